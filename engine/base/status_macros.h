@@ -1,0 +1,25 @@
+// Early return on a non-OK absl::Status or StatusOr. Upstream Abseil's names; Debian 12's Abseil lacks the header.
+#ifndef NEARFIELD_ENGINE_BASE_STATUS_MACROS_H_
+#define NEARFIELD_ENGINE_BASE_STATUS_MACROS_H_
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#define ABSL_RETURN_IF_ERROR(expr)              \
+  do {                                          \
+    if (absl::Status nf_status = (expr); !nf_status.ok()) return nf_status; \
+  } while (false)
+
+#define NEARFIELD_STATUS_CONCAT_INNER(a, b) a##b
+#define NEARFIELD_STATUS_CONCAT(a, b) NEARFIELD_STATUS_CONCAT_INNER(a, b)
+#define NEARFIELD_ASSIGN_OR_RETURN_IMPL(result, lhs, expr) \
+  auto result = (expr);                                    \
+  if (!result.ok()) return std::move(result).status();     \
+  lhs = *std::move(result)
+
+#define ABSL_ASSIGN_OR_RETURN(lhs, expr) \
+  NEARFIELD_ASSIGN_OR_RETURN_IMPL(NEARFIELD_STATUS_CONCAT(nf_result_, __LINE__), lhs, expr)
+
+#endif  // NEARFIELD_ENGINE_BASE_STATUS_MACROS_H_

@@ -1,0 +1,31 @@
+// The GPU backend: exact rows in VRAM, scored and selected there. No CUDA header here: a build without CUDA links
+// a version that says so.
+#ifndef NEARFIELD_ENGINE_GPU_GPU_TOPK_ENGINE_H_
+#define NEARFIELD_ENGINE_GPU_GPU_TOPK_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/corpus/backend.h"
+
+namespace nearfield::gpu {
+
+struct GpuOptions {
+  int32_t device = 0;        // CUDA ordinal
+  int64_t memory_bytes = 0;  // for rows, ranks and bitmaps; 0: 85% of what is free
+  int32_t k_max = kKMax + 1;
+  int32_t batch_max = 1024;
+};
+
+// OK where a usable GPU is present; else FailedPrecondition that says why ("built without CUDA", "no NVIDIA driver
+// found", "device 3 asked for, 1 present", "compute capability 7.5, this build is for 9.0").
+absl::Status ProbeGpu(int32_t device);
+
+// Takes all device memory now and seals it: no allocation after this.
+absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeGpuTopkEngine(const GpuOptions& options);
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_GPU_TOPK_ENGINE_H_

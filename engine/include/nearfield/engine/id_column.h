@@ -1,0 +1,47 @@
+// A column of ids, all numbers or all strings, compactly held.
+#ifndef NEARFIELD_ENGINE_ID_COLUMN_H_
+#define NEARFIELD_ENGINE_ID_COLUMN_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "nearfield/engine/types.h"
+
+namespace nearfield {
+
+class IdColumn {
+ public:
+  explicit IdColumn(IdType type = IdType::kUint64) : type_(type) {}
+  static IdColumn OfNumbers(std::vector<uint64_t> numbers);
+
+  IdType type() const { return type_; }
+  int64_t size() const;
+  bool empty() const { return size() == 0; }
+  // Bytes of host memory the column holds on to.
+  int64_t bytes() const;
+
+  void Reserve(int64_t rows_count);
+  void AppendNumber(uint64_t id) { numbers_.push_back(id); }  // requires type() == kUint64
+  void AppendString(std::string_view id);                     // requires type() == kString
+  void Append(const Id& id);                                  // requires the alternative of type()
+  void AppendFrom(const IdColumn& other, int64_t index);      // requires the same type
+
+  // Requires 0 <= index < size() and the matching type.
+  uint64_t number(int64_t index) const { return numbers_[static_cast<size_t>(index)]; }
+  std::string_view string(int64_t index) const;
+  Id at(int64_t index) const;
+
+  // Order of ids: unsigned, or bytewise. Negative, 0 or positive, as (*this)[index] is less, equal or greater.
+  int Compare(int64_t index, const IdColumn& other, int64_t other_index) const;
+
+ private:
+  IdType type_;
+  std::vector<uint64_t> numbers_;     // kUint64: the ids
+  std::vector<int64_t> string_ends_;  // kString: end of each id in string_bytes_
+  std::vector<char> string_bytes_;
+};
+
+}  // namespace nearfield
+
+#endif  // NEARFIELD_ENGINE_ID_COLUMN_H_

@@ -1,0 +1,39 @@
+// The oracle: the slow, obviously right answer. Scores every row by the formula, sorts all of them.
+// Shares only engine/score with the engine it checks.
+#ifndef NEARFIELD_ENGINE_ORACLE_ORACLE_H_
+#define NEARFIELD_ENGINE_ORACLE_ORACLE_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "nearfield/engine/id_column.h"
+#include "nearfield/engine/types.h"
+
+namespace nearfield::oracle {
+
+// Rows and their ids, borrowed.
+struct Rows {
+  int32_t dim = 0;
+  Metric metric = Metric::kDot;
+  RowType row_type = RowType::kFloat32;
+  const void* data = nullptr;     // [ids->size(), dim] row-major, host memory
+  const IdColumn* ids = nullptr;  // all different
+};
+
+// Indices of rows and their scores, best first.
+struct Answer {
+  std::vector<int64_t> rows;
+  std::vector<float> scores;
+};
+
+// The canonical score of one row ([dim] elements of `row_type`) for a query ([dim] fp32).
+float Score(Metric metric, RowType row_type, absl::Span<const float> query, const void* row);
+
+// The min(k, rows) best rows in the total order (score descending, id ascending).
+Answer TopK(const Rows& rows, absl::Span<const float> query, int64_t k);
+
+}  // namespace nearfield::oracle
+
+#endif  // NEARFIELD_ENGINE_ORACLE_ORACLE_H_

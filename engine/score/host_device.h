@@ -1,0 +1,11 @@
+// One definition for the host compiler and for nvcc.
+#ifndef NEARFIELD_ENGINE_SCORE_HOST_DEVICE_H_
+#define NEARFIELD_ENGINE_SCORE_HOST_DEVICE_H_
+
+#ifdef __CUDACC__
+#define NEARFIELD_HOST_DEVICE __host__ __device__
+#else
+#define NEARFIELD_HOST_DEVICE
+#endif
+
+#endif  // NEARFIELD_ENGINE_SCORE_HOST_DEVICE_H_

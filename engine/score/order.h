@@ -1,0 +1,39 @@
+// The total order: a higher score first; on an equal score the smaller id first.
+// Inside a generation, rank (place in id order) stands for the id, and one 64-bit key holds both: a greater key is better.
+// Ranks of different generations are not comparable: their lists are merged by (score, id).
+#ifndef NEARFIELD_ENGINE_SCORE_ORDER_H_
+#define NEARFIELD_ENGINE_SCORE_ORDER_H_
+
+#include <cstdint>
+
+#include "engine/score/host_device.h"
+#include "engine/score/score.h"
+
+namespace nearfield::score {
+
+// Monotone: a < b as floats exactly when OrderedBits(a) < OrderedBits(b). Scores are never NaN and never -0.
+NEARFIELD_HOST_DEVICE inline uint32_t OrderedBits(float score) {
+  const uint32_t bits = BitsFromFloat(score);
+  return (bits & 0x80000000u) != 0 ? ~bits : (bits | 0x80000000u);
+}
+
+NEARFIELD_HOST_DEVICE inline float ScoreFromOrderedBits(uint32_t ordered) {
+  return FloatFromBits((ordered & 0x80000000u) != 0 ? (ordered & 0x7fffffffu) : ~ordered);
+}
+
+// Key of no row at all: below the key of every row, as ranks stay below 2^32 - 1.
+inline constexpr uint64_t kNoKey = 0;
+// Rows in a generation are fewer than this.
+inline constexpr int64_t kRankMax = 0xfffffffe;
+
+NEARFIELD_HOST_DEVICE inline uint64_t OrderKey(float score, uint32_t rank) {
+  return (static_cast<uint64_t>(OrderedBits(score)) << 32) | static_cast<uint32_t>(~rank);
+}
+NEARFIELD_HOST_DEVICE inline float KeyScore(uint64_t key) {
+  return ScoreFromOrderedBits(static_cast<uint32_t>(key >> 32));
+}
+NEARFIELD_HOST_DEVICE inline uint32_t KeyRank(uint64_t key) { return ~static_cast<uint32_t>(key); }
+
+}  // namespace nearfield::score
+
+#endif  // NEARFIELD_ENGINE_SCORE_ORDER_H_

@@ -1,0 +1,74 @@
+# Compiler settings every nearfield target shares, and the helpers that declare targets.
+include_guard(GLOBAL)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+find_program(NEARFIELD_CCACHE ccache)
+if(NEARFIELD_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${NEARFIELD_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${NEARFIELD_CCACHE})
+endif()
+
+# CUDA: found beside PATH too, where the toolkit's own packages put it.
+set(NEARFIELD_WITH_CUDA OFF)
+if(NOT NEARFIELD_CUDA STREQUAL "OFF")
+  find_program(NEARFIELD_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
+  if(NEARFIELD_NVCC)
+    set(CMAKE_CUDA_COMPILER ${NEARFIELD_NVCC})
+    set(CMAKE_CUDA_ARCHITECTURES ${NEARFIELD_CUDA_ARCHITECTURES})
+    enable_language(CUDA)
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    find_package(CUDAToolkit REQUIRED)
+    set(NEARFIELD_WITH_CUDA ON)
+    message(STATUS "nearfield: GPU backend for sm_${NEARFIELD_CUDA_ARCHITECTURES}, CUDA ${CUDAToolkit_VERSION}")
+  elseif(NEARFIELD_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "NEARFIELD_CUDA=ON, but no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda")
+  else()
+    message(STATUS "nearfield: no CUDA toolkit found: CPU-only build (same answers, the CPU backend serves them)")
+  endif()
+else()
+  message(STATUS "nearfield: NEARFIELD_CUDA=OFF: CPU-only build (same answers, the CPU backend serves them)")
+endif()
+
+find_package(absl REQUIRED)
+find_package(Threads REQUIRED)
+
+# Scores are bit-exact by contract (engine/score): no flag here may relax IEEE arithmetic.
+add_library(nearfield_flags INTERFACE)
+target_include_directories(nearfield_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(nearfield_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Werror -fno-fast-math -ffp-contract=off>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -ftz=false -prec-div=true -prec-sqrt=true --expt-relaxed-constexpr
+    -Xcompiler=-Wall,-Wextra,-Wshadow,-ffp-contract=off>)
+if(NEARFIELD_SANITIZE)
+  target_compile_options(nearfield_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${NEARFIELD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1>)
+  target_link_options(nearfield_flags INTERFACE -fsanitize=${NEARFIELD_SANITIZE})
+endif()
+
+# nearfield_library(NAME SOURCES a.cc b.cu [DEPS targets...]): a static library with the project's flags.
+function(nearfield_library NAME)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${NAME} STATIC ${ARG_SOURCES})
+  target_link_libraries(${NAME} PUBLIC nearfield_flags ${ARG_DEPS})
+endfunction()
+
+# nearfield_test(NAME SOURCES x_test.cc [DEPS ...] [LABELS ...] [TIMEOUT s]): a GoogleTest program, one ctest entry.
+function(nearfield_test NAME)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  add_executable(${NAME} ${ARG_SOURCES})
+  target_link_libraries(${NAME} PRIVATE nearfield_flags ${ARG_DEPS} nearfield_test_main)
+  add_test(NAME ${NAME} COMMAND ${NAME})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  set_tests_properties(${NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()

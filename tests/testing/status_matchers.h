@@ -1,0 +1,45 @@
+// Matchers for absl::Status and absl::StatusOr. Upstream Abseil's names; Debian 12's Abseil lacks the header.
+#ifndef NEARFIELD_TESTS_TESTING_STATUS_MATCHERS_H_
+#define NEARFIELD_TESTS_TESTING_STATUS_MATCHERS_H_
+
+#include <gmock/gmock.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace absl_testing {
+
+inline const absl::Status& GetStatus(const absl::Status& status) { return status; }
+template <typename T>
+const absl::Status& GetStatus(const absl::StatusOr<T>& result) {
+  return result.status();
+}
+
+MATCHER(IsOk, negation ? "is not OK" : "is OK") {
+  *result_listener << GetStatus(arg).ToString();
+  return GetStatus(arg).ok();
+}
+
+MATCHER_P(StatusIs, code, "has status code " + absl::StatusCodeToString(code)) {
+  *result_listener << GetStatus(arg).ToString();
+  return GetStatus(arg).code() == code;
+}
+
+// The message as well: StatusIs(code, HasSubstr("k = 0")).
+MATCHER_P2(StatusIs, code, message_matcher, "has status code " + absl::StatusCodeToString(code) + " and a message") {
+  *result_listener << GetStatus(arg).ToString();
+  return GetStatus(arg).code() == code &&
+         ::testing::Matches(message_matcher)(std::string(GetStatus(arg).message()));
+}
+
+MATCHER_P(IsOkAndHolds, value_matcher, "is OK and holds a value") {
+  *result_listener << GetStatus(arg).ToString();
+  return arg.ok() && ::testing::ExplainMatchResult(value_matcher, *arg, result_listener);
+}
+
+}  // namespace absl_testing
+
+#define ASSERT_OK(expr) ASSERT_THAT(expr, ::absl_testing::IsOk())
+#define EXPECT_OK(expr) EXPECT_THAT(expr, ::absl_testing::IsOk())
+
+#endif  // NEARFIELD_TESTS_TESTING_STATUS_MATCHERS_H_
