@@ -1,0 +1,1 @@
+#include "nearfield/engine/engine.h"
