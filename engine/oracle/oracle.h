@@ -4,7 +4,6 @@
 #define NEARFIELD_ENGINE_ORACLE_ORACLE_H_
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -28,10 +27,13 @@ struct Answer {
   std::vector<float> scores;
 };
 
-// The canonical score of one row ([dim] elements of `row_type`) for a query ([dim] fp32).
+// The canonical score of one row ([query.size()] elements of `row_type`, any alignment) for a
+// query. Finite values; for cosine the query is not all zeros.
 float Score(Metric metric, RowType row_type, absl::Span<const float> query, const void* row);
 
-// The min(k, rows) best rows in the total order (score descending, id ascending).
+// The min(k, rows) best rows in the total order (score descending, id ascending). Cost: every row
+// scored, all sorted. A corpus too large for one call is asked in chunks; their answers merge by
+// score::ComesBefore.
 Answer TopK(const Rows& rows, absl::Span<const float> query, int64_t k);
 
 }  // namespace nearfield::oracle
