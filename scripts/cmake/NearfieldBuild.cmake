@@ -45,9 +45,9 @@ find_package(Threads REQUIRED)
 add_library(nearfield_flags INTERFACE)
 target_include_directories(nearfield_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(nearfield_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Werror -fno-fast-math -ffp-contract=off>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers -Werror -fno-fast-math -ffp-contract=off>
   $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -ftz=false -prec-div=true -prec-sqrt=true --expt-relaxed-constexpr
-    -Xcompiler=-Wall,-Wextra,-Wshadow,-ffp-contract=off>)
+    -Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-missing-field-initializers,-ffp-contract=off>)
 if(NEARFIELD_SANITIZE)
   target_compile_options(nearfield_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${NEARFIELD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1>)

@@ -1,0 +1,285 @@
+// Exact search, host to host, one query, dot product, fp32 rows: the GPU-resident path beside a CPU round trip in one process.
+//   GPU-resident: query up, search, results down.
+//   CPU round trip: query down from device memory, CPU scan and selection in the same order, results up.
+//   block_bubble: the first version of this service, as a baseline.
+// Compares ids and score bits of all paths, and with the oracle, before anything is timed; a difference ends the run.
+// Prints one line "NEARFIELD_BENCH_JSON {...}" a configuration. Predicts bytes / --read-tb-s.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/status_macros.h"
+#include "nearfield/engine/engine.h"
+#include "tests/bench/bench_data.h"
+#include "tests/bench/round_trip.h"
+#include "tests/bench/timing.h"
+
+namespace nearfield::bench {
+namespace {
+
+struct Config {
+  std::vector<int64_t> rows_counts = {10'000, 50'000, 100'000, 500'000, 1'000'000};
+  std::vector<int32_t> dims = {384, 768, 1024};
+  std::vector<int32_t> ks = {8, 32, 100};
+  uint64_t seed = 1;
+  int32_t threads = 0;
+  double read_tb_s = 4.53;  // measured streaming read of the GPU, for the limit
+  bool block_bubble = true;
+  Repeats repeats;
+};
+
+constexpr int kQueries = 16;  // rotated, so that no run repeats the one before
+
+// One engine with the first rows of the data as a collection.
+struct Side {
+  std::unique_ptr<Engine> engine;
+  std::shared_ptr<Collection> collection;
+};
+
+absl::Status Fill(Side& side, absl::Span<const float> rows, int64_t rows_count, int32_t dim) {
+  ABSL_ASSIGN_OR_RETURN(side.collection, side.engine->CreateCollection({.dim = dim, .metric = Metric::kDot}));
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Upload> upload, side.collection->BeginUpload({.rows_max = rows_count}));
+  constexpr int64_t kBlock = 16'384;
+  for (int64_t begin = 0; begin < rows_count; begin += kBlock) {
+    const int64_t count = std::min(kBlock, rows_count - begin);
+    IdColumn ids;
+    for (int64_t i = 0; i < count; ++i) ids.AppendNumber(static_cast<uint64_t>(begin + i));
+    const auto* bytes = reinterpret_cast<const uint8_t*>(rows.data() + begin * dim);
+    const auto size = static_cast<size_t>(count * dim) * sizeof(float);
+    ABSL_RETURN_IF_ERROR(upload->Append({.ids = &ids, .rows = absl::MakeConstSpan(bytes, size)}));
+  }
+  return upload->Commit().status();
+}
+
+absl::StatusOr<SearchResult> Search(Side& side, absl::Span<const float> query, int32_t k) {
+  SearchBatch batch;
+  batch.queries.push_back({.vector = query, .k = k});
+  return side.engine->Search(*side.collection, batch);
+}
+
+bool SameBits(const Neighbors& a, const Neighbors& b) {
+  if (a.scores.size() != b.scores.size()) return false;
+  for (size_t i = 0; i < a.scores.size(); ++i) {
+    if (std::memcmp(&a.scores[i], &b.scores[i], sizeof(float)) != 0) return false;
+    if (a.ids.Compare(static_cast<int64_t>(i), b.ids, static_cast<int64_t>(i)) != 0) return false;
+  }
+  return true;
+}
+
+// FNV-1a over ids and score bits: two runs that agree print the same.
+uint64_t Hash(uint64_t hash, const Neighbors& neighbors) {
+  const auto mix = [&hash](uint64_t value) { hash = (hash ^ value) * 0x100000001b3u; };
+  for (size_t i = 0; i < neighbors.scores.size(); ++i) {
+    mix(neighbors.ids.number(static_cast<int64_t>(i)));
+    uint32_t bits = 0;
+    std::memcpy(&bits, &neighbors.scores[i], sizeof(bits));
+    mix(bits);
+  }
+  return hash;
+}
+
+// One (N, D): both sides filled, all K.
+class Case {
+ public:
+  Case(const Config& config, int64_t rows_count, int32_t dim, absl::Span<const float> rows)
+      : config_(config), rows_count_(rows_count), dim_(dim), rows_(rows) {
+    queries_ = GaussianRows(kQueries, dim, config.seed + 1'000'003);
+  }
+
+  absl::Status Run(Side* gpu, Side& cpu, RoundTrip* round_trip, BlockBubbleBaseline* bubble) {
+    gpu_ = gpu;
+    cpu_ = &cpu;
+    round_trip_ = round_trip;
+    bubble_ = bubble;
+    ABSL_RETURN_IF_ERROR(Fill(cpu, rows_, rows_count_, dim_));
+    if (gpu_ != nullptr) ABSL_RETURN_IF_ERROR(Fill(*gpu_, rows_, rows_count_, dim_));
+    for (const int32_t k : config_.ks) ABSL_RETURN_IF_ERROR(RunK(k));
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Span<const float> QueryAt(int i) const {
+    return absl::MakeConstSpan(queries_.data() + static_cast<int64_t>(i % kQueries) * dim_, static_cast<size_t>(dim_));
+  }
+
+  // Every query on every path, and one against the oracle. Returns the hash of all answers.
+  absl::StatusOr<uint64_t> Compare(int32_t k) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int i = 0; i < kQueries; ++i) {
+      ABSL_ASSIGN_OR_RETURN(SearchResult expected, Search(*cpu_, QueryAt(i), k));
+      hash = Hash(hash, expected.queries[0]);
+      if (i == 0) {
+        ABSL_ASSIGN_OR_RETURN(const VerifyResult verdict,
+                              cpu_->engine->Verify(*cpu_->collection, {.vector = QueryAt(i), .k = k}, expected.epoch,
+                                                   expected.queries[0], nullptr));
+        if (!verdict.equal) return absl::DataLossError(absl::StrCat("oracle: ", verdict.explanation));
+      }
+      if (gpu_ == nullptr) continue;
+      ABSL_ASSIGN_OR_RETURN(const SearchResult got, Search(*gpu_, QueryAt(i), k));
+      if (!SameBits(got.queries[0], expected.queries[0])) return absl::DataLossError("GPU and CPU answers differ");
+      if (bubble_ == nullptr || i > 0) continue;
+      ABSL_ASSIGN_OR_RETURN(const Neighbors first, bubble_->Search(QueryAt(i), rows_count_, k));
+      if (!SameBits(first, expected.queries[0])) return absl::DataLossError("block_bubble and CPU answers differ");
+    }
+    return hash;
+  }
+
+  absl::Status RunK(int32_t k) {
+    ABSL_ASSIGN_OR_RETURN(const uint64_t hash, Compare(k));
+    absl::Status status;
+    const auto keep = [&status](const absl::Status& s) {
+      if (!s.ok()) status = s;
+    };
+    const Timing cpu = MedianOf(config_.repeats, [&](int i) { keep(CpuRoundTrip(i, k)); });
+    const double bytes = static_cast<double>(rows_count_) * dim_ * 4;
+    std::string line = absl::StrFormat(
+        R"({"bench":"search","metric":"dot","dtype":"fp32","batch":1,"n":%d,"dim":%d,"k":%d,"data":"gaussian","bytes":%.0f,)"
+        R"("cpu_round_trip_us":%.1f,"cpu_p99_us":%.1f,"cpu":"%s")",
+        rows_count_, dim_, k, bytes, cpu.median_us, cpu.p99_us, cpu_->engine->Info().device_name);
+    if (gpu_ != nullptr) {
+      const Timing gpu = MedianOf(config_.repeats, [&](int i) { keep(Search(*gpu_, QueryAt(i), k).status()); });
+      const double limit_us = bytes / (config_.read_tb_s * 1e6);
+      absl::StrAppendFormat(&line,
+                            R"(,"backend":"gpu","path":"rows","us":%.1f,"p99_us":%.1f,"limit_us":%.1f,"share_of_limit":%.3f,)"
+                            R"("speedup":%.2f)",
+                            gpu.median_us, gpu.p99_us, limit_us, limit_us / gpu.median_us,
+                            cpu.median_us / gpu.median_us);
+    }
+    if (bubble_ != nullptr) {
+      const Repeats few = {.warmups = 1, .runs = 11, .seconds_max = 1};
+      const Timing bubble = MedianOf(few, [&](int i) { keep(bubble_->Search(QueryAt(i), rows_count_, k).status()); });
+      absl::StrAppendFormat(&line, R"(,"block_bubble_us":%.1f)", bubble.median_us);
+    }
+    ABSL_RETURN_IF_ERROR(status);
+    std::printf("NEARFIELD_BENCH_JSON %s,\"hash\":\"%016llx\",\"matches_oracle\":true}\n", line.c_str(),
+                static_cast<unsigned long long>(hash));
+    std::fflush(stdout);
+    return absl::OkStatus();
+  }
+
+  absl::Status CpuRoundTrip(int i, int32_t k) {
+    if (round_trip_ == nullptr) return Search(*cpu_, QueryAt(i), k).status();
+    ABSL_ASSIGN_OR_RETURN(const absl::Span<const float> query, round_trip_->QueryDown());
+    ABSL_ASSIGN_OR_RETURN(const SearchResult result, Search(*cpu_, query, k));
+    return round_trip_->ResultsUp(result.queries[0]);
+  }
+
+  const Config& config_;
+  int64_t rows_count_;
+  int32_t dim_;
+  absl::Span<const float> rows_;
+  std::vector<float> queries_;
+  Side* gpu_ = nullptr;
+  Side* cpu_ = nullptr;
+  RoundTrip* round_trip_ = nullptr;
+  BlockBubbleBaseline* bubble_ = nullptr;
+};
+
+absl::Status RunDim(const Config& config, int32_t dim) {
+  const int64_t rows_max = *std::max_element(config.rows_counts.begin(), config.rows_counts.end());
+  const std::vector<float> rows = GaussianRows(rows_max, dim, config.seed);
+  const int32_t k_max = *std::max_element(config.ks.begin(), config.ks.end());
+  Side cpu;
+  ABSL_ASSIGN_OR_RETURN(cpu.engine, Engine::Create({.backend = BackendChoice::kCpu, .threads = config.threads}));
+  Side gpu;
+  absl::StatusOr<std::unique_ptr<RoundTrip>> round_trip = MakeRoundTrip(dim, k_max);
+  std::unique_ptr<BlockBubbleBaseline> bubble;
+  if (round_trip.ok()) {
+    // Room for the largest corpus, its norms and ranks, and slab rounding.
+    const int64_t memory_bytes = rows_max * (dim * 4 + 64) + (int64_t{1} << 30);
+    ABSL_ASSIGN_OR_RETURN(gpu.engine, Engine::Create({.backend = BackendChoice::kGpu, .memory_bytes = memory_bytes}));
+    if (config.block_bubble) {
+      ABSL_ASSIGN_OR_RETURN(bubble, MakeBlockBubbleBaseline(rows, dim));
+    }
+    const std::vector<float> query = GaussianRows(1, dim, config.seed + 1'000'003);
+    ABSL_RETURN_IF_ERROR((*round_trip)->PlaceQuery(query));
+  } else {
+    std::printf("GPU path skipped: %s\n", std::string(round_trip.status().message()).c_str());
+  }
+  for (const int64_t rows_count : config.rows_counts) {
+    Case one(config, rows_count, dim, rows);
+    ABSL_RETURN_IF_ERROR(one.Run(round_trip.ok() ? &gpu : nullptr, cpu, round_trip.ok() ? round_trip->get() : nullptr,
+                                 bubble.get()));
+  }
+  return absl::OkStatus();
+}
+
+template <typename Number>
+absl::StatusOr<std::vector<Number>> ParseList(absl::string_view text) {
+  std::vector<Number> numbers;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    Number number = 0;
+    if (!absl::SimpleAtoi(part, &number) || number <= 0) {
+      return absl::InvalidArgumentError(absl::StrCat("not a positive number: ", part));
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+constexpr char kHelp[] =
+    "search_bench: exact search, GPU-resident beside a CPU round trip, 45 configurations\n"
+    "  --n=10000,50000,...  --dim=384,...  --k=8,...   the grid\n"
+    "  --threads=N          of the CPU backend; 0: all cores\n"
+    "  --read-tb-s=4.53     measured streaming read of the GPU, for the limit\n"
+    "  --no-block-bubble    leave the baseline out\n"
+    "  --tiny               a few seconds on any machine; checks, times little\n";
+
+absl::StatusOr<Config> Parse(int argc, char** argv) {
+  Config config;
+  for (int i = 1; i < argc; ++i) {
+    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(argv[i], absl::MaxSplits('=', 1));
+    const auto [name, value] = parts;
+    if (name == "--n") {
+      ABSL_ASSIGN_OR_RETURN(config.rows_counts, ParseList<int64_t>(value));
+    } else if (name == "--dim") {
+      ABSL_ASSIGN_OR_RETURN(config.dims, ParseList<int32_t>(value));
+    } else if (name == "--k") {
+      ABSL_ASSIGN_OR_RETURN(config.ks, ParseList<int32_t>(value));
+    } else if (name == "--threads") {
+      if (!absl::SimpleAtoi(value, &config.threads)) return absl::InvalidArgumentError("--threads");
+    } else if (name == "--read-tb-s") {
+      if (!absl::SimpleAtod(value, &config.read_tb_s)) return absl::InvalidArgumentError("--read-tb-s");
+    } else if (name == "--no-block-bubble") {
+      config.block_bubble = false;
+    } else if (name == "--tiny") {
+      config.rows_counts = {1'000, 3'000};
+      config.dims = {33, 128};
+      config.repeats = {.warmups = 1, .runs = 3, .seconds_max = 1};
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat("unknown argument ", argv[i], "\n", kHelp));
+    }
+  }
+  return config;
+}
+
+absl::Status Run(int argc, char** argv) {
+  ABSL_ASSIGN_OR_RETURN(const Config config, Parse(argc, argv));
+  for (const int32_t dim : config.dims) ABSL_RETURN_IF_ERROR(RunDim(config, dim));
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace nearfield::bench
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "--help") {
+    std::fputs(nearfield::bench::kHelp, stdout);
+    return 0;
+  }
+  const absl::Status status = nearfield::bench::Run(argc, argv);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "search_bench: %s\n", status.ToString().c_str());
+  return 1;
+}
