@@ -1,0 +1,58 @@
+// Random numbers for tests: the same on every machine and library for one seed, unlike <random>'s
+// distributions.
+#ifndef NEARFIELD_TESTS_TESTING_RANDOM_H_
+#define NEARFIELD_TESTS_TESTING_RANDOM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace nearfield::testing {
+
+// A bijection of 64-bit numbers that leaves no pattern (the finaliser of SplitMix64).
+constexpr uint64_t Scramble(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
+}
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+
+  uint64_t Bits() { return Scramble(state_ += 0x9e3779b97f4a7c15u); }
+  // Uniform in [begin, end); requires begin < end.
+  int64_t Between(int64_t begin, int64_t end) {
+    return begin + static_cast<int64_t>(Bits() % static_cast<uint64_t>(end - begin));
+  }
+  // One in `n`.
+  bool OneIn(int64_t n) { return Between(0, n) == 0; }
+  double Unit() { return static_cast<double>(Bits() >> 11) * 0x1p-53; }
+  // Near enough to a normal distribution; within +-6.
+  float Gaussian() {
+    double sum = -6.0;
+    for (int i = 0; i < 12; ++i)
+      sum += static_cast<double>(static_cast<uint32_t>(Bits())) * 0x1p-32;
+    return static_cast<float>(sum);
+  }
+  template <typename T>
+  const T& OneOf(absl::Span<const T> choices) {
+    return choices[static_cast<size_t>(Between(0, static_cast<int64_t>(choices.size())))];
+  }
+  template <typename T>
+  void Shuffle(std::vector<T>& values) {
+    for (size_t i = values.size(); i > 1; --i) {
+      std::swap(values[i - 1], values[static_cast<size_t>(Between(0, static_cast<int64_t>(i)))]);
+    }
+  }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace nearfield::testing
+
+#endif  // NEARFIELD_TESTS_TESTING_RANDOM_H_
