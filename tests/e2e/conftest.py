@@ -1,0 +1,198 @@
+"""Fixtures: stubs generated from proto/, server processes on free loopback ports, the random seed."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import grpc
+import numpy as np
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_tools import protoc
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_S = 60
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--server", required=True, help="the nearfield-server program")
+    parser.addoption("--cli", required=True, help="the nearfield command")
+    parser.addoption("--seed", type=int, default=int(os.environ.get("NEARFIELD_TEST_SEED", random.randrange(2**32))))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"random seed {config.getoption('--seed')} (repeat with --seed)"
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Random numbers of this run's seed."""
+    return np.random.default_rng(request.config.getoption("--seed"))
+
+
+@pytest.fixture(scope="session")
+def pb(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """Messages and stubs of nearfield.v1."""
+    out = tmp_path_factory.mktemp("stubs")
+    names = ["common", "retrieval", "ingest", "admin"]
+    files = [f"nearfield/v1/{name}.proto" for name in names]
+    code = protoc.main(["protoc", f"-I{ROOT}/proto", f"--python_out={out}", f"--grpc_python_out={out}", *files])
+    assert code == 0
+    sys.path.insert(0, str(out))
+    found: dict[str, object] = {}
+    for name in names:
+        for suffix in ("_pb2", "_pb2_grpc"):
+            module = importlib.import_module(f"nearfield.v1.{name}{suffix}")
+            found.update({key: value for key, value in vars(module).items() if not key.startswith("_")})
+    return SimpleNamespace(**found)
+
+
+class Server:
+    """A running nearfield-server and stubs for it."""
+
+    def __init__(self, program: str, pb: SimpleNamespace, folder: Path, arguments: list[str]) -> None:
+        self.port_file = folder / "port"
+        self.log = folder / "server.log"
+        self.process = subprocess.Popen(
+            [program, "--listen", "127.0.0.1:0", "--port-file", str(self.port_file), "--log-format", "json", *arguments],
+            stdout=self.log.open("wb"), stderr=subprocess.STDOUT)
+        self.address = f"127.0.0.1:{self._port()}"
+        self.channel = grpc.insecure_channel(self.address, options=[("grpc.max_receive_message_length", -1),
+                                                                    ("grpc.max_send_message_length", -1)])
+        self.health = health_pb2_grpc.HealthStub(self.channel)
+        self.retrieval = pb.RetrievalStub(self.channel)
+        self.ingest = pb.IngestStub(self.channel)
+        self.admin = pb.AdminStub(self.channel)
+
+    def _port(self) -> int:
+        """Waits for the port file: the server writes it atomically once it listens."""
+        waiter = subprocess.run(
+            ["bash", "-c", 'until [ -s "$1" ]; do kill -0 "$2" || exit 1; read -rt 0.02 <> <(:) || :; done', "wait",
+             str(self.port_file), str(self.process.pid)], timeout=DEADLINE_S, check=False)
+        assert waiter.returncode == 0, f"the server ended:\n{self.log.read_text()}"
+        return int(self.port_file.read_text().strip())
+
+    def wait_serving(self) -> None:
+        """Watch of grpc.health.v1 until SERVING."""
+        for update in self.health.Watch(health_pb2.HealthCheckRequest(), timeout=DEADLINE_S, wait_for_ready=True):
+            if update.status == health_pb2.HealthCheckResponse.SERVING:
+                return
+        raise AssertionError("the health stream ended before SERVING")
+
+    def terminate(self) -> int:
+        """SIGTERM; returns the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=DEADLINE_S)
+
+    def close(self) -> None:
+        self.channel.close()
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(timeout=DEADLINE_S)
+
+
+@pytest.fixture
+def start(request: pytest.FixtureRequest, pb: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory):
+    """start(*arguments) -> a Server that serves; all are stopped at the end of the test."""
+    servers: list[Server] = []
+
+    def start_one(*arguments: str) -> Server:
+        server = Server(request.config.getoption("--server"), pb, tmp_path_factory.mktemp("server"), list(arguments))
+        servers.append(server)
+        server.wait_serving()
+        return server
+
+    yield start_one
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture(scope="module")
+def shared(request: pytest.FixtureRequest, pb: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory):
+    """One server for the tests of a module that do not disturb each other."""
+    server = Server(request.config.getoption("--server"), pb, tmp_path_factory.mktemp("server"), [])
+    server.wait_serving()
+    yield server
+    server.close()
+
+
+class Api:
+    """Short forms of the calls that most tests make."""
+
+    def __init__(self, pb: SimpleNamespace, server: Server) -> None:
+        self.pb = pb
+        self.server = server
+
+    def create(self, name: str, dim: int, metric: str = "DOT", dtype: str = "FLOAT32", ids: str = "UINT64") -> None:
+        pb = self.pb
+        self.server.admin.CreateCollection(pb.CreateCollectionRequest(
+            name=name, dim=dim, metric=pb.Metric.Value(f"METRIC_{metric}"), dtype=pb.DataType.Value(f"DATA_TYPE_{dtype}"),
+            id_type=pb.IdType.Value(f"ID_TYPE_{ids}")), timeout=DEADLINE_S)
+
+    def ids(self, ids: list):
+        texts = bool(ids) and isinstance(ids[0], str)
+        return self.pb.IdList(texts=ids) if texts else self.pb.IdList(numbers=ids)
+
+    def begin(self, name: str, rows_max: int, payload_bytes_max: int = 0):
+        return self.pb.UploadRequest(begin=self.pb.UploadBegin(
+            collection=name, mode=self.pb.UPLOAD_MODE_INSERT, rows_max=rows_max, payload_bytes_max=payload_bytes_max))
+
+    def block(self, ids: list, rows: np.ndarray, payloads: list[bytes] | None = None):
+        dtype = {np.dtype("<f4"): self.pb.DATA_TYPE_FLOAT32, np.dtype("<f2"): self.pb.DATA_TYPE_FLOAT16}[rows.dtype]
+        return self.pb.UploadRequest(block=self.pb.UploadBlock(
+            ids=self.ids(ids), vectors=self.pb.VectorBlock(dtype=dtype, data=rows.tobytes()), payloads=payloads or []))
+
+    def upload(self, name: str, ids: list, rows: np.ndarray, payloads: list[bytes] | None = None, block_rows: int = 500):
+        """Uploads all rows in blocks; returns UploadCommitted."""
+        def requests():
+            yield self.begin(name, len(ids), sum(len(p) for p in payloads or []))
+            for at in range(0, len(ids), block_rows):
+                part = payloads[at:at + block_rows] if payloads else None
+                yield self.block(ids[at:at + block_rows], rows[at:at + block_rows], part)
+            yield self.pb.UploadRequest(commit=self.pb.UploadCommit(rows_count=len(ids)))
+        replies = list(self.server.ingest.Upload(requests(), timeout=DEADLINE_S))
+        assert replies[-1].WhichOneof("message") == "committed"
+        return replies[-1].committed
+
+    def query(self, vector: np.ndarray):
+        return self.pb.Query(vector=self.pb.FloatVector(values=vector.tolist()))
+
+    def search(self, name: str, queries, k: int | None = None, **more):
+        vectors = [self.query(vector) for vector in np.atleast_2d(queries)]
+        return self.server.retrieval.Search(
+            self.pb.SearchRequest(collection=name, queries=vectors, k=k, **more), timeout=DEADLINE_S)
+
+    def answer(self, result) -> list[tuple[object, int]]:
+        """(id, score bits) of a QueryResult."""
+        ids = list(result.ids.texts) or list(result.ids.numbers)
+        bits = np.array(result.scores, dtype=np.float32).view(np.uint32)
+        assert len(ids) == len(bits)
+        return [(identity, int(value)) for identity, value in zip(ids, bits)]
+
+
+@pytest.fixture
+def api(pb: SimpleNamespace):
+    """api(server) -> Api"""
+    return lambda server: Api(pb, server)
+
+
+@pytest.fixture
+def refused():
+    """refused(code, call, *words): the call must fail with this status and a message that holds the words."""
+    def check(code: grpc.StatusCode, call, *words: str) -> grpc.RpcError:
+        with pytest.raises(grpc.RpcError) as caught:
+            call()
+        assert caught.value.code() == code, caught.value
+        for word in words:
+            assert word in caught.value.details(), caught.value.details()
+        metadata = dict(caught.value.trailing_metadata() or ())
+        assert metadata.get("nearfield-request-id"), "every error carries a request id"
+        return caught.value
+    return check

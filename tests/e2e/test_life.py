@@ -1,0 +1,204 @@
+"""Start, health, drain, restart, broken-off uploads, deadlines, the command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+
+import grpc
+import numpy as np
+import pytest
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+SERVICES = ["", "nearfield.v1.Retrieval", "nearfield.v1.Ingest", "nearfield.v1.Admin"]
+
+
+def test_health_has_a_status_per_service(shared):
+    for service in SERVICES:
+        assert shared.health.Check(health_pb2.HealthCheckRequest(service=service)).status == SERVING
+    with pytest.raises(grpc.RpcError) as caught:
+        shared.health.Check(health_pb2.HealthCheckRequest(service="nearfield.v1.Nothing"))
+    assert caught.value.code() == grpc.StatusCode.NOT_FOUND
+
+
+def test_a_restart_starts_empty(start, api):
+    first = start()
+    client = api(first)
+    client.create("kept", 4)
+    client.upload("kept", [1], np.ones((1, 4), dtype=np.float32))
+    assert first.terminate() == 0
+    second = start()
+    assert list(second.admin.ListCollections(client.pb.ListCollectionsRequest()).collections) == []
+
+
+def test_sigterm_drains(start, api):
+    """NOT_SERVING first; an upload in flight is given the time to finish; exit 0."""
+    server = start("--drain-ms", "30000")
+    client = api(server)
+    client.create("drain", 4)
+    go_on, accepted = threading.Event(), threading.Event()
+
+    def requests():
+        yield client.begin("drain", 2)
+        go_on.wait(60)
+        yield client.block([1, 2], np.ones((2, 4), dtype=np.float32))
+        yield client.pb.UploadRequest(commit=client.pb.UploadCommit())
+
+    replies: list = []
+
+    def upload() -> None:
+        for reply in server.ingest.Upload(requests(), timeout=60):
+            replies.append(reply)
+            accepted.set()
+
+    thread = threading.Thread(target=upload)
+    thread.start()
+    assert accepted.wait(60)
+    updates = server.health.Watch(health_pb2.HealthCheckRequest(), timeout=60)
+    assert next(updates).status == SERVING
+    server.process.terminate()
+    assert next(updates).status == NOT_SERVING
+    go_on.set()
+    thread.join(60)
+    assert replies[-1].committed.rows_count == 2
+    updates.cancel()
+    assert server.process.wait(timeout=60) == 0
+
+
+def test_a_drain_is_bounded(start, api):
+    """An upload that never ends does not hold the process."""
+    server = start("--drain-ms", "200")
+    client = api(server)
+    client.create("stuck", 4)
+    forever = threading.Event()
+
+    def requests():
+        yield client.begin("stuck", 2)
+        forever.wait(60)
+
+    call = server.ingest.Upload(requests(), timeout=60)
+    assert next(call).WhichOneof("message") == "accepted"
+    assert server.terminate() == 0
+    forever.set()
+
+
+def test_an_upload_broken_off_leaves_nothing(start, api):
+    server = start()
+    client = api(server)
+    client.create("broken", 64)
+    capacity = lambda: server.admin.GetCapacity(client.pb.GetCapacityRequest())  # noqa: E731
+    before = capacity()
+    stop = threading.Event()
+
+    def requests():
+        yield client.begin("broken", 100_000, 1000)
+        yield client.block(list(range(1000)), np.ones((1000, 64), dtype=np.float32))
+        stop.wait(60)
+
+    call = server.ingest.Upload(requests(), timeout=60)
+    assert next(call).WhichOneof("message") == "accepted"
+    assert capacity().device_bytes_used > before.device_bytes_used
+    call.cancel()
+    stop.set()
+    # Nothing of it is visible, its ids are free, and the process ends cleanly.
+    client.upload("broken", list(range(1000)), np.ones((1000, 64), dtype=np.float32))
+    count = server.retrieval.Count(client.pb.CountRequest(collection="broken"))
+    assert (count.epoch, count.rows_count) == (1, 1000)
+    server.admin.DropCollection(client.pb.DropCollectionRequest(name="broken"))
+    waited = threading.Event()
+    deadline = 300
+    while capacity().device_bytes_used != before.device_bytes_used and deadline > 0:
+        waited.wait(0.1)
+        deadline -= 1
+    assert capacity().device_bytes_used == before.device_bytes_used
+
+
+def test_a_passed_deadline_is_reported_and_the_server_goes_on(shared, api, rng):
+    client = api(shared)
+    client.create("late", 512)
+    client.upload("late", list(range(2000)), rng.standard_normal((2000, 512), dtype=np.float32))
+    request = client.pb.SearchRequest(collection="late", queries=[client.query(np.ones(512))] * 64, k=100)
+    with pytest.raises(grpc.RpcError) as caught:
+        shared.retrieval.Search(request, timeout=0.0001)
+    assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert len(shared.retrieval.Search(request, timeout=60).results) == 64
+
+
+def test_the_reply_names_its_path_and_cost(shared, api, rng):
+    client = api(shared)
+    client.create("cost", 32)
+    client.upload("cost", list(range(100)), rng.standard_normal((100, 32), dtype=np.float32))
+    cost = client.search("cost", np.ones(32), 5).cost
+    assert cost.backend in (client.pb.BACKEND_CPU, client.pb.BACKEND_GPU)
+    assert cost.scan_precision == client.pb.SCAN_PRECISION_ROWS
+    assert cost.rows_scanned == 100
+    assert cost.bytes_read >= 100 * 32 * 4
+    assert cost.batch_size >= 1
+    assert cost.total_us >= cost.device_us
+
+
+def test_request_ids_are_echoed_or_made(shared, api):
+    client = api(shared)
+    call = shared.retrieval.GetLimits.with_call
+    _, given = call(client.pb.GetLimitsRequest(), metadata=[("x-request-id", "abc-123")])
+    assert dict(given.trailing_metadata())["nearfield-request-id"] == "abc-123"
+    _, made = call(client.pb.GetLimitsRequest())
+    assert dict(made.trailing_metadata())["nearfield-request-id"]
+
+
+def test_reflection_is_off_unless_asked_for(shared, start):
+    with pytest.raises(grpc.RpcError) as caught:
+        list(ProtoReflectionDescriptorDatabase(shared.channel).get_services())
+    assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    server = start("--reflection")
+    assert "nearfield.v1.Retrieval" in ProtoReflectionDescriptorDatabase(server.channel).get_services()
+
+
+def test_the_log_holds_one_json_line_a_request_and_no_vectors(start, api, rng):
+    server = start()
+    client = api(server)
+    client.create("logged", 4)
+    client.upload("logged", [1], np.full((1, 4), 0.123456, dtype=np.float32))
+    client.server.retrieval.Search(
+        client.pb.SearchRequest(collection="logged", queries=[client.query(np.full(4, 0.654321))], k=1),
+        metadata=[("x-request-id", "find-me")])
+    assert server.terminate() == 0
+    lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+    assert len([line for line in lines if line.get("request_id") == "find-me"]) == 1
+    assert "0.6543" not in server.log.read_text()
+
+
+@pytest.mark.parametrize(("arguments", "word"), [
+    (["--listen", "nonsense"], "listen"), (["--k-max", "0"], "k-max"), (["--backend", "tpu"], "backend"),
+    (["--no-such-setting"], "no-such-setting")])
+def test_a_configuration_error_exits_with_2(request, arguments, word):
+    program = request.config.getoption("--server")
+    done = subprocess.run([program, "--check-config", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert word in (done.stderr + done.stdout).replace("_", "-")
+
+
+def test_the_command_finds_and_verifies(start, request, tmp_path, rng):
+    server = start()
+    cli = [request.config.getoption("--cli"), "--address", server.address]
+
+    def run(*arguments: str, code: int = 0) -> str:
+        done = subprocess.run([*cli, *arguments], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    rows = rng.standard_normal((300, 48), dtype=np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    np.save(tmp_path / "queries.npy", rows[:3])
+    run("health")
+    run("upload", "cli", str(tmp_path / "rows.npy"), "--create", "--metric", "cosine")
+    assert "300" in run("count", "cli")
+    lines = run("search", "cli", "--queries", str(tmp_path / "queries.npy"), "-k", "4", "--json", "--verify").splitlines()
+    found = [json.loads(line) for line in lines]
+    assert [reply["neighbors"][0]["id"] for reply in found] == [0, 1, 2]
+    run("verify", "cli", "--sample", "5")
+    run("search", "nowhere", "--id", "1", code=1)
