@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Adds up what every stage of scripts/test ran and prints the closing line: N passed, N failed, N skipped.
+
+Counts single test cases: those of GoogleTest, pytest and unittest are read from their own closing lines, which ctest
+keeps in its JUnit file; a ctest entry of any other kind (a benchmark in its tiny mode) counts as one, and so does a stage
+that is one check (tidy, lint, container). What was skipped or failed is listed by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+
+LISTED_MAX = 200
+
+GTEST_PASSED = re.compile(r"^\[  PASSED  \] (\d+) tests?\.", re.MULTILINE)
+GTEST_SKIPPED = re.compile(r"^\[  SKIPPED \] ([\w/.]+\.[\w/.]+)(?: \(\d+ ms\))?$", re.MULTILINE)
+GTEST_FAILED = re.compile(r"^\[  FAILED  \] ([\w/.]+\.[\w/.]+)", re.MULTILINE)
+PYTEST_CLOSING = re.compile(r"^=*\s*((?:\d+ (?:passed|failed|skipped|errors?|xfailed|xpassed|deselected|warnings?)(?:, )?)+) in ",
+                            re.MULTILINE)
+UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
+UNITTEST_CLOSING = re.compile(r"^(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)
+
+
+@dataclasses.dataclass
+class Tally:
+    """What ran: how many passed, and the names of those that did not."""
+
+    passed: int = 0
+    failed: list[str] = dataclasses.field(default_factory=list)
+    skipped: list[str] = dataclasses.field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+
+def unique(names: list[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def gtest_tally(entry: str, output: str) -> Tally | None:
+    """The cases of one GoogleTest program, or None where the output has no closing line of its."""
+    passed = GTEST_PASSED.findall(output)
+    if not passed:
+        return None
+    return Tally(passed=sum(int(count) for count in passed),
+                 failed=[f"{entry}: {name}" for name in unique(GTEST_FAILED.findall(output))],
+                 skipped=[f"{entry}: {name}" for name in unique(GTEST_SKIPPED.findall(output))])
+
+
+def pytest_tally(entry: str, output: str) -> Tally | None:
+    closing = PYTEST_CLOSING.findall(output)
+    if not closing:
+        return None
+    tally = Tally()
+    for count, word in re.findall(r"(\d+) (\w+)", closing[-1]):
+        if word in ("passed", "xfailed"):
+            tally.passed += int(count)
+        elif word in ("failed", "error", "errors", "xpassed"):
+            tally.failed += [f"{entry}: a case of pytest, see above"] * int(count)
+        elif word == "skipped":
+            tally.skipped += [f"{entry}: a case of pytest"] * int(count)
+    return tally
+
+
+def unittest_tally(entry: str, output: str) -> Tally | None:
+    ran = UNITTEST_RAN.findall(output)
+    closing = UNITTEST_CLOSING.findall(output)
+    if not ran or not closing:
+        return None
+    counts = {word: int(count) for word, count in re.findall(r"(\w+)=(\d+)", closing[-1])}
+    failed = counts.get("failures", 0) + counts.get("errors", 0)
+    skipped = counts.get("skipped", 0)
+    return Tally(passed=int(ran[-1]) - failed - skipped, failed=[f"{entry}: a case, see above"] * failed,
+                 skipped=[f"{entry}: a case"] * skipped)
+
+
+def entry_tally(entry: str, status: str, output: str) -> Tally:
+    """One ctest entry: its cases where its framework is known, else itself. A crash is never lost."""
+    tally = gtest_tally(entry, output) or pytest_tally(entry, output) or unittest_tally(entry, output)
+    if status == "fail":
+        tally = tally or Tally()
+        if not tally.failed:
+            tally.failed.append(f"{entry}: ended badly after its cases, or timed out")
+        return tally
+    if status != "run":
+        return Tally(skipped=[entry])
+    return tally or Tally(passed=1)
+
+
+def junit_tally(preset: str, path: pathlib.Path) -> Tally:
+    tally = Tally()
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        entry = f"{preset}/{case.get('name', '?')}"
+        tally.add(entry_tally(entry, case.get("status", "fail"), case.findtext("system-out") or ""))
+    return tally
+
+
+def stage_tally(results: pathlib.Path, stage: str, status: int) -> Tally:
+    junit = results / f"{stage}.xml"
+    unittest = results / f"{stage}.unittest"
+    if junit.exists():
+        tally = junit_tally(stage, junit)
+    elif unittest.exists():
+        tally = unittest_tally(stage, unittest.read_text(encoding="utf-8")) or Tally()
+    else:
+        tally = Tally(passed=1 if status == 0 else 0)
+    if status != 0 and not tally.failed:
+        tally.failed.append(f"stage {stage}: exit status {status}")
+    return tally
+
+
+def print_list(title: str, names: list[str]) -> None:
+    if not names:
+        return
+    print(f"\n{title}:")
+    for name in names[:LISTED_MAX]:
+        print(f"  {name}")
+    if len(names) > LISTED_MAX:
+        print(f"  and {len(names) - LISTED_MAX} more")
+
+
+def main() -> int:
+    results = pathlib.Path(sys.argv[1])
+    total = Tally()
+    print("\nstage         result   passed  failed  skipped  seconds")
+    for line in (results / "stages").read_text(encoding="utf-8").splitlines():
+        stage, status, seconds = line.split()
+        tally = stage_tally(results, stage, int(status))
+        word = "FAILED" if tally.failed else "passed"
+        print(f"{stage:<13} {word:<7} {tally.passed:>7} {len(tally.failed):>7} {len(tally.skipped):>8} {seconds:>8}")
+        total.add(tally)
+    print_list("skipped", total.skipped)
+    print_list("failed", total.failed)
+    print(f"\n{total.passed} passed, {len(total.failed)} failed, {len(total.skipped)} skipped", flush=True)
+    return 1 if total.failed or not total.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The rules that scripts/tidy checks, one module a kind."""

@@ -1,0 +1,69 @@
+"""Header guards, and the proof that the public headers hide CUDA and protobuf: each compiles alone."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+from concurrent import futures
+
+from tidy_rules.tree import Finding, Tree
+
+GUARD = re.compile(r"^#ifndef (NEARFIELD_\w+_H_)\n#define (\w+)\n", re.MULTILINE)
+# A header included by Highway once for each target has no guard of the usual kind.
+PER_TARGET = re.compile(r"HWY_TARGET_TOGGLE|HWY_ONCE")
+PUBLIC_FOLDERS = ("engine/include/", "client/cpp/include/")
+PROTO_INCLUDE = re.compile(r'#include [<"]nearfield/v1/')
+# What a public header of the engine may never reach, even when the compiler would find it by itself.
+HIDDEN = re.compile(r"/(?:cuda[\w.]*|cub|thrust|google/protobuf|grpc\w*)(?:/|\.h)")
+
+
+def check_guards(tree: Tree) -> list[Finding]:
+    findings = []
+    seen: dict[str, str] = {}
+    for path in tree.cxx:
+        if not path.endswith((".h", ".cuh")) or PER_TARGET.search(tree.text(path)):
+            continue
+        match = GUARD.search(tree.text(path))
+        if match is None or match.group(1) != match.group(2):
+            findings.append(Finding(path, 1, "guards", "no header guard NEARFIELD_..._H_"))
+        elif match.group(1) in seen:
+            findings.append(Finding(path, 1, "guards", f"header guard {match.group(1)} is that of {seen[match.group(1)]} too"))
+        else:
+            seen[match.group(1)] = path
+    return findings
+
+
+def generate_protos(tree: Tree, folder: str) -> None:
+    sources = [str(tree.root / path) for path in tree.files if path.startswith("proto/") and path.endswith(".proto")]
+    subprocess.run(["protoc", f"-I{tree.root / 'proto'}", f"--cpp_out={folder}", f"--grpc_out={folder}",
+                    "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin", *sources], check=True)
+
+
+def compile_alone(tree: Tree, path: str, generated: str) -> list[Finding]:
+    include = next(folder for folder in PUBLIC_FOLDERS if path.startswith(folder))
+    folders = [f"-I{tree.root / include}"]
+    if not include.startswith("engine/"):
+        folders += ["-isystem", generated]
+    compiled = subprocess.run(
+        ["g++", "-std=c++20", "-fsyntax-only", "-H", "-Wall", "-Wextra", "-Wno-pragma-once-outside-header", "-x", "c++", *folders,
+         str(tree.root / path)], check=False, capture_output=True, text=True)
+    if compiled.returncode != 0:
+        error = next((line for line in compiled.stderr.splitlines() if "error" in line), "see g++")
+        return [Finding(path, 1, "headers", f"does not compile alone: {error}")]
+    reached = [line.lstrip(". ") for line in compiled.stderr.splitlines() if re.match(r"^\.+ ", line)]
+    hidden = [header for header in reached if HIDDEN.search(header)]
+    if include.startswith("engine/") and hidden:
+        return [Finding(path, 1, "headers", f"a public header of the engine reaches {hidden[0]}")]
+    return []
+
+
+def check_alone(tree: Tree) -> list[Finding]:
+    public = [path for path in tree.cxx if path.startswith(PUBLIC_FOLDERS) and pathlib.PurePath(path).suffix == ".h"]
+    with tempfile.TemporaryDirectory() as generated, futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        if any(PROTO_INCLUDE.search(tree.text(path)) for path in public):
+            generate_protos(tree, generated)
+        found = pool.map(lambda path: compile_alone(tree, path, generated), public)
+        return [finding for findings in found for finding in findings]

@@ -1,0 +1,114 @@
+"""Who may include whom, read from the #include lines."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from tidy_rules.tree import Finding, Tree
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
+
+# The most specific folder decides. PUBLIC is engine/include, PROTO the code generated from proto/, CLIENT client/cpp.
+PUBLIC = "engine/include"
+PROTO = "proto"
+LAYERS: dict[str, frozenset[str]] = {layer: frozenset(may.split()) for layer, may in {
+    "engine/include": "",
+    "engine/base": "engine/include",
+    "engine/score": "engine/base engine/include",
+    "engine/corpus": "engine/base engine/score engine/include",
+    "engine/plan": "engine/base engine/include",
+    "engine/cpu": "engine/score engine/base engine/corpus engine/include",
+    "engine/oracle": "engine/score engine/base engine/include",
+    "engine/gpu/device": "engine/base engine/include",
+    "engine/gpu/kernels": "engine/base engine/score",
+    "engine/gpu": "engine/gpu/kernels engine/gpu/device engine/plan engine/corpus engine/base engine/score engine/include",
+    "engine": "engine/cpu engine/gpu engine/oracle engine/corpus engine/plan engine/score engine/base engine/include",
+    "server/config": "engine/include",
+    "server/convert": "engine/include server/catalog proto",
+    "server/batching": "engine/include server/telemetry",
+    "server/store": "engine/include",
+    "server/catalog": "engine/include server/store",
+    "server/telemetry": "engine/include server/config proto",
+    "server/security": "server/config proto",
+    "server/service": "engine/include server/convert server/batching server/catalog server/config server/telemetry "
+                      "server/security proto",
+    "server": "engine/include server/config server/convert server/batching server/catalog server/store server/service "
+              "server/telemetry server/security proto",
+    "client/cpp": "proto",
+    "client/cli": "client/cpp proto",
+    "tests": "engine engine/include engine/base engine/score engine/corpus engine/plan engine/cpu engine/oracle engine/gpu "
+             "engine/gpu/device engine/gpu/kernels server server/config server/convert server/batching server/store "
+             "server/catalog server/telemetry server/security server/service client/cpp client/cli proto",
+}.items()}
+
+# Include prefixes that do not spell the folder they lie in.
+PREFIXES = (
+    ("nearfield/engine/", "engine/include"),
+    ("nearfield/client/", "client/cpp"),
+    ("nearfield/v1/", "proto"),
+)
+
+CUDA = re.compile(r"^(cuda|cub/|thrust/|cooperative_groups|mma\.h|nvml|nvtx|device_launch|curand|cublas|sm_\d|nv/target)")
+RPC = re.compile(r"^(grpc|google/protobuf/|google/rpc/)|\.pb\.h$")
+# Where CUDA's headers may appear, and where those of gRPC and protobuf (generated ones included).
+CUDA_FOLDERS = ("engine/gpu/", "tests/")
+CUDA_SUFFIX_FOLDERS = ("engine/gpu/", "tests/")
+RPC_FREE_FOLDERS = ("engine/", "server/config/", "server/batching/", "server/catalog/", "server/store/")
+
+
+def layer_of(path: str) -> str | None:
+    """The most specific layer whose folder holds this path."""
+    for layer in sorted(LAYERS, key=len, reverse=True):
+        if path.startswith(layer + "/"):
+            return layer
+    return None
+
+
+def target_layer(tree: Tree, path: str, target: str) -> str | None:
+    """The layer an include reaches, or None for a library outside the tree."""
+    for prefix, layer in PREFIXES:
+        if target.startswith(prefix):
+            return layer
+    layer = layer_of(target)
+    if layer is not None:
+        return layer
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    return layer_of(beside) if beside in tree.files else None
+
+
+def folder_findings(path: str, target: str) -> list[str]:
+    """The rules about libraries: CUDA only under engine/gpu, gRPC and protobuf never in the engine."""
+    messages = []
+    if CUDA.match(target) and not path.startswith(CUDA_FOLDERS):
+        messages.append(f"<{target}>: CUDA only under engine/gpu and in tests")
+    if RPC.search(target) and path.startswith(RPC_FREE_FOLDERS):
+        messages.append(f"<{target}>: no gRPC or protobuf here; convert and service are where it ends")
+    if target == "ranges":
+        messages.append("<ranges>: clang-14 does not take libstdc++'s views")
+    return messages
+
+
+def include_findings(tree: Tree, path: str, target: str) -> list[str]:
+    messages = folder_findings(path, target)
+    own, reached = layer_of(path), target_layer(tree, path, target)
+    if target.endswith((".cc", ".cu")):
+        messages.append(f'"{target}": a source file is compiled, not included')
+    if target.startswith("tests/") and own != "tests":
+        messages.append(f'"{target}": only tests include tests')
+    elif own is not None and reached is not None and reached != own and reached not in LAYERS[own]:
+        messages.append(f'"{target}": {own} may not include {reached}; it may: {", ".join(sorted(LAYERS[own])) or "nothing"}')
+    return messages
+
+
+def check(tree: Tree) -> list[Finding]:
+    findings = []
+    for path in tree.cxx:
+        if path.endswith((".cu", ".cuh")) and not path.startswith(CUDA_SUFFIX_FOLDERS):
+            findings.append(Finding(path, 1, "includes", "CUDA sources only under engine/gpu and in tests"))
+        for number, line in enumerate(tree.lines(path), 1):
+            match = INCLUDE.match(line)
+            if match is not None:
+                findings += [Finding(path, number, "includes", message)
+                             for message in include_findings(tree, path, match.group(2))]
+    return findings
