@@ -1,0 +1,22 @@
+// Row elements as bytes, to fp32, exactly.
+#ifndef NEARFIELD_ENGINE_ROW_CODEC_H_
+#define NEARFIELD_ENGINE_ROW_CODEC_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "nearfield/engine/types.h"
+
+namespace nearfield {
+
+// Appends the elements of `bytes` (little-endian, `type`) to `values`. Every value of a narrow type
+// is a value of fp32: nothing is rounded; denormals, infinities and NaN come through. Cost: one
+// pass. Errors: InvalidArgument (bytes that are no whole element); `values` is unchanged then.
+absl::Status WidenToFloat(RowType type, absl::Span<const uint8_t> bytes,
+                          std::vector<float>* values);
+
+}  // namespace nearfield
+
+#endif  // NEARFIELD_ENGINE_ROW_CODEC_H_

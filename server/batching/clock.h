@@ -1,0 +1,29 @@
+// Time as the server's waits see it: steady, and replaceable in tests.
+#ifndef NEARFIELD_SERVER_BATCHING_CLOCK_H_
+#define NEARFIELD_SERVER_BATCHING_CLOCK_H_
+
+#include <chrono>
+#include <cstdint>
+
+namespace nearfield::server {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimePoint Now() const = 0;
+};
+
+class SteadyClock : public Clock {
+ public:
+  TimePoint Now() const override { return std::chrono::steady_clock::now(); }
+};
+
+inline int64_t MicrosBetween(TimePoint begin, TimePoint end) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(end - begin).count();
+}
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_BATCHING_CLOCK_H_

@@ -1,0 +1,61 @@
+#include "server/batching/worker_pool.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/batching/retry_hint.h"
+
+namespace nearfield::server {
+namespace {
+
+constexpr int64_t kRetryAfterMs = 500;
+
+}  // namespace
+
+WorkerPool::WorkerPool(const Options& options) : options_(options) {
+  threads_.reserve(static_cast<size_t>(options_.threads));
+  for (int64_t i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { Loop(); });
+}
+
+WorkerPool::~WorkerPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  arrived_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+absl::Status WorkerPool::Post(std::function<void()> job) {
+  {
+    const std::lock_guard lock(mutex_);
+    const int64_t present = running_ + static_cast<int64_t>(jobs_.size());
+    if (present >= options_.threads + options_.waiting_max) {
+      return WithRetryAfter(absl::ResourceExhaustedError(absl::StrCat(
+                                "too many ", options_.what, " at once: ", present,
+                                ", the limit is ", options_.threads + options_.waiting_max)),
+                            kRetryAfterMs);
+    }
+    jobs_.push_back(std::move(job));
+  }
+  arrived_.notify_one();
+  return absl::OkStatus();
+}
+
+void WorkerPool::Loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    arrived_.wait(lock, [&] { return closed_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
+    std::function<void()> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    ++running_;
+    lock.unlock();
+    job();
+    job = nullptr;  // what it holds goes before the place is free
+    lock.lock();
+    --running_;
+  }
+}
+
+}  // namespace nearfield::server

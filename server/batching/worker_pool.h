@@ -1,0 +1,49 @@
+// A few threads for engine calls that may block: gRPC's own threads never wait for the engine.
+#ifndef NEARFIELD_SERVER_BATCHING_WORKER_POOL_H_
+#define NEARFIELD_SERVER_BATCHING_WORKER_POOL_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace nearfield::server {
+
+class WorkerPool {
+ public:
+  struct Options {
+    std::string what;         // in the refusal: "verifications"
+    int64_t threads = 1;      // jobs that run at once
+    int64_t waiting_max = 0;  // jobs that may wait for a thread
+  };
+  explicit WorkerPool(const Options& options);
+  // Runs what still waits, then joins.
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  // Errors: ResourceExhausted with a retry hint (threads + waiting_max jobs are there already); the
+  // job is not run then.
+  absl::Status Post(std::function<void()> job);
+
+ private:
+  void Loop();
+
+  const Options options_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<std::function<void()>> jobs_;
+  int64_t running_ = 0;
+  bool closed_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_BATCHING_WORKER_POOL_H_

@@ -1,0 +1,36 @@
+// How the server process ends; --help and DESIGN.md say the same.
+#ifndef NEARFIELD_SERVER_CONFIG_EXIT_CODE_H_
+#define NEARFIELD_SERVER_CONFIG_EXIT_CODE_H_
+
+#include <array>
+#include <string_view>
+
+namespace nearfield::server {
+
+enum class ExitCode : int {
+  kClean = 0,
+  kFailure = 1,
+  kConfiguration = 2,
+  kDeviceLost = 3,
+  kSelfTest = 4,
+};
+
+struct ExitCodeMeaning {
+  ExitCode code;
+  const char* text;
+};
+
+inline constexpr std::array kExitCodes = {
+    ExitCodeMeaning{ExitCode::kClean, "clean end: SIGTERM or SIGINT, drained"},
+    ExitCodeMeaning{ExitCode::kFailure,
+                    "anything else; also a second signal, or calls that would not end"},
+    ExitCodeMeaning{ExitCode::kConfiguration,
+                    "configuration error; also an address in use, memory or a GPU not to be had"},
+    ExitCodeMeaning{ExitCode::kDeviceLost, "the device is lost: start the process again"},
+    ExitCodeMeaning{ExitCode::kSelfTest,
+                    "the self-test differed from the oracle: do not trust this machine"},
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_CONFIG_EXIT_CODE_H_

@@ -1,0 +1,163 @@
+#include "server/config/load.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/config/exit_code.h"
+
+namespace nearfield::server {
+namespace {
+
+constexpr char kDescription[] =
+    "nearfield-server: exact vector retrieval over gRPC, from the memory of a GPU or of this "
+    "machine.\n"
+    "Every setting is a flag, an environment variable (NEARFIELD_ and the name in capitals) and a "
+    "key of\n"
+    "the configuration file (one 'name = value' a line); flag wins over environment over file.";
+
+// What the command line holds, unparsed.
+struct CommandLine {
+  std::string config_file;
+  bool check_config = false;
+  bool version = false;
+  std::map<std::string, std::string> flags;  // by setting name
+};
+
+std::string ExitCodeHelp() {
+  std::string text = "Exit codes:";
+  for (const ExitCodeMeaning& meaning : kExitCodes) {
+    absl::StrAppend(&text, "\n  ", static_cast<int>(meaning.code), "  ", meaning.text);
+  }
+  return text;
+}
+
+// One flag a setting; its default and limits stand in the help.
+void AddFlags(const Settings& settings, CLI::App* app,
+              std::map<std::string, CLI::Option*>* options) {
+  for (const SettingBase* setting : settings.all()) {
+    const std::string text = setting->Text();
+    const std::string help = absl::StrCat(setting->help(), " [", text.empty() ? "none" : text, "; ",
+                                          setting->Allowed(), "; ", setting->environment(), "]");
+    CLI::Option* option = setting->is_switch() ? app->add_flag(setting->flag(), help)
+                                               : app->add_option(setting->flag(), help);
+    (*options)[setting->name()] = option;
+  }
+}
+
+absl::StatusOr<std::optional<std::string>> ParseCommandLine(int argc, const char* const* argv,
+                                                            const Settings& settings,
+                                                            CommandLine* line) {
+  CLI::App app(kDescription, "nearfield-server");
+  app.footer(ExitCodeHelp());
+  app.get_formatter()->column_width(34);
+  app.add_option("--config", line->config_file, "Configuration file [NEARFIELD_CONFIG]")
+      ->type_name("FILE");
+  app.add_flag("--check-config", line->check_config,
+               "Check the configuration, print the effective one and exit with 0 or 2");
+  app.add_flag("--version", line->version, "Print the version and exit");
+  std::map<std::string, CLI::Option*> options;
+  AddFlags(settings, &app, &options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return app.help();
+  } catch (const CLI::Error& error) {
+    return absl::InvalidArgumentError(absl::StrCat("command line: ", error.what()));
+  }
+  for (const auto& [name, option] : options) {
+    if (option->count() == 0) continue;
+    if (option->count() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("command line: --", option->get_single_name(), " is given twice"));
+    }
+    line->flags[name] = option->results().front();
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::map<std::string, std::string>> ReadFile(const std::string& path,
+                                                            const Settings& settings) {
+  std::ifstream file(path);
+  std::stringstream text(std::string(std::istreambuf_iterator<char>(file), {}));
+  if (!file.good() && !file.eof()) {
+    return absl::NotFoundError(absl::StrCat("configuration file ", path, ": cannot be read"));
+  }
+  std::set<std::string> known;
+  for (const SettingBase* setting : settings.all()) known.insert(setting->name());
+  std::map<std::string, std::string> values;
+  std::vector<CLI::ConfigItem> items;
+  try {
+    items = CLI::ConfigTOML().from_config(text);
+  } catch (const CLI::Error& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("configuration file ", path, ": ", error.what()));
+  }
+  for (const CLI::ConfigItem& item : items) {
+    if (!item.parents.empty() || known.count(item.name) == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("configuration file ", path, ": unknown key '",
+                                                     item.fullname(), "'; --help lists all"));
+    }
+    if (item.inputs.size() != 1 || values.count(item.name) > 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("configuration file ", path, ": ", item.name, " needs exactly one value"));
+    }
+    values[item.name] = item.inputs.front();
+  }
+  return values;
+}
+
+// Takes the strongest source of each setting.
+absl::Status Resolve(const std::map<std::string, std::string>& file, const Environment& environment,
+                     const CommandLine& line, Settings* settings) {
+  for (SettingBase* setting : settings->all()) {
+    if (const auto it = file.find(setting->name()); it != file.end()) {
+      ABSL_RETURN_IF_ERROR(setting->Set(it->second, SettingSource::kFile));
+    }
+    const std::optional<std::string> variable = environment(setting->environment());
+    if (variable.has_value() && !variable->empty()) {
+      ABSL_RETURN_IF_ERROR(setting->Set(*variable, SettingSource::kEnvironment));
+    }
+    if (const auto it = line.flags.find(setting->name()); it != line.flags.end()) {
+      ABSL_RETURN_IF_ERROR(setting->Set(it->second, SettingSource::kFlag));
+    }
+  }
+  return settings->Validate();
+}
+
+}  // namespace
+
+Environment ProcessEnvironment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): before threads
+    if (value == nullptr) return std::nullopt;
+    return std::string(value);
+  };
+}
+
+absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
+                                         const Environment& environment, Settings* settings) {
+  CommandLine line;
+  ABSL_ASSIGN_OR_RETURN(const std::optional<std::string> help,
+                        ParseCommandLine(argc, argv, *settings, &line));
+  if (help.has_value()) return LoadOutcome{LoadOutcome::Action::kPrint, *help};
+  if (line.version)
+    return LoadOutcome{LoadOutcome::Action::kPrint, "nearfield-server " NEARFIELD_VERSION "\n"};
+  if (line.config_file.empty()) line.config_file = environment("NEARFIELD_CONFIG").value_or("");
+  std::map<std::string, std::string> file;
+  if (!line.config_file.empty()) {
+    ABSL_ASSIGN_OR_RETURN(file, ReadFile(line.config_file, *settings));
+  }
+  ABSL_RETURN_IF_ERROR(Resolve(file, environment, line, settings));
+  if (line.check_config) return LoadOutcome{LoadOutcome::Action::kPrint, settings->Effective()};
+  return LoadOutcome{};
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,161 @@
+// One setting of the server: its name, default, unit, limits and help, declared once, where it is a
+// member of Settings.
+#ifndef NEARFIELD_SERVER_CONFIG_SETTING_H_
+#define NEARFIELD_SERVER_CONFIG_SETTING_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace nearfield::server {
+
+// Where the value in force came from; a later one wins.
+enum class SettingSource : uint8_t { kDefault, kFile, kEnvironment, kFlag };
+std::string_view SettingSourceName(SettingSource source);
+
+class SettingBase;
+
+// The settings of one Settings object, in the order of their declaration.
+class SettingList {
+ public:
+  SettingList() = default;
+  SettingList(const SettingList&) = delete;
+  SettingList& operator=(const SettingList&) = delete;
+  const std::vector<SettingBase*>& all() const { return all_; }
+
+ private:
+  friend class SettingBase;
+  std::vector<SettingBase*> all_;
+};
+
+class SettingBase {
+ public:
+  SettingBase(SettingList& list, std::string name, std::string help)
+      : name_(std::move(name)), help_(std::move(help)) {
+    list.all_.push_back(this);
+  }
+  virtual ~SettingBase() = default;
+  SettingBase(const SettingBase&) = delete;
+  SettingBase& operator=(const SettingBase&) = delete;
+
+  // "k_max": the key in the file. The flag is "--k-max", the environment variable
+  // "NEARFIELD_K_MAX".
+  const std::string& name() const { return name_; }
+  std::string flag() const;
+  std::string environment() const;
+  const std::string& help() const { return help_; }
+  SettingSource source() const { return source_; }
+
+  // Takes the value in `text`. Errors: InvalidArgument naming the setting, the text and what is
+  // allowed.
+  absl::Status Set(std::string_view text, SettingSource source);
+  // The value in force, as Set accepts it.
+  virtual std::string Text() const = 0;
+  // "1 .. 4096", "auto|cpu|gpu".
+  virtual std::string Allowed() const = 0;
+  virtual bool is_switch() const { return false; }
+
+ protected:
+  // False: not a value of this setting; nothing has changed.
+  virtual bool Parse(std::string_view text) = 0;
+
+ private:
+  std::string name_;
+  std::string help_;
+  SettingSource source_ = SettingSource::kDefault;
+};
+
+struct Range {
+  int64_t min = 0;
+  int64_t max = 0;
+};
+
+// A whole number.
+class NumberSetting : public SettingBase {
+ public:
+  NumberSetting(SettingList& list, std::string name, int64_t value, Range range, std::string help)
+      : SettingBase(list, std::move(name), std::move(help)), value_(value), range_(range) {}
+  int64_t value() const { return value_; }
+  std::string Text() const override;
+  std::string Allowed() const override;
+
+ protected:
+  bool Parse(std::string_view text) override;
+  bool Assign(int64_t value);
+  Range range() const { return range_; }
+
+ private:
+  int64_t value_;
+  Range range_;
+};
+
+// A number of bytes: "67108864", "64MiB"; KiB, MiB, GiB, TiB.
+class BytesSetting : public NumberSetting {
+ public:
+  using NumberSetting::NumberSetting;
+  std::string Text() const override;
+  std::string Allowed() const override;
+
+ protected:
+  bool Parse(std::string_view text) override;
+};
+
+// Any text without control characters.
+class TextSetting : public SettingBase {
+ public:
+  TextSetting(SettingList& list, std::string name, std::string value, std::string help)
+      : SettingBase(list, std::move(name), std::move(help)), value_(std::move(value)) {}
+  const std::string& value() const { return value_; }
+  std::string Text() const override { return value_; }
+  std::string Allowed() const override { return "text"; }
+
+ protected:
+  bool Parse(std::string_view text) override;
+
+ private:
+  std::string value_;
+};
+
+// One of a few words.
+class ChoiceSetting : public SettingBase {
+ public:
+  ChoiceSetting(SettingList& list, std::string name, std::vector<std::string> choices,
+                std::string help)  // the first choice is the default
+      : SettingBase(list, std::move(name), std::move(help)),
+        choices_(std::move(choices)),
+        value_(choices_.front()) {}
+  const std::string& value() const { return value_; }
+  std::string Text() const override { return value_; }
+  std::string Allowed() const override;
+
+ protected:
+  bool Parse(std::string_view text) override;
+
+ private:
+  std::vector<std::string> choices_;
+  std::string value_;
+};
+
+// On or off: "true", "false".
+class SwitchSetting : public SettingBase {
+ public:
+  SwitchSetting(SettingList& list, std::string name, bool value, std::string help)
+      : SettingBase(list, std::move(name), std::move(help)), value_(value) {}
+  bool value() const { return value_; }
+  std::string Text() const override { return value_ ? "true" : "false"; }
+  std::string Allowed() const override { return "true|false"; }
+  bool is_switch() const override { return true; }
+
+ protected:
+  bool Parse(std::string_view text) override;
+
+ private:
+  bool value_;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_CONFIG_SETTING_H_

@@ -1,0 +1,67 @@
+#include "server/config/settings.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+namespace nearfield::server {
+namespace {
+
+// A TOML basic string.
+std::string Quoted(const std::string& text) {
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
+}
+
+}  // namespace
+
+absl::Status Settings::Validate() const {
+  if (listen.value().empty())
+    return absl::InvalidArgumentError("listen is empty: must be HOST:PORT");
+  if (queries_max.value() > batch_max.value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("queries_max = ", queries_max.value(),
+                     ": must be at most batch_max = ", batch_max.value()));
+  }
+  if (payload_bytes_max.value() > upload_block_bytes_max() / 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("payload_bytes_max = ", payload_bytes_max.Text(),
+                     ": must be at most half of request_bytes_max = ", request_bytes_max.Text()));
+  }
+  if (queue_bytes_max.value() < request_bytes_max.value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("queue_bytes_max = ", queue_bytes_max.Text(),
+                     ": must be at least request_bytes_max = ", request_bytes_max.Text()));
+  }
+  return absl::OkStatus();
+}
+
+EngineOptions Settings::ToEngineOptions() const {
+  EngineOptions options;
+  options.backend = backend.value() == "cpu"   ? BackendChoice::kCpu
+                    : backend.value() == "gpu" ? BackendChoice::kGpu
+                                               : BackendChoice::kAuto;
+  options.device = static_cast<int32_t>(device.value());
+  options.memory_bytes = memory_bytes.value();
+  options.host_memory_bytes = host_memory_bytes.value();
+  options.threads = static_cast<int32_t>(threads.value());
+  options.k_max = static_cast<int32_t>(k_max.value());
+  options.batch_max = static_cast<int32_t>(batch_max.value());
+  return options;
+}
+
+std::string Settings::Effective() const {
+  std::string text;
+  for (const SettingBase* setting : all()) {
+    const std::string source(SettingSourceName(setting->source()));
+    absl::StrAppend(&text, setting->name(), " = ", Quoted(setting->Text()), "  # ", source, "\n");
+  }
+  return text;
+}
+
+bool IsLoopback(const std::string& listen) {
+  if (absl::StartsWith(listen, "unix:")) return true;
+  return absl::StartsWith(listen, "127.") || absl::StartsWith(listen, "localhost:") ||
+         absl::StartsWith(listen, "[::1]:");
+}
+
+}  // namespace nearfield::server

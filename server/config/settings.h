@@ -1,0 +1,132 @@
+// Every setting of the server, each declared once: default, unit, limits and help stand on the
+// member.
+#ifndef NEARFIELD_SERVER_CONFIG_SETTINGS_H_
+#define NEARFIELD_SERVER_CONFIG_SETTINGS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "nearfield/engine/engine.h"
+#include "server/config/setting.h"
+
+namespace nearfield::server {
+
+inline constexpr int64_t kKiB = 1024;
+inline constexpr int64_t kMiB = 1024 * kKiB;
+inline constexpr int64_t kGiB = 1024 * kMiB;
+inline constexpr int64_t kMemoryMax = 16 * 1024 * kGiB;
+inline constexpr int64_t kMessageMax = 2 * kGiB - 1;  // gRPC counts message bytes in an int
+inline constexpr int64_t kDayMs = 24 * 3600 * 1000;
+// Bytes that an UploadRequest may need around its UploadBlock.
+inline constexpr int64_t kUploadEnvelopeBytes = 16;
+
+struct Settings : SettingList {
+  // Where to listen.
+  TextSetting listen{*this, "listen", "127.0.0.1:50051",
+                     "Address and port, or unix:PATH. Port 0 takes a free one. Only loopback is "
+                     "safe without a proxy"};
+  TextSetting port_file{*this, "port_file", "",
+                        "File to write the bound port to, once listening; empty: none"};
+
+  // The engine.
+  ChoiceSetting backend{
+      *this,
+      "backend",
+      {"auto", "cpu", "gpu"},
+      "What computes: auto takes a usable GPU, else the CPU; the answers are the same"};
+  NumberSetting device{*this, "device", 0, {0, 255}, "CUDA ordinal of the GPU"};
+  BytesSetting memory_bytes{*this,
+                            "memory_bytes",
+                            0,
+                            {0, kMemoryMax},
+                            "Device memory for rows, taken at start; 0: 85% of a GPU's free "
+                            "memory, half of the host's on the CPU"};
+  BytesSetting host_memory_bytes{
+      *this,
+      "host_memory_bytes",
+      0,
+      {0, kMemoryMax},
+      "Host memory for ids and payloads; 0: a quarter of the physical memory"};
+  NumberSetting threads{*this, "threads", 0, {0, 4096}, "Threads of the CPU backend; 0: all cores"};
+  NumberSetting batch_max{
+      *this, "batch_max", 1024, {1, 65536}, "Queries that may share one pass over the rows"};
+  NumberSetting self_test_seed{
+      *this, "self_test_seed", 1, {0, INT64_MAX}, "Seed of the self-test before serving"};
+
+  // What one request may ask for.
+  NumberSetting k_max{*this, "k_max", kKMax, {1, kKMax}, "Neighbors a query may ask for"};
+  NumberSetting queries_max{
+      *this, "queries_max", 1024, {1, 65536}, "Queries in one search; at most batch_max"};
+  NumberSetting fetch_ids_max{
+      *this, "fetch_ids_max", 10000, {1, 1000000}, "Ids in one fetch or delete"};
+  BytesSetting request_bytes_max{
+      *this, "request_bytes_max", 64 * kMiB, {64 * kKiB, kMessageMax}, "A message to the server"};
+  BytesSetting response_bytes_max{*this,
+                                  "response_bytes_max",
+                                  64 * kMiB,
+                                  {64 * kKiB, kMessageMax},
+                                  "A message from the server"};
+  BytesSetting payload_bytes_max{
+      *this, "payload_bytes_max", 64 * kKiB, {0, kGiB}, "The payload of one row"};
+  NumberSetting search_ms_max{
+      *this,
+      "search_ms_max",
+      60000,
+      {1, kDayMs},
+      "Milliseconds a search may take, with or without a deadline of its own"};
+
+  // What may be held at once.
+  NumberSetting collections_max{*this, "collections_max", 256, {1, 100000}, "Collections"};
+  NumberSetting queue_requests_max{
+      *this, "queue_requests_max", 1024, {1, 1000000}, "Searches that may wait for the engine"};
+  BytesSetting queue_bytes_max{*this,
+                               "queue_bytes_max",
+                               256 * kMiB,
+                               {kMiB, kMemoryMax},
+                               "Query bytes that may wait for the engine"};
+  NumberSetting uploads_max{*this, "uploads_max", 8, {1, 1000}, "Uploads at once"};
+  NumberSetting upload_idle_ms{
+      *this, "upload_idle_ms", 30000, {10, kDayMs}, "Milliseconds an upload may be silent"};
+  NumberSetting verify_max{
+      *this, "verify_max", 2, {1, 256}, "Verifications at once, one core each"};
+  NumberSetting streams_max{
+      *this, "streams_max", 128, {1, 100000}, "Calls at once on one connection"};
+
+  // Connections and life.
+  NumberSetting keepalive_ms{*this,
+                             "keepalive_ms",
+                             60000,
+                             {1000, kDayMs},
+                             "Milliseconds of silence before a connection is probed"};
+  NumberSetting keepalive_timeout_ms{*this,
+                                     "keepalive_timeout_ms",
+                                     20000,
+                                     {100, kDayMs},
+                                     "Milliseconds a probe may stay unanswered"};
+  NumberSetting drain_ms{
+      *this, "drain_ms", 30000, {0, kDayMs}, "Milliseconds that calls in flight get after SIGTERM"};
+  SwitchSetting reflection{*this, "reflection", false, "Answer gRPC reflection"};
+  ChoiceSetting log_format{*this, "log_format", {"text", "json"}, "Log lines on stderr"};
+  ChoiceSetting log_level{*this,
+                          "log_level",
+                          {"info", "debug", "warning", "error"},
+                          "Least level that is logged; requests are info"};
+
+  // What no single setting can check. Errors: InvalidArgument.
+  absl::Status Validate() const;
+  EngineOptions ToEngineOptions() const;
+  // Bytes of an UploadBlock as a serialised message.
+  int64_t upload_block_bytes_max() const {
+    return request_bytes_max.value() - kUploadEnvelopeBytes;
+  }
+  // "name = value  # source" a line; what a configuration file accepts.
+  std::string Effective() const;
+};
+
+// True where `listen` can only be reached from this machine.
+bool IsLoopback(const std::string& listen);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_CONFIG_SETTINGS_H_

@@ -1,0 +1,58 @@
+#include "server/telemetry/request_log.h"
+
+#include <algorithm>
+#include <random>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace nearfield::server {
+namespace {
+
+constexpr size_t kRequestIdBytesMax = 128;
+constexpr size_t kLoggedTextBytesMax = 200;
+
+std::string Cut(const std::string& text) { return text.substr(0, kLoggedTextBytesMax); }
+
+LogLevel LevelOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kUnknown:
+      return LogLevel::kError;
+    default:
+      return LogLevel::kInfo;
+  }
+}
+
+}  // namespace
+
+void LogRequest(Log* log, const RequestRecord& record, const absl::Status& status) {
+  const LogLevel level = LevelOf(status);
+  if (!log->Enabled(level)) return;
+  std::vector<LogField> fields = {{"request_id", record.request_id},
+                                  {"method", record.method},
+                                  {"collection", Cut(record.collection)},
+                                  {"status", absl::StatusCodeToString(status.code())},
+                                  {"queries", record.queries},
+                                  {"k", record.k},
+                                  {"rows", record.rows},
+                                  {"queue_us", record.queue_us},
+                                  {"device_us", record.device_us},
+                                  {"total_us", record.total_us},
+                                  {"peer", Cut(record.peer)}};
+  if (!status.ok()) fields.push_back({"error", Cut(std::string(status.message()))});
+  log->Write(level, "request", fields);
+}
+
+std::string RequestId(std::string_view from_client) {
+  const auto printable = [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); };
+  if (!from_client.empty() && from_client.size() <= kRequestIdBytesMax &&
+      std::all_of(from_client.begin(), from_client.end(), printable)) {
+    return std::string(from_client);
+  }
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  return absl::StrCat(absl::Hex(random(), absl::kZeroPad16));
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,38 @@
+// One line a request: who asked what, how it ended, where the time went. Never vectors, ids or
+// payloads.
+#ifndef NEARFIELD_SERVER_TELEMETRY_REQUEST_LOG_H_
+#define NEARFIELD_SERVER_TELEMETRY_REQUEST_LOG_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/telemetry/log.h"
+
+namespace nearfield::server {
+
+struct RequestRecord {
+  std::string request_id;
+  std::string method;      // "Search"
+  std::string collection;  // as the client named it
+  std::string peer;
+  int64_t queries = 0;
+  int64_t k = 0;
+  int64_t rows = 0;  // returned, uploaded, deleted or checked
+  int64_t queue_us = 0;
+  int64_t device_us = 0;
+  int64_t total_us = 0;
+};
+
+// Refusals and successes are info; the server's own faults (Internal, DataLoss, Unknown) are
+// errors.
+void LogRequest(Log* log, const RequestRecord& record, const absl::Status& status);
+
+// The client's id where it is 1 .. 128 printable ASCII characters without blanks, else a new random
+// one.
+std::string RequestId(std::string_view from_client);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_TELEMETRY_REQUEST_LOG_H_
