@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/corpus/backend.h"
@@ -15,8 +17,17 @@ struct CpuOptions {
   int32_t threads = 0;       // of the scan; 0: all cores
   int32_t k_max = kKMax + 1;
   int32_t batch_max = 1024;
+  // Instruction set of the scan, one of CpuInstructionSets(); empty: the best this CPU has. All
+  // give the same bits.
+  std::string instruction_set;
 };
 
+// What CpuOptions::instruction_set may name on this CPU, the fastest first: "AVX3", "AVX2",
+// "portable".
+std::vector<std::string> CpuInstructionSets();
+
+// The budget counts rows padded to 32 elements, plus 12 bytes a row, plus tombstones.
+// Errors: InvalidArgument (an option out of range: names it, its value and the limit).
 absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeCpuTopkEngine(const CpuOptions& options);
 
 }  // namespace nearfield::cpu

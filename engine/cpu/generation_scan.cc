@@ -1,0 +1,256 @@
+#include "engine/cpu/generation_scan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/checked_math.h"
+#include "engine/cpu/arithmetic_check.h"
+#include "engine/score/order.h"
+#include "engine/score/score.h"
+
+namespace nearfield::cpu {
+namespace {
+
+// One query: bytes of rows a thread takes at a time. Some 10 us of work: the shared counter and the
+// wait for the slowest thread stay below a percent or two of a scan worth several threads.
+constexpr int64_t kTileBytes = 128 << 10;
+constexpr int32_t kTileRowsMax = 1024;
+// Several queries: bytes of widened rows a thread keeps in its second-level cache while the queries
+// pass by.
+constexpr int64_t kGroupTileBytes = 192 << 10;
+constexpr int32_t kGroupTileRowsMax = 64;
+// What a thread does in a microsecond, roughly: it only decides how many threads are worth waking.
+constexpr int64_t kRowBytesPerUs = 10'000;
+constexpr int64_t kMultiplyAddsPerUs = 20'000;
+// Work that one more thread must have to be worth its waking.
+constexpr int64_t kThreadUs = 20;
+// Tiles a thread should find at least, so that uneven threads finish together.
+constexpr int64_t kTilesPerThread = 4;
+
+int64_t ThreadsWorthwhile(int64_t work_us, int32_t threads_count) {
+  return std::clamp<int64_t>(work_us / kThreadUs, 1, threads_count);
+}
+
+}  // namespace
+
+GenerationScan::GenerationScan(const Context& context, const QueryGroup& group,
+                               const corpus::GenerationView& view)
+    : context_(context),
+      group_(group),
+      planes_(static_cast<const CpuRowPlanes&>(*view.planes)),  // same backend, by contract
+      deleted_(view.tombstones == nullptr ? nullptr : view.tombstones->words().data()),
+      queries_count_(static_cast<int32_t>(group.k.size())),
+      kind_(group.format.metric == Metric::kL2 ? SumKind::kSquaredDistance : SumKind::kProduct) {}
+
+void GenerationScan::PlanTiles() {
+  const int64_t rows = planes_.rows_count();
+  const int32_t dim_padded = PaddedDim(group_.format.dim);
+  const int64_t scan_us = rows * planes_.stride_bytes() / kRowBytesPerUs;
+  const int64_t multiply_us = rows * queries_count_ * dim_padded / kMultiplyAddsPerUs;
+  participants_ = static_cast<int32_t>(
+      ThreadsWorthwhile(std::max(scan_us, multiply_us), context_.pool->threads_count()));
+
+  const int64_t rows_fitting =
+      queries_count_ == 1
+          ? std::min<int64_t>(kTileBytes / planes_.stride_bytes(), kTileRowsMax)
+          : std::min<int64_t>(kGroupTileBytes / (dim_padded * int64_t{sizeof(double)}),
+                              kGroupTileRowsMax);
+  const int64_t rows_even = CeilDiv(rows, participants_ * kTilesPerThread);
+  const int64_t wanted = participants_ == 1 ? rows_fitting : std::min(rows_fitting, rows_even);
+  rows_a_tile_ = static_cast<int32_t>(RoundUp(std::max<int64_t>(wanted, 1), kRowGroup));
+  tiles_count_ = CeilDiv(rows, rows_a_tile_);
+}
+
+void GenerationScan::PrepareWorkspace() {
+  Workspace& workspace = *context_.workspace;
+  const auto queries = static_cast<size_t>(queries_count_);
+  workspace.k.resize(queries);
+  workspace.key_offsets.resize(queries);
+  int64_t keys = 0;
+  for (size_t q = 0; q < queries; ++q) {
+    workspace.k[q] = static_cast<int32_t>(std::min<int64_t>(group_.k[q], planes_.rows_count()));
+    workspace.key_offsets[q] = keys;
+    keys += TopKeys::Capacity(workspace.k[q]);
+  }
+  if (workspace.thresholds_count < queries_count_) {
+    workspace.thresholds = std::make_unique<std::atomic<uint64_t>[]>(queries);
+    workspace.thresholds_count = queries_count_;
+  }
+  for (size_t q = 0; q < queries; ++q) {
+    workspace.thresholds[q].store(score::kNoKey, std::memory_order_relaxed);
+  }
+  const int64_t scratch = queries_count_ == 1 ? 0
+                                              : context_.kernels->scratch_doubles(
+                                                    rows_a_tile_, PaddedDim(group_.format.dim));
+  for (int32_t worker = 0; worker < participants_; ++worker) {
+    ThreadWorkspace& space = workspace.threads[static_cast<size_t>(worker)];
+    space.kernel_scratch.Ensure(scratch);
+    space.sums.Ensure(int64_t{queries_count_} * rows_a_tile_);
+    space.row_roots.Ensure(rows_a_tile_);
+    space.passed.Ensure(rows_a_tile_);
+    uint64_t* const storage = space.keys.Ensure(keys);
+    space.best.resize(std::max(space.best.size(), queries));
+    for (size_t q = 0; q < queries; ++q) {
+      space.best[q].Reset(storage + workspace.key_offsets[q], workspace.k[q]);
+    }
+  }
+}
+
+int32_t GenerationScan::RowsInTile(int64_t tile) const {
+  return static_cast<int32_t>(
+      std::min<int64_t>(rows_a_tile_, planes_.rows_count() - tile * rows_a_tile_));
+}
+
+void GenerationScan::ScanTiles(int32_t worker) {
+  if (!ArithmeticIsExact()) {
+    wrong_mode_.store(true, std::memory_order_relaxed);
+    return;
+  }
+  ThreadWorkspace& space = context_.workspace->threads[static_cast<size_t>(worker)];
+  // One tile ahead, so that the next one's memory can be fetched while this one is computed.
+  int64_t tile = next_tile_.fetch_add(1, std::memory_order_relaxed);
+  while (tile < tiles_count_) {
+    if (worker == 0 && *group_.cancelled != nullptr && (*group_.cancelled)()) {
+      cancelled_.store(true, std::memory_order_relaxed);
+    }
+    if (cancelled_.load(std::memory_order_relaxed)) return;
+    const int64_t following = next_tile_.fetch_add(1, std::memory_order_relaxed);
+    ScanTile(tile, following, space);
+    tile = following;
+  }
+}
+
+void GenerationScan::ScanTile(int64_t tile, int64_t next_tile, ThreadWorkspace& space) {
+  const int64_t begin = tile * rows_a_tile_;
+  const int32_t rows_count = RowsInTile(tile);
+  double* const sums = space.sums.get();
+  if (queries_count_ == 1) {
+    context_.kernels->scan_one(planes_.tile(begin, rows_count), kind_,
+                               context_.workspace->queries.get(), sums);
+  } else {
+    GroupScan scan;
+    scan.tile = planes_.tile(begin, rows_count);
+    scan.kind = kind_;
+    scan.queries = context_.workspace->queries.get();
+    scan.queries_count = queries_count_;
+    scan.scratch = space.kernel_scratch.get();
+    scan.sums = sums;
+    scan.sums_stride = rows_a_tile_;
+    if (next_tile < tiles_count_) {
+      const int32_t next_rows = RowsInTile(next_tile);
+      scan.upcoming.data = planes_.tile(next_tile * rows_a_tile_, next_rows).rows;
+      scan.upcoming.bytes = next_rows * planes_.stride_bytes();
+    }
+    context_.kernels->scan_group(scan);
+  }
+  if (group_.format.metric == Metric::kCosine) {
+    double* const roots = space.row_roots.get();
+    for (int32_t r = 0; r < rows_count; ++r) roots[r] = std::sqrt(planes_.squares()[begin + r]);
+  }
+  for (int32_t q = 0; q < queries_count_; ++q) SelectRows(q, begin, rows_count, space);
+}
+
+// The filter leaves few rows; each of those is scored by the one definition in score.h.
+void GenerationScan::SelectRows(int32_t query, int64_t begin, int32_t rows_count,
+                                ThreadWorkspace& space) {
+  TopKeys& best = space.best[static_cast<size_t>(query)];
+  std::atomic<uint64_t>& shared = context_.workspace->thresholds[static_cast<size_t>(query)];
+  best.RaiseThreshold(shared.load(std::memory_order_relaxed));
+  const uint64_t threshold_before = best.threshold();
+
+  const Metric metric = group_.format.metric;
+  const double query_square =
+      metric == Metric::kCosine ? context_.workspace->query_squares[static_cast<size_t>(query)] : 1;
+  const double* const sums = space.sums.get() + int64_t{query} * rows_a_tile_;
+  ScoreFilter filter;
+  filter.metric = metric;
+  filter.sums = sums;
+  filter.row_roots = space.row_roots.get();
+  filter.query_root = std::sqrt(query_square);
+  filter.rows_count = rows_count;
+  filter.score_min = threshold_before == score::kNoKey ? score::MinusInfinity()
+                                                       : score::KeyScore(threshold_before);
+  // The filter does not clamp: a cosine just below -1 scores -1.
+  if (metric == Metric::kCosine && filter.score_min <= -1.0f) {
+    filter.score_min = score::MinusInfinity();
+  }
+  int32_t* const passed = space.passed.get();
+  const int32_t passed_count = context_.kernels->filter(filter, passed);
+  for (int32_t i = 0; i < passed_count; ++i) {
+    const int64_t slot = begin + passed[i];
+    if (deleted_ != nullptr && ((deleted_[slot / 64] >> (slot % 64)) & 1) != 0) continue;
+    const double sum = sums[passed[i]];
+    const float score = metric == Metric::kDot ? score::DotScore(sum)
+                        : metric == Metric::kL2
+                            ? score::L2Score(sum)
+                            : score::CosineScore(sum, query_square, planes_.squares()[slot]);
+    best.Push(score::OrderKey(score, planes_.ranks()[slot]));
+  }
+
+  const uint64_t threshold = best.threshold();
+  if (threshold == threshold_before) return;
+  uint64_t known = threshold_before;
+  while (known < threshold &&
+         !shared.compare_exchange_weak(known, threshold, std::memory_order_relaxed)) {
+  }
+}
+
+void GenerationScan::Merge(absl::Span<std::vector<corpus::RankedScore>* const> best,
+                           int32_t worker) {
+  Workspace& workspace = *context_.workspace;
+  for (int32_t q; (q = next_merge_.fetch_add(1, std::memory_order_relaxed)) < queries_count_;) {
+    const auto query = static_cast<size_t>(q);
+    int64_t total = 0;
+    for (int32_t w = 0; w < participants_; ++w) {
+      const TopKeys& part = workspace.threads[static_cast<size_t>(w)].best[query];
+      total += part.end() - part.begin();
+    }
+    uint64_t* const merged = workspace.threads[static_cast<size_t>(worker)].merged.Ensure(total);
+    uint64_t* end = merged;
+    for (int32_t w = 0; w < participants_; ++w) {
+      const TopKeys& part = workspace.threads[static_cast<size_t>(w)].best[query];
+      end = std::copy(part.begin(), part.end(), end);
+    }
+    const int64_t k = std::min<int64_t>(workspace.k[query], total);
+    if (k < total) std::nth_element(merged, merged + k - 1, end, std::greater<>());
+    std::sort(merged, merged + k, std::greater<>());
+    std::vector<corpus::RankedScore>& out = *best[query];
+    out.resize(static_cast<size_t>(k));
+    for (int64_t i = 0; i < k; ++i) {
+      out[static_cast<size_t>(i)] = {score::KeyScore(merged[i]), score::KeyRank(merged[i])};
+    }
+  }
+}
+
+absl::Status GenerationScan::Run(absl::Span<std::vector<corpus::RankedScore>* const> best,
+                                 corpus::ScanCost* cost) {
+  PlanTiles();
+  PrepareWorkspace();
+  context_.pool->Run(participants_, [this](int32_t worker) { ScanTiles(worker); });
+  if (wrong_mode_.load()) {
+    return absl::FailedPreconditionError(
+        "a scanning thread does not round to nearest, or flushes denormals: scores would not be "
+        "exact");
+  }
+  if (cancelled_.load()) return absl::CancelledError("search cancelled by its caller");
+
+  int64_t keys = 0;
+  for (int32_t w = 0; w < participants_; ++w) {
+    for (int32_t q = 0; q < queries_count_; ++q) {
+      const TopKeys& part =
+          context_.workspace->threads[static_cast<size_t>(w)].best[static_cast<size_t>(q)];
+      keys += part.end() - part.begin();
+      cost->candidates += part.taken();
+    }
+  }
+  cost->bytes_read += planes_.rows_count() * planes_.stride_bytes();
+  constexpr int64_t kKeysMergedPerUs = 30;
+  const auto mergers = static_cast<int32_t>(
+      std::min<int64_t>(queries_count_, ThreadsWorthwhile(keys / kKeysMergedPerUs, participants_)));
+  context_.pool->Run(mergers, [&](int32_t worker) { Merge(best, worker); });
+  return absl::OkStatus();
+}
+
+}  // namespace nearfield::cpu

@@ -1,0 +1,70 @@
+// The exact top-k of one generation for a group of queries, on the threads of the pool.
+#ifndef NEARFIELD_ENGINE_CPU_GENERATION_SCAN_H_
+#define NEARFIELD_ENGINE_CPU_GENERATION_SCAN_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "engine/corpus/backend.h"
+#include "engine/cpu/row_planes.h"
+#include "engine/cpu/scan_kernels.h"
+#include "engine/cpu/thread_pool.h"
+#include "engine/cpu/workspace.h"
+
+namespace nearfield::cpu {
+
+// Queries that are scanned together, packed in Workspace::queries.
+struct QueryGroup {
+  corpus::RowFormat format;
+  absl::Span<const int32_t> k;
+  const std::function<bool()>* cancelled = nullptr;
+};
+
+// Borrows everything for one Run. The caller holds SharedThreads::turn.
+class GenerationScan {
+ public:
+  struct Context {
+    ThreadPool* pool = nullptr;
+    const ScanKernels* kernels = nullptr;
+    Workspace* workspace = nullptr;
+  };
+
+  GenerationScan(const Context& context, const QueryGroup& group,
+                 const corpus::GenerationView& view);
+
+  // Fills best(query) for every query of the group, adds to *cost. Errors: Cancelled,
+  // FailedPrecondition (a thread does not compute in the arithmetic mode that exact scores need).
+  absl::Status Run(absl::Span<std::vector<corpus::RankedScore>* const> best,
+                   corpus::ScanCost* cost);
+
+ private:
+  void PlanTiles();
+  void PrepareWorkspace();
+  void ScanTiles(int32_t worker);
+  void ScanTile(int64_t tile, int64_t next_tile, ThreadWorkspace& space);
+  void SelectRows(int32_t query, int64_t begin, int32_t rows_count, ThreadWorkspace& space);
+  void Merge(absl::Span<std::vector<corpus::RankedScore>* const> best, int32_t worker);
+  int32_t RowsInTile(int64_t tile) const;
+
+  const Context context_;
+  const QueryGroup& group_;
+  const CpuRowPlanes& planes_;
+  const uint64_t* const deleted_;  // null: none
+  const int32_t queries_count_;
+  const SumKind kind_;
+  int32_t rows_a_tile_ = 0;
+  int64_t tiles_count_ = 0;
+  int32_t participants_ = 1;
+  std::atomic<int64_t> next_tile_{0};
+  std::atomic<int32_t> next_merge_{0};
+  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> wrong_mode_{false};
+};
+
+}  // namespace nearfield::cpu
+
+#endif  // NEARFIELD_ENGINE_CPU_GENERATION_SCAN_H_

@@ -1,0 +1,199 @@
+#include "engine/cpu/row_planes.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/checked_math.h"
+#include "engine/base/status_macros.h"
+
+namespace nearfield::cpu {
+namespace {
+
+// Rows stored at a time by one thread: copied, then squared while still in its cache.
+constexpr int64_t kStoreBytes = 256 << 10;
+// Bytes stored in one turn with the threads: a search that arrives meanwhile waits for no more than
+// this.
+constexpr int64_t kTurnBytes = 4 << 20;
+// Below this the caller alone is as fast.
+constexpr int64_t kParallelBytesMin = 1 << 20;
+
+}  // namespace
+
+absl::StatusOr<int64_t> CpuRowPlanes::BytesNeeded(const corpus::RowFormat& format,
+                                                  int64_t rows_count) {
+  const int64_t row_bytes = int64_t{PaddedDim(format.dim)} * BytesPerElement(format.row_type) +
+                            static_cast<int64_t>(sizeof(double) + sizeof(uint32_t));
+  const std::optional<int64_t> bytes = CheckedMul(rows_count, row_bytes);
+  if (!bytes.has_value()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("row memory: ", rows_count, " rows of ", row_bytes, " bytes exceed 2^63"));
+  }
+  return *bytes;
+}
+
+absl::StatusOr<std::unique_ptr<CpuRowPlanes>> CpuRowPlanes::Reserve(const corpus::RowFormat& format,
+                                                                    int64_t rows_max,
+                                                                    const Resources& resources) {
+  if (format.dim < 1 || format.dim > kDimMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dim = ", format.dim, ", must be in [1, ", kDimMax, "]"));
+  }
+  if (rows_max < 1 || rows_max > kRowsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows_max = ", rows_max, ", must be in [1, ", kRowsMax, "]"));
+  }
+  ABSL_ASSIGN_OR_RETURN(const int64_t bytes, BytesNeeded(format, rows_max));
+  ABSL_ASSIGN_OR_RETURN(BudgetShare share, BudgetShare::Take(resources.budget, bytes));
+  const int64_t stride = int64_t{PaddedDim(format.dim)} * BytesPerElement(format.row_type);
+  ABSL_ASSIGN_OR_RETURN(Mapping rows, Mapping::Create(rows_max * stride));
+  // Squares are written a row group at a time.
+  ABSL_ASSIGN_OR_RETURN(Mapping squares,
+                        Mapping::Create((rows_max + kRowGroup) * int64_t{sizeof(double)}));
+  ABSL_ASSIGN_OR_RETURN(Mapping ranks, Mapping::Create(rows_max * int64_t{sizeof(uint32_t)}));
+  return std::unique_ptr<CpuRowPlanes>(
+      new CpuRowPlanes(format, rows_max, resources, std::move(share),
+                       Planes{std::move(rows), std::move(squares), std::move(ranks)}));
+}
+
+CpuRowPlanes::CpuRowPlanes(const corpus::RowFormat& format, int64_t rows_max,
+                           const Resources& resources, BudgetShare share, Planes planes)
+    : format_(format),
+      rows_max_(rows_max),
+      row_bytes_(int64_t{format.dim} * BytesPerElement(format.row_type)),
+      stride_bytes_(int64_t{PaddedDim(format.dim)} * BytesPerElement(format.row_type)),
+      resources_(resources),
+      share_(std::move(share)),
+      rows_(std::move(planes.rows)),
+      squares_(std::move(planes.squares)),
+      ranks_(std::move(planes.ranks)) {}
+
+absl::Status CpuRowPlanes::CheckRoom(int64_t rows_count) const {
+  if (sealed_) return absl::FailedPreconditionError("rows appended after Seal");
+  if (rows_count < 0 || rows_count > rows_max_ - rows_count_) {
+    return absl::ResourceExhaustedError(absl::StrCat("rows_count = ", rows_count, " beside ",
+                                                     rows_count_,
+                                                     " present exceeds rows_max = ", rows_max_));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CpuRowPlanes::CheckSlots(absl::Span<const uint32_t> slots) const {
+  for (const uint32_t slot : slots) {
+    if (slot >= rows_count_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("slot = ", slot, ", must be below rows_count = ", rows_count_));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void CpuRowPlanes::Store(const std::byte* packed, int64_t begin, int64_t rows_count) {
+  std::byte* out = rows_.data() + begin * stride_bytes_;
+  if (row_bytes_ == stride_bytes_) {
+    std::memcpy(out, packed, static_cast<size_t>(rows_count * row_bytes_));
+  } else {  // the padding is zero already: the mapping is fresh
+    for (int64_t r = 0; r < rows_count; ++r) {
+      std::memcpy(out + r * stride_bytes_, packed + r * row_bytes_,
+                  static_cast<size_t>(row_bytes_));
+    }
+  }
+  // Kernels write whole row groups, and the rows after these may be another thread's: through a
+  // buffer.
+  constexpr int32_t kRowsAtOnce = 128;
+  static_assert(kRowsAtOnce % kRowGroup == 0);
+  alignas(64) double buffer[kRowsAtOnce];
+  auto* squares = reinterpret_cast<double*>(squares_.data()) + begin;
+  for (int64_t r = 0; r < rows_count; r += kRowsAtOnce) {
+    const auto rows_here = static_cast<int32_t>(std::min<int64_t>(kRowsAtOnce, rows_count - r));
+    resources_.kernels->square_rows(tile(begin + r, rows_here), buffer);
+    std::copy(buffer, buffer + rows_here, squares + r);
+  }
+}
+
+absl::Status CpuRowPlanes::Append(const void* rows, int64_t rows_count) {
+  ABSL_RETURN_IF_ERROR(CheckRoom(rows_count));
+  const auto* packed = static_cast<const std::byte*>(rows);
+  const int64_t rows_a_store = std::max<int64_t>(1, kStoreBytes / stride_bytes_);
+  const int64_t rows_a_turn = std::max(rows_a_store, kTurnBytes / stride_bytes_);
+  for (int64_t done = 0; done < rows_count; done += rows_a_turn) {
+    const int64_t rows_here = std::min(rows_a_turn, rows_count - done);
+    std::atomic<int64_t> next{0};
+    const auto store_some = [&](int32_t /*worker*/) {
+      for (int64_t r; (r = next.fetch_add(rows_a_store, std::memory_order_relaxed)) < rows_here;) {
+        Store(packed + (done + r) * row_bytes_, rows_count_ + done + r,
+              std::min(rows_a_store, rows_here - r));
+      }
+    };
+    std::unique_lock turn(resources_.threads->turn, std::defer_lock);
+    const bool parallel = rows_here * stride_bytes_ >= kParallelBytesMin && turn.try_lock();
+    resources_.threads->pool.Run(parallel ? resources_.threads->pool.threads_count() : 1,
+                                 store_some);
+  }
+  rows_count_ += rows_count;
+  return absl::OkStatus();
+}
+
+absl::Status CpuRowPlanes::AppendFrom(const corpus::RowPlanes& source,
+                                      absl::Span<const uint32_t> slots) {
+  const auto& from = static_cast<const CpuRowPlanes&>(source);  // same backend, by contract
+  if (from.format_.dim != format_.dim || from.format_.row_type != format_.row_type) {
+    return absl::InvalidArgumentError(absl::StrCat("source rows of dim = ", from.format_.dim,
+                                                   " do not fit dim = ", format_.dim,
+                                                   " or are of another row type"));
+  }
+  ABSL_RETURN_IF_ERROR(CheckRoom(static_cast<int64_t>(slots.size())));
+  ABSL_RETURN_IF_ERROR(from.CheckSlots(slots));
+  auto* squares = reinterpret_cast<double*>(squares_.data());
+  for (const uint32_t slot : slots) {
+    std::memcpy(rows_.data() + rows_count_ * stride_bytes_,
+                from.rows_.data() + slot * stride_bytes_, static_cast<size_t>(stride_bytes_));
+    squares[rows_count_] = from.squares()[slot];
+    ++rows_count_;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CpuRowPlanes::Seal(absl::Span<const uint32_t> ranks) {
+  if (sealed_) return absl::FailedPreconditionError("generation sealed twice");
+  if (static_cast<int64_t>(ranks.size()) != rows_count_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ranks.size = ", ranks.size(), ", must equal rows_count = ", rows_count_));
+  }
+  std::copy(ranks.begin(), ranks.end(), reinterpret_cast<uint32_t*>(ranks_.data()));
+  rows_.Shrink(rows_count_ * stride_bytes_);
+  squares_.Shrink((rows_count_ + kRowGroup) * int64_t{sizeof(double)});
+  ranks_.Shrink(rows_count_ * int64_t{sizeof(uint32_t)});
+  ABSL_ASSIGN_OR_RETURN(const int64_t bytes, BytesNeeded(format_, rows_count_));
+  share_.Shrink(bytes);
+  sealed_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status CpuRowPlanes::Read(absl::Span<const uint32_t> slots, void* rows) const {
+  ABSL_RETURN_IF_ERROR(CheckSlots(slots));
+  auto* out = static_cast<std::byte*>(rows);
+  for (const uint32_t slot : slots) {
+    std::memcpy(out, rows_.data() + slot * stride_bytes_, static_cast<size_t>(row_bytes_));
+    out += row_bytes_;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CpuRowPlanes::ReadRange(int64_t begin, int64_t rows_count, void* rows) const {
+  if (begin < 0 || rows_count < 0 || begin > rows_count_ - rows_count) {
+    return absl::InvalidArgumentError(absl::StrCat("rows [", begin, ", ", begin, " + ", rows_count,
+                                                   ") reach past rows_count = ", rows_count_));
+  }
+  auto* out = static_cast<std::byte*>(rows);
+  for (int64_t r = begin; r < begin + rows_count; ++r) {
+    std::memcpy(out, rows_.data() + r * stride_bytes_, static_cast<size_t>(row_bytes_));
+    out += row_bytes_;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nearfield::cpu

@@ -1,0 +1,100 @@
+// The planes of one generation in host memory: rows padded to kDimStep elements, S(x,x), ranks.
+#ifndef NEARFIELD_ENGINE_CPU_ROW_PLANES_H_
+#define NEARFIELD_ENGINE_CPU_ROW_PLANES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/corpus/backend.h"
+#include "engine/cpu/host_memory.h"
+#include "engine/cpu/scan_kernels.h"
+#include "engine/cpu/thread_pool.h"
+
+namespace nearfield::cpu {
+
+// The threads of a backend, and whose turn it is. Searches wait for their turn; fills only use idle
+// threads.
+struct SharedThreads {
+  explicit SharedThreads(int32_t threads_count) : pool(threads_count) {}
+  std::mutex turn;
+  ThreadPool pool;  // guarded by turn
+};
+
+class CpuRowPlanes : public corpus::RowPlanes {
+ public:
+  struct Resources {
+    std::shared_ptr<MemoryBudget> budget;
+    std::shared_ptr<SharedThreads> threads;
+    const ScanKernels* kernels = nullptr;
+  };
+
+  // Errors: ResourceExhausted (needed and free bytes).
+  static absl::StatusOr<std::unique_ptr<CpuRowPlanes>> Reserve(const corpus::RowFormat& format,
+                                                               int64_t rows_max,
+                                                               const Resources& resources);
+
+  absl::Status Append(const void* rows, int64_t rows_count) override;
+  absl::Status AppendFrom(const corpus::RowPlanes& source,
+                          absl::Span<const uint32_t> slots) override;
+  absl::Status Seal(absl::Span<const uint32_t> ranks) override;
+  absl::Status Read(absl::Span<const uint32_t> slots, void* rows) const override;
+  absl::Status ReadRange(int64_t begin, int64_t rows_count, void* rows) const override;
+  int64_t rows_count() const override { return rows_count_; }
+  int64_t device_bytes() const override { return share_.bytes(); }
+
+  const corpus::RowFormat& format() const { return format_; }
+  bool sealed() const { return sealed_; }
+  int64_t stride_bytes() const { return stride_bytes_; }
+  RowTile tile(int64_t begin, int32_t rows_count) const {
+    return {rows_.data() + begin * stride_bytes_, rows_count, PaddedDim(format_.dim),
+            format_.row_type};
+  }
+  const double* squares() const { return reinterpret_cast<const double*>(squares_.data()); }
+  const uint32_t* ranks() const { return reinterpret_cast<const uint32_t*>(ranks_.data()); }
+
+  // What a generation of that many rows takes from the budget, if the number is representable.
+  static absl::StatusOr<int64_t> BytesNeeded(const corpus::RowFormat& format, int64_t rows_count);
+
+ private:
+  struct Planes {
+    Mapping rows, squares, ranks;
+  };
+  CpuRowPlanes(const corpus::RowFormat& format, int64_t rows_max, const Resources& resources,
+               BudgetShare share, Planes planes);
+
+  absl::Status CheckRoom(int64_t rows_count) const;
+  absl::Status CheckSlots(absl::Span<const uint32_t> slots) const;
+  // Copies packed rows to slots [begin, begin + rows_count) and computes their S(x,x).
+  void Store(const std::byte* packed, int64_t begin, int64_t rows_count);
+
+  const corpus::RowFormat format_;
+  const int64_t rows_max_;
+  const int64_t row_bytes_;     // as appended
+  const int64_t stride_bytes_;  // as stored
+  const Resources resources_;
+  BudgetShare share_;
+  Mapping rows_, squares_, ranks_;
+  int64_t rows_count_ = 0;
+  bool sealed_ = false;
+};
+
+class CpuTombstones : public corpus::Tombstones {
+ public:
+  CpuTombstones(std::vector<uint64_t> words, BudgetShare share)
+      : words_(std::move(words)), share_(std::move(share)) {}
+  absl::Span<const uint64_t> words() const override { return words_; }
+
+ private:
+  const std::vector<uint64_t> words_;
+  const BudgetShare share_;
+};
+
+}  // namespace nearfield::cpu
+
+#endif  // NEARFIELD_ENGINE_CPU_ROW_PLANES_H_

@@ -1,0 +1,64 @@
+// The best k of a stream of order keys (score/order.h), in memory that the caller lends.
+#ifndef NEARFIELD_ENGINE_CPU_TOP_KEYS_H_
+#define NEARFIELD_ENGINE_CPU_TOP_KEYS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+
+#include "engine/score/order.h"
+
+namespace nearfield::cpu {
+
+// A buffer of a few k keys, cut back to the best k whenever it is full. The k-th best of a cut is
+// the threshold: later keys must exceed it. So the worst stream (ever better keys) costs one
+// selection among capacity keys for every capacity - k of them, and a random one almost nothing.
+class TopKeys {
+ public:
+  // Keys of memory wanted for k: larger factors cut less often, smaller ones stay in cache.
+  static constexpr int64_t Capacity(int32_t k) { return int64_t{3} * k + 64; }
+
+  // `storage` has room for Capacity(k) keys. k >= 1.
+  void Reset(uint64_t* storage, int32_t k) {
+    keys_ = storage;
+    k_ = k;
+    count_ = 0;
+    taken_ = 0;
+    threshold_ = score::kNoKey;
+  }
+
+  // Keys not above this cannot be among the best k.
+  uint64_t threshold() const { return threshold_; }
+  // A threshold known from elsewhere: at least k keys of the same generation reach it.
+  void RaiseThreshold(uint64_t key) { threshold_ = std::max(threshold_, key); }
+
+  void Push(uint64_t key) {
+    if (key <= threshold_) return;
+    keys_[count_++] = key;
+    ++taken_;
+    if (count_ == Capacity(k_)) Cut();
+  }
+
+  // Unordered; contains the best min(k, keys pushed) keys above the threshold, and maybe others.
+  const uint64_t* begin() const { return keys_; }
+  const uint64_t* end() const { return keys_ + count_; }
+  // Keys that passed the threshold of their time.
+  int64_t taken() const { return taken_; }
+
+ private:
+  void Cut() {
+    std::nth_element(keys_, keys_ + k_ - 1, keys_ + count_, std::greater<>());
+    count_ = k_;
+    threshold_ = std::max(threshold_, keys_[k_ - 1]);
+  }
+
+  uint64_t* keys_ = nullptr;
+  int64_t count_ = 0;
+  int64_t taken_ = 0;
+  uint64_t threshold_ = score::kNoKey;
+  int32_t k_ = 0;
+};
+
+}  // namespace nearfield::cpu
+
+#endif  // NEARFIELD_ENGINE_CPU_TOP_KEYS_H_

@@ -1,0 +1,68 @@
+// Memory of a search, kept from one search to the next: it grows to the largest search seen and
+// stays.
+#ifndef NEARFIELD_ENGINE_CPU_WORKSPACE_H_
+#define NEARFIELD_ENGINE_CPU_WORKSPACE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "engine/cpu/top_keys.h"
+
+namespace nearfield::cpu {
+
+// Uninitialised elements on a cache-line boundary.
+template <typename T>
+class ScratchBuffer {
+ public:
+  // At least `count` elements; what was there is lost when it grows.
+  T* Ensure(int64_t count) {
+    if (count > count_) {
+      data_.reset();
+      data_.reset(static_cast<T*>(
+          ::operator new (static_cast<size_t>(count) * sizeof(T), std::align_val_t{kAlignment})));
+      count_ = count;
+    }
+    return data_.get();
+  }
+  T* get() const { return data_.get(); }
+
+ private:
+  static constexpr size_t kAlignment = 64;
+  struct Free {
+    void operator()(T* data) const { ::operator delete (data, std::align_val_t{kAlignment}); }
+  };
+  std::unique_ptr<T, Free> data_;
+  int64_t count_ = 0;
+};
+
+// What one thread of a scan writes.
+struct alignas(64) ThreadWorkspace {
+  ScratchBuffer<double> kernel_scratch;
+  ScratchBuffer<double> sums;
+  ScratchBuffer<double> row_roots;
+  ScratchBuffer<int32_t> passed;
+  ScratchBuffer<uint64_t> keys;  // of all queries of the group, one after another
+  ScratchBuffer<uint64_t> merged;
+  std::vector<TopKeys> best;  // one a query of the group
+};
+
+struct Workspace {
+  explicit Workspace(int32_t threads_count) : threads(static_cast<size_t>(threads_count)) {}
+
+  std::vector<ThreadWorkspace> threads;
+  ScratchBuffer<double> queries;      // packed, of the group
+  std::vector<double> query_squares;  // S(q,q), of the group
+  std::vector<int64_t> key_offsets;   // of each query's keys in ThreadWorkspace::keys
+  std::vector<int32_t> k;             // of each query, no more than the generation's rows
+  std::unique_ptr<std::atomic<uint64_t>[]>
+      thresholds;  // the best one any thread has found, a query
+  int64_t thresholds_count = 0;
+};
+
+}  // namespace nearfield::cpu
+
+#endif  // NEARFIELD_ENGINE_CPU_WORKSPACE_H_
