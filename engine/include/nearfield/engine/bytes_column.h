@@ -13,6 +13,14 @@ class BytesColumn {
   int64_t size() const { return static_cast<int64_t>(ends_.size()); }
   // Bytes of the values themselves.
   int64_t value_bytes() const { return static_cast<int64_t>(bytes_.size()); }
+  // Bytes of host memory the column holds on to.
+  int64_t bytes() const {
+    return static_cast<int64_t>(ends_.capacity() * sizeof(int64_t) + bytes_.capacity());
+  }
+  void Reserve(int64_t rows_count, int64_t value_bytes_count) {
+    ends_.reserve(static_cast<size_t>(rows_count));
+    bytes_.reserve(static_cast<size_t>(value_bytes_count));
+  }
   void Append(std::string_view value) {
     bytes_.insert(bytes_.end(), value.begin(), value.end());
     ends_.push_back(static_cast<int64_t>(bytes_.size()));

@@ -1,0 +1,40 @@
+// One backend and what all collections on it share: host memory, and the knowledge that the device
+// is lost.
+#ifndef NEARFIELD_ENGINE_CORPUS_DEVICE_H_
+#define NEARFIELD_ENGINE_CORPUS_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "absl/status/status.h"
+#include "engine/corpus/backend.h"
+#include "engine/corpus/host_budget.h"
+
+namespace nearfield::corpus {
+
+// Thread-safe. Held by a shared pointer: generations outlive the engine where a search or a
+// collection still holds them.
+class Device {
+ public:
+  Device(std::unique_ptr<Backend> backend, int64_t host_bytes_total);
+
+  Backend& backend() const { return *backend_; }
+  HostBudget& host() const { return *host_; }
+
+  // OK, or Unavailable for ever after the backend has reported it once.
+  absl::Status Check() const;
+
+  // Passes `status` on, and remembers an Unavailable.
+  absl::Status Observe(absl::Status status) const;
+
+ private:
+  const std::unique_ptr<Backend> backend_;
+  const std::shared_ptr<HostBudget> host_;
+  mutable std::mutex mutex_;
+  mutable absl::Status lost_;  // guarded by mutex_; OK while the device works
+};
+
+}  // namespace nearfield::corpus
+
+#endif  // NEARFIELD_ENGINE_CORPUS_DEVICE_H_

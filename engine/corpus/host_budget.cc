@@ -1,0 +1,64 @@
+#include "engine/corpus/host_budget.h"
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace nearfield::corpus {
+
+HostReservation::HostReservation(std::shared_ptr<HostBudget> budget, int64_t bytes)
+    : budget_(std::move(budget)), bytes_(bytes) {}
+
+HostReservation::HostReservation(HostReservation&& other) noexcept
+    : budget_(std::move(other.budget_)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+HostReservation& HostReservation::operator=(HostReservation&& other) noexcept {
+  if (this != &other) {
+    ShrinkTo(0);
+    budget_ = std::move(other.budget_);
+    bytes_ = std::exchange(other.bytes_, 0);
+  }
+  return *this;
+}
+
+HostReservation::~HostReservation() { ShrinkTo(0); }
+
+void HostReservation::ShrinkTo(int64_t bytes_kept) {
+  if (bytes_kept >= bytes_) return;
+  budget_->GiveBack(bytes_ - bytes_kept);
+  bytes_ = bytes_kept;
+}
+
+std::shared_ptr<HostBudget> HostBudget::Make(int64_t bytes_total) {
+  return std::shared_ptr<HostBudget>(new HostBudget(bytes_total));
+}
+
+absl::StatusOr<HostReservation> HostBudget::Reserve(int64_t bytes) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const int64_t bytes_free = bytes_total_ - bytes_used_;
+    if (bytes > bytes_free) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("needs ", bytes, " bytes of host memory for ids and payloads; ", bytes_free,
+                       " of ", bytes_total_, " bytes are free"));
+    }
+    bytes_used_ += bytes;
+  }
+  return HostReservation(shared_from_this(), bytes);
+}
+
+int64_t HostBudget::bytes_used() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return bytes_used_;
+}
+
+void HostBudget::GiveBack(int64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  bytes_used_ -= bytes;
+}
+
+}  // namespace nearfield::corpus

@@ -1,0 +1,60 @@
+// Host memory for ids and payloads: counted, so that an upload that cannot fit is refused before
+// its first row.
+#ifndef NEARFIELD_ENGINE_CORPUS_HOST_BUDGET_H_
+#define NEARFIELD_ENGINE_CORPUS_HOST_BUDGET_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "absl/status/statusor.h"
+
+namespace nearfield::corpus {
+
+class HostBudget;
+
+// A held part of the budget; its destruction gives it back. Movable; not thread-safe.
+class HostReservation {
+ public:
+  HostReservation() = default;
+  HostReservation(HostReservation&& other) noexcept;
+  HostReservation& operator=(HostReservation&& other) noexcept;
+  ~HostReservation();
+
+  int64_t bytes() const { return bytes_; }
+  // Gives back all but `bytes_kept`; keeps what it holds where that is less.
+  void ShrinkTo(int64_t bytes_kept);
+
+ private:
+  friend class HostBudget;
+  HostReservation(std::shared_ptr<HostBudget> budget, int64_t bytes);
+
+  std::shared_ptr<HostBudget> budget_;
+  int64_t bytes_ = 0;
+};
+
+// Thread-safe. Held by a shared pointer: reservations outlive the engine where results or
+// collections do.
+class HostBudget : public std::enable_shared_from_this<HostBudget> {
+ public:
+  static std::shared_ptr<HostBudget> Make(int64_t bytes_total);
+
+  // Errors: ResourceExhausted (needed, free and total bytes). Requires bytes >= 0.
+  absl::StatusOr<HostReservation> Reserve(int64_t bytes);
+
+  int64_t bytes_total() const { return bytes_total_; }
+  int64_t bytes_used() const;
+
+ private:
+  friend class HostReservation;
+  explicit HostBudget(int64_t bytes_total) : bytes_total_(bytes_total) {}
+  void GiveBack(int64_t bytes);
+
+  const int64_t bytes_total_;
+  mutable std::mutex mutex_;
+  int64_t bytes_used_ = 0;  // guarded by mutex_
+};
+
+}  // namespace nearfield::corpus
+
+#endif  // NEARFIELD_ENGINE_CORPUS_HOST_BUDGET_H_

@@ -1,0 +1,107 @@
+#include "engine/corpus/id_order.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace nearfield::corpus {
+namespace {
+
+// What decides most comparisons without a look at the column.
+struct SortKey {
+  uint64_t prefix = 0;
+  uint32_t index = 0;
+};
+
+// The first eight bytes, so that unsigned order is bytewise order.
+uint64_t Prefix(std::string_view text) {
+  uint64_t prefix = 0;
+  for (size_t i = 0; i < sizeof(prefix); ++i) {
+    prefix = prefix << 8 | (i < text.size() ? static_cast<unsigned char>(text[i]) : 0u);
+  }
+  return prefix;
+}
+
+bool InOrder(const IdColumn& ids) {
+  for (int64_t i = 1; i < ids.size(); ++i) {
+    if (ids.Compare(i - 1, ids, i) > 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<uint32_t> OrderById(const IdColumn& ids) {
+  std::vector<uint32_t> order(static_cast<size_t>(ids.size()));
+  if (InOrder(ids)) {
+    std::iota(order.begin(), order.end(), 0u);
+    return order;
+  }
+  const bool numbers = ids.type() == IdType::kUint64;
+  std::vector<SortKey> keys(order.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    keys[i] = {.prefix = numbers ? ids.number(index) : Prefix(ids.string(index)),
+               .index = static_cast<uint32_t>(i)};
+  }
+  std::sort(keys.begin(), keys.end(), [&ids, numbers](const SortKey& a, const SortKey& b) {
+    if (a.prefix != b.prefix) return a.prefix < b.prefix;
+    if (!numbers) {
+      const int compared = ids.Compare(a.index, ids, b.index);
+      if (compared != 0) return compared < 0;
+    }
+    return a.index < b.index;
+  });
+  for (size_t i = 0; i < keys.size(); ++i) order[i] = keys[i].index;
+  return order;
+}
+
+std::vector<uint32_t> Inverse(absl::Span<const uint32_t> order) {
+  std::vector<uint32_t> place(order.size());
+  for (size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<uint32_t>(i);
+  return place;
+}
+
+std::optional<uint32_t> FindDouble(const IdColumn& ids, absl::Span<const uint32_t> order) {
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (ids.Compare(order[i - 1], ids, order[i]) == 0) return order[i];
+  }
+  return std::nullopt;
+}
+
+std::string IdText(const Id& id) {
+  if (const auto* number = std::get_if<uint64_t>(&id)) return absl::StrCat(*number);
+  return absl::StrCat("\"", absl::CHexEscape(*std::get_if<std::string>(&id)), "\"");
+}
+
+int64_t Gallop(const OrderedIds& a, int64_t begin, const OrderedIds& b, int64_t place) {
+  int64_t low = begin;  // every place before it is less
+  int64_t step = 1;
+  int64_t high = begin;
+  while (high < a.size() && a.Compare(high, b, place) < 0) {
+    low = high + 1;
+    high += step;
+    step *= 2;
+  }
+  high = std::min(high, a.size());
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (a.Compare(middle, b, place) < 0) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+}  // namespace nearfield::corpus

@@ -1,0 +1,19 @@
+// Are the values of stored rows finite? Asked of every uploaded byte, so at memory speed.
+#ifndef NEARFIELD_ENGINE_CORPUS_ROW_CHECK_H_
+#define NEARFIELD_ENGINE_CORPUS_ROW_CHECK_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/types/span.h"
+#include "nearfield/engine/types.h"
+
+namespace nearfield::corpus {
+
+// Index of the first element that is infinite or NaN. `rows` holds whole elements, little-endian,
+// at any alignment.
+std::optional<int64_t> FindNonFinite(RowType row_type, absl::Span<const uint8_t> rows);
+
+}  // namespace nearfield::corpus
+
+#endif  // NEARFIELD_ENGINE_CORPUS_ROW_CHECK_H_

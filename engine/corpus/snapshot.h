@@ -1,0 +1,57 @@
+// A corpus at one epoch: what a search pins and then sees, whatever is committed or deleted
+// meanwhile.
+#ifndef NEARFIELD_ENGINE_CORPUS_SNAPSHOT_H_
+#define NEARFIELD_ENGINE_CORPUS_SNAPSHOT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "engine/corpus/backend.h"
+#include "engine/corpus/generation.h"
+
+namespace nearfield::corpus {
+
+// One generation and the rows of it that are deleted at this epoch.
+struct GenerationState {
+  std::shared_ptr<const Generation> generation;
+  std::shared_ptr<const Tombstones> tombstones;  // null: no row deleted
+  int64_t rows_live = 0;                         // > 0
+};
+
+struct CorpusSnapshot {
+  uint64_t epoch = 0;
+  std::vector<GenerationState> generations;  // at most kGenerationsMax
+
+  int64_t rows_live() const;
+  std::vector<GenerationView> Views() const;
+};
+
+// A row of a snapshot.
+struct RowRef {
+  uint32_t generation = 0;  // index into CorpusSnapshot::generations
+  uint32_t slot = 0;
+
+  bool operator==(const RowRef&) const = default;
+};
+
+// The live row of each id, in the order of `ids`; nothing where no row has the id. `ids` may hold
+// an id several times. Cost: a sort of `ids` and one galloping pass beside each generation's ids.
+std::vector<std::optional<RowRef>> Locate(const CorpusSnapshot& snapshot, const IdColumn& ids);
+
+// A row to copy, and where to.
+struct RowCopy {
+  RowRef row;
+  uint8_t* to = nullptr;
+};
+
+// Makes the copies, `row_bytes` each: few device transfers a generation, whatever the order.
+absl::Status ReadRows(const CorpusSnapshot& snapshot, absl::Span<const RowCopy> copies,
+                      int64_t row_bytes);
+
+}  // namespace nearfield::corpus
+
+#endif  // NEARFIELD_ENGINE_CORPUS_SNAPSHOT_H_

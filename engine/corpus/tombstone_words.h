@@ -1,0 +1,31 @@
+// Bit sets of deleted slots on the host: bit (slot % 64) of word slot / 64.
+#ifndef NEARFIELD_ENGINE_CORPUS_TOMBSTONE_WORDS_H_
+#define NEARFIELD_ENGINE_CORPUS_TOMBSTONE_WORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "engine/corpus/backend.h"
+
+namespace nearfield::corpus {
+
+inline bool IsDeleted(absl::Span<const uint64_t> words, uint32_t slot) {
+  return (words[slot / 64] >> (slot % 64) & 1u) != 0;
+}
+
+// False where no tombstones are given.
+inline bool IsDeleted(const Tombstones* tombstones, uint32_t slot) {
+  return tombstones != nullptr && IsDeleted(tombstones->words(), slot);
+}
+
+// A copy of `tombstones` (null: none) with room for `rows_count` slots.
+std::vector<uint64_t> CopyWords(const Tombstones* tombstones, int64_t rows_count);
+
+// The slots of [begin, end) that are not deleted, ascending.
+std::vector<uint32_t> LiveSlots(const Tombstones* tombstones, int64_t begin, int64_t end);
+
+}  // namespace nearfield::corpus
+
+#endif  // NEARFIELD_ENGINE_CORPUS_TOMBSTONE_WORDS_H_

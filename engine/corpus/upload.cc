@@ -1,0 +1,178 @@
+#include "engine/corpus/upload.h"
+
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/checked_math.h"
+#include "engine/base/status_macros.h"
+#include "engine/corpus/corpus.h"
+#include "engine/corpus/id_order.h"
+#include "engine/corpus/row_check.h"
+
+namespace nearfield::corpus {
+namespace {
+
+absl::Status CheckReservation(const UploadReservation& reservation) {
+  if (reservation.rows_max < 1 || reservation.rows_max > kRowsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows_max = ", reservation.rows_max, " is out of range: 1 to ", kRowsMax));
+  }
+  if (reservation.payload_bytes_max < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "payload_bytes_max = ", reservation.payload_bytes_max, " is out of range: 0 or more"));
+  }
+  return absl::OkStatus();
+}
+
+// The most that ids of this many rows can take: a string id counts in full, so that no upload fails
+// in the middle.
+int64_t IdBytesMax(IdType type, int64_t rows_max) {
+  const int64_t bytes_each =
+      type == IdType::kUint64 ? int64_t{sizeof(uint64_t)} : int64_t{sizeof(int64_t)} + kIdBytesMax;
+  return rows_max * bytes_each;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Upload>> CorpusUpload::Begin(std::shared_ptr<Corpus> corpus,
+                                                            const UploadReservation& reservation) {
+  ABSL_RETURN_IF_ERROR(CheckReservation(reservation));
+  const std::shared_ptr<Device>& device = corpus->device();
+  const int64_t rows_max = reservation.rows_max;
+  const int64_t host_bytes = BuildBytes(rows_max, IdBytesMax(corpus->spec().id_type, rows_max),
+                                        reservation.payload_bytes_max);
+  if (host_bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "payload_bytes_max = ", reservation.payload_bytes_max, " is beyond any memory"));
+  }
+  GenerationParts parts;
+  parts.device = device;
+  ABSL_ASSIGN_OR_RETURN(parts.host, device->host().Reserve(host_bytes));
+  auto planes = device->backend().Reserve(corpus->format(), rows_max);
+  if (!planes.ok()) return device->Observe(planes.status());
+  parts.planes = *std::move(planes);
+  parts.ids = IdColumn(corpus->spec().id_type);
+  try {  // address space only: pages are taken as rows arrive
+    parts.ids.Reserve(rows_max);
+    parts.payloads.Reserve(rows_max, reservation.payload_bytes_max);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("needs ", host_bytes, " bytes of host memory, which the system refuses"));
+  }
+  return std::unique_ptr<Upload>(
+      new CorpusUpload(std::move(corpus), reservation, std::move(parts)));
+}
+
+CorpusUpload::CorpusUpload(std::shared_ptr<Corpus> corpus, const UploadReservation& reservation,
+                           GenerationParts parts)
+    : corpus_(std::move(corpus)), reservation_(reservation), parts_(std::move(parts)) {}
+
+absl::Status CorpusUpload::CheckOpen() const {
+  ABSL_RETURN_IF_ERROR(corpus_->device()->Check());
+  if (open_) return absl::OkStatus();
+  return absl::FailedPreconditionError("the upload has ended: it was committed, or it failed");
+}
+
+absl::Status CorpusUpload::Append(const UploadBlock& block) {
+  ABSL_RETURN_IF_ERROR(CheckOpen());
+  absl::Status status = CheckBlock(block);
+  if (status.ok()) status = Take(block);
+  if (!status.ok()) open_ = false;
+  return status;
+}
+
+absl::Status CorpusUpload::CheckBlock(const UploadBlock& block) const {
+  if (block.ids == nullptr)
+    return absl::InvalidArgumentError("ids: absent; one id a row is needed");
+  ABSL_RETURN_IF_ERROR(CheckIds(*block.ids));
+  ABSL_RETURN_IF_ERROR(CheckPayloads(block));
+  return CheckRows(block);
+}
+
+absl::Status CorpusUpload::CheckIds(const IdColumn& ids) const {
+  const IdType id_type = corpus_->spec().id_type;
+  if (ids.type() != id_type) {
+    return absl::InvalidArgumentError(
+        id_type == IdType::kUint64
+            ? "ids: string ids given; the ids of this collection are uint64"
+            : "ids: uint64 ids given; the ids of this collection are strings");
+  }
+  const int64_t rows_before = parts_.ids.size();
+  if (ids.size() > reservation_.rows_max - rows_before) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("rows_max = ", reservation_.rows_max, " rows were reserved; ", rows_before,
+                     " have been sent, and the block has ", ids.size(), " more"));
+  }
+  for (int64_t i = 0; id_type == IdType::kString && i < ids.size(); ++i) {
+    const size_t bytes = ids.string(i).size();
+    if (bytes < 1 || bytes > size_t{kIdBytesMax}) {
+      return absl::InvalidArgumentError(absl::StrCat("ids: the id of row ", rows_before + i,
+                                                     " has ", bytes, " bytes; 1 to ", kIdBytesMax));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CorpusUpload::CheckPayloads(const UploadBlock& block) const {
+  if (block.payloads == nullptr) return absl::OkStatus();
+  if (block.payloads->size() != block.ids->size()) {
+    return absl::InvalidArgumentError(absl::StrCat("payloads: ", block.payloads->size(),
+                                                   " values for ", block.ids->size(), " rows"));
+  }
+  const int64_t bytes_before = parts_.payloads.value_bytes();
+  if (block.payloads->value_bytes() > reservation_.payload_bytes_max - bytes_before) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("payload_bytes_max = ", reservation_.payload_bytes_max,
+                     " bytes were reserved; ", bytes_before, " have been sent, and the block has ",
+                     block.payloads->value_bytes(), " more"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CorpusUpload::CheckRows(const UploadBlock& block) const {
+  const CollectionSpec& spec = corpus_->spec();
+  const std::optional<int64_t> bytes = CheckedMul(block.ids->size(), corpus_->row_bytes());
+  if (!bytes || block.rows.size() != static_cast<size_t>(*bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rows: ", block.rows.size(), " bytes for ", block.ids->size(), " rows of ", spec.dim,
+        " dimensions of ", BytesPerElement(spec.row_type),
+        " bytes: ", bytes ? absl::StrCat(*bytes, " bytes are needed") : "beyond any memory"));
+  }
+  const std::optional<int64_t> element = FindNonFinite(spec.row_type, block.rows);
+  if (!element) return absl::OkStatus();
+  const int64_t row = *element / spec.dim;
+  return absl::InvalidArgumentError(
+      absl::StrCat("rows: row ", parts_.ids.size() + row, " (id ", IdText(block.ids->at(row)),
+                   ") is not finite in dimension ", *element % spec.dim));
+}
+
+absl::Status CorpusUpload::Take(const UploadBlock& block) {
+  const int64_t rows_count = block.ids->size();
+  if (rows_count == 0) return absl::OkStatus();
+  ABSL_RETURN_IF_ERROR(
+      parts_.device->Observe(parts_.planes->Append(block.rows.data(), rows_count)));
+  for (int64_t i = 0; i < rows_count; ++i) {
+    parts_.ids.AppendFrom(*block.ids, i);
+    parts_.payloads.Append(block.payloads == nullptr ? std::string_view() : block.payloads->at(i));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CommitResult> CorpusUpload::Commit() {
+  ABSL_RETURN_IF_ERROR(CheckOpen());
+  open_ = false;
+  GenerationParts parts = std::move(parts_);  // whatever happens, its memory goes with it
+  if (parts.ids.empty()) {
+    return CommitResult{.epoch = corpus_->Pin()->epoch, .rows_count = 0};
+  }
+  ABSL_ASSIGN_OR_RETURN(std::shared_ptr<const Generation> generation, Seal(std::move(parts)));
+  return corpus_->Publish(std::move(generation));
+}
+
+}  // namespace nearfield::corpus

@@ -1,0 +1,46 @@
+// One running upload into a Corpus.
+#ifndef NEARFIELD_ENGINE_CORPUS_UPLOAD_H_
+#define NEARFIELD_ENGINE_CORPUS_UPLOAD_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/corpus/generation.h"
+#include "nearfield/engine/collection.h"
+
+namespace nearfield::corpus {
+
+class Corpus;
+
+class CorpusUpload final : public Upload {
+ public:
+  // Takes all memory of `reservation`. Errors: InvalidArgument, ResourceExhausted, as
+  // Collection::BeginUpload.
+  static absl::StatusOr<std::unique_ptr<Upload>> Begin(std::shared_ptr<Corpus> corpus,
+                                                       const UploadReservation& reservation);
+
+  absl::Status Append(const UploadBlock& block) override;
+  absl::StatusOr<CommitResult> Commit() override;
+
+ private:
+  CorpusUpload(std::shared_ptr<Corpus> corpus, const UploadReservation& reservation,
+               GenerationParts parts);
+
+  absl::Status CheckOpen() const;
+  absl::Status CheckBlock(const UploadBlock& block) const;
+  absl::Status CheckRows(const UploadBlock& block) const;
+  absl::Status CheckIds(const IdColumn& ids) const;
+  absl::Status CheckPayloads(const UploadBlock& block) const;
+  absl::Status Take(const UploadBlock& block);
+
+  const std::shared_ptr<Corpus> corpus_;
+  const UploadReservation reservation_;
+  GenerationParts parts_;
+  bool open_ = true;  // false after an error or a commit
+};
+
+}  // namespace nearfield::corpus
+
+#endif  // NEARFIELD_ENGINE_CORPUS_UPLOAD_H_

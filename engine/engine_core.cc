@@ -1,0 +1,109 @@
+#include "engine/engine_core.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/corpus/corpus.h"
+#include "engine/corpus/device.h"
+#include "engine/options.h"
+#include "engine/score/arithmetic_mode.h"
+#include "engine/search.h"
+#include "engine/self_test.h"
+#include "engine/verify.h"
+
+namespace nearfield {
+namespace {
+
+using corpus::Corpus;
+using corpus::Device;
+
+constexpr int64_t kVerifyStagingBytes = 32 << 20;
+
+class EngineCore final : public Engine {
+ public:
+  EngineCore(std::shared_ptr<Device> device, const SearchLimits& limits, std::string note)
+      : device_(std::move(device)), limits_(limits), note_(std::move(note)) {}
+
+  EngineInfo Info() const override {
+    const corpus::BackendFacts& facts = device_->backend().facts();
+    return {.backend = facts.kind,
+            .device_name = facts.device_name,
+            .note = note_,
+            .k_max = limits_.k_max,
+            .batch_max = limits_.batch_max};
+  }
+
+  Capacity GetCapacity() const override {
+    return {.device_bytes_total = device_->backend().device_bytes_total(),
+            .device_bytes_used = device_->backend().device_bytes_used(),
+            .host_bytes_total = device_->host().bytes_total(),
+            .host_bytes_used = device_->host().bytes_used()};
+  }
+
+  absl::Status Health() const override { return device_->Check(); }
+
+  absl::StatusOr<std::shared_ptr<Collection>> CreateCollection(
+      const CollectionSpec& spec) override {
+    ABSL_RETURN_IF_ERROR(device_->Check());
+    ABSL_RETURN_IF_ERROR(corpus::CheckSpec(spec));
+    return std::shared_ptr<Collection>(Corpus::Make(spec, device_));
+  }
+
+  absl::StatusOr<SearchResult> Search(const Collection& collection,
+                                      const SearchBatch& batch) override {
+    ABSL_ASSIGN_OR_RETURN(const Corpus* corpus, Ready(collection));
+    return SearchCorpus(*corpus, limits_, batch);
+  }
+
+  absl::StatusOr<VerifyResult> Verify(const Collection& collection, const Query& query,
+                                      uint64_t epoch, const Neighbors& claimed,
+                                      const std::function<bool()>& cancelled) override {
+    ABSL_ASSIGN_OR_RETURN(const Corpus* corpus, Ready(collection));
+    const Claim claim = {.query = query, .epoch = epoch, .neighbors = claimed};
+    return VerifyClaim(*corpus, claim, limits_.k_max, kVerifyStagingBytes, cancelled);
+  }
+
+  absl::Status SelfTest(uint64_t seed) override { return RunSelfTest(this, seed); }
+
+ private:
+  // The corpus behind `collection`, where this engine and this thread can score it.
+  absl::StatusOr<const Corpus*> Ready(const Collection& collection) const {
+    ABSL_RETURN_IF_ERROR(device_->Check());
+    ABSL_RETURN_IF_ERROR(score::CheckArithmeticMode());
+    const auto* corpus = dynamic_cast<const Corpus*>(&collection);
+    if (corpus == nullptr || corpus->device() != device_) {
+      return absl::InvalidArgumentError("collection: it belongs to another engine");
+    }
+    return corpus;
+  }
+
+  const std::shared_ptr<Device> device_;
+  const SearchLimits limits_;
+  const std::string note_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::unique_ptr<corpus::Backend> backend,
+                                                   const EngineOptions& options, std::string note) {
+  ABSL_RETURN_IF_ERROR(CheckOptions(options));
+  ABSL_RETURN_IF_ERROR(score::CheckArithmeticMode());
+  if (backend->facts().k_max <= options.k_max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("k_max = ", options.k_max, " is too large for a backend that returns ",
+                     backend->facts().k_max, " rows, one of them for a query by id"));
+  }
+  auto device = std::make_shared<Device>(std::move(backend), HostMemoryBytes(options));
+  return std::unique_ptr<Engine>(
+      new EngineCore(std::move(device), {.k_max = options.k_max, .batch_max = options.batch_max},
+                     std::move(note)));
+}
+
+}  // namespace nearfield

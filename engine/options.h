@@ -1,0 +1,27 @@
+// Checks and defaults of EngineOptions.
+#ifndef NEARFIELD_ENGINE_OPTIONS_H_
+#define NEARFIELD_ENGINE_OPTIONS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "nearfield/engine/engine.h"
+
+namespace nearfield {
+
+// Errors: InvalidArgument (names the option, its value and the limit).
+absl::Status CheckOptions(const EngineOptions& options);
+
+// Bytes of memory this process may use: the machine's, or less where its cgroup (a container)
+// allows less.
+int64_t PhysicalMemoryBytes();
+
+// options.memory_bytes, or half of the physical memory.
+int64_t CpuMemoryBytes(const EngineOptions& options);
+
+// options.host_memory_bytes, or a quarter of the physical memory.
+int64_t HostMemoryBytes(const EngineOptions& options);
+
+}  // namespace nearfield
+
+#endif  // NEARFIELD_ENGINE_OPTIONS_H_

@@ -1,0 +1,32 @@
+// From a caller's queries to what a backend scans: checked, and with vectors for the queries by id.
+#ifndef NEARFIELD_ENGINE_RESOLVE_H_
+#define NEARFIELD_ENGINE_RESOLVE_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/corpus/corpus.h"
+#include "engine/corpus/snapshot.h"
+#include "nearfield/engine/engine.h"
+
+namespace nearfield {
+
+struct ResolvedQueries {
+  std::vector<float> vectors;                       // [k.size(), dim]
+  std::vector<int32_t> k;                           // neighbors asked for
+  std::vector<std::optional<corpus::RowRef>> self;  // of a query by id: the row to leave out
+};
+
+// Errors: InvalidArgument (names the query, the field, its value and the limit), NotFound (row_id),
+// Unavailable.
+absl::StatusOr<ResolvedQueries> ResolveQueries(const corpus::Corpus& corpus,
+                                               const corpus::CorpusSnapshot& snapshot,
+                                               absl::Span<const Query> queries, int32_t k_max);
+
+}  // namespace nearfield
+
+#endif  // NEARFIELD_ENGINE_RESOLVE_H_

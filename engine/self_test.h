@@ -1,0 +1,17 @@
+// The engine searches small corpora of its own making and compares with the oracle, bit for bit.
+#ifndef NEARFIELD_ENGINE_SELF_TEST_H_
+#define NEARFIELD_ENGINE_SELF_TEST_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "nearfield/engine/engine.h"
+
+namespace nearfield {
+
+// As Engine::SelfTest, through the public interface alone.
+absl::Status RunSelfTest(Engine* engine, uint64_t seed);
+
+}  // namespace nearfield
+
+#endif  // NEARFIELD_ENGINE_SELF_TEST_H_

@@ -1,0 +1,29 @@
+// Checks an answer against the oracle.
+#ifndef NEARFIELD_ENGINE_VERIFY_H_
+#define NEARFIELD_ENGINE_VERIFY_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "engine/corpus/corpus.h"
+#include "nearfield/engine/engine.h"
+
+namespace nearfield {
+
+// An answer to check. Borrowed for the call.
+struct Claim {
+  const Query& query;
+  uint64_t epoch = 0;
+  const Neighbors& neighbors;
+};
+
+// As Engine::Verify. `staging_bytes`: of rows held on the host at once, at least one row; the
+// answer does not depend on it.
+absl::StatusOr<VerifyResult> VerifyClaim(const corpus::Corpus& corpus, const Claim& claim,
+                                         int32_t k_max, int64_t staging_bytes,
+                                         const std::function<bool()>& cancelled);
+
+}  // namespace nearfield
+
+#endif  // NEARFIELD_ENGINE_VERIFY_H_
