@@ -26,6 +26,8 @@ if(NOT NEARFIELD_CUDA STREQUAL "OFF")
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    # CMake 3.25 sets a property of this target wherever CUDA is 10 or newer; CUDA 13 no longer has the library.
+    add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
     find_package(CUDAToolkit REQUIRED)
     set(NEARFIELD_WITH_CUDA ON)
     message(STATUS "nearfield: GPU backend for sm_${NEARFIELD_CUDA_ARCHITECTURES}, CUDA ${CUDAToolkit_VERSION}")
