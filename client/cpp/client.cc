@@ -1,0 +1,168 @@
+#include "nearfield/client/client.h"
+
+#include "client/formats/text.h"
+#include "client/cpp/convert.h"
+#include "client/cpp/core.h"
+#include "client/formats/status_macros.h"
+
+namespace nearfield::client {
+namespace {
+
+using Core = Client::Core;
+
+// A reply with another number of results than queries would be read out of bounds by a trusting caller.
+absl::Status CheckResults(const SearchAnswer& answer, size_t queries_count) {
+  if (answer.results.size() == queries_count) return absl::OkStatus();
+  return absl::InternalError(Cat("malformed reply: ", answer.results.size(),
+                                          " results for ", queries_count, " queries"));
+}
+
+}  // namespace
+
+absl::StatusOr<Client> Client::Connect(const ClientOptions& options) {
+  if (options.address.empty()) {
+    return absl::InvalidArgumentError("address: empty; give host:port, such as 127.0.0.1:50051");
+  }
+  if (options.deadline.count() <= 0) {
+    return absl::InvalidArgumentError(
+        Cat("deadline: ", options.deadline.count(), " ms; it must be at least 1 ms"));
+  }
+  if (options.retry.tries_max < 1) {
+    return absl::InvalidArgumentError(
+        Cat("retry.tries_max: ", options.retry.tries_max, "; it must be at least 1"));
+  }
+  return MakeClient(options, Clock::Real());
+}
+
+absl::StatusOr<SearchAnswer> Client::Search(std::string_view collection,
+                                            std::span<const Query> queries,
+                                            const SearchOptions& options) {
+  const v1::SearchRequest request = ToProto(collection, queries, options);
+  NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong()));
+  v1::SearchResponse response;
+  std::string request_id;
+  NF_RETURN_IF_ERROR(core_->Call(core_->retrieval(), &v1::Retrieval::Stub::Search, request,
+                                 &response, {.deadline = options.deadline}, &request_id));
+  NF_ASSIGN_OR_RETURN(SearchAnswer answer, FromProto(&response));
+  NF_RETURN_IF_ERROR(CheckResults(answer, queries.size()));
+  answer.request_id = std::move(request_id);
+  return answer;
+}
+
+absl::StatusOr<SearchAnswer> Client::Search(std::string_view collection,
+                                            std::span<const float> query,
+                                            const SearchOptions& options) {
+  const Query queries[] = {query};
+  return Search(collection, std::span<const Query>(queries), options);
+}
+
+absl::StatusOr<FetchAnswer> Client::Fetch(std::string_view collection, const IdColumn& ids,
+                                          const FetchOptions& options) {
+  v1::FetchRequest request;
+  request.set_collection(std::string(collection));
+  ToProto(ids, 0, client::Count(ids), request.mutable_ids());
+  request.set_with_payload(options.with_payload);
+  request.set_with_vectors(options.with_vectors);
+  NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong()));
+  v1::FetchResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->retrieval(), &v1::Retrieval::Stub::Fetch, request,
+                                 &response, {.deadline = options.deadline}));
+  return FromProto(&response);
+}
+
+absl::StatusOr<CountAnswer> Client::Count(std::string_view collection,
+                                          const CallOptions& options) {
+  v1::CountRequest request;
+  request.set_collection(std::string(collection));
+  v1::CountResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->retrieval(), &v1::Retrieval::Stub::Count, request,
+                                 &response, {.deadline = options.deadline}));
+  return CountAnswer{.epoch = response.epoch(), .rows_count = response.rows_count()};
+}
+
+absl::StatusOr<DeleteAnswer> Client::Delete(std::string_view collection, const IdColumn& ids,
+                                            const CallOptions& options) {
+  v1::DeleteRequest request;
+  request.set_collection(std::string(collection));
+  ToProto(ids, 0, client::Count(ids), request.mutable_ids());
+  NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong()));
+  v1::DeleteResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->ingest(), &v1::Ingest::Stub::Delete, request, &response,
+                                 {.deadline = options.deadline}));
+  return DeleteAnswer{.epoch = response.epoch(), .rows_deleted = response.rows_deleted()};
+}
+
+absl::StatusOr<VerifyAnswer> Client::Verify(std::string_view collection, const Query& query,
+                                            const VerifyClaim& claim, const CallOptions& options) {
+  v1::VerifyRequest request;
+  request.set_collection(std::string(collection));
+  ToProto(query, request.mutable_query());
+  request.set_k(claim.k);
+  if (claim.epoch) request.set_epoch(*claim.epoch);
+  if (claim.neighbors != nullptr) ToProto(*claim.neighbors, request.mutable_claim());
+  v1::VerifyResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::Verify, request, &response,
+                                 {.deadline = options.deadline}));
+  return FromProto(&response);
+}
+
+absl::StatusOr<CollectionInfo> Client::CreateCollection(const CollectionSpec& spec,
+                                                        const CallOptions& options) {
+  v1::CreateCollectionRequest request;
+  request.set_name(spec.name);
+  request.set_dim(spec.dim);
+  request.set_metric(ToProto(spec.metric));
+  request.set_dtype(ToProto(spec.dtype));
+  request.set_id_type(ToProto(spec.id_type));
+  v1::CreateCollectionResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::CreateCollection, request,
+                                 &response, {.deadline = options.deadline, .idempotent = false}));
+  return FromProto(response.mutable_collection());
+}
+
+absl::StatusOr<uint64_t> Client::DropCollection(std::string_view name,
+                                                const CallOptions& options) {
+  v1::DropCollectionRequest request;
+  request.set_name(std::string(name));
+  v1::DropCollectionResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::DropCollection, request,
+                                 &response, {.deadline = options.deadline, .idempotent = false}));
+  return response.rows_count();
+}
+
+absl::StatusOr<CollectionInfo> Client::GetCollection(std::string_view name,
+                                                     const CallOptions& options) {
+  v1::GetCollectionRequest request;
+  request.set_name(std::string(name));
+  v1::GetCollectionResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::GetCollection, request,
+                                 &response, {.deadline = options.deadline}));
+  return FromProto(response.mutable_collection());
+}
+
+absl::StatusOr<std::vector<CollectionInfo>> Client::ListCollections(const CallOptions& options) {
+  v1::ListCollectionsResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::ListCollections,
+                                 v1::ListCollectionsRequest(), &response,
+                                 {.deadline = options.deadline}));
+  std::vector<CollectionInfo> collections;
+  for (v1::CollectionInfo& proto : *response.mutable_collections()) {
+    NF_ASSIGN_OR_RETURN(CollectionInfo info, FromProto(&proto));
+    collections.push_back(std::move(info));
+  }
+  return collections;
+}
+
+absl::StatusOr<Limits> Client::GetLimits(const CallOptions& options) {
+  return core_->GetLimits(options);
+}
+
+absl::StatusOr<Capacity> Client::GetCapacity(const CallOptions& options) {
+  v1::GetCapacityResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::GetCapacity,
+                                 v1::GetCapacityRequest(), &response,
+                                 {.deadline = options.deadline}));
+  return FromProto(response);
+}
+
+}  // namespace nearfield::client

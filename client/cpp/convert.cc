@@ -1,0 +1,228 @@
+#include "client/cpp/convert.h"
+
+#include <utility>
+
+#include "client/formats/text.h"
+#include "client/formats/status_macros.h"
+
+namespace nearfield::client {
+namespace {
+
+// The enums' numbers are frozen in the proto, and ours are the same.
+static_assert(static_cast<int>(DataType::kBFloat16) == v1::DATA_TYPE_BFLOAT16);
+static_assert(static_cast<int>(DataType::kFloat16) == v1::DATA_TYPE_FLOAT16);
+static_assert(static_cast<int>(Metric::kCosine) == v1::METRIC_COSINE);
+static_assert(static_cast<int>(Metric::kL2) == v1::METRIC_L2);
+static_assert(static_cast<int>(IdType::kString) == v1::ID_TYPE_STRING);
+static_assert(static_cast<int>(Backend::kGpu) == v1::BACKEND_GPU);
+static_assert(static_cast<int>(ScanPrecision::kInt8) == v1::SCAN_PRECISION_INT8);
+static_assert(static_cast<int>(ScanPrecision::kBf16) == v1::SCAN_PRECISION_BF16);
+
+absl::Status Malformed(std::string_view what) {
+  return absl::InternalError(Cat("malformed reply: ", what));
+}
+
+// A value that a newer server may have added reads as kUnknown.
+Backend FromProto(v1::Backend backend) {
+  return v1::Backend_IsValid(backend) ? static_cast<Backend>(backend) : Backend::kUnknown;
+}
+
+absl::StatusOr<DataType> FromProto(v1::DataType dtype) {
+  if (dtype < v1::DATA_TYPE_FLOAT32 || dtype > v1::DATA_TYPE_BFLOAT16) {
+    return Malformed("an unknown data type");
+  }
+  return static_cast<DataType>(dtype);
+}
+
+absl::StatusOr<IdColumn> TakeIds(v1::IdList* proto) {
+  if (proto->numbers_size() > 0 && proto->texts_size() > 0) return Malformed("ids of two types");
+  if (proto->texts_size() == 0) {
+    return IdColumn(std::vector<uint64_t>(proto->numbers().begin(), proto->numbers().end()));
+  }
+  std::vector<std::string> texts;
+  texts.reserve(static_cast<size_t>(proto->texts_size()));
+  for (std::string& text : *proto->mutable_texts()) texts.push_back(std::move(text));
+  return IdColumn(std::move(texts));
+}
+
+absl::StatusOr<std::vector<std::string>> TakePayloads(
+    google::protobuf::RepeatedPtrField<std::string>* proto, size_t rows_count) {
+  std::vector<std::string> payloads;
+  payloads.reserve(static_cast<size_t>(proto->size()));
+  for (std::string& payload : *proto) payloads.push_back(std::move(payload));
+  if (!payloads.empty() && payloads.size() != rows_count) return Malformed("payloads");
+  return payloads;
+}
+
+absl::StatusOr<EncodedVectors> TakeVectors(v1::VectorBlock* proto, size_t rows_count) {
+  EncodedVectors vectors;
+  if (proto->data().empty()) return vectors;
+  NF_ASSIGN_OR_RETURN(vectors.dtype, FromProto(proto->dtype()));
+  vectors.bytes = std::move(*proto->mutable_data());
+  if (rows_count == 0 || vectors.bytes.size() % (rows_count * ElementBytes(vectors.dtype)) != 0) {
+    return Malformed("vectors");
+  }
+  return vectors;
+}
+
+absl::StatusOr<Neighbors> TakeNeighbors(v1::QueryResult* proto) {
+  Neighbors neighbors;
+  NF_ASSIGN_OR_RETURN(neighbors.ids, TakeIds(proto->mutable_ids()));
+  const size_t count = Count(neighbors.ids);
+  if (static_cast<size_t>(proto->scores_size()) != count) return Malformed("scores");
+  neighbors.scores.assign(proto->scores().begin(), proto->scores().end());
+  NF_ASSIGN_OR_RETURN(neighbors.payloads, TakePayloads(proto->mutable_payloads(), count));
+  NF_ASSIGN_OR_RETURN(neighbors.vectors, TakeVectors(proto->mutable_vectors(), count));
+  return neighbors;
+}
+
+SearchCost FromProto(const v1::SearchCost& proto) {
+  const bool known = v1::ScanPrecision_IsValid(proto.scan_precision());
+  return {.queue_us = proto.queue_us(),
+          .device_us = proto.device_us(),
+          .total_us = proto.total_us(),
+          .batch_size = proto.batch_size(),
+          .backend = FromProto(proto.backend()),
+          .scan_precision = known ? static_cast<ScanPrecision>(proto.scan_precision())
+                                  : ScanPrecision::kUnknown,
+          .candidates = proto.candidates(),
+          .rows_scanned = proto.rows_scanned(),
+          .bytes_read = proto.bytes_read()};
+}
+
+}  // namespace
+
+v1::DataType ToProto(DataType dtype) { return static_cast<v1::DataType>(dtype); }
+v1::Metric ToProto(Metric metric) { return static_cast<v1::Metric>(metric); }
+v1::IdType ToProto(IdType type) { return static_cast<v1::IdType>(type); }
+
+void ToProto(const Id& id, v1::Id* proto) {
+  if (const auto* number = std::get_if<uint64_t>(&id)) {
+    proto->set_number(*number);
+  } else {
+    proto->set_text(std::get<std::string>(id));
+  }
+}
+
+void ToProto(const IdColumn& ids, size_t begin, size_t end, v1::IdList* proto) {
+  const auto from = static_cast<ptrdiff_t>(begin);
+  const auto to = static_cast<ptrdiff_t>(end);
+  if (const auto* numbers = std::get_if<std::vector<uint64_t>>(&ids)) {
+    proto->mutable_numbers()->Add(numbers->begin() + from, numbers->begin() + to);
+  } else {
+    const auto& texts = std::get<std::vector<std::string>>(ids);
+    proto->mutable_texts()->Add(texts.begin() + from, texts.begin() + to);
+  }
+}
+
+void ToProto(const Query& query, v1::Query* proto) {
+  if (const auto* values = std::get_if<std::span<const float>>(&query)) {
+    proto->mutable_vector()->mutable_values()->Add(values->begin(), values->end());
+  } else if (const auto* encoded = std::get_if<EncodedQuery>(&query)) {
+    proto->mutable_encoded()->set_dtype(ToProto(encoded->dtype));
+    proto->mutable_encoded()->set_data(encoded->bytes.data(), encoded->bytes.size());
+  } else {
+    ToProto(std::get<Id>(query), proto->mutable_row_id());
+  }
+}
+
+void ToProto(const Neighbors& neighbors, v1::QueryResult* proto) {
+  ToProto(neighbors.ids, 0, Count(neighbors.ids), proto->mutable_ids());
+  proto->mutable_scores()->Add(neighbors.scores.begin(), neighbors.scores.end());
+}
+
+v1::SearchRequest ToProto(std::string_view collection, std::span<const Query> queries,
+                          const SearchOptions& options) {
+  v1::SearchRequest request;
+  request.set_collection(std::string(collection));
+  for (const Query& query : queries) ToProto(query, request.add_queries());
+  request.set_k(options.k);
+  if (options.with_payload) request.set_with_payload(true);
+  if (options.with_vectors) request.set_with_vectors(true);
+  return request;
+}
+
+Limits FromProto(const v1::GetLimitsResponse& proto) {
+  return {.dim_max = proto.dim_max(),
+          .k_max = proto.k_max(),
+          .queries_max = proto.queries_max(),
+          .fetch_ids_max = proto.fetch_ids_max(),
+          .request_bytes_max = proto.request_bytes_max(),
+          .response_bytes_max = proto.response_bytes_max(),
+          .id_bytes_max = proto.id_bytes_max(),
+          .payload_bytes_max = proto.payload_bytes_max(),
+          .collection_name_bytes_max = proto.collection_name_bytes_max(),
+          .upload_block_bytes_max = proto.upload_block_bytes_max(),
+          .rows_per_collection_max = proto.rows_per_collection_max(),
+          .collections_max = proto.collections_max(),
+          .queue_requests_max = proto.queue_requests_max()};
+}
+
+Capacity FromProto(const v1::GetCapacityResponse& proto) {
+  return {.backend = FromProto(proto.backend()),
+          .device_name = proto.device_name(),
+          .device_bytes_total = proto.device_bytes_total(),
+          .device_bytes_used = proto.device_bytes_used(),
+          .host_bytes_total = proto.host_bytes_total(),
+          .host_bytes_used = proto.host_bytes_used(),
+          .server_version = proto.server_version()};
+}
+
+absl::StatusOr<CollectionInfo> FromProto(v1::CollectionInfo* proto) {
+  if (proto->metric() < v1::METRIC_DOT || proto->metric() > v1::METRIC_L2) {
+    return Malformed("an unknown metric");
+  }
+  if (proto->id_type() < v1::ID_TYPE_UINT64 || proto->id_type() > v1::ID_TYPE_STRING) {
+    return Malformed("an unknown id type");
+  }
+  CollectionInfo info;
+  NF_ASSIGN_OR_RETURN(info.spec.dtype, FromProto(proto->dtype()));
+  info.spec.name = std::move(*proto->mutable_name());
+  info.spec.dim = proto->dim();
+  info.spec.metric = static_cast<Metric>(proto->metric());
+  info.spec.id_type = static_cast<IdType>(proto->id_type());
+  info.epoch = proto->epoch();
+  info.rows_count = proto->rows_count();
+  info.rows_deleted = proto->rows_deleted();
+  info.generations_count = proto->generations_count();
+  info.device_bytes = proto->device_bytes();
+  info.host_bytes = proto->host_bytes();
+  return info;
+}
+
+absl::StatusOr<SearchAnswer> FromProto(v1::SearchResponse* proto) {
+  SearchAnswer answer;
+  answer.epoch = proto->epoch();
+  answer.cost = FromProto(proto->cost());
+  answer.results.reserve(static_cast<size_t>(proto->results_size()));
+  for (v1::QueryResult& result : *proto->mutable_results()) {
+    NF_ASSIGN_OR_RETURN(Neighbors neighbors, TakeNeighbors(&result));
+    answer.results.push_back(std::move(neighbors));
+  }
+  return answer;
+}
+
+absl::StatusOr<FetchAnswer> FromProto(v1::FetchResponse* proto) {
+  FetchAnswer answer;
+  answer.epoch = proto->epoch();
+  NF_ASSIGN_OR_RETURN(answer.ids, TakeIds(proto->mutable_ids()));
+  NF_ASSIGN_OR_RETURN(answer.missing, TakeIds(proto->mutable_missing()));
+  const size_t count = Count(answer.ids);
+  NF_ASSIGN_OR_RETURN(answer.vectors, TakeVectors(proto->mutable_vectors(), count));
+  NF_ASSIGN_OR_RETURN(answer.payloads, TakePayloads(proto->mutable_payloads(), count));
+  return answer;
+}
+
+absl::StatusOr<VerifyAnswer> FromProto(v1::VerifyResponse* proto) {
+  VerifyAnswer answer;
+  answer.equal = proto->equal();
+  answer.epoch = proto->epoch();
+  answer.rows_checked = proto->rows_checked();
+  answer.first_difference = proto->first_difference();
+  answer.explanation = std::move(*proto->mutable_explanation());
+  NF_ASSIGN_OR_RETURN(answer.expected, TakeNeighbors(proto->mutable_expected()));
+  answer.oracle_us = proto->oracle_us();
+  return answer;
+}
+
+}  // namespace nearfield::client

@@ -1,0 +1,39 @@
+// Proto to plain values and back. Total: a malformed reply becomes an error, never a crash.
+#ifndef NEARFIELD_CLIENT_CPP_CONVERT_H_
+#define NEARFIELD_CLIENT_CPP_CONVERT_H_
+
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nearfield/client/replies.h"
+#include "nearfield/v1/admin.pb.h"
+#include "nearfield/v1/common.pb.h"
+#include "nearfield/v1/retrieval.pb.h"
+
+namespace nearfield::client {
+
+v1::DataType ToProto(DataType dtype);
+v1::Metric ToProto(Metric metric);
+v1::IdType ToProto(IdType type);
+void ToProto(const Id& id, v1::Id* proto);
+// Ids [begin, end).
+void ToProto(const IdColumn& ids, size_t begin, size_t end, v1::IdList* proto);
+void ToProto(const Query& query, v1::Query* proto);
+void ToProto(const Neighbors& neighbors, v1::QueryResult* proto);  // ids and scores
+v1::SearchRequest ToProto(std::string_view collection, std::span<const Query> queries,
+                          const SearchOptions& options);
+
+Limits FromProto(const v1::GetLimitsResponse& proto);
+Capacity FromProto(const v1::GetCapacityResponse& proto);
+
+// These move out of the message. Errors: Internal where its columns disagree.
+absl::StatusOr<CollectionInfo> FromProto(v1::CollectionInfo* proto);
+absl::StatusOr<SearchAnswer> FromProto(v1::SearchResponse* proto);
+absl::StatusOr<FetchAnswer> FromProto(v1::FetchResponse* proto);
+absl::StatusOr<VerifyAnswer> FromProto(v1::VerifyResponse* proto);
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_CPP_CONVERT_H_

@@ -1,0 +1,146 @@
+#include "client/cpp/core.h"
+
+#include <charconv>
+#include <string_view>
+
+#include "absl/strings/cord.h"
+#include "client/formats/text.h"
+#include "client/cpp/convert.h"
+
+namespace nearfield::client {
+namespace {
+
+constexpr char kRequestIdKey[] = "nearfield-request-id";
+constexpr char kRetryAfterKey[] = "retry-after-ms";
+constexpr char kRequestIdPayload[] = "nearfield.request-id";
+constexpr char kUnreachablePayload[] = "nearfield.unreachable";
+constexpr uint64_t kUncheckedRequestBytes = uint64_t{1} << 20;  // smaller ones are worth no question of limits
+
+std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  // The server states its own limits (GetLimits), and its replies stay below them.
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A server that comes back is found by the next try, not a second later.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+std::string MetadataValue(const grpc::ClientContext& context, const char* key) {
+  for (const auto* metadata :
+       {&context.GetServerTrailingMetadata(), &context.GetServerInitialMetadata()}) {
+    const auto found = metadata->find(key);
+    if (found != metadata->end()) return {found->second.data(), found->second.size()};
+  }
+  return "";
+}
+
+std::optional<std::chrono::milliseconds> RetryAfterIn(const grpc::ClientContext& context) {
+  const std::string text = MetadataValue(context, kRetryAfterKey);
+  uint32_t milliseconds = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, milliseconds);
+  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return std::chrono::milliseconds(milliseconds);
+}
+
+}  // namespace
+
+std::string RequestIdIn(const grpc::ClientContext& context) {
+  return MetadataValue(context, kRequestIdKey);
+}
+
+std::string RequestIdOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kRequestIdPayload);
+  return payload ? std::string(*payload) : "";
+}
+
+bool IsUnreachable(const absl::Status& status) {
+  return static_cast<bool>(status.GetPayload(kUnreachablePayload));
+}
+
+Client MakeClient(const ClientOptions& options, Clock* clock) {
+  return Client(std::make_shared<Client::Core>(options, clock));
+}
+
+Client::Core::Core(const ClientOptions& options, Clock* clock)
+    : options_(options),
+      clock_(clock),
+      channel_(MakeChannel(options)),
+      retrieval_(v1::Retrieval::NewStub(channel_)),
+      ingest_(v1::Ingest::NewStub(channel_)),
+      admin_(v1::Admin::NewStub(channel_)),
+      health_(grpc::health::v1::Health::NewStub(channel_)) {}
+
+RetryPlan Client::Core::PlanFor(const CallSpec& spec) const {
+  return {.policy = options_.retry,
+          .deadline = clock_->Now() + spec.deadline.value_or(options_.deadline),
+          .idempotent = spec.idempotent};
+}
+
+Attempt Client::Core::Outcome(const grpc::Status& status,
+                              const grpc::ClientContext& context) const {
+  if (status.ok()) return {.status = absl::OkStatus(), .retry_after = std::nullopt};
+  Attempt outcome;
+  outcome.status =
+      absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  outcome.retry_after = RetryAfterIn(context);
+  if (const std::string id = RequestIdIn(context); !id.empty()) {
+    outcome.status.SetPayload(kRequestIdPayload, absl::Cord(id));
+    return outcome;
+  }
+  // Every answer of a server bears an id: this status was made on the way to it.
+  const bool no_connection = channel_->GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_READY;
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+      (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && no_connection)) {
+    outcome.status.SetPayload(kUnreachablePayload, absl::Cord("1"));
+  }
+  return outcome;
+}
+
+absl::Status Client::Core::Run(const CallSpec& spec,
+                               const std::function<grpc::Status(grpc::ClientContext*)>& call,
+                               std::string* request_id) {
+  const RetryPlan plan = PlanFor(spec);
+  return RunWithRetries(plan, *clock_, [&] {
+    grpc::ClientContext context;
+    // What is left of the one deadline that covers all tries.
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::duration_cast<std::chrono::microseconds>(plan.deadline -
+                                                                               clock_->Now()));
+    const grpc::Status status = call(&context);
+    if (status.ok() && request_id != nullptr) *request_id = RequestIdIn(context);
+    return Outcome(status, context);
+  });
+}
+
+absl::Status Client::Core::CheckRequestBytes(uint64_t bytes) {
+  if (bytes <= kUncheckedRequestBytes) return absl::OkStatus();
+  const absl::StatusOr<Limits> limits = GetLimits({});
+  if (!limits.ok()) return limits.status();
+  if (bytes <= limits->request_bytes_max) return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat("the request takes ", bytes,
+                                                 " bytes, the server accepts ",
+                                                 limits->request_bytes_max, " in one message"));
+}
+
+absl::StatusOr<Limits> Client::Core::GetLimits(const CallOptions& options) {
+  {
+    const std::lock_guard<std::mutex> lock(limits_mutex_);
+    if (limits_) return *limits_;
+  }
+  v1::GetLimitsResponse response;
+  const absl::Status status =
+      Call(*retrieval_, &v1::Retrieval::Stub::GetLimits, v1::GetLimitsRequest(), &response,
+           {.deadline = options.deadline});
+  if (!status.ok()) return status;
+  const std::lock_guard<std::mutex> lock(limits_mutex_);
+  limits_ = FromProto(response);
+  return *limits_;
+}
+
+}  // namespace nearfield::client

@@ -1,0 +1,68 @@
+#include <utility>
+
+#include "client/cpp/core.h"
+#include "client/formats/status_macros.h"
+
+namespace nearfield::client {
+namespace {
+
+namespace health_v1 = grpc::health::v1;
+
+health_v1::HealthCheckRequest RequestFor(std::string_view service) {
+  health_v1::HealthCheckRequest request;
+  request.set_service(std::string(service));
+  return request;
+}
+
+Health FromProto(const health_v1::HealthCheckResponse& response) {
+  switch (response.status()) {
+    case health_v1::HealthCheckResponse::SERVING:
+      return Health::kServing;
+    case health_v1::HealthCheckResponse::NOT_SERVING:
+      return Health::kNotServing;
+    case health_v1::HealthCheckResponse::SERVICE_UNKNOWN:
+      return Health::kServiceUnknown;
+    default:
+      return Health::kUnknown;
+  }
+}
+
+}  // namespace
+
+std::string_view Name(Health health) {
+  switch (health) {
+    case Health::kServing:
+      return "SERVING";
+    case Health::kNotServing:
+      return "NOT_SERVING";
+    case Health::kServiceUnknown:
+      return "SERVICE_UNKNOWN";
+    case Health::kUnknown:
+      break;
+  }
+  return "UNKNOWN";
+}
+
+absl::StatusOr<Health> Client::CheckHealth(std::string_view service, const CallOptions& options) {
+  health_v1::HealthCheckResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->health(), &health_v1::Health::Stub::Check,
+                                 RequestFor(service), &response,
+                                 {.deadline = options.deadline, .idempotent = false}));
+  return FromProto(response);
+}
+
+absl::Status Client::WatchHealth(std::string_view service,
+                                 const std::function<bool(Health)>& on_change) {
+  grpc::ClientContext context;
+  const auto reader = core_->health().Watch(&context, RequestFor(service));
+  health_v1::HealthCheckResponse response;
+  while (reader->Read(&response)) {
+    if (on_change(FromProto(response))) continue;
+    context.TryCancel();
+    reader->Finish();
+    return absl::OkStatus();
+  }
+  return core_->Outcome(reader->Finish(), context).status;
+}
+
+}  // namespace nearfield::client

@@ -1,0 +1,74 @@
+// The plain types of the client library. No gRPC and no protobuf header is needed to use them.
+#ifndef NEARFIELD_CLIENT_TYPES_H_
+#define NEARFIELD_CLIENT_TYPES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace nearfield::client {
+
+// How a score is computed; higher is better for each. Formulas: proto/nearfield/v1/retrieval.proto, "Score".
+enum class Metric : uint8_t { kDot = 1, kCosine = 2, kL2 = 3 };
+
+// Element type of vectors given or returned as bytes: little-endian, row-major, no padding.
+enum class DataType : uint8_t { kFloat32 = 1, kFloat16 = 2, kBFloat16 = 3 };
+
+// Fixed when a collection is created.
+enum class IdType : uint8_t { kUint64 = 1, kString = 2 };
+
+// Which device computed an answer.
+enum class Backend : uint8_t { kUnknown = 0, kCpu = 1, kGpu = 2 };
+
+// What the scan read to find the candidates; the answer is the same to the bit for each.
+enum class ScanPrecision : uint8_t { kUnknown = 0, kRows = 1, kInt8 = 2, kBf16 = 3 };
+
+// The names used by the command and in its JSON: "dot", "float16", "uint64", "gpu", "int8", ...
+std::string_view Name(Metric metric);
+std::string_view Name(DataType dtype);
+std::string_view Name(IdType type);
+std::string_view Name(Backend backend);
+std::string_view Name(ScanPrecision precision);
+
+// The value of that name, or nothing.
+std::optional<Metric> ParseMetric(std::string_view name);
+std::optional<DataType> ParseDataType(std::string_view name);
+std::optional<IdType> ParseIdType(std::string_view name);
+
+constexpr size_t ElementBytes(DataType dtype) { return dtype == DataType::kFloat32 ? 4 : 2; }
+
+// The user's name for a row. Numbers compare as unsigned integers, strings bytewise.
+using Id = std::variant<uint64_t, std::string>;
+
+// Ids of one type: a collection never mixes them.
+using IdColumn = std::variant<std::vector<uint64_t>, std::vector<std::string>>;
+
+IdType TypeOf(const Id& id);
+IdType TypeOf(const IdColumn& ids);
+IdColumn EmptyIds(IdType type);
+size_t Count(const IdColumn& ids);
+Id At(const IdColumn& ids, size_t i);
+void Append(const Id& id, IdColumn* ids);  // requires TypeOf(id) == TypeOf(*ids)
+std::string ToString(const Id& id);        // the number in decimal, or the string as it is
+
+// Rows as bytes: rows * dim * ElementBytes(dtype).
+struct EncodedVectors {
+  DataType dtype = DataType::kFloat32;
+  std::string bytes;
+};
+
+// The values of encoded vectors. Exact: every fp16 and bf16 value is an fp32 value.
+std::vector<float> Widen(DataType dtype, std::string_view bytes);
+
+// Appends `values` to `bytes` as `dtype`, each rounded to nearest even. False if a value does not stay finite; what was
+// appended before it remains.
+bool Narrow(DataType dtype, std::span<const float> values, std::string* bytes);
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_TYPES_H_

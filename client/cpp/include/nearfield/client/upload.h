@@ -1,0 +1,86 @@
+// One atomic upload: rows go up in blocks, and all of them become visible at Commit, or none ever.
+#ifndef NEARFIELD_CLIENT_UPLOAD_H_
+#define NEARFIELD_CLIENT_UPLOAD_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nearfield/client/types.h"
+
+namespace nearfield::client {
+
+struct UploadProgress {
+  uint64_t rows_sent = 0;
+  uint64_t rows_received = 0;  // that the server has taken over; not yet visible
+  uint64_t bytes_sent = 0;     // of blocks as messages
+  std::chrono::nanoseconds elapsed{0};
+
+  double rows_per_second() const { return PerSecond(rows_sent); }
+  double bytes_per_second() const { return PerSecond(bytes_sent); }
+
+ private:
+  double PerSecond(uint64_t count) const {
+    const double seconds = std::chrono::duration<double>(elapsed).count();
+    return seconds > 0 ? static_cast<double>(count) / seconds : 0;
+  }
+};
+
+struct UploadOptions {
+  std::string collection;
+  uint64_t rows_max = 0;           // required: rows of the whole upload at most, at least 1
+  uint64_t payload_bytes_max = 0;  // payload bytes of the whole upload at most
+  uint64_t block_bytes_max = uint64_t{2} << 20;  // of a block's message; the server's own limit holds as well
+  std::optional<std::chrono::milliseconds> deadline;  // of the whole upload; absent: none
+  // Called after each block and at the commit, on the thread that calls Write or Commit.
+  std::function<void(const UploadProgress&)> on_progress;
+};
+
+// Rows of one collection, borrowed for the call. Columns of the same length.
+struct RowBlock {
+  const IdColumn* ids = nullptr;
+  DataType dtype = DataType::kFloat32;  // the collection's
+  std::string_view vectors;             // rows * dim * ElementBytes(dtype) bytes
+  std::span<const std::string> payloads;  // none, or one a row
+};
+
+struct UploadResult {
+  uint64_t epoch = 0;  // the first that shows the rows
+  uint64_t rows_count = 0;
+  std::string request_id;
+};
+
+// Made by Client::BeginUpload. One thread writes; Cancel may be called from any. After an error every call returns that error.
+class Upload {
+ public:
+  Upload(Upload&&) noexcept;
+  Upload& operator=(Upload&&) noexcept;
+  ~Upload();  // cancels what was not committed
+
+  // Cuts the rows into blocks and sends them; waits where the server does not keep up, so memory stays bounded by one block.
+  // Errors: InvalidArgument (columns differ in length, one row is larger than a block may be); the server's status.
+  absl::Status Write(const RowBlock& rows);
+
+  // Ends the upload and waits until it is durable as the server promises it, and visible.
+  absl::StatusOr<UploadResult> Commit();
+
+  // Ends the stream at once; nothing is committed unless the commit had already been sent.
+  void Cancel();
+
+ private:
+  friend class Client;
+  class Impl;
+  explicit Upload(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_UPLOAD_H_

@@ -1,0 +1,51 @@
+#include "client/formats/jsonl.h"
+
+#include <utility>
+
+#include "client/formats/text.h"
+#include "client/formats/json_text.h"
+#include "client/formats/status_macros.h"
+
+namespace nearfield::client {
+
+std::string PayloadBytes(std::string_view json) {
+  const std::string_view trimmed = TrimJson(json);
+  if (trimmed == "null") return "";
+  if (std::optional<std::string> text = JsonString(trimmed)) return *std::move(text);
+  return CompactJson(trimmed);
+}
+
+absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line) {
+  NF_RETURN_IF_ERROR(CheckJson(line));
+  NF_ASSIGN_OR_RETURN(const std::vector<JsonMember> members, JsonMembers(line));
+  JsonRow row;
+  bool vector_seen = false;
+  bool payload_seen = false;
+  for (const JsonMember& member : members) {
+    if ((member.key == "vector" && std::exchange(vector_seen, true)) ||
+        (member.key == "payload" && std::exchange(payload_seen, true)) ||
+        (member.key == "id" && row.id)) {
+      return absl::InvalidArgumentError(Cat("member ", QuoteJson(member.key), " twice"));
+    }
+    if (member.key == "vector") {
+      absl::StatusOr<std::vector<float>> values = JsonFloats(member.value);
+      if (!values.ok()) {
+        return absl::InvalidArgumentError(
+            Cat("vector: ", values.status().message()));
+      }
+      row.vector = *std::move(values);
+    } else if (member.key == "payload") {
+      row.payload = PayloadBytes(member.value);
+    } else if (member.key == "id") {
+      NF_ASSIGN_OR_RETURN(row.id, JsonId(member.value));
+    } else {
+      return absl::InvalidArgumentError(
+          Cat("unknown member ", QuoteJson(member.key), "; a row has id, vector, payload"));
+    }
+  }
+  if (!vector_seen) return absl::InvalidArgumentError("no \"vector\"");
+  if (row.vector.empty()) return absl::InvalidArgumentError("vector: empty");
+  return row;
+}
+
+}  // namespace nearfield::client

@@ -1,0 +1,17 @@
+// Rows of a .jsonl file.
+#ifndef NEARFIELD_CLIENT_FORMATS_JSONL_SOURCE_H_
+#define NEARFIELD_CLIENT_FORMATS_JSONL_SOURCE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "client/formats/row_source.h"
+
+namespace nearfield::client {
+
+// Reads the file once to check every line and to learn the shape; see OpenRowSource.
+absl::StatusOr<std::unique_ptr<RowSource>> OpenJsonlSource(const RowSourceOptions& options);
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_FORMATS_JSONL_SOURCE_H_

@@ -1,0 +1,42 @@
+// The lines of a text, one by one, without a copy.
+#ifndef NEARFIELD_CLIENT_FORMATS_LINES_H_
+#define NEARFIELD_CLIENT_FORMATS_LINES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace nearfield::client {
+
+// Lines end with "\n" or "\r\n"; the last one may end with the text. A byte order mark at the start is skipped.
+class LineReader {
+ public:
+  explicit LineReader(std::string_view text) : rest_(text) {
+    if (rest_.substr(0, 3) == "\xef\xbb\xbf") rest_.remove_prefix(3);
+  }
+
+  // False at the end.
+  bool Next(std::string_view* line) {
+    if (rest_.empty()) return false;
+    ++number_;
+    const size_t end = rest_.find('\n');
+    *line = rest_.substr(0, end);
+    rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+    if (!line->empty() && line->back() == '\r') line->remove_suffix(1);
+    return true;
+  }
+
+  // Of the line that Next() gave last, counted from 1; 0 before the first.
+  uint64_t number() const { return number_; }
+
+  // "line 7": the place in messages.
+  std::string place() const { return "line " + std::to_string(number_); }
+
+ private:
+  std::string_view rest_;
+  uint64_t number_ = 0;
+};
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_FORMATS_LINES_H_

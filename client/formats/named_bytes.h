@@ -1,0 +1,25 @@
+// Bytes of a file, with the name that error messages give it.
+#ifndef NEARFIELD_CLIENT_FORMATS_NAMED_BYTES_H_
+#define NEARFIELD_CLIENT_FORMATS_NAMED_BYTES_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "client/formats/text.h"
+
+namespace nearfield::client {
+
+struct NamedBytes {
+  std::string_view name;
+  std::string_view bytes;
+};
+
+// "FILE: PLACE: REASON", the form of every complaint about an input file.
+template <typename... Reason>
+absl::Status BadFile(std::string_view name, std::string_view place, const Reason&... reason) {
+  return absl::InvalidArgumentError(Cat(name, ": ", place, ": ", reason...));
+}
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_FORMATS_NAMED_BYTES_H_

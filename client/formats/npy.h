@@ -1,0 +1,26 @@
+// The header of NumPy's .npy files, versions 1 to 3.
+#ifndef NEARFIELD_CLIENT_FORMATS_NPY_H_
+#define NEARFIELD_CLIENT_FORMATS_NPY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/formats/named_bytes.h"
+
+namespace nearfield::client {
+
+struct NpyHeader {
+  std::string descr;  // of the elements, such as "<f4"
+  bool fortran_order = false;
+  std::vector<uint64_t> shape;
+  uint64_t data_offset = 0;
+};
+
+// Errors: InvalidArgument, naming the byte and what was expected there. Reads only the header.
+absl::StatusOr<NpyHeader> ParseNpyHeader(const NamedBytes& file);
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_FORMATS_NPY_H_

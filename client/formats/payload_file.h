@@ -1,0 +1,44 @@
+// A .jsonl file of payloads: one JSON object a row.
+#ifndef NEARFIELD_CLIENT_FORMATS_PAYLOAD_FILE_H_
+#define NEARFIELD_CLIENT_FORMATS_PAYLOAD_FILE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/formats/lines.h"
+#include "client/formats/mapped_file.h"
+#include "nearfield/client/types.h"
+
+namespace nearfield::client {
+
+class PayloadFile {
+ public:
+  // Reads the file once, checks each line, and takes the ids from the member `id_field` where that is not empty.
+  //   id_type: of the collection; absent: that of the first row.
+  // Errors: NotFound, and InvalidArgument naming file, line and reason.
+  static absl::StatusOr<PayloadFile> Open(const std::string& path, const std::string& id_field,
+                                          std::optional<IdType> id_type);
+
+  uint64_t rows_count() const { return rows_count_; }
+  uint64_t payload_bytes() const { return payload_bytes_; }
+  const IdColumn& ids() const { return ids_; }  // empty without an id_field
+
+  // The next row's payload. Requires that rows are left.
+  std::string Next();
+
+ private:
+  explicit PayloadFile(MappedFile file) : file_(std::move(file)), lines_(file_.bytes().bytes) {}
+  absl::Status Scan(const std::string& id_field, std::optional<IdType> id_type);
+
+  MappedFile file_;
+  LineReader lines_;
+  uint64_t rows_count_ = 0;
+  uint64_t payload_bytes_ = 0;
+  IdColumn ids_;
+};
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_FORMATS_PAYLOAD_FILE_H_

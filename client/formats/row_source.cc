@@ -1,0 +1,133 @@
+#include "client/formats/row_source.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "client/formats/id_file.h"
+#include "client/formats/jsonl_source.h"
+#include "client/formats/payload_file.h"
+#include "client/formats/status_macros.h"
+
+namespace nearfield::client {
+namespace {
+
+// Part [begin, end) of a column.
+IdColumn Slice(const IdColumn& ids, uint64_t begin, uint64_t end) {
+  return std::visit(
+      [&](const auto& column) -> IdColumn {
+        const auto from = column.begin() + static_cast<ptrdiff_t>(begin);
+        return std::decay_t<decltype(column)>(from, from + static_cast<ptrdiff_t>(end - begin));
+      },
+      ids);
+}
+
+class BinarySource final : public RowSource {
+ public:
+  BinarySource(VectorFile vectors, std::optional<IdColumn> ids, std::optional<PayloadFile> payloads)
+      : vectors_(std::move(vectors)), ids_(std::move(ids)), payloads_(std::move(payloads)) {
+    const VectorLayout& layout = vectors_.layout();
+    shape_ = {.rows_count = layout.rows_count,
+              .payload_bytes = payloads_ ? payloads_->payload_bytes() : 0,
+              .dim = layout.dim,
+              .dtype = layout.dtype,
+              .id_type = ids_ ? TypeOf(*ids_) : IdType::kUint64};
+  }
+
+  const Shape& shape() const override { return shape_; }
+
+  absl::Status Next(uint64_t bytes_max, RowBatch* batch) override {
+    *batch = RowBatch();
+    const uint64_t row_bytes = vectors_.layout().row_bytes();
+    const uint64_t rows_left = shape_.rows_count - next_;
+    const uint64_t rows = std::min(rows_left, std::max<uint64_t>(bytes_max / row_bytes, 1));
+    uint64_t end = next_ + rows;
+    if (payloads_) {
+      uint64_t bytes = 0;
+      for (end = next_; end < next_ + rows && bytes < bytes_max; ++end) {
+        batch->payloads.push_back(payloads_->Next());
+        bytes += row_bytes + batch->payloads.back().size();
+      }
+    }
+    NF_RETURN_IF_ERROR(vectors_.AppendRows(next_, end, &batch->vectors));
+    if (ids_) {
+      batch->ids = Slice(*ids_, next_, end);
+    } else {
+      std::vector<uint64_t> numbers(end - next_);
+      std::iota(numbers.begin(), numbers.end(), next_);
+      batch->ids = std::move(numbers);
+    }
+    next_ = end;
+    return absl::OkStatus();
+  }
+
+ private:
+  VectorFile vectors_;
+  std::optional<IdColumn> ids_;
+  std::optional<PayloadFile> payloads_;
+  Shape shape_;
+  uint64_t next_ = 0;
+};
+
+absl::Status CheckCount(const std::string& path, uint64_t count, const RowSourceOptions& options,
+                        uint64_t rows_count) {
+  if (count == rows_count) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat(path, ": has ", count, " entries, but ", options.path, " has ", rows_count, " rows"));
+}
+
+absl::StatusOr<std::unique_ptr<RowSource>> OpenBinary(const RowSourceOptions& options,
+                                                      FileFormat format) {
+  NF_ASSIGN_OR_RETURN(VectorFile vectors, VectorFile::Open(options.path, format, options.dtype));
+  const uint64_t rows_count = vectors.layout().rows_count;
+  std::optional<IdColumn> ids;
+  std::optional<PayloadFile> payloads;
+  if (!options.ids_path.empty()) {
+    NF_ASSIGN_OR_RETURN(ids, ReadIds(options.ids_path, options.id_type));
+    NF_RETURN_IF_ERROR(CheckCount(options.ids_path, Count(*ids), options, rows_count));
+  }
+  if (!options.payloads_path.empty()) {
+    NF_ASSIGN_OR_RETURN(
+        payloads, PayloadFile::Open(options.payloads_path, options.id_field, options.id_type));
+    NF_RETURN_IF_ERROR(
+        CheckCount(options.payloads_path, payloads->rows_count(), options, rows_count));
+    if (!options.id_field.empty()) ids = payloads->ids();
+  }
+  return std::make_unique<BinarySource>(std::move(vectors), std::move(ids), std::move(payloads));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const RowSourceOptions& options) {
+  if (!options.id_field.empty() && (options.payloads_path.empty() || !options.ids_path.empty())) {
+    return absl::InvalidArgumentError("an id field needs a file of payloads, and no file of ids");
+  }
+  FileFormat format = FileFormat::kNpy;
+  if (options.format) {
+    format = *options.format;
+  } else {
+    NF_ASSIGN_OR_RETURN(format, FormatOf(options.path));
+  }
+  std::unique_ptr<RowSource> source;
+  if (format == FileFormat::kJsonl) {
+    if (!options.ids_path.empty() || !options.payloads_path.empty()) {
+      return absl::InvalidArgumentError(
+          Cat(options.path, ": a .jsonl file of rows carries its own ids and payloads"));
+    }
+    NF_ASSIGN_OR_RETURN(source, OpenJsonlSource(options));
+  } else {
+    NF_ASSIGN_OR_RETURN(source, OpenBinary(options, format));
+  }
+  if (source->shape().rows_count == 0) {
+    return absl::InvalidArgumentError(Cat(options.path, ": holds no row"));
+  }
+  if (options.id_type && source->shape().id_type != *options.id_type) {
+    return absl::InvalidArgumentError(Cat(
+        options.path, ": its ids are ", Name(source->shape().id_type),
+        ", but the collection's are ", Name(*options.id_type),
+        "; give ids with --ids FILE, or with --payloads FILE --id-field NAME"));
+  }
+  return source;
+}
+
+}  // namespace nearfield::client

@@ -1,0 +1,25 @@
+// Early return on a non-OK absl::Status or StatusOr, for the clients (which see nothing of the engine).
+#ifndef NEARFIELD_CLIENT_FORMATS_STATUS_MACROS_H_
+#define NEARFIELD_CLIENT_FORMATS_STATUS_MACROS_H_
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#define NF_RETURN_IF_ERROR(expr)                                            \
+  do {                                                                      \
+    if (absl::Status nf_status = (expr); !nf_status.ok()) return nf_status; \
+  } while (false)
+
+#define NF_CONCAT_INNER(a, b) a##b
+#define NF_CONCAT(a, b) NF_CONCAT_INNER(a, b)
+#define NF_ASSIGN_OR_RETURN_IMPL(result, lhs, expr)    \
+  auto result = (expr);                                \
+  if (!result.ok()) return std::move(result).status(); \
+  lhs = *std::move(result)
+
+#define NF_ASSIGN_OR_RETURN(lhs, expr) \
+  NF_ASSIGN_OR_RETURN_IMPL(NF_CONCAT(nf_result_, __LINE__), lhs, expr)
+
+#endif  // NEARFIELD_CLIENT_FORMATS_STATUS_MACROS_H_

@@ -1,0 +1,31 @@
+// Joining text. Debian's absl::StrCat does not take std::string_view; this does.
+#ifndef NEARFIELD_CLIENT_FORMATS_TEXT_H_
+#define NEARFIELD_CLIENT_FORMATS_TEXT_H_
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace nearfield::client {
+
+// An argument as absl takes it.
+template <typename T>
+decltype(auto) AbslArgument(const T& value) {
+  if constexpr (std::is_same_v<T, std::string_view>) {
+    return absl::string_view(value.data(), value.size());
+  } else {
+    return (value);
+  }
+}
+
+template <typename... Parts>
+std::string Cat(const Parts&... parts) {
+  return absl::StrCat(AbslArgument(parts)...);
+}
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_FORMATS_TEXT_H_
