@@ -26,7 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterable, Iterator
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    sys.exit("make_corpus: numpy is missing. Run: pip install --no-deps -r requirements.txt")
 
 DIM = 384
 FILES = ("packages.fp16.npy", "packages.jsonl", "queries.f32.npy", "queries.json")
@@ -50,7 +53,8 @@ NO_CONTENT = re.compile(
 # Parts and libraries, told by their summary.
 ADDED = re.compile(
     r"\b(librar(y|ies)|modules?|plug-?ins?|bindings?|extensions?|applet|themes?|icons?|"
-    r"files|add-?ons?|drivers?|framework|API|backend|wrapper|data|scripts for|support for)\b",
+    r"(data|support|configuration) files|add-?ons?|drivers?|framework|API|backend|wrapper|"
+    r"scripts for|support for)\b",
     re.I,
 )
 # Modules of one language: useful, but ranked after programs.
@@ -58,7 +62,27 @@ MODULE = re.compile(
     r"^(python3?|ruby|node|php|r-cran|r-bioc|r-other|elpa|golang|jupyter|lua|gir1\.2|cl|tcl|"
     r"haskell|ghc|gstreamer1\.0|fonts|texlive|erlang|elixir|pypy3?|octave|xul-ext|"
     r"webext|vim|emacs|asterisk|gap|hunspell|myspell|aspell|ttf|puppet-module|tryton-modules|"
-    r"vdr-plugin|gkrell|gnome-shell-extension|horizon|fcitx5?|ibus|uwsgi|collectd|nagios)-"
+    r"vdr-plugin|gnome-shell-extension|horizon|fcitx5?|ibus|uwsgi|collectd|nagios)-"
+)
+# Widely used programs: kept whatever the lists say of them.
+WELL_KNOWN = frozenset(
+    """aircrack-ng anki ardour aria2 atop audacity bat blender bmon borgbackup borgmatic bowtie2
+    btop bwa caddy calibre celestia cheese chromium clementine clonezilla cmus darktable
+    deja-dup deluge dia digikam dino-im dnsmasq docker.io dosbox duplicity emacs-gtk evince
+    evolution exiftool fail2ban fd-find feh ffmpeg filezilla firefox-esr fish focuswriter fzf
+    gallery-dl gcompris-qt geany ghostwriter gimp git gitk glances gnome-boxes gnucash gnupg
+    gnuplot-qt gparted gpredict gpsbabel gramps grass gtypist gummi handbrake hledger homebank
+    htop httpie hugin iftop inkscape iotop irssi josm joplin jq kazam kdenlive keepassxc kicad
+    klavaro kmymoney krita ktouch ledger libreoffice-writer lilypond lmms lnav lynx lyx
+    manuskript marble mariadb-server maxima mc meld midori minetest moc mosquitto mpd mpv
+    multitail mumble musescore3 mutt nano ncdu ncmpcpp neomutt neovim newsboat nethogs nginx
+    nheko nmap nnn obs-studio octave ocrmypdf okular openscad orca pandoc parallel pass
+    pianobar pidgin pitivi qbittorrent qgis ranger rawtherapee rclone recoll remmina restic
+    retext rhythmbox ripgrep rsync sagemath samba samtools scribus shellcheck shotcut shotwell
+    silversearcher-ag simplescreenrecorder skrooge sqlitebrowser stellarium stockfish
+    strawberry supertux surf syncthing taskwarrior tcpdump terminator testdisk texmaker
+    texstudio thunderbird timeshift tipp10 tmux toot tuxmath tuxpaint vifm vim vlc wavemon
+    weechat wget wordgrinder xournalpp yt-dlp zathura zim""".split()
 )
 RELATIONS = ("Pre-Depends", "Depends", "Recommends", "Suggests", "Enhances")
 RELATION_NAME = re.compile(r"(?:^|[,|])\s*([a-z0-9][a-z0-9+.-]+)")
@@ -73,7 +97,7 @@ QUERIES: tuple[str, ...] = (
     "draw diagrams and flowcharts",
     "play chess against the computer",
     "convert a scanned PDF into searchable text",
-    "block ads on my whole home network",
+    "find duplicate files and photos",
     "learn to type faster",
     "track satellites from my amateur radio station",
     "look at the stars and planets tonight",
@@ -88,7 +112,7 @@ QUERIES: tuple[str, ...] = (
     "check a shell script for mistakes",
     "see who is connected to my wireless network",
     "compose sheet music",
-    "make a family tree",
+    "catalogue my collection of books",
     "remove background noise from an audio recording",
     "store passwords safely and sync them between machines",
     "a small database that keeps everything in memory",
@@ -202,10 +226,11 @@ def score(p: Package, named_by: dict[str, int]) -> int:
     added = bool(ADDED.search(p.summary))
     if "role::program" in p.tags:
         points = 3 - added
-    else:  # many newer programs have no tags
-        points = 0 if added or p.tags else 2
+    else:  # many newer programs have no role tag
+        points = 0 if added or "role::" in p.tags else 2
     points += min(7, int(math.log2(1 + named_by.get(p.name, 0))))
-    points += (words >= 30) + (words >= 60)
+    points += (words >= 20) + (words >= 45)
+    points += 5 if p.name in WELL_KNOWN else 0
     points -= 3 if MODULE.search(p.name) else 0
     return points
 
