@@ -22,7 +22,7 @@ GTEST_FAILED = re.compile(r"^\[  FAILED  \] ([\w/.]+\.[\w/.]+)", re.MULTILINE)
 PYTEST_CLOSING = re.compile(r"^=*\s*((?:\d+ (?:passed|failed|skipped|errors?|xfailed|xpassed|deselected|warnings?)(?:, )?)+) in ",
                             re.MULTILINE)
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
-UNITTEST_CLOSING = re.compile(r"^(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)
+UNITTEST_CLOSING = re.compile(r"^(?:OK|FAILED)(?: \(([\w=, ]*)\))?$", re.MULTILINE)
 
 
 @dataclasses.dataclass
@@ -103,11 +103,13 @@ def junit_tally(preset: str, path: pathlib.Path) -> Tally:
 
 def stage_tally(results: pathlib.Path, stage: str, status: int) -> Tally:
     junit = results / f"{stage}.xml"
-    unittest = results / f"{stage}.unittest"
+    unittests = sorted(results.glob(f"{stage}*.unittest"))
     if junit.exists():
         tally = junit_tally(stage, junit)
-    elif unittest.exists():
-        tally = unittest_tally(stage, unittest.read_text(encoding="utf-8")) or Tally()
+    elif unittests:
+        tally = Tally()
+        for path in unittests:
+            tally.add(unittest_tally(path.stem, path.read_text(encoding="utf-8")) or Tally())
     else:
         tally = Tally(passed=1 if status == 0 else 0)
     if status != 0 and not tally.failed:

@@ -11,7 +11,7 @@ from concurrent import futures
 
 from tidy_rules.tree import Finding, Tree
 
-GUARD = re.compile(r"^#ifndef (NEARFIELD_\w+_H_)\n#define (\w+)\n", re.MULTILINE)
+GUARD = re.compile(r"^#ifndef (NEARFIELD_\w+_(?:H|CUH)_)\n#define (\w+)\n", re.MULTILINE)
 # A header included by Highway once for each target has no guard of the usual kind.
 PER_TARGET = re.compile(r"HWY_TARGET_TOGGLE|HWY_ONCE")
 PUBLIC_FOLDERS = ("engine/include/", "client/cpp/include/")

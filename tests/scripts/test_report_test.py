@@ -1,0 +1,103 @@
+"""The closing count of scripts/test: nothing that failed, crashed or was skipped is lost in it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+
+import test_report  # noqa: E402
+
+GTEST = """[==========] Running 4 tests from 1 test suite.
+[       OK ] Law.Holds (0 ms)
+tests/x_test.cc:3: Skipped
+no NVIDIA GPU on this machine
+[  SKIPPED ] Law.OnTheGpu (0 ms)
+[  SKIPPED ] Law/All.OnTheGpu/3 (0 ms)
+[==========] 4 tests from 1 test suite ran. (1 ms total)
+[  PASSED  ] 1 test.
+[  SKIPPED ] 2 tests, listed below:
+[  SKIPPED ] Law.OnTheGpu
+[  SKIPPED ] Law/All.OnTheGpu/3
+"""
+GTEST_FAILED = GTEST + "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] Law.Breaks, where GetParam() = 3\n\n 1 FAILED TEST\n"
+PYTEST = "collected 7 items\n........\n=========== 4 passed, 1 skipped, 2 failed in 3.21s ===========\n"
+
+
+def junit(*cases: tuple[str, str, str]) -> str:
+    rows = "".join(f'<testcase name="{name}" status="{status}"><system-out>{out}</system-out></testcase>'
+                   for name, status, out in cases)
+    return f'<?xml version="1.0"?><testsuite name="x">{rows}</testsuite>'
+
+
+class Entry(unittest.TestCase):
+
+    def test_cases_of_googletest_are_counted_one_by_one(self) -> None:
+        tally = test_report.entry_tally("dev/x", "run", GTEST)
+        self.assertEqual((tally.passed, tally.failed), (1, []))
+        self.assertEqual(tally.skipped, ["dev/x: Law.OnTheGpu", "dev/x: Law/All.OnTheGpu/3"])
+
+    def test_a_failed_case_is_named(self) -> None:
+        tally = test_report.entry_tally("dev/x", "fail", GTEST_FAILED)
+        self.assertEqual((tally.passed, tally.failed), (1, ["dev/x: Law.Breaks"]))
+
+    def test_a_program_that_crashes_counts_as_failed(self) -> None:
+        for output in ("[ RUN      ] Law.Holds\n", "", GTEST):
+            self.assertEqual(len(test_report.entry_tally("dev/x", "fail", output).failed), 1)
+
+    def test_cases_of_pytest_are_counted(self) -> None:
+        tally = test_report.entry_tally("dev/e2e", "fail", PYTEST)
+        self.assertEqual((tally.passed, len(tally.failed), len(tally.skipped)), (4, 2, 1))
+
+    def test_any_other_program_is_one_test(self) -> None:
+        self.assertEqual(test_report.entry_tally("dev/bench", "run", "12 us"), test_report.Tally(passed=1))
+        self.assertEqual(test_report.entry_tally("dev/bench", "notrun", ""), test_report.Tally(skipped=["dev/bench"]))
+
+
+class Report(unittest.TestCase):
+
+    def report(self, stages: str, files: dict[str, str]) -> tuple[int, str]:
+        with tempfile.TemporaryDirectory() as folder:
+            results = pathlib.Path(folder)
+            (results / "stages").write_text(stages, encoding="utf-8")
+            for name, content in files.items():
+                (results / name).write_text(content, encoding="utf-8")
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output), mock.patch.object(sys, "argv", ["test_report", folder]):
+                code = test_report.main()
+            return code, output.getvalue()
+
+    def test_the_last_line_is_the_plain_count(self) -> None:
+        code, output = self.report("tidy 0 2\ndev 0 9\n", {"dev.xml": junit(("a", "run", GTEST), ("b", "run", ""))})
+        self.assertEqual(code, 0)
+        self.assertEqual(output.splitlines()[-1], "3 passed, 0 failed, 2 skipped")
+
+    def test_a_stage_that_breaks_before_its_tests_fails(self) -> None:
+        code, output = self.report("dev 2 9\n", {})
+        self.assertEqual(code, 1)
+        self.assertIn("stage dev: exit status 2", output)
+        self.assertEqual(output.splitlines()[-1], "0 passed, 1 failed, 0 skipped")
+
+    def test_a_bad_exit_is_not_hidden_by_passing_cases(self) -> None:
+        code, output = self.report("dev 8 9\n", {"dev.xml": junit(("a", "run", GTEST))})
+        self.assertEqual((code, output.splitlines()[-1]), (1, "1 passed, 1 failed, 2 skipped"))
+
+    def test_unittest_output_is_counted(self) -> None:
+        text = "....\nRan 9 tests in 0.1s\n\nFAILED (failures=1, errors=1, skipped=2)\n"
+        code, output = self.report("scripts 1 1\n", {"scripts.unittest": text})
+        self.assertEqual((code, output.splitlines()[-1]), (1, "5 passed, 2 failed, 2 skipped"))
+
+    def test_no_test_at_all_is_a_failure(self) -> None:
+        code, output = self.report("", {})
+        self.assertEqual((code, output.splitlines()[-1]), (1, "0 passed, 0 failed, 0 skipped"))
+
+
+if __name__ == "__main__":
+    unittest.main()
