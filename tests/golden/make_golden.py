@@ -273,11 +273,29 @@ def fused_cases(generator):
             yield f"fused_{dim}", row_type, query, generator.draw("normal", row_type, dim)
 
 
+def rounding_cases(generator):
+    """Cosines so near a tie of fp32 that other ways to take the norms, or to divide by them, round to another score."""
+    wanted = {"product_of_squares": 4, "two_divisions": 4}
+    tie = 1.0 - 3 * 2.0**-25
+    while any(wanted.values()):
+        c = fp32_from_bits(bits_from_fp32(1.0) + generator.random.getrandbits(23))
+        a = fp32_from_bits(bits_from_fp32(1.0) + generator.random.getrandbits(23))
+        b = to_fp32(a * math.sqrt((1.0 - tie) * (1.0 + tie)) / tie)
+        s, q_squared, x_squared = dot_sum([c, 0.0], [a, b]), dot_sum([c], [c]), dot_sum([a, b], [a, b])
+        score = to_fp32(s / (math.sqrt(q_squared) * math.sqrt(x_squared)))
+        others = {"product_of_squares": to_fp32(s / math.sqrt(q_squared * x_squared)),
+                  "two_divisions": to_fp32(s / math.sqrt(q_squared) / math.sqrt(x_squared))}
+        for name, other in others.items():
+            if other != score and wanted[name] > 0:
+                wanted[name] -= 1
+                yield f"cosine_not_{name}", "fp32", f32(c, 0.0), f32(a, b)
+
+
 def golden():
     generator = Generator(20240229)
     lines = ["# nearfield golden scores 1; made by tests/golden/make_golden.py, which says what the fields are"]
     for cases in (drawn_cases(generator), cancelling_pairs(generator), parallel_pairs(generator), border_cases(),
-                  fused_cases(generator)):
+                  fused_cases(generator), rounding_cases(generator)):
         lines.extend(case_line(*case) for case in cases)
     return "\n".join(lines) + "\n"
 
