@@ -1,0 +1,178 @@
+// Several callers at once, and calls that end early. No sleeps: every step waits for the one
+// before.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <xmmintrin.h>
+
+#include <atomic>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "engine/cpu/cpu_topk_engine.h"
+#include "tests/engine/cpu/reference.h"
+#include "tests/testing/corpora.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::cpu {
+namespace {
+
+using ::absl_testing::StatusIs;
+using testing::CorpusFamily;
+using testing::HostGeneration;
+using testing::LoadedGeneration;
+using testing::QueryFamily;
+using testing::Random;
+using testing::RankOrder;
+
+std::unique_ptr<corpus::Backend> MakeBackend(int32_t threads) {
+  CpuOptions options;
+  options.memory_bytes = int64_t{1} << 30;
+  options.threads = threads;
+  auto backend = MakeCpuTopkEngine(options);
+  EXPECT_OK(backend);
+  return backend.ok() ? *std::move(backend) : nullptr;
+}
+
+HostGeneration SomeRows(int32_t dim, int64_t rows_count, Random& random) {
+  CollectionSpec spec;
+  spec.dim = dim;
+  return testing::MakeGeneration(
+      testing::MakeCorpus(spec, CorpusFamily::kGaussian, rows_count, random.Bits()),
+      RankOrder::kShuffled, false, random);
+}
+
+bool Same(const std::vector<corpus::RankedScore>& a, const std::vector<corpus::RankedScore>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.score == y.score && x.rank == y.rank;
+  });
+}
+
+class CancellationTest : public ::testing::TestWithParam<std::tuple<int32_t, int32_t>> {};
+
+TEST_P(CancellationTest, AskedBetweenTilesAndObeyedEachTime) {
+  const auto [threads, queries_count] = GetParam();
+  Random random(testing::TestSeed());
+  const auto backend = MakeBackend(threads);
+  const HostGeneration generation = SomeRows(64, 20'000, random);  // 5 MB: many tiles
+  const LoadedGeneration loaded = testing::Load(*backend, generation);
+  const std::vector<float> queries(64 * static_cast<size_t>(queries_count), 1.0f);
+  const std::vector<int32_t> k(static_cast<size_t>(queries_count), 3);
+  corpus::QueryTile tile;
+  tile.queries = queries.data();
+  tile.k = k;
+  corpus::ScanCost cost;
+  const corpus::RowFormat format = testing::FormatOf(generation.corpus.spec);
+
+  int32_t calls = 0;
+  tile.cancelled = [&calls] {
+    ++calls;
+    return false;
+  };
+  ASSERT_OK(backend->Search(format, {&loaded.view, 1}, tile, &cost));
+  EXPECT_GE(calls, 1);
+  if (threads == 1)
+    EXPECT_GE(calls, 20);  // with others about, this thread may get few of the tiles
+
+  for (int32_t cancel_at = 1; cancel_at <= 20; ++cancel_at) {
+    int32_t asked = 0;
+    tile.cancelled = [&asked, at = cancel_at] { return ++asked >= at; };
+    const auto best = backend->Search(format, {&loaded.view, 1}, tile, &cost);
+    EXPECT_LE(asked, cancel_at) << "asked again after the answer was yes";
+    EXPECT_EQ(absl::IsCancelled(best.status()), asked == cancel_at) << best.status();
+    if (cancel_at == 1 || threads == 1) EXPECT_EQ(asked, cancel_at);
+  }
+  tile.cancelled = nullptr;
+  const auto after = backend->Search(format, {&loaded.view, 1}, tile, &cost);
+  ASSERT_OK(after);
+  EXPECT_TRUE(Same((*after)[0][0], testing::ReferenceTop(generation, {queries.data(), 64}, 3)));
+}
+
+INSTANTIATE_TEST_SUITE_P(ThreadsAndQueries, CancellationTest,
+                         ::testing::Combine(::testing::Values(1, 3), ::testing::Values(1, 9)));
+
+TEST(CpuConcurrencyTest, SearchesFillsAndDeletionsAtOnceAllAnswerRight) {
+  Random random(testing::TestSeed());
+  const auto backend = MakeBackend(/*threads=*/3);
+  const HostGeneration generation = SomeRows(40, 6'000, random);
+  const LoadedGeneration loaded = testing::Load(*backend, generation);
+  const corpus::RowFormat format = testing::FormatOf(generation.corpus.spec);
+  const std::vector<float> query =
+      testing::MakeQuery(generation.corpus, QueryFamily::kGaussian, random);
+  const std::vector<corpus::RankedScore> want = testing::ReferenceTop(generation, query, 20);
+  std::vector<float> queries;
+  for (int i = 0; i < 5; ++i) queries.insert(queries.end(), query.begin(), query.end());
+
+  std::atomic<int32_t> wrong{0};
+  std::atomic<int32_t> started{0};
+  constexpr int32_t kCallers = 6;
+  const auto begin_together = [&] {
+    started.fetch_add(1);
+    while (started.load() < kCallers) std::this_thread::yield();
+  };
+  std::vector<std::thread> callers;
+  for (int32_t caller = 0; caller < kCallers - 2; ++caller) {
+    callers.emplace_back([&, caller] {
+      begin_together();
+      for (int32_t round = 0; round < 30; ++round) {
+        const std::vector<int32_t> k(caller % 2 == 0 ? 1 : 5, 20);
+        corpus::QueryTile tile;
+        tile.queries = queries.data();
+        tile.k = k;
+        corpus::ScanCost cost;
+        const auto best = backend->Search(format, {&loaded.view, 1}, tile, &cost);
+        if (!best.ok() || !Same(best->back()[0], want)) wrong.fetch_add(1);
+      }
+    });
+  }
+  for (int32_t filler = 0; filler < 2; ++filler) {
+    callers.emplace_back([&] {
+      begin_together();
+      std::vector<uint8_t> read(generation.corpus.rows.size());
+      for (int32_t round = 0; round < 10; ++round) {
+        const LoadedGeneration more = testing::Load(*backend, generation);
+        const auto tombstones = backend->MakeTombstones(std::vector<uint64_t>(100));
+        if (!tombstones.ok()) wrong.fetch_add(1);
+        if (!more.planes->ReadRange(0, more.planes->rows_count(), read.data()).ok() ||
+            read != generation.corpus.rows) {
+          wrong.fetch_add(1);
+        }
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_EQ(backend->device_bytes_used(), loaded.planes->device_bytes());
+}
+
+// A library that was linked with -ffast-math can switch a thread to flushing denormals: no score
+// may come of it.
+TEST(CpuConcurrencyTest, ACallerThatFlushesDenormalsIsRefused) {
+  Random random(testing::TestSeed());
+  const auto backend = MakeBackend(/*threads=*/2);
+  const HostGeneration generation = SomeRows(8, 10, random);
+  const LoadedGeneration loaded = testing::Load(*backend, generation);
+  const std::vector<float> query(8, 1.0f);
+  const std::vector<int32_t> k = {1};
+  corpus::QueryTile tile;
+  tile.queries = query.data();
+  tile.k = k;
+  corpus::ScanCost cost;
+  const corpus::RowFormat format = testing::FormatOf(generation.corpus.spec);
+  const uint32_t mode = _mm_getcsr();
+  for (const uint32_t bits : {0x8000u, 0x0040u, 0x2000u}) {  // FTZ, DAZ, round down
+    _mm_setcsr(mode | bits);
+    const auto best = backend->Search(format, {&loaded.view, 1}, tile, &cost);
+    _mm_setcsr(mode);
+    EXPECT_THAT(best, StatusIs(absl::StatusCode::kFailedPrecondition));
+  }
+  EXPECT_OK(backend->Search(format, {&loaded.view, 1}, tile, &cost));
+}
+
+}  // namespace
+}  // namespace nearfield::cpu

@@ -1,0 +1,277 @@
+// Searches of the CPU backend against engine/score, to the bit: every instruction set, metric, row
+// type and family.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "engine/cpu/cpu_topk_engine.h"
+#include "engine/score/score.h"
+#include "tests/engine/cpu/reference.h"
+#include "tests/testing/corpora.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::cpu {
+namespace {
+
+using ::absl_testing::StatusIs;
+using testing::CorpusFamily;
+using ::testing::HasSubstr;
+using testing::HostGeneration;
+using testing::LoadedGeneration;
+using testing::QueryFamily;
+using testing::Random;
+using testing::RankOrder;
+
+constexpr Metric kMetrics[] = {Metric::kDot, Metric::kCosine, Metric::kL2};
+constexpr RowType kRowTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16};
+constexpr RankOrder kRankOrders[] = {RankOrder::kShuffled, RankOrder::kAscending,
+                                     RankOrder::kDescending};
+
+std::unique_ptr<corpus::Backend> MakeBackend(const std::string& instruction_set, int32_t threads) {
+  CpuOptions options;
+  options.memory_bytes = int64_t{1} << 30;
+  options.threads = threads;
+  options.instruction_set = instruction_set;
+  auto backend = MakeCpuTopkEngine(options);
+  EXPECT_OK(backend);
+  return backend.ok() ? *std::move(backend) : nullptr;
+}
+
+using Ranked = std::vector<std::pair<uint32_t, uint32_t>>;  // score bits, rank
+Ranked ToBits(const std::vector<corpus::RankedScore>& best) {
+  Ranked bits;
+  for (const corpus::RankedScore& row : best) {
+    bits.emplace_back(score::BitsFromFloat(row.score), row.rank);
+  }
+  return bits;
+}
+
+// Generations, queries and what k each wants.
+struct Scenario {
+  CollectionSpec spec;
+  std::vector<HostGeneration> generations;
+  std::vector<float> queries;
+  std::vector<int32_t> k;
+};
+
+// Sizes around tiles and row groups, and k around the row counts.
+Scenario MakeScenario(const CollectionSpec& spec, CorpusFamily family, Random& random) {
+  Scenario scenario;
+  scenario.spec = spec;
+  const int64_t generations = random.Between(1, 4);
+  for (int64_t g = 0; g < generations; ++g) {
+    const int64_t rows = random.OneIn(3) ? random.Between(1, 12) : random.Between(1, 500);
+    scenario.generations.push_back(
+        testing::MakeGeneration(testing::MakeCorpus(spec, family, rows, random.Bits()),
+                                random.OneOf<RankOrder>(kRankOrders), random.OneIn(2), random));
+  }
+  const int64_t queries = random.OneIn(3) ? 1 : random.Between(2, 15);
+  for (int64_t q = 0; q < queries; ++q) {
+    const std::vector<float> query = testing::MakeQuery(
+        scenario.generations[0].corpus, random.OneOf<QueryFamily>(testing::kQueryFamilies), random);
+    scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
+    const int64_t rows = scenario.generations[0].rows_live;
+    const int64_t k = random.OneIn(2) ? random.Between(1, 20) : rows + random.Between(-1, 2);
+    scenario.k.push_back(static_cast<int32_t>(std::max<int64_t>(1, k)));
+  }
+  return scenario;
+}
+
+void ExpectReferenceAnswers(corpus::Backend& backend, const Scenario& scenario) {
+  std::vector<LoadedGeneration> loaded;
+  std::vector<corpus::GenerationView> views;
+  for (const HostGeneration& generation : scenario.generations) {
+    loaded.push_back(testing::Load(backend, generation));
+    views.push_back(loaded.back().view);
+  }
+  corpus::QueryTile tile;
+  tile.queries = scenario.queries.data();
+  tile.k = scenario.k;
+  corpus::ScanCost cost;
+  const auto best = backend.Search(testing::FormatOf(scenario.spec), views, tile, &cost);
+  ASSERT_OK(best);
+  ASSERT_EQ(best->size(), scenario.k.size());
+  const auto dim = static_cast<size_t>(scenario.spec.dim);
+  for (size_t q = 0; q < scenario.k.size(); ++q) {
+    ASSERT_EQ((*best)[q].size(), views.size());
+    const absl::Span<const float> query(scenario.queries.data() + q * dim, dim);
+    for (size_t g = 0; g < views.size(); ++g) {
+      ASSERT_EQ(ToBits((*best)[q][g]),
+                ToBits(testing::ReferenceTop(scenario.generations[g], query, scenario.k[q])))
+          << testing::Describe(scenario.spec) << ", query " << q << " of " << scenario.k.size()
+          << ", k = " << scenario.k[q] << ", generation " << g << " of "
+          << scenario.generations[g].corpus.rows_count() << " rows, "
+          << scenario.generations[g].rows_live << " live, " << backend.facts().device_name;
+    }
+  }
+}
+
+class CpuSearchTest : public ::testing::TestWithParam<std::tuple<std::string, int32_t>> {
+ protected:
+  CpuSearchTest() : backend_(MakeBackend(std::get<0>(GetParam()), std::get<1>(GetParam()))) {}
+  std::unique_ptr<corpus::Backend> backend_;
+  Random random_{testing::TestSeed()};
+};
+
+TEST_P(CpuSearchTest, EqualsTheReferenceOnEveryFamilyMetricAndRowType) {
+  for (const CorpusFamily family : testing::kCorpusFamilies) {
+    for (const Metric metric : kMetrics) {
+      for (const RowType row_type : kRowTypes) {
+        CollectionSpec spec;
+        spec.dim = static_cast<int32_t>(random_.Between(1, 100));
+        spec.metric = metric;
+        spec.row_type = row_type;
+        SCOPED_TRACE(testing::Name(family));
+        ExpectReferenceAnswers(*backend_, MakeScenario(spec, family, random_));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(CpuSearchTest, EqualsTheReferenceForLargeKAndEveryOrderOfScores) {
+  // One dimension and a query of 1: the score is the row's value, here ascending, descending and
+  // all equal.
+  constexpr int64_t kRows = 30'000;
+  for (const int32_t direction : {1, -1, 0}) {
+    for (const RankOrder order : kRankOrders) {
+      Scenario scenario;
+      scenario.spec.dim = 1;
+      testing::Corpus corpus;
+      corpus.spec = scenario.spec;
+      corpus.ids = testing::MakeIds(IdType::kUint64, kRows, random_.Bits());
+      for (int64_t r = 0; r < kRows; ++r) {
+        const auto value = static_cast<float>(direction * (r - kRows / 2));
+        const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
+        corpus.rows.insert(corpus.rows.end(), bytes, bytes + sizeof(value));
+      }
+      scenario.generations.push_back(
+          testing::MakeGeneration(std::move(corpus), order, random_.OneIn(2), random_));
+      scenario.queries = {1.0f, -1.0f, 0.0f};
+      scenario.k = {kKMax + 1, 4096, 1000};
+      ExpectReferenceAnswers(*backend_, scenario);
+      if (HasFatalFailure()) return;
+      scenario.queries.resize(1);
+      scenario.k.resize(1);
+      ExpectReferenceAnswers(*backend_, scenario);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(CpuSearchTest, ABatchTooLargeForOneGroupIsServedWhole) {
+  CollectionSpec spec;
+  spec.dim = 8000;  // a group holds some 130 queries of this width
+  Scenario scenario;
+  scenario.spec = spec;
+  scenario.generations.push_back(
+      testing::MakeGeneration(testing::MakeCorpus(spec, CorpusFamily::kGaussian, 3, random_.Bits()),
+                              RankOrder::kShuffled, false, random_));
+  for (int32_t q = 0; q < 300; ++q) {
+    const auto query =
+        testing::MakeQuery(scenario.generations[0].corpus, QueryFamily::kGaussian, random_);
+    scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
+    scenario.k.push_back(q % 2 == 0 ? 1 : kKMax);
+  }
+  ExpectReferenceAnswers(*backend_, scenario);
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, CpuSearchTest,
+                         ::testing::Combine(::testing::ValuesIn(CpuInstructionSets()),
+                                            ::testing::Values(1, 2, 5)),
+                         [](const ::testing::TestParamInfo<CpuSearchTest::ParamType>& param) {
+                           return std::get<0>(param.param) + "_" +
+                                  std::to_string(std::get<1>(param.param)) + "_threads";
+                         });
+
+TEST(CpuSearchFactsTest, CostCountsTheRowsReadAndTheCandidates) {
+  const auto backend = MakeBackend("", 1);
+  CollectionSpec spec;
+  spec.dim = 33;  // stored as 64
+  Random random(testing::TestSeed());
+  const HostGeneration generation = testing::MakeGeneration(
+      testing::MakeCorpus(spec, CorpusFamily::kGaussian, 1000, random.Bits()), RankOrder::kShuffled,
+      false, random);
+  const LoadedGeneration loaded = testing::Load(*backend, generation);
+  const std::vector<float> queries(66, 1.0f);
+  const std::vector<int32_t> k = {1000, 1};
+  corpus::QueryTile tile;
+  tile.queries = queries.data();
+  tile.k = k;
+  corpus::ScanCost cost;
+  ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &cost));
+  EXPECT_EQ(cost.bytes_read, 1000 * 64 * 4);  // once for both queries
+  EXPECT_GE(cost.candidates, 1001);
+  EXPECT_LE(cost.candidates, 2000);
+  EXPECT_GE(cost.device_us, 0);
+}
+
+TEST(CpuSearchFactsTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
+  const auto backend = MakeBackend("", 2);
+  CollectionSpec spec;
+  spec.dim = 5;
+  Random random(testing::TestSeed());
+  HostGeneration generation =
+      testing::MakeGeneration(testing::MakeCorpus(spec, CorpusFamily::kGaussian, 70, random.Bits()),
+                              RankOrder::kShuffled, false, random);
+  generation.deleted_words = {~uint64_t{0}, ~uint64_t{0}};
+  generation.rows_live = 0;
+  const LoadedGeneration loaded = testing::Load(*backend, generation);
+  const std::vector<float> queries(5, 1.0f);
+  const std::vector<int32_t> k = {3};
+  corpus::QueryTile tile;
+  tile.queries = queries.data();
+  tile.k = k;
+  corpus::ScanCost cost;
+  const auto none = backend->Search(testing::FormatOf(spec), {}, tile, &cost);
+  ASSERT_OK(none);
+  EXPECT_EQ(none->size(), 1u);
+  EXPECT_TRUE((*none)[0].empty());
+  const auto all_deleted = backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &cost);
+  ASSERT_OK(all_deleted);
+  EXPECT_TRUE((*all_deleted)[0][0].empty());
+}
+
+TEST(CpuSearchFactsTest, RefusesWhatIsOutOfRangeByName) {
+  CpuOptions options;
+  EXPECT_THAT(MakeCpuTopkEngine(options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("memory_bytes = 0")));
+  options.memory_bytes = 1 << 20;
+  options.instruction_set = "MMX";
+  EXPECT_THAT(MakeCpuTopkEngine(options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("portable")));
+  options.instruction_set.clear();
+  options.threads = -1;
+  EXPECT_THAT(MakeCpuTopkEngine(options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("threads = -1")));
+  options.threads = 1;
+  options.batch_max = 2;
+  const auto backend = MakeCpuTopkEngine(options);
+  ASSERT_OK(backend);
+  EXPECT_EQ((*backend)->facts().device_name, CpuInstructionSets()[0] + " (1 thread)");
+  EXPECT_EQ((*backend)->facts().k_max, kKMax + 1);
+  corpus::RowFormat format;
+  format.dim = 1;
+  const std::vector<float> queries(3, 1.0f);
+  corpus::QueryTile tile;
+  tile.queries = queries.data();
+  corpus::ScanCost cost;
+  const std::vector<int32_t> k_zero = {1, 0};
+  tile.k = k_zero;
+  EXPECT_THAT((*backend)->Search(format, {}, tile, &cost),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("query 1: k = 0")));
+  const std::vector<int32_t> three = {1, 1, 1};
+  tile.k = three;
+  EXPECT_THAT((*backend)->Search(format, {}, tile, &cost),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 2")));
+}
+
+}  // namespace
+}  // namespace nearfield::cpu

@@ -1,0 +1,55 @@
+// What the CPU backend must answer, computed with engine/score alone: one row, one query, one
+// dimension at a time.
+#ifndef NEARFIELD_TESTS_ENGINE_CPU_REFERENCE_H_
+#define NEARFIELD_TESTS_ENGINE_CPU_REFERENCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "engine/corpus/backend.h"
+#include "engine/cpu/scan_kernels.h"
+#include "tests/testing/corpora.h"
+#include "tests/testing/random.h"
+
+namespace nearfield::testing {
+
+// The sum over all dimensions; `row` is [dim] of the row type.
+double ReferenceSum(cpu::SumKind kind, const std::vector<float>& row,
+                    absl::Span<const float> query);
+float ReferenceScore(Metric metric, const std::vector<float>& row, absl::Span<const float> query);
+
+// A generation on the host: what was appended, and what was deleted.
+struct HostGeneration {
+  Corpus corpus;
+  std::vector<uint32_t> ranks;          // a permutation
+  std::vector<uint64_t> deleted_words;  // empty: none
+  int64_t rows_live = 0;
+
+  bool deleted(int64_t slot) const {
+    return !deleted_words.empty() &&
+           ((deleted_words[static_cast<size_t>(slot / 64)] >> (slot % 64)) & 1) != 0;
+  }
+};
+
+enum class RankOrder : uint8_t { kShuffled, kAscending, kDescending };
+
+HostGeneration MakeGeneration(Corpus corpus, RankOrder order, bool with_deletions, Random& random);
+
+std::vector<corpus::RankedScore> ReferenceTop(const HostGeneration& generation,
+                                              absl::Span<const float> query, int64_t k);
+
+// The generation on a backend.
+struct LoadedGeneration {
+  std::unique_ptr<corpus::RowPlanes> planes;
+  std::unique_ptr<corpus::Tombstones> tombstones;
+  corpus::GenerationView view;
+};
+LoadedGeneration Load(corpus::Backend& backend, const HostGeneration& generation);
+
+corpus::RowFormat FormatOf(const CollectionSpec& spec);
+
+}  // namespace nearfield::testing
+
+#endif  // NEARFIELD_TESTS_ENGINE_CPU_REFERENCE_H_
