@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""The demo's run: a real server, the real command, a real corpus. Called by scripts/demo, which builds the programs."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+
+DATA = pathlib.Path(__file__).resolve().parents[1] / "data"
+COLLECTION = "packages"
+NEIGHBORS = 5
+NEIGHBORS_SHOWN = 3
+READY_SECONDS_MAX = 120
+STOP_SECONDS_MAX = 60
+# Questions printed without --all: different fields, and answers that a person can judge at a glance.
+SHOWN = (0, 3, 11, 20, 26, 33)
+
+
+class DemoError(Exception):
+    """What went wrong, said to the person who ran the demo."""
+
+
+class Paint:
+    """Colours on a terminal, nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self.on = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+    def __call__(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.on else text
+
+
+@dataclasses.dataclass
+class Answer:
+    neighbors: list[dict[str, object]]
+    verified: bool
+    total_us: int
+    backend: str
+
+
+class Command:
+    """The nearfield command, talking to one server."""
+
+    def __init__(self, program: pathlib.Path, target: str) -> None:
+        self.program = program
+        self.target = target
+
+    def line(self, *arguments: str) -> list[str]:
+        return [str(self.program), "--server", self.target, *arguments]
+
+    def run(self, *arguments: str, given: str = "") -> str:
+        ran = subprocess.run(self.line(*arguments), input=given, capture_output=True, text=True, check=False)
+        if ran.returncode != 0:
+            raise DemoError(f"nearfield {' '.join(arguments)}: exit code {ran.returncode}: {ran.stderr.strip()}")
+        return ran.stdout
+
+    def is_healthy(self) -> bool:
+        return subprocess.run(self.line("health"), capture_output=True, check=False).returncode == 0
+
+    def search(self, vector: tuple[float, ...]) -> Answer:
+        query = json.dumps(vector)
+        reply = json.loads(self.run("search", COLLECTION, "-k", str(NEIGHBORS), "--payload", "--verify", "--json",
+                                    "--queries", "-", given=query + "\n"))
+        return Answer(neighbors=reply["neighbors"], verified=reply["verified"], total_us=reply["cost"]["total_us"],
+                      backend=reply["cost"]["backend"])
+
+
+def read_queries() -> tuple[list[str], list[tuple[float, ...]]]:
+    """The questions and their embeddings: an .npy file of little-endian fp32, rows after a header that tells its length."""
+    questions = json.loads((DATA / "queries.json").read_text(encoding="utf-8"))
+    raw = (DATA / "queries.f32.npy").read_bytes()
+    begin = 10 + struct.unpack("<H", raw[8:10])[0]
+    dim = (len(raw) - begin) // (4 * len(questions))
+    return questions, [struct.unpack_from(f"<{dim}f", raw, begin + 4 * dim * i) for i in range(len(questions))]
+
+
+def await_ready(process: subprocess.Popen[bytes], folder: pathlib.Path, program: pathlib.Path) -> Command:
+    """The command for the server, once that says SERVING: it self-tests first."""
+    deadline = time.monotonic() + READY_SECONDS_MAX
+    pause = threading.Event()
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise DemoError(f"the server ended with exit code {process.returncode}:\n{(folder / 'log').read_text()}")
+        port_file = folder / "port"
+        if port_file.exists() and port_file.read_text().strip():
+            command = Command(program, f"127.0.0.1:{port_file.read_text().strip()}")
+            if command.is_healthy():
+                return command
+        pause.wait(0.02)
+    raise DemoError(f"the server was not ready after {READY_SECONDS_MAX} s:\n{(folder / 'log').read_text()}")
+
+
+@contextlib.contextmanager
+def running_server(programs: pathlib.Path, backend: str, keep: bool) -> Iterator[tuple[Command, int]]:
+    """A server on a free loopback port; stopped at the end, and its exit code is checked."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="nearfield-demo-"))
+    log = open(folder / "log", "wb")
+    process = subprocess.Popen(
+        [str(programs / "nearfield-server"), "--listen", "127.0.0.1:0", "--port-file", str(folder / "port"), "--backend", backend],
+        stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    done = False
+    try:
+        yield await_ready(process, folder, programs / "nearfield"), process.pid
+        done = True
+    finally:
+        log.close()
+        if not (keep and done):
+            process.send_signal(signal.SIGTERM)
+            try:
+                code = process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                code = process.wait()
+            if done and code != 0:
+                raise DemoError(f"the server did not drain: exit code {code}\n{(folder / 'log').read_text()}")
+            shutil.rmtree(folder)
+
+
+def upload(command: Command) -> str:
+    begin = time.monotonic()
+    command.run("upload", COLLECTION, str(DATA / "packages.fp16.npy"), "--create", "--metric", "cosine", "--payloads",
+                str(DATA / "packages.jsonl"), "--id-field", "id")
+    seconds = time.monotonic() - begin
+    rows = int(command.run("count", COLLECTION).split()[0].replace(",", ""))
+    return f"{rows:,} packages in {seconds:.2f} s, one atomic commit"
+
+
+def show(paint: Paint, question: str, answer: Answer) -> None:
+    verdict = paint("32", "verified") if answer.verified else paint("31;1", "NOT VERIFIED")
+    print(f"\n{paint('1', question)}   {paint('2', f'{answer.total_us / 1000:.2f} ms')}   {verdict}")
+    width = max(20, shutil.get_terminal_size((100, 24)).columns - 38)
+    for neighbor in answer.neighbors[:NEIGHBORS_SHOWN]:
+        payload = neighbor.get("payload")
+        summary = str(payload.get("summary", "")) if isinstance(payload, dict) else ""
+        name = f"{str(neighbor['id']):<24.24}"
+        print(f"  {paint('36', name)} {neighbor['score']:.4f}  {summary[:width]}")
+
+
+def ask_all(paint: Paint, command: Command, everything: bool) -> list[Answer]:
+    questions, vectors = read_queries()
+    answers = []
+    for place, (question, vector) in enumerate(zip(questions, vectors)):
+        answers.append(command.search(vector))
+        if everything or place in SHOWN or not answers[-1].verified:
+            show(paint, question, answers[-1])
+    return answers
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--programs", type=pathlib.Path, required=True)
+    parser.add_argument("--backend", default="auto")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--keep", action="store_true")
+    arguments = parser.parse_args()
+    paint = Paint()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        with running_server(arguments.programs, arguments.backend, arguments.keep) as (command, pid):
+            print(f"server    {command.target}, ready after its self-test")
+            print(f"uploaded  {upload(command)}")
+            answers = ask_all(paint, command, arguments.all)
+    except DemoError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+    verified = sum(answer.verified for answer in answers)
+    median_ms = statistics.median(answer.total_us for answer in answers) / 1000
+    print(f"\n{verified} of {len(answers)} answers verified against the oracle, bit for bit; served by the "
+          f"{answers[0].backend.upper()}, median {median_ms:.2f} ms in the server")
+    if arguments.keep:
+        print(f"\nThe server goes on (pid {pid}). Search it:\n  export NEARFIELD_SERVER={command.target}")
+        print(f"  {arguments.programs}/nearfield search {COLLECTION} --id imagemagick --fields summary\n  kill {pid}")
+    return 0 if verified == len(answers) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""The image that scripts/container built: what its configuration says, and what its root file system does when started.
+
+Reads NEARFIELD_IMAGE_ROOT (the mounted root file system) and NEARFIELD_IMAGE_CONFIG (what `buildah inspect` printed).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+IMAGE_ROOT = os.environ.get("NEARFIELD_IMAGE_ROOT", "")
+IMAGE_CONFIG = os.environ.get("NEARFIELD_IMAGE_CONFIG", "")
+VOLUME = "/var/lib/nearfield"
+READY_SECONDS_MAX = 120
+DRAIN_SECONDS_MAX = 40
+
+
+def image_config() -> dict[str, object]:
+    inspected = json.loads(pathlib.Path(IMAGE_CONFIG).read_text(encoding="utf-8"))
+    config = inspected["Docker"]["config"]
+    assert isinstance(config, dict)
+    return config
+
+
+class Configuration(unittest.TestCase):
+    """What a container engine reads."""
+
+    def setUp(self) -> None:
+        self.config = image_config()
+
+    def test_the_user_is_numeric_and_not_root(self) -> None:
+        self.assertEqual(self.config["User"], "65532:65532")
+
+    def test_health_is_the_image_s_own_command(self) -> None:
+        health = self.config["Healthcheck"]
+        assert isinstance(health, dict)
+        self.assertEqual(health["Test"], ["CMD", "nearfield", "health"])
+        for key in ("Interval", "Timeout", "StartPeriod", "Retries"):
+            self.assertGreater(health[key], 0, key)
+
+    def test_one_volume_one_port_one_entry_point(self) -> None:
+        self.assertEqual(list(self.config["Volumes"]), [VOLUME])
+        self.assertEqual(list(self.config["ExposedPorts"]), ["50051/tcp"])
+        self.assertEqual(self.config["Entrypoint"], ["nearfield-server"])
+        self.assertFalse(self.config.get("Cmd"))
+
+    def test_it_stops_by_the_signal_that_drains(self) -> None:
+        self.assertIn(self.config["StopSignal"], ("SIGTERM", "15"))
+
+    def test_the_labels_name_this_version(self) -> None:
+        version = re.search(r"project\(nearfield VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))
+        assert version is not None
+        labels = self.config["Labels"]
+        assert isinstance(labels, dict)
+        self.assertEqual(labels["org.opencontainers.image.version"], version.group(1))
+        self.assertEqual(labels["org.opencontainers.image.licenses"], "Apache-2.0")
+
+    def test_nothing_of_the_build_host_stayed(self) -> None:
+        root = pathlib.Path(IMAGE_ROOT)
+        self.assertFalse((root / "etc/apt/apt.conf.d/99build-host").exists())
+        self.assertFalse((root / "src").exists())
+        self.assertFalse((root / "usr/bin/cmake").exists())
+        self.assertEqual(list((root / "var/lib/apt/lists").glob("*_Packages*")), [])
+        self.assertFalse([entry for entry in self.config["Env"] if "proxy" in entry.lower()])
+
+    def test_the_volume_belongs_to_the_user(self) -> None:
+        owner = (pathlib.Path(IMAGE_ROOT) / VOLUME.lstrip("/")).stat()
+        self.assertEqual((owner.st_uid, owner.st_gid), (65532, 65532))
+
+
+class Life(unittest.TestCase):
+    """One server from start to drain, in the image's root file system, read-only, as its user."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.volume = pathlib.Path(folder.name) / "volume"
+        self.volume.mkdir()
+        os.chown(self.volume, 65532, 65532)
+        self.log = pathlib.Path(folder.name) / "log"
+        config = image_config()
+        self.user = str(config["User"])
+        self.environment = dict(entry.split("=", 1) for entry in config["Env"])
+        self.port = ""
+
+    def line(self, *arguments: str) -> list[str]:
+        enter = str(ROOT / "tests/container/enter")
+        return [enter, IMAGE_ROOT, self.user, str(self.volume), VOLUME, str(ROOT / "scripts/data"), *arguments]
+
+    def start(self) -> subprocess.Popen[bytes]:
+        # The image listens on all addresses, and so does this server, on a free port; loopback is the way in.
+        environment = self.environment | {"NEARFIELD_LISTEN": "0.0.0.0:0", "NEARFIELD_PORT_FILE": f"{VOLUME}/port"}
+        with open(self.log, "wb") as log:
+            server = subprocess.Popen(self.line("nearfield-server"), env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        return server
+
+    def command(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        environment = self.environment | {"NEARFIELD_SERVER": f"127.0.0.1:{self.port}"}
+        return subprocess.run(self.line("nearfield", *arguments), env=environment, input=given, capture_output=True, text=True,
+                              check=False, timeout=120)
+
+    def checked(self, *arguments: str) -> str:
+        ran = self.command(*arguments)
+        self.assertEqual(ran.returncode, 0, f"{arguments}: {ran.stdout}{ran.stderr}")
+        return ran.stdout
+
+    def await_health(self, server: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        pause = threading.Event()
+        while time.monotonic() < deadline:
+            self.assertIsNone(server.poll(), f"the server ended: {self.log.read_text()}")
+            port_file = self.volume / "port"
+            self.port = port_file.read_text().strip() if port_file.exists() else ""
+            if self.port and self.command("health").returncode == 0:
+                return
+            pause.wait(0.05)
+        self.fail(f"not healthy after {READY_SECONDS_MAX} s: {self.log.read_text()}")
+
+    def test_it_starts_answers_and_drains(self) -> None:
+        server = self.start()
+        self.await_health(server)
+        self.assertEqual(os.stat(f"/proc/{server.pid}").st_uid, 65532, "the server runs as another user")
+
+        self.checked("upload", "packages", "/mnt/packages.fp16.npy", "--create", "--metric", "cosine", "--payloads",
+                     "/mnt/packages.jsonl", "--id-field", "id")
+        self.assertIn("5000", self.checked("count", "packages").replace(",", ""))
+        answer = json.loads(self.checked("search", "packages", "--id", "imagemagick", "-k", "5", "--payload", "--verify", "--json"))
+        self.assertTrue(answer["verified"])
+        self.assertEqual(len(answer["neighbors"]), 5)
+
+        begin = time.monotonic()
+        server.send_signal(signal.SIGTERM)
+        self.assertEqual(server.wait(DRAIN_SECONDS_MAX), 0, self.log.read_text())
+        self.assertLess(time.monotonic() - begin, DRAIN_SECONDS_MAX)
+        self.assertNotEqual(self.command("health").returncode, 0, "health must fail once the server is gone")
+
+    def test_a_wrong_setting_ends_it_with_exit_code_2(self) -> None:
+        ran = subprocess.run(self.line("nearfield-server", "--batch-max", "nonsense"), env=self.environment, capture_output=True,
+                             text=True, check=False, timeout=60)
+        self.assertEqual(ran.returncode, 2, ran.stderr)
+        self.assertIn("batch", ran.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
