@@ -24,6 +24,9 @@ if(NOT NEARFIELD_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA_COMPILER ${NEARFIELD_NVCC})
     set(CMAKE_CUDA_ARCHITECTURES ${NEARFIELD_CUDA_ARCHITECTURES})
     enable_language(CUDA)
+    # CMake 3.25 does not know that nvcc has C++20.
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     # CMake 3.25 sets a property of this target wherever CUDA is 10 or newer; CUDA 13 no longer has the library.
