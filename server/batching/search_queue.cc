@@ -27,12 +27,13 @@ bool CanShare(const SearchRequest& a, const SearchRequest& b) {
 }  // namespace
 
 absl::Status Wanted(const SearchTicket& ticket, TimePoint now) {
-  if (ticket.cancelled != nullptr && ticket.cancelled->load(std::memory_order_relaxed)) {
-    return absl::CancelledError("the caller cancelled the search");
-  }
+  // The deadline first: the transport cancels a call whose deadline passed.
   if (ticket.deadline.has_value() && now >= *ticket.deadline) {
     return absl::DeadlineExceededError(
         "the deadline passed before the search was started on the device");
+  }
+  if (ticket.cancelled != nullptr && ticket.cancelled->load(std::memory_order_relaxed)) {
+    return absl::CancelledError("the caller cancelled the search");
   }
   return absl::OkStatus();
 }

@@ -66,7 +66,7 @@ class SearchQueue {
   bool closed_ = false;
 };
 
-// Why nobody waits for the ticket, or OK.
+// DeadlineExceeded or Cancelled where nobody waits for the ticket any more, else OK.
 absl::Status Wanted(const SearchTicket& ticket, TimePoint now);
 
 }  // namespace nearfield::server

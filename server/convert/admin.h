@@ -1,0 +1,42 @@
+// Proto <-> native for the Admin service.
+#ifndef NEARFIELD_SERVER_CONVERT_ADMIN_H_
+#define NEARFIELD_SERVER_CONVERT_ADMIN_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "nearfield/engine/engine.h"
+#include "nearfield/v1/admin.pb.h"
+#include "server/batching/search_request.h"
+#include "server/convert/common.h"
+#include "server/convert/limits.h"
+
+namespace nearfield::server {
+
+// Errors: InvalidArgument, Unimplemented (attributes). The name is checked by the catalogue.
+absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& request);
+
+void ToProto(const std::string& name, const CollectionSpec& spec, const CollectionStats& stats,
+             pb::CollectionInfo* info);
+
+void ToProto(const EngineInfo& info, const Capacity& capacity, pb::GetCapacityResponse* response);
+
+// What Verify checks: one query, and an answer where the client claims one.
+struct VerifyTask {
+  SearchRequest search;  // exactly one query
+  std::optional<uint64_t> epoch;
+  std::optional<Neighbors> claim;
+};
+absl::Status CheckServed(const pb::VerifyRequest& request);
+absl::StatusOr<VerifyTask> FromProto(const pb::VerifyRequest& request,
+                                     std::shared_ptr<const Collection> collection,
+                                     const RequestLimits& limits);
+void ToProto(const CollectionSpec& spec, const VerifyResult& result, int64_t oracle_us,
+             pb::VerifyResponse* response);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_CONVERT_ADMIN_H_

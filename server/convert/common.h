@@ -1,0 +1,57 @@
+// Proto <-> native for what the services share. Pure and total: any message gives a value or an
+// error that names the field, its value and the limit.
+#ifndef NEARFIELD_SERVER_CONVERT_COMMON_H_
+#define NEARFIELD_SERVER_CONVERT_COMMON_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nearfield/engine/bytes_column.h"
+#include "nearfield/engine/collection.h"
+#include "nearfield/engine/id_column.h"
+#include "nearfield/engine/types.h"
+#include "nearfield/v1/common.pb.h"
+
+namespace nearfield::server {
+
+namespace pb = ::nearfield::v1;
+
+// Nothing for unspecified and unknown values.
+std::optional<Metric> MetricFromProto(pb::Metric metric);
+std::optional<RowType> RowTypeFromProto(pb::DataType dtype);
+std::optional<IdType> IdTypeFromProto(pb::IdType type);
+pb::Metric ToProto(Metric metric);
+pb::DataType ToProto(RowType type);
+pb::IdType ToProto(IdType type);
+pb::Backend ToProto(BackendKind backend);
+pb::ScanPrecision ToProto(ScanPrecision precision);
+// "uint64", "string"; "fp32", "fp16", "bf16": for messages.
+const char* NameOf(IdType type);
+const char* NameOf(RowType type);
+
+// 1 .. kIdBytesMax bytes of UTF-8. `field` is the path in the message: "ids.texts[3]".
+absl::Status CheckStringId(const std::string& field, const std::string& text);
+
+absl::StatusOr<Id> IdFromProto(const std::string& field, const pb::Id& id, IdType type);
+
+struct CountRange {
+  int64_t min = 0;
+  int64_t max = 0;
+};
+// The list that matches `type`, whole; the other list must be empty.
+absl::StatusOr<IdColumn> IdsFromProto(const std::string& field, const pb::IdList& ids, IdType type,
+                                      CountRange count);
+
+void IdsToProto(const IdColumn& ids, pb::IdList* list);
+// Bytes that `ids` needs as an IdList, at least.
+int64_t IdListBytesMin(const IdColumn& ids);
+
+// A part of the contract that this server does not serve.
+absl::Status Reserved(const std::string& field, const std::string& what);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_CONVERT_COMMON_H_

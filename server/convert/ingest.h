@@ -1,0 +1,48 @@
+// Proto <-> native for the Ingest service.
+#ifndef NEARFIELD_SERVER_CONVERT_INGEST_H_
+#define NEARFIELD_SERVER_CONVERT_INGEST_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nearfield/engine/collection.h"
+#include "nearfield/v1/ingest.pb.h"
+#include "server/convert/common.h"
+#include "server/convert/limits.h"
+
+namespace nearfield::server {
+
+// Errors: InvalidArgument (rows_max, payload_bytes_max), Unimplemented (mode, token).
+absl::StatusOr<UploadReservation> FromProto(const pb::UploadBegin& begin);
+
+// A block in native form. `rows` lies in the message, which outlives this.
+struct BlockRows {
+  IdColumn ids;
+  absl::Span<const uint8_t> rows;
+  BytesColumn payloads;
+};
+
+// What an upload has taken so far, of what it declared.
+struct UploadTotals {
+  UploadReservation declared;
+  int64_t rows = 0;
+  int64_t payload_bytes = 0;
+  int64_t bytes = 0;  // of the blocks as messages
+};
+
+// Checks the block against the collection, the limits and what was declared; counts it in `totals`
+// where it is good. Errors: InvalidArgument, Unimplemented. Values are left to the engine.
+absl::StatusOr<BlockRows> FromProto(const pb::UploadBlock& block, const CollectionSpec& spec,
+                                    const RequestLimits& limits, UploadTotals* totals);
+
+// Errors: InvalidArgument where the client counts other rows than were sent.
+absl::Status CheckCommit(const pb::UploadCommit& commit, const UploadTotals& totals);
+
+absl::StatusOr<IdColumn> FromProto(const pb::DeleteRequest& request, const CollectionSpec& spec,
+                                   const RequestLimits& limits);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_CONVERT_INGEST_H_

@@ -1,0 +1,23 @@
+// What this server accepts in one request, and what it says of itself in GetLimits.
+#ifndef NEARFIELD_SERVER_CONVERT_LIMITS_H_
+#define NEARFIELD_SERVER_CONVERT_LIMITS_H_
+
+#include <cstdint>
+
+namespace nearfield::server {
+
+struct RequestLimits {
+  int64_t k_max = 0;
+  int64_t queries_max = 0;    // queries in one search
+  int64_t fetch_ids_max = 0;  // ids in one fetch or delete
+  int64_t request_bytes_max = 0;
+  int64_t response_bytes_max = 0;
+  int64_t payload_bytes_max = 0;  // of one row
+  int64_t upload_block_bytes_max = 0;
+  int64_t collections_max = 0;
+  int64_t queue_requests_max = 0;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_CONVERT_LIMITS_H_

@@ -1,0 +1,289 @@
+#include "server/convert/retrieval.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/checked_math.h"
+#include "engine/base/status_macros.h"
+#include "nearfield/engine/row_codec.h"
+#include "server/catalog/catalog.h"
+
+namespace nearfield::server {
+namespace {
+
+constexpr uint32_t kDefaultK = 10;
+
+// Finite, and not all zero where the metric divides by the norm.
+absl::Status CheckValues(const std::string& field, absl::Span<const float> values, Metric metric) {
+  bool zero = true;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ": value ", i, " is ", values[i], ", every value must be finite"));
+    }
+    zero = zero && values[i] == 0.0f;
+  }
+  if (zero && metric == Metric::kCosine) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": all values are 0, which has no cosine"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDim(const std::string& field, int64_t values_count, const CollectionSpec& spec) {
+  if (values_count == spec.dim) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": ", values_count, " values, the collection has dim ", spec.dim));
+}
+
+absl::Status AppendEncoded(const std::string& field, const pb::VectorBlock& block,
+                           const CollectionSpec& spec, SearchRequest* request) {
+  const std::optional<RowType> type = RowTypeFromProto(block.dtype());
+  if (!type.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(field,
+                                                   ".dtype: ", static_cast<int>(block.dtype()),
+                                                   " must be FLOAT32, FLOAT16 or BFLOAT16"));
+  }
+  const int64_t element_bytes = BytesPerElement(*type);
+  const auto bytes = static_cast<int64_t>(block.data().size());
+  if (bytes % element_bytes != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ".data: ", bytes,
+                                                   " bytes are no whole vector of ", NameOf(*type),
+                                                   ": must be ", spec.dim * element_bytes));
+  }
+  ABSL_RETURN_IF_ERROR(CheckDim(absl::StrCat(field, ".data"), bytes / element_bytes, spec));
+  const auto* data = reinterpret_cast<const uint8_t*>(block.data().data());
+  return WidenToFloat(*type, absl::MakeConstSpan(data, block.data().size()), &request->values);
+}
+
+}  // namespace
+
+const char kSearchAdvice[] =
+    "send fewer queries a request (SearchStream answers each by itself), or ask for a smaller k or "
+    "without vectors and "
+    "payloads";
+const char kFetchAdvice[] = "ask for fewer ids, or without vectors or payloads";
+
+absl::Status CheckServed(const pb::SearchRequest& request) {
+  if (request.has_filter()) return Reserved("filter", "filtered searches");
+  if (request.has_min_epoch()) return Reserved("min_epoch", "waiting for an epoch");
+  if (request.has_verify())
+    return Reserved("verify", "verification inside a search: call Admin.Verify");
+  if (request.has_score_threshold()) return Reserved("score_threshold", "score thresholds");
+  if (request.has_cursor()) return Reserved("cursor", "pages");
+  return absl::OkStatus();
+}
+
+absl::Status CheckServed(const pb::FetchRequest& request) {
+  if (request.has_min_epoch()) return Reserved("min_epoch", "waiting for an epoch");
+  return absl::OkStatus();
+}
+
+absl::Status CheckServed(const pb::CountRequest& request) {
+  if (request.has_filter()) return Reserved("filter", "filtered counts");
+  if (request.has_min_epoch()) return Reserved("min_epoch", "waiting for an epoch");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int32_t> KFromProto(bool present, uint32_t k, const RequestLimits& limits) {
+  if (!present) return static_cast<int32_t>(std::min<int64_t>(kDefaultK, limits.k_max));
+  if (k == 0 || k > limits.k_max) {
+    return absl::InvalidArgumentError(absl::StrCat("k: ", k, ", must be 1 .. ", limits.k_max));
+  }
+  return static_cast<int32_t>(k);
+}
+
+absl::Status AppendQuery(const std::string& field, const pb::Query& query,
+                         const CollectionSpec& spec, SearchRequest* request) {
+  const size_t begin = request->values.size();
+  std::string path;
+  Query native;
+  switch (query.kind_case()) {
+    case pb::Query::kVector: {
+      path = absl::StrCat(field, ".vector");
+      const auto& values = query.vector().values();
+      ABSL_RETURN_IF_ERROR(CheckDim(path, values.size(), spec));
+      request->values.insert(request->values.end(), values.begin(), values.end());
+      break;
+    }
+    case pb::Query::kEncoded:
+      path = absl::StrCat(field, ".encoded");
+      ABSL_RETURN_IF_ERROR(AppendEncoded(path, query.encoded(), spec, request));
+      break;
+    case pb::Query::kRowId: {
+      ABSL_ASSIGN_OR_RETURN(
+          native.row_id, IdFromProto(absl::StrCat(field, ".row_id"), query.row_id(), spec.id_type));
+      request->queries.push_back(std::move(native));
+      return absl::OkStatus();
+    }
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ": none of vector, encoded and row_id is set"));
+  }
+  const absl::Span<const float> values = absl::MakeConstSpan(request->values).subspan(begin);
+  ABSL_RETURN_IF_ERROR(CheckValues(path, values, spec.metric));
+  request->queries.push_back(std::move(native));
+  return absl::OkStatus();
+}
+
+void SetVectorSpans(const CollectionSpec& spec, SearchRequest* request) {
+  size_t begin = 0;
+  const auto dim = static_cast<size_t>(spec.dim);
+  for (Query& query : request->queries) {
+    if (query.row_id.has_value()) continue;
+    query.vector = absl::MakeConstSpan(request->values).subspan(begin, dim);
+    begin += dim;
+  }
+}
+
+absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
+                                        std::shared_ptr<const Collection> collection,
+                                        const RequestLimits& limits) {
+  ABSL_RETURN_IF_ERROR(CheckServed(request));
+  const CollectionSpec& spec = collection->spec();
+  if (request.queries_size() < 1 || request.queries_size() > limits.queries_max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("queries: ", request.queries_size(), ", must be 1 .. ", limits.queries_max));
+  }
+  ABSL_ASSIGN_OR_RETURN(const int32_t k, KFromProto(request.has_k(), request.k(), limits));
+  SearchRequest native;
+  native.parts = {.vectors = request.with_vectors(), .payloads = request.with_payload()};
+  native.queries.reserve(static_cast<size_t>(request.queries_size()));
+  for (int i = 0; i < request.queries_size(); ++i) {
+    ABSL_RETURN_IF_ERROR(
+        AppendQuery(absl::StrCat("queries[", i, "]"), request.queries(i), spec, &native));
+    native.queries.back().k = k;
+  }
+  SetVectorSpans(spec, &native);
+  native.collection = std::move(collection);
+  return native;
+}
+
+int64_t ReplyBytesMin(const SearchRequest& request, int64_t rows_count) {
+  const CollectionSpec& spec = request.collection->spec();
+  // A score, and an id: 8 bytes of a number, or tag, length and one byte of a text.
+  int64_t neighbor_bytes = 4 + (spec.id_type == IdType::kUint64 ? 8 : 3);
+  if (request.parts.vectors) neighbor_bytes += int64_t{spec.dim} * BytesPerElement(spec.row_type);
+  if (request.parts.payloads) neighbor_bytes += 2;
+  int64_t neighbors = 0;
+  for (const Query& query : request.queries) {
+    const int64_t rows = std::max<int64_t>(0, rows_count - (query.row_id.has_value() ? 1 : 0));
+    neighbors += std::min<int64_t>(query.k, rows);
+  }
+  return CheckedMul(neighbors, neighbor_bytes).value_or(INT64_MAX);
+}
+
+absl::Status CheckReplyBytes(int64_t bytes, const RequestLimits& limits,
+                             const std::string& advice) {
+  if (bytes <= limits.response_bytes_max) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the reply would have ", bytes,
+                                                   " bytes or more, the limit is ",
+                                                   limits.response_bytes_max, ": ", advice));
+}
+
+void NeighborsToProto(const CollectionSpec& spec, RowParts parts, const Neighbors& neighbors,
+                      pb::QueryResult* result) {
+  IdsToProto(neighbors.ids, result->mutable_ids());
+  result->mutable_scores()->Add(neighbors.scores.begin(), neighbors.scores.end());
+  if (parts.vectors) {
+    result->mutable_vectors()->set_dtype(ToProto(spec.row_type));
+    result->mutable_vectors()->set_data(neighbors.rows.data(), neighbors.rows.size());
+  }
+  if (!parts.payloads) return;
+  result->mutable_payloads()->Reserve(static_cast<int>(neighbors.payloads.size()));
+  for (int64_t i = 0; i < neighbors.payloads.size(); ++i) {
+    const std::string_view payload = neighbors.payloads.at(i);
+    result->add_payloads(payload.data(), payload.size());
+  }
+}
+
+absl::StatusOr<Neighbors> NeighborsFromProto(const std::string& field,
+                                             const pb::QueryResult& result, IdType type,
+                                             const RequestLimits& limits) {
+  Neighbors neighbors;
+  ABSL_ASSIGN_OR_RETURN(neighbors.ids, IdsFromProto(absl::StrCat(field, ".ids"), result.ids(), type,
+                                                    {.min = 0, .max = limits.k_max}));
+  if (neighbors.ids.size() != result.scores_size()) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ": ", neighbors.ids.size(), " ids and ",
+                                                   result.scores_size(),
+                                                   " scores: must be as many"));
+  }
+  neighbors.scores.assign(result.scores().begin(), result.scores().end());
+  return neighbors;
+}
+
+void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
+             pb::SearchResponse* response) {
+  response->set_epoch(reply.result.epoch);
+  response->mutable_results()->Reserve(static_cast<int>(reply.result.queries.size()));
+  for (Neighbors& neighbors : reply.result.queries) {
+    NeighborsToProto(spec, parts, neighbors, response->add_results());
+    neighbors = Neighbors();  // one copy of a large answer at a time
+  }
+  const SearchCost& native = reply.result.cost;
+  pb::SearchCost* cost = response->mutable_cost();
+  cost->set_queue_us(static_cast<uint64_t>(reply.timing.queue_us));
+  cost->set_device_us(static_cast<uint64_t>(native.device_us));
+  cost->set_batch_size(static_cast<uint32_t>(reply.timing.batch_size));
+  cost->set_backend(ToProto(native.backend));
+  cost->set_scan_precision(ToProto(native.precision));
+  cost->set_candidates(static_cast<uint64_t>(native.candidates));
+  cost->set_rows_scanned(static_cast<uint64_t>(native.rows_scanned));
+  cost->set_bytes_read(static_cast<uint64_t>(native.bytes_read));
+}
+
+RowParts PartsFromProto(const pb::FetchRequest& request) {
+  return {.vectors = !request.has_with_vectors() || request.with_vectors(),
+          .payloads = !request.has_with_payload() || request.with_payload()};
+}
+
+void ToProto(const CollectionSpec& spec, RowParts parts, const IdColumn& asked,
+             const FetchResult& found, pb::FetchResponse* response) {
+  response->set_epoch(found.epoch);
+  IdsToProto(found.ids, response->mutable_ids());
+  if (parts.vectors) {
+    response->mutable_vectors()->set_dtype(ToProto(spec.row_type));
+    response->mutable_vectors()->set_data(found.rows.data(), found.rows.size());
+  }
+  if (parts.payloads) {
+    for (int64_t i = 0; i < found.payloads.size(); ++i) {
+      const std::string_view payload = found.payloads.at(i);
+      response->add_payloads(payload.data(), payload.size());
+    }
+  }
+  IdColumn missing(asked.type());
+  int64_t next = 0;  // found ids stand in the order asked for
+  for (int64_t i = 0; i < asked.size(); ++i) {
+    if (next < found.ids.size() && asked.Compare(i, found.ids, next) == 0) {
+      ++next;
+    } else {
+      missing.AppendFrom(asked, i);
+    }
+  }
+  IdsToProto(missing, response->mutable_missing());
+}
+
+int64_t ReplyBytesMin(const FetchResult& found) {
+  return static_cast<int64_t>(found.rows.size()) + found.payloads.value_bytes() +
+         IdListBytesMin(found.ids);
+}
+
+void ToProto(const RequestLimits& limits, pb::GetLimitsResponse* response) {
+  response->set_dim_max(static_cast<uint32_t>(kDimMax));
+  response->set_k_max(static_cast<uint32_t>(limits.k_max));
+  response->set_queries_max(static_cast<uint32_t>(limits.queries_max));
+  response->set_fetch_ids_max(static_cast<uint32_t>(limits.fetch_ids_max));
+  response->set_request_bytes_max(static_cast<uint64_t>(limits.request_bytes_max));
+  response->set_response_bytes_max(static_cast<uint64_t>(limits.response_bytes_max));
+  response->set_id_bytes_max(static_cast<uint32_t>(kIdBytesMax));
+  response->set_payload_bytes_max(static_cast<uint32_t>(limits.payload_bytes_max));
+  response->set_collection_name_bytes_max(static_cast<uint32_t>(kCollectionNameBytesMax));
+  response->set_upload_block_bytes_max(static_cast<uint64_t>(limits.upload_block_bytes_max));
+  response->set_rows_per_collection_max(static_cast<uint64_t>(kRowsMax));
+  response->set_collections_max(static_cast<uint32_t>(limits.collections_max));
+  response->set_queue_requests_max(static_cast<uint32_t>(limits.queue_requests_max));
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,39 @@
+// Looks at the device once a second, and at once where a call had reason to suspect it.
+#ifndef NEARFIELD_SERVER_DEVICE_MONITOR_H_
+#define NEARFIELD_SERVER_DEVICE_MONITOR_H_
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "nearfield/engine/engine.h"
+
+namespace nearfield::server {
+
+class DeviceMonitor {
+ public:
+  // `on_lost` is called once, on the monitor's thread. `engine` outlives the monitor.
+  DeviceMonitor(const Engine* engine, std::function<void(const absl::Status&)> on_lost);
+  ~DeviceMonitor();
+  DeviceMonitor(const DeviceMonitor&) = delete;
+  DeviceMonitor& operator=(const DeviceMonitor&) = delete;
+
+  void LookNow();
+
+ private:
+  void Loop();
+
+  const Engine* const engine_;
+  std::function<void(const absl::Status&)> on_lost_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool look_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_DEVICE_MONITOR_H_

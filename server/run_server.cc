@@ -1,0 +1,204 @@
+#include "server/run_server.h"
+
+#include <grpc/support/log.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/config/exit_code.h"
+#include "server/config/load.h"
+#include "server/device_monitor.h"
+#include "server/server.h"
+#include "server/signals.h"
+
+namespace nearfield::server {
+namespace {
+
+// What the main thread waits for.
+struct Event {
+  enum class Kind { kSignal, kBooted, kLost };
+  Kind kind = Kind::kSignal;
+  ExitCode boot_code = ExitCode::kClean;
+};
+
+class Events {
+ public:
+  void Post(const Event& event) {
+    {
+      const std::lock_guard lock(mutex_);
+      events_.push_back(event);
+    }
+    arrived_.notify_one();
+  }
+  Event Wait() {
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [&] { return !events_.empty(); });
+    const Event event = events_.front();
+    events_.pop_front();
+    return event;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<Event> events_;
+};
+
+// gRPC's own messages go to the same log, in the same format.
+std::atomic<Log*> grpc_log{nullptr};
+void OnGrpcMessage(gpr_log_func_args* args) {
+  Log* log = grpc_log.load();
+  if (log == nullptr || args->severity != GPR_LOG_SEVERITY_ERROR) return;
+  log->Write(LogLevel::kWarning, "grpc", {{"error", args->message}});
+}
+
+[[noreturn]] void LeaveAtOnce(Log* log, ExitCode code) {
+  log->Flush();
+  std::_Exit(static_cast<int>(code));
+}
+
+void LogSettings(const Settings& settings, Log* log) {
+  std::vector<LogField> fields;
+  for (const SettingBase* setting : settings.all())
+    fields.push_back({setting->name(), setting->Text()});
+  log->Write(LogLevel::kInfo, "configuration", fields);
+  if (!IsLoopback(settings.listen.value())) {
+    log->Write(LogLevel::kWarning,
+               "listening beyond loopback without TLS or keys: put the proxy of deploy/ in front",
+               {{"listen", settings.listen.value()}});
+  }
+}
+
+// Whole or not at all: written beside, then renamed.
+absl::Status WritePortFile(const std::string& path, int port) {
+  const std::string beside = path + ".new";
+  {
+    std::ofstream file(beside, std::ios::trunc);
+    file << port << "\n";
+    if (!file.flush())
+      return absl::InvalidArgumentError(
+          absl::StrCat("port_file = \"", path, "\": cannot be written"));
+  }
+  if (std::rename(beside.c_str(), path.c_str()) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("port_file = \"", path, "\": cannot be written"));
+  }
+  return absl::OkStatus();
+}
+
+ExitCode Drain(Server* server, Log* log) {
+  log->Write(LogLevel::kInfo, "draining");
+  if (!server->Drain()) {
+    log->Write(LogLevel::kError, "calls would not end: leaving them");
+    LeaveAtOnce(log, ExitCode::kFailure);
+  }
+  log->Write(LogLevel::kInfo, "drained");
+  return ExitCode::kClean;
+}
+
+[[noreturn]] void LeaveLostDevice(Server* server, Log* log) {
+  server->Fail();
+  log->Write(LogLevel::kError, "leaving: start the process again");
+  LeaveAtOnce(log, ExitCode::kDeviceLost);
+}
+
+// From the boot to the end. The monitor ends before the engine does.
+ExitCode Serve(const EngineFactory& make_engine, Server* server, Events* events, Log* log) {
+  std::thread boot([&] {
+    const ExitCode code = server->Boot(make_engine);
+    events->Post({.kind = Event::Kind::kBooted, .boot_code = code});
+  });
+  std::shared_ptr<DeviceMonitor> monitor;
+  while (true) {
+    const Event event = events->Wait();
+    if (event.kind == Event::Kind::kLost) LeaveLostDevice(server, log);
+    if (event.kind == Event::Kind::kBooted) {
+      boot.join();
+      if (event.boot_code == ExitCode::kDeviceLost) LeaveLostDevice(server, log);
+      if (event.boot_code != ExitCode::kClean) {
+        server->Drain();
+        return event.boot_code;
+      }
+      monitor = std::make_shared<DeviceMonitor>(
+          server->state().core()->engine.get(), [events, log](const absl::Status& why) {
+            log->Write(LogLevel::kError, "the device is lost", {{"error", why.ToString()}});
+            events->Post({.kind = Event::Kind::kLost});
+          });
+      server->state().SetSuspicionListener([weak = std::weak_ptr(monitor)] {
+        if (const auto held = weak.lock(); held != nullptr) held->LookNow();
+      });
+      log->Write(LogLevel::kInfo, absl::StrCat("serving on ", server->address()));
+      continue;
+    }
+    if (boot.joinable()) {  // a signal while the engine starts, which cannot be interrupted: there
+                            // is nothing to lose yet
+      log->Write(LogLevel::kInfo, "leaving before the start was complete");
+      LeaveAtOnce(log, ExitCode::kClean);
+    }
+    server->state().SetSuspicionListener(nullptr);
+    monitor = nullptr;
+    return Drain(server, log);
+  }
+}
+
+ExitCode RunWith(const Settings& settings, const EngineFactory& make_engine, Log* log) {
+  Events events;
+  const SignalWatcher watcher([&](int number, int count) {
+    log->Write(LogLevel::kInfo, "signal", {{"number", int64_t{number}}, {"count", int64_t{count}}});
+    if (count > 1) LeaveAtOnce(log, ExitCode::kFailure);
+    events.Post({.kind = Event::Kind::kSignal});
+  });
+  const SteadyClock clock;
+  Server server(&settings, log, &clock);
+  absl::Status status = server.Listen();
+  if (status.ok()) {
+    log->Write(LogLevel::kInfo, absl::StrCat("listening on ", server.address()));
+    if (!settings.port_file.value().empty())
+      status = WritePortFile(settings.port_file.value(), server.port());
+    if (status.ok()) return Serve(make_engine, &server, &events, log);
+    server.Drain();
+  }
+  log->Write(LogLevel::kError, "configuration error", {{"error", std::string(status.message())}});
+  return ExitCode::kConfiguration;
+}
+
+}  // namespace
+
+int RunServer(int argc, char** argv, const EngineFactory& make_engine) {
+  Settings settings;
+  const absl::StatusOr<LoadOutcome> outcome =
+      LoadSettings(argc, argv, ProcessEnvironment(), &settings);
+  if (!outcome.ok()) {
+    std::fprintf(stderr, "nearfield-server: %s\n", std::string(outcome.status().message()).c_str());
+    return static_cast<int>(ExitCode::kConfiguration);
+  }
+  if (outcome->action == LoadOutcome::Action::kPrint) {
+    std::fputs(outcome->text.c_str(), stdout);
+    return static_cast<int>(ExitCode::kClean);
+  }
+  const LogFormat format =
+      settings.log_format.value() == "json" ? LogFormat::kJson : LogFormat::kText;
+  Log log(format, LogLevelFromName(settings.log_level.value()));
+  grpc_log.store(&log);
+  gpr_set_log_function(OnGrpcMessage);
+  LogSettings(settings, &log);
+  const ExitCode code = RunWith(settings, make_engine, &log);
+  log.Write(LogLevel::kInfo, "end", {{"exit_code", static_cast<int64_t>(code)}});
+  log.Flush();
+  grpc_log.store(nullptr);
+  return static_cast<int>(code);
+}
+
+}  // namespace nearfield::server

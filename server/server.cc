@@ -1,0 +1,168 @@
+#include "server/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
+
+#include <algorithm>
+#include <future>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace nearfield::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kMetadataBytesMax = 16 * 1024;
+constexpr int kClientPingMsMin = 10000;
+// After all calls were cancelled: what still does not end then never will.
+constexpr milliseconds kCancelledCallsWait{10000};
+// How long callers may take to hear that the device is lost.
+constexpr milliseconds kLostWait{500};
+
+// Linking the reflection library switches reflection on for every server; this takes it out again.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->erase(std::remove_if(plugins->begin(), plugins->end(),
+                                  [](const auto& plugin) {
+                                    return plugin->name() == "proto_server_reflection";
+                                  }),
+                   plugins->end());
+  }
+};
+
+int Int(const NumberSetting& setting) { return static_cast<int>(setting.value()); }
+
+void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(Int(settings.request_bytes_max));
+  builder->SetMaxSendMessageSize(Int(settings.response_bytes_max));
+  // Without this a second server would silently share the port with the first.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, Int(settings.streams_max));
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Int(settings.keepalive_ms));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Int(settings.keepalive_timeout_ms));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              kClientPingMsMin);
+}
+
+}  // namespace
+
+Server::Server(const Settings* settings, Log* log, const Clock* clock)
+    : settings_(settings),
+      log_(log),
+      clock_(clock),
+      state_(settings, log, clock),
+      retrieval_(&state_),
+      ingest_(&state_),
+      admin_(&state_) {}
+
+Server::~Server() = default;
+
+absl::Status Server::Listen() {
+  if (settings_->reflection.value()) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  SetLimits(*settings_, &builder);
+  if (!settings_->reflection.value()) builder.SetOption(std::make_unique<WithoutReflection>());
+  builder.AddListeningPort(settings_->listen.value(), grpc::InsecureServerCredentials(), &port_);
+  builder.RegisterService(&health_);
+  builder.RegisterService(&retrieval_);
+  builder.RegisterService(&ingest_);
+  builder.RegisterService(&admin_);
+  grpc_ = builder.BuildAndStart();
+  if (grpc_ == nullptr || port_ == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("listen = \"", settings_->listen.value(),
+                     "\": cannot be bound (in use, or no address of this machine)"));
+  }
+  return absl::OkStatus();
+}
+
+std::string Server::address() const {
+  const std::string& listen = settings_->listen.value();
+  if (absl::StartsWith(listen, "unix:")) return listen;
+  return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port_);
+}
+
+ExitCode Server::Boot(const EngineFactory& make_engine) {
+  absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine(settings_->ToEngineOptions());
+  if (!engine.ok()) {
+    log_->Write(LogLevel::kError, "the engine cannot be created",
+                {{"error", engine.status().ToString()}});
+    switch (engine.status().code()) {
+      case absl::StatusCode::kInvalidArgument:
+      case absl::StatusCode::kFailedPrecondition:
+      case absl::StatusCode::kResourceExhausted:
+        return ExitCode::kConfiguration;
+      case absl::StatusCode::kUnavailable:
+        return ExitCode::kDeviceLost;
+      default:
+        return ExitCode::kFailure;
+    }
+  }
+  const EngineInfo info = (*engine)->Info();
+  log_->Write(LogLevel::kInfo, "engine ready",
+              {{"backend", info.backend == BackendKind::kGpu ? "gpu" : "cpu"},
+               {"device", info.device_name},
+               {"note", info.note},
+               {"device_bytes", (*engine)->GetCapacity().device_bytes_total}});
+  const TimePoint begin = clock_->Now();
+  const absl::Status tested =
+      (*engine)->SelfTest(static_cast<uint64_t>(settings_->self_test_seed.value()));
+  if (!tested.ok()) {
+    log_->Write(LogLevel::kError, "the self-test failed: nothing is served",
+                {{"error", tested.ToString()}});
+    return absl::IsUnavailable(tested) ? ExitCode::kDeviceLost : ExitCode::kSelfTest;
+  }
+  log_->Write(LogLevel::kInfo, "self-test passed",
+              {{"total_us", MicrosBetween(begin, clock_->Now())}});
+  state_.Serve(std::make_unique<Core>(*std::move(engine), *settings_, clock_));
+  if (state_.phase() == ServerState::Phase::kServing) health_.SetServing(true);
+  return ExitCode::kClean;
+}
+
+bool Server::StopGrpc(milliseconds wait) {
+  health_.Shutdown();
+  std::promise<void> stopped;
+  std::future<void> done = stopped.get_future();
+  // What is left is cancelled at once; gRPC then waits for every reactor to end, without a bound of
+  // its own.
+  std::thread stopper([grpc = grpc_.get(), stopped = std::move(stopped)]() mutable {
+    grpc->Shutdown(std::chrono::system_clock::now());
+    stopped.set_value();
+  });
+  if (done.wait_for(wait) == std::future_status::timeout) {
+    stopper.detach();
+    return false;
+  }
+  stopper.join();
+  return true;
+}
+
+bool Server::Drain() {
+  health_.SetServing(false);
+  state_.Drain();
+  const bool idle = state_.WaitIdle(milliseconds(settings_->drain_ms.value()));
+  if (!idle) log_->Write(LogLevel::kWarning, "calls still in flight after drain_ms are cancelled");
+  if (!StopGrpc(kCancelledCallsWait)) return false;
+  state_.DestroyCore();
+  return true;
+}
+
+void Server::Fail() {
+  health_.SetServing(false);
+  state_.Lose();
+  state_.WaitIdle(kLostWait);
+  StopGrpc(kLostWait);
+  state_.AbandonCore();
+}
+
+}  // namespace nearfield::server

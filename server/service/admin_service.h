@@ -1,0 +1,40 @@
+// The Admin service; contract: proto/nearfield/v1/admin.proto.
+#ifndef NEARFIELD_SERVER_SERVICE_ADMIN_SERVICE_H_
+#define NEARFIELD_SERVER_SERVICE_ADMIN_SERVICE_H_
+
+#include "nearfield/v1/admin.grpc.pb.h"
+#include "server/service/server_state.h"
+
+namespace nearfield::server {
+
+class AdminService final : public nearfield::v1::Admin::CallbackService {
+ public:
+  // `state` outlives the service.
+  explicit AdminService(ServerState* state) : state_(state) {}
+
+  grpc::ServerUnaryReactor* CreateCollection(
+      grpc::CallbackServerContext* context, const nearfield::v1::CreateCollectionRequest* request,
+      nearfield::v1::CreateCollectionResponse* response) override;
+  grpc::ServerUnaryReactor* DropCollection(
+      grpc::CallbackServerContext* context, const nearfield::v1::DropCollectionRequest* request,
+      nearfield::v1::DropCollectionResponse* response) override;
+  grpc::ServerUnaryReactor* GetCollection(grpc::CallbackServerContext* context,
+                                          const nearfield::v1::GetCollectionRequest* request,
+                                          nearfield::v1::GetCollectionResponse* response) override;
+  grpc::ServerUnaryReactor* ListCollections(
+      grpc::CallbackServerContext* context, const nearfield::v1::ListCollectionsRequest* request,
+      nearfield::v1::ListCollectionsResponse* response) override;
+  grpc::ServerUnaryReactor* GetCapacity(grpc::CallbackServerContext* context,
+                                        const nearfield::v1::GetCapacityRequest* request,
+                                        nearfield::v1::GetCapacityResponse* response) override;
+  grpc::ServerUnaryReactor* Verify(grpc::CallbackServerContext* context,
+                                   const nearfield::v1::VerifyRequest* request,
+                                   nearfield::v1::VerifyResponse* response) override;
+
+ private:
+  ServerState* const state_;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_SERVICE_ADMIN_SERVICE_H_

@@ -1,0 +1,83 @@
+#include "server/service/call.h"
+
+#include <chrono>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "server/batching/retry_hint.h"
+
+namespace nearfield::server {
+namespace {
+
+constexpr char kClientRequestId[] = "x-request-id";
+constexpr char kRequestIdKey[] = "nearfield-request-id";
+constexpr char kRetryAfterKey[] = "retry-after-ms";
+constexpr int64_t kUnavailableRetryMs = 1000;
+// A status travels in a header: far below any peer's limit on them.
+constexpr size_t kMessageBytesMax = 1024;
+
+std::string ClientRequestId(const grpc::CallbackServerContext& context) {
+  const auto it = context.client_metadata().find(kClientRequestId);
+  if (it == context.client_metadata().end()) return "";
+  return {it->second.data(), it->second.size()};
+}
+
+// gRPC gives wall time; waits are steady.
+std::optional<TimePoint> SteadyDeadline(const grpc::CallbackServerContext& context, TimePoint now) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
+  const auto left = deadline - std::chrono::system_clock::now();
+  if (left > std::chrono::hours(24 * 365)) return std::nullopt;
+  return now + std::chrono::duration_cast<TimePoint::duration>(left);
+}
+
+}  // namespace
+
+Call::Call(ServerState* state, grpc::CallbackServerContext* context, const char* method)
+    : state_(state), context_(context), begin_(state->clock().Now()) {
+  record.method = method;
+  record.request_id = RequestId(ClientRequestId(*context));
+  record.peer = context->peer();
+  deadline_ = SteadyDeadline(*context, begin_);
+}
+
+Call::~Call() {
+  LogRequest(state_->log(), record, status_);
+  if (entered_) state_->Leave();
+}
+
+absl::StatusOr<Core*> Call::Enter() {
+  absl::StatusOr<Core*> core = state_->Enter();
+  entered_ = core.ok();
+  return core;
+}
+
+grpc::Status Call::Close(const absl::Status& status) {
+  status_ = status;
+  record.total_us = MicrosBetween(begin_, state_->clock().Now());
+  context_->AddTrailingMetadata(kRequestIdKey, record.request_id);
+  if (status.ok()) return grpc::Status::OK;
+  std::optional<int64_t> retry_ms = RetryAfterMs(status);
+  if (absl::IsUnavailable(status) &&
+      !retry_ms.has_value()) {  // the engine's own: is the device still there?
+    retry_ms = kUnavailableRetryMs;
+    state_->Suspect();
+  }
+  if (retry_ms.has_value()) context_->AddTrailingMetadata(kRetryAfterKey, absl::StrCat(*retry_ms));
+  return {static_cast<grpc::StatusCode>(status.code()),
+          std::string(status.message().substr(0, kMessageBytesMax))};
+}
+
+bool Call::Dead() const { return !DeadStatus().ok(); }
+
+absl::Status Call::DeadStatus() const {
+  // The deadline first: gRPC cancels a call whose deadline passed.
+  if (deadline_.has_value() && state_->clock().Now() >= *deadline_) {
+    return absl::DeadlineExceededError("the deadline passed");
+  }
+  if (cancelled_->load(std::memory_order_relaxed))
+    return absl::CancelledError("the caller cancelled the call");
+  return absl::OkStatus();
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,54 @@
+// One call: its request id, deadline, log line and final status.
+#ifndef NEARFIELD_SERVER_SERVICE_CALL_H_
+#define NEARFIELD_SERVER_SERVICE_CALL_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/batching/clock.h"
+#include "server/batching/search_request.h"
+#include "server/service/server_state.h"
+#include "server/telemetry/request_log.h"
+
+namespace nearfield::server {
+
+// Lives as long as the reactor of the call. Close is called once, before Finish; the destructor
+// writes the log line.
+class Call {
+ public:
+  // Both outlive the call.
+  Call(ServerState* state, grpc::CallbackServerContext* context, const char* method);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // Makes the call one in flight. Errors: as ServerState::Enter.
+  absl::StatusOr<Core*> Enter();
+
+  // Sets the trailing metadata and keeps the status for the log; returns what the client is told.
+  grpc::Status Close(const absl::Status& status);
+
+  ServerState* state() const { return state_; }
+  std::optional<TimePoint> deadline() const { return deadline_; }
+  const CancelFlag& cancelled() const { return cancelled_; }
+  // Cancelled, or past the deadline: nobody waits any more.
+  bool Dead() const;
+  absl::Status DeadStatus() const;
+  RequestRecord record;
+
+ private:
+  ServerState* const state_;
+  grpc::CallbackServerContext* const context_;
+  const TimePoint begin_;
+  std::optional<TimePoint> deadline_;
+  const CancelFlag cancelled_ = MakeCancelFlag();
+  absl::Status status_;
+  bool entered_ = false;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_SERVICE_CALL_H_

@@ -1,0 +1,153 @@
+#include "server/service/health_service.h"
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/convert/text.h"
+
+namespace nearfield::server {
+
+namespace hv = ::grpc::health::v1;
+
+namespace {
+
+constexpr std::array kServices = {"", "nearfield.v1.Retrieval", "nearfield.v1.Ingest",
+                                  "nearfield.v1.Admin"};
+
+bool IsKnown(const std::string& service) {
+  for (const char* known : kServices) {
+    if (service == known) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// One watch: sends the latest status whenever it differs from the last one sent.
+class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckResponse>,
+                          public std::enable_shared_from_this<HealthWatch> {
+ public:
+  HealthWatch(HealthService* service, bool known) : service_(service), known_(known) {}
+
+  void Start(bool serving) {
+    self_ = shared_from_this();
+    SetServing(serving);
+  }
+
+  void SetServing(bool serving) {
+    const std::lock_guard lock(mutex_);
+    wanted_ = !known_   ? hv::HealthCheckResponse::SERVICE_UNKNOWN
+              : serving ? hv::HealthCheckResponse::SERVING
+                        : hv::HealthCheckResponse::NOT_SERVING;
+    Advance();
+  }
+
+  void End(grpc::Status status) {
+    const std::lock_guard lock(mutex_);
+    if (ending_) return;
+    ending_ = true;
+    end_ = std::move(status);
+    Advance();
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    if (!ok && !ending_) {
+      ending_ = true;
+      end_ = grpc::Status::CANCELLED;
+    }
+    Advance();
+  }
+
+  void OnCancel() override { End(grpc::Status::CANCELLED); }
+
+  void OnDone() override {
+    service_->Forget(self_);
+    self_.reset();
+  }
+
+ private:
+  // Requires mutex_.
+  void Advance() {
+    if (finished_ || writing_) return;
+    if (wanted_ != sent_) {  // also before the end: the last status is not lost
+      sent_ = wanted_;
+      response_.set_status(wanted_);
+      writing_ = true;
+      StartWrite(&response_);
+    } else if (ending_) {
+      finished_ = true;
+      Finish(end_);
+    }
+  }
+
+  HealthService* const service_;
+  const bool known_;
+  std::mutex mutex_;
+  std::shared_ptr<HealthWatch> self_;  // until OnDone
+  hv::HealthCheckResponse response_;
+  hv::HealthCheckResponse::ServingStatus wanted_ = hv::HealthCheckResponse::UNKNOWN;
+  hv::HealthCheckResponse::ServingStatus sent_ = hv::HealthCheckResponse::UNKNOWN;
+  grpc::Status end_;
+  bool writing_ = false;
+  bool ending_ = false;
+  bool finished_ = false;
+};
+
+HealthService::HealthService() = default;
+HealthService::~HealthService() = default;
+
+void HealthService::SetServing(bool serving) {
+  const std::lock_guard lock(mutex_);
+  if (shut_down_) return;
+  serving_ = serving;
+  for (const auto& watch : watches_) watch->SetServing(serving);
+}
+
+void HealthService::Shutdown() {
+  SetServing(false);
+  std::vector<std::shared_ptr<HealthWatch>> watches;
+  {
+    const std::lock_guard lock(mutex_);
+    shut_down_ = true;
+    watches.assign(watches_.begin(), watches_.end());
+  }
+  for (const auto& watch : watches)
+    watch->End({grpc::StatusCode::UNAVAILABLE, "the server is shutting down"});
+}
+
+void HealthService::Forget(const std::shared_ptr<HealthWatch>& watch) {
+  const std::lock_guard lock(mutex_);
+  watches_.erase(watch);
+}
+
+grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* context,
+                                               const hv::HealthCheckRequest* request,
+                                               hv::HealthCheckResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (!IsKnown(request->service())) {
+    reactor->Finish({grpc::StatusCode::NOT_FOUND,
+                     absl::StrCat("service: no service ", Quote(request->service()))});
+    return reactor;
+  }
+  const std::lock_guard lock(mutex_);
+  response->set_status(serving_ ? hv::HealthCheckResponse::SERVING
+                                : hv::HealthCheckResponse::NOT_SERVING);
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::Watch(
+    grpc::CallbackServerContext* /*context*/, const hv::HealthCheckRequest* request) {
+  auto watch = std::make_shared<HealthWatch>(this, IsKnown(request->service()));
+  const std::lock_guard lock(mutex_);
+  watches_.insert(watch);
+  watch->Start(serving_);
+  if (shut_down_) watch->End({grpc::StatusCode::UNAVAILABLE, "the server is shutting down"});
+  return watch.get();
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,36 @@
+// The Retrieval service; contract: proto/nearfield/v1/retrieval.proto.
+#ifndef NEARFIELD_SERVER_SERVICE_RETRIEVAL_SERVICE_H_
+#define NEARFIELD_SERVER_SERVICE_RETRIEVAL_SERVICE_H_
+
+#include "nearfield/v1/retrieval.grpc.pb.h"
+#include "server/service/server_state.h"
+
+namespace nearfield::server {
+
+class RetrievalService final : public nearfield::v1::Retrieval::CallbackService {
+ public:
+  // `state` outlives the service.
+  explicit RetrievalService(ServerState* state) : state_(state) {}
+
+  grpc::ServerUnaryReactor* Search(grpc::CallbackServerContext* context,
+                                   const nearfield::v1::SearchRequest* request,
+                                   nearfield::v1::SearchResponse* response) override;
+  grpc::ServerBidiReactor<nearfield::v1::SearchRequest, nearfield::v1::SearchResponse>*
+  SearchStream(grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* Fetch(grpc::CallbackServerContext* context,
+                                  const nearfield::v1::FetchRequest* request,
+                                  nearfield::v1::FetchResponse* response) override;
+  grpc::ServerUnaryReactor* Count(grpc::CallbackServerContext* context,
+                                  const nearfield::v1::CountRequest* request,
+                                  nearfield::v1::CountResponse* response) override;
+  grpc::ServerUnaryReactor* GetLimits(grpc::CallbackServerContext* context,
+                                      const nearfield::v1::GetLimitsRequest* request,
+                                      nearfield::v1::GetLimitsResponse* response) override;
+
+ private:
+  ServerState* const state_;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_SERVICE_RETRIEVAL_SERVICE_H_

@@ -1,0 +1,149 @@
+#include "server/service/search_stream.h"
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "server/convert/common.h"
+#include "server/service/search_call.h"
+
+namespace nearfield::server {
+namespace {
+
+// Searches of one stream that may be under way at once: enough to share a device pass, and a bound
+// on memory. A client that does not read its replies stops being read.
+constexpr size_t kUnderWayMax = 8;
+
+// One search of the stream, from its request to its written reply.
+struct Slot {
+  explicit Slot(ServerState* state_in) : state(state_in) {}
+  ~Slot() {
+    if (entered) state->Leave();
+  }
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+
+  ServerState* const state;
+  pb::SearchResponse response;
+  absl::Status status;
+  bool ready = false;
+  bool entered = false;  // counts as a call in flight
+};
+
+class SearchStream final : public grpc::ServerBidiReactor<pb::SearchRequest, pb::SearchResponse>,
+                           public std::enable_shared_from_this<SearchStream> {
+ public:
+  SearchStream(ServerState* state, grpc::CallbackServerContext* context)
+      : state_(state), call_(state, context, "SearchStream") {}
+
+  void Start() {
+    self_ = shared_from_this();
+    StartRead(&request_);
+  }
+
+  void OnReadDone(bool ok) override {
+    std::shared_ptr<Slot> slot;
+    {
+      const std::lock_guard lock(mutex_);
+      reading_ = false;
+      if (!ok || finished_) {
+        read_all_ = true;
+        Advance();
+        return;
+      }
+      slot = std::make_shared<Slot>(state_);
+      slots_.push_back(slot);
+      call_.record.collection = request_.collection();
+    }
+    StartOne(slot);  // reads request_, so the next read starts after it
+    const std::lock_guard lock(mutex_);
+    may_read_ = true;
+    Advance();
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    slots_.pop_front();
+    if (!ok) call_.cancelled()->store(true);
+    Advance();
+  }
+
+  void OnCancel() override {
+    call_.cancelled()->store(true);
+    const std::lock_guard lock(mutex_);
+    Advance();
+  }
+
+  void OnDone() override { self_.reset(); }
+
+ private:
+  void StartOne(const std::shared_ptr<Slot>& slot) {
+    const absl::StatusOr<Core*> core = state_->Enter();
+    if (!core.ok()) return OnSearched(slot, core.status(), SearchFacts{});
+    slot->entered = true;
+    StartSearch(
+        *core, call_, request_, &slot->response,
+        [self = shared_from_this(), slot](const absl::Status& status, const SearchFacts& facts) {
+          self->OnSearched(slot, status, facts);
+        });
+  }
+
+  void OnSearched(const std::shared_ptr<Slot>& slot, const absl::Status& status,
+                  const SearchFacts& facts) {
+    const std::lock_guard lock(mutex_);
+    slot->status = status;
+    slot->ready = true;
+    Note(facts, &call_.record);
+    Advance();
+  }
+
+  // Starts whatever can be started. Requires mutex_.
+  void Advance() {
+    if (finished_) return;
+    if (!writing_ && call_.cancelled()->load())
+      return End(absl::CancelledError("the caller cancelled the stream"));
+    if (!writing_ && !slots_.empty() && slots_.front()->ready) {
+      if (!slots_.front()->status.ok()) return End(slots_.front()->status);
+      writing_ = true;
+      StartWrite(&slots_.front()->response);
+    }
+    if (read_all_ && slots_.empty()) return End(absl::OkStatus());
+    if (may_read_ && !reading_ && !read_all_ && slots_.size() < kUnderWayMax) {
+      may_read_ = false;
+      reading_ = true;
+      StartRead(&request_);
+    }
+  }
+
+  // Requires mutex_, and no write under way.
+  void End(const absl::Status& status) {
+    finished_ = true;
+    call_.cancelled()->store(true);  // what is still under way is wanted no more
+    Finish(call_.Close(status));
+  }
+
+  ServerState* const state_;
+  std::mutex mutex_;
+  Call call_;
+  std::shared_ptr<SearchStream> self_;  // until OnDone; searches under way hold the stream too
+  pb::SearchRequest request_;
+  std::deque<std::shared_ptr<Slot>> slots_;
+  bool reading_ = true;
+  bool may_read_ = false;  // request_ is free
+  bool read_all_ = false;
+  bool writing_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace
+
+grpc::ServerBidiReactor<pb::SearchRequest, pb::SearchResponse>* StartSearchStream(
+    ServerState* state, grpc::CallbackServerContext* context) {
+  auto stream = std::make_shared<SearchStream>(state, context);
+  stream->Start();
+  return stream.get();
+}
+
+}  // namespace nearfield::server

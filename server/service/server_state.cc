@@ -1,0 +1,165 @@
+#include "server/service/server_state.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/batching/retry_hint.h"
+
+namespace nearfield::server {
+namespace {
+
+constexpr int64_t kReadThreads = 4;
+constexpr int64_t kReplyThreadsMax = 8;
+// Each search in flight has one reply at most, so this bound is never met before queue_requests_max
+// is.
+constexpr int64_t kRepliesMax = int64_t{1} << 40;
+// Deletes that may wait beside the uploads, each of which waits with one block at most.
+constexpr int64_t kDeletesMax = 1024;
+constexpr int64_t kUnavailableRetryMs = 1000;
+constexpr int64_t kUploadRetryMs = 1000;
+
+int64_t ReplyThreads() {
+  return std::clamp<int64_t>(std::thread::hardware_concurrency() / 2, 1, kReplyThreadsMax);
+}
+
+}  // namespace
+
+RequestLimits LimitsOf(const Settings& settings) {
+  return {.k_max = settings.k_max.value(),
+          .queries_max = settings.queries_max.value(),
+          .fetch_ids_max = settings.fetch_ids_max.value(),
+          .request_bytes_max = settings.request_bytes_max.value(),
+          .response_bytes_max = settings.response_bytes_max.value(),
+          .payload_bytes_max = settings.payload_bytes_max.value(),
+          .upload_block_bytes_max = settings.upload_block_bytes_max(),
+          .collections_max = settings.collections_max.value(),
+          .queue_requests_max = settings.queue_requests_max.value()};
+}
+
+Core::Core(std::unique_ptr<Engine> engine_in, const Settings& settings, const Clock* clock)
+    : engine(std::move(engine_in)),
+      catalog(engine.get(), settings.collections_max.value()),
+      queue({.requests_max = settings.queue_requests_max.value(),
+             .bytes_max = settings.queue_bytes_max.value(),
+             .batch_max = settings.batch_max.value()},
+            clock),
+      engine_thread(engine.get(), &queue, clock),
+      reads({.what = "reads",
+             .threads = kReadThreads,
+             .waiting_max = settings.queue_requests_max.value()}),
+      writes({.what = "writes",
+              .threads = settings.uploads_max.value() + 1,
+              .waiting_max = kDeletesMax}),
+      verifications(
+          {.what = "verifications", .threads = settings.verify_max.value(), .waiting_max = 0}),
+      replies({.what = "replies", .threads = ReplyThreads(), .waiting_max = kRepliesMax}) {}
+
+ServerState::ServerState(const Settings* settings, Log* log, const Clock* clock)
+    : settings_(settings), log_(log), clock_(clock), limits_(LimitsOf(*settings)) {}
+
+void ServerState::Serve(std::unique_ptr<Core> core) {
+  const std::lock_guard lock(mutex_);
+  core_ = std::move(core);
+  if (phase_ == Phase::kStarting) phase_ = Phase::kServing;
+}
+
+void ServerState::Drain() {
+  const std::lock_guard lock(mutex_);
+  if (phase_ != Phase::kLost) phase_ = Phase::kDraining;
+}
+
+void ServerState::Lose() {
+  const std::lock_guard lock(mutex_);
+  phase_ = Phase::kLost;
+}
+
+ServerState::Phase ServerState::phase() const {
+  const std::lock_guard lock(mutex_);
+  return phase_;
+}
+
+absl::StatusOr<Core*> ServerState::Enter() {
+  const char* why = "";
+  {
+    const std::lock_guard lock(mutex_);
+    switch (phase_) {
+      case Phase::kServing:
+        ++in_flight_;
+        return core_.get();
+      case Phase::kStarting:
+        why = "the server is starting: its self-test has not passed yet";
+        break;
+      case Phase::kDraining:
+        why = "the server is draining: it ends when the calls in flight have ended";
+        break;
+      case Phase::kLost:
+        why = "the device is lost: the server ends, to be started again";
+        break;
+    }
+  }
+  return WithRetryAfter(absl::UnavailableError(why), kUnavailableRetryMs);
+}
+
+void ServerState::Leave() {
+  const std::lock_guard lock(mutex_);
+  if (--in_flight_ == 0) idle_.notify_all();
+}
+
+bool ServerState::WaitIdle(std::chrono::milliseconds wait) {
+  std::unique_lock lock(mutex_);
+  return idle_.wait_for(lock, wait, [&] { return in_flight_ == 0; });
+}
+
+absl::Status ServerState::TakeUploadPlace() {
+  const std::lock_guard lock(mutex_);
+  const int64_t uploads_max = settings_->uploads_max.value();
+  if (uploads_ >= uploads_max) {
+    return WithRetryAfter(
+        absl::ResourceExhaustedError(absl::StrCat("too many uploads at once: ", uploads_,
+                                                  ", the limit uploads_max is ", uploads_max)),
+        kUploadRetryMs);
+  }
+  ++uploads_;
+  return absl::OkStatus();
+}
+
+void ServerState::GiveUploadPlace() {
+  const std::lock_guard lock(mutex_);
+  --uploads_;
+}
+
+void ServerState::SetSuspicionListener(std::function<void()> listener) {
+  const std::lock_guard lock(mutex_);
+  suspicion_listener_ = std::move(listener);
+}
+
+void ServerState::Suspect() {
+  std::function<void()> listener;
+  {
+    const std::lock_guard lock(mutex_);
+    listener = suspicion_listener_;
+  }
+  if (listener != nullptr) listener();
+}
+
+Core* ServerState::core() const {
+  const std::lock_guard lock(mutex_);
+  return core_.get();
+}
+
+void ServerState::DestroyCore() {
+  std::unique_ptr<Core> core;
+  {
+    const std::lock_guard lock(mutex_);
+    core = std::move(core_);
+  }
+}
+
+void ServerState::AbandonCore() {
+  const std::lock_guard lock(mutex_);
+  static_cast<void>(core_.release());
+}
+
+}  // namespace nearfield::server

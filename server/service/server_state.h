@@ -1,0 +1,102 @@
+// What the services share: the engine and its queues once they are up, the phase of the server's
+// life, calls in flight.
+#ifndef NEARFIELD_SERVER_SERVICE_SERVER_STATE_H_
+#define NEARFIELD_SERVER_SERVICE_SERVER_STATE_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nearfield/engine/engine.h"
+#include "server/batching/clock.h"
+#include "server/batching/engine_thread.h"
+#include "server/batching/search_queue.h"
+#include "server/batching/worker_pool.h"
+#include "server/catalog/catalog.h"
+#include "server/config/settings.h"
+#include "server/convert/limits.h"
+#include "server/telemetry/log.h"
+
+namespace nearfield::server {
+
+// The engine and all that runs on it. Destroyed from the bottom up: threads first, the engine last.
+struct Core {
+  Core(std::unique_ptr<Engine> engine_in, const Settings& settings, const Clock* clock);
+
+  std::unique_ptr<Engine> engine;
+  Catalog catalog;
+  SearchQueue queue;
+  EngineThread engine_thread;
+  WorkerPool reads;          // fetch, counts, collections
+  WorkerPool writes;         // uploads and deletes
+  WorkerPool verifications;  // one core each; none waits
+  WorkerPool replies;        // turns answers into messages, so that the engine thread need not
+};
+
+// Thread-safe.
+class ServerState {
+ public:
+  enum class Phase : uint8_t { kStarting, kServing, kDraining, kLost };
+
+  // All three outlive the state.
+  ServerState(const Settings* settings, Log* log, const Clock* clock);
+
+  const RequestLimits& limits() const { return limits_; }
+  const Settings& settings() const { return *settings_; }
+  const Clock& clock() const { return *clock_; }
+  Log* log() const { return log_; }
+
+  // Starting -> serving. Elsewhere the core is only kept.
+  void Serve(std::unique_ptr<Core> core);
+  // From now on calls are refused; those in flight go on.
+  void Drain();
+  void Lose();
+  Phase phase() const;
+
+  // Counts a call in flight, until Leave. Errors: Unavailable with a retry hint (not serving).
+  absl::StatusOr<Core*> Enter();
+  void Leave();
+  // False where calls are still in flight after `wait`.
+  bool WaitIdle(std::chrono::milliseconds wait);
+
+  // One of uploads_max places. Errors: ResourceExhausted with a retry hint.
+  absl::Status TakeUploadPlace();
+  void GiveUploadPlace();
+
+  // Called where an engine call said Unavailable; `listener` looks at the device.
+  void SetSuspicionListener(std::function<void()> listener);
+  void Suspect();
+
+  // Null before Serve.
+  Core* core() const;
+  // Ends all threads of the core. Requires that no call is left.
+  void DestroyCore();
+  // Gives the core up without ending its threads: for a process about to exit on a device that
+  // answers nothing.
+  void AbandonCore();
+
+ private:
+  const Settings* const settings_;
+  Log* const log_;
+  const Clock* const clock_;
+  const RequestLimits limits_;
+  mutable std::mutex mutex_;
+  std::condition_variable idle_;
+  Phase phase_ = Phase::kStarting;
+  std::unique_ptr<Core> core_;
+  int64_t in_flight_ = 0;
+  int64_t uploads_ = 0;
+  std::function<void()> suspicion_listener_;
+};
+
+RequestLimits LimitsOf(const Settings& settings);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_SERVICE_SERVER_STATE_H_

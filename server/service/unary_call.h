@@ -1,0 +1,41 @@
+// A unary call whose work runs on a worker, so that gRPC's threads never wait for the engine.
+#ifndef NEARFIELD_SERVER_SERVICE_UNARY_CALL_H_
+#define NEARFIELD_SERVER_SERVICE_UNARY_CALL_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "server/service/call.h"
+
+namespace nearfield::server {
+
+class UnaryCall final : public grpc::ServerUnaryReactor {
+ public:
+  // Fills the response, which lives as long as the call.
+  using Work = std::function<absl::Status(Core& core, Call& call)>;
+
+  struct Options {
+    ServerState* state = nullptr;
+    grpc::CallbackServerContext* context = nullptr;
+    const char* method = nullptr;
+    WorkerPool Core::*pool = nullptr;  // where the work runs
+  };
+  // Owns itself; refuses where the server does not serve, or the pool is full.
+  static grpc::ServerUnaryReactor* Run(const Options& options, Work work);
+
+  void OnCancel() override { call_.cancelled()->store(true); }
+  void OnDone() override { delete this; }
+
+ private:
+  explicit UnaryCall(const Options& options)
+      : call_(options.state, options.context, options.method) {}
+  absl::Status Post(const Options& options, Work work);
+
+  Call call_;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_SERVICE_UNARY_CALL_H_

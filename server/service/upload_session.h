@@ -1,0 +1,53 @@
+// The states of one upload: Begin, then Blocks, then Commit. Knows messages, not streams.
+#ifndef NEARFIELD_SERVER_SERVICE_UPLOAD_SESSION_H_
+#define NEARFIELD_SERVER_SERVICE_UPLOAD_SESSION_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nearfield/engine/collection.h"
+#include "nearfield/v1/ingest.pb.h"
+#include "server/catalog/catalog.h"
+#include "server/convert/ingest.h"
+#include "server/convert/limits.h"
+
+namespace nearfield::server {
+
+// Not thread-safe. Destroyed before a commit it leaves nothing behind.
+class UploadSession {
+ public:
+  // `catalog` and `limits` outlive the session.
+  UploadSession(const Catalog* catalog, const RequestLimits* limits)
+      : catalog_(catalog), limits_(limits) {}
+
+  // Takes one message of the client and gives the answer to it. May block in the engine.
+  // `dead`: asked right before the commit; not OK: nothing is committed.
+  // Errors: all that ingest.proto lists; the session can only be destroyed then.
+  absl::StatusOr<nearfield::v1::UploadResponse> Handle(const nearfield::v1::UploadRequest& request,
+                                                       const std::function<absl::Status()>& dead);
+
+  bool committed() const { return committed_; }
+  const std::string& collection() const { return collection_name_; }
+  const UploadTotals& totals() const { return totals_; }
+
+ private:
+  absl::StatusOr<nearfield::v1::UploadResponse> Begin(const nearfield::v1::UploadBegin& begin);
+  absl::StatusOr<nearfield::v1::UploadResponse> Block(const nearfield::v1::UploadBlock& block);
+  absl::StatusOr<nearfield::v1::UploadResponse> Commit(const nearfield::v1::UploadCommit& commit,
+                                                       const std::function<absl::Status()>& dead);
+
+  const Catalog* const catalog_;
+  const RequestLimits* const limits_;
+  std::string collection_name_;
+  std::shared_ptr<NamedCollection> named_;
+  std::unique_ptr<Upload> upload_;  // set between Begin and Commit
+  UploadTotals totals_;
+  bool committed_ = false;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_SERVICE_UPLOAD_SESSION_H_

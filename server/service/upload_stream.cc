@@ -1,0 +1,215 @@
+#include "server/service/upload_stream.h"
+
+#include <grpcpp/alarm.h>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/service/call.h"
+#include "server/service/upload_session.h"
+
+namespace nearfield::server {
+namespace {
+
+using Milliseconds = std::chrono::milliseconds;
+
+gpr_timespec After(Milliseconds wait) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_millis(wait.count(), GPR_TIMESPAN));
+}
+
+// One message is worked on while the next one is read: at most two blocks are in memory. Progress
+// is written when the stream is free, so a client that does not read it costs nothing.
+class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb::UploadResponse>,
+                           public std::enable_shared_from_this<UploadStream> {
+ public:
+  UploadStream(ServerState* state, grpc::CallbackServerContext* context)
+      : state_(state),
+        context_(context),
+        call_(state, context, "Upload"),
+        idle_max_(state->settings().upload_idle_ms.value()) {}
+  ~UploadStream() override {
+    session_.reset();  // the memory is free before the place is
+    if (has_place_) state_->GiveUploadPlace();
+  }
+
+  void Start() {
+    self_ = shared_from_this();
+    const std::lock_guard lock(mutex_);
+    absl::Status status = Admit();
+    if (!status.ok()) return End(std::move(status));
+    last_active_ = state_->clock().Now();
+    ArmAlarm(idle_max_);
+    StartRead(&incoming_);
+  }
+
+  void OnReadDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    last_active_ = state_->clock().Now();
+    (ok ? arrived_ : read_all_) = true;
+    Advance();
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    last_active_ = state_->clock().Now();
+    if (!ok) call_.cancelled()->store(true);
+    Advance();
+  }
+
+  void OnCancel() override {
+    call_.cancelled()->store(true);
+    const std::lock_guard lock(mutex_);
+    Advance();
+  }
+
+  void OnDone() override {
+    std::unique_ptr<grpc::Alarm> alarm;
+    {
+      const std::lock_guard lock(mutex_);
+      alarm = std::move(alarm_);
+    }
+    alarm = nullptr;  // cancels it; the stream lives until its last callback has run
+    self_.reset();
+  }
+
+ private:
+  absl::Status Admit() {
+    const absl::StatusOr<Core*> core = call_.Enter();
+    if (!core.ok()) return core.status();
+    core_ = *core;
+    absl::Status place = state_->TakeUploadPlace();
+    has_place_ = place.ok();
+    if (has_place_) session_.emplace(&core_->catalog, &state_->limits());
+    return place;
+  }
+
+  // Starts whatever can be started. Requires mutex_.
+  void Advance() {
+    if (finished_) return;
+    if (end_.has_value()) return FinishIfQuiet();
+    const absl::Status dead = call_.DeadStatus();
+    if (!dead.ok()) return End(dead);
+    if (working_) return;
+    if (arrived_) {
+      arrived_ = false;
+      working_ = true;
+      current_.Swap(&incoming_);
+      if (!current_.has_commit()) {
+        StartRead(&incoming_);
+      }
+      absl::Status posted = core_->writes.Post([self = shared_from_this()] { self->Work(); });
+      if (!posted.ok()) {
+        working_ = false;
+        End(std::move(posted));
+      }
+    } else if (read_all_) {
+      End(absl::InvalidArgumentError("the stream ended before commit: nothing is committed"));
+    }
+  }
+
+  // On a worker. Only here is the session used.
+  void Work() {
+    absl::StatusOr<pb::UploadResponse> response =
+        session_->Handle(current_, [this] { return call_.DeadStatus(); });
+    const std::lock_guard lock(mutex_);
+    working_ = false;
+    last_active_ = state_->clock().Now();
+    call_.record.collection = session_->collection();
+    call_.record.rows = session_->totals().rows;
+    current_.Clear();
+    if (finished_) return;
+    if (!response.ok()) return End(response.status());
+    if (session_->committed()) {
+      committed_ = *std::move(response);
+      return End(absl::OkStatus());
+    }
+    if (!writing_ && !end_.has_value()) {
+      outgoing_ = *std::move(response);
+      writing_ = true;
+      StartWrite(&outgoing_);
+    }
+    Advance();
+  }
+
+  // The upload ends with `status`, as soon as no write is under way. Requires mutex_. The first
+  // status stands, but what is committed is committed.
+  void End(absl::Status status) {
+    if (!end_.has_value() || status.ok()) end_ = std::move(status);
+    FinishIfQuiet();
+  }
+
+  void FinishIfQuiet() {
+    if (finished_ || writing_) return;
+    finished_ = true;
+    const grpc::Status status = call_.Close(*end_);
+    if (!end_->ok()) return Finish(status);
+    StartWriteAndFinish(&committed_, grpc::WriteOptions(), status);
+  }
+
+  // Requires mutex_; returns the alarm that it replaces, to be destroyed without the lock.
+  std::unique_ptr<grpc::Alarm> ArmAlarm(Milliseconds wait) {
+    std::unique_ptr<grpc::Alarm> old = std::exchange(alarm_, std::make_unique<grpc::Alarm>());
+    alarm_->Set(After(wait), [self = shared_from_this()](bool expired) { self->OnAlarm(expired); });
+    return old;
+  }
+
+  // Looks whether the client has been silent for too long. One alarm an idle time, not one a
+  // message.
+  void OnAlarm(bool expired) {
+    std::unique_ptr<grpc::Alarm> old;
+    const std::lock_guard lock(mutex_);
+    if (!expired || finished_) return;
+    const TimePoint now = state_->clock().Now();
+    const auto idle = std::chrono::duration_cast<Milliseconds>(now - last_active_);
+    if (working_ || idle < idle_max_) {
+      old = ArmAlarm(working_ ? idle_max_ : idle_max_ - idle);
+      return;
+    }
+    End(absl::DeadlineExceededError(absl::StrCat("the client was silent for ", idle.count(),
+                                                 " ms, the limit upload_idle_ms is ",
+                                                 idle_max_.count(), ": nothing is committed")));
+    if (!finished_) {  // a write that the client does not take
+      context_->TryCancel();
+      old = ArmAlarm(idle_max_);
+    }
+  }
+
+  ServerState* const state_;
+  grpc::CallbackServerContext* const context_;
+  std::mutex mutex_;
+  Call call_;
+  const Milliseconds idle_max_;
+  std::shared_ptr<UploadStream> self_;  // until OnDone; work and alarm hold the stream too
+  Core* core_ = nullptr;
+  bool has_place_ = false;
+  std::optional<UploadSession> session_;
+  std::unique_ptr<grpc::Alarm> alarm_;
+  TimePoint last_active_;
+  pb::UploadRequest incoming_;  // being read
+  pb::UploadRequest current_;   // being worked on
+  pb::UploadResponse outgoing_;
+  pb::UploadResponse committed_;
+  std::optional<absl::Status> end_;
+  bool arrived_ = false;
+  bool read_all_ = false;
+  bool working_ = false;
+  bool writing_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace
+
+grpc::ServerBidiReactor<pb::UploadRequest, pb::UploadResponse>* StartUploadStream(
+    ServerState* state, grpc::CallbackServerContext* context) {
+  auto stream = std::make_shared<UploadStream>(state, context);
+  stream->Start();
+  return stream.get();
+}
+
+}  // namespace nearfield::server
