@@ -25,14 +25,14 @@ uint64_t IdBytes(const IdColumn& ids, size_t i) {
 absl::Status CheckColumns(const RowBlock& rows) {
   const size_t count = rows.ids == nullptr ? 0 : Count(*rows.ids);
   if (!rows.payloads.empty() && rows.payloads.size() != count) {
-    return absl::InvalidArgumentError(Cat("payloads: ", rows.payloads.size(),
-                                                   " for ", count, " ids; give none, or one a row"));
+    return absl::InvalidArgumentError(
+        Cat("payloads: ", rows.payloads.size(), " for ", count, " ids; give none, or one a row"));
   }
   const size_t row_unit = count * ElementBytes(rows.dtype);
   if (count == 0 ? !rows.vectors.empty()
                  : rows.vectors.empty() || rows.vectors.size() % row_unit != 0) {
     return absl::InvalidArgumentError(Cat("vectors: ", rows.vectors.size(), " bytes are not ",
-                                                   count, " rows of ", Name(rows.dtype)));
+                                          count, " rows of ", Name(rows.dtype)));
   }
   return absl::OkStatus();
 }
@@ -47,9 +47,9 @@ absl::StatusOr<size_t> BlockEnd(const RowBlock& rows, size_t begin, uint64_t byt
     if (!rows.payloads.empty()) row_bytes += rows.payloads[end].size() + kElementOverheadBytes;
     if (row_bytes > bytes_max || bytes > bytes_max - row_bytes) {
       if (end > begin) break;
-      return absl::InvalidArgumentError(
-          Cat("the row with id ", ToString(At(*rows.ids, begin)), " takes ",
-                       row_bytes + kBlockOverheadBytes, " bytes, a block at most ", bytes_max));
+      return absl::InvalidArgumentError(Cat("the row with id ", ToString(At(*rows.ids, begin)),
+                                            " takes ", row_bytes + kBlockOverheadBytes,
+                                            " bytes, a block at most ", bytes_max));
     }
     bytes += row_bytes;
     ++end;

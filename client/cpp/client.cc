@@ -1,20 +1,21 @@
 #include "nearfield/client/client.h"
 
-#include "client/formats/text.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"
 #include "client/formats/status_macros.h"
+#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {
 
 using Core = Client::Core;
 
-// A reply with another number of results than queries would be read out of bounds by a trusting caller.
+// A reply with another number of results than queries would be read out of bounds by a trusting
+// caller.
 absl::Status CheckResults(const SearchAnswer& answer, size_t queries_count) {
   if (answer.results.size() == queries_count) return absl::OkStatus();
-  return absl::InternalError(Cat("malformed reply: ", answer.results.size(),
-                                          " results for ", queries_count, " queries"));
+  return absl::InternalError(
+      Cat("malformed reply: ", answer.results.size(), " results for ", queries_count, " queries"));
 }
 
 }  // namespace
@@ -70,8 +71,7 @@ absl::StatusOr<FetchAnswer> Client::Fetch(std::string_view collection, const IdC
   return FromProto(&response);
 }
 
-absl::StatusOr<CountAnswer> Client::Count(std::string_view collection,
-                                          const CallOptions& options) {
+absl::StatusOr<CountAnswer> Client::Count(std::string_view collection, const CallOptions& options) {
   v1::CountRequest request;
   request.set_collection(std::string(collection));
   v1::CountResponse response;
@@ -120,8 +120,7 @@ absl::StatusOr<CollectionInfo> Client::CreateCollection(const CollectionSpec& sp
   return FromProto(response.mutable_collection());
 }
 
-absl::StatusOr<uint64_t> Client::DropCollection(std::string_view name,
-                                                const CallOptions& options) {
+absl::StatusOr<uint64_t> Client::DropCollection(std::string_view name, const CallOptions& options) {
   v1::DropCollectionRequest request;
   request.set_name(std::string(name));
   v1::DropCollectionResponse response;

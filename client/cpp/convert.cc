@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "client/formats/text.h"
 #include "client/formats/status_macros.h"
+#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {
@@ -83,8 +83,8 @@ SearchCost FromProto(const v1::SearchCost& proto) {
           .total_us = proto.total_us(),
           .batch_size = proto.batch_size(),
           .backend = FromProto(proto.backend()),
-          .scan_precision = known ? static_cast<ScanPrecision>(proto.scan_precision())
-                                  : ScanPrecision::kUnknown,
+          .scan_precision =
+              known ? static_cast<ScanPrecision>(proto.scan_precision()) : ScanPrecision::kUnknown,
           .candidates = proto.candidates(),
           .rows_scanned = proto.rows_scanned(),
           .bytes_read = proto.bytes_read()};

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "absl/strings/cord.h"
-#include "client/formats/text.h"
 #include "client/cpp/convert.h"
+#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {
@@ -14,7 +14,8 @@ constexpr char kRequestIdKey[] = "nearfield-request-id";
 constexpr char kRetryAfterKey[] = "retry-after-ms";
 constexpr char kRequestIdPayload[] = "nearfield.request-id";
 constexpr char kUnreachablePayload[] = "nearfield.unreachable";
-constexpr uint64_t kUncheckedRequestBytes = uint64_t{1} << 20;  // smaller ones are worth no question of limits
+constexpr uint64_t kUncheckedRequestBytes = uint64_t{1}
+                                            << 20;  // smaller ones are worth no question of limits
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
@@ -109,9 +110,9 @@ absl::Status Client::Core::Run(const CallSpec& spec,
   return RunWithRetries(plan, *clock_, [&] {
     grpc::ClientContext context;
     // What is left of the one deadline that covers all tries.
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::duration_cast<std::chrono::microseconds>(plan.deadline -
-                                                                               clock_->Now()));
+    context.set_deadline(
+        std::chrono::system_clock::now() +
+        std::chrono::duration_cast<std::chrono::microseconds>(plan.deadline - clock_->Now()));
     const grpc::Status status = call(&context);
     if (status.ok() && request_id != nullptr) *request_id = RequestIdIn(context);
     return Outcome(status, context);
@@ -123,9 +124,8 @@ absl::Status Client::Core::CheckRequestBytes(uint64_t bytes) {
   const absl::StatusOr<Limits> limits = GetLimits({});
   if (!limits.ok()) return limits.status();
   if (bytes <= limits->request_bytes_max) return absl::OkStatus();
-  return absl::InvalidArgumentError(Cat("the request takes ", bytes,
-                                                 " bytes, the server accepts ",
-                                                 limits->request_bytes_max, " in one message"));
+  return absl::InvalidArgumentError(Cat("the request takes ", bytes, " bytes, the server accepts ",
+                                        limits->request_bytes_max, " in one message"));
 }
 
 absl::StatusOr<Limits> Client::Core::GetLimits(const CallOptions& options) {

@@ -30,7 +30,8 @@ class Client::Core {
     bool idempotent = true;
   };
 
-  // Calls with retries. `request_id`, where not null, receives the server's id of a call that succeeded.
+  // Calls with retries. `request_id`, where not null, receives the server's id of a call that
+  // succeeded.
   template <typename Stub, typename Request, typename Response>
   absl::Status Call(Stub& stub,
                     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),

@@ -10,8 +10,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "vectors travel as little-endian bytes");
 
-constexpr uint32_t kHalfOverflow = 0x477ff000;  // the least fp32 that rounds beyond the greatest fp16, 65504
-constexpr uint32_t kHalfNormal = 0x38800000;    // 2^-14, the least normal fp16
+constexpr uint32_t kHalfOverflow =
+    0x477ff000;  // the least fp32 that rounds beyond the greatest fp16, 65504
+constexpr uint32_t kHalfNormal = 0x38800000;  // 2^-14, the least normal fp16
 
 float HalfToFloat(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
@@ -31,7 +32,8 @@ uint16_t FloatToHalf(float value) {
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude < kHalfNormal) {
-    // fp16 denormals count units of 2^-24: the scaling is exact, and nearbyint rounds to nearest even.
+    // fp16 denormals count units of 2^-24: the scaling is exact, and nearbyint rounds to nearest
+    // even.
     const float units = std::nearbyint(std::ldexp(std::bit_cast<float>(magnitude), 24));
     return static_cast<uint16_t>(sign | static_cast<uint32_t>(units));
   }
@@ -63,8 +65,9 @@ std::vector<float> Widen(DataType dtype, std::string_view bytes) {
   for (size_t i = 0; i < values.size(); ++i) {
     uint16_t narrow = 0;
     std::memcpy(&narrow, bytes.data() + 2 * i, sizeof(narrow));
-    values[i] = dtype == DataType::kFloat16 ? HalfToFloat(narrow)
-                                            : std::bit_cast<float>(static_cast<uint32_t>(narrow) << 16);
+    values[i] = dtype == DataType::kFloat16
+                    ? HalfToFloat(narrow)
+                    : std::bit_cast<float>(static_cast<uint32_t>(narrow) << 16);
   }
   return values;
 }

@@ -46,8 +46,7 @@ absl::Status RunWithRetries(const RetryPlan& plan, Clock& clock,
     }
     const milliseconds wait =
         std::max(Jittered(backoff), outcome.retry_after.value_or(milliseconds(0)));
-    const auto time_left =
-        std::chrono::duration_cast<milliseconds>(plan.deadline - clock.Now());
+    const auto time_left = std::chrono::duration_cast<milliseconds>(plan.deadline - clock.Now());
     if (wait >= time_left) return outcome.status;
     clock.SleepFor(wait);
     backoff = std::min(backoff * 2, plan.policy.backoff_max);

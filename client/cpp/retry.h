@@ -36,9 +36,10 @@ struct RetryPlan {
   bool idempotent = true;  // false: one try only
 };
 
-// Runs `attempt` until it succeeds, fails for good, or no time or try is left; returns the last status. Tried again: UNAVAILABLE, and
-// RESOURCE_EXHAUSTED with a hint. The wait doubles from try to try, is drawn at random from its upper half, and is never shorter than the
-// hint; a wait that would pass the deadline is not begun.
+// Runs `attempt` until it succeeds, fails for good, or no time or try is left; returns the last
+// status. Tried again: UNAVAILABLE, and RESOURCE_EXHAUSTED with a hint. The wait doubles from try
+// to try, is drawn at random from its upper half, and is never shorter than the hint; a wait that
+// would pass the deadline is not begun.
 absl::Status RunWithRetries(const RetryPlan& plan, Clock& clock,
                             const std::function<Attempt()>& attempt);
 

@@ -10,8 +10,8 @@ namespace {
 template <typename E>
 using Names = std::array<std::pair<E, std::string_view>, 3>;
 
-constexpr Names<Metric> kMetrics = {{
-    {Metric::kDot, "dot"}, {Metric::kCosine, "cosine"}, {Metric::kL2, "l2"}}};
+constexpr Names<Metric> kMetrics = {
+    {{Metric::kDot, "dot"}, {Metric::kCosine, "cosine"}, {Metric::kL2, "l2"}}};
 constexpr Names<DataType> kDataTypes = {{{DataType::kFloat32, "float32"},
                                          {DataType::kFloat16, "float16"},
                                          {DataType::kBFloat16, "bfloat16"}}};
@@ -47,15 +47,11 @@ std::string_view Name(IdType type) { return NameIn(kIdTypes, type); }
 std::string_view Name(Backend backend) { return NameIn(kBackends, backend); }
 std::string_view Name(ScanPrecision precision) { return NameIn(kPrecisions, precision); }
 
-std::optional<Metric> ParseMetric(std::string_view name) {
-  return ValueIn<Metric>(kMetrics, name);
-}
+std::optional<Metric> ParseMetric(std::string_view name) { return ValueIn<Metric>(kMetrics, name); }
 std::optional<DataType> ParseDataType(std::string_view name) {
   return ValueIn<DataType>(kDataTypes, name);
 }
-std::optional<IdType> ParseIdType(std::string_view name) {
-  return ValueIn<IdType>(kIdTypes, name);
-}
+std::optional<IdType> ParseIdType(std::string_view name) { return ValueIn<IdType>(kIdTypes, name); }
 
 IdType TypeOf(const Id& id) {
   return std::holds_alternative<uint64_t>(id) ? IdType::kUint64 : IdType::kString;

@@ -7,15 +7,16 @@
 #include <thread>
 #include <utility>
 
-#include "client/formats/text.h"
 #include "client/cpp/block_cutter.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"
 #include "client/formats/status_macros.h"
+#include "client/formats/text.h"
 
 namespace nearfield::client {
 
-// The caller's thread writes; a thread of our own reads all along, because a server whose progress nobody reads would stop.
+// The caller's thread writes; a thread of our own reads all along, because a server whose progress
+// nobody reads would stop.
 class Upload::Impl {
  public:
   Impl(std::shared_ptr<Client::Core> core, const UploadOptions& options)
@@ -92,10 +93,9 @@ class Upload::Impl {
     absl::Status doubtful(
         status_.code(),
         Cat(status_.message(),
-                     "; the commit had been sent, so the rows may be there: count before repeating"));
-    status_.ForEachPayload([&](absl::string_view key, const absl::Cord& value) {
-      doubtful.SetPayload(key, value);
-    });
+            "; the commit had been sent, so the rows may be there: count before repeating"));
+    status_.ForEachPayload(
+        [&](absl::string_view key, const absl::Cord& value) { doubtful.SetPayload(key, value); });
     status_ = doubtful;
     return status_;
   }
@@ -177,8 +177,8 @@ class Upload::Impl {
   std::atomic<uint64_t> rows_received_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool accepted_ = false;     // guarded by mutex_
-  bool reads_ended_ = false;  // guarded by mutex_
+  bool accepted_ = false;                  // guarded by mutex_
+  bool reads_ended_ = false;               // guarded by mutex_
   std::optional<UploadResult> committed_;  // the reader's until it is joined
 };
 
@@ -196,14 +196,13 @@ absl::StatusOr<Upload> Client::BeginUpload(const UploadOptions& options) {
     return absl::InvalidArgumentError("rows_max: 0; declare at least the rows that will be sent");
   }
   NF_ASSIGN_OR_RETURN(const Limits limits, GetLimits());
-  const uint64_t block_bytes_max =
-      std::min(options.block_bytes_max, limits.upload_block_bytes_max);
+  const uint64_t block_bytes_max = std::min(options.block_bytes_max, limits.upload_block_bytes_max);
   const RetryPlan plan = core_->PlanFor({.deadline = options.deadline});
   std::unique_ptr<Upload::Impl> impl;
   NF_RETURN_IF_ERROR(RunWithRetries(plan, core_->clock(), [&] {
     impl = std::make_unique<Upload::Impl>(core_, options);
-    const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(
-        plan.deadline - core_->clock().Now());
+    const auto patience =
+        std::chrono::duration_cast<std::chrono::milliseconds>(plan.deadline - core_->clock().Now());
     return impl->Begin(patience, block_bytes_max);
   }));
   return Upload(std::move(impl));

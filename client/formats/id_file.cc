@@ -30,8 +30,8 @@ absl::StatusOr<IdColumn> NpyIds(const NamedBytes& file) {
   if (!ids.empty()) std::memcpy(ids.data(), file.bytes.data() + header.data_offset, bytes);
   for (size_t i = 0; is_signed && i < ids.size(); ++i) {
     if (ids[i] >> 63 != 0) {
-      return BadFile(file.name, Cat("element ", i), "a negative id: ",
-                     static_cast<int64_t>(ids[i]));
+      return BadFile(file.name, Cat("element ", i),
+                     "a negative id: ", static_cast<int64_t>(ids[i]));
     }
   }
   return IdColumn(std::move(ids));
@@ -75,7 +75,7 @@ absl::StatusOr<Id> ParseId(std::string_view text, IdType type) {
   if (parsed.ec != std::errc() || parsed.ptr != end) {
     return absl::InvalidArgumentError(
         Cat("id ", QuoteJson(text.substr(0, 60)),
-                     " is no whole number 0 .. 18446744073709551615, as the collection's ids are"));
+            " is no whole number 0 .. 18446744073709551615, as the collection's ids are"));
   }
   return Id(number);
 }
@@ -84,8 +84,8 @@ absl::StatusOr<IdColumn> ParseIds(const NamedBytes& file, std::optional<IdType> 
   NF_ASSIGN_OR_RETURN(IdColumn ids,
                       file.name.ends_with(".npy") ? NpyIds(file) : LineIds(file, type));
   if (type && TypeOf(ids) != *type) {
-    return BadFile(file.name, "ids", "are ", Name(TypeOf(ids)),
-                   ", but the collection's are ", Name(*type));
+    return BadFile(file.name, "ids", "are ", Name(TypeOf(ids)), ", but the collection's are ",
+                   Name(*type));
   }
   return ids;
 }

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <limits>
 
-#include "client/formats/text.h"
 #include "absl/strings/str_format.h"
 #include "client/formats/status_macros.h"
+#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {
@@ -48,7 +48,8 @@ size_t SeparatorAt(std::string_view text, size_t at) {
 absl::StatusOr<std::string_view> Inside(std::string_view text, char open, char close) {
   const std::string_view trimmed = TrimJson(text);
   if (trimmed.size() < 2 || trimmed.front() != open || trimmed.back() != close) {
-    return absl::InvalidArgumentError(open == '{' ? "expected a JSON object" : "expected a JSON array");
+    return absl::InvalidArgumentError(open == '{' ? "expected a JSON object"
+                                                  : "expected a JSON array");
   }
   return TrimJson(trimmed.substr(1, trimmed.size() - 2));
 }
@@ -116,9 +117,8 @@ absl::StatusOr<std::vector<float>> JsonFloats(std::string_view text) {
   std::vector<float> values(elements.size());
   for (size_t i = 0; i < elements.size(); ++i) {
     if (!ParseFloat(elements[i], &values[i])) {
-      return absl::InvalidArgumentError(Cat("element ", i, " is ",
-                                                     elements[i].substr(0, 40),
-                                                     ", not a finite float32 number"));
+      return absl::InvalidArgumentError(
+          Cat("element ", i, " is ", elements[i].substr(0, 40), ", not a finite float32 number"));
     }
   }
   return values;
@@ -133,7 +133,7 @@ absl::StatusOr<Id> JsonId(std::string_view text) {
   if (trimmed.empty() || parsed.ec != std::errc() || parsed.ptr != end) {
     return absl::InvalidArgumentError(
         Cat("id is ", trimmed.substr(0, 40),
-                     "; an id is a string or a whole number 0 .. 18446744073709551615"));
+            "; an id is a string or a whole number 0 .. 18446744073709551615"));
   }
   return Id(number);
 }

@@ -1,4 +1,5 @@
-// JSON as text: checked by a real parser, then cut by position, so that numbers, the order of members and spelling stay as written.
+// JSON as text: checked by a real parser, then cut by position, so that numbers, the order of
+// members and spelling stay as written.
 #ifndef NEARFIELD_CLIENT_FORMATS_JSON_TEXT_H_
 #define NEARFIELD_CLIENT_FORMATS_JSON_TEXT_H_
 
@@ -14,11 +15,12 @@
 
 namespace nearfield::client {
 
-// Whether `text` is one JSON value (RFC 8259, UTF-8, numbers finite as doubles). Any depth, no recursion.
-// Errors: InvalidArgument "column 7: ...".
+// Whether `text` is one JSON value (RFC 8259, UTF-8, numbers finite as doubles). Any depth, no
+// recursion. Errors: InvalidArgument "column 7: ...".
 absl::Status CheckJson(std::string_view text);
 
-// The functions below require a text that CheckJson accepts; for any other they return nonsense or an error, but stay in bounds.
+// The functions below require a text that CheckJson accepts; for any other they return nonsense or
+// an error, but stay in bounds.
 
 // Without the white space around the value.
 std::string_view TrimJson(std::string_view text);
@@ -44,7 +46,8 @@ std::optional<std::string> JsonString(std::string_view text);
 // Errors: InvalidArgument naming the element that is no number or lies beyond fp32.
 absl::StatusOr<std::vector<float>> JsonFloats(std::string_view text);
 
-// A number 0 .. 2^64 - 1 written without sign, fraction or exponent, or a string. Errors: InvalidArgument.
+// A number 0 .. 2^64 - 1 written without sign, fraction or exponent, or a string. Errors:
+// InvalidArgument.
 absl::StatusOr<Id> JsonId(std::string_view text);
 
 // Any bytes as a JSON string: control characters escaped, invalid UTF-8 replaced by U+FFFD.
@@ -53,7 +56,8 @@ std::string QuoteJson(std::string_view bytes);
 // Whether the bytes are UTF-8 (no overlong form, no surrogate).
 bool IsUtf8(std::string_view bytes);
 
-// The length of the UTF-8 character at the front of `bytes`; 0 where there is none or it is malformed.
+// The length of the UTF-8 character at the front of `bytes`; 0 where there is none or it is
+// malformed.
 size_t Utf8Length(std::string_view bytes);
 
 }  // namespace nearfield::client

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "client/formats/text.h"
 #include "client/formats/json_text.h"
 #include "client/formats/status_macros.h"
+#include "client/formats/text.h"
 
 namespace nearfield::client {
 
@@ -30,8 +30,7 @@ absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line) {
     if (member.key == "vector") {
       absl::StatusOr<std::vector<float>> values = JsonFloats(member.value);
       if (!values.ok()) {
-        return absl::InvalidArgumentError(
-            Cat("vector: ", values.status().message()));
+        return absl::InvalidArgumentError(Cat("vector: ", values.status().message()));
       }
       row.vector = *std::move(values);
     } else if (member.key == "payload") {

@@ -18,12 +18,13 @@ struct JsonRow {
   std::string payload;  // empty where there is none
 };
 
-// `vector` is required; `id` and `payload` may be absent. Any other member, or one twice, is an error: most often a misspelling.
-// Errors: InvalidArgument naming the member and the reason.
+// `vector` is required; `id` and `payload` may be absent. Any other member, or one twice, is an
+// error: most often a misspelling. Errors: InvalidArgument naming the member and the reason.
 absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line);
 
-// The bytes stored for a JSON value: a string's own text; nothing for null; else the value as compact JSON, its numbers
-// and the order of its members as written. Requires a text that CheckJson accepts.
+// The bytes stored for a JSON value: a string's own text; nothing for null; else the value as
+// compact JSON, its numbers and the order of its members as written. Requires a text that CheckJson
+// accepts.
 std::string PayloadBytes(std::string_view json);
 
 }  // namespace nearfield::client

@@ -56,8 +56,8 @@ class JsonlSource final : public RowSource {
       has_ids_ = row.id.has_value();
     }
     if (row.vector.size() != shape_.dim) {
-      return absl::InvalidArgumentError(Cat("vector has ", row.vector.size(),
-                                                     " values, the first row's has ", shape_.dim));
+      return absl::InvalidArgumentError(
+          Cat("vector has ", row.vector.size(), " values, the first row's has ", shape_.dim));
     }
     if (row.id.has_value() != has_ids_) {
       return absl::InvalidArgumentError("either every row has an \"id\", or none");

@@ -8,7 +8,8 @@
 
 namespace nearfield::client {
 
-// Lines end with "\n" or "\r\n"; the last one may end with the text. A byte order mark at the start is skipped.
+// Lines end with "\n" or "\r\n"; the last one may end with the text. A byte order mark at the start
+// is skipped.
 class LineReader {
  public:
   explicit LineReader(std::string_view text) : rest_(text) {

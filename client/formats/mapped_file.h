@@ -1,4 +1,5 @@
-// A file mapped for reading: its pages are read as they are touched, and the system may drop them again.
+// A file mapped for reading: its pages are read as they are touched, and the system may drop them
+// again.
 #ifndef NEARFIELD_CLIENT_FORMATS_MAPPED_FILE_H_
 #define NEARFIELD_CLIENT_FORMATS_MAPPED_FILE_H_
 
@@ -11,10 +12,12 @@
 
 namespace nearfield::client {
 
-// Requires that nobody shortens the file meanwhile: pages cut off a mapped file end the process (SIGBUS).
+// Requires that nobody shortens the file meanwhile: pages cut off a mapped file end the process
+// (SIGBUS).
 class MappedFile {
  public:
-  // Errors, each naming the path: NotFound, PermissionDenied; InvalidArgument where it is no regular file.
+  // Errors, each naming the path: NotFound, PermissionDenied; InvalidArgument where it is no
+  // regular file.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;

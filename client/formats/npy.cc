@@ -111,8 +111,7 @@ class LiteralParser {
   }
 
   absl::Status Wrong(std::string_view expected) const {
-    return BadFile(name_, Cat("byte ", at_), "bad .npy header: expected ",
-                   expected);
+    return BadFile(name_, Cat("byte ", at_), "bad .npy header: expected ", expected);
   }
 
   std::string_view name_;

@@ -15,7 +15,8 @@ namespace nearfield::client {
 
 class PayloadFile {
  public:
-  // Reads the file once, checks each line, and takes the ids from the member `id_field` where that is not empty.
+  // Reads the file once, checks each line, and takes the ids from the member `id_field` where that
+  // is not empty.
   //   id_type: of the collection; absent: that of the first row.
   // Errors: NotFound, and InvalidArgument naming file, line and reason.
   static absl::StatusOr<PayloadFile> Open(const std::string& path, const std::string& id_field,

@@ -122,10 +122,10 @@ absl::StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const RowSourceOptions&
     return absl::InvalidArgumentError(Cat(options.path, ": holds no row"));
   }
   if (options.id_type && source->shape().id_type != *options.id_type) {
-    return absl::InvalidArgumentError(Cat(
-        options.path, ": its ids are ", Name(source->shape().id_type),
-        ", but the collection's are ", Name(*options.id_type),
-        "; give ids with --ids FILE, or with --payloads FILE --id-field NAME"));
+    return absl::InvalidArgumentError(
+        Cat(options.path, ": its ids are ", Name(source->shape().id_type),
+            ", but the collection's are ", Name(*options.id_type),
+            "; give ids with --ids FILE, or with --payloads FILE --id-field NAME"));
   }
   return source;
 }

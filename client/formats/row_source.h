@@ -36,23 +36,26 @@ class RowSource {
   virtual ~RowSource() = default;
   virtual const Shape& shape() const = 0;
 
-  // Replaces `batch` by the next rows: at least one, then no more once they have reached bytes_max; no row at the end.
+  // Replaces `batch` by the next rows: at least one, then no more once they have reached bytes_max;
+  // no row at the end.
   virtual absl::Status Next(uint64_t bytes_max, RowBatch* batch) = 0;
 };
 
 struct RowSourceOptions {
   std::string path;
   std::optional<FileFormat> format;  // absent: by the name's ending
-  std::optional<DataType> dtype;     // binary: see ParseLayout. .jsonl: what values are rounded to; absent: float32
-  std::optional<IdType> id_type;     // of the collection; absent: as the files have them
-  std::string ids_path;              // ids in a file of their own (id_file.h)
-  std::string payloads_path;         // .jsonl, one object a row
-  std::string id_field;              // the member of those objects that is the id
+  std::optional<DataType>
+      dtype;  // binary: see ParseLayout. .jsonl: what values are rounded to; absent: float32
+  std::optional<IdType> id_type;  // of the collection; absent: as the files have them
+  std::string ids_path;           // ids in a file of their own (id_file.h)
+  std::string payloads_path;      // .jsonl, one object a row
+  std::string id_field;           // the member of those objects that is the id
 };
 
-// Opens the files, and reads those that are text once from end to end, so that a bad line is found before anything is sent. Vectors
-// of binary files stay on disk until their batch; ids are held in memory. Rows without ids get 0, 1, 2, ...
-// Errors: NotFound, and InvalidArgument naming file, place and reason.
+// Opens the files, and reads those that are text once from end to end, so that a bad line is found
+// before anything is sent. Vectors of binary files stay on disk until their batch; ids are held in
+// memory. Rows without ids get 0, 1, 2, ... Errors: NotFound, and InvalidArgument naming file,
+// place and reason.
 absl::StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const RowSourceOptions& options);
 
 }  // namespace nearfield::client

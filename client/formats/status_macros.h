@@ -1,4 +1,5 @@
-// Early return on a non-OK absl::Status or StatusOr, for the clients (which see nothing of the engine).
+// Early return on a non-OK absl::Status or StatusOr, for the clients (which see nothing of the
+// engine).
 #ifndef NEARFIELD_CLIENT_FORMATS_STATUS_MACROS_H_
 #define NEARFIELD_CLIENT_FORMATS_STATUS_MACROS_H_
 

@@ -87,14 +87,14 @@ absl::StatusOr<VectorLayout> NpyLayout(const NamedBytes& file, std::optional<Dat
 std::string EndianHint(int32_t value) {
   const uint32_t swapped = __builtin_bswap32(static_cast<uint32_t>(value));
   if (swapped == 0 || swapped > 1000000) return "";
-  return Cat(" (read as big-endian it would be ", swapped,
-                      "; the format is little-endian)");
+  return Cat(" (read as big-endian it would be ", swapped, "; the format is little-endian)");
 }
 
 absl::StatusOr<VectorLayout> FbinLayout(const NamedBytes& file) {
   constexpr uint64_t kHeaderBytes = 2 * kInt32Bytes;
   if (file.bytes.size() < kHeaderBytes) {
-    return BadFile(file.name, "byte 0", "too short: an .fbin file begins with int32 rows, int32 dim");
+    return BadFile(file.name, "byte 0",
+                   "too short: an .fbin file begins with int32 rows, int32 dim");
   }
   const int32_t rows = Int32At(file, 0);
   const int32_t dim = Int32At(file, kInt32Bytes);
@@ -138,11 +138,10 @@ absl::StatusOr<VectorLayout> FvecsLayout(const NamedBytes& file) {
 
 absl::StatusOr<FileFormat> FormatOf(const std::string& path) {
   const std::string_view name = path;
-  for (const auto& [ending, format] :
-       {std::pair(std::string_view(".npy"), FileFormat::kNpy),
-        std::pair(std::string_view(".fbin"), FileFormat::kFbin),
-        std::pair(std::string_view(".fvecs"), FileFormat::kFvecs),
-        std::pair(std::string_view(".jsonl"), FileFormat::kJsonl)}) {
+  for (const auto& [ending, format] : {std::pair(std::string_view(".npy"), FileFormat::kNpy),
+                                       std::pair(std::string_view(".fbin"), FileFormat::kFbin),
+                                       std::pair(std::string_view(".fvecs"), FileFormat::kFvecs),
+                                       std::pair(std::string_view(".jsonl"), FileFormat::kJsonl)}) {
     if (name.ends_with(ending)) return format;
   }
   return absl::InvalidArgumentError(
@@ -164,15 +163,15 @@ absl::Status AppendRows(const NamedBytes& file, const VectorLayout& layout, uint
                         uint64_t end, std::string* out) {
   const uint64_t row_bytes = layout.row_bytes();
   if (layout.stride == row_bytes) {
-    out->append(file.bytes.substr(layout.offset + begin * layout.stride, (end - begin) * row_bytes));
+    out->append(
+        file.bytes.substr(layout.offset + begin * layout.stride, (end - begin) * row_bytes));
     return absl::OkStatus();
   }
   for (uint64_t row = begin; row < end; ++row) {
     const uint64_t at = layout.offset + row * layout.stride;
     const int32_t dim = Int32At(file, at - kInt32Bytes);
     if (layout.dim_before_row && dim != static_cast<int32_t>(layout.dim)) {
-      return BadFile(file.name, Cat("row ", row), "dim = ", dim, ", but row 0 has ",
-                     layout.dim);
+      return BadFile(file.name, Cat("row ", row), "dim = ", dim, ", but row 0 has ", layout.dim);
     }
     out->append(file.bytes.substr(at, row_bytes));
   }

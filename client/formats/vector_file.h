@@ -1,4 +1,5 @@
-// Binary files of vectors: .npy, .fbin, .fvecs. Rows are addressed by number, never loaded as a whole.
+// Binary files of vectors: .npy, .fbin, .fvecs. Rows are addressed by number, never loaded as a
+// whole.
 #ifndef NEARFIELD_CLIENT_FORMATS_VECTOR_FILE_H_
 #define NEARFIELD_CLIENT_FORMATS_VECTOR_FILE_H_
 
@@ -30,10 +31,12 @@ struct VectorLayout {
   uint64_t row_bytes() const { return uint64_t{dim} * ElementBytes(dtype); }
 };
 
-// Reads what the file says of itself and proves that all rows lie inside it; allocates nothing that the file's words could make large.
-//   dtype: what the caller takes the elements for. Needed for bf16 (.npy of <u2 or |V2); else it must agree with the file.
-// .npy: a 2-D array in C order of <f4 or <f2. .fbin: int32 rows, int32 dim, fp32. .fvecs: int32 dim before each fp32 row.
-// Errors: InvalidArgument naming file, place and reason.
+// Reads what the file says of itself and proves that all rows lie inside it; allocates nothing that
+// the file's words could make large.
+//   dtype: what the caller takes the elements for. Needed for bf16 (.npy of <u2 or |V2); else it
+//   must agree with the file.
+// .npy: a 2-D array in C order of <f4 or <f2. .fbin: int32 rows, int32 dim, fp32. .fvecs: int32 dim
+// before each fp32 row. Errors: InvalidArgument naming file, place and reason.
 absl::StatusOr<VectorLayout> ParseLayout(const NamedBytes& file, FileFormat format,
                                          std::optional<DataType> dtype);
 

@@ -3,8 +3,9 @@
 //   auto client = nearfield::client::Client::Connect({.address = "127.0.0.1:50051"});
 //   auto answer = client->Search("packages", query, {.k = 10, .with_payload = true});
 //
-// Every call returns the server's status: code and message as the server gave them, and its request id (RequestIdOf). What each
-// code means for which call stands in proto/nearfield/v1. No call throws.
+// Every call returns the server's status: code and message as the server gave them, and its request
+// id (RequestIdOf). What each code means for which call stands in proto/nearfield/v1. No call
+// throws.
 #ifndef NEARFIELD_CLIENT_CLIENT_H_
 #define NEARFIELD_CLIENT_CLIENT_H_
 
@@ -29,12 +30,13 @@ namespace nearfield::client {
 // Copies share one connection. All calls may be made from any number of threads at once.
 class Client {
  public:
-  // Checks the options; does not wait for the server. The connection is made by the first call, and again when it is lost. Plaintext:
-  // across hosts, TLS ends in the proxy that deploy/ configures. Proxies named in the environment are not used.
-  // Errors: InvalidArgument.
+  // Checks the options; does not wait for the server. The connection is made by the first call, and
+  // again when it is lost. Plaintext: across hosts, TLS ends in the proxy that deploy/ configures.
+  // Proxies named in the environment are not used. Errors: InvalidArgument.
   static absl::StatusOr<Client> Connect(const ClientOptions& options = {});
 
-  // The k best rows for each query, exactly; see "THE RESULT CONTRACT" in retrieval.proto. Views in `queries` are borrowed for the call.
+  // The k best rows for each query, exactly; see "THE RESULT CONTRACT" in retrieval.proto. Views in
+  // `queries` are borrowed for the call.
   absl::StatusOr<SearchAnswer> Search(std::string_view collection, std::span<const Query> queries,
                                       const SearchOptions& options = {});
   absl::StatusOr<SearchAnswer> Search(std::string_view collection, std::span<const float> query,
@@ -50,16 +52,18 @@ class Client {
 
   absl::StatusOr<CountAnswer> Count(std::string_view collection, const CallOptions& options = {});
 
-  // Deletes rows by id, at once and as a whole. Ids that name no row are ignored. Where a first try was lost on the way and repeated,
-  // rows_deleted counts what the last try found.
+  // Deletes rows by id, at once and as a whole. Ids that name no row are ignored. Where a first try
+  // was lost on the way and repeated, rows_deleted counts what the last try found.
   absl::StatusOr<DeleteAnswer> Delete(std::string_view collection, const IdColumn& ids,
                                       const CallOptions& options = {});
 
-  // Reserves room for the whole upload and opens it. Refused here, before the first row, where it cannot fit.
+  // Reserves room for the whole upload and opens it. Refused here, before the first row, where it
+  // cannot fit.
   absl::StatusOr<Upload> BeginUpload(const UploadOptions& options);
 
-  // Lets the server's oracle check an answer. `claim` is result i of a SearchAnswer, `epoch` that answer's epoch, `k` the k asked for.
-  // Errors besides the search's: FailedPrecondition where the collection has moved on from that epoch.
+  // Lets the server's oracle check an answer. `claim` is result i of a SearchAnswer, `epoch` that
+  // answer's epoch, `k` the k asked for. Errors besides the search's: FailedPrecondition where the
+  // collection has moved on from that epoch.
   absl::StatusOr<VerifyAnswer> Verify(std::string_view collection, const Query& query,
                                       const VerifyClaim& claim, const CallOptions& options = {});
 
@@ -75,9 +79,12 @@ class Client {
   absl::StatusOr<Limits> GetLimits(const CallOptions& options = {});
   absl::StatusOr<Capacity> GetCapacity(const CallOptions& options = {});
 
-  // grpc.health.v1: the health of a service by its full name, or of the server where it is empty. Not tried again.
-  absl::StatusOr<Health> CheckHealth(std::string_view service = "", const CallOptions& options = {});
-  // Calls `on_change` with the health now and after each change, until it returns false (then OK) or the stream ends.
+  // grpc.health.v1: the health of a service by its full name, or of the server where it is empty.
+  // Not tried again.
+  absl::StatusOr<Health> CheckHealth(std::string_view service = "",
+                                     const CallOptions& options = {});
+  // Calls `on_change` with the health now and after each change, until it returns false (then OK)
+  // or the stream ends.
   absl::Status WatchHealth(std::string_view service, const std::function<bool(Health)>& on_change);
 
   class Core;  // the connection; of no use to callers

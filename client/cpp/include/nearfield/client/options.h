@@ -9,8 +9,9 @@
 
 namespace nearfield::client {
 
-// Only calls that may safely be repeated are: searches, reads, checks, deletes by id, and the opening of an upload.
-// Never: the making or dropping of a collection, nor an upload once it has begun.
+// Only calls that may safely be repeated are: searches, reads, checks, deletes by id, and the
+// opening of an upload. Never: the making or dropping of a collection, nor an upload once it has
+// begun.
 struct RetryPolicy {
   int32_t tries_max = 4;                        // 1: never again
   std::chrono::milliseconds backoff_first{50};  // before the second try; doubles from there
@@ -18,8 +19,9 @@ struct RetryPolicy {
 };
 
 struct ClientOptions {
-  std::string address = "127.0.0.1:50051";   // host:port, or unix:/path
-  std::chrono::milliseconds deadline{30000};  // of one call with all its tries; an upload has none by default
+  std::string address = "127.0.0.1:50051";  // host:port, or unix:/path
+  std::chrono::milliseconds deadline{
+      30000};  // of one call with all its tries; an upload has none by default
   RetryPolicy retry;
 };
 

@@ -21,7 +21,8 @@ struct EncodedQuery {
   std::string_view bytes;
 };
 
-// An fp32 vector, an encoded vector, or the id of a stored row (which is then left out of the answer).
+// An fp32 vector, an encoded vector, or the id of a stored row (which is then left out of the
+// answer).
 using Query = std::variant<std::span<const float>, EncodedQuery, Id>;
 
 struct SearchOptions {
@@ -86,8 +87,9 @@ struct DeleteAnswer {
 
 struct VerifyClaim {
   uint32_t k = 10;
-  std::optional<uint64_t> epoch;       // absent: the current one
-  const Neighbors* neighbors = nullptr;  // ids and scores to check; null: the server searches by itself
+  std::optional<uint64_t> epoch;  // absent: the current one
+  const Neighbors* neighbors =
+      nullptr;  // ids and scores to check; null: the server searches by itself
 };
 
 struct VerifyAnswer {

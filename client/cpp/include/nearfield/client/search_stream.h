@@ -1,4 +1,5 @@
-// Many searches over one stream: no setup per search, and replies may be awaited while the next search is on its way.
+// Many searches over one stream: no setup per search, and replies may be awaited while the next
+// search is on its way.
 #ifndef NEARFIELD_CLIENT_SEARCH_STREAM_H_
 #define NEARFIELD_CLIENT_SEARCH_STREAM_H_
 
@@ -12,21 +13,24 @@
 
 namespace nearfield::client {
 
-// Made by Client::OpenSearchStream. One thread may send while another receives. The server answers in the order of the requests; one
-// that fails ends the stream. Not repeated when the connection is lost.
+// Made by Client::OpenSearchStream. One thread may send while another receives. The server answers
+// in the order of the requests; one that fails ends the stream. Not repeated when the connection is
+// lost.
 class SearchStream {
  public:
   SearchStream(SearchStream&&) noexcept;
   SearchStream& operator=(SearchStream&&) noexcept;
   ~SearchStream();  // cancels what is still running
 
-  // Sends one search. False where the stream has ended: Receive tells why. Views in `queries` are borrowed for the call.
+  // Sends one search. False where the stream has ended: Receive tells why. Views in `queries` are
+  // borrowed for the call.
   bool Send(std::span<const Query> queries);
 
   // Says that no further search follows.
   void SendDone();
 
-  // The next answer, in the order of Send; nothing after the last one; or the status that ended the stream.
+  // The next answer, in the order of Send; nothing after the last one; or the status that ended the
+  // stream.
   absl::StatusOr<std::optional<SearchAnswer>> Receive();
 
  private:

@@ -13,7 +13,8 @@
 
 namespace nearfield::client {
 
-// How a score is computed; higher is better for each. Formulas: proto/nearfield/v1/retrieval.proto, "Score".
+// How a score is computed; higher is better for each. Formulas: proto/nearfield/v1/retrieval.proto,
+// "Score".
 enum class Metric : uint8_t { kDot = 1, kCosine = 2, kL2 = 3 };
 
 // Element type of vectors given or returned as bytes: little-endian, row-major, no padding.
@@ -65,8 +66,8 @@ struct EncodedVectors {
 // The values of encoded vectors. Exact: every fp16 and bf16 value is an fp32 value.
 std::vector<float> Widen(DataType dtype, std::string_view bytes);
 
-// Appends `values` to `bytes` as `dtype`, each rounded to nearest even. False if a value does not stay finite; what was
-// appended before it remains.
+// Appends `values` to `bytes` as `dtype`, each rounded to nearest even. False if a value does not
+// stay finite; what was appended before it remains.
 bool Narrow(DataType dtype, std::span<const float> values, std::string* bytes);
 
 }  // namespace nearfield::client

@@ -37,7 +37,8 @@ struct UploadOptions {
   std::string collection;
   uint64_t rows_max = 0;           // required: rows of the whole upload at most, at least 1
   uint64_t payload_bytes_max = 0;  // payload bytes of the whole upload at most
-  uint64_t block_bytes_max = uint64_t{2} << 20;  // of a block's message; the server's own limit holds as well
+  uint64_t block_bytes_max = uint64_t{2}
+                             << 20;  // of a block's message; the server's own limit holds as well
   std::optional<std::chrono::milliseconds> deadline;  // of the whole upload; absent: none
   // Called after each block and at the commit, on the thread that calls Write or Commit.
   std::function<void(const UploadProgress&)> on_progress;
@@ -46,8 +47,8 @@ struct UploadOptions {
 // Rows of one collection, borrowed for the call. Columns of the same length.
 struct RowBlock {
   const IdColumn* ids = nullptr;
-  DataType dtype = DataType::kFloat32;  // the collection's
-  std::string_view vectors;             // rows * dim * ElementBytes(dtype) bytes
+  DataType dtype = DataType::kFloat32;    // the collection's
+  std::string_view vectors;               // rows * dim * ElementBytes(dtype) bytes
   std::span<const std::string> payloads;  // none, or one a row
 };
 
@@ -57,15 +58,17 @@ struct UploadResult {
   std::string request_id;
 };
 
-// Made by Client::BeginUpload. One thread writes; Cancel may be called from any. After an error every call returns that error.
+// Made by Client::BeginUpload. One thread writes; Cancel may be called from any. After an error
+// every call returns that error.
 class Upload {
  public:
   Upload(Upload&&) noexcept;
   Upload& operator=(Upload&&) noexcept;
   ~Upload();  // cancels what was not committed
 
-  // Cuts the rows into blocks and sends them; waits where the server does not keep up, so memory stays bounded by one block.
-  // Errors: InvalidArgument (columns differ in length, one row is larger than a block may be); the server's status.
+  // Cuts the rows into blocks and sends them; waits where the server does not keep up, so memory
+  // stays bounded by one block. Errors: InvalidArgument (columns differ in length, one row is
+  // larger than a block may be); the server's status.
   absl::Status Write(const RowBlock& rows);
 
   // Ends the upload and waits until it is durable as the server promises it, and visible.

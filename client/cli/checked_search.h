@@ -1,0 +1,21 @@
+// A search whose answer the server's oracle checks.
+#ifndef NEARFIELD_CLIENT_CLI_CHECKED_SEARCH_H_
+#define NEARFIELD_CLIENT_CLI_CHECKED_SEARCH_H_
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "client/cli/query_answer.h"
+#include "nearfield/client/client.h"
+
+namespace nearfield::client {
+
+// Checks the answer. Where the collection has moved on from its epoch meanwhile, searches again,
+// replaces the answer, and checks that.
+absl::StatusOr<VerifyAnswer> CheckAnswer(Client& client, std::string_view collection,
+                                         const Query& query, const SearchOptions& options,
+                                         QueryAnswer* answer);
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_CLI_CHECKED_SEARCH_H_

@@ -1,0 +1,143 @@
+// nearfield collections list | create | drop | show
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "client/cli/command.h"
+#include "client/cli/json_output.h"
+#include "client/cli/options.h"
+#include "client/cli/text_output.h"
+#include "client/formats/text.h"
+
+namespace nearfield::client {
+namespace {
+
+void PrintCollections(const GlobalOptions& global, std::span<const CollectionInfo> collections) {
+  if (global.json) {
+    for (const CollectionInfo& info : collections) Print(Cat(ToJson(info).ToString(), "\n"));
+    return;
+  }
+  Table table({{"name"},
+               {"rows", Align::kRight},
+               {"dim", Align::kRight},
+               {"metric"},
+               {"dtype"},
+               {"ids"},
+               {"epoch", Align::kRight},
+               {"generations", Align::kRight},
+               {"device", Align::kRight},
+               {"host", Align::kRight}});
+  for (const CollectionInfo& info : collections) {
+    table.Add({info.spec.name, Grouped(info.rows_count), std::to_string(info.spec.dim),
+               std::string(Name(info.spec.metric)), std::string(Name(info.spec.dtype)),
+               std::string(Name(info.spec.id_type)), std::to_string(info.epoch),
+               std::to_string(info.generations_count),
+               HumanBytes(static_cast<double>(info.device_bytes)),
+               HumanBytes(static_cast<double>(info.host_bytes))});
+  }
+  Print(table.ToString());
+}
+
+int List(const GlobalOptions& global) {
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  const auto collections = client->ListCollections();
+  if (!collections.ok()) return CallFailed(global, collections.status());
+  PrintCollections(global, *collections);
+  return kExitOk;
+}
+
+int Show(const GlobalOptions& global, const std::string& name) {
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  const auto info = client->GetCollection(name);
+  if (!info.ok()) return CallFailed(global, info.status());
+  PrintCollections(global, std::span(&*info, 1));
+  return kExitOk;
+}
+
+int Create(const GlobalOptions& global, const CollectionSpec& spec) {
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  const auto info = client->CreateCollection(spec);
+  if (!info.ok()) return CallFailed(global, info.status());
+  PrintCollections(global, std::span(&*info, 1));
+  return kExitOk;
+}
+
+// Rows cannot be had back: a person is asked, a program must have said --yes.
+bool Confirmed(const std::string& name) {
+  if (isatty(STDIN_FILENO) == 0) {
+    PrintError(Cat("drop deletes every row of ", name, ": say --yes"));
+    return false;
+  }
+  std::cerr << "This deletes every row of " << Printable(name) << ". Type its name to go on: ";
+  std::string typed;
+  std::getline(std::cin, typed);
+  if (typed == name) return true;
+  PrintError("not dropped");
+  return false;
+}
+
+int Drop(const GlobalOptions& global, const std::string& name, bool yes) {
+  if (!yes && !Confirmed(name)) return kExitUsage;
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  const auto rows_count = client->DropCollection(name);
+  if (!rows_count.ok()) return CallFailed(global, rows_count.status());
+  if (global.json) {
+    Print(Cat(
+        JsonObject().Add("name", std::string_view(name)).Add("rows_count", *rows_count).ToString(),
+        "\n"));
+  } else {
+    Print(Cat("dropped ", Printable(name), " and its ", Grouped(*rows_count), " rows\n"));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
+  CLI::App* group = app.add_subcommand("collections", "Make, show and drop collections");
+  group->require_subcommand(1);
+  group->footer(
+      "Examples:\n"
+      "  nearfield collections create docs --dim 384 --metric cosine --dtype float16 --id-type "
+      "string\n"
+      "  nearfield collections list --json\n"
+      "  nearfield collections drop docs --yes");
+
+  CLI::App* list = group->add_subcommand("list", "All collections, ordered by name");
+  list->callback([&global, action] { *action = [&global] { return List(global); }; });
+
+  auto shown = std::make_shared<std::string>();
+  CLI::App* show = group->add_subcommand("show", "One collection");
+  show->add_option("collection", *shown, "Its name")->required();
+  show->callback(
+      [&global, action, shown] { *action = [&global, shown] { return Show(global, *shown); }; });
+
+  auto spec = std::make_shared<CollectionSpec>();
+  CLI::App* create = group->add_subcommand("create", "Make an empty collection");
+  create->add_option("collection", spec->name, "Its name: letters, digits, '_', '.' and '-'")
+      ->required();
+  create->add_option("--dim", spec->dim, "Dimension of its rows")->required();
+  AddMetricOption(*create, &spec->metric)->required();
+  AddDataTypeOption(*create, &spec->dtype, "Element type of its rows [float32]");
+  AddIdTypeOption(*create, &spec->id_type, "Type of its ids [uint64]");
+  create->callback(
+      [&global, action, spec] { *action = [&global, spec] { return Create(global, *spec); }; });
+
+  auto dropped = std::make_shared<std::string>();
+  auto yes = std::make_shared<bool>(false);
+  CLI::App* drop = group->add_subcommand("drop", "Delete a collection and all its rows");
+  drop->add_option("collection", *dropped, "Its name")->required();
+  drop->add_flag("--yes", *yes, "Do not ask");
+  drop->callback([&global, action, dropped, yes] {
+    *action = [&global, dropped, yes] { return Drop(global, *dropped, *yes); };
+  });
+}
+
+}  // namespace nearfield::client

@@ -1,0 +1,167 @@
+#include "client/cli/json_output.h"
+
+#include <cmath>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_format.h"
+#include "client/formats/json_text.h"
+#include "client/formats/text.h"
+
+namespace nearfield::client {
+
+JsonObject& JsonObject::AddJson(std::string_view key, std::string_view json) {
+  if (!fields_.empty()) fields_ += ',';
+  fields_ += QuoteJson(key);
+  fields_ += ':';
+  fields_ += json;
+  return *this;
+}
+
+JsonObject& JsonObject::Add(std::string_view key, uint64_t value) {
+  return AddJson(key, std::to_string(value));
+}
+JsonObject& JsonObject::Add(std::string_view key, int32_t value) {
+  return AddJson(key, std::to_string(value));
+}
+JsonObject& JsonObject::Add(std::string_view key, bool value) {
+  return AddJson(key, value ? "true" : "false");
+}
+JsonObject& JsonObject::Add(std::string_view key, std::string_view value) {
+  return AddJson(key, QuoteJson(value));
+}
+JsonObject& JsonObject::Add(std::string_view key, const Id& id) { return AddJson(key, ToJson(id)); }
+
+JsonObject& JsonObject::AddPayload(std::string_view bytes) {
+  const std::string_view trimmed = TrimJson(bytes);
+  const bool bracket = !trimmed.empty() && (trimmed.front() == '{' || trimmed.front() == '[');
+  if (bracket && CheckJson(trimmed).ok()) return AddJson("payload", CompactJson(trimmed));
+  if (IsUtf8(bytes)) return Add("payload", bytes);
+  return Add("payload_base64",
+             std::string_view(absl::Base64Escape(absl::string_view(bytes.data(), bytes.size()))));
+}
+
+JsonObject& JsonObject::Append(const JsonObject& other) {
+  if (!fields_.empty() && !other.fields_.empty()) fields_ += ',';
+  fields_ += other.fields_;
+  return *this;
+}
+
+std::string ScoreText(float score) {
+  if (std::isinf(score)) return score > 0 ? "inf" : "-inf";
+  return absl::StrFormat("%.9g", score);
+}
+
+std::string JsonNumber(float value) {
+  if (std::isfinite(value)) return ScoreText(value);
+  return std::isnan(value) ? "\"nan\"" : Cat("\"", ScoreText(value), "\"");
+}
+
+std::string JsonNumbers(std::span<const float> values) {
+  std::string json = "[";
+  for (const float value : values) {
+    if (json.size() > 1) json += ',';
+    json += JsonNumber(value);
+  }
+  return json + "]";
+}
+
+std::string ToJson(const Id& id) {
+  if (const auto* number = std::get_if<uint64_t>(&id)) return std::to_string(*number);
+  return QuoteJson(std::get<std::string>(id));
+}
+
+std::string ToJson(const IdColumn& ids) {
+  std::string json = "[";
+  for (size_t i = 0; i < Count(ids); ++i) {
+    if (i > 0) json += ',';
+    json += ToJson(At(ids, i));
+  }
+  return json + "]";
+}
+
+JsonObject ToJson(const CollectionInfo& info) {
+  return JsonObject()
+      .Add("name", std::string_view(info.spec.name))
+      .Add("dim", info.spec.dim)
+      .Add("metric", Name(info.spec.metric))
+      .Add("dtype", Name(info.spec.dtype))
+      .Add("id_type", Name(info.spec.id_type))
+      .Add("epoch", info.epoch)
+      .Add("rows_count", info.rows_count)
+      .Add("rows_deleted", info.rows_deleted)
+      .Add("generations_count", info.generations_count)
+      .Add("device_bytes", info.device_bytes)
+      .Add("host_bytes", info.host_bytes);
+}
+
+JsonObject ToJson(const Limits& limits) {
+  return JsonObject()
+      .Add("dim_max", limits.dim_max)
+      .Add("k_max", limits.k_max)
+      .Add("queries_max", limits.queries_max)
+      .Add("fetch_ids_max", limits.fetch_ids_max)
+      .Add("request_bytes_max", limits.request_bytes_max)
+      .Add("response_bytes_max", limits.response_bytes_max)
+      .Add("id_bytes_max", limits.id_bytes_max)
+      .Add("payload_bytes_max", limits.payload_bytes_max)
+      .Add("collection_name_bytes_max", limits.collection_name_bytes_max)
+      .Add("upload_block_bytes_max", limits.upload_block_bytes_max)
+      .Add("rows_per_collection_max", limits.rows_per_collection_max)
+      .Add("collections_max", limits.collections_max)
+      .Add("queue_requests_max", limits.queue_requests_max);
+}
+
+JsonObject ToJson(const Capacity& capacity) {
+  return JsonObject()
+      .Add("backend", Name(capacity.backend))
+      .Add("device_name", std::string_view(capacity.device_name))
+      .Add("device_bytes_total", capacity.device_bytes_total)
+      .Add("device_bytes_used", capacity.device_bytes_used)
+      .Add("host_bytes_total", capacity.host_bytes_total)
+      .Add("host_bytes_used", capacity.host_bytes_used)
+      .Add("server_version", std::string_view(capacity.server_version));
+}
+
+JsonObject ToJson(const SearchCost& cost) {
+  return JsonObject()
+      .Add("queue_us", cost.queue_us)
+      .Add("device_us", cost.device_us)
+      .Add("total_us", cost.total_us)
+      .Add("batch_size", cost.batch_size)
+      .Add("backend", Name(cost.backend))
+      .Add("scan_precision", Name(cost.scan_precision))
+      .Add("candidates", cost.candidates)
+      .Add("rows_scanned", cost.rows_scanned)
+      .Add("bytes_read", cost.bytes_read);
+}
+
+JsonObject ToJson(const VerifyAnswer& answer) {
+  JsonObject json;
+  json.Add("verified", answer.equal)
+      .Add("rows_checked", answer.rows_checked)
+      .Add("oracle_us", answer.oracle_us);
+  if (answer.equal) return json;
+  return json.Add("first_difference", answer.first_difference)
+      .Add("explanation", std::string_view(answer.explanation))
+      .AddJson("expected", ToJson(answer.expected));
+}
+
+std::string ToJson(const Neighbors& neighbors) {
+  const size_t count = Count(neighbors.ids);
+  std::string json = "[";
+  for (size_t i = 0; i < count; ++i) {
+    JsonObject neighbor;
+    neighbor.Add("id", At(neighbors.ids, i)).AddJson("score", JsonNumber(neighbors.scores[i]));
+    if (!neighbors.payloads.empty()) neighbor.AddPayload(neighbors.payloads[i]);
+    if (!neighbors.vectors.bytes.empty()) {
+      const size_t row_bytes = neighbors.vectors.bytes.size() / count;
+      const std::string_view row(neighbors.vectors.bytes.data() + i * row_bytes, row_bytes);
+      neighbor.AddJson("vector", JsonNumbers(Widen(neighbors.vectors.dtype, row)));
+    }
+    if (i > 0) json += ',';
+    json += neighbor.ToString();
+  }
+  return json + "]";
+}
+
+}  // namespace nearfield::client

@@ -1,0 +1,80 @@
+// The command `nearfield`.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "client/cli/command.h"
+
+namespace nearfield::client {
+namespace {
+
+constexpr char kDescription[] =
+    "nearfield: upload vectors to a nearfield server, search them exactly, and prove the answers.";
+
+constexpr char kFooter[] =
+    "First steps:\n"
+    "  nearfield health                                    is the server ready?\n"
+    "  nearfield upload docs docs.npy --create --metric cosine --payloads docs.jsonl\n"
+    "  nearfield search docs --queries q.npy --row 0 -k 5 --fields title --verify\n"
+    "  nearfield COMMAND --help                            more about one command\n"
+    "\n"
+    "Exit codes:\n"
+    "  0  done\n"
+    "  1  a negative answer: unhealthy, an answer that differs from the oracle's, or something "
+    "that is not there\n"
+    "  2  wrong usage, or a bad input file\n"
+    "  3  the server refused; its status is printed\n"
+    "  4  no server could be reached\n";
+
+void AddGlobalOptions(CLI::App& app, GlobalOptions* global) {
+  app.add_option("-a,--address", global->address, "The server, as host:port")
+      ->envname("NEARFIELD_ADDRESS")
+      ->capture_default_str();
+  app.add_option("--timeout", global->timeout_s,
+                 "Seconds that a call may take with all its tries [30]; an upload has no limit "
+                 "unless given here")
+      ->check(CLI::Range(0.001, 1e6).description("SECONDS"));
+  app.add_flag("--json", global->json, "Print JSON, one object a line, instead of text");
+  app.set_version_flag("--version", std::string("nearfield ") + NEARFIELD_VERSION);
+}
+
+int Run(int argc, char** argv) {
+  CLI::App app(kDescription, "nearfield");
+  app.footer(kFooter);
+  app.fallthrough();  // global options may follow the command
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  GlobalOptions global;
+  Action action;
+  AddGlobalOptions(app, &global);
+  AddCollectionsCommand(app, global, &action);
+  AddUploadCommand(app, global, &action);
+  AddSearchCommand(app, global, &action);
+  AddRowCommands(app, global, &action);
+  AddVerifyCommand(app, global, &action);
+  AddServerCommands(app, global, &action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  const int exit_code = action();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    PrintError("cannot write to standard output");
+    return exit_code == kExitOk ? kExitUsage : exit_code;
+  }
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace nearfield::client
+
+int main(int argc, char** argv) {
+  try {
+    return nearfield::client::Run(argc, argv);
+  } catch (const std::exception& error) {  // no memory, or a mistake in a command's declaration
+    std::fprintf(stderr, "nearfield: %s\n", error.what());
+    return nearfield::client::kExitUsage;
+  }
+}

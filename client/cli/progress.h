@@ -1,0 +1,46 @@
+// How an upload's progress is told: a bar that redraws itself on a terminal, a line now and then
+// elsewhere.
+#ifndef NEARFIELD_CLIENT_CLI_PROGRESS_H_
+#define NEARFIELD_CLIENT_CLI_PROGRESS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "nearfield/client/upload.h"
+
+namespace nearfield::client {
+
+// "[#####-----]  50%  500,000 of 1,000,000 rows  120 MB/s  ETA 0:12", at most `width` columns: the
+// bar gives way first.
+std::string ProgressLine(const UploadProgress& progress, uint64_t rows_total, size_t width);
+
+class ProgressPrinter {
+ public:
+  struct Options {
+    uint64_t rows_total = 0;
+    bool terminal = false;  // redraw in place
+    size_t width = 80;
+    std::function<void(std::string_view)> write;
+  };
+
+  explicit ProgressPrinter(Options options) : options_(std::move(options)) {}
+
+  // Writes where it is time for it (ten times a second on a terminal, else every five seconds), and
+  // always at the end.
+  void Show(const UploadProgress& progress);
+  // Ends the line that a terminal still shows; to be called before anything else is written.
+  void Finish();
+
+ private:
+  Options options_;
+  std::chrono::nanoseconds next_{0};
+  bool line_open_ = false;
+  bool complete_ = false;
+};
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_CLI_PROGRESS_H_

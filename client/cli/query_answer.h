@@ -1,0 +1,18 @@
+// The answer to one query, and the epoch that it belongs to.
+#ifndef NEARFIELD_CLIENT_CLI_QUERY_ANSWER_H_
+#define NEARFIELD_CLIENT_CLI_QUERY_ANSWER_H_
+
+#include <cstdint>
+
+#include "nearfield/client/replies.h"
+
+namespace nearfield::client {
+
+struct QueryAnswer {
+  uint64_t epoch = 0;
+  Neighbors neighbors;
+};
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_CLI_QUERY_ANSWER_H_

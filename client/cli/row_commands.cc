@@ -1,0 +1,191 @@
+// nearfield fetch | delete | count
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "client/cli/command.h"
+#include "client/cli/json_output.h"
+#include "client/cli/payload_columns.h"
+#include "client/cli/text_output.h"
+#include "client/formats/text.h"
+
+namespace nearfield::client {
+namespace {
+
+constexpr size_t kVectorWidthMax = 60;
+
+struct RowOptions {
+  std::string collection;
+  IdArguments ids;
+  bool with_vectors = false;
+  bool without_payload = false;
+  std::vector<std::string> fields;
+};
+
+IdColumn Part(const IdColumn& ids, size_t begin, size_t end) {
+  IdColumn part = EmptyIds(TypeOf(ids));
+  for (size_t i = begin; i < end; ++i) Append(At(ids, i), &part);
+  return part;
+}
+
+// Row i of an answer as JSON numbers, or empty.
+std::string VectorJson(const FetchAnswer& answer, size_t i) {
+  if (answer.vectors.bytes.empty()) return "";
+  const size_t row_bytes = answer.vectors.bytes.size() / Count(answer.ids);
+  return JsonNumbers(
+      Widen(answer.vectors.dtype,
+            std::string_view(answer.vectors.bytes).substr(i * row_bytes, row_bytes)));
+}
+
+void PrintRows(const GlobalOptions& global, const RowOptions& options, const FetchAnswer& answer) {
+  std::vector<Table::Column> columns = {{"id"}};
+  if (!options.without_payload) {
+    for (const std::string& name : PayloadColumnNames(options.fields)) columns.push_back({name});
+  }
+  if (options.with_vectors) columns.push_back({"vector"});
+  Table table(columns);
+  for (size_t i = 0; i < Count(answer.ids); ++i) {
+    const std::string payload = answer.payloads.empty() ? "" : answer.payloads[i];
+    const std::string vector = VectorJson(answer, i);
+    if (global.json) {
+      JsonObject json;
+      json.Add("id", At(answer.ids, i)).Add("epoch", answer.epoch);
+      if (!options.without_payload) json.AddPayload(payload);
+      if (options.with_vectors) json.AddJson("vector", vector);
+      Print(Cat(json.ToString(), "\n"));
+      continue;
+    }
+    std::vector<std::string> cells = {ToString(At(answer.ids, i))};
+    if (!options.without_payload) {
+      for (std::string& cell : PayloadCells(payload, options.fields))
+        cells.push_back(std::move(cell));
+    }
+    if (options.with_vectors) cells.push_back(Shortened(vector, kVectorWidthMax));
+    table.Add(cells);
+  }
+  if (!global.json) Print(table.ToString());
+}
+
+int Fetch(const GlobalOptions& global, const RowOptions& options) {
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  int exit_code = kExitOk;
+  const auto ids = ResolveIds(*client, global, options.collection, options.ids, &exit_code);
+  if (!ids) return exit_code;
+  const auto limits = client->GetLimits();
+  if (!limits.ok()) return CallFailed(global, limits.status());
+  const size_t step = std::max<size_t>(limits->fetch_ids_max, 1);
+  for (size_t begin = 0; begin < Count(*ids); begin += step) {
+    const auto answer = client->Fetch(
+        options.collection, Part(*ids, begin, std::min(begin + step, Count(*ids))),
+        {.with_payload = !options.without_payload, .with_vectors = options.with_vectors});
+    if (!answer.ok()) return CallFailed(global, answer.status());
+    if (Count(answer->ids) > 0) PrintRows(global, options, *answer);
+    for (size_t i = 0; i < Count(answer->missing); ++i) {
+      PrintError(Cat("no row with id ", ToString(At(answer->missing, i))));
+      exit_code = kExitNegative;
+    }
+  }
+  return exit_code;
+}
+
+int Delete(const GlobalOptions& global, const RowOptions& options) {
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  int exit_code = kExitOk;
+  const auto ids = ResolveIds(*client, global, options.collection, options.ids, &exit_code);
+  if (!ids) return exit_code;
+  const auto limits = client->GetLimits();
+  if (!limits.ok()) return CallFailed(global, limits.status());
+  const size_t step = std::max<size_t>(limits->fetch_ids_max, 1);
+  DeleteAnswer total;
+  for (size_t begin = 0; begin < Count(*ids); begin += step) {
+    const auto answer =
+        client->Delete(options.collection, Part(*ids, begin, std::min(begin + step, Count(*ids))));
+    if (!answer.ok()) {
+      if (begin > 0) {
+        PrintError(Cat(Grouped(total.rows_deleted), " rows had been deleted before this failed"));
+      }
+      return CallFailed(global, answer.status());
+    }
+    total.epoch = answer->epoch;
+    total.rows_deleted += answer->rows_deleted;
+  }
+  if (global.json) {
+    Print(Cat(
+        JsonObject().Add("rows_deleted", total.rows_deleted).Add("epoch", total.epoch).ToString(),
+        "\n"));
+  } else {
+    Print(Cat("deleted ", Grouped(total.rows_deleted), " of ", Grouped(Count(*ids)),
+              " rows asked for; epoch ", total.epoch, "\n"));
+  }
+  return kExitOk;
+}
+
+int CountRows(const GlobalOptions& global, const std::string& collection) {
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  const auto answer = client->Count(collection);
+  if (!answer.ok()) return CallFailed(global, answer.status());
+  if (global.json) {
+    Print(Cat(
+        JsonObject().Add("rows_count", answer->rows_count).Add("epoch", answer->epoch).ToString(),
+        "\n"));
+  } else {
+    Print(Cat(answer->rows_count, "\n"));
+  }
+  return kExitOk;
+}
+
+void AddIdOptions(CLI::App* command, RowOptions* options) {
+  command->add_option("collection", options->collection, "The collection")->required();
+  command->add_option("ids", options->ids.ids, "Ids of rows");
+  command->add_option("--ids", options->ids.path,
+                      "More ids: one a line, a JSON value a line (.jsonl), or uint64 (.npy)");
+}
+
+}  // namespace
+
+void AddRowCommands(CLI::App& app, const GlobalOptions& global, Action* action) {
+  auto fetched = std::make_shared<RowOptions>();
+  CLI::App* fetch = app.add_subcommand("fetch", "Show stored rows by id");
+  AddIdOptions(fetch, fetched.get());
+  fetch->add_flag("--vectors", fetched->with_vectors,
+                  "Show the vectors, too; whole ones with --json");
+  fetch->add_flag("--no-payload", fetched->without_payload, "Do not show the payloads");
+  fetch
+      ->add_option("--fields", fetched->fields,
+                   "Members of JSON payloads to show, such as name,summary")
+      ->delimiter(',');
+  fetch->footer(
+      "Exits with 1 where an id names no row.\n"
+      "Examples:\n"
+      "  nearfield fetch docs 17 42 --fields title\n"
+      "  nearfield fetch docs 17 --vectors --json");
+  fetch->callback([&global, action, fetched] {
+    *action = [&global, fetched] { return Fetch(global, *fetched); };
+  });
+
+  auto deleted = std::make_shared<RowOptions>();
+  CLI::App* remove = app.add_subcommand("delete", "Delete rows by id");
+  AddIdOptions(remove, deleted.get());
+  remove->footer(
+      "Ids that name no row are ignored. More ids than one request takes (nearfield limits) are "
+      "deleted in several\n"
+      "steps, each with an epoch of its own.\n"
+      "Example:\n"
+      "  nearfield delete docs --ids old.txt");
+  remove->callback([&global, action, deleted] {
+    *action = [&global, deleted] { return Delete(global, *deleted); };
+  });
+
+  auto counted = std::make_shared<std::string>();
+  CLI::App* count = app.add_subcommand("count", "Count the live rows of a collection");
+  count->add_option("collection", *counted, "The collection")->required();
+  count->callback([&global, action, counted] {
+    *action = [&global, counted] { return CountRows(global, *counted); };
+  });
+}
+
+}  // namespace nearfield::client

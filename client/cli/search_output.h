@@ -1,0 +1,40 @@
+// How the answer to a query is printed.
+#ifndef NEARFIELD_CLIENT_CLI_SEARCH_OUTPUT_H_
+#define NEARFIELD_CLIENT_CLI_SEARCH_OUTPUT_H_
+
+#include <string>
+#include <vector>
+
+#include "client/cli/query_answer.h"
+#include "nearfield/client/replies.h"
+
+namespace nearfield::client {
+
+struct SearchOutputOptions {
+  bool json = false;
+  bool explain = false;
+  bool with_payload = false;
+  bool with_vectors = false;
+  std::vector<std::string> fields;  // members of JSON payloads to show
+};
+
+struct SearchReport {
+  uint64_t query_number = 0;
+  std::string label;  // "query 3", "id apt"
+  const QueryAnswer* answer = nullptr;
+  const SearchCost* cost = nullptr;     // of the request that the query was part of
+  const VerifyAnswer* check = nullptr;  // null where none was asked for
+};
+
+// One JSON line, or a heading, a table and what was asked for besides.
+std::string FormatReport(const SearchReport& report, const SearchOutputOptions& options);
+
+// What the oracle found, in words: "verified ..." or "MISMATCH ...".
+std::string Verdict(const VerifyAnswer& check);
+
+// "gpu, rows; 120 candidates of 5,000 rows; ...".
+std::string Explanation(const SearchCost& cost, uint64_t epoch);
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_CLI_SEARCH_OUTPUT_H_

@@ -1,0 +1,134 @@
+// nearfield health | limits | capacity
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "client/cli/command.h"
+#include "client/cli/json_output.h"
+#include "client/cli/text_output.h"
+#include "client/formats/text.h"
+
+namespace nearfield::client {
+namespace {
+
+constexpr std::chrono::milliseconds kHealthTimeout{5000};
+
+void PrintHealth(const GlobalOptions& global, const std::string& service, Health health) {
+  if (global.json) {
+    Print(Cat(JsonObject()
+                  .Add("service", std::string_view(service))
+                  .Add("status", Name(health))
+                  .ToString(),
+              "\n"));
+  } else {
+    Print(Cat(Name(health), "\n"));
+  }
+  std::fflush(stdout);  // a watcher reads each line as it comes
+}
+
+int Watch(const GlobalOptions& global, const std::string& service) {
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  const absl::Status status = client->WatchHealth(service, [&](Health health) {
+    PrintHealth(global, service, health);
+    return true;
+  });
+  CallFailed(global, status);  // a watch ends only with the server or the connection
+  return kExitNegative;
+}
+
+// A probe has two outcomes: whatever is not SERVING, an unreachable server included, is 1.
+int Check(const GlobalOptions& global, const std::string& service) {
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  const auto health =
+      client->CheckHealth(service, {.deadline = global.timeout().value_or(kHealthTimeout)});
+  if (!health.ok()) {
+    CallFailed(global, health.status());
+    return kExitNegative;
+  }
+  PrintHealth(global, service, *health);
+  return *health == Health::kServing ? kExitOk : kExitNegative;
+}
+
+int ShowLimits(const GlobalOptions& global) {
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  const auto limits = client->GetLimits();
+  if (!limits.ok()) return CallFailed(global, limits.status());
+  if (global.json) {
+    Print(Cat(ToJson(*limits).ToString(), "\n"));
+    return kExitOk;
+  }
+  Table table({{"limit"}, {"value", Align::kRight}, {"meaning"}});
+  const auto add = [&](const char* name, uint64_t value, const char* meaning) {
+    table.Add({name, Grouped(value), meaning});
+  };
+  add("dim_max", limits->dim_max, "dimensions of a row");
+  add("k_max", limits->k_max, "neighbors a query may ask for");
+  add("queries_max", limits->queries_max, "queries in one search");
+  add("fetch_ids_max", limits->fetch_ids_max, "ids in one fetch or delete");
+  add("request_bytes_max", limits->request_bytes_max, "bytes of a message to the server");
+  add("response_bytes_max", limits->response_bytes_max, "bytes of a message from the server");
+  add("id_bytes_max", limits->id_bytes_max, "bytes of a string id");
+  add("payload_bytes_max", limits->payload_bytes_max, "bytes of one row's payload");
+  add("collection_name_bytes_max", limits->collection_name_bytes_max, "bytes of a name");
+  add("upload_block_bytes_max", limits->upload_block_bytes_max, "bytes of an upload block");
+  add("rows_per_collection_max", limits->rows_per_collection_max, "rows of a collection");
+  add("collections_max", limits->collections_max, "collections");
+  add("queue_requests_max", limits->queue_requests_max, "searches that may wait");
+  Print(table.ToString());
+  return kExitOk;
+}
+
+std::string UseOf(uint64_t used, uint64_t total) {
+  const double share =
+      total == 0 ? 0 : 100.0 * static_cast<double>(used) / static_cast<double>(total);
+  return Cat(HumanBytes(static_cast<double>(used)), " of ", HumanBytes(static_cast<double>(total)),
+             " (", static_cast<int>(share), "%)");
+}
+
+int ShowCapacity(const GlobalOptions& global) {
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  const auto capacity = client->GetCapacity();
+  if (!capacity.ok()) return CallFailed(global, capacity.status());
+  if (global.json) {
+    Print(Cat(ToJson(*capacity).ToString(), "\n"));
+    return kExitOk;
+  }
+  Print(Cat("server   ", Printable(capacity->server_version), "\n",  //
+            "backend  ", Name(capacity->backend), "\n",              //
+            "device   ", Printable(capacity->device_name), "\n",     //
+            "rows     ", UseOf(capacity->device_bytes_used, capacity->device_bytes_total), "\n",
+            "host     ", UseOf(capacity->host_bytes_used, capacity->host_bytes_total), "\n"));
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddServerCommands(CLI::App& app, const GlobalOptions& global, Action* action) {
+  auto service = std::make_shared<std::string>();
+  auto watch = std::make_shared<bool>(false);
+  CLI::App* health = app.add_subcommand("health", "Whether the server is ready to serve");
+  health->add_option("--service", *service,
+                     "One service, such as nearfield.v1.Retrieval [the server as a whole]");
+  health->add_flag("--watch", *watch, "Print the status now and after each change, until stopped");
+  health->footer(
+      "Exits with 0 where the status is SERVING, else with 1; waits 5 s unless --timeout says "
+      "otherwise.\n"
+      "As a container's probe:\n"
+      "  HEALTHCHECK CMD [\"nearfield\", \"health\"]");
+  health->callback([&global, action, service, watch] {
+    *action = [&global, service, watch] {
+      return *watch ? Watch(global, *service) : Check(global, *service);
+    };
+  });
+  CLI::App* limits = app.add_subcommand("limits", "The limits of the server");
+  limits->callback([&global, action] { *action = [&global] { return ShowLimits(global); }; });
+  CLI::App* capacity = app.add_subcommand("capacity", "Memory of the server, used and free");
+  capacity->callback([&global, action] { *action = [&global] { return ShowCapacity(global); }; });
+}
+
+}  // namespace nearfield::client

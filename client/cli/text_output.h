@@ -1,0 +1,52 @@
+// Text for people: tables, sizes, times, and bytes of others made safe for a terminal.
+#ifndef NEARFIELD_CLIENT_CLI_TEXT_OUTPUT_H_
+#define NEARFIELD_CLIENT_CLI_TEXT_OUTPUT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nearfield::client {
+
+// What a terminal may show: control characters, which could drive it, and malformed UTF-8 become
+// '?'; line ends and tabs become spaces.
+std::string Printable(std::string_view bytes);
+
+// Characters of UTF-8, as an estimate of the columns it takes.
+size_t Width(std::string_view text);
+
+// At most `width_max` characters; a cut text ends in "...".
+std::string Shortened(std::string_view text, size_t width_max);
+
+std::string HumanBytes(double bytes);  // "512 B", "1.5 GB"; powers of 1000
+std::string Grouped(uint64_t number);  // "1,000,000"
+std::string HumanSeconds(
+    double seconds);  // "850 us", "1.25 ms", "3.2 s", "2:05" (minutes), "1:02:05" (hours)
+
+enum class Align : uint8_t { kLeft, kRight };
+
+// Rows of cells under a header, columns padded to their widest cell. Cells are made printable.
+class Table {
+ public:
+  struct Column {
+    std::string name;
+    Align align = Align::kLeft;
+  };
+
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  // Requires as many cells as there are columns.
+  void Add(const std::vector<std::string>& cells);
+  // Lines end in "\n"; the last column is not padded.
+  std::string ToString() const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_CLI_TEXT_OUTPUT_H_

@@ -1,0 +1,194 @@
+// nearfield verify
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "client/cli/checked_search.h"
+#include "client/cli/command.h"
+#include "client/cli/json_output.h"
+#include "client/cli/options.h"
+#include "client/cli/search_output.h"
+#include "client/cli/text_output.h"
+#include "client/formats/query_set.h"
+#include "client/formats/status_macros.h"
+#include "client/formats/text.h"
+
+namespace nearfield::client {
+namespace {
+
+// A draw takes one of this many rows nearest to a random direction.
+constexpr uint32_t kDrawDepth = 1000;
+// A draw that gives a zero row is repeated, at most so often.
+constexpr int kDrawTriesMax = 100;
+
+struct VerifyArguments {
+  std::string collection;
+  QueryFileOptions file;
+  uint32_t sample = 20;
+  uint64_t seed = 1;
+  SearchOptions options;
+};
+
+struct Tally {
+  uint64_t checked = 0;
+  uint64_t mismatches = 0;
+  uint64_t rows_checked = 0;
+  uint64_t epoch = 0;
+};
+
+// The id of a stored row: one of those nearest to a random direction, since no call lists ids.
+absl::StatusOr<Id> DrawRow(Client& client, const CollectionInfo& info, uint32_t depth,
+                           std::mt19937_64& random) {
+  std::normal_distribution<float> normal;
+  std::vector<float> direction(info.spec.dim);
+  for (float& value : direction) value = normal(random);
+  NF_ASSIGN_OR_RETURN(
+      const SearchAnswer answer,
+      client.Search(info.spec.name, std::span<const float>(direction), {.k = depth}));
+  const size_t count = Count(answer.results[0].ids);
+  if (count == 0) return absl::NotFoundError("the collection has become empty");
+  return At(answer.results[0].ids, random() % count);
+}
+
+// The stored vector of a drawn row that can be a query: a zero row cannot under cosine.
+absl::StatusOr<std::pair<Id, EncodedVectors>> DrawQuery(Client& client, const CollectionInfo& info,
+                                                        uint32_t depth, std::mt19937_64& random) {
+  for (int tries = 0; tries < kDrawTriesMax; ++tries) {
+    NF_ASSIGN_OR_RETURN(const Id id, DrawRow(client, info, depth, random));
+    IdColumn ids = EmptyIds(TypeOf(id));
+    Append(id, &ids);
+    NF_ASSIGN_OR_RETURN(FetchAnswer row,
+                        client.Fetch(info.spec.name, ids, {.with_payload = false}));
+    const std::vector<float> values = Widen(row.vectors.dtype, row.vectors.bytes);
+    const bool usable = std::any_of(values.begin(), values.end(), [](float v) { return v != 0; });
+    if (usable) return std::pair<Id, EncodedVectors>(id, std::move(row.vectors));
+  }
+  return absl::NotFoundError("no row found that is not zero");
+}
+
+class Verifier {
+ public:
+  Verifier(const GlobalOptions& global, const VerifyArguments& arguments, Client& client)
+      : global_(global), arguments_(arguments), client_(client) {}
+
+  absl::Status Check(const std::string& label, const Query& query) {
+    NF_ASSIGN_OR_RETURN(SearchAnswer found,
+                        client_.Search(arguments_.collection, std::span<const Query>(&query, 1),
+                                       arguments_.options));
+    QueryAnswer answer{.epoch = found.epoch, .neighbors = std::move(found.results[0])};
+    NF_ASSIGN_OR_RETURN(const VerifyAnswer check, CheckAnswer(client_, arguments_.collection, query,
+                                                              arguments_.options, &answer));
+    ++tally_.checked;
+    tally_.rows_checked += check.rows_checked;
+    tally_.epoch = check.epoch;
+    if (check.equal) return absl::OkStatus();
+    ++tally_.mismatches;
+    if (global_.json) {
+      JsonObject json;
+      json.Add("query", std::string_view(label)).Add("epoch", check.epoch).Append(ToJson(check));
+      Print(Cat(json.ToString(), "\n"));
+    } else {
+      Print(Cat(Printable(label), ": ", Verdict(check), "\n"));
+    }
+    return absl::OkStatus();
+  }
+
+  int Summary() const {
+    if (global_.json) {
+      Print(Cat(JsonObject()
+                    .Add("collection", std::string_view(arguments_.collection))
+                    .Add("answers_checked", tally_.checked)
+                    .Add("mismatches", tally_.mismatches)
+                    .Add("rows_checked", tally_.rows_checked)
+                    .Add("epoch", tally_.epoch)
+                    .ToString(),
+                "\n"));
+    } else if (tally_.checked == 0) {
+      Print(Cat(Printable(arguments_.collection), " is empty: nothing to verify\n"));
+    } else {
+      Print(Cat(tally_.mismatches == 0 ? "verified: " : "MISMATCH: ",
+                Grouped(tally_.checked - tally_.mismatches), " of ", Grouped(tally_.checked),
+                " answers equal the oracle's, ids and score bits; ", Grouped(tally_.rows_checked),
+                " rows scored, k = ", arguments_.options.k, ", epoch ", tally_.epoch, "\n"));
+    }
+    return tally_.mismatches == 0 ? kExitOk : kExitNegative;
+  }
+
+ private:
+  const GlobalOptions& global_;
+  const VerifyArguments& arguments_;
+  Client& client_;
+  Tally tally_;
+};
+
+absl::Status VerifySample(Client& client, const VerifyArguments& arguments, Verifier* verifier) {
+  NF_ASSIGN_OR_RETURN(const CollectionInfo info, client.GetCollection(arguments.collection));
+  if (info.rows_count == 0) return absl::OkStatus();
+  NF_ASSIGN_OR_RETURN(const Limits limits, client.GetLimits());
+  const uint32_t depth = std::max<uint32_t>(std::min(kDrawDepth, limits.k_max), 1);
+  std::mt19937_64 random(arguments.seed);
+  for (uint32_t i = 0; i < arguments.sample; ++i) {
+    NF_ASSIGN_OR_RETURN(const auto drawn, DrawQuery(client, info, depth, random));
+    const std::string label = Cat("row ", ToString(drawn.first));
+    // By turns as a vector, which must find itself, and as an id, which must not.
+    const Query query =
+        i % 2 == 0 ? Query(EncodedQuery{.dtype = drawn.second.dtype, .bytes = drawn.second.bytes})
+                   : Query(drawn.first);
+    NF_RETURN_IF_ERROR(verifier->Check(label, query));
+  }
+  return absl::OkStatus();
+}
+
+int RunVerify(const GlobalOptions& global, const VerifyArguments& arguments) {
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  Verifier verifier(global, arguments, *client);
+  if (arguments.file.path.empty()) {
+    const absl::Status status = VerifySample(*client, arguments, &verifier);
+    return status.ok() ? verifier.Summary() : CallFailed(global, status);
+  }
+  const auto set = ReadQueries(arguments.file);
+  if (!set.ok()) return BadInput(set.status());
+  for (size_t i = 0; i < set->vectors.size(); ++i) {
+    const Query query = EncodedQuery{.dtype = set->dtype, .bytes = set->vectors[i]};
+    const absl::Status status = verifier.Check(Cat("query ", set->first_row + i), query);
+    if (!status.ok()) return CallFailed(global, status);
+  }
+  return verifier.Summary();
+}
+
+}  // namespace
+
+void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
+  auto arguments = std::make_shared<VerifyArguments>();
+  CLI::App* command =
+      app.add_subcommand("verify", "Prove that a collection's answers are exact, by sampling");
+  command->add_option("collection", arguments->collection, "The collection")->required();
+  command->add_option("--sample", arguments->sample, "Stored rows to draw as queries")
+      ->capture_default_str();
+  command->add_option("--seed", arguments->seed, "Of the draw")->capture_default_str();
+  command->add_option("-q,--queries", arguments->file.path,
+                      "Queries of a vector file instead: .npy, .fbin, .fvecs or .jsonl");
+  command->add_option("--row", arguments->file.row, "Only this row of the file, counted from 0");
+  AddFormatOption(*command, &arguments->file.format);
+  AddDataTypeOption(*command, &arguments->file.dtype,
+                    "What the file's elements are: needed for bfloat16");
+  command->add_option("-k", arguments->options.k, "Neighbors of each answer")
+      ->capture_default_str();
+  command->footer(
+      "Each query is searched as usual; then the server's oracle scores every row again on one "
+      "core, sorts them\n"
+      "all, and compares ids and score bits. Slow by design. Exits with 1 on any difference.\n"
+      "A draw takes one of the 1000 rows nearest to a random direction; drawn rows are searched by "
+      "turns as vectors\n"
+      "and as ids.\n"
+      "Example:\n"
+      "  nearfield verify docs --sample 100 --seed 7");
+  command->callback([&global, action, arguments] {
+    *action = [&global, arguments] { return RunVerify(global, *arguments); };
+  });
+}
+
+}  // namespace nearfield::client
