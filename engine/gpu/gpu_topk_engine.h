@@ -1,5 +1,5 @@
-// The GPU backend: exact rows in VRAM, scored and selected there. No CUDA header here: a build without CUDA links
-// a version that says so.
+// The GPU backend: exact rows in VRAM, scored and selected there. No CUDA header here: a build
+// without CUDA links a version that says so.
 #ifndef NEARFIELD_ENGINE_GPU_GPU_TOPK_ENGINE_H_
 #define NEARFIELD_ENGINE_GPU_GPU_TOPK_ENGINE_H_
 
@@ -19,8 +19,9 @@ struct GpuOptions {
   int32_t batch_max = 1024;
 };
 
-// OK where a usable GPU is present; else FailedPrecondition that says why ("built without CUDA", "no NVIDIA driver
-// found", "device 3 asked for, 1 present", "compute capability 7.5, this build is for 9.0").
+// OK where a usable GPU is present; else FailedPrecondition that says why ("built without CUDA",
+// "no NVIDIA driver found", "device 3 asked for, 1 present", "compute capability 7.5, this build is
+// for 9.0").
 absl::Status ProbeGpu(int32_t device);
 
 // Takes all device memory now and seals it: no allocation after this.

@@ -1,0 +1,82 @@
+// Owners of CUDA's own objects: a stream, an event, pinned host memory. Made through Create, given
+// back by destruction.
+#ifndef NEARFIELD_ENGINE_GPU_DEVICE_CUDA_HANDLES_H_
+#define NEARFIELD_ENGINE_GPU_DEVICE_CUDA_HANDLES_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "engine/gpu/device/device_health.h"
+
+namespace nearfield::gpu {
+
+// A stream that does not wait for the legacy default stream.
+class Stream {
+ public:
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() {
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+
+  enum class Priority { kHigh, kLow };
+  // Blocks of a high stream are placed before those of a low one. Once.
+  absl::Status Create(DeviceHealth& health, Priority priority);
+
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class Event {
+ public:
+  Event() = default;
+  Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event() {
+    if (event_ != nullptr) cudaEventDestroy(event_);
+  }
+
+  // Without timing: for waiting only. Once.
+  absl::Status Create(DeviceHealth& health);
+
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// Page-locked host memory that the device can address too.
+class PinnedMemory {
+ public:
+  PinnedMemory() = default;
+  PinnedMemory(PinnedMemory&& other) noexcept
+      : host_(std::exchange(other.host_, nullptr)), device_(other.device_), bytes_(other.bytes_) {}
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  ~PinnedMemory() {
+    if (host_ != nullptr) cudaFreeHost(host_);
+  }
+
+  // Once.
+  absl::Status Create(DeviceHealth& health, int64_t bytes);
+
+  char* host() const { return host_; }
+  char* device() const { return device_; }  // the same bytes, as kernels see them
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  char* host_ = nullptr;
+  char* device_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_DEVICE_CUDA_HANDLES_H_

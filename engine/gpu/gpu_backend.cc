@@ -1,0 +1,105 @@
+#include "engine/gpu/gpu_backend.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/gpu/gpu_tombstones.h"
+#include "nearfield/engine/types.h"
+
+namespace nearfield::gpu {
+
+GpuBackend::GpuBackend(std::shared_ptr<GpuCore> core, const GpuOptions& options)
+    : core_(std::move(core)) {
+  facts_ = {.kind = BackendKind::kGpu,
+            .device_name = core_->device_name(),
+            .k_max = options.k_max,
+            .batch_max = options.batch_max};
+}
+
+absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> GpuBackend::Reserve(
+    const corpus::RowFormat& format, int64_t rows_max) {
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuRowPlanes> planes,
+                        GpuRowPlanes::Reserve(core_, format, rows_max));
+  return std::unique_ptr<corpus::RowPlanes>(std::move(planes));
+}
+
+absl::StatusOr<std::unique_ptr<corpus::Tombstones>> GpuBackend::MakeTombstones(
+    std::vector<uint64_t> words) {
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuTombstones> made,
+                        GpuTombstones::Make(core_, std::move(words)));
+  return std::unique_ptr<corpus::Tombstones>(std::move(made));
+}
+
+absl::StatusOr<GpuBackend::Job> GpuBackend::MakeJob(
+    const corpus::RowFormat& format, absl::Span<const corpus::GenerationView> generations,
+    const corpus::QueryTile& tile) const {
+  if (generations.size() > static_cast<std::size_t>(kGenerationsMax)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("generations: ", generations.size(), ", at most ", kGenerationsMax));
+  }
+  if (format.dim < 1 || format.dim > kDimMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dim = ", format.dim, ", must be 1 .. ", kDimMax));
+  }
+  for (const int32_t k : tile.k) {
+    if (k < 1 || k > facts_.k_max) {
+      return absl::InvalidArgumentError(absl::StrCat("k = ", k, ", must be 1 .. ", facts_.k_max));
+    }
+  }
+  Job job = {.format = format, .shape = RowShapeOf(format.dim), .queries = &tile};
+  for (const corpus::GenerationView& generation : generations) {
+    const auto* const planes = dynamic_cast<const GpuRowPlanes*>(generation.planes);
+    const auto* const tombstones = dynamic_cast<const GpuTombstones*>(generation.tombstones);
+    if (planes == nullptr || planes->core() != core_.get() || !planes->sealed() ||
+        planes->format().dim != format.dim || planes->format().row_type != format.row_type) {
+      return absl::InvalidArgumentError("a generation of another backend or format, or not sealed");
+    }
+    if (generation.tombstones != nullptr &&
+        (tombstones == nullptr || tombstones->core() != core_.get())) {
+      return absl::InvalidArgumentError("tombstones of another backend");
+    }
+    job.planes.push_back(planes);
+    job.tombstones.push_back(tombstones == nullptr ? TombstoneView{} : tombstones->view());
+    job.rows.push_back(generation.rows_live > 0 ? planes->rows_count() : 0);
+  }
+  return job;
+}
+
+plan::SearchPlan GpuBackend::PlanTile(const Job& job, int64_t first_query) const {
+  const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query));
+  const plan::SearchShape shape = {.dim_padded = job.shape.padded,
+                                   .queries = static_cast<int32_t>(k.size()),
+                                   .k = *std::max_element(k.begin(), k.end()),
+                                   .rows = job.rows};
+  return plan::PlanSearch(shape, core_->device_facts(), core_->engine_facts());
+}
+
+absl::StatusOr<corpus::BestRows> GpuBackend::Search(
+    const corpus::RowFormat& format, absl::Span<const corpus::GenerationView> generations,
+    const corpus::QueryTile& tile, corpus::ScanCost* cost) {
+  ABSL_ASSIGN_OR_RETURN(const Job job, MakeJob(format, generations, tile));
+  corpus::BestRows best(tile.k.size());
+  for (auto& lists : best) lists.resize(generations.size());
+  corpus::ScanCost sum;
+  const std::lock_guard<std::mutex> lock(search_mutex_);
+  ABSL_RETURN_IF_ERROR(core_->Bind());
+  const auto queries = static_cast<int64_t>(tile.k.size());
+  for (int64_t first = 0; first < queries;) {
+    if (tile.cancelled && tile.cancelled()) return absl::CancelledError("the search was cancelled");
+    const plan::SearchPlan plan = PlanTile(job, first);
+    const auto begin = std::chrono::steady_clock::now();
+    ABSL_RETURN_IF_ERROR(RunTile(job, plan, first));
+    const auto taken = std::chrono::steady_clock::now() - begin;
+    sum.device_us += std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
+    TakeResults(job, plan, first, best, sum);
+    first += plan.queries;
+  }
+  if (cost != nullptr) *cost = sum;
+  return best;
+}
+
+}  // namespace nearfield::gpu

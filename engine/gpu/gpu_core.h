@@ -1,0 +1,91 @@
+// What the parts of the GPU backend share: the device, its memory, the ways in and out. Held by the
+// engine and by every plane and bitmap it handed out, so that these may outlive it.
+#ifndef NEARFIELD_ENGINE_GPU_GPU_CORE_H_
+#define NEARFIELD_ENGINE_GPU_GPU_CORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/gpu/device/arena.h"
+#include "engine/gpu/device/cuda_handles.h"
+#include "engine/gpu/device/device_health.h"
+#include "engine/gpu/device/staging_ring.h"
+#include "engine/gpu/gpu_topk_engine.h"
+#include "engine/gpu/kernels/select/select.h"
+#include "engine/plan/search_plan.h"
+
+namespace nearfield::gpu {
+
+// Queries of one tile at most: bounds the query buffer.
+inline constexpr int32_t kTileQueriesMax = 64;
+
+// Fixed device and pinned buffers of the one search that runs at a time.
+struct SearchWorkspace {
+  uint64_t* keys = nullptr;
+  uint32_t* histograms = nullptr;
+  uint64_t* candidates = nullptr;
+  SelectGroup* groups = nullptr;
+  char* queries = nullptr;    // the query block on the device
+  PinnedMemory queries_host;  // the query block before it is copied up
+  PinnedMemory results;       // mapped: lists of keys
+  PinnedMemory counts;        // mapped: SelectCount a list
+  Stream stream;
+};
+
+class GpuCore {
+ public:
+  static absl::StatusOr<std::shared_ptr<GpuCore>> Create(const GpuOptions& options);
+  ~GpuCore();
+  GpuCore(const GpuCore&) = delete;
+  GpuCore& operator=(const GpuCore&) = delete;
+
+  // Makes the device current in the calling thread; OK only while the device is alive. Before any
+  // other CUDA call.
+  absl::Status Bind();
+
+  // Copies `bytes` from host memory to a linear range over slabs, from byte `offset`; asynchronous
+  // but for the host side.
+  struct Extent {
+    const std::vector<char*>* slabs = nullptr;
+    int64_t offset = 0;
+  };
+  absl::Status WriteExtent(const Extent& extent, const void* data, int64_t bytes);
+
+  // Waits for everything enqueued on the upload ring.
+  absl::Status DrainUploads();
+
+  DeviceHealth& health() { return health_; }
+  Arena& arena() { return arena_; }
+  StagingRing& upload_ring() { return upload_ring_; }
+  StagingRing& read_ring() { return read_ring_; }
+  SearchWorkspace& workspace() { return workspace_; }
+  const plan::DeviceFacts& device_facts() const { return device_facts_; }
+  const plan::EngineFacts& engine_facts() const { return engine_facts_; }
+  const std::string& device_name() const { return device_name_; }
+
+ private:
+  explicit GpuCore(int device) : device_(device), health_(device) {}
+  absl::Status Init(const GpuOptions& options);
+  absl::Status ReadDeviceFacts();
+  absl::Status PrepareKernels();
+  absl::Status TakeMemory(const GpuOptions& options);
+  absl::Status TakeSearchWorkspace();
+
+  const int device_;
+  DeviceHealth health_;
+  Arena arena_;
+  StagingRing upload_ring_;
+  StagingRing read_ring_;
+  SearchWorkspace workspace_;
+  plan::DeviceFacts device_facts_;
+  plan::EngineFacts engine_facts_;
+  std::string device_name_;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_GPU_CORE_H_

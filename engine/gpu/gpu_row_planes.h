@@ -1,0 +1,71 @@
+// The rows of one generation in VRAM: exact rows, norms and ranks, in slabs of the arena.
+#ifndef NEARFIELD_ENGINE_GPU_GPU_ROW_PLANES_H_
+#define NEARFIELD_ENGINE_GPU_GPU_ROW_PLANES_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/corpus/backend.h"
+#include "engine/gpu/gpu_core.h"
+#include "engine/gpu/kernels/common/device_views.h"
+#include "engine/gpu/kernels/scan/scan.h"
+
+namespace nearfield::gpu {
+
+ScanRow ScanRowOf(RowType type);
+
+class GpuRowPlanes : public corpus::RowPlanes {
+ public:
+  static absl::StatusOr<std::unique_ptr<GpuRowPlanes>> Reserve(std::shared_ptr<GpuCore> core,
+                                                               const corpus::RowFormat& format,
+                                                               int64_t rows_max);
+  ~GpuRowPlanes() override;
+  GpuRowPlanes(const GpuRowPlanes&) = delete;
+  GpuRowPlanes& operator=(const GpuRowPlanes&) = delete;
+
+  absl::Status Append(const void* rows, int64_t rows_count) override;
+  absl::Status AppendFrom(const corpus::RowPlanes& source,
+                          absl::Span<const uint32_t> slots) override;
+  absl::Status Seal(absl::Span<const uint32_t> ranks) override;
+  absl::Status Read(absl::Span<const uint32_t> slots, void* rows) const override;
+  absl::Status ReadRange(int64_t begin, int64_t rows_count, void* rows) const override;
+  int64_t rows_count() const override { return rows_count_; }
+  int64_t device_bytes() const override;
+
+  const GpuCore* core() const { return core_.get(); }
+  const corpus::RowFormat& format() const { return format_; }
+  bool sealed() const { return sealed_; }
+  const RowsView& view() const { return view_; }
+
+ private:
+  GpuRowPlanes(std::shared_ptr<GpuCore> core, const corpus::RowFormat& format, int64_t rows_max);
+  absl::Status TakeSlabs();
+  absl::Status CheckRoom(int64_t rows_count) const;
+  // Rows at slots[0, count), or [begin, begin + count) where slots is null: one staging buffer
+  // full.
+  struct ReadPart {
+    const uint32_t* slots = nullptr;
+    int64_t begin = 0;
+    int64_t count = 0;
+  };
+  absl::Status ReadOne(const ReadPart& part, char* rows) const;
+  int64_t ReadRowsMax() const;
+
+  const std::shared_ptr<GpuCore> core_;
+  const corpus::RowFormat format_;
+  const int64_t rows_max_;
+  const int64_t source_row_bytes_;  // row-major, unpadded
+  int64_t rows_count_ = 0;
+  bool sealed_ = false;
+  std::vector<char*> row_slabs_;
+  std::vector<char*> meta_slabs_;
+  RowsView view_;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_GPU_ROW_PLANES_H_

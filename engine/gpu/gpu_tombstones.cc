@@ -1,0 +1,40 @@
+#include "engine/gpu/gpu_tombstones.h"
+
+#include <utility>
+
+#include "engine/base/checked_math.h"
+#include "engine/base/status_macros.h"
+
+namespace nearfield::gpu {
+
+GpuTombstones::GpuTombstones(std::shared_ptr<GpuCore> core, std::vector<uint64_t> words)
+    : core_(std::move(core)), words_(std::move(words)) {}
+
+absl::StatusOr<std::unique_ptr<GpuTombstones>> GpuTombstones::Make(std::shared_ptr<GpuCore> core,
+                                                                   std::vector<uint64_t> words) {
+  ABSL_RETURN_IF_ERROR(core->Bind());
+  std::unique_ptr<GpuTombstones> made(new GpuTombstones(std::move(core), std::move(words)));
+  GpuCore& device = *made->core_;
+  const auto words_bytes = static_cast<int64_t>(made->words_.size() * 8);
+  if (words_bytes == 0) return made;
+  const int64_t slab_bytes = device.arena().slab_bytes();
+  // The table of the slabs comes first: 8 bytes for each, at most one slab more on its account.
+  const int64_t table_bytes = 8 * (CeilDiv(words_bytes, slab_bytes) + 1);
+  ABSL_ASSIGN_OR_RETURN(made->slabs_,
+                        device.arena().TakeSlabs(CeilDiv(table_bytes + words_bytes, slab_bytes)));
+  const std::vector<char*>& slabs = made->slabs_;
+  made->view_.bits = {.slabs = reinterpret_cast<char* const*>(slabs.front()),
+                      .slab_shift = device.arena().slab_shift()};
+  made->view_.words_offset = table_bytes;
+  made->view_.words_count = words_bytes / 8;
+  ABSL_RETURN_IF_ERROR(device.WriteExtent({.slabs = &slabs, .offset = 0}, slabs.data(),
+                                          static_cast<int64_t>(slabs.size() * sizeof(char*))));
+  ABSL_RETURN_IF_ERROR(device.WriteExtent({.slabs = &slabs, .offset = table_bytes},
+                                          made->words_.data(), words_bytes));
+  ABSL_RETURN_IF_ERROR(device.DrainUploads());
+  return made;
+}
+
+GpuTombstones::~GpuTombstones() { core_->arena().GiveBack(slabs_); }
+
+}  // namespace nearfield::gpu

@@ -1,0 +1,42 @@
+// A set of deleted slots, on the host and in slabs of the arena.
+#ifndef NEARFIELD_ENGINE_GPU_GPU_TOMBSTONES_H_
+#define NEARFIELD_ENGINE_GPU_GPU_TOMBSTONES_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/corpus/backend.h"
+#include "engine/gpu/gpu_core.h"
+#include "engine/gpu/kernels/common/device_views.h"
+
+namespace nearfield::gpu {
+
+class GpuTombstones : public corpus::Tombstones {
+ public:
+  // Waits until the bits are on the device.
+  static absl::StatusOr<std::unique_ptr<GpuTombstones>> Make(std::shared_ptr<GpuCore> core,
+                                                             std::vector<uint64_t> words);
+  ~GpuTombstones() override;
+  GpuTombstones(const GpuTombstones&) = delete;
+  GpuTombstones& operator=(const GpuTombstones&) = delete;
+
+  absl::Span<const uint64_t> words() const override { return words_; }
+
+  const GpuCore* core() const { return core_.get(); }
+  const TombstoneView& view() const { return view_; }
+
+ private:
+  GpuTombstones(std::shared_ptr<GpuCore> core, std::vector<uint64_t> words);
+
+  const std::shared_ptr<GpuCore> core_;
+  const std::vector<uint64_t> words_;
+  std::vector<char*> slabs_;
+  TombstoneView view_;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_GPU_TOMBSTONES_H_

@@ -1,0 +1,141 @@
+#include "engine/plan/search_plan.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "engine/base/checked_math.h"
+
+namespace nearfield::plan {
+namespace {
+
+constexpr int64_t kSharedReserved = 1024;  // CUDA's own, of each block
+constexpr int64_t kPartRowsMin = 1024;     // a part smaller than this is not worth its launches
+
+int64_t SharedBytes(const SearchShape& shape, const ScanVariant& variant) {
+  return int64_t{8} * shape.dim_padded * variant.queries;
+}
+
+int64_t AlignKeys(int64_t keys) { return RoundUp(keys, kKeysAlign); }
+int64_t AlignKeysDown(int64_t keys) { return keys / kKeysAlign * kKeysAlign; }
+
+// The widest variant that the queries can use and whose shared memory leaves room for a second
+// block on the SM; one query always has a variant.
+ScanVariant ChooseVariant(const SearchShape& shape, const DeviceFacts& device,
+                          const EngineFacts& engine) {
+  ScanVariant chosen = engine.variants.front();
+  for (const ScanVariant& variant : engine.variants) {
+    const int64_t bytes = SharedBytes(shape, variant) + kSharedReserved;
+    const bool fits =
+        bytes <= device.shared_bytes_per_block_max && 2 * bytes <= device.shared_bytes_per_sm;
+    if (chosen.queries < shape.queries && fits) chosen = variant;
+  }
+  return chosen;
+}
+
+int32_t ScanBlocks(const SearchShape& shape, const DeviceFacts& device, const ScanVariant& variant,
+                   int64_t rows, int32_t rows_per_block) {
+  const int64_t by_shared =
+      device.shared_bytes_per_sm / (SharedBytes(shape, variant) + kSharedReserved);
+  const int64_t per_sm = std::clamp<int64_t>(by_shared, 1, variant.blocks_per_sm);
+  return static_cast<int32_t>(std::min(per_sm * device.sm_count, CeilDiv(rows, rows_per_block)));
+}
+
+// Keys of one query where every generation is scanned whole.
+int64_t WholeKeys(const SearchShape& shape) {
+  int64_t keys = 0;
+  for (const int64_t rows : shape.rows) keys += AlignKeys(rows);
+  return keys;
+}
+
+int32_t ScannedGenerations(const SearchShape& shape) {
+  return static_cast<int32_t>(
+      std::count_if(shape.rows.begin(), shape.rows.end(), [](int64_t rows) { return rows > 0; }));
+}
+
+// Queries of the tile: all that fit the workspace in one step, in whole sub-tiles; else one
+// sub-tile.
+int32_t TileQueries(const SearchShape& shape, const EngineFacts& engine, const SearchPlan& plan) {
+  const int64_t lists = std::max<int64_t>(1, ScannedGenerations(shape));
+  const int64_t by_results = engine.result_keys_max / (plan.results_pitch * lists);
+  const int64_t by_keys =
+      engine.keys_max / std::max<int64_t>(1, plan.carry_keys + WholeKeys(shape));
+  const int64_t fitting = std::min<int64_t>({engine.queries_max, by_results, by_keys});
+  const int64_t subtile = plan.queries_per_scan;
+  const int64_t queries = std::min<int64_t>(shape.queries, std::max(subtile, fitting));
+  return static_cast<int32_t>(queries > subtile ? queries / subtile * subtile : queries);
+}
+
+// Blocks for the selection of a step: as many a problem as its keys are worth and the device holds
+// at once.
+void PlanSelect(const DeviceFacts& device, const EngineFacts& engine, const SearchPlan& plan,
+                PlanStep& step) {
+  int64_t keys = 0;
+  for (const PlanPiece& piece : step.pieces) {
+    keys =
+        std::max(keys, piece.row_end - piece.row_begin + (piece.takes_carry ? plan.carry_keys : 0));
+  }
+  const int64_t problems = static_cast<int64_t>(step.pieces.size()) * plan.queries;
+  const int64_t room = device.sm_count / std::min<int64_t>(problems, device.sm_count);
+  const int64_t blocks = std::min(room, CeilDiv(keys, engine.keys_per_select_block));
+  const int64_t groups = std::min(problems, device.sm_count / blocks);
+  step.select_blocks_per_group = static_cast<int32_t>(blocks);
+  step.select_groups = static_cast<int32_t>(
+      blocks > 1 ? std::min<int64_t>(groups, engine.select_groups_max) : groups);
+}
+
+}  // namespace
+
+SearchPlan PlanSearch(const SearchShape& shape, const DeviceFacts& device,
+                      const EngineFacts& engine) {
+  SearchPlan plan;
+  const ScanVariant variant = ChooseVariant(shape, device, engine);
+  plan.queries_per_scan = variant.queries;
+  plan.scan_shared_bytes = SharedBytes(shape, variant);
+  plan.carry_keys = AlignKeys(engine.k_max);
+  plan.results_pitch = AlignKeys(shape.k);
+  plan.queries = TileQueries(shape, engine, plan);
+  plan.scan_subtiles = static_cast<int32_t>(CeilDiv(plan.queries, plan.queries_per_scan));
+  const int64_t room = AlignKeysDown(engine.keys_max / plan.queries);  // keys of a query
+  int64_t used = plan.carry_keys;
+  PlanStep step;
+  const auto flush = [&] {
+    if (step.pieces.empty()) return;
+    PlanSelect(device, engine, plan, step);
+    plan.keys_pitch = std::max(plan.keys_pitch, used);
+    plan.steps.push_back(step);
+    step = PlanStep{};
+    used = plan.carry_keys;
+  };
+  for (std::size_t generation = 0; generation < shape.rows.size(); ++generation) {
+    const int64_t rows = shape.rows[generation];
+    if (rows == 0) continue;
+    const bool cut = plan.carry_keys + AlignKeys(rows) > room;
+    if (cut || used + AlignKeys(rows) > room) flush();
+    for (int64_t begin = 0; begin < rows;) {
+      const int64_t end = std::min(rows, begin + room - used);
+      step.pieces.push_back({.generation = static_cast<int32_t>(generation),
+                             .row_begin = begin,
+                             .row_end = end,
+                             .key_begin = used,
+                             .takes_carry = begin > 0,
+                             .gives_carry = end < rows,
+                             .scan_blocks = ScanBlocks(shape, device, variant, end - begin,
+                                                       engine.scan_rows_per_block)});
+      used += AlignKeys(end - begin);
+      begin = end;
+      if (cut) flush();
+    }
+  }
+  flush();
+  return plan;
+}
+
+bool WorkspaceIsEnough(const EngineFacts& engine, int32_t generations_max) {
+  if (engine.variants.empty() || engine.variants.front().queries != 1) return false;
+  const int64_t queries = engine.variants.back().queries;
+  return engine.queries_max >= queries &&
+         engine.keys_max >= queries * (AlignKeys(engine.k_max) + kPartRowsMin + kKeysAlign) &&
+         engine.result_keys_max >= queries * generations_max * AlignKeys(engine.k_max);
+}
+
+}  // namespace nearfield::plan

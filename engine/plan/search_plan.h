@@ -1,0 +1,94 @@
+// Decides how a search runs on a GPU: which queries go together, which rows, on how many blocks.
+// Pure host functions of shapes, device facts and workspace; no CUDA.
+//
+// A tile of queries comes first: it is copied up, scanned and selected, and its answers come back
+// with one synchronisation. A tile runs in steps. A step scans whole generations as long as their
+// keys fit the workspace and then selects for each of them; a generation that does not fit alone is
+// cut into parts, one a step, and the k best keys so far (the carry) take part in the selection of
+// the next.
+#ifndef NEARFIELD_ENGINE_PLAN_SEARCH_PLAN_H_
+#define NEARFIELD_ENGINE_PLAN_SEARCH_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace nearfield::plan {
+
+// A shape of the scan kernel.
+struct ScanVariant {
+  int32_t queries = 0;        // scored against a row at once
+  int32_t blocks_per_sm = 0;  // that its registers allow
+};
+
+struct DeviceFacts {
+  int32_t sm_count = 0;
+  int64_t shared_bytes_per_sm = 0;
+  int64_t shared_bytes_per_block_max = 0;
+};
+
+// What the kernels and the workspace allow.
+struct EngineFacts {
+  std::vector<ScanVariant> variants;  // ascending queries; the first has 1
+  int32_t scan_rows_per_block = 0;    // that a block scores at once
+  int64_t keys_per_select_block = 0;  // worth a block
+  int32_t select_groups_max = 0;      // groups of several blocks
+  int64_t keys_max = 0;               // of the workspace, all queries of a tile together
+  int64_t result_keys_max = 0;        // of the result buffer
+  int32_t queries_max = 0;            // of a tile
+  int32_t k_max = 0;
+};
+
+struct SearchShape {
+  int32_t dim_padded = 0;  // elements of a stored row
+  int32_t queries = 0;     // still to be answered, >= 1
+  int32_t k = 0;           // the greatest of them
+  // Rows of each generation; 0: not to be scanned.
+  absl::Span<const int64_t> rows;
+};
+
+// Rows [row_begin, row_end) of a generation; their keys stand at key_begin of each query's keys. A
+// part of a cut generation stands behind the carry, and from the second part on its selection
+// begins at the carry, place 0.
+struct PlanPiece {
+  int32_t generation = 0;
+  int64_t row_begin = 0;
+  int64_t row_end = 0;
+  int64_t key_begin = 0;
+  bool takes_carry = false;
+  bool gives_carry = false;  // the answer is not final
+  int32_t scan_blocks = 0;
+};
+
+struct PlanStep {
+  std::vector<PlanPiece> pieces;
+  int32_t select_groups = 0;
+  int32_t select_blocks_per_group = 0;
+};
+
+struct SearchPlan {
+  int32_t queries = 0;            // of this tile: the first ones of the shape's
+  int32_t queries_per_scan = 0;   // of the variant chosen
+  int32_t scan_subtiles = 0;      // ceil(queries / queries_per_scan): times each row is read
+  int64_t scan_shared_bytes = 0;  // of a block
+  int64_t carry_keys = 0;         // keys kept free at the begin of each query's keys
+  int64_t keys_pitch = 0;         // keys of a query
+  int64_t results_pitch = 0;      // keys of a list
+  std::vector<PlanStep> steps;
+};
+
+// Keys of a piece start at multiples of this, so that 16-byte loads are aligned.
+inline constexpr int64_t kKeysAlign = 16;
+
+// The next tile. Requires the facts of a workspace that passes WorkspaceIsEnough.
+SearchPlan PlanSearch(const SearchShape& shape, const DeviceFacts& device,
+                      const EngineFacts& engine);
+
+// True where any legal shape can be planned: a full sub-tile's carry and some rows, and its results
+// for `generations_max` generations.
+bool WorkspaceIsEnough(const EngineFacts& engine, int32_t generations_max);
+
+}  // namespace nearfield::plan
+
+#endif  // NEARFIELD_ENGINE_PLAN_SEARCH_PLAN_H_
