@@ -1,0 +1,202 @@
+// More commits than generations: merging changes no answer, copies little, and fails whole.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nearfield/engine/engine.h"
+#include "tests/testing/answers.h"
+#include "tests/testing/fake_engine.h"
+#include "tests/testing/random.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::testing {
+namespace {
+
+using absl::StatusCode;
+using absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// What the collection should hold: rows of a corpus, some of them deleted.
+class Model {
+ public:
+  explicit Model(Corpus all)
+      : all_(std::move(all)), live_(static_cast<size_t>(all_.rows_count())) {}
+  const Corpus& all() const { return all_; }
+  void Set(int64_t row, bool live) { live_[static_cast<size_t>(row)] = live; }
+  bool live(int64_t row) const { return live_[static_cast<size_t>(row)]; }
+  Corpus Live() const {
+    std::vector<int64_t> rows;
+    for (int64_t row = 0; row < all_.rows_count(); ++row) {
+      if (live(row)) rows.push_back(row);
+    }
+    return Select(all_, rows);
+  }
+
+ private:
+  Corpus all_;
+  std::vector<bool> live_;
+};
+
+void ExpectTheOraclesAnswers(const FakeEngine& fake, const Collection& collection,
+                             const Model& model, Random& random) {
+  const Corpus live = model.Live();
+  for (const QueryFamily family : {QueryFamily::kGaussian, QueryFamily::kRow}) {
+    if (live.rows_count() == 0) return;
+    const std::vector<float> query = MakeQuery(live, family, random);
+    for (const int32_t k : {1, 10, 1000}) {
+      const auto answer = SearchOne(*fake.engine, collection, query, k);
+      ASSERT_OK(answer);
+      EXPECT_THAT(*answer, BytesEqual(OracleAnswer(live, query, k)));
+    }
+  }
+}
+
+IdColumn IdOf(const Model& model, int64_t row) {
+  IdColumn ids(model.all().ids.type());
+  ids.AppendFrom(model.all().ids, row);
+  return ids;
+}
+
+class GenerationsTest : public ::testing::TestWithParam<CorpusFamily> {};
+
+TEST_P(GenerationsTest, CommitsDeletionsAndMergesEqualTheOracle) {
+  Random random(TestSeed());
+  for (const IdType id_type : {IdType::kUint64, IdType::kString}) {
+    FakeEngine fake = MakeFakeEngine();
+    const CollectionSpec spec = {.dim = 5, .metric = Metric::kDot, .id_type = id_type};
+    const auto collection = *fake.engine->CreateCollection(spec);
+    Model model(MakeCorpus(spec, GetParam(), 150, random.Bits()));
+    int64_t next = 0;
+    uint64_t epoch = 0;
+    while (next < model.all().rows_count()) {
+      std::vector<int64_t> rows;
+      const int64_t count = random.OneIn(4) ? 5 : 1;
+      for (int64_t i = 0; i < count && next < model.all().rows_count(); ++i) rows.push_back(next++);
+      const auto committed = UploadAll(*collection, Select(model.all(), rows));
+      ASSERT_OK(committed);
+      EXPECT_EQ(committed->epoch, ++epoch);
+      for (const int64_t row : rows) model.Set(row, true);
+      if (random.OneIn(3)) {
+        const int64_t victim = random.Between(0, next);
+        const auto deleted = collection->Delete(IdOf(model, victim));
+        ASSERT_OK(deleted);
+        EXPECT_EQ(deleted->rows_deleted, model.live(victim) ? 1 : 0);
+        if (model.live(victim)) ++epoch;
+        model.Set(victim, false);
+      }
+      const CollectionStats stats = collection->Stats();
+      EXPECT_LE(stats.generations_count, kGenerationsMax);
+      EXPECT_EQ(stats.epoch, epoch);
+      EXPECT_EQ(stats.rows_count, model.Live().rows_count());
+      EXPECT_EQ(stats.host_bytes, fake.engine->GetCapacity().host_bytes_used);
+      ExpectTheOraclesAnswers(fake, *collection, model, random);
+    }
+    EXPECT_GT(fake.device->rows_copied(), 0);  // merges there were
+    const auto fetched = collection->Fetch(model.all().ids, {.vectors = true, .payloads = true});
+    ASSERT_OK(fetched);
+    const Corpus live = model.Live();
+    EXPECT_EQ(fetched->rows, live.rows);
+    for (int64_t i = 0; i < live.rows_count(); ++i) {
+      EXPECT_EQ(fetched->payloads.at(i), Payload(live.ids.at(i)));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GenerationsTest,
+                         ::testing::Values(CorpusFamily::kGaussian, CorpusFamily::kDuplicates,
+                                           CorpusFamily::kAllEqual, CorpusFamily::kZeroRows));
+
+TEST(Generations, ThousandsOfOneRowCommitsCopyLittle) {
+  FakeEngine fake = MakeFakeEngine();
+  const auto collection = *fake.engine->CreateCollection(kPlainSpec);
+  constexpr uint64_t kCommits = 5000;
+  for (uint64_t i = 0; i < kCommits; ++i) {
+    ASSERT_OK(UploadAll(*collection, PlainRows({Scramble(i)}, {1.0f})));
+  }
+  EXPECT_EQ(collection->Stats().epoch, kCommits);
+  EXPECT_EQ(collection->Stats().rows_count, static_cast<int64_t>(kCommits));
+  EXPECT_LT(fake.device->rows_copied(), static_cast<int64_t>(10 * kCommits));
+}
+
+TEST(Generations, AMergeDropsDeletedRowsAndTheirMemory) {
+  FakeEngine fake = MakeFakeEngine();
+  const auto collection = *fake.engine->CreateCollection(kPlainSpec);
+  for (uint64_t i = 0; i < 16; ++i) {
+    ASSERT_OK(UploadAll(*collection, PlainRows({3 * i, 3 * i + 1}, {1, 2})));
+    ASSERT_OK(collection->Delete(Ids({3 * i})));
+  }
+  EXPECT_EQ(collection->Stats().rows_deleted, 16);
+  ASSERT_OK(UploadAll(*collection, PlainRows({100}, {3})));
+  const CollectionStats stats = collection->Stats();
+  EXPECT_LT(stats.rows_deleted, 16);
+  EXPECT_EQ(stats.rows_count, 17);
+  EXPECT_LE(stats.generations_count, kGenerationsMax);
+}
+
+class MergeFaultTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (uint64_t i = 0; i < 16; ++i) {
+      ASSERT_OK(UploadAll(*collection_, PlainRows({i}, {static_cast<float>(i)})));
+    }
+    before_ = fake_.engine->GetCapacity();
+  }
+  void ExpectUnchanged() {
+    EXPECT_EQ(collection_->Stats().epoch, 16u);
+    EXPECT_EQ(collection_->Stats().rows_count, 16);
+    EXPECT_EQ(fake_.engine->GetCapacity().device_bytes_used, before_.device_bytes_used);
+    EXPECT_EQ(fake_.engine->GetCapacity().host_bytes_used, before_.host_bytes_used);
+  }
+
+  FakeEngine fake_ = MakeFakeEngine();
+  std::shared_ptr<Collection> collection_ = *fake_.engine->CreateCollection(kPlainSpec);
+  Capacity before_;
+};
+
+TEST_F(MergeFaultTest, AFaultInTheMiddleOfAMergeChangesNothing) {
+  for (const FakeCall call : {FakeCall::kAppendFrom, FakeCall::kSeal}) {
+    // The upload's own Seal comes first.
+    fake_.device->FailAt(call, call == FakeCall::kSeal ? 2 : 3, absl::InternalError("scripted"));
+    EXPECT_THAT(UploadAll(*collection_, PlainRows({99}, {1})), StatusIs(StatusCode::kInternal));
+    ExpectUnchanged();
+  }
+  EXPECT_OK(UploadAll(*collection_, PlainRows({99}, {1})));
+}
+
+TEST_F(MergeFaultTest, WithoutMemoryForABigMergeASmallOneServes) {
+  auto upload = *collection_->BeginUpload({.rows_max = 1});
+  const Corpus row = PlainRows({99}, {1});
+  ASSERT_OK(upload->Append({.ids = &row.ids, .rows = row.rows}));
+  fake_.device->FailAt(FakeCall::kReserve, 1, absl::ResourceExhaustedError("scripted"));
+  EXPECT_OK(upload->Commit());
+  EXPECT_EQ(collection_->Stats().generations_count, 16);
+  EXPECT_EQ(collection_->Stats().rows_count, 17);
+}
+
+TEST(MergeMemory, WithoutAnyMemoryTheCommitIsRefusedInClearWords) {
+  // Room for 17 rows of 20 bytes, and one byte less than two rows beside them.
+  FakeEngineOptions options;
+  options.device.memory_bytes = 17 * 20 + 39;
+  FakeEngine fake = MakeFakeEngine(options);
+  const auto collection = *fake.engine->CreateCollection(kPlainSpec);
+  for (uint64_t i = 0; i < 16; ++i) {
+    ASSERT_OK(UploadAll(*collection, PlainRows({i}, {static_cast<float>(i)})));
+  }
+  EXPECT_THAT(UploadAll(*collection, PlainRows({99}, {1})),
+              StatusIs(StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr("16 parts"), HasSubstr("needs 40 bytes"))));
+  EXPECT_EQ(collection->Stats().epoch, 16u);
+  EXPECT_EQ(fake.device->bytes_used(), 16 * 20);
+  // Space by deletion: the commit then needs no merge at all.
+  ASSERT_OK(collection->Delete(Ids({3})));
+  EXPECT_OK(UploadAll(*collection, PlainRows({99}, {1})));
+}
+
+}  // namespace
+}  // namespace nearfield::testing

@@ -1,0 +1,71 @@
+#include "engine/corpus/host_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::corpus {
+namespace {
+
+using absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(HostBudget, GivesUntilFullAndNamesNeededAndFreeBytes) {
+  const std::shared_ptr<HostBudget> budget = HostBudget::Make(100);
+  auto first = budget->Reserve(60);
+  ASSERT_OK(first);
+  EXPECT_THAT(budget->Reserve(41), StatusIs(absl::StatusCode::kResourceExhausted,
+                                            AllOf(HasSubstr("41 bytes"), HasSubstr("40 of 100"))));
+  EXPECT_OK(budget->Reserve(40));
+  EXPECT_EQ(budget->bytes_used(), 60);
+}
+
+TEST(HostBudget, MovedAndShrunkReservationsGiveBackOnce) {
+  const std::shared_ptr<HostBudget> budget = HostBudget::Make(100);
+  {
+    HostReservation a = *budget->Reserve(50);
+    HostReservation b = std::move(a);
+    EXPECT_EQ(b.bytes(), 50);
+    b.ShrinkTo(30);
+    b.ShrinkTo(40);  // never grows
+    EXPECT_EQ(budget->bytes_used(), 30);
+    HostReservation c = *budget->Reserve(20);
+    c = std::move(b);
+    EXPECT_EQ(budget->bytes_used(), 30);
+  }
+  EXPECT_EQ(budget->bytes_used(), 0);
+}
+
+TEST(HostBudget, OutlivesItsOwnerWhereAReservationIsHeld) {
+  std::shared_ptr<HostBudget> budget = HostBudget::Make(10);
+  HostReservation held = *budget->Reserve(10);
+  budget.reset();
+  held.ShrinkTo(0);
+  EXPECT_EQ(held.bytes(), 0);
+}
+
+TEST(HostBudget, ThreadsNeverTakeMoreThanThereIs) {
+  const std::shared_ptr<HostBudget> budget = HostBudget::Make(3);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 2000; ++i) {
+        const auto held = budget->Reserve(1);
+        const int64_t used = budget->bytes_used();
+        EXPECT_TRUE(used >= 0 && used <= 3) << used;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(budget->bytes_used(), 0);
+}
+
+}  // namespace
+}  // namespace nearfield::corpus

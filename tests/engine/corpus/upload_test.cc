@@ -1,0 +1,227 @@
+// Uploads: what is refused, with which words; and that whatever does not commit leaves no byte
+// behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nearfield/engine/engine.h"
+#include "tests/testing/fake_engine.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::testing {
+namespace {
+
+using absl::StatusCode;
+using absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class UploadTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Collection> Make(const CollectionSpec& spec = kPlainSpec) {
+    return *fake_.engine->CreateCollection(spec);
+  }
+  void ExpectNoMemoryHeld() {
+    const Capacity capacity = fake_.engine->GetCapacity();
+    EXPECT_EQ(capacity.device_bytes_used, 0);
+    EXPECT_EQ(capacity.host_bytes_used, 0);
+  }
+
+  FakeEngine fake_ = MakeFakeEngine();
+};
+
+TEST_F(UploadTest, ReservationsOutOfRangeAreNamed) {
+  const auto collection = Make();
+  EXPECT_THAT(collection->BeginUpload({.rows_max = 0}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("rows_max = 0")));
+  EXPECT_THAT(collection->BeginUpload({.rows_max = kRowsMax + 1}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("4294967294")));
+  EXPECT_THAT(collection->BeginUpload({.rows_max = 1, .payload_bytes_max = -1}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("payload_bytes_max = -1")));
+  EXPECT_THAT(collection->BeginUpload(
+                  {.rows_max = kRowsMax, .payload_bytes_max = std::numeric_limits<int64_t>::max()}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("payload_bytes_max")));
+  ExpectNoMemoryHeld();
+}
+
+TEST_F(UploadTest, WhatCannotFitIsRefusedAtBegin) {
+  const auto collection = Make();
+  // Host: ids, ranks and payloads. 256 MiB are there.
+  EXPECT_THAT(collection->BeginUpload({.rows_max = 1, .payload_bytes_max = int64_t{1} << 30}),
+              StatusIs(StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr("host memory"), HasSubstr("268435456"))));
+  // Device: 20 bytes a row of 64 MiB.
+  EXPECT_THAT(collection->BeginUpload({.rows_max = 4'000'000}),
+              StatusIs(StatusCode::kResourceExhausted, HasSubstr("80000000 bytes of device")));
+  ExpectNoMemoryHeld();
+  const auto first = collection->BeginUpload({.rows_max = 3'000'000});
+  ASSERT_OK(first);
+  EXPECT_THAT(collection->BeginUpload({.rows_max = 3'000'000}),
+              StatusIs(StatusCode::kResourceExhausted));
+}
+
+TEST_F(UploadTest, AnUploadBrokenOffLeavesNothing) {
+  const auto collection = Make();
+  {
+    auto upload = collection->BeginUpload({.rows_max = 1000, .payload_bytes_max = 1000});
+    ASSERT_OK(upload);
+    const Corpus rows = PlainRows({1, 2}, {0.5f, 0.25f});
+    ASSERT_OK((*upload)->Append({.ids = &rows.ids, .rows = rows.rows}));
+    EXPECT_GT(fake_.engine->GetCapacity().device_bytes_used, 0);
+    EXPECT_GT(fake_.engine->GetCapacity().host_bytes_used, 0);
+  }
+  ExpectNoMemoryHeld();
+  EXPECT_EQ(collection->Stats().epoch, 0u);
+}
+
+TEST_F(UploadTest, TheUnusedPartIsGivenBackAtCommit) {
+  const auto collection = Make();
+  auto upload = *collection->BeginUpload({.rows_max = 100'000, .payload_bytes_max = 1 << 20});
+  const Corpus rows = PlainRows({7, 3}, {0.5f, 0.25f});
+  ASSERT_OK(upload->Append({.ids = &rows.ids, .rows = rows.rows}));
+  ASSERT_OK(upload->Commit());
+  upload.reset();
+  const CollectionStats stats = collection->Stats();
+  EXPECT_EQ(stats.device_bytes, 2 * 20);
+  EXPECT_EQ(stats.host_bytes, 2 * (8 + 4));  // an id and a rank; no payloads
+  EXPECT_EQ(fake_.engine->GetCapacity().device_bytes_used, stats.device_bytes);
+  EXPECT_EQ(fake_.engine->GetCapacity().host_bytes_used, stats.host_bytes);
+}
+
+TEST_F(UploadTest, AnEmptyUploadCommitsNothing) {
+  const auto collection = Make();
+  ASSERT_OK(UploadAll(*collection, PlainRows({1}, {1})));
+  auto upload = *collection->BeginUpload({.rows_max = 10});
+  const IdColumn none;
+  ASSERT_OK(upload->Append({.ids = &none}));
+  const auto result = upload->Commit();
+  ASSERT_OK(result);
+  EXPECT_EQ(result->epoch, 1u);
+  EXPECT_EQ(result->rows_count, 0);
+  EXPECT_EQ(collection->Stats().generations_count, 1);
+}
+
+// One wrong block each; the upload has taken one good row before it.
+struct BadBlock {
+  std::string name;
+  CollectionSpec spec = kPlainSpec;
+  IdColumn ids = Ids({2});
+  std::vector<float> rows = {1, 2};
+  std::vector<std::string> payloads;
+  StatusCode code = StatusCode::kInvalidArgument;
+  std::string message;
+};
+
+std::vector<BadBlock> BadBlocks() {
+  const float nan = std::nanf("");
+  const float inf = std::numeric_limits<float>::infinity();
+  IdColumn strings(IdType::kString);
+  strings.AppendString("a");
+  std::vector<BadBlock> bad;
+  bad.push_back(
+      {.name = "id type", .ids = strings, .message = "ids of this collection are uint64"});
+  bad.push_back({.name = "too few bytes", .rows = {1}, .message = "4 bytes for 1 rows of 2 dim"});
+  bad.push_back({.name = "too many bytes", .rows = {1, 2, 3}, .message = "8 bytes are needed"});
+  bad.push_back({.name = "nan",
+                 .ids = Ids({5, 6}),
+                 .rows = {1, 2, 3, nan},
+                 .message = "row 2 (id 6) is not finite in dimension 1"});
+  bad.push_back(
+      {.name = "inf", .rows = {-inf, 0}, .message = "row 1 (id 2) is not finite in dimension 0"});
+  bad.push_back({.name = "rows",
+                 .ids = Ids({2, 3, 4}),
+                 .rows = {1, 2, 3, 4, 5, 6},
+                 .code = StatusCode::kResourceExhausted,
+                 .message = "rows_max = 3 rows were reserved; 1 have been sent"});
+  bad.push_back(
+      {.name = "payload count", .payloads = {"a", "b"}, .message = "2 values for 1 rows"});
+  bad.push_back({.name = "payload bytes",
+                 .payloads = {"more than ten bytes"},
+                 .code = StatusCode::kResourceExhausted,
+                 .message = "payload_bytes_max = 10 bytes were reserved"});
+  return bad;
+}
+
+TEST_F(UploadTest, EachWrongBlockIsNamedAndEndsTheUpload) {
+  for (const BadBlock& bad : BadBlocks()) {
+    SCOPED_TRACE(bad.name);
+    const auto collection = Make(bad.spec);
+    auto upload = *collection->BeginUpload({.rows_max = 3, .payload_bytes_max = 10});
+    const Corpus good = PlainRows({1}, {1});
+    ASSERT_OK(upload->Append({.ids = &good.ids, .rows = good.rows}));
+    BytesColumn payloads;
+    for (const std::string& payload : bad.payloads) payloads.Append(payload);
+    UploadBlock block;
+    block.ids = &bad.ids;
+    block.rows = {reinterpret_cast<const uint8_t*>(bad.rows.data()),
+                  bad.rows.size() * sizeof(float)};
+    block.payloads = bad.payloads.empty() ? nullptr : &payloads;
+    EXPECT_THAT(upload->Append(block), StatusIs(bad.code, HasSubstr(bad.message)));
+    EXPECT_THAT(upload->Append({.ids = &good.ids, .rows = good.rows}),
+                StatusIs(StatusCode::kFailedPrecondition));
+    EXPECT_THAT(upload->Commit(), StatusIs(StatusCode::kFailedPrecondition));
+    upload.reset();
+    ExpectNoMemoryHeld();
+  }
+}
+
+TEST_F(UploadTest, StringIdsHaveALength) {
+  CollectionSpec spec = kPlainSpec;
+  spec.id_type = IdType::kString;
+  const std::vector<float> row = {1, 2};
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{512}, size_t{513}}) {
+    const auto collection = Make(spec);
+    auto upload = *collection->BeginUpload({.rows_max = 1});
+    IdColumn ids(IdType::kString);
+    ids.AppendString(std::string(bytes, 'x'));
+    const absl::Status status = upload->Append(
+        {.ids = &ids,
+         .rows = {reinterpret_cast<const uint8_t*>(row.data()), row.size() * sizeof(float)}});
+    if (bytes >= 1 && bytes <= size_t{kIdBytesMax}) {
+      EXPECT_OK(status);
+    } else {
+      EXPECT_THAT(status, StatusIs(StatusCode::kInvalidArgument, HasSubstr("1 to 512")));
+    }
+  }
+}
+
+TEST_F(UploadTest, ABlockWithoutIdsIsRefused) {
+  const auto collection = Make();
+  auto upload = *collection->BeginUpload({.rows_max = 1});
+  EXPECT_THAT(upload->Append({}), StatusIs(StatusCode::kInvalidArgument, HasSubstr("ids: absent")));
+}
+
+TEST_F(UploadTest, AFaultOfTheDeviceLeavesNothing) {
+  const Corpus rows = PlainRows({1, 2}, {1, 2});
+  for (const FakeCall call : {FakeCall::kReserve, FakeCall::kAppend, FakeCall::kSeal}) {
+    const auto collection = Make();
+    fake_.device->FailAt(call, 1, absl::ResourceExhaustedError("scripted"));
+    EXPECT_THAT(UploadAll(*collection, rows), StatusIs(StatusCode::kResourceExhausted));
+    EXPECT_EQ(collection->Stats().epoch, 0u);
+    ExpectNoMemoryHeld();
+    EXPECT_OK(UploadAll(*collection, rows));  // the next one is none the worse
+  }
+}
+
+TEST_F(UploadTest, AnUploadOutlivesTheHandleOfItsCollection) {
+  auto collection = Make();
+  auto upload = *collection->BeginUpload({.rows_max = 2});
+  collection.reset();
+  const Corpus rows = PlainRows({1, 2}, {1, 2});
+  ASSERT_OK(upload->Append({.ids = &rows.ids, .rows = rows.rows}));
+  EXPECT_OK(upload->Commit());
+  EXPECT_THAT(upload->Commit(), StatusIs(StatusCode::kFailedPrecondition));
+  upload.reset();
+  ExpectNoMemoryHeld();
+}
+
+}  // namespace
+}  // namespace nearfield::testing

@@ -1,0 +1,243 @@
+// Searches: what is refused, how generations are merged, what comes beside ids and scores.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nearfield/engine/engine.h"
+#include "tests/testing/answers.h"
+#include "tests/testing/fake_engine.h"
+#include "tests/testing/random.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::testing {
+namespace {
+
+using absl::StatusCode;
+using absl_testing::StatusIs;
+using ::testing::HasSubstr;
+
+class EngineSearchTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Collection> Make(const CollectionSpec& spec) {
+    return *fake_.engine->CreateCollection(spec);
+  }
+  absl::Status SearchStatus(const Collection& collection, std::vector<Query> queries) {
+    SearchBatch batch;
+    batch.queries = std::move(queries);
+    return fake_.engine->Search(collection, batch).status();
+  }
+
+  FakeEngine fake_ =
+      MakeFakeEngine({.engine = {.host_memory_bytes = 1 << 20, .k_max = 100, .batch_max = 8}});
+};
+
+// Validation holds for empty collections as well: the same call must not start to fail with the
+// first row.
+TEST_F(EngineSearchTest, EachWrongQueryIsNamed) {
+  const auto dot = Make({.dim = 2});
+  const auto cosine = Make({.dim = 2, .metric = Metric::kCosine});
+  const std::vector<float> good = {1, 0};
+  const std::vector<float> three = {1, 2, 3};
+  const std::vector<float> nan = {0, std::nanf("")};
+  const std::vector<float> inf = {-std::numeric_limits<float>::infinity(), 0};
+  const std::vector<float> zero = {0.0f, -0.0f};
+  struct Case {
+    const Collection* collection;
+    Query query;
+    std::string message;
+  };
+  std::vector<Case> cases;
+  const auto vector = [&cases](const auto& collection, absl::Span<const float> values, int32_t k,
+                               std::string message) {
+    cases.push_back({collection.get(), {.vector = values, .k = k}, std::move(message)});
+  };
+  vector(dot, good, 0, "queries[1].k = 0 is out of range: 1 to 100");
+  vector(dot, good, -3, "queries[1].k = -3");
+  vector(dot, good, 101, "queries[1].k = 101");
+  vector(dot, three, 1, "queries[1].vector has 3 dimensions; the collection has 2");
+  vector(dot, {}, 1, "queries[1].vector has 0 dimensions; the collection has 2");
+  vector(dot, nan, 1, "queries[1].vector is not finite in dimension 1");
+  vector(dot, inf, 1, "queries[1].vector is not finite in dimension 0");
+  vector(cosine, zero, 1, "queries[1].vector is all zeros");
+  vector(dot, good, 1, "queries[1] has both a vector and a row_id");
+  cases.back().query.row_id = Id(uint64_t{1});
+  vector(dot, {}, 1, "queries[1].row_id = \"x\" is of the wrong type; the ids are uint64");
+  cases.back().query.row_id = Id(std::string("x"));
+  for (const Case& bad : cases) {
+    SCOPED_TRACE(bad.message);
+    const Query fine = {.vector = good, .row_id = {}, .k = 1};
+    EXPECT_THAT(SearchStatus(*bad.collection, {fine, bad.query}),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr(bad.message)));
+  }
+  EXPECT_OK(SearchStatus(*dot, {{.vector = zero, .row_id = {}, .k = 1}}));
+}
+
+TEST_F(EngineSearchTest, BatchesHaveALimit) {
+  const auto collection = Make({.dim = 1});
+  const std::vector<float> one = {1};
+  EXPECT_THAT(SearchStatus(*collection, {}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("0 queries in a batch; 1 to 8")));
+  EXPECT_OK(
+      SearchStatus(*collection, std::vector<Query>(8, {.vector = one, .row_id = {}, .k = 1})));
+  EXPECT_THAT(
+      SearchStatus(*collection, std::vector<Query>(9, {.vector = one, .row_id = {}, .k = 1})),
+      StatusIs(StatusCode::kInvalidArgument, HasSubstr("9 queries in a batch; 1 to 8")));
+}
+
+TEST_F(EngineSearchTest, ACollectionOfAnotherEngineIsRefused) {
+  FakeEngine other = MakeFakeEngine();
+  const auto collection = *other.engine->CreateCollection({.dim = 1});
+  const std::vector<float> one = {1};
+  EXPECT_THAT(SearchStatus(*collection, {{.vector = one, .row_id = {}, .k = 1}}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("another engine")));
+}
+
+TEST_F(EngineSearchTest, NoRowsGiveEmptyAnswers) {
+  const auto collection = Make({.dim = 2});
+  const float query[2] = {1, 2};
+  const auto answer = SearchOne(*fake_.engine, *collection, query, 5);
+  ASSERT_OK(answer);
+  EXPECT_EQ(answer->ids.size(), 0);
+  EXPECT_TRUE(answer->scores.empty());
+  EXPECT_EQ(fake_.device->calls(FakeCall::kSearch), 0);
+}
+
+// Equal scores in different generations: the smaller id first, whatever was uploaded when.
+TEST_F(EngineSearchTest, TiesAcrossGenerationsGoToTheSmallerId) {
+  const auto collection = Make(kPlainSpec);
+  ASSERT_OK(UploadAll(*collection, PlainRows({50, 10, 40}, {1, 1, 2})));
+  ASSERT_OK(UploadAll(*collection, PlainRows({30, 5}, {1, 2})));
+  ASSERT_OK(UploadAll(*collection, PlainRows({20, 60}, {1, 2})));
+  const float query[2] = {1, 0};
+  for (int32_t k = 1; k <= 8; ++k) {
+    const auto answer = SearchOne(*fake_.engine, *collection, query, k);
+    ASSERT_OK(answer);
+    Neighbors want;
+    want.ids = Ids({5, 40, 60, 10, 20, 30, 50});
+    want.scores = {2, 2, 2, 1, 1, 1, 1};
+    EXPECT_THAT(*answer, BytesEqual(Prefix(want, k)));
+  }
+}
+
+TEST_F(EngineSearchTest, AnyCutIntoGenerationsGivesTheSameBytes) {
+  Random random(TestSeed());
+  for (const CorpusFamily family : {CorpusFamily::kGaussian, CorpusFamily::kTwoValues,
+                                    CorpusFamily::kMaxFinite, CorpusFamily::kZeroRows}) {
+    for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2}) {
+      const CollectionSpec spec = {.dim = 3, .metric = metric, .id_type = IdType::kString};
+      const Corpus all = MakeCorpus(spec, family, 40, random.Bits());
+      const auto collection = Make(spec);
+      const std::vector<int64_t> indices = AllIndices(40);
+      for (int64_t begin = 0; begin < 40;) {
+        const int64_t end = std::min<int64_t>(40, begin + random.Between(1, 20));
+        ASSERT_OK(UploadAll(*collection, Select(all, absl::MakeConstSpan(indices).subspan(
+                                                         static_cast<size_t>(begin),
+                                                         static_cast<size_t>(end - begin)))));
+        begin = end;
+      }
+      const std::vector<float> query = MakeQuery(all, QueryFamily::kGaussian, random);
+      for (const int32_t k : {1, 7, 40, 100}) {
+        const auto answer = SearchOne(*fake_.engine, *collection, query, k);
+        ASSERT_OK(answer);
+        EXPECT_THAT(*answer, BytesEqual(OracleAnswer(all, query, k))) << Describe(spec);
+      }
+    }
+  }
+}
+
+TEST(EngineBatches, ABatchBeyondTheBackendsIsSplitAndAnsweredTheSame) {
+  Random random(TestSeed());
+  FakeEngineOptions options;
+  options.device.batch_max = 3;
+  FakeEngine fake = MakeFakeEngine(options);
+  const CollectionSpec spec = {.dim = 4};
+  const Corpus all = MakeCorpus(spec, CorpusFamily::kGaussian, 20, random.Bits());
+  const auto collection = *fake.engine->CreateCollection(spec);
+  ASSERT_OK(UploadAll(*collection, all));
+  std::vector<std::vector<float>> vectors;
+  SearchBatch batch;
+  for (int i = 0; i < 10; ++i) vectors.push_back(MakeQuery(all, QueryFamily::kGaussian, random));
+  for (int i = 0; i < 10; ++i) {
+    batch.queries.push_back({.vector = vectors[static_cast<size_t>(i)], .row_id = {}, .k = i + 1});
+  }
+  const auto result = fake.engine->Search(*collection, batch);
+  ASSERT_OK(result);
+  EXPECT_EQ(fake.device->calls(FakeCall::kSearch), 4);
+  EXPECT_EQ(result->cost.device_us, 4);
+  EXPECT_EQ(result->cost.candidates, 200);
+  EXPECT_EQ(result->cost.rows_scanned, 20);
+  for (size_t i = 0; i < 10; ++i) {
+    EXPECT_THAT(result->queries[i],
+                BytesEqual(OracleAnswer(all, vectors[i], static_cast<int64_t>(i) + 1)));
+  }
+}
+
+TEST_F(EngineSearchTest, VectorsAndPayloadsBelongToTheirNeighbors) {
+  const CollectionSpec spec = {.dim = 3, .row_type = RowType::kBFloat16};
+  const Corpus all = MakeCorpus(spec, CorpusFamily::kBitPatterns, 30, TestSeed());
+  const auto collection = Make(spec);
+  const std::vector<int64_t> indices = AllIndices(30);
+  for (size_t begin = 0; begin < 30; begin += 10) {
+    ASSERT_OK(UploadAll(*collection, Select(all, absl::MakeConstSpan(indices).subspan(begin, 10))));
+  }
+  const std::vector<float> query = {1, -1, 0.5f};
+  SearchBatch batch;
+  batch.queries = {{.vector = query, .row_id = {}, .k = 30},
+                   {.vector = query, .row_id = {}, .k = 4}};
+  batch.parts = {.vectors = true, .payloads = true};
+  const auto result = fake_.engine->Search(*collection, batch);
+  ASSERT_OK(result);
+  for (const Neighbors& answer : result->queries) {
+    const auto fetched = collection->Fetch(answer.ids, {.vectors = true, .payloads = true});
+    ASSERT_OK(fetched);
+    EXPECT_EQ(answer.rows, fetched->rows);
+    ASSERT_EQ(answer.payloads.size(), answer.ids.size());
+    for (int64_t i = 0; i < answer.ids.size(); ++i) {
+      EXPECT_EQ(answer.payloads.at(i), Payload(answer.ids.at(i)));
+    }
+  }
+  batch.parts = {};
+  const auto bare = fake_.engine->Search(*collection, batch);
+  ASSERT_OK(bare);
+  EXPECT_TRUE(bare->queries[0].rows.empty());
+  EXPECT_EQ(bare->queries[0].payloads.size(), 0);
+}
+
+TEST_F(EngineSearchTest, CancellationIsAskedForBeforeAndDuringTheScan) {
+  const auto collection = Make(kPlainSpec);
+  ASSERT_OK(UploadAll(*collection, PlainRows({1}, {1})));
+  const std::vector<float> query = {1, 0};
+  for (int asked_max = 0; asked_max < 3; ++asked_max) {
+    int asked = 0;
+    SearchBatch batch;
+    batch.queries = {{.vector = query, .row_id = {}, .k = 1}};
+    batch.cancelled = [&] { return asked++ == asked_max; };
+    EXPECT_THAT(fake_.engine->Search(*collection, batch), StatusIs(StatusCode::kCancelled));
+  }
+}
+
+// A backend that answers with rows which are not there must not be believed.
+TEST_F(EngineSearchTest, AnswersThatCannotBeAreInternalErrors) {
+  const auto collection = Make(kPlainSpec);
+  ASSERT_OK(UploadAll(*collection, PlainRows({1, 2}, {1, 2})));
+  const std::vector<float> query = {1, 0};
+  const auto search = [&] { return SearchOne(*fake_.engine, *collection, query, 2).status(); };
+  fake_.device->CorruptAnswers([](corpus::BestRows* best) { (*best)[0][0][1].rank = 2; });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("rank 2 of 2 rows")));
+  fake_.device->CorruptAnswers([](corpus::BestRows* best) { best->clear(); });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 queries")));
+  fake_.device->CorruptAnswers([](corpus::BestRows* best) { (*best)[0].clear(); });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 generations")));
+}
+
+}  // namespace
+}  // namespace nearfield::testing

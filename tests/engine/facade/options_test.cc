@@ -1,0 +1,80 @@
+#include "engine/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/engine_core.h"
+#include "tests/testing/fake_engine.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::testing {
+namespace {
+
+using absl::StatusCode;
+using absl_testing::StatusIs;
+using ::testing::HasSubstr;
+
+TEST(Options, EachOneOutOfRangeIsNamedWithValueAndLimit) {
+  struct Case {
+    std::function<void(EngineOptions*)> change;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {[](auto* o) { o->k_max = 0; }, "k_max = 0 is out of range: 1 to 4096"},
+      {[](auto* o) { o->k_max = 4097; }, "k_max = 4097 is out of range: 1 to 4096"},
+      {[](auto* o) { o->batch_max = 0; }, "batch_max = 0 is out of range: 1 to 65536"},
+      {[](auto* o) { o->batch_max = 65537; }, "batch_max = 65537"},
+      {[](auto* o) { o->threads = -1; }, "threads = -1 is out of range: 0 to"},
+      {[](auto* o) { o->device = -1; }, "device = -1"},
+      {[](auto* o) { o->memory_bytes = -5; }, "memory_bytes = -5"},
+      {[](auto* o) { o->host_memory_bytes = -7; }, "host_memory_bytes = -7"},
+      {[](auto* o) { o->backend = static_cast<BackendChoice>(9); }, "backend = 9"},
+  };
+  for (const Case& bad : cases) {
+    EngineOptions options;
+    EXPECT_OK(CheckOptions(options));
+    bad.change(&options);
+    EXPECT_THAT(CheckOptions(options),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr(bad.message)));
+    EXPECT_THAT(
+        MakeEngine(MakeFakeBackend(std::make_shared<FakeDevice>(FakeDeviceOptions{})), options, ""),
+        StatusIs(StatusCode::kInvalidArgument));
+  }
+}
+
+TEST(Options, DefaultsOfMemoryAreSharesOfWhatThereIs) {
+  const int64_t physical = PhysicalMemoryBytes();
+  EXPECT_GT(physical, int64_t{1} << 20);
+  EXPECT_LT(physical, int64_t{1} << 60);
+  EXPECT_EQ(CpuMemoryBytes({}), physical / 2);
+  EXPECT_EQ(HostMemoryBytes({}), physical / 4);
+  EXPECT_EQ(CpuMemoryBytes({.memory_bytes = 17}), 17);
+  EXPECT_EQ(HostMemoryBytes({.host_memory_bytes = 19}), 19);
+}
+
+TEST(Options, ABackendMadeForFewerNeighborsIsRefused) {
+  const auto device = std::make_shared<FakeDevice>(FakeDeviceOptions{.k_max = 100});
+  EXPECT_THAT(MakeEngine(MakeFakeBackend(device), {.k_max = 100}, ""),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("k_max = 100")));
+  EXPECT_OK(MakeEngine(MakeFakeBackend(device), {.k_max = 99}, ""));
+}
+
+TEST(Options, InfoAndCapacityTellThem) {
+  FakeEngineOptions options;
+  options.engine = {.host_memory_bytes = 12345, .k_max = 50, .batch_max = 7};
+  const FakeEngine fake = MakeFakeEngine(options);
+  const EngineInfo info = fake.engine->Info();
+  EXPECT_EQ(info.k_max, 50);
+  EXPECT_EQ(info.batch_max, 7);
+  EXPECT_EQ(info.note, "for a test");
+  EXPECT_EQ(info.device_name, "a fake");
+  EXPECT_EQ(fake.engine->GetCapacity().host_bytes_total, 12345);
+  EXPECT_EQ(fake.engine->GetCapacity().device_bytes_total, int64_t{64} << 20);
+}
+
+}  // namespace
+}  // namespace nearfield::testing

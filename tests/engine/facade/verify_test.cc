@@ -1,0 +1,169 @@
+// Verify says yes to the right answer alone.
+#include "engine/verify.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/corpus/corpus.h"
+#include "nearfield/engine/engine.h"
+#include "tests/testing/answers.h"
+#include "tests/testing/fake_engine.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::testing {
+namespace {
+
+using absl::StatusCode;
+using absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class VerifyTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(UploadAll(*collection_, PlainRows({10, 11, 12, 13}, {4, 3, 3, 1})));
+    ASSERT_OK(UploadAll(*collection_, PlainRows({20, 21}, {9, 2})));
+    ASSERT_OK(collection_->Delete(Ids({20})));
+    right_.ids = Ids({10, 11, 12, 21});
+    right_.scores = {4, 3, 3, 2};
+  }
+
+  absl::StatusOr<VerifyResult> Check(const Neighbors& claimed, uint64_t epoch = 3) {
+    return fake_.engine->Verify(*collection_, query_, epoch, claimed, {});
+  }
+  void ExpectDifference(const Neighbors& claimed, int64_t place, const std::string& explanation) {
+    const auto verdict = Check(claimed);
+    ASSERT_OK(verdict);
+    EXPECT_FALSE(verdict->equal);
+    EXPECT_EQ(verdict->first_difference, place);
+    EXPECT_EQ(verdict->explanation, explanation);
+    EXPECT_THAT(verdict->expected, BytesEqual(right_));
+  }
+
+  FakeEngine fake_ = MakeFakeEngine();
+  std::shared_ptr<Collection> collection_ = *fake_.engine->CreateCollection(kPlainSpec);
+  const std::vector<float> vector_ = {1, 0};
+  const Query query_ = {.vector = vector_, .row_id = {}, .k = 4};
+  Neighbors right_;
+};
+
+TEST_F(VerifyTest, TheRightAnswerIsEqual) {
+  const auto verdict = Check(right_);
+  ASSERT_OK(verdict);
+  EXPECT_TRUE(verdict->equal) << verdict->explanation;
+  EXPECT_EQ(verdict->explanation, "");
+  EXPECT_EQ(verdict->first_difference, -1);
+  EXPECT_EQ(verdict->rows_checked, 5);
+  EXPECT_EQ(verdict->epoch, 3u);
+  EXPECT_THAT(verdict->expected, BytesEqual(right_));
+}
+
+TEST_F(VerifyTest, SwappedIdsOfATieAreFound) {
+  Neighbors wrong = right_;
+  wrong.ids = Ids({10, 12, 11, 21});
+  ExpectDifference(
+      wrong, 1, "place 1: claimed id 12 score 3 (0x40400000), oracle id 11 score 3 (0x40400000)");
+}
+
+TEST_F(VerifyTest, AScoreOneUlpAwayIsFound) {
+  Neighbors wrong = right_;
+  wrong.scores[3] = std::nextafterf(2.0f, 3.0f);
+  ExpectDifference(
+      wrong, 3,
+      "place 3: claimed id 21 score 2.00000024 (0x40000001), oracle id 21 score 2 (0x40000000)");
+}
+
+TEST_F(VerifyTest, MinusZeroIsNotZero) {
+  Neighbors claimed;
+  claimed.ids = Ids({10});
+  claimed.scores = {-0.0f};
+  const std::vector<float> zero = {0, 0};
+  const auto verdict =
+      fake_.engine->Verify(*collection_, {.vector = zero, .row_id = {}, .k = 1}, 3, claimed, {});
+  ASSERT_OK(verdict);
+  EXPECT_FALSE(verdict->equal);
+  EXPECT_EQ(verdict->explanation,
+            "place 0: claimed id 10 score -0 (0x80000000), oracle id 10 score 0 (0x00000000)");
+}
+
+TEST_F(VerifyTest, AMissingRowIsFound) {
+  Neighbors wrong;
+  wrong.ids = Ids({10, 11, 12});
+  wrong.scores = {4, 3, 3};
+  ExpectDifference(wrong, 3,
+                   "place 3: claimed nothing (3 neighbors), oracle id 21 score 2 (0x40000000)");
+}
+
+TEST_F(VerifyTest, ARowTooManyIsFound) {
+  Neighbors wrong = right_;
+  wrong.ids.AppendNumber(13);
+  wrong.scores.push_back(1);
+  ExpectDifference(wrong, 4,
+                   "place 4: claimed id 13 score 1 (0x3f800000), oracle nothing (4 neighbors)");
+}
+
+TEST_F(VerifyTest, ADeletedRowIsFound) {
+  Neighbors wrong;
+  wrong.ids = Ids({20, 10, 11, 12});
+  wrong.scores = {9, 4, 3, 3};
+  ExpectDifference(
+      wrong, 0, "place 0: claimed id 20 score 9 (0x41100000), oracle id 10 score 4 (0x40800000)");
+}
+
+TEST_F(VerifyTest, ClaimsThatCannotBeCheckedAreRefused) {
+  EXPECT_THAT(Check(right_, 2), StatusIs(StatusCode::kFailedPrecondition,
+                                         AllOf(HasSubstr("epoch 2"), HasSubstr("epoch 3"))));
+  Neighbors odd = right_;
+  odd.scores.pop_back();
+  EXPECT_THAT(Check(odd), StatusIs(StatusCode::kInvalidArgument, HasSubstr("4 ids and 3 scores")));
+  Neighbors strings;
+  strings.ids = IdColumn(IdType::kString);
+  EXPECT_THAT(Check(strings), StatusIs(StatusCode::kInvalidArgument, HasSubstr("claimed.ids")));
+  const Query bad = {.vector = vector_, .row_id = {}, .k = 0};
+  EXPECT_THAT(fake_.engine->Verify(*collection_, bad, 3, right_, {}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("k = 0")));
+}
+
+TEST_F(VerifyTest, CancellationIsAskedFor) {
+  EXPECT_THAT(fake_.engine->Verify(*collection_, query_, 3, right_, [] { return true; }),
+              StatusIs(StatusCode::kCancelled));
+}
+
+// The host holds one chunk at a time; the verdict does not depend on its size.
+TEST(VerifyChunks, AnyChunkSizeGivesTheSameExpectedAnswer) {
+  FakeEngine fake = MakeFakeEngine();
+  const CollectionSpec spec = {.dim = 3, .metric = Metric::kL2, .id_type = IdType::kString};
+  const Corpus all = MakeCorpus(spec, CorpusFamily::kDuplicates, 50, TestSeed());
+  const auto collection = *fake.engine->CreateCollection(spec);
+  const std::vector<int64_t> indices = AllIndices(50);
+  ASSERT_OK(UploadAll(*collection, Select(all, absl::MakeConstSpan(indices).subspan(0, 33))));
+  ASSERT_OK(UploadAll(*collection, Select(all, absl::MakeConstSpan(indices).subspan(33))));
+  const auto* const corpus = dynamic_cast<const corpus::Corpus*>(collection.get());
+  ASSERT_NE(corpus, nullptr);
+  for (const bool by_id : {false, true}) {
+    std::vector<int64_t> others = indices;
+    if (by_id) others.erase(others.begin() + 40);
+    const std::vector<float> vector = Decode(spec, all.row(40));
+    const Neighbors right = OracleAnswer(Select(all, others), vector, 20);
+    Query query = {.vector = vector, .row_id = {}, .k = 20};
+    if (by_id) query = {.vector = {}, .row_id = all.ids.at(40), .k = 20};
+    for (const int64_t staging_bytes : {int64_t{1}, int64_t{12}, int64_t{100}, int64_t{1} << 20}) {
+      const auto verdict = VerifyClaim(*corpus, {.query = query, .epoch = 2, .neighbors = right},
+                                       100, staging_bytes, {});
+      ASSERT_OK(verdict);
+      EXPECT_TRUE(verdict->equal) << verdict->explanation;
+      EXPECT_EQ(verdict->rows_checked, by_id ? 49 : 50);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nearfield::testing

@@ -1,0 +1,300 @@
+#include "tests/testing/fake_backend.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/corpus/tombstone_words.h"
+#include "engine/oracle/oracle.h"
+
+namespace nearfield::testing {
+
+using corpus::BestRows;
+using corpus::GenerationView;
+using corpus::QueryTile;
+using corpus::RankedScore;
+using corpus::RowFormat;
+using corpus::RowPlanes;
+using corpus::ScanCost;
+using corpus::Tombstones;
+
+void FakeDevice::FailAt(FakeCall call, int64_t nth, absl::Status status) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  faults_[call] = {.nth = nth, .status = std::move(status)};
+}
+
+void FakeDevice::Lose() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  lost_ = true;
+}
+
+void FakeDevice::OnSearch(std::function<void()> hook) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  on_search_ = std::move(hook);
+}
+
+void FakeDevice::CorruptAnswers(std::function<void(BestRows*)> corrupt) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  corrupt_ = std::move(corrupt);
+}
+
+int64_t FakeDevice::bytes_used() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return bytes_used_;
+}
+
+int64_t FakeDevice::calls(FakeCall call) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = calls_.find(call);
+  return found == calls_.end() ? 0 : found->second;
+}
+
+int64_t FakeDevice::rows_copied() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return rows_copied_;
+}
+
+absl::Status FakeDevice::Enter(FakeCall call) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++calls_[call];
+  if (lost_) return absl::UnavailableError("the fake device is lost");
+  const auto found = faults_.find(call);
+  if (found == faults_.end() || --found->second.nth > 0) return absl::OkStatus();
+  absl::Status status = found->second.status;
+  faults_.erase(found);
+  if (absl::IsUnavailable(status)) lost_ = true;
+  return status;
+}
+
+absl::Status FakeDevice::Health() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return lost_ ? absl::UnavailableError("the fake device is lost") : absl::OkStatus();
+}
+
+absl::Status FakeDevice::Take(int64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t bytes_free = options_.memory_bytes - bytes_used_;
+  if (bytes > bytes_free) {
+    return absl::ResourceExhaustedError(absl::StrCat("needs ", bytes, " bytes of device memory, ",
+                                                     bytes_free, " of ", options_.memory_bytes,
+                                                     " are free"));
+  }
+  bytes_used_ += bytes;
+  return absl::OkStatus();
+}
+
+void FakeDevice::GiveBack(int64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  bytes_used_ -= bytes;
+}
+
+void FakeDevice::CountCopied(int64_t rows) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  rows_copied_ += rows;
+}
+
+class FakeRowPlanes final : public RowPlanes {
+ public:
+  FakeRowPlanes(std::shared_ptr<FakeDevice> device, const RowFormat& format, int64_t rows_max)
+      : device_(std::move(device)),
+        row_bytes_(static_cast<size_t>(format.dim) *
+                   static_cast<size_t>(BytesPerElement(format.row_type))),
+        bytes_(BytesFor(format, rows_max)) {}
+  ~FakeRowPlanes() override { device_->GiveBack(bytes_); }
+
+  // Rows, norm and rank, as on a real device.
+  static int64_t BytesFor(const RowFormat& format, int64_t rows_count) {
+    return rows_count * (int64_t{format.dim} * BytesPerElement(format.row_type) + 8 + 4);
+  }
+
+  absl::Status Append(const void* rows, int64_t rows_count) override {
+    ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kAppend));
+    const auto* const bytes = static_cast<const uint8_t*>(rows);
+    rows_.insert(rows_.end(), bytes, bytes + static_cast<size_t>(rows_count) * row_bytes_);
+    return absl::OkStatus();
+  }
+
+  absl::Status AppendFrom(const RowPlanes& source, absl::Span<const uint32_t> slots) override {
+    ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kAppendFrom));
+    const auto& from = static_cast<const FakeRowPlanes&>(source);
+    for (const uint32_t slot : slots) {
+      rows_.insert(rows_.end(), from.row(slot), from.row(slot) + row_bytes_);
+    }
+    device_->CountCopied(static_cast<int64_t>(slots.size()));
+    return absl::OkStatus();
+  }
+
+  absl::Status Seal(absl::Span<const uint32_t> ranks) override {
+    ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kSeal));
+    if (ranks.size() * row_bytes_ != rows_.size()) {
+      return absl::InternalError(
+          absl::StrCat(ranks.size(), " ranks for ", rows_.size(), " bytes of rows"));
+    }
+    ranks_.assign(ranks.begin(), ranks.end());
+    const int64_t bytes_kept =
+        static_cast<int64_t>(ranks.size()) * (static_cast<int64_t>(row_bytes_) + 8 + 4);
+    if (bytes_kept > bytes_) return absl::InternalError("more rows than reserved");
+    device_->GiveBack(bytes_ - bytes_kept);
+    bytes_ = bytes_kept;
+    return absl::OkStatus();
+  }
+
+  absl::Status Read(absl::Span<const uint32_t> slots, void* rows) const override {
+    ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kRead));
+    auto* to = static_cast<uint8_t*>(rows);
+    for (const uint32_t slot : slots) {
+      std::memcpy(to, row(slot), row_bytes_);
+      to += row_bytes_;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadRange(int64_t begin, int64_t rows_count, void* rows) const override {
+    ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kRead));
+    if (rows_count > 0) {
+      std::memcpy(rows, row(static_cast<uint32_t>(begin)),
+                  static_cast<size_t>(rows_count) * row_bytes_);
+    }
+    return absl::OkStatus();
+  }
+
+  int64_t rows_count() const override { return static_cast<int64_t>(ranks_.size()); }
+  int64_t device_bytes() const override { return bytes_; }
+  const uint8_t* row(uint32_t slot) const { return rows_.data() + slot * row_bytes_; }
+  uint32_t rank(uint32_t slot) const { return ranks_[slot]; }
+
+ private:
+  const std::shared_ptr<FakeDevice> device_;
+  const size_t row_bytes_;
+  int64_t bytes_;
+  std::vector<uint8_t> rows_;
+  std::vector<uint32_t> ranks_;
+};
+
+class FakeTombstones final : public Tombstones {
+ public:
+  FakeTombstones(std::shared_ptr<FakeDevice> device, std::vector<uint64_t> words)
+      : device_(std::move(device)), words_(std::move(words)) {}
+  ~FakeTombstones() override { device_->GiveBack(BytesFor(words_)); }
+
+  static int64_t BytesFor(const std::vector<uint64_t>& words) {
+    return static_cast<int64_t>(words.size() * sizeof(uint64_t));
+  }
+  absl::Span<const uint64_t> words() const override { return words_; }
+
+ private:
+  const std::shared_ptr<FakeDevice> device_;
+  const std::vector<uint64_t> words_;
+};
+
+namespace {
+
+// Scores every live row, sorts all, keeps k.
+std::vector<RankedScore> SearchGeneration(const RowFormat& format, const GenerationView& view,
+                                          absl::Span<const float> query, int32_t k) {
+  const auto& planes = static_cast<const FakeRowPlanes&>(*view.planes);
+  std::vector<RankedScore> best;
+  for (int64_t slot = 0; slot < planes.rows_count(); ++slot) {
+    const auto place = static_cast<uint32_t>(slot);
+    if (corpus::IsDeleted(view.tombstones, place)) continue;
+    best.push_back(
+        {.score = oracle::Score(format.metric, format.row_type, query, planes.row(place)),
+         .rank = planes.rank(place)});
+  }
+  std::sort(best.begin(), best.end(), [](const RankedScore& a, const RankedScore& b) {
+    return a.score != b.score ? a.score > b.score : a.rank < b.rank;
+  });
+  if (best.size() > static_cast<size_t>(k)) best.resize(static_cast<size_t>(k));
+  return best;
+}
+
+}  // namespace
+
+class FakeBackend final : public corpus::Backend {
+ public:
+  explicit FakeBackend(std::shared_ptr<FakeDevice> device) : device_(std::move(device)) {
+    facts_.device_name = "a fake";
+    facts_.k_max = device_->options_.k_max;
+    facts_.batch_max = device_->options_.batch_max;
+  }
+
+  const corpus::BackendFacts& facts() const override { return facts_; }
+
+  absl::StatusOr<std::unique_ptr<RowPlanes>> Reserve(const RowFormat& format,
+                                                     int64_t rows_max) override {
+    ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kReserve));
+    ABSL_RETURN_IF_ERROR(device_->Take(FakeRowPlanes::BytesFor(format, rows_max)));
+    return std::unique_ptr<RowPlanes>(new FakeRowPlanes(device_, format, rows_max));
+  }
+
+  absl::StatusOr<std::unique_ptr<Tombstones>> MakeTombstones(std::vector<uint64_t> words) override {
+    ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kMakeTombstones));
+    ABSL_RETURN_IF_ERROR(device_->Take(FakeTombstones::BytesFor(words)));
+    return std::unique_ptr<Tombstones>(new FakeTombstones(device_, std::move(words)));
+  }
+
+  absl::StatusOr<BestRows> Search(const RowFormat& format,
+                                  absl::Span<const GenerationView> generations,
+                                  const QueryTile& tile, ScanCost* cost) override {
+    ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kSearch));
+    if (tile.k.size() > static_cast<size_t>(facts_.batch_max)) {
+      return absl::InternalError("more queries than batch_max");
+    }
+    const auto dim = static_cast<size_t>(format.dim);
+    BestRows best(tile.k.size());
+    for (size_t g = 0; g < generations.size(); ++g) {
+      for (size_t q = 0; q < tile.k.size(); ++q) {
+        if (tile.cancelled && tile.cancelled()) return absl::CancelledError("cancelled");
+        best[q].push_back(
+            SearchGeneration(format, generations[g], {tile.queries + q * dim, dim}, tile.k[q]));
+        cost->candidates += generations[g].rows_live;
+      }
+      if (g == 0) CallHook();
+    }
+    cost->device_us += 1;
+    CallCorrupt(&best);
+    return best;
+  }
+
+  int64_t device_bytes_total() const override { return device_->options_.memory_bytes; }
+  int64_t device_bytes_used() const override { return device_->bytes_used(); }
+  absl::Status Health() const override { return device_->Health(); }
+
+ private:
+  void CallHook() {
+    std::function<void()> hook;
+    {
+      const std::lock_guard<std::mutex> lock(device_->mutex_);
+      hook = device_->on_search_;
+    }
+    if (hook) hook();
+  }
+
+  void CallCorrupt(BestRows* best) {
+    std::function<void(BestRows*)> corrupt;
+    {
+      const std::lock_guard<std::mutex> lock(device_->mutex_);
+      corrupt = device_->corrupt_;
+    }
+    if (corrupt) corrupt(best);
+  }
+
+  const std::shared_ptr<FakeDevice> device_;
+  corpus::BackendFacts facts_;
+};
+
+std::unique_ptr<corpus::Backend> MakeFakeBackend(std::shared_ptr<FakeDevice> device) {
+  return std::make_unique<FakeBackend>(std::move(device));
+}
+
+}  // namespace nearfield::testing
