@@ -1,0 +1,57 @@
+// The random cases that the laws are tried on: a corpus of one family, queries of several, and k
+// for each.
+#ifndef NEARFIELD_TESTS_PROPERTY_CASES_H_
+#define NEARFIELD_TESTS_PROPERTY_CASES_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nearfield/engine/engine.h"
+#include "tests/testing/corpora.h"
+#include "tests/testing/random.h"
+
+namespace nearfield::property {
+
+// Values next to the borders of tiles, warps, blocks and registers.
+inline constexpr std::array<int64_t, 20> kRowsBorders = {1,    2,    31,   32,   33,   127,  128,
+                                                         129,  255,  256,  257,  1023, 1024, 1025,
+                                                         2049, 4095, 4096, 4097, 8191, 10000};
+inline constexpr std::array<int32_t, 22> kDimBorders = {1,    2,    3,    31,   32,   33,  63,  64,
+                                                        65,   100,  127,  128,  129,  384, 511, 768,
+                                                        1000, 1024, 1536, 2047, 4096, 8192};
+inline constexpr std::array<int32_t, 8> kBatchBorders = {1, 2, 3, 7, 8, 9, 33, 64};
+// Neighbors asked for; the last three stand for rows - 1, rows and rows + 1.
+inline constexpr std::array<int32_t, 9> kKBorders = {1, 2, 10, 100, 1000, 4096, -1, -2, -3};
+
+// What a case must have; the rest is drawn.
+struct CaseWish {
+  std::optional<int64_t> rows_count;
+  std::optional<int32_t> dim;
+  std::optional<int32_t> batch;
+  std::optional<int32_t> k;       // of kKBorders
+  int64_t work_max = 16'000'000;  // rows * dim * batch: what the oracle must multiply
+};
+
+struct Case {
+  testing::Corpus corpus;
+  std::vector<std::vector<float>> queries;
+  std::vector<int32_t> k;  // one a query
+  std::string text;        // what it is, for a failure
+
+  SearchBatch Batch() const;              // all queries
+  SearchBatch Batch(size_t query) const;  // one of them
+  std::vector<Neighbors> OracleAnswers() const;
+};
+
+Case DrawCase(testing::Random& random, const CaseWish& wish = {});
+
+// Random cases for each law: NEARFIELD_PROPERTY_CASES, or this.
+inline constexpr int kCasesDefault = 40;
+int CasesCount();
+
+}  // namespace nearfield::property
+
+#endif  // NEARFIELD_TESTS_PROPERTY_CASES_H_

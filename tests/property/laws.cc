@@ -1,0 +1,79 @@
+#include "tests/property/laws.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/testing/seed.h"
+
+namespace nearfield::property {
+namespace {
+
+// A law's own, so that its cases stay the same when it runs alone; the same for every backend
+// ("Law/Cpu", "Law/Gpu").
+uint64_t SeedOfTest() {
+  const std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  uint64_t seed = testing::TestSeed();
+  for (const char c : name.substr(0, name.find('/'))) {
+    seed = testing::Scramble(seed + static_cast<unsigned char>(c) + 1);
+  }
+  return seed;
+}
+
+}  // namespace
+
+void Laws::SetUp() {
+  const absl::Status usable = testing::Usable(GetParam());
+  if (!usable.ok())
+    GTEST_SKIP() << "no " << testing::Name(GetParam()) << " backend here: " << usable.message();
+  const absl::StatusOr<Engine*> shared = testing::SharedEngine(GetParam());
+  ASSERT_OK(shared);
+  engine_ = *shared;
+}
+
+void ForEachCase(int cases_count, const CaseWish& wish,
+                 const std::function<void(const Case&, testing::Random&)>& law) {
+  uint64_t seed = SeedOfTest();
+  for (const int64_t wished : {wish.rows_count.value_or(0), int64_t{wish.dim.value_or(0)},
+                               int64_t{wish.batch.value_or(0)}, int64_t{wish.k.value_or(0)}}) {
+    seed = testing::Scramble(seed + static_cast<uint64_t>(wished) + 1);
+  }
+  for (int i = 0; i < cases_count; ++i) {
+    testing::Random random(seed + static_cast<uint64_t>(i));
+    const Case c = DrawCase(random, wish);
+    SCOPED_TRACE(absl::StrCat("case ", i, ": ", c.text));
+    law(c, random);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+std::vector<Neighbors> SearchOrFail(Engine& engine, const Collection& collection,
+                                    const SearchBatch& batch) {
+  absl::StatusOr<SearchResult> result = engine.Search(collection, batch);
+  EXPECT_OK(result);
+  if (!result.ok()) return {};
+  EXPECT_EQ(result->queries.size(), batch.queries.size());
+  return std::move(result->queries);
+}
+
+void ExpectAnswers(const std::vector<Neighbors>& got, const std::vector<Neighbors>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t query = 0; query < got.size(); ++query) {
+    ASSERT_THAT(got[query], testing::BytesEqual(want[query])) << "query " << query;
+  }
+}
+
+std::vector<std::vector<int64_t>> RandomParts(int64_t rows_count, int64_t parts_count,
+                                              testing::Random& random) {
+  std::vector<int64_t> order = testing::AllIndices(rows_count);
+  random.Shuffle(order);
+  std::vector<std::vector<int64_t>> parts(static_cast<size_t>(parts_count));
+  for (const int64_t index : order)
+    parts[static_cast<size_t>(random.Between(0, parts_count))].push_back(index);
+  return parts;
+}
+
+}  // namespace nearfield::property

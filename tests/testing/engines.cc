@@ -1,0 +1,101 @@
+#include "tests/testing/engines.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/gpu/gpu_topk_engine.h"
+
+namespace nearfield::testing {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Engine>> NewEngine(BackendKind kind) {
+  EngineOptions options;
+  options.backend = kind == BackendKind::kGpu ? BackendChoice::kGpu : BackendChoice::kCpu;
+  options.memory_bytes = int64_t{1} << 30;
+  options.host_memory_bytes = int64_t{1} << 30;
+  options.batch_max = 64;
+  return Engine::Create(options);
+}
+
+// Owns the engines, so that they end before main() does: CUDA is gone when statics are destroyed.
+struct SharedEngines : ::testing::Environment {
+  void TearDown() override { engines = {}; }
+  std::array<std::optional<absl::StatusOr<std::unique_ptr<Engine>>>, 2> engines;
+};
+auto* const shared_engines = static_cast<SharedEngines*>(
+    ::testing::AddGlobalTestEnvironment(new SharedEngines));  // GoogleTest owns it
+
+}  // namespace
+
+absl::Status Usable(BackendKind kind) {
+  return kind == BackendKind::kGpu ? gpu::ProbeGpu(0) : absl::OkStatus();
+}
+
+absl::StatusOr<Engine*> SharedEngine(BackendKind kind) {
+  std::optional<absl::StatusOr<std::unique_ptr<Engine>>>& engine =
+      shared_engines->engines[kind == BackendKind::kGpu ? 1 : 0];
+  if (!engine.has_value()) engine = NewEngine(kind);
+  if (!engine->ok()) return engine->status();
+  return (*engine)->get();
+}
+
+const char* Name(BackendKind kind) { return kind == BackendKind::kGpu ? "Gpu" : "Cpu"; }
+
+std::string PayloadOf(const IdColumn& ids, int64_t index) {
+  if (ids.type() == IdType::kString) {
+    const std::string_view id = ids.string(index);
+    return id.size() % 3 == 0 ? "" : absl::StrCat("payload of ", std::string(id));
+  }
+  const uint64_t id = ids.number(index);
+  return id % 3 == 0 ? "" : std::string(static_cast<size_t>(id % 50), static_cast<char>(id % 251));
+}
+
+absl::StatusOr<CommitResult> UploadRows(Collection& collection, const Corpus& corpus,
+                                        absl::Span<const int64_t> indices, int64_t block_rows) {
+  const auto rows_count = static_cast<int64_t>(indices.size());
+  int64_t payload_bytes = 0;
+  for (const int64_t index : indices) {
+    payload_bytes += static_cast<int64_t>(PayloadOf(corpus.ids, index).size());
+  }
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Upload> upload,
+                        collection.BeginUpload({.rows_max = std::max<int64_t>(rows_count, 1),
+                                                .payload_bytes_max = payload_bytes}));
+  for (int64_t begin = 0; begin < rows_count; begin += block_rows) {
+    const auto size = static_cast<size_t>(std::min(block_rows, rows_count - begin));
+    const Corpus block = Select(corpus, indices.subspan(static_cast<size_t>(begin), size));
+    BytesColumn payloads;
+    for (int64_t i = 0; i < block.rows_count(); ++i) payloads.Append(PayloadOf(block.ids, i));
+    ABSL_RETURN_IF_ERROR(
+        upload->Append({.ids = &block.ids, .rows = block.rows, .payloads = &payloads}));
+  }
+  return upload->Commit();
+}
+
+absl::StatusOr<std::shared_ptr<Collection>> MakeCollection(Engine& engine, const Corpus& corpus) {
+  const std::vector<int64_t> all = AllIndices(corpus.rows_count());
+  return MakeCollection(engine, corpus, absl::MakeConstSpan(&all, 1));
+}
+
+absl::StatusOr<std::shared_ptr<Collection>> MakeCollection(
+    Engine& engine, const Corpus& corpus, absl::Span<const std::vector<int64_t>> parts) {
+  ABSL_ASSIGN_OR_RETURN(std::shared_ptr<Collection> collection,
+                        engine.CreateCollection(corpus.spec));
+  for (const std::vector<int64_t>& part : parts) {
+    ABSL_RETURN_IF_ERROR(UploadRows(*collection, corpus, part).status());
+  }
+  return collection;
+}
+
+}  // namespace nearfield::testing

@@ -1,0 +1,47 @@
+// Engines and collections for tests that go through the public interface.
+#ifndef NEARFIELD_TESTS_TESTING_ENGINES_H_
+#define NEARFIELD_TESTS_TESTING_ENGINES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nearfield/engine/collection.h"
+#include "nearfield/engine/engine.h"
+#include "tests/testing/corpora.h"
+
+namespace nearfield::testing {
+
+// OK where this machine can run the backend; else why not: tests then skip, and say so.
+absl::Status Usable(BackendKind kind);
+
+// The engine of `kind` that all tests of this process share: created at the first call, as it takes
+// its memory once.
+absl::StatusOr<Engine*> SharedEngine(BackendKind kind);
+
+const char* Name(BackendKind kind);
+
+// The payload that UploadRows gives to the row of `ids` at `index`: a function of the id alone,
+// sometimes empty.
+std::string PayloadOf(const IdColumn& ids, int64_t index);
+
+// Uploads the rows of `corpus` at `indices`, in that order, as one commit, in blocks of
+// `block_rows`.
+absl::StatusOr<CommitResult> UploadRows(Collection& collection, const Corpus& corpus,
+                                        absl::Span<const int64_t> indices,
+                                        int64_t block_rows = 1000);
+
+// A new collection with all rows of `corpus` in one commit (none for an empty corpus).
+absl::StatusOr<std::shared_ptr<Collection>> MakeCollection(Engine& engine, const Corpus& corpus);
+
+// The same rows in one commit for each span of `parts`.
+absl::StatusOr<std::shared_ptr<Collection>> MakeCollection(
+    Engine& engine, const Corpus& corpus, absl::Span<const std::vector<int64_t>> parts);
+
+}  // namespace nearfield::testing
+
+#endif  // NEARFIELD_TESTS_TESTING_ENGINES_H_
