@@ -5,13 +5,12 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <set>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/config/exit_code.h"
+#include "server/config/file.h"
 
 namespace nearfield::server {
 namespace {
@@ -86,32 +85,11 @@ absl::StatusOr<std::optional<std::string>> ParseCommandLine(int argc, const char
 absl::StatusOr<std::map<std::string, std::string>> ReadFile(const std::string& path,
                                                             const Settings& settings) {
   std::ifstream file(path);
-  std::stringstream text(std::string(std::istreambuf_iterator<char>(file), {}));
+  const std::string text(std::istreambuf_iterator<char>(file), {});
   if (!file.good() && !file.eof()) {
     return absl::NotFoundError(absl::StrCat("configuration file ", path, ": cannot be read"));
   }
-  std::set<std::string> known;
-  for (const SettingBase* setting : settings.all()) known.insert(setting->name());
-  std::map<std::string, std::string> values;
-  std::vector<CLI::ConfigItem> items;
-  try {
-    items = CLI::ConfigTOML().from_config(text);
-  } catch (const CLI::Error& error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("configuration file ", path, ": ", error.what()));
-  }
-  for (const CLI::ConfigItem& item : items) {
-    if (!item.parents.empty() || known.count(item.name) == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("configuration file ", path, ": unknown key '",
-                                                     item.fullname(), "'; --help lists all"));
-    }
-    if (item.inputs.size() != 1 || values.count(item.name) > 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("configuration file ", path, ": ", item.name, " needs exactly one value"));
-    }
-    values[item.name] = item.inputs.front();
-  }
-  return values;
+  return ParseConfigFile(path, text, settings);
 }
 
 // Takes the strongest source of each setting.

@@ -114,7 +114,7 @@ bool BytesSetting::Parse(std::string_view text) {
 
 bool TextSetting::Parse(std::string_view text) {
   for (const char c : text) {
-    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) return false;
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c)) || c == '"' || c == '\\') return false;
   }
   value_ = std::string(text);
   return true;

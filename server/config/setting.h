@@ -103,14 +103,16 @@ class BytesSetting : public NumberSetting {
   bool Parse(std::string_view text) override;
 };
 
-// Any text without control characters.
+// Any text that a configuration file can quote: no control character, quote or backslash.
 class TextSetting : public SettingBase {
  public:
   TextSetting(SettingList& list, std::string name, std::string value, std::string help)
       : SettingBase(list, std::move(name), std::move(help)), value_(std::move(value)) {}
   const std::string& value() const { return value_; }
   std::string Text() const override { return value_; }
-  std::string Allowed() const override { return "text"; }
+  std::string Allowed() const override {
+    return "text without quotes, backslashes and control characters";
+  }
 
  protected:
   bool Parse(std::string_view text) override;

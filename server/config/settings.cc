@@ -2,18 +2,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 
 namespace nearfield::server {
-namespace {
-
-// A TOML basic string.
-std::string Quoted(const std::string& text) {
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
-}
-
-}  // namespace
-
 absl::Status Settings::Validate() const {
   if (listen.value().empty())
     return absl::InvalidArgumentError("listen is empty: must be HOST:PORT");
@@ -53,7 +43,7 @@ std::string Settings::Effective() const {
   std::string text;
   for (const SettingBase* setting : all()) {
     const std::string source(SettingSourceName(setting->source()));
-    absl::StrAppend(&text, setting->name(), " = ", Quoted(setting->Text()), "  # ", source, "\n");
+    absl::StrAppend(&text, setting->name(), " = \"", setting->Text(), "\"  # ", source, "\n");
   }
   return text;
 }

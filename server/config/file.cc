@@ -1,0 +1,71 @@
+#include "server/config/file.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace nearfield::server {
+namespace {
+
+absl::string_view WithoutComment(absl::string_view text) {
+  return absl::StripAsciiWhitespace(text.substr(0, text.find('#')));
+}
+
+// What stands behind the '='; nothing where it is not one value.
+std::optional<std::string> ParseValue(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  if (text.empty() || text.front() != '"') {
+    text = WithoutComment(text);
+    if (text.empty() || text.find('"') != absl::string_view::npos) return std::nullopt;
+    return std::string(text);
+  }
+  const size_t end = text.find('"', 1);
+  if (end == absl::string_view::npos || !WithoutComment(text.substr(end + 1)).empty())
+    return std::nullopt;
+  return std::string(text.substr(1, end - 1));
+}
+
+bool IsKnown(const std::string& name, const SettingList& settings) {
+  for (const SettingBase* setting : settings.all()) {
+    if (setting->name() == name) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<std::string, std::string>> ParseConfigFile(const std::string& path,
+                                                                   const std::string& text,
+                                                                   const SettingList& settings) {
+  std::map<std::string, std::string> values;
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const absl::string_view line = lines[i];
+    if (WithoutComment(line).empty()) continue;
+    const std::string place = absl::StrCat("configuration file ", path, ", line ", i + 1, ": ");
+    const size_t equals = line.find('=');
+    const std::string name(absl::StripAsciiWhitespace(line.substr(0, equals)));
+    std::optional<std::string> value;
+    if (equals != absl::string_view::npos) value = ParseValue(line.substr(equals + 1));
+    if (!value.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          place, "'", absl::CHexEscape(line.substr(0, 100)), "' is not 'name = value'"));
+    }
+    if (!IsKnown(name, settings)) {
+      return absl::InvalidArgumentError(absl::StrCat(place, "unknown setting '",
+                                                     absl::CHexEscape(name.substr(0, 100)),
+                                                     "'; --help lists all"));
+    }
+    if (!values.emplace(name, *std::move(value)).second) {
+      return absl::InvalidArgumentError(absl::StrCat(place, name, " is given twice"));
+    }
+  }
+  return values;
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,299 @@
+// The queue, the batches and the workers in front of the engine; with a clock that only the test
+// moves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/batching/batch_runner.h"
+#include "server/batching/engine_thread.h"
+#include "server/batching/retry_hint.h"
+#include "server/batching/search_queue.h"
+#include "server/batching/worker_pool.h"
+#include "tests/server/scripted_engine.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::Ge;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+class FakeClock final : public Clock {
+ public:
+  TimePoint Now() const override { return now_.load(); }
+  void Advance(int64_t us) { now_ = now_.load() + std::chrono::microseconds(us); }
+
+ private:
+  std::atomic<TimePoint> now_{TimePoint{} + std::chrono::hours(1)};
+};
+
+class BatchingTest : public ::testing::Test {
+ protected:
+  BatchingTest() : a_(NewCollection({1, 2, 3})), b_(NewCollection({10})) {}
+
+  std::shared_ptr<Collection> NewCollection(std::vector<uint64_t> ids) {
+    std::shared_ptr<Collection> collection =
+        *engine_->CreateCollection({.dim = 2, .metric = Metric::kDot});
+    std::unique_ptr<Upload> upload =
+        *collection->BeginUpload({.rows_max = 10, .payload_bytes_max = 0});
+    std::vector<float> values;
+    for (const uint64_t id : ids) values.insert(values.end(), {static_cast<float>(id), 1.0f});
+    const IdColumn column = IdColumn::OfNumbers(std::move(ids));
+    UploadBlock block;
+    block.ids = &column;
+    block.rows =
+        absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(values.data()), values.size() * 4);
+    EXPECT_OK(upload->Append(block));
+    EXPECT_OK(upload->Commit());
+    return collection;
+  }
+
+  // A ticket of `queries` queries; its answer lands in answers_[name].
+  SearchTicket Ticket(const std::string& name, const std::shared_ptr<Collection>& collection,
+                      int queries = 1) {
+    SearchTicket ticket;
+    ticket.request.collection = collection;
+    ticket.request.values = {1.0f, 0.0f};
+    for (int i = 0; i < queries; ++i) {
+      Query query;
+      query.vector = ticket.request.values;
+      query.k = i + 1;
+      ticket.request.queries.push_back(query);
+    }
+    ticket.cancelled = MakeCancelFlag();
+    ticket.done = [this, name](absl::StatusOr<SearchReply> reply) {
+      ASSERT_EQ(answers_.count(name), 0u) << name << " was answered twice";
+      answers_.emplace(name, std::move(reply));
+    };
+    return ticket;
+  }
+
+  absl::Status StatusOf(const std::string& name) {
+    const auto it = answers_.find(name);
+    return it == answers_.end() ? absl::UnknownError("not answered") : it->second.status();
+  }
+
+  void RunOne(SearchQueue* queue) {
+    std::vector<SearchTicket> batch = queue->TryTake();
+    if (!batch.empty()) RunBatch(engine_.get(), clock_, std::move(batch));
+  }
+
+  FakeClock clock_;
+  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
+  std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
+  std::shared_ptr<Collection> a_;
+  std::shared_ptr<Collection> b_;
+  std::map<std::string, absl::StatusOr<SearchReply>> answers_;
+};
+
+TEST_F(BatchingTest, WaitingSearchesOfOneCollectionShareOnePass) {
+  SearchQueue queue({}, &clock_);
+  ASSERT_OK(queue.Push(Ticket("a1", a_)));
+  clock_.Advance(100);
+  ASSERT_OK(queue.Push(Ticket("b1", b_)));
+  ASSERT_OK(queue.Push(Ticket("a2", a_, /*queries=*/2)));
+  RunOne(&queue);
+  EXPECT_THAT(script_->batch_sizes(), ElementsAre(3));
+  ASSERT_OK(StatusOf("a1"));
+  ASSERT_OK(StatusOf("a2"));
+  EXPECT_EQ(answers_.count("b1"), 0u);
+  const SearchReply& first = *answers_.at("a1");
+  EXPECT_EQ(first.timing.batch_size, 3);
+  EXPECT_EQ(first.timing.queue_us, 100);
+  EXPECT_EQ(first.result.queries.size(), 1u);
+  const SearchReply& second = *answers_.at("a2");
+  EXPECT_EQ(second.timing.queue_us, 0);
+  ASSERT_EQ(second.result.queries.size(), 2u);
+  EXPECT_THAT(second.result.queries[1].scores, ElementsAre(3.0f, 2.0f));
+  RunOne(&queue);
+  EXPECT_OK(StatusOf("b1"));
+  EXPECT_EQ(queue.waiting(), 0);
+}
+
+TEST_F(BatchingTest, OtherRowPartsOrTooManyQueriesMakeAnotherPass) {
+  SearchQueue queue({.batch_max = 4}, &clock_);
+  ASSERT_OK(queue.Push(Ticket("three", a_, 3)));
+  SearchTicket with_vectors = Ticket("vectors", a_);
+  with_vectors.request.parts.vectors = true;
+  ASSERT_OK(queue.Push(std::move(with_vectors)));
+  ASSERT_OK(queue.Push(Ticket("two", a_, 2)));
+  ASSERT_OK(queue.Push(Ticket("one", a_, 1)));
+  for (int i = 0; i < 3; ++i) RunOne(&queue);
+  EXPECT_THAT(script_->batch_sizes(), ElementsAre(4, 1, 2));
+  EXPECT_FALSE(answers_.at("vectors")->result.queries[0].rows.empty());
+  EXPECT_TRUE(answers_.at("two")->result.queries[0].rows.empty());
+}
+
+TEST_F(BatchingTest, DeadSearchesNeverReachTheDevice) {
+  SearchQueue queue({}, &clock_);
+  SearchTicket late = Ticket("late", a_);
+  late.deadline = clock_.Now() + std::chrono::milliseconds(5);
+  SearchTicket left = Ticket("left", a_);
+  const CancelFlag leave = left.cancelled;
+  ASSERT_OK(queue.Push(std::move(late)));
+  ASSERT_OK(queue.Push(std::move(left)));
+  clock_.Advance(5000);
+  leave->store(true);
+  RunOne(&queue);
+  EXPECT_THAT(StatusOf("late"), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(StatusOf("left"), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(script_->searches, 0);
+}
+
+TEST_F(BatchingTest, DeadOnArrivalIsRefused) {
+  SearchQueue queue({}, &clock_);
+  SearchTicket late = Ticket("late", a_);
+  late.deadline = clock_.Now();
+  EXPECT_THAT(queue.Push(std::move(late)), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(answers_.count("late"), 0u);
+}
+
+TEST_F(BatchingTest, AFullQueueRefusesAtOnceAndSaysWhenToComeBack) {
+  SearchQueue queue({.requests_max = 2}, &clock_);
+  ASSERT_OK(queue.Push(Ticket("1", a_)));
+  ASSERT_OK(queue.Push(Ticket("2", a_)));
+  queue.NotePass(1000000);
+  const absl::Status refused = queue.Push(Ticket("3", a_));
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limits are 2")));
+  EXPECT_THAT(RetryAfterMs(refused), Optional(Ge(200)));
+  EXPECT_EQ(answers_.size(), 0u);
+}
+
+TEST_F(BatchingTest, QueuedBytesAreBoundedButOneRequestAlwaysFits) {
+  SearchQueue queue({.bytes_max = 1}, &clock_);
+  EXPECT_OK(queue.Push(Ticket("1", a_)));
+  EXPECT_THAT(queue.Push(Ticket("2", a_)), StatusIs(absl::StatusCode::kResourceExhausted));
+  RunOne(&queue);
+  EXPECT_OK(queue.Push(Ticket("3", a_)));
+}
+
+TEST_F(BatchingTest, DeadSearchesMakeRoomInAFullQueue) {
+  SearchQueue queue({.requests_max = 1}, &clock_);
+  SearchTicket first = Ticket("first", a_);
+  const CancelFlag leave = first.cancelled;
+  ASSERT_OK(queue.Push(std::move(first)));
+  leave->store(true);
+  EXPECT_OK(queue.Push(Ticket("second", a_)));
+  EXPECT_THAT(StatusOf("first"), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(queue.waiting(), 1);
+}
+
+TEST_F(BatchingTest, OneAtFaultDoesNotFailTheOthersOfItsPass) {
+  SearchQueue queue({}, &clock_);
+  SearchTicket bad = Ticket("bad", a_);
+  bad.request.queries[0].vector = {};
+  bad.request.queries[0].row_id = Id(uint64_t{99});
+  ASSERT_OK(queue.Push(Ticket("good", a_)));
+  ASSERT_OK(queue.Push(std::move(bad)));
+  RunOne(&queue);
+  EXPECT_OK(StatusOf("good"));
+  EXPECT_EQ(answers_.at("good")->timing.batch_size, 1);
+  EXPECT_THAT(StatusOf("bad"), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(BatchingTest, ALostDeviceFailsThePassOnce) {
+  SearchQueue queue({}, &clock_);
+  script_->device_lost = true;
+  ASSERT_OK(queue.Push(Ticket("1", a_)));
+  ASSERT_OK(queue.Push(Ticket("2", a_)));
+  RunOne(&queue);
+  EXPECT_THAT(StatusOf("1"), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(StatusOf("2"), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_EQ(script_->searches, 1);
+}
+
+TEST_F(BatchingTest, APassGoesOnWhileOneCallerWaitsAndEndsWithTheLast) {
+  SearchTicket stays = Ticket("stays", a_);
+  SearchTicket leaves = Ticket("leaves", a_);
+  stays.deadline = clock_.Now() + std::chrono::seconds(1);
+  leaves.cancelled->store(true);
+  std::vector<SearchTicket> batch;
+  batch.push_back(std::move(stays));
+  batch.push_back(std::move(leaves));
+  RunBatch(engine_.get(), clock_, std::move(batch));
+  EXPECT_OK(StatusOf("stays"));
+  EXPECT_EQ(script_->cancelled_searches, 0);
+
+  batch.clear();
+  batch.push_back(Ticket("late", a_));
+  batch.back().deadline = clock_.Now();
+  RunBatch(engine_.get(), clock_, std::move(batch));
+  EXPECT_THAT(StatusOf("late"), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(script_->cancelled_searches, 1);
+}
+
+TEST_F(BatchingTest, CloseAnswersAllThatWaitAndRefusesTheRest) {
+  SearchQueue queue({}, &clock_);
+  ASSERT_OK(queue.Push(Ticket("1", a_)));
+  queue.Close();
+  EXPECT_THAT(StatusOf("1"), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(queue.Push(Ticket("2", a_)), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_TRUE(queue.Take().empty());
+}
+
+TEST_F(BatchingTest, TheEngineThreadTakesWhatGatheredDuringThePassBefore) {
+  SteadyClock clock;
+  SearchQueue queue({}, &clock);
+  script_->search_gate.Close();
+  std::vector<std::future<absl::Status>> answers;
+  const auto push = [&] {
+    auto promise = std::make_shared<std::promise<absl::Status>>();
+    answers.push_back(promise->get_future());
+    SearchTicket ticket = Ticket("", a_);
+    ticket.done = [promise](absl::StatusOr<SearchReply> reply) {
+      promise->set_value(reply.status());
+    };
+    ASSERT_OK(queue.Push(std::move(ticket)));
+  };
+  {
+    const EngineThread thread(engine_.get(), &queue, &clock);
+    push();
+    script_->search_gate.AwaitArrivals(1);
+    for (int i = 0; i < 5; ++i) push();
+    script_->search_gate.Open();
+    for (auto& answer : answers) EXPECT_OK(answer.get());
+  }
+  EXPECT_THAT(script_->batch_sizes(), ElementsAre(1, 5));
+}
+
+TEST(WorkerPoolTest, RefusesBeyondItsBoundAndRunsTheRest) {
+  Gate gate;
+  gate.Close();
+  std::atomic<int> ran{0};
+  {
+    WorkerPool pool({.what = "verifications", .threads = 2, .waiting_max = 1});
+    const auto job = [&] {
+      gate.Pass();
+      ++ran;
+    };
+    ASSERT_OK(pool.Post(job));
+    ASSERT_OK(pool.Post(job));
+    ASSERT_OK(pool.Post(job));
+    const absl::Status refused = pool.Post(job);
+    EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
+                                  HasSubstr("too many verifications")));
+    EXPECT_TRUE(RetryAfterMs(refused).has_value());
+    gate.Open();
+  }
+  EXPECT_EQ(ran, 3);
+}
+
+TEST(RetryHintTest, OnlyWhereItWasSet) {
+  EXPECT_EQ(RetryAfterMs(absl::UnavailableError("x")), std::nullopt);
+  EXPECT_EQ(RetryAfterMs(WithRetryAfter(absl::UnavailableError("x"), 250)), 250);
+}
+
+}  // namespace
+}  // namespace nearfield::server

@@ -1,0 +1,194 @@
+// Settings: precedence, limits, errors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "server/config/load.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  ~ConfigTest() override { std::remove(path_.c_str()); }
+
+  absl::StatusOr<LoadOutcome> Load(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "nearfield-server");
+    std::vector<const char*> argv;
+    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+    const Environment environment = [this](const std::string& name) -> std::optional<std::string> {
+      const auto it = environment_.find(name);
+      if (it == environment_.end()) return std::nullopt;
+      return it->second;
+    };
+    return LoadSettings(static_cast<int>(argv.size()), argv.data(), environment, &settings_);
+  }
+  std::string File(const std::string& text) {
+    std::ofstream(path_) << text;
+    return path_;
+  }
+
+  const std::string path_ = ::testing::TempDir() + "/config_test_" +
+                            ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+                            ".toml";
+  std::map<std::string, std::string> environment_;
+  Settings settings_;
+};
+
+TEST_F(ConfigTest, FileIsWeakerThanEnvironmentIsWeakerThanFlag) {
+  const std::string file =
+      File("k_max = 1\nqueries_max = 2\ndevice = 3\n# a comment\nlisten = \"127.0.0.1:1\"\n");
+  environment_ = {
+      {"NEARFIELD_QUERIES_MAX", "20"}, {"NEARFIELD_DEVICE", "30"}, {"NEARFIELD_LISTEN", ""}};
+  ASSERT_OK(Load({"--config", file, "--device", "40"}));
+  EXPECT_EQ(settings_.k_max.value(), 1);
+  EXPECT_EQ(settings_.k_max.source(), SettingSource::kFile);
+  EXPECT_EQ(settings_.queries_max.value(), 20);
+  EXPECT_EQ(settings_.queries_max.source(), SettingSource::kEnvironment);
+  EXPECT_EQ(settings_.device.value(), 40);
+  EXPECT_EQ(settings_.device.source(), SettingSource::kFlag);
+  EXPECT_EQ(settings_.listen.value(), "127.0.0.1:1") << "an empty variable counts as absent";
+  EXPECT_EQ(settings_.threads.source(), SettingSource::kDefault);
+}
+
+TEST_F(ConfigTest, TheFileMayBeNamedByTheEnvironment) {
+  environment_ = {{"NEARFIELD_CONFIG", File("k_max = 7\n")}};
+  ASSERT_OK(Load({}));
+  EXPECT_EQ(settings_.k_max.value(), 7);
+}
+
+TEST_F(ConfigTest, DefaultsAreLoopbackAndCloseToTheDesign) {
+  ASSERT_OK(Load({}));
+  EXPECT_TRUE(IsLoopback(settings_.listen.value()));
+  EXPECT_EQ(settings_.request_bytes_max.value(), 64 << 20);
+  EXPECT_FALSE(settings_.reflection.value());
+}
+
+TEST_F(ConfigTest, WhatCheckConfigPrintsIsAFileThatGivesTheSameSettings) {
+  const auto printed = Load({"--check-config", "--memory-bytes", "3GiB", "--reflection",
+                             "--port-file", "a # b = c", "--backend=cpu"});
+  ASSERT_OK(printed);
+  EXPECT_EQ(printed->action, LoadOutcome::Action::kPrint);
+  EXPECT_THAT(printed->text,
+              AllOf(HasSubstr("memory_bytes = \"3GiB\"  # flag"), HasSubstr("# default")));
+  Settings again;
+  const std::vector<const char*> argv = {"nearfield-server", "--config", path_.c_str()};
+  File(printed->text);
+  ASSERT_OK(LoadSettings(
+      3, argv.data(), [](const std::string&) { return std::nullopt; }, &again));
+  for (size_t i = 0; i < again.all().size(); ++i)
+    EXPECT_EQ(again.all()[i]->Text(), settings_.all()[i]->Text());
+}
+
+TEST_F(ConfigTest, BytesTakeSuffixes) {
+  ASSERT_OK(
+      Load({"--request-bytes-max", "1MiB", "--payload-bytes-max=2KiB", "--memory-bytes=123"}));
+  EXPECT_EQ(settings_.request_bytes_max.value(), 1 << 20);
+  EXPECT_EQ(settings_.payload_bytes_max.value(), 2048);
+  EXPECT_EQ(settings_.memory_bytes.value(), 123);
+}
+
+TEST_F(ConfigTest, EveryBadValueNamesTheSettingTheValueAndTheLimit) {
+  for (const auto& [flag, value, limit] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"--k-max", "0", "1 .. 4096"},
+           {"--k-max", "4097", "1 .. 4096"},
+           {"--k-max", "12x", "1 .. 4096"},
+           {"--k-max", "99999999999999999999", "1 .. 4096"},
+           {"--request-bytes-max", "2GiB", "64KiB"},
+           {"--request-bytes-max", "1 MiB", "64KiB"},
+           {"--memory-bytes", "9999999999999TiB", "0 .. 16TiB"},
+           {"--memory-bytes", "-1", "0 .. "},
+           {"--backend", "tpu", "auto|cpu|gpu"},
+           {"--reflection=maybe", "", "true"},
+           {"--listen", "a\nb", "text"},
+           {"--port-file", "a\"b", "text"}}) {
+    Settings fresh;
+    std::vector<const char*> argv = {"nearfield-server", flag.c_str()};
+    if (!value.empty()) argv.push_back(value.c_str());
+    const auto result = LoadSettings(
+        static_cast<int>(argv.size()), argv.data(), [](const std::string&) { return std::nullopt; },
+        &fresh);
+    EXPECT_THAT(result, StatusIs(absl::StatusCode::kInvalidArgument)) << flag << " " << value;
+    EXPECT_THAT(std::string(result.status().message()), HasSubstr(limit)) << flag << " " << value;
+  }
+}
+
+TEST_F(ConfigTest, UnknownKeysFlagsAndBadLinesAreErrors) {
+  for (const auto& [text, complaint] : std::vector<std::pair<std::string, std::string>>{
+           {"\n\nk_maks = 3\n", "line 3: unknown setting 'k_maks'"},
+           {"[server]\n", "line 1: '[server]' is not 'name = value'"},
+           {"k_max = 3\nk_max = 4\n", "line 2: k_max is given twice"},
+           {"k_max =\n", "is not 'name = value'"},
+           {"k_max\n", "is not 'name = value'"},
+           {"listen = \"a\" b\n", "is not 'name = value'"},
+           {"listen = \"a\n", "is not 'name = value'"},
+           {"k_max = [3, 4]\n", "k_max = \"[3, 4]\" (from file): must be 1 .. 4096"}}) {
+    EXPECT_THAT(Load({"--config", File(text)}),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(complaint)))
+        << text;
+  }
+  EXPECT_THAT(Load({"--no-such-flag"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no-such-flag")));
+  EXPECT_THAT(Load({"stray"}), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Load({"--k-max", "1", "--k-max", "2"}), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Load({"--config", "/no/such/file"}),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/no/such/file")));
+}
+
+TEST_F(ConfigTest, SettingsMustFitTogether) {
+  EXPECT_THAT(Load({"--queries-max", "2000"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("batch_max")));
+  EXPECT_THAT(Load({"--queries-max", "10", "--request-bytes-max", "64KiB"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("payload_bytes_max")));
+}
+
+TEST_F(ConfigTest, HelpNamesEverySettingItsVariableAndTheExitCodes) {
+  const auto help = Load({"--help"});
+  ASSERT_OK(help);
+  EXPECT_EQ(help->action, LoadOutcome::Action::kPrint);
+  for (const SettingBase* setting : settings_.all()) {
+    EXPECT_THAT(help->text, AllOf(HasSubstr(setting->flag()), HasSubstr(setting->environment())));
+  }
+  EXPECT_THAT(help->text, HasSubstr("Exit codes:"));
+  EXPECT_THAT(Load({"--version"})->text, HasSubstr("nearfield-server "));
+}
+
+TEST_F(ConfigTest, EverySettingHasItsOwnName) {
+  std::set<std::string> names;
+  for (const SettingBase* setting : settings_.all())
+    EXPECT_TRUE(names.insert(setting->name()).second);
+}
+
+TEST_F(ConfigTest, LoopbackIsToldFromTheRest) {
+  for (const char* listen : {"127.0.0.1:1", "localhost:1", "[::1]:1", "unix:/tmp/x"})
+    EXPECT_TRUE(IsLoopback(listen));
+  for (const char* listen : {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "example.org:1"})
+    EXPECT_FALSE(IsLoopback(listen));
+}
+
+TEST_F(ConfigTest, EngineOptionsFollowTheSettings) {
+  ASSERT_OK(Load({"--backend=gpu", "--device=2", "--memory-bytes=1GiB", "--threads=3",
+                  "--batch-max=2048", "--k-max=9"}));
+  const EngineOptions options = settings_.ToEngineOptions();
+  EXPECT_EQ(options.backend, BackendChoice::kGpu);
+  EXPECT_EQ(options.device, 2);
+  EXPECT_EQ(options.memory_bytes, 1 << 30);
+  EXPECT_EQ(options.threads, 3);
+  EXPECT_EQ(options.batch_max, 2048);
+  EXPECT_EQ(options.k_max, 9);
+}
+
+}  // namespace
+}  // namespace nearfield::server

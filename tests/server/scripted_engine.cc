@@ -1,0 +1,374 @@
+#include "tests/server/scripted_engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "nearfield/engine/row_codec.h"
+
+namespace nearfield::server {
+
+void Gate::Close() {
+  const std::lock_guard lock(mutex_);
+  open_ = false;
+  arrivals_ = 0;
+}
+
+void Gate::Open() {
+  const std::lock_guard lock(mutex_);
+  open_ = true;
+  changed_.notify_all();
+}
+
+void Gate::Pass(const std::function<bool()>& give_up) {
+  std::unique_lock lock(mutex_);
+  if (open_) return;
+  ++arrivals_;
+  changed_.notify_all();
+  while (!open_ && (give_up == nullptr || !give_up()))
+    changed_.wait_for(lock, std::chrono::milliseconds(1));
+}
+
+void Gate::AwaitArrivals(int64_t count) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return arrivals_ >= count; });
+}
+
+std::vector<int64_t> EngineScript::batch_sizes() const {
+  const std::lock_guard lock(mutex_);
+  return batch_sizes_;
+}
+
+void EngineScript::NoteBatch(int64_t size) {
+  const std::lock_guard lock(mutex_);
+  batch_sizes_.push_back(size);
+}
+
+namespace {
+
+using Script = std::shared_ptr<EngineScript>;
+
+absl::Status Lost() { return absl::UnavailableError("the device is lost: scripted"); }
+
+// The rows of a collection, in order of arrival.
+struct RowStore {
+  explicit RowStore(IdType type) : ids(type) {}
+  IdColumn ids;
+  std::vector<uint8_t> bytes;
+  std::vector<std::vector<float>> values;
+  BytesColumn payloads;
+
+  void Append(const UploadBlock& block, const CollectionSpec& spec) {
+    const size_t row_bytes =
+        static_cast<size_t>(spec.dim) * static_cast<size_t>(BytesPerElement(spec.row_type));
+    for (int64_t i = 0; i < block.ids->size(); ++i) {
+      const auto row = block.rows.subspan(static_cast<size_t>(i) * row_bytes, row_bytes);
+      std::vector<float> widened;
+      static_cast<void>(WidenToFloat(spec.row_type, row, &widened).ok());
+      ids.AppendFrom(*block.ids, i);
+      bytes.insert(bytes.end(), row.begin(), row.end());
+      values.push_back(std::move(widened));
+      payloads.Append(block.payloads == nullptr ? "" : block.payloads->at(i));
+    }
+  }
+  // The rows of `other` at `index`.
+  void AppendFrom(const RowStore& other, int64_t index) {
+    const size_t row_bytes = other.bytes.size() / static_cast<size_t>(other.ids.size());
+    const auto begin =
+        other.bytes.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(index) * row_bytes);
+    ids.AppendFrom(other.ids, index);
+    bytes.insert(bytes.end(), begin, begin + static_cast<std::ptrdiff_t>(row_bytes));
+    values.push_back(other.values[static_cast<size_t>(index)]);
+    payloads.Append(other.payloads.at(index));
+  }
+  int64_t IndexOf(const IdColumn& wanted, int64_t at) const {
+    for (int64_t i = 0; i < ids.size(); ++i) {
+      if (ids.Compare(i, wanted, at) == 0) return i;
+    }
+    return -1;
+  }
+};
+
+class ScriptedCollection final : public Collection,
+                                 public std::enable_shared_from_this<ScriptedCollection> {
+ public:
+  ScriptedCollection(CollectionSpec spec, Script script)
+      : spec_(spec), script_(std::move(script)), rows_(spec.id_type) {}
+  ~ScriptedCollection() override { script_->device_bytes_used -= rows_.ids.size() * row_bytes(); }
+
+  int64_t row_bytes() const { return int64_t{spec_.dim} * BytesPerElement(spec_.row_type); }
+  const CollectionSpec& spec() const override { return spec_; }
+  CollectionStats Stats() const override {
+    const std::lock_guard lock(mutex_);
+    return {.epoch = epoch_,
+            .rows_count = rows_.ids.size(),
+            .rows_deleted = 0,
+            .generations_count = 1,
+            .device_bytes = rows_.ids.size() * row_bytes(),
+            .host_bytes = rows_.payloads.value_bytes()};
+  }
+  absl::StatusOr<std::unique_ptr<Upload>> BeginUpload(
+      const UploadReservation& reservation) override;
+  absl::StatusOr<DeleteResult> Delete(const IdColumn& ids) override;
+  absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const override;
+
+  absl::StatusOr<CommitResult> Add(const RowStore& added);
+  absl::StatusOr<Neighbors> Search(const Query& query, RowParts parts) const;
+  uint64_t epoch() const {
+    const std::lock_guard lock(mutex_);
+    return epoch_;
+  }
+
+ private:
+  const CollectionSpec spec_;
+  const Script script_;
+  mutable std::mutex mutex_;
+  RowStore rows_;
+  uint64_t epoch_ = 0;
+};
+
+class ScriptedUpload final : public Upload {
+ public:
+  ScriptedUpload(std::shared_ptr<ScriptedCollection> collection, Script script,
+                 int64_t reserved_bytes)
+      : collection_(std::move(collection)),
+        script_(std::move(script)),
+        reserved_bytes_(reserved_bytes),
+        rows_(collection_->spec().id_type) {
+    ++script_->uploads_open;
+  }
+  ~ScriptedUpload() override {
+    script_->device_bytes_used -= reserved_bytes_;
+    --script_->uploads_open;
+  }
+
+  absl::Status Append(const UploadBlock& block) override {
+    script_->append_gate.Pass();
+    if (script_->device_lost) return Lost();
+    RowStore added(collection_->spec().id_type);
+    added.Append(block, collection_->spec());
+    for (size_t row = 0; row < added.values.size(); ++row) {
+      for (const float value : added.values[row]) {
+        if (!std::isfinite(value))
+          return absl::InvalidArgumentError(absl::StrCat("row ", row, " is not finite"));
+      }
+    }
+    rows_.Append(block, collection_->spec());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<CommitResult> Commit() override {
+    script_->commit_gate.Pass();
+    if (script_->device_lost) return Lost();
+    return collection_->Add(rows_);
+  }
+
+ private:
+  const std::shared_ptr<ScriptedCollection> collection_;
+  const Script script_;
+  const int64_t reserved_bytes_;
+  RowStore rows_;
+};
+
+absl::StatusOr<std::unique_ptr<Upload>> ScriptedCollection::BeginUpload(
+    const UploadReservation& reservation) {
+  const int64_t free = script_->device_bytes_total - script_->device_bytes_used;
+  if (reservation.rows_max > free / row_bytes()) {
+    return absl::ResourceExhaustedError(absl::StrCat("the upload needs ", reservation.rows_max,
+                                                     " rows of ", row_bytes(), " bytes, free are ",
+                                                     free));
+  }
+  const int64_t bytes = reservation.rows_max * row_bytes();
+  script_->device_bytes_used += bytes;
+  return std::make_unique<ScriptedUpload>(shared_from_this(), script_, bytes);
+}
+
+absl::StatusOr<CommitResult> ScriptedCollection::Add(const RowStore& added) {
+  const std::lock_guard lock(mutex_);
+  for (int64_t i = 0; i < added.ids.size(); ++i) {
+    bool twice = rows_.IndexOf(added.ids, i) >= 0;
+    for (int64_t j = 0; j < i; ++j) twice = twice || added.ids.Compare(i, added.ids, j) == 0;
+    if (twice)
+      return absl::AlreadyExistsError(absl::StrCat("the id of row ", i, " is there already"));
+  }
+  for (int64_t i = 0; i < added.ids.size(); ++i) rows_.AppendFrom(added, i);
+  script_->device_bytes_used += added.ids.size() * row_bytes();
+  if (added.ids.size() > 0) ++epoch_;
+  return CommitResult{.epoch = epoch_, .rows_count = added.ids.size()};
+}
+
+absl::StatusOr<DeleteResult> ScriptedCollection::Delete(const IdColumn& ids) {
+  const std::lock_guard lock(mutex_);
+  if (script_->device_lost) return Lost();
+  RowStore kept(spec_.id_type);
+  for (int64_t row = 0; row < rows_.ids.size(); ++row) {
+    bool doomed = false;
+    for (int64_t i = 0; i < ids.size(); ++i) doomed = doomed || rows_.ids.Compare(row, ids, i) == 0;
+    if (!doomed) kept.AppendFrom(rows_, row);
+  }
+  const int64_t deleted = rows_.ids.size() - kept.ids.size();
+  script_->device_bytes_used -= deleted * row_bytes();
+  if (deleted > 0) ++epoch_;
+  rows_ = std::move(kept);
+  return DeleteResult{.epoch = epoch_, .rows_deleted = deleted};
+}
+
+absl::StatusOr<FetchResult> ScriptedCollection::Fetch(const IdColumn& ids, RowParts parts) const {
+  const std::lock_guard lock(mutex_);
+  if (script_->device_lost) return Lost();
+  RowStore found(spec_.id_type);
+  for (int64_t i = 0; i < ids.size(); ++i) {
+    if (const int64_t row = rows_.IndexOf(ids, i); row >= 0) found.AppendFrom(rows_, row);
+  }
+  FetchResult result;
+  result.epoch = epoch_;
+  result.ids = std::move(found.ids);
+  if (parts.vectors) result.rows = std::move(found.bytes);
+  if (parts.payloads) result.payloads = std::move(found.payloads);
+  return result;
+}
+
+float PlainScore(Metric metric, const std::vector<float>& query, const std::vector<float>& row) {
+  double sum = 0;
+  double query_square = 0;
+  double row_square = 0;
+  for (size_t d = 0; d < row.size(); ++d) {
+    const double q = query[d];
+    const double x = row[d];
+    sum += metric == Metric::kL2 ? -(q - x) * (q - x) : q * x;
+    query_square += q * q;
+    row_square += x * x;
+  }
+  if (metric == Metric::kCosine) sum /= std::sqrt(query_square) * std::sqrt(row_square);
+  return static_cast<float>(sum);
+}
+
+absl::StatusOr<Neighbors> ScriptedCollection::Search(const Query& query, RowParts parts) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<float> vector(query.vector.begin(), query.vector.end());
+  int64_t own_row = -1;
+  if (query.row_id.has_value()) {
+    IdColumn wanted(spec_.id_type);
+    wanted.Append(*query.row_id);
+    own_row = rows_.IndexOf(wanted, 0);
+    if (own_row < 0) return absl::NotFoundError("row_id: no such row");
+    vector = rows_.values[static_cast<size_t>(own_row)];
+  }
+  std::vector<float> scores;
+  for (const std::vector<float>& row : rows_.values)
+    scores.push_back(PlainScore(spec_.metric, vector, row));
+  std::vector<int64_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    const float x = scores[static_cast<size_t>(a)];
+    const float y = scores[static_cast<size_t>(b)];
+    return x != y ? x > y : rows_.ids.Compare(a, rows_.ids, b) < 0;
+  });
+  RowStore best(spec_.id_type);
+  Neighbors neighbors;
+  for (const int64_t row : order) {
+    if (row == own_row || best.ids.size() == query.k) continue;
+    best.AppendFrom(rows_, row);
+    neighbors.scores.push_back(scores[static_cast<size_t>(row)]);
+  }
+  neighbors.ids = std::move(best.ids);
+  if (parts.vectors) neighbors.rows = std::move(best.bytes);
+  if (parts.payloads) neighbors.payloads = std::move(best.payloads);
+  return neighbors;
+}
+
+class ScriptedEngine final : public Engine {
+ public:
+  explicit ScriptedEngine(Script script) : script_(std::move(script)) {}
+
+  EngineInfo Info() const override {
+    return {.backend = BackendKind::kCpu,
+            .device_name = "scripted",
+            .note = "for tests",
+            .k_max = kKMax,
+            .batch_max = 1024};
+  }
+  Capacity GetCapacity() const override {
+    return {.device_bytes_total = script_->device_bytes_total,
+            .device_bytes_used = script_->device_bytes_used,
+            .host_bytes_total = 1 << 20,
+            .host_bytes_used = 0};
+  }
+  absl::Status Health() const override { return script_->device_lost ? Lost() : absl::OkStatus(); }
+
+  absl::StatusOr<std::shared_ptr<Collection>> CreateCollection(
+      const CollectionSpec& spec) override {
+    return std::make_shared<ScriptedCollection>(spec, script_);
+  }
+
+  absl::StatusOr<SearchResult> Search(const Collection& collection,
+                                      const SearchBatch& batch) override {
+    const int64_t number = ++script_->searches;
+    script_->NoteBatch(static_cast<int64_t>(batch.queries.size()));
+    script_->search_gate.Pass(batch.cancelled);
+    if (script_->lose_at_search == number) script_->device_lost = true;
+    if (script_->device_lost) return Lost();
+    if (batch.cancelled && batch.cancelled()) {
+      ++script_->cancelled_searches;
+      return absl::CancelledError("cancelled");
+    }
+    const auto& scripted = static_cast<const ScriptedCollection&>(collection);
+    SearchResult result;
+    result.epoch = scripted.epoch();
+    result.cost.device_us = 7;
+    result.cost.rows_scanned = scripted.Stats().rows_count;
+    for (const Query& query : batch.queries) {
+      ABSL_ASSIGN_OR_RETURN(Neighbors neighbors, scripted.Search(query, batch.parts));
+      result.queries.push_back(std::move(neighbors));
+    }
+    return result;
+  }
+
+  absl::StatusOr<VerifyResult> Verify(const Collection& collection, const Query& query,
+                                      uint64_t epoch, const Neighbors& claimed,
+                                      const std::function<bool()>& cancelled) override {
+    script_->verify_gate.Pass(cancelled);
+    if (cancelled && cancelled()) return absl::CancelledError("cancelled");
+    const auto& scripted = static_cast<const ScriptedCollection&>(collection);
+    if (epoch != scripted.epoch()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the claim is of epoch ", epoch, ", the collection is at ", scripted.epoch()));
+    }
+    VerifyResult result;
+    ABSL_ASSIGN_OR_RETURN(result.expected, scripted.Search(query, RowParts{}));
+    result.epoch = epoch;
+    result.rows_checked = scripted.Stats().rows_count;
+    result.equal = claimed.scores == result.expected.scores &&
+                   claimed.ids.size() == result.expected.ids.size();
+    for (int64_t i = 0; result.equal && i < claimed.ids.size(); ++i) {
+      result.equal = claimed.ids.Compare(i, result.expected.ids, i) == 0;
+    }
+    if (!result.equal) {
+      result.first_difference = 0;
+      result.explanation = "differs";
+    }
+    return result;
+  }
+
+  absl::Status SelfTest(uint64_t /*seed*/) override {
+    script_->self_test_gate.Pass();
+    if (script_->self_test_differs) return absl::DataLossError("a scripted difference");
+    return Health();
+  }
+
+ private:
+  const Script script_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> MakeScriptedEngine(std::shared_ptr<EngineScript> script) {
+  return std::make_unique<ScriptedEngine>(std::move(script));
+}
+
+}  // namespace nearfield::server
