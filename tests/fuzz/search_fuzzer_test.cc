@@ -1,0 +1,57 @@
+// A bounded run of the fuzzer's entry, on inputs drawn from the seed; NEARFIELD_FUZZ_INPUTS says
+// how many.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "tests/fuzz/search_fuzzer.h"
+#include "tests/testing/random.h"
+#include "tests/testing/seed.h"
+
+namespace nearfield::fuzz {
+namespace {
+
+int InputsCount() {
+  int count = 0;
+  const char* named =
+      std::getenv("NEARFIELD_FUZZ_INPUTS");  // NOLINT(concurrency-mt-unsafe): single thread
+  return named != nullptr && absl::SimpleAtoi(named, &count) && count > 0 ? count : 4000;
+}
+
+// Bytes of few values make ties, duplicates and zeros; bytes of all values make extremes.
+std::vector<uint8_t> DrawInput(testing::Random& random) {
+  const auto mask =
+      random.OneOf<uint8_t>({uint8_t{0xff}, uint8_t{0x81}, uint8_t{0x43}, uint8_t{0x01}});
+  std::vector<uint8_t> input(
+      static_cast<size_t>(random.Between(0, random.OneIn(2) ? 300 : 20'000)));
+  for (size_t i = 0; i < input.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(random.Bits());
+    input[i] = i < 16 ? byte : static_cast<uint8_t>(byte & mask);
+  }
+  return input;
+}
+
+TEST(SearchFuzz, AnyInputIsAnsweredAsTheOracleDoes) {
+  const int inputs_count = InputsCount();
+  for (int i = 0; i < inputs_count; ++i) {
+    testing::Random random(testing::Scramble(testing::TestSeed()) + static_cast<uint64_t>(i));
+    const std::vector<uint8_t> input = DrawInput(random);
+    ASSERT_EQ(SearchDifference(input.data(), input.size()), "") << "input " << i;
+  }
+}
+
+TEST(SearchFuzz, InputsThatEndEarlyAreInputs) {
+  testing::Random random(testing::TestSeed());
+  std::vector<uint8_t> input(120);
+  for (uint8_t& byte : input) byte = static_cast<uint8_t>(random.Bits());
+  for (size_t size = 0; size <= input.size(); ++size) {
+    ASSERT_EQ(SearchDifference(input.data(), size), "") << size << " bytes";
+  }
+}
+
+}  // namespace
+}  // namespace nearfield::fuzz

@@ -1,0 +1,172 @@
+// A corpus of more than 2^31 elements in one generation: indices that wrap at 32 bits show here.
+// Needs a GPU with room.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/oracle/oracle.h"
+#include "engine/score/row_types.h"
+#include "nearfield/engine/engine.h"
+#include "tests/testing/answers.h"
+#include "tests/testing/corpora.h"
+#include "tests/testing/engines.h"
+#include "tests/testing/random.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::property {
+namespace {
+
+using testing::BytesEqual;
+using testing::Corpus;
+
+constexpr int32_t kDim = 1024;
+constexpr int64_t kRows = 2'200'000;
+constexpr int64_t kBlockRows = 50'000;
+constexpr int64_t kBaseRows = 4096;
+static_assert(kRows * kDim > int64_t{1} << 31);
+
+// Rows that win by far, next to every border of 32-bit arithmetic on elements and bytes, and at
+// both ends.
+constexpr int64_t kPlanted[] = {0,         1'048'575, 1'048'576, 2'097'151,
+                                2'097'152, 2'097'153, kRows - 1};
+
+class LargeCorpus : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const absl::Status usable = testing::Usable(BackendKind::kGpu);
+    if (!usable.ok()) GTEST_SKIP() << "needs a GPU: " << usable.message();
+    EngineOptions options;
+    options.backend = BackendChoice::kGpu;
+    options.memory_bytes = kRows * kDim * 2 + (int64_t{1} << 30);
+    options.host_memory_bytes = int64_t{1} << 30;
+    options.batch_max = 16;
+    absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(options);
+    if (absl::IsResourceExhausted(engine.status())) GTEST_SKIP() << engine.status().message();
+    ASSERT_OK(engine);
+    engine_ = *std::move(engine);
+    base_ = testing::MakeCorpus(spec_, testing::CorpusFamily::kGaussian, kBaseRows,
+                                testing::TestSeed());
+    testing::Random random(testing::TestSeed() + 1);
+    query_ = testing::MakeQuery(base_, testing::QueryFamily::kGaussian, random);
+    Upload();
+  }
+
+  // Row `index`: a base row, told apart by two elements; a planted one is the query, each time a
+  // little longer.
+  std::vector<uint16_t> Row(int64_t index) const {
+    std::vector<uint16_t> row(kDim);
+    const auto planted = std::find(std::begin(kPlanted), std::end(kPlanted), index);
+    if (planted != std::end(kPlanted)) {
+      const float scale = 2.0f + 0.25f * static_cast<float>(planted - std::begin(kPlanted));
+      for (size_t d = 0; d < row.size(); ++d) row[d] = score::HalfBitsFromFloat(scale * query_[d]);
+      return row;
+    }
+    std::memcpy(row.data(), base_.row(index % kBaseRows).data(), sizeof(uint16_t) * kDim);
+    row[static_cast<size_t>(index / kBaseRows) % kDim] =
+        score::HalfBitsFromFloat(static_cast<float>(index % 7) - 3.0f);
+    row[kDim - 1] = score::HalfBitsFromFloat(static_cast<float>(index % 2039) / 1024.0f);
+    return row;
+  }
+  static uint64_t IdOf(int64_t index) {
+    return testing::Scramble(static_cast<uint64_t>(index) + 1);
+  }
+
+  void Upload() {
+    auto collection = engine_->CreateCollection(spec_);
+    ASSERT_OK(collection);
+    collection_ = *std::move(collection);
+    auto upload = collection_->BeginUpload({.rows_max = kRows, .payload_bytes_max = 0});
+    ASSERT_OK(upload);
+    std::vector<uint8_t> rows(kBlockRows * kDim * sizeof(uint16_t));
+    for (int64_t begin = 0; begin < kRows; begin += kBlockRows) {
+      IdColumn ids;
+      for (int64_t i = 0; i < kBlockRows; ++i) {
+        std::memcpy(rows.data() + i * kDim * 2, Row(begin + i).data(), sizeof(uint16_t) * kDim);
+        ids.AppendNumber(IdOf(begin + i));
+      }
+      ASSERT_OK((*upload)->Append({.ids = &ids, .rows = rows, .payloads = nullptr}));
+    }
+    ASSERT_OK((*upload)->Commit());
+  }
+
+  CollectionSpec spec_{.dim = kDim,
+                       .metric = Metric::kDot,
+                       .row_type = RowType::kFloat16,
+                       .id_type = IdType::kUint64};
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<Collection> collection_;
+  Corpus base_;
+  std::vector<float> query_;
+};
+
+TEST_F(LargeCorpus, BeyondTwoToThe31ElementsEqualsTheOracleToTheBit) {
+  SearchBatch batch;
+  batch.queries.push_back({.vector = query_, .row_id = std::nullopt, .k = 100});
+  const absl::StatusOr<SearchResult> result = engine_->Search(*collection_, batch);
+  ASSERT_OK(result);
+  const Neighbors& answer = result->queries[0];
+  ASSERT_EQ(answer.ids.size(), 100);
+
+  // The planted rows come first, the longest of them at the top, with the scores the oracle gives
+  // them.
+  const auto planted_count = static_cast<int64_t>(std::size(kPlanted));
+  Neighbors planted;
+  for (int64_t place = 0; place < planted_count; ++place) {
+    const int64_t index = kPlanted[planted_count - 1 - place];
+    planted.ids.AppendNumber(IdOf(index));
+    planted.scores.push_back(
+        oracle::Score(spec_.metric, spec_.row_type, query_, Row(index).data()));
+  }
+  EXPECT_THAT(testing::Prefix(answer, planted_count), BytesEqual(planted));
+
+  const absl::StatusOr<FetchResult> fetched =
+      collection_->Fetch(planted.ids, {.vectors = true, .payloads = false});
+  ASSERT_OK(fetched);
+  ASSERT_EQ(fetched->rows.size(), static_cast<size_t>(planted_count) * kDim * 2);
+  for (int64_t place = 0; place < planted_count; ++place) {
+    const std::vector<uint16_t> row = Row(kPlanted[planted_count - 1 - place]);
+    EXPECT_EQ(
+        std::memcmp(fetched->rows.data() + place * kDim * 2, row.data(), sizeof(uint16_t) * kDim),
+        0)
+        << "row " << kPlanted[planted_count - 1 - place];
+  }
+
+  const absl::StatusOr<VerifyResult> verified =
+      engine_->Verify(*collection_, batch.queries[0], result->epoch, answer, nullptr);
+  ASSERT_OK(verified);
+  EXPECT_TRUE(verified->equal) << verified->explanation;
+  EXPECT_EQ(verified->rows_checked, kRows);
+
+  // In a batch with others, and for the greatest k, the answer is the same.
+  batch.queries.clear();
+  std::vector<std::vector<float>> others;
+  for (int64_t i = 0; i < 8; ++i) others.push_back(testing::Decode(spec_, base_.row(i)));
+  for (const std::vector<float>& other : others)
+    batch.queries.push_back({.vector = other, .row_id = std::nullopt, .k = 10});
+  batch.queries.push_back({.vector = query_, .row_id = std::nullopt, .k = kKMax});
+  const absl::StatusOr<SearchResult> batched = engine_->Search(*collection_, batch);
+  ASSERT_OK(batched);
+  EXPECT_THAT(testing::Prefix(batched->queries[8], 100), BytesEqual(answer));
+
+  // Without the best rows the next ones come up.
+  ASSERT_OK(collection_->Delete(planted.ids));
+  const absl::StatusOr<SearchResult> rest = engine_->Search(
+      *collection_, {.queries = {batch.queries[8]}, .parts = {}, .cancelled = nullptr});
+  ASSERT_OK(rest);
+  Neighbors expected;
+  for (int64_t place = planted_count; place < kKMax; ++place) {
+    expected.ids.AppendNumber(batched->queries[8].ids.number(place));
+    expected.scores.push_back(batched->queries[8].scores[static_cast<size_t>(place)]);
+  }
+  EXPECT_THAT(testing::Prefix(rest->queries[0], kKMax - planted_count), BytesEqual(expected));
+}
+
+}  // namespace
+}  // namespace nearfield::property
