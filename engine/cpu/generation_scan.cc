@@ -81,9 +81,8 @@ void GenerationScan::PrepareWorkspace() {
   for (size_t q = 0; q < queries; ++q) {
     workspace.thresholds[q].store(score::kNoKey, std::memory_order_relaxed);
   }
-  const int64_t scratch = queries_count_ == 1 ? 0
-                                              : context_.kernels->scratch_doubles(
-                                                    rows_a_tile_, PaddedDim(group_.format.dim));
+  const int64_t scratch =
+      queries_count_ == 1 ? 0 : context_.kernels->scratch_doubles(PaddedDim(group_.format.dim));
   for (int32_t worker = 0; worker < participants_; ++worker) {
     ThreadWorkspace& space = workspace.threads[static_cast<size_t>(worker)];
     space.kernel_scratch.Ensure(scratch);
@@ -103,6 +102,10 @@ int32_t GenerationScan::RowsInTile(int64_t tile) const {
       std::min<int64_t>(rows_a_tile_, planes_.rows_count() - tile * rows_a_tile_));
 }
 
+bool GenerationScan::Cancelled() const {
+  return *group_.cancelled != nullptr && (*group_.cancelled)();
+}
+
 void GenerationScan::ScanTiles(int32_t worker) {
   if (!ArithmeticIsExact()) {
     wrong_mode_.store(true, std::memory_order_relaxed);
@@ -112,9 +115,7 @@ void GenerationScan::ScanTiles(int32_t worker) {
   // One tile ahead, so that the next one's memory can be fetched while this one is computed.
   int64_t tile = next_tile_.fetch_add(1, std::memory_order_relaxed);
   while (tile < tiles_count_) {
-    if (worker == 0 && *group_.cancelled != nullptr && (*group_.cancelled)()) {
-      cancelled_.store(true, std::memory_order_relaxed);
-    }
+    if (worker == 0 && Cancelled()) cancelled_.store(true, std::memory_order_relaxed);
     if (cancelled_.load(std::memory_order_relaxed)) return;
     const int64_t following = next_tile_.fetch_add(1, std::memory_order_relaxed);
     ScanTile(tile, following, space);
@@ -226,6 +227,7 @@ void GenerationScan::Merge(absl::Span<std::vector<corpus::RankedScore>* const> b
 
 absl::Status GenerationScan::Run(absl::Span<std::vector<corpus::RankedScore>* const> best,
                                  corpus::ScanCost* cost) {
+  if (Cancelled()) return absl::CancelledError("search cancelled by its caller");
   PlanTiles();
   PrepareWorkspace();
   context_.pool->Run(participants_, [this](int32_t worker) { ScanTiles(worker); });

@@ -44,6 +44,7 @@ class GenerationScan {
  private:
   void PlanTiles();
   void PrepareWorkspace();
+  bool Cancelled() const;  // asks the caller; on its thread only
   void ScanTiles(int32_t worker);
   void ScanTile(int64_t tile, int64_t next_tile, ThreadWorkspace& space);
   void SelectRows(int32_t query, int64_t begin, int32_t rows_count, ThreadWorkspace& space);

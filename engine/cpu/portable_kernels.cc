@@ -78,7 +78,7 @@ void PackQueries(const float* queries, int32_t count, int32_t dim, double* packe
   }
 }
 
-int64_t ScratchDoubles(int32_t /*rows_count*/, int32_t /*dim_padded*/) { return 0; }
+int64_t ScratchDoubles(int32_t /*dim_padded*/) { return 0; }
 
 void ScanGroup(const GroupScan& scan) {
   for (int32_t q = 0; q < scan.queries_count; ++q) {

@@ -41,7 +41,7 @@ struct GroupScan {
   SumKind kind = SumKind::kProduct;
   const double* queries = nullptr;  // as pack_queries left them, 64-byte aligned
   int32_t queries_count = 0;
-  double* scratch = nullptr;  // scratch_doubles(rows_count, dim_padded), 64-byte aligned
+  double* scratch = nullptr;  // scratch_doubles(dim_padded), 64-byte aligned
   double* sums = nullptr;     // out: [queries_count][sums_stride]
   int32_t sums_stride = 0;    // >= rows_count rounded up to kRowGroup
   Upcoming upcoming;
@@ -67,8 +67,8 @@ struct ScanKernels {
   void (*scan_one)(const RowTile& tile, SumKind kind, const double* query, double* sums) = nullptr;
   // [count, dim] fp32 to count * dim_padded fp64 in this instruction set's own layout.
   void (*pack_queries)(const float* queries, int32_t count, int32_t dim, double* packed) = nullptr;
-  // Scratch that scan_group needs for tiles of up to rows_count rows.
-  int64_t (*scratch_doubles)(int32_t rows_count, int32_t dim_padded) = nullptr;
+  // Scratch that scan_group needs.
+  int64_t (*scratch_doubles)(int32_t dim_padded) = nullptr;
   void (*scan_group)(const GroupScan& scan) = nullptr;
   // Writes the indices of the rows that pass, ascending, and returns how many.
   int32_t (*filter)(const ScoreFilter& filter, int32_t* passed) = nullptr;

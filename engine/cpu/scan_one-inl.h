@@ -20,7 +20,7 @@ enum class Other { kQuery, kRow };
 
 // Bytes ahead of the reads that the rows are fetched: about the product of latency and bandwidth of
 // one core.
-inline constexpr int64_t kFetchAhead = 4096;
+inline constexpr int64_t kFetchAhead = 3072;
 
 template <SumKind kKind, RowType kType, Other kOther>
 HWY_INLINE Vec RowSum(const std::byte* row, int32_t dim_padded, const double* query) {

@@ -75,9 +75,8 @@ TEST_P(CancellationTest, AskedBetweenTilesAndObeyedEachTime) {
     return false;
   };
   ASSERT_OK(backend->Search(format, {&loaded.view, 1}, tile, &cost));
-  EXPECT_GE(calls, 1);
-  if (threads == 1)
-    EXPECT_GE(calls, 20);  // with others about, this thread may get few of the tiles
+  const int32_t calls_sure = threads == 1 ? 20 : 1;  // others may leave this thread few tiles
+  EXPECT_GE(calls, calls_sure);
 
   for (int32_t cancel_at = 1; cancel_at <= 20; ++cancel_at) {
     int32_t asked = 0;
@@ -85,7 +84,9 @@ TEST_P(CancellationTest, AskedBetweenTilesAndObeyedEachTime) {
     const auto best = backend->Search(format, {&loaded.view, 1}, tile, &cost);
     EXPECT_LE(asked, cancel_at) << "asked again after the answer was yes";
     EXPECT_EQ(absl::IsCancelled(best.status()), asked == cancel_at) << best.status();
-    if (cancel_at == 1 || threads == 1) EXPECT_EQ(asked, cancel_at);
+    if (cancel_at <= calls_sure) {
+      EXPECT_EQ(asked, cancel_at);
+    }
   }
   tile.cancelled = nullptr;
   const auto after = backend->Search(format, {&loaded.view, 1}, tile, &cost);

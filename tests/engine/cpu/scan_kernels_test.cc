@@ -118,7 +118,7 @@ class ScanKernelsTest : public ::testing::TestWithParam<const ScanKernels*> {
     kernels().pack_queries(queries.data(), queries_count, dim, packed_queries);
     scan.queries = packed_queries;
     scan.queries_count = queries_count;
-    scan.scratch = scratch.Ensure(kernels().scratch_doubles(rows_count, PaddedDim(dim)));
+    scan.scratch = scratch.Ensure(kernels().scratch_doubles(PaddedDim(dim)));
     scan.sums_stride = (rows_count + kRowGroup - 1) / kRowGroup * kRowGroup;
     std::vector<double> sums(static_cast<size_t>(scan.sums_stride * queries_count));
     scan.sums = sums.data();
