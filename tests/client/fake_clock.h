@@ -1,0 +1,30 @@
+// A clock that moves only when told to, or slept on.
+#ifndef NEARFIELD_TESTS_CLIENT_FAKE_CLOCK_H_
+#define NEARFIELD_TESTS_CLIENT_FAKE_CLOCK_H_
+
+#include <chrono>
+#include <vector>
+
+#include "client/cpp/retry.h"
+
+namespace nearfield::client {
+
+class FakeClock final : public Clock {
+ public:
+  TimePoint Now() override { return now_; }
+  void SleepFor(std::chrono::milliseconds duration) override {
+    sleeps_.push_back(duration);
+    now_ += duration;
+  }
+
+  void Advance(std::chrono::milliseconds duration) { now_ += duration; }
+  const std::vector<std::chrono::milliseconds>& sleeps() const { return sleeps_; }
+
+ private:
+  TimePoint now_{std::chrono::hours(1)};
+  std::vector<std::chrono::milliseconds> sleeps_;
+};
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_TESTS_CLIENT_FAKE_CLOCK_H_

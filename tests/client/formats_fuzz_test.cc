@@ -1,0 +1,95 @@
+// A bounded run of the fuzz target: valid files, mutated at random. The same seed runs the same
+// inputs.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/client/test_files.h"
+#include "tests/testing/seed.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace nearfield::client {
+namespace {
+
+constexpr int kRounds = 4000;
+
+void Feed(uint8_t reader, const std::string& bytes) {
+  const std::string input = static_cast<char>(reader) + bytes;
+  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+}
+
+// A few edits of the kinds that break parsers: flips, cuts, insertions of telling bytes, copies of
+// a part, and great numbers.
+std::string Mutated(std::string bytes, std::mt19937& random) {
+  static constexpr std::string_view kTelling =
+      "[]{}(),:\"'\\ \n\0-+.eE0123456789<>|FTn\xff\x80\xef";
+  for (uint32_t edits = 1 + random() % 4; edits > 0; --edits) {
+    const size_t at = bytes.empty() ? 0 : random() % bytes.size();
+    switch (random() % 6) {
+      case 0:
+        if (!bytes.empty()) bytes[at] = static_cast<char>(bytes[at] ^ (1 << (random() % 8)));
+        break;
+      case 1:
+        bytes.resize(at);
+        break;
+      case 2:
+        bytes.insert(at, 1, kTelling[random() % kTelling.size()]);
+        break;
+      case 3:
+        bytes.insert(at, bytes.substr(random() % (bytes.size() + 1), random() % 20));
+        break;
+      case 4:
+        bytes.insert(
+            at, std::to_string(random() % 2 == 0 ? ~uint64_t{0} : uint64_t{1} << (random() % 64)));
+        break;
+      default:
+        for (size_t i = at; i < bytes.size() && i < at + 4; ++i)
+          bytes[i] = static_cast<char>(random());
+    }
+  }
+  return bytes;
+}
+
+struct Seed {
+  uint8_t reader;
+  std::string bytes;
+};
+
+std::vector<Seed> Seeds() {
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  return {{0, Npy(NpyHeaderText("<f4", "(2, 3)"), Bytes(values))},
+          {0, Npy(NpyHeaderText("<f2", "(4, 3)"), Bytes(values), 2)},
+          {1, Npy(NpyHeaderText("<u2", "(4, 3)"), Bytes(values), 3)},
+          {2, Fbin(2, 3, values)},
+          {3, Fvecs({{1, 2, 3}, {4, 5, 6}})},
+          {4, Npy(NpyHeaderText("<u8", "(3,)"), Bytes(std::vector<uint64_t>{1, 2, 3}))},
+          {4, "1\n22\n333\n"},
+          {4, "\"a\"\n\"b\\u00e9\"\r\n\"\"\n"},
+          {5, R"({"id": 7, "vector": [0.25, -1e-3], "payload": {"a": [true, null], "b": "x\ny"}})"},
+          {5, "[[1, 2.5e10], [3, 4]]\n"},
+          {6, "[1, 2]\n{\"vector\": [3]}\n"}};
+}
+
+TEST(FormatsFuzz, MutatedFilesAreReadOrRefusedButNeverMisread) {
+  std::mt19937 random(static_cast<uint32_t>(testing::TestSeed()));
+  for (const Seed& seed : Seeds()) {
+    Feed(seed.reader, seed.bytes);
+    for (int round = 0; round < kRounds; ++round) Feed(seed.reader, Mutated(seed.bytes, random));
+  }
+}
+
+TEST(FormatsFuzz, ShortInputsOfEveryKind) {
+  std::mt19937 random(static_cast<uint32_t>(testing::TestSeed()));
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes(random() % 16, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    Feed(static_cast<uint8_t>(random()), bytes);
+  }
+}
+
+}  // namespace
+}  // namespace nearfield::client

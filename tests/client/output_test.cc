@@ -1,0 +1,192 @@
+// What the command prints.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "client/cli/json_output.h"
+#include "client/cli/payload_columns.h"
+#include "client/cli/progress.h"
+#include "client/cli/search_output.h"
+#include "client/cli/text_output.h"
+#include "client/formats/json_text.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(JsonOutput, EveryScoreComesBackToTheBit) {
+  std::mt19937 random(static_cast<uint32_t>(testing::TestSeed()));
+  for (int i = 0; i < 20000; ++i) {
+    const auto score = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    if (!std::isfinite(score)) continue;
+    const auto back = JsonFloats("[" + JsonNumber(score) + "]");
+    ASSERT_OK(back);
+    ASSERT_EQ(std::bit_cast<uint32_t>((*back)[0]), std::bit_cast<uint32_t>(score));
+  }
+}
+
+TEST(JsonOutput, InfinitiesAreStrings) {
+  EXPECT_EQ(JsonNumber(INFINITY), "\"inf\"");
+  EXPECT_EQ(JsonNumber(-INFINITY), "\"-inf\"");
+  EXPECT_EQ(ScoreText(-INFINITY), "-inf");
+}
+
+TEST(JsonOutput, PayloadsAreJsonTextOrBase64) {
+  const auto json_of = [](std::string_view payload) {
+    return JsonObject().AddPayload(payload).ToString();
+  };
+  EXPECT_EQ(json_of("{ \"b\": 1.0, \"a\":2}"), "{\"payload\":{\"b\":1.0,\"a\":2}}");
+  EXPECT_EQ(json_of("[1]"), "{\"payload\":[1]}");
+  EXPECT_EQ(json_of("{broken"), "{\"payload\":\"{broken\"}");
+  EXPECT_EQ(json_of("12"),
+            "{\"payload\":\"12\"}");  // a text that happens to be digits stays a text
+  EXPECT_EQ(json_of(""), "{\"payload\":\"\"}");
+  EXPECT_EQ(json_of("\xff\xfe"), "{\"payload_base64\":\"//4=\"}");
+}
+
+Neighbors TwoNeighbors() {
+  Neighbors neighbors;
+  neighbors.ids = std::vector<std::string>{"a\"b", "c"};
+  neighbors.scores = {0.5f, -INFINITY};
+  neighbors.payloads = {"{\"name\":\"one\",\"year\":1999}", "raw \x1b[31m bytes"};
+  neighbors.vectors = {.dtype = DataType::kFloat16, .bytes = std::string("\x00\x3c\x00\xc0", 4)};
+  return neighbors;
+}
+
+TEST(SearchOutput, AJsonLineIsOneJsonValue) {
+  QueryAnswer answer{.epoch = 7, .neighbors = TwoNeighbors()};
+  SearchCost cost{
+      .batch_size = 1, .backend = Backend::kGpu, .scan_precision = ScanPrecision::kRows};
+  VerifyAnswer check{.equal = false, .first_difference = 1, .explanation = "say \"why\""};
+  const std::string line = FormatReport(
+      {.query_number = 3, .label = "query 3", .answer = &answer, .cost = &cost, .check = &check},
+      {.json = true, .explain = true});
+  EXPECT_OK(CheckJson(line)) << line;
+  EXPECT_EQ(line.find('\n'), line.size() - 1);
+  EXPECT_THAT(line,
+              HasSubstr("{\"query\":3,\"epoch\":7,\"neighbors\":[{\"id\":\"a\\\"b\",\"score\":0.5,"
+                        "\"payload\":{\"name\":\"one\",\"year\":1999},\"vector\":[1]}"));
+  EXPECT_THAT(line, HasSubstr("\"score\":\"-inf\""));
+  EXPECT_THAT(line, HasSubstr("\"backend\":\"gpu\",\"scan_precision\":\"rows\""));
+  EXPECT_THAT(line, HasSubstr("\"verified\":false"));
+}
+
+TEST(SearchOutput, ATableShowsChosenFields) {
+  QueryAnswer answer{.epoch = 7, .neighbors = TwoNeighbors()};
+  SearchCost cost;
+  VerifyAnswer check{.equal = true, .rows_checked = 5000, .oracle_us = 1500};
+  const std::string text =
+      FormatReport({.label = "query 0", .answer = &answer, .cost = &cost, .check = &check},
+                   {.with_payload = true, .fields = {"name", "year", "none"}});
+  EXPECT_THAT(text, HasSubstr("#  id   score  name  year  none\n"));
+  EXPECT_THAT(text, HasSubstr("1  a\"b    0.5  one   1999  \n"));
+  EXPECT_THAT(text, HasSubstr("2  c     -inf"));
+  EXPECT_THAT(text, HasSubstr("verified: ids and score bits are the oracle's (5,000 rows"));
+}
+
+// Bytes that others stored must not drive the terminal of who reads them.
+TEST(TextOutput, NothingThatDrivesATerminalGetsThrough) {
+  EXPECT_EQ(Printable("a\x1b[2Jb\x07\x7f\xc2\x9b"
+                      "c\nd\xff\xc3\xa9"),
+            "a?[2Jb???c d?\xc3\xa9");
+  std::mt19937 random(static_cast<uint32_t>(testing::TestSeed()));
+  for (int i = 0; i < 2000; ++i) {
+    std::string bytes(random() % 20, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    const std::string text = Printable(bytes);
+    ASSERT_TRUE(IsUtf8(text));
+    for (const char c : text) ASSERT_TRUE(static_cast<uint8_t>(c) >= 0x20 && c != 0x7f);
+  }
+}
+
+TEST(TextOutput, SizesTimesAndNumbers) {
+  EXPECT_EQ(HumanBytes(0), "0 B");
+  EXPECT_EQ(HumanBytes(999), "999 B");
+  EXPECT_EQ(HumanBytes(1536), "1.54 kB");
+  EXPECT_EQ(HumanBytes(12.3e9), "12.3 GB");
+  EXPECT_EQ(HumanBytes(999.9e6), "1.00 GB");
+  EXPECT_EQ(Grouped(0), "0");
+  EXPECT_EQ(Grouped(999), "999");
+  EXPECT_EQ(Grouped(1000), "1,000");
+  EXPECT_EQ(Grouped(std::numeric_limits<uint64_t>::max()), "18,446,744,073,709,551,615");
+  EXPECT_EQ(HumanSeconds(0.00085), "850 us");
+  EXPECT_EQ(HumanSeconds(0.00125), "1.25 ms");
+  EXPECT_EQ(HumanSeconds(3.21), "3.2 s");
+  EXPECT_EQ(HumanSeconds(125), "2:05");
+  EXPECT_EQ(HumanSeconds(3725), "1:02:05");
+}
+
+TEST(TextOutput, ShorteningCountsCharacters) {
+  EXPECT_EQ(Shortened("abcdef", 6), "abcdef");
+  EXPECT_EQ(Shortened("abcdefg", 6), "abc...");
+  EXPECT_EQ(Shortened("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 4), "\xc3\xa9...");
+  EXPECT_EQ(Shortened("abcdef", 2), "..");
+}
+
+TEST(PayloadColumns, FieldsOfWhateverThePayloadIs) {
+  EXPECT_THAT(PayloadCells("{\"a\":\"x\",\"b\":[1, 2]}", {"b", "a"}), ElementsAre("[1,2]", "x"));
+  EXPECT_THAT(PayloadCells("no json", {"a"}), ElementsAre(""));
+  EXPECT_THAT(PayloadCells("[1]", {"a"}), ElementsAre(""));
+  EXPECT_THAT(PayloadCells("no json", {}), ElementsAre("no json"));
+}
+
+UploadProgress ProgressAt(uint64_t rows, std::chrono::milliseconds elapsed) {
+  UploadProgress progress;
+  progress.rows_sent = rows;
+  progress.bytes_sent = rows * 1000;
+  progress.elapsed = elapsed;
+  return progress;
+}
+
+TEST(Progress, TheLineTellsShareRateAndTimeLeft) {
+  const std::string line = ProgressLine(ProgressAt(500000, std::chrono::seconds(4)), 1000000, 100);
+  EXPECT_THAT(line, HasSubstr(" 50%  500,000 of 1,000,000 rows  125 MB/s  ETA 0:00:04"));
+  EXPECT_THAT(line, HasSubstr("[####"));
+  for (size_t width = 0; width < 120; ++width) {
+    EXPECT_LE(ProgressLine(ProgressAt(500000, std::chrono::seconds(4)), 1000000, width).size(),
+              width);
+  }
+}
+
+TEST(Progress, NeverDividesByNothing) {
+  for (const uint64_t total : {0, 1}) {
+    EXPECT_THAT(ProgressLine(ProgressAt(0, std::chrono::seconds(0)), total, 80),
+                Not(HasSubstr("nan")));
+    EXPECT_THAT(ProgressLine(ProgressAt(1, std::chrono::seconds(0)), total, 80),
+                Not(HasSubstr("inf")));
+  }
+}
+
+TEST(Progress, WritesSeldomAndAlwaysTheEnd) {
+  for (const bool terminal : {false, true}) {
+    std::string written;
+    int writes = 0;
+    ProgressPrinter printer(
+        {.rows_total = 10000, .terminal = terminal, .write = [&](std::string_view text) {
+           written += text;
+           ++writes;
+         }});
+    for (uint64_t row = 1; row <= 10000; ++row) {
+      printer.Show(ProgressAt(row, std::chrono::milliseconds(row)));  // ten seconds in all
+    }
+    printer.Show(ProgressAt(10000, std::chrono::milliseconds(10100)));  // the commit
+    printer.Finish();
+    EXPECT_THAT(written, HasSubstr("100%"));
+    EXPECT_LE(writes, terminal ? 104 : 4);
+    EXPECT_GE(writes, terminal ? 90 : 3);
+    EXPECT_EQ(written.find('\r') != std::string::npos, terminal);
+    EXPECT_EQ(written.back(), '\n');
+  }
+}
+
+}  // namespace
+}  // namespace nearfield::client

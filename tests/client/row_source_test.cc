@@ -1,0 +1,229 @@
+#include "client/formats/row_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "client/formats/id_file.h"
+#include "client/formats/query_set.h"
+#include "tests/client/test_files.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::client {
+namespace {
+
+using absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+// All rows of a source, joined; checks on the way that each batch's columns agree.
+RowBatch ReadAll(RowSource& source, uint64_t bytes_max) {
+  RowBatch all{.ids = EmptyIds(source.shape().id_type), .vectors = {}, .payloads = {}};
+  const uint64_t row_bytes = source.shape().dim * ElementBytes(source.shape().dtype);
+  for (RowBatch batch;;) {
+    EXPECT_OK(source.Next(bytes_max, &batch));
+    const size_t rows = Count(batch.ids);
+    EXPECT_EQ(batch.vectors.size(), rows * row_bytes);
+    if (rows == 0) return all;
+    EXPECT_TRUE(batch.payloads.empty() || batch.payloads.size() == rows);
+    // Not one row more than was needed to reach the limit.
+    EXPECT_TRUE(rows == 1 || (rows - 1) * row_bytes < bytes_max);
+    for (size_t i = 0; i < rows; ++i) Append(At(batch.ids, i), &all.ids);
+    all.vectors += batch.vectors;
+    all.payloads.insert(all.payloads.end(), batch.payloads.begin(), batch.payloads.end());
+  }
+}
+
+uint64_t TotalBytes(const std::vector<std::string>& texts) {
+  uint64_t total = 0;
+  for (const std::string& text : texts) total += text.size();
+  return total;
+}
+
+class RowSources : public ::testing::Test {
+ protected:
+  absl::Status OpenStatus(RowSourceOptions options) { return OpenRowSource(options).status(); }
+
+  TempFolder folder_;
+  const std::vector<float> values_ = {1, 2, 3, 4, 5, 6};
+  const std::string vectors_ = folder_.Write("v.fbin", Fbin(3, 2, values_));
+};
+
+// However the rows are cut into batches, they are the same rows, and what the shape promised.
+TEST_F(RowSources, AnyBatchSizeGivesTheSameRows) {
+  const std::string payloads =
+      folder_.Write("p.jsonl", "{\"id\": \"c\"}\n{\"id\":\"b\", \"n\": 1}\r\n{\"id\":\"a\"}");
+  const std::string rows = folder_.Write(
+      "r.jsonl",
+      "{\"id\":\"c\",\"vector\":[1,2],\"payload\":\"x\"}\n"
+      "{\"id\":\"b\",\"vector\":[3,4]}\n{\"id\":\"a\",\"vector\":[5,6],\"payload\":[1]}\n");
+  for (const RowSourceOptions& options :
+       {RowSourceOptions{.path = vectors_, .payloads_path = payloads, .id_field = "id"},
+        RowSourceOptions{.path = rows}}) {
+    for (uint64_t bytes_max = 1; bytes_max < 64; ++bytes_max) {
+      const auto source = OpenRowSource(options);
+      ASSERT_OK(source);
+      EXPECT_EQ((*source)->shape().rows_count, 3u);
+      EXPECT_EQ((*source)->shape().dim, 2u);
+      const RowBatch all = ReadAll(**source, bytes_max);
+      EXPECT_EQ(all.ids, IdColumn(std::vector<std::string>{"c", "b", "a"}));
+      EXPECT_EQ(all.vectors, Bytes(values_));
+      EXPECT_EQ(TotalBytes(all.payloads), (*source)->shape().payload_bytes);
+    }
+  }
+}
+
+TEST_F(RowSources, RowsWithoutIdsAreNumberedFromZero) {
+  auto source = OpenRowSource({.path = vectors_});
+  ASSERT_OK(source);
+  EXPECT_EQ(ReadAll(**source, 1).ids, IdColumn(std::vector<uint64_t>{0, 1, 2}));
+  const std::string rows = folder_.Write("r.jsonl", "{\"vector\":[1]}\n{\"vector\":[2]}\n");
+  source = OpenRowSource({.path = rows});
+  ASSERT_OK(source);
+  EXPECT_EQ(ReadAll(**source, 1).ids, IdColumn(std::vector<uint64_t>{0, 1}));
+}
+
+TEST_F(RowSources, PayloadsAreStoredCompactWithTheirOwnSpelling) {
+  const std::string rows = folder_.Write("r.jsonl",
+                                         "{\"vector\":[1],\"payload\":{ \"z\": 1.0, \"a\": \"x y\" "
+                                         "}}\n{\"vector\":[2],\"payload\":\"plain\"}\n");
+  const auto source = OpenRowSource({.path = rows});
+  ASSERT_OK(source);
+  EXPECT_THAT(ReadAll(**source, 1 << 20).payloads,
+              ElementsAre("{\"z\":1.0,\"a\":\"x y\"}", "plain"));
+}
+
+TEST_F(RowSources, IdsComeFromTextJsonlAndNpy) {
+  const auto ids_of = [&](const std::string& name, const std::string& bytes,
+                          std::optional<IdType> type) {
+    return ReadIds(folder_.Write(name, bytes), type);
+  };
+  const IdColumn numbers = std::vector<uint64_t>{7, 8, ~uint64_t{0}};
+  const std::string text = "7\n8\n18446744073709551615\n";
+  EXPECT_EQ(*ids_of("i.txt", text, IdType::kUint64), numbers);
+  EXPECT_EQ(*ids_of("i.txt", text, IdType::kString),
+            IdColumn(std::vector<std::string>{"7", "8", "18446744073709551615"}));
+  EXPECT_EQ(*ids_of("i.jsonl", text, std::nullopt), numbers);
+  EXPECT_EQ(*ids_of("i.npy", Npy(NpyHeaderText("<u8", "(3,)"), Bytes(std::get<0>(numbers))),
+                    std::nullopt),
+            numbers);
+  EXPECT_EQ(*ids_of("i.npy", Npy(NpyHeaderText("<i8", "(1,)"), Bytes(std::vector<int64_t>{5})),
+                    IdType::kUint64),
+            IdColumn(std::vector<uint64_t>{5}));
+}
+
+TEST_F(RowSources, BadIdFilesAreRefusedByLine) {
+  const auto status_of = [&](const std::string& name, const std::string& bytes,
+                             std::optional<IdType> type) {
+    return ReadIds(folder_.Write(name, bytes), type).status();
+  };
+  EXPECT_THAT(
+      status_of("i.txt", "1\nx\n", IdType::kUint64),
+      StatusIs(kInvalid, AllOf(HasSubstr("i.txt"), HasSubstr("line 2"), HasSubstr("\"x\""))));
+  EXPECT_THAT(status_of("i.txt", "a\n\nb\n", IdType::kString),
+              StatusIs(kInvalid, HasSubstr("line 2")));
+  EXPECT_THAT(status_of("i.jsonl", "1\n\"a\"\n", std::nullopt),
+              StatusIs(kInvalid, HasSubstr("line 2")));
+  EXPECT_THAT(status_of("i.jsonl", "1\n", IdType::kString),
+              StatusIs(kInvalid, HasSubstr("line 1")));
+  EXPECT_THAT(status_of("i.npy", Npy(NpyHeaderText("<i8", "(1,)"), Bytes(std::vector<int64_t>{-5})),
+                        std::nullopt),
+              StatusIs(kInvalid, HasSubstr("-5")));
+  EXPECT_FALSE(status_of("i.npy",
+                         Npy(NpyHeaderText("<u8", "(4,)"), Bytes(std::vector<uint64_t>{5})),
+                         std::nullopt)
+                   .ok());
+  EXPECT_FALSE(status_of("i.npy", Npy(NpyHeaderText("<f8", "(1,)"), Bytes(std::vector<double>{5})),
+                         std::nullopt)
+                   .ok());
+  EXPECT_FALSE(status_of("i.npy",
+                         Npy(NpyHeaderText("<u8", "(1,)"), Bytes(std::vector<uint64_t>{5})),
+                         IdType::kString)
+                   .ok());
+}
+
+TEST_F(RowSources, FilesThatDisagreeAreRefused) {
+  const std::string two = folder_.Write("two.txt", "a\nb\n");
+  EXPECT_THAT(OpenStatus({.path = vectors_, .ids_path = two}),
+              StatusIs(kInvalid, AllOf(HasSubstr("two.txt"), HasSubstr("2"), HasSubstr("3 rows"))));
+  const std::string payloads = folder_.Write("p.jsonl", "{}\n{}\n{}\n{}\n");
+  EXPECT_THAT(OpenStatus({.path = vectors_, .payloads_path = payloads}),
+              StatusIs(kInvalid, HasSubstr("4")));
+  EXPECT_FALSE(OpenStatus({.path = vectors_, .payloads_path = payloads, .id_field = "id"}).ok());
+  EXPECT_FALSE(OpenStatus({.path = vectors_, .id_field = "id"}).ok());
+  // Numbered rows do not fit a collection of strings.
+  EXPECT_THAT(OpenStatus({.path = vectors_, .id_type = IdType::kString}),
+              StatusIs(kInvalid, HasSubstr("--ids")));
+  EXPECT_THAT(OpenStatus({.path = folder_.Write("e.fbin", Fbin(0, 2, {}))}),
+              StatusIs(kInvalid, HasSubstr("no row")));
+  EXPECT_THAT(OpenStatus({.path = folder_.Write("e.jsonl", "")}),
+              StatusIs(kInvalid, HasSubstr("no row")));
+}
+
+TEST_F(RowSources, ABadLineOfRowsIsFoundAtOpening) {
+  const auto status_of = [&](const std::string& second) {
+    return OpenStatus(
+        {.path = folder_.Write("r.jsonl", "{\"id\":1,\"vector\":[1,2]}\n" + second + "\n")});
+  };
+  EXPECT_OK(status_of("{\"id\":2,\"vector\":[1,2]}"));
+  for (const std::string second :
+       {"{\"id\":2,\"vector\":[1]}", "{\"vector\":[1,2]}", "{\"id\":\"a\",\"vector\":[1,2]}", "",
+        "{\"id\":2,\"vector\":[1,2]", "{\"id\":2,\"vector\":[1,2],\"x\":0}"}) {
+    EXPECT_THAT(status_of(second),
+                StatusIs(kInvalid, AllOf(HasSubstr("r.jsonl"), HasSubstr("line 2"))))
+        << second;
+  }
+}
+
+TEST_F(RowSources, JsonRowsAreRoundedToTheStoredType) {
+  const std::string rows = folder_.Write("r.jsonl", "{\"vector\":[0.1, 65504]}\n");
+  const auto source = OpenRowSource({.path = rows, .dtype = DataType::kFloat16});
+  ASSERT_OK(source);
+  EXPECT_EQ((*source)->shape().dtype, DataType::kFloat16);
+  const RowBatch all = ReadAll(**source, 1 << 20);
+  EXPECT_THAT(Widen(DataType::kFloat16, all.vectors), ElementsAre(0.0999755859375f, 65504.0f));
+  const std::string large = folder_.Write("l.jsonl", "{\"vector\":[1]}\n{\"vector\":[1e5]}\n");
+  EXPECT_THAT(OpenStatus({.path = large, .dtype = DataType::kFloat16}),
+              StatusIs(kInvalid, AllOf(HasSubstr("line 2"), HasSubstr("float16"))));
+}
+
+TEST(Queries, JsonInEveryShape) {
+  const auto vectors_of = [](std::string_view text) {
+    return ParseQueries({.name = "in", .bytes = text});
+  };
+  const std::string a = Bytes(std::vector<float>{1, 2});
+  const std::string b = Bytes(std::vector<float>{3, 4});
+  EXPECT_THAT(vectors_of("[1, 2]")->vectors, ElementsAre(a));
+  EXPECT_THAT(vectors_of("[\n1,\n2\n]\n")->vectors, ElementsAre(a));
+  EXPECT_THAT(vectors_of("[[1, 2], [3, 4]]")->vectors, ElementsAre(a, b));
+  EXPECT_THAT(vectors_of("[1,2]\n[3,4]\n")->vectors, ElementsAre(a, b));
+  EXPECT_THAT(vectors_of("{\"vector\":[1,2],\"text\":\"q\"}\n[3,4]")->vectors, ElementsAre(a, b));
+  EXPECT_THAT(vectors_of("[1,2]\n[3,x]\n"), StatusIs(kInvalid, HasSubstr("line 2")));
+  for (const std::string_view text :
+       {"", "\n", "[]", "[[]]", "[[1],2]", "7", "{}", "[null]", "[\"a\"]"}) {
+    EXPECT_THAT(vectors_of(text), StatusIs(kInvalid, HasSubstr("in: "))) << text;
+  }
+}
+
+TEST(Queries, OneRowOrAll) {
+  const TempFolder folder;
+  const std::string file = folder.Write("q.fvecs", Fvecs({{1, 2}, {3, 4}}));
+  EXPECT_EQ(ReadQueries({.path = file})->vectors.size(), 2u);
+  const auto second = ReadQueries({.path = file, .row = 1});
+  ASSERT_OK(second);
+  EXPECT_EQ(second->first_row, 1u);
+  EXPECT_THAT(second->vectors, ElementsAre(Bytes(std::vector<float>{3, 4})));
+  EXPECT_THAT(ReadQueries({.path = file, .row = 2}), StatusIs(kInvalid, HasSubstr("row 2")));
+  const std::string lines = folder.Write("q.jsonl", "[1,2]\n[3,4]\n");
+  EXPECT_THAT(ReadQueries({.path = lines, .row = 1})->vectors,
+              ElementsAre(Bytes(std::vector<float>{3, 4})));
+  EXPECT_FALSE(ReadQueries({.path = lines, .row = 2}).ok());
+}
+
+}  // namespace
+}  // namespace nearfield::client

@@ -1,0 +1,89 @@
+// Feeds any bytes to every reader of the client. The first byte chooses the reader; the rest is its
+// file. What is accepted must hold what the reader promised: rows that lie inside the file, columns
+// that agree, text that stays JSON.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "client/cli/json_output.h"
+#include "client/cli/payload_columns.h"
+#include "client/formats/id_file.h"
+#include "client/formats/json_text.h"
+#include "client/formats/jsonl.h"
+#include "client/formats/query_set.h"
+#include "client/formats/vector_file.h"
+
+namespace nearfield::client {
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void ReadVectors(std::string_view bytes, FileFormat format, std::optional<DataType> dtype) {
+  const NamedBytes file{.name = "in", .bytes = bytes};
+  const auto layout = ParseLayout(file, format, dtype);
+  if (!layout.ok()) return;
+  std::string rows;
+  const absl::Status status = AppendRows(file, *layout, 0, layout->rows_count, &rows);
+  if (status.ok()) Require(rows.size() == layout->rows_count * layout->row_bytes());
+}
+
+void ReadText(std::string_view text) {
+  const auto queries = ParseQueries({.name = "in", .bytes = text});
+  if (queries.ok()) {
+    for (const std::string& vector : queries->vectors)
+      Require(!vector.empty() && vector.size() % 4 == 0);
+  }
+  if (const auto row = ParseJsonRow(text); row.ok()) Require(!row->vector.empty());
+  Require(CheckJson(QuoteJson(text)).ok());
+  Require(CheckJson(JsonObject().AddPayload(text).ToString()).ok());
+  PayloadCells(text, {"a", "id"});
+  const bool json = CheckJson(text).ok();
+  const std::string compact = CompactJson(text);
+  Require(compact.size() <= text.size());
+  if (json) {
+    Require(CheckJson(compact).ok() && CompactJson(compact) == compact);
+    if (TrimJson(text).front() == '{') Require(JsonMembers(text).ok());
+    if (TrimJson(text).front() == '[') Require(JsonElements(text).ok());
+  }
+  // Without the check, the cutters must still stay in bounds.
+  static_cast<void>(JsonMembers(text).ok());
+  static_cast<void>(JsonElements(text).ok());
+  static_cast<void>(JsonFloats(text).ok());
+  static_cast<void>(JsonId(text).ok());
+}
+
+}  // namespace
+}  // namespace nearfield::client
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace nearfield::client;  // NOLINT(google-build-using-namespace): the entry stands
+                                      // outside of it
+  if (size == 0) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 7) {
+    case 0:
+      ReadVectors(bytes, FileFormat::kNpy, std::nullopt);
+      break;
+    case 1:
+      ReadVectors(bytes, FileFormat::kNpy, DataType::kBFloat16);
+      break;
+    case 2:
+      ReadVectors(bytes, FileFormat::kFbin, std::nullopt);
+      break;
+    case 3:
+      ReadVectors(bytes, FileFormat::kFvecs, std::nullopt);
+      break;
+    case 4:
+      for (const char* name : {"in.npy", "in.jsonl", "in.txt"}) {
+        static_cast<void>(ParseIds({.name = name, .bytes = bytes}, std::nullopt).ok());
+        static_cast<void>(ParseIds({.name = name, .bytes = bytes}, IdType::kUint64).ok());
+      }
+      break;
+    default:
+      ReadText(bytes);
+  }
+  return 0;
+}
