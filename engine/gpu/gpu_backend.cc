@@ -45,9 +45,14 @@ absl::StatusOr<GpuBackend::Job> GpuBackend::MakeJob(
     return absl::InvalidArgumentError(
         absl::StrCat("dim = ", format.dim, ", must be 1 .. ", kDimMax));
   }
-  for (const int32_t k : tile.k) {
-    if (k < 1 || k > facts_.k_max) {
-      return absl::InvalidArgumentError(absl::StrCat("k = ", k, ", must be 1 .. ", facts_.k_max));
+  if (tile.k.size() > static_cast<std::size_t>(facts_.batch_max)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("queries: ", tile.k.size(), ", at most ", facts_.batch_max));
+  }
+  for (std::size_t query = 0; query < tile.k.size(); ++query) {
+    if (tile.k[query] < 1 || tile.k[query] > facts_.k_max) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("query ", query, ": k = ", tile.k[query], ", must be 1 .. ", facts_.k_max));
     }
   }
   Job job = {.format = format, .shape = RowShapeOf(format.dim), .queries = &tile};

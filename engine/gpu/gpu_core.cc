@@ -67,8 +67,9 @@ absl::StatusOr<std::shared_ptr<GpuCore>> GpuCore::Create(const GpuOptions& optio
 }
 
 GpuCore::~GpuCore() {
-  // Nothing may still write to pinned memory that is about to go. Errors change nothing any more.
-  if (Bind().ok()) cudaDeviceSynchronize();
+  // Nothing may still write to pinned memory that is about to go. Errors change nothing any more,
+  // and a lost device is no reason not to wait.
+  if (cudaSetDevice(device_) == cudaSuccess) cudaDeviceSynchronize();
 }
 
 absl::Status GpuCore::Bind() {

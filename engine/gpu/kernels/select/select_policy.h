@@ -9,8 +9,8 @@ namespace nearfield::gpu {
 
 inline constexpr int kSelectThreads = 1024;
 inline constexpr int kSelectKMax = 4097;
-// Keys a block is worth waking for: 64 KB, some microseconds of one SM.
-inline constexpr int64_t kSelectKeysPerBlock = 8192;
+// Keys that one block handles well alone (16 a thread): a second block costs a barrier a pass.
+inline constexpr int64_t kSelectKeysPerBlock = 16384;
 // Problems worked on at once by several blocks each; bounds the histograms in the workspace. Two
 // blocks an SM group on a device of 132.
 inline constexpr int kSelectGroupsMax = 66;

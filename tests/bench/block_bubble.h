@@ -1,0 +1,30 @@
+// The first version that this service grew from, kept as a baseline for the benchmark and the
+// tests; the engine does not use it. One thread a row scores, one thread a block inserts by
+// bubbling, one thread merges.
+#ifndef NEARFIELD_TESTS_BENCH_BLOCK_BUBBLE_H_
+#define NEARFIELD_TESTS_BENCH_BLOCK_BUBBLE_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nearfield/engine/engine.h"
+
+namespace nearfield::bench {
+
+// Rows in device memory, row-major fp32.
+struct BlockBubbleRows {
+  const float* rows = nullptr;  // device: [rows_count, dim]
+  int64_t rows_count = 0;
+  int32_t dim = 0;
+};
+
+// The min(k, rows_count) best rows by dot product, ids are row numbers: query up, search, results
+// down. The same score and order as the engine's, so answers compare bit for bit. Scratch memory is
+// kept between calls. Not thread-safe.
+absl::StatusOr<Neighbors> BlockBubbleSearch(const BlockBubbleRows& rows,
+                                            absl::Span<const float> query, int32_t k);
+
+}  // namespace nearfield::bench
+
+#endif  // NEARFIELD_TESTS_BENCH_BLOCK_BUBBLE_H_

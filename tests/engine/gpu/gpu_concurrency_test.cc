@@ -1,0 +1,80 @@
+// Uploads, reads and searches at the same time: answers stay what they were.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "tests/engine/cpu/reference.h"
+#include "tests/engine/gpu/gpu_fixture.h"
+#include "tests/testing/corpora.h"
+
+namespace nearfield::gpu {
+namespace {
+
+using testing::CorpusFamily;
+using testing::HostGeneration;
+using testing::LoadedGeneration;
+using testing::QueryFamily;
+using testing::RankOrder;
+
+class GpuConcurrencyTest : public GpuTest {};
+
+TEST_F(GpuConcurrencyTest, SearchesGoOnWhileOthersUploadAndRead) {
+  const auto backend = MakeEngine(512 * kMiB);
+  ASSERT_NE(backend, nullptr);
+  const CollectionSpec spec = {
+      .dim = 200, .metric = Metric::kCosine, .row_type = RowType::kFloat32};
+  const HostGeneration generation = testing::MakeGeneration(
+      testing::MakeCorpus(spec, CorpusFamily::kClustered, 5000, random_.Bits()),
+      RankOrder::kShuffled, true, random_);
+  const LoadedGeneration loaded = testing::Load(*backend, generation);
+  const std::vector<float> query =
+      testing::MakeQuery(generation.corpus, QueryFamily::kRow, random_);
+  const Ranked expected = ToBits(testing::ReferenceTop(generation, query, 50));
+  const std::vector<int32_t> k = {50};
+
+  std::atomic<bool> stop{false};
+  std::atomic<int> uploads{0};
+  std::vector<std::thread> threads;
+  for (int uploader = 0; uploader < 3; ++uploader) {
+    threads.emplace_back([&, uploader] {
+      // Every upload has values of its own, so that rows which land in the wrong place show.
+      for (int round = 0; !stop.load(); ++round) {
+        const std::vector<float> rows(size_t{30'000} * 64,
+                                      static_cast<float>(uploader * 1000 + round));
+        auto planes = backend->Reserve({.dim = 64}, 30'000);
+        ASSERT_OK(planes);
+        ASSERT_OK((*planes)->Append(rows.data(), 30'000));
+        std::vector<uint32_t> ranks(30'000);
+        std::iota(ranks.begin(), ranks.end(), 0u);
+        ASSERT_OK((*planes)->Seal(ranks));
+        std::vector<float> got(rows.size());
+        ASSERT_OK((*planes)->ReadRange(0, 30'000, got.data()));
+        ASSERT_EQ(got, rows);
+        uploads.fetch_add(1);
+      }
+    });
+  }
+  for (int searcher = 0; searcher < 2; ++searcher) {
+    threads.emplace_back([&] {
+      while (!stop.load()) {
+        corpus::QueryTile tile;
+        tile.queries = query.data();
+        tile.k = k;
+        const auto best =
+            backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, nullptr);
+        ASSERT_OK(best);
+        ASSERT_EQ(ToBits((*best)[0][0]), expected);
+        if (uploads.load() >= 40) stop.store(true);
+      }
+      stop.store(true);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GE(uploads.load(), 40);
+}
+
+}  // namespace
+}  // namespace nearfield::gpu

@@ -1,0 +1,113 @@
+// What the engine may not do: allocate after creation, or answer once the device is lost.
+#include <gmock/gmock.h>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/engine/gpu/cuda_interposer.h"
+#include "tests/engine/gpu/gpu_fixture.h"
+
+namespace nearfield::gpu {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::HasSubstr;
+
+constexpr int32_t kDim = 40;
+constexpr int64_t kRows = 500;
+
+class GpuFaultsTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    rows_.resize(kRows * kDim);
+    for (float& value : rows_) value = random_.Gaussian();
+    queries_.assign(rows_.begin(), rows_.begin() + 3 * kDim);
+  }
+  void TearDown() override { PlantCudaFault(0, cudaSuccess); }
+
+  // All rows, committed.
+  absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> Load(corpus::Backend& backend) {
+    auto planes = backend.Reserve(kFormat, kRows);
+    if (!planes.ok()) return planes.status();
+    std::vector<uint32_t> ranks(kRows);
+    std::iota(ranks.begin(), ranks.end(), 0u);
+    absl::Status status = (*planes)->Append(rows_.data(), kRows);
+    if (status.ok()) status = (*planes)->Seal(ranks);
+    if (!status.ok()) return status;
+    return planes;
+  }
+
+  absl::StatusOr<corpus::BestRows> Search(corpus::Backend& backend,
+                                          const corpus::RowPlanes& planes) {
+    corpus::QueryTile tile;
+    tile.queries = queries_.data();
+    tile.k = k_;
+    const corpus::GenerationView view = {.planes = &planes, .rows_live = kRows};
+    return backend.Search(kFormat, {&view, 1}, tile, nullptr);
+  }
+
+  const corpus::RowFormat kFormat = {.dim = kDim};
+  const std::vector<int32_t> k_ = {1, 10, 100};
+  std::vector<float> rows_;
+  std::vector<float> queries_;
+};
+
+TEST_F(GpuFaultsTest, TenThousandSearchesAllocateNothing) {
+  const auto backend = MakeEngine(64 * kMiB);
+  ASSERT_NE(backend, nullptr);
+  EXPECT_GT(CudaAllocationCalls(), 0) << "the interposer is not linked in";
+  const int64_t created = CudaAllocationCalls();
+  auto planes = Load(*backend);
+  ASSERT_OK(planes);
+  const auto first = Search(*backend, **planes);
+  ASSERT_OK(first);
+  for (int i = 0; i < 10'000; ++i) {
+    const auto again = Search(*backend, **planes);
+    ASSERT_OK(again);
+    ASSERT_EQ(ToBits((*again)[2][0]), ToBits((*first)[2][0]));
+  }
+  EXPECT_EQ(CudaAllocationCalls(), created);
+}
+
+// A planted sticky error in any call of an upload and a search: that call's operation fails with
+// the reason, every later one too, though the device itself goes on working.
+TEST_F(GpuFaultsTest, ALostDeviceIsUnavailableForEver) {
+  int64_t calls = 0;  // of one upload and one search
+  {
+    const auto backend = MakeEngine(64 * kMiB);
+    ASSERT_NE(backend, nullptr);
+    const int64_t before = CudaFaultableCalls();
+    auto planes = Load(*backend);
+    ASSERT_OK(planes);
+    ASSERT_OK(Search(*backend, **planes));
+    calls = CudaFaultableCalls() - before;
+  }
+  ASSERT_GT(calls, 8);
+  for (int64_t nth = 1; nth <= calls; ++nth) {
+    SCOPED_TRACE(nth);
+    const auto backend = MakeEngine(64 * kMiB);
+    ASSERT_NE(backend, nullptr);
+    EXPECT_OK(backend->Health());
+    PlantCudaFault(nth, cudaErrorIllegalAddress);
+    auto planes = Load(*backend);
+    absl::Status status = planes.status();
+    if (planes.ok()) status = Search(*backend, **planes).status();
+    ASSERT_THAT(status,
+                StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cudaErrorIllegalAddress")));
+    for (int again = 0; again < 3; ++again) {
+      ASSERT_EQ(backend->Health(), status);
+      ASSERT_EQ(Load(*backend).status(), status);
+      ASSERT_EQ(backend->MakeTombstones({1}).status(), status);
+      if (planes.ok()) {
+        ASSERT_EQ(Search(*backend, **planes).status(), status);
+        std::vector<float> out(kDim);
+        ASSERT_EQ((*planes)->ReadRange(0, 1, out.data()), status);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nearfield::gpu

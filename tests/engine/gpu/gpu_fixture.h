@@ -1,0 +1,62 @@
+// A GPU for a test, or a visible skip that says why there is none.
+#ifndef NEARFIELD_TESTS_ENGINE_GPU_GPU_FIXTURE_H_
+#define NEARFIELD_TESTS_ENGINE_GPU_GPU_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/corpus/backend.h"
+#include "engine/gpu/gpu_core.h"
+#include "engine/gpu/gpu_topk_engine.h"
+#include "engine/score/score.h"
+#include "tests/testing/random.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::gpu {
+
+inline constexpr int64_t kMiB = int64_t{1} << 20;
+
+class GpuTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const absl::Status probed = ProbeGpu(0);
+    if (!probed.ok()) GTEST_SKIP() << probed;
+  }
+
+  std::unique_ptr<corpus::Backend> MakeEngine(int64_t memory_bytes) {
+    GpuOptions options;
+    options.memory_bytes = memory_bytes;
+    auto made = MakeGpuTopkEngine(options);
+    EXPECT_OK(made);
+    return made.ok() ? *std::move(made) : nullptr;
+  }
+
+  std::shared_ptr<GpuCore> MakeCore(int64_t memory_bytes) {
+    GpuOptions options;
+    options.memory_bytes = memory_bytes;
+    auto made = GpuCore::Create(options);
+    EXPECT_OK(made);
+    return made.ok() ? *std::move(made) : nullptr;
+  }
+
+  testing::Random random_{testing::TestSeed()};
+};
+
+// (score bits, rank): comparable to the bit.
+using Ranked = std::vector<std::pair<uint32_t, uint32_t>>;
+inline Ranked ToBits(const std::vector<corpus::RankedScore>& best) {
+  Ranked bits;
+  for (const corpus::RankedScore& row : best) {
+    bits.emplace_back(score::BitsFromFloat(row.score), row.rank);
+  }
+  return bits;
+}
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_TESTS_ENGINE_GPU_GPU_FIXTURE_H_

@@ -1,0 +1,301 @@
+// Searches of the GPU backend against engine/score, to the bit.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/engine/cpu/reference.h"
+#include "tests/engine/gpu/gpu_fixture.h"
+#include "tests/testing/corpora.h"
+
+namespace nearfield::gpu {
+namespace {
+
+using ::absl_testing::StatusIs;
+using testing::CorpusFamily;
+using ::testing::HasSubstr;
+using testing::HostGeneration;
+using testing::LoadedGeneration;
+using testing::QueryFamily;
+using testing::Random;
+using testing::RankOrder;
+
+constexpr Metric kMetrics[] = {Metric::kDot, Metric::kCosine, Metric::kL2};
+constexpr RowType kRowTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16};
+constexpr RankOrder kRankOrders[] = {RankOrder::kShuffled, RankOrder::kAscending,
+                                     RankOrder::kDescending};
+
+// Generations, queries and what k each wants.
+struct Scenario {
+  CollectionSpec spec;
+  std::vector<HostGeneration> generations;
+  std::vector<float> queries;
+  std::vector<int32_t> k;
+
+  void AddQuery(QueryFamily family, int32_t wanted, Random& random) {
+    const std::vector<float> query = testing::MakeQuery(generations[0].corpus, family, random);
+    queries.insert(queries.end(), query.begin(), query.end());
+    k.push_back(wanted);
+  }
+};
+
+Scenario MakeScenario(const CollectionSpec& spec, CorpusFamily family, Random& random) {
+  Scenario scenario;
+  scenario.spec = spec;
+  const int64_t generations = random.Between(1, 5);
+  for (int64_t g = 0; g < generations; ++g) {
+    const int64_t rows = random.OneIn(3) ? random.Between(1, 70) : random.Between(1, 3000);
+    scenario.generations.push_back(
+        testing::MakeGeneration(testing::MakeCorpus(spec, family, rows, random.Bits()),
+                                random.OneOf<RankOrder>(kRankOrders), random.OneIn(2), random));
+  }
+  const int64_t queries = random.OneIn(3) ? 1 : random.Between(2, 20);
+  for (int64_t q = 0; q < queries; ++q) {
+    const int64_t rows = scenario.generations[0].rows_live;
+    const int64_t k = random.OneIn(2) ? random.Between(1, 20) : rows + random.Between(-1, 2);
+    scenario.AddQuery(random.OneOf<QueryFamily>(testing::kQueryFamilies),
+                      static_cast<int32_t>(std::max<int64_t>(1, k)), random);
+  }
+  return scenario;
+}
+
+void ExpectReferenceAnswers(corpus::Backend& backend, const Scenario& scenario) {
+  std::vector<LoadedGeneration> loaded;
+  std::vector<corpus::GenerationView> views;
+  for (const HostGeneration& generation : scenario.generations) {
+    loaded.push_back(testing::Load(backend, generation));
+    views.push_back(loaded.back().view);
+  }
+  corpus::QueryTile tile;
+  tile.queries = scenario.queries.data();
+  tile.k = scenario.k;
+  corpus::ScanCost cost;
+  const auto best = backend.Search(testing::FormatOf(scenario.spec), views, tile, &cost);
+  ASSERT_OK(best);
+  ASSERT_EQ(best->size(), scenario.k.size());
+  const auto dim = static_cast<size_t>(scenario.spec.dim);
+  for (size_t q = 0; q < scenario.k.size(); ++q) {
+    ASSERT_EQ((*best)[q].size(), views.size());
+    const absl::Span<const float> query(scenario.queries.data() + q * dim, dim);
+    for (size_t g = 0; g < views.size(); ++g) {
+      ASSERT_EQ(ToBits((*best)[q][g]),
+                ToBits(testing::ReferenceTop(scenario.generations[g], query, scenario.k[q])))
+          << testing::Describe(scenario.spec) << ", query " << q << " of " << scenario.k.size()
+          << ", k = " << scenario.k[q] << ", generation " << g << " of "
+          << scenario.generations[g].corpus.rows_count() << " rows, "
+          << scenario.generations[g].rows_live << " live";
+    }
+  }
+}
+
+class GpuSearchTest : public GpuTest {};
+
+TEST_F(GpuSearchTest, SmokeOneGenerationOfEachRowTypeAndMetric) {
+  const auto backend = MakeEngine(64 * kMiB);
+  ASSERT_NE(backend, nullptr);
+  for (const Metric metric : kMetrics) {
+    for (const RowType row_type : kRowTypes) {
+      Scenario scenario;
+      scenario.spec = {.dim = 161, .metric = metric, .row_type = row_type};
+      scenario.generations.push_back(testing::MakeGeneration(
+          testing::MakeCorpus(scenario.spec, CorpusFamily::kGaussian, 1500, random_.Bits()),
+          RankOrder::kShuffled, true, random_));
+      for (const int32_t k : {1, 10, 1000}) scenario.AddQuery(QueryFamily::kGaussian, k, random_);
+      ExpectReferenceAnswers(*backend, scenario);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_F(GpuSearchTest, EqualsTheReferenceOnEveryFamilyMetricAndRowType) {
+  const auto backend = MakeEngine(128 * kMiB);
+  ASSERT_NE(backend, nullptr);
+  for (const CorpusFamily family : testing::kCorpusFamilies) {
+    for (const Metric metric : kMetrics) {
+      for (const RowType row_type : kRowTypes) {
+        CollectionSpec spec;
+        spec.dim = static_cast<int32_t>(random_.Between(1, 300));
+        spec.metric = metric;
+        spec.row_type = row_type;
+        SCOPED_TRACE(testing::Name(family));
+        ExpectReferenceAnswers(*backend, MakeScenario(spec, family, random_));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_F(GpuSearchTest, EqualsTheReferenceForEveryDimension) {
+  const auto backend = MakeEngine(256 * kMiB);
+  ASSERT_NE(backend, nullptr);
+  std::vector<int32_t> dims = {384, 768, 1000, 1024, 1536, 4096, 4097, 8191, 8192};
+  for (int32_t dim = 1; dim <= 200; ++dim) dims.push_back(dim);
+  for (const int32_t dim : dims) {
+    for (const Metric metric : kMetrics) {
+      for (const RowType row_type : kRowTypes) {
+        Scenario scenario;
+        scenario.spec = {.dim = dim, .metric = metric, .row_type = row_type};
+        const int64_t rows = random_.Between(1, dim > 1000 ? 40 : 100);
+        scenario.generations.push_back(testing::MakeGeneration(
+            testing::MakeCorpus(scenario.spec, CorpusFamily::kBitPatterns, rows, random_.Bits()),
+            RankOrder::kShuffled, false, random_));
+        const int64_t queries = random_.Between(1, 12);
+        for (int64_t q = 0; q < queries; ++q) {
+          scenario.AddQuery(QueryFamily::kGaussian, static_cast<int32_t>(rows), random_);
+        }
+        ExpectReferenceAnswers(*backend, scenario);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_F(GpuSearchTest, LargeKAndEveryOrderOfScores) {
+  // One dimension and a query of 1: the score is the row's value, here ascending, descending and
+  // all equal.
+  const auto backend = MakeEngine(256 * kMiB);
+  ASSERT_NE(backend, nullptr);
+  constexpr int64_t kRows = 30'000;
+  for (const int32_t direction : {1, -1, 0}) {
+    for (const RankOrder order : kRankOrders) {
+      Scenario scenario;
+      scenario.spec.dim = 1;
+      testing::Corpus corpus;
+      corpus.spec = scenario.spec;
+      corpus.ids = testing::MakeIds(IdType::kUint64, kRows, random_.Bits());
+      for (int64_t r = 0; r < kRows; ++r) {
+        const auto value = static_cast<float>(direction * (r - kRows / 2));
+        const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
+        corpus.rows.insert(corpus.rows.end(), bytes, bytes + sizeof(value));
+      }
+      scenario.generations.push_back(
+          testing::MakeGeneration(std::move(corpus), order, random_.OneIn(2), random_));
+      scenario.queries = {1.0f, -1.0f, 0.0f};
+      scenario.k = {kKMax + 1, 4096, 1000};
+      ExpectReferenceAnswers(*backend, scenario);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_F(GpuSearchTest, AGenerationBeyondTheKeyWorkspaceIsScannedInParts) {
+  // 4 MiB of keys: eight queries leave room for some 61,000 rows at a time, so that the best so far
+  // are carried on.
+  const auto backend = MakeEngine(256 * kMiB);
+  ASSERT_NE(backend, nullptr);
+  Scenario scenario;
+  scenario.spec = {.dim = 3, .metric = Metric::kL2, .row_type = RowType::kFloat32};
+  for (const int64_t rows : {int64_t{500}, int64_t{200'001}, int64_t{61'000}, int64_t{7}}) {
+    scenario.generations.push_back(testing::MakeGeneration(
+        testing::MakeCorpus(scenario.spec, CorpusFamily::kGaussian, rows, random_.Bits()),
+        RankOrder::kShuffled, true, random_));
+  }
+  for (const int32_t k : {1, 5, 100, 1024, 1025, 4096, 4097, 64, 9}) {
+    scenario.AddQuery(QueryFamily::kGaussian, k, random_);
+  }
+  ExpectReferenceAnswers(*backend, scenario);
+}
+
+TEST_F(GpuSearchTest, ABatchEqualsItsQueriesOneByOne) {
+  const auto backend = MakeEngine(256 * kMiB);
+  ASSERT_NE(backend, nullptr);
+  CollectionSpec spec = {.dim = 70, .metric = Metric::kCosine, .row_type = RowType::kFloat16};
+  Scenario scenario;
+  scenario.spec = spec;
+  scenario.generations.push_back(testing::MakeGeneration(
+      testing::MakeCorpus(spec, CorpusFamily::kNearTies, 20'000, random_.Bits()),
+      RankOrder::kShuffled, true, random_));
+  for (int32_t q = 0; q < 200; ++q) {
+    scenario.AddQuery(QueryFamily::kGaussian, 1 + q % 30, random_);
+  }
+  const LoadedGeneration loaded = testing::Load(*backend, scenario.generations[0]);
+  corpus::QueryTile batch;
+  batch.queries = scenario.queries.data();
+  batch.k = scenario.k;
+  const auto together = backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, batch, nullptr);
+  ASSERT_OK(together);
+  for (size_t q = 0; q < scenario.k.size(); ++q) {
+    corpus::QueryTile one;
+    one.queries = scenario.queries.data() + q * 70;
+    one.k = absl::MakeConstSpan(scenario.k).subspan(q, 1);
+    const auto alone = backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, one, nullptr);
+    ASSERT_OK(alone);
+    ASSERT_EQ(ToBits((*together)[q][0]), ToBits((*alone)[0][0])) << "query " << q;
+  }
+}
+
+TEST_F(GpuSearchTest, CancelledBeforeATile) {
+  const auto backend = MakeEngine(64 * kMiB);
+  ASSERT_NE(backend, nullptr);
+  const std::vector<float> queries(4, 1.0f);
+  const std::vector<int32_t> k = {1};
+  corpus::QueryTile tile;
+  tile.queries = queries.data();
+  tile.k = k;
+  tile.cancelled = [] { return true; };
+  EXPECT_THAT(backend->Search({.dim = 4}, {}, tile, nullptr),
+              StatusIs(absl::StatusCode::kCancelled));
+}
+
+TEST_F(GpuSearchTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
+  const auto backend = MakeEngine(64 * kMiB);
+  ASSERT_NE(backend, nullptr);
+  CollectionSpec spec;
+  spec.dim = 5;
+  HostGeneration generation = testing::MakeGeneration(
+      testing::MakeCorpus(spec, CorpusFamily::kGaussian, 70, random_.Bits()), RankOrder::kShuffled,
+      false, random_);
+  generation.deleted_words = {~uint64_t{0}, ~uint64_t{0}};
+  const LoadedGeneration loaded = testing::Load(*backend, generation);
+  const std::vector<float> queries(5, 1.0f);
+  const std::vector<int32_t> k = {3};
+  corpus::QueryTile tile;
+  tile.queries = queries.data();
+  tile.k = k;
+  const auto none = backend->Search(testing::FormatOf(spec), {}, tile, nullptr);
+  ASSERT_OK(none);
+  EXPECT_TRUE((*none)[0].empty());
+  // Said to be live (and so scanned), but all dead: the device counts for itself.
+  const auto all_dead = backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, nullptr);
+  ASSERT_OK(all_dead);
+  EXPECT_TRUE((*all_dead)[0][0].empty());
+}
+
+TEST_F(GpuSearchTest, RefusesWhatIsOutOfRangeByName) {
+  const auto backend = MakeEngine(64 * kMiB);
+  ASSERT_NE(backend, nullptr);
+  EXPECT_EQ(backend->facts().k_max, kKMax + 1);
+  EXPECT_EQ(backend->facts().kind, BackendKind::kGpu);
+  const std::vector<float> queries(2, 1.0f);
+  corpus::QueryTile tile;
+  tile.queries = queries.data();
+  const std::vector<int32_t> zero = {1, 0};
+  tile.k = zero;
+  EXPECT_THAT(backend->Search({.dim = 1}, {}, tile, nullptr),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("query 1: k = 0")));
+  const std::vector<int32_t> many(1025, 1);
+  tile.k = many;
+  EXPECT_THAT(backend->Search({.dim = 1}, {}, tile, nullptr),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 1024")));
+}
+
+TEST(GpuFactoryTest, RefusesOptionsByName) {
+  EXPECT_THAT(MakeGpuTopkEngine({.memory_bytes = -1}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("memory_bytes = -1")));
+  EXPECT_THAT(MakeGpuTopkEngine({.k_max = kKMax + 2}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("k_max = 4098")));
+  EXPECT_THAT(MakeGpuTopkEngine({.batch_max = 0}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("batch_max = 0")));
+}
+
+TEST(GpuFactoryTest, ProbeSaysWhyThereIsNoGpu) {
+  const absl::Status probed = ProbeGpu(1'000'000);
+  EXPECT_EQ(probed.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(probed.message()),
+              ::testing::AnyOf(HasSubstr("no NVIDIA driver"), HasSubstr("no NVIDIA GPU"),
+                               HasSubstr("device 1000000 asked for")));
+}
+
+}  // namespace
+}  // namespace nearfield::gpu

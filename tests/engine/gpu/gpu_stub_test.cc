@@ -1,0 +1,22 @@
+// A build without CUDA says so.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/gpu/gpu_topk_engine.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::gpu {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::HasSubstr;
+
+TEST(GpuStubTest, SaysThatItWasBuiltWithoutCuda) {
+  EXPECT_THAT(ProbeGpu(0),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("built without CUDA")));
+  EXPECT_THAT(MakeGpuTopkEngine({}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("built without CUDA")));
+}
+
+}  // namespace
+}  // namespace nearfield::gpu
