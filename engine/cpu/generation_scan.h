@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/corpus/backend.h"
+#include "engine/cpu/first_error.h"
 #include "engine/cpu/row_planes.h"
 #include "engine/cpu/scan_kernels.h"
 #include "engine/cpu/thread_pool.h"
@@ -63,7 +64,7 @@ class GenerationScan {
   std::atomic<int64_t> next_tile_{0};
   std::atomic<int32_t> next_merge_{0};
   std::atomic<bool> cancelled_{false};
-  std::atomic<bool> wrong_mode_{false};
+  FirstError error_;
 };
 
 }  // namespace nearfield::cpu

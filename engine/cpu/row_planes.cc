@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
+#include "engine/cpu/first_error.h"
+#include "engine/score/arithmetic_mode.h"
 
 namespace nearfield::cpu {
 namespace {
@@ -119,10 +121,12 @@ absl::Status CpuRowPlanes::Append(const void* rows, int64_t rows_count) {
   const auto* packed = static_cast<const std::byte*>(rows);
   const int64_t rows_a_store = std::max<int64_t>(1, kStoreBytes / stride_bytes_);
   const int64_t rows_a_turn = std::max(rows_a_store, kTurnBytes / stride_bytes_);
+  FirstError error;
   for (int64_t done = 0; done < rows_count; done += rows_a_turn) {
     const int64_t rows_here = std::min(rows_a_turn, rows_count - done);
     std::atomic<int64_t> next{0};
     const auto store_some = [&](int32_t /*worker*/) {
+      if (!error.Check(score::CheckArithmeticMode())) return;
       for (int64_t r; (r = next.fetch_add(rows_a_store, std::memory_order_relaxed)) < rows_here;) {
         Store(packed + (done + r) * row_bytes_, rows_count_ + done + r,
               std::min(rows_a_store, rows_here - r));
@@ -132,6 +136,7 @@ absl::Status CpuRowPlanes::Append(const void* rows, int64_t rows_count) {
     const bool parallel = rows_here * stride_bytes_ >= kParallelBytesMin && turn.try_lock();
     resources_.threads->pool.Run(parallel ? resources_.threads->pool.threads_count() : 1,
                                  store_some);
+    ABSL_RETURN_IF_ERROR(error.status());
   }
   rows_count_ += rows_count;
   return absl::OkStatus();

@@ -31,7 +31,7 @@ HWY_INLINE Vec RowSum(const std::byte* row, int32_t dim_padded, const double* qu
     constexpr int32_t kStepBytes = kDimStep * BytesPerElement(kType);
     const std::byte* ahead = row + static_cast<int64_t>(d) * BytesPerElement(kType) + kFetchAhead;
     NEARFIELD_UNROLL
-    for (int32_t line = 0; line < kStepBytes; line += 64) __builtin_prefetch(ahead + line);
+    for (int32_t line = 0; line < kStepBytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
     NEARFIELD_UNROLL
     for (int32_t p = 0; p < kParts; ++p) {
       const Vec x = LoadElements<kType>(row, d + p * kWidth);

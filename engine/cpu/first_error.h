@@ -1,0 +1,30 @@
+// The first error of threads that work together.
+#ifndef NEARFIELD_ENGINE_CPU_FIRST_ERROR_H_
+#define NEARFIELD_ENGINE_CPU_FIRST_ERROR_H_
+
+#include <atomic>
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace nearfield::cpu {
+
+class FirstError {
+ public:
+  // From any thread. Returns whether `status` is OK.
+  bool Check(absl::Status status) {
+    if (status.ok()) return true;
+    if (!set_.exchange(true, std::memory_order_relaxed)) status_ = std::move(status);
+    return false;
+  }
+  // After all threads are done.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  std::atomic<bool> set_{false};
+  absl::Status status_;
+};
+
+}  // namespace nearfield::cpu
+
+#endif  // NEARFIELD_ENGINE_CPU_FIRST_ERROR_H_
