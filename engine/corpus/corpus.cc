@@ -102,12 +102,12 @@ uint64_t Corpus::Swap(std::vector<GenerationState> generations) {
   next->epoch = Pin()->epoch + 1;
   next->generations = std::move(generations);
   const uint64_t epoch = next->epoch;
-  std::shared_ptr<const CorpusSnapshot> now_or_old = std::move(next);
+  std::shared_ptr<const CorpusSnapshot> swapped = std::move(next);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    snapshot_.swap(now_or_old);
+    snapshot_.swap(swapped);
   }
-  return epoch;  // the old snapshot, and with it perhaps a generation, goes here: outside the lock
+  return epoch;  // the old snapshot, and perhaps the last hold on a generation, ends here: unlocked
 }
 
 CollectionStats Corpus::Stats() const {

@@ -99,7 +99,7 @@ absl::StatusOr<std::vector<GenerationState>> MergeDownTo(const std::shared_ptr<D
                        " parts, and no two of them fit into one of ", kRowsMax, " rows"));
     }
     auto merged = MergeAt(device, format, states, chosen);
-    if (absl::IsResourceExhausted(merged.status()) && chosen.size() > 2 && !smallest.empty()) {
+    if (absl::IsResourceExhausted(merged.status()) && chosen != smallest && !smallest.empty()) {
       merged = MergeAt(device, format, states, smallest);
     }
     if (absl::IsResourceExhausted(merged.status())) {

@@ -56,7 +56,7 @@ TEST(SelfTest, FindsEachKindOfWrongAnswer) {
     const FakeEngine fake = MakeFakeEngine();
     fake.device->CorruptAnswers(corrupt);
     EXPECT_THAT(fake.engine->SelfTest(TestSeed()),
-                StatusIs(StatusCode::kDataLoss, HasSubstr("self-test: a wrong answer (metric")))
+                StatusIs(StatusCode::kDataLoss, HasSubstr("self-test: a wrong answer (dot, fp32")))
         << name;
   }
 }

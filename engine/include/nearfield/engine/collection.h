@@ -94,7 +94,9 @@ class Collection {
   // Errors: InvalidArgument (a limit out of range), ResourceExhausted (does not fit: says needed and free bytes).
   virtual absl::StatusOr<std::unique_ptr<Upload>> BeginUpload(const UploadReservation& reservation) = 0;
 
-  // Errors: InvalidArgument (id type). Deleting only unknown ids leaves the epoch as it is.
+  // Errors: InvalidArgument (id type), ResourceExhausted (no device memory for a bit a row of the parts
+  // that hold the ids), Unavailable (device lost). After an error nothing is deleted. Deleting only
+  // unknown ids leaves the epoch as it is.
   virtual absl::StatusOr<DeleteResult> Delete(const IdColumn& ids) = 0;
 
   // Errors: InvalidArgument (id type), Unavailable (device lost).

@@ -1,0 +1,110 @@
+// Engine::Create: which backend is chosen, and that it passes its own self-test in time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "engine/gpu/gpu_topk_engine.h"
+#include "nearfield/engine/engine.h"
+#include "tests/testing/answers.h"
+#include "tests/testing/fake_engine.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::testing {
+namespace {
+
+using absl::StatusCode;
+using absl_testing::StatusIs;
+using ::testing::HasSubstr;
+
+EngineOptions Small(BackendChoice backend) {
+  return {.backend = backend,
+          .memory_bytes = int64_t{256} << 20,
+          .host_memory_bytes = int64_t{64} << 20,
+          .threads = 2};
+}
+
+void ExpectSelfTestPassesInTime(Engine& engine) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_OK(engine.SelfTest(TestSeed()));
+#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+#else
+  (void)begin;
+#endif
+  EXPECT_EQ(engine.GetCapacity().host_bytes_used, 0);
+}
+
+TEST(EngineCreate, TheCpuServesWhereItIsAskedFor) {
+  const auto engine = Engine::Create(Small(BackendChoice::kCpu));
+  ASSERT_OK(engine);
+  EXPECT_EQ((*engine)->Info().backend, BackendKind::kCpu);
+  EXPECT_EQ((*engine)->Info().note, "the CPU was asked for");
+  EXPECT_EQ((*engine)->Info().k_max, kKMax);
+  ExpectSelfTestPassesInTime(**engine);
+}
+
+TEST(EngineCreate, AutoTakesTheGpuOrSaysWhyNot) {
+  const absl::Status usable = gpu::ProbeGpu(0);
+  const auto engine = Engine::Create(Small(BackendChoice::kAuto));
+  ASSERT_OK(engine);
+  EXPECT_EQ((*engine)->Info().backend, usable.ok() ? BackendKind::kGpu : BackendKind::kCpu);
+  if (!usable.ok()) {
+    EXPECT_THAT((*engine)->Info().note, HasSubstr(std::string(usable.message())));
+  }
+  ExpectSelfTestPassesInTime(**engine);
+}
+
+TEST(EngineCreate, WithoutAUsableGpuTheGpuIsRefusedWithTheReason) {
+  constexpr int32_t kNoSuchDevice = 1000;
+  EngineOptions options = Small(BackendChoice::kGpu);
+  options.device = kNoSuchDevice;
+  const absl::Status usable = gpu::ProbeGpu(kNoSuchDevice);
+  ASSERT_FALSE(usable.ok());
+  EXPECT_THAT(Engine::Create(options),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr(std::string(usable.message()))));
+}
+
+TEST(EngineCreate, OptionsAreCheckedBeforeAnyMemoryIsTaken) {
+  EngineOptions options = Small(BackendChoice::kCpu);
+  options.k_max = 0;
+  EXPECT_THAT(Engine::Create(options), StatusIs(StatusCode::kInvalidArgument, HasSubstr("k_max")));
+}
+
+// The same law as over the fake: uploads, deletions and merges equal the oracle on real backends.
+TEST(EngineCreate, ManyCommitsAndDeletionsEqualTheOracle) {
+  for (const BackendChoice choice : {BackendChoice::kCpu, BackendChoice::kAuto}) {
+    const auto engine = Engine::Create(Small(choice));
+    ASSERT_OK(engine);
+    const CollectionSpec spec = {.dim = 19, .row_type = RowType::kFloat16};
+    const Corpus all = MakeCorpus(spec, CorpusFamily::kDuplicates, 200, TestSeed());
+    const auto collection = *(*engine)->CreateCollection(spec);
+    const std::vector<int64_t> indices = AllIndices(200);
+    for (size_t begin = 0; begin < 200; begin += 5) {
+      ASSERT_OK(
+          UploadAll(*collection, Select(all, absl::MakeConstSpan(indices).subspan(begin, 5))));
+    }
+    std::vector<int64_t> kept;
+    IdColumn deleted;
+    for (const int64_t row : indices) {
+      if (row % 3 == 0) {
+        deleted.AppendFrom(all.ids, row);
+      } else {
+        kept.push_back(row);
+      }
+    }
+    ASSERT_OK(collection->Delete(deleted));
+    const std::vector<float> query = Decode(spec, all.row(1));
+    for (const int32_t k : {1, 50, kKMax}) {
+      const auto answer = SearchOne(**engine, *collection, query, k);
+      ASSERT_OK(answer);
+      EXPECT_THAT(*answer, BytesEqual(OracleAnswer(Select(all, kept), query, k)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nearfield::testing
