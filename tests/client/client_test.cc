@@ -1,0 +1,285 @@
+// The library against an in-process server.
+#include "nearfield/client/client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "client/cpp/retry.h"
+#include "tests/client/fake_clock.h"
+#include "tests/client/fake_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::client {
+
+Client MakeClient(const ClientOptions& options,
+                  Clock* clock);  // client/cpp/core.h, without its gRPC
+
+namespace {
+
+using absl_testing::StatusIs;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class ClientTest : public ::testing::Test {
+ protected:
+  Client MakeTestClient(milliseconds deadline = milliseconds(20000)) {
+    return MakeClient(
+        {.address = server_.address(), .deadline = deadline, .retry = {.tries_max = 100}}, &clock_);
+  }
+
+  // A collection "c" of the rows (1,0), (0,1), (1,1) with ids 1, 2, 3.
+  void Fill(Client& client) {
+    ASSERT_OK(client.CreateCollection({.name = "c", .dim = 2}));
+    auto upload = client.BeginUpload({.collection = "c", .rows_max = 3, .payload_bytes_max = 10});
+    ASSERT_OK(upload);
+    const IdColumn ids = std::vector<uint64_t>{1, 2, 3};
+    std::string vectors;
+    ASSERT_TRUE(Narrow(DataType::kFloat32, std::vector<float>{1, 0, 0, 1, 1, 1}, &vectors));
+    const std::vector<std::string> payloads = {"one", "", std::string("\0\xff", 2)};
+    ASSERT_OK(upload->Write({.ids = &ids, .vectors = vectors, .payloads = payloads}));
+    ASSERT_OK(upload->Commit());
+  }
+
+  FakeServer server_;
+  FakeClock clock_;
+};
+
+TEST_F(ClientTest, SearchesByFloatsBytesAndIds) {
+  Client client = MakeTestClient();
+  Fill(client);
+  const std::vector<float> floats = {2, 1};
+  std::string halves;
+  ASSERT_TRUE(Narrow(DataType::kFloat16, floats, &halves));
+  const std::vector<Query> queries = {std::span<const float>(floats),
+                                      EncodedQuery{DataType::kFloat16, halves}, Id(uint64_t{3})};
+  const auto answer =
+      client.Search("c", queries, {.k = 2, .with_payload = true, .with_vectors = true});
+  ASSERT_OK(answer);
+  EXPECT_EQ(answer->epoch, 2u);
+  EXPECT_FALSE(answer->request_id.empty());
+  EXPECT_EQ(answer->cost.backend, Backend::kCpu);
+  EXPECT_EQ(answer->cost.batch_size, 3u);
+  ASSERT_THAT(answer->results, SizeIs(3));
+  for (int i = 0; i < 2; ++i) {
+    const Neighbors& neighbors = answer->results[static_cast<size_t>(i)];
+    EXPECT_EQ(neighbors.ids, IdColumn(std::vector<uint64_t>{3, 1}));
+    EXPECT_THAT(neighbors.scores, ElementsAre(3.0f, 2.0f));
+    EXPECT_THAT(neighbors.payloads, ElementsAre(std::string("\0\xff", 2), "one"));
+    EXPECT_THAT(Widen(neighbors.vectors.dtype, neighbors.vectors.bytes), ElementsAre(1, 1, 1, 0));
+  }
+  EXPECT_EQ(answer->results[2].ids,
+            IdColumn(std::vector<uint64_t>{1, 2}));  // the row itself is left out
+}
+
+TEST_F(ClientTest, EveryOtherCallGivesWhatTheServerSaid) {
+  Client client = MakeTestClient();
+  Fill(client);
+  const auto fetched = client.Fetch("c", std::vector<uint64_t>{9, 2});
+  ASSERT_OK(fetched);
+  EXPECT_EQ(fetched->ids, IdColumn(std::vector<uint64_t>{2}));
+  EXPECT_EQ(fetched->missing, IdColumn(std::vector<uint64_t>{9}));
+  EXPECT_THAT(Widen(fetched->vectors.dtype, fetched->vectors.bytes), ElementsAre(0, 1));
+  EXPECT_EQ(client.Count("c")->rows_count, 3u);
+  EXPECT_EQ(client.Delete("c", std::vector<uint64_t>{1, 9})->rows_deleted, 1u);
+  EXPECT_EQ(client.GetCollection("c")->epoch, 3u);
+  EXPECT_EQ(client.GetCollection("c")->rows_count, 2u);
+  EXPECT_THAT(*client.ListCollections(), SizeIs(1));
+  EXPECT_EQ(client.GetCapacity()->device_name, "a fake");
+  EXPECT_EQ(client.DropCollection("c").value(), 2u);
+  EXPECT_THAT(client.Count("c"), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(ClientTest, LimitsAreAskedForOnce) {
+  Client client = MakeTestClient();
+  EXPECT_EQ(client.GetLimits()->queries_max, 64u);
+  EXPECT_EQ(client.GetLimits()->queries_max, 64u);
+  EXPECT_EQ(server_.calls("GetLimits"), 1);
+}
+
+TEST_F(ClientTest, VerifyCarriesTheClaim) {
+  Client client = MakeTestClient();
+  Fill(client);
+  const std::vector<float> query = {2, 1};
+  auto answer = client.Search("c", query);
+  ASSERT_OK(answer);
+  Neighbors& neighbors = answer->results[0];
+  const Query asked = std::span<const float>(query);
+  const VerifyClaim claim{.k = 10, .epoch = answer->epoch, .neighbors = &neighbors};
+  EXPECT_TRUE(client.Verify("c", asked, claim)->equal);
+  neighbors.scores[1] = 2.0000002f;
+  const auto check = client.Verify("c", asked, claim);
+  ASSERT_OK(check);
+  EXPECT_FALSE(check->equal);
+  EXPECT_EQ(check->first_difference, 0);
+  EXPECT_THAT(check->expected.scores, ElementsAre(3.0f, 2.0f, 1.0f));
+}
+
+TEST_F(ClientTest, ErrorsKeepTheServersMessageAndRequestId) {
+  Client client = MakeTestClient();
+  const auto status = client.Count("none").status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound, "collection: no \"none\""));
+  EXPECT_THAT(RequestIdOf(status), HasSubstr("fake-"));
+  EXPECT_FALSE(IsUnreachable(status));
+}
+
+TEST_F(ClientTest, TransientRefusalsAreRepeatedWhereThatIsSafe) {
+  Client client = MakeTestClient();
+  Fill(client);
+  const std::vector<Refusal> refusals = {{absl::UnavailableError("starting"), std::nullopt},
+                                         {absl::ResourceExhaustedError("queue full"), "250"}};
+  const std::vector<float> query = {1, 0};
+  server_.Refuse("Search", refusals);
+  EXPECT_OK(client.Search("c", query));
+  EXPECT_EQ(server_.calls("Search"), 3);
+  ASSERT_THAT(clock_.sleeps(), SizeIs(2));
+  EXPECT_EQ(clock_.sleeps()[1], milliseconds(250));
+  for (const std::string method :
+       {"Fetch", "Count", "Delete", "GetCollection", "Verify", "Upload"}) {
+    server_.Refuse(method, refusals);
+  }
+  EXPECT_OK(client.Fetch("c", std::vector<uint64_t>{1}));
+  EXPECT_OK(client.Count("c"));
+  EXPECT_OK(client.Delete("c", std::vector<uint64_t>{1}));
+  EXPECT_OK(client.GetCollection("c"));
+  EXPECT_OK(client.Verify("c", std::span<const float>(query), {}));
+  EXPECT_OK(client.BeginUpload(
+      {.collection = "c", .rows_max = 1}));  // before its first row it may be repeated
+}
+
+TEST_F(ClientTest, MakingAndDroppingAreNeverRepeated) {
+  Client client = MakeTestClient();
+  for (const std::string method : {"CreateCollection", "DropCollection", "Check"}) {
+    server_.Refuse(method, {{absl::UnavailableError("starting"), "1"}});
+  }
+  EXPECT_THAT(client.CreateCollection({.name = "c", .dim = 2}),
+              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(client.DropCollection("c"), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(client.CheckHealth(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_TRUE(clock_.sleeps().empty());
+}
+
+TEST_F(ClientTest, RefusalForLackOfMemoryIsFinal) {
+  Client client = MakeTestClient();
+  server_.Refuse("Count", {{absl::ResourceExhaustedError("needs 5, 3 free"), std::nullopt}});
+  EXPECT_THAT(client.Count("c"), StatusIs(absl::StatusCode::kResourceExhausted, "needs 5, 3 free"));
+  server_.Refuse("Count", {{absl::ResourceExhaustedError("odd hint"), "soon"}});
+  EXPECT_THAT(client.Count("c"), StatusIs(absl::StatusCode::kResourceExhausted, "odd hint"));
+  EXPECT_EQ(server_.calls("Count"), 2);
+}
+
+// One deadline covers all tries: each has only what is left of it.
+TEST_F(ClientTest, TheDeadlineCoversAllTries) {
+  Client client = MakeTestClient(milliseconds(20000));
+  server_.Refuse("Count", std::vector<Refusal>(50, {absl::UnavailableError("draining"), "8000"}));
+  EXPECT_THAT(client.Count("c"), StatusIs(absl::StatusCode::kUnavailable, "draining"));
+  const std::vector<int64_t> left = server_.deadlines_ms("Count");
+  ASSERT_THAT(left, SizeIs(3));  // after 0, 8 and 16 s; a wait until 24 s would pass the deadline
+  // In coarse steps: the header that carries a deadline rounds it up.
+  EXPECT_GT(left[0], 16000);
+  EXPECT_LT(left[1], 16000);
+  EXPECT_LT(left[2], 8000);
+}
+
+TEST_F(ClientTest, NoServerIsToldApartFromARefusal) {
+  auto client =
+      MakeClient({.address = "unix:/nonexistent/socket", .retry = {.tries_max = 2}}, &clock_);
+  const auto status = client.Count("c").status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_TRUE(IsUnreachable(status));
+  EXPECT_THAT(clock_.sleeps(), SizeIs(1));
+}
+
+TEST_F(ClientTest, BadOptionsAreRefusedBeforeAnyCall) {
+  EXPECT_THAT(Client::Connect({.address = ""}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("address")));
+  EXPECT_THAT(Client::Connect({.deadline = milliseconds(0)}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Client::Connect({.retry = {.tries_max = 0}}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_OK(Client::Connect());
+}
+
+TEST_F(ClientTest, AnOversizedRequestIsNotSent) {
+  server_.script().limits.set_request_bytes_max(2000000);
+  Client client = MakeTestClient();
+  const std::vector<float> query(600000);
+  EXPECT_THAT(client.Search("c", query),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("2000000")));
+  EXPECT_EQ(server_.calls("Search"), 0);
+}
+
+TEST_F(ClientTest, MalformedRepliesAreErrors) {
+  Client client = MakeTestClient();
+  Fill(client);
+  const std::vector<std::function<void(v1::SearchResponse*)>> tampers = {
+      [](v1::SearchResponse* response) { response->clear_results(); },
+      [](v1::SearchResponse* response) { response->add_results(); },
+      [](v1::SearchResponse* response) { response->mutable_results(0)->clear_scores(); },
+      [](v1::SearchResponse* response) {
+        response->mutable_results(0)->mutable_ids()->add_texts("x");
+      },
+      [](v1::SearchResponse* response) { response->mutable_results(0)->add_payloads("x"); },
+      [](v1::SearchResponse* response) {
+        response->mutable_results(0)->mutable_vectors()->set_data("abc");
+      },
+      [](v1::SearchResponse* response) {
+        response->mutable_results(0)->mutable_vectors()->set_dtype(v1::DATA_TYPE_FLOAT32);
+        response->mutable_results(0)->mutable_vectors()->set_data("abc");
+      }};
+  for (size_t i = 0; i < tampers.size(); ++i) {
+    server_.script().tamper_search = tampers[i];
+    EXPECT_THAT(client.Search("c", std::vector<float>{1, 0}),
+                StatusIs(absl::StatusCode::kInternal, HasSubstr("malformed reply")))
+        << i;
+  }
+}
+
+TEST_F(ClientTest, AStreamAnswersInOrderAndEndsWithItsStatus) {
+  Client client = MakeTestClient();
+  Fill(client);
+  auto stream = client.OpenSearchStream("c", {.k = 1});
+  ASSERT_OK(stream);
+  const std::vector<std::vector<float>> vectors = {{1, 0}, {0, 1}};
+  for (const auto& vector : vectors) {
+    const Query query = std::span<const float>(vector);
+    EXPECT_TRUE(stream->Send(std::span(&query, 1)));
+  }
+  for (const uint64_t id : {1, 2}) {
+    const auto answer = stream->Receive();
+    ASSERT_OK(answer);
+    ASSERT_TRUE(answer->has_value());
+    EXPECT_EQ(At((*answer)->results[0].ids, 0), Id(id));
+  }
+  const std::vector<float> wrong = {1, 2, 3};
+  const Query query = std::span<const float>(wrong);
+  EXPECT_TRUE(stream->Send(std::span(&query, 1)));
+  EXPECT_THAT(stream->Receive(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("dimension 3")));
+  EXPECT_THAT(stream->Receive(), StatusIs(absl::StatusCode::kInvalidArgument));
+  auto ended = client.OpenSearchStream("c");
+  ended->SendDone();
+  const auto end = ended->Receive();
+  ASSERT_OK(end);
+  EXPECT_FALSE(end->has_value());
+  const auto abandoned = client.OpenSearchStream("c");  // its end must not hang
+}
+
+TEST_F(ClientTest, HealthIsWatchedThroughItsChanges) {
+  Client client = MakeTestClient();
+  EXPECT_EQ(*client.CheckHealth(), Health::kServing);
+  EXPECT_THAT(client.CheckHealth("nobody"), StatusIs(absl::StatusCode::kNotFound));
+  std::vector<Health> seen;
+  EXPECT_OK(client.WatchHealth("", [&](Health health) {
+    seen.push_back(health);
+    server_.SetServing(false);
+    return seen.size() < 2;
+  }));
+  EXPECT_THAT(seen, ElementsAre(Health::kServing, Health::kNotServing));
+}
+
+}  // namespace
+}  // namespace nearfield::client

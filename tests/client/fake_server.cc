@@ -1,0 +1,424 @@
+#include "tests/client/fake_server.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include "client/formats/text.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "nearfield/v1/admin.grpc.pb.h"
+#include "nearfield/v1/ingest.grpc.pb.h"
+#include "nearfield/v1/retrieval.grpc.pb.h"
+#include "tests/client/fake_store.h"
+
+namespace nearfield::client {
+namespace {
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+}
+
+v1::GetLimitsResponse GenerousLimits() {
+  v1::GetLimitsResponse limits;
+  limits.set_dim_max(8192);
+  limits.set_k_max(4096);
+  limits.set_queries_max(64);
+  limits.set_fetch_ids_max(100);
+  limits.set_request_bytes_max(uint64_t{8} << 20);
+  limits.set_response_bytes_max(uint64_t{64} << 20);
+  limits.set_upload_block_bytes_max(uint64_t{4} << 20);
+  return limits;
+}
+
+// State shared by the services; one lock for all of it.
+struct State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  FakeStore store;
+  FakeServerScript script;
+  std::map<std::string, std::deque<Refusal>> refusals;
+  std::map<std::string, int> calls;
+  std::map<std::string, std::vector<int64_t>> deadlines_ms;
+  std::vector<uint64_t> block_bytes;
+  int uploads_abandoned = 0;
+  bool serving = true;
+  bool stopping = false;
+  uint64_t requests = 0;
+
+  // Counts the call, marks it with its id, and applies the script. Requires the lock.
+  grpc::Status Enter(const std::string& method, grpc::ServerContext* context) {
+    ++calls[method];
+    const auto left = context->deadline() - std::chrono::system_clock::now();
+    deadlines_ms[method].push_back(
+        std::chrono::duration_cast<std::chrono::milliseconds>(left).count());
+    context->AddTrailingMetadata("nearfield-request-id", Cat("fake-", ++requests));
+    std::deque<Refusal>& waiting = refusals[method];
+    if (waiting.empty()) return grpc::Status::OK;
+    const Refusal refusal = waiting.front();
+    waiting.pop_front();
+    return Apply(refusal, context);
+  }
+
+  static grpc::Status Apply(const Refusal& refusal, grpc::ServerContext* context) {
+    if (refusal.retry_after_ms)
+      context->AddTrailingMetadata("retry-after-ms", *refusal.retry_after_ms);
+    return ToGrpc(refusal.status);
+  }
+};
+
+// A unary handler: under the lock, after the script.
+template <typename Handler>
+grpc::Status Handle(State& state, const char* method, grpc::ServerContext* context,
+                    const Handler& handler) {
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  const grpc::Status refused = state.Enter(method, context);
+  return refused.ok() ? ToGrpc(handler()) : refused;
+}
+
+class FakeRetrieval final : public v1::Retrieval::Service {
+ public:
+  explicit FakeRetrieval(State& state) : state_(state) {}
+
+  grpc::Status Search(grpc::ServerContext* context, const v1::SearchRequest* request,
+                      v1::SearchResponse* response) override {
+    return Handle(state_, "Search", context, [&] { return Answer(*request, response); });
+  }
+  grpc::Status SearchStream(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<v1::SearchResponse, v1::SearchRequest>* stream) override {
+    v1::SearchRequest request;
+    while (stream->Read(&request)) {
+      v1::SearchResponse response;
+      const grpc::Status status =
+          Handle(state_, "SearchStream", context, [&] { return Answer(request, &response); });
+      if (!status.ok()) return status;
+      stream->Write(response);
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
+                     v1::FetchResponse* response) override {
+    return Handle(state_, "Fetch", context, [&] { return state_.store.Fetch(*request, response); });
+  }
+  grpc::Status Count(grpc::ServerContext* context, const v1::CountRequest* request,
+                     v1::CountResponse* response) override {
+    return Handle(state_, "Count", context, [&] {
+      const auto collection = state_.store.Find(request->collection());
+      if (!collection.ok()) return collection.status();
+      response->set_rows_count((*collection)->rows.size());
+      response->set_epoch((*collection)->info.epoch());
+      return absl::OkStatus();
+    });
+  }
+  grpc::Status GetLimits(grpc::ServerContext* context, const v1::GetLimitsRequest*,
+                         v1::GetLimitsResponse* response) override {
+    return Handle(state_, "GetLimits", context, [&] {
+      *response = state_.script.limits;
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  absl::Status Answer(const v1::SearchRequest& request, v1::SearchResponse* response) {
+    const absl::Status status = state_.store.Search(request, response);
+    if (status.ok() && state_.script.tamper_search) state_.script.tamper_search(response);
+    return status;
+  }
+
+  State& state_;
+};
+
+using Stream = grpc::ServerReaderWriter<v1::UploadResponse, v1::UploadRequest>;
+
+class FakeIngest final : public v1::Ingest::Service {
+ public:
+  explicit FakeIngest(State& state) : state_(state) {}
+
+  grpc::Status Delete(grpc::ServerContext* context, const v1::DeleteRequest* request,
+                      v1::DeleteResponse* response) override {
+    return Handle(state_, "Delete", context,
+                  [&] { return state_.store.Delete(*request, response); });
+  }
+
+  grpc::Status Upload(grpc::ServerContext* context, Stream* stream) override;
+
+ private:
+  // Reads blocks up to the commit.
+  grpc::Status Receive(grpc::ServerContext* context, Stream* stream, std::vector<FakeRow>* rows,
+                       bool* committed);
+  grpc::Status Commit(const std::string& name, std::vector<FakeRow> rows, Stream* stream);
+
+  State& state_;
+};
+
+class FakeAdmin final : public v1::Admin::Service {
+ public:
+  explicit FakeAdmin(State& state) : state_(state) {}
+
+  grpc::Status CreateCollection(grpc::ServerContext* context,
+                                const v1::CreateCollectionRequest* request,
+                                v1::CreateCollectionResponse* response) override {
+    return Handle(state_, "CreateCollection", context,
+                  [&] { return state_.store.Create(*request, response->mutable_collection()); });
+  }
+  grpc::Status DropCollection(grpc::ServerContext* context,
+                              const v1::DropCollectionRequest* request,
+                              v1::DropCollectionResponse* response) override {
+    return Handle(state_, "DropCollection", context, [&] {
+      uint64_t rows_count = 0;
+      const absl::Status status = state_.store.Drop(request->name(), &rows_count);
+      response->set_rows_count(rows_count);
+      return status;
+    });
+  }
+  grpc::Status GetCollection(grpc::ServerContext* context, const v1::GetCollectionRequest* request,
+                             v1::GetCollectionResponse* response) override {
+    return Handle(state_, "GetCollection", context, [&] {
+      const auto collection = state_.store.Find(request->name());
+      if (collection.ok()) *response->mutable_collection() = (*collection)->info;
+      return collection.status();
+    });
+  }
+  grpc::Status ListCollections(grpc::ServerContext* context, const v1::ListCollectionsRequest*,
+                               v1::ListCollectionsResponse* response) override {
+    return Handle(state_, "ListCollections", context, [&] {
+      for (const auto& [name, collection] : state_.store.all())
+        *response->add_collections() = collection.info;
+      return absl::OkStatus();
+    });
+  }
+  grpc::Status GetCapacity(grpc::ServerContext* context, const v1::GetCapacityRequest*,
+                           v1::GetCapacityResponse* response) override {
+    return Handle(state_, "GetCapacity", context, [&] {
+      response->set_backend(v1::BACKEND_CPU);
+      response->set_device_name("a fake");
+      response->set_device_bytes_total(1000000);
+      response->set_device_bytes_used(250000);
+      return absl::OkStatus();
+    });
+  }
+  grpc::Status Verify(grpc::ServerContext* context, const v1::VerifyRequest* request,
+                      v1::VerifyResponse* response) override {
+    return Handle(state_, "Verify", context, [&] {
+      if (state_.script.epoch_moves > 0) {
+        --state_.script.epoch_moves;
+        return absl::FailedPreconditionError("epoch: the collection has moved on");
+      }
+      const absl::Status status = state_.store.Verify(*request, response);
+      if (status.ok() && state_.script.verify_lies) {
+        response->set_equal(false);
+        response->set_first_difference(0);
+        response->set_explanation("made up");
+      }
+      return status;
+    });
+  }
+
+ private:
+  State& state_;
+};
+
+namespace health_v1 = grpc::health::v1;
+
+class FakeHealth final : public health_v1::Health::Service {
+ public:
+  explicit FakeHealth(State& state) : state_(state) {}
+
+  grpc::Status Check(grpc::ServerContext* context, const health_v1::HealthCheckRequest* request,
+                     health_v1::HealthCheckResponse* response) override {
+    return Handle(state_, "Check", context, [&] {
+      if (!request->service().empty()) return absl::NotFoundError("unknown service");
+      response->set_status(Status());
+      return absl::OkStatus();
+    });
+  }
+
+  grpc::Status Watch(grpc::ServerContext*, const health_v1::HealthCheckRequest*,
+                     grpc::ServerWriter<health_v1::HealthCheckResponse>* writer) override {
+    std::unique_lock<std::mutex> lock(state_.mutex);
+    while (!state_.stopping) {
+      const bool shown = state_.serving;
+      health_v1::HealthCheckResponse response;
+      response.set_status(Status());
+      lock.unlock();
+      if (!writer->Write(response)) return grpc::Status::OK;
+      lock.lock();
+      state_.changed.wait(lock, [&] { return state_.stopping || state_.serving != shown; });
+    }
+    return {grpc::StatusCode::UNAVAILABLE, "stopping"};
+  }
+
+ private:
+  health_v1::HealthCheckResponse::ServingStatus Status() const {
+    return state_.serving ? health_v1::HealthCheckResponse::SERVING
+                          : health_v1::HealthCheckResponse::NOT_SERVING;
+  }
+
+  State& state_;
+};
+
+grpc::Status FakeIngest::Upload(grpc::ServerContext* context, Stream* stream) {
+  v1::UploadRequest request;
+  if (!stream->Read(&request)) return grpc::Status::OK;
+  const std::string name = request.begin().collection();
+  {
+    const grpc::Status refused =
+        Handle(state_, "Upload", context, [&] { return state_.store.Find(name).status(); });
+    if (!refused.ok()) return refused;
+    std::unique_lock<std::mutex> lock(state_.mutex);
+    state_.changed.wait(lock, [&] { return state_.stopping || state_.script.accept_uploads; });
+  }
+  v1::UploadResponse accepted;
+  accepted.mutable_accepted()->set_rows_max(request.begin().rows_max());
+  stream->Write(accepted);
+  {
+    std::unique_lock<std::mutex> lock(state_.mutex);
+    state_.changed.wait(lock, [&] { return state_.stopping || !state_.script.hold_uploads; });
+  }
+  std::vector<FakeRow> rows;
+  bool committed = false;
+  const grpc::Status received = Receive(context, stream, &rows, &committed);
+  if (committed) return Commit(name, std::move(rows), stream);
+  const std::lock_guard<std::mutex> lock(state_.mutex);
+  ++state_.uploads_abandoned;
+  state_.changed.notify_all();
+  return received;
+}
+
+grpc::Status FakeIngest::Receive(grpc::ServerContext* context, Stream* stream,
+                                 std::vector<FakeRow>* rows, bool* committed) {
+  v1::UploadRequest request;
+  uint64_t bytes = 0;
+  while (stream->Read(&request)) {
+    if (request.has_commit()) {
+      *committed = request.commit().rows_count() == rows->size();
+      return *committed ? grpc::Status::OK
+                        : grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                                       "commit.rows_count: not what was sent");
+    }
+    for (FakeRow& row : RowsOf(request.block())) rows->push_back(std::move(row));
+    bytes += request.block().ByteSizeLong();
+    {
+      const std::lock_guard<std::mutex> lock(state_.mutex);
+      state_.block_bytes.push_back(request.block().ByteSizeLong());
+      const FakeServerScript& script = state_.script;
+      if (script.upload_rows_until_refusal && rows->size() > *script.upload_rows_until_refusal) {
+        return State::Apply(script.upload_refusal, context);
+      }
+    }
+    v1::UploadResponse progress;
+    progress.mutable_progress()->set_rows_received(rows->size());
+    progress.mutable_progress()->set_bytes_received(bytes);
+    stream->Write(progress);
+  }
+  return grpc::Status::CANCELLED;
+}
+
+grpc::Status FakeIngest::Commit(const std::string& name, std::vector<FakeRow> rows,
+                                Stream* stream) {
+  v1::UploadResponse response;
+  bool silent = false;
+  bool breaks = false;
+  {
+    const std::lock_guard<std::mutex> lock(state_.mutex);
+    const auto collection = state_.store.Find(name);
+    if (!collection.ok()) return ToGrpc(collection.status());
+    v1::CollectionInfo& info = (*collection)->info;
+    info.set_epoch(info.epoch() + 1);
+    response.mutable_committed()->set_epoch(info.epoch());
+    response.mutable_committed()->set_rows_count(rows.size());
+    for (FakeRow& row : rows) (*collection)->rows.push_back(std::move(row));
+    silent = state_.script.commit_in_silence;
+    breaks = state_.script.break_after_commit;
+  }
+  if (!silent) stream->Write(response);
+  return breaks ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "broken") : grpc::Status::OK;
+}
+
+}  // namespace
+
+class FakeServer::Impl {
+ public:
+  Impl() : retrieval_(state_), ingest_(state_), admin_(state_), health_(state_) {
+    state_.script.limits = GenerousLimits();
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.SetMaxReceiveMessageSize(-1);
+    builder.RegisterService(&retrieval_);
+    builder.RegisterService(&ingest_);
+    builder.RegisterService(&admin_);
+    builder.RegisterService(&health_);
+    server_ = builder.BuildAndStart();
+  }
+
+  ~Impl() {
+    {
+      const std::lock_guard<std::mutex> lock(state_.mutex);
+      state_.stopping = true;
+    }
+    state_.changed.notify_all();
+    server_->Shutdown();
+  }
+
+  State& state() { return state_; }
+  int port() const { return port_; }
+
+ private:
+  State state_;
+  FakeRetrieval retrieval_;
+  FakeIngest ingest_;
+  FakeAdmin admin_;
+  FakeHealth health_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+FakeServer::FakeServer() : impl_(std::make_unique<Impl>()) {}
+FakeServer::~FakeServer() = default;
+
+std::string FakeServer::address() const { return Cat("127.0.0.1:", impl_->port()); }
+FakeServerScript& FakeServer::script() { return impl_->state().script; }
+
+void FakeServer::Refuse(const std::string& method, std::vector<Refusal> refusals) {
+  State& state = impl_->state();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  state.refusals[method].assign(refusals.begin(), refusals.end());
+}
+
+void FakeServer::SetServing(bool serving) {
+  State& state = impl_->state();
+  {
+    const std::lock_guard<std::mutex> lock(state.mutex);
+    state.serving = serving;
+  }
+  state.changed.notify_all();
+}
+
+int FakeServer::calls(const std::string& method) const {
+  State& state = impl_->state();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  return state.calls[method];
+}
+
+std::vector<int64_t> FakeServer::deadlines_ms(const std::string& method) const {
+  State& state = impl_->state();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  return state.deadlines_ms[method];
+}
+
+std::vector<uint64_t> FakeServer::block_bytes() const {
+  State& state = impl_->state();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  return state.block_bytes;
+}
+
+void FakeServer::AwaitAbandonedUpload() {
+  State& state = impl_->state();
+  std::unique_lock<std::mutex> lock(state.mutex);
+  state.changed.wait(lock, [&] { return state.uploads_abandoned > 0; });
+}
+
+}  // namespace nearfield::client

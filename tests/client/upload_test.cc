@@ -1,0 +1,188 @@
+// Uploads against an in-process server.
+#include "nearfield/client/upload.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "nearfield/client/client.h"
+#include "tests/client/fake_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::client {
+namespace {
+
+using absl_testing::StatusIs;
+using std::chrono::milliseconds;
+using ::testing::Each;
+using ::testing::Gt;
+using ::testing::HasSubstr;
+using ::testing::Le;
+using ::testing::SizeIs;
+
+// Rows with ids begin .. begin + count - 1 of dim fp32 values, the row's number each.
+struct Rows {
+  Rows(uint64_t begin, size_t count, uint32_t dim) {
+    std::vector<uint64_t> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), begin);
+    std::vector<float> values;
+    for (const uint64_t number : numbers)
+      values.insert(values.end(), dim, static_cast<float>(number));
+    Narrow(DataType::kFloat32, values, &vectors);
+    ids = std::move(numbers);
+  }
+  RowBlock block() const { return {.ids = &ids, .vectors = vectors, .payloads = payloads}; }
+
+  IdColumn ids;
+  std::string vectors;
+  std::vector<std::string> payloads;
+};
+
+class UploadTest : public ::testing::Test {
+ protected:
+  UploadTest() : client_(*Client::Connect({.address = server_.address()})) {
+    EXPECT_OK(client_.CreateCollection({.name = "c", .dim = kDim}));
+  }
+
+  static constexpr uint32_t kDim = 64;
+  FakeServer server_;
+  Client client_;
+};
+
+TEST_F(UploadTest, BlocksStayBelowTheServersLimitAndEveryRowArrivesOnce) {
+  constexpr size_t kCount = 1000;
+  server_.script().limits.set_upload_block_bytes_max(5000);
+  std::vector<UploadProgress> seen;
+  auto upload = client_.BeginUpload(
+      {.collection = "c", .rows_max = kCount, .on_progress = [&](const UploadProgress& progress) {
+         seen.push_back(progress);
+       }});
+  ASSERT_OK(upload);
+  ASSERT_OK(upload->Write(Rows(0, 1, kDim).block()));
+  ASSERT_OK(upload->Write(Rows(1, kCount - 1, kDim).block()));
+  const auto result = upload->Commit();
+  ASSERT_OK(result);
+  EXPECT_EQ(result->rows_count, kCount);
+  EXPECT_EQ(result->epoch, 2u);
+  EXPECT_THAT(result->request_id, HasSubstr("fake-"));
+  const std::vector<uint64_t> blocks = server_.block_bytes();
+  EXPECT_THAT(blocks, Each(Le(5000u)));
+  EXPECT_THAT(blocks, SizeIs(Gt(50u)));
+  EXPECT_EQ(client_.Count("c")->rows_count, kCount);
+  for (const uint64_t id : {0, 1, 500, 999}) {
+    const auto row = client_.Fetch("c", std::vector<uint64_t>{id});
+    EXPECT_EQ(Widen(row->vectors.dtype, row->vectors.bytes),
+              std::vector<float>(kDim, static_cast<float>(id)));
+  }
+  ASSERT_THAT(seen, SizeIs(blocks.size() + 1));
+  for (size_t i = 1; i < seen.size(); ++i) {
+    EXPECT_GE(seen[i].rows_sent, seen[i - 1].rows_sent);
+    EXPECT_GE(seen[i].rows_received, seen[i - 1].rows_received);
+    EXPECT_LE(seen[i].rows_received, seen[i].rows_sent);
+  }
+  EXPECT_EQ(seen.back().rows_received, kCount);
+  EXPECT_EQ(seen.back().bytes_sent, std::accumulate(blocks.begin(), blocks.end(), uint64_t{0}));
+}
+
+// The server takes no block: what the client hands over must stay bounded, not grow to the whole
+// upload.
+TEST_F(UploadTest, AServerThatDoesNotReadStopsTheWriter) {
+  server_.script().hold_uploads = true;
+  constexpr size_t kBlocks = 256;
+  uint64_t bytes_sent = 0;
+  auto upload = client_.BeginUpload(
+      {.collection = "c",
+       .rows_max = 1 << 30,
+       .deadline = milliseconds(1500),
+       .on_progress = [&](const UploadProgress& progress) { bytes_sent = progress.bytes_sent; }});
+  ASSERT_OK(upload);
+  const Rows megabyte(0, 4096, kDim);
+  absl::Status status;
+  for (size_t i = 0; i < kBlocks && status.ok(); ++i) status = upload->Write(megabyte.block());
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_LT(bytes_sent, uint64_t{64} << 20);
+}
+
+TEST_F(UploadTest, ARefusalBeforeTheFirstRowIsTheServersWord) {
+  server_.Refuse("Upload", {{absl::ResourceExhaustedError("needs 9 GB, 3 GB free"), std::nullopt}});
+  EXPECT_THAT(client_.BeginUpload({.collection = "c", .rows_max = 5}),
+              StatusIs(absl::StatusCode::kResourceExhausted, "needs 9 GB, 3 GB free"));
+  EXPECT_THAT(client_.BeginUpload({.collection = "none", .rows_max = 5}),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(client_.BeginUpload({.collection = "c"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rows_max")));
+}
+
+TEST_F(UploadTest, ARefusalMidwayEndsTheUploadWithTheServersWord) {
+  server_.script().upload_rows_until_refusal = 100;
+  server_.script().upload_refusal = {absl::InvalidArgumentError("row 101: not finite"),
+                                     std::nullopt};
+  auto upload =
+      client_.BeginUpload({.collection = "c", .rows_max = 1 << 20, .block_bytes_max = 4096});
+  ASSERT_OK(upload);
+  absl::Status status = upload->Write(Rows(0, 20000, kDim).block());
+  if (status.ok()) status = upload->Commit().status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, "row 101: not finite"));
+  EXPECT_THAT(RequestIdOf(status), HasSubstr("fake-"));
+  EXPECT_EQ(upload->Write(Rows(0, 1, kDim).block()), status);  // and stays so
+  EXPECT_EQ(upload->Commit().status(), status);
+  EXPECT_EQ(client_.Count("c")->rows_count, 0u);
+}
+
+TEST_F(UploadTest, CancelledOrAbandonedUploadsLeaveNothing) {
+  {
+    auto upload = client_.BeginUpload({.collection = "c", .rows_max = 10});
+    ASSERT_OK(upload);
+    ASSERT_OK(upload->Write(Rows(0, 5, kDim).block()));
+  }
+  server_.AwaitAbandonedUpload();
+  auto upload = client_.BeginUpload({.collection = "c", .rows_max = 10});
+  ASSERT_OK(upload);
+  upload->Cancel();
+  EXPECT_THAT(upload->Commit(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(client_.Count("c")->rows_count, 0u);
+}
+
+TEST_F(UploadTest, AServerThatNeverAcceptsIsNotAwaitedForEver) {
+  server_.script().accept_uploads = false;
+  Client hasty = *Client::Connect({.address = server_.address(), .deadline = milliseconds(100)});
+  EXPECT_THAT(hasty.BeginUpload({.collection = "c", .rows_max = 1}),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+}
+
+TEST_F(UploadTest, ACommitThatWasConfirmedStandsThoughTheStreamBreaks) {
+  server_.script().break_after_commit = true;
+  auto upload = client_.BeginUpload({.collection = "c", .rows_max = 5});
+  ASSERT_OK(upload->Write(Rows(0, 5, kDim).block()));
+  const auto result = upload->Commit();
+  ASSERT_OK(result);
+  EXPECT_EQ(result->rows_count, 5u);
+  EXPECT_THAT(upload->Commit(), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(UploadTest, ACommitInDoubtSaysSo) {
+  server_.script().commit_in_silence = true;
+  auto upload = client_.BeginUpload({.collection = "c", .rows_max = 5});
+  ASSERT_OK(upload->Write(Rows(0, 5, kDim).block()));
+  EXPECT_THAT(upload->Commit(), StatusIs(absl::StatusCode::kInternal));
+  server_.script().break_after_commit = true;
+  auto broken = client_.BeginUpload({.collection = "c", .rows_max = 5});
+  ASSERT_OK(broken->Write(Rows(5, 5, kDim).block()));
+  EXPECT_THAT(broken->Commit(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("count before repeating")));
+}
+
+TEST_F(UploadTest, BlocksThatDisagreeAreRefusedAndTheUploadGoesOn) {
+  auto upload = client_.BeginUpload({.collection = "c", .rows_max = 5, .payload_bytes_max = 5});
+  Rows rows(0, 5, kDim);
+  rows.payloads = {"x"};
+  EXPECT_THAT(upload->Write(rows.block()), StatusIs(absl::StatusCode::kInvalidArgument));
+  rows.payloads = {"a", "b", "", "d", "e"};
+  EXPECT_OK(upload->Write(rows.block()));
+  ASSERT_OK(upload->Commit());
+  EXPECT_EQ(client_.Fetch("c", std::vector<uint64_t>{3})->payloads[0], "d");
+}
+
+}  // namespace
+}  // namespace nearfield::client
