@@ -12,7 +12,6 @@ import pathlib
 import shutil
 import signal
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
@@ -60,32 +59,30 @@ class Command:
         self.target = target
 
     def line(self, *arguments: str) -> list[str]:
-        return [str(self.program), "--server", self.target, *arguments]
+        return [str(self.program), "--address", self.target, *arguments]
 
-    def run(self, *arguments: str, given: str = "") -> str:
-        ran = subprocess.run(self.line(*arguments), input=given, capture_output=True, text=True, check=False)
-        if ran.returncode != 0:
+    def run(self, *arguments: str, accepted: tuple[int, ...] = (0,)) -> str:
+        ran = subprocess.run(self.line(*arguments), capture_output=True, text=True, check=False)
+        if ran.returncode not in accepted:
             raise DemoError(f"nearfield {' '.join(arguments)}: exit code {ran.returncode}: {ran.stderr.strip()}")
         return ran.stdout
 
     def is_healthy(self) -> bool:
         return subprocess.run(self.line("health"), capture_output=True, check=False).returncode == 0
 
-    def search(self, vector: tuple[float, ...]) -> Answer:
-        query = json.dumps(vector)
-        reply = json.loads(self.run("search", COLLECTION, "-k", str(NEIGHBORS), "--payload", "--verify", "--json",
-                                    "--queries", "-", given=query + "\n"))
-        return Answer(neighbors=reply["neighbors"], verified=reply["verified"], total_us=reply["cost"]["total_us"],
-                      backend=reply["cost"]["backend"])
+    def search_all(self) -> list[Answer]:
+        """Every query of the file, each in a request of its own, each checked against the oracle."""
+        # Exit code 1 says that an answer was not the oracle's; which one, the answers say themselves.
+        lines = self.run("search", COLLECTION, "--queries", str(DATA / "queries.f32.npy"), "--batch", "1", "-k", str(NEIGHBORS),
+                         "--payload", "--explain", "--verify", "--json", accepted=(0, 1)).splitlines()
+        replies = [json.loads(line) for line in lines]
+        return [Answer(neighbors=reply["neighbors"], verified=reply["verified"], total_us=reply["cost"]["total_us"],
+                       backend=reply["cost"]["backend"]) for reply in replies]
 
 
-def read_queries() -> tuple[list[str], list[tuple[float, ...]]]:
-    """The questions and their embeddings: an .npy file of little-endian fp32, rows after a header that tells its length."""
-    questions = json.loads((DATA / "queries.json").read_text(encoding="utf-8"))
-    raw = (DATA / "queries.f32.npy").read_bytes()
-    begin = 10 + struct.unpack("<H", raw[8:10])[0]
-    dim = (len(raw) - begin) // (4 * len(questions))
-    return questions, [struct.unpack_from(f"<{dim}f", raw, begin + 4 * dim * i) for i in range(len(questions))]
+def log_end(folder: pathlib.Path) -> str:
+    """The last lines of the server's log: why it ended stands there."""
+    return "\n".join((folder / "log").read_text(encoding="utf-8", errors="replace").splitlines()[-6:])
 
 
 def await_ready(process: subprocess.Popen[bytes], folder: pathlib.Path, program: pathlib.Path) -> Command:
@@ -94,14 +91,14 @@ def await_ready(process: subprocess.Popen[bytes], folder: pathlib.Path, program:
     pause = threading.Event()
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise DemoError(f"the server ended with exit code {process.returncode}:\n{(folder / 'log').read_text()}")
+            raise DemoError(f"the server ended with exit code {process.returncode}:\n{log_end(folder)}")
         port_file = folder / "port"
         if port_file.exists() and port_file.read_text().strip():
             command = Command(program, f"127.0.0.1:{port_file.read_text().strip()}")
             if command.is_healthy():
                 return command
         pause.wait(0.02)
-    raise DemoError(f"the server was not ready after {READY_SECONDS_MAX} s:\n{(folder / 'log').read_text()}")
+    raise DemoError(f"the server was not ready after {READY_SECONDS_MAX} s:\n{log_end(folder)}")
 
 
 @contextlib.contextmanager
@@ -126,17 +123,19 @@ def running_server(programs: pathlib.Path, backend: str, keep: bool) -> Iterator
                 process.kill()
                 code = process.wait()
             if done and code != 0:
-                raise DemoError(f"the server did not drain: exit code {code}\n{(folder / 'log').read_text()}")
+                raise DemoError(f"the server did not drain: exit code {code}\n{log_end(folder)}")
             shutil.rmtree(folder)
 
 
+def device(command: Command) -> str:
+    capacity = json.loads(command.run("capacity", "--json"))
+    return f"{capacity['backend']} backend on {capacity['device_name']}"
+
+
 def upload(command: Command) -> str:
-    begin = time.monotonic()
-    command.run("upload", COLLECTION, str(DATA / "packages.fp16.npy"), "--create", "--metric", "cosine", "--payloads",
-                str(DATA / "packages.jsonl"), "--id-field", "id")
-    seconds = time.monotonic() - begin
-    rows = int(command.run("count", COLLECTION).split()[0].replace(",", ""))
-    return f"{rows:,} packages in {seconds:.2f} s, one atomic commit"
+    """Sends the corpus; the last line that the command printed tells how it went."""
+    return command.run("upload", COLLECTION, str(DATA / "packages.fp16.npy"), "--create", "--metric", "cosine", "--payloads",
+                       str(DATA / "packages.jsonl"), "--id-field", "id").splitlines()[-1]
 
 
 def show(paint: Paint, question: str, answer: Answer) -> None:
@@ -151,12 +150,13 @@ def show(paint: Paint, question: str, answer: Answer) -> None:
 
 
 def ask_all(paint: Paint, command: Command, everything: bool) -> list[Answer]:
-    questions, vectors = read_queries()
-    answers = []
-    for place, (question, vector) in enumerate(zip(questions, vectors)):
-        answers.append(command.search(vector))
-        if everything or place in SHOWN or not answers[-1].verified:
-            show(paint, question, answers[-1])
+    questions = json.loads((DATA / "queries.json").read_text(encoding="utf-8"))
+    answers = command.search_all()
+    if len(answers) != len(questions):
+        raise DemoError(f"{len(questions)} questions, but {len(answers)} answers")
+    for place, (question, answer) in enumerate(zip(questions, answers)):
+        if everything or place in SHOWN or not answer.verified:
+            show(paint, question, answer)
     return answers
 
 
@@ -171,8 +171,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         with running_server(arguments.programs, arguments.backend, arguments.keep) as (command, pid):
-            print(f"server    {command.target}, ready after its self-test")
-            print(f"uploaded  {upload(command)}")
+            print(f"server on {command.target}: self-test passed, {device(command)}")
+            print(upload(command))
             answers = ask_all(paint, command, arguments.all)
     except DemoError as error:
         print(f"demo: {error}", file=sys.stderr)
@@ -182,8 +182,8 @@ def main() -> int:
     print(f"\n{verified} of {len(answers)} answers verified against the oracle, bit for bit; served by the "
           f"{answers[0].backend.upper()}, median {median_ms:.2f} ms in the server")
     if arguments.keep:
-        print(f"\nThe server goes on (pid {pid}). Search it:\n  export NEARFIELD_SERVER={command.target}")
-        print(f"  {arguments.programs}/nearfield search {COLLECTION} --id imagemagick --fields summary\n  kill {pid}")
+        print(f"\nThe server goes on (process {pid}). Search it, and stop it:\n  export NEARFIELD_ADDRESS={command.target}")
+        print(f"  {arguments.programs}/nearfield search {COLLECTION} --id gimp -k 5 --fields summary --verify\n  kill {pid}")
     return 0 if verified == len(answers) else 1
 
 

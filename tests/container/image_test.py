@@ -106,7 +106,7 @@ class Life(unittest.TestCase):
         return server
 
     def command(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        environment = self.environment | {"NEARFIELD_SERVER": f"127.0.0.1:{self.port}"}
+        environment = self.environment | {"NEARFIELD_ADDRESS": f"127.0.0.1:{self.port}"}
         return subprocess.run(self.line("nearfield", *arguments), env=environment, input=given, capture_output=True, text=True,
                               check=False, timeout=120)
 
@@ -135,7 +135,7 @@ class Life(unittest.TestCase):
         self.checked("upload", "packages", "/mnt/packages.fp16.npy", "--create", "--metric", "cosine", "--payloads",
                      "/mnt/packages.jsonl", "--id-field", "id")
         self.assertIn("5000", self.checked("count", "packages").replace(",", ""))
-        answer = json.loads(self.checked("search", "packages", "--id", "imagemagick", "-k", "5", "--payload", "--verify", "--json"))
+        answer = json.loads(self.checked("search", "packages", "--id", "gimp", "-k", "5", "--payload", "--verify", "--json"))
         self.assertTrue(answer["verified"])
         self.assertEqual(len(answer["neighbors"]), 5)
 
