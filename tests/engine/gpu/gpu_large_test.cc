@@ -1,0 +1,79 @@
+// More elements than 2^31, in slabs of the full size.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "engine/score/score.h"
+#include "tests/engine/cpu/reference.h"
+#include "tests/engine/gpu/gpu_fixture.h"
+#include "tests/testing/corpora.h"
+
+namespace nearfield::gpu {
+namespace {
+
+using testing::CorpusFamily;
+using testing::HostGeneration;
+using testing::QueryFamily;
+using testing::RankOrder;
+
+class GpuLargeTest : public GpuTest {};
+
+TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
+  GpuOptions options;
+  options.memory_bytes = int64_t{6} << 30;
+  auto made = MakeGpuTopkEngine(options);
+  if (made.status().code() == absl::StatusCode::kResourceExhausted) GTEST_SKIP() << made.status();
+  ASSERT_OK(made);
+  corpus::Backend& backend = **made;
+  // One block of rows over and over: a row's score stands at as many ranks as there are copies.
+  constexpr int64_t kBlockRows = 65'536;
+  constexpr int64_t kCopies = 34;
+  const CollectionSpec spec = {.dim = 1024, .metric = Metric::kDot, .row_type = RowType::kBFloat16};
+  static_assert(kBlockRows * kCopies * 1024 > int64_t{1} << 31);
+  const HostGeneration block = testing::MakeGeneration(
+      testing::MakeCorpus(spec, CorpusFamily::kGaussian, kBlockRows, random_.Bits()),
+      RankOrder::kAscending, false, random_);
+  auto planes = backend.Reserve(testing::FormatOf(spec), kBlockRows * kCopies);
+  ASSERT_OK(planes);
+  for (int64_t copy = 0; copy < kCopies; ++copy) {
+    ASSERT_OK((*planes)->Append(block.corpus.rows.data(), kBlockRows));
+  }
+  std::vector<uint32_t> ranks(static_cast<size_t>(kBlockRows * kCopies));
+  std::iota(ranks.begin(), ranks.end(), 0u);
+  ASSERT_OK((*planes)->Seal(ranks));
+
+  const std::vector<float> query =
+      testing::MakeQuery(block.corpus, QueryFamily::kGaussian, random_);
+  const std::vector<int32_t> k = {4097};
+  Ranked expected;
+  for (const corpus::RankedScore& row : testing::ReferenceTop(block, query, k[0] / kCopies + 10)) {
+    for (int64_t copy = 0; copy < kCopies; ++copy) {
+      expected.emplace_back(score::BitsFromFloat(row.score),
+                            static_cast<uint32_t>(copy * kBlockRows + row.rank));
+    }
+  }
+  // Rows of the block with equal scores share their ranks out among each other.
+  std::sort(expected.begin(), expected.end(), [](const auto& a, const auto& b) {
+    const float score_a = score::FloatFromBits(a.first);
+    const float score_b = score::FloatFromBits(b.first);
+    return score_a != score_b ? score_a > score_b : a.second < b.second;
+  });
+  expected.resize(static_cast<size_t>(k[0]));
+  corpus::QueryTile tile;
+  tile.queries = query.data();
+  tile.k = k;
+  const corpus::GenerationView view = {.planes = planes->get(), .rows_live = kBlockRows * kCopies};
+  const auto best = backend.Search(testing::FormatOf(spec), {&view, 1}, tile, nullptr);
+  ASSERT_OK(best);
+  ASSERT_EQ(ToBits((*best)[0][0]), expected);
+
+  std::vector<uint8_t> last(static_cast<size_t>(block.corpus.row_bytes()));
+  ASSERT_OK((*planes)->ReadRange(kBlockRows * kCopies - 1, 1, last.data()));
+  ASSERT_EQ(std::memcmp(last.data(), block.corpus.row(kBlockRows - 1).data(), last.size()), 0);
+}
+
+}  // namespace
+}  // namespace nearfield::gpu
