@@ -1,0 +1,131 @@
+#include "tests/server/server_fixture.h"
+
+#include <utility>
+
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+
+ServerFixture::ServerFixture()
+    : log_(LogFormat::kJson, LogLevel::kInfo, [this](const std::string& line) {
+        const std::lock_guard lock(log_mutex_);
+        log_lines_.push_back(line);
+      }) {
+  Set(settings_.listen, "127.0.0.1:0");
+}
+
+ServerFixture::~ServerFixture() { Drain(); }
+
+void ServerFixture::Set(SettingBase& setting, const std::string& value) {
+  ASSERT_OK(setting.Set(value, SettingSource::kFlag));
+}
+
+void ServerFixture::Listen() {
+  ASSERT_OK(settings_.Validate());
+  server_ = std::make_unique<Server>(&settings_, &log_, &clock_);
+  ASSERT_OK(server_->Listen());
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  channel_ =
+      grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), arguments);
+  retrieval_ = pb::Retrieval::NewStub(channel_);
+  ingest_ = pb::Ingest::NewStub(channel_);
+  admin_ = pb::Admin::NewStub(channel_);
+  health_ = grpc::health::v1::Health::NewStub(channel_);
+}
+
+void ServerFixture::Serve() {
+  Listen();
+  ASSERT_EQ(server_->Boot([this](const EngineOptions&) { return MakeScriptedEngine(script_); }),
+            ExitCode::kClean);
+}
+
+void ServerFixture::Drain() {
+  if (server_ == nullptr) return;
+  EXPECT_TRUE(server_->Drain());
+  server_ = nullptr;
+}
+
+grpc::Status ServerFixture::CreateCollection(const std::string& name, uint32_t dim,
+                                             pb::Metric metric, pb::IdType id_type) {
+  pb::CreateCollectionRequest request;
+  request.set_name(name);
+  request.set_dim(dim);
+  request.set_metric(metric);
+  request.set_dtype(pb::DATA_TYPE_FLOAT32);
+  request.set_id_type(id_type);
+  pb::CreateCollectionResponse response;
+  grpc::ClientContext context;
+  return admin_->CreateCollection(&context, request, &response);
+}
+
+grpc::Status ServerFixture::UploadRows(const std::string& name, const std::vector<uint64_t>& ids,
+                                       const std::string& payload) {
+  grpc::ClientContext context;
+  const auto stream = ingest_->Upload(&context);
+  stream->Write(Begin(name, ids.size(), ids.size() * payload.size()));
+  stream->Write(Block(ids, payload));
+  stream->Write(Commit());
+  stream->WritesDone();
+  pb::UploadResponse response;
+  while (stream->Read(&response)) {
+  }
+  return stream->Finish();
+}
+
+pb::SearchRequest ServerFixture::SearchFor(const std::string& collection,
+                                           const std::vector<float>& vector) {
+  pb::SearchRequest request;
+  request.set_collection(collection);
+  request.add_queries()->mutable_vector()->mutable_values()->Add(vector.begin(), vector.end());
+  return request;
+}
+
+pb::UploadRequest ServerFixture::Begin(const std::string& collection, uint64_t rows_max,
+                                       uint64_t payload_bytes_max) {
+  pb::UploadRequest request;
+  request.mutable_begin()->set_collection(collection);
+  request.mutable_begin()->set_rows_max(rows_max);
+  request.mutable_begin()->set_payload_bytes_max(payload_bytes_max);
+  return request;
+}
+
+pb::UploadRequest ServerFixture::Block(const std::vector<uint64_t>& ids,
+                                       const std::string& payload) {
+  pb::UploadRequest request;
+  std::vector<float> values;
+  for (const uint64_t id : ids) {
+    request.mutable_block()->mutable_ids()->add_numbers(id);
+    values.insert(values.end(), {static_cast<float>(id), 1.0f});
+    if (!payload.empty()) request.mutable_block()->add_payloads(payload);
+  }
+  request.mutable_block()->mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT32);
+  request.mutable_block()->mutable_vectors()->set_data(Bytes(values));
+  return request;
+}
+
+pb::UploadRequest ServerFixture::Commit() {
+  pb::UploadRequest request;
+  request.mutable_commit();
+  return request;
+}
+
+std::string ServerFixture::Bytes(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+std::optional<std::string> ServerFixture::Trailer(const grpc::ClientContext& context,
+                                                  const std::string& key) {
+  const auto& trailers = context.GetServerTrailingMetadata();
+  const auto it = trailers.find(key);
+  if (it == trailers.end()) return std::nullopt;
+  return std::string(it->second.data(), it->second.size());
+}
+
+std::vector<std::string> ServerFixture::LogLines() {
+  const std::lock_guard lock(log_mutex_);
+  return log_lines_;
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,86 @@
+// A server over the scripted engine, with a real channel to it.
+#ifndef NEARFIELD_TESTS_SERVER_SERVER_FIXTURE_H_
+#define NEARFIELD_TESTS_SERVER_SERVER_FIXTURE_H_
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "nearfield/v1/admin.grpc.pb.h"
+#include "nearfield/v1/ingest.grpc.pb.h"
+#include "nearfield/v1/retrieval.grpc.pb.h"
+#include "server/config/settings.h"
+#include "server/server.h"
+#include "tests/server/scripted_engine.h"
+
+namespace nearfield::server {
+
+namespace pb = ::nearfield::v1;
+
+// grpc::Status with this code and, if given, a message that matches.
+MATCHER_P(HasCode, code, "has the code " + std::to_string(static_cast<int>(code))) {
+  *result_listener << "code " << static_cast<int>(arg.error_code()) << ": " << arg.error_message();
+  return arg.error_code() == code;
+}
+MATCHER_P2(HasCodeAndMessage, code, message,
+           "has the code " + std::to_string(static_cast<int>(code)) + " and a message") {
+  *result_listener << "code " << static_cast<int>(arg.error_code()) << ": " << arg.error_message();
+  return arg.error_code() == code && ::testing::Matches(message)(arg.error_message());
+}
+
+class ServerFixture : public ::testing::Test {
+ protected:
+  ServerFixture();
+  ~ServerFixture() override;
+
+  // Before Listen.
+  void Set(SettingBase& setting, const std::string& value);
+  // Listens; health is NOT_SERVING.
+  void Listen();
+  // Listens and serves.
+  void Serve();
+  void Drain();
+
+  grpc::Status CreateCollection(const std::string& name, uint32_t dim = 2,
+                                pb::Metric metric = pb::METRIC_DOT,
+                                pb::IdType id_type = pb::ID_TYPE_UINT64);
+  // Rows (id, 1) for each id, as fp32; dim 2.
+  grpc::Status UploadRows(const std::string& name, const std::vector<uint64_t>& ids,
+                          const std::string& payload = "");
+
+  static pb::SearchRequest SearchFor(const std::string& collection,
+                                     const std::vector<float>& vector);
+  static pb::UploadRequest Begin(const std::string& collection, uint64_t rows_max,
+                                 uint64_t payload_bytes_max = 0);
+  static pb::UploadRequest Block(const std::vector<uint64_t>& ids, const std::string& payload = "");
+  static pb::UploadRequest Commit();
+  static std::string Bytes(const std::vector<float>& values);
+
+  static std::optional<std::string> Trailer(const grpc::ClientContext& context,
+                                            const std::string& key);
+  std::vector<std::string> LogLines();
+
+  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
+  Settings settings_;
+  SteadyClock clock_;
+  std::mutex log_mutex_;
+  std::vector<std::string> log_lines_;
+  Log log_;
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<pb::Retrieval::Stub> retrieval_;
+  std::unique_ptr<pb::Ingest::Stub> ingest_;
+  std::unique_ptr<pb::Admin::Stub> admin_;
+  std::unique_ptr<grpc::health::v1::Health::Stub> health_;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_TESTS_SERVER_SERVER_FIXTURE_H_
