@@ -258,8 +258,8 @@ void ScanRowPanel(const GroupScan& scan, const PanelCut& cut, const Chunk& chunk
         accumulate(rows + (part - part_begin) * part_doubles * kPanelRows,
                    queries + part * part_doubles * width, tile.dim_padded / kDimStep,
                    accumulators + part * kPartDoubles);
+        fetcher.Fetch();
       }
-      fetcher.Fetch();
       if (part_end == kParts) ReducePairs(accumulators, width, sums, scan.sums_stride);
       if (plan.parts_a_pass != kParts) accumulators += kPanelDoubles;  // else done with
       queries += int64_t{width} * tile.dim_padded;
@@ -272,8 +272,7 @@ void ScanGroup(const GroupScan& scan) {
   const PanelCut cut(scan.queries_count);
   const ChunkPlan plan(scan.tile.dim_padded);
   const int32_t row_panels = (scan.tile.rows_count + kPanelRows - 1) / kPanelRows;
-  Fetcher fetcher(scan.upcoming,
-                  int64_t{cut.panels_count} * row_panels * (kParts / plan.parts_a_pass));
+  Fetcher fetcher(scan.upcoming, int64_t{cut.panels_count} * row_panels * kParts);
   Chunk chunk = {0, 0, scan.queries, scan.sums};
   while (chunk.panel_end < cut.panels_count) {
     chunk.panel_begin = chunk.panel_end;

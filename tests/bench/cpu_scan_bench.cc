@@ -1,7 +1,7 @@
 // The CPU backend's scan against the limits of the machine: memory for one query, multiply-adds for
 // many.
-//   cpu_scan_bench [--tiny] [--threads=1,2,...] [--instruction-set=AVX2] [--k=10] [--case=<part of
-//   a case's name>]
+//   cpu_scan_bench [--tiny] [--threads=1,2,...] [--instruction-set=AVX2] [--k=10] [--seconds=4]
+//   [--case=<part of a case's name>]
 // Every answer is compared with engine/score to the bit before its case is timed; a difference ends
 // the run with 1.
 #include <algorithm>
@@ -38,6 +38,7 @@ struct Options {
   std::string instruction_set;
   std::string case_part;
   int32_t k = 10;
+  double seconds = 4;  // per case, at most
 };
 
 struct Shape {
@@ -214,7 +215,7 @@ void RunShape(const Shape& shape, const Options& options, const std::vector<Limi
       CheckAnswer(best.front()[0], first_expected);
       CheckAnswer(best.back()[0], last_expected[b]);
       const Timing timing =
-          MedianOf({.warmups = 2, .runs = options.tiny ? 11 : 51, .seconds_max = 4},
+          MedianOf({.warmups = 2, .runs = options.tiny ? 11 : 51, .seconds_max = options.seconds},
                    [&](int) { loaded.Search(queries, k); });
       PrintCase({shape, batches[b], options.threads[t]}, timing, limits[t], loaded);
     }
@@ -238,6 +239,8 @@ Options Parse(int argc, char** argv) {
       options.instruction_set = flag.second;
     } else if (flag.first == "--case") {
       options.case_part = flag.second;
+    } else if (flag.first == "--seconds" && absl::SimpleAtod(flag.second, &options.seconds)) {
+      continue;
     } else if (flag.first == "--k" && absl::SimpleAtoi(flag.second, &options.k) && options.k >= 1 &&
                options.k <= kKMax) {
       continue;
