@@ -66,8 +66,10 @@ absl::StatusOr<UploadResult> SendRows(Client& client, RowSource& source,
                                       const UploadOptions& options, absl::Status* bad_input) {
   absl::StatusOr<Upload> upload = client.BeginUpload(options);
   if (!upload.ok()) return upload.status();
+  // A little less than a block, so that ids do not push a few rows into a block of their own.
+  const uint64_t batch_bytes_max = options.block_bytes_max - options.block_bytes_max / 8;
   for (RowBatch batch;;) {
-    *bad_input = source.Next(options.block_bytes_max, &batch);
+    *bad_input = source.Next(batch_bytes_max, &batch);
     if (!bad_input->ok()) return *bad_input;
     if (Count(batch.ids) == 0) break;
     const absl::Status sent = upload->Write({.ids = &batch.ids,

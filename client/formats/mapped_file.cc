@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -43,13 +44,24 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      forgotten_(std::exchange(other.forgotten_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(forgotten_, other.forgotten_);
   return *this;
+}
+
+void MappedFile::Forget(uint64_t end) {
+  constexpr size_t kStepBytes = size_t{16}
+                                << 20;  // a multiple of any page size; fewer calls than blocks
+  const size_t until = std::min<size_t>(end, size_) / kStepBytes * kStepBytes;
+  if (until <= forgotten_) return;
+  madvise(const_cast<char*>(data_) + forgotten_, until - forgotten_, MADV_DONTNEED);
+  forgotten_ = until;
 }
 
 MappedFile::~MappedFile() {

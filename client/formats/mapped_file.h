@@ -4,6 +4,7 @@
 #define NEARFIELD_CLIENT_FORMATS_MAPPED_FILE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,10 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
+  // Says that the first `end` bytes will not be read again soon: their pages leave the process, and
+  // are read anew if they are.
+  void Forget(uint64_t end);
+
   NamedBytes bytes() const { return {.name = path_, .bytes = {data_, size_}}; }
 
  private:
@@ -33,6 +38,7 @@ class MappedFile {
   std::string path_;
   const char* data_;  // null where size_ is 0
   size_t size_;
+  size_t forgotten_ = 0;
 };
 
 }  // namespace nearfield::client

@@ -50,6 +50,7 @@ class BinarySource final : public RowSource {
       }
     }
     NF_RETURN_IF_ERROR(vectors_.AppendRows(next_, end, &batch->vectors));
+    vectors_.Forget(end);
     if (ids_) {
       batch->ids = Slice(*ids_, next_, end);
     } else {

@@ -56,6 +56,8 @@ class VectorFile {
   absl::Status AppendRows(uint64_t begin, uint64_t end, std::string* out) const {
     return client::AppendRows(file_.bytes(), layout_, begin, end, out);
   }
+  // Rows before `end` will not be read again soon.
+  void Forget(uint64_t end) { file_.Forget(layout_.offset + end * layout_.stride); }
 
  private:
   VectorFile(MappedFile file, const VectorLayout& layout)

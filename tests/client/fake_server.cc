@@ -2,24 +2,17 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <condition_variable>
-#include <deque>
-#include <map>
 #include <mutex>
 
 #include "client/formats/text.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "nearfield/v1/admin.grpc.pb.h"
-#include "nearfield/v1/ingest.grpc.pb.h"
 #include "nearfield/v1/retrieval.grpc.pb.h"
-#include "tests/client/fake_store.h"
+#include "tests/client/fake_ingest.h"
+#include "tests/client/fake_state.h"
 
 namespace nearfield::client {
 namespace {
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
-}
 
 v1::GetLimitsResponse GenerousLimits() {
   v1::GetLimitsResponse limits;
@@ -33,54 +26,9 @@ v1::GetLimitsResponse GenerousLimits() {
   return limits;
 }
 
-// State shared by the services; one lock for all of it.
-struct State {
-  std::mutex mutex;
-  std::condition_variable changed;
-  FakeStore store;
-  FakeServerScript script;
-  std::map<std::string, std::deque<Refusal>> refusals;
-  std::map<std::string, int> calls;
-  std::map<std::string, std::vector<int64_t>> deadlines_ms;
-  std::vector<uint64_t> block_bytes;
-  int uploads_abandoned = 0;
-  bool serving = true;
-  bool stopping = false;
-  uint64_t requests = 0;
-
-  // Counts the call, marks it with its id, and applies the script. Requires the lock.
-  grpc::Status Enter(const std::string& method, grpc::ServerContext* context) {
-    ++calls[method];
-    const auto left = context->deadline() - std::chrono::system_clock::now();
-    deadlines_ms[method].push_back(
-        std::chrono::duration_cast<std::chrono::milliseconds>(left).count());
-    context->AddTrailingMetadata("nearfield-request-id", Cat("fake-", ++requests));
-    std::deque<Refusal>& waiting = refusals[method];
-    if (waiting.empty()) return grpc::Status::OK;
-    const Refusal refusal = waiting.front();
-    waiting.pop_front();
-    return Apply(refusal, context);
-  }
-
-  static grpc::Status Apply(const Refusal& refusal, grpc::ServerContext* context) {
-    if (refusal.retry_after_ms)
-      context->AddTrailingMetadata("retry-after-ms", *refusal.retry_after_ms);
-    return ToGrpc(refusal.status);
-  }
-};
-
-// A unary handler: under the lock, after the script.
-template <typename Handler>
-grpc::Status Handle(State& state, const char* method, grpc::ServerContext* context,
-                    const Handler& handler) {
-  const std::lock_guard<std::mutex> lock(state.mutex);
-  const grpc::Status refused = state.Enter(method, context);
-  return refused.ok() ? ToGrpc(handler()) : refused;
-}
-
 class FakeRetrieval final : public v1::Retrieval::Service {
  public:
-  explicit FakeRetrieval(State& state) : state_(state) {}
+  explicit FakeRetrieval(FakeState& state) : state_(state) {}
 
   grpc::Status Search(grpc::ServerContext* context, const v1::SearchRequest* request,
                       v1::SearchResponse* response) override {
@@ -128,35 +76,12 @@ class FakeRetrieval final : public v1::Retrieval::Service {
     return status;
   }
 
-  State& state_;
-};
-
-using Stream = grpc::ServerReaderWriter<v1::UploadResponse, v1::UploadRequest>;
-
-class FakeIngest final : public v1::Ingest::Service {
- public:
-  explicit FakeIngest(State& state) : state_(state) {}
-
-  grpc::Status Delete(grpc::ServerContext* context, const v1::DeleteRequest* request,
-                      v1::DeleteResponse* response) override {
-    return Handle(state_, "Delete", context,
-                  [&] { return state_.store.Delete(*request, response); });
-  }
-
-  grpc::Status Upload(grpc::ServerContext* context, Stream* stream) override;
-
- private:
-  // Reads blocks up to the commit.
-  grpc::Status Receive(grpc::ServerContext* context, Stream* stream, std::vector<FakeRow>* rows,
-                       bool* committed);
-  grpc::Status Commit(const std::string& name, std::vector<FakeRow> rows, Stream* stream);
-
-  State& state_;
+  FakeState& state_;
 };
 
 class FakeAdmin final : public v1::Admin::Service {
  public:
-  explicit FakeAdmin(State& state) : state_(state) {}
+  explicit FakeAdmin(FakeState& state) : state_(state) {}
 
   grpc::Status CreateCollection(grpc::ServerContext* context,
                                 const v1::CreateCollectionRequest* request,
@@ -218,14 +143,14 @@ class FakeAdmin final : public v1::Admin::Service {
   }
 
  private:
-  State& state_;
+  FakeState& state_;
 };
 
 namespace health_v1 = grpc::health::v1;
 
 class FakeHealth final : public health_v1::Health::Service {
  public:
-  explicit FakeHealth(State& state) : state_(state) {}
+  explicit FakeHealth(FakeState& state) : state_(state) {}
 
   grpc::Status Check(grpc::ServerContext* context, const health_v1::HealthCheckRequest* request,
                      health_v1::HealthCheckResponse* response) override {
@@ -257,86 +182,8 @@ class FakeHealth final : public health_v1::Health::Service {
                           : health_v1::HealthCheckResponse::NOT_SERVING;
   }
 
-  State& state_;
+  FakeState& state_;
 };
-
-grpc::Status FakeIngest::Upload(grpc::ServerContext* context, Stream* stream) {
-  v1::UploadRequest request;
-  if (!stream->Read(&request)) return grpc::Status::OK;
-  const std::string name = request.begin().collection();
-  {
-    const grpc::Status refused =
-        Handle(state_, "Upload", context, [&] { return state_.store.Find(name).status(); });
-    if (!refused.ok()) return refused;
-    std::unique_lock<std::mutex> lock(state_.mutex);
-    state_.changed.wait(lock, [&] { return state_.stopping || state_.script.accept_uploads; });
-  }
-  v1::UploadResponse accepted;
-  accepted.mutable_accepted()->set_rows_max(request.begin().rows_max());
-  stream->Write(accepted);
-  {
-    std::unique_lock<std::mutex> lock(state_.mutex);
-    state_.changed.wait(lock, [&] { return state_.stopping || !state_.script.hold_uploads; });
-  }
-  std::vector<FakeRow> rows;
-  bool committed = false;
-  const grpc::Status received = Receive(context, stream, &rows, &committed);
-  if (committed) return Commit(name, std::move(rows), stream);
-  const std::lock_guard<std::mutex> lock(state_.mutex);
-  ++state_.uploads_abandoned;
-  state_.changed.notify_all();
-  return received;
-}
-
-grpc::Status FakeIngest::Receive(grpc::ServerContext* context, Stream* stream,
-                                 std::vector<FakeRow>* rows, bool* committed) {
-  v1::UploadRequest request;
-  uint64_t bytes = 0;
-  while (stream->Read(&request)) {
-    if (request.has_commit()) {
-      *committed = request.commit().rows_count() == rows->size();
-      return *committed ? grpc::Status::OK
-                        : grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
-                                       "commit.rows_count: not what was sent");
-    }
-    for (FakeRow& row : RowsOf(request.block())) rows->push_back(std::move(row));
-    bytes += request.block().ByteSizeLong();
-    {
-      const std::lock_guard<std::mutex> lock(state_.mutex);
-      state_.block_bytes.push_back(request.block().ByteSizeLong());
-      const FakeServerScript& script = state_.script;
-      if (script.upload_rows_until_refusal && rows->size() > *script.upload_rows_until_refusal) {
-        return State::Apply(script.upload_refusal, context);
-      }
-    }
-    v1::UploadResponse progress;
-    progress.mutable_progress()->set_rows_received(rows->size());
-    progress.mutable_progress()->set_bytes_received(bytes);
-    stream->Write(progress);
-  }
-  return grpc::Status::CANCELLED;
-}
-
-grpc::Status FakeIngest::Commit(const std::string& name, std::vector<FakeRow> rows,
-                                Stream* stream) {
-  v1::UploadResponse response;
-  bool silent = false;
-  bool breaks = false;
-  {
-    const std::lock_guard<std::mutex> lock(state_.mutex);
-    const auto collection = state_.store.Find(name);
-    if (!collection.ok()) return ToGrpc(collection.status());
-    v1::CollectionInfo& info = (*collection)->info;
-    info.set_epoch(info.epoch() + 1);
-    response.mutable_committed()->set_epoch(info.epoch());
-    response.mutable_committed()->set_rows_count(rows.size());
-    for (FakeRow& row : rows) (*collection)->rows.push_back(std::move(row));
-    silent = state_.script.commit_in_silence;
-    breaks = state_.script.break_after_commit;
-  }
-  if (!silent) stream->Write(response);
-  return breaks ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "broken") : grpc::Status::OK;
-}
 
 }  // namespace
 
@@ -363,11 +210,11 @@ class FakeServer::Impl {
     server_->Shutdown();
   }
 
-  State& state() { return state_; }
+  FakeState& state() { return state_; }
   int port() const { return port_; }
 
  private:
-  State state_;
+  FakeState state_;
   FakeRetrieval retrieval_;
   FakeIngest ingest_;
   FakeAdmin admin_;
@@ -383,13 +230,13 @@ std::string FakeServer::address() const { return Cat("127.0.0.1:", impl_->port()
 FakeServerScript& FakeServer::script() { return impl_->state().script; }
 
 void FakeServer::Refuse(const std::string& method, std::vector<Refusal> refusals) {
-  State& state = impl_->state();
+  FakeState& state = impl_->state();
   const std::lock_guard<std::mutex> lock(state.mutex);
   state.refusals[method].assign(refusals.begin(), refusals.end());
 }
 
 void FakeServer::SetServing(bool serving) {
-  State& state = impl_->state();
+  FakeState& state = impl_->state();
   {
     const std::lock_guard<std::mutex> lock(state.mutex);
     state.serving = serving;
@@ -398,25 +245,25 @@ void FakeServer::SetServing(bool serving) {
 }
 
 int FakeServer::calls(const std::string& method) const {
-  State& state = impl_->state();
+  FakeState& state = impl_->state();
   const std::lock_guard<std::mutex> lock(state.mutex);
   return state.calls[method];
 }
 
 std::vector<int64_t> FakeServer::deadlines_ms(const std::string& method) const {
-  State& state = impl_->state();
+  FakeState& state = impl_->state();
   const std::lock_guard<std::mutex> lock(state.mutex);
   return state.deadlines_ms[method];
 }
 
 std::vector<uint64_t> FakeServer::block_bytes() const {
-  State& state = impl_->state();
+  FakeState& state = impl_->state();
   const std::lock_guard<std::mutex> lock(state.mutex);
   return state.block_bytes;
 }
 
 void FakeServer::AwaitAbandonedUpload() {
-  State& state = impl_->state();
+  FakeState& state = impl_->state();
   std::unique_lock<std::mutex> lock(state.mutex);
   state.changed.wait(lock, [&] { return state.uploads_abandoned > 0; });
 }

@@ -1,0 +1,71 @@
+// What the services of the fake server share. For its own sources only: this pulls in gRPC.
+#ifndef NEARFIELD_TESTS_CLIENT_FAKE_STATE_H_
+#define NEARFIELD_TESTS_CLIENT_FAKE_STATE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "client/formats/text.h"
+#include "tests/client/fake_server.h"
+#include "tests/client/fake_store.h"
+
+namespace nearfield::client {
+
+inline grpc::Status ToGrpc(const absl::Status& status) {
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+}
+
+// State shared by the services; one lock for all of it.
+struct FakeState {
+  std::mutex mutex;
+  std::condition_variable changed;
+  FakeStore store;
+  FakeServerScript script;
+  std::map<std::string, std::deque<Refusal>> refusals;
+  std::map<std::string, int> calls;
+  std::map<std::string, std::vector<int64_t>> deadlines_ms;
+  std::vector<uint64_t> block_bytes;
+  int uploads_abandoned = 0;
+  bool serving = true;
+  bool stopping = false;
+  uint64_t requests = 0;
+
+  // Counts the call, marks it with its id, and applies the script. Requires the lock.
+  grpc::Status Enter(const std::string& method, grpc::ServerContext* context) {
+    ++calls[method];
+    const auto left = context->deadline() - std::chrono::system_clock::now();
+    deadlines_ms[method].push_back(
+        std::chrono::duration_cast<std::chrono::milliseconds>(left).count());
+    context->AddTrailingMetadata("nearfield-request-id", Cat("fake-", ++requests));
+    std::deque<Refusal>& waiting = refusals[method];
+    if (waiting.empty()) return grpc::Status::OK;
+    const Refusal refusal = waiting.front();
+    waiting.pop_front();
+    return Apply(refusal, context);
+  }
+
+  static grpc::Status Apply(const Refusal& refusal, grpc::ServerContext* context) {
+    if (refusal.retry_after_ms)
+      context->AddTrailingMetadata("retry-after-ms", *refusal.retry_after_ms);
+    return ToGrpc(refusal.status);
+  }
+};
+
+// A unary handler: under the lock, after the script.
+template <typename Handler>
+grpc::Status Handle(FakeState& state, const char* method, grpc::ServerContext* context,
+                    const Handler& handler) {
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  const grpc::Status refused = state.Enter(method, context);
+  return refused.ok() ? ToGrpc(handler()) : refused;
+}
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_TESTS_CLIENT_FAKE_STATE_H_
