@@ -1,0 +1,391 @@
+// Ingest over a real channel: every state of an upload, every status code.
+#include <chrono>
+#include <functional>
+#include <future>
+#include <limits>
+#include <thread>
+
+#include "tests/server/server_fixture.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
+using Stream = grpc::ClientReaderWriter<pb::UploadRequest, pb::UploadResponse>;
+
+class IngestServiceTest : public ServerFixture {
+ protected:
+  void ServeEmpty() {
+    Serve();
+    ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
+  }
+  // Sends all, half-closes, reads all.
+  grpc::Status Send(const std::vector<pb::UploadRequest>& requests,
+                    std::vector<pb::UploadResponse>* responses = nullptr,
+                    grpc::ClientContext* context = nullptr) {
+    grpc::ClientContext own;
+    const auto stream = ingest_->Upload(context == nullptr ? &own : context);
+    for (const pb::UploadRequest& request : requests) {
+      if (!stream->Write(request)) break;
+    }
+    stream->WritesDone();
+    for (pb::UploadResponse response; stream->Read(&response);) {
+      if (responses != nullptr) responses->push_back(response);
+    }
+    return stream->Finish();
+  }
+  uint64_t RowsCount() {
+    pb::CountRequest request;
+    request.set_collection("c");
+    pb::CountResponse response;
+    grpc::ClientContext context;
+    EXPECT_THAT(retrieval_->Count(&context, request, &response), HasCode(grpc::StatusCode::OK));
+    return response.rows_count();
+  }
+  // Waits for the event that the last upload has let go of its memory.
+  void AwaitNoUpload() {
+    while (script_->uploads_open > 0) std::this_thread::yield();
+  }
+};
+
+TEST_F(IngestServiceTest, AnUploadIsAcceptedReportsProgressAndCommitsAsOneEpoch) {
+  ServeEmpty();
+  std::vector<pb::UploadResponse> responses;
+  ASSERT_THAT(Send({Begin("c", 10), Block({1, 2}), Block({3}), Commit()}, &responses),
+              HasCode(grpc::StatusCode::OK));
+  ASSERT_GE(responses.size(), 2u);
+  EXPECT_EQ(responses.front().accepted().rows_max(), 10u);
+  EXPECT_EQ(responses.back().committed().rows_count(), 3u);
+  EXPECT_EQ(responses.back().committed().epoch(), 1u);
+  for (size_t i = 1; i + 1 < responses.size(); ++i) EXPECT_TRUE(responses[i].has_progress());
+  EXPECT_EQ(RowsCount(), 3u);
+  AwaitNoUpload();
+  EXPECT_EQ(script_->device_bytes_used, 3 * 8)
+      << "the unused part of the reservation is given back";
+}
+
+TEST_F(IngestServiceTest, NothingIsVisibleBeforeCommit) {
+  ServeEmpty();
+  grpc::ClientContext context;
+  const auto stream = ingest_->Upload(&context);
+  pb::UploadResponse response;
+  stream->Write(Begin("c", 10));
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_TRUE(response.has_accepted());
+  stream->Write(Block({1, 2}));
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.progress().rows_received(), 2u);
+  EXPECT_GT(response.progress().bytes_received(), 0u);
+  EXPECT_EQ(RowsCount(), 0u);
+  stream->Write(Commit());
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.committed().rows_count(), 2u);
+  EXPECT_EQ(RowsCount(), 2u);
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::OK)) << "without closing its side";
+}
+
+TEST_F(IngestServiceTest, EveryBadUploadIsNamedAndLeavesNothing) {
+  Set(settings_.payload_bytes_max, "1KiB");
+  ServeEmpty();
+  ASSERT_THAT(CreateCollection("texts", 2, pb::METRIC_DOT, pb::ID_TYPE_STRING),
+              HasCode(grpc::StatusCode::OK));
+  ASSERT_THAT(UploadRows("c", {7}), HasCode(grpc::StatusCode::OK));
+  const auto begin = [](const std::function<void(pb::UploadBegin&)>& change) {
+    pb::UploadRequest request = Begin("c", 10, 100);
+    change(*request.mutable_begin());
+    return request;
+  };
+  const auto block = [](const std::function<void(pb::UploadBlock&)>& change) {
+    pb::UploadRequest request = Block({1, 2}, "p");
+    change(*request.mutable_block());
+    return request;
+  };
+  pb::UploadRequest wrong_count = Commit();
+  wrong_count.mutable_commit()->set_rows_count(3);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  struct Case {
+    std::vector<pb::UploadRequest> requests;
+    grpc::StatusCode code;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {{}, kInvalid, "ended before commit"},
+      {{Begin("c", 1)}, kInvalid, "ended before commit"},
+      {{Begin("c", 2), Block({1, 2})}, kInvalid, "ended before commit"},
+      {{Block({1})}, kInvalid, "a block where begin"},
+      {{Commit()}, kInvalid, "commit where begin"},
+      {{Begin("c", 1), Begin("c", 1)}, kInvalid, "a second begin"},
+      {{pb::UploadRequest()}, kInvalid, "none of begin"},
+      {{begin([](auto& b) { b.clear_rows_max(); })}, kInvalid, "begin.rows_max: absent"},
+      {{begin([](auto& b) { b.set_rows_max(0); })},
+       kInvalid,
+       "begin.rows_max: 0, must be 1 .. 4294967294"},
+      {{begin([](auto& b) { b.set_rows_max(~uint64_t{0}); })},
+       kInvalid,
+       "begin.rows_max: 18446744073709551615"},
+      {{begin([](auto& b) { b.clear_payload_bytes_max(); })},
+       kInvalid,
+       "begin.payload_bytes_max: absent"},
+      {{begin([](auto& b) { b.set_payload_bytes_max(~uint64_t{0}); })},
+       kInvalid,
+       "begin.payload_bytes_max: 184"},
+      {{begin([](auto& b) { b.set_collection("nope"); })}, grpc::StatusCode::NOT_FOUND, "nope"},
+      {{begin([](auto& b) { b.set_mode(pb::UPLOAD_MODE_UPSERT); })},
+       grpc::StatusCode::UNIMPLEMENTED,
+       "mode"},
+      {{begin([](auto& b) { b.set_mode(pb::UPLOAD_MODE_REPLACE); })},
+       grpc::StatusCode::UNIMPLEMENTED,
+       "mode"},
+      {{begin([](auto& b) { b.set_upload_token("t"); })},
+       grpc::StatusCode::UNIMPLEMENTED,
+       "upload_token"},
+      {{Begin("c", 1 << 30)}, grpc::StatusCode::RESOURCE_EXHAUSTED, "free are"},
+      {{begin([](auto&) {}),
+        block([](auto& b) { b.mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT16); })},
+       kInvalid,
+       "dtype: fp16, the collection has fp32"},
+      {{begin([](auto&) {}), block([](auto& b) { b.mutable_vectors()->clear_dtype(); })},
+       kInvalid,
+       "dtype: 0"},
+      {{begin([](auto&) {}),
+        block([](auto& b) { b.mutable_vectors()->mutable_data()->pop_back(); })},
+       kInvalid,
+       "15 bytes for 2 ids"},
+      {{begin([](auto&) {}), block([&](auto& b) {
+          b.mutable_vectors()->set_data(Bytes({1, 1, nan, 1}));
+        })},
+       kInvalid,
+       "row 1"},
+      {{begin([](auto&) {}), block([](auto& b) { b.mutable_ids()->clear_numbers(); })},
+       kInvalid,
+       "block.ids: 0 ids"},
+      {{begin([](auto&) {}), block([](auto& b) { b.mutable_ids()->add_texts("a"); })},
+       kInvalid,
+       "block.ids.texts: 1"},
+      {{begin([](auto&) {}), block([](auto& b) { b.add_payloads("more"); })},
+       kInvalid,
+       "block.payloads: 3 for 2"},
+      {{begin([](auto&) {}), block([](auto& b) { b.set_payloads(1, std::string(1025, 'x')); })},
+       kInvalid,
+       "block.payloads[1]: 1025 bytes, the limit is 1024"},
+      {{begin([](auto&) {}), block([](auto& b) { b.set_payloads(1, std::string(100, 'x')); })},
+       kInvalid,
+       "begin.payload_bytes_max declared 100"},
+      {{begin([](auto&) {}), block([](auto& b) { b.set_block_number(1); })},
+       grpc::StatusCode::UNIMPLEMENTED,
+       "block_number"},
+      {{Begin("c", 1), Block({1, 2})}, kInvalid, "begin.rows_max declared 1"},
+      {{Begin("c", 2), Block({1, 2}), Block({3})}, kInvalid, "1 rows after 2"},
+      {{Begin("c", 2), Block({1, 2}), wrong_count},
+       kInvalid,
+       "commit.rows_count: 3, the upload has 2"},
+      {{Begin("c", 2), Block({1, 1}), Commit()}, grpc::StatusCode::ALREADY_EXISTS, "row 1"},
+      {{Begin("c", 2), Block({1, 7}), Commit()}, grpc::StatusCode::ALREADY_EXISTS, "row 1"},
+  };
+  for (const Case& each : cases) {
+    EXPECT_THAT(Send(each.requests), HasCodeAndMessage(each.code, HasSubstr(each.message)));
+  }
+  for (const std::string& text : {std::string(), std::string(513, 'x')}) {
+    pb::UploadRequest texts = Block({1});
+    texts.mutable_block()->mutable_ids()->clear_numbers();
+    texts.mutable_block()->mutable_ids()->add_texts(text);
+    EXPECT_THAT(Send({Begin("texts", 1), texts}),
+                HasCodeAndMessage(kInvalid, HasSubstr("block.ids.texts[0]")));
+  }
+  AwaitNoUpload();
+  EXPECT_EQ(RowsCount(), 1u);
+  EXPECT_EQ(script_->device_bytes_used, 8);
+}
+
+TEST_F(IngestServiceTest, AnUploadOfADroppedCollectionIsAborted) {
+  ServeEmpty();
+  grpc::ClientContext context;
+  const auto stream = ingest_->Upload(&context);
+  pb::UploadResponse response;
+  stream->Write(Begin("c", 1));
+  ASSERT_TRUE(stream->Read(&response));
+  pb::DropCollectionRequest drop;
+  drop.set_name("c");
+  pb::DropCollectionResponse dropped;
+  grpc::ClientContext drop_context;
+  ASSERT_THAT(admin_->DropCollection(&drop_context, drop, &dropped), HasCode(grpc::StatusCode::OK));
+  stream->Write(Block({1}));
+  stream->Write(Commit());
+  while (stream->Read(&response)) {
+  }
+  EXPECT_THAT(stream->Finish(), HasCodeAndMessage(grpc::StatusCode::ABORTED, HasSubstr("dropped")));
+  AwaitNoUpload();
+  EXPECT_EQ(script_->device_bytes_used, 0);
+}
+
+TEST_F(IngestServiceTest, ASilentClientIsGivenUp) {
+  Set(settings_.upload_idle_ms, "50");
+  ServeEmpty();
+  grpc::ClientContext context;
+  const auto stream = ingest_->Upload(&context);
+  pb::UploadResponse response;
+  stream->Write(Begin("c", 1));
+  stream->Write(Block({1}));
+  while (stream->Read(&response)) {
+  }
+  EXPECT_THAT(stream->Finish(), HasCodeAndMessage(grpc::StatusCode::DEADLINE_EXCEEDED,
+                                                  HasSubstr("upload_idle_ms is 50")));
+  AwaitNoUpload();
+  EXPECT_EQ(RowsCount(), 0u);
+}
+
+TEST_F(IngestServiceTest, ASlowEngineIsNoSilentClientAndBlocksNobody) {
+  Set(settings_.upload_idle_ms, "50");
+  ServeEmpty();
+  script_->append_gate.Close();
+  auto upload = std::async(std::launch::async, [&] {
+    return Send({Begin("c", 2), Block({1}), Block({2}), Commit()});
+  });
+  script_->append_gate.AwaitArrivals(1);
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(200))
+    EXPECT_EQ(RowsCount(), 0u);
+  script_->append_gate.Open();
+  EXPECT_THAT(upload.get(), HasCode(grpc::StatusCode::OK));
+}
+
+TEST_F(IngestServiceTest, TooManyUploadsAtOnceAreRefusedWithAHint) {
+  Set(settings_.uploads_max, "2");
+  ServeEmpty();
+  grpc::ClientContext contexts[2];
+  std::unique_ptr<Stream> streams[2];
+  for (int i = 0; i < 2; ++i) {
+    streams[i] = ingest_->Upload(&contexts[i]);
+    streams[i]->Write(Begin("c", 1));
+    pb::UploadResponse response;
+    ASSERT_TRUE(streams[i]->Read(&response));
+  }
+  grpc::ClientContext context;
+  EXPECT_THAT(
+      Send({Begin("c", 1)}, nullptr, &context),
+      HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED, HasSubstr("uploads_max is 2")));
+  EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
+  contexts[0].TryCancel();
+  EXPECT_THAT(streams[0]->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+  while (script_->uploads_open > 1) std::this_thread::yield();
+  grpc::Status status;
+  do {  // the place is free once the stream is gone, moments after its memory
+    status = Send({Begin("c", 1), Block({1}), Commit()});
+  } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status, HasCode(grpc::StatusCode::OK));
+  contexts[1].TryCancel();
+  EXPECT_THAT(streams[1]->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+}
+
+TEST_F(IngestServiceTest, ACancelledUploadLeavesNothingEvenWhileTheEngineWorks) {
+  ServeEmpty();
+  script_->append_gate.Close();
+  grpc::ClientContext context;
+  const auto stream = ingest_->Upload(&context);
+  stream->Write(Begin("c", 1));
+  stream->Write(Block({1}));
+  stream->Write(Commit());
+  script_->append_gate.AwaitArrivals(1);
+  context.TryCancel();
+  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+  // Whether the server heard of it before the commit is a race; half an upload never is.
+  script_->append_gate.Open();
+  AwaitNoUpload();
+  const uint64_t rows = RowsCount();
+  EXPECT_LE(rows, 1u);
+  EXPECT_EQ(script_->device_bytes_used, static_cast<int64_t>(rows) * 8);
+}
+
+TEST_F(IngestServiceTest, ADeadlineEndsAnUpload) {
+  ServeEmpty();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
+  const auto stream = ingest_->Upload(&context);
+  stream->Write(Begin("c", 1));
+  pb::UploadResponse response;
+  while (stream->Read(&response)) {
+  }
+  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::DEADLINE_EXCEEDED));
+  AwaitNoUpload();
+  EXPECT_EQ(script_->device_bytes_used, 0);
+}
+
+TEST_F(IngestServiceTest, AClientThatReadsNoProgressStillUploads) {
+  ServeEmpty();
+  std::vector<pb::UploadRequest> requests = {Begin("c", 2000)};
+  for (uint64_t id = 0; id < 2000; ++id) requests.push_back(Block({id}));
+  requests.push_back(Commit());
+  std::vector<pb::UploadResponse> responses;
+  EXPECT_THAT(Send(requests, &responses), HasCode(grpc::StatusCode::OK));
+  EXPECT_EQ(responses.back().committed().rows_count(), 2000u);
+  EXPECT_EQ(RowsCount(), 2000u);
+}
+
+TEST_F(IngestServiceTest, ManyUploadsAtOnceAllCommit) {
+  ServeEmpty();
+  constexpr uint64_t kUploads = 8;
+  std::vector<std::future<grpc::Status>> uploads;
+  for (uint64_t i = 0; i < kUploads; ++i) {
+    uploads.push_back(std::async(std::launch::async, [&, i] {
+      std::vector<pb::UploadRequest> requests = {Begin("c", 20)};
+      for (uint64_t j = 0; j < 20; ++j) requests.push_back(Block({i * 20 + j}));
+      requests.push_back(Commit());
+      return Send(requests);
+    }));
+  }
+  for (auto& upload : uploads) EXPECT_THAT(upload.get(), HasCode(grpc::StatusCode::OK));
+  EXPECT_EQ(RowsCount(), kUploads * 20);
+}
+
+TEST_F(IngestServiceTest, ALostDeviceIsUnavailable) {
+  ServeEmpty();
+  script_->device_lost = true;
+  grpc::ClientContext context;
+  EXPECT_THAT(Send({Begin("c", 1), Block({1}), Commit()}, nullptr, &context),
+              HasCode(grpc::StatusCode::UNAVAILABLE));
+  EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
+}
+
+TEST_F(IngestServiceTest, DeleteRemovesRowsAndRefusesWhatTheContractSays) {
+  Set(settings_.fetch_ids_max, "3");
+  ServeEmpty();
+  ASSERT_THAT(UploadRows("c", {1, 2, 3}), HasCode(grpc::StatusCode::OK));
+  pb::DeleteResponse response;
+  const auto remove = [&](const std::function<void(pb::DeleteRequest&)>& change) {
+    pb::DeleteRequest request;
+    request.set_collection("c");
+    change(request);
+    grpc::ClientContext context;
+    return ingest_->Delete(&context, request, &response);
+  };
+  ASSERT_THAT(remove([](auto& r) {
+                for (const uint64_t id : {1, 3, 9}) r.mutable_ids()->add_numbers(id);
+              }),
+              HasCode(grpc::StatusCode::OK));
+  EXPECT_EQ(response.rows_deleted(), 2u);
+  EXPECT_EQ(response.epoch(), 2u);
+  EXPECT_EQ(RowsCount(), 1u);
+  ASSERT_THAT(remove([](auto& r) { r.mutable_ids()->add_numbers(9); }),
+              HasCode(grpc::StatusCode::OK));
+  EXPECT_EQ(response.rows_deleted(), 0u);
+  EXPECT_EQ(response.epoch(), 2u) << "nothing was deleted, so the epoch stays";
+  EXPECT_THAT(remove([](auto&) {}),
+              HasCodeAndMessage(kInvalid, HasSubstr("ids: 0 ids, must be 1 .. 3")));
+  EXPECT_THAT(remove([](auto& r) {
+                for (uint64_t id = 0; id < 4; ++id) r.mutable_ids()->add_numbers(id);
+              }),
+              HasCode(kInvalid));
+  EXPECT_THAT(remove([](auto& r) { r.mutable_ids()->add_texts("1"); }), HasCode(kInvalid));
+  EXPECT_THAT(remove([](auto& r) { r.set_collection("x"); }), HasCode(grpc::StatusCode::NOT_FOUND));
+  EXPECT_THAT(remove([](auto& r) { r.mutable_filter(); }),
+              HasCode(grpc::StatusCode::UNIMPLEMENTED));
+}
+
+}  // namespace
+}  // namespace nearfield::server
