@@ -151,7 +151,8 @@ class SelectTest : public GpuTest {
       for (int64_t p = 0; p < pieces; ++p) {
         std::vector<uint64_t> list = launch.piece_keys[static_cast<size_t>(p)];
         std::rotate(list.begin(), list.begin() + q % static_cast<int64_t>(list.size()), list.end());
-        if (q > 0) list.resize(std::max<size_t>(1, list.size() - static_cast<size_t>(q)), 0);
+        const auto dropped = std::min(static_cast<size_t>(q), list.size() - 1);
+        list.resize(list.size() - dropped);
         list.resize(launch.piece_keys[static_cast<size_t>(p)].size(), score::kNoKey);
         std::copy(list.begin(), list.end(), keys.begin() + q * pitch + args.pieces[p].key_begin);
         expected[static_cast<size_t>(p * queries + q)] =
