@@ -24,19 +24,13 @@ namespace {
 
 // Errors: AlreadyExists where a live row of `snapshot` has an id of `generation`.
 absl::Status CheckNew(const Generation& generation, const CorpusSnapshot& snapshot) {
-  for (const GenerationState& state : snapshot.generations) {
-    std::optional<uint32_t> taken;
-    ForEachShared(generation.ordered_ids(), state.generation->ordered_ids(),
-                  [&](uint32_t new_slot, uint32_t old_slot) {
-                    if (!IsDeleted(state.tombstones.get(), old_slot)) taken = new_slot;
-                    return !taken.has_value();
-                  });
-    if (taken) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("id ", IdText(generation.ids.at(*taken)), " is already in the collection"));
-    }
-  }
-  return absl::OkStatus();
+  absl::Status status;
+  ForEachLive(snapshot, generation.ordered_ids(), [&](uint32_t slot, const RowRef&) {
+    status = absl::AlreadyExistsError(
+        absl::StrCat("id ", IdText(generation.ids.at(slot)), " is already in the collection"));
+    return false;
+  });
+  return status;
 }
 
 // `state` without the rows at `slots` (live, some perhaps twice).

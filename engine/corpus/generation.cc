@@ -22,10 +22,10 @@ constexpr int64_t kSortBytesPerRow = 16 + 4;
 }  // namespace
 
 int64_t BuildBytes(int64_t rows_count, int64_t id_bytes, int64_t payload_bytes) {
-  const std::optional<int64_t> beside = CheckedMul(rows_count, kBytesPerRow + kSortBytesPerRow);
-  const std::optional<int64_t> values = CheckedAdd(id_bytes, payload_bytes);
-  if (!beside || !values) return -1;
-  return CheckedAdd(*beside, *values).value_or(-1);
+  // Rows are fewer than 2^32: only the payload can be beyond counting.
+  const int64_t beside =
+      rows_count * (kBytesPerRow + kSortBytesPerRow) + IdFilter::BytesFor(rows_count);
+  return CheckedAdd(beside + id_bytes, payload_bytes).value_or(-1);
 }
 
 absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts) {
@@ -43,10 +43,12 @@ absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts) {
   generation->slot_by_rank = std::move(slot_by_rank);
   // Copies, not moves: a copy holds just what its values need.
   generation->ids = IdColumn(std::as_const(parts.ids));
+  generation->filter = IdFilter(generation->ids);
   if (parts.payloads.value_bytes() > 0) {
     generation->payloads = BytesColumn(std::as_const(parts.payloads));
   }
   generation->host.ShrinkTo(generation->ids.bytes() + generation->payloads.bytes() +
+                            generation->filter.bytes() +
                             generation->rows_count() * static_cast<int64_t>(sizeof(uint32_t)));
   return std::shared_ptr<const Generation>(std::move(generation));
 }

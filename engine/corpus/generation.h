@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "engine/corpus/device.h"
 #include "engine/corpus/host_budget.h"
+#include "engine/corpus/id_filter.h"
 #include "engine/corpus/id_order.h"
 #include "nearfield/engine/bytes_column.h"
 #include "nearfield/engine/id_column.h"
@@ -23,6 +24,7 @@ struct Generation {
   std::unique_ptr<RowPlanes> planes;   // sealed
   IdColumn ids;                        // by slot
   std::vector<uint32_t> slot_by_rank;  // slots in id order
+  IdFilter filter;                     // of the ids
   BytesColumn payloads;                // by slot; no value at all where every payload is empty
 
   int64_t rows_count() const { return ids.size(); }

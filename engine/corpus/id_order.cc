@@ -18,17 +18,28 @@ namespace {
 
 // What decides most comparisons without a look at the column.
 struct SortKey {
-  uint64_t prefix = 0;
+  uint64_t key = 0;
   uint32_t index = 0;
 };
 
-// The first eight bytes, so that unsigned order is bytewise order.
-uint64_t Prefix(std::string_view text) {
-  uint64_t prefix = 0;
-  for (size_t i = 0; i < sizeof(prefix); ++i) {
-    prefix = prefix << 8 | (i < text.size() ? static_cast<unsigned char>(text[i]) : 0u);
+// Eight bytes from `begin` on, so that unsigned order is bytewise order.
+uint64_t EightBytes(std::string_view text, size_t begin) {
+  uint64_t bytes = 0;
+  for (size_t i = begin; i < begin + sizeof(bytes); ++i) {
+    bytes = bytes << 8 | (i < text.size() ? static_cast<unsigned char>(text[i]) : 0u);
   }
-  return prefix;
+  return bytes;
+}
+
+// Bytes that all ids begin with: "user/", often. What comes after them tells ids apart.
+size_t CommonPrefix(const IdColumn& ids) {
+  std::string_view common = ids.string(0);
+  for (int64_t i = 1; i < ids.size() && !common.empty(); ++i) {
+    const std::string_view id = ids.string(i);
+    const auto [end, other] = std::mismatch(common.begin(), common.end(), id.begin(), id.end());
+    common = common.substr(0, static_cast<size_t>(end - common.begin()));
+  }
+  return common.size();
 }
 
 bool InOrder(const IdColumn& ids) {
@@ -47,14 +58,15 @@ std::vector<uint32_t> OrderById(const IdColumn& ids) {
     return order;
   }
   const bool numbers = ids.type() == IdType::kUint64;
+  const size_t common = numbers ? 0 : CommonPrefix(ids);
   std::vector<SortKey> keys(order.size());
   for (size_t i = 0; i < keys.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
-    keys[i] = {.prefix = numbers ? ids.number(index) : Prefix(ids.string(index)),
+    keys[i] = {.key = numbers ? ids.number(index) : EightBytes(ids.string(index), common),
                .index = static_cast<uint32_t>(i)};
   }
   std::sort(keys.begin(), keys.end(), [&ids, numbers](const SortKey& a, const SortKey& b) {
-    if (a.prefix != b.prefix) return a.prefix < b.prefix;
+    if (a.key != b.key) return a.key < b.key;
     if (!numbers) {
       const int compared = ids.Compare(a.index, ids, b.index);
       if (compared != 0) return compared < 0;

@@ -7,8 +7,10 @@
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "engine/base/status_macros.h"
+#include "engine/corpus/id_filter.h"
 #include "engine/corpus/id_order.h"
 #include "engine/corpus/tombstone_words.h"
 
@@ -40,6 +42,27 @@ absl::Status ReadGeneration(const Generation& generation, absl::Span<const RowCo
   return absl::OkStatus();
 }
 
+// For each generation the ids that may be in it, in id order. In pieces, so that the hashes stay in
+// the cache while each filter is asked.
+std::vector<std::vector<uint32_t>> FilterIds(const CorpusSnapshot& snapshot,
+                                             const OrderedIds& wanted) {
+  constexpr size_t kPieceIds = 1 << 15;
+  std::vector<std::vector<uint32_t>> passed(snapshot.generations.size());
+  std::vector<uint64_t> hashes;
+  for (size_t begin = 0; begin < wanted.order.size(); begin += kPieceIds) {
+    const absl::Span<const uint32_t> piece = wanted.order.subspan(begin, kPieceIds);
+    hashes.clear();
+    for (const uint32_t index : piece) hashes.push_back(IdHash(*wanted.ids, index));
+    for (size_t g = 0; g < passed.size(); ++g) {
+      const IdFilter& filter = snapshot.generations[g].generation->filter;
+      for (size_t i = 0; i < piece.size(); ++i) {
+        if (filter.MayHold(hashes[i])) passed[g].push_back(piece[i]);
+      }
+    }
+  }
+  return passed;
+}
+
 }  // namespace
 
 int64_t CorpusSnapshot::rows_live() const {
@@ -59,20 +82,29 @@ std::vector<GenerationView> CorpusSnapshot::Views() const {
   return views;
 }
 
-std::vector<std::optional<RowRef>> Locate(const CorpusSnapshot& snapshot, const IdColumn& ids) {
-  std::vector<std::optional<RowRef>> refs(static_cast<size_t>(ids.size()));
-  const std::vector<uint32_t> order = OrderById(ids);
-  const OrderedIds wanted = {.ids = &ids, .order = order};
-  for (size_t g = 0; g < snapshot.generations.size(); ++g) {
+void ForEachLive(const CorpusSnapshot& snapshot, const OrderedIds& wanted,
+                 absl::FunctionRef<bool(uint32_t index, const RowRef& row)> visit) {
+  const std::vector<std::vector<uint32_t>> passed = FilterIds(snapshot, wanted);
+  bool going_on = true;
+  for (size_t g = 0; g < snapshot.generations.size() && going_on; ++g) {
     const GenerationState& state = snapshot.generations[g];
-    ForEachShared(wanted, state.generation->ordered_ids(), [&](uint32_t index, uint32_t slot) {
-      if (!IsDeleted(state.tombstones.get(), slot)) {
-        refs[index] = RowRef{.generation = static_cast<uint32_t>(g), .slot = slot};
-      }
-      return true;
-    });
+    ForEachShared({.ids = wanted.ids, .order = passed[g]}, state.generation->ordered_ids(),
+                  [&](uint32_t index, uint32_t slot) {
+                    if (IsDeleted(state.tombstones.get(), slot)) return true;
+                    going_on = visit(index, {.generation = static_cast<uint32_t>(g), .slot = slot});
+                    return going_on;
+                  });
   }
-  return refs;
+}
+
+std::vector<std::optional<RowRef>> Locate(const CorpusSnapshot& snapshot, const IdColumn& ids) {
+  std::vector<std::optional<RowRef>> rows(static_cast<size_t>(ids.size()));
+  const std::vector<uint32_t> order = OrderById(ids);
+  ForEachLive(snapshot, {.ids = &ids, .order = order}, [&rows](uint32_t index, const RowRef& row) {
+    rows[index] = row;
+    return true;
+  });
+  return rows;
 }
 
 absl::Status ReadRows(const CorpusSnapshot& snapshot, absl::Span<const RowCopy> copies,

@@ -8,10 +8,12 @@
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/corpus/backend.h"
 #include "engine/corpus/generation.h"
+#include "engine/corpus/id_order.h"
 
 namespace nearfield::corpus {
 
@@ -38,8 +40,13 @@ struct RowRef {
   bool operator==(const RowRef&) const = default;
 };
 
-// The live row of each id, in the order of `ids`; nothing where no row has the id. `ids` may hold
-// an id several times. Cost: a sort of `ids` and one galloping pass beside each generation's ids.
+// Calls visit(index, row) for every id of `wanted` that names a live row of the snapshot, until
+// visit returns false. `wanted` may hold an id several times. Cost: a filter access an id and
+// generation; exact comparisons for the ids that pass.
+void ForEachLive(const CorpusSnapshot& snapshot, const OrderedIds& wanted,
+                 absl::FunctionRef<bool(uint32_t index, const RowRef& row)> visit);
+
+// The live row of each id, in the order of `ids`; nothing where no row has the id.
 std::vector<std::optional<RowRef>> Locate(const CorpusSnapshot& snapshot, const IdColumn& ids);
 
 // A row to copy, and where to.

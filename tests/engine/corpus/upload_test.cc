@@ -91,7 +91,7 @@ TEST_F(UploadTest, TheUnusedPartIsGivenBackAtCommit) {
   upload.reset();
   const CollectionStats stats = collection->Stats();
   EXPECT_EQ(stats.device_bytes, 2 * 20);
-  EXPECT_EQ(stats.host_bytes, 2 * (8 + 4));  // an id and a rank; no payloads
+  EXPECT_EQ(stats.host_bytes, 2 * (8 + 4) + 8);  // ids, ranks, the filter; no payloads
   EXPECT_EQ(fake_.engine->GetCapacity().device_bytes_used, stats.device_bytes);
   EXPECT_EQ(fake_.engine->GetCapacity().host_bytes_used, stats.host_bytes);
 }

@@ -1,0 +1,48 @@
+#include "engine/corpus/id_filter.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "tests/testing/corpora.h"
+#include "tests/testing/random.h"
+#include "tests/testing/seed.h"
+
+namespace nearfield::corpus {
+namespace {
+
+using testing::MakeIds;
+using testing::Random;
+using testing::TestSeed;
+
+TEST(IdFilter, NeverFailsAnIdThatIsThere) {
+  Random random(TestSeed());
+  for (const IdType type : {IdType::kUint64, IdType::kString}) {
+    for (const int64_t size : {1, 2, 3, 4, 5, 64, 3000}) {
+      const IdColumn ids = MakeIds(type, size, random.Bits());
+      const IdFilter filter(ids);
+      EXPECT_EQ(filter.bytes(), IdFilter::BytesFor(size));
+      for (int64_t i = 0; i < size; ++i) EXPECT_TRUE(filter.MayHold(IdHash(ids, i)));
+    }
+  }
+}
+
+// The worst numbers for a weak hash: neighbors, and such as differ in their upper bits alone.
+TEST(IdFilter, StopsNearlyAllIdsThatAreNotThere) {
+  constexpr uint64_t kCount = 20'000;
+  for (const int shift : {0, 20, 44}) {
+    IdColumn there;
+    IdColumn others;
+    for (uint64_t i = 0; i < kCount; ++i) {
+      there.AppendNumber(2 * i << shift);
+      others.AppendNumber((2 * i + 1) << shift);
+    }
+    const IdFilter filter(there);
+    uint64_t passed = 0;
+    for (int64_t i = 0; i < others.size(); ++i) passed += filter.MayHold(IdHash(others, i)) ? 1 : 0;
+    EXPECT_LT(passed, kCount / 60) << shift;
+  }
+}
+
+}  // namespace
+}  // namespace nearfield::corpus
