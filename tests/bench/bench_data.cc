@@ -36,13 +36,15 @@ std::vector<float> GaussianRows(int64_t rows_count, int32_t dim, uint64_t seed) 
   constexpr int64_t kRowsAtOnce = 1024;
   std::atomic<int64_t> next{0};
   const auto fill = [&] {
-    for (int64_t begin = next.fetch_add(kRowsAtOnce); begin < rows_count; begin = next.fetch_add(kRowsAtOnce)) {
+    for (int64_t begin = next.fetch_add(kRowsAtOnce); begin < rows_count;
+         begin = next.fetch_add(kRowsAtOnce)) {
       const int64_t end = std::min(begin + kRowsAtOnce, rows_count);
       for (int64_t row = begin; row < end; ++row) FillRow(seed, row, dim, rows.data() + row * dim);
     }
   };
   std::vector<std::thread> threads;
-  for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i) threads.emplace_back(fill);
+  for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
+    threads.emplace_back(fill);
   fill();
   for (std::thread& thread : threads) thread.join();
   return rows;

@@ -1,4 +1,5 @@
-// Reproducible Gaussian data for benchmarks: the same seed gives the same bytes on any machine and thread count.
+// Reproducible Gaussian data for benchmarks: the same seed gives the same bytes on any machine and
+// thread count.
 #ifndef NEARFIELD_TESTS_BENCH_BENCH_DATA_H_
 #define NEARFIELD_TESTS_BENCH_BENCH_DATA_H_
 
@@ -7,7 +8,8 @@
 
 namespace nearfield::bench {
 
-// [rows_count, dim] row-major fp32, independent normal values; row r depends on (seed, r) only. Uses all cores.
+// [rows_count, dim] row-major fp32, independent normal values; row r depends on (seed, r) only.
+// Uses all cores.
 std::vector<float> GaussianRows(int64_t rows_count, int32_t dim, uint64_t seed);
 
 }  // namespace nearfield::bench

@@ -130,7 +130,7 @@ void CheckAnswer(const std::vector<corpus::RankedScore>& got, const std::vector<
 class Loaded {
  public:
   Loaded(const Shape& shape, const Data& data, int32_t threads, const Options& options)
-      : shape_(shape), format_{shape.dim, shape.metric, shape.row_type} {
+      : format_{shape.dim, shape.metric, shape.row_type} {
     cpu::CpuOptions cpu_options;
     cpu_options.memory_bytes = int64_t{64} << 30;
     cpu_options.threads = threads;
@@ -161,7 +161,6 @@ class Loaded {
   const std::string& device_name() const { return backend_->facts().device_name; }
 
  private:
-  const Shape shape_;
   const corpus::RowFormat format_;
   std::unique_ptr<corpus::Backend> backend_;
   std::unique_ptr<corpus::RowPlanes> planes_;

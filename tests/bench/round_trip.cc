@@ -32,17 +32,21 @@ class CudaRoundTrip : public RoundTrip {
   absl::Status Init() {
     const size_t bytes = query_bytes_ + result_bytes_;
     ABSL_RETURN_IF_ERROR(Check(cudaMalloc(&device_, bytes), "cudaMalloc"));
-    ABSL_RETURN_IF_ERROR(Check(cudaHostAlloc(&pinned_, bytes, cudaHostAllocDefault), "cudaHostAlloc"));
+    ABSL_RETURN_IF_ERROR(
+        Check(cudaHostAlloc(&pinned_, bytes, cudaHostAllocDefault), "cudaHostAlloc"));
     return Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   }
 
   absl::Status PlaceQuery(absl::Span<const float> query) override {
-    return Check(cudaMemcpy(device_, query.data(), query.size() * sizeof(float), cudaMemcpyHostToDevice), "cudaMemcpy");
+    return Check(
+        cudaMemcpy(device_, query.data(), query.size() * sizeof(float), cudaMemcpyHostToDevice),
+        "cudaMemcpy");
   }
 
   absl::StatusOr<absl::Span<const float>> QueryDown() override {
-    ABSL_RETURN_IF_ERROR(Check(cudaMemcpyAsync(pinned_, device_, query_bytes_, cudaMemcpyDeviceToHost, stream_),
-                               "cudaMemcpyAsync"));
+    ABSL_RETURN_IF_ERROR(
+        Check(cudaMemcpyAsync(pinned_, device_, query_bytes_, cudaMemcpyDeviceToHost, stream_),
+              "cudaMemcpyAsync"));
     ABSL_RETURN_IF_ERROR(Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"));
     return absl::MakeConstSpan(static_cast<const float*>(pinned_), query_bytes_ / sizeof(float));
   }
@@ -56,8 +60,8 @@ class CudaRoundTrip : public RoundTrip {
     }
     std::memcpy(out + count * sizeof(uint64_t), neighbors.scores.data(), count * sizeof(float));
     ABSL_RETURN_IF_ERROR(Check(cudaMemcpyAsync(static_cast<char*>(device_) + query_bytes_, out,
-                                               count * (sizeof(uint64_t) + sizeof(float)), cudaMemcpyHostToDevice,
-                                               stream_),
+                                               count * (sizeof(uint64_t) + sizeof(float)),
+                                               cudaMemcpyHostToDevice, stream_),
                                "cudaMemcpyAsync"));
     return Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
@@ -79,11 +83,16 @@ class CudaBlockBubble : public BlockBubbleBaseline {
 
   absl::Status Init(absl::Span<const float> rows) {
     ABSL_RETURN_IF_ERROR(Check(cudaMalloc(&rows_, rows.size() * sizeof(float)), "cudaMalloc"));
-    return Check(cudaMemcpy(rows_, rows.data(), rows.size() * sizeof(float), cudaMemcpyHostToDevice), "cudaMemcpy");
+    return Check(
+        cudaMemcpy(rows_, rows.data(), rows.size() * sizeof(float), cudaMemcpyHostToDevice),
+        "cudaMemcpy");
   }
 
-  absl::StatusOr<Neighbors> Search(absl::Span<const float> query, int64_t rows_count, int32_t k) override {
-    return BlockBubbleSearch({.rows = static_cast<const float*>(rows_), .rows_count = rows_count, .dim = dim_}, query, k);
+  absl::StatusOr<Neighbors> Search(absl::Span<const float> query, int64_t rows_count,
+                                   int32_t k) override {
+    return BlockBubbleSearch(
+        {.rows = static_cast<const float*>(rows_), .rows_count = rows_count, .dim = dim_}, query,
+        k);
   }
 
  private:
@@ -93,7 +102,8 @@ class CudaBlockBubble : public BlockBubbleBaseline {
 
 absl::Status DevicePresent() {
   int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) return absl::FailedPreconditionError("no GPU found");
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0)
+    return absl::FailedPreconditionError("no GPU found");
   return absl::OkStatus();
 }
 
@@ -106,7 +116,8 @@ absl::StatusOr<std::unique_ptr<RoundTrip>> MakeRoundTrip(int32_t dim, int32_t k_
   return round_trip;
 }
 
-absl::StatusOr<std::unique_ptr<BlockBubbleBaseline>> MakeBlockBubbleBaseline(absl::Span<const float> rows, int32_t dim) {
+absl::StatusOr<std::unique_ptr<BlockBubbleBaseline>> MakeBlockBubbleBaseline(
+    absl::Span<const float> rows, int32_t dim) {
   ABSL_RETURN_IF_ERROR(DevicePresent());
   auto baseline = std::make_unique<CudaBlockBubble>(dim);
   ABSL_RETURN_IF_ERROR(baseline->Init(rows));

@@ -7,8 +7,8 @@ absl::StatusOr<std::unique_ptr<RoundTrip>> MakeRoundTrip(int32_t /*dim*/, int32_
   return absl::FailedPreconditionError("built without CUDA");
 }
 
-absl::StatusOr<std::unique_ptr<BlockBubbleBaseline>> MakeBlockBubbleBaseline(absl::Span<const float> /*rows*/,
-                                                                             int32_t /*dim*/) {
+absl::StatusOr<std::unique_ptr<BlockBubbleBaseline>> MakeBlockBubbleBaseline(
+    absl::Span<const float> /*rows*/, int32_t /*dim*/) {
   return absl::FailedPreconditionError("built without CUDA");
 }
 

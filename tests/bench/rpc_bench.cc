@@ -1,13 +1,23 @@
-// Search over loopback beside a unary echo of the same bytes: what the service adds to the engine's own time.
-// Both go through the same generic client; the echo server takes the request's bytes and answers with the bytes of a
-// recorded Search reply, through the same gRPC and the callback API. Needs a running nearfield-server with a collection.
-// Prints one line "NEARFIELD_BENCH_JSON {...}".
+// Search over loopback beside a unary echo of the same bytes: what the service adds to the engine's
+// own time. Both go through the same generic client. The echo server is a process of its own, as
+// nearfield-server is; it takes the request's bytes and answers with as many bytes as a Search
+// reply has, through the same gRPC and the callback API: once at once, and once after the time that
+// the engine takes (cores that slept that long wake up late, whoever wakes them). Needs a running
+// nearfield-server with a collection. Prints one line "NEARFIELD_BENCH_JSON {...}".
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <future>
 #include <memory>
 #include <string>
@@ -27,39 +37,115 @@ grpc::ByteBuffer Buffer(const std::string& bytes) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
+constexpr char kEchoMethod[] = "/nearfield.bench.Echo/Echo";
+constexpr char kHoldKey[] =
+    "hold-us";  // metadata: microseconds to keep a core busy before the reply
+
 // Answers every call with the same bytes.
 class EchoReactor : public grpc::ServerGenericBidiReactor {
  public:
-  explicit EchoReactor(const grpc::ByteBuffer& reply) : reply_(reply) { StartRead(&request_); }
+  EchoReactor(const grpc::ByteBuffer& reply, std::chrono::microseconds hold)
+      : reply_(reply), hold_(hold) {
+    StartRead(&request_);
+  }
   void OnReadDone(bool ok) override {
-    if (ok) {
-      StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
-    } else {
+    if (!ok) {
       Finish(grpc::Status(grpc::StatusCode::INTERNAL, "no request"));
+      return;
     }
+    const auto end = std::chrono::steady_clock::now() + hold_;
+    while (std::chrono::steady_clock::now() < end) {
+    }
+    StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
   }
   void OnDone() override { delete this; }
 
  private:
   grpc::ByteBuffer request_;
   grpc::ByteBuffer reply_;
+  std::chrono::microseconds hold_;
 };
 
 class EchoService : public grpc::CallbackGenericService {
  public:
   explicit EchoService(grpc::ByteBuffer reply) : reply_(std::move(reply)) {}
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* /*context*/) override {
-    return new EchoReactor(reply_);
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    const auto& metadata = context->client_metadata();
+    const auto found = metadata.find(kHoldKey);
+    int64_t hold_us = 0;
+    if (found != metadata.end()) {
+      hold_us = std::strtoll(std::string(found->second.data(), found->second.size()).c_str(),
+                             nullptr, 10);
+    }
+    return new EchoReactor(reply_, std::chrono::microseconds(hold_us));
   }
 
  private:
   grpc::ByteBuffer reply_;
 };
 
+// Serves echoes of `reply_bytes` bytes until its standard input closes; prints its port.
+int RunEchoServer(size_t reply_bytes) {
+  EchoService echo(Buffer(std::string(reply_bytes, 'e')));
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterCallbackGenericService(&echo);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  std::printf("%d\n", port);
+  std::fflush(stdout);
+  while (std::getchar() != EOF) {
+  }
+  server->Shutdown();
+  return 0;
+}
+
+// This program once more, as the echo server, for as long as this object lives.
+class EchoProcess {
+ public:
+  explicit EchoProcess(size_t reply_bytes) {
+    int to_child[2];
+    int from_child[2];
+    if (pipe2(to_child, O_CLOEXEC) != 0 || pipe2(from_child, O_CLOEXEC) != 0) return;
+    std::string bytes = std::to_string(reply_bytes);
+    std::string program = "/proc/self/exe";
+    std::string flag = "--echo-server";
+    char* arguments[] = {program.data(), flag.data(), bytes.data(), nullptr};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, to_child[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, from_child[1], STDOUT_FILENO);
+    const int spawned = posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(to_child[0]);
+    close(from_child[1]);
+    to_child_ = to_child[1];
+    if (spawned == 0) {
+      std::FILE* out = fdopen(from_child[0], "r");
+      if (out == nullptr || std::fscanf(out, "%d", &port_) != 1) port_ = 0;
+      if (out != nullptr) std::fclose(out);
+    }
+  }
+  EchoProcess(const EchoProcess&) = delete;
+  EchoProcess& operator=(const EchoProcess&) = delete;
+  ~EchoProcess() {
+    close(to_child_);
+    if (pid_ > 0) waitpid(pid_, nullptr, 0);
+  }
+  int port() const { return port_; }  // 0 where it could not be started
+
+ private:
+  pid_t pid_ = 0;
+  int to_child_ = -1;
+  int port_ = 0;
+};
+
 // One unary call through the generic client; returns when the reply is there.
-grpc::Status Call(grpc::GenericStub& stub, const std::string& method, const grpc::ByteBuffer& request,
-                  grpc::ByteBuffer* reply) {
+grpc::Status Call(grpc::GenericStub& stub, const std::string& method,
+                  const grpc::ByteBuffer& request, grpc::ByteBuffer* reply, uint64_t hold_us = 0) {
   grpc::ClientContext context;
+  if (hold_us != 0) context.AddMetadata(kHoldKey, std::to_string(hold_us));
   std::promise<grpc::Status> done;
   stub.UnaryCall(&context, method, grpc::StubOptions(), &request, reply,
                  [&done](grpc::Status status) { done.set_value(std::move(status)); });
@@ -71,12 +157,6 @@ struct Options {
   std::string collection;
   uint32_t k = 10;
   int runs = 2000;
-};
-
-struct Measured {
-  Timing timing;
-  uint64_t engine_us = 0;  // median of SearchCost.device_us
-  uint64_t server_us = 0;  // median of SearchCost.total_us
 };
 
 uint64_t Median(std::vector<uint64_t> values) {
@@ -102,54 +182,65 @@ int Run(const Options& options) {
   v1::SearchRequest request;
   request.set_collection(options.collection);
   request.set_k(options.k);
-  const std::vector<float> query = GaussianRows(1, static_cast<int32_t>(found.collection().dim()), 7);
+  const std::vector<float> query =
+      GaussianRows(1, static_cast<int32_t>(found.collection().dim()), 7);
   request.add_queries()->mutable_vector()->mutable_values()->Add(query.begin(), query.end());
   const grpc::ByteBuffer request_bytes = Buffer(request.SerializeAsString());
 
   grpc::GenericStub search_stub(channel);
   const std::string search_method = "/nearfield.v1.Retrieval/Search";
   grpc::ByteBuffer reply;
-  if (const grpc::Status status = Call(search_stub, search_method, request_bytes, &reply); !status.ok()) {
+  if (const grpc::Status status = Call(search_stub, search_method, request_bytes, &reply);
+      !status.ok()) {
     return Fail("Search", status);
   }
-  EchoService echo(reply);
-  int port = 0;
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterCallbackGenericService(&echo);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  grpc::GenericStub echo_stub(
-      grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));
+  const EchoProcess echo(reply.Length());
+  if (echo.port() == 0)
+    return Fail("echo server", grpc::Status(grpc::StatusCode::INTERNAL, "did not start"));
+  grpc::GenericStub echo_stub(grpc::CreateChannel("127.0.0.1:" + std::to_string(echo.port()),
+                                                  grpc::InsecureChannelCredentials()));
 
   grpc::Status status;
+  const auto keep = [&status](grpc::Status s) {
+    if (!s.ok()) status = std::move(s);
+  };
   std::vector<uint64_t> engine_us;
   std::vector<uint64_t> server_us;
   const Repeats repeats = {.warmups = 200, .runs = options.runs, .seconds_max = 60};
-  const auto echo_once = [&](int) {
+  const Timing search = MedianOf(repeats, [&](int) {
     grpc::ByteBuffer answer;
-    if (const grpc::Status s = Call(echo_stub, "/nearfield.bench.Echo/Echo", request_bytes, &answer); !s.ok()) status = s;
-  };
-  const Timing echo_timing = MedianOf(repeats, echo_once);
-  const Timing search_timing = MedianOf(repeats, [&](int) {
-    grpc::ByteBuffer answer;
-    if (const grpc::Status s = Call(search_stub, search_method, request_bytes, &answer); !s.ok()) status = s;
+    keep(Call(search_stub, search_method, request_bytes, &answer));
     v1::SearchResponse response;
     grpc::ProtoBufferReader reader(&answer);
-    if (!response.ParseFromZeroCopyStream(&reader)) status = grpc::Status(grpc::StatusCode::INTERNAL, "reply not parsed");
+    if (!response.ParseFromZeroCopyStream(&reader))
+      keep({grpc::StatusCode::INTERNAL, "reply not parsed"});
     engine_us.push_back(response.cost().device_us());
     server_us.push_back(response.cost().total_us());
   });
+  const uint64_t hold_us = Median(engine_us);
+  const auto time_echo = [&](uint64_t hold) {
+    return MedianOf(repeats, [&](int) {
+      grpc::ByteBuffer answer;
+      keep(Call(echo_stub, kEchoMethod, request_bytes, &answer, hold));
+    });
+  };
+  const Timing echo_at_once = time_echo(0);
+  const Timing echo_held = time_echo(hold_us);
   if (!status.ok()) return Fail("call", status);
-  const double beyond_us = search_timing.median_us - static_cast<double>(Median(engine_us));
+  const double beyond_us = search.median_us - static_cast<double>(hold_us);
+  const double held_beyond_us = echo_held.median_us - static_cast<double>(hold_us);
   std::printf(
-      "NEARFIELD_BENCH_JSON {\"bench\":\"rpc\",\"n\":%llu,\"dim\":%u,\"k\":%u,\"request_bytes\":%zu,\"reply_bytes\":%zu,"
-      "\"search_us\":%.1f,\"search_p99_us\":%.1f,\"engine_us\":%llu,\"server_us\":%llu,\"beyond_engine_us\":%.1f,"
-      "\"echo_us\":%.1f,\"echo_p99_us\":%.1f,\"ratio\":%.2f}\n",
-      static_cast<unsigned long long>(found.collection().rows_count()), found.collection().dim(), options.k,
-      request_bytes.Length(), reply.Length(), search_timing.median_us, search_timing.p99_us,
-      static_cast<unsigned long long>(Median(engine_us)), static_cast<unsigned long long>(Median(server_us)), beyond_us,
-      echo_timing.median_us, echo_timing.p99_us, beyond_us / echo_timing.median_us);
-  server->Shutdown();
+      "NEARFIELD_BENCH_JSON "
+      "{\"bench\":\"rpc\",\"n\":%llu,\"dim\":%u,\"k\":%u,\"request_bytes\":%zu,\"reply_bytes\":%zu,"
+      "\"search_us\":%.1f,\"search_p99_us\":%.1f,\"engine_us\":%llu,\"server_us\":%llu,\"beyond_"
+      "engine_us\":%.1f,"
+      "\"echo_us\":%.1f,\"echo_p99_us\":%.1f,\"echo_after_hold_us\":%.1f,\"ratio_to_echo\":%.2f,"
+      "\"ratio_to_echo_after_hold\":%.2f}\n",
+      static_cast<unsigned long long>(found.collection().rows_count()), found.collection().dim(),
+      options.k, request_bytes.Length(), reply.Length(), search.median_us, search.p99_us,
+      static_cast<unsigned long long>(hold_us), static_cast<unsigned long long>(Median(server_us)),
+      beyond_us, echo_at_once.median_us, echo_at_once.p99_us, held_beyond_us,
+      beyond_us / echo_at_once.median_us, beyond_us / held_beyond_us);
   return 0;
 }
 
@@ -160,9 +251,13 @@ int main(int argc, char** argv) {
   CLI::App app("rpc_bench: Search over loopback beside a unary echo of the same bytes");
   nearfield::bench::Options options;
   app.add_option("--address", options.address, "a running nearfield-server")->capture_default_str();
-  app.add_option("--collection", options.collection, "searched with a random query")->required();
+  size_t echo_bytes = 0;
+  CLI::Option* echo =
+      app.add_option("--echo-server", echo_bytes, "serve echoes of so many bytes until input ends");
+  app.add_option("--collection", options.collection, "searched with a random query");
   app.add_option("-k", options.k, "neighbors")->capture_default_str();
   app.add_option("--runs", options.runs, "calls of each kind")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  if (*echo) return nearfield::bench::RunEchoServer(echo_bytes);
   return nearfield::bench::Run(options);
 }

@@ -1,9 +1,11 @@
-// Exact search, host to host, one query, dot product, fp32 rows: the GPU-resident path beside a CPU round trip in one process.
+// Exact search, host to host, one query, dot product, fp32 rows: the GPU-resident path beside a CPU
+// round trip in one process.
 //   GPU-resident: query up, search, results down.
-//   CPU round trip: query down from device memory, CPU scan and selection in the same order, results up.
-//   block_bubble: the first version of this service, as a baseline.
-// Compares ids and score bits of all paths, and with the oracle, before anything is timed; a difference ends the run.
-// Prints one line "NEARFIELD_BENCH_JSON {...}" a configuration. Predicts bytes / --read-tb-s.
+//   CPU round trip: query down from device memory, CPU scan and selection in the same order,
+//   results up. block_bubble: the first version of this service, as a baseline.
+// Compares ids and score bits of all paths, and with the oracle, before anything is timed; a
+// difference ends the run. Prints one line "NEARFIELD_BENCH_JSON {...}" a configuration. Predicts
+// bytes / --read-tb-s.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -48,8 +50,10 @@ struct Side {
 };
 
 absl::Status Fill(Side& side, absl::Span<const float> rows, int64_t rows_count, int32_t dim) {
-  ABSL_ASSIGN_OR_RETURN(side.collection, side.engine->CreateCollection({.dim = dim, .metric = Metric::kDot}));
-  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Upload> upload, side.collection->BeginUpload({.rows_max = rows_count}));
+  ABSL_ASSIGN_OR_RETURN(side.collection,
+                        side.engine->CreateCollection({.dim = dim, .metric = Metric::kDot}));
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Upload> upload,
+                        side.collection->BeginUpload({.rows_max = rows_count}));
   constexpr int64_t kBlock = 16'384;
   for (int64_t begin = 0; begin < rows_count; begin += kBlock) {
     const int64_t count = std::min(kBlock, rows_count - begin);
@@ -110,7 +114,8 @@ class Case {
 
  private:
   absl::Span<const float> QueryAt(int i) const {
-    return absl::MakeConstSpan(queries_.data() + static_cast<int64_t>(i % kQueries) * dim_, static_cast<size_t>(dim_));
+    return absl::MakeConstSpan(queries_.data() + static_cast<int64_t>(i % kQueries) * dim_,
+                               static_cast<size_t>(dim_));
   }
 
   // Every query on every path, and one against the oracle. Returns the hash of all answers.
@@ -120,17 +125,21 @@ class Case {
       ABSL_ASSIGN_OR_RETURN(SearchResult expected, Search(*cpu_, QueryAt(i), k));
       hash = Hash(hash, expected.queries[0]);
       if (i == 0) {
-        ABSL_ASSIGN_OR_RETURN(const VerifyResult verdict,
-                              cpu_->engine->Verify(*cpu_->collection, {.vector = QueryAt(i), .k = k}, expected.epoch,
-                                                   expected.queries[0], nullptr));
-        if (!verdict.equal) return absl::DataLossError(absl::StrCat("oracle: ", verdict.explanation));
+        ABSL_ASSIGN_OR_RETURN(
+            const VerifyResult verdict,
+            cpu_->engine->Verify(*cpu_->collection, {.vector = QueryAt(i), .k = k}, expected.epoch,
+                                 expected.queries[0], nullptr));
+        if (!verdict.equal)
+          return absl::DataLossError(absl::StrCat("oracle: ", verdict.explanation));
       }
       if (gpu_ == nullptr) continue;
       ABSL_ASSIGN_OR_RETURN(const SearchResult got, Search(*gpu_, QueryAt(i), k));
-      if (!SameBits(got.queries[0], expected.queries[0])) return absl::DataLossError("GPU and CPU answers differ");
+      if (!SameBits(got.queries[0], expected.queries[0]))
+        return absl::DataLossError("GPU and CPU answers differ");
       if (bubble_ == nullptr || i > 0) continue;
       ABSL_ASSIGN_OR_RETURN(const Neighbors first, bubble_->Search(QueryAt(i), rows_count_, k));
-      if (!SameBits(first, expected.queries[0])) return absl::DataLossError("block_bubble and CPU answers differ");
+      if (!SameBits(first, expected.queries[0]))
+        return absl::DataLossError("block_bubble and CPU answers differ");
     }
     return hash;
   }
@@ -148,22 +157,25 @@ class Case {
         R"("cpu_round_trip_us":%.1f,"cpu_p99_us":%.1f,"cpu":"%s")",
         rows_count_, dim_, k, bytes, cpu.median_us, cpu.p99_us, cpu_->engine->Info().device_name);
     if (gpu_ != nullptr) {
-      const Timing gpu = MedianOf(config_.repeats, [&](int i) { keep(Search(*gpu_, QueryAt(i), k).status()); });
+      const Timing gpu =
+          MedianOf(config_.repeats, [&](int i) { keep(Search(*gpu_, QueryAt(i), k).status()); });
       const double limit_us = bytes / (config_.read_tb_s * 1e6);
-      absl::StrAppendFormat(&line,
-                            R"(,"backend":"gpu","path":"rows","us":%.1f,"p99_us":%.1f,"limit_us":%.1f,"share_of_limit":%.3f,)"
-                            R"("speedup":%.2f)",
-                            gpu.median_us, gpu.p99_us, limit_us, limit_us / gpu.median_us,
-                            cpu.median_us / gpu.median_us);
+      absl::StrAppendFormat(
+          &line,
+          R"(,"backend":"gpu","path":"rows","us":%.1f,"p99_us":%.1f,"limit_us":%.1f,"share_of_limit":%.3f,)"
+          R"("speedup":%.2f)",
+          gpu.median_us, gpu.p99_us, limit_us, limit_us / gpu.median_us,
+          cpu.median_us / gpu.median_us);
     }
     if (bubble_ != nullptr) {
       const Repeats few = {.warmups = 1, .runs = 11, .seconds_max = 1};
-      const Timing bubble = MedianOf(few, [&](int i) { keep(bubble_->Search(QueryAt(i), rows_count_, k).status()); });
+      const Timing bubble =
+          MedianOf(few, [&](int i) { keep(bubble_->Search(QueryAt(i), rows_count_, k).status()); });
       absl::StrAppendFormat(&line, R"(,"block_bubble_us":%.1f)", bubble.median_us);
     }
     ABSL_RETURN_IF_ERROR(status);
-    std::printf("NEARFIELD_BENCH_JSON %s,\"hash\":\"%016llx\",\"matches_oracle\":true}\n", line.c_str(),
-                static_cast<unsigned long long>(hash));
+    std::printf("NEARFIELD_BENCH_JSON %s,\"hash\":\"%016llx\",\"matches_oracle\":true}\n",
+                line.c_str(), static_cast<unsigned long long>(hash));
     std::fflush(stdout);
     return absl::OkStatus();
   }
@@ -191,14 +203,16 @@ absl::Status RunDim(const Config& config, int32_t dim) {
   const std::vector<float> rows = GaussianRows(rows_max, dim, config.seed);
   const int32_t k_max = *std::max_element(config.ks.begin(), config.ks.end());
   Side cpu;
-  ABSL_ASSIGN_OR_RETURN(cpu.engine, Engine::Create({.backend = BackendChoice::kCpu, .threads = config.threads}));
+  ABSL_ASSIGN_OR_RETURN(
+      cpu.engine, Engine::Create({.backend = BackendChoice::kCpu, .threads = config.threads}));
   Side gpu;
   absl::StatusOr<std::unique_ptr<RoundTrip>> round_trip = MakeRoundTrip(dim, k_max);
   std::unique_ptr<BlockBubbleBaseline> bubble;
   if (round_trip.ok()) {
     // Room for the largest corpus, its norms and ranks, and slab rounding.
     const int64_t memory_bytes = rows_max * (dim * 4 + 64) + (int64_t{1} << 30);
-    ABSL_ASSIGN_OR_RETURN(gpu.engine, Engine::Create({.backend = BackendChoice::kGpu, .memory_bytes = memory_bytes}));
+    ABSL_ASSIGN_OR_RETURN(
+        gpu.engine, Engine::Create({.backend = BackendChoice::kGpu, .memory_bytes = memory_bytes}));
     if (config.block_bubble) {
       ABSL_ASSIGN_OR_RETURN(bubble, MakeBlockBubbleBaseline(rows, dim));
     }
@@ -209,8 +223,8 @@ absl::Status RunDim(const Config& config, int32_t dim) {
   }
   for (const int64_t rows_count : config.rows_counts) {
     Case one(config, rows_count, dim, rows);
-    ABSL_RETURN_IF_ERROR(one.Run(round_trip.ok() ? &gpu : nullptr, cpu, round_trip.ok() ? round_trip->get() : nullptr,
-                                 bubble.get()));
+    ABSL_RETURN_IF_ERROR(one.Run(round_trip.ok() ? &gpu : nullptr, cpu,
+                                 round_trip.ok() ? round_trip->get() : nullptr, bubble.get()));
   }
   return absl::OkStatus();
 }
@@ -239,7 +253,8 @@ constexpr char kHelp[] =
 absl::StatusOr<Config> Parse(int argc, char** argv) {
   Config config;
   for (int i = 1; i < argc; ++i) {
-    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(argv[i], absl::MaxSplits('=', 1));
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(argv[i], absl::MaxSplits('=', 1));
     const auto [name, value] = parts;
     if (name == "--n") {
       ABSL_ASSIGN_OR_RETURN(config.rows_counts, ParseList<int64_t>(value));
@@ -250,7 +265,8 @@ absl::StatusOr<Config> Parse(int argc, char** argv) {
     } else if (name == "--threads") {
       if (!absl::SimpleAtoi(value, &config.threads)) return absl::InvalidArgumentError("--threads");
     } else if (name == "--read-tb-s") {
-      if (!absl::SimpleAtod(value, &config.read_tb_s)) return absl::InvalidArgumentError("--read-tb-s");
+      if (!absl::SimpleAtod(value, &config.read_tb_s))
+        return absl::InvalidArgumentError("--read-tb-s");
     } else if (name == "--no-block-bubble") {
       config.block_bubble = false;
     } else if (name == "--tiny") {

@@ -35,7 +35,8 @@ Timing MedianOf(const Repeats& repeats, Run run) {
     if (i >= 10 && std::chrono::duration<double>(end - begin).count() > repeats.seconds_max) break;
   }
   std::sort(times_us.begin(), times_us.end());
-  return {.median_us = times_us[times_us.size() / 2], .p99_us = times_us[(times_us.size() - 1) * 99 / 100]};
+  return {.median_us = times_us[times_us.size() / 2],
+          .p99_us = times_us[(times_us.size() - 1) * 99 / 100]};
 }
 
 }  // namespace nearfield::bench
