@@ -1,5 +1,6 @@
 #include "server/run_server.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 
 #include <atomic>
@@ -16,7 +17,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
 #include "server/device_monitor.h"
@@ -56,12 +56,20 @@ class Events {
   std::deque<Event> events_;
 };
 
-// gRPC's own messages go to the same log, in the same format.
-std::atomic<Log*> grpc_log{nullptr};
+// The libraries' own messages go to the same log, in the same format.
+std::atomic<Log*> library_log{nullptr};
+
 void OnGrpcMessage(gpr_log_func_args* args) {
-  Log* log = grpc_log.load();
+  Log* log = library_log.load();
   if (log == nullptr || args->severity != GPR_LOG_SEVERITY_ERROR) return;
   log->Write(LogLevel::kWarning, "grpc", {{"error", args->message}});
+}
+
+// Clients cause these, with texts that are not UTF-8: no more than a debug line.
+void OnProtobufMessage(google::protobuf::LogLevel /*level*/, const char* /*file*/, int /*line*/,
+                       const std::string& message) {
+  Log* log = library_log.load();
+  if (log != nullptr) log->Write(LogLevel::kDebug, "protobuf", {{"error", message}});
 }
 
 [[noreturn]] void LeaveAtOnce(Log* log, ExitCode code) {
@@ -191,13 +199,14 @@ int RunServer(int argc, char** argv, const EngineFactory& make_engine) {
   const LogFormat format =
       settings.log_format.value() == "json" ? LogFormat::kJson : LogFormat::kText;
   Log log(format, LogLevelFromName(settings.log_level.value()));
-  grpc_log.store(&log);
+  library_log.store(&log);
   gpr_set_log_function(OnGrpcMessage);
+  google::protobuf::SetLogHandler(OnProtobufMessage);
   LogSettings(settings, &log);
   const ExitCode code = RunWith(settings, make_engine, &log);
   log.Write(LogLevel::kInfo, "end", {{"exit_code", static_cast<int64_t>(code)}});
   log.Flush();
-  grpc_log.store(nullptr);
+  library_log.store(nullptr);
   return static_cast<int>(code);
 }
 

@@ -17,6 +17,7 @@ absl::Status OutOfOrder(const char* got, const char* wanted) {
 
 absl::StatusOr<pb::UploadResponse> UploadSession::Handle(
     const pb::UploadRequest& request, const std::function<absl::Status()>& dead) {
+  if (committed_) return absl::InvalidArgumentError("message: nothing may come after commit");
   const bool open = upload_ != nullptr;
   switch (request.message_case()) {
     case pb::UploadRequest::kBegin:

@@ -1,0 +1,262 @@
+// Proto <-> native: total on any message, exact where it accepts; and the upload's states, without
+// a stream.
+#include <gmock/gmock.h>
+#include <google/protobuf/stubs/logging.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "server/convert/admin.h"
+#include "server/convert/ingest.h"
+#include "server/convert/retrieval.h"
+#include "server/convert/text.h"
+#include "server/service/upload_session.h"
+#include "tests/server/scripted_engine.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr RequestLimits kLimits = {.k_max = 100,
+                                   .queries_max = 4,
+                                   .fetch_ids_max = 5,
+                                   .request_bytes_max = 1 << 20,
+                                   .response_bytes_max = 1 << 20,
+                                   .payload_bytes_max = 16,
+                                   .upload_block_bytes_max = 1 << 20,
+                                   .collections_max = 2,
+                                   .queue_requests_max = 8};
+
+std::shared_ptr<Collection> NewCollection(const CollectionSpec& spec) {
+  static const auto* const engine =
+      new std::unique_ptr<Engine>(MakeScriptedEngine(std::make_shared<EngineScript>()));
+  return *(*engine)->CreateCollection(spec);
+}
+
+TEST(Utf8Test, AcceptsWellFormedAndRefusesTheRest) {
+  for (const std::string& text :
+       {std::string("a"), std::string("\xc3\xa4"), std::string("\xe2\x82\xac"),
+        std::string("\xf0\x9f\x98\x80"), std::string("\xf4\x8f\xbf\xbf"),
+        std::string("\xed\x9f\xbf"), std::string("\0", 1), std::string()}) {
+    EXPECT_TRUE(IsUtf8(text)) << Quote(text);
+  }
+  for (const char* text :
+       {"\x80", "\xc3", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
+        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "a\xe2\x82", "\xe2\x28\xa1"}) {
+    EXPECT_FALSE(IsUtf8(text)) << Quote(text);
+  }
+}
+
+TEST(SearchConvertTest, SpansPointAtTheValuesAlsoAfterAMove) {
+  const auto collection = NewCollection({.dim = 2});
+  pb::SearchRequest request;
+  for (const float value : {1.0f, 2.0f}) {
+    auto* vector = request.add_queries()->mutable_vector();
+    vector->add_values(value);
+    vector->add_values(-value);
+  }
+  request.add_queries()->mutable_row_id()->set_number(5);
+  request.set_k(7);
+  absl::StatusOr<SearchRequest> native = FromProto(request, collection, kLimits);
+  ASSERT_OK(native);
+  const SearchRequest moved = *std::move(native);
+  ASSERT_EQ(moved.queries.size(), 3u);
+  EXPECT_THAT(moved.queries[0].vector, ElementsAre(1.0f, -1.0f));
+  EXPECT_THAT(moved.queries[1].vector, ElementsAre(2.0f, -2.0f));
+  EXPECT_EQ(moved.queries[1].vector.data(), moved.values.data() + 2);
+  EXPECT_TRUE(moved.queries[2].vector.empty());
+  EXPECT_EQ(moved.queries[2].row_id, Id(uint64_t{5}));
+  EXPECT_EQ(moved.queries[2].k, 7);
+}
+
+TEST(SearchConvertTest, NegativeZeroAloneHasNoCosineButADenormalHas) {
+  const auto collection = NewCollection({.dim = 2, .metric = Metric::kCosine});
+  pb::SearchRequest request;
+  auto* vector = request.add_queries()->mutable_vector();
+  vector->add_values(-0.0f);
+  vector->add_values(0.0f);
+  EXPECT_THAT(FromProto(request, collection, kLimits),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  vector->set_values(0, 1e-45f);
+  EXPECT_OK(FromProto(request, collection, kLimits));
+}
+
+TEST(SearchConvertTest, TheDefaultKFollowsALowerLimit) {
+  RequestLimits limits = kLimits;
+  limits.k_max = 3;
+  EXPECT_EQ(*KFromProto(false, 0, limits), 3);
+  EXPECT_EQ(*KFromProto(false, 0, kLimits), 10);
+}
+
+TEST(SearchConvertTest, TheLeastReplyIsNeverMoreThanTheReply) {
+  const auto collection = NewCollection({.dim = 8});
+  SearchRequest request;
+  request.collection = collection;
+  request.parts = {.vectors = true, .payloads = true};
+  for (const int k : {1, 5, 20}) {
+    Query query;
+    query.k = k;
+    request.queries.push_back(query);
+  }
+  SearchReply reply;
+  for (const int k : {1, 5, 6}) {  // the collection has 6 rows
+    Neighbors neighbors;
+    for (int i = 0; i < k; ++i) {
+      neighbors.ids.AppendNumber(static_cast<uint64_t>(i));
+      neighbors.scores.push_back(0);
+      neighbors.rows.insert(neighbors.rows.end(), 32, 0);
+      neighbors.payloads.Append("");
+    }
+    reply.result.queries.push_back(std::move(neighbors));
+  }
+  pb::SearchResponse response;
+  ToProto(collection->spec(), request.parts, std::move(reply), &response);
+  const int64_t least = ReplyBytesMin(request, 6);
+  EXPECT_LE(least, static_cast<int64_t>(response.ByteSizeLong()));
+  EXPECT_GE(least, static_cast<int64_t>(response.ByteSizeLong()) / 2);
+}
+
+// Any bytes that parse are either taken or refused with a message that one can print.
+template <typename Message, typename Convert>
+void FeedRandom(uint64_t seed, const Convert& convert) {
+  std::mt19937_64 random(seed);
+  int parsed = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string bytes(random() % 48, '\0');
+    for (char& c : bytes) c = static_cast<char>(random() % 4 == 0 ? random() : random() % 32);
+    Message message;
+    if (!message.ParsePartialFromString(bytes)) continue;
+    ++parsed;
+    const absl::Status status = convert(message);
+    for (const char c : std::string(status.message())) ASSERT_TRUE(c >= ' ' && c < 0x7f) << status;
+    ASSERT_EQ(status.message().empty(), status.ok());
+  }
+  EXPECT_GT(parsed, 100);
+}
+
+TEST(ConvertFuzzTest, IsTotalOnAnyMessage) {
+  google::protobuf::SetLogHandler(nullptr);  // texts that are not UTF-8 are expected here
+  const uint64_t seed = nearfield::testing::TestSeed();
+  for (const IdType id_type : {IdType::kUint64, IdType::kString}) {
+    const auto collection = NewCollection(
+        {.dim = 2, .metric = Metric::kCosine, .row_type = RowType::kFloat16, .id_type = id_type});
+    const CollectionSpec& spec = collection->spec();
+    FeedRandom<pb::SearchRequest>(
+        seed, [&](const auto& m) { return FromProto(m, collection, kLimits).status(); });
+    FeedRandom<pb::VerifyRequest>(
+        seed, [&](const auto& m) { return FromProto(m, collection, kLimits).status(); });
+    FeedRandom<pb::UploadBegin>(seed, [](const auto& m) { return FromProto(m).status(); });
+    FeedRandom<pb::UploadBlock>(seed, [&](const auto& m) {
+      UploadTotals totals{.declared = {.rows_max = 3, .payload_bytes_max = 8}};
+      const absl::Status status = FromProto(m, spec, kLimits, &totals).status();
+      EXPECT_EQ(totals.rows > 0, status.ok());
+      EXPECT_LE(totals.rows, 3);
+      return status;
+    });
+    FeedRandom<pb::DeleteRequest>(
+        seed, [&](const auto& m) { return FromProto(m, spec, kLimits).status(); });
+    FeedRandom<pb::CreateCollectionRequest>(seed,
+                                            [](const auto& m) { return FromProto(m).status(); });
+    FeedRandom<pb::IdList>(seed, [&](const auto& m) {
+      const auto ids = IdsFromProto("ids", m, id_type, {.min = 0, .max = 5});
+      if (!ids.ok()) return ids.status();
+      pb::IdList back;
+      IdsToProto(*ids, &back);
+      EXPECT_EQ(back.SerializeAsString().size() >= static_cast<size_t>(IdListBytesMin(*ids)), true);
+      EXPECT_EQ(std::vector<uint64_t>(m.numbers().begin(), m.numbers().end()),
+                std::vector<uint64_t>(back.numbers().begin(), back.numbers().end()));
+      EXPECT_EQ(std::vector<std::string>(m.texts().begin(), m.texts().end()),
+                std::vector<std::string>(back.texts().begin(), back.texts().end()));
+      return absl::OkStatus();
+    });
+  }
+}
+
+TEST(EnumConvertTest, EveryValueComesBack) {
+  for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2})
+    EXPECT_EQ(MetricFromProto(ToProto(metric)), metric);
+  for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16})
+    EXPECT_EQ(RowTypeFromProto(ToProto(type)), type);
+  for (const IdType type : {IdType::kUint64, IdType::kString})
+    EXPECT_EQ(IdTypeFromProto(ToProto(type)), type);
+  EXPECT_EQ(MetricFromProto(static_cast<pb::Metric>(99)), std::nullopt);
+}
+
+class UploadSessionTest : public ::testing::Test {
+ protected:
+  UploadSessionTest() { EXPECT_OK(catalog_.Create("c", {.dim = 1})); }
+
+  static pb::UploadRequest Begin() {
+    pb::UploadRequest request;
+    request.mutable_begin()->set_collection("c");
+    request.mutable_begin()->set_rows_max(4);
+    request.mutable_begin()->set_payload_bytes_max(0);
+    return request;
+  }
+  static pb::UploadRequest Block(uint64_t id) {
+    pb::UploadRequest request;
+    request.mutable_block()->mutable_ids()->add_numbers(id);
+    request.mutable_block()->mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT32);
+    request.mutable_block()->mutable_vectors()->set_data(std::string(4, '\0'));
+    return request;
+  }
+  static pb::UploadRequest Commit() {
+    pb::UploadRequest request;
+    request.mutable_commit();
+    return request;
+  }
+  int64_t rows_count() { return (*catalog_.Find("c"))->collection->Stats().rows_count; }
+
+  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
+  std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
+  Catalog catalog_{engine_.get(), 4};
+  const std::function<absl::Status()> alive_ = [] { return absl::OkStatus(); };
+};
+
+TEST_F(UploadSessionTest, ADeadCallerCommitsNothing) {
+  {
+    UploadSession session(&catalog_, &kLimits);
+    ASSERT_OK(session.Handle(Begin(), alive_));
+    ASSERT_OK(session.Handle(Block(1), alive_));
+    EXPECT_THAT(session.Handle(Commit(), [] { return absl::CancelledError("gone"); }),
+                StatusIs(absl::StatusCode::kCancelled));
+    EXPECT_FALSE(session.committed());
+  }
+  EXPECT_EQ(rows_count(), 0);
+  EXPECT_EQ(script_->uploads_open, 0);
+  EXPECT_EQ(script_->device_bytes_used, 0);
+}
+
+TEST_F(UploadSessionTest, AfterCommitThereIsNothingToSay) {
+  UploadSession session(&catalog_, &kLimits);
+  ASSERT_OK(session.Handle(Begin(), alive_));
+  ASSERT_OK(session.Handle(Block(1), alive_));
+  const auto committed = session.Handle(Commit(), alive_);
+  ASSERT_OK(committed);
+  EXPECT_EQ(committed->committed().rows_count(), 1u);
+  EXPECT_TRUE(session.committed());
+  EXPECT_THAT(session.Handle(Block(2), alive_),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("after commit")));
+  EXPECT_THAT(session.Handle(Begin(), alive_),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("after commit")));
+}
+
+TEST_F(UploadSessionTest, AnEmptyUploadCommitsNothingAndKeepsTheEpoch) {
+  UploadSession session(&catalog_, &kLimits);
+  ASSERT_OK(session.Handle(Begin(), alive_));
+  const auto committed = session.Handle(Commit(), alive_);
+  ASSERT_OK(committed);
+  EXPECT_EQ(committed->committed().epoch(), 0u);
+}
+
+}  // namespace
+}  // namespace nearfield::server

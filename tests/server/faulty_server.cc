@@ -1,0 +1,46 @@
+// The whole server program over an engine that fails as told: by NEARFIELD_FAULT, so that its flags
+// stay the server's.
+//   lose_at_search=N  the device is lost in the Nth search
+//   self_test         the self-test differs
+//   no_engine         the engine cannot be made: no GPU
+//   hang_self_test    the self-test never ends
+//   hang_search       searches end only when they are cancelled
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "server/run_server.h"
+#include "tests/server/scripted_engine.h"
+
+namespace {
+
+// For the test: a search is held now.
+void TellWhenHeld(nearfield::server::EngineScript* script) {
+  script->search_gate.AwaitArrivals(1);
+  std::puts("held");
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* given =
+      std::getenv("NEARFIELD_FAULT");  // NOLINT(concurrency-mt-unsafe): before threads
+  const std::string fault = given == nullptr ? "" : given;
+  const auto script = std::make_shared<nearfield::server::EngineScript>();
+  const std::string lose = "lose_at_search=";
+  if (fault.rfind(lose, 0) == 0) script->lose_at_search = std::stoll(fault.substr(lose.size()));
+  if (fault == "self_test") script->self_test_differs = true;
+  if (fault == "hang_self_test") script->self_test_gate.Close();
+  if (fault == "hang_search") script->search_gate.Close();
+  return nearfield::server::RunServer(
+      argc, argv,
+      [&](const nearfield::EngineOptions&) -> absl::StatusOr<std::unique_ptr<nearfield::Engine>> {
+        if (fault == "no_engine")
+          return absl::FailedPreconditionError("backend = gpu: no usable GPU");
+        if (fault == "hang_search") std::thread([script] { TellWhenHeld(script.get()); }).detach();
+        return nearfield::server::MakeScriptedEngine(script);
+      });
+}
