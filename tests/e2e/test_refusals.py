@@ -27,7 +27,7 @@ def filled(shared, api, request):
     (np.ones(9), 5, ["9", "8"]),
     (np.full(8, math.nan), 5, ["queries[0]"]),
     (np.array([1, 2, 3, math.inf, 0, 0, 0, 0]), 5, ["queries[0]"]),
-    (np.zeros(8), 5, ["zero"]),
+    (np.zeros(8), 5, ["queries[0]", "all values are 0"]),
     (np.ones(8), 0, ["k", "0", "4096"]),
     (np.ones(8), 4097, ["k", "4097", "4096"]),
 ])
