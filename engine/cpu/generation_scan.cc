@@ -17,8 +17,8 @@ namespace {
 // wait for the slowest thread stay below a percent or two of a scan worth several threads.
 constexpr int64_t kTileBytes = 128 << 10;
 constexpr int32_t kTileRowsMax = 1024;
-// Several queries: bytes of widened rows a thread keeps in its second-level cache while the queries
-// pass by.
+// Several queries: the same, by what the rows take when widened to fp64. Long enough to fetch the
+// next tile meanwhile, short enough that two tiles fit the second-level cache beside the queries.
 constexpr int64_t kGroupTileBytes = 192 << 10;
 constexpr int32_t kGroupTileRowsMax = 64;
 // What a thread does in a microsecond at most, with rows in its cache: this only decides how many
