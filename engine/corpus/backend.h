@@ -1,5 +1,6 @@
-// What a device must do for the engine: hold rows and find the best of them. Implemented by engine/cpu and engine/gpu.
-// Rows of a generation are addressed by slot (place of arrival); the backend returns ranks (place in id order).
+// What a device must do for the engine: hold rows and find the best of them. Implemented by
+// engine/cpu and engine/gpu. Rows of a generation are addressed by slot (place of arrival); the
+// backend returns ranks (place in id order).
 #ifndef NEARFIELD_ENGINE_CORPUS_BACKEND_H_
 #define NEARFIELD_ENGINE_CORPUS_BACKEND_H_
 
@@ -22,21 +23,22 @@ struct RowFormat {
   RowType row_type = RowType::kFloat32;
 };
 
-// The planes of one generation on the device: exact rows, squared norms S(x,x), ranks. Filled, sealed, then immutable.
-// Append and Seal: one thread. Read: any thread, after Seal. Destruction gives the memory back.
+// The planes of one generation on the device: exact rows, squared norms S(x,x), ranks. Filled,
+// sealed, then immutable. Append and Seal: one thread. Read: any thread, after Seal. Destruction
+// gives the memory back.
 class RowPlanes {
  public:
   virtual ~RowPlanes() = default;
 
-  // Appends `rows_count` rows, row-major [rows_count, dim] in the format's row type, host memory borrowed for the call.
-  // The caller has checked them finite and within the reservation.
+  // Appends `rows_count` rows, row-major [rows_count, dim] in the format's row type, host memory
+  // borrowed for the call. The caller has checked them finite and within the reservation.
   virtual absl::Status Append(const void* rows, int64_t rows_count) = 0;
 
   // Appends the rows of `source` (same backend and format, sealed) at `slots`, in that order.
   virtual absl::Status AppendFrom(const RowPlanes& source, absl::Span<const uint32_t> slots) = 0;
 
-  // Ends filling. ranks[slot]: place of the row's id in id order, a permutation of 0 .. rows_count-1. Gives back the
-  // unused part of the reservation.
+  // Ends filling. ranks[slot]: place of the row's id in id order, a permutation of 0 ..
+  // rows_count-1. Gives back the unused part of the reservation.
   virtual absl::Status Seal(absl::Span<const uint32_t> ranks) = 0;
 
   // Copies the rows at `slots` to `rows` ([slots.size(), dim], row type), as they were appended.
@@ -65,7 +67,8 @@ struct GenerationView {
 };
 
 struct QueryTile {
-  const float* queries = nullptr;   // [k.size(), dim] row-major fp32, finite; for cosine none is all zeros
+  // [k.size(), dim] row-major fp32, finite; for cosine none is all zeros.
+  const float* queries = nullptr;
   absl::Span<const int32_t> k;      // wanted neighbors a query, 1 .. BackendFacts::k_max
   std::function<bool()> cancelled;  // may be empty; true: return Cancelled between steps
 };
@@ -87,7 +90,7 @@ struct ScanCost {
 struct BackendFacts {
   BackendKind kind = BackendKind::kCpu;
   std::string device_name;
-  int32_t k_max = 0;      // one more than a query may ask for: a query by id drops its own row
+  int32_t k_max = 0;  // one more than a query may ask for: a query by id drops its own row
   int32_t batch_max = 0;
 };
 
@@ -99,13 +102,16 @@ class Backend {
 
   // Room for `rows_max` rows, taken in full from the device memory of this backend.
   // Errors: ResourceExhausted (needed and free bytes).
-  virtual absl::StatusOr<std::unique_ptr<RowPlanes>> Reserve(const RowFormat& format, int64_t rows_max) = 0;
+  virtual absl::StatusOr<std::unique_ptr<RowPlanes>> Reserve(const RowFormat& format,
+                                                             int64_t rows_max) = 0;
 
   // `words` as in Tombstones::words(). Errors: ResourceExhausted.
-  virtual absl::StatusOr<std::unique_ptr<Tombstones>> MakeTombstones(std::vector<uint64_t> words) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Tombstones>> MakeTombstones(
+      std::vector<uint64_t> words) = 0;
 
   // The exact top-k of each generation. Errors: Cancelled, Unavailable (device lost).
-  virtual absl::StatusOr<BestRows> Search(const RowFormat& format, absl::Span<const GenerationView> generations,
+  virtual absl::StatusOr<BestRows> Search(const RowFormat& format,
+                                          absl::Span<const GenerationView> generations,
                                           const QueryTile& tile, ScanCost* cost) = 0;
 
   virtual int64_t device_bytes_total() const = 0;

@@ -1,9 +1,7 @@
 #include "engine/corpus/corpus.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>

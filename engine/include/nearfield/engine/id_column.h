@@ -32,7 +32,8 @@ class IdColumn {
   std::string_view string(int64_t index) const;
   Id at(int64_t index) const;
 
-  // Order of ids: unsigned, or bytewise. Negative, 0 or positive, as (*this)[index] is less, equal or greater.
+  // Order of ids: unsigned, or bytewise. Negative, 0 or positive, as (*this)[index] is less, equal
+  // or greater.
   int Compare(int64_t index, const IdColumn& other, int64_t other_index) const;
 
  private:

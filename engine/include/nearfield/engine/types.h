@@ -8,7 +8,8 @@
 
 namespace nearfield {
 
-// How a score is computed; higher is better for each. Formulas: proto/nearfield/v1/retrieval.proto, "Score".
+// How a score is computed; higher is better for each. Formulas: proto/nearfield/v1/retrieval.proto,
+// "Score".
 enum class Metric : uint8_t { kDot = 1, kCosine = 2, kL2 = 3 };
 
 // Element type of stored rows. Queries are always fp32.
@@ -25,11 +26,11 @@ enum class ScanPrecision : uint8_t { kRows = 1 };
 using Id = std::variant<uint64_t, std::string>;
 
 // Hard limits of the design; a server may set lower ones.
-inline constexpr int32_t kDimMax = 8192;            // dimensions of a row
-inline constexpr int32_t kKMax = 4096;              // neighbors a query may ask for
-inline constexpr int64_t kRowsMax = 0xfffffffe;     // rows in one generation (ranks are 32 bits)
-inline constexpr int32_t kGenerationsMax = 16;      // immutable parts of one corpus
-inline constexpr int32_t kIdBytesMax = 512;         // bytes of a string id
+inline constexpr int32_t kDimMax = 8192;         // dimensions of a row
+inline constexpr int32_t kKMax = 4096;           // neighbors a query may ask for
+inline constexpr int64_t kRowsMax = 0xfffffffe;  // rows in one generation (ranks are 32 bits)
+inline constexpr int32_t kGenerationsMax = 16;   // immutable parts of one corpus
+inline constexpr int32_t kIdBytesMax = 512;      // bytes of a string id
 
 constexpr int32_t BytesPerElement(RowType type) { return type == RowType::kFloat32 ? 4 : 2; }
 
