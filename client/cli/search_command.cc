@@ -1,4 +1,6 @@
 // nearfield search
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
@@ -41,6 +43,9 @@ struct QueryList {
 absl::StatusOr<QuerySet> ReadVectors(const SearchArguments& arguments) {
   if (!arguments.file.path.empty() && arguments.file.path != "-") {
     return ReadQueries(arguments.file);
+  }
+  if (isatty(STDIN_FILENO) != 0) {
+    PrintError("reading queries as JSON from the terminal; end them with Ctrl-D");
   }
   const std::string text((std::istreambuf_iterator<char>(std::cin)),
                          std::istreambuf_iterator<char>());
@@ -113,7 +118,7 @@ absl::Status SearchBatch(Client& client, const SearchArguments& arguments, const
 }
 
 int RunSearch(const GlobalOptions& global, SearchArguments& arguments) {
-  if (arguments.file.row && arguments.file.path.empty()) {
+  if (arguments.file.row && (arguments.file.path.empty() || arguments.file.path == "-")) {
     return BadInput(absl::InvalidArgumentError("--row needs --queries FILE"));
   }
   if (!arguments.ids.ids.empty() && !arguments.file.path.empty()) {

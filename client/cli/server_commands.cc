@@ -34,7 +34,12 @@ int Watch(const GlobalOptions& global, const std::string& service) {
     PrintHealth(global, service, health);
     return true;
   });
-  CallFailed(global, status);  // a watch ends only with the server or the connection
+  // A watch ends only with the server or the connection.
+  if (status.ok()) {
+    PrintError("the server ended the watch");
+  } else {
+    CallFailed(global, status);
+  }
   return kExitNegative;
 }
 

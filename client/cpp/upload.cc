@@ -31,9 +31,8 @@ class Upload::Impl {
   // Opens the stream and waits until the server has accepted or refused.
   Attempt Begin(std::chrono::milliseconds patience, uint64_t block_bytes_max) {
     block_bytes_max_ = block_bytes_max;
-    if (options_.deadline) {
-      context_.set_deadline(std::chrono::system_clock::now() + *options_.deadline);
-    }
+    // What is left of it, where this is not the first try.
+    if (options_.deadline) context_.set_deadline(std::chrono::system_clock::now() + patience);
     stream_ = core_->ingest().Upload(&context_);
     v1::UploadRequest request;
     v1::UploadBegin* begin = request.mutable_begin();
@@ -63,9 +62,10 @@ class Upload::Impl {
     NF_RETURN_IF_ERROR(CheckColumns(rows));
     const size_t count = rows.ids == nullptr ? 0 : Count(*rows.ids);
     for (size_t begin = 0; begin < count;) {
-      NF_ASSIGN_OR_RETURN(const size_t end, BlockEnd(rows, begin, block_bytes_max_));
-      NF_RETURN_IF_ERROR(WriteBlock(rows, begin, end));
-      begin = end;
+      const absl::StatusOr<size_t> end = BlockEnd(rows, begin, block_bytes_max_);
+      if (!end.ok()) return GiveUp(end.status());
+      NF_RETURN_IF_ERROR(WriteBlock(rows, begin, *end));
+      begin = *end;
     }
     return absl::OkStatus();
   }
@@ -120,6 +120,14 @@ class Upload::Impl {
     const std::lock_guard<std::mutex> lock(mutex_);
     reads_ended_ = true;
     changed_.notify_all();
+  }
+
+  // Ends an upload of which a part may have been sent: a commit of the rest must not be possible.
+  absl::Status GiveUp(const absl::Status& status) {
+    context_.TryCancel();
+    static_cast<void>(Finish());
+    status_ = status;
+    return status_;
   }
 
   absl::Status WriteBlock(const RowBlock& rows, size_t begin, size_t end) {

@@ -86,7 +86,7 @@ TEST(BlockCutter, ColumnsMustAgree) {
   EXPECT_THAT(CheckColumns(rows.block()),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("payloads")));
   rows.payloads = {};
-  for (const size_t bytes : {0, 1, 4, 15, 17}) {
+  for (const size_t bytes : std::vector<size_t>{0, 1, 4, 15, 17}) {
     rows.vectors.assign(bytes, 'v');
     EXPECT_THAT(CheckColumns(rows.block()),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("vectors")))

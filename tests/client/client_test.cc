@@ -248,7 +248,7 @@ TEST_F(ClientTest, AStreamAnswersInOrderAndEndsWithItsStatus) {
     const Query query = std::span<const float>(vector);
     EXPECT_TRUE(stream->Send(std::span(&query, 1)));
   }
-  for (const uint64_t id : {1, 2}) {
+  for (const uint64_t id : {uint64_t{1}, uint64_t{2}}) {
     const auto answer = stream->Receive();
     ASSERT_OK(answer);
     ASSERT_TRUE(answer->has_value());

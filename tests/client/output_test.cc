@@ -158,7 +158,7 @@ TEST(Progress, TheLineTellsShareRateAndTimeLeft) {
 }
 
 TEST(Progress, NeverDividesByNothing) {
-  for (const uint64_t total : {0, 1}) {
+  for (const uint64_t total : {uint64_t{0}, uint64_t{1}}) {
     EXPECT_THAT(ProgressLine(ProgressAt(0, std::chrono::seconds(0)), total, 80),
                 Not(HasSubstr("nan")));
     EXPECT_THAT(ProgressLine(ProgressAt(1, std::chrono::seconds(0)), total, 80),

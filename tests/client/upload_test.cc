@@ -70,7 +70,7 @@ TEST_F(UploadTest, BlocksStayBelowTheServersLimitAndEveryRowArrivesOnce) {
   EXPECT_THAT(blocks, Each(Le(5000u)));
   EXPECT_THAT(blocks, SizeIs(Gt(50u)));
   EXPECT_EQ(client_.Count("c")->rows_count, kCount);
-  for (const uint64_t id : {0, 1, 500, 999}) {
+  for (const uint64_t id : std::vector<uint64_t>{0, 1, 500, 999}) {
     const auto row = client_.Fetch("c", std::vector<uint64_t>{id});
     EXPECT_EQ(Widen(row->vectors.dtype, row->vectors.bytes),
               std::vector<float>(kDim, static_cast<float>(id)));
@@ -171,6 +171,20 @@ TEST_F(UploadTest, ACommitInDoubtSaysSo) {
   ASSERT_OK(broken->Write(Rows(5, 5, kDim).block()));
   EXPECT_THAT(broken->Commit(),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("count before repeating")));
+}
+
+// The rows before it have been sent: a commit of only those would be half of what the caller meant.
+TEST_F(UploadTest, ARowThatFitsNoBlockEndsTheUpload) {
+  auto upload = client_.BeginUpload(
+      {.collection = "c", .rows_max = 3, .payload_bytes_max = 9000, .block_bytes_max = 1000});
+  ASSERT_OK(upload);
+  Rows rows(0, 3, kDim);
+  rows.payloads = {"", "", std::string(5000, 'p')};
+  const absl::Status status = upload->Write(rows.block());
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("id 2")));
+  EXPECT_EQ(upload->Commit().status(), status);
+  server_.AwaitAbandonedUpload();
+  EXPECT_EQ(client_.Count("c")->rows_count, 0u);
 }
 
 TEST_F(UploadTest, BlocksThatDisagreeAreRefusedAndTheUploadGoesOn) {

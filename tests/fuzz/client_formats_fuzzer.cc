@@ -56,14 +56,12 @@ void ReadText(std::string_view text) {
 }
 
 }  // namespace
-}  // namespace nearfield::client
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace nearfield::client;  // NOLINT(google-build-using-namespace): the entry stands
-                                      // outside of it
-  if (size == 0) return 0;
-  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 7) {
+// One input: its first byte chooses the reader.
+static void Run(std::string_view input) {
+  if (input.empty()) return;
+  const std::string_view bytes = input.substr(1);
+  switch (static_cast<uint8_t>(input[0]) % 7) {
     case 0:
       ReadVectors(bytes, FileFormat::kNpy, std::nullopt);
       break;
@@ -85,5 +83,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     default:
       ReadText(bytes);
   }
+}
+
+}  // namespace nearfield::client
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  nearfield::client::Run({reinterpret_cast<const char*>(data), size});
   return 0;
 }

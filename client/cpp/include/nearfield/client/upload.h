@@ -59,7 +59,8 @@ struct UploadResult {
 };
 
 // Made by Client::BeginUpload. One thread writes; Cancel may be called from any. After an error
-// every call returns that error.
+// every call returns that error; only columns that disagree in length are refused without harm,
+// before anything of them is sent.
 class Upload {
  public:
   Upload(Upload&&) noexcept;
