@@ -34,12 +34,10 @@ int Watch(const GlobalOptions& global, const std::string& service) {
     PrintHealth(global, service, health);
     return true;
   });
-  // A watch ends only with the server or the connection.
-  if (status.ok()) {
-    PrintError("the server ended the watch");
-  } else {
-    CallFailed(global, status);
-  }
+  // A watch ends only with the server or the connection: the words for a server never reached would
+  // mislead.
+  PrintError(
+      Cat("the watch ended: ", absl::StatusCodeToString(status.code()), ": ", status.message()));
   return kExitNegative;
 }
 
