@@ -34,7 +34,7 @@ LAYERS: dict[str, frozenset[str]] = {layer: frozenset(may.split()) for layer, ma
                       "server/security proto",
     "server": "engine/include engine/base server/config server/convert server/batching server/catalog server/store server/service "
               "server/telemetry server/security proto",
-    "client/cpp": "proto",
+    "client/cpp": "client/formats/text.h client/formats/status_macros.h proto",
     "client/formats": "client/cpp",
     "client/cli": "client/cpp client/formats proto",
     "tests": "engine engine/include engine/base engine/score engine/corpus engine/plan engine/cpu engine/oracle engine/gpu "
