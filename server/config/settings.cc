@@ -1,12 +1,35 @@
 #include "server/config/settings.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace nearfield::server {
+namespace {
+
+// Checks the form only: whether a host resolves is known when the server binds.
+bool IsAddress(const std::string& listen) {
+  if (absl::StartsWith(listen, "unix:")) return listen.size() > 5;
+  const size_t colon = listen.rfind(':');
+  if (colon == std::string::npos || colon == 0) return false;
+  const std::string port = listen.substr(colon + 1);
+  uint32_t number = 0;
+  return port.find_first_not_of("0123456789") == std::string::npos &&
+         absl::SimpleAtoi(port, &number) && number <= 65535;
+}
+
+}  // namespace
+
 absl::Status Settings::Validate() const {
-  if (listen.value().empty())
-    return absl::InvalidArgumentError("listen is empty: must be HOST:PORT");
+  if (!IsAddress(listen.value())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("listen = \"", listen.value(),
+                     "\": must be HOST:PORT with a port of 0 .. 65535, or unix:PATH"));
+  }
   if (queries_max.value() > batch_max.value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("queries_max = ", queries_max.value(),

@@ -113,6 +113,10 @@ TEST_F(ConfigTest, EveryBadValueNamesTheSettingTheValueAndTheLimit) {
            {"--backend", "tpu", "auto|cpu|gpu"},
            {"--reflection=maybe", "", "true"},
            {"--listen", "a\nb", "text"},
+           {"--listen", "nonsense", "HOST:PORT"},
+           {"--listen", ":1", "HOST:PORT"},
+           {"--listen", "127.0.0.1:65536", "0 .. 65535"},
+           {"--listen", "unix:", "unix:PATH"},
            {"--port-file", "a\"b", "text"}}) {
     Settings fresh;
     std::vector<const char*> argv = {"nearfield-server", flag.c_str()};
