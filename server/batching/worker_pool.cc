@@ -26,7 +26,7 @@ WorkerPool::~WorkerPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-absl::Status WorkerPool::Post(std::function<void()> job) {
+absl::Status WorkerPool::Post(std::function<void()> job, std::function<void()> after) {
   {
     const std::lock_guard lock(mutex_);
     const int64_t present = running_ + static_cast<int64_t>(jobs_.size());
@@ -36,7 +36,7 @@ absl::Status WorkerPool::Post(std::function<void()> job) {
                                 ", the limit is ", options_.threads + options_.waiting_max)),
                             kRetryAfterMs);
     }
-    jobs_.push_back(std::move(job));
+    jobs_.push_back({std::move(job), std::move(after)});
   }
   arrived_.notify_one();
   return absl::OkStatus();
@@ -47,14 +47,18 @@ void WorkerPool::Loop() {
   while (true) {
     arrived_.wait(lock, [&] { return closed_ || !jobs_.empty(); });
     if (jobs_.empty()) return;
-    std::function<void()> job = std::move(jobs_.front());
+    Job job = std::move(jobs_.front());
     jobs_.pop_front();
     ++running_;
     lock.unlock();
-    job();
-    job = nullptr;  // what it holds goes before the place is free
+    job.work();
+    job.work = nullptr;  // what it holds goes before the place is free
     lock.lock();
     --running_;
+    lock.unlock();
+    if (job.after != nullptr) job.after();
+    job.after = nullptr;
+    lock.lock();
   }
 }
 

@@ -28,17 +28,22 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Errors: ResourceExhausted with a retry hint (threads + waiting_max jobs are there already); the
-  // job is not run then.
-  absl::Status Post(std::function<void()> job);
+  // Runs `job`, gives its place free, then runs `after`: who is answered in `after` finds the place
+  // free. Errors: ResourceExhausted with a retry hint (threads + waiting_max jobs are there
+  // already); neither is run then.
+  absl::Status Post(std::function<void()> job, std::function<void()> after = nullptr);
 
  private:
+  struct Job {
+    std::function<void()> work;
+    std::function<void()> after;
+  };
   void Loop();
 
   const Options options_;
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::deque<std::function<void()>> jobs_;
+  std::deque<Job> jobs_;
   int64_t running_ = 0;
   bool closed_ = false;
   std::vector<std::thread> threads_;

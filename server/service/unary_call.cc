@@ -15,11 +15,15 @@ grpc::ServerUnaryReactor* UnaryCall::Run(const Options& options, Work work) {
 
 absl::Status UnaryCall::Post(const Options& options, Work work) {
   ABSL_ASSIGN_OR_RETURN(Core* const core, call_.Enter());
-  return (core->*options.pool).Post([this, core, work = std::move(work)] {
-    absl::Status status = call_.DeadStatus();
-    if (status.ok()) status = work(*core, call_);
-    Finish(call_.Close(status));
-  });
+  // The place in the pool is free before the caller has its answer, so that its next call finds it
+  // free.
+  return (core->*options.pool)
+      .Post(
+          [this, core, work = std::move(work)] {
+            status_ = call_.DeadStatus();
+            if (status_.ok()) status_ = work(*core, call_);
+          },
+          [this] { Finish(call_.Close(status_)); });
 }
 
 }  // namespace nearfield::server

@@ -34,6 +34,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   absl::Status Post(const Options& options, Work work);
 
   Call call_;
+  absl::Status status_;  // of the work
 };
 
 }  // namespace nearfield::server

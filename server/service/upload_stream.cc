@@ -32,10 +32,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
         context_(context),
         call_(state, context, "Upload"),
         idle_max_(state->settings().upload_idle_ms.value()) {}
-  ~UploadStream() override {
-    session_.reset();  // the memory is free before the place is
-    if (has_place_) state_->GiveUploadPlace();
-  }
+  ~UploadStream() override { GiveAll(); }
 
   void Start() {
     self_ = shared_from_this();
@@ -95,6 +92,11 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     if (end_.has_value()) return FinishIfQuiet();
     const absl::Status dead = call_.DeadStatus();
     if (!dead.ok()) return End(dead);
+    if (!writing_ && news_.has_value()) {
+      outgoing_ = *std::exchange(news_, std::nullopt);
+      writing_ = true;
+      StartWrite(&outgoing_);
+    }
     if (working_) return;
     if (arrived_) {
       arrived_ = false;
@@ -123,17 +125,13 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     call_.record.collection = session_->collection();
     call_.record.rows = session_->totals().rows;
     current_.Clear();
-    if (finished_) return;
+    if (finished_) return GiveAll();
     if (!response.ok()) return End(response.status());
     if (session_->committed()) {
       committed_ = *std::move(response);
       return End(absl::OkStatus());
     }
-    if (!writing_ && !end_.has_value()) {
-      outgoing_ = *std::move(response);
-      writing_ = true;
-      StartWrite(&outgoing_);
-    }
+    news_ = *std::move(response);
     Advance();
   }
 
@@ -147,9 +145,16 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   void FinishIfQuiet() {
     if (finished_ || writing_) return;
     finished_ = true;
+    if (!working_) GiveAll();  // before the caller is told: its next upload finds the place free
     const grpc::Status status = call_.Close(*end_);
     if (!end_->ok()) return Finish(status);
     StartWriteAndFinish(&committed_, grpc::WriteOptions(), status);
+  }
+
+  // Drops what is not committed; its memory is free before the place is.
+  void GiveAll() {
+    session_.reset();
+    if (std::exchange(has_place_, false)) state_->GiveUploadPlace();
   }
 
   // Requires mutex_; returns the alarm that it replaces, to be destroyed without the lock.
@@ -191,8 +196,9 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   std::optional<UploadSession> session_;
   std::unique_ptr<grpc::Alarm> alarm_;
   TimePoint last_active_;
-  pb::UploadRequest incoming_;  // being read
-  pb::UploadRequest current_;   // being worked on
+  pb::UploadRequest incoming_;              // being read
+  pb::UploadRequest current_;               // being worked on
+  std::optional<pb::UploadResponse> news_;  // the latest that is still to be written
   pb::UploadResponse outgoing_;
   pb::UploadResponse committed_;
   std::optional<absl::Status> end_;

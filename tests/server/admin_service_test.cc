@@ -11,7 +11,6 @@ namespace nearfield::server {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Optional;
 
 namespace hv = ::grpc::health::v1;
 constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
@@ -55,7 +54,7 @@ class AdminServiceTest : public ServerFixture {
     grpc::ClientContext own;
     return admin_->Verify(context == nullptr ? &own : context, request, response);
   }
-  void ServeRows() {
+  void ServeThreeRows() {
     Serve();
     ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
     ASSERT_THAT(UploadRows("c", {1, 2, 3}), HasCode(grpc::StatusCode::OK));
@@ -134,7 +133,7 @@ TEST_F(AdminServiceTest, EveryBadCollectionIsNamed) {
 }
 
 TEST_F(AdminServiceTest, CapacityIsExactAtTheMomentOfTheCall) {
-  ServeRows();
+  ServeThreeRows();
   pb::GetCapacityResponse capacity;
   grpc::ClientContext context;
   ASSERT_THAT(admin_->GetCapacity(&context, {}, &capacity), HasCode(grpc::StatusCode::OK));
@@ -146,7 +145,7 @@ TEST_F(AdminServiceTest, CapacityIsExactAtTheMomentOfTheCall) {
 }
 
 TEST_F(AdminServiceTest, VerifyChecksAClaimOrTheServersOwnAnswer) {
-  ServeRows();
+  ServeThreeRows();
   pb::VerifyResponse response;
   ASSERT_THAT(Verify([](auto&) {}, &response), HasCode(grpc::StatusCode::OK));
   EXPECT_TRUE(response.equal());
@@ -180,7 +179,7 @@ TEST_F(AdminServiceTest, VerifyChecksAClaimOrTheServersOwnAnswer) {
 
 TEST_F(AdminServiceTest, VerifyRefusesWhatTheContractSays) {
   Set(settings_.verify_max, "1");
-  ServeRows();
+  ServeThreeRows();
   pb::VerifyResponse response;
   const auto code = [&](const std::function<void(pb::VerifyRequest&)>& change) {
     return Verify(change, &response);
@@ -316,7 +315,7 @@ TEST_F(AdminServiceTest, UnknownServicesAreToldApart) {
 }
 
 TEST_F(AdminServiceTest, DrainingFinishesWhatIsInFlightAndRefusesTheRest) {
-  ServeRows();
+  ServeThreeRows();
   script_->search_gate.Close();
   auto search = std::async(std::launch::async, [&] {
     grpc::ClientContext context;
@@ -337,7 +336,7 @@ TEST_F(AdminServiceTest, DrainingFinishesWhatIsInFlightAndRefusesTheRest) {
 
 TEST_F(AdminServiceTest, AfterTheDrainTimeWhatIsLeftIsCancelled) {
   Set(settings_.drain_ms, "20");
-  ServeRows();
+  ServeThreeRows();
   script_->search_gate.Close();
   auto search = std::async(std::launch::async, [&] {
     grpc::ClientContext context;

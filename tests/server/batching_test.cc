@@ -290,6 +290,17 @@ TEST(WorkerPoolTest, RefusesBeyondItsBoundAndRunsTheRest) {
   EXPECT_EQ(ran, 3);
 }
 
+// A caller that verified one answer after the other was refused: it had its answer before the place
+// was free.
+TEST(WorkerPoolTest, ThePlaceIsFreeBeforeTheCallerIsAnswered) {
+  WorkerPool pool({.what = "verifications", .threads = 1, .waiting_max = 0});
+  for (int i = 0; i < 200; ++i) {
+    std::promise<void> answered;
+    ASSERT_OK(pool.Post([] {}, [&] { answered.set_value(); }));
+    answered.get_future().get();
+  }
+}
+
 TEST(RetryHintTest, OnlyWhereItWasSet) {
   EXPECT_EQ(RetryAfterMs(absl::UnavailableError("x")), std::nullopt);
   EXPECT_EQ(RetryAfterMs(WithRetryAfter(absl::UnavailableError("x"), 250)), 250);

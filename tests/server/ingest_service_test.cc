@@ -11,9 +11,7 @@
 namespace nearfield::server {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Optional;
 
 constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
 using Stream = grpc::ClientReaderWriter<pb::UploadRequest, pb::UploadResponse>;
@@ -283,6 +281,35 @@ TEST_F(IngestServiceTest, TooManyUploadsAtOnceAreRefusedWithAHint) {
   EXPECT_THAT(streams[1]->Finish(), HasCode(grpc::StatusCode::CANCELLED));
 }
 
+// A client that waited for its upload to end was refused the next one: its place was not free yet.
+TEST_F(IngestServiceTest, UploadsOneAfterTheOtherNeedOnePlace) {
+  Set(settings_.uploads_max, "1");
+  ServeEmpty();
+  for (uint64_t id = 0; id < 100; ++id) {
+    ASSERT_THAT(UploadRows("c", {id}), HasCode(grpc::StatusCode::OK)) << id;
+    ASSERT_THAT(UploadRows("c", {id}), HasCode(grpc::StatusCode::ALREADY_EXISTS)) << id;
+  }
+}
+
+// A client that sent each block only after the progress on the one before waited for ever where
+// that progress fell into the write of the one before it.
+TEST_F(IngestServiceTest, TheLatestProgressAlwaysArrives) {
+  ServeEmpty();
+  grpc::ClientContext context;
+  const auto stream = ingest_->Upload(&context);
+  pb::UploadResponse response;
+  stream->Write(Begin("c", 500));
+  ASSERT_TRUE(stream->Read(&response));
+  for (uint64_t id = 0; id < 500; ++id) {
+    stream->Write(Block({id}));
+    ASSERT_TRUE(stream->Read(&response));
+    ASSERT_EQ(response.progress().rows_received(), id + 1);
+  }
+  stream->Write(Commit());
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.committed().rows_count(), 500u);
+}
+
 TEST_F(IngestServiceTest, ACancelledUploadLeavesNothingEvenWhileTheEngineWorks) {
   ServeEmpty();
   script_->append_gate.Close();
@@ -350,41 +377,6 @@ TEST_F(IngestServiceTest, ALostDeviceIsUnavailable) {
   EXPECT_THAT(Send({Begin("c", 1), Block({1}), Commit()}, nullptr, &context),
               HasCode(grpc::StatusCode::UNAVAILABLE));
   EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
-}
-
-TEST_F(IngestServiceTest, DeleteRemovesRowsAndRefusesWhatTheContractSays) {
-  Set(settings_.fetch_ids_max, "3");
-  ServeEmpty();
-  ASSERT_THAT(UploadRows("c", {1, 2, 3}), HasCode(grpc::StatusCode::OK));
-  pb::DeleteResponse response;
-  const auto remove = [&](const std::function<void(pb::DeleteRequest&)>& change) {
-    pb::DeleteRequest request;
-    request.set_collection("c");
-    change(request);
-    grpc::ClientContext context;
-    return ingest_->Delete(&context, request, &response);
-  };
-  ASSERT_THAT(remove([](auto& r) {
-                for (const uint64_t id : {1, 3, 9}) r.mutable_ids()->add_numbers(id);
-              }),
-              HasCode(grpc::StatusCode::OK));
-  EXPECT_EQ(response.rows_deleted(), 2u);
-  EXPECT_EQ(response.epoch(), 2u);
-  EXPECT_EQ(RowsCount(), 1u);
-  ASSERT_THAT(remove([](auto& r) { r.mutable_ids()->add_numbers(9); }),
-              HasCode(grpc::StatusCode::OK));
-  EXPECT_EQ(response.rows_deleted(), 0u);
-  EXPECT_EQ(response.epoch(), 2u) << "nothing was deleted, so the epoch stays";
-  EXPECT_THAT(remove([](auto&) {}),
-              HasCodeAndMessage(kInvalid, HasSubstr("ids: 0 ids, must be 1 .. 3")));
-  EXPECT_THAT(remove([](auto& r) {
-                for (uint64_t id = 0; id < 4; ++id) r.mutable_ids()->add_numbers(id);
-              }),
-              HasCode(kInvalid));
-  EXPECT_THAT(remove([](auto& r) { r.mutable_ids()->add_texts("1"); }), HasCode(kInvalid));
-  EXPECT_THAT(remove([](auto& r) { r.set_collection("x"); }), HasCode(grpc::StatusCode::NOT_FOUND));
-  EXPECT_THAT(remove([](auto& r) { r.mutable_filter(); }),
-              HasCode(grpc::StatusCode::UNIMPLEMENTED));
 }
 
 }  // namespace

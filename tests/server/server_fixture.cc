@@ -74,6 +74,18 @@ grpc::Status ServerFixture::UploadRows(const std::string& name, const std::vecto
   return stream->Finish();
 }
 
+void ServerFixture::ServeRows() {
+  Serve();
+  ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
+  ASSERT_THAT(UploadRows("c", {1, 2, 3, 4}, "payload"), HasCode(grpc::StatusCode::OK));
+}
+
+grpc::Status ServerFixture::Search(const pb::SearchRequest& request, pb::SearchResponse* response) {
+  pb::SearchResponse ignored;
+  grpc::ClientContext context;
+  return retrieval_->Search(&context, request, response == nullptr ? &ignored : response);
+}
+
 pb::SearchRequest ServerFixture::SearchFor(const std::string& collection,
                                            const std::vector<float>& vector) {
   pb::SearchRequest request;

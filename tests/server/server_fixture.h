@@ -55,6 +55,10 @@ class ServerFixture : public ::testing::Test {
   grpc::Status UploadRows(const std::string& name, const std::vector<uint64_t>& ids,
                           const std::string& payload = "");
 
+  // Serves a collection "c" with the rows 1, 2, 3, 4.
+  void ServeRows();
+  grpc::Status Search(const pb::SearchRequest& request, pb::SearchResponse* response = nullptr);
+
   static pb::SearchRequest SearchFor(const std::string& collection,
                                      const std::vector<float>& vector);
   static pb::UploadRequest Begin(const std::string& collection, uint64_t rows_max,
