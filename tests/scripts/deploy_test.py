@@ -1,0 +1,75 @@
+"""The compose file, the Dockerfile and the server agree: the same health check, settings that exist, a grace longer than the drain."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import unittest
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def text(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def settings() -> set[str]:
+    """The names that the server declares, as environment variables."""
+    return {"NEARFIELD_" + name.upper() for name in re.findall(r'Setting \w+\{\*this,\s*"(\w+)"', text("server/config/settings.h"))}
+
+
+def seconds(duration: str) -> int:
+    return int(duration.removesuffix("s"))
+
+
+class Deploy(unittest.TestCase):
+
+    def setUp(self) -> None:
+        self.service = yaml.safe_load(text("deploy/compose.yaml"))["services"]["nearfield"]
+        self.dockerfile = re.sub(r"\\\n\s*", "", text("Dockerfile"))
+
+    def test_every_setting_is_one_that_the_server_has(self) -> None:
+        self.assertIn("NEARFIELD_LISTEN", settings())
+        given = {name for name in self.service["environment"] if name.startswith("NEARFIELD_")}
+        (line,) = re.findall(r"^ENV (NEARFIELD_.*)$", self.dockerfile, re.MULTILINE)
+        given |= set(re.findall(r"(NEARFIELD_\w+)=", line))
+        self.assertLessEqual(given, settings())
+
+    def test_the_health_check_is_the_image_s(self) -> None:
+        options, command = re.findall(r"^HEALTHCHECK (.*) CMD (.*)$", self.dockerfile, re.MULTILINE)[0]
+        health = self.service["healthcheck"]
+        self.assertEqual(health["test"], ["CMD", *json.loads(command)])
+        for name, value in re.findall(r"--([\w-]+)=(\S+)", options):
+            self.assertEqual(str(health[name.replace("-", "_")]), value, name)
+
+    def test_the_kill_comes_after_the_drain(self) -> None:
+        drain_ms = int(self.service["environment"]["NEARFIELD_DRAIN_MS"])
+        self.assertGreater(seconds(self.service["stop_grace_period"]) * 1000, drain_ms)
+
+    def test_it_is_confined_and_reachable_from_this_host_only(self) -> None:
+        self.assertTrue(self.service["read_only"])
+        self.assertEqual(self.service["cap_drop"], ["ALL"])
+        self.assertEqual(self.service["security_opt"], ["no-new-privileges:true"])
+        self.assertTrue(all(port.startswith("127.0.0.1:") for port in self.service["ports"]))
+        self.assertIn(f"USER {self.service['user']}", self.dockerfile)
+
+    def test_it_reserves_an_nvidia_gpu(self) -> None:
+        (device,) = self.service["deploy"]["resources"]["reservations"]["devices"]
+        self.assertEqual((device["driver"], device["capabilities"]), ("nvidia", ["gpu"]))
+
+    def test_the_exit_codes_are_the_server_s(self) -> None:
+        header = text("server/config/exit_code.h")
+        codes = dict(re.findall(r"(k\w+) = (\d+),", header))
+        meanings = {codes[name]: meaning for name, meaning in re.findall(r'ExitCodeMeaning\{ExitCode::(k\w+),\s*"([^"]*)"\}', header)}
+        self.assertEqual(len(meanings), len(codes))
+        documented = dict(re.findall(r"^\| (\d+) \| ([^|]*) \|", text("deploy/README.md"), re.MULTILINE))
+        self.assertEqual(set(documented), set(codes.values()))
+        for code, meaning in meanings.items():
+            self.assertTrue(meaning.startswith(documented[code].rstrip()), f"{code}: {meaning}")
+
+
+if __name__ == "__main__":
+    unittest.main()
