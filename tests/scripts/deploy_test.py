@@ -18,7 +18,8 @@ def text(path: str) -> str:
 
 def settings() -> set[str]:
     """The names that the server declares, as environment variables."""
-    return {"NEARFIELD_" + name.upper() for name in re.findall(r'Setting \w+\{\*this,\s*"(\w+)"', text("server/config/settings.h"))}
+    names = re.findall(r'Setting \w+\{\s*\*this,\s*"(\w+)"', text("server/config/settings.h"))
+    return {"NEARFIELD_" + name.upper() for name in names}
 
 
 def seconds(duration: str) -> int:
