@@ -1,6 +1,7 @@
 // The total order: a higher score first; on an equal score the smaller id first.
-// Inside a generation, rank (place in id order) stands for the id, and one 64-bit key holds both: a greater key is better.
-// Ranks of different generations are not comparable: their lists are merged by (score, id).
+// Inside a generation, rank (place in id order) stands for the id, and one 64-bit key holds both: a
+// greater key is better. Ranks of different generations are not comparable: their lists are merged
+// by (score, id).
 #ifndef NEARFIELD_ENGINE_SCORE_ORDER_H_
 #define NEARFIELD_ENGINE_SCORE_ORDER_H_
 
@@ -11,7 +12,8 @@
 
 namespace nearfield::score {
 
-// Monotone: a < b as floats exactly when OrderedBits(a) < OrderedBits(b). Scores are never NaN and never -0.
+// Monotone: a < b as floats exactly when OrderedBits(a) < OrderedBits(b). Scores are never NaN and
+// never -0.
 NEARFIELD_HOST_DEVICE inline uint32_t OrderedBits(float score) {
   const uint32_t bits = BitsFromFloat(score);
   return (bits & 0x80000000u) != 0 ? ~bits : (bits | 0x80000000u);

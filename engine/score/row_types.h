@@ -1,4 +1,5 @@
-// Stored row elements (fp32, fp16, bf16) to fp64, exactly, without hardware or compiler support; and fp32 to the narrow types.
+// Stored row elements (fp16, bf16) to fp32, exactly, without hardware or compiler support; and fp32
+// to the narrow types.
 #ifndef NEARFIELD_ENGINE_SCORE_ROW_TYPES_H_
 #define NEARFIELD_ENGINE_SCORE_ROW_TYPES_H_
 
@@ -27,13 +28,15 @@ NEARFIELD_HOST_DEVICE inline float FloatFromBfloat16Bits(uint16_t bits) {
   return FloatFromBits(static_cast<uint32_t>(bits) << 16);
 }
 
-// fp32 to binary16 bits, to nearest even; beyond the greatest finite value gives infinity. Finite input.
+// fp32 to binary16 bits, to nearest even; beyond the greatest finite value gives infinity. Finite
+// input.
 inline uint16_t HalfBitsFromFloat(float value) {
   const uint32_t bits = BitsFromFloat(value);
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude >= 0x47800000u) return static_cast<uint16_t>(sign | 0x7c00u);  // >= 65536
-  if (magnitude < 0x38800000u) {  // below the least normal: count in units of 2^-24, ties to even by the fp32 addition
+  if (magnitude < 0x38800000u) {  // below the least normal: count in units of 2^-24, ties to even
+                                  // by the fp32 addition
     const float shifted = FloatFromBits(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (BitsFromFloat(shifted) & 0xffffu));
   }

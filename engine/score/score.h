@@ -1,8 +1,10 @@
-// The canonical score: every score nearfield returns comes from these functions, on the host and on the device.
-// The contract is written in proto/nearfield/v1/retrieval.proto, "Score". Inputs are finite.
+// The canonical score: every score nearfield returns comes from these functions, on the host and on
+// the device. The contract is written in proto/nearfield/v1/retrieval.proto, "Score". Inputs are
+// finite.
 //
-// S(q, x): 32 fp64 accumulators, +0.0 at first. Dimension d adds to accumulator d mod 32, in increasing order of d; then for
-// h = 16, 8, 4, 2, 1: a[l] += a[l + h] for l < h; S = a[0]. Vectors padded with zeros give the same bits.
+// S(q, x): 32 fp64 accumulators, +0.0 at first. Dimension d adds to accumulator d mod 32, in
+// increasing order of d; then for h = 16, 8, 4, 2, 1: a[l] += a[l + h] for l < h; S = a[0]. Vectors
+// padded with zeros give the same bits.
 #ifndef NEARFIELD_ENGINE_SCORE_SCORE_H_
 #define NEARFIELD_ENGINE_SCORE_SCORE_H_
 
@@ -15,7 +17,8 @@ namespace nearfield::score {
 
 inline constexpr int kAccumulators = 32;
 
-// One dimension of a dot product. The product of two fp32 values is exact in fp64, so fusing changes no bit.
+// One dimension of a dot product. The product of two fp32 values is exact in fp64, so fusing
+// changes no bit.
 NEARFIELD_HOST_DEVICE inline double DotStep(double query, double row, double sum) {
 #ifdef __CUDA_ARCH__
   return __fma_rn(query, row, sum);
@@ -68,7 +71,8 @@ NEARFIELD_HOST_DEVICE inline float MinusInfinity() { return FloatFromBits(0xff80
 // dot: S rounded to nearest even; +0.0f turns -0 into +0. May be +-inf.
 NEARFIELD_HOST_DEVICE inline float DotScore(double s) { return static_cast<float>(s) + 0.0f; }
 
-// cosine: S(q,x) / (sqrt(S(q,q)) * sqrt(S(x,x))), clamped to [-1, 1]; exactly -inf for a zero row. S(q,q) > 0.
+// cosine: S(q,x) / (sqrt(S(q,q)) * sqrt(S(x,x))), clamped to [-1, 1]; exactly -inf for a zero row.
+// S(q,q) > 0.
 NEARFIELD_HOST_DEVICE inline float CosineScore(double s, double query_squared, double row_squared) {
   if (row_squared == 0.0) return MinusInfinity();
 #ifdef __CUDA_ARCH__

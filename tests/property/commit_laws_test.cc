@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/property/laws.h"
@@ -112,7 +113,7 @@ TEST_P(CommitLaws, DeletingEqualsNeverHavingUploaded) {
     const auto collection = MakeCollection(
         engine(), c.corpus, RandomParts(c.corpus.rows_count(), random.Between(1, 6), random));
     ASSERT_OK(collection);
-    // Few rows, half of them, nearly all, or all; in several deletions.
+    // Half of the rows or most of them, in one deletion or several; then the rest.
     const std::vector<std::vector<int64_t>> parts =
         RandomParts(c.corpus.rows_count(), random.OneOf<int64_t>({2, 3, 8}), random);
     std::vector<int64_t> kept = parts[0];

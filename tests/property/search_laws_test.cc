@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/score/score.h"
@@ -76,7 +77,7 @@ TEST_P(SearchLaws, TwiceGivesTheSameBytes) {
 
 // A query by id is scored with the row as stored, and leaves that row out.
 TEST_P(SearchLaws, AQueryByIdIsTheRowsVectorOverTheOtherRows) {
-  ForEachCase(CasesCount(), {.dim = {}, .batch = 1}, [this](const Case& c, Random& random) {
+  ForEachCase(CasesCount(), {.batch = 1}, [this](const Case& c, Random& random) {
     const auto collection = MakeCollection(engine(), c.corpus);
     ASSERT_OK(collection);
     const int64_t row = random.Between(0, c.corpus.rows_count());

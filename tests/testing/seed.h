@@ -1,4 +1,5 @@
-// The seed of a test run: printed at the start, taken from --seed=N or NEARFIELD_TEST_SEED, else drawn anew.
+// The seed of a test run: printed at the start, taken from --seed=N or NEARFIELD_TEST_SEED, else
+// drawn anew.
 #ifndef NEARFIELD_TESTS_TESTING_SEED_H_
 #define NEARFIELD_TESTS_TESTING_SEED_H_
 

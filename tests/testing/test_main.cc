@@ -1,4 +1,5 @@
-// main() of every test program: prints the random seed and accepts one, so that any failure can be run again.
+// main() of every test program: prints the random seed and accepts one, so that any failure can be
+// run again.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -15,7 +16,8 @@ namespace {
 uint64_t seed = 0;
 
 void InitSeed(int argc, char** argv) {
-  const char* given = std::getenv("NEARFIELD_TEST_SEED");  // NOLINT(concurrency-mt-unsafe): single thread so far
+  const char* given =
+      std::getenv("NEARFIELD_TEST_SEED");  // NOLINT(concurrency-mt-unsafe): single thread so far
   for (int i = 1; i < argc; ++i) {
     if (std::strncmp(argv[i], "--seed=", 7) == 0) given = argv[i] + 7;
   }
