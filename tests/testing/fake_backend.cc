@@ -72,7 +72,6 @@ absl::Status FakeDevice::Enter(FakeCall call) {
   if (found == faults_.end() || --found->second.nth > 0) return absl::OkStatus();
   absl::Status status = found->second.status;
   faults_.erase(found);
-  if (absl::IsUnavailable(status)) lost_ = true;
   return status;
 }
 

@@ -36,8 +36,8 @@ class FakeDevice {
  public:
   explicit FakeDevice(const FakeDeviceOptions& options) : options_(options) {}
 
-  // The nth call of this kind from now on (1: the next) returns `status`. An Unavailable loses the
-  // device.
+  // The nth call of this kind from now on (1: the next) returns `status`, that call alone: an
+  // Unavailable is forgotten here, so that what stands above must remember it.
   void FailAt(FakeCall call, int64_t nth, absl::Status status);
   // Every later call returns Unavailable.
   void Lose();

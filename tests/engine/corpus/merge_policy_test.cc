@@ -74,6 +74,12 @@ TEST(MergePolicy, EqualBigPartsAreNotCopiedForEachRow) {
   EXPECT_LT(simulation.rows_copied, 16'000'000 * 4);
 }
 
+// One commit waits for one merge: of sixteen equal parts it copies half, not all.
+TEST(MergePolicy, ABigMergeCostsAtMostFourTimesTheCheapest) {
+  EXPECT_EQ(ChooseMerge(std::vector<int64_t>(16, 1'000'000)).size(), 8u);
+  EXPECT_EQ(ChooseMerge(std::vector<int64_t>(16, 1)).size(), 16u);  // small ones all at once
+}
+
 TEST(MergePolicy, CommitsOfAnySizeCopyLogarithmically) {
   Random random(TestSeed());
   for (int round = 0; round < 20; ++round) {
