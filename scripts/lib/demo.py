@@ -73,11 +73,31 @@ class Command:
     def search_all(self) -> list[Answer]:
         """Every query of the file, each in a request of its own, each checked against the oracle."""
         # Exit code 1 says that an answer was not the oracle's; which one, the answers say themselves.
-        lines = self.run("search", COLLECTION, "--queries", str(DATA / "queries.f32.npy"), "--batch", "1", "-k", str(NEIGHBORS),
-                         "--payload", "--explain", "--verify", "--json", accepted=(0, 1)).splitlines()
+        lines = self.run(
+            "search",
+            COLLECTION,
+            "--queries",
+            str(DATA / "queries.f32.npy"),
+            "--batch",
+            "1",
+            "-k",
+            str(NEIGHBORS),
+            "--payload",
+            "--explain",
+            "--verify",
+            "--json",
+            accepted=(0, 1),
+        ).splitlines()
         replies = [json.loads(line) for line in lines]
-        return [Answer(neighbors=reply["neighbors"], verified=reply["verified"], total_us=reply["cost"]["total_us"],
-                       backend=reply["cost"]["backend"]) for reply in replies]
+        return [
+            Answer(
+                neighbors=reply["neighbors"],
+                verified=reply["verified"],
+                total_us=reply["cost"]["total_us"],
+                backend=reply["cost"]["backend"],
+            )
+            for reply in replies
+        ]
 
 
 def log_end(folder: pathlib.Path) -> str:
@@ -107,8 +127,20 @@ def running_server(programs: pathlib.Path, backend: str, keep: bool) -> Iterator
     folder = pathlib.Path(tempfile.mkdtemp(prefix="nearfield-demo-"))
     log = open(folder / "log", "wb")
     process = subprocess.Popen(
-        [str(programs / "nearfield-server"), "--listen", "127.0.0.1:0", "--port-file", str(folder / "port"), "--backend", backend],
-        stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        [
+            str(programs / "nearfield-server"),
+            "--listen",
+            "127.0.0.1:0",
+            "--port-file",
+            str(folder / "port"),
+            "--backend",
+            backend,
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
     done = False
     try:
         yield await_ready(process, folder, programs / "nearfield"), process.pid
@@ -134,8 +166,18 @@ def device(command: Command) -> str:
 
 def upload(command: Command) -> str:
     """Sends the corpus; the last line that the command printed tells how it went."""
-    return command.run("upload", COLLECTION, str(DATA / "packages.fp16.npy"), "--create", "--metric", "cosine", "--payloads",
-                       str(DATA / "packages.jsonl"), "--id-field", "id").splitlines()[-1]
+    return command.run(
+        "upload",
+        COLLECTION,
+        str(DATA / "packages.fp16.npy"),
+        "--create",
+        "--metric",
+        "cosine",
+        "--payloads",
+        str(DATA / "packages.jsonl"),
+        "--id-field",
+        "id",
+    ).splitlines()[-1]
 
 
 def show(paint: Paint, question: str, answer: Answer) -> None:
@@ -179,11 +221,17 @@ def main() -> int:
         return 1
     verified = sum(answer.verified for answer in answers)
     median_ms = statistics.median(answer.total_us for answer in answers) / 1000
-    print(f"\n{verified} of {len(answers)} answers verified against the oracle, bit for bit; served by the "
-          f"{answers[0].backend.upper()}, median {median_ms:.2f} ms in the server")
+    print(
+        f"\n{verified} of {len(answers)} answers verified against the oracle, bit for bit; served by the "
+        f"{answers[0].backend.upper()}, median {median_ms:.2f} ms in the server"
+    )
     if arguments.keep:
-        print(f"\nThe server goes on (process {pid}). Search it, and stop it:\n  export NEARFIELD_ADDRESS={command.target}")
-        print(f"  {arguments.programs}/nearfield search {COLLECTION} --id gimp -k 5 --fields summary --verify\n  kill {pid}")
+        print(
+            f"\nThe server goes on (process {pid}). Search it, and stop it:\n  export NEARFIELD_ADDRESS={command.target}"
+        )
+        print(
+            f"  {arguments.programs}/nearfield search {COLLECTION} --id gimp -k 5 --fields summary --verify\n  kill {pid}"
+        )
     return 0 if verified == len(answers) else 1
 
 

@@ -19,8 +19,9 @@ LISTED_MAX = 200
 GTEST_PASSED = re.compile(r"^\[  PASSED  \] (\d+) tests?\.", re.MULTILINE)
 GTEST_SKIPPED = re.compile(r"^\[  SKIPPED \] ([\w/.]+\.[\w/.]+)(?: \(\d+ ms\))?$", re.MULTILINE)
 GTEST_FAILED = re.compile(r"^\[  FAILED  \] ([\w/.]+\.[\w/.]+)", re.MULTILINE)
-PYTEST_CLOSING = re.compile(r"^=*\s*((?:\d+ (?:passed|failed|skipped|errors?|xfailed|xpassed|deselected|warnings?)(?:, )?)+) in ",
-                            re.MULTILINE)
+PYTEST_CLOSING = re.compile(
+    r"^=*\s*((?:\d+ (?:passed|failed|skipped|errors?|xfailed|xpassed|deselected|warnings?)(?:, )?)+) in ", re.MULTILINE
+)
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 UNITTEST_CLOSING = re.compile(r"^(?:OK|FAILED)(?: \(([\w=, ]*)\))?$", re.MULTILINE)
 
@@ -48,9 +49,11 @@ def gtest_tally(entry: str, output: str) -> Tally | None:
     passed = GTEST_PASSED.findall(output)
     if not passed:
         return None
-    return Tally(passed=sum(int(count) for count in passed),
-                 failed=[f"{entry}: {name}" for name in unique(GTEST_FAILED.findall(output))],
-                 skipped=[f"{entry}: {name}" for name in unique(GTEST_SKIPPED.findall(output))])
+    return Tally(
+        passed=sum(int(count) for count in passed),
+        failed=[f"{entry}: {name}" for name in unique(GTEST_FAILED.findall(output))],
+        skipped=[f"{entry}: {name}" for name in unique(GTEST_SKIPPED.findall(output))],
+    )
 
 
 def pytest_tally(entry: str, output: str) -> Tally | None:
@@ -76,8 +79,11 @@ def unittest_tally(entry: str, output: str) -> Tally | None:
     counts = {word: int(count) for word, count in re.findall(r"(\w+)=(\d+)", closing[-1])}
     failed = counts.get("failures", 0) + counts.get("errors", 0)
     skipped = counts.get("skipped", 0)
-    return Tally(passed=int(ran[-1]) - failed - skipped, failed=[f"{entry}: a case, see above"] * failed,
-                 skipped=[f"{entry}: a case"] * skipped)
+    return Tally(
+        passed=int(ran[-1]) - failed - skipped,
+        failed=[f"{entry}: a case, see above"] * failed,
+        skipped=[f"{entry}: a case"] * skipped,
+    )
 
 
 def entry_tally(entry: str, status: str, output: str) -> Tally:

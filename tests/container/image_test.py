@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import unittest
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 IMAGE_ROOT = os.environ.get("NEARFIELD_IMAGE_ROOT", "")
@@ -24,7 +25,7 @@ READY_SECONDS_MAX = 120
 DRAIN_SECONDS_MAX = 40
 
 
-def image_config() -> dict[str, object]:
+def image_config() -> dict[str, Any]:
     inspected = json.loads(pathlib.Path(IMAGE_CONFIG).read_text(encoding="utf-8"))
     config = inspected["Docker"]["config"]
     assert isinstance(config, dict)
@@ -57,7 +58,9 @@ class Configuration(unittest.TestCase):
         self.assertIn(self.config["StopSignal"], ("SIGTERM", "15"))
 
     def test_the_labels_name_this_version(self) -> None:
-        version = re.search(r"project\(nearfield VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))
+        version = re.search(
+            r"project\(nearfield VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+        )
         assert version is not None
         labels = self.config["Labels"]
         assert isinstance(labels, dict)
@@ -103,15 +106,24 @@ class Life(unittest.TestCase):
         # The image listens on all addresses, and so does this server, on a free port; loopback is the way in.
         environment = self.environment | {"NEARFIELD_LISTEN": "0.0.0.0:0", "NEARFIELD_PORT_FILE": f"{VOLUME}/port"}
         with open(self.log, "wb") as log:
-            server = subprocess.Popen(self.line("nearfield-server"), env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            server = subprocess.Popen(
+                self.line("nearfield-server"), env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
         return server
 
     def command(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         environment = self.environment | {"NEARFIELD_ADDRESS": f"127.0.0.1:{self.port}"}
-        return subprocess.run(self.line("nearfield", *arguments), env=environment, input=given, capture_output=True, text=True,
-                              check=False, timeout=120)
+        return subprocess.run(
+            self.line("nearfield", *arguments),
+            env=environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
 
     def checked(self, *arguments: str) -> str:
         ran = self.command(*arguments)
@@ -135,10 +147,22 @@ class Life(unittest.TestCase):
         self.await_health(server)
         self.assertEqual(os.stat(f"/proc/{server.pid}").st_uid, 65532, "the server runs as another user")
 
-        self.checked("upload", "packages", "/mnt/packages.fp16.npy", "--create", "--metric", "cosine", "--payloads",
-                     "/mnt/packages.jsonl", "--id-field", "id")
+        self.checked(
+            "upload",
+            "packages",
+            "/mnt/packages.fp16.npy",
+            "--create",
+            "--metric",
+            "cosine",
+            "--payloads",
+            "/mnt/packages.jsonl",
+            "--id-field",
+            "id",
+        )
         self.assertIn("5000", self.checked("count", "packages").replace(",", ""))
-        answer = json.loads(self.checked("search", "packages", "--id", "gimp", "-k", "5", "--payload", "--verify", "--json"))
+        answer = json.loads(
+            self.checked("search", "packages", "--id", "gimp", "-k", "5", "--payload", "--verify", "--json")
+        )
         self.assertTrue(answer["verified"])
         self.assertEqual(len(answer["neighbors"]), 5)
 
@@ -149,8 +173,14 @@ class Life(unittest.TestCase):
         self.assertNotEqual(self.command("health").returncode, 0, "health must fail once the server is gone")
 
     def test_a_wrong_setting_ends_it_with_exit_code_2(self) -> None:
-        ran = subprocess.run(self.line("nearfield-server", "--batch-max", "nonsense"), env=self.environment, capture_output=True,
-                             text=True, check=False, timeout=60)
+        ran = subprocess.run(
+            self.line("nearfield-server", "--batch-max", "nonsense"),
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
         self.assertEqual(ran.returncode, 2, ran.stderr)
         self.assertIn("batch", ran.stderr)
 

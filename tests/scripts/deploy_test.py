@@ -27,7 +27,6 @@ def seconds(duration: str) -> int:
 
 
 class Deploy(unittest.TestCase):
-
     def setUp(self) -> None:
         self.service = yaml.safe_load(text("deploy/compose.yaml"))["services"]["nearfield"]
         self.dockerfile = re.sub(r"\\\n\s*", "", text("Dockerfile"))
@@ -64,7 +63,10 @@ class Deploy(unittest.TestCase):
     def test_the_exit_codes_are_the_server_s(self) -> None:
         header = text("server/config/exit_code.h")
         codes = dict(re.findall(r"(k\w+) = (\d+),", header))
-        meanings = {codes[name]: meaning for name, meaning in re.findall(r'ExitCodeMeaning\{ExitCode::(k\w+),\s*"([^"]*)"\}', header)}
+        meanings = {
+            codes[name]: meaning
+            for name, meaning in re.findall(r'ExitCodeMeaning\{ExitCode::(k\w+),\s*"([^"]*)"\}', header)
+        }
         self.assertEqual(len(meanings), len(codes))
         documented = dict(re.findall(r"^\| (\d+) \| ([^|]*) \|", text("deploy/README.md"), re.MULTILINE))
         self.assertEqual(set(documented), set(codes.values()))

@@ -27,18 +27,21 @@ no NVIDIA GPU on this machine
 [  SKIPPED ] Law.OnTheGpu
 [  SKIPPED ] Law/All.OnTheGpu/3
 """
-GTEST_FAILED = GTEST + "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] Law.Breaks, where GetParam() = 3\n\n 1 FAILED TEST\n"
+GTEST_FAILED = (
+    GTEST + "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] Law.Breaks, where GetParam() = 3\n\n 1 FAILED TEST\n"
+)
 PYTEST = "collected 7 items\n........\n=========== 4 passed, 1 skipped, 2 failed in 3.21s ===========\n"
 
 
 def junit(*cases: tuple[str, str, str]) -> str:
-    rows = "".join(f'<testcase name="{name}" status="{status}"><system-out>{out}</system-out></testcase>'
-                   for name, status, out in cases)
+    rows = "".join(
+        f'<testcase name="{name}" status="{status}"><system-out>{out}</system-out></testcase>'
+        for name, status, out in cases
+    )
     return f'<?xml version="1.0"?><testsuite name="x">{rows}</testsuite>'
 
 
 class Entry(unittest.TestCase):
-
     def test_cases_of_googletest_are_counted_one_by_one(self) -> None:
         tally = test_report.entry_tally("dev/x", "run", GTEST)
         self.assertEqual((tally.passed, tally.failed), (1, []))
@@ -62,7 +65,6 @@ class Entry(unittest.TestCase):
 
 
 class Report(unittest.TestCase):
-
     def report(self, stages: str, files: dict[str, str]) -> tuple[int, str]:
         with tempfile.TemporaryDirectory() as folder:
             results = pathlib.Path(folder)

@@ -48,13 +48,14 @@ class PlantedTree(unittest.TestCase):
 
 
 class Layout(PlantedTree):
-
     def test_top_level_entries_are_fixed(self) -> None:
         planted = self.plant({"docs/x.md": "", "engine/x.h": "", "README.md": "", ".ci/run": ""})
         self.assert_finds(tree.check_layout(planted), "docs:1: top-level entry")
 
     def test_large_files_are_refused(self) -> None:
-        planted = self.plant({"tests/data.bin": "x" * (tree.FILE_BYTES_MAX + 1), "tests/fits.bin": "x" * tree.FILE_BYTES_MAX})
+        planted = self.plant(
+            {"tests/data.bin": "x" * (tree.FILE_BYTES_MAX + 1), "tests/fits.bin": "x" * tree.FILE_BYTES_MAX}
+        )
         self.assert_finds(tree.check_layout(planted), "tests/data.bin:1:")
 
     def test_ignored_files_are_not_looked_at(self) -> None:
@@ -63,7 +64,6 @@ class Layout(PlantedTree):
 
 
 class Includes(PlantedTree):
-
     def findings(self, path: str, *lines: str, others: tuple[str, ...] = ()) -> list[tree.Finding]:
         files = {path: "".join(f"#include {line}\n" for line in lines)}
         files.update({other: "" for other in others})
@@ -71,12 +71,18 @@ class Includes(PlantedTree):
 
     def test_the_table_of_the_house(self) -> None:
         permitted = [
-            ("engine/oracle/o.cc", '"engine/score/score.h"'), ("engine/cpu/c.cc", '"engine/corpus/backend.h"'),
-            ("engine/gpu/g.cc", '"engine/gpu/kernels/scan/scan.h"'), ("engine/gpu/kernels/scan/s.cu", "<cub/cub.cuh>"),
-            ("engine/plan/p.cc", '"engine/base/checked_math.h"'), ("engine/engine.cc", '"engine/oracle/oracle.h"'),
-            ("server/service/s.cc", '"server/catalog/catalog.h"'), ("server/service/s.cc", "<grpcpp/grpcpp.h>"),
-            ("server/catalog/c.cc", '"nearfield/engine/engine.h"'), ("client/cli/m.cc", '"nearfield/client/client.h"'),
-            ("tests/engine/gpu/k_test.cu", '"engine/gpu/kernels/scan/scan.h"'), ("tests/engine/x_test.cc", '"absl/status/status.h"'),
+            ("engine/oracle/o.cc", '"engine/score/score.h"'),
+            ("engine/cpu/c.cc", '"engine/corpus/backend.h"'),
+            ("engine/gpu/g.cc", '"engine/gpu/kernels/scan/scan.h"'),
+            ("engine/gpu/kernels/scan/s.cu", "<cub/cub.cuh>"),
+            ("engine/plan/p.cc", '"engine/base/checked_math.h"'),
+            ("engine/engine.cc", '"engine/oracle/oracle.h"'),
+            ("server/service/s.cc", '"server/catalog/catalog.h"'),
+            ("server/service/s.cc", "<grpcpp/grpcpp.h>"),
+            ("server/catalog/c.cc", '"nearfield/engine/engine.h"'),
+            ("client/cli/m.cc", '"nearfield/client/client.h"'),
+            ("tests/engine/gpu/k_test.cu", '"engine/gpu/kernels/scan/scan.h"'),
+            ("tests/engine/x_test.cc", '"absl/status/status.h"'),
         ]
         for path, target in permitted:
             self.assert_finds(self.findings(path, target))
@@ -84,15 +90,23 @@ class Includes(PlantedTree):
 
     def test_every_direction_against_the_table_is_found(self) -> None:
         forbidden = [
-            ("engine/oracle/o.cc", '"engine/cpu/cpu_topk_engine.h"'), ("engine/oracle/o.cc", '"engine/gpu/kernels/scan/scan.h"'),
-            ("engine/cpu/c.cc", '"engine/gpu/gpu_topk_engine.h"'), ("engine/plan/p.cc", '"engine/corpus/backend.h"'),
-            ("engine/corpus/c.cc", '"engine/plan/plan.h"'), ("engine/score/s.h", '"engine/corpus/backend.h"'),
-            ("engine/gpu/kernels/scan/s.cu", '"engine/corpus/backend.h"'), ("engine/engine.cc", '"engine/gpu/kernels/scan/scan.h"'),
+            ("engine/oracle/o.cc", '"engine/cpu/cpu_topk_engine.h"'),
+            ("engine/oracle/o.cc", '"engine/gpu/kernels/scan/scan.h"'),
+            ("engine/cpu/c.cc", '"engine/gpu/gpu_topk_engine.h"'),
+            ("engine/plan/p.cc", '"engine/corpus/backend.h"'),
+            ("engine/corpus/c.cc", '"engine/plan/plan.h"'),
+            ("engine/score/s.h", '"engine/corpus/backend.h"'),
+            ("engine/gpu/kernels/scan/s.cu", '"engine/corpus/backend.h"'),
+            ("engine/engine.cc", '"engine/gpu/kernels/scan/scan.h"'),
             ("engine/include/nearfield/engine/e.h", '"engine/base/checked_math.h"'),
-            ("server/batching/b.cc", '"server/service/search.h"'), ("server/service/s.cc", '"engine/corpus/backend.h"'),
-            ("server/service/s.cc", '"engine/gpu/gpu_topk_engine.h"'), ("server/main.cc", '"client/cli/table.h"'),
-            ("client/cpp/c.cc", '"nearfield/engine/engine.h"'), ("client/cpp/c.cc", '"server/config/config.h"'),
-            ("engine/cpu/c.cc", '"nearfield/v1/common.pb.h"'), ("server/catalog/c.cc", '"nearfield/v1/common.pb.h"'),
+            ("server/batching/b.cc", '"server/service/search.h"'),
+            ("server/service/s.cc", '"engine/corpus/backend.h"'),
+            ("server/service/s.cc", '"engine/gpu/gpu_topk_engine.h"'),
+            ("server/main.cc", '"client/cli/table.h"'),
+            ("client/cpp/c.cc", '"nearfield/engine/engine.h"'),
+            ("client/cpp/c.cc", '"server/config/config.h"'),
+            ("engine/cpu/c.cc", '"nearfield/v1/common.pb.h"'),
+            ("server/catalog/c.cc", '"nearfield/v1/common.pb.h"'),
             ("engine/cpu/c.cc", '"tests/testing/seed.h"'),
         ]
         for path, target in forbidden:
@@ -106,64 +120,101 @@ class Includes(PlantedTree):
 
     def test_cuda_only_under_the_gpu_engine(self) -> None:
         self.assert_finds(self.findings("engine/corpus/c.cc", "<cuda_runtime.h>"), "CUDA only under engine/gpu")
-        self.assert_finds(includes.check(self.plant({"engine/corpus/c.cc": "", "server/k.cu": ""})), "CUDA sources only under")
+        self.assert_finds(
+            includes.check(self.plant({"engine/corpus/c.cc": "", "server/k.cu": ""})), "CUDA sources only under"
+        )
 
     def test_rpc_never_in_the_engine(self) -> None:
         self.assert_finds(self.findings("engine/base/b.h", "<grpcpp/grpcpp.h>"), "no gRPC or protobuf")
         self.assert_finds(self.findings("engine/base/b.h", "<google/protobuf/message.h>"), "no gRPC or protobuf")
 
     def test_ranges_and_sources_are_not_included(self) -> None:
-        self.assert_finds(self.findings("engine/base/b.h", "<ranges>", '"engine/base/b.cc"'), "<ranges>", "a source file")
+        self.assert_finds(
+            self.findings("engine/base/b.h", "<ranges>", '"engine/base/b.cc"'), "<ranges>", "a source file"
+        )
 
 
 class Sizes(PlantedTree):
-
     def test_a_file_has_a_limit(self) -> None:
         planted = self.plant({"engine/long.h": "\n" * 401, "engine/fits.h": "\n" * 400})
         self.assert_finds(sizes.check(planted), "engine/long.h:1: 401 lines")
 
     def test_a_function_has_a_limit(self) -> None:
-        for signature in ("int F()", "void C::F(int a) const", "template <typename T>\nstatic T F(T a)", "TEST(Suite, Law)",
-                          "C::C(int a) : a_(a), b_{1}", "auto F() -> std::vector<int>", "C::~C()"):
+        for signature in (
+            "int F()",
+            "void C::F(int a) const",
+            "template <typename T>\nstatic T F(T a)",
+            "TEST(Suite, Law)",
+            "C::C(int a) : a_(a), b_{1}",
+            "auto F() -> std::vector<int>",
+            "C::~C()",
+        ):
             extra = signature.count("\n")
-            found = sizes.check(self.plant({"engine/f.cc": "namespace n {\n" + function(71 - extra, signature) + "}\n"}))
+            found = sizes.check(
+                self.plant({"engine/f.cc": "namespace n {\n" + function(71 - extra, signature) + "}\n"})
+            )
             self.assert_finds(found, "71 lines; at most 70")
             self.assertTrue(str(found[0]).startswith("engine/f.cc:2:"), found[0])
             self.assert_finds(sizes.check(self.plant({"engine/f.cc": function(70 - extra, signature)})))
 
     def test_methods_inside_a_class_count_alone(self) -> None:
-        body = "class C {\n public:\n" + function(60) + function(60) + function(72, "  void M() override") + " private:\n  int a_;\n};\n"
+        body = (
+            "class C {\n public:\n"
+            + function(60)
+            + function(60)
+            + function(72, "  void M() override")
+            + " private:\n  int a_;\n};\n"
+        )
         self.assert_finds(sizes.check(self.plant({"engine/c.h": body})), "function M: 72 lines")
 
     def test_a_kernel_may_be_longer(self) -> None:
         kernel = "__global__ void __launch_bounds__(128) Scan(const int* p)"
         self.assert_finds(sizes.check(self.plant({"engine/gpu/kernels/k.cu": function(120, kernel)})))
-        self.assert_finds(sizes.check(self.plant({"engine/gpu/kernels/k.cu": function(121, kernel)})), "kernel Scan: 121 lines")
+        self.assert_finds(
+            sizes.check(self.plant({"engine/gpu/kernels/k.cu": function(121, kernel)})), "kernel Scan: 121 lines"
+        )
 
     def test_tables_strings_and_comments_are_no_functions(self) -> None:
-        body = ("inline constexpr std::array kTable = {\n" + "  Row{.a = F(1)},\n" * 100 + "};\n"
-                "enum class E {\n" + "  kA,\n" * 80 + "};\n// int F() {\n" + 'const char* s = "int G() {";\n' + "// x\n" * 80)
+        body = (
+            "inline constexpr std::array kTable = {\n" + "  Row{.a = F(1)},\n" * 100 + "};\n"
+            "enum class E {\n"
+            + "  kA,\n" * 80
+            + "};\n// int F() {\n"
+            + 'const char* s = "int G() {";\n'
+            + "// x\n" * 80
+        )
         self.assert_finds(sizes.check(self.plant({"engine/t.h": body})))
 
     def test_python_functions_too(self) -> None:
-        self.assert_finds(sizes.check(self.plant({"scripts/x.py": "def f():\n" + "    pass\n" * 70})), "function f: 71 lines")
+        self.assert_finds(
+            sizes.check(self.plant({"scripts/x.py": "def f():\n" + "    pass\n" * 70})), "function f: 71 lines"
+        )
 
 
 class Text(PlantedTree):
-
     def test_each_ban_finds_its_word(self) -> None:
         planted = [
-            ("engine/x.cc", "// TODO later", "unfinished"), ("deploy/x.sh", "# FIXME", "unfinished"),
+            ("engine/x.cc", "// TODO later", "unfinished"),
+            ("deploy/x.sh", "# FIXME", "unfinished"),
             ("scripts/cmake/x.cmake", "add_compile_options(-ffast-math)", "fast-math"),
-            ("engine/CMakeLists.txt", "-Xcompiler --use_fast_math", "fast-math"), ("CMakePresets.json", "-ftz=true", "fast-math"),
-            ("engine/CMakeLists.txt", "-Ofast", "fast-math"), ("engine/CMakeLists.txt", "-march=native", "march"),
-            ("engine/cpu/x.cc", "_mm256_maddubs_epi16(a, b);", "maddubs"), ("engine/gpu/x.cu", "cudaMallocManaged(&p, n);", "managed-memory"),
-            ("engine/gpu/x.cu", "cudaMalloc(&p, n);", "device-malloc"), ("engine/gpu/x.cc", "cudaMallocAsync(&p, n, s);", "device-malloc"),
-            ("server/x.cc", "int a = std::rand();", "rand"), ("server/x.cc", "using namespace std;", "using-namespace"),
-            ("server/x.cc", "absl::Mutex m;", "absl-mutex"), ("server/x.cc", "throw std::runtime_error(m);", "exceptions"),
-            ("tests/x_test.cc", "std::this_thread::sleep_for(d);", "sleep"), ("tests/e2e/x.py", "time.sleep(1)", "sleep"),
-            ("tests/x_test.cc", "EXPECT_NEAR(a, b, 1e-6);", "tolerance"), ("tests/x_test.cc", "EXPECT_FLOAT_EQ(a, b);", "tolerance"),
-            ("tests/e2e/x.py", "assert numpy.allclose(a, b)", "tolerance"), ("tests/x_test.cc", "EXPECT_TRUE(true);", "vacuous"),
+            ("engine/CMakeLists.txt", "-Xcompiler --use_fast_math", "fast-math"),
+            ("CMakePresets.json", "-ftz=true", "fast-math"),
+            ("engine/CMakeLists.txt", "-Ofast", "fast-math"),
+            ("engine/CMakeLists.txt", "-march=native", "march"),
+            ("engine/cpu/x.cc", "_mm256_maddubs_epi16(a, b);", "maddubs"),
+            ("engine/gpu/x.cu", "cudaMallocManaged(&p, n);", "managed-memory"),
+            ("engine/gpu/x.cu", "cudaMalloc(&p, n);", "device-malloc"),
+            ("engine/gpu/x.cc", "cudaMallocAsync(&p, n, s);", "device-malloc"),
+            ("server/x.cc", "int a = std::rand();", "rand"),
+            ("server/x.cc", "using namespace std;", "using-namespace"),
+            ("server/x.cc", "absl::Mutex m;", "absl-mutex"),
+            ("server/x.cc", "throw std::runtime_error(m);", "exceptions"),
+            ("tests/x_test.cc", "std::this_thread::sleep_for(d);", "sleep"),
+            ("tests/e2e/x.py", "time.sleep(1)", "sleep"),
+            ("tests/x_test.cc", "EXPECT_NEAR(a, b, 1e-6);", "tolerance"),
+            ("tests/x_test.cc", "EXPECT_FLOAT_EQ(a, b);", "tolerance"),
+            ("tests/e2e/x.py", "assert numpy.allclose(a, b)", "tolerance"),
+            ("tests/x_test.cc", "EXPECT_TRUE(true);", "vacuous"),
             ("engine/x.cc", "std::cout << a;", "stdio"),
         ]
         for path, line, rule in planted:
@@ -172,9 +223,13 @@ class Text(PlantedTree):
 
     def test_what_only_looks_alike_passes(self) -> None:
         lines = [
-            ("scripts/cmake/x.cmake", "-fno-fast-math -ftz=false -prec-div=true"), ("engine/gpu/device/arena.cu", "cudaMalloc(&p, n);"),
-            ("tests/engine/gpu/x_test.cu", "cudaMalloc(&p, n);"), ("engine/x.cc", "std::snprintf(b, n, f);"),
-            ("server/x.cc", "condition.wait_for(lock, d);"), ("tests/x_test.cc", "EXPECT_EQ(a, b);"), ("engine/x.cc", "int strand(int);"),
+            ("scripts/cmake/x.cmake", "-fno-fast-math -ftz=false -prec-div=true"),
+            ("engine/gpu/device/arena.cu", "cudaMalloc(&p, n);"),
+            ("tests/engine/gpu/x_test.cu", "cudaMalloc(&p, n);"),
+            ("engine/x.cc", "std::snprintf(b, n, f);"),
+            ("server/x.cc", "condition.wait_for(lock, d);"),
+            ("tests/x_test.cc", "EXPECT_EQ(a, b);"),
+            ("engine/x.cc", "int strand(int);"),
         ]
         self.assert_finds(text.check(self.plant({path: line + "\n" for path, line in lines})))
 
@@ -186,67 +241,115 @@ class Text(PlantedTree):
 
 
 class Registration(PlantedTree):
-
     def test_a_test_that_no_list_names_is_found(self) -> None:
-        planted = self.plant({"tests/a/CMakeLists.txt": "nearfield_test(x SOURCES x_test.cc sub/y_test.cu)\n", "tests/a/x_test.cc": "",
-                              "tests/a/sub/y_test.cu": "", "tests/a/z_test.cc": "", "tests/b/x_test.cc": ""})
+        planted = self.plant(
+            {
+                "tests/a/CMakeLists.txt": "nearfield_test(x SOURCES x_test.cc sub/y_test.cu)\n",
+                "tests/a/x_test.cc": "",
+                "tests/a/sub/y_test.cu": "",
+                "tests/a/z_test.cc": "",
+                "tests/b/x_test.cc": "",
+            }
+        )
         self.assert_finds(registration.check(planted), "tests/a/z_test.cc:1:", "tests/b/x_test.cc:1:")
 
     def test_a_longer_name_does_not_register_a_shorter_one(self) -> None:
-        planted = self.plant({"tests/CMakeLists.txt": "SOURCES big_scan_test.cc\n", "tests/big_scan_test.cc": "", "tests/scan_test.cc": ""})
+        planted = self.plant(
+            {
+                "tests/CMakeLists.txt": "SOURCES big_scan_test.cc\n",
+                "tests/big_scan_test.cc": "",
+                "tests/scan_test.cc": "",
+            }
+        )
         self.assert_finds(registration.check(planted), "tests/scan_test.cc:1:")
 
 
 class Headers(PlantedTree):
-
     def test_guards_are_there_and_unique(self) -> None:
-        planted = self.plant({"engine/a.h": header("int a;"), "engine/b.h": header("int b;"), "engine/c.h": "#pragma once\n",
-                              "engine/d.h": header("int d;", "OTHER_H_")})
-        self.assert_finds(headers.check_guards(planted), "engine/b.h:1: header guard NEARFIELD_X_H_", "engine/c.h:1:", "engine/d.h:1:")
+        planted = self.plant(
+            {
+                "engine/a.h": header("int a;"),
+                "engine/b.h": header("int b;"),
+                "engine/c.h": "#pragma once\n",
+                "engine/d.h": header("int d;", "OTHER_H_"),
+            }
+        )
+        self.assert_finds(
+            headers.check_guards(planted), "engine/b.h:1: header guard NEARFIELD_X_H_", "engine/c.h:1:", "engine/d.h:1:"
+        )
 
     def test_a_public_header_compiles_alone(self) -> None:
-        planted = self.plant({
-            "engine/include/nearfield/engine/a.h": header("#include <cstdint>\ninline int64_t A() { return 1; }", "NEARFIELD_A_H_"),
-            "engine/include/nearfield/engine/b.h": header("inline std::string B();", "NEARFIELD_B_H_"),
-            "client/cpp/include/nearfield/client/c.h": header('#include "nearfield/engine/a.h"', "NEARFIELD_C_H_")})
-        self.assert_finds(headers.check_alone(planted), "client/cpp/include/nearfield/client/c.h:1: does not compile alone",
-                          "engine/include/nearfield/engine/b.h:1: does not compile alone")
+        planted = self.plant(
+            {
+                "engine/include/nearfield/engine/a.h": header(
+                    "#include <cstdint>\ninline int64_t A() { return 1; }", "NEARFIELD_A_H_"
+                ),
+                "engine/include/nearfield/engine/b.h": header("inline std::string B();", "NEARFIELD_B_H_"),
+                "client/cpp/include/nearfield/client/c.h": header('#include "nearfield/engine/a.h"', "NEARFIELD_C_H_"),
+            }
+        )
+        self.assert_finds(
+            headers.check_alone(planted),
+            "client/cpp/include/nearfield/client/c.h:1: does not compile alone",
+            "engine/include/nearfield/engine/b.h:1: does not compile alone",
+        )
 
     def test_a_public_header_does_not_reach_cuda(self) -> None:
         # The header stands in for NVIDIA's, so that the law is tested where no toolkit is installed too.
-        planted = self.plant({"engine/include/nearfield/engine/a.h": header('#include "cuda_runtime.h"', "NEARFIELD_A_H_"),
-                              "engine/include/nearfield/engine/cuda_runtime.h": header("", "NEARFIELD_FAKE_H_")})
+        planted = self.plant(
+            {
+                "engine/include/nearfield/engine/a.h": header('#include "cuda_runtime.h"', "NEARFIELD_A_H_"),
+                "engine/include/nearfield/engine/cuda_runtime.h": header("", "NEARFIELD_FAKE_H_"),
+            }
+        )
         self.assertIn("reaches", str(headers.check_alone(planted)[0]))
 
 
 class Tools(PlantedTree):
-
     def test_the_formatter_complains(self) -> None:
-        planted = self.plant({".clang-format": (ROOT / ".clang-format").read_text(), "engine/a.cc": "int  a ;\n", "engine/b.cc": "int b;\n"})
+        planted = self.plant(
+            {
+                ".clang-format": (ROOT / ".clang-format").read_text(),
+                "engine/a.cc": "int  a ;\n",
+                "engine/b.cc": "int b;\n",
+            }
+        )
         self.assert_finds(formatting.check(planted), "engine/a.cc:1: not as clang-format-14")
 
     def test_shell_scripts_are_strict_and_clean(self) -> None:
         strict = "#!/usr/bin/env bash\nset -euo pipefail\n"
-        planted = self.plant({"scripts/loose": "#!/usr/bin/env bash\ntrue\n", "scripts/bad": strict + "cd $1 || exit\n",
-                              "scripts/good": strict + "true\n"})
+        planted = self.plant(
+            {
+                "scripts/loose": "#!/usr/bin/env bash\ntrue\n",
+                "scripts/bad": strict + "cd $1 || exit\n",
+                "scripts/good": strict + "true\n",
+            }
+        )
         self.assert_finds(shell.check(planted), "scripts/loose:1:", "scripts/bad:3:")
 
     def test_the_linter_needs_a_configured_build(self) -> None:
         self.assert_finds(lint.check(self.plant({}), self.root / "build", everything=False), "is not configured")
 
     def test_the_linter_complains(self) -> None:
-        planted = self.plant({".clang-tidy": "Checks: '-*,modernize-use-nullptr'\nWarningsAsErrors: '*'\n", "engine/a.cc": "int* a = 0;\n"})
+        planted = self.plant(
+            {
+                ".clang-tidy": "Checks: '-*,modernize-use-nullptr'\nWarningsAsErrors: '*'\n",
+                "engine/a.cc": "int* a = 0;\n",
+            }
+        )
         build = self.root / "build"
         build.mkdir()
         (build / "compile_commands.json").write_text(
-            f'[{{"directory": "{build}", "file": "{self.root}/engine/a.cc", "command": "g++ -c {self.root}/engine/a.cc -o a.o"}}]')
+            f'[{{"directory": "{build}", "file": "{self.root}/engine/a.cc", "command": "g++ -c {self.root}/engine/a.cc -o a.o"}}]'
+        )
         self.assert_finds(lint.check(planted, build, everything=False), "engine/a.cc:1: use nullptr")
 
 
 class Command(PlantedTree):
-
     def run_tidy(self) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([str(ROOT / "scripts" / "tidy"), "--root", str(self.root)], check=False, capture_output=True, text=True)
+        return subprocess.run(
+            [str(ROOT / "scripts" / "tidy"), "--root", str(self.root)], check=False, capture_output=True, text=True
+        )
 
     def test_a_clean_tree_passes_and_a_violation_fails(self) -> None:
         self.plant({".clang-format": (ROOT / ".clang-format").read_text(), "engine/base/a.h": header("int A();")})

@@ -22,13 +22,16 @@ def check(tree: Tree) -> list[Finding]:
         return [Finding(".clang-format", 1, "format", f"{TOOL} is not installed: run scripts/setup --test")]
 
     def run(paths: list[str]) -> str:
-        return subprocess.run([TOOL, "--dry-run", "-Werror", *paths], cwd=tree.root, check=False, capture_output=True,
-                              text=True).stderr
+        return subprocess.run(
+            [TOOL, "--dry-run", "-Werror", *paths], cwd=tree.root, check=False, capture_output=True, text=True
+        ).stderr
 
-    groups = [tree.cxx[i:i + FILES_PER_CALL] for i in range(0, len(tree.cxx), FILES_PER_CALL)]
+    groups = [tree.cxx[i : i + FILES_PER_CALL] for i in range(0, len(tree.cxx), FILES_PER_CALL)]
     with futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         complaints = "".join(pool.map(run, groups))
     first: dict[str, int] = {}
     for path, line in COMPLAINT.findall(complaints):
         first.setdefault(path, int(line))
-    return [Finding(path, line, "format", f"not as {TOOL} formats it: {TOOL} -i {path}") for path, line in first.items()]
+    return [
+        Finding(path, line, "format", f"not as {TOOL} formats it: {TOOL} -i {path}") for path, line in first.items()
+    ]

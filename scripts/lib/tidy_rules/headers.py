@@ -30,7 +30,9 @@ def check_guards(tree: Tree) -> list[Finding]:
         if match is None or match.group(1) != match.group(2):
             findings.append(Finding(path, 1, "guards", "no header guard NEARFIELD_..._H_"))
         elif match.group(1) in seen:
-            findings.append(Finding(path, 1, "guards", f"header guard {match.group(1)} is that of {seen[match.group(1)]} too"))
+            findings.append(
+                Finding(path, 1, "guards", f"header guard {match.group(1)} is that of {seen[match.group(1)]} too")
+            )
         else:
             seen[match.group(1)] = path
     return findings
@@ -38,8 +40,17 @@ def check_guards(tree: Tree) -> list[Finding]:
 
 def generate_protos(tree: Tree, folder: str) -> None:
     sources = [str(tree.root / path) for path in tree.files if path.startswith("proto/") and path.endswith(".proto")]
-    subprocess.run(["protoc", f"-I{tree.root / 'proto'}", f"--cpp_out={folder}", f"--grpc_out={folder}",
-                    "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin", *sources], check=True)
+    subprocess.run(
+        [
+            "protoc",
+            f"-I{tree.root / 'proto'}",
+            f"--cpp_out={folder}",
+            f"--grpc_out={folder}",
+            "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin",
+            *sources,
+        ],
+        check=True,
+    )
 
 
 def compile_alone(tree: Tree, path: str, generated: str) -> list[Finding]:
@@ -48,8 +59,23 @@ def compile_alone(tree: Tree, path: str, generated: str) -> list[Finding]:
     if not include.startswith("engine/"):
         folders += ["-isystem", generated]
     compiled = subprocess.run(
-        ["g++", "-std=c++20", "-fsyntax-only", "-H", "-Wall", "-Wextra", "-Wno-pragma-once-outside-header", "-x", "c++", *folders,
-         str(tree.root / path)], check=False, capture_output=True, text=True)
+        [
+            "g++",
+            "-std=c++20",
+            "-fsyntax-only",
+            "-H",
+            "-Wall",
+            "-Wextra",
+            "-Wno-pragma-once-outside-header",
+            "-x",
+            "c++",
+            *folders,
+            str(tree.root / path),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     if compiled.returncode != 0:
         error = next((line for line in compiled.stderr.splitlines() if "error" in line), "see g++")
         return [Finding(path, 1, "headers", f"does not compile alone: {error}")]

@@ -11,45 +11,46 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 
 # The most specific folder decides; what a layer may include is a layer or one header. "proto" is the code generated from proto/.
 # engine/base (status macros, checked arithmetic) knows nothing of the engine, so the server shares it rather than a copy.
-LAYERS: dict[str, frozenset[str]] = {layer: frozenset(may.split()) for layer, may in {
-    "engine/include": "",
-    "engine/base": "engine/include",
-    "engine/score": "engine/base engine/include",
-    "engine/corpus": "engine/base engine/score engine/include",
-    "engine/plan": "engine/base engine/include",
-    "engine/cpu": "engine/score engine/base engine/corpus engine/include",
-    "engine/oracle": "engine/score engine/base engine/include",
-    "engine/gpu/device": "engine/base engine/include",
-    "engine/gpu/kernels": "engine/base engine/score",
-    "engine/gpu": "engine/gpu/kernels engine/gpu/device engine/plan engine/corpus engine/base engine/score engine/include",
-    "engine": "engine/cpu engine/gpu engine/oracle engine/corpus engine/plan engine/score engine/base engine/include",
-    "server/config": "engine/include engine/base",
-    "server/convert": "engine/include engine/base server/catalog server/batching/search_request.h proto",
-    "server/batching": "engine/include engine/base server/telemetry",
-    "server/store": "engine/include engine/base",
-    "server/catalog": "engine/include engine/base server/store",
-    "server/telemetry": "engine/include engine/base server/config proto",
-    "server/security": "engine/base server/config proto",
-    "server/service": "engine/include engine/base server/convert server/batching server/catalog server/config server/telemetry "
-                      "server/security proto",
-    "server": "engine/include engine/base server/config server/convert server/batching server/catalog server/store server/service "
-              "server/telemetry server/security proto",
-    "client/cpp": "client/formats/text.h client/formats/status_macros.h proto",
-    "client/formats": "client/cpp",
-    "client/cli": "client/cpp client/formats proto",
-    "tests": "engine engine/include engine/base engine/score engine/corpus engine/plan engine/cpu engine/oracle engine/gpu "
-             "engine/gpu/device engine/gpu/kernels server server/config server/convert server/batching server/store "
-             "server/catalog server/telemetry server/security server/service client/cpp client/formats client/cli proto",
-}.items()}
+LAYERS: dict[str, frozenset[str]] = {
+    layer: frozenset(may.split())
+    for layer, may in {
+        "engine/include": "",
+        "engine/base": "engine/include",
+        "engine/score": "engine/base engine/include",
+        "engine/corpus": "engine/base engine/score engine/include",
+        "engine/plan": "engine/base engine/include",
+        "engine/cpu": "engine/score engine/base engine/corpus engine/include",
+        "engine/oracle": "engine/score engine/base engine/include",
+        "engine/gpu/device": "engine/base engine/include",
+        "engine/gpu/kernels": "engine/base engine/score",
+        "engine/gpu": "engine/gpu/kernels engine/gpu/device engine/plan engine/corpus engine/base engine/score engine/include",
+        "engine": "engine/cpu engine/gpu engine/oracle engine/corpus engine/plan engine/score engine/base engine/include",
+        "server/config": "engine/include engine/base",
+        "server/convert": "engine/include engine/base server/catalog server/batching/search_request.h proto",
+        "server/batching": "engine/include engine/base server/telemetry",
+        "server/store": "engine/include engine/base",
+        "server/catalog": "engine/include engine/base server/store",
+        "server/telemetry": "engine/include engine/base server/config proto",
+        "server/security": "engine/base server/config proto",
+        "server/service": "engine/include engine/base server/convert server/batching server/catalog server/config server/telemetry "
+        "server/security proto",
+        "server": "engine/include engine/base server/config server/convert server/batching server/catalog server/store server/service "
+        "server/telemetry server/security proto",
+        "client/cpp": "client/formats/text.h client/formats/status_macros.h proto",
+        "client/formats": "client/cpp",
+        "client/cli": "client/cpp client/formats proto",
+        "tests": "engine engine/include engine/base engine/score engine/corpus engine/plan engine/cpu engine/oracle engine/gpu "
+        "engine/gpu/device engine/gpu/kernels server server/config server/convert server/batching server/store "
+        "server/catalog server/telemetry server/security server/service client/cpp client/formats client/cli proto",
+    }.items()
+}
 
 # Include prefixes that do not spell the folder they lie in.
-PREFIXES = (
-    ("nearfield/engine/", "engine/include"),
-    ("nearfield/client/", "client/cpp"),
-    ("nearfield/v1/", "proto"),
-)
+PREFIXES = (("nearfield/engine/", "engine/include"), ("nearfield/client/", "client/cpp"), ("nearfield/v1/", "proto"))
 
-CUDA = re.compile(r"^(cuda|cub/|thrust/|cooperative_groups|mma\.h|nvml|nvtx|device_launch|curand|cublas|sm_\d|nv/target)")
+CUDA = re.compile(
+    r"^(cuda|cub/|thrust/|cooperative_groups|mma\.h|nvml|nvtx|device_launch|curand|cublas|sm_\d|nv/target)"
+)
 RPC = re.compile(r"^(grpc|google/protobuf/|google/rpc/)|\.pb\.h$")
 # Where CUDA's headers may appear, and where those of gRPC and protobuf (generated ones included).
 CUDA_FOLDERS = ("engine/gpu/", "tests/")
@@ -70,9 +71,9 @@ def target_layer(tree: Tree, path: str, target: str) -> str | None:
     for prefix, layer in PREFIXES:
         if target.startswith(prefix):
             return layer
-    layer = layer_of(target)
-    if layer is not None:
-        return layer
+    reached = layer_of(target)
+    if reached is not None:
+        return reached
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     return layer_of(beside) if beside in tree.files else None
 
@@ -97,7 +98,9 @@ def include_findings(tree: Tree, path: str, target: str) -> list[str]:
     if target.startswith("tests/") and own != "tests":
         messages.append(f'"{target}": only tests include tests')
     elif own is not None and reached is not None and reached != own and not LAYERS[own] & {reached, target}:
-        messages.append(f'"{target}": {own} may not include {reached}; it may: {", ".join(sorted(LAYERS[own])) or "nothing"}')
+        messages.append(
+            f'"{target}": {own} may not include {reached}; it may: {", ".join(sorted(LAYERS[own])) or "nothing"}'
+        )
     return messages
 
 
@@ -109,6 +112,8 @@ def check(tree: Tree) -> list[Finding]:
         for number, line in enumerate(tree.lines(path), 1):
             match = INCLUDE.match(line)
             if match is not None:
-                findings += [Finding(path, number, "includes", message)
-                             for message in include_findings(tree, path, match.group(2))]
+                findings += [
+                    Finding(path, number, "includes", message)
+                    for message in include_findings(tree, path, match.group(2))
+                ]
     return findings

@@ -32,15 +32,22 @@ def includes_grpc(build: pathlib.Path, command: str) -> bool:
     output = re.search(r"\s-o\s+(\S+)", command)
     if output is None:
         return False
-    known = subprocess.run(["ninja", "-C", str(build), "-t", "deps", output.group(1)], check=False, capture_output=True,
-                           text=True).stdout
+    known = subprocess.run(
+        ["ninja", "-C", str(build), "-t", "deps", output.group(1)], check=False, capture_output=True, text=True
+    ).stdout
     return "/google/protobuf/" in known or "/grpcpp/" in known
 
 
 def lint_file(tree: Tree, build: pathlib.Path, path: str) -> list[Finding]:
     try:
-        ran = subprocess.run([TOOL, "--quiet", "-p", str(build), str(tree.root / path)], cwd=tree.root, check=False,
-                             capture_output=True, text=True, timeout=FILE_SECONDS_MAX)
+        ran = subprocess.run(
+            [TOOL, "--quiet", "-p", str(build), str(tree.root / path)],
+            cwd=tree.root,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=FILE_SECONDS_MAX,
+        )
     except subprocess.TimeoutExpired:
         return [Finding(path, 1, "lint", f"{TOOL} took over {FILE_SECONDS_MAX} s")]
     findings = []
@@ -60,7 +67,10 @@ def check(tree: Tree, build: pathlib.Path, everything: bool) -> list[Finding]:
     commands = compile_commands(tree, build)
     slow = set() if everything else {path for path, command in commands.items() if includes_grpc(build, command)}
     chosen = sorted(set(commands) - slow)
-    print(f"tidy: {TOOL} on {len(chosen)} files" + (f"; {len(slow)} that include gRPC only with --all" if slow else ""), flush=True)
+    print(
+        f"tidy: {TOOL} on {len(chosen)} files" + (f"; {len(slow)} that include gRPC only with --all" if slow else ""),
+        flush=True,
+    )
     with futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         found = pool.map(lambda path: lint_file(tree, build, path), chosen)
         return sorted({finding for findings in found for finding in findings}, key=str)

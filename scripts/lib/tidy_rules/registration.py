@@ -10,7 +10,9 @@ from tidy_rules.tree import Finding, Tree
 
 def check(tree: Tree) -> list[Finding]:
     findings = []
-    lists = {path: tree.text(path) for path in tree.files if path.startswith("tests/") and path.endswith("CMakeLists.txt")}
+    lists = {
+        path: tree.text(path) for path in tree.files if path.startswith("tests/") and path.endswith("CMakeLists.txt")
+    }
     for path in tree.files:
         if not (path.startswith("tests/") and path.endswith(("_test.cc", "_test.cu"))):
             continue

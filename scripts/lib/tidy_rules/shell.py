@@ -13,12 +13,20 @@ COMPLAINT = re.compile(r"^(.+?):(\d+):\d+: (?:error|warning|note|style): (.*)$",
 
 def check(tree: Tree) -> list[Finding]:
     scripts = [path for path in tree.files if path.endswith(".sh") or "bash" in tree.shebang(path)]
-    findings = [Finding(path, 1, "shell", "no 'set -euo pipefail' (a library file says so in its caller)")
-                for path in scripts if not path.startswith("scripts/lib/") and "set -euo pipefail" not in tree.text(path)]
+    findings = [
+        Finding(path, 1, "shell", "no 'set -euo pipefail' (a library file says so in its caller)")
+        for path in scripts
+        if not path.startswith("scripts/lib/") and "set -euo pipefail" not in tree.text(path)
+    ]
     if not scripts:
         return findings
     if shutil.which("shellcheck") is None:
         return findings + [Finding(scripts[0], 1, "shell", "shellcheck is not installed: run scripts/setup --test")]
-    output = subprocess.run(["shellcheck", "--format=gcc", "--external-sources", *scripts], cwd=tree.root, check=False,
-                            capture_output=True, text=True).stdout
+    output = subprocess.run(
+        ["shellcheck", "--format=gcc", "--external-sources", *scripts],
+        cwd=tree.root,
+        check=False,
+        capture_output=True,
+        text=True,
+    ).stdout
     return findings + [Finding(path, int(line), "shell", message) for path, line, message in COMPLAINT.findall(output)]

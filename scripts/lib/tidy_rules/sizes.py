@@ -16,7 +16,8 @@ LINE_COUNTED_SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".py", ".cmake", ".proto", 
 
 TOKENS = re.compile(
     r"//[^\n]*|/\*.*?\*/|R\"(?P<delimiter>[^()\s\\]{0,16})\(.*?\)(?P=delimiter)\"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'",
-    re.DOTALL)
+    re.DOTALL,
+)
 PREPROCESSOR = re.compile(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", re.MULTILINE)
 NOT_A_FUNCTION = re.compile(r"^\s*(?:namespace|class|struct|union|enum|extern\s+\"|typedef|using)\b|=\s*$")
 CONTROL = re.compile(r"^\s*(?:if|for|while|switch|do|else|try|catch)\b")
@@ -79,7 +80,7 @@ def find_functions(text: str) -> list[Function]:
 
 
 def measure(text: str, begin: int, end: int) -> Function:
-    signature = text[begin:text.index("{", begin)]
+    signature = text[begin : text.index("{", begin)]
     name = NAME.search(LAUNCH_BOUNDS.sub(" ", TEMPLATE.sub("", signature)))
     first = text.count("\n", 0, begin) + 1
     return Function(name.group(1) if name else "?", first, text.count("\n", begin, end) + 1, "__global__" in signature)
@@ -91,7 +92,11 @@ def cxx_findings(tree: Tree, path: str) -> list[Finding]:
         limit = KERNEL_LINES_MAX if function.is_kernel else FUNCTION_LINES_MAX
         if function.lines > limit:
             kind = "kernel" if function.is_kernel else "function"
-            findings.append(Finding(path, function.begin, "sizes", f"{kind} {function.name}: {function.lines} lines; at most {limit}"))
+            findings.append(
+                Finding(
+                    path, function.begin, "sizes", f"{kind} {function.name}: {function.lines} lines; at most {limit}"
+                )
+            )
     return findings
 
 
@@ -101,8 +106,11 @@ def python_findings(tree: Tree, path: str) -> list[Finding]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX:
-                findings.append(Finding(path, node.lineno, "sizes",
-                                        f"function {node.name}: {lines} lines; at most {FUNCTION_LINES_MAX}"))
+                findings.append(
+                    Finding(
+                        path, node.lineno, "sizes", f"function {node.name}: {lines} lines; at most {FUNCTION_LINES_MAX}"
+                    )
+                )
     return findings
 
 

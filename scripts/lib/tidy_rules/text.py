@@ -41,7 +41,9 @@ def outside_arena(path: str) -> bool:
 
 
 def in_build_files(path: str) -> bool:
-    return not is_tidy_itself(path) and path.endswith(("CMakeLists.txt", ".cmake", "CMakePresets.json", "Dockerfile", ".sh"))
+    return not is_tidy_itself(path) and path.endswith(
+        ("CMakeLists.txt", ".cmake", "CMakePresets.json", "Dockerfile", ".sh")
+    )
 
 
 def in_engine(path: str) -> bool:
@@ -50,31 +52,78 @@ def in_engine(path: str) -> bool:
 
 BANS = (
     Ban("unfinished", re.compile(r"\b(TODO|FIXME|XXX|HACK)\b"), anywhere, "unfinished work: do it, or open an issue"),
-    Ban("fast-math",
-        re.compile(r"(?<!no)-ffast-math|-Ofast|--?use_fast_math|-ftz=true|-prec-(?:div|sqrt)=false|-ffp-contract=fast|"
-                   r"-funsafe-math|-fassociative-math|-freciprocal-math"),
-        in_build_files, "scores are bit-exact: no flag may relax IEEE arithmetic"),
-    Ban("fast-math", re.compile(r"#pragma.*(?:fast_math|fp_contract|float_control)|__fdividef|__expf\(|_MM_SET_(?:FLUSH|DENORMALS)"),
-        in_cxx, "scores are bit-exact: no pragma or intrinsic may relax IEEE arithmetic"),
-    Ban("maddubs", re.compile(r"maddubs|SatWidenMulPairwiseAdd"), in_cxx, "this instruction saturates; int8 products must be exact"),
+    Ban(
+        "fast-math",
+        re.compile(
+            r"(?<!no)-ffast-math|-Ofast|--?use_fast_math|-ftz=true|-prec-(?:div|sqrt)=false|-ffp-contract=fast|"
+            r"-funsafe-math|-fassociative-math|-freciprocal-math"
+        ),
+        in_build_files,
+        "scores are bit-exact: no flag may relax IEEE arithmetic",
+    ),
+    Ban(
+        "fast-math",
+        re.compile(r"#pragma.*(?:fast_math|fp_contract|float_control)|__fdividef|__expf\(|_MM_SET_(?:FLUSH|DENORMALS)"),
+        in_cxx,
+        "scores are bit-exact: no pragma or intrinsic may relax IEEE arithmetic",
+    ),
+    Ban(
+        "maddubs",
+        re.compile(r"maddubs|SatWidenMulPairwiseAdd"),
+        in_cxx,
+        "this instruction saturates; int8 products must be exact",
+    ),
     Ban("managed-memory", re.compile(r"\bcudaMallocManaged\b"), in_cxx, "device memory is the sealed arena's"),
-    Ban("device-malloc", re.compile(r"\bcuda(?:Malloc|MallocAsync|MallocPitch|Malloc3D|HostAlloc|MallocHost|MallocFromPoolAsync)\b"),
-        outside_arena, "allocation only in engine/gpu/device, at start"),
+    Ban(
+        "device-malloc",
+        re.compile(r"\bcuda(?:Malloc|MallocAsync|MallocPitch|Malloc3D|HostAlloc|MallocHost|MallocFromPoolAsync)\b"),
+        outside_arena,
+        "allocation only in engine/gpu/device, at start",
+    ),
     Ban("rand", re.compile(r"\bstd::rand\b|(?<![\w:.>])s?rand\("), in_cxx, "use <random> with the test seed"),
     Ban("using-namespace", re.compile(r"^\s*using\s+namespace\s"), in_cxx, "name what is used"),
-    Ban("absl-mutex", re.compile(r"\babsl::(?:Mutex|MutexLock|CondVar)\b"), in_cxx,
-        "std::mutex: Debian's Abseil is not instrumented for ThreadSanitizer"),
-    Ban("exceptions", re.compile(r"^\s*throw\s|\bthrow\s+\w+[({]"), lambda path: in_cxx(path) and not in_tests(path),
-        "no exception crosses a nearfield function: absl::Status"),
-    Ban("sleep", re.compile(r"\bsleep_(?:for|until)\b|\b(?:u|nano)?sleep\s*\(|\btime\.sleep\b|\basyncio\.sleep\b|\babsl::SleepFor\b"),
-        in_tests, "await the event, with a deadline; a sleep is slow or flaky"),
-    Ban("tolerance", re.compile(r"\b(?:EXPECT|ASSERT)_(?:NEAR|FLOAT_EQ|DOUBLE_EQ)\b|\b(?:FloatEq|DoubleEq|FloatNear|DoubleNear)\("
-                                r"|\ballclose\b|\bisclose\b|assertAlmostEqual|pytest\.approx"),
-        in_tests, "ids and scores are compared to the bit; anything else states why"),
+    Ban(
+        "absl-mutex",
+        re.compile(r"\babsl::(?:Mutex|MutexLock|CondVar)\b"),
+        in_cxx,
+        "std::mutex: Debian's Abseil is not instrumented for ThreadSanitizer",
+    ),
+    Ban(
+        "exceptions",
+        re.compile(r"^\s*throw\s|\bthrow\s+\w+[({]"),
+        lambda path: in_cxx(path) and not in_tests(path),
+        "no exception crosses a nearfield function: absl::Status",
+    ),
+    Ban(
+        "sleep",
+        re.compile(
+            r"\bsleep_(?:for|until)\b|\b(?:u|nano)?sleep\s*\(|\btime\.sleep\b|\basyncio\.sleep\b|\babsl::SleepFor\b"
+        ),
+        in_tests,
+        "await the event, with a deadline; a sleep is slow or flaky",
+    ),
+    Ban(
+        "tolerance",
+        re.compile(
+            r"\b(?:EXPECT|ASSERT)_(?:NEAR|FLOAT_EQ|DOUBLE_EQ)\b|\b(?:FloatEq|DoubleEq|FloatNear|DoubleNear)\("
+            r"|\ballclose\b|\bisclose\b|assertAlmostEqual|pytest\.approx"
+        ),
+        in_tests,
+        "ids and scores are compared to the bit; anything else states why",
+    ),
     Ban("vacuous", re.compile(r"\b(?:EXPECT|ASSERT)_TRUE\(true\)|\bSUCCEED\(\)"), in_tests, "a test that cannot fail"),
-    Ban("march", re.compile(r"-march=native|-mtune=native"), in_build_files, "one binary for every CPU: Highway dispatches at run time"),
-    Ban("stdio", re.compile(r"\bstd::c(?:out|err)\b|(?<![\w:])(?:std::)?f?printf\("), in_engine,
-        "the engine does not log or print: it returns a status"),
+    Ban(
+        "march",
+        re.compile(r"-march=native|-mtune=native"),
+        in_build_files,
+        "one binary for every CPU: Highway dispatches at run time",
+    ),
+    Ban(
+        "stdio",
+        re.compile(r"\bstd::c(?:out|err)\b|(?<![\w:])(?:std::)?f?printf\("),
+        in_engine,
+        "the engine does not log or print: it returns a status",
+    ),
 )
 
 

@@ -10,7 +10,8 @@ import subprocess
 
 TOP_LEVEL = frozenset(
     "proto server engine client deploy tests scripts CMakeLists.txt Dockerfile README.md CMakePresets.json CHANGELOG.md "
-    "LICENSE .clang-format .clang-tidy .gitignore .dockerignore .gitattributes .editorconfig .ci".split())
+    "LICENSE .clang-format .clang-tidy .gitignore .dockerignore .gitattributes .editorconfig .ci".split()
+)
 FILE_BYTES_MAX = 6_000_000
 CXX_SUFFIXES = frozenset([".h", ".cc", ".cu", ".cuh"])
 CODE_SUFFIXES = CXX_SUFFIXES | {".py", ".sh", ".cmake", ".proto"}
@@ -35,9 +36,15 @@ class Tree:
 
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
-        listed = subprocess.run(
-            ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard", "-z"], check=True,
-            capture_output=True).stdout.decode().split("\0")
+        listed = (
+            subprocess.run(
+                ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+                check=True,
+                capture_output=True,
+            )
+            .stdout.decode()
+            .split("\0")
+        )
         self.files = sorted({path for path in listed if path and (root / path).is_file()})
 
     @functools.cached_property
@@ -47,8 +54,13 @@ class Tree:
     @functools.cached_property
     def code(self) -> list[str]:
         """Everything a person wrote as code, extensionless scripts included."""
-        return [path for path in self.files if pathlib.PurePath(path).suffix in CODE_SUFFIXES or
-                pathlib.PurePath(path).name in ("CMakeLists.txt", "Dockerfile") or self.shebang(path)]
+        return [
+            path
+            for path in self.files
+            if pathlib.PurePath(path).suffix in CODE_SUFFIXES
+            or pathlib.PurePath(path).name in ("CMakeLists.txt", "Dockerfile")
+            or self.shebang(path)
+        ]
 
     def shebang(self, path: str) -> str:
         """The first line of a file without a suffix, if it names an interpreter; else nothing."""
@@ -79,5 +91,7 @@ def check_layout(tree: Tree) -> list[Finding]:
     for path in tree.files:
         size = (tree.root / path).stat().st_size
         if size > FILE_BYTES_MAX:
-            findings.append(Finding(path, 1, "layout", f"{size} bytes; at most {FILE_BYTES_MAX} are tracked in one file"))
+            findings.append(
+                Finding(path, 1, "layout", f"{size} bytes; at most {FILE_BYTES_MAX} are tracked in one file")
+            )
     return findings
