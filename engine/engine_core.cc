@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/corpus.h"
 #include "engine/corpus/device.h"
@@ -59,7 +60,7 @@ class EngineCore final : public Engine {
   absl::StatusOr<SearchResult> Search(const Collection& collection,
                                       const SearchBatch& batch) override {
     ABSL_ASSIGN_OR_RETURN(const Corpus* corpus, Ready(collection));
-    return SearchCorpus(*corpus, limits_, batch);
+    return CatchOutOfMemory([&] { return SearchCorpus(*corpus, limits_, batch); });
   }
 
   absl::StatusOr<VerifyResult> Verify(const Collection& collection, const Query& query,
@@ -67,7 +68,8 @@ class EngineCore final : public Engine {
                                       const std::function<bool()>& cancelled) override {
     ABSL_ASSIGN_OR_RETURN(const Corpus* corpus, Ready(collection));
     const Claim claim = {.query = query, .epoch = epoch, .neighbors = claimed};
-    return VerifyClaim(*corpus, claim, limits_.k_max, kVerifyStagingBytes, cancelled);
+    return CatchOutOfMemory(
+        [&] { return VerifyClaim(*corpus, claim, limits_.k_max, kVerifyStagingBytes, cancelled); });
   }
 
   absl::Status SelfTest(uint64_t seed) override { return RunSelfTest(this, seed); }

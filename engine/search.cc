@@ -50,6 +50,22 @@ struct Tile {
   size_t end = 0;
 };
 
+// A list that is short or out of order would become a wrong answer: the backend is checked, not
+// trusted.
+absl::Status CheckComplete(absl::Span<const GenerationView> views,
+                           absl::Span<const std::vector<corpus::RankedScore>> lists, int32_t k) {
+  for (size_t g = 0; g < std::min(lists.size(), views.size()); ++g) {
+    const std::vector<corpus::RankedScore>& list = lists[g];
+    const auto expected = static_cast<size_t>(std::min<int64_t>(k, views[g].rows_live));
+    const bool ordered = std::is_sorted(
+        list.begin(), list.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+    if (list.size() == expected && ordered) continue;
+    return absl::InternalError(absl::StrCat("the backend answered ", list.size(), " of ", expected,
+                                            " rows", ordered ? "" : ", out of order"));
+  }
+  return absl::OkStatus();
+}
+
 // The answers of one tile, appended to `answers`.
 absl::Status SearchTile(const Corpus& corpus, const CorpusSnapshot& snapshot,
                         const SearchBatch& batch, const ResolvedQueries& resolved, const Tile& tile,
@@ -77,11 +93,22 @@ absl::Status SearchTile(const Corpus& corpus, const CorpusSnapshot& snapshot,
   }
   for (size_t i = 0; i < count; ++i) {
     const size_t query = tile.begin + i;
+    ABSL_RETURN_IF_ERROR(CheckComplete(views, (*best)[i], k[i]));
     ABSL_ASSIGN_OR_RETURN(Hits hits,
                           MergeBest(snapshot, (*best)[i], resolved.k[query], resolved.self[query]));
     answers->push_back(std::move(hits));
   }
   return absl::OkStatus();
+}
+
+// Queries of a tile: their lists of all generations stay below kTileListBytesMax together.
+size_t TileMax(const Corpus& corpus, const CorpusSnapshot& snapshot,
+               const ResolvedQueries& resolved) {
+  constexpr size_t kTileListBytesMax = size_t{64} << 20;
+  const auto k = static_cast<size_t>(*std::max_element(resolved.k.begin(), resolved.k.end())) + 1;
+  const size_t query_bytes = k * snapshot.generations.size() * sizeof(corpus::RankedScore);
+  const auto batch_max = static_cast<size_t>(corpus.device()->backend().facts().batch_max);
+  return std::clamp<size_t>(kTileListBytesMax / query_bytes, 1, std::max<size_t>(1, batch_max));
 }
 
 absl::StatusOr<std::vector<Hits>> Scan(const Corpus& corpus, const CorpusSnapshot& snapshot,
@@ -92,14 +119,25 @@ absl::StatusOr<std::vector<Hits>> Scan(const Corpus& corpus, const CorpusSnapsho
     answers.resize(batch.queries.size());
     return answers;
   }
-  const auto tile_max =
-      static_cast<size_t>(std::max(1, corpus.device()->backend().facts().batch_max));
+  const size_t tile_max = TileMax(corpus, snapshot, resolved);
   for (size_t begin = 0; begin < batch.queries.size(); begin += tile_max) {
     ABSL_RETURN_IF_ERROR(CheckCancelled(batch));
     const Tile tile = {.begin = begin, .end = std::min(begin + tile_max, batch.queries.size())};
     ABSL_RETURN_IF_ERROR(SearchTile(corpus, snapshot, batch, resolved, tile, cost, &answers));
   }
   return answers;
+}
+
+// Refuses before anything is copied: payloads may be large, and a batch may name each many times.
+absl::Status CheckResultBytes(const Corpus& corpus, const CorpusSnapshot& snapshot,
+                              const std::vector<Hits>& answers, const RowParts& parts) {
+  if (parts.bytes_max == 0) return absl::OkStatus();
+  int64_t bytes = 0;
+  for (const Hits& hits : answers) {
+    for (const Hit& hit : hits)
+      bytes += corpus::PartBytes(snapshot, hit.row, corpus.row_bytes(), parts);
+  }
+  return corpus::CheckPartBytes(bytes, parts);
 }
 
 // From rows to what the caller asked for; stored vectors for the whole batch at once.
@@ -145,6 +183,7 @@ absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimi
   SearchResult result;
   result.epoch = snapshot->epoch;
   ABSL_RETURN_IF_ERROR(CheckCancelled(batch));
+  ABSL_RETURN_IF_ERROR(CheckResultBytes(corpus, *snapshot, answers, batch.parts));
   ABSL_ASSIGN_OR_RETURN(result.queries, Gather(corpus, *snapshot, answers, batch.parts));
   const auto elapsed = std::chrono::steady_clock::now() - begin;
   result.cost = {.device_us = cost.device_us,

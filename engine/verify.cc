@@ -26,6 +26,10 @@
 namespace nearfield {
 namespace {
 
+// Rows the oracle sorts at once: bounds its memory where rows are tiny, and how late it notices a
+// cancellation.
+constexpr int64_t kChunkRowsMax = 65'536;
+
 using corpus::Corpus;
 using corpus::CorpusSnapshot;
 using corpus::GenerationState;
@@ -184,7 +188,7 @@ absl::StatusOr<VerifyResult> VerifyClaim(const Corpus& corpus, const Claim& clai
       .vector = resolved.vectors,
       .k = resolved.k.front(),
       .self = resolved.self.front(),
-      .chunk_rows_max = std::max<int64_t>(1, staging_bytes / corpus.row_bytes())};
+      .chunk_rows_max = std::clamp<int64_t>(staging_bytes / corpus.row_bytes(), 1, kChunkRowsMax)};
   ABSL_ASSIGN_OR_RETURN(Best best,
                         AskOracle(corpus, *snapshot, task, cancelled, &result.rows_checked));
   result.expected.ids = std::move(best.ids);

@@ -1,4 +1,5 @@
-// Integer arithmetic on sizes that cannot wrap around unseen: every product of a caller's numbers goes through here.
+// Integer arithmetic on sizes that cannot wrap around unseen: every product of a caller's numbers
+// goes through here.
 #ifndef NEARFIELD_ENGINE_BASE_CHECKED_MATH_H_
 #define NEARFIELD_ENGINE_BASE_CHECKED_MATH_H_
 

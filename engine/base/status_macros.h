@@ -1,4 +1,5 @@
-// Early return on a non-OK absl::Status or StatusOr. Upstream Abseil's names; Debian 12's Abseil lacks the header.
+// Early return on a non-OK absl::Status or StatusOr. Upstream Abseil's names; Debian 12's Abseil
+// lacks the header.
 #ifndef NEARFIELD_ENGINE_BASE_STATUS_MACROS_H_
 #define NEARFIELD_ENGINE_BASE_STATUS_MACROS_H_
 
@@ -7,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define ABSL_RETURN_IF_ERROR(expr)              \
-  do {                                          \
+#define ABSL_RETURN_IF_ERROR(expr)                                          \
+  do {                                                                      \
     if (absl::Status nf_status = (expr); !nf_status.ok()) return nf_status; \
   } while (false)
 

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/id_order.h"
 #include "engine/corpus/merge.h"
@@ -135,6 +136,14 @@ absl::StatusOr<CommitResult> Corpus::Publish(std::shared_ptr<const Generation> g
 }
 
 absl::StatusOr<DeleteResult> Corpus::Delete(const IdColumn& ids) {
+  return CatchOutOfMemory([&] { return DeleteRows(ids); });
+}
+
+absl::StatusOr<FetchResult> Corpus::Fetch(const IdColumn& ids, RowParts parts) const {
+  return CatchOutOfMemory([&] { return FetchRows(ids, parts); });
+}
+
+absl::StatusOr<DeleteResult> Corpus::DeleteRows(const IdColumn& ids) {
   ABSL_RETURN_IF_ERROR(device_->Check());
   ABSL_RETURN_IF_ERROR(CheckIdType(ids));
   const std::lock_guard<std::mutex> change(change_mutex_);
@@ -162,7 +171,7 @@ absl::StatusOr<DeleteResult> Corpus::Delete(const IdColumn& ids) {
   return DeleteResult{.epoch = Swap(std::move(generations)), .rows_deleted = rows_deleted};
 }
 
-absl::StatusOr<FetchResult> Corpus::Fetch(const IdColumn& ids, RowParts parts) const {
+absl::StatusOr<FetchResult> Corpus::FetchRows(const IdColumn& ids, const RowParts& parts) const {
   ABSL_RETURN_IF_ERROR(device_->Check());
   ABSL_RETURN_IF_ERROR(CheckIdType(ids));
   const std::shared_ptr<const CorpusSnapshot> snapshot = Pin();
@@ -170,7 +179,13 @@ absl::StatusOr<FetchResult> Corpus::Fetch(const IdColumn& ids, RowParts parts) c
   result.epoch = snapshot->epoch;
   result.ids = IdColumn(spec_.id_type);
   std::vector<RowCopy> copies;
-  for (const std::optional<RowRef>& ref : Locate(*snapshot, ids)) {
+  const std::vector<std::optional<RowRef>> rows = Locate(*snapshot, ids);
+  int64_t bytes = 0;
+  for (const std::optional<RowRef>& ref : rows) {
+    if (ref) bytes += PartBytes(*snapshot, *ref, row_bytes(), parts);
+  }
+  ABSL_RETURN_IF_ERROR(CheckPartBytes(bytes, parts));
+  for (const std::optional<RowRef>& ref : rows) {
     if (!ref) continue;
     const Generation& generation = *snapshot->generations[ref->generation].generation;
     copies.push_back({.row = *ref});

@@ -49,6 +49,8 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   Corpus(const CollectionSpec& spec, std::shared_ptr<Device> device);
 
   absl::Status CheckIdType(const IdColumn& ids) const;
+  absl::StatusOr<DeleteResult> DeleteRows(const IdColumn& ids);
+  absl::StatusOr<FetchResult> FetchRows(const IdColumn& ids, const RowParts& parts) const;
   // Replaces the snapshot by one of the next epoch, and returns that epoch. Requires change_mutex_.
   uint64_t Swap(std::vector<GenerationState> generations);
 

@@ -9,6 +9,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/id_filter.h"
 #include "engine/corpus/id_order.h"
@@ -105,6 +107,23 @@ std::vector<std::optional<RowRef>> Locate(const CorpusSnapshot& snapshot, const 
     return true;
   });
   return rows;
+}
+
+int64_t PartBytes(const CorpusSnapshot& snapshot, const RowRef& row, int64_t row_bytes,
+                  const RowParts& parts) {
+  int64_t bytes = parts.vectors ? row_bytes : 0;
+  if (parts.payloads) {
+    const Generation& generation = *snapshot.generations[row.generation].generation;
+    bytes += static_cast<int64_t>(generation.payload(row.slot).size());
+  }
+  return bytes;
+}
+
+absl::Status CheckPartBytes(int64_t bytes, const RowParts& parts) {
+  if (parts.bytes_max == 0 || bytes <= parts.bytes_max) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the vectors and payloads asked for take ",
+                                                   bytes, " bytes; the limit is ", parts.bytes_max,
+                                                   ": ask for fewer rows at once"));
 }
 
 absl::Status ReadRows(const CorpusSnapshot& snapshot, absl::Span<const RowCopy> copies,

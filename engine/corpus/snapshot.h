@@ -14,6 +14,7 @@
 #include "engine/corpus/backend.h"
 #include "engine/corpus/generation.h"
 #include "engine/corpus/id_order.h"
+#include "nearfield/engine/collection.h"
 
 namespace nearfield::corpus {
 
@@ -54,6 +55,13 @@ struct RowCopy {
   RowRef row;
   uint8_t* to = nullptr;
 };
+
+// Bytes of the row that `parts` asks for.
+int64_t PartBytes(const CorpusSnapshot& snapshot, const RowRef& row, int64_t row_bytes,
+                  const RowParts& parts);
+
+// ResourceExhausted where `bytes` is beyond parts.bytes_max.
+absl::Status CheckPartBytes(int64_t bytes, const RowParts& parts);
 
 // Makes the copies, `row_bytes` each: few device transfers a generation, whatever the order.
 absl::Status ReadRows(const CorpusSnapshot& snapshot, absl::Span<const RowCopy> copies,

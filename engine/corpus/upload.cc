@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/corpus.h"
 #include "engine/corpus/id_order.h"
@@ -81,8 +82,10 @@ absl::Status CorpusUpload::CheckOpen() const {
 
 absl::Status CorpusUpload::Append(const UploadBlock& block) {
   ABSL_RETURN_IF_ERROR(CheckOpen());
-  absl::Status status = CheckBlock(block);
-  if (status.ok()) status = Take(block);
+  absl::Status status = CatchOutOfMemory([&] {
+    const absl::Status checked = CheckBlock(block);
+    return checked.ok() ? Take(block) : checked;
+  });
   if (!status.ok()) open_ = false;
   return status;
 }
@@ -171,8 +174,10 @@ absl::StatusOr<CommitResult> CorpusUpload::Commit() {
   if (parts.ids.empty()) {
     return CommitResult{.epoch = corpus_->Pin()->epoch, .rows_count = 0};
   }
-  ABSL_ASSIGN_OR_RETURN(std::shared_ptr<const Generation> generation, Seal(std::move(parts)));
-  return corpus_->Publish(std::move(generation));
+  return CatchOutOfMemory([&]() -> absl::StatusOr<CommitResult> {
+    ABSL_ASSIGN_OR_RETURN(std::shared_ptr<const Generation> generation, Seal(std::move(parts)));
+    return corpus_->Publish(std::move(generation));
+  });
 }
 
 }  // namespace nearfield::corpus

@@ -86,6 +86,7 @@ absl::Status GpuCore::Init(const GpuOptions& options) {
   ABSL_RETURN_IF_ERROR(upload_ring_.Create(health_, arena_, kUploadRing));
   ABSL_RETURN_IF_ERROR(read_ring_.Create(health_, arena_, kReadRing));
   arena_.Seal();
+  health_.EndSetup();
   if (!plan::WorkspaceIsEnough(engine_facts_, kGenerationsMax)) {
     return absl::InternalError("the GPU workspace is too small for its own limits");
   }

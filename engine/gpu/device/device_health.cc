@@ -9,7 +9,7 @@ absl::Status DeviceHealth::Check(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
   const char* const text = cudaGetErrorString(error);
   const char* const name = cudaGetErrorName(error);
-  if (error == cudaErrorMemoryAllocation) {
+  if (error == cudaErrorMemoryAllocation && setup_.load(std::memory_order_acquire)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("GPU ", device_, ": ", call, ": ", text, " (", name, ")"));
   }

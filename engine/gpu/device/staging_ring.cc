@@ -26,10 +26,10 @@ absl::StatusOr<StagingRing::Lease> StagingRing::Acquire() {
   lease.lock_ = std::unique_lock<std::mutex>(mutex_);
   Buffer& buffer = buffers_[next_];
   next_ = (next_ + 1) % buffers_.size();
+  lease.done_ = buffer.done.get();
   // An event never recorded counts as done.
   ABSL_RETURN_IF_ERROR(
       health_->Check(cudaEventSynchronize(buffer.done.get()), "cudaEventSynchronize"));
-  lease.done_ = buffer.done.get();
   lease.host_ = buffer.host.host();
   lease.device_ = buffer.device;
   return lease;

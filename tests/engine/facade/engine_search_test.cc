@@ -237,6 +237,32 @@ TEST_F(EngineSearchTest, AnswersThatCannotBeAreInternalErrors) {
   EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 queries")));
   fake_.device->CorruptAnswers([](corpus::BestRows* best) { (*best)[0].clear(); });
   EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 generations")));
+  fake_.device->CorruptAnswers([](corpus::BestRows* best) { (*best)[0][0].pop_back(); });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("1 of 2 rows")));
+  fake_.device->CorruptAnswers(
+      [](corpus::BestRows* best) { std::swap((*best)[0][0][0], (*best)[0][0][1]); });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("out of order")));
+}
+
+// A reply that is too large is refused before a byte of it is copied: four rows of 8 bytes here.
+TEST_F(EngineSearchTest, VectorsAndPayloadsBeyondTheirLimitAreRefused) {
+  const auto collection = Make(kPlainSpec);
+  ASSERT_OK(UploadAll(*collection, PlainRows({1, 2, 3, 4}, {1, 2, 3, 4})));
+  const float query[2] = {1, 0};
+  SearchBatch batch;
+  batch.queries.push_back({.vector = query, .row_id = {}, .k = 4});
+  batch.parts = {.vectors = true, .bytes_max = 32};
+  EXPECT_OK(fake_.engine->Search(*collection, batch).status());
+  EXPECT_OK(collection->Fetch(Ids({1, 2, 3, 4}), batch.parts).status());
+  const int64_t reads = fake_.device->calls(FakeCall::kRead);
+  batch.parts.bytes_max = 31;
+  const auto refused =
+      StatusIs(StatusCode::kResourceExhausted, HasSubstr("take 32 bytes; the limit is 31"));
+  EXPECT_THAT(fake_.engine->Search(*collection, batch).status(), refused);
+  EXPECT_THAT(collection->Fetch(Ids({1, 2, 3, 4}), batch.parts).status(), refused);
+  EXPECT_EQ(fake_.device->calls(FakeCall::kRead), reads);
+  batch.parts = {.bytes_max = 1};
+  EXPECT_OK(fake_.engine->Search(*collection, batch).status());
 }
 
 }  // namespace

@@ -40,7 +40,10 @@ TEST(SelfTest, FindsEachKindOfWrongAnswer) {
   const std::vector<std::pair<std::string, std::function<void(BestRows*)>>> faults = {
       {"a row lost",
        [](BestRows* best) {
-         for (auto& query : *best) query[0].erase(query[0].begin());
+         for (auto& query : *best) {
+           query[0].push_back(query[0].back());
+           query[0].erase(query[0].begin());
+         }
        }},
       {"a score one ulp away",
        [](BestRows* best) {

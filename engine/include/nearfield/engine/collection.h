@@ -73,9 +73,13 @@ struct FetchResult {
   BytesColumn payloads;       // one value a row, if asked for
 };
 
+// What to copy beside ids and scores.
 struct RowParts {
   bool vectors = false;
   bool payloads = false;
+  // Bytes of vectors and payloads that one call may copy, all its queries together:
+  // ResourceExhausted beyond, before anything is copied. 0: no limit.
+  int64_t bytes_max = 0;
 };
 
 struct CollectionStats {
