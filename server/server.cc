@@ -22,6 +22,8 @@ constexpr int kMetadataBytesMax = 16 * 1024;
 constexpr int kClientPingMsMin = 10000;
 // After all calls were cancelled: what still does not end then never will.
 constexpr milliseconds kCancelledCallsWait{10000};
+// For the last words to leave: replies on their way, the last status of a health watch.
+constexpr milliseconds kLastWordsWait{500};
 // How long callers may take to hear that the device is lost.
 constexpr milliseconds kLostWait{500};
 
@@ -133,13 +135,13 @@ bool Server::StopGrpc(milliseconds wait) {
   health_.Shutdown();
   std::promise<void> stopped;
   std::future<void> done = stopped.get_future();
-  // What is left is cancelled at once; gRPC then waits for every reactor to end, without a bound of
-  // its own.
+  // What is left after the last words is cancelled; gRPC then waits for every reactor to end,
+  // without a bound of its own.
   std::thread stopper([grpc = grpc_.get(), stopped = std::move(stopped)]() mutable {
-    grpc->Shutdown(std::chrono::system_clock::now());
+    grpc->Shutdown(std::chrono::system_clock::now() + kLastWordsWait);
     stopped.set_value();
   });
-  if (done.wait_for(wait) == std::future_status::timeout) {
+  if (done.wait_for(kLastWordsWait + wait) == std::future_status::timeout) {
     stopper.detach();
     return false;
   }

@@ -52,7 +52,7 @@ class Server {
   ServerState& state() { return state_; }
 
  private:
-  // False where calls would not end within `wait`.
+  // False where calls would not end within `wait` of being cancelled.
   bool StopGrpc(std::chrono::milliseconds wait);
 
   const Settings* const settings_;
