@@ -1,5 +1,6 @@
 #include "server/batching/batch_runner.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -48,6 +49,8 @@ void Fail(const absl::Status& status, const Clock& clock, std::vector<SearchTick
 void RunBatch(Engine* engine, const Clock& clock, std::vector<SearchTicket> tickets) {
   SearchBatch batch;
   batch.parts = tickets.front().request.parts;
+  // The limit is that of one reply; several share a bound of a few.
+  batch.parts.bytes_max *= std::min(static_cast<int64_t>(tickets.size()), kBatchRepliesMax);
   for (const SearchTicket& ticket : tickets) {
     batch.queries.insert(batch.queries.end(), ticket.request.queries.begin(),
                          ticket.request.queries.end());
@@ -65,11 +68,12 @@ void RunBatch(Engine* engine, const Clock& clock, std::vector<SearchTicket> tick
       absl::IsCancelled(result.status())) {
     return Fail(result.status(), clock, &tickets);
   }
-  for (SearchTicket& ticket : tickets) {
-    std::vector<SearchTicket> alone;
-    alone.push_back(std::move(ticket));
-    RunBatch(engine, clock, std::move(alone));
-  }
+  const auto middle = tickets.begin() + static_cast<std::ptrdiff_t>(tickets.size() / 2);
+  std::vector<SearchTicket> second(std::make_move_iterator(middle),
+                                   std::make_move_iterator(tickets.end()));
+  tickets.erase(middle, tickets.end());
+  RunBatch(engine, clock, std::move(tickets));
+  RunBatch(engine, clock, std::move(second));
 }
 
 }  // namespace nearfield::server

@@ -21,7 +21,7 @@ absl::Status Closed() {
 
 bool CanShare(const SearchRequest& a, const SearchRequest& b) {
   return a.collection == b.collection && a.parts.vectors == b.parts.vectors &&
-         a.parts.payloads == b.parts.payloads;
+         a.parts.payloads == b.parts.payloads && a.parts.bytes_max == b.parts.bytes_max;
 }
 
 }  // namespace
@@ -84,16 +84,20 @@ void SearchQueue::SweepDead(Tickets* dead) {
 void SearchQueue::FormBatch(std::vector<SearchTicket>* batch, Tickets* dead) {
   const TimePoint now = clock_->Now();
   int64_t queries = 0;
+  int64_t reply_bytes = 0;
   for (auto it = tickets_.begin(); it != tickets_.end() && queries < limits_.batch_max;) {
     const auto next = std::next(it);
     const auto queries_here = static_cast<int64_t>(it->request.queries.size());
+    const int64_t reply_bytes_here = it->request.reply_bytes_min;
     if (!Wanted(*it, now).ok()) {
       bytes_ -= it->request.bytes();
       dead->splice(dead->end(), tickets_, it);
     } else if (batch->empty() || (CanShare(batch->front().request, it->request) &&
-                                  queries + queries_here <= limits_.batch_max)) {
+                                  queries + queries_here <= limits_.batch_max &&
+                                  reply_bytes_here <= limits_.reply_bytes_max - reply_bytes)) {
       bytes_ -= it->request.bytes();
       queries += queries_here;
+      reply_bytes += reply_bytes_here;
       batch->push_back(std::move(*it));
       tickets_.erase(it);
     }

@@ -18,6 +18,7 @@ struct SearchQueueLimits {
   int64_t requests_max = 1024;             // that wait
   int64_t bytes_max = int64_t{256} << 20;  // of queries that wait
   int64_t batch_max = 1024;                // queries in one batch
+  int64_t reply_bytes_max = INT64_MAX;     // sum of reply_bytes_min over one batch of several
 };
 
 // Thread-safe.
@@ -33,7 +34,8 @@ class SearchQueue {
   absl::Status Push(SearchTicket ticket);
 
   // Tickets that can share one device pass: the oldest that is still wanted and, in order, those
-  // behind it for the same collection and row parts, up to batch_max queries. Dead tickets met on
+  // behind it for the same collection and row parts, up to batch_max queries and
+  // reply_bytes_max. Dead tickets met on
   // the way are answered and dropped. Waits for a ticket, never for a fuller batch. Empty: the
   // queue is closed.
   std::vector<SearchTicket> Take();

@@ -15,6 +15,9 @@
 
 namespace nearfield::server {
 
+// One batch may copy as much as this many replies of full size.
+inline constexpr int64_t kBatchRepliesMax = 4;
+
 // One validated search. Moved, never copied: the queries point into `values`.
 struct SearchRequest {
   SearchRequest() = default;
@@ -30,6 +33,7 @@ struct SearchRequest {
   std::vector<float> values;   // storage of all query vectors
   std::vector<Query> queries;  // vectors are spans of `values`
   RowParts parts;
+  int64_t reply_bytes_min = 0;  // least bytes of its reply
 };
 
 // What a search cost, its own wait included.

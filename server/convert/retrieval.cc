@@ -8,6 +8,7 @@
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "nearfield/engine/row_codec.h"
+#include "server/batching/retry_hint.h"
 #include "server/catalog/catalog.h"
 
 namespace nearfield::server {
@@ -149,7 +150,9 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
   }
   ABSL_ASSIGN_OR_RETURN(const int32_t k, KFromProto(request.has_k(), request.k(), limits));
   SearchRequest native;
-  native.parts = {.vectors = request.with_vectors(), .payloads = request.with_payload()};
+  native.parts = {.vectors = request.with_vectors(),
+                  .payloads = request.with_payload(),
+                  .bytes_max = limits.response_bytes_max};
   native.queries.reserve(static_cast<size_t>(request.queries_size()));
   for (int i = 0; i < request.queries_size(); ++i) {
     ABSL_RETURN_IF_ERROR(
@@ -173,6 +176,11 @@ int64_t ReplyBytesMin(const SearchRequest& request, int64_t rows_count) {
     neighbors += std::min<int64_t>(query.k, rows);
   }
   return CheckedMul(neighbors, neighbor_bytes).value_or(INT64_MAX);
+}
+
+absl::Status WithAdvice(const absl::Status& status, const std::string& advice) {
+  if (!absl::IsResourceExhausted(status) || RetryAfterMs(status).has_value()) return status;
+  return absl::ResourceExhaustedError(absl::StrCat(std::string(status.message()), "; ", advice));
 }
 
 absl::Status CheckReplyBytes(int64_t bytes, const RequestLimits& limits,
@@ -234,9 +242,10 @@ void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
   cost->set_bytes_read(static_cast<uint64_t>(native.bytes_read));
 }
 
-RowParts PartsFromProto(const pb::FetchRequest& request) {
+RowParts PartsFromProto(const pb::FetchRequest& request, const RequestLimits& limits) {
   return {.vectors = !request.has_with_vectors() || request.with_vectors(),
-          .payloads = !request.has_with_payload() || request.with_payload()};
+          .payloads = !request.has_with_payload() || request.with_payload(),
+          .bytes_max = limits.response_bytes_max};
 }
 
 void ToProto(const CollectionSpec& spec, RowParts parts, const IdColumn& asked,

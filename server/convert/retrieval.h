@@ -37,6 +37,8 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
 int64_t ReplyBytesMin(const SearchRequest& request, int64_t rows_count);
 // ResourceExhausted with advice where a reply of `bytes` passes the limit.
 absl::Status CheckReplyBytes(int64_t bytes, const RequestLimits& limits, const std::string& advice);
+// What the engine refused for its size, with advice; any other status as it is.
+absl::Status WithAdvice(const absl::Status& status, const std::string& advice);
 extern const char kSearchAdvice[];
 extern const char kFetchAdvice[];
 
@@ -49,7 +51,7 @@ absl::StatusOr<Neighbors> NeighborsFromProto(const std::string& field,
                                              const pb::QueryResult& result, IdType type,
                                              const RequestLimits& limits);
 
-RowParts PartsFromProto(const pb::FetchRequest& request);
+RowParts PartsFromProto(const pb::FetchRequest& request, const RequestLimits& limits);
 // `asked`: the ids of the request; those not found are listed as missing.
 void ToProto(const CollectionSpec& spec, RowParts parts, const IdColumn& asked,
              const FetchResult& found, pb::FetchResponse* response);

@@ -30,7 +30,7 @@ grpc::ServerUnaryReactor* IngestService::Delete(grpc::CallbackServerContext* con
                                                 const pb::DeleteRequest* request,
                                                 pb::DeleteResponse* response) {
   return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "Delete", .pool = &Core::writes},
+      {.state = state_, .context = context, .method = "Delete", .pool = &Core::deletes},
       [request, response](Core& core, Call& call) {
         call.record.collection = request->collection();
         const absl::Status status = DeleteRows(core, call.state()->limits(), *request, response);

@@ -43,8 +43,10 @@ absl::Status FetchRows(const Core& core, const RequestLimits& limits,
   const CollectionSpec& spec = named->collection->spec();
   ABSL_ASSIGN_OR_RETURN(const IdColumn ids, IdsFromProto("ids", request.ids(), spec.id_type,
                                                          {.min = 1, .max = limits.fetch_ids_max}));
-  const RowParts parts = PartsFromProto(request);
-  ABSL_ASSIGN_OR_RETURN(const FetchResult found, named->collection->Fetch(ids, parts));
+  const RowParts parts = PartsFromProto(request, limits);
+  const absl::StatusOr<FetchResult> fetched = named->collection->Fetch(ids, parts);
+  ABSL_RETURN_IF_ERROR(WithAdvice(fetched.status(), kFetchAdvice));
+  const FetchResult& found = *fetched;
   ABSL_RETURN_IF_ERROR(CheckReplyBytes(ReplyBytesMin(found), limits, kFetchAdvice));
   ToProto(spec, parts, ids, found, response);
   return CheckReplyBytes(static_cast<int64_t>(response->ByteSizeLong()), limits, kFetchAdvice);

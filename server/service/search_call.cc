@@ -34,9 +34,10 @@ absl::StatusOr<SearchRequest> Prepare(Core* core, const Call& call,
                         core->catalog.Find(request.collection()));
   ABSL_ASSIGN_OR_RETURN(SearchRequest native, FromProto(request, named->collection, limits));
   // Refused before the device works for it, where it is sure that the reply cannot be sent.
-  if (ReplyBytesMin(native, INT64_MAX) > limits.response_bytes_max) {
-    const int64_t rows_count = named->collection->Stats().rows_count;
-    ABSL_RETURN_IF_ERROR(CheckReplyBytes(ReplyBytesMin(native, rows_count), limits, kSearchAdvice));
+  native.reply_bytes_min = ReplyBytesMin(native, INT64_MAX);
+  if (native.reply_bytes_min > limits.response_bytes_max) {
+    native.reply_bytes_min = ReplyBytesMin(native, named->collection->Stats().rows_count);
+    ABSL_RETURN_IF_ERROR(CheckReplyBytes(native.reply_bytes_min, limits, kSearchAdvice));
   }
   return native;
 }
@@ -74,7 +75,8 @@ int64_t NativeBytes(const SearchReply& reply) {
 // On the engine thread: a lone small answer leaves at once; of a shared pass, workers send the
 // answers.
 void OnAnswer(const std::shared_ptr<Pending>& pending, absl::StatusOr<SearchReply> answer) {
-  if (!answer.ok()) return pending->done(answer.status(), pending->facts);
+  if (!answer.ok())
+    return pending->done(WithAdvice(answer.status(), kSearchAdvice), pending->facts);
   const bool shared =
       answer->timing.batch_size > static_cast<int32_t>(answer->result.queries.size());
   if (!shared && NativeBytes(*answer) <= kInlineReplyBytesMax)

@@ -12,11 +12,10 @@ namespace {
 
 constexpr int64_t kReadThreads = 4;
 constexpr int64_t kReplyThreadsMax = 8;
-// Each search in flight has one reply at most, so this bound is never met before queue_requests_max
-// is.
+// A search taken from the queue gives its place there free, so replies have no bound of their own.
+// What holds them back: they are made faster than the one engine thread finds answers.
 constexpr int64_t kRepliesMax = int64_t{1} << 40;
-// Deletes that may wait beside the uploads, each of which waits with one block at most.
-constexpr int64_t kDeletesMax = 1024;
+constexpr int64_t kDeletesMax = 1024;  // that may wait
 constexpr int64_t kUnavailableRetryMs = 1000;
 constexpr int64_t kUploadRetryMs = 1000;
 
@@ -43,18 +42,22 @@ Core::Core(std::unique_ptr<Engine> engine_in, const Settings& settings, const Cl
       catalog(engine.get(), settings.collections_max.value()),
       queue({.requests_max = settings.queue_requests_max.value(),
              .bytes_max = settings.queue_bytes_max.value(),
-             .batch_max = settings.batch_max.value()},
+             .batch_max = settings.batch_max.value(),
+             .reply_bytes_max = kBatchRepliesMax * settings.response_bytes_max.value()},
             clock),
+      replies({.what = "replies", .threads = ReplyThreads(), .waiting_max = kRepliesMax}),
       engine_thread(engine.get(), &queue, clock),
       reads({.what = "reads",
              .threads = kReadThreads,
              .waiting_max = settings.queue_requests_max.value()}),
+      // An upload has one message here at most; one that ends gives its place to the next a moment
+      // before its thread is free.
       writes({.what = "writes",
-              .threads = settings.uploads_max.value() + 1,
-              .waiting_max = kDeletesMax}),
+              .threads = settings.uploads_max.value(),
+              .waiting_max = settings.uploads_max.value()}),
+      deletes({.what = "deletes", .threads = 1, .waiting_max = kDeletesMax}),
       verifications(
-          {.what = "verifications", .threads = settings.verify_max.value(), .waiting_max = 0}),
-      replies({.what = "replies", .threads = ReplyThreads(), .waiting_max = kRepliesMax}) {}
+          {.what = "verifications", .threads = settings.verify_max.value(), .waiting_max = 0}) {}
 
 ServerState::ServerState(const Settings* settings, Log* log, const Clock* clock)
     : settings_(settings), log_(log), clock_(clock), limits_(LimitsOf(*settings)) {}

@@ -25,18 +25,20 @@
 
 namespace nearfield::server {
 
-// The engine and all that runs on it. Destroyed from the bottom up: threads first, the engine last.
+// The engine and all that runs on it. Destroyed from the bottom up: threads first, the engine last,
+// and each after those that hand it work.
 struct Core {
   Core(std::unique_ptr<Engine> engine_in, const Settings& settings, const Clock* clock);
 
   std::unique_ptr<Engine> engine;
   Catalog catalog;
   SearchQueue queue;
+  WorkerPool replies;  // turns answers into messages for the engine thread, which it outlives
   EngineThread engine_thread;
   WorkerPool reads;          // fetch, counts, collections
-  WorkerPool writes;         // uploads and deletes
-  WorkerPool verifications;  // one core each; none waits
-  WorkerPool replies;        // turns answers into messages, so that the engine thread need not
+  WorkerPool writes;         // blocks and commits of uploads
+  WorkerPool deletes;        // apart from the writes: however many wait, uploads go on
+  WorkerPool verifications;  // one core each; none waits, but each for a search
 };
 
 // Thread-safe.

@@ -194,7 +194,7 @@ TEST_F(BatchingTest, OneAtFaultDoesNotFailTheOthersOfItsPass) {
   SearchQueue queue({}, &clock_);
   SearchTicket bad = Ticket("bad", a_);
   bad.request.queries[0].vector = {};
-  bad.request.queries[0].row_id = Id(uint64_t{99});
+  bad.request.queries[0].row_id.emplace(uint64_t{99});
   ASSERT_OK(queue.Push(Ticket("good", a_)));
   ASSERT_OK(queue.Push(std::move(bad)));
   RunOne(&queue);
