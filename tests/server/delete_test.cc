@@ -27,7 +27,7 @@ TEST_F(DeleteTest, DeleteRemovesRowsAndRefusesWhatTheContractSays) {
     return ingest_->Delete(&context, request, &response);
   };
   ASSERT_THAT(remove([](auto& r) {
-                for (const uint64_t id : {1, 3, 9}) r.mutable_ids()->add_numbers(id);
+                for (const uint64_t id : {1u, 3u, 9u}) r.mutable_ids()->add_numbers(id);
               }),
               HasCode(grpc::StatusCode::OK));
   EXPECT_EQ(response.rows_deleted(), 2u);

@@ -81,7 +81,7 @@ TEST_F(RetrievalServiceTest, FetchReturnsRowsAsStoredAndListsTheMissing) {
   ServeRows();
   pb::FetchRequest request;
   request.set_collection("c");
-  for (const uint64_t id : {3, 9, 1, 3}) request.mutable_ids()->add_numbers(id);
+  for (const uint64_t id : {3u, 9u, 1u, 3u}) request.mutable_ids()->add_numbers(id);
   pb::FetchResponse response;
   {
     grpc::ClientContext context;
