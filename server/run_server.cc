@@ -83,9 +83,10 @@ void LogSettings(const Settings& settings, Log* log) {
     fields.push_back({setting->name(), setting->Text()});
   log->Write(LogLevel::kInfo, "configuration", fields);
   if (!IsLoopback(settings.listen.value())) {
-    log->Write(LogLevel::kWarning,
-               "listening beyond loopback without TLS or keys: put the proxy of deploy/ in front",
-               {{"listen", settings.listen.value()}});
+    log->Write(
+        LogLevel::kWarning,
+        "listening beyond loopback without TLS or keys: put a proxy that authenticates in front",
+        {{"listen", settings.listen.value()}});
   }
 }
 
@@ -108,12 +109,13 @@ absl::Status WritePortFile(const std::string& path, int port) {
 
 ExitCode Drain(Server* server, Log* log) {
   log->Write(LogLevel::kInfo, "draining");
-  if (!server->Drain()) {
-    log->Write(LogLevel::kError, "calls would not end: leaving them");
-    LeaveAtOnce(log, ExitCode::kFailure);
+  const ExitCode code = server->Drain();
+  if (code == ExitCode::kClean) {
+    log->Write(LogLevel::kInfo, "drained");
+    return code;
   }
-  log->Write(LogLevel::kInfo, "drained");
-  return ExitCode::kClean;
+  if (code == ExitCode::kFailure) log->Write(LogLevel::kError, "calls would not end: leaving them");
+  LeaveAtOnce(log, code);
 }
 
 [[noreturn]] void LeaveLostDevice(Server* server, Log* log) {

@@ -149,14 +149,33 @@ bool Server::StopGrpc(milliseconds wait) {
   return true;
 }
 
-bool Server::Drain() {
+bool Server::DeviceLost() {
+  const Core* core = state_.core();
+  if (core == nullptr) return false;
+  const absl::Status health = core->engine->Health();
+  if (health.ok()) return false;
+  log_->Write(LogLevel::kError, "the device is lost", {{"error", health.ToString()}});
+  return true;
+}
+
+ExitCode Server::Drain() {
   health_.SetServing(false);
   state_.Drain();
   const bool idle = state_.WaitIdle(milliseconds(settings_->drain_ms.value()));
   if (!idle) log_->Write(LogLevel::kWarning, "calls still in flight after drain_ms are cancelled");
-  if (!StopGrpc(kCancelledCallsWait)) return false;
+  if (DeviceLost()) {
+    Fail();
+    return ExitCode::kDeviceLost;
+  }
+  // A stream may end before its searches do: the core is theirs until the last has left.
+  const bool ended = StopGrpc(kCancelledCallsWait) && state_.WaitIdle(kCancelledCallsWait);
+  if (DeviceLost()) {
+    state_.AbandonCore();
+    return ExitCode::kDeviceLost;
+  }
+  if (!ended) return ExitCode::kFailure;
   state_.DestroyCore();
-  return true;
+  return ExitCode::kClean;
 }
 
 void Server::Fail() {

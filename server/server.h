@@ -42,8 +42,9 @@ class Server {
   ExitCode Boot(const EngineFactory& make_engine);
 
   // NOT_SERVING, then no new call, then up to drain_ms for those in flight; what is left is
-  // cancelled. False where calls would not end even then: the process can only be left.
-  bool Drain();
+  // cancelled. kFailure: calls would not end even then; kDeviceLost: the device was lost meanwhile.
+  // In both cases the engine is not touched any more, and the process can only be left.
+  ExitCode Drain();
 
   // The device is lost: NOT_SERVING, no new call, a moment for the calls in flight to be told. The
   // engine is not touched.
@@ -54,6 +55,8 @@ class Server {
  private:
   // False where calls would not end within `wait` of being cancelled.
   bool StopGrpc(std::chrono::milliseconds wait);
+  // Asks the engine, where there is one.
+  bool DeviceLost();
 
   const Settings* const settings_;
   Log* const log_;

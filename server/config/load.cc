@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <utility>
 
@@ -85,8 +84,12 @@ absl::StatusOr<std::optional<std::string>> ParseCommandLine(int argc, const char
 absl::StatusOr<std::map<std::string, std::string>> ReadFile(const std::string& path,
                                                             const Settings& settings) {
   std::ifstream file(path);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file.good() && !file.eof()) {
+  std::string text;
+  char chunk[4096];
+  // read() reports what the buffer below it throws, as of a directory, in the stream's state.
+  while (file.read(chunk, sizeof(chunk)), file.gcount() > 0)
+    text.append(chunk, static_cast<size_t>(file.gcount()));
+  if (!file.is_open() || file.bad()) {
     return absl::NotFoundError(absl::StrCat("configuration file ", path, ": cannot be read"));
   }
   return ParseConfigFile(path, text, settings);

@@ -1,5 +1,8 @@
 #include "server/config/settings.h"
 
+#include <arpa/inet.h>
+#include <sys/un.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,11 +14,21 @@
 namespace nearfield::server {
 namespace {
 
+constexpr char kUnix[] = "unix:";
+constexpr size_t kUnixPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
+
+// What stands before the port.
+std::string HostOf(const std::string& listen) { return listen.substr(0, listen.rfind(':')); }
+
 // Checks the form only: whether a host resolves is known when the server binds.
 bool IsAddress(const std::string& listen) {
-  if (absl::StartsWith(listen, "unix:")) return listen.size() > 5;
+  if (absl::StartsWith(listen, kUnix)) return listen.size() > sizeof(kUnix) - 1;
   const size_t colon = listen.rfind(':');
   if (colon == std::string::npos || colon == 0) return false;
+  const std::string host = HostOf(listen);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  // Without brackets, which of its colons stands before the port is anybody's guess.
+  if (!bracketed && host.find_first_of(":[]") != std::string::npos) return false;
   const std::string port = listen.substr(colon + 1);
   uint32_t number = 0;
   return port.find_first_not_of("0123456789") == std::string::npos &&
@@ -28,7 +41,15 @@ absl::Status Settings::Validate() const {
   if (!IsAddress(listen.value())) {
     return absl::InvalidArgumentError(
         absl::StrCat("listen = \"", listen.value(),
-                     "\": must be HOST:PORT with a port of 0 .. 65535, or unix:PATH"));
+                     "\": must be HOST:PORT with a port of 0 .. 65535, or unix:PATH; an IPv6 "
+                     "address stands in brackets, as in [::1]:50051"));
+  }
+  if (absl::StartsWith(listen.value(), kUnix) &&
+      listen.value().size() - (sizeof(kUnix) - 1) > kUnixPathBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("listen = \"", listen.value(), "\": a path of ",
+                                                   listen.value().size() - (sizeof(kUnix) - 1),
+                                                   " bytes, a socket's path has at most ",
+                                                   kUnixPathBytesMax));
   }
   if (queries_max.value() > batch_max.value()) {
     return absl::InvalidArgumentError(
@@ -39,6 +60,11 @@ absl::Status Settings::Validate() const {
     return absl::InvalidArgumentError(
         absl::StrCat("payload_bytes_max = ", payload_bytes_max.Text(),
                      ": must be at most half of request_bytes_max = ", request_bytes_max.Text()));
+  }
+  if (payload_bytes_max.value() > response_bytes_max.value() / 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("payload_bytes_max = ", payload_bytes_max.Text(),
+                     ": must be at most half of response_bytes_max = ", response_bytes_max.Text()));
   }
   if (queue_bytes_max.value() < request_bytes_max.value()) {
     return absl::InvalidArgumentError(
@@ -72,9 +98,12 @@ std::string Settings::Effective() const {
 }
 
 bool IsLoopback(const std::string& listen) {
-  if (absl::StartsWith(listen, "unix:")) return true;
-  return absl::StartsWith(listen, "127.") || absl::StartsWith(listen, "localhost:") ||
-         absl::StartsWith(listen, "[::1]:");
+  if (absl::StartsWith(listen, kUnix)) return true;
+  const std::string host = HostOf(listen);
+  if (host == "localhost" || host == "[::1]") return true;
+  // A literal: "127.example.org" may be anywhere.
+  in_addr address{};
+  return absl::StartsWith(host, "127.") && inet_pton(AF_INET, host.c_str(), &address) == 1;
 }
 
 }  // namespace nearfield::server

@@ -87,7 +87,11 @@ struct Settings : SettingList {
                                "Query bytes that may wait for the engine"};
   NumberSetting uploads_max{*this, "uploads_max", 8, {1, 1000}, "Uploads at once"};
   NumberSetting upload_idle_ms{
-      *this, "upload_idle_ms", 30000, {10, kDayMs}, "Milliseconds an upload may be silent"};
+      *this,
+      "upload_idle_ms",
+      30000,
+      {10, kDayMs},
+      "Milliseconds an upload may be silent; a block must arrive whole within them"};
   NumberSetting verify_max{
       *this, "verify_max", 2, {1, 256}, "Verifications at once, one core each"};
   NumberSetting streams_max{

@@ -12,9 +12,9 @@ namespace {
 
 constexpr int64_t kReadThreads = 4;
 constexpr int64_t kReplyThreadsMax = 8;
-// A search taken from the queue gives its place there free, so replies have no bound of their own.
-// What holds them back: they are made faster than the one engine thread finds answers.
-constexpr int64_t kRepliesMax = int64_t{1} << 40;
+// More than a few passes leave behind. Where as many wait, the engine thread makes its replies
+// itself, which holds back further searches.
+constexpr int64_t kRepliesMax = 4096;
 constexpr int64_t kDeletesMax = 1024;  // that may wait
 constexpr int64_t kUnavailableRetryMs = 1000;
 constexpr int64_t kUploadRetryMs = 1000;

@@ -56,20 +56,26 @@ absl::StatusOr<std::pair<Neighbors, uint64_t>> Claimed(Core& core, const Call& c
 }
 
 // What the oracle says of the answer to check.
-absl::StatusOr<VerifyResult> Check(Core& core, const Call& call, const VerifyTask& task) {
+absl::StatusOr<VerifyResult> Check(Core& core, const Call& call, const VerifyTask& task,
+                                   int64_t* oracle_us) {
   ABSL_ASSIGN_OR_RETURN(const auto claimed, Claimed(core, call, task));
-  return core.engine->Verify(*task.search.collection, task.search.queries.front(), claimed.second,
-                             claimed.first, [&call] { return call.Dead(); });
+  const TimePoint begin = call.state()->clock().Now();
+  absl::StatusOr<VerifyResult> result =
+      core.engine->Verify(*task.search.collection, task.search.queries.front(), claimed.second,
+                          claimed.first, [&call] { return call.Dead(); });
+  *oracle_us = MicrosBetween(begin, call.state()->clock().Now());
+  return result;
 }
 
 // A commit or delete between the search and the oracle is nobody's fault where the caller named no
 // epoch: the newer one is checked.
-absl::StatusOr<VerifyResult> CheckAtAnEpoch(Core& core, const Call& call, const VerifyTask& task) {
-  absl::StatusOr<VerifyResult> result = Check(core, call, task);
+absl::StatusOr<VerifyResult> CheckAtAnEpoch(Core& core, const Call& call, const VerifyTask& task,
+                                            int64_t* oracle_us) {
+  absl::StatusOr<VerifyResult> result = Check(core, call, task, oracle_us);
   for (int tries = 1; tries < kTriesMax && !task.epoch.has_value() &&
                       absl::IsFailedPrecondition(result.status()) && !call.Dead();
        ++tries) {
-    result = Check(core, call, task);
+    result = Check(core, call, task, oracle_us);
   }
   return result;
 }
@@ -85,12 +91,11 @@ absl::Status VerifyAnswer(Core& core, Call& call, const pb::VerifyRequest& reque
                         FromProto(request, named->collection, call.state()->limits()));
   call.record.queries = 1;
   call.record.k = task.search.queries.front().k;
-  const TimePoint begin = call.state()->clock().Now();
-  const absl::StatusOr<VerifyResult> result = CheckAtAnEpoch(core, call, task);
+  int64_t oracle_us = 0;
+  const absl::StatusOr<VerifyResult> result = CheckAtAnEpoch(core, call, task, &oracle_us);
   if (absl::IsCancelled(result.status()) && call.Dead()) return call.DeadStatus();
   ABSL_RETURN_IF_ERROR(result.status());
   call.record.rows = result->rows_checked;
-  const int64_t oracle_us = MicrosBetween(begin, call.state()->clock().Now());
   ToProto(named->collection->spec(), *result, oracle_us, response);
   return absl::OkStatus();
 }

@@ -122,7 +122,7 @@ def test_an_oversized_message_is_refused_and_the_server_goes_on(start, api, refu
 
 
 def test_a_reply_beyond_the_limit_is_refused_with_advice(start, api, refused):
-    server = start("--response-bytes-max", "64KiB")
+    server = start("--response-bytes-max", "64KiB", "--payload-bytes-max", "32KiB")
     client = api(server)
     client.create("wide", 64)
     client.upload("wide", list(range(3000)), np.ones((3000, 64), dtype=np.float32))
