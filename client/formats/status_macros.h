@@ -15,10 +15,13 @@
 
 #define NF_CONCAT_INNER(a, b) a##b
 #define NF_CONCAT(a, b) NF_CONCAT_INNER(a, b)
+// The arguments are declared and assigned to: neither takes parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define NF_ASSIGN_OR_RETURN_IMPL(result, lhs, expr)    \
   auto result = (expr);                                \
   if (!result.ok()) return std::move(result).status(); \
   lhs = *std::move(result)
+// NOLINTEND(bugprone-macro-parentheses)
 
 #define NF_ASSIGN_OR_RETURN(lhs, expr) \
   NF_ASSIGN_OR_RETURN_IMPL(NF_CONCAT(nf_result_, __LINE__), lhs, expr)

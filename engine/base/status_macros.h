@@ -15,10 +15,13 @@
 
 #define NEARFIELD_STATUS_CONCAT_INNER(a, b) a##b
 #define NEARFIELD_STATUS_CONCAT(a, b) NEARFIELD_STATUS_CONCAT_INNER(a, b)
+// The arguments are declared and assigned to: neither takes parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define NEARFIELD_ASSIGN_OR_RETURN_IMPL(result, lhs, expr) \
   auto result = (expr);                                    \
   if (!result.ok()) return std::move(result).status();     \
   lhs = *std::move(result)
+// NOLINTEND(bugprone-macro-parentheses)
 
 #define ABSL_ASSIGN_OR_RETURN(lhs, expr) \
   NEARFIELD_ASSIGN_OR_RETURN_IMPL(NEARFIELD_STATUS_CONCAT(nf_result_, __LINE__), lhs, expr)
