@@ -330,7 +330,7 @@ TEST_F(AdminServiceTest, DrainingFinishesWhatIsInFlightAndRefusesTheRest) {
               HasCodeAndMessage(grpc::StatusCode::UNAVAILABLE, HasSubstr("draining")));
   script_->search_gate.Open();
   EXPECT_THAT(search.get(), HasCode(grpc::StatusCode::OK));
-  EXPECT_TRUE(drained.get());
+  EXPECT_EQ(drained.get(), ExitCode::kClean);
   server_ = nullptr;
 }
 
@@ -354,6 +354,55 @@ TEST_F(AdminServiceTest, AfterTheDrainTimeWhatIsLeftIsCancelled) {
   EXPECT_FALSE(upload->Finish().ok());
   EXPECT_EQ(script_->cancelled_searches, 1);
   EXPECT_EQ(script_->uploads_open, 0);
+}
+
+// A stream ends with its cancellation, its search when the engine is done with it: the engine and
+// the threads below it must still be there.
+TEST_F(AdminServiceTest, TheEngineOutlivesASearchWhoseStreamHasEnded) {
+  Set(settings_.drain_ms, "0");
+  Serve();
+  ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
+  ASSERT_THAT(UploadRows("c", {1, 2}, std::string(50000, 'x')), HasCode(grpc::StatusCode::OK));
+  script_->deaf_searches = true;
+  script_->search_gate.Close();
+  grpc::ClientContext context;
+  const auto stream = retrieval_->SearchStream(&context);
+  pb::SearchRequest request = SearchFor("c", {1, 0});
+  request.set_with_payload(true);  // an answer that the reply workers make
+  stream->Write(request);
+  script_->search_gate.AwaitArrivals(1);
+  auto drained = std::async(std::launch::async, [&] { return server_->Drain(); });
+  EXPECT_FALSE(stream->Finish().ok());
+  EXPECT_NE(server_->state().core(), nullptr);
+  script_->search_gate.Open();
+  EXPECT_EQ(drained.get(), ExitCode::kClean);
+  EXPECT_EQ(server_->state().core(), nullptr);
+  server_ = nullptr;
+}
+
+TEST_F(AdminServiceTest, VerifyWithoutAnEpochSearchesAgainWhereACommitOvertakesIt) {
+  ServeThreeRows();
+  pb::VerifyRequest request;
+  request.set_collection("c");
+  request.mutable_query()->mutable_vector()->add_values(1);
+  request.mutable_query()->mutable_vector()->add_values(0);
+  const auto verify = [&] {
+    pb::VerifyResponse response;
+    grpc::ClientContext context;
+    const grpc::Status status = admin_->Verify(&context, request, &response);
+    EXPECT_EQ(response.equal(), status.ok());
+    return status;
+  };
+  script_->overtaken_verifications = 2;
+  EXPECT_THAT(verify(), HasCode(grpc::StatusCode::OK));
+  EXPECT_EQ(script_->searches, 3);
+  script_->overtaken_verifications = 1000;
+  EXPECT_THAT(verify(), HasCode(grpc::StatusCode::FAILED_PRECONDITION));
+  EXPECT_LT(script_->searches, 10);
+  script_->overtaken_verifications = 1;
+  request.set_epoch(1);
+  EXPECT_THAT(verify(), HasCode(grpc::StatusCode::FAILED_PRECONDITION))
+      << "that epoch was asked for";
 }
 
 TEST_F(AdminServiceTest, ASecondServerCannotTakeTheSamePort) {

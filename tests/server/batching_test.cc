@@ -203,6 +203,61 @@ TEST_F(BatchingTest, OneAtFaultDoesNotFailTheOthersOfItsPass) {
   EXPECT_THAT(StatusOf("bad"), StatusIs(absl::StatusCode::kNotFound));
 }
 
+TEST_F(BatchingTest, OneAtFaultAmongManyCostsFewPasses) {
+  SearchQueue queue({}, &clock_);
+  for (int i = 0; i < 64; ++i) {
+    SearchTicket ticket = Ticket(std::to_string(i), a_);
+    if (i == 21) {
+      ticket.request.queries[0].vector = {};
+      ticket.request.queries[0].row_id = Id(uint64_t{99});
+    }
+    ASSERT_OK(queue.Push(std::move(ticket)));
+  }
+  RunOne(&queue);
+  for (int i = 0; i < 64; ++i) {
+    EXPECT_THAT(StatusOf(std::to_string(i)),
+                StatusIs(i == 21 ? absl::StatusCode::kNotFound : absl::StatusCode::kOk));
+  }
+  EXPECT_EQ(script_->searches, 1 + 2 * 6);
+}
+
+TEST_F(BatchingTest, TheRepliesOfOneBatchAreBoundedButOneRequestAlwaysFits) {
+  SearchQueue queue({.reply_bytes_max = 100}, &clock_);
+  for (const auto& [name, bytes] : std::vector<std::pair<std::string, int64_t>>{
+           {"60", 60}, {"50", 50}, {"40", 40}, {"1", 1}, {"500", 500}}) {
+    SearchTicket ticket = Ticket(name, a_);
+    ticket.request.reply_bytes_min = bytes;
+    ASSERT_OK(queue.Push(std::move(ticket)));
+  }
+  for (int i = 0; i < 3; ++i) RunOne(&queue);
+  EXPECT_THAT(script_->batch_sizes(), ElementsAre(2, 2, 1));
+  EXPECT_EQ(answers_.at("40")->timing.batch_size, 2) << "60 and 40 fill the first";
+  EXPECT_OK(StatusOf("500"));
+}
+
+TEST_F(BatchingTest, ABatchMayCopyAFewRepliesAndOnlyTheOneAtFaultFails) {
+  SearchQueue queue({}, &clock_);
+  const auto push = [&](const std::string& name, int queries, int64_t bytes_max) {
+    SearchTicket ticket = Ticket(name, a_, queries);
+    ticket.request.parts = {.vectors = true, .payloads = false, .bytes_max = bytes_max};
+    ASSERT_OK(queue.Push(std::move(ticket)));
+  };
+  push("8", 1, 20);  // a row is 8 bytes; n queries ask for 1 .. n rows
+  push("24", 2, 20);
+  push("other", 1, 19);
+  RunOne(&queue);
+  EXPECT_EQ(script_->batch_sizes(), std::vector<int64_t>{3}) << "32 of 40 bytes";
+  EXPECT_OK(StatusOf("8"));
+  EXPECT_OK(StatusOf("24"));
+  RunOne(&queue);
+  EXPECT_OK(StatusOf("other"));
+  push("8 again", 1, 20);
+  push("48", 3, 20);
+  RunOne(&queue);
+  EXPECT_OK(StatusOf("8 again"));
+  EXPECT_THAT(StatusOf("48"), StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
 TEST_F(BatchingTest, ALostDeviceFailsThePassOnce) {
   SearchQueue queue({}, &clock_);
   script_->device_lost = true;

@@ -117,6 +117,10 @@ TEST_F(ConfigTest, EveryBadValueNamesTheSettingTheValueAndTheLimit) {
            {"--listen", ":1", "HOST:PORT"},
            {"--listen", "127.0.0.1:65536", "0 .. 65535"},
            {"--listen", "unix:", "unix:PATH"},
+           {"--listen", "::1:50051", "brackets"},
+           {"--listen", "[::1:50051", "brackets"},
+           {"--listen", "[]:50051", "brackets"},
+           {"--listen", "unix:" + std::string(108, 'x'), "at most 107"},
            {"--port-file", "a\"b", "text"}}) {
     Settings fresh;
     std::vector<const char*> argv = {"nearfield-server", flag.c_str()};
@@ -149,9 +153,17 @@ TEST_F(ConfigTest, UnknownKeysFlagsAndBadLinesAreErrors) {
   EXPECT_THAT(Load({"--k-max", "1", "--k-max", "2"}), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(Load({"--config", "/no/such/file"}),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("/no/such/file")));
+  EXPECT_THAT(Load({"--config", ::testing::TempDir()}),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("cannot be read")));
+  EXPECT_OK(Load({"--config", File("# " + std::string(10000, 'x') + "\nk_max = 9\n")}));
+  EXPECT_EQ(settings_.k_max.value(), 9);
 }
 
 TEST_F(ConfigTest, SettingsMustFitTogether) {
+  EXPECT_THAT(
+      Load({"--response-bytes-max", "64KiB"}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("payload_bytes_max = 64KiB"), HasSubstr("response_bytes_max"))));
   EXPECT_THAT(Load({"--queries-max", "2000"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("batch_max")));
   EXPECT_THAT(Load({"--queries-max", "10", "--request-bytes-max", "64KiB"}),
@@ -178,7 +190,8 @@ TEST_F(ConfigTest, EverySettingHasItsOwnName) {
 TEST_F(ConfigTest, LoopbackIsToldFromTheRest) {
   for (const char* listen : {"127.0.0.1:1", "localhost:1", "[::1]:1", "unix:/tmp/x"})
     EXPECT_TRUE(IsLoopback(listen));
-  for (const char* listen : {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "example.org:1"})
+  for (const char* listen : {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "example.org:1",
+                             "127.evil.example:1", "127.0.0.1.example:1", "localhost.example:1"})
     EXPECT_FALSE(IsLoopback(listen));
 }
 

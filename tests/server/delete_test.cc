@@ -56,5 +56,30 @@ TEST_F(DeleteTest, DeleteRemovesRowsAndRefusesWhatTheContractSays) {
               HasCode(grpc::StatusCode::UNIMPLEMENTED));
 }
 
+TEST_F(DeleteTest, DeletesThatWaitAreBoundedAndHoldUpNoUpload) {
+  Set(settings_.uploads_max, "1");
+  Serve();
+  ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
+  Gate gate;
+  gate.Close();
+  Core* core = server_->state().core();
+  while (core->deletes.Post([&] { gate.Pass(); }).ok()) {
+  }
+  EXPECT_THAT(UploadRows("c", {1, 2, 3}), HasCode(grpc::StatusCode::OK));
+  pb::DeleteRequest request;
+  request.set_collection("c");
+  request.mutable_ids()->add_numbers(1);
+  pb::DeleteResponse response;
+  {
+    grpc::ClientContext context;
+    EXPECT_THAT(
+        ingest_->Delete(&context, request, &response),
+        HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED, HasSubstr("too many deletes")));
+    EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
+  }
+  gate.Open();
+  Drain();
+}
+
 }  // namespace
 }  // namespace nearfield::server

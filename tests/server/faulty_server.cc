@@ -5,6 +5,8 @@
 //   no_engine         the engine cannot be made: no GPU
 //   hang_self_test    the self-test never ends
 //   hang_search       searches end only when they are cancelled
+//   lose_in_drain     so they do, and then the device is lost
+//   deaf_search       searches never end
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -34,13 +36,16 @@ int main(int argc, char** argv) {
   if (fault.rfind(lose, 0) == 0) script->lose_at_search = std::stoll(fault.substr(lose.size()));
   if (fault == "self_test") script->self_test_differs = true;
   if (fault == "hang_self_test") script->self_test_gate.Close();
-  if (fault == "hang_search") script->search_gate.Close();
+  const bool hangs = fault == "hang_search" || fault == "lose_in_drain" || fault == "deaf_search";
+  if (hangs) script->search_gate.Close();
+  if (fault == "lose_in_drain") script->lose_at_search = 1;
+  script->deaf_searches = fault == "deaf_search";
   return nearfield::server::RunServer(
       argc, argv,
       [&](const nearfield::EngineOptions&) -> absl::StatusOr<std::unique_ptr<nearfield::Engine>> {
         if (fault == "no_engine")
           return absl::FailedPreconditionError("backend = gpu: no usable GPU");
-        if (fault == "hang_search") std::thread([script] { TellWhenHeld(script.get()); }).detach();
+        if (hangs) std::thread([script] { TellWhenHeld(script.get()); }).detach();
         return nearfield::server::MakeScriptedEngine(script);
       });
 }

@@ -190,6 +190,38 @@ TEST(RunServerTest, CallsInFlightFinishBeforeTheEndAndAfterDrainMsAreCancelled) 
   EXPECT_EQ(process.Wait(), 0);
 }
 
+TEST(RunServerTest, ADeviceLostDuringTheDrainIsExit3) {
+  Process process("lose_in_drain", {"--listen", "127.0.0.1:0", "--drain-ms", "0"});
+  Client client(process.Address());
+  client.AwaitServing();
+  client.Create();
+  auto search = std::async(std::launch::async, [&] { return client.Search(); });
+  process.AwaitStdout("held");
+  process.Signal(SIGTERM);
+  EXPECT_FALSE(search.get().ok());
+  EXPECT_EQ(process.Wait(), 3);
+  EXPECT_THAT(process.Text("/stderr"), HasSubstr("the device is lost"));
+}
+
+// Takes the ten seconds that cancelled calls get.
+TEST(RunServerTest, ASearchThatNeverEndsIsLeftBehindWithExit1) {
+  Process process("deaf_search", {"--listen", "127.0.0.1:0", "--drain-ms", "0"});
+  Client client(process.Address());
+  client.AwaitServing();
+  client.Create();
+  grpc::ClientContext context;
+  const auto stream = client.retrieval->SearchStream(&context);
+  pb::SearchRequest request;
+  request.set_collection("c");
+  request.add_queries()->mutable_vector()->add_values(1);
+  stream->Write(request);
+  process.AwaitStdout("held");
+  process.Signal(SIGTERM);
+  EXPECT_FALSE(stream->Finish().ok());
+  EXPECT_EQ(process.Wait(), 1);
+  EXPECT_THAT(process.Text("/stderr"), HasSubstr("calls would not end"));
+}
+
 TEST(RunServerTest, ASecondSignalEndsAtOnce) {
   Process process("hang_search", {"--listen", "127.0.0.1:0", "--drain-ms", "3600000"});
   Client client(process.Address());
@@ -222,6 +254,8 @@ TEST(RunServerTest, ConfigurationErrorsAreExit2) {
   EXPECT_EQ(Process("no_engine", kAnyPort).Wait(), 2);
   EXPECT_EQ(Process("", {"--k-max", "0"}).Wait(), 2);
   EXPECT_EQ(Process("", {"--no-such-flag"}).Wait(), 2);
+  EXPECT_EQ(Process("", {"--config", "/"}).Wait(), 2);
+  EXPECT_EQ(Process("", {"--check-config", "--config", "/"}).Wait(), 2);
   EXPECT_EQ(Process("", {"--listen", "256.0.0.1:0"}).Wait(), 2);
   EXPECT_EQ(Process("", {"--listen", "127.0.0.1:0", "--port-file", "/no/such/folder/port"}).Wait(),
             2)

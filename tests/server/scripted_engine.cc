@@ -55,6 +55,12 @@ using Script = std::shared_ptr<EngineScript>;
 
 absl::Status Lost() { return absl::UnavailableError("the device is lost: scripted"); }
 
+absl::Status CheckCopied(int64_t bytes, const RowParts& parts) {
+  if (parts.bytes_max == 0 || bytes <= parts.bytes_max) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("scripted: ", bytes, " bytes to copy, the limit is ", parts.bytes_max));
+}
+
 // The rows of a collection, in order of arrival.
 struct RowStore {
   explicit RowStore(IdType type) : ids(type) {}
@@ -230,6 +236,8 @@ absl::StatusOr<FetchResult> ScriptedCollection::Fetch(const IdColumn& ids, RowPa
   result.ids = std::move(found.ids);
   if (parts.vectors) result.rows = std::move(found.bytes);
   if (parts.payloads) result.payloads = std::move(found.payloads);
+  ABSL_RETURN_IF_ERROR(
+      CheckCopied(static_cast<int64_t>(result.rows.size()) + result.payloads.value_bytes(), parts));
   return result;
 }
 
@@ -310,10 +318,11 @@ class ScriptedEngine final : public Engine {
                                       const SearchBatch& batch) override {
     const int64_t number = ++script_->searches;
     script_->NoteBatch(static_cast<int64_t>(batch.queries.size()));
-    script_->search_gate.Pass(batch.cancelled);
+    const bool deaf = script_->deaf_searches;
+    script_->search_gate.Pass(deaf ? nullptr : batch.cancelled);
     if (script_->lose_at_search == number) script_->device_lost = true;
     if (script_->device_lost) return Lost();
-    if (batch.cancelled && batch.cancelled()) {
+    if (!deaf && batch.cancelled && batch.cancelled()) {
       ++script_->cancelled_searches;
       return absl::CancelledError("cancelled");
     }
@@ -321,11 +330,14 @@ class ScriptedEngine final : public Engine {
     SearchResult result;
     result.epoch = scripted.epoch();
     result.cost.device_us = 7;
+    int64_t copied = 0;
     result.cost.rows_scanned = scripted.Stats().rows_count;
     for (const Query& query : batch.queries) {
       ABSL_ASSIGN_OR_RETURN(Neighbors neighbors, scripted.Search(query, batch.parts));
+      copied += static_cast<int64_t>(neighbors.rows.size()) + neighbors.payloads.value_bytes();
       result.queries.push_back(std::move(neighbors));
     }
+    ABSL_RETURN_IF_ERROR(CheckCopied(copied, batch.parts));
     return result;
   }
 
@@ -335,6 +347,8 @@ class ScriptedEngine final : public Engine {
     script_->verify_gate.Pass(cancelled);
     if (cancelled && cancelled()) return absl::CancelledError("cancelled");
     const auto& scripted = static_cast<const ScriptedCollection&>(collection);
+    if (--script_->overtaken_verifications >= 0)
+      return absl::FailedPreconditionError("scripted: a commit was faster");
     if (epoch != scripted.epoch()) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the claim is of epoch ", epoch, ", the collection is at ", scripted.epoch()));

@@ -42,6 +42,10 @@ struct EngineScript {
   Gate verify_gate;
   std::atomic<bool> device_lost{false};
   std::atomic<bool> self_test_differs{false};
+  // Searches do not look at `cancelled`.
+  std::atomic<bool> deaf_searches{false};
+  // So many verifications find that a commit has overtaken them.
+  std::atomic<int64_t> overtaken_verifications{0};
   std::atomic<int64_t> searches{0};
   std::atomic<int64_t> cancelled_searches{0};
   std::atomic<int64_t> uploads_open{0};

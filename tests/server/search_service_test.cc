@@ -161,10 +161,11 @@ TEST_F(SearchServiceTest, AFullQueueIsRefusedWithAHint) {
 
 TEST_F(SearchServiceTest, AReplyAboveTheLimitIsRefusedWithAdviceAndNoHint) {
   Set(settings_.response_bytes_max, "64KiB");
+  Set(settings_.payload_bytes_max, "32KiB");
   Serve();
   ASSERT_THAT(CreateCollection("wide", 8192), HasCode(grpc::StatusCode::OK));
   ASSERT_THAT(CreateCollection("payloads"), HasCode(grpc::StatusCode::OK));
-  ASSERT_THAT(UploadRows("payloads", {1, 2}, std::string(40000, 'x')),
+  ASSERT_THAT(UploadRows("payloads", {1, 2, 3}, std::string(30000, 'x')),
               HasCode(grpc::StatusCode::OK));
   grpc::ClientContext upload_context;
   const auto stream = ingest_->Upload(&upload_context);
@@ -194,7 +195,10 @@ TEST_F(SearchServiceTest, AReplyAboveTheLimitIsRefusedWithAdviceAndNoHint) {
 
   pb::SearchRequest payloads = SearchFor("payloads", {1, 0});
   payloads.set_with_payload(true);
-  EXPECT_THAT(Search(payloads), HasCode(grpc::StatusCode::RESOURCE_EXHAUSTED));
+  EXPECT_THAT(Search(payloads),
+              HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                AllOf(HasSubstr("90000 bytes to copy"), HasSubstr("SearchStream"))))
+      << "refused by the engine, before it copies";
   payloads.set_k(1);
   EXPECT_THAT(Search(payloads), HasCode(grpc::StatusCode::OK));
 
@@ -202,10 +206,12 @@ TEST_F(SearchServiceTest, AReplyAboveTheLimitIsRefusedWithAdviceAndNoHint) {
   fetch.set_collection("payloads");
   fetch.mutable_ids()->add_numbers(1);
   fetch.mutable_ids()->add_numbers(2);
+  fetch.mutable_ids()->add_numbers(3);
   pb::FetchResponse fetched;
   grpc::ClientContext fetch_context;
   EXPECT_THAT(retrieval_->Fetch(&fetch_context, fetch, &fetched),
-              HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED, HasSubstr("fewer ids")));
+              HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                AllOf(HasSubstr("to copy"), HasSubstr("fewer ids"))));
 }
 
 TEST_F(SearchServiceTest, AnOversizedRequestIsRefused) {

@@ -43,7 +43,7 @@ void ServerFixture::Serve() {
 
 void ServerFixture::Drain() {
   if (server_ == nullptr) return;
-  EXPECT_TRUE(server_->Drain());
+  EXPECT_EQ(server_->Drain(), script_->device_lost ? ExitCode::kDeviceLost : ExitCode::kClean);
   server_ = nullptr;
 }
 
