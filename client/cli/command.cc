@@ -38,6 +38,8 @@ int CallFailed(const GlobalOptions& global, const absl::Status& status) {
     return kExitUnreachable;
   }
   const std::string id = RequestIdOf(status);
+  // Refused by the library itself: nothing was sent.
+  if (id.empty() && absl::IsInvalidArgument(status)) return BadInput(status);
   PrintError(id.empty() ? reason : Cat(reason, " (request ", id, ")"));
   switch (status.code()) {
     case absl::StatusCode::kNotFound:

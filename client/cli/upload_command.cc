@@ -201,7 +201,10 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
   command->add_flag("--create", arguments->create,
                     "Make the collection first, with the file's dimension and type");
   AddMetricOption(*command, &arguments->metric);
-  command->add_option("--block-bytes", arguments->block_bytes_max, "Bytes of a message, at most")
+  command
+      ->add_option("--block-bytes", arguments->block_bytes_max,
+                   "Bytes of a message, at most; each must arrive within the server's "
+                   "upload_idle_ms, so less over a slow line")
       ->check(CLI::Range(uint64_t{1024}, uint64_t{1} << 30).description("BYTES"))
       ->capture_default_str();
   command->footer(

@@ -1,5 +1,6 @@
 #include "nearfield/client/client.h"
 
+#include "client/cpp/check_text.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"
 #include "client/formats/status_macros.h"
@@ -9,14 +10,6 @@ namespace nearfield::client {
 namespace {
 
 using Core = Client::Core;
-
-// A reply with another number of results than queries would be read out of bounds by a trusting
-// caller.
-absl::Status CheckResults(const SearchAnswer& answer, size_t queries_count) {
-  if (answer.results.size() == queries_count) return absl::OkStatus();
-  return absl::InternalError(
-      Cat("malformed reply: ", answer.results.size(), " results for ", queries_count, " queries"));
-}
 
 }  // namespace
 
@@ -38,12 +31,14 @@ absl::StatusOr<Client> Client::Connect(const ClientOptions& options) {
 absl::StatusOr<SearchAnswer> Client::Search(std::string_view collection,
                                             std::span<const Query> queries,
                                             const SearchOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText(collection, queries));
+  const Core::CallSpec spec = core_->SpecFrom(options.deadline);
   const v1::SearchRequest request = ToProto(collection, queries, options);
-  NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong()));
+  NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong(), spec));
   v1::SearchResponse response;
   std::string request_id;
   NF_RETURN_IF_ERROR(core_->Call(core_->retrieval(), &v1::Retrieval::Stub::Search, request,
-                                 &response, {.deadline = options.deadline}, &request_id));
+                                 &response, spec, &request_id));
   NF_ASSIGN_OR_RETURN(SearchAnswer answer, FromProto(&response));
   NF_RETURN_IF_ERROR(CheckResults(answer, queries.size()));
   answer.request_id = std::move(request_id);
@@ -59,19 +54,23 @@ absl::StatusOr<SearchAnswer> Client::Search(std::string_view collection,
 
 absl::StatusOr<FetchAnswer> Client::Fetch(std::string_view collection, const IdColumn& ids,
                                           const FetchOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText("collection", collection));
+  NF_RETURN_IF_ERROR(CheckText("ids", ids));
+  const Core::CallSpec spec = core_->SpecFrom(options.deadline);
   v1::FetchRequest request;
   request.set_collection(std::string(collection));
   ToProto(ids, 0, client::Count(ids), request.mutable_ids());
   request.set_with_payload(options.with_payload);
   request.set_with_vectors(options.with_vectors);
-  NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong()));
+  NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong(), spec));
   v1::FetchResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->retrieval(), &v1::Retrieval::Stub::Fetch, request,
-                                 &response, {.deadline = options.deadline}));
+  NF_RETURN_IF_ERROR(
+      core_->Call(core_->retrieval(), &v1::Retrieval::Stub::Fetch, request, &response, spec));
   return FromProto(&response);
 }
 
 absl::StatusOr<CountAnswer> Client::Count(std::string_view collection, const CallOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText("collection", collection));
   v1::CountRequest request;
   request.set_collection(std::string(collection));
   v1::CountResponse response;
@@ -82,24 +81,31 @@ absl::StatusOr<CountAnswer> Client::Count(std::string_view collection, const Cal
 
 absl::StatusOr<DeleteAnswer> Client::Delete(std::string_view collection, const IdColumn& ids,
                                             const CallOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText("collection", collection));
+  NF_RETURN_IF_ERROR(CheckText("ids", ids));
+  const Core::CallSpec spec = core_->SpecFrom(options.deadline);
   v1::DeleteRequest request;
   request.set_collection(std::string(collection));
   ToProto(ids, 0, client::Count(ids), request.mutable_ids());
-  NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong()));
+  NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong(), spec));
   v1::DeleteResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->ingest(), &v1::Ingest::Stub::Delete, request, &response,
-                                 {.deadline = options.deadline}));
+  NF_RETURN_IF_ERROR(
+      core_->Call(core_->ingest(), &v1::Ingest::Stub::Delete, request, &response, spec));
   return DeleteAnswer{.epoch = response.epoch(), .rows_deleted = response.rows_deleted()};
 }
 
 absl::StatusOr<VerifyAnswer> Client::Verify(std::string_view collection, const Query& query,
                                             const VerifyClaim& claim, const CallOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText(collection, std::span<const Query>(&query, 1)));
   v1::VerifyRequest request;
   request.set_collection(std::string(collection));
   ToProto(query, request.mutable_query());
   request.set_k(claim.k);
   if (claim.epoch) request.set_epoch(*claim.epoch);
-  if (claim.neighbors != nullptr) ToProto(*claim.neighbors, request.mutable_claim());
+  if (claim.neighbors != nullptr) {
+    NF_RETURN_IF_ERROR(CheckText("claim.ids", claim.neighbors->ids));
+    ToProto(*claim.neighbors, request.mutable_claim());
+  }
   v1::VerifyResponse response;
   NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::Verify, request, &response,
                                  {.deadline = options.deadline}));
@@ -108,6 +114,7 @@ absl::StatusOr<VerifyAnswer> Client::Verify(std::string_view collection, const Q
 
 absl::StatusOr<CollectionInfo> Client::CreateCollection(const CollectionSpec& spec,
                                                         const CallOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText("name", spec.name));
   v1::CreateCollectionRequest request;
   request.set_name(spec.name);
   request.set_dim(spec.dim);
@@ -121,6 +128,7 @@ absl::StatusOr<CollectionInfo> Client::CreateCollection(const CollectionSpec& sp
 }
 
 absl::StatusOr<uint64_t> Client::DropCollection(std::string_view name, const CallOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText("name", name));
   v1::DropCollectionRequest request;
   request.set_name(std::string(name));
   v1::DropCollectionResponse response;
@@ -131,6 +139,7 @@ absl::StatusOr<uint64_t> Client::DropCollection(std::string_view name, const Cal
 
 absl::StatusOr<CollectionInfo> Client::GetCollection(std::string_view name,
                                                      const CallOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText("name", name));
   v1::GetCollectionRequest request;
   request.set_name(std::string(name));
   v1::GetCollectionResponse response;
@@ -153,7 +162,7 @@ absl::StatusOr<std::vector<CollectionInfo>> Client::ListCollections(const CallOp
 }
 
 absl::StatusOr<Limits> Client::GetLimits(const CallOptions& options) {
-  return core_->GetLimits(options);
+  return core_->GetLimits({.deadline = options.deadline});
 }
 
 absl::StatusOr<Capacity> Client::GetCapacity(const CallOptions& options) {

@@ -202,6 +202,11 @@ absl::StatusOr<SearchAnswer> FromProto(v1::SearchResponse* proto) {
   return answer;
 }
 
+absl::Status CheckResults(const SearchAnswer& answer, size_t queries_count) {
+  if (answer.results.size() == queries_count) return absl::OkStatus();
+  return Malformed(Cat(answer.results.size(), " results for ", queries_count, " queries"));
+}
+
 absl::StatusOr<FetchAnswer> FromProto(v1::FetchResponse* proto) {
   FetchAnswer answer;
   answer.epoch = proto->epoch();

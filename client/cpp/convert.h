@@ -31,6 +31,9 @@ Capacity FromProto(const v1::GetCapacityResponse& proto);
 // These move out of the message. Errors: Internal where its columns disagree.
 absl::StatusOr<CollectionInfo> FromProto(v1::CollectionInfo* proto);
 absl::StatusOr<SearchAnswer> FromProto(v1::SearchResponse* proto);
+// A reply with another number of results than queries would be read out of bounds by a trusting
+// caller: Internal.
+absl::Status CheckResults(const SearchAnswer& answer, size_t queries_count);
 absl::StatusOr<FetchAnswer> FromProto(v1::FetchResponse* proto);
 absl::StatusOr<VerifyAnswer> FromProto(v1::VerifyResponse* proto);
 

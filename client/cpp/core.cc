@@ -76,10 +76,18 @@ Client::Core::Core(const ClientOptions& options, Clock* clock)
       admin_(v1::Admin::NewStub(channel_)),
       health_(grpc::health::v1::Health::NewStub(channel_)) {}
 
+Client::Core::CallSpec Client::Core::SpecFrom(
+    const std::optional<std::chrono::milliseconds>& deadline) const {
+  return {.deadline = std::nullopt,
+          .idempotent = true,
+          .until = clock_->Now() + deadline.value_or(options_.deadline)};
+}
+
 RetryPlan Client::Core::PlanFor(const CallSpec& spec) const {
-  return {.policy = options_.retry,
-          .deadline = clock_->Now() + spec.deadline.value_or(options_.deadline),
-          .idempotent = spec.idempotent};
+  return {
+      .policy = options_.retry,
+      .deadline = spec.until.value_or(clock_->Now() + spec.deadline.value_or(options_.deadline)),
+      .idempotent = spec.idempotent};
 }
 
 Attempt Client::Core::Outcome(const grpc::Status& status,
@@ -118,24 +126,23 @@ absl::Status Client::Core::Run(const CallSpec& spec,
   });
 }
 
-absl::Status Client::Core::CheckRequestBytes(uint64_t bytes) {
+absl::Status Client::Core::CheckRequestBytes(uint64_t bytes, const CallSpec& spec) {
   if (bytes <= kUncheckedRequestBytes) return absl::OkStatus();
-  const absl::StatusOr<Limits> limits = GetLimits({});
+  const absl::StatusOr<Limits> limits = GetLimits(spec);
   if (!limits.ok()) return limits.status();
   if (bytes <= limits->request_bytes_max) return absl::OkStatus();
   return absl::InvalidArgumentError(Cat("the request takes ", bytes, " bytes, the server accepts ",
                                         limits->request_bytes_max, " in one message"));
 }
 
-absl::StatusOr<Limits> Client::Core::GetLimits(const CallOptions& options) {
+absl::StatusOr<Limits> Client::Core::GetLimits(const CallSpec& spec) {
   {
     const std::lock_guard<std::mutex> lock(limits_mutex_);
     if (limits_) return *limits_;
   }
   v1::GetLimitsResponse response;
   const absl::Status status =
-      Call(*retrieval_, &v1::Retrieval::Stub::GetLimits, v1::GetLimitsRequest(), &response,
-           {.deadline = options.deadline});
+      Call(*retrieval_, &v1::Retrieval::Stub::GetLimits, v1::GetLimitsRequest(), &response, spec);
   if (!status.ok()) return status;
   const std::lock_guard<std::mutex> lock(limits_mutex_);
   limits_ = FromProto(response);

@@ -28,7 +28,10 @@ class Client::Core {
   struct CallSpec {
     std::optional<std::chrono::milliseconds> deadline;  // absent: that of the client
     bool idempotent = true;
+    std::optional<TimePoint> until;  // in place of the deadline
   };
+  // Of a call that may ask for the limits first: the deadline counts from here for both.
+  CallSpec SpecFrom(const std::optional<std::chrono::milliseconds>& deadline) const;
 
   // Calls with retries. `request_id`, where not null, receives the server's id of a call that
   // succeeded.
@@ -51,8 +54,8 @@ class Client::Core {
   // Status and hint of a finished call.
   Attempt Outcome(const grpc::Status& status, const grpc::ClientContext& context) const;
   // Refuses a request larger than the server takes, with a better message than gRPC's own.
-  absl::Status CheckRequestBytes(uint64_t bytes);
-  absl::StatusOr<Limits> GetLimits(const CallOptions& options);
+  absl::Status CheckRequestBytes(uint64_t bytes, const CallSpec& spec);
+  absl::StatusOr<Limits> GetLimits(const CallSpec& spec);
 
   const ClientOptions& options() const { return options_; }
   Clock& clock() { return *clock_; }

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "client/cpp/check_text.h"
 #include "client/cpp/core.h"
 #include "client/formats/status_macros.h"
 
@@ -44,6 +45,7 @@ std::string_view Name(Health health) {
 }
 
 absl::StatusOr<Health> Client::CheckHealth(std::string_view service, const CallOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText("service", service));
   health_v1::HealthCheckResponse response;
   NF_RETURN_IF_ERROR(core_->Call(core_->health(), &health_v1::Health::Stub::Check,
                                  RequestFor(service), &response,
@@ -53,6 +55,7 @@ absl::StatusOr<Health> Client::CheckHealth(std::string_view service, const CallO
 
 absl::Status Client::WatchHealth(std::string_view service,
                                  const std::function<bool(Health)>& on_change) {
+  NF_RETURN_IF_ERROR(CheckText("service", service));
   grpc::ClientContext context;
   const auto reader = core_->health().Watch(&context, RequestFor(service));
   health_v1::HealthCheckResponse response;

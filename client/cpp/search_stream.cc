@@ -1,10 +1,15 @@
 #include "nearfield/client/search_stream.h"
 
+#include <deque>
+#include <mutex>
 #include <string>
 #include <utility>
 
+#include "client/cpp/check_text.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"
+#include "client/formats/status_macros.h"
+#include "client/formats/text.h"
 
 namespace nearfield::client {
 
@@ -29,7 +34,16 @@ class SearchStream::Impl {
   }
 
   bool Send(std::span<const Query> queries) {
-    return stream_->Write(ToProto(collection_, queries, options_));
+    const absl::Status status = CheckText(collection_, queries);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!refused_.ok()) return false;
+      refused_ = status;
+      if (status.ok()) unanswered_.push_back(queries.size());
+    }
+    if (status.ok()) return stream_->Write(ToProto(collection_, queries, options_));
+    context_.TryCancel();
+    return false;
   }
 
   void SendDone() { stream_->WritesDone(); }
@@ -38,23 +52,46 @@ class SearchStream::Impl {
     if (ended_) return *ended_;
     v1::SearchResponse response;
     if (stream_->Read(&response)) {
-      absl::StatusOr<SearchAnswer> answer = FromProto(&response);
-      if (!answer.ok()) return answer.status();
-      return std::optional<SearchAnswer>(*std::move(answer));
+      NF_ASSIGN_OR_RETURN(const size_t queries_count, TakeUnanswered());
+      NF_ASSIGN_OR_RETURN(SearchAnswer answer, FromProto(&response));
+      NF_RETURN_IF_ERROR(CheckResults(answer, queries_count));
+      return std::optional<SearchAnswer>(std::move(answer));
     }
-    const absl::Status status = core_->Outcome(stream_->Finish(), context_).status;
+    const absl::Status status = EndStatus(core_->Outcome(stream_->Finish(), context_).status);
     ended_ = status.ok() ? absl::StatusOr<std::optional<SearchAnswer>>(std::nullopt)
                          : absl::StatusOr<std::optional<SearchAnswer>>(status);
     return *ended_;
   }
 
  private:
+  // The number of queries of the search that the next answer is for.
+  absl::StatusOr<size_t> TakeUnanswered() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (unanswered_.empty()) return absl::InternalError("malformed reply: an answer to no search");
+    const size_t queries_count = unanswered_.front();
+    unanswered_.pop_front();
+    return queries_count;
+  }
+
+  // What the stream's end means to the caller. A server that could not read a message takes it for
+  // the end of them, and ends well.
+  absl::Status EndStatus(const absl::Status& status) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!refused_.ok()) return refused_;
+    if (!status.ok() || unanswered_.empty()) return status;
+    return absl::InternalError(
+        Cat("malformed reply: the stream ended with ", unanswered_.size(), " searches unanswered"));
+  }
+
   std::shared_ptr<Client::Core> core_;
   std::string collection_;
   SearchOptions options_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::SearchRequest, v1::SearchResponse>> stream_;
   std::optional<absl::StatusOr<std::optional<SearchAnswer>>> ended_;  // what ended the stream
+  std::mutex mutex_;
+  std::deque<size_t> unanswered_;  // queries of each search sent, guarded by mutex_
+  absl::Status refused_;           // a search that could not be sent, guarded by mutex_
 };
 
 SearchStream::SearchStream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -68,6 +105,7 @@ absl::StatusOr<std::optional<SearchAnswer>> SearchStream::Receive() { return imp
 
 absl::StatusOr<SearchStream> Client::OpenSearchStream(std::string_view collection,
                                                       const SearchOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText("collection", collection));
   return SearchStream(std::make_unique<SearchStream::Impl>(core_, collection, options));
 }
 

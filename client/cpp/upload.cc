@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "client/cpp/block_cutter.h"
+#include "client/cpp/check_text.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"
 #include "client/formats/status_macros.h"
@@ -60,6 +61,7 @@ class Upload::Impl {
   absl::Status Write(const RowBlock& rows) {
     NF_RETURN_IF_ERROR(status_);
     NF_RETURN_IF_ERROR(CheckColumns(rows));
+    if (rows.ids != nullptr) NF_RETURN_IF_ERROR(CheckText("ids", *rows.ids));
     const size_t count = rows.ids == nullptr ? 0 : Count(*rows.ids);
     for (size_t begin = 0; begin < count;) {
       const absl::StatusOr<size_t> end = BlockEnd(rows, begin, block_bytes_max_);
@@ -203,9 +205,11 @@ absl::StatusOr<Upload> Client::BeginUpload(const UploadOptions& options) {
   if (options.rows_max == 0) {
     return absl::InvalidArgumentError("rows_max: 0; declare at least the rows that will be sent");
   }
-  NF_ASSIGN_OR_RETURN(const Limits limits, GetLimits());
+  NF_RETURN_IF_ERROR(CheckText("collection", options.collection));
+  const Client::Core::CallSpec spec = core_->SpecFrom(options.deadline);
+  NF_ASSIGN_OR_RETURN(const Limits limits, core_->GetLimits(spec));
   const uint64_t block_bytes_max = std::min(options.block_bytes_max, limits.upload_block_bytes_max);
-  const RetryPlan plan = core_->PlanFor({.deadline = options.deadline});
+  const RetryPlan plan = core_->PlanFor(spec);
   std::unique_ptr<Upload::Impl> impl;
   NF_RETURN_IF_ERROR(RunWithRetries(plan, core_->clock(), [&] {
     impl = std::make_unique<Upload::Impl>(core_, options);

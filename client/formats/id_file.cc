@@ -68,7 +68,10 @@ absl::StatusOr<IdColumn> LineIds(const NamedBytes& file, std::optional<IdType> t
 
 absl::StatusOr<Id> ParseId(std::string_view text, IdType type) {
   if (text.empty()) return absl::InvalidArgumentError("an empty id");
-  if (type == IdType::kString) return Id(std::string(text));
+  if (type == IdType::kString) {
+    if (IsUtf8(text)) return Id(std::string(text));
+    return absl::InvalidArgumentError(Cat("id ", QuoteJson(text.substr(0, 60)), " is not UTF-8"));
+  }
   uint64_t number = 0;
   const char* end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, number);

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/formats/utf8.h"
 #include "nearfield/client/types.h"
 
 namespace nearfield::client {
@@ -52,13 +53,6 @@ absl::StatusOr<Id> JsonId(std::string_view text);
 
 // Any bytes as a JSON string: control characters escaped, invalid UTF-8 replaced by U+FFFD.
 std::string QuoteJson(std::string_view bytes);
-
-// Whether the bytes are UTF-8 (no overlong form, no surrogate).
-bool IsUtf8(std::string_view bytes);
-
-// The length of the UTF-8 character at the front of `bytes`; 0 where there is none or it is
-// malformed.
-size_t Utf8Length(std::string_view bytes);
 
 }  // namespace nearfield::client
 

@@ -274,6 +274,21 @@ TEST_F(CliTest, BadInputIsNamedAndNothingIsSent) {
   EXPECT_EQ(server_.calls("Upload"), uploads);
 }
 
+TEST_F(CliTest, TextThatIsNotUtf8IsWrongUsage) {
+  Fill();
+  const std::string file = folder_.Write("ids.txt", "a\nb\xff\n");
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"fetch", "docs", "a\xff"},
+                                             {"delete", "docs", "--ids", file},
+                                             {"search", "docs", "--id", "a\xff"},
+                                             {"count", "docs\xff"},
+                                             {"collections", "drop", "docs\xff", "--yes"}}) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments[0] << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("UTF-8")) << arguments[0];
+  }
+}
+
 TEST_F(CliTest, IdsAndPayloadsStandBesideTheVectors) {
   const std::string vectors = folder_.Write(
       "v.npy", Npy(NpyHeaderText("<f2", "(2, 2)"), std::string("\0\x3c\0\0\0\0\0\x3c", 8)));

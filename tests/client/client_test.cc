@@ -212,6 +212,78 @@ TEST_F(ClientTest, AnOversizedRequestIsNotSent) {
   EXPECT_EQ(server_.calls("Search"), 0);
 }
 
+TEST_F(ClientTest, TextThatIsNotUtf8IsNotSent) {
+  Client client = MakeTestClient();
+  Fill(client);
+  const std::string bad = "a\xff";
+  const IdColumn ids = std::vector<std::string>{"good", bad};
+  const Query query = Id(bad);
+  const std::vector<float> vector = {1, 0};
+  const Neighbors claimed{.ids = ids, .scores = {1, 1}, .payloads = {}, .vectors = {}};
+  const std::vector<std::pair<std::string, absl::Status>> refused = {
+      {"collection", client.Search(bad, vector).status()},
+      {"queries[0]", client.Search("c", std::span(&query, 1)).status()},
+      {"ids[1]", client.Fetch("c", ids).status()},
+      {"collection", client.Fetch(bad, std::vector<uint64_t>{1}).status()},
+      {"ids[1]", client.Delete("c", ids).status()},
+      {"collection", client.Count(bad).status()},
+      {"queries[0]", client.Verify("c", query, {}).status()},
+      {"claim.ids[1]",
+       client
+           .Verify("c", std::span<const float>(vector), {.k = 2, .epoch = 1, .neighbors = &claimed})
+           .status()},
+      {"name", client.CreateCollection({.name = bad, .dim = 2}).status()},
+      {"name", client.DropCollection(bad).status()},
+      {"name", client.GetCollection(bad).status()},
+      {"collection", client.BeginUpload({.collection = bad, .rows_max = 1}).status()},
+      {"collection", client.OpenSearchStream(bad).status()},
+      {"service", client.CheckHealth(bad).status()}};
+  for (const auto& [field, status] : refused) {
+    EXPECT_THAT(status,
+                StatusIs(absl::StatusCode::kInvalidArgument, field + ": \"a\\xff\" is not UTF-8"));
+  }
+  for (const std::string method : {"Search", "Fetch", "Delete", "Count", "Verify", "GetCollection"})
+    EXPECT_EQ(server_.calls(method), 0) << method;
+  auto stream = client.OpenSearchStream("c");
+  ASSERT_OK(stream);
+  EXPECT_FALSE(stream->Send(std::span(&query, 1)));
+  EXPECT_THAT(stream->Receive(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("UTF-8")));
+}
+
+TEST_F(ClientTest, AStreamThatEndsWellWithoutAllAnswersIsAnError) {
+  Client client = MakeTestClient();
+  Fill(client);
+  server_.script().stream_answers_max = 1;
+  auto stream = client.OpenSearchStream("c");
+  ASSERT_OK(stream);
+  const std::vector<float> vector = {1, 0};
+  const Query query = std::span<const float>(vector);
+  EXPECT_TRUE(stream->Send(std::span(&query, 1)));
+  EXPECT_TRUE(stream->Send(std::span(&query, 1)));
+  stream->SendDone();
+  EXPECT_OK(stream->Receive());
+  EXPECT_THAT(stream->Receive(),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("1 searches unanswered")));
+}
+
+// The limits are asked for within the call, so they share its deadline.
+TEST_F(ClientTest, AskingForTheLimitsTakesFromTheDeadlineOfTheCall) {
+  server_.script().limits.set_request_bytes_max(5000000);
+  Client client = MakeTestClient(milliseconds(20000));
+  server_.Refuse("GetLimits", {{absl::UnavailableError("starting"), "12000"}});
+  EXPECT_THAT(client.Search("c", std::vector<float>(600000)),
+              StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_THAT(server_.deadlines_ms("Search"), SizeIs(1));
+  EXPECT_LT(server_.deadlines_ms("Search")[0], 10000);
+  Client another = MakeTestClient(milliseconds(20000));
+  server_.Refuse("GetLimits",
+                 std::vector<Refusal>(9, {absl::UnavailableError("starting"), "1500"}));
+  EXPECT_THAT(
+      another.BeginUpload({.collection = "c", .rows_max = 1, .deadline = milliseconds(4000)}),
+      StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(server_.deadlines_ms("GetLimits"), SizeIs(2 + 3));  // after 0, 1.5 and 3 s
+}
+
 TEST_F(ClientTest, MalformedRepliesAreErrors) {
   Client client = MakeTestClient();
   Fill(client);

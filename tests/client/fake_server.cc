@@ -38,7 +38,8 @@ class FakeRetrieval final : public v1::Retrieval::Service {
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<v1::SearchResponse, v1::SearchRequest>* stream) override {
     v1::SearchRequest request;
-    while (stream->Read(&request)) {
+    for (int answers = 0; stream->Read(&request); ++answers) {
+      if (answers == state_.script.stream_answers_max) return grpc::Status::OK;
       v1::SearchResponse response;
       const grpc::Status status =
           Handle(state_, "SearchStream", context, [&] { return Answer(request, &response); });

@@ -25,6 +25,7 @@ struct Refusal {
 struct FakeServerScript {
   v1::GetLimitsResponse limits;                            // generous by default
   std::function<void(v1::SearchResponse*)> tamper_search;  // applied to each answer
+  int stream_answers_max = 1000000;                        // a search stream ends OK after so many
   bool verify_lies = false;    // Verify finds a difference where there is none
   int epoch_moves = 0;         // so many Verify calls find that the collection has moved on
   bool accept_uploads = true;  // false: Begin is never answered

@@ -4,8 +4,8 @@
 //   auto answer = client->Search("packages", query, {.k = 10, .with_payload = true});
 //
 // Every call returns the server's status: code and message as the server gave them, and its request
-// id (RequestIdOf). What each code means for which call stands in proto/nearfield/v1. No call
-// throws.
+// id (RequestIdOf). What each code means for which call stands in proto/nearfield/v1. Ids and names
+// that are not UTF-8 are refused before anything is sent: InvalidArgument. No call throws.
 #ifndef NEARFIELD_CLIENT_CLIENT_H_
 #define NEARFIELD_CLIENT_CLIENT_H_
 
@@ -31,7 +31,7 @@ namespace nearfield::client {
 class Client {
  public:
   // Checks the options; does not wait for the server. The connection is made by the first call, and
-  // again when it is lost. Plaintext: across hosts, TLS ends in the proxy that deploy/ configures.
+  // again when it is lost. Plaintext: across hosts, TLS ends in a proxy that authenticates.
   // Proxies named in the environment are not used. Errors: InvalidArgument.
   static absl::StatusOr<Client> Connect(const ClientOptions& options = {});
 

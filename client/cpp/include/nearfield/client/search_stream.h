@@ -22,7 +22,8 @@ class SearchStream {
   SearchStream& operator=(SearchStream&&) noexcept;
   ~SearchStream();  // cancels what is still running
 
-  // Sends one search. False where the stream has ended: Receive tells why. Views in `queries` are
+  // Sends one search. False where the stream has ended: Receive tells why. An id that is not UTF-8
+  // ends it: InvalidArgument. Views in `queries` are
   // borrowed for the call.
   bool Send(std::span<const Query> queries);
 
@@ -30,7 +31,7 @@ class SearchStream {
   void SendDone();
 
   // The next answer, in the order of Send; nothing after the last one; or the status that ended the
-  // stream.
+  // stream. Internal where the answers do not match what was sent.
   absl::StatusOr<std::optional<SearchAnswer>> Receive();
 
  private:

@@ -37,8 +37,9 @@ struct UploadOptions {
   std::string collection;
   uint64_t rows_max = 0;           // required: rows of the whole upload at most, at least 1
   uint64_t payload_bytes_max = 0;  // payload bytes of the whole upload at most
-  uint64_t block_bytes_max = uint64_t{2}
-                             << 20;  // of a block's message; the server's own limit holds as well
+  // Of a block's message; the server's own limit holds as well. A block must arrive whole within
+  // the server's upload_idle_ms: less over a slow line.
+  uint64_t block_bytes_max = uint64_t{2} << 20;
   std::optional<std::chrono::milliseconds> deadline;  // of the whole upload; absent: none
   // Called after each block and at the commit, on the thread that calls Write or Commit.
   std::function<void(const UploadProgress&)> on_progress;
@@ -59,8 +60,8 @@ struct UploadResult {
 };
 
 // Made by Client::BeginUpload. One thread writes; Cancel may be called from any. After an error
-// every call returns that error; only columns that disagree in length are refused without harm,
-// before anything of them is sent.
+// every call returns that error; only columns that disagree in length and ids that are not UTF-8
+// are refused without harm, before anything of them is sent.
 class Upload {
  public:
   Upload(Upload&&) noexcept;
@@ -68,8 +69,8 @@ class Upload {
   ~Upload();  // cancels what was not committed
 
   // Cuts the rows into blocks and sends them; waits where the server does not keep up, so memory
-  // stays bounded by one block. Errors: InvalidArgument (columns differ in length, one row is
-  // larger than a block may be); the server's status.
+  // stays bounded by one block. Errors: InvalidArgument (columns differ in length, an id is not
+  // UTF-8, one row is larger than a block may be); the server's status.
   absl::Status Write(const RowBlock& rows);
 
   // Ends the upload and waits until it is durable as the server promises it, and visible.
