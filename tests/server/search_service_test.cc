@@ -1,4 +1,5 @@
 // Search over a real channel: every status code of the contract.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <future>
@@ -223,22 +224,37 @@ TEST_F(SearchServiceTest, AnOversizedRequestIsRefused) {
 }
 
 TEST_F(SearchServiceTest, ASearchWhoseDeadlinePassesInTheQueueNeverReachesTheDevice) {
+  Set(settings_.queue_requests_max, "1");
   ServeRows();
   script_->search_gate.Close();
   auto first = std::async(std::launch::async, [&] { return Search(SearchFor("c", {1, 0})); });
   script_->search_gate.AwaitArrivals(1);
-  const auto begin = std::chrono::steady_clock::now();
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
   pb::SearchResponse response;
   EXPECT_THAT(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response),
               HasCode(grpc::StatusCode::DEADLINE_EXCEEDED));
-  // The server counts from the arrival of the call, a little later than the client.
-  std::this_thread::sleep_until(begin + std::chrono::milliseconds(250));
+  // The server counts from the arrival of the call, a little later than the client. A third search
+  // finds the queue full until the server, too, holds the second for dead.
+  auto third = std::async(std::launch::async, [&] {
+    grpc::Status status;
+    do {
+      status = Search(SearchFor("c", {1, 0}));
+    } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+    return status;
+  });
+  const auto ended = [&] {
+    const std::vector<std::string> lines = LogLines();
+    return std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+      return line.find("DEADLINE_EXCEEDED") != std::string::npos;
+    });
+  };
+  while (!ended()) std::this_thread::yield();
   script_->search_gate.Open();
   EXPECT_THAT(first.get(), HasCode(grpc::StatusCode::OK));
+  EXPECT_THAT(third.get(), HasCode(grpc::StatusCode::OK));
   Drain();
-  EXPECT_EQ(script_->searches, 1);
+  EXPECT_EQ(script_->searches, 2) << "the first and the third";
 }
 
 TEST_F(SearchServiceTest, ASearchWithoutADeadlineGetsTheServers) {
