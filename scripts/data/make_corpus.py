@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterable, Iterator
 
+from query_texts import QUERIES
+
 try:
     import numpy as np
 except ImportError:
@@ -86,50 +88,6 @@ WELL_KNOWN = frozenset(
 )
 RELATIONS = ("Pre-Depends", "Depends", "Recommends", "Suggests", "Enhances")
 RELATION_NAME = re.compile(r"(?:^|[,|])\s*([a-z0-9][a-z0-9+.-]+)")
-
-QUERIES: tuple[str, ...] = (
-    "edit photos from the command line",
-    "listen to internet radio in a terminal",
-    "keep my notes and todo list in plain text",
-    "back up my home directory to a remote server with encryption",
-    "find out which process is using all the disk space",
-    "record my screen as a video",
-    "draw diagrams and flowcharts",
-    "play chess against the computer",
-    "convert a scanned PDF into searchable text",
-    "find duplicate files and photos",
-    "learn to type faster",
-    "track satellites from my amateur radio station",
-    "look at the stars and planets tonight",
-    "compare two folders and show what changed",
-    "manage my household budget and bank accounts",
-    "download videos from websites",
-    "write a novel without distractions",
-    "design a printed circuit board",
-    "recover deleted files from a broken memory card",
-    "read my email in a text terminal",
-    "align DNA sequences against a genome",
-    "check a shell script for mistakes",
-    "see who is connected to my wireless network",
-    "compose sheet music",
-    "catalogue my collection of books",
-    "remove background noise from an audio recording",
-    "store passwords safely and sync them between machines",
-    "a small database that keeps everything in memory",
-    "share files with Windows computers on the local network",
-    "turn markdown into a PDF document",
-    "run old DOS games",
-    "monitor the temperature of my processor and fans",
-    "print labels and barcodes",
-    "solve equations symbolically",
-    "watch a log file and ban attackers automatically",
-    "build a 3D model for printing",
-    "a game for small children to learn letters and numbers",
-    "speak text aloud for a blind user",
-    "plot data from a csv file as a graph",
-    "search the contents of source code quickly",
-)
-
 
 class CorpusError(Exception):
     """A problem to report to the user in one line."""

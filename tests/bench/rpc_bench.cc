@@ -169,6 +169,29 @@ int Fail(const std::string& what, const grpc::Status& status) {
   return 1;
 }
 
+// What one search looked like from the client and, by its reply, from the server.
+struct Searches {
+  Timing timing;
+  std::vector<uint64_t> engine_us;
+  std::vector<uint64_t> server_us;
+};
+
+void Print(const Options& options, const v1::CollectionInfo& collection, const Searches& searches,
+           const Timing& echo, const Timing& echo_held) {
+  const auto engine_us = static_cast<double>(Median(searches.engine_us));
+  const double beyond_us = searches.timing.median_us - engine_us;
+  const double held_beyond_us = echo_held.median_us - engine_us;
+  std::printf(
+      "NEARFIELD_BENCH_JSON {\"bench\":\"rpc\",\"n\":%llu,\"dim\":%u,\"k\":%u,"
+      "\"search_us\":%.1f,\"search_p99_us\":%.1f,\"engine_us\":%.0f,\"server_us\":%llu,"
+      "\"beyond_engine_us\":%.1f,\"echo_us\":%.1f,\"echo_p99_us\":%.1f,"
+      "\"echo_after_hold_us\":%.1f,\"ratio_to_echo\":%.2f,\"ratio_to_echo_after_hold\":%.2f}\n",
+      static_cast<unsigned long long>(collection.rows_count()), collection.dim(), options.k,
+      searches.timing.median_us, searches.timing.p99_us, engine_us,
+      static_cast<unsigned long long>(Median(searches.server_us)), beyond_us, echo.median_us,
+      echo.p99_us, held_beyond_us, beyond_us / echo.median_us, beyond_us / held_beyond_us);
+}
+
 int Run(const Options& options) {
   const auto channel = grpc::CreateChannel(options.address, grpc::InsecureChannelCredentials());
   const auto admin = v1::Admin::NewStub(channel);
@@ -204,20 +227,18 @@ int Run(const Options& options) {
   const auto keep = [&status](grpc::Status s) {
     if (!s.ok()) status = std::move(s);
   };
-  std::vector<uint64_t> engine_us;
-  std::vector<uint64_t> server_us;
+  Searches searches;
   const Repeats repeats = {.warmups = 200, .runs = options.runs, .seconds_max = 60};
-  const Timing search = MedianOf(repeats, [&](int) {
+  searches.timing = MedianOf(repeats, [&](int) {
     grpc::ByteBuffer answer;
     keep(Call(search_stub, search_method, request_bytes, &answer));
     v1::SearchResponse response;
     grpc::ProtoBufferReader reader(&answer);
     if (!response.ParseFromZeroCopyStream(&reader))
       keep({grpc::StatusCode::INTERNAL, "reply not parsed"});
-    engine_us.push_back(response.cost().device_us());
-    server_us.push_back(response.cost().total_us());
+    searches.engine_us.push_back(response.cost().device_us());
+    searches.server_us.push_back(response.cost().total_us());
   });
-  const uint64_t hold_us = Median(engine_us);
   const auto time_echo = [&](uint64_t hold) {
     return MedianOf(repeats, [&](int) {
       grpc::ByteBuffer answer;
@@ -225,22 +246,9 @@ int Run(const Options& options) {
     });
   };
   const Timing echo_at_once = time_echo(0);
-  const Timing echo_held = time_echo(hold_us);
+  const Timing echo_held = time_echo(Median(searches.engine_us));
   if (!status.ok()) return Fail("call", status);
-  const double beyond_us = search.median_us - static_cast<double>(hold_us);
-  const double held_beyond_us = echo_held.median_us - static_cast<double>(hold_us);
-  std::printf(
-      "NEARFIELD_BENCH_JSON "
-      "{\"bench\":\"rpc\",\"n\":%llu,\"dim\":%u,\"k\":%u,\"request_bytes\":%zu,\"reply_bytes\":%zu,"
-      "\"search_us\":%.1f,\"search_p99_us\":%.1f,\"engine_us\":%llu,\"server_us\":%llu,\"beyond_"
-      "engine_us\":%.1f,"
-      "\"echo_us\":%.1f,\"echo_p99_us\":%.1f,\"echo_after_hold_us\":%.1f,\"ratio_to_echo\":%.2f,"
-      "\"ratio_to_echo_after_hold\":%.2f}\n",
-      static_cast<unsigned long long>(found.collection().rows_count()), found.collection().dim(),
-      options.k, request_bytes.Length(), reply.Length(), search.median_us, search.p99_us,
-      static_cast<unsigned long long>(hold_us), static_cast<unsigned long long>(Median(server_us)),
-      beyond_us, echo_at_once.median_us, echo_at_once.p99_us, held_beyond_us,
-      beyond_us / echo_at_once.median_us, beyond_us / held_beyond_us);
+  Print(options, found.collection(), searches, echo_at_once, echo_held);
   return 0;
 }
 

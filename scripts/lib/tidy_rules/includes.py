@@ -26,7 +26,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "engine/gpu": "engine/gpu/kernels engine/gpu/device engine/plan engine/corpus engine/base engine/score engine/include",
         "engine": "engine/cpu engine/gpu engine/oracle engine/corpus engine/plan engine/score engine/base engine/include",
         "server/config": "engine/include engine/base",
-        "server/convert": "engine/include engine/base server/catalog server/batching/search_request.h proto",
+        "server/convert": "engine/include engine/base server/catalog server/batching/search_request.h server/batching/retry_hint.h proto",
         "server/batching": "engine/include engine/base server/telemetry",
         "server/store": "engine/include engine/base",
         "server/catalog": "engine/include engine/base server/store",
@@ -36,7 +36,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/security proto",
         "server": "engine/include engine/base server/config server/convert server/batching server/catalog server/store server/service "
         "server/telemetry server/security proto",
-        "client/cpp": "client/formats/text.h client/formats/status_macros.h proto",
+        "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
         "client/formats": "client/cpp",
         "client/cli": "client/cpp client/formats proto",
         "tests": "engine engine/include engine/base engine/score engine/corpus engine/plan engine/cpu engine/oracle engine/gpu "
