@@ -1,0 +1,160 @@
+// Uploads that are refused: the status code, the message, and nothing left behind.
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/server/ingest_fixture.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
+
+// An upload that must be refused, and how.
+struct BadUpload {
+  std::vector<pb::UploadRequest> requests;
+  grpc::StatusCode code;
+  std::string message;
+};
+
+class BadUploadTest : public IngestServiceTest {
+ protected:
+  static pb::UploadRequest BeginWith(const std::function<void(pb::UploadBegin&)>& change) {
+    pb::UploadRequest request = Begin("c", 10, 100);
+    change(*request.mutable_begin());
+    return request;
+  }
+  static pb::UploadRequest BlockWith(const std::function<void(pb::UploadBlock&)>& change) {
+    pb::UploadRequest request = Block({1, 2}, "p");
+    change(*request.mutable_block());
+    return request;
+  }
+
+  static std::vector<BadUpload> BadOrdersAndCounts() {
+    pb::UploadRequest wrong_count = Commit();
+    wrong_count.mutable_commit()->set_rows_count(3);
+    return {
+        {{}, kInvalid, "ended before commit"},
+        {{Begin("c", 1)}, kInvalid, "ended before commit"},
+        {{Begin("c", 2), Block({1, 2})}, kInvalid, "ended before commit"},
+        {{Block({1})}, kInvalid, "a block where begin"},
+        {{Commit()}, kInvalid, "commit where begin"},
+        {{Begin("c", 1), Begin("c", 1)}, kInvalid, "a second begin"},
+        {{pb::UploadRequest()}, kInvalid, "none of begin"},
+        {{Begin("c", 1), Block({1, 2})}, kInvalid, "begin.rows_max declared 1"},
+        {{Begin("c", 2), Block({1, 2}), Block({3})}, kInvalid, "1 rows after 2"},
+        {{Begin("c", 2), Block({1, 2}), wrong_count},
+         kInvalid,
+         "commit.rows_count: 3, the upload has 2"},
+        {{Begin("c", 2), Block({1, 1}), Commit()}, grpc::StatusCode::ALREADY_EXISTS, "row 1"},
+        {{Begin("c", 2), Block({1, 7}), Commit()}, grpc::StatusCode::ALREADY_EXISTS, "row 1"},
+    };
+  }
+
+  static std::vector<BadUpload> BadBegins() {
+    return {
+        {{BeginWith([](auto& b) { b.clear_rows_max(); })}, kInvalid, "begin.rows_max: absent"},
+        {{BeginWith([](auto& b) { b.set_rows_max(0); })},
+         kInvalid,
+         "begin.rows_max: 0, must be 1 .. 4294967294"},
+        {{BeginWith([](auto& b) { b.set_rows_max(~uint64_t{0}); })},
+         kInvalid,
+         "begin.rows_max: 18446744073709551615"},
+        {{BeginWith([](auto& b) { b.clear_payload_bytes_max(); })},
+         kInvalid,
+         "begin.payload_bytes_max: absent"},
+        {{BeginWith([](auto& b) { b.set_payload_bytes_max(~uint64_t{0}); })},
+         kInvalid,
+         "begin.payload_bytes_max: 184"},
+        {{BeginWith([](auto& b) { b.set_collection("nope"); })},
+         grpc::StatusCode::NOT_FOUND,
+         "nope"},
+        {{BeginWith([](auto& b) { b.set_mode(pb::UPLOAD_MODE_UPSERT); })},
+         grpc::StatusCode::UNIMPLEMENTED,
+         "mode"},
+        {{BeginWith([](auto& b) { b.set_mode(pb::UPLOAD_MODE_REPLACE); })},
+         grpc::StatusCode::UNIMPLEMENTED,
+         "mode"},
+        {{BeginWith([](auto& b) { b.set_upload_token("t"); })},
+         grpc::StatusCode::UNIMPLEMENTED,
+         "upload_token"},
+        {{Begin("c", 1 << 30)}, grpc::StatusCode::RESOURCE_EXHAUSTED, "free are"},
+    };
+  }
+
+  static std::vector<BadUpload> BadBlocks() {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    return {
+        {{BeginWith([](auto&) {}),
+          BlockWith([](auto& b) { b.mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT16); })},
+         kInvalid,
+         "dtype: fp16, the collection has fp32"},
+        {{BeginWith([](auto&) {}), BlockWith([](auto& b) { b.mutable_vectors()->clear_dtype(); })},
+         kInvalid,
+         "dtype: 0"},
+        {{BeginWith([](auto&) {}),
+          BlockWith([](auto& b) { b.mutable_vectors()->mutable_data()->pop_back(); })},
+         kInvalid,
+         "15 bytes for 2 ids"},
+        {{BeginWith([](auto&) {}), BlockWith([&](auto& b) {
+            b.mutable_vectors()->set_data(Bytes({1, 1, nan, 1}));
+          })},
+         kInvalid,
+         "row 1"},
+        {{BeginWith([](auto&) {}), BlockWith([](auto& b) { b.mutable_ids()->clear_numbers(); })},
+         kInvalid,
+         "block.ids: 0 ids"},
+        {{BeginWith([](auto&) {}), BlockWith([](auto& b) { b.mutable_ids()->add_texts("a"); })},
+         kInvalid,
+         "block.ids.texts: 1"},
+        {{BeginWith([](auto&) {}), BlockWith([](auto& b) { b.add_payloads("more"); })},
+         kInvalid,
+         "block.payloads: 3 for 2"},
+        {{BeginWith([](auto&) {}),
+          BlockWith([](auto& b) { b.set_payloads(1, std::string(1025, 'x')); })},
+         kInvalid,
+         "block.payloads[1]: 1025 bytes, the limit is 1024"},
+        {{BeginWith([](auto&) {}),
+          BlockWith([](auto& b) { b.set_payloads(1, std::string(100, 'x')); })},
+         kInvalid,
+         "begin.payload_bytes_max declared 100"},
+        {{BeginWith([](auto&) {}), BlockWith([](auto& b) { b.set_block_number(1); })},
+         grpc::StatusCode::UNIMPLEMENTED,
+         "block_number"},
+    };
+  }
+
+  void ExpectRefused(const std::vector<BadUpload>& uploads) {
+    for (const BadUpload& each : uploads) {
+      EXPECT_THAT(Send(each.requests), HasCodeAndMessage(each.code, HasSubstr(each.message)));
+    }
+  }
+};
+
+TEST_F(BadUploadTest, IsNamedAndLeavesNothing) {
+  Set(settings_.payload_bytes_max, "1KiB");
+  ServeEmpty();
+  ASSERT_THAT(CreateCollection("texts", 2, pb::METRIC_DOT, pb::ID_TYPE_STRING),
+              HasCode(grpc::StatusCode::OK));
+  ASSERT_THAT(UploadRows("c", {7}), HasCode(grpc::StatusCode::OK));
+  ExpectRefused(BadOrdersAndCounts());
+  ExpectRefused(BadBegins());
+  ExpectRefused(BadBlocks());
+  for (const std::string& text : {std::string(), std::string(513, 'x')}) {
+    pb::UploadRequest texts = Block({1});
+    texts.mutable_block()->mutable_ids()->clear_numbers();
+    texts.mutable_block()->mutable_ids()->add_texts(text);
+    EXPECT_THAT(Send({Begin("texts", 1), texts}),
+                HasCodeAndMessage(kInvalid, HasSubstr("block.ids.texts[0]")));
+  }
+  AwaitNoUpload();
+  EXPECT_EQ(RowsCount(), 1u);
+  EXPECT_EQ(script_->device_bytes_used, 8);
+}
+
+}  // namespace
+}  // namespace nearfield::server
