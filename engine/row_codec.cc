@@ -36,8 +36,9 @@ absl::Status WidenToFloat(RowType type, absl::Span<const uint8_t> bytes,
     std::memcpy(values->data() + begin, bytes.data(), bytes.size());
     return absl::OkStatus();
   }
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
     (*values)[begin + i] = WidenNarrow(type, bytes.data() + i * element_bytes);
+  }
   return absl::OkStatus();
 }
 

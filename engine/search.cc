@@ -19,7 +19,6 @@
 namespace nearfield {
 namespace {
 
-using corpus::Backend;
 using corpus::BestRows;
 using corpus::Corpus;
 using corpus::CorpusSnapshot;
@@ -134,8 +133,9 @@ absl::Status CheckResultBytes(const Corpus& corpus, const CorpusSnapshot& snapsh
   if (parts.bytes_max == 0) return absl::OkStatus();
   int64_t bytes = 0;
   for (const Hits& hits : answers) {
-    for (const Hit& hit : hits)
+    for (const Hit& hit : hits) {
       bytes += corpus::PartBytes(snapshot, hit.row, corpus.row_bytes(), parts);
+    }
   }
   return corpus::CheckPartBytes(bytes, parts);
 }

@@ -65,8 +65,8 @@ std::optional<IdColumn> ResolveIds(Client& client, const GlobalOptions& global,
   absl::Status status;
   if (!arguments.path.empty()) {
     absl::StatusOr<IdColumn> read = ReadIds(arguments.path, type);
-    if (read.ok()) ids = *std::move(read);
     status = read.status();
+    if (status.ok()) ids = *std::move(read);
   }
   for (size_t i = 0; status.ok() && i < arguments.ids.size(); ++i) {
     const absl::StatusOr<Id> id = ParseId(arguments.ids[i], type);

@@ -17,6 +17,7 @@ CLI::Option* AddNamedOption(CLI::App& app, const std::string& flag, Target* targ
                             const std::string& description,
                             const std::vector<std::pair<std::string, E>>& names) {
   std::vector<std::string> spellings;
+  spellings.reserve(names.size());
   for (const auto& [name, value] : names) spellings.push_back(name);
   return app
       .add_option_function<std::string>(

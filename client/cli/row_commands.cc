@@ -58,8 +58,9 @@ void PrintRows(const GlobalOptions& global, const RowOptions& options, const Fet
     }
     std::vector<std::string> cells = {ToString(At(answer.ids, i))};
     if (!options.without_payload) {
-      for (std::string& cell : PayloadCells(payload, options.fields))
+      for (std::string& cell : PayloadCells(payload, options.fields)) {
         cells.push_back(std::move(cell));
+      }
     }
     if (options.with_vectors) cells.push_back(Shortened(vector, kVectorWidthMax));
     table.Add(cells);

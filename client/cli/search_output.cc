@@ -36,8 +36,9 @@ std::string NeighborTable(const Neighbors& neighbors, const SearchOutputOptions&
                                       ScoreText(neighbors.scores[i])};
     if (options.with_payload) {
       const std::string payload = neighbors.payloads.empty() ? "" : neighbors.payloads[i];
-      for (std::string& cell : PayloadCells(payload, options.fields))
+      for (std::string& cell : PayloadCells(payload, options.fields)) {
         cells.push_back(std::move(cell));
+      }
     }
     if (options.with_vectors) {
       const std::string_view row(neighbors.vectors.bytes.data() + i * row_bytes, row_bytes);

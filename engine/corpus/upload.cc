@@ -91,8 +91,9 @@ absl::Status CorpusUpload::Append(const UploadBlock& block) {
 }
 
 absl::Status CorpusUpload::CheckBlock(const UploadBlock& block) const {
-  if (block.ids == nullptr)
+  if (block.ids == nullptr) {
     return absl::InvalidArgumentError("ids: absent; one id a row is needed");
+  }
   ABSL_RETURN_IF_ERROR(CheckIds(*block.ids));
   ABSL_RETURN_IF_ERROR(CheckPayloads(block));
   return CheckRows(block);

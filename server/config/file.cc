@@ -25,8 +25,9 @@ std::optional<std::string> ParseValue(absl::string_view text) {
     return std::string(text);
   }
   const size_t end = text.find('"', 1);
-  if (end == absl::string_view::npos || !WithoutComment(text.substr(end + 1)).empty())
+  if (end == absl::string_view::npos || !WithoutComment(text.substr(end + 1)).empty()) {
     return std::nullopt;
+  }
   return std::string(text.substr(1, end - 1));
 }
 

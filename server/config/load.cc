@@ -87,8 +87,9 @@ absl::StatusOr<std::map<std::string, std::string>> ReadFile(const std::string& p
   std::string text;
   char chunk[4096];
   // read() reports what the buffer below it throws, as of a directory, in the stream's state.
-  while (file.read(chunk, sizeof(chunk)), file.gcount() > 0)
+  while (file.read(chunk, sizeof(chunk)), file.gcount() > 0) {
     text.append(chunk, static_cast<size_t>(file.gcount()));
+  }
   if (!file.is_open() || file.bad()) {
     return absl::NotFoundError(absl::StrCat("configuration file ", path, ": cannot be read"));
   }
@@ -129,8 +130,9 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
   ABSL_ASSIGN_OR_RETURN(const std::optional<std::string> help,
                         ParseCommandLine(argc, argv, *settings, &line));
   if (help.has_value()) return LoadOutcome{LoadOutcome::Action::kPrint, *help};
-  if (line.version)
+  if (line.version) {
     return LoadOutcome{LoadOutcome::Action::kPrint, "nearfield-server " NEARFIELD_VERSION "\n"};
+  }
   if (line.config_file.empty()) line.config_file = environment("NEARFIELD_CONFIG").value_or("");
   std::map<std::string, std::string> file;
   if (!line.config_file.empty()) {

@@ -37,12 +37,13 @@ absl::StatusOr<StagingRing::Lease> StagingRing::Acquire() {
 
 // Something may have been enqueued before an error: the buffer stays busy until that is done.
 StagingRing::Lease::~Lease() {
-  if (lock_.owns_lock())
+  if (lock_.owns_lock()) {
     ring_->health_->Check(cudaEventRecord(done_, stream()), "cudaEventRecord").IgnoreError();
+  }
 }
 
 absl::Status StagingRing::Lease::Submit() {
-  const absl::Status recorded =
+  absl::Status recorded =
       ring_->health_->Check(cudaEventRecord(done_, stream()), "cudaEventRecord");
   lock_.unlock();
   return recorded;
