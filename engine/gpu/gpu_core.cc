@@ -37,8 +37,7 @@ int64_t KeyBytes(int64_t rows_bytes) {
 }
 
 int64_t FixedWorkspaceBytes() {
-  return kSelectHistogramBytes + kSelectCandidateBytes +
-         kSelectGroupsMax * int64_t{sizeof(SelectGroup)} + kQueryBytes +
+  return kSelectGroupBytes + kSelectCandidateBytes + kQueryBytes +
          kUploadRing.buffers_count * kUploadRing.buffer_bytes +
          kReadRing.buffers_count * kReadRing.buffer_bytes + 16 * 256;
 }
@@ -50,7 +49,7 @@ plan::EngineFacts EngineFactsOf(int32_t k_max, int64_t key_bytes) {
   }
   facts.scan_rows_per_block = kScanRows * (kScanThreads / kWarp);
   facts.keys_per_select_block = kSelectKeysPerBlock;
-  facts.select_groups_max = kSelectGroupsMax;
+  facts.select_groups_max = kGroupsMax;
   facts.keys_max = key_bytes / 8;
   facts.result_keys_max = kResultKeys;
   facts.queries_max = kTileQueriesMax;
@@ -142,21 +141,17 @@ absl::Status GpuCore::TakeSearchWorkspace() {
     return absl::OkStatus();
   };
   SearchWorkspace& w = workspace_;
-  const int64_t group_bytes = kSelectGroupsMax * int64_t{sizeof(SelectGroup)};
   ABSL_RETURN_IF_ERROR(take(w.keys, engine_facts_.keys_max * 8));
-  ABSL_RETURN_IF_ERROR(take(w.histograms, kSelectHistogramBytes));
   ABSL_RETURN_IF_ERROR(take(w.candidates, kSelectCandidateBytes));
-  ABSL_RETURN_IF_ERROR(take(w.groups, group_bytes));
+  ABSL_RETURN_IF_ERROR(take(w.groups, kSelectGroupBytes));
   ABSL_RETURN_IF_ERROR(take(w.queries, kQueryBytes));
   ABSL_RETURN_IF_ERROR(w.queries_host.Create(health_, kQueryBytes));
   ABSL_RETURN_IF_ERROR(w.results.Create(health_, kResultKeys * 8));
   ABSL_RETURN_IF_ERROR(w.counts.Create(health_, kListsMax * int64_t{sizeof(SelectCount)}));
   ABSL_RETURN_IF_ERROR(w.stream.Create(health_, Stream::Priority::kHigh));
-  // The selection finds its shared state zero and leaves it so.
+  // The selection finds its shared state zero at first.
   ABSL_RETURN_IF_ERROR(health_.Check(
-      cudaMemsetAsync(w.histograms, 0, kSelectHistogramBytes, w.stream.get()), "cudaMemsetAsync"));
-  ABSL_RETURN_IF_ERROR(health_.Check(
-      cudaMemsetAsync(w.groups, 0, static_cast<std::size_t>(group_bytes), w.stream.get()),
+      cudaMemsetAsync(w.groups, 0, static_cast<std::size_t>(kSelectGroupBytes), w.stream.get()),
       "cudaMemsetAsync"));
   return health_.Check(cudaStreamSynchronize(w.stream.get()), "cudaStreamSynchronize");
 }

@@ -26,9 +26,8 @@ inline constexpr int32_t kTileQueriesMax = 64;
 // Fixed device and pinned buffers of the one search that runs at a time.
 struct SearchWorkspace {
   uint64_t* keys = nullptr;
-  uint32_t* histograms = nullptr;
   uint64_t* candidates = nullptr;
-  SelectGroup* groups = nullptr;
+  GroupState* groups = nullptr;
   char* queries = nullptr;    // the query block on the device
   PinnedMemory queries_host;  // the query block before it is copied up
   PinnedMemory results;       // mapped: lists of keys

@@ -104,11 +104,8 @@ absl::Status GpuBackend::EnqueueSelect(const plan::SearchPlan& plan, const plan:
         .keys_count = piece.key_begin - begin + piece.row_end - piece.row_begin,
         .result_slot = piece.gives_carry ? -1 : slots[static_cast<std::size_t>(piece.generation)]};
   }
-  args.capacity =
-      SelectCapacity(static_cast<int>(std::min<int64_t>(plan.results_pitch, kSelectKMax)));
   args.blocks_per_group = step.select_blocks_per_group;
   args.groups = workspace.groups;
-  args.histograms = workspace.histograms;
   args.candidates = workspace.candidates;
   args.results = reinterpret_cast<uint64_t*>(workspace.results.device());
   args.results_pitch = static_cast<int32_t>(plan.results_pitch);

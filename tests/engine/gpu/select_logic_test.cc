@@ -1,16 +1,15 @@
-// The arithmetic of the selection and of the row layout, on the host: the radix algorithm run
-// serially against sorting.
+// The arithmetic of the selection and of the row layout, on the host.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
+#include <cstddef>
+#include <cstdint>
 #include <set>
-#include <vector>
 
 #include "engine/gpu/kernels/common/row_layout.h"
-#include "engine/gpu/kernels/select/radix_digits.h"
+#include "engine/gpu/kernels/select/sample_target.h"
+#include "engine/gpu/kernels/select/sampled_threshold.h"
 #include "engine/gpu/kernels/select/select_policy.h"
-#include "engine/score/order.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
 
@@ -19,102 +18,82 @@ namespace {
 
 using testing::Random;
 
-// One pass as the kernel makes it: count the digit of the keys with the prefix, find the digit of
-// the wanted-th.
-RadixState Pass(const std::vector<uint64_t>& keys, RadixState state, int pass) {
-  std::vector<uint32_t> bins(kDigitBins);
-  for (const uint64_t key : keys) {
-    if (key != 0 && HasPrefix(key, state.prefix, pass)) ++bins[DigitOf(key, pass)];
-  }
-  uint32_t greater = 0;
-  for (int bin = kDigitBins - 1; bin >= 0; --bin) {
-    const uint32_t equal = bins[static_cast<size_t>(bin)];
-    if (greater < state.wanted - state.above && state.wanted - state.above <= greater + equal) {
-      return NextState(state, pass, static_cast<uint32_t>(bin), greater, equal);
-    }
-    greater += equal;
-  }
-  ADD_FAILURE() << "no digit holds the wanted key in pass " << pass;
-  return state;
+// Rows and k as the kernels see them; room and loads of each policy.
+SampleShape AnyShape(Random& random) {
+  SampleShape shape;
+  const auto& policy = kSampledPolicies[static_cast<size_t>(random.Between(0, 3))];
+  shape.room = static_cast<uint32_t>(policy.capacity);
+  shape.n = static_cast<uint32_t>(random.Between(1, int64_t{1} << random.Between(1, 32)));
+  shape.k = static_cast<uint32_t>(
+      random.Between(1, std::min<int64_t>(policy.k_max, static_cast<int64_t>(shape.n)) + 1));
+  shape.per_vector = random.OneIn(2) ? 4 : 8;
+  shape.blocks = random.OneIn(2) ? 1 : static_cast<uint32_t>(random.Between(2, 133));
+  return shape;
 }
 
-void ExpectSelects(std::vector<uint64_t> keys, uint32_t k, uint32_t capacity) {
-  RadixState state;
-  state.wanted =
-      std::min(k, static_cast<uint32_t>(
-                      keys.size() - static_cast<size_t>(std::count(keys.begin(), keys.end(), 0u))));
-  ASSERT_GT(state.wanted, 0u);
-  int pass = 0;
-  do {
-    state = Pass(keys, state, pass++);
-  } while (state.candidates > capacity && pass < kDigitPasses);
-  const uint64_t threshold = Threshold(state);
-  std::vector<uint64_t> kept;
-  for (const uint64_t key : keys) {
-    if (key >= threshold) kept.push_back(key);
-  }
-  ASSERT_EQ(kept.size(), state.candidates);
-  ASSERT_LE(kept.size(), capacity);
-  ASSERT_GE(kept.size(), state.wanted);
-  std::sort(kept.begin(), kept.end(), std::greater<>());
-  std::sort(keys.begin(), keys.end(), std::greater<>());
-  for (uint32_t i = 0; i < state.wanted; ++i) ASSERT_EQ(kept[i], keys[i]);
-}
-
-TEST(RadixDigitsTest, DigitsCoverTheKeyOnce) {
-  int bits = 0;
-  for (int pass = 0; pass < kDigitPasses; ++pass) {
-    bits += DigitWidth(pass);
-    EXPECT_GE(DigitWidth(pass), 1);
-    EXPECT_LE(DigitWidth(pass), kDigitBits);
-    EXPECT_EQ(ShiftAfter(pass), 64 - bits);
-  }
-  EXPECT_EQ(bits, 64);
+TEST(SampleTargetTest, ASampleFitsTheRowAndLeavesRoom) {
   Random random(testing::TestSeed());
-  for (int i = 0; i < 1000; ++i) {
-    const uint64_t key = random.Bits();
-    uint64_t rebuilt = 0;
-    for (int pass = 0; pass < kDigitPasses; ++pass) {
-      EXPECT_TRUE(HasPrefix(key, rebuilt, pass));
-      rebuilt |= static_cast<uint64_t>(DigitOf(key, pass)) << ShiftAfter(pass);
+  int sampled = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    const SampleShape shape = AnyShape(random);
+    const int pairs_log2 = PlanSample(shape);
+    SCOPED_TRACE(::testing::Message() << "n " << shape.n << ", k " << shape.k << ", room "
+                                      << shape.room << ", blocks " << shape.blocks);
+    if (pairs_log2 == kEveryKey) {
+      ASSERT_LE(shape.n, shape.room);
+      continue;
     }
-    EXPECT_EQ(rebuilt, key);
+    if (pairs_log2 == kWholeRow) continue;
+    ++sampled;
+    ASSERT_GE(pairs_log2, kPairsLog2Min);
+    const uint64_t sample = (uint64_t{2} * shape.per_vector) << pairs_log2;
+    ASSERT_LE(sample, shape.n / 4);
+    // A row that begins and ends between boundaries has two vectors fewer.
+    const uint64_t vectors = shape.n / shape.per_vector - 2;
+    ASSERT_LE(uint64_t{2} << pairs_log2, vectors);
+    const SampleTarget target =
+        TargetOf(shape.k, static_cast<float>(sample) / static_cast<float>(shape.n), shape.room);
+    ASSERT_GE(target.accepted, target.wanted);
+    ASSERT_LE(target.wanted, sample);
   }
+  EXPECT_GT(sampled, 1000);
 }
 
-TEST(RadixDigitsTest, TheAlgorithmEqualsSorting) {
+// What the guess is worth: the k best of a row in random order are almost never more in the sample
+// than wanted.
+TEST(SampleTargetTest, AlmostEveryGuessIsRight) {
   Random random(testing::TestSeed());
-  for (int round = 0; round < 300; ++round) {
-    const int64_t count = random.Between(1, 3000);
-    const int kind = static_cast<int>(random.Between(0, 5));
-    std::vector<uint64_t> keys;
-    for (int64_t i = 0; i < count; ++i) {
-      const auto rank = static_cast<uint32_t>(i);
-      const float score = kind == 0   ? 1.0f
-                          : kind == 1 ? random.Gaussian()
-                          : kind == 2 ? score::MinusInfinity()
-                                      : static_cast<float>(random.Between(0, 2));
-      keys.push_back(kind == 4 ? static_cast<uint64_t>(i + 1) : score::OrderKey(score, rank));
-      if (random.OneIn(5)) keys.push_back(score::kNoKey);
+  int wrong = 0;
+  for (int round = 0; round < 400; ++round) {
+    SampleShape shape = {.n = 50'000, .k = 2048, .room = 6144, .per_vector = 4, .blocks = 1};
+    if (round % 2 == 0) shape = {.n = 16'384, .k = 64, .room = 2048, .per_vector = 4, .blocks = 1};
+    const int pairs_log2 = PlanSample(shape);
+    ASSERT_GE(pairs_log2, 0);
+    const uint32_t sample = (2 * shape.per_vector) << pairs_log2;
+    const SampleTarget target =
+        TargetOf(shape.k, static_cast<float>(sample) / static_cast<float>(shape.n), shape.room);
+    uint32_t winners_left = shape.k;
+    uint32_t sampled_winners = 0;
+    for (uint32_t i = 0; i < sample; ++i) {  // drawn without putting back
+      if (random.Between(0, shape.n - i) < winners_left) {
+        --winners_left;
+        ++sampled_winners;
+      }
     }
-    const auto k = static_cast<uint32_t>(random.Between(1, 4098));
-    const auto capacity = static_cast<uint32_t>(SelectCapacity(static_cast<int>(k)));
-    ExpectSelects(keys, k, random.OneIn(2) ? capacity : k);
-    if (HasFatalFailure()) return;
+    if (sampled_winners >= target.wanted) ++wrong;
   }
+  EXPECT_LE(wrong, 2);
 }
 
-TEST(SelectPolicyTest, EveryKHasRoomForItself) {
+TEST(SampledPolicyTest, EveryKHasRoomForItself) {
   int before = 0;
-  for (const SelectPolicy& policy : kSelectPolicies) {
+  for (const SampledPolicy& policy : kSampledPolicies) {
     EXPECT_GT(policy.k_max, before);
     EXPECT_GE(policy.capacity, policy.k_max);
-    EXPECT_EQ(policy.capacity % kSelectThreads, 0);
-    EXPECT_EQ(SelectCapacity(before + 1), policy.capacity);
-    EXPECT_EQ(SelectCapacity(policy.k_max), policy.capacity);
+    EXPECT_EQ(policy.capacity % policy.threads, 0);
     before = policy.k_max;
   }
-  EXPECT_EQ(before, kSelectKMax);
+  EXPECT_LE(kSelectKMax, kSampledKMax);
 }
 
 TEST(RowLayoutTest, PositionsAreAPermutationThatGivesEachLaneItsDimensions) {

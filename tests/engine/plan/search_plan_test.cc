@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/gpu/kernels/scan/scan_policy.h"
+#include "engine/gpu/kernels/select/group_state.h"
 #include "engine/gpu/kernels/select/select_policy.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
@@ -29,7 +30,7 @@ EngineFacts Engine(int64_t keys_max) {
   }
   facts.scan_rows_per_block = 32;
   facts.keys_per_select_block = gpu::kSelectKeysPerBlock;
-  facts.select_groups_max = gpu::kSelectGroupsMax;
+  facts.select_groups_max = gpu::kGroupsMax;
   facts.keys_max = keys_max;
   facts.result_keys_max = int64_t{8} * kGenerations * 4112;
   facts.queries_max = 64;

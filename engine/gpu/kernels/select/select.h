@@ -1,4 +1,5 @@
-// The k greatest of many 64-bit keys, sorted, for many problems in one launch. Host side.
+// The selection of a search: the k greatest of the 64-bit keys that the scan wrote, sorted, for
+// many queries and generations in one launch. The same device code as sampled_threshold. Host side.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SELECT_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SELECT_H_
 
@@ -6,7 +7,7 @@
 
 #include <cstdint>
 
-#include "engine/gpu/kernels/select/radix_digits.h"
+#include "engine/gpu/kernels/select/group_state.h"
 #include "engine/gpu/kernels/select/select_policy.h"
 
 namespace nearfield::gpu {
@@ -25,13 +26,6 @@ struct SelectCount {
   uint32_t candidates = 0;  // keys sorted at the end
 };
 
-// Shared by the blocks of one group; zero between launches.
-struct SelectGroup {
-  uint32_t arrived = 0;     // at the barrier, since the launch began
-  uint32_t left = 0;        // blocks that are done with the launch
-  uint32_t candidates = 0;  // of the problem at hand
-};
-
 struct SelectArgs {
   uint64_t* keys = nullptr;  // [queries_count, keys_pitch]; 16-byte aligned, even pitch
   int64_t keys_pitch = 0;
@@ -39,12 +33,10 @@ struct SelectArgs {
   const int32_t* k = nullptr;  // [queries_count], 1 .. kSelectKMax
   int32_t pieces_count = 0;
   SelectPiece pieces[kSelectPiecesMax];
-  int32_t capacity = 0;  // SelectCapacity of the greatest k
   int32_t blocks_per_group = 1;
-  // Workspace, zero between launches; read only where blocks_per_group > 1.
-  SelectGroup* groups = nullptr;   // [kSelectGroupsMax]
-  uint32_t* histograms = nullptr;  // [kSelectGroupsMax][2][kDigitPasses][kDigitBins]
-  uint64_t* candidates = nullptr;  // [kSelectGroupsMax][kSelectCapacityMax]
+  // Workspace; read only where blocks_per_group > 1.
+  GroupState* groups = nullptr;    // [kGroupsMax], zero at first, then as the last launch left it
+  uint64_t* candidates = nullptr;  // [kGroupsMax][2][kSelectCapacity]
   // Answers. List (slot, query) is number slot * queries_count + query; host memory, mapped, or
   // device memory.
   uint64_t* results = nullptr;    // [lists][results_pitch], best first
@@ -54,16 +46,14 @@ struct SelectArgs {
   int32_t carry_keys = 0;
 };
 
-inline constexpr int64_t kSelectHistogramBytes =
-    int64_t{kSelectGroupsMax} * 2 * kDigitPasses * kDigitBins * 4;
-inline constexpr int64_t kSelectCandidateBytes = int64_t{kSelectGroupsMax} * kSelectCapacityMax * 8;
+inline constexpr int64_t kSelectGroupBytes = kGroupsMax * int64_t{sizeof(GroupState)};
+inline constexpr int64_t kSelectCandidateBytes = int64_t{kGroupsMax} * 2 * kSelectCapacity * 8;
 
 // Loads the kernel; fails where the device cannot hold one block of it an SM.
 cudaError_t PrepareSelect();
 
 // Asynchronous. `groups` groups of args.blocks_per_group blocks; where that is more than one, all
-// of them must fit on the device at once (one a multiprocessor does), and groups <=
-// kSelectGroupsMax.
+// of them must fit on the device at once (one a multiprocessor does), and groups <= kGroupsMax.
 cudaError_t LaunchSelect(int groups, const SelectArgs& args, cudaStream_t stream);
 
 }  // namespace nearfield::gpu

@@ -1,0 +1,11 @@
+// The selection library of a build without CUDA: there is none, and it says so.
+#include "absl/status/status.h"
+#include "nearfield/engine/select.h"
+
+namespace nearfield::select {
+
+absl::StatusOr<std::unique_ptr<Selector>> Selector::Create(const SelectorOptions& /*options*/) {
+  return absl::UnimplementedError("selection on a GPU: built without CUDA");
+}
+
+}  // namespace nearfield::select

@@ -1,0 +1,37 @@
+// The list of selection algorithms, and which one serves a shape.
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "engine/gpu/kernels/select/algorithm.h"
+
+namespace nearfield::gpu {
+namespace {
+
+constexpr std::array kAlgorithms = {&kSampledThreshold, &kRadixSort};
+
+// The first entry whose bounds hold a shape, and whose algorithm does not refuse it, serves it.
+// Ascending; measured by tests/bench/select_bench.
+struct SelectPolicyEntry {
+  int64_t k_max;
+  const SelectAlgorithm* algorithm;
+};
+constexpr std::array kPolicy = {
+    SelectPolicyEntry{.k_max = 6144, .algorithm = &kSampledThreshold},
+    SelectPolicyEntry{.k_max = INT64_MAX, .algorithm = &kRadixSort},
+};
+
+}  // namespace
+
+const SelectAlgorithm& ChooseSelect(const SelectShape& shape, const SelectFacts& facts) {
+  for (const SelectPolicyEntry& entry : kPolicy) {
+    if (shape.k <= entry.k_max && entry.algorithm->refuses(shape, facts) == nullptr) {
+      return *entry.algorithm;
+    }
+  }
+  return kRadixSort;  // refuses nothing
+}
+
+std::span<const SelectAlgorithm* const> AllSelectAlgorithms() { return kAlgorithms; }
+
+}  // namespace nearfield::gpu

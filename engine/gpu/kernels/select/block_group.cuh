@@ -1,0 +1,140 @@
+// Blocks of one launch that work on the same row: the barrier they meet at, and the counts they add
+// up. A group of one block needs neither.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BLOCK_GROUP_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BLOCK_GROUP_CUH_
+
+#include <cstdint>
+
+#include "engine/gpu/kernels/select/bucket_sort.cuh"
+#include "engine/gpu/kernels/select/group_state.h"
+
+namespace nearfield::gpu {
+
+// Group g holds blocks [g * size, (g + 1) * size). All blocks of the grid must be resident at once
+// where size > 1: such a launch is cooperative.
+//
+// Counts are added up in rounds. Round r uses set r % 3: while the blocks add to it, they also
+// clear set (r + 1) % 3, which was last read before the barrier of round r - 1. The number of
+// rounds stays in the state from one launch to the next, so a launch finds its first set clear.
+class BlockGroup {
+ public:
+  __device__ BlockGroup(GroupState* states, int size)
+      : size_(size),
+        index_(static_cast<int>(blockIdx.x) / size),
+        rank_(static_cast<int>(blockIdx.x) % size),
+        state_(size > 1 ? states + index_ : nullptr) {
+    if (size > 1) round_ = __ldcg(&state_->rounds);
+  }
+
+  __device__ int size() const { return size_; }
+  __device__ int index() const { return index_; }
+  __device__ int rank() const { return rank_; }
+  __device__ bool leads() const { return rank_ == 0; }
+
+  // Adds a block's bins [0, kSelectBins) and key bits in shared memory to those of the group, and
+  // leaves the sums there. All threads of all blocks call it.
+  template <int kThreads>
+  __device__ void SumBins(uint32_t* bins, uint64_t* any, uint64_t* any_not) {
+    if (size_ == 1) return;
+    GroupCounts& mine = state_->counts[round_ % 3];
+    GroupCounts& next = state_->counts[(round_ + 1) % 3];
+    for (uint32_t bin = threadIdx.x; bin < kSelectBins; bin += kThreads) {
+      if (bins[bin] != 0) atomicAdd(&mine.bins[bin], bins[bin]);
+    }
+    if (threadIdx.x == 0) {
+      atomicOr(reinterpret_cast<unsigned long long*>(&mine.any), *any);
+      atomicOr(reinterpret_cast<unsigned long long*>(&mine.any_not), *any_not);
+    }
+    Clear<kThreads>(next);
+    Barrier();
+    for (uint32_t bin = threadIdx.x; bin < kSelectBins; bin += kThreads) {
+      bins[bin] = __ldcg(&mine.bins[bin]);
+    }
+    if (threadIdx.x == 0) {
+      *any = __ldcg(&mine.any);
+      *any_not = __ldcg(&mine.any_not);
+    }
+    ++round_;
+    __syncthreads();
+  }
+
+  // Appends keys[0, count) of each block to the group's candidates, as far as there is room, and
+  // returns how many the group has. `overflow`: this block could not keep all of its own.
+  template <int kThreads>
+  __device__ uint32_t GatherKeys(const uint64_t* keys, uint32_t count, uint64_t* candidates,
+                                 uint32_t capacity, uint32_t* shared_base) {
+    GroupCounts& mine = state_->counts[round_ % 3];
+    GroupCounts& next = state_->counts[(round_ + 1) % 3];
+    if (threadIdx.x == 0) *shared_base = count > 0 ? atomicAdd(&mine.candidates, count) : 0;
+    __syncthreads();
+    const uint32_t base = *shared_base;
+    // Each addend is at most 2^32 - 1 keys of one row in all, so the sum does not wrap.
+    for (uint32_t i = threadIdx.x; i < count && base + i < capacity; i += kThreads) {
+      candidates[base + i] = keys[i];
+    }
+    Clear<kThreads>(next);
+    Barrier();
+    const uint32_t total = __ldcg(&mine.candidates);
+    ++round_;
+    return total;
+  }
+
+  // Waits until all threads of all blocks of the group are here; what they wrote before is then
+  // seen by all (reads that may find an older line in L1 must go past it: __ldcg).
+  __device__ void Barrier() {
+    __syncthreads();
+    if (size_ == 1) return;
+    target_ += static_cast<uint32_t>(size_);
+    if (threadIdx.x == 0) {
+      __threadfence();
+      atomicAdd(&state_->arrived, 1u);
+      while (Acquire(&state_->arrived) < target_) {
+      }
+      __threadfence();
+    }
+    __syncthreads();
+  }
+
+  // The last thing a block does.
+  __device__ void Leave() {
+    if (size_ == 1) return;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    __threadfence();
+    if (atomicAdd(&state_->left, 1u) + 1 != static_cast<uint32_t>(size_)) return;
+    state_->arrived = 0;
+    state_->left = 0;
+    state_->rounds = round_ % 3;
+  }
+
+ private:
+  template <int kThreads>
+  __device__ void Clear(GroupCounts& counts) {
+    for (uint32_t bin = static_cast<uint32_t>(rank_) * kThreads + threadIdx.x; bin < kSelectBins;
+         bin += static_cast<uint32_t>(size_) * kThreads) {
+      counts.bins[bin] = 0;
+    }
+    if (rank_ == 0 && threadIdx.x == 0) {
+      counts.any = 0;
+      counts.any_not = 0;
+      counts.candidates = 0;
+    }
+  }
+
+  __device__ static uint32_t Acquire(const uint32_t* address) {
+    uint32_t value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+    return value;
+  }
+
+  const int size_;
+  const int index_;
+  const int rank_;
+  GroupState* const state_;
+  uint32_t target_ = 0;
+  uint32_t round_ = 0;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BLOCK_GROUP_CUH_

@@ -1,0 +1,106 @@
+// The keys of a row that a threshold search counts: all of them, or an even sample.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_POPULATIONS_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_POPULATIONS_CUH_
+
+#include <cstdint>
+
+#include "engine/gpu/kernels/select/bucket_sort.cuh"
+#include "engine/gpu/kernels/select/row_reader.cuh"
+
+namespace nearfield::gpu {
+
+// One block's share of the work on a row.
+struct RowShare {
+  uint32_t rank = 0;
+  uint32_t size = 1;
+};
+
+// Vectors loaded before the first is looked at.
+inline constexpr int kVisitUnroll = 4;
+
+// Calls visit(key) for every place of kVisitUnroll vectors, kNoSelectKey where there is none.
+// vector_of(i) is the i-th vector, or any from `end` on for none.
+template <typename Source, typename VectorOf, typename Visit>
+__device__ __forceinline__ void VisitVectors(const RowReader<Source>& row, uint32_t end,
+                                             const VectorOf& vector_of, const Visit& visit) {
+  ScoreVector<Source> loaded[kVisitUnroll];
+#pragma unroll
+  for (int i = 0; i < kVisitUnroll; ++i) loaded[i] = row.Load(min(vector_of(i), end - 1));
+#pragma unroll
+  for (int i = 0; i < kVisitUnroll; ++i) {
+    const uint32_t vector = vector_of(i);
+    if (!__any_sync(kFullWarp, vector < end)) return;
+#pragma unroll
+    for (int place = 0; place < ScoreVector<Source>::kCount; ++place) {
+      visit(vector < end ? Source::Key(loaded[i].raw(place), row.IndexOf(vector, place))
+                         : kNoSelectKey);
+    }
+  }
+}
+
+// All keys of the row that are this block's.
+template <typename Source, int kThreads>
+struct WholeRow {
+  const RowReader<Source>& row;
+  RowShare share;
+
+  template <typename Visit>
+  __device__ void ForEach(const Visit& visit) const {
+    const uint32_t step = kThreads * share.size;
+    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t end = row.vectors();
+    for (uint32_t base = share.rank * kThreads + threadIdx.x - lane; base < end;
+         base += kVisitUnroll * step) {
+      VisitVectors(
+          row, end, [=](int i) { return base + lane + static_cast<uint32_t>(i) * step; }, visit);
+    }
+    if (share.rank == 0 && threadIdx.x < 32) {
+      const bool valid = lane < row.edges();
+      const uint32_t index = valid ? row.EdgeIndex(lane) : 0;
+      visit(valid ? Source::Key(row.At(index), index) : kNoSelectKey);
+    }
+  }
+};
+
+// 2^pairs_log2 pairs of neighbouring vectors (32 bytes, a sector), one from each of as many equal
+// stretches of the row, each at its own pseudorandom place, so that no order or period of the
+// scores lines up with the sample. Requires 2^pairs_log2 <= vectors / 2.
+template <typename Source, int kThreads>
+struct RowSample {
+  const RowReader<Source>& row;
+  RowShare share;
+  int pairs_log2 = 0;
+  static constexpr int kJitterBits = 12;  // 20 + 12 bits times 2^29 pairs fit 64
+
+  __device__ float Share() const {
+    return static_cast<float>((2 * ScoreVector<Source>::kCount) << pairs_log2) /
+           static_cast<float>(row.size());
+  }
+
+  template <typename Visit>
+  __device__ void ForEach(const Visit& visit) const {
+    const uint64_t row_pairs = row.vectors() / 2;
+    const uint32_t vectors = 2u << pairs_log2;
+    const uint32_t step = kThreads * share.size;
+    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t end = row.vectors();
+    for (uint32_t base = share.rank * kThreads + threadIdx.x - lane; base < vectors;
+         base += kVisitUnroll * step) {
+      VisitVectors(
+          row, end,
+          [=, this](int i) {
+            const uint32_t number = base + lane + static_cast<uint32_t>(i) * step;
+            if (number >= vectors) return end;
+            const uint32_t ordinal = number / 2;
+            const uint32_t jitter = (ordinal * 0x9e3779b1u) >> (32 - kJitterBits);
+            const uint64_t place = ((uint64_t{ordinal} << kJitterBits) | jitter) * row_pairs;
+            return 2 * static_cast<uint32_t>(place >> (kJitterBits + pairs_log2)) + number % 2;
+          },
+          visit);
+    }
+  }
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_POPULATIONS_CUH_

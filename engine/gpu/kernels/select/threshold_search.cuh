@@ -1,0 +1,160 @@
+// Finds a threshold that some number of keys reach: a most-significant-digit search over counts.
+//
+// Each step counts the keys that begin with the prefix found so far by their next 12 bits, and
+// appends the 12 bits of the wanted-th greatest. It ends when few enough keys reach the prefix;
+// keys are unique, so at the latest after all 64 bits. Where all keys of a step turn out to share
+// more bits than the prefix, those are taken over at once: equal and nearly equal scores cost no
+// step each. Source: radix selection as in Zhang, Naruse, Li, Wang, "Parallel Top-K Algorithms on
+// GPU: A Comprehensive Study and New Methods", SC 2023. Differs: 64-bit unique keys, so ties need
+// no care; the search stops early and runs over a sample first; shared bits are skipped.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_THRESHOLD_SEARCH_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_THRESHOLD_SEARCH_CUH_
+
+#include <cub/block/block_scan.cuh>
+
+#include <cstdint>
+
+#include "engine/gpu/kernels/select/block_group.cuh"
+#include "engine/gpu/kernels/select/bucket_sort.cuh"
+#include "engine/gpu/kernels/select/sample_target.h"
+
+namespace nearfield::gpu {
+
+// What the threads of a block share during a search, beside the bins.
+struct SearchShared {
+  uint64_t any;      // OR of the keys counted
+  uint64_t any_not;  // OR of their complements
+  uint32_t digit;    // of the wanted-th greatest
+  uint32_t above;    // keys with a greater digit
+  uint32_t equal;    // keys with this digit
+  uint32_t total;    // keys counted
+};
+
+// A prefix: the high 64 - low_bits bits of `bits`; the others are zero.
+struct KeyPrefix {
+  uint64_t bits = 0;
+  int low_bits = 64;
+
+  __device__ bool holds(uint64_t key) const {
+    return low_bits == 64 || ((key ^ bits) >> low_bits) == 0;
+  }
+};
+
+// Shared: a SortShared whose bins and scan are free. Population: ForEach(visit) calls visit(key)
+// for its share of the keys, kNoSelectKey for none, always by all lanes of a warp together.
+template <int kThreads, typename Shared>
+class ThresholdSearch {
+ public:
+  // The greatest threshold found that at least min(wanted, keys there are) keys reach, and at most
+  // `accepted` where accepted >= wanted. Never kNoSelectKey. The same in all threads of the group.
+  template <typename Population>
+  __device__ static uint64_t Find(const Population& population, SampleTarget target,
+                                  BlockGroup& group, Shared& shared) {
+    KeyPrefix prefix;
+    uint32_t above = 0;  // keys greater than all with the prefix
+    for (;;) {
+      const int digit_bits = min(kSelectBinBits, prefix.low_bits);
+      const int shift = prefix.low_bits - digit_bits;
+      Count(population, prefix, shift, shared);
+      group.template SumBins<kThreads>(shared.bins, &shared.search.any, &shared.search.any_not);
+      ChooseDigit(shared, target.wanted - above);
+      const SearchShared found = shared.search;
+      __syncthreads();  // all have read it before the next step clears it
+      if (found.total == 0 ||
+          (above == 0 && prefix.low_bits == 64 && found.total <= target.wanted)) {
+        return 1;
+      }
+      const bool all_equal = found.equal == found.total;
+      above += found.above;
+      prefix.bits |= static_cast<uint64_t>(found.digit) << shift;
+      prefix.low_bits = shift;
+      if (above + found.equal <= target.accepted || shift == 0) break;
+      if (all_equal) SkipSharedBits(found, prefix);
+      if (prefix.low_bits == 0) break;
+    }
+    return prefix.bits != 0 ? prefix.bits : 1;
+  }
+
+ private:
+  template <typename Population>
+  __device__ static void Count(const Population& population, const KeyPrefix& prefix, int shift,
+                               Shared& shared) {
+    for (uint32_t bin = threadIdx.x; bin < kSelectBins; bin += kThreads) shared.bins[bin] = 0;
+    if (threadIdx.x == 0) shared.search = SearchShared{};
+    __syncthreads();
+    uint64_t any = 0;
+    uint64_t any_not = 0;
+    const uint32_t lane = threadIdx.x % 32;
+    population.ForEach([&](uint64_t key) {
+      const bool counts = key != kNoSelectKey && prefix.holds(key);
+      const uint32_t counting = __ballot_sync(kFullWarp, counts);
+      if (counting == 0) return;
+      const uint32_t digit = static_cast<uint32_t>(key >> shift) & (kSelectBins - 1);
+      const int first = __ffs(static_cast<int>(counting)) - 1;
+      const bool same = digit == __shfl_sync(kFullWarp, digit, first);
+      if (__all_sync(kFullWarp, !counts || same)) {
+        if (lane == static_cast<uint32_t>(first)) {
+          atomicAdd(&shared.bins[digit], static_cast<uint32_t>(__popc(counting)));
+        }
+      } else if (counts) {
+        atomicAdd(&shared.bins[digit], 1u);
+      }
+      if (counts) {
+        any |= key;
+        any_not |= ~key;
+      }
+    });
+    OrIntoShared(any, &shared.search.any);
+    OrIntoShared(any_not, &shared.search.any_not);
+    __syncthreads();
+  }
+
+  __device__ static void OrIntoShared(uint64_t bits, uint64_t* shared_bits) {
+    const uint32_t high = __reduce_or_sync(kFullWarp, static_cast<uint32_t>(bits >> 32));
+    const uint32_t low = __reduce_or_sync(kFullWarp, static_cast<uint32_t>(bits));
+    if (threadIdx.x % 32 != 0 || (high | low) == 0) return;
+    atomicOr(reinterpret_cast<unsigned long long*>(shared_bits),
+             (static_cast<unsigned long long>(high) << 32) | low);
+  }
+
+  // Finds the digit of the wanted-th greatest key counted, or of the least where there are fewer.
+  __device__ static void ChooseDigit(Shared& shared, uint32_t wanted) {
+    constexpr uint32_t kMine = kSelectBins / kThreads;
+    const uint32_t first = kSelectBins - 1 - threadIdx.x * kMine;  // descending
+    uint32_t mine[kMine];
+    uint32_t sum = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kMine; ++i) {
+      mine[i] = shared.bins[first - i];
+      sum += mine[i];
+    }
+    uint32_t greater = 0;
+    uint32_t total = 0;
+    typename Shared::Scan(shared.scan).ExclusiveSum(sum, greater, total);
+    const uint32_t needed = min(wanted, total);
+#pragma unroll
+    for (uint32_t i = 0; i < kMine; ++i) {
+      if (greater < needed && needed <= greater + mine[i]) {
+        shared.search.digit = first - i;
+        shared.search.above = greater;
+        shared.search.equal = mine[i];
+      }
+      greater += mine[i];
+    }
+    if (threadIdx.x == 0) shared.search.total = total;
+    __syncthreads();
+  }
+
+  // All keys of the prefix share the bits that are not set in both.
+  __device__ static void SkipSharedBits(const SearchShared& found, KeyPrefix& prefix) {
+    const uint64_t differing = found.any & found.any_not;
+    const int low_bits = 64 - __clzll(static_cast<int64_t>(differing));
+    if (low_bits >= prefix.low_bits) return;
+    prefix.low_bits = low_bits;
+    prefix.bits = low_bits == 64 ? 0 : found.any >> low_bits << low_bits;
+  }
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_SELECT_THRESHOLD_SEARCH_CUH_

@@ -1,0 +1,252 @@
+#include "tests/bench/select_oracle.h"
+
+#include <algorithm>
+#include <cstring>
+#include <cub/device/device_radix_sort.cuh>
+
+#include "tests/bench/select_case.h"
+#include "tests/bench/select_keys.cuh"
+
+namespace nearfield::bench {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kBlocksMax = 2048;       // of a grid that strides
+constexpr int64_t kScoresPerBlock = 8192;  // of the count
+constexpr uint64_t kNoFault = ~uint64_t{0};
+
+unsigned StridingBlocks(int64_t threads) {
+  return static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, kBlocksMax));
+}
+
+__device__ int64_t GlobalThread() {
+  return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+}
+__device__ int64_t GlobalThreads() { return static_cast<int64_t>(gridDim.x) * kThreads; }
+
+// Keys of a row. Grid up to 2,048 blocks of 256, striding. Reads n scores, writes 8 n bytes.
+template <typename Raw>
+__global__ void RowKeysKernel(const Raw* row, int64_t n, uint64_t* keys) {
+  for (int64_t i = GlobalThread(); i < n; i += GlobalThreads()) {
+    keys[i] = SortKey(row[i], static_cast<uint32_t>(i));
+  }
+}
+
+// The k first of sorted keys, as a result. Grid up to 2,048 blocks of 256, striding. Reads k keys
+// and k scores, writes 8 k bytes.
+template <typename Raw>
+__global__ void KeysToBestKernel(const Raw* row, const uint64_t* keys, int64_t k, uint32_t* best) {
+  for (int64_t i = GlobalThread(); i < k; i += GlobalThreads()) {
+    const uint32_t index = IndexOf(keys[i]);
+    best[i] = ResultBits(row[index]);
+    best[k + i] = index;
+  }
+}
+
+template <typename Raw>
+struct Result {
+  const Raw* scores;
+  const Raw* values;
+  const uint32_t* indices;
+  int64_t n;
+  int64_t k;
+};
+
+// Checks each place of each row by itself and against the place before it; keeps each row's last
+// key. Grid batch, block 256, striding over the places of a row. Reads batch * k results and
+// scores; writes 8 bytes a row, and the first place at fault.
+template <typename Raw>
+__global__ void CheckPlacesKernel(Result<Raw> result, unsigned long long* first_fault,
+                                  uint64_t* last_keys) {
+  const int64_t row = blockIdx.x;
+  const Raw* const scores = result.scores + row * result.n;
+  const uint32_t* const indices = result.indices + row * result.k;
+  if (threadIdx.x == 0) last_keys[row] = ~uint64_t{0};  // stays where the last index is no index
+  __syncthreads();
+  for (int64_t i = threadIdx.x; i < result.k; i += kThreads) {
+    const uint32_t index = indices[i];
+    bool good = index < result.n;
+    if (good) {
+      const uint64_t key = SortKey(scores[index], index);
+      good = BitsOf(result.values[row * result.k + i]) == ResultBits(scores[index]);
+      if (good && i > 0) {
+        const uint32_t before = indices[i - 1];
+        good = before >= result.n || SortKey(scores[before], before) > key;
+      }
+      if (i == result.k - 1) last_keys[row] = key;
+    }
+    if (!good) {
+      atomicMin(first_fault,
+                static_cast<unsigned long long>(row) << 32 | static_cast<unsigned long long>(i));
+    }
+  }
+}
+
+// Counts, for each row, the keys that are as great as the row's last result.
+// Grid (batch, ceil(n / 8192) up to 65,535), block 256, striding over a row.
+// Reads batch * n scores once; a warp that found some adds once to its row's count.
+template <typename Raw>
+__global__ void CountKernel(const Raw* scores, int64_t n, const uint64_t* last_keys,
+                            unsigned long long* counts) {
+  const int64_t row = blockIdx.x;
+  const uint64_t last = last_keys[row];
+  const int64_t stride = static_cast<int64_t>(gridDim.y) * kThreads;
+  unsigned count = 0;
+  for (int64_t i = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x; i < n; i += stride) {
+    count += SortKey(scores[row * n + i], static_cast<uint32_t>(i)) >= last ? 1u : 0u;
+  }
+  count = __reduce_add_sync(0xffffffffu, count);
+  if (threadIdx.x % 32 == 0 && count != 0) atomicAdd(counts + row, count);
+}
+
+// Adds up a mix of each result with its place: the same sum in any order of the threads.
+// Grid up to 2,048 blocks of 256, striding. Reads all results once.
+template <typename Raw>
+__global__ void HashKernel(const Raw* values, const uint32_t* indices, int64_t count,
+                           unsigned long long* hash) {
+  uint64_t sum = 0;
+  for (int64_t i = GlobalThread(); i < count; i += GlobalThreads()) {
+    uint64_t x = (static_cast<uint64_t>(BitsOf(values[i])) << 32) | indices[i];
+    x = (x + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 31)) * 0x94d049bb133111ebu;
+    sum += x ^ (x >> 30);
+  }
+  for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+  if (threadIdx.x % 32 == 0) atomicAdd(hash, static_cast<unsigned long long>(sum));
+}
+
+absl::StatusOr<size_t> SortBytes(int64_t n) {
+  size_t bytes = 0;
+  cub::DoubleBuffer<uint64_t> keys;
+  ABSL_RETURN_IF_ERROR(CheckCuda(
+      cub::DeviceRadixSort::SortKeysDescending(nullptr, bytes, keys, static_cast<uint32_t>(n)),
+      "asking CUB for the size of its sort"));
+  return bytes;
+}
+
+template <typename T>
+absl::StatusOr<std::vector<T>> Download(const T* from, int64_t count) {
+  std::vector<T> to(static_cast<size_t>(count));
+  ABSL_RETURN_IF_ERROR(CheckCuda(
+      cudaMemcpy(to.data(), from, to.size() * sizeof(T), cudaMemcpyDeviceToHost), "cudaMemcpy"));
+  return to;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SelectOracle>> SelectOracle::Create(const Limits& limits,
+                                                                   cudaStream_t stream) {
+  std::unique_ptr<SelectOracle> oracle(new SelectOracle(stream));
+  oracle->kept_max_ = limits.kept_max;
+  ABSL_ASSIGN_OR_RETURN(const size_t sort_bytes, SortBytes(limits.n_max));
+  ABSL_RETURN_IF_ERROR(oracle->keys_.Allocate(2 * 8 * limits.n_max));
+  ABSL_RETURN_IF_ERROR(oracle->sort_.Allocate(static_cast<int64_t>(sort_bytes) + 256));
+  ABSL_RETURN_IF_ERROR(oracle->best_.Allocate(2 * 4 * limits.kept_max));
+  ABSL_RETURN_IF_ERROR(oracle->last_keys_.Allocate(8 * limits.batch_max));
+  ABSL_RETURN_IF_ERROR(oracle->counts_.Allocate(8 * limits.batch_max));
+  ABSL_RETURN_IF_ERROR(oracle->word_.Allocate(8));
+  return oracle;
+}
+
+absl::StatusOr<BestOfRow> SelectOracle::BestOf(const select::Shape& shape, const void* scores,
+                                               int64_t row, int64_t k) {
+  if (k > kept_max_ || shape.n > keys_.bytes() / 16)
+    return absl::InternalError("the oracle has no memory for this shape");
+  auto* const keys = keys_.as<uint64_t>();
+  WithScores(shape.type, scores, [&](const auto* all) {
+    RowKeysKernel<<<StridingBlocks(shape.n), kThreads, 0, stream_>>>(all + row * shape.n, shape.n,
+                                                                     keys);
+  });
+  ABSL_RETURN_IF_ERROR(CheckCuda(cudaGetLastError(), "launching the keys of the oracle"));
+  cub::DoubleBuffer<uint64_t> buffer(keys, keys + keys_.bytes() / 16);
+  size_t sort_bytes = static_cast<size_t>(sort_.bytes());
+  ABSL_RETURN_IF_ERROR(CheckCuda(
+      cub::DeviceRadixSort::SortKeysDescending(sort_.as<void>(), sort_bytes, buffer,
+                                               static_cast<uint32_t>(shape.n), 0, 64, stream_),
+      "the sort of the oracle"));
+  auto* const best = best_.as<uint32_t>();
+  WithScores(shape.type, scores, [&](const auto* all) {
+    KeysToBestKernel<<<StridingBlocks(k), kThreads, 0, stream_>>>(all + row * shape.n,
+                                                                  buffer.Current(), k, best);
+  });
+  ABSL_RETURN_IF_ERROR(CheckCuda(cudaGetLastError(), "launching the answer of the oracle"));
+  ABSL_RETURN_IF_ERROR(CheckCuda(cudaStreamSynchronize(stream_), "the oracle"));
+  BestOfRow answer;
+  ABSL_ASSIGN_OR_RETURN(answer.value_bits, Download(best, k));
+  ABSL_ASSIGN_OR_RETURN(answer.indices, Download(best + k, k));
+  return answer;
+}
+
+absl::StatusOr<BestOfRow> SelectOracle::ResultOf(const select::Shape& shape,
+                                                 const select::Buffers& buffers, int64_t row) {
+  BestOfRow result;
+  ABSL_ASSIGN_OR_RETURN(result.indices, Download(buffers.indices + row * shape.k, shape.k));
+  const int64_t bytes = ScoreBytes(shape.type);
+  ABSL_ASSIGN_OR_RETURN(
+      const std::vector<char> raw,
+      Download(static_cast<const char*>(buffers.values) + row * shape.k * bytes, shape.k * bytes));
+  result.value_bits.resize(static_cast<size_t>(shape.k));
+  for (size_t i = 0; i < result.value_bits.size(); ++i) {
+    std::memcpy(&result.value_bits[i], raw.data() + i * static_cast<size_t>(bytes),
+                static_cast<size_t>(bytes));  // little-endian: zero-extends
+  }
+  return result;
+}
+
+absl::Status SelectOracle::Certify(const select::Shape& shape, const select::Buffers& buffers) {
+  if (shape.batch > counts_.bytes() / 8)
+    return absl::InternalError("the oracle has no memory for this batch");
+  auto* const fault = word_.as<unsigned long long>();
+  auto* const counts = counts_.as<unsigned long long>();
+  auto* const last_keys = last_keys_.as<uint64_t>();
+  ABSL_RETURN_IF_ERROR(CheckCuda(cudaMemsetAsync(fault, 0xff, 8, stream_), "cudaMemsetAsync"));
+  ABSL_RETURN_IF_ERROR(
+      CheckCuda(cudaMemsetAsync(counts, 0, static_cast<size_t>(shape.batch) * 8, stream_),
+                "cudaMemsetAsync"));
+  const auto batch = static_cast<unsigned>(shape.batch);
+  const int64_t chunks =
+      std::min<int64_t>((shape.n + kScoresPerBlock - 1) / kScoresPerBlock, 65535);
+  WithScores(shape.type, buffers.scores, [&](const auto* scores) {
+    using Raw = std::remove_const_t<std::remove_pointer_t<decltype(scores)>>;
+    const Result<Raw> result = {.scores = scores,
+                                .values = static_cast<const Raw*>(buffers.values),
+                                .indices = buffers.indices,
+                                .n = shape.n,
+                                .k = shape.k};
+    CheckPlacesKernel<<<batch, kThreads, 0, stream_>>>(result, fault, last_keys);
+    CountKernel<<<dim3(batch, static_cast<unsigned>(chunks)), kThreads, 0, stream_>>>(
+        scores, shape.n, last_keys, counts);
+  });
+  ABSL_RETURN_IF_ERROR(CheckCuda(cudaGetLastError(), "launching the certificate"));
+  ABSL_RETURN_IF_ERROR(CheckCuda(cudaStreamSynchronize(stream_), "the certificate"));
+  ABSL_ASSIGN_OR_RETURN(const std::vector<unsigned long long> found, Download(fault, 1));
+  if (found[0] != kNoFault) {
+    return absl::DataLossError(absl::StrCat("wrong index, value or order first in row ",
+                                            found[0] >> 32, ", place ", found[0] & 0xffffffffu));
+  }
+  ABSL_ASSIGN_OR_RETURN(const std::vector<unsigned long long> greater,
+                        Download(counts, shape.batch));
+  for (size_t row = 0; row < greater.size(); ++row) {
+    if (greater[row] == static_cast<unsigned long long>(shape.k)) continue;
+    return absl::DataLossError(absl::StrCat("row ", row, ": ", greater[row],
+                                            " keys as great as the last result, not ", shape.k));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> SelectOracle::Hash(const select::Shape& shape,
+                                            const select::Buffers& buffers) {
+  auto* const hash = word_.as<unsigned long long>();
+  const int64_t count = shape.batch * shape.k;
+  ABSL_RETURN_IF_ERROR(CheckCuda(cudaMemsetAsync(hash, 0, 8, stream_), "cudaMemsetAsync"));
+  WithScores(shape.type, buffers.values, [&](const auto* values) {
+    HashKernel<<<StridingBlocks(count), kThreads, 0, stream_>>>(values, buffers.indices, count,
+                                                                hash);
+  });
+  ABSL_RETURN_IF_ERROR(CheckCuda(cudaGetLastError(), "launching the hash"));
+  ABSL_RETURN_IF_ERROR(CheckCuda(cudaStreamSynchronize(stream_), "the hash"));
+  ABSL_ASSIGN_OR_RETURN(const std::vector<unsigned long long> value, Download(hash, 1));
+  return value[0];
+}
+
+}  // namespace nearfield::bench

@@ -1,0 +1,131 @@
+// The inputs of the selection's tests: adversarial scores, shapes around every border, rows that
+// begin anywhere. The same for one seed, on every machine. Needs no GPU.
+#ifndef NEARFIELD_TESTS_ENGINE_GPU_SELECT_CASES_H_
+#define NEARFIELD_TESTS_ENGINE_GPU_SELECT_CASES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nearfield/engine/select.h"
+#include "tests/engine/gpu/select_oracle.h"
+#include "tests/testing/random.h"
+
+namespace nearfield::select {
+
+enum class Input : uint8_t {
+  kNormal,
+  kUniform,
+  kAllEqual,
+  kTwoValues,
+  kFewDistinct,
+  kAscending,
+  kDescending,
+  kOneBin,              // all in [0.7, 0.7001]
+  kOneUlpApart,         // five neighbours
+  kTiesAtTheThreshold,  // k / 2 better ones, then up to 5,000 equal ones, then the rest
+  kZeros,               // mostly +0 and -0
+  kDenormals,
+  kInfinities,        // both signs, few or half
+  kAllMinusInfinity,  // but for a row in four, that has one finite score
+  kFewNans,           // either sign, any payload
+  kHalfNans,
+  kAllNans,
+  kMaxFinite,    // mostly the greatest finite values of both signs
+  kOneOutlier,   // the rest in one bin
+  kHeavyTailed,  // e to a normal variable
+  kBestTogether,
+  kBestAtTheEnd,
+  kBestAtTheBegin,
+  kPeriod32,
+  kPeriod64,
+  kPeriod4096,
+  kClustered,   // runs of 32 near each other
+  kRandomBits,  // any bits, hence all of the above
+};
+struct NamedInput {
+  Input input;
+  std::string_view name;
+};
+inline constexpr NamedInput kInputs[] = {
+    {Input::kNormal, "normal"},
+    {Input::kUniform, "uniform"},
+    {Input::kAllEqual, "all equal"},
+    {Input::kTwoValues, "two values"},
+    {Input::kFewDistinct, "few distinct"},
+    {Input::kAscending, "ascending"},
+    {Input::kDescending, "descending"},
+    {Input::kOneBin, "one bin"},
+    {Input::kOneUlpApart, "one ulp apart"},
+    {Input::kTiesAtTheThreshold, "ties at the threshold"},
+    {Input::kZeros, "zeros"},
+    {Input::kDenormals, "denormals"},
+    {Input::kInfinities, "infinities"},
+    {Input::kAllMinusInfinity, "all -inf"},
+    {Input::kFewNans, "few NaNs"},
+    {Input::kHalfNans, "half NaNs"},
+    {Input::kAllNans, "all NaNs"},
+    {Input::kMaxFinite, "max finite"},
+    {Input::kOneOutlier, "one outlier"},
+    {Input::kHeavyTailed, "heavy-tailed"},
+    {Input::kBestTogether, "best together"},
+    {Input::kBestAtTheEnd, "best at the end"},
+    {Input::kBestAtTheBegin, "best at the begin"},
+    {Input::kPeriod32, "period 32"},
+    {Input::kPeriod64, "period 64"},
+    {Input::kPeriod4096, "period 4096"},
+    {Input::kClustered, "clustered"},
+    {Input::kRandomBits, "random bits"},
+};
+
+struct SelectCase {
+  Shape shape;
+  Input input = Input::kNormal;
+  uint64_t seed = 0;          // of the scores
+  int64_t stride = 0;         // as in Buffers
+  int64_t scores_offset = 0;  // elements between a 256-byte boundary and the first one; so for the
+  int64_t values_offset = 0;  // outputs
+  int64_t indices_offset = 0;
+  bool margin_behind = true;  // else the scores end where their allocation ends
+};
+
+// All that is needed to run it again.
+std::string Describe(const SelectCase& problem);
+
+// A batch of scores as it goes to the device, +inf wherever there is no score: one that is read
+// from outside a row and believed shows in the answer.
+class HostScores {
+ public:
+  explicit HostScores(const SelectCase& problem);
+
+  const std::vector<char>& image() const { return image_; }
+  int64_t begin() const { return begin_; }  // byte of the image at which the first score stands
+  int64_t stride() const { return stride_; }
+  const char* Row(int64_t row) const { return image_.data() + RowBegin(row); }
+  char* Row(int64_t row) { return image_.data() + RowBegin(row); }
+
+ private:
+  int64_t RowBegin(int64_t row) const { return begin_ + row * stride_ * score_bytes_; }
+
+  int64_t score_bytes_;
+  int64_t stride_;
+  int64_t begin_;
+  std::vector<char> image_;
+};
+
+HostScores MakeScores(const SelectCase& problem);
+
+// Every input in every type, in the shape given, rows anywhere in memory.
+std::vector<SelectCase> EveryInputCases(const Shape& shape, testing::Random& random);
+// Shapes at which something ends: the least, the longest, the widest.
+std::vector<SelectCase> CornerCases(testing::Random& random);
+// A sample of inputs x types x batches x lengths x k x strides.
+inline constexpr int64_t kSampledScoresMax = 4'200'000;
+std::vector<SelectCase> SampledCases(int count, testing::Random& random);
+// Few and small ones: for compute-sanitizer.
+std::vector<SelectCase> SmokeCases(testing::Random& random);
+
+}  // namespace nearfield::select
+
+#endif  // NEARFIELD_TESTS_ENGINE_GPU_SELECT_CASES_H_
