@@ -62,9 +62,13 @@ struct SelectAlgorithm {
 // Zeroed by InitWorkspace; a call leaves it zero.
 inline constexpr int64_t kSelectStateBytes = int64_t{1} << 20;
 
-// Each in the file of its name.
+// Each in the file of its name; those of histogram.h and radix_select.h beside.
+extern const SelectAlgorithm kBlockFilter;
+extern const SelectAlgorithm kBlockSort;
 extern const SelectAlgorithm kRadixSort;
+extern const SelectAlgorithm kRadixSortTiered;
 extern const SelectAlgorithm kSampledThreshold;
+extern const SelectAlgorithm kWarpTournament;
 
 // The choice among them for a shape, and all that can be forced: a table in algorithms.cc.
 const SelectAlgorithm& ChooseSelect(const SelectShape& shape, const SelectFacts& facts);

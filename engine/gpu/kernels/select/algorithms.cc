@@ -4,11 +4,16 @@
 #include <span>
 
 #include "engine/gpu/kernels/select/algorithm.h"
+#include "engine/gpu/kernels/select/histogram.h"
+#include "engine/gpu/kernels/select/radix_select.h"
 
 namespace nearfield::gpu {
 namespace {
 
-constexpr std::array kAlgorithms = {&kSampledThreshold, &kRadixSort};
+constexpr std::array kAlgorithms = {&kSampledThreshold, &kRadixSelect,      &kRadixSelect8Bit,
+                                    &kHistogram,        &kHistogramUnroll1, &kHistogramUnroll4,
+                                    &kBlockSort,        &kBlockFilter,      &kWarpTournament,
+                                    &kRadixSortTiered,  &kRadixSort};
 
 // The first entry whose bounds hold a shape, and whose algorithm does not refuse it, serves it.
 // Ascending; measured by tests/bench/select_bench.

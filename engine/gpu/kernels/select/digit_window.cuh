@@ -1,0 +1,172 @@
+// Selection by digits of the 64-bit key, most significant first: finding how far down it goes.
+//
+// A window of keys [base, base + span] holds the k-th greatest. A pass counts the keys of the
+// window by their next digit, the offset from the base shifted down to digit_bits bits, and moves
+// the window to the digit that holds the k-th. Keys are unique, so the window ends at a single key
+// at the latest, and then exactly k keys reach it; usually few enough reach it after one pass.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_DIGIT_WINDOW_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_DIGIT_WINDOW_CUH_
+
+#include <cub/block/block_scan.cuh>
+
+#include <cstdint>
+
+#include "engine/gpu/kernels/select/digit_select.h"
+#include "engine/gpu/kernels/select/row_group.cuh"
+
+namespace nearfield::gpu {
+
+using DigitScan = cub::BlockScan<uint32_t, kDigitThreads, cub::BLOCK_SCAN_WARP_SCANS>;
+
+struct FoundBin {
+  uint32_t bin;
+  uint32_t greater;  // keys in greater bins
+  uint32_t equal;    // keys in this bin
+};
+
+// At the begin of a block's dynamic shared memory; the keys follow.
+struct alignas(16) DigitShared {
+  uint32_t bins[kDigitBinsMax];
+  DigitScan::TempStorage scan;
+  FoundBin found;
+  uint32_t collected;
+  uint32_t base;
+
+  __device__ uint64_t* keys() { return reinterpret_cast<uint64_t*>(this + 1); }
+};
+static_assert(sizeof(DigitShared) <= kDigitSharedFixedBytes, "the launch reserves this much");
+
+// The dynamic shared memory of every kernel that selects by digits.
+extern __shared__ __align__(16) unsigned char digit_shared_bytes[];
+__device__ __forceinline__ DigitShared& SharedOfBlock() {
+  return *reinterpret_cast<DigitShared*>(digit_shared_bytes);
+}
+
+struct DigitWindow {
+  uint64_t base = 0;
+  uint64_t span = ~uint64_t{0};
+  uint32_t above = 0;       // keys above the window: certain, fewer than k
+  uint32_t candidates = 0;  // keys >= base: at least k
+
+  // Low bits of an offset that are not part of the next digit.
+  __device__ int Shift(int digit_bits) const {
+    const int bits = 64 - __clzll(static_cast<long long>(span));
+    return bits > digit_bits ? bits - digit_bits : 0;
+  }
+
+  __device__ void Enter(const FoundBin& found, int shift) {
+    const uint64_t offset = uint64_t{found.bin} << shift;
+    base += offset;
+    span = min(span - offset, (uint64_t{1} << shift) - 1);
+    above += found.greater;
+    candidates = above + found.equal;
+  }
+};
+
+// Thread t looks at bins 4 * quad to 4 * quad + 3: greater bins in earlier threads.
+__device__ __forceinline__ uint32_t QuadOfThread() { return kDigitThreads - 1 - threadIdx.x; }
+
+__device__ __forceinline__ uint4 OwnQuad(const DigitShared& shared) {
+  return reinterpret_cast<const uint4*>(shared.bins)[QuadOfThread()];
+}
+
+// The bin of the needed-th greatest key, in all threads; 1 <= needed <= keys counted. Reads of
+// shared.bins before it are over when it returns.
+__device__ inline FoundBin FindBin(DigitShared& shared, const uint4& quad, uint32_t needed) {
+  const uint32_t counts[4] = {quad.w, quad.z, quad.y, quad.x};
+  uint32_t greater = 0;
+  DigitScan(shared.scan).ExclusiveSum(quad.w + quad.z + quad.y + quad.x, greater);
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) {
+    if (greater < needed && needed <= greater + counts[i]) {
+      shared.found = FoundBin{4 * QuadOfThread() + 3 - i, greater, counts[i]};
+    }
+    greater += counts[i];
+  }
+  __syncthreads();
+  return shared.found;
+}
+
+__device__ inline void ClearBins(DigitShared& shared) {
+  reinterpret_cast<uint4*>(shared.bins)[threadIdx.x] = uint4{};
+  __syncthreads();
+}
+
+// Counts the stripe's keys of the window by their next digit, into shared.bins.
+template <int kUnroll, typename Stripe>
+__device__ __forceinline__ void CountDigit(const Stripe& stripe, const DigitWindow& window,
+                                           int shift, DigitShared& shared) {
+  ClearBins(shared);
+  const uint64_t base = window.base;
+  const uint64_t span = window.span;
+  if (span == ~uint64_t{0} && shift >= 32) {  // the first pass: all keys, and the score decides
+    const int order_shift = shift - 32;
+    stripe.template ForEach<kUnroll>([&](const auto& batch) {
+      if (!batch.valid()) return;
+#pragma unroll
+      for (int i = 0; i < batch.kCount; ++i) {
+        atomicAdd(&shared.bins[batch.Order(i) >> order_shift], 1u);
+      }
+    });
+  } else {
+    stripe.template ForEach<kUnroll>([&](const auto& batch) {
+      if (!batch.valid()) return;
+#pragma unroll
+      for (int i = 0; i < batch.kCount; ++i) {
+        const uint64_t offset = batch.Key(i) - base;  // of a lesser key: wraps, beyond the span
+        if (offset <= span) atomicAdd(&shared.bins[offset >> shift], 1u);
+      }
+    });
+  }
+  __syncthreads();
+}
+
+// A thread's part of its block's keys that reach the window.
+struct OwnCounts {
+  uint32_t above = 0;
+  uint32_t equal = 0;
+
+  __device__ void Enter(const FoundBin& found, const uint4& quad) {
+    const uint32_t counts[4] = {quad.x, quad.y, quad.z, quad.w};
+    equal = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t bin = 4 * QuadOfThread() + i;
+      if (bin > found.bin) above += counts[i];
+      if (bin == found.bin) equal = counts[i];
+    }
+  }
+};
+
+// What a block knows of its row; the same in all threads.
+struct DigitBlock {
+  DigitShared& shared;
+  RowGroup& group;
+  uint32_t k;
+  uint32_t capacity;
+  int digit_bits;
+  DigitWindow window;
+};
+
+// Passes over the stripe until at most `enough` keys reach the window. enough >= k.
+template <int kUnroll, typename Stripe>
+__device__ __forceinline__ OwnCounts Narrow(const Stripe& stripe, uint32_t enough,
+                                            DigitBlock& block) {
+  OwnCounts mine;
+  // A window of a single key is reached by exactly k: the second condition never ends the loop
+  // alone, but for scores that change under the selection.
+  while (block.window.candidates > enough && block.window.span != 0) {
+    const int shift = block.window.Shift(block.digit_bits);
+    CountDigit<kUnroll>(stripe, block.window, shift, block.shared);
+    const uint4 own = OwnQuad(block.shared);
+    const FoundBin found = FindBin(block.shared, block.group.SumBins(QuadOfThread(), own),
+                                   block.k - block.window.above);
+    mine.Enter(found, own);
+    block.window.Enter(found, shift);
+  }
+  return mine;
+}
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_SELECT_DIGIT_WINDOW_CUH_

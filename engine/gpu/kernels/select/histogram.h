@@ -1,0 +1,32 @@
+// histogram: its choices, and the further algorithms that differ in them alone.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_HISTOGRAM_H_
+#define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_HISTOGRAM_H_
+
+#include <array>
+#include <cstdint>
+
+#include "engine/gpu/kernels/select/algorithm.h"
+#include "engine/gpu/kernels/select/digit_select.h"
+
+namespace nearfield::gpu {
+
+struct HistogramPolicy {
+  uint32_t threads;
+  int unroll;     // 16-byte loads in flight a thread
+  int bins_log2;  // 256, 512 or 1024 bins; 512: the sign, the exponent and 3 bits of the mantissa
+};
+
+// The last one is the algorithm; the others show what its loads in flight are worth.
+inline constexpr std::array<HistogramPolicy, 3> kHistogramPolicies = {{
+    {.threads = kDigitThreads, .unroll = 1, .bins_log2 = 9},
+    {.threads = kDigitThreads, .unroll = 4, .bins_log2 = 9},
+    {.threads = kDigitThreads, .unroll = 8, .bins_log2 = 9},
+}};
+
+extern const SelectAlgorithm kHistogramUnroll1;
+extern const SelectAlgorithm kHistogramUnroll4;
+extern const SelectAlgorithm kHistogram;
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_SELECT_HISTOGRAM_H_

@@ -1,0 +1,25 @@
+// radix_select: its choices, and the further algorithm that differs in them alone.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_RADIX_SELECT_H_
+#define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_RADIX_SELECT_H_
+
+#include <array>
+#include <cstdint>
+
+#include "engine/gpu/kernels/select/algorithm.h"
+#include "engine/gpu/kernels/select/digit_select.h"
+
+namespace nearfield::gpu {
+
+// 11 bits of an fp32 score are its sign, its exponent and two bits of its mantissa: one pass is
+// enough for most rows. 8 bits leave half the exponents in one bin. The second is there to show it.
+inline constexpr std::array<DigitPolicy, 2> kRadixSelectPolicies = {{
+    {.digit_bits = 11, .keys_per_block = 8192, .compact_n_min = 1 << 17, .compact_part = 32},
+    {.digit_bits = 8, .keys_per_block = 8192, .compact_n_min = 1 << 17, .compact_part = 32},
+}};
+
+extern const SelectAlgorithm kRadixSelect;
+extern const SelectAlgorithm kRadixSelect8Bit;
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_SELECT_RADIX_SELECT_H_

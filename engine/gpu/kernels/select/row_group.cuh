@@ -1,0 +1,104 @@
+// Blocks of one launch that work on the same row by digits: their barrier, their common bins, and
+// the last of them to leave.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_GROUP_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_GROUP_CUH_
+
+#include <cstdint>
+
+#include "engine/gpu/kernels/select/digit_select.h"
+
+namespace nearfield::gpu {
+
+// Group g holds blocks [g * size, (g + 1) * size). All blocks of the grid must be resident at once
+// where size > 1: such a launch is cooperative. A group of one block touches no state.
+class RowGroup {
+ public:
+  // A block alone.
+  __device__ RowGroup() : size_(1), rank_(0), digit_bits_(0), state_(nullptr), bins_(nullptr) {}
+
+  // size: args.blocks_per_row, or 1.
+  __device__ RowGroup(const DigitSelectArgs& args, uint32_t size)
+      : size_(size),
+        rank_(size > 1 ? blockIdx.x % size : 0),
+        digit_bits_(args.digit_bits),
+        state_(size > 1 ? args.groups + blockIdx.x / size : nullptr),
+        bins_(size > 1 ? args.bins + (uint64_t{blockIdx.x / size} *
+                                          static_cast<uint32_t>(DigitPassesMax(args.digit_bits))
+                                      << args.digit_bits)
+                       : nullptr) {}
+
+  __device__ uint32_t size() const { return size_; }
+  __device__ uint32_t rank() const { return rank_; }
+
+  // Adds up bins 4 * quad to 4 * quad + 3 of all blocks; every call uses bins of its own. All
+  // threads of all blocks call it, each with another quad.
+  __device__ uint4 SumBins(uint32_t quad, const uint4& own) {
+    if (size_ == 1) return own;
+    uint32_t* const bins = bins_ + 4 * quad;
+    const bool exists = 4 * quad < 1u << digit_bits_;
+    if (own.x != 0) atomicAdd(bins, own.x);
+    if (own.y != 0) atomicAdd(bins + 1, own.y);
+    if (own.z != 0) atomicAdd(bins + 2, own.z);
+    if (own.w != 0) atomicAdd(bins + 3, own.w);
+    bins_ += 1u << digit_bits_;
+    Barrier();
+    return exists ? __ldcg(reinterpret_cast<const uint4*>(bins)) : uint4{};
+  }
+
+  // One thread a block: the first of `count` places of its own in the group's compacted keys or in
+  // its candidates.
+  __device__ uint32_t ReserveCompacted(uint32_t count) {
+    return size_ == 1 ? 0 : atomicAdd(&state_->compacted, count);
+  }
+  __device__ uint32_t ReserveCandidates(uint32_t count) {
+    return atomicAdd(&state_->collected, count);
+  }
+
+  // Waits until all threads of all blocks of the group are here; what they wrote before is then
+  // seen by all (reads that may find an older line in L1 must go past it: __ldcg).
+  __device__ void Barrier() {
+    __syncthreads();
+    if (size_ == 1) return;
+    target_ += size_;
+    if (threadIdx.x == 0) {
+      __threadfence();
+      atomicAdd(&state_->arrived, 1u);
+      while (Acquire(&state_->arrived) < target_) {
+      }
+      __threadfence();
+    }
+    __syncthreads();
+  }
+
+  // For a group of several blocks. In the last block to call it: the number of candidates, all of
+  // them visible as after a barrier; in the others 0. The same in all threads of a block.
+  __device__ uint32_t CandidatesIfLast(uint32_t* shared_count) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence();
+      const bool last = atomicAdd(&state_->left, 1u) + 1 == size_;
+      __threadfence();
+      *shared_count = last ? __ldcg(&state_->collected) : 0;
+    }
+    __syncthreads();
+    return *shared_count;
+  }
+
+ private:
+  __device__ static uint32_t Acquire(const uint32_t* address) {
+    uint32_t value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+    return value;
+  }
+
+  const uint32_t size_;
+  const uint32_t rank_;
+  const int digit_bits_;
+  RowGroupState* const state_;
+  uint32_t* bins_;  // of the pass at hand
+  uint32_t target_ = 0;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_GROUP_CUH_

@@ -1,0 +1,146 @@
+// The best keys a block has seen, in shared memory: the list, and behind it keys that have come
+// since, which are sorted into it when there is no more room. Nothing is ever dropped for want of
+// room.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_STAGED_LIST_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_STAGED_LIST_CUH_
+
+#include <cub/block/block_merge_sort.cuh>
+
+#include <cstdint>
+
+#include "engine/gpu/kernels/select/score_types.cuh"
+
+namespace nearfield::gpu {
+
+// Lies in shared memory. Every method is called by all kThreads threads of the block, and those
+// that change the list end with a barrier. kItems is odd: a thread's neighbouring keys then fall on
+// other banks than those of the thread beside it. Requires k < kCapacity throughout.
+template <int kThreads, int kItems>
+class StagedList {
+ public:
+  static constexpr uint32_t kCapacity = kThreads * kItems;
+  static_assert(kItems % 2 == 1, "even counts conflict in the banks");
+
+  // Begins anew; only keys above `threshold` will be taken. What this memory held before, and what
+  // scratch() held, is given up: it has been read by all before they come here.
+  __device__ void Restart(uint64_t threshold) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      count_ = 0;
+      threshold_ = threshold;
+    }
+    __syncthreads();
+  }
+
+  // Memory of kCapacity keys that may be used before Restart.
+  __device__ uint64_t* scratch() { return keys_; }
+
+  // A key not above it cannot be among the k best. Changes in Settle only.
+  __device__ uint64_t threshold() const { return threshold_; }
+
+  // The key of `rank`, after Settle.
+  __device__ uint64_t At(uint32_t rank) const { return rank < count_ ? keys_[rank] : kNoSelectKey; }
+
+  // Takes those of the threads' keys that are above the threshold.
+  template <int kCount>
+  __device__ __forceinline__ void Add(const uint64_t (&keys)[kCount], uint32_t k) {
+    static_assert(kCount <= 32, "a bit a key");
+    uint32_t pending = 0;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) pending |= keys[i] > threshold_ ? 1u << i : 0u;
+    // One barrier a call but for the rare one that fills the staging up. Settle leaves more room
+    // than none, so every turn takes a key.
+    while (true) {
+      Stage(keys, pending);
+      if (__syncthreads_or(pending != 0) == 0) return;
+      Settle(k);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        if (keys[i] <= threshold_) pending &= ~(1u << i);
+      }
+    }
+  }
+
+  // Sorts what is staged into the list and cuts it to k.
+  __device__ __forceinline__ void Settle(uint32_t k) {
+    __syncthreads();
+    const uint32_t count = min(count_, kCapacity);
+    constexpr int kFewItems = (kItems / 3) | 1;
+    if (count <= kThreads) {
+      Sort<1>(count);
+    } else if (count <= kThreads * kFewItems) {
+      Sort<kFewItems>(count);
+    } else {
+      Sort<kItems>(count);
+    }
+    // All have read count_ before the barriers of Sort.
+    if (threadIdx.x == 0) {
+      count_ = min(count, k);
+      if (count >= k) threshold_ = keys_[k - 1];
+    }
+    __syncthreads();
+  }
+
+ private:
+  struct Greater {
+    __device__ bool operator()(uint64_t a, uint64_t b) const { return a > b; }
+  };
+
+  // Writes pending keys to free places, and clears their bits. count_ counts on past the capacity;
+  // a place behind it is nobody's, and the key stays pending.
+  template <int kCount>
+  __device__ __forceinline__ void Stage(const uint64_t (&keys)[kCount], uint32_t& pending) {
+    if (!__any_sync(0xffffffffu, pending != 0)) return;
+    const uint32_t lane = threadIdx.x % 32;
+    const auto mine = static_cast<uint32_t>(__popc(pending));
+    uint32_t up_to_here = mine;
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const uint32_t below = __shfl_up_sync(0xffffffffu, up_to_here, distance);
+      if (lane >= distance) up_to_here += below;
+    }
+    uint32_t base = 0;
+    if (lane == 31) base = atomicAdd(&count_, up_to_here);
+    uint32_t at = __shfl_sync(0xffffffffu, base, 31) + up_to_here - mine;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if ((pending >> i & 1u) == 0) continue;
+      if (at < kCapacity) {
+        keys_[at] = keys[i];
+        pending &= ~(1u << i);
+      }
+      ++at;
+    }
+  }
+
+  template <int kPerThread>
+  __device__ __forceinline__ void Sort(uint32_t count) {
+    uint64_t mine[kPerThread];
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+      const uint32_t at = threadIdx.x + static_cast<uint32_t>(i) * kThreads;
+      mine[i] = at < count ? keys_[at] : kNoSelectKey;
+    }
+    __syncthreads();
+    MergeSort<kPerThread>(*reinterpret_cast<typename MergeSort<kPerThread>::TempStorage*>(&sort_))
+        .Sort(mine, Greater());
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) keys_[threadIdx.x * kPerThread + i] = mine[i];
+    __syncthreads();
+  }
+
+  template <int kPerThread>
+  using MergeSort = cub::BlockMergeSort<uint64_t, kThreads, kPerThread>;
+
+  union {
+    uint64_t keys_[kCapacity];
+    typename MergeSort<kItems>::TempStorage sort_;
+  };
+  uint64_t threshold_;
+  uint32_t count_;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_SELECT_STAGED_LIST_CUH_
