@@ -72,6 +72,7 @@ Answer PeriodicRow(const Shape& shape, const HostScores& stretch, int64_t phase,
   const float threshold = DecodeScore(shape.type, best.values.back());
   const uint32_t greatest = FormatOf(shape.type).infinity() - 1;
   std::vector<Ranked> candidates;
+  candidates.reserve(planted.size());
   for (const int64_t index : planted) {
     candidates.push_back({DecodeScore(shape.type, greatest), static_cast<uint32_t>(index)});
   }

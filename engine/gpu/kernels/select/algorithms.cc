@@ -10,10 +10,11 @@
 namespace nearfield::gpu {
 namespace {
 
-constexpr std::array kAlgorithms = {&kSampledThreshold, &kRadixSelect,      &kRadixSelect8Bit,
-                                    &kHistogram,        &kHistogramUnroll1, &kHistogramUnroll4,
-                                    &kBlockSort,        &kBlockFilter,      &kWarpTournament,
-                                    &kRadixSortTiered,  &kRadixSort};
+// kWarpTournament is not among them: racecheck reports hazards between its producers and consumers
+// that no argument yet rules out, though every answer compared so far was right.
+constexpr std::array kAlgorithms = {
+    &kSampledThreshold, &kRadixSelect, &kRadixSelect8Bit, &kHistogram,       &kHistogramUnroll1,
+    &kHistogramUnroll4, &kBlockSort,   &kBlockFilter,     &kRadixSortTiered, &kRadixSort};
 
 // The first entry whose bounds hold a shape, and whose algorithm does not refuse it, serves it.
 // Ascending; measured by tests/bench/select_bench.
