@@ -83,8 +83,7 @@ class Selector {
   // Why `algorithm` cannot select this shape, as Unimplemented naming field, value and limit; OK
   // where it can. kAdaptive can select every legal shape. Errors: InvalidArgument (an illegal
   // shape), NotFound (no such algorithm).
-  virtual absl::Status Supports(const Shape& shape,
-                                std::string_view algorithm = kAdaptive) const = 0;
+  virtual absl::Status Supports(const Shape& shape, std::string_view algorithm) const = 0;
 
   // The algorithm that kAdaptive runs for this shape. Errors: InvalidArgument.
   virtual absl::StatusOr<std::string> Choice(const Shape& shape) const = 0;
@@ -92,7 +91,7 @@ class Selector {
   // Bytes of workspace for this shape. One workspace may serve many shapes and algorithms, one
   // call at a time: take the largest. Errors: as Supports.
   virtual absl::StatusOr<int64_t> WorkspaceBytes(const Shape& shape,
-                                                 std::string_view algorithm = kAdaptive) const = 0;
+                                                 std::string_view algorithm) const = 0;
 
   // Once for each workspace, before its first use, on the stream of that use or one before it:
   // calls find its counters zero and leave them so. Asynchronous. After a call that failed on the
@@ -105,7 +104,16 @@ class Selector {
   // Errors: InvalidArgument (shape, null or unaligned buffer, too small a workspace: the field, the
   // value and the limit), Unimplemented and NotFound as Supports, Unavailable (the launch failed).
   virtual absl::Status Run(const Shape& shape, const Buffers& buffers, Stream stream,
-                           std::string_view algorithm = kAdaptive) const = 0;
+                           std::string_view algorithm) const = 0;
+
+  // The same, by kAdaptive.
+  absl::Status Supports(const Shape& shape) const { return Supports(shape, kAdaptive); }
+  absl::StatusOr<int64_t> WorkspaceBytes(const Shape& shape) const {
+    return WorkspaceBytes(shape, kAdaptive);
+  }
+  absl::Status Run(const Shape& shape, const Buffers& buffers, Stream stream) const {
+    return Run(shape, buffers, stream, kAdaptive);
+  }
 };
 
 }  // namespace nearfield::select
