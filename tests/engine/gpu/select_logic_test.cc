@@ -21,7 +21,7 @@ using testing::Random;
 // Rows and k as the kernels see them; room and loads of each policy.
 SampleShape AnyShape(Random& random) {
   SampleShape shape;
-  const auto& policy = kSampledPolicies[static_cast<size_t>(random.Between(0, 3))];
+  const auto& policy = kSampledPolicies[random.OneIn(2) ? 0 : 1];
   shape.room = static_cast<uint32_t>(policy.capacity);
   shape.n = static_cast<uint32_t>(random.Between(1, int64_t{1} << random.Between(1, 32)));
   shape.k = static_cast<uint32_t>(
@@ -36,21 +36,22 @@ TEST(SampleTargetTest, ASampleFitsTheRowAndLeavesRoom) {
   int sampled = 0;
   for (int round = 0; round < 20'000; ++round) {
     const SampleShape shape = AnyShape(random);
-    const int pairs_log2 = PlanSample(shape);
+    const SamplePlan plan = PlanSample(shape);
     SCOPED_TRACE(::testing::Message() << "n " << shape.n << ", k " << shape.k << ", room "
                                       << shape.room << ", blocks " << shape.blocks);
-    if (pairs_log2 == kEveryKey) {
+    if (plan.way == SampleWay::kEveryKey) {
       ASSERT_LE(shape.n, shape.room);
       continue;
     }
-    if (pairs_log2 == kWholeRow) continue;
+    if (plan.way == SampleWay::kWholeRow) continue;
     ++sampled;
-    ASSERT_GE(pairs_log2, kPairsLog2Min);
-    const uint64_t sample = (uint64_t{2} * shape.per_vector) << pairs_log2;
+    ASSERT_GE(plan.pairs_log2, kPairsLog2Min);
+    const uint64_t sample = SampleSize(shape, plan.pairs_log2);
     ASSERT_LE(sample, shape.n / 4);
+    if (plan.way == SampleWay::kOwnSample) ASSERT_LE(sample, shape.room);
     // A row that begins and ends between boundaries has two vectors fewer.
     const uint64_t vectors = shape.n / shape.per_vector - 2;
-    ASSERT_LE(uint64_t{2} << pairs_log2, vectors);
+    ASSERT_LE(uint64_t{2} << plan.pairs_log2, vectors);
     const SampleTarget target =
         TargetOf(shape.k, static_cast<float>(sample) / static_cast<float>(shape.n), shape.room);
     ASSERT_GE(target.accepted, target.wanted);
@@ -65,11 +66,11 @@ TEST(SampleTargetTest, AlmostEveryGuessIsRight) {
   Random random(testing::TestSeed());
   int wrong = 0;
   for (int round = 0; round < 400; ++round) {
-    SampleShape shape = {.n = 50'000, .k = 2048, .room = 6144, .per_vector = 4, .blocks = 1};
+    SampleShape shape = {.n = 50'000, .k = 2048, .room = 5120, .per_vector = 4, .blocks = 1};
     if (round % 2 == 0) shape = {.n = 16'384, .k = 64, .room = 2048, .per_vector = 4, .blocks = 1};
-    const int pairs_log2 = PlanSample(shape);
-    ASSERT_GE(pairs_log2, 0);
-    const uint32_t sample = (2 * shape.per_vector) << pairs_log2;
+    const SamplePlan plan = PlanSample(shape);
+    ASSERT_EQ(plan.way, SampleWay::kOwnSample);
+    const auto sample = static_cast<uint32_t>(SampleSize(shape, plan.pairs_log2));
     const SampleTarget target =
         TargetOf(shape.k, static_cast<float>(sample) / static_cast<float>(shape.n), shape.room);
     uint32_t winners_left = shape.k;

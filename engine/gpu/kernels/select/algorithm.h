@@ -68,6 +68,7 @@ extern const SelectAlgorithm kBlockSort;
 extern const SelectAlgorithm kRadixSort;
 extern const SelectAlgorithm kRadixSortTiered;
 extern const SelectAlgorithm kSampledThreshold;
+extern const SelectAlgorithm kShortRow;
 extern const SelectAlgorithm kWarpTournament;
 
 // The choice among them for a shape, and all that can be forced: a table in algorithms.cc.

@@ -13,25 +13,36 @@ namespace {
 // kWarpTournament is not among them: racecheck reports hazards between its producers and consumers
 // that no argument yet rules out, though every answer compared so far was right.
 constexpr std::array kAlgorithms = {
-    &kSampledThreshold, &kRadixSelect, &kRadixSelect8Bit, &kHistogram,       &kHistogramUnroll1,
-    &kHistogramUnroll4, &kBlockSort,   &kBlockFilter,     &kRadixSortTiered, &kRadixSort};
+    &kSampledThreshold, &kShortRow,         &kRadixSelect, &kRadixSelect8Bit,
+    &kHistogram,        &kHistogramUnroll1, &kHistogramUnroll4, &kBlockSort,
+    &kBlockFilter,      &kRadixSortTiered,  &kRadixSort};
 
 // The first entry whose bounds hold a shape, and whose algorithm does not refuse it, serves it.
-// Ascending; measured by tests/bench/select_bench.
+// Measured by tests/bench/select_bench.
 struct SelectPolicyEntry {
+  int64_t n_max;
+  bool many_rows;  // more than there are SMs too
   int64_t k_max;
   const SelectAlgorithm* algorithm;
 };
 constexpr std::array kPolicy = {
-    SelectPolicyEntry{.k_max = 6144, .algorithm = &kSampledThreshold},
-    SelectPolicyEntry{.k_max = INT64_MAX, .algorithm = &kRadixSort},
+    SelectPolicyEntry{
+        .n_max = 4096, .many_rows = true, .k_max = INT64_MAX, .algorithm = &kShortRow},
+    SelectPolicyEntry{
+        .n_max = 16384, .many_rows = false, .k_max = INT64_MAX, .algorithm = &kShortRow},
+    SelectPolicyEntry{
+        .n_max = INT64_MAX, .many_rows = true, .k_max = 6144, .algorithm = &kSampledThreshold},
+    SelectPolicyEntry{
+        .n_max = INT64_MAX, .many_rows = true, .k_max = INT64_MAX, .algorithm = &kRadixSort},
 };
 
 }  // namespace
 
 const SelectAlgorithm& ChooseSelect(const SelectShape& shape, const SelectFacts& facts) {
   for (const SelectPolicyEntry& entry : kPolicy) {
-    if (shape.k <= entry.k_max && entry.algorithm->refuses(shape, facts) == nullptr) {
+    const bool holds = shape.n <= entry.n_max && shape.k <= entry.k_max &&
+                       (entry.many_rows || shape.batch <= facts.sm_count);
+    if (holds && entry.algorithm->refuses(shape, facts) == nullptr) {
       return *entry.algorithm;
     }
   }

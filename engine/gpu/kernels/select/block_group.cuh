@@ -18,6 +18,8 @@ namespace nearfield::gpu {
 // rounds stays in the state from one launch to the next, so a launch finds its first set clear.
 class BlockGroup {
  public:
+  // A group of one.
+  __device__ BlockGroup() : BlockGroup(nullptr, 1) {}
   __device__ BlockGroup(GroupState* states, int size)
       : size_(size),
         index_(static_cast<int>(blockIdx.x) / size),
@@ -31,14 +33,15 @@ class BlockGroup {
   __device__ int rank() const { return rank_; }
   __device__ bool leads() const { return rank_ == 0; }
 
-  // Adds a block's bins [0, kSelectBins) and key bits in shared memory to those of the group, and
+  // Adds a block's bins [0, kBins) and key bits in shared memory to those of the group, and
   // leaves the sums there. All threads of all blocks call it.
-  template <int kThreads>
+  template <int kThreads, uint32_t kBins>
   __device__ void SumBins(uint32_t* bins, uint64_t* any, uint64_t* any_not) {
+    static_assert(kBins <= kGroupBins, "the state has room");
     if (size_ == 1) return;
     GroupCounts& mine = state_->counts[round_ % 3];
     GroupCounts& next = state_->counts[(round_ + 1) % 3];
-    for (uint32_t bin = threadIdx.x; bin < kSelectBins; bin += kThreads) {
+    for (uint32_t bin = threadIdx.x; bin < kBins; bin += kThreads) {
       if (bins[bin] != 0) atomicAdd(&mine.bins[bin], bins[bin]);
     }
     if (threadIdx.x == 0) {
@@ -47,7 +50,7 @@ class BlockGroup {
     }
     Clear<kThreads>(next);
     Barrier();
-    for (uint32_t bin = threadIdx.x; bin < kSelectBins; bin += kThreads) {
+    for (uint32_t bin = threadIdx.x; bin < kBins; bin += kThreads) {
       bins[bin] = __ldcg(&mine.bins[bin]);
     }
     if (threadIdx.x == 0) {
@@ -110,7 +113,7 @@ class BlockGroup {
  private:
   template <int kThreads>
   __device__ void Clear(GroupCounts& counts) {
-    for (uint32_t bin = static_cast<uint32_t>(rank_) * kThreads + threadIdx.x; bin < kSelectBins;
+    for (uint32_t bin = static_cast<uint32_t>(rank_) * kThreads + threadIdx.x; bin < kGroupBins;
          bin += static_cast<uint32_t>(size_) * kThreads) {
       counts.bins[bin] = 0;
     }

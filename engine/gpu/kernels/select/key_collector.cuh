@@ -1,6 +1,12 @@
 // Streams a row once and keeps the keys that reach a threshold, in shared memory.
+//
+// Every thread copies its own vectors of the row to slots of its own in shared memory, some stages
+// ahead (cp.async), and nobody waits for anybody else. The first stages are asked for before the
+// threshold is known.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_KEY_COLLECTOR_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_KEY_COLLECTOR_CUH_
+
+#include <cuda_pipeline_primitives.h>
 
 #include <cstdint>
 
@@ -10,9 +16,9 @@
 
 namespace nearfield::gpu {
 
-// keys[0, min(*count, capacity)) are kept; *count goes on beyond.
+// Entries [0, min(*count, capacity)) are kept; *count goes on beyond.
 struct KeyQueue {
-  uint64_t* keys;
+  uint64_t* entries;
   uint32_t* count;
   uint32_t capacity;
 };
@@ -31,22 +37,37 @@ __device__ __forceinline__ uint32_t ReservePlaces(const KeyQueue& queue, uint32_
   return __shfl_sync(kFullWarp, base, 31) + through - mine;
 }
 
-// kUnroll vectors a thread in flight.
-template <typename Source, int kThreads, int kUnroll>
+// The slots: kVectors of 16 bytes a thread and stage.
+template <int kThreads, int kVectorsOf, int kStagesOf>
+struct RowRing {
+  static constexpr int kVectors = kVectorsOf;
+  static constexpr int kStages = kStagesOf;
+  uint4 slots[kStages][kVectors][kThreads];
+};
+
+// One pass over a block's share of a row: Begin, then Collect, any number of times.
+template <typename Source, int kThreads, typename Ring>
 class KeyCollector {
  public:
-  static constexpr int kPerVector = ScoreVector<Source>::kCount;
-  static_assert(kUnroll * kPerVector <= 32, "one bit a score");
-  // Whole keys take more registers.
-  static constexpr uint32_t kVectorBits = (1u << kPerVector) - 1;
-  static constexpr int kExactUnroll = kUnroll < 2 ? kUnroll : 2;
+  static constexpr uint32_t kPerVector = ScoreVector<Source>::kCount;
+  static constexpr uint32_t kVectors = Ring::kVectors;
+  static_assert(kVectors * kPerVector <= 32, "one bit a score");
 
-  __device__ static void Collect(const RowReader<Source>& row, RowShare share, uint64_t threshold,
-                                 const KeyQueue& queue) {
+  __device__ KeyCollector(const RowReader<Source>& row, RowShare share, Ring& ring)
+      : row_(row), share_(share), stride_(kThreads * share.size), ring_(ring) {}
+
+  // Asks for the first stages.
+  __device__ void Begin() {
+    requested_ = share_.rank * kThreads + threadIdx.x;
+#pragma unroll
+    for (int stage = 0; stage < Ring::kStages; ++stage) Request(stage);
+  }
+
+  __device__ void Collect(uint64_t threshold, const KeyQueue& queue) {
     if (Source::QuickTestIsExact(threshold)) {
-      Stream<kUnroll>(row, share, typename Source::QuickTest(threshold), queue);
+      Stream(typename Source::QuickTest(threshold), queue);
     } else {
-      Stream<kExactUnroll>(row, share, ExactTest{threshold}, queue);
+      Stream(ExactTest{threshold}, queue);
     }
   }
 
@@ -59,75 +80,75 @@ class KeyCollector {
     }
   };
 
-  // Where a lane's vectors are: every `stride`-th from `first` on; of their scores those `allowed`.
-  struct Batch {
-    uint32_t first;
-    uint32_t stride;
-    uint32_t allowed;
-  };
-
-  template <int kVectors, typename Test>
-  __device__ static void Stream(const RowReader<Source>& row, RowShare share, const Test& test,
-                                const KeyQueue& queue) {
-    const uint32_t lane = threadIdx.x % 32;
-    const uint32_t stride = kThreads * share.size;
-    uint32_t base = share.rank * kThreads + threadIdx.x - lane;
-    const uint32_t last = row.vectors() - 1;  // not used where there is none
-    for (; base < row.vectors(); base += kVectors * stride) {
-      ScoreVector<Source> loaded[kVectors];
-      uint32_t allowed = 0;
+  __device__ void Request(int stage) {
 #pragma unroll
-      for (int i = 0; i < kVectors; ++i) {
-        const uint32_t vector = base + lane + static_cast<uint32_t>(i) * stride;
-        loaded[i] = row.Load(min(vector, last));
-        if (vector <= last) allowed |= kVectorBits << (i * kPerVector);
-      }
-      Append<kVectors>(row, loaded, {base + lane, stride, allowed}, test, queue);
+    for (uint32_t i = 0; i < kVectors; ++i, requested_ += stride_) {
+      if (requested_ >= row_.vectors()) continue;
+      __pipeline_memcpy_async(&ring_.slots[stage][i][threadIdx.x], row_.Address(requested_), 16);
     }
-    if (share.rank == 0 && threadIdx.x < 32) AppendEdges(row, test, queue);
+    __pipeline_commit();
   }
 
-  template <int kVectors, typename Test>
-  __device__ static void Append(const RowReader<Source>& row,
-                                const ScoreVector<Source> (&loaded)[kVectors], Batch batch,
-                                const Test& test, const KeyQueue& queue) {
+  template <typename Test>
+  __device__ void Stream(const Test& test, const KeyQueue& queue) {
+    const uint32_t lane = threadIdx.x % 32;
+    int stage = 0;
+    for (uint32_t first = share_.rank * kThreads + threadIdx.x; first - lane < row_.vectors();
+         first += kVectors * stride_) {
+      __pipeline_wait_prior(Ring::kStages - 1);
+      Append(stage, first, test, queue);
+      Request(stage);
+      stage = stage + 1 == Ring::kStages ? 0 : stage + 1;
+    }
+    __pipeline_wait_prior(0);
+    if (share_.rank == 0 && threadIdx.x < 32) AppendEdges(test, queue);
+  }
+
+  __device__ uint32_t IndexOf(uint32_t first, uint32_t bit) const {
+    return row_.IndexOf(first + bit / kPerVector * stride_, static_cast<int>(bit % kPerVector));
+  }
+
+  // first: the lane's first vector of the stage, in the row.
+  template <typename Test>
+  __device__ void Append(int stage, uint32_t first, const Test& test, const KeyQueue& queue) {
     uint32_t passing = 0;
 #pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
+    for (uint32_t i = 0; i < kVectors; ++i) {
+      const ScoreVector<Source> loaded{ring_.slots[stage][i][threadIdx.x]};
+      uint32_t of_vector = 0;
 #pragma unroll
-      for (int place = 0; place < kPerVector; ++place) {
-        const uint32_t index =
-            row.IndexOf(batch.first + static_cast<uint32_t>(i) * batch.stride, place);
-        if (test(loaded[i].raw(place), index)) passing |= 1u << (i * kPerVector + place);
+      for (uint32_t place = 0; place < kPerVector; ++place) {
+        const uint32_t bit = i * kPerVector + place;
+        if (test(loaded.raw(static_cast<int>(place)), IndexOf(first, bit))) of_vector |= 1u << bit;
       }
+      if (first + i * stride_ < row_.vectors()) passing |= of_vector;
     }
-    passing &= batch.allowed;
     if (!__any_sync(kFullWarp, passing != 0)) return;
     uint32_t at = ReservePlaces(queue, static_cast<uint32_t>(__popc(passing)));
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-#pragma unroll
-      for (int place = 0; place < kPerVector; ++place) {
-        if ((passing >> (i * kPerVector + place) & 1u) == 0) continue;
-        const uint32_t index =
-            row.IndexOf(batch.first + static_cast<uint32_t>(i) * batch.stride, place);
-        if (at < queue.capacity) queue.keys[at] = Source::Key(loaded[i].raw(place), index);
-        ++at;
-      }
+    const auto* const raw =
+        reinterpret_cast<const typename Source::Raw*>(&ring_.slots[stage][0][threadIdx.x]);
+    for (; passing != 0; passing &= passing - 1, ++at) {
+      const auto bit = static_cast<uint32_t>(__ffs(static_cast<int>(passing)) - 1);
+      const uint32_t place = bit / kPerVector * (kThreads * kPerVector) + bit % kPerVector;
+      if (at < queue.capacity) queue.entries[at] = Source::Entry(raw[place], IndexOf(first, bit));
     }
   }
 
   template <typename Test>
-  __device__ static void AppendEdges(const RowReader<Source>& row, const Test& test,
-                                     const KeyQueue& queue) {
+  __device__ void AppendEdges(const Test& test, const KeyQueue& queue) {
     const uint32_t lane = threadIdx.x;
-    const bool valid = lane < row.edges();
-    const uint32_t index = valid ? row.EdgeIndex(lane) : 0;
-    uint64_t key = kNoSelectKey;
-    if (valid && test(row.At(index), index)) key = Source::Key(row.At(index), index);
-    const uint32_t at = ReservePlaces(queue, key != kNoSelectKey ? 1 : 0);
-    if (key != kNoSelectKey && at < queue.capacity) queue.keys[at] = key;
+    const bool valid = lane < row_.edges();
+    const uint32_t index = valid ? row_.EdgeIndex(lane) : 0;
+    const bool passes = valid && test(row_.At(index), index);
+    const uint32_t at = ReservePlaces(queue, passes ? 1 : 0);
+    if (passes && at < queue.capacity) queue.entries[at] = Source::Entry(row_.At(index), index);
   }
+
+  const RowReader<Source>& row_;
+  const RowShare share_;
+  const uint32_t stride_;
+  Ring& ring_;
+  uint32_t requested_ = 0;  // the next vector to ask for
 };
 
 }  // namespace nearfield::gpu

@@ -72,34 +72,60 @@ struct RowSample {
   int pairs_log2 = 0;
   static constexpr int kJitterBits = 12;  // 20 + 12 bits times 2^29 pairs fit 64
 
+  __device__ uint32_t vectors() const { return 2u << pairs_log2; }
   __device__ float Share() const {
-    return static_cast<float>((2 * ScoreVector<Source>::kCount) << pairs_log2) /
+    return static_cast<float>(ScoreVector<Source>::kCount * vectors()) /
            static_cast<float>(row.size());
+  }
+
+  // Of the row; number < vectors().
+  __device__ uint32_t VectorOf(uint32_t number) const {
+    const uint32_t ordinal = number / 2;
+    const uint32_t jitter = (ordinal * 0x9e3779b1u) >> (32 - kJitterBits);
+    const uint64_t place =
+        ((uint64_t{ordinal} << kJitterBits) | jitter) * (row.vectors() / 2);
+    return 2 * static_cast<uint32_t>(place >> (kJitterBits + pairs_log2)) + number % 2;
   }
 
   template <typename Visit>
   __device__ void ForEach(const Visit& visit) const {
-    const uint64_t row_pairs = row.vectors() / 2;
-    const uint32_t vectors = 2u << pairs_log2;
     const uint32_t step = kThreads * share.size;
     const uint32_t lane = threadIdx.x % 32;
     const uint32_t end = row.vectors();
-    for (uint32_t base = share.rank * kThreads + threadIdx.x - lane; base < vectors;
+    for (uint32_t base = share.rank * kThreads + threadIdx.x - lane; base < vectors();
          base += kVisitUnroll * step) {
       VisitVectors(
           row, end,
           [=, this](int i) {
             const uint32_t number = base + lane + static_cast<uint32_t>(i) * step;
-            if (number >= vectors) return end;
-            const uint32_t ordinal = number / 2;
-            const uint32_t jitter = (ordinal * 0x9e3779b1u) >> (32 - kJitterBits);
-            const uint64_t place = ((uint64_t{ordinal} << kJitterBits) | jitter) * row_pairs;
-            return 2 * static_cast<uint32_t>(place >> (kJitterBits + pairs_log2)) + number % 2;
+            return number < vectors() ? VectorOf(number) : end;
           },
           visit);
     }
   }
 };
+
+// Keys that each thread has in places of its own: keys[i * kThreads + thread], the same number for
+// all of a warp.
+template <int kThreads>
+struct OwnKeys {
+  const uint64_t* keys;
+  uint32_t count = 0;
+
+  template <typename Visit>
+  __device__ void ForEach(const Visit& visit) const {
+    for (uint32_t i = 0; i < count; ++i) visit(keys[i * kThreads + threadIdx.x]);
+  }
+};
+
+// Brings a population to shared memory, where counting it again costs no more loads. Requires room
+// for the keys of every thread.
+template <int kThreads, typename Population>
+__device__ OwnKeys<kThreads> HoldKeys(const Population& population, uint64_t* keys) {
+  uint32_t count = 0;
+  population.ForEach([&](uint64_t key) { keys[count++ * kThreads + threadIdx.x] = key; });
+  return {keys, count};
+}
 
 }  // namespace nearfield::gpu
 

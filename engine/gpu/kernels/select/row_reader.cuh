@@ -39,10 +39,10 @@ class RowReader {
 
   __device__ uint32_t size() const { return n_; }
   __device__ uint32_t vectors() const { return vectors_; }
-  __device__ Vector Load(uint32_t vector) const {
-    const auto* const body = reinterpret_cast<const uint4*>(row_ + head_);
-    return Vector{__ldg(body + vector)};
+  __device__ const uint4* Address(uint32_t vector) const {
+    return reinterpret_cast<const uint4*>(row_ + head_) + vector;
   }
+  __device__ Vector Load(uint32_t vector) const { return Vector{__ldg(Address(vector))}; }
   __device__ uint32_t IndexOf(uint32_t vector, int place) const {
     return head_ + vector * kPerVector + static_cast<uint32_t>(place);
   }

@@ -8,50 +8,58 @@
 #include "engine/gpu/kernels/select/bucket_sort.cuh"
 #include "engine/gpu/kernels/select/key_collector.cuh"
 #include "engine/gpu/kernels/select/row_populations.cuh"
+#include "engine/gpu/kernels/select/sample_guess.cuh"
 #include "engine/gpu/kernels/select/sample_target.h"
 #include "engine/gpu/kernels/select/threshold_search.cuh"
 
 namespace nearfield::gpu {
 
-template <typename Source, int kThreads, int kCapacity, int kUnroll>
+// What the threads of a block share: room for kCapacity keys, and the ring the row streams through.
+template <int kThreadsOf, int kCapacityOf, int kBinBits, int kVectors, int kStages>
+struct RowShared : SortShared<kThreadsOf, kCapacityOf, kBinBits> {
+  using Ring = RowRing<kThreadsOf, kVectors, kStages>;
+
+  Ring ring;
+  SearchShared search;
+  GuessShared guess;
+  uint32_t queued;  // keys of this block that reached the threshold
+  uint32_t base;    // of this block's keys among the group's
+};
+
+template <typename Source, typename SharedOf>
 class RowSelector {
  public:
-  struct Shared : SortShared<kThreads, kCapacity> {
-    SearchShared search;
-    uint32_t queued;  // keys of this block that reached the threshold
-    uint32_t base;    // of this block's keys among the group's
-  };
+  using Shared = SharedOf;
 
-  // The answer, in the group's leader: shared.keys[0, kept) hold the min(k, keys there are) best,
-  // best first.
+  // In the group's leader; nothing in the others.
   struct Selected {
-    uint32_t kept = 0;
+    uint32_t kept = 0;        // results: min(k, keys there are)
     uint32_t candidates = 0;  // keys sorted to find them
   };
 
-  // candidates: [kCapacity] of the group, where it has several blocks. All threads of all blocks of
-  // the group call it.
+  // The leader calls emit(rank, key) for each of the k best. candidates: [kCapacity] of the group,
+  // where it has several blocks. All threads of all blocks of the group call it.
+  template <typename Emit>
   __device__ static Selected Select(const RowReader<Source>& row, uint32_t k, BlockGroup& group,
-                                    uint64_t* candidates, Shared& shared) {
+                                    uint64_t* candidates, Shared& shared, const Emit& emit) {
     const RowShare share = {static_cast<uint32_t>(group.rank()),
                             static_cast<uint32_t>(group.size())};
-    const int pairs_log2 =
+    Collector collector(row, share, shared.ring);
+    collector.Begin();
+    const SamplePlan plan =
         PlanSample({row.size(), k, kCapacity, RowReader<Source>::kPerVector, share.size});
-    uint64_t threshold = 1;
-    if (pairs_log2 >= 0) {
-      const RowSample<Source, kThreads> sample = {row, share, pairs_log2};
-      threshold = Search::Find(sample, TargetOf(k, sample.Share(), kCapacity), group, shared);
-    }
+    uint64_t threshold = Guess(row, k, plan, group, shared);
     uint32_t total = 0;
-    for (bool count_all = pairs_log2 == kWholeRow;; count_all = true) {
+    for (bool count_all = plan.way == SampleWay::kWholeRow;; count_all = true) {
       if (count_all) {
         const WholeRow<Source, kThreads> whole = {row, share};
         threshold = Search::Find(whole, {k, kCapacity}, group, shared);
       }
-      total = Gather(row, share, threshold, group, candidates, shared);
+      total = Gather(collector, threshold, group, candidates, shared);
       // A sample is a guess; this is the proof. A threshold found over all keys needs none.
       const bool enough = total >= k || threshold == 1;
       if (count_all || (total <= kCapacity && enough)) break;
+      collector.Begin();
     }
     if (!group.leads()) return {};
     if (group.size() > 1) {
@@ -60,22 +68,44 @@ class RowSelector {
       }
       __syncthreads();
     }
-    BucketSort<kThreads, kCapacity>::Sort(shared, total);
+    BucketSort<Source, Shared>::Sort(shared, total, k, Source::BitsOf(row.size()), emit);
     return {min(k, total), total};
   }
 
  private:
+  static constexpr int kThreads = Shared::kThreads;
+  static constexpr uint32_t kCapacity = Shared::kKeys;
   using Search = ThresholdSearch<kThreads, Shared>;
+  using Collector = KeyCollector<Source, kThreads, typename Shared::Ring>;
+
+  // 1, which every key reaches, where the plan asks for no sample.
+  __device__ static uint64_t Guess(const RowReader<Source>& row, uint32_t k, SamplePlan plan,
+                                   BlockGroup& group, Shared& shared) {
+    RowSample<Source, kThreads> sample = {row, {}, plan.pairs_log2};
+    SampleTarget target = TargetOf(k, sample.Share(), kCapacity);
+    if (plan.way == SampleWay::kOwnSample) {
+      // Another step over so few keys costs less than keeping more of the row.
+      target.accepted = min(target.accepted, target.wanted + target.wanted / 8);
+      const uint64_t guess = SampleGuess<Source, Shared>::Find(sample, target, shared);
+      if (guess != kNoSelectKey) return guess;
+      __syncthreads();
+      BlockGroup alone;
+      return Search::Find(HoldKeys<kThreads>(sample, shared.keys), target, alone, shared);
+    }
+    if (plan.way == SampleWay::kSharedSample) {
+      sample.share = {static_cast<uint32_t>(group.rank()), static_cast<uint32_t>(group.size())};
+      return Search::Find(sample, target, group, shared);
+    }
+    return 1;
+  }
 
   // The number of keys that reach the threshold. At most kCapacity are kept: in shared.keys of a
   // block alone, in `candidates` of a group.
-  __device__ static uint32_t Gather(const RowReader<Source>& row, RowShare share,
-                                    uint64_t threshold, BlockGroup& group, uint64_t* candidates,
-                                    Shared& shared) {
+  __device__ static uint32_t Gather(Collector& collector, uint64_t threshold, BlockGroup& group,
+                                    uint64_t* candidates, Shared& shared) {
     if (threadIdx.x == 0) shared.queued = 0;
     __syncthreads();
-    KeyCollector<Source, kThreads, kUnroll>::Collect(row, share, threshold,
-                                                     {shared.keys, &shared.queued, kCapacity});
+    collector.Collect(threshold, {shared.keys, &shared.queued, kCapacity});
     __syncthreads();
     const uint32_t queued = shared.queued;
     if (group.size() == 1) {

@@ -20,8 +20,8 @@ struct SampleTarget {
       0;  // and may: more would overflow the room; < wanted: the sample is too small
 };
 
-inline constexpr float kSampleDeviations = 4.5f;
-inline constexpr float kSampleFew = 6.0f;
+inline constexpr float kSampleDeviations = 4.0f;
+inline constexpr float kSampleFew = 4.0f;
 
 // Requires 1 <= k <= n, 1 <= sample <= n, room >= k.
 NEARFIELD_HOST_DEVICE inline SampleTarget TargetOf(uint32_t k, float sample_share, uint32_t room) {
@@ -43,31 +43,66 @@ struct SampleShape {
   uint32_t blocks = 0;      // that share the row
 };
 
-inline constexpr int kEveryKey = -1;  // no threshold: sort the row
-inline constexpr int kWholeRow = -2;  // count all keys
+enum class SampleWay : uint8_t {
+  kEveryKey,     // no threshold: sort the row
+  kWholeRow,     // count all keys
+  kOwnSample,    // every block draws the same sample, small enough to hold, and needs no other
+  kSharedSample  // every block draws its part
+};
+struct SamplePlan {
+  SampleWay way = SampleWay::kWholeRow;
+  int pairs_log2 = 0;  // log2 of the pairs of vectors to sample
+};
 inline constexpr int kPairsLog2Min = 6;
 inline constexpr int kPairsLog2Max = 20;
+// A shared sample costs barriers, so each block takes two vectors a thread or so.
+inline constexpr int kSharedPairsLog2Min = 9;
+// What counting a key of the sample costs, and keeping and sorting one of the row: instructions of
+// a thread, from the compiled kernels.
+inline constexpr float kSampledKeyCost = 14.0f;
+inline constexpr float kKeptKeyCost = 90.0f;
 
-// The log2 of the pairs of vectors to sample, or one of the two above. The smallest sample that
-// leaves few keys beside the k best and a margin before the room is full; a row of fewer than four
-// times that is counted whole.
-NEARFIELD_HOST_DEVICE inline int PlanSample(const SampleShape& shape) {
-  if (shape.n <= shape.room && shape.k >= shape.n / 2) return kEveryKey;
-  int pairs_log2 = kPairsLog2Min;
-  // Several blocks sample at once: each takes two vectors a thread or so.
-  if (shape.blocks > 1) pairs_log2 = 9;
-  while (shape.blocks > 1 && (1u << (pairs_log2 - 8)) < shape.blocks) ++pairs_log2;
-  for (; pairs_log2 <= kPairsLog2Max; ++pairs_log2) {
-    const uint64_t sample = (uint64_t{2} * shape.per_vector) << pairs_log2;
-    if (sample > shape.n / 4) return kWholeRow;
-    const float share = static_cast<float>(sample) / static_cast<float>(shape.n);
-    const SampleTarget target = TargetOf(shape.k, share, shape.room);
-    const float kept = static_cast<float>(target.wanted) / share;
-    const bool fits =
-        static_cast<float>(target.accepted) >= 1.05f * static_cast<float>(target.wanted);
-    if (fits && kept <= 2.0f * static_cast<float>(shape.k) + 512.0f) return pairs_log2;
+NEARFIELD_HOST_DEVICE inline uint64_t SampleSize(const SampleShape& shape, int pairs_log2) {
+  return (uint64_t{2} * shape.per_vector) << pairs_log2;
+}
+
+// How many keys of the row a sample's threshold will keep in the mean; negative where it would not
+// leave a margin before the room is full.
+NEARFIELD_HOST_DEVICE inline float KeptBySample(const SampleShape& shape, int pairs_log2) {
+  const float share =
+      static_cast<float>(SampleSize(shape, pairs_log2)) / static_cast<float>(shape.n);
+  const SampleTarget target = TargetOf(shape.k, share, shape.room);
+  const float wanted = static_cast<float>(target.wanted);
+  return static_cast<float>(target.accepted) >= 1.05f * wanted ? wanted / share : -1.0f;
+}
+
+// The cheapest sample that each block can hold; where none of these does, the smallest that the
+// blocks draw together. A row of fewer than four times the sample is counted whole.
+NEARFIELD_HOST_DEVICE inline SamplePlan PlanSample(const SampleShape& shape) {
+  if (shape.n <= shape.room && shape.k >= shape.n / 2) return {SampleWay::kEveryKey, 0};
+  SamplePlan plan;
+  float least_cost = 0.0f;
+  for (int pairs_log2 = kPairsLog2Min; pairs_log2 <= kPairsLog2Max; ++pairs_log2) {
+    const uint64_t sample = SampleSize(shape, pairs_log2);
+    if (sample > shape.room || sample > shape.n / 4) break;
+    const float kept = KeptBySample(shape, pairs_log2);
+    if (kept < 0.0f) continue;
+    const float cost = kSampledKeyCost * static_cast<float>(sample) + kKeptKeyCost * kept;
+    if (plan.way == SampleWay::kOwnSample && cost >= least_cost) continue;
+    plan = {SampleWay::kOwnSample, pairs_log2};
+    least_cost = cost;
   }
-  return kWholeRow;
+  if (plan.way == SampleWay::kOwnSample) return plan;
+  int pairs_log2 = kSharedPairsLog2Min;
+  while ((1u << (pairs_log2 - 8)) < shape.blocks) ++pairs_log2;
+  for (; pairs_log2 <= kPairsLog2Max; ++pairs_log2) {
+    if (SampleSize(shape, pairs_log2) > shape.n / 4) break;
+    const float kept = KeptBySample(shape, pairs_log2);
+    if (kept >= 0.0f && kept <= 2.0f * static_cast<float>(shape.k) + 512.0f) {
+      return {SampleWay::kSharedSample, pairs_log2};
+    }
+  }
+  return plan;
 }
 
 }  // namespace nearfield::gpu

@@ -10,21 +10,33 @@
 
 namespace nearfield::gpu {
 
-// One shape of the kernel. capacity: keys that may reach the threshold; shared memory holds them
-// twice.
+// One shape of the kernel. capacity: keys that may reach the threshold.
 struct SampledPolicy {
   int k_max;
   int threads;
   int capacity;
+  int bin_bits;
+  int vectors;  // of 16 bytes, a thread and stage
+  int stages;   // in flight
   int blocks_per_sm;
-  int unroll;  // 16-byte loads in flight a thread; fewer for 16-bit scores
 };
-// The first two for many rows, one block each: small k leaves room for four blocks an SM, so that
-// one streams while others sample or sort. The third for few rows, with all of an SM to a block.
-inline constexpr std::array<SampledPolicy, 3> kSampledPolicies = {{
-    {.k_max = 384, .threads = 256, .capacity = 2048, .blocks_per_sm = 4, .unroll = 8},
-    {.k_max = 2048, .threads = 512, .capacity = 6144, .blocks_per_sm = 2, .unroll = 8},
-    {.k_max = 6144, .threads = 1024, .capacity = 8192, .blocks_per_sm = 1, .unroll = 4},
+// The first for many rows, one block each: three an SM, so that one streams while others sample or
+// sort. The second for few rows, with all of an SM to a block, and for great k.
+inline constexpr std::array<SampledPolicy, 2> kSampledPolicies = {{
+    {.k_max = 2048,
+     .threads = 256,
+     .capacity = 4352,
+     .bin_bits = 11,
+     .vectors = 4,
+     .stages = 2,
+     .blocks_per_sm = 3},
+    {.k_max = 6144,
+     .threads = 512,
+     .capacity = 8192,
+     .bin_bits = 12,
+     .vectors = 4,
+     .stages = 2,
+     .blocks_per_sm = 1},
 }};
 inline constexpr int kSampledKMax = kSampledPolicies.back().k_max;
 inline constexpr int kSampledCapacityMax = kSampledPolicies.back().capacity;

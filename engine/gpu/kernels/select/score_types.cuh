@@ -37,15 +37,18 @@ __device__ __forceinline__ uint32_t KeyOrder(uint64_t key) {
 }
 __device__ __forceinline__ uint32_t KeyIndex(uint64_t key) { return ~static_cast<uint32_t>(key); }
 
-// Each type: Raw as it lies in memory, and its value as fp32, which holds all three exactly.
+// Each type: Raw as it lies in memory, and its value as fp32, which holds all three exactly, with
+// some bits to spare at the low end.
 struct Float32Scores {
   using Raw = float;
+  static constexpr int kIdleOrderBits = 0;
   __device__ static float Value(Raw raw) { return raw; }
   __device__ static Raw FromValue(float value) { return value; }
 };
 
 struct Float16Scores {
   using Raw = __half;
+  static constexpr int kIdleOrderBits = 13;
   __device__ static float Value(Raw raw) { return __half2float(raw); }
   __device__ static Raw FromValue(float value) {
     return isnan(value) ? __ushort_as_half(0x7e00) : __float2half_rn(value);
@@ -54,6 +57,7 @@ struct Float16Scores {
 
 struct BFloat16Scores {
   using Raw = __nv_bfloat16;
+  static constexpr int kIdleOrderBits = 16;
   __device__ static float Value(Raw raw) { return __bfloat162float(raw); }
   __device__ static Raw FromValue(float value) {
     return isnan(value) ? __ushort_as_bfloat16(0x7fc0) : __float2bfloat16_rn(value);

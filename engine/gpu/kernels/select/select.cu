@@ -8,24 +8,29 @@
 namespace nearfield::gpu {
 namespace {
 
-constexpr int kUnroll = 4;
-using KeySelector = RowSelector<KeySource, kSelectThreads, kSelectCapacity, kUnroll>;
+using KeyShared = RowShared<kSelectThreads, kSelectCapacity, kSelectBinBits, 4, 2>;
+using KeySelector = RowSelector<KeySource, KeyShared>;
 
-// The leader's last step: the greatest keys, best first, to their list or to the carry.
-__device__ void WriteAnswer(const SelectArgs& args, const SelectPiece& piece, int query,
-                            const KeySelector::Selected& selected, const uint64_t* keys) {
-  if (piece.result_slot < 0) {
-    uint64_t* const carry = args.keys + query * args.keys_pitch;
-    for (uint32_t i = threadIdx.x; i < static_cast<uint32_t>(args.carry_keys);
-         i += kSelectThreads) {
-      carry[i] = i < selected.kept ? keys[i] : kNoSelectKey;
-    }
-    return;
-  }
+// Where the answer of a problem goes: to the carry, or to a list.
+__device__ uint64_t* AnswerOf(const SelectArgs& args, const SelectPiece& piece, int query) {
+  if (piece.result_slot < 0) return args.keys + query * args.keys_pitch;
   const int64_t list = static_cast<int64_t>(piece.result_slot) * args.queries_count + query;
-  uint64_t* const results = args.results + list * args.results_pitch;
-  for (uint32_t i = threadIdx.x; i < selected.kept; i += kSelectThreads) results[i] = keys[i];
-  if (threadIdx.x == 0) args.counts[list] = SelectCount{selected.kept, selected.candidates};
+  return args.results + list * args.results_pitch;
+}
+
+// The leader's last step: what is said of an answer beside its keys.
+__device__ void FinishAnswer(const SelectArgs& args, const SelectPiece& piece, int query,
+                             const KeySelector::Selected& selected) {
+  if (piece.result_slot < 0) {
+    uint64_t* const carry = AnswerOf(args, piece, query);
+    const auto carried = static_cast<uint32_t>(args.carry_keys);
+    for (uint32_t i = selected.kept + threadIdx.x; i < carried; i += kSelectThreads) {
+      carry[i] = kNoSelectKey;
+    }
+  } else if (threadIdx.x == 0) {
+    const int64_t list = static_cast<int64_t>(piece.result_slot) * args.queries_count + query;
+    args.counts[list] = SelectCount{selected.kept, selected.candidates};
+  }
 }
 
 // Finds, for each problem (piece, query), the k greatest keys, and writes them in descending order.
@@ -38,7 +43,7 @@ __device__ void WriteAnswer(const SelectArgs& args, const SelectPiece& piece, in
 __global__ void __launch_bounds__(kSelectThreads, 1)
     SelectKernel(const __grid_constant__ SelectArgs args) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
-  auto& shared = *reinterpret_cast<KeySelector::Shared*>(shared_bytes);
+  auto& shared = *reinterpret_cast<KeyShared*>(shared_bytes);
   BlockGroup group(args.groups, args.blocks_per_group);
   const int groups = static_cast<int>(gridDim.x) / args.blocks_per_group;
   const int problems = args.pieces_count * args.queries_count;
@@ -50,11 +55,12 @@ __global__ void __launch_bounds__(kSelectThreads, 1)
     const int query = number % args.queries_count;
     const RowReader<KeySource> keys(args.keys + query * args.keys_pitch + piece.key_begin,
                                     static_cast<uint32_t>(piece.keys_count));
-    const KeySelector::Selected selected =
-        KeySelector::Select(keys, static_cast<uint32_t>(args.k[query]), group,
-                            buffers + turn * kSelectCapacity, shared);
+    uint64_t* const answer = AnswerOf(args, piece, query);
+    const KeySelector::Selected selected = KeySelector::Select(
+        keys, static_cast<uint32_t>(args.k[query]), group, buffers + turn * kSelectCapacity, shared,
+        [=](uint32_t rank, uint64_t key) { answer[rank] = key; });
     if (!group.leads()) continue;
-    WriteAnswer(args, piece, query, selected, shared.keys);
+    FinishAnswer(args, piece, query, selected);
     __syncthreads();
   }
   group.Leave();
@@ -65,11 +71,11 @@ __global__ void __launch_bounds__(kSelectThreads, 1)
 cudaError_t PrepareSelect() {
   cudaError_t error =
       cudaFuncSetAttribute(SelectKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           static_cast<int>(sizeof(KeySelector::Shared)));
+                           static_cast<int>(sizeof(KeyShared)));
   if (error != cudaSuccess) return error;
   int blocks = 0;
   error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, SelectKernel, kSelectThreads,
-                                                        sizeof(KeySelector::Shared));
+                                                        sizeof(KeyShared));
   if (error != cudaSuccess) return error;
   return blocks >= 1 ? cudaSuccess : cudaErrorInvalidConfiguration;
 }
@@ -83,7 +89,7 @@ cudaError_t LaunchSelect(int groups, const SelectArgs& args, cudaStream_t stream
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(groups * args.blocks_per_group));
   config.blockDim = dim3(kSelectThreads);
-  config.dynamicSmemBytes = sizeof(KeySelector::Shared);
+  config.dynamicSmemBytes = sizeof(KeyShared);
   config.stream = stream;
   config.attrs = &cooperative;
   config.numAttrs = together ? 1 : 0;

@@ -1,12 +1,14 @@
 // What a selection reads: rows of scores, or rows of keys made elsewhere.
 //
-// A source turns a raw element and its place into its key, and has a quick test for keys that reach
-// a threshold, which is exact for the thresholds it names.
+// A source turns a raw element and its place into its key, or into an entry, which is cheaper to
+// make and holds as much. It has a quick test for keys that reach a threshold, which is exact for
+// the thresholds it names.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SELECT_SOURCES_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SELECT_SOURCES_CUH_
 
 #include <cstdint>
 
+#include "engine/gpu/kernels/select/bucket_map.cuh"
 #include "engine/gpu/kernels/select/score_types.cuh"
 
 namespace nearfield::gpu {
@@ -19,6 +21,18 @@ struct ScoreSource {
     return KeyOf(Scores::Value(raw), index);
   }
 
+  __device__ static float Score(Raw raw) { return Scores::Value(raw); }
+  // The score's own bits, and the index.
+  __device__ static uint64_t Entry(Raw raw, uint32_t index) {
+    return (static_cast<uint64_t>(__float_as_uint(Scores::Value(raw))) << 32) | index;
+  }
+  __device__ static float ScoreOfEntry(uint64_t entry) {
+    return __uint_as_float(static_cast<uint32_t>(entry >> 32));
+  }
+  __device__ static uint64_t KeyOfEntry(uint64_t entry) {
+    return KeyOf(ScoreOfEntry(entry), static_cast<uint32_t>(entry));
+  }
+  __device__ static KeyBits BitsOf(uint32_t n) { return gpu::BitsOf<Scores>(n); }
   // A whole score, no NaN.
   __device__ static bool QuickTestIsExact(uint64_t threshold) {
     return static_cast<uint32_t>(threshold) == 0 && KeyOrder(threshold) != 0;
@@ -39,6 +53,11 @@ struct KeySource {
   using Raw = uint64_t;
 
   __device__ static uint64_t Key(Raw raw, uint32_t) { return raw; }
+  __device__ static float Score(Raw raw) { return ScoreOf(KeyOrder(raw)); }
+  __device__ static uint64_t Entry(Raw raw, uint32_t) { return raw; }
+  __device__ static float ScoreOfEntry(uint64_t entry) { return Score(entry); }
+  __device__ static uint64_t KeyOfEntry(uint64_t entry) { return entry; }
+  __device__ static KeyBits BitsOf(uint32_t) { return {}; }
   __device__ static bool QuickTestIsExact(uint64_t) { return true; }
   class QuickTest {
    public:

@@ -1,7 +1,7 @@
 // Finds a threshold that some number of keys reach: a most-significant-digit search over counts.
 //
-// Each step counts the keys that begin with the prefix found so far by their next 12 bits, and
-// appends the 12 bits of the wanted-th greatest. It ends when few enough keys reach the prefix;
+// Each step counts the keys that begin with the prefix found so far by as many next
+// bits as there are bins for, and appends those of the wanted-th greatest. It ends when few enough keys reach the prefix;
 // keys are unique, so at the latest after all 64 bits. Where all keys of a step turn out to share
 // more bits than the prefix, those are taken over at once: equal and nearly equal scores cost no
 // step each. Source: radix selection as in Zhang, Naruse, Li, Wang, "Parallel Top-K Algorithms on
@@ -10,11 +10,10 @@
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_THRESHOLD_SEARCH_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_THRESHOLD_SEARCH_CUH_
 
-#include <cub/block/block_scan.cuh>
-
 #include <cstdint>
 
 #include "engine/gpu/kernels/select/block_group.cuh"
+#include "engine/gpu/kernels/select/block_reduce.cuh"
 #include "engine/gpu/kernels/select/bucket_sort.cuh"
 #include "engine/gpu/kernels/select/sample_target.h"
 
@@ -40,7 +39,7 @@ struct KeyPrefix {
   }
 };
 
-// Shared: a SortShared whose bins and scan are free. Population: ForEach(visit) calls visit(key)
+// Shared: a SortShared whose bins are free. Population: ForEach(visit) calls visit(key)
 // for its share of the keys, kNoSelectKey for none, always by all lanes of a warp together.
 template <int kThreads, typename Shared>
 class ThresholdSearch {
@@ -53,10 +52,10 @@ class ThresholdSearch {
     KeyPrefix prefix;
     uint32_t above = 0;  // keys greater than all with the prefix
     for (;;) {
-      const int digit_bits = min(kSelectBinBits, prefix.low_bits);
+      const int digit_bits = min(Shared::kBinBits, prefix.low_bits);
       const int shift = prefix.low_bits - digit_bits;
       Count(population, prefix, shift, shared);
-      group.template SumBins<kThreads>(shared.bins, &shared.search.any, &shared.search.any_not);
+      group.template SumBins<kThreads, Shared::kBins>(shared.bins, &shared.search.any, &shared.search.any_not);
       ChooseDigit(shared, target.wanted - above);
       const SearchShared found = shared.search;
       __syncthreads();  // all have read it before the next step clears it
@@ -79,7 +78,7 @@ class ThresholdSearch {
   template <typename Population>
   __device__ static void Count(const Population& population, const KeyPrefix& prefix, int shift,
                                Shared& shared) {
-    for (uint32_t bin = threadIdx.x; bin < kSelectBins; bin += kThreads) shared.bins[bin] = 0;
+    for (uint32_t bin = threadIdx.x; bin < Shared::kBins; bin += kThreads) shared.bins[bin] = 0;
     if (threadIdx.x == 0) shared.search = SearchShared{};
     __syncthreads();
     uint64_t any = 0;
@@ -89,7 +88,7 @@ class ThresholdSearch {
       const bool counts = key != kNoSelectKey && prefix.holds(key);
       const uint32_t counting = __ballot_sync(kFullWarp, counts);
       if (counting == 0) return;
-      const uint32_t digit = static_cast<uint32_t>(key >> shift) & (kSelectBins - 1);
+      const uint32_t digit = static_cast<uint32_t>(key >> shift) & (Shared::kBins - 1);
       const int first = __ffs(static_cast<int>(counting)) - 1;
       const bool same = digit == __shfl_sync(kFullWarp, digit, first);
       if (__all_sync(kFullWarp, !counts || same)) {
@@ -119,29 +118,22 @@ class ThresholdSearch {
 
   // Finds the digit of the wanted-th greatest key counted, or of the least where there are fewer.
   __device__ static void ChooseDigit(Shared& shared, uint32_t wanted) {
-    constexpr uint32_t kMine = kSelectBins / kThreads;
-    const uint32_t first = kSelectBins - 1 - threadIdx.x * kMine;  // descending
-    uint32_t mine[kMine];
+    constexpr uint32_t kMine = Shared::kBinsOfThread;
+    const uint32_t first = Shared::kBins - 1 - threadIdx.x * kMine;  // descending
     uint32_t sum = 0;
 #pragma unroll
-    for (uint32_t i = 0; i < kMine; ++i) {
-      mine[i] = shared.bins[first - i];
-      sum += mine[i];
+    for (uint32_t i = 0; i < kMine; ++i) sum += shared.bins[first - i];
+    uint32_t greater = BlockReduce<kThreads>::PrefixSum(sum, shared.reduce);
+    if (threadIdx.x == kThreads - 1) shared.search.total = greater + sum;
+    __syncthreads();
+    const uint32_t needed = min(wanted, shared.search.total);
+    if (greater < needed && needed <= greater + sum) {
+      uint32_t digit = first;
+      for (; greater + shared.bins[digit] < needed; --digit) greater += shared.bins[digit];
+      shared.search.digit = digit;
+      shared.search.above = greater;
+      shared.search.equal = shared.bins[digit];
     }
-    uint32_t greater = 0;
-    uint32_t total = 0;
-    typename Shared::Scan(shared.scan).ExclusiveSum(sum, greater, total);
-    const uint32_t needed = min(wanted, total);
-#pragma unroll
-    for (uint32_t i = 0; i < kMine; ++i) {
-      if (greater < needed && needed <= greater + mine[i]) {
-        shared.search.digit = first - i;
-        shared.search.above = greater;
-        shared.search.equal = mine[i];
-      }
-      greater += mine[i];
-    }
-    if (threadIdx.x == 0) shared.search.total = total;
     __syncthreads();
   }
 

@@ -1,0 +1,103 @@
+// What the threads of a block find out together. Every function is called by all of them.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BLOCK_REDUCE_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BLOCK_REDUCE_CUH_
+
+#include <cstdint>
+
+#include "engine/gpu/kernels/select/score_types.cuh"
+
+namespace nearfield::gpu {
+
+inline constexpr uint32_t kFullWarp = 0xffffffffu;
+
+// The scores of some keys: their ends, as ordered bits, and their sum, NaN where one of them is.
+struct ScoreSpread {
+  uint32_t least = 0xffffffffu;
+  uint32_t greatest = 0;
+  float sum = 0;
+
+  // Of n > 0 scores, score(j) where has(j), which is false from some j on.
+  template <int kItems, typename Has, typename Score>
+  __device__ static ScoreSpread Of(const Has& has, const Score& score) {
+    ScoreSpread spread;
+    if (!has(0)) return spread;
+    float least = score(0);
+    float greatest = least;
+    float sum = least;
+#pragma unroll
+    for (int j = 1; j < kItems; ++j) {
+      if (!has(j)) break;
+      least = fminf(least, score(j));
+      greatest = fmaxf(greatest, score(j));
+      sum += score(j);
+    }
+    spread.least = isnan(sum) ? 0 : OrderOf(least);
+    spread.greatest = OrderOf(greatest);
+    spread.sum = sum;
+    return spread;
+  }
+};
+
+struct BlockReduceShared {
+  uint32_t sums[32];  // of each warp
+  uint32_t least[32];
+  uint32_t greatest[32];
+  float score_sums[32];
+};
+
+template <int kThreads>
+class BlockReduce {
+ public:
+  static constexpr uint32_t kWarps = kThreads / 32;
+
+  // The sum of the values of the threads before this one. A barrier before the next call.
+  __device__ static uint32_t PrefixSum(uint32_t value, BlockReduceShared& shared) {
+    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t warp = threadIdx.x / 32;
+    uint32_t through = value;
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+      // The predicate says whether there is a lane so far down.
+      asm volatile("{ .reg .pred p; .reg .u32 t;\n"
+          "  shfl.sync.up.b32 t|p, %0, %1, 0, 0xffffffff;\n"
+          "  @p add.u32 %0, %0, t; }"
+          : "+r"(through)
+          : "r"(step));
+    }
+    if (lane == 31) shared.sums[warp] = through;
+    __syncthreads();
+    const uint32_t before = __reduce_add_sync(kFullWarp, lane < warp ? shared.sums[lane] : 0);
+    return before + through - value;
+  }
+
+  // A barrier before the next call.
+  __device__ static ScoreSpread Join(ScoreSpread mine, BlockReduceShared& shared) {
+    JoinWarp(&mine);
+    const uint32_t lane = threadIdx.x % 32;
+    if (lane == 0) {
+      const uint32_t warp = threadIdx.x / 32;
+      shared.least[warp] = mine.least;
+      shared.greatest[warp] = mine.greatest;
+      shared.score_sums[warp] = mine.sum;
+    }
+    __syncthreads();
+    ScoreSpread all;
+    if (lane < kWarps) all = {shared.least[lane], shared.greatest[lane], shared.score_sums[lane]};
+    JoinWarp(&all);
+    return all;
+  }
+
+ private:
+  __device__ static void JoinWarp(ScoreSpread* spread) {
+    spread->least = __reduce_min_sync(kFullWarp, spread->least);
+    spread->greatest = __reduce_max_sync(kFullWarp, spread->greatest);
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+      spread->sum += __shfl_xor_sync(kFullWarp, spread->sum, step);
+    }
+  }
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BLOCK_REDUCE_CUH_

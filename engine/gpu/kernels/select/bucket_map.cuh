@@ -1,0 +1,101 @@
+// Monotone maps of keys to buckets: the greatest keys go to bucket 0.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BUCKET_MAP_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BUCKET_MAP_CUH_
+
+#include <cstdint>
+
+#include "engine/gpu/kernels/select/block_reduce.cuh"
+#include "engine/gpu/kernels/select/score_types.cuh"
+
+namespace nearfield::gpu {
+
+// By the score. Scores that fill their range get buckets of equal width; those that thin out
+// towards the greatest, as the best of many do, get buckets that widen as fast: 2^-y, by straight
+// lines between whole y, so that rounding keeps the order.
+class ScoreMap {
+ public:
+  // Of `count` keys.
+  __device__ ScoreMap(const ScoreSpread& spread, uint32_t count, uint32_t buckets)
+      : low_(ScoreOf(spread.least)), last_(static_cast<float>(buckets - 1)) {
+    const float range = ScoreOf(spread.greatest) - low_;
+    const float mean = __fdividef(spread.sum, static_cast<float>(count)) - low_;
+    thins_out_ = mean > 0.0f && mean < kThinMean * range;
+    scale_ = __fdividef(thins_out_ ? kLog2E * kOneExponent : last_, thins_out_ ? mean : range);
+    valid_ = isfinite(range) && range > 0.0f && isfinite(scale_);
+  }
+
+  // False where the scores do not allow it: NaN, infinite, equal or too close.
+  __device__ bool valid() const { return valid_; }
+
+  __device__ uint32_t operator()(uint64_t key) const {
+    // No key here is of a NaN, so nothing need be said of one.
+    const uint32_t order = KeyOrder(key);
+    return OfScore(__uint_as_float(order ^ (~static_cast<int32_t>(order) >> 31 | 0x80000000u)));
+  }
+  __device__ uint32_t OfScore(float score) const {
+    const float place = (score - low_) * scale_;
+    if (thins_out_) {
+      const auto down = static_cast<int32_t>(fminf(place, kExponentsMax * kOneExponent));
+      return static_cast<uint32_t>(__int_as_float(0x3f800000 - down) * last_);
+    }
+    return static_cast<uint32_t>(last_ - fminf(place, last_));
+  }
+
+ private:
+  static constexpr float kThinMean = 0.3f;
+  static constexpr float kLog2E = 1.4426950f;
+  static constexpr float kOneExponent = 8388608.0f;  // one step of a float's exponent, as bits
+  static constexpr float kExponentsMax = 100.0f;
+
+  const float low_;
+  const float last_;
+  float scale_ = 0;
+  bool thins_out_ = false;
+  bool valid_ = false;
+};
+
+// What the keys of a row have in common.
+struct KeyBits {
+  int idle_order = 0;  // low bits of an order that tell no two scores apart
+  int index = 32;      // low bits that tell indices apart
+
+  // The same order in fewer bits.
+  __device__ uint64_t Pack(uint64_t key) const {
+    const uint64_t order = static_cast<uint64_t>(KeyOrder(key) >> idle_order) << index;
+    return order | (key & ((uint64_t{1} << index) - 1));
+  }
+};
+
+template <typename Scores>
+__device__ KeyBits BitsOf(uint32_t n) {
+  return {.idle_order = Scores::kIdleOrderBits, .index = 32 - __clz(static_cast<int>(n - 1))};
+}
+
+// By the bits of the key: spreads scores of many magnitudes, and equal scores by their index.
+class KeyMap {
+ public:
+  // Any index may go with the least score and with the greatest.
+  __device__ KeyMap(const ScoreSpread& spread, KeyBits bits, int bucket_bits)
+      : bits_(bits),
+        base_(bits.Pack(static_cast<uint64_t>(spread.least) << 32)),
+        last_((1u << bucket_bits) - 1) {
+    const uint64_t greatest =
+        bits.Pack((static_cast<uint64_t>(spread.greatest) << 32) | 0xffffffffu);
+    const int range_bits = 64 - __clzll(static_cast<int64_t>(greatest - base_));
+    shift_ = range_bits > bucket_bits ? range_bits - bucket_bits : 0;
+  }
+
+  __device__ uint32_t operator()(uint64_t key) const {
+    return last_ - static_cast<uint32_t>((bits_.Pack(key) - base_) >> shift_);
+  }
+
+ private:
+  const KeyBits bits_;
+  const uint64_t base_;
+  const uint32_t last_;
+  int shift_ = 0;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BUCKET_MAP_CUH_
