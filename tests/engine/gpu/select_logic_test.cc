@@ -22,10 +22,10 @@ using testing::Random;
 SampleShape AnyShape(Random& random) {
   SampleShape shape;
   const auto& policy = kSampledPolicies[random.OneIn(2) ? 0 : 1];
-  shape.room = static_cast<uint32_t>(policy.capacity);
+  shape.room = static_cast<uint32_t>(policy.shape.capacity);
   shape.n = static_cast<uint32_t>(random.Between(1, int64_t{1} << random.Between(1, 32)));
   shape.k = static_cast<uint32_t>(
-      random.Between(1, std::min<int64_t>(policy.k_max, static_cast<int64_t>(shape.n)) + 1));
+      random.Between(1, std::min<int64_t>(policy.shape.k_max, static_cast<int64_t>(shape.n)) + 1));
   shape.per_vector = random.OneIn(2) ? 4 : 8;
   shape.blocks = random.OneIn(2) ? 1 : static_cast<uint32_t>(random.Between(2, 133));
   return shape;
@@ -48,7 +48,7 @@ TEST(SampleTargetTest, ASampleFitsTheRowAndLeavesRoom) {
     ASSERT_GE(plan.pairs_log2, kPairsLog2Min);
     const uint64_t sample = SampleSize(shape, plan.pairs_log2);
     ASSERT_LE(sample, shape.n / 4);
-    if (plan.way == SampleWay::kOwnSample) ASSERT_LE(sample, shape.room);
+    if (plan.way == SampleWay::kOwnSample) ASSERT_LE(sample, kOwnSampleMax);
     // A row that begins and ends between boundaries has two vectors fewer.
     const uint64_t vectors = shape.n / shape.per_vector - 2;
     ASSERT_LE(uint64_t{2} << plan.pairs_log2, vectors);
@@ -66,7 +66,7 @@ TEST(SampleTargetTest, AlmostEveryGuessIsRight) {
   Random random(testing::TestSeed());
   int wrong = 0;
   for (int round = 0; round < 400; ++round) {
-    SampleShape shape = {.n = 50'000, .k = 2048, .room = 5120, .per_vector = 4, .blocks = 1};
+    SampleShape shape = {.n = 50'000, .k = 2048, .room = 3840, .per_vector = 4, .blocks = 1};
     if (round % 2 == 0) shape = {.n = 16'384, .k = 64, .room = 2048, .per_vector = 4, .blocks = 1};
     const SamplePlan plan = PlanSample(shape);
     ASSERT_EQ(plan.way, SampleWay::kOwnSample);
@@ -89,10 +89,10 @@ TEST(SampleTargetTest, AlmostEveryGuessIsRight) {
 TEST(SampledPolicyTest, EveryKHasRoomForItself) {
   int before = 0;
   for (const SampledPolicy& policy : kSampledPolicies) {
-    EXPECT_GT(policy.k_max, before);
-    EXPECT_GE(policy.capacity, policy.k_max);
-    EXPECT_EQ(policy.capacity % policy.threads, 0);
-    before = policy.k_max;
+    EXPECT_GT(policy.shape.k_max, before);
+    EXPECT_GE(policy.shape.capacity, policy.shape.k_max);
+    EXPECT_EQ(policy.shape.capacity % policy.shape.threads, 0);
+    before = policy.shape.k_max;
   }
   EXPECT_LE(kSelectKMax, kSampledKMax);
 }

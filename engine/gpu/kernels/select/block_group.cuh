@@ -61,18 +61,18 @@ class BlockGroup {
     __syncthreads();
   }
 
-  // Appends keys[0, count) of each block to the group's candidates, as far as there is room, and
-  // returns how many the group has. `overflow`: this block could not keep all of its own.
+  // Appends keys[0, count) of each block to the group's candidates, and returns how many the group
+  // has, or more than `capacity` where there is no room for all of them, in a block or in the group.
   template <int kThreads>
-  __device__ uint32_t GatherKeys(const uint64_t* keys, uint32_t count, uint64_t* candidates,
-                                 uint32_t capacity, uint32_t* shared_base) {
+  __device__ uint32_t GatherKeys(const uint64_t* keys, uint32_t count, uint32_t capacity,
+                                 uint64_t* candidates, uint32_t* shared_base) {
     GroupCounts& mine = state_->counts[round_ % 3];
     GroupCounts& next = state_->counts[(round_ + 1) % 3];
-    if (threadIdx.x == 0) *shared_base = count > 0 ? atomicAdd(&mine.candidates, count) : 0;
+    const uint32_t added = min(count, capacity + 1);  // so that the sum does not wrap
+    if (threadIdx.x == 0) *shared_base = count > 0 ? atomicAdd(&mine.candidates, added) : 0;
     __syncthreads();
     const uint32_t base = *shared_base;
-    // Each addend is at most 2^32 - 1 keys of one row in all, so the sum does not wrap.
-    for (uint32_t i = threadIdx.x; i < count && base + i < capacity; i += kThreads) {
+    for (uint32_t i = threadIdx.x; i < added && base + i < capacity; i += kThreads) {
       candidates[base + i] = keys[i];
     }
     Clear<kThreads>(next);

@@ -10,6 +10,21 @@ namespace nearfield::gpu {
 
 inline constexpr uint32_t kFullWarp = 0xffffffffu;
 
+// The sum of a value over this lane and those before. All lanes call it.
+__device__ __forceinline__ uint32_t WarpPrefixSum(uint32_t value) {
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    // The predicate says whether there is a lane so far down.
+    asm volatile(
+        "{ .reg .pred p; .reg .u32 t;\n"
+        "  shfl.sync.up.b32 t|p, %0, %1, 0, 0xffffffff;\n"
+        "  @p add.u32 %0, %0, t; }"
+        : "+r"(value)
+        : "r"(step));
+  }
+  return value;
+}
+
 // The scores of some keys: their ends, as ordered bits, and their sum, NaN where one of them is.
 struct ScoreSpread {
   uint32_t least = 0xffffffffu;
@@ -54,16 +69,7 @@ class BlockReduce {
   __device__ static uint32_t PrefixSum(uint32_t value, BlockReduceShared& shared) {
     const uint32_t lane = threadIdx.x % 32;
     const uint32_t warp = threadIdx.x / 32;
-    uint32_t through = value;
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-      // The predicate says whether there is a lane so far down.
-      asm volatile("{ .reg .pred p; .reg .u32 t;\n"
-          "  shfl.sync.up.b32 t|p, %0, %1, 0, 0xffffffff;\n"
-          "  @p add.u32 %0, %0, t; }"
-          : "+r"(through)
-          : "r"(step));
-    }
+    const uint32_t through = WarpPrefixSum(value);
     if (lane == 31) shared.sums[warp] = through;
     __syncthreads();
     const uint32_t before = __reduce_add_sync(kFullWarp, lane < warp ? shared.sums[lane] : 0);

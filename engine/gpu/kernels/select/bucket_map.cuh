@@ -9,40 +9,38 @@
 
 namespace nearfield::gpu {
 
-// By the score. Scores that fill their range get buckets of equal width; those that thin out
-// towards the greatest, as the best of many do, get buckets that widen as fast: 2^-y, by straight
-// lines between whole y, so that rounding keeps the order.
+// By the score. Buckets widen towards the greatest, as the best of many scores thin out: by 2^-y of
+// the distance y from the least, in units of the mean's; by straight lines between whole y, so that
+// rounding keeps the order.
 class ScoreMap {
  public:
-  // Of `count` keys.
+  // Of `count` scores.
   __device__ ScoreMap(const ScoreSpread& spread, uint32_t count, uint32_t buckets)
       : low_(ScoreOf(spread.least)), last_(static_cast<float>(buckets - 1)) {
     const float range = ScoreOf(spread.greatest) - low_;
     const float mean = __fdividef(spread.sum, static_cast<float>(count)) - low_;
-    thins_out_ = mean > 0.0f && mean < kThinMean * range;
-    scale_ = __fdividef(thins_out_ ? kLog2E * kOneExponent : last_, thins_out_ ? mean : range);
-    valid_ = isfinite(range) && range > 0.0f && isfinite(scale_);
+    scale_ = __fdividef(kLog2E * kOneExponent, mean);
+    valid_ = isfinite(range) && range > 0.0f && isfinite(scale_) && scale_ > 0.0f;
   }
 
   // False where the scores do not allow it: NaN, infinite, equal or too close.
   __device__ bool valid() const { return valid_; }
 
-  __device__ uint32_t operator()(uint64_t key) const {
-    // No key here is of a NaN, so nothing need be said of one.
-    const uint32_t order = KeyOrder(key);
-    return OfScore(__uint_as_float(order ^ (~static_cast<int32_t>(order) >> 31 | 0x80000000u)));
+  // The same map, of which the compiler does not know it: buckets computed before are then computed
+  // again rather than kept, a register each.
+  __device__ ScoreMap Again() const {
+    ScoreMap again = *this;
+    asm volatile("" : "+f"(again.scale_));
+    return again;
   }
-  __device__ uint32_t OfScore(float score) const {
-    const float place = (score - low_) * scale_;
-    if (thins_out_) {
-      const auto down = static_cast<int32_t>(fminf(place, kExponentsMax * kOneExponent));
-      return static_cast<uint32_t>(__int_as_float(0x3f800000 - down) * last_);
-    }
-    return static_cast<uint32_t>(last_ - fminf(place, last_));
+
+  __device__ uint32_t operator()(float score) const {
+    const float down = fminf((score - low_) * scale_, kExponentsMax * kOneExponent);
+    const float share = __int_as_float(0x3f800000 - static_cast<int32_t>(down));
+    return static_cast<uint32_t>(share * last_);
   }
 
  private:
-  static constexpr float kThinMean = 0.3f;
   static constexpr float kLog2E = 1.4426950f;
   static constexpr float kOneExponent = 8388608.0f;  // one step of a float's exponent, as bits
   static constexpr float kExponentsMax = 100.0f;
@@ -50,7 +48,6 @@ class ScoreMap {
   const float low_;
   const float last_;
   float scale_ = 0;
-  bool thins_out_ = false;
   bool valid_ = false;
 };
 
@@ -83,6 +80,12 @@ class KeyMap {
         bits.Pack((static_cast<uint64_t>(spread.greatest) << 32) | 0xffffffffu);
     const int range_bits = 64 - __clzll(static_cast<int64_t>(greatest - base_));
     shift_ = range_bits > bucket_bits ? range_bits - bucket_bits : 0;
+  }
+
+  __device__ KeyMap Again() const {  // as ScoreMap's
+    KeyMap again = *this;
+    asm volatile("" : "+r"(again.shift_));
+    return again;
   }
 
   __device__ uint32_t operator()(uint64_t key) const {

@@ -23,7 +23,8 @@ inline constexpr uint32_t kBucketKeysMax = 64;
 // Up to so many keys each is compared with all the others.
 inline constexpr uint32_t kRankAllMax = 128;
 
-// The shared memory of a block that sorts up to kKeys keys.
+// What a block that sorts up to kKeys keys has in shared memory. The sort writes to sorted(), which
+// a derived struct has.
 template <int kThreadsOf, int kKeysOf, int kBinBitsOf>
 struct SortShared {
   static constexpr int kThreads = kThreadsOf;
@@ -48,47 +49,77 @@ struct GreaterKey {
   __device__ bool operator()(uint64_t a, uint64_t b) const { return a > b; }
 };
 
-// Entries (of a source) that a block holds in registers: thread t has those at t, t + kThreads, ...
-// of the first `count` in shared memory.
+// Entries (of a source) in shared memory: thread t has those at t, t + kThreads, ... of the first
+// `count`.
 template <typename Source, int kThreads, int kItemsOf>
-class HeldEntries {
+class SharedEntries {
  public:
   static constexpr int kItems = kItemsOf;
+  struct Origin {
+    const uint64_t* entries;
+    uint32_t count;
+  };
 
-  __device__ HeldEntries(const uint64_t* entries, uint32_t count) : count_(count) {
-#pragma unroll
-    for (int j = 0; j < kItems; ++j) {
-      if (!has(j)) break;
-      entries_[j] = entries[threadIdx.x + j * kThreads];
-    }
-  }
+  __device__ explicit SharedEntries(const Origin& origin)
+      : mine_(origin.entries + threadIdx.x), count_(origin.count) {}
   __device__ uint32_t count() const { return count_; }
   __device__ bool has(int j) const {
     return threadIdx.x + static_cast<uint32_t>(j) * kThreads < count_;
   }
-  __device__ uint64_t key(int j) const { return Source::KeyOfEntry(entries_[j]); }
-  __device__ float score(int j) const { return Source::ScoreOfEntry(entries_[j]); }
+  __device__ uint64_t entry(int j) const { return mine_[j * kThreads]; }
+  __device__ float score(int j) const { return Source::ScoreOfEntry(entry(j)); }
 
  private:
+  const uint64_t* const mine_;
   const uint32_t count_;
-  uint64_t entries_[kItems];
 };
 
-// All threads of the block call every function. emit(rank, key) is called once for each of the
-// min(k, count) best, neighbouring ranks by neighbouring threads as far as may be.
+// How entries are brought to buckets and compared there: by score and index as they are...
+template <typename Source>
+struct EntriesByScore {
+  ScoreMap map;
+
+  __device__ uint32_t Bucket(uint64_t entry) const { return map(Source::ScoreOfEntry(entry)); }
+  __device__ static uint64_t Stored(uint64_t entry) { return entry; }
+  __device__ uint32_t BucketOfStored(uint64_t stored) const { return Bucket(stored); }
+  __device__ static bool Before(uint64_t a, uint64_t b) { return Source::EntryBefore(a, b); }
+  template <typename Emit>
+  __device__ static void Give(uint32_t rank, uint64_t stored, Emit emit) {
+    emit.Entry(rank, stored);
+  }
+};
+
+// ... or as keys, which order NaNs too.
+template <typename Source>
+struct EntriesByKey {
+  KeyMap map;
+
+  __device__ uint32_t Bucket(uint64_t entry) const { return map(Source::KeyOfEntry(entry)); }
+  __device__ static uint64_t Stored(uint64_t entry) { return Source::KeyOfEntry(entry); }
+  __device__ uint32_t BucketOfStored(uint64_t stored) const { return map(stored); }
+  __device__ static bool Before(uint64_t a, uint64_t b) { return a > b; }
+  template <typename Emit>
+  __device__ static void Give(uint32_t rank, uint64_t stored, Emit emit) {
+    emit.Key(rank, stored);
+  }
+};
+
+// All threads of the block call every function. emit.Entry(rank, entry) or emit.Key(rank, key) is
+// called once for each of the min(k, count) best, neighbouring ranks by neighbouring threads as far
+// as may be.
 template <typename Source, typename Shared>
 class BucketSort {
  public:
-  // The entries lie in shared.keys[0, count), visible to all threads; they are not there afterwards.
+  // The entries lie in shared.keys[0, count), visible to all threads; sorted() lies elsewhere.
   template <typename Emit>
   __device__ static void Sort(Shared& shared, uint32_t count, uint32_t k, KeyBits bits,
-                              const Emit& emit) {
+                              Emit emit) {
     if (count <= kRankAllMax) {
       RankAll(shared, count, k, emit);
       return;
     }
-    const HeldEntries<Source, kThreads, kItemsMax> held(shared.keys, count);
-    if (TrySort(held, k, bits, shared, emit)) return;
+    using Entries = SharedEntries<Source, kThreads, kItemsMax>;
+    if (TrySort<Entries>({shared.keys, count}, k, bits, shared, emit)) return;
     for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
       shared.keys[i] = Source::KeyOfEntry(shared.keys[i]);
     }
@@ -96,31 +127,27 @@ class BucketSort {
     MergeSort(shared, count, k, emit);
   }
 
-  // The items are in registers; shared.keys has room for k + kBucketKeysMax keys, or for all.
-  // False, with shared.keys as they were, where neither map serves.
+  // Sorts what Items(origin) has; sorted() has room for k + kBucketKeysMax keys, or for all. False,
+  // with nothing written there, where neither map serves.
   template <typename Items, typename Emit>
-  __device__ static bool TrySort(const Items& items, uint32_t k, KeyBits bits, Shared& shared,
-                                 const Emit& emit) {
-    const ScoreSpread spread =
-        Reduce::Join(ScoreSpread::Of<Items::kItems>([&](int j) { return items.has(j); },
-                                                    [&](int j) { return items.score(j); }),
-                     shared.reduce);
-    const auto by_score = [&] {
-      const ScoreMap map(spread, items.count(), Shared::kBins);
-      return map.valid() && TryMap(items, k, map, shared, emit);
-    };
-    const auto by_key = [&] {
-      return TryMap(items, k, KeyMap(spread, bits, Shared::kBinBits), shared, emit);
-    };
+  __device__ static bool TrySort(typename Items::Origin origin, uint32_t k, KeyBits bits,
+                                 Shared& shared, Emit emit) {
     // Scores of few bits have many ties, which only the index tells apart.
-    return bits.idle_order > 0 ? by_key() || by_score() : by_score() || by_key();
+    if constexpr (Source::kFewBits) {
+      return TryKeys<Items>(origin, k, bits, shared, emit) ||
+             Rarely<Items, true>(origin, k, bits, shared, emit);
+    } else {
+      return TryScores<Items>(origin, k, shared, emit) ||
+             Rarely<Items, false>(origin, k, bits, shared, emit);
+    }
   }
 
   // Sorts shared.keys[0, count). Out of line: it is the rare way, and its registers would be taken
   // from the usual one.
   template <typename Emit>
   __device__ __noinline__ static void MergeSort(Shared& shared, uint32_t count, uint32_t k,
-                                                const Emit& emit) {
+                                                Emit emit) {
+    __builtin_assume(__isShared(&shared));
     uint64_t mine[kItemsMax];
     const uint32_t first = threadIdx.x * kItemsMax;
 #pragma unroll
@@ -133,7 +160,7 @@ class BucketSort {
 #pragma unroll
     for (int i = 0; i < kItemsMax; ++i) shared.keys[first + i] = mine[i];
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < min(count, k); i += kThreads) emit(i, shared.keys[i]);
+    for (uint32_t i = threadIdx.x; i < min(count, k); i += kThreads) emit.Key(i, shared.keys[i]);
   }
 
  private:
@@ -143,7 +170,7 @@ class BucketSort {
 
   // kThreads / kRankAllMax neighbouring lanes share the comparisons of one key.
   template <typename Emit>
-  __device__ static void RankAll(Shared& shared, uint32_t count, uint32_t k, const Emit& emit) {
+  __device__ static void RankAll(Shared& shared, uint32_t count, uint32_t k, Emit emit) {
     constexpr uint32_t kLanes = kThreads / kRankAllMax;
     static_assert(kLanes >= 1 && kLanes <= 32 && kThreads % kRankAllMax == 0, "lanes of one warp");
     if (threadIdx.x < count) {
@@ -161,13 +188,48 @@ class BucketSort {
     for (uint32_t step = 1; step < kLanes; step *= 2) {
       above += __shfl_xor_sync(kFullWarp, above, static_cast<int>(step));
     }
-    if (place < count && above < k && threadIdx.x % kLanes == 0) emit(above, key);
+    if (place < count && above < k && threadIdx.x % kLanes == 0) emit.Key(above, key);
   }
 
-  // False, with shared.keys as they were, where a bucket is too full.
-  template <typename Items, typename Map, typename Emit>
-  __device__ static bool TryMap(const Items& items, uint32_t k, const Map& map, Shared& shared,
-                                const Emit& emit) {
+  template <typename Items, typename Emit>
+  __device__ __forceinline__ static bool TryScores(typename Items::Origin origin, uint32_t k,
+                                                   Shared& shared, Emit emit) {
+    const Items items(origin);
+    const ScoreMap map(SpreadOf(items, shared), items.count(), Shared::kBins);
+    return map.valid() && TryMap(items, k, EntriesByScore<Source>{map}, shared, emit);
+  }
+  template <typename Items, typename Emit>
+  __device__ __forceinline__ static bool TryKeys(typename Items::Origin origin, uint32_t k,
+                                                 KeyBits bits, Shared& shared, Emit emit) {
+    const Items items(origin);
+    const KeyMap map(SpreadOf(items, shared), bits, Shared::kBinBits);
+    return TryMap(items, k, EntriesByKey<Source>{map}, shared, emit);
+  }
+  // The way that was not tried first. Out of line and with items of its own, so that it takes none
+  // of the usual one's registers.
+  template <typename Items, bool kScores, typename Emit>
+  __device__ __noinline__ static bool Rarely(typename Items::Origin origin, uint32_t k, KeyBits bits,
+                                             Shared& shared, Emit emit) {
+    __builtin_assume(__isShared(&shared));
+    __syncthreads();  // all have read what the attempt before has found
+    if constexpr (kScores) {
+      return TryScores<Items>(origin, k, shared, emit);
+    } else {
+      return TryKeys<Items>(origin, k, bits, shared, emit);
+    }
+  }
+
+  template <typename Items>
+  __device__ static ScoreSpread SpreadOf(const Items& items, Shared& shared) {
+    return Reduce::Join(ScoreSpread::Of<Items::kItems>([&](int j) { return items.has(j); },
+                                                       [&](int j) { return items.score(j); }),
+                        shared.reduce);
+  }
+
+  // False, with nothing sorted, where a bucket is too full.
+  template <typename Items, typename Way, typename Emit>
+  __device__ static bool TryMap(const Items& items, uint32_t k, const Way& way, Shared& shared,
+                                Emit emit) {
     auto* const clear = reinterpret_cast<uint4*>(shared.bins);
 #pragma unroll
     for (uint32_t i = 0; i < Shared::kBinsOfThread / 4; ++i) {
@@ -178,7 +240,7 @@ class BucketSort {
 #pragma unroll
     for (int j = 0; j < Items::kItems; ++j) {
       if (!items.has(j)) break;
-      atomicAdd(&shared.bins[BucketOf(items, j, map)], 1u);
+      atomicAdd(&shared.bins[way.Bucket(items.entry(j))], 1u);
     }
     __syncthreads();
     const uint32_t wanted = min(k, items.count());
@@ -189,33 +251,30 @@ class BucketSort {
       __syncthreads();  // all have read it before the next attempt clears it
       return false;
     }
+    uint64_t* const sorted = shared.sorted();
+    const Way again = {way.map.Again()};
 #pragma unroll
     for (int j = 0; j < Items::kItems; ++j) {
       if (!items.has(j)) break;
-      const uint32_t bucket = BucketOf(items, j, map);
-      if (bucket <= cut) shared.keys[atomicAdd(&shared.bins[bucket], 1u)] = items.key(j);
+      const uint32_t bucket = again.Bucket(items.entry(j));
+      if (bucket > cut) continue;
+      sorted[atomicAdd(&shared.bins[bucket], 1u)] = Way::Stored(items.entry(j));
     }
     __syncthreads();
     // A bucket's bin has moved on to its end, so its begin is the end of the one before.
     const uint32_t brought = shared.bins[cut];
     for (uint32_t i = threadIdx.x; i < brought; i += kThreads) {
-      const uint64_t key = shared.keys[i];
-      const uint32_t bucket = map(key);
-      const uint32_t end = shared.bins[bucket];
+      const uint64_t mine = sorted[i];
+      const uint32_t bucket = way.BucketOfStored(mine);
+      const uint64_t* const end = &sorted[shared.bins[bucket]];
       uint32_t rank = bucket == 0 ? 0 : shared.bins[bucket - 1];
-      for (uint32_t other = rank; other < end; ++other) rank += shared.keys[other] > key ? 1 : 0;
-      if (rank < wanted) emit(rank, key);
+#pragma unroll 1
+      for (const uint64_t* other = &sorted[rank]; other != end; ++other) {
+        rank += Way::Before(*other, mine) ? 1 : 0;
+      }
+      if (rank < wanted) Way::Give(rank, mine, emit);
     }
     return true;
-  }
-
-  template <typename Items>
-  __device__ static uint32_t BucketOf(const Items& items, int j, const ScoreMap& map) {
-    return map.OfScore(items.score(j));
-  }
-  template <typename Items>
-  __device__ static uint32_t BucketOf(const Items& items, int j, const KeyMap& map) {
-    return map(items.key(j));
   }
 
   // Turns counts into begins; finds the bucket of the wanted-th key, and the fullest up to it.

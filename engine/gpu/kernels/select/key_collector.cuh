@@ -1,8 +1,7 @@
 // Streams a row once and keeps the keys that reach a threshold, in shared memory.
 //
-// Every thread copies its own vectors of the row to slots of its own in shared memory, some stages
-// ahead (cp.async), and nobody waits for anybody else. The first stages are asked for before the
-// threshold is known.
+// Every thread copies its own vectors of the row to slots of its own in shared memory (cp.async), and
+// no warp waits for another.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_KEY_COLLECTOR_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_KEY_COLLECTOR_CUH_
 
@@ -10,7 +9,7 @@
 
 #include <cstdint>
 
-#include "engine/gpu/kernels/select/bucket_sort.cuh"
+#include "engine/gpu/kernels/select/block_reduce.cuh"
 #include "engine/gpu/kernels/select/row_populations.cuh"
 #include "engine/gpu/kernels/select/row_reader.cuh"
 
@@ -23,21 +22,15 @@ struct KeyQueue {
   uint32_t capacity;
 };
 
-// A lane's place among the keys its warp appends. All lanes call it; mine: how many this lane has.
+// A lane's place among the entries its warp appends. All lanes call it; mine: how many this lane has.
 __device__ __forceinline__ uint32_t ReservePlaces(const KeyQueue& queue, uint32_t mine) {
-  uint32_t through = mine;  // of this lane and those before
-  const uint32_t lane = threadIdx.x % 32;
-#pragma unroll
-  for (uint32_t step = 1; step < 32; step *= 2) {
-    const uint32_t before = __shfl_up_sync(kFullWarp, through, step);
-    if (lane >= step) through += before;
-  }
+  const uint32_t through = WarpPrefixSum(mine);
   uint32_t base = 0;
-  if (lane == 31) base = atomicAdd(queue.count, through);
+  if (threadIdx.x % 32 == 31) base = atomicAdd(queue.count, through);
   return __shfl_sync(kFullWarp, base, 31) + through - mine;
 }
 
-// The slots: kVectors of 16 bytes a thread and stage.
+// The slots: kVectors of 16 bytes a thread, looked at together, for each stage in flight.
 template <int kThreads, int kVectorsOf, int kStagesOf>
 struct RowRing {
   static constexpr int kVectors = kVectorsOf;
@@ -45,8 +38,9 @@ struct RowRing {
   uint4 slots[kStages][kVectors][kThreads];
 };
 
-// One pass over a block's share of a row: Begin, then Collect, any number of times.
-template <typename Source, int kThreads, typename Ring>
+// One pass over a block's share of a row: Begin, then Collect, any number of times. kGrouped: the
+// share may be less than the row.
+template <typename Source, int kThreads, typename Ring, bool kGrouped>
 class KeyCollector {
  public:
   static constexpr uint32_t kPerVector = ScoreVector<Source>::kCount;
@@ -54,7 +48,7 @@ class KeyCollector {
   static_assert(kVectors * kPerVector <= 32, "one bit a score");
 
   __device__ KeyCollector(const RowReader<Source>& row, RowShare share, Ring& ring)
-      : row_(row), share_(share), stride_(kThreads * share.size), ring_(ring) {}
+      : row_(row), share_(share), ring_(ring) {}
 
   // Asks for the first stages.
   __device__ void Begin() {
@@ -72,6 +66,8 @@ class KeyCollector {
   }
 
  private:
+  static constexpr uint32_t kVectorBits = (1u << kPerVector) - 1;
+
   // Where the threshold lies among equal scores, or among NaNs.
   struct ExactTest {
     uint64_t threshold;
@@ -80,13 +76,29 @@ class KeyCollector {
     }
   };
 
+  // From one vector of a thread to its next.
+  __device__ uint32_t stride() const { return kGrouped ? kThreads * share_.size : kThreads; }
+  // Whether a stage that begins at this vector of the row lies in the row whole.
+  __device__ bool WholeStage(uint32_t first) const {
+    return first + (kVectors - 1) * stride() < row_.vectors();
+  }
+
   __device__ void Request(int stage) {
+    const uint4* const source = row_.Address(requested_);
+    if (WholeStage(requested_)) {
 #pragma unroll
-    for (uint32_t i = 0; i < kVectors; ++i, requested_ += stride_) {
-      if (requested_ >= row_.vectors()) continue;
-      __pipeline_memcpy_async(&ring_.slots[stage][i][threadIdx.x], row_.Address(requested_), 16);
+      for (uint32_t i = 0; i < kVectors; ++i) Copy(stage, i, source);
+    } else {
+#pragma unroll
+      for (uint32_t i = 0; i < kVectors; ++i) {
+        if (requested_ + i * stride() < row_.vectors()) Copy(stage, i, source);
+      }
     }
     __pipeline_commit();
+    requested_ += kVectors * stride();
+  }
+  __device__ void Copy(int stage, uint32_t i, const uint4* source) {
+    __pipeline_memcpy_async(&ring_.slots[stage][i][threadIdx.x], source + i * stride(), 16);
   }
 
   template <typename Test>
@@ -94,43 +106,52 @@ class KeyCollector {
     const uint32_t lane = threadIdx.x % 32;
     int stage = 0;
     for (uint32_t first = share_.rank * kThreads + threadIdx.x; first - lane < row_.vectors();
-         first += kVectors * stride_) {
+         first += kVectors * stride()) {
       __pipeline_wait_prior(Ring::kStages - 1);
       Append(stage, first, test, queue);
       Request(stage);
-      stage = stage + 1 == Ring::kStages ? 0 : stage + 1;
+      if (Ring::kStages > 1) stage = stage + 1 == Ring::kStages ? 0 : stage + 1;
     }
     __pipeline_wait_prior(0);
     if (share_.rank == 0 && threadIdx.x < 32) AppendEdges(test, queue);
   }
 
-  __device__ uint32_t IndexOf(uint32_t first, uint32_t bit) const {
-    return row_.IndexOf(first + bit / kPerVector * stride_, static_cast<int>(bit % kPerVector));
-  }
-
   // first: the lane's first vector of the stage, in the row.
   template <typename Test>
   __device__ void Append(int stage, uint32_t first, const Test& test, const KeyQueue& queue) {
+    const uint32_t first_index = row_.IndexOf(first, 0);
+    const uint32_t index_step = stride() * kPerVector;
     uint32_t passing = 0;
 #pragma unroll
     for (uint32_t i = 0; i < kVectors; ++i) {
       const ScoreVector<Source> loaded{ring_.slots[stage][i][threadIdx.x]};
-      uint32_t of_vector = 0;
 #pragma unroll
       for (uint32_t place = 0; place < kPerVector; ++place) {
-        const uint32_t bit = i * kPerVector + place;
-        if (test(loaded.raw(static_cast<int>(place)), IndexOf(first, bit))) of_vector |= 1u << bit;
+        if (test(loaded.raw(static_cast<int>(place)), first_index + i * index_step + place)) {
+          passing |= 1u << (i * kPerVector + place);
+        }
       }
-      if (first + i * stride_ < row_.vectors()) passing |= of_vector;
+    }
+    if (!WholeStage(first)) {
+#pragma unroll
+      for (uint32_t i = 0; i < kVectors; ++i) {
+        if (first + i * stride() >= row_.vectors()) passing &= ~(kVectorBits << (i * kPerVector));
+      }
     }
     if (!__any_sync(kFullWarp, passing != 0)) return;
     uint32_t at = ReservePlaces(queue, static_cast<uint32_t>(__popc(passing)));
     const auto* const raw =
         reinterpret_cast<const typename Source::Raw*>(&ring_.slots[stage][0][threadIdx.x]);
-    for (; passing != 0; passing &= passing - 1, ++at) {
-      const auto bit = static_cast<uint32_t>(__ffs(static_cast<int>(passing)) - 1);
-      const uint32_t place = bit / kPerVector * (kThreads * kPerVector) + bit % kPerVector;
-      if (at < queue.capacity) queue.entries[at] = Source::Entry(raw[place], IndexOf(first, bit));
+#pragma unroll 1
+    for (; passing != 0; ++at) {
+      const uint32_t bit = 31 - static_cast<uint32_t>(__clz(static_cast<int>(passing)));
+      passing ^= 1u << bit;
+      const uint32_t vector = bit / kPerVector;
+      const uint32_t place = bit % kPerVector;
+      if (at < queue.capacity) {
+        queue.entries[at] = Source::Entry(raw[vector * (kThreads * kPerVector) + place],
+                                          first_index + vector * index_step + place);
+      }
     }
   }
 
@@ -146,7 +167,6 @@ class KeyCollector {
 
   const RowReader<Source>& row_;
   const RowShare share_;
-  const uint32_t stride_;
   Ring& ring_;
   uint32_t requested_ = 0;  // the next vector to ask for
 };

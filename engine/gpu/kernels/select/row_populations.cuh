@@ -70,7 +70,6 @@ struct RowSample {
   const RowReader<Source>& row;
   RowShare share;
   int pairs_log2 = 0;
-  static constexpr int kJitterBits = 12;  // 20 + 12 bits times 2^29 pairs fit 64
 
   __device__ uint32_t vectors() const { return 2u << pairs_log2; }
   __device__ float Share() const {
@@ -80,11 +79,10 @@ struct RowSample {
 
   // Of the row; number < vectors().
   __device__ uint32_t VectorOf(uint32_t number) const {
+    // (ordinal + jitter) / pairs as a fraction of 2^32.
     const uint32_t ordinal = number / 2;
-    const uint32_t jitter = (ordinal * 0x9e3779b1u) >> (32 - kJitterBits);
-    const uint64_t place =
-        ((uint64_t{ordinal} << kJitterBits) | jitter) * (row.vectors() / 2);
-    return 2 * static_cast<uint32_t>(place >> (kJitterBits + pairs_log2)) + number % 2;
+    const uint32_t fraction = ordinal << (32 - pairs_log2) | (ordinal * 0x9e3779b1u) >> pairs_log2;
+    return 2 * __umulhi(fraction, row.vectors() / 2) + number % 2;
   }
 
   template <typename Visit>
@@ -104,28 +102,6 @@ struct RowSample {
     }
   }
 };
-
-// Keys that each thread has in places of its own: keys[i * kThreads + thread], the same number for
-// all of a warp.
-template <int kThreads>
-struct OwnKeys {
-  const uint64_t* keys;
-  uint32_t count = 0;
-
-  template <typename Visit>
-  __device__ void ForEach(const Visit& visit) const {
-    for (uint32_t i = 0; i < count; ++i) visit(keys[i * kThreads + threadIdx.x]);
-  }
-};
-
-// Brings a population to shared memory, where counting it again costs no more loads. Requires room
-// for the keys of every thread.
-template <int kThreads, typename Population>
-__device__ OwnKeys<kThreads> HoldKeys(const Population& population, uint64_t* keys) {
-  uint32_t count = 0;
-  population.ForEach([&](uint64_t key) { keys[count++ * kThreads + threadIdx.x] = key; });
-  return {keys, count};
-}
 
 }  // namespace nearfield::gpu
 

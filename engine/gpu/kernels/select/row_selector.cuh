@@ -10,26 +10,33 @@
 #include "engine/gpu/kernels/select/row_populations.cuh"
 #include "engine/gpu/kernels/select/sample_guess.cuh"
 #include "engine/gpu/kernels/select/sample_target.h"
+#include "engine/gpu/kernels/select/selector_shape.h"
 #include "engine/gpu/kernels/select/threshold_search.cuh"
 
 namespace nearfield::gpu {
 
-// What the threads of a block share: room for kCapacity keys, and the ring the row streams through.
-template <int kThreadsOf, int kCapacityOf, int kBinBits, int kVectors, int kStages>
-struct RowShared : SortShared<kThreadsOf, kCapacityOf, kBinBits> {
-  using Ring = RowRing<kThreadsOf, kVectors, kStages>;
+// What the threads of a block share.
+template <SelectorShape kShape>
+struct RowShared : SortShared<kShape.threads, kShape.capacity, kShape.bin_bits> {
+  using Ring = RowRing<kShape.threads, kShape.vectors, kShape.stages>;
+  static constexpr int kSorted = kShape.k_max + kBucketKeysMax;
 
-  Ring ring;
+  union {
+    Ring ring;  // that the row streams through, and then
+    uint64_t in_order[kSorted];
+  };
   SearchShared search;
   GuessShared guess;
   uint32_t queued;  // keys of this block that reached the threshold
   uint32_t base;    // of this block's keys among the group's
+
+  __device__ uint64_t* sorted() { return in_order; }
 };
 
-template <typename Source, typename SharedOf>
+template <typename Source, SelectorShape kShape>
 class RowSelector {
  public:
-  using Shared = SharedOf;
+  using Shared = RowShared<kShape>;
 
   // In the group's leader; nothing in the others.
   struct Selected {
@@ -37,17 +44,17 @@ class RowSelector {
     uint32_t candidates = 0;  // keys sorted to find them
   };
 
-  // The leader calls emit(rank, key) for each of the k best. candidates: [kCapacity] of the group,
-  // where it has several blocks. All threads of all blocks of the group call it.
+  // The leader gives each of the k best to `emit`, as BucketSort does. plan: PlanSample of the row.
+  // candidates: [kCapacity] of the group, where it has several blocks, for which kGrouped must be
+  // true. All threads of all blocks of the group call it.
   template <typename Emit>
-  __device__ static Selected Select(const RowReader<Source>& row, uint32_t k, BlockGroup& group,
-                                    uint64_t* candidates, Shared& shared, const Emit& emit) {
-    const RowShare share = {static_cast<uint32_t>(group.rank()),
-                            static_cast<uint32_t>(group.size())};
+  __device__ static Selected Select(const RowReader<Source>& row, uint32_t k, SamplePlan plan,
+                                    BlockGroup& group, uint64_t* candidates, Shared& shared,
+                                    Emit emit) {
+    RowShare share;
+    if (kGrouped) share = ShareOf(group);
     Collector collector(row, share, shared.ring);
-    collector.Begin();
-    const SamplePlan plan =
-        PlanSample({row.size(), k, kCapacity, RowReader<Source>::kPerVector, share.size});
+    if (kGrouped) collector.Begin();
     uint64_t threshold = Guess(row, k, plan, group, shared);
     uint32_t total = 0;
     for (bool count_all = plan.way == SampleWay::kWholeRow;; count_all = true) {
@@ -55,14 +62,15 @@ class RowSelector {
         const WholeRow<Source, kThreads> whole = {row, share};
         threshold = Search::Find(whole, {k, kCapacity}, group, shared);
       }
+      if (!kGrouped) collector.Begin();
       total = Gather(collector, threshold, group, candidates, shared);
       // A sample is a guess; this is the proof. A threshold found over all keys needs none.
       const bool enough = total >= k || threshold == 1;
       if (count_all || (total <= kCapacity && enough)) break;
-      collector.Begin();
+      if (kGrouped) collector.Begin();
     }
-    if (!group.leads()) return {};
-    if (group.size() > 1) {
+    if (kGrouped && !group.leads()) return {};
+    if (kGrouped && group.size() > 1) {
       for (uint32_t i = threadIdx.x; i < total; i += kThreads) {
         shared.keys[i] = __ldcg(&candidates[i]);
       }
@@ -73,10 +81,15 @@ class RowSelector {
   }
 
  private:
-  static constexpr int kThreads = Shared::kThreads;
+  static constexpr int kThreads = kShape.threads;
+  static constexpr bool kGrouped = kShape.grouped;
   static constexpr uint32_t kCapacity = Shared::kKeys;
   using Search = ThresholdSearch<kThreads, Shared>;
-  using Collector = KeyCollector<Source, kThreads, typename Shared::Ring>;
+  using Collector = KeyCollector<Source, kThreads, typename Shared::Ring, kGrouped>;
+
+  __device__ static RowShare ShareOf(const BlockGroup& group) {
+    return {static_cast<uint32_t>(group.rank()), static_cast<uint32_t>(group.size())};
+  }
 
   // 1, which every key reaches, where the plan asks for no sample.
   __device__ static uint64_t Guess(const RowReader<Source>& row, uint32_t k, SamplePlan plan,
@@ -90,10 +103,10 @@ class RowSelector {
       if (guess != kNoSelectKey) return guess;
       __syncthreads();
       BlockGroup alone;
-      return Search::Find(HoldKeys<kThreads>(sample, shared.keys), target, alone, shared);
+      return Search::Find(sample, target, alone, shared);
     }
     if (plan.way == SampleWay::kSharedSample) {
-      sample.share = {static_cast<uint32_t>(group.rank()), static_cast<uint32_t>(group.size())};
+      if (kGrouped) sample.share = ShareOf(group);
       return Search::Find(sample, target, group, shared);
     }
     return 1;
@@ -108,11 +121,11 @@ class RowSelector {
     collector.Collect(threshold, {shared.keys, &shared.queued, kCapacity});
     __syncthreads();
     const uint32_t queued = shared.queued;
-    if (group.size() == 1) {
+    if (!kGrouped || group.size() == 1) {
       __syncthreads();
       return queued;
     }
-    return group.GatherKeys<kThreads>(shared.keys, queued, candidates, kCapacity, &shared.base);
+    return group.GatherKeys<kThreads>(shared.keys, queued, kCapacity, candidates, &shared.base);
   }
 };
 

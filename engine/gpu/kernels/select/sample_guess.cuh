@@ -73,7 +73,7 @@ class SampleGuess {
 
  private:
   static constexpr int kPerVector = ScoreVector<Source>::kCount;
-  static constexpr int kVectors = 4;  // of a thread at a time
+  static constexpr int kVectors = 2;  // of a thread at a time
   static constexpr int kScores = kVectors * kPerVector;
   static constexpr uint32_t kChunkVectors = kVectors * kThreads;
   static constexpr int kRounds = 2;

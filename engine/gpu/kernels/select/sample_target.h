@@ -46,7 +46,7 @@ struct SampleShape {
 enum class SampleWay : uint8_t {
   kEveryKey,     // no threshold: sort the row
   kWholeRow,     // count all keys
-  kOwnSample,    // every block draws the same sample, small enough to hold, and needs no other
+  kOwnSample,    // every block draws the same sample, and needs no other
   kSharedSample  // every block draws its part
 };
 struct SamplePlan {
@@ -57,6 +57,8 @@ inline constexpr int kPairsLog2Min = 6;
 inline constexpr int kPairsLog2Max = 20;
 // A shared sample costs barriers, so each block takes two vectors a thread or so.
 inline constexpr int kSharedPairsLog2Min = 9;
+// Of a sample that every block draws.
+inline constexpr uint32_t kOwnSampleMax = 16384;
 // What counting a key of the sample costs, and keeping and sorting one of the row: instructions of
 // a thread, from the compiled kernels.
 inline constexpr float kSampledKeyCost = 14.0f;
@@ -76,15 +78,15 @@ NEARFIELD_HOST_DEVICE inline float KeptBySample(const SampleShape& shape, int pa
   return static_cast<float>(target.accepted) >= 1.05f * wanted ? wanted / share : -1.0f;
 }
 
-// The cheapest sample that each block can hold; where none of these does, the smallest that the
-// blocks draw together. A row of fewer than four times the sample is counted whole.
+// The cheapest sample that each block may draw for itself; where none of these does, the smallest
+// that the blocks draw together. A row of fewer than four times the sample is counted whole.
 NEARFIELD_HOST_DEVICE inline SamplePlan PlanSample(const SampleShape& shape) {
   if (shape.n <= shape.room && shape.k >= shape.n / 2) return {SampleWay::kEveryKey, 0};
   SamplePlan plan;
   float least_cost = 0.0f;
   for (int pairs_log2 = kPairsLog2Min; pairs_log2 <= kPairsLog2Max; ++pairs_log2) {
     const uint64_t sample = SampleSize(shape, pairs_log2);
-    if (sample > shape.room || sample > shape.n / 4) break;
+    if (sample > kOwnSampleMax || sample > shape.n / 4) break;
     const float kept = KeptBySample(shape, pairs_log2);
     if (kept < 0.0f) continue;
     const float cost = kSampledKeyCost * static_cast<float>(sample) + kKeptKeyCost * kept;

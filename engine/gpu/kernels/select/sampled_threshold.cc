@@ -38,7 +38,7 @@ SampledGrid GridOf(const SelectShape& shape, const SelectFacts& facts) {
   SampledGrid grid;
   grid.rows_at_once = shape.batch;
   if (shape.batch > facts.sm_count) {
-    while (shape.k > kSampledPolicies[grid.policy].k_max) ++grid.policy;
+    while (shape.k > kSampledPolicies[grid.policy].shape.k_max) ++grid.policy;
     return grid;
   }
   grid.policy = kSampledPolicies.size() - 1;
@@ -86,6 +86,11 @@ cudaError_t Launch(const SelectCall& call) {
   args.batch = shape.batch;
   args.n = static_cast<uint32_t>(shape.n);
   args.k = static_cast<uint32_t>(shape.k);
+  args.plan = PlanSample({.n = args.n,
+                          .k = args.k,
+                          .room = static_cast<uint32_t>(kSampledPolicies[grid.policy].shape.capacity),
+                          .per_vector = static_cast<uint32_t>(16 / SelectTypeBytes(shape.type)),
+                          .blocks = static_cast<uint32_t>(grid.blocks_per_row)});
   args.values = call.values;
   args.indices = call.indices;
   args.blocks_per_row = grid.blocks_per_row;
@@ -96,7 +101,7 @@ cudaError_t Launch(const SelectCall& call) {
   cooperative.val.cooperative = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(grid.rows_at_once * grid.blocks_per_row));
-  config.blockDim = dim3(static_cast<unsigned>(kSampledPolicies[grid.policy].threads));
+  config.blockDim = dim3(static_cast<unsigned>(kSampledPolicies[grid.policy].shape.threads));
   config.dynamicSmemBytes = table.shared_bytes[grid.policy];
   config.stream = call.stream;
   config.attrs = &cooperative;

@@ -11,18 +11,12 @@
 
 namespace nearfield::gpu {
 
-template <int kPolicy>
-using PolicyShared =
-    RowShared<kSampledPolicies[kPolicy].threads, kSampledPolicies[kPolicy].capacity,
-              kSampledPolicies[kPolicy].bin_bits, kSampledPolicies[kPolicy].vectors,
-              kSampledPolicies[kPolicy].stages>;
-
 // Selects the k best scores of each row, sorted.
 // Grid rows * blocks_per_row, block of the policy: a block, or a group of blocks that meet at
 // barriers in device memory (a cooperative launch), works on one row at a time, group g on rows g,
 // g + groups,
 // ...
-// Reads each score once (16-byte asynchronous copies), and a sample of 0.4 to 25% of
+// Reads each score once (16-byte loads), and a sample of 0.4 to 25% of
 // them before; writes 8 B (6 B for 16-bit scores) a result. 1024 x 50,000 fp32: 205 MB, 45 us at
 // 4.53 TB/s.
 // Requires k <= capacity of the policy, SampledArgs as stated there.
@@ -34,29 +28,27 @@ using PolicyShared =
 // 64-bit unique keys. Differs from radix selection (Zhang et al., SC 2023): one pass over the row,
 // not two to four.
 template <typename Scores, int kPolicy>
-__global__ void __launch_bounds__(kSampledPolicies[kPolicy].threads,
+__global__ void __launch_bounds__(kSampledPolicies[kPolicy].shape.threads,
                                   kSampledPolicies[kPolicy].blocks_per_sm)
     SampledThresholdKernel(const __grid_constant__ SampledArgs args) {
-  using Selector = RowSelector<ScoreSource<Scores>, PolicyShared<kPolicy>>;
+  constexpr SelectorShape kShape = kSampledPolicies[kPolicy].shape;
+  using Selector = RowSelector<ScoreSource<Scores>, kShape>;
   using Raw = typename Scores::Raw;
-  constexpr int64_t kCapacity = kSampledPolicies[kPolicy].capacity;
+  constexpr int64_t kCapacity = kShape.capacity;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   auto& shared = *reinterpret_cast<typename Selector::Shared*>(shared_bytes);
-  BlockGroup group(args.groups, args.blocks_per_row);
-  const int64_t groups = static_cast<int64_t>(gridDim.x) / args.blocks_per_row;
+  BlockGroup group(args.groups, kShape.grouped ? args.blocks_per_row : 1);
+  const int64_t groups = kShape.grouped ? gridDim.x / static_cast<uint32_t>(args.blocks_per_row)
+                                  : static_cast<int64_t>(gridDim.x);
   // A group's two buffers take turns: the leader may still read one while the others fill the next.
   uint64_t* buffers = args.candidates + group.index() * 2 * kCapacity;
   int turn = 0;
   for (int64_t row = group.index(); row < args.batch; row += groups, turn ^= 1) {
     const RowReader<ScoreSource<Scores>> reader(
         static_cast<const Raw*>(args.scores) + row * args.stride, args.n);
-    Raw* const values = static_cast<Raw*>(args.values) + row * args.k;
-    uint32_t* const indices = args.indices + row * args.k;
-    Selector::Select(reader, args.k, group, buffers + turn * kCapacity, shared,
-                     [=](uint32_t rank, uint64_t key) {
-                       values[rank] = Scores::FromValue(ScoreOf(KeyOrder(key)));
-                       indices[rank] = KeyIndex(key);
-                     });
+    const ScoreResults<Scores> results = {static_cast<Raw*>(args.values) + row * args.k,
+                                          args.indices + row * args.k};
+    Selector::Select(reader, args.k, args.plan, group, buffers + turn * kCapacity, shared, results);
     __syncthreads();
   }
   group.Leave();
@@ -66,7 +58,8 @@ template <typename Scores>
 SampledTable MakeSampledTable() {
   SampledTable table;
   table.kernels = {SampledThresholdKernel<Scores, 0>, SampledThresholdKernel<Scores, 1>};
-  table.shared_bytes = {sizeof(PolicyShared<0>), sizeof(PolicyShared<1>)};
+  table.shared_bytes = {sizeof(RowShared<kSampledPolicies[0].shape>),
+                        sizeof(RowShared<kSampledPolicies[1].shape>)};
   return table;
 }
 

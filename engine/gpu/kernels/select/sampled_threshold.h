@@ -7,39 +7,38 @@
 #include <cstdint>
 
 #include "engine/gpu/kernels/select/group_state.h"
+#include "engine/gpu/kernels/select/sample_target.h"
+#include "engine/gpu/kernels/select/selector_shape.h"
 
 namespace nearfield::gpu {
 
-// One shape of the kernel. capacity: keys that may reach the threshold.
+// One shape of the kernel.
 struct SampledPolicy {
-  int k_max;
-  int threads;
-  int capacity;
-  int bin_bits;
-  int vectors;  // of 16 bytes, a thread and stage
-  int stages;   // in flight
   int blocks_per_sm;
+  SelectorShape shape;
 };
-// The first for many rows, one block each: three an SM, so that one streams while others sample or
+// The first for many rows, one block each: four an SM, so that one streams while others sample or
 // sort. The second for few rows, with all of an SM to a block, and for great k.
 inline constexpr std::array<SampledPolicy, 2> kSampledPolicies = {{
-    {.k_max = 2048,
-     .threads = 256,
-     .capacity = 4352,
-     .bin_bits = 11,
-     .vectors = 4,
-     .stages = 2,
-     .blocks_per_sm = 3},
-    {.k_max = 6144,
-     .threads = 512,
-     .capacity = 8192,
-     .bin_bits = 12,
-     .vectors = 4,
-     .stages = 2,
-     .blocks_per_sm = 1},
+    {.blocks_per_sm = 4,
+     .shape = {.k_max = 2048,
+               .threads = 256,
+               .capacity = 3840,
+               .bin_bits = 11,
+               .vectors = 4,
+               .stages = 1,
+               .grouped = false}},
+    {.blocks_per_sm = 1,
+     .shape = {.k_max = 6144,
+               .threads = 512,
+               .capacity = 8192,
+               .bin_bits = 12,
+               .vectors = 4,
+               .stages = 2,
+               .grouped = true}},
 }};
-inline constexpr int kSampledKMax = kSampledPolicies.back().k_max;
-inline constexpr int kSampledCapacityMax = kSampledPolicies.back().capacity;
+inline constexpr int kSampledKMax = kSampledPolicies.back().shape.k_max;
+inline constexpr int kSampledCapacityMax = kSampledPolicies.back().shape.capacity;
 
 struct SampledArgs {
   const void* scores = nullptr;  // rows `stride` scores apart
@@ -47,6 +46,7 @@ struct SampledArgs {
   int64_t batch = 0;
   uint32_t n = 0;
   uint32_t k = 0;
+  SamplePlan plan;
   void* values = nullptr;       // [batch, k]
   uint32_t* indices = nullptr;  // [batch, k]
   int32_t blocks_per_row = 1;

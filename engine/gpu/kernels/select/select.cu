@@ -8,8 +8,14 @@
 namespace nearfield::gpu {
 namespace {
 
-using KeyShared = RowShared<kSelectThreads, kSelectCapacity, kSelectBinBits, 4, 2>;
-using KeySelector = RowSelector<KeySource, KeyShared>;
+constexpr SelectorShape kKeyShape = {.k_max = kSelectKMax,
+                                     .threads = kSelectThreads,
+                                     .capacity = kSelectCapacity,
+                                     .bin_bits = 12,
+                                     .vectors = 4,
+                                     .stages = 2,
+                                     .grouped = true};
+using KeySelector = RowSelector<KeySource, kKeyShape>;
 
 // Where the answer of a problem goes: to the carry, or to a list.
 __device__ uint64_t* AnswerOf(const SelectArgs& args, const SelectPiece& piece, int query) {
@@ -43,7 +49,7 @@ __device__ void FinishAnswer(const SelectArgs& args, const SelectPiece& piece, i
 __global__ void __launch_bounds__(kSelectThreads, 1)
     SelectKernel(const __grid_constant__ SelectArgs args) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
-  auto& shared = *reinterpret_cast<KeyShared*>(shared_bytes);
+  auto& shared = *reinterpret_cast<KeySelector::Shared*>(shared_bytes);
   BlockGroup group(args.groups, args.blocks_per_group);
   const int groups = static_cast<int>(gridDim.x) / args.blocks_per_group;
   const int problems = args.pieces_count * args.queries_count;
@@ -56,9 +62,15 @@ __global__ void __launch_bounds__(kSelectThreads, 1)
     const RowReader<KeySource> keys(args.keys + query * args.keys_pitch + piece.key_begin,
                                     static_cast<uint32_t>(piece.keys_count));
     uint64_t* const answer = AnswerOf(args, piece, query);
-    const KeySelector::Selected selected = KeySelector::Select(
-        keys, static_cast<uint32_t>(args.k[query]), group, buffers + turn * kSelectCapacity, shared,
-        [=](uint32_t rank, uint64_t key) { answer[rank] = key; });
+    const auto k = static_cast<uint32_t>(args.k[query]);
+    const SamplePlan plan = PlanSample({.n = keys.size(),
+                                        .k = k,
+                                        .room = kSelectCapacity,
+                                        .per_vector = RowReader<KeySource>::kPerVector,
+                                        .blocks = static_cast<uint32_t>(group.size())});
+    const KeySelector::Selected selected =
+        KeySelector::Select(keys, k, plan, group, buffers + turn * kSelectCapacity, shared,
+                            KeyResults{answer});
     if (!group.leads()) continue;
     FinishAnswer(args, piece, query, selected);
     __syncthreads();
@@ -71,11 +83,11 @@ __global__ void __launch_bounds__(kSelectThreads, 1)
 cudaError_t PrepareSelect() {
   cudaError_t error =
       cudaFuncSetAttribute(SelectKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           static_cast<int>(sizeof(KeyShared)));
+                           static_cast<int>(sizeof(KeySelector::Shared)));
   if (error != cudaSuccess) return error;
   int blocks = 0;
   error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, SelectKernel, kSelectThreads,
-                                                        sizeof(KeyShared));
+                                                        sizeof(KeySelector::Shared));
   if (error != cudaSuccess) return error;
   return blocks >= 1 ? cudaSuccess : cudaErrorInvalidConfiguration;
 }
@@ -89,7 +101,7 @@ cudaError_t LaunchSelect(int groups, const SelectArgs& args, cudaStream_t stream
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(groups * args.blocks_per_group));
   config.blockDim = dim3(kSelectThreads);
-  config.dynamicSmemBytes = sizeof(KeyShared);
+  config.dynamicSmemBytes = sizeof(KeySelector::Shared);
   config.stream = stream;
   config.attrs = &cooperative;
   config.numAttrs = together ? 1 : 0;

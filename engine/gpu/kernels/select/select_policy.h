@@ -10,7 +10,6 @@ inline constexpr int kSelectThreads = 512;
 inline constexpr int kSelectKMax = 4097;
 // Keys that may reach the threshold of a problem.
 inline constexpr int kSelectCapacity = 8192;
-inline constexpr int kSelectBinBits = 12;
 static_assert(kSelectKMax <= kSelectCapacity, "every legal k has room");
 // Keys that one block handles well alone (16 a thread): a second block costs barriers.
 inline constexpr int64_t kSelectKeysPerBlock = 16384;

@@ -16,6 +16,7 @@ namespace nearfield::gpu {
 template <typename Scores>
 struct ScoreSource {
   using Raw = typename Scores::Raw;
+  static constexpr bool kFewBits = Scores::kIdleOrderBits > 0;
 
   __device__ static uint64_t Key(Raw raw, uint32_t index) {
     return KeyOf(Scores::Value(raw), index);
@@ -25,6 +26,12 @@ struct ScoreSource {
   // The score's own bits, and the index.
   __device__ static uint64_t Entry(Raw raw, uint32_t index) {
     return (static_cast<uint64_t>(__float_as_uint(Scores::Value(raw))) << 32) | index;
+  }
+  // Neither is of a NaN.
+  __device__ static bool EntryBefore(uint64_t a, uint64_t b) {
+    const float of_a = ScoreOfEntry(a);
+    const float of_b = ScoreOfEntry(b);
+    return of_a > of_b || (of_a == of_b && static_cast<uint32_t>(a) < static_cast<uint32_t>(b));
   }
   __device__ static float ScoreOfEntry(uint64_t entry) {
     return __uint_as_float(static_cast<uint32_t>(entry >> 32));
@@ -51,10 +58,12 @@ struct ScoreSource {
 // Keys as in engine/score/order.h: unique but for kNoSelectKey, which is no key at all.
 struct KeySource {
   using Raw = uint64_t;
+  static constexpr bool kFewBits = false;
 
   __device__ static uint64_t Key(Raw raw, uint32_t) { return raw; }
   __device__ static float Score(Raw raw) { return ScoreOf(KeyOrder(raw)); }
   __device__ static uint64_t Entry(Raw raw, uint32_t) { return raw; }
+  __device__ static bool EntryBefore(uint64_t a, uint64_t b) { return a > b; }
   __device__ static float ScoreOfEntry(uint64_t entry) { return Score(entry); }
   __device__ static uint64_t KeyOfEntry(uint64_t entry) { return entry; }
   __device__ static KeyBits BitsOf(uint32_t) { return {}; }
@@ -67,6 +76,32 @@ struct KeySource {
    private:
     const uint64_t threshold_;
   };
+};
+
+// Where the results of a row of scores go, best first.
+template <typename Scores>
+struct ScoreResults {
+  using Raw = typename Scores::Raw;
+  Raw* values;
+  uint32_t* indices;
+
+  __device__ void Entry(uint32_t rank, uint64_t entry) const {
+    // -0 + 0 is +0.
+    values[rank] = Scores::FromValue(ScoreSource<Scores>::ScoreOfEntry(entry) + 0.0f);
+    indices[rank] = static_cast<uint32_t>(entry);
+  }
+  __device__ void Key(uint32_t rank, uint64_t key) const {
+    values[rank] = Scores::FromValue(ScoreOf(KeyOrder(key)));
+    indices[rank] = KeyIndex(key);
+  }
+};
+
+// Where keys go.
+struct KeyResults {
+  uint64_t* keys;
+
+  __device__ void Entry(uint32_t rank, uint64_t key) const { keys[rank] = key; }
+  __device__ void Key(uint32_t rank, uint64_t key) const { keys[rank] = key; }
 };
 
 }  // namespace nearfield::gpu

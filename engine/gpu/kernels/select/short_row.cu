@@ -21,14 +21,21 @@ class HeldScores {
  public:
   static constexpr int kItems = kItemsOf;
 
-  __device__ HeldScores(const typename Scores::Raw* row, uint32_t n) : n_(n) {
-    const typename Scores::Raw* const mine = row + threadIdx.x;
+  struct Origin {
+    const typename Scores::Raw* row;
+    uint32_t n;
+  };
+
+  __device__ explicit HeldScores(const Origin& origin) : n_(origin.n) {
+    const typename Scores::Raw* const mine = origin.row + threadIdx.x;
 #pragma unroll
     for (int j = 0; j < kItems; ++j) scores_[j] = has(j) ? Scores::Value(mine[j * kThreads]) : 0.0f;
   }
   __device__ uint32_t count() const { return n_; }
   __device__ bool has(int j) const { return IndexOf(j) < n_; }
-  __device__ uint64_t key(int j) const { return KeyOf(scores_[j], IndexOf(j)); }
+  __device__ uint64_t entry(int j) const {
+    return (static_cast<uint64_t>(__float_as_uint(scores_[j])) << 32) | IndexOf(j);
+  }
   __device__ float score(int j) const { return scores_[j]; }
 
  private:
@@ -41,9 +48,11 @@ class HeldScores {
 };
 
 template <int kPolicy>
-using ShortRowShared =
-    SortShared<kShortRowPolicies[kPolicy].threads, kShortRowPolicies[kPolicy].n_max(),
-               kShortRowPolicies[kPolicy].bin_bits>;
+struct ShortRowShared
+    : SortShared<kShortRowPolicies[kPolicy].threads, kShortRowPolicies[kPolicy].n_max(),
+                 kShortRowPolicies[kPolicy].bin_bits> {
+  __device__ uint64_t* sorted() { return this->keys; }  // the row itself is in registers
+};
 
 // Selects the k best scores of each row, sorted.
 // Grid rows, block of the policy. Reads each score once (4 or 2 B, neighbours by neighbours), writes
@@ -65,20 +74,17 @@ __global__ void __launch_bounds__(kShortRowPolicies[kPolicy].threads,
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   auto& shared = *reinterpret_cast<Shared*>(shared_bytes);
   const int64_t row = blockIdx.x;
-  const Held held(static_cast<const Raw*>(args.scores) + row * args.stride, args.n);
-  Raw* const values = static_cast<Raw*>(args.values) + row * args.k;
-  uint32_t* const indices = args.indices + row * args.k;
-  const auto emit = [=](uint32_t rank, uint64_t key) {
-    values[rank] = Scores::FromValue(ScoreOf(KeyOrder(key)));
-    indices[rank] = KeyIndex(key);
-  };
+  const typename Held::Origin origin = {
+      static_cast<const Raw*>(args.scores) + row * args.stride, args.n};
+  const ScoreResults<Scores> results = {static_cast<Raw*>(args.values) + row * args.k,
+                                        args.indices + row * args.k};
   using Sort = BucketSort<ScoreSource<Scores>, Shared>;
-  if (Sort::TrySort(held, args.k, BitsOf<Scores>(args.n), shared, emit)) return;
-  for (int j = 0; j < kShape.items; ++j) {
-    if (held.has(j)) shared.keys[threadIdx.x + j * kShape.threads] = held.key(j);
+  if (Sort::template TrySort<Held>(origin, args.k, BitsOf<Scores>(args.n), shared, results)) return;
+  for (uint32_t i = threadIdx.x; i < args.n; i += kShape.threads) {
+    shared.keys[i] = KeyOf(Scores::Value(origin.row[i]), i);
   }
   __syncthreads();
-  Sort::MergeSort(shared, args.n, args.k, emit);
+  Sort::MergeSort(shared, args.n, args.k, results);
 }
 
 struct ShortRowKernels {
