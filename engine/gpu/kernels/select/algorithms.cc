@@ -27,7 +27,7 @@ struct SelectPolicyEntry {
 };
 constexpr std::array kPolicy = {
     SelectPolicyEntry{
-        .n_max = 4096, .many_rows = true, .k_max = INT64_MAX, .algorithm = &kShortRow},
+        .n_max = 3072, .many_rows = true, .k_max = INT64_MAX, .algorithm = &kShortRow},
     SelectPolicyEntry{
         .n_max = 16384, .many_rows = false, .k_max = INT64_MAX, .algorithm = &kShortRow},
     SelectPolicyEntry{

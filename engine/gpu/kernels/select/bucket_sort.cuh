@@ -23,10 +23,10 @@ inline constexpr uint32_t kBucketKeysMax = 64;
 // Up to so many keys each is compared with all the others.
 inline constexpr uint32_t kRankAllMax = 128;
 
-// What a block that sorts up to kKeys keys has in shared memory. The sort writes to sorted(), which
-// a derived struct has.
-template <int kThreadsOf, int kKeysOf, int kBinBitsOf>
-struct SortShared {
+// What a block that sorts up to kKeys keys has in shared memory. Space: has bins(), 2^kBinBits of them
+// on a boundary of 16 bytes. The sort writes to sorted(), which a derived struct has.
+template <int kThreadsOf, int kKeysOf, int kBinBitsOf, typename Space>
+struct SortShared : Space {
   static constexpr int kThreads = kThreadsOf;
   static constexpr uint32_t kKeys = kKeysOf;
   static constexpr int kBinBits = kBinBitsOf;
@@ -39,7 +39,6 @@ struct SortShared {
     uint64_t keys[kKeys];
     typename Merge::TempStorage merge;
   };
-  alignas(16) uint32_t bins[kBins];
   BlockReduceShared reduce;
   uint32_t fullest;  // of the buckets that the k best reach into
   uint32_t cut;      // the last of these
@@ -230,7 +229,7 @@ class BucketSort {
   template <typename Items, typename Way, typename Emit>
   __device__ static bool TryMap(const Items& items, uint32_t k, const Way& way, Shared& shared,
                                 Emit emit) {
-    auto* const clear = reinterpret_cast<uint4*>(shared.bins);
+    auto* const clear = reinterpret_cast<uint4*>(shared.bins());
 #pragma unroll
     for (uint32_t i = 0; i < Shared::kBinsOfThread / 4; ++i) {
       clear[i * kThreads + threadIdx.x] = uint4{};
@@ -240,7 +239,7 @@ class BucketSort {
 #pragma unroll
     for (int j = 0; j < Items::kItems; ++j) {
       if (!items.has(j)) break;
-      atomicAdd(&shared.bins[way.Bucket(items.entry(j))], 1u);
+      atomicAdd(&shared.bins()[way.Bucket(items.entry(j))], 1u);
     }
     __syncthreads();
     const uint32_t wanted = min(k, items.count());
@@ -258,16 +257,16 @@ class BucketSort {
       if (!items.has(j)) break;
       const uint32_t bucket = again.Bucket(items.entry(j));
       if (bucket > cut) continue;
-      sorted[atomicAdd(&shared.bins[bucket], 1u)] = Way::Stored(items.entry(j));
+      sorted[atomicAdd(&shared.bins()[bucket], 1u)] = Way::Stored(items.entry(j));
     }
     __syncthreads();
     // A bucket's bin has moved on to its end, so its begin is the end of the one before.
-    const uint32_t brought = shared.bins[cut];
+    const uint32_t brought = shared.bins()[cut];
     for (uint32_t i = threadIdx.x; i < brought; i += kThreads) {
       const uint64_t mine = sorted[i];
       const uint32_t bucket = way.BucketOfStored(mine);
-      const uint64_t* const end = &sorted[shared.bins[bucket]];
-      uint32_t rank = bucket == 0 ? 0 : shared.bins[bucket - 1];
+      const uint64_t* const end = &sorted[shared.bins()[bucket]];
+      uint32_t rank = bucket == 0 ? 0 : shared.bins()[bucket - 1];
 #pragma unroll 1
       for (const uint64_t* other = &sorted[rank]; other != end; ++other) {
         rank += Way::Before(*other, mine) ? 1 : 0;
@@ -280,7 +279,7 @@ class BucketSort {
   // Turns counts into begins; finds the bucket of the wanted-th key, and the fullest up to it.
   __device__ static void StartsOfBuckets(Shared& shared, uint32_t wanted) {
     constexpr uint32_t kMine = Shared::kBinsOfThread;
-    auto* const vectors = reinterpret_cast<uint4*>(&shared.bins[threadIdx.x * kMine]);
+    auto* const vectors = reinterpret_cast<uint4*>(&shared.bins()[threadIdx.x * kMine]);
     uint32_t counts[kMine];
     uint32_t sum = 0;
 #pragma unroll

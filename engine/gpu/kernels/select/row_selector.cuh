@@ -15,22 +15,50 @@
 
 namespace nearfield::gpu {
 
-// What the threads of a block share.
-template <SelectorShape kShape>
-struct RowShared : SortShared<kShape.threads, kShape.capacity, kShape.bin_bits> {
-  using Ring = RowRing<kShape.threads, kShape.vectors, kShape.stages>;
-  static constexpr int kSorted = kShape.k_max + kBucketKeysMax;
-
+// Bins, the keys in order, and the ring that a row streams through first. Where there are few rows
+// the ring fills while the bins give the threshold; where there are many, another block streams
+// meanwhile, and the room is better used for one block more.
+template <uint32_t kBins, uint32_t kSorted, typename Ring, bool kGrouped>
+struct RingSpace {
+  alignas(16) uint32_t bin_counts[kBins];
   union {
-    Ring ring;  // that the row streams through, and then
+    Ring ring;
     uint64_t in_order[kSorted];
   };
+
+  __device__ uint32_t* bins() { return bin_counts; }
+  __device__ uint64_t* sorted() { return in_order; }
+};
+template <uint32_t kBins, uint32_t kSorted, typename Ring>
+struct RingSpace<kBins, kSorted, Ring, false> {
+  struct Sort {
+    alignas(16) uint32_t bin_counts[kBins];
+    uint64_t in_order[kSorted];
+  };
+  union {
+    Ring ring;
+    Sort sort;
+  };
+
+  __device__ uint32_t* bins() { return sort.bin_counts; }
+  __device__ uint64_t* sorted() { return sort.in_order; }
+};
+
+template <SelectorShape kShape>
+using RingSpaceOf =
+    RingSpace<1u << kShape.bin_bits, kShape.k_max + kBucketKeysMax,
+              RowRing<kShape.threads, kShape.vectors, kShape.stages>, kShape.grouped>;
+
+// What the threads of a block share.
+template <SelectorShape kShape>
+struct RowShared
+    : SortShared<kShape.threads, kShape.capacity, kShape.bin_bits, RingSpaceOf<kShape>> {
+  using Ring = RowRing<kShape.threads, kShape.vectors, kShape.stages>;
+
   SearchShared search;
   GuessShared guess;
   uint32_t queued;  // keys of this block that reached the threshold
   uint32_t base;    // of this block's keys among the group's
-
-  __device__ uint64_t* sorted() { return in_order; }
 };
 
 template <typename Source, SelectorShape kShape>

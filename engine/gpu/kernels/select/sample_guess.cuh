@@ -109,7 +109,7 @@ class SampleGuess {
   }
 
   __device__ static void Clear(Shared& shared) {
-    auto* const bins = reinterpret_cast<uint4*>(shared.bins);
+    auto* const bins = reinterpret_cast<uint4*>(shared.bins());
 #pragma unroll
     for (uint32_t i = 0; i < Shared::kBinsOfThread / 4; ++i) {
       bins[i * kThreads + threadIdx.x] = uint4{};
@@ -126,7 +126,7 @@ class SampleGuess {
       const float score = chunk.score(j);
       if (inside && !(score >= window.low && score < window.high)) continue;
       const uint32_t bin = __float2uint_rz((score - window.low) * scale);
-      atomicAdd(&shared.bins[min(bin, Shared::kBins - 1)], 1u);
+      atomicAdd(&shared.bins()[min(bin, Shared::kBins - 1)], 1u);
     }
   }
 
@@ -134,7 +134,7 @@ class SampleGuess {
   __device__ static void FindBin(Shared& shared, uint32_t wanted) {
     constexpr uint32_t kMine = Shared::kBinsOfThread;
     const uint32_t first = (kThreads - 1 - threadIdx.x) * kMine;
-    const auto* const vectors = reinterpret_cast<const uint4*>(&shared.bins[first]);
+    const auto* const vectors = reinterpret_cast<const uint4*>(&shared.bins()[first]);
     uint32_t sum = 0;
 #pragma unroll
     for (uint32_t i = 0; i < kMine / 4; ++i) {
@@ -145,8 +145,8 @@ class SampleGuess {
     uint32_t greater = Reduce::PrefixSum(sum, shared.reduce);
     if (greater < wanted && wanted <= greater + sum) {
       uint32_t bin = first + kMine - 1;
-      uint32_t count = shared.bins[bin];
-      for (; greater + count < wanted; count = shared.bins[--bin]) greater += count;
+      uint32_t count = shared.bins()[bin];
+      for (; greater + count < wanted; count = shared.bins()[--bin]) greater += count;
       shared.guess = {bin, greater, greater + count};
     }
     __syncthreads();

@@ -47,10 +47,18 @@ class HeldScores {
   float scores_[kItems];
 };
 
+template <uint32_t kBins>
+struct BinsOnly {
+  alignas(16) uint32_t bin_counts[kBins];
+
+  __device__ uint32_t* bins() { return bin_counts; }
+};
+
 template <int kPolicy>
 struct ShortRowShared
     : SortShared<kShortRowPolicies[kPolicy].threads, kShortRowPolicies[kPolicy].n_max(),
-                 kShortRowPolicies[kPolicy].bin_bits> {
+                 kShortRowPolicies[kPolicy].bin_bits,
+                 BinsOnly<1u << kShortRowPolicies[kPolicy].bin_bits>> {
   __device__ uint64_t* sorted() { return this->keys; }  // the row itself is in registers
 };
 

@@ -19,7 +19,7 @@ struct ShortRowPolicy {
   constexpr int n_max() const { return threads * items; }
 };
 inline constexpr std::array<ShortRowPolicy, 2> kShortRowPolicies = {{
-    {.threads = 256, .items = 16, .bin_bits = 11, .blocks_per_sm = 4},
+    {.threads = 256, .items = 12, .bin_bits = 11, .blocks_per_sm = 5},
     {.threads = 512, .items = 32, .bin_bits = 12, .blocks_per_sm = 1},
 }};
 

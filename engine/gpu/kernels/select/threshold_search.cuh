@@ -55,7 +55,7 @@ class ThresholdSearch {
       const int digit_bits = min(Shared::kBinBits, prefix.low_bits);
       const int shift = prefix.low_bits - digit_bits;
       Count(population, prefix, shift, shared);
-      group.template SumBins<kThreads, Shared::kBins>(shared.bins, &shared.search.any, &shared.search.any_not);
+      group.template SumBins<kThreads, Shared::kBins>(shared.bins(), &shared.search.any, &shared.search.any_not);
       ChooseDigit(shared, target.wanted - above);
       const SearchShared found = shared.search;
       __syncthreads();  // all have read it before the next step clears it
@@ -78,7 +78,7 @@ class ThresholdSearch {
   template <typename Population>
   __device__ static void Count(const Population& population, const KeyPrefix& prefix, int shift,
                                Shared& shared) {
-    for (uint32_t bin = threadIdx.x; bin < Shared::kBins; bin += kThreads) shared.bins[bin] = 0;
+    for (uint32_t bin = threadIdx.x; bin < Shared::kBins; bin += kThreads) shared.bins()[bin] = 0;
     if (threadIdx.x == 0) shared.search = SearchShared{};
     __syncthreads();
     uint64_t any = 0;
@@ -93,10 +93,10 @@ class ThresholdSearch {
       const bool same = digit == __shfl_sync(kFullWarp, digit, first);
       if (__all_sync(kFullWarp, !counts || same)) {
         if (lane == static_cast<uint32_t>(first)) {
-          atomicAdd(&shared.bins[digit], static_cast<uint32_t>(__popc(counting)));
+          atomicAdd(&shared.bins()[digit], static_cast<uint32_t>(__popc(counting)));
         }
       } else if (counts) {
-        atomicAdd(&shared.bins[digit], 1u);
+        atomicAdd(&shared.bins()[digit], 1u);
       }
       if (counts) {
         any |= key;
@@ -122,17 +122,17 @@ class ThresholdSearch {
     const uint32_t first = Shared::kBins - 1 - threadIdx.x * kMine;  // descending
     uint32_t sum = 0;
 #pragma unroll
-    for (uint32_t i = 0; i < kMine; ++i) sum += shared.bins[first - i];
+    for (uint32_t i = 0; i < kMine; ++i) sum += shared.bins()[first - i];
     uint32_t greater = BlockReduce<kThreads>::PrefixSum(sum, shared.reduce);
     if (threadIdx.x == kThreads - 1) shared.search.total = greater + sum;
     __syncthreads();
     const uint32_t needed = min(wanted, shared.search.total);
     if (greater < needed && needed <= greater + sum) {
       uint32_t digit = first;
-      for (; greater + shared.bins[digit] < needed; --digit) greater += shared.bins[digit];
+      for (; greater + shared.bins()[digit] < needed; --digit) greater += shared.bins()[digit];
       shared.search.digit = digit;
       shared.search.above = greater;
-      shared.search.equal = shared.bins[digit];
+      shared.search.equal = shared.bins()[digit];
     }
     __syncthreads();
   }
