@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "engine/gpu/kernels/select/algorithm.h"
+#include "engine/gpu/kernels/select/list_launch.cuh"
 #include "engine/gpu/kernels/select/row_lists.cuh"
 #include "engine/gpu/kernels/select/score_batch.cuh"
 #include "engine/gpu/kernels/select/score_types.cuh"
@@ -25,7 +26,6 @@ namespace {
 
 constexpr int64_t kWarpListsKMax = 512;
 constexpr int64_t kBlockFilterKMax = 2048;
-constexpr int64_t kScoresPerBlockMin = 4096;
 constexpr int kOffered = 4;  // a lane's keys staged at once
 
 using SmallStaged = StagedList<kListThreads, 9>;
@@ -234,37 +234,18 @@ __global__ void __launch_bounds__(kListThreads, 2) BlockFilterKernel(const ListR
   FinishRow<Scores>(rows, staged, [&](uint32_t rank) { return staged.At(rank); });
 }
 
-template <typename Scores>
-cudaError_t LaunchFor(const SelectCall& call, int64_t blocks) {
-  if (call.shape.k <= 32) return LaunchOnRows(call, blocks, WarpFilterKernel<Scores, 1>);
-  if (call.shape.k <= 128) return LaunchOnRows(call, blocks, WarpFilterKernel<Scores, 4>);
-  if (call.shape.k <= kWarpListsKMax) {
-    return LaunchOnRows(call, blocks, WarpFilterKernel<Scores, 16>);
+struct Kernels {
+  template <typename Scores>
+  static ListKernel Of(int64_t k) {
+    if (k <= 32) return WarpFilterKernel<Scores, 1>;
+    if (k <= 128) return WarpFilterKernel<Scores, 4>;
+    if (k <= kWarpListsKMax) return WarpFilterKernel<Scores, 16>;
+    return BlockFilterKernel<Scores>;
   }
-  return LaunchOnRows(call, blocks, BlockFilterKernel<Scores>);
-}
+};
 
 const char* Refuses(const SelectShape& shape, const SelectFacts& /*facts*/) {
   return shape.k <= kBlockFilterKMax ? nullptr : "k is above 2048, the limit of block_filter";
-}
-
-int64_t WorkspaceBytes(const SelectShape& shape, const SelectFacts& facts) {
-  return ListWorkspaceBytes(shape, BlocksPerRow(shape, facts, kScoresPerBlockMin));
-}
-
-cudaError_t Prepare(const SelectFacts& /*facts*/) { return cudaSuccess; }
-
-cudaError_t Launch(const SelectCall& call) {
-  const int64_t blocks = BlocksPerRow(call.shape, call.facts, kScoresPerBlockMin);
-  switch (call.shape.type) {
-    case SelectType::kFloat32:
-      return LaunchFor<Float32Scores>(call, blocks);
-    case SelectType::kFloat16:
-      return LaunchFor<Float16Scores>(call, blocks);
-    case SelectType::kBFloat16:
-      return LaunchFor<BFloat16Scores>(call, blocks);
-  }
-  return cudaErrorInvalidValue;
 }
 
 }  // namespace
@@ -273,9 +254,9 @@ const SelectAlgorithm kBlockFilter = {
     .name = "block_filter",
     .summary = "Only scores above a running threshold are staged and sorted in; k up to 2048.",
     .refuses = Refuses,
-    .workspace_bytes = WorkspaceBytes,
-    .prepare = Prepare,
-    .launch = Launch,
+    .workspace_bytes = ListWorkspaceBytes,
+    .prepare = PrepareListKernels,
+    .launch = LaunchListKernel<Kernels>,
 };
 
 }  // namespace nearfield::gpu

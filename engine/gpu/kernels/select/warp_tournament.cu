@@ -16,6 +16,7 @@
 #include "engine/gpu/kernels/select/algorithm.h"
 #include "engine/gpu/kernels/select/bitonic.cuh"
 #include "engine/gpu/kernels/select/group_lanes.cuh"
+#include "engine/gpu/kernels/select/list_launch.cuh"
 #include "engine/gpu/kernels/select/row_lists.cuh"
 #include "engine/gpu/kernels/select/score_batch.cuh"
 #include "engine/gpu/kernels/select/score_types.cuh"
@@ -24,7 +25,6 @@ namespace nearfield::gpu {
 namespace {
 
 constexpr int64_t kWarpTournamentKMax = 1024;
-constexpr int64_t kScoresPerBlockMin = 4096;
 
 // Threads [0, 128) produce, [128, 256) consume.
 constexpr int kProducers = 128;
@@ -314,33 +314,16 @@ __global__ void __launch_bounds__(kListThreads, 3) WarpTournamentKernel(const Li
   FinishRow<Scores>(rows, shared.staged, [&](uint32_t rank) { return stream.waiting[rank]; });
 }
 
-template <typename Scores>
-cudaError_t LaunchFor(const SelectCall& call, int64_t blocks) {
-  if (call.shape.k <= 256) return LaunchOnRows(call, blocks, WarpTournamentKernel<Scores, 2>);
-  return LaunchOnRows(call, blocks, WarpTournamentKernel<Scores, 8>);
-}
+struct Kernels {
+  template <typename Scores>
+  static ListKernel Of(int64_t k) {
+    if (k <= 256) return WarpTournamentKernel<Scores, 2>;
+    return WarpTournamentKernel<Scores, 8>;
+  }
+};
 
 const char* Refuses(const SelectShape& shape, const SelectFacts& /*facts*/) {
   return shape.k <= kWarpTournamentKMax ? nullptr : "k is above 1024, the limit of warp_tournament";
-}
-
-int64_t WorkspaceBytes(const SelectShape& shape, const SelectFacts& facts) {
-  return ListWorkspaceBytes(shape, BlocksPerRow(shape, facts, kScoresPerBlockMin));
-}
-
-cudaError_t Prepare(const SelectFacts& /*facts*/) { return cudaSuccess; }
-
-cudaError_t Launch(const SelectCall& call) {
-  const int64_t blocks = BlocksPerRow(call.shape, call.facts, kScoresPerBlockMin);
-  switch (call.shape.type) {
-    case SelectType::kFloat32:
-      return LaunchFor<Float32Scores>(call, blocks);
-    case SelectType::kFloat16:
-      return LaunchFor<Float16Scores>(call, blocks);
-    case SelectType::kBFloat16:
-      return LaunchFor<BFloat16Scores>(call, blocks);
-  }
-  return cudaErrorInvalidValue;
 }
 
 }  // namespace
@@ -349,9 +332,9 @@ const SelectAlgorithm kWarpTournament = {
     .name = "warp_tournament",
     .summary = "Some warps stream and filter, the others play sorted runs off; k up to 1024.",
     .refuses = Refuses,
-    .workspace_bytes = WorkspaceBytes,
-    .prepare = Prepare,
-    .launch = Launch,
+    .workspace_bytes = ListWorkspaceBytes,
+    .prepare = PrepareListKernels,
+    .launch = LaunchListKernel<Kernels>,
 };
 
 }  // namespace nearfield::gpu
