@@ -33,7 +33,8 @@ using LargeStaged = StagedList<kListThreads, 17>;
 static_assert(kWarpListsKMax * 2 <= SmallStaged::kCapacity, "half of it stages");
 static_assert(kBlockFilterKMax * 2 <= LargeStaged::kCapacity, "half of it stages");
 
-// What the warps of a block tell each other.
+// What the warps of a block tell each other, with no barrier between: keys that only ever rise, by
+// Raise alone, so that one that is read a little late is only a lower bound than it could be.
 struct Thresholds {
   uint64_t best;                // no key below it is among the k best
   uint64_t shares[kListWarps];  // of each warp, its ceil(k / kListWarps)-th best key so far
@@ -41,6 +42,10 @@ struct Thresholds {
 
 __device__ __forceinline__ uint64_t ReadNow(const uint64_t& shared) {
   return *static_cast<const volatile uint64_t*>(&shared);
+}
+
+__device__ __forceinline__ void Raise(uint64_t& shared, uint64_t key) {
+  atomicMax(reinterpret_cast<unsigned long long*>(&shared), static_cast<unsigned long long>(key));
 }
 
 template <int kRegisters>
@@ -88,15 +93,12 @@ class WarpFilter {
   }
 
   // Two keys that k keys of the block reach: the warp's own k-th best; and the least of the warps'
-  // shares, as each has k / kListWarps keys that reach its own. Shares only ever rise, so one that
-  // is read a little late is only a lower bound than it could be.
+  // shares, as each has k / kListWarps keys that reach its own.
   __device__ __forceinline__ void Publish() {
     const uint32_t lane = threadIdx.x % 32;
     const uint64_t share = list_.At((k_ + kListWarps - 1) / kListWarps - 1);
     const uint64_t own = list_.At(k_ - 1);
-    if (lane == 0) {
-      *static_cast<volatile uint64_t*>(&thresholds_.shares[threadIdx.x / 32]) = share;
-    }
+    if (lane == 0) Raise(thresholds_.shares[threadIdx.x / 32], share);
     __syncwarp();
     uint64_t least = ReadNow(thresholds_.shares[lane % kListWarps]);
 #pragma unroll
@@ -105,10 +107,7 @@ class WarpFilter {
       if (other < least) least = other;
     }
     const uint64_t bound = own > least ? own : least;
-    if (lane == 0 && bound > ReadNow(thresholds_.best)) {
-      atomicMax(reinterpret_cast<unsigned long long*>(&thresholds_.best),
-                static_cast<unsigned long long>(bound));
-    }
+    if (lane == 0 && bound > ReadNow(thresholds_.best)) Raise(thresholds_.best, bound);
     __syncwarp();
   }
 
