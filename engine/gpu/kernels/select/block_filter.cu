@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "engine/gpu/kernels/select/algorithm.h"
+#include "engine/gpu/kernels/select/list_launch.cuh"
 #include "engine/gpu/kernels/select/row_lists.cuh"
 #include "engine/gpu/kernels/select/score_batch.cuh"
 #include "engine/gpu/kernels/select/score_types.cuh"
@@ -25,7 +26,6 @@ namespace {
 
 constexpr int64_t kWarpListsKMax = 512;
 constexpr int64_t kBlockFilterKMax = 2048;
-constexpr int64_t kScoresPerBlockMin = 4096;
 constexpr int kOffered = 4;  // a lane's keys staged at once
 
 using SmallStaged = StagedList<kListThreads, 9>;
@@ -33,7 +33,8 @@ using LargeStaged = StagedList<kListThreads, 17>;
 static_assert(kWarpListsKMax * 2 <= SmallStaged::kCapacity, "half of it stages");
 static_assert(kBlockFilterKMax * 2 <= LargeStaged::kCapacity, "half of it stages");
 
-// What the warps of a block tell each other.
+// What the warps of a block tell each other, with no barrier between: keys that only ever rise, by
+// Raise alone, so that one that is read a little late is only a lower bound than it could be.
 struct Thresholds {
   uint64_t best;                // no key below it is among the k best
   uint64_t shares[kListWarps];  // of each warp, its ceil(k / kListWarps)-th best key so far
@@ -41,6 +42,10 @@ struct Thresholds {
 
 __device__ __forceinline__ uint64_t ReadNow(const uint64_t& shared) {
   return *static_cast<const volatile uint64_t*>(&shared);
+}
+
+__device__ __forceinline__ void Raise(uint64_t& shared, uint64_t key) {
+  atomicMax(reinterpret_cast<unsigned long long*>(&shared), static_cast<unsigned long long>(key));
 }
 
 template <int kRegisters>
@@ -88,15 +93,12 @@ class WarpFilter {
   }
 
   // Two keys that k keys of the block reach: the warp's own k-th best; and the least of the warps'
-  // shares, as each has k / kListWarps keys that reach its own. Shares only ever rise, so one that
-  // is read a little late is only a lower bound than it could be.
+  // shares, as each has k / kListWarps keys that reach its own.
   __device__ __forceinline__ void Publish() {
     const uint32_t lane = threadIdx.x % 32;
     const uint64_t share = list_.At((k_ + kListWarps - 1) / kListWarps - 1);
     const uint64_t own = list_.At(k_ - 1);
-    if (lane == 0) {
-      *static_cast<volatile uint64_t*>(&thresholds_.shares[threadIdx.x / 32]) = share;
-    }
+    if (lane == 0) Raise(thresholds_.shares[threadIdx.x / 32], share);
     __syncwarp();
     uint64_t least = ReadNow(thresholds_.shares[lane % kListWarps]);
 #pragma unroll
@@ -105,10 +107,7 @@ class WarpFilter {
       if (other < least) least = other;
     }
     const uint64_t bound = own > least ? own : least;
-    if (lane == 0 && bound > ReadNow(thresholds_.best)) {
-      atomicMax(reinterpret_cast<unsigned long long*>(&thresholds_.best),
-                static_cast<unsigned long long>(bound));
-    }
+    if (lane == 0 && bound > ReadNow(thresholds_.best)) Raise(thresholds_.best, bound);
     __syncwarp();
   }
 
@@ -234,37 +233,18 @@ __global__ void __launch_bounds__(kListThreads, 2) BlockFilterKernel(const ListR
   FinishRow<Scores>(rows, staged, [&](uint32_t rank) { return staged.At(rank); });
 }
 
-template <typename Scores>
-cudaError_t LaunchFor(const SelectCall& call, int64_t blocks) {
-  if (call.shape.k <= 32) return LaunchOnRows(call, blocks, WarpFilterKernel<Scores, 1>);
-  if (call.shape.k <= 128) return LaunchOnRows(call, blocks, WarpFilterKernel<Scores, 4>);
-  if (call.shape.k <= kWarpListsKMax) {
-    return LaunchOnRows(call, blocks, WarpFilterKernel<Scores, 16>);
+struct Kernels {
+  template <typename Scores>
+  static ListKernel Of(int64_t k) {
+    if (k <= 32) return WarpFilterKernel<Scores, 1>;
+    if (k <= 128) return WarpFilterKernel<Scores, 4>;
+    if (k <= kWarpListsKMax) return WarpFilterKernel<Scores, 16>;
+    return BlockFilterKernel<Scores>;
   }
-  return LaunchOnRows(call, blocks, BlockFilterKernel<Scores>);
-}
+};
 
 const char* Refuses(const SelectShape& shape, const SelectFacts& /*facts*/) {
   return shape.k <= kBlockFilterKMax ? nullptr : "k is above 2048, the limit of block_filter";
-}
-
-int64_t WorkspaceBytes(const SelectShape& shape, const SelectFacts& facts) {
-  return ListWorkspaceBytes(shape, BlocksPerRow(shape, facts, kScoresPerBlockMin));
-}
-
-cudaError_t Prepare(const SelectFacts& /*facts*/) { return cudaSuccess; }
-
-cudaError_t Launch(const SelectCall& call) {
-  const int64_t blocks = BlocksPerRow(call.shape, call.facts, kScoresPerBlockMin);
-  switch (call.shape.type) {
-    case SelectType::kFloat32:
-      return LaunchFor<Float32Scores>(call, blocks);
-    case SelectType::kFloat16:
-      return LaunchFor<Float16Scores>(call, blocks);
-    case SelectType::kBFloat16:
-      return LaunchFor<BFloat16Scores>(call, blocks);
-  }
-  return cudaErrorInvalidValue;
 }
 
 }  // namespace
@@ -273,9 +253,9 @@ const SelectAlgorithm kBlockFilter = {
     .name = "block_filter",
     .summary = "Only scores above a running threshold are staged and sorted in; k up to 2048.",
     .refuses = Refuses,
-    .workspace_bytes = WorkspaceBytes,
-    .prepare = Prepare,
-    .launch = Launch,
+    .workspace_bytes = ListWorkspaceBytes,
+    .prepare = PrepareListKernels,
+    .launch = LaunchListKernel<Kernels>,
 };
 
 }  // namespace nearfield::gpu

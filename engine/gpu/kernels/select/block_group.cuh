@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "engine/gpu/kernels/select/bucket_sort.cuh"
+#include "engine/gpu/kernels/select/group_barrier.cuh"
 #include "engine/gpu/kernels/select/group_state.h"
 
 namespace nearfield::gpu {
@@ -24,7 +25,9 @@ class BlockGroup {
       : size_(size),
         index_(static_cast<int>(blockIdx.x) / size),
         rank_(static_cast<int>(blockIdx.x) % size),
-        state_(size > 1 ? states + index_ : nullptr) {
+        state_(size > 1 ? states + index_ : nullptr),
+        barrier_(static_cast<uint32_t>(size), size > 1 ? &state_->arrived : nullptr,
+                 size > 1 ? &state_->left : nullptr) {
     if (size > 1) round_ = __ldcg(&state_->rounds);
   }
 
@@ -82,29 +85,13 @@ class BlockGroup {
     return total;
   }
 
-  // Waits until all threads of all blocks of the group are here; what they wrote before is then
-  // seen by all (reads that may find an older line in L1 must go past it: __ldcg).
-  __device__ void Barrier() {
-    __syncthreads();
-    if (size_ == 1) return;
-    target_ += static_cast<uint32_t>(size_);
-    if (threadIdx.x == 0) {
-      __threadfence();
-      atomicAdd(&state_->arrived, 1u);
-      while (Acquire(&state_->arrived) < target_) {
-      }
-      __threadfence();
-    }
-    __syncthreads();
-  }
+  __device__ void Barrier() { barrier_.Wait(); }
 
   // The last thing a block does.
   __device__ void Leave() {
     if (size_ == 1) return;
     __syncthreads();
-    if (threadIdx.x != 0) return;
-    __threadfence();
-    if (atomicAdd(&state_->left, 1u) + 1 != static_cast<uint32_t>(size_)) return;
+    if (threadIdx.x != 0 || !barrier_.LeavesLast()) return;
     state_->arrived = 0;
     state_->left = 0;
     state_->rounds = round_ % 3;
@@ -124,17 +111,11 @@ class BlockGroup {
     }
   }
 
-  __device__ static uint32_t Acquire(const uint32_t* address) {
-    uint32_t value;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
-    return value;
-  }
-
   const int size_;
   const int index_;
   const int rank_;
   GroupState* const state_;
-  uint32_t target_ = 0;
+  GroupBarrier barrier_;
   uint32_t round_ = 0;
 };
 

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "engine/gpu/kernels/select/algorithm.h"
+#include "engine/gpu/kernels/select/list_launch.cuh"
 #include "engine/gpu/kernels/select/row_lists.cuh"
 #include "engine/gpu/kernels/select/score_batch.cuh"
 #include "engine/gpu/kernels/select/score_types.cuh"
@@ -25,7 +26,6 @@ namespace nearfield::gpu {
 namespace {
 
 constexpr int64_t kBlockSortKMax = 512;
-constexpr int64_t kScoresPerBlockMin = 4096;
 
 using Staged = StagedList<kListThreads, 9>;
 static_assert(kBlockSortKMax * 2 <= Staged::kCapacity, "half of it stages");
@@ -118,34 +118,17 @@ __global__ void __launch_bounds__(kListThreads, kRegisters > 4 ? 2 : 3)
   });
 }
 
-template <typename Scores>
-cudaError_t LaunchFor(const SelectCall& call, int64_t blocks) {
-  if (call.shape.k <= 32) return LaunchOnRows(call, blocks, BlockSortKernel<Scores, 1>);
-  if (call.shape.k <= 128) return LaunchOnRows(call, blocks, BlockSortKernel<Scores, 4>);
-  return LaunchOnRows(call, blocks, BlockSortKernel<Scores, 16>);
-}
+struct Kernels {
+  template <typename Scores>
+  static ListKernel Of(int64_t k) {
+    if (k <= 32) return BlockSortKernel<Scores, 1>;
+    if (k <= 128) return BlockSortKernel<Scores, 4>;
+    return BlockSortKernel<Scores, 16>;
+  }
+};
 
 const char* Refuses(const SelectShape& shape, const SelectFacts& /*facts*/) {
   return shape.k <= kBlockSortKMax ? nullptr : "k is above 512, the limit of block_sort";
-}
-
-int64_t WorkspaceBytes(const SelectShape& shape, const SelectFacts& facts) {
-  return ListWorkspaceBytes(shape, BlocksPerRow(shape, facts, kScoresPerBlockMin));
-}
-
-cudaError_t Prepare(const SelectFacts& /*facts*/) { return cudaSuccess; }
-
-cudaError_t Launch(const SelectCall& call) {
-  const int64_t blocks = BlocksPerRow(call.shape, call.facts, kScoresPerBlockMin);
-  switch (call.shape.type) {
-    case SelectType::kFloat32:
-      return LaunchFor<Float32Scores>(call, blocks);
-    case SelectType::kFloat16:
-      return LaunchFor<Float16Scores>(call, blocks);
-    case SelectType::kBFloat16:
-      return LaunchFor<BFloat16Scores>(call, blocks);
-  }
-  return cudaErrorInvalidValue;
 }
 
 }  // namespace
@@ -154,9 +137,9 @@ const SelectAlgorithm kBlockSort = {
     .name = "block_sort",
     .summary = "Each warp sorts its part of a row tile by tile and keeps the best; k up to 512.",
     .refuses = Refuses,
-    .workspace_bytes = WorkspaceBytes,
-    .prepare = Prepare,
-    .launch = Launch,
+    .workspace_bytes = ListWorkspaceBytes,
+    .prepare = PrepareListKernels,
+    .launch = LaunchListKernel<Kernels>,
 };
 
 }  // namespace nearfield::gpu

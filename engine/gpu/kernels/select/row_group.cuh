@@ -6,15 +6,21 @@
 #include <cstdint>
 
 #include "engine/gpu/kernels/select/digit_select.h"
+#include "engine/gpu/kernels/select/group_barrier.cuh"
 
 namespace nearfield::gpu {
 
-// Group g holds blocks [g * size, (g + 1) * size). All blocks of the grid must be resident at once
-// where size > 1: such a launch is cooperative. A group of one block touches no state.
+// Group g holds blocks [g * size, (g + 1) * size). A group of one block touches no state.
 class RowGroup {
  public:
   // A block alone.
-  __device__ RowGroup() : size_(1), rank_(0), digit_bits_(0), state_(nullptr), bins_(nullptr) {}
+  __device__ RowGroup()
+      : size_(1),
+        rank_(0),
+        digit_bits_(0),
+        state_(nullptr),
+        barrier_(1, nullptr, nullptr),
+        bins_(nullptr) {}
 
   // size: args.blocks_per_row, or 1.
   __device__ RowGroup(const DigitSelectArgs& args, uint32_t size)
@@ -22,6 +28,7 @@ class RowGroup {
         rank_(size > 1 ? blockIdx.x % size : 0),
         digit_bits_(args.digit_bits),
         state_(size > 1 ? args.groups + blockIdx.x / size : nullptr),
+        barrier_(size, size > 1 ? &state_->arrived : nullptr, size > 1 ? &state_->left : nullptr),
         bins_(size > 1 ? args.bins + (uint64_t{blockIdx.x / size} *
                                           static_cast<uint32_t>(DigitPassesMax(args.digit_bits))
                                       << args.digit_bits)
@@ -54,29 +61,14 @@ class RowGroup {
     return atomicAdd(&state_->collected, count);
   }
 
-  // Waits until all threads of all blocks of the group are here; what they wrote before is then
-  // seen by all (reads that may find an older line in L1 must go past it: __ldcg).
-  __device__ void Barrier() {
-    __syncthreads();
-    if (size_ == 1) return;
-    target_ += size_;
-    if (threadIdx.x == 0) {
-      __threadfence();
-      atomicAdd(&state_->arrived, 1u);
-      while (Acquire(&state_->arrived) < target_) {
-      }
-      __threadfence();
-    }
-    __syncthreads();
-  }
+  __device__ void Barrier() { barrier_.Wait(); }
 
   // For a group of several blocks. In the last block to call it: the number of candidates, all of
   // them visible as after a barrier; in the others 0. The same in all threads of a block.
   __device__ uint32_t CandidatesIfLast(uint32_t* shared_count) {
     __syncthreads();
     if (threadIdx.x == 0) {
-      __threadfence();
-      const bool last = atomicAdd(&state_->left, 1u) + 1 == size_;
+      const bool last = barrier_.LeavesLast();
       __threadfence();
       *shared_count = last ? __ldcg(&state_->collected) : 0;
     }
@@ -85,18 +77,12 @@ class RowGroup {
   }
 
  private:
-  __device__ static uint32_t Acquire(const uint32_t* address) {
-    uint32_t value;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
-    return value;
-  }
-
   const uint32_t size_;
   const uint32_t rank_;
   const int digit_bits_;
   RowGroupState* const state_;
+  GroupBarrier barrier_;
   uint32_t* bins_;  // of the pass at hand
-  uint32_t target_ = 0;
 };
 
 }  // namespace nearfield::gpu

@@ -1,5 +1,5 @@
-// What the selections that keep a list of the best keys share: how many blocks a row gets, and how
-// the lists of a row's blocks become its answer.
+// What the kernels that keep a list of the best keys share: how the lists of a row's blocks become
+// its answer. list_launch.cuh launches them.
 //
 // The blocks of a row leave their lists in the workspace, rank by rank: the first keys of all
 // blocks, then the second ones, and so on. The last block of the row to arrive merges them. Few of
@@ -8,12 +8,8 @@
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_LISTS_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_LISTS_CUH_
 
-#include <cuda_runtime_api.h>
-
-#include <algorithm>
 #include <cstdint>
 
-#include "engine/gpu/kernels/select/algorithm.h"
 #include "engine/gpu/kernels/select/row_reader.cuh"
 #include "engine/gpu/kernels/select/score_types.cuh"
 #include "engine/gpu/kernels/select/staged_list.cuh"
@@ -37,38 +33,6 @@ struct ListRows {
   uint64_t* lists = nullptr;    // [batch][k][blocks]
   uint32_t* tickets = nullptr;  // [batch]; zero between calls
 };
-
-static_assert(65535 * sizeof(uint32_t) <= kSelectStateBytes, "a ticket a row");
-
-// Two blocks a multiprocessor where the rows alone are fewer than that, each with at least
-// `scores_min` scores and with four for every key of its list.
-inline int64_t BlocksPerRow(const SelectShape& shape, const SelectFacts& facts,
-                            int64_t scores_min) {
-  const int64_t wanted = int64_t{2} * facts.sm_count / shape.batch;
-  const int64_t fed = shape.n / std::max(scores_min, 4 * shape.k);
-  return std::clamp<int64_t>(std::min(wanted, fed), 1, kRowBlocksMax);
-}
-
-inline int64_t ListWorkspaceBytes(const SelectShape& shape, int64_t blocks) {
-  if (blocks == 1) return kSelectStateBytes;
-  return kSelectStateBytes + shape.batch * blocks * shape.k * static_cast<int64_t>(8);
-}
-
-// Launches one of the kernels of this kind.
-inline cudaError_t LaunchOnRows(const SelectCall& call, int64_t blocks, void (*kernel)(ListRows)) {
-  ListRows rows = {.scores = call.scores,
-                   .stride = call.stride,
-                   .n = static_cast<uint32_t>(call.shape.n),
-                   .k = static_cast<uint32_t>(call.shape.k),
-                   .values = call.values,
-                   .indices = call.indices,
-                   .lists = reinterpret_cast<uint64_t*>(call.workspace + kSelectStateBytes),
-                   .tickets = reinterpret_cast<uint32_t*>(call.workspace)};
-  const dim3 grid(static_cast<unsigned>(call.shape.batch), static_cast<unsigned>(blocks));
-  void* parameters[] = {&rows};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, dim3(kListThreads),
-                          parameters, 0, call.stream);
-}
 
 template <typename Scores>
 __device__ __forceinline__ const typename Scores::Raw* RowOf(const ListRows& rows) {

@@ -1,6 +1,5 @@
 #include "engine/gpu/kernels/select/row_sort.h"
 
-#include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_segmented_radix_sort.cuh>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <cstdint>
 
 #include "engine/gpu/kernels/select/algorithm.h"
+#include "engine/gpu/kernels/select/key_sort.h"
 #include "engine/gpu/kernels/select/score_types.cuh"
 
 namespace nearfield::gpu {
@@ -22,18 +22,6 @@ constexpr int64_t kSegmentedKeys = int64_t{1} << 25;
 constexpr int kThreads = 256;
 constexpr int64_t kScoresPerBlock = 4096;
 constexpr int64_t kBlocksPerRowMax = 4096;
-
-// What CUB's sort of a device-wide row needs beside the two buffers. Its own query needs a device;
-// this does not, and is no less: bins of every pass (8 at most) for every portion of 2^27 keys or
-// more, and the lookback of every tile of 2,048 keys or more in a portion of less than 2^28, 256
-// bins each. LaunchRowSort compares.
-constexpr int64_t DeviceScratchBytes(int64_t n) {
-  const int64_t portions = (n >> 27) + 1;
-  const int64_t tiles = std::min(n, int64_t{1} << 28) / 2048 + 1;
-  return portions * 8 * (256 * 8 + 8) + tiles * 256 * 4 + 8192;
-}
-
-constexpr int64_t RoundUpTo256(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // Where a row's keys begin, as CUB asks for it.
 struct RowBegins {
@@ -86,25 +74,23 @@ cudaError_t MakeKeysOfType(const SelectCall& call, RowRange range, uint64_t* key
   return MakeKeys<BFloat16Scores>(call, range, keys);
 }
 
-struct SortTask {
-  bool segmented;
-  int64_t n;
-  int64_t rows;
-  int begin_bit;
-};
-
-// CUB's way: asks for the size where scratch is nullptr.
-cudaError_t Sort(const SortTask& task, void* scratch, std::size_t* scratch_bytes,
-                 cub::DoubleBuffer<uint64_t>& keys, cudaStream_t stream) {
-  if (!task.segmented) {
-    return cub::DeviceRadixSort::SortKeysDescending(scratch, *scratch_bytes, keys, task.n,
-                                                    32 + task.begin_bit, 64, stream);
-  }
-  const auto n = static_cast<int>(task.n);
-  const auto rows = static_cast<int>(task.rows);
-  return cub::DeviceSegmentedRadixSort::SortKeysDescending(scratch, *scratch_bytes, keys, n * rows,
-                                                           rows, RowBegins{n, 0}, RowBegins{n, 1},
-                                                           32 + task.begin_bit, 64, stream);
+// As LaunchKeySort, but of each n keys by themselves, one block each.
+cudaError_t SortSegments(const KeySort& sort, int n, cudaStream_t stream, const uint64_t** sorted) {
+  cub::DoubleBuffer<uint64_t> keys(sort.keys, sort.other);
+  const auto count = static_cast<int>(sort.count);
+  const auto launch = [&](void* scratch, std::size_t* bytes) {
+    return cub::DeviceSegmentedRadixSort::SortKeysDescending(
+        scratch, *bytes, keys, count, count / n, RowBegins{n, 0}, RowBegins{n, 1}, sort.begin_bit,
+        64, stream);
+  };
+  std::size_t needed = 0;
+  cudaError_t error = launch(nullptr, &needed);
+  if (error != cudaSuccess) return error;
+  auto scratch_bytes = static_cast<std::size_t>(sort.scratch_bytes);
+  if (needed > scratch_bytes) return cudaErrorInvalidValue;
+  error = launch(sort.scratch, &scratch_bytes);
+  *sorted = keys.Current();
+  return error;
 }
 
 }  // namespace
@@ -114,26 +100,23 @@ RowSortPlan PlanRowSort(const SelectShape& shape) {
   plan.segmented = shape.n <= kSegmentedNMax && shape.batch >= kSegmentedBatchMin;
   plan.rows = plan.segmented ? std::min(shape.batch, kSegmentedKeys / shape.n) : 1;
   plan.keys_bytes = RoundUpTo256(plan.rows * shape.n * 8);
-  plan.scratch_bytes = plan.segmented ? 8192 : RoundUpTo256(DeviceScratchBytes(shape.n));
+  plan.scratch_bytes = plan.segmented ? 8192 : KeySortScratchBytes(shape.n);
   return plan;
 }
 
 cudaError_t LaunchRowSort(const SelectCall& call, const RowSortPlan& plan, RowRange range,
                           int begin_bit, const uint64_t** sorted) {
   char* const memory = call.workspace + kSelectStateBytes;
-  cub::DoubleBuffer<uint64_t> keys(reinterpret_cast<uint64_t*>(memory),
-                                   reinterpret_cast<uint64_t*>(memory + plan.keys_bytes));
-  const SortTask task = {plan.segmented, call.shape.n, range.rows, begin_bit};
-  std::size_t needed = 0;
-  cudaError_t error = Sort(task, nullptr, &needed, keys, call.stream);
+  const KeySort sort = {.keys = reinterpret_cast<uint64_t*>(memory),
+                        .other = reinterpret_cast<uint64_t*>(memory + plan.keys_bytes),
+                        .scratch = memory + 2 * plan.keys_bytes,
+                        .scratch_bytes = plan.scratch_bytes,
+                        .count = range.rows * call.shape.n,
+                        .begin_bit = 32 + begin_bit};
+  const cudaError_t error = MakeKeysOfType(call, range, sort.keys);
   if (error != cudaSuccess) return error;
-  auto scratch_bytes = static_cast<std::size_t>(plan.scratch_bytes);
-  if (needed > scratch_bytes) return cudaErrorInvalidValue;
-  error = MakeKeysOfType(call, range, keys.Current());
-  if (error != cudaSuccess) return error;
-  error = Sort(task, memory + 2 * plan.keys_bytes, &scratch_bytes, keys, call.stream);
-  *sorted = keys.Current();
-  return error;
+  if (!plan.segmented) return LaunchKeySort(sort, call.stream, sorted);
+  return SortSegments(sort, static_cast<int>(call.shape.n), call.stream, sorted);
 }
 
 }  // namespace nearfield::gpu
