@@ -35,6 +35,7 @@ class SampleGuess {
                                   Shared& shared) {
     Chunk chunk;
     Load(sample, 0, chunk);
+    AskFor(sample, kChunkVectors);
     Clear(shared);
     const ScoreSpread spread =
         Reduce::Join(ScoreSpread::Of<kScores>([&](int j) { return chunk.has(j); },
@@ -55,6 +56,7 @@ class SampleGuess {
         first += kChunkVectors;
         if (first >= sample.vectors()) break;
         Load(sample, first, chunk);
+        AskFor(sample, first + kChunkVectors);
       }
       __syncthreads();
       FindBin(shared, target.wanted - above);
@@ -73,7 +75,8 @@ class SampleGuess {
 
  private:
   static constexpr int kPerVector = ScoreVector<Source>::kCount;
-  static constexpr int kVectors = 2;  // of a thread at a time
+  // Of a thread at a time: what it has registers for.
+  static constexpr int kVectors = kThreads >= 512 ? 4 : 2;
   static constexpr int kScores = kVectors * kPerVector;
   static constexpr uint32_t kChunkVectors = kVectors * kThreads;
   static constexpr int kRounds = 2;
@@ -105,6 +108,18 @@ class SampleGuess {
       if (number >= sample.vectors()) break;
       chunk.loaded[i] = sample.row.Load(sample.VectorOf(number));
       chunk.vectors = static_cast<uint32_t>(i) + 1;
+    }
+  }
+
+  // Brings what Load will want to L2.
+  __device__ static void AskFor(const RowSample<Source, kThreads>& sample, uint32_t first) {
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const uint32_t number = first + threadIdx.x + static_cast<uint32_t>(i) * kThreads;
+      if (number >= sample.vectors()) break;
+      asm volatile("prefetch.global.L2 [%0];"
+                   :
+                   : "l"(__cvta_generic_to_global(sample.row.Address(sample.VectorOf(number)))));
     }
   }
 

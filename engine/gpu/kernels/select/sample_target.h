@@ -1,9 +1,10 @@
 // How many keys of a sample must reach a threshold so that, almost surely, at least k of all keys
 // do and no more than there is room for. Host and device. A guess only: whoever uses it counts.
 //
-// Of s keys drawn evenly from n, the k best hold k * s / n in the mean, with a deviation of no more
-// than its square root. The threshold is put kDeviations of these lower, and a few keys more where
-// the mean is so small that the square root says little.
+// Of s keys drawn evenly from n, the k best hold k * s / n in the mean, with a deviation of the square
+// root of that times 1 - s / n. The threshold is put kSampleDeviations of these lower, and a few keys
+// more where the mean is so small that the square root says little; and the keys that just fit must
+// hold as many deviations more of the sample than reach it.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLE_TARGET_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLE_TARGET_H_
 
@@ -27,9 +28,11 @@ inline constexpr float kSampleFew = 4.0f;
 NEARFIELD_HOST_DEVICE inline SampleTarget TargetOf(uint32_t k, float sample_share, uint32_t room) {
   const float mean = static_cast<float>(k) * sample_share;
   const float fitting = static_cast<float>(room) * sample_share;
-  const float accepted = fitting - kSampleDeviations * sqrtf(fitting) - 4.0f;
+  const float left_out = 1.0f - sample_share;
+  const float accepted = fitting - kSampleDeviations * sqrtf(fitting * left_out) - 1.0f;
   SampleTarget target;
-  target.wanted = static_cast<uint32_t>(mean + kSampleDeviations * sqrtf(mean) + kSampleFew);
+  target.wanted =
+      static_cast<uint32_t>(mean + kSampleDeviations * sqrtf(mean * left_out) + kSampleFew);
   target.accepted = accepted > 0.0f ? static_cast<uint32_t>(accepted) : 0;
   return target;
 }
@@ -75,7 +78,7 @@ NEARFIELD_HOST_DEVICE inline float KeptBySample(const SampleShape& shape, int pa
       static_cast<float>(SampleSize(shape, pairs_log2)) / static_cast<float>(shape.n);
   const SampleTarget target = TargetOf(shape.k, share, shape.room);
   const float wanted = static_cast<float>(target.wanted);
-  return static_cast<float>(target.accepted) >= 1.05f * wanted ? wanted / share : -1.0f;
+  return static_cast<float>(target.accepted) >= 1.01f * wanted ? wanted / share : -1.0f;
 }
 
 // The cheapest sample that each block may draw for itself; where none of these does, the smallest
