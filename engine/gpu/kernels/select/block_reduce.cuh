@@ -25,32 +25,36 @@ __device__ __forceinline__ uint32_t WarpPrefixSum(uint32_t value) {
   return value;
 }
 
-// The scores of some keys: their ends, as ordered bits, and their sum, NaN where one of them is.
+// The scores of some keys: their ends, as ordered bits, and their sum. A NaN among them shows in the
+// sum only.
 struct ScoreSpread {
   uint32_t least = 0xffffffffu;
   uint32_t greatest = 0;
   float sum = 0;
 
-  // Of n > 0 scores, score(j) where has(j), which is false from some j on.
+  // Of n >= 0 scores, score(j) where has(j), which is false from some j on, and counts(score).
+  template <int kItems, typename Has, typename Score, typename Counts>
+  __device__ static ScoreSpread Of(const Has& has, const Score& score, const Counts& counts) {
+    float least = __builtin_huge_valf();
+    float greatest = -__builtin_huge_valf();
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < kItems; ++j) {
+      if (!has(j)) break;
+      const float one = score(j);
+      if (!counts(one)) continue;
+      least = fminf(least, one);
+      greatest = fmaxf(greatest, one);
+      sum += one;
+    }
+    return ScoreSpread{OrderOf(least), OrderOf(greatest), sum};
+  }
   template <int kItems, typename Has, typename Score>
   __device__ static ScoreSpread Of(const Has& has, const Score& score) {
-    ScoreSpread spread;
-    if (!has(0)) return spread;
-    float least = score(0);
-    float greatest = least;
-    float sum = least;
-#pragma unroll
-    for (int j = 1; j < kItems; ++j) {
-      if (!has(j)) break;
-      least = fminf(least, score(j));
-      greatest = fmaxf(greatest, score(j));
-      sum += score(j);
-    }
-    spread.least = isnan(sum) ? 0 : OrderOf(least);
-    spread.greatest = OrderOf(greatest);
-    spread.sum = sum;
-    return spread;
+    return Of<kItems>(has, score, [](float) { return true; });
   }
+
+  __device__ bool holds_nan() const { return isnan(sum); }
 };
 
 struct BlockReduceShared {
@@ -88,7 +92,9 @@ class BlockReduce {
     }
     __syncthreads();
     ScoreSpread all;
-    if (lane < kWarps) all = {shared.least[lane], shared.greatest[lane], shared.score_sums[lane]};
+    if (lane < kWarps) {
+      all = ScoreSpread{shared.least[lane], shared.greatest[lane], shared.score_sums[lane]};
+    }
     JoinWarp(&all);
     return all;
   }

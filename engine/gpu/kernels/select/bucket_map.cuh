@@ -20,7 +20,8 @@ class ScoreMap {
     const float range = ScoreOf(spread.greatest) - low_;
     const float mean = __fdividef(spread.sum, static_cast<float>(count)) - low_;
     scale_ = __fdividef(kLog2E * kOneExponent, mean);
-    valid_ = isfinite(range) && range > 0.0f && isfinite(scale_) && scale_ > 0.0f;
+    // NaN and infinite scores show in the sum.
+    valid_ = isfinite(spread.sum) && range > 0.0f && isfinite(scale_) && scale_ > 0.0f;
   }
 
   // False where the scores do not allow it: NaN, infinite, equal or too close.
@@ -71,10 +72,10 @@ __device__ KeyBits BitsOf(uint32_t n) {
 // By the bits of the key: spreads scores of many magnitudes, and equal scores by their index.
 class KeyMap {
  public:
-  // Any index may go with the least score and with the greatest.
+  // Any index may go with the least score and with the greatest; a NaN's order is 0.
   __device__ KeyMap(const ScoreSpread& spread, KeyBits bits, int bucket_bits)
       : bits_(bits),
-        base_(bits.Pack(static_cast<uint64_t>(spread.least) << 32)),
+        base_(bits.Pack(spread.holds_nan() ? 0 : static_cast<uint64_t>(spread.least) << 32)),
         last_((1u << bucket_bits) - 1) {
     const uint64_t greatest =
         bits.Pack((static_cast<uint64_t>(spread.greatest) << 32) | 0xffffffffu);
@@ -97,6 +98,33 @@ class KeyMap {
   const uint64_t base_;
   const uint32_t last_;
   int shift_ = 0;
+};
+
+// By the bits of the key, the keys at the lower and at the upper end of the orders each in buckets of
+// their own: spreads equal scores by their index where a few others lie far off.
+class SplitMap {
+ public:
+  // least, greatest: orders of all keys; lower, upper: of those below the middle, and of the others.
+  __device__ static uint32_t MiddleOf(const ScoreSpread& all) {
+    return all.holds_nan() ? all.greatest / 2 : all.least + (all.greatest - all.least) / 2;
+  }
+  __device__ SplitMap(uint32_t middle, const ScoreSpread& lower, const ScoreSpread& upper,
+                      KeyBits bits, int bucket_bits)
+      : middle_(middle),
+        lower_(lower, bits, bucket_bits - 1),
+        upper_(upper, bits, bucket_bits - 1),
+        half_(1u << (bucket_bits - 1)) {}
+
+  __device__ SplitMap Again() const { return *this; }
+  __device__ uint32_t operator()(uint64_t key) const {
+    return KeyOrder(key) > middle_ ? upper_(key) : half_ + lower_(key);
+  }
+
+ private:
+  const uint32_t middle_;
+  const KeyMap lower_;
+  const KeyMap upper_;
+  const uint32_t half_;
 };
 
 }  // namespace nearfield::gpu

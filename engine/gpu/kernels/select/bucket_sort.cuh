@@ -2,9 +2,9 @@
 //
 // A monotone map spreads the keys over about as many buckets; a counting sort brings those that may
 // be among the k best to their buckets, in shared memory, and inside a bucket every key counts those
-// above it. That is a constant number of steps a key where the buckets stay small. Two maps are
-// tried: by the score and by the bits of the key. Where both leave a bucket too full, a merge sort
-// does it.
+// above it. That is a constant number of steps a key where the buckets stay small. Three maps are
+// tried: by the score, by the bits of the key, and by these from both ends. Where all leave a bucket
+// too full, a merge sort does it.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BUCKET_SORT_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BUCKET_SORT_CUH_
 
@@ -89,9 +89,9 @@ struct EntriesByScore {
 };
 
 // ... or as keys, which order NaNs too.
-template <typename Source>
+template <typename Source, typename Map>
 struct EntriesByKey {
-  KeyMap map;
+  Map map;
 
   __device__ uint32_t Bucket(uint64_t entry) const { return map(Source::KeyOfEntry(entry)); }
   __device__ static uint64_t Stored(uint64_t entry) { return Source::KeyOfEntry(entry); }
@@ -127,7 +127,7 @@ class BucketSort {
   }
 
   // Sorts what Items(origin) has; sorted() has room for k + kBucketKeysMax keys, or for all. False,
-  // with nothing written there, where neither map serves.
+  // with nothing written there, where no map serves.
   template <typename Items, typename Emit>
   __device__ static bool TrySort(typename Items::Origin origin, uint32_t k, KeyBits bits,
                                  Shared& shared, Emit emit) {
@@ -202,9 +202,27 @@ class BucketSort {
                                                  KeyBits bits, Shared& shared, Emit emit) {
     const Items items(origin);
     const KeyMap map(SpreadOf(items, shared), bits, Shared::kBinBits);
-    return TryMap(items, k, EntriesByKey<Source>{map}, shared, emit);
+    return TryMap(items, k, EntriesByKey<Source, KeyMap>{map}, shared, emit);
   }
-  // The way that was not tried first. Out of line and with items of its own, so that it takes none
+  template <typename Items, typename Emit>
+  __device__ __forceinline__ static bool TrySplit(typename Items::Origin origin, uint32_t k,
+                                                  KeyBits bits, Shared& shared, Emit emit) {
+    const Items items(origin);
+    const uint32_t middle = SplitMap::MiddleOf(SpreadOf(items, shared));
+    ScoreSpread sides[2];
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+      __syncthreads();  // all have read the spread before
+      sides[side] = Reduce::Join(
+          ScoreSpread::Of<Items::kItems>(
+              [&](int j) { return items.has(j); }, [&](int j) { return items.score(j); },
+              [&](float score) { return OrderOf(score) > middle == (side == 1); }),
+          shared.reduce);
+    }
+    const SplitMap map(middle, sides[0], sides[1], bits, Shared::kBinBits);
+    return TryMap(items, k, EntriesByKey<Source, SplitMap>{map}, shared, emit);
+  }
+  // The ways that were not tried first. Out of line and with items of its own, so that it takes none
   // of the usual one's registers.
   template <typename Items, bool kScores, typename Emit>
   __device__ __noinline__ static bool Rarely(typename Items::Origin origin, uint32_t k, KeyBits bits,
@@ -212,10 +230,12 @@ class BucketSort {
     __builtin_assume(__isShared(&shared));
     __syncthreads();  // all have read what the attempt before has found
     if constexpr (kScores) {
-      return TryScores<Items>(origin, k, shared, emit);
+      if (TryScores<Items>(origin, k, shared, emit)) return true;
     } else {
-      return TryKeys<Items>(origin, k, bits, shared, emit);
+      if (TryKeys<Items>(origin, k, bits, shared, emit)) return true;
     }
+    __syncthreads();
+    return TrySplit<Items>(origin, k, bits, shared, emit);
   }
 
   template <typename Items>

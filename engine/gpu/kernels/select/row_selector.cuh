@@ -123,7 +123,7 @@ class RowSelector {
   __device__ static uint64_t Guess(const RowReader<Source>& row, uint32_t k, SamplePlan plan,
                                    BlockGroup& group, Shared& shared) {
     RowSample<Source, kThreads> sample = {row, {}, plan.pairs_log2};
-    SampleTarget target = TargetOf(k, sample.Share(), kCapacity);
+    SampleTarget target = TargetOf(k, sample.Share(), kCapacity, 2 * RowReader<Source>::kPerVector);
     if (plan.way == SampleWay::kOwnSample) {
       // Another step over so few keys costs less than keeping more of the row.
       target.accepted = min(target.accepted, target.wanted + target.wanted / 8);

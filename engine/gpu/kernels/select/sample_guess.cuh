@@ -1,9 +1,10 @@
 // Guesses a threshold from a sample of a row: an interpolation search over the sample's scores.
 //
 // The scores are counted in bins of equal width between the least and the greatest of them; where
-// the bin of the wanted-th greatest holds too many, that bin is divided again. Every block of a
-// group draws the same sample and finds the same threshold, so that none waits for another. Scores
-// that this does not tell apart (ties, infinities, many magnitudes) are left to ThresholdSearch.
+// the bin of the wanted-th greatest holds too many, that bin is divided again. Equal scores are told
+// apart by their indices. Every block of a group draws the same sample and finds the same threshold,
+// so that none waits for another. What this does not tell apart (infinities, many magnitudes) is left
+// to ThresholdSearch.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLE_GUESS_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLE_GUESS_CUH_
 
@@ -37,20 +38,17 @@ class SampleGuess {
     Load(sample, 0, chunk);
     AskFor(sample, kChunkVectors);
     Clear(shared);
-    const ScoreSpread spread =
-        Reduce::Join(ScoreSpread::Of<kScores>([&](int j) { return chunk.has(j); },
-                                              [&](int j) { return chunk.score(j); }),
-                     shared.reduce);
-    Window window = {ScoreOf(spread.least), ScoreOf(spread.greatest)};
+    Window window = {-__builtin_huge_valf(), __builtin_huge_valf()};
     uint32_t above = 0;
+    uint32_t inside = sample.vectors() * kPerVector;
     for (int round = 0; round < kRounds; ++round) {
+      if (!Narrow(chunk, &window, shared)) return kNoSelectKey;
+      if (window.low == window.high) {
+        return TieKey(window.low, target.wanted - above, inside, sample.row.size());
+      }
       const float width = (window.high - window.low) * (1.0f / Shared::kBins);
       const float scale = __fdividef(1.0f, width);
       if (!(isfinite(scale) && scale > 0.0f)) return kNoSelectKey;
-      if (round > 0) {
-        Clear(shared);
-        __syncthreads();
-      }
       for (uint32_t first = 0;;) {
         Count(chunk, window, scale, round > 0, shared);
         first += kChunkVectors;
@@ -66,8 +64,10 @@ class SampleGuess {
         return static_cast<uint64_t>(OrderOf(edge)) << 32;
       }
       above += found.above;
+      inside = found.reached - found.above;
       window = {edge, edge + width};
-      if (above >= target.wanted) return kNoSelectKey;
+      if (above >= target.wanted || inside == 0) return kNoSelectKey;
+      Clear(shared);
       if (sample.vectors() > kChunkVectors) Load(sample, 0, chunk);
     }
     return kNoSelectKey;
@@ -79,7 +79,7 @@ class SampleGuess {
   static constexpr int kVectors = kThreads >= 512 ? 4 : 2;
   static constexpr int kScores = kVectors * kPerVector;
   static constexpr uint32_t kChunkVectors = kVectors * kThreads;
-  static constexpr int kRounds = 2;
+  static constexpr int kRounds = 4;
   using Reduce = BlockReduce<kThreads>;
 
   // A thread's part of some vectors of the sample.
@@ -111,6 +111,25 @@ class SampleGuess {
     }
   }
 
+  // To the scores inside it that the chunk has. False where there is none, or an infinite one.
+  __device__ static bool Narrow(const Chunk& chunk, Window* window, Shared& shared) {
+    const ScoreSpread spread = Reduce::Join(
+        ScoreSpread::Of<kScores>(
+            [&](int j) { return chunk.has(j); }, [&](int j) { return chunk.score(j); },
+            [&](float score) { return score >= window->low && score <= window->high; }),
+        shared.reduce);
+    *window = {ScoreOf(spread.least), ScoreOf(spread.greatest)};
+    return isfinite(window->low) && isfinite(window->high);
+  }
+
+  // Of `ties` equal scores in the sample, taken to lie evenly in the row, the best are those of the
+  // least indices.
+  __device__ static uint64_t TieKey(float score, uint32_t wanted, uint32_t ties, uint32_t n) {
+    const float share = static_cast<float>(wanted) / static_cast<float>(ties);
+    const auto index = static_cast<uint32_t>(fminf(share, 1.0f) * static_cast<float>(n - 1));
+    return KeyOf(score, min(index, n - 1));
+  }
+
   // Brings what Load will want to L2.
   __device__ static void AskFor(const RowSample<Source, kThreads>& sample, uint32_t first) {
 #pragma unroll
@@ -131,15 +150,15 @@ class SampleGuess {
     }
   }
 
-  // Scores beyond the window are left out where it is a bin of the one before; at first they are
-  // counted at its ends. A NaN falls in bin 0.
+  // Scores beyond the window are left out where it is a bin of the one before; at first, those that
+  // other chunks have are counted at its ends. A NaN falls in bin 0.
   __device__ static void Count(const Chunk& chunk, Window window, float scale, bool inside,
                                Shared& shared) {
 #pragma unroll
     for (int j = 0; j < kScores; ++j) {
       if (!chunk.has(j)) break;
       const float score = chunk.score(j);
-      if (inside && !(score >= window.low && score < window.high)) continue;
+      if (inside && !(score >= window.low && score <= window.high)) continue;
       const uint32_t bin = __float2uint_rz((score - window.low) * scale);
       atomicAdd(&shared.bins()[min(bin, Shared::kBins - 1)], 1u);
     }

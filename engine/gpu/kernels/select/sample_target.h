@@ -25,14 +25,17 @@ inline constexpr float kSampleDeviations = 4.0f;
 inline constexpr float kSampleFew = 4.0f;
 
 // Requires 1 <= k <= n, 1 <= sample <= n, room >= k.
-NEARFIELD_HOST_DEVICE inline SampleTarget TargetOf(uint32_t k, float sample_share, uint32_t room) {
+// neighbours: keys of the sample that lie together in the row. In a row in order the k best lie
+// together too, so that the threshold must not lie among the first neighbours.
+NEARFIELD_HOST_DEVICE inline SampleTarget TargetOf(uint32_t k, float sample_share, uint32_t room,
+                                                   uint32_t neighbours) {
   const float mean = static_cast<float>(k) * sample_share;
   const float fitting = static_cast<float>(room) * sample_share;
   const float left_out = 1.0f - sample_share;
   const float accepted = fitting - kSampleDeviations * sqrtf(fitting * left_out) - 1.0f;
   SampleTarget target;
-  target.wanted =
-      static_cast<uint32_t>(mean + kSampleDeviations * sqrtf(mean * left_out) + kSampleFew);
+  const float more = kSampleDeviations * sqrtf(mean * left_out) + kSampleFew;
+  target.wanted = static_cast<uint32_t>(mean + fmaxf(more, static_cast<float>(neighbours + 1)));
   target.accepted = accepted > 0.0f ? static_cast<uint32_t>(accepted) : 0;
   return target;
 }
@@ -76,7 +79,7 @@ NEARFIELD_HOST_DEVICE inline uint64_t SampleSize(const SampleShape& shape, int p
 NEARFIELD_HOST_DEVICE inline float KeptBySample(const SampleShape& shape, int pairs_log2) {
   const float share =
       static_cast<float>(SampleSize(shape, pairs_log2)) / static_cast<float>(shape.n);
-  const SampleTarget target = TargetOf(shape.k, share, shape.room);
+  const SampleTarget target = TargetOf(shape.k, share, shape.room, 2 * shape.per_vector);
   const float wanted = static_cast<float>(target.wanted);
   return static_cast<float>(target.accepted) >= 1.01f * wanted ? wanted / share : -1.0f;
 }
