@@ -25,8 +25,7 @@ __device__ __forceinline__ uint32_t WarpPrefixSum(uint32_t value) {
   return value;
 }
 
-// The scores of some keys: their ends, as ordered bits, and their sum. A NaN among them shows in the
-// sum only.
+// The scores of some keys: their ends, as ordered bits, and their sum. A NaN shows in the sum only.
 struct ScoreSpread {
   uint32_t least = 0xffffffffu;
   uint32_t greatest = 0;
@@ -53,8 +52,6 @@ struct ScoreSpread {
   __device__ static ScoreSpread Of(const Has& has, const Score& score) {
     return Of<kItems>(has, score, [](float) { return true; });
   }
-
-  __device__ bool holds_nan() const { return isnan(sum); }
 };
 
 struct BlockReduceShared {
@@ -78,6 +75,20 @@ class BlockReduce {
     __syncthreads();
     const uint32_t before = __reduce_add_sync(kFullWarp, lane < warp ? shared.sums[lane] : 0);
     return before + through - value;
+  }
+
+  // The least and the greatest of all, in place. A barrier before the next call.
+  __device__ static void JoinEnds(uint32_t* least, uint32_t* greatest, BlockReduceShared& shared) {
+    const uint32_t lane = threadIdx.x % 32;
+    *least = __reduce_min_sync(kFullWarp, *least);
+    *greatest = __reduce_max_sync(kFullWarp, *greatest);
+    if (lane == 0) {
+      shared.least[threadIdx.x / 32] = *least;
+      shared.greatest[threadIdx.x / 32] = *greatest;
+    }
+    __syncthreads();
+    *least = __reduce_min_sync(kFullWarp, lane < kWarps ? shared.least[lane] : 0xffffffffu);
+    *greatest = __reduce_max_sync(kFullWarp, lane < kWarps ? shared.greatest[lane] : 0);
   }
 
   // A barrier before the next call.

@@ -69,17 +69,25 @@ __device__ KeyBits BitsOf(uint32_t n) {
   return {.idle_order = Scores::kIdleOrderBits, .index = 32 - __clz(static_cast<int>(n - 1))};
 }
 
+// The ends of some keys' two halves, each by itself.
+struct KeySpread {
+  uint32_t least_order = 0;
+  uint32_t greatest_order = 0;
+  uint32_t least_low = 0;
+  uint32_t greatest_low = 0;
+
+  __device__ uint64_t least() const { return static_cast<uint64_t>(least_order) << 32 | least_low; }
+  __device__ uint64_t greatest() const {
+    return static_cast<uint64_t>(greatest_order) << 32 | greatest_low;
+  }
+};
+
 // By the bits of the key: spreads scores of many magnitudes, and equal scores by their index.
 class KeyMap {
  public:
-  // Any index may go with the least score and with the greatest; a NaN's order is 0.
-  __device__ KeyMap(const ScoreSpread& spread, KeyBits bits, int bucket_bits)
-      : bits_(bits),
-        base_(bits.Pack(spread.holds_nan() ? 0 : static_cast<uint64_t>(spread.least) << 32)),
-        last_((1u << bucket_bits) - 1) {
-    const uint64_t greatest =
-        bits.Pack((static_cast<uint64_t>(spread.greatest) << 32) | 0xffffffffu);
-    const int range_bits = 64 - __clzll(static_cast<int64_t>(greatest - base_));
+  __device__ KeyMap(const KeySpread& spread, KeyBits bits, int bucket_bits)
+      : bits_(bits), base_(bits.Pack(spread.least())), last_((1u << bucket_bits) - 1) {
+    const int range_bits = 64 - __clzll(static_cast<int64_t>(bits.Pack(spread.greatest()) - base_));
     shift_ = range_bits > bucket_bits ? range_bits - bucket_bits : 0;
   }
 
@@ -104,12 +112,9 @@ class KeyMap {
 // their own: spreads equal scores by their index where a few others lie far off.
 class SplitMap {
  public:
-  // least, greatest: orders of all keys; lower, upper: of those below the middle, and of the others.
-  __device__ static uint32_t MiddleOf(const ScoreSpread& all) {
-    return all.holds_nan() ? all.greatest / 2 : all.least + (all.greatest - all.least) / 2;
-  }
-  __device__ SplitMap(uint32_t middle, const ScoreSpread& lower, const ScoreSpread& upper,
-                      KeyBits bits, int bucket_bits)
+  // lower, upper: of the keys with orders up to the middle, and of the others.
+  __device__ SplitMap(uint32_t middle, const KeySpread& lower, const KeySpread& upper, KeyBits bits,
+                      int bucket_bits)
       : middle_(middle),
         lower_(lower, bits, bucket_bits - 1),
         upper_(upper, bits, bucket_bits - 1),

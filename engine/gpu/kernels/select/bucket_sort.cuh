@@ -201,27 +201,47 @@ class BucketSort {
   __device__ __forceinline__ static bool TryKeys(typename Items::Origin origin, uint32_t k,
                                                  KeyBits bits, Shared& shared, Emit emit) {
     const Items items(origin);
-    const KeyMap map(SpreadOf(items, shared), bits, Shared::kBinBits);
+    const KeySpread spread = SpreadOfKeys(items, 0, 0xffffffffu, shared);
+    const KeyMap map(spread, bits, Shared::kBinBits);
     return TryMap(items, k, EntriesByKey<Source, KeyMap>{map}, shared, emit);
   }
   template <typename Items, typename Emit>
   __device__ __forceinline__ static bool TrySplit(typename Items::Origin origin, uint32_t k,
                                                   KeyBits bits, Shared& shared, Emit emit) {
     const Items items(origin);
-    const uint32_t middle = SplitMap::MiddleOf(SpreadOf(items, shared));
-    ScoreSpread sides[2];
-#pragma unroll
-    for (int side = 0; side < 2; ++side) {
-      __syncthreads();  // all have read the spread before
-      sides[side] = Reduce::Join(
-          ScoreSpread::Of<Items::kItems>(
-              [&](int j) { return items.has(j); }, [&](int j) { return items.score(j); },
-              [&](float score) { return OrderOf(score) > middle == (side == 1); }),
-          shared.reduce);
-    }
-    const SplitMap map(middle, sides[0], sides[1], bits, Shared::kBinBits);
+    const KeySpread all = SpreadOfKeys(items, 0, 0xffffffffu, shared);
+    const uint32_t middle = all.least_order + (all.greatest_order - all.least_order) / 2;
+    __syncthreads();
+    const KeySpread lower = SpreadOfKeys(items, 0, middle, shared);
+    __syncthreads();
+    const KeySpread upper = SpreadOfKeys(items, middle + 1, 0xffffffffu, shared);
+    const SplitMap map(middle, lower, upper, bits, Shared::kBinBits);
     return TryMap(items, k, EntriesByKey<Source, SplitMap>{map}, shared, emit);
   }
+
+  // Of the keys whose orders lie between these two.
+  template <typename Items>
+  __device__ static KeySpread SpreadOfKeys(const Items& items, uint32_t from, uint32_t to,
+                                           Shared& shared) {
+    KeySpread spread{.least_order = 0xffffffffu, .least_low = 0xffffffffu};
+#pragma unroll
+    for (int j = 0; j < Items::kItems; ++j) {
+      if (!items.has(j)) break;
+      const uint64_t key = Source::KeyOfEntry(items.entry(j));
+      const uint32_t order = KeyOrder(key);
+      if (order < from || order > to) continue;
+      const auto low = static_cast<uint32_t>(key);
+      spread.least_order = min(spread.least_order, order);
+      spread.greatest_order = max(spread.greatest_order, order);
+      spread.least_low = min(spread.least_low, low);
+      spread.greatest_low = max(spread.greatest_low, low);
+    }
+    Reduce::JoinEnds(&spread.least_order, &spread.greatest_order, shared.reduce);
+    __syncthreads();
+    Reduce::JoinEnds(&spread.least_low, &spread.greatest_low, shared.reduce);
+    return spread;
+  }
+
   // The ways that were not tried first. Out of line and with items of its own, so that it takes none
   // of the usual one's registers.
   template <typename Items, bool kScores, typename Emit>

@@ -36,7 +36,7 @@ class SampleGuess {
                                   Shared& shared) {
     Chunk chunk;
     Load(sample, 0, chunk);
-    AskFor(sample, kChunkVectors);
+    AskFor(sample, 1);
     Clear(shared);
     Window window = {-__builtin_huge_valf(), __builtin_huge_valf()};
     uint32_t above = 0;
@@ -49,12 +49,11 @@ class SampleGuess {
       const float width = (window.high - window.low) * (1.0f / Shared::kBins);
       const float scale = __fdividef(1.0f, width);
       if (!(isfinite(scale) && scale > 0.0f)) return kNoSelectKey;
-      for (uint32_t first = 0;;) {
+      for (uint32_t number = 0;;) {
         Count(chunk, window, scale, round > 0, shared);
-        first += kChunkVectors;
-        if (first >= sample.vectors()) break;
-        Load(sample, first, chunk);
-        AskFor(sample, first + kChunkVectors);
+        if (++number >= ChunksOf(sample)) break;
+        Load(sample, number, chunk);
+        AskFor(sample, number + 1);
       }
       __syncthreads();
       FindBin(shared, target.wanted - above);
@@ -68,7 +67,7 @@ class SampleGuess {
       window = {edge, edge + width};
       if (above >= target.wanted || inside == 0) return kNoSelectKey;
       Clear(shared);
-      if (sample.vectors() > kChunkVectors) Load(sample, 0, chunk);
+      if (ChunksOf(sample) > 1) Load(sample, 0, chunk);
     }
     return kNoSelectKey;
   }
@@ -76,7 +75,7 @@ class SampleGuess {
  private:
   static constexpr int kPerVector = ScoreVector<Source>::kCount;
   // Of a thread at a time: what it has registers for.
-  static constexpr int kVectors = kThreads >= 512 ? 4 : 2;
+  static constexpr int kVectors = kThreads == 512 ? 4 : 2;
   static constexpr int kScores = kVectors * kPerVector;
   static constexpr uint32_t kChunkVectors = kVectors * kThreads;
   static constexpr int kRounds = 4;
@@ -99,14 +98,26 @@ class SampleGuess {
     float high;
   };
 
-  __device__ static void Load(const RowSample<Source, kThreads>& sample, uint32_t first,
+  // Both are powers of two.
+  __device__ static uint32_t ChunksOf(const RowSample<Source, kThreads>& sample) {
+    return max(sample.vectors() / kChunkVectors, 1u);
+  }
+  // The i-th vector of this thread in a chunk, as its number in the sample, or beyond it. Each chunk
+  // has pairs from all over the row, so that the first can stand for all.
+  __device__ static uint32_t NumberOf(const RowSample<Source, kThreads>& sample, uint32_t chunk,
+                                      int i) {
+    const uint32_t place = threadIdx.x + static_cast<uint32_t>(i) * kThreads;
+    return 2 * (place / 2 * ChunksOf(sample) + chunk) + place % 2;
+  }
+
+  __device__ static void Load(const RowSample<Source, kThreads>& sample, uint32_t number,
                               Chunk& chunk) {
     chunk.vectors = 0;
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
-      const uint32_t number = first + threadIdx.x + static_cast<uint32_t>(i) * kThreads;
-      if (number >= sample.vectors()) break;
-      chunk.loaded[i] = sample.row.Load(sample.VectorOf(number));
+      const uint32_t vector = NumberOf(sample, number, i);
+      if (vector >= sample.vectors()) break;
+      chunk.loaded[i] = sample.row.Load(sample.VectorOf(vector));
       chunk.vectors = static_cast<uint32_t>(i) + 1;
     }
   }
@@ -131,14 +142,14 @@ class SampleGuess {
   }
 
   // Brings what Load will want to L2.
-  __device__ static void AskFor(const RowSample<Source, kThreads>& sample, uint32_t first) {
+  __device__ static void AskFor(const RowSample<Source, kThreads>& sample, uint32_t number) {
+    if (number >= ChunksOf(sample)) return;
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
-      const uint32_t number = first + threadIdx.x + static_cast<uint32_t>(i) * kThreads;
-      if (number >= sample.vectors()) break;
       asm volatile("prefetch.global.L2 [%0];"
                    :
-                   : "l"(__cvta_generic_to_global(sample.row.Address(sample.VectorOf(number)))));
+                   : "l"(__cvta_generic_to_global(
+                       sample.row.Address(sample.VectorOf(NumberOf(sample, number, i))))));
     }
   }
 

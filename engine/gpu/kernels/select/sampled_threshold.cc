@@ -12,7 +12,7 @@ namespace nearfield::gpu {
 namespace {
 
 // Scores that are worth a block of their own: fewer cost less than the barriers of one more.
-constexpr int64_t kScoresPerBlock = 16384;
+constexpr int64_t kScoresPerBlock = 8192;
 
 SampledTable TableOf(SelectType type) {
   switch (type) {
