@@ -2,9 +2,9 @@
 //
 // A monotone map spreads the keys over about as many buckets; a counting sort brings those that may
 // be among the k best to their buckets, in shared memory, and inside a bucket every key counts those
-// above it. That is a constant number of steps a key where the buckets stay small. Three maps are
-// tried: by the score, by the bits of the key, and by these from both ends. Where all leave a bucket
-// too full, a merge sort does it.
+// above it. That is a constant number of steps a key where the buckets stay small. Two maps are
+// tried: by the score, or where there are many ties by the bits of the key; and by these from both
+// ends. Where both leave a bucket too full, a merge sort does it.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BUCKET_SORT_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BUCKET_SORT_CUH_
 
@@ -20,6 +20,8 @@ namespace nearfield::gpu {
 
 // Keys in a bucket above which counting inside it would cost more than a merge sort.
 inline constexpr uint32_t kBucketKeysMax = 64;
+// Of scores of few bits, so many of the best have few ties among them.
+inline constexpr uint32_t kFewTiesKMax = 256;
 // Up to so many keys each is compared with all the others.
 inline constexpr uint32_t kRankAllMax = 128;
 
@@ -133,12 +135,13 @@ class BucketSort {
                                  Shared& shared, Emit emit) {
     // Scores of few bits have many ties, which only the index tells apart.
     if constexpr (Source::kFewBits) {
-      return TryKeys<Items>(origin, k, bits, shared, emit) ||
-             Rarely<Items, true>(origin, k, bits, shared, emit);
-    } else {
-      return TryScores<Items>(origin, k, shared, emit) ||
-             Rarely<Items, false>(origin, k, bits, shared, emit);
+      if (k > kFewTiesKMax) {
+        return TryKeys<Items>(origin, k, bits, shared, emit) ||
+               TrySplit<Items>(origin, k, bits, shared, emit);
+      }
     }
+    return TryScores<Items>(origin, k, shared, emit) ||
+           TrySplit<Items>(origin, k, bits, shared, emit);
   }
 
   // Sorts shared.keys[0, count). Out of line: it is the rare way, and its registers would be taken
@@ -205,10 +208,13 @@ class BucketSort {
     const KeyMap map(spread, bits, Shared::kBinBits);
     return TryMap(items, k, EntriesByKey<Source, KeyMap>{map}, shared, emit);
   }
+  // Out of line and with items of its own, so that it takes none of the usual way's registers.
   template <typename Items, typename Emit>
-  __device__ __forceinline__ static bool TrySplit(typename Items::Origin origin, uint32_t k,
-                                                  KeyBits bits, Shared& shared, Emit emit) {
+  __device__ __noinline__ static bool TrySplit(typename Items::Origin origin, uint32_t k,
+                                               KeyBits bits, Shared& shared, Emit emit) {
+    __builtin_assume(__isShared(&shared));
     const Items items(origin);
+    __syncthreads();  // all have read what the attempt before has found
     const KeySpread all = SpreadOfKeys(items, 0, 0xffffffffu, shared);
     const uint32_t middle = all.least_order + (all.greatest_order - all.least_order) / 2;
     __syncthreads();
@@ -240,22 +246,6 @@ class BucketSort {
     __syncthreads();
     Reduce::JoinEnds(&spread.least_low, &spread.greatest_low, shared.reduce);
     return spread;
-  }
-
-  // The ways that were not tried first. Out of line and with items of its own, so that it takes none
-  // of the usual one's registers.
-  template <typename Items, bool kScores, typename Emit>
-  __device__ __noinline__ static bool Rarely(typename Items::Origin origin, uint32_t k, KeyBits bits,
-                                             Shared& shared, Emit emit) {
-    __builtin_assume(__isShared(&shared));
-    __syncthreads();  // all have read what the attempt before has found
-    if constexpr (kScores) {
-      if (TryScores<Items>(origin, k, shared, emit)) return true;
-    } else {
-      if (TryKeys<Items>(origin, k, bits, shared, emit)) return true;
-    }
-    __syncthreads();
-    return TrySplit<Items>(origin, k, bits, shared, emit);
   }
 
   template <typename Items>

@@ -83,10 +83,12 @@ class RowSelector {
     if (kGrouped) share = ShareOf(group);
     Collector collector(row, share, shared.ring);
     if (kGrouped) collector.Begin();
-    uint64_t threshold = Guess(row, k, plan, group, shared);
     uint32_t total = 0;
-    for (bool count_all = plan.way == SampleWay::kWholeRow;; count_all = true) {
-      if (count_all) {
+    for (int attempt = plan.way == SampleWay::kWholeRow ? kGuesses : 0;; ++attempt) {
+      uint64_t threshold = 1;
+      if (attempt < kGuesses) {
+        threshold = Guess(row, k, plan, attempt, group, shared);
+      } else {
         const WholeRow<Source, kThreads> whole = {row, share};
         threshold = Search::Find(whole, {k, kCapacity}, group, shared);
       }
@@ -94,7 +96,8 @@ class RowSelector {
       total = Gather(collector, threshold, group, candidates, shared);
       // A sample is a guess; this is the proof. A threshold found over all keys needs none.
       const bool enough = total >= k || threshold == 1;
-      if (count_all || (total <= kCapacity && enough)) break;
+      if (attempt >= kGuesses || (total <= kCapacity && enough)) break;
+      if (total > kCapacity) attempt = kGuesses - 1;  // guessing lower will not help
       if (kGrouped) collector.Begin();
     }
     if (kGrouped && !group.leads()) return {};
@@ -119,11 +122,14 @@ class RowSelector {
     return {static_cast<uint32_t>(group.rank()), static_cast<uint32_t>(group.size())};
   }
 
-  // 1, which every key reaches, where the plan asks for no sample.
+  static constexpr int kGuesses = 2;
+
+  // 1, which every key reaches, where the plan asks for no sample. The second attempt aims lower.
   __device__ static uint64_t Guess(const RowReader<Source>& row, uint32_t k, SamplePlan plan,
-                                   BlockGroup& group, Shared& shared) {
+                                   int attempt, BlockGroup& group, Shared& shared) {
     RowSample<Source, kThreads> sample = {row, {}, plan.pairs_log2};
     SampleTarget target = TargetOf(k, sample.Share(), kCapacity, 2 * RowReader<Source>::kPerVector);
+    if (attempt > 0) target.wanted = min(2 * target.wanted, target.accepted);
     if (plan.way == SampleWay::kOwnSample) {
       // Another step over so few keys costs less than keeping more of the row.
       target.accepted = min(target.accepted, target.wanted + target.wanted / 8);

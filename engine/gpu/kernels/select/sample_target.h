@@ -22,7 +22,7 @@ struct SampleTarget {
 };
 
 inline constexpr float kSampleDeviations = 4.0f;
-inline constexpr float kSampleFew = 4.0f;
+inline constexpr float kSampleFew = 6.0f;
 
 // Requires 1 <= k <= n, 1 <= sample <= n, room >= k.
 // neighbours: keys of the sample that lie together in the row. In a row in order the k best lie
