@@ -53,8 +53,8 @@ TEST(SampleTargetTest, ASampleFitsTheRowAndLeavesRoom) {
     const uint64_t vectors = shape.n / shape.per_vector - 2;
     ASSERT_LE(uint64_t{2} << plan.pairs_log2, vectors);
     const SampleTarget target =
-        TargetOf(shape.k, static_cast<float>(sample) / static_cast<float>(shape.n),
-                 shape.room, 2 * shape.per_vector);
+        TargetOf(shape.k, static_cast<float>(sample) / static_cast<float>(shape.n), shape.room,
+                 2 * shape.per_vector);
     ASSERT_GE(target.accepted, target.wanted);
     ASSERT_LE(target.wanted, sample);
   }
@@ -73,8 +73,8 @@ TEST(SampleTargetTest, AlmostEveryGuessIsRight) {
     ASSERT_EQ(plan.way, SampleWay::kOwnSample);
     const auto sample = static_cast<uint32_t>(SampleSize(shape, plan.pairs_log2));
     const SampleTarget target =
-        TargetOf(shape.k, static_cast<float>(sample) / static_cast<float>(shape.n),
-                 shape.room, 2 * shape.per_vector);
+        TargetOf(shape.k, static_cast<float>(sample) / static_cast<float>(shape.n), shape.room,
+                 2 * shape.per_vector);
     uint32_t winners_left = shape.k;
     uint32_t sampled_winners = 0;
     for (uint32_t i = 0; i < sample; ++i) {  // drawn without putting back

@@ -65,7 +65,8 @@ class BlockGroup {
   }
 
   // Appends keys[0, count) of each block to the group's candidates, and returns how many the group
-  // has, or more than `capacity` where there is no room for all of them, in a block or in the group.
+  // has, or more than `capacity` where there is no room for all of them, in a block or in the
+  // group.
   template <int kThreads>
   __device__ uint32_t GatherKeys(const uint64_t* keys, uint32_t count, uint32_t capacity,
                                  uint64_t* candidates, uint32_t* shared_base) {

@@ -18,8 +18,8 @@ class ScoreMap {
   __device__ ScoreMap(const ScoreSpread& spread, uint32_t count, uint32_t buckets)
       : low_(ScoreOf(spread.least)), last_(static_cast<float>(buckets - 1)) {
     const float range = ScoreOf(spread.greatest) - low_;
-    const float mean = __fdividef(spread.sum, static_cast<float>(count)) - low_;
-    scale_ = __fdividef(kLog2E * kOneExponent, mean);
+    const float mean = spread.sum * __frcp_rn(static_cast<float>(count)) - low_;
+    scale_ = kLog2E * kOneExponent * __frcp_rn(mean);
     // NaN and infinite scores show in the sum.
     valid_ = isfinite(spread.sum) && range > 0.0f && isfinite(scale_) && scale_ > 0.0f;
   }
@@ -108,8 +108,8 @@ class KeyMap {
   int shift_ = 0;
 };
 
-// By the bits of the key, the keys at the lower and at the upper end of the orders each in buckets of
-// their own: spreads equal scores by their index where a few others lie far off.
+// By the bits of the key, the keys at the lower and at the upper end of the orders each in buckets
+// of their own: spreads equal scores by their index where a few others lie far off.
 class SplitMap {
  public:
   // lower, upper: of the keys with orders up to the middle, and of the others.

@@ -1,10 +1,10 @@
 // Puts the k best of a few thousand keys in order, greatest first.
 //
 // A monotone map spreads the keys over about as many buckets; a counting sort brings those that may
-// be among the k best to their buckets, in shared memory, and inside a bucket every key counts those
-// above it. That is a constant number of steps a key where the buckets stay small. Two maps are
-// tried: by the score, or where there are many ties by the bits of the key; and by these from both
-// ends. Where both leave a bucket too full, a merge sort does it.
+// be among the k best to their buckets, in shared memory, and inside a bucket every key counts
+// those above it. That is a constant number of steps a key where the buckets stay small. Maps are
+// tried in turn: by the score; where scores have few bits, by the bits of the key; by these from
+// both ends. Where all leave a bucket too full, a merge sort does it.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BUCKET_SORT_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BUCKET_SORT_CUH_
 
@@ -20,13 +20,11 @@ namespace nearfield::gpu {
 
 // Keys in a bucket above which counting inside it would cost more than a merge sort.
 inline constexpr uint32_t kBucketKeysMax = 64;
-// Of scores of few bits, so many of the best have few ties among them.
-inline constexpr uint32_t kFewTiesKMax = 256;
 // Up to so many keys each is compared with all the others.
 inline constexpr uint32_t kRankAllMax = 128;
 
-// What a block that sorts up to kKeys keys has in shared memory. Space: has bins(), 2^kBinBits of them
-// on a boundary of 16 bytes. The sort writes to sorted(), which a derived struct has.
+// What a block that sorts up to kKeys keys has in shared memory. Space: has bins(), 2^kBinBits of
+// them on a boundary of 16 bytes. The sort writes to sorted(), which a derived struct has.
 template <int kThreadsOf, int kKeysOf, int kBinBitsOf, typename Space>
 struct SortShared : Space {
   static constexpr int kThreads = kThreadsOf;
@@ -113,8 +111,7 @@ class BucketSort {
  public:
   // The entries lie in shared.keys[0, count), visible to all threads; sorted() lies elsewhere.
   template <typename Emit>
-  __device__ static void Sort(Shared& shared, uint32_t count, uint32_t k, KeyBits bits,
-                              Emit emit) {
+  __device__ static void Sort(Shared& shared, uint32_t count, uint32_t k, KeyBits bits, Emit emit) {
     if (count <= kRankAllMax) {
       RankAll(shared, count, k, emit);
       return;
@@ -133,15 +130,12 @@ class BucketSort {
   template <typename Items, typename Emit>
   __device__ static bool TrySort(typename Items::Origin origin, uint32_t k, KeyBits bits,
                                  Shared& shared, Emit emit) {
+    if (TryScores<Items>(origin, k, shared, emit)) return true;
     // Scores of few bits have many ties, which only the index tells apart.
     if constexpr (Source::kFewBits) {
-      if (k > kFewTiesKMax) {
-        return TryKeys<Items>(origin, k, bits, shared, emit) ||
-               TrySplit<Items>(origin, k, bits, shared, emit);
-      }
+      if (TryKeys<Items>(origin, k, bits, shared, emit)) return true;
     }
-    return TryScores<Items>(origin, k, shared, emit) ||
-           TrySplit<Items>(origin, k, bits, shared, emit);
+    return TrySplit<Items>(origin, k, bits, shared, emit);
   }
 
   // Sorts shared.keys[0, count). Out of line: it is the rare way, and its registers would be taken
@@ -200,21 +194,24 @@ class BucketSort {
     const ScoreMap map(SpreadOf(items, shared), items.count(), Shared::kBins);
     return map.valid() && TryMap(items, k, EntriesByScore<Source>{map}, shared, emit);
   }
+  // This and the next are out of line and with items of their own, so that they take none of the
+  // usual way's registers.
   template <typename Items, typename Emit>
-  __device__ __forceinline__ static bool TryKeys(typename Items::Origin origin, uint32_t k,
-                                                 KeyBits bits, Shared& shared, Emit emit) {
+  __device__ __noinline__ static bool TryKeys(typename Items::Origin origin, uint32_t k,
+                                              KeyBits bits, Shared& shared, Emit emit) {
+    __builtin_assume(__isShared(&shared));
     const Items items(origin);
+    __syncthreads();  // all have read what the attempt before has found
     const KeySpread spread = SpreadOfKeys(items, 0, 0xffffffffu, shared);
     const KeyMap map(spread, bits, Shared::kBinBits);
     return TryMap(items, k, EntriesByKey<Source, KeyMap>{map}, shared, emit);
   }
-  // Out of line and with items of its own, so that it takes none of the usual way's registers.
   template <typename Items, typename Emit>
   __device__ __noinline__ static bool TrySplit(typename Items::Origin origin, uint32_t k,
                                                KeyBits bits, Shared& shared, Emit emit) {
     __builtin_assume(__isShared(&shared));
     const Items items(origin);
-    __syncthreads();  // all have read what the attempt before has found
+    __syncthreads();
     const KeySpread all = SpreadOfKeys(items, 0, 0xffffffffu, shared);
     const uint32_t middle = all.least_order + (all.greatest_order - all.least_order) / 2;
     __syncthreads();

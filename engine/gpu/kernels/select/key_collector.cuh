@@ -1,7 +1,7 @@
 // Streams a row once and keeps the keys that reach a threshold, in shared memory.
 //
-// Every thread copies its own vectors of the row to slots of its own in shared memory (cp.async), and
-// no warp waits for another.
+// Every thread copies its own vectors of the row to slots of its own in shared memory (cp.async),
+// and no warp waits for another.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_KEY_COLLECTOR_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_KEY_COLLECTOR_CUH_
 
@@ -22,7 +22,8 @@ struct KeyQueue {
   uint32_t capacity;
 };
 
-// A lane's place among the entries its warp appends. All lanes call it; mine: how many this lane has.
+// A lane's place among the entries its warp appends. All lanes call it; mine: how many this lane
+// has.
 __device__ __forceinline__ uint32_t ReservePlaces(const KeyQueue& queue, uint32_t mine) {
   const uint32_t through = WarpPrefixSum(mine);
   uint32_t base = 0;

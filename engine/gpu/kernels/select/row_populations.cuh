@@ -81,7 +81,8 @@ struct RowSample {
   __device__ uint32_t VectorOf(uint32_t number) const {
     // (ordinal + jitter) / pairs as a fraction of 2^32.
     const uint32_t ordinal = number / 2;
-    const uint32_t fraction = ordinal << (32 - pairs_log2) | ((ordinal + 1) * 0x9e3779b1u) >> pairs_log2;
+    const uint32_t fraction =
+        ordinal << (32 - pairs_log2) | ((ordinal + 1) * 0x9e3779b1u) >> pairs_log2;
     return 2 * __umulhi(fraction, row.vectors() / 2) + number % 2;
   }
 

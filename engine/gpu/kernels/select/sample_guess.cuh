@@ -1,10 +1,10 @@
 // Guesses a threshold from a sample of a row: an interpolation search over the sample's scores.
 //
 // The scores are counted in bins of equal width between the least and the greatest of them; where
-// the bin of the wanted-th greatest holds too many, that bin is divided again. Equal scores are told
-// apart by their indices. Every block of a group draws the same sample and finds the same threshold,
-// so that none waits for another. What this does not tell apart (infinities, many magnitudes) is left
-// to ThresholdSearch.
+// the bin of the wanted-th greatest holds too many, that bin is divided again. Equal scores are
+// told apart by their indices. Every block of a group draws the same sample and finds the same
+// threshold, so that none waits for another. What this does not tell apart (infinities, many
+// magnitudes) is left to ThresholdSearch.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLE_GUESS_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLE_GUESS_CUH_
 
@@ -47,7 +47,7 @@ class SampleGuess {
         return TieKey(window.low, target.wanted - above, inside, sample.row.size());
       }
       const float width = (window.high - window.low) * (1.0f / Shared::kBins);
-      const float scale = __fdividef(1.0f, width);
+      const float scale = __frcp_rn(width);
       if (!(isfinite(scale) && scale > 0.0f)) return kNoSelectKey;
       for (uint32_t number = 0;;) {
         Count(chunk, window, scale, round > 0, shared);
@@ -102,8 +102,8 @@ class SampleGuess {
   __device__ static uint32_t ChunksOf(const RowSample<Source, kThreads>& sample) {
     return max(sample.vectors() / kChunkVectors, 1u);
   }
-  // The i-th vector of this thread in a chunk, as its number in the sample, or beyond it. Each chunk
-  // has pairs from all over the row, so that the first can stand for all.
+  // The i-th vector of this thread in a chunk, as its number in the sample, or beyond it. Each
+  // chunk has pairs from all over the row, so that the first can stand for all.
   __device__ static uint32_t NumberOf(const RowSample<Source, kThreads>& sample, uint32_t chunk,
                                       int i) {
     const uint32_t place = threadIdx.x + static_cast<uint32_t>(i) * kThreads;

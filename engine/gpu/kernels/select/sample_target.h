@@ -1,10 +1,10 @@
 // How many keys of a sample must reach a threshold so that, almost surely, at least k of all keys
 // do and no more than there is room for. Host and device. A guess only: whoever uses it counts.
 //
-// Of s keys drawn evenly from n, the k best hold k * s / n in the mean, with a deviation of the square
-// root of that times 1 - s / n. The threshold is put kSampleDeviations of these lower, and a few keys
-// more where the mean is so small that the square root says little; and the keys that just fit must
-// hold as many deviations more of the sample than reach it.
+// Of s keys drawn evenly from n, the k best hold k * s / n in the mean, with a deviation of the
+// square root of that times 1 - s / n. The threshold is put kSampleDeviations of these lower, and a
+// few keys more where the mean is so small that the square root says little; and the keys that just
+// fit must hold as many deviations more of the sample than reach it.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLE_TARGET_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLE_TARGET_H_
 

@@ -86,11 +86,12 @@ cudaError_t Launch(const SelectCall& call) {
   args.batch = shape.batch;
   args.n = static_cast<uint32_t>(shape.n);
   args.k = static_cast<uint32_t>(shape.k);
-  args.plan = PlanSample({.n = args.n,
-                          .k = args.k,
-                          .room = static_cast<uint32_t>(kSampledPolicies[grid.policy].shape.capacity),
-                          .per_vector = static_cast<uint32_t>(16 / SelectTypeBytes(shape.type)),
-                          .blocks = static_cast<uint32_t>(grid.blocks_per_row)});
+  args.plan =
+      PlanSample({.n = args.n,
+                  .k = args.k,
+                  .room = static_cast<uint32_t>(kSampledPolicies[grid.policy].shape.capacity),
+                  .per_vector = static_cast<uint32_t>(16 / SelectTypeBytes(shape.type)),
+                  .blocks = static_cast<uint32_t>(grid.blocks_per_row)});
   args.values = call.values;
   args.indices = call.indices;
   args.blocks_per_row = grid.blocks_per_row;

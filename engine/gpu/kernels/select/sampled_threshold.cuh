@@ -19,14 +19,14 @@ namespace nearfield::gpu {
 // Reads each score once (16-byte loads), and a sample of 0.4 to 25% of
 // them before; writes 8 B (6 B for 16-bit scores) a result. 1024 x 50,000 fp32: 205 MB, 45 us at
 // 4.53 TB/s.
-// Requires k <= capacity of the policy, SampledArgs as stated there.
+// Requires k <= k_max of the policy, SampledArgs as stated there.
 // Steps: 1 an even sample gives a threshold that the k best and a few more reach; 2 one pass keeps
-// the keys that reach it, in shared memory; 3 if they are fewer than k or more than fit, the
-// threshold is searched again over all keys and the pass repeated; 4 bucket sort, the first k are
-// the answer. Source: a sampled threshold with verification, as in "guess, verify, refine" schemes;
-// ours is exact for every input, the sample is stratified and jittered, and ties are resolved by
-// 64-bit unique keys. Differs from radix selection (Zhang et al., SC 2023): one pass over the row,
-// not two to four.
+// what reaches it, in shared memory; 3 if that is less than k, a lower threshold is guessed, and if
+// it is more than fits or still too little, the threshold is searched over all keys, and the pass
+// repeated; 4 bucket sort, the first k are the answer. Source: a sampled threshold with
+// verification, as in "guess, verify, refine" schemes; ours is exact for every input, the sample is
+// stratified and jittered, and ties are resolved by 64-bit unique keys. Differs from radix
+// selection (Zhang et al., SC 2023): one pass over the row, not two to four.
 template <typename Scores, int kPolicy>
 __global__ void __launch_bounds__(kSampledPolicies[kPolicy].shape.threads,
                                   kSampledPolicies[kPolicy].blocks_per_sm)
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kSampledPolicies[kPolicy].shape.threads,
   auto& shared = *reinterpret_cast<typename Selector::Shared*>(shared_bytes);
   BlockGroup group(args.groups, kShape.grouped ? args.blocks_per_row : 1);
   const int64_t groups = kShape.grouped ? gridDim.x / static_cast<uint32_t>(args.blocks_per_row)
-                                  : static_cast<int64_t>(gridDim.x);
+                                        : static_cast<int64_t>(gridDim.x);
   // A group's two buffers take turns: the leader may still read one while the others fill the next.
   uint64_t* buffers = args.candidates + group.index() * 2 * kCapacity;
   int turn = 0;

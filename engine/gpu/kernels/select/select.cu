@@ -40,7 +40,7 @@ __device__ void FinishAnswer(const SelectArgs& args, const SelectPiece& piece, i
 }
 
 // Finds, for each problem (piece, query), the k greatest keys, and writes them in descending order.
-// Grid groups * blocks_per_group, block 1024: a group of blocks solves the problems group, group +
+// Grid groups * blocks_per_group, block 512: a group of blocks solves the problems group, group +
 // groups, ...; groups of several blocks meet at barriers of their own, so the launch is
 // cooperative. Reads each key once or twice (8 B, 16-byte loads; the scan has just left them in
 // L2), and a sample before; writes k * 8 B a problem. 1M keys: 8 MB a pass, 2 us; with barriers
@@ -68,9 +68,8 @@ __global__ void __launch_bounds__(kSelectThreads, 1)
                                         .room = kSelectCapacity,
                                         .per_vector = RowReader<KeySource>::kPerVector,
                                         .blocks = static_cast<uint32_t>(group.size())});
-    const KeySelector::Selected selected =
-        KeySelector::Select(keys, k, plan, group, buffers + turn * kSelectCapacity, shared,
-                            KeyResults{answer});
+    const KeySelector::Selected selected = KeySelector::Select(
+        keys, k, plan, group, buffers + turn * kSelectCapacity, shared, KeyResults{answer});
     if (!group.leads()) continue;
     FinishAnswer(args, piece, query, selected);
     __syncthreads();

@@ -63,14 +63,13 @@ struct ShortRowShared
 };
 
 // Selects the k best scores of each row, sorted.
-// Grid rows, block of the policy. Reads each score once (4 or 2 B, neighbours by neighbours), writes
-// 8 B (6 B for 16-bit scores) a result. 1024 x 3,072 fp32, k = 64: 13 MB, 3 us at 4.53 TB/s; a row's
-// chain of steps binds, so many rows run on an SM at once. Requires n <= n_max of the policy,
-// ShortRowArgs as stated there.
-// Steps: 1 the row to registers; 2 a histogram over a monotone map of its scores; 3 the buckets of
-// the k best to shared memory, ranked inside each. Source: the histogram selection of RadiK and of
-// the published fp16-binned selection. Differs: bins follow the scores' own range, and the row is
-// read once.
+// Grid rows, block of the policy. Reads each score once (4 or 2 B, neighbours by neighbours),
+// writes 8 B (6 B for 16-bit scores) a result. 1024 x 3,072 fp32, k = 64: 13 MB, 3 us at 4.53 TB/s;
+// a row's chain of steps binds, so many rows run on an SM at once. Requires n <= n_max of the
+// policy, ShortRowArgs as stated there. Steps: 1 the row to registers; 2 a histogram over a
+// monotone map of its scores; 3 the buckets of the k best to shared memory, ranked inside each.
+// Source: the histogram selection of RadiK and of the published fp16-binned selection. Differs:
+// bins follow the scores' own range, and the row is read once.
 template <typename Scores, int kPolicy>
 __global__ void __launch_bounds__(kShortRowPolicies[kPolicy].threads,
                                   kShortRowPolicies[kPolicy].blocks_per_sm)
@@ -82,8 +81,8 @@ __global__ void __launch_bounds__(kShortRowPolicies[kPolicy].threads,
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   auto& shared = *reinterpret_cast<Shared*>(shared_bytes);
   const int64_t row = blockIdx.x;
-  const typename Held::Origin origin = {
-      static_cast<const Raw*>(args.scores) + row * args.stride, args.n};
+  const typename Held::Origin origin = {static_cast<const Raw*>(args.scores) + row * args.stride,
+                                        args.n};
   const ScoreResults<Scores> results = {static_cast<Raw*>(args.values) + row * args.k,
                                         args.indices + row * args.k};
   using Sort = BucketSort<ScoreSource<Scores>, Shared>;
@@ -128,10 +127,9 @@ cudaError_t Prepare(const SelectFacts&) {
   for (const SelectType type :
        {SelectType::kFloat32, SelectType::kFloat16, SelectType::kBFloat16}) {
     for (std::size_t policy = 0; policy < kShortRowPolicies.size(); ++policy) {
-      const cudaError_t error =
-          cudaFuncSetAttribute(reinterpret_cast<const void*>(KernelsOf(type).kernels[policy]),
-                               cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(kSharedBytes[policy]));
+      const cudaError_t error = cudaFuncSetAttribute(
+          reinterpret_cast<const void*>(KernelsOf(type).kernels[policy]),
+          cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kSharedBytes[policy]));
       if (error != cudaSuccess) return error;
     }
   }

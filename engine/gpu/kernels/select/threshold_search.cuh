@@ -1,12 +1,13 @@
 // Finds a threshold that some number of keys reach: a most-significant-digit search over counts.
 //
 // Each step counts the keys that begin with the prefix found so far by as many next
-// bits as there are bins for, and appends those of the wanted-th greatest. It ends when few enough keys reach the prefix;
-// keys are unique, so at the latest after all 64 bits. Where all keys of a step turn out to share
-// more bits than the prefix, those are taken over at once: equal and nearly equal scores cost no
-// step each. Source: radix selection as in Zhang, Naruse, Li, Wang, "Parallel Top-K Algorithms on
-// GPU: A Comprehensive Study and New Methods", SC 2023. Differs: 64-bit unique keys, so ties need
-// no care; the search stops early and runs over a sample first; shared bits are skipped.
+// bits as there are bins for, and appends those of the wanted-th greatest. It ends when few enough
+// keys reach the prefix; keys are unique, so at the latest after all 64 bits. Where all keys of a
+// step turn out to share more bits than the prefix, those are taken over at once: equal and nearly
+// equal scores cost no step each. Source: radix selection as in Zhang, Naruse, Li, Wang, "Parallel
+// Top-K Algorithms on GPU: A Comprehensive Study and New Methods", SC 2023. Differs: 64-bit unique
+// keys, so ties need no care; the search stops early and runs over a sample first; shared bits are
+// skipped.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_THRESHOLD_SEARCH_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_THRESHOLD_SEARCH_CUH_
 
@@ -55,7 +56,8 @@ class ThresholdSearch {
       const int digit_bits = min(Shared::kBinBits, prefix.low_bits);
       const int shift = prefix.low_bits - digit_bits;
       Count(population, prefix, shift, shared);
-      group.template SumBins<kThreads, Shared::kBins>(shared.bins(), &shared.search.any, &shared.search.any_not);
+      group.template SumBins<kThreads, Shared::kBins>(shared.bins(), &shared.search.any,
+                                                      &shared.search.any_not);
       ChooseDigit(shared, target.wanted - above);
       const SearchShared found = shared.search;
       __syncthreads();  // all have read it before the next step clears it
