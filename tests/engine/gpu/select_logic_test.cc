@@ -48,7 +48,9 @@ TEST(SampleTargetTest, ASampleFitsTheRowAndLeavesRoom) {
     ASSERT_GE(plan.pairs_log2, kPairsLog2Min);
     const uint64_t sample = SampleSize(shape, plan.pairs_log2);
     ASSERT_LE(sample, shape.n / 4);
-    if (plan.way == SampleWay::kOwnSample) ASSERT_LE(sample, kOwnSampleMax);
+    if (plan.way == SampleWay::kOwnSample) {
+      ASSERT_LE(sample, kOwnSampleMax);
+    }
     // A row that begins and ends between boundaries has two vectors fewer.
     const uint64_t vectors = shape.n / shape.per_vector - 2;
     ASSERT_LE(uint64_t{2} << plan.pairs_log2, vectors);
