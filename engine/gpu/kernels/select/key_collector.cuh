@@ -58,17 +58,6 @@ class KeyCollector {
     for (int stage = 0; stage < Ring::kStages; ++stage) Request(stage);
   }
 
-  // Asks L2 for the first of the share: as much as is on its way while a threshold is found.
-  __device__ void BringToL2() const {
-    const uint32_t first = share_.rank * kThreads + threadIdx.x * stride();
-    if (threadIdx.x >= kUnitsAhead || first >= row_.vectors()) return;
-    const uint32_t bytes = 16 * min(static_cast<uint32_t>(kThreads), row_.vectors() - first);
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
-                 :
-                 : "l"(__cvta_generic_to_global(row_.Address(first))), "r"(bytes)
-                 : "memory");
-  }
-
   __device__ void Collect(uint64_t threshold, const KeyQueue& queue) {
     if (Source::QuickTestIsExact(threshold)) {
       Stream(typename Source::QuickTest(threshold), queue);
@@ -79,7 +68,6 @@ class KeyCollector {
 
  private:
   static constexpr uint32_t kVectorBits = (1u << kPerVector) - 1;
-  static constexpr uint32_t kUnitsAhead = 6;  // of kThreads vectors
 
   // Where the threshold lies among equal scores, or among NaNs.
   struct ExactTest {

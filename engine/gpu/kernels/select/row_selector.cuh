@@ -82,14 +82,13 @@ class RowSelector {
     RowShare share;
     if (kGrouped) share = ShareOf(group);
     Collector collector(row, share, shared.ring);
+    if (kGrouped) collector.Begin();
     uint32_t total = 0;
     for (int attempt = plan.way == SampleWay::kWholeRow ? kGuesses : 0;; ++attempt) {
       uint64_t threshold = 1;
-      const auto meanwhile = [&] { AskAhead(collector, attempt); };
       if (attempt < kGuesses) {
-        threshold = Guess(row, k, plan, attempt, group, shared, meanwhile);
+        threshold = Guess(row, k, plan, attempt, group, shared);
       } else {
-        meanwhile();
         const WholeRow<Source, kThreads> whole = {row, share};
         threshold = Search::Find(whole, {k, kCapacity}, group, shared);
       }
@@ -99,6 +98,7 @@ class RowSelector {
       const bool enough = total >= k || threshold == 1;
       if (attempt >= kGuesses || (total <= kCapacity && enough)) break;
       if (total > kCapacity) attempt = kGuesses - 1;  // guessing lower will not help
+      if (kGrouped) collector.Begin();
     }
     if (kGrouped && !group.leads()) return {};
     if (kGrouped && group.size() > 1) {
@@ -124,34 +124,21 @@ class RowSelector {
 
   static constexpr int kGuesses = 2;
 
-  // What can be asked for while the threshold is found: where the ring has room of its own, its
-  // first stages; else that the row come nearer.
-  __device__ static void AskAhead(Collector& collector, int attempt) {
-    if (kGrouped) {
-      collector.Begin();
-    } else if (attempt == 0) {
-      collector.BringToL2();
-    }
-  }
-
   // 1, which every key reaches, where the plan asks for no sample. The second attempt aims lower.
-  template <typename Meanwhile>
   __device__ static uint64_t Guess(const RowReader<Source>& row, uint32_t k, SamplePlan plan,
-                                   int attempt, BlockGroup& group, Shared& shared,
-                                   const Meanwhile& meanwhile) {
+                                   int attempt, BlockGroup& group, Shared& shared) {
     RowSample<Source, kThreads> sample = {row, {}, plan.pairs_log2};
     SampleTarget target = TargetOf(k, sample.Share(), kCapacity, 2 * RowReader<Source>::kPerVector);
     if (attempt > 0) target.wanted = min(2 * target.wanted, target.accepted);
     if (plan.way == SampleWay::kOwnSample) {
       // Another step over so few keys costs less than keeping more of the row.
       target.accepted = min(target.accepted, target.wanted + target.wanted / 8);
-      const uint64_t guess = SampleGuess<Source, Shared>::Find(sample, target, shared, meanwhile);
+      const uint64_t guess = SampleGuess<Source, Shared>::Find(sample, target, shared);
       if (guess != kNoSelectKey) return guess;
       __syncthreads();
       BlockGroup alone;
       return Search::Find(sample, target, alone, shared);
     }
-    meanwhile();
     if (plan.way == SampleWay::kSharedSample) {
       if (kGrouped) sample.share = ShareOf(group);
       return Search::Find(sample, target, group, shared);

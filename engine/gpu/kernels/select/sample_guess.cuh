@@ -32,13 +32,10 @@ class SampleGuess {
 
   // A threshold that about target.wanted keys of the sample reach, and no more than
   // target.accepted; kNoSelectKey where it finds none. A barrier before the bins are used again.
-  // meanwhile() is called once, when the first of the sample is on its way.
-  template <typename Meanwhile>
   __device__ static uint64_t Find(const RowSample<Source, kThreads>& sample, SampleTarget target,
-                                  Shared& shared, const Meanwhile& meanwhile) {
+                                  Shared& shared) {
     Chunk chunk;
     Load(sample, 0, chunk);
-    meanwhile();
     AskFor(sample, 1);
     Clear(shared);
     Window window = {-__builtin_huge_valf(), __builtin_huge_valf()};
