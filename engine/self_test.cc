@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/scramble.h"
 #include "engine/base/status_macros.h"
 #include "engine/score/row_types.h"
 #include "engine/score/score.h"
@@ -31,10 +32,8 @@ class Numbers {
  public:
   explicit Numbers(uint64_t seed) : state_(seed) {}
   uint64_t Next() {
-    uint64_t value = state_ += 0x9e3779b97f4a7c15u;
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-    return value ^ (value >> 31);
+    state_ += 0x9e3779b97f4a7c15u;
+    return Scramble(state_);
   }
   uint64_t Below(uint64_t end) { return Next() % end; }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/checked_math.h"
+#include "engine/base/scramble.h"
 
 namespace nearfield::corpus {
 namespace {
@@ -17,12 +18,10 @@ constexpr int64_t kRowsPerWord = 4;
 }  // namespace
 
 uint64_t IdHash(const IdColumn& ids, int64_t index) {
-  uint64_t value = ids.type() == IdType::kUint64 ? ids.number(index)
-                                                 : std::hash<std::string_view>()(ids.string(index));
-  // The finaliser of SplitMix64: ids that differ in a few bits must differ in all halves.
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-  return value ^ (value >> 31);
+  const uint64_t value = ids.type() == IdType::kUint64
+                             ? ids.number(index)
+                             : std::hash<std::string_view>()(ids.string(index));
+  return Scramble(value);  // both halves of it are used
 }
 
 IdFilter::IdFilter(const IdColumn& ids)

@@ -4,15 +4,10 @@
 #include <cmath>
 #include <cstddef>
 
+#include "engine/base/scramble.h"
+
 namespace nearfield::corpus {
 namespace {
-
-// A bijection of 64-bit numbers that leaves no pattern (the finaliser of SplitMix64).
-uint64_t Scramble(uint64_t value) {
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-  return value ^ (value >> 31);
-}
 
 std::vector<double> Signs(int64_t dimension, uint64_t seed) {
   std::vector<double> signs(static_cast<size_t>(dimension));

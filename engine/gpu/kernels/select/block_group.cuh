@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "engine/gpu/kernels/select/bucket_sort.cuh"
 #include "engine/gpu/kernels/select/group_barrier.cuh"
 #include "engine/gpu/kernels/select/group_state.h"
 

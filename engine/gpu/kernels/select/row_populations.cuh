@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "engine/gpu/kernels/select/bucket_sort.cuh"
+#include "engine/gpu/kernels/select/block_reduce.cuh"
 #include "engine/gpu/kernels/select/row_reader.cuh"
 
 namespace nearfield::gpu {

@@ -17,8 +17,8 @@ namespace nearfield::gpu {
 
 struct SampleTarget {
   uint32_t wanted = 0;  // keys of the sample that must reach the threshold
-  uint32_t accepted =
-      0;  // and may: more would overflow the room; < wanted: the sample is too small
+  // And may: more would overflow the room. < wanted: the sample is too small.
+  uint32_t accepted = 0;
 };
 
 inline constexpr float kSampleDeviations = 4.0f;
@@ -65,8 +65,8 @@ inline constexpr int kPairsLog2Max = 20;
 inline constexpr int kSharedPairsLog2Min = 9;
 // Of a sample that every block draws.
 inline constexpr uint32_t kOwnSampleMax = 16384;
-// What counting a key of the sample costs, and keeping and sorting one of the row: instructions of
-// a thread, from the compiled kernels.
+// What counting a key of the sample costs, and keeping and sorting one of the row: about so many
+// instructions of a thread.
 inline constexpr float kSampledKeyCost = 14.0f;
 inline constexpr float kKeptKeyCost = 90.0f;
 

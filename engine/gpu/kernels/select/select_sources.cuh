@@ -24,8 +24,11 @@ struct ScoreSource {
 
   __device__ static float Score(Raw raw) { return Scores::Value(raw); }
   // The score's own bits, and the index.
+  __device__ static uint64_t EntryOf(float score, uint32_t index) {
+    return (static_cast<uint64_t>(__float_as_uint(score)) << 32) | index;
+  }
   __device__ static uint64_t Entry(Raw raw, uint32_t index) {
-    return (static_cast<uint64_t>(__float_as_uint(Scores::Value(raw))) << 32) | index;
+    return EntryOf(Scores::Value(raw), index);
   }
   // Neither is of a NaN.
   __device__ static bool EntryBefore(uint64_t a, uint64_t b) {

@@ -34,7 +34,7 @@ class HeldScores {
   __device__ uint32_t count() const { return n_; }
   __device__ bool has(int j) const { return IndexOf(j) < n_; }
   __device__ uint64_t entry(int j) const {
-    return (static_cast<uint64_t>(__float_as_uint(scores_[j])) << 32) | IndexOf(j);
+    return ScoreSource<Scores>::EntryOf(scores_[j], IndexOf(j));
   }
   __device__ float score(int j) const { return scores_[j]; }
 

@@ -15,7 +15,6 @@
 
 #include "engine/gpu/kernels/select/block_group.cuh"
 #include "engine/gpu/kernels/select/block_reduce.cuh"
-#include "engine/gpu/kernels/select/bucket_sort.cuh"
 #include "engine/gpu/kernels/select/sample_target.h"
 
 namespace nearfield::gpu {

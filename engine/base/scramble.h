@@ -1,0 +1,18 @@
+// A bijection of 64-bit numbers that leaves no pattern: numbers that differ in a few bits differ in
+// all halves. The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+#ifndef NEARFIELD_ENGINE_BASE_SCRAMBLE_H_
+#define NEARFIELD_ENGINE_BASE_SCRAMBLE_H_
+
+#include <cstdint>
+
+namespace nearfield {
+
+constexpr uint64_t Scramble(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
+}
+
+}  // namespace nearfield
+
+#endif  // NEARFIELD_ENGINE_BASE_SCRAMBLE_H_
