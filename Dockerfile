@@ -45,6 +45,7 @@ LABEL org.opencontainers.image.title="nearfield" \
 
 # Inside a container loopback reaches nobody: listen on all of its addresses, and publish the port with care.
 ENV NEARFIELD_LISTEN=0.0.0.0:50051 \
+    NEARFIELD_DATA_DIR=/var/lib/nearfield/data \
     NEARFIELD_LOG_FORMAT=json \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 USER 65532:65532

@@ -22,8 +22,10 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateOnGpu(const EngineOptions& options
   ABSL_ASSIGN_OR_RETURN(std::unique_ptr<corpus::Backend> backend,
                         gpu::MakeGpuTopkEngine({.device = options.device,
                                                 .memory_bytes = options.memory_bytes,
+                                                .host_rows_bytes = options.host_rows_bytes,
                                                 .k_max = options.k_max + 1,
-                                                .batch_max = options.batch_max}));
+                                                .batch_max = options.batch_max,
+                                                .encode_query = cpu::MakeQueryEncoder()}));
   return MakeEngine(std::move(backend), options,
                     absl::StrCat("GPU ", options.device, " is usable"));
 }

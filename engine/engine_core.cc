@@ -38,23 +38,27 @@ class EngineCore final : public Engine {
             .device_name = facts.device_name,
             .note = note_,
             .k_max = limits_.k_max,
-            .batch_max = limits_.batch_max};
+            .batch_max = limits_.batch_max,
+            .read_bytes_per_second = facts.read_bytes_per_second};
   }
 
   Capacity GetCapacity() const override {
     return {.device_bytes_total = device_->backend().device_bytes_total(),
             .device_bytes_used = device_->backend().device_bytes_used(),
             .host_bytes_total = device_->host().bytes_total(),
-            .host_bytes_used = device_->host().bytes_used()};
+            .host_bytes_used = device_->host().bytes_used(),
+            .host_rows_bytes_total = device_->backend().host_rows_bytes_total(),
+            .host_rows_bytes_used = device_->backend().host_rows_bytes_used()};
   }
 
   absl::Status Health() const override { return device_->Check(); }
 
-  absl::StatusOr<std::shared_ptr<Collection>> CreateCollection(
-      const CollectionSpec& spec) override {
+  using Engine::CreateCollection;
+  absl::StatusOr<std::shared_ptr<Collection>> CreateCollection(const CollectionSpec& spec,
+                                                               uint64_t epoch) override {
     ABSL_RETURN_IF_ERROR(device_->Check());
-    ABSL_RETURN_IF_ERROR(corpus::CheckSpec(spec));
-    return std::shared_ptr<Collection>(Corpus::Make(spec, device_));
+    ABSL_RETURN_IF_ERROR(corpus::CheckSpec(spec, device_->backend()));
+    return std::shared_ptr<Collection>(Corpus::Make(spec, device_, epoch));
   }
 
   absl::StatusOr<SearchResult> Search(const Collection& collection,
@@ -63,11 +67,9 @@ class EngineCore final : public Engine {
     return CatchOutOfMemory([&] { return SearchCorpus(*corpus, limits_, batch); });
   }
 
-  absl::StatusOr<VerifyResult> Verify(const Collection& collection, const Query& query,
-                                      uint64_t epoch, const Neighbors& claimed,
+  absl::StatusOr<VerifyResult> Verify(const Collection& collection, const Claim& claim,
                                       const std::function<bool()>& cancelled) override {
     ABSL_ASSIGN_OR_RETURN(const Corpus* corpus, Ready(collection));
-    const Claim claim = {.query = query, .epoch = epoch, .neighbors = claimed};
     return CatchOutOfMemory(
         [&] { return VerifyClaim(*corpus, claim, limits_.k_max, kVerifyStagingBytes, cancelled); });
   }

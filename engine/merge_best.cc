@@ -55,6 +55,24 @@ absl::Status CheckLists(const CorpusSnapshot& snapshot,
   return absl::OkStatus();
 }
 
+// Of the only list that has rows: nothing is compared.
+std::vector<Hit> TakeBest(const CorpusSnapshot& snapshot, size_t generation,
+                          const std::vector<RankedScore>& list, int32_t k,
+                          const std::optional<RowRef>& self) {
+  const Generation& rows = *snapshot.generations[generation].generation;
+  std::vector<Hit> hits;
+  hits.reserve(std::min(list.size(), static_cast<size_t>(k)));
+  for (size_t i = 0; i < list.size() && hits.size() < static_cast<size_t>(k); ++i) {
+    if (i + kRowsAhead < list.size()) {
+      __builtin_prefetch(rows.slot_by_rank.data() + list[i + kRowsAhead].rank);
+    }
+    const RowRef row = {.generation = static_cast<uint32_t>(generation),
+                        .slot = rows.slot_by_rank[list[i].rank]};
+    if (row != self) hits.push_back({.score = list[i].score, .row = row});
+  }
+  return hits;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Hit>> MergeBest(const CorpusSnapshot& snapshot,
@@ -66,6 +84,10 @@ absl::StatusOr<std::vector<Hit>> MergeBest(const CorpusSnapshot& snapshot,
   for (size_t g = 0; g < lists.size(); ++g) {
     rows_count += lists[g].size();
     if (!lists[g].empty()) heads.push_back(HeadAt(snapshot, g, 0, lists[g][0]));
+  }
+  if (heads.size() == 1) {
+    const size_t only = heads.front().generation;
+    return TakeBest(snapshot, only, lists[only], k, self);
   }
   std::make_heap(heads.begin(), heads.end(), ComesAfter);
 

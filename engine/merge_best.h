@@ -2,6 +2,7 @@
 #ifndef NEARFIELD_ENGINE_MERGE_BEST_H_
 #define NEARFIELD_ENGINE_MERGE_BEST_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -12,6 +13,13 @@
 #include "engine/corpus/snapshot.h"
 
 namespace nearfield {
+
+// What an answer names lies anywhere in columns of many megabytes: fetched into the cache this far
+// ahead.
+inline constexpr size_t kRowsAhead = 16;
+// What taking a row of an answer costs, in bytes that would be copied meanwhile: it is a miss or
+// two.
+inline constexpr int64_t kBytesPerHit = 128;
 
 // A row of an answer.
 struct Hit {

@@ -57,6 +57,7 @@ absl::Status CheckOptions(const EngineOptions& options) {
   ABSL_RETURN_IF_ERROR(CheckRange("device", options.device, {.min = 0, .max = kDeviceMax}));
   ABSL_RETURN_IF_ERROR(CheckBytes("memory_bytes", options.memory_bytes));
   ABSL_RETURN_IF_ERROR(CheckBytes("host_memory_bytes", options.host_memory_bytes));
+  ABSL_RETURN_IF_ERROR(CheckBytes("host_rows_bytes", options.host_rows_bytes));
   ABSL_RETURN_IF_ERROR(CheckRange("threads", options.threads, {.min = 0, .max = kThreadsMax}));
   ABSL_RETURN_IF_ERROR(CheckRange("k_max", options.k_max, {.min = 1, .max = kKMax}));
   return CheckRange("batch_max", options.batch_max, {.min = 1, .max = kBatchMax});

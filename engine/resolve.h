@@ -3,6 +3,7 @@
 #define NEARFIELD_ENGINE_RESOLVE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -16,7 +17,8 @@
 namespace nearfield {
 
 struct ResolvedQueries {
-  std::vector<float> vectors;                       // [k.size(), dim]
+  absl::Span<const float> vectors;  // [k.size(), dim]: the caller's, or copies
+  std::unique_ptr<float[]> copies;
   std::vector<int32_t> k;                           // neighbors asked for
   std::vector<std::optional<corpus::RowRef>> self;  // of a query by id: the row to leave out
 };

@@ -141,7 +141,9 @@ absl::Status CheckBatch(Engine* engine, const Collection& collection,
   for (size_t i = 0; i < batch.size(); ++i) {
     ABSL_ASSIGN_OR_RETURN(
         const VerifyResult verdict,
-        engine->Verify(collection, batch[i], result.epoch, result.queries[i], {}));
+        engine->Verify(collection,
+                       {.query = batch[i], .neighbors = result.queries[i], .epoch = result.epoch},
+                       {}));
     if (!verdict.equal) {
       return absl::DataLossError(absl::StrCat(
           "self-test: a wrong answer (", Describe(collection.spec()), "): ", verdict.explanation));

@@ -65,9 +65,27 @@ Best MergeInto(const Best& best, const Chunk& chunk, const oracle::Answer& answe
   return merged;
 }
 
-// The live rows of slots [begin, end), without slot `self`.
-absl::StatusOr<Chunk> ReadChunk(const GenerationState& state, int64_t begin, int64_t end,
-                                int64_t row_bytes, std::optional<uint32_t> self) {
+// What the oracle is asked, and how much memory it may take.
+struct OracleTask {
+  absl::Span<const float> vector;
+  int64_t k = 0;
+  std::optional<RowRef> self;
+  const RowFilter* filter = nullptr;  // null: all rows
+  int64_t chunk_rows_max = 1;
+};
+
+// Slots of one generation that a chunk is made of.
+struct ChunkSlots {
+  int64_t begin = 0;
+  int64_t end = 0;
+  std::optional<uint32_t> self;  // left out
+  const RowFilter* filter = nullptr;
+};
+
+// The live rows among them that the filter chooses.
+absl::StatusOr<Chunk> ReadChunk(const GenerationState& state, const ChunkSlots& wanted,
+                                int64_t row_bytes) {
+  const auto& [begin, end, self, filter] = wanted;
   const auto row_size = static_cast<size_t>(row_bytes);
   const corpus::Generation& generation = *state.generation;
   Chunk chunk = {.ids = IdColumn(generation.ids.type()), .rows = {}};
@@ -77,6 +95,7 @@ absl::StatusOr<Chunk> ReadChunk(const GenerationState& state, int64_t begin, int
   size_t kept = 0;
   for (const uint32_t slot : corpus::LiveSlots(state.tombstones.get(), begin, end)) {
     if (slot == self) continue;
+    if (filter != nullptr && !filter->Chooses(generation.ordinals.at(slot))) continue;
     std::memmove(chunk.rows.data() + kept * row_size,
                  chunk.rows.data() + static_cast<size_t>(slot - begin) * row_size, row_size);
     chunk.ids.AppendFrom(generation.ids, slot);
@@ -84,14 +103,6 @@ absl::StatusOr<Chunk> ReadChunk(const GenerationState& state, int64_t begin, int
   }
   return chunk;
 }
-
-// What the oracle is asked, and how much memory it may take.
-struct OracleTask {
-  absl::Span<const float> vector;
-  int32_t k = 0;
-  std::optional<RowRef> self;
-  int64_t chunk_rows_max = 1;
-};
 
 // Scores and sorts every live row of the snapshot, chunk by chunk: the best k of the corpus are
 // among the best k of chunks.
@@ -108,8 +119,10 @@ absl::StatusOr<Best> AskOracle(const Corpus& corpus, const CorpusSnapshot& snaps
     for (int64_t begin = 0; begin < rows_count; begin += task.chunk_rows_max) {
       if (cancelled && cancelled()) return absl::CancelledError("the verification was cancelled");
       const int64_t end = std::min(begin + task.chunk_rows_max, rows_count);
-      ABSL_ASSIGN_OR_RETURN(const Chunk chunk,
-                            ReadChunk(state, begin, end, corpus.row_bytes(), self));
+      ABSL_ASSIGN_OR_RETURN(
+          const Chunk chunk,
+          ReadChunk(state, {.begin = begin, .end = end, .self = self, .filter = task.filter},
+                    corpus.row_bytes()));
       const oracle::Answer answer = oracle::TopK({.dim = spec.dim,
                                                   .metric = spec.metric,
                                                   .row_type = spec.row_type,
@@ -178,7 +191,8 @@ absl::Status CheckClaim(const Corpus& corpus, const Claim& claim, uint64_t epoch
 absl::StatusOr<VerifyResult> VerifyClaim(const Corpus& corpus, const Claim& claim, int32_t k_max,
                                          int64_t staging_bytes,
                                          const std::function<bool()>& cancelled) {
-  const std::shared_ptr<const CorpusSnapshot> snapshot = corpus.Pin();
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const CorpusSnapshot> snapshot,
+                        corpus.At(claim.at.get()));
   ABSL_RETURN_IF_ERROR(CheckClaim(corpus, claim, snapshot->epoch));
   ABSL_ASSIGN_OR_RETURN(const ResolvedQueries resolved,
                         ResolveQueries(corpus, *snapshot, {&claim.query, 1}, k_max));
@@ -186,13 +200,18 @@ absl::StatusOr<VerifyResult> VerifyClaim(const Corpus& corpus, const Claim& clai
   result.epoch = snapshot->epoch;
   const OracleTask task = {
       .vector = resolved.vectors,
-      .k = resolved.k.front(),
+      .k = resolved.k.front() + claim.query.skip,
       .self = resolved.self.front(),
+      .filter = claim.query.filter.get(),
       .chunk_rows_max = std::clamp<int64_t>(staging_bytes / corpus.row_bytes(), 1, kChunkRowsMax)};
-  ABSL_ASSIGN_OR_RETURN(Best best,
+  ABSL_ASSIGN_OR_RETURN(const Best best,
                         AskOracle(corpus, *snapshot, task, cancelled, &result.rows_checked));
-  result.expected.ids = std::move(best.ids);
-  result.expected.scores = std::move(best.scores);
+  result.expected.ids = IdColumn(corpus.spec().id_type);
+  for (size_t i = static_cast<size_t>(claim.query.skip); i < best.scores.size(); ++i) {
+    if (claim.query.score_min && best.scores[i] < *claim.query.score_min) break;
+    result.expected.ids.AppendFrom(best.ids, static_cast<int64_t>(i));
+    result.expected.scores.push_back(best.scores[i]);
+  }
   Compare(claim.neighbors, &result);
   return result;
 }

@@ -11,13 +11,6 @@
 
 namespace nearfield {
 
-// An answer to check. Borrowed for the call.
-struct Claim {
-  const Query& query;
-  uint64_t epoch = 0;
-  const Neighbors& neighbors;
-};
-
 // As Engine::Verify. `staging_bytes`: of rows held on the host at once, at least one row; the
 // answer does not depend on it.
 absl::StatusOr<VerifyResult> VerifyClaim(const corpus::Corpus& corpus, const Claim& claim,

@@ -20,6 +20,7 @@
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
 #include "server/device_monitor.h"
+#include "server/offline.h"
 #include "server/server.h"
 #include "server/signals.h"
 
@@ -110,7 +111,7 @@ absl::Status WritePortFile(const std::string& path, int port) {
 ExitCode Drain(Server* server, Log* log) {
   log->Write(LogLevel::kInfo, "draining");
   const ExitCode code = server->Drain();
-  if (code == ExitCode::kClean) {
+  if (code == ExitCode::kClean || code == ExitCode::kSelfTest) {
     log->Write(LogLevel::kInfo, "drained");
     return code;
   }
@@ -197,6 +198,12 @@ int RunServer(int argc, char** argv, const EngineFactory& make_engine) {
   if (outcome->action == LoadOutcome::Action::kPrint) {
     std::fputs(outcome->text.c_str(), stdout);
     return static_cast<int>(ExitCode::kClean);
+  }
+  if (outcome->action == LoadOutcome::Action::kCheckDataDir) {
+    return static_cast<int>(CheckDataDir(settings.data_dir.value()));
+  }
+  if (outcome->action == LoadOutcome::Action::kRestore) {
+    return static_cast<int>(RestoreDataDir(outcome->text, settings.data_dir.value()));
   }
   const LogFormat format =
       settings.log_format.value() == "json" ? LogFormat::kJson : LogFormat::kText;

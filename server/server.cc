@@ -3,6 +3,7 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/impl/server_builder_plugin.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <future>
@@ -12,12 +13,16 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/start_audit.h"
 
 namespace nearfield::server {
 namespace {
 
 using std::chrono::milliseconds;
 
+constexpr int kLookaheadBytes = 4 << 20;
+constexpr int kFrameBytesMax = 1 << 20;
+constexpr int kReadChunkBytes = 256 << 10;
 constexpr int kMetadataBytesMax = 16 * 1024;
 constexpr int kClientPingMsMin = 10000;
 // After all calls were cancelled: what still does not end then never will.
@@ -26,6 +31,8 @@ constexpr milliseconds kCancelledCallsWait{10000};
 constexpr milliseconds kLastWordsWait{500};
 // How long callers may take to hear that the device is lost.
 constexpr milliseconds kLostWait{500};
+// Between two lines about a load.
+constexpr int64_t kProgressUs = 2'000'000;
 
 // Linking the reflection library switches reflection on for every server; this takes it out again.
 class WithoutReflection final : public grpc::ServerBuilderOption {
@@ -47,6 +54,10 @@ void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
   builder->SetMaxSendMessageSize(Int(settings.response_bytes_max));
   // Without this a second server would silently share the port with the first.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Blocks of an upload: the next one is on its way while one is worked on, in few frames.
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytesMax);
+  builder->AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadChunkBytes);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, Int(settings.streams_max));
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Int(settings.keepalive_ms));
@@ -94,7 +105,62 @@ std::string Server::address() const {
   return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port_);
 }
 
+absl::StatusOr<std::unique_ptr<store::Store>> Server::OpenStore() {
+  const std::string& dir = settings_->data_dir.value();
+  if (!settings_->keeps_data()) {
+    log_->Write(LogLevel::kWarning,
+                "data_dir is none: collections live in memory alone, and end with the process");
+    return nullptr;
+  }
+  store::StoreOptions options;
+  options.dir = dir;
+  options.on_fatal = [log = log_](const absl::Status& status) {
+    log->Write(LogLevel::kError, "the data directory failed: the process ends, nothing is lost",
+               {{"error", status.ToString()}});
+    log->Flush();
+    _exit(static_cast<int>(ExitCode::kStorage));
+  };
+  return store::Store::Open(std::move(options));
+}
+
+absl::Status Server::LoadCollections(Core* core) {
+  const TimePoint begin = clock_->Now();
+  TimePoint told = begin;
+  int64_t rows = 0;
+  absl::Status loaded = core->catalog.Load(
+      [&](const Catalog::LoadProgress& progress) {
+        if (MicrosBetween(told, clock_->Now()) < kProgressUs) return;
+        told = clock_->Now();
+        log_->Write(LogLevel::kInfo, "loading",
+                    {{"collection", progress.collection},
+                     {"bytes", progress.of_collection.bytes_read},
+                     {"bytes_total", progress.of_collection.bytes_total}});
+      },
+      [this] { return state_.phase() != ServerState::Phase::kStarting; });
+  if (!loaded.ok()) return loaded;
+  const auto collections = core->catalog.List();
+  for (const auto& named : collections) {
+    rows += named->collection->Stats().rows_count;
+    if (named->state.ok()) continue;
+    log_->Write(LogLevel::kError, "a collection is not served",
+                {{"collection", named->name}, {"error", named->state.ToString()}});
+  }
+  log_->Write(LogLevel::kInfo, "collections loaded",
+              {{"collections", static_cast<int64_t>(collections.size())},
+               {"rows", rows},
+               {"total_us", MicrosBetween(begin, clock_->Now())}});
+  return absl::OkStatus();
+}
+
 ExitCode Server::Boot(const EngineFactory& make_engine) {
+  absl::StatusOr<std::unique_ptr<store::Store>> kept = OpenStore();
+  if (!kept.ok()) {
+    log_->Write(LogLevel::kError, "the data directory cannot be opened",
+                {{"data_dir", settings_->data_dir.value()}, {"error", kept.status().ToString()}});
+    const bool wrong = absl::IsFailedPrecondition(kept.status()) ||
+                       absl::IsNotFound(kept.status()) || absl::IsInvalidArgument(kept.status());
+    return wrong ? ExitCode::kConfiguration : ExitCode::kStorage;
+  }
   absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine(settings_->ToEngineOptions());
   if (!engine.ok()) {
     log_->Write(LogLevel::kError, "the engine cannot be created",
@@ -115,10 +181,18 @@ ExitCode Server::Boot(const EngineFactory& make_engine) {
               {{"backend", info.backend == BackendKind::kGpu ? "gpu" : "cpu"},
                {"device", info.device_name},
                {"note", info.note},
-               {"device_bytes", (*engine)->GetCapacity().device_bytes_total}});
+               {"device_bytes", (*engine)->GetCapacity().device_bytes_total},
+               {"read_bytes_per_second", static_cast<int64_t>(info.read_bytes_per_second)}});
   const TimePoint begin = clock_->Now();
   const absl::Status tested =
       (*engine)->SelfTest(static_cast<uint64_t>(settings_->self_test_seed.value()));
+  if (absl::IsResourceExhausted(tested)) {
+    log_->Write(LogLevel::kError, "too little memory: nothing is served",
+                {{"error", tested.ToString()},
+                 {"memory_bytes", (*engine)->GetCapacity().device_bytes_total},
+                 {"host_memory_bytes", (*engine)->GetCapacity().host_bytes_total}});
+    return ExitCode::kConfiguration;
+  }
   if (!tested.ok()) {
     log_->Write(LogLevel::kError, "the self-test failed: nothing is served",
                 {{"error", tested.ToString()}});
@@ -126,7 +200,15 @@ ExitCode Server::Boot(const EngineFactory& make_engine) {
   }
   log_->Write(LogLevel::kInfo, "self-test passed",
               {{"total_us", MicrosBetween(begin, clock_->Now())}});
-  state_.Serve(std::make_unique<Core>(*std::move(engine), *settings_, clock_));
+  auto core =
+      std::make_unique<Core>(*std::move(engine), *std::move(kept), *settings_, clock_, log_);
+  const absl::Status loaded = LoadCollections(core.get());
+  if (!loaded.ok() && !absl::IsCancelled(loaded)) {
+    log_->Write(LogLevel::kError, "loading failed", {{"error", loaded.ToString()}});
+    return absl::IsUnavailable(loaded) ? ExitCode::kDeviceLost : ExitCode::kFailure;
+  }
+  core->audit = StartAudit(core.get(), &state_, &health_);
+  state_.Serve(std::move(core));
   if (state_.phase() == ServerState::Phase::kServing) health_.SetServing(true);
   return ExitCode::kClean;
 }
@@ -175,7 +257,7 @@ ExitCode Server::Drain() {
   }
   if (!ended) return ExitCode::kFailure;
   state_.DestroyCore();
-  return ExitCode::kClean;
+  return state_.distrusted() ? ExitCode::kSelfTest : ExitCode::kClean;
 }
 
 void Server::Fail() {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/config/exit_code.h"
 #include "server/config/settings.h"
 #include "server/engine_factory.h"
@@ -42,8 +43,9 @@ class Server {
   ExitCode Boot(const EngineFactory& make_engine);
 
   // NOT_SERVING, then no new call, then up to drain_ms for those in flight; what is left is
-  // cancelled. kFailure: calls would not end even then; kDeviceLost: the device was lost meanwhile.
-  // In both cases the engine is not touched any more, and the process can only be left.
+  // cancelled. kSelfTest: drained, but an answer or a row was wrong before. kFailure: calls would
+  // not end even then; kDeviceLost: the device was lost meanwhile. In the last two cases the engine
+  // is not touched any more, and the process can only be left.
   ExitCode Drain();
 
   // The device is lost: NOT_SERVING, no new call, a moment for the calls in flight to be told. The
@@ -53,6 +55,9 @@ class Server {
   ServerState& state() { return state_; }
 
  private:
+  // Null where nothing is kept.
+  absl::StatusOr<std::unique_ptr<store::Store>> OpenStore();
+  absl::Status LoadCollections(Core* core);
   // False where calls would not end within `wait` of being cancelled.
   bool StopGrpc(std::chrono::milliseconds wait);
   // Asks the engine, where there is one.

@@ -15,10 +15,13 @@ absl::StatusOr<VerifyAnswer> CheckAnswer(Client& client, std::string_view collec
                                          const Query& query, const SearchOptions& options,
                                          QueryAnswer* answer) {
   for (int tries = 1;; ++tries) {
-    absl::StatusOr<VerifyAnswer> check =
-        client.Verify(collection, query,
-                      {.k = options.k, .epoch = answer->epoch, .neighbors = &answer->neighbors},
-                      {.deadline = options.deadline});
+    absl::StatusOr<VerifyAnswer> check = client.Verify(collection, query,
+                                                       {.k = options.k,
+                                                        .epoch = answer->epoch,
+                                                        .neighbors = &answer->neighbors,
+                                                        .filter = options.filter,
+                                                        .score_threshold = options.score_threshold},
+                                                       {.deadline = options.deadline});
     const bool moved_on = check.status().code() == absl::StatusCode::kFailedPrecondition;
     if (!moved_on || tries == kTriesMax) return check;
     NF_ASSIGN_OR_RETURN(SearchAnswer again,

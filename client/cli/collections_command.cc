@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "client/cli/command.h"
@@ -14,6 +15,27 @@
 
 namespace nearfield::client {
 namespace {
+
+std::string Joined(std::span<const std::string> names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::vector<std::string> AttributeTexts(std::span<const AttributeSpec> attributes) {
+  std::vector<std::string> texts;
+  texts.reserve(attributes.size());
+  for (const AttributeSpec& spec : attributes) texts.push_back(ToString(spec));
+  return texts;
+}
+
+// As it was asked for; what that came to, where the server chose.
+std::string ScanText(const CollectionInfo& info) {
+  const std::string asked(Name(info.spec.scan));
+  const bool chosen =
+      info.spec.scan == ScanChoice::kAuto && info.scan_precision != ScanPrecision::kUnknown;
+  return chosen ? Cat(asked, ": ", Name(info.scan_precision)) : asked;
+}
 
 void PrintCollections(const GlobalOptions& global, std::span<const CollectionInfo> collections) {
   if (global.json) {
@@ -26,19 +48,30 @@ void PrintCollections(const GlobalOptions& global, std::span<const CollectionInf
                {"metric"},
                {"dtype"},
                {"ids"},
+               {"scan"},
+               {"rows in"},
+               {"kept"},
                {"epoch", Align::kRight},
                {"generations", Align::kRight},
                {"device", Align::kRight},
-               {"host", Align::kRight}});
+               {"host", Align::kRight},
+               {"attributes"},
+               {"aliases"}});
   for (const CollectionInfo& info : collections) {
     table.Add({info.spec.name, Grouped(info.rows_count), std::to_string(info.spec.dim),
                std::string(Name(info.spec.metric)), std::string(Name(info.spec.dtype)),
-               std::string(Name(info.spec.id_type)), std::to_string(info.epoch),
-               std::to_string(info.generations_count),
+               std::string(Name(info.spec.id_type)), ScanText(info),
+               std::string(Name(info.spec.rows)), info.durable ? "yes" : "no",
+               std::to_string(info.epoch), std::to_string(info.generations_count),
                HumanBytes(static_cast<double>(info.device_bytes)),
-               HumanBytes(static_cast<double>(info.host_bytes))});
+               HumanBytes(static_cast<double>(info.host_bytes)),
+               Joined(AttributeTexts(info.spec.attributes)), Joined(info.aliases)});
   }
   Print(table.ToString());
+  for (const CollectionInfo& info : collections) {
+    if (info.error.empty()) continue;
+    Print(Cat(Printable(info.spec.name), " is not served: ", Printable(info.error), "\n"));
+  }
 }
 
 int List(const GlobalOptions& global) {
@@ -86,14 +119,20 @@ int Drop(const GlobalOptions& global, const std::string& name, bool yes) {
   if (!yes && !Confirmed(name)) return kExitUsage;
   auto client = ConnectTo(global);
   if (!client.ok()) return BadInput(client.status());
+  // Rows that could not be loaded are not counted: their number is not known.
+  const auto info = client->GetCollection(name);
+  const bool counted = !info.ok() || info->error.empty();
   const auto rows_count = client->DropCollection(name);
   if (!rows_count.ok()) return CallFailed(global, rows_count.status());
   if (global.json) {
-    Print(Cat(
-        JsonObject().Add("name", std::string_view(name)).Add("rows_count", *rows_count).ToString(),
-        "\n"));
-  } else {
+    JsonObject json;
+    json.Add("name", std::string_view(name))
+        .AddJson("rows_count", counted ? std::to_string(*rows_count) : "null");
+    Print(Cat(json.ToString(), "\n"));
+  } else if (counted) {
     Print(Cat("dropped ", Printable(name), " and its ", Grouped(*rows_count), " rows\n"));
+  } else {
+    Print(Cat("dropped ", Printable(name), "; its rows could not be loaded, nor counted\n"));
   }
   return kExitOk;
 }
@@ -107,6 +146,7 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
       "Examples:\n"
       "  nearfield collections create docs --dim 384 --metric cosine --dtype float16 --id-type "
       "string\n"
+      "  nearfield collections create huge --dim 1024 --metric dot --scan int8\n"
       "  nearfield collections list --json\n"
       "  nearfield collections drop docs --yes");
 
@@ -123,10 +163,29 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
   CLI::App* create = group->add_subcommand("create", "Make an empty collection");
   create->add_option("collection", spec->name, "Its name: letters, digits, '_', '.' and '-'")
       ->required();
-  create->add_option("--dim", spec->dim, "Dimension of its rows")->required();
+  AddCountOption(*create, "--dim", &spec->dim, "Dimension of its rows")->required();
   AddMetricOption(*create, &spec->metric)->required();
   AddDataTypeOption(*create, &spec->dtype, "Element type of its rows [float32]");
   AddIdTypeOption(*create, &spec->id_type, "Type of its ids [uint64]");
+  AddScanOption(*create, &spec->scan,
+                "What scans read: int8 codes or a bf16 copy kept beside the rows, the rows "
+                "themselves, or what is fastest on the server's device [auto]");
+  AddRowHomeOption(
+      *create, &spec->rows,
+      "Where the rows lie [device]; on the host only where the server runs on the CPU");
+  AddAttributeOption(*create, &spec->attributes);
+  create->footer(
+      "--scan and --rows are a choice of speed and memory alone: ids and score bits are the same "
+      "for each. Codes take\n"
+      "about dim + 16 bytes a row, a bf16 copy 2 x dim + 16; nearfield search --explain shows what "
+      "a search read.\n"
+      "\n"
+      "Examples:\n"
+      "  nearfield collections create docs --dim 384 --metric cosine --dtype float16 --id-type "
+      "string\n"
+      "  nearfield collections create huge --dim 1024 --metric dot --scan int8\n"
+      "  nearfield collections create books --dim 384 --metric dot --attribute year:int64 "
+      "--attribute tags:keyword[]");
   create->callback(
       [&global, action, spec] { *action = [&global, spec] { return Create(global, *spec); }; });
 

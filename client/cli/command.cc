@@ -11,6 +11,7 @@ namespace nearfield::client {
 absl::StatusOr<Client> ConnectTo(const GlobalOptions& global) {
   ClientOptions options;
   options.address = global.address;
+  options.caller = global.caller;
   options.deadline = global.timeout().value_or(options.deadline);
   return Client::Connect(options);
 }

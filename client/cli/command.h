@@ -32,6 +32,7 @@ struct GlobalOptions {
   std::string address = ClientOptions().address;
   std::optional<double> timeout_s;  // absent: the library's default
   bool json = false;
+  std::string caller;  // empty: the server goes by the address
 
   std::optional<std::chrono::milliseconds> timeout() const {
     if (!timeout_s) return std::nullopt;
@@ -46,10 +47,13 @@ using Action = std::function<int()>;
 // Each adds its commands to the app.
 void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action);
+void AddUploadsCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddSearchCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddRowCommands(CLI::App& app, const GlobalOptions& global,
                     Action* action);  // fetch, delete, count
 void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action);
+void AddAdminCommands(CLI::App& app, const GlobalOptions& global,
+                      Action* action);  // alias, snapshot, compact
 void AddServerCommands(CLI::App& app, const GlobalOptions& global,
                        Action* action);  // health, limits, capacity
 

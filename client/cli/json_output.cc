@@ -20,11 +20,14 @@ JsonObject& JsonObject::AddJson(std::string_view key, std::string_view json) {
 JsonObject& JsonObject::Add(std::string_view key, uint64_t value) {
   return AddJson(key, std::to_string(value));
 }
-JsonObject& JsonObject::Add(std::string_view key, int32_t value) {
+JsonObject& JsonObject::Add(std::string_view key, int64_t value) {
   return AddJson(key, std::to_string(value));
 }
 JsonObject& JsonObject::Add(std::string_view key, bool value) {
   return AddJson(key, value ? "true" : "false");
+}
+JsonObject& JsonObject::Add(std::string_view key, std::optional<double> value) {
+  return AddJson(key, value ? absl::StrFormat("%.6g", *value) : "null");
 }
 JsonObject& JsonObject::Add(std::string_view key, std::string_view value) {
   return AddJson(key, QuoteJson(value));
@@ -79,19 +82,61 @@ std::string ToJson(const IdColumn& ids) {
   return json + "]";
 }
 
+JsonObject ToJson(const AttributeSpec& spec) {
+  return JsonObject()
+      .Add("name", std::string_view(spec.name))
+      .Add("type", Name(spec.type))
+      .Add("is_list", spec.is_list);
+}
+
 JsonObject ToJson(const CollectionInfo& info) {
+  std::string attributes = "[";
+  for (const AttributeSpec& spec : info.spec.attributes) {
+    if (attributes.size() > 1) attributes += ',';
+    attributes += ToJson(spec).ToString();
+  }
+  std::string aliases = "[";
+  for (const std::string& alias : info.aliases) {
+    if (aliases.size() > 1) aliases += ',';
+    aliases += QuoteJson(alias);
+  }
   return JsonObject()
       .Add("name", std::string_view(info.spec.name))
       .Add("dim", info.spec.dim)
       .Add("metric", Name(info.spec.metric))
       .Add("dtype", Name(info.spec.dtype))
       .Add("id_type", Name(info.spec.id_type))
+      .Add("scan", Name(info.spec.scan))
+      .Add("rows", Name(info.spec.rows))
+      .AddJson("attributes", attributes + "]")
       .Add("epoch", info.epoch)
       .Add("rows_count", info.rows_count)
       .Add("rows_deleted", info.rows_deleted)
       .Add("generations_count", info.generations_count)
       .Add("device_bytes", info.device_bytes)
-      .Add("host_bytes", info.host_bytes);
+      .Add("host_bytes", info.host_bytes)
+      .Add("scan_precision", Name(info.scan_precision))
+      .Add("durable", info.durable)
+      .Add("error", std::string_view(info.error))
+      .AddJson("aliases", aliases + "]");
+}
+
+JsonObject ToJson(const SnapshotInfo& info) {
+  return JsonObject()
+      .Add("name", std::string_view(info.name))
+      .Add("files_count", info.files_count)
+      .Add("bytes", info.bytes)
+      .Add("created_unix_s", info.created_unix_s)
+      .Add("error", std::string_view(info.error));
+}
+
+JsonObject ToJson(const CompactAnswer& answer) {
+  return JsonObject()
+      .Add("rows_given_back", answer.rows_given_back)
+      .Add("device_bytes_given_back", answer.device_bytes_given_back)
+      .Add("host_bytes_given_back", answer.host_bytes_given_back)
+      .Add("stored_rows_given_back", answer.stored_rows_given_back)
+      .Add("stored_bytes_given_back", answer.stored_bytes_given_back);
 }
 
 JsonObject ToJson(const Limits& limits) {
@@ -108,7 +153,9 @@ JsonObject ToJson(const Limits& limits) {
       .Add("upload_block_bytes_max", limits.upload_block_bytes_max)
       .Add("rows_per_collection_max", limits.rows_per_collection_max)
       .Add("collections_max", limits.collections_max)
-      .Add("queue_requests_max", limits.queue_requests_max);
+      .Add("queue_requests_max", limits.queue_requests_max)
+      .Add("cursor_ms", limits.cursor_ms)
+      .Add("page_rows_max", limits.page_rows_max);
 }
 
 JsonObject ToJson(const Capacity& capacity) {
@@ -119,6 +166,10 @@ JsonObject ToJson(const Capacity& capacity) {
       .Add("device_bytes_used", capacity.device_bytes_used)
       .Add("host_bytes_total", capacity.host_bytes_total)
       .Add("host_bytes_used", capacity.host_bytes_used)
+      .Add("host_rows_bytes_total", capacity.host_rows_bytes_total)
+      .Add("host_rows_bytes_used", capacity.host_rows_bytes_used)
+      .Add("attribute_bytes_total", capacity.attribute_bytes_total)
+      .Add("attribute_bytes_used", capacity.attribute_bytes_used)
       .Add("server_version", std::string_view(capacity.server_version));
 }
 
@@ -132,7 +183,13 @@ JsonObject ToJson(const SearchCost& cost) {
       .Add("scan_precision", Name(cost.scan_precision))
       .Add("candidates", cost.candidates)
       .Add("rows_scanned", cost.rows_scanned)
-      .Add("bytes_read", cost.bytes_read);
+      .Add("bytes_read", cost.bytes_read)
+      .AddJson("escalations", JsonObject()
+                                  .Add("tighter", cost.escalations.tighter)
+                                  .Add("canonical", cost.escalations.canonical)
+                                  .ToString())
+      .Add("read_ns_min", cost.read_ns_min)
+      .Add("read_limit_share", cost.read_limit_share());
 }
 
 JsonObject ToJson(const VerifyAnswer& answer) {

@@ -3,6 +3,7 @@
 #define NEARFIELD_CLIENT_CLI_JSON_OUTPUT_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,9 +17,12 @@ namespace nearfield::client {
 class JsonObject {
  public:
   JsonObject& Add(std::string_view key, uint64_t value);
-  JsonObject& Add(std::string_view key, int32_t value);
+  JsonObject& Add(std::string_view key, int64_t value);
+  JsonObject& Add(std::string_view key, int32_t value) { return Add(key, int64_t{value}); }
   JsonObject& Add(std::string_view key, uint32_t value) { return Add(key, uint64_t{value}); }
   JsonObject& Add(std::string_view key, bool value);
+  // Six digits; null where absent. Finite.
+  JsonObject& Add(std::string_view key, std::optional<double> value);
   JsonObject& Add(std::string_view key, std::string_view value);  // quoted
   JsonObject& Add(std::string_view key, const char* value) {
     return Add(key, std::string_view(value));
@@ -47,7 +51,10 @@ std::string JsonNumbers(std::span<const float> values);
 std::string ToJson(const Id& id);
 std::string ToJson(const IdColumn& ids);
 
+JsonObject ToJson(const AttributeSpec& spec);
 JsonObject ToJson(const CollectionInfo& info);
+JsonObject ToJson(const SnapshotInfo& info);
+JsonObject ToJson(const CompactAnswer& answer);
 JsonObject ToJson(const Limits& limits);
 JsonObject ToJson(const Capacity& capacity);
 JsonObject ToJson(const SearchCost& cost);

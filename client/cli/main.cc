@@ -1,10 +1,13 @@
 // The command `nearfield`.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "client/cli/command.h"
+#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {
@@ -27,14 +30,50 @@ constexpr char kFooter[] =
     "  3  the server refused; its status is printed\n"
     "  4  no server could be reached\n";
 
+constexpr double kTimeoutMin = 0.001;
+constexpr double kTimeoutMax = 1e6;
+
+// Empty, or what is wrong. NaN lies in no range, and in none that is asked for its ends.
+std::string CheckTimeout(const std::string& given) {
+  char* end = nullptr;
+  const double seconds = std::strtod(given.c_str(), &end);
+  const bool whole = !given.empty() && *end == '\0';
+  if (whole && seconds >= kTimeoutMin && seconds <= kTimeoutMax) return "";
+  return Cat(given, ", must be ", kTimeoutMin, " .. ", kTimeoutMax, " seconds");
+}
+
+// The group of commands that was given without one of its own: `uploads list`, or the program.
+CLI::App& InnermostGroup(CLI::App& app) {
+  const std::vector<CLI::App*> given = app.get_subcommands();
+  return given.empty() ? app : InnermostGroup(*given.back());
+}
+
+// Names a word that is no command, in place of "A subcommand is required".
+bool TellUnknownCommand(CLI::App& app) {
+  CLI::App& group = InnermostGroup(app);
+  const std::vector<std::string> left = app.remaining(/*recurse=*/true);
+  if (left.empty() || group.get_require_subcommand_min() == 0) return false;
+  std::string names;
+  for (const CLI::App* command : group.get_subcommands([](CLI::App*) { return true; })) {
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  PrintError(Cat(left.front(), ": ", left.front()[0] == '-' ? "no such option" : "no such command",
+                 "; the commands of ", group.get_name(), ": ", names));
+  return true;
+}
+
 void AddGlobalOptions(CLI::App& app, GlobalOptions* global) {
   app.add_option("-a,--address", global->address, "The server, as host:port")
       ->envname("NEARFIELD_ADDRESS")
       ->capture_default_str();
   app.add_option("--timeout", global->timeout_s,
-                 "Seconds that a call may take with all its tries [30]; an upload has no limit "
-                 "unless given here")
-      ->check(CLI::Range(0.001, 1e6).description("SECONDS"));
+                 "Seconds that a call may take with all its tries [30]; uploads, snapshots and "
+                 "compactions have no limit unless given here")
+      ->check(CLI::Validator(CheckTimeout, "SECONDS"));
+  app.add_option("--caller", global->caller,
+                 "Who calls, for the server to share its device fairly [the address that calls "
+                 "come from]")
+      ->envname("NEARFIELD_CALLER");
   app.add_flag("--json", global->json, "Print JSON, one object a line, instead of text");
   app.set_version_flag("--version", std::string("nearfield ") + NEARFIELD_VERSION);
 }
@@ -50,12 +89,17 @@ int Run(int argc, char** argv) {
   AddGlobalOptions(app, &global);
   AddCollectionsCommand(app, global, &action);
   AddUploadCommand(app, global, &action);
+  AddUploadsCommand(app, global, &action);
   AddSearchCommand(app, global, &action);
   AddRowCommands(app, global, &action);
   AddVerifyCommand(app, global, &action);
+  AddAdminCommands(app, global, &action);
   AddServerCommands(app, global, &action);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    if (!TellUnknownCommand(app)) app.exit(error);
+    return kExitUsage;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }

@@ -3,10 +3,16 @@
 #define NEARFIELD_CLIENT_CLI_OPTIONS_H_
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "client/formats/text.h"
 #include "client/formats/vector_file.h"
+#include "nearfield/client/attributes.h"
 #include "nearfield/client/types.h"
 
 namespace nearfield::client {
@@ -31,6 +37,28 @@ CLI::Option* AddNamedOption(CLI::App& app, const std::string& flag, Target* targ
       ->check(CLI::IsMember(spellings));
 }
 
+// A check of whole numbers within [min, max], made on the text, so that one that no integer holds
+// is told its limits too.
+inline CLI::Validator WholeNumber(uint64_t min, uint64_t max) {
+  return CLI::Validator(
+      [min, max](const std::string& given) {
+        uint64_t value = 0;
+        const char* end = given.data() + given.size();
+        const auto parsed = std::from_chars(given.data(), end, value);
+        const bool good = parsed.ec == std::errc() && parsed.ptr == end && !given.empty() &&
+                          value >= min && value <= max;
+        return good ? std::string() : Cat(given, ", must be a whole number, ", min, " .. ", max);
+      },
+      "");
+}
+
+// A number of things, at least 1.
+inline CLI::Option* AddCountOption(CLI::App& app, const std::string& flag, uint32_t* target,
+                                   const std::string& description) {
+  return app.add_option(flag, *target, description)
+      ->check(WholeNumber(1, std::numeric_limits<uint32_t>::max()));
+}
+
 template <typename Target>
 CLI::Option* AddMetricOption(CLI::App& app, Target* target) {
   return AddNamedOption<Metric>(
@@ -50,6 +78,51 @@ template <typename Target>
 CLI::Option* AddIdTypeOption(CLI::App& app, Target* target, const std::string& description) {
   return AddNamedOption<IdType>(app, "--id-type", target, description,
                                 {{"uint64", IdType::kUint64}, {"string", IdType::kString}});
+}
+
+template <typename Target>
+CLI::Option* AddScanOption(CLI::App& app, Target* target, const std::string& description) {
+  return AddNamedOption<ScanChoice>(app, "--scan", target, description,
+                                    {{"auto", ScanChoice::kAuto},
+                                     {"int8", ScanChoice::kInt8},
+                                     {"bf16", ScanChoice::kBf16},
+                                     {"rows", ScanChoice::kRows}});
+}
+
+template <typename Target>
+CLI::Option* AddRowHomeOption(CLI::App& app, Target* target, const std::string& description) {
+  return AddNamedOption<RowHome>(app, "--rows", target, description,
+                                 {{"device", RowHome::kDevice}, {"host", RowHome::kHost}});
+}
+
+inline CLI::Option* AddAttributeOption(CLI::App& app, std::vector<AttributeSpec>* target,
+                                       const std::string& when = "") {
+  return app
+      .add_option_function<std::vector<std::string>>(
+          "--attribute",
+          [target](const std::vector<std::string>& given) {
+            for (const std::string& text : given) {
+              const auto spec = ParseAttributeSpec(text);
+              if (!spec.ok()) throw CLI::ValidationError(Cat(spec.status().message()));
+              target->push_back(*spec);
+            }
+          },
+          when +
+              "An attribute that rows may have and filters ask for, as NAME:TYPE; may be repeated. "
+              "int64, double, bool, keyword, timestamp, or a list of them: keyword[]")
+      ->type_size(1)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+inline CLI::Option* AddMinEpochOption(CLI::App& app, std::optional<uint64_t>* target) {
+  return app.add_option("--min-epoch", *target,
+                        "Wait until the collection has reached this epoch, such as the one that an "
+                        "upload has told");
+}
+
+inline CLI::Option* AddScoreThresholdOption(CLI::App& app, std::optional<float>* target) {
+  return app.add_option("--score-threshold", *target, "Only neighbors with at least this score");
 }
 
 inline CLI::Option* AddFormatOption(CLI::App& app, std::optional<FileFormat>* target) {

@@ -19,14 +19,16 @@ constexpr size_t kBarWidthMax = 40;
 }  // namespace
 
 std::string ProgressLine(const UploadProgress& progress, uint64_t rows_total, size_t width) {
-  const double share = rows_total == 0 ? 1
-                                       : std::min(1.0, static_cast<double>(progress.rows_sent) /
-                                                           static_cast<double>(rows_total));
+  const uint64_t rows_done = progress.rows_skipped + progress.rows_sent;
+  const double share =
+      rows_total == 0
+          ? 1
+          : std::min(1.0, static_cast<double>(rows_done) / static_cast<double>(rows_total));
   std::string text =
-      absl::StrFormat("%3.0f%%  %s of %s rows  %s/s", share * 100, Grouped(progress.rows_sent),
+      absl::StrFormat("%3.0f%%  %s of %s rows  %s/s", share * 100, Grouped(rows_done),
                       Grouped(rows_total), HumanBytes(progress.bytes_per_second()));
   if (share < 1 && progress.rows_sent > 0) {
-    const double rows_left = static_cast<double>(rows_total - progress.rows_sent);
+    const double rows_left = static_cast<double>(rows_total - rows_done);
     const double seconds = rows_left / progress.rows_per_second();
     const auto whole = static_cast<uint64_t>(std::clamp(seconds, 0.0, 3.6e8));
     absl::StrAppendFormat(&text, "  ETA %d:%02d:%02d", whole / 3600, whole / 60 % 60, whole % 60);
@@ -39,7 +41,7 @@ std::string ProgressLine(const UploadProgress& progress, uint64_t rows_total, si
 }
 
 void ProgressPrinter::Show(const UploadProgress& progress) {
-  const bool complete = progress.rows_sent >= options_.rows_total;
+  const bool complete = progress.rows_skipped + progress.rows_sent >= options_.rows_total;
   if (complete ? complete_ : progress.elapsed < next_) return;
   complete_ = complete;
   next_ = progress.elapsed + (options_.terminal ? kTerminalInterval : kLineInterval);

@@ -5,7 +5,9 @@
 #include <string>
 
 #include "client/cli/command.h"
+#include "client/cli/filter_option.h"
 #include "client/cli/json_output.h"
+#include "client/cli/options.h"
 #include "client/cli/payload_columns.h"
 #include "client/cli/text_output.h"
 #include "client/formats/text.h"
@@ -21,6 +23,14 @@ struct RowOptions {
   bool with_vectors = false;
   bool without_payload = false;
   std::vector<std::string> fields;
+  std::optional<uint64_t> min_epoch;
+  std::string filter;  // delete
+};
+
+struct CountArguments {
+  std::string collection;
+  std::string filter;
+  CountOptions options;
 };
 
 IdColumn Part(const IdColumn& ids, size_t begin, size_t end) {
@@ -78,9 +88,11 @@ int Fetch(const GlobalOptions& global, const RowOptions& options) {
   if (!limits.ok()) return CallFailed(global, limits.status());
   const size_t step = std::max<size_t>(limits->fetch_ids_max, 1);
   for (size_t begin = 0; begin < Count(*ids); begin += step) {
-    const auto answer = client->Fetch(
-        options.collection, Part(*ids, begin, std::min(begin + step, Count(*ids))),
-        {.with_payload = !options.without_payload, .with_vectors = options.with_vectors});
+    const auto answer =
+        client->Fetch(options.collection, Part(*ids, begin, std::min(begin + step, Count(*ids))),
+                      {.with_payload = !options.without_payload,
+                       .with_vectors = options.with_vectors,
+                       .min_epoch = options.min_epoch});
     if (!answer.ok()) return CallFailed(global, answer.status());
     if (Count(answer->ids) > 0) PrintRows(global, options, *answer);
     for (size_t i = 0; i < Count(answer->missing); ++i) {
@@ -91,9 +103,35 @@ int Fetch(const GlobalOptions& global, const RowOptions& options) {
   return exit_code;
 }
 
+void PrintDeleted(const GlobalOptions& global, const DeleteAnswer& answer, std::string_view of) {
+  if (global.json) {
+    Print(Cat(
+        JsonObject().Add("rows_deleted", answer.rows_deleted).Add("epoch", answer.epoch).ToString(),
+        "\n"));
+  } else {
+    Print(Cat("deleted ", Grouped(answer.rows_deleted), of, "; epoch ", answer.epoch, "\n"));
+  }
+}
+
+int DeleteByFilter(const GlobalOptions& global, const RowOptions& options, Client& client) {
+  if (!options.ids.ids.empty() || !options.ids.path.empty()) {
+    return BadInput(absl::InvalidArgumentError("give either ids or --filter"));
+  }
+  int exit_code = kExitOk;
+  std::optional<Filter> filter;
+  if (!ResolveFilter(client, global, options.collection, options.filter, &filter, &exit_code)) {
+    return exit_code;
+  }
+  const auto answer = client.Delete(options.collection, *filter);
+  if (!answer.ok()) return CallFailed(global, answer.status());
+  PrintDeleted(global, *answer, " rows that pass");
+  return kExitOk;
+}
+
 int Delete(const GlobalOptions& global, const RowOptions& options) {
   auto client = ConnectTo(global);
   if (!client.ok()) return BadInput(client.status());
+  if (!options.filter.empty()) return DeleteByFilter(global, options, *client);
   int exit_code = kExitOk;
   const auto ids = ResolveIds(*client, global, options.collection, options.ids, &exit_code);
   if (!ids) return exit_code;
@@ -113,21 +151,20 @@ int Delete(const GlobalOptions& global, const RowOptions& options) {
     total.epoch = answer->epoch;
     total.rows_deleted += answer->rows_deleted;
   }
-  if (global.json) {
-    Print(Cat(
-        JsonObject().Add("rows_deleted", total.rows_deleted).Add("epoch", total.epoch).ToString(),
-        "\n"));
-  } else {
-    Print(Cat("deleted ", Grouped(total.rows_deleted), " of ", Grouped(Count(*ids)),
-              " rows asked for; epoch ", total.epoch, "\n"));
-  }
+  PrintDeleted(global, total, Cat(" of ", Grouped(Count(*ids)), " rows asked for"));
   return kExitOk;
 }
 
-int CountRows(const GlobalOptions& global, const std::string& collection) {
+int CountRows(const GlobalOptions& global, const CountArguments& arguments) {
   auto client = ConnectTo(global);
   if (!client.ok()) return BadInput(client.status());
-  const auto answer = client->Count(collection);
+  CountOptions options = arguments.options;
+  int exit_code = kExitOk;
+  if (!ResolveFilter(*client, global, arguments.collection, arguments.filter, &options.filter,
+                     &exit_code)) {
+    return exit_code;
+  }
+  const auto answer = client->Count(arguments.collection, options);
   if (!answer.ok()) return CallFailed(global, answer.status());
   if (global.json) {
     Print(Cat(
@@ -154,6 +191,7 @@ void AddRowCommands(CLI::App& app, const GlobalOptions& global, Action* action) 
   AddIdOptions(fetch, fetched.get());
   fetch->add_flag("--vectors", fetched->with_vectors,
                   "Show the vectors, too; whole ones with --json");
+  AddMinEpochOption(*fetch, &fetched->min_epoch);
   fetch->add_flag("--no-payload", fetched->without_payload, "Do not show the payloads");
   fetch
       ->add_option("--fields", fetched->fields,
@@ -169,21 +207,33 @@ void AddRowCommands(CLI::App& app, const GlobalOptions& global, Action* action) 
   });
 
   auto deleted = std::make_shared<RowOptions>();
-  CLI::App* remove = app.add_subcommand("delete", "Delete rows by id");
+  CLI::App* remove = app.add_subcommand("delete", "Delete rows by id or by filter");
   AddIdOptions(remove, deleted.get());
+  AddFilterOption(*remove, &deleted->filter, "In place of ids: every row that passes, all at once");
   remove->footer(
-      "Ids that name no row are ignored. More ids than one request takes (nearfield limits) are "
-      "deleted in several\n"
-      "steps, each with an epoch of its own.\n"
-      "Example:\n"
-      "  nearfield delete docs --ids old.txt");
+      std::string("Ids that name no row are ignored. More ids than one request takes (nearfield "
+                  "limits) are "
+                  "deleted in several\n"
+                  "steps, each with an epoch of its own; rows that pass a filter go in one.\n"
+                  "\n") +
+      std::string(kFilterHelp) +
+      "\n"
+      "Examples:\n"
+      "  nearfield delete docs --ids old.txt\n"
+      "  nearfield delete docs --filter 'made < \"2020-01-01\" and not exists(keep)'");
   remove->callback([&global, action, deleted] {
     *action = [&global, deleted] { return Delete(global, *deleted); };
   });
 
-  auto counted = std::make_shared<std::string>();
+  auto counted = std::make_shared<CountArguments>();
   CLI::App* count = app.add_subcommand("count", "Count the live rows of a collection");
-  count->add_option("collection", *counted, "The collection")->required();
+  count->add_option("collection", counted->collection, "The collection")->required();
+  AddFilterOption(*count, &counted->filter, "Only rows that pass, as written below");
+  AddMinEpochOption(*count, &counted->options.min_epoch);
+  count->footer(std::string(kFilterHelp) +
+                "\n"
+                "Example:\n"
+                "  nearfield count docs --filter 'year >= 2020'");
   count->callback([&global, action, counted] {
     *action = [&global, counted] { return CountRows(global, *counted); };
   });

@@ -3,15 +3,21 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <string>
 
 #include "client/cli/checked_search.h"
 #include "client/cli/command.h"
+#include "client/cli/filter_option.h"
+#include "client/cli/logged_reply.h"
 #include "client/cli/options.h"
+#include "client/cli/search_all.h"
 #include "client/cli/search_output.h"
+#include "client/formats/filter_text.h"
 #include "client/formats/query_set.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
@@ -30,7 +36,13 @@ struct SearchArguments {
   SearchOptions options;
   SearchOutputOptions output;
   bool verify = false;
+  std::string record;  // file for the replies; empty: none
   uint32_t batch = 0;  // queries in one request; 0: as many as the server takes
+  std::string filter;
+  std::optional<std::string> cursor;  // as printed
+  bool all = false;
+  std::optional<uint64_t> results_max;
+  bool k_given = false;
 };
 
 // All queries of a run. Views in `queries` point into `set`.
@@ -82,7 +94,8 @@ size_t BatchEnd(const QueryList& list, size_t begin, const SearchArguments& argu
                 const Limits& limits) {
   const size_t count_max = std::max<size_t>(
       arguments.batch == 0 ? limits.queries_max : std::min(arguments.batch, limits.queries_max), 1);
-  uint64_t bytes = kRequestSpareBytes;
+  // A filter as a message takes no more than its text, but for the ids and numbers in it.
+  uint64_t bytes = kRequestSpareBytes + 8 * arguments.filter.size();
   size_t end = begin;
   while (end < list.queries.size() && end - begin < count_max) {
     bytes += kQueryOverheadBytes + (list.set.vectors.empty() ? 0 : list.set.vectors[end].size());
@@ -92,9 +105,42 @@ size_t BatchEnd(const QueryList& list, size_t begin, const SearchArguments& argu
   return end;
 }
 
-// Prints the answers of one request. Sets *exit_code where the oracle disagrees.
+// Appends answers to a log, one a line.
+class Recorder {
+ public:
+  // An empty path: nothing is recorded.
+  absl::Status Open(const std::string& path) {
+    if (path.empty()) return absl::OkStatus();
+    file_.open(path, std::ios::app | std::ios::binary);
+    return file_ ? absl::OkStatus() : Failed(path);
+  }
+  absl::Status Add(const std::string& path, const LoggedReply& reply) {
+    if (!file_.is_open()) return absl::OkStatus();
+    file_ << ToJsonLine(reply) << "\n" << std::flush;
+    return file_ ? absl::OkStatus() : Failed(path);
+  }
+  bool recording() const { return file_.is_open(); }
+
+ private:
+  static absl::Status Failed(const std::string& path) {
+    return absl::InvalidArgumentError(Cat(path, ": cannot be written"));
+  }
+  std::ofstream file_;
+};
+
+// What a run leaves behind besides its output.
+struct Outcome {
+  Recorder recorder;
+  int exit_code = kExitOk;
+};
+
+std::string FilterTextOf(const SearchOptions& options) {
+  return options.filter ? FilterText(*options.filter) : "";
+}
+
+// Prints the answers of one request. Notes where the oracle disagrees.
 absl::Status SearchBatch(Client& client, const SearchArguments& arguments, const QueryList& list,
-                         std::pair<size_t, size_t> range, int* exit_code) {
+                         std::pair<size_t, size_t> range, Outcome* outcome) {
   const std::span<const Query> queries(list.queries.data() + range.first,
                                        range.second - range.first);
   NF_ASSIGN_OR_RETURN(SearchAnswer answer,
@@ -108,7 +154,17 @@ absl::Status SearchBatch(Client& client, const SearchArguments& arguments, const
     if (arguments.verify) {
       NF_ASSIGN_OR_RETURN(
           check, CheckAnswer(client, arguments.collection, queries[i], arguments.options, &one));
-      if (!check->equal) *exit_code = kExitNegative;
+      if (!check->equal) outcome->exit_code = kExitNegative;
+    }
+    if (outcome->recorder.recording()) {
+      NF_RETURN_IF_ERROR(outcome->recorder.Add(
+          arguments.record, {.collection = arguments.collection,
+                             .epoch = one.epoch,
+                             .k = arguments.options.k,
+                             .query = Own(queries[i]),
+                             .filter = FilterTextOf(arguments.options),
+                             .score_threshold = arguments.options.score_threshold,
+                             .neighbors = one.neighbors}));
     }
     report.answer = &one;
     report.check = check ? &*check : nullptr;
@@ -117,7 +173,61 @@ absl::Status SearchBatch(Client& client, const SearchArguments& arguments, const
   return absl::OkStatus();
 }
 
+absl::Status CheckPaging(const SearchArguments& arguments) {
+  if (arguments.results_max && !arguments.all) {
+    return absl::InvalidArgumentError("--results-max needs --all");
+  }
+  if (arguments.all && (arguments.batch > 0 || arguments.options.with_cursor)) {
+    return absl::InvalidArgumentError("--all goes without --batch and --with-cursor");
+  }
+  // As an answer behind which no row follows gives it: a loop over pages must end there.
+  if (arguments.cursor && arguments.cursor->empty()) {
+    return absl::InvalidArgumentError(
+        "--cursor: empty, must be the next_cursor of an answer; without one no row follows");
+  }
+  const bool part = arguments.all || arguments.cursor;
+  if (part && (arguments.verify || !arguments.record.empty())) {
+    return absl::InvalidArgumentError(
+        "--verify and --record take whole answers, no pages: give neither --all nor --cursor");
+  }
+  return absl::OkStatus();
+}
+
+// What the options say of pages and filters, as the calls take it.
+bool ResolvePaging(Client& client, const GlobalOptions& global, SearchArguments& arguments,
+                   int* exit_code) {
+  if (arguments.cursor) {
+    absl::StatusOr<std::string> cursor = ParseCursor(*arguments.cursor);
+    if (!cursor.ok()) {
+      *exit_code = BadInput(cursor.status());
+      return false;
+    }
+    arguments.options.cursor = *std::move(cursor);
+  }
+  arguments.output.with_cursor =
+      !arguments.all && (arguments.options.with_cursor || arguments.cursor);
+  return ResolveFilter(client, global, arguments.collection, arguments.filter,
+                       &arguments.options.filter, exit_code);
+}
+
+int SearchAllQueries(Client& client, const GlobalOptions& global, const SearchArguments& arguments,
+                     const QueryList& list) {
+  SearchOptions options = arguments.options;
+  if (!arguments.k_given) options.k = 0;  // pages as large as the server makes them
+  for (size_t i = 0; i < list.queries.size(); ++i) {
+    const SearchAllJob job = {.collection = arguments.collection,
+                              .query = list.queries[i],
+                              .options = {.search = options, .results_max = arguments.results_max},
+                              .query_number = list.set.first_row + i,
+                              .label = list.labels[i]};
+    const int exit_code = PrintAllPages(client, global, job, arguments.output);
+    if (exit_code != kExitOk) return exit_code;
+  }
+  return kExitOk;
+}
+
 int RunSearch(const GlobalOptions& global, SearchArguments& arguments) {
+  if (const absl::Status paging = CheckPaging(arguments); !paging.ok()) return BadInput(paging);
   if (arguments.file.row && (arguments.file.path.empty() || arguments.file.path == "-")) {
     return BadInput(absl::InvalidArgumentError("--row needs --queries FILE"));
   }
@@ -130,9 +240,19 @@ int RunSearch(const GlobalOptions& global, SearchArguments& arguments) {
   arguments.options.with_payload |= !arguments.output.fields.empty();
   arguments.output.with_payload = arguments.options.with_payload;
   arguments.output.with_vectors = arguments.options.with_vectors;
-  int exit_code = kExitOk;
-  const auto list = Queries(*client, global, arguments, &exit_code);
-  if (!list) return exit_code;
+  Outcome outcome;
+  if (const absl::Status opened = outcome.recorder.Open(arguments.record); !opened.ok()) {
+    return BadInput(opened);
+  }
+  arguments.options.with_digest = outcome.recorder.recording();
+  const auto list = Queries(*client, global, arguments, &outcome.exit_code);
+  if (!list) return outcome.exit_code;
+  if (arguments.cursor && list->queries.size() != 1) {
+    return BadInput(absl::InvalidArgumentError(
+        Cat("--cursor goes with its own query alone, not with ", list->queries.size())));
+  }
+  if (!ResolvePaging(*client, global, arguments, &outcome.exit_code)) return outcome.exit_code;
+  if (arguments.all) return SearchAllQueries(*client, global, arguments, *list);
   Limits limits{.queries_max = 1};
   if (list->queries.size() > 1) {
     const auto asked = client->GetLimits();
@@ -141,7 +261,7 @@ int RunSearch(const GlobalOptions& global, SearchArguments& arguments) {
   }
   for (size_t begin = 0; begin < list->queries.size();) {
     const size_t end = BatchEnd(*list, begin, arguments, limits);
-    const absl::Status status = SearchBatch(*client, arguments, *list, {begin, end}, &exit_code);
+    const absl::Status status = SearchBatch(*client, arguments, *list, {begin, end}, &outcome);
     if (!status.ok()) {
       const int failed = CallFailed(global, status);
       if (end - begin > 1 && status.code() == absl::StatusCode::kResourceExhausted) {
@@ -151,7 +271,26 @@ int RunSearch(const GlobalOptions& global, SearchArguments& arguments) {
     }
     begin = end;
   }
-  return exit_code;
+  return outcome.exit_code;
+}
+
+// Which rows, from which epoch, and how many of them.
+void AddChoiceOptions(CLI::App& command, SearchArguments* arguments) {
+  AddFilterOption(command, &arguments->filter, "Only rows that pass, as written below");
+  AddScoreThresholdOption(command, &arguments->options.score_threshold);
+  AddMinEpochOption(command, &arguments->options.min_epoch);
+  AddNamedOption<SearchPriority>(
+      command, "--priority", &arguments->options.priority,
+      "batch: work in bulk, which waits for interactive searches [interactive]",
+      {{"interactive", SearchPriority::kInteractive}, {"batch", SearchPriority::kBatch}});
+  command.add_flag("--all", arguments->all,
+                   "Every row, page by page, of one epoch; pages of -k rows where it is given");
+  command.add_option("--results-max", arguments->results_max,
+                     "With --all: stop after so many rows [nearfield limits: page_rows_max]");
+  command.add_flag("--with-cursor", arguments->options.with_cursor,
+                   "Show the cursor of the next page");
+  command.add_option("--cursor", arguments->cursor,
+                     "Go on behind an earlier page: the same query, filter and threshold");
 }
 
 }  // namespace
@@ -168,7 +307,9 @@ void AddSearchCommand(CLI::App& app, const GlobalOptions& global, Action* action
                     "What the file's elements are: needed for bfloat16");
   command->add_option("--id", arguments->ids.ids,
                       "Search with stored rows, by id; the row itself is left out of its answer");
-  command->add_option("-k", arguments->options.k, "Neighbors wanted")->capture_default_str();
+  CLI::Option* k = AddCountOption(*command, "-k", &arguments->options.k, "Neighbors wanted")
+                       ->capture_default_str();
+  AddChoiceOptions(*command, arguments.get());
   command->add_flag("--payload", arguments->options.with_payload, "Show the payloads");
   command
       ->add_option("--fields", arguments->output.fields,
@@ -178,20 +319,29 @@ void AddSearchCommand(CLI::App& app, const GlobalOptions& global, Action* action
                     "Return the vectors; whole ones with --json");
   command->add_flag("--verify", arguments->verify,
                     "Have the server's oracle check every answer; exit with 1 on a difference");
+  command->add_option("--record", arguments->record,
+                      "Append every answer to this file, with its query, epoch and digest, for "
+                      "verify --replies");
   command->add_flag("--explain", arguments->output.explain,
-                    "Show epoch, path taken, candidates, bytes read and times");
-  command->add_option("--batch", arguments->batch,
-                      "Queries in one request [what the server takes]");
+                    "Show epoch, path taken, candidates, escalations, bytes read, times and the "
+                    "share of the device's read limit");
+  command->add_option("--batch", arguments->batch, "Queries in one request [what the server takes]")
+      ->check(WholeNumber(0, std::numeric_limits<uint32_t>::max()));
   command->footer(
       "From standard input: a JSON array of numbers, an array of such arrays, or one {\"vector\": "
       "[...]} or array a line.\n"
       "Scores are printed so that they name every bit of the fp32 score (%.9g).\n"
+      "\n" +
+      std::string(kFilterHelp) +
       "\n"
       "Examples:\n"
+      "  nearfield search docs --id 42 --filter 'language == \"de\" and year >= 2020'\n"
+      "  nearfield search docs --id 42 --all --score-threshold 0.8 --json\n"
       "  nearfield search docs --queries q.npy --row 3 -k 5 --fields title,year\n"
       "  echo '[0.1, 0.7, -0.2]' | nearfield search docs --json\n"
       "  nearfield search docs --id 42 --verify --explain");
-  command->callback([&global, action, arguments] {
+  command->callback([&global, action, arguments, k] {
+    arguments->k_given = k->count() > 0;
     *action = [&global, arguments] { return RunSearch(global, *arguments); };
   });
 }

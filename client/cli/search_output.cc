@@ -1,5 +1,7 @@
 #include "client/cli/search_output.h"
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_format.h"
 #include "client/cli/json_output.h"
 #include "client/cli/payload_columns.h"
 #include "client/cli/text_output.h"
@@ -12,17 +14,37 @@ constexpr size_t kVectorWidthMax = 40;
 
 double Seconds(uint64_t microseconds) { return static_cast<double>(microseconds) * 1e-6; }
 
+std::string EscalationsText(const ScanEscalations& escalations) {
+  if (escalations.tighter == 0 && escalations.canonical == 0) return "none";
+  return Cat(Grouped(escalations.tighter), " tighter, ", Grouped(escalations.canonical),
+             " canonical");
+}
+
+// How near the device came to the least time in which it can read those bytes.
+std::string LimitText(const SearchCost& cost) {
+  const std::optional<double> share = cost.read_limit_share();
+  if (!share) return "";
+  return absl::StrFormat(" (%.3g%% of the read limit)", 100 * *share);
+}
+
 std::string JsonReport(const SearchReport& report, const SearchOutputOptions& options) {
   JsonObject json;
   json.Add("query", report.query_number);
   json.Add("epoch", report.answer->epoch);
-  json.AddJson("neighbors", ToJson(report.answer->neighbors));
+  const Neighbors& neighbors = report.answer->neighbors;
+  if (report.first_place > 0) json.Add("first_place", report.first_place);
+  if (neighbors.matched_rows) json.Add("matched_rows", *neighbors.matched_rows);
+  json.AddJson("neighbors", ToJson(neighbors));
+  if (!neighbors.next_cursor.empty()) {
+    json.Add("next_cursor", std::string_view(CursorText(neighbors.next_cursor)));
+  }
   if (options.explain) json.AddJson("cost", ToJson(*report.cost).ToString());
   if (report.check != nullptr) json.Append(ToJson(*report.check));
   return Cat(json.ToString(), "\n");
 }
 
-std::string NeighborTable(const Neighbors& neighbors, const SearchOutputOptions& options) {
+std::string NeighborTable(const SearchReport& report, const SearchOutputOptions& options) {
+  const Neighbors& neighbors = report.answer->neighbors;
   std::vector<Table::Column> columns = {{"#", Align::kRight}, {"id"}, {"score", Align::kRight}};
   if (options.with_payload) {
     for (const std::string& name : PayloadColumnNames(options.fields)) columns.push_back({name});
@@ -32,7 +54,8 @@ std::string NeighborTable(const Neighbors& neighbors, const SearchOutputOptions&
   const size_t count = Count(neighbors.ids);
   const size_t row_bytes = count == 0 ? 0 : neighbors.vectors.bytes.size() / count;
   for (size_t i = 0; i < count; ++i) {
-    std::vector<std::string> cells = {std::to_string(i + 1), ToString(At(neighbors.ids, i)),
+    std::vector<std::string> cells = {std::to_string(report.first_place + i + 1),
+                                      ToString(At(neighbors.ids, i)),
                                       ScoreText(neighbors.scores[i])};
     if (options.with_payload) {
       const std::string payload = neighbors.payloads.empty() ? "" : neighbors.payloads[i];
@@ -51,6 +74,19 @@ std::string NeighborTable(const Neighbors& neighbors, const SearchOutputOptions&
 
 }  // namespace
 
+std::string CursorText(std::string_view cursor) {
+  return absl::Base64Escape(absl::string_view(cursor.data(), cursor.size()));
+}
+
+absl::StatusOr<std::string> ParseCursor(std::string_view text) {
+  std::string cursor;
+  if (absl::Base64Unescape(absl::string_view(text.data(), text.size()), &cursor) &&
+      !cursor.empty()) {
+    return cursor;
+  }
+  return absl::InvalidArgumentError("--cursor: not a cursor that a search has printed");
+}
+
 std::string Verdict(const VerifyAnswer& check) {
   const std::string cost = Cat("(", Grouped(check.rows_checked), " rows scored by the oracle in ",
                                HumanSeconds(Seconds(check.oracle_us)), ")");
@@ -61,17 +97,27 @@ std::string Verdict(const VerifyAnswer& check) {
 
 std::string Explanation(const SearchCost& cost, uint64_t epoch) {
   return Cat("epoch ", epoch, "; path ", Name(cost.backend), "/", Name(cost.scan_precision), "; ",
-             Grouped(cost.candidates), " candidates of ", Grouped(cost.rows_scanned), " rows, ",
-             HumanBytes(static_cast<double>(cost.bytes_read)), " read\nqueue ",
+             Grouped(cost.candidates), " candidates of ", Grouped(cost.rows_scanned),
+             " rows scanned, ", HumanBytes(static_cast<double>(cost.bytes_read)),
+             " read; escalations ", EscalationsText(cost.escalations), "\nqueue ",
              HumanSeconds(Seconds(cost.queue_us)), ", device ",
-             HumanSeconds(Seconds(cost.device_us)), ", total ",
+             HumanSeconds(Seconds(cost.device_us)), LimitText(cost), ", total ",
              HumanSeconds(Seconds(cost.total_us)), ", batch of ", cost.batch_size, "\n");
 }
 
 std::string FormatReport(const SearchReport& report, const SearchOutputOptions& options) {
   if (options.json) return JsonReport(report, options);
-  std::string text = Cat(Printable(report.label), ": ", Count(report.answer->neighbors.ids),
-                         " neighbors\n", NeighborTable(report.answer->neighbors, options));
+  const Neighbors& neighbors = report.answer->neighbors;
+  const std::string passing = neighbors.matched_rows
+                                  ? Cat(" of ", Grouped(*neighbors.matched_rows), " rows that pass")
+                                  : "";
+  std::string text = Cat(Printable(report.label), ": ", Count(neighbors.ids), " neighbors", passing,
+                         "\n", NeighborTable(report, options));
+  if (options.with_cursor) {
+    text += neighbors.next_cursor.empty()
+                ? "no row follows\n"
+                : Cat("next page: --cursor ", CursorText(neighbors.next_cursor), "\n");
+  }
   if (options.explain) text += Explanation(*report.cost, report.answer->epoch);
   if (report.check != nullptr) text += Cat(Verdict(*report.check), "\n");
   return text + "\n";

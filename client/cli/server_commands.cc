@@ -81,6 +81,8 @@ int ShowLimits(const GlobalOptions& global) {
   add("rows_per_collection_max", limits->rows_per_collection_max, "rows of a collection");
   add("collections_max", limits->collections_max, "collections");
   add("queue_requests_max", limits->queue_requests_max, "searches that may wait");
+  add("cursor_ms", limits->cursor_ms, "milliseconds for which a cursor's epoch is kept");
+  add("page_rows_max", limits->page_rows_max, "rows that the pages of a search may reach");
   Print(table.ToString());
   return kExitOk;
 }
@@ -106,6 +108,14 @@ int ShowCapacity(const GlobalOptions& global) {
             "device   ", Printable(capacity->device_name), "\n",     //
             "rows     ", UseOf(capacity->device_bytes_used, capacity->device_bytes_total), "\n",
             "host     ", UseOf(capacity->host_bytes_used, capacity->host_bytes_total), "\n"));
+  if (capacity->host_rows_bytes_total > 0) {
+    Print(Cat("rows on the host  ",
+              UseOf(capacity->host_rows_bytes_used, capacity->host_rows_bytes_total), "\n"));
+  }
+  if (capacity->attribute_bytes_total > 0) {
+    Print(Cat("attributes  ",
+              UseOf(capacity->attribute_bytes_used, capacity->attribute_bytes_total), "\n"));
+  }
   return kExitOk;
 }
 

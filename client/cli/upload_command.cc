@@ -6,12 +6,15 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "client/cli/command.h"
 #include "client/cli/json_output.h"
 #include "client/cli/options.h"
 #include "client/cli/progress.h"
 #include "client/cli/text_output.h"
+#include "client/cli/upload_resume.h"
 #include "client/formats/row_source.h"
 #include "client/formats/text.h"
 
@@ -23,6 +26,11 @@ struct UploadArguments {
   RowSourceOptions source;
   bool create = false;
   std::optional<Metric> metric;
+  std::optional<ScanChoice> scan;
+  std::optional<RowHome> rows;
+  std::vector<AttributeSpec> attributes;  // with --create
+  UploadMode mode = UploadMode::kInsert;
+  std::string token;
   uint64_t block_bytes_max = UploadOptions().block_bytes_max;
 };
 
@@ -32,6 +40,14 @@ absl::Status CheckArguments(const UploadArguments& arguments) {
   }
   if (!arguments.create && arguments.metric) {
     return absl::InvalidArgumentError("--metric is fixed when a collection is made: add --create");
+  }
+  if (!arguments.create && (arguments.scan || arguments.rows)) {
+    return absl::InvalidArgumentError(
+        "--scan and --rows are fixed when a collection is made: add --create");
+  }
+  if (!arguments.create && !arguments.attributes.empty()) {
+    return absl::InvalidArgumentError(
+        "--attribute declares what is fixed when a collection is made: add --create");
   }
   if (arguments.source.id_field.empty()) return absl::OkStatus();
   if (arguments.source.payloads_path.empty() || !arguments.source.ids_path.empty()) {
@@ -61,33 +77,66 @@ size_t TerminalWidth() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-// Rows from the source to the server, in one upload.
-absl::StatusOr<UploadResult> SendRows(Client& client, RowSource& source,
-                                      const UploadOptions& options, absl::Status* bad_input) {
-  absl::StatusOr<Upload> upload = client.BeginUpload(options);
-  if (!upload.ok()) return upload.status();
+// All rows of the source.
+absl::Status WriteRows(RowSource& source, const UploadOptions& options, Upload& upload,
+                       absl::Status* bad_input) {
   // A little less than a block, so that ids do not push a few rows into a block of their own.
   const uint64_t batch_bytes_max = options.block_bytes_max - options.block_bytes_max / 8;
   for (RowBatch batch;;) {
     *bad_input = source.Next(batch_bytes_max, &batch);
     if (!bad_input->ok()) return *bad_input;
-    if (Count(batch.ids) == 0) break;
-    const absl::Status sent = upload->Write({.ids = &batch.ids,
-                                             .dtype = source.shape().dtype,
-                                             .vectors = batch.vectors,
-                                             .payloads = batch.payloads});
+    if (Count(batch.ids) == 0) return absl::OkStatus();
+    absl::Status sent = upload.Write({.ids = &batch.ids,
+                                      .dtype = source.shape().dtype,
+                                      .vectors = batch.vectors,
+                                      .payloads = batch.payloads,
+                                      .attributes = batch.attributes});
     if (!sent.ok()) return sent;
   }
-  return upload->Commit();
 }
 
-void PrintResult(const GlobalOptions& global, const UploadArguments& arguments,
-                 const UploadResult& result, const UploadProgress& progress) {
+struct Sent {
+  absl::StatusOr<UploadResult> result = absl::UnknownError("nothing was sent");
+  absl::Status bad_input;
+  bool was_committed = false;
+};
+
+// Rows from the source to the server, in one upload; with a token as often as it takes.
+Sent SendRows(Client& client, const UploadArguments& arguments, RowSource& source,
+              const UploadOptions& options) {
+  Sent sent;
+  if (arguments.token.empty()) {
+    absl::StatusOr<Upload> upload = client.BeginUpload(options);
+    absl::Status status = upload.status();
+    if (status.ok()) status = WriteRows(source, options, *upload, &sent.bad_input);
+    sent.result = status.ok() ? upload->Commit() : absl::StatusOr<UploadResult>(status);
+    return sent;
+  }
+  bool first = true;
+  sent.result = client.UploadWithToken(options, [&](Upload& upload) -> absl::Status {
+    sent.was_committed = upload.was_committed();
+    const absl::Status fits = TellResumed(upload, options.mode, source.shape().rows_count);
+    if (!fits.ok() || upload.was_committed()) return fits;
+    if (std::exchange(first, false)) return WriteRows(source, options, upload, &sent.bad_input);
+    // A source is read once: the next try has its own.
+    auto again = OpenRowSource(arguments.source);
+    sent.bad_input = again.status();
+    return again.ok() ? WriteRows(**again, options, upload, &sent.bad_input) : again.status();
+  });
+  return sent;
+}
+
+void PrintResult(const GlobalOptions& global, const UploadArguments& arguments, const Sent& sent,
+                 const UploadProgress& progress) {
+  const UploadResult& result = *sent.result;
   const double seconds = std::chrono::duration<double>(progress.elapsed).count();
   if (global.json) {
     Print(Cat(JsonObject()
                   .Add("collection", std::string_view(arguments.collection))
                   .Add("rows_count", result.rows_count)
+                  .Add("rows_replaced", result.rows_replaced)
+                  .Add("rows_skipped", progress.rows_skipped)
+                  .Add("was_committed", sent.was_committed)
                   .Add("epoch", result.epoch)
                   .Add("bytes_sent", progress.bytes_sent)
                   .AddJson("seconds", JsonNumber(static_cast<float>(seconds)))
@@ -95,11 +144,19 @@ void PrintResult(const GlobalOptions& global, const UploadArguments& arguments,
               "\n"));
     return;
   }
+  if (sent.was_committed) {
+    Print(Cat("uploaded before: ", Grouped(result.rows_count), " rows to ",
+              Printable(arguments.collection), "; visible from epoch ", result.epoch, "\n"));
+    return;
+  }
+  const std::string replaced =
+      result.rows_replaced == 0 ? ""
+                                : Cat(", in the place of ", Grouped(result.rows_replaced), " rows");
   Print(Cat("uploaded ", Grouped(result.rows_count), " rows (",
             HumanBytes(static_cast<double>(progress.bytes_sent)), ") to ",
             Printable(arguments.collection), " in ", HumanSeconds(seconds), ", ",
-            HumanBytes(progress.bytes_per_second()), "/s; visible from epoch ", result.epoch,
-            "\n"));
+            HumanBytes(progress.bytes_per_second()), "/s", replaced, "; visible from epoch ",
+            result.epoch, "\n"));
 }
 
 int Send(const GlobalOptions& global, const UploadArguments& arguments, Client& client,
@@ -114,25 +171,60 @@ int Send(const GlobalOptions& global, const UploadArguments& arguments, Client& 
   UploadOptions options{.collection = arguments.collection,
                         .rows_max = shape.rows_count,
                         .payload_bytes_max = shape.payload_bytes,
+                        .mode = arguments.mode,
+                        .token = arguments.token,
                         .block_bytes_max = arguments.block_bytes_max,
                         .deadline = global.timeout(),
                         .on_progress = [&](const UploadProgress& progress) {
                           last = progress;
                           printer.Show(progress);
                         }};
-  absl::Status bad_input;
-  const auto result = SendRows(client, source, options, &bad_input);
+  const Sent sent = SendRows(client, arguments, source, options);
   printer.Finish();
-  if (!bad_input.ok()) return BadInput(bad_input);
-  if (!result.ok()) {
-    const int exit_code = CallFailed(global, result.status());
+  if (!sent.bad_input.ok()) return BadInput(sent.bad_input);
+  if (!sent.result.ok()) {
+    const int exit_code = CallFailed(global, sent.result.status());
+    if (!arguments.token.empty()) {
+      if (MayGoOn(sent.result.status(), last)) {
+        PrintError("repeat the same command to go on: rows that the server has are skipped");
+      }
+      return exit_code;
+    }
     if (arguments.create) {
       PrintError(Cat("collection ", arguments.collection, " was made, and is empty"));
     }
     return exit_code;
   }
-  PrintResult(global, arguments, *result, last);
+  PrintResult(global, arguments, sent, last);
   return kExitOk;
+}
+
+// A name that no row has a value of may be misspelt in the file.
+void TellUnused(const UploadArguments& arguments, const RowSource::Shape& shape) {
+  for (size_t i = 0; i < shape.rows_with_attribute.size(); ++i) {
+    if (shape.rows_with_attribute[i] > 0) continue;
+    PrintError(Cat("no row has a value of the attribute ", arguments.source.attributes[i].name));
+  }
+}
+
+// Makes the collection; one that an earlier try of this upload has made will do.
+absl::Status MakeCollection(Client& client, const UploadArguments& arguments,
+                            const RowSource::Shape& shape) {
+  const CollectionSpec spec;  // the defaults
+  const auto created = client.CreateCollection({.name = arguments.collection,
+                                                .dim = shape.dim,
+                                                .metric = *arguments.metric,
+                                                .dtype = shape.dtype,
+                                                .id_type = shape.id_type,
+                                                .scan = arguments.scan.value_or(spec.scan),
+                                                .rows = arguments.rows.value_or(spec.rows),
+                                                .attributes = arguments.attributes});
+  if (!absl::IsAlreadyExists(created.status()) || arguments.token.empty()) return created.status();
+  const auto info = client.GetCollection(arguments.collection);
+  if (!info.ok()) return info.status();
+  const bool same = info->spec.metric == *arguments.metric && info->spec.id_type == shape.id_type &&
+                    info->spec.attributes == arguments.attributes;
+  return same ? CheckAgainst(*info, shape) : created.status();
 }
 
 int RunUpload(const GlobalOptions& global, UploadArguments& arguments) {
@@ -140,6 +232,7 @@ int RunUpload(const GlobalOptions& global, UploadArguments& arguments) {
   auto client = ConnectTo(global);
   if (!client.ok()) return BadInput(client.status());
   std::optional<CollectionInfo> info;
+  arguments.source.attributes = arguments.attributes;
   if (!arguments.create) {
     auto found = client->GetCollection(arguments.collection);
     if (!found.ok()) {
@@ -149,6 +242,7 @@ int RunUpload(const GlobalOptions& global, UploadArguments& arguments) {
     }
     info = *std::move(found);
     arguments.source.id_type = info->spec.id_type;
+    arguments.source.attributes = info->spec.attributes;
     // Bytes that only their reader can name are read as what the collection stores.
     if (!arguments.source.dtype && info->spec.dtype == DataType::kBFloat16) {
       arguments.source.dtype = info->spec.dtype;
@@ -158,6 +252,11 @@ int RunUpload(const GlobalOptions& global, UploadArguments& arguments) {
                                                : format.ok() && *format == FileFormat::kJsonl;
     if (jsonl && !arguments.source.dtype) arguments.source.dtype = info->spec.dtype;
   }
+  if (!arguments.source.attributes_path.empty() && arguments.source.attributes.empty()) {
+    return BadInput(absl::InvalidArgumentError(
+        Cat("--attributes: ", arguments.collection,
+            " declares none; they are declared when a collection is made (--attribute)")));
+  }
   const auto source = OpenRowSource(arguments.source);
   if (!source.ok()) return BadInput(source.status());
   const RowSource::Shape& shape = (*source)->shape();
@@ -165,14 +264,40 @@ int RunUpload(const GlobalOptions& global, UploadArguments& arguments) {
     const absl::Status agrees = CheckAgainst(*info, shape);
     if (!agrees.ok()) return BadInput(agrees);
   } else {
-    const auto created = client->CreateCollection({.name = arguments.collection,
-                                                   .dim = shape.dim,
-                                                   .metric = *arguments.metric,
-                                                   .dtype = shape.dtype,
-                                                   .id_type = shape.id_type});
-    if (!created.ok()) return CallFailed(global, created.status());
+    const absl::Status made = MakeCollection(*client, arguments, shape);
+    if (!made.ok()) return CallFailed(global, made);
   }
+  TellUnused(arguments, shape);
   return Send(global, arguments, *client, **source);
+}
+
+void AddModeOptions(CLI::App& command, UploadArguments* arguments) {
+  AddNamedOption<UploadMode>(
+      command, "--mode", &arguments->mode,
+      "What happens to an id that is there already: insert refuses it, upsert replaces its row, "
+      "and replace makes the upload the whole collection [insert]",
+      {{"insert", UploadMode::kInsert},
+       {"upsert", UploadMode::kUpsert},
+       {"replace", UploadMode::kReplace}});
+  command
+      .add_option("--token", arguments->token,
+                  "A name for this upload: it goes on by itself after a lost connection, and where "
+                  "the same command is repeated, and is committed once")
+      ->check(CLI::Validator(
+          [](const std::string& given) {
+            return given.empty() || given.size() > 256 ? std::string("1 to 256 bytes")
+                                                       : std::string();
+          },
+          "TOKEN"));
+}
+
+void AddCreateOptions(CLI::App& command, UploadArguments* arguments) {
+  command.add_flag("--create", arguments->create,
+                   "Make the collection first, with the file's dimension and type");
+  AddMetricOption(command, &arguments->metric);
+  AddScanOption(command, &arguments->scan, "With --create: what scans read [auto]");
+  AddRowHomeOption(command, &arguments->rows, "With --create: where the rows lie [device]");
+  AddAttributeOption(command, &arguments->attributes, "With --create: ");
 }
 
 }  // namespace
@@ -196,11 +321,13 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
                       "Payloads: .jsonl, one JSON object a row");
   command->add_option("--id-field", source.id_field,
                       "Take the ids from this member of the payloads");
+  command->add_option("--attributes", source.attributes_path,
+                      "Attributes: .jsonl, one JSON object a row, or .csv with their names in the "
+                      "first line; other names are passed over, so it may be the file of payloads");
+  AddModeOptions(*command, arguments.get());
   AddIdTypeOption(*command, &source.id_type,
                   "With --create: how to read a text of ids [string]; the file decides otherwise");
-  command->add_flag("--create", arguments->create,
-                    "Make the collection first, with the file's dimension and type");
-  AddMetricOption(*command, &arguments->metric);
+  AddCreateOptions(*command, arguments.get());
   command
       ->add_option("--block-bytes", arguments->block_bytes_max,
                    "Bytes of a message, at most; each must arrive within the server's "
@@ -208,8 +335,11 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
       ->check(CLI::Range(uint64_t{1024}, uint64_t{1} << 30).description("BYTES"))
       ->capture_default_str();
   command->footer(
-      "All rows become visible at once, at the end; an upload that fails or is interrupted leaves "
-      "nothing behind.\n"
+      "All rows become visible at once, at the end; of an upload that fails or is interrupted no "
+      "row "
+      "stays, but for\n"
+      "those that a --token keeps for the next try. A collection that --create has made stays, "
+      "empty.\n"
       "Text files are checked from end to end before the first byte is sent. Files are read as "
       "they are sent, so\n"
       "they may be larger than memory; do not change them meanwhile.\n"
@@ -221,12 +351,17 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
       "  .jsonl  {\"id\": 7, \"vector\": [0.1, ...], \"payload\": {\"title\": \"...\"}} a line; id "
       "and payload may be\n"
       "          absent; a payload that is a string is stored as its text, any other as compact "
-      "JSON\n"
+      "JSON;\n"
+      "          attributes stand beside them: {..., \"year\": 2020, \"tags\": [\"a\"], \"made\": "
+      "\"2024-05-17T09:30:00Z\"}\n"
       "\n"
       "Examples:\n"
       "  nearfield upload docs docs.npy --create --metric cosine --payloads docs.jsonl --id-field "
       "id\n"
-      "  nearfield upload docs more.jsonl\n"
+      "  nearfield upload docs more.jsonl --mode upsert --token monday\n"
+      "  nearfield upload books books.npy --create --metric dot --attribute year:int64 "
+      "--attributes "
+      "books.csv\n"
       "  nearfield upload sift base.fvecs --create --metric l2 --ids ids.npy");
   command->callback([&global, action, arguments] {
     *action = [&global, arguments] { return RunUpload(global, *arguments); };

@@ -7,10 +7,13 @@
 
 #include "client/cli/checked_search.h"
 #include "client/cli/command.h"
+#include "client/cli/filter_option.h"
 #include "client/cli/json_output.h"
 #include "client/cli/options.h"
+#include "client/cli/replay.h"
 #include "client/cli/search_output.h"
 #include "client/cli/text_output.h"
+#include "client/cli/verify_replies.h"
 #include "client/formats/query_set.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
@@ -25,10 +28,13 @@ constexpr int kDrawTriesMax = 100;
 
 struct VerifyArguments {
   std::string collection;
+  std::string replies;  // a log of replies instead
+  std::string replay;   // an audit record instead
   QueryFileOptions file;
   uint32_t sample = 20;
   uint64_t seed = 1;
   SearchOptions options;
+  std::string filter;
 };
 
 struct Tally {
@@ -125,7 +131,11 @@ class Verifier {
 
 absl::Status VerifySample(Client& client, const VerifyArguments& arguments, Verifier* verifier) {
   NF_ASSIGN_OR_RETURN(const CollectionInfo info, client.GetCollection(arguments.collection));
-  if (info.rows_count == 0) return absl::OkStatus();
+  if (info.rows_count == 0) {
+    // Also said of one whose rows could not be loaded: its count is refused, with the reason.
+    NF_ASSIGN_OR_RETURN(const CountAnswer counted, client.Count(arguments.collection));
+    if (counted.rows_count == 0) return absl::OkStatus();
+  }
   NF_ASSIGN_OR_RETURN(const Limits limits, client.GetLimits());
   const uint32_t depth = std::max<uint32_t>(std::min(kDrawDepth, limits.k_max), 1);
   std::mt19937_64 random(arguments.seed);
@@ -141,9 +151,22 @@ absl::Status VerifySample(Client& client, const VerifyArguments& arguments, Veri
   return absl::OkStatus();
 }
 
-int RunVerify(const GlobalOptions& global, const VerifyArguments& arguments) {
+int RunVerify(const GlobalOptions& global, VerifyArguments& arguments) {
+  const int given = (arguments.collection.empty() ? 0 : 1) + (arguments.replies.empty() ? 0 : 1) +
+                    (arguments.replay.empty() ? 0 : 1);
+  if (given != 1) {
+    return BadInput(
+        absl::InvalidArgumentError("give one of a collection, --replies FILE and --replay FILE"));
+  }
+  if (!arguments.replies.empty()) return VerifyReplies(global, arguments.replies);
+  if (!arguments.replay.empty()) return ReplayRecord(global, arguments.replay);
   auto client = ConnectTo(global);
   if (!client.ok()) return BadInput(client.status());
+  int exit_code = kExitOk;
+  if (!ResolveFilter(*client, global, arguments.collection, arguments.filter,
+                     &arguments.options.filter, &exit_code)) {
+    return exit_code;
+  }
   Verifier verifier(global, arguments, *client);
   if (arguments.file.path.empty()) {
     const absl::Status status = VerifySample(*client, arguments, &verifier);
@@ -165,8 +188,12 @@ void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action
   auto arguments = std::make_shared<VerifyArguments>();
   CLI::App* command =
       app.add_subcommand("verify", "Prove that a collection's answers are exact, by sampling");
-  command->add_option("collection", arguments->collection, "The collection")->required();
-  command->add_option("--sample", arguments->sample, "Stored rows to draw as queries")
+  command->add_option("collection", arguments->collection, "The collection");
+  command->add_option("--replies", arguments->replies,
+                      "Check the answers of this log instead, which search --record wrote");
+  command->add_option("--replay", arguments->replay,
+                      "Repeat the check of this audit record of a server instead");
+  AddCountOption(*command, "--sample", &arguments->sample, "Stored rows to draw as queries")
       ->capture_default_str();
   command->add_option("--seed", arguments->seed, "Of the draw")->capture_default_str();
   command->add_option("-q,--queries", arguments->file.path,
@@ -175,8 +202,11 @@ void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action
   AddFormatOption(*command, &arguments->file.format);
   AddDataTypeOption(*command, &arguments->file.dtype,
                     "What the file's elements are: needed for bfloat16");
-  command->add_option("-k", arguments->options.k, "Neighbors of each answer")
+  AddCountOption(*command, "-k", &arguments->options.k, "Neighbors of each answer")
       ->capture_default_str();
+  AddFilterOption(*command, &arguments->filter,
+                  "Only rows that pass are in the answers (nearfield search --help)");
+  AddScoreThresholdOption(*command, &arguments->options.score_threshold);
   command->footer(
       "Each query is searched as usual; then the server's oracle scores every row again on one "
       "core, sorts them\n"
@@ -184,8 +214,18 @@ void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action
       "A draw takes one of the 1000 rows nearest to a random direction; drawn rows are searched by "
       "turns as vectors\n"
       "and as ids.\n"
-      "Example:\n"
-      "  nearfield verify docs --sample 100 --seed 7");
+      "A log of replies is checked line by line, each answer at its own epoch; where the "
+      "collection "
+      "has moved on, an\n"
+      "answer is not checkable, and counts as neither right nor wrong. An audit record is repeated "
+      "from its own rows,\n"
+      "without a server; without rows the server is asked. Exits with 1 where the record proves "
+      "right.\n"
+      "Examples:\n"
+      "  nearfield verify docs --sample 100 --seed 7\n"
+      "  nearfield search docs --queries q.npy --record replies.jsonl; nearfield verify --replies "
+      "replies.jsonl\n"
+      "  nearfield verify --replay nearfield-data/audit/audit-1700000000-1.json");
   command->callback([&global, action, arguments] {
     *action = [&global, arguments] { return RunVerify(global, *arguments); };
   });

@@ -32,6 +32,20 @@ absl::Status CheckText(std::string_view field, const IdColumn& ids) {
   return absl::OkStatus();
 }
 
+absl::Status CheckText(std::span<const AttributeColumn> attributes) {
+  for (size_t i = 0; i < attributes.size(); ++i) {
+    const AttributeColumn& column = attributes[i];
+    NF_RETURN_IF_ERROR(CheckText(Cat("attributes[", i, "].attribute"), column.attribute));
+    const auto* keywords = std::get_if<std::vector<std::string>>(&column.values);
+    for (size_t j = 0; keywords != nullptr && j < keywords->size(); ++j) {
+      if (IsUtf8((*keywords)[j])) continue;
+      return CheckText(Cat("attributes[", i, "] (", column.attribute, "): value ", j),
+                       (*keywords)[j]);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckText(std::string_view collection, std::span<const Query> queries) {
   NF_RETURN_IF_ERROR(CheckText("collection", collection));
   for (size_t i = 0; i < queries.size(); ++i) {

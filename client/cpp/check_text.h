@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "nearfield/client/attributes.h"
 #include "nearfield/client/replies.h"
 #include "nearfield/client/types.h"
 
@@ -16,6 +17,7 @@ namespace nearfield::client {
 // UTF-8.
 absl::Status CheckText(std::string_view field, std::string_view text);
 absl::Status CheckText(std::string_view field, const IdColumn& ids);
+absl::Status CheckText(std::span<const AttributeColumn> attributes);
 absl::Status CheckText(std::string_view collection, std::span<const Query> queries);
 
 }  // namespace nearfield::client

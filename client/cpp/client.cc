@@ -1,8 +1,10 @@
 #include "nearfield/client/client.h"
 
+#include "client/cpp/check_address.h"
 #include "client/cpp/check_text.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"
+#include "client/cpp/filter_convert.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
@@ -11,12 +13,25 @@ namespace {
 
 using Core = Client::Core;
 
+constexpr size_t kCallerBytesMax = 128;
+
+// A header carries printable ASCII only.
+absl::Status CheckCaller(std::string_view caller) {
+  if (caller.size() > kCallerBytesMax) {
+    return absl::InvalidArgumentError(
+        Cat("caller: ", caller.size(), " characters, must be at most ", kCallerBytesMax));
+  }
+  for (const char c : caller) {
+    if (c >= ' ' && c <= '~') continue;
+    return absl::InvalidArgumentError("caller: only printable ASCII characters can be sent");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Client> Client::Connect(const ClientOptions& options) {
-  if (options.address.empty()) {
-    return absl::InvalidArgumentError("address: empty; give host:port, such as 127.0.0.1:50051");
-  }
+  NF_RETURN_IF_ERROR(CheckAddress(options.address));
   if (options.deadline.count() <= 0) {
     return absl::InvalidArgumentError(
         Cat("deadline: ", options.deadline.count(), " ms; it must be at least 1 ms"));
@@ -25,6 +40,7 @@ absl::StatusOr<Client> Client::Connect(const ClientOptions& options) {
     return absl::InvalidArgumentError(
         Cat("retry.tries_max: ", options.retry.tries_max, "; it must be at least 1"));
   }
+  NF_RETURN_IF_ERROR(CheckCaller(options.caller));
   return MakeClient(options, Clock::Real());
 }
 
@@ -33,7 +49,8 @@ absl::StatusOr<SearchAnswer> Client::Search(std::string_view collection,
                                             const SearchOptions& options) {
   NF_RETURN_IF_ERROR(CheckText(collection, queries));
   const Core::CallSpec spec = core_->SpecFrom(options.deadline);
-  const v1::SearchRequest request = ToProto(collection, queries, options);
+  v1::SearchRequest request;
+  NF_RETURN_IF_ERROR(ToProto(collection, queries, options, &request));
   NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong(), spec));
   v1::SearchResponse response;
   std::string request_id;
@@ -62,6 +79,7 @@ absl::StatusOr<FetchAnswer> Client::Fetch(std::string_view collection, const IdC
   ToProto(ids, 0, client::Count(ids), request.mutable_ids());
   request.set_with_payload(options.with_payload);
   request.set_with_vectors(options.with_vectors);
+  if (options.min_epoch) request.set_min_epoch(*options.min_epoch);
   NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong(), spec));
   v1::FetchResponse response;
   NF_RETURN_IF_ERROR(
@@ -69,10 +87,13 @@ absl::StatusOr<FetchAnswer> Client::Fetch(std::string_view collection, const IdC
   return FromProto(&response);
 }
 
-absl::StatusOr<CountAnswer> Client::Count(std::string_view collection, const CallOptions& options) {
+absl::StatusOr<CountAnswer> Client::Count(std::string_view collection,
+                                          const CountOptions& options) {
   NF_RETURN_IF_ERROR(CheckText("collection", collection));
   v1::CountRequest request;
   request.set_collection(std::string(collection));
+  if (options.filter) NF_RETURN_IF_ERROR(ToProto(*options.filter, request.mutable_filter()));
+  if (options.min_epoch) request.set_min_epoch(*options.min_epoch);
   v1::CountResponse response;
   NF_RETURN_IF_ERROR(core_->Call(core_->retrieval(), &v1::Retrieval::Stub::Count, request,
                                  &response, {.deadline = options.deadline}));
@@ -94,6 +115,18 @@ absl::StatusOr<DeleteAnswer> Client::Delete(std::string_view collection, const I
   return DeleteAnswer{.epoch = response.epoch(), .rows_deleted = response.rows_deleted()};
 }
 
+absl::StatusOr<DeleteAnswer> Client::Delete(std::string_view collection, const Filter& filter,
+                                            const CallOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText("collection", collection));
+  v1::DeleteRequest request;
+  request.set_collection(std::string(collection));
+  NF_RETURN_IF_ERROR(ToProto(filter, request.mutable_filter()));
+  v1::DeleteResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->ingest(), &v1::Ingest::Stub::Delete, request, &response,
+                                 {.deadline = options.deadline}));
+  return DeleteAnswer{.epoch = response.epoch(), .rows_deleted = response.rows_deleted()};
+}
+
 absl::StatusOr<VerifyAnswer> Client::Verify(std::string_view collection, const Query& query,
                                             const VerifyClaim& claim, const CallOptions& options) {
   NF_RETURN_IF_ERROR(CheckText(collection, std::span<const Query>(&query, 1)));
@@ -102,6 +135,13 @@ absl::StatusOr<VerifyAnswer> Client::Verify(std::string_view collection, const Q
   ToProto(query, request.mutable_query());
   request.set_k(claim.k);
   if (claim.epoch) request.set_epoch(*claim.epoch);
+  if (claim.filter) NF_RETURN_IF_ERROR(ToProto(*claim.filter, request.mutable_filter()));
+  if (!claim.filter_message.empty() &&
+      !request.mutable_filter()->ParseFromString(claim.filter_message)) {
+    return absl::InvalidArgumentError("filter_message: not a Filter message");
+  }
+  if (claim.score_threshold) request.set_score_threshold(*claim.score_threshold);
+  if (claim.skip > 0) request.set_skip(claim.skip);
   if (claim.neighbors != nullptr) {
     NF_RETURN_IF_ERROR(CheckText("claim.ids", claim.neighbors->ids));
     ToProto(*claim.neighbors, request.mutable_claim());
@@ -121,6 +161,11 @@ absl::StatusOr<CollectionInfo> Client::CreateCollection(const CollectionSpec& sp
   request.set_metric(ToProto(spec.metric));
   request.set_dtype(ToProto(spec.dtype));
   request.set_id_type(ToProto(spec.id_type));
+  request.set_scan(ToProto(spec.scan));
+  request.set_rows(ToProto(spec.rows));
+  for (const AttributeSpec& attribute : spec.attributes) {
+    NF_RETURN_IF_ERROR(ToProto(attribute, request.add_attributes()));
+  }
   v1::CreateCollectionResponse response;
   NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::CreateCollection, request,
                                  &response, {.deadline = options.deadline, .idempotent = false}));

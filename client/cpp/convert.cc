@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "client/cpp/filter_convert.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
+#include "nearfield/client/digest.h"
 
 namespace nearfield::client {
 namespace {
@@ -18,6 +20,11 @@ static_assert(static_cast<int>(Backend::kGpu) == v1::BACKEND_GPU);
 static_assert(static_cast<int>(ScanPrecision::kInt8) == v1::SCAN_PRECISION_INT8);
 static_assert(static_cast<int>(ScanPrecision::kBf16) == v1::SCAN_PRECISION_BF16);
 
+static_assert(static_cast<int>(ScanChoice::kInt8) == v1::SCAN_CHOICE_INT8);
+static_assert(static_cast<int>(ScanChoice::kBf16) == v1::SCAN_CHOICE_BF16);
+static_assert(static_cast<int>(ScanChoice::kRows) == v1::SCAN_CHOICE_ROWS);
+static_assert(static_cast<int>(RowHome::kHost) == v1::ROW_HOME_HOST);
+
 absl::Status Malformed(std::string_view what) {
   return absl::InternalError(Cat("malformed reply: ", what));
 }
@@ -25,6 +32,14 @@ absl::Status Malformed(std::string_view what) {
 // A value that a newer server may have added reads as kUnknown.
 Backend FromProto(v1::Backend backend) {
   return v1::Backend_IsValid(backend) ? static_cast<Backend>(backend) : Backend::kUnknown;
+}
+
+ScanChoice FromProto(v1::ScanChoice scan) {
+  return v1::ScanChoice_IsValid(scan) ? static_cast<ScanChoice>(scan) : ScanChoice::kUnknown;
+}
+
+RowHome FromProto(v1::RowHome rows) {
+  return v1::RowHome_IsValid(rows) ? static_cast<RowHome>(rows) : RowHome::kUnknown;
 }
 
 absl::StatusOr<DataType> FromProto(v1::DataType dtype) {
@@ -73,21 +88,29 @@ absl::StatusOr<Neighbors> TakeNeighbors(v1::QueryResult* proto) {
   neighbors.scores.assign(proto->scores().begin(), proto->scores().end());
   NF_ASSIGN_OR_RETURN(neighbors.payloads, TakePayloads(proto->mutable_payloads(), count));
   NF_ASSIGN_OR_RETURN(neighbors.vectors, TakeVectors(proto->mutable_vectors(), count));
+  neighbors.next_cursor = std::move(*proto->mutable_next_cursor());
+  if (proto->has_matched_rows()) neighbors.matched_rows = proto->matched_rows();
   return neighbors;
 }
 
+ScanPrecision FromProto(v1::ScanPrecision precision) {
+  return v1::ScanPrecision_IsValid(precision) ? static_cast<ScanPrecision>(precision)
+                                              : ScanPrecision::kUnknown;
+}
+
 SearchCost FromProto(const v1::SearchCost& proto) {
-  const bool known = v1::ScanPrecision_IsValid(proto.scan_precision());
   return {.queue_us = proto.queue_us(),
           .device_us = proto.device_us(),
           .total_us = proto.total_us(),
           .batch_size = proto.batch_size(),
           .backend = FromProto(proto.backend()),
-          .scan_precision =
-              known ? static_cast<ScanPrecision>(proto.scan_precision()) : ScanPrecision::kUnknown,
+          .scan_precision = FromProto(proto.scan_precision()),
           .candidates = proto.candidates(),
           .rows_scanned = proto.rows_scanned(),
-          .bytes_read = proto.bytes_read()};
+          .bytes_read = proto.bytes_read(),
+          .escalations = {.tighter = proto.escalations().tighter(),
+                          .canonical = proto.escalations().canonical()},
+          .read_ns_min = proto.read_ns_min()};
 }
 
 }  // namespace
@@ -95,6 +118,8 @@ SearchCost FromProto(const v1::SearchCost& proto) {
 v1::DataType ToProto(DataType dtype) { return static_cast<v1::DataType>(dtype); }
 v1::Metric ToProto(Metric metric) { return static_cast<v1::Metric>(metric); }
 v1::IdType ToProto(IdType type) { return static_cast<v1::IdType>(type); }
+v1::ScanChoice ToProto(ScanChoice scan) { return static_cast<v1::ScanChoice>(scan); }
+v1::RowHome ToProto(RowHome rows) { return static_cast<v1::RowHome>(rows); }
 
 void ToProto(const Id& id, v1::Id* proto) {
   if (const auto* number = std::get_if<uint64_t>(&id)) {
@@ -131,15 +156,24 @@ void ToProto(const Neighbors& neighbors, v1::QueryResult* proto) {
   proto->mutable_scores()->Add(neighbors.scores.begin(), neighbors.scores.end());
 }
 
-v1::SearchRequest ToProto(std::string_view collection, std::span<const Query> queries,
-                          const SearchOptions& options) {
-  v1::SearchRequest request;
-  request.set_collection(std::string(collection));
-  for (const Query& query : queries) ToProto(query, request.add_queries());
-  request.set_k(options.k);
-  if (options.with_payload) request.set_with_payload(true);
-  if (options.with_vectors) request.set_with_vectors(true);
-  return request;
+absl::Status ToProto(std::string_view collection, std::span<const Query> queries,
+                     const SearchOptions& options, v1::SearchRequest* request) {
+  request->set_collection(std::string(collection));
+  for (const Query& query : queries) ToProto(query, request->add_queries());
+  request->set_k(options.k);
+  if (options.with_payload) request->set_with_payload(true);
+  if (options.with_vectors) request->set_with_vectors(true);
+  if (options.filter) NF_RETURN_IF_ERROR(ToProto(*options.filter, request->mutable_filter()));
+  if (options.score_threshold) request->set_score_threshold(*options.score_threshold);
+  if (options.min_epoch) request->set_min_epoch(*options.min_epoch);
+  if (options.priority == SearchPriority::kBatch) {
+    request->set_priority(v1::SEARCH_PRIORITY_BATCH);
+  }
+  if (options.with_cursor) request->set_with_cursor(true);
+  if (!options.cursor.empty()) request->set_cursor(options.cursor);
+  if (options.with_digest) request->set_with_digest(true);
+  if (options.verify) request->set_verify(true);
+  return absl::OkStatus();
 }
 
 Limits FromProto(const v1::GetLimitsResponse& proto) {
@@ -155,7 +189,9 @@ Limits FromProto(const v1::GetLimitsResponse& proto) {
           .upload_block_bytes_max = proto.upload_block_bytes_max(),
           .rows_per_collection_max = proto.rows_per_collection_max(),
           .collections_max = proto.collections_max(),
-          .queue_requests_max = proto.queue_requests_max()};
+          .queue_requests_max = proto.queue_requests_max(),
+          .cursor_ms = proto.cursor_ms(),
+          .page_rows_max = proto.page_rows_max()};
 }
 
 Capacity FromProto(const v1::GetCapacityResponse& proto) {
@@ -165,6 +201,10 @@ Capacity FromProto(const v1::GetCapacityResponse& proto) {
           .device_bytes_used = proto.device_bytes_used(),
           .host_bytes_total = proto.host_bytes_total(),
           .host_bytes_used = proto.host_bytes_used(),
+          .host_rows_bytes_total = proto.host_rows_bytes_total(),
+          .host_rows_bytes_used = proto.host_rows_bytes_used(),
+          .attribute_bytes_total = proto.attribute_bytes_total(),
+          .attribute_bytes_used = proto.attribute_bytes_used(),
           .server_version = proto.server_version()};
 }
 
@@ -181,13 +221,38 @@ absl::StatusOr<CollectionInfo> FromProto(v1::CollectionInfo* proto) {
   info.spec.dim = proto->dim();
   info.spec.metric = static_cast<Metric>(proto->metric());
   info.spec.id_type = static_cast<IdType>(proto->id_type());
+  info.spec.scan = FromProto(proto->scan());
+  info.spec.rows = FromProto(proto->rows());
+  for (v1::AttributeSpec& attribute : *proto->mutable_attributes()) {
+    info.spec.attributes.push_back(FromProto(&attribute));
+  }
   info.epoch = proto->epoch();
   info.rows_count = proto->rows_count();
   info.rows_deleted = proto->rows_deleted();
   info.generations_count = proto->generations_count();
   info.device_bytes = proto->device_bytes();
   info.host_bytes = proto->host_bytes();
+  for (std::string& alias : *proto->mutable_aliases()) info.aliases.push_back(std::move(alias));
+  info.scan_precision = FromProto(proto->scan_precision());
+  info.durable = proto->durable();
+  info.error = std::move(*proto->mutable_error());
   return info;
+}
+
+SnapshotInfo FromProto(v1::SnapshotInfo* proto) {
+  return {.name = std::move(*proto->mutable_name()),
+          .files_count = proto->files_count(),
+          .bytes = proto->bytes(),
+          .created_unix_s = proto->created_unix_s(),
+          .error = std::move(*proto->mutable_error())};
+}
+
+CompactAnswer FromProto(const v1::CompactResponse& proto) {
+  return {.rows_given_back = proto.rows_given_back(),
+          .device_bytes_given_back = proto.device_bytes_given_back(),
+          .host_bytes_given_back = proto.host_bytes_given_back(),
+          .stored_rows_given_back = proto.stored_rows_given_back(),
+          .stored_bytes_given_back = proto.stored_bytes_given_back()};
 }
 
 absl::StatusOr<SearchAnswer> FromProto(v1::SearchResponse* proto) {
@@ -199,7 +264,10 @@ absl::StatusOr<SearchAnswer> FromProto(v1::SearchResponse* proto) {
     NF_ASSIGN_OR_RETURN(Neighbors neighbors, TakeNeighbors(&result));
     answer.results.push_back(std::move(neighbors));
   }
-  return answer;
+  if (!proto->has_result_digest()) return answer;
+  answer.digest = std::move(*proto->mutable_result_digest());
+  if (answer.digest == ResultDigest(answer.results)) return answer;
+  return absl::DataLossError("the reply does not fit its own digest: it was damaged on the way");
 }
 
 absl::Status CheckResults(const SearchAnswer& answer, size_t queries_count) {

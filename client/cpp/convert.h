@@ -17,19 +17,24 @@ namespace nearfield::client {
 v1::DataType ToProto(DataType dtype);
 v1::Metric ToProto(Metric metric);
 v1::IdType ToProto(IdType type);
+v1::ScanChoice ToProto(ScanChoice scan);
+v1::RowHome ToProto(RowHome rows);
 void ToProto(const Id& id, v1::Id* proto);
 // Ids [begin, end).
 void ToProto(const IdColumn& ids, size_t begin, size_t end, v1::IdList* proto);
 void ToProto(const Query& query, v1::Query* proto);
 void ToProto(const Neighbors& neighbors, v1::QueryResult* proto);  // ids and scores
-v1::SearchRequest ToProto(std::string_view collection, std::span<const Query> queries,
-                          const SearchOptions& options);
+// Errors: InvalidArgument where the filter cannot be sent.
+absl::Status ToProto(std::string_view collection, std::span<const Query> queries,
+                     const SearchOptions& options, v1::SearchRequest* request);
 
 Limits FromProto(const v1::GetLimitsResponse& proto);
 Capacity FromProto(const v1::GetCapacityResponse& proto);
+CompactAnswer FromProto(const v1::CompactResponse& proto);
 
 // These move out of the message. Errors: Internal where its columns disagree.
 absl::StatusOr<CollectionInfo> FromProto(v1::CollectionInfo* proto);
+SnapshotInfo FromProto(v1::SnapshotInfo* proto);
 absl::StatusOr<SearchAnswer> FromProto(v1::SearchResponse* proto);
 // A reply with another number of results than queries would be read out of bounds by a trusting
 // caller: Internal.

@@ -11,9 +11,13 @@ namespace nearfield::client {
 namespace {
 
 constexpr char kRequestIdKey[] = "nearfield-request-id";
+constexpr char kCallerKey[] = "nearfield-caller";
 constexpr char kRetryAfterKey[] = "retry-after-ms";
 constexpr char kRequestIdPayload[] = "nearfield.request-id";
 constexpr char kUnreachablePayload[] = "nearfield.unreachable";
+// Of a connection with a call under way. A nearfield server takes a probe every 10 s.
+constexpr int kKeepaliveMs = 30000;
+constexpr int kKeepaliveTimeoutMs = 20000;
 constexpr uint64_t kUncheckedRequestBytes = uint64_t{1}
                                             << 20;  // smaller ones are worth no question of limits
 
@@ -27,6 +31,10 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   // A server that comes back is found by the next try, not a second later.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  // A server that is gone without a word is noticed, however long a call may take.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit: a wait sends no data
   return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
 }
 
@@ -83,6 +91,10 @@ Client::Core::CallSpec Client::Core::SpecFrom(
           .until = clock_->Now() + deadline.value_or(options_.deadline)};
 }
 
+void Client::Core::Introduce(grpc::ClientContext* context) const {
+  if (!options_.caller.empty()) context->AddMetadata(kCallerKey, options_.caller);
+}
+
 RetryPlan Client::Core::PlanFor(const CallSpec& spec) const {
   return {
       .policy = options_.retry,
@@ -116,6 +128,7 @@ absl::Status Client::Core::Run(const CallSpec& spec,
   const RetryPlan plan = PlanFor(spec);
   return RunWithRetries(plan, *clock_, [&] {
     grpc::ClientContext context;
+    Introduce(&context);
     // What is left of the one deadline that covers all tries.
     context.set_deadline(
         std::chrono::system_clock::now() +

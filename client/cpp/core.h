@@ -49,6 +49,8 @@ class Client::Core {
         request_id);
   }
 
+  // To be called before a context is used: says who calls.
+  void Introduce(grpc::ClientContext* context) const;
   // The plan of a call that begins now.
   RetryPlan PlanFor(const CallSpec& spec) const;
   // Status and hint of a finished call.

@@ -57,6 +57,7 @@ absl::Status Client::WatchHealth(std::string_view service,
                                  const std::function<bool(Health)>& on_change) {
   NF_RETURN_IF_ERROR(CheckText("service", service));
   grpc::ClientContext context;
+  core_->Introduce(&context);
   const auto reader = core_->health().Watch(&context, RequestFor(service));
   health_v1::HealthCheckResponse response;
   while (reader->Read(&response)) {

@@ -16,7 +16,7 @@ class SteadyClock final : public Clock {
 };
 
 bool WorthRepeating(const Attempt& outcome) {
-  if (outcome.status.code() == absl::StatusCode::kUnavailable) return true;
+  if (outcome.passes_over || outcome.status.code() == absl::StatusCode::kUnavailable) return true;
   return outcome.status.code() == absl::StatusCode::kResourceExhausted &&
          outcome.retry_after.has_value();
 }

@@ -18,6 +18,7 @@ class SearchStream::Impl {
   Impl(std::shared_ptr<Client::Core> core, std::string_view collection,
        const SearchOptions& options)
       : core_(std::move(core)), collection_(collection), options_(options) {
+    core_->Introduce(&context_);
     if (options.deadline) {
       context_.set_deadline(std::chrono::system_clock::now() + *options.deadline);
     }
@@ -34,14 +35,16 @@ class SearchStream::Impl {
   }
 
   bool Send(std::span<const Query> queries) {
-    const absl::Status status = CheckText(collection_, queries);
+    v1::SearchRequest request;
+    absl::Status status = CheckText(collection_, queries);
+    if (status.ok()) status = ToProto(collection_, queries, options_, &request);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!refused_.ok()) return false;
       refused_ = status;
       if (status.ok()) unanswered_.push_back(queries.size());
     }
-    if (status.ok()) return stream_->Write(ToProto(collection_, queries, options_));
+    if (status.ok()) return stream_->Write(request);
     context_.TryCancel();
     return false;
   }

@@ -23,6 +23,14 @@ constexpr Names<ScanPrecision> kPrecisions = {{{ScanPrecision::kRows, "rows"},
                                                {ScanPrecision::kInt8, "int8"},
                                                {ScanPrecision::kBf16, "bf16"}}};
 
+constexpr std::array<std::pair<ScanChoice, std::string_view>, 4> kScanChoices = {
+    {{ScanChoice::kAuto, "auto"},
+     {ScanChoice::kInt8, "int8"},
+     {ScanChoice::kBf16, "bf16"},
+     {ScanChoice::kRows, "rows"}}};
+constexpr std::array<std::pair<RowHome, std::string_view>, 2> kRowHomes = {
+    {{RowHome::kDevice, "device"}, {RowHome::kHost, "host"}}};
+
 template <typename Table, typename E>
 std::string_view NameIn(const Table& table, E value) {
   for (const auto& [entry, name] : table) {
@@ -46,6 +54,8 @@ std::string_view Name(DataType dtype) { return NameIn(kDataTypes, dtype); }
 std::string_view Name(IdType type) { return NameIn(kIdTypes, type); }
 std::string_view Name(Backend backend) { return NameIn(kBackends, backend); }
 std::string_view Name(ScanPrecision precision) { return NameIn(kPrecisions, precision); }
+std::string_view Name(ScanChoice scan) { return NameIn(kScanChoices, scan); }
+std::string_view Name(RowHome rows) { return NameIn(kRowHomes, rows); }
 
 std::optional<Metric> ParseMetric(std::string_view name) { return ValueIn<Metric>(kMetrics, name); }
 std::optional<DataType> ParseDataType(std::string_view name) {

@@ -6,15 +6,33 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "client/cpp/block_cutter.h"
 #include "client/cpp/check_text.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"
+#include "client/cpp/filter_convert.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
+namespace {
+
+absl::Status Check(const UploadOptions& options) {
+  if (options.rows_max == 0) {
+    return absl::InvalidArgumentError("rows_max: 0; declare at least the rows that will be sent");
+  }
+  return CheckText("collection", options.collection);
+}
+
+// What is left until the deadline of a plan that may have none.
+std::optional<std::chrono::milliseconds> LeftOf(const RetryPlan& plan, Clock& clock) {
+  if (plan.deadline == TimePoint::max()) return std::nullopt;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(plan.deadline - clock.Now());
+}
+
+}  // namespace
 
 // The caller's thread writes; a thread of our own reads all along, because a server whose progress
 // nobody reads would stop.
@@ -29,30 +47,40 @@ class Upload::Impl {
     static_cast<void>(Finish());
   }
 
-  // Opens the stream and waits until the server has accepted or refused.
-  Attempt Begin(std::chrono::milliseconds patience, uint64_t block_bytes_max) {
+  // Opens the stream and waits until the server has accepted or refused; without `patience` as
+  // long as the connection lives.
+  Attempt Begin(std::optional<std::chrono::milliseconds> patience, uint64_t block_bytes_max) {
     block_bytes_max_ = block_bytes_max;
     // What is left of it, where this is not the first try.
-    if (options_.deadline) context_.set_deadline(std::chrono::system_clock::now() + patience);
+    if (options_.deadline) context_.set_deadline(std::chrono::system_clock::now() + *patience);
+    core_->Introduce(&context_);
     stream_ = core_->ingest().Upload(&context_);
     v1::UploadRequest request;
     v1::UploadBegin* begin = request.mutable_begin();
     begin->set_collection(options_.collection);
-    begin->set_mode(v1::UPLOAD_MODE_INSERT);
+    begin->set_mode(static_cast<v1::UploadMode>(options_.mode));
+    if (!options_.token.empty()) begin->set_upload_token(options_.token);
     begin->set_rows_max(options_.rows_max);
     begin->set_payload_bytes_max(options_.payload_bytes_max);
     reader_ = std::thread([this] { ReadAll(); });
     stream_->Write(request);  // a failure ends the reads, and Finish() tells why
     std::unique_lock<std::mutex> lock(mutex_);
-    const bool answered =
-        changed_.wait_for(lock, patience, [this] { return accepted_ || reads_ended_; });
-    if (accepted_) return {};
+    const auto told = [this] { return accepted_ || committed_ || reads_ended_; };
+    bool answered = true;
+    if (patience) {
+      answered = changed_.wait_for(lock, *patience, told);
+    } else {
+      changed_.wait(lock, told);
+    }
+    was_committed_ = committed_.has_value();
+    rows_to_skip_ = was_committed_ ? committed_->rows_count : rows_resumed_;
+    if (accepted_ || was_committed_) return {};
     lock.unlock();
     if (!answered) context_.TryCancel();
     Attempt outcome = Finish();
     if (!answered) {
       outcome.status = absl::DeadlineExceededError(
-          Cat("the server did not accept the upload within ", patience.count(), " ms"));
+          Cat("the server did not accept the upload within ", patience->count(), " ms"));
     }
     status_ = outcome.status;
     return outcome;
@@ -62,27 +90,37 @@ class Upload::Impl {
     NF_RETURN_IF_ERROR(status_);
     NF_RETURN_IF_ERROR(CheckColumns(rows));
     if (rows.ids != nullptr) NF_RETURN_IF_ERROR(CheckText("ids", *rows.ids));
+    NF_RETURN_IF_ERROR(CheckText(rows.attributes));
     const size_t count = rows.ids == nullptr ? 0 : Count(*rows.ids);
-    for (size_t begin = 0; begin < count;) {
-      const absl::StatusOr<size_t> end = BlockEnd(rows, begin, block_bytes_max_);
+    std::vector<ColumnPlace> places = StartOf(rows);
+    for (size_t begin = Skip(count, &places); begin < count;) {
+      const std::vector<ColumnPlace> from = places;
+      const absl::StatusOr<size_t> end = BlockEnd(rows, begin, block_bytes_max_, &places);
       if (!end.ok()) return GiveUp(end.status());
-      NF_RETURN_IF_ERROR(WriteBlock(rows, begin, *end));
+      v1::UploadRequest request;
+      FillBlock(rows, begin, *end, request.mutable_block());
+      for (size_t i = 0; i < from.size(); ++i)
+        AddColumn(from[i], places[i], request.mutable_block());
+      NF_RETURN_IF_ERROR(SendBlock(*end - begin, request));
       begin = *end;
     }
     return absl::OkStatus();
   }
 
+  uint64_t rows_resumed() const { return was_committed_ ? committed_->rows_count : rows_resumed_; }
+  bool was_committed() const { return was_committed_; }
+
   absl::StatusOr<UploadResult> Commit() {
     NF_RETURN_IF_ERROR(status_);
     v1::UploadRequest request;
-    request.mutable_commit()->set_rows_count(rows_sent_);
-    const bool sent = stream_->Write(request);
+    request.mutable_commit()->set_rows_count(rows_skipped_ + rows_sent_);
+    const bool sent = !was_committed_ && stream_->Write(request);
     stream_->WritesDone();
     const Attempt outcome = Finish();
     status_ = outcome.status;
     if (committed_) {  // the rows are there, whatever befell the stream after it said so
       status_ = absl::FailedPreconditionError("the upload has been committed");
-      Report();
+      if (!was_committed_) Report();
       return *committed_;
     }
     if (status_.ok()) {
@@ -94,8 +132,8 @@ class Upload::Impl {
     if (!sent || !in_doubt) return status_;
     absl::Status doubtful(
         status_.code(),
-        Cat(status_.message(),
-            "; the commit had been sent, so the rows may be there: count before repeating"));
+        Cat(status_.message(), "; the commit had been sent, so the rows may be there: ",
+            options_.token.empty() ? "count before repeating" : "repeat it with the same token"));
     status_.ForEachPayload(
         [&](absl::string_view key, const absl::Cord& value) { doubtful.SetPayload(key, value); });
     status_ = doubtful;
@@ -110,11 +148,17 @@ class Upload::Impl {
     while (stream_->Read(&response)) {
       if (response.has_progress()) rows_received_ = response.progress().rows_received();
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (response.has_accepted()) accepted_ = true;
+      if (response.has_accepted()) {
+        accepted_ = true;
+        next_block_ = response.accepted().next_block();
+        rows_resumed_ = response.accepted().rows_received();
+        rows_received_ = rows_resumed_;
+      }
       if (response.has_committed()) {
         rows_received_ = response.committed().rows_count();
         committed_ = UploadResult{.epoch = response.committed().epoch(),
                                   .rows_count = response.committed().rows_count(),
+                                  .rows_replaced = response.committed().rows_replaced(),
                                   .request_id = {}};
       }
       changed_.notify_all();
@@ -132,10 +176,21 @@ class Upload::Impl {
     return status_;
   }
 
-  absl::Status WriteBlock(const RowBlock& rows, size_t begin, size_t end) {
+  // Passes over what the server has already; returns the first row to send.
+  size_t Skip(size_t count, std::vector<ColumnPlace>* places) {
+    const auto skipped =
+        static_cast<size_t>(was_committed_ ? count : std::min<uint64_t>(count, rows_to_skip_));
+    for (ColumnPlace& place : *places) {
+      for (size_t i = 0; i < skipped; ++i) place.Advance();
+    }
+    rows_to_skip_ -= std::min<uint64_t>(skipped, rows_to_skip_);
+    rows_skipped_ += skipped;
+    if (skipped > 0) Report();
+    return skipped;
+  }
+
+  static void FillBlock(const RowBlock& rows, size_t begin, size_t end, v1::UploadBlock* block) {
     const size_t row_bytes = rows.vectors.size() / Count(*rows.ids);
-    v1::UploadRequest request;
-    v1::UploadBlock* block = request.mutable_block();
     ToProto(*rows.ids, begin, end, block->mutable_ids());
     block->mutable_vectors()->set_dtype(ToProto(rows.dtype));
     block->mutable_vectors()->set_data(rows.vectors.data() + begin * row_bytes,
@@ -143,13 +198,41 @@ class Upload::Impl {
     for (size_t i = begin; i < end && !rows.payloads.empty(); ++i) {
       block->add_payloads(rows.payloads[i]);
     }
+  }
+
+  // The values of the rows between two places.
+  static void AddColumn(const ColumnPlace& from, const ColumnPlace& to, v1::UploadBlock* block) {
+    const size_t with_value = to.rows_with_value() - from.rows_with_value();
+    if (with_value == 0) return;  // no column: no row has a value
+    const AttributeColumn& column = from.column();
+    v1::AttributeColumn* proto = block->add_attributes();
+    proto->set_attribute(column.attribute);
+    ToProto(column.values, from.values(), to.values(), proto->mutable_values());
+    if (!column.list_sizes.empty()) {
+      const auto sizes = column.list_sizes.begin();
+      proto->mutable_list_sizes()->Add(sizes + static_cast<ptrdiff_t>(from.rows_with_value()),
+                                       sizes + static_cast<ptrdiff_t>(to.rows_with_value()));
+    }
+    const size_t count = to.rows() - from.rows();
+    if (with_value == count) return;
+    std::string bits((count + 7) / 8, '\0');
+    for (size_t i = 0; i < count; ++i) {
+      if (!column.presence[from.rows() + i]) continue;
+      bits[i / 8] = static_cast<char>(static_cast<uint8_t>(bits[i / 8]) | (1u << (i % 8)));
+    }
+    proto->set_presence(std::move(bits));
+  }
+
+  absl::Status SendBlock(size_t rows_count, v1::UploadRequest& request) {
+    if (!options_.token.empty()) request.mutable_block()->set_block_number(next_block_);
     if (!stream_->Write(request)) {
       status_ = Finish().status;
       if (status_.ok()) status_ = absl::InternalError("malformed reply: the upload ended early");
       return status_;
     }
-    rows_sent_ += end - begin;
-    bytes_sent_ += block->ByteSizeLong();
+    ++next_block_;
+    rows_sent_ += rows_count;
+    bytes_sent_ += request.block().ByteSizeLong();
     Report();
     return absl::OkStatus();
   }
@@ -167,6 +250,7 @@ class Upload::Impl {
     if (!options_.on_progress) return;
     UploadProgress progress;
     progress.rows_sent = rows_sent_;
+    progress.rows_skipped = rows_skipped_;
     progress.rows_received = rows_received_;
     progress.bytes_sent = bytes_sent_;
     progress.elapsed = std::chrono::steady_clock::now() - started_;
@@ -182,6 +266,11 @@ class Upload::Impl {
   std::thread reader_;
   bool finished_ = false;
   absl::Status status_;  // not OK once the upload is over
+  bool was_committed_ = false;
+  uint64_t next_block_ = 0;    // set by the reader before accepted_, then the writer's
+  uint64_t rows_resumed_ = 0;  // the same; rows that the server had when this stream began
+  uint64_t rows_to_skip_ = 0;  // of those, what Write has not passed over yet
+  uint64_t rows_skipped_ = 0;
   uint64_t rows_sent_ = 0;
   uint64_t bytes_sent_ = 0;
   std::atomic<uint64_t> rows_received_{0};
@@ -200,24 +289,79 @@ Upload::~Upload() = default;
 absl::Status Upload::Write(const RowBlock& rows) { return impl_->Write(rows); }
 absl::StatusOr<UploadResult> Upload::Commit() { return impl_->Commit(); }
 void Upload::Cancel() { impl_->Cancel(); }
+uint64_t Upload::rows_resumed() const { return impl_->rows_resumed(); }
+bool Upload::was_committed() const { return impl_->was_committed(); }
 
 absl::StatusOr<Upload> Client::BeginUpload(const UploadOptions& options) {
-  if (options.rows_max == 0) {
-    return absl::InvalidArgumentError("rows_max: 0; declare at least the rows that will be sent");
-  }
-  NF_RETURN_IF_ERROR(CheckText("collection", options.collection));
+  NF_RETURN_IF_ERROR(Check(options));
   const Client::Core::CallSpec spec = core_->SpecFrom(options.deadline);
   NF_ASSIGN_OR_RETURN(const Limits limits, core_->GetLimits(spec));
   const uint64_t block_bytes_max = std::min(options.block_bytes_max, limits.upload_block_bytes_max);
-  const RetryPlan plan = core_->PlanFor(spec);
+  RetryPlan plan = core_->PlanFor(spec);
+  // A server that goes on with an upload reads all that it has of it before it accepts.
+  if (!options.token.empty() && !options.deadline) plan.deadline = TimePoint::max();
   std::unique_ptr<Upload::Impl> impl;
   NF_RETURN_IF_ERROR(RunWithRetries(plan, core_->clock(), [&] {
     impl = std::make_unique<Upload::Impl>(core_, options);
-    const auto patience =
-        std::chrono::duration_cast<std::chrono::milliseconds>(plan.deadline - core_->clock().Now());
-    return impl->Begin(patience, block_bytes_max);
+    return impl->Begin(LeftOf(plan, core_->clock()), block_bytes_max);
   }));
   return Upload(std::move(impl));
+}
+
+absl::StatusOr<UploadResult> Client::UploadWithToken(
+    const UploadOptions& options, const std::function<absl::Status(Upload&)>& write_all) {
+  NF_RETURN_IF_ERROR(Check(options));
+  if (options.token.empty()) {
+    return absl::InvalidArgumentError("token: empty; only an upload with a token can go on");
+  }
+  Clock& clock = core_->clock();
+  const RetryPlan plan = {
+      .policy = core_->options().retry,
+      .deadline = options.deadline ? clock.Now() + *options.deadline : TimePoint::max()};
+  NF_ASSIGN_OR_RETURN(const Limits limits, core_->GetLimits(core_->SpecFrom(options.deadline)));
+  const uint64_t block_bytes_max = std::min(options.block_bytes_max, limits.upload_block_bytes_max);
+  absl::StatusOr<UploadResult> result = absl::UnknownError("not tried");
+  uint64_t rows_known = 0;
+  bool first = true;
+  bool advanced = false;
+  const auto attempt = [&]() -> Attempt {
+    Upload upload(std::make_unique<Upload::Impl>(core_, options));
+    Attempt begun = upload.impl_->Begin(LeftOf(plan, clock), block_bytes_max);
+    // A server that has not noticed yet that the stream before is gone holds on to its token.
+    begun.passes_over = !std::exchange(first, false) && absl::IsFailedPrecondition(begun.status);
+    if (!begun.status.ok()) return begun;
+    advanced |= upload.rows_resumed() > rows_known;
+    rows_known = std::max(rows_known, upload.rows_resumed());
+    const absl::Status written = write_all(upload);
+    result = written.ok() ? upload.Commit() : absl::StatusOr<UploadResult>(written);
+    return {.status = result.status()};
+  };
+  for (;;) {
+    const absl::Status status = RunWithRetries(plan, clock, attempt);
+    if (status.ok()) return result;
+    if (!std::exchange(advanced, false) || !absl::IsUnavailable(status)) return status;
+  }
+}
+
+absl::StatusOr<UploadState> Client::GetUpload(std::string_view token, const CallOptions& options) {
+  v1::GetUploadRequest request;
+  request.set_upload_token(token.data(), token.size());
+  v1::GetUploadResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->ingest(), &v1::Ingest::Stub::GetUpload, request, &response,
+                                 {.deadline = options.deadline}));
+  return UploadState{.committed = response.committed(),
+                     .rows_count = response.rows_count(),
+                     .epoch = response.epoch(),
+                     .next_block = response.next_block()};
+}
+
+absl::StatusOr<uint64_t> Client::DropUpload(std::string_view token, const CallOptions& options) {
+  v1::DropUploadRequest request;
+  request.set_upload_token(token.data(), token.size());
+  v1::DropUploadResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->ingest(), &v1::Ingest::Stub::DropUpload, request, &response,
+                                 {.deadline = options.deadline}));
+  return response.rows_count();
 }
 
 }  // namespace nearfield::client

@@ -2,11 +2,22 @@
 
 #include <utility>
 
+#include "client/formats/attribute_reader.h"
 #include "client/formats/json_text.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
+
+namespace {
+
+std::string Names(std::span<const AttributeSpec> attributes) {
+  std::string names;
+  for (const AttributeSpec& spec : attributes) names += Cat(", ", spec.name);
+  return names;
+}
+
+}  // namespace
 
 std::string PayloadBytes(std::string_view json) {
   const std::string_view trimmed = TrimJson(json);
@@ -15,7 +26,8 @@ std::string PayloadBytes(std::string_view json) {
   return CompactJson(trimmed);
 }
 
-absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line) {
+absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line,
+                                     std::span<const AttributeSpec> attributes) {
   NF_RETURN_IF_ERROR(CheckJson(line));
   NF_ASSIGN_OR_RETURN(const std::vector<JsonMember> members, JsonMembers(line));
   JsonRow row;
@@ -37,9 +49,11 @@ absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line) {
       row.payload = PayloadBytes(member.value);
     } else if (member.key == "id") {
       NF_ASSIGN_OR_RETURN(row.id, JsonId(member.value));
+    } else if (Declares(attributes, member.key)) {
+      row.attributes.push_back(member);
     } else {
-      return absl::InvalidArgumentError(
-          Cat("unknown member ", QuoteJson(member.key), "; a row has id, vector, payload"));
+      return absl::InvalidArgumentError(Cat("unknown member ", QuoteJson(member.key),
+                                            "; a row has id, vector, payload", Names(attributes)));
     }
   }
   if (!vector_seen) return absl::InvalidArgumentError("no \"vector\"");

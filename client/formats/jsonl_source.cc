@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "client/formats/attribute_reader.h"
 #include "client/formats/jsonl.h"
 #include "client/formats/lines.h"
 #include "client/formats/mapped_file.h"
@@ -13,7 +14,10 @@ namespace {
 class JsonlSource final : public RowSource {
  public:
   JsonlSource(MappedFile file, const RowSourceOptions& options)
-      : file_(std::move(file)), lines_(file_.bytes().bytes) {
+      : file_(std::move(file)),
+        lines_(file_.bytes().bytes),
+        specs_(options.attributes),
+        attributes_(specs_) {
     shape_.dtype = options.dtype.value_or(DataType::kFloat32);
   }
 
@@ -22,28 +26,36 @@ class JsonlSource final : public RowSource {
   absl::Status Scan() {
     LineReader lines(file_.bytes().bytes);
     std::string encoded;
+    AttributeReader attributes(specs_);
     for (std::string_view line; lines.Next(&line);) {
       encoded.clear();
-      absl::StatusOr<JsonRow> row = ParseJsonRow(line);
-      const absl::Status status = row.ok() ? Learn(*row, &encoded) : row.status();
+      absl::StatusOr<JsonRow> row = ParseJsonRow(line, specs_);
+      absl::Status status = row.ok() ? Learn(*row, &encoded) : row.status();
+      if (status.ok()) status = attributes.AddRow(row->attributes);
+      static_cast<void>(attributes.Take());
       if (!status.ok()) {
         return BadFile(file_.bytes().name, lines.place(), status.message());
       }
     }
+    shape_.rows_with_attribute = attributes.rows_with_value();
     return absl::OkStatus();
   }
 
   absl::Status Next(uint64_t bytes_max, RowBatch* batch) override {
-    *batch = RowBatch{.ids = EmptyIds(shape_.id_type), .vectors = {}, .payloads = {}};
+    *batch =
+        RowBatch{.ids = EmptyIds(shape_.id_type), .vectors = {}, .payloads = {}, .attributes = {}};
     uint64_t bytes = 0;
     std::string_view line;
     while (bytes < bytes_max && lines_.Next(&line)) {
-      NF_ASSIGN_OR_RETURN(JsonRow row, ParseJsonRow(line));
+      NF_ASSIGN_OR_RETURN(JsonRow row, ParseJsonRow(line, specs_));
+      NF_RETURN_IF_ERROR(attributes_.AddRow(row.attributes));
       Narrow(shape_.dtype, row.vector, &batch->vectors);  // Scan() has shown that it fits
       bytes += row.vector.size() * ElementBytes(shape_.dtype) + row.payload.size();
       Append(row.id ? *row.id : Id(lines_.number() - 1), &batch->ids);
+      for (const JsonMember& member : row.attributes) bytes += member.value.size();
       if (shape_.payload_bytes > 0) batch->payloads.push_back(std::move(row.payload));
     }
+    batch->attributes = attributes_.Take();
     return absl::OkStatus();
   }
 
@@ -76,6 +88,8 @@ class JsonlSource final : public RowSource {
 
   MappedFile file_;
   LineReader lines_;
+  std::vector<AttributeSpec> specs_;
+  AttributeReader attributes_;
   Shape shape_;
   bool has_ids_ = false;
 };

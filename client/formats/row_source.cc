@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "client/formats/attribute_file.h"
 #include "client/formats/id_file.h"
 #include "client/formats/jsonl_source.h"
 #include "client/formats/payload_file.h"
@@ -24,14 +25,20 @@ IdColumn Slice(const IdColumn& ids, uint64_t begin, uint64_t end) {
 
 class BinarySource final : public RowSource {
  public:
-  BinarySource(VectorFile vectors, std::optional<IdColumn> ids, std::optional<PayloadFile> payloads)
-      : vectors_(std::move(vectors)), ids_(std::move(ids)), payloads_(std::move(payloads)) {
+  BinarySource(VectorFile vectors, std::optional<IdColumn> ids, std::optional<PayloadFile> payloads,
+               std::optional<AttributeFile> attributes)
+      : vectors_(std::move(vectors)),
+        ids_(std::move(ids)),
+        payloads_(std::move(payloads)),
+        attributes_(std::move(attributes)) {
     const VectorLayout& layout = vectors_.layout();
     shape_ = {.rows_count = layout.rows_count,
               .payload_bytes = payloads_ ? payloads_->payload_bytes() : 0,
               .dim = layout.dim,
               .dtype = layout.dtype,
-              .id_type = ids_ ? TypeOf(*ids_) : IdType::kUint64};
+              .id_type = ids_ ? TypeOf(*ids_) : IdType::kUint64,
+              .rows_with_attribute =
+                  attributes_ ? attributes_->rows_with_value() : std::vector<uint64_t>()};
   }
 
   const Shape& shape() const override { return shape_; }
@@ -58,6 +65,7 @@ class BinarySource final : public RowSource {
       std::iota(numbers.begin(), numbers.end(), next_);
       batch->ids = std::move(numbers);
     }
+    if (attributes_) batch->attributes = attributes_->Next(end - next_);
     next_ = end;
     return absl::OkStatus();
   }
@@ -66,6 +74,7 @@ class BinarySource final : public RowSource {
   VectorFile vectors_;
   std::optional<IdColumn> ids_;
   std::optional<PayloadFile> payloads_;
+  std::optional<AttributeFile> attributes_;
   Shape shape_;
   uint64_t next_ = 0;
 };
@@ -94,7 +103,15 @@ absl::StatusOr<std::unique_ptr<RowSource>> OpenBinary(const RowSourceOptions& op
         CheckCount(options.payloads_path, payloads->rows_count(), options, rows_count));
     if (!options.id_field.empty()) ids = payloads->ids();
   }
-  return std::make_unique<BinarySource>(std::move(vectors), std::move(ids), std::move(payloads));
+  std::optional<AttributeFile> attributes;
+  if (!options.attributes_path.empty()) {
+    NF_ASSIGN_OR_RETURN(attributes,
+                        AttributeFile::Open(options.attributes_path, options.attributes));
+    NF_RETURN_IF_ERROR(
+        CheckCount(options.attributes_path, attributes->rows_count(), options, rows_count));
+  }
+  return std::make_unique<BinarySource>(std::move(vectors), std::move(ids), std::move(payloads),
+                                        std::move(attributes));
 }
 
 }  // namespace
@@ -111,9 +128,10 @@ absl::StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const RowSourceOptions&
   }
   std::unique_ptr<RowSource> source;
   if (format == FileFormat::kJsonl) {
-    if (!options.ids_path.empty() || !options.payloads_path.empty()) {
-      return absl::InvalidArgumentError(
-          Cat(options.path, ": a .jsonl file of rows carries its own ids and payloads"));
+    if (!options.ids_path.empty() || !options.payloads_path.empty() ||
+        !options.attributes_path.empty()) {
+      return absl::InvalidArgumentError(Cat(
+          options.path, ": a .jsonl file of rows carries its own ids, payloads and attributes"));
     }
     NF_ASSIGN_OR_RETURN(source, OpenJsonlSource(options));
   } else {

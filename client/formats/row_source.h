@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/formats/vector_file.h"
+#include "nearfield/client/attributes.h"
 #include "nearfield/client/types.h"
 
 namespace nearfield::client {
@@ -20,6 +21,7 @@ struct RowBatch {
   IdColumn ids;
   std::string vectors;                // rows * dim * ElementBytes(dtype)
   std::vector<std::string> payloads;  // none, or one a row
+  std::vector<AttributeColumn> attributes;
 };
 
 class RowSource {
@@ -31,6 +33,8 @@ class RowSource {
     uint32_t dim = 0;
     DataType dtype = DataType::kFloat32;
     IdType id_type = IdType::kUint64;
+    // Of each attribute of the options, how many rows have a value; empty where none are read.
+    std::vector<uint64_t> rows_with_attribute;
   };
 
   virtual ~RowSource() = default;
@@ -46,10 +50,12 @@ struct RowSourceOptions {
   std::optional<FileFormat> format;  // absent: by the name's ending
   std::optional<DataType>
       dtype;  // binary: see ParseLayout. .jsonl: what values are rounded to; absent: float32
-  std::optional<IdType> id_type;  // of the collection; absent: as the files have them
-  std::string ids_path;           // ids in a file of their own (id_file.h)
-  std::string payloads_path;      // .jsonl, one object a row
-  std::string id_field;           // the member of those objects that is the id
+  std::optional<IdType> id_type;          // of the collection; absent: as the files have them
+  std::string ids_path;                   // ids in a file of their own (id_file.h)
+  std::string payloads_path;              // .jsonl, one object a row
+  std::string id_field;                   // the member of those objects that is the id
+  std::vector<AttributeSpec> attributes;  // that rows may have, as the collection declares them
+  std::string attributes_path;  // .jsonl or .csv, beside a binary file; a .jsonl carries its own
 };
 
 // Opens the files, and reads those that are text once from end to end, so that a bad line is found

@@ -13,17 +13,27 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/base/host_work.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield::corpus {
+
+// Of every collection's rotation.
+inline constexpr uint64_t kRotationSeed = 0x6e65617266696c64;
 
 struct RowFormat {
   int32_t dim = 0;
   Metric metric = Metric::kDot;
   RowType row_type = RowType::kFloat32;
+  ScanPrecision scan = ScanPrecision::kRows;
+  // The collection has no wish of its own: a search may read the rows where that takes less time.
+  bool may_scan_rows = false;
+  RowHome rows = RowHome::kDevice;
+  uint64_t seed = kRotationSeed;  // of the rotation that codes are made in
 };
 
-// The planes of one generation on the device: exact rows, squared norms S(x,x), ranks. Filled,
+// The planes of one generation on the device: exact rows, squared norms S(x,x), ranks, and for a
+// scan of codes the codes and what bounds them (corpus/scan_code.h). Filled,
 // sealed, then immutable. Append and Seal: one thread. Read: any thread, after Seal. Destruction
 // gives the memory back.
 class RowPlanes {
@@ -49,6 +59,8 @@ class RowPlanes {
 
   virtual int64_t rows_count() const = 0;
   virtual int64_t device_bytes() const = 0;
+  // Host memory of rows that lie there, apart from the device's; 0 where there is one memory.
+  virtual int64_t host_bytes() const { return 0; }
 };
 
 // A set of deleted slots, on the device. Immutable.
@@ -63,7 +75,10 @@ class Tombstones {
 struct GenerationView {
   const RowPlanes* planes = nullptr;       // sealed
   const Tombstones* tombstones = nullptr;  // null: no row deleted
-  int64_t rows_live = 0;
+  int64_t rows_live = 0;                   // 0: none of its rows is searched, tombstones or not
+  // The slots that are not deleted, ascending, where they are few; else empty. A hint: a backend
+  // may score just these instead of scanning, and tombstones say the same.
+  absl::Span<const uint32_t> live_slots;
 };
 
 struct QueryTile {
@@ -71,6 +86,7 @@ struct QueryTile {
   const float* queries = nullptr;
   absl::Span<const int32_t> k;      // wanted neighbors a query, 1 .. BackendFacts::k_max
   std::function<bool()> cancelled;  // may be empty; true: return Cancelled between steps
+  HostWork* host_work = nullptr;    // for the host's part; null: the caller's thread alone
 };
 
 struct RankedScore {
@@ -78,13 +94,26 @@ struct RankedScore {
   uint32_t rank = 0;
 };
 
-// best[query][generation]: min(k, rows_live) rows ordered by (score descending, rank ascending).
+// best[query][generation]: the first rows of the generation's order, (score descending, rank
+// ascending). At least those that are among the query's k best of all generations; so min(k, all
+// live rows) of them together.
 using BestRows = std::vector<std::vector<std::vector<RankedScore>>>;
 
 struct ScanCost {
   int64_t device_us = 0;
   int64_t candidates = 0;
   int64_t bytes_read = 0;
+  int64_t queries_of_codes = 0;  // answered from a scan of codes
+  ScanEscalations escalations;
+
+  ScanCost& operator+=(const ScanCost& other) {
+    device_us += other.device_us;
+    candidates += other.candidates;
+    bytes_read += other.bytes_read;
+    queries_of_codes += other.queries_of_codes;
+    escalations += other.escalations;
+    return *this;
+  }
 };
 
 struct BackendFacts {
@@ -92,6 +121,11 @@ struct BackendFacts {
   std::string device_name;
   int32_t k_max = 0;  // one more than a query may ask for: a query by id drops its own row
   int32_t batch_max = 0;
+  // What a collection's choice of kAuto comes to, from this dimension on; below it, to kRows.
+  ScanPrecision scan = ScanPrecision::kRows;
+  // The fastest that the device reads its memory in a stream, measured or derived; 0: unknown.
+  double read_bytes_per_second = 0;
+  int32_t scan_dim_min = 1;
 };
 
 // Thread-safe: searches, reservations and fills may run at once.
@@ -116,6 +150,9 @@ class Backend {
 
   virtual int64_t device_bytes_total() const = 0;
   virtual int64_t device_bytes_used() const = 0;
+  // Host memory for the rows of formats with RowHome::kHost, where the device has another.
+  virtual int64_t host_rows_bytes_total() const { return 0; }
+  virtual int64_t host_rows_bytes_used() const { return 0; }
 
   // OK, or Unavailable with the sticky error.
   virtual absl::Status Health() const = 0;

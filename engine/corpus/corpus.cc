@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,45 +14,15 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
+#include "engine/corpus/change.h"
+#include "engine/corpus/compaction.h"
 #include "engine/corpus/id_order.h"
 #include "engine/corpus/merge.h"
-#include "engine/corpus/tombstone_words.h"
 #include "engine/corpus/upload.h"
 
 namespace nearfield::corpus {
-namespace {
 
-// Errors: AlreadyExists where a live row of `snapshot` has an id of `generation`.
-absl::Status CheckNew(const Generation& generation, const CorpusSnapshot& snapshot) {
-  absl::Status status;
-  ForEachLive(snapshot, generation.ordered_ids(), [&](uint32_t slot, const RowRef&) {
-    status = absl::AlreadyExistsError(
-        absl::StrCat("id ", IdText(generation.ids.at(slot)), " is already in the collection"));
-    return false;
-  });
-  return status;
-}
-
-// `state` without the rows at `slots` (live, some perhaps twice).
-absl::StatusOr<GenerationState> WithoutRows(const Device& device, const GenerationState& state,
-                                            absl::Span<const uint32_t> slots) {
-  GenerationState result = state;
-  std::vector<uint64_t> words = CopyWords(state.tombstones.get(), state.generation->rows_count());
-  for (const uint32_t slot : slots) {
-    if (IsDeleted(words, slot)) continue;
-    words[slot / 64] |= uint64_t{1} << (slot % 64);
-    --result.rows_live;
-  }
-  if (result.rows_live == 0) return result;  // the whole generation goes
-  auto tombstones = device.backend().MakeTombstones(std::move(words));
-  if (!tombstones.ok()) return device.Observe(tombstones.status());
-  result.tombstones = *std::move(tombstones);
-  return result;
-}
-
-}  // namespace
-
-absl::Status CheckSpec(const CollectionSpec& spec) {
+absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
   if (spec.dim < 1 || spec.dim > kDimMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("dim = ", spec.dim, " is out of range: 1 to ", kDimMax));
@@ -69,20 +40,60 @@ absl::Status CheckSpec(const CollectionSpec& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat("id_type = ", static_cast<int>(spec.id_type), " is none: uint64 or string"));
   }
+  if (spec.scan != ScanChoice::kAuto && spec.scan != ScanChoice::kInt8 &&
+      spec.scan != ScanChoice::kBf16 && spec.scan != ScanChoice::kRows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("scan = ", static_cast<int>(spec.scan), " is none: auto, int8, bf16 or rows"));
+  }
+  if (spec.rows != RowHome::kDevice && spec.rows != RowHome::kHost) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows = ", static_cast<int>(spec.rows), " is none: device or host"));
+  }
+  if (spec.rows == RowHome::kHost && spec.scan == ScanChoice::kRows) {
+    return absl::InvalidArgumentError(
+        "scan = rows: a collection that keeps its rows on the host needs codes to scan: int8, "
+        "bf16 or auto");
+  }
+  if (spec.rows == RowHome::kHost && backend.facts().kind == BackendKind::kGpu &&
+      backend.host_rows_bytes_total() == 0) {
+    return absl::FailedPreconditionError(
+        "rows = host: there is no host memory for rows; host_rows_bytes, the setting that takes "
+        "it at start, is less than one slab");
+  }
   return absl::OkStatus();
 }
 
-Corpus::Corpus(const CollectionSpec& spec, std::shared_ptr<Device> device)
+namespace {
+
+// A collection that keeps its rows on the host has nothing but codes to scan.
+ScanPrecision PrecisionOf(const CollectionSpec& spec, const Backend& backend) {
+  if (spec.scan == ScanChoice::kRows) return ScanPrecision::kRows;
+  if (spec.scan == ScanChoice::kBf16) return ScanPrecision::kBf16;
+  if (spec.scan == ScanChoice::kInt8 || spec.rows == RowHome::kHost) return ScanPrecision::kInt8;
+  const BackendFacts& facts = backend.facts();
+  return spec.dim >= facts.scan_dim_min ? facts.scan : ScanPrecision::kRows;
+}
+
+}  // namespace
+
+Corpus::Corpus(const CollectionSpec& spec, std::shared_ptr<Device> device, uint64_t epoch)
     : spec_(spec),
       device_(std::move(device)),
-      snapshot_(std::make_shared<const CorpusSnapshot>()) {}
+      scan_(PrecisionOf(spec, device_->backend())),
+      snapshot_(std::make_shared<const CorpusSnapshot>(CorpusSnapshot{.epoch = epoch})) {}
 
-std::shared_ptr<Corpus> Corpus::Make(const CollectionSpec& spec, std::shared_ptr<Device> device) {
-  return std::shared_ptr<Corpus>(new Corpus(spec, std::move(device)));
+std::shared_ptr<Corpus> Corpus::Make(const CollectionSpec& spec, std::shared_ptr<Device> device,
+                                     uint64_t epoch) {
+  return std::shared_ptr<Corpus>(new Corpus(spec, std::move(device), epoch));
 }
 
 RowFormat Corpus::format() const {
-  return {.dim = spec_.dim, .metric = spec_.metric, .row_type = spec_.row_type};
+  return {.dim = spec_.dim,
+          .metric = spec_.metric,
+          .row_type = spec_.row_type,
+          .scan = scan_,
+          .may_scan_rows = spec_.scan == ScanChoice::kAuto && spec_.rows == RowHome::kDevice,
+          .rows = spec_.rows};
 }
 
 std::shared_ptr<const CorpusSnapshot> Corpus::Pin() const {
@@ -90,29 +101,109 @@ std::shared_ptr<const CorpusSnapshot> Corpus::Pin() const {
   return snapshot_;
 }
 
-uint64_t Corpus::Swap(std::vector<GenerationState> generations) {
-  auto next = std::make_shared<CorpusSnapshot>();
-  next->epoch = Pin()->epoch + 1;
-  next->generations = std::move(generations);
-  const uint64_t epoch = next->epoch;
-  std::shared_ptr<const CorpusSnapshot> swapped = std::move(next);
+namespace {
+
+class SnapshotPin final : public PinnedEpoch {
+ public:
+  SnapshotPin(const Corpus* corpus, std::shared_ptr<const CorpusSnapshot> snapshot)
+      : corpus_(corpus), snapshot_(std::move(snapshot)) {}
+  uint64_t epoch() const override { return snapshot_->epoch; }
+  int64_t rows_count() const override { return snapshot_->rows_live(); }
+  const Corpus* corpus() const { return corpus_; }
+  const std::shared_ptr<const CorpusSnapshot>& snapshot() const { return snapshot_; }
+
+ private:
+  const Corpus* const corpus_;  // compared only
+  const std::shared_ptr<const CorpusSnapshot> snapshot_;
+};
+
+}  // namespace
+
+std::shared_ptr<const PinnedEpoch> Corpus::PinEpoch() const {
+  return std::make_shared<SnapshotPin>(this, Pin());
+}
+
+// A compaction leaves several snapshots of one epoch; they show the same rows.
+PinnedEpochs Corpus::HeldEpochs() const {
+  std::vector<std::shared_ptr<const CorpusSnapshot>> held;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    snapshot_.swap(swapped);
+    held.push_back(snapshot_);
+    for (const auto& replaced : replaced_) {
+      if (auto snapshot = replaced.lock()) held.push_back(std::move(snapshot));
+    }
   }
-  return epoch;  // the old snapshot, and perhaps the last hold on a generation, ends here: unlocked
+  std::map<uint64_t, std::shared_ptr<const PinnedEpoch>> pins;
+  for (auto& snapshot : held) {
+    const uint64_t epoch = snapshot->epoch;
+    pins.try_emplace(epoch, std::make_shared<SnapshotPin>(this, std::move(snapshot)));
+  }
+  PinnedEpochs epochs;
+  for (auto& [epoch, pin] : pins) epochs.push_back(std::move(pin));
+  return epochs;
+}
+
+absl::StatusOr<std::shared_ptr<const CorpusSnapshot>> Corpus::At(const PinnedEpoch* epoch) const {
+  if (epoch == nullptr) return Pin();
+  const auto* const pin = dynamic_cast<const SnapshotPin*>(epoch);
+  if (pin == nullptr || pin->corpus() != this) {
+    return absl::InvalidArgumentError("at: an epoch of another collection");
+  }
+  return pin->snapshot();
+}
+
+absl::StatusOr<SearchedRows> Corpus::Searched(
+    const std::shared_ptr<const CorpusSnapshot>& snapshot,
+    const std::shared_ptr<const RowFilter>& filter) const {
+  SearchedRows rows = {.snapshot = snapshot, .choice = nullptr};
+  if (filter == nullptr) return rows;
+  ABSL_ASSIGN_OR_RETURN(rows.choice, choices_.Get(*device_, snapshot, filter));
+  return rows;
+}
+
+absl::StatusOr<uint32_t> Corpus::TakeOrdinals(int64_t rows_count) {
+  constexpr uint64_t kOrdinalsMax = uint64_t{1} << 32;
+  const uint64_t first = ordinals_taken_.fetch_add(static_cast<uint64_t>(rows_count));
+  if (first + static_cast<uint64_t>(rows_count) <= kOrdinalsMax) {
+    return static_cast<uint32_t>(first);
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the collection has taken ", kOrdinalsMax,
+                   " rows since the process began, deleted ones included, as many as it can"));
+}
+
+void Corpus::Swap(std::shared_ptr<const CorpusSnapshot> next) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::erase_if(replaced_, [](const auto& snapshot) { return snapshot.expired(); });
+    replaced_.push_back(snapshot_);
+    snapshot_.swap(next);
+  }
+  next = nullptr;  // perhaps the last hold on a generation: unlocked
+  choices_.Trim();
+}
+
+absl::Status Corpus::Show(std::vector<GenerationState> generations, const PendingChange& change,
+                          const CommitHook& before_visible) {
+  auto next = std::make_shared<CorpusSnapshot>();
+  next->epoch = change.epoch;
+  next->generations = std::move(generations);
+  if (before_visible) ABSL_RETURN_IF_ERROR(before_visible(change));
+  Swap(std::move(next));
+  return absl::OkStatus();
 }
 
 CollectionStats Corpus::Stats() const {
   const std::shared_ptr<const CorpusSnapshot> snapshot = Pin();
   CollectionStats stats;
   stats.epoch = snapshot->epoch;
+  stats.scan = scan_;
   stats.rows_count = snapshot->rows_live();
   stats.generations_count = static_cast<int32_t>(snapshot->generations.size());
   for (const GenerationState& state : snapshot->generations) {
     stats.rows_deleted += state.generation->rows_count() - state.rows_live;
     stats.device_bytes += state.generation->planes->device_bytes();
-    stats.host_bytes += state.generation->host.bytes();
+    stats.host_bytes += state.generation->host.bytes() + state.generation->planes->host_bytes();
   }
   return stats;
 }
@@ -122,53 +213,139 @@ absl::StatusOr<std::unique_ptr<Upload>> Corpus::BeginUpload(const UploadReservat
   return CorpusUpload::Begin(shared_from_this(), reservation);
 }
 
-absl::StatusOr<CommitResult> Corpus::Publish(std::shared_ptr<const Generation> generation) {
+absl::StatusOr<CommitResult> Corpus::Publish(std::shared_ptr<const Generation> generation,
+                                             UploadMode mode, const CommitHook& before_visible) {
   const std::lock_guard<std::mutex> change(change_mutex_);
   const std::shared_ptr<const CorpusSnapshot> snapshot = Pin();
-  ABSL_RETURN_IF_ERROR(CheckNew(*generation, *snapshot));
+  Remainder left = {.generations = snapshot->generations, .ids_removed = IdColumn(spec_.id_type)};
+  CommitResult result = {.epoch = snapshot->epoch};
+  PendingChange pending = {.epoch = snapshot->epoch + 1, .ids_removed = &left.ids_removed};
+  if (mode == UploadMode::kReplace) {
+    if (generation == nullptr && left.generations.empty()) return result;
+    left.generations.clear();
+    result.rows_replaced = snapshot->rows_live();
+    pending.removes_all = true;
+  } else if (generation == nullptr) {
+    return result;
+  } else if (mode == UploadMode::kUpsert) {
+    ABSL_ASSIGN_OR_RETURN(left, Without(*device_, *snapshot, generation->ordered_ids()));
+    result.rows_replaced = left.ids_removed.size();
+  } else {
+    ABSL_RETURN_IF_ERROR(CheckNew(*snapshot, generation->ordered_ids()));
+  }
   ABSL_ASSIGN_OR_RETURN(
       std::vector<GenerationState> generations,
-      MergeDownTo(device_, format(), snapshot->generations, size_t{kGenerationsMax} - 1));
-  const int64_t rows_count = generation->rows_count();
-  generations.push_back(
-      {.generation = std::move(generation), .tombstones = nullptr, .rows_live = rows_count});
-  return CommitResult{.epoch = Swap(std::move(generations)), .rows_count = rows_count};
-}
-
-absl::StatusOr<DeleteResult> Corpus::Delete(const IdColumn& ids) {
-  return CatchOutOfMemory([&] { return DeleteRows(ids); });
+      MergeDownTo(device_, format(), std::move(left.generations), size_t{kGenerationsMax} - 1));
+  std::vector<uint32_t> superseded;
+  if (generation != nullptr) {
+    superseded = generation->superseded();
+    pending.first_ordinal = generation->ordinals.at(0);
+    ABSL_ASSIGN_OR_RETURN(GenerationState added, FirstState(*device_, std::move(generation)));
+    result.rows_count = added.rows_live;
+    generations.push_back(std::move(added));
+  }
+  pending.rows_count = result.rows_count;
+  pending.rows_superseded = superseded;
+  ABSL_RETURN_IF_ERROR(Show(std::move(generations), pending, before_visible));
+  result.epoch = pending.epoch;
+  return result;
 }
 
 absl::StatusOr<FetchResult> Corpus::Fetch(const IdColumn& ids, RowParts parts) const {
   return CatchOutOfMemory([&] { return FetchRows(ids, parts); });
 }
 
-absl::StatusOr<DeleteResult> Corpus::DeleteRows(const IdColumn& ids) {
-  ABSL_RETURN_IF_ERROR(device_->Check());
+absl::StatusOr<DeleteResult> Corpus::Delete(const IdColumn& ids, const CommitHook& before_visible) {
   ABSL_RETURN_IF_ERROR(CheckIdType(ids));
+  return CatchOutOfMemory([&] {
+    const std::vector<uint32_t> order = OrderById(ids);
+    return Reduce(
+        [&](const CorpusSnapshot& snapshot) {
+          return Without(*device_, snapshot, {.ids = &ids, .order = order});
+        },
+        before_visible);
+  });
+}
+
+absl::StatusOr<DeleteResult> Corpus::DeleteRows(const RowFilter& rows,
+                                                const CommitHook& before_visible) {
+  return CatchOutOfMemory([&] {
+    return Reduce(
+        [&](const CorpusSnapshot& snapshot) {
+          return WithoutChosen(*device_, snapshot, rows, spec_.id_type);
+        },
+        before_visible);
+  });
+}
+
+absl::StatusOr<DeleteResult> Corpus::Reduce(Reduction without, const CommitHook& before_visible) {
+  ABSL_RETURN_IF_ERROR(device_->Check());
   const std::lock_guard<std::mutex> change(change_mutex_);
   const std::shared_ptr<const CorpusSnapshot> snapshot = Pin();
-  std::vector<std::vector<uint32_t>> slots(snapshot->generations.size());
-  bool any = false;
-  for (const std::optional<RowRef>& ref : Locate(*snapshot, ids)) {
-    if (!ref) continue;
-    slots[ref->generation].push_back(ref->slot);
-    any = true;
-  }
-  if (!any) return DeleteResult{.epoch = snapshot->epoch, .rows_deleted = 0};
+  ABSL_ASSIGN_OR_RETURN(Remainder left, without(*snapshot));
+  const int64_t rows_deleted = left.ids_removed.size();
+  if (rows_deleted == 0) return DeleteResult{.epoch = snapshot->epoch, .rows_deleted = 0};
+  const PendingChange pending = {.epoch = snapshot->epoch + 1, .ids_removed = &left.ids_removed};
+  ABSL_RETURN_IF_ERROR(Show(std::move(left.generations), pending, before_visible));
+  return DeleteResult{.epoch = pending.epoch, .rows_deleted = rows_deleted};
+}
 
-  std::vector<GenerationState> generations;
-  int64_t rows_live = 0;
-  for (size_t g = 0; g < slots.size(); ++g) {
-    GenerationState state = snapshot->generations[g];
-    if (!slots[g].empty()) {
-      ABSL_ASSIGN_OR_RETURN(state, WithoutRows(*device_, state, slots[g]));
-    }
-    rows_live += state.rows_live;
-    if (state.rows_live > 0) generations.push_back(std::move(state));
+absl::StatusOr<RowFilter> Corpus::LiveRows(const PinnedEpoch* at) const {
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const CorpusSnapshot> snapshot, At(at));
+  return CatchOutOfMemory(
+      [&]() -> absl::StatusOr<RowFilter> { return corpus::LiveRows(*snapshot); });
+}
+
+absl::StatusOr<RowFilter> Corpus::RowsWithIds(const PinnedEpoch* at, const IdColumn& ids) const {
+  ABSL_RETURN_IF_ERROR(CheckIdType(ids));
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const CorpusSnapshot> snapshot, At(at));
+  return CatchOutOfMemory(
+      [&]() -> absl::StatusOr<RowFilter> { return corpus::RowsWithIds(*snapshot, ids); });
+}
+
+absl::StatusOr<int64_t> Corpus::CountRows(const PinnedEpoch* at, const RowFilter& rows) const {
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const CorpusSnapshot> snapshot, At(at));
+  return CatchOutOfMemory(
+      [&]() -> absl::StatusOr<int64_t> { return CountChosen(*snapshot, rows); });
+}
+
+absl::StatusOr<CompactionResult> Corpus::Compact(const CompactionOptions& options) {
+  if (!(options.dead_share_max >= 0 && options.dead_share_max < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("dead_share_max = ", options.dead_share_max,
+                                                   " is out of range: 0 to below 1"));
   }
-  const int64_t rows_deleted = snapshot->rows_live() - rows_live;
-  return DeleteResult{.epoch = Swap(std::move(generations)), .rows_deleted = rows_deleted};
+  if (options.generations_max < 1 || options.generations_max > kGenerationsMax) {
+    return absl::InvalidArgumentError(absl::StrCat("generations_max = ", options.generations_max,
+                                                   " is out of range: 1 to ", kGenerationsMax));
+  }
+  return CatchOutOfMemory([&] { return CompactOnce(options); });
+}
+
+// The copy is made beside searches and changes; only its place is taken while changes wait.
+absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& options) {
+  ABSL_RETURN_IF_ERROR(device_->Check());
+  const std::lock_guard<std::mutex> compaction(compaction_mutex_);
+  CompactionStep step = {.before = Pin()};
+  step.indices = ChooseCompaction(*step.before, options);
+  CompactionResult result = {.done = step.indices.empty()};
+  if (result.done) return result;
+  std::vector<const GenerationState*> sources;
+  for (const size_t index : step.indices) {
+    sources.push_back(&step.before->generations[index]);
+    result.rows_given_back += sources.back()->generation->rows_count() - sources.back()->rows_live;
+  }
+  ABSL_ASSIGN_OR_RETURN(step.copy, Merge(device_, format(), sources));
+  result.rows_copied = step.copy->rows_count();
+
+  const std::lock_guard<std::mutex> change(change_mutex_);
+  const std::shared_ptr<const CorpusSnapshot> current = Pin();
+  ABSL_ASSIGN_OR_RETURN(auto generations, Replace(*device_, *current, step));
+  if (!generations) return CompactionResult{};  // a commit merged some of them meanwhile
+  auto next = std::make_shared<CorpusSnapshot>();
+  next->epoch = current->epoch;
+  next->generations = *std::move(generations);
+  Swap(std::move(next));
+  return result;
 }
 
 absl::StatusOr<FetchResult> Corpus::FetchRows(const IdColumn& ids, const RowParts& parts) const {

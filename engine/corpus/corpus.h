@@ -3,62 +3,104 @@
 #ifndef NEARFIELD_ENGINE_CORPUS_CORPUS_H_
 #define NEARFIELD_ENGINE_CORPUS_CORPUS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/corpus/change.h"
 #include "engine/corpus/device.h"
+#include "engine/corpus/filtered.h"
 #include "engine/corpus/snapshot.h"
 #include "nearfield/engine/collection.h"
 
 namespace nearfield::corpus {
 
-// Errors: InvalidArgument (a field out of range: names it, its value and the limit).
-absl::Status CheckSpec(const CollectionSpec& spec);
+// Errors: InvalidArgument (a field out of range: names it, its value and the limit),
+// FailedPrecondition (rows on the host, and the backend has no memory for them).
+absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend);
 
-// Two locks. `change_mutex_` makes commits and deletions follow one another, checks and merges
-// included. `mutex_` guards the pointer alone: a search holds it for one copy and never waits for a
+// Of the locks, `change_mutex_` makes commits and deletions follow one another, checks and merges
+// included. `mutex_` guards pointers alone: a search holds it for one copy and never waits for a
 // change in the making.
 class Corpus final : public Collection, public std::enable_shared_from_this<Corpus> {
  public:
-  // Requires CheckSpec(spec).ok().
-  static std::shared_ptr<Corpus> Make(const CollectionSpec& spec, std::shared_ptr<Device> device);
+  // Empty, at `epoch`. Requires CheckSpec(spec).ok().
+  static std::shared_ptr<Corpus> Make(const CollectionSpec& spec, std::shared_ptr<Device> device,
+                                      uint64_t epoch);
 
   const CollectionSpec& spec() const override { return spec_; }
   CollectionStats Stats() const override;
   absl::StatusOr<std::unique_ptr<Upload>> BeginUpload(
       const UploadReservation& reservation) override;
-  absl::StatusOr<DeleteResult> Delete(const IdColumn& ids) override;
+  using Collection::Delete;
+  absl::StatusOr<DeleteResult> Delete(const IdColumn& ids,
+                                      const CommitHook& before_visible) override;
+  absl::StatusOr<DeleteResult> DeleteRows(const RowFilter& rows,
+                                          const CommitHook& before_visible) override;
+  absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch* at) const override;
+  absl::StatusOr<RowFilter> RowsWithIds(const PinnedEpoch* at, const IdColumn& ids) const override;
+  absl::StatusOr<int64_t> CountRows(const PinnedEpoch* at, const RowFilter& rows) const override;
+  absl::StatusOr<CompactionResult> Compact(const CompactionOptions& options) override;
   absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const override;
 
   const std::shared_ptr<Device>& device() const { return device_; }
   RowFormat format() const;
   int64_t row_bytes() const { return int64_t{spec_.dim} * BytesPerElement(spec_.row_type); }
 
+  std::shared_ptr<const PinnedEpoch> PinEpoch() const override;
+  PinnedEpochs HeldEpochs() const override;
+
+  // The rows of a snapshot that `filter` (null: all) chooses. Errors: ResourceExhausted (no device
+  // memory for a bit a row).
+  absl::StatusOr<SearchedRows> Searched(const std::shared_ptr<const CorpusSnapshot>& snapshot,
+                                        const std::shared_ptr<const RowFilter>& filter) const;
+
+  // The snapshot behind `epoch` (null: the current one). Errors: InvalidArgument (of another
+  // collection).
+  absl::StatusOr<std::shared_ptr<const CorpusSnapshot>> At(const PinnedEpoch* epoch) const;
+
+  // Ordinals for the rows of an upload: the first of them. Errors: ResourceExhausted (2^32 rows
+  // were uploaded).
+  absl::StatusOr<uint32_t> TakeOrdinals(int64_t rows_count);
+
   // The current state; it stays as it is for as long as it is held.
   std::shared_ptr<const CorpusSnapshot> Pin() const;
 
-  // Makes the rows of `generation` visible, merging first where there are too many generations;
-  // epoch + 1. Errors: AlreadyExists (an id of a live row), ResourceExhausted (no memory to merge),
-  // Unavailable. Then nothing changed.
-  absl::StatusOr<CommitResult> Publish(std::shared_ptr<const Generation> generation);
+  // Makes the rows of `generation` (null: none) visible, merging first where there are too many
+  // generations; epoch + 1. Errors: as Upload::Commit. Then nothing changed.
+  absl::StatusOr<CommitResult> Publish(std::shared_ptr<const Generation> generation,
+                                       UploadMode mode, const CommitHook& before_visible);
 
  private:
-  Corpus(const CollectionSpec& spec, std::shared_ptr<Device> device);
+  Corpus(const CollectionSpec& spec, std::shared_ptr<Device> device, uint64_t epoch);
 
   absl::Status CheckIdType(const IdColumn& ids) const;
-  absl::StatusOr<DeleteResult> DeleteRows(const IdColumn& ids);
+  // Shows what `without` leaves of the current snapshot.
+  using Reduction = absl::FunctionRef<absl::StatusOr<Remainder>(const CorpusSnapshot& snapshot)>;
+  absl::StatusOr<DeleteResult> Reduce(Reduction without, const CommitHook& before_visible);
+  absl::StatusOr<CompactionResult> CompactOnce(const CompactionOptions& options);
   absl::StatusOr<FetchResult> FetchRows(const IdColumn& ids, const RowParts& parts) const;
-  // Replaces the snapshot by one of the next epoch, and returns that epoch. Requires change_mutex_.
-  uint64_t Swap(std::vector<GenerationState> generations);
+  // Shows `change` and `generations`, once the hook allows it. Requires change_mutex_.
+  absl::Status Show(std::vector<GenerationState> generations, const PendingChange& change,
+                    const CommitHook& before_visible);
+  // Replaces the snapshot. Does not fail. Requires change_mutex_.
+  void Swap(std::shared_ptr<const CorpusSnapshot> next);
 
   const CollectionSpec spec_;
   const std::shared_ptr<Device> device_;
+  const ScanPrecision scan_;
+  std::atomic<uint64_t> ordinals_taken_{0};
+  mutable ChoiceCache choices_;
+  std::mutex compaction_mutex_;  // one compaction at a time; taken before change_mutex_
   std::mutex change_mutex_;
   mutable std::mutex mutex_;
   std::shared_ptr<const CorpusSnapshot> snapshot_;  // guarded by mutex_; replaced under both
+  std::vector<std::weak_ptr<const CorpusSnapshot>> replaced_;  // by mutex_; until nobody holds them
 };
 
 }  // namespace nearfield::corpus

@@ -1,16 +1,31 @@
 #include "engine/corpus/device.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 
 namespace nearfield::corpus {
+namespace {
+
+// Copies and lookups of a large batch: a few threads are as fast as memory.
+constexpr unsigned kHostThreadsMax = 4;
+
+int32_t HostThreads() {
+  return static_cast<int32_t>(
+      std::clamp(std::thread::hardware_concurrency() / 2, 1u, kHostThreadsMax));
+}
+
+}  // namespace
 
 Device::Device(std::unique_ptr<Backend> backend, int64_t host_bytes_total)
-    : backend_(std::move(backend)), host_(HostBudget::Make(host_bytes_total)) {}
+    : backend_(std::move(backend)),
+      host_(HostBudget::Make(host_bytes_total)),
+      host_work_(std::make_unique<HostWork>(HostThreads())) {}
 
 absl::Status Device::Check() const {
   {

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "absl/status/status.h"
+#include "engine/base/host_work.h"
 #include "engine/corpus/backend.h"
 #include "engine/corpus/host_budget.h"
 
@@ -21,6 +22,7 @@ class Device {
 
   Backend& backend() const { return *backend_; }
   HostBudget& host() const { return *host_; }
+  HostWork& host_work() const { return *host_work_; }
 
   // OK, or Unavailable for ever after the backend has reported it once.
   absl::Status Check() const;
@@ -31,6 +33,7 @@ class Device {
  private:
   const std::unique_ptr<Backend> backend_;
   const std::shared_ptr<HostBudget> host_;
+  const std::unique_ptr<HostWork> host_work_;
   mutable std::mutex mutex_;
   mutable absl::Status lost_;  // guarded by mutex_; OK while the device works
 };

@@ -1,5 +1,7 @@
 #include "engine/corpus/generation.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,20 +21,47 @@ namespace {
 constexpr int64_t kBytesPerRow = 8 + 4;
 constexpr int64_t kSortBytesPerRow = 16 + 4;
 
+// Moves all but the last of equal ids behind the others, and returns how many are left in front.
+// `order`: OrderById(ids), where equal ids follow one another by slot.
+int64_t PutSupersededLast(const IdColumn& ids, std::vector<uint32_t>& order) {
+  std::vector<uint32_t> superseded;
+  size_t named = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const bool again = i + 1 < order.size() && ids.Compare(order[i], ids, order[i + 1]) == 0;
+    if (again) {
+      superseded.push_back(order[i]);
+    } else {
+      order[named++] = order[i];
+    }
+  }
+  std::copy(superseded.begin(), superseded.end(), order.begin() + static_cast<int64_t>(named));
+  return static_cast<int64_t>(named);
+}
+
 }  // namespace
+
+std::vector<uint32_t> Generation::superseded() const {
+  std::vector<uint32_t> slots(slot_by_rank.begin() + named, slot_by_rank.end());
+  std::sort(slots.begin(), slots.end());
+  return slots;
+}
 
 int64_t BuildBytes(int64_t rows_count, int64_t id_bytes, int64_t payload_bytes) {
   // Rows are fewer than 2^32: only the payload can be beyond counting.
-  const int64_t beside =
-      rows_count * (kBytesPerRow + kSortBytesPerRow) + IdFilter::BytesFor(rows_count);
+  const int64_t beside = rows_count * (kBytesPerRow + kSortBytesPerRow) +
+                         IdFilter::BytesFor(rows_count) + Ordinals::kRunBytes;
   return CheckedAdd(beside + id_bytes, payload_bytes).value_or(-1);
 }
 
-absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts) {
+absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts, Doubles doubles) {
   std::vector<uint32_t> slot_by_rank = OrderById(parts.ids);
+  int64_t named = parts.ids.size();
   if (const std::optional<uint32_t> slot = FindDouble(parts.ids, slot_by_rank)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("id ", IdText(parts.ids.at(*slot)), " is twice in the upload"));
+    if (doubles == Doubles::kRefused) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("id ", IdText(parts.ids.at(*slot)), " is twice in the upload"));
+    }
+    named = PutSupersededLast(parts.ids, slot_by_rank);
   }
   ABSL_RETURN_IF_ERROR(parts.device->Observe(parts.planes->Seal(Inverse(slot_by_rank))));
 
@@ -40,7 +69,9 @@ absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts) {
   generation->device = std::move(parts.device);
   generation->host = std::move(parts.host);
   generation->planes = std::move(parts.planes);
+  generation->ordinals = std::move(parts.ordinals);
   generation->slot_by_rank = std::move(slot_by_rank);
+  generation->named = named;
   // Copies, not moves: a copy holds just what its values need.
   generation->ids = IdColumn(std::as_const(parts.ids));
   generation->filter = IdFilter(generation->ids);
@@ -48,7 +79,7 @@ absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts) {
     generation->payloads = BytesColumn(std::as_const(parts.payloads));
   }
   generation->host.ShrinkTo(generation->ids.bytes() + generation->payloads.bytes() +
-                            generation->filter.bytes() +
+                            generation->filter.bytes() + generation->ordinals.bytes() +
                             generation->rows_count() * static_cast<int64_t>(sizeof(uint32_t)));
   return std::shared_ptr<const Generation>(std::move(generation));
 }

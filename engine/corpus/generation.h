@@ -13,6 +13,7 @@
 #include "engine/corpus/host_budget.h"
 #include "engine/corpus/id_filter.h"
 #include "engine/corpus/id_order.h"
+#include "engine/corpus/ordinals.h"
 #include "nearfield/engine/bytes_column.h"
 #include "nearfield/engine/id_column.h"
 
@@ -21,14 +22,24 @@ namespace nearfield::corpus {
 struct Generation {
   std::shared_ptr<Device> device;  // first: outlives the planes
   HostReservation host;
-  std::unique_ptr<RowPlanes> planes;   // sealed
-  IdColumn ids;                        // by slot
-  std::vector<uint32_t> slot_by_rank;  // slots in id order
-  IdFilter filter;                     // of the ids
-  BytesColumn payloads;                // by slot; no value at all where every payload is empty
+  std::unique_ptr<RowPlanes> planes;  // sealed
+  IdColumn ids;                       // by slot
+  // Slots in id order; behind the first `named` those whose id a later row of the same upload has:
+  // deleted from the start.
+  std::vector<uint32_t> slot_by_rank;
+  int64_t named = 0;
+  IdFilter filter;  // of the ids
+  Ordinals ordinals;
+  BytesColumn payloads;  // by slot; no value at all where every payload is empty
 
   int64_t rows_count() const { return ids.size(); }
-  OrderedIds ordered_ids() const { return {.ids = &ids, .order = slot_by_rank}; }
+  // Every id once.
+  OrderedIds ordered_ids() const {
+    return {.ids = &ids,
+            .order = absl::MakeConstSpan(slot_by_rank).first(static_cast<size_t>(named))};
+  }
+  // Ascending.
+  std::vector<uint32_t> superseded() const;
   std::string_view payload(uint32_t slot) const {
     return payloads.size() == 0 ? std::string_view() : payloads.at(slot);
   }
@@ -41,6 +52,7 @@ struct GenerationParts {
   HostReservation host;
   std::unique_ptr<RowPlanes> planes;
   IdColumn ids;
+  Ordinals ordinals;
   BytesColumn payloads;  // one value a row
 };
 
@@ -48,9 +60,12 @@ struct GenerationParts {
 // sorting. -1: no int64.
 int64_t BuildBytes(int64_t rows_count, int64_t id_bytes, int64_t payload_bytes);
 
+// What becomes of a row whose id comes again.
+enum class Doubles : uint8_t { kRefused, kLastWins };
+
 // Sorts the ids, seals the planes, and gives back the host memory that is not needed any more.
-// Errors: AlreadyExists (an id twice: names it), and what RowPlanes::Seal returns.
-absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts);
+// Errors: AlreadyExists (kRefused: an id twice; names it), and what RowPlanes::Seal returns.
+absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts, Doubles doubles);
 
 }  // namespace nearfield::corpus
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
 
 namespace nearfield::corpus {
 
@@ -26,6 +27,12 @@ HostReservation& HostReservation::operator=(HostReservation&& other) noexcept {
 }
 
 HostReservation::~HostReservation() { ShrinkTo(0); }
+
+absl::Status HostReservation::Grow(int64_t bytes) {
+  ABSL_ASSIGN_OR_RETURN(HostReservation more, budget_->Reserve(bytes));
+  bytes_ += std::exchange(more.bytes_, 0);
+  return absl::OkStatus();
+}
 
 void HostReservation::ShrinkTo(int64_t bytes_kept) {
   if (bytes_kept >= bytes_) return;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace nearfield::corpus {
@@ -22,6 +23,8 @@ class HostReservation {
   ~HostReservation();
 
   int64_t bytes() const { return bytes_; }
+  // Takes more. Errors: as HostBudget::Reserve. Requires a reservation, and bytes >= 0.
+  absl::Status Grow(int64_t bytes);
   // Gives back all but `bytes_kept`; keeps what it holds where that is less.
   void ShrinkTo(int64_t bytes_kept);
 

@@ -24,15 +24,19 @@ absl::StatusOr<GenerationParts> ReserveParts(const std::shared_ptr<Device>& devi
   int64_t rows_count = 0;
   int64_t id_bytes = 0;
   int64_t payload_bytes = 0;
+  int64_t runs_max = 0;  // of ordinals: each row left out may cut one in two
   for (const GenerationState* source : sources) {
     rows_count += source->rows_live;
     id_bytes += source->generation->ids.bytes();
+    runs_max += source->generation->ordinals.runs_count() + source->generation->rows_count() -
+                source->rows_live;
     payload_bytes += source->generation->payloads.value_bytes();
   }
   GenerationParts parts;
   parts.device = device;
-  ABSL_ASSIGN_OR_RETURN(parts.host,
-                        device->host().Reserve(BuildBytes(rows_count, id_bytes, payload_bytes)));
+  ABSL_ASSIGN_OR_RETURN(
+      parts.host, device->host().Reserve(BuildBytes(
+                      rows_count, id_bytes + 2 * runs_max * Ordinals::kRunBytes, payload_bytes)));
   auto planes = device->backend().Reserve(format, rows_count);
   if (!planes.ok()) return device->Observe(planes.status());
   parts.planes = *std::move(planes);
@@ -40,23 +44,6 @@ absl::StatusOr<GenerationParts> ReserveParts(const std::shared_ptr<Device>& devi
   parts.ids.Reserve(rows_count);
   parts.payloads.Reserve(rows_count, payload_bytes);
   return parts;
-}
-
-absl::StatusOr<std::shared_ptr<const Generation>> Merge(const std::shared_ptr<Device>& device,
-                                                        const RowFormat& format,
-                                                        const Sources& sources) {
-  ABSL_ASSIGN_OR_RETURN(GenerationParts parts, ReserveParts(device, format, sources));
-  for (const GenerationState* source : sources) {
-    const Generation& generation = *source->generation;
-    const std::vector<uint32_t> slots =
-        LiveSlots(source->tombstones.get(), 0, generation.rows_count());
-    ABSL_RETURN_IF_ERROR(device->Observe(parts.planes->AppendFrom(*generation.planes, slots)));
-    for (const uint32_t slot : slots) {
-      parts.ids.AppendFrom(generation.ids, slot);
-      parts.payloads.Append(generation.payload(slot));
-    }
-  }
-  return Seal(std::move(parts));
 }
 
 std::vector<int64_t> RowsLive(const std::vector<GenerationState>& states) {
@@ -84,6 +71,24 @@ absl::StatusOr<std::vector<GenerationState>> MergeAt(const std::shared_ptr<Devic
 }
 
 }  // namespace
+
+absl::StatusOr<std::shared_ptr<const Generation>> Merge(const std::shared_ptr<Device>& device,
+                                                        const RowFormat& format,
+                                                        const Sources& sources) {
+  ABSL_ASSIGN_OR_RETURN(GenerationParts parts, ReserveParts(device, format, sources));
+  for (const GenerationState* source : sources) {
+    const Generation& generation = *source->generation;
+    const std::vector<uint32_t> slots =
+        LiveSlots(source->tombstones.get(), 0, generation.rows_count());
+    ABSL_RETURN_IF_ERROR(device->Observe(parts.planes->AppendFrom(*generation.planes, slots)));
+    parts.ordinals.AppendFrom(generation.ordinals, slots);
+    for (const uint32_t slot : slots) {
+      parts.ids.AppendFrom(generation.ids, slot);
+      parts.payloads.Append(generation.payload(slot));
+    }
+  }
+  return Seal(std::move(parts), Doubles::kRefused);
+}
 
 absl::StatusOr<std::vector<GenerationState>> MergeDownTo(const std::shared_ptr<Device>& device,
                                                          const RowFormat& format,

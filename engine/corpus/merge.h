@@ -14,6 +14,12 @@
 
 namespace nearfield::corpus {
 
+// A copy of the live rows of `sources`, in that order, each by slot. Errors: ResourceExhausted,
+// Unavailable.
+absl::StatusOr<std::shared_ptr<const Generation>> Merge(
+    const std::shared_ptr<Device>& device, const RowFormat& format,
+    const std::vector<const GenerationState*>& sources);
+
 // The generations of `states` without a place more than `generations_max`: those it had, and merged
 // ones in the place of others, merged by ChooseMerge. Needs memory for the new ones beside the old.
 // Errors: ResourceExhausted (no memory even for the smallest merge; nothing has changed),

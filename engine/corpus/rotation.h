@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "engine/score/rotation_shape.h"
 
 namespace nearfield::corpus {
 
@@ -20,12 +21,20 @@ class Rotation {
   // dimension >= 1. The same seed gives the same rotation everywhere.
   Rotation(int64_t dimension, uint64_t seed);
 
-  int64_t dimension() const { return dimension_; }
+  int64_t dimension() const { return shape_.dimension; }
 
   // In place; [dimension].
   void RotateRow(absl::Span<double> row) const;               // Rr x
   void RotateQuery(absl::Span<double> query) const;           // Rq q
   void BringBackWithQuery(absl::Span<double> rotated) const;  // Rq^T y
+
+  // The parts, for those who compute it with other instructions: signs of 1 or -1, the size of H,
+  // and the shifts b and a.
+  int64_t block() const { return shape_.block; }
+  int row_shift() const { return shape_.row_shift; }
+  int query_shift() const { return shape_.query_shift; }
+  absl::Span<const double> first_signs() const { return first_signs_; }
+  absl::Span<const double> second_signs() const { return second_signs_; }
 
   // The computed Rr x, Rq q or Rq^T y differs from the exact by at most this times the norm of what
   // was rotated.
@@ -36,11 +45,7 @@ class Rotation {
   // H, scaled by 2^-shift.
   void Hadamard(absl::Span<double> block, int shift) const;
 
-  int64_t dimension_;
-  int64_t block_;  // p
-  int log2_block_;
-  int row_shift_;    // b
-  int query_shift_;  // a
+  score::RotationShape shape_;
   std::vector<double> first_signs_;
   std::vector<double> second_signs_;
 };

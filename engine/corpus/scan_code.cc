@@ -6,105 +6,170 @@
 #include <limits>
 #include <vector>
 
+#include "engine/score/row_types.h"
+
 namespace nearfield::corpus {
 namespace {
 
-constexpr double kCodeMax = 127.0;
-constexpr double kUlp = 0x1p-53;
+// Sums and maxima are taken in lanes, which processors compute side by side.
+constexpr size_t kLanes = 8;
 
-double GreatestMagnitude(absl::Span<const double> values) {
-  double greatest = 0;
-  for (const double value : values) greatest = std::max(greatest, std::fabs(value));
-  return greatest;
+// Of value_at(i), i < size, in that order.
+template <class ValueAt>
+double SquaresOf(size_t size, const ValueAt& value_at) {
+  double sums[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const double value = value_at(i + lane);
+      sums[lane] += value * value;
+    }
+  }
+  for (; i < size; ++i) {
+    const double value = value_at(i);
+    sums[0] += value * value;
+  }
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
-// At least the norm: the sum of D squares and its root round by less than D + 2 units, and squares
-// of tiny numbers may vanish, each less than 2^-1074.
-double NormUp(absl::Span<const double> values) {
-  double sum = 0;
-  for (const double value : values) sum += value * value;
-  const auto terms = static_cast<double>(values.size());
-  return (std::sqrt(sum) + std::sqrt(terms) * 0x1p-536) * (1.0 + (terms + 8.0) * kUlp);
+double Squares(absl::Span<const double> values) {
+  const double* const data = values.data();
+  return SquaresOf(values.size(), [data](size_t i) { return data[i]; });
+}
+
+double Norm(absl::Span<const double> values) {
+  return score::NormUp(Squares(values), static_cast<int64_t>(values.size()));
+}
+
+double Magnitude(absl::Span<const double> values) {
+  double most[kLanes] = {};
+  const double* const data = values.data();
+  size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const double value = std::fabs(data[i + lane]);
+      most[lane] = most[lane] > value ? most[lane] : value;
+    }
+  }
+  for (; i < values.size(); ++i) most[0] = std::max(most[0], std::fabs(data[i]));
+  return *std::max_element(most, most + kLanes);
 }
 
 // Codes of `values` in units of the scale returned; takes what they stand for off the values,
-// exactly but for the last rounding. 0 where the values are too small for a scale, +inf where too
-// great.
+// exactly but for the last rounding.
 float TakeCodes(absl::Span<double> values, absl::Span<int8_t> codes) {
-  const auto scale = static_cast<float>(GreatestMagnitude(values) / kCodeMax);
-  const bool usable = scale > 0.0f && std::isfinite(scale);
+  const float scale = score::CodeScale(Magnitude(values));
+  if (!(scale > 0.0f) || !std::isfinite(scale)) {
+    std::fill(codes.begin(), codes.end(), int8_t{0});
+    return scale;
+  }
+  const auto unit = static_cast<double>(scale);
+  const double inverse = 1.0 / unit;
+  double* const data = values.data();
+  int8_t* const out = codes.data();
   for (size_t i = 0; i < values.size(); ++i) {
-    double code = 0.0;
-    if (usable) {
-      code = std::clamp(std::rint(values[i] / static_cast<double>(scale)), -kCodeMax, kCodeMax);
-    }
-    codes[i] = static_cast<int8_t>(code);
-    if (usable) values[i] -= static_cast<double>(scale) * code;  // the product is exact
+    const double code = score::CodeOf(data[i], inverse);
+    out[i] = static_cast<int8_t>(static_cast<int32_t>(code));
+    data[i] -= unit * code;  // the product is exact
   }
   return scale;
 }
 
-// At least the norm of scale * codes. The sum is exact.
-double CodeNormUp(float scale, absl::Span<const int8_t> codes) {
+double CodeNorm(float scale, absl::Span<const int8_t> codes) {
   int64_t sum = 0;
   for (const int8_t code : codes) sum += int64_t{code} * code;
-  return static_cast<double>(scale) * std::sqrt(static_cast<double>(sum)) * (1.0 + 8.0 * kUlp);
+  return score::CodeNormUp(scale, sum);
+}
+
+// In fp64; divided by its norm for cosine, unless that is 0.
+std::vector<double> Widen(Metric metric, absl::Span<const float> vector) {
+  std::vector<double> values(vector.begin(), vector.end());
+  if (metric != Metric::kCosine) return values;
+  const double norm = std::sqrt(Squares(values));
+  for (double& value : values) value = norm > 0 ? value / norm : value;
+  return values;
 }
 
 }  // namespace
 
-score::RowBound EncodeRow(const Rotation& rotation, absl::Span<const float> row,
+score::RowBound EncodeRow(const Rotation& rotation, Metric metric, absl::Span<const float> row,
                           absl::Span<int8_t> codes) {
-  std::vector<double> work(row.begin(), row.end());
+  const std::vector<double> values = Widen(metric, row);
+  const double squares = Squares(values);
+  std::vector<double> work = values;
   rotation.RotateRow(absl::MakeSpan(work));
-  score::RowBound bound;
-  bound.scale = TakeCodes(absl::MakeSpan(work), codes);
-  if (!std::isfinite(bound.scale)) {
-    // No code can stand for it.
-    bound.scale = 0.0f;
-    bound.residual = std::numeric_limits<float>::infinity();
-    return bound;
+  const float scale = TakeCodes(absl::MakeSpan(work), codes);
+  if (metric == Metric::kCosine && squares == 0.0) {
+    return {.residual = -std::numeric_limits<float>::infinity()};
   }
-  const double code_norm = CodeNormUp(bound.scale, codes);
   // What the code leaves out, in the space of the row: nothing is assumed of the way there.
-  for (size_t i = 0; i < work.size(); ++i) work[i] = static_cast<double>(bound.scale) * codes[i];
+  for (size_t i = 0; i < work.size(); ++i) work[i] = static_cast<double>(scale) * codes[i];
   rotation.BringBackWithQuery(absl::MakeSpan(work));
-  for (size_t i = 0; i < work.size(); ++i) work[i] = static_cast<double>(row[i]) - work[i];
-  // Each difference rounds by 2^-53 of itself.
-  const double residual = NormUp(work) * (1.0 + 4.0 * kUlp) + rotation.RelativeError() * code_norm;
-  bound.residual = score::UpToFloat(residual);
-  bound.norm = score::UpToFloat(code_norm);
-  return bound;
+  for (size_t i = 0; i < work.size(); ++i) work[i] = values[i] - work[i];
+  return score::MakeRowBound(scale, Squares(work), CodeNorm(scale, codes), rotation.RelativeError(),
+                             metric == Metric::kL2 ? squares : 0.0, rotation.dimension());
 }
 
-score::QueryBound EncodeQuery(const Rotation& rotation, absl::Span<const float> query,
-                              absl::Span<int8_t> first, absl::Span<int8_t> second) {
-  std::vector<double> work(query.begin(), query.end());
-  const double norm = NormUp(work);
+QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<const float> query,
+                        absl::Span<int8_t> first, absl::Span<int8_t> second) {
+  std::vector<double> work = Widen(metric, query);
+  const bool l2 = metric == Metric::kL2;
+  const double squares = Squares(work);
+  score::QueryNorms norms = {.query = Norm(work)};
   rotation.RotateQuery(absl::MakeSpan(work));
-  const double rotated_norm = NormUp(work);
-  score::QueryBound bound;
-  bound.first_scale = TakeCodes(absl::MakeSpan(work), first);
-  bound.second_scale = TakeCodes(absl::MakeSpan(work), second);
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  if (!std::isfinite(bound.first_scale) || !std::isfinite(bound.second_scale)) {
-    std::fill(first.begin(), first.end(), int8_t{0});
-    std::fill(second.begin(), second.end(), int8_t{0});
-    return {0.0f, 0.0f, kInfinity, kInfinity};
+  const float first_scale = TakeCodes(absl::MakeSpan(work), first);
+  norms.without_first = Norm(work);
+  norms.rest = norms.without_first;
+  const auto bound_with = [&](float second_scale) {
+    return score::MakeQueryBound(first_scale, second_scale, norms, rotation.RelativeError(), l2,
+                                 squares, rotation.dimension());
+  };
+  QueryBounds bounds;
+  bounds.first_only = bound_with(0.0f);
+  const float second_scale = TakeCodes(absl::MakeSpan(work), second);
+  norms.rest = Norm(work);
+  bounds.both = bound_with(second_scale);
+  return bounds;
+}
+
+score::RowBound EncodeBf16Row(Metric metric, absl::Span<const float> row,
+                              absl::Span<uint16_t> copy) {
+  std::vector<double> work = Widen(metric, row);
+  const double squares = Squares(work);
+  std::vector<double> copied(work.size());
+  for (size_t i = 0; i < work.size(); ++i) {
+    copy[i] = score::Bf16CopyBits(static_cast<float>(work[i]));
+    copied[i] = static_cast<double>(score::FloatFromBfloat16Bits(copy[i]));
+    work[i] -= copied[i];
   }
-  const double first_norm = CodeNormUp(bound.first_scale, first);
-  const double second_norm = CodeNormUp(bound.second_scale, second);
-  // Taking codes off rounds each value twice, by 2^-53 of what was there.
-  const double rest =
-      NormUp(work) + rotation.RelativeError() * norm + 4.0 * kUlp * (rotated_norm + first_norm);
-  const auto dimension = static_cast<double>(query.size());
-  const double of_residual = norm * (1.0 + dimension * kUlp) * (1.0 + 0x1p-20);
-  const double of_norm =
-      (rest + 0x1p-21 * (first_norm + second_norm) + 2.0 * dimension * kUlp * norm) *
-      (1.0 + 0x1p-20);
-  bound.of_residual = score::UpToFloat(of_residual);
-  bound.of_norm = score::UpToFloat(of_norm);
-  return bound;
+  if (metric == Metric::kCosine && squares == 0.0) {
+    return {.residual = -std::numeric_limits<float>::infinity()};
+  }
+  return score::MakeBf16RowBound(Squares(work), Squares(copied),
+                                 metric == Metric::kL2 ? squares : 0.0,
+                                 static_cast<int64_t>(row.size()));
+}
+
+// Keeps no values on the way: a search allocates nothing here.
+score::QueryBound EncodeBf16Query(Metric metric, absl::Span<const float> query,
+                                  absl::Span<float> multiplied) {
+  const auto dimension = static_cast<int64_t>(query.size());
+  const float* const data = query.data();
+  double squares =
+      SquaresOf(query.size(), [data](size_t i) { return static_cast<double>(data[i]); });
+  const double norm = metric == Metric::kCosine ? std::sqrt(squares) : 1.0;
+  const auto value_at = [data, norm](size_t i) { return static_cast<double>(data[i]) / norm; };
+  if (metric == Metric::kCosine) squares = SquaresOf(query.size(), value_at);
+  float* const out = multiplied.data();
+  const double rest = SquaresOf(query.size(), [&](size_t i) {
+    const double value = value_at(i);
+    out[i] = static_cast<float>(value);
+    return value - static_cast<double>(out[i]);
+  });
+  const score::Bf16QueryNorms norms = {.query = score::NormUp(squares, dimension),
+                                       .rest = score::NormUp(rest, dimension),
+                                       .sum_error = score::Bf16SumError(dimension)};
+  return score::MakeBf16QueryBound(norms, metric == Metric::kL2, squares, dimension);
 }
 
 }  // namespace nearfield::corpus

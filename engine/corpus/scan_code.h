@@ -1,23 +1,47 @@
-// The scan copy of a row, and of a query: int8 codes in a rotated space, with what they leave out.
+// The scan copy of a row, and of a query: int8 codes in a rotated space, or bf16 elements, with
+// what they leave out. For cosine both are divided by their norms first.
 #ifndef NEARFIELD_ENGINE_CORPUS_SCAN_CODE_H_
 #define NEARFIELD_ENGINE_CORPUS_SCAN_CODE_H_
 
 #include <cstdint>
+#include <functional>
 
 #include "absl/types/span.h"
 #include "engine/corpus/rotation.h"
+#include "engine/score/bf16_bound.h"
 #include "engine/score/certified_bound.h"
+#include "nearfield/engine/types.h"
 
 namespace nearfield::corpus {
 
 // row: [dimension], finite. codes: [dimension], written; -127 to 127.
-score::RowBound EncodeRow(const Rotation& rotation, absl::Span<const float> row,
+score::RowBound EncodeRow(const Rotation& rotation, Metric metric, absl::Span<const float> row,
                           absl::Span<int8_t> codes);
 
-// query: [dimension], finite. first, second: [dimension] each, written. Where nothing can be
-// proven, the bound is +inf.
-score::QueryBound EncodeQuery(const Rotation& rotation, absl::Span<const float> query,
-                              absl::Span<int8_t> first, absl::Span<int8_t> second);
+struct QueryBounds {
+  score::QueryBound both;        // of both codes
+  score::QueryBound first_only;  // of the first alone; its second_scale is 0
+};
+
+// query: [dimension], finite, for cosine not all zeros. first, second: [dimension] each, written.
+// Where nothing can be proven, the bounds are +inf.
+QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<const float> query,
+                        absl::Span<int8_t> first, absl::Span<int8_t> second);
+
+// row: [dimension], finite. copy: [dimension], written: bf16 bits, none of them denormal or beyond
+// the range.
+score::RowBound EncodeBf16Row(Metric metric, absl::Span<const float> row,
+                              absl::Span<uint16_t> copy);
+
+// query: as above. multiplied: [dimension], written: what copies are multiplied with in fp32; the
+// query itself but for cosine. The bound is that of such a sum, taken in any order.
+score::QueryBound EncodeBf16Query(Metric metric, absl::Span<const float> query,
+                                  absl::Span<float> multiplied);
+
+// EncodeQuery, or the same with other instructions. Not thread-safe: it may keep scratch memory.
+using QueryEncoder = std::function<QueryBounds(
+    const Rotation& rotation, Metric metric, absl::Span<const float> query,
+    absl::Span<int8_t> first, absl::Span<int8_t> second)>;
 
 }  // namespace nearfield::corpus
 

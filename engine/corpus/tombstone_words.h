@@ -2,6 +2,7 @@
 #ifndef NEARFIELD_ENGINE_CORPUS_TOMBSTONE_WORDS_H_
 #define NEARFIELD_ENGINE_CORPUS_TOMBSTONE_WORDS_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -18,6 +19,18 @@ inline bool IsDeleted(absl::Span<const uint64_t> words, uint32_t slot) {
 // False where no tombstones are given.
 inline bool IsDeleted(const Tombstones* tombstones, uint32_t slot) {
   return tombstones != nullptr && IsDeleted(tombstones->words(), slot);
+}
+
+// The places of the bits that are not set, of the first bits_count, ascending.
+inline std::vector<uint32_t> ZeroBits(absl::Span<const uint64_t> words, int64_t bits_count) {
+  std::vector<uint32_t> places;
+  for (size_t i = 0; i < words.size(); ++i) {
+    for (uint64_t rest = ~words[i]; rest != 0; rest &= rest - 1) {
+      const auto place = static_cast<int64_t>(i) * 64 + std::countr_zero(rest);
+      if (place < bits_count) places.push_back(static_cast<uint32_t>(place));
+    }
+  }
+  return places;
 }
 
 // A copy of `tombstones` (null: none) with room for `rows_count` slots.

@@ -28,15 +28,32 @@ absl::Status CheckReservation(const UploadReservation& reservation) {
     return absl::InvalidArgumentError(absl::StrCat(
         "payload_bytes_max = ", reservation.payload_bytes_max, " is out of range: 0 or more"));
   }
+  if (reservation.mode != UploadMode::kInsert && reservation.mode != UploadMode::kUpsert &&
+      reservation.mode != UploadMode::kReplace) {
+    return absl::InvalidArgumentError(absl::StrCat("mode = ", static_cast<int>(reservation.mode),
+                                                   " is none: insert, upsert or replace"));
+  }
   return absl::OkStatus();
 }
 
-// The most that ids of this many rows can take: a string id counts in full, so that no upload fails
+// What ids of this many rows take, but for the bytes of strings.
+int64_t FixedIdBytes(int64_t rows_max) {
+  return rows_max * int64_t{sizeof(uint64_t)};  // a number, or the end of a string
+}
+
+// The most that the bytes of values can take: a string id counts in full, so that no upload fails
 // in the middle.
-int64_t IdBytesMax(IdType type, int64_t rows_max) {
-  const int64_t bytes_each =
-      type == IdType::kUint64 ? int64_t{sizeof(uint64_t)} : int64_t{sizeof(int64_t)} + kIdBytesMax;
-  return rows_max * bytes_each;
+int64_t StringBytesMax(IdType type, int64_t rows_max) {
+  return type == IdType::kString ? rows_max * kIdBytesMax : 0;
+}
+
+// What the block's values take beyond FixedIdBytes and what every row takes.
+int64_t ValueBytes(const UploadBlock& block) {
+  int64_t bytes = block.payloads == nullptr ? 0 : block.payloads->value_bytes();
+  for (int64_t i = 0; block.ids->type() == IdType::kString && i < block.ids->size(); ++i) {
+    bytes += static_cast<int64_t>(block.ids->string(i).size());
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -46,8 +63,13 @@ absl::StatusOr<std::unique_ptr<Upload>> CorpusUpload::Begin(std::shared_ptr<Corp
   ABSL_RETURN_IF_ERROR(CheckReservation(reservation));
   const std::shared_ptr<Device>& device = corpus->device();
   const int64_t rows_max = reservation.rows_max;
-  const int64_t host_bytes = BuildBytes(rows_max, IdBytesMax(corpus->spec().id_type, rows_max),
-                                        reservation.payload_bytes_max);
+  int64_t id_bytes = FixedIdBytes(rows_max);
+  int64_t payload_bytes = 0;
+  if (reservation.values_reserved) {
+    id_bytes += StringBytesMax(corpus->spec().id_type, rows_max);
+    payload_bytes = reservation.payload_bytes_max;
+  }
+  const int64_t host_bytes = BuildBytes(rows_max, id_bytes, payload_bytes);
   if (host_bytes < 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "payload_bytes_max = ", reservation.payload_bytes_max, " is beyond any memory"));
@@ -82,6 +104,10 @@ absl::Status CorpusUpload::CheckOpen() const {
 
 absl::Status CorpusUpload::Append(const UploadBlock& block) {
   ABSL_RETURN_IF_ERROR(CheckOpen());
+  if (first_ordinal_) {
+    return absl::FailedPreconditionError(
+        "the upload's rows are numbered: it can only be committed");
+  }
   absl::Status status = CatchOutOfMemory([&] {
     const absl::Status checked = CheckBlock(block);
     return checked.ok() ? Take(block) : checked;
@@ -159,6 +185,9 @@ absl::Status CorpusUpload::CheckRows(const UploadBlock& block) const {
 absl::Status CorpusUpload::Take(const UploadBlock& block) {
   const int64_t rows_count = block.ids->size();
   if (rows_count == 0) return absl::OkStatus();
+  if (!reservation_.values_reserved) {
+    ABSL_RETURN_IF_ERROR(parts_.host.Grow(ValueBytes(block)));
+  }
   ABSL_RETURN_IF_ERROR(
       parts_.device->Observe(parts_.planes->Append(block.rows.data(), rows_count)));
   for (int64_t i = 0; i < rows_count; ++i) {
@@ -168,16 +197,31 @@ absl::Status CorpusUpload::Take(const UploadBlock& block) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<CommitResult> CorpusUpload::Commit() {
+absl::StatusOr<uint32_t> CorpusUpload::TakeOrdinals() {
+  ABSL_RETURN_IF_ERROR(CheckOpen());
+  if (parts_.ids.empty()) return absl::FailedPreconditionError("the upload has no rows");
+  if (!first_ordinal_) {
+    ABSL_ASSIGN_OR_RETURN(first_ordinal_, corpus_->TakeOrdinals(parts_.ids.size()));
+  }
+  return *first_ordinal_;
+}
+
+absl::StatusOr<CommitResult> CorpusUpload::Commit(const CommitHook& before_visible) {
   ABSL_RETURN_IF_ERROR(CheckOpen());
   open_ = false;
   GenerationParts parts = std::move(parts_);  // whatever happens, its memory goes with it
-  if (parts.ids.empty()) {
-    return CommitResult{.epoch = corpus_->Pin()->epoch, .rows_count = 0};
-  }
+  const UploadMode mode = reservation_.mode;
   return CatchOutOfMemory([&]() -> absl::StatusOr<CommitResult> {
-    ABSL_ASSIGN_OR_RETURN(std::shared_ptr<const Generation> generation, Seal(std::move(parts)));
-    return corpus_->Publish(std::move(generation));
+    std::shared_ptr<const Generation> generation;
+    if (!parts.ids.empty()) {
+      if (!first_ordinal_) {
+        ABSL_ASSIGN_OR_RETURN(first_ordinal_, corpus_->TakeOrdinals(parts.ids.size()));
+      }
+      parts.ordinals = Ordinals(*first_ordinal_, parts.ids.size());
+      const Doubles doubles = mode == UploadMode::kUpsert ? Doubles::kLastWins : Doubles::kRefused;
+      ABSL_ASSIGN_OR_RETURN(generation, Seal(std::move(parts), doubles));
+    }
+    return corpus_->Publish(std::move(generation), mode, before_visible);
   });
 }
 

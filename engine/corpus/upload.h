@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,7 +23,9 @@ class CorpusUpload final : public Upload {
                                                        const UploadReservation& reservation);
 
   absl::Status Append(const UploadBlock& block) override;
-  absl::StatusOr<CommitResult> Commit() override;
+  absl::StatusOr<uint32_t> TakeOrdinals() override;
+  using Upload::Commit;
+  absl::StatusOr<CommitResult> Commit(const CommitHook& before_visible) override;
 
  private:
   CorpusUpload(std::shared_ptr<Corpus> corpus, const UploadReservation& reservation,
@@ -38,6 +41,7 @@ class CorpusUpload final : public Upload {
   const std::shared_ptr<Corpus> corpus_;
   const UploadReservation reservation_;
   GenerationParts parts_;
+  std::optional<uint32_t> first_ordinal_;
   bool open_ = true;  // false after an error or a commit
 };
 

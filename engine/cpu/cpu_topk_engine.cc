@@ -10,7 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
-#include "engine/cpu/generation_scan.h"
+#include "engine/cpu/group_search.h"
+#include "engine/cpu/listed_search.h"
 #include "engine/cpu/row_planes.h"
 #include "engine/cpu/scan_kernels.h"
 #include "engine/cpu/workspace.h"
@@ -18,10 +19,9 @@
 namespace nearfield::cpu {
 namespace {
 
-// Limits of a group of queries scanned together: their packed form, and the keys that each thread
-// collects for them.
-constexpr int64_t kGroupQueryBytesMax = int64_t{8} << 20;
-constexpr int64_t kGroupKeyBytesMax = int64_t{16} << 20;
+// Measured: from here on a scan of codes is the faster one for every number of rows and queries.
+// Below, one query gains nothing by it, and the codes would take more than half the rows' memory.
+constexpr int32_t kCodesDimMin = 32;
 
 int64_t MicrosSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() -
@@ -35,12 +35,15 @@ class CpuTopkEngine : public corpus::Backend {
       : kernels_(kernels),
         budget_(std::make_shared<MemoryBudget>(options.memory_bytes)),
         threads_(std::make_shared<SharedThreads>(threads_count)),
-        workspace_(threads_count) {
+        workspace_(threads_count),
+        group_search_({&threads_->pool, &kernels_, &workspace_}) {
     facts_.kind = BackendKind::kCpu;
     facts_.device_name = absl::StrCat(kernels.name, " (", threads_count,
                                       threads_count == 1 ? " thread)" : " threads)");
     facts_.k_max = options.k_max;
     facts_.batch_max = options.batch_max;
+    facts_.scan = ScanPrecision::kInt8;
+    facts_.scan_dim_min = kCodesDimMin;
   }
 
   const corpus::BackendFacts& facts() const override { return facts_; }
@@ -70,14 +73,13 @@ class CpuTopkEngine : public corpus::Backend {
   absl::Status Check(const corpus::RowFormat& format,
                      absl::Span<const corpus::GenerationView> generations,
                      const corpus::QueryTile& tile) const;
-  // Packs queries for the scan; threads_->turn is held.
-  void PackQueries(const corpus::RowFormat& format, const float* queries, int32_t count);
 
   const ScanKernels& kernels_;
   corpus::BackendFacts facts_;
   const std::shared_ptr<MemoryBudget> budget_;
   const std::shared_ptr<SharedThreads> threads_;
-  Workspace workspace_;  // guarded by threads_->turn
+  Workspace workspace_;       // guarded by threads_->turn
+  GroupSearch group_search_;  // guarded by threads_->turn
 };
 
 absl::Status CpuTopkEngine::Check(const corpus::RowFormat& format,
@@ -95,10 +97,10 @@ absl::Status CpuTopkEngine::Check(const corpus::RowFormat& format,
   }
   for (const corpus::GenerationView& view : generations) {
     const auto& planes = static_cast<const CpuRowPlanes&>(*view.planes);
-    if (planes.format().dim != format.dim || planes.format().row_type != format.row_type) {
-      return absl::InvalidArgumentError(absl::StrCat("a generation of dim = ", planes.format().dim,
-                                                     " searched as dim = ", format.dim,
-                                                     ", or as another row type"));
+    if (!planes.Answers(format)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a generation of dim = ", planes.format().dim, " searched as dim = ", format.dim,
+          ", or as another row type, or by codes that it lacks"));
     }
     if (!planes.sealed()) return absl::FailedPreconditionError("a generation is not sealed");
     if (view.tombstones != nullptr &&
@@ -111,61 +113,36 @@ absl::Status CpuTopkEngine::Check(const corpus::RowFormat& format,
   return absl::OkStatus();
 }
 
-void CpuTopkEngine::PackQueries(const corpus::RowFormat& format, const float* queries,
-                                int32_t count) {
-  const int32_t dim_padded = PaddedDim(format.dim);
-  double* const packed = workspace_.queries.Ensure(int64_t{count} * dim_padded);
-  workspace_.query_squares.resize(static_cast<size_t>(count) + kRowGroup);
-  if (format.metric == Metric::kCosine) {  // a query is a row of fp32: squared in padded form
-    for (int32_t q = 0; q < count; ++q) {
-      auto* const row = reinterpret_cast<float*>(packed);
-      const float* const query = queries + int64_t{q} * format.dim;
-      std::copy(query, query + format.dim, row);
-      std::fill(row + format.dim, row + dim_padded, 0.0f);
-      kernels_.square_rows(
-          {reinterpret_cast<const std::byte*>(row), 1, dim_padded, RowType::kFloat32},
-          &workspace_.query_squares[static_cast<size_t>(q)]);
-    }
-  }
-  if (count > 1) return kernels_.pack_queries(queries, count, format.dim, packed);
-  std::copy(queries, queries + format.dim, packed);
-  std::fill(packed + format.dim, packed + dim_padded, 0.0);
-}
-
 absl::StatusOr<corpus::BestRows> CpuTopkEngine::Search(
     const corpus::RowFormat& format, absl::Span<const corpus::GenerationView> generations,
     const corpus::QueryTile& tile, corpus::ScanCost* cost) {
   ABSL_RETURN_IF_ERROR(Check(format, generations, tile));
+  threads_->NoteSearch();
   const std::lock_guard turn(threads_->turn);
   const auto start = std::chrono::steady_clock::now();
   *cost = {};
   corpus::BestRows best(tile.k.size(),
                         std::vector<std::vector<corpus::RankedScore>>(generations.size()));
-  std::vector<std::vector<corpus::RankedScore>*> outputs;
-  const auto queries_count = static_cast<int64_t>(tile.k.size());
-  const int64_t query_bytes = PaddedDim(format.dim) * int64_t{sizeof(double)};
-  for (int64_t first = 0; first < queries_count;) {
-    int64_t end = first;
-    for (int64_t key_bytes = 0; end < queries_count; ++end) {
-      key_bytes += TopKeys::Capacity(tile.k[static_cast<size_t>(end)]) * int64_t{sizeof(uint64_t)};
-      const bool full =
-          key_bytes > kGroupKeyBytesMax || (end - first + 1) * query_bytes > kGroupQueryBytesMax;
-      if (full && end > first) break;
-    }
-    PackQueries(format, tile.queries + first * format.dim, static_cast<int32_t>(end - first));
-    const QueryGroup group = {
-        format, tile.k.subspan(static_cast<size_t>(first), static_cast<size_t>(end - first)),
-        &tile.cancelled};
-    for (size_t g = 0; g < generations.size(); ++g) {
-      if (generations[g].rows_live == 0) continue;
-      outputs.clear();
-      for (int64_t q = first; q < end; ++q) outputs.push_back(&best[static_cast<size_t>(q)][g]);
-      GenerationScan scan({&threads_->pool, &kernels_, &workspace_}, group, generations[g]);
-      ABSL_RETURN_IF_ERROR(scan.Run(outputs, cost));
-    }
-    first = end;
+  if (PrefersListed(format, generations, tile.k, threads_->pool.threads_count())) {
+    const GenerationScan::Context context = {&threads_->pool, &kernels_, &workspace_};
+    ABSL_RETURN_IF_ERROR(SearchListed(context, format, generations, tile, &best, cost));
+    cost->device_us = MicrosSince(start);
+    return best;
+  }
+  for (size_t first = 0; first < tile.k.size();) {
+    const absl::Span<const int32_t> rest = tile.k.subspan(first);
+    const auto count = static_cast<size_t>(GroupSearch::QueriesTogether(format, rest));
+    GroupSearch::Task task;
+    task.format = format;
+    task.generations = generations;
+    task.queries = tile.queries + static_cast<int64_t>(first) * format.dim;
+    task.k = rest.subspan(0, count);
+    task.cancelled = &tile.cancelled;
+    ABSL_RETURN_IF_ERROR(group_search_.Run(task, absl::MakeSpan(best).subspan(first, count), cost));
+    first += count;
   }
   cost->device_us = MicrosSince(start);
+  threads_->NoteSearch();
   return best;
 }
 
@@ -205,6 +182,24 @@ absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeCpuTopkEngine(const CpuOpti
   const int32_t threads =
       options.threads != 0 ? options.threads : std::clamp(cores, 1, kThreadsMax);
   return std::make_unique<CpuTopkEngine>(options, threads, **found);
+}
+
+corpus::QueryEncoder MakeQueryEncoder() {
+  const CodeKernels& kernels = SupportedScanKernels().front()->codes;
+  auto scratch = std::make_shared<ScratchBuffer<double>>();
+  return [&kernels, scratch](const corpus::Rotation& rotation, Metric metric,
+                             absl::Span<const float> query, absl::Span<int8_t> first,
+                             absl::Span<int8_t> second) {
+    EncodeQueryArgs args;
+    args.rotation = &rotation;
+    args.dim = static_cast<int32_t>(query.size());
+    args.metric = metric;
+    args.query = query.data();
+    args.first = first.data();
+    args.second = second.data();
+    args.scratch = scratch->Ensure(EncodeScratchDoubles(args.dim));
+    return kernels.encode_query(args);
+  };
 }
 
 }  // namespace nearfield::cpu

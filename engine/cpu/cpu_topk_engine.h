@@ -1,4 +1,4 @@
-// The CPU backend: exact rows in host memory, scanned with SIMD on all cores.
+// The CPU backend: exact rows in host memory, and codes of them, scanned with SIMD on all cores.
 #ifndef NEARFIELD_ENGINE_CPU_CPU_TOPK_ENGINE_H_
 #define NEARFIELD_ENGINE_CPU_CPU_TOPK_ENGINE_H_
 
@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/corpus/backend.h"
+#include "engine/corpus/scan_code.h"
 
 namespace nearfield::cpu {
 
@@ -22,13 +23,17 @@ struct CpuOptions {
   std::string instruction_set;
 };
 
-// What CpuOptions::instruction_set may name on this CPU, the fastest first: "AVX3", "AVX2",
-// "portable".
+// What CpuOptions::instruction_set may name on this CPU, the fastest first: "AVX3_VNNI", "AVX3",
+// "AVX2", "portable".
 std::vector<std::string> CpuInstructionSets();
 
-// The budget counts rows padded to 32 elements, plus 12 bytes a row, plus tombstones.
+// The budget counts rows padded to 32 elements, plus 12 bytes a row; where codes are scanned, codes
+// padded to 64 bytes, plus 16 bytes a row; plus tombstones.
 // Errors: InvalidArgument (an option out of range: names it, its value and the limit).
 absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeCpuTopkEngine(const CpuOptions& options);
+
+// corpus::EncodeQuery with the best instructions of this CPU.
+corpus::QueryEncoder MakeQueryEncoder();
 
 }  // namespace nearfield::cpu
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
+#include "engine/cpu/list_merge.h"
 #include "engine/score/arithmetic_mode.h"
 #include "engine/score/order.h"
 #include "engine/score/score.h"
@@ -199,28 +199,8 @@ void GenerationScan::SelectRows(int32_t query, int64_t begin, int32_t rows_count
 
 void GenerationScan::Merge(absl::Span<std::vector<corpus::RankedScore>* const> best,
                            int32_t worker) {
-  Workspace& workspace = *context_.workspace;
   for (int32_t q; (q = next_merge_.fetch_add(1, std::memory_order_relaxed)) < queries_count_;) {
-    const auto query = static_cast<size_t>(q);
-    int64_t total = 0;
-    for (int32_t w = 0; w < participants_; ++w) {
-      const TopKeys& part = workspace.threads[static_cast<size_t>(w)].best[query];
-      total += part.end() - part.begin();
-    }
-    uint64_t* const merged = workspace.threads[static_cast<size_t>(worker)].merged.Ensure(total);
-    uint64_t* end = merged;
-    for (int32_t w = 0; w < participants_; ++w) {
-      const TopKeys& part = workspace.threads[static_cast<size_t>(w)].best[query];
-      end = std::copy(part.begin(), part.end(), end);
-    }
-    const int64_t k = std::min<int64_t>(workspace.k[query], total);
-    if (k < total) std::nth_element(merged, merged + k - 1, end, std::greater<>());
-    std::sort(merged, merged + k, std::greater<>());
-    std::vector<corpus::RankedScore>& out = *best[query];
-    out.resize(static_cast<size_t>(k));
-    for (int64_t i = 0; i < k; ++i) {
-      out[static_cast<size_t>(i)] = {score::KeyScore(merged[i]), score::KeyRank(merged[i])};
-    }
+    MergeLists(*context_.workspace, participants_, q, worker, best[static_cast<size_t>(q)]);
   }
 }
 
@@ -243,9 +223,7 @@ absl::Status GenerationScan::Run(absl::Span<std::vector<corpus::RankedScore>* co
     }
   }
   cost->bytes_read += planes_.rows_count() * planes_.stride_bytes();
-  constexpr int64_t kKeysMergedPerUs = 30;
-  const auto mergers = static_cast<int32_t>(
-      std::min<int64_t>(queries_count_, ThreadsWorthwhile(keys / kKeysMergedPerUs, participants_)));
+  const int32_t mergers = MergeThreads(keys, queries_count_, participants_);
   context_.pool->Run(mergers, [&](int32_t worker) { Merge(best, worker); });
   return absl::OkStatus();
 }

@@ -64,6 +64,16 @@ void ScanOne(const RowTile& tile, SumKind kind, const double* query, double* sum
   }
 }
 
+void ScanListed(const ListedRows& listed, SumKind kind, const double* query, double* sums) {
+  RowTile row = listed.plane;
+  row.rows_count = 1;
+  const int64_t stride = static_cast<int64_t>(row.dim_padded) * BytesPerElement(row.row_type);
+  for (int32_t i = 0; i < listed.count; ++i) {
+    row.rows = listed.plane.rows + listed.slots[i] * stride;
+    ScanOne(row, kind, query, sums + i);
+  }
+}
+
 void SquareRows(const RowTile& tile, double* out) {
   ScanOne(tile, SumKind::kProduct, nullptr, out);
 }
@@ -104,13 +114,16 @@ int32_t Filter(const ScoreFilter& filter, int32_t* passed) {
 }  // namespace
 
 const ScanKernels& PortableScanKernels() {
-  static constexpr ScanKernels kKernels = {.name = "portable",
-                                           .square_rows = SquareRows,
-                                           .scan_one = ScanOne,
-                                           .pack_queries = PackQueries,
-                                           .scratch_doubles = ScratchDoubles,
-                                           .scan_group = ScanGroup,
-                                           .filter = Filter};
+  static const ScanKernels kKernels = {.name = "portable",
+                                       .square_rows = SquareRows,
+                                       .scan_one = ScanOne,
+                                       .scan_listed = ScanListed,
+                                       .pack_queries = PackQueries,
+                                       .scratch_doubles = ScratchDoubles,
+                                       .scan_group = ScanGroup,
+                                       .filter = Filter,
+                                       .codes = PortableCodeKernels(),
+                                       .bf16 = PortableBf16Kernels()};
   return kKernels;
 }
 

@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
+#include "engine/corpus/scan_code.h"
 #include "engine/cpu/first_error.h"
+#include "engine/cpu/workspace.h"
 #include "engine/score/arithmetic_mode.h"
 
 namespace nearfield::cpu {
@@ -17,18 +19,38 @@ namespace {
 
 // Rows stored at a time by one thread: copied, then squared while still in its cache.
 constexpr int64_t kStoreBytes = 256 << 10;
+constexpr int64_t kEncodeBytes = 32 << 10;  // where they are encoded too
 // Bytes stored in one turn with the threads: a search that arrives meanwhile waits for no more than
 // this.
 constexpr int64_t kTurnBytes = 4 << 20;
 // Below this the caller alone is as fast.
 constexpr int64_t kParallelBytesMin = 1 << 20;
+// Of rows to encode, which takes longer than to store.
+constexpr int64_t kParallelEncodeBytesMin = 64 << 10;
+
+// Of a row's code; 0: there is none.
+int64_t CodeBytes(const corpus::RowFormat& format) {
+  switch (format.scan) {
+    case ScanPrecision::kRows:
+      break;
+    case ScanPrecision::kInt8:
+      return CodeStride(format.dim);
+    case ScanPrecision::kBf16:
+      return Bf16Stride(format.dim);
+  }
+  return 0;
+}
+int64_t BoundBytes(const corpus::RowFormat& format) {
+  return format.scan != ScanPrecision::kRows ? int64_t{sizeof(score::RowBound)} : 0;
+}
 
 }  // namespace
 
 absl::StatusOr<int64_t> CpuRowPlanes::BytesNeeded(const corpus::RowFormat& format,
                                                   int64_t rows_count) {
   const int64_t row_bytes = int64_t{PaddedDim(format.dim)} * BytesPerElement(format.row_type) +
-                            static_cast<int64_t>(sizeof(double) + sizeof(uint32_t));
+                            static_cast<int64_t>(sizeof(double) + sizeof(uint32_t)) +
+                            CodeBytes(format) + BoundBytes(format);
   const std::optional<int64_t> bytes = CheckedMul(rows_count, row_bytes);
   if (!bytes.has_value()) {
     return absl::ResourceExhaustedError(
@@ -56,9 +78,12 @@ absl::StatusOr<std::unique_ptr<CpuRowPlanes>> CpuRowPlanes::Reserve(const corpus
   ABSL_ASSIGN_OR_RETURN(Mapping squares,
                         Mapping::Create((rows_max + kRowGroup) * int64_t{sizeof(double)}));
   ABSL_ASSIGN_OR_RETURN(Mapping ranks, Mapping::Create(rows_max * int64_t{sizeof(uint32_t)}));
+  ABSL_ASSIGN_OR_RETURN(Mapping codes, Mapping::Create(rows_max * CodeBytes(format)));
+  ABSL_ASSIGN_OR_RETURN(Mapping bounds, Mapping::Create(rows_max * BoundBytes(format)));
   return std::unique_ptr<CpuRowPlanes>(
       new CpuRowPlanes(format, rows_max, resources, std::move(share),
-                       Planes{std::move(rows), std::move(squares), std::move(ranks)}));
+                       Planes{std::move(rows), std::move(squares), std::move(ranks),
+                              std::move(codes), std::move(bounds)}));
 }
 
 CpuRowPlanes::CpuRowPlanes(const corpus::RowFormat& format, int64_t rows_max,
@@ -67,11 +92,23 @@ CpuRowPlanes::CpuRowPlanes(const corpus::RowFormat& format, int64_t rows_max,
       rows_max_(rows_max),
       row_bytes_(int64_t{format.dim} * BytesPerElement(format.row_type)),
       stride_bytes_(int64_t{PaddedDim(format.dim)} * BytesPerElement(format.row_type)),
+      code_stride_(CodeBytes(format)),
       resources_(resources),
       share_(std::move(share)),
       rows_(std::move(planes.rows)),
       squares_(std::move(planes.squares)),
-      ranks_(std::move(planes.ranks)) {}
+      ranks_(std::move(planes.ranks)),
+      codes_(std::move(planes.codes)),
+      bounds_(std::move(planes.bounds)),
+      rotation_(format.scan == ScanPrecision::kInt8
+                    ? std::make_unique<corpus::Rotation>(format.dim, corpus::kRotationSeed)
+                    : nullptr) {}
+
+bool CpuRowPlanes::Answers(const corpus::RowFormat& format) const {
+  const bool codes_fit = format.scan == ScanPrecision::kRows ||
+                         (format.scan == format_.scan && format.metric == format_.metric);
+  return format.dim == format_.dim && format.row_type == format_.row_type && codes_fit;
+}
 
 absl::Status CpuRowPlanes::CheckRoom(int64_t rows_count) const {
   if (sealed_) return absl::FailedPreconditionError("rows appended after Seal");
@@ -93,7 +130,8 @@ absl::Status CpuRowPlanes::CheckSlots(absl::Span<const uint32_t> slots) const {
   return absl::OkStatus();
 }
 
-void CpuRowPlanes::Store(const std::byte* packed, int64_t begin, int64_t rows_count) {
+void CpuRowPlanes::Store(const std::byte* packed, int64_t begin, int64_t rows_count,
+                         double* scratch) {
   std::byte* out = rows_.data() + begin * stride_bytes_;
   if (row_bytes_ == stride_bytes_) {
     std::memcpy(out, packed, static_cast<size_t>(rows_count * row_bytes_));
@@ -113,13 +151,28 @@ void CpuRowPlanes::Store(const std::byte* packed, int64_t begin, int64_t rows_co
     const auto rows_here = static_cast<int32_t>(std::min<int64_t>(kRowsAtOnce, rows_count - r));
     resources_.kernels->square_rows(tile(begin + r, rows_here), buffer);
     std::copy(buffer, buffer + rows_here, squares + r);
+    if (!has_codes()) continue;
+    EncodeRows encode;
+    encode.rotation = rotation_.get();
+    encode.dim = format_.dim;
+    encode.metric = format_.metric;
+    encode.row_type = format_.row_type;
+    encode.rows = tile(begin + r, rows_here).rows;
+    encode.rows_count = rows_here;
+    encode.squares = buffer;
+    encode.codes = codes() + (begin + r) * code_stride_;
+    encode.bounds = reinterpret_cast<score::RowBound*>(bounds_.data()) + begin + r;
+    encode.scratch = scratch;
+    resources_.kernels->codes_of(format_.scan).encode_rows(encode);
   }
 }
 
 absl::Status CpuRowPlanes::Append(const void* rows, int64_t rows_count) {
   ABSL_RETURN_IF_ERROR(CheckRoom(rows_count));
   const auto* packed = static_cast<const std::byte*>(rows);
-  const int64_t rows_a_store = std::max<int64_t>(1, kStoreBytes / stride_bytes_);
+  const int64_t bytes_a_store = has_codes() ? kEncodeBytes : kStoreBytes;
+  const int64_t parallel_bytes_min = has_codes() ? kParallelEncodeBytesMin : kParallelBytesMin;
+  const int64_t rows_a_store = std::max<int64_t>(1, bytes_a_store / stride_bytes_);
   const int64_t rows_a_turn = std::max(rows_a_store, kTurnBytes / stride_bytes_);
   FirstError error;
   for (int64_t done = 0; done < rows_count; done += rows_a_turn) {
@@ -127,13 +180,16 @@ absl::Status CpuRowPlanes::Append(const void* rows, int64_t rows_count) {
     std::atomic<int64_t> next{0};
     const auto store_some = [&](int32_t /*worker*/) {
       if (!error.Check(score::CheckArithmeticMode())) return;
+      ScratchBuffer<double> scratch;
+      if (has_codes()) scratch.Ensure(EncodeScratchDoubles(format_.dim));
       for (int64_t r; (r = next.fetch_add(rows_a_store, std::memory_order_relaxed)) < rows_here;) {
         Store(packed + (done + r) * row_bytes_, rows_count_ + done + r,
-              std::min(rows_a_store, rows_here - r));
+              std::min(rows_a_store, rows_here - r), scratch.get());
       }
     };
     std::unique_lock turn(resources_.threads->turn, std::defer_lock);
-    const bool parallel = rows_here * stride_bytes_ >= kParallelBytesMin && turn.try_lock();
+    const bool parallel = rows_here * stride_bytes_ >= parallel_bytes_min &&
+                          !resources_.threads->SearchedLately() && turn.try_lock();
     resources_.threads->pool.Run(parallel ? resources_.threads->pool.threads_count() : 1,
                                  store_some);
     ABSL_RETURN_IF_ERROR(error.status());
@@ -145,10 +201,10 @@ absl::Status CpuRowPlanes::Append(const void* rows, int64_t rows_count) {
 absl::Status CpuRowPlanes::AppendFrom(const corpus::RowPlanes& source,
                                       absl::Span<const uint32_t> slots) {
   const auto& from = static_cast<const CpuRowPlanes&>(source);  // same backend, by contract
-  if (from.format_.dim != format_.dim || from.format_.row_type != format_.row_type) {
-    return absl::InvalidArgumentError(absl::StrCat("source rows of dim = ", from.format_.dim,
-                                                   " do not fit dim = ", format_.dim,
-                                                   " or are of another row type"));
+  if (!from.Answers(format_)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("source rows of dim = ", from.format_.dim, " do not fit dim = ", format_.dim,
+                     " or are of another row type, or have other codes"));
   }
   ABSL_RETURN_IF_ERROR(CheckRoom(static_cast<int64_t>(slots.size())));
   ABSL_RETURN_IF_ERROR(from.CheckSlots(slots));
@@ -157,6 +213,11 @@ absl::Status CpuRowPlanes::AppendFrom(const corpus::RowPlanes& source,
     std::memcpy(rows_.data() + rows_count_ * stride_bytes_,
                 from.rows_.data() + slot * stride_bytes_, static_cast<size_t>(stride_bytes_));
     squares[rows_count_] = from.squares()[slot];
+    if (has_codes()) {
+      std::memcpy(codes() + rows_count_ * code_stride_, from.codes() + slot * code_stride_,
+                  static_cast<size_t>(code_stride_));
+      reinterpret_cast<score::RowBound*>(bounds_.data())[rows_count_] = from.bounds()[slot];
+    }
     ++rows_count_;
   }
   return absl::OkStatus();
@@ -172,6 +233,8 @@ absl::Status CpuRowPlanes::Seal(absl::Span<const uint32_t> ranks) {
   rows_.Shrink(rows_count_ * stride_bytes_);
   squares_.Shrink((rows_count_ + kRowGroup) * int64_t{sizeof(double)});
   ranks_.Shrink(rows_count_ * int64_t{sizeof(uint32_t)});
+  codes_.Shrink(rows_count_ * code_stride_);
+  bounds_.Shrink(rows_count_ * BoundBytes(format_));
   ABSL_ASSIGN_OR_RETURN(const int64_t bytes, BytesNeeded(format_, rows_count_));
   share_.Shrink(bytes);
   sealed_ = true;

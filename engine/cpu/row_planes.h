@@ -1,7 +1,10 @@
-// The planes of one generation in host memory: rows padded to kDimStep elements, S(x,x), ranks.
+// The planes of one generation in host memory: rows padded to kDimStep elements, S(x,x), ranks; for
+// a scan of codes, int8 or bf16, the codes, padded to cache lines, and what bounds them.
 #ifndef NEARFIELD_ENGINE_CPU_ROW_PLANES_H_
 #define NEARFIELD_ENGINE_CPU_ROW_PLANES_H_
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,10 +14,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/base/thread_pool.h"
 #include "engine/corpus/backend.h"
+#include "engine/corpus/rotation.h"
 #include "engine/cpu/host_memory.h"
 #include "engine/cpu/scan_kernels.h"
-#include "engine/cpu/thread_pool.h"
 
 namespace nearfield::cpu {
 
@@ -23,7 +27,17 @@ namespace nearfield::cpu {
 struct SharedThreads {
   explicit SharedThreads(int32_t threads_count) : pool(threads_count) {}
   std::mutex turn;
-  ThreadPool pool;  // guarded by turn
+  std::atomic<int64_t> searched_at{0};  // ticks of the steady clock; 0: never
+  ThreadPool pool;                      // guarded by turn
+
+  static int64_t Now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+  void NoteSearch() { searched_at.store(Now(), std::memory_order_relaxed); }
+  // Whether a search may come at any moment: then what else there is to do takes no turn.
+  bool SearchedLately() const {
+    constexpr std::chrono::steady_clock::duration kLately = std::chrono::milliseconds(50);
+    const int64_t last = searched_at.load(std::memory_order_relaxed);
+    return last != 0 && Now() - last < kLately.count();
+  }
 };
 
 class CpuRowPlanes : public corpus::RowPlanes {
@@ -58,28 +72,47 @@ class CpuRowPlanes : public corpus::RowPlanes {
   const double* squares() const { return reinterpret_cast<const double*>(squares_.data()); }
   const uint32_t* ranks() const { return reinterpret_cast<const uint32_t*>(ranks_.data()); }
 
+  // Of a scan of codes only.
+  bool has_codes() const { return format_.scan != ScanPrecision::kRows; }
+  // Null: the codes are not rotated.
+  const corpus::Rotation* rotation() const { return rotation_.get(); }
+  int64_t code_stride() const { return code_stride_; }
+  CodeTile code_tile(int64_t begin, int32_t rows_count) const {
+    return {codes() + begin * code_stride_, rows_count, format_.dim};
+  }
+  const score::RowBound* bounds() const {
+    return reinterpret_cast<const score::RowBound*>(bounds_.data());
+  }
+
+  // Whether it can be searched as `format` says: rows always can, codes only for their own metric.
+  bool Answers(const corpus::RowFormat& format) const;
+
   // What a generation of that many rows takes from the budget, if the number is representable.
   static absl::StatusOr<int64_t> BytesNeeded(const corpus::RowFormat& format, int64_t rows_count);
 
  private:
   struct Planes {
-    Mapping rows, squares, ranks;
+    Mapping rows, squares, ranks, codes, bounds;
   };
   CpuRowPlanes(const corpus::RowFormat& format, int64_t rows_max, const Resources& resources,
                BudgetShare share, Planes planes);
 
   absl::Status CheckRoom(int64_t rows_count) const;
   absl::Status CheckSlots(absl::Span<const uint32_t> slots) const;
-  // Copies packed rows to slots [begin, begin + rows_count) and computes their S(x,x).
-  void Store(const std::byte* packed, int64_t begin, int64_t rows_count);
+  // Copies packed rows to slots [begin, begin + rows_count), computes their S(x,x) and encodes
+  // them; `scratch` as EncodeRows wants it.
+  void Store(const std::byte* packed, int64_t begin, int64_t rows_count, double* scratch);
+  uint8_t* codes() const { return reinterpret_cast<uint8_t*>(codes_.data()); }
 
   const corpus::RowFormat format_;
   const int64_t rows_max_;
   const int64_t row_bytes_;     // as appended
   const int64_t stride_bytes_;  // as stored
+  const int64_t code_stride_;   // 0: no codes
   const Resources resources_;
   BudgetShare share_;
-  Mapping rows_, squares_, ranks_;
+  Mapping rows_, squares_, ranks_, codes_, bounds_;
+  const std::unique_ptr<const corpus::Rotation> rotation_;  // of int8 codes; else null
   int64_t rows_count_ = 0;
   bool sealed_ = false;
 };

@@ -1,6 +1,8 @@
 // Compiles the vector kernels once per instruction set and lists those this CPU can run.
 #include "engine/cpu/scan_kernels.h"
 
+#include <vector>
+
 // Below AVX2 there is no fused multiply-add, which L2 needs: those CPUs take the portable kernels.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #define HWY_COMPILE_ALL_ATTAINABLE
@@ -10,6 +12,11 @@
 #include "hwy/highway.h"
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#include "engine/cpu/bf16_encode-inl.h"
+#include "engine/cpu/bf16_scan-inl.h"
+#include "engine/cpu/code_encode-inl.h"
+#include "engine/cpu/code_filter-inl.h"
+#include "engine/cpu/code_scan-inl.h"
 #include "engine/cpu/scan_group-inl.h"
 #include "engine/cpu/scan_one-inl.h"
 #include "engine/cpu/score_filter-inl.h"
@@ -20,19 +27,57 @@ namespace nearfield::cpu {
 namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-const ScanKernels* Kernels() {
-  static constexpr ScanKernels kKernels = {.name = HWY_TARGET == HWY_AVX2 ? "AVX2" : "AVX3",
-                                           .square_rows = SquareRows,
-                                           .scan_one = ScanOne,
-                                           .pack_queries = PackQueries,
-                                           .scratch_doubles = ScratchDoubles,
-                                           .scan_group = ScanGroup,
-                                           .filter = Filter};
-  return &kKernels;
+template <class CodeStep>
+ScanKernels KernelsWith(const char* name) {
+  return {.name = name,
+          .square_rows = SquareRows,
+          .scan_one = ScanOne,
+          .scan_listed = ScanListed,
+          .pack_queries = PackQueries,
+          .scratch_doubles = ScratchDoubles,
+          .scan_group = ScanGroup,
+          .filter = Filter,
+          .codes = {.lanes = kLanes,
+                    .one_bytes = OneBytes<CodeStep>,
+                    .panel_bytes = PanelBytes<CodeStep>,
+                    .pack_one = PackOne<CodeStep>,
+                    .pack_panel = PackPanel<CodeStep>,
+                    .scan_one = ScanOneCode<CodeStep>,
+                    .scan_panels = ScanPanels<CodeStep>,
+                    .filter_one = FilterOne<Int8Products>,
+                    .filter_panels = FilterPanels<Int8Products>,
+                    .encode_rows = EncodeRowsOf,
+                    .encode_query = EncodeQueryCodes},
+          .bf16 = {.lanes = kLanes,
+                   .two_codes = false,
+                   .query_element_bytes = 4,
+                   .one_bytes = Bf16OneBytes,
+                   .panel_bytes = Bf16PanelBytes,
+                   .pack_one = PackBf16One,
+                   .pack_panel = PackBf16Panel,
+                   .scan_one = ScanBf16One,
+                   .scan_panels = ScanBf16Panels,
+                   .filter_one = FilterOne<Bf16Products>,
+                   .filter_panels = FilterPanels<Bf16Products>,
+                   .encode_rows = EncodeBf16Rows,
+                   .encode_query = PortableBf16Kernels().encode_query}};
 }
-#else
-const ScanKernels* Kernels() { return &PortableScanKernels(); }
 #endif
+
+// Of this instruction set, the best first.
+void AppendKernels(std::vector<const ScanKernels*>& list) {
+#if HWY_TARGET == HWY_AVX3
+  static const ScanKernels kWithVnni = KernelsWith<VnniStep>("AVX3_VNNI");
+  if (__builtin_cpu_supports("avx512vnni")) list.push_back(&kWithVnni);
+#endif
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  static const ScanKernels kKernels =
+      KernelsWith<WidenedStep>(HWY_TARGET == HWY_AVX2 ? "AVX2" : "AVX3");
+  list.push_back(&kKernels);
+#else
+  static_cast<void>(list);
+#endif
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace nearfield::cpu
@@ -42,15 +87,14 @@ HWY_AFTER_NAMESPACE();
 namespace nearfield::cpu {
 namespace {
 
-HWY_EXPORT(Kernels);
+HWY_EXPORT(AppendKernels);
 
 std::vector<const ScanKernels*> ListKernels() {
   std::vector<const ScanKernels*> list;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {  // the best first
     hwy::ChosenTarget chosen;
     chosen.Update(target);
-    const ScanKernels* kernels = HWY_DISPATCH_TABLE(Kernels)[chosen.GetIndex()]();
-    if (kernels != &PortableScanKernels()) list.push_back(kernels);
+    HWY_DISPATCH_TABLE(AppendKernels)[chosen.GetIndex()](list);
   }
   list.push_back(&PortableScanKernels());
   return list;

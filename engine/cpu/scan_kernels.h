@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/cpu/code_kernels.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield::cpu {
@@ -27,6 +28,13 @@ struct RowTile {
   int32_t rows_count = 0;
   int32_t dim_padded = 0;
   RowType row_type = RowType::kFloat32;
+};
+
+// Rows that lie anywhere in a plane, in any order.
+struct ListedRows {
+  RowTile plane;  // all rows
+  const uint32_t* slots = nullptr;
+  int32_t count = 0;
 };
 
 // Memory that the caller expects to need next, fetched into the cache while a kernel computes.
@@ -65,6 +73,9 @@ struct ScanKernels {
   void (*square_rows)(const RowTile& tile, double* out) = nullptr;
   // sums[r] for one query ([dim_padded] fp64). `sums` as `out` above.
   void (*scan_one)(const RowTile& tile, SumKind kind, const double* query, double* sums) = nullptr;
+  // The same for rows that lie anywhere.
+  void (*scan_listed)(const ListedRows& rows, SumKind kind, const double* query,
+                      double* sums) = nullptr;
   // [count, dim] fp32 to count * dim_padded fp64 in this instruction set's own layout.
   void (*pack_queries)(const float* queries, int32_t count, int32_t dim, double* packed) = nullptr;
   // Scratch that scan_group needs.
@@ -72,6 +83,13 @@ struct ScanKernels {
   void (*scan_group)(const GroupScan& scan) = nullptr;
   // Writes the indices of the rows that pass, ascending, and returns how many.
   int32_t (*filter)(const ScoreFilter& filter, int32_t* passed) = nullptr;
+  CodeKernels codes;  // int8
+  CodeKernels bf16;
+
+  // precision: not kRows.
+  const CodeKernels& codes_of(ScanPrecision precision) const {
+    return precision == ScanPrecision::kBf16 ? bf16 : codes;
+  }
 };
 
 // The fastest first; the last is the portable fallback that every CPU runs.

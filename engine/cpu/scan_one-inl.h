@@ -22,16 +22,18 @@ enum class Other { kQuery, kRow };
 // one core.
 inline constexpr int64_t kFetchAhead = 3072;
 
+// `ahead`: what to fetch, line for line with the reads.
 template <SumKind kKind, RowType kType, Other kOther>
-HWY_INLINE Vec RowSum(const std::byte* row, int32_t dim_padded, const double* query) {
+HWY_INLINE Vec RowSum(const std::byte* row, const std::byte* ahead, int32_t dim_padded,
+                      const double* query) {
   Vec parts[kParts];
   NEARFIELD_UNROLL
   for (int32_t p = 0; p < kParts; ++p) parts[p] = hn::Zero(kTag);
   for (int32_t d = 0; d < dim_padded; d += kDimStep) {
     constexpr int32_t kStepBytes = kDimStep * BytesPerElement(kType);
-    const std::byte* ahead = row + static_cast<int64_t>(d) * BytesPerElement(kType) + kFetchAhead;
+    const std::byte* const fetched = ahead + static_cast<int64_t>(d) * BytesPerElement(kType);
     NEARFIELD_UNROLL
-    for (int32_t line = 0; line < kStepBytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
+    for (int32_t line = 0; line < kStepBytes; line += 64) __builtin_prefetch(fetched + line, 0, 2);
     NEARFIELD_UNROLL
     for (int32_t p = 0; p < kParts; ++p) {
       const Vec x = LoadElements<kType>(row, d + p * kWidth);
@@ -51,9 +53,49 @@ void TileSums(const RowTile& tile, const double* query, double* sums) {
     const int32_t rows_here = std::min(kWidth, tile.rows_count - r);
     for (int32_t i = 0; i < kWidth; ++i) {  // past the tile's end: the last row once more, unused
       const std::byte* row = rows + std::min(i, rows_here - 1) * stride;
-      reduced[i] = RowSum<kKind, kType, kOther>(row, tile.dim_padded, query);
+      reduced[i] = RowSum<kKind, kType, kOther>(row, row + kFetchAhead, tile.dim_padded, query);
     }
     hn::StoreU(ReduceLanes(reduced), kTag, sums + r);
+  }
+}
+
+// Rows that lie anywhere: while one is summed, another is fetched.
+template <SumKind kKind, RowType kType>
+void ListedSums(const ListedRows& listed, const double* query, double* sums) {
+  constexpr int32_t kRowsAhead = 2;
+  const int32_t dim_padded = listed.plane.dim_padded;
+  const int64_t stride = static_cast<int64_t>(dim_padded) * BytesPerElement(kType);
+  const auto row_at = [&](int32_t i) HWY_ATTR {
+    return listed.plane.rows + listed.slots[std::min(i, listed.count - 1)] * stride;
+  };
+  for (int32_t r = 0; r < listed.count; r += kWidth) {
+    Vec reduced[kWidth];
+    for (int32_t i = 0; i < kWidth; ++i) reduced[i] = hn::Zero(kTag);
+    for (int32_t i = 0; i < std::min(kWidth, listed.count - r); ++i) {
+      reduced[i] = RowSum<kKind, kType, Other::kQuery>(row_at(r + i), row_at(r + i + kRowsAhead),
+                                                       dim_padded, query);
+    }
+    hn::StoreU(ReduceLanes(reduced), kTag, sums + r);
+  }
+}
+
+template <RowType kType>
+void ScanListedOf(const ListedRows& listed, SumKind kind, const double* query, double* sums) {
+  if (kind == SumKind::kProduct) {
+    ListedSums<SumKind::kProduct, kType>(listed, query, sums);
+  } else {
+    ListedSums<SumKind::kSquaredDistance, kType>(listed, query, sums);
+  }
+}
+
+void ScanListed(const ListedRows& listed, SumKind kind, const double* query, double* sums) {
+  switch (listed.plane.row_type) {
+    case RowType::kFloat32:
+      return ScanListedOf<RowType::kFloat32>(listed, kind, query, sums);
+    case RowType::kFloat16:
+      return ScanListedOf<RowType::kFloat16>(listed, kind, query, sums);
+    case RowType::kBFloat16:
+      return ScanListedOf<RowType::kBFloat16>(listed, kind, query, sums);
   }
 }
 

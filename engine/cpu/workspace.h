@@ -10,6 +10,8 @@
 #include <new>
 #include <vector>
 
+#include "engine/cpu/candidates.h"
+#include "engine/cpu/code_kernels.h"
 #include "engine/cpu/top_keys.h"
 
 namespace nearfield::cpu {
@@ -48,16 +50,27 @@ struct alignas(64) ThreadWorkspace {
   ScratchBuffer<uint64_t> keys;  // of all queries of the group, one after another
   ScratchBuffer<uint64_t> merged;
   std::vector<TopKeys> best;  // one a query of the group
+  // Of a scan of codes.
+  ScratchBuffer<int32_t> products;
+  ScratchBuffer<float> upper;
+  ScratchBuffer<float> thresholds;
+  ScratchBuffer<Survivor> survivors;
+  ScratchBuffer<int32_t> live_rows;  // of a tile, as LiveRows leaves them
+  ScratchBuffer<uint8_t> live_codes;
+  ScratchBuffer<score::RowBound> live_bounds;
+  ScratchBuffer<Candidate> candidates;  // of all queries, one after another
+  std::vector<Candidates> lists;        // one a query of the group
 };
 
 struct Workspace {
   explicit Workspace(int32_t threads_count) : threads(static_cast<size_t>(threads_count)) {}
 
   std::vector<ThreadWorkspace> threads;
-  ScratchBuffer<double> queries;      // packed, of the group
-  std::vector<double> query_squares;  // S(q,q), of the group
-  std::vector<int64_t> key_offsets;   // of each query's keys in ThreadWorkspace::keys
-  std::vector<int32_t> k;             // of each query, no more than the generation's rows
+  ScratchBuffer<double> queries;           // packed, of the group
+  std::vector<double> query_squares;       // S(q,q), of the group
+  std::vector<int64_t> key_offsets;        // of each query's keys in ThreadWorkspace::keys
+  std::vector<int64_t> candidate_offsets;  // and in ThreadWorkspace::candidates
+  std::vector<int32_t> k;                  // of each query, no more than the generation's rows
   std::unique_ptr<std::atomic<uint64_t>[]>
       thresholds;  // the best one any thread has found, a query
   int64_t thresholds_count = 0;

@@ -13,11 +13,13 @@
 namespace nearfield::gpu {
 
 GpuBackend::GpuBackend(std::shared_ptr<GpuCore> core, const GpuOptions& options)
-    : core_(std::move(core)) {
+    : core_(std::move(core)), encode_query_(options.encode_query) {
   facts_ = {.kind = BackendKind::kGpu,
             .device_name = core_->device_name(),
             .k_max = options.k_max,
-            .batch_max = options.batch_max};
+            .batch_max = options.batch_max,
+            .scan = ScanPrecision::kInt8,
+            .read_bytes_per_second = core_->read_bytes_per_second()};
 }
 
 absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> GpuBackend::Reserve(
@@ -60,7 +62,9 @@ absl::StatusOr<GpuBackend::Job> GpuBackend::MakeJob(
     const auto* const planes = dynamic_cast<const GpuRowPlanes*>(generation.planes);
     const auto* const tombstones = dynamic_cast<const GpuTombstones*>(generation.tombstones);
     if (planes == nullptr || planes->core() != core_.get() || !planes->sealed() ||
-        planes->format().dim != format.dim || planes->format().row_type != format.row_type) {
+        planes->format().dim != format.dim || planes->format().row_type != format.row_type ||
+        planes->format().metric != format.metric || planes->format().scan != format.scan ||
+        planes->format().rows != format.rows) {
       return absl::InvalidArgumentError("a generation of another backend or format, or not sealed");
     }
     if (generation.tombstones != nullptr &&
@@ -69,13 +73,38 @@ absl::StatusOr<GpuBackend::Job> GpuBackend::MakeJob(
     }
     job.planes.push_back(planes);
     job.tombstones.push_back(tombstones == nullptr ? TombstoneView{} : tombstones->view());
+    job.live_slots.push_back(tombstones == nullptr ? SlotList{} : tombstones->live_slots());
+    SlotList& live = job.live_slots.back();
+    live.count = std::min(live.count, generation.rows_live);
     job.rows.push_back(generation.rows_live > 0 ? planes->rows_count() : 0);
+    if (job.rows.back() > 0) job.scanned.push_back(static_cast<int64_t>(job.rows.size()) - 1);
   }
   return job;
 }
 
-plan::SearchPlan GpuBackend::PlanTile(const Job& job, int64_t first_query) const {
-  const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query));
+void GpuBackend::ChooseListed(Job& job) const {
+  // Rows that lie on the host come one by one at the speed of the link.
+  if (job.scanned.empty() || job.format.rows != RowHome::kDevice) return;
+  int64_t listed = 0;
+  for (const int64_t g : job.scanned) {
+    const SlotList& live = job.live_slots[static_cast<std::size_t>(g)];
+    if (live.empty()) return;
+    listed += live.count;
+  }
+  const plan::ScanWork all = WorkOf(job, static_cast<int64_t>(job.queries->k.size()));
+  plan::ScanWork some = all;
+  some.rows = listed;
+  const double all_time = ScansCodes(job) ? plan::CodeScanTime(all) : plan::RowScanTime(all);
+  if (plan::RowScanTime(some) >= all_time) return;
+  job.listed = true;
+  for (const int64_t g : job.scanned) {
+    job.rows[static_cast<std::size_t>(g)] = job.live_slots[static_cast<std::size_t>(g)].count;
+  }
+}
+
+plan::SearchPlan GpuBackend::PlanTile(const Job& job, int64_t first_query, int64_t queries) const {
+  const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query),
+                                                             static_cast<std::size_t>(queries));
   const plan::SearchShape shape = {.dim_padded = job.shape.padded,
                                    .queries = static_cast<int32_t>(k.size()),
                                    .k = *std::max_element(k.begin(), k.end()),
@@ -83,26 +112,39 @@ plan::SearchPlan GpuBackend::PlanTile(const Job& job, int64_t first_query) const
   return plan::PlanSearch(shape, core_->device_facts(), core_->engine_facts());
 }
 
+absl::Status GpuBackend::SearchRows(const Job& job, int64_t first_query, int64_t queries,
+                                    corpus::BestRows& best, corpus::ScanCost& cost) {
+  const auto& cancelled = job.queries->cancelled;
+  const int64_t end = first_query + queries;
+  for (int64_t first = first_query; first < end;) {
+    if (cancelled && cancelled()) return absl::CancelledError("the search was cancelled");
+    const plan::SearchPlan plan = PlanTile(job, first, end - first);
+    ABSL_RETURN_IF_ERROR(RunTile(job, plan, first));
+    TakeResults(job, plan, first, best, cost);
+    first += plan.queries;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<corpus::BestRows> GpuBackend::Search(
     const corpus::RowFormat& format, absl::Span<const corpus::GenerationView> generations,
     const corpus::QueryTile& tile, corpus::ScanCost* cost) {
-  ABSL_ASSIGN_OR_RETURN(const Job job, MakeJob(format, generations, tile));
+  ABSL_ASSIGN_OR_RETURN(Job job, MakeJob(format, generations, tile));
+  ChooseListed(job);
   corpus::BestRows best(tile.k.size());
   for (auto& lists : best) lists.resize(generations.size());
   corpus::ScanCost sum;
   const std::lock_guard<std::mutex> lock(search_mutex_);
   ABSL_RETURN_IF_ERROR(core_->Bind());
+  const auto begin = std::chrono::steady_clock::now();
   const auto queries = static_cast<int64_t>(tile.k.size());
-  for (int64_t first = 0; first < queries;) {
-    if (tile.cancelled && tile.cancelled()) return absl::CancelledError("the search was cancelled");
-    const plan::SearchPlan plan = PlanTile(job, first);
-    const auto begin = std::chrono::steady_clock::now();
-    ABSL_RETURN_IF_ERROR(RunTile(job, plan, first));
-    const auto taken = std::chrono::steady_clock::now() - begin;
-    sum.device_us += std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
-    TakeResults(job, plan, first, best, sum);
-    first += plan.queries;
+  if (!job.listed && ScansCodes(job)) {
+    ABSL_RETURN_IF_ERROR(SearchCodes(job, best, sum));
+  } else {
+    ABSL_RETURN_IF_ERROR(SearchRows(job, 0, queries, best, sum));
   }
+  const auto taken = std::chrono::steady_clock::now() - begin;
+  sum.device_us = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
   if (cost != nullptr) *cost = sum;
   return best;
 }

@@ -11,8 +11,12 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/corpus/backend.h"
+#include "engine/corpus/rotation.h"
 #include "engine/gpu/gpu_core.h"
 #include "engine/gpu/gpu_row_planes.h"
+#include "engine/gpu/kernels/certified/batch.h"
+#include "engine/gpu/kernels/certified/one_query.h"
+#include "engine/plan/scan_choice.h"
 #include "engine/plan/search_plan.h"
 
 namespace nearfield::gpu {
@@ -32,6 +36,8 @@ class GpuBackend : public corpus::Backend {
                                           corpus::ScanCost* cost) override;
   int64_t device_bytes_total() const override { return core_->arena().bytes_total(); }
   int64_t device_bytes_used() const override { return core_->arena().bytes_used(); }
+  int64_t host_rows_bytes_total() const override { return core_->host_rows().bytes_total(); }
+  int64_t host_rows_bytes_used() const override { return core_->host_rows().bytes_used(); }
   absl::Status Health() const override { return core_->health().status(); }
 
  private:
@@ -41,7 +47,10 @@ class GpuBackend : public corpus::Backend {
     RowShape shape;
     std::vector<const GpuRowPlanes*> planes;  // one a generation
     std::vector<TombstoneView> tombstones;    // one a generation
+    std::vector<SlotList> live_slots;         // one a generation; empty where they are not listed
+    bool listed = false;                      // only the listed slots are scanned
     std::vector<int64_t> rows;                // to scan: 0 where no row is live
+    std::vector<int64_t> scanned;             // generations with rows to scan
     const corpus::QueryTile* queries = nullptr;
   };
   // Where the parts of the query block of one tile lie, in bytes.
@@ -54,20 +63,72 @@ class GpuBackend : public corpus::Backend {
   absl::StatusOr<Job> MakeJob(const corpus::RowFormat& format,
                               absl::Span<const corpus::GenerationView> generations,
                               const corpus::QueryTile& tile) const;
-  plan::SearchPlan PlanTile(const Job& job, int64_t first_query) const;
+  // Where few rows are live: has the job scan no others, if that takes less time.
+  void ChooseListed(Job& job) const;
+  // Of queries [first_query, first_query + queries).
+  plan::SearchPlan PlanTile(const Job& job, int64_t first_query, int64_t queries) const;
   QueryBlock StageQueries(const Job& job, const plan::SearchPlan& plan, int64_t first_query);
   absl::Status EnqueueScan(const Job& job, const plan::SearchPlan& plan,
                            const plan::PlanPiece& piece, const QueryBlock& block);
   absl::Status EnqueueSelect(const plan::SearchPlan& plan, const plan::PlanStep& step,
                              const std::vector<int32_t>& slots, const QueryBlock& block);
+  // Answers queries [first_query, first_query + queries) from the exact rows.
+  absl::Status SearchRows(const Job& job, int64_t first_query, int64_t queries,
+                          corpus::BestRows& best, corpus::ScanCost& cost);
   absl::Status RunTile(const Job& job, const plan::SearchPlan& plan, int64_t first_query);
   // Puts the lists of the tile into `best` and adds up the candidates.
   void TakeResults(const Job& job, const plan::SearchPlan& plan, int64_t first_query,
                    corpus::BestRows& best, corpus::ScanCost& cost) const;
 
+  // The certified scan: gpu_certified.cc.
+  bool ScansCodes(const Job& job) const;
+  plan::ScanWork WorkOf(const Job& job, int64_t queries) const;
+  CodedCorpus CorpusOf(const Job& job) const;
+  // Turns the keys of an answer, best first and with all ties of the k-th where there are several
+  // generations, into lists.
+  void TakeKeys(const Job& job, const CodedCorpus& corpus, int64_t query,
+                absl::Span<const uint64_t> keys, corpus::BestRows& best) const;
+  // What the queries of a search have in common.
+  OneQueryArgs CodeArgs(const CodedCorpus& corpus, const Job& job) const;
+  // Answers all queries; from the exact rows where candidates were too many.
+  absl::Status SearchCodes(const Job& job, corpus::BestRows& best, corpus::ScanCost& cost);
+  // Answers one query, and says whether it could.
+  absl::StatusOr<bool> SearchOneQuery(const Job& job, int64_t query, OneQueryArgs& args,
+                                      corpus::BestRows& best, corpus::ScanCost& cost);
+  // The codes and the vector of a query, to where the kernel finds them.
+  absl::Status StageCodes(const Job& job, const float* vector, OneQueryArgs& args);
+  // The first part of them, to `bytes`, which is zero: 2 * code_bytes. Returns what bounds their
+  // products.
+  score::QueryBound EncodeQuery(const Job& job, absl::Span<const float> vector, int32_t code_bytes,
+                                char* bytes);
+  // That of the last search, most often. The caller has the workspace.
+  const corpus::Rotation& Rotation(const corpus::RowFormat& format);
+  // Queries that are answered together.
+  struct BatchShape {
+    int64_t queries = 0;   // 0: the kernels do not serve them
+    int64_t capacity = 0;  // of a queue
+    int32_t k = 0;         // the greatest
+    int32_t keys_pitch = 0;
+  };
+  BatchShape ShapeBatch(const Job& job, const CodedCorpus& corpus, int64_t first_query) const;
+  absl::StatusOr<BatchArgs> StageBatch(const Job& job, const CodedCorpus& corpus,
+                                       int64_t first_query, const BatchShape& shape);
+  absl::Status RunBatch(const Job& job, const BatchArgs& args, const BatchShape& shape);
+  // Answers the queries of the shape; those whose candidates were too many are `left`.
+  absl::Status SearchBatch(const Job& job, const CodedCorpus& corpus, int64_t first_query,
+                           const BatchShape& shape, corpus::BestRows& best, corpus::ScanCost& cost,
+                           std::vector<int64_t>& left);
+  absl::StatusOr<OneQueryOutcome> RunOneQuery(const Job& job, OneQueryArgs& args);
+  absl::Status AwaitOutcome(uint32_t number);
+
   const std::shared_ptr<GpuCore> core_;
   corpus::BackendFacts facts_;
-  std::mutex search_mutex_;  // one search at a time has the workspace
+  std::mutex search_mutex_;                     // one search at a time has the workspace
+  std::unique_ptr<corpus::Rotation> rotation_;  // guarded by search_mutex_, as is the next
+  uint64_t rotation_seed_ = 0;
+  std::vector<float> multiplied_;  // guarded by search_mutex_: with bf16 copies
+  const corpus::QueryEncoder encode_query_;
+  uint32_t launches_ = 0;  // of one query
 };
 
 }  // namespace nearfield::gpu

@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
+#include "engine/gpu/kernels/certified/batch.h"
+#include "engine/gpu/kernels/codes/encode.h"
 #include "engine/gpu/kernels/layout/layout.h"
 #include "engine/gpu/kernels/scan/scan.h"
 #include "nearfield/engine/types.h"
@@ -28,16 +30,20 @@ constexpr int64_t kResultKeys = kScanPolicies.back().queries * kGenerationsMax *
 constexpr int64_t kListsMax = int64_t{kTileQueriesMax} * kGenerationsMax;
 // A query, its S(q,q) and its k; the three parts are 256-byte aligned.
 constexpr int64_t kQueryBytes = int64_t{kTileQueriesMax} * (kDimMax * 4 + 8 + 4) + 3 * 256;
+constexpr int64_t kOneQueryBytes = int64_t{kSamplesMax} * 4 + int64_t{kCandidatesMax} * 8 +
+                                   int64_t{sizeof(OneQueryState)} + 3 * 256;
 constexpr int64_t kDeviceReserve =
     256 * kMiB;  // left to the driver where the arena takes what is free
 
-// A 64th of the rows' memory: the keys of 33 million rows where there are 16 GiB or more.
+// A 64th of the rows' memory: the keys of 33 million rows where there are 16 GiB; a 128th from
+// 32 GiB on: the bounds, 4 bytes each, of as many rows as have 512 bytes there.
 int64_t KeyBytes(int64_t rows_bytes) {
-  return RoundUp(std::clamp(rows_bytes / 64, 4 * kMiB, 256 * kMiB), 256);
+  const int64_t most = std::max(256 * kMiB, rows_bytes / 128);
+  return RoundUp(std::clamp(rows_bytes / 64, 4 * kMiB, most), 256);
 }
 
 int64_t FixedWorkspaceBytes() {
-  return kSelectGroupBytes + kSelectCandidateBytes + kQueryBytes +
+  return kSelectGroupBytes + kSelectCandidateBytes + kQueryBytes + kOneQueryBytes + kBatchBytes +
          kUploadRing.buffers_count * kUploadRing.buffer_bytes +
          kReadRing.buffers_count * kReadRing.buffer_bytes + 16 * 256;
 }
@@ -97,6 +103,14 @@ absl::Status GpuCore::ReadDeviceFacts() {
   ABSL_RETURN_IF_ERROR(
       health_.Check(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties"));
   device_name_ = properties.name;
+  int clock_khz = 0;
+  int bus_bits = 0;
+  if (cudaDeviceGetAttribute(&clock_khz, cudaDevAttrMemoryClockRate, device_) == cudaSuccess &&
+      cudaDeviceGetAttribute(&bus_bits, cudaDevAttrGlobalMemoryBusWidth, device_) == cudaSuccess) {
+    // Two transfers a clock.
+    read_bytes_per_second_ = 0.92 * 2.0 * 1000.0 * clock_khz * (bus_bits / 8.0);
+  }
+  has_batch_kernels_ = properties.major == 9 && properties.minor == 0;
   device_facts_ = {
       .sm_count = properties.multiProcessorCount,
       .shared_bytes_per_sm = static_cast<int64_t>(properties.sharedMemPerMultiprocessor),
@@ -110,6 +124,11 @@ absl::Status GpuCore::PrepareKernels() {
   const auto shared_bytes = static_cast<int>(device_facts_.shared_bytes_per_block_max);
   ABSL_RETURN_IF_ERROR(health_.Check(PrepareScan(shared_bytes), "loading the scan kernels"));
   ABSL_RETURN_IF_ERROR(health_.Check(PrepareSelect(), "loading the selection kernel"));
+  if (has_batch_kernels_) {
+    ABSL_RETURN_IF_ERROR(health_.Check(PrepareBatch(), "loading the kernels of a batch"));
+  }
+  ABSL_RETURN_IF_ERROR(health_.Check(PrepareEncode(kDimMax), "loading the encode kernels"));
+  ABSL_RETURN_IF_ERROR(health_.Check(PrepareOneQuery(kDimMax), "loading the certified scan"));
   return health_.Check(PrepareLayout(), "loading the layout kernels");
 }
 
@@ -130,8 +149,9 @@ absl::Status GpuCore::TakeMemory(const GpuOptions& options) {
   }
   const int64_t key_bytes = KeyBytes(rows_bytes);
   engine_facts_ = EngineFactsOf(options.k_max, key_bytes);
-  return arena_.Create(
-      health_, {.workspace_bytes = FixedWorkspaceBytes() + key_bytes, .slab_bytes = rows_bytes});
+  ABSL_RETURN_IF_ERROR(arena_.Create(
+      health_, {.workspace_bytes = FixedWorkspaceBytes() + key_bytes, .slab_bytes = rows_bytes}));
+  return host_rows_.CreateOnHost(health_, options.host_rows_bytes);
 }
 
 absl::Status GpuCore::TakeSearchWorkspace() {
@@ -144,15 +164,25 @@ absl::Status GpuCore::TakeSearchWorkspace() {
   ABSL_RETURN_IF_ERROR(take(w.keys, engine_facts_.keys_max * 8));
   ABSL_RETURN_IF_ERROR(take(w.candidates, kSelectCandidateBytes));
   ABSL_RETURN_IF_ERROR(take(w.groups, kSelectGroupBytes));
+  ABSL_RETURN_IF_ERROR(take(w.samples, int64_t{kSamplesMax} * 4));
+  ABSL_RETURN_IF_ERROR(take(w.code_candidates, int64_t{kCandidatesMax} * 8));
+  ABSL_RETURN_IF_ERROR(take(w.code_state, int64_t{sizeof(OneQueryState)}));
   ABSL_RETURN_IF_ERROR(take(w.queries, kQueryBytes));
   ABSL_RETURN_IF_ERROR(w.queries_host.Create(health_, kQueryBytes));
   ABSL_RETURN_IF_ERROR(w.results.Create(health_, kResultKeys * 8));
   ABSL_RETURN_IF_ERROR(w.counts.Create(health_, kListsMax * int64_t{sizeof(SelectCount)}));
+  ABSL_RETURN_IF_ERROR(take(w.batch, kBatchBytes));
+  ABSL_RETURN_IF_ERROR(w.batch_host.Create(health_, kBatchBytes));
+  ABSL_RETURN_IF_ERROR(w.batch_outcomes.Create(health_, int64_t{kBatchQueriesMax} * 16));
+  ABSL_RETURN_IF_ERROR(w.code_outcome.Create(health_, int64_t{sizeof(OneQueryOutcome)}));
+  std::memset(w.code_outcome.host(), 0, sizeof(OneQueryOutcome));
   ABSL_RETURN_IF_ERROR(w.stream.Create(health_, Stream::Priority::kHigh));
   // The selection finds its shared state zero at first.
   ABSL_RETURN_IF_ERROR(health_.Check(
       cudaMemsetAsync(w.groups, 0, static_cast<std::size_t>(kSelectGroupBytes), w.stream.get()),
       "cudaMemsetAsync"));
+  ABSL_RETURN_IF_ERROR(health_.Check(
+      cudaMemsetAsync(w.code_state, 0, sizeof(OneQueryState), w.stream.get()), "cudaMemsetAsync"));
   return health_.Check(cudaStreamSynchronize(w.stream.get()), "cudaStreamSynchronize");
 }
 

@@ -15,6 +15,7 @@
 #include "engine/gpu/device/device_health.h"
 #include "engine/gpu/device/staging_ring.h"
 #include "engine/gpu/gpu_topk_engine.h"
+#include "engine/gpu/kernels/certified/one_query.h"
 #include "engine/gpu/kernels/select/select.h"
 #include "engine/plan/search_plan.h"
 
@@ -22,16 +23,26 @@ namespace nearfield::gpu {
 
 // Queries of one tile at most: bounds the query buffer.
 inline constexpr int32_t kTileQueriesMax = 64;
+// Of a batch that is answered from codes.
+inline constexpr int32_t kBatchQueriesMax = 1024;
+inline constexpr int64_t kBatchBytes = int64_t{16} << 20;
 
 // Fixed device and pinned buffers of the one search that runs at a time.
 struct SearchWorkspace {
   uint64_t* keys = nullptr;
   uint64_t* candidates = nullptr;
   GroupState* groups = nullptr;
-  char* queries = nullptr;    // the query block on the device
-  PinnedMemory queries_host;  // the query block before it is copied up
-  PinnedMemory results;       // mapped: lists of keys
-  PinnedMemory counts;        // mapped: SelectCount a list
+  uint32_t* samples = nullptr;          // kSamplesMax
+  uint64_t* code_candidates = nullptr;  // kCandidatesMax
+  OneQueryState* code_state = nullptr;
+  char* queries = nullptr;      // the query block on the device
+  PinnedMemory queries_host;    // the query block before it is copied up
+  PinnedMemory results;         // mapped: lists of keys
+  PinnedMemory counts;          // mapped: SelectCount a list
+  PinnedMemory code_outcome;    // mapped: OneQueryOutcome
+  char* batch = nullptr;        // kBatchBytes: vectors, k, codes and states of a batch
+  PinnedMemory batch_host;      // vectors and k before they are copied up
+  PinnedMemory batch_outcomes;  // mapped: kBatchQueriesMax times uint4
   Stream stream;
 };
 
@@ -59,11 +70,16 @@ class GpuCore {
 
   DeviceHealth& health() { return health_; }
   Arena& arena() { return arena_; }
+  // Of the rows of collections that keep them on the host.
+  Arena& host_rows() { return host_rows_; }
   StagingRing& upload_ring() { return upload_ring_; }
   StagingRing& read_ring() { return read_ring_; }
   SearchWorkspace& workspace() { return workspace_; }
   const plan::DeviceFacts& device_facts() const { return device_facts_; }
   const plan::EngineFacts& engine_facts() const { return engine_facts_; }
+  // What streaming loads reach, about: 92% of what the memory could send.
+  double read_bytes_per_second() const { return read_bytes_per_second_; }
+  bool has_batch_kernels() const { return has_batch_kernels_; }
   const std::string& device_name() const { return device_name_; }
 
  private:
@@ -77,11 +93,14 @@ class GpuCore {
   const int device_;
   DeviceHealth health_;
   Arena arena_;
+  Arena host_rows_;
   StagingRing upload_ring_;
   StagingRing read_ring_;
   SearchWorkspace workspace_;
   plan::DeviceFacts device_facts_;
   plan::EngineFacts engine_facts_;
+  double read_bytes_per_second_ = 0;
+  bool has_batch_kernels_ = false;  // built for this very architecture
   std::string device_name_;
 };
 

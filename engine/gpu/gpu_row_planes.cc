@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
+#include "engine/gpu/kernels/certified/one_query.h"
+#include "engine/gpu/kernels/codes/encode.h"
 #include "engine/gpu/kernels/layout/layout.h"
 
 namespace nearfield::gpu {
@@ -37,6 +39,18 @@ ScanRow ScanRowOf(RowType type) {
   return ScanRow::kBFloat16;
 }
 
+ScanMetric ScanMetricOf(Metric metric) {
+  switch (metric) {
+    case Metric::kDot:
+      return ScanMetric::kDot;
+    case Metric::kCosine:
+      return ScanMetric::kCosine;
+    case Metric::kL2:
+      break;
+  }
+  return ScanMetric::kL2;
+}
+
 GpuRowPlanes::GpuRowPlanes(std::shared_ptr<GpuCore> core, const corpus::RowFormat& format,
                            int64_t rows_max)
     : core_(std::move(core)),
@@ -45,9 +59,17 @@ GpuRowPlanes::GpuRowPlanes(std::shared_ptr<GpuCore> core, const corpus::RowForma
       source_row_bytes_(int64_t{format.dim} * BytesPerElement(format.row_type)) {
   view_.shape = RowShapeOf(format.dim);
   view_.row_bytes = int64_t{view_.shape.padded} * BytesPerElement(format.row_type);
-  const int64_t rows_per_slab = core_->arena().slab_bytes() / view_.row_bytes;
+  const int64_t rows_per_slab = row_arena().slab_bytes() / view_.row_bytes;
   view_.rows_per_slab = static_cast<uint32_t>(rows_per_slab / kRowsAlign * kRowsAlign);
   view_.meta.slab_shift = core_->arena().slab_shift();
+  if (!has_codes()) return;
+  codes_.type = format.scan == ScanPrecision::kBf16 ? CodeType::kBf16 : CodeType::kInt8;
+  codes_.code_bytes = CodeBytesOf(format.dim, codes_.type);
+  const int64_t codes_per_slab =
+      core_->arena().slab_bytes() /
+      (codes_.code_bytes + static_cast<int64_t>(sizeof(score::RowBound)));
+  const int64_t align = CodeSlabAlign(codes_.code_bytes);
+  codes_.rows_per_slab = static_cast<uint32_t>(codes_per_slab / align * align);
 }
 
 absl::StatusOr<std::unique_ptr<GpuRowPlanes>> GpuRowPlanes::Reserve(std::shared_ptr<GpuCore> core,
@@ -72,22 +94,33 @@ absl::Status GpuRowPlanes::TakeSlabs() {
   const int64_t row_slabs = CeilDiv(rows_max_, view_.rows_per_slab);
   // Norms, ranks, both tables and their padding; the table's own slabs are counted generously.
   const int64_t plane_bytes = 12 * rows_max_ + kTableAlign;
-  const int64_t table_bytes = 8 * (row_slabs + CeilDiv(plane_bytes, arena.slab_bytes()) + 2);
+  const int64_t code_slabs = has_codes() ? CeilDiv(rows_max_, codes_.rows_per_slab) : 0;
+  const int64_t table_bytes =
+      8 * (row_slabs + code_slabs + CeilDiv(plane_bytes, arena.slab_bytes()) + 2);
   const int64_t meta_slabs = CeilDiv(plane_bytes + table_bytes, arena.slab_bytes());
-  ABSL_ASSIGN_OR_RETURN(std::vector<char*> slabs, arena.TakeSlabs(row_slabs + meta_slabs));
+  const int64_t all_slabs = meta_slabs + row_slabs + code_slabs;
+  const int64_t device_row_slabs = on_host() ? 0 : row_slabs;
+  ABSL_ASSIGN_OR_RETURN(std::vector<char*> slabs,
+                        arena.TakeSlabs(meta_slabs + device_row_slabs + code_slabs));
+  code_slabs_ = TakeTail(slabs, meta_slabs + device_row_slabs);
   row_slabs_ = TakeTail(slabs, meta_slabs);
   meta_slabs_ = std::move(slabs);
-  if (8 * (row_slabs + meta_slabs) > arena.slab_bytes()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("rows_max = ", rows_max_, ": ", row_slabs + meta_slabs,
-                     " slabs in one generation, at most ", arena.slab_bytes() / 8));
+  if (on_host()) {
+    ABSL_ASSIGN_OR_RETURN(row_slabs_, row_arena().TakeSlabs(row_slabs));
+  }
+  if (8 * all_slabs > arena.slab_bytes()) {
+    return absl::ResourceExhaustedError(absl::StrCat("rows_max = ", rows_max_, ": ", all_slabs,
+                                                     " slabs in one generation, at most ",
+                                                     arena.slab_bytes() / 8));
   }
   auto* const tables = reinterpret_cast<char* const*>(meta_slabs_.front());
   view_.meta.slabs = tables;
   view_.row_slabs = tables + meta_slabs;
-  view_.norms_offset = RoundUp(8 * (row_slabs + meta_slabs), kTableAlign);
+  codes_.slabs = view_.row_slabs + row_slabs;
+  view_.norms_offset = RoundUp(8 * all_slabs, kTableAlign);
   std::vector<char*> pointers = meta_slabs_;
   pointers.insert(pointers.end(), row_slabs_.begin(), row_slabs_.end());
+  pointers.insert(pointers.end(), code_slabs_.begin(), code_slabs_.end());
   return core_->WriteExtent({.slabs = &meta_slabs_, .offset = 0}, pointers.data(),
                             static_cast<int64_t>(pointers.size() * sizeof(char*)));
 }
@@ -95,8 +128,9 @@ absl::Status GpuRowPlanes::TakeSlabs() {
 GpuRowPlanes::~GpuRowPlanes() {
   // An upload that broke off may still be writing to the slabs.
   if (!sealed_ && core_->Bind().ok()) core_->DrainUploads().IgnoreError();
-  core_->arena().GiveBack(row_slabs_);
+  row_arena().GiveBack(row_slabs_);
   core_->arena().GiveBack(meta_slabs_);
+  core_->arena().GiveBack(code_slabs_);
 }
 
 absl::Status GpuRowPlanes::CheckRoom(int64_t rows_count) const {
@@ -123,11 +157,7 @@ absl::Status GpuRowPlanes::Append(const void* rows, int64_t rows_count) {
         core_->health().Check(cudaMemcpyAsync(lease.device(), lease.host(), bytes,
                                               cudaMemcpyHostToDevice, lease.stream()),
                               "cudaMemcpyAsync"));
-    ABSL_RETURN_IF_ERROR(
-        core_->health().Check(LaunchStoreRows(ScanRowOf(format_.row_type), view_, lease.device(),
-                                              static_cast<uint32_t>(rows_count_),
-                                              static_cast<uint32_t>(part), lease.stream()),
-                              "storing rows"));
+    ABSL_RETURN_IF_ERROR(StoreRows(lease, part));
     ABSL_RETURN_IF_ERROR(lease.Submit());
     rows_count_ += part;
     done += part;
@@ -135,11 +165,30 @@ absl::Status GpuRowPlanes::Append(const void* rows, int64_t rows_count) {
   return absl::OkStatus();
 }
 
+// Rows that lie in the lease's device memory, row-major, become rows [rows_count_, ...).
+absl::Status GpuRowPlanes::StoreRows(const StagingRing::Lease& lease, int64_t rows_count) {
+  const auto first = static_cast<uint32_t>(rows_count_);
+  const auto count = static_cast<uint32_t>(rows_count);
+  const ScanRow row = ScanRowOf(format_.row_type);
+  ABSL_RETURN_IF_ERROR(core_->health().Check(
+      LaunchStoreRows(row, view_, lease.device(), first, count, lease.stream()), "storing rows"));
+  if (!has_codes()) return absl::OkStatus();
+  const EncodeRowsArgs args = {.codes = codes_,
+                               .rotation = score::RotationShapeOf(format_.dim, format_.seed),
+                               .metric = ScanMetricOf(format_.metric),
+                               .source = lease.device(),
+                               .first = first,
+                               .count = count};
+  return core_->health().Check(LaunchEncodeRows(row, args, lease.stream()), "encoding rows");
+}
+
 absl::Status GpuRowPlanes::AppendFrom(const corpus::RowPlanes& source,
                                       absl::Span<const uint32_t> slots) {
   const auto* const from = dynamic_cast<const GpuRowPlanes*>(&source);
   if (from == nullptr || from->core_ != core_ || !from->sealed_ ||
-      from->format_.dim != format_.dim || from->format_.row_type != format_.row_type) {
+      from->format_.dim != format_.dim || from->format_.row_type != format_.row_type ||
+      from->format_.metric != format_.metric || from->format_.scan != format_.scan ||
+      from->format_.rows != format_.rows) {
     return absl::InvalidArgumentError("rows of another backend or format, or not sealed");
   }
   ABSL_RETURN_IF_ERROR(CheckRoom(static_cast<int64_t>(slots.size())));
@@ -161,6 +210,15 @@ absl::Status GpuRowPlanes::AppendFrom(const corpus::RowPlanes& source,
                                .count = static_cast<uint32_t>(part.size())};
     ABSL_RETURN_IF_ERROR(
         core_->health().Check(LaunchCopyRows(args, lease.stream()), "copying rows"));
+    if (has_codes()) {
+      const CopyCodesArgs codes = {.from = from->codes_,
+                                   .to = codes_,
+                                   .slots = args.slots,
+                                   .first = args.first,
+                                   .count = args.count};
+      ABSL_RETURN_IF_ERROR(
+          core_->health().Check(LaunchCopyCodes(codes, lease.stream()), "copying codes"));
+    }
     rows_count_ += static_cast<int64_t>(part.size());
     slots.remove_prefix(part.size());
     // The source is borrowed for this call only.
@@ -184,8 +242,11 @@ absl::Status GpuRowPlanes::Seal(absl::Span<const uint32_t> ranks) {
   ABSL_RETURN_IF_ERROR(core_->DrainUploads());
   Arena& arena = core_->arena();
   const int64_t meta_bytes = view_.ranks_offset + 4 * rows_count_;
-  arena.GiveBack(TakeTail(row_slabs_, CeilDiv(rows_count_, view_.rows_per_slab)));
+  row_arena().GiveBack(TakeTail(row_slabs_, CeilDiv(rows_count_, view_.rows_per_slab)));
   arena.GiveBack(TakeTail(meta_slabs_, CeilDiv(meta_bytes, arena.slab_bytes())));
+  if (has_codes()) {
+    arena.GiveBack(TakeTail(code_slabs_, CeilDiv(rows_count_, codes_.rows_per_slab)));
+  }
   sealed_ = true;
   return absl::OkStatus();
 }
@@ -262,7 +323,13 @@ absl::Status GpuRowPlanes::ReadRange(int64_t begin, int64_t rows_count, void* ro
 }
 
 int64_t GpuRowPlanes::device_bytes() const {
-  return static_cast<int64_t>(row_slabs_.size() + meta_slabs_.size()) * core_->arena().slab_bytes();
+  const std::size_t row_slabs = on_host() ? 0 : row_slabs_.size();
+  return static_cast<int64_t>(row_slabs + meta_slabs_.size() + code_slabs_.size()) *
+         core_->arena().slab_bytes();
+}
+
+int64_t GpuRowPlanes::host_bytes() const {
+  return on_host() ? static_cast<int64_t>(row_slabs_.size()) * row_arena().slab_bytes() : 0;
 }
 
 }  // namespace nearfield::gpu

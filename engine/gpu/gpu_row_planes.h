@@ -17,6 +17,7 @@
 namespace nearfield::gpu {
 
 ScanRow ScanRowOf(RowType type);
+ScanMetric ScanMetricOf(Metric metric);
 
 class GpuRowPlanes : public corpus::RowPlanes {
  public:
@@ -35,15 +36,23 @@ class GpuRowPlanes : public corpus::RowPlanes {
   absl::Status ReadRange(int64_t begin, int64_t rows_count, void* rows) const override;
   int64_t rows_count() const override { return rows_count_; }
   int64_t device_bytes() const override;
+  int64_t host_bytes() const override;
 
   const GpuCore* core() const { return core_.get(); }
   const corpus::RowFormat& format() const { return format_; }
   bool sealed() const { return sealed_; }
   const RowsView& view() const { return view_; }
+  // No slabs where the format has no codes.
+  const CodesView& codes() const { return codes_; }
 
  private:
   GpuRowPlanes(std::shared_ptr<GpuCore> core, const corpus::RowFormat& format, int64_t rows_max);
   absl::Status TakeSlabs();
+  bool on_host() const { return format_.rows == RowHome::kHost; }
+  // Of the exact rows.
+  Arena& row_arena() const { return on_host() ? core_->host_rows() : core_->arena(); }
+  bool has_codes() const { return format_.scan != ScanPrecision::kRows; }
+  absl::Status StoreRows(const StagingRing::Lease& lease, int64_t rows_count);
   absl::Status CheckRoom(int64_t rows_count) const;
   // Rows at slots[0, count), or [begin, begin + count) where slots is null: one staging buffer
   // full.
@@ -63,7 +72,9 @@ class GpuRowPlanes : public corpus::RowPlanes {
   bool sealed_ = false;
   std::vector<char*> row_slabs_;
   std::vector<char*> meta_slabs_;
+  std::vector<char*> code_slabs_;
   RowsView view_;
+  CodesView codes_;
 };
 
 }  // namespace nearfield::gpu

@@ -12,34 +12,12 @@
 #include "engine/gpu/kernels/scan/scan.h"
 #include "engine/gpu/kernels/select/select.h"
 #include "engine/score/order.h"
-#include "engine/score/score.h"
+#include "engine/score/squared_norm.h"
 
 namespace nearfield::gpu {
 namespace {
 
 constexpr int64_t kBlockAlign = 256;
-
-ScanMetric ScanMetricOf(Metric metric) {
-  switch (metric) {
-    case Metric::kDot:
-      return ScanMetric::kDot;
-    case Metric::kCosine:
-      return ScanMetric::kCosine;
-    case Metric::kL2:
-      break;
-  }
-  return ScanMetric::kL2;
-}
-
-// S(q,q).
-double SquaredNorm(const float* query, int32_t dim) {
-  double sums[score::kAccumulators] = {};
-  for (int32_t d = 0; d < dim; ++d) {
-    double& sum = sums[d % score::kAccumulators];
-    sum = score::DotStep(query[d], query[d], sum);
-  }
-  return score::ReduceAccumulators(sums);
-}
 
 }  // namespace
 
@@ -57,7 +35,7 @@ GpuBackend::QueryBlock GpuBackend::StageQueries(const Job& job, const plan::Sear
   std::memcpy(host + block.queries_at, queries, static_cast<std::size_t>(4 * dim * plan.queries));
   if (job.format.metric == Metric::kCosine) {
     for (int64_t query = 0; query < plan.queries; ++query) {
-      const double squared = SquaredNorm(queries + query * dim, job.format.dim);
+      const double squared = score::SquaredNorm(queries + query * dim, job.format.dim);
       std::memcpy(host + 8 * query, &squared, sizeof(squared));
     }
   }
@@ -71,6 +49,7 @@ absl::Status GpuBackend::EnqueueScan(const Job& job, const plan::SearchPlan& pla
   const ScanArgs args = {
       .rows = job.planes[generation]->view(),
       .tombstones = job.tombstones[generation],
+      .listed = job.listed ? job.live_slots[generation] : SlotList{},
       .metric = ScanMetricOf(job.format.metric),
       .row_begin = static_cast<uint32_t>(piece.row_begin),
       .row_end = static_cast<uint32_t>(piece.row_end),

@@ -27,6 +27,9 @@ class GpuTombstones : public corpus::Tombstones {
 
   const GpuCore* core() const { return core_.get(); }
   const TombstoneView& view() const { return view_; }
+  // The slots that are not deleted, where they are few; else empty. As rows are not counted here,
+  // slots behind the last row may be at its end.
+  const SlotList& live_slots() const { return live_slots_; }
 
  private:
   GpuTombstones(std::shared_ptr<GpuCore> core, std::vector<uint64_t> words);
@@ -35,6 +38,7 @@ class GpuTombstones : public corpus::Tombstones {
   const std::vector<uint64_t> words_;
   std::vector<char*> slabs_;
   TombstoneView view_;
+  SlotList live_slots_;
 };
 
 }  // namespace nearfield::gpu

@@ -33,6 +33,10 @@ absl::Status CheckOptions(const GpuOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("memory_bytes = ", options.memory_bytes, ", must not be negative"));
   }
+  if (options.host_rows_bytes < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("host_rows_bytes = ", options.host_rows_bytes, ", must not be negative"));
+  }
   if (options.k_max < 1 || options.k_max > kSelectKMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("k_max = ", options.k_max, ", must be 1 .. ", kSelectKMax));

@@ -9,14 +9,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/corpus/backend.h"
+#include "engine/corpus/scan_code.h"
 
 namespace nearfield::gpu {
 
 struct GpuOptions {
   int32_t device = 0;        // CUDA ordinal
   int64_t memory_bytes = 0;  // for rows, ranks and bitmaps; 0: 85% of what is free
+  // Page-locked host memory for the rows of collections that keep them there.
+  int64_t host_rows_bytes = 0;
   int32_t k_max = kKMax + 1;
   int32_t batch_max = 1024;
+  // How the host encodes a query.
+  corpus::QueryEncoder encode_query = corpus::EncodeQuery;
 };
 
 // OK where a usable GPU is present; else FailedPrecondition that says why ("built without CUDA",

@@ -7,15 +7,18 @@
 #include <cstdint>
 
 #include "engine/score/host_device.h"
+#include "engine/score/score.h"
 
 namespace nearfield::score {
 
-// Of a row's code c, int8 in the rotated space.
-struct RowBound {
-  float scale = 0;  // s: the code stands for s * c
-  float residual =
-      0;           // r >= the norm of what the code leaves out of the row; +inf: nothing is known
-  float norm = 0;  // m >= the norm of s * c
+// Of a row's code c, int8 in the rotated space. 16 bytes: one load. A bf16 copy (bf16_bound.h) is
+// its own code: s is 1, or 0 where nothing is known.
+struct alignas(16) RowBound {
+  float scale = 0;     // s: the code stands for s * c
+  float residual = 0;  // r >= the norm of what the code leaves out of the row; +inf: nothing is
+                       // known, -inf: the score is -inf
+  float norm = 0;      // m >= the norm of s * c
+  float less = 0;      // n: L2, not more than S(x, x); else 0
 };
 
 // Of a query's codes c1 and c2.
@@ -24,7 +27,11 @@ struct QueryBound {
   float second_scale = 0;  // t2: the codes stand for t1 * c1 + t2 * c2
   float of_residual = 0;   // A
   float of_norm = 0;       // B
+  float less = 0;          // h: L2, not more than S(q, q); else 0
 };
+
+// Beyond this norm nothing is claimed of a row or a query, so that no product of codes overflows.
+inline constexpr double kCodeNormMax = 0x1p60;
 
 // fp32, each step rounded by itself.
 NEARFIELD_HOST_DEVICE inline float Times(float a, float b) {
@@ -42,42 +49,132 @@ NEARFIELD_HOST_DEVICE inline float Plus(float a, float b) {
 #endif
 }
 
-// s~: the product that the codes stand for. first, second: <c1, c> and <c2, c>, exact.
-NEARFIELD_HOST_DEVICE inline float CodeProduct(const RowBound& row, const QueryBound& query,
-                                               int32_t first, int32_t second) {
-  const float of_first = Times(query.first_scale, static_cast<float>(first));
-  const float of_second = Times(query.second_scale, static_cast<float>(second));
-  return Times(row.scale, Plus(of_first, of_second));
-}
-
-// u >= S, the canonical dot product, and so >= its score: rounding to fp32 keeps the order. NaN or
-// +inf where nothing is known; a row is dropped only by a comparison that those do not pass.
-NEARFIELD_HOST_DEVICE inline float UpperDot(const RowBound& row, const QueryBound& query,
-                                            float code_product) {
-  const float slack = Plus(Times(query.of_residual, row.residual), Times(query.of_norm, row.norm));
-  return Plus(Plus(code_product, slack), 0x1p-140f);
-}
-
-// Rounded up.
-inline float UpToFloat(double value) {
+// Rounded up, or down.
+NEARFIELD_HOST_DEVICE inline float UpToFloat(double value) {
+#ifdef __CUDA_ARCH__
+  return __double2float_ru(value);
+#else
   const auto nearest = static_cast<float>(value);
   return static_cast<double>(nearest) >= value ? nearest : std::nextafterf(nearest, INFINITY);
+#endif
+}
+NEARFIELD_HOST_DEVICE inline float DownToFloat(double value) { return -UpToFloat(-value); }
+
+// u >= the canonical score: rounding to fp32 keeps the order. product: t1 <c1, c> + t2 <c2, c>,
+// from exact products of codes. NaN or +inf where nothing is known: a row is dropped only by a
+// comparison that those do not pass, u < threshold.
+NEARFIELD_HOST_DEVICE inline float UpperScore(const RowBound& row, const QueryBound& query,
+                                              float product) {
+  const float slack = Plus(Times(query.of_residual, row.residual), Times(query.of_norm, row.norm));
+  const float dot = Plus(Times(row.scale, product), slack);
+  return Plus(Plus(dot, -row.less), Plus(0x1p-140f, -query.less));
 }
 
-// Of a row whose S(x, x) is row_squared, from u. S(q, q) = query_squared > 0.
-inline float UpperCosine(float upper_dot, double query_squared, double row_squared) {
-  if (row_squared == 0.0) return -INFINITY;
-  const double cosine =
-      static_cast<double>(upper_dot) / (std::sqrt(query_squared) * std::sqrt(row_squared));
-  return UpToFloat(cosine + 8 * 0x1p-53 * std::fabs(cosine));
+NEARFIELD_HOST_DEVICE inline float CodeProduct(const QueryBound& query, int32_t first,
+                                               int32_t second) {
+  return Plus(Times(query.first_scale, static_cast<float>(first)),
+              Times(query.second_scale, static_cast<float>(second)));
+}
+// Of the first code alone.
+NEARFIELD_HOST_DEVICE inline float CodeProduct(const QueryBound& query, int32_t first) {
+  return Times(query.first_scale, static_cast<float>(first));
+}
+// Of a bf16 copy, from the fp32 sum of products.
+NEARFIELD_HOST_DEVICE inline float CodeProduct(const QueryBound& query, float sum) {
+  return Times(query.first_scale, sum);
 }
 
-// Of the squared distance negated, from u.
-inline float UpperL2(float upper_dot, double query_squared, double row_squared, int64_t dimension) {
-  const double twice = 2.0 * static_cast<double>(upper_dot);
-  const double slack = 4.0 * static_cast<double>(dimension + 8) * 0x1p-53 *
-                       (query_squared + row_squared + std::fabs(twice));
-  return UpToFloat(-(query_squared + row_squared - twice) + slack);
+// The norms that a bound is made of are sums of `dimension` squares in fp64, taken in any order;
+// they and all that is taken from them err by less than this, relatively.
+NEARFIELD_HOST_DEVICE inline double NormError(int64_t dimension) {
+  return (3.0 * static_cast<double>(dimension) + 64.0) * 0x1p-53;
+}
+
+// At least the norm of `dimension` values, from the sum of their squares in fp64. Squares of tiny
+// values may vanish, each less than 2^-1074.
+NEARFIELD_HOST_DEVICE inline double NormUp(double squares, int64_t dimension) {
+  const auto terms = static_cast<double>(dimension);
+  return (std::sqrt(squares) + std::sqrt(terms) * 0x1p-536) * (1.0 + NormError(dimension));
+}
+
+// The scale of codes for values of at most this magnitude: 0 where too small for one, +inf where
+// too great.
+inline constexpr double kCodeMax = 127.0;
+NEARFIELD_HOST_DEVICE inline float CodeScale(double magnitude) {
+  return static_cast<float>(magnitude / kCodeMax);
+}
+// The whole number next to value * inverse, `inverse` being that of the scale: so close to a code
+// that adding and taking off 1.5 * 2^52 rounds it.
+NEARFIELD_HOST_DEVICE inline double CodeOf(double value, double inverse) {
+  const double product = value * inverse;
+  const double clamped =
+      product > kCodeMax ? kCodeMax : (product < -kCodeMax ? -kCodeMax : product);
+  return (clamped + 0x1.8p52) - 0x1.8p52;
+}
+
+// At least the norm of scale * codes, from the exact sum of the codes' squares.
+NEARFIELD_HOST_DEVICE inline double CodeNormUp(float scale, int64_t squares) {
+  return static_cast<double>(scale) * std::sqrt(static_cast<double>(squares)) *
+         (1.0 + 8.0 * 0x1p-53);
+}
+
+// Of S(x, x) or S(q, q): less by what the sums of a bound round.
+NEARFIELD_HOST_DEVICE inline float LessOf(double squared) {
+  const double less = squared * (1.0 - 0x1p-19);
+  return less > 0x1p127 ? 0x1p127f : DownToFloat(less);
+}
+
+// residual_squares: the sum of squares of x - Rq^T (s c), each difference rounded once.
+// rotation_error: Rotation::RelativeError(). row_squared: S(x, x) for L2, else 0.
+NEARFIELD_HOST_DEVICE inline RowBound MakeRowBound(float scale, double residual_squares,
+                                                   double code_norm, double rotation_error,
+                                                   double row_squared, int64_t dimension) {
+  RowBound bound;
+  const double residual =
+      NormUp(residual_squares, dimension) * (1.0 + 4.0 * 0x1p-53) + rotation_error * code_norm;
+  bound.less = LessOf(row_squared);
+  if (!(code_norm <= kCodeNormMax)) {
+    bound.residual = FloatFromBits(0x7f800000u);
+    return bound;
+  }
+  bound.scale = scale;
+  bound.residual = UpToFloat(residual);
+  bound.norm = UpToFloat(code_norm);
+  return bound;
+}
+
+// What a query's bound is made of. Norms rounded up: of the query, and of what is left of the
+// rotated query without the first code, and without all codes. Rq makes no vector longer.
+struct QueryNorms {
+  double query = 0;
+  double without_first = 0;
+  double rest = 0;
+};
+
+// query_squared: S(q, q); read for L2 only.
+NEARFIELD_HOST_DEVICE inline QueryBound MakeQueryBound(float first_scale, float second_scale,
+                                                       const QueryNorms& norms,
+                                                       double rotation_error, bool l2,
+                                                       double query_squared, int64_t dimension) {
+  // At least |t1 c1| + |t2 c2|.
+  const double codes = 2.0 * (norms.query + norms.without_first + norms.rest);
+  const double error = NormError(dimension);
+  // Taking codes off rounds each value twice, by 2^-53 of what was there.
+  const double rest = norms.rest + rotation_error * norms.query + 4.0 * 0x1p-53 * codes;
+  const bool usable = codes <= kCodeNormMax;
+  const double infinity = static_cast<double>(FloatFromBits(0x7f800000u));
+  // The distance is taken off from twice the product.
+  const double factor = l2 ? 2.0 : 1.0;
+  QueryBound bound;
+  bound.first_scale = usable ? static_cast<float>(factor) * first_scale : 0.0f;
+  bound.second_scale = usable ? static_cast<float>(factor) * second_scale : 0.0f;
+  bound.of_residual =
+      UpToFloat(usable ? factor * norms.query * (1.0 + error) * (1.0 + 0x1p-20) : infinity);
+  bound.of_norm = UpToFloat(usable ? factor * (rest + 0x1p-20 * codes + 2.0 * error * norms.query) *
+                                         (1.0 + 0x1p-20)
+                                   : infinity);
+  bound.less = l2 ? LessOf(query_squared) : 0.0f;
+  return bound;
 }
 
 }  // namespace nearfield::score

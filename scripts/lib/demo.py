@@ -135,6 +135,8 @@ def running_server(programs: pathlib.Path, backend: str, keep: bool) -> Iterator
             str(folder / "port"),
             "--backend",
             backend,
+            "--data-dir",
+            str(folder / "data"),
         ],
         stdin=subprocess.DEVNULL,
         stdout=log,

@@ -2,19 +2,39 @@
 #ifndef NEARFIELD_SERVER_BATCHING_BATCH_RUNNER_H_
 #define NEARFIELD_SERVER_BATCHING_BATCH_RUNNER_H_
 
-#include <vector>
-
+#include "absl/status/statusor.h"
 #include "nearfield/engine/engine.h"
 #include "server/batching/clock.h"
 #include "server/batching/search_request.h"
 
 namespace nearfield::server {
 
-// Runs the tickets as one Engine::Search and calls every `done`. The result contract makes the
-// answers the same as alone. A ticket at fault does not fail its neighbors: where a shared pass
-// fails, each half of it is run by itself, and so on: one at fault among n costs about 2 log2(n)
-// more passes. Requires: tickets of one collection with the same parts, at least one.
-void RunBatch(Engine* engine, const Clock& clock, std::vector<SearchTicket> tickets);
+// A device pass that has ended, before its tickets are answered.
+struct Pass {
+  SearchTickets tickets;
+  absl::StatusOr<SearchResult> result = absl::UnknownError("not run");
+  std::shared_ptr<const PinnedEpoch> at;  // the state that was searched
+  TimePoint begin;
+  TimePoint end;
+};
+
+// Searches for all tickets with one Engine::Search. Requires: tickets of one collection and
+// epoch with the same parts, at least one.
+Pass RunPass(Engine* engine, const Clock& clock, SearchTickets tickets);
+
+// True where the pass failed and one ticket may be at fault for all: then RunHalves is to answer.
+bool MaySplit(const Pass& pass);
+
+// Calls every `done`: with its part of the result, in order, or with the failure.
+void AnswerPass(const Clock& clock, Pass pass);
+
+// Runs each half of a failed pass by itself, and so on, and answers: one at fault among n costs
+// about 2 log2(n) more passes.
+void RunHalves(Engine* engine, const Clock& clock, Pass pass);
+
+// All of it: runs the tickets as one pass and calls every `done`. The result contract makes the
+// answers the same as alone; a ticket at fault does not fail its neighbors.
+void RunBatch(Engine* engine, const Clock& clock, SearchTickets tickets);
 
 }  // namespace nearfield::server
 

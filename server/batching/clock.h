@@ -24,6 +24,10 @@ inline int64_t MicrosBetween(TimePoint begin, TimePoint end) {
   return std::chrono::duration_cast<std::chrono::microseconds>(end - begin).count();
 }
 
+inline double ExactMicrosBetween(TimePoint begin, TimePoint end) {
+  return std::chrono::duration<double, std::micro>(end - begin).count();
+}
+
 }  // namespace nearfield::server
 
 #endif  // NEARFIELD_SERVER_BATCHING_CLOCK_H_

@@ -1,28 +1,61 @@
 #include "server/batching/engine_thread.h"
 
+#include <cstddef>
+#include <memory>
 #include <utility>
-#include <vector>
-
-#include "server/batching/batch_runner.h"
 
 namespace nearfield::server {
+namespace {
+
+// Passes that may wait to be answered while another one is: their results are held until then.
+// Beyond it the engine thread answers, and so waits for those who convert the replies.
+constexpr int64_t kAnswersMax = 1;
+
+// Fewer answers cost less than to wake a thread for them.
+constexpr size_t kHandOverMin = 16;
+
+}  // namespace
 
 EngineThread::EngineThread(Engine* engine, SearchQueue* queue, const Clock* clock)
-    : engine_(engine), queue_(queue), clock_(clock), thread_([this] { Loop(); }) {}
+    : engine_(engine),
+      queue_(queue),
+      clock_(clock),
+      answers_({.what = "answers", .threads = 1, .waiting_max = kAnswersMax}),
+      thread_([this] { Loop(); }),
+      watcher_([this] {
+        while (queue_->AwaitOverdue()) {
+        }
+      }) {}
 
 EngineThread::~EngineThread() {
   queue_->Close();
   thread_.join();
+  watcher_.join();
 }
 
 void EngineThread::Loop() {
   while (true) {
-    std::vector<SearchTicket> batch = queue_->Take();
+    SearchTickets batch = queue_->Take();
     if (batch.empty()) return;
-    const TimePoint begin = clock_->Now();
-    RunBatch(engine_, *clock_, std::move(batch));
-    queue_->NotePass(MicrosBetween(begin, clock_->Now()));
+    Pass pass = RunPass(engine_, *clock_, std::move(batch));
+    queue_->NotePass(ExactMicrosBetween(pass.begin, pass.end), pass.result.ok());
+    if (MaySplit(pass)) {
+      RunHalves(engine_, *clock_, std::move(pass));
+    } else {
+      Finish(std::move(pass));
+    }
   }
+}
+
+void EngineThread::Finish(Pass pass) {
+  if (pass.tickets.size() < kHandOverMin || queue_->waiting() == 0) {
+    return AnswerPass(*clock_, std::move(pass));
+  }
+  // A job is copied, a pass is not.
+  auto kept = std::make_shared<Pass>(std::move(pass));
+  const absl::Status posted =
+      answers_.Post([this, kept] { AnswerPass(*clock_, std::move(*kept)); });
+  if (!posted.ok()) AnswerPass(*clock_, std::move(*kept));
 }
 
 }  // namespace nearfield::server

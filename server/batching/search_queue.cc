@@ -1,27 +1,51 @@
 #include "server/batching/search_queue.h"
 
 #include <algorithm>
-#include <iterator>
+#include <chrono>
+#include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/batching/refusal.h"
 #include "server/batching/retry_hint.h"
 
 namespace nearfield::server {
 namespace {
 
-constexpr int64_t kRetryMsMin = 10;
-constexpr int64_t kRetryMsMax = 5000;
-constexpr int64_t kClosedRetryMs = 1000;
+// How late a passed deadline may be answered, and how often a full queue is searched for those that
+// were cancelled.
+constexpr std::chrono::milliseconds kTick(10);
 
-absl::Status Closed() {
-  return WithRetryAfter(absl::UnavailableError("the server is shutting down"), kClosedRetryMs);
+// Of a forecast, added to it: half of all passes take longer than their median.
+constexpr double kCaution = 0.15;
+
+LineEntry EntryOf(SearchTicket ticket) {
+  LineEntry entry;
+  entry.queries = static_cast<int64_t>(ticket.request.queries.size());
+  for (const Query& query : ticket.request.queries) {
+    const int64_t k = std::min<int64_t>(query.skip + query.k, INT32_MAX);
+    entry.k_max = std::max(entry.k_max, static_cast<int32_t>(k));
+  }
+  entry.bytes = ticket.request.bytes();
+  entry.reply_bytes = ticket.request.reply_bytes_min;
+  entry.deadline = ticket.deadline.value_or(TimePoint::max());
+  entry.ticket = std::make_unique<SearchTicket>(std::move(ticket));
+  return entry;
 }
 
-bool CanShare(const SearchRequest& a, const SearchRequest& b) {
-  return a.collection == b.collection && a.parts.vectors == b.parts.vectors &&
-         a.parts.payloads == b.parts.payloads && a.parts.bytes_max == b.parts.bytes_max;
+// What the search is charged: its share of a pass, and the scans of its own.
+double CostUs(const LineEntry& entry, const PassTimes& times, SearchWork work) {
+  const SearchRequest& request = entry.ticket->request;
+  const PassKind kind = {.copies = request.parts.vectors || request.parts.payloads,
+                         .few_rows = request.few_rows,
+                         .k_max = entry.k_max};
+  // Where nothing is known, by the number of queries.
+  const double known_us = times.QueryUs(kind);
+  const double query_us = known_us > 0 ? known_us : 1;
+  const double scan_us = std::max(query_us, times.PredictUs(kind, 1));
+  return static_cast<double>(entry.queries) *
+         ((work.shared ? query_us : 1) + static_cast<double>(work.own_scans) * scan_us);
 }
 
 }  // namespace
@@ -38,127 +62,279 @@ absl::Status Wanted(const SearchTicket& ticket, TimePoint now) {
   return absl::OkStatus();
 }
 
-SearchQueue::SearchQueue(const SearchQueueLimits& limits, const Clock* clock)
-    : limits_(limits), clock_(clock) {}
+absl::StatusOr<SearchReply> SearchAndWait(SearchQueue* queue, SearchTicket ticket) {
+  auto answer = std::make_shared<std::promise<absl::StatusOr<SearchReply>>>();
+  std::future<absl::StatusOr<SearchReply>> ready = answer->get_future();
+  ticket.done = [answer](absl::StatusOr<SearchReply> reply) {
+    answer->set_value(std::move(reply));
+  };
+  ABSL_RETURN_IF_ERROR(queue->Push(std::move(ticket)));
+  return ready.get();
+}
+
+SearchQueue::SearchQueue(const SearchQueueLimits& limits, const Clock* clock,
+                         const ReplyLedger* replies)
+    : limits_(limits),
+      batch_limits_{.batch_max = limits.batch_max,
+                    .reply_bytes_max = limits.reply_bytes_max,
+                    .batch_share = limits.batch_share},
+      clock_(clock),
+      replies_(replies),
+      lines_(&callers_),
+      former_(batch_limits_, &lines_, &callers_, replies) {}
 
 SearchQueue::~SearchQueue() { Close(); }
 
 absl::Status SearchQueue::Push(SearchTicket ticket) {
   ticket.queued = clock_->Now();
   ABSL_RETURN_IF_ERROR(Wanted(ticket, ticket.queued));
-  const int64_t bytes = ticket.request.bytes();
-  Tickets dead;
+  if (replies_ != nullptr) ABSL_RETURN_IF_ERROR(replies_->Check(ticket.caller));
+  LineEntry entry = EntryOf(std::move(ticket));
+  SearchTickets dead;
   absl::Status status;
+  bool wake_watcher = false;
   {
-    const std::lock_guard lock(mutex_);
-    const auto full = [&] {
-      return static_cast<int64_t>(tickets_.size()) >= limits_.requests_max ||
-             (!tickets_.empty() && bytes_ + bytes > limits_.bytes_max);
-    };
+    std::unique_lock lock(mutex_);
+    const std::shared_ptr<PassTimes> times = TimesOf(*entry.ticket, &lock);
     if (closed_) return Closed();
-    if (full()) SweepDead(&dead);
-    if (full()) {
-      status = Full();
-    } else {
-      bytes_ += bytes;
-      tickets_.push_back(std::move(ticket));
+    entry.caller = callers_.Find(entry.ticket->caller);
+    status = CheckRoom(entry, &dead);
+    if (status.ok()) {
+      const SearchPriority priority = entry.ticket->priority;
+      const SearchWork work = SearchWork::Of(entry.ticket->request, limits_.k_max);
+      TicketGroup* const group = lines_.GroupOf(entry.ticket->request, work);
+      group->times = times;
+      entry.cost_us = CostUs(entry, *times, work);
+      entry.start = callers_.StartOf(*entry.caller, priority);
+      status = CheckForecast(
+          {.group = group, .priority = priority, .start = entry.start, .queries = entry.queries},
+          entry);
+      if (status.ok()) {
+        callers_.Book(entry.caller, priority, entry.start, entry.cost_us);
+        lines_.Insert(group, std::move(entry));
+        wake_watcher = watcher_asleep_ && running_.has_value();
+      }
     }
   }
-  arrived_.notify_one();
-  for (SearchTicket& each : dead) each.done(Wanted(each, clock_->Now()));
+  if (status.ok()) arrived_.notify_one();
+  if (wake_watcher) overdue_.notify_one();
+  if (!dead.empty()) Answer(dead);
   return status;
 }
 
-void SearchQueue::SweepDead(Tickets* dead) {
-  const TimePoint now = clock_->Now();
-  for (auto it = tickets_.begin(); it != tickets_.end();) {
-    const auto next = std::next(it);
-    if (!Wanted(*it, now).ok()) {
-      bytes_ -= it->request.bytes();
-      dead->splice(dead->end(), tickets_, it);
-    }
-    it = next;
-  }
+std::shared_ptr<PassTimes> SearchQueue::TimesOf(const SearchTicket& ticket,
+                                                std::unique_lock<std::mutex>* lock) {
+  const std::shared_ptr<const Collection>& collection = ticket.request.collection;
+  std::shared_ptr<PassTimes> times = model_.Find(collection);
+  if (times != nullptr) return times;
+  // The collection may be busy with a commit: nobody else waits for it.
+  lock->unlock();
+  const double floor_us = PassFloorUs(*collection, limits_.read_bytes_per_second);
+  lock->lock();
+  times = model_.Find(collection);
+  return times != nullptr ? times : model_.Add(collection, floor_us);
 }
 
-void SearchQueue::FormBatch(std::vector<SearchTicket>* batch, Tickets* dead) {
-  const TimePoint now = clock_->Now();
-  int64_t queries = 0;
-  int64_t reply_bytes = 0;
-  for (auto it = tickets_.begin(); it != tickets_.end() && queries < limits_.batch_max;) {
-    const auto next = std::next(it);
-    const auto queries_here = static_cast<int64_t>(it->request.queries.size());
-    const int64_t reply_bytes_here = it->request.reply_bytes_min;
-    if (!Wanted(*it, now).ok()) {
-      bytes_ -= it->request.bytes();
-      dead->splice(dead->end(), tickets_, it);
-    } else if (batch->empty() || (CanShare(batch->front().request, it->request) &&
-                                  queries + queries_here <= limits_.batch_max &&
-                                  reply_bytes_here <= limits_.reply_bytes_max - reply_bytes)) {
-      bytes_ -= it->request.bytes();
-      queries += queries_here;
-      reply_bytes += reply_bytes_here;
-      batch->push_back(std::move(*it));
-      tickets_.erase(it);
+absl::Status SearchQueue::CheckRoom(const LineEntry& entry, SearchTickets* dead) {
+  const auto check = [&] {
+    if (lines_.requests() >= limits_.requests_max ||
+        (!lines_.empty() && lines_.bytes() + entry.bytes > limits_.bytes_max)) {
+      return Full();
     }
-    it = next;
-  }
+    const CallerTable::Caller& caller = *entry.caller;
+    const double times_free = TimesFree(limits_.caller_share);
+    const auto free = static_cast<double>(limits_.requests_max - lines_.requests());
+    const auto bytes_free = static_cast<double>(limits_.bytes_max - lines_.bytes());
+    if (caller.requests > 0 &&
+        (static_cast<double>(caller.requests + 1) > times_free * free ||
+         static_cast<double>(caller.bytes + entry.bytes) > times_free * bytes_free)) {
+      return CallerFull(caller);
+    }
+    return absl::OkStatus();
+  };
+  absl::Status status = check();
+  const TimePoint now = entry.ticket->queued;
+  if (status.ok() || (now < lines_.earliest_deadline() && now - swept_ < kTick)) return status;
+  swept_ = now;
+  lines_.Sweep(now, /*cancelled_too=*/true,
+               [&](LineEntry& each) { dead->push_back(std::move(each.ticket)); });
+  return check();
 }
 
-std::vector<SearchTicket> SearchQueue::Take() {
+absl::Status SearchQueue::CheckForecast(const Newcomer& newcomer, const LineEntry& entry) {
+  if (!limits_.admission || (lines_.empty() && !running_.has_value())) return absl::OkStatus();
+  const SearchTicket& ticket = *entry.ticket;
+  const TimePoint now = ticket.queued;
+  Forecast forecast = Predict(lines_, batch_limits_, newcomer);
+  forecast.wait_us =
+      std::max(forecast.wait_us, callers_.BacklogUs(*entry.caller, newcomer.priority, now));
+  if (running_.has_value()) forecast.wait_us += RemainingUs(*running_, now);
+  forecast.wait_us += kCaution * forecast.total_us();
+  const LatenessLimits limits = {.now = now,
+                                 .deadline = ticket.deadline,
+                                 .wait_us_max = static_cast<double>(limits_.wait_us_max)};
+  absl::Status status = CheckLateness(forecast, limits);
+  if (status.ok()) return status;
+  PassTimes* const times = newcomer.group->times.get();
+  if (!times->IsFresh(now) && times->TakeProbe(now)) return absl::OkStatus();
+  return status;
+}
+
+SearchTickets SearchQueue::TakeFormed(SearchTickets* dead) {
+  const TimePoint now = clock_->Now();
+  EndPass(std::nullopt, false);
+  formed_ = former_.Form(now);
+  *dead = std::move(formed_.dead);
+  SearchTickets tickets = std::move(formed_.tickets);
+  if (!tickets.empty()) {
+    running_ =
+        RunningPass{.begin = now,
+                    .predicted_us = TicketGroup::PassUs(*formed_.times, formed_.kind, formed_.work,
+                                                        static_cast<double>(formed_.queries))};
+  }
+  return tickets;
+}
+
+SearchTickets SearchQueue::Take() {
   while (true) {
+    SearchTickets dead;
+    SearchTickets tickets;
+    bool wake_watcher = false;
     {
       std::unique_lock lock(mutex_);
-      arrived_.wait(lock, [&] { return closed_ || !tickets_.empty(); });
+      if (!closed_ && lines_.empty()) {
+        EndPass(std::nullopt, false);
+        arrived_.wait(lock, [&] { return closed_ || !lines_.empty(); });
+      }
       if (closed_) return {};
+      tickets = TakeFormed(&dead);
+      wake_watcher = watcher_asleep_ && !lines_.empty();
     }
-    std::vector<SearchTicket> batch = TryTake();
-    if (!batch.empty()) return batch;
+    if (wake_watcher) overdue_.notify_one();
+    if (!dead.empty()) Answer(dead);
+    if (!tickets.empty()) return tickets;
   }
 }
 
-std::vector<SearchTicket> SearchQueue::TryTake() {
-  std::vector<SearchTicket> batch;
-  Tickets dead;
+SearchTickets SearchQueue::TryTake() {
+  SearchTickets dead;
+  SearchTickets tickets;
   {
     const std::lock_guard lock(mutex_);
-    FormBatch(&batch, &dead);
+    tickets = TakeFormed(&dead);
   }
-  for (SearchTicket& each : dead) each.done(Wanted(each, clock_->Now()));
-  return batch;
+  Answer(dead);
+  return tickets;
+}
+
+void SearchQueue::NotePass(double pass_us, bool complete) {
+  const std::lock_guard lock(mutex_);
+  EndPass(pass_us, complete);
+}
+
+// One scan of several is taken for that of a single query.
+void SearchQueue::Learn(double pass_us, TimePoint now, bool complete) {
+  const SearchWork& work = formed_.work;
+  if (work.own_scans == 0) {
+    if (work.shared) formed_.times->Note(formed_.kind, formed_.queries, pass_us, now, complete);
+    return;
+  }
+  const int64_t scans = work.own_scans * formed_.queries + (work.shared ? 1 : 0);
+  formed_.times->Note(formed_.kind, 1, pass_us / static_cast<double>(scans), now, complete);
+}
+
+void SearchQueue::EndPass(std::optional<double> pass_us, bool complete) {
+  if (!running_.has_value()) return;
+  const TimePoint now = clock_->Now();
+  if (pass_us.has_value()) Learn(*pass_us, now, complete);
+  former_.Settle(&formed_, pass_us.value_or(0), now);
+  running_.reset();
+  if (lines_.empty()) callers_.Forget();
+}
+
+void SearchQueue::AnswerOverdue() {
+  SearchTickets dead;
+  {
+    const std::lock_guard lock(mutex_);
+    const TimePoint now = clock_->Now();
+    if (now >= lines_.earliest_deadline()) {
+      lines_.Sweep(now, /*cancelled_too=*/false,
+                   [&](LineEntry& each) { dead.push_back(std::move(each.ticket)); });
+    }
+  }
+  Answer(dead);
+}
+
+bool SearchQueue::AwaitOverdue() {
+  {
+    std::unique_lock lock(mutex_);
+    while (!closed_ && clock_->Now() < lines_.earliest_deadline()) {
+      // Asleep only after a tick without work: whoever pushes need not wake it time and again.
+      overdue_.wait_for(lock, kTick);
+      const auto busy = [&] { return running_.has_value() && !lines_.empty(); };
+      if (busy() || closed_) continue;
+      watcher_asleep_ = true;
+      overdue_.wait(lock, [&] { return closed_ || busy(); });
+      watcher_asleep_ = false;
+    }
+    if (closed_) return false;
+  }
+  AnswerOverdue();
+  return true;
 }
 
 void SearchQueue::Close() {
-  Tickets left;
+  SearchTickets left;
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    bytes_ = 0;
-    left.swap(tickets_);
+    lines_.Clear(&left);
   }
   arrived_.notify_all();
-  for (SearchTicket& each : left) each.done(Closed());
+  overdue_.notify_all();
+  for (const auto& each : left) each->done(Closed());
 }
 
-void SearchQueue::NotePass(int64_t pass_us) {
-  const std::lock_guard lock(mutex_);
-  pass_us_ = (3 * pass_us_ + pass_us) / 4;
+void SearchQueue::Answer(const SearchTickets& dead) const {
+  for (const auto& each : dead) {
+    absl::Status why = Wanted(*each, clock_->Now());
+    // Else it was the turn of a caller that had read too few of its replies.
+    if (why.ok() && replies_ != nullptr) why = replies_->Check(each->caller);
+    each->done(why.ok() ? Overloaded("too many bytes of replies waited to be read", 0) : why);
+  }
 }
 
 int64_t SearchQueue::waiting() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<int64_t>(tickets_.size());
+  return lines_.requests();
+}
+
+int64_t SearchQueue::waiting_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return lines_.bytes();
+}
+
+double SearchQueue::BusyUs() const {
+  const double running_us = running_.has_value() ? RemainingUs(*running_, clock_->Now()) : 0;
+  return running_us + DrainUs(lines_, batch_limits_);
 }
 
 absl::Status SearchQueue::Full() const {
-  // Half of what waits will be served by then, if nothing shares a pass.
-  const auto requests = static_cast<int64_t>(tickets_.size());
-  const int64_t retry_ms = std::clamp(requests * pass_us_ / 2000, kRetryMsMin, kRetryMsMax);
-  return WithRetryAfter(
-      absl::ResourceExhaustedError(absl::StrCat(
-          "the search queue is full: ", requests, " requests with ", bytes_,
-          " bytes wait, the limits are ", limits_.requests_max, " and ", limits_.bytes_max)),
-      retry_ms);
+  // Half of what waits will be served by then.
+  return Overloaded(absl::StrCat("the search queue is full: ", lines_.requests(), " requests with ",
+                                 lines_.bytes(), " bytes wait, the limits are ",
+                                 limits_.requests_max, " and ", limits_.bytes_max),
+                    BusyUs() / 2);
+}
+
+absl::Status SearchQueue::CallerFull(const CallerTable::Caller& caller) const {
+  return Overloaded(
+      absl::StrCat("this caller's share of the search queue is full: ", caller.requests,
+                   " of its requests with ", caller.bytes, " bytes wait, of ", lines_.requests(),
+                   " with ", lines_.bytes(), " in all; one caller may hold ",
+                   limits_.caller_share * 100, "% of ", limits_.requests_max, " and ",
+                   limits_.bytes_max, ", less while others wait"),
+      BusyUs() / 2);
 }
 
 }  // namespace nearfield::server

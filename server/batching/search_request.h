@@ -2,11 +2,14 @@
 #ifndef NEARFIELD_SERVER_BATCHING_SEARCH_REQUEST_H_
 #define NEARFIELD_SERVER_BATCHING_SEARCH_REQUEST_H_
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,16 +27,25 @@ struct SearchRequest {
   SearchRequest(SearchRequest&&) = default;
   SearchRequest& operator=(SearchRequest&&) = default;
 
-  // Bytes it holds while it waits.
+  // Bytes it holds while it waits. A filter's rows count for each of those that hold them in part.
   int64_t bytes() const {
-    return static_cast<int64_t>(values.capacity() * sizeof(float) + queries.size() * sizeof(Query));
+    size_t bytes = values.capacity() * sizeof(float) + queries.size() * sizeof(Query);
+    for (const Query& query : queries) {
+      if (query.filter == nullptr) continue;
+      bytes += query.filter->chosen.capacity() * sizeof(uint64_t) /
+               static_cast<size_t>(std::max<int64_t>(1, query.filter.use_count()));
+    }
+    return static_cast<int64_t>(bytes);
   }
 
   std::shared_ptr<const Collection> collection;
+  // The state to search; null: the current one when the pass begins.
+  std::shared_ptr<const PinnedEpoch> at;
   std::vector<float> values;   // storage of all query vectors
   std::vector<Query> queries;  // vectors are spans of `values`
   RowParts parts;
   int64_t reply_bytes_min = 0;  // least bytes of its reply
+  bool few_rows = false;        // its filter leaves so few that these alone are looked at
 };
 
 // What a search cost, its own wait included.
@@ -45,21 +57,32 @@ struct SearchTiming {
 struct SearchReply {
   SearchResult result;  // `result.cost` is that of the whole pass
   SearchTiming timing;
+  std::shared_ptr<const PinnedEpoch> at;  // the state that was searched
 };
 
 // Set by the caller's side when nobody waits for the answer any more.
 using CancelFlag = std::shared_ptr<std::atomic<bool>>;
 inline CancelFlag MakeCancelFlag() { return std::make_shared<std::atomic<bool>>(false); }
 
-// A search in the queue. `done` is called exactly once, on the engine thread or by the caller of
-// Push's thread.
+// Who goes first where both wait.
+enum class SearchPriority : uint8_t { kInteractive, kBatch };
+inline constexpr size_t kPriorities = 2;
+inline constexpr size_t IndexOf(SearchPriority priority) { return static_cast<size_t>(priority); }
+
+// A search in the queue. `done` is called exactly once, on a thread of the EngineThread or on that
+// of whoever calls the queue.
 struct SearchTicket {
   SearchRequest request;
+  std::string caller;  // shares of the device are between callers
+  SearchPriority priority = SearchPriority::kInteractive;
   std::optional<TimePoint> deadline;
   CancelFlag cancelled;
   std::function<void(absl::StatusOr<SearchReply>)> done;
   TimePoint queued;  // set by the queue
 };
+
+// Owned one by one: what forms a batch moves pointers only.
+using SearchTickets = std::vector<std::unique_ptr<SearchTicket>>;
 
 }  // namespace nearfield::server
 

@@ -1,5 +1,8 @@
 #include "server/batching/worker_pool.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -43,6 +46,9 @@ absl::Status WorkerPool::Post(std::function<void()> job, std::function<void()> a
 }
 
 void WorkerPool::Loop() {
+  if (options_.nice != 0) {  // a system that refuses it does the work all the same
+    static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), options_.nice));
+  }
   std::unique_lock lock(mutex_);
   while (true) {
     arrived_.wait(lock, [&] { return closed_ || !jobs_.empty(); });

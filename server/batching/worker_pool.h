@@ -21,6 +21,7 @@ class WorkerPool {
     std::string what;         // in the refusal: "verifications"
     int64_t threads = 1;      // jobs that run at once
     int64_t waiting_max = 0;  // jobs that may wait for a thread
+    int nice = 0;             // of the threads
   };
   explicit WorkerPool(const Options& options);
   // Runs what still waits, then joins.

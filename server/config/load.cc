@@ -25,6 +25,8 @@ constexpr char kDescription[] =
 struct CommandLine {
   std::string config_file;
   bool check_config = false;
+  bool check_data_dir = false;
+  std::string restore_from;
   bool version = false;
   std::map<std::string, std::string> flags;  // by setting name
 };
@@ -60,6 +62,12 @@ absl::StatusOr<std::optional<std::string>> ParseCommandLine(int argc, const char
       ->type_name("FILE");
   app.add_flag("--check-config", line->check_config,
                "Check the configuration, print the effective one and exit with 0 or 2");
+  app.add_flag("--check-data-dir", line->check_data_dir,
+               "Check every byte of data_dir, print what it holds and exit; nothing is served");
+  app.add_option("--restore-from", line->restore_from,
+                 "Make data_dir, which must not be there yet, from this snapshot, check every byte "
+                 "of it and exit; nothing is served")
+      ->type_name("SNAPSHOT");
   app.add_flag("--version", line->version, "Print the version and exit");
   std::map<std::string, CLI::Option*> options;
   AddFlags(settings, &app, &options);
@@ -140,7 +148,17 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
   }
   ABSL_RETURN_IF_ERROR(Resolve(file, environment, line, settings));
   if (line.check_config) return LoadOutcome{LoadOutcome::Action::kPrint, settings->Effective()};
-  return LoadOutcome{};
+  if (!line.check_data_dir && line.restore_from.empty()) return LoadOutcome{};
+  if (line.check_data_dir && !line.restore_from.empty()) {
+    return absl::InvalidArgumentError(
+        "command line: --restore-from checks what it makes; give it or --check-data-dir");
+  }
+  if (!settings->keeps_data()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data_dir = \"", settings->data_dir.value(), "\": names no directory"));
+  }
+  if (line.check_data_dir) return LoadOutcome{LoadOutcome::Action::kCheckDataDir, ""};
+  return LoadOutcome{LoadOutcome::Action::kRestore, line.restore_from};
 }
 
 }  // namespace nearfield::server

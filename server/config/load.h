@@ -18,9 +18,10 @@ Environment ProcessEnvironment();
 
 struct LoadOutcome {
   // What the command line asked for.
-  enum class Action { kServe, kPrint };
+  enum class Action { kServe, kPrint, kCheckDataDir, kRestore };
   Action action = Action::kServe;
-  std::string text;  // kPrint: for stdout; then exit 0
+  // kPrint: for stdout; then exit 0. kRestore: the snapshot's directory.
+  std::string text;
 };
 
 // Fills `settings`, once. An empty environment variable counts as absent.

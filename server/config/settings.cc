@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -35,6 +36,13 @@ bool IsAddress(const std::string& listen) {
          absl::SimpleAtoi(port, &number) && number <= 65535;
 }
 
+// Whether `path` is `dir` or lies in it, by their names alone.
+bool Holds(const std::string& dir, const std::string& path) {
+  const auto relative = std::filesystem::path(path).lexically_normal().lexically_relative(
+      std::filesystem::path(dir).lexically_normal());
+  return !relative.empty() && *relative.begin() != "..";
+}
+
 }  // namespace
 
 absl::Status Settings::Validate() const {
@@ -50,6 +58,16 @@ absl::Status Settings::Validate() const {
                                                    listen.value().size() - (sizeof(kUnix) - 1),
                                                    " bytes, a socket's path has at most ",
                                                    kUnixPathBytesMax));
+  }
+  if (data_dir.value().empty()) {
+    return absl::InvalidArgumentError(
+        "data_dir = \"\": must be a directory, or none for collections that live in memory alone");
+  }
+  if (!snapshot_dir.value().empty() && keeps_data() &&
+      Holds(data_dir.value(), snapshot_dir.value())) {
+    return absl::InvalidArgumentError(absl::StrCat("snapshot_dir = \"", snapshot_dir.value(),
+                                                   "\": lies in data_dir = \"", data_dir.value(),
+                                                   "\", which belongs to the store alone"));
   }
   if (queries_max.value() > batch_max.value()) {
     return absl::InvalidArgumentError(
@@ -71,6 +89,11 @@ absl::Status Settings::Validate() const {
         absl::StrCat("queue_bytes_max = ", queue_bytes_max.Text(),
                      ": must be at least request_bytes_max = ", request_bytes_max.Text()));
   }
+  if (replies_bytes_max.value() < response_bytes_max.value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("replies_bytes_max = ", replies_bytes_max.Text(),
+                     ": must be at least response_bytes_max = ", response_bytes_max.Text()));
+  }
   return absl::OkStatus();
 }
 
@@ -82,10 +105,16 @@ EngineOptions Settings::ToEngineOptions() const {
   options.device = static_cast<int32_t>(device.value());
   options.memory_bytes = memory_bytes.value();
   options.host_memory_bytes = host_memory_bytes.value();
+  options.host_rows_bytes = host_rows_bytes.value();
   options.threads = static_cast<int32_t>(threads.value());
   options.k_max = static_cast<int32_t>(k_max.value());
   options.batch_max = static_cast<int32_t>(batch_max.value());
   return options;
+}
+
+std::string Settings::AuditDir() const {
+  if (!audit_dir.value().empty()) return audit_dir.value();
+  return keeps_data() ? data_dir.value() + "/audit" : "";
 }
 
 std::string Settings::Effective() const {

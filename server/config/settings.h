@@ -29,6 +29,16 @@ struct Settings : SettingList {
   TextSetting port_file{*this, "port_file", "",
                         "File to write the bound port to, once listening; empty: none"};
 
+  // What stays.
+  TextSetting data_dir{*this, "data_dir", "nearfield-data",
+                       "Directory that keeps the collections: made where it is missing, one server "
+                       "at a time; none: they live in memory alone"};
+  TextSetting snapshot_dir{*this, "snapshot_dir", "",
+                           "Directory for snapshots, made where it is missing; on the file system "
+                           "of data_dir they take no room at first; empty: none can be made"};
+  NumberSetting snapshots_max{
+      *this, "snapshots_max", 64, {1, 100000}, "Snapshots in snapshot_dir; one more is refused"};
+
   // The engine.
   ChoiceSetting backend{
       *this,
@@ -48,6 +58,24 @@ struct Settings : SettingList {
       0,
       {0, kMemoryMax},
       "Host memory for ids and payloads; 0: a quarter of the physical memory"};
+  BytesSetting host_rows_bytes{
+      *this,
+      "host_rows_bytes",
+      0,
+      {0, kMemoryMax},
+      "Page-locked host memory for the rows of collections with rows: host, taken at start; GPU "
+      "only, the CPU has one memory"};
+  BytesSetting attribute_memory_bytes{
+      *this,
+      "attribute_memory_bytes",
+      0,
+      {0, kMemoryMax},
+      "Host memory for the attributes of rows; 0: an eighth of the physical memory"};
+  BytesSetting filter_cache_bytes{*this,
+                                  "filter_cache_bytes",
+                                  256 * kMiB,
+                                  {0, kMemoryMax},
+                                  "Host memory for the answers of filters asked for lately"};
   NumberSetting threads{*this, "threads", 0, {0, 4096}, "Threads of the CPU backend; 0: all cores"};
   NumberSetting batch_max{
       *this, "batch_max", 1024, {1, 65536}, "Queries that may share one pass over the rows"};
@@ -76,7 +104,18 @@ struct Settings : SettingList {
       {1, kDayMs},
       "Milliseconds a search may take, with or without a deadline of its own"};
 
+  NumberSetting cursor_ms{*this,
+                          "cursor_ms",
+                          60000,
+                          {1, kDayMs},
+                          "Milliseconds for which the epoch of a cursor is kept after it was last "
+                          "asked for; its deleted rows keep their memory"};
+  NumberSetting page_rows_max{
+      *this, "page_rows_max", 100000, {1, kRowsMax}, "Rows of one order that pages may reach"};
+
   // What may be held at once.
+  NumberSetting epochs_kept_max{
+      *this, "epochs_kept_max", 64, {1, 100000}, "Epochs that are kept for cursors"};
   NumberSetting collections_max{*this, "collections_max", 256, {1, 100000}, "Collections"};
   NumberSetting queue_requests_max{
       *this, "queue_requests_max", 1024, {1, 1000000}, "Searches that may wait for the engine"};
@@ -85,6 +124,31 @@ struct Settings : SettingList {
                                256 * kMiB,
                                {kMiB, kMemoryMax},
                                "Query bytes that may wait for the engine"};
+  SwitchSetting admission{*this, "admission", true,
+                          "Refuse a search at once that is predicted to miss its deadline"};
+  NumberSetting queue_ms_max{*this,
+                             "queue_ms_max",
+                             60000,
+                             {1, kDayMs},
+                             "Milliseconds that a search may be predicted to wait, whatever its "
+                             "deadline"};
+  NumberSetting caller_share_percent{
+      *this,
+      "caller_share_percent",
+      80,
+      {1, 100},
+      "Of the queue and of the replies that wait, what a lone caller may hold; with others less"};
+  NumberSetting batch_share_percent{
+      *this,
+      "batch_share_percent",
+      10,
+      {1, 90},
+      "Of device time, what searches of priority BATCH get while others wait"};
+  BytesSetting replies_bytes_max{*this,
+                                 "replies_bytes_max",
+                                 kGiB,
+                                 {64 * kKiB, kMemoryMax},
+                                 "Reply bytes that may wait for their readers"};
   NumberSetting uploads_max{*this, "uploads_max", 8, {1, 1000}, "Uploads at once"};
   NumberSetting upload_idle_ms{
       *this,
@@ -96,6 +160,34 @@ struct Settings : SettingList {
       *this, "verify_max", 2, {1, 256}, "Verifications at once, one core each"};
   NumberSetting streams_max{
       *this, "streams_max", 128, {1, 100000}, "Calls at once on one connection"};
+
+  // The contract checked in production.
+  NumberSetting audit_share{*this,
+                            "audit_share",
+                            100,
+                            {0, 1000000000},
+                            "One in so many searches is checked against the oracle, off its path; "
+                            "0: none"};
+  NumberSetting audit_cpu_percent{
+      *this,
+      "audit_cpu_percent",
+      3,
+      {1, 100},
+      "Of one core, what that audit takes at most; what it cannot check then it drops"};
+  TextSetting audit_dir{*this, "audit_dir", "",
+                        "Directory for records of wrong answers; empty: audit in data_dir"};
+  NumberSetting scrub_interval_s{*this,
+                                 "scrub_interval_s",
+                                 24 * 3600,
+                                 {0, 365 * 24 * 3600},
+                                 "Seconds from one comparison of all resident rows with those in "
+                                 "data_dir to the next; 0: none"};
+  BytesSetting scrub_bytes_per_second{*this,
+                                      "scrub_bytes_per_second",
+                                      32 * kMiB,
+                                      {64 * kKiB, kMemoryMax},
+                                      "Bytes of rows that this comparison reads in a second, at "
+                                      "most"};
 
   // Connections and life.
   NumberSetting keepalive_ms{*this,
@@ -120,6 +212,10 @@ struct Settings : SettingList {
   // What no single setting can check. Errors: InvalidArgument.
   absl::Status Validate() const;
   EngineOptions ToEngineOptions() const;
+  // Where records of wrong answers go; empty: nowhere.
+  std::string AuditDir() const;
+  // Whether there is a data directory.
+  bool keeps_data() const { return data_dir.value() != "none"; }
   // Bytes of an UploadBlock as a serialised message.
   int64_t upload_block_bytes_max() const {
     return request_bytes_max.value() - kUploadEnvelopeBytes;

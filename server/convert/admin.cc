@@ -8,8 +8,33 @@
 
 namespace nearfield::server {
 
+namespace {
+
+// What the collection keeps for its scans, and where its rows lie.
+absl::Status SetScan(const pb::CreateCollectionRequest& request, CollectionSpec* spec) {
+  const std::optional<ScanChoice> scan = ScanChoiceFromProto(request.scan());
+  if (!scan.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat("scan: ", static_cast<int>(request.scan()),
+                                                   ", must be AUTO, INT8, BF16 or ROWS"));
+  }
+  const std::optional<RowHome> rows = RowHomeFromProto(request.rows());
+  if (!rows.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows: ", static_cast<int>(request.rows()), ", must be DEVICE or HOST"));
+  }
+  if (*rows == RowHome::kHost && *scan == ScanChoice::kRows) {
+    return absl::InvalidArgumentError(
+        "scan: ROWS, must be AUTO, INT8 or BF16 where rows is HOST: the device then holds nothing "
+        "but codes");
+  }
+  spec->scan = *scan;
+  spec->rows = *rows;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& request) {
-  if (request.attributes_size() > 0) return Reserved("attributes", "attribute columns");
   if (request.dim() < 1 || request.dim() > static_cast<uint32_t>(kDimMax)) {
     return absl::InvalidArgumentError(
         absl::StrCat("dim: ", request.dim(), ", must be 1 .. ", kDimMax));
@@ -29,10 +54,12 @@ absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& requ
     return absl::InvalidArgumentError(absl::StrCat("id_type: ", static_cast<int>(request.id_type()),
                                                    ", must be UINT64 or STRING"));
   }
-  return CollectionSpec{.dim = static_cast<int32_t>(request.dim()),
-                        .metric = *metric,
-                        .row_type = *row_type,
-                        .id_type = *id_type};
+  CollectionSpec spec = {.dim = static_cast<int32_t>(request.dim()),
+                         .metric = *metric,
+                         .row_type = *row_type,
+                         .id_type = *id_type};
+  ABSL_RETURN_IF_ERROR(SetScan(request, &spec));
+  return spec;
 }
 
 void ToProto(const std::string& name, const CollectionSpec& spec, const CollectionStats& stats,
@@ -42,6 +69,9 @@ void ToProto(const std::string& name, const CollectionSpec& spec, const Collecti
   info->set_metric(ToProto(spec.metric));
   info->set_dtype(ToProto(spec.row_type));
   info->set_id_type(ToProto(spec.id_type));
+  info->set_scan(ToProto(spec.scan));
+  info->set_rows(ToProto(spec.rows));
+  info->set_scan_precision(ToProto(stats.scan));
   info->set_epoch(stats.epoch);
   info->set_rows_count(static_cast<uint64_t>(stats.rows_count));
   info->set_rows_deleted(static_cast<uint64_t>(stats.rows_deleted));
@@ -57,23 +87,43 @@ void ToProto(const EngineInfo& info, const Capacity& capacity, pb::GetCapacityRe
   response->set_device_bytes_used(static_cast<uint64_t>(capacity.device_bytes_used));
   response->set_host_bytes_total(static_cast<uint64_t>(capacity.host_bytes_total));
   response->set_host_bytes_used(static_cast<uint64_t>(capacity.host_bytes_used));
+  response->set_host_rows_bytes_total(static_cast<uint64_t>(capacity.host_rows_bytes_total));
+  response->set_host_rows_bytes_used(static_cast<uint64_t>(capacity.host_rows_bytes_used));
   response->set_server_version(NEARFIELD_VERSION);
 }
 
-absl::Status CheckServed(const pb::VerifyRequest& request) {
-  if (request.has_filter()) return Reserved("filter", "filtered verifications");
-  return absl::OkStatus();
+void ToProto(const SnapshotFacts& facts, pb::SnapshotInfo* info) {
+  info->set_name(facts.name);
+  info->set_files_count(static_cast<uint64_t>(facts.files));
+  info->set_bytes(static_cast<uint64_t>(facts.bytes));
+  info->set_created_unix_s(facts.created_unix_s);
+  info->set_error(std::string(facts.state.message()));
+}
+
+void ToProto(const GivenBack& given, pb::CompactResponse* response) {
+  response->set_rows_given_back(static_cast<uint64_t>(given.rows));
+  response->set_device_bytes_given_back(static_cast<uint64_t>(given.device_bytes));
+  response->set_host_bytes_given_back(static_cast<uint64_t>(given.host_bytes));
+  response->set_stored_rows_given_back(static_cast<uint64_t>(given.stored_rows));
+  response->set_stored_bytes_given_back(static_cast<uint64_t>(given.stored_bytes));
 }
 
 absl::StatusOr<VerifyTask> FromProto(const pb::VerifyRequest& request,
                                      std::shared_ptr<const Collection> collection,
                                      const RequestLimits& limits) {
-  ABSL_RETURN_IF_ERROR(CheckServed(request));
   const CollectionSpec& spec = collection->spec();
   VerifyTask task;
   ABSL_ASSIGN_OR_RETURN(const int32_t k, KFromProto(request.has_k(), request.k(), limits));
   ABSL_RETURN_IF_ERROR(AppendQuery("query", request.query(), spec, &task.search));
   task.search.queries.back().k = k;
+  ABSL_ASSIGN_OR_RETURN(task.search.queries.back().score_min,
+                        ScoreMin(request.has_score_threshold(), request.score_threshold()));
+  const auto skip_max = static_cast<uint64_t>(limits.page_rows_max);
+  if (request.skip() > skip_max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("skip: ", request.skip(), ", the limit page_rows_max is ", skip_max));
+  }
+  task.search.queries.back().skip = static_cast<int64_t>(request.skip());
   SetVectorSpans(spec, &task.search);
   if (request.has_epoch()) task.epoch = request.epoch();
   if (request.has_claim()) {

@@ -11,12 +11,15 @@
 #include "nearfield/engine/engine.h"
 #include "nearfield/v1/admin.pb.h"
 #include "server/batching/search_request.h"
+#include "server/catalog/compactor.h"
+#include "server/catalog/snapshots.h"
 #include "server/convert/common.h"
 #include "server/convert/limits.h"
 
 namespace nearfield::server {
 
-// Errors: InvalidArgument, Unimplemented (attributes). The name is checked by the catalogue.
+// Errors: InvalidArgument, Unimplemented (attributes, a bf16 scan). The name is checked by the
+// catalogue.
 absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& request);
 
 void ToProto(const std::string& name, const CollectionSpec& spec, const CollectionStats& stats,
@@ -24,13 +27,16 @@ void ToProto(const std::string& name, const CollectionSpec& spec, const Collecti
 
 void ToProto(const EngineInfo& info, const Capacity& capacity, pb::GetCapacityResponse* response);
 
+void ToProto(const SnapshotFacts& facts, pb::SnapshotInfo* info);
+void ToProto(const GivenBack& given, pb::CompactResponse* response);
+
 // What Verify checks: one query, and an answer where the client claims one.
 struct VerifyTask {
   SearchRequest search;  // exactly one query
   std::optional<uint64_t> epoch;
   std::optional<Neighbors> claim;
+  std::string filter_message;  // the filter as it was sent; empty: none
 };
-absl::Status CheckServed(const pb::VerifyRequest& request);
 absl::StatusOr<VerifyTask> FromProto(const pb::VerifyRequest& request,
                                      std::shared_ptr<const Collection> collection,
                                      const RequestLimits& limits);

@@ -45,6 +45,34 @@ std::optional<IdType> IdTypeFromProto(pb::IdType type) {
   }
 }
 
+std::optional<ScanChoice> ScanChoiceFromProto(pb::ScanChoice scan) {
+  switch (scan) {
+    case pb::SCAN_CHOICE_UNSPECIFIED:
+    case pb::SCAN_CHOICE_AUTO:
+      return ScanChoice::kAuto;
+    case pb::SCAN_CHOICE_INT8:
+      return ScanChoice::kInt8;
+    case pb::SCAN_CHOICE_BF16:
+      return ScanChoice::kBf16;
+    case pb::SCAN_CHOICE_ROWS:
+      return ScanChoice::kRows;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<RowHome> RowHomeFromProto(pb::RowHome rows) {
+  switch (rows) {
+    case pb::ROW_HOME_UNSPECIFIED:
+    case pb::ROW_HOME_DEVICE:
+      return RowHome::kDevice;
+    case pb::ROW_HOME_HOST:
+      return RowHome::kHost;
+    default:
+      return std::nullopt;
+  }
+}
+
 pb::Metric ToProto(Metric metric) {
   switch (metric) {
     case Metric::kDot:
@@ -81,8 +109,30 @@ pb::ScanPrecision ToProto(ScanPrecision precision) {
   switch (precision) {
     case ScanPrecision::kRows:
       return pb::SCAN_PRECISION_ROWS;
+    case ScanPrecision::kInt8:
+      return pb::SCAN_PRECISION_INT8;
+    case ScanPrecision::kBf16:
+      return pb::SCAN_PRECISION_BF16;
   }
   return pb::SCAN_PRECISION_UNSPECIFIED;
+}
+
+pb::ScanChoice ToProto(ScanChoice scan) {
+  switch (scan) {
+    case ScanChoice::kAuto:
+      return pb::SCAN_CHOICE_AUTO;
+    case ScanChoice::kInt8:
+      return pb::SCAN_CHOICE_INT8;
+    case ScanChoice::kBf16:
+      return pb::SCAN_CHOICE_BF16;
+    case ScanChoice::kRows:
+      return pb::SCAN_CHOICE_ROWS;
+  }
+  return pb::SCAN_CHOICE_UNSPECIFIED;
+}
+
+pb::RowHome ToProto(RowHome rows) {
+  return rows == RowHome::kHost ? pb::ROW_HOME_HOST : pb::ROW_HOME_DEVICE;
 }
 
 const char* NameOf(IdType type) { return type == IdType::kUint64 ? "uint64" : "string"; }
@@ -94,6 +144,18 @@ const char* NameOf(RowType type) {
     case RowType::kFloat16:
       return "fp16";
     case RowType::kBFloat16:
+      return "bf16";
+  }
+  return "?";
+}
+
+const char* NameOf(ScanPrecision precision) {
+  switch (precision) {
+    case ScanPrecision::kRows:
+      return "rows";
+    case ScanPrecision::kInt8:
+      return "int8";
+    case ScanPrecision::kBf16:
       return "bf16";
   }
   return "?";
@@ -169,11 +231,6 @@ int64_t IdListBytesMin(const IdColumn& ids) {
   int64_t bytes = 0;
   for (int64_t i = 0; i < ids.size(); ++i) bytes += 2 + static_cast<int64_t>(ids.string(i).size());
   return bytes;
-}
-
-absl::Status Reserved(const std::string& field, const std::string& what) {
-  return absl::UnimplementedError(
-      absl::StrCat(field, " is set, and this server does not serve ", what));
 }
 
 }  // namespace nearfield::server

@@ -23,14 +23,21 @@ namespace pb = ::nearfield::v1;
 std::optional<Metric> MetricFromProto(pb::Metric metric);
 std::optional<RowType> RowTypeFromProto(pb::DataType dtype);
 std::optional<IdType> IdTypeFromProto(pb::IdType type);
+// What is left unspecified is the default: kAuto, kDevice. Nothing for unknown values, and for what
+// is not served.
+std::optional<ScanChoice> ScanChoiceFromProto(pb::ScanChoice scan);
+std::optional<RowHome> RowHomeFromProto(pb::RowHome rows);
 pb::Metric ToProto(Metric metric);
 pb::DataType ToProto(RowType type);
 pb::IdType ToProto(IdType type);
 pb::Backend ToProto(BackendKind backend);
 pb::ScanPrecision ToProto(ScanPrecision precision);
-// "uint64", "string"; "fp32", "fp16", "bf16": for messages.
+pb::ScanChoice ToProto(ScanChoice scan);
+pb::RowHome ToProto(RowHome rows);
+// "uint64", "string"; "fp32", "fp16", "bf16"; "rows", "int8": for messages.
 const char* NameOf(IdType type);
 const char* NameOf(RowType type);
+const char* NameOf(ScanPrecision precision);
 
 // 1 .. kIdBytesMax bytes of UTF-8. `field` is the path in the message: "ids.texts[3]".
 absl::Status CheckStringId(const std::string& field, const std::string& text);
@@ -48,9 +55,6 @@ absl::StatusOr<IdColumn> IdsFromProto(const std::string& field, const pb::IdList
 void IdsToProto(const IdColumn& ids, pb::IdList* list);
 // Bytes that `ids` needs as an IdList, at least.
 int64_t IdListBytesMin(const IdColumn& ids);
-
-// A part of the contract that this server does not serve.
-absl::Status Reserved(const std::string& field, const std::string& what);
 
 }  // namespace nearfield::server
 

@@ -48,15 +48,35 @@ absl::StatusOr<BytesColumn> PayloadsFromProto(const pb::UploadBlock& block, int6
   return column;
 }
 
+std::optional<UploadMode> UploadModeFromProto(pb::UploadMode mode) {
+  switch (mode) {
+    case pb::UPLOAD_MODE_UNSPECIFIED:
+    case pb::UPLOAD_MODE_INSERT:
+      return UploadMode::kInsert;
+    case pb::UPLOAD_MODE_UPSERT:
+      return UploadMode::kUpsert;
+    case pb::UPLOAD_MODE_REPLACE:
+      return UploadMode::kReplace;
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<UploadReservation> FromProto(const pb::UploadBegin& begin) {
-  if (begin.mode() != pb::UPLOAD_MODE_UNSPECIFIED && begin.mode() != pb::UPLOAD_MODE_INSERT) {
-    return Reserved("begin.mode",
-                    absl::StrCat("mode ", static_cast<int>(begin.mode()), ": only inserts (mode ",
-                                 static_cast<int>(pb::UPLOAD_MODE_INSERT), ")"));
+  const std::optional<UploadMode> mode = UploadModeFromProto(begin.mode());
+  if (!mode.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat("begin.mode: ", static_cast<int>(begin.mode()),
+                                                   ", must be INSERT, UPSERT or REPLACE"));
   }
-  if (begin.has_upload_token()) return Reserved("begin.upload_token", "resumable uploads");
+  if (begin.has_upload_token() &&
+      (begin.upload_token().empty() ||
+       begin.upload_token().size() > static_cast<size_t>(kUploadTokenBytesMax))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("begin.upload_token: ", begin.upload_token().size(), " bytes, must be 1 .. ",
+                     kUploadTokenBytesMax));
+  }
   if (!begin.has_rows_max() || begin.rows_max() < 1 ||
       begin.rows_max() > static_cast<uint64_t>(kRowsMax)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -72,12 +92,12 @@ absl::StatusOr<UploadReservation> FromProto(const pb::UploadBegin& begin) {
         ", must be 0 .. ", kPayloadMax));
   }
   return UploadReservation{.rows_max = static_cast<int64_t>(begin.rows_max()),
-                           .payload_bytes_max = static_cast<int64_t>(begin.payload_bytes_max())};
+                           .payload_bytes_max = static_cast<int64_t>(begin.payload_bytes_max()),
+                           .mode = *mode};
 }
 
 absl::StatusOr<BlockRows> FromProto(const pb::UploadBlock& block, const CollectionSpec& spec,
                                     const RequestLimits& limits, UploadTotals* totals) {
-  if (block.has_block_number()) return Reserved("block.block_number", "resumable uploads");
   const int64_t rows_left = totals->declared.rows_max - totals->rows;
   BlockRows native;
   ABSL_ASSIGN_OR_RETURN(native.ids,
@@ -110,6 +130,15 @@ absl::Status CheckCommit(const pb::UploadCommit& commit, const UploadTotals& tot
     return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("commit.rows_count: ", commit.rows_count(),
                                                  ", the upload has ", totals.rows, " rows"));
+}
+
+absl::Status CheckOneOfIdsAndFilter(const pb::DeleteRequest& request) {
+  const int64_t ids = int64_t{request.ids().numbers_size()} + request.ids().texts_size();
+  if (request.has_filter() && ids > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("filter: given with ", ids, " ids, must be one of the two"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<IdColumn> FromProto(const pb::DeleteRequest& request, const CollectionSpec& spec,

@@ -14,7 +14,9 @@
 
 namespace nearfield::server {
 
-// Errors: InvalidArgument (rows_max, payload_bytes_max), Unimplemented (mode, token).
+inline constexpr int64_t kUploadTokenBytesMax = 256;
+
+// Errors: InvalidArgument (mode, rows_max, payload_bytes_max, upload_token).
 absl::StatusOr<UploadReservation> FromProto(const pb::UploadBegin& begin);
 
 // A block in native form. `rows` lies in the message, which outlives this.
@@ -40,6 +42,8 @@ absl::StatusOr<BlockRows> FromProto(const pb::UploadBlock& block, const Collecti
 // Errors: InvalidArgument where the client counts other rows than were sent.
 absl::Status CheckCommit(const pb::UploadCommit& commit, const UploadTotals& totals);
 
+// Errors: InvalidArgument where there are both.
+absl::Status CheckOneOfIdsAndFilter(const pb::DeleteRequest& request);
 absl::StatusOr<IdColumn> FromProto(const pb::DeleteRequest& request, const CollectionSpec& spec,
                                    const RequestLimits& limits);
 

@@ -16,6 +16,8 @@ struct RequestLimits {
   int64_t upload_block_bytes_max = 0;
   int64_t collections_max = 0;
   int64_t queue_requests_max = 0;
+  int64_t cursor_ms = 0;
+  int64_t page_rows_max = 0;
 };
 
 }  // namespace nearfield::server

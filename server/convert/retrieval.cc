@@ -67,27 +67,6 @@ const char kSearchAdvice[] =
     "payloads";
 const char kFetchAdvice[] = "ask for fewer ids, or without vectors or payloads";
 
-absl::Status CheckServed(const pb::SearchRequest& request) {
-  if (request.has_filter()) return Reserved("filter", "filtered searches");
-  if (request.has_min_epoch()) return Reserved("min_epoch", "waiting for an epoch");
-  if (request.has_verify())
-    return Reserved("verify", "verification inside a search: call Admin.Verify");
-  if (request.has_score_threshold()) return Reserved("score_threshold", "score thresholds");
-  if (request.has_cursor()) return Reserved("cursor", "pages");
-  return absl::OkStatus();
-}
-
-absl::Status CheckServed(const pb::FetchRequest& request) {
-  if (request.has_min_epoch()) return Reserved("min_epoch", "waiting for an epoch");
-  return absl::OkStatus();
-}
-
-absl::Status CheckServed(const pb::CountRequest& request) {
-  if (request.has_filter()) return Reserved("filter", "filtered counts");
-  if (request.has_min_epoch()) return Reserved("min_epoch", "waiting for an epoch");
-  return absl::OkStatus();
-}
-
 absl::StatusOr<int32_t> KFromProto(bool present, uint32_t k, const RequestLimits& limits) {
   if (!present) return static_cast<int32_t>(std::min<int64_t>(kDefaultK, limits.k_max));
   if (k == 0 || k > limits.k_max) {
@@ -139,16 +118,39 @@ void SetVectorSpans(const CollectionSpec& spec, SearchRequest* request) {
   }
 }
 
+absl::StatusOr<SearchPriority> PriorityFromProto(const pb::SearchRequest& request) {
+  switch (request.priority()) {
+    case pb::SEARCH_PRIORITY_UNSPECIFIED:
+    case pb::SEARCH_PRIORITY_INTERACTIVE:
+      return SearchPriority::kInteractive;
+    case pb::SEARCH_PRIORITY_BATCH:
+      return SearchPriority::kBatch;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("priority: ", static_cast<int>(request.priority()),
+                       ", must be INTERACTIVE (1) or BATCH (2)"));
+  }
+}
+
+absl::StatusOr<std::optional<float>> ScoreMin(bool present, float score) {
+  if (!present) return std::optional<float>();
+  if (std::isnan(score)) {
+    return absl::InvalidArgumentError("score_threshold: is not a number");
+  }
+  return score;
+}
+
 absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
                                         std::shared_ptr<const Collection> collection,
                                         const RequestLimits& limits) {
-  ABSL_RETURN_IF_ERROR(CheckServed(request));
   const CollectionSpec& spec = collection->spec();
   if (request.queries_size() < 1 || request.queries_size() > limits.queries_max) {
     return absl::InvalidArgumentError(
         absl::StrCat("queries: ", request.queries_size(), ", must be 1 .. ", limits.queries_max));
   }
   ABSL_ASSIGN_OR_RETURN(const int32_t k, KFromProto(request.has_k(), request.k(), limits));
+  ABSL_ASSIGN_OR_RETURN(const std::optional<float> score_min,
+                        ScoreMin(request.has_score_threshold(), request.score_threshold()));
   SearchRequest native;
   native.parts = {.vectors = request.with_vectors(),
                   .payloads = request.with_payload(),
@@ -158,6 +160,7 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
     ABSL_RETURN_IF_ERROR(
         AppendQuery(absl::StrCat("queries[", i, "]"), request.queries(i), spec, &native));
     native.queries.back().k = k;
+    native.queries.back().score_min = score_min;
   }
   SetVectorSpans(spec, &native);
   native.collection = std::move(collection);
@@ -165,6 +168,9 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
 }
 
 int64_t ReplyBytesMin(const SearchRequest& request, int64_t rows_count) {
+  // A filter or a least score may leave nothing.
+  const Query& any = request.queries.front();
+  if (any.filter != nullptr || any.score_min.has_value()) return 0;
   const CollectionSpec& spec = request.collection->spec();
   // A score, and an id: 8 bytes of a number, or tag, length and one byte of a text.
   int64_t neighbor_bytes = 4 + (spec.id_type == IdType::kUint64 ? 8 : 3);
@@ -222,6 +228,13 @@ absl::StatusOr<Neighbors> NeighborsFromProto(const std::string& field,
   return neighbors;
 }
 
+uint64_t ReadNsMin(int64_t bytes, double bytes_per_second) {
+  constexpr double kNsMax = 0x1p63;
+  if (bytes <= 0 || !(bytes_per_second > 0)) return 0;
+  const double ns = std::ceil(static_cast<double>(bytes) / bytes_per_second * 1e9);
+  return static_cast<uint64_t>(std::min(ns, kNsMax));
+}
+
 void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
              pb::SearchResponse* response) {
   response->set_epoch(reply.result.epoch);
@@ -240,6 +253,8 @@ void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
   cost->set_candidates(static_cast<uint64_t>(native.candidates));
   cost->set_rows_scanned(static_cast<uint64_t>(native.rows_scanned));
   cost->set_bytes_read(static_cast<uint64_t>(native.bytes_read));
+  cost->mutable_escalations()->set_tighter(static_cast<uint64_t>(native.escalations.tighter));
+  cost->mutable_escalations()->set_canonical(static_cast<uint64_t>(native.escalations.canonical));
 }
 
 RowParts PartsFromProto(const pb::FetchRequest& request, const RequestLimits& limits) {
@@ -293,6 +308,8 @@ void ToProto(const RequestLimits& limits, pb::GetLimitsResponse* response) {
   response->set_rows_per_collection_max(static_cast<uint64_t>(kRowsMax));
   response->set_collections_max(static_cast<uint32_t>(limits.collections_max));
   response->set_queue_requests_max(static_cast<uint32_t>(limits.queue_requests_max));
+  response->set_cursor_ms(static_cast<uint64_t>(limits.cursor_ms));
+  response->set_page_rows_max(static_cast<uint64_t>(limits.page_rows_max));
 }
 
 }  // namespace nearfield::server

@@ -3,6 +3,7 @@
 #define NEARFIELD_SERVER_CONVERT_RETRIEVAL_H_
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,11 +16,6 @@
 
 namespace nearfield::server {
 
-// Unimplemented where a reserved part is set.
-absl::Status CheckServed(const pb::SearchRequest& request);
-absl::Status CheckServed(const pb::FetchRequest& request);
-absl::Status CheckServed(const pb::CountRequest& request);
-
 // The neighbors asked for, checked: 10 where absent. Errors: InvalidArgument.
 absl::StatusOr<int32_t> KFromProto(bool present, uint32_t k, const RequestLimits& limits);
 
@@ -28,6 +24,12 @@ absl::StatusOr<int32_t> KFromProto(bool present, uint32_t k, const RequestLimits
 absl::Status AppendQuery(const std::string& field, const pb::Query& query,
                          const CollectionSpec& spec, SearchRequest* request);
 void SetVectorSpans(const CollectionSpec& spec, SearchRequest* request);
+
+// The least score of an answer, where one is asked for. Errors: InvalidArgument (not a number).
+absl::StatusOr<std::optional<float>> ScoreMin(bool present, float score);
+
+// kInteractive where absent. Errors: InvalidArgument (not a priority).
+absl::StatusOr<SearchPriority> PriorityFromProto(const pb::SearchRequest& request);
 
 absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
                                         std::shared_ptr<const Collection> collection,
@@ -42,7 +44,11 @@ absl::Status WithAdvice(const absl::Status& status, const std::string& advice);
 extern const char kSearchAdvice[];
 extern const char kFetchAdvice[];
 
-// Moves the answer into the message. `total_us` of the cost is left to the caller.
+// The least time to read `bytes`, rounded up; 0 where the rate is not known (0).
+uint64_t ReadNsMin(int64_t bytes, double bytes_per_second);
+
+// Moves the answer into the message. Of the cost, `total_us` and `read_ns_min` are left to the
+// caller.
 void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
              pb::SearchResponse* response);
 void NeighborsToProto(const CollectionSpec& spec, RowParts parts, const Neighbors& neighbors,

@@ -3,13 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
+#include "server/catalog/attributes/schema.h"
 
 namespace nearfield::server {
 namespace {
-
-constexpr size_t kQuotedBytesMax = 64;
 
 struct Lead {
   int bytes;           // of the whole sequence; 0: not a lead byte
@@ -46,10 +43,6 @@ bool IsUtf8(std::string_view text) {
   return true;
 }
 
-std::string Quote(std::string_view text) {
-  const bool cut = text.size() > kQuotedBytesMax;
-  const absl::string_view shown(text.data(), cut ? kQuotedBytesMax : text.size());
-  return absl::StrCat("\"", absl::CHexEscape(shown), cut ? "\"..." : "\"");
-}
+std::string Quote(std::string_view text) { return QuoteText(text); }
 
 }  // namespace nearfield::server

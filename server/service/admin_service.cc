@@ -4,15 +4,37 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "server/catalog/snapshots.h"
 #include "server/convert/admin.h"
+#include "server/convert/attributes.h"
 #include "server/service/unary_call.h"
 #include "server/service/verify_call.h"
 
 namespace nearfield::server {
 namespace {
 
-void Describe(const NamedCollection& named, pb::CollectionInfo* info) {
+void Describe(const NamedCollection& named, const Catalog::Aliases& aliases,
+              pb::CollectionInfo* info) {
   ToProto(named.name, named.collection->spec(), named.collection->Stats(), info);
+  ToProto(named.attributes->schema(), info->mutable_attributes());
+  info->set_host_bytes(info->host_bytes() + static_cast<uint64_t>(named.attributes->bytes()));
+  info->set_durable(named.store != nullptr);
+  info->set_error(std::string(named.state.message()));
+  for (const auto& [alias, target] : aliases) {
+    if (target.get() == &named) info->add_aliases(alias);
+  }
+}
+
+SnapshotPlace PlaceOf(const Core& core, const Call& call) {
+  const Settings& settings = call.state()->settings();
+  return {.store = core.catalog.store(),
+          .dir = settings.snapshot_dir.value(),
+          .snapshots_max = settings.snapshots_max.value()};
+}
+
+// A call that gave up is told why: the deadline, or its own cancelling.
+absl::Status Ended(const Call& call, const absl::Status& status) {
+  return absl::IsCancelled(status) && call.Dead() ? call.DeadStatus() : status;
 }
 
 }  // namespace
@@ -26,8 +48,11 @@ grpc::ServerUnaryReactor* AdminService::CreateCollection(grpc::CallbackServerCon
         call.record.collection = request->name();
         ABSL_RETURN_IF_ERROR(ValidateCollectionName(request->name()));
         ABSL_ASSIGN_OR_RETURN(const CollectionSpec spec, FromProto(*request));
-        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Create(request->name(), spec));
-        Describe(*named, response->mutable_collection());
+        ABSL_ASSIGN_OR_RETURN(AttributeSchema schema,
+                              FromProto(request->attributes(), AttributeLimits()));
+        ABSL_ASSIGN_OR_RETURN(const auto named,
+                              core.catalog.Create(request->name(), spec, std::move(schema)));
+        Describe(*named, {}, response->mutable_collection());
         return absl::OkStatus();
       });
 }
@@ -40,6 +65,7 @@ grpc::ServerUnaryReactor* AdminService::DropCollection(grpc::CallbackServerConte
       [request, response](Core& core, Call& call) -> absl::Status {
         call.record.collection = request->name();
         ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Drop(request->name()));
+        core.kept_epochs.Forget(named->collection.get());
         call.record.rows = named->collection->Stats().rows_count;
         response->set_rows_count(static_cast<uint64_t>(call.record.rows));
         return absl::OkStatus();
@@ -53,8 +79,8 @@ grpc::ServerUnaryReactor* AdminService::GetCollection(grpc::CallbackServerContex
       {.state = state_, .context = context, .method = "GetCollection", .pool = &Core::reads},
       [request, response](Core& core, Call& call) -> absl::Status {
         call.record.collection = request->name();
-        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Find(request->name()));
-        Describe(*named, response->mutable_collection());
+        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.FindAny(request->name()));
+        Describe(*named, core.catalog.ListAliases(), response->mutable_collection());
         return absl::OkStatus();
       });
 }
@@ -65,7 +91,10 @@ grpc::ServerUnaryReactor* AdminService::ListCollections(
   return UnaryCall::Run(
       {.state = state_, .context = context, .method = "ListCollections", .pool = &Core::reads},
       [response](Core& core, Call& /*call*/) {
-        for (const auto& named : core.catalog.List()) Describe(*named, response->add_collections());
+        const Catalog::Aliases aliases = core.catalog.ListAliases();
+        for (const auto& named : core.catalog.List()) {
+          Describe(*named, aliases, response->add_collections());
+        }
         return absl::OkStatus();
       });
 }
@@ -77,6 +106,9 @@ grpc::ServerUnaryReactor* AdminService::GetCapacity(grpc::CallbackServerContext*
       {.state = state_, .context = context, .method = "GetCapacity", .pool = &Core::reads},
       [response](Core& core, Call& /*call*/) {
         ToProto(core.engine->Info(), core.engine->GetCapacity(), response);
+        const AttributeShared& attributes = core.catalog.attributes();
+        response->set_attribute_bytes_total(static_cast<uint64_t>(attributes.memory_bytes_max));
+        response->set_attribute_bytes_used(static_cast<uint64_t>(attributes.memory_bytes.load()));
         return absl::OkStatus();
       });
 }
@@ -88,6 +120,85 @@ grpc::ServerUnaryReactor* AdminService::Verify(grpc::CallbackServerContext* cont
       {.state = state_, .context = context, .method = "Verify", .pool = &Core::verifications},
       [request, response](Core& core, Call& call) {
         return VerifyAnswer(core, call, *request, response);
+      });
+}
+
+grpc::ServerUnaryReactor* AdminService::SetAlias(grpc::CallbackServerContext* context,
+                                                 const pb::SetAliasRequest* request,
+                                                 pb::SetAliasResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "SetAlias", .pool = &Core::reads},
+      [request, response](Core& core, Call& call) -> absl::Status {
+        call.record.collection = request->collection();
+        ABSL_ASSIGN_OR_RETURN(const Catalog::AliasChange change,
+                              core.catalog.SetAlias(request->alias(), request->collection()));
+        Describe(*change.now, core.catalog.ListAliases(), response->mutable_collection());
+        if (change.before != nullptr) response->set_collection_before(change.before->name);
+        call.state()->log()->Write(LogLevel::kInfo, "alias set",
+                                   {{"alias", request->alias()},
+                                    {"collection", change.now->name},
+                                    {"collection_before", response->collection_before()}});
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* AdminService::DropAlias(grpc::CallbackServerContext* context,
+                                                  const pb::DropAliasRequest* request,
+                                                  pb::DropAliasResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "DropAlias", .pool = &Core::reads},
+      [request, response](Core& core, Call& call) -> absl::Status {
+        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.DropAlias(request->alias()));
+        call.record.collection = named->name;
+        response->set_collection(named->name);
+        call.state()->log()->Write(LogLevel::kInfo, "alias dropped",
+                                   {{"alias", request->alias()}, {"collection", named->name}});
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* AdminService::CreateSnapshot(grpc::CallbackServerContext* context,
+                                                       const pb::CreateSnapshotRequest* request,
+                                                       pb::CreateSnapshotResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "CreateSnapshot", .pool = &Core::snapshots},
+      [request, response](Core& core, Call& call) -> absl::Status {
+        const auto made = server::CreateSnapshot(PlaceOf(core, call), request->name(),
+                                                 [&call] { return call.Dead(); });
+        if (!made.ok()) return Ended(call, made.status());
+        ToProto(*made, response->mutable_snapshot());
+        call.state()->log()->Write(
+            LogLevel::kInfo, "snapshot made",
+            {{"name", made->name}, {"files", made->files}, {"bytes", made->bytes}});
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* AdminService::ListSnapshots(grpc::CallbackServerContext* context,
+                                                      const pb::ListSnapshotsRequest* /*request*/,
+                                                      pb::ListSnapshotsResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "ListSnapshots", .pool = &Core::reads},
+      [response](Core& core, Call& call) -> absl::Status {
+        ABSL_ASSIGN_OR_RETURN(const auto snapshots, server::ListSnapshots(PlaceOf(core, call)));
+        for (const auto& facts : snapshots) ToProto(facts, response->add_snapshots());
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* AdminService::Compact(grpc::CallbackServerContext* context,
+                                                const pb::CompactRequest* request,
+                                                pb::CompactResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "Compact", .pool = &Core::compactions},
+      [request, response](Core& core, Call& call) -> absl::Status {
+        call.record.collection = request->collection();
+        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Find(request->collection()));
+        const auto given = core.compactor.CompactNow(named, [&call] { return call.Dead(); });
+        if (!given.ok()) return Ended(call, given.status());
+        call.record.rows = given->rows;
+        ToProto(*given, response);
+        return absl::OkStatus();
       });
 }
 

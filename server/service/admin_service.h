@@ -30,6 +30,21 @@ class AdminService final : public nearfield::v1::Admin::CallbackService {
   grpc::ServerUnaryReactor* Verify(grpc::CallbackServerContext* context,
                                    const nearfield::v1::VerifyRequest* request,
                                    nearfield::v1::VerifyResponse* response) override;
+  grpc::ServerUnaryReactor* SetAlias(grpc::CallbackServerContext* context,
+                                     const nearfield::v1::SetAliasRequest* request,
+                                     nearfield::v1::SetAliasResponse* response) override;
+  grpc::ServerUnaryReactor* DropAlias(grpc::CallbackServerContext* context,
+                                      const nearfield::v1::DropAliasRequest* request,
+                                      nearfield::v1::DropAliasResponse* response) override;
+  grpc::ServerUnaryReactor* CreateSnapshot(
+      grpc::CallbackServerContext* context, const nearfield::v1::CreateSnapshotRequest* request,
+      nearfield::v1::CreateSnapshotResponse* response) override;
+  grpc::ServerUnaryReactor* ListSnapshots(grpc::CallbackServerContext* context,
+                                          const nearfield::v1::ListSnapshotsRequest* request,
+                                          nearfield::v1::ListSnapshotsResponse* response) override;
+  grpc::ServerUnaryReactor* Compact(grpc::CallbackServerContext* context,
+                                    const nearfield::v1::CompactRequest* request,
+                                    nearfield::v1::CompactResponse* response) override;
 
  private:
   ServerState* const state_;

@@ -2,22 +2,26 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "server/batching/retry_hint.h"
+#include "server/service/caller_name.h"
 
 namespace nearfield::server {
 namespace {
 
 constexpr char kClientRequestId[] = "x-request-id";
+constexpr char kClientCaller[] = "nearfield-caller";
 constexpr char kRequestIdKey[] = "nearfield-request-id";
 constexpr char kRetryAfterKey[] = "retry-after-ms";
 constexpr int64_t kUnavailableRetryMs = 1000;
 // A status travels in a header: far below any peer's limit on them.
 constexpr size_t kMessageBytesMax = 1024;
 
-std::string ClientRequestId(const grpc::CallbackServerContext& context) {
-  const auto it = context.client_metadata().find(kClientRequestId);
+// Empty where the client sent none.
+std::string_view Metadata(const grpc::CallbackServerContext& context, const char* key) {
+  const auto it = context.client_metadata().find(key);
   if (it == context.client_metadata().end()) return "";
   return {it->second.data(), it->second.size()};
 }
@@ -31,13 +35,23 @@ std::optional<TimePoint> SteadyDeadline(const grpc::CallbackServerContext& conte
   return now + std::chrono::duration_cast<TimePoint::duration>(left);
 }
 
+// What a server that is not trusted any more still answers: nothing that a caller would build on.
+ServerState::Purpose PurposeOf(const std::string& method) {
+  for (const char* inspecting : {"Verify", "GetCollection", "ListCollections", "GetCapacity",
+                                 "Count", "CreateSnapshot", "ListSnapshots"}) {
+    if (method == inspecting) return ServerState::Purpose::kInspection;
+  }
+  return ServerState::Purpose::kService;
+}
+
 }  // namespace
 
 Call::Call(ServerState* state, grpc::CallbackServerContext* context, const char* method)
     : state_(state), context_(context), begin_(state->clock().Now()) {
   record.method = method;
-  record.request_id = RequestId(ClientRequestId(*context));
+  record.request_id = RequestId(Metadata(*context, kClientRequestId));
   record.peer = context->peer();
+  caller_ = CallerName(Metadata(*context, kClientCaller), record.peer);
   deadline_ = SteadyDeadline(*context, begin_);
 }
 
@@ -47,7 +61,7 @@ Call::~Call() {
 }
 
 absl::StatusOr<Core*> Call::Enter() {
-  absl::StatusOr<Core*> core = state_->Enter();
+  absl::StatusOr<Core*> core = state_->Enter(PurposeOf(record.method));
   entered_ = core.ok();
   return core;
 }

@@ -4,7 +4,9 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,17 +35,23 @@ class Call {
 
   ServerState* state() const { return state_; }
   std::optional<TimePoint> deadline() const { return deadline_; }
+  // By which it takes its share of the device.
+  const std::string& caller() const { return caller_; }
   const CancelFlag& cancelled() const { return cancelled_; }
   // Cancelled, or past the deadline: nobody waits any more.
   bool Dead() const;
   absl::Status DeadStatus() const;
   RequestRecord record;
+  // The collection that the call named, where it had to wait for an epoch of it: a name is looked
+  // up once, since an alias may have moved meanwhile.
+  std::shared_ptr<NamedCollection> named;
 
  private:
   ServerState* const state_;
   grpc::CallbackServerContext* const context_;
   const TimePoint begin_;
   std::optional<TimePoint> deadline_;
+  std::string caller_;
   const CancelFlag cancelled_ = MakeCancelFlag();
   absl::Status status_;
   bool entered_ = false;

@@ -103,8 +103,16 @@ HealthService::~HealthService() = default;
 void HealthService::SetServing(bool serving) {
   const std::lock_guard lock(mutex_);
   if (shut_down_) return;
-  serving_ = serving;
-  for (const auto& watch : watches_) watch->SetServing(serving);
+  serving_ = serving && !withdrawn_;
+  for (const auto& watch : watches_) watch->SetServing(serving_);
+}
+
+void HealthService::Withdraw() {
+  {
+    const std::lock_guard lock(mutex_);
+    withdrawn_ = true;
+  }
+  SetServing(false);
 }
 
 void HealthService::Shutdown() {

@@ -23,6 +23,8 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
 
   // All services at once: they live and die with the one engine.
   void SetServing(bool serving);
+  // Not serving for good; watches go on.
+  void Withdraw();
   // Not serving for good, and every watch is ended.
   void Shutdown();
 
@@ -39,6 +41,7 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
 
   std::mutex mutex_;
   bool serving_ = false;
+  bool withdrawn_ = false;
   bool shut_down_ = false;
   std::set<std::shared_ptr<HealthWatch>> watches_;
 };

@@ -2,21 +2,33 @@
 
 #include "engine/base/status_macros.h"
 #include "server/convert/ingest.h"
+#include "server/service/choose_rows.h"
 #include "server/service/unary_call.h"
 #include "server/service/upload_stream.h"
 
 namespace nearfield::server {
 namespace {
 
-absl::Status DeleteRows(const Core& core, const RequestLimits& limits,
-                        const pb::DeleteRequest& request, pb::DeleteResponse* response) {
-  if (request.has_filter()) return Reserved("filter", "deletes by filter");
+absl::Status DeleteFrom(const Core& core, const Call& call, const pb::DeleteRequest& request,
+                        pb::DeleteResponse* response) {
+  ABSL_RETURN_IF_ERROR(CheckOneOfIdsAndFilter(request));
   ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Find(request.collection()));
-  ABSL_ASSIGN_OR_RETURN(const IdColumn ids, FromProto(request, named->collection->spec(), limits));
-  ABSL_ASSIGN_OR_RETURN(const DeleteResult result, named->collection->Delete(ids));
+  DeleteResult result;
+  if (request.has_filter()) {
+    ABSL_ASSIGN_OR_RETURN(const ChosenRows chosen, ChooseRows(*named, request.filter(), call));
+    ABSL_ASSIGN_OR_RETURN(result, server::DeleteRows(*named, chosen));
+  } else {
+    ABSL_ASSIGN_OR_RETURN(const IdColumn ids,
+                          FromProto(request, named->collection->spec(), call.state()->limits()));
+    ABSL_ASSIGN_OR_RETURN(result, server::DeleteRows(*named, ids));
+  }
   response->set_epoch(result.epoch);
   response->set_rows_deleted(static_cast<uint64_t>(result.rows_deleted));
   return absl::OkStatus();
+}
+
+absl::Status CheckToken(const std::string& token) {
+  return token.empty() ? absl::InvalidArgumentError("upload_token: absent") : absl::OkStatus();
 }
 
 }  // namespace
@@ -33,9 +45,38 @@ grpc::ServerUnaryReactor* IngestService::Delete(grpc::CallbackServerContext* con
       {.state = state_, .context = context, .method = "Delete", .pool = &Core::deletes},
       [request, response](Core& core, Call& call) {
         call.record.collection = request->collection();
-        const absl::Status status = DeleteRows(core, call.state()->limits(), *request, response);
+        const absl::Status status = DeleteFrom(core, call, *request, response);
         call.record.rows = static_cast<int64_t>(response->rows_deleted());
         return status;
+      });
+}
+
+grpc::ServerUnaryReactor* IngestService::GetUpload(grpc::CallbackServerContext* context,
+                                                   const pb::GetUploadRequest* request,
+                                                   pb::GetUploadResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "GetUpload", .pool = &Core::reads},
+      [request, response](Core& core, Call& /*call*/) -> absl::Status {
+        ABSL_RETURN_IF_ERROR(CheckToken(request->upload_token()));
+        ABSL_ASSIGN_OR_RETURN(const auto facts, core.catalog.GetUpload(request->upload_token()));
+        response->set_committed(facts.state == store::UploadState::kCommitted);
+        response->set_next_block(static_cast<uint64_t>(facts.next_block));
+        response->set_rows_count(static_cast<uint64_t>(facts.rows_count));
+        response->set_epoch(facts.epoch);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* IngestService::DropUpload(grpc::CallbackServerContext* context,
+                                                    const pb::DropUploadRequest* request,
+                                                    pb::DropUploadResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "DropUpload", .pool = &Core::deletes},
+      [request, response](Core& core, Call& /*call*/) -> absl::Status {
+        ABSL_RETURN_IF_ERROR(CheckToken(request->upload_token()));
+        ABSL_ASSIGN_OR_RETURN(const auto facts, core.catalog.DropUpload(request->upload_token()));
+        response->set_rows_count(static_cast<uint64_t>(facts.rows_count));
+        return absl::OkStatus();
       });
 }
 

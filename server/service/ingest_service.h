@@ -17,6 +17,12 @@ class IngestService final : public nearfield::v1::Ingest::CallbackService {
   grpc::ServerUnaryReactor* Delete(grpc::CallbackServerContext* context,
                                    const nearfield::v1::DeleteRequest* request,
                                    nearfield::v1::DeleteResponse* response) override;
+  grpc::ServerUnaryReactor* GetUpload(grpc::CallbackServerContext* context,
+                                      const nearfield::v1::GetUploadRequest* request,
+                                      nearfield::v1::GetUploadResponse* response) override;
+  grpc::ServerUnaryReactor* DropUpload(grpc::CallbackServerContext* context,
+                                       const nearfield::v1::DropUploadRequest* request,
+                                       nearfield::v1::DropUploadResponse* response) override;
 
  private:
   ServerState* const state_;

@@ -1,10 +1,15 @@
 #include "server/service/retrieval_service.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "engine/base/status_macros.h"
 #include "server/convert/retrieval.h"
+#include "server/service/choose_rows.h"
+#include "server/service/search_all.h"
 #include "server/service/search_call.h"
 #include "server/service/search_stream.h"
 #include "server/service/unary_call.h"
@@ -21,7 +26,7 @@ class SearchReactor final : public grpc::ServerUnaryReactor {
     call_.record.collection = request.collection();
     const absl::StatusOr<Core*> core = call_.Enter();
     if (!core.ok()) return Finish(call_.Close(core.status()));
-    StartSearch(*core, call_, request, response,
+    StartSearch(*core, call_, request, {.response = response, .hold = &hold_},
                 [this](const absl::Status& status, const SearchFacts& facts) {
                   Note(facts, &call_.record);
                   Finish(call_.Close(status));
@@ -33,13 +38,19 @@ class SearchReactor final : public grpc::ServerUnaryReactor {
 
  private:
   Call call_;
+  ReplyLedger::Hold hold_;  // until the transport has the reply
 };
 
-absl::Status FetchRows(const Core& core, const RequestLimits& limits,
-                       const pb::FetchRequest& request, pb::FetchResponse* response) {
-  ABSL_RETURN_IF_ERROR(CheckServed(request));
-  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<NamedCollection> named,
-                        core.catalog.Find(request.collection()));
+absl::StatusOr<std::shared_ptr<NamedCollection>> Find(const Core& core, const Call& call,
+                                                      const std::string& name) {
+  if (call.named != nullptr) return call.named;
+  return core.catalog.Find(name);
+}
+
+absl::Status FetchRows(const Core& core, const Call& call, const pb::FetchRequest& request,
+                       pb::FetchResponse* response) {
+  const RequestLimits& limits = call.state()->limits();
+  ABSL_ASSIGN_OR_RETURN(const auto named, Find(core, call, request.collection()));
   const CollectionSpec& spec = named->collection->spec();
   ABSL_ASSIGN_OR_RETURN(const IdColumn ids, IdsFromProto("ids", request.ids(), spec.id_type,
                                                          {.min = 1, .max = limits.fetch_ids_max}));
@@ -50,6 +61,30 @@ absl::Status FetchRows(const Core& core, const RequestLimits& limits,
   ABSL_RETURN_IF_ERROR(CheckReplyBytes(ReplyBytesMin(found), limits, kFetchAdvice));
   ToProto(spec, parts, ids, found, response);
   return CheckReplyBytes(static_cast<int64_t>(response->ByteSizeLong()), limits, kFetchAdvice);
+}
+
+absl::Status CountRows(const Core& core, const Call& call, const pb::CountRequest& request,
+                       pb::CountResponse* response) {
+  ABSL_ASSIGN_OR_RETURN(const auto named, Find(core, call, request.collection()));
+  std::shared_ptr<const PinnedEpoch> at;
+  int64_t rows_count = 0;
+  if (request.has_filter()) {
+    ABSL_ASSIGN_OR_RETURN(const ChosenRows chosen, ChooseRows(*named, request.filter(), call));
+    at = chosen.at;
+    ABSL_ASSIGN_OR_RETURN(rows_count, named->collection->CountRows(at.get(), *chosen.rows));
+  } else {
+    at = named->collection->PinEpoch();
+    rows_count = at->rows_count();
+  }
+  response->set_epoch(at->epoch());
+  response->set_rows_count(static_cast<uint64_t>(rows_count));
+  return absl::OkStatus();
+}
+
+template <typename Request>
+std::optional<uint64_t> MinEpochOf(const Request& request) {
+  if (!request.has_min_epoch()) return std::nullopt;
+  return request.min_epoch();
 }
 
 }  // namespace
@@ -67,34 +102,43 @@ grpc::ServerBidiReactor<pb::SearchRequest, pb::SearchResponse>* RetrievalService
   return StartSearchStream(state_, context);
 }
 
+grpc::ServerWriteReactor<pb::SearchResponse>* RetrievalService::SearchAll(
+    grpc::CallbackServerContext* context, const pb::SearchAllRequest* request) {
+  return StartSearchAll(state_, context, *request);
+}
+
 grpc::ServerUnaryReactor* RetrievalService::Fetch(grpc::CallbackServerContext* context,
                                                   const pb::FetchRequest* request,
                                                   pb::FetchResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "Fetch", .pool = &Core::reads},
-      [request, response](Core& core, Call& call) {
-        call.record.collection = request->collection();
-        const absl::Status status = FetchRows(core, call.state()->limits(), *request, response);
-        if (!status.ok()) response->Clear();
-        call.record.rows = response->ids().numbers_size() + response->ids().texts_size();
-        return status;
-      });
+  return UnaryCall::Run({.state = state_,
+                         .context = context,
+                         .method = "Fetch",
+                         .pool = &Core::reads,
+                         .collection = request->collection(),
+                         .min_epoch = MinEpochOf(*request)},
+                        [request, response](Core& core, Call& call) {
+                          call.record.collection = request->collection();
+                          const absl::Status status = FetchRows(core, call, *request, response);
+                          if (!status.ok()) response->Clear();
+                          call.record.rows =
+                              response->ids().numbers_size() + response->ids().texts_size();
+                          return status;
+                        });
 }
 
 grpc::ServerUnaryReactor* RetrievalService::Count(grpc::CallbackServerContext* context,
                                                   const pb::CountRequest* request,
                                                   pb::CountResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "Count", .pool = &Core::reads},
-      [request, response](Core& core, Call& call) -> absl::Status {
-        call.record.collection = request->collection();
-        ABSL_RETURN_IF_ERROR(CheckServed(*request));
-        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Find(request->collection()));
-        const CollectionStats stats = named->collection->Stats();
-        response->set_epoch(stats.epoch);
-        response->set_rows_count(static_cast<uint64_t>(stats.rows_count));
-        return absl::OkStatus();
-      });
+  return UnaryCall::Run({.state = state_,
+                         .context = context,
+                         .method = "Count",
+                         .pool = &Core::reads,
+                         .collection = request->collection(),
+                         .min_epoch = MinEpochOf(*request)},
+                        [request, response](Core& core, Call& call) {
+                          call.record.collection = request->collection();
+                          return CountRows(core, call, *request, response);
+                        });
 }
 
 grpc::ServerUnaryReactor* RetrievalService::GetLimits(grpc::CallbackServerContext* context,

@@ -17,6 +17,9 @@ class RetrievalService final : public nearfield::v1::Retrieval::CallbackService 
                                    nearfield::v1::SearchResponse* response) override;
   grpc::ServerBidiReactor<nearfield::v1::SearchRequest, nearfield::v1::SearchResponse>*
   SearchStream(grpc::CallbackServerContext* context) override;
+  grpc::ServerWriteReactor<nearfield::v1::SearchResponse>* SearchAll(
+      grpc::CallbackServerContext* context,
+      const nearfield::v1::SearchAllRequest* request) override;
   grpc::ServerUnaryReactor* Fetch(grpc::CallbackServerContext* context,
                                   const nearfield::v1::FetchRequest* request,
                                   nearfield::v1::FetchResponse* response) override;

@@ -1,65 +1,225 @@
 #include "server/service/search_call.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cstddef>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/convert/cursor.h"
+#include "server/convert/digest.h"
+#include "server/convert/filter.h"
 #include "server/convert/retrieval.h"
+#include "server/service/answer_check.h"
+#include "server/service/await_epoch.h"
 
 namespace nearfield::server {
 namespace {
 
-// Above this a reply is made by a worker: the engine thread has better things to do than copy it.
+// Above this a reply is made by a worker: the thread that answers has others to answer.
 constexpr int64_t kInlineReplyBytesMax = 64 * 1024;
 
 // A search between its request and its reply.
 struct Pending {
   Core* core = nullptr;
   const ServerState* state = nullptr;
-  std::shared_ptr<const Collection> collection;
+  std::shared_ptr<NamedCollection> named;
+  SearchTicket ticket;  // until it is queued
+  std::optional<Filter> filter;
+  std::optional<Cursor> cursor;
+  bool with_cursor = false;
+  std::vector<uint64_t> fingerprints;  // with_cursor: one a query
+  int64_t position = 0;                // of the order, before the answer
+  int32_t k = 0;                       // asked of the engine
   RowParts parts;
   SearchFacts facts;
   TimePoint begin;
-  pb::SearchResponse* response = nullptr;
+  std::string caller;
+  SearchOutput output;
   std::function<void(absl::Status, const SearchFacts&)> done;
+  AnswerOrigin origin;
+  bool with_digest = false;
+  bool verify = false;
+  AuditDraw audit;
+  absl::StatusOr<SearchReply> checked = absl::UnknownError("not run");  // with verify
 };
 
-absl::StatusOr<SearchRequest> Prepare(Core* core, const Call& call,
-                                      const pb::SearchRequest& request) {
-  const RequestLimits& limits = call.state()->limits();
-  ABSL_RETURN_IF_ERROR(CheckServed(request));
-  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<NamedCollection> named,
-                        core->catalog.Find(request.collection()));
-  ABSL_ASSIGN_OR_RETURN(SearchRequest native, FromProto(request, named->collection, limits));
-  // Refused before the device works for it, where it is sure that the reply cannot be sent.
-  native.reply_bytes_min = ReplyBytesMin(native, INT64_MAX);
-  if (native.reply_bytes_min > limits.response_bytes_max) {
-    native.reply_bytes_min = ReplyBytesMin(native, named->collection->Stats().rows_count);
-    ABSL_RETURN_IF_ERROR(CheckReplyBytes(native.reply_bytes_min, limits, kSearchAdvice));
+// Where a search with a cursor begins. Errors: InvalidArgument.
+absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limits,
+                     Pending* pending) {
+  std::vector<Query>& queries = pending->ticket.request.queries;
+  pending->with_cursor = request.with_cursor() || request.has_cursor();
+  if (!pending->with_cursor) return absl::OkStatus();
+  const std::string filter = pending->filter.has_value() ? pending->filter->canonical() : "";
+  for (const Query& query : queries) {
+    pending->fingerprints.push_back(SearchFingerprint(pending->named->identity, query, filter));
   }
-  return native;
+  if (request.has_cursor()) {
+    if (queries.size() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("queries: ", queries.size(), ", must be 1 with a cursor"));
+    }
+    ABSL_ASSIGN_OR_RETURN(pending->cursor, DecodeCursor(request.cursor()));
+    if (pending->cursor->search != pending->fingerprints.front()) {
+      return absl::InvalidArgumentError(
+          "cursor: of another search: query, filter and score_threshold must be those of the first "
+          "page");
+    }
+    if (pending->cursor->position >= limits.page_rows_max) {
+      return absl::InvalidArgumentError(absl::StrCat("cursor: behind ", pending->cursor->position,
+                                                     " rows, the limit page_rows_max is ",
+                                                     limits.page_rows_max));
+    }
+    pending->position = pending->cursor->position;
+  }
+  for (Query& query : queries) {
+    query.skip = pending->position;
+    query.prefix = pending->output.prefix;
+    query.k =
+        static_cast<int32_t>(std::min<int64_t>(query.k, limits.page_rows_max - pending->position));
+  }
+  return absl::OkStatus();
 }
 
-std::optional<TimePoint> SearchDeadline(const Call& call, TimePoint now) {
-  const TimePoint latest =
-      now + std::chrono::milliseconds(call.state()->settings().search_ms_max.value());
-  return call.deadline().has_value() ? std::min(*call.deadline(), latest) : latest;
+// Everything that can be checked before the collection is looked at.
+absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending* pending) {
+  const RequestLimits& limits = call.state()->limits();
+  ABSL_ASSIGN_OR_RETURN(pending->named, pending->core->catalog.Find(request.collection()));
+  const NamedCollection& named = *pending->named;
+  SearchTicket& ticket = pending->ticket;
+  ABSL_ASSIGN_OR_RETURN(ticket.request, FromProto(request, named.collection, limits));
+  ABSL_ASSIGN_OR_RETURN(ticket.priority, PriorityFromProto(request));
+  if (request.has_filter()) {
+    ABSL_ASSIGN_OR_RETURN(pending->filter,
+                          ValidFilterFromProto(request.filter(), named.collection->spec().id_type,
+                                               named.attributes->schema()));
+  }
+  ABSL_RETURN_IF_ERROR(SetPage(request, limits, pending));
+  ticket.caller = call.caller();
+  ticket.deadline = AnswerBy(call, pending->begin);
+  ticket.cancelled = call.cancelled();
+  pending->parts = ticket.request.parts;
+  pending->k = ticket.request.queries.front().k;
+  pending->facts.queries = static_cast<int64_t>(ticket.request.queries.size());
+  pending->facts.k = pending->k;
+  pending->caller = call.caller();
+  pending->origin = {.collection_name = request.collection(), .request_id = call.record.request_id};
+  if (request.has_filter()) pending->origin.filter = request.filter().SerializeAsString();
+  pending->with_digest = request.with_digest();
+  pending->verify = request.verify();
+  return absl::OkStatus();
+}
+
+// The state that is searched, and the rows of it that may be in the answer.
+absl::Status SetRows(Pending* pending) {
+  SearchRequest& search = pending->ticket.request;
+  const NamedCollection& named = *pending->named;
+  if (pending->cursor.has_value()) {
+    search.at = pending->core->kept_epochs.Find(named.collection, pending->cursor->epoch);
+    if (search.at == nullptr) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("cursor: epoch ", pending->cursor->epoch,
+                       " is kept no longer, the collection is at epoch ",
+                       named.collection->PinEpoch()->epoch(), ": begin again without a cursor"));
+    }
+  }
+  if (!pending->filter.has_value()) return absl::OkStatus();
+  const auto nobody_waits = [pending] {
+    return !Wanted(pending->ticket, pending->state->clock().Now()).ok();
+  };
+  const absl::StatusOr<ChosenRows> chosen =
+      named.attributes->Choose(*named.collection, *pending->filter, search.at, nobody_waits);
+  if (absl::IsCancelled(chosen.status())) {
+    ABSL_RETURN_IF_ERROR(Wanted(pending->ticket, pending->state->clock().Now()));
+  }
+  ABSL_RETURN_IF_ERROR(chosen.status());
+  search.at = chosen->at;
+  for (Query& query : search.queries) query.filter = chosen->rows;
+  search.few_rows = IsFewRows(*chosen);
+  return absl::OkStatus();
+}
+
+// Refused before the device works for it, where it is sure that the reply cannot be sent.
+absl::Status CheckReplyFits(Pending* pending) {
+  SearchRequest& search = pending->ticket.request;
+  const RequestLimits& limits = pending->state->limits();
+  search.reply_bytes_min = ReplyBytesMin(search, INT64_MAX);
+  if (search.reply_bytes_min <= limits.response_bytes_max) return absl::OkStatus();
+  search.reply_bytes_min = ReplyBytesMin(search, search.collection->PinEpoch()->rows_count());
+  return CheckReplyBytes(search.reply_bytes_min, limits, kSearchAdvice);
+}
+
+// What a reply says of each result beside its neighbors.
+struct ResultFacts {
+  std::string next_cursor;
+  int64_t rows_matched = 0;
+};
+
+// Where a next page begins; empty where none does.
+std::string NextCursor(const Pending& pending, size_t query, const SearchReply& reply) {
+  const Neighbors& neighbors = reply.result.queries[query];
+  const auto returned = static_cast<int64_t>(neighbors.scores.size());
+  const int64_t position = pending.position + returned;
+  if (returned < pending.k || position >= neighbors.rows_matched ||
+      position >= pending.state->limits().page_rows_max) {
+    return "";
+  }
+  return EncodeCursor(
+      {.epoch = reply.result.epoch, .position = position, .search = pending.fingerprints[query]});
+}
+
+std::vector<ResultFacts> FactsOf(const Pending& pending, const SearchReply& reply) {
+  std::vector<ResultFacts> facts(reply.result.queries.size());
+  for (size_t i = 0; i < facts.size(); ++i) {
+    facts[i].rows_matched = reply.result.queries[i].rows_matched;
+    if (pending.with_cursor) facts[i].next_cursor = NextCursor(pending, i, reply);
+  }
+  return facts;
+}
+
+void SetFacts(const Pending& pending, std::vector<ResultFacts> facts,
+              pb::SearchResponse* response) {
+  for (size_t i = 0; i < facts.size(); ++i) {
+    pb::QueryResult* const result = response->mutable_results(static_cast<int>(i));
+    if (pending.filter.has_value()) {
+      result->set_matched_rows(static_cast<uint64_t>(facts[i].rows_matched));
+    }
+    if (!facts[i].next_cursor.empty()) result->set_next_cursor(std::move(facts[i].next_cursor));
+  }
+}
+
+void NoteReply(const SearchReply& reply, SearchFacts* facts) {
+  facts->queue_us = reply.timing.queue_us;
+  facts->device_us = reply.result.cost.device_us;
+  facts->scan = NameOf(reply.result.cost.precision);
+  facts->escalations = reply.result.cost.escalations;
+  for (const Neighbors& neighbors : reply.result.queries) {
+    facts->rows += static_cast<int64_t>(neighbors.scores.size());
+  }
 }
 
 void Reply(Pending* pending, SearchReply reply) {
-  pending->facts.queue_us = reply.timing.queue_us;
-  pending->facts.device_us = reply.result.cost.device_us;
-  for (const Neighbors& neighbors : reply.result.queries) {
-    pending->facts.rows += static_cast<int64_t>(neighbors.scores.size());
-  }
-  ToProto(pending->collection->spec(), pending->parts, std::move(reply), pending->response);
+  NoteReply(reply, &pending->facts);
+  const int64_t bytes_read = reply.result.cost.bytes_read;
+  // The next page finds its epoch, and so does this one, asked for again.
+  if (pending->with_cursor) pending->core->kept_epochs.Keep(pending->named->collection, reply.at);
+  pb::SearchResponse* const response = pending->output.response;
+  std::vector<ResultFacts> facts = FactsOf(*pending, reply);
+  ToProto(pending->named->collection->spec(), pending->parts, std::move(reply), response);
+  SetFacts(*pending, std::move(facts), response);
+  if (pending->with_digest) response->set_result_digest(ResultDigest(*response));
   const int64_t total_us = MicrosBetween(pending->begin, pending->state->clock().Now());
-  pending->response->mutable_cost()->set_total_us(static_cast<uint64_t>(total_us));
-  const auto bytes = static_cast<int64_t>(pending->response->ByteSizeLong());
+  pb::SearchCost* cost = response->mutable_cost();
+  cost->set_total_us(static_cast<uint64_t>(total_us));
+  cost->set_read_ns_min(ReadNsMin(bytes_read, pending->core->read_bytes_per_second));
+  const auto bytes = static_cast<int64_t>(response->ByteSizeLong());
   absl::Status status = CheckReplyBytes(bytes, pending->state->limits(), kSearchAdvice);
-  if (!status.ok()) pending->response->Clear();
+  if (!status.ok()) response->Clear();
+  pending->output.hold->Resize(status.ok() ? bytes : 0);
   pending->done(std::move(status), pending->facts);
 }
 
@@ -72,48 +232,90 @@ int64_t NativeBytes(const SearchReply& reply) {
   return bytes;
 }
 
-// On the engine thread: a lone small answer leaves at once; of a shared pass, workers send the
-// answers.
+// A place that the audit gave is back before the call ends: it is of the core.
+void Fail(Pending* pending, absl::Status status) {
+  pending->audit = AuditDraw();
+  pending->done(std::move(status), pending->facts);
+}
+
+// On the thread that answers the pass: a lone small answer leaves at once; of a shared pass,
+// workers send the answers.
 void OnAnswer(const std::shared_ptr<Pending>& pending, absl::StatusOr<SearchReply> answer) {
-  if (!answer.ok())
-    return pending->done(WithAdvice(answer.status(), kSearchAdvice), pending->facts);
+  if (answer.ok() && pending->state->distrusted()) answer = ServerState::DistrustStatus();
+  if (!answer.ok()) return Fail(pending.get(), WithAdvice(answer.status(), kSearchAdvice));
+  pending->audit.Submit(*answer);
   const bool shared =
       answer->timing.batch_size > static_cast<int32_t>(answer->result.queries.size());
-  if (!shared && NativeBytes(*answer) <= kInlineReplyBytesMax)
-    return Reply(pending.get(), *std::move(answer));
+  const int64_t bytes = NativeBytes(*answer);
+  *pending->output.hold = pending->core->reply_ledger.Take(pending->caller, bytes);
+  if (!shared && bytes <= kInlineReplyBytesMax) return Reply(pending.get(), *std::move(answer));
   auto kept = std::make_shared<SearchReply>(*std::move(answer));
   const absl::Status posted =
       pending->core->replies.Post([pending, kept] { Reply(pending.get(), std::move(*kept)); });
   if (!posted.ok()) Reply(pending.get(), std::move(*kept));
 }
 
-}  // namespace
+// Searches like any caller, waits, and has the oracle check the answers.
+absl::StatusOr<SearchReply> SearchAndCheck(Pending* pending) {
+  Core* const core = pending->core;
+  const Clock& clock = pending->state->clock();
+  const CancelFlag cancelled = pending->ticket.cancelled;
+  const std::optional<TimePoint> deadline = pending->ticket.deadline;
+  const ReplyCheck check(pending->ticket.request, pending->origin);
+  ABSL_ASSIGN_OR_RETURN(SearchReply reply, SearchAndWait(&core->queue, std::move(pending->ticket)));
+  const auto late = [&] { return deadline.has_value() && clock.Now() >= *deadline; };
+  const absl::Status checked = check.Run(*core->engine, &core->audit->alarm, reply,
+                                         [&] { return cancelled->load() || late(); });
+  if (absl::IsCancelled(checked) && late()) {
+    return absl::DeadlineExceededError("the deadline passed in the verification");
+  }
+  ABSL_RETURN_IF_ERROR(checked);
+  return reply;
+}
 
-void StartSearch(Core* core, const Call& call, const pb::SearchRequest& request,
-                 pb::SearchResponse* response,
-                 std::function<void(absl::Status, const SearchFacts&)> done) {
-  const TimePoint begin = call.state()->clock().Now();
-  absl::StatusOr<SearchRequest> native = Prepare(core, call, request);
-  if (!native.ok()) return done(native.status(), SearchFacts{});
-  auto pending = std::make_shared<Pending>();
-  *pending = {.core = core,
-              .state = call.state(),
-              .collection = native->collection,
-              .parts = native->parts,
-              .facts = {.queries = static_cast<int64_t>(native->queries.size()),
-                        .k = native->queries.front().k},
-              .begin = begin,
-              .response = response,
-              .done = std::move(done)};
-  SearchTicket ticket;
-  ticket.request = *std::move(native);
-  ticket.deadline = SearchDeadline(call, begin);
-  ticket.cancelled = call.cancelled();
+// Errors: ResourceExhausted (too many verifications).
+absl::Status StartChecked(const std::shared_ptr<Pending>& pending) {
+  return pending->core->verifications.Post(
+      [pending] { pending->checked = SearchAndCheck(pending.get()); },
+      [pending] { OnAnswer(pending, std::move(pending->checked)); });
+}
+
+absl::Status Start(const std::shared_ptr<Pending>& pending) {
+  if (pending->verify) return StartChecked(pending);
+  SearchTicket& ticket = pending->ticket;
+  pending->audit = AuditDraw(&pending->core->audit->auditor, ticket.request, pending->origin);
   ticket.done = [pending](absl::StatusOr<SearchReply> answer) {
     OnAnswer(pending, std::move(answer));
   };
-  const absl::Status queued = core->queue.Push(std::move(ticket));
-  if (!queued.ok()) pending->done(queued, pending->facts);
+  return pending->core->queue.Push(std::move(ticket));
+}
+
+// The epoch that was asked for is there: to the queue.
+void Queue(const std::shared_ptr<Pending>& pending) {
+  absl::Status status = SetRows(pending.get());
+  if (status.ok()) status = CheckReplyFits(pending.get());
+  if (status.ok()) status = Start(pending);
+  if (!status.ok()) Fail(pending.get(), std::move(status));
+}
+
+}  // namespace
+
+void StartSearch(Core* core, const Call& call, const pb::SearchRequest& request,
+                 const SearchOutput& output,
+                 std::function<void(absl::Status, const SearchFacts&)> done) {
+  auto pending = std::make_shared<Pending>();
+  pending->core = core;
+  pending->state = call.state();
+  pending->begin = call.state()->clock().Now();
+  pending->output = output;
+  pending->done = std::move(done);
+  absl::Status prepared = Prepare(call, request, pending.get());
+  if (!prepared.ok()) return pending->done(std::move(prepared), SearchFacts{});
+  if (!request.has_min_epoch()) return Queue(pending);
+  AwaitEpoch(core, call, pending->named, request.min_epoch(), [pending](absl::Status status) {
+    if (status.ok()) return Queue(pending);
+    pending->done(std::move(status), pending->facts);
+  });
 }
 
 void Note(const SearchFacts& facts, RequestRecord* record) {
@@ -122,6 +324,10 @@ void Note(const SearchFacts& facts, RequestRecord* record) {
   record->rows += facts.rows;
   record->queue_us += facts.queue_us;
   record->device_us += facts.device_us;
+  record->escalations_tighter += facts.escalations.tighter;
+  record->escalations_canonical += facts.escalations.canonical;
+  if (facts.scan.empty()) return;  // never reached the engine
+  record->scan = record->scan.empty() || record->scan == facts.scan ? facts.scan : "mixed";
 }
 
 }  // namespace nearfield::server

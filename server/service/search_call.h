@@ -3,9 +3,12 @@
 #define NEARFIELD_SERVER_SERVICE_SEARCH_CALL_H_
 
 #include <functional>
+#include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "nearfield/v1/retrieval.pb.h"
+#include "server/batching/reply_ledger.h"
 #include "server/batching/search_request.h"
 #include "server/service/call.h"
 
@@ -18,12 +21,23 @@ struct SearchFacts {
   int64_t rows = 0;
   int64_t queue_us = 0;
   int64_t device_us = 0;
+  std::string scan;  // "rows", "int8"; empty where no scan was done
+  ScanEscalations escalations;
 };
 
-// Checks and queues `request`, and fills `response`. `done` is called exactly once, on any thread,
-// also before this returns. `response` lives until then; `request` only during this call.
+// Where the reply goes. Both live at least until `done` is called, and `hold` until the transport
+// has the reply: its bytes count as waiting until then.
+struct SearchOutput {
+  nearfield::v1::SearchResponse* response = nullptr;
+  ReplyLedger::Hold* hold = nullptr;
+  // Of a search of one query that is answered page by page: what its pages share. May be null.
+  std::shared_ptr<OrderPrefix> prefix;
+};
+
+// Checks and queues `request`, and fills `output`. `done` is called exactly once, on any thread,
+// also before this returns. `request` lives during this call.
 void StartSearch(Core* core, const Call& call, const nearfield::v1::SearchRequest& request,
-                 nearfield::v1::SearchResponse* response,
+                 const SearchOutput& output,
                  std::function<void(absl::Status, const SearchFacts&)> done);
 
 // Adds the facts of one search to the record of its call.

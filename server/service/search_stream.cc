@@ -19,6 +19,7 @@ constexpr size_t kUnderWayMax = 8;
 struct Slot {
   explicit Slot(ServerState* state_in) : state(state_in) {}
   ~Slot() {
+    hold.Resize(0);  // its ledger lives only while calls are in flight
     if (entered) state->Leave();
   }
   Slot(const Slot&) = delete;
@@ -26,6 +27,7 @@ struct Slot {
 
   ServerState* const state;
   pb::SearchResponse response;
+  ReplyLedger::Hold hold;  // until the reply is written
   absl::Status status;
   bool ready = false;
   bool entered = false;  // counts as a call in flight
@@ -84,7 +86,7 @@ class SearchStream final : public grpc::ServerBidiReactor<pb::SearchRequest, pb:
     if (!core.ok()) return OnSearched(slot, core.status(), SearchFacts{});
     slot->entered = true;
     StartSearch(
-        *core, call_, request_, &slot->response,
+        *core, call_, request_, {.response = &slot->response, .hold = &slot->hold},
         [self = shared_from_this(), slot](const absl::Status& status, const SearchFacts& facts) {
           self->OnSearched(slot, status, facts);
         });

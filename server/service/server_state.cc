@@ -1,5 +1,7 @@
 #include "server/service/server_state.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -16,11 +18,37 @@ constexpr int64_t kReplyThreadsMax = 8;
 // itself, which holds back further searches.
 constexpr int64_t kRepliesMax = 4096;
 constexpr int64_t kDeletesMax = 1024;  // that may wait
+constexpr int64_t kCompactionsMax = 16;
 constexpr int64_t kUnavailableRetryMs = 1000;
 constexpr int64_t kUploadRetryMs = 1000;
 
 int64_t ReplyThreads() {
   return std::clamp<int64_t>(std::thread::hardware_concurrency() / 2, 1, kReplyThreadsMax);
+}
+
+// Where cores are few, searches go first.
+constexpr int kWritesNice = 10;
+
+double Share(const NumberSetting& percent) { return static_cast<double>(percent.value()) / 100; }
+
+int64_t AttributeMemoryBytes(const Settings& settings) {
+  const int64_t asked = settings.attribute_memory_bytes.value();
+  if (asked > 0) return asked;
+  const auto pages = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES));
+  return pages * static_cast<int64_t>(sysconf(_SC_PAGESIZE)) / 8;
+}
+
+SearchQueueLimits QueueLimitsOf(const Settings& settings, double read_bytes_per_second) {
+  return {.requests_max = settings.queue_requests_max.value(),
+          .bytes_max = settings.queue_bytes_max.value(),
+          .batch_max = settings.batch_max.value(),
+          .reply_bytes_max = kBatchRepliesMax * settings.response_bytes_max.value(),
+          .admission = settings.admission.value(),
+          .wait_us_max = settings.queue_ms_max.value() * 1000,
+          .caller_share = Share(settings.caller_share_percent),
+          .batch_share = Share(settings.batch_share_percent),
+          .read_bytes_per_second = read_bytes_per_second,
+          .k_max = settings.k_max.value()};
 }
 
 }  // namespace
@@ -34,17 +62,36 @@ RequestLimits LimitsOf(const Settings& settings) {
           .payload_bytes_max = settings.payload_bytes_max.value(),
           .upload_block_bytes_max = settings.upload_block_bytes_max(),
           .collections_max = settings.collections_max.value(),
-          .queue_requests_max = settings.queue_requests_max.value()};
+          .queue_requests_max = settings.queue_requests_max.value(),
+          .cursor_ms = settings.cursor_ms.value(),
+          .page_rows_max = settings.page_rows_max.value()};
 }
 
-Core::Core(std::unique_ptr<Engine> engine_in, const Settings& settings, const Clock* clock)
+Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> store_in,
+           const Settings& settings, const Clock* clock, Log* log)
     : engine(std::move(engine_in)),
-      catalog(engine.get(), settings.collections_max.value()),
-      queue({.requests_max = settings.queue_requests_max.value(),
-             .bytes_max = settings.queue_bytes_max.value(),
-             .batch_max = settings.batch_max.value(),
-             .reply_bytes_max = kBatchRepliesMax * settings.response_bytes_max.value()},
-            clock),
+      read_bytes_per_second(engine->Info().read_bytes_per_second),
+      catalog({.engine = engine.get(),
+               .store = std::move(store_in),
+               .changed =
+                   [this] {
+                     compactor.Nudge();
+                     epoch_waiters.Nudge();
+                   },
+               .attribute_memory_bytes = AttributeMemoryBytes(settings),
+               .filter_cache_bytes = settings.filter_cache_bytes.value()},
+              settings.collections_max.value()),
+      compactor([this] { return catalog.List(); },
+                [log](const std::string& collection, const absl::Status& status) {
+                  log->Write(LogLevel::kWarning, "a compaction failed",
+                             {{"collection", collection}, {"error", status.ToString()}});
+                }),
+      reply_ledger(settings.replies_bytes_max.value(), Share(settings.caller_share_percent)),
+      epoch_waiters(settings.queue_requests_max.value(), clock),
+      kept_epochs({.keep = std::chrono::milliseconds(settings.cursor_ms.value()),
+                   .epochs_max = settings.epochs_kept_max.value()},
+                  clock),
+      queue(QueueLimitsOf(settings, read_bytes_per_second), clock, &reply_ledger),
       replies({.what = "replies", .threads = ReplyThreads(), .waiting_max = kRepliesMax}),
       engine_thread(engine.get(), &queue, clock),
       reads({.what = "reads",
@@ -54,10 +101,13 @@ Core::Core(std::unique_ptr<Engine> engine_in, const Settings& settings, const Cl
       // before its thread is free.
       writes({.what = "writes",
               .threads = settings.uploads_max.value(),
-              .waiting_max = settings.uploads_max.value()}),
+              .waiting_max = settings.uploads_max.value(),
+              .nice = kWritesNice}),
       deletes({.what = "deletes", .threads = 1, .waiting_max = kDeletesMax}),
       verifications(
-          {.what = "verifications", .threads = settings.verify_max.value(), .waiting_max = 0}) {}
+          {.what = "verifications", .threads = settings.verify_max.value(), .waiting_max = 0}),
+      compactions({.what = "compactions", .threads = 1, .waiting_max = kCompactionsMax}),
+      snapshots({.what = "snapshots", .threads = 1, .waiting_max = 0}) {}
 
 ServerState::ServerState(const Settings* settings, Log* log, const Clock* clock)
     : settings_(settings), log_(log), clock_(clock), limits_(LimitsOf(*settings)) {}
@@ -83,7 +133,15 @@ ServerState::Phase ServerState::phase() const {
   return phase_;
 }
 
-absl::StatusOr<Core*> ServerState::Enter() {
+absl::Status ServerState::DistrustStatus() {
+  return WithRetryAfter(
+      absl::UnavailableError("an answer or a row of this server was found to be wrong: it answers "
+                             "no more; see its log and its audit records"),
+      kUnavailableRetryMs);
+}
+
+absl::StatusOr<Core*> ServerState::Enter(Purpose purpose) {
+  if (distrusted() && purpose != Purpose::kInspection) return DistrustStatus();
   const char* why = "";
   {
     const std::lock_guard lock(mutex_);

@@ -3,6 +3,7 @@
 #ifndef NEARFIELD_SERVER_SERVICE_SERVER_STATE_H_
 #define NEARFIELD_SERVER_SERVICE_SERVER_STATE_H_
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -16,9 +17,14 @@
 #include "nearfield/engine/engine.h"
 #include "server/batching/clock.h"
 #include "server/batching/engine_thread.h"
+#include "server/batching/epoch_waiters.h"
+#include "server/batching/kept_epochs.h"
+#include "server/batching/reply_ledger.h"
 #include "server/batching/search_queue.h"
 #include "server/batching/worker_pool.h"
+#include "server/catalog/audit/audit.h"
 #include "server/catalog/catalog.h"
+#include "server/catalog/compactor.h"
 #include "server/config/settings.h"
 #include "server/convert/limits.h"
 #include "server/telemetry/log.h"
@@ -28,10 +34,18 @@ namespace nearfield::server {
 // The engine and all that runs on it. Destroyed from the bottom up: threads first, the engine last,
 // and each after those that hand it work.
 struct Core {
-  Core(std::unique_ptr<Engine> engine_in, const Settings& settings, const Clock* clock);
+  // `store_in`: null where nothing is kept.
+  Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> store_in,
+       const Settings& settings, const Clock* clock, Log* log);
 
   std::unique_ptr<Engine> engine;
+  const double read_bytes_per_second;  // EngineInfo's
   Catalog catalog;
+  Compactor compactor;
+  std::unique_ptr<Audit> audit;  // given before the core serves
+  ReplyLedger reply_ledger;      // replies that wait to be read
+  EpochWaiters epoch_waiters;
+  KeptEpochs kept_epochs;
   SearchQueue queue;
   WorkerPool replies;  // turns answers into messages for the engine thread, which it outlives
   EngineThread engine_thread;
@@ -39,6 +53,8 @@ struct Core {
   WorkerPool writes;         // blocks and commits of uploads
   WorkerPool deletes;        // apart from the writes: however many wait, uploads go on
   WorkerPool verifications;  // one core each; none waits, but each for a search
+  WorkerPool compactions;    // calls that wait for the compactor
+  WorkerPool snapshots;      // one at a time; none waits
 };
 
 // Thread-safe.
@@ -61,8 +77,16 @@ class ServerState {
   void Lose();
   Phase phase() const;
 
+  // An answer or a resident row was proven wrong: from now on nothing is answered but what helps to
+  // look at it, for good.
+  void Distrust() { distrusted_.store(true); }
+  bool distrusted() const { return distrusted_.load(std::memory_order_relaxed); }
+  static absl::Status DistrustStatus();  // Unavailable with a retry hint
+
+  // What a call is for: a server that is not trusted still lets itself be looked at.
+  enum class Purpose : uint8_t { kService, kInspection };
   // Counts a call in flight, until Leave. Errors: Unavailable with a retry hint (not serving).
-  absl::StatusOr<Core*> Enter();
+  absl::StatusOr<Core*> Enter(Purpose purpose = Purpose::kService);
   void Leave();
   // False where calls are still in flight after `wait`.
   bool WaitIdle(std::chrono::milliseconds wait);
@@ -95,6 +119,7 @@ class ServerState {
   int64_t in_flight_ = 0;
   int64_t uploads_ = 0;
   std::function<void()> suspicion_listener_;
+  std::atomic<bool> distrusted_{false};
 };
 
 RequestLimits LimitsOf(const Settings& settings);

@@ -3,18 +3,30 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "server/service/await_epoch.h"
 
 namespace nearfield::server {
 
 grpc::ServerUnaryReactor* UnaryCall::Run(const Options& options, Work work) {
   auto* reactor = new UnaryCall(options);
-  const absl::Status status = reactor->Post(options, std::move(work));
+  const absl::Status status = reactor->Start(options, std::move(work));
   if (!status.ok()) reactor->Finish(reactor->call_.Close(status));
   return reactor;
 }
 
-absl::Status UnaryCall::Post(const Options& options, Work work) {
+absl::Status UnaryCall::Start(const Options& options, Work work) {
   ABSL_ASSIGN_OR_RETURN(Core* const core, call_.Enter());
+  if (!options.min_epoch.has_value()) return Post(core, options, std::move(work));
+  ABSL_ASSIGN_OR_RETURN(call_.named, core->catalog.Find(options.collection));
+  AwaitEpoch(core, call_, call_.named, *options.min_epoch,
+             [this, core, options, work = std::move(work)](absl::Status status) {
+               if (status.ok()) status = Post(core, options, work);
+               if (!status.ok()) Finish(call_.Close(status));
+             });
+  return absl::OkStatus();
+}
+
+absl::Status UnaryCall::Post(Core* core, const Options& options, Work work) {
   // The place in the pool is free before the caller has its answer, so that its next call finds it
   // free.
   return (core->*options.pool)

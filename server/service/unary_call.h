@@ -4,7 +4,10 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "server/service/call.h"
@@ -21,6 +24,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     grpc::CallbackServerContext* context = nullptr;
     const char* method = nullptr;
     WorkerPool Core::*pool = nullptr;  // where the work runs
+    // Waited for before the work: an epoch of this collection.
+    std::string collection = {};
+    std::optional<uint64_t> min_epoch = {};
   };
   // Owns itself; refuses where the server does not serve, or the pool is full.
   static grpc::ServerUnaryReactor* Run(const Options& options, Work work);
@@ -31,7 +37,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
  private:
   explicit UnaryCall(const Options& options)
       : call_(options.state, options.context, options.method) {}
-  absl::Status Post(const Options& options, Work work);
+  absl::Status Start(const Options& options, Work work);
+  absl::Status Post(Core* core, const Options& options, Work work);
 
   Call call_;
   absl::Status status_;  // of the work

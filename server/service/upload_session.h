@@ -11,6 +11,7 @@
 #include "nearfield/engine/collection.h"
 #include "nearfield/v1/ingest.pb.h"
 #include "server/catalog/catalog.h"
+#include "server/catalog/collection_upload.h"
 #include "server/convert/ingest.h"
 #include "server/convert/limits.h"
 
@@ -24,7 +25,8 @@ class UploadSession {
       : catalog_(catalog), limits_(limits) {}
 
   // Takes one message of the client and gives the answer to it. May block in the engine.
-  // `dead`: asked right before the commit; not OK: nothing is committed.
+  // `dead`: asked right before the commit, and while the blocks of an upload that goes on are read
+  // again; not OK: nothing is committed.
   // Errors: all that ingest.proto lists; the session can only be destroyed then.
   absl::StatusOr<nearfield::v1::UploadResponse> Handle(const nearfield::v1::UploadRequest& request,
                                                        const std::function<absl::Status()>& dead);
@@ -34,7 +36,8 @@ class UploadSession {
   const UploadTotals& totals() const { return totals_; }
 
  private:
-  absl::StatusOr<nearfield::v1::UploadResponse> Begin(const nearfield::v1::UploadBegin& begin);
+  absl::StatusOr<nearfield::v1::UploadResponse> Begin(const nearfield::v1::UploadBegin& begin,
+                                                      const std::function<absl::Status()>& dead);
   absl::StatusOr<nearfield::v1::UploadResponse> Block(const nearfield::v1::UploadBlock& block);
   absl::StatusOr<nearfield::v1::UploadResponse> Commit(const nearfield::v1::UploadCommit& commit,
                                                        const std::function<absl::Status()>& dead);
@@ -43,7 +46,7 @@ class UploadSession {
   const RequestLimits* const limits_;
   std::string collection_name_;
   std::shared_ptr<NamedCollection> named_;
-  std::unique_ptr<Upload> upload_;  // set between Begin and Commit
+  std::unique_ptr<CollectionUpload> upload_;  // set between Begin and Commit
   UploadTotals totals_;
   bool committed_ = false;
 };

@@ -115,7 +115,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     }
   }
 
-  // On a worker. Only here is the session used.
+  // On a worker. Only here and in GiveUp is the session used.
   void Work() {
     absl::StatusOr<pb::UploadResponse> response =
         session_->Handle(current_, [this] { return call_.DeadStatus(); });
@@ -144,11 +144,26 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
 
   void FinishIfQuiet() {
     if (finished_ || writing_) return;
+    if (!working_ && session_.has_value() && !session_->committed()) {
+      // What is durable of an upload is synced when it is given up: not on a thread of gRPC.
+      working_ = true;
+      if (core_->writes.Post([self = shared_from_this()] { self->GiveUp(); }).ok()) return;
+      working_ = false;
+    }
     finished_ = true;
     if (!working_) GiveAll();  // before the caller is told: its next upload finds the place free
     const grpc::Status status = call_.Close(*end_);
     if (!end_->ok()) return Finish(status);
     StartWriteAndFinish(&committed_, grpc::WriteOptions(), status);
+  }
+
+  // On a worker, instead of Work().
+  void GiveUp() {
+    session_.reset();
+    const std::lock_guard lock(mutex_);
+    working_ = false;
+    if (finished_) return GiveAll();
+    FinishIfQuiet();
   }
 
   // Drops what is not committed; its memory is free before the place is.
@@ -179,7 +194,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     End(absl::DeadlineExceededError(absl::StrCat("the client was silent for ", idle.count(),
                                                  " ms, the limit upload_idle_ms is ",
                                                  idle_max_.count(), ": nothing is committed")));
-    if (!finished_) {  // a write that the client does not take
+    if (!finished_ && writing_) {  // a write that the client does not take
       context_->TryCancel();
       old = ArmAlarm(idle_max_);
     }

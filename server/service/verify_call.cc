@@ -1,6 +1,5 @@
 #include "server/service/verify_call.h"
 
-#include <future>
 #include <memory>
 #include <utility>
 
@@ -8,32 +7,25 @@
 #include "engine/base/status_macros.h"
 #include "server/convert/admin.h"
 #include "server/convert/retrieval.h"
+#include "server/service/choose_rows.h"
 
 namespace nearfield::server {
 namespace {
 
-// Of a verification without an epoch that commits overtake.
-constexpr int kTriesMax = 4;
-
-// Through the queue, as any search.
-absl::StatusOr<SearchReply> SearchAndWait(Core& core, const Call& call,
-                                          const SearchRequest& search) {
-  auto answer = std::make_shared<std::promise<absl::StatusOr<SearchReply>>>();
-  std::future<absl::StatusOr<SearchReply>> ready = answer->get_future();
+// The search of a verification, as any other.
+SearchTicket TicketOf(const Call& call, const SearchRequest& search) {
   SearchTicket ticket;
   ticket.request.collection = search.collection;
+  ticket.request.at = search.at;
+  ticket.request.few_rows = search.few_rows;
   ticket.request.values = search.values;
   ticket.request.queries = search.queries;
-  // As every other search, so that it may share their pass.
   ticket.request.parts.bytes_max = call.state()->limits().response_bytes_max;
   SetVectorSpans(search.collection->spec(), &ticket.request);
+  ticket.caller = call.caller();
   ticket.deadline = call.deadline();
   ticket.cancelled = call.cancelled();
-  ticket.done = [answer](absl::StatusOr<SearchReply> reply) {
-    answer->set_value(std::move(reply));
-  };
-  ABSL_RETURN_IF_ERROR(core.queue.Push(std::move(ticket)));
-  return ready.get();
+  return ticket;
 }
 
 absl::Status EpochPassed(uint64_t claimed, uint64_t current) {
@@ -41,41 +33,45 @@ absl::Status EpochPassed(uint64_t claimed, uint64_t current) {
                                                     ", the collection is at epoch ", current));
 }
 
-// The answer to check, with its epoch.
-absl::StatusOr<std::pair<Neighbors, uint64_t>> Claimed(Core& core, const Call& call,
-                                                       const VerifyTask& task) {
-  if (task.claim.has_value()) {
-    const uint64_t epoch = task.epoch.value_or(task.search.collection->Stats().epoch);
-    return std::make_pair(*task.claim, epoch);
-  }
-  ABSL_ASSIGN_OR_RETURN(SearchReply reply, SearchAndWait(core, call, task.search));
-  if (task.epoch.has_value() && *task.epoch != reply.result.epoch) {
-    return EpochPassed(*task.epoch, reply.result.epoch);
-  }
-  return std::make_pair(std::move(reply.result.queries.front()), reply.result.epoch);
+// The server's own answer was wrong.
+void RaiseAlarm(Core& core, const Call& call, const VerifyTask& task, const Neighbors& found,
+                const VerifyResult& verdict) {
+  const AuditedAnswer audited = {.collection_name = call.record.collection,
+                                 .collection = task.search.collection,
+                                 .at = task.search.at,
+                                 .query = OwnedQuery(task.search.queries.front()),
+                                 .answer = WithoutParts(found),
+                                 .request_id = call.record.request_id,
+                                 .filter_message = task.filter_message};
+  core.audit->alarm.Raise(
+      AnswerMismatch{.found_by = "verify", .audited = audited, .verdict = verdict});
 }
 
-// What the oracle says of the answer to check.
+// What the oracle says of the answer to check, at the epoch that the task holds.
 absl::StatusOr<VerifyResult> Check(Core& core, const Call& call, const VerifyTask& task,
                                    int64_t* oracle_us) {
-  ABSL_ASSIGN_OR_RETURN(const auto claimed, Claimed(core, call, task));
+  const std::shared_ptr<const PinnedEpoch>& at = task.search.at;
+  if (task.epoch.value_or(at->epoch()) != at->epoch()) {
+    return EpochPassed(*task.epoch, at->epoch());
+  }
+  Neighbors found;
+  if (!task.claim.has_value()) {
+    ABSL_ASSIGN_OR_RETURN(SearchReply reply,
+                          SearchAndWait(&core.queue, TicketOf(call, task.search)));
+    found = std::move(reply.result.queries.front());
+  }
   const TimePoint begin = call.state()->clock().Now();
   absl::StatusOr<VerifyResult> result =
-      core.engine->Verify(*task.search.collection, task.search.queries.front(), claimed.second,
-                          claimed.first, [&call] { return call.Dead(); });
+      core.engine->Verify(*task.search.collection,
+                          {.query = task.search.queries.front(),
+                           .neighbors = task.claim.has_value() ? *task.claim : found,
+                           .epoch = at->epoch(),
+                           .at = at},
+                          [&call] { return call.Dead(); });
   *oracle_us = MicrosBetween(begin, call.state()->clock().Now());
-  return result;
-}
-
-// A commit or delete between the search and the oracle is nobody's fault where the caller named no
-// epoch: the newer one is checked.
-absl::StatusOr<VerifyResult> CheckAtAnEpoch(Core& core, const Call& call, const VerifyTask& task,
-                                            int64_t* oracle_us) {
-  absl::StatusOr<VerifyResult> result = Check(core, call, task, oracle_us);
-  for (int tries = 1; tries < kTriesMax && !task.epoch.has_value() &&
-                      absl::IsFailedPrecondition(result.status()) && !call.Dead();
-       ++tries) {
-    result = Check(core, call, task, oracle_us);
+  // What a client claims says nothing of this server.
+  if (result.ok() && !result->equal && !task.claim.has_value()) {
+    RaiseAlarm(core, call, task, found, *result);
   }
   return result;
 }
@@ -85,14 +81,22 @@ absl::StatusOr<VerifyResult> CheckAtAnEpoch(Core& core, const Call& call, const 
 absl::Status VerifyAnswer(Core& core, Call& call, const pb::VerifyRequest& request,
                           pb::VerifyResponse* response) {
   call.record.collection = request.collection();
-  ABSL_RETURN_IF_ERROR(CheckServed(request));
   ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Find(request.collection()));
-  ABSL_ASSIGN_OR_RETURN(const VerifyTask task,
+  ABSL_ASSIGN_OR_RETURN(VerifyTask task,
                         FromProto(request, named->collection, call.state()->limits()));
+  if (request.has_filter()) {
+    ABSL_ASSIGN_OR_RETURN(const ChosenRows chosen, ChooseRows(*named, request.filter(), call));
+    task.search.at = chosen.at;
+    task.search.queries.front().filter = chosen.rows;
+    task.search.few_rows = IsFewRows(chosen);
+    task.filter_message = request.filter().SerializeAsString();
+  } else {
+    task.search.at = named->collection->PinEpoch();
+  }
   call.record.queries = 1;
   call.record.k = task.search.queries.front().k;
   int64_t oracle_us = 0;
-  const absl::StatusOr<VerifyResult> result = CheckAtAnEpoch(core, call, task, &oracle_us);
+  const absl::StatusOr<VerifyResult> result = Check(core, call, task, &oracle_us);
   if (absl::IsCancelled(result.status()) && call.Dead()) return call.DeadStatus();
   ABSL_RETURN_IF_ERROR(result.status());
   call.record.rows = result->rows_checked;

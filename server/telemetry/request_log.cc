@@ -40,6 +40,9 @@ void LogRequest(Log* log, const RequestRecord& record, const absl::Status& statu
                                   {"queue_us", record.queue_us},
                                   {"device_us", record.device_us},
                                   {"total_us", record.total_us},
+                                  {"scan", record.scan},
+                                  {"escalations_tighter", record.escalations_tighter},
+                                  {"escalations_canonical", record.escalations_canonical},
                                   {"peer", Cut(record.peer)}};
   if (!status.ok()) fields.push_back({"error", Cut(std::string(status.message()))});
   log->Write(level, "request", fields);

@@ -23,6 +23,11 @@ struct RequestRecord {
   int64_t queue_us = 0;
   int64_t device_us = 0;
   int64_t total_us = 0;
+  // What the passes of its searches read: "rows", "int8", "mixed" in a stream that saw both, empty
+  // without a search; and the queries of those passes that took a slower way.
+  std::string scan;
+  int64_t escalations_tighter = 0;
+  int64_t escalations_canonical = 0;
 };
 
 // Refusals and successes are info; the server's own faults (Internal, DataLoss, Unknown) are

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <thread>
 
+#include "absl/types/span.h"
+
 namespace nearfield::bench {
 namespace {
 
@@ -29,17 +31,46 @@ void FillRow(uint64_t seed, int64_t row, int32_t dim, float* out) {
   }
 }
 
+constexpr uint64_t kCentreSeed = 77;
+constexpr int64_t kCentres = 1000;
+constexpr int32_t kOutlierDims = 8;
+
+void Shape(DataKind kind, uint64_t seed, int64_t row, absl::Span<const float> centres,
+           absl::Span<float> values) {
+  const auto dim = static_cast<int64_t>(values.size());
+  if (kind == DataKind::kClustered) {
+    const uint64_t drawn = Mix(~seed ^ Mix(static_cast<uint64_t>(row)));
+    const float* const centre =
+        centres.data() + static_cast<int64_t>(drawn % static_cast<uint64_t>(kCentres)) * dim;
+    for (int64_t d = 0; d < dim; ++d) values[d] = centre[d] + 0.4f * values[d];
+  } else if (kind == DataKind::kOutliers) {
+    for (int32_t i = 0; i < kOutlierDims; ++i) {
+      values[Mix(kCentreSeed + static_cast<uint64_t>(i)) % static_cast<uint64_t>(dim)] *= 30.0f;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<float> GaussianRows(int64_t rows_count, int32_t dim, uint64_t seed) {
+  return MakeRows(DataKind::kGaussian, rows_count, dim, seed);
+}
+
+std::vector<float> MakeRows(DataKind kind, int64_t rows_count, int32_t dim, uint64_t seed) {
   std::vector<float> rows(static_cast<size_t>(rows_count) * static_cast<size_t>(dim));
+  std::vector<float> centres;
+  if (kind == DataKind::kClustered) centres = GaussianRows(kCentres, dim, kCentreSeed);
   constexpr int64_t kRowsAtOnce = 1024;
   std::atomic<int64_t> next{0};
   const auto fill = [&] {
     for (int64_t begin = next.fetch_add(kRowsAtOnce); begin < rows_count;
          begin = next.fetch_add(kRowsAtOnce)) {
       const int64_t end = std::min(begin + kRowsAtOnce, rows_count);
-      for (int64_t row = begin; row < end; ++row) FillRow(seed, row, dim, rows.data() + row * dim);
+      for (int64_t row = begin; row < end; ++row) {
+        float* const values = rows.data() + row * dim;
+        FillRow(seed, row, dim, values);
+        Shape(kind, seed, row, centres, absl::MakeSpan(values, static_cast<size_t>(dim)));
+      }
     }
   };
   std::vector<std::thread> threads;

@@ -12,6 +12,15 @@ namespace nearfield::bench {
 // Uses all cores.
 std::vector<float> GaussianRows(int64_t rows_count, int32_t dim, uint64_t seed);
 
+// What embeddings look like, and what is hard for a scan of codes.
+//   kGaussian: independent normal values. kClustered: normal around one of 1,000 centres, so that a
+//   query has many near neighbours. kOutliers: eight dimensions thirty times as great as the rest.
+enum class DataKind : uint8_t { kGaussian, kClustered, kOutliers };
+
+// As GaussianRows; rows of one seed of a kind have the same centres and dimensions as those of any
+// other.
+std::vector<float> MakeRows(DataKind kind, int64_t rows_count, int32_t dim, uint64_t seed);
+
 }  // namespace nearfield::bench
 
 #endif  // NEARFIELD_TESTS_BENCH_BENCH_DATA_H_

@@ -66,7 +66,7 @@ __attribute__((target("avx2,fma"))) int64_t MultiplyAdds() {
 
 }  // namespace
 
-double StreamingReadRate(cpu::ThreadPool& pool, int32_t threads, int64_t bytes) {
+double StreamingReadRate(ThreadPool& pool, int32_t threads, int64_t bytes) {
   bytes = bytes / (threads * kLineBytes) * (threads * kLineBytes);
   auto memory = cpu::Mapping::Create(bytes + 65'536);
   if (!memory.ok()) {
@@ -86,7 +86,7 @@ double StreamingReadRate(cpu::ThreadPool& pool, int32_t threads, int64_t bytes) 
   return best;
 }
 
-double MultiplyAddRate(cpu::ThreadPool& pool, int32_t threads) {
+double MultiplyAddRate(ThreadPool& pool, int32_t threads) {
   const bool wide = __builtin_cpu_supports("avx512f");
   if (!wide && !__builtin_cpu_supports("fma")) return 0;
   int64_t done = 0;

@@ -5,17 +5,17 @@
 
 #include <cstdint>
 
-#include "engine/cpu/thread_pool.h"
+#include "engine/base/thread_pool.h"
 
 namespace nearfield::bench {
 
 // Bytes a second that `threads` threads together read from `bytes` of memory, each its own stretch
 // in order.
-double StreamingReadRate(cpu::ThreadPool& pool, int32_t threads, int64_t bytes);
+double StreamingReadRate(ThreadPool& pool, int32_t threads, int64_t bytes);
 
 // Floating-point operations a second in fp64, two a multiply-add, with nothing but registers
 // involved.
-double MultiplyAddRate(cpu::ThreadPool& pool, int32_t threads);
+double MultiplyAddRate(ThreadPool& pool, int32_t threads);
 
 }  // namespace nearfield::bench
 

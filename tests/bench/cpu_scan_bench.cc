@@ -1,69 +1,42 @@
 // The CPU backend's scan against the limits of the machine: memory for one query, multiply-adds for
 // many.
 //   cpu_scan_bench [--tiny] [--threads=1,2,...] [--instruction-set=AVX2] [--k=10] [--seconds=4]
-//   [--case=<part of a case's name>]
+//   [--case=<part of a case's name>] [--path=int8,bf16,rows] [--batch=1,8,64] [--json]
+//   [--shape=200000x384,...: fp32, dot, instead of the list]
+//   [--data=gaussian|equal: equal rows, which no bound can rule out]
+//   [--dump=<folder>: rows and queries of the fp32 shapes, for a peer, and nothing else]
 // Every answer is compared with engine/score to the bit before its case is timed; a difference ends
 // the run with 1.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "engine/base/thread_pool.h"
 #include "engine/corpus/backend.h"
 #include "engine/cpu/cpu_topk_engine.h"
 #include "engine/cpu/scan_kernels.h"
-#include "engine/cpu/thread_pool.h"
 #include "engine/score/order.h"
 #include "engine/score/row_types.h"
 #include "engine/score/score.h"
 #include "tests/bench/bench_data.h"
 #include "tests/bench/cpu_limits.h"
+#include "tests/bench/cpu_scan_options.h"
 #include "tests/bench/timing.h"
 
 namespace nearfield::bench {
 namespace {
 
-struct Options {
-  bool tiny = false;
-  std::vector<int32_t> threads;
-  std::string instruction_set;
-  std::string case_part;
-  int32_t k = 10;
-  double seconds = 4;  // per case, at most
-};
-
-struct Shape {
-  int64_t rows_count;
-  int32_t dim;
-  RowType row_type;
-  Metric metric;
-};
-
 struct Limits {
   double read_bytes_per_s;
   double flops;
 };
-
-[[noreturn]] void Fail(const std::string& message) {
-  std::fprintf(stderr, "cpu_scan_bench: %s\n", message.c_str());
-  std::exit(1);
-}
-
-const char* Name(RowType type) {
-  return type == RowType::kFloat32 ? "fp32" : type == RowType::kFloat16 ? "fp16" : "bf16";
-}
-const char* Name(Metric metric) {
-  return metric == Metric::kDot ? "dot" : metric == Metric::kL2 ? "l2" : "cosine";
-}
 
 // Rows in their stored type, and as the fp32 values they stand for.
 struct Data {
@@ -72,9 +45,12 @@ struct Data {
   const void* stored = nullptr;
 };
 
-Data MakeData(const Shape& shape) {
+Data MakeData(const Shape& shape, bool equal_rows) {
   Data data;
   data.values = GaussianRows(shape.rows_count, shape.dim, /*seed=*/1);
+  for (size_t i = static_cast<size_t>(shape.dim); equal_rows && i < data.values.size(); ++i) {
+    data.values[i] = data.values[i - static_cast<size_t>(shape.dim)];
+  }
   data.stored = data.values.data();
   if (shape.row_type == RowType::kFloat32) return data;
   data.narrow.resize(data.values.size());
@@ -129,8 +105,9 @@ void CheckAnswer(const std::vector<corpus::RankedScore>& got, const std::vector<
 // A loaded backend of one thread count.
 class Loaded {
  public:
-  Loaded(const Shape& shape, const Data& data, int32_t threads, const Options& options)
-      : format_{shape.dim, shape.metric, shape.row_type} {
+  Loaded(const Shape& shape, const Data& data, int32_t threads, ScanPrecision path,
+         const Options& options)
+      : format_{shape.dim, shape.metric, shape.row_type, path} {
     cpu::CpuOptions cpu_options;
     cpu_options.memory_bytes = int64_t{64} << 30;
     cpu_options.threads = threads;
@@ -143,7 +120,10 @@ class Loaded {
     planes_ = *std::move(planes);
     std::vector<uint32_t> ranks(static_cast<size_t>(shape.rows_count));
     std::iota(ranks.begin(), ranks.end(), 0u);
+    const auto start = std::chrono::steady_clock::now();
     if (auto s = planes_->Append(data.stored, shape.rows_count); !s.ok()) Fail(s.ToString());
+    append_seconds_ =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (auto s = planes_->Seal(ranks); !s.ok()) Fail(s.ToString());
     view_.planes = planes_.get();
     view_.rows_live = shape.rows_count;
@@ -158,6 +138,7 @@ class Loaded {
     return *std::move(best);
   }
   const corpus::ScanCost& cost() const { return cost_; }
+  double append_seconds() const { return append_seconds_; }
   const std::string& device_name() const { return backend_->facts().device_name; }
 
  private:
@@ -166,100 +147,117 @@ class Loaded {
   std::unique_ptr<corpus::RowPlanes> planes_;
   corpus::GenerationView view_;
   corpus::ScanCost cost_;
+  double append_seconds_ = 0;
 };
 
 struct Case {
   Shape shape;
   int32_t batch;
   int32_t threads;
+  ScanPrecision path;
+  int32_t k;
+  bool json;
+  bool equal_rows;
 };
 
-void PrintCase(const Case& c, const Timing& timing, const Limits& limits, const Loaded& loaded) {
-  const double seconds = timing.median_us * 1e-6;
-  const auto bytes = static_cast<double>(c.shape.rows_count * cpu::PaddedDim(c.shape.dim) *
-                                         BytesPerElement(c.shape.row_type));
+int64_t RowBytes(const Case& c) {
+  constexpr auto kBoundBytes = static_cast<int64_t>(sizeof(score::RowBound));
+  if (c.path == ScanPrecision::kInt8) return cpu::CodeStride(c.shape.dim) + kBoundBytes;
+  if (c.path == ScanPrecision::kBf16) return cpu::Bf16Stride(c.shape.dim) + kBoundBytes;
+  return int64_t{cpu::PaddedDim(c.shape.dim)} * BytesPerElement(c.shape.row_type);
+}
+
+// What the path must at least take: bytes of copies or rows from memory, or fp64 multiply-adds.
+double PredictedSeconds(const Case& c, const Limits& limits) {
+  const double read =
+      static_cast<double>(c.shape.rows_count * RowBytes(c)) / limits.read_bytes_per_s;
+  if (c.path != ScanPrecision::kRows || limits.flops <= 0) return read;
   const double flops = 2.0 * static_cast<double>(c.shape.rows_count * c.shape.dim * c.batch) *
                        (c.shape.metric == Metric::kL2 ? 1.5 : 1.0);
-  const double predicted =
-      std::max(bytes / limits.read_bytes_per_s, limits.flops > 0 ? flops / limits.flops : 0.0);
-  std::printf("%8lld %5d %-4s %-6s %5d %7d %10.3f %10.3f %9.1f %7.1f %5.0f%% %8.1f %5.0f%% %9lld\n",
+  return std::max(read, flops / limits.flops);
+}
+
+void PrintCase(const Case& c, const Timing& timing, const Limits& limits, const Loaded& loaded) {
+  const double limit_us = PredictedSeconds(c, limits) * 1e6;
+  std::printf("%8lld %5d %-4s %-6s %-4s %5d %7d %10.3f %10.3f %9.1f %6.0f%% %9lld %6lld %8.2f\n",
               static_cast<long long>(c.shape.rows_count), c.shape.dim, Name(c.shape.row_type),
-              Name(c.shape.metric), c.batch, c.threads, predicted * 1e3, timing.median_us * 1e-3,
-              c.batch / seconds, bytes / seconds * 1e-9,
-              100 * bytes / seconds / limits.read_bytes_per_s, flops / seconds * 1e-9,
-              limits.flops > 0 ? 100 * flops / seconds / limits.flops : 0.0,
-              static_cast<long long>(loaded.cost().candidates));
+              Name(c.shape.metric), Name(c.path), c.batch, c.threads, limit_us * 1e-3,
+              timing.median_us * 1e-3, c.batch / timing.median_us * 1e6,
+              100 * limit_us / timing.median_us, static_cast<long long>(loaded.cost().candidates),
+              static_cast<long long>(loaded.cost().escalations.canonical),
+              static_cast<double>(c.shape.rows_count * c.shape.dim) *
+                  BytesPerElement(c.shape.row_type) * 1e-9 / loaded.append_seconds());
+  if (c.json) {
+    std::printf(
+        "NEARFIELD_BENCH_JSON {\"bench\": \"search\", \"backend\": \"cpu\", \"path\": \"%s\", "
+        "\"metric\": \"%s\", \"dtype\": \"%s\", \"batch\": %d, \"n\": %lld, \"dim\": %d, \"k\": "
+        "%d, "
+        "\"threads\": %d, \"instruction_set\": \"%s\", \"data\": \"%s\", \"us\": %.1f, "
+        "\"limit_us\": %.1f, \"candidates\": %lld, \"matches_oracle\": true}\n",
+        Name(c.path), Name(c.shape.metric), Name(c.shape.row_type), c.batch,
+        static_cast<long long>(c.shape.rows_count), c.shape.dim, c.k, c.threads,
+        loaded.device_name().c_str(), c.equal_rows ? "equal" : "gaussian", timing.median_us,
+        limit_us, static_cast<long long>(loaded.cost().candidates));
+  }
   std::fflush(stdout);
 }
 
-void RunShape(const Shape& shape, const Options& options, const std::vector<Limits>& limits) {
-  const std::vector<int32_t> batches =
-      options.tiny ? std::vector<int32_t>{1, 5} : std::vector<int32_t>{1, 8, 64};
-  const Data data = MakeData(shape);
-  const std::vector<float> all_queries = GaussianRows(batches.back(), shape.dim, /*seed=*/2);
-  const auto expected = [&](int32_t query) {
-    return Expected(shape, data, all_queries.data() + int64_t{query} * shape.dim, options.k);
-  };
-  const std::vector<uint64_t> first_expected = expected(0);
-  std::vector<std::vector<uint64_t>> last_expected;
-  for (const int32_t batch : batches) last_expected.push_back(expected(batch - 1));
-  for (size_t t = 0; t < options.threads.size(); ++t) {
-    Loaded loaded(shape, data, options.threads[t], options);
-    for (size_t b = 0; b < batches.size(); ++b) {
-      const auto count = static_cast<size_t>(batches[b]);
-      const std::vector<float> queries(
-          all_queries.begin(), all_queries.begin() + static_cast<int64_t>(count) * shape.dim);
-      const std::vector<int32_t> k(count, options.k);
-      const corpus::BestRows best = loaded.Search(queries, k);
-      CheckAnswer(best.front()[0], first_expected);
-      CheckAnswer(best.back()[0], last_expected[b]);
-      const Timing timing =
-          MedianOf({.warmups = 2, .runs = options.tiny ? 11 : 51, .seconds_max = options.seconds},
-                   [&](int) { loaded.Search(queries, k); });
-      PrintCase({shape, batches[b], options.threads[t]}, timing, limits[t], loaded);
-    }
-  }
+void WriteFloats(const std::string& path, const std::vector<float>& values) {
+  std::FILE* const file = std::fopen(path.c_str(), "wb");
+  const bool written = file != nullptr && std::fwrite(values.data(), sizeof(float), values.size(),
+                                                      file) == values.size();
+  if (!written || std::fclose(file) != 0) Fail(absl::StrCat("cannot write ", path));
 }
 
-Options Parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::pair<std::string, std::string> flag =
-        absl::StrSplit(argv[i], absl::MaxSplits('=', 1));
-    if (flag.first == "--tiny") {
-      options.tiny = true;
-    } else if (flag.first == "--threads") {
-      for (const auto& part : absl::StrSplit(flag.second, ',')) {
-        int32_t threads = 0;
-        if (!absl::SimpleAtoi(part, &threads) || threads < 1) Fail("--threads: not a count");
-        options.threads.push_back(threads);
+// <rows>x<dim>.rows and .queries, little-endian fp32: what RunShape times.
+void DumpShape(const Shape& shape, const Options& options) {
+  if (shape.row_type != RowType::kFloat32) return;
+  const int32_t batch_max = *std::max_element(options.batches.begin(), options.batches.end());
+  const std::string stem = absl::StrCat(options.dump, "/", shape.rows_count, "x", shape.dim);
+  WriteFloats(stem + ".rows", MakeData(shape, options.equal_rows).values);
+  WriteFloats(stem + ".queries", GaussianRows(batch_max, shape.dim, /*seed=*/2));
+}
+
+void RunShape(const Shape& shape, const Options& options, const std::vector<Limits>& limits) {
+  const std::vector<int32_t>& batches = options.batches;
+  const int32_t batch_max = *std::max_element(batches.begin(), batches.end());
+  const Data data = MakeData(shape, options.equal_rows);
+  const std::vector<float> all_queries = GaussianRows(batch_max, shape.dim, /*seed=*/2);
+  std::vector<std::vector<uint64_t>> expected;  // of every query that is checked
+  for (int32_t query = 0; query < batch_max; ++query) {
+    const bool checked = query == 0 || std::count(batches.begin(), batches.end(), query + 1) > 0;
+    expected.push_back(
+        checked ? Expected(shape, data, all_queries.data() + int64_t{query} * shape.dim, options.k)
+                : std::vector<uint64_t>());
+  }
+  for (size_t t = 0; t < options.threads.size(); ++t) {
+    for (const ScanPrecision path : options.paths) {
+      Loaded loaded(shape, data, options.threads[t], path, options);
+      for (const int32_t batch : batches) {
+        const auto count = static_cast<size_t>(batch);
+        const std::vector<float> queries(all_queries.begin(),
+                                         all_queries.begin() + int64_t{batch} * shape.dim);
+        const std::vector<int32_t> k(count, options.k);
+        const corpus::BestRows best = loaded.Search(queries, k);
+        CheckAnswer(best.front()[0], expected.front());
+        CheckAnswer(best.back()[0], expected[count - 1]);
+        const Timing timing =
+            MedianOf({.warmups = 2, .runs = options.tiny ? 11 : 51, .seconds_max = options.seconds},
+                     [&](int) { loaded.Search(queries, k); });
+        PrintCase(
+            {shape, batch, options.threads[t], path, options.k, options.json, options.equal_rows},
+            timing, limits[t], loaded);
       }
-    } else if (flag.first == "--instruction-set") {
-      options.instruction_set = flag.second;
-    } else if (flag.first == "--case") {
-      options.case_part = flag.second;
-    } else if (flag.first == "--seconds" && absl::SimpleAtod(flag.second, &options.seconds)) {
-      continue;
-    } else if (flag.first == "--k" && absl::SimpleAtoi(flag.second, &options.k) && options.k >= 1 &&
-               options.k <= kKMax) {
-      continue;
-    } else {
-      Fail(absl::StrCat("unknown or wrong option ", argv[i]));
     }
   }
-  if (options.threads.empty()) {
-    const auto cores = static_cast<int32_t>(std::thread::hardware_concurrency());
-    options.threads = {1};
-    if (cores > 1) options.threads.push_back(cores);
-  }
-  return options;
 }
 
 int Main(int argc, char** argv) {
-  const Options options = Parse(argc, argv);
+  const Options options = ParseOptions(argc, argv);
   std::vector<Shape> shapes = {
       {200'000, 384, RowType::kFloat32, Metric::kDot},
       {200'000, 384, RowType::kFloat16, Metric::kDot},
+      {200'000, 1024, RowType::kFloat32, Metric::kDot},
       {100'000, 768, RowType::kFloat32, Metric::kDot},
       {100'000, 768, RowType::kFloat16, Metric::kDot},
       {100'000, 768, RowType::kBFloat16, Metric::kDot},
@@ -273,9 +271,14 @@ int Main(int argc, char** argv) {
               {500, 33, RowType::kBFloat16, Metric::kCosine},
               {700, 64, RowType::kFloat16, Metric::kL2}};
   }
+  if (!options.shapes.empty()) shapes = options.shapes;
+  if (!options.dump.empty()) {
+    for (const Shape& shape : shapes) DumpShape(shape, options);
+    return 0;
+  }
   std::vector<Limits> limits;
   for (const int32_t threads : options.threads) {
-    cpu::ThreadPool pool(threads);
+    ThreadPool pool(threads);
     const int64_t bytes = options.tiny ? int64_t{16} << 20 : int64_t{1} << 30;
     limits.push_back({StreamingReadRate(pool, threads, bytes), MultiplyAddRate(pool, threads)});
     std::printf("limit with %d threads: read %.1f GB/s, fp64 multiply-add %.1f GFLOP/s\n", threads,
@@ -284,9 +287,9 @@ int Main(int argc, char** argv) {
   std::printf("k = %d, instruction set %s\n", options.k,
               options.instruction_set.empty() ? cpu::CpuInstructionSets()[0].c_str()
                                               : options.instruction_set.c_str());
-  std::printf("%8s %5s %-4s %-6s %5s %7s %10s %10s %9s %7s %6s %8s %6s %9s\n", "rows", "dim",
-              "type", "metric", "batch", "threads", "predict ms", "median ms", "query/s", "GB/s",
-              "read", "GFLOP/s", "fma", "kept");
+  std::printf("%8s %5s %-4s %-6s %-4s %5s %7s %10s %10s %9s %7s %9s %6s %8s\n", "rows", "dim",
+              "type", "metric", "path", "batch", "threads", "limit ms", "median ms", "query/s",
+              "limit", "scored", "by row", "in GB/s");
   for (const Shape& shape : shapes) {
     const std::string name = absl::StrCat(shape.rows_count, "x", shape.dim, ",",
                                           Name(shape.row_type), ",", Name(shape.metric));

@@ -21,7 +21,7 @@ LEFT, RIGHT, TOP, BOTTOM = 58, 14, 34, 44
 LEGEND = 190
 # Distinct on white and to eyes that take red for green: Okabe and Ito, 2008; the adaptive choice is black.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6d31", "#7b4fa3", "#5a8f29")
-SPECIAL = {"adaptive": "#000000", "torch.topk": "#d62728", "read limit": "#888888"}
+SPECIAL = {"adaptive": "#000000", "torch.topk": "#d62728", "read limit": "#888888", "fp32 read limit": "#bbbbbb"}
 
 
 class Panel(NamedTuple):
@@ -30,6 +30,7 @@ class Panel(NamedTuple):
     title: str
     axis: str
     fixed: dict[str, int]
+    unit: str = "us"
 
 
 PANELS = (
@@ -88,7 +89,7 @@ def draw_panel(panel: Panel, lines: Lines, colours: dict[str, str]) -> list[str]
         return []
     across = Scale(min(x for x, _ in points), max(x for x, _ in points), LEFT, WIDTH - RIGHT)
     # The limit of a small input is far below any launch: it may leave the frame.
-    floor = min((y for name, line in lines.items() if name != "read limit" for _, y in line), default=1.0)
+    floor = min((y for name, line in lines.items() if not name.endswith("limit") for _, y in line), default=1.0)
     low, top = 10 ** math.floor(math.log10(floor)), 10 ** math.ceil(math.log10(max(y for _, y in points)))
     up = Scale(low, top, HEIGHT - BOTTOM, TOP)
     parts = [text(WIDTH / 2, 20, panel.title, extra=' font-weight="bold"')]
@@ -101,13 +102,13 @@ def draw_panel(panel: Panel, lines: Lines, colours: dict[str, str]) -> list[str]
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(text(LEFT - 6, y + 4, short(value), "end"))
     parts.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, panel.axis))
-    parts.append(text(14, HEIGHT / 2, "us", extra=f' transform="rotate(-90 14 {HEIGHT / 2:.0f})"'))
+    parts.append(text(14, HEIGHT / 2, panel.unit, extra=f' transform="rotate(-90 14 {HEIGHT / 2:.0f})"'))
     for name in sorted(lines, key=lambda each: each in SPECIAL):
         shown = [(x, y) for x, y in lines[name] if y >= low]
         path = " ".join(f"{across.at(x):.1f},{up.at(y):.1f}" for x, y in shown)
-        dash = ' stroke-dasharray="5 4"' if name == "read limit" else ""
+        dash = ' stroke-dasharray="5 4"' if name.endswith("limit") else ""
         parts.append(f'<polyline stroke="{colours[name]}"{dash} points="{path}"/>')
-        if name != "read limit":
+        if not name.endswith("limit"):
             parts += [f'<circle fill="{colours[name]}" cx="{across.at(x):.1f}" cy="{up.at(y):.1f}" r="2.2"/>' for x, y in shown]
     return parts
 
@@ -116,19 +117,18 @@ def draw_legend(names: list[str], colours: dict[str, str]) -> list[str]:
     parts = []
     for i, name in enumerate(names):
         y = 44 + 20 * i
-        dash = ' stroke-dasharray="5 4"' if name == "read limit" else ""
+        dash = ' stroke-dasharray="5 4"' if name.endswith("limit") else ""
         parts.append(f'<polyline stroke="{colours[name]}"{dash} points="10,{y} 38,{y}"/>')
         parts.append(text(46, y + 4, name, "start"))
     return parts
 
 
-def draw(receipt: dict[str, Any]) -> str:
-    """The whole figure: four diagrams and one legend."""
-    panels = [(panel, lines_of(receipt["rows"], panel)) for panel in PANELS]
+def draw(receipt: dict[str, Any], panels: list[tuple[Panel, Lines]]) -> str:
+    """The whole figure: its diagrams, two side by side, and one legend."""
     names = {name for _, lines in panels for name in lines}
     plain = sorted(names - SPECIAL.keys())
     colours = {**SPECIAL, **{name: COLOURS[i % len(COLOURS)] for i, name in enumerate(plain)}}
-    width, height = 2 * WIDTH + LEGEND, 2 * HEIGHT
+    width, height = 2 * WIDTH + LEGEND, (len(panels) + 1) // 2 * HEIGHT
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         'font-family="sans-serif" font-size="12">',
@@ -150,7 +150,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="default: the receipt's name with .svg")
     arguments = parser.parse_args()
     out = arguments.out or arguments.receipt.with_suffix(".svg")
-    out.write_text(draw(json.loads(arguments.receipt.read_text(encoding="utf-8"))), encoding="utf-8")
+    receipt = json.loads(arguments.receipt.read_text(encoding="utf-8"))
+    panels = [(panel, lines_of(receipt["rows"], panel)) for panel in PANELS]
+    out.write_text(draw(receipt, panels), encoding="utf-8")
     print(out)
     return 0
 

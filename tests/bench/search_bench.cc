@@ -24,6 +24,7 @@
 #include "engine/base/status_macros.h"
 #include "nearfield/engine/engine.h"
 #include "tests/bench/bench_data.h"
+#include "tests/bench/bench_engine.h"
 #include "tests/bench/round_trip.h"
 #include "tests/bench/timing.h"
 
@@ -49,36 +50,16 @@ struct Side {
   std::shared_ptr<Collection> collection;
 };
 
-absl::Status Fill(Side& side, absl::Span<const float> rows, int64_t rows_count, int32_t dim) {
-  ABSL_ASSIGN_OR_RETURN(side.collection,
-                        side.engine->CreateCollection({.dim = dim, .metric = Metric::kDot}));
-  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Upload> upload,
-                        side.collection->BeginUpload({.rows_max = rows_count}));
-  constexpr int64_t kBlock = 16'384;
-  for (int64_t begin = 0; begin < rows_count; begin += kBlock) {
-    const int64_t count = std::min(kBlock, rows_count - begin);
-    IdColumn ids;
-    for (int64_t i = 0; i < count; ++i) ids.AppendNumber(static_cast<uint64_t>(begin + i));
-    const auto* bytes = reinterpret_cast<const uint8_t*>(rows.data() + begin * dim);
-    const auto size = static_cast<size_t>(count * dim) * sizeof(float);
-    ABSL_RETURN_IF_ERROR(upload->Append({.ids = &ids, .rows = absl::MakeConstSpan(bytes, size)}));
-  }
-  return upload->Commit().status();
+absl::Status Fill(Side& side, const RowSource& source, int64_t rows_count) {
+  const CollectionSpec spec = {.dim = source.dim(), .metric = Metric::kDot};
+  ABSL_ASSIGN_OR_RETURN(side.collection, FillCollection(*side.engine, spec, source, rows_count));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SearchResult> Search(Side& side, absl::Span<const float> query, int32_t k) {
   SearchBatch batch;
   batch.queries.push_back({.vector = query, .k = k});
   return side.engine->Search(*side.collection, batch);
-}
-
-bool SameBits(const Neighbors& a, const Neighbors& b) {
-  if (a.scores.size() != b.scores.size()) return false;
-  for (size_t i = 0; i < a.scores.size(); ++i) {
-    if (std::memcmp(&a.scores[i], &b.scores[i], sizeof(float)) != 0) return false;
-    if (a.ids.Compare(static_cast<int64_t>(i), b.ids, static_cast<int64_t>(i)) != 0) return false;
-  }
-  return true;
 }
 
 // FNV-1a over ids and score bits: two runs that agree print the same.
@@ -96,9 +77,9 @@ uint64_t Hash(uint64_t hash, const Neighbors& neighbors) {
 // One (N, D): both sides filled, all K.
 class Case {
  public:
-  Case(const Config& config, int64_t rows_count, int32_t dim, absl::Span<const float> rows)
-      : config_(config), rows_count_(rows_count), dim_(dim), rows_(rows) {
-    queries_ = GaussianRows(kQueries, dim, config.seed + 1'000'003);
+  Case(const Config& config, int64_t rows_count, const RowSource& source)
+      : config_(config), rows_count_(rows_count), dim_(source.dim()), source_(source) {
+    queries_ = GaussianRows(kQueries, dim_, config.seed + 1'000'003);
   }
 
   absl::Status Run(Side* gpu, Side& cpu, RoundTrip* round_trip, BlockBubbleBaseline* bubble) {
@@ -106,8 +87,8 @@ class Case {
     cpu_ = &cpu;
     round_trip_ = round_trip;
     bubble_ = bubble;
-    ABSL_RETURN_IF_ERROR(Fill(cpu, rows_, rows_count_, dim_));
-    if (gpu_ != nullptr) ABSL_RETURN_IF_ERROR(Fill(*gpu_, rows_, rows_count_, dim_));
+    ABSL_RETURN_IF_ERROR(Fill(cpu, source_, rows_count_));
+    if (gpu_ != nullptr) ABSL_RETURN_IF_ERROR(Fill(*gpu_, source_, rows_count_));
     for (const int32_t k : config_.ks) ABSL_RETURN_IF_ERROR(RunK(k));
     return absl::OkStatus();
   }
@@ -125,10 +106,12 @@ class Case {
       ABSL_ASSIGN_OR_RETURN(SearchResult expected, Search(*cpu_, QueryAt(i), k));
       hash = Hash(hash, expected.queries[0]);
       if (i == 0) {
-        ABSL_ASSIGN_OR_RETURN(
-            const VerifyResult verdict,
-            cpu_->engine->Verify(*cpu_->collection, {.vector = QueryAt(i), .k = k}, expected.epoch,
-                                 expected.queries[0], nullptr));
+        ABSL_ASSIGN_OR_RETURN(const VerifyResult verdict,
+                              cpu_->engine->Verify(*cpu_->collection,
+                                                   {.query = {.vector = QueryAt(i), .k = k},
+                                                    .neighbors = expected.queries[0],
+                                                    .epoch = expected.epoch},
+                                                   nullptr));
         if (!verdict.equal)
           return absl::DataLossError(absl::StrCat("oracle: ", verdict.explanation));
       }
@@ -151,7 +134,16 @@ class Case {
       if (!s.ok()) status = s;
     };
     const Timing cpu = MedianOf(config_.repeats, [&](int i) { keep(CpuRoundTrip(i, k)); });
-    const double bytes = static_cast<double>(rows_count_) * dim_ * 4;
+    double bytes = static_cast<double>(rows_count_) * dim_ * 4;
+    const char* path = "rows";
+    if (gpu_ != nullptr) {
+      ABSL_ASSIGN_OR_RETURN(const SearchResult one, Search(*gpu_, QueryAt(0), k));
+      if (one.cost.precision == ScanPrecision::kInt8) {
+        path = "int8";
+        // Codes come in lines of 128 bytes, each row's bound beside them.
+        bytes = static_cast<double>(rows_count_) * ((dim_ + 127) / 128 * 128 + 16);
+      }
+    }
     std::string line = absl::StrFormat(
         R"({"bench":"search","metric":"dot","dtype":"fp32","batch":1,"n":%d,"dim":%d,"k":%d,"data":"gaussian","bytes":%.0f,)"
         R"("cpu_round_trip_us":%.1f,"cpu_p99_us":%.1f,"cpu":"%s")",
@@ -162,9 +154,9 @@ class Case {
       const double limit_us = bytes / (config_.read_tb_s * 1e6);
       absl::StrAppendFormat(
           &line,
-          R"(,"backend":"gpu","path":"rows","us":%.1f,"p99_us":%.1f,"limit_us":%.1f,"share_of_limit":%.3f,)"
+          R"(,"backend":"gpu","path":"%s","us":%.1f,"p99_us":%.1f,"limit_us":%.1f,"share_of_limit":%.3f,)"
           R"("speedup":%.2f)",
-          gpu.median_us, gpu.p99_us, limit_us, limit_us / gpu.median_us,
+          path, gpu.median_us, gpu.p99_us, limit_us, limit_us / gpu.median_us,
           cpu.median_us / gpu.median_us);
     }
     if (bubble_ != nullptr) {
@@ -190,7 +182,7 @@ class Case {
   const Config& config_;
   int64_t rows_count_;
   int32_t dim_;
-  absl::Span<const float> rows_;
+  const RowSource& source_;
   std::vector<float> queries_;
   Side* gpu_ = nullptr;
   Side* cpu_ = nullptr;
@@ -201,6 +193,7 @@ class Case {
 absl::Status RunDim(const Config& config, int32_t dim) {
   const int64_t rows_max = *std::max_element(config.rows_counts.begin(), config.rows_counts.end());
   const std::vector<float> rows = GaussianRows(rows_max, dim, config.seed);
+  const RowSource source(rows, dim, RowType::kFloat32);
   const int32_t k_max = *std::max_element(config.ks.begin(), config.ks.end());
   Side cpu;
   ABSL_ASSIGN_OR_RETURN(
@@ -222,7 +215,7 @@ absl::Status RunDim(const Config& config, int32_t dim) {
     std::printf("GPU path skipped: %s\n", std::string(round_trip.status().message()).c_str());
   }
   for (const int64_t rows_count : config.rows_counts) {
-    Case one(config, rows_count, dim, rows);
+    Case one(config, rows_count, source);
     ABSL_RETURN_IF_ERROR(one.Run(round_trip.ok() ? &gpu : nullptr, cpu,
                                  round_trip.ok() ? round_trip->get() : nullptr, bubble.get()));
   }

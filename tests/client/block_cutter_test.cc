@@ -20,8 +20,14 @@ struct Rows {
   std::string vectors;
   std::vector<std::string> payloads;
 
+  std::vector<AttributeColumn> attributes;
+
   RowBlock block() const {
-    return {.ids = &ids, .dtype = DataType::kFloat32, .vectors = vectors, .payloads = payloads};
+    return {.ids = &ids,
+            .dtype = DataType::kFloat32,
+            .vectors = vectors,
+            .payloads = payloads,
+            .attributes = attributes};
   }
 };
 
@@ -57,8 +63,9 @@ TEST(BlockCutter, BlocksFollowEachOtherFillAndFit) {
   constexpr uint64_t kRowBytesMost = 8 * 4 + 30 + 40 + 12;
   for (int round = 0; round < 500; ++round) {
     const Rows rows = RandomRows(random);
+    std::vector<ColumnPlace> places;
     for (size_t begin = 0; begin < Count(rows.ids);) {
-      const auto end = BlockEnd(rows.block(), begin, kBytesMax);
+      const auto end = BlockEnd(rows.block(), begin, kBytesMax, &places);
       ASSERT_OK(end);
       ASSERT_GT(*end, begin);
       ASSERT_LE(RawBytes(rows, begin, *end), kBytesMax);
@@ -69,14 +76,96 @@ TEST(BlockCutter, BlocksFollowEachOtherFillAndFit) {
   }
 }
 
+// Columns of every shape: scalars and lists, with and without missing values.
+std::vector<AttributeColumn> RandomColumns(std::mt19937& random, size_t rows_count) {
+  AttributeColumnBuilder numbers({"n", AttributeType::kInt64});
+  AttributeColumnBuilder keywords({"k", AttributeType::kKeyword, true});
+  const auto missing = random() % 3;  // of four
+  for (size_t i = 0; i < rows_count; ++i) {
+    if (random() % 4 < missing) {
+      numbers.AddMissing();
+      keywords.AddMissing();
+      continue;
+    }
+    EXPECT_OK(numbers.Add(static_cast<int64_t>(random())));
+    std::vector<AttributeValue> list;
+    for (auto j = random() % 4; j > 0; --j) list.emplace_back(std::string(random() % 30, 'k'));
+    EXPECT_OK(keywords.AddList(list));
+  }
+  return {numbers.Take(), keywords.Take()};
+}
+
+TEST(BlockCutter, AttributesAreCutWithTheirRows) {
+  std::mt19937 random(static_cast<uint32_t>(testing::TestSeed()));
+  constexpr uint64_t kBytesMax = 700;
+  for (int round = 0; round < 500; ++round) {
+    Rows rows = RandomRows(random);
+    rows.attributes = RandomColumns(random, Count(rows.ids));
+    ASSERT_OK(CheckColumns(rows.block()));
+    const RowBlock block = rows.block();
+    std::vector<ColumnPlace> places = StartOf(block);
+    for (size_t begin = 0; begin < Count(rows.ids);) {
+      const std::vector<ColumnPlace> from = places;
+      const auto end = BlockEnd(block, begin, kBytesMax, &places);
+      ASSERT_OK(end);
+      uint64_t bytes = RawBytes(rows, begin, *end);
+      const auto& keywords = std::get<std::vector<std::string>>(rows.attributes[1].values);
+      for (size_t i = from[1].values(); i < places[1].values(); ++i) bytes += keywords[i].size();
+      for (const size_t column : std::vector<size_t>{0, 1}) {
+        ASSERT_EQ(from[column].rows(), begin);
+        ASSERT_EQ(places[column].rows(), *end);
+      }
+      ASSERT_LE(bytes, kBytesMax);
+      begin = *end;
+    }
+    // The last place is the end of every column.
+    EXPECT_EQ(places[0].values(), Count(rows.attributes[0].values));
+    EXPECT_EQ(places[1].values(), Count(rows.attributes[1].values));
+    EXPECT_EQ(places[1].rows_with_value(), rows.attributes[1].list_sizes.size());
+  }
+}
+
+TEST(BlockCutter, AttributeColumnsMustAgree) {
+  Rows rows{.ids = std::vector<uint64_t>{5, 6}, .vectors = std::string(16, 'v'), .payloads = {}};
+  const AttributeColumn good[] = {
+      {.attribute = "a", .values = std::vector<int64_t>{1, 2}},
+      {.attribute = "a", .values = std::vector<int64_t>{1}, .presence = {false, true}},
+      {.attribute = "a", .values = std::vector<int64_t>{}, .presence = {false, false}},
+      {.attribute = "a", .values = std::vector<int64_t>{1, 2, 3}, .list_sizes = {3, 0}},
+      {.attribute = "a",
+       .values = std::vector<int64_t>{1, 2, 3},
+       .presence = {true, false},
+       .list_sizes = {3}}};
+  const AttributeColumn bad[] = {
+      {.attribute = "a", .values = std::vector<int64_t>{1}},
+      {.attribute = "a", .values = std::vector<int64_t>{1, 2}, .presence = {false, true}},
+      {.attribute = "a", .values = std::vector<int64_t>{1}, .presence = {true}},
+      {.attribute = "a", .values = std::vector<int64_t>{1, 2, 3}, .list_sizes = {3}},
+      {.attribute = "a", .values = std::vector<int64_t>{1, 2, 3}, .list_sizes = {3, 1}},
+      {.attribute = "a",
+       .values = std::vector<int64_t>{1, 2, 3},
+       .presence = {true, false},
+       .list_sizes = {3, 0}}};
+  for (const AttributeColumn& column : good) {
+    rows.attributes = {column};
+    EXPECT_OK(CheckColumns(rows.block()));
+  }
+  for (const AttributeColumn& column : bad) {
+    rows.attributes = {column};
+    EXPECT_THAT(CheckColumns(rows.block()),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("attributes[0] (a)")));
+  }
+}
+
 TEST(BlockCutter, ARowThatFitsNoBlockIsNamed) {
   Rows rows{.ids = std::vector<uint64_t>{5, 6},
             .vectors = std::string(8, 'v'),
             .payloads = {"", std::string(1000, 'p')}};
-  EXPECT_EQ(*BlockEnd(rows.block(), 0, 500), 1u);
-  EXPECT_THAT(BlockEnd(rows.block(), 1, 500),
+  std::vector<ColumnPlace> none;
+  EXPECT_EQ(*BlockEnd(rows.block(), 0, 500, &none), 1u);
+  EXPECT_THAT(BlockEnd(rows.block(), 1, 500, &none),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("id 6")));
-  EXPECT_FALSE(BlockEnd(rows.block(), 0, 0).ok());
+  EXPECT_FALSE(BlockEnd(rows.block(), 0, 0, &none).ok());
 }
 
 TEST(BlockCutter, ColumnsMustAgree) {

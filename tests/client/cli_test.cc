@@ -1,22 +1,10 @@
 // The command, run as a program against an in-process server.
-#include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "client/formats/json_text.h"
 #include "client/formats/lines.h"
-#include "tests/client/fake_server.h"
-#include "tests/client/test_files.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/client/cli_fixture.h"
 
 namespace nearfield::client {
 namespace {
@@ -26,66 +14,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-struct Outcome {
-  int exit_code = -1;
-  std::string out;
-  std::string err;
-};
-
-std::string ReadAll(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-class CliTest : public ::testing::Test {
- protected:
-  // Runs `nearfield --address ADDRESS args...`.
-  Outcome Run(std::vector<std::string> args, const std::string& input = "") {
-    args.insert(args.begin(), {"--address", server_.address()});
-    return RunPlain(args, input);
-  }
-
-  Outcome RunPlain(std::vector<std::string> args, const std::string& input = "") {
-    args.insert(args.begin(), "nearfield");
-    std::vector<char*> argv;
-    for (std::string& arg : args) argv.push_back(arg.data());
-    argv.push_back(nullptr);
-    const std::string in = folder_.Write("stdin", input);
-    const std::string out = folder_.path() + "/stdout";
-    const std::string err = folder_.path() + "/stderr";
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, in.c_str(), O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    pid_t pid = 0;
-    EXPECT_EQ(posix_spawn(&pid, NEARFIELD_BINARY, &actions, nullptr, argv.data(), environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    int status = 0;
-    EXPECT_EQ(waitpid(pid, &status, 0), pid);
-    EXPECT_TRUE(WIFEXITED(status));
-    return {.exit_code = WEXITSTATUS(status), .out = ReadAll(out), .err = ReadAll(err)};
-  }
-
-  // Makes collection "docs" of three rows of dim 2 with string ids a, b, c and payloads.
-  void Fill() {
-    const std::string rows = folder_.Write(
-        "docs.jsonl",
-        "{\"id\":\"a\",\"vector\":[1,0],\"payload\":{\"name\":\"one\",\"year\":1999}}\n"
-        "{\"id\":\"b\",\"vector\":[0,1],\"payload\":{\"name\":\"two\"}}\n"
-        "{\"id\":\"c\",\"vector\":[1,1],\"payload\":\"plain \\u001b[31m text\"}\n");
-    const Outcome uploaded = Run({"upload", "docs", rows, "--create", "--metric", "dot"});
-    ASSERT_EQ(uploaded.exit_code, 0) << uploaded.err;
-    EXPECT_THAT(uploaded.out, HasSubstr("uploaded 3 rows"));
-    EXPECT_THAT(uploaded.err, HasSubstr("100%"));
-    EXPECT_THAT(uploaded.err, Not(HasSubstr("\r")));  // no terminal, no redrawing
-  }
-
-  FakeServer server_;
-  TempFolder folder_;
-};
 
 // Every line must be one JSON value.
 void ExpectJsonLines(const std::string& text) {
@@ -99,13 +27,16 @@ TEST_F(CliTest, HelpTeaches) {
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_THAT(help.out, AllOf(HasSubstr("First steps:"), HasSubstr("Exit codes:"),
                               HasSubstr("NEARFIELD_ADDRESS")));
-  for (const std::string command : {"collections", "upload", "search", "fetch", "delete", "count",
-                                    "verify", "health", "limits", "capacity"}) {
+  for (const std::string command :
+       {"collections", "upload", "search", "fetch", "delete", "count", "verify", "health", "limits",
+        "capacity", "alias", "snapshot", "compact", "uploads"}) {
     EXPECT_THAT(help.out, HasSubstr("\n  " + command));
     const Outcome detail = RunPlain({command, "--help"});
     EXPECT_EQ(detail.exit_code, 0) << command;
     EXPECT_THAT(detail.out, HasSubstr("nearfield " + command)) << command;
   }
+  EXPECT_THAT(RunPlain({"upload", "--help"}).out,
+              HasSubstr("A collection that --create has made stays, empty.\n"));
   EXPECT_THAT(RunPlain({"--version"}).out, StartsWith("nearfield "));
 }
 
@@ -121,12 +52,48 @@ TEST_F(CliTest, WrongUsageExitsWithTwo) {
            {"upload", "docs", "x.npy", "--create"},
            {"upload", "docs", "x.npy", "--metric", "dot"},
            {"upload", "docs", "x.npy", "--id-field", "id"},
+           {"upload", "docs", "x.npy", "--scan", "int8"},
+           {"upload", "docs", "x.npy", "--rows", "host"},
+           {"collections", "create", "x", "--dim", "3", "--metric", "dot", "--scan", "int4"},
+           {"collections", "create", "x", "--dim", "3", "--metric", "dot", "--rows", "disk"},
            {"search", "docs", "--row", "3"},
+           {"alias"},
+           {"alias", "set", "live"},
+           {"snapshot", "create"},
+           {"compact"},
            {"collections", "drop", "docs"}}) {
     const Outcome outcome = Run(args);
     EXPECT_EQ(outcome.exit_code, 2) << ::testing::PrintToString(args);
     EXPECT_THAT(outcome.err, Not(IsEmpty())) << ::testing::PrintToString(args);
   }
+}
+
+// It was answered with "A subcommand is required", or "Could not convert".
+TEST_F(CliTest, WrongUsageIsNamedWithWhatIsRight) {
+  struct Case {
+    std::vector<std::string> args;
+    std::string message;
+  };
+  for (const auto& [args, message] : std::vector<Case>{
+           {{"bogus", "--json"},
+            "bogus: no such command; the commands of nearfield: collections, "},
+           {{"uploads", "list"}, "list: no such command; the commands of uploads: show, drop\n"},
+           {{"collections", "lst"}, "lst: no such command; the commands of collections: list, "},
+           {{"--bogus"}, "--bogus: no such option"},
+           {{"collections"}, "A subcommand is required"},
+           {{"search"}, "collection is required"},
+           {{"--timeout", "nan", "health"}, "--timeout: nan, must be 0.001 .. 1e+06 seconds"},
+           {{"--timeout", "inf", "health"}, "--timeout: inf, must be 0.001 .. 1e+06 seconds"},
+           {{"--timeout", "5x", "health"}, "--timeout: 5x, must be 0.001 .. 1e+06 seconds"},
+           {{"search", "c", "-k", "99999999999"}, "-k: 99999999999, must be a whole number, 1 .. "},
+           {{"search", "c", "--batch", "-1"}, "--batch: -1, must be a whole number, 0 .. "},
+           {{"collections", "create", "x", "--dim", "4294967296", "--metric", "dot"},
+            "--dim: 4294967296, must be a whole number, 1 .. 4294967295"}}) {
+    const Outcome outcome = Run(args);
+    EXPECT_EQ(outcome.exit_code, 2) << message;
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  }
+  EXPECT_EQ(Run({"--timeout", "2.5", "health"}).exit_code, 0);
 }
 
 TEST_F(CliTest, NoServerIsFourAndSaysWhatToDo) {
@@ -135,6 +102,9 @@ TEST_F(CliTest, NoServerIsFourAndSaysWhatToDo) {
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("cannot reach unix:/nonexistent/socket"),
                                  HasSubstr("is nearfield-server running?")));
   EXPECT_EQ(RunPlain({"health", "--address", "unix:/nonexistent/socket"}).exit_code, 1);
+  const Outcome bad = RunPlain({"count", "docs", "--address", "127.0.0.1:117636"});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_EQ(bad.err, "nearfield: address: port 117636, must be 1 .. 65535\n");
 }
 
 TEST_F(CliTest, AnUploadIsSearchedFetchedCountedAndDeleted) {
@@ -167,6 +137,11 @@ TEST_F(CliTest, JsonIsOneObjectALine) {
            {"limits"},
            {"capacity"},
            {"health"},
+           {"alias", "set", "live", "docs"},
+           {"alias", "drop", "live"},
+           {"snapshot", "create", "monday"},
+           {"snapshot", "list"},
+           {"compact", "docs"},
            {"delete", "docs", "a"},
            {"collections", "drop", "docs", "--yes"}}) {
     std::vector<std::string> with_json = args;
@@ -302,6 +277,44 @@ TEST_F(CliTest, IdsAndPayloadsStandBesideTheVectors) {
   EXPECT_THAT(row.out, HasSubstr("\"payload\":{\"id\":\"y\",\"n\":2},\"vector\":[0,1]"));
   EXPECT_THAT(Run({"collections", "list"}).out,
               AllOf(HasSubstr("float16"), HasSubstr("cosine"), HasSubstr("string")));
+}
+
+TEST_F(CliTest, ACollectionShowsWhatItScansAndWhereItsRowsLie) {
+  const Outcome made = Run({"collections", "create", "huge", "--dim", "2", "--metric", "dot",
+                            "--scan", "int8", "--rows", "host"});
+  EXPECT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("uint64  int8  host"), HasSubstr("ids     scan  rows in")));
+  ASSERT_EQ(Run({"collections", "create", "plain", "--dim", "2", "--metric", "dot"}).exit_code, 0);
+  const std::string rows = folder_.Write("r.fbin", Fbin(1, 1, {1}));
+  const Outcome uploaded =
+      Run({"upload", "new", rows, "--create", "--metric", "dot", "--scan", "rows"});
+  ASSERT_EQ(uploaded.exit_code, 0) << uploaded.err;
+  const Outcome list = Run({"collections", "list", "--json"});
+  EXPECT_THAT(list.out, AllOf(HasSubstr("\"scan\":\"int8\",\"rows\":\"host\""),
+                              HasSubstr("\"scan\":\"auto\",\"rows\":\"device\""),
+                              HasSubstr("\"scan\":\"rows\",\"rows\":\"device\"")));
+}
+
+TEST_F(CliTest, ExplainShowsThePathAndTheReadLimit) {
+  Fill();
+  server_.script().tamper_search = [](v1::SearchResponse* response) {
+    v1::SearchCost* cost = response->mutable_cost();
+    cost->set_scan_precision(v1::SCAN_PRECISION_INT8);
+    cost->set_candidates(2);
+    cost->set_bytes_read(96);
+    cost->set_device_us(20);
+    cost->set_read_ns_min(5000);
+    cost->mutable_escalations()->set_tighter(1);
+  };
+  const Outcome text = Run({"search", "docs", "--id", "a", "--explain"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("path cpu/int8; 2 candidates of 3 rows scanned, 96 B read"),
+                              HasSubstr("escalations 1 tighter, 0 canonical"),
+                              HasSubstr("device 20 us (25% of the read limit)")));
+  const Outcome json = Run({"search", "docs", "--id", "a", "--explain", "--json"});
+  EXPECT_THAT(json.out, AllOf(HasSubstr("\"scan_precision\":\"int8\",\"candidates\":2"),
+                              HasSubstr("\"escalations\":{\"tighter\":1,\"canonical\":0}"),
+                              HasSubstr("\"read_limit_share\":0.25")));
 }
 
 TEST_F(CliTest, AFailedUploadSaysWhatIsLeft) {

@@ -88,9 +88,41 @@ TEST_F(ClientTest, EveryOtherCallGivesWhatTheServerSaid) {
   EXPECT_EQ(client.GetCollection("c")->epoch, 3u);
   EXPECT_EQ(client.GetCollection("c")->rows_count, 2u);
   EXPECT_THAT(*client.ListCollections(), SizeIs(1));
+  EXPECT_EQ(client.GetCollection("c")->scan_precision, ScanPrecision::kInt8);
+  EXPECT_TRUE(client.GetCollection("c")->durable && client.GetCollection("c")->error.empty());
   EXPECT_EQ(client.GetCapacity()->device_name, "a fake");
   EXPECT_EQ(client.DropCollection("c").value(), 2u);
   EXPECT_THAT(client.Count("c"), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(ClientTest, AliasesSnapshotsAndCompactionGiveWhatTheServerSaid) {
+  Client client = MakeTestClient();
+  Fill(client);
+  ASSERT_OK(client.CreateCollection({.name = "d", .dim = 2}));
+  auto set = client.SetAlias("live", "c");
+  ASSERT_OK(set);
+  EXPECT_EQ(set->collection.spec.name, "c");
+  EXPECT_THAT(set->collection.aliases, ElementsAre("live"));
+  EXPECT_EQ(set->collection_before, "");
+  EXPECT_EQ(client.SetAlias("live", "d")->collection_before, "c");
+  EXPECT_THAT(client.GetCollection("live")->aliases, ElementsAre("live"));
+  EXPECT_EQ(client.DropAlias("live").value(), "d");
+  EXPECT_THAT(client.DropAlias("live"), StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK(client.CreateSnapshot("monday"));
+  const auto snapshots = client.ListSnapshots();
+  ASSERT_OK(snapshots);
+  ASSERT_THAT(*snapshots, SizeIs(1));
+  EXPECT_EQ(snapshots->front().name, "monday");
+  EXPECT_EQ(snapshots->front().files_count, 3u);
+  EXPECT_EQ(snapshots->front().bytes, 12345u);
+  EXPECT_EQ(snapshots->front().created_unix_s, 1715938200);
+  const auto given = client.Compact("c");
+  ASSERT_OK(given);
+  EXPECT_EQ(given->rows_given_back, 1234u);
+  EXPECT_EQ(given->device_bytes_given_back, 2000u);
+  EXPECT_EQ(given->host_bytes_given_back, 3000u);
+  EXPECT_EQ(given->stored_rows_given_back, 5u);
+  EXPECT_EQ(given->stored_bytes_given_back, 4000u);
 }
 
 TEST_F(ClientTest, LimitsAreAskedForOnce) {
@@ -137,14 +169,16 @@ TEST_F(ClientTest, TransientRefusalsAreRepeatedWhereThatIsSafe) {
   EXPECT_EQ(server_.calls("Search"), 3);
   ASSERT_THAT(clock_.sleeps(), SizeIs(2));
   EXPECT_EQ(clock_.sleeps()[1], milliseconds(250));
-  for (const std::string method :
-       {"Fetch", "Count", "Delete", "GetCollection", "Verify", "Upload"}) {
+  for (const std::string method : {"Fetch", "Count", "Delete", "GetCollection", "Verify", "Upload",
+                                   "Compact", "ListSnapshots"}) {
     server_.Refuse(method, refusals);
   }
   EXPECT_OK(client.Fetch("c", std::vector<uint64_t>{1}));
   EXPECT_OK(client.Count("c"));
   EXPECT_OK(client.Delete("c", std::vector<uint64_t>{1}));
   EXPECT_OK(client.GetCollection("c"));
+  EXPECT_OK(client.Compact("c"));
+  EXPECT_OK(client.ListSnapshots());
   EXPECT_OK(client.Verify("c", std::span<const float>(query), {}));
   EXPECT_OK(client.BeginUpload(
       {.collection = "c", .rows_max = 1}));  // before its first row it may be repeated
@@ -152,12 +186,16 @@ TEST_F(ClientTest, TransientRefusalsAreRepeatedWhereThatIsSafe) {
 
 TEST_F(ClientTest, MakingAndDroppingAreNeverRepeated) {
   Client client = MakeTestClient();
-  for (const std::string method : {"CreateCollection", "DropCollection", "Check"}) {
+  for (const std::string method :
+       {"CreateCollection", "DropCollection", "Check", "SetAlias", "DropAlias", "CreateSnapshot"}) {
     server_.Refuse(method, {{absl::UnavailableError("starting"), "1"}});
   }
   EXPECT_THAT(client.CreateCollection({.name = "c", .dim = 2}),
               StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(client.DropCollection("c"), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(client.SetAlias("a", "c"), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(client.DropAlias("a"), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(client.CreateSnapshot("s"), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(client.CheckHealth(), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_TRUE(clock_.sleeps().empty());
 }
@@ -234,6 +272,11 @@ TEST_F(ClientTest, TextThatIsNotUtf8IsNotSent) {
            .status()},
       {"name", client.CreateCollection({.name = bad, .dim = 2}).status()},
       {"name", client.DropCollection(bad).status()},
+      {"alias", client.SetAlias(bad, "c").status()},
+      {"collection", client.SetAlias("a", bad).status()},
+      {"alias", client.DropAlias(bad).status()},
+      {"name", client.CreateSnapshot(bad).status()},
+      {"collection", client.Compact(bad).status()},
       {"name", client.GetCollection(bad).status()},
       {"collection", client.BeginUpload({.collection = bad, .rows_max = 1}).status()},
       {"collection", client.OpenSearchStream(bad).status()},

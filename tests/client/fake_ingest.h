@@ -18,17 +18,45 @@ class FakeIngest final : public v1::Ingest::Service {
 
   grpc::Status Delete(grpc::ServerContext* context, const v1::DeleteRequest* request,
                       v1::DeleteResponse* response) override {
-    return Handle(state_, "Delete", context,
-                  [&] { return state_.store.Delete(*request, response); });
+    return Handle(
+        state_, "Delete", context, [&] { return state_.store.Delete(*request, response); },
+        request);
+  }
+
+  grpc::Status GetUpload(grpc::ServerContext* context, const v1::GetUploadRequest* request,
+                         v1::GetUploadResponse* response) override {
+    return Handle(state_, "GetUpload", context, [&] {
+      const auto found = state_.uploads.find(request->upload_token());
+      if (found == state_.uploads.end()) return absl::NotFoundError("no upload with this token");
+      const FakeUpload& upload = found->second;
+      response->set_committed(upload.committed.has_value());
+      response->set_next_block(upload.blocks_count);
+      response->set_rows_count(upload.committed ? upload.committed->rows_count()
+                                                : upload.rows.size());
+      response->set_epoch(upload.committed ? upload.committed->epoch() : 0);
+      return absl::OkStatus();
+    });
+  }
+
+  grpc::Status DropUpload(grpc::ServerContext* context, const v1::DropUploadRequest* request,
+                          v1::DropUploadResponse* response) override {
+    return Handle(state_, "DropUpload", context, [&] {
+      const auto found = state_.uploads.find(request->upload_token());
+      if (found == state_.uploads.end()) return absl::NotFoundError("no upload with this token");
+      if (found->second.committed) return absl::FailedPreconditionError("committed");
+      response->set_rows_count(found->second.rows.size());
+      state_.uploads.erase(found);
+      return absl::OkStatus();
+    });
   }
 
   grpc::Status Upload(grpc::ServerContext* context, Stream* stream) override;
 
  private:
   // Reads blocks up to the commit.
-  grpc::Status Receive(grpc::ServerContext* context, Stream* stream, std::vector<FakeRow>* rows,
+  grpc::Status Receive(grpc::ServerContext* context, Stream* stream, FakeUpload* upload,
                        bool* committed);
-  grpc::Status Commit(const std::string& name, std::vector<FakeRow> rows, Stream* stream);
+  grpc::Status Commit(const v1::UploadBegin& begin, FakeUpload upload, Stream* stream);
 
   FakeState& state_;
 };

@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "client/formats/text.h"
@@ -32,7 +33,40 @@ class FakeRetrieval final : public v1::Retrieval::Service {
 
   grpc::Status Search(grpc::ServerContext* context, const v1::SearchRequest* request,
                       v1::SearchResponse* response) override {
-    return Handle(state_, "Search", context, [&] { return Answer(*request, response); });
+    return Handle(
+        state_, "Search", context, [&] { return Answer(*request, response); }, request);
+  }
+  grpc::Status SearchAll(grpc::ServerContext* context, const v1::SearchAllRequest* request,
+                         grpc::ServerWriter<v1::SearchResponse>* writer) override {
+    int pages_max = 1 << 30;
+    {
+      const std::lock_guard<std::mutex> lock(state_.mutex);
+      std::vector<int>& breaks = state_.script.pages_until_break;
+      if (!breaks.empty()) {
+        pages_max = breaks.front();
+        breaks.erase(breaks.begin());
+      }
+    }
+    v1::SearchRequest search = request->search();
+    search.set_with_cursor(true);
+    if (!search.has_k()) search.set_k(2);
+    uint64_t left = request->has_results_max() ? request->results_max() : 1000;
+    const grpc::Status refused = Handle(
+        state_, "SearchAll", context, [] { return absl::OkStatus(); }, request);
+    for (int pages = 0; refused.ok(); ++pages) {
+      if (pages == pages_max) return {grpc::StatusCode::UNAVAILABLE, "broken"};
+      search.set_k(static_cast<uint32_t>(std::min<uint64_t>(search.k(), left)));
+      v1::SearchResponse page;
+      const grpc::Status status =
+          Handle(state_, "a page", context, [&] { return Answer(search, &page); });
+      if (!status.ok()) return status;
+      writer->Write(page);
+      const v1::QueryResult& result = page.results(0);
+      left -= static_cast<uint64_t>(result.scores_size());
+      if (left == 0 || !result.has_next_cursor()) return grpc::Status::OK;
+      search.set_cursor(result.next_cursor());
+    }
+    return refused;
   }
   grpc::Status SearchStream(
       grpc::ServerContext* context,
@@ -50,17 +84,21 @@ class FakeRetrieval final : public v1::Retrieval::Service {
   }
   grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
                      v1::FetchResponse* response) override {
-    return Handle(state_, "Fetch", context, [&] { return state_.store.Fetch(*request, response); });
+    return Handle(
+        state_, "Fetch", context, [&] { return state_.store.Fetch(*request, response); }, request);
   }
   grpc::Status Count(grpc::ServerContext* context, const v1::CountRequest* request,
                      v1::CountResponse* response) override {
-    return Handle(state_, "Count", context, [&] {
-      const auto collection = state_.store.Find(request->collection());
-      if (!collection.ok()) return collection.status();
-      response->set_rows_count((*collection)->rows.size());
-      response->set_epoch((*collection)->info.epoch());
-      return absl::OkStatus();
-    });
+    return Handle(
+        state_, "Count", context,
+        [&] {
+          const auto collection = state_.store.Find(request->collection());
+          if (!collection.ok()) return collection.status();
+          response->set_rows_count((*collection)->rows.size());
+          response->set_epoch((*collection)->info.epoch());
+          return absl::OkStatus();
+        },
+        request);
   }
   grpc::Status GetLimits(grpc::ServerContext* context, const v1::GetLimitsRequest*,
                          v1::GetLimitsResponse* response) override {
@@ -104,8 +142,12 @@ class FakeAdmin final : public v1::Admin::Service {
                              v1::GetCollectionResponse* response) override {
     return Handle(state_, "GetCollection", context, [&] {
       const auto collection = state_.store.Find(request->name());
-      if (collection.ok()) *response->mutable_collection() = (*collection)->info;
-      return collection.status();
+      if (!collection.ok()) return collection.status();
+      v1::CollectionInfo& info = *response->mutable_collection();
+      info = (*collection)->info;
+      info.set_error(state_.script.collection_error);
+      if (!info.error().empty()) info.set_rows_count(0);
+      return absl::OkStatus();
     });
   }
   grpc::Status ListCollections(grpc::ServerContext* context, const v1::ListCollectionsRequest*,
@@ -126,25 +168,70 @@ class FakeAdmin final : public v1::Admin::Service {
       return absl::OkStatus();
     });
   }
+  grpc::Status SetAlias(grpc::ServerContext* context, const v1::SetAliasRequest* request,
+                        v1::SetAliasResponse* response) override {
+    return Handle(state_, "SetAlias", context,
+                  [&] { return state_.store.SetAlias(*request, response); });
+  }
+  grpc::Status DropAlias(grpc::ServerContext* context, const v1::DropAliasRequest* request,
+                         v1::DropAliasResponse* response) override {
+    return Handle(state_, "DropAlias", context,
+                  [&] { return state_.store.DropAlias(*request, response); });
+  }
+  grpc::Status CreateSnapshot(grpc::ServerContext* context,
+                              const v1::CreateSnapshotRequest* request,
+                              v1::CreateSnapshotResponse* response) override {
+    return Handle(state_, "CreateSnapshot", context, [&] {
+      v1::SnapshotInfo& info = *response->mutable_snapshot();
+      info.set_name(request->name());
+      info.set_files_count(3);
+      info.set_bytes(12345);
+      info.set_created_unix_s(1715938200);
+      snapshots_.push_back(info);
+      return absl::OkStatus();
+    });
+  }
+  grpc::Status ListSnapshots(grpc::ServerContext* context, const v1::ListSnapshotsRequest*,
+                             v1::ListSnapshotsResponse* response) override {
+    return Handle(state_, "ListSnapshots", context, [&] {
+      for (const v1::SnapshotInfo& info : snapshots_) *response->add_snapshots() = info;
+      return absl::OkStatus();
+    });
+  }
+  grpc::Status Compact(grpc::ServerContext* context, const v1::CompactRequest* request,
+                       v1::CompactResponse* response) override {
+    return Handle(state_, "Compact", context, [&] {
+      response->set_rows_given_back(1234);
+      response->set_device_bytes_given_back(2000);
+      response->set_host_bytes_given_back(3000);
+      response->set_stored_rows_given_back(5);
+      response->set_stored_bytes_given_back(4000);
+      return state_.store.Find(request->collection()).status();
+    });
+  }
   grpc::Status Verify(grpc::ServerContext* context, const v1::VerifyRequest* request,
                       v1::VerifyResponse* response) override {
-    return Handle(state_, "Verify", context, [&] {
-      if (state_.script.epoch_moves > 0) {
-        --state_.script.epoch_moves;
-        return absl::FailedPreconditionError("epoch: the collection has moved on");
-      }
-      const absl::Status status = state_.store.Verify(*request, response);
-      if (status.ok() && state_.script.verify_lies) {
-        response->set_equal(false);
-        response->set_first_difference(0);
-        response->set_explanation("made up");
-      }
-      return status;
-    });
+    return Handle(
+        state_, "Verify", context,
+        [&] {
+          if (state_.script.epoch_moves > 0) {
+            --state_.script.epoch_moves;
+            return absl::FailedPreconditionError("epoch: the collection has moved on");
+          }
+          const absl::Status status = state_.store.Verify(*request, response);
+          if (status.ok() && state_.script.verify_lies) {
+            response->set_equal(false);
+            response->set_first_difference(0);
+            response->set_explanation("made up");
+          }
+          return status;
+        },
+        request);
   }
 
  private:
   FakeState& state_;
+  std::vector<v1::SnapshotInfo> snapshots_;
 };
 
 namespace health_v1 = grpc::health::v1;
@@ -223,6 +310,24 @@ class FakeServer::Impl {
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
+
+std::string FakeServer::last_bytes(const std::string& method) const {
+  FakeState& state = impl_->state();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  return state.last[method];
+}
+
+std::string FakeServer::caller(const std::string& method) const {
+  FakeState& state = impl_->state();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  return state.callers[method];
+}
+
+std::vector<v1::UploadBlock> FakeServer::blocks() const {
+  FakeState& state = impl_->state();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  return state.blocks;
+}
 
 FakeServer::FakeServer() : impl_(std::make_unique<Impl>()) {}
 FakeServer::~FakeServer() = default;

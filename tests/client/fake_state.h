@@ -21,6 +21,13 @@ inline grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
 
+// What is kept of an upload with a token.
+struct FakeUpload {
+  std::vector<FakeRow> rows;
+  uint64_t blocks_count = 0;
+  std::optional<v1::UploadCommitted> committed;
+};
+
 // State shared by the services; one lock for all of it.
 struct FakeState {
   std::mutex mutex;
@@ -30,7 +37,11 @@ struct FakeState {
   std::map<std::string, std::deque<Refusal>> refusals;
   std::map<std::string, int> calls;
   std::map<std::string, std::vector<int64_t>> deadlines_ms;
+  std::map<std::string, std::string> last;     // requests, serialised
+  std::map<std::string, std::string> callers;  // as the last call said
   std::vector<uint64_t> block_bytes;
+  std::vector<v1::UploadBlock> blocks;
+  std::map<std::string, FakeUpload> uploads;  // by token
   int uploads_abandoned = 0;
   bool serving = true;
   bool stopping = false;
@@ -39,6 +50,10 @@ struct FakeState {
   // Counts the call, marks it with its id, and applies the script. Requires the lock.
   grpc::Status Enter(const std::string& method, grpc::ServerContext* context) {
     ++calls[method];
+    const auto caller = context->client_metadata().find("nearfield-caller");
+    callers[method] = caller == context->client_metadata().end()
+                          ? ""
+                          : std::string(caller->second.data(), caller->second.size());
     const auto left = context->deadline() - std::chrono::system_clock::now();
     deadlines_ms[method].push_back(
         std::chrono::duration_cast<std::chrono::milliseconds>(left).count());
@@ -57,11 +72,13 @@ struct FakeState {
   }
 };
 
-// A unary handler: under the lock, after the script.
+// A unary handler: under the lock, after the script. The request is kept.
 template <typename Handler>
 grpc::Status Handle(FakeState& state, const char* method, grpc::ServerContext* context,
-                    const Handler& handler) {
+                    const Handler& handler,
+                    const google::protobuf::MessageLite* request = nullptr) {
   const std::lock_guard<std::mutex> lock(state.mutex);
+  if (request != nullptr) state.last[method] = request->SerializeAsString();
   const grpc::Status refused = state.Enter(method, context);
   return refused.ok() ? ToGrpc(handler()) : refused;
 }

@@ -42,7 +42,8 @@ absl::StatusOr<std::vector<float>> QueryVector(const v1::Query& query,
   return values;
 }
 
-absl::Status SearchOne(const v1::Query& query, const FakeCollection& collection, uint32_t k,
+// All rows, in their order.
+absl::Status SearchOne(const v1::Query& query, const FakeCollection& collection,
                        std::vector<std::pair<float, const FakeRow*>>* best) {
   std::optional<Id> own_id;
   NF_ASSIGN_OR_RETURN(const std::vector<float> values, QueryVector(query, collection, &own_id));
@@ -53,7 +54,6 @@ absl::Status SearchOne(const v1::Query& query, const FakeCollection& collection,
   std::sort(best->begin(), best->end(), [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first > b.first : a.second->id < b.second->id;
   });
-  if (best->size() > k) best->resize(k);
   return absl::OkStatus();
 }
 
@@ -95,6 +95,11 @@ absl::Status FakeStore::Create(const v1::CreateCollectionRequest& request,
   info->set_metric(request.metric());
   info->set_dtype(request.dtype());
   info->set_id_type(request.id_type());
+  info->set_scan(request.scan());
+  info->set_scan_precision(v1::SCAN_PRECISION_INT8);
+  info->set_durable(true);
+  info->set_rows(request.rows());
+  *info->mutable_attributes() = request.attributes();
   info->set_epoch(1);
   collections_[request.name()].info = *info;
   return absl::OkStatus();
@@ -108,10 +113,35 @@ absl::Status FakeStore::Drop(const std::string& name, uint64_t* rows_count) {
 }
 
 absl::StatusOr<FakeCollection*> FakeStore::Find(const std::string& name) {
-  const auto found = collections_.find(name);
+  const auto alias = aliases_.find(name);
+  const auto found = collections_.find(alias == aliases_.end() ? name : alias->second);
   if (found == collections_.end()) return absl::NotFoundError(Cat("collection: no \"", name, "\""));
   found->second.info.set_rows_count(found->second.rows.size());
   return &found->second;
+}
+
+absl::Status FakeStore::SetAlias(const v1::SetAliasRequest& request,
+                                 v1::SetAliasResponse* response) {
+  NF_ASSIGN_OR_RETURN(FakeCollection * collection, Find(request.collection()));
+  std::string& target = aliases_[request.alias()];
+  response->set_collection_before(target);
+  if (!target.empty()) collections_[target].info.clear_aliases();
+  target = collection->info.name();
+  collection->info.add_aliases(request.alias());
+  *response->mutable_collection() = collection->info;
+  return absl::OkStatus();
+}
+
+absl::Status FakeStore::DropAlias(const v1::DropAliasRequest& request,
+                                  v1::DropAliasResponse* response) {
+  const auto found = aliases_.find(request.alias());
+  if (found == aliases_.end()) {
+    return absl::NotFoundError(Cat("no alias \"", request.alias(), "\""));
+  }
+  response->set_collection(found->second);
+  collections_[found->second].info.clear_aliases();
+  aliases_.erase(found);
+  return absl::OkStatus();
 }
 
 absl::Status FakeStore::Search(const v1::SearchRequest& request, v1::SearchResponse* response) {
@@ -123,9 +153,17 @@ absl::Status FakeStore::Search(const v1::SearchRequest& request, v1::SearchRespo
   response->mutable_cost()->set_rows_scanned(collection->rows.size());
   for (const v1::Query& query : request.queries()) {
     std::vector<std::pair<float, const FakeRow*>> best;
-    NF_RETURN_IF_ERROR(SearchOne(query, *collection, request.k(), &best));
+    NF_RETURN_IF_ERROR(SearchOne(query, *collection, &best));
     v1::QueryResult* result = response->add_results();
-    for (const auto& [score, row] : best) {
+    // A cursor is the place in decimal.
+    const size_t begin = request.has_cursor() ? std::stoul(request.cursor()) : 0;
+    const size_t end = std::min<size_t>(best.size(), begin + request.k());
+    if ((request.with_cursor() || request.has_cursor()) && end < best.size()) {
+      result->set_next_cursor(std::to_string(end));
+    }
+    if (request.has_filter()) result->set_matched_rows(collection->rows.size());
+    for (size_t i = begin; i < end; ++i) {
+      const auto& [score, row] = best[i];
       AddId(row->id, result->mutable_ids());
       result->add_scores(score);
       if (request.with_payload()) result->add_payloads(row->payload);

@@ -33,7 +33,9 @@ class FakeStore {
  public:
   absl::Status Create(const v1::CreateCollectionRequest& request, v1::CollectionInfo* info);
   absl::Status Drop(const std::string& name, uint64_t* rows_count);
-  absl::StatusOr<FakeCollection*> Find(const std::string& name);
+  absl::StatusOr<FakeCollection*> Find(const std::string& name);  // or alias
+  absl::Status SetAlias(const v1::SetAliasRequest& request, v1::SetAliasResponse* response);
+  absl::Status DropAlias(const v1::DropAliasRequest& request, v1::DropAliasResponse* response);
   std::map<std::string, FakeCollection>& all() { return collections_; }
 
   absl::Status Search(const v1::SearchRequest& request, v1::SearchResponse* response);
@@ -44,6 +46,7 @@ class FakeStore {
 
  private:
   std::map<std::string, FakeCollection> collections_;
+  std::map<std::string, std::string> aliases_;  // to names
 };
 
 std::vector<Id> IdsOf(const v1::IdList& list);

@@ -77,7 +77,33 @@ TEST(SearchOutput, AJsonLineIsOneJsonValue) {
                         "\"payload\":{\"name\":\"one\",\"year\":1999},\"vector\":[1]}"));
   EXPECT_THAT(line, HasSubstr("\"score\":\"-inf\""));
   EXPECT_THAT(line, HasSubstr("\"backend\":\"gpu\",\"scan_precision\":\"rows\""));
+  EXPECT_THAT(line, HasSubstr("\"read_ns_min\":0,\"read_limit_share\":null"));
   EXPECT_THAT(line, HasSubstr("\"verified\":false"));
+}
+
+TEST(SearchOutput, AnExplanationNamesThePathAndTheShareOfTheReadLimit) {
+  SearchCost cost{.queue_us = 5,
+                  .device_us = 250,
+                  .total_us = 300,
+                  .batch_size = 3,
+                  .backend = Backend::kGpu,
+                  .scan_precision = ScanPrecision::kInt8,
+                  .candidates = 1240,
+                  .rows_scanned = 1000000,
+                  .bytes_read = 1024000000,
+                  .escalations = {.tighter = 2, .canonical = 1},
+                  .read_ns_min = 225000};
+  EXPECT_EQ(Explanation(cost, 7),
+            "epoch 7; path gpu/int8; 1,240 candidates of 1,000,000 rows scanned, 1.02 GB read; "
+            "escalations 2 tighter, 1 canonical\n"
+            "queue 5 us, device 250 us (90% of the read limit), total 300 us, batch of 3\n");
+  EXPECT_THAT(ToJson(cost).ToString(),
+              HasSubstr("\"escalations\":{\"tighter\":2,\"canonical\":1},\"read_ns_min\":225000,"
+                        "\"read_limit_share\":0.9}"));
+  cost.escalations = {};
+  cost.read_ns_min = 0;  // a server that does not know its bandwidth
+  EXPECT_THAT(Explanation(cost, 7), HasSubstr("escalations none\n"));
+  EXPECT_THAT(Explanation(cost, 7), HasSubstr("device 250 us, total"));
 }
 
 TEST(SearchOutput, ATableShowsChosenFields) {

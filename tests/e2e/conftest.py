@@ -24,6 +24,8 @@ DEADLINE_S = 60
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--server", required=True, help="the nearfield-server program")
     parser.addoption("--cli", required=True, help="the nearfield command")
+    parser.addoption("--fault-library", help="tests/fault, preloaded: processes die and lose power at chosen calls")
+    parser.addoption("--crash-points", type=int, default=50, help="deaths of a server in test_crash.py")
     parser.addoption("--seed", type=int, default=int(os.environ.get("NEARFIELD_TEST_SEED", random.randrange(2**32))))
 
 
@@ -54,15 +56,22 @@ def pb(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     return SimpleNamespace(**found)
 
 
+class ServerEnded(AssertionError):
+    """Before it listened."""
+
+
 class Server:
     """A running nearfield-server and stubs for it."""
 
-    def __init__(self, program: str, pb: SimpleNamespace, folder: Path, arguments: list[str]) -> None:
+    def __init__(self, program: str, pb: SimpleNamespace, folder: Path, arguments: list[str],
+                 environment: dict[str, str] | None = None) -> None:
         self.port_file = folder / "port"
         self.log = folder / "server.log"
+        if "--data-dir" not in arguments:
+            arguments = [*arguments, "--data-dir", str(folder / "data")]
         self.process = subprocess.Popen(
             [program, "--listen", "127.0.0.1:0", "--port-file", str(self.port_file), "--log-format", "json", *arguments],
-            stdout=self.log.open("wb"), stderr=subprocess.STDOUT)
+            stdout=self.log.open("wb"), stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
         self.address = f"127.0.0.1:{self._port()}"
         self.channel = grpc.insecure_channel(self.address, options=[("grpc.max_receive_message_length", -1),
                                                                     ("grpc.max_send_message_length", -1)])
@@ -70,18 +79,20 @@ class Server:
         self.retrieval = pb.RetrievalStub(self.channel)
         self.ingest = pb.IngestStub(self.channel)
         self.admin = pb.AdminStub(self.channel)
+        self.pb = pb
 
     def _port(self) -> int:
         """Waits for the port file: the server writes it atomically once it listens."""
         waiter = subprocess.run(
             ["bash", "-c", 'until [ -s "$1" ]; do kill -0 "$2" || exit 1; read -rt 0.02 <> <(:) || :; done', "wait",
              str(self.port_file), str(self.process.pid)], timeout=DEADLINE_S, check=False)
-        assert waiter.returncode == 0, f"the server ended:\n{self.log.read_text()}"
+        if waiter.returncode != 0:
+            raise ServerEnded(f"the server ended with {self.process.wait()}:\n{self.log.read_text()}")
         return int(self.port_file.read_text().strip())
 
     def wait_serving(self) -> None:
-        """Watch of grpc.health.v1 until SERVING."""
-        for update in self.health.Watch(health_pb2.HealthCheckRequest(), timeout=DEADLINE_S, wait_for_ready=True):
+        """Watch of grpc.health.v1 until SERVING. It listens already: a connection that fails is the end of the process."""
+        for update in self.health.Watch(health_pb2.HealthCheckRequest(), timeout=DEADLINE_S):
             if update.status == health_pb2.HealthCheckResponse.SERVING:
                 return
         raise AssertionError("the health stream ended before SERVING")
@@ -130,11 +141,12 @@ class Api:
         self.pb = pb
         self.server = server
 
-    def create(self, name: str, dim: int, metric: str = "DOT", dtype: str = "FLOAT32", ids: str = "UINT64") -> None:
+    def create(self, name: str, dim: int, metric: str = "DOT", dtype: str = "FLOAT32", ids: str = "UINT64", **more):
+        """Returns its CollectionInfo; `more` are further fields of the request."""
         pb = self.pb
-        self.server.admin.CreateCollection(pb.CreateCollectionRequest(
+        return self.server.admin.CreateCollection(pb.CreateCollectionRequest(
             name=name, dim=dim, metric=pb.Metric.Value(f"METRIC_{metric}"), dtype=pb.DataType.Value(f"DATA_TYPE_{dtype}"),
-            id_type=pb.IdType.Value(f"ID_TYPE_{ids}")), timeout=DEADLINE_S)
+            id_type=pb.IdType.Value(f"ID_TYPE_{ids}"), **more), timeout=DEADLINE_S).collection
 
     def ids(self, ids: list):
         texts = bool(ids) and isinstance(ids[0], str)

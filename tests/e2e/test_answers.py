@@ -10,6 +10,9 @@ import pytest
 import canonical
 
 METRICS = ["dot", "cosine", "l2"]
+# All that a collection may keep for its scans, and all places where its rows may lie.
+SCANS = [("AUTO", "DEVICE"), ("INT8", "DEVICE"), ("BF16", "DEVICE"), ("ROWS", "DEVICE"), ("AUTO", "HOST"), ("INT8", "HOST"),
+         ("BF16", "HOST")]
 
 
 def quantized(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
@@ -50,6 +53,33 @@ def test_gaussian_rows_equal_the_contract(shared, api, rng):
         answer = client.answer(result)
         assert answer == canonical.best("cosine", query, rows, ids, 3000)
         assert answer[-1] == (10, 0xFF800000)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_scan_choice_gives_the_same_answers(shared, api, pb, rng, metric):
+    """Half of the rows Gaussian with a few dominant dimensions, half small multiples of 1/8, full of ties."""
+    client = api(shared)
+    rows = np.vstack([rng.standard_normal((1000, 100), dtype=np.float32), quantized(rng, (1000, 100))])
+    rows[:1000, :3] *= 50
+    rows[1500:1510] = rows[3]
+    ids = [int(i) for i in rng.permutation(2000)]
+    queries = np.vstack([rows[3:5], rng.standard_normal((3, 100), dtype=np.float32), quantized(rng, (2, 100))])
+    expected = [canonical.best(metric, query, rows, ids, 2000) for query in queries]
+    for scan, home in SCANS:
+        name = f"scan-{metric}-{scan}-{home}"
+        info = client.create(name, 100, metric.upper(), scan=f"SCAN_CHOICE_{scan}", rows=f"ROW_HOME_{home}")
+        assert (info.scan, info.rows) == (pb.ScanChoice.Value(f"SCAN_CHOICE_{scan}"), pb.RowHome.Value(f"ROW_HOME_{home}"))
+        for begin, end in ((0, 900), (900, 901), (901, 2000)):
+            client.upload(name, ids[begin:end], rows[begin:end])
+        for k in (1, 10, 200, 2000):
+            reply = client.search(name, queries, k)
+            assert [client.answer(result) for result in reply.results] == [best[:k] for best in expected], (scan, home, k)
+            if scan == "ROWS":
+                assert reply.cost.scan_precision == pb.SCAN_PRECISION_ROWS
+        fetched = shared.retrieval.Fetch(pb.FetchRequest(collection=name, ids=pb.IdList(numbers=ids[:50])))
+        assert fetched.vectors.data == rows[:50].tobytes()
+        claim = pb.VerifyRequest(collection=name, query=client.query(queries[2]), k=200)
+        assert shared.admin.Verify(claim).equal
 
 
 def test_string_ids_payloads_vectors_and_fetch(shared, api, pb, rng):

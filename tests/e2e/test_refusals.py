@@ -50,18 +50,15 @@ def test_unknown_names_and_ids_are_not_found(filled, refused):
     refused(INVALID, lambda: filled.server.retrieval.Search(wrong_type), "id")
 
 
-@pytest.mark.parametrize("field", ["filter", "min_epoch", "verify", "score_threshold", "cursor"])
-def test_reserved_parts_answer_unimplemented(filled, refused, field):
-    value = {"filter": filled.pb.Filter(), "min_epoch": 1, "verify": True, "score_threshold": 0.5, "cursor": b"x"}[field]
-    call = lambda: filled.search(filled.name, np.ones(8), 3, **{field: value})  # noqa: E731
-    refused(grpc.StatusCode.UNIMPLEMENTED, call, field)
+def test_a_score_threshold_that_is_no_number_is_refused(filled, refused):
+    call = lambda: filled.search(filled.name, np.ones(8), 3, score_threshold=float("nan"))  # noqa: E731
+    refused(INVALID, call, "score_threshold")
 
 
-def test_a_reserved_upload_mode_answers_unimplemented(filled, refused):
+def test_an_upload_mode_that_is_none_is_refused(filled, refused):
     pb = filled.pb
-    begin = pb.UploadRequest(begin=pb.UploadBegin(collection=filled.name, mode=pb.UPLOAD_MODE_UPSERT, rows_max=1,
-                                                  payload_bytes_max=0))
-    refused(grpc.StatusCode.UNIMPLEMENTED, lambda: list(filled.server.ingest.Upload(iter([begin]))), "mode")
+    begin = pb.UploadRequest(begin=pb.UploadBegin(collection=filled.name, mode=9, rows_max=1, payload_bytes_max=0))
+    refused(INVALID, lambda: list(filled.server.ingest.Upload(iter([begin]))), "begin.mode: 9")
 
 
 @pytest.mark.parametrize("case", ["dim", "nan", "dtype", "id type", "too many", "no begin", "no rows_max", "wrong total"])
@@ -102,6 +99,12 @@ def test_an_upload_that_cannot_fit_is_refused_before_its_first_row(filled, refus
     ("zero-dim", 0, "DOT"), ("big-dim", 8193, "DOT"), ("no-metric", 8, "UNSPECIFIED")])
 def test_a_bad_collection_is_refused(filled, refused, name, dim, metric):
     refused(INVALID, lambda: filled.create(name, dim, metric))
+
+
+@pytest.mark.parametrize(("scan", "rows", "words"), [
+    (77, 1, ["scan: 77"]), (-1, 1, ["scan: -1"]), (1, 77, ["rows: 77"]), (4, 2, ["scan: ROWS", "rows is HOST"])])
+def test_a_bad_scan_choice_is_refused(filled, refused, scan, rows, words):
+    refused(INVALID, lambda: filled.create("bad-scan", 8, scan=scan, rows=rows), *words)
 
 
 def test_a_taken_name_is_refused(filled, refused):

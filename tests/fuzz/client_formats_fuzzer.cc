@@ -1,17 +1,23 @@
 // Feeds any bytes to every reader of the client. The first byte chooses the reader; the rest is its
 // file. What is accepted must hold what the reader promised: rows that lie inside the file, columns
 // that agree, text that stays JSON.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "client/cli/json_output.h"
 #include "client/cli/payload_columns.h"
+#include "client/formats/attribute_reader.h"
+#include "client/formats/csv.h"
+#include "client/formats/filter_text.h"
 #include "client/formats/id_file.h"
 #include "client/formats/json_text.h"
 #include "client/formats/jsonl.h"
 #include "client/formats/query_set.h"
+#include "client/formats/timestamp_text.h"
 #include "client/formats/vector_file.h"
 
 namespace nearfield::client {
@@ -55,13 +61,61 @@ void ReadText(std::string_view text) {
   static_cast<void>(JsonId(text).ok());
 }
 
+const std::vector<AttributeSpec>& Attributes() {
+  static const std::vector<AttributeSpec> attributes = {
+      {"n", AttributeType::kInt64},        {"x", AttributeType::kDouble},
+      {"b", AttributeType::kBool},         {"k", AttributeType::kKeyword},
+      {"t", AttributeType::kTimestamp},    {"ks", AttributeType::kKeyword, true},
+      {"ns", AttributeType::kInt64, true}, {"id", AttributeType::kInt64}};
+  return attributes;
+}
+
+size_t LevelsOf(const Filter& filter) {
+  size_t levels = 0;
+  for (const Filter& operand : filter.operands()) levels = std::max(levels, LevelsOf(operand));
+  return levels + 1;
+}
+
+// What is accepted prints as a text that is read as the same filter.
+void ReadFilter(std::string_view text) {
+  for (const IdType id_type : {IdType::kUint64, IdType::kString}) {
+    const FilterSchema schema = {.attributes = Attributes(), .id_type = id_type};
+    const auto filter = ParseFilter(text, schema);
+    if (!filter.ok()) {
+      Require(filter.status().message().substr(0, 7) == "column ");
+      continue;
+    }
+    Require(LevelsOf(*filter) <= kFilterLevelsMax);
+    const auto again = ParseFilter(FilterText(*filter), schema);
+    Require(again.ok() && *again == *filter);
+  }
+}
+
+void ReadCsv(std::string_view text) {
+  CsvReader reader(text);
+  std::vector<CsvCell> cells;
+  std::vector<size_t> columns(Attributes().size());
+  AttributeReader attributes(Attributes());
+  for (;;) {
+    const auto there = reader.Next(&cells);
+    if (!there.ok() || !*there) break;
+    Require(!cells.empty());
+    for (size_t i = 0; i < columns.size(); ++i) columns[i] = i % cells.size();
+    if (!attributes.AddRow(cells, columns).ok()) break;
+    for (const AttributeColumn& column : attributes.Take()) Require(column.presence.empty());
+  }
+  if (const auto time = ParseTimestamp(text); time.ok()) {
+    Require(*ParseTimestamp(TimestampText(*time)) == *time);
+  }
+}
+
 }  // namespace
 
 // One input: its first byte chooses the reader.
 static void Run(std::string_view input) {
   if (input.empty()) return;
   const std::string_view bytes = input.substr(1);
-  switch (static_cast<uint8_t>(input[0]) % 7) {
+  switch (static_cast<uint8_t>(input[0]) % 9) {
     case 0:
       ReadVectors(bytes, FileFormat::kNpy, std::nullopt);
       break;
@@ -79,6 +133,12 @@ static void Run(std::string_view input) {
         static_cast<void>(ParseIds({.name = name, .bytes = bytes}, std::nullopt).ok());
         static_cast<void>(ParseIds({.name = name, .bytes = bytes}, IdType::kUint64).ok());
       }
+      break;
+    case 7:
+      ReadFilter(bytes);
+      break;
+    case 8:
+      ReadCsv(bytes);
       break;
     default:
       ReadText(bytes);

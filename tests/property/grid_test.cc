@@ -73,36 +73,53 @@ void ExpectSingleAndBatched(Engine& engine, const Collection& collection, const 
   }
 }
 
-// Every way to the same answer: each backend, one generation and several, with and without deleted
-// rows, alone and in a batch.
+// One generation and several, with and without deleted rows, alone and in a batch.
+class EveryCut {
+ public:
+  EveryCut(const Case& drawn, Random& random)
+      : drawn_(drawn), halves_(RandomParts(drawn.corpus.rows_count(), 2, random)), c_(drawn) {
+    c_.corpus = testing::Select(drawn.corpus, halves_[0]);
+    expected_ = c_.OracleAnswers();
+    for (const int64_t parts_count : {1, 2, kGenerationsMax}) {
+      cuts_.push_back(RandomParts(c_.corpus.rows_count(), parts_count, random));
+    }
+    with_doomed_ = RandomParts(drawn.corpus.rows_count(), 3, random);
+  }
+
+  void ExpectOracle(Engine& engine, ScanChoice scan) {
+    c_.corpus.spec.scan = drawn_.corpus.spec.scan = scan;
+    for (const auto& parts : cuts_) {
+      SCOPED_TRACE(absl::StrCat(parts.size(), " commits"));
+      const auto collection = MakeCollection(engine, c_.corpus, parts);
+      ASSERT_OK(collection);
+      ExpectSingleAndBatched(engine, **collection, c_, expected_);
+    }
+    SCOPED_TRACE("half of the rows deleted");
+    const auto collection = MakeCollection(engine, drawn_.corpus, with_doomed_);
+    ASSERT_OK(collection);
+    ASSERT_OK((*collection)->Delete(testing::Select(drawn_.corpus, halves_[1]).ids));
+    ExpectSingleAndBatched(engine, **collection, c_, expected_);
+  }
+
+ private:
+  Case drawn_;
+  const std::vector<std::vector<int64_t>> halves_;
+  Case c_;
+  std::vector<Neighbors> expected_;
+  std::vector<std::vector<std::vector<int64_t>>> cuts_;
+  std::vector<std::vector<int64_t>> with_doomed_;
+};
+
+// Every way to the same answer: each backend, each scan, each cut.
 TEST(AllPaths, GiveTheSameBytes) {
   const std::vector<Engine*> engines = EnginesHere();
-  ForEachCase([&](const Case& drawn, Random& random) {
-    const std::vector<std::vector<int64_t>> halves =
-        RandomParts(drawn.corpus.rows_count(), 2, random);
-    Case c = drawn;
-    c.corpus = testing::Select(drawn.corpus, halves[0]);
-    const testing::Corpus doomed = testing::Select(drawn.corpus, halves[1]);
-    const std::vector<Neighbors> expected = c.OracleAnswers();
-    const std::vector<std::vector<std::vector<int64_t>>> cuts = {
-        RandomParts(c.corpus.rows_count(), 1, random),
-        RandomParts(c.corpus.rows_count(), 2, random),
-        RandomParts(c.corpus.rows_count(), kGenerationsMax, random)};
-    const std::vector<std::vector<int64_t>> with_doomed =
-        RandomParts(drawn.corpus.rows_count(), 3, random);
+  ForEachCase(CasesCount(), {}, [&](const Case& drawn, Random& random) {
+    EveryCut cut(drawn, random);
     for (Engine* const engine : engines) {
-      const char* const backend = testing::Name(engine->Info().backend);
-      for (const auto& parts : cuts) {
-        SCOPED_TRACE(absl::StrCat(backend, ", ", parts.size(), " commits"));
-        const auto collection = MakeCollection(*engine, c.corpus, parts);
-        ASSERT_OK(collection);
-        ExpectSingleAndBatched(*engine, **collection, c, expected);
+      for (const ScanChoice scan : {ScanChoice::kInt8, ScanChoice::kBf16, ScanChoice::kRows}) {
+        SCOPED_TRACE(Name(Way{engine->Info().backend, scan}));
+        cut.ExpectOracle(*engine, scan);
       }
-      SCOPED_TRACE(absl::StrCat(backend, ", half of the rows deleted"));
-      const auto collection = MakeCollection(*engine, drawn.corpus, with_doomed);
-      ASSERT_OK(collection);
-      ASSERT_OK((*collection)->Delete(doomed.ids));
-      ExpectSingleAndBatched(*engine, **collection, c, expected);
     }
   });
 }

@@ -139,8 +139,9 @@ TEST_F(LargeCorpus, BeyondTwoToThe31ElementsEqualsTheOracleToTheBit) {
         << "row " << kPlanted[planted_count - 1 - place];
   }
 
-  const absl::StatusOr<VerifyResult> verified =
-      engine_->Verify(*collection_, batch.queries[0], result->epoch, answer, nullptr);
+  const absl::StatusOr<VerifyResult> verified = engine_->Verify(
+      *collection_, {.query = batch.queries[0], .neighbors = answer, .epoch = result->epoch},
+      nullptr);
   ASSERT_OK(verified);
   EXPECT_TRUE(verified->equal) << verified->explanation;
   EXPECT_EQ(verified->rows_checked, kRows);

@@ -12,8 +12,8 @@
 namespace nearfield::property {
 namespace {
 
-// A law's own, so that its cases stay the same when it runs alone; the same for every backend
-// ("Law/Cpu", "Law/Gpu").
+// A law's own, so that its cases stay the same when it runs alone; the same for every backend and
+// scan ("Law/CpuInt8", "Law/GpuRows").
 uint64_t SeedOfTest() {
   const std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
   uint64_t seed = testing::TestSeed();
@@ -25,17 +25,34 @@ uint64_t SeedOfTest() {
 
 }  // namespace
 
+std::string Name(const Way& way) {
+  return absl::StrCat(testing::Name(way.backend),
+                      way.scan == ScanChoice::kInt8   ? "Int8"
+                      : way.scan == ScanChoice::kBf16 ? "Bf16"
+                                                      : "Rows",
+                      way.rows == RowHome::kHost ? "HostRows" : "");
+}
+
 void Laws::SetUp() {
-  const absl::Status usable = testing::Usable(GetParam());
+  const BackendKind backend = GetParam().backend;
+  const absl::Status usable = testing::Usable(backend);
   if (!usable.ok())
-    GTEST_SKIP() << "no " << testing::Name(GetParam()) << " backend here: " << usable.message();
-  const absl::StatusOr<Engine*> shared = testing::SharedEngine(GetParam());
+    GTEST_SKIP() << "no " << testing::Name(backend) << " backend here: " << usable.message();
+  const absl::StatusOr<Engine*> shared = testing::SharedEngine(backend);
   ASSERT_OK(shared);
   engine_ = *shared;
 }
 
-void ForEachCase(int cases_count, const CaseWish& wish,
-                 const std::function<void(const Case&, testing::Random&)>& law) {
+void Laws::ForEachCase(int cases_count, const CaseWish& wish, const Law& law) {
+  property::ForEachCase(cases_count, wish, [&](const Case& drawn, testing::Random& random) {
+    Case c = drawn;
+    c.corpus.spec.scan = GetParam().scan;
+    c.corpus.spec.rows = GetParam().rows;
+    law(c, random);
+  });
+}
+
+void ForEachCase(int cases_count, const CaseWish& wish, const Law& law) {
   uint64_t seed = SeedOfTest();
   for (const int64_t wished : {wish.rows_count.value_or(0), int64_t{wish.dim.value_or(0)},
                                int64_t{wish.batch.value_or(0)}, int64_t{wish.k.value_or(0)}}) {

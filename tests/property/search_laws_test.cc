@@ -141,7 +141,8 @@ TEST_P(SearchLaws, VerifyAcceptsTheAnswerAndNothingElse) {
     const Query query = c.Batch().queries[0];
     const Neighbors& answer = result->queries[0];
     const auto verify = [&](const Neighbors& claimed) {
-      return engine().Verify(**collection, query, result->epoch, claimed, nullptr);
+      return engine().Verify(
+          **collection, {.query = query, .neighbors = claimed, .epoch = result->epoch}, nullptr);
     };
     const absl::StatusOr<VerifyResult> accepted = verify(answer);
     ASSERT_OK(accepted);

@@ -66,6 +66,7 @@ void Tiny::ExpectOracleOnAll(const Space& space, int64_t rows_count, int64_t str
   const int64_t corpora = Power(static_cast<int64_t>(space.values.size()), space.dim * rows_count);
   for (int64_t number = 0; number < corpora; number += stride) {
     CollectionSpec spec{.dim = space.dim};
+    spec.scan = GetParam().scan;
     spec.metric = static_cast<Metric>(1 + number % 3);
     spec.row_type = static_cast<RowType>(1 + number / 3 % 3);
     const Case c{.corpus = {.spec = spec,

@@ -64,8 +64,8 @@ class Deploy(unittest.TestCase):
         header = text("server/config/exit_code.h")
         codes = dict(re.findall(r"(k\w+) = (\d+),", header))
         meanings = {
-            codes[name]: meaning
-            for name, meaning in re.findall(r'ExitCodeMeaning\{ExitCode::(k\w+),\s*"([^"]*)"\}', header)
+            codes[name]: re.sub(r'"\s*"', "", literals)
+            for name, literals in re.findall(r'ExitCodeMeaning\{\s*ExitCode::(k\w+),\s*"([^}]*)"\}', header)
         }
         self.assertEqual(len(meanings), len(codes))
         documented = dict(re.findall(r"^\| (\d+) \| ([^|]*) \|", text("deploy/README.md"), re.MULTILINE))

@@ -171,18 +171,22 @@ class Script(unittest.TestCase):
         self.assertEqual((receipt["commit"], len(receipt["rows"])), ("abc", 19))
 
 
+def draw(receipt: dict[str, Any]) -> str:
+    return plot_select.draw(receipt, [(panel, plot_select.lines_of(receipt["rows"], panel)) for panel in plot_select.PANELS])
+
+
 class Figure(unittest.TestCase):
     def test_it_is_an_svg_with_a_line_an_implementation(self) -> None:
         cases = [case._replace(algorithm=name) for case in select_cases.algorithms() for name in ("adaptive", "radix_sort")]
         rows = [row_of(case, 5 + case.batch * case.n / 1e6) for case in cases]
         select_summary.merge(rows, [torch_row(case, us=200.0) for case in cases])
-        figure = ElementTree.fromstring(plot_select.draw({"gpu": "A <card>", "rows": rows}))
+        figure = ElementTree.fromstring(draw({"gpu": "A <card>", "rows": rows}))
         names = {element.text for element in figure.iter("{http://www.w3.org/2000/svg}text")}
         self.assertLessEqual({"adaptive", "radix_sort", "torch.topk", "read limit", "A <card>"}, names)
         self.assertEqual(len(list(figure.iter("{http://www.w3.org/2000/svg}polyline"))), 4 * 4 + 4)
 
     def test_panels_without_rows_stay_empty(self) -> None:
-        figure = plot_select.draw({"gpu": "x", "rows": []})
+        figure = draw({"gpu": "x", "rows": []})
         self.assertTrue(ElementTree.fromstring(figure).tag.endswith("svg"))
 
 

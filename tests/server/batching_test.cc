@@ -18,6 +18,7 @@
 #include "server/batching/retry_hint.h"
 #include "server/batching/search_queue.h"
 #include "server/batching/worker_pool.h"
+#include "tests/server/fake_clock.h"
 #include "tests/server/scripted_engine.h"
 #include "tests/testing/status_matchers.h"
 
@@ -29,15 +30,6 @@ using ::testing::ElementsAre;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Optional;
-
-class FakeClock final : public Clock {
- public:
-  TimePoint Now() const override { return now_.load(); }
-  void Advance(int64_t us) { now_ = now_.load() + std::chrono::microseconds(us); }
-
- private:
-  std::atomic<TimePoint> now_{TimePoint{} + std::chrono::hours(1)};
-};
 
 class BatchingTest : public ::testing::Test {
  protected:
@@ -86,7 +78,7 @@ class BatchingTest : public ::testing::Test {
   }
 
   void RunOne(SearchQueue* queue) {
-    std::vector<SearchTicket> batch = queue->TryTake();
+    SearchTickets batch = queue->TryTake();
     if (!batch.empty()) RunBatch(engine_.get(), clock_, std::move(batch));
   }
 
@@ -162,9 +154,12 @@ TEST_F(BatchingTest, DeadOnArrivalIsRefused) {
 
 TEST_F(BatchingTest, AFullQueueRefusesAtOnceAndSaysWhenToComeBack) {
   SearchQueue queue({.requests_max = 2}, &clock_);
+  ASSERT_OK(queue.Push(Ticket("0", a_)));
+  RunOne(&queue);
+  queue.NotePass(1000000);
+  answers_.clear();
   ASSERT_OK(queue.Push(Ticket("1", a_)));
   ASSERT_OK(queue.Push(Ticket("2", a_)));
-  queue.NotePass(1000000);
   const absl::Status refused = queue.Push(Ticket("3", a_));
   EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limits are 2")));
   EXPECT_THAT(RetryAfterMs(refused), Optional(Ge(200)));
@@ -274,16 +269,16 @@ TEST_F(BatchingTest, APassGoesOnWhileOneCallerWaitsAndEndsWithTheLast) {
   SearchTicket leaves = Ticket("leaves", a_);
   stays.deadline = clock_.Now() + std::chrono::seconds(1);
   leaves.cancelled->store(true);
-  std::vector<SearchTicket> batch;
-  batch.push_back(std::move(stays));
-  batch.push_back(std::move(leaves));
+  SearchTickets batch;
+  batch.push_back(std::make_unique<SearchTicket>(std::move(stays)));
+  batch.push_back(std::make_unique<SearchTicket>(std::move(leaves)));
   RunBatch(engine_.get(), clock_, std::move(batch));
   EXPECT_OK(StatusOf("stays"));
   EXPECT_EQ(script_->cancelled_searches, 0);
 
   batch.clear();
-  batch.push_back(Ticket("late", a_));
-  batch.back().deadline = clock_.Now();
+  batch.push_back(std::make_unique<SearchTicket>(Ticket("late", a_)));
+  batch.back()->deadline = clock_.Now();
   RunBatch(engine_.get(), clock_, std::move(batch));
   EXPECT_THAT(StatusOf("late"), StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_EQ(script_->cancelled_searches, 1);

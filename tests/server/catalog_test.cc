@@ -39,7 +39,7 @@ class CatalogTest : public ::testing::Test {
  protected:
   std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
   std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
-  Catalog catalog_{engine_.get(), /*collections_max=*/2};
+  Catalog catalog_{{.engine = engine_.get(), .store = nullptr}, /*collections_max=*/2};
   const CollectionSpec spec_{.dim = 4};
 };
 
@@ -71,6 +71,85 @@ TEST_F(CatalogTest, ADroppedCollectionLivesAsLongAsItsLastUser) {
     EXPECT_NE((*catalog_.Create("a", spec_))->collection, user->collection);
   }
   EXPECT_TRUE(memory.expired());
+}
+
+TEST_F(CatalogTest, AnAliasIsAnotherNameUntilItIsDroppedOrItsCollectionIs) {
+  const std::shared_ptr<NamedCollection> a = *catalog_.Create("a", spec_);
+  const std::shared_ptr<NamedCollection> b = *catalog_.Create("b", spec_);
+  const auto first = catalog_.SetAlias("live", "a");
+  ASSERT_OK(first);
+  EXPECT_EQ(first->now, a);
+  EXPECT_EQ(first->before, nullptr);
+  EXPECT_EQ(*catalog_.Find("live"), a);
+  EXPECT_EQ(*catalog_.FindAny("live"), a);
+  const auto moved = catalog_.SetAlias("live", "b");
+  ASSERT_OK(moved);
+  EXPECT_EQ(moved->now, b);
+  EXPECT_EQ(moved->before, a);
+  EXPECT_EQ(*catalog_.Find("live"), b);
+  // By way of an alias: of its collection, not of the alias.
+  ASSERT_OK(catalog_.SetAlias("next", "live"));
+  ASSERT_OK(catalog_.SetAlias("live", "a"));
+  EXPECT_EQ(*catalog_.Find("next"), b);
+  EXPECT_EQ(catalog_.ListAliases(), (Catalog::Aliases{{"live", a}, {"next", b}}));
+  EXPECT_EQ(*catalog_.DropAlias("next"), b);
+  EXPECT_THAT(catalog_.Find("next"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(*catalog_.Find("b"), b);
+  ASSERT_OK(catalog_.Drop("a"));
+  EXPECT_THAT(catalog_.Find("live"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(catalog_.ListAliases(), ::testing::IsEmpty());
+  EXPECT_OK(catalog_.Create("live", spec_)) << "the name is free again";
+}
+
+TEST_F(CatalogTest, ANameIsOfOneThingOnly) {
+  ASSERT_OK(catalog_.Create("a", spec_));
+  ASSERT_OK(catalog_.SetAlias("live", "a"));
+  EXPECT_THAT(catalog_.Create("live", spec_), StatusIs(absl::StatusCode::kAlreadyExists,
+                                                       HasSubstr("alias of the collection \"a\"")));
+  EXPECT_THAT(catalog_.SetAlias("a", "a"), StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(catalog_.Drop("live"), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                              HasSubstr("alias of the collection \"a\"")));
+  EXPECT_THAT(catalog_.DropAlias("a"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(catalog_.SetAlias("other", "gone"), StatusIs(absl::StatusCode::kNotFound));
+  for (const std::string name : {"", "a/b", "..", "../a", "-x", "a b"}) {
+    EXPECT_THAT(catalog_.SetAlias(name, "a"),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("alias: ")))
+        << name;
+  }
+  EXPECT_OK(catalog_.Find("live"));
+}
+
+TEST_F(CatalogTest, AliasesAreBounded) {
+  ASSERT_OK(catalog_.Create("a", spec_));
+  for (int64_t i = 0; i < kAliasesMax; ++i) {
+    ASSERT_OK(catalog_.SetAlias("alias" + std::to_string(i), "a"));
+  }
+  EXPECT_THAT(catalog_.SetAlias("more", "a"),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("1024")));
+  EXPECT_OK(catalog_.SetAlias("alias7", "a")) << "one that is there already";
+  ASSERT_OK(catalog_.DropAlias("alias7"));
+  EXPECT_OK(catalog_.SetAlias("more", "a"));
+}
+
+TEST_F(CatalogTest, AMovingAliasAlwaysNamesOneOfTheTwo) {
+  const std::shared_ptr<NamedCollection> a = *catalog_.Create("a", spec_);
+  const std::shared_ptr<NamedCollection> b = *catalog_.Create("b", spec_);
+  ASSERT_OK(catalog_.SetAlias("live", "a"));
+  std::atomic<bool> done{false};
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 4; ++i) {
+    readers.emplace_back([&] {
+      while (!done) {
+        const auto found = catalog_.Find("live");
+        ASSERT_OK(found);
+        ASSERT_TRUE(*found == a || *found == b);
+        ASSERT_EQ(catalog_.ListAliases().size(), 1u);
+      }
+    });
+  }
+  for (int i = 0; i < 2000; ++i) ASSERT_OK(catalog_.SetAlias("live", i % 2 == 0 ? "b" : "a"));
+  done = true;
+  for (std::thread& reader : readers) reader.join();
 }
 
 TEST_F(CatalogTest, OfManyCreationsOfOneNameExactlyOneSucceeds) {

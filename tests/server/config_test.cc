@@ -91,6 +91,32 @@ TEST_F(ConfigTest, WhatCheckConfigPrintsIsAFileThatGivesTheSameSettings) {
     EXPECT_EQ(again.all()[i]->Text(), settings_.all()[i]->Text());
 }
 
+TEST_F(ConfigTest, WorkOnADataDirectoryIsAskedForOnTheCommandLine) {
+  EXPECT_EQ(Load({})->action, LoadOutcome::Action::kServe);
+  EXPECT_EQ(Load({"--check-data-dir"})->action, LoadOutcome::Action::kCheckDataDir);
+  const auto restore = Load({"--restore-from", "/backup/a", "--data-dir", "/data/b"});
+  ASSERT_OK(restore);
+  EXPECT_EQ(restore->action, LoadOutcome::Action::kRestore);
+  EXPECT_EQ(restore->text, "/backup/a");
+  EXPECT_EQ(settings_.data_dir.value(), "/data/b");
+  EXPECT_THAT(Load({"--restore-from", "/backup/a", "--check-data-dir"}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Load({"--check-data-dir", "--data-dir", "none"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("data_dir")));
+}
+
+TEST_F(ConfigTest, SnapshotsDoNotLieInTheDataDirectory) {
+  for (const std::string dir : {"/a/data", "/a/data/", "/a/data/s", "/a/./data/x/../s"}) {
+    EXPECT_THAT(Load({"--data-dir", "/a/data", "--snapshot-dir", dir}),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("snapshot_dir")))
+        << dir;
+  }
+  for (const std::string dir : {"/a/data2", "/a/snapshots", "/a", "s"}) {
+    EXPECT_OK(Load({"--data-dir", "/a/data", "--snapshot-dir", dir})) << dir;
+  }
+  EXPECT_OK(Load({"--data-dir", "none", "--snapshot-dir", "none/s"}));
+}
+
 TEST_F(ConfigTest, BytesTakeSuffixes) {
   ASSERT_OK(
       Load({"--request-bytes-max", "1MiB", "--payload-bytes-max=2KiB", "--memory-bytes=123"}));
@@ -168,6 +194,13 @@ TEST_F(ConfigTest, SettingsMustFitTogether) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("batch_max")));
   EXPECT_THAT(Load({"--queries-max", "10", "--request-bytes-max", "64KiB"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("payload_bytes_max")));
+}
+
+TEST_F(ConfigTest, AnEmptyDataDirectoryIsRefused) {
+  EXPECT_THAT(Load({"--data-dir", ""}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("data_dir = \"\"")));
+  EXPECT_OK(Load({"--data-dir", "none"}));
+  EXPECT_FALSE(settings_.keeps_data());
 }
 
 TEST_F(ConfigTest, HelpNamesEverySettingItsVariableAndTheExitCodes) {

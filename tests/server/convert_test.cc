@@ -97,6 +97,16 @@ TEST(SearchConvertTest, TheDefaultKFollowsALowerLimit) {
   EXPECT_EQ(*KFromProto(false, 0, kLimits), 10);
 }
 
+TEST(SearchConvertTest, TheLeastTimeOfAReadIsRoundedUpAndNothingWhereTheRateIsUnknown) {
+  EXPECT_EQ(ReadNsMin(4'500'000'000, 4.5e12), 1'000'000u);
+  EXPECT_EQ(ReadNsMin(1, 4.5e12), 1u);
+  EXPECT_EQ(ReadNsMin(0, 4.5e12), 0u);
+  EXPECT_EQ(ReadNsMin(1, 0), 0u);
+  EXPECT_EQ(ReadNsMin(1, -1), 0u);
+  EXPECT_EQ(ReadNsMin(1, std::nan("")), 0u);
+  EXPECT_EQ(ReadNsMin(INT64_MAX, 1e-300), uint64_t{1} << 63);
+}
+
 TEST(SearchConvertTest, TheLeastReplyIsNeverMoreThanTheReply) {
   const auto collection = NewCollection({.dim = 8});
   SearchRequest request;
@@ -188,7 +198,23 @@ TEST(EnumConvertTest, EveryValueComesBack) {
     EXPECT_EQ(RowTypeFromProto(ToProto(type)), type);
   for (const IdType type : {IdType::kUint64, IdType::kString})
     EXPECT_EQ(IdTypeFromProto(ToProto(type)), type);
+  for (const ScanChoice scan :
+       {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kBf16, ScanChoice::kRows})
+    EXPECT_EQ(ScanChoiceFromProto(ToProto(scan)), scan);
+  for (const RowHome rows : {RowHome::kDevice, RowHome::kHost})
+    EXPECT_EQ(RowHomeFromProto(ToProto(rows)), rows);
+  EXPECT_EQ(ToProto(ScanPrecision::kInt8), pb::SCAN_PRECISION_INT8);
+  EXPECT_EQ(ToProto(ScanPrecision::kBf16), pb::SCAN_PRECISION_BF16);
+  EXPECT_EQ(ToProto(ScanPrecision::kRows), pb::SCAN_PRECISION_ROWS);
   EXPECT_EQ(MetricFromProto(static_cast<pb::Metric>(99)), std::nullopt);
+  EXPECT_EQ(ScanChoiceFromProto(static_cast<pb::ScanChoice>(99)), std::nullopt);
+  EXPECT_EQ(RowHomeFromProto(static_cast<pb::RowHome>(99)), std::nullopt);
+}
+
+// What older clients send.
+TEST(EnumConvertTest, AnAbsentScanIsAutoAndRowsLieOnTheDevice) {
+  EXPECT_EQ(ScanChoiceFromProto(pb::SCAN_CHOICE_UNSPECIFIED), ScanChoice::kAuto);
+  EXPECT_EQ(RowHomeFromProto(pb::ROW_HOME_UNSPECIFIED), RowHome::kDevice);
 }
 
 class UploadSessionTest : public ::testing::Test {
@@ -218,7 +244,7 @@ class UploadSessionTest : public ::testing::Test {
 
   std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
   std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
-  Catalog catalog_{engine_.get(), 4};
+  Catalog catalog_{{.engine = engine_.get(), .store = nullptr}, 4};
   const std::function<absl::Status()> alive_ = [] { return absl::OkStatus(); };
 };
 

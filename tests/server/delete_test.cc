@@ -53,7 +53,12 @@ TEST_F(DeleteTest, DeleteRemovesRowsAndRefusesWhatTheContractSays) {
   EXPECT_THAT(remove([](auto& r) { r.mutable_ids()->add_texts("1"); }), HasCode(kInvalid));
   EXPECT_THAT(remove([](auto& r) { r.set_collection("x"); }), HasCode(grpc::StatusCode::NOT_FOUND));
   EXPECT_THAT(remove([](auto& r) { r.mutable_filter(); }),
-              HasCode(grpc::StatusCode::UNIMPLEMENTED));
+              HasCodeAndMessage(kInvalid, HasSubstr("filter: no condition is set")));
+  EXPECT_THAT(remove([](auto& r) {
+                r.mutable_filter();
+                r.mutable_ids()->add_numbers(1);
+              }),
+              HasCodeAndMessage(kInvalid, HasSubstr("filter: given with 1 ids")));
 }
 
 TEST_F(DeleteTest, DeletesThatWaitAreBoundedAndHoldUpNoUpload) {

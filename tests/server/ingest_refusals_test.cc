@@ -73,15 +73,18 @@ class BadUploadTest : public IngestServiceTest {
         {{BeginWith([](auto& b) { b.set_collection("nope"); })},
          grpc::StatusCode::NOT_FOUND,
          "nope"},
-        {{BeginWith([](auto& b) { b.set_mode(pb::UPLOAD_MODE_UPSERT); })},
-         grpc::StatusCode::UNIMPLEMENTED,
-         "mode"},
-        {{BeginWith([](auto& b) { b.set_mode(pb::UPLOAD_MODE_REPLACE); })},
-         grpc::StatusCode::UNIMPLEMENTED,
-         "mode"},
+        {{BeginWith([](auto& b) { b.set_mode(static_cast<pb::UploadMode>(77)); })},
+         kInvalid,
+         "begin.mode: 77, must be INSERT, UPSERT or REPLACE"},
+        {{BeginWith([](auto& b) { b.set_upload_token(""); })},
+         kInvalid,
+         "begin.upload_token: 0 bytes, must be 1 .. 256"},
+        {{BeginWith([](auto& b) { b.set_upload_token(std::string(257, 't')); })},
+         kInvalid,
+         "begin.upload_token: 257 bytes"},
         {{BeginWith([](auto& b) { b.set_upload_token("t"); })},
-         grpc::StatusCode::UNIMPLEMENTED,
-         "upload_token"},
+         grpc::StatusCode::FAILED_PRECONDITION,
+         "data_dir is none"},
         {{Begin("c", 1 << 30)}, grpc::StatusCode::RESOURCE_EXHAUSTED, "free are"},
     };
   }
@@ -123,8 +126,8 @@ class BadUploadTest : public IngestServiceTest {
          kInvalid,
          "begin.payload_bytes_max declared 100"},
         {{BeginWith([](auto&) {}), BlockWith([](auto& b) { b.set_block_number(1); })},
-         grpc::StatusCode::UNIMPLEMENTED,
-         "block_number"},
+         kInvalid,
+         "block.block_number: 1, the next block is 0"},
     };
   }
 

@@ -38,6 +38,9 @@ RequestRecord Record(const std::string& collection) {
   record.queue_us = 1;
   record.device_us = 2;
   record.total_us = 4;
+  record.scan = "int8";
+  record.escalations_tighter = 5;
+  record.escalations_canonical = 6;
   return record;
 }
 
@@ -57,6 +60,9 @@ TEST(LogTest, ARequestIsOneJsonObjectWithAllFields) {
   EXPECT_EQ(line["queue_us"], 1);
   EXPECT_EQ(line["device_us"], 2);
   EXPECT_EQ(line["total_us"], 4);
+  EXPECT_EQ(line["scan"], "int8");
+  EXPECT_EQ(line["escalations_tighter"], 5);
+  EXPECT_EQ(line["escalations_canonical"], 6);
   EXPECT_EQ(line["peer"], "ipv4:127.0.0.1:1");
   EXPECT_EQ(line["error"], "no collection");
   EXPECT_EQ(line["level"], "info");

@@ -119,7 +119,11 @@ TEST_F(RetrievalServiceTest, FetchAndCountRefuseWhatTheContractSays) {
               HasCodeAndMessage(kInvalid, HasSubstr("ids: 3 ids, must be 1 .. 2")));
   EXPECT_THAT(fetch([](auto& r) { r.mutable_ids()->add_texts("a"); }), HasCode(kInvalid));
   EXPECT_THAT(fetch([](auto& r) { r.set_collection("x"); }), HasCode(grpc::StatusCode::NOT_FOUND));
-  EXPECT_THAT(fetch([](auto& r) { r.set_min_epoch(1); }), HasCode(grpc::StatusCode::UNIMPLEMENTED));
+  EXPECT_THAT(fetch([](auto& r) {
+                r.set_collection("x");
+                r.set_min_epoch(1);
+              }),
+              HasCode(grpc::StatusCode::NOT_FOUND));
 
   const auto count = [&](const std::function<void(pb::CountRequest&)>& spoil,
                          pb::CountResponse* response) {
@@ -136,9 +140,37 @@ TEST_F(RetrievalServiceTest, FetchAndCountRefuseWhatTheContractSays) {
   EXPECT_THAT(count([](auto& r) { r.set_collection("x"); }, &response),
               HasCode(grpc::StatusCode::NOT_FOUND));
   EXPECT_THAT(count([](auto& r) { r.mutable_filter(); }, &response),
-              HasCode(grpc::StatusCode::UNIMPLEMENTED));
-  EXPECT_THAT(count([](auto& r) { r.set_min_epoch(0); }, &response),
-              HasCode(grpc::StatusCode::UNIMPLEMENTED));
+              HasCodeAndMessage(kInvalid, HasSubstr("filter: no condition is set")));
+}
+
+// The name is looked up once, before the wait: the alias that moves meanwhile changes nothing.
+TEST_F(RetrievalServiceTest, AWaitForAnEpochStaysWithTheCollectionThatTheAliasNamed) {
+  ServeRows();
+  ASSERT_THAT(CreateCollection("d"), HasCode(grpc::StatusCode::OK));
+  const auto point_at = [&](const std::string& name) {
+    pb::SetAliasRequest request;
+    request.set_alias("live");
+    request.set_collection(name);
+    pb::SetAliasResponse response;
+    grpc::ClientContext context;
+    return admin_->SetAlias(&context, request, &response);
+  };
+  ASSERT_THAT(point_at("c"), HasCode(grpc::StatusCode::OK));
+  const int64_t pins = script_->pins;
+  pb::CountResponse response;
+  auto counted = std::async(std::launch::async, [&] {
+    pb::CountRequest request;
+    request.set_collection("live");
+    request.set_min_epoch(2);
+    grpc::ClientContext context;
+    return retrieval_->Count(&context, request, &response);
+  });
+  while (script_->pins == pins) std::this_thread::yield();  // it has looked at the epoch
+  ASSERT_THAT(point_at("d"), HasCode(grpc::StatusCode::OK));
+  ASSERT_THAT(UploadRows("c", {5}), HasCode(grpc::StatusCode::OK));
+  ASSERT_THAT(counted.get(), HasCode(grpc::StatusCode::OK));
+  EXPECT_EQ(response.epoch(), 2u);
+  EXPECT_EQ(response.rows_count(), 5u);
 }
 
 TEST_F(RetrievalServiceTest, LimitsAreAnsweredEvenBeforeTheServerServes) {

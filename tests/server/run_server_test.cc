@@ -35,8 +35,13 @@ class Process {
   Process(const std::string& fault, const std::vector<std::string>& arguments) {
     dir_ = ::testing::TempDir() + "/run_server_XXXXXX";
     EXPECT_NE(mkdtemp(dir_.data()), nullptr);
-    std::vector<std::string> all = {NEARFIELD_FAULTY_SERVER, "--port-file", dir_ + "/port",
-                                    "--log-format", "json"};
+    std::vector<std::string> all = {NEARFIELD_FAULTY_SERVER,
+                                    "--port-file",
+                                    dir_ + "/port",
+                                    "--log-format",
+                                    "json",
+                                    "--data-dir",
+                                    "none"};
     all.insert(all.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& argument : all) argv.push_back(argument.data());

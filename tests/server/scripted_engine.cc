@@ -1,6 +1,7 @@
 #include "tests/server/scripted_engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <numeric>
@@ -9,45 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "nearfield/engine/row_codec.h"
+#include "tests/server/scripted_rows.h"
 
 namespace nearfield::server {
-
-void Gate::Close() {
-  const std::lock_guard lock(mutex_);
-  open_ = false;
-  arrivals_ = 0;
-}
-
-void Gate::Open() {
-  const std::lock_guard lock(mutex_);
-  open_ = true;
-  changed_.notify_all();
-}
-
-void Gate::Pass(const std::function<bool()>& give_up) {
-  std::unique_lock lock(mutex_);
-  if (open_) return;
-  ++arrivals_;
-  changed_.notify_all();
-  while (!open_ && (give_up == nullptr || !give_up()))
-    changed_.wait_for(lock, std::chrono::milliseconds(1));
-}
-
-void Gate::AwaitArrivals(int64_t count) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return arrivals_ >= count; });
-}
-
-std::vector<int64_t> EngineScript::batch_sizes() const {
-  const std::lock_guard lock(mutex_);
-  return batch_sizes_;
-}
-
-void EngineScript::NoteBatch(int64_t size) {
-  const std::lock_guard lock(mutex_);
-  batch_sizes_.push_back(size);
-}
 
 namespace {
 
@@ -61,50 +26,24 @@ absl::Status CheckCopied(int64_t bytes, const RowParts& parts) {
       absl::StrCat("scripted: ", bytes, " bytes to copy, the limit is ", parts.bytes_max));
 }
 
-// The rows of a collection, in order of arrival.
-struct RowStore {
-  explicit RowStore(IdType type) : ids(type) {}
-  IdColumn ids;
-  std::vector<uint8_t> bytes;
-  std::vector<std::vector<float>> values;
-  BytesColumn payloads;
+class ScriptedEpoch final : public PinnedEpoch {
+ public:
+  ScriptedEpoch(uint64_t epoch, int64_t rows_count) : epoch_(epoch), rows_count_(rows_count) {}
+  uint64_t epoch() const override { return epoch_; }
+  int64_t rows_count() const override { return rows_count_; }
 
-  void Append(const UploadBlock& block, const CollectionSpec& spec) {
-    const size_t row_bytes =
-        static_cast<size_t>(spec.dim) * static_cast<size_t>(BytesPerElement(spec.row_type));
-    for (int64_t i = 0; i < block.ids->size(); ++i) {
-      const auto row = block.rows.subspan(static_cast<size_t>(i) * row_bytes, row_bytes);
-      std::vector<float> widened;
-      static_cast<void>(WidenToFloat(spec.row_type, row, &widened).ok());
-      ids.AppendFrom(*block.ids, i);
-      bytes.insert(bytes.end(), row.begin(), row.end());
-      values.push_back(std::move(widened));
-      payloads.Append(block.payloads == nullptr ? "" : block.payloads->at(i));
-    }
-  }
-  // The rows of `other` at `index`.
-  void AppendFrom(const RowStore& other, int64_t index) {
-    const size_t row_bytes = other.bytes.size() / static_cast<size_t>(other.ids.size());
-    const auto begin =
-        other.bytes.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(index) * row_bytes);
-    ids.AppendFrom(other.ids, index);
-    bytes.insert(bytes.end(), begin, begin + static_cast<std::ptrdiff_t>(row_bytes));
-    values.push_back(other.values[static_cast<size_t>(index)]);
-    payloads.Append(other.payloads.at(index));
-  }
-  int64_t IndexOf(const IdColumn& wanted, int64_t at) const {
-    for (int64_t i = 0; i < ids.size(); ++i) {
-      if (ids.Compare(i, wanted, at) == 0) return i;
-    }
-    return -1;
-  }
+ private:
+  const uint64_t epoch_;
+  const int64_t rows_count_;
 };
 
 class ScriptedCollection final : public Collection,
                                  public std::enable_shared_from_this<ScriptedCollection> {
  public:
-  ScriptedCollection(CollectionSpec spec, Script script)
-      : spec_(spec), script_(std::move(script)), rows_(spec.id_type) {}
+  ScriptedCollection(CollectionSpec spec, Script script, uint64_t epoch)
+      : spec_(spec), script_(std::move(script)), rows_(spec.id_type), epoch_(epoch) {
+    Show();
+  }
   ~ScriptedCollection() override { script_->device_bytes_used -= rows_.ids.size() * row_bytes(); }
 
   int64_t row_bytes() const { return int64_t{spec_.dim} * BytesPerElement(spec_.row_type); }
@@ -113,18 +52,53 @@ class ScriptedCollection final : public Collection,
     const std::lock_guard lock(mutex_);
     return {.epoch = epoch_,
             .rows_count = rows_.ids.size(),
-            .rows_deleted = 0,
             .generations_count = 1,
+            .scan = ScanPrecision::kInt8,
             .device_bytes = rows_.ids.size() * row_bytes(),
             .host_bytes = rows_.payloads.value_bytes()};
   }
   absl::StatusOr<std::unique_ptr<Upload>> BeginUpload(
       const UploadReservation& reservation) override;
-  absl::StatusOr<DeleteResult> Delete(const IdColumn& ids) override;
+  using Collection::Delete;
+  absl::StatusOr<DeleteResult> Delete(const IdColumn& ids,
+                                      const CommitHook& before_visible) override;
+  absl::StatusOr<DeleteResult> DeleteRows(const RowFilter& /*rows*/,
+                                          const CommitHook& /*before_visible*/) override {
+    return absl::UnimplementedError("scripted: no ordinals");
+  }
+  absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch* /*at*/) const override {
+    return absl::UnimplementedError("scripted: no ordinals");
+  }
+  absl::StatusOr<RowFilter> RowsWithIds(const PinnedEpoch*, const IdColumn&) const override {
+    return absl::UnimplementedError("scripted: no ordinals");
+  }
+  absl::StatusOr<int64_t> CountRows(const PinnedEpoch* /*at*/,
+                                    const RowFilter& /*rows*/) const override {
+    return absl::UnimplementedError("scripted: no ordinals");
+  }
+  std::shared_ptr<const PinnedEpoch> PinEpoch() const override {
+    // Without the lock that a change in the making holds: as any collection.
+    ++script_->pins;
+    const std::lock_guard lock(shown_mutex_);
+    return shown_;
+  }
+  PinnedEpochs HeldEpochs() const override { return {PinEpoch()}; }
+  absl::StatusOr<CompactionResult> Compact(const CompactionOptions&) override {
+    return CompactionResult{.done = true};
+  }
   absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const override;
 
-  absl::StatusOr<CommitResult> Add(const RowStore& added);
+  uint32_t TakeOrdinals(int64_t count) {
+    return ordinals_taken_.fetch_add(static_cast<uint32_t>(count));
+  }
+  absl::StatusOr<CommitResult> Add(const RowStore& added, uint32_t first_ordinal,
+                                   const CommitHook& before_visible);
   absl::StatusOr<Neighbors> Search(const Query& query, RowParts parts) const;
+  // Requires mutex_.
+  void Show() {
+    const std::lock_guard lock(shown_mutex_);
+    shown_ = std::make_shared<ScriptedEpoch>(epoch_, rows_.ids.size());
+  }
   uint64_t epoch() const {
     const std::lock_guard lock(mutex_);
     return epoch_;
@@ -134,8 +108,11 @@ class ScriptedCollection final : public Collection,
   const CollectionSpec spec_;
   const Script script_;
   mutable std::mutex mutex_;
+  mutable std::mutex shown_mutex_;
+  std::shared_ptr<const PinnedEpoch> shown_;
+  std::atomic<uint32_t> ordinals_taken_{0};
   RowStore rows_;
-  uint64_t epoch_ = 0;
+  uint64_t epoch_;
 };
 
 class ScriptedUpload final : public Upload {
@@ -168,10 +145,15 @@ class ScriptedUpload final : public Upload {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<CommitResult> Commit() override {
+  absl::StatusOr<uint32_t> TakeOrdinals() override {
+    return first_ordinal_.emplace(collection_->TakeOrdinals(rows_.ids.size()));
+  }
+
+  using Upload::Commit;
+  absl::StatusOr<CommitResult> Commit(const CommitHook& before_visible) override {
     script_->commit_gate.Pass();
-    if (script_->device_lost) return Lost();
-    return collection_->Add(rows_);
+    const uint32_t first = first_ordinal_ ? *first_ordinal_ : *TakeOrdinals();
+    return script_->device_lost ? Lost() : collection_->Add(rows_, first, before_visible);
   }
 
  private:
@@ -179,6 +161,7 @@ class ScriptedUpload final : public Upload {
   const Script script_;
   const int64_t reserved_bytes_;
   RowStore rows_;
+  std::optional<uint32_t> first_ordinal_;
 };
 
 absl::StatusOr<std::unique_ptr<Upload>> ScriptedCollection::BeginUpload(
@@ -194,7 +177,8 @@ absl::StatusOr<std::unique_ptr<Upload>> ScriptedCollection::BeginUpload(
   return std::make_unique<ScriptedUpload>(shared_from_this(), script_, bytes);
 }
 
-absl::StatusOr<CommitResult> ScriptedCollection::Add(const RowStore& added) {
+absl::StatusOr<CommitResult> ScriptedCollection::Add(const RowStore& added, uint32_t first_ordinal,
+                                                     const CommitHook& before_visible) {
   const std::lock_guard lock(mutex_);
   for (int64_t i = 0; i < added.ids.size(); ++i) {
     bool twice = rows_.IndexOf(added.ids, i) >= 0;
@@ -202,25 +186,45 @@ absl::StatusOr<CommitResult> ScriptedCollection::Add(const RowStore& added) {
     if (twice)
       return absl::AlreadyExistsError(absl::StrCat("the id of row ", i, " is there already"));
   }
+  const IdColumn none(spec_.id_type);
+  if (before_visible && added.ids.size() > 0) {
+    const absl::Status allowed = before_visible({.epoch = epoch_ + 1,
+                                                 .rows_count = added.ids.size(),
+                                                 .first_ordinal = first_ordinal,
+                                                 .ids_removed = &none});
+    if (!allowed.ok()) return allowed;
+  }
   for (int64_t i = 0; i < added.ids.size(); ++i) rows_.AppendFrom(added, i);
   script_->device_bytes_used += added.ids.size() * row_bytes();
   if (added.ids.size() > 0) ++epoch_;
+  Show();
   return CommitResult{.epoch = epoch_, .rows_count = added.ids.size()};
 }
 
-absl::StatusOr<DeleteResult> ScriptedCollection::Delete(const IdColumn& ids) {
+absl::StatusOr<DeleteResult> ScriptedCollection::Delete(const IdColumn& ids,
+                                                        const CommitHook& before_visible) {
   const std::lock_guard lock(mutex_);
   if (script_->device_lost) return Lost();
   RowStore kept(spec_.id_type);
+  IdColumn gone(spec_.id_type);
   for (int64_t row = 0; row < rows_.ids.size(); ++row) {
     bool doomed = false;
     for (int64_t i = 0; i < ids.size(); ++i) doomed = doomed || rows_.ids.Compare(row, ids, i) == 0;
-    if (!doomed) kept.AppendFrom(rows_, row);
+    if (doomed) {
+      gone.AppendFrom(rows_.ids, row);
+    } else {
+      kept.AppendFrom(rows_, row);
+    }
+  }
+  if (before_visible && gone.size() > 0) {
+    const absl::Status allowed = before_visible({.epoch = epoch_ + 1, .ids_removed = &gone});
+    if (!allowed.ok()) return allowed;
   }
   const int64_t deleted = rows_.ids.size() - kept.ids.size();
   script_->device_bytes_used -= deleted * row_bytes();
   if (deleted > 0) ++epoch_;
   rows_ = std::move(kept);
+  Show();
   return DeleteResult{.epoch = epoch_, .rows_deleted = deleted};
 }
 
@@ -299,19 +303,23 @@ class ScriptedEngine final : public Engine {
             .device_name = "scripted",
             .note = "for tests",
             .k_max = kKMax,
-            .batch_max = 1024};
+            .batch_max = 1024,
+            .read_bytes_per_second = static_cast<double>(script_->read_bytes_per_second)};
   }
   Capacity GetCapacity() const override {
     return {.device_bytes_total = script_->device_bytes_total,
             .device_bytes_used = script_->device_bytes_used,
             .host_bytes_total = 1 << 20,
-            .host_bytes_used = 0};
+            .host_bytes_used = 0,
+            .host_rows_bytes_total = 1 << 22,
+            .host_rows_bytes_used = 1 << 21};
   }
   absl::Status Health() const override { return script_->device_lost ? Lost() : absl::OkStatus(); }
 
-  absl::StatusOr<std::shared_ptr<Collection>> CreateCollection(
-      const CollectionSpec& spec) override {
-    return std::make_shared<ScriptedCollection>(spec, script_);
+  using Engine::CreateCollection;
+  absl::StatusOr<std::shared_ptr<Collection>> CreateCollection(const CollectionSpec& spec,
+                                                               uint64_t epoch) override {
+    return std::make_shared<ScriptedCollection>(spec, script_, epoch);
   }
 
   absl::StatusOr<SearchResult> Search(const Collection& collection,
@@ -332,35 +340,39 @@ class ScriptedEngine final : public Engine {
     result.cost.device_us = 7;
     int64_t copied = 0;
     result.cost.rows_scanned = scripted.Stats().rows_count;
+    result.cost.bytes_read = scripted.Stats().device_bytes;
+    const ScanChoice scan = scripted.spec().scan;
+    if (scan == ScanChoice::kInt8) result.cost.precision = ScanPrecision::kInt8;
+    if (scan == ScanChoice::kBf16) result.cost.precision = ScanPrecision::kBf16;
+    result.cost.escalations = {.tighter = script_->escalations_tighter,
+                               .canonical = script_->escalations_canonical};
     for (const Query& query : batch.queries) {
       ABSL_ASSIGN_OR_RETURN(Neighbors neighbors, scripted.Search(query, batch.parts));
       copied += static_cast<int64_t>(neighbors.rows.size()) + neighbors.payloads.value_bytes();
+      script_->Corrupt(&neighbors);
       result.queries.push_back(std::move(neighbors));
     }
     ABSL_RETURN_IF_ERROR(CheckCopied(copied, batch.parts));
     return result;
   }
 
-  absl::StatusOr<VerifyResult> Verify(const Collection& collection, const Query& query,
-                                      uint64_t epoch, const Neighbors& claimed,
+  absl::StatusOr<VerifyResult> Verify(const Collection& collection, const Claim& claim,
                                       const std::function<bool()>& cancelled) override {
     script_->verify_gate.Pass(cancelled);
     if (cancelled && cancelled()) return absl::CancelledError("cancelled");
     const auto& scripted = static_cast<const ScriptedCollection&>(collection);
-    if (--script_->overtaken_verifications >= 0)
-      return absl::FailedPreconditionError("scripted: a commit was faster");
-    if (epoch != scripted.epoch()) {
+    if (claim.epoch != scripted.epoch()) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "the claim is of epoch ", epoch, ", the collection is at ", scripted.epoch()));
+          "the claim is of epoch ", claim.epoch, ", the collection is at ", scripted.epoch()));
     }
     VerifyResult result;
-    ABSL_ASSIGN_OR_RETURN(result.expected, scripted.Search(query, RowParts{}));
-    result.epoch = epoch;
+    ABSL_ASSIGN_OR_RETURN(result.expected, scripted.Search(claim.query, RowParts{}));
+    result.epoch = claim.epoch;
     result.rows_checked = scripted.Stats().rows_count;
-    result.equal = claimed.scores == result.expected.scores &&
-                   claimed.ids.size() == result.expected.ids.size();
-    for (int64_t i = 0; result.equal && i < claimed.ids.size(); ++i) {
-      result.equal = claimed.ids.Compare(i, result.expected.ids, i) == 0;
+    result.equal = claim.neighbors.scores == result.expected.scores &&
+                   claim.neighbors.ids.size() == result.expected.ids.size();
+    for (int64_t i = 0; result.equal && i < claim.neighbors.ids.size(); ++i) {
+      result.equal = claim.neighbors.ids.Compare(i, result.expected.ids, i) == 0;
     }
     if (!result.equal) {
       result.first_difference = 0;

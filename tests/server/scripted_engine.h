@@ -44,15 +44,22 @@ struct EngineScript {
   std::atomic<bool> self_test_differs{false};
   // Searches do not look at `cancelled`.
   std::atomic<bool> deaf_searches{false};
-  // So many verifications find that a commit has overtaken them.
-  std::atomic<int64_t> overtaken_verifications{0};
   std::atomic<int64_t> searches{0};
+  std::atomic<int64_t> pins{0};  // of an epoch, of any collection
   std::atomic<int64_t> cancelled_searches{0};
   std::atomic<int64_t> uploads_open{0};
   std::atomic<int64_t> device_bytes_total{int64_t{1} << 30};
   std::atomic<int64_t> device_bytes_used{0};
   // Loses the device in the search with this number; 0: never.
   std::atomic<int64_t> lose_at_search{0};
+  std::atomic<int64_t> read_bytes_per_second{0};
+  // Of every search.
+  std::atomic<int64_t> escalations_tighter{0};
+  std::atomic<int64_t> escalations_canonical{0};
+
+  // Called with each right answer of a search, to make it a wrong one.
+  void CorruptAnswers(std::function<void(Neighbors*)> corrupt);
+  void Corrupt(Neighbors* neighbors) const;
 
   // Sizes of the batches searched, in order.
   std::vector<int64_t> batch_sizes() const;
@@ -60,6 +67,7 @@ struct EngineScript {
 
  private:
   mutable std::mutex mutex_;
+  std::function<void(Neighbors*)> corrupt_;
   std::vector<int64_t> batch_sizes_;
 };
 

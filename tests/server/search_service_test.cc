@@ -122,12 +122,6 @@ TEST_F(SearchServiceTest, EveryBadRequestIsNamed) {
        grpc::StatusCode::NOT_FOUND, "row"},
       {[](auto& r) { r.set_collection("nope"); }, grpc::StatusCode::NOT_FOUND, "\"nope\""},
       {[](auto& r) { r.set_collection(""); }, grpc::StatusCode::NOT_FOUND, "\"\""},
-      {[](auto& r) { r.mutable_filter(); }, grpc::StatusCode::UNIMPLEMENTED, "filter"},
-      {[](auto& r) { r.set_min_epoch(0); }, grpc::StatusCode::UNIMPLEMENTED, "min_epoch"},
-      {[](auto& r) { r.set_verify(false); }, grpc::StatusCode::UNIMPLEMENTED, "verify"},
-      {[](auto& r) { r.set_score_threshold(0); }, grpc::StatusCode::UNIMPLEMENTED,
-       "score_threshold"},
-      {[](auto& r) { r.set_cursor(""); }, grpc::StatusCode::UNIMPLEMENTED, "cursor"},
   };
   for (const Case& each : cases) {
     pb::SearchRequest request = SearchFor("c", {0, 0});
@@ -135,6 +129,29 @@ TEST_F(SearchServiceTest, EveryBadRequestIsNamed) {
     EXPECT_THAT(Search(request), HasCodeAndMessage(each.code, HasSubstr(each.message)));
   }
   EXPECT_EQ(script_->searches, 1) << "only the unknown row may reach the device";
+}
+
+TEST_F(SearchServiceTest, EveryBadPartBesideTheQueriesIsNamed) {
+  ServeRows();
+  const auto expect = [&](const std::string& message, grpc::StatusCode code,
+                          const std::function<void(pb::SearchRequest&)>& spoil) {
+    pb::SearchRequest request = SearchFor("c", {0, 0});
+    spoil(request);
+    EXPECT_THAT(Search(request), HasCodeAndMessage(code, HasSubstr(message)));
+  };
+  expect("score_threshold: is not a number", kInvalid,
+         [](auto& r) { r.set_score_threshold(std::numeric_limits<float>::quiet_NaN()); });
+  expect("filter: no condition is set", kInvalid, [](auto& r) { r.mutable_filter(); });
+  expect("filter.exists.attribute", kInvalid,
+         [](auto& r) { r.mutable_filter()->mutable_exists()->set_attribute("x"); });
+  expect("cursor: 0 bytes", kInvalid, [](auto& r) { r.set_cursor(""); });
+  expect("cursor: of another search", kInvalid,
+         [](auto& r) { r.set_cursor(std::string(25, '\1')); });
+  expect("queries: 2, must be 1 with a cursor", kInvalid, [](auto& r) {
+    r.set_cursor("x");
+    *r.add_queries() = r.queries(0);
+  });
+  EXPECT_EQ(script_->searches, 0);
 }
 
 TEST_F(SearchServiceTest, AFullQueueIsRefusedWithAHint) {

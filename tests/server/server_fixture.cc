@@ -21,6 +21,8 @@ void ServerFixture::Set(SettingBase& setting, const std::string& value) {
 }
 
 void ServerFixture::Listen() {
+  if (settings_.data_dir.source() == SettingSource::kDefault) Set(settings_.data_dir, "none");
+  if (settings_.audit_share.source() == SettingSource::kDefault) Set(settings_.audit_share, "0");
   ASSERT_OK(settings_.Validate());
   server_ = std::make_unique<Server>(&settings_, &log_, &clock_);
   ASSERT_OK(server_->Listen());
@@ -43,7 +45,10 @@ void ServerFixture::Serve() {
 
 void ServerFixture::Drain() {
   if (server_ == nullptr) return;
-  EXPECT_EQ(server_->Drain(), script_->device_lost ? ExitCode::kDeviceLost : ExitCode::kClean);
+  const ExitCode expected = script_->device_lost            ? ExitCode::kDeviceLost
+                            : server_->state().distrusted() ? ExitCode::kSelfTest
+                                                            : ExitCode::kClean;
+  EXPECT_EQ(server_->Drain(), expected);
   server_ = nullptr;
 }
 

@@ -25,6 +25,7 @@ absl::StatusOr<std::unique_ptr<Engine>> NewEngine(BackendKind kind) {
   options.backend = kind == BackendKind::kGpu ? BackendChoice::kGpu : BackendChoice::kCpu;
   options.memory_bytes = int64_t{1} << 30;
   options.host_memory_bytes = int64_t{1} << 30;
+  options.host_rows_bytes = int64_t{1} << 30;
   options.batch_max = 64;
   return Engine::Create(options);
 }

@@ -108,8 +108,25 @@ class FakeRowPlanes final : public RowPlanes {
       : device_(std::move(device)),
         row_bytes_(static_cast<size_t>(format.dim) *
                    static_cast<size_t>(BytesPerElement(format.row_type))),
-        bytes_(BytesFor(format, rows_max)) {}
-  ~FakeRowPlanes() override { device_->GiveBack(bytes_); }
+        bytes_(BytesFor(format, rows_max)) {
+    const std::lock_guard<std::mutex> lock(device_->mutex_);
+    device_->planes_.insert(this);
+  }
+  ~FakeRowPlanes() override {
+    device_->GiveBack(bytes_);
+    const std::lock_guard<std::mutex> lock(device_->mutex_);
+    device_->planes_.erase(this);
+  }
+
+  bool FlipBit(absl::Span<const uint8_t> wanted, int64_t bit) {
+    if (wanted.size() != row_bytes_) return false;
+    for (size_t begin = 0; begin < rows_.size(); begin += row_bytes_) {
+      if (std::memcmp(rows_.data() + begin, wanted.data(), row_bytes_) != 0) continue;
+      rows_[begin + static_cast<size_t>(bit / 8)] ^= static_cast<uint8_t>(1u << (bit % 8));
+      return true;
+    }
+    return false;
+  }
 
   // Rows, norm and rank, as on a real device.
   static int64_t BytesFor(const RowFormat& format, int64_t rows_count) {
@@ -180,6 +197,14 @@ class FakeRowPlanes final : public RowPlanes {
   std::vector<uint32_t> ranks_;
 };
 
+bool FakeDevice::FlipResidentBit(absl::Span<const uint8_t> row, int64_t bit) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (FakeRowPlanes* planes : planes_) {
+    if (planes->FlipBit(row, bit)) return true;
+  }
+  return false;
+}
+
 class FakeTombstones final : public Tombstones {
  public:
   FakeTombstones(std::shared_ptr<FakeDevice> device, std::vector<uint64_t> words)
@@ -203,6 +228,7 @@ std::vector<RankedScore> SearchGeneration(const RowFormat& format, const Generat
                                           absl::Span<const float> query, int32_t k) {
   const auto& planes = static_cast<const FakeRowPlanes&>(*view.planes);
   std::vector<RankedScore> best;
+  if (view.rows_live == 0) return best;
   for (int64_t slot = 0; slot < planes.rows_count(); ++slot) {
     const auto place = static_cast<uint32_t>(slot);
     if (corpus::IsDeleted(view.tombstones, place)) continue;
@@ -222,9 +248,11 @@ std::vector<RankedScore> SearchGeneration(const RowFormat& format, const Generat
 class FakeBackend final : public corpus::Backend {
  public:
   explicit FakeBackend(std::shared_ptr<FakeDevice> device) : device_(std::move(device)) {
+    facts_.kind = device_->options_.kind;
     facts_.device_name = "a fake";
     facts_.k_max = device_->options_.k_max;
     facts_.batch_max = device_->options_.batch_max;
+    facts_.read_bytes_per_second = device_->options_.read_bytes_per_second;
   }
 
   const corpus::BackendFacts& facts() const override { return facts_; }
@@ -266,6 +294,7 @@ class FakeBackend final : public corpus::Backend {
   }
 
   int64_t device_bytes_total() const override { return device_->options_.memory_bytes; }
+  int64_t host_rows_bytes_total() const override { return device_->options_.host_rows_bytes; }
   int64_t device_bytes_used() const override { return device_->bytes_used(); }
   absl::Status Health() const override { return device_->Health(); }
 

@@ -8,16 +8,23 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "engine/corpus/backend.h"
 
 namespace nearfield::testing {
 
+class FakeRowPlanes;
+
 struct FakeDeviceOptions {
+  BackendKind kind = BackendKind::kCpu;
   int64_t memory_bytes = int64_t{64} << 20;
+  int64_t host_rows_bytes = 0;
   int32_t k_max = kKMax + 1;
   int32_t batch_max = 1024;
+  double read_bytes_per_second = 0;
 };
 
 enum class FakeCall : uint8_t {
@@ -47,6 +54,10 @@ class FakeDevice {
   // Called with the right answer of every search, to make it a wrong one.
   void CorruptAnswers(std::function<void(corpus::BestRows*)> corrupt);
 
+  // Flips one bit of the first resident row with these bytes: what a bad memory cell does. False
+  // where there is no such row. Requires that nothing reads rows meanwhile.
+  bool FlipResidentBit(absl::Span<const uint8_t> row, int64_t bit);
+
   int64_t bytes_used() const;
   int64_t calls(FakeCall call) const;
   // Rows copied by AppendFrom: what merges cost.
@@ -75,6 +86,7 @@ class FakeDevice {
   std::map<FakeCall, int64_t> calls_;
   std::function<void()> on_search_;
   std::function<void(corpus::BestRows*)> corrupt_;
+  std::set<FakeRowPlanes*> planes_;  // all there are
   bool lost_ = false;
   int64_t bytes_used_ = 0;
   int64_t rows_copied_ = 0;

@@ -167,7 +167,11 @@ const char* Name(IdType type) { return type == IdType::kString ? "string ids" : 
 
 std::string Describe(const CollectionSpec& spec) {
   return absl::StrCat(Name(spec.metric), ", ", Name(spec.row_type), ", dim ", spec.dim, ", ",
-                      Name(spec.id_type));
+                      Name(spec.id_type),
+                      spec.scan == ScanChoice::kInt8   ? ", scan int8"
+                      : spec.scan == ScanChoice::kBf16 ? ", scan bf16"
+                      : spec.scan == ScanChoice::kRows ? ", scan rows"
+                                                       : "");
 }
 
 }  // namespace nearfield::testing

@@ -16,14 +16,21 @@ constexpr int64_t kAlignment = 256;
 }  // namespace
 
 Arena::~Arena() {
-  if (base_ != nullptr) cudaFree(base_);
+  if (base_ == nullptr) return;
+  if (on_host_) {
+    cudaFreeHost(base_);
+  } else {
+    cudaFree(base_);
+  }
+}
+
+absl::Status Arena::CheckNew() const {
+  if (!sealed_ && base_ == nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError("the arena is taken already: no allocation after creation");
 }
 
 absl::Status Arena::Create(DeviceHealth& health, const Sizes& sizes) {
-  if (sealed_ || base_ != nullptr) {
-    return absl::FailedPreconditionError(
-        "the arena is taken already: no device allocation after creation");
-  }
+  ABSL_RETURN_IF_ERROR(CheckNew());
   slab_shift_ = SlabShift(sizes.slab_bytes);
   slabs_count_ = sizes.slab_bytes >> slab_shift_;
   workspace_bytes_ = RoundUp(sizes.workspace_bytes, slab_bytes());
@@ -36,11 +43,35 @@ absl::Status Arena::Create(DeviceHealth& health, const Sizes& sizes) {
         taken.code(), absl::StrCat("taking ", bytes, " bytes of device memory: ", taken.message()));
   }
   base_ = static_cast<char*>(base);
+  CutSlabs();
+  return absl::OkStatus();
+}
+
+absl::Status Arena::CreateOnHost(DeviceHealth& health, int64_t bytes) {
+  ABSL_RETURN_IF_ERROR(CheckNew());
+  on_host_ = true;
+  slab_shift_ = SlabShift(bytes);
+  slabs_count_ = bytes >> slab_shift_;
+  if (slabs_count_ == 0) return absl::OkStatus();
+  void* base = nullptr;
+  const absl::Status taken = health.Check(
+      cudaHostAlloc(&base, static_cast<std::size_t>(bytes_total()), cudaHostAllocMapped),
+      "cudaHostAlloc");
+  if (!taken.ok()) {
+    return absl::Status(taken.code(), absl::StrCat("taking ", bytes_total(),
+                                                   " bytes of host memory: ", taken.message()));
+  }
+  // With unified addressing, which every 64-bit process has, a kernel knows it by the same address.
+  base_ = static_cast<char*>(base);
+  CutSlabs();
+  return absl::OkStatus();
+}
+
+void Arena::CutSlabs() {
   free_.reserve(static_cast<std::size_t>(slabs_count_));
   for (int64_t slab = slabs_count_ - 1; slab >= 0; --slab) {
     free_.push_back(base_ + workspace_bytes_ + slab * slab_bytes());
   }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<char*> Arena::TakeWorkspace(int64_t bytes) {
@@ -65,9 +96,9 @@ absl::StatusOr<std::vector<char*>> Arena::TakeSlabs(int64_t count) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto available = static_cast<int64_t>(free_.size());
   if (count > available) {
-    return absl::ResourceExhaustedError(absl::StrCat("device memory: ", count << slab_shift_,
-                                                     " bytes needed, ", available << slab_shift_,
-                                                     " of ", bytes_total(), " free"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(on_host_ ? "host memory of rows: " : "device memory: ", count << slab_shift_,
+                     " bytes needed, ", available << slab_shift_, " of ", bytes_total(), " free"));
   }
   std::vector<char*> slabs(free_.rbegin(), free_.rbegin() + count);
   free_.resize(static_cast<std::size_t>(available - count));

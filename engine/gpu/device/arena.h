@@ -1,5 +1,5 @@
-// The device memory of an engine: one cudaMalloc at creation, the only one in the tree. A workspace
-// of fixed parts, then slabs of one size that come and go.
+// The memory of an engine, taken once at creation: a workspace of fixed parts, then slabs of one
+// size that come and go. On the device, by the only cudaMalloc in the tree, or on the host.
 #ifndef NEARFIELD_ENGINE_GPU_DEVICE_ARENA_H_
 #define NEARFIELD_ENGINE_GPU_DEVICE_ARENA_H_
 
@@ -28,9 +28,12 @@ class Arena {
     int64_t workspace_bytes = 0;
     int64_t slab_bytes = 0;  // for slabs, all together; rounded down to whole ones
   };
-  // Takes the memory. Once. Errors: ResourceExhausted (not to be had), FailedPrecondition (already
-  // sealed).
+  // Takes device memory. Once, as the next. Errors: ResourceExhausted (not to be had),
+  // FailedPrecondition (already taken).
   absl::Status Create(DeviceHealth& health, const Sizes& sizes);
+
+  // Takes page-locked host memory, which kernels read and write over the link: slabs alone.
+  absl::Status CreateOnHost(DeviceHealth& health, int64_t bytes);
 
   // Cuts the next `bytes` off the workspace, 256-byte aligned; only before Seal. Errors:
   // FailedPrecondition (sealed), ResourceExhausted (the workspace was sized too small).
@@ -50,6 +53,10 @@ class Arena {
   int64_t bytes_used() const;
 
  private:
+  absl::Status CheckNew() const;
+  void CutSlabs();
+
+  bool on_host_ = false;
   char* base_ = nullptr;
   int64_t workspace_bytes_ = 0;
   int64_t workspace_used_ = 0;

@@ -29,7 +29,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/convert": "engine/include engine/base server/catalog server/batching/search_request.h server/batching/retry_hint.h proto",
         "server/batching": "engine/include engine/base server/telemetry",
         "server/store": "engine/include engine/base",
-        "server/catalog": "engine/include engine/base server/store",
+        "server/catalog": "engine/include engine/base server/store server/batching/clock.h",
         "server/telemetry": "engine/include engine/base server/config proto",
         "server/security": "engine/base server/config proto",
         "server/service": "engine/include engine/base server/convert server/batching server/catalog server/config server/telemetry "

@@ -215,5 +215,18 @@ TEST_F(CorpusTest, ACollectionOutlivesItsEngine) {
   EXPECT_EQ(fake_.device->bytes_used(), 0);
 }
 
+TEST(RowsOnTheHost, NeedMemoryThereWhereTheDeviceHasItsOwn) {
+  const CollectionSpec spec = {.dim = 2, .rows = RowHome::kHost};
+  EXPECT_OK(MakeFakeEngine().engine->CreateCollection(spec));
+  const FakeEngine without = MakeFakeEngine({.device = {.kind = BackendKind::kGpu}});
+  EXPECT_THAT(without.engine->CreateCollection(spec),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("rows = host"), HasSubstr("host_rows_bytes"))));
+  const FakeEngine with =
+      MakeFakeEngine({.device = {.kind = BackendKind::kGpu, .host_rows_bytes = 1 << 20}});
+  EXPECT_OK(with.engine->CreateCollection(spec));
+  EXPECT_EQ(with.engine->GetCapacity().host_rows_bytes_total, 1 << 20);
+}
+
 }  // namespace
 }  // namespace nearfield::testing

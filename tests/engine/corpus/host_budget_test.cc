@@ -43,6 +43,19 @@ TEST(HostBudget, MovedAndShrunkReservationsGiveBackOnce) {
   EXPECT_EQ(budget->bytes_used(), 0);
 }
 
+TEST(HostBudget, AReservationGrowsByWhatIsFree) {
+  const std::shared_ptr<HostBudget> budget = HostBudget::Make(100);
+  {
+    HostReservation held = *budget->Reserve(50);
+    EXPECT_OK(held.Grow(30));
+    EXPECT_THAT(held.Grow(21), StatusIs(absl::StatusCode::kResourceExhausted,
+                                        AllOf(HasSubstr("21 bytes"), HasSubstr("20 of 100"))));
+    EXPECT_EQ(held.bytes(), 80);
+    EXPECT_EQ(budget->bytes_used(), 80);
+  }
+  EXPECT_EQ(budget->bytes_used(), 0);
+}
+
 TEST(HostBudget, OutlivesItsOwnerWhereAReservationIsHeld) {
   std::shared_ptr<HostBudget> budget = HostBudget::Make(10);
   HostReservation held = *budget->Reserve(10);

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -13,44 +11,31 @@
 
 #include "engine/corpus/rotation.h"
 #include "engine/score/certified_bound.h"
-#include "engine/score/score.h"
-#include "tests/testing/random.h"
+#include "tests/engine/corpus/bound_cases.h"
 #include "tests/testing/seed.h"
 
 namespace nearfield::corpus {
 namespace {
 
-using testing::Random;
-using Vector = std::vector<float>;
-
-double Canonical(const Vector& query, const Vector& row, bool l2) {
-  std::array<double, score::kAccumulators> sums{};
-  for (size_t d = 0; d < row.size(); ++d) {
-    double& sum = sums[d % sums.size()];
-    sum = l2 ? score::L2Step(query[d], row[d], sum) : score::DotStep(query[d], row[d], sum);
-  }
-  return score::ReduceAccumulators(sums.data());
-}
-
 struct EncodedRow {
   std::vector<int8_t> codes;
   score::RowBound bound;
 };
-EncodedRow Encode(const Rotation& rotation, const Vector& row) {
+EncodedRow Encode(const Rotation& rotation, Metric metric, const Vector& row) {
   EncodedRow encoded{std::vector<int8_t>(row.size()), {}};
-  encoded.bound = EncodeRow(rotation, row, absl::MakeSpan(encoded.codes));
+  encoded.bound = EncodeRow(rotation, metric, row, absl::MakeSpan(encoded.codes));
   return encoded;
 }
 
 struct EncodedQuery {
   std::vector<int8_t> first;
   std::vector<int8_t> second;
-  score::QueryBound bound;
+  QueryBounds bounds;
 };
-EncodedQuery EncodeAsQuery(const Rotation& rotation, const Vector& query) {
+EncodedQuery EncodeAsQuery(const Rotation& rotation, Metric metric, const Vector& query) {
   EncodedQuery encoded{std::vector<int8_t>(query.size()), std::vector<int8_t>(query.size()), {}};
-  encoded.bound =
-      EncodeQuery(rotation, query, absl::MakeSpan(encoded.first), absl::MakeSpan(encoded.second));
+  encoded.bounds = EncodeQuery(rotation, metric, query, absl::MakeSpan(encoded.first),
+                               absl::MakeSpan(encoded.second));
   return encoded;
 }
 
@@ -61,71 +46,29 @@ int32_t Product(const std::vector<int8_t>& a, const std::vector<int8_t>& b) {
 }
 
 float Upper(const EncodedQuery& query, const EncodedRow& row) {
-  const float product = score::CodeProduct(row.bound, query.bound, Product(query.first, row.codes),
-                                           Product(query.second, row.codes));
-  // A row whose product says nothing is kept.
-  if (!std::isfinite(product)) return std::numeric_limits<float>::infinity();
-  return score::UpperDot(row.bound, query.bound, product);
+  return score::UpperScore(row.bound, query.bounds.both,
+                           score::CodeProduct(query.bounds.both, Product(query.first, row.codes),
+                                              Product(query.second, row.codes)));
+}
+float UpperOfFirst(const EncodedQuery& query, const EncodedRow& row) {
+  return score::UpperScore(
+      row.bound, query.bounds.first_only,
+      score::CodeProduct(query.bounds.first_only, Product(query.first, row.codes)));
 }
 
 // Dropping a row needs a comparison that its bound passes: the score must not be above it.
 void ExpectBounds(const Rotation& rotation, const Vector& query, const Vector& row) {
-  const EncodedQuery encoded_query = EncodeAsQuery(rotation, query);
-  const EncodedRow encoded_row = Encode(rotation, row);
-  const float upper = Upper(encoded_query, encoded_row);
-  const double s = Canonical(query, row, false);
-  const auto below = [](double score, float bound) {
-    return std::isnan(bound) || score <= static_cast<double>(bound);
-  };
-  ASSERT_PRED2(below, s, upper);
-  ASSERT_PRED2(below, static_cast<double>(score::DotScore(s)), upper);
-  const double query_squared = Canonical(query, query, false);
-  const double row_squared = Canonical(row, row, false);
-  if (query_squared > 0.0) {
-    ASSERT_PRED2(below, static_cast<double>(score::CosineScore(s, query_squared, row_squared)),
-                 score::UpperCosine(upper, query_squared, row_squared));
+  for (const Metric metric : kMetrics) {
+    if (metric == Metric::kCosine && IsZero(query)) continue;
+    SCOPED_TRACE(::testing::Message() << "metric " << static_cast<int>(metric));
+    const EncodedQuery encoded_query = EncodeAsQuery(rotation, metric, query);
+    const EncodedRow encoded_row = Encode(rotation, metric, row);
+    const auto below = [](float score, float bound) { return !(bound < score); };
+    const float score = CanonicalScore(metric, query, row);
+    ASSERT_PRED2(below, score, Upper(encoded_query, encoded_row));
+    ASSERT_PRED2(below, score, UpperOfFirst(encoded_query, encoded_row));
   }
-  ASSERT_PRED2(below, static_cast<double>(score::L2Score(Canonical(query, row, true))),
-               score::UpperL2(upper, query_squared, row_squared, static_cast<int64_t>(row.size())));
 }
-
-enum class Kind { kGaussian, kOutliers, kSparse, kConstant, kSmall, kGreat, kWild };
-constexpr std::array kKinds = {Kind::kGaussian, Kind::kOutliers, Kind::kSparse, Kind::kConstant,
-                               Kind::kSmall,    Kind::kGreat,    Kind::kWild};
-
-Vector AnyVector(Random& random, int64_t dimension, Kind kind) {
-  Vector vector(static_cast<size_t>(dimension));
-  const float constant = random.Gaussian();
-  for (float& value : vector) {
-    value = random.Gaussian();
-    switch (kind) {
-      case Kind::kGaussian:
-        break;
-      case Kind::kOutliers:
-        if (random.OneIn(50)) value *= 1000.0f;
-        break;
-      case Kind::kSparse:
-        if (!random.OneIn(20)) value = 0.0f;
-        break;
-      case Kind::kConstant:
-        value = constant;
-        break;
-      case Kind::kSmall:
-        value = std::ldexp(value, -140);
-        break;
-      case Kind::kGreat:
-        value = std::ldexp(value, 120);
-        break;
-      case Kind::kWild:
-        value = std::ldexp(value, static_cast<int>(random.Between(-145, 124)));
-        break;
-    }
-  }
-  return vector;
-}
-
-constexpr std::array<int64_t, 13> kDimensions = {1,   2,   3,   5,    8,    31,  64,
-                                                 100, 384, 768, 1000, 1024, 1536};
 
 TEST(RotationTest, RowsAndQueriesRotatedKeepTheirProduct) {
   Random random(testing::TestSeed());
@@ -189,7 +132,7 @@ TEST(ScanCodeTest, AQueryAlongTheResidualStaysBelowTheBound) {
     const Rotation rotation(dimension, random.Bits());
     for (const Kind kind : {Kind::kGaussian, Kind::kOutliers, Kind::kSparse}) {
       const Vector row = AnyVector(random, dimension, kind);
-      const EncodedRow encoded = Encode(rotation, row);
+      const EncodedRow encoded = Encode(rotation, Metric::kDot, row);
       std::vector<double> residual(row.size());
       for (size_t i = 0; i < row.size(); ++i) {
         residual[i] = static_cast<double>(encoded.bound.scale) * encoded.codes[i];
@@ -218,11 +161,17 @@ TEST(ScanCodeTest, TheBoundIsTightOnGaussianRows) {
   for (int round = 0; round < 50; ++round) {
     const Vector row = AnyVector(random, kDimension, Kind::kGaussian);
     const Vector query = AnyVector(random, kDimension, Kind::kGaussian);
-    const double s = Canonical(query, row, false);
     const double norms = std::sqrt(Canonical(query, query, false) * Canonical(row, row, false));
-    const auto upper =
-        static_cast<double>(Upper(EncodeAsQuery(rotation, query), Encode(rotation, row)));
-    EXPECT_LE(upper - s, 0.02 * norms);
+    for (const Metric metric : kMetrics) {
+      const EncodedQuery encoded_query = EncodeAsQuery(rotation, metric, query);
+      const EncodedRow encoded_row = Encode(rotation, metric, row);
+      const double score = CanonicalScore(metric, query, row);
+      const double unit = metric == Metric::kCosine ? 1.0
+                          : metric == Metric::kL2   ? 2 * norms
+                                                    : norms;
+      EXPECT_LE(static_cast<double>(Upper(encoded_query, encoded_row)) - score, 0.02 * unit);
+      EXPECT_LE(static_cast<double>(UpperOfFirst(encoded_query, encoded_row)) - score, 0.04 * unit);
+    }
   }
 }
 
@@ -255,16 +204,26 @@ TEST(ScanCodeTest, SmallIntegersExhaustively) {
 
 TEST(ScanCodeTest, WhatNoCodeCanStandForIsNeverDropped) {
   const Rotation rotation(64, 3);
-  const Vector great(64, std::numeric_limits<float>::max());
-  const EncodedRow row = Encode(rotation, great);
-  const EncodedQuery query = EncodeAsQuery(rotation, Vector(64, 1.0f));
-  EXPECT_FALSE(Upper(query, row) < std::numeric_limits<float>::max());
-  const EncodedRow plain = Encode(rotation, Vector(64, 1.0f));
-  EXPECT_FALSE(Upper(EncodeAsQuery(rotation, great), plain) < std::numeric_limits<float>::max());
-  // Zeros: everything is known.
-  const EncodedRow zero = Encode(rotation, Vector(64, 0.0f));
-  EXPECT_EQ(zero.bound.norm, 0.0f);
-  EXPECT_LE(zero.bound.residual, 0x1p-140f);
+  constexpr float kMost = std::numeric_limits<float>::max();
+  for (const Metric metric : {Metric::kDot, Metric::kL2}) {
+    const EncodedRow great = Encode(rotation, metric, Vector(64, kMost));
+    const EncodedRow plain = Encode(rotation, metric, Vector(64, 1.0f));
+    EXPECT_FALSE(Upper(EncodeAsQuery(rotation, metric, Vector(64, 1.0f)), great) < kMost);
+    EXPECT_FALSE(Upper(EncodeAsQuery(rotation, metric, Vector(64, kMost)), plain) < kMost);
+    EXPECT_FALSE(Upper(EncodeAsQuery(rotation, metric, Vector(64, kMost)), great) < kMost);
+  }
+}
+
+TEST(ScanCodeTest, OfZerosEverythingIsKnown) {
+  const Rotation rotation(64, 3);
+  const Vector zeros(64, 0.0f);
+  const EncodedRow dot = Encode(rotation, Metric::kDot, zeros);
+  EXPECT_EQ(dot.bound.norm, 0.0f);
+  EXPECT_LE(dot.bound.residual, 0x1p-140f);
+  // A zero row's cosine is -inf: any threshold drops it.
+  const EncodedRow cosine = Encode(rotation, Metric::kCosine, zeros);
+  const EncodedQuery query = EncodeAsQuery(rotation, Metric::kCosine, Vector(64, 1.0f));
+  EXPECT_EQ(Upper(query, cosine), -std::numeric_limits<float>::infinity());
 }
 
 }  // namespace

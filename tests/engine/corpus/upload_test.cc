@@ -91,7 +91,7 @@ TEST_F(UploadTest, TheUnusedPartIsGivenBackAtCommit) {
   upload.reset();
   const CollectionStats stats = collection->Stats();
   EXPECT_EQ(stats.device_bytes, 2 * 20);
-  EXPECT_EQ(stats.host_bytes, 2 * (8 + 4) + 8);  // ids, ranks, the filter; no payloads
+  EXPECT_EQ(stats.host_bytes, 2 * (8 + 4) + 8 + 8);  // ids, ranks, the filter; no payloads
   EXPECT_EQ(fake_.engine->GetCapacity().device_bytes_used, stats.device_bytes);
   EXPECT_EQ(fake_.engine->GetCapacity().host_bytes_used, stats.host_bytes);
 }
@@ -148,6 +148,29 @@ std::vector<BadBlock> BadBlocks() {
                  .code = StatusCode::kResourceExhausted,
                  .message = "payload_bytes_max = 10 bytes were reserved"});
   return bad;
+}
+
+TEST_F(UploadTest, OrdinalsTakenBeforeTheCommitAreThoseThatShow) {
+  const auto collection = Make();
+  const Corpus corpus = PlainRows({5, 3}, {1, 2});
+  const UploadBlock block = {.ids = &corpus.ids, .rows = corpus.rows};
+  const auto given_up = *collection->BeginUpload({.rows_max = 2});
+  EXPECT_THAT(given_up->TakeOrdinals(), StatusIs(StatusCode::kFailedPrecondition));
+  ASSERT_OK(given_up->Append(block));
+  EXPECT_EQ(*given_up->TakeOrdinals(), 0u);
+  const auto upload = *collection->BeginUpload({.rows_max = 4});
+  ASSERT_OK(upload->Append(block));
+  EXPECT_EQ(*upload->TakeOrdinals(), 2u);
+  EXPECT_EQ(*upload->TakeOrdinals(), 2u);
+  EXPECT_THAT(upload->Append(block),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("only be committed")));
+  uint32_t told = 0;
+  ASSERT_OK(upload->Commit([&](const PendingChange& change) {
+    told = change.first_ordinal;
+    return absl::OkStatus();
+  }));
+  EXPECT_EQ(told, 2u);
+  EXPECT_EQ(collection->LiveRows(nullptr)->chosen, (std::vector<uint64_t>{0b1100}));
 }
 
 TEST_F(UploadTest, EachWrongBlockIsNamedAndEndsTheUpload) {

@@ -39,9 +39,10 @@ std::unique_ptr<corpus::Backend> MakeBackend(int32_t threads) {
   return backend.ok() ? *std::move(backend) : nullptr;
 }
 
-HostGeneration SomeRows(int32_t dim, int64_t rows_count, Random& random) {
+HostGeneration SomeRows(int32_t dim, int64_t rows_count, ScanChoice scan, Random& random) {
   CollectionSpec spec;
   spec.dim = dim;
+  spec.scan = scan;
   return testing::MakeGeneration(
       testing::MakeCorpus(spec, CorpusFamily::kGaussian, rows_count, random.Bits()),
       RankOrder::kShuffled, false, random);
@@ -53,13 +54,16 @@ bool Same(const std::vector<corpus::RankedScore>& a, const std::vector<corpus::R
   });
 }
 
-class CancellationTest : public ::testing::TestWithParam<std::tuple<int32_t, int32_t>> {};
+constexpr ScanChoice kScans[] = {ScanChoice::kInt8, ScanChoice::kBf16, ScanChoice::kRows};
+
+class CancellationTest : public ::testing::TestWithParam<std::tuple<int32_t, int32_t, ScanChoice>> {
+};
 
 TEST_P(CancellationTest, AskedBetweenTilesAndObeyedEachTime) {
-  const auto [threads, queries_count] = GetParam();
+  const auto [threads, queries_count, scan] = GetParam();
   Random random(testing::TestSeed());
   const auto backend = MakeBackend(threads);
-  const HostGeneration generation = SomeRows(64, 20'000, random);  // 5 MB: many tiles
+  const HostGeneration generation = SomeRows(64, 20'000, scan, random);  // many tiles
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const std::vector<float> queries(64 * static_cast<size_t>(queries_count), 1.0f);
   const std::vector<int32_t> k(static_cast<size_t>(queries_count), 3);
@@ -95,12 +99,17 @@ TEST_P(CancellationTest, AskedBetweenTilesAndObeyedEachTime) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ThreadsAndQueries, CancellationTest,
-                         ::testing::Combine(::testing::Values(1, 3), ::testing::Values(1, 9)));
+                         ::testing::Combine(::testing::Values(1, 3), ::testing::Values(1, 9),
+                                            ::testing::ValuesIn(kScans)));
 
-TEST(CpuConcurrencyTest, SearchesFillsAndDeletionsAtOnceAllAnswerRight) {
+class CpuConcurrencyTest : public ::testing::TestWithParam<ScanChoice> {};
+
+INSTANTIATE_TEST_SUITE_P(Scans, CpuConcurrencyTest, ::testing::ValuesIn(kScans));
+
+TEST_P(CpuConcurrencyTest, SearchesFillsAndDeletionsAtOnceAllAnswerRight) {
   Random random(testing::TestSeed());
   const auto backend = MakeBackend(/*threads=*/3);
-  const HostGeneration generation = SomeRows(40, 6'000, random);
+  const HostGeneration generation = SomeRows(40, 6'000, GetParam(), random);
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const corpus::RowFormat format = testing::FormatOf(generation.corpus.spec);
   const std::vector<float> query =
@@ -153,10 +162,10 @@ TEST(CpuConcurrencyTest, SearchesFillsAndDeletionsAtOnceAllAnswerRight) {
 
 // A library that was linked with -ffast-math can switch a thread to flushing denormals: no score
 // may come of it.
-TEST(CpuConcurrencyTest, ACallerThatFlushesDenormalsIsRefused) {
+TEST_P(CpuConcurrencyTest, ACallerThatFlushesDenormalsIsRefused) {
   Random random(testing::TestSeed());
   const auto backend = MakeBackend(/*threads=*/2);
-  const HostGeneration generation = SomeRows(8, 10, random);
+  const HostGeneration generation = SomeRows(8, 100, GetParam(), random);
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const std::vector<float> query(8, 1.0f);
   const std::vector<int32_t> k = {1};

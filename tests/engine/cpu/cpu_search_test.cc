@@ -13,6 +13,7 @@
 #include "engine/cpu/cpu_topk_engine.h"
 #include "engine/score/score.h"
 #include "tests/engine/cpu/reference.h"
+#include "tests/engine/cpu/scenario.h"
 #include "tests/testing/corpora.h"
 #include "tests/testing/seed.h"
 #include "tests/testing/status_matchers.h"
@@ -22,44 +23,20 @@ namespace {
 
 using ::absl_testing::StatusIs;
 using testing::CorpusFamily;
+using testing::ExpectReferenceAnswers;
 using ::testing::HasSubstr;
 using testing::HostGeneration;
 using testing::LoadedGeneration;
+using testing::MakeBackend;
 using testing::QueryFamily;
 using testing::Random;
 using testing::RankOrder;
+using testing::Scenario;
 
 constexpr Metric kMetrics[] = {Metric::kDot, Metric::kCosine, Metric::kL2};
 constexpr RowType kRowTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16};
 constexpr RankOrder kRankOrders[] = {RankOrder::kShuffled, RankOrder::kAscending,
                                      RankOrder::kDescending};
-
-std::unique_ptr<corpus::Backend> MakeBackend(const std::string& instruction_set, int32_t threads) {
-  CpuOptions options;
-  options.memory_bytes = int64_t{1} << 30;
-  options.threads = threads;
-  options.instruction_set = instruction_set;
-  auto backend = MakeCpuTopkEngine(options);
-  EXPECT_OK(backend);
-  return backend.ok() ? *std::move(backend) : nullptr;
-}
-
-using Ranked = std::vector<std::pair<uint32_t, uint32_t>>;  // score bits, rank
-Ranked ToBits(const std::vector<corpus::RankedScore>& best) {
-  Ranked bits;
-  for (const corpus::RankedScore& row : best) {
-    bits.emplace_back(score::BitsFromFloat(row.score), row.rank);
-  }
-  return bits;
-}
-
-// Generations, queries and what k each wants.
-struct Scenario {
-  CollectionSpec spec;
-  std::vector<HostGeneration> generations;
-  std::vector<float> queries;
-  std::vector<int32_t> k;
-};
 
 // Sizes around tiles and row groups, and k around the row counts.
 Scenario MakeScenario(const CollectionSpec& spec, CorpusFamily family, Random& random) {
@@ -84,38 +61,15 @@ Scenario MakeScenario(const CollectionSpec& spec, CorpusFamily family, Random& r
   return scenario;
 }
 
-void ExpectReferenceAnswers(corpus::Backend& backend, const Scenario& scenario) {
-  std::vector<LoadedGeneration> loaded;
-  std::vector<corpus::GenerationView> views;
-  for (const HostGeneration& generation : scenario.generations) {
-    loaded.push_back(testing::Load(backend, generation));
-    views.push_back(loaded.back().view);
-  }
-  corpus::QueryTile tile;
-  tile.queries = scenario.queries.data();
-  tile.k = scenario.k;
-  corpus::ScanCost cost;
-  const auto best = backend.Search(testing::FormatOf(scenario.spec), views, tile, &cost);
-  ASSERT_OK(best);
-  ASSERT_EQ(best->size(), scenario.k.size());
-  const auto dim = static_cast<size_t>(scenario.spec.dim);
-  for (size_t q = 0; q < scenario.k.size(); ++q) {
-    ASSERT_EQ((*best)[q].size(), views.size());
-    const absl::Span<const float> query(scenario.queries.data() + q * dim, dim);
-    for (size_t g = 0; g < views.size(); ++g) {
-      ASSERT_EQ(ToBits((*best)[q][g]),
-                ToBits(testing::ReferenceTop(scenario.generations[g], query, scenario.k[q])))
-          << testing::Describe(scenario.spec) << ", query " << q << " of " << scenario.k.size()
-          << ", k = " << scenario.k[q] << ", generation " << g << " of "
-          << scenario.generations[g].corpus.rows_count() << " rows, "
-          << scenario.generations[g].rows_live << " live, " << backend.facts().device_name;
-    }
-  }
-}
-
-class CpuSearchTest : public ::testing::TestWithParam<std::tuple<std::string, int32_t>> {
+class CpuSearchTest
+    : public ::testing::TestWithParam<std::tuple<std::string, int32_t, ScanChoice>> {
  protected:
   CpuSearchTest() : backend_(MakeBackend(std::get<0>(GetParam()), std::get<1>(GetParam()))) {}
+  CollectionSpec Spec() const {
+    CollectionSpec spec;
+    spec.scan = std::get<2>(GetParam());
+    return spec;
+  }
   std::unique_ptr<corpus::Backend> backend_;
   Random random_{testing::TestSeed()};
 };
@@ -124,7 +78,7 @@ TEST_P(CpuSearchTest, EqualsTheReferenceOnEveryFamilyMetricAndRowType) {
   for (const CorpusFamily family : testing::kCorpusFamilies) {
     for (const Metric metric : kMetrics) {
       for (const RowType row_type : kRowTypes) {
-        CollectionSpec spec;
+        CollectionSpec spec = Spec();
         spec.dim = static_cast<int32_t>(random_.Between(1, 100));
         spec.metric = metric;
         spec.row_type = row_type;
@@ -143,6 +97,7 @@ TEST_P(CpuSearchTest, EqualsTheReferenceForLargeKAndEveryOrderOfScores) {
   for (const int32_t direction : {1, -1, 0}) {
     for (const RankOrder order : kRankOrders) {
       Scenario scenario;
+      scenario.spec = Spec();
       scenario.spec.dim = 1;
       testing::Corpus corpus;
       corpus.spec = scenario.spec;
@@ -167,7 +122,7 @@ TEST_P(CpuSearchTest, EqualsTheReferenceForLargeKAndEveryOrderOfScores) {
 }
 
 TEST_P(CpuSearchTest, ABatchTooLargeForOneGroupIsServedWhole) {
-  CollectionSpec spec;
+  CollectionSpec spec = Spec();
   spec.dim = 8000;  // a group holds some 130 queries of this width
   Scenario scenario;
   scenario.spec = spec;
@@ -183,13 +138,14 @@ TEST_P(CpuSearchTest, ABatchTooLargeForOneGroupIsServedWhole) {
   ExpectReferenceAnswers(*backend_, scenario);
 }
 
-INSTANTIATE_TEST_SUITE_P(InstructionSets, CpuSearchTest,
-                         ::testing::Combine(::testing::ValuesIn(CpuInstructionSets()),
-                                            ::testing::Values(1, 2, 5)),
-                         [](const ::testing::TestParamInfo<CpuSearchTest::ParamType>& param) {
-                           return std::get<0>(param.param) + "_" +
-                                  std::to_string(std::get<1>(param.param)) + "_threads";
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    InstructionSets, CpuSearchTest,
+    ::testing::Combine(::testing::ValuesIn(CpuInstructionSets()), ::testing::Values(1, 2, 5),
+                       ::testing::Values(ScanChoice::kInt8, ScanChoice::kBf16, ScanChoice::kRows)),
+    [](const ::testing::TestParamInfo<CpuSearchTest::ParamType>& param) {
+      return std::get<0>(param.param) + "_" + std::to_string(std::get<1>(param.param)) +
+             "_threads_" + testing::Name(std::get<2>(param.param));
+    });
 
 TEST(CpuSearchFactsTest, CostCountsTheRowsReadAndTheCandidates) {
   const auto backend = MakeBackend("", 1);

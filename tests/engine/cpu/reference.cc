@@ -22,20 +22,32 @@ double ReferenceSum(cpu::SumKind kind, const std::vector<float>& row,
   return score::ReduceAccumulators(sums);
 }
 
-float ReferenceScore(Metric metric, const std::vector<float>& row, absl::Span<const float> query) {
+namespace {
+
+double SquaredFor(Metric metric, const std::vector<float>& row) {
+  return metric == Metric::kCosine ? ReferenceSum(cpu::SumKind::kProduct, row, row) : 0.0;
+}
+
+// The squared norms count for cosine alone.
+float ScoreOf(Metric metric, const std::vector<float>& row, double row_squared,
+              absl::Span<const float> query, double query_squared) {
   switch (metric) {
     case Metric::kDot:
       return score::DotScore(ReferenceSum(cpu::SumKind::kProduct, row, query));
     case Metric::kL2:
       return score::L2Score(ReferenceSum(cpu::SumKind::kSquaredDistance, row, query));
-    case Metric::kCosine: {
-      const std::vector<float> own(query.begin(), query.end());
-      return score::CosineScore(ReferenceSum(cpu::SumKind::kProduct, row, query),
-                                ReferenceSum(cpu::SumKind::kProduct, own, query),
-                                ReferenceSum(cpu::SumKind::kProduct, row, row));
-    }
+    case Metric::kCosine:
+      return score::CosineScore(ReferenceSum(cpu::SumKind::kProduct, row, query), query_squared,
+                                row_squared);
   }
   return 0;
+}
+
+}  // namespace
+
+float ReferenceScore(Metric metric, const std::vector<float>& row, absl::Span<const float> query) {
+  return ScoreOf(metric, row, SquaredFor(metric, row), query,
+                 SquaredFor(metric, {query.begin(), query.end()}));
 }
 
 HostGeneration MakeGeneration(Corpus corpus, RankOrder order, bool with_deletions, Random& random) {
@@ -60,26 +72,41 @@ HostGeneration MakeGeneration(Corpus corpus, RankOrder order, bool with_deletion
   return generation;
 }
 
-std::vector<corpus::RankedScore> ReferenceTop(const HostGeneration& generation,
-                                              absl::Span<const float> query, int64_t k) {
-  const Corpus& rows = generation.corpus;
-  std::vector<corpus::RankedScore> all;
-  for (int64_t slot = 0; slot < rows.rows_count(); ++slot) {
+ReferenceRows::ReferenceRows(const HostGeneration& generation)
+    : metric_(generation.corpus.spec.metric) {
+  const Corpus& corpus = generation.corpus;
+  for (int64_t slot = 0; slot < corpus.rows_count(); ++slot) {
     if (generation.deleted(slot)) continue;
-    all.push_back({ReferenceScore(rows.spec.metric, Decode(rows.spec, rows.row(slot)), query),
-                   generation.ranks[static_cast<size_t>(slot)]});
+    Row row;
+    row.elements = Decode(corpus.spec, corpus.row(slot));
+    row.squared = SquaredFor(metric_, row.elements);
+    row.rank = generation.ranks[static_cast<size_t>(slot)];
+    rows_.push_back(std::move(row));
   }
-  std::sort(all.begin(), all.end(), [](const corpus::RankedScore& a, const corpus::RankedScore& b) {
-    return a.score != b.score ? a.score > b.score : a.rank < b.rank;
-  });
-  all.resize(std::min(all.size(), static_cast<size_t>(k)));
+}
+
+std::vector<corpus::RankedScore> ReferenceRows::Top(absl::Span<const float> query,
+                                                    int64_t k) const {
+  const double query_squared = SquaredFor(metric_, {query.begin(), query.end()});
+  std::vector<corpus::RankedScore> all;
+  all.reserve(rows_.size());
+  for (const Row& row : rows_) {
+    all.push_back({ScoreOf(metric_, row.elements, row.squared, query, query_squared), row.rank});
+  }
+  const auto best = std::min(static_cast<int64_t>(all.size()), k);
+  std::partial_sort(all.begin(), all.begin() + best, all.end(),
+                    [](const corpus::RankedScore& a, const corpus::RankedScore& b) {
+                      return a.score != b.score ? a.score > b.score : a.rank < b.rank;
+                    });
+  all.resize(static_cast<size_t>(best));
   return all;
 }
 
-LoadedGeneration Load(corpus::Backend& backend, const HostGeneration& generation) {
+LoadedGeneration Load(corpus::Backend& backend, const HostGeneration& generation,
+                      const CollectionSpec& spec) {
   LoadedGeneration loaded;
   const Corpus& corpus = generation.corpus;
-  auto planes = backend.Reserve(FormatOf(corpus.spec), corpus.rows_count());
+  auto planes = backend.Reserve(FormatOf(spec), corpus.rows_count());
   EXPECT_OK(planes);
   if (!planes.ok()) return loaded;
   EXPECT_OK((*planes)->Append(corpus.rows.data(), corpus.rows_count()));
@@ -95,7 +122,13 @@ LoadedGeneration Load(corpus::Backend& backend, const HostGeneration& generation
 }
 
 corpus::RowFormat FormatOf(const CollectionSpec& spec) {
-  return {spec.dim, spec.metric, spec.row_type};
+  return {.dim = spec.dim,
+          .metric = spec.metric,
+          .row_type = spec.row_type,
+          .scan = spec.scan == ScanChoice::kInt8   ? ScanPrecision::kInt8
+                  : spec.scan == ScanChoice::kBf16 ? ScanPrecision::kBf16
+                                                   : ScanPrecision::kRows,
+          .rows = spec.rows};
 }
 
 }  // namespace nearfield::testing

@@ -37,8 +37,28 @@ enum class RankOrder : uint8_t { kShuffled, kAscending, kDescending };
 
 HostGeneration MakeGeneration(Corpus corpus, RankOrder order, bool with_deletions, Random& random);
 
-std::vector<corpus::RankedScore> ReferenceTop(const HostGeneration& generation,
-                                              absl::Span<const float> query, int64_t k);
+// The live rows of a generation, decoded once for many queries.
+class ReferenceRows {
+ public:
+  explicit ReferenceRows(const HostGeneration& generation);
+
+  // The k best in order.
+  std::vector<corpus::RankedScore> Top(absl::Span<const float> query, int64_t k) const;
+
+ private:
+  struct Row {
+    std::vector<float> elements;
+    double squared = 0;  // the sum of products with itself, where the metric needs it
+    uint32_t rank = 0;
+  };
+  Metric metric_;
+  std::vector<Row> rows_;
+};
+
+inline std::vector<corpus::RankedScore> ReferenceTop(const HostGeneration& generation,
+                                                     absl::Span<const float> query, int64_t k) {
+  return ReferenceRows(generation).Top(query, k);
+}
 
 // The generation on a backend.
 struct LoadedGeneration {
@@ -46,9 +66,19 @@ struct LoadedGeneration {
   std::unique_ptr<corpus::Tombstones> tombstones;
   corpus::GenerationView view;
 };
-LoadedGeneration Load(corpus::Backend& backend, const HostGeneration& generation);
+LoadedGeneration Load(corpus::Backend& backend, const HostGeneration& generation,
+                      const CollectionSpec& spec);
+inline LoadedGeneration Load(corpus::Backend& backend, const HostGeneration& generation) {
+  return Load(backend, generation, generation.corpus.spec);
+}
 
+// kAuto comes to rows here.
 corpus::RowFormat FormatOf(const CollectionSpec& spec);
+
+// For the names of tests.
+inline const char* Name(ScanChoice scan) {
+  return scan == ScanChoice::kInt8 ? "int8" : scan == ScanChoice::kBf16 ? "bf16" : "rows";
+}
 
 }  // namespace nearfield::testing
 

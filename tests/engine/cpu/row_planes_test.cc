@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -116,6 +118,70 @@ TEST(RowPlanesTest, SquaresAreTheScoresOwnWhoeverComputedThem) {
   std::vector<uint8_t> want(got.size());
   ASSERT_OK((*planes)->Read(slots, want.data()));
   EXPECT_EQ(got, want);
+}
+
+// Rows that are merged into another generation keep their codes, to the byte.
+TEST(RowPlanesTest, CodesSurviveBeingAppendedFromOtherPlanes) {
+  Random random(testing::TestSeed());
+  const auto backend = MakeBackend(int64_t{1} << 30);
+  for (const auto& [metric, scan] :
+       {std::pair(Metric::kDot, ScanChoice::kInt8), std::pair(Metric::kCosine, ScanChoice::kInt8),
+        std::pair(Metric::kL2, ScanChoice::kInt8), std::pair(Metric::kDot, ScanChoice::kBf16),
+        std::pair(Metric::kCosine, ScanChoice::kBf16), std::pair(Metric::kL2, ScanChoice::kBf16)}) {
+    Corpus corpus = RandomCorpus(70, RowType::kFloat32, 5000, random);
+    corpus.spec.metric = metric;
+    corpus.spec.scan = scan;
+    auto planes = backend->Reserve(testing::FormatOf(corpus.spec), corpus.rows_count());
+    ASSERT_OK(planes);
+    // Large blocks are encoded by all threads, small ones by the caller alone.
+    ASSERT_OK((*planes)->Append(corpus.rows.data(), 4900));
+    ASSERT_OK((*planes)->Append(corpus.rows.data() + 4900 * corpus.row_bytes(), 100));
+    ASSERT_OK((*planes)->Seal(Ranks(corpus.rows_count())));
+    std::vector<uint32_t> slots;
+    for (int i = 0; i < 200; ++i) {
+      slots.push_back(static_cast<uint32_t>(random.Between(0, corpus.rows_count())));
+    }
+    auto copy = backend->Reserve(testing::FormatOf(corpus.spec), 200);
+    ASSERT_OK(copy);
+    ASSERT_OK((*copy)->AppendFrom(**planes, slots));
+    ASSERT_OK((*copy)->Seal(Ranks(200)));
+    const auto& from = static_cast<const CpuRowPlanes&>(**planes);
+    const auto& to = static_cast<const CpuRowPlanes&>(**copy);
+    for (size_t i = 0; i < slots.size(); ++i) {
+      const auto slot = static_cast<int64_t>(i);
+      EXPECT_EQ(std::memcmp(to.code_tile(slot, 1).codes, from.code_tile(slots[i], 1).codes,
+                            static_cast<size_t>(from.code_stride())),
+                0);
+      EXPECT_EQ(std::memcmp(to.bounds() + i, from.bounds() + slots[i], sizeof(score::RowBound)), 0);
+      EXPECT_TRUE(std::any_of(to.code_tile(slot, 1).codes, to.code_tile(slot, 1).codes + 70,
+                              [](uint8_t code) { return code != 0; }));
+    }
+    // Codes of another metric are no codes for this one.
+    Corpus other = corpus;
+    other.spec.metric = metric == Metric::kDot ? Metric::kL2 : Metric::kDot;
+    auto mixed = backend->Reserve(testing::FormatOf(other.spec), 1);
+    ASSERT_OK(mixed);
+    EXPECT_THAT((*mixed)->AppendFrom(**planes, {0}),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("other codes")));
+  }
+}
+
+TEST(RowPlanesTest, TheBudgetCountsCodesAndTheirBounds) {
+  for (const ScanPrecision scan : {ScanPrecision::kInt8, ScanPrecision::kBf16}) {
+    // 65 elements: two lines of codes, or three.
+    const int64_t row_bytes = 96 * 4 + 12 + (scan == ScanPrecision::kInt8 ? 128 : 192) + 16;
+    const auto backend = MakeBackend(10 * row_bytes);
+    corpus::RowFormat format;
+    format.dim = 65;
+    format.scan = scan;
+    auto planes = backend->Reserve(format, 10);
+    ASSERT_OK(planes);
+    EXPECT_EQ(backend->device_bytes_used(), 10 * row_bytes);
+    const std::vector<float> rows(65 * 3, 1.5f);
+    ASSERT_OK((*planes)->Append(rows.data(), 3));
+    ASSERT_OK((*planes)->Seal(Ranks(3)));
+    EXPECT_EQ((*planes)->device_bytes(), 3 * row_bytes);
+  }
 }
 
 TEST(RowPlanesTest, TheBudgetIsTakenAtReserveAndTheRestGivenBackAtSeal) {

@@ -33,8 +33,11 @@ class DeviceLostTest : public ::testing::Test {
     EXPECT_THAT(upload.Commit(), unavailable);
     EXPECT_THAT(collection_->Delete(Ids({1})), unavailable);
     EXPECT_THAT(collection_->Fetch(Ids({1}), {}), unavailable);
-    EXPECT_THAT(fake_.engine->Verify(*collection_, {.vector = vector_, .row_id = {}, .k = 1}, 1,
-                                     Neighbors(), {}),
+    EXPECT_THAT(fake_.engine->Verify(*collection_,
+                                     {.query = {.vector = vector_, .row_id = {}, .k = 1},
+                                      .neighbors = Neighbors(),
+                                      .epoch = 1},
+                                     {}),
                 unavailable);
     EXPECT_THAT(fake_.engine->SelfTest(1), unavailable);
   }

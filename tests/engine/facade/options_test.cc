@@ -32,6 +32,7 @@ TEST(Options, EachOneOutOfRangeIsNamedWithValueAndLimit) {
       {[](auto* o) { o->device = -1; }, "device = -1"},
       {[](auto* o) { o->memory_bytes = -5; }, "memory_bytes = -5"},
       {[](auto* o) { o->host_memory_bytes = -7; }, "host_memory_bytes = -7"},
+      {[](auto* o) { o->host_rows_bytes = -9; }, "host_rows_bytes = -9"},
       {[](auto* o) { o->backend = static_cast<BackendChoice>(9); }, "backend = 9"},
   };
   for (const Case& bad : cases) {
@@ -66,12 +67,14 @@ TEST(Options, ABackendMadeForFewerNeighborsIsRefused) {
 TEST(Options, InfoAndCapacityTellThem) {
   FakeEngineOptions options;
   options.engine = {.host_memory_bytes = 12345, .k_max = 50, .batch_max = 7};
+  options.device.read_bytes_per_second = 4.5e12;
   const FakeEngine fake = MakeFakeEngine(options);
   const EngineInfo info = fake.engine->Info();
   EXPECT_EQ(info.k_max, 50);
   EXPECT_EQ(info.batch_max, 7);
   EXPECT_EQ(info.note, "for a test");
   EXPECT_EQ(info.device_name, "a fake");
+  EXPECT_EQ(info.read_bytes_per_second, 4.5e12);
   EXPECT_EQ(fake.engine->GetCapacity().host_bytes_total, 12345);
   EXPECT_EQ(fake.engine->GetCapacity().device_bytes_total, int64_t{64} << 20);
 }

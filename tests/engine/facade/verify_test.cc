@@ -37,7 +37,8 @@ class VerifyTest : public ::testing::Test {
   }
 
   absl::StatusOr<VerifyResult> Check(const Neighbors& claimed, uint64_t epoch = 3) {
-    return fake_.engine->Verify(*collection_, query_, epoch, claimed, {});
+    return fake_.engine->Verify(*collection_,
+                                {.query = query_, .neighbors = claimed, .epoch = epoch}, {});
   }
   void ExpectDifference(const Neighbors& claimed, int64_t place, const std::string& explanation) {
     const auto verdict = Check(claimed);
@@ -86,8 +87,9 @@ TEST_F(VerifyTest, MinusZeroIsNotZero) {
   claimed.ids = Ids({10});
   claimed.scores = {-0.0f};
   const std::vector<float> zero = {0, 0};
-  const auto verdict =
-      fake_.engine->Verify(*collection_, {.vector = zero, .row_id = {}, .k = 1}, 3, claimed, {});
+  const auto verdict = fake_.engine->Verify(
+      *collection_,
+      {.query = {.vector = zero, .row_id = {}, .k = 1}, .neighbors = claimed, .epoch = 3}, {});
   ASSERT_OK(verdict);
   EXPECT_FALSE(verdict->equal);
   EXPECT_EQ(verdict->explanation,
@@ -128,12 +130,30 @@ TEST_F(VerifyTest, ClaimsThatCannotBeCheckedAreRefused) {
   strings.ids = IdColumn(IdType::kString);
   EXPECT_THAT(Check(strings), StatusIs(StatusCode::kInvalidArgument, HasSubstr("claimed.ids")));
   const Query bad = {.vector = vector_, .row_id = {}, .k = 0};
-  EXPECT_THAT(fake_.engine->Verify(*collection_, bad, 3, right_, {}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("k = 0")));
+  EXPECT_THAT(
+      fake_.engine->Verify(*collection_, {.query = bad, .neighbors = right_, .epoch = 3}, {}),
+      StatusIs(StatusCode::kInvalidArgument, HasSubstr("k = 0")));
+}
+
+// An answer can be checked for as long as somebody holds its epoch.
+TEST_F(VerifyTest, APinnedEpochIsCheckedWhateverCameLater) {
+  const std::shared_ptr<const PinnedEpoch> pinned = collection_->PinEpoch();
+  ASSERT_OK(collection_->Delete(Ids({10})));
+  ASSERT_OK(UploadAll(*collection_, PlainRows({30}, {100})));
+  EXPECT_THAT(Check(right_), StatusIs(StatusCode::kFailedPrecondition));
+  const auto verdict = fake_.engine->Verify(
+      *collection_, {.query = query_, .neighbors = right_, .epoch = 3, .at = pinned}, {});
+  ASSERT_OK(verdict);
+  EXPECT_TRUE(verdict->equal) << verdict->explanation;
+  const std::shared_ptr<Collection> other = *fake_.engine->CreateCollection(kPlainSpec);
+  EXPECT_THAT(fake_.engine->Verify(
+                  *other, {.query = query_, .neighbors = right_, .epoch = 3, .at = pinned}, {}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("another collection")));
 }
 
 TEST_F(VerifyTest, CancellationIsAskedFor) {
-  EXPECT_THAT(fake_.engine->Verify(*collection_, query_, 3, right_, [] { return true; }),
+  EXPECT_THAT(fake_.engine->Verify(*collection_, {.query = query_, .neighbors = right_, .epoch = 3},
+                                   [] { return true; }),
               StatusIs(StatusCode::kCancelled));
 }
 
@@ -156,7 +176,7 @@ TEST(VerifyChunks, AnyChunkSizeGivesTheSameExpectedAnswer) {
     Query query = {.vector = vector, .row_id = {}, .k = 20};
     if (by_id) query = {.vector = {}, .row_id = all.ids.at(40), .k = 20};
     for (const int64_t staging_bytes : {int64_t{1}, int64_t{12}, int64_t{100}, int64_t{1} << 20}) {
-      const auto verdict = VerifyClaim(*corpus, {.query = query, .epoch = 2, .neighbors = right},
+      const auto verdict = VerifyClaim(*corpus, {.query = query, .neighbors = right, .epoch = 2},
                                        100, staging_bytes, {});
       ASSERT_OK(verdict);
       EXPECT_TRUE(verdict->equal) << verdict->explanation;

@@ -28,9 +28,10 @@ class GpuTest : public ::testing::Test {
     if (!probed.ok()) GTEST_SKIP() << probed;
   }
 
-  std::unique_ptr<corpus::Backend> MakeEngine(int64_t memory_bytes) {
+  std::unique_ptr<corpus::Backend> MakeEngine(int64_t memory_bytes, int64_t host_rows_bytes = 0) {
     GpuOptions options;
     options.memory_bytes = memory_bytes;
+    options.host_rows_bytes = host_rows_bytes;
     auto made = MakeGpuTopkEngine(options);
     EXPECT_OK(made);
     return made.ok() ? *std::move(made) : nullptr;

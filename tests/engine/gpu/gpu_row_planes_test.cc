@@ -33,16 +33,17 @@ class GpuRowPlanesTest : public GpuTest {
 };
 
 TEST_F(GpuRowPlanesTest, SmokeRowsComeBackAsTheyWereAppended) {
-  const auto backend = MakeEngine(256 * kMiB);
+  const auto backend = MakeEngine(256 * kMiB, 64 * kMiB);
   ASSERT_NE(backend, nullptr);
   for (const RowType row_type : kRowTypes) {
+    const RowHome home = row_type == RowType::kFloat16 ? RowHome::kHost : RowHome::kDevice;
     for (const int32_t dim :
          {1, 2, 31, 32, 33, 95, 96, 97, 127, 128, 129, 161, 255, 384, 1000, 8191, 8192}) {
       SCOPED_TRACE(dim);
       const int64_t row_bytes = int64_t{dim} * BytesPerElement(row_type);
       const int64_t rows = random_.Between(1, dim > 1000 ? 600 : 5000);
       const std::vector<uint8_t> bytes = Bytes(rows * row_bytes);
-      auto planes = backend->Reserve({.dim = dim, .row_type = row_type}, rows + 10);
+      auto planes = backend->Reserve({.dim = dim, .row_type = row_type, .rows = home}, rows + 10);
       ASSERT_OK(planes);
       for (int64_t done = 0; done < rows;) {
         const int64_t part = random_.Between(1, rows - done + 1);
@@ -70,14 +71,17 @@ TEST_F(GpuRowPlanesTest, SmokeRowsComeBackAsTheyWereAppended) {
 }
 
 TEST_F(GpuRowPlanesTest, RowsAppendedFromAnotherGenerationComeBackToo) {
-  const auto backend = MakeEngine(128 * kMiB);
+  const auto backend = MakeEngine(128 * kMiB, 16 * kMiB);
   ASSERT_NE(backend, nullptr);
   constexpr int32_t kDim = 133;
   constexpr int64_t kRows = 3000;
   for (const RowType row_type : kRowTypes) {
     const int64_t row_bytes = int64_t{kDim} * BytesPerElement(row_type);
     const std::vector<uint8_t> bytes = Bytes(kRows * row_bytes);
-    const corpus::RowFormat format = {.dim = kDim, .row_type = row_type};
+    const corpus::RowFormat format = {
+        .dim = kDim,
+        .row_type = row_type,
+        .rows = row_type == RowType::kBFloat16 ? RowHome::kHost : RowHome::kDevice};
     auto from = backend->Reserve(format, kRows);
     auto to = backend->Reserve(format, 2 * kRows);
     ASSERT_OK(from);
@@ -121,6 +125,32 @@ TEST_F(GpuRowPlanesTest, MemoryIsCountedAndComesBack) {
     ASSERT_OK(tombstones);
     EXPECT_GT(backend->device_bytes_used(), (*planes)->device_bytes());
   }
+  EXPECT_EQ(backend->device_bytes_used(), 0);
+}
+
+TEST_F(GpuRowPlanesTest, RowsOnTheHostAreCountedThere) {
+  const auto backend = MakeEngine(64 * kMiB, 32 * kMiB);
+  ASSERT_NE(backend, nullptr);
+  EXPECT_EQ(backend->host_rows_bytes_total(), 32 * kMiB);
+  const corpus::RowFormat format = {
+      .dim = 1024, .scan = ScanPrecision::kInt8, .rows = RowHome::kHost};
+  {
+    auto planes = backend->Reserve(format, 6'000);
+    ASSERT_OK(planes);
+    EXPECT_GE((*planes)->host_bytes(), 6'000 * 4096);
+    EXPECT_EQ(backend->host_rows_bytes_used(), (*planes)->host_bytes());
+    EXPECT_LT((*planes)->device_bytes(), 8 * kMiB);  // codes, bounds, norms and ranks
+    EXPECT_EQ(backend->device_bytes_used(), (*planes)->device_bytes());
+    const int64_t device_bytes_used = backend->device_bytes_used();
+    EXPECT_THAT(backend->Reserve(format, 6'000),
+                StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("host memory of rows")));
+    EXPECT_EQ(backend->device_bytes_used(), device_bytes_used);
+    const std::vector<float> rows(1024, 1.0f);
+    ASSERT_OK((*planes)->Append(rows.data(), 1));
+    ASSERT_OK((*planes)->Seal(Ranks(1)));
+    EXPECT_LT((*planes)->host_bytes(), kMiB);
+  }
+  EXPECT_EQ(backend->host_rows_bytes_used(), 0);
   EXPECT_EQ(backend->device_bytes_used(), 0);
 }
 

@@ -60,18 +60,20 @@ Scenario MakeScenario(const CollectionSpec& spec, CorpusFamily family, Random& r
   return scenario;
 }
 
-void ExpectReferenceAnswers(corpus::Backend& backend, const Scenario& scenario) {
+void ExpectReferenceAnswers(corpus::Backend& backend, const Scenario& scenario,
+                            corpus::ScanCost* cost = nullptr) {
   std::vector<LoadedGeneration> loaded;
   std::vector<corpus::GenerationView> views;
+  std::vector<testing::ReferenceRows> reference;
   for (const HostGeneration& generation : scenario.generations) {
     loaded.push_back(testing::Load(backend, generation));
     views.push_back(loaded.back().view);
+    reference.emplace_back(generation);
   }
   corpus::QueryTile tile;
   tile.queries = scenario.queries.data();
   tile.k = scenario.k;
-  corpus::ScanCost cost;
-  const auto best = backend.Search(testing::FormatOf(scenario.spec), views, tile, &cost);
+  const auto best = backend.Search(testing::FormatOf(scenario.spec), views, tile, cost);
   ASSERT_OK(best);
   ASSERT_EQ(best->size(), scenario.k.size());
   const auto dim = static_cast<size_t>(scenario.spec.dim);
@@ -79,8 +81,7 @@ void ExpectReferenceAnswers(corpus::Backend& backend, const Scenario& scenario) 
     ASSERT_EQ((*best)[q].size(), views.size());
     const absl::Span<const float> query(scenario.queries.data() + q * dim, dim);
     for (size_t g = 0; g < views.size(); ++g) {
-      ASSERT_EQ(ToBits((*best)[q][g]),
-                ToBits(testing::ReferenceTop(scenario.generations[g], query, scenario.k[q])))
+      ASSERT_EQ(ToBits((*best)[q][g]), ToBits(reference[g].Top(query, scenario.k[q])))
           << testing::Describe(scenario.spec) << ", query " << q << " of " << scenario.k.size()
           << ", k = " << scenario.k[q] << ", generation " << g << " of "
           << scenario.generations[g].corpus.rows_count() << " rows, "
@@ -122,6 +123,54 @@ TEST_F(GpuSearchTest, EqualsTheReferenceOnEveryFamilyMetricAndRowType) {
         ExpectReferenceAnswers(*backend, MakeScenario(spec, family, random_));
         if (HasFatalFailure()) return;
       }
+    }
+  }
+}
+
+// Deletes all but `live` rows, anywhere.
+void LeaveLive(int64_t live, Random& random, HostGeneration& generation) {
+  const int64_t rows = generation.corpus.rows_count();
+  generation.deleted_words.assign(static_cast<size_t>((rows + 63) / 64), 0);
+  for (int64_t slot = 0; slot < rows; ++slot) {
+    generation.deleted_words[static_cast<size_t>(slot / 64)] |= uint64_t{1} << (slot % 64);
+  }
+  generation.rows_live = 0;
+  while (generation.rows_live < live) {
+    const int64_t slot = random.Between(0, rows - 1);
+    if (!generation.deleted(slot)) continue;
+    generation.deleted_words[static_cast<size_t>(slot / 64)] &= ~(uint64_t{1} << (slot % 64));
+    ++generation.rows_live;
+  }
+}
+
+TEST_F(GpuSearchTest, WhereFewRowsAreLiveNoOthersAreRead) {
+  const auto backend = MakeEngine(128 * kMiB);
+  ASSERT_NE(backend, nullptr);
+  for (const ScanChoice scan : {ScanChoice::kRows, ScanChoice::kInt8}) {
+    for (const RowType row_type : kRowTypes) {
+      Scenario scenario;
+      scenario.spec = {.dim = static_cast<int32_t>(random_.Between(32, 300)),
+                       .metric = random_.OneOf<Metric>(kMetrics),
+                       .row_type = row_type,
+                       .scan = scan};
+      int64_t rows_count = 0;
+      for (int64_t g = random_.Between(1, 4); g > 0; --g) {
+        const int64_t rows = random_.Between(4000, 9000);
+        rows_count += rows;
+        scenario.generations.push_back(testing::MakeGeneration(
+            testing::MakeCorpus(scenario.spec, CorpusFamily::kGaussian, rows, random_.Bits()),
+            RankOrder::kShuffled, false, random_));
+        LeaveLive(random_.Between(1, rows / 40), random_, scenario.generations.back());
+      }
+      for (int64_t q = random_.Between(1, 12); q > 0; --q) {
+        scenario.AddQuery(QueryFamily::kGaussian, static_cast<int32_t>(random_.Between(1, 300)),
+                          random_);
+      }
+      corpus::ScanCost cost;
+      ExpectReferenceAnswers(*backend, scenario, &cost);
+      if (HasFatalFailure()) return;
+      EXPECT_EQ(cost.queries_of_codes, 0);
+      EXPECT_LT(cost.bytes_read, rows_count * scenario.spec.dim);
     }
   }
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "engine/gpu/kernels/common/row_layout.h"
+#include "engine/score/certified_bound.h"
 #include "engine/score/host_device.h"
 
 namespace nearfield::gpu {
@@ -48,6 +49,58 @@ struct RowsView {
   }
 };
 
+// What a row's code is made of: int8 codes of the rotated row, or its elements as bf16.
+enum class CodeType : uint8_t { kInt8, kBf16 };
+
+// Codes lie as the tensor cores read them: in lines of 128 bytes, the same line of eight
+// neighbouring rows side by side, their 16-byte pieces exchanged so that the same pieces of eight
+// rows lie in different banks of shared memory. Bytes of the group of eight rows:
+//   [line][row % 8][piece ^ row % 8][16].
+inline constexpr int kCodeLineBytes = 128;
+inline constexpr int kCodeLinePieces = kCodeLineBytes / 16;
+inline constexpr uint32_t kCodeGroupRows = 8;
+inline constexpr int kCodeLineStride = kCodeLineBytes * static_cast<int>(kCodeGroupRows);
+
+NEARFIELD_HOST_DEVICE constexpr int32_t CodeBytesOf(int32_t dim, CodeType type) {
+  const int32_t bytes = type == CodeType::kBf16 ? 2 * dim : dim;
+  return (bytes + kCodeLineBytes - 1) / kCodeLineBytes * kCodeLineBytes;
+}
+
+// A bf16 copy is multiplied with the fp32 query, which lies as two codes of a query do: beside a
+// piece of the row, 16 bytes of one array and 16 of the other, `code_bytes` behind it. The place of
+// dimension d, in floats.
+NEARFIELD_HOST_DEVICE constexpr int32_t Bf16QueryPlace(int32_t code_bytes, int32_t d) {
+  return (d % 8 < 4 ? 0 : code_bytes / 4) + d / 8 * 4 + d % 4;
+}
+
+// Codes and their bounds, in slabs of their own: the codes of a slab's rows, then the bounds of its
+// rows.
+struct CodesView {
+  char* const* slabs = nullptr;  // table in device memory
+  uint32_t rows_per_slab = 0;    // a multiple of kCodeGroupRows
+  int32_t code_bytes = 0;        // of a row: whole lines, zeros behind the dimension
+  CodeType type = CodeType::kInt8;
+
+  // Where a slab has a piece of the first line of a row; that of the next line lies kCodeGroupRows
+  // lines further.
+  NEARFIELD_HOST_DEVICE char* piece_in(char* slab, uint32_t row_in_slab, int piece) const {
+    const uint32_t in_group = row_in_slab % kCodeGroupRows;
+    return slab + static_cast<int64_t>(row_in_slab - in_group) * code_bytes +
+           in_group * kCodeLineBytes + ((static_cast<uint32_t>(piece) ^ in_group) * 16);
+  }
+  NEARFIELD_HOST_DEVICE char* piece(uint32_t index, int piece) const {
+    const uint32_t slab = index / rows_per_slab;
+    return piece_in(slabs[slab], index - slab * rows_per_slab, piece % kCodeLinePieces) +
+           piece / kCodeLinePieces * kCodeLineStride;
+  }
+  NEARFIELD_HOST_DEVICE score::RowBound* bound(uint32_t index) const {
+    const uint32_t slab = index / rows_per_slab;
+    return reinterpret_cast<score::RowBound*>(slabs[slab] +
+                                              static_cast<int64_t>(rows_per_slab) * code_bytes) +
+           (index - slab * rows_per_slab);
+  }
+};
+
 // Rows that a warp scores at once lie in one slab: slabs hold a multiple of this.
 inline constexpr uint32_t kRowsAlign = 4;
 
@@ -58,10 +111,25 @@ struct TombstoneView {
   int64_t words_offset = 0;  // bytes into bits
   int64_t words_count = 0;   // rows beyond the last word are live
 
+  // The bits of rows 64 * index to 64 * index + 63.
+  NEARFIELD_HOST_DEVICE uint64_t word(int64_t index) const {
+    if (bits.slabs == nullptr || index >= words_count) return 0;
+    return *bits.at<const uint64_t>(words_offset + index * 8);
+  }
   NEARFIELD_HOST_DEVICE bool dead(uint32_t index) const {
-    const int64_t word = index / 64;
-    if (bits.slabs == nullptr || word >= words_count) return false;
-    return ((*bits.at<const uint64_t>(words_offset + word * 8) >> (index % 64)) & 1) != 0;
+    return ((word(index / 64) >> (index % 64)) & 1) != 0;
+  }
+};
+
+// Some slots of a generation, ascending.
+struct SlotList {
+  ExtentView extent;
+  int64_t offset = 0;  // bytes into extent; [count] uint32
+  int64_t count = 0;
+
+  NEARFIELD_HOST_DEVICE bool empty() const { return count == 0; }
+  NEARFIELD_HOST_DEVICE uint32_t at(uint32_t index) const {
+    return *extent.at<const uint32_t>(offset + int64_t{4} * index);
   }
 };
 

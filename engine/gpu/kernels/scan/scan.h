@@ -18,6 +18,8 @@ enum class ScanMetric : uint8_t { kDot, kCosine, kL2 };
 struct ScanArgs {
   RowsView rows;
   TombstoneView tombstones;
+  // Not empty: only these slots are scanned, and rows are places in the list.
+  SlotList listed;
   ScanMetric metric = ScanMetric::kDot;
   uint32_t row_begin = 0;  // a multiple of kScanRows
   uint32_t row_end = 0;

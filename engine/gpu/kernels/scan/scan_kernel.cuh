@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/gpu/kernels/common/row_elements.cuh"
+#include "engine/gpu/kernels/common/score_step.cuh"
 #include "engine/gpu/kernels/common/warp_tree.cuh"
 #include "engine/gpu/kernels/scan/scan.h"
 #include "engine/gpu/kernels/scan/scan_table.h"
@@ -31,11 +32,6 @@ __device__ void StageQueries(const ScanArgs& args, int first_query, double* stag
   }
 }
 
-template <bool kL2>
-__device__ double Step(double query, double row, double sum) {
-  return kL2 ? score::L2Step(query, row, sum) : score::DotStep(query, row, sum);
-}
-
 // Adds two of a lane's four dimensions of one block, for all rows and queries; j ascending, so d
 // ascending.
 template <typename Row, bool kL2, int kQueries, int kPair>
@@ -54,7 +50,7 @@ __device__ void AccumulatePair(const typename Row::Quad (&quads)[kScanRows], con
 #pragma unroll
     for (int r = 0; r < kScanRows; ++r) {
       double& sum = sums[q * kScanRows + r];
-      sum = Step<kL2>(value.y, odd[r], Step<kL2>(value.x, even[r], sum));
+      sum = ScoreStep<kL2>(value.y, odd[r], ScoreStep<kL2>(value.x, even[r], sum));
     }
   }
 }
@@ -65,20 +61,41 @@ __device__ void LoadRows(const Quad* (&source)[kScanRows], int offset, Quad (&qu
   for (int r = 0; r < kScanRows; ++r) LoadStreaming(source[r] + offset, quads[r]);
 }
 
+// kScanRows rows that a warp scores together.
+struct ScanGroup {
+  const ScanArgs& args;
+  uint32_t first;  // of them
+
+  // The slot of row `r`; where there is none, another's.
+  __device__ uint32_t Slot(int r) const {
+    const uint32_t row = first + static_cast<uint32_t>(r);
+    return args.listed.empty() ? row : args.listed.at(min(row, args.row_end - 1));
+  }
+  template <typename T>
+  __device__ void Begin(const T* (&source)[kScanRows]) const {
+    const char* const row = args.rows.row(Slot(0));
+#pragma unroll
+    for (int r = 0; r < kScanRows; ++r) {
+      source[r] = reinterpret_cast<const T*>(args.listed.empty() ? row + r * args.rows.row_bytes
+                                                                 : args.rows.row(Slot(r)));
+    }
+  }
+};
+
 // The interleaved blocks of kScanRows rows. kDepth blocks of each row are in registers or on their
 // way, and a buffer is asked for again as soon as it has been used.
 template <typename Row, bool kL2, int kQueries, int kDepth>
-__device__ void AccumulateBlocks(const char* row, int32_t row_bytes, const RowShape& shape,
-                                 const double* staged, double (&sums)[kQueries * kScanRows]) {
+__device__ void AccumulateBlocks(const ScanGroup& group, const double* staged,
+                                 double (&sums)[kQueries * kScanRows]) {
   using Quad = typename Row::Quad;
+  const RowShape shape = group.args.rows.shape;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const auto* pairs = reinterpret_cast<const double2*>(staged) + lane;
   const int query_pitch = shape.padded / 2;
   const Quad* source[kScanRows];
+  group.Begin(source);
 #pragma unroll
-  for (int r = 0; r < kScanRows; ++r) {
-    source[r] = reinterpret_cast<const Quad*>(row + r * row_bytes) + lane;
-  }
+  for (int r = 0; r < kScanRows; ++r) source[r] += lane;
   Quad quads[kDepth][kScanRows];
 #pragma unroll
   for (int depth = 0; depth < kDepth; ++depth) {
@@ -102,17 +119,19 @@ __device__ void AccumulateBlocks(const char* row, int32_t row_bytes, const RowSh
 
 // The last 0 to 96 elements, in natural order: one element a lane and word.
 template <typename Row, bool kL2, int kQueries>
-__device__ void AccumulateTail(const char* row, int32_t row_bytes, const RowShape& shape,
-                               const double* staged, double (&sums)[kQueries * kScanRows]) {
+__device__ void AccumulateTail(const ScanGroup& group, const double* staged,
+                               double (&sums)[kQueries * kScanRows]) {
+  const RowShape shape = group.args.rows.shape;
+  if (shape.tail_words == 0) return;
+  const typename Row::Element* source[kScanRows];
+  group.Begin(source);
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   for (int word = 0; word < shape.tail_words; ++word) {
     const int position = shape.full_blocks * kBlockDims + word * kWarp + lane;
     double values[kScanRows];
 #pragma unroll
     for (int r = 0; r < kScanRows; ++r) {
-      const char* source = row + r * row_bytes;
-      values[r] =
-          Row::Value(__ldg(reinterpret_cast<const typename Row::Element*>(source) + position));
+      values[r] = Row::Value(__ldg(source[r] + position));
     }
 #pragma unroll
     for (int q = 0; q < kQueries; ++q) {
@@ -120,7 +139,7 @@ __device__ void AccumulateTail(const char* row, int32_t row_bytes, const RowShap
 #pragma unroll
       for (int r = 0; r < kScanRows; ++r) {
         double& sum = sums[q * kScanRows + r];
-        sum = Step<kL2>(value, values[r], sum);
+        sum = ScoreStep<kL2>(value, values[r], sum);
       }
     }
   }
@@ -133,11 +152,11 @@ struct RowFacts {
   double squared = 1.0;
 };
 
-__device__ inline RowFacts LoadFacts(const ScanArgs& args, uint32_t row, bool cosine) {
+__device__ inline RowFacts LoadFacts(const ScanArgs& args, uint32_t slot, bool cosine) {
   RowFacts facts;
-  facts.rank = *args.rows.rank(row);
-  facts.dead = args.tombstones.dead(row);
-  if (cosine) facts.squared = *args.rows.norm(row);
+  facts.rank = *args.rows.rank(slot);
+  facts.dead = args.tombstones.dead(slot);
+  if (cosine) facts.squared = *args.rows.norm(slot);
   return facts;
 }
 
@@ -182,26 +201,24 @@ __global__ void __launch_bounds__(kScanThreads, kScanPolicies[kPolicy].blocks_pe
   const int my_query = first_query + my_sum / kScanRows;
   const bool writes = lane % kLanesPerSum == 0 && my_query < args.queries_count;
   const bool cosine = !kL2 && args.metric == ScanMetric::kCosine;
-  const auto row_bytes = static_cast<int32_t>(args.rows.row_bytes);
   constexpr uint32_t kWarps = kScanThreads / kWarp;
   const uint32_t groups = (args.row_end - args.row_begin + kScanRows - 1) / kScanRows;
   const uint32_t stride = gridDim.x * kWarps;
   // At most 2^30 groups and far fewer warps: the sum does not wrap.
   for (uint32_t group = blockIdx.x * kWarps + threadIdx.x / kWarp; group < groups;
        group += stride) {
-    const uint32_t first_row = args.row_begin + group * kScanRows;
-    const char* row = args.rows.row(first_row);
-    const uint32_t my_row = first_row + my_sum % kScanRows;
+    const ScanGroup rows = {args, args.row_begin + group * kScanRows};
+    const uint32_t my_row = rows.first + my_sum % kScanRows;
     const bool counts = writes && my_row < args.row_end;
     // Asked for before the rows where registers allow, so that it costs no wait of its own.
     RowFacts facts;
-    if (kQueries <= 2 && counts) facts = LoadFacts(args, my_row, cosine);
+    if (kQueries <= 2 && counts) facts = LoadFacts(args, rows.Slot(my_sum % kScanRows), cosine);
     double sums[kSums] = {};
-    AccumulateBlocks<Row, kL2, kQueries, kDepth>(row, row_bytes, args.rows.shape, staged, sums);
-    AccumulateTail<Row, kL2, kQueries>(row, row_bytes, args.rows.shape, staged, sums);
+    AccumulateBlocks<Row, kL2, kQueries, kDepth>(rows, staged, sums);
+    AccumulateTail<Row, kL2, kQueries>(rows, staged, sums);
     const double sum = WarpTree(sums, lane);
     if (counts) {
-      if (kQueries > 2) facts = LoadFacts(args, my_row, cosine);
+      if (kQueries > 2) facts = LoadFacts(args, rows.Slot(my_sum % kScanRows), cosine);
       const double query_squared = cosine ? args.query_squared[my_query] : 1.0;
       const float score = FinishScore<kL2>(args.metric, sum, query_squared, facts.squared);
       uint64_t* keys = args.keys + static_cast<int64_t>(my_query) * args.keys_pitch;

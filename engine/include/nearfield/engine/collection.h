@@ -3,6 +3,7 @@
 #define NEARFIELD_ENGINE_COLLECTION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/types/span.h"
 #include "nearfield/engine/bytes_column.h"
 #include "nearfield/engine/id_column.h"
+#include "nearfield/engine/row_filter.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield {
@@ -21,13 +23,44 @@ struct CollectionSpec {
   Metric metric = Metric::kDot;
   RowType row_type = RowType::kFloat32;
   IdType id_type = IdType::kUint64;
+  ScanChoice scan = ScanChoice::kAuto;
+  RowHome rows = RowHome::kDevice;
+};
+
+// What an upload does where an id is in the collection already.
+enum class UploadMode : uint8_t {
+  kInsert = 1,   // refused: AlreadyExists
+  kUpsert = 2,   // its row is replaced; of an id that is several times in the upload, the last wins
+  kReplace = 3,  // the upload becomes the whole collection
 };
 
 // What an upload may take; reserved in full at its begin, the unused part given back at its end.
 struct UploadReservation {
   int64_t rows_max = 0;           // 1 .. kRowsMax
   int64_t payload_bytes_max = 0;  // >= 0
+  UploadMode mode = UploadMode::kInsert;
+  // false: the host memory of string ids and payloads is taken as they come, not what they may need
+  // at most; Append can then answer ResourceExhausted.
+  bool values_reserved = true;
 };
+
+// A change that is about to become visible.
+struct PendingChange {
+  uint64_t epoch = 0;          // the first that shows it
+  int64_t rows_count = 0;      // rows it adds
+  uint32_t first_ordinal = 0;  // of the upload's rows, in the order they came: see row_filter.h
+  // Rows of the upload, by their place in it, ascending, that a later one of the same id replaces.
+  absl::Span<const uint32_t> rows_superseded;
+  // Whose rows go: deleted, or replaced one by one. Borrowed for the call; never null.
+  const IdColumn* ids_removed = nullptr;
+  bool removes_all = false;  // every row that was there goes
+};
+
+// Called once, after every check and with all memory taken, while other changes of the collection
+// wait: where it returns an error nothing changes, and the caller of the change gets that error; OK
+// and the change becomes visible, whatever happens. What keeps a collection durable writes its
+// record here. Not called where nothing changes. May be empty.
+using CommitHook = std::function<absl::Status(const PendingChange&)>;
 
 // Rows of one upload block, borrowed for the call.
 struct UploadBlock {
@@ -38,8 +71,9 @@ struct UploadBlock {
 };
 
 struct CommitResult {
-  uint64_t epoch = 0;      // the first epoch that shows the rows
-  int64_t rows_count = 0;  // rows this upload added
+  uint64_t epoch = 0;         // the first epoch that shows the rows
+  int64_t rows_count = 0;     // rows this upload added
+  int64_t rows_replaced = 0;  // rows of earlier epochs that went
 };
 
 // One upload: Append any number of times, then Commit. Destroyed before Commit it leaves nothing
@@ -53,11 +87,19 @@ class Upload {
   // an error the upload can only be destroyed.
   virtual absl::Status Append(const UploadBlock& block) = 0;
 
+  // The rows are all there: the first one's ordinal, the others follow in the order they came. So
+  // what goes by ordinals can be made ready before Commit, while other changes go on. Afterwards
+  // Append fails. Requires a row. Errors: ResourceExhausted (the collection has had 2^32 rows).
+  virtual absl::StatusOr<uint32_t> TakeOrdinals() = 0;
+
   // Makes all rows visible at once: epoch + 1. An upload without rows commits nothing and returns
-  // the current epoch. Errors: AlreadyExists (an id twice in the upload, or already in the
-  // collection: names it); ResourceExhausted (the corpus has kGenerationsMax parts and no memory to
-  // merge them); Unavailable (device lost).
-  virtual absl::StatusOr<CommitResult> Commit() = 0;
+  // the current epoch; with kReplace it empties the collection. Errors: AlreadyExists (kInsert: an
+  // id twice in the upload, or already in the collection; kReplace: an id twice; names it);
+  // ResourceExhausted (the corpus has kGenerationsMax parts and no memory to merge them; kUpsert:
+  // no device memory for a bit a row of the parts whose rows are replaced); Unavailable (device
+  // lost); what the hook returned.
+  virtual absl::StatusOr<CommitResult> Commit(const CommitHook& before_visible) = 0;
+  absl::StatusOr<CommitResult> Commit() { return Commit(nullptr); }
 };
 
 struct DeleteResult {
@@ -87,10 +129,36 @@ struct CollectionStats {
   int64_t rows_count = 0;    // live rows
   int64_t rows_deleted = 0;  // rows deleted whose memory is not yet given back
   int32_t generations_count = 0;
+  ScanPrecision scan = ScanPrecision::kRows;  // what scans read: ScanChoice::kAuto resolved
   // Memory of the device that holds rows (VRAM, or host memory on the CPU backend).
   int64_t device_bytes = 0;
-  int64_t host_bytes = 0;  // ids, their order and filter, payloads
+  // Ids, their order and filter, payloads; rows of RowHome::kHost on the GPU backend.
+  int64_t host_bytes = 0;
 };
+
+struct CompactionOptions {
+  // A part with a greater share of deleted rows is copied without them.
+  double dead_share_max = 0.2;
+  // With more parts than this some are joined. 1 .. kGenerationsMax.
+  int32_t generations_max = kGenerationsMax / 2;
+};
+
+struct CompactionResult {
+  bool done = false;            // nothing was to be done
+  int64_t rows_copied = 0;      // live rows
+  int64_t rows_given_back = 0;  // deleted rows whose memory is free now
+};
+
+// A state of a collection that stays as it is, its rows' memory with it, for as long as this is
+// held.
+class PinnedEpoch {
+ public:
+  virtual ~PinnedEpoch() = default;
+  virtual uint64_t epoch() const = 0;
+  virtual int64_t rows_count() const = 0;  // live rows
+};
+
+using PinnedEpochs = std::vector<std::shared_ptr<const PinnedEpoch>>;
 
 // Thread-safe.
 class Collection {
@@ -98,6 +166,13 @@ class Collection {
   virtual ~Collection() = default;
   virtual const CollectionSpec& spec() const = 0;
   virtual CollectionStats Stats() const = 0;
+
+  // The current state.
+  virtual std::shared_ptr<const PinnedEpoch> PinEpoch() const = 0;
+
+  // The current state and, once each, those earlier ones that somebody still holds: no other can be
+  // asked for again.
+  virtual PinnedEpochs HeldEpochs() const = 0;
 
   // Errors: InvalidArgument (a limit out of range), ResourceExhausted (does not fit: says needed
   // and free bytes).
@@ -107,7 +182,29 @@ class Collection {
   // Errors: InvalidArgument (id type), ResourceExhausted (no device memory for a bit a row of the
   // parts that hold the ids), Unavailable (device lost). After an error nothing is deleted.
   // Deleting only unknown ids leaves the epoch as it is.
-  virtual absl::StatusOr<DeleteResult> Delete(const IdColumn& ids) = 0;
+  virtual absl::StatusOr<DeleteResult> Delete(const IdColumn& ids,
+                                              const CommitHook& before_visible) = 0;
+  absl::StatusOr<DeleteResult> Delete(const IdColumn& ids) { return Delete(ids, nullptr); }
+
+  // Deletes the live rows that `rows` chooses. A row that took the id of a chosen one since the
+  // choice was made has another ordinal, and stays. Errors: as Delete.
+  virtual absl::StatusOr<DeleteResult> DeleteRows(const RowFilter& rows,
+                                                  const CommitHook& before_visible) = 0;
+
+  // The live rows of `at` (null: the current state), by ordinal. Cost: a pass over a bit a row.
+  // These three: InvalidArgument (an epoch of another collection; the type of the ids).
+  virtual absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch* at) const = 0;
+  // Those of them with these ids; other ids count for nothing.
+  virtual absl::StatusOr<RowFilter> RowsWithIds(const PinnedEpoch* at,
+                                                const IdColumn& ids) const = 0;
+  // How many of them `rows` chooses.
+  virtual absl::StatusOr<int64_t> CountRows(const PinnedEpoch* at, const RowFilter& rows) const = 0;
+
+  // Gives back the memory of deleted rows and joins small parts, where that is worth it, by copying
+  // live rows; searches and changes go on meanwhile, answers and the epoch stay as they are. One
+  // step a call; `done` where nothing is left to do. Errors: ResourceExhausted (no memory for the
+  // copy beside the rows), Cancelled, Unavailable (device lost).
+  virtual absl::StatusOr<CompactionResult> Compact(const CompactionOptions& options) = 0;
 
   // Errors: InvalidArgument (id type), Unavailable (device lost).
   virtual absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const = 0;

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nearfield/engine/collection.h"
+#include "nearfield/engine/row_filter.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield {
@@ -30,6 +31,9 @@ struct EngineOptions {
   int64_t memory_bytes = 0;
   // Bytes of host memory for ids and payloads. 0: a quarter of the physical memory.
   int64_t host_memory_bytes = 0;
+  // Bytes of page-locked host memory for the rows of collections with RowHome::kHost, taken at
+  // creation. Of the GPU backend alone: the CPU backend has one memory for all rows.
+  int64_t host_rows_bytes = 0;
   // Threads of the CPU backend's scan. 0: all cores.
   int32_t threads = 0;
   // Neighbors a query may ask for; sizes the GPU workspace. 1 .. kKMax.
@@ -44,35 +48,65 @@ struct EngineInfo {
   std::string note;         // why this backend: "no CUDA driver found", "built without CUDA", ...
   int32_t k_max = 0;
   int32_t batch_max = 0;
+  // The fastest that the device reads its memory in a stream; 0: unknown. SearchCost::bytes_read
+  // over this is the least time of a scan whose bytes are in no cache.
+  double read_bytes_per_second = 0;
 };
 
 struct Capacity {
-  int64_t device_bytes_total = 0;  // for rows, norms and ranks
+  int64_t device_bytes_total = 0;  // for rows, codes and their bounds, norms and ranks
   int64_t device_bytes_used =
       0;                         // held by committed rows, running uploads and results still in use
   int64_t host_bytes_total = 0;  // for ids and payloads
   int64_t host_bytes_used = 0;
+  int64_t host_rows_bytes_total = 0;  // for rows of RowHome::kHost on the GPU backend
+  int64_t host_rows_bytes_used = 0;
 };
+
+// The rows that earlier pages of one search found, so that the next page goes on behind them with
+// one scan. 16 bytes a row. Of one query, filter and state: a search at another state begins it
+// anew. Not for two searches at once.
+class OrderPrefix {
+ public:
+  virtual ~OrderPrefix() = default;
+  virtual int64_t rows_count() const = 0;
+};
+// Nobody will ask for rows beyond the first rows_max of the order.
+std::shared_ptr<OrderPrefix> MakeOrderPrefix(int64_t rows_max);
 
 struct Query {
   absl::Span<const float> vector;  // [dim] fp32, borrowed for the call; or empty:
   std::optional<Id> row_id;        // score against this stored row, and leave it out of the answer
   int32_t k = 10;                  // 1 .. k_max
+  // Rows that may be in the answer; null: all. Queries that share one share its work.
+  std::shared_ptr<const RowFilter> filter;
+  // No row with a lower score is in the answer. Not NaN.
+  std::optional<float> score_min;
+  // The answer begins behind so many rows of the order: the next page. Beyond k_max - k it costs a
+  // scan for every k_max rows.
+  int64_t skip = 0;
+  // What earlier pages found, where there are several: then a page costs the scan for the rows that
+  // are not known yet, and looks up to as far ahead again. May be null.
+  std::shared_ptr<OrderPrefix> prefix;
 };
 
 struct SearchBatch {
   std::vector<Query> queries;  // 1 .. batch_max
-  RowParts parts;              // what to return beside ids and scores
+  // The state to search: of this collection; null: the current one.
+  std::shared_ptr<const PinnedEpoch> at;
+  RowParts parts;  // what to return beside ids and scores
   // Asked between steps of long work; true ends the call with Cancelled. May be empty.
   std::function<bool()> cancelled;
 };
 
-// min(k, live rows) neighbors ordered by (score descending, id ascending); never padded.
+// Ordered by (score descending, id ascending); never padded: min(k, rows that may be in the
+// answer).
 struct Neighbors {
   IdColumn ids;
   std::vector<float> scores;
   std::vector<uint8_t> rows;  // [scores.size(), dim] in the row type, if asked for
   BytesColumn payloads;       // one value a neighbor, if asked for
+  int64_t rows_matched = 0;   // rows that the filter chose; all live rows without one
 };
 
 struct SearchCost {
@@ -80,17 +114,28 @@ struct SearchCost {
       0;                 // from handing the batch to the backend until its results were on the host
   int64_t total_us = 0;  // the whole call
   int64_t rows_scanned = 0;  // live rows of the corpus
-  int64_t candidates =
-      0;  // rows that selection looked at after the first threshold, summed over queries
-  int64_t bytes_read = 0;  // bytes of row data the scan had to read
+  // Rows that selection looked at after the first threshold, summed over queries. In a scan of
+  // codes: rows scored canonically.
+  int64_t candidates = 0;
+  int64_t bytes_read = 0;  // bytes of codes and rows the scan had to read
   BackendKind backend = BackendKind::kCpu;
-  ScanPrecision precision = ScanPrecision::kRows;
+  ScanPrecision precision = ScanPrecision::kRows;  // of most of the queries
+  ScanEscalations escalations;
 };
 
 struct SearchResult {
   uint64_t epoch = 0;
   std::vector<Neighbors> queries;  // one a query, in order
   SearchCost cost;
+};
+
+// An answer to check, with the query it answers. Borrowed for the call.
+struct Claim {
+  const Query& query;
+  const Neighbors& neighbors;  // ids and scores; the rest is not looked at
+  uint64_t epoch = 0;          // that the answer is of
+  // The state to check it against: of this collection; null: the current one.
+  std::shared_ptr<const PinnedEpoch> at = nullptr;
 };
 
 // What Verify found for one query. `equal` is the whole verdict; the rest explains a difference.
@@ -118,10 +163,14 @@ class Engine {
   // replaced.
   virtual absl::Status Health() const = 0;
 
-  // A new, empty collection (epoch 0). It lives as long as someone holds it. Errors:
-  // InvalidArgument (spec).
-  virtual absl::StatusOr<std::shared_ptr<Collection>> CreateCollection(
-      const CollectionSpec& spec) = 0;
+  // A new, empty collection at `epoch`: 0, or one that goes on where an earlier one ended. It lives
+  // as long as someone holds it. Errors: InvalidArgument (spec), FailedPrecondition (rows on the
+  // host, and no memory was taken for them).
+  virtual absl::StatusOr<std::shared_ptr<Collection>> CreateCollection(const CollectionSpec& spec,
+                                                                       uint64_t epoch) = 0;
+  absl::StatusOr<std::shared_ptr<Collection>> CreateCollection(const CollectionSpec& spec) {
+    return CreateCollection(spec, 0);
+  }
 
   // Finds, for every query, the k rows with the greatest score.
   // Exact as defined in proto/nearfield/v1/retrieval.proto, "Score". Thread-safe; batches run one
@@ -133,13 +182,10 @@ class Engine {
                                               const SearchBatch& batch) = 0;
 
   // Checks an answer against the oracle, which reads every exact row back from the device and sorts
-  // all of them.
-  //   claimed: ids and scores to check; the answer for `epoch`. Slow by design: N * dim
-  //   multiplications on one core.
-  // Errors: as Search; FailedPrecondition where the collection is no longer at `epoch` (names
-  // both).
-  virtual absl::StatusOr<VerifyResult> Verify(const Collection& collection, const Query& query,
-                                              uint64_t epoch, const Neighbors& claimed,
+  // all of them. The query's filter, score_min and skip count as in a search. Slow by design: N *
+  // dim multiplications on one core. Errors: as Search; FailedPrecondition where the claim's epoch
+  // is not the one it is to be checked against (names both).
+  virtual absl::StatusOr<VerifyResult> Verify(const Collection& collection, const Claim& claim,
                                               const std::function<bool()>& cancelled) = 0;
 
   // Searches small random corpora of every metric, row type and id type and compares with the

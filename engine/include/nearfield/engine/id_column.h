@@ -32,6 +32,13 @@ class IdColumn {
   std::string_view string(int64_t index) const;
   Id at(int64_t index) const;
 
+  // Fetches what at(index) reads into the cache. For loops over many places in no order.
+  void Prefetch(int64_t index) const {
+    const auto i = static_cast<size_t>(index);
+    __builtin_prefetch(type_ == IdType::kUint64 ? static_cast<const void*>(numbers_.data() + i)
+                                                : string_ends_.data() + i);
+  }
+
   // Order of ids: unsigned, or bytewise. Negative, 0 or positive, as (*this)[index] is less, equal
   // or greater.
   int Compare(int64_t index, const IdColumn& other, int64_t other_index) const;

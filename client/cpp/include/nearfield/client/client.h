@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "nearfield/client/options.h"
 #include "nearfield/client/replies.h"
+#include "nearfield/client/search_pages.h"
 #include "nearfield/client/search_stream.h"
 #include "nearfield/client/types.h"
 #include "nearfield/client/upload.h"
@@ -46,20 +47,44 @@ class Client {
   absl::StatusOr<SearchStream> OpenSearchStream(std::string_view collection,
                                                 const SearchOptions& options = {});
 
+  // One search whose answer may be greater than a message: its pages, all of one epoch, until
+  // options.results_max rows have come or none follows. With a score_threshold: every row that
+  // reaches it.
+  absl::StatusOr<SearchPages> SearchAll(std::string_view collection, const Query& query,
+                                        const SearchAllOptions& options = {});
+
   // Stored rows by id. At most Limits.fetch_ids_max ids.
   absl::StatusOr<FetchAnswer> Fetch(std::string_view collection, const IdColumn& ids,
                                     const FetchOptions& options = {});
 
-  absl::StatusOr<CountAnswer> Count(std::string_view collection, const CallOptions& options = {});
+  absl::StatusOr<CountAnswer> Count(std::string_view collection, const CountOptions& options = {});
 
   // Deletes rows by id, at once and as a whole. Ids that name no row are ignored. Where a first try
   // was lost on the way and repeated, rows_deleted counts what the last try found.
   absl::StatusOr<DeleteAnswer> Delete(std::string_view collection, const IdColumn& ids,
                                       const CallOptions& options = {});
+  // Deletes the rows that pass, at once and as a whole. A repeated try deletes what passes then.
+  absl::StatusOr<DeleteAnswer> Delete(std::string_view collection, const Filter& filter,
+                                      const CallOptions& options = {});
 
   // Reserves room for the whole upload and opens it. Refused here, before the first row, where it
   // cannot fit.
   absl::StatusOr<Upload> BeginUpload(const UploadOptions& options);
+
+  // A whole upload, begun again where the connection was lost: options.token is required.
+  // `write_all` writes all rows, from the first on, the same in each try; what the server has
+  // already is skipped. It returns Upload::Write's errors as they are; any other error of its own
+  // ends the upload. Tries are counted anew whenever the server has taken over rows since the last
+  // one. The deadline is that of all tries; absent: none.
+  absl::StatusOr<UploadResult> UploadWithToken(
+      const UploadOptions& options, const std::function<absl::Status(Upload&)>& write_all);
+
+  // What the server knows of an upload with a token. Errors: NotFound.
+  absl::StatusOr<UploadState> GetUpload(std::string_view token, const CallOptions& options = {});
+  // Gives up an upload that was not committed: its rows go, its token is free. Returns how many
+  // rows the server had. Errors: NotFound, FailedPrecondition (committed, or a stream still sends
+  // it).
+  absl::StatusOr<uint64_t> DropUpload(std::string_view token, const CallOptions& options = {});
 
   // Lets the server's oracle check an answer. `claim` is result i of a SearchAnswer, `epoch` that
   // answer's epoch, `k` the k asked for. Errors besides the search's: FailedPrecondition where the
@@ -74,6 +99,24 @@ class Client {
   absl::StatusOr<CollectionInfo> GetCollection(std::string_view name,
                                                const CallOptions& options = {});
   absl::StatusOr<std::vector<CollectionInfo>> ListCollections(const CallOptions& options = {});
+
+  // Makes `alias` another name of the collection; every call takes it, but for DropCollection.
+  // Where it was that of another collection it moves from one moment to the next.
+  absl::StatusOr<AliasAnswer> SetAlias(std::string_view alias, std::string_view collection,
+                                       const CallOptions& options = {});
+  // Returns the name of the collection, which stays.
+  absl::StatusOr<std::string> DropAlias(std::string_view alias, const CallOptions& options = {});
+
+  // Copies all collections as they are at one moment to where the server's operator keeps
+  // snapshots. Takes time: give a deadline that fits.
+  absl::StatusOr<SnapshotInfo> CreateSnapshot(std::string_view name,
+                                              const CallOptions& options = {});
+  absl::StatusOr<std::vector<SnapshotInfo>> ListSnapshots(const CallOptions& options = {});
+
+  // Gives back the memory and the disk space of deleted rows now, in place of when it is worth it.
+  // Takes time: give a deadline that fits.
+  absl::StatusOr<CompactAnswer> Compact(std::string_view collection,
+                                        const CallOptions& options = {});
 
   // Asked of the server once and remembered.
   absl::StatusOr<Limits> GetLimits(const CallOptions& options = {});

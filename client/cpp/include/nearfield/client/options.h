@@ -9,9 +9,9 @@
 
 namespace nearfield::client {
 
-// Only calls that may safely be repeated are: searches, reads, checks, deletes by id, and the
-// opening of an upload. Never: the making or dropping of a collection, nor an upload once it has
-// begun.
+// Only calls that may safely be repeated are: searches, reads, checks, deletes, and the opening of
+// an upload. Never: the making or dropping of a collection, an alias or a snapshot, nor an upload
+// once it has begun, unless it has a token (Client::UploadWithToken).
 struct RetryPolicy {
   int32_t tries_max = 4;                        // 1: never again
   std::chrono::milliseconds backoff_first{50};  // before the second try; doubles from there
@@ -23,6 +23,9 @@ struct ClientOptions {
   std::chrono::milliseconds deadline{
       30000};  // of one call with all its tries; an upload has none by default
   RetryPolicy retry;
+  // Who calls, for the server to share its device fairly: 1 .. 128 printable ASCII characters.
+  // Empty: the server takes the address that the call comes from.
+  std::string caller;
 };
 
 // Settings of a single call.

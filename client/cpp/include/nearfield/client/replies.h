@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "nearfield/client/attributes.h"
+#include "nearfield/client/filter.h"
 #include "nearfield/client/types.h"
 
 namespace nearfield::client {
@@ -25,10 +27,31 @@ struct EncodedQuery {
 // answer).
 using Query = std::variant<std::span<const float>, EncodedQuery, Id>;
 
+// Who goes first where two searches wait for the device. The answer is the same.
+enum class SearchPriority : uint8_t {
+  kInteractive = 1,  // somebody waits for the answer
+  kBatch = 2,        // work in bulk: waits for the others; give it a deadline to match
+};
+
 struct SearchOptions {
   uint32_t k = 10;
   bool with_payload = false;
   bool with_vectors = false;
+  std::optional<Filter> filter;          // only rows that pass are in the answer
+  std::optional<float> score_threshold;  // only neighbors with at least this score; not NaN
+  // Wait until the collection has reached this epoch: to read what was written. Errors:
+  // FailedPrecondition where it has not within the deadline.
+  std::optional<uint64_t> min_epoch;
+  SearchPriority priority = SearchPriority::kInteractive;
+  // Pages: Neighbors::next_cursor names the place behind an answer, and a search with that cursor
+  // and the same query, filter and threshold goes on there, in the same epoch.
+  bool with_cursor = false;
+  std::string cursor;  // empty: begin
+  // Ask for the digest of the answer; it is recomputed here, and a reply that does not fit its own
+  // digest is DataLoss.
+  bool with_digest = false;
+  // The server's oracle checks the answer before it is sent: slow, and DataLoss where it is wrong.
+  bool verify = false;
   std::optional<std::chrono::milliseconds> deadline;  // absent: that of the client
 };
 
@@ -38,9 +61,18 @@ struct Neighbors {
   std::vector<float> scores;          // higher is better; infinities are legal
   std::vector<std::string> payloads;  // with_payload: one a neighbor, empty where the row has none
   EncodedVectors vectors;             // with_vectors: one row a neighbor, in the collection's dtype
+  std::string next_cursor;  // where one was asked for; empty: no row follows that pages may reach
+  std::optional<uint64_t> matched_rows;  // with a filter: rows that pass it, of the collection
 };
 
-// Where the time went, and which path served the search.
+// Queries whose candidates were too many for the room there is, by what was done about it.
+struct ScanEscalations {
+  uint64_t tighter = 0;    // collected once more, with a threshold of exact scores
+  uint64_t canonical = 0;  // scanned over the exact rows
+};
+
+// Where the time went, and which path served the search. Device time, candidates, bytes and
+// escalations are those of the whole pass, which `batch_size` queries shared.
 struct SearchCost {
   uint64_t queue_us = 0;
   uint64_t device_us = 0;
@@ -48,9 +80,18 @@ struct SearchCost {
   uint32_t batch_size = 0;
   Backend backend = Backend::kUnknown;
   ScanPrecision scan_precision = ScanPrecision::kUnknown;
-  uint64_t candidates = 0;
+  uint64_t candidates = 0;  // in a scan of codes: rows scored exactly
   uint64_t rows_scanned = 0;
-  uint64_t bytes_read = 0;
+  uint64_t bytes_read = 0;  // of codes and rows
+  ScanEscalations escalations;
+  uint64_t read_ns_min = 0;  // in which the device can read bytes_read at best; 0: unknown
+
+  // The share of the device's read limit that the pass reached: 1 is all of it. A corpus that fits
+  // a cache may pass it. Absent: unknown.
+  std::optional<double> read_limit_share() const {
+    if (read_ns_min == 0 || device_us == 0) return std::nullopt;
+    return static_cast<double>(read_ns_min) / (1000.0 * static_cast<double>(device_us));
+  }
 };
 
 struct SearchAnswer {
@@ -58,11 +99,21 @@ struct SearchAnswer {
   std::vector<Neighbors> results;  // one a query, in order
   SearchCost cost;
   std::string request_id;
+  std::string digest;  // with_digest: 32 bytes, checked; see digest.h
+};
+
+// A search whose pages come one after the other.
+struct SearchAllOptions {
+  // Of the pages. k: rows of one at most; 0: as many as the server gives. The deadline is that of
+  // the whole; absent: none.
+  SearchOptions search = {.k = 0};
+  std::optional<uint64_t> results_max;  // absent: all that pages may reach (Limits.page_rows_max)
 };
 
 struct FetchOptions {
   bool with_payload = true;
   bool with_vectors = true;
+  std::optional<uint64_t> min_epoch;  // as in a search
   std::optional<std::chrono::milliseconds> deadline;
 };
 
@@ -73,6 +124,12 @@ struct FetchAnswer {
   EncodedVectors vectors;             // with_vectors: one a row
   std::vector<std::string> payloads;  // with_payload: one a row
   IdColumn missing;
+};
+
+struct CountOptions {
+  std::optional<Filter> filter;       // only rows that pass count
+  std::optional<uint64_t> min_epoch;  // as in a search
+  std::optional<std::chrono::milliseconds> deadline;
 };
 
 struct CountAnswer {
@@ -89,7 +146,11 @@ struct VerifyClaim {
   uint32_t k = 10;
   std::optional<uint64_t> epoch;  // absent: the current one
   const Neighbors* neighbors =
-      nullptr;  // ids and scores to check; null: the server searches by itself
+      nullptr;                   // ids and scores to check; null: the server searches by itself
+  std::optional<Filter> filter;  // as in the search
+  std::string filter_message;    // in place of `filter`: its bytes as a Filter message
+  std::optional<float> score_threshold;
+  uint64_t skip = 0;  // rows of the order before the claim: those of earlier pages
 };
 
 struct VerifyAnswer {
@@ -108,6 +169,9 @@ struct CollectionSpec {
   Metric metric = Metric::kDot;
   DataType dtype = DataType::kFloat32;
   IdType id_type = IdType::kUint64;
+  ScanChoice scan = ScanChoice::kAuto;
+  RowHome rows = RowHome::kDevice;
+  std::vector<AttributeSpec> attributes;  // that its rows may have
 };
 
 struct CollectionInfo {
@@ -118,6 +182,33 @@ struct CollectionInfo {
   uint32_t generations_count = 0;
   uint64_t device_bytes = 0;
   uint64_t host_bytes = 0;
+  std::vector<std::string> aliases;  // in order
+  // What scans read, where the spec leaves it to the server; kUnknown: the server does not say.
+  ScanPrecision scan_precision = ScanPrecision::kUnknown;
+  bool durable = false;  // its rows are there again after a restart
+  std::string error;     // why its rows could not be loaded; empty where they were
+};
+
+// What an alias named before; empty where it is new.
+struct AliasAnswer {
+  CollectionInfo collection;  // that it names now
+  std::string collection_before;
+};
+
+struct SnapshotInfo {
+  std::string name;
+  uint64_t files_count = 0;
+  uint64_t bytes = 0;  // of its files, some of which other snapshots and the server may share
+  int64_t created_unix_s = 0;  // by the server's clock
+  std::string error;           // its list of files is damaged: why
+};
+
+struct CompactAnswer {
+  uint64_t rows_given_back = 0;  // deleted rows, of the memory
+  uint64_t device_bytes_given_back = 0;
+  uint64_t host_bytes_given_back = 0;
+  uint64_t stored_rows_given_back = 0;  // the same of the disk
+  uint64_t stored_bytes_given_back = 0;
 };
 
 struct Limits {
@@ -134,6 +225,8 @@ struct Limits {
   uint64_t rows_per_collection_max = 0;
   uint32_t collections_max = 0;
   uint32_t queue_requests_max = 0;
+  uint64_t cursor_ms = 0;      // for which the epoch of a cursor is kept
+  uint64_t page_rows_max = 0;  // rows of one order that pages may reach
 };
 
 struct Capacity {
@@ -143,6 +236,10 @@ struct Capacity {
   uint64_t device_bytes_used = 0;
   uint64_t host_bytes_total = 0;
   uint64_t host_bytes_used = 0;
+  uint64_t host_rows_bytes_total = 0;  // for rows of RowHome::kHost on a GPU
+  uint64_t host_rows_bytes_used = 0;
+  uint64_t attribute_bytes_total = 0;  // of host memory, for the attributes of all rows
+  uint64_t attribute_bytes_used = 0;
   std::string server_version;
 };
 

@@ -22,9 +22,9 @@ class SearchStream {
   SearchStream& operator=(SearchStream&&) noexcept;
   ~SearchStream();  // cancels what is still running
 
-  // Sends one search. False where the stream has ended: Receive tells why. An id that is not UTF-8
-  // ends it: InvalidArgument. Views in `queries` are
-  // borrowed for the call.
+  // Sends one search. False where the stream has ended: Receive tells why. An id or a
+  // filter that cannot be sent ends it: InvalidArgument. Views in `queries` are borrowed for the
+  // call.
   bool Send(std::span<const Query> queries);
 
   // Says that no further search follows.

@@ -29,12 +29,21 @@ enum class Backend : uint8_t { kUnknown = 0, kCpu = 1, kGpu = 2 };
 // What the scan read to find the candidates; the answer is the same to the bit for each.
 enum class ScanPrecision : uint8_t { kUnknown = 0, kRows = 1, kInt8 = 2, kBf16 = 3 };
 
-// The names used by the command and in its JSON: "dot", "float16", "uint64", "gpu", "int8", ...
+// What a collection keeps for its scans, and where its rows lie; fixed when it is created. Speed
+// and memory alone: the answer is the same to the bit for each. What each costs stands in
+// proto/nearfield/v1/common.proto. kUnknown: the server did not say.
+enum class ScanChoice : uint8_t { kUnknown = 0, kAuto = 1, kInt8 = 2, kBf16 = 3, kRows = 4 };
+enum class RowHome : uint8_t { kUnknown = 0, kDevice = 1, kHost = 2 };
+
+// The names used by the command and in its JSON: "dot", "float16", "uint64", "gpu", "int8",
+// "host", ...
 std::string_view Name(Metric metric);
 std::string_view Name(DataType dtype);
 std::string_view Name(IdType type);
 std::string_view Name(Backend backend);
 std::string_view Name(ScanPrecision precision);
+std::string_view Name(ScanChoice scan);
+std::string_view Name(RowHome rows);
 
 // The value of that name, or nothing.
 std::optional<Metric> ParseMetric(std::string_view name);

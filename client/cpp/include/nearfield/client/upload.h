@@ -13,12 +13,21 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "nearfield/client/attributes.h"
 #include "nearfield/client/types.h"
 
 namespace nearfield::client {
 
+// What happens to an id that is already there.
+enum class UploadMode : uint8_t {
+  kInsert = 1,   // AlreadyExists
+  kUpsert = 2,   // its row is replaced; of an id that comes several times, the last wins
+  kReplace = 3,  // the upload becomes the whole collection
+};
+
 struct UploadProgress {
   uint64_t rows_sent = 0;
+  uint64_t rows_skipped = 0;   // that the server had from an earlier try
   uint64_t rows_received = 0;  // that the server has taken over; not yet visible
   uint64_t bytes_sent = 0;     // of blocks as messages
   std::chrono::nanoseconds elapsed{0};
@@ -37,10 +46,17 @@ struct UploadOptions {
   std::string collection;
   uint64_t rows_max = 0;           // required: rows of the whole upload at most, at least 1
   uint64_t payload_bytes_max = 0;  // payload bytes of the whole upload at most
+  UploadMode mode = UploadMode::kInsert;
+  // 1 .. 256 bytes, chosen by the caller: another upload with the same token, collection and mode
+  // goes on where this one ended, and where this one was committed nothing happens twice. Needs a
+  // server with a data directory. Empty: none.
+  std::string token;
   // Of a block's message; the server's own limit holds as well. A block must arrive whole within
   // the server's upload_idle_ms: less over a slow line.
   uint64_t block_bytes_max = uint64_t{2} << 20;
-  std::optional<std::chrono::milliseconds> deadline;  // of the whole upload; absent: none
+  // Of the whole upload. Absent: none, but without a token the server must accept it within the
+  // client's deadline. With one it may first have to read all that it has of the upload.
+  std::optional<std::chrono::milliseconds> deadline;
   // Called after each block and at the commit, on the thread that calls Write or Commit.
   std::function<void(const UploadProgress&)> on_progress;
 };
@@ -51,17 +67,31 @@ struct RowBlock {
   DataType dtype = DataType::kFloat32;    // the collection's
   std::string_view vectors;               // rows * dim * ElementBytes(dtype) bytes
   std::span<const std::string> payloads;  // none, or one a row
+  // At most one a declared attribute; without a column no row has a value.
+  std::span<const AttributeColumn> attributes;
 };
 
 struct UploadResult {
   uint64_t epoch = 0;  // the first that shows the rows
   uint64_t rows_count = 0;
+  uint64_t rows_replaced = 0;  // of earlier epochs
   std::string request_id;
 };
 
+// What the server knows of an upload with a token.
+struct UploadState {
+  bool committed = false;
+  uint64_t rows_count = 0;  // committed: rows that it added; open: rows that are durable
+  uint64_t epoch = 0;       // committed: the first that shows the rows
+  uint64_t next_block = 0;  // open: the first that is not durable
+};
+
 // Made by Client::BeginUpload. One thread writes; Cancel may be called from any. After an error
-// every call returns that error; only columns that disagree in length and ids that are not UTF-8
+// every call returns that error; only columns that disagree in length and text that is not UTF-8
 // are refused without harm, before anything of them is sent.
+//
+// With a token, write the same rows from the first on, however cut: those that the server has from
+// an earlier stream are skipped.
 class Upload {
  public:
   Upload(Upload&&) noexcept;
@@ -69,9 +99,14 @@ class Upload {
   ~Upload();  // cancels what was not committed
 
   // Cuts the rows into blocks and sends them; waits where the server does not keep up, so memory
-  // stays bounded by one block. Errors: InvalidArgument (columns differ in length, an id is not
+  // stays bounded by one block. Errors: InvalidArgument (columns differ in length, text is not
   // UTF-8, one row is larger than a block may be); the server's status.
   absl::Status Write(const RowBlock& rows);
+
+  // With a token: how many rows from the first on the server has already, and whether an earlier
+  // stream committed them all. Then Write sends nothing, and Commit returns that commit.
+  uint64_t rows_resumed() const;
+  bool was_committed() const;
 
   // Ends the upload and waits until it is durable as the server promises it, and visible.
   absl::StatusOr<UploadResult> Commit();

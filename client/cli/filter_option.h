@@ -1,0 +1,29 @@
+// --filter: a condition as text.
+#ifndef NEARFIELD_CLIENT_CLI_FILTER_OPTION_H_
+#define NEARFIELD_CLIENT_CLI_FILTER_OPTION_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "client/cli/command.h"
+
+namespace CLI {
+class Option;
+}
+
+namespace nearfield::client {
+
+// How a filter is written: for the help of commands that take one.
+extern const char kFilterHelp[];
+
+CLI::Option* AddFilterOption(CLI::App& app, std::string* text, const std::string& description);
+
+// Reads the text by what the collection declares (asked of the server); an empty text is no filter.
+// Returns false after having reported why; `exit_code` is then what to return.
+bool ResolveFilter(Client& client, const GlobalOptions& global, std::string_view collection,
+                   const std::string& text, std::optional<Filter>* filter, int* exit_code);
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_CLI_FILTER_OPTION_H_

@@ -1,0 +1,41 @@
+// One line of a log of replies: a query, what was asked, and the answer with its epoch and digest.
+#ifndef NEARFIELD_CLIENT_CLI_LOGGED_REPLY_H_
+#define NEARFIELD_CLIENT_CLI_LOGGED_REPLY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "nearfield/client/replies.h"
+
+namespace nearfield::client {
+
+// A query that owns its bytes.
+using LoggedQuery = std::variant<EncodedVectors, Id>;
+
+LoggedQuery Own(const Query& query);
+Query View(const LoggedQuery& query);  // borrows
+
+struct LoggedReply {
+  std::string collection;
+  uint64_t epoch = 0;
+  uint32_t k = 10;
+  LoggedQuery query;
+  std::string filter;  // as text (filter_text.h); empty: none
+  std::optional<float> score_threshold;
+  Neighbors neighbors;  // ids and scores
+};
+
+// One JSON object without a line break. Its digest is that of this answer alone.
+std::string ToJsonLine(const LoggedReply& reply);
+
+// Errors: InvalidArgument (no such line: says what is wrong), DataLoss (the answer does not fit its
+// digest: the log was damaged or changed).
+absl::StatusOr<LoggedReply> ParseLoggedReply(std::string_view line);
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_CLI_LOGGED_REPLY_H_

@@ -1,0 +1,108 @@
+#include "client/cli/replay.h"
+
+#include "client/cli/audit_record.h"
+#include "client/cli/json_output.h"
+#include "client/cli/search_output.h"
+#include "client/cli/text_output.h"
+#include "client/formats/json_text.h"
+#include "client/formats/mapped_file.h"
+#include "client/formats/text.h"
+
+namespace nearfield::client {
+namespace {
+
+const char* Name(ReplayVerdict verdict) {
+  switch (verdict) {
+    case ReplayVerdict::kReproduced:
+      return "reproduced";
+    case ReplayVerdict::kNotReproduced:
+      return "not reproduced";
+    case ReplayVerdict::kOracleDiffers:
+      return "the oracle differs";
+    case ReplayVerdict::kUnknown:
+      return "not checkable";
+  }
+  return "";
+}
+
+std::string Sentence(ReplayVerdict verdict) {
+  switch (verdict) {
+    case ReplayVerdict::kReproduced:
+      return "reproduced: what the record says was wrong, was wrong";
+    case ReplayVerdict::kNotReproduced:
+      return "not reproduced: nothing is wrong with it here";
+    case ReplayVerdict::kOracleDiffers:
+      return "the oracle itself was wrong, or the rows had changed: its scores are not those of "
+             "the record's rows";
+    case ReplayVerdict::kUnknown:
+      return "not checkable";
+  }
+  return "";
+}
+
+// What the server's oracle says of the recorded answer.
+absl::Status AskServer(const GlobalOptions& global, const AuditRecord& record, Replay* replay) {
+  if (record.filtered && record.filter_message.empty()) {
+    replay->findings.push_back("the record does not say what the filter was");
+    return absl::OkStatus();
+  }
+  auto client = ConnectTo(global);
+  if (!client.ok()) return client.status();
+  VerifyClaim claim = {
+      .k = record.answer.k, .epoch = record.epoch, .neighbors = &record.answer.neighbors};
+  claim.filter_message = record.filter_message;
+  claim.score_threshold = record.answer.score_threshold;
+  claim.skip = record.skip;
+  const absl::StatusOr<VerifyAnswer> check =
+      client->Verify(record.spec.name, View(record.answer.query), claim);
+  if (absl::IsFailedPrecondition(check.status()) || absl::IsNotFound(check.status())) {
+    replay->findings.push_back(std::string(check.status().message()));
+    return absl::OkStatus();
+  }
+  if (!check.ok()) return check.status();
+  replay->verdict = check->equal ? ReplayVerdict::kNotReproduced : ReplayVerdict::kReproduced;
+  replay->findings.push_back(Cat("the server: ", Verdict(*check)));
+  return absl::OkStatus();
+}
+
+void PrintReplay(const GlobalOptions& global, const AuditRecord& record, const Replay& replay) {
+  if (global.json) {
+    std::string findings = "[";
+    for (const std::string& finding : replay.findings) {
+      findings += Cat(findings.size() > 1 ? "," : "", QuoteJson(finding));
+    }
+    Print(Cat(JsonObject()
+                  .Add("collection", std::string_view(record.spec.name))
+                  .Add("epoch", record.epoch)
+                  .Add("explanation", std::string_view(record.explanation))
+                  .AddJson("findings", findings + "]")
+                  .Add("verdict", Name(replay.verdict))
+                  .ToString(),
+              "\n"));
+    return;
+  }
+  Print(Cat("collection ", Printable(record.spec.name), ", epoch ", record.epoch, ", found by ",
+            Printable(record.found_by), " on ", Printable(record.backend), ", server ",
+            Printable(record.server_version), "\n"));
+  Print(Cat("recorded: ", Printable(record.explanation), "\n"));
+  for (const std::string& finding : replay.findings) Print(Cat(Printable(finding), "\n"));
+  Print(Cat(Sentence(replay.verdict), "\n"));
+}
+
+}  // namespace
+
+int ReplayRecord(const GlobalOptions& global, const std::string& path) {
+  const auto file = MappedFile::Open(path);
+  if (!file.ok()) return BadInput(file.status());
+  const auto record = ParseAuditRecord(file->bytes().bytes);
+  if (!record.ok()) return BadInput(BadFile(path, "audit record", record.status().message()));
+  Replay replay = ReplayOffline(*record);
+  if (replay.verdict == ReplayVerdict::kUnknown && record->of_answer) {
+    const absl::Status asked = AskServer(global, *record, &replay);
+    if (!asked.ok()) return CallFailed(global, asked);
+  }
+  PrintReplay(global, *record, replay);
+  return replay.verdict == ReplayVerdict::kNotReproduced ? kExitOk : kExitNegative;
+}
+
+}  // namespace nearfield::client

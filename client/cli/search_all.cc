@@ -1,0 +1,42 @@
+#include "client/cli/search_all.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "client/cli/json_output.h"
+#include "client/formats/text.h"
+
+namespace nearfield::client {
+
+int PrintAllPages(Client& client, const GlobalOptions& global, const SearchAllJob& job,
+                  const SearchOutputOptions& output) {
+  absl::StatusOr<SearchPages> pages = client.SearchAll(job.collection, job.query, job.options);
+  if (!pages.ok()) return CallFailed(global, pages.status());
+  std::string cursor;  // behind what was printed
+  uint64_t rows_count = 0;
+  for (uint64_t page = 1;; ++page) {
+    absl::StatusOr<std::optional<SearchAnswer>> answer = pages->Next();
+    if (!answer.ok()) {
+      const int exit_code = CallFailed(global, answer.status());
+      if (!cursor.empty()) {
+        PrintError(Cat("to go on behind the rows above: --cursor ", CursorText(cursor)));
+      }
+      return exit_code;
+    }
+    if (!answer->has_value()) return kExitOk;
+    SearchAnswer& found = **answer;
+    QueryAnswer one{.epoch = found.epoch, .neighbors = std::move(found.results[0])};
+    cursor = one.neighbors.next_cursor;
+    if (page > 1 && Count(one.neighbors.ids) == 0) continue;  // says only that no row follows
+    const SearchReport report{.query_number = job.query_number,
+                              .label = page == 1 ? job.label : Cat(job.label, ", page ", page),
+                              .answer = &one,
+                              .cost = &found.cost,
+                              .first_place = rows_count};
+    Print(FormatReport(report, output));
+    std::fflush(stdout);  // whoever reads may use a page before the next one
+    rows_count += Count(one.neighbors.ids);
+  }
+}
+
+}  // namespace nearfield::client

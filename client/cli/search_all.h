@@ -1,0 +1,28 @@
+// nearfield search --all
+#ifndef NEARFIELD_CLIENT_CLI_SEARCH_ALL_H_
+#define NEARFIELD_CLIENT_CLI_SEARCH_ALL_H_
+
+#include <string>
+#include <string_view>
+
+#include "client/cli/command.h"
+#include "client/cli/search_output.h"
+
+namespace nearfield::client {
+
+struct SearchAllJob {
+  std::string_view collection;
+  Query query;
+  SearchAllOptions options;
+  uint64_t query_number = 0;
+  std::string label;  // "query 3"
+};
+
+// Prints the pages of one search as they come; after a failure, which it reports, also how to go
+// on. Returns the exit code.
+int PrintAllPages(Client& client, const GlobalOptions& global, const SearchAllJob& job,
+                  const SearchOutputOptions& output);
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_CLI_SEARCH_ALL_H_

@@ -1,0 +1,41 @@
+#include "client/cli/upload_resume.h"
+
+#include "client/cli/command.h"
+#include "client/cli/text_output.h"
+#include "client/formats/text.h"
+
+namespace nearfield::client {
+
+absl::Status TellResumed(const Upload& upload, UploadMode mode, uint64_t rows_total) {
+  const uint64_t rows = upload.rows_resumed();
+  if (!upload.was_committed()) {
+    if (rows > 0) {
+      PrintError(Cat("the server has ", Grouped(rows), " of ", Grouped(rows_total),
+                     " rows from an earlier try: they are skipped"));
+    }
+    return absl::OkStatus();
+  }
+  // An upsert counts rows of one id once.
+  const bool fits = mode == UploadMode::kUpsert ? rows <= rows_total : rows == rows_total;
+  if (!fits) {
+    return absl::FailedPreconditionError(Cat("token: its upload had ", rows, " rows, the file has ",
+                                             rows_total, "; another upload needs another token"));
+  }
+  PrintError("an upload with this token was committed before: nothing is sent");
+  return absl::OkStatus();
+}
+
+bool MayGoOn(const absl::Status& status, const UploadProgress& progress) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:
+      return true;
+    case absl::StatusCode::kResourceExhausted:  // on the way; what never fits is refused before
+      return progress.rows_skipped + progress.rows_sent > 0;
+    default:
+      return false;
+  }
+}
+
+}  // namespace nearfield::client

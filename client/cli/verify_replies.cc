@@ -1,0 +1,157 @@
+#include "client/cli/verify_replies.h"
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "client/cli/json_output.h"
+#include "client/cli/logged_reply.h"
+#include "client/cli/search_output.h"
+#include "client/cli/text_output.h"
+#include "client/formats/filter_text.h"
+#include "client/formats/lines.h"
+#include "client/formats/mapped_file.h"
+#include "client/formats/status_macros.h"
+#include "client/formats/text.h"
+
+namespace nearfield::client {
+namespace {
+
+struct Tally {
+  uint64_t checked = 0;
+  uint64_t mismatches = 0;
+  uint64_t damaged = 0;
+  uint64_t not_checkable = 0;
+  uint64_t rows_checked = 0;
+  std::string first_reason;  // why one was not checkable
+};
+
+class ReplyLog {
+ public:
+  ReplyLog(const GlobalOptions& global, Client& client) : global_(global), client_(client) {}
+
+  // Errors: those of a line that is none, and of a server that does not answer.
+  absl::Status CheckLine(const std::string& place, std::string_view line) {
+    const absl::StatusOr<LoggedReply> reply = ParseLoggedReply(line);
+    if (absl::IsDataLoss(reply.status())) {
+      ++tally_.damaged;
+      Tell(place, "damaged", std::string(reply.status().message()));
+      return absl::OkStatus();
+    }
+    NF_RETURN_IF_ERROR(reply.status());
+    const absl::StatusOr<VerifyAnswer> check = Check(*reply);
+    const bool gone =
+        absl::IsFailedPrecondition(check.status()) || absl::IsNotFound(check.status());
+    if (gone) {
+      if (tally_.not_checkable++ == 0) tally_.first_reason = std::string(check.status().message());
+      return absl::OkStatus();
+    }
+    NF_RETURN_IF_ERROR(check.status());
+    ++tally_.checked;
+    tally_.rows_checked += check->rows_checked;
+    if (check->equal) return absl::OkStatus();
+    ++tally_.mismatches;
+    Tell(place, "mismatch", Verdict(*check));
+    return absl::OkStatus();
+  }
+
+  int Summary() const {
+    if (global_.json) {
+      Print(Cat(JsonObject()
+                    .Add("answers_checked", tally_.checked)
+                    .Add("mismatches", tally_.mismatches)
+                    .Add("damaged", tally_.damaged)
+                    .Add("not_checkable", tally_.not_checkable)
+                    .Add("rows_checked", tally_.rows_checked)
+                    .ToString(),
+                "\n"));
+    } else {
+      PrintText();
+    }
+    const bool wrong = tally_.mismatches + tally_.damaged > 0;
+    const bool nothing_checked = tally_.checked == 0 && tally_.not_checkable > 0;
+    return wrong || nothing_checked ? kExitNegative : kExitOk;
+  }
+
+ private:
+  absl::StatusOr<VerifyAnswer> Check(const LoggedReply& reply) {
+    VerifyClaim claim = {.k = reply.k, .epoch = reply.epoch, .neighbors = &reply.neighbors};
+    claim.score_threshold = reply.score_threshold;
+    if (!reply.filter.empty()) {
+      NF_ASSIGN_OR_RETURN(const CollectionSpec* spec, SpecOf(reply.collection));
+      absl::StatusOr<Filter> filter =
+          ParseFilter(reply.filter, {.attributes = spec->attributes, .id_type = spec->id_type});
+      if (!filter.ok()) {
+        return absl::InvalidArgumentError(Cat("member \"filter\": ", filter.status().message()));
+      }
+      claim.filter = *std::move(filter);
+    }
+    return client_.Verify(reply.collection, View(reply.query), claim);
+  }
+
+  // What the collection declares; asked of the server once.
+  absl::StatusOr<const CollectionSpec*> SpecOf(const std::string& collection) {
+    const auto found = specs_.find(collection);
+    if (found != specs_.end()) return &found->second;
+    NF_ASSIGN_OR_RETURN(CollectionInfo info, client_.GetCollection(collection));
+    return &specs_.emplace(collection, std::move(info.spec)).first->second;
+  }
+
+  void Tell(const std::string& place, std::string_view what, const std::string& text) const {
+    if (global_.json) {
+      Print(Cat(JsonObject()
+                    .Add("line", std::string_view(place))
+                    .Add("result", what)
+                    .Add("explanation", std::string_view(text))
+                    .ToString(),
+                "\n"));
+    } else {
+      Print(Cat(place, ": ", Printable(text), "\n"));
+    }
+  }
+
+  void PrintText() const {
+    if (tally_.checked == 0) {
+      Print("nothing verified: no answer could be checked\n");
+    } else {
+      Print(Cat(tally_.mismatches + tally_.damaged == 0 ? "verified: " : "MISMATCH: ",
+                Grouped(tally_.checked - tally_.mismatches), " of ", Grouped(tally_.checked),
+                " answers equal the oracle's, ids and score bits; ", Grouped(tally_.rows_checked),
+                " rows scored\n"));
+    }
+    if (tally_.damaged > 0) {
+      Print(Cat("damaged: ", Grouped(tally_.damaged), " lines do not fit their digests\n"));
+    }
+    if (tally_.not_checkable > 0) {
+      Print(Cat("not checkable: ", Grouped(tally_.not_checkable),
+                " answers, neither right nor wrong: ", Printable(tally_.first_reason), "\n"));
+    }
+  }
+
+  const GlobalOptions& global_;
+  Client& client_;
+  std::map<std::string, CollectionSpec> specs_;
+  Tally tally_;
+};
+
+}  // namespace
+
+int VerifyReplies(const GlobalOptions& global, const std::string& path) {
+  const auto file = MappedFile::Open(path);
+  if (!file.ok()) return BadInput(file.status());
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  ReplyLog log(global, *client);
+  LineReader lines(file->bytes().bytes);
+  for (std::string_view line; lines.Next(&line);) {
+    if (line.empty()) continue;
+    const absl::Status status = log.CheckLine(lines.place(), line);
+    if (status.ok()) continue;
+    const bool own = RequestIdOf(status).empty() && absl::IsInvalidArgument(status);
+    return own ? BadInput(BadFile(path, lines.place(), status.message()))
+               : CallFailed(global, status);
+  }
+  return log.Summary();
+}
+
+}  // namespace nearfield::client

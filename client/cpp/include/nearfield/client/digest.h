@@ -1,0 +1,18 @@
+// The digest of an answer, as any client can compute it.
+#ifndef NEARFIELD_CLIENT_DIGEST_H_
+#define NEARFIELD_CLIENT_DIGEST_H_
+
+#include <span>
+#include <string>
+
+#include "nearfield/client/replies.h"
+
+namespace nearfield::client {
+
+// SHA-256 of the ids and score bits of these results: 32 bytes, as defined in
+// proto/nearfield/v1/retrieval.proto, "Digest".
+std::string ResultDigest(std::span<const Neighbors> results);
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_DIGEST_H_

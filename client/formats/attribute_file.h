@@ -1,0 +1,56 @@
+// A file of attributes beside a file of vectors: .jsonl, one JSON object a row, or .csv with the
+// names in its first line.
+#ifndef NEARFIELD_CLIENT_FORMATS_ATTRIBUTE_FILE_H_
+#define NEARFIELD_CLIENT_FORMATS_ATTRIBUTE_FILE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/formats/attribute_reader.h"
+#include "client/formats/csv.h"
+#include "client/formats/lines.h"
+#include "client/formats/mapped_file.h"
+
+namespace nearfield::client {
+
+class AttributeFile {
+ public:
+  // Reads the file once and checks every row. Members and columns that are no attribute are passed
+  // over, so that a file of payloads may be one of attributes, too. Errors: NotFound, and
+  // InvalidArgument naming file, line and reason.
+  static absl::StatusOr<AttributeFile> Open(const std::string& path,
+                                            const std::vector<AttributeSpec>& specs);
+
+  uint64_t rows_count() const { return rows_count_; }
+  // Rows with a value, of each attribute.
+  const std::vector<uint64_t>& rows_with_value() const { return rows_with_value_; }
+
+  // The next rows. Requires that so many are left.
+  std::vector<AttributeColumn> Next(uint64_t rows_count);
+
+ private:
+  AttributeFile(MappedFile file, const std::vector<AttributeSpec>& specs);
+  absl::Status Scan(const std::vector<AttributeSpec>& specs);
+  absl::Status ReadHeader(const std::vector<AttributeSpec>& specs);
+  // False at the end.
+  absl::StatusOr<bool> ReadRow(AttributeReader* reader);
+  void Rewind();
+  std::string place() const { return csv_ ? csv_->place() : lines_.place(); }
+
+  MappedFile file_;
+  AttributeReader reader_;
+  LineReader lines_;
+  std::optional<CsvReader> csv_;  // absent: JSON lines
+  std::vector<CsvCell> cells_;
+  std::vector<size_t> columns_;  // of the attributes in the CSV
+  size_t columns_count_ = 0;
+  uint64_t rows_count_ = 0;
+  std::vector<uint64_t> rows_with_value_;
+};
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_FORMATS_ATTRIBUTE_FILE_H_

@@ -1,0 +1,120 @@
+#include "client/formats/attribute_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/formats/filter_values.h"
+#include "client/formats/status_macros.h"
+#include "client/formats/text.h"
+#include "client/formats/timestamp_text.h"
+
+namespace nearfield::client {
+namespace {
+
+// One JSON value that is no null.
+absl::StatusOr<AttributeValue> JsonValue(std::string_view json, AttributeType type) {
+  const std::optional<std::string> text = JsonString(json);
+  const bool bracket = !json.empty() && (json.front() == '[' || json.front() == '{');
+  if (bracket || json == "null") {
+    return absl::InvalidArgumentError(
+        Cat(json.substr(0, 40), " is no single value, but a ", Name(type), " is wanted"));
+  }
+  if (!text) {
+    if (type != AttributeType::kKeyword) return ParseValue(json, type);
+    return absl::InvalidArgumentError(
+        Cat(json.substr(0, 40), " is no string, as a keyword must be"));
+  }
+  const bool infinity = type == AttributeType::kDouble && (*text == "inf" || *text == "-inf");
+  if (type == AttributeType::kKeyword || infinity) return ParseValue(*text, type);
+  if (type == AttributeType::kTimestamp) {
+    NF_ASSIGN_OR_RETURN(const Timestamp time, ParseTimestamp(*text));
+    return AttributeValue(time);
+  }
+  return absl::InvalidArgumentError(
+      Cat(json.substr(0, 40), " is a string, but a ", Name(type), " is wanted"));
+}
+
+absl::Status AddJson(std::string_view json, AttributeColumnBuilder* builder) {
+  const AttributeType type = builder->spec().type;
+  if (!builder->spec().is_list) {
+    NF_ASSIGN_OR_RETURN(const AttributeValue value, JsonValue(json, type));
+    return builder->Add(value);
+  }
+  NF_ASSIGN_OR_RETURN(const std::vector<std::string_view> elements, JsonElements(json));
+  std::vector<AttributeValue> values;
+  values.reserve(elements.size());
+  for (const std::string_view element : elements) {
+    NF_ASSIGN_OR_RETURN(AttributeValue value, JsonValue(element, type));
+    values.push_back(std::move(value));
+  }
+  return builder->AddList(values);
+}
+
+absl::Status AddCell(const CsvCell& cell, AttributeColumnBuilder* builder) {
+  if (builder->spec().is_list) {
+    NF_RETURN_IF_ERROR(CheckJson(cell.text));
+    return AddJson(TrimJson(cell.text), builder);
+  }
+  NF_ASSIGN_OR_RETURN(const AttributeValue value, ParseValue(cell.text, builder->spec().type));
+  return builder->Add(value);
+}
+
+absl::Status Named(const AttributeSpec& spec, const absl::Status& status) {
+  return status.ok() ? status : absl::InvalidArgumentError(Cat(spec.name, ": ", status.message()));
+}
+
+}  // namespace
+
+bool Declares(std::span<const AttributeSpec> specs, std::string_view name) {
+  return std::any_of(specs.begin(), specs.end(),
+                     [&](const AttributeSpec& spec) { return spec.name == name; });
+}
+
+AttributeReader::AttributeReader(const std::vector<AttributeSpec>& specs)
+    : rows_with_value_(specs.size(), 0) {
+  builders_.reserve(specs.size());
+  for (const AttributeSpec& spec : specs) builders_.emplace_back(spec);
+}
+
+absl::Status AttributeReader::AddRow(std::span<const JsonMember> members) {
+  for (AttributeColumnBuilder& builder : builders_) {
+    const JsonMember* found = nullptr;
+    for (const JsonMember& member : members) {
+      if (member.key != builder.spec().name) continue;
+      if (found != nullptr) return absl::InvalidArgumentError(Cat(member.key, ": given twice"));
+      found = &member;
+    }
+    if (found == nullptr || found->value == "null") {
+      builder.AddMissing();
+    } else {
+      NF_RETURN_IF_ERROR(Named(builder.spec(), AddJson(found->value, &builder)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AttributeReader::AddRow(const std::vector<CsvCell>& cells,
+                                     const std::vector<size_t>& columns) {
+  for (size_t i = 0; i < builders_.size(); ++i) {
+    const CsvCell* cell = columns[i] == kNoColumn ? nullptr : &cells[columns[i]];
+    if (cell == nullptr || (cell->text.empty() && !cell->quoted)) {
+      builders_[i].AddMissing();
+    } else {
+      NF_RETURN_IF_ERROR(Named(builders_[i].spec(), AddCell(*cell, &builders_[i])));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<AttributeColumn> AttributeReader::Take() {
+  std::vector<AttributeColumn> columns;
+  for (size_t i = 0; i < builders_.size(); ++i) {
+    const size_t count = builders_[i].rows_with_value();
+    rows_with_value_[i] += count;
+    AttributeColumn column = builders_[i].Take();
+    if (count > 0) columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
+}  // namespace nearfield::client

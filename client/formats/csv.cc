@@ -1,0 +1,64 @@
+#include "client/formats/csv.h"
+
+#include <algorithm>
+
+#include "client/formats/text.h"
+
+namespace nearfield::client {
+
+CsvReader::CsvReader(std::string_view text) : rest_(text) {
+  if (rest_.substr(0, 3) == "\xef\xbb\xbf") rest_.remove_prefix(3);
+}
+
+std::string CsvReader::place() const { return Cat("line ", record_line_); }
+
+absl::Status CsvReader::TakeQuoted(CsvCell* cell) {
+  cell->quoted = true;
+  rest_.remove_prefix(1);
+  for (;;) {
+    const size_t quote = rest_.find('"');
+    if (quote == std::string_view::npos) {
+      return absl::InvalidArgumentError("a quote that is not closed");
+    }
+    const std::string_view part = rest_.substr(0, quote);
+    line_ += static_cast<uint64_t>(std::count(part.begin(), part.end(), '\n'));
+    cell->text += part;
+    rest_.remove_prefix(quote + 1);
+    if (rest_.empty() || rest_.front() != '"') return absl::OkStatus();
+    cell->text += '"';
+    rest_.remove_prefix(1);
+  }
+}
+
+absl::StatusOr<bool> CsvReader::Next(std::vector<CsvCell>* cells) {
+  cells->clear();
+  if (rest_.empty()) return false;
+  record_line_ = line_;
+  for (;;) {
+    CsvCell& cell = cells->emplace_back();
+    if (!rest_.empty() && rest_.front() == '"') {
+      if (const absl::Status status = TakeQuoted(&cell); !status.ok()) return status;
+    } else {
+      const size_t end = std::min(rest_.find_first_of(",\n\""), rest_.size());
+      cell.text = std::string(rest_.substr(0, end));
+      rest_.remove_prefix(end);
+    }
+    const bool line_ends = rest_.empty() || rest_.front() == '\n';
+    if (line_ends && !cell.quoted && !cell.text.empty() && cell.text.back() == '\r') {
+      cell.text.pop_back();
+    }
+    if (rest_.substr(0, 2) == "\r\n") rest_.remove_prefix(1);  // behind a closing quote
+    if (rest_.empty()) return true;
+    const char c = rest_.front();
+    if (c != ',' && c != '\n') {
+      return absl::InvalidArgumentError(
+          Cat("cell ", cells->size(), ": a quote in the middle; write the whole cell in quotes"));
+    }
+    rest_.remove_prefix(1);
+    if (c == ',') continue;
+    ++line_;
+    return true;
+  }
+}
+
+}  // namespace nearfield::client

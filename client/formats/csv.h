@@ -1,0 +1,42 @@
+// Comma-separated values (RFC 4180), UTF-8.
+#ifndef NEARFIELD_CLIENT_FORMATS_CSV_H_
+#define NEARFIELD_CLIENT_FORMATS_CSV_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace nearfield::client {
+
+struct CsvCell {
+  std::string text;
+  bool quoted = false;
+};
+
+// Records end with "\n" or "\r\n"; a cell in quotes may hold commas, line ends, and "" for a quote.
+// An empty line is a record of one empty cell. A byte order mark at the start is skipped.
+class CsvReader {
+ public:
+  explicit CsvReader(std::string_view text);
+
+  // The next record; false at the end. Errors: InvalidArgument (a quote that is not closed, or that
+  // stands in the middle of a cell); then nothing more can be read.
+  absl::StatusOr<bool> Next(std::vector<CsvCell>* cells);
+
+  // "line 7": where the last record begins.
+  std::string place() const;
+
+ private:
+  absl::Status TakeQuoted(CsvCell* cell);
+
+  std::string_view rest_;
+  uint64_t line_ = 1;         // of what is left
+  uint64_t record_line_ = 0;  // where the last record began
+};
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_FORMATS_CSV_H_

@@ -1,0 +1,53 @@
+// The words and signs of a filter's text.
+#ifndef NEARFIELD_CLIENT_FORMATS_FILTER_WORDS_H_
+#define NEARFIELD_CLIENT_FORMATS_FILTER_WORDS_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace nearfield::client {
+
+// Attributes of these names stand in backquotes.
+inline constexpr std::array<std::string_view, 10> kFilterWords = {
+    "and", "or", "not", "exists", "in", "any", "all", "id", "true", "false"};
+
+inline bool IsFilterWord(std::string_view text) {
+  return std::find(kFilterWords.begin(), kFilterWords.end(), text) != kFilterWords.end();
+}
+
+struct FilterToken {
+  enum class Kind {
+    kEnd,
+    kWord,    // and, or, exists, year: `text` as it stands
+    kName,    // `id`: `text` without the backquotes
+    kString,  // "de" or 'de': `text` decoded
+    kNumber,  // 2020, -1.5e3, -inf: `text` as it stands
+    kSign,    // ( ) , == != < <= > >=
+    kBad,     // `text` is the complaint
+  };
+
+  Kind kind = Kind::kEnd;
+  std::string text;
+  size_t at = 0;  // byte of the whole text where it begins
+
+  bool Is(Kind wanted, std::string_view spelling) const {
+    return kind == wanted && text == spelling;
+  }
+  bool IsWord(std::string_view word) const { return Is(Kind::kWord, word); }
+  bool IsSign(std::string_view sign) const { return Is(Kind::kSign, sign); }
+};
+
+// The token at byte `at` or behind white space there; `*end` is where it ends.
+FilterToken NextFilterToken(std::string_view text, size_t at, size_t* end);
+
+// InvalidArgument "column 14: REASON", for byte `at` of `text`.
+absl::Status BadFilter(std::string_view text, size_t at, std::string_view reason);
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_FORMATS_FILTER_WORDS_H_

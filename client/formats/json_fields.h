@@ -1,0 +1,60 @@
+// Members of a JSON object by name, as the values they must be.
+#ifndef NEARFIELD_CLIENT_FORMATS_JSON_FIELDS_H_
+#define NEARFIELD_CLIENT_FORMATS_JSON_FIELDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/formats/json_text.h"
+#include "nearfield/client/types.h"
+
+namespace nearfield::client {
+
+// Borrows the text. Errors of all calls: InvalidArgument naming the member.
+class JsonFields {
+ public:
+  // Errors: InvalidArgument where `text` is no JSON object, or has a member twice.
+  static absl::StatusOr<JsonFields> Parse(std::string_view text);
+
+  // Nothing where it is absent or null.
+  std::optional<std::string_view> Find(std::string_view name) const;
+
+  absl::StatusOr<JsonFields> Object(std::string_view name) const;
+  absl::StatusOr<std::string> Text(std::string_view name) const;
+  absl::StatusOr<uint64_t> Number(std::string_view name) const;
+  // The bytes that hexadecimal digits spell.
+  absl::StatusOr<std::string> Hex(std::string_view name) const;
+  absl::StatusOr<Id> OneId(std::string_view name) const;
+  absl::StatusOr<IdColumn> Ids(std::string_view name) const;
+  // An array of fp32 values, each as the eight digits of its bits.
+  absl::StatusOr<std::vector<float>> FloatBits(std::string_view name) const;
+  // One of a few names: `parse` gives nothing for any other.
+  template <typename E>
+  absl::StatusOr<E> Named(std::string_view name,
+                          std::optional<E> (*parse)(std::string_view)) const {
+    const absl::StatusOr<std::string> text = Text(name);
+    if (!text.ok()) return text.status();
+    const std::optional<E> value = parse(*text);
+    if (!value) return Bad(name, "an unknown name");
+    return *value;
+  }
+
+ private:
+  static absl::Status Bad(std::string_view name, std::string_view why);
+  absl::StatusOr<std::string_view> Get(std::string_view name) const;
+
+  std::vector<JsonMember> members_;
+};
+
+// Digits, lower case.
+std::string ToHex(std::string_view bytes);
+// ["3f800000",...]: the bits of each value.
+std::string FloatBitsJson(const std::vector<float>& values);
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_CLIENT_FORMATS_JSON_FIELDS_H_

@@ -1,0 +1,67 @@
+// Threads that wait for work together: made once, woken quickly, no allocation a task.
+#ifndef NEARFIELD_ENGINE_BASE_THREAD_POOL_H_
+#define NEARFIELD_ENGINE_BASE_THREAD_POOL_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+
+namespace nearfield {
+
+class ThreadPool {
+ public:
+  using Body = absl::FunctionRef<void(int32_t worker)>;
+
+  // threads_count >= 1 counts the caller of Run: one less is started here.
+  explicit ThreadPool(int32_t threads_count);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int32_t threads_count() const { return static_cast<int32_t>(workers_.size()) + 1; }
+
+  // Calls body(w) for w = 0 .. participants-1 at once, w = 0 on this thread, and returns when all
+  // have returned. 1 <= participants <= threads_count(). One Run at a time: the callers take turns
+  // outside. Cost: some microseconds to wake workers that have gone to sleep, less than one while
+  // they still spin.
+  void Run(int32_t participants, Body body);
+
+ private:
+  // Something one thread waits for: it spins for a while, then sleeps.
+  class alignas(64) Signal {
+   public:
+    void Raise();
+    void Wait();
+
+   private:
+    std::atomic<bool> raised_{false};
+    std::atomic<bool> sleeping_{false};
+    std::mutex mutex_;
+    std::condition_variable condition_;
+  };
+
+  struct Worker {
+    Signal start;
+    std::thread thread;
+  };
+
+  void Work(int32_t worker);
+  void WakeChildren(int32_t worker);
+
+  std::vector<std::unique_ptr<Worker>> workers_;  // of index 1, 2, ...
+  // Of the Run in progress; written before the first signal, stable until the last worker is done.
+  const Body* body_ = nullptr;  // null: the pool is ending
+  int32_t participants_ = 0;
+  std::atomic<int32_t> running_{0};
+  Signal finished_;
+};
+
+}  // namespace nearfield
+
+#endif  // NEARFIELD_ENGINE_BASE_THREAD_POOL_H_

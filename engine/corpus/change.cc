@@ -1,0 +1,99 @@
+#include "engine/corpus/change.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/corpus/filtered.h"
+#include "engine/corpus/id_order.h"
+#include "engine/corpus/tombstone_words.h"
+
+namespace nearfield::corpus {
+
+absl::Status CheckNew(const CorpusSnapshot& snapshot, const OrderedIds& ids) {
+  absl::Status status;
+  ForEachLive(snapshot, ids, [&](uint32_t index, const RowRef&) {
+    status = absl::AlreadyExistsError(
+        absl::StrCat("id ", IdText(ids.ids->at(index)), " is already in the collection"));
+    return false;
+  });
+  return status;
+}
+
+absl::StatusOr<GenerationState> WithoutSlots(const Device& device, const GenerationState& state,
+                                             absl::Span<const uint32_t> slots) {
+  GenerationState result = state;
+  std::vector<uint64_t> words = CopyWords(state.tombstones.get(), state.generation->rows_count());
+  for (const uint32_t slot : slots) {
+    if (IsDeleted(words, slot)) continue;
+    words[slot / 64] |= uint64_t{1} << (slot % 64);
+    --result.rows_live;
+  }
+  // Nothing goes, or the whole generation does.
+  if (result.rows_live == state.rows_live || result.rows_live == 0) return result;
+  auto tombstones = device.backend().MakeTombstones(std::move(words));
+  if (!tombstones.ok()) return device.Observe(tombstones.status());
+  result.tombstones = *std::move(tombstones);
+  return result;
+}
+
+namespace {
+
+// `slots`: of live rows, each once; one list a generation.
+absl::StatusOr<Remainder> WithoutRowsAt(const Device& device, const CorpusSnapshot& snapshot,
+                                        absl::Span<const std::vector<uint32_t>> slots,
+                                        IdType id_type) {
+  Remainder left = {.generations = {}, .ids_removed = IdColumn(id_type)};
+  for (size_t g = 0; g < slots.size(); ++g) {
+    GenerationState state = snapshot.generations[g];
+    if (!slots[g].empty()) {
+      for (const uint32_t slot : slots[g]) {
+        left.ids_removed.AppendFrom(state.generation->ids, slot);
+      }
+      ABSL_ASSIGN_OR_RETURN(state, WithoutSlots(device, state, slots[g]));
+    }
+    if (state.rows_live > 0) left.generations.push_back(std::move(state));
+  }
+  return left;
+}
+
+}  // namespace
+
+absl::StatusOr<Remainder> Without(const Device& device, const CorpusSnapshot& snapshot,
+                                  const OrderedIds& ids) {
+  std::vector<std::vector<uint32_t>> slots(snapshot.generations.size());
+  ForEachLive(snapshot, ids, [&slots](uint32_t, const RowRef& row) {
+    slots[row.generation].push_back(row.slot);
+    return true;
+  });
+  for (std::vector<uint32_t>& of_generation : slots) {
+    // An id that was asked for twice stands here twice, one after the other.
+    const auto end = std::unique(of_generation.begin(), of_generation.end());
+    of_generation.erase(end, of_generation.end());
+  }
+  return WithoutRowsAt(device, snapshot, slots, ids.ids->type());
+}
+
+absl::StatusOr<Remainder> WithoutChosen(const Device& device, const CorpusSnapshot& snapshot,
+                                        const RowFilter& rows, IdType id_type) {
+  std::vector<std::vector<uint32_t>> slots;
+  slots.reserve(snapshot.generations.size());
+  for (const GenerationState& state : snapshot.generations) {
+    slots.push_back(ChosenSlots(state, rows));
+  }
+  return WithoutRowsAt(device, snapshot, slots, id_type);
+}
+
+absl::StatusOr<GenerationState> FirstState(const Device& device,
+                                           std::shared_ptr<const Generation> generation) {
+  const std::vector<uint32_t> superseded = generation->superseded();
+  GenerationState state;
+  state.rows_live = generation->rows_count();
+  state.generation = std::move(generation);
+  if (superseded.empty()) return state;
+  return WithoutSlots(device, state, superseded);
+}
+
+}  // namespace nearfield::corpus

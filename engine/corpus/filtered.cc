@@ -1,0 +1,181 @@
+#include "engine/corpus/filtered.h"
+
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "engine/base/status_macros.h"
+#include "engine/corpus/change.h"
+#include "engine/corpus/tombstone_words.h"
+
+namespace nearfield::corpus {
+namespace {
+
+// With more live rows than this for each chosen one, their slots are listed too.
+constexpr int64_t kLiveRowsPerListed = 32;
+
+// Deleted, or not chosen.
+std::vector<uint64_t> LeftOut(const GenerationState& state, const RowFilter& filter) {
+  const Generation& generation = *state.generation;
+  const int64_t rows_count = generation.rows_count();
+  std::vector<uint64_t> words(static_cast<size_t>((rows_count + 63) / 64));
+  generation.ordinals.Choose(filter, absl::MakeSpan(words));
+  for (uint64_t& word : words) word = ~word;
+  if (rows_count % 64 != 0) words.back() &= (uint64_t{1} << (rows_count % 64)) - 1;
+  if (state.tombstones != nullptr) {
+    const absl::Span<const uint64_t> deleted = state.tombstones->words();
+    for (size_t i = 0; i < words.size(); ++i) words[i] |= deleted[i];
+  }
+  return words;
+}
+
+int64_t CountBits(absl::Span<const uint64_t> words) {
+  int64_t count = 0;
+  for (const uint64_t word : words) count += std::popcount(word);
+  return count;
+}
+
+void Set(uint32_t ordinal, RowFilter* rows) {
+  const size_t word = ordinal / 64;
+  if (word >= rows->chosen.size()) rows->chosen.resize(word + 1);
+  rows->chosen[word] |= uint64_t{1} << (ordinal % 64);
+}
+
+}  // namespace
+
+std::vector<uint32_t> ChosenSlots(const GenerationState& state, const RowFilter& filter) {
+  return ZeroBits(LeftOut(state, filter), state.generation->rows_count());
+}
+
+RowFilter LiveRows(const CorpusSnapshot& snapshot) {
+  RowFilter rows;
+  for (const GenerationState& state : snapshot.generations) {
+    const Generation& generation = *state.generation;
+    for (const uint32_t slot : LiveSlots(state.tombstones.get(), 0, generation.rows_count())) {
+      Set(generation.ordinals.at(slot), &rows);
+    }
+  }
+  return rows;
+}
+
+RowFilter RowsWithIds(const CorpusSnapshot& snapshot, const IdColumn& ids) {
+  RowFilter rows;
+  for (const std::optional<RowRef>& ref : Locate(snapshot, ids)) {
+    if (ref) Set(snapshot.generations[ref->generation].generation->ordinals.at(ref->slot), &rows);
+  }
+  return rows;
+}
+
+int64_t CountChosen(const CorpusSnapshot& snapshot, const RowFilter& filter) {
+  int64_t count = 0;
+  for (const GenerationState& state : snapshot.generations) {
+    count += state.generation->rows_count() - CountBits(LeftOut(state, filter));
+  }
+  return count;
+}
+
+int64_t SearchedRows::rows_count() const {
+  return choice == nullptr ? snapshot->rows_live() : choice->rows_count;
+}
+
+std::vector<GenerationView> SearchedRows::Views() const {
+  std::vector<GenerationView> views = snapshot->Views();
+  if (choice == nullptr) return views;
+  for (size_t g = 0; g < views.size(); ++g) {
+    views[g].rows_live = choice->rows_live[g];
+    if (choice->tombstones[g] != nullptr) views[g].tombstones = choice->tombstones[g].get();
+    if (!choice->slots.empty()) views[g].live_slots = choice->slots[g];
+  }
+  return views;
+}
+
+absl::StatusOr<Choice> Choose(const Device& device, const CorpusSnapshot& snapshot,
+                              const RowFilter& filter) {
+  Choice choice;
+  std::vector<std::vector<uint64_t>> left_out;
+  for (const GenerationState& state : snapshot.generations) {
+    left_out.push_back(LeftOut(state, filter));
+    choice.rows_live.push_back(state.generation->rows_count() - CountBits(left_out.back()));
+    choice.rows_count += choice.rows_live.back();
+  }
+  const bool few = choice.rows_count * kLiveRowsPerListed <= snapshot.rows_live();
+  for (size_t g = 0; g < left_out.size(); ++g) {
+    const GenerationState& state = snapshot.generations[g];
+    if (few) choice.slots.push_back(ZeroBits(left_out[g], state.generation->rows_count()));
+    choice.tombstones.push_back(nullptr);
+    if (choice.rows_live[g] == 0 || choice.rows_live[g] == state.rows_live) continue;
+    auto tombstones = device.backend().MakeTombstones(std::move(left_out[g]));
+    if (!tombstones.ok()) return device.Observe(tombstones.status());
+    choice.tombstones.back() = *std::move(tombstones);
+  }
+  return choice;
+}
+
+absl::StatusOr<SearchedRows> WithoutRows(const Device& device, const SearchedRows& rows,
+                                         absl::Span<const RowRef> left_out) {
+  std::vector<std::vector<uint32_t>> slots(rows.snapshot->generations.size());
+  for (const RowRef& row : left_out) slots[row.generation].push_back(row.slot);
+  auto rest = std::make_shared<Choice>();
+  for (size_t g = 0; g < slots.size(); ++g) {
+    GenerationState state = rows.snapshot->generations[g];
+    if (rows.choice != nullptr) {
+      state.rows_live = rows.choice->rows_live[g];
+      if (rows.choice->tombstones[g] != nullptr) state.tombstones = rows.choice->tombstones[g];
+    }
+    if (!slots[g].empty()) {
+      ABSL_ASSIGN_OR_RETURN(state, WithoutSlots(device, state, slots[g]));
+    }
+    rest->tombstones.push_back(state.tombstones);
+    rest->rows_live.push_back(state.rows_live);
+    rest->rows_count += state.rows_live;
+  }
+  return SearchedRows{.snapshot = rows.snapshot, .choice = std::move(rest)};
+}
+
+std::shared_ptr<const Choice> ChoiceCache::Find(
+    const std::shared_ptr<const CorpusSnapshot>& snapshot,
+    const std::shared_ptr<const RowFilter>& filter) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    if (entry->snapshot.lock() != snapshot || entry->filter.lock() != filter) continue;
+    entries_.splice(entries_.begin(), entries_, entry);
+    return entry->choice;
+  }
+  return nullptr;
+}
+
+void ChoiceCache::TrimTo(size_t entries_max) {
+  std::list<Entry> forgotten;  // destroyed without the lock
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    const auto next = std::next(entry);
+    if (entry->snapshot.expired() || entry->filter.expired()) {
+      forgotten.splice(forgotten.end(), entries_, entry);
+    }
+    entry = next;
+  }
+  while (entries_.size() > entries_max) {
+    forgotten.splice(forgotten.end(), entries_, std::prev(entries_.end()));
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const Choice>> ChoiceCache::Get(
+    const Device& device, const std::shared_ptr<const CorpusSnapshot>& snapshot,
+    const std::shared_ptr<const RowFilter>& filter) {
+  if (std::shared_ptr<const Choice> known = Find(snapshot, filter)) return known;
+  auto choice = Choose(device, *snapshot, *filter);
+  if (absl::IsResourceExhausted(choice.status())) {
+    TrimTo(0);
+    choice = Choose(device, *snapshot, *filter);
+  }
+  if (!choice.ok()) return choice.status();
+  auto made = std::make_shared<const Choice>(*std::move(choice));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    entries_.push_front({.snapshot = snapshot, .filter = filter, .choice = made});
+  }
+  Trim();
+  return made;
+}
+
+}  // namespace nearfield::corpus

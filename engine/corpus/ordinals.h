@@ -1,0 +1,52 @@
+// The ordinals of a generation's rows, by slot: runs of neighbours, since rows keep the order they
+// came in.
+#ifndef NEARFIELD_ENGINE_CORPUS_ORDINALS_H_
+#define NEARFIELD_ENGINE_CORPUS_ORDINALS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "nearfield/engine/row_filter.h"
+
+namespace nearfield::corpus {
+
+class Ordinals {
+ public:
+  static constexpr int64_t kRunBytes = 8;
+
+  Ordinals() = default;
+  // first, first + 1, ...
+  Ordinals(uint32_t first, int64_t rows_count);
+
+  int64_t size() const { return rows_count_; }
+  int64_t bytes() const { return static_cast<int64_t>(runs_.capacity() * sizeof(Run)); }
+  int64_t runs_count() const { return static_cast<int64_t>(runs_.size()); }
+  // Requires slot < size(). Cost: log(runs).
+  uint32_t at(uint32_t slot) const;
+
+  // Those of `other` at `slots` (ascending), in that order.
+  void AppendFrom(const Ordinals& other, absl::Span<const uint32_t> slots);
+
+  // Sets bit (slot % 64) of word slot / 64 for each row that `filter` chooses; `words` are zero
+  // before, and reach to size().
+  void Choose(const RowFilter& filter, absl::Span<uint64_t> words) const;
+
+ private:
+  struct Run {
+    uint32_t slot = 0;     // its first
+    uint32_t ordinal = 0;  // of that
+  };
+  static_assert(sizeof(Run) == kRunBytes);
+  int64_t EndOf(size_t run) const {
+    return run + 1 < runs_.size() ? int64_t{runs_[run + 1].slot} : rows_count_;
+  }
+  void Append(uint32_t ordinal);
+
+  std::vector<Run> runs_;  // by slot
+  int64_t rows_count_ = 0;
+};
+
+}  // namespace nearfield::corpus
+
+#endif  // NEARFIELD_ENGINE_CORPUS_ORDINALS_H_

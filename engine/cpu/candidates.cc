@@ -1,0 +1,138 @@
+#include "engine/cpu/candidates.h"
+
+#include <algorithm>
+
+#include "engine/cpu/code_queries.h"
+#include "engine/cpu/row_planes.h"
+#include "engine/cpu/scan_kernels.h"
+#include "engine/cpu/top_keys.h"
+#include "engine/cpu/workspace.h"
+#include "engine/score/order.h"
+#include "engine/score/score.h"
+
+namespace nearfield::cpu {
+namespace {
+
+constexpr int64_t kScoredAtOnce = ScoreFloor::kAddedMax;
+static_assert(kScoredAtOnce % kRowGroup == 0);
+
+}  // namespace
+
+void Candidates::DropRuledOut(int64_t begin, float floor) {
+  int64_t kept = begin;
+  for (int64_t i = begin; i < count_; ++i) {
+    waiting_[kept] = waiting_[i];
+    kept += waiting_[i].upper < floor ? 0 : 1;
+  }
+  count_ = kept;
+}
+
+void Candidates::Refine(const CandidateContext& context) {
+  const score::QueryBound& bound = context.queries->bound(query_);
+  const CodeKernels& kernels = context.queries->kernels();
+  for (int64_t i = refined_; i < count_; ++i) {
+    const uint32_t slot = waiting_[i].slot;
+    int32_t first[kCodeRowGroup];
+    int32_t second[kCodeRowGroup];
+    kernels.scan_one(context.planes->code_tile(slot, 1), context.queries->one(query_), first,
+                     second);
+    waiting_[i].upper = OrderableUpper(score::UpperScore(
+        context.planes->bounds()[slot], bound, score::CodeProduct(bound, first[0], second[0])));
+  }
+}
+
+void Candidates::Score(const CandidateContext& context, const Candidate* begin, int64_t count) {
+  const CpuRowPlanes& planes = *context.planes;
+  const Metric metric = planes.format().metric;
+  TopKeys& best = context.space->best[static_cast<size_t>(query_)];
+  ListedRows listed;
+  listed.plane = planes.tile(0, static_cast<int32_t>(kScoredAtOnce));
+  rescored_ += count;
+  for (; count > 0; begin += kScoredAtOnce, count -= kScoredAtOnce) {
+    uint32_t slots[kScoredAtOnce];
+    alignas(64) double sums[kScoredAtOnce];
+    float scores[kScoredAtOnce];
+    listed.slots = slots;
+    listed.count = static_cast<int32_t>(std::min(count, kScoredAtOnce));
+    for (int32_t i = 0; i < listed.count; ++i) slots[i] = begin[i].slot;
+    context.kernels->scan_listed(
+        listed, metric == Metric::kL2 ? SumKind::kSquaredDistance : SumKind::kProduct,
+        context.queries->wide(query_), sums);
+    for (int32_t i = 0; i < listed.count; ++i) {
+      scores[i] = metric == Metric::kDot ? score::DotScore(sums[i])
+                  : metric == Metric::kL2
+                      ? score::L2Score(sums[i])
+                      : score::CosineScore(sums[i], context.queries->square(query_),
+                                           planes.squares()[slots[i]]);
+      best.Push(score::OrderKey(scores[i], planes.ranks()[slots[i]]));
+    }
+    context.queries->floor(query_).Add(scores, listed.count);
+  }
+}
+
+void Candidates::ScoreTop(const CandidateContext& context, int64_t count) {
+  std::nth_element(waiting_, waiting_ + count - 1, waiting_ + count_,
+                   [](const Candidate& a, const Candidate& b) { return a.upper > b.upper; });
+  Score(context, waiting_, count);
+  std::copy(waiting_ + count, waiting_ + count_, waiting_);
+  count_ -= count;
+  DropRuledOut(0, context.queries->floor(query_).score());
+}
+
+void Candidates::ScoreBest(const CandidateContext& context, int64_t keep) {
+  const ScoreFloor& floor = context.queries->floor(query_);
+  DropRuledOut(0, floor.score());
+  refined_ = count_;
+  if (count_ <= keep) return;
+  std::sort(waiting_, waiting_ + count_,
+            [](const Candidate& a, const Candidate& b) { return a.upper > b.upper; });
+  // A few at a time: each time the floor may rule out the rest.
+  const int64_t at_once = std::max<int64_t>(16, k_ / 2);
+  int64_t scored = 0;
+  while (count_ - scored > keep) {
+    int64_t end = scored;
+    const int64_t end_max = std::min(count_, scored + at_once);
+    while (end < end_max && !(waiting_[end].upper < floor.score())) ++end;
+    if (end == scored) break;
+    Score(context, waiting_ + scored, end - scored);
+    scored = end;
+  }
+  std::copy(waiting_ + scored, waiting_ + count_, waiting_);
+  count_ -= scored;
+  DropRuledOut(0, floor.score());
+  refined_ = count_;
+}
+
+int64_t Candidates::Settle(const CandidateContext& context, bool refine) {
+  const ScoreFloor& floor = context.queries->floor(query_);
+  const int64_t rescored_before = rescored_;
+  int64_t refined = 0;
+  const bool floor_unknown = floor.score() == score::MinusInfinity();
+  if (floor_unknown && count_ >= k_) {  // the k best of what there is make a first floor
+    ScoreTop(context, k_);
+    refined_ = 0;
+  }
+  if (refine) {
+    refined = count_ - refined_;
+    Refine(context);
+    DropRuledOut(refined_, floor.score());  // the older ones wait until there are too many
+  }
+  refined_ = count_;
+  return refined + kScoreWork * (rescored_ - rescored_before);
+}
+
+int64_t Candidates::Thin(const CandidateContext& context) {
+  const int64_t rescored_before = rescored_;
+  DropRuledOut(0, context.queries->floor(query_).score());
+  if (TooManyWait()) ScoreTop(context, k_);
+  refined_ = count_;
+  return kScoreWork * (rescored_ - rescored_before);
+}
+
+int64_t Candidates::ScoreSome(const CandidateContext& context) {
+  const int64_t rescored_before = rescored_;
+  ScoreBest(context, WaitingMax(k_) / 2);
+  return kScoreWork * (rescored_ - rescored_before);
+}
+
+}  // namespace nearfield::cpu

@@ -1,0 +1,144 @@
+// Products of codes to the rows that may reach the threshold: score::UpperScore, step for step.
+// Included once per instruction set.
+#if defined(NEARFIELD_ENGINE_CPU_CODE_FILTER_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NEARFIELD_ENGINE_CPU_CODE_FILTER_INL_H_
+#undef NEARFIELD_ENGINE_CPU_CODE_FILTER_INL_H_
+#else
+#define NEARFIELD_ENGINE_CPU_CODE_FILTER_INL_H_
+#endif
+
+#include "engine/cpu/code_scan-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nearfield::cpu {
+namespace HWY_NAMESPACE {
+
+using TagF = hn::ScalableTag<float>;
+using VecF = hn::VFromD<TagF>;
+inline constexpr TagF kTagF;
+
+// The terms of a bound, all vectors of rows or of queries.
+struct BoundTerms {
+  VecF scale, residual, norm, less;  // of the row
+};
+struct QueryTerms {
+  VecF of_residual, of_norm, less;
+};
+
+HWY_INLINE VecF Upper(const BoundTerms& row, const QueryTerms& query, VecF product) {
+  const VecF slack =
+      hn::Add(hn::Mul(query.of_residual, row.residual), hn::Mul(query.of_norm, row.norm));
+  const VecF dot = hn::Add(hn::Mul(row.scale, product), slack);
+  const VecF rest = hn::Sub(hn::Set(kTagF, 0x1p-140f), query.less);
+  return hn::Add(hn::Sub(dot, row.less), rest);
+}
+
+// Bit l: lane l is not in `below`, NaN included.
+HWY_INLINE uint32_t LanesNotIn(hn::MFromD<TagF> below) {
+  uint8_t bits[8] = {};  // StoreMaskBits may write 8 bytes
+  hn::StoreMaskBits(kTagF, hn::Not(below), bits);
+  return kLanes == 8 ? bits[0] : bits[0] | static_cast<uint32_t>(bits[1]) << 8;
+}
+
+// Products of int8 codes, and of bf16 copies: t1 times the first, plus t2 times the second.
+struct Int8Products {
+  using Product = int32_t;
+  static HWY_INLINE VecF Of(const int32_t* products) {
+    return hn::ConvertTo(kTagF, hn::LoadU(kTag32, products));
+  }
+  static HWY_INLINE VecF OfBoth(VecF first_scale, VecF second_scale, const OneFilter& filter,
+                                int32_t r) {
+    const VecF first = Of(static_cast<const int32_t*>(filter.first) + r);
+    const VecF second = Of(static_cast<const int32_t*>(filter.second) + r);
+    return hn::Add(hn::Mul(first_scale, first), hn::Mul(second_scale, second));
+  }
+  static float OfBoth(const OneFilter& filter, int32_t r) {
+    return score::CodeProduct(filter.query, static_cast<const int32_t*>(filter.first)[r],
+                              static_cast<const int32_t*>(filter.second)[r]);
+  }
+};
+struct Bf16Products {
+  using Product = float;
+  static HWY_INLINE VecF Of(const float* products) { return hn::LoadU(kTagF, products); }
+  static HWY_INLINE VecF OfBoth(VecF first_scale, VecF /*second_scale*/, const OneFilter& filter,
+                                int32_t r) {
+    return hn::Mul(first_scale, Of(static_cast<const float*>(filter.first) + r));
+  }
+  static float OfBoth(const OneFilter& filter, int32_t r) {
+    return score::CodeProduct(filter.query, static_cast<const float*>(filter.first)[r]);
+  }
+};
+
+template <class Products>
+int32_t FilterOne(const OneFilter& filter, int32_t* passed, float* upper) {
+  const score::QueryBound& q = filter.query;
+  const QueryTerms query = {hn::Set(kTagF, q.of_residual), hn::Set(kTagF, q.of_norm),
+                            hn::Set(kTagF, q.less)};
+  const VecF first_scale = hn::Set(kTagF, q.first_scale);
+  const VecF second_scale = hn::Set(kTagF, q.second_scale);
+  const VecF threshold = hn::Set(kTagF, filter.threshold);
+  int32_t count = 0;
+  int32_t r = 0;
+  for (; r + kLanes <= filter.rows_count; r += kLanes) {
+    BoundTerms row;
+    hn::LoadInterleaved4(kTagF, reinterpret_cast<const float*>(filter.bounds + r), row.scale,
+                         row.residual, row.norm, row.less);
+    const VecF bound = Upper(row, query, Products::OfBoth(first_scale, second_scale, filter, r));
+    const auto below = hn::Lt(bound, threshold);
+    if (HWY_LIKELY(hn::AllTrue(kTagF, below))) continue;
+    uint32_t kept = LanesNotIn(below);
+    HWY_ALIGN float bounds[kLanes];
+    hn::Store(bound, kTagF, bounds);
+    for (; kept != 0; kept &= kept - 1) {
+      const int32_t lane = __builtin_ctz(kept);
+      passed[count] = r + lane;
+      upper[count++] = bounds[lane];
+    }
+  }
+  for (; r < filter.rows_count; ++r) {
+    const float u = score::UpperScore(filter.bounds[r], q, Products::OfBoth(filter, r));
+    if (u < filter.threshold) continue;
+    passed[count] = r;
+    upper[count++] = u;
+  }
+  return count;
+}
+
+template <class Products>
+int32_t FilterPanels(const PanelFilter& filter, Survivor* survivors) {
+  const auto* const all = static_cast<const typename Products::Product*>(filter.products);
+  int32_t count = 0;
+  for (int32_t begin = 0; begin < filter.queries_count; begin += kLanes) {
+    const QueryTerms query = {hn::LoadU(kTagF, filter.of_residual + begin),
+                              hn::LoadU(kTagF, filter.of_norm + begin),
+                              hn::LoadU(kTagF, filter.less + begin)};
+    const VecF first_scale = hn::LoadU(kTagF, filter.first_scale + begin);
+    const VecF threshold = hn::LoadU(kTagF, filter.threshold + begin);
+    const int32_t lanes_here = HWY_MIN(kLanes, filter.queries_count - begin);
+    const uint32_t valid = (1u << lanes_here) - 1;
+    for (int32_t r = 0; r < filter.rows_count; ++r) {
+      const score::RowBound& b = filter.bounds[r];
+      const BoundTerms row = {hn::Set(kTagF, b.scale), hn::Set(kTagF, b.residual),
+                              hn::Set(kTagF, b.norm), hn::Set(kTagF, b.less)};
+      const VecF product =
+          hn::Mul(first_scale, Products::Of(all + int64_t{r} * filter.width + begin));
+      const VecF bound = Upper(row, query, product);
+      const auto below = hn::Lt(bound, threshold);
+      if (HWY_LIKELY(hn::AllTrue(kTagF, below))) continue;
+      uint32_t kept = LanesNotIn(below) & valid;
+      HWY_ALIGN float bounds[kLanes];
+      hn::Store(bound, kTagF, bounds);
+      for (; kept != 0; kept &= kept - 1) {
+        const int32_t lane = __builtin_ctz(kept);
+        survivors[count++] = {r, begin + lane, bounds[lane]};
+      }
+    }
+  }
+  return count;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace nearfield::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per instruction set

@@ -1,0 +1,290 @@
+#include "engine/cpu/code_scan.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+
+#include "engine/base/checked_math.h"
+#include "engine/base/status_macros.h"
+#include "engine/cpu/list_merge.h"
+#include "engine/cpu/live_tile.h"
+#include "engine/score/arithmetic_mode.h"
+#include "engine/score/order.h"
+#include "engine/score/score.h"
+
+namespace nearfield::cpu {
+namespace {
+
+// Codes that a thread takes at a time: some 10 us of work for one query.
+constexpr int64_t kTileBytes = 128 << 10;
+constexpr int32_t kTileRowsMax = 512;
+// In panels: so that a tile stays in the second-level cache while all panels pass.
+constexpr int64_t kPanelTileBytes = 192 << 10;
+constexpr int32_t kPanelTileRowsMax = 256;
+// Rows whose products are filtered while they are in the first-level cache.
+constexpr int32_t kPanelRowsAtOnce = 24;
+// What a thread does in a microsecond at most, as in generation_scan.cc.
+constexpr int64_t kCodeBytesPerUs = 20'000;
+constexpr int64_t kMultiplyAddsPerUs = 250'000;  // of int8 codes, four a word
+constexpr int64_t kBf16MultiplyAddsPerUs = 60'000;
+constexpr int64_t kThreadUs = 20;
+constexpr int64_t kTilesPerThread = 4;
+// Tiles from all over the generation come first: what they find is typical in whatever order the
+// rows lie, so that floors rise early and queries that codes cannot help are known early.
+constexpr int64_t kProbesMax = 16;
+constexpr int64_t kTilesAProbe = 4;
+constexpr int64_t kProbeStep = 5;
+
+// When a query gives up, in rows that all its threads have scored. One row in so many may be scored
+// before a scan of all rows is cheaper; in a batch that scan is about three times as fast a row.
+constexpr int64_t kRowsAScore = 8;
+constexpr int64_t kRowsAScoreInPanels = 16;
+// A beginning that proves nothing yet: for each thread, and by the size of the generation.
+constexpr int64_t kScoresAThread = 128;
+constexpr int64_t kRowsAScoreAtFirst = 128;
+
+}  // namespace
+
+CodeScan::CodeScan(const GenerationScan::Context& context, const QueryGroup& group,
+                   CodeQueries& queries, const corpus::GenerationView& view)
+    : context_(context),
+      group_(group),
+      queries_(queries),
+      planes_(static_cast<const CpuRowPlanes&>(*view.planes)),  // same backend, by contract
+      deleted_(view.tombstones == nullptr ? nullptr : view.tombstones->words().data()),
+      queries_count_(queries.count()) {}
+
+void CodeScan::PlanTiles() {
+  const int64_t rows = planes_.rows_count();
+  const int64_t stride = planes_.code_stride();
+  const int64_t scan_us = rows * stride / kCodeBytesPerUs;
+  const int64_t multiply_us =
+      rows * queries_count_ * group_.format.dim /
+      (queries_.kernels().two_codes ? kMultiplyAddsPerUs : kBf16MultiplyAddsPerUs);
+  participants_ = static_cast<int32_t>(std::clamp<int64_t>(
+      std::max(scan_us, multiply_us) / kThreadUs, 1, context_.pool->threads_count()));
+  const bool panels = queries_.in_panels();
+  const int64_t rows_fitting = panels
+                                   ? std::min<int64_t>(kPanelTileBytes / stride, kPanelTileRowsMax)
+                                   : std::min<int64_t>(kTileBytes / stride, kTileRowsMax);
+  const int64_t rows_even = CeilDiv(rows, participants_ * kTilesPerThread);
+  const int64_t wanted = participants_ == 1 ? rows_fitting : std::min(rows_fitting, rows_even);
+  rows_a_tile_ = static_cast<int32_t>(
+      RoundUp(std::max<int64_t>(wanted, 1), panels ? kPanelRowsAtOnce : kCodeRowGroup));
+  tiles_count_ = CeilDiv(rows, rows_a_tile_);
+  probes_count_ = static_cast<int64_t>(
+      std::bit_floor(static_cast<uint64_t>(std::min(kProbesMax, tiles_count_ / kTilesAProbe))));
+}
+
+// The probes are the first tiles of equal stretches, not in their order; then come all others in
+// order.
+int64_t CodeScan::TileAt(int64_t turn) const {
+  if (probes_count_ == 0) return turn;
+  const int64_t stretch = tiles_count_ / probes_count_;
+  if (turn < probes_count_) {  // a power of two: an odd step visits all
+    return (probes_count_ / 2 + turn * kProbeStep) % probes_count_ * stretch;
+  }
+  const int64_t other = turn - probes_count_;
+  const int64_t before = std::min(other / (stretch - 1) + 1, probes_count_);
+  return other + before;
+}
+
+void CodeScan::PrepareWorkspace() {
+  Workspace& workspace = *context_.workspace;
+  const auto queries = static_cast<size_t>(queries_count_);
+  workspace.k.resize(queries);
+  workspace.key_offsets.resize(queries);
+  workspace.candidate_offsets.resize(queries);
+  int64_t keys = 0;
+  int64_t candidates = 0;
+  for (size_t q = 0; q < queries; ++q) {
+    workspace.k[q] = static_cast<int32_t>(std::min<int64_t>(group_.k[q], planes_.rows_count()));
+    workspace.key_offsets[q] = keys;
+    keys += TopKeys::Capacity(workspace.k[q]);
+    workspace.candidate_offsets[q] = candidates;
+    candidates += Candidates::WaitingMax(group_.k[q]) + rows_a_tile_;
+  }
+  const int64_t width = int64_t{queries_.panels_count()} * queries_.kernels().lanes;
+  const int64_t width_max = int64_t{kPanelsMax} * queries_.kernels().lanes;
+  for (int32_t worker = 0; worker < participants_; ++worker) {
+    ThreadWorkspace& space = workspace.threads[static_cast<size_t>(worker)];
+    if (queries_.in_panels()) {
+      space.products.Ensure(kPanelRowsAtOnce * width_max);
+      space.survivors.Ensure(kPanelRowsAtOnce * width_max);
+      space.thresholds.Ensure(width);
+      if (deleted_ != nullptr) PrepareLiveTile(planes_.code_stride(), rows_a_tile_, space);
+    } else {
+      space.products.Ensure(int64_t{2} * rows_a_tile_);
+      space.passed.Ensure(rows_a_tile_);
+      space.upper.Ensure(rows_a_tile_);
+    }
+    uint64_t* const storage = space.keys.Ensure(keys);
+    Candidate* const waiting = space.candidates.Ensure(candidates);
+    space.best.resize(std::max(space.best.size(), queries));
+    space.lists.resize(std::max(space.lists.size(), queries));
+    for (size_t q = 0; q < queries; ++q) {
+      space.best[q].Reset(storage + workspace.key_offsets[q], workspace.k[q]);
+      space.lists[q].Reset(waiting + workspace.candidate_offsets[q], static_cast<int32_t>(q),
+                           group_.k[q]);
+    }
+  }
+}
+
+bool CodeScan::Cancelled() const { return *group_.cancelled != nullptr && (*group_.cancelled)(); }
+
+void CodeScan::ScanTiles(int32_t worker) {
+  if (!error_.Check(score::CheckArithmeticMode())) return;
+  ThreadWorkspace& space = context_.workspace->threads[static_cast<size_t>(worker)];
+  for (int64_t turn; (turn = next_turn_.fetch_add(1, std::memory_order_relaxed)) < tiles_count_;) {
+    if (worker == 0 && Cancelled()) cancelled_.store(true, std::memory_order_relaxed);
+    if (cancelled_.load(std::memory_order_relaxed)) return;
+    const int64_t begin = TileAt(turn) * rows_a_tile_;
+    const auto rows_count =
+        static_cast<int32_t>(std::min<int64_t>(rows_a_tile_, planes_.rows_count() - begin));
+    int64_t rows_read = rows_count;
+    if (queries_.in_panels()) {
+      const LiveTile live = LiveRows(planes_, deleted_, begin, rows_count, space);
+      ScanTileInPanels(begin, live, space);
+      rows_read = live.tile.rows_count;
+    } else {
+      ScanTileOneByOne(begin, rows_count, space);
+    }
+    rows_read_.fetch_add(rows_read, std::memory_order_relaxed);
+    rows_scanned_.fetch_add(rows_count, std::memory_order_relaxed);
+    Settle(space);
+  }
+  for (int32_t q = 0; q < queries_count_; ++q) {
+    if (!queries_.given_up(q)) space.lists[static_cast<size_t>(q)].Finish(ContextOf(space));
+  }
+}
+
+void CodeScan::ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspace& space) {
+  const CodeKernels& kernels = queries_.kernels();
+  int32_t* const first = space.products.get();
+  int32_t* const second = first + rows_a_tile_;
+  for (int32_t q = 0; q < queries_count_; ++q) {
+    if (queries_.given_up(q)) continue;
+    kernels.scan_one(planes_.code_tile(begin, rows_count), queries_.one(q), first, second);
+    OneFilter filter;
+    filter.bounds = planes_.bounds() + begin;
+    filter.first = first;
+    filter.second = second;
+    filter.query = queries_.bound(q);
+    filter.threshold = queries_.floor(q).score();
+    filter.rows_count = rows_count;
+    const int32_t passed = kernels.filter_one(filter, space.passed.get(), space.upper.get());
+    Candidates& list = space.lists[static_cast<size_t>(q)];
+    for (int32_t i = 0; i < passed; ++i) {
+      const int64_t slot = begin + space.passed.get()[i];
+      if (Deleted(slot)) continue;
+      list.Push(OrderableUpper(space.upper.get()[i]), static_cast<uint32_t>(slot));
+    }
+  }
+}
+
+void CodeScan::ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorkspace& space) {
+  const CodeKernels& kernels = queries_.kernels();
+  float* const thresholds = space.thresholds.get();
+  for (int32_t q = 0; q < queries_count_; ++q) thresholds[q] = queries_.floor(q).score();
+  std::fill(thresholds + queries_count_, thresholds + queries_.panels_count() * kernels.lanes,
+            -score::MinusInfinity());  // lanes without a query: quickly below
+  for (int32_t panel = 0; panel < queries_.panels_count(); panel += kPanelsMax) {
+    const int32_t panels = std::min(kPanelsMax, queries_.panels_count() - panel);
+    const int32_t query = panel * kernels.lanes;
+    for (int32_t r = 0; r < live.tile.rows_count; r += kPanelRowsAtOnce) {
+      const int32_t rows_here = std::min(kPanelRowsAtOnce, live.tile.rows_count - r);
+      CodeTile part = live.tile;
+      part.codes += r * planes_.code_stride();
+      part.rows_count = rows_here;
+      kernels.scan_panels(part, queries_.panel(panel), panels, space.products.get());
+      PanelFilter filter;
+      filter.bounds = live.bounds + r;
+      filter.rows_count = rows_here;
+      filter.products = space.products.get();
+      filter.width = panels * kernels.lanes;
+      filter.queries_count = std::min(filter.width, queries_count_ - query);
+      filter.first_scale = queries_.first_scale() + query;
+      filter.of_residual = queries_.of_residual() + query;
+      filter.of_norm = queries_.of_norm() + query;
+      filter.less = queries_.less() + query;
+      filter.threshold = thresholds + query;
+      const int32_t count = kernels.filter_panels(filter, space.survivors.get());
+      for (int32_t i = 0; i < count; ++i) {
+        const Survivor& survivor = space.survivors.get()[i];
+        const int64_t slot = begin + live.RowAt(r + survivor.row);
+        const int32_t q = query + survivor.query;
+        if (Deleted(slot) || queries_.given_up(q)) continue;
+        space.lists[static_cast<size_t>(q)].Push(OrderableUpper(survivor.upper),
+                                                 static_cast<uint32_t>(slot));
+      }
+    }
+  }
+}
+
+bool CodeScan::RowsAreCheaper(int32_t query, int64_t work, int64_t waiting) const {
+  const int64_t rows = planes_.rows_count();
+  const int64_t scanned = std::max<int64_t>(1, rows_scanned_.load(std::memory_order_relaxed));
+  const int64_t rows_a_score = queries_.in_panels() ? kRowsAScoreInPanels : kRowsAScore;
+  const int64_t scores = work / Candidates::kScoreWork + waiting;
+  const int64_t at_first = participants_ * (kScoresAThread + group_.k[static_cast<size_t>(query)]) +
+                           rows / kRowsAScoreAtFirst;
+  if (scores <= at_first + scanned / rows_a_score) return false;
+  // What is left at this rate, against all rows.
+  return scores * (rows - scanned) / scanned + waiting > rows / rows_a_score;
+}
+
+void CodeScan::Settle(ThreadWorkspace& space) {
+  const CandidateContext context = ContextOf(space);
+  bool all_given_up = true;
+  for (int32_t q = 0; q < queries_count_; ++q) {
+    if (queries_.given_up(q)) continue;
+    all_given_up = false;
+    Candidates& list = space.lists[static_cast<size_t>(q)];
+    if (!list.HasNew()) continue;
+    int64_t work = queries_.AddWork(q, list.Settle(context, queries_.refines()));
+    if (list.TooManyWait()) work = queries_.AddWork(q, list.Thin(context));
+    const int64_t waiting = list.TooManyWait() ? list.waiting() : 0;  // work to come
+    if (RowsAreCheaper(q, work, waiting)) {
+      queries_.GiveUp(q);
+    } else if (waiting > 0) {
+      queries_.AddWork(q, list.ScoreSome(context));
+    }
+  }
+  if (all_given_up) next_turn_.store(tiles_count_, std::memory_order_relaxed);
+}
+
+absl::Status CodeScan::Run(absl::Span<std::vector<corpus::RankedScore>* const> best,
+                           corpus::ScanCost* cost) {
+  if (Cancelled()) return absl::CancelledError("search cancelled by its caller");
+  for (int32_t q = 0; q < queries_count_; ++q) queries_.ResetWork(q);
+  PlanTiles();
+  PrepareWorkspace();
+  context_.pool->Run(participants_, [this](int32_t worker) { ScanTiles(worker); });
+  ABSL_RETURN_IF_ERROR(error_.status());
+  if (cancelled_.load()) return absl::CancelledError("search cancelled by its caller");
+
+  int64_t keys = 0;
+  int64_t rescored = 0;
+  for (int32_t w = 0; w < participants_; ++w) {
+    const ThreadWorkspace& space = context_.workspace->threads[static_cast<size_t>(w)];
+    for (int32_t q = 0; q < queries_count_; ++q) {
+      const TopKeys& part = space.best[static_cast<size_t>(q)];
+      keys += part.end() - part.begin();
+      rescored += space.lists[static_cast<size_t>(q)].rescored();
+    }
+  }
+  cost->candidates += rescored;
+  cost->bytes_read +=
+      rows_read_.load() * (planes_.code_stride() + static_cast<int64_t>(sizeof(score::RowBound))) +
+      rescored * planes_.stride_bytes();
+  const int32_t mergers = MergeThreads(keys, queries_count_, participants_);
+  context_.pool->Run(mergers, [&](int32_t worker) {
+    for (int32_t q; (q = next_merge_.fetch_add(1, std::memory_order_relaxed)) < queries_count_;) {
+      if (queries_.given_up(q)) continue;
+      MergeLists(*context_.workspace, participants_, q, worker, best[static_cast<size_t>(q)]);
+    }
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace nearfield::cpu

@@ -1,0 +1,174 @@
+#include "engine/cpu/group_search.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "engine/base/status_macros.h"
+#include "engine/cpu/candidates.h"
+#include "engine/cpu/code_scan.h"
+#include "engine/cpu/row_planes.h"
+#include "engine/cpu/top_keys.h"
+#include "engine/cpu/workspace.h"
+
+namespace nearfield::cpu {
+namespace {
+
+// Limits of a group: its vectors in fp64, and the lists that each thread keeps.
+constexpr int64_t kQueryBytesMax = int64_t{8} << 20;
+constexpr int64_t kListBytesMax = int64_t{16} << 20;
+// With fewer rows a neighbor than this, too many would have to be scored. In a batch a scan of rows
+// costs less a query.
+constexpr int64_t kRowsANeighborMin = 16;
+constexpr int64_t kRowsANeighborMinInPanels = 64;
+
+int64_t RowsLive(absl::Span<const corpus::GenerationView> generations) {
+  int64_t rows = 0;
+  for (const corpus::GenerationView& view : generations) rows += view.rows_live;
+  return rows;
+}
+
+}  // namespace
+
+int64_t GroupSearch::QueriesTogether(const corpus::RowFormat& format, absl::Span<const int32_t> k) {
+  const int64_t query_bytes = PaddedDim(format.dim) * int64_t{sizeof(double)};
+  const bool codes = format.scan != ScanPrecision::kRows;
+  int64_t list_bytes = 0;
+  int64_t count = 0;
+  for (; count < static_cast<int64_t>(k.size()); ++count) {
+    const int32_t k_here = k[static_cast<size_t>(count)];
+    list_bytes += TopKeys::Capacity(k_here) * int64_t{sizeof(uint64_t)};
+    if (codes) list_bytes += Candidates::WaitingMax(k_here) * int64_t{sizeof(Candidate)};
+    const bool full = list_bytes > kListBytesMax || (count + 1) * query_bytes > kQueryBytesMax;
+    if (full && count > 0) break;
+  }
+  return count;
+}
+
+bool GroupSearch::StartsWithCodes(const corpus::RowFormat& format, int64_t rows_live, int32_t k,
+                                  int64_t queries_count) {
+  const int64_t rows_a_neighbor = CodeQueries::InPanels(static_cast<int32_t>(queries_count))
+                                      ? kRowsANeighborMinInPanels
+                                      : kRowsANeighborMin;
+  return format.scan != ScanPrecision::kRows && rows_live >= rows_a_neighbor * k;
+}
+
+absl::Status GroupSearch::Begin(const Task& task) {
+  const size_t count = task.k.size();
+  const int64_t rows_live = RowsLive(task.generations);
+  rows_only_.assign(count, 1);
+  rows_queries_.clear();
+  rows_packed_ = 0;
+  codes_ = false;
+  for (size_t q = 0; q < count && !task.generations.empty(); ++q) {
+    const auto queries = static_cast<int64_t>(count);
+    rows_only_[q] = StartsWithCodes(task.format, rows_live, task.k[q], queries) ? 0 : 1;
+    codes_ = codes_ || rows_only_[q] == 0;
+  }
+  if (codes_) {
+    CodeQueries::Input input;
+    input.queries = task.queries;
+    input.k = task.k;
+    input.format = task.format;
+    input.rotation = static_cast<const CpuRowPlanes&>(*task.generations.front().planes).rotation();
+    ABSL_RETURN_IF_ERROR(queries_.Prepare(input, *context_.kernels, *context_.pool));
+  }
+  for (size_t q = 0; q < count; ++q) {
+    if (rows_only_[q] == 0) continue;
+    rows_queries_.push_back(static_cast<int32_t>(q));
+    if (codes_) queries_.GiveUp(static_cast<int32_t>(q));
+  }
+  return absl::OkStatus();
+}
+
+void GroupSearch::PackRowsQueries(const Task& task) {
+  const int32_t dim = task.format.dim;
+  const auto count = static_cast<int32_t>(rows_queries_.size());
+  rows_k_.clear();
+  for (const int32_t q : rows_queries_) rows_k_.push_back(task.k[static_cast<size_t>(q)]);
+  const float* queries = task.queries;
+  if (rows_queries_.size() < task.k.size()) {
+    rows_vectors_.clear();
+    for (const int32_t q : rows_queries_) {
+      const float* const query = task.queries + int64_t{q} * dim;
+      rows_vectors_.insert(rows_vectors_.end(), query, query + dim);
+    }
+    queries = rows_vectors_.data();
+  }
+  Workspace& workspace = *context_.workspace;
+  const int32_t dim_padded = PaddedDim(dim);
+  double* const packed = workspace.queries.Ensure(int64_t{count} * dim_padded);
+  workspace.query_squares.resize(static_cast<size_t>(count) + kRowGroup);
+  if (task.format.metric == Metric::kCosine) {  // a query is a row of fp32: squared in padded form
+    for (int32_t q = 0; q < count; ++q) {
+      auto* const row = reinterpret_cast<float*>(packed);
+      const float* const query = queries + int64_t{q} * dim;
+      std::copy(query, query + dim, row);
+      std::fill(row + dim, row + dim_padded, 0.0f);
+      context_.kernels->square_rows(
+          {reinterpret_cast<const std::byte*>(row), 1, dim_padded, RowType::kFloat32},
+          &workspace.query_squares[static_cast<size_t>(q)]);
+    }
+  }
+  rows_packed_ = count;
+  if (count > 1) return context_.kernels->pack_queries(queries, count, dim, packed);
+  std::copy(queries, queries + dim, packed);
+  std::fill(packed + dim, packed + dim_padded, 0.0);
+}
+
+absl::Status GroupSearch::SearchCodes(const Task& task, size_t generation, Lists best,
+                                      corpus::ScanCost* cost) {
+  outputs_.clear();
+  for (auto& of_query : best) outputs_.push_back(&of_query[generation]);
+  const QueryGroup group = {task.format, task.k, task.cancelled};
+  CodeScan scan(context_, group, queries_, task.generations[generation]);
+  ABSL_RETURN_IF_ERROR(scan.Run(outputs_, cost));
+  rows_queries_.clear();
+  for (int32_t q = 0; q < queries_.count(); ++q) {
+    if (queries_.given_up(q)) rows_queries_.push_back(q);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GroupSearch::SearchRows(const Task& task, size_t generation, Lists best,
+                                     corpus::ScanCost* cost) {
+  // Queries are only ever added: another count is another set.
+  if (rows_packed_ != static_cast<int64_t>(rows_queries_.size())) PackRowsQueries(task);
+  outputs_.clear();
+  for (const int32_t q : rows_queries_) {
+    outputs_.push_back(&best[static_cast<size_t>(q)][generation]);
+  }
+  const QueryGroup group = {task.format, rows_k_, task.cancelled};
+  GenerationScan scan(context_, group, task.generations[generation]);
+  return scan.Run(outputs_, cost);
+}
+
+// What lies below the floor was found by chance: only above it is every row of the generation.
+void GroupSearch::CutAtFloors(Lists best, corpus::ScanCost* cost) {
+  for (int32_t q = 0; q < queries_.count(); ++q) {
+    if (rows_only_[static_cast<size_t>(q)] != 0) continue;
+    if (queries_.given_up(q)) {
+      ++cost->escalations.canonical;
+    } else {
+      ++cost->queries_of_codes;
+    }
+    const float floor = queries_.floor(q).score();
+    for (std::vector<corpus::RankedScore>& list : best[static_cast<size_t>(q)]) {
+      while (!list.empty() && list.back().score < floor) list.pop_back();
+    }
+  }
+}
+
+absl::Status GroupSearch::Run(const Task& task, Lists best, corpus::ScanCost* cost) {
+  ABSL_RETURN_IF_ERROR(Begin(task));
+  for (size_t g = 0; g < task.generations.size(); ++g) {
+    if (task.generations[g].rows_live == 0) continue;
+    if (rows_queries_.size() < task.k.size()) {
+      ABSL_RETURN_IF_ERROR(SearchCodes(task, g, best, cost));
+    }
+    if (!rows_queries_.empty()) ABSL_RETURN_IF_ERROR(SearchRows(task, g, best, cost));
+  }
+  if (codes_) CutAtFloors(best, cost);
+  return absl::OkStatus();
+}
+
+}  // namespace nearfield::cpu

@@ -1,0 +1,199 @@
+#include "engine/cpu/listed_search.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "engine/base/status_macros.h"
+#include "engine/cpu/code_queries.h"
+#include "engine/cpu/first_error.h"
+#include "engine/cpu/group_search.h"
+#include "engine/cpu/row_planes.h"
+#include "engine/cpu/scan_kernels.h"
+#include "engine/cpu/workspace.h"
+#include "engine/score/arithmetic_mode.h"
+#include "engine/score/order.h"
+#include "engine/score/score.h"
+
+namespace nearfield::cpu {
+namespace {
+
+// In the time of one row that lies anywhere, a scan of codes passes about so many on one thread.
+constexpr int64_t kScannedPerListed = 24;
+// Rows that a thread takes at a time, and keys that wait to be sorted.
+constexpr int64_t kChunkRows = 128;
+constexpr int64_t kKeysMax = int64_t{1} << 20;
+// Multiplications that one more thread must have to be worth its waking.
+constexpr int64_t kWorkAThread = 200'000;
+
+// Some listed rows of one generation, and where their keys go.
+struct Chunk {
+  size_t generation = 0;
+  absl::Span<const uint32_t> slots;
+  int64_t keys_at = 0;
+};
+
+std::vector<Chunk> CutIntoChunks(absl::Span<const corpus::GenerationView> generations) {
+  std::vector<Chunk> chunks;
+  int64_t keys_at = 0;
+  for (size_t g = 0; g < generations.size(); ++g) {
+    absl::Span<const uint32_t> rest = generations[g].live_slots;
+    while (!rest.empty()) {
+      const absl::Span<const uint32_t> slots = rest.subspan(0, kChunkRows);
+      chunks.push_back({.generation = g, .slots = slots, .keys_at = keys_at});
+      keys_at += static_cast<int64_t>(slots.size());
+      rest.remove_prefix(slots.size());
+    }
+  }
+  return chunks;
+}
+
+class ListedSearch {
+ public:
+  ListedSearch(const GenerationScan::Context& context, const corpus::RowFormat& format,
+               absl::Span<const corpus::GenerationView> generations)
+      : context_(context),
+        format_(format),
+        generations_(generations),
+        chunks_(CutIntoChunks(generations)) {
+    for (const Chunk& chunk : chunks_) rows_count_ += static_cast<int64_t>(chunk.slots.size());
+  }
+
+  int64_t rows_count() const { return rows_count_; }
+
+  // The keys of queries [first, first + count) of the tile, [count][rows_count()].
+  absl::Status Score(const corpus::QueryTile& tile, int64_t first, int64_t count) {
+    Widen(tile.queries + first * format_.dim, count);
+    keys_.resize(static_cast<size_t>(count * rows_count_));
+    const int64_t items = count * static_cast<int64_t>(chunks_.size());
+    const int64_t work = count * rows_count_ * PaddedDim(format_.dim);
+    const auto participants = static_cast<int32_t>(
+        std::clamp<int64_t>(work / kWorkAThread, 1, context_.pool->threads_count()));
+    std::atomic<int64_t> next{0};
+    std::atomic<bool> cancelled{false};
+    FirstError error;
+    context_.pool->Run(participants, [&](int32_t worker) {
+      if (!error.Check(score::CheckArithmeticMode())) return;
+      for (int64_t item = next.fetch_add(1); item < items; item = next.fetch_add(1)) {
+        if (worker == 0 && tile.cancelled && tile.cancelled()) cancelled = true;
+        if (cancelled) return;
+        const auto chunks = static_cast<int64_t>(chunks_.size());
+        ScoreChunk(item / chunks, chunks_[static_cast<size_t>(item % chunks)]);
+      }
+    });
+    if (!error.status().ok()) return error.status();
+    return cancelled ? absl::CancelledError("the search was cancelled") : absl::OkStatus();
+  }
+
+  // The best k of each generation for a query that was scored.
+  void Take(int64_t query, int32_t k, std::vector<std::vector<corpus::RankedScore>>& lists) {
+    auto keys = keys_.begin() + query * rows_count_;
+    for (size_t g = 0; g < generations_.size(); ++g) {
+      const auto count = static_cast<int64_t>(generations_[g].live_slots.size());
+      const int64_t kept = std::min<int64_t>(k, count);
+      std::partial_sort(keys, keys + kept, keys + count, std::greater<>());
+      lists[g].reserve(static_cast<size_t>(kept));
+      for (int64_t i = 0; i < kept; ++i) {
+        lists[g].push_back({.score = score::KeyScore(keys[i]), .rank = score::KeyRank(keys[i])});
+      }
+      keys += count;
+    }
+  }
+
+ private:
+  // Queries in fp64, padded with zeros; S(q,q) for cosine.
+  void Widen(const float* queries, int64_t count) {
+    const int32_t dim_padded = PaddedDim(format_.dim);
+    float* const padded = padded_.Ensure(dim_padded);
+    double* wide = wide_.Ensure(count * dim_padded);
+    squares_.resize(static_cast<size_t>(count));
+    std::fill(padded + format_.dim, padded + dim_padded, 0.0f);
+    for (int64_t q = 0; q < count; ++q, queries += format_.dim, wide += dim_padded) {
+      std::copy(queries, queries + format_.dim, padded);
+      std::copy(padded, padded + dim_padded, wide);
+      if (format_.metric != Metric::kCosine) continue;
+      double squares[kRowGroup] = {};
+      context_.kernels->square_rows(
+          {reinterpret_cast<const std::byte*>(padded), 1, dim_padded, RowType::kFloat32}, squares);
+      squares_[static_cast<size_t>(q)] = squares[0];
+    }
+  }
+
+  void ScoreChunk(int64_t query, const Chunk& chunk) {
+    const auto& planes = static_cast<const CpuRowPlanes&>(*generations_[chunk.generation].planes);
+    alignas(64) double sums[kChunkRows];
+    const ListedRows rows = {.plane = planes.tile(0, static_cast<int32_t>(kRowGroup)),
+                             .slots = chunk.slots.data(),
+                             .count = static_cast<int32_t>(chunk.slots.size())};
+    const bool distances = format_.metric == Metric::kL2;
+    context_.kernels->scan_listed(rows, distances ? SumKind::kSquaredDistance : SumKind::kProduct,
+                                  wide_.get() + query * PaddedDim(format_.dim), sums);
+    uint64_t* const keys = keys_.data() + query * rows_count_ + chunk.keys_at;
+    for (size_t i = 0; i < chunk.slots.size(); ++i) {
+      const uint32_t slot = chunk.slots[i];
+      const float score = format_.metric == Metric::kDot ? score::DotScore(sums[i])
+                          : distances
+                              ? score::L2Score(sums[i])
+                              : score::CosineScore(sums[i], squares_[static_cast<size_t>(query)],
+                                                   planes.squares()[slot]);
+      keys[i] = score::OrderKey(score, planes.ranks()[slot]);
+    }
+  }
+
+  const GenerationScan::Context& context_;
+  const corpus::RowFormat& format_;
+  const absl::Span<const corpus::GenerationView> generations_;
+  const std::vector<Chunk> chunks_;
+  int64_t rows_count_ = 0;
+  ScratchBuffer<float> padded_;
+  ScratchBuffer<double> wide_;
+  std::vector<double> squares_;
+  std::vector<uint64_t> keys_;
+};
+
+}  // namespace
+
+bool PrefersListed(const corpus::RowFormat& format,
+                   absl::Span<const corpus::GenerationView> generations,
+                   absl::Span<const int32_t> k, int32_t threads_count) {
+  int64_t listed = 0;
+  int64_t rows = 0;
+  for (const corpus::GenerationView& view : generations) {
+    if (static_cast<int64_t>(view.live_slots.size()) != view.rows_live) return false;
+    listed += view.rows_live;
+    rows += view.planes->rows_count();
+  }
+  const auto queries = static_cast<int64_t>(k.size());
+  if (CodeQueries::InPanels(static_cast<int32_t>(queries))) {
+    // Panels take the codes of listed rows alone: less than the rows themselves.
+    const int32_t k_max = *std::max_element(k.begin(), k.end());
+    if (GroupSearch::StartsWithCodes(format, listed, k_max, queries)) return false;
+  }
+  return listed * kScannedPerListed * std::min(threads_count, 4) <= rows;
+}
+
+absl::Status SearchListed(const GenerationScan::Context& context, const corpus::RowFormat& format,
+                          absl::Span<const corpus::GenerationView> generations,
+                          const corpus::QueryTile& tile, corpus::BestRows* best,
+                          corpus::ScanCost* cost) {
+  ListedSearch search(context, format, generations);
+  const auto queries = static_cast<int64_t>(tile.k.size());
+  const int64_t at_once =
+      std::max<int64_t>(1, kKeysMax / std::max<int64_t>(1, search.rows_count()));
+  for (int64_t first = 0; first < queries; first += at_once) {
+    const int64_t count = std::min(at_once, queries - first);
+    ABSL_RETURN_IF_ERROR(search.Score(tile, first, count));
+    for (int64_t i = 0; i < count; ++i) {
+      const auto query = static_cast<size_t>(first + i);
+      search.Take(i, tile.k[query], (*best)[query]);
+    }
+  }
+  const int64_t row_bytes = int64_t{PaddedDim(format.dim)} * BytesPerElement(format.row_type);
+  cost->candidates += queries * search.rows_count();
+  cost->bytes_read += queries * search.rows_count() * row_bytes;
+  return absl::OkStatus();
+}
+
+}  // namespace nearfield::cpu

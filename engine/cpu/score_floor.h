@@ -1,0 +1,57 @@
+// The score that a query's k best rows are known to reach, raised by all threads.
+#ifndef NEARFIELD_ENGINE_CPU_SCORE_FLOOR_H_
+#define NEARFIELD_ENGINE_CPU_SCORE_FLOOR_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "engine/score/score.h"
+
+namespace nearfield::cpu {
+
+// The k-th best of the canonical scores added so far, of all generations: a row whose score is
+// below it is in no answer. Thread-safe but for Reset.
+class ScoreFloor {
+ public:
+  // Scores that come at once, at most.
+  static constexpr int64_t kAddedMax = 64;
+
+  void Reset(int32_t k) {
+    k_ = static_cast<size_t>(k);
+    best_.clear();
+    best_.reserve(k_ + kAddedMax);
+    score_.store(score::MinusInfinity(), std::memory_order_relaxed);
+  }
+
+  // -inf while fewer than k scores are known. May be stale: an older floor is a lower one.
+  float score() const { return score_.load(std::memory_order_relaxed); }
+
+  // Scores of rows not added before, count <= kAddedMax. Cost: O(k + count) where one of them is
+  // above the floor.
+  void Add(const float* scores, int64_t count) {
+    const std::lock_guard lock(mutex_);
+    const size_t before = best_.size();
+    for (int64_t i = 0; i < count; ++i) {
+      if (before < k_ || scores[i] > score()) best_.push_back(scores[i]);
+    }
+    if (best_.size() == before || best_.size() < k_) return;
+    const auto kth = best_.begin() + static_cast<int64_t>(k_) - 1;
+    std::nth_element(best_.begin(), kth, best_.end(), std::greater<>());
+    best_.resize(k_);
+    score_.store(best_[k_ - 1], std::memory_order_relaxed);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<float> best_;  // guarded by mutex_
+  size_t k_ = 1;
+  std::atomic<float> score_{score::MinusInfinity()};
+};
+
+}  // namespace nearfield::cpu
+
+#endif  // NEARFIELD_ENGINE_CPU_SCORE_FLOOR_H_

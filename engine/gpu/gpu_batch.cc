@@ -1,0 +1,171 @@
+// How the backend answers a batch from codes: see kernels/certified/batch.h.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "engine/base/checked_math.h"
+#include "engine/base/host_work.h"
+#include "engine/base/status_macros.h"
+#include "engine/gpu/gpu_backend.h"
+#include "engine/gpu/kernels/certified/batch.h"
+#include "engine/plan/batch_plan.h"
+
+namespace nearfield::gpu {
+namespace {
+
+constexpr int64_t kCapacityMax = 32768;
+constexpr int64_t kCapacityMin = 4096;
+constexpr int64_t kCapacityPerNeighbor = 16;
+constexpr int64_t kAlign = 256;
+
+// Bytes of a query in BatchArgs::second.
+int64_t SecondBytes(const CodesView& codes) {
+  return int64_t{codes.type == CodeType::kBf16 ? 2 : 1} * codes.code_bytes;
+}
+
+// Bytes of device memory a query needs beside its queue.
+int64_t QueryDeviceBytes(int32_t dim, const CodesView& codes) {
+  return int64_t{4} * dim + codes.code_bytes + SecondBytes(codes) + int64_t{sizeof(BatchQuery)} + 4;
+}
+
+// Runs body(i) for each i in [0, count).
+absl::Status SpreadOverHost(HostWork* work, int64_t count, int64_t bytes,
+                            absl::FunctionRef<absl::Status(int64_t)> body) {
+  if (work != nullptr) return work->Spread(count, bytes, body);
+  for (int64_t i = 0; i < count; ++i) ABSL_RETURN_IF_ERROR(body(i));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+// Queries [first_query, ...) that go together: as many as their queues, vectors and answers have
+// room for. 0 where the kernels do not serve them.
+GpuBackend::BatchShape GpuBackend::ShapeBatch(const Job& job, const CodedCorpus& corpus,
+                                              int64_t first_query) const {
+  const plan::EngineFacts& facts = core_->engine_facts();
+  const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query));
+  BatchShape shape;
+  if (!core_->has_batch_kernels() || corpus.numbers >= kScoredBit) return shape;
+  int64_t queries = std::min<int64_t>(static_cast<int64_t>(k.size()), kBatchQueriesMax);
+  shape.k = *std::max_element(k.begin(), k.begin() + queries);
+  if (shape.k > kBatchKMax) return shape;
+  const CodesView& codes = corpus.generations[0].codes;
+  if (BatchQueriesAtOnce(codes.type, static_cast<int>(queries), codes.code_bytes) == 0) {
+    return shape;
+  }
+  // Ranks of different generations do not compare: all that reach the threshold are wanted then.
+  shape.keys_pitch = corpus.count == 1 ? shape.k : static_cast<int32_t>(kBatchKeysMax);
+  const int64_t least = std::max(kCapacityMin, kCapacityPerNeighbor * shape.k);
+  queries = std::min({queries, facts.keys_max / least,
+                      (kBatchBytes - 8 * kAlign) / QueryDeviceBytes(job.format.dim, codes),
+                      facts.result_keys_max / shape.keys_pitch});
+  shape.queries = queries;
+  if (queries > 0) shape.capacity = std::min(kCapacityMax, facts.keys_max / queries);
+  return shape;
+}
+
+absl::StatusOr<BatchArgs> GpuBackend::StageBatch(const Job& job, const CodedCorpus& corpus,
+                                                 int64_t first_query, const BatchShape& shape) {
+  SearchWorkspace& workspace = core_->workspace();
+  const int64_t dim = job.format.dim;
+  const int64_t queries = shape.queries;
+  BatchArgs args;
+  args.corpus = corpus;
+  args.rotation = score::RotationShapeOf(job.format.dim, job.format.seed);
+  args.metric = ScanMetricOf(job.format.metric);
+  args.queries = static_cast<int32_t>(queries);
+  const CodesView& codes = corpus.generations[0].codes;
+  args.code_stride = codes.code_bytes;
+  // Vectors and k come up together; codes and states are made there.
+  const int64_t k_at = RoundUp(4 * dim * queries, kAlign);
+  const int64_t first_at = RoundUp(k_at + 4 * queries, kAlign);
+  const int64_t second_at = RoundUp(first_at + args.code_stride * queries, kAlign);
+  const int64_t state_at = RoundUp(second_at + SecondBytes(codes) * queries, kAlign);
+  char* const device = workspace.batch;
+  char* const host = workspace.batch_host.host();
+  ABSL_RETURN_IF_ERROR(
+      SpreadOverHost(job.queries->host_work, queries, 4 * dim * queries, [&](int64_t i) {
+        std::memcpy(host + 4 * dim * i, job.queries->queries + (first_query + i) * dim,
+                    static_cast<std::size_t>(4 * dim));
+        return absl::OkStatus();
+      }));
+  std::memcpy(host + k_at, job.queries->k.data() + first_query,
+              static_cast<std::size_t>(4 * queries));
+  ABSL_RETURN_IF_ERROR(core_->health().Check(
+      cudaMemcpyAsync(device, host, static_cast<std::size_t>(k_at + 4 * queries),
+                      cudaMemcpyHostToDevice, workspace.stream.get()),
+      "cudaMemcpyAsync"));
+  args.vectors = reinterpret_cast<const float*>(device);
+  args.k = reinterpret_cast<const int32_t*>(device + k_at);
+  args.first = device + first_at;
+  args.second = device + second_at;
+  args.state = reinterpret_cast<BatchQuery*>(device + state_at);
+  args.queues = reinterpret_cast<QueueEntry*>(workspace.keys);
+  args.capacity = static_cast<uint32_t>(shape.capacity);
+  args.keys = reinterpret_cast<uint64_t*>(workspace.results.device());
+  args.keys_pitch = static_cast<uint32_t>(shape.keys_pitch);
+  args.outcomes = reinterpret_cast<uint4*>(workspace.batch_outcomes.device());
+  return args;
+}
+
+absl::Status GpuBackend::RunBatch(const Job& job, const BatchArgs& args, const BatchShape& shape) {
+  SearchWorkspace& workspace = core_->workspace();
+  DeviceHealth& health = core_->health();
+  cudaStream_t stream = workspace.stream.get();
+  ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchEncode(args, stream), "encoding queries"));
+  const std::vector<plan::ScanStage> stages = plan::PlanStages(
+      args.corpus.numbers / kBatchTileRows, kBatchTileRows, shape.k, shape.capacity);
+  for (const plan::ScanStage& one : stages) {
+    const BatchStage stage = {.step = static_cast<uint32_t>(one.step),
+                              .done_step = static_cast<uint32_t>(one.done_step),
+                              .tiles = static_cast<uint32_t>(one.tiles),
+                              .last = &one == &stages.back()};
+    ABSL_RETURN_IF_ERROR(
+        health.Check(LaunchBatchScan(args, stage, core_->device_facts().sm_count, stream),
+                     "launching the scan of a batch"));
+    ABSL_RETURN_IF_ERROR(
+        health.Check(LaunchBatchRefine(ScanRowOf(job.format.row_type), args, stage, stream),
+                     "launching the refinement of a batch"));
+  }
+  return health.Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+absl::Status GpuBackend::SearchBatch(const Job& job, const CodedCorpus& corpus, int64_t first_query,
+                                     const BatchShape& shape, corpus::BestRows& best,
+                                     corpus::ScanCost& cost, std::vector<int64_t>& left) {
+  SearchWorkspace& workspace = core_->workspace();
+  ABSL_ASSIGN_OR_RETURN(const BatchArgs args, StageBatch(job, corpus, first_query, shape));
+  ABSL_RETURN_IF_ERROR(RunBatch(job, args, shape));
+  const int64_t at_once =
+      BatchQueriesAtOnce(corpus.generations[0].codes.type, args.queries, args.code_stride);
+  for (const CodedGeneration& generation : absl::MakeConstSpan(corpus.generations, corpus.count)) {
+    cost.bytes_read += CeilDiv(shape.queries, at_once) * generation.rows_count *
+                       (generation.codes.code_bytes + int64_t{sizeof(score::RowBound)});
+  }
+  const auto* const outcomes = reinterpret_cast<const uint4*>(workspace.batch_outcomes.host());
+  const auto* const keys = reinterpret_cast<const uint64_t*>(workspace.results.host());
+  int64_t keys_bytes = 0;
+  for (int64_t i = 0; i < shape.queries; ++i) {
+    const uint4 outcome = outcomes[i];
+    cost.candidates += outcome.y;
+    cost.bytes_read += outcome.y * corpus.generations[0].rows.row_bytes;
+    if (outcome.z != 0) {
+      left.push_back(first_query + i);
+    } else {
+      ++cost.queries_of_codes;
+      keys_bytes += int64_t{8} * outcome.x;
+    }
+  }
+  return SpreadOverHost(job.queries->host_work, shape.queries, 4 * keys_bytes, [&](int64_t i) {
+    const uint4 outcome = outcomes[i];
+    const auto count = std::min<std::size_t>(outcome.x, static_cast<std::size_t>(shape.keys_pitch));
+    if (outcome.z == 0) {
+      TakeKeys(job, corpus, first_query + i, {keys + i * shape.keys_pitch, count}, best);
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace nearfield::gpu

@@ -1,0 +1,240 @@
+// How the scan of a batch brings rows to shared memory: tiles of 64, line by line, through a ring
+// that each warpgroup has for itself.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_RING_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_RING_CUH_
+
+#include <cstdint>
+
+#include "engine/gpu/kernels/certified/batch.h"
+#include "engine/gpu/kernels/certified/warpgroup_products.cuh"
+
+namespace nearfield::gpu {
+
+// A place of the ring: a line of 64 rows.
+inline constexpr int kLineRowsBytes = kProductRows * kCodeLineBytes;
+inline constexpr int kBoundBytes = static_cast<int>(sizeof(score::RowBound));
+inline constexpr int kTileBoundsBytes = kProductRows * kBoundBytes;
+inline constexpr int kStagesMax = 6;
+inline constexpr int kStagesMin = 3;
+inline constexpr int kBatchWarpgroupsMax = 3;
+
+// How the rings lie in shared memory: for each warpgroup its lines, then the bounds of its tiles. A
+// tile's bounds arrive with its last line; where a tile has as many lines as the ring, the bounds
+// of the tile before are done with by then.
+struct RingShape {
+  int warpgroups = 0;  // of a block; 0: there is no room
+  int stages = 0;      // lines
+  int bound_places = 0;
+
+  NEARFIELD_HOST_DEVICE int bytes() const {
+    return stages * kLineRowsBytes + bound_places * kTileBoundsBytes;
+  }
+};
+
+// As many lines as `room` bytes hold, for three warpgroups, or for two where three find no room:
+// what a warpgroup does after its products takes long enough for two others to multiply.
+inline RingShape ShapeRing(int64_t room, int lines) {
+  for (int warpgroups = kBatchWarpgroupsMax; warpgroups >= 2; --warpgroups) {
+    for (int stages = kStagesMax; stages >= kStagesMin; --stages) {
+      const RingShape ring = {warpgroups, stages, lines >= stages ? 1 : stages};
+      if (warpgroups * int64_t{ring.bytes()} <= room) return ring;
+    }
+  }
+  return {};
+}
+
+// A line of rows on its way to the ring: a barrier in shared memory that counts its bytes.
+__device__ __forceinline__ void InitArrival(uint64_t* arrival) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n" ::"r"(SharedAddress(arrival)) : "memory");
+}
+__device__ __forceinline__ void ExpectBytes(uint64_t* arrival, int bytes) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(SharedAddress(arrival)),
+      "r"(bytes)
+      : "memory");
+}
+__device__ __forceinline__ void AwaitArrival(uint64_t* arrival, uint32_t parity) {
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+      "@!p bra again; }\n" ::"r"(SharedAddress(arrival)),
+      "r"(parity)
+      : "memory");
+}
+// Copies bytes to shared memory, and tells the barrier.
+__device__ __forceinline__ void CopyBulk(uint32_t to, const char* from, int bytes,
+                                         uint64_t* arrival) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(SharedAddress(arrival))
+      : "memory");
+}
+
+// The tiles of a stage, one after another.
+__device__ __forceinline__ uint32_t TileAt(const BatchStage& stage, uint32_t index) {
+  if (stage.done_step == 0) return index * stage.step;
+  const uint32_t ratio = stage.done_step / stage.step;
+  return stage.step * (index / (ratio - 1) * ratio + 1 + index % (ratio - 1));
+}
+
+// Where a tile's rows lie. Numbers of a generation begin at whole tiles.
+struct TilePlace {
+  const CodedGeneration* generation;
+  uint32_t slot;     // of the first row
+  uint32_t slab;     // of the first row
+  uint32_t in_slab;  // place of the first row there
+
+  __device__ TilePlace(const CodedCorpus& corpus, uint32_t tile) {
+    const uint32_t number = tile * kBatchTileRows;
+    generation = &corpus.Of(number);
+    slot = number - generation->rows_begin;
+    slab = slot / generation->codes.rows_per_slab;
+    in_slab = slot - slab * generation->codes.rows_per_slab;
+  }
+
+  // Of row `index` of the tile, or of the last row there is: its slab, and its place there.
+  struct Place {
+    char* slab;
+    uint32_t row;
+  };
+  __device__ Place Row(uint32_t index) const {
+    const CodesView& codes = generation->codes;
+    uint32_t row = in_slab + min(index, generation->rows_count - 1 - slot);
+    uint32_t of = slab;
+    for (; row >= codes.rows_per_slab; row -= codes.rows_per_slab) ++of;
+    return {codes.slabs[of], row};
+  }
+  // The group of eight rows that row `index` is in: its first line, and its bounds.
+  struct Group {
+    const char* lines = nullptr;
+    const char* bounds = nullptr;
+  };
+  __device__ Group GroupOf(uint32_t index) const {
+    const CodesView& codes = generation->codes;
+    const Place place = Row(index);
+    const uint32_t first = place.row / kCodeGroupRows * kCodeGroupRows;
+    return {place.slab + static_cast<int64_t>(first) * codes.code_bytes,
+            place.slab + static_cast<int64_t>(codes.rows_per_slab) * codes.code_bytes +
+                first * kBoundBytes};
+  }
+  __device__ uint32_t Number(uint32_t index) const { return generation->rows_begin + slot + index; }
+  // A bit for each row of the tile: set where there is none, or a deleted one.
+  __device__ uint64_t Absent() const {
+    const uint32_t rows = generation->rows_count - slot;
+    const uint64_t beyond = rows < kBatchTileRows ? ~uint64_t{0} << rows : 0;
+    return beyond | generation->tombstones.word(slot / kBatchTileRows);
+  }
+};
+
+// Where in a ring the bounds lie that came with the line at place `at`.
+__device__ __forceinline__ int BoundsPlace(const RingShape& shape, int at) {
+  return shape.stages * kLineRowsBytes + (shape.bound_places > 1 ? at : 0) * kTileBoundsBytes;
+}
+
+// One lane of a whole warp, always the same.
+__device__ __forceinline__ bool IsElected() {
+  uint32_t elected;
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "elect.sync _|p, 0xffffffff;\n"
+      "selp.b32 %0, 1, 0, p; }\n"
+      : "=r"(elected));
+  return elected != 0;
+}
+
+// Sends lines of 64 rows to the ring of a warpgroup, from one lane of its first warp: copies of an
+// elected lane follow one another without a loop over lanes.
+class RowSender {
+ public:
+  __device__ RowSender(const BatchArgs& args, const BatchStage& stage, const RingShape& shape,
+                       uint32_t ring, uint64_t* arrivals, uint32_t first_tile, uint32_t tiles_step)
+      : args_(args),
+        stage_(stage),
+        shape_(shape),
+        ring_(ring),
+        arrivals_(arrivals),
+        tile_(first_tile),
+        tiles_step_(tiles_step) {}
+
+  // By the first warp. The ring has room.
+  __device__ void SendNext(int lines) {
+    if (tile_ >= stage_.tiles) return;
+    if (line_ == 0) FindTile();
+    const bool last = line_ + 1 == lines;
+    if (IsElected()) {
+      uint64_t* const arrival = arrivals_ + at_;
+      ExpectBytes(arrival, kLineRowsBytes + (last ? kTileBoundsBytes : 0));
+      const uint32_t to = ring_ + static_cast<uint32_t>(at_ * kLineRowsBytes);
+      const uint32_t bounds_to = ring_ + static_cast<uint32_t>(BoundsPlace(shape_, at_));
+      if (together_) {
+        SendTogether(to, bounds_to, last, arrival);
+      } else {
+        SendGroups(to, bounds_to, last, arrival);
+      }
+    }
+    __syncwarp();
+    at_ = at_ + 1 == shape_.stages ? 0 : at_ + 1;
+    if (++line_ < lines) return;
+    line_ = 0;
+    tile_ += tiles_step_;
+  }
+
+ private:
+  static constexpr int kGroups = kProductRows / static_cast<int>(kCodeGroupRows);
+
+  __device__ void FindTile() {
+    const TilePlace place(args_.corpus, TileAt(stage_, tile_));
+    const CodedGeneration& generation = *place.generation;
+    together_ = place.in_slab + kBatchTileRows <= generation.codes.rows_per_slab &&
+                place.slot + kBatchTileRows <= generation.rows_count;
+    first_ = place.GroupOf(0);
+    group_bytes_ = static_cast<int64_t>(kCodeGroupRows) * generation.codes.code_bytes;
+  }
+
+  // Eight groups of rows, one behind the other in a slab.
+  __device__ __forceinline__ void SendTogether(uint32_t to, uint32_t bounds_to, bool last,
+                                               uint64_t* arrival) const {
+    const char* from = first_.lines + line_ * kCodeLineStride;
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      CopyBulk(to + static_cast<uint32_t>(group * kCodeLineStride), from, kCodeLineStride, arrival);
+      from += group_bytes_;
+    }
+    if (last) CopyBulk(bounds_to, first_.bounds, kTileBoundsBytes, arrival);
+  }
+
+  // In two slabs, or at the end of the rows: the last group stands for those that are not there.
+  __device__ void SendGroups(uint32_t to, uint32_t bounds_to, bool last, uint64_t* arrival) const {
+    constexpr int kGroupBounds = static_cast<int>(kCodeGroupRows) * kBoundBytes;
+    const TilePlace place(args_.corpus, TileAt(stage_, tile_));
+#pragma unroll 1
+    for (int group = 0; group < kGroups; ++group) {
+      const TilePlace::Group of = place.GroupOf(static_cast<uint32_t>(group) * kCodeGroupRows);
+      CopyBulk(to + static_cast<uint32_t>(group * kCodeLineStride),
+               of.lines + line_ * kCodeLineStride, kCodeLineStride, arrival);
+      if (last) {
+        CopyBulk(bounds_to + static_cast<uint32_t>(group * kGroupBounds), of.bounds, kGroupBounds,
+                 arrival);
+      }
+    }
+  }
+
+  const BatchArgs& args_;
+  const BatchStage& stage_;
+  const RingShape& shape_;
+  const uint32_t ring_;
+  uint64_t* const arrivals_;
+  uint32_t tile_;
+  const uint32_t tiles_step_;
+  int line_ = 0;
+  int at_ = 0;
+  // Of the tile that is sent.
+  TilePlace::Group first_;
+  int64_t group_bytes_ = 0;
+  bool together_ = false;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_RING_CUH_

@@ -1,0 +1,20 @@
+// The kernels of a batch that are compiled in files of their own.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_TABLE_H_
+#define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_TABLE_H_
+
+#include "engine/gpu/kernels/certified/batch.h"
+
+namespace nearfield::gpu {
+
+// many: with kRefineMany threads a block.
+using BatchRefinePointer = void (*)(BatchArgs, BatchStage);
+BatchRefinePointer BatchRefineFloat32(CodeType codes, bool many);
+BatchRefinePointer BatchRefineFloat16(CodeType codes, bool many);
+BatchRefinePointer BatchRefineBFloat16(CodeType codes, bool many);
+
+cudaError_t PrepareBatchEncode();
+cudaError_t PrepareBatchScan();
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_TABLE_H_

@@ -1,0 +1,16 @@
+// The kernels of one query, one for each type of rows and of codes.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_ONE_QUERY_TABLE_H_
+#define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_ONE_QUERY_TABLE_H_
+
+#include "engine/gpu/kernels/certified/one_query.h"
+
+namespace nearfield::gpu {
+
+using OneQueryPointer = void (*)(OneQueryArgs);
+OneQueryPointer OneQueryFloat32(CodeType codes);
+OneQueryPointer OneQueryFloat16(CodeType codes);
+OneQueryPointer OneQueryBFloat16(CodeType codes);
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_ONE_QUERY_TABLE_H_

@@ -1,0 +1,49 @@
+// Canonical scores of rows given by number.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_SCORE_NUMBERS_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_SCORE_NUMBERS_CUH_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "engine/gpu/kernels/certified/coded_corpus.h"
+#include "engine/gpu/kernels/rescore/warp_score.cuh"
+
+namespace nearfield::gpu {
+
+// Scores rows canonically, by all warps of the block: done(i, number, score) is called by one lane
+// for each i < count with numbers(i). A warp takes one row at a time where there are few, so that
+// each waits once; four where there are many, so that four wait together.
+template <typename Row, int kWarps, typename Numbers, typename Done>
+__device__ __forceinline__ void ScoreNumbers(const CodedCorpus& corpus, const StagedQuery& query,
+                                             uint32_t count, const Numbers& numbers,
+                                             const Done& done) {
+  const uint32_t warp = threadIdx.x / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const auto score_some = [&](auto rows_at_once) {
+    constexpr int kRows = decltype(rows_at_once)::value;
+    for (uint32_t first = warp * kRows; first < count; first += kWarps * kRows) {
+      const RowsView* views[kRows];
+      uint32_t slots[kRows];
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        const uint32_t number = numbers(min(first + static_cast<uint32_t>(r), count - 1));
+        const CodedGeneration& generation = corpus.Of(number);
+        views[r] = &generation.rows;
+        slots[r] = number - generation.rows_begin;
+      }
+      // Lane l has the score of row l / (32 / kRows).
+      const float score = WarpScores<Row, kRows>(views, slots, query);
+      const uint32_t mine = first + static_cast<uint32_t>(lane / (kWarp / kRows));
+      if (lane % (kWarp / kRows) == 0 && mine < count) done(mine, numbers(mine), score);
+    }
+  };
+  if (count <= kWarps) {
+    score_some(std::integral_constant<int, 1>());
+  } else {
+    score_some(std::integral_constant<int, 4>());
+  }
+}
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_SCORE_NUMBERS_CUH_

@@ -1,0 +1,79 @@
+// A threshold that k of many scores reach, close to the k-th best.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_THRESHOLD_BINS_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_THRESHOLD_BINS_CUH_
+
+#include <cstdint>
+
+#include "engine/gpu/kernels/select/block_reduce.cuh"
+#include "engine/score/order.h"
+
+namespace nearfield::gpu {
+
+struct ThresholdBins {
+  static constexpr int kBits = 10;
+  static constexpr uint32_t kBins = 1u << kBits;
+  uint32_t counts[kBins];
+  BlockReduceShared reduce;
+  uint32_t bin;
+  uint32_t wanted;
+};
+
+// As ordered bits: at least k of the scores visited reach it; that of -inf where there are fewer.
+// for_each(visit) visits the ordered bits of this thread's scores, the same at each of three calls.
+// Two rounds of 1,024 bins, the second inside the bin of the k-th: a lower threshold is as good a
+// one, so the last bits do not matter. All threads of the block call it; a barrier before `bins` is
+// used again.
+template <int kThreads, typename ForEach>
+__device__ uint32_t KthGreatest(uint32_t k, ThresholdBins& bins, const ForEach& for_each) {
+  using Reduce = BlockReduce<kThreads>;
+  constexpr uint32_t kBinsOfThread = ThresholdBins::kBins / kThreads;
+  const uint32_t none = score::OrderedBits(score::MinusInfinity());
+  uint32_t least = 0xffffffffu;
+  uint32_t greatest = 0;
+  for_each([&](uint32_t order) {
+    least = min(least, order);
+    greatest = max(greatest, order);
+  });
+  Reduce::JoinEnds(&least, &greatest, bins.reduce);
+  uint32_t wanted = k;
+  for (int round = 0; round < 2; ++round) {
+    for (uint32_t i = threadIdx.x; i < ThresholdBins::kBins; i += kThreads) bins.counts[i] = 0;
+    if (threadIdx.x == 0) bins.bin = ThresholdBins::kBins;
+    __syncthreads();
+    const int range_bits = greatest > least ? 32 - __clz(static_cast<int>(greatest - least)) : 0;
+    const int shift = max(range_bits - ThresholdBins::kBits, 0);
+    // The greatest come first.
+    for_each([&](uint32_t order) {
+      if (order >= least && order <= greatest) {
+        atomicAdd(&bins.counts[(greatest - order) >> shift], 1u);
+      }
+    });
+    __syncthreads();
+    const uint32_t first = threadIdx.x * kBinsOfThread;
+    uint32_t sum = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kBinsOfThread; ++i) sum += bins.counts[first + i];
+    uint32_t before = Reduce::PrefixSum(sum, bins.reduce);
+    if (before < wanted && before + sum >= wanted) {
+      uint32_t bin = first;
+      while (before + bins.counts[bin] < wanted) before += bins.counts[bin++];
+      bins.bin = bin;
+      bins.wanted = wanted - before;
+    }
+    __syncthreads();
+    if (bins.bin == ThresholdBins::kBins) return none;
+    wanted = bins.wanted;
+    // The bin's scores: [top - width + 1, top], not below the least.
+    const uint32_t top = greatest - (bins.bin << shift);
+    const uint32_t width = 1u << shift;
+    least = top - least < width ? least : top - width + 1;
+    greatest = top;
+    if (shift == 0) break;
+    __syncthreads();
+  }
+  return max(least, none);
+}
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_THRESHOLD_BINS_CUH_

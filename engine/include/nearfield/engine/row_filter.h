@@ -1,0 +1,26 @@
+// A choice among the rows of a collection, by ordinal.
+#ifndef NEARFIELD_ENGINE_ROW_FILTER_H_
+#define NEARFIELD_ENGINE_ROW_FILTER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace nearfield {
+
+// Rows get ordinals 0, 1, 2, ... as they are uploaded, never again while the collection lives
+// (Upload::TakeOrdinals and PendingChange::first_ordinal tell which). Whoever knows their
+// attributes chooses by these. Immutable once a search has it.
+struct RowFilter {
+  // Bit (ordinal % 64) of word ordinal / 64. Rows beyond the last word are not chosen.
+  std::vector<uint64_t> chosen;
+
+  bool Chooses(uint32_t ordinal) const {
+    const size_t word = ordinal / 64;
+    return word < chosen.size() && (chosen[word] >> (ordinal % 64) & 1u) != 0;
+  }
+};
+
+}  // namespace nearfield
+
+#endif  // NEARFIELD_ENGINE_ROW_FILTER_H_

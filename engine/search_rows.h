@@ -1,0 +1,36 @@
+// Queries over some rows of a snapshot: tiles of queries to the backend, its lists to answers.
+#ifndef NEARFIELD_ENGINE_SEARCH_ROWS_H_
+#define NEARFIELD_ENGINE_SEARCH_ROWS_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/corpus/corpus.h"
+#include "engine/corpus/filtered.h"
+#include "engine/merge_best.h"
+#include "engine/resolve.h"
+
+namespace nearfield {
+
+// The rows of one answer, best first.
+using Hits = std::vector<Hit>;
+
+// Borrowed for the call.
+struct RowSearch {
+  const corpus::SearchedRows& rows;
+  const ResolvedQueries& queries;
+  absl::Span<const int32_t> k;             // rows wanted, a query; in the place of queries.k
+  const std::function<bool()>& cancelled;  // may be empty
+};
+
+// For every query its best min(k, rows) rows, in order. Adds to *cost. Errors: Cancelled,
+// Unavailable, Internal (the backend answered what cannot be).
+absl::StatusOr<std::vector<Hits>> SearchRows(const corpus::Corpus& corpus, const RowSearch& search,
+                                             corpus::ScanCost* cost);
+
+}  // namespace nearfield
+
+#endif  // NEARFIELD_ENGINE_SEARCH_ROWS_H_

@@ -1,0 +1,172 @@
+#include "server/catalog/attributes/columns.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+
+namespace nearfield::server {
+namespace {
+
+using ChunkList = std::vector<std::shared_ptr<const AttributeChunk>>;
+
+uint64_t NextVersion() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+// Chunks [begin, end) of a list.
+struct Run {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+// The chunks to be merged next: neighbors each at most twice as large as all after it, as in a
+// binary counter, so that a row is merged a logarithmic number of times; or one chunk most of whose
+// rows are dead. Empty where there is nothing to merge.
+Run NextRun(const ChunkList& chunks, const OrdinalSet& dead, int64_t rows_max) {
+  for (size_t end = chunks.size(); end > 0; --end) {
+    int64_t rows = chunks[end - 1]->rows_count();
+    if (rows > rows_max) continue;
+    int64_t last = chunks[end - 1]->last();
+    size_t begin = end - 1;
+    for (; begin > 0; --begin) {
+      const AttributeChunk& before = *chunks[begin - 1];
+      last = std::max<int64_t>(last, before.last());
+      if (before.rows_count() > 2 * rows || rows + before.rows_count() > rows_max ||
+          last - before.first() >= AttributeChunk::kSpanMax) {
+        break;
+      }
+      rows += before.rows_count();
+    }
+    const bool mostly_dead = !dead.empty() && dead.IntersectionSize(chunks[end - 1]->rows()) >
+                                                  chunks[end - 1]->rows_count() / 2;
+    if (end - begin > 1 || mostly_dead) return {begin, end};
+  }
+  return {};
+}
+
+// Uploads that overtook each other may lie between one another's rows, but share none.
+absl::Status CheckDisjoint(const AttributeChunk& a, const AttributeChunk& b) {
+  if (a.last() < b.first() || b.last() < a.first()) return absl::OkStatus();
+  const OrdinalSet both = OrdinalSet::Intersection(a.rows(), b.rows());
+  if (both.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(both.size(), " ordinals, ", both.first(),
+                                                 " the first, have attributes already"));
+}
+
+// Where `run`, found earlier, stands in `chunks`, in which others may have come and gone since.
+absl::Span<const std::shared_ptr<const AttributeChunk>> Find(const ChunkList& chunks,
+                                                             const ChunkList& run) {
+  const auto found = std::search(chunks.begin(), chunks.end(), run.begin(), run.end());
+  return absl::MakeConstSpan(chunks).subspan(static_cast<size_t>(found - chunks.begin()),
+                                             found == chunks.end() ? 0 : run.size());
+}
+
+}  // namespace
+
+AttributeColumns::AttributeColumns(AttributeSchema schema)
+    : schema_(std::make_shared<const AttributeSchema>(std::move(schema))) {
+  Install({}, NextVersion());
+}
+
+std::shared_ptr<const AttributeSnapshot> AttributeColumns::Snapshot() const {
+  const std::lock_guard lock(mutex_);
+  return current_;
+}
+
+void AttributeColumns::Install(Chunks chunks, uint64_t version) {
+  auto next = std::make_shared<AttributeSnapshot>();
+  next->schema = schema_;
+  next->chunks = std::move(chunks);
+  next->version = version;
+  current_ = std::move(next);
+}
+
+absl::Status AttributeColumns::Add(Chunks chunks) {
+  if (chunks.empty()) return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  Chunks all = current_->chunks;
+  for (std::shared_ptr<const AttributeChunk>& added : chunks) {
+    for (const auto& chunk : all) ABSL_RETURN_IF_ERROR(CheckDisjoint(*chunk, *added));
+    all.push_back(std::move(added));
+  }
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a->first() < b->first(); });
+  Install(std::move(all), NextVersion());
+  return absl::OkStatus();
+}
+
+void AttributeColumns::MergeSmall() {
+  // Where a greater merge is under way, the next one takes these as well.
+  const std::unique_lock merge_lock(merge_mutex_, std::try_to_lock);
+  while (merge_lock.owns_lock() && MergeOnce(kInlineRowsMax)) {
+  }
+}
+
+bool AttributeColumns::MergeStep() {
+  const std::lock_guard merge_lock(merge_mutex_);
+  return MergeOnce(AttributeChunk::kRowsMax);
+}
+
+void AttributeColumns::Drop(const OrdinalSet& dead) {
+  const std::lock_guard lock(mutex_);
+  Chunks left;
+  OrdinalSet dead_left;
+  for (const auto& chunk : current_->chunks) {
+    OrdinalSet dead_here = OrdinalSet::Intersection(chunk->rows(), dead);
+    dead_here.UniteWith(OrdinalSet::Intersection(chunk->rows(), dead_));
+    if (dead_here.size() == chunk->rows_count()) continue;
+    dead_left.UniteWith(dead_here);
+    left.push_back(chunk);
+  }
+  dead_left.Compact();
+  dead_ = std::move(dead_left);
+  if (left.size() < current_->chunks.size()) Install(std::move(left), NextVersion());
+}
+
+int64_t AttributeColumns::rows_count() const {
+  const std::lock_guard lock(mutex_);
+  int64_t rows = -dead_.size();
+  for (const auto& chunk : current_->chunks) rows += chunk->rows_count();
+  return rows;
+}
+
+bool AttributeColumns::MergeOnce(int64_t rows_max) {
+  Chunks run;
+  OrdinalSet dead;
+  {
+    const std::lock_guard lock(mutex_);
+    const Run next = NextRun(current_->chunks, dead_, rows_max);
+    if (next.begin == next.end) return false;
+    run.assign(current_->chunks.begin() + static_cast<ptrdiff_t>(next.begin),
+               current_->chunks.begin() + static_cast<ptrdiff_t>(next.end));
+    dead = dead_;
+  }
+  const std::shared_ptr<const AttributeChunk> merged = AttributeChunk::Merge(*schema_, run, dead);
+  const std::lock_guard lock(mutex_);
+  const auto place = Find(current_->chunks, run);
+  // A chunk of the run was dropped meanwhile, or one came between: the next step looks anew.
+  if (place.empty()) return true;
+  const Chunks& old = current_->chunks;
+  const auto begin = place.data() - old.data();
+  Chunks chunks(old.begin(), old.begin() + begin);
+  if (merged != nullptr) chunks.push_back(merged);
+  chunks.insert(chunks.end(), old.begin() + begin + static_cast<ptrdiff_t>(run.size()), old.end());
+  for (const auto& chunk : run) dead_.Subtract(OrdinalSet::Intersection(dead, chunk->rows()));
+  // Rows that are dead are not part of what a version names.
+  Install(std::move(chunks), current_->version);
+  return true;
+}
+
+int64_t AttributeColumns::bytes() const {
+  const std::shared_ptr<const AttributeSnapshot> snapshot = Snapshot();
+  int64_t bytes = 0;
+  for (const auto& chunk : snapshot->chunks) bytes += chunk->bytes();
+  const std::lock_guard lock(mutex_);
+  return bytes + dead_.bytes();
+}
+
+}  // namespace nearfield::server

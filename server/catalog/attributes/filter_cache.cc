@@ -1,0 +1,73 @@
+#include "server/catalog/attributes/filter_cache.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "engine/base/status_macros.h"
+
+namespace nearfield::server {
+namespace {
+
+// Of the list's node, the table's slot and the heads of two strings.
+constexpr int64_t kEntryBytes = 256;
+
+std::string KeyOf(const Filter& filter, uint64_t version, uint64_t ids_version) {
+  const uint64_t versions[2] = {version, filter.has_ids() ? ids_version : 0};
+  std::string key(reinterpret_cast<const char*>(versions), sizeof versions);
+  return key += filter.canonical();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const FilterRows>> FilterCache::Evaluate(
+    const Filter& filter, const AttributeSnapshot& snapshot, const EvaluateOptions& options,
+    uint64_t ids_version) {
+  const std::string key = KeyOf(filter, snapshot.version, ids_version);
+  if (std::shared_ptr<const FilterRows> kept = Find(key)) return kept;
+  ABSL_ASSIGN_OR_RETURN(const OrdinalSet rows, server::Evaluate(filter, snapshot, options));
+  auto bits = std::make_shared<FilterRows>();
+  if (!rows.empty()) bits->chosen.resize(size_t{rows.last()} / 64 + 1);
+  bits->rows_count = rows.size();
+  rows.CopyWords(0, absl::MakeSpan(bits->chosen));
+  const std::shared_ptr<const FilterRows> shared = std::move(bits);
+  Keep(key, shared);
+  return shared;
+}
+
+std::shared_ptr<const FilterRows> FilterCache::Find(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto place = places_.find(key);
+  if (place == places_.end()) {
+    ++stats_.misses;
+    return nullptr;
+  }
+  ++stats_.hits;
+  entries_.splice(entries_.begin(), entries_, place->second);
+  return place->second->rows;
+}
+
+void FilterCache::Keep(const std::string& key, std::shared_ptr<const FilterRows> rows) {
+  const int64_t bytes = kEntryBytes + 2 * static_cast<int64_t>(key.size()) +
+                        static_cast<int64_t>(rows->chosen.capacity() * sizeof(uint64_t));
+  if (bytes > bytes_max_) return;
+  const std::lock_guard lock(mutex_);
+  if (places_.contains(key)) return;  // another caller was quicker
+  entries_.push_front({.key = key, .rows = std::move(rows), .bytes = bytes});
+  places_.emplace(key, entries_.begin());
+  stats_.bytes += bytes;
+  while (stats_.bytes > bytes_max_) {
+    stats_.bytes -= entries_.back().bytes;
+    places_.erase(entries_.back().key);
+    entries_.pop_back();
+    ++stats_.evictions;
+  }
+  stats_.entries_count = static_cast<int64_t>(entries_.size());
+}
+
+FilterCache::Stats FilterCache::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,123 @@
+#include "server/catalog/audit/auditor.h"
+
+#include <chrono>
+#include <utility>
+
+#include "engine/base/scramble.h"
+#include "server/catalog/audit/background.h"
+
+namespace nearfield::server {
+namespace {
+
+constexpr int64_t kTellUs = int64_t{600} * 1'000'000;
+
+}  // namespace
+
+Auditor::Auditor(const AuditorOptions& options, Engine* engine, const Clock* clock, Alarm* alarm,
+                 Tell tell)
+    : options_(options),
+      engine_(engine),
+      clock_(clock),
+      alarm_(alarm),
+      tell_(std::move(tell)),
+      told_(clock->Now()) {
+  if (options_.share > 0) thread_ = std::thread([this] { Loop(); });
+}
+
+Auditor::~Auditor() {
+  ending_.store(true);
+  std::deque<Job> dropped;  // their places are given back without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    counts_.answers_dropped += static_cast<int64_t>(jobs_.size());
+    dropped.swap(jobs_);
+  }
+  arrived_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool Auditor::Resting() const { return clock_->Now() < rest_until_; }
+
+Auditor::Place Auditor::Draw() {
+  if (options_.share == 0) return {};
+  const uint64_t number = drawn_.fetch_add(1, std::memory_order_relaxed);
+  if (Scramble(number) % static_cast<uint64_t>(options_.share) != 0) return {};
+  const std::lock_guard lock(mutex_);
+  if (ending_.load() || places_taken_ >= kAuditPlaces || Resting()) {
+    ++counts_.answers_dropped;
+    return {};
+  }
+  ++places_taken_;
+  return Place(this);
+}
+
+void Auditor::GiveBack() {
+  const std::lock_guard lock(mutex_);
+  --places_taken_;
+}
+
+void Auditor::Submit(Place place, AuditedAnswer answer) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ending_.load() && !Resting()) {
+      jobs_.push_back({.place = std::move(place), .answer = std::move(answer)});
+    } else {
+      ++counts_.answers_dropped;
+    }
+  }
+  arrived_.notify_one();
+}
+
+AuditCounts Auditor::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+void Auditor::Loop() {
+  YieldToSearches();
+  for (;;) {
+    Job job;
+    std::deque<Job> dropped;
+    {
+      std::unique_lock lock(mutex_);
+      arrived_.wait(lock, [this] { return !jobs_.empty() || ending_.load(); });
+      if (ending_.load()) break;
+      if (Resting()) {  // none waits for the end of a rest: it would hold its epoch all the while
+        counts_.answers_dropped += static_cast<int64_t>(jobs_.size());
+        dropped.swap(jobs_);
+        continue;
+      }
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+    }
+    Check(job.answer);
+  }
+  const AuditCounts all = counts();
+  if (all.answers_audited + all.answers_dropped > 0) tell_(all);
+}
+
+void Auditor::Check(const AuditedAnswer& answer) {
+  const TimePoint begin = clock_->Now();
+  const absl::StatusOr<VerifyResult> verdict =
+      AskOracle(*engine_, answer, [this] { return ending_.load(); });
+  const TimePoint end = clock_->Now();
+  const bool wrong = verdict.ok() && !verdict->equal;
+  if (wrong) alarm_->Raise(AnswerMismatch{.audited = answer, .verdict = *verdict});
+  AuditCounts now;
+  bool tell = false;
+  {
+    const std::lock_guard lock(mutex_);
+    counts_.answers_audited += verdict.ok() ? 1 : 0;
+    counts_.answers_failed += verdict.ok() ? 0 : 1;
+    counts_.mismatches += wrong ? 1 : 0;
+    counts_.rows_checked += verdict.ok() ? verdict->rows_checked : 0;
+    counts_.busy_us += MicrosBetween(begin, end);
+    rest_until_ = end + (end - begin) * (100 - options_.cpu_percent) / options_.cpu_percent;
+    tell = MicrosBetween(told_, end) >= kTellUs;
+    if (tell) told_ = end;
+    now = counts_;
+  }
+  if (tell) tell_(now);
+}
+
+}  // namespace nearfield::server

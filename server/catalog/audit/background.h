@@ -1,0 +1,20 @@
+// For threads whose work may always wait.
+#ifndef NEARFIELD_SERVER_CATALOG_AUDIT_BACKGROUND_H_
+#define NEARFIELD_SERVER_CATALOG_AUDIT_BACKGROUND_H_
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace nearfield::server {
+
+// From now on the calling thread gives way to those that serve. Where that is not allowed, nothing.
+inline void YieldToSearches() {
+  constexpr int kNice = 10;
+  const auto thread = static_cast<id_t>(syscall(SYS_gettid));
+  static_cast<void>(setpriority(PRIO_PROCESS, thread, kNice));
+}
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_CATALOG_AUDIT_BACKGROUND_H_

@@ -1,0 +1,152 @@
+#include "server/catalog/collection_attributes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/catalog/attributes/evaluate.h"
+#include "server/catalog/attributes/ordinal_set.h"
+#include "server/catalog/attributes/row_encoding.h"
+
+namespace nearfield::server {
+namespace {
+
+// Dead rows are looked for once there may be more of them than this, and than a quarter of the live
+// ones: a look costs a pass over all rows.
+constexpr int64_t kDeadRowsMin = 1024;
+
+}  // namespace
+
+CollectionAttributes::CollectionAttributes(AttributeSchema schema,
+                                           std::shared_ptr<AttributeShared> shared)
+    : shared_(std::move(shared)), columns_(std::move(schema)) {}
+
+CollectionAttributes::~CollectionAttributes() { shared_->memory_bytes -= bytes_noted_; }
+
+void CollectionAttributes::NoteBytes() {
+  const std::lock_guard lock(bytes_mutex_);
+  const int64_t bytes = columns_.bytes();
+  shared_->memory_bytes += bytes - bytes_noted_;
+  bytes_noted_ = bytes;
+}
+
+absl::StatusOr<ChosenRows> CollectionAttributes::Choose(const Collection& collection,
+                                                        const Filter& filter,
+                                                        std::shared_ptr<const PinnedEpoch> at,
+                                                        const std::function<bool()>& cancelled) {
+  // The state first: a later snapshot has every row of it, for as long as it is held.
+  ChosenRows chosen = {.at = at != nullptr ? std::move(at) : collection.PinEpoch()};
+  const std::shared_ptr<const AttributeSnapshot> snapshot = columns_.Snapshot();
+  EvaluateOptions options;
+  options.cancelled = cancelled;
+  options.resolve_ids = [&](const IdColumn& ids) -> absl::StatusOr<OrdinalSet> {
+    ABSL_ASSIGN_OR_RETURN(const RowFilter rows, collection.RowsWithIds(chosen.at.get(), ids));
+    return OrdinalSet::FromWords(0, rows.chosen);
+  };
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const FilterRows> rows,
+                        shared_->cache.Evaluate(filter, *snapshot, options, chosen.at->epoch()));
+  chosen.rows = rows;
+  chosen.rows_count_max = rows->rows_count;
+  return chosen;
+}
+
+absl::Status CollectionAttributes::Tidy(const Collection& collection,
+                                        const std::function<bool()>& cancelled) {
+  ABSL_RETURN_IF_ERROR(DropDead(collection));
+  while (!cancelled() && columns_.MergeStep()) NoteBytes();
+  NoteBytes();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OrdinalSet> CollectionAttributes::FindDead(const Collection& collection,
+                                                          const PinnedEpochs& epochs,
+                                                          const AttributeSnapshot& snapshot) {
+  OrdinalSet dead;
+  for (const auto& chunk : snapshot.chunks) dead.UniteWith(chunk->rows());
+  for (const auto& epoch : epochs) {
+    ABSL_ASSIGN_OR_RETURN(const RowFilter live, collection.LiveRows(epoch.get()));
+    dead.Subtract(OrdinalSet::FromWords(0, live.chosen));
+  }
+  return dead;
+}
+
+// A state that is asked for later shows no row but those of the states held now and those that are
+// not in the snapshot yet.
+absl::Status CollectionAttributes::DropDead(const Collection& collection) {
+  std::shared_ptr<const AttributeSnapshot> snapshot;
+  PinnedEpochs epochs;
+  {
+    const std::lock_guard lock(mutex_);
+    if (uploads_adding_ > 0) return absl::OkStatus();  // its end is a change, and the next occasion
+    const int64_t live_count = collection.PinEpoch()->rows_count();
+    const int64_t dead_max = std::max(kDeadRowsMin, live_count / 4);
+    if (columns_.rows_count() - live_count <= dead_max) return absl::OkStatus();
+    snapshot = columns_.Snapshot();
+    epochs = collection.HeldEpochs();
+  }
+  ABSL_ASSIGN_OR_RETURN(const OrdinalSet dead, FindDead(collection, epochs, *snapshot));
+  columns_.Drop(dead);
+  return absl::OkStatus();
+}
+
+AttributeUpload::AttributeUpload(CollectionAttributes* to, AttributeLimit limit)
+    : to_(to), limit_(limit), builder_(&to->columns_.schema()) {}
+
+AttributeUpload::~AttributeUpload() {
+  if (added_) Settle(false);
+  to_->shared_->memory_bytes -= bytes_noted_;
+}
+
+absl::Status AttributeUpload::Append(const AttributeBlock& block) {
+  ABSL_RETURN_IF_ERROR(builder_.Append(block));
+  if (to_->schema().size() == 0) return absl::OkStatus();
+  AttributeShared& shared = *to_->shared_;
+  const int64_t grown = 2 * builder_.bytes() - bytes_noted_;
+  const int64_t used = shared.memory_bytes += grown;
+  bytes_noted_ += grown;
+  if (used <= shared.memory_bytes_max || limit_ == AttributeLimit::kNotes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "attributes: ", bytes_noted_, " bytes of host memory needed for the rows so far, ",
+      std::max<int64_t>(0, shared.memory_bytes_max - (used - bytes_noted_)),
+      " bytes free of attribute_memory_bytes = ", shared.memory_bytes_max));
+}
+
+absl::Status AttributeUpload::AppendStored(int64_t rows_count, const BytesColumn* encoded) {
+  BytesColumn none;
+  if (encoded == nullptr) {
+    for (int64_t row = 0; row < rows_count; ++row) none.Append("");
+    encoded = &none;
+  }
+  ABSL_ASSIGN_OR_RETURN(const AttributeBlock block, DecodeRowAttributes(to_->schema(), *encoded));
+  return Append(block);
+}
+
+absl::Status AttributeUpload::Add(uint32_t first_ordinal) {
+  const int64_t rows_count = builder_.rows_count();
+  ABSL_ASSIGN_OR_RETURN(auto chunks, builder_.Build(first_ordinal));
+  {
+    const std::lock_guard lock(to_->mutex_);
+    ++to_->uploads_adding_;
+    added_ = true;
+  }
+  first_ordinal_ = first_ordinal;
+  end_ordinal_ = first_ordinal_ + static_cast<uint64_t>(rows_count);
+  return to_->columns_.Add(std::move(chunks));
+}
+
+void AttributeUpload::Settle(bool visible) {
+  if (!added_) return;
+  if (visible) {
+    to_->columns_.MergeSmall();
+  } else {
+    to_->columns_.Drop(OrdinalSet::FromRange({.begin = first_ordinal_, .end = end_ordinal_}));
+  }
+  to_->NoteBytes();
+  to_->shared_->memory_bytes -= std::exchange(bytes_noted_, 0);
+  const std::lock_guard lock(to_->mutex_);
+  --to_->uploads_adding_;
+  added_ = false;
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,192 @@
+#include "server/catalog/compactor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "engine/base/status_macros.h"
+
+namespace nearfield::server {
+namespace {
+
+// How soon an order that still waits hears that nobody waits for it any more.
+constexpr std::chrono::milliseconds kCancelledWait{20};
+// Steps of one order on each side. Deletes that go on meanwhile would make it endless.
+constexpr int kStepsMax = 4 * kGenerationsMax;
+
+// Thresholds that leave no deleted row behind. Parts are not joined beyond what the background
+// does: that copies rows and gives nothing back.
+constexpr CompactionOptions kWholeMemory = {.dead_share_max = 0};
+
+store::CompactOptions WholeDisk() {
+  store::CompactOptions options;
+  options.dead_share_max = 0;
+  return options;
+}
+
+}  // namespace
+
+Compactor::Compactor(Collections collections, Report report)
+    : collections_(std::move(collections)),
+      report_(std::move(report)),
+      thread_([this] { Run(); }) {}
+
+Compactor::~Compactor() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void Compactor::Nudge() {
+  {
+    const std::lock_guard lock(mutex_);
+    nudged_ = true;
+  }
+  wake_.notify_one();
+}
+
+absl::StatusOr<GivenBack> Compactor::CompactNow(std::shared_ptr<NamedCollection> named,
+                                                std::function<bool()> cancelled) {
+  Order order = {.named = std::move(named), .cancelled = std::move(cancelled)};
+  std::unique_lock lock(mutex_);
+  orders_.push_back(&order);
+  wake_.notify_one();
+  while (!served_.wait_for(lock, kCancelledWait, [&order] { return order.done; })) {
+    if (order.begun || !order.cancelled()) continue;
+    orders_.erase(std::find(orders_.begin(), orders_.end(), &order));
+    return absl::CancelledError("cancelled while another compaction ran");
+  }
+  return order.result;
+}
+
+bool Compactor::ending() const {
+  const std::lock_guard lock(mutex_);
+  return ending_;
+}
+
+bool Compactor::Interrupted() {
+  const std::lock_guard lock(mutex_);
+  nudged_ = nudged_ || !orders_.empty();  // to come back to those that are left
+  return ending_ || !orders_.empty();
+}
+
+void Compactor::Run() {
+  for (;;) {
+    Order* order = nullptr;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return nudged_ || ending_ || !orders_.empty(); });
+      if (ending_) return;
+      if (orders_.empty()) {
+        nudged_ = false;
+      } else {
+        order = orders_.front();
+        orders_.pop_front();
+        order->begun = true;
+      }
+    }
+    if (order != nullptr) {
+      Serve(order);
+    } else {
+      CompactAll();
+    }
+  }
+}
+
+void Compactor::CompactAll() {
+  for (const std::shared_ptr<NamedCollection>& named : collections_()) {
+    if (Interrupted()) return;
+    if (named->dropped.load() || !named->state.ok()) continue;
+    const absl::Status status = CompactOne(*named);
+    // Aborted: something changed meanwhile, and another nudge is there.
+    if (status.ok() || absl::IsAborted(status) || absl::IsCancelled(status)) continue;
+    if (!named->dropped.load()) report_(named->name, status);
+  }
+}
+
+absl::Status Compactor::CompactOne(const NamedCollection& named) {
+  absl::Status memory;
+  for (bool done = false; !done && !ending();) {
+    const absl::StatusOr<CompactionResult> step = named.collection->Compact({});
+    memory = step.status();
+    done = !step.ok() || step->done || step->rows_copied == 0;
+  }
+  // Attributes and the disk come back where there is no memory for a copy, too.
+  if (!memory.ok() && !absl::IsResourceExhausted(memory)) return memory;
+  ABSL_RETURN_IF_ERROR(named.attributes->Tidy(*named.collection, [this] { return ending(); }));
+  if (named.store == nullptr) return memory;
+  store::CompactOptions options;
+  options.cancelled = [this] { return ending(); };
+  if (!named.store->CompactionDue(named.store_id, options)) return memory;
+  ABSL_RETURN_IF_ERROR(named.store->Compact(named.store_id, options).status());
+  return memory;
+}
+
+void Compactor::Serve(Order* order) {
+  absl::StatusOr<GivenBack> result = CompactWhole(*order);
+  {
+    const std::lock_guard lock(mutex_);
+    order->result = std::move(result);
+    order->done = true;
+  }
+  served_.notify_all();
+}
+
+absl::StatusOr<GivenBack> Compactor::CompactWhole(const Order& order) {
+  GivenBack given;
+  const absl::Status memory = CompactMemory(order, &given);
+  // A disk can be compacted where there is no memory for a copy, and the other way round.
+  if (!memory.ok() && !absl::IsResourceExhausted(memory)) return memory;
+  ABSL_RETURN_IF_ERROR(
+      order.named->attributes->Tidy(*order.named->collection, [&] { return !GoOn(order).ok(); }));
+  if (order.named->store != nullptr) ABSL_RETURN_IF_ERROR(CompactDisk(order, &given));
+  if (!memory.ok()) return memory;
+  return given;
+}
+
+absl::Status Compactor::GoOn(const Order& order) const {
+  if (order.named->dropped.load()) {
+    return absl::AbortedError("the collection was dropped meanwhile");
+  }
+  if (ending() || order.cancelled()) return absl::CancelledError("cancelled");
+  return absl::OkStatus();
+}
+
+absl::Status Compactor::CompactMemory(const Order& order, GivenBack* given) {
+  Collection& collection = *order.named->collection;
+  const CollectionStats before = collection.Stats();
+  absl::Status status = absl::OkStatus();
+  for (int steps = 0; steps < kStepsMax; ++steps) {
+    status = GoOn(order);
+    if (!status.ok()) break;
+    const absl::StatusOr<CompactionResult> step = collection.Compact(kWholeMemory);
+    status = step.status();
+    if (!status.ok() || step->done) break;
+    given->rows += step->rows_given_back;
+  }
+  const CollectionStats after = collection.Stats();
+  given->device_bytes = std::max<int64_t>(0, before.device_bytes - after.device_bytes);
+  given->host_bytes = std::max<int64_t>(0, before.host_bytes - after.host_bytes);
+  return status;
+}
+
+absl::Status Compactor::CompactDisk(const Order& order, GivenBack* given) {
+  store::CompactOptions options = WholeDisk();
+  options.cancelled = [this, &order] { return !GoOn(order).ok(); };
+  for (int steps = 0; steps < kStepsMax; ++steps) {
+    ABSL_RETURN_IF_ERROR(GoOn(order));
+    const auto step = order.named->store->Compact(order.named->store_id, options);
+    if (absl::IsAborted(step.status())) continue;  // replaced as a whole: look at what is there now
+    if (!step.ok() && !GoOn(order).ok()) return GoOn(order);
+    ABSL_RETURN_IF_ERROR(step.status());
+    given->stored_rows += step->rows_dropped;
+    given->stored_bytes += std::max<int64_t>(0, step->bytes_before - step->bytes_after);
+    if (step->rows_dropped == 0 && step->ids_dropped == 0) break;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nearfield::server

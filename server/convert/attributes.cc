@@ -1,0 +1,296 @@
+#include "server/convert/attributes.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/convert/text.h"
+
+namespace nearfield::server {
+namespace {
+
+constexpr std::array kAttributeTypes = {AttributeType::kInt64, AttributeType::kDouble,
+                                        AttributeType::kBool, AttributeType::kKeyword,
+                                        AttributeType::kTimestamp};
+
+absl::Status Invalid(const std::string& field, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
+}
+
+int CountOf(const pb::AttributeValues& values, AttributeType type) {
+  switch (type) {
+    case AttributeType::kInt64:
+      return values.int64_values_size();
+    case AttributeType::kDouble:
+      return values.double_values_size();
+    case AttributeType::kBool:
+      return values.bool_values_size();
+    case AttributeType::kKeyword:
+      return values.keyword_values_size();
+    case AttributeType::kTimestamp:
+      return values.timestamp_us_values_size();
+  }
+  return 0;
+}
+
+absl::Status ReadPresence(const std::string& field, const pb::AttributeColumn& message,
+                          int64_t rows_count, std::vector<bool>* present) {
+  if (!message.has_presence()) {
+    present->assign(static_cast<size_t>(rows_count), true);
+    return absl::OkStatus();
+  }
+  const std::string& bits = message.presence();
+  const int64_t bytes = (rows_count + 7) / 8;
+  if (static_cast<int64_t>(bits.size()) != bytes) {
+    return Invalid(field + ".presence",
+                   absl::StrCat(bits.size(), " bytes for ", rows_count, " rows, must be ", bytes));
+  }
+  const auto bit = [&](size_t place) {
+    return (static_cast<uint8_t>(bits[place / 8]) >> (place % 8) & 1) != 0;
+  };
+  present->resize(static_cast<size_t>(rows_count));
+  for (size_t row = 0; row < present->size(); ++row) (*present)[row] = bit(row);
+  for (size_t place = present->size(); place < 8 * bits.size(); ++place) {
+    if (bit(place)) {
+      return Invalid(field + ".presence",
+                     absl::StrCat("bit ", place, " is set, the block has ", rows_count, " rows"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The row of the nth one that has a value.
+int64_t RowOfPresent(const std::vector<bool>& present, int64_t n) {
+  int64_t row = 0;
+  for (; row < static_cast<int64_t>(present.size()); ++row) {
+    if (present[static_cast<size_t>(row)] && n-- == 0) break;
+  }
+  return row;
+}
+
+int64_t RowOfValue(const AttributeColumn& column, bool is_list, int64_t value) {
+  if (!is_list) return RowOfPresent(column.present, value);
+  int64_t list = 0;
+  for (; value >= int64_t{column.list_sizes[static_cast<size_t>(list)]}; ++list) {
+    value -= column.list_sizes[static_cast<size_t>(list)];
+  }
+  return RowOfPresent(column.present, list);
+}
+
+// How many values the rows should have together, by the presence and the sizes of lists.
+absl::StatusOr<int64_t> ReadSizes(const std::string& field, const pb::AttributeColumn& message,
+                                  const AttributeSpec& spec, const AttributeLimits& limits,
+                                  AttributeColumn* column) {
+  const int64_t present = std::count(column->present.begin(), column->present.end(), true);
+  const int64_t sizes = message.list_sizes_size();
+  if (!spec.is_list) {
+    if (sizes == 0) return present;
+    return Invalid(field + ".list_sizes",
+                   absl::StrCat(sizes, " given, \"", spec.name, "\" has type ", Describe(spec),
+                                ": must be none"));
+  }
+  if (sizes != present) {
+    return Invalid(
+        field + ".list_sizes",
+        absl::StrCat(sizes, " for ", present, " rows that have a value, must be one each"));
+  }
+  int64_t values = 0;
+  for (int i = 0; i < sizes; ++i) {
+    const uint32_t size = message.list_sizes(i);
+    if (size > limits.list_values_max) {
+      return Invalid(absl::StrCat(field, ".list_sizes[", i, "]"),
+                     absl::StrCat(size, " values in row ", RowOfPresent(column->present, i),
+                                  ", the limit is ", limits.list_values_max));
+    }
+    values += size;
+  }
+  column->list_sizes.assign(message.list_sizes().begin(), message.list_sizes().end());
+  return values;
+}
+
+absl::Status CheckValues(const std::string& field, const AttributeSpec& spec,
+                         const AttributeLimits& limits, const AttributeColumn& column) {
+  const bool keywords = spec.type == AttributeType::kKeyword;
+  if (!keywords && spec.type != AttributeType::kDouble) return absl::OkStatus();
+  for (int64_t i = 0; i < column.values.size(); ++i) {
+    std::string problem;
+    if (keywords &&
+        static_cast<int64_t>(column.values.keyword(i).size()) > limits.keyword_bytes_max) {
+      problem = absl::StrCat(column.values.keyword(i).size(), " bytes, the limit is ",
+                             limits.keyword_bytes_max);
+    } else if (!keywords && std::isnan(column.values.number(i))) {
+      problem = "NaN, must be a number or an infinity";
+    }
+    if (problem.empty()) continue;
+    return Invalid(absl::StrCat(field, ".values[", i, "]"),
+                   absl::StrCat("row ", RowOfValue(column, spec.is_list, i), ": ", problem));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<AttributeColumn> ColumnFromProto(const std::string& field,
+                                                const pb::AttributeColumn& message,
+                                                const AttributeSpec& spec, int64_t rows_count,
+                                                const AttributeLimits& limits) {
+  AttributeColumn column;
+  ABSL_RETURN_IF_ERROR(ReadPresence(field, message, rows_count, &column.present));
+  ABSL_ASSIGN_OR_RETURN(const int64_t wanted, ReadSizes(field, message, spec, limits, &column));
+  ABSL_ASSIGN_OR_RETURN(const std::optional<AttributeType> type,
+                        TypeOfValues(field + ".values", message.values()));
+  if (type.has_value() && *type != spec.type) {
+    return Invalid(field + ".values",
+                   absl::StrCat(NameOf(*type), " given, \"", spec.name, "\" has type ",
+                                Describe(spec), ": types must be the same"));
+  }
+  if (ValuesCount(message.values()) != wanted) {
+    return Invalid(field + ".values",
+                   absl::StrCat(ValuesCount(message.values()), " given, ",
+                                spec.is_list ? "list_sizes" : "the rows that have a value",
+                                " make it ", wanted));
+  }
+  column.values = ValuesFromProto(message.values(), spec.type);
+  ABSL_RETURN_IF_ERROR(CheckValues(field, spec, limits, column));
+  return column;
+}
+
+}  // namespace
+
+std::optional<AttributeType> AttributeTypeFromProto(pb::AttributeType type) {
+  switch (type) {
+    case pb::ATTRIBUTE_TYPE_INT64:
+      return AttributeType::kInt64;
+    case pb::ATTRIBUTE_TYPE_DOUBLE:
+      return AttributeType::kDouble;
+    case pb::ATTRIBUTE_TYPE_BOOL:
+      return AttributeType::kBool;
+    case pb::ATTRIBUTE_TYPE_KEYWORD:
+      return AttributeType::kKeyword;
+    case pb::ATTRIBUTE_TYPE_TIMESTAMP:
+      return AttributeType::kTimestamp;
+    default:
+      return std::nullopt;
+  }
+}
+
+pb::AttributeType ToProto(AttributeType type) {
+  switch (type) {
+    case AttributeType::kInt64:
+      return pb::ATTRIBUTE_TYPE_INT64;
+    case AttributeType::kDouble:
+      return pb::ATTRIBUTE_TYPE_DOUBLE;
+    case AttributeType::kBool:
+      return pb::ATTRIBUTE_TYPE_BOOL;
+    case AttributeType::kKeyword:
+      return pb::ATTRIBUTE_TYPE_KEYWORD;
+    case AttributeType::kTimestamp:
+      return pb::ATTRIBUTE_TYPE_TIMESTAMP;
+  }
+  return pb::ATTRIBUTE_TYPE_UNSPECIFIED;
+}
+
+absl::StatusOr<AttributeSchema> FromProto(
+    const google::protobuf::RepeatedPtrField<pb::AttributeSpec>& specs,
+    const AttributeLimits& limits) {
+  std::vector<AttributeSpec> native;
+  for (const pb::AttributeSpec& spec : specs) {
+    const std::optional<AttributeType> type = AttributeTypeFromProto(spec.type());
+    if (!type.has_value()) {
+      return Invalid(absl::StrCat("attributes[", native.size(), "].type"),
+                     absl::StrCat(static_cast<int>(spec.type()),
+                                  ", must be INT64, DOUBLE, BOOL, KEYWORD or TIMESTAMP"));
+    }
+    native.push_back({.name = spec.name(), .type = *type, .is_list = spec.is_list()});
+  }
+  return AttributeSchema::Create(std::move(native), limits);
+}
+
+void ToProto(const AttributeSchema& schema,
+             google::protobuf::RepeatedPtrField<pb::AttributeSpec>* specs) {
+  for (int32_t attribute = 0; attribute < schema.size(); ++attribute) {
+    const AttributeSpec& spec = schema.at(attribute);
+    pb::AttributeSpec* const message = specs->Add();
+    message->set_name(spec.name);
+    message->set_type(ToProto(spec.type));
+    message->set_is_list(spec.is_list);
+  }
+}
+
+absl::StatusOr<AttributeBlock> FromProto(
+    const google::protobuf::RepeatedPtrField<pb::AttributeColumn>& columns,
+    const AttributeSchema& schema, int64_t rows_count, const AttributeLimits& limits) {
+  AttributeBlock block = EmptyBlock(schema);
+  block.rows_count = rows_count;
+  std::vector<bool> seen(block.columns.size(), false);
+  for (int i = 0; i < columns.size(); ++i) {
+    const std::string field = absl::StrCat("block.attributes[", i, "]");
+    const std::optional<int32_t> attribute = schema.Find(columns[i].attribute());
+    if (!attribute.has_value()) {
+      return Invalid(
+          field + ".attribute",
+          absl::StrCat(Quote(columns[i].attribute()), " is no attribute of the collection",
+                       schema.size() == 0 ? ", which declares none" : ""));
+    }
+    const auto place = static_cast<size_t>(*attribute);
+    if (seen[place]) {
+      return Invalid(field + ".attribute", absl::StrCat(Quote(columns[i].attribute()),
+                                                        " has another column in this block"));
+    }
+    seen[place] = true;
+    ABSL_ASSIGN_OR_RETURN(
+        block.columns[place],
+        ColumnFromProto(field, columns[i], schema.at(*attribute), rows_count, limits));
+  }
+  for (size_t place = 0; place < seen.size(); ++place) {
+    if (!seen[place]) block.columns[place].present.assign(static_cast<size_t>(rows_count), false);
+  }
+  return block;
+}
+
+int64_t ValuesCount(const pb::AttributeValues& values) {
+  int64_t count = 0;
+  for (const AttributeType type : kAttributeTypes) count += CountOf(values, type);
+  return count;
+}
+
+absl::StatusOr<std::optional<AttributeType>> TypeOfValues(const std::string& field,
+                                                          const pb::AttributeValues& values) {
+  std::optional<AttributeType> filled;
+  for (const AttributeType type : kAttributeTypes) {
+    if (CountOf(values, type) == 0) continue;
+    if (filled.has_value()) {
+      return Invalid(field, absl::StrCat("both ", NameOf(*filled), " and ", NameOf(type),
+                                         " given, must be one type"));
+    }
+    filled = type;
+  }
+  return filled;
+}
+
+ValueColumn ValuesFromProto(const pb::AttributeValues& values, AttributeType type) {
+  ValueColumn column(type);
+  switch (type) {
+    case AttributeType::kInt64:
+      for (const int64_t value : values.int64_values()) column.AppendInteger(value);
+      break;
+    case AttributeType::kDouble:
+      for (const double value : values.double_values()) column.AppendDouble(value);
+      break;
+    case AttributeType::kBool:
+      for (const bool value : values.bool_values()) column.AppendBool(value);
+      break;
+    case AttributeType::kKeyword:
+      for (const std::string& value : values.keyword_values()) column.AppendKeyword(value);
+      break;
+    case AttributeType::kTimestamp:
+      for (const int64_t value : values.timestamp_us_values()) column.AppendInteger(value);
+      break;
+  }
+  return column;
+}
+
+}  // namespace nearfield::server

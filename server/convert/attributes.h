@@ -1,0 +1,50 @@
+// Proto <-> native for declared attributes and for the attribute columns of an upload block.
+#ifndef NEARFIELD_SERVER_CONVERT_ATTRIBUTES_H_
+#define NEARFIELD_SERVER_CONVERT_ATTRIBUTES_H_
+
+#include <google/protobuf/repeated_ptr_field.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "nearfield/v1/common.pb.h"
+#include "server/catalog/attributes/attribute_block.h"
+#include "server/catalog/attributes/limits.h"
+#include "server/catalog/attributes/schema.h"
+#include "server/catalog/attributes/value_column.h"
+#include "server/convert/common.h"
+
+namespace nearfield::server {
+
+// Nothing for unspecified and unknown values.
+std::optional<AttributeType> AttributeTypeFromProto(pb::AttributeType type);
+pb::AttributeType ToProto(AttributeType type);
+
+// Errors: InvalidArgument, as "attributes[3].type: ...".
+absl::StatusOr<AttributeSchema> FromProto(
+    const google::protobuf::RepeatedPtrField<pb::AttributeSpec>& specs,
+    const AttributeLimits& limits);
+void ToProto(const AttributeSchema& schema,
+             google::protobuf::RepeatedPtrField<pb::AttributeSpec>* specs);
+
+// The columns of a block of `rows_count` rows; an attribute that none of them names is missing in
+// every row. Errors: InvalidArgument, as "block.attributes[1].list_sizes: ...", with the row where
+// one is at fault. What the attributes of one row take together is checked by EncodeRowAttributes.
+absl::StatusOr<AttributeBlock> FromProto(
+    const google::protobuf::RepeatedPtrField<pb::AttributeColumn>& columns,
+    const AttributeSchema& schema, int64_t rows_count, const AttributeLimits& limits);
+
+// How many values there are, of all types together.
+int64_t ValuesCount(const pb::AttributeValues& values);
+// The type whose member is filled; nothing where none is. Errors: InvalidArgument where more than
+// one is; `field` is the path of `values`.
+absl::StatusOr<std::optional<AttributeType>> TypeOfValues(const std::string& field,
+                                                          const pb::AttributeValues& values);
+// The member of this type.
+ValueColumn ValuesFromProto(const pb::AttributeValues& values, AttributeType type);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_CONVERT_ATTRIBUTES_H_

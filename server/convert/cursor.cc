@@ -1,0 +1,73 @@
+#include "server/convert/cursor.h"
+
+#include <cstddef>
+#include <cstring>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+
+namespace nearfield::server {
+namespace {
+
+constexpr char kVersion = 1;
+constexpr size_t kNumbers = 3;
+constexpr size_t kBytes = 1 + kNumbers * sizeof(uint64_t);
+
+// FNV-1a.
+class Hash {
+ public:
+  void Add(const void* bytes, size_t count) {
+    const auto* const each = static_cast<const unsigned char*>(bytes);
+    for (size_t i = 0; i < count; ++i) value_ = (value_ ^ each[i]) * 0x100000001b3u;
+  }
+  void AddNumber(uint64_t number) { Add(&number, sizeof number); }
+  void AddText(std::string_view text) {
+    AddNumber(text.size());
+    Add(text.data(), text.size());
+  }
+  uint64_t value() const { return value_; }
+
+ private:
+  uint64_t value_ = 0xcbf29ce484222325u;
+};
+
+}  // namespace
+
+std::string EncodeCursor(const Cursor& cursor) {
+  const uint64_t numbers[kNumbers] = {cursor.epoch, static_cast<uint64_t>(cursor.position),
+                                      cursor.search};
+  std::string bytes(kBytes, kVersion);
+  std::memcpy(bytes.data() + 1, numbers, sizeof numbers);
+  return bytes;
+}
+
+absl::StatusOr<Cursor> DecodeCursor(std::string_view bytes) {
+  uint64_t numbers[kNumbers] = {};
+  if (bytes.size() != kBytes || bytes.front() != kVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cursor: ", bytes.size(),
+                     " bytes that are no cursor of this server: QueryResult.next_cursor"));
+  }
+  std::memcpy(numbers, bytes.data() + 1, sizeof numbers);
+  const Cursor cursor = {
+      .epoch = numbers[0], .position = static_cast<int64_t>(numbers[1]), .search = numbers[2]};
+  if (cursor.position >= 0) return cursor;
+  return absl::InvalidArgumentError("cursor: damaged: its place is negative");
+}
+
+uint64_t SearchFingerprint(uint64_t collection_identity, const Query& query,
+                           std::string_view filter) {
+  Hash hash;
+  hash.AddNumber(collection_identity);
+  hash.AddText(
+      {reinterpret_cast<const char*>(query.vector.data()), query.vector.size() * sizeof(float)});
+  if (query.row_id.has_value()) {
+    if (const auto* const number = std::get_if<uint64_t>(&*query.row_id)) hash.AddNumber(*number);
+    if (const auto* const text = std::get_if<std::string>(&*query.row_id)) hash.AddText(*text);
+  }
+  if (query.score_min.has_value()) hash.Add(&*query.score_min, sizeof(float));
+  hash.AddText(filter);
+  return hash.value();
+}
+
+}  // namespace nearfield::server

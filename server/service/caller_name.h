@@ -1,0 +1,16 @@
+// By what name a call takes its share of the device.
+#ifndef NEARFIELD_SERVER_SERVICE_CALLER_NAME_H_
+#define NEARFIELD_SERVER_SERVICE_CALLER_NAME_H_
+
+#include <string>
+#include <string_view>
+
+namespace nearfield::server {
+
+// "name:" and what the client calls itself, where that is 1 .. 128 bytes; else its address without
+// the port: all connections of one host are one caller. `peer` is gRPC's: "ipv4:127.0.0.1:51234".
+std::string CallerName(std::string_view from_client, std::string_view peer);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_SERVICE_CALLER_NAME_H_

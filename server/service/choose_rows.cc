@@ -1,0 +1,19 @@
+#include "server/service/choose_rows.h"
+
+#include "engine/base/status_macros.h"
+#include "server/convert/filter.h"
+
+namespace nearfield::server {
+
+absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const pb::Filter& filter,
+                                      const Call& call) {
+  ABSL_ASSIGN_OR_RETURN(
+      const Filter valid,
+      ValidFilterFromProto(filter, named.collection->spec().id_type, named.attributes->schema()));
+  absl::StatusOr<ChosenRows> chosen =
+      named.attributes->Choose(*named.collection, valid, nullptr, [&call] { return call.Dead(); });
+  if (absl::IsCancelled(chosen.status())) ABSL_RETURN_IF_ERROR(call.DeadStatus());
+  return chosen;
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,18 @@
+// From the filter of a request to the rows that pass.
+#ifndef NEARFIELD_SERVER_SERVICE_CHOOSE_ROWS_H_
+#define NEARFIELD_SERVER_SERVICE_CHOOSE_ROWS_H_
+
+#include "absl/status/statusor.h"
+#include "nearfield/v1/common.pb.h"
+#include "server/catalog/catalog.h"
+#include "server/service/call.h"
+
+namespace nearfield::server {
+
+// In the collection's current state. Errors: InvalidArgument (the filter), Cancelled.
+absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named,
+                                      const nearfield::v1::Filter& filter, const Call& call);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_SERVICE_CHOOSE_ROWS_H_

@@ -1,0 +1,18 @@
+// The audit of a server: what it checks, whom it stops, what it logs.
+#ifndef NEARFIELD_SERVER_START_AUDIT_H_
+#define NEARFIELD_SERVER_START_AUDIT_H_
+
+#include <memory>
+
+#include "server/catalog/audit/audit.h"
+#include "server/service/health_service.h"
+#include "server/service/server_state.h"
+
+namespace nearfield::server {
+
+// By the settings of `state`. All outlive the audit.
+std::unique_ptr<Audit> StartAudit(Core* core, ServerState* state, HealthService* health);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_START_AUDIT_H_

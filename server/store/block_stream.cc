@@ -1,0 +1,257 @@
+#include "server/store/block_stream.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/out_of_memory.h"
+#include "engine/base/status_macros.h"
+#include "server/store/segment_reader.h"
+
+namespace nearfield::store {
+namespace {
+
+// Memory for one read, kept for the next one: fresh pages cost as much as reading.
+struct ReadBuffer {
+  std::unique_ptr<uint8_t[]> bytes;
+  size_t capacity = 0;
+};
+
+// Blocks that are read at once.
+struct ReadJob {
+  size_t source = 0;
+  std::shared_ptr<const SegmentReader> reader;
+  std::vector<BlockPlace> places;
+  bool first = false;  // of its source
+  bool last = false;
+  ReadBuffer buffer;
+  std::vector<DecodedBlock> blocks;
+  int64_t rows_dead = 0;
+  absl::Status status;
+
+  int64_t begin() const { return places.empty() ? 0 : places.front().offset; }
+  int64_t bytes() const { return places.empty() ? 0 : places.back().end() - begin(); }
+};
+
+absl::Status DecodeAll(const StreamSource& source, const DeletedIds* deleted, ReadJob* job) {
+  if (job->places.empty()) return absl::OkStatus();  // a segment without rows
+  const auto bytes = absl::MakeSpan(job->buffer.bytes.get(), static_cast<size_t>(job->bytes()));
+  ABSL_RETURN_IF_ERROR(job->reader->Read(job->places, bytes));
+  for (const BlockPlace& place : job->places) {
+    ABSL_ASSIGN_OR_RETURN(
+        DecodedBlock block,
+        DecodeBlock(source.identity, job->reader->path(), place.offset,
+                    bytes.subspan(static_cast<size_t>(place.offset - job->begin()),
+                                  static_cast<size_t>(place.header.bytes()))));
+    if (deleted != nullptr) {
+      job->rows_dead += DropDeadRows(*deleted, source.seq, source.superseded, &block);
+    }
+    job->blocks.push_back(std::move(block));
+  }
+  return absl::OkStatus();
+}
+
+// Hands out reads in order to the threads, and takes their results back in order.
+class ReadAhead {
+ public:
+  ReadAhead(absl::Span<const StreamSource> sources, const DeletedIds* deleted,
+            const LoadOptions& options)
+      : sources_(sources), deleted_(deleted), options_(options) {
+    const int threads_count = std::clamp(options.threads, 1, 64);
+    jobs_max_ = threads_count + 2;
+    for (int i = 0; i < threads_count; ++i) threads_.emplace_back([this] { Work(); });
+  }
+
+  ~ReadAhead() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  // The next job in order; nothing after the last one.
+  std::optional<ReadJob> Next() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] {
+      return done_.count(jobs_taken_) > 0 || (planned_all_ && jobs_taken_ == jobs_planned_);
+    });
+    const auto it = done_.find(jobs_taken_);
+    if (it == done_.end()) return std::nullopt;
+    ReadJob job = std::move(it->second);
+    done_.erase(it);
+    return job;
+  }
+
+  // The job's blocks are no longer needed: another read may begin.
+  void GiveBack(ReadJob job) {
+    {
+      const std::lock_guard lock(mutex_);
+      buffers_.push_back(std::move(job.buffer));
+      ++jobs_taken_;
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  void Work() {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] {
+        return stopped_ || planned_all_ || jobs_planned_ - jobs_taken_ < jobs_max_;
+      });
+      if (stopped_ || planned_all_) return;
+      const int64_t number = jobs_planned_++;
+      ReadJob job;
+      job.status = CatchOutOfMemory([&] { return Plan(&job); });
+      if (job.status.ok() && job.reader == nullptr) {  // nothing was left to plan
+        --jobs_planned_;
+        planned_all_ = true;
+      }
+      // What fails ends the stream: its consumer sees the error in its turn.
+      if (!job.status.ok()) planned_all_ = true;
+      const bool read = job.status.ok() && job.reader != nullptr;
+      const bool deliver = job.reader != nullptr || !job.status.ok();
+      lock.unlock();
+      if (read) {
+        job.status =
+            CatchOutOfMemory([&] { return DecodeAll(sources_[job.source], deleted_, &job); });
+      }
+      lock.lock();
+      if (deliver) done_.emplace(number, std::move(job));
+      lock.unlock();
+      changed_.notify_all();
+    }
+  }
+
+  // Finds the next blocks; leaves job->reader empty at the end. Called with the lock held: headers
+  // are small, and what comes next depends on them.
+  absl::Status Plan(ReadJob* job) {
+    if (reader_ != nullptr && reader_->AtEnd()) {
+      reader_ = nullptr;
+      ++source_;
+    }
+    if (source_ == sources_.size()) return absl::OkStatus();
+    const StreamSource& source = sources_[source_];
+    job->source = source_;
+    if (reader_ == nullptr) {
+      ABSL_ASSIGN_OR_RETURN(SegmentReader reader,
+                            SegmentReader::Open(*source.directory, source.identity,
+                                                source.extent.bytes, source.may_be_longer));
+      reader_ = std::make_shared<SegmentReader>(std::move(reader));
+      job->first = true;
+    }
+    ABSL_ASSIGN_OR_RETURN(job->places, reader_->NextBlocks(options_.read_bytes));
+    job->last = reader_->AtEnd();
+    job->reader = reader_;
+    if (buffers_.empty()) buffers_.emplace_back();
+    job->buffer = std::move(buffers_.back());
+    buffers_.pop_back();
+    if (const auto size = static_cast<size_t>(job->bytes()); job->buffer.capacity < size) {
+      job->buffer.bytes = nullptr;
+      job->buffer.bytes.reset(new uint8_t[size]);
+      job->buffer.capacity = size;
+    }
+    if (job->bytes() > 0) job->reader->WillRead(reader_->offset(), options_.read_bytes);
+    return absl::OkStatus();
+  }
+
+  const absl::Span<const StreamSource> sources_;
+  const DeletedIds* const deleted_;
+  const LoadOptions& options_;
+  int64_t jobs_max_ = 0;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::shared_ptr<SegmentReader> reader_;  // of sources_[source_]
+  size_t source_ = 0;
+  int64_t jobs_planned_ = 0;
+  int64_t jobs_taken_ = 0;  // and given back
+  bool planned_all_ = false;
+  bool stopped_ = false;
+  std::map<int64_t, ReadJob> done_;
+  std::vector<ReadBuffer> buffers_;
+  std::vector<std::thread> threads_;
+};
+
+// Rows and blocks of one source, as they come.
+struct SourceTotals {
+  SegmentExtent extent;
+  Sha256 digest;
+};
+
+absl::Status CheckEnd(const StreamSource& source, const SourceTotals& found,
+                      const std::string& path) {
+  const bool same = found.extent.blocks == source.extent.blocks &&
+                    found.extent.rows == source.extent.rows &&
+                    found.extent.bytes == source.extent.bytes;
+  if (!same) {
+    return absl::DataLossError(absl::StrCat(path, ": ", found.extent.rows, " rows in ",
+                                            found.extent.blocks, " blocks; the catalogue says ",
+                                            source.extent.rows, " in ", source.extent.blocks));
+  }
+  if (!source.digest.empty() && DigestBytes(found.digest.Value()) != source.digest) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": differs from the digest in the catalogue: not the file committed"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StreamSource SourceOf(const CommittedSegment& segment) {
+  const SegmentRow& row = segment.row();
+  return {.directory = &segment.directory(),
+          .identity = segment.identity(),
+          .extent = {.blocks = row.blocks, .rows = row.rows, .bytes = row.bytes},
+          .digest = row.digest,
+          .seq = row.seq,
+          .superseded = row.SupersededRows()};
+}
+
+absl::Status StreamBlocks(absl::Span<const StreamSource> sources, const DeletedIds* deleted,
+                          const LoadOptions& options, const BlockSink& sink, StreamTotals* totals) {
+  LoadProgress progress;
+  for (const StreamSource& source : sources) progress.bytes_total += source.extent.bytes;
+  ReadAhead read_ahead(sources, deleted, options);
+  SourceTotals found;
+  while (std::optional<ReadJob> job = read_ahead.Next()) {
+    if (options.cancelled && options.cancelled()) return absl::CancelledError("cancelled");
+    ABSL_RETURN_IF_ERROR(job->status);
+    const StreamSource& source = sources[job->source];
+    if (job->first) {
+      found = SourceTotals{.extent = {.bytes = kSegmentHeaderBytes}};
+      found.digest.Add(absl::MakeConstSpan(job->reader->header()));
+    }
+    for (size_t i = 0; i < job->blocks.size(); ++i) {
+      const BlockPlace& place = job->places[i];
+      found.extent.blocks += 1;
+      found.extent.rows += place.header.rows;
+      found.extent.bytes = place.end();
+      found.digest.Add(absl::MakeConstSpan(job->buffer.bytes.get() + (place.offset - job->begin()),
+                                           static_cast<size_t>(place.header.PlaneBegin(0))));
+      if (!job->blocks[i].ids.empty()) ABSL_RETURN_IF_ERROR(sink(source, job->blocks[i]));
+      progress.rows_read += place.header.rows;
+    }
+    progress.bytes_read += job->bytes() + (job->first ? kSegmentHeaderBytes : 0);
+    totals->rows_dead += job->rows_dead;
+    if (job->last) {
+      ABSL_RETURN_IF_ERROR(CheckEnd(source, found, job->reader->path()));
+      totals->blocks += found.extent.blocks;
+      totals->digest = std::move(found.digest);
+      found = SourceTotals{};
+    }
+    if (options.progress) options.progress(progress);
+    read_ahead.GiveBack(*std::move(job));
+  }
+  totals->rows += progress.rows_read;
+  totals->bytes += progress.bytes_read;
+  return absl::OkStatus();
+}
+
+}  // namespace nearfield::store

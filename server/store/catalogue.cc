@@ -1,0 +1,358 @@
+#include "server/store/catalogue.h"
+
+#include <sys/random.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/out_of_memory.h"
+#include "engine/base/status_macros.h"
+#include "server/store/copy_file.h"
+#include "server/store/little_endian.h"
+#include "server/store/segment_format.h"
+
+namespace nearfield::store {
+namespace {
+
+constexpr char kNewName[] = "catalog.db.new";
+constexpr char kLogName[] = "catalog.db-wal";
+// Links of the chain that are kept: enough to look back, bounded.
+constexpr int64_t kLinksMax = 1024;
+
+std::string CreateTable(const char* table, const char* columns) {
+  return absl::StrCat("CREATE TABLE ", table, "(", columns, ")");
+}
+
+std::string Insert(const char* table, size_t values_count) {
+  std::string sql = absl::StrCat("INSERT OR REPLACE INTO ", table, " VALUES(?");
+  for (size_t i = 1; i < values_count; ++i) sql += ",?";
+  return sql + ")";
+}
+
+absl::StatusOr<std::string> DrawStoreId() {
+  std::string id(kStoreIdBytes, '\0');
+  if (getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size())) {
+    return SystemError(errno, "getrandom", "store id");
+  }
+  return id;
+}
+
+absl::Status Rolled(Database* database, absl::Status status) {
+  if (!database->in_transaction()) return status;
+  const absl::Status rolled = database->Run("ROLLBACK");
+  return rolled.ok() ? status : rolled;
+}
+
+absl::Status NewerFormat(const std::string& path, int64_t format) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, ": format ", format, "; this build reads formats up to ", kFormatVersion,
+                   ": use the build that wrote it, or a newer one"));
+}
+
+}  // namespace
+
+bool IsCatalogueFile(const std::string& name) { return name.rfind(kCatalogueName, 0) == 0; }
+
+void RowSum::Add(const Digest& digest) {
+  sum_[0] += GetUint64(digest.data());
+  sum_[1] += GetUint64(digest.data() + 8);
+}
+
+void RowSum::Subtract(const Digest& digest) {
+  sum_[0] -= GetUint64(digest.data());
+  sum_[1] -= GetUint64(digest.data() + 8);
+}
+
+std::string RowSum::Bytes() const {
+  std::array<uint8_t, 16> bytes = {};
+  PutUint64(sum_[0], bytes.data());
+  PutUint64(sum_[1], bytes.data() + 8);
+  return std::string(bytes.begin(), bytes.end());
+}
+
+RowSum RowSum::FromBytes(const std::string& bytes) {
+  RowSum sum;
+  if (bytes.size() == 16) {
+    const auto* const data = reinterpret_cast<const uint8_t*>(bytes.data());
+    sum.sum_ = {GetUint64(data), GetUint64(data + 8)};
+  }
+  return sum;
+}
+
+void Transaction::PutDeletion(DeletionRow row, std::string ids) {
+  row.digest = DigestBytes(Sha256().Add(ids).Value());
+  deletion_ids_[row.id] = std::move(ids);
+  Put(std::move(row));
+}
+
+absl::Status Catalogue::Create(const Directory& directory, int64_t created_unix_s) {
+  // Made whole under another name, with a plain journal, then renamed: a catalogue that has its
+  // name has its tables, whatever happened meanwhile.
+  for (const char* const suffix : {"-journal", "-wal", ".copy", ""}) {
+    ABSL_RETURN_IF_ERROR(directory.Remove(absl::StrCat(kNewName, suffix)));
+  }
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
+                        Database::Open(directory.PathOf(kNewName), Database::Mode::kCreate));
+  ABSL_ASSIGN_OR_RETURN(const std::string store_id, DrawStoreId());
+  CommitRow link = {.id = 1, .kind = static_cast<int64_t>(CommitKind::kCreateStore), .next_id = 1};
+  link.state = RowSum().Bytes();
+  link.previous = std::string(sizeof(Digest), '\0');
+  link.chain = DigestBytes(link.Chain(store_id));
+  ABSL_RETURN_IF_ERROR(database->Run("BEGIN"));
+  for (const std::string& sql :
+       {CreateTable("facts", "id INTEGER PRIMARY KEY, format, store, created_unix_s"),
+        CreateTable(CollectionRow::kTable, CollectionRow::kColumns),
+        CreateTable(AliasRow::kTable, AliasRow::kColumns),
+        CreateTable(SegmentRow::kTable, SegmentRow::kColumns),
+        CreateTable(DeletionRow::kTable, DeletionRow::kColumns),
+        CreateTable(UploadRow::kTable, UploadRow::kColumns),
+        CreateTable(CommitRow::kTable, CommitRow::kColumns)}) {
+    ABSL_RETURN_IF_ERROR(database->Run(sql));
+  }
+  const std::vector<Value> facts = {int64_t{1}, int64_t{kFormatVersion}, store_id, created_unix_s};
+  ABSL_RETURN_IF_ERROR(database->Run(Insert("facts", facts.size()), facts));
+  const std::vector<Value> first = link.Values();
+  ABSL_RETURN_IF_ERROR(database->Run(Insert(CommitRow::kTable, first.size()), first));
+  ABSL_RETURN_IF_ERROR(database->Run(absl::StrCat("PRAGMA user_version=", kFormatVersion)));
+  ABSL_RETURN_IF_ERROR(database->Run("COMMIT"));
+  ABSL_RETURN_IF_ERROR(database->UseLog());
+  ABSL_RETURN_IF_ERROR(database->Close());
+  // A copy, because SQLite does not look whether syncing the directory succeeds: a name that it
+  // synced may be lost for all that later syncs say.
+  const std::string copy = absl::StrCat(kNewName, ".copy");
+  ABSL_RETURN_IF_ERROR(CopyFile(directory, kNewName, {directory, copy}).status());
+  ABSL_RETURN_IF_ERROR(directory.Rename(copy, kCatalogueName));
+  ABSL_RETURN_IF_ERROR(directory.Remove(kNewName));
+  return directory.Sync();
+}
+
+absl::StatusOr<std::unique_ptr<Catalogue>> Catalogue::Open(
+    std::shared_ptr<const Directory> directory, Options options) {
+  std::unique_ptr<Catalogue> catalogue(new Catalogue());
+  catalogue->directory_ = std::move(directory);
+  catalogue->options_ = options;
+  // SQLite does not look whether syncing the directory of its log succeeds. So the log gets its
+  // name here, durably, and SQLite's first commit, which syncs the directory once more, is the one
+  // below: before any name of ours waits for a sync.
+  ABSL_RETURN_IF_ERROR(catalogue->directory_->OpenFile(kLogName, O_RDWR | O_CREAT).status());
+  ABSL_RETURN_IF_ERROR(catalogue->directory_->Sync());
+  ABSL_ASSIGN_OR_RETURN(
+      catalogue->database_,
+      Database::Open(catalogue->directory_->PathOf(kCatalogueName), Database::Mode::kExisting));
+  ABSL_RETURN_IF_ERROR(catalogue->ReadFacts());
+  ABSL_RETURN_IF_ERROR(catalogue->ReadChain(&catalogue->last_).status());
+  ABSL_ASSIGN_OR_RETURN(catalogue->tables_, catalogue->ReadTables());
+  catalogue->next_id_ = catalogue->last_.next_id;
+  ABSL_ASSIGN_OR_RETURN(catalogue->high_water_, HighWater::Open(*catalogue->directory_));
+  if (const int64_t known = catalogue->high_water_->commits(); known > catalogue->last_.id) {
+    return absl::DataLossError(absl::StrCat(
+        catalogue->directory_->PathOf(kCatalogueName), ": ends at commit ", catalogue->last_.id,
+        ", but ", known, " were acknowledged: its log is damaged, or this is an older copy"));
+  }
+  // A commit found in the log may not have been synced before its process died. Now it counts, so
+  // now it must last: committing again syncs the whole log. On a full disk there is no commit, and
+  // the log is as it was.
+  const absl::Status started = catalogue->Commit({}, {.kind = CommitKind::kStart});
+  if (!started.ok() && !absl::IsResourceExhausted(started)) return started;
+  return catalogue;
+}
+
+absl::Status Catalogue::ReadFacts() {
+  const std::string path = directory_->PathOf(kCatalogueName);
+  int64_t format = 0;
+  ABSL_RETURN_IF_ERROR(
+      database_->Query("PRAGMA user_version", {}, [&format](const std::vector<Value>& row) {
+        if (const int64_t* const value = std::get_if<int64_t>(&row[0])) format = *value;
+        return absl::OkStatus();
+      }));
+  if (format > kFormatVersion) return NewerFormat(path, format);
+  ABSL_RETURN_IF_ERROR(database_->Query(
+      "SELECT id, format, store FROM facts", {}, [&](const std::vector<Value>& row) {
+        const int64_t* const id = std::get_if<int64_t>(&row[0]);
+        const int64_t* const own_format = std::get_if<int64_t>(&row[1]);
+        const std::string* const store = std::get_if<std::string>(&row[2]);
+        if (id != nullptr && *id == 1 && own_format != nullptr && *own_format == format &&
+            store != nullptr && store_id_.empty()) {
+          store_id_ = *store;
+        }
+        return absl::OkStatus();
+      }));
+  if (format < 1 || store_id_.size() != static_cast<size_t>(kStoreIdBytes)) {
+    return absl::DataLossError(absl::StrCat(path, ": the table of facts is damaged"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> Catalogue::ReadChain(CommitRow* last) {
+  int64_t links = 0;
+  const absl::Status read = database_->Query(
+      "SELECT * FROM commits ORDER BY id", {}, [&](const std::vector<Value>& values) {
+        ABSL_ASSIGN_OR_RETURN(CommitRow link, CommitRow::FromValues(values));
+        const bool follows =
+            links == 0 || (link.id == last->id + 1 && link.previous == last->chain);
+        if (!follows || link.chain != DigestBytes(link.Chain(store_id_))) {
+          return absl::DataLossError(absl::StrCat("commit ", link.id, " breaks the chain"));
+        }
+        *last = std::move(link);
+        ++links;
+        return absl::OkStatus();
+      });
+  if (!read.ok()) return read;
+  if (links == 0) return absl::DataLossError("the chain of commits is empty");
+  return links;
+}
+
+template <typename Row>
+absl::Status Catalogue::ReadTable(const char* columns, Tables* tables, RowSum* sum) {
+  return database_->Query(absl::StrCat("SELECT ", columns, " FROM ", Row::kTable), {},
+                          [tables, sum](const std::vector<Value>& values) {
+                            ABSL_ASSIGN_OR_RETURN(Row row, Row::FromValues(values));
+                            sum->Add(RowDigest(Row::kTable, values));
+                            const int64_t id = row.id;
+                            tables->Of<Row>().insert_or_assign(id, std::move(row));
+                            return absl::OkStatus();
+                          });
+}
+
+absl::StatusOr<Tables> Catalogue::ReadTables() {
+  Tables tables;
+  RowSum sum;
+  ABSL_RETURN_IF_ERROR(ReadTable<CollectionRow>("*", &tables, &sum));
+  ABSL_RETURN_IF_ERROR(ReadTable<AliasRow>("*", &tables, &sum));
+  ABSL_RETURN_IF_ERROR(ReadTable<SegmentRow>("*", &tables, &sum));
+  ABSL_RETURN_IF_ERROR(
+      ReadTable<DeletionRow>("id, collection, seq, ids_count, digest", &tables, &sum));
+  ABSL_RETURN_IF_ERROR(ReadTable<UploadRow>("*", &tables, &sum));
+  if (sum.Bytes() != last_.state) {
+    return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogueName),
+                                            ": its rows differ from what commit ", last_.id,
+                                            " left: it is damaged"));
+  }
+  return tables;
+}
+
+template <typename Row>
+absl::Status Catalogue::Write(const Transaction& transaction, RowSum* sum) {
+  for (const auto& [id, row] : std::get<Transaction::Edits<Row>>(transaction.edits_)) {
+    if (const Row* const old = tables_.Find<Row>(id)) {
+      sum->Subtract(RowDigest(Row::kTable, old->Values()));
+    }
+    if (!row.has_value()) {
+      const Value key = id;
+      ABSL_RETURN_IF_ERROR(database_->Run(absl::StrCat("DELETE FROM ", Row::kTable, " WHERE id=?"),
+                                          absl::MakeConstSpan(&key, 1)));
+      if (database_->changes() != 1) {
+        return absl::DataLossError(absl::StrCat("row ", id, " of ", Row::kTable, " is gone"));
+      }
+      continue;
+    }
+    std::vector<Value> values = row->Values();
+    sum->Add(RowDigest(Row::kTable, values));
+    if (const auto ids = transaction.deletion_ids_.find(id);
+        std::is_same_v<Row, DeletionRow> && ids != transaction.deletion_ids_.end()) {
+      values.emplace_back(ids->second);
+    }
+    ABSL_RETURN_IF_ERROR(database_->Run(Insert(Row::kTable, values.size()), values));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Catalogue::AppendLink(const CommitRow& link) {
+  const std::vector<Value> values = link.Values();
+  ABSL_RETURN_IF_ERROR(database_->Run(Insert(CommitRow::kTable, values.size()), values));
+  const Value oldest = link.id - kLinksMax;
+  return database_->Run("DELETE FROM commits WHERE id<=?", absl::MakeConstSpan(&oldest, 1));
+}
+
+absl::Status Catalogue::WriteAll(const Transaction& transaction, CommitRow* link) {
+  ABSL_RETURN_IF_ERROR(database_->Run("BEGIN IMMEDIATE"));
+  RowSum sum = RowSum::FromBytes(last_.state);
+  ABSL_RETURN_IF_ERROR(Write<CollectionRow>(transaction, &sum));
+  ABSL_RETURN_IF_ERROR(Write<AliasRow>(transaction, &sum));
+  ABSL_RETURN_IF_ERROR(Write<SegmentRow>(transaction, &sum));
+  ABSL_RETURN_IF_ERROR(Write<DeletionRow>(transaction, &sum));
+  ABSL_RETURN_IF_ERROR(Write<UploadRow>(transaction, &sum));
+  link->state = sum.Bytes();
+  link->chain = DigestBytes(link->Chain(store_id_));
+  ABSL_RETURN_IF_ERROR(AppendLink(*link));
+  return database_->Run("COMMIT");
+}
+
+template <typename Row>
+void Catalogue::Remember(Transaction* transaction) {
+  for (auto& [id, row] : std::get<Transaction::Edits<Row>>(transaction->edits_)) {
+    if (row.has_value()) {
+      tables_.Of<Row>().insert_or_assign(id, *std::move(row));
+    } else {
+      tables_.Of<Row>().erase(id);
+    }
+  }
+}
+
+absl::Status Catalogue::Commit(Transaction transaction, const CommitNote& note) {
+  CommitRow link = {.id = last_.id + 1,
+                    .kind = static_cast<int64_t>(note.kind),
+                    .collection = note.collection,
+                    .epoch = note.epoch,
+                    .next_id = next_id_,
+                    .previous = last_.chain};
+  absl::Status written = CatchOutOfMemory([&] { return WriteAll(transaction, &link); });
+  if (!written.ok()) return Rolled(database_.get(), std::move(written));
+  Remember<CollectionRow>(&transaction);
+  Remember<AliasRow>(&transaction);
+  Remember<SegmentRow>(&transaction);
+  Remember<DeletionRow>(&transaction);
+  Remember<UploadRow>(&transaction);
+  last_ = std::move(link);
+  ABSL_RETURN_IF_ERROR(high_water_->Raise(last_.id));
+  if (database_->log_pages() < options_.log_pages_max) return absl::OkStatus();
+  // On a full disk the log stays as it is, valid, and grows until there is room.
+  const absl::Status moved = database_->Checkpoint();
+  return absl::IsResourceExhausted(moved) ? absl::OkStatus() : moved;
+}
+
+absl::StatusOr<std::string> Catalogue::ReadDeletedIds(const DeletionRow& row) {
+  const Value key = row.id;
+  std::string ids;
+  ABSL_RETURN_IF_ERROR(
+      database_->Query("SELECT ids FROM deletions WHERE id=?", absl::MakeConstSpan(&key, 1),
+                       [&ids](std::vector<Value> values) {
+                         if (auto* const bytes = std::get_if<std::string>(&values[0])) {
+                           ids = std::move(*bytes);
+                         }
+                         return absl::OkStatus();
+                       }));
+  if (DigestBytes(Sha256().Add(ids).Value()) != row.digest) {
+    return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogueName),
+                                            ": deletion record ", row.id,
+                                            " differs from its digest"));
+  }
+  return ids;
+}
+
+absl::Status Catalogue::CopyTo(const std::string& path) {
+  const Value target = path;
+  return database_->Run("VACUUM INTO CAST(? AS TEXT)", absl::MakeConstSpan(&target, 1));
+}
+
+absl::StatusOr<int64_t> Catalogue::Audit() {
+  std::string verdict;
+  ABSL_RETURN_IF_ERROR(
+      database_->Query("PRAGMA integrity_check", {}, [&verdict](const std::vector<Value>& row) {
+        if (const auto* const text = std::get_if<std::string>(&row[0])) verdict += *text;
+        return absl::OkStatus();
+      }));
+  if (verdict != "ok") {
+    return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogueName), ": ", verdict));
+  }
+  CommitRow last;
+  ABSL_ASSIGN_OR_RETURN(const int64_t links, ReadChain(&last));
+  ABSL_ASSIGN_OR_RETURN(const Tables tables, ReadTables());
+  for (const auto& [id, row] : tables.Of<DeletionRow>()) {
+    ABSL_RETURN_IF_ERROR(ReadDeletedIds(row).status());
+  }
+  return links;
+}
+
+}  // namespace nearfield::store

@@ -1,0 +1,179 @@
+// The catalogue: one SQLite database, the only place where anything is committed.
+#ifndef NEARFIELD_SERVER_STORE_CATALOGUE_H_
+#define NEARFIELD_SERVER_STORE_CATALOGUE_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/store/catalogue_rows.h"
+#include "server/store/file.h"
+#include "server/store/high_water.h"
+#include "server/store/sqlite.h"
+
+namespace nearfield::store {
+
+inline constexpr char kCatalogueName[] = "catalog.db";
+
+// Whether a name in a data directory is the catalogue's: the database, its log, one being made.
+bool IsCatalogueFile(const std::string& name);
+
+// Every row of every table (of deletions all but the ids), as committed.
+class Tables {
+ public:
+  template <typename Row>
+  const std::map<int64_t, Row>& Of() const {
+    return std::get<std::map<int64_t, Row>>(maps_);
+  }
+  template <typename Row>
+  std::map<int64_t, Row>& Of() {
+    return std::get<std::map<int64_t, Row>>(maps_);
+  }
+  template <typename Row>
+  const Row* Find(int64_t id) const {
+    const auto it = Of<Row>().find(id);
+    return it == Of<Row>().end() ? nullptr : &it->second;
+  }
+
+ private:
+  std::tuple<std::map<int64_t, CollectionRow>, std::map<int64_t, AliasRow>,
+             std::map<int64_t, SegmentRow>, std::map<int64_t, DeletionRow>,
+             std::map<int64_t, UploadRow>>
+      maps_;
+};
+
+// Edits that are committed together or not at all. At most one edit a row.
+class Transaction {
+ public:
+  template <typename Row>
+  using Edits = std::map<int64_t, std::optional<Row>>;
+
+  // Adds the row or takes the place of the one with its id.
+  template <typename Row>
+  void Put(Row row) {
+    const int64_t id = row.id;
+    std::get<Edits<Row>>(edits_).insert_or_assign(id, std::move(row));
+  }
+  // The row must be there.
+  template <typename Row>
+  void Remove(int64_t id) {
+    std::get<Edits<Row>>(edits_).insert_or_assign(id, std::nullopt);
+  }
+  // Computes the digest of the ids.
+  void PutDeletion(DeletionRow row, std::string ids);
+
+  bool empty() const {
+    return std::apply([](const auto&... edits) { return (edits.empty() && ...); }, edits_);
+  }
+
+ private:
+  friend class Catalogue;
+  std::tuple<Edits<CollectionRow>, Edits<AliasRow>, Edits<SegmentRow>, Edits<DeletionRow>,
+             Edits<UploadRow>>
+      edits_;
+  std::map<int64_t, std::string> deletion_ids_;
+};
+
+// What a transaction was, for the chain of commits.
+enum class CommitKind : uint8_t {
+  kCreateStore = 1,
+  kStart,
+  kCreateCollection,
+  kDropCollection,
+  kAlias,
+  kBeginUpload,
+  kCheckpoint,
+  kCommitUpload,
+  kEndUpload,
+  kDelete,
+  kCompact,
+};
+struct CommitNote {
+  CommitKind kind = CommitKind::kCreateStore;
+  int64_t collection = 0;
+  int64_t epoch = 0;
+};
+
+// Sum of the digests of rows, modulo 2^128: the same whatever their order, and cheap to update.
+class RowSum {
+ public:
+  void Add(const Digest& digest);
+  void Subtract(const Digest& digest);
+  std::string Bytes() const;
+  static RowSum FromBytes(const std::string& bytes);
+
+ private:
+  std::array<uint64_t, 2> sum_ = {};
+};
+
+// Not thread-safe: the store holds its lock.
+class Catalogue {
+ public:
+  struct Options {
+    int64_t log_pages_max = 1000;  // of the write-ahead log, before it is moved into the database
+  };
+
+  // Makes an empty catalogue, durably. The directory must hold none.
+  static absl::Status Create(const Directory& directory, int64_t created_unix_s);
+  // Reads every table, and checks it against the chain of commits and the high-water mark. Errors:
+  // DataLoss (damaged, or older than commits that were acknowledged), FailedPrecondition (a newer
+  // format, in use), and I/O errors.
+  static absl::StatusOr<std::unique_ptr<Catalogue>> Open(std::shared_ptr<const Directory> directory,
+                                                         Options options);
+
+  const std::string& store_id() const { return store_id_; }
+  const Tables& tables() const { return tables_; }
+  int64_t commits_count() const { return last_.id; }
+
+  // A number never used before for a collection, segment or record.
+  int64_t AllocateId() { return next_id_++; }
+
+  // Commits, durably. ResourceExhausted: the disk is full, nothing changed. Any other error: the
+  // state on the disk is unknown, and the process must end.
+  absl::Status Commit(Transaction transaction, const CommitNote& note);
+
+  // The ids of a deletion record, verified. Errors: DataLoss naming the record.
+  absl::StatusOr<std::string> ReadDeletedIds(const DeletionRow& row);
+
+  // A copy of the database in a new file, not yet synced.
+  absl::Status CopyTo(const std::string& path);
+  // Reads everything once more. Returns how many links of the chain were checked.
+  absl::StatusOr<int64_t> Audit();
+  // Takes the log away, so that the database stands alone.
+  absl::Status Close() { return database_->Close(); }
+
+ private:
+  Catalogue() = default;
+  absl::Status ReadFacts();
+  template <typename Row>
+  absl::Status ReadTable(const char* columns, Tables* tables, RowSum* sum);
+  absl::StatusOr<Tables> ReadTables();
+  absl::StatusOr<int64_t> ReadChain(CommitRow* last);
+  template <typename Row>
+  absl::Status Write(const Transaction& transaction, RowSum* sum);
+  absl::Status WriteAll(const Transaction& transaction, CommitRow* link);
+  template <typename Row>
+  void Remember(Transaction* transaction);
+  absl::Status AppendLink(const CommitRow& link);
+
+  std::shared_ptr<const Directory> directory_;
+  Options options_;
+  std::unique_ptr<Database> database_;
+  std::unique_ptr<HighWater> high_water_;
+  std::string store_id_;
+  Tables tables_;
+  CommitRow last_;
+  int64_t next_id_ = 1;
+};
+
+}  // namespace nearfield::store
+
+#endif  // NEARFIELD_SERVER_STORE_CATALOGUE_H_

@@ -1,0 +1,130 @@
+// The rows of the catalogue's tables, each as a struct and as the values SQLite holds.
+#ifndef NEARFIELD_SERVER_STORE_CATALOGUE_ROWS_H_
+#define NEARFIELD_SERVER_STORE_CATALOGUE_ROWS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "server/store/checksum.h"
+#include "server/store/sqlite.h"
+#include "server/store/stored_types.h"
+
+namespace nearfield::store {
+
+// Each row type has: kTable, its name; kColumns, for CREATE TABLE, `id` first; Values(), in that
+// order; FromValues(), with DataLoss for values that cannot be.
+
+struct CollectionRow {
+  static constexpr const char* kTable = "collections";
+  static constexpr const char* kColumns =
+      "id INTEGER PRIMARY KEY, name, dim, metric, row_type, id_type, scan, rows_home, schema, "
+      "epoch, "
+      "rows_live, created_unix_s";
+  int64_t id = 0;
+  std::string name;
+  CollectionSpec spec;
+  std::string schema;
+  int64_t epoch = 0;
+  int64_t rows_live = 0;
+  int64_t created_unix_s = 0;
+
+  std::vector<Value> Values() const;
+  static absl::StatusOr<CollectionRow> FromValues(absl::Span<const Value> values);
+};
+
+struct AliasRow {
+  static constexpr const char* kTable = "aliases";
+  static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, alias, collection";
+  int64_t id = 0;
+  std::string alias;
+  int64_t collection = 0;
+
+  std::vector<Value> Values() const;
+  static absl::StatusOr<AliasRow> FromValues(absl::Span<const Value> values);
+};
+
+// A committed segment; its id names its file.
+struct SegmentRow {
+  static constexpr const char* kTable = "segments";
+  static constexpr const char* kColumns =
+      "id INTEGER PRIMARY KEY, collection, seq, rows, blocks, bytes, digest, superseded";
+  int64_t id = 0;
+  int64_t collection = 0;
+  int64_t seq = 0;  // epoch up to which deletions are already worked in
+  int64_t rows = 0;
+  int64_t blocks = 0;
+  int64_t bytes = 0;       // size of the file
+  std::string digest;      // SHA-256 over the file's header, block headers and tables
+  std::string superseded;  // rows replaced by later rows of the same segment: 8 bytes each
+
+  std::vector<Value> Values() const;
+  static absl::StatusOr<SegmentRow> FromValues(absl::Span<const Value> values);
+  std::vector<int64_t> SupersededRows() const;
+};
+
+// Ids that a commit took away; the ids themselves stay in the database.
+struct DeletionRow {
+  static constexpr const char* kTable = "deletions";
+  static constexpr const char* kColumns =
+      "id INTEGER PRIMARY KEY, collection, seq, ids_count, digest, ids";
+  int64_t id = 0;
+  int64_t collection = 0;
+  int64_t seq = 0;  // the epoch: rows of segments with a smaller seq are dead
+  int64_t ids_count = 0;
+  std::string digest;  // SHA-256 of the ids
+
+  std::vector<Value> Values() const;  // all but the ids
+  static absl::StatusOr<DeletionRow> FromValues(absl::Span<const Value> values);
+};
+
+// An upload with a token.
+struct UploadRow {
+  static constexpr const char* kTable = "uploads";
+  static constexpr const char* kColumns =
+      "id INTEGER PRIMARY KEY, token, collection, mode, state, next_block, rows, bytes_durable, "
+      "epoch, touched_unix_s";
+  int64_t id = 0;  // of its segment
+  std::string token;
+  int64_t collection = 0;
+  UploadMode mode = UploadMode::kInsert;
+  UploadState state = UploadState::kOpen;
+  int64_t next_block = 0;
+  int64_t rows = 0;
+  int64_t bytes_durable = 0;
+  int64_t epoch = 0;
+  int64_t touched_unix_s = 0;
+
+  std::vector<Value> Values() const;
+  static absl::StatusOr<UploadRow> FromValues(absl::Span<const Value> values);
+};
+
+// A link of the chain: one committed transaction.
+struct CommitRow {
+  static constexpr const char* kTable = "commits";
+  static constexpr const char* kColumns =
+      "id INTEGER PRIMARY KEY, kind, collection, epoch, next_id, state, previous, chain";
+  int64_t id = 0;  // 1, 2, ..
+  int64_t kind = 0;
+  int64_t collection = 0;
+  int64_t epoch = 0;
+  int64_t next_id = 0;   // of rows and segments: ids from here on were never used
+  std::string state;     // sum over all rows of all tables after this transaction
+  std::string previous;  // chain of the link before
+  std::string chain;     // SHA-256 over all of the above
+
+  std::vector<Value> Values() const;
+  static absl::StatusOr<CommitRow> FromValues(absl::Span<const Value> values);
+  // What `chain` must be in this store.
+  Digest Chain(const std::string& store_id) const;
+};
+
+// SHA-256 of a row of that table.
+Digest RowDigest(const char* table, absl::Span<const Value> values);
+
+}  // namespace nearfield::store
+
+#endif  // NEARFIELD_SERVER_STORE_CATALOGUE_ROWS_H_

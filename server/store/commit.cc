@@ -1,0 +1,167 @@
+// The commit of an upload: one catalogue transaction.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/store/little_endian.h"
+#include "server/store/planted_bug.h"
+#include "server/store/segment_writer_impl.h"
+#include "server/store/store.h"
+#include "server/store/store_core.h"
+
+namespace nearfield::store {
+namespace {
+
+std::string EncodePlaces(absl::Span<const int64_t> places) {
+  std::string bytes(places.size() * 8, '\0');
+  for (size_t i = 0; i < places.size(); ++i) {
+    PutUint64(static_cast<uint64_t>(places[i]), reinterpret_cast<uint8_t*>(bytes.data()) + 8 * i);
+  }
+  return bytes;
+}
+
+absl::Status CheckCommit(const CollectionRow& collection, UploadMode mode, int64_t rows,
+                         const UploadCommit& commit) {
+  const int64_t replaced = commit.replaced_ids != nullptr ? commit.replaced_ids->size() : 0;
+  if (replaced > collection.rows_live || (mode != UploadMode::kUpsert && replaced > 0) ||
+      (replaced > 0 && commit.replaced_ids->type() != collection.spec.id_type)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("replaced_ids: ", replaced, " ids; the collection has ", collection.rows_live,
+                     " live rows, and only an upsert replaces any"));
+  }
+  int64_t before = -1;
+  for (const int64_t place : commit.superseded_rows) {
+    if (place <= before || place >= rows) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "superseded_rows: ", place, " is out of order or not below ", rows, ", the rows"));
+    }
+    before = place;
+  }
+  const auto given = static_cast<int64_t>(commit.epoch);
+  if (commit.without_effect) {
+    if (rows == 0 && replaced == 0 && given <= collection.epoch) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "epoch: ", commit.epoch, " with ", rows,
+        " rows; an upload without effect has none, and at most epoch ", collection.epoch));
+  }
+  const bool changes = rows > 0 || mode == UploadMode::kReplace;
+  const int64_t epoch = collection.epoch + (changes ? 1 : 0);
+  if (given == epoch) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("epoch: ", commit.epoch, "; the commit's epoch must be ", epoch));
+}
+
+// The collection as the commit leaves it.
+CollectionRow After(CollectionRow collection, const UploadRow& upload, int64_t replaced) {
+  collection.epoch = upload.epoch;
+  if (upload.mode == UploadMode::kReplace) collection.rows_live = 0;
+  collection.rows_live += upload.rows - replaced;
+  return collection;
+}
+
+// All segments and deletion records of a collection go. Returns the segments.
+std::vector<int64_t> RemoveRows(const Tables& tables, int64_t collection,
+                                Transaction* transaction) {
+  std::vector<int64_t> segments;
+  for (const auto& [id, row] : tables.Of<SegmentRow>()) {
+    if (row.collection != collection) continue;
+    transaction->Remove<SegmentRow>(id);
+    segments.push_back(id);
+  }
+  for (const auto& [id, row] : tables.Of<DeletionRow>()) {
+    if (row.collection == collection) transaction->Remove<DeletionRow>(id);
+  }
+  return segments;
+}
+
+// Forgets the oldest tokens of committed uploads beyond the limit, to make room for one.
+void ForgetOldTokens(const StoreCore& core, Transaction* transaction) {
+  std::vector<std::pair<int64_t, int64_t>> committed;
+  for (const auto& [id, row] : core.catalogue->tables().Of<UploadRow>()) {
+    if (row.state == UploadState::kCommitted) committed.emplace_back(row.touched_unix_s, id);
+  }
+  const int64_t surplus = static_cast<int64_t>(committed.size()) + 1 - core.options.tokens_max;
+  if (surplus <= 0) return;
+  std::sort(committed.begin(), committed.end());
+  committed.resize(std::min(committed.size(), static_cast<size_t>(surplus)));
+  for (const auto& [touched, id] : committed) transaction->Remove<UploadRow>(id);
+}
+
+// A commit is one transaction: `whole`. The others stay empty but where a fault is planted.
+struct CommitSteps {
+  Transaction before;
+  Transaction whole;
+  Transaction after;
+};
+
+}  // namespace
+
+absl::Status Store::CommitUpload(SegmentWriter* writer, const UploadCommit& commit) {
+  SegmentWriter::Impl& impl = *writer->impl_;
+  ABSL_RETURN_IF_ERROR(impl.Usable());
+  const SegmentExtent extent = impl.output.extent();
+  const std::lock_guard lock(core_->mutex);
+  const Tables& tables = core_->catalogue->tables();
+  const CollectionRow* const now = tables.Find<CollectionRow>(impl.collection());
+  const UploadRow* const open = tables.Find<UploadRow>(impl.segment());
+  if (now == nullptr) return DroppedMeanwhile(impl.collection());
+  ABSL_RETURN_IF_ERROR(CheckCommit(*now, impl.mode, extent.rows, commit));
+  if (extent.rows > 0 && impl.bytes_synced != extent.bytes) {
+    return absl::FailedPreconditionError("the upload was not synced after its last block");
+  }
+  UploadRow upload = open != nullptr ? *open : UploadRow{.mode = impl.mode};
+  upload.state = UploadState::kCommitted;
+  upload.rows = extent.rows - static_cast<int64_t>(commit.superseded_rows.size());
+  upload.next_block = extent.blocks;
+  upload.bytes_durable = extent.bytes;
+  upload.epoch = static_cast<int64_t>(commit.epoch);
+  upload.touched_unix_s = core_->Now();
+  const SegmentRow segment = {.id = impl.segment(),
+                              .collection = impl.collection(),
+                              .seq = upload.epoch,
+                              .rows = extent.rows,
+                              .blocks = extent.blocks,
+                              .bytes = extent.bytes,
+                              .digest = impl.output.digest(),
+                              .superseded = EncodePlaces(commit.superseded_rows)};
+  const int64_t replaced_count = commit.replaced_ids != nullptr ? commit.replaced_ids->size() : 0;
+  const CollectionRow collection =
+      commit.without_effect ? *now : After(*now, upload, replaced_count);
+
+  CommitSteps steps;
+  std::vector<int64_t> replaced;
+  if (impl.mode == UploadMode::kReplace && !commit.without_effect) {
+    replaced = RemoveRows(tables, impl.collection(),
+                          Planted(PlantedBug::kReplaceApart) ? &steps.before : &steps.whole);
+  }
+  if (extent.rows > 0) steps.whole.Put(segment);
+  if (commit.replaced_ids != nullptr) {
+    core_->PutDeletions(impl.collection(), upload.epoch, *commit.replaced_ids,
+                        Planted(PlantedBug::kDeletionApart) ? &steps.after : &steps.whole);
+  }
+  if (open != nullptr) {
+    ForgetOldTokens(*core_, &steps.whole);
+    (Planted(PlantedBug::kTokenApart) ? steps.after : steps.whole).Put(upload);
+  }
+  steps.whole.Put(collection);
+  const CommitNote note = {.kind = CommitKind::kCommitUpload,
+                           .collection = impl.collection(),
+                           .epoch = collection.epoch};
+  if (!steps.before.empty()) ABSL_RETURN_IF_ERROR(core_->Commit(std::move(steps.before), note));
+  ABSL_RETURN_IF_ERROR(core_->Commit(std::move(steps.whole), note));
+  if (!steps.after.empty()) ABSL_RETURN_IF_ERROR(core_->Commit(std::move(steps.after), note));
+  if (Planted(PlantedBug::kCommitBeforeSync)) impl.output.Sync().IgnoreError();
+
+  impl.committed = true;
+  for (const int64_t id : replaced) core_->Forget(id);
+  if (extent.rows > 0) {
+    core_->Register(collection, segment);
+  } else {
+    impl.output.Discard().IgnoreError();  // an orphan at worst
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nearfield::store

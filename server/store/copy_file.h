@@ -1,0 +1,36 @@
+// Whole files: read into a digest, or into another file.
+#ifndef NEARFIELD_SERVER_STORE_COPY_FILE_H_
+#define NEARFIELD_SERVER_STORE_COPY_FILE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/store/file.h"
+
+namespace nearfield::store {
+
+struct FileFacts {
+  int64_t bytes = 0;
+  std::string sha256;  // hex
+};
+
+// Asked between pieces of a few MiB; true ends the call with Cancelled.
+using CancelCheck = std::function<bool()>;
+
+absl::StatusOr<FileFacts> ReadFile(const Directory& directory, const std::string& name,
+                                   const CancelCheck& cancelled = nullptr);
+
+// Makes the file `to`, which must not be there, with the bytes of another one. They are on the
+// disk when this returns OK; the name is, once the directory is synced.
+struct CopyTarget {
+  const Directory& directory;
+  std::string name;
+};
+absl::StatusOr<FileFacts> CopyFile(const Directory& from, const std::string& name,
+                                   const CopyTarget& to, const CancelCheck& cancelled = nullptr);
+
+}  // namespace nearfield::store
+
+#endif  // NEARFIELD_SERVER_STORE_COPY_FILE_H_

@@ -1,0 +1,53 @@
+// Which ids were taken away, and when: decides whether a stored row is live.
+#ifndef NEARFIELD_SERVER_STORE_DELETED_IDS_H_
+#define NEARFIELD_SERVER_STORE_DELETED_IDS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "nearfield/engine/id_column.h"
+#include "server/store/block_codec.h"
+
+namespace nearfield::store {
+
+// Rows of a segment with seq s are dead where a record with a greater seq holds their id; of
+// several records for one id only the greatest seq counts, so only that is held. Cost: a hash table
+// over the ids. Building is not thread-safe; asking is.
+class DeletedIds {
+ public:
+  explicit DeletedIds(IdType type) : type_(type) {}
+
+  // `bytes`: `count` ids as EncodeIds writes them. Errors: DataLoss.
+  absl::Status Add(std::string_view bytes, int64_t count, int64_t seq);
+
+  // Takes one id into the table.
+  void Mark(const IdColumn& ids, int64_t index, int64_t seq);
+
+  bool empty() const { return numbers_.empty() && strings_.empty(); }
+  int64_t size() const { return static_cast<int64_t>(numbers_.size() + strings_.size()); }
+  // The greatest seq that took this id away; 0: none.
+  int64_t SeqOf(const IdColumn& ids, int64_t index) const;
+  bool Dead(const IdColumn& ids, int64_t index, int64_t segment_seq) const {
+    return SeqOf(ids, index) > segment_seq;
+  }
+
+ private:
+  const IdType type_;
+  absl::flat_hash_map<uint64_t, int64_t> numbers_;
+  absl::flat_hash_map<std::string, int64_t> strings_;
+};
+
+// Leaves in `block` only the rows that are live: neither deleted nor, by `superseded` (places in
+// the segment, ascending), replaced by a later row of their own segment. Returns how many went.
+// Moves rows inside the block's bytes.
+int64_t DropDeadRows(const DeletedIds& deleted, int64_t segment_seq,
+                     absl::Span<const int64_t> superseded, DecodedBlock* block);
+
+}  // namespace nearfield::store
+
+#endif  // NEARFIELD_SERVER_STORE_DELETED_IDS_H_

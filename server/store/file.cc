@@ -1,0 +1,253 @@
+#include "server/store/file.h"
+
+#include <dirent.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+
+namespace nearfield::store {
+namespace {
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+// Drops the first `bytes` of `parts`.
+void Advance(absl::Span<iovec>* parts, size_t bytes) {
+  while (!parts->empty() && bytes >= parts->front().iov_len) {
+    bytes -= parts->front().iov_len;
+    parts->remove_prefix(1);
+  }
+  if (parts->empty()) return;
+  parts->front().iov_base = static_cast<char*>(parts->front().iov_base) + bytes;
+  parts->front().iov_len -= bytes;
+}
+
+}  // namespace
+
+absl::Status SystemError(int error, std::string_view call, std::string_view path) {
+  const std::string message =
+      absl::StrCat(View(path), ": ", View(call), ": ", std::system_category().message(error));
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return absl::ResourceExhaustedError(message);
+    case ENOENT:
+      return absl::NotFoundError(message);
+    case EEXIST:
+    case ENOTEMPTY:
+      return absl::AlreadyExistsError(message);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ENOTDIR:
+    case EISDIR:
+    case ELOOP:
+      return absl::FailedPreconditionError(message);
+    default:
+      return absl::InternalError(message);
+  }
+}
+
+File& File::operator=(File&& other) noexcept {
+  if (this != &other) {
+    Close();
+    fd_ = std::exchange(other.fd_, -1);
+    path_ = std::move(other.path_);
+  }
+  return *this;
+}
+
+void File::Close() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+absl::StatusOr<int64_t> File::Size() const {
+  struct stat facts = {};
+  if (::fstat(fd_, &facts) != 0) return SystemError(errno, "fstat", path_);
+  return static_cast<int64_t>(facts.st_size);
+}
+
+absl::Status File::ReadAt(int64_t offset, absl::Span<uint8_t> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t got = ::pread(fd_, bytes.data(), bytes.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return SystemError(errno, "read", path_);
+    if (got == 0) {
+      return absl::DataLossError(absl::StrCat(path_, ": ends at byte ", offset, ", but ",
+                                              bytes.size(), " more bytes belong there"));
+    }
+    bytes.remove_prefix(static_cast<size_t>(got));
+    offset += got;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status File::WriteAt(int64_t offset, absl::Span<iovec> parts) const {
+  Advance(&parts, 0);
+  while (!parts.empty()) {
+    const ssize_t written = ::pwritev(fd_, parts.data(), static_cast<int>(parts.size()), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return SystemError(errno, "write", path_);
+    offset += written;
+    Advance(&parts, static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status File::Reserve(int64_t offset, int64_t bytes) const {
+  if (bytes <= 0) return absl::OkStatus();
+  while (::fallocate(fd_, FALLOC_FL_KEEP_SIZE, offset, bytes) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EOPNOTSUPP) return absl::OkStatus();
+    if (errno == EFBIG) return SystemError(ENOSPC, "fallocate", path_);
+    return SystemError(errno, "fallocate", path_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status File::Truncate(int64_t size) const {
+  while (::ftruncate(fd_, size) != 0) {
+    if (errno != EINTR) return SystemError(errno, "ftruncate", path_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status File::SyncData() const {
+  // Not retried, whatever the error: a second call may say OK for data the first one dropped.
+  if (::fdatasync(fd_) != 0) return SystemError(errno, "fdatasync", path_);
+  return absl::OkStatus();
+}
+
+void File::StartWriteback(int64_t offset, int64_t bytes) const {
+  ::sync_file_range(fd_, offset, bytes, SYNC_FILE_RANGE_WRITE);
+}
+
+void File::WillRead(int64_t offset, int64_t bytes) const {
+  ::posix_fadvise(fd_, offset, bytes, POSIX_FADV_WILLNEED);
+}
+
+absl::StatusOr<std::shared_ptr<const Directory>> Directory::Open(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return SystemError(errno, "open", path);
+  return std::shared_ptr<const Directory>(new Directory(File(fd, path)));
+}
+
+std::string Directory::PathOf(std::string_view name) const {
+  return absl::StrCat(path(), "/", View(name));
+}
+
+absl::StatusOr<File> Directory::OpenFile(const std::string& name, int flags) const {
+  const int fd = ::openat(file_.fd(), name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return SystemError(errno, "open", PathOf(name));
+  return File(fd, PathOf(name));
+}
+
+bool Directory::Has(const std::string& name) const {
+  return ::faccessat(file_.fd(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+absl::StatusOr<std::vector<std::string>> Directory::Names() const {
+  const int fd = ::openat(file_.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return SystemError(errno, "open", path());
+  DIR* const opened = ::fdopendir(fd);
+  if (opened == nullptr) {
+    const int error = errno;
+    ::close(fd);
+    return SystemError(error, "fdopendir", path());
+  }
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* const entry = ::readdir(opened)) {  // NOLINT(concurrency-mt-unsafe): own DIR
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  const int error = errno;
+  ::closedir(opened);
+  if (error != 0) return SystemError(error, "readdir", path());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::Status Directory::Remove(const std::string& name) const {
+  if (::unlinkat(file_.fd(), name.c_str(), 0) != 0 && errno != ENOENT) {
+    return SystemError(errno, "unlink", PathOf(name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Directory::Rename(const std::string& from, const std::string& to) const {
+  if (::renameat(file_.fd(), from.c_str(), file_.fd(), to.c_str()) != 0) {
+    return SystemError(errno, "rename", PathOf(from));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Directory::LinkTo(const std::string& name, const Directory& to) const {
+  if (::linkat(file_.fd(), name.c_str(), to.file_.fd(), name.c_str(), 0) != 0) {
+    return SystemError(errno, "link", PathOf(name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Directory::Sync() const {
+  if (::fsync(file_.fd()) != 0) return SystemError(errno, "fsync", path());
+  return absl::OkStatus();
+}
+
+absl::Status Directory::Lock() const {
+  if (::flock(file_.fd(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  if (errno != EWOULDBLOCK) return SystemError(errno, "flock", path());
+  return absl::FailedPreconditionError(
+      absl::StrCat("the data directory ", path(), " is in use by another process"));
+}
+
+absl::StatusOr<int64_t> Directory::FreeBytes() const {
+  struct statvfs facts = {};
+  if (::fstatvfs(file_.fd(), &facts) != 0) return SystemError(errno, "statvfs", path());
+  return static_cast<int64_t>(facts.f_bavail * facts.f_frsize);
+}
+
+absl::Status MakeDirectory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0) return SystemError(errno, "mkdir", path);
+  return SyncParent(path);
+}
+
+absl::Status RemoveDirectory(const std::string& path) {
+  absl::StatusOr<std::shared_ptr<const Directory>> directory = Directory::Open(path);
+  if (absl::IsNotFound(directory.status())) return absl::OkStatus();
+  ABSL_RETURN_IF_ERROR(directory.status());
+  ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, (*directory)->Names());
+  for (const std::string& name : names) ABSL_RETURN_IF_ERROR((*directory)->Remove(name));
+  if (::rmdir(path.c_str()) != 0) return SystemError(errno, "rmdir", path);
+  return SyncParent(path);
+}
+
+absl::Status RenameDirectory(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) return SystemError(errno, "rename", from);
+  return absl::OkStatus();
+}
+
+std::string ParentOf(const std::string& path) {
+  const size_t end = path.find_last_not_of('/');
+  const size_t slash = path.find_last_of('/', end);
+  if (end == std::string::npos) return "/";
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+absl::Status SyncParent(const std::string& path) {
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> parent,
+                        Directory::Open(ParentOf(path)));
+  return parent->Sync();
+}
+
+}  // namespace nearfield::store

@@ -1,0 +1,154 @@
+// Reading: the live rows of a collection, and the check of everything.
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/out_of_memory.h"
+#include "engine/base/status_macros.h"
+#include "server/store/block_stream.h"
+#include "server/store/store.h"
+#include "server/store/store_core.h"
+
+namespace nearfield::store {
+namespace {
+
+// A collection as it was at one moment; its segments stay readable as long as this lives.
+struct CollectionView {
+  CollectionRow collection;
+  std::vector<std::shared_ptr<CommittedSegment>> segments;
+  DeletedIds deleted;
+};
+
+// With the lock held.
+absl::StatusOr<CollectionView> Take(const StoreCore& core, int64_t collection_id) {
+  ABSL_ASSIGN_OR_RETURN(CollectionRow collection, core.FindSound(collection_id));
+  ABSL_ASSIGN_OR_RETURN(DeletedIds deleted, core.ReadDeleted(collection));
+  return CollectionView{.collection = std::move(collection),
+                        .segments = core.SegmentsOf(collection_id),
+                        .deleted = std::move(deleted)};
+}
+
+// Leaves one segment of the view, and nothing else to be read.
+absl::Status KeepOnly(int64_t segment, CollectionView* view) {
+  std::vector<std::shared_ptr<CommittedSegment>> kept;
+  for (const auto& each : view->segments) {
+    if (each->row().id == segment) kept.push_back(each);
+  }
+  if (kept.empty()) return absl::NotFoundError(absl::StrCat("no segment ", segment));
+  view->segments = std::move(kept);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StreamTotals> Stream(const CollectionView& view, const LoadOptions& options,
+                                    const Store::BlockSink& sink) {
+  std::vector<StreamSource> sources;
+  for (const auto& segment : view.segments) sources.push_back(SourceOf(*segment));
+  StreamTotals totals;
+  int64_t number = 0;
+  ABSL_RETURN_IF_ERROR(StreamBlocks(
+      sources, &view.deleted, options,
+      [&](const StreamSource& source, const DecodedBlock& block) {
+        StoredBlock stored = block.View(number++);
+        stored.segment = source.identity.segment;
+        stored.block = block.header.number;
+        return sink(stored);
+      },
+      &totals));
+  const int64_t live = totals.rows - totals.rows_dead;
+  if (options.segment == 0 && live != view.collection.rows_live) {
+    return absl::DataLossError(absl::StrCat("collection ", view.collection.id, ": ", live,
+                                            " live rows in its segments; the catalogue says ",
+                                            view.collection.rows_live));
+  }
+  return totals;
+}
+
+// No file may lie there that neither the catalogue nor anybody at work knows. With the lock held.
+absl::Status CheckNames(const StoreCore& core) {
+  ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, core.directory->Names());
+  for (const std::string& name : names) {
+    const std::optional<int64_t> segment = SegmentOfFileName(name);
+    if (!segment.has_value() || core.segments.count(*segment) > 0 ||
+        core.writers.count(*segment) > 0) {
+      continue;
+    }
+    const UploadRow* const upload = core.catalogue->tables().Find<UploadRow>(*segment);
+    const auto gone = core.segments_gone.find(*segment);
+    const bool still_read = gone != core.segments_gone.end() && !gone->second.expired();
+    if (still_read || (upload != nullptr && upload->state == UploadState::kOpen)) continue;
+    return absl::DataLossError(
+        absl::StrCat(core.directory->PathOf(name), ": belongs to no segment and no upload"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyUploads(const std::vector<StreamSource>& uploads) {
+  StreamTotals totals;
+  return StreamBlocks(
+      uploads, /*deleted=*/nullptr, {},
+      [](const StreamSource&, const DecodedBlock&) { return absl::OkStatus(); }, &totals);
+}
+
+}  // namespace
+
+absl::Status Store::Load(int64_t collection_id, const BlockSink& sink,
+                         const LoadOptions& options) const {
+  ABSL_RETURN_IF_ERROR(core_->Usable());
+  const auto take = [&] {
+    const std::lock_guard lock(core_->mutex);
+    return Take(*core_, collection_id);
+  };
+  return CatchOutOfMemory([&]() -> absl::Status {
+    ABSL_ASSIGN_OR_RETURN(CollectionView view, take());
+    if (options.segment != 0) ABSL_RETURN_IF_ERROR(KeepOnly(options.segment, &view));
+    return Stream(view, options, sink).status();
+  });
+}
+
+absl::StatusOr<std::vector<int64_t>> Store::Segments(int64_t collection_id) const {
+  ABSL_RETURN_IF_ERROR(core_->Usable());
+  const std::lock_guard lock(core_->mutex);
+  ABSL_RETURN_IF_ERROR(core_->Find(collection_id).status());
+  std::vector<int64_t> ids;
+  for (const auto& segment : core_->SegmentsOf(collection_id)) ids.push_back(segment->row().id);
+  return ids;
+}
+
+absl::StatusOr<VerifyReport> Store::Verify() const {
+  ABSL_RETURN_IF_ERROR(core_->Usable());
+  VerifyReport report;
+  std::vector<CollectionView> views;
+  std::vector<StreamSource> uploads;
+  {
+    const std::lock_guard lock(core_->mutex);
+    ABSL_ASSIGN_OR_RETURN(report.commits, core_->catalogue->Audit());
+    ABSL_RETURN_IF_ERROR(CheckNames(*core_));
+    for (const auto& [id, row] : core_->catalogue->tables().Of<CollectionRow>()) {
+      ABSL_ASSIGN_OR_RETURN(CollectionView view, Take(*core_, id));
+      views.push_back(std::move(view));
+    }
+    for (const auto& [id, row] : core_->catalogue->tables().Of<UploadRow>()) {
+      if (row.state != UploadState::kOpen || core_->writers.count(id) > 0) continue;
+      ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->Find(row.collection));
+      uploads.push_back(
+          {.directory = core_->directory.get(),
+           .identity = core_->Identity(collection, id),
+           .extent = {.blocks = row.next_block, .rows = row.rows, .bytes = row.bytes_durable},
+           .may_be_longer = true});
+    }
+  }
+  for (const CollectionView& view : views) {
+    ABSL_ASSIGN_OR_RETURN(const StreamTotals totals,
+                          Stream(view, {}, [](const StoredBlock&) { return absl::OkStatus(); }));
+    report.collections += 1;
+    report.segments += static_cast<int64_t>(view.segments.size());
+    report.blocks += totals.blocks;
+    report.rows += totals.rows;
+    report.bytes += totals.bytes;
+  }
+  ABSL_RETURN_IF_ERROR(VerifyUploads(uploads));
+  return report;
+}
+
+}  // namespace nearfield::store

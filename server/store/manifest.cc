@@ -1,0 +1,72 @@
+#include "server/store/manifest.h"
+
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "server/store/catalogue.h"
+#include "server/store/checksum.h"
+#include "server/store/segment_format.h"
+
+namespace nearfield::store {
+namespace {
+
+constexpr char kTitle[] = "nearfield snapshot ";
+constexpr char kSum[] = "sha256 ";
+constexpr size_t kHexDigits = 64;
+
+absl::Status Damaged(const std::string& what) {
+  return absl::DataLossError(absl::StrCat(kManifestName, ": ", what));
+}
+
+bool LegalName(const std::string& name) {
+  return name == kCatalogueName || SegmentOfFileName(name).has_value();
+}
+
+}  // namespace
+
+std::string EncodeManifest(const std::vector<ManifestFile>& files) {
+  std::string text = absl::StrCat(kTitle, kFormatVersion, "\n");
+  for (const ManifestFile& file : files) {
+    absl::StrAppend(&text, "file ", file.sha256, " ", file.bytes, " ", file.name, "\n");
+  }
+  absl::StrAppend(&text, kSum, DigestHex(Sha256().Add(text).Value()), "\n");
+  return text;
+}
+
+absl::StatusOr<std::vector<ManifestFile>> ParseManifest(const std::string& text) {
+  const size_t sum_bytes = sizeof(kSum) - 1 + kHexDigits + 1;
+  if (text.size() < sum_bytes) return Damaged("too short");
+  const std::string listed = text.substr(0, text.size() - sum_bytes);
+  if (text.substr(listed.size()) !=
+      absl::StrCat(kSum, DigestHex(Sha256().Add(listed).Value()), "\n")) {
+    return Damaged("differs from its own digest");
+  }
+  const std::vector<std::string> lines = absl::StrSplit(absl::StripSuffix(listed, "\n"), '\n');
+  absl::string_view title = lines.front();
+  int64_t format = 0;
+  if (!absl::ConsumePrefix(&title, kTitle) || !absl::SimpleAtoi(title, &format)) {
+    return Damaged("is no manifest");
+  }
+  if (format > kFormatVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        kManifestName, ": format ", format, "; this build reads formats up to ", kFormatVersion));
+  }
+  std::vector<ManifestFile> files;
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const std::vector<std::string> words = absl::StrSplit(lines[i], ' ');
+    ManifestFile file;
+    if (words.size() != 4 || words[0] != "file" || !absl::SimpleAtoi(words[2], &file.bytes) ||
+        !LegalName(words[3])) {
+      return Damaged(absl::StrCat("line ", i + 1, " cannot be"));
+    }
+    file.sha256 = words[1];
+    file.name = words[3];
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+}  // namespace nearfield::store

@@ -1,0 +1,90 @@
+// The bytes of a segment file: a header of 4 KiB, then blocks, each of a header, a table of
+// checksums and four planes (ids, vectors, payloads, attributes). See DESIGN.md.
+#ifndef NEARFIELD_SERVER_STORE_SEGMENT_FORMAT_H_
+#define NEARFIELD_SERVER_STORE_SEGMENT_FORMAT_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nearfield/engine/types.h"
+
+namespace nearfield::store {
+
+// Of the catalogue and of every segment. Raised when an older build could misread what a newer one
+// wrote.
+inline constexpr int32_t kFormatVersion = 1;
+
+inline constexpr int64_t kSegmentHeaderBytes = 4096;
+inline constexpr int64_t kBlockHeaderBytes = 128;
+inline constexpr int64_t kPieceBytes = int64_t{1} << 20;  // covered by one CRC32C
+inline constexpr int64_t kPlaneAlignment = 64;            // of each plane in the file
+inline constexpr int64_t kStoreIdBytes = 16;
+inline constexpr int kPlanesCount = 4;
+enum Plane : int { kIdPlane = 0, kVectorPlane = 1, kPayloadPlane = 2, kAttributePlane = 3 };
+
+// "0000000000000007.seg" for 7, and back.
+std::string SegmentFileName(int64_t segment);
+std::optional<int64_t> SegmentOfFileName(std::string_view name);
+
+// What a segment file says of itself, and the catalogue says of it.
+struct SegmentIdentity {
+  std::string store;  // kStoreIdBytes, drawn when the store was made
+  int64_t collection = 0;
+  int64_t segment = 0;
+  int32_t dim = 0;
+  RowType row_type = RowType::kFloat32;
+  IdType id_type = IdType::kUint64;
+
+  int64_t row_bytes() const { return int64_t{dim} * BytesPerElement(row_type); }
+};
+
+using SegmentHeaderBytes = std::array<uint8_t, kSegmentHeaderBytes>;
+SegmentHeaderBytes EncodeSegmentHeader(const SegmentIdentity& identity);
+
+// Errors: DataLoss (damaged, or of another segment), FailedPrecondition (a newer format). `path` is
+// for the message.
+absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentIdentity& identity,
+                                std::string_view path);
+// The store that an intact header names; nothing where it is damaged.
+std::optional<std::string> StoreOfSegmentHeader(absl::Span<const uint8_t> bytes);
+
+struct BlockHeader {
+  int64_t segment = 0;
+  int64_t number = 0;                                  // 0, 1, .. in its segment
+  int64_t first_row = 0;                               // rows of the blocks before
+  int64_t rows = 0;                                    // >= 1
+  std::array<int64_t, kPlanesCount> plane_bytes = {};  // without padding
+
+  int64_t PlaneBegin(int plane) const;  // from the begin of the block
+  int64_t PlaneEnd(int plane) const;    // its padding included
+  int64_t PlanePieces(int plane) const;
+  int64_t FirstPiece(int plane) const;  // its place in the table
+  int64_t pieces() const { return FirstPiece(kPlanesCount); }
+  int64_t TableBytes() const;                                 // padded
+  int64_t bytes() const { return PlaneBegin(kPlanesCount); }  // of the whole block
+};
+
+// Header and table: what stands in front of the planes. `checksums`: one a piece.
+std::vector<uint8_t> EncodeBlockHead(const BlockHeader& header,
+                                     absl::Span<const uint32_t> checksums);
+
+// `bytes`: kBlockHeaderBytes. Every size of a header that parses is within kBlockBytesMax. Errors:
+// DataLoss, without a name: the caller knows the place.
+absl::StatusOr<BlockHeader> ParseBlockHeader(absl::Span<const uint8_t> bytes);
+// The table that follows that header, checked. Errors: as above.
+absl::StatusOr<std::vector<uint32_t>> ParseBlockTable(absl::Span<const uint8_t> header_bytes,
+                                                      absl::Span<const uint8_t> table_bytes);
+
+// Checksums of the pieces of one plane, padding included.
+void AppendPieceChecksums(absl::Span<const uint8_t> plane, std::vector<uint32_t>* checksums);
+
+}  // namespace nearfield::store
+
+#endif  // NEARFIELD_SERVER_STORE_SEGMENT_FORMAT_H_

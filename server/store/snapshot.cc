@@ -1,0 +1,209 @@
+// Backup: snapshots of a running store, and a data directory made from one.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/out_of_memory.h"
+#include "engine/base/status_macros.h"
+#include "server/store/copy_file.h"
+#include "server/store/manifest.h"
+#include "server/store/store.h"
+#include "server/store/store_core.h"
+
+namespace nearfield::store {
+namespace {
+
+constexpr int64_t kManifestBytesMax = int64_t{1} << 30;
+constexpr char kUnfinishedSuffix[] = ".partial";
+constexpr char kCopySuffix[] = ".catalog";  // beside it, while the catalogue is copied
+
+ManifestFile Listed(const std::string& name, const FileFacts& facts) {
+  return {.name = name, .bytes = facts.bytes, .sha256 = facts.sha256};
+}
+
+// A committed segment never changes, so a second name for it is a copy.
+absl::StatusOr<ManifestFile> LinkOrCopy(const Directory& from, const std::string& name,
+                                        const Directory& to, const CancelCheck& cancelled) {
+  const bool linked = from.LinkTo(name, to).ok();
+  ABSL_ASSIGN_OR_RETURN(const FileFacts facts, linked
+                                                   ? ReadFile(to, name, cancelled)
+                                                   : CopyFile(from, name, {to, name}, cancelled));
+  return Listed(name, facts);
+}
+
+absl::Status WriteManifest(const Directory& directory, const std::vector<ManifestFile>& files) {
+  ABSL_ASSIGN_OR_RETURN(const File file,
+                        directory.OpenFile(kManifestName, O_WRONLY | O_CREAT | O_EXCL));
+  std::string text = EncodeManifest(files);
+  iovec part = {.iov_base = text.data(), .iov_len = text.size()};
+  ABSL_RETURN_IF_ERROR(file.WriteAt(0, absl::MakeSpan(&part, 1)));
+  ABSL_RETURN_IF_ERROR(file.SyncData());
+  return directory.Sync();
+}
+
+absl::StatusOr<std::vector<ManifestFile>> ReadManifest(const Directory& directory) {
+  ABSL_ASSIGN_OR_RETURN(const File file, directory.OpenFile(kManifestName, O_RDONLY));
+  ABSL_ASSIGN_OR_RETURN(const int64_t size, file.Size());
+  if (size > kManifestBytesMax) {
+    return absl::DataLossError(
+        absl::StrCat(file.path(), ": ", size, " bytes; the limit is ", kManifestBytesMax));
+  }
+  std::string text(static_cast<size_t>(size), '\0');
+  ABSL_RETURN_IF_ERROR(
+      file.ReadAt(0, absl::MakeSpan(reinterpret_cast<uint8_t*>(text.data()), text.size())));
+  return ParseManifest(text);
+}
+
+// Uploads that were open when the catalogue was copied: their files are not in the snapshot.
+absl::Status ForgetOpenUploads(const std::string& dir) {
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory, Directory::Open(dir));
+  ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Catalogue> copy,
+                        Catalogue::Open(directory, Catalogue::Options{}));
+  Transaction transaction;
+  for (const auto& [id, row] : copy->tables().Of<UploadRow>()) {
+    if (row.state == UploadState::kOpen) transaction.Remove<UploadRow>(id);
+  }
+  if (!transaction.empty()) {
+    ABSL_RETURN_IF_ERROR(copy->Commit(std::move(transaction), {.kind = CommitKind::kEndUpload}));
+  }
+  return copy->Close();
+}
+
+// The catalogue of now, in a directory of its own beside the snapshot's: where SQLite worked, it
+// may have passed over a directory that could not be synced.
+absl::StatusOr<std::vector<std::shared_ptr<CommittedSegment>>> CopyCatalogue(
+    StoreCore* core, const std::string& dir, const Directory& target, ManifestFile* listed) {
+  ABSL_RETURN_IF_ERROR(RemoveDirectory(dir));  // left by one that failed
+  ABSL_RETURN_IF_ERROR(MakeDirectory(dir));
+  std::vector<std::shared_ptr<CommittedSegment>> segments;
+  {
+    const std::lock_guard lock(core->mutex);
+    ABSL_RETURN_IF_ERROR(core->catalogue->CopyTo(absl::StrCat(dir, "/", kCatalogueName)));
+    for (const auto& [id, segment] : core->segments) segments.push_back(segment);
+  }
+  ABSL_RETURN_IF_ERROR(ForgetOpenUploads(dir));
+  {
+    ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> source, Directory::Open(dir));
+    ABSL_ASSIGN_OR_RETURN(const FileFacts facts,
+                          CopyFile(*source, kCatalogueName, {target, kCatalogueName}));
+    *listed = Listed(kCatalogueName, facts);
+  }
+  ABSL_RETURN_IF_ERROR(RemoveDirectory(dir));
+  return segments;
+}
+
+absl::Status WriteSnapshot(StoreCore* core, const std::string& path,
+                           const SnapshotOptions& options) {
+  ABSL_RETURN_IF_ERROR(RemoveDirectory(path));  // left by one that failed
+  ABSL_RETURN_IF_ERROR(MakeDirectory(path));
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory, Directory::Open(path));
+  std::vector<ManifestFile> files(1);
+  ABSL_ASSIGN_OR_RETURN(const auto segments,
+                        CopyCatalogue(core, path + kCopySuffix, *directory, files.data()));
+  for (const std::shared_ptr<CommittedSegment>& segment : segments) {
+    ABSL_ASSIGN_OR_RETURN(ManifestFile file, LinkOrCopy(segment->directory(), segment->name(),
+                                                        *directory, options.cancelled));
+    files.push_back(std::move(file));
+  }
+  return WriteManifest(*directory, files);
+}
+
+absl::Status CopyVerified(const Directory& from, const Directory& to) {
+  ABSL_ASSIGN_OR_RETURN(const std::vector<ManifestFile> files, ReadManifest(from));
+  for (const ManifestFile& listed : files) {
+    ABSL_ASSIGN_OR_RETURN(const FileFacts found, CopyFile(from, listed.name, {to, listed.name}));
+    if (found.bytes != listed.bytes || found.sha256 != listed.sha256) {
+      return absl::DataLossError(
+          absl::StrCat(from.PathOf(listed.name), ": differs from the snapshot's manifest"));
+    }
+  }
+  return to.Sync();
+}
+
+SnapshotFacts FactsOf(const Directory& directory, const std::string& name) {
+  SnapshotFacts facts = {.name = name};
+  const absl::StatusOr<std::vector<ManifestFile>> files = ReadManifest(directory);
+  facts.state = files.status();
+  if (!files.ok()) return facts;
+  facts.files = static_cast<int64_t>(files->size());
+  for (const ManifestFile& file : *files) facts.bytes += file.bytes;
+  struct stat manifest = {};
+  if (::stat(directory.PathOf(kManifestName).c_str(), &manifest) == 0) {
+    facts.created_unix_s = manifest.st_mtime;
+  }
+  return facts;
+}
+
+bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+}  // namespace
+
+bool IsUnfinishedSnapshot(const std::string& name) {
+  return absl::EndsWith(name, kUnfinishedSuffix) ||
+         absl::EndsWith(name, absl::StrCat(kUnfinishedSuffix, kCopySuffix));
+}
+
+absl::Status Store::Snapshot(const std::string& path, const SnapshotOptions& options) {
+  ABSL_RETURN_IF_ERROR(core_->Usable());
+  {
+    const std::lock_guard lock(core_->mutex);
+    if (!core_->damaged.empty()) return core_->damaged.begin()->second;
+  }
+  if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat(path, ": exists already"));
+  absl::Status made = MakeDirectory(ParentOf(path));
+  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+  const std::string partial = path + kUnfinishedSuffix;
+  absl::Status written =
+      CatchOutOfMemory([&] { return WriteSnapshot(core_.get(), partial, options); });
+  if (!written.ok()) {
+    RemoveDirectory(partial).IgnoreError();
+    RemoveDirectory(partial + kCopySuffix).IgnoreError();
+    return written;
+  }
+  ABSL_RETURN_IF_ERROR(RenameDirectory(partial, path));
+  return SyncParent(path);
+}
+
+absl::StatusOr<std::vector<SnapshotFacts>> Store::ListSnapshots(const std::string& dir) {
+  std::vector<SnapshotFacts> snapshots;
+  const absl::StatusOr<std::shared_ptr<const Directory>> parent = Directory::Open(dir);
+  if (absl::IsNotFound(parent.status())) return snapshots;
+  ABSL_RETURN_IF_ERROR(parent.status());
+  ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, (*parent)->Names());
+  for (const std::string& name : names) {
+    if (IsUnfinishedSnapshot(name)) continue;
+    const auto directory = Directory::Open((*parent)->PathOf(name));
+    if (!directory.ok() || !(*directory)->Has(kManifestName)) continue;
+    snapshots.push_back(FactsOf(**directory, name));
+  }
+  return snapshots;
+}
+
+absl::Status Store::Restore(const std::string& from, const std::string& to) {
+  if (Exists(to)) return absl::AlreadyExistsError(absl::StrCat(to, ": exists already"));
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> source, Directory::Open(from));
+  const std::string fresh = to + ".restoring";
+  ABSL_RETURN_IF_ERROR(RemoveDirectory(fresh));  // left by one that failed
+  ABSL_RETURN_IF_ERROR(MakeDirectory(fresh));
+  {
+    ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> target, Directory::Open(fresh));
+    ABSL_RETURN_IF_ERROR(CatchOutOfMemory([&] { return CopyVerified(*source, *target); }));
+    std::optional<absl::Status> fatal;
+    StoreOptions options = {.dir = fresh};
+    options.on_fatal = [&fatal](const absl::Status& status) { fatal = status; };
+    {
+      ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Store> restored, Store::Open(options));
+      ABSL_RETURN_IF_ERROR(restored->Verify().status());
+    }
+    if (fatal.has_value()) return *fatal;
+  }
+  ABSL_RETURN_IF_ERROR(RenameDirectory(fresh, to));
+  return SyncParent(to);
+}
+
+}  // namespace nearfield::store

@@ -1,0 +1,77 @@
+// A thin skin over one SQLite connection: values, statements, errors as absl::Status.
+#ifndef NEARFIELD_SERVER_STORE_SQLITE_H_
+#define NEARFIELD_SERVER_STORE_SQLITE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace nearfield::store {
+
+using Value = std::variant<int64_t, std::string>;  // INTEGER, BLOB
+
+// Not thread-safe.
+//   Errors of every call: ResourceExhausted (disk full: the statement had no effect), DataLoss (the
+//   file is damaged), FailedPrecondition (another program holds it), else Internal.
+class Database {
+ public:
+  enum class Mode { kExisting, kCreate };
+
+  // One connection that shares the file with nobody, without memory mapping, in WAL mode with
+  // synchronous=FULL. Checkpoints happen only in Checkpoint(): SQLite swallows the errors of its
+  // automatic ones.
+  static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path, Mode mode);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  // One statement with ?-parameters; kept prepared.
+  absl::Status Run(const std::string& sql, absl::Span<const Value> values = {});
+  using RowSink = std::function<absl::Status(std::vector<Value> row)>;
+  absl::Status Query(const std::string& sql, absl::Span<const Value> values, const RowSink& sink);
+  // Rows that the last Run changed.
+  int64_t changes() const;
+
+  bool in_transaction() const;
+
+  // Pages in the write-ahead log after the last commit.
+  int64_t log_pages() const { return log_pages_; }
+  // Moves the log's pages into the database file, durably.
+  absl::Status Checkpoint();
+  // A database made with kCreate takes to the log from now on.
+  absl::Status UseLog();
+  // Takes the log away, so that the file stands alone.
+  absl::Status Close();
+
+ private:
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+
+  explicit Database(std::string path) : path_(std::move(path)) {}
+  absl::Status Configure(Mode mode);
+  absl::Status SetJournal(const std::string& mode);
+  absl::StatusOr<sqlite3_stmt*> Prepare(const std::string& sql, absl::Span<const Value> values);
+  absl::Status Error(int code, const std::string& what) const;
+  absl::StatusOr<std::vector<Value>> Row(sqlite3_stmt* statement) const;
+
+  const std::string path_;
+  sqlite3* connection_ = nullptr;
+  std::map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
+  int64_t log_pages_ = 0;
+};
+
+}  // namespace nearfield::store
+
+#endif  // NEARFIELD_SERVER_STORE_SQLITE_H_

@@ -1,0 +1,315 @@
+#include "server/store/store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/store/planted_bug.h"
+#include "server/store/segment_reader.h"
+#include "server/store/store_core.h"
+
+namespace nearfield::store {
+namespace {
+
+absl::Status CheckBytes(const char* field, const std::string& value, int64_t min, int64_t max) {
+  const auto bytes = static_cast<int64_t>(value.size());
+  if (bytes >= min && bytes <= max) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": ", bytes, " bytes; must be ", min, " .. ", max));
+}
+
+// The directory with a catalogue in it, locked.
+absl::StatusOr<std::shared_ptr<const Directory>> TakeDirectory(const StoreCore& core) {
+  const absl::Status made = MakeDirectory(core.options.dir);
+  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory,
+                        Directory::Open(core.options.dir));
+  ABSL_RETURN_IF_ERROR(directory->Lock());
+  if (directory->Has(kCatalogueName)) return directory;
+  ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, directory->Names());
+  for (const std::string& name : names) {
+    if (SegmentOfFileName(name).has_value()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(core.options.dir, ": holds the segment ", name, " but no ", kCatalogueName,
+                       ": the catalogue is missing, and a new one would know no rows"));
+    }
+  }
+  ABSL_RETURN_IF_ERROR(SyncParent(core.options.dir));
+  ABSL_RETURN_IF_ERROR(directory->Remove(kHighWaterName));
+  ABSL_RETURN_IF_ERROR(Catalogue::Create(*directory, core.Now()));
+  return directory;
+}
+
+// A file that the catalogue does not know is removed, unless another store wrote it.
+absl::Status RemoveOrphan(const StoreCore& core, const std::string& name) {
+  ABSL_ASSIGN_OR_RETURN(const File file, core.directory->OpenFile(name, O_RDONLY));
+  SegmentHeaderBytes header = {};
+  if (file.ReadAt(0, absl::MakeSpan(header)).ok()) {
+    const std::optional<std::string> store = StoreOfSegmentHeader(absl::MakeConstSpan(header));
+    if (store.has_value() && *store != core.catalogue->store_id()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(file.path(), ": a segment of another store; move it away"));
+    }
+  }
+  return core.directory->Remove(name);
+}
+
+absl::Status RemoveOrphans(const StoreCore& core) {
+  ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, core.directory->Names());
+  bool removed = false;
+  for (const std::string& name : names) {
+    const std::optional<int64_t> segment = SegmentOfFileName(name);
+    if (!segment.has_value() || core.segments.count(*segment) > 0) continue;
+    const UploadRow* const upload = core.catalogue->tables().Find<UploadRow>(*segment);
+    if (upload != nullptr && upload->state == UploadState::kOpen) continue;
+    ABSL_RETURN_IF_ERROR(RemoveOrphan(core, name));
+    removed = true;
+  }
+  // Their numbers may be given again: the names must be gone for good.
+  return removed ? core.directory->Sync() : absl::OkStatus();
+}
+
+// A file that is gone or damaged, as opposed to one that could not be read.
+bool IsDamage(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsNotFound(status);
+}
+
+// A damaged segment makes its collection one that cannot be read; the others are not at fault.
+absl::Status CheckFiles(StoreCore& core) {
+  for (const auto& [id, segment] : core.segments) {
+    absl::Status status =
+        SegmentReader::Open(*core.directory, segment->identity(), segment->row().bytes,
+                            /*may_be_longer=*/false)
+            .status();
+    if (!status.ok() && !IsDamage(status)) return status;
+    if (!status.ok()) {
+      core.damaged.emplace(segment->row().collection, absl::DataLossError(status.message()));
+    }
+  }
+  for (const auto& [id, upload] : core.catalogue->tables().Of<UploadRow>()) {
+    if (upload.state != UploadState::kOpen) continue;
+    ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core.Find(upload.collection));
+    const SegmentIdentity identity = core.Identity(collection, id);
+    const absl::Status status =
+        SegmentReader::Open(*core.directory, identity, upload.bytes_durable, /*may_be_longer=*/true)
+            .status();
+    if (IsDamage(status)) continue;  // whoever resumes it is told
+    ABSL_RETURN_IF_ERROR(status);
+    ABSL_ASSIGN_OR_RETURN(const File file, core.directory->OpenFile(SegmentFileName(id), O_RDWR));
+    ABSL_RETURN_IF_ERROR(file.Truncate(upload.bytes_durable));
+  }
+  return absl::OkStatus();
+}
+
+// Rows that point nowhere cannot come from this program.
+absl::Status CheckTables(const StoreCore& core) {
+  const Tables& tables = core.catalogue->tables();
+  bool good = true;
+  for (const auto& [id, row] : tables.Of<SegmentRow>()) {
+    good = good && tables.Find<CollectionRow>(row.collection) != nullptr;
+  }
+  for (const auto& [id, row] : tables.Of<UploadRow>()) {
+    good = good && tables.Find<CollectionRow>(row.collection) != nullptr;
+  }
+  for (const auto& [id, row] : tables.Of<AliasRow>()) {
+    good = good && tables.Find<CollectionRow>(row.collection) != nullptr;
+  }
+  if (good) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(core.directory->PathOf(kCatalogueName), ": a row names no collection"));
+}
+
+bool NameTaken(const Tables& tables, const std::string& name) {
+  const auto& collections = tables.Of<CollectionRow>();
+  return std::any_of(collections.begin(), collections.end(),
+                     [&name](const auto& row) { return row.second.name == name; });
+}
+
+const AliasRow* FindAlias(const Tables& tables, const std::string& alias) {
+  for (const auto& [id, row] : tables.Of<AliasRow>()) {
+    if (row.alias == alias) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Store::Store(std::shared_ptr<StoreCore> core) : core_(std::move(core)) {}
+
+Store::~Store() {
+  const std::lock_guard lock(core_->mutex);
+  if (core_->failed.load()) return;
+  // The log is valid where it is; without it the catalogue is one file.
+  core_->Survive(core_->catalogue->Close()).IgnoreError();
+  core_->failed.store(true);
+}
+
+absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
+  auto core = std::make_shared<StoreCore>();
+  core->options = std::move(options);
+  ABSL_ASSIGN_OR_RETURN(core->directory, TakeDirectory(*core));
+  ABSL_ASSIGN_OR_RETURN(
+      core->catalogue,
+      Catalogue::Open(core->directory, {.log_pages_max = core->options.log_pages_max}));
+  ABSL_RETURN_IF_ERROR(CheckTables(*core));
+  for (const auto& [id, row] : core->catalogue->tables().Of<SegmentRow>()) {
+    ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core->Find(row.collection));
+    core->Register(collection, row);
+  }
+  Transaction idle;
+  if (!core->RemoveIdleUploads(&idle).empty()) {
+    ABSL_RETURN_IF_ERROR(
+        core->catalogue->Commit(std::move(idle), {.kind = CommitKind::kEndUpload}));
+  }
+  if (!Planted(PlantedBug::kOrphansKept)) ABSL_RETURN_IF_ERROR(RemoveOrphans(*core));
+  ABSL_RETURN_IF_ERROR(CheckFiles(*core));
+  return std::unique_ptr<Store>(new Store(std::move(core)));
+}
+
+bool Store::IsIn(const std::string& dir) {
+  const auto directory = Directory::Open(dir);
+  return directory.ok() && (*directory)->Has(kCatalogueName);
+}
+
+std::vector<StoredCollection> Store::Collections() const {
+  const std::lock_guard lock(core_->mutex);
+  const Tables& tables = core_->catalogue->tables();
+  std::vector<StoredCollection> collections;
+  for (const auto& [id, row] : tables.Of<CollectionRow>()) {
+    StoredCollection collection = {.id = id,
+                                   .name = row.name,
+                                   .spec = row.spec,
+                                   .attribute_schema = row.schema,
+                                   .epoch = static_cast<uint64_t>(row.epoch),
+                                   .rows_count = row.rows_live,
+                                   .created_unix_s = row.created_unix_s};
+    for (const auto& [alias_id, alias] : tables.Of<AliasRow>()) {
+      if (alias.collection == id) collection.aliases.push_back(alias.alias);
+    }
+    std::sort(collection.aliases.begin(), collection.aliases.end());
+    for (const auto& [segment_id, segment] : tables.Of<SegmentRow>()) {
+      if (segment.collection != id) continue;
+      collection.rows_stored += segment.rows;
+      collection.bytes += segment.bytes;
+      collection.segments_count += 1;
+    }
+    collections.push_back(std::move(collection));
+  }
+  return collections;
+}
+
+absl::StatusOr<int64_t> Store::CreateCollection(const std::string& name, const CollectionSpec& spec,
+                                                const std::string& attribute_schema) {
+  ABSL_RETURN_IF_ERROR(core_->Usable());
+  ABSL_RETURN_IF_ERROR(CheckBytes("name", name, 1, kNameBytesMax));
+  ABSL_RETURN_IF_ERROR(CheckBytes("attribute_schema", attribute_schema, 0, kSchemaBytesMax));
+  if (spec.dim < 1 || spec.dim > kDimMax) {
+    return absl::InvalidArgumentError(absl::StrCat("dim: ", spec.dim, " must be 1 .. ", kDimMax));
+  }
+  const std::lock_guard lock(core_->mutex);
+  const Tables& tables = core_->catalogue->tables();
+  if (NameTaken(tables, name) || FindAlias(tables, name) != nullptr) {
+    return absl::AlreadyExistsError("name: a collection or alias of this name exists already");
+  }
+  CollectionRow row = {.id = core_->catalogue->AllocateId(),
+                       .name = name,
+                       .spec = spec,
+                       .schema = attribute_schema,
+                       .created_unix_s = core_->Now()};
+  const int64_t id = row.id;
+  Transaction transaction;
+  transaction.Put(std::move(row));
+  ABSL_RETURN_IF_ERROR(core_->Commit(std::move(transaction),
+                                     {.kind = CommitKind::kCreateCollection, .collection = id}));
+  return id;
+}
+
+absl::Status Store::DropCollection(int64_t collection_id) {
+  ABSL_RETURN_IF_ERROR(core_->Usable());
+  const std::lock_guard lock(core_->mutex);
+  ABSL_RETURN_IF_ERROR(core_->Find(collection_id).status());
+  const Tables& tables = core_->catalogue->tables();
+  Transaction transaction;
+  transaction.Remove<CollectionRow>(collection_id);
+  for (const auto& [id, row] : tables.Of<AliasRow>()) {
+    if (row.collection == collection_id) transaction.Remove<AliasRow>(id);
+  }
+  for (const auto& [id, row] : tables.Of<DeletionRow>()) {
+    if (row.collection == collection_id) transaction.Remove<DeletionRow>(id);
+  }
+  std::vector<int64_t> segments;
+  for (const auto& [id, row] : tables.Of<SegmentRow>()) {
+    if (row.collection != collection_id) continue;
+    transaction.Remove<SegmentRow>(id);
+    segments.push_back(id);
+  }
+  std::vector<int64_t> uploads;
+  for (const auto& [id, row] : tables.Of<UploadRow>()) {
+    if (row.collection != collection_id) continue;
+    transaction.Remove<UploadRow>(id);
+    if (row.state == UploadState::kOpen && core_->writers.count(id) == 0) uploads.push_back(id);
+  }
+  ABSL_RETURN_IF_ERROR(core_->Commit(
+      std::move(transaction), {.kind = CommitKind::kDropCollection, .collection = collection_id}));
+  core_->damaged.erase(collection_id);
+  for (const int64_t id : segments) core_->Forget(id);
+  for (const int64_t id : uploads) core_->directory->Remove(SegmentFileName(id)).IgnoreError();
+  return absl::OkStatus();
+}
+
+absl::Status Store::SetAlias(const std::string& alias, int64_t collection_id) {
+  ABSL_RETURN_IF_ERROR(core_->Usable());
+  ABSL_RETURN_IF_ERROR(CheckBytes("alias", alias, 1, kNameBytesMax));
+  const std::lock_guard lock(core_->mutex);
+  ABSL_RETURN_IF_ERROR(core_->Find(collection_id).status());
+  const Tables& tables = core_->catalogue->tables();
+  if (NameTaken(tables, alias)) {
+    return absl::AlreadyExistsError("alias: a collection of this name exists already");
+  }
+  const AliasRow* const old = FindAlias(tables, alias);
+  Transaction transaction;
+  transaction.Put(AliasRow{.id = old != nullptr ? old->id : core_->catalogue->AllocateId(),
+                           .alias = alias,
+                           .collection = collection_id});
+  return core_->Commit(std::move(transaction),
+                       {.kind = CommitKind::kAlias, .collection = collection_id});
+}
+
+absl::Status Store::DropAlias(const std::string& alias) {
+  ABSL_RETURN_IF_ERROR(core_->Usable());
+  const std::lock_guard lock(core_->mutex);
+  const AliasRow* const row = FindAlias(core_->catalogue->tables(), alias);
+  if (row == nullptr) return absl::NotFoundError("no such alias");
+  const CommitNote note = {.kind = CommitKind::kAlias, .collection = row->collection};
+  Transaction transaction;
+  transaction.Remove<AliasRow>(row->id);
+  return core_->Commit(std::move(transaction), note);
+}
+
+absl::Status Store::CommitDelete(int64_t collection_id, uint64_t epoch, const IdColumn& ids) {
+  ABSL_RETURN_IF_ERROR(core_->Usable());
+  const std::lock_guard lock(core_->mutex);
+  ABSL_ASSIGN_OR_RETURN(CollectionRow collection, core_->FindSound(collection_id));
+  if (ids.type() != collection.spec.id_type) {
+    return absl::InvalidArgumentError("ids: of another type than the collection's");
+  }
+  if (ids.empty() || ids.size() > collection.rows_live) {
+    return absl::InvalidArgumentError(absl::StrCat("ids: ", ids.size(), "; must be 1 .. ",
+                                                   collection.rows_live, ", the live rows"));
+  }
+  if (static_cast<int64_t>(epoch) != collection.epoch + 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("epoch: ", epoch, " cannot follow the collection's epoch ", collection.epoch));
+  }
+  Transaction transaction;
+  collection.epoch += 1;
+  collection.rows_live -= ids.size();
+  core_->PutDeletions(collection_id, collection.epoch, ids, &transaction);
+  const CommitNote note = {
+      .kind = CommitKind::kDelete, .collection = collection_id, .epoch = collection.epoch};
+  transaction.Put(std::move(collection));
+  return core_->Commit(std::move(transaction), note);
+}
+
+}  // namespace nearfield::store

@@ -1,0 +1,143 @@
+#include "server/store/store_core.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+
+namespace nearfield::store {
+namespace {
+
+// Bytes of ids in one deletion record: far below what SQLite takes as one value.
+constexpr int64_t kRecordBytesMax = int64_t{8} << 20;
+
+}  // namespace
+
+absl::Status StoreCore::Usable() const {
+  if (!failed.load()) return absl::OkStatus();
+  return absl::UnavailableError(
+      "the store is closed, or failed with an I/O error: restart the process");
+}
+
+absl::Status StoreCore::Survive(const absl::Status& status) {
+  if (status.ok() || absl::IsResourceExhausted(status)) return status;
+  if (!failed.exchange(true)) {
+    if (options.on_fatal) {
+      options.on_fatal(status);
+    } else {
+      std::fprintf(stderr, "nearfield: the store failed, the process ends: %s\n",
+                   status.ToString().c_str());
+      ::_exit(kFatalExitCode);
+    }
+  }
+  return Usable();
+}
+
+int64_t StoreCore::Now() const {
+  return options.unix_seconds ? options.unix_seconds() : static_cast<int64_t>(std::time(nullptr));
+}
+
+absl::StatusOr<CollectionRow> StoreCore::Find(int64_t collection) const {
+  const CollectionRow* const row = catalogue->tables().Find<CollectionRow>(collection);
+  if (row == nullptr) return absl::NotFoundError(absl::StrCat("no collection ", collection));
+  return *row;
+}
+
+absl::StatusOr<CollectionRow> StoreCore::FindSound(int64_t collection) const {
+  const auto known = damaged.find(collection);
+  if (known != damaged.end()) return known->second;
+  return Find(collection);
+}
+
+SegmentIdentity StoreCore::Identity(const CollectionRow& collection, int64_t segment) const {
+  return {.store = catalogue->store_id(),
+          .collection = collection.id,
+          .segment = segment,
+          .dim = collection.spec.dim,
+          .row_type = collection.spec.row_type,
+          .id_type = collection.spec.id_type};
+}
+
+const UploadRow* StoreCore::FindUpload(const std::string& token) const {
+  for (const auto& [id, row] : catalogue->tables().Of<UploadRow>()) {
+    if (row.token == token) return &row;
+  }
+  return nullptr;
+}
+
+absl::Status StoreCore::Commit(Transaction transaction, const CommitNote& note) {
+  return Survive(catalogue->Commit(std::move(transaction), note));
+}
+
+void StoreCore::Register(const CollectionRow& collection, const SegmentRow& row) {
+  segments[row.id] =
+      std::make_shared<CommittedSegment>(directory, Identity(collection, row.id), row);
+}
+
+void StoreCore::Forget(int64_t segment) {
+  const auto it = segments.find(segment);
+  if (it == segments.end()) return;
+  segments_gone[segment] = it->second;
+  it->second->Doom();
+  segments.erase(it);
+}
+
+std::vector<std::shared_ptr<CommittedSegment>> StoreCore::SegmentsOf(int64_t collection) const {
+  std::vector<std::shared_ptr<CommittedSegment>> found;
+  for (const auto& [id, segment] : segments) {
+    if (segment->row().collection == collection) found.push_back(segment);
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return std::make_pair(a->row().seq, a->row().id) < std::make_pair(b->row().seq, b->row().id);
+  });
+  return found;
+}
+
+absl::StatusOr<DeletedIds> StoreCore::ReadDeleted(const CollectionRow& collection) const {
+  DeletedIds deleted(collection.spec.id_type);
+  for (const auto& [id, row] : catalogue->tables().Of<DeletionRow>()) {
+    if (row.collection != collection.id) continue;
+    ABSL_ASSIGN_OR_RETURN(const std::string ids, catalogue->ReadDeletedIds(row));
+    ABSL_RETURN_IF_ERROR(deleted.Add(ids, row.ids_count, row.seq));
+  }
+  return deleted;
+}
+
+void StoreCore::PutDeletions(int64_t collection, int64_t seq, const IdColumn& ids,
+                             Transaction* transaction) const {
+  IdColumn part(ids.type());
+  int64_t part_bytes = 0;
+  for (int64_t i = 0; i < ids.size(); ++i) {
+    part.AppendFrom(ids, i);
+    part_bytes +=
+        ids.type() == IdType::kUint64 ? 8 : 4 + static_cast<int64_t>(ids.string(i).size());
+    if (part_bytes < kRecordBytesMax && i + 1 < ids.size()) continue;
+    const std::vector<uint8_t> bytes = EncodeIds(part);
+    transaction->PutDeletion({.id = catalogue->AllocateId(),
+                              .collection = collection,
+                              .seq = seq,
+                              .ids_count = part.size()},
+                             std::string(bytes.begin(), bytes.end()));
+    part = IdColumn(ids.type());
+    part_bytes = 0;
+  }
+}
+
+std::vector<int64_t> StoreCore::RemoveIdleUploads(Transaction* transaction) const {
+  std::vector<int64_t> removed;
+  const int64_t oldest = Now() - options.upload_idle_s_max;
+  for (const auto& [id, row] : catalogue->tables().Of<UploadRow>()) {
+    if (row.state == UploadState::kOpen && row.touched_unix_s < oldest && writers.count(id) == 0) {
+      transaction->Remove<UploadRow>(id);
+      removed.push_back(id);
+    }
+  }
+  return removed;
+}
+
+}  // namespace nearfield::store

@@ -1,0 +1,67 @@
+// What the parts of the store share; only server/store includes it.
+#ifndef NEARFIELD_SERVER_STORE_STORE_CORE_H_
+#define NEARFIELD_SERVER_STORE_STORE_CORE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/store/block_stream.h"
+#include "server/store/catalogue.h"
+#include "server/store/deleted_ids.h"
+#include "server/store/segment_file.h"
+#include "server/store/store.h"
+
+namespace nearfield::store {
+
+struct StoreCore {
+  StoreOptions options;
+  std::shared_ptr<const Directory> directory;
+  std::atomic<bool> failed{false};  // or closed
+
+  mutable std::mutex mutex;  // guards what follows
+  std::unique_ptr<Catalogue> catalogue;
+  std::map<int64_t, std::shared_ptr<CommittedSegment>> segments;     // of the catalogue
+  std::map<int64_t, std::weak_ptr<CommittedSegment>> segments_gone;  // some may still be read
+  std::set<int64_t> writers;                                         // segments being written
+  std::set<int64_t> compactions;                                     // collections being compacted
+  // Collections with a segment that was missing or damaged at the start: DataLoss, names it.
+  std::map<int64_t, absl::Status> damaged;
+
+  // Unavailable after a fatal error or the end of the store. Checked at the begin of every call.
+  absl::Status Usable() const;
+  // Ends the process for any error but a full disk; returns what the caller shall return.
+  absl::Status Survive(const absl::Status& status);
+  int64_t Now() const;
+
+  // The rest with the lock held.
+  absl::StatusOr<CollectionRow> Find(int64_t collection) const;
+  // The same of one that can be read. Errors: and DataLoss.
+  absl::StatusOr<CollectionRow> FindSound(int64_t collection) const;
+  SegmentIdentity Identity(const CollectionRow& collection, int64_t segment) const;
+  const UploadRow* FindUpload(const std::string& token) const;
+  absl::Status Commit(Transaction transaction, const CommitNote& note);
+  // A committed segment enters the books, or leaves them.
+  void Register(const CollectionRow& collection, const SegmentRow& row);
+  void Forget(int64_t segment);
+  // Older commits first.
+  std::vector<std::shared_ptr<CommittedSegment>> SegmentsOf(int64_t collection) const;
+  // All deletion records of a collection.
+  absl::StatusOr<DeletedIds> ReadDeleted(const CollectionRow& collection) const;
+  // Records for these ids, cut to a bounded size each.
+  void PutDeletions(int64_t collection, int64_t seq, const IdColumn& ids,
+                    Transaction* transaction) const;
+  // Puts the removal of idle uploads into the transaction; returns their segments.
+  std::vector<int64_t> RemoveIdleUploads(Transaction* transaction) const;
+};
+
+}  // namespace nearfield::store
+
+#endif  // NEARFIELD_SERVER_STORE_STORE_CORE_H_

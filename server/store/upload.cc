@@ -1,0 +1,265 @@
+// Uploads until their commit: begin, blocks, checkpoint, resume.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/checked_math.h"
+#include "engine/base/out_of_memory.h"
+#include "engine/base/status_macros.h"
+#include "server/store/planted_bug.h"
+#include "server/store/segment_writer_impl.h"
+#include "server/store/store.h"
+#include "server/store/store_core.h"
+
+namespace nearfield::store {
+
+namespace {
+
+absl::Status NoSuchUpload() {
+  return absl::NotFoundError("no upload with this token: never begun, or forgotten");
+}
+
+// Refused before anything is written, so that the disk keeps room for the catalogue.
+absl::Status CheckFree(const StoreCore& core, int64_t bytes_expected) {
+  ABSL_ASSIGN_OR_RETURN(const int64_t free, core.directory->FreeBytes());
+  const int64_t free_min = core.options.free_bytes_min;
+  if (bytes_expected <= free - free_min) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the upload needs ", bytes_expected,
+                                                   " bytes of disk; ", free, " are free, and ",
+                                                   free_min, " of them stay reserved"));
+}
+
+// Whether an upload with this token may begin. With the lock held.
+absl::Status CheckToken(const StoreCore& core, const std::string& token) {
+  if (token.empty()) return absl::OkStatus();
+  if (core.FindUpload(token) != nullptr) {
+    return absl::AlreadyExistsError("upload_token: an upload with this token was begun already");
+  }
+  Transaction unused;
+  int64_t open_count = -static_cast<int64_t>(core.RemoveIdleUploads(&unused).size());
+  for (const auto& [id, row] : core.catalogue->tables().Of<UploadRow>()) {
+    if (row.state == UploadState::kOpen) ++open_count;
+  }
+  if (open_count < core.options.uploads_open_max) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(open_count, " resumable uploads are open, the limit uploads_open_max is ",
+                   core.options.uploads_open_max, ": commit one, or give one up with DropUpload"));
+}
+
+// Takes an upload with a token into the catalogue; idle ones leave it.
+absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
+                          const BeginUploadOptions& options) {
+  const std::lock_guard lock(core->mutex);
+  const int64_t collection = output.identity().collection;
+  // Both may have changed while the file was made.
+  ABSL_RETURN_IF_ERROR(core->FindSound(collection).status());
+  ABSL_RETURN_IF_ERROR(CheckToken(*core, options.token));
+  Transaction transaction;
+  const std::vector<int64_t> idle = core->RemoveIdleUploads(&transaction);
+  transaction.Put(UploadRow{.id = output.identity().segment,
+                            .token = options.token,
+                            .collection = collection,
+                            .mode = options.mode,
+                            .bytes_durable = output.extent().bytes,
+                            .touched_unix_s = core->Now()});
+  ABSL_RETURN_IF_ERROR(core->Commit(std::move(transaction),
+                                    {.kind = CommitKind::kBeginUpload, .collection = collection}));
+  for (const int64_t id : idle) core->directory->Remove(SegmentFileName(id)).IgnoreError();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+SegmentWriter::SegmentWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+SegmentWriter::~SegmentWriter() {
+  StoreCore& core = *impl_->core;
+  const std::lock_guard lock(core.mutex);
+  core.writers.erase(impl_->segment());
+  const bool resumable = core.catalogue->tables().Find<UploadRow>(impl_->segment()) != nullptr;
+  // A file that cannot be removed is an orphan, and the next start removes it.
+  if (!impl_->committed && !resumable && !core.failed.load()) {
+    impl_->output.Discard().IgnoreError();
+  }
+}
+
+int64_t SegmentWriter::collection_id() const { return impl_->collection(); }
+UploadMode SegmentWriter::mode() const { return impl_->mode; }
+int64_t SegmentWriter::next_block() const { return impl_->output.extent().blocks; }
+int64_t SegmentWriter::rows_count() const { return impl_->output.extent().rows; }
+int64_t SegmentWriter::bytes() const { return impl_->output.extent().bytes; }
+
+absl::Status SegmentWriter::Append(const StoredBlock& block) {
+  ABSL_RETURN_IF_ERROR(impl_->Usable());
+  if (block.number < next_block()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("block_number: ", block.number, " was received; the next is ", next_block()));
+  }
+  if (block.number > next_block()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("block_number: ", block.number, " leaves a gap; the next is ", next_block()));
+  }
+  absl::Status appended = CatchOutOfMemory([&] { return impl_->output.Append(block); });
+  if (appended.ok() || absl::IsInvalidArgument(appended)) return appended;
+  impl_->broken = true;
+  return impl_->core->Survive(appended);
+}
+
+absl::Status SegmentWriter::Sync() {
+  ABSL_RETURN_IF_ERROR(impl_->Usable());
+  if (Planted(PlantedBug::kCommitBeforeSync)) {
+    impl_->bytes_synced = bytes();
+    return absl::OkStatus();
+  }
+  absl::Status synced = impl_->output.Trim();
+  if (synced.ok()) synced = impl_->output.Sync();
+  if (!synced.ok()) return impl_->core->Survive(synced);
+  impl_->bytes_synced = bytes();
+  return absl::OkStatus();
+}
+
+absl::Status SegmentWriter::Checkpoint() {
+  ABSL_RETURN_IF_ERROR(impl_->Usable());
+  if (impl_->token.empty()) {
+    return absl::FailedPreconditionError("upload_token: an upload without one has no checkpoints");
+  }
+  StoreCore& core = *impl_->core;
+  if (!Planted(PlantedBug::kUndurableCheckpoint)) {
+    ABSL_RETURN_IF_ERROR(core.Survive(impl_->output.Sync()));
+  }
+  const std::lock_guard lock(core.mutex);
+  const UploadRow* const old = core.catalogue->tables().Find<UploadRow>(impl_->segment());
+  if (old == nullptr) return DroppedMeanwhile(collection_id());
+  UploadRow row = *old;
+  row.next_block = next_block();
+  row.rows = rows_count();
+  row.bytes_durable = bytes();
+  row.touched_unix_s = core.Now();
+  Transaction transaction;
+  transaction.Put(std::move(row));
+  return core.Commit(std::move(transaction),
+                     {.kind = CommitKind::kCheckpoint, .collection = collection_id()});
+}
+
+absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginUpload(
+    int64_t collection_id, const BeginUploadOptions& options) {
+  ABSL_RETURN_IF_ERROR(core_->Usable());
+  if (static_cast<int64_t>(options.token.size()) > kTokenBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("upload_token: ", options.token.size(),
+                                                   " bytes; the limit is ", kTokenBytesMax));
+  }
+  ABSL_RETURN_IF_ERROR(CheckFree(*core_, options.bytes_expected));
+  SegmentIdentity identity;
+  {
+    const std::lock_guard lock(core_->mutex);
+    ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->FindSound(collection_id));
+    ABSL_RETURN_IF_ERROR(CheckToken(*core_, options.token));
+    identity = core_->Identity(collection, core_->catalogue->AllocateId());
+    core_->writers.insert(identity.segment);
+  }
+  // The file is made without the lock: reserving room may take its time.
+  absl::StatusOr<SegmentOutput> output =
+      SegmentOutput::Create(core_->directory, identity, options.bytes_expected);
+  absl::Status begun = output.status();
+  // The catalogue may only name a file that is there for good.
+  if (begun.ok() && !options.token.empty()) begun = output->Sync();
+  begun = core_->Survive(begun);
+  if (begun.ok() && !options.token.empty()) begun = RecordUpload(core_.get(), *output, options);
+  if (!begun.ok()) {
+    if (output.ok()) output->Discard().IgnoreError();  // an orphan at worst
+    const std::lock_guard lock(core_->mutex);
+    core_->writers.erase(identity.segment);
+    return begun;
+  }
+  return std::unique_ptr<SegmentWriter>(new SegmentWriter(
+      std::unique_ptr<SegmentWriter::Impl>(new SegmentWriter::Impl{.core = core_,
+                                                                   .output = *std::move(output),
+                                                                   .mode = options.mode,
+                                                                   .token = options.token})));
+}
+
+absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeUpload(const std::string& token,
+                                                                   const BlockSink& sink) {
+  ABSL_RETURN_IF_ERROR(core_->Usable());
+  StreamSource source = {.directory = core_->directory.get(), .may_be_longer = true};
+  UploadMode mode = UploadMode::kInsert;
+  {
+    const std::lock_guard lock(core_->mutex);
+    const UploadRow* const row = core_->FindUpload(token);
+    if (row == nullptr) return NoSuchUpload();
+    if (row->state == UploadState::kCommitted) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("upload_token: the upload was committed, as epoch ", row->epoch));
+    }
+    ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->FindSound(row->collection));
+    if (!core_->writers.insert(row->id).second) {
+      return absl::FailedPreconditionError("upload_token: the upload is in use by another stream");
+    }
+    source.identity = core_->Identity(collection, row->id);
+    source.extent = {.blocks = row->next_block, .rows = row->rows, .bytes = row->bytes_durable};
+    mode = row->mode;
+  }
+  StreamTotals totals;
+  const absl::Status streamed = CatchOutOfMemory([&] {
+    return StreamBlocks(
+        absl::MakeConstSpan(&source, 1), /*deleted=*/nullptr, {},
+        [&sink](const StreamSource&, const DecodedBlock& block) {
+          return sink(block.View(block.header.number));
+        },
+        &totals);
+  });
+  absl::StatusOr<SegmentOutput> output =
+      streamed.ok() ? SegmentOutput::Reopen(core_->directory, source.identity, source.extent,
+                                            std::move(totals.digest))
+                    : absl::StatusOr<SegmentOutput>(streamed);
+  if (streamed.ok() && !output.ok()) output = core_->Survive(output.status());
+  if (!output.ok()) {
+    const std::lock_guard lock(core_->mutex);
+    core_->writers.erase(source.identity.segment);
+    return output.status();
+  }
+  return std::unique_ptr<SegmentWriter>(
+      new SegmentWriter(std::unique_ptr<SegmentWriter::Impl>(new SegmentWriter::Impl{
+          .core = core_, .output = *std::move(output), .mode = mode, .token = token})));
+}
+
+absl::StatusOr<UploadFacts> Store::GetUpload(const std::string& token) const {
+  const std::lock_guard lock(core_->mutex);
+  const UploadRow* const row = token.empty() ? nullptr : core_->FindUpload(token);
+  if (row == nullptr) return NoSuchUpload();
+  return UploadFacts{.state = row->state,
+                     .collection_id = row->collection,
+                     .mode = row->mode,
+                     .next_block = row->next_block,
+                     .rows_count = row->rows,
+                     .epoch = static_cast<uint64_t>(row->epoch)};
+}
+
+absl::Status Store::DropUpload(const std::string& token) {
+  ABSL_RETURN_IF_ERROR(core_->Usable());
+  const std::lock_guard lock(core_->mutex);
+  const UploadRow* const row = token.empty() ? nullptr : core_->FindUpload(token);
+  if (row == nullptr) return NoSuchUpload();
+  if (core_->writers.count(row->id) > 0) {
+    return absl::FailedPreconditionError("upload_token: the upload is in use by a stream");
+  }
+  const UploadRow old = *row;
+  Transaction transaction;
+  transaction.Remove<UploadRow>(old.id);
+  ABSL_RETURN_IF_ERROR(core_->Commit(
+      std::move(transaction), {.kind = CommitKind::kEndUpload, .collection = old.collection}));
+  if (old.state == UploadState::kOpen) {
+    core_->directory->Remove(SegmentFileName(old.id)).IgnoreError();
+  }
+  return absl::OkStatus();
+}
+
+int64_t UploadBytes(const CollectionSpec& spec, int64_t rows, int64_t value_bytes) {
+  // An id or its end, the ends of payload and attributes; for each block header, padding and table.
+  const int64_t row_bytes = int64_t{spec.dim} * BytesPerElement(spec.row_type) + 8 + 4 + 4;
+  const int64_t planes = rows * row_bytes + value_bytes;
+  const int64_t blocks = CeilDiv(rows, 1000);
+  return kSegmentHeaderBytes + planes + blocks * 1024 + CeilDiv(planes, kPieceBytes) * 4;
+}
+
+}  // namespace nearfield::store

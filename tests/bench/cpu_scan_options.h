@@ -1,0 +1,52 @@
+// What cpu_scan_bench is asked to measure.
+#ifndef NEARFIELD_TESTS_BENCH_CPU_SCAN_OPTIONS_H_
+#define NEARFIELD_TESTS_BENCH_CPU_SCAN_OPTIONS_H_
+
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "nearfield/engine/types.h"
+#include "tests/bench/precision_name.h"
+
+namespace nearfield::bench {
+
+struct Shape {
+  int64_t rows_count;
+  int32_t dim;
+  RowType row_type;
+  Metric metric;
+};
+
+inline constexpr ScanPrecision kPaths[] = {ScanPrecision::kInt8, ScanPrecision::kBf16,
+                                           ScanPrecision::kRows};
+
+struct Options {
+  bool tiny = false;
+  std::vector<int32_t> threads;
+  std::string instruction_set;
+  std::string case_part;
+  std::vector<ScanPrecision> paths{std::begin(kPaths), std::end(kPaths)};
+  std::vector<int32_t> batches;
+  std::vector<Shape> shapes;
+  bool equal_rows = false;
+  std::string dump;
+  bool json = false;  // a line for scripts/cpu_campaign beside each line for people
+  int32_t k = 10;
+  double seconds = 4;  // per case, at most
+};
+
+// Ends the program with 1.
+[[noreturn]] void Fail(const std::string& message);
+
+const char* Name(RowType type);
+const char* Name(Metric metric);
+
+// Fails where an argument is unknown or wrong. Threads and batches that are not given are filled
+// in.
+Options ParseOptions(int argc, char** argv);
+
+}  // namespace nearfield::bench
+
+#endif  // NEARFIELD_TESTS_BENCH_CPU_SCAN_OPTIONS_H_

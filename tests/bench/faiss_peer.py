@@ -1,0 +1,79 @@
+"""What a user would pick instead on a CPU: FAISS's exact search (IndexFlatIP, fp32) with the same rows, queries and threads.
+
+    python3 tests/bench/faiss_peer.py --folder DIR --shape 200000x384 --threads 2
+
+DIR holds what `cpu_scan_bench --dump=DIR` wrote. Prints one line "NEARFIELD_BENCH_JSON {...}" a configuration and setting:
+FAISS as it comes, and with its threshold for matrix multiplication set so that every batch takes that way. Without FAISS
+(PyPI faiss-cpu) it says so and exits 3. A peer for benchmarks only: no test needs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+
+
+def parse() -> argparse.Namespace:
+    """The grid, as in cpu_scan_bench."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    numbers = lambda text: [int(part) for part in text.split(",")]  # noqa: E731
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--shape", default="200000x384,100000x768,200000x1024")
+    parser.add_argument("--batch", type=numbers, default=[1, 8, 64])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--k", type=int, default=10)
+    parser.add_argument("--runs", type=int, default=51)
+    parser.add_argument("--seconds", type=float, default=4, help="a case, at most, after eleven runs")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Times every configuration; returns the exit code."""
+    arguments = parse()
+    try:
+        import faiss
+        import numpy
+    except ImportError as error:
+        print(f"faiss_peer: {error}: pip install faiss-cpu numpy", file=sys.stderr)
+        return 3
+    faiss.omp_set_num_threads(arguments.threads)
+    as_it_comes = faiss.cvar.distance_compute_blas_threshold
+    for shape in arguments.shape.split(","):
+        rows_count, dim = (int(part) for part in shape.split("x"))
+        rows = numpy.fromfile(arguments.folder / f"{shape}.rows", dtype=numpy.float32).reshape(rows_count, dim)
+        queries = numpy.fromfile(arguments.folder / f"{shape}.queries", dtype=numpy.float32).reshape(-1, dim)
+        index = faiss.IndexFlatIP(dim)
+        index.add(rows)
+        del rows
+        for batch in arguments.batch:
+            for name, threshold in (("faiss.IndexFlatIP", as_it_comes), ("faiss.IndexFlatIP, BLAS", 1)):
+                if batch == 1 and threshold == 1:
+                    continue
+                faiss.cvar.distance_compute_blas_threshold = threshold
+                faiss.cvar.distance_compute_blas_database_bs = 16384 if threshold == 1 else 1024
+                times_us: list[float] = []
+                end = None
+                for run in range(arguments.runs + 2):
+                    begin = time.perf_counter()
+                    index.search(queries[:batch], arguments.k)
+                    now = time.perf_counter()
+                    if run < 2:  # warm up
+                        end = now + arguments.seconds
+                        continue
+                    times_us.append((now - begin) * 1e6)
+                    if len(times_us) >= 11 and end is not None and now > end:
+                        break
+                row = {"bench": name, "batch": batch, "n": rows_count, "dim": dim, "k": arguments.k,
+                       "threads": arguments.threads, "us": round(statistics.median(times_us), 1),
+                       "faiss": faiss.__version__, "options": faiss.get_compile_options().strip()}  # fmt: skip
+                print("NEARFIELD_BENCH_JSON " + json.dumps(row), flush=True)
+        del index
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

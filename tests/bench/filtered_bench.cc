@@ -1,0 +1,160 @@
+// Searches that a filter narrows beside the same search without one, on any backend: random rows of
+// several shares, one query and a batch. Each answer is compared with the oracle's first. Prints
+// lines "NEARFIELD_BENCH_JSON {...}".
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nearfield/engine/engine.h"
+#include "tests/bench/bench_data.h"
+#include "tests/bench/bench_engine.h"
+#include "tests/bench/timing.h"
+
+namespace nearfield::bench {
+namespace {
+
+struct Options {
+  std::string backend = "auto";
+  int64_t rows_count = 1'000'000;
+  int32_t dim = 1024;
+  int32_t k = 10;
+  int32_t threads = 0;
+  std::vector<int64_t> batches = {1, 64};
+  std::vector<double> shares = {1, 0.5, 0.1, 0.05, 0.02, 0.01, 0.001, 0.00001};
+  int runs = 51;
+  bool fresh = false;  // each search has a filter that was not seen before
+};
+
+[[noreturn]] void Fail(const std::string& what) {
+  std::fprintf(stderr, "filtered_bench: %s\n", what.c_str());
+  std::exit(1);
+}
+
+template <typename T>
+T OrFail(absl::StatusOr<T> result) {
+  if (!result.ok()) Fail(result.status().ToString());
+  return *std::move(result);
+}
+
+// Each row with this chance.
+std::shared_ptr<const RowFilter> RandomFilter(int64_t rows_count, double share) {
+  std::mt19937_64 random(7);
+  std::bernoulli_distribution chosen(share);
+  auto filter = std::make_shared<RowFilter>();
+  filter->chosen.resize(static_cast<size_t>(rows_count + 63) / 64);
+  for (int64_t row = 0; row < rows_count; ++row) {
+    if (chosen(random)) filter->chosen[static_cast<size_t>(row / 64)] |= uint64_t{1} << (row % 64);
+  }
+  return filter;
+}
+
+class Bench {
+ public:
+  explicit Bench(const Options& options) : options_(options) {
+    EngineOptions engine;
+    engine.backend = options.backend == "gpu"   ? BackendChoice::kGpu
+                     : options.backend == "cpu" ? BackendChoice::kCpu
+                                                : BackendChoice::kAuto;
+    engine.threads = options.threads;
+    engine_ = OrFail(Engine::Create(engine));
+    const std::vector<float> rows = GaussianRows(options.rows_count, options.dim, 1);
+    const RowSource source(rows, options.dim, RowType::kFloat32);
+    collection_ =
+        OrFail(FillCollection(*engine_, {.dim = options.dim}, source, options.rows_count));
+    queries_ = GaussianRows(kQueries, options.dim, 2);
+  }
+
+  void Run() {
+    for (const int64_t batch : options_.batches) {
+      const double plain_us = Time(batch, nullptr);
+      Print(batch, -1, options_.rows_count, plain_us, plain_us);
+      for (const double share : options_.shares) {
+        const auto filter = RandomFilter(options_.rows_count, share);
+        Check(filter);
+        const double us = Time(batch, filter);
+        Print(batch, share, OrFail(collection_->CountRows(nullptr, *filter)), us, plain_us);
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kQueries = 4096;
+
+  SearchBatch BatchAt(int64_t number, int64_t batch, std::shared_ptr<const RowFilter> filter) {
+    SearchBatch asked;
+    const auto dim = static_cast<size_t>(options_.dim);
+    for (int64_t i = 0; i < batch; ++i) {
+      const auto place = static_cast<size_t>((number * batch + i) % kQueries);
+      Query query = {.vector = absl::MakeConstSpan(queries_).subspan(place * dim, dim),
+                     .row_id = {},
+                     .k = options_.k};
+      query.filter = filter;
+      asked.queries.push_back(std::move(query));
+    }
+    return asked;
+  }
+
+  void Check(const std::shared_ptr<const RowFilter>& filter) {
+    const SearchBatch asked = BatchAt(0, 1, filter);
+    const SearchResult got = OrFail(engine_->Search(*collection_, asked));
+    const VerifyResult verdict = OrFail(engine_->Verify(
+        *collection_, {.query = asked.queries[0], .neighbors = got.queries[0], .epoch = got.epoch},
+        nullptr));
+    if (!verdict.equal) Fail("the oracle differs: " + verdict.explanation);
+  }
+
+  double Time(int64_t batch, std::shared_ptr<const RowFilter> filter) {
+    return MedianOf({.runs = options_.runs},
+                    [&](int i) {
+                      if (options_.fresh && filter != nullptr) {
+                        filter = std::make_shared<RowFilter>(*filter);
+                      }
+                      OrFail(engine_->Search(*collection_, BatchAt(i, batch, filter)));
+                    })
+        .median_us;
+  }
+
+  void Print(int64_t batch, double share, int64_t matched, double us, double plain_us) {
+    std::printf(
+        "NEARFIELD_BENCH_JSON {\"bench\": \"filtered\", \"device\": \"%s\", \"n\": %lld, "
+        "\"dim\": %d, \"k\": %d, \"batch\": %lld, \"share\": %g, \"fresh\": %s, \"matched\": %lld, "
+        "\"us\": %.1f, \"over_unfiltered\": %.3f}\n",
+        engine_->Info().device_name.c_str(), static_cast<long long>(options_.rows_count),
+        options_.dim, options_.k, static_cast<long long>(batch), share,
+        options_.fresh ? "true" : "false", static_cast<long long>(matched), us, us / plain_us);
+    std::fflush(stdout);
+  }
+
+  const Options options_;
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<Collection> collection_;
+  std::vector<float> queries_;
+};
+
+}  // namespace
+}  // namespace nearfield::bench
+
+int main(int argc, char** argv) {
+  CLI::App app("filtered_bench: searches that a filter narrows beside the same without one");
+  nearfield::bench::Options options;
+  app.add_option("--backend", options.backend, "auto, cpu or gpu")->capture_default_str();
+  app.add_option("--rows", options.rows_count)->capture_default_str();
+  app.add_option("--dim", options.dim)->capture_default_str();
+  app.add_option("-k", options.k)->capture_default_str();
+  app.add_option("--threads", options.threads, "of the CPU backend; 0: all cores")
+      ->capture_default_str();
+  app.add_option("--batches", options.batches)->delimiter(',');
+  app.add_option("--shares", options.shares, "of the rows that pass")->delimiter(',');
+  app.add_option("--runs", options.runs)->capture_default_str();
+  app.add_flag("--fresh", options.fresh, "each search has a filter that was not seen before");
+  CLI11_PARSE(app, argc, argv);
+  nearfield::bench::Bench(options).Run();
+  return 0;
+}

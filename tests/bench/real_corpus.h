@@ -1,0 +1,25 @@
+// The repository's corpus of real text (scripts/data), for benchmarks.
+#ifndef NEARFIELD_TESTS_BENCH_REAL_CORPUS_H_
+#define NEARFIELD_TESTS_BENCH_REAL_CORPUS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace nearfield::bench {
+
+struct RealCorpus {
+  int32_t dim = 0;
+  std::vector<float> rows;     // [rows, dim] row-major
+  std::vector<float> queries;  // [queries, dim] row-major
+};
+
+// Of `folder`: packages.fp16.npy and queries.f32.npy. Errors: those of a file that is not there or
+// is not what it should be.
+absl::StatusOr<RealCorpus> ReadRealCorpus(const std::string& folder);
+
+}  // namespace nearfield::bench
+
+#endif  // NEARFIELD_TESTS_BENCH_REAL_CORPUS_H_

@@ -1,0 +1,24 @@
+// A load spread over processes: one alone, with its one set of connections, is slower than the
+// server.
+#ifndef NEARFIELD_TESTS_BENCH_SERVICE_PROCESSES_H_
+#define NEARFIELD_TESTS_BENCH_SERVICE_PROCESSES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/bench/service_load.h"
+
+namespace nearfield::bench {
+
+// Writes a tally to standard output, for ReadTallies of another process.
+void PrintTally(const LoadTally& tally);
+
+// Runs `command` with "--worker --callers n --seconds s --rate r --seed i" in so many processes
+// that share the load; ends this one where one of them fails.
+std::vector<LoadTally> RunInProcesses(const std::string& command, const Load& load,
+                                      int32_t processes);
+
+}  // namespace nearfield::bench
+
+#endif  // NEARFIELD_TESTS_BENCH_SERVICE_PROCESSES_H_

@@ -1,0 +1,240 @@
+// The durable store beside the disk it lies on: upload, commit, load (warm and cold), compaction.
+//
+// The peers are what the same bytes cost without a store: write and fdatasync of a plain file, and
+// reads of it. Rows are checked bit for bit as they come back, before anything is timed.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/status_macros.h"
+#include "server/store/store.h"
+#include "tests/testing/random.h"
+
+namespace nearfield::bench {
+namespace {
+
+struct Options {
+  int64_t rows = int64_t{1} << 20;
+  int32_t dim = 768;
+  int64_t block_rows = 1024;
+  std::string dir = "/tmp";
+};
+
+double Seconds(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void Print(const char* what, double bytes, double seconds) {
+  std::printf("%-34s %8.3f s %8.2f GB/s\n", what, seconds, bytes / seconds * 1e-9);
+  std::fflush(stdout);
+}
+
+// Puts what the page cache holds of these files out of it.
+void Forget(const std::string& dir) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(dir)) {
+    const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) continue;
+    ::fdatasync(fd);
+    ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    ::close(fd);
+  }
+}
+
+class StoreBench {
+ public:
+  StoreBench(Options options, std::string dir)
+      : options_(std::move(options)), dir_(std::move(dir)) {
+    testing::Random random(1);
+    block_.resize(static_cast<size_t>(options_.block_rows * options_.dim) * 4);
+    for (size_t i = 0; i + 8 <= block_.size(); i += 8) {
+      const uint64_t bits = random.Bits() & 0x3fffffff3fffffffu;  // finite, of both halves
+      std::memcpy(block_.data() + i, &bits, 8);
+    }
+    bytes_ = static_cast<double>(options_.rows * options_.dim) * 4;
+  }
+
+  absl::Status Run() {
+    TimePlainFile();
+    ABSL_ASSIGN_OR_RETURN(store_, store::Store::Open({.dir = dir_ + "/data"}));
+    ABSL_ASSIGN_OR_RETURN(id_, store_->CreateCollection("bench", {.dim = options_.dim}, ""));
+    ABSL_RETURN_IF_ERROR(TimeUpload());
+    ABSL_RETURN_IF_ERROR(Load(2, /*check=*/true).status());
+    for (const bool cold : {false, true}) {
+      for (const int32_t threads : {1, 2}) {
+        std::vector<double> seconds;
+        for (int i = 0; i < 3; ++i) {
+          if (cold) Forget(dir_ + "/data");
+          ABSL_ASSIGN_OR_RETURN(const double took, Load(threads, /*check=*/false));
+          seconds.push_back(took);
+        }
+        std::sort(seconds.begin(), seconds.end());
+        const std::string name =
+            std::string(cold ? "load, cold, threads " : "load, warm, threads ") +
+            std::to_string(threads);
+        Print(name.c_str(), bytes_, seconds[1]);
+      }
+    }
+    ABSL_RETURN_IF_ERROR(TimeDeletes());
+    return TimeCompaction();
+  }
+
+ private:
+  int64_t blocks() const { return options_.rows / options_.block_rows; }
+
+  // Ids 0, 1, ..; the first 8 bytes of a row's block tell its number, so that no two are alike.
+  store::StoredBlock Block(int64_t number, IdColumn* ids) {
+    for (int64_t i = 0; i < options_.block_rows; ++i) {
+      ids->AppendNumber(static_cast<uint64_t>(number * options_.block_rows + i));
+    }
+    std::memcpy(block_.data(), &number, sizeof number);
+    return {.number = number, .ids = ids, .rows = block_};
+  }
+
+  void TimePlainFile() {
+    const std::string path = dir_ + "/plain";
+    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const auto write = [&] {
+      for (int64_t i = 0; i < blocks(); ++i) {
+        const auto size = static_cast<int64_t>(block_.size());
+        if (::pwrite(fd, block_.data(), block_.size(), i * size) < 0) std::abort();
+        ::sync_file_range(fd, i * size, size, SYNC_FILE_RANGE_WRITE);
+      }
+      if (::fdatasync(fd) != 0) std::abort();
+    };
+    // Twice: a disk image may grow at the first touch of a place, and the store comes second.
+    write();
+    if (::ftruncate(fd, 0) != 0) std::abort();
+    const double wrote = Seconds(write);
+    Print("plain file, write and fdatasync", bytes_, wrote);
+    std::vector<uint8_t> buffer(size_t{8} << 20);
+    for (const bool cold : {false, true}) {
+      if (cold) Forget(dir_);
+      const double read = Seconds([&] {
+        int64_t offset = 0;
+        for (ssize_t got = 1; got > 0; offset += got) {
+          got = ::pread(fd, buffer.data(), buffer.size(), offset);
+        }
+      });
+      Print(cold ? "plain file, read, cold" : "plain file, read, warm", bytes_, read);
+    }
+    ::close(fd);
+    std::filesystem::remove(path);
+  }
+
+  absl::Status TimeUpload() {
+    absl::Status status;
+    const auto upload = [&]() -> absl::Status {
+      ABSL_ASSIGN_OR_RETURN(
+          const std::unique_ptr<store::SegmentWriter> writer,
+          store_->BeginUpload(id_, {.bytes_expected = store::UploadBytes({.dim = options_.dim},
+                                                                         options_.rows, 0)}));
+      for (int64_t i = 0; i < blocks(); ++i) {
+        IdColumn ids;
+        ABSL_RETURN_IF_ERROR(writer->Append(Block(i, &ids)));
+      }
+      ABSL_RETURN_IF_ERROR(writer->Sync());
+      return store_->CommitUpload(writer.get(), {.epoch = ++epoch_});
+    };
+    const double seconds = Seconds([&] { status = upload(); });
+    if (status.ok()) Print("upload, durable and committed", bytes_, seconds);
+    return status;
+  }
+
+  absl::StatusOr<double> Load(int32_t threads, bool check) {
+    absl::Status status;
+    int64_t rows = 0;
+    const double seconds = Seconds([&] {
+      status = store_->Load(id_,
+                            [&](const store::StoredBlock& block) {
+                              rows += block.ids->size();
+                              if (!check) return absl::OkStatus();
+                              IdColumn ids;
+                              const store::StoredBlock expected = Block(block.number, &ids);
+                              const bool same = block.rows == expected.rows &&
+                                                block.ids->number(0) == expected.ids->number(0);
+                              return same ? absl::OkStatus()
+                                          : absl::DataLossError("other rows came back");
+                            },
+                            {.threads = threads});
+    });
+    ABSL_RETURN_IF_ERROR(status);
+    if (rows != options_.rows) return absl::DataLossError("other rows came back");
+    return seconds;
+  }
+
+  absl::Status TimeDeletes() {
+    constexpr int64_t kDeletes = 200;
+    std::vector<double> seconds;
+    const int64_t each = std::max<int64_t>(options_.rows / 4 / kDeletes, 1);
+    for (int64_t i = 0; i < kDeletes && (i + 1) * each < options_.rows; ++i) {
+      IdColumn ids;
+      for (int64_t k = 0; k < each; ++k) ids.AppendNumber(static_cast<uint64_t>(i * each + k));
+      absl::Status status;
+      seconds.push_back(Seconds([&] { status = store_->CommitDelete(id_, ++epoch_, ids); }));
+      ABSL_RETURN_IF_ERROR(status);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    std::printf("%-34s %8.3f ms median %8.3f ms p99\n", "delete, durable",
+                seconds[seconds.size() / 2] * 1e3, seconds[(seconds.size() - 1) * 99 / 100] * 1e3);
+    return absl::OkStatus();
+  }
+
+  absl::Status TimeCompaction() {
+    absl::StatusOr<store::CompactionResult> result;
+    const double seconds = Seconds([&] { result = store_->Compact(id_, {}); });
+    ABSL_RETURN_IF_ERROR(result.status());
+    Print("compaction, bytes written", static_cast<double>(result->bytes_after), seconds);
+    return absl::OkStatus();
+  }
+
+  const Options options_;
+  const std::string dir_;
+  std::vector<uint8_t> block_;
+  double bytes_ = 0;
+  std::unique_ptr<store::Store> store_;
+  int64_t id_ = 0;
+  uint64_t epoch_ = 0;
+};
+
+}  // namespace
+}  // namespace nearfield::bench
+
+int main(int argc, char** argv) {
+  nearfield::bench::Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--tiny") {
+      options.rows = 4096;
+      options.dim = 64;
+    } else if (i + 1 < argc && flag == "--rows") {
+      options.rows = std::strtoll(argv[++i], nullptr, 10);
+    } else if (i + 1 < argc && flag == "--dim") {
+      options.dim = static_cast<int32_t>(std::strtol(argv[++i], nullptr, 10));
+    } else if (i + 1 < argc && flag == "--dir") {
+      options.dir = argv[++i];
+    } else {
+      std::fprintf(stderr, "usage: store_bench [--tiny] [--rows N] [--dim N] [--dir DIR]\n");
+      return 2;
+    }
+  }
+  options.rows -= options.rows % options.block_rows;
+  std::string dir = options.dir + "/nearfield-store-bench-XXXXXX";
+  if (options.rows == 0 || ::mkdtemp(dir.data()) == nullptr) return 2;
+  const absl::Status status = nearfield::bench::StoreBench(options, dir).Run();
+  std::filesystem::remove_all(dir);
+  if (!status.ok()) std::fprintf(stderr, "store_bench: %s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}

@@ -1,0 +1,63 @@
+// A device that computes nothing and takes a known time, to measure what stands in front of it.
+#ifndef NEARFIELD_TESTS_BENCH_TIMED_DEVICE_H_
+#define NEARFIELD_TESTS_BENCH_TIMED_DEVICE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "nearfield/engine/engine.h"
+
+namespace nearfield::bench {
+
+// One Engine::Search, as the device saw it.
+struct TimedPass {
+  std::chrono::steady_clock::time_point begin;
+  std::chrono::steady_clock::time_point end;
+  int64_t queries = 0;
+};
+
+// A pass takes pass_us and query_us for each of its queries, asleep.
+struct DeviceTimes {
+  double pass_us = 0;
+  double query_us = 0;
+  double Of(int64_t queries) const { return pass_us + query_us * static_cast<double>(queries); }
+  // Queries a second in passes of so many.
+  double Capacity(int64_t queries) const {
+    return static_cast<double>(queries) * 1e6 / Of(queries);
+  }
+};
+
+// Answers each query with nothing. Search is called by one thread at a time.
+class TimedDevice final : public Engine {
+ public:
+  // Remembers up to `passes_max` passes.
+  TimedDevice(const DeviceTimes& times, size_t passes_max);
+
+  // Not while a search runs.
+  void SetTimes(const DeviceTimes& times);
+  // The passes since the last call. Not while a search runs.
+  std::vector<TimedPass> TakePasses();
+
+  EngineInfo Info() const override { return {}; }
+  Capacity GetCapacity() const override { return {}; }
+  absl::Status Health() const override { return absl::OkStatus(); }
+  using Engine::CreateCollection;
+  absl::StatusOr<std::shared_ptr<Collection>> CreateCollection(const CollectionSpec& spec,
+                                                               uint64_t epoch) override;
+  absl::StatusOr<SearchResult> Search(const Collection& collection,
+                                      const SearchBatch& batch) override;
+  absl::StatusOr<VerifyResult> Verify(const Collection& collection, const Claim& claim,
+                                      const std::function<bool()>& cancelled) override;
+  absl::Status SelfTest(uint64_t seed) override;
+
+ private:
+  DeviceTimes times_;
+  const size_t passes_max_;
+  std::vector<TimedPass> passes_;
+};
+
+}  // namespace nearfield::bench
+
+#endif  // NEARFIELD_TESTS_BENCH_TIMED_DEVICE_H_

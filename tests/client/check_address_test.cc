@@ -1,0 +1,65 @@
+#include "client/cpp/check_address.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::client {
+namespace {
+
+using absl_testing::StatusIs;
+
+// gRPC takes such a port modulo 65536: 117636 reached whatever listened at 52100.
+TEST(CheckAddress, APortBeyondTheLimitIsRefusedAndNotWrapped) {
+  for (const std::string port : {"0", "00", "65536", "117636", "4294967297", "99999999999999999999",
+                                 "-13420", "+80", "5005l", " 80"}) {
+    for (const std::string host :
+         {"127.0.0.1", "localhost", "[::1]", "dns:localhost", "dns:///localhost", "ipv4:127.0.0.1",
+          "dns://8.8.8.8:53/localhost", "ipv6:[::1]", "ipv4:127.0.0.1:1,127.0.0.2", ""}) {
+      EXPECT_THAT(CheckAddress(host + ":" + port),
+                  StatusIs(absl::StatusCode::kInvalidArgument,
+                           "address: port " + port + ", must be 1 .. 65535"))
+          << host;
+    }
+  }
+  EXPECT_THAT(CheckAddress("ipv4:127.0.0.1:65536,127.0.0.1:1"),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(CheckAddress(""), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(CheckAddress, EveryOtherFormIsLeftToGrpc) {
+  for (const std::string address : {"127.0.0.1:1",
+                                    "127.0.0.1:50051",
+                                    "localhost:65535",
+                                    "localhost:0080",
+                                    "localhost",
+                                    "localhost:http",
+                                    "localhost:",
+                                    "a-host.example.org",
+                                    "[::1]:50051",
+                                    "[::1]",
+                                    "::1",
+                                    "fe80::99999",
+                                    "2001:db8::1:99999",
+                                    "unix:/tmp/a:99999",
+                                    "unix:99999",
+                                    "unix:///tmp/a",
+                                    "unix-abstract:name:99999",
+                                    "vsock:2:99999999",
+                                    "dns:///localhost:50051",
+                                    "dns:///localhost",
+                                    "dns://8.8.8.8:53/localhost:50051",
+                                    "dns:99999",
+                                    "ipv4:127.0.0.1:1,127.0.0.2:2",
+                                    "ipv6:[::1]:50051",
+                                    "ipv6:%5B::1%5D:50051",
+                                    "xds:///a-service"}) {
+    EXPECT_OK(CheckAddress(address)) << address;
+  }
+}
+
+}  // namespace
+}  // namespace nearfield::client

@@ -1,0 +1,48 @@
+// nearfield alias, snapshot and compact.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/client/cli_fixture.h"
+
+namespace nearfield::client {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST_F(CliTest, AnAliasIsSetMovedUsedAndDropped) {
+  Fill();
+  ASSERT_EQ(Run({"collections", "create", "docs-2", "--dim", "2", "--metric", "dot"}).exit_code, 0);
+  EXPECT_EQ(Run({"alias", "set", "live", "docs"}).out, "live is docs\n");
+  EXPECT_EQ(Run({"count", "live"}).out, "3\n");
+  EXPECT_THAT(Run({"collections", "list"}).out, HasSubstr("  live\n"));
+  EXPECT_EQ(Run({"alias", "set", "live", "docs-2"}).out, "live is docs-2, no longer docs\n");
+  EXPECT_EQ(Run({"count", "live"}).out, "0\n");
+  EXPECT_EQ(Run({"alias", "drop", "live"}).out, "dropped the alias live of docs-2\n");
+  EXPECT_EQ(Run({"alias", "drop", "live"}).exit_code, 1);
+  EXPECT_EQ(Run({"alias", "set", "live", "gone"}).exit_code, 1);
+}
+
+TEST_F(CliTest, SnapshotsAndCompactionTellWhatTheServerSaid) {
+  Fill();
+  EXPECT_THAT(Run({"snapshot", "create", "monday"}).out,
+              AllOf(HasSubstr("monday"), HasSubstr("2024-05-17 09:30:00"), HasSubstr("12.3 kB")));
+  EXPECT_THAT(Run({"snapshot", "list"}).out, HasSubstr("monday"));
+  EXPECT_THAT(Run({"compact", "docs"}).out,
+              AllOf(HasSubstr("1,234 deleted rows, 2.00 kB of the device and 3.00 kB of the host"),
+                    HasSubstr("5 deleted rows, 4.00 kB given back")));
+  EXPECT_EQ(Run({"compact", "gone"}).exit_code, 1);
+  // They may take long, unless told otherwise.
+  EXPECT_GT(server_.deadlines_ms("Compact").front(), 23 * 3600 * 1000);
+  EXPECT_GT(server_.deadlines_ms("CreateSnapshot").front(), 23 * 3600 * 1000);
+  Run({"compact", "docs", "--timeout", "7"});
+  EXPECT_LE(server_.deadlines_ms("Compact").back(), 7100);  // gRPC rounds it up on the wire
+  server_.Refuse("CreateSnapshot",
+                 {{absl::FailedPreconditionError("snapshot_dir is not set"), std::nullopt}});
+  const Outcome refused = Run({"snapshot", "create", "monday"});
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("snapshot_dir is not set"));
+}
+
+}  // namespace
+}  // namespace nearfield::client

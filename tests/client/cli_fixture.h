@@ -1,0 +1,87 @@
+// The command, run as a program against an in-process server.
+#ifndef NEARFIELD_TESTS_CLIENT_CLI_FIXTURE_H_
+#define NEARFIELD_TESTS_CLIENT_CLI_FIXTURE_H_
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/client/fake_server.h"
+#include "tests/client/test_files.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::client {
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+inline std::string ReadAll(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+class CliTest : public ::testing::Test {
+ protected:
+  // Runs `nearfield --address ADDRESS args...`.
+  Outcome Run(std::vector<std::string> args, const std::string& input = "") {
+    args.insert(args.begin(), {"--address", server_.address()});
+    return RunPlain(args, input);
+  }
+
+  Outcome RunPlain(std::vector<std::string> args, const std::string& input = "") {
+    args.insert(args.begin(), "nearfield");
+    std::vector<char*> argv;
+    for (std::string& arg : args) argv.push_back(arg.data());
+    argv.push_back(nullptr);
+    const std::string in = folder_.Write("stdin", input);
+    const std::string out = folder_.path() + "/stdout";
+    const std::string err = folder_.path() + "/stderr";
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, in.c_str(), O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    pid_t pid = 0;
+    EXPECT_EQ(posix_spawn(&pid, NEARFIELD_BINARY, &actions, nullptr, argv.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    int status = 0;
+    EXPECT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_TRUE(WIFEXITED(status));
+    return {.exit_code = WEXITSTATUS(status), .out = ReadAll(out), .err = ReadAll(err)};
+  }
+
+  // Makes collection "docs" of three rows of dim 2 with string ids a, b, c and payloads.
+  void Fill() {
+    const std::string rows = folder_.Write(
+        "docs.jsonl",
+        "{\"id\":\"a\",\"vector\":[1,0],\"payload\":{\"name\":\"one\",\"year\":1999}}\n"
+        "{\"id\":\"b\",\"vector\":[0,1],\"payload\":{\"name\":\"two\"}}\n"
+        "{\"id\":\"c\",\"vector\":[1,1],\"payload\":\"plain \\u001b[31m text\"}\n");
+    const Outcome uploaded = Run({"upload", "docs", rows, "--create", "--metric", "dot"});
+    ASSERT_EQ(uploaded.exit_code, 0) << uploaded.err;
+    EXPECT_THAT(uploaded.out, ::testing::HasSubstr("uploaded 3 rows"));
+    EXPECT_THAT(uploaded.err, ::testing::HasSubstr("100%"));
+    EXPECT_THAT(uploaded.err,
+                ::testing::Not(::testing::HasSubstr("\r")));  // no terminal, no redrawing
+  }
+
+  FakeServer server_;
+  TempFolder folder_;
+};
+
+}  // namespace nearfield::client
+
+#endif  // NEARFIELD_TESTS_CLIENT_CLI_FIXTURE_H_

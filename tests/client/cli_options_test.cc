@@ -1,0 +1,316 @@
+// Filters, attributes, pages, modes and tokens on the command line.
+#include "nearfield/v1/admin.pb.h"
+#include "tests/client/cli_fixture.h"
+
+namespace nearfield::client {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class CliOptionsTest : public CliTest {
+ protected:
+  // Collection "books" of three rows with attributes.
+  void FillBooks() {
+    const std::string rows = folder_.Write(
+        "books.jsonl",
+        "{\"id\":1,\"vector\":[1,0],\"year\":1999,\"tags\":[\"a\"],\"payload\":{\"name\":\"one\"}}"
+        "\n"
+        "{\"id\":2,\"vector\":[0,1],\"year\":2020,\"made\":\"2024-05-17T09:30:00Z\"}\n"
+        "{\"id\":3,\"vector\":[1,1],\"tags\":[]}\n");
+    const Outcome uploaded = Run({"upload", "books", rows, "--create", "--metric", "dot",
+                                  "--attribute", "year:int64", "--attribute", "tags:keyword[]",
+                                  "--attribute", "made:timestamp", "--attribute", "good:bool"});
+    ASSERT_EQ(uploaded.exit_code, 0) << uploaded.err;
+    EXPECT_THAT(uploaded.err, HasSubstr("no row has a value of the attribute good"));
+    EXPECT_THAT(uploaded.err, Not(HasSubstr("attribute year")));
+  }
+};
+
+TEST_F(CliOptionsTest, AttributesAreDeclaredAndShown) {
+  const Outcome made = Run({"collections", "create", "c", "--dim", "2", "--metric", "dot",
+                            "--attribute", "year:int64", "--attribute", "tags:keyword[]"});
+  EXPECT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("year:int64, tags:keyword[]"));
+  EXPECT_THAT(Run({"collections", "show", "c", "--json"}).out,
+              HasSubstr("\"attributes\":[{\"name\":\"year\",\"type\":\"int64\",\"is_list\":false},"
+                        "{\"name\":\"tags\",\"type\":\"keyword\",\"is_list\":true}]"));
+  const Outcome wrong = Run({"collections", "create", "d", "--dim", "2", "--metric", "dot",
+                             "--attribute", "year:integer"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("write NAME:TYPE"));
+}
+
+TEST_F(CliOptionsTest, AttributesOfJsonlRowsAreSent) {
+  FillBooks();
+  const v1::UploadBlock block = server_.blocks().at(0);
+  ASSERT_EQ(block.attributes_size(), 3);
+  EXPECT_EQ(block.attributes(0).attribute(), "year");
+  EXPECT_EQ(block.attributes(0).presence(), "\x03");
+  EXPECT_EQ(block.attributes(1).list_sizes_size(), 2);
+  EXPECT_EQ(block.attributes(2).values().timestamp_us_values(0), 1715938200000000);
+}
+
+TEST_F(CliOptionsTest, AttributesStandBesideBinaryFiles) {
+  const std::string vectors = folder_.Write("v.fbin", Fbin(2, 1, {1, 2}));
+  const std::string payloads = folder_.Write("p.jsonl", "{\"year\":7,\"t\":1}\n{\"year\":8}\n");
+  const std::string csv = folder_.Write("a.csv", "title,year\nx,5\ny,\n");
+  const Outcome made = Run({"upload", "c", vectors, "--create", "--metric", "dot", "--attribute",
+                            "year:int64", "--payloads", payloads, "--attributes", payloads});
+  EXPECT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_EQ(server_.blocks().back().attributes(0).values().int64_values(1), 8);
+  EXPECT_EQ(server_.blocks().back().payloads(0), "{\"year\":7,\"t\":1}");
+  EXPECT_EQ(Run({"upload", "c", vectors, "--mode", "upsert", "--attributes", csv}).exit_code, 0);
+  EXPECT_EQ(server_.blocks().back().attributes(0).presence(), "\x01");
+  EXPECT_EQ(server_.last<v1::UploadBegin>("Upload").mode(), v1::UPLOAD_MODE_UPSERT);
+  const std::string bad = folder_.Write("bad.csv", "year\n5\nfive\n");
+  const Outcome refused = Run({"upload", "c", vectors, "--attributes", bad});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("bad.csv: line 3: year: \"five\" is no whole number"));
+  ASSERT_EQ(Run({"collections", "create", "d", "--dim", "1", "--metric", "dot"}).exit_code, 0);
+  const Outcome none = Run({"upload", "d", vectors, "--attributes", csv});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("d declares none"));
+}
+
+TEST_F(CliOptionsTest, AFilterReachesEachCommandThatTakesOne) {
+  FillBooks();
+  const std::string filter = "year >= 2000 and not tags any ('x') or id in (7)";
+  const auto expect_sent = [](const v1::Filter& sent) {
+    EXPECT_EQ(sent.or_().filters(0).and_().filters(0).comparison().value().int64_value(), 2000);
+    EXPECT_EQ(sent.or_().filters(1).has_id().numbers(0), 7u);
+  };
+  const Outcome found = Run({"search", "books", "--id", "1", "--filter", filter});
+  EXPECT_EQ(found.exit_code, 0) << found.err;
+  EXPECT_THAT(found.out, HasSubstr("2 neighbors of 3 rows that pass"));
+  expect_sent(server_.last<v1::SearchRequest>("Search").filter());
+  EXPECT_THAT(Run({"search", "books", "--id", "1", "--filter", filter, "--json"}).out,
+              HasSubstr("\"matched_rows\":3"));
+  EXPECT_EQ(Run({"search", "books", "--id", "1", "--filter", filter, "--all"}).exit_code, 0);
+  expect_sent(server_.last<v1::SearchAllRequest>("SearchAll").search().filter());
+  EXPECT_EQ(Run({"count", "books", "--filter", filter, "--min-epoch", "2"}).exit_code, 0);
+  expect_sent(server_.last<v1::CountRequest>("Count").filter());
+  EXPECT_EQ(server_.last<v1::CountRequest>("Count").min_epoch(), 2u);
+  EXPECT_EQ(Run({"verify", "books", "--sample", "1", "--filter", filter}).exit_code, 0);
+  expect_sent(server_.last<v1::VerifyRequest>("Verify").filter());
+  const Outcome deleted = Run({"delete", "books", "--filter", filter});
+  EXPECT_EQ(deleted.exit_code, 0) << deleted.err;
+  EXPECT_THAT(deleted.out, HasSubstr("rows that pass; epoch"));
+  expect_sent(server_.last<v1::DeleteRequest>("Delete").filter());
+}
+
+TEST_F(CliOptionsTest, ABadFilterPointsAtTheColumnAndSendsNothing) {
+  FillBooks();
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"search", "books", "--id", "1"},
+                                             {"count", "books"},
+                                             {"delete", "books"},
+                                             {"verify", "books"}}) {
+    std::vector<std::string> args = command;
+    args.insert(args.end(), {"--filter", "year >= 2000 and yeer == 1"});
+    const Outcome outcome = Run(args);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("--filter: column 18: the collection declares no attribute "
+                                       "\"yeer\"; it declares year:int64, tags:keyword[]"));
+    EXPECT_THAT(outcome.out, IsEmpty());
+    args.back() = "";
+    EXPECT_EQ(Run(args).exit_code, 2);  // an empty filter is a mistake, not everything
+  }
+  EXPECT_EQ(server_.calls("Search") + server_.calls("Count") + server_.calls("Delete"), 0);
+  EXPECT_EQ(Run({"delete", "books", "1", "--filter", "year == 1"}).exit_code, 2);
+  EXPECT_EQ(Run({"count", "gone", "--filter", "year == 1"}).exit_code, 1);
+}
+
+TEST_F(CliOptionsTest, ASearchSaysWhatItWantsBesides) {
+  FillBooks();
+  EXPECT_EQ(Run({"search", "books", "--id", "1", "--score-threshold", "-0.25", "--min-epoch", "2",
+                 "--priority", "batch", "--caller", "crawler"})
+                .exit_code,
+            0);
+  const auto request = server_.last<v1::SearchRequest>("Search");
+  EXPECT_EQ(request.score_threshold(), -0.25f);
+  EXPECT_EQ(request.min_epoch(), 2u);
+  EXPECT_EQ(request.priority(), v1::SEARCH_PRIORITY_BATCH);
+  EXPECT_EQ(server_.caller("Search"), "crawler");
+  EXPECT_EQ(Run({"search", "books", "--id", "1", "--priority", "urgent"}).exit_code, 2);
+  EXPECT_EQ(Run({"count", "books", "--caller", "a\nb"}).exit_code, 2);
+  EXPECT_EQ(Run({"fetch", "books", "1", "--min-epoch", "2"}).exit_code, 0);
+  EXPECT_EQ(server_.last<v1::FetchRequest>("Fetch").min_epoch(), 2u);
+  EXPECT_EQ(Run({"verify", "books", "--sample", "1", "--score-threshold", "0.5"}).exit_code, 0);
+  EXPECT_EQ(server_.last<v1::VerifyRequest>("Verify").score_threshold(), 0.5f);
+}
+
+TEST_F(CliOptionsTest, PagesGoOnWithTheirCursor) {
+  FillBooks();
+  const Outcome first = Run({"search", "books", "-k", "2", "--with-cursor"}, "[1, 1]");
+  EXPECT_THAT(first.out, HasSubstr("next page: --cursor Mg==\n"));  // "2"
+  const Outcome second = Run({"search", "books", "-k", "2", "--cursor", "Mg=="}, "[1, 1]");
+  EXPECT_THAT(second.out, AllOf(HasSubstr("query 0: 1 neighbors"), HasSubstr("no row follows\n")));
+  EXPECT_THAT(Run({"search", "books", "-k", "2", "--with-cursor", "--json"}, "[1, 1]").out,
+              HasSubstr("\"next_cursor\":\"Mg==\""));
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{"--cursor", "*"},
+                                             {"--cursor", "Mg==", "--verify"},
+                                             {"--results-max", "3"},
+                                             {"--all", "--verify"},
+                                             {"--all", "--with-cursor"},
+                                             {"--all", "--batch", "2"}}) {
+    std::vector<std::string> args = {"search", "books"};
+    args.insert(args.end(), more.begin(), more.end());
+    EXPECT_EQ(Run(args, "[1, 1]").exit_code, 2) << ::testing::PrintToString(more);
+  }
+  EXPECT_EQ(Run({"search", "books", "--cursor", "Mg=="}, "[[1, 1], [1, 0]]").exit_code, 2);
+  // An empty one gave the first page: a loop that went on with an empty next_cursor had no end.
+  for (const std::vector<std::string>& empty : std::vector<std::vector<std::string>>{
+           {"--cursor", ""}, {"--cursor="}, {"--all", "--cursor", ""}}) {
+    std::vector<std::string> args = {"search", "books"};
+    args.insert(args.end(), empty.begin(), empty.end());
+    const Outcome refused = Run(args, "[1, 1]");
+    EXPECT_EQ(refused.exit_code, 2) << ::testing::PrintToString(empty);
+    EXPECT_THAT(refused.err, HasSubstr("--cursor: "));
+    EXPECT_THAT(refused.out, IsEmpty());
+  }
+}
+
+TEST_F(CliOptionsTest, ARecordedAnswerIsCheckedWithItsFilterAndThreshold) {
+  FillBooks();
+  const std::string log = folder_.path() + "/replies.jsonl";
+  ASSERT_EQ(Run({"search", "books", "--id", "1", "--filter", "year >= 2000 or not exists(year)",
+                 "--score-threshold", "0.5", "--record", log})
+                .exit_code,
+            0);
+  const Outcome checked = Run({"verify", "--replies", log});
+  EXPECT_EQ(checked.exit_code, 0) << checked.err;
+  const auto request = server_.last<v1::VerifyRequest>("Verify");
+  EXPECT_EQ(request.filter().or_().filters_size(), 2);
+  EXPECT_EQ(request.score_threshold(), 0.5f);
+  for (const std::vector<std::string>& page :
+       std::vector<std::vector<std::string>>{{"--all"}, {"--cursor", "Mg=="}}) {
+    std::vector<std::string> args = {"search", "books", "--id", "1", "--record", log};
+    args.insert(args.end(), page.begin(), page.end());
+    EXPECT_EQ(Run(args).exit_code, 2);  // a page is no whole answer
+  }
+}
+
+TEST_F(CliOptionsTest, AllPagesAreOneTableAfterTheOther) {
+  FillBooks();
+  const Outcome all = Run({"search", "books", "--all"}, "[1, 1]");
+  EXPECT_EQ(all.exit_code, 0) << all.err;
+  EXPECT_THAT(all.out,
+              AllOf(HasSubstr("query 0: 2 neighbors"), HasSubstr("\n1  3       2\n"),
+                    HasSubstr("query 0, page 2: 1 neighbors"), HasSubstr("\n3  2       1\n")));
+  EXPECT_FALSE(server_.last<v1::SearchAllRequest>("SearchAll").search().has_k());
+  const Outcome some =
+      Run({"search", "books", "--all", "-k", "1", "--results-max", "2", "--json"}, "[1, 1]");
+  EXPECT_THAT(some.out,
+              AllOf(HasSubstr("\"neighbors\":[{\"id\":3,"), HasSubstr("\"first_place\":1")));
+  const auto request = server_.last<v1::SearchAllRequest>("SearchAll");
+  EXPECT_EQ(request.search().k(), 1u);
+  EXPECT_EQ(request.results_max(), 2u);
+  // What was printed stays good: it is told how to go on.
+  server_.script().pages_until_break = {1, 0, 0, 0};
+  const Outcome broken = Run({"search", "books", "--all"}, "[1, 1]");
+  EXPECT_EQ(broken.exit_code, 3);
+  EXPECT_THAT(broken.err, HasSubstr("to go on behind the rows above: --cursor Mg=="));
+}
+
+TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
+  std::string rows;
+  for (int i = 0; i < 200; ++i) rows += "{\"id\":" + std::to_string(i) + ",\"vector\":[1]}\n";
+  const std::string file = folder_.Write("rows.jsonl", rows);
+  const std::vector<std::string> command = {
+      "upload", "c", file, "--create", "--metric", "dot", "--block-bytes", "1024", "--token", "t"};
+  server_.script().upload_rows_until_break = {50};
+  const Outcome by_itself = Run(command);
+  EXPECT_EQ(by_itself.exit_code, 0) << by_itself.err;
+  EXPECT_THAT(by_itself.err, HasSubstr("rows from an earlier try: they are skipped"));
+  EXPECT_THAT(by_itself.out, HasSubstr("uploaded 200 rows"));
+  EXPECT_EQ(Run({"count", "c"}).out, "200\n");
+  EXPECT_EQ(Run({"uploads", "show", "t"}).out, "committed: 200 rows, visible from epoch 2\n");
+  const size_t blocks = server_.blocks().size();
+  const Outcome again = Run(command);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("uploaded before: 200 rows to c; visible from epoch 2"));
+  EXPECT_EQ(server_.blocks().size(), blocks);
+  // Another file under the same token was said to be uploaded.
+  std::vector<std::string> other = command;
+  other[2] = folder_.Write("other.jsonl", rows + "{\"id\":200,\"vector\":[1]}\n");
+  const Outcome refused = Run(other);
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("FAILED_PRECONDITION: token: its upload had 200 rows, the "
+                                     "file has 201; another upload needs another token"));
+  EXPECT_THAT(refused.out, IsEmpty());
+  EXPECT_EQ(server_.calls("Upload"), 4);
+  std::vector<std::string> with_json = command;
+  with_json.emplace_back("--json");
+  EXPECT_THAT(Run(with_json).out,
+              AllOf(HasSubstr("\"was_committed\":true"), HasSubstr("\"epoch\":2")));
+}
+
+TEST_F(CliOptionsTest, AnUploadThatFailedIsRepeatedByTheSameCommand) {
+  std::string rows;
+  for (int i = 0; i < 200; ++i) rows += "{\"id\":" + std::to_string(i) + ",\"vector\":[1]}\n";
+  const std::string file = folder_.Write("rows.jsonl", rows);
+  const std::vector<std::string> command = {
+      "upload", "c", file, "--create", "--metric", "dot", "--block-bytes", "1024", "--token", "t"};
+  server_.script().upload_rows_until_refusal = 100;
+  server_.script().upload_refusal = {absl::ResourceExhaustedError("the disk is full"),
+                                     std::nullopt};
+  const Outcome failed = Run(command);
+  EXPECT_EQ(failed.exit_code, 3);
+  EXPECT_THAT(failed.err,
+              AllOf(HasSubstr("the disk is full"), HasSubstr("repeat the same command to go on")));
+  EXPECT_THAT(Run({"uploads", "show", "t"}).out, HasSubstr("open: "));
+  EXPECT_THAT(Run({"uploads", "show", "t", "--json"}).out, HasSubstr("\"committed\":false"));
+  server_.script().upload_rows_until_refusal = std::nullopt;
+  const Outcome repeated = Run(command);
+  EXPECT_EQ(repeated.exit_code, 0) << repeated.err;
+  EXPECT_THAT(repeated.err, HasSubstr("of 200 rows from an earlier try"));
+  EXPECT_EQ(Run({"count", "c"}).out, "200\n");
+  EXPECT_EQ(Run({"uploads", "show", "other"}).exit_code, 1);
+  // Another collection's token is no excuse for another shape.
+  const std::string wide = folder_.Write("wide.jsonl", "{\"id\":1,\"vector\":[1,2]}\n");
+  EXPECT_NE(Run({"upload", "c", wide, "--create", "--metric", "dot", "--token", "u"}).exit_code, 0);
+  EXPECT_EQ(Run({"upload", "c", wide, "--token", ""}).exit_code, 2);
+  EXPECT_EQ(Run({"upload", "c", wide, "--mode", "merge"}).exit_code, 2);
+  EXPECT_EQ(Run({"upload", "c", wide, "--attribute", "a:int64"}).exit_code, 2);
+}
+
+// It was said of every error of an upload with a token.
+TEST_F(CliOptionsTest, ToRepeatIsAdvisedOnlyWhereItMayHelp) {
+  const std::string file = folder_.Write("rows.jsonl", "{\"id\":1,\"vector\":[1]}\n");
+  ASSERT_EQ(Run({"collections", "create", "c", "--dim", "1", "--metric", "dot"}).exit_code, 0);
+  const std::vector<std::string> command = {"upload", "c", file, "--token", "t"};
+  for (const absl::Status& useless :
+       {absl::FailedPreconditionError("upload_token: of another mode"),
+        absl::InvalidArgumentError("rows_max: 1"), absl::ResourceExhaustedError("rows_max: 1"),
+        absl::AbortedError("dropped"), absl::DataLossError("damaged"), absl::InternalError("")}) {
+    server_.Refuse("Upload", {{useless, std::nullopt}});
+    const Outcome refused = Run(command);
+    EXPECT_EQ(refused.exit_code, 3) << useless;
+    EXPECT_THAT(refused.err, Not(HasSubstr("repeat the same command"))) << useless;
+  }
+  for (const absl::Status& passing :
+       {absl::UnavailableError("draining"), absl::DeadlineExceededError("idle"),
+        absl::CancelledError("")}) {
+    server_.Refuse("Upload", std::vector<Refusal>(4, {passing, std::nullopt}));
+    const Outcome refused = Run(command);
+    EXPECT_EQ(refused.exit_code, 3) << passing;
+    EXPECT_THAT(refused.err, HasSubstr("repeat the same command to go on")) << passing;
+    server_.Refuse("Upload", {});
+  }
+}
+
+TEST_F(CliOptionsTest, AReplacementSaysWhatItReplaced) {
+  FillBooks();
+  const std::string rows = folder_.Write("r.jsonl", "{\"id\":9,\"vector\":[1,0]}\n");
+  const Outcome replaced = Run({"upload", "books", rows, "--mode", "replace"});
+  EXPECT_THAT(replaced.out, HasSubstr(", in the place of 3 rows; visible from epoch 3"));
+  EXPECT_THAT(Run({"upload", "books", rows, "--mode", "replace", "--json"}).out,
+              HasSubstr("\"rows_replaced\":1"));
+}
+
+}  // namespace
+}  // namespace nearfield::client

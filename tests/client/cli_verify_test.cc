@@ -1,0 +1,98 @@
+// nearfield verify over logs of replies and audit records.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/client/cli_fixture.h"
+
+namespace nearfield::client {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+TEST_F(CliTest, ALogOfRepliesIsCheckedAtItsOwnEpoch) {
+  Fill();
+  const std::string log = folder_.path() + "/replies.jsonl";
+  EXPECT_EQ(Run({"search", "docs", "--id", "a", "--record", log}).exit_code, 0);
+  EXPECT_EQ(Run({"search", "docs", "--record", log}, "[[1, 2], [0, 1]]").exit_code, 0);
+  const Outcome right = Run({"verify", "--replies", log});
+  EXPECT_EQ(right.exit_code, 0) << right.err;
+  EXPECT_THAT(right.out, HasSubstr("verified: 3 of 3 answers"));
+  server_.script().verify_lies = true;
+  const Outcome wrong = Run({"verify", "--replies", log, "--json"});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.out, AllOf(HasSubstr("\"line\":\"line 2\",\"result\":\"mismatch\""),
+                               HasSubstr("\"answers_checked\":3,\"mismatches\":3")));
+  server_.script().verify_lies = false;
+  server_.script().epoch_moves = 1;
+  const Outcome partly = Run({"verify", "--replies", log});
+  EXPECT_EQ(partly.exit_code, 0);
+  EXPECT_THAT(partly.out, AllOf(HasSubstr("2 of 2"), HasSubstr("not checkable: 1 answers")));
+  server_.script().epoch_moves = 1000;
+  const Outcome none = Run({"verify", "--replies", log});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.out, AllOf(StartsWith("nothing verified: no answer could be checked\n"),
+                              HasSubstr("not checkable: 3 answers")));
+  EXPECT_EQ(Run({"verify", "docs", "--replies", log}).exit_code, 2);
+  const Outcome bad = Run({"verify", "--replies", folder_.Write("bad.jsonl", "\n{}\n")});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("bad.jsonl: line 2: member \"collection\": absent"));
+}
+
+// Such a collection says that it has 0 rows: verify called it empty and ended with 0, and drop
+// named 0 rows.
+TEST_F(CliTest, ACollectionThatCouldNotBeLoadedIsNeitherEmptyNorVerified) {
+  Fill();
+  server_.script().collection_error = "7.seg: damaged";
+  server_.Refuse("Count", {{absl::DataLossError("7.seg: damaged"), std::nullopt}});
+  const Outcome verified = Run({"verify", "docs"});
+  EXPECT_EQ(verified.exit_code, 3);
+  EXPECT_THAT(verified.err, HasSubstr("DATA_LOSS: 7.seg: damaged (request"));
+  EXPECT_THAT(verified.out, IsEmpty());
+  EXPECT_EQ(Run({"collections", "drop", "docs", "--yes"}).out,
+            "dropped docs; its rows could not be loaded, nor counted\n");
+  Fill();
+  EXPECT_EQ(Run({"collections", "drop", "docs", "--yes", "--json"}).out,
+            "{\"name\":\"docs\",\"rows_count\":null}\n");
+  server_.script().collection_error = "";
+  Fill();
+  EXPECT_EQ(Run({"collections", "drop", "docs", "--yes"}).out, "dropped docs and its 3 rows\n");
+}
+
+// A sample of none was said to be a collection without rows.
+TEST_F(CliTest, ASampleOfNoRowIsRefused) {
+  Fill();
+  for (const std::string option : {"--sample", "-k"}) {
+    for (const std::string value :
+         {"0", "-1", "99999999999", "99999999999999999999999", "x", "1.5"}) {
+      const Outcome outcome = Run({"verify", "docs", option, value});
+      EXPECT_EQ(outcome.exit_code, 2) << option << value;
+      EXPECT_THAT(outcome.err,
+                  HasSubstr(option + ": " + value + ", must be a whole number, 1 .. 4294967295"));
+    }
+  }
+}
+
+TEST_F(CliTest, AnAuditRecordIsRepeatedWithoutAServer) {
+  const std::string record = folder_.Write(
+      "audit-1-1.json",
+      R"({"format":"nearfield audit record 1","kind":"answer","server_version":"1","backend":"cpu",)"
+      R"("found_by":"audit","epoch":3,"explanation":"place 0: ...","k":1,"skip":0,)"
+      R"("collection":{"name":"docs","dim":1,"metric":"dot","dtype":"float32"},)"
+      R"("query":{"values":"0000803f"},"rows":[{"id":7,"vector":"00000040"}],)"
+      R"("answer":{"ids":[7],"score_bits":["40000001"]},)"
+      R"("expected":{"ids":[7],"score_bits":["40000000"]}})");
+  const Outcome outcome = RunPlain({"--address", "127.0.0.1:1", "verify", "--replay", record});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("0 of 1 scores equal"), HasSubstr("\nreproduced: ")));
+  EXPECT_THAT(RunPlain({"verify", "--replay", record, "--json"}).out,
+              HasSubstr("\"verdict\":\"reproduced\""));
+  EXPECT_EQ(RunPlain({"verify", "--replay", folder_.path() + "/none"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace nearfield::client

@@ -1,0 +1,46 @@
+// The library recomputes the digest that it asked for.
+#include "nearfield/client/digest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "nearfield/client/client.h"
+#include "tests/client/fake_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::client {
+namespace {
+
+using ::absl_testing::StatusIs;
+
+TEST(ClientDigest, AReplyThatDoesNotFitItsDigestIsDataLoss) {
+  FakeServer server;
+  Client client = *Client::Connect({.address = server.address()});
+  ASSERT_OK(client.CreateCollection({.name = "c", .dim = 2}));
+  const std::vector<float> query = {2, 1};
+  const Neighbors neighbors = {.ids = std::vector<uint64_t>{5}, .scores = {0.5f}};
+  const std::string digest = ResultDigest(std::vector<Neighbors>{neighbors});
+  float score = 0.5f;
+  server.script().tamper_search = [&](v1::SearchResponse* response) {
+    response->mutable_results(0)->mutable_ids()->add_numbers(5);
+    response->mutable_results(0)->add_scores(score);
+    response->set_result_digest(digest);
+  };
+  const auto answer = client.Search("c", query, {.with_digest = true});
+  ASSERT_OK(answer);
+  EXPECT_EQ(answer->digest, digest);
+  score = 0.25f;
+  EXPECT_THAT(client.Search("c", query, {.with_digest = true}).status(),
+              StatusIs(absl::StatusCode::kDataLoss));
+  auto stream = client.OpenSearchStream("c", {.with_digest = true});
+  ASSERT_OK(stream);
+  const Query queries[] = {std::span<const float>(query)};
+  ASSERT_TRUE(stream->Send(queries));
+  EXPECT_THAT(stream->Receive().status(), StatusIs(absl::StatusCode::kDataLoss));
+}
+
+}  // namespace
+}  // namespace nearfield::client

@@ -1,0 +1,94 @@
+// Digests and logs of replies: what is written is read back to the bit, and damage is noticed.
+#include "client/cli/logged_reply.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "client/formats/json_fields.h"
+#include "nearfield/client/digest.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::client {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::HasSubstr;
+
+Neighbors Numbers() {
+  return {.ids = std::vector<uint64_t>{7, UINT64_MAX}, .scores = {INFINITY, -1.5f}};
+}
+Neighbors Texts() {
+  return {.ids = std::vector<std::string>{"a", "\xc3\xa4"}, .scores = {0.0f, -INFINITY}};
+}
+
+// The constants come from a few lines of Python with hashlib and struct.
+TEST(DigestTest, EqualsThatOfAnotherLanguage) {
+  EXPECT_EQ(ToHex(ResultDigest({})),
+            "6dc400999004409bfbbca5b52187cb7e75a1b8894fca2d2a7c86a43268d93210");
+  EXPECT_EQ(ToHex(ResultDigest(std::vector<Neighbors>{Numbers()})),
+            "62aceab91434413c6b2e63d77cc6c775c1fed14346b066f5c6ee943d4a7d0f7e");
+  EXPECT_EQ(ToHex(ResultDigest(std::vector<Neighbors>{Texts(), Neighbors()})),
+            "8bfdcd3b9d3c6b1f94ddc171e9b58bd88685f4551a1256bb475dc74f295c3667");
+}
+
+TEST(LoggedReplyTest, ComesBackToTheBit) {
+  const std::string bytes("\0\x3c\xff\x7b", 4);
+  for (const Neighbors& neighbors : {Numbers(), Texts(), Neighbors()}) {
+    for (const Query& query : {Query(EncodedQuery{.dtype = DataType::kFloat16, .bytes = bytes}),
+                               Query(Id("row \"7\""))}) {
+      const LoggedReply reply = {.collection = "docs",
+                                 .epoch = UINT64_MAX,
+                                 .k = 12,
+                                 .query = Own(query),
+                                 .neighbors = neighbors};
+      LoggedReply narrowed = reply;
+      narrowed.filter = "language == \"\xc3\xa4\"";
+      narrowed.score_threshold = -0.1f;
+      const auto narrowed_read = ParseLoggedReply(ToJsonLine(narrowed));
+      ASSERT_OK(narrowed_read);
+      EXPECT_EQ(narrowed_read->filter, narrowed.filter);
+      EXPECT_EQ(narrowed_read->score_threshold, narrowed.score_threshold);
+      const std::string line = ToJsonLine(reply);
+      EXPECT_EQ(line.find('\n'), std::string::npos);
+      const auto read = ParseLoggedReply(line);
+      ASSERT_OK(read);
+      EXPECT_EQ(read->collection, "docs");
+      EXPECT_EQ(read->epoch, UINT64_MAX);
+      EXPECT_EQ(read->k, 12u);
+      EXPECT_EQ(read->neighbors.scores, neighbors.scores);
+      EXPECT_EQ(Count(read->neighbors.ids), Count(neighbors.ids));
+      EXPECT_EQ(ToJsonLine(*read), line);
+    }
+  }
+}
+
+TEST(LoggedReplyTest, AChangedAnswerDoesNotFitItsDigest) {
+  const std::string line = ToJsonLine(
+      {.collection = "docs", .query = Own(Query(Id(uint64_t{1}))), .neighbors = Numbers()});
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string other = line;
+    other.replace(other.find(from), from.size(), to);
+    return ParseLoggedReply(other).status();
+  };
+  EXPECT_THAT(changed("[7,", "[8,"), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(changed("bfc00000", "bfc00001"), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(changed("\"62ac", "\"62ad"), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(changed("\"bfc00000\"", "\"bfc0000\""),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("score_bits")));
+  EXPECT_THAT(changed(",\"bfc00000\"", ""),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("2 ids and 1 scores")));
+  EXPECT_THAT(changed("\"epoch\":0", "\"epoch\":-1"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("epoch")));
+  EXPECT_THAT(changed("\"k\"", "\"epoch\""),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"epoch\": twice")));
+  EXPECT_THAT(changed("{\"row_id\":1}", "{\"dtype\":\"int4\",\"data\":\"\"}"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("dtype")));
+  EXPECT_THAT(ParseLoggedReply("[]"), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace nearfield::client

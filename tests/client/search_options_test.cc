@@ -1,0 +1,236 @@
+// What a search, a count, a fetch, a delete and a check may ask for, and pages; against an
+// in-process server.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "client/cpp/retry.h"
+#include "nearfield/client/client.h"
+#include "nearfield/v1/admin.pb.h"
+#include "tests/client/fake_clock.h"
+#include "tests/client/fake_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::client {
+
+Client MakeClient(const ClientOptions& options,
+                  Clock* clock);  // client/cpp/core.h, without its gRPC
+
+namespace {
+
+using absl_testing::StatusIs;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+class SearchOptionsTest : public ::testing::Test {
+ protected:
+  SearchOptionsTest() : client_(MakeTestClient(4)) {
+    EXPECT_OK(client_.CreateCollection({.name = "c", .dim = 1, .attributes = specs_}));
+    std::vector<uint64_t> numbers;
+    std::vector<float> values;
+    for (uint64_t i = 0; i < kRows; ++i) {
+      numbers.push_back(i);
+      values.push_back(static_cast<float>(kRows - i));
+    }
+    const IdColumn ids = numbers;
+    std::string vectors;
+    EXPECT_TRUE(Narrow(DataType::kFloat32, values, &vectors));
+    auto upload = client_.BeginUpload({.collection = "c", .rows_max = kRows});
+    EXPECT_OK(upload->Write({.ids = &ids, .vectors = vectors}));
+    EXPECT_OK(upload->Commit());
+  }
+
+  Client MakeTestClient(int32_t tries_max) {
+    return MakeClient({.address = server_.address(),
+                       .deadline = milliseconds(20000),
+                       .retry = {.tries_max = tries_max},
+                       .caller = "tests"},
+                      &clock_);
+  }
+
+  // The ids of all pages; stops at an error, which it returns.
+  absl::StatusOr<std::vector<uint64_t>> All(Client& client, const SearchAllOptions& options,
+                                            int* pages_count = nullptr) {
+    auto pages = client.SearchAll("c", std::span<const float>(query_), options);
+    if (!pages.ok()) return pages.status();
+    std::vector<uint64_t> found;
+    for (;;) {
+      auto page = pages->Next();
+      if (!page.ok()) {
+        EXPECT_EQ(pages->Next().status(), page.status());  // and stays so
+        return page.status();
+      }
+      if (!page->has_value()) break;
+      if (pages_count != nullptr) ++*pages_count;
+      const auto& ids = std::get<std::vector<uint64_t>>((*page)->results[0].ids);
+      found.insert(found.end(), ids.begin(), ids.end());
+    }
+    EXPECT_FALSE(pages->Next()->has_value());  // and stays so
+    return found;
+  }
+
+  static std::vector<uint64_t> FirstRows(uint64_t count) {
+    std::vector<uint64_t> rows(count);
+    for (uint64_t i = 0; i < count; ++i) rows[i] = i;
+    return rows;
+  }
+
+  static constexpr uint64_t kRows = 9;
+  const std::vector<AttributeSpec> specs_ = {{"year", AttributeType::kInt64},
+                                             {"tags", AttributeType::kKeyword, true}};
+  const std::vector<float> query_ = {1};
+  const Filter filter_ = Filter::Equal("year", 2020);
+  FakeServer server_;
+  FakeClock clock_;
+  Client client_;
+};
+
+TEST_F(SearchOptionsTest, ACollectionTellsItsAttributes) {
+  EXPECT_EQ(client_.GetCollection("c")->spec.attributes, specs_);
+}
+
+TEST_F(SearchOptionsTest, ASearchAsksForWhatItsOptionsSay) {
+  const auto answer = client_.Search("c", query_,
+                                     {.k = 2,
+                                      .filter = filter_,
+                                      .score_threshold = -0.5f,
+                                      .min_epoch = 2,
+                                      .priority = SearchPriority::kBatch,
+                                      .with_cursor = true});
+  ASSERT_OK(answer);
+  EXPECT_EQ(answer->results[0].matched_rows, kRows);
+  EXPECT_EQ(answer->results[0].next_cursor, "2");
+  auto request = server_.last<v1::SearchRequest>("Search");
+  EXPECT_EQ(request.filter().comparison().value().int64_value(), 2020);
+  EXPECT_EQ(request.score_threshold(), -0.5f);
+  EXPECT_EQ(request.min_epoch(), 2u);
+  EXPECT_EQ(request.priority(), v1::SEARCH_PRIORITY_BATCH);
+  EXPECT_TRUE(request.with_cursor());
+  EXPECT_FALSE(request.has_cursor());
+  EXPECT_EQ(server_.caller("Search"), "tests");
+
+  const auto next = client_.Search("c", query_, {.k = 2, .cursor = "2"});
+  ASSERT_OK(next);
+  EXPECT_EQ(next->results[0].ids, IdColumn(std::vector<uint64_t>{2, 3}));
+  EXPECT_FALSE(next->results[0].matched_rows.has_value());
+  request = server_.last<v1::SearchRequest>("Search");
+  EXPECT_EQ(request.cursor(), "2");
+  EXPECT_FALSE(request.has_filter() || request.has_score_threshold() || request.has_min_epoch() ||
+               request.has_priority() || request.has_with_cursor());
+}
+
+TEST_F(SearchOptionsTest, EveryOtherCallAsksForWhatItsOptionsSay) {
+  ASSERT_OK(client_.Count("c", {.filter = filter_, .min_epoch = 2}));
+  const auto count = server_.last<v1::CountRequest>("Count");
+  EXPECT_EQ(count.filter().comparison().attribute(), "year");
+  EXPECT_EQ(count.min_epoch(), 2u);
+  ASSERT_OK(client_.Fetch("c", std::vector<uint64_t>{1}, {.min_epoch = 2}));
+  EXPECT_EQ(server_.last<v1::FetchRequest>("Fetch").min_epoch(), 2u);
+  ASSERT_OK(client_.Verify("c", std::span<const float>(query_),
+                           {.filter = filter_, .score_threshold = 1.0f}));
+  const auto verify = server_.last<v1::VerifyRequest>("Verify");
+  EXPECT_TRUE(verify.has_filter());
+  EXPECT_EQ(verify.score_threshold(), 1.0f);
+  // A delete by filter is worth another try: it deletes what passes then.
+  server_.Refuse("Delete", {{absl::UnavailableError("draining"), "5"}});
+  ASSERT_OK(client_.Delete("c", filter_));
+  EXPECT_EQ(server_.calls("Delete"), 2);
+  const auto remove = server_.last<v1::DeleteRequest>("Delete");
+  EXPECT_TRUE(remove.has_filter());
+  EXPECT_FALSE(remove.has_ids());
+}
+
+TEST_F(SearchOptionsTest, AFilterThatCannotBeSentIsRefusedBeforeAnythingIs) {
+  const Filter bad = Filter::Equal("year", "\xff");
+  SearchOptions options;
+  options.filter = bad;
+  EXPECT_THAT(client_.Search("c", query_, options), StatusIs(kInvalid, HasSubstr("not UTF-8")));
+  EXPECT_THAT(client_.Count("c", {.filter = bad}), StatusIs(kInvalid));
+  EXPECT_THAT(client_.Delete("c", bad), StatusIs(kInvalid));
+  EXPECT_THAT(client_.Verify("c", std::span<const float>(query_), {.filter = bad}),
+              StatusIs(kInvalid));
+  EXPECT_THAT(client_.SearchAll("c", std::span<const float>(query_), {.search = options}),
+              StatusIs(kInvalid));
+  auto stream = client_.OpenSearchStream("c", options);
+  ASSERT_OK(stream);
+  const Query query = std::span<const float>(query_);
+  EXPECT_FALSE(stream->Send(std::span<const Query>(&query, 1)));
+  EXPECT_THAT(stream->Receive(), StatusIs(kInvalid, HasSubstr("not UTF-8")));
+  EXPECT_EQ(server_.calls("Search") + server_.calls("Count") + server_.calls("Delete") +
+                server_.calls("Verify") + server_.calls("SearchAll"),
+            0);
+}
+
+TEST_F(SearchOptionsTest, CallersAreCheckedAndSentByEveryKindOfCall) {
+  for (const std::string& caller :
+       {std::string(129, 'a'), std::string("a\nb"), std::string("\xc3\xa9")}) {
+    EXPECT_THAT(Client::Connect({.caller = caller}), StatusIs(kInvalid, HasSubstr("caller: ")));
+  }
+  EXPECT_OK(Client::Connect({.caller = std::string(128, '~')}));
+  ASSERT_OK(All(client_, {}));
+  ASSERT_OK(client_.CheckHealth());
+  auto stream = client_.OpenSearchStream("c");
+  const Query query = std::span<const float>(query_);
+  stream->Send(std::span<const Query>(&query, 1));
+  ASSERT_OK(stream->Receive());
+  for (const char* method : {"Upload", "SearchAll", "SearchStream", "Check", "GetLimits"}) {
+    EXPECT_EQ(server_.caller(method), "tests") << method;
+  }
+  Client nameless = *Client::Connect({.address = server_.address()});
+  ASSERT_OK(nameless.Count("c"));
+  EXPECT_EQ(server_.caller("Count"), "");
+}
+
+TEST_F(SearchOptionsTest, AllPagesTogetherAreTheAnswer) {
+  int pages_count = 0;
+  EXPECT_EQ(*All(client_, {}, &pages_count), FirstRows(kRows));
+  EXPECT_EQ(pages_count, 5);  // the fake's pages have two rows
+  EXPECT_FALSE(server_.last<v1::SearchAllRequest>("SearchAll").search().has_k());
+  pages_count = 0;
+  EXPECT_EQ(*All(client_, {.search = {.k = 4}, .results_max = 7}, &pages_count), FirstRows(7));
+  EXPECT_EQ(pages_count, 2);
+  EXPECT_EQ(server_.calls("SearchAll"), 2);
+  SearchOptions from;
+  from.k = 100;
+  from.cursor = "6";
+  EXPECT_THAT(*All(client_, {.search = from}), ElementsAre(6, 7, 8));
+}
+
+TEST_F(SearchOptionsTest, PagesGoOnAfterALostConnection) {
+  // Five breaks would be more than the tries, but for the pages in between.
+  server_.script().pages_until_break = {1, 0, 0, 2, 0, 1};
+  EXPECT_EQ(*All(client_, {.search = {.k = 2}, .results_max = 8}), FirstRows(8));
+  EXPECT_EQ(server_.calls("SearchAll"), 6);
+  EXPECT_EQ(server_.last<v1::SearchAllRequest>("SearchAll").results_max(), 2u);
+  server_.script().pages_until_break = {1, 0, 0, 0, 0};
+  EXPECT_THAT(All(client_, {}), StatusIs(absl::StatusCode::kUnavailable, "broken"));
+  // All rows have come: how the stream ends is no matter.
+  server_.script().pages_until_break = {5};
+  EXPECT_EQ(*All(client_, {}), FirstRows(kRows));
+}
+
+TEST_F(SearchOptionsTest, PagesEndWithTheServersWord) {
+  server_.Refuse("SearchAll", {{absl::InvalidArgumentError("results_max: 0"), std::nullopt}});
+  EXPECT_THAT(All(client_, {}), StatusIs(kInvalid, "results_max: 0"));
+  EXPECT_THAT(client_.SearchAll("\xff", std::span<const float>(query_)), StatusIs(kInvalid));
+  // A page of another epoch is no page of this search.
+  uint64_t epoch = 2;
+  server_.script().tamper_search = [&](v1::SearchResponse* page) { page->set_epoch(epoch++); };
+  EXPECT_THAT(All(client_, {}), StatusIs(absl::StatusCode::kInternal, HasSubstr("epoch 3 after")));
+}
+
+TEST_F(SearchOptionsTest, PagesThatAreNotWantedAreLeft) {
+  auto pages = client_.SearchAll("c", std::span<const float>(query_));
+  ASSERT_OK(pages);
+  ASSERT_OK(pages->Next());
+  { const SearchPages left = *std::move(pages); }
+  EXPECT_OK(client_.Count("c"));
+}
+
+}  // namespace
+}  // namespace nearfield::client

@@ -1,0 +1,318 @@
+// Upload modes, attributes, and uploads that go on; against an in-process server.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "client/cpp/retry.h"
+#include "nearfield/client/client.h"
+#include "tests/client/fake_clock.h"
+#include "tests/client/fake_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::client {
+
+Client MakeClient(const ClientOptions& options,
+                  Clock* clock);  // client/cpp/core.h, without its gRPC
+
+namespace {
+
+using absl_testing::StatusIs;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr uint64_t kRows = 100;
+
+class UploadTokenTest : public ::testing::Test {
+ protected:
+  UploadTokenTest()
+      : client_(MakeClient({.address = server_.address(),
+                            .deadline = milliseconds(20000),
+                            .retry = {.tries_max = 3}},
+                           &clock_)) {
+    EXPECT_OK(client_.CreateCollection({.name = "c", .dim = 1}));
+  }
+
+  UploadOptions Options(const std::string& token) {
+    return {.collection = "c",
+            .rows_max = kRows,
+            .token = token,
+            .block_bytes_max = 300,
+            .on_progress = [this](const UploadProgress& progress) { last_ = progress; }};
+  }
+
+  // Rows 0 .. kRows - 1, each with the value and the attribute of its number, in calls of `step`.
+  static absl::Status WriteAll(Upload& upload, uint64_t step) {
+    for (uint64_t begin = 0; begin < kRows; begin += step) {
+      std::vector<uint64_t> numbers(std::min(step, kRows - begin));
+      std::iota(numbers.begin(), numbers.end(), begin);
+      AttributeColumnBuilder years({"year", AttributeType::kInt64});
+      std::string vectors;
+      for (const uint64_t number : numbers) {
+        const float value = static_cast<float>(number);
+        EXPECT_TRUE(Narrow(DataType::kFloat32, std::span<const float>(&value, 1), &vectors));
+        if (number % 3 == 0) {
+          years.AddMissing();
+        } else {
+          EXPECT_OK(years.Add(static_cast<int64_t>(number)));
+        }
+      }
+      const IdColumn ids = numbers;
+      const std::vector<AttributeColumn> attributes = {years.Take()};
+      const absl::Status status =
+          upload.Write({.ids = &ids, .vectors = vectors, .attributes = attributes});
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  // Every row was received once, with its own values, whatever the streams.
+  void ExpectEveryRowOnce() {
+    uint64_t next = 0;
+    for (const v1::UploadBlock& block : server_.blocks()) {
+      const auto rows = static_cast<size_t>(block.ids().numbers_size());
+      const bool some = block.attributes_size() == 1;
+      const v1::AttributeColumn column = some ? block.attributes(0) : v1::AttributeColumn();
+      int value = 0;
+      for (size_t i = 0; i < rows; ++i, ++next) {
+        ASSERT_EQ(block.ids().numbers(static_cast<int>(i)), next);
+        const bool present =
+            some && (!column.has_presence() ||
+                     ((static_cast<uint8_t>(column.presence()[i / 8]) >> (i % 8)) & 1u) != 0);
+        ASSERT_EQ(present, next % 3 != 0) << next;
+        if (present) {
+          ASSERT_EQ(static_cast<uint64_t>(column.values().int64_values(value++)), next);
+        }
+      }
+      ASSERT_EQ(value, column.values().int64_values_size());
+      if (column.has_presence()) {
+        ASSERT_EQ(column.presence().size(), (rows + 7) / 8);
+      }
+    }
+    EXPECT_EQ(next, kRows);
+    EXPECT_EQ(client_.Count("c")->rows_count, kRows);
+  }
+
+  FakeServer server_;
+  FakeClock clock_;
+  Client client_;
+  UploadProgress last_;
+};
+
+TEST_F(UploadTokenTest, ModesAndTokensAreSent) {
+  for (const UploadMode mode : {UploadMode::kInsert, UploadMode::kUpsert, UploadMode::kReplace}) {
+    UploadOptions options = Options("");
+    options.mode = mode;
+    auto upload = client_.BeginUpload(options);
+    ASSERT_OK(upload);
+    EXPECT_EQ(upload->rows_resumed(), 0u);
+    EXPECT_FALSE(upload->was_committed());
+    ASSERT_OK(WriteAll(*upload, kRows));
+    const auto result = upload->Commit();
+    ASSERT_OK(result);
+    EXPECT_EQ(result->rows_replaced, mode == UploadMode::kReplace ? 2 * kRows : 0);
+    const auto begin = server_.last<v1::UploadBegin>("Upload");
+    EXPECT_EQ(static_cast<int>(begin.mode()), static_cast<int>(mode));
+    EXPECT_FALSE(begin.has_upload_token());
+    EXPECT_FALSE(server_.blocks().back().has_block_number());
+  }
+}
+
+TEST_F(UploadTokenTest, AnUploadGoesOnWhereAnEarlierStreamEnded) {
+  server_.script().upload_rows_until_break = {40};
+  auto first = client_.BeginUpload(Options("t"));
+  ASSERT_OK(first);
+  absl::Status broken = WriteAll(*first, 7);
+  if (broken.ok()) broken = first->Commit().status();
+  ASSERT_THAT(broken, StatusIs(absl::StatusCode::kUnavailable));
+  const auto open = client_.GetUpload("t");
+  ASSERT_OK(open);
+  EXPECT_FALSE(open->committed);
+  EXPECT_GE(open->rows_count, 40u);
+  EXPECT_EQ(open->next_block, server_.blocks().size());
+
+  auto second = client_.BeginUpload(Options("t"));
+  ASSERT_OK(second);
+  EXPECT_EQ(second->rows_resumed(), open->rows_count);
+  ASSERT_OK(WriteAll(*second, 11));  // cut otherwise
+  const auto result = second->Commit();
+  ASSERT_OK(result);
+  EXPECT_EQ(result->rows_count, kRows);
+  EXPECT_EQ(last_.rows_skipped, open->rows_count);
+  EXPECT_EQ(last_.rows_skipped + last_.rows_sent, kRows);
+  ExpectEveryRowOnce();
+
+  // Once more: nothing is sent, and the answer is the same.
+  const size_t blocks_before = server_.blocks().size();
+  auto third = client_.BeginUpload(Options("t"));
+  ASSERT_OK(third);
+  EXPECT_TRUE(third->was_committed());
+  EXPECT_EQ(third->rows_resumed(), kRows);
+  ASSERT_OK(WriteAll(*third, 50));
+  EXPECT_EQ(third->Commit()->epoch, result->epoch);
+  EXPECT_EQ(server_.blocks().size(), blocks_before);
+  EXPECT_EQ(client_.GetUpload("t")->epoch, result->epoch);
+  EXPECT_TRUE(client_.GetUpload("t")->committed);
+  EXPECT_THAT(client_.GetUpload("other"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(client_.DropUpload("t"), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(UploadTokenTest, AnOpenUploadCanBeGivenUp) {
+  server_.script().upload_rows_until_break = {40};
+  auto upload = client_.BeginUpload(Options("t"));
+  ASSERT_OK(upload);
+  absl::Status broken = WriteAll(*upload, 7);
+  if (broken.ok()) broken = upload->Commit().status();
+  ASSERT_THAT(broken, StatusIs(absl::StatusCode::kUnavailable));
+  const uint64_t rows_count = client_.GetUpload("t")->rows_count;
+  EXPECT_THAT(client_.DropUpload("t"), ::absl_testing::IsOkAndHolds(rows_count));
+  EXPECT_THAT(client_.GetUpload("t"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(client_.DropUpload("t"), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(UploadTokenTest, AWholeUploadIsRepeatedAsLongAsItComesOn) {
+  // More breaks than there are tries: each comes further than the one before.
+  server_.script().upload_rows_until_break = {10, 10, 10, 10, 10, 10};
+  std::vector<uint64_t> resumed;
+  const auto result = client_.UploadWithToken(Options("t"), [&](Upload& upload) {
+    resumed.push_back(upload.rows_resumed());
+    return WriteAll(upload, 13);
+  });
+  ASSERT_OK(result);
+  EXPECT_EQ(result->rows_count, kRows);
+  EXPECT_THAT(resumed, SizeIs(7));
+  EXPECT_TRUE(std::is_sorted(resumed.begin(), resumed.end()));
+  ExpectEveryRowOnce();
+}
+
+TEST_F(UploadTokenTest, ARepeatedUploadEndsWhereItComesNoFurther) {
+  server_.script().upload_rows_until_break = {10};
+  int tries = 0;
+  const auto stuck = client_.UploadWithToken(Options("t"), [&](Upload&) -> absl::Status {
+    ++tries;
+    return absl::UnavailableError("stuck");
+  });
+  EXPECT_THAT(stuck, StatusIs(absl::StatusCode::kUnavailable, "stuck"));
+  EXPECT_EQ(tries, 3);
+  // What no repetition mends is told at once.
+  tries = 0;
+  const auto refused = client_.UploadWithToken(Options("u"), [&](Upload&) -> absl::Status {
+    ++tries;
+    return absl::InvalidArgumentError("a bad file");
+  });
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument, "a bad file"));
+  EXPECT_EQ(tries, 1);
+  EXPECT_THAT(client_.UploadWithToken(Options(""), [](Upload&) { return absl::OkStatus(); }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("token: empty")));
+}
+
+// A server may still think that the stream before is alive, and refuse the token of a stream that
+// follows it at once. It is refused for good where no stream of ours came before.
+TEST_F(UploadTokenTest, ATokenThatIsStillInUseIsAskedForAgain) {
+  const Refusal in_use = {absl::FailedPreconditionError("in use by another stream"), std::nullopt};
+  server_.Refuse("Upload", {in_use});
+  EXPECT_THAT(client_.UploadWithToken(Options("t"), [](Upload& u) { return WriteAll(u, kRows); }),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(server_.calls("Upload"), 1);
+  server_.script().upload_rows_until_break = {10};
+  bool broke = false;
+  const auto result = client_.UploadWithToken(Options("t"), [&](Upload& upload) {
+    const absl::Status status = WriteAll(upload, kRows);
+    if (!std::exchange(broke, true)) server_.Refuse("Upload", {in_use});
+    return status;
+  });
+  ASSERT_OK(result);
+  EXPECT_EQ(server_.calls("Upload"), 4);
+  ExpectEveryRowOnce();
+}
+
+// A server that goes on with a large upload accepts after it has read all that it has of it, which
+// took longer than the client's deadline: no try ever came further.
+TEST_F(UploadTokenTest, AnUploadThatGoesOnIsAwaitedBeyondTheDeadlineOfACall) {
+  Client hasty = MakeClient({.address = server_.address(), .deadline = milliseconds(20)}, &clock_);
+  ASSERT_OK(hasty.GetLimits({.deadline = milliseconds(20000)}));  // remembered
+  server_.script().accept_after = milliseconds(300);
+  auto upload = hasty.BeginUpload(Options("t"));
+  ASSERT_OK(upload);
+  upload->Cancel();
+  ASSERT_OK(
+      hasty.UploadWithToken(Options("u"), [](Upload& other) { return WriteAll(other, kRows); }));
+  // Without a token nothing has to be read; and a deadline of the caller's own holds.
+  EXPECT_THAT(hasty.BeginUpload(Options("")), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  UploadOptions bounded = Options("v");
+  bounded.deadline = milliseconds(20);
+  EXPECT_THAT(hasty.BeginUpload(bounded), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(hasty.UploadWithToken(bounded, [](Upload&) { return absl::OkStatus(); }),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+}
+
+TEST_F(UploadTokenTest, ACommitInDoubtIsCleared) {
+  server_.script().commit_in_silence = true;
+  server_.script().break_after_commit = true;
+  auto lost = client_.BeginUpload(Options("t"));
+  ASSERT_OK(WriteAll(*lost, kRows));
+  EXPECT_THAT(lost->Commit(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("repeat it with the same token")));
+  const auto result =
+      client_.UploadWithToken(Options("t"), [](Upload& upload) { return WriteAll(upload, kRows); });
+  ASSERT_OK(result);
+  EXPECT_EQ(result->rows_count, kRows);
+  ExpectEveryRowOnce();
+}
+
+TEST_F(UploadTokenTest, TextThatIsNotUtf8IsRefusedWithoutHarm) {
+  auto upload = client_.BeginUpload(Options(""));
+  ASSERT_OK(upload);
+  const IdColumn ids = std::vector<uint64_t>{1};
+  const std::string vectors(4, '\0');
+  std::vector<AttributeColumn> bad = {
+      {.attribute = "a", .values = std::vector<std::string>{"\xff"}}};
+  EXPECT_THAT(
+      upload->Write({.ids = &ids, .vectors = vectors, .attributes = bad}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("attributes[0] (a): value 0")));
+  bad[0] = {.attribute = "\xff", .values = std::vector<int64_t>{1}};
+  EXPECT_THAT(upload->Write({.ids = &ids, .vectors = vectors, .attributes = bad}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("attributes[0].attribute")));
+  EXPECT_OK(upload->Write({.ids = &ids, .vectors = vectors}));
+  EXPECT_OK(upload->Commit());
+}
+
+TEST_F(UploadTokenTest, ListsAreCutWithTheirRows) {
+  UploadOptions options = Options("");
+  options.block_bytes_max = 250;
+  auto upload = client_.BeginUpload(options);
+  ASSERT_OK(upload);
+  std::vector<uint64_t> numbers(20);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const IdColumn ids = numbers;
+  AttributeColumnBuilder tags({"tags", AttributeType::kKeyword, true});
+  for (const uint64_t number : numbers) {
+    ASSERT_OK(tags.AddList(std::vector<AttributeValue>(number % 4, std::to_string(number))));
+  }
+  const std::vector<AttributeColumn> attributes = {tags.Take()};
+  ASSERT_OK(
+      upload->Write({.ids = &ids, .vectors = std::string(20 * 4, '\0'), .attributes = attributes}));
+  ASSERT_OK(upload->Commit());
+  EXPECT_THAT(server_.blocks(), SizeIs(::testing::Gt(3u)));
+  uint64_t number = 0;
+  for (const v1::UploadBlock& block : server_.blocks()) {
+    const v1::AttributeColumn& column = block.attributes(0);
+    ASSERT_EQ(column.list_sizes_size(), block.ids().numbers_size());
+    EXPECT_FALSE(column.has_presence());
+    int value = 0;
+    for (const uint32_t size : column.list_sizes()) {
+      ASSERT_EQ(size, number % 4);
+      for (uint32_t i = 0; i < size; ++i) {
+        ASSERT_EQ(column.values().keyword_values(value++), std::to_string(number));
+      }
+      ++number;
+    }
+    EXPECT_EQ(value, column.values().keyword_values_size());
+  }
+  EXPECT_EQ(number, 20u);
+}
+
+}  // namespace
+}  // namespace nearfield::client

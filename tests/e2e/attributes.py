@@ -1,0 +1,111 @@
+"""Attributes and filters once more, written from the comments of proto/nearfield/v1/common.proto. Shares no code with the server."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+
+TYPES = {"year": "INT64", "price": "DOUBLE", "good": "BOOL", "language": "KEYWORD", "made": "TIMESTAMP", "tags": "KEYWORD"}
+LISTS = {"tags"}
+MEMBER = {"INT64": "int64", "DOUBLE": "double", "BOOL": "bool", "KEYWORD": "keyword", "TIMESTAMP": "timestamp_us"}
+ORDERS = {
+    "EQUAL": lambda a, b: a == b, "NOT_EQUAL": lambda a, b: a != b, "LESS": lambda a, b: a < b,
+    "LESS_EQUAL": lambda a, b: a <= b, "GREATER": lambda a, b: a > b, "GREATER_EQUAL": lambda a, b: a >= b,
+}
+
+
+def specs(pb: SimpleNamespace) -> list:
+    return [pb.AttributeSpec(name=name, type=pb.AttributeType.Value(f"ATTRIBUTE_TYPE_{kind}"), is_list=name in LISTS)
+            for name, kind in TYPES.items()]
+
+
+def draw_value(draw: random.Random, name: str):
+    return {"INT64": lambda: draw.randint(2018, 2026), "DOUBLE": lambda: draw.choice([-0.0, 0.0, 1.5, float("inf"), -3.25]),
+            "BOOL": lambda: draw.random() < 0.5, "KEYWORD": lambda: draw.choice(["", "de", "en", "fr", "ältere"]),
+            "TIMESTAMP": lambda: draw.randint(-5, 5) * 10**12}[TYPES[name]]()
+
+
+def draw_row(draw: random.Random) -> dict:
+    row = {}
+    for name in TYPES:
+        if draw.random() < 0.3:
+            continue
+        row[name] = [draw_value(draw, name) for _ in range(draw.randint(0, 3))] if name in LISTS else draw_value(draw, name)
+    return row
+
+
+def columns(pb: SimpleNamespace, rows: list[dict]) -> list:
+    """One AttributeColumn an attribute that some row has."""
+    result = []
+    for name, kind in TYPES.items():
+        present = [name in row for row in rows]
+        if not any(present):
+            continue
+        bits = bytearray(-(-len(rows) // 8))
+        for place, there in enumerate(present):
+            bits[place // 8] |= there << place % 8
+        values = [row[name] for row in rows if name in row]
+        flat = [value for each in values for value in each] if name in LISTS else values
+        result.append(pb.AttributeColumn(
+            attribute=name, presence=bytes(bits), values=pb.AttributeValues(**{f"{MEMBER[kind]}_values": flat}),
+            list_sizes=[len(each) for each in values] if name in LISTS else []))
+    return result
+
+
+def draw_filter(draw: random.Random, ids: list[int], depth: int = 3) -> tuple:
+    """A filter as nested tuples; to_proto and passes read it."""
+    if depth > 1 and draw.random() < 0.6:
+        kind = draw.choice(["and", "or", "not"])
+        return (kind, [draw_filter(draw, ids, depth - 1) for _ in range(1 if kind == "not" else draw.randint(1, 3))])
+    kind = draw.choice(["comparison", "in", "exists", "has_id", "list_any", "list_all"])
+    if kind == "has_id":
+        return (kind, [draw.choice(ids) for _ in range(draw.randint(1, 20))])
+    name = draw.choice([name for name in TYPES if (name in LISTS) == kind.startswith("list")]) if kind != "exists" else draw.choice(list(TYPES))
+    if kind == "exists":
+        return (kind, name)
+    if kind != "comparison":
+        return (kind, name, [draw_value(draw, name) for _ in range(draw.randint(1, 3))])
+    orders = ["EQUAL", "NOT_EQUAL"] if TYPES[name] == "BOOL" else list(ORDERS)
+    return (kind, name, draw.choice(orders), draw_value(draw, name))
+
+
+def to_proto(pb: SimpleNamespace, tree: tuple):
+    kind = tree[0]
+    if kind in ("and", "or"):
+        return pb.Filter(**{f"{kind}_": pb.FilterList(filters=[to_proto(pb, each) for each in tree[1]])})
+    if kind == "not":
+        return pb.Filter(not_=to_proto(pb, tree[1][0]))
+    if kind == "exists":
+        return pb.Filter(exists=pb.Exists(attribute=tree[1]))
+    if kind == "has_id":
+        return pb.Filter(has_id=pb.IdList(numbers=tree[1]))
+    member = MEMBER[TYPES[tree[1]]]
+    if kind == "comparison":
+        return pb.Filter(comparison=pb.Comparison(
+            attribute=tree[1], op=pb.ComparisonOperator.Value(f"COMPARISON_OPERATOR_{tree[2]}"),
+            value=pb.AttributeValue(**{f"{member}_value": tree[3]})))
+    values = pb.ValueCondition(attribute=tree[1], values=pb.AttributeValues(**{f"{member}_values": tree[2]}))
+    return pb.Filter(**{{"in": "in_"}.get(kind, kind): values})
+
+
+def passes(tree: tuple, row: dict, identity: int) -> bool:
+    kind = tree[0]
+    if kind == "and":
+        return all(passes(each, row, identity) for each in tree[1])
+    if kind == "or":
+        return any(passes(each, row, identity) for each in tree[1])
+    if kind == "not":
+        return not passes(tree[1][0], row, identity)
+    if kind == "has_id":
+        return identity in tree[1]
+    if kind == "exists":
+        return tree[1] in row
+    if tree[1] not in row:
+        return False
+    value = row[tree[1]]
+    if kind == "comparison":
+        return ORDERS[tree[2]](value.encode() if isinstance(value, str) else value,
+                               tree[3].encode() if isinstance(tree[3], str) else tree[3])
+    if kind == "in":
+        return value in tree[2]
+    return any(each in value for each in tree[2]) if kind == "list_any" else all(each in value for each in tree[2])

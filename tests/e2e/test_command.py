@@ -1,0 +1,323 @@
+"""The command `nearfield` over real servers: attributes, filters, pages, waits, upload modes and tokens; against a model."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import subprocess
+import threading
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from types import SimpleNamespace
+
+import attributes
+import numpy as np
+import pytest
+
+DIM = 4
+ROWS = 3000
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+OPERATORS = {"EQUAL": "==", "NOT_EQUAL": "!=", "LESS": "<", "LESS_EQUAL": "<=", "GREATER": ">", "GREATER_EQUAL": ">="}
+
+
+def time_text(microseconds: int) -> str:
+    return (EPOCH + timedelta(microseconds=microseconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def value_text(name: str, value) -> str:
+    kind = attributes.TYPES[name]
+    if kind == "TIMESTAMP":
+        return f'"{time_text(value)}"' if value % 2 else str(value)
+    return json.dumps(value) if kind in ("KEYWORD", "BOOL") else repr(value)
+
+
+def filter_text(tree: tuple) -> str:
+    """A filter of attributes.draw_filter as the command line takes it."""
+    kind = tree[0]
+    if kind in ("and", "or"):
+        return "(" + f" {kind} ".join(filter_text(each) for each in tree[1]) + ")"
+    if kind == "not":
+        return f"not {filter_text(tree[1][0])}"
+    if kind == "exists":
+        return f"exists({tree[1]})"
+    if kind == "has_id":
+        return f"id in ({', '.join(map(str, tree[1]))})"
+    if kind == "comparison":
+        return f"{tree[1]} {OPERATORS[tree[2]]} {value_text(tree[1], tree[3])}"
+    word = {"in": "in", "list_any": "any", "list_all": "all"}[kind]
+    return f"{tree[1]} {word} ({', '.join(value_text(tree[1], each) for each in tree[2])})"
+
+
+def json_row(identity: int, vector: np.ndarray, row: dict) -> str:
+    fields = {name: time_text(value) if name == "made" else "inf" if value == float("inf") else value for name, value in row.items()}
+    return json.dumps({"id": identity, "vector": [float(each) for each in vector], **fields}) + "\n"
+
+
+ATTRIBUTES = [part for name, kind in attributes.TYPES.items()
+              for part in ("--attribute", f"{name}:{kind.lower()}{'[]' if name in attributes.LISTS else ''}")]
+
+
+@pytest.fixture
+def nearfield(request, tmp_path):
+    """nearfield(server, *arguments, code=0) -> what the command printed, which must end with that exit code."""
+    def run(server, *arguments: str, code: int = 0) -> SimpleNamespace:
+        program = Path(request.config.getoption("--cli")).resolve()
+        done = subprocess.run([program, "--address", server.address, *map(str, arguments)], timeout=120,
+                              capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=tmp_path, env=dict(os.environ))
+        assert done.returncode == code, done.stderr
+        return SimpleNamespace(out=done.stdout, err=done.stderr,
+                               json=[json.loads(line) for line in done.stdout.splitlines()] if "--json" in arguments else None)
+    return run
+
+
+@pytest.fixture
+def books(nearfield, rng, tmp_path):
+    """books(server) -> a collection of 200 rows with attributes, made by the command, and what must be in it."""
+    def make(server) -> SimpleNamespace:
+        draw = random.Random(int(rng.integers(2**32)))
+        rows = {identity: attributes.draw_row(draw) for identity in range(200)}
+        vectors = rng.integers(-3, 4, (200, DIM)).astype(np.float32)
+        path = tmp_path / "books.jsonl"
+        path.write_text("".join(json_row(identity, vectors[identity], row) for identity, row in rows.items()))
+        nearfield(server, "upload", "books", path, "--create", "--metric", "dot", *ATTRIBUTES)
+        return SimpleNamespace(rows=rows, draw=draw, path=path, vectors=vectors)
+    return make
+
+
+def passing(books: SimpleNamespace, tree: tuple) -> list[int]:
+    return [identity for identity, row in books.rows.items() if attributes.passes(tree, row, identity)]
+
+
+def test_filters_as_text_choose_what_the_model_says(start, nearfield, books):
+    server = start("--data-dir", "none")
+    library = books(server)
+    shown = nearfield(server, "collections", "show", "books", "--json").json[0]["attributes"]
+    assert [(each["name"], each["type"].upper(), each["is_list"]) for each in shown] == [
+        (name, kind, name in attributes.LISTS) for name, kind in attributes.TYPES.items()]
+    for _ in range(60):
+        tree = attributes.draw_filter(library.draw, list(library.rows))
+        text = filter_text(tree)
+        counted = nearfield(server, "count", "books", "--filter", text, "--json").json[0]
+        assert counted == {"rows_count": len(passing(library, tree)), "epoch": 1}, text
+    for _ in range(10):
+        tree = attributes.draw_filter(library.draw, list(library.rows))
+        found = nearfield(server, "search", "books", "--id", 7, "-k", 1000, "--filter", filter_text(tree), "--verify", "--json").json[0]
+        assert sorted(each["id"] for each in found["neighbors"]) == [each for each in passing(library, tree) if each != 7]
+        assert found["matched_rows"] == len(passing(library, tree)) and found["verified"]
+    nearfield(server, "verify", "books", "--sample", 5, "--filter", "exists(year)", "--score-threshold", "-2")
+
+
+def test_the_example_of_the_help(start, nearfield, books):
+    server = start("--data-dir", "none")
+    library = books(server)
+    text = 'language == "de" and (year >= 2020 or not exists(price)) and tags any ("de", "en") and id in (1, 2, 3, 4, 5, 6, 7, 8)'
+    expected = [identity for identity, row in library.rows.items() if row.get("language") == "de"
+                and (row.get("year", 0) >= 2020 or "price" not in row) and set(row.get("tags", [])) & {"de", "en"} and identity in range(1, 9)]
+    assert nearfield(server, "count", "books", "--filter", text).out == f"{len(expected)}\n"
+    refused = nearfield(server, "count", "books", "--filter", 'language = "de"', code=2)
+    assert "--filter: column 10: write ==" in refused.err
+
+
+def test_what_a_filter_deletes_is_gone(start, nearfield, books):
+    server = start("--data-dir", "none")
+    library = books(server)
+    gone = passing(library, ("comparison", "year", "LESS", 2021))
+    done = nearfield(server, "delete", "books", "--filter", "year < 2021", "--json").json[0]
+    assert done == {"rows_deleted": len(gone), "epoch": 2}
+    assert nearfield(server, "count", "books", "--min-epoch", 2).out == f"{200 - len(gone)}\n"
+    assert nearfield(server, "count", "books", "--filter", "year < 2021").out == "0\n"
+
+
+def test_all_pages_are_the_whole_order(start, nearfield, books):
+    server = start("--data-dir", "none", "--k-max", "16")
+    books(server)
+    pages = nearfield(server, "search", "books", "--id", 3, "--all", "--json").json
+    assert len(pages) >= 199 // 16 and {page["epoch"] for page in pages} == {1}
+    whole = [(each["score"], each["id"]) for page in pages for each in page["neighbors"]]
+    assert len(whole) == 199 and whole == sorted(whole, key=lambda each: (-each[0], each[1]))
+    threshold = whole[40][0]
+    reaching = nearfield(server, "search", "books", "--id", 3, "--all", "--score-threshold", threshold, "--json").json
+    assert [each["id"] for page in reaching for each in page["neighbors"]] == [each[1] for each in whole if each[0] >= threshold]
+    some = nearfield(server, "search", "books", "--id", 3, "--all", "--results-max", 21, "-k", 10, "--json").json
+    assert [len(page["neighbors"]) for page in some] == [10, 10, 1]
+    by_hand, cursor = [], None
+    while True:
+        page = nearfield(server, "search", "books", "--id", 3, "-k", 16, "--json", *(["--cursor", cursor] if cursor else ["--with-cursor"])).json[0]
+        by_hand += [(each["score"], each["id"]) for each in page["neighbors"]]
+        cursor = page.get("next_cursor")
+        if cursor is None:
+            break
+    assert by_hand == whole
+
+
+def test_waits_priorities_and_callers(start, nearfield, books):
+    server = start("--data-dir", "none")
+    books(server)
+    nearfield(server, "search", "books", "--id", 3, "--min-epoch", 1, "--priority", "batch", "--caller", "crawler")
+    nearfield(server, "fetch", "books", 3, "--min-epoch", 1)
+    for command in (["search", "books", "--id", "3"], ["fetch", "books", "3"], ["count", "books"]):
+        late = nearfield(server, *command, "--min-epoch", 2, "--timeout", 0.5, code=3)
+        assert "min_epoch" in late.err
+
+
+def test_modes(start, nearfield, books, tmp_path):
+    server = start("--data-dir", "none")
+    library = books(server)
+    few = tmp_path / "few.jsonl"
+    few.write_text("".join(json_row(identity, library.vectors[0], {"year": 1}) for identity in (5, 6, 1000)))
+    assert "ALREADY_EXISTS" in nearfield(server, "upload", "books", few, code=3).err
+    done = nearfield(server, "upload", "books", few, "--mode", "upsert", "--json").json[0]
+    assert (done["rows_count"], done["rows_replaced"], done["epoch"]) == (3, 2, 2)
+    assert nearfield(server, "count", "books", "--filter", "year == 1").out == "3\n"
+    assert nearfield(server, "upload", "books", few, "--mode", "replace", "--json").json[0]["rows_replaced"] == 201
+    assert nearfield(server, "count", "books").out == "3\n"
+
+
+def test_attributes_beside_a_binary_file(start, nearfield, rng, tmp_path):
+    server = start("--data-dir", "none")
+    np.save(tmp_path / "v.npy", rng.standard_normal((3, DIM)).astype(np.float32))
+    (tmp_path / "a.csv").write_text('title,year,tags,language\nx,2019,"[""a"",""b""]",de\ny,,[],\nz,2021,,""\n')
+    declared = ["--attribute", "year:int64", "--attribute", "tags:keyword[]", "--attribute", "language:keyword"]
+    nearfield(server, "upload", "c", "v.npy", "--create", "--metric", "cosine", *declared, "--attributes", "a.csv")
+    for text, count in [("year > 2000", 2), ("exists(tags)", 2), ('tags all ("a", "b")', 1), ('language == ""', 1), ("not exists(language)", 1)]:
+        assert nearfield(server, "count", "c", "--filter", text).out == f"{count}\n", text
+
+
+@pytest.fixture
+def upload_files(rng, tmp_path):
+    """The arguments of an upload of 3,000 rows with attributes n = 0, 1, ..."""
+    np.save(tmp_path / "v.npy", rng.standard_normal((ROWS, DIM)).astype(np.float32))
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"n": {number}}}\n' for number in range(ROWS)))
+    return ["upload", "c", "v.npy", "--create", "--metric", "dot", "--attribute", "n:int64", "--attributes", "a.jsonl",
+            "--token", "nightly", "--block-bytes", "1024"]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_an_upload_with_a_token_goes_on(start, nearfield, upload_files, tmp_path, killed):
+    kept = str(tmp_path / "kept")
+    server = start("--data-dir", kept)
+    # Another client with the same token stops half way; then the server may be killed.
+    pb_upload(server, list(range(ROWS // 2)), np.load(tmp_path / "v.npy"))
+    assert nearfield(server, "uploads", "show", "nightly").out.startswith("open: ")
+    if killed:
+        server.process.kill()
+        server.process.wait()
+        server = start("--data-dir", kept)
+    durable = nearfield(server, "uploads", "get", "nightly", "--json").json[0]
+    done = nearfield(server, *upload_files, "--json")
+    assert done.json[0]["rows_skipped"] == (durable["rows_count"] if killed else ROWS // 2) and done.json[0]["rows_count"] == ROWS
+    for text in (f"n < {ROWS}", f"n >= {ROWS // 2 - 1} and n <= {ROWS // 2} or n >= 0"):
+        assert nearfield(server, "count", "c", "--filter", text).out == f"{ROWS}\n"
+    assert nearfield(server, "count", "c", "--filter", "n == 1499 and id == 1499").out == "1\n"
+    again = nearfield(server, *upload_files)
+    assert "uploaded before: 3,000 rows" in again.out
+    assert nearfield(server, "count", "c").out == f"{ROWS}\n"
+    assert nearfield(server, "uploads", "show", "nightly").out == "committed: 3,000 rows, visible from epoch 1\n"
+    assert "NOT_FOUND" in nearfield(server, "uploads", "show", "other", code=1).err
+
+
+def test_a_collection_that_could_not_be_loaded_is_not_called_empty(start, nearfield, books, tmp_path):
+    """verify called it empty and ended with 0; drop named 0 rows."""
+    kept = tmp_path / "kept"
+    server = start("--data-dir", str(kept))
+    books(server)
+    server.process.kill()
+    server.process.wait()
+    segment = sorted(kept.glob("*.seg"))[-1]
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 2] ^= 1
+    segment.write_bytes(content)
+    server = start("--data-dir", str(kept))
+    for more in ([], ["--filter", "year > 2000"]):
+        refused = nearfield(server, "verify", "books", *more, code=3)
+        assert "DATA_LOSS" in refused.err and segment.name in refused.err and refused.out == ""
+    assert nearfield(server, "collections", "drop", "books", "--yes").out == "dropped books; its rows could not be loaded, nor counted\n"
+
+
+def test_a_token_of_another_file_is_refused(start, nearfield, tmp_path):
+    server = start("--data-dir", str(tmp_path / "kept"))
+    for mode in ("insert", "upsert", "replace"):
+        identities = [1, 2, 1, 3, 1] if mode == "upsert" else range(5)  # an upsert counts rows of one id once
+        rows = [f'{{"id": {identity}, "vector": [{number}]}}\n' for number, identity in enumerate(identities)]
+        file = tmp_path / "rows.jsonl"
+        command = ["upload", mode, file, "--create", "--metric", "dot", "--mode", mode, "--token", mode, "--json"]
+        file.write_text("".join(rows))
+        first = nearfield(server, *command).json[0]
+        again = nearfield(server, *command).json[0]
+        assert not first["was_committed"] and again["was_committed"]
+        assert first["rows_count"] == again["rows_count"] == len(set(identities))
+        for other in ([rows[:2]] if mode == "upsert" else [rows[:2], rows + ['{"id": 9, "vector": [1]}\n']]):
+            file.write_text("".join(other))
+            refused = nearfield(server, *command, code=3)
+            assert f"token: its upload had {first['rows_count']} rows, the file has {len(other)}" in refused.err and refused.out == ""
+
+
+class Cutter:
+    """Passes connections on to a server, and cuts each of the first ones after so many bytes."""
+
+    def __init__(self, address: str, cuts: list[int]) -> None:
+        host, port = address.split(":")
+        self.target = (host, int(port))
+        self.cuts = cuts
+        self.cuts_made = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            upstream = socket.create_connection(self.target)
+            left = self.cuts.pop(0) if self.cuts else None
+            threading.Thread(target=self._pass, args=(client, upstream, left), daemon=True).start()
+            threading.Thread(target=self._pass, args=(upstream, client, None), daemon=True).start()
+
+    def _pass(self, source: socket.socket, sink: socket.socket, left: int | None) -> None:
+        try:
+            while data := source.recv(4096):
+                sink.sendall(data)
+                left = None if left is None else left - len(data)
+                if left is not None and left <= 0:
+                    self.cuts_made += 1
+                    break
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+def test_an_upload_with_a_token_goes_on_by_itself_over_a_broken_line(start, nearfield, upload_files, tmp_path):
+    server = start("--data-dir", str(tmp_path / "kept"))
+    cutter = Cutter(server.address, [20000, 20000])
+    done = nearfield(cutter, *upload_files, "--json")
+    cutter.listener.close()
+    assert cutter.cuts_made == 2 and done.json[0]["rows_count"] == ROWS
+    assert nearfield(server, "count", "c", "--filter", f"n < {ROWS}").out == f"{ROWS}\n"
+    assert nearfield(server, "verify", "c", "--sample", 3).err == ""
+
+
+def pb_upload(server, numbers: list[int], vectors: np.ndarray) -> None:
+    """A stream with the token that ends without a commit, in two blocks."""
+    pb = server.pb
+    server.admin.CreateCollection(pb.CreateCollectionRequest(
+        name="c", dim=DIM, metric=pb.METRIC_DOT, dtype=pb.DATA_TYPE_FLOAT32, id_type=pb.ID_TYPE_UINT64,
+        attributes=[pb.AttributeSpec(name="n", type=pb.ATTRIBUTE_TYPE_INT64)]), timeout=60)
+    requests = [pb.UploadRequest(begin=pb.UploadBegin(
+        collection="c", rows_max=len(vectors), payload_bytes_max=0, upload_token=b"nightly"))]
+    for part in np.array_split(np.array(numbers), 2):
+        requests.append(pb.UploadRequest(block=pb.UploadBlock(
+            ids=pb.IdList(numbers=part.tolist()), vectors=pb.VectorBlock(dtype=pb.DATA_TYPE_FLOAT32, data=vectors[part].tobytes()),
+            attributes=[pb.AttributeColumn(attribute="n", values=pb.AttributeValues(int64_values=part.tolist()))])))
+    replies = []
+    with pytest.raises(Exception):
+        for reply in server.ingest.Upload(iter(requests), timeout=60):
+            replies.append(reply)
+    assert replies[0].WhichOneof("message") == "accepted"

@@ -1,0 +1,186 @@
+"""What a client was told is committed is there after the process is killed: rows, ids, payloads, epochs, score bits."""
+
+from __future__ import annotations
+
+import subprocess
+
+import grpc
+import numpy as np
+import pytest
+
+
+def rows_of(rng, count: int, dim: int = 16) -> np.ndarray:
+    return rng.standard_normal((count, dim), dtype=np.float32)
+
+
+@pytest.fixture
+def lives(start, api, tmp_path):
+    """lives() -> an Api of a server on the same data directory; the one before is killed first."""
+    servers: list = []
+
+    def next_life(*arguments: str):
+        if servers:
+            servers[-1].process.kill()
+            servers[-1].process.wait()
+        servers.append(start("--data-dir", str(tmp_path / "kept"), *arguments))
+        return api(servers[-1])
+
+    return next_life
+
+
+def snapshot(client, name: str, queries) -> tuple:
+    reply = client.search(name, queries, 100, with_payload=True)
+    return (reply.epoch, [client.answer(result) for result in reply.results],
+            [list(result.payloads) for result in reply.results])
+
+
+def upload(client, name: str, mode: str, ids: list, rows: np.ndarray, token: bytes | None = None, **begin):
+    pb = client.pb
+    head = pb.UploadBegin(collection=name, mode=pb.UploadMode.Value(f"UPLOAD_MODE_{mode}"), rows_max=max(1, len(ids)),
+                          payload_bytes_max=0, upload_token=token, **begin)
+    requests = [pb.UploadRequest(begin=head)] + ([client.block(ids, rows)] if ids else [])
+    requests.append(pb.UploadRequest(commit=pb.UploadCommit()))
+    return list(client.server.ingest.Upload(iter(requests), timeout=60))[-1].committed
+
+
+def test_everything_committed_survives_a_kill(lives, rng):
+    client = lives()
+    assert client.create("a", 16, "COSINE").durable
+    client.create("names", 16, ids="STRING")
+    rows, queries = rows_of(rng, 700), rows_of(rng, 3)
+    client.upload("a", list(range(700)), rows, [b"payload %d" % i for i in range(700)])
+    client.upload("names", [f"n{i}" for i in range(50)], rows[:50])
+    replaced = upload(client, "a", "UPSERT", [5, 9000, 5, 6], rows_of(rng, 4))
+    assert (replaced.epoch, replaced.rows_count, replaced.rows_replaced) == (2, 3, 2)
+    pb = client.pb
+    deleted = client.server.ingest.Delete(pb.DeleteRequest(collection="a", ids=client.ids(list(range(100, 300)))))
+    assert (deleted.epoch, deleted.rows_deleted) == (3, 200)
+    before = [snapshot(client, name, queries) for name in ("a", "names")]
+    for _ in range(2):
+        client = lives()
+        assert [snapshot(client, name, queries) for name in ("a", "names")] == before
+        verdict = client.server.admin.Verify(pb.VerifyRequest(collection="a", query=client.query(queries[0]), k=50))
+        assert verdict.equal, verdict.explanation
+    # It goes on where it was: epochs, ids that are taken, ids that are free again.
+    assert upload(client, "a", "INSERT", [100], rows_of(rng, 1)).epoch == 4
+    with pytest.raises(grpc.RpcError) as caught:
+        upload(client, "a", "INSERT", [5], rows_of(rng, 1))
+    assert caught.value.code() == grpc.StatusCode.ALREADY_EXISTS
+    assert upload(client, "a", "REPLACE", [1, 2], rows[:2]).rows_replaced == 502
+    client.server.admin.DropCollection(pb.DropCollectionRequest(name="names"))
+    client = lives()
+    infos = client.server.admin.ListCollections(pb.ListCollectionsRequest()).collections
+    assert [(info.name, info.epoch, info.rows_count) for info in infos] == [("a", 5, 2)]
+
+
+def test_an_upload_with_a_token_goes_on_after_a_kill_and_is_committed_once(lives, rng):
+    client = lives()
+    pb = client.pb
+    client.create("a", 16)
+    rows = rows_of(rng, 600)
+    blocks = [client.block(list(range(at, at + 200)), rows[at:at + 200]) for at in (0, 200, 400)]
+    head = pb.UploadRequest(begin=pb.UploadBegin(collection="a", rows_max=600, payload_bytes_max=0, upload_token=b"t-1"))
+    # A stream that ends without a commit: its blocks stay, nothing is visible.
+    with pytest.raises(grpc.RpcError):
+        list(client.server.ingest.Upload(iter([head, *blocks[:2]]), timeout=60))
+    state = client.server.ingest.GetUpload(pb.GetUploadRequest(upload_token=b"t-1"))
+    assert (state.committed, state.next_block, state.rows_count) == (False, 2, 400)
+    client = lives()
+    assert client.server.retrieval.Count(pb.CountRequest(collection="a")).rows_count == 0
+    replies = list(client.server.ingest.Upload(
+        iter([head, blocks[2], pb.UploadRequest(commit=pb.UploadCommit(rows_count=600))]), timeout=60))
+    accepted = replies[0].accepted
+    assert (accepted.next_block, accepted.rows_received) == (2, 400)
+    assert (replies[-1].committed.epoch, replies[-1].committed.rows_count) == (1, 600)
+    # Again: the same answer, and no second commit.
+    client = lives()
+    again = list(client.server.ingest.Upload(iter([head]), timeout=60))
+    assert (again[-1].committed.epoch, again[-1].committed.rows_count) == (1, 600)
+    assert client.server.ingest.GetUpload(pb.GetUploadRequest(upload_token=b"t-1")).committed
+    assert client.search("a", rows[:1], 1).epoch == 1
+    with pytest.raises(grpc.RpcError) as caught:
+        client.server.ingest.GetUpload(pb.GetUploadRequest(upload_token=b"other"))
+    assert caught.value.code() == grpc.StatusCode.NOT_FOUND
+
+
+def test_a_token_of_another_collection_or_mode_is_refused_whether_committed_or_open(lives, refused, rng):
+    """Once a committed token was answered with Committed whatever the collection: rows that were nowhere, acknowledged."""
+    client = lives()
+    pb = client.pb
+    client.create("a", 16)
+    client.create("b", 16)
+    rows = rows_of(rng, 2)
+    upload(client, "a", "INSERT", [1, 2], rows, b"done")
+    with pytest.raises(grpc.RpcError):  # without a commit
+        head = pb.UploadBegin(collection="a", rows_max=2, payload_bytes_max=0, upload_token=b"open")
+        list(client.server.ingest.Upload(iter([pb.UploadRequest(begin=head), client.block([3, 4], rows)]), timeout=60))
+    for token in (b"done", b"open"):
+        for name, mode in (("b", "INSERT"), ("a", "UPSERT")):
+            refused(grpc.StatusCode.FAILED_PRECONDITION, lambda: upload(client, name, mode, [7], rows[:1], token),
+                    "upload_token")
+    refused(grpc.StatusCode.INVALID_ARGUMENT, lambda: upload(client, "a", "INSERT", [3], rows[:1], b"open"),
+            "begin.rows_max: 1, but the upload of this token has 2 rows already")
+    drop = lambda token: client.server.ingest.DropUpload(pb.DropUploadRequest(upload_token=token))  # noqa: E731
+    refused(grpc.StatusCode.FAILED_PRECONDITION, lambda: drop(b"done"), "committed", "epoch 1")
+    refused(grpc.StatusCode.INVALID_ARGUMENT, lambda: drop(b""), "upload_token: absent")
+    assert drop(b"open").rows_count == 2
+    refused(grpc.StatusCode.NOT_FOUND, lambda: drop(b"open"), "no upload with this token")
+    assert upload(client, "a", "INSERT", [3], rows[:1], b"open").epoch == 2
+    assert upload(client, "a", "INSERT", [1, 2], rows, b"done").epoch == 1
+    assert client.server.retrieval.Count(pb.CountRequest(collection="b")).epoch == 0
+
+
+def test_a_second_server_may_not_have_the_same_directory(lives, request, tmp_path):
+    lives()
+    second = subprocess.run([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--backend", "cpu",
+                             "--data-dir", str(tmp_path / "kept")], capture_output=True, text=True, timeout=60, check=False)
+    assert second.returncode == 2
+    assert str(tmp_path / "kept") in second.stderr
+
+
+def test_a_damaged_file_is_named_and_never_a_shorter_answer(lives, tmp_path, rng):
+    client = lives()
+    client.create("whole", 16)
+    client.create("hurt", 16)
+    for name in ("whole", "hurt"):
+        client.upload(name, list(range(400)), rows_of(rng, 400))
+    client.server.process.kill()
+    client.server.process.wait()
+    segment = sorted((tmp_path / "kept").glob("*.seg"))[-1]
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 2] ^= 1
+    segment.write_bytes(content)
+    client = lives()
+    assert client.search("whole", rows_of(rng, 1), 3).epoch == 1
+    with pytest.raises(grpc.RpcError) as caught:
+        client.search("hurt", rows_of(rng, 1), 3)
+    assert caught.value.code() == grpc.StatusCode.DATA_LOSS
+    assert segment.name in caught.value.details()
+    info = client.server.admin.GetCollection(client.pb.GetCollectionRequest(name="hurt")).collection
+    assert segment.name in info.error
+
+
+def test_what_a_collection_scans_survives_a_restart(lives, rng):
+    client = lives()
+    pb = client.pb
+    client.create("a", 48, scan="SCAN_CHOICE_BF16")
+    rows = rng.standard_normal((1200, 48), dtype=np.float32)
+    client.upload("a", list(range(1200)), rows)
+    for _ in range(2):
+        info = client.server.admin.GetCollection(pb.GetCollectionRequest(name="a")).collection
+        assert info.scan == pb.SCAN_CHOICE_BF16
+        reply = client.search("a", rows[5:6], 10)
+        assert reply.cost.scan_precision == pb.SCAN_PRECISION_BF16
+        client = lives()
+
+
+def test_a_score_threshold_ends_the_answer(lives, rng):
+    client = lives()
+    client.create("a", 16)
+    rows = rows_of(rng, 300)
+    client.upload("a", list(range(300)), rows)
+    query = rows_of(rng, 1)
+    whole = client.answer(client.search("a", query, 300).results[0])
+    threshold = float(np.uint32(whole[20][1]).view(np.float32))
+    cut = client.answer(client.search("a", query, 300, score_threshold=threshold).results[0])
+    assert cut == whole[:21]

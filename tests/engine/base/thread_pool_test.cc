@@ -1,0 +1,75 @@
+#include "engine/base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace nearfield {
+namespace {
+
+TEST(ThreadPoolTest, EveryParticipantRunsOnceAndItsWritesAreSeen) {
+  ThreadPool pool(7);
+  ASSERT_EQ(pool.threads_count(), 7);
+  std::vector<int> runs(7);  // not atomic: Run orders the accesses
+  for (int round = 0; round < 3000; ++round) {
+    const int32_t participants = round % 7 + 1;
+    std::fill(runs.begin(), runs.end(), 0);
+    pool.Run(participants, [&](int32_t worker) { ++runs[static_cast<size_t>(worker)]; });
+    for (int32_t w = 0; w < 7; ++w) {
+      ASSERT_EQ(runs[static_cast<size_t>(w)], w < participants ? 1 : 0) << "round " << round;
+    }
+  }
+}
+
+TEST(ThreadPoolTest, WorkerZeroIsTheCaller) {
+  ThreadPool pool(3);
+  std::vector<std::thread::id> ids(3);
+  pool.Run(3,
+           [&](int32_t worker) { ids[static_cast<size_t>(worker)] = std::this_thread::get_id(); });
+  EXPECT_EQ(ids[0], std::this_thread::get_id());
+  EXPECT_NE(ids[1], ids[0]);
+  EXPECT_NE(ids[2], ids[0]);
+  EXPECT_NE(ids[1], ids[2]);
+}
+
+// All participants are inside at once: a pool that ran them one after another would never come
+// back.
+TEST(ThreadPoolTest, ParticipantsRunAtTheSameTime) {
+  ThreadPool pool(4);
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<int32_t> inside{0};
+    pool.Run(4, [&](int32_t /*worker*/) {
+      inside.fetch_add(1);
+      while (inside.load() < 4) std::this_thread::yield();
+    });
+    EXPECT_EQ(inside.load(), 4);
+  }
+}
+
+// A finish that comes long after the caller went to sleep must still wake it.
+TEST(ThreadPoolTest, AnIdleCallerIsWoken) {
+  ThreadPool pool(2);
+  const auto hold = std::chrono::milliseconds(2);  // far beyond the spinning
+  for (int round = 0; round < 20; ++round) {
+    const auto end = std::chrono::steady_clock::now() + hold;
+    bool done = false;
+    pool.Run(2, [&](int32_t worker) {
+      if (worker == 0) return;
+      while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      done = true;
+    });
+    EXPECT_TRUE(done);
+  }
+}
+
+TEST(ThreadPoolTest, StartsAndEndsWithoutWork) {
+  for (int32_t threads = 1; threads < 9; ++threads) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.threads_count(), threads);
+  }
+}
+
+}  // namespace
+}  // namespace nearfield

@@ -1,0 +1,295 @@
+// Changes of a collection against a map: whatever the order of uploads, deletions and compactions,
+// it holds what the map holds and answers as a collection that was filled in one go.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/testing/answers.h"
+#include "tests/testing/fake_engine.h"
+#include "tests/testing/random.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::testing {
+namespace {
+
+using absl::StatusCode;
+using absl_testing::StatusIs;
+using ::testing::HasSubstr;
+
+using Model = std::map<uint64_t, float>;  // id, first element of its row
+
+absl::StatusOr<CommitResult> Send(Collection& collection, const Corpus& rows, UploadMode mode,
+                                  const CommitHook& hook = nullptr) {
+  UploadReservation reservation = {.rows_max = std::max<int64_t>(rows.rows_count(), 1)};
+  reservation.mode = mode;
+  auto upload = collection.BeginUpload(reservation);
+  if (!upload.ok()) return upload.status();
+  const absl::Status appended = (*upload)->Append({.ids = &rows.ids, .rows = rows.rows});
+  if (!appended.ok()) return appended;
+  return (*upload)->Commit(hook);
+}
+
+Corpus RowsOf(const Model& model) {
+  std::vector<uint64_t> ids;
+  std::vector<float> values;
+  for (const auto& [id, value] : model) {
+    ids.push_back(id);
+    values.push_back(value);
+  }
+  return PlainRows(ids, values);
+}
+
+class Mutation : public ::testing::Test {
+ protected:
+  void ExpectModel() {
+    const auto stats = collection_->Stats();
+    ASSERT_EQ(stats.rows_count, static_cast<int64_t>(model_.size()));
+    ASSERT_EQ(stats.epoch, epoch_);
+    const float query[2] = {1.0f, 0.5f};
+    const auto got = SearchOne(*fake_.engine, *collection_, query, 200);
+    ASSERT_OK(got);
+    const auto fresh = *fake_.engine->CreateCollection(kPlainSpec);
+    ASSERT_OK(Send(*fresh, RowsOf(model_), UploadMode::kInsert));
+    const auto want = SearchOne(*fake_.engine, *fresh, query, 200);
+    ASSERT_OK(want);
+    ASSERT_THAT(*got, BytesEqual(*want));
+  }
+
+  // Some ids of a small range, perhaps twice; values that tie now and then.
+  Corpus DrawRows(int64_t rows_max) {
+    std::vector<uint64_t> ids;
+    std::vector<float> values;
+    for (int64_t i = random_.Between(0, rows_max); i > 0; --i) {
+      ids.push_back(static_cast<uint64_t>(random_.Between(0, 60)));
+      values.push_back(static_cast<float>(random_.Between(0, 9)));
+    }
+    return PlainRows(ids, values);
+  }
+
+  static float ValueOf(const Corpus& rows, int64_t row) {
+    float value;
+    std::memcpy(&value, rows.rows.data() + row * rows.row_bytes(), sizeof(value));
+    return value;
+  }
+
+  FakeEngine fake_ = MakeFakeEngine();
+  std::shared_ptr<Collection> collection_ = *fake_.engine->CreateCollection(kPlainSpec);
+  Random random_{TestSeed()};
+  Model model_;
+  uint64_t epoch_ = 0;
+};
+
+// What the hook was told, once, and what it answers.
+struct Told {
+  CommitHook Hook() {
+    return [this](const PendingChange& change) {
+      ++calls;
+      epoch = change.epoch;
+      rows_count = change.rows_count;
+      superseded.assign(change.rows_superseded.begin(), change.rows_superseded.end());
+      removed.clear();
+      for (int64_t i = 0; i < change.ids_removed->size(); ++i) {
+        removed.push_back(change.ids_removed->number(i));
+      }
+      removes_all = change.removes_all;
+      return answer;
+    };
+  }
+
+  absl::Status answer;
+  int calls = 0;
+  uint64_t epoch = 0;
+  int64_t rows_count = 0;
+  std::vector<uint32_t> superseded;
+  std::vector<uint64_t> removed;
+  bool removes_all = false;
+};
+
+TEST_F(Mutation, SmokeAnyOrderOfChangesEqualsAMap) {
+  for (int step = 0; step < 1500; ++step) {
+    SCOPED_TRACE(::testing::Message() << "step " << step);
+    Told told;
+    const bool refused = random_.OneIn(8);
+    if (refused) told.answer = absl::DataLossError("the hook says no");
+    Model next = model_;
+    absl::Status status;
+    const int64_t what = random_.Between(0, 10);
+    if (what < 5) {
+      const UploadMode mode = what == 0 ? UploadMode::kReplace : UploadMode::kUpsert;
+      Corpus rows = DrawRows(12);
+      if (mode == UploadMode::kReplace) {
+        next.clear();
+        Model once;
+        for (int64_t i = 0; i < rows.rows_count(); ++i) once[rows.ids.number(i)] = ValueOf(rows, i);
+        rows = RowsOf(once);
+      }
+      for (int64_t i = 0; i < rows.rows_count(); ++i) next[rows.ids.number(i)] = ValueOf(rows, i);
+      status = Send(*collection_, rows, mode, told.Hook()).status();
+    } else if (what < 7) {
+      Model fresh;
+      const uint64_t base = 1000 + static_cast<uint64_t>(step) * 10;
+      for (uint64_t i = 0; i < 3; ++i) fresh[base + i] = static_cast<float>(i);
+      next.insert(fresh.begin(), fresh.end());
+      status = Send(*collection_, RowsOf(fresh), UploadMode::kInsert, told.Hook()).status();
+    } else if (what < 9) {
+      const Corpus rows = DrawRows(20);
+      for (int64_t i = 0; i < rows.rows_count(); ++i) next.erase(rows.ids.number(i));
+      status = collection_->Delete(rows.ids, told.Hook()).status();
+    } else {
+      ASSERT_OK(
+          collection_->Compact({.dead_share_max = random_.Unit() * 0.9,
+                                .generations_max = static_cast<int32_t>(random_.Between(1, 17))}));
+    }
+    if (told.calls > 0 && refused) {
+      EXPECT_THAT(status, StatusIs(StatusCode::kDataLoss, HasSubstr("the hook says no")));
+    } else {
+      ASSERT_OK(status);
+      model_ = std::move(next);
+      epoch_ += static_cast<uint64_t>(told.calls);
+      if (told.calls > 0) {
+        EXPECT_EQ(told.epoch, epoch_);
+      }
+    }
+    ASSERT_LE(told.calls, 1);
+    ExpectModel();
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(Mutation, UpsertTakesTheLastOfAnIdAndTellsTheHookWhatGoes) {
+  ASSERT_OK(Send(*collection_, PlainRows({1, 2, 3}, {1, 2, 3}), UploadMode::kInsert));
+  Told told;
+  const auto result = Send(*collection_, PlainRows({7, 2, 7, 9, 7, 2}, {10, 20, 30, 40, 50, 60}),
+                           UploadMode::kUpsert, told.Hook());
+  ASSERT_OK(result);
+  EXPECT_EQ(result->rows_count, 3);
+  EXPECT_EQ(result->rows_replaced, 1);
+  EXPECT_EQ(told.epoch, 2u);
+  EXPECT_EQ(told.rows_count, 3);
+  EXPECT_THAT(told.superseded, ::testing::ElementsAre(0, 1, 2));
+  EXPECT_THAT(told.removed, ::testing::ElementsAre(2));
+  EXPECT_FALSE(told.removes_all);
+  model_ = {{1, 1}, {2, 60}, {3, 3}, {7, 50}, {9, 40}};
+  epoch_ = 2;
+  ExpectModel();
+  // A superseded row is no row: its id is free again once the last one goes.
+  ASSERT_OK(collection_->Delete(Ids({7})));
+  ASSERT_OK(Send(*collection_, PlainRows({7}, {8}), UploadMode::kInsert));
+  model_[7] = 8;
+  epoch_ = 4;
+  ExpectModel();
+}
+
+TEST_F(Mutation, ReplaceRefusesDoublesAndMayEmptyTheCollection) {
+  ASSERT_OK(Send(*collection_, PlainRows({1, 2}, {1, 2}), UploadMode::kInsert));
+  EXPECT_THAT(Send(*collection_, PlainRows({5, 5}, {1, 2}), UploadMode::kReplace),
+              StatusIs(StatusCode::kAlreadyExists, HasSubstr("id 5 is twice")));
+  Told told;
+  ASSERT_OK(Send(*collection_, PlainRows({2, 5}, {7, 8}), UploadMode::kReplace, told.Hook()));
+  EXPECT_TRUE(told.removes_all);
+  EXPECT_THAT(told.removed, ::testing::IsEmpty());
+  model_ = {{2, 7}, {5, 8}};
+  epoch_ = 2;
+  ExpectModel();
+  const auto emptied = Send(*collection_, PlainRows({}, {}), UploadMode::kReplace, told.Hook());
+  ASSERT_OK(emptied);
+  EXPECT_EQ(emptied->rows_replaced, 2);
+  EXPECT_EQ(told.calls, 2);
+  ASSERT_OK(Send(*collection_, PlainRows({}, {}), UploadMode::kReplace, told.Hook()));
+  EXPECT_EQ(told.calls, 2);  // nothing was there to go
+  EXPECT_EQ(collection_->Stats().epoch, 3u);
+  EXPECT_EQ(collection_->Stats().device_bytes, 0);
+}
+
+TEST_F(Mutation, ACollectionGoesOnFromTheEpochItIsMadeAt) {
+  collection_ = *fake_.engine->CreateCollection(kPlainSpec, 41);
+  EXPECT_EQ(collection_->Stats().epoch, 41u);
+  const auto result = Send(*collection_, PlainRows({1}, {1}), UploadMode::kInsert);
+  ASSERT_OK(result);
+  EXPECT_EQ(result->epoch, 42u);
+}
+
+TEST_F(Mutation, CompactionGivesDeadRowsBack) {
+  std::vector<uint64_t> ids(1000);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = i;
+  ASSERT_OK(
+      Send(*collection_, PlainRows(ids, std::vector<float>(1000, 1.0f)), UploadMode::kInsert));
+  const int64_t bytes_before = collection_->Stats().device_bytes;
+  ids.resize(600);
+  ASSERT_OK(collection_->Delete(Ids(ids)));
+  const auto compacted = collection_->Compact({});
+  ASSERT_OK(compacted);
+  EXPECT_FALSE(compacted->done);
+  EXPECT_EQ(compacted->rows_copied, 400);
+  EXPECT_EQ(compacted->rows_given_back, 600);
+  const CollectionStats stats = collection_->Stats();
+  EXPECT_EQ(stats.rows_deleted, 0);
+  EXPECT_EQ(stats.rows_count, 400);
+  EXPECT_EQ(stats.epoch, 2u);
+  EXPECT_EQ(stats.device_bytes, bytes_before * 4 / 10);
+  EXPECT_TRUE(collection_->Compact({})->done);
+}
+
+TEST_F(Mutation, CompactionSaysWhatItCannotDo) {
+  EXPECT_THAT(collection_->Compact({.dead_share_max = 1.0}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("dead_share_max = 1")));
+  EXPECT_THAT(collection_->Compact({.generations_max = 17}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("generations_max = 17")));
+  EXPECT_TRUE(collection_->Compact({})->done);
+  FakeDeviceOptions device;
+  device.memory_bytes = 1000 * 20 + 200;  // no room for a copy
+  fake_ = MakeFakeEngine({.device = device});
+  collection_ = *fake_.engine->CreateCollection(kPlainSpec);
+  std::vector<uint64_t> ids(1000);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = i;
+  ASSERT_OK(
+      Send(*collection_, PlainRows(ids, std::vector<float>(1000, 1.0f)), UploadMode::kInsert));
+  ids.resize(500);
+  ASSERT_OK(collection_->Delete(Ids(ids)));
+  EXPECT_THAT(collection_->Compact({}), StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_EQ(collection_->Stats().rows_count, 500);
+}
+
+TEST_F(Mutation, RowsDeletedWhileTheyAreCopiedStayDeleted) {
+  constexpr uint64_t kRows = 400;
+  std::atomic<bool> going_on{true};
+  for (uint64_t part = 0; part < 8; ++part) {
+    Model rows;
+    for (uint64_t i = 0; i < kRows / 8; ++i) rows[part * kRows / 8 + i] = static_cast<float>(i % 7);
+    model_.insert(rows.begin(), rows.end());
+    ASSERT_OK(Send(*collection_, RowsOf(rows), UploadMode::kInsert));
+  }
+  std::thread compactor([&] {
+    while (going_on) {
+      const auto result = collection_->Compact({.dead_share_max = 0.01, .generations_max = 2});
+      EXPECT_OK(result);
+    }
+  });
+  epoch_ = 8;
+  for (int i = 0; i < 300; ++i, ++epoch_) {
+    const auto id = static_cast<uint64_t>(random_.Between(0, kRows));
+    if (model_.erase(id) > 0) {
+      EXPECT_OK(collection_->Delete(Ids({id})));
+    } else {
+      model_[id] = static_cast<float>(i);
+      EXPECT_OK(Send(*collection_, PlainRows({id}, {static_cast<float>(i)}), UploadMode::kUpsert));
+    }
+  }
+  going_on = false;
+  compactor.join();
+  ExpectModel();
+}
+
+}  // namespace
+}  // namespace nearfield::testing

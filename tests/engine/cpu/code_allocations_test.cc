@@ -1,0 +1,88 @@
+// What a search by codes allocates, counted.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "tests/engine/cpu/reference.h"
+#include "tests/engine/cpu/scenario.h"
+#include "tests/testing/corpora.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define NEARFIELD_SANITIZED
+#endif
+
+namespace {
+std::atomic<int64_t> allocations{0};
+
+#ifndef NEARFIELD_SANITIZED
+void* Allocate(size_t bytes, size_t alignment) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  void* const memory =
+      std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+#endif
+}  // namespace
+
+#ifndef NEARFIELD_SANITIZED
+// Counted, for the whole program.
+void* operator new(size_t bytes) { return Allocate(bytes, alignof(std::max_align_t)); }
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  return Allocate(bytes, static_cast<size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t /*bytes*/) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t /*alignment*/) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept {
+  std::free(memory);
+}
+#endif  // NEARFIELD_SANITIZED
+
+namespace nearfield::cpu {
+namespace {
+
+// After the first search of a shape only the answer is allocated.
+TEST(CodeAllocationsTest, ASearchAllocatesNothingButItsAnswer) {
+#ifdef NEARFIELD_SANITIZED
+  GTEST_SKIP() << "the sanitizer allocates by itself";
+#endif
+  const auto backend = testing::MakeBackend("", 2);
+  testing::Random random(testing::TestSeed());
+  for (const auto& [queries, scan] :
+       {std::pair(int64_t{1}, ScanChoice::kInt8), std::pair(int64_t{12}, ScanChoice::kInt8),
+        std::pair(int64_t{1}, ScanChoice::kBf16), std::pair(int64_t{12}, ScanChoice::kBf16)}) {
+    CollectionSpec spec;
+    spec.dim = 48;
+    spec.scan = scan;
+    const testing::HostGeneration generation = testing::MakeGeneration(
+        testing::MakeCorpus(spec, testing::CorpusFamily::kGaussian, 4000, random.Bits()),
+        testing::RankOrder::kShuffled, false, random);
+    const testing::LoadedGeneration loaded = testing::Load(*backend, generation);
+    std::vector<float> vectors(static_cast<size_t>(queries * spec.dim));
+    for (float& value : vectors) value = random.Gaussian();
+    const std::vector<int32_t> k(static_cast<size_t>(queries), 10);
+    corpus::QueryTile tile;
+    tile.queries = vectors.data();
+    tile.k = k;
+    corpus::ScanCost cost;
+    for (int i = 0; i < 20; ++i) {
+      const int64_t before = allocations.load();
+      ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &cost));
+      if (i < 10) continue;
+      // A list for each query and generation, a list of those for each query, and all of them.
+      EXPECT_LE(allocations.load() - before, 2 * queries + 4);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nearfield::cpu

@@ -1,0 +1,178 @@
+// Codes made with vectors prove as much as those of corpus/scan_code.cc: no canonical score lies
+// above its bound.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "engine/corpus/scan_code.h"
+#include "engine/cpu/code_kernels.h"
+#include "engine/cpu/scan_kernels.h"
+#include "engine/cpu/workspace.h"
+#include "tests/engine/cpu/encoded_corpus.h"
+#include "tests/engine/cpu/reference.h"
+#include "tests/testing/corpora.h"
+#include "tests/testing/seed.h"
+
+namespace nearfield::cpu {
+namespace {
+
+using testing::Corpus;
+using testing::CorpusFamily;
+using testing::QueryFamily;
+using testing::Random;
+
+constexpr int32_t kDims[] = {1,  2,  7,  8,   15,  16,  17,  31,   32,
+                             33, 63, 64, 100, 130, 384, 768, 1000, 2049};
+
+// A corpus encoded by one table of kernels.
+class Encoded {
+ public:
+  Encoded(const ScanKernels& kernels, const Corpus& corpus)
+      : rotation_(corpus.spec.dim, corpus::kRotationSeed),
+        encoded_(kernels, ScanPrecision::kInt8, corpus, CodeStride(corpus.spec.dim), &rotation_) {}
+  int8_t code(int64_t row, int32_t d) const {
+    const int64_t at = row * CodeStride(static_cast<int32_t>(rotation_.dimension())) + d;
+    return static_cast<int8_t>(int32_t{encoded_.codes.get()[at]} - kCodeBias);
+  }
+  const corpus::Rotation& rotation() const { return rotation_; }
+  const std::vector<score::RowBound>& bounds() const { return encoded_.bounds; }
+
+ private:
+  corpus::Rotation rotation_;
+  testing::EncodedCorpus encoded_;
+};
+
+class CodeEncodeTest : public ::testing::TestWithParam<const ScanKernels*> {
+ protected:
+  const ScanKernels& kernels() const { return *GetParam(); }
+  Random random_{testing::TestSeed()};
+
+  Corpus AnyCorpus(int32_t dim, CorpusFamily family) {
+    CollectionSpec spec;
+    spec.dim = dim;
+    spec.metric = static_cast<Metric>(random_.Between(1, 4));
+    spec.row_type = static_cast<RowType>(random_.Between(1, 4));
+    return testing::MakeCorpus(spec, family, random_.Between(1, 6), random_.Bits());
+  }
+
+  void CheckQuery(const Corpus& corpus, const Encoded& rows, const std::vector<float>& query) {
+    const int32_t dim = corpus.spec.dim;
+    std::vector<int8_t> first(query.size());
+    std::vector<int8_t> second(query.size());
+    ScratchBuffer<double> scratch;
+    EncodeQueryArgs args;
+    args.rotation = &rows.rotation();
+    args.dim = dim;
+    args.metric = corpus.spec.metric;
+    args.query = query.data();
+    args.first = first.data();
+    args.second = second.data();
+    args.scratch = scratch.Ensure(EncodeScratchDoubles(dim));
+    const corpus::QueryBounds bounds = kernels().codes.encode_query(args);
+    for (int64_t r = 0; r < corpus.rows_count(); ++r) {
+      int32_t of_first = 0;
+      int32_t of_second = 0;
+      for (int32_t d = 0; d < dim; ++d) {
+        const int32_t code = rows.code(r, d);
+        ASSERT_GE(code, -127);
+        of_first += code * first[static_cast<size_t>(d)];
+        of_second += code * second[static_cast<size_t>(d)];
+      }
+      const float score = testing::ReferenceScore(
+          corpus.spec.metric, testing::Decode(corpus.spec, corpus.row(r)), query);
+      const score::RowBound& bound = rows.bounds()[static_cast<size_t>(r)];
+      const float both = score::UpperScore(bound, bounds.both,
+                                           score::CodeProduct(bounds.both, of_first, of_second));
+      const float alone = score::UpperScore(bound, bounds.first_only,
+                                            score::CodeProduct(bounds.first_only, of_first));
+      ASSERT_FALSE(both < score) << testing::Describe(corpus.spec) << ", row " << r;
+      ASSERT_FALSE(alone < score) << testing::Describe(corpus.spec) << ", row " << r;
+    }
+  }
+
+  // What the codes of a row leave out of it: the query that makes the bound tightest.
+  std::vector<float> ResidualOf(const Corpus& corpus, const Encoded& rows, int64_t row) {
+    const int32_t dim = corpus.spec.dim;
+    std::vector<double> work(static_cast<size_t>(dim));
+    const score::RowBound& bound = rows.bounds()[static_cast<size_t>(row)];
+    for (int32_t d = 0; d < dim; ++d) {
+      work[static_cast<size_t>(d)] = static_cast<double>(bound.scale) * rows.code(row, d);
+    }
+    rows.rotation().BringBackWithQuery(absl::MakeSpan(work));
+    std::vector<float> residual = testing::Decode(corpus.spec, corpus.row(row));
+    double norm = 1.0;
+    if (corpus.spec.metric == Metric::kCosine) {
+      norm = std::sqrt(testing::ReferenceSum(SumKind::kProduct, residual, residual));
+    }
+    bool zero = true;
+    for (size_t d = 0; d < residual.size(); ++d) {
+      residual[d] = static_cast<float>(static_cast<double>(residual[d]) / norm - work[d]);
+      if (!std::isfinite(residual[d])) residual[d] = 1.0f;
+      zero = zero && residual[d] == 0.0f;
+    }
+    if (zero) residual[0] = 1.0f;  // no query of cosine
+    return residual;
+  }
+};
+
+TEST_P(CodeEncodeTest, NoScoreLiesAboveItsBound) {
+  for (const int32_t dim : kDims) {
+    for (const CorpusFamily family : testing::kCorpusFamilies) {
+      const Corpus corpus = AnyCorpus(dim, family);
+      SCOPED_TRACE(testing::Name(family));
+      const Encoded rows(kernels(), corpus);
+      for (const QueryFamily query : testing::kQueryFamilies) {
+        CheckQuery(corpus, rows, testing::MakeQuery(corpus, query, random_));
+        if (HasFatalFailure()) return;
+      }
+      CheckQuery(corpus, rows, ResidualOf(corpus, rows, corpus.rows_count() - 1));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// The rotation does the same additions, so the codes are the same; only sums of squares may round
+// otherwise.
+TEST_P(CodeEncodeTest, CodesAreThoseOfThePlainCode) {
+  for (const int32_t dim : kDims) {
+    Corpus corpus = AnyCorpus(dim, CorpusFamily::kGaussian);
+    if (corpus.spec.metric == Metric::kCosine) continue;  // divided by a norm that may round
+    const Encoded rows(kernels(), corpus);
+    std::vector<int8_t> plain(static_cast<size_t>(dim));
+    for (int64_t r = 0; r < corpus.rows_count(); ++r) {
+      const score::RowBound bound =
+          corpus::EncodeRow(rows.rotation(), corpus.spec.metric,
+                            testing::Decode(corpus.spec, corpus.row(r)), absl::MakeSpan(plain));
+      for (int32_t d = 0; d < dim; ++d) {
+        ASSERT_EQ(rows.code(r, d), plain[static_cast<size_t>(d)]) << "dim " << dim << " at " << d;
+      }
+      ASSERT_EQ(rows.bounds()[static_cast<size_t>(r)].scale, bound.scale);
+      ASSERT_EQ(rows.bounds()[static_cast<size_t>(r)].norm, bound.norm);
+    }
+  }
+}
+
+TEST_P(CodeEncodeTest, ZeroRowsOfCosineScoreLessThanAnything) {
+  CollectionSpec spec;
+  spec.dim = 100;
+  spec.metric = Metric::kCosine;
+  const Corpus corpus = testing::MakeCorpus(spec, CorpusFamily::kAllZero, 3, random_.Bits());
+  const Encoded rows(kernels(), corpus);
+  for (const score::RowBound& bound : rows.bounds()) {
+    EXPECT_EQ(bound.residual, -std::numeric_limits<float>::infinity());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, CodeEncodeTest,
+                         ::testing::ValuesIn(SupportedScanKernels()),
+                         [](const ::testing::TestParamInfo<const ScanKernels*>& param) {
+                           return param.param->name;
+                         });
+
+}  // namespace
+}  // namespace nearfield::cpu

@@ -1,0 +1,270 @@
+// Codes on every instruction set of this machine: exact products, bounds step for step, and codes
+// that prove what they say.
+#include "engine/cpu/code_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "engine/cpu/scan_kernels.h"
+#include "engine/cpu/workspace.h"
+#include "engine/score/certified_bound.h"
+#include "engine/score/score.h"
+#include "tests/engine/cpu/reference.h"
+#include "tests/testing/corpora.h"
+#include "tests/testing/seed.h"
+
+namespace nearfield::cpu {
+namespace {
+
+using testing::Random;
+
+enum class Fill { kAny, kGreatest, kLeast, kOpposite };
+constexpr Fill kFills[] = {Fill::kAny, Fill::kGreatest, Fill::kLeast, Fill::kOpposite};
+
+std::vector<int8_t> MakeCodes(int64_t rows_count, int32_t dim, Fill fill, Random& random) {
+  std::vector<int8_t> codes(static_cast<size_t>(rows_count * dim));
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const int8_t any = static_cast<int8_t>(random.Between(-127, 128));
+    const int8_t alternating = i % 2 == 0 ? 127 : -127;
+    codes[i] = fill == Fill::kAny        ? any
+               : fill == Fill::kGreatest ? int8_t{127}
+               : fill == Fill::kLeast    ? int8_t{-127}
+                                         : alternating;
+  }
+  return codes;
+}
+
+int32_t Product(const int8_t* a, const int8_t* b, int32_t dim) {
+  int32_t sum = 0;
+  for (int32_t d = 0; d < dim; ++d) sum += int32_t{a[d]} * b[d];
+  return sum;
+}
+
+// Codes as the planes hold them; what pads a row is anything.
+class Plane {
+ public:
+  Plane(const std::vector<int8_t>& codes, int32_t dim) : dim_(dim) {
+    const auto rows = static_cast<int64_t>(codes.size()) / dim;
+    bytes_ = buffer_.Ensure(rows * CodeStride(dim));
+    std::fill(bytes_, bytes_ + rows * CodeStride(dim), uint8_t{201});
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int32_t d = 0; d < dim; ++d) {
+        bytes_[r * CodeStride(dim) + d] =
+            static_cast<uint8_t>(codes[static_cast<size_t>(r * dim + d)] + kCodeBias);
+      }
+    }
+  }
+  CodeTile tile(int32_t rows_count) const { return {bytes_, rows_count, dim_}; }
+
+ private:
+  int32_t dim_;
+  ScratchBuffer<uint8_t> buffer_;
+  uint8_t* bytes_;
+};
+
+class CodeKernelsTest : public ::testing::TestWithParam<const ScanKernels*> {
+ protected:
+  const CodeKernels& kernels() const { return GetParam()->codes; }
+  Random random_{testing::TestSeed()};
+
+  void CheckProducts(int32_t rows_count, int32_t queries_count, int32_t dim, Fill rows_fill,
+                     Fill queries_fill) {
+    const std::vector<int8_t> rows = MakeCodes(rows_count, dim, rows_fill, random_);
+    const std::vector<int8_t> queries = MakeCodes(2 * queries_count, dim, queries_fill, random_);
+    const Plane plane(rows, dim);
+    const auto expected = [&](int32_t row, int32_t code) {
+      return Product(rows.data() + int64_t{row} * dim, queries.data() + int64_t{code} * dim, dim);
+    };
+    ScratchBuffer<std::byte> packed;
+    std::vector<int32_t> first(static_cast<size_t>(rows_count) + kCodeRowGroup);
+    std::vector<int32_t> second(first.size());
+    kernels().pack_one(queries.data(), queries.data() + dim, dim,
+                       packed.Ensure(kernels().one_bytes(dim)));
+    kernels().scan_one(plane.tile(rows_count), packed.get(), first.data(), second.data());
+    for (int32_t r = 0; r < rows_count; ++r) {
+      ASSERT_EQ(first[static_cast<size_t>(r)], expected(r, 0)) << "row " << r << ", dim " << dim;
+      ASSERT_EQ(second[static_cast<size_t>(r)], expected(r, 1)) << "row " << r << ", dim " << dim;
+    }
+    const int32_t lanes = kernels().lanes;
+    const int32_t panels = (queries_count + lanes - 1) / lanes;
+    const int64_t panel_bytes = kernels().panel_bytes(dim);
+    packed.Ensure(panels * panel_bytes);
+    for (int32_t p = 0; p < panels; ++p) {
+      kernels().pack_panel(queries.data() + int64_t{2} * p * lanes * dim, int64_t{2} * dim,
+                           std::min(lanes, queries_count - p * lanes), dim,
+                           packed.get() + p * panel_bytes);
+    }
+    ScratchBuffer<int32_t> products;
+    products.Ensure(int64_t{rows_count} * panels * lanes);
+    kernels().scan_panels(plane.tile(rows_count), packed.get(), panels, products.get());
+    for (int32_t r = 0; r < rows_count; ++r) {
+      for (int32_t q = 0; q < queries_count; ++q) {
+        ASSERT_EQ(products.get()[int64_t{r} * panels * lanes + q], expected(r, 2 * q))
+            << "row " << r << " of " << rows_count << ", query " << q << " of " << queries_count
+            << ", dim " << dim;
+      }
+    }
+  }
+};
+
+TEST_P(CodeKernelsTest, ProductsAreExactInEveryDimension) {
+  for (int32_t dim = 1; dim <= 140; ++dim) {
+    CheckProducts(static_cast<int32_t>(random_.Between(1, 30)),
+                  static_cast<int32_t>(random_.Between(1, kPanelsMax * kernels().lanes + 1)), dim,
+                  Fill::kAny, Fill::kAny);
+    if (HasFatalFailure()) return;
+  }
+  for (const int32_t dim : {255, 384, 768, 1000, 1537, kDimMax}) {
+    CheckProducts(9, 20, dim, Fill::kAny, Fill::kAny);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Where instructions that saturate give another sum.
+TEST_P(CodeKernelsTest, ProductsOfTheGreatestCodesAreExact) {
+  for (const Fill rows : kFills) {
+    for (const Fill queries : kFills) {
+      for (const int32_t dim : {1, 2, 4, 63, 64, 768, kDimMax}) {
+        CheckProducts(7, 18, dim, rows, queries);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(CodeKernelsTest, EveryShapeOfTileAndPanelsIsServed) {
+  for (int32_t rows_count = 1; rows_count <= 18; ++rows_count) {
+    for (int32_t queries_count = 1; queries_count <= kPanelsMax * kernels().lanes;
+         queries_count += 3) {
+      CheckProducts(rows_count, queries_count, 37, Fill::kAny, Fill::kAny);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+float AnyTerm(Random& random) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  if (random.OneIn(12)) return infinity;
+  if (random.OneIn(12)) return -infinity;
+  if (random.OneIn(6)) return 0.0f;
+  return random.Gaussian() * std::ldexp(1.0f, static_cast<int>(random.Between(-60, 60)));
+}
+
+std::vector<score::RowBound> AnyBounds(int32_t rows_count, Random& random) {
+  std::vector<score::RowBound> bounds(static_cast<size_t>(rows_count));
+  for (auto& bound : bounds) {
+    bound = {std::fabs(AnyTerm(random)), AnyTerm(random), std::fabs(AnyTerm(random)),
+             std::fabs(AnyTerm(random))};
+  }
+  return bounds;
+}
+score::QueryBound AnyQueryBound(Random& random) {
+  return {AnyTerm(random), AnyTerm(random), std::fabs(AnyTerm(random)), std::fabs(AnyTerm(random)),
+          std::fabs(AnyTerm(random))};
+}
+std::vector<int32_t> AnyProducts(int64_t count, Random& random) {
+  std::vector<int32_t> products(static_cast<size_t>(count));
+  for (int32_t& product : products) {
+    product = static_cast<int32_t>(random.Between(-130'000'000, 130'000'000));
+  }
+  return products;
+}
+
+constexpr int32_t kFilterRows = 45;
+constexpr int kFilterRounds = 200;
+
+TEST_P(CodeKernelsTest, TheFilterOfPanelsKeepsWhatIsNotBelowAndNothingElse) {
+  const int32_t lanes = kernels().lanes;
+  for (int round = 0; round < kFilterRounds; ++round) {
+    const auto queries_count = static_cast<int32_t>(random_.Between(1, 2 * lanes + 1));
+    const int32_t width = (queries_count + lanes - 1) / lanes * lanes;
+    const std::vector<score::RowBound> bounds = AnyBounds(kFilterRows, random_);
+    const std::vector<int32_t> products = AnyProducts(int64_t{kFilterRows} * width, random_);
+    std::vector<score::QueryBound> queries(static_cast<size_t>(width));
+    std::vector<float> terms[4];
+    std::vector<float> thresholds;
+    for (auto& query : queries) {
+      query = AnyQueryBound(random_);
+      query.second_scale = 0;
+      terms[0].push_back(query.first_scale);
+      terms[1].push_back(query.of_residual);
+      terms[2].push_back(query.of_norm);
+      terms[3].push_back(query.less);
+      thresholds.push_back(AnyTerm(random_));
+    }
+    std::vector<Survivor> survivors(static_cast<size_t>(kFilterRows * queries_count));
+    const int32_t count = kernels().filter_panels({.bounds = bounds.data(),
+                                                   .rows_count = kFilterRows,
+                                                   .products = products.data(),
+                                                   .width = width,
+                                                   .queries_count = queries_count,
+                                                   .first_scale = terms[0].data(),
+                                                   .of_residual = terms[1].data(),
+                                                   .of_norm = terms[2].data(),
+                                                   .less = terms[3].data(),
+                                                   .threshold = thresholds.data()},
+                                                  survivors.data());
+    std::vector<uint8_t> kept(survivors.size());
+    for (int32_t i = 0; i < count; ++i) {
+      const Survivor& s = survivors[static_cast<size_t>(i)];
+      kept[static_cast<size_t>(s.row * queries_count + s.query)] = 1;
+    }
+    for (int32_t r = 0; r < kFilterRows; ++r) {
+      for (int32_t q = 0; q < queries_count; ++q) {
+        const score::QueryBound& query = queries[static_cast<size_t>(q)];
+        const float upper = score::UpperScore(
+            bounds[static_cast<size_t>(r)], query,
+            score::CodeProduct(query, products[static_cast<size_t>(r * width + q)]));
+        ASSERT_EQ(kept[static_cast<size_t>(r * queries_count + q)] != 0,
+                  !(upper < thresholds[static_cast<size_t>(q)]))
+            << upper << " and " << thresholds[static_cast<size_t>(q)];
+      }
+    }
+  }
+}
+
+TEST_P(CodeKernelsTest, TheFilterOfOneQueryKeepsWhatIsNotBelowAndNothingElse) {
+  for (int round = 0; round < kFilterRounds; ++round) {
+    const std::vector<score::RowBound> bounds = AnyBounds(kFilterRows, random_);
+    const std::vector<int32_t> first = AnyProducts(kFilterRows, random_);
+    const std::vector<int32_t> second = AnyProducts(kFilterRows, random_);
+    const score::QueryBound query = AnyQueryBound(random_);
+    const float threshold = AnyTerm(random_);
+    std::vector<int32_t> passed(kFilterRows);
+    std::vector<float> upper(kFilterRows);
+    const int32_t count = kernels().filter_one({.bounds = bounds.data(),
+                                                .first = first.data(),
+                                                .second = second.data(),
+                                                .query = query,
+                                                .threshold = threshold,
+                                                .rows_count = kFilterRows},
+                                               passed.data(), upper.data());
+    size_t next = 0;
+    for (size_t r = 0; r < bounds.size(); ++r) {
+      const float u =
+          score::UpperScore(bounds[r], query, score::CodeProduct(query, first[r], second[r]));
+      if (u < threshold) continue;
+      ASSERT_LT(static_cast<int32_t>(next), count);
+      ASSERT_EQ(passed[next], static_cast<int32_t>(r));
+      ASSERT_TRUE(std::isnan(u) ? std::isnan(upper[next])
+                                : score::BitsFromFloat(upper[next]) == score::BitsFromFloat(u));
+      ++next;
+    }
+    ASSERT_EQ(static_cast<int32_t>(next), count);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, CodeKernelsTest,
+                         ::testing::ValuesIn(SupportedScanKernels()),
+                         [](const ::testing::TestParamInfo<const ScanKernels*>& param) {
+                           return param.param->name;
+                         });
+
+}  // namespace
+}  // namespace nearfield::cpu

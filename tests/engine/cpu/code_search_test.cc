@@ -1,0 +1,255 @@
+// Searches by codes: to the bit on adversarial rows, and in the ways they are meant to go.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "engine/cpu/cpu_topk_engine.h"
+#include "tests/engine/cpu/reference.h"
+#include "tests/engine/cpu/scenario.h"
+#include "tests/testing/corpora.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::cpu {
+namespace {
+
+using ::absl_testing::StatusIs;
+using testing::CorpusFamily;
+using testing::ExpectReferenceAnswers;
+using testing::HostGeneration;
+using testing::MakeBackend;
+using testing::QueryFamily;
+using testing::Random;
+using testing::RankOrder;
+using testing::Scenario;
+
+CollectionSpec SpecOf(ScanChoice scan, int32_t dim) {
+  CollectionSpec spec;
+  spec.dim = dim;
+  spec.scan = scan;
+  return spec;
+}
+
+void AddQueries(Scenario& scenario, int64_t count, int32_t k, Random& random, QueryFamily family) {
+  for (int64_t q = 0; q < count; ++q) {
+    const std::vector<float> query =
+        testing::MakeQuery(scenario.generations[0].corpus, family, random);
+    scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
+    scenario.k.push_back(k);
+  }
+}
+
+Scenario OneGeneration(const CollectionSpec& spec, CorpusFamily family, int64_t rows_count,
+                       Random& random) {
+  Scenario scenario;
+  scenario.spec = spec;
+  scenario.generations.push_back(
+      testing::MakeGeneration(testing::MakeCorpus(spec, family, rows_count, random.Bits()),
+                              RankOrder::kShuffled, false, random));
+  return scenario;
+}
+
+class CodeSearchTest
+    : public ::testing::TestWithParam<std::tuple<std::string, int32_t, ScanChoice>> {
+ protected:
+  CodeSearchTest() : backend_(MakeBackend(std::get<0>(GetParam()), std::get<1>(GetParam()))) {}
+  static CollectionSpec CodesSpec(int32_t dim) { return SpecOf(std::get<2>(GetParam()), dim); }
+  std::unique_ptr<corpus::Backend> backend_;
+  Random random_{testing::TestSeed()};
+};
+
+// Few neighbors of many rows, so that codes do serve; several generations share a floor.
+TEST_P(CodeSearchTest, EqualsTheReferenceOnEveryFamily) {
+  for (const CorpusFamily family : testing::kCorpusFamilies) {
+    CollectionSpec spec = CodesSpec(static_cast<int32_t>(random_.Between(1, 130)));
+    spec.metric = static_cast<Metric>(random_.Between(1, 4));
+    spec.row_type = static_cast<RowType>(random_.Between(1, 4));
+    SCOPED_TRACE(testing::Name(family));
+    Scenario scenario;
+    scenario.spec = spec;
+    const int64_t generations = random_.Between(1, 4);
+    for (int64_t g = 0; g < generations; ++g) {
+      const int64_t rows = random_.OneIn(4) ? random_.Between(1, 100) : random_.Between(100, 2500);
+      const auto order = random_.OneIn(2) ? RankOrder::kShuffled : RankOrder::kDescending;
+      scenario.generations.push_back(
+          testing::MakeGeneration(testing::MakeCorpus(spec, family, rows, random_.Bits()), order,
+                                  random_.OneIn(2), random_));
+    }
+    const int64_t queries = random_.OneIn(2) ? random_.Between(1, 5) : random_.Between(5, 40);
+    for (int64_t q = 0; q < queries; ++q) {
+      AddQueries(scenario, 1, static_cast<int32_t>(random_.Between(1, 25)), random_,
+                 random_.OneOf<QueryFamily>(testing::kQueryFamilies));
+    }
+    ExpectReferenceAnswers(*backend_, scenario);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(CodeSearchTest, RowsWhoseProductsCancelEqualTheReference) {
+  for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2}) {
+    CollectionSpec spec = CodesSpec(101);
+    spec.metric = metric;
+    for (const int32_t queries : {1, 20}) {
+      ExpectReferenceAnswers(*backend_, testing::CancellingScenario(spec, 700, queries, random_));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(CodeSearchTest, RowsOfExtremeMagnitudeEqualTheReference) {
+  for (const int exponent : {-149, -126, -70, 58, 62, 125}) {
+    SCOPED_TRACE(exponent);
+    CollectionSpec spec = CodesSpec(96);
+    spec.metric = static_cast<Metric>(random_.Between(1, 4));
+    for (const int32_t queries : {1, 20}) {
+      ExpectReferenceAnswers(*backend_,
+                             testing::ExtremeScenario(spec, 700, queries, exponent, random_));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(CodeSearchTest, CodesRuleOutAllButAFewRows) {
+  for (const int64_t queries : {1, 3, 20}) {
+    Scenario scenario = OneGeneration(CodesSpec(64), CorpusFamily::kGaussian, 6000, random_);
+    AddQueries(scenario, queries, 10, random_, QueryFamily::kGaussian);
+    const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    EXPECT_EQ(cost.queries_of_codes, queries);
+    EXPECT_EQ(cost.escalations.canonical, 0);
+    EXPECT_GE(cost.candidates, queries * 10);
+    EXPECT_LE(cost.candidates, queries * 6000 / 10);
+  }
+}
+
+// All rows score the same, so no bound is below any score: every query gives up and reads the rows.
+TEST_P(CodeSearchTest, QueriesThatCodesCannotHelpGiveUpEarly) {
+  constexpr int64_t kRows = 12'000;
+  for (const int64_t queries : {1, 20}) {
+    Scenario scenario = OneGeneration(CodesSpec(40), CorpusFamily::kAllEqual, kRows, random_);
+    AddQueries(scenario, queries, 10, random_, QueryFamily::kGaussian);
+    const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    EXPECT_EQ(cost.queries_of_codes, 0);
+    EXPECT_EQ(cost.escalations.canonical, queries);
+    // The rows themselves, once, and little beside them.
+    const int64_t rows_bytes = kRows * 64 * 4;
+    EXPECT_LE(cost.bytes_read, 5 * rows_bytes * queries);
+  }
+}
+
+// Keeps every row with this chance.
+void DeleteAllBut(double share, HostGeneration& generation, Random& random) {
+  const auto rows_count = static_cast<int64_t>(generation.ranks.size());
+  generation.deleted_words.assign(static_cast<size_t>((rows_count + 63) / 64), 0);
+  generation.rows_live = 0;
+  for (int64_t slot = 0; slot < rows_count; ++slot) {
+    if (random.Between(0, 1000) < static_cast<int64_t>(share * 1000)) {
+      ++generation.rows_live;
+    } else {
+      generation.deleted_words[static_cast<size_t>(slot / 64)] |= uint64_t{1} << (slot % 64);
+    }
+  }
+}
+
+// What lets most rows of a filtered batch cost nothing; with few deleted rows all are read.
+TEST_P(CodeSearchTest, ABatchReadsTheCodesOfTheRowsThatAreLeft) {
+  constexpr int32_t kDim = 64;
+  for (const double share : {0.9, 0.7, 0.5, 0.2}) {
+    SCOPED_TRACE(share);
+    Scenario scenario = OneGeneration(CodesSpec(kDim), CorpusFamily::kGaussian, 12'000, random_);
+    HostGeneration& generation = scenario.generations[0];
+    DeleteAllBut(share, generation, random_);
+    AddQueries(scenario, 20, 5, random_, QueryFamily::kGaussian);
+    const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    EXPECT_EQ(cost.queries_of_codes, 20);
+    const int64_t read_of_codes = cost.bytes_read - cost.candidates * kDim * 4;
+    const int64_t code_bytes = scenario.spec.scan == ScanChoice::kBf16 ? 2 : 1;
+    const int64_t row_bytes = kDim * code_bytes + static_cast<int64_t>(sizeof(score::RowBound));
+    EXPECT_EQ(read_of_codes % row_bytes, 0);
+    EXPECT_GE(read_of_codes / row_bytes, generation.rows_live);
+    if (share < 0.6) {
+      EXPECT_EQ(read_of_codes / row_bytes, generation.rows_live);
+    }
+  }
+}
+
+// One query that gives up leaves the others of its batch to the codes.
+TEST_P(CodeSearchTest, AQueryGivesUpAlone) {
+  Scenario scenario = OneGeneration(CodesSpec(33), CorpusFamily::kGaussian, 6000, random_);
+  AddQueries(scenario, 9, 7, random_, QueryFamily::kGaussian);
+  std::fill(scenario.queries.begin() + 3 * 33, scenario.queries.begin() + 4 * 33, 0.0f);
+  const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+  EXPECT_EQ(cost.queries_of_codes, 8);
+  EXPECT_EQ(cost.escalations.canonical, 1);
+}
+
+// Each row better than the one before: what is known after a while is never enough. Tiles from all
+// over the generation come first, so that it is.
+TEST_P(CodeSearchTest, RowsInAscendingOrderOfScoresAreRuledOutAllTheSame) {
+  constexpr int64_t kRows = 60'000;
+  constexpr int32_t kDim = 32;
+  for (const int64_t queries : {1, 6}) {
+    Scenario scenario;
+    scenario.spec = CodesSpec(kDim);
+    testing::Corpus corpus;
+    corpus.spec = scenario.spec;
+    corpus.ids = testing::MakeIds(IdType::kUint64, kRows, random_.Bits());
+    std::vector<float> row(kDim);
+    for (int64_t r = 0; r < kRows; ++r) {
+      for (float& value : row) value = random_.Gaussian() * 0.01f + static_cast<float>(r) * 5e-5f;
+      const auto* bytes = reinterpret_cast<const uint8_t*>(row.data());
+      corpus.rows.insert(corpus.rows.end(), bytes, bytes + row.size() * sizeof(float));
+    }
+    scenario.generations.push_back(
+        testing::MakeGeneration(std::move(corpus), RankOrder::kShuffled, false, random_));
+    scenario.queries.assign(static_cast<size_t>(queries * kDim), 1.0f);
+    scenario.k.assign(static_cast<size_t>(queries), 10);
+    const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    if (std::get<1>(GetParam()) > 1) continue;  // what several threads score depends on their turns
+    EXPECT_EQ(cost.queries_of_codes, queries);
+    EXPECT_LE(cost.candidates, queries * kRows / 10);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    InstructionSets, CodeSearchTest,
+    ::testing::Combine(::testing::ValuesIn(CpuInstructionSets()), ::testing::Values(1, 2, 5),
+                       ::testing::Values(ScanChoice::kInt8, ScanChoice::kBf16)),
+    [](const ::testing::TestParamInfo<CodeSearchTest::ParamType>& param) {
+      return std::get<0>(param.param) + "_" + std::to_string(std::get<1>(param.param)) +
+             "_threads_" + testing::Name(std::get<2>(param.param));
+    });
+
+TEST(CodeSearchFactsTest, PlanesWithoutCodesAreRefused) {
+  const auto backend = MakeBackend("", 1);
+  Random random(testing::TestSeed());
+  CollectionSpec spec;
+  spec.dim = 33;
+  const Scenario scenario = OneGeneration(spec, CorpusFamily::kGaussian, 10, random);
+  const testing::LoadedGeneration loaded = testing::Load(*backend, scenario.generations[0]);
+  const std::vector<float> query(33, 1.0f);
+  const std::vector<int32_t> k = {1};
+  corpus::QueryTile tile;
+  tile.queries = query.data();
+  tile.k = k;
+  corpus::ScanCost cost;
+  for (const ScanChoice scan : {ScanChoice::kInt8, ScanChoice::kBf16}) {
+    EXPECT_THAT(
+        backend->Search(testing::FormatOf(SpecOf(scan, 33)), {&loaded.view, 1}, tile, &cost),
+        StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("codes that it lacks")));
+  }
+  const testing::LoadedGeneration coded =
+      testing::Load(*backend, scenario.generations[0], SpecOf(ScanChoice::kInt8, 33));
+  EXPECT_THAT(
+      backend->Search(testing::FormatOf(SpecOf(ScanChoice::kBf16, 33)), {&coded.view, 1}, tile,
+                      &cost),
+      StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("codes that it lacks")));
+}
+
+}  // namespace
+}  // namespace nearfield::cpu

@@ -1,0 +1,58 @@
+// A corpus as one table of kernels encodes it, outside of any backend.
+#ifndef NEARFIELD_TESTS_ENGINE_CPU_ENCODED_CORPUS_H_
+#define NEARFIELD_TESTS_ENGINE_CPU_ENCODED_CORPUS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/corpus/rotation.h"
+#include "engine/cpu/scan_kernels.h"
+#include "engine/cpu/workspace.h"
+#include "tests/testing/corpora.h"
+
+namespace nearfield::testing {
+
+struct EncodedCorpus {
+  // stride: bytes of a row's code. rotation: of int8 codes; else null.
+  EncodedCorpus(const cpu::ScanKernels& kernels, ScanPrecision precision, const Corpus& corpus,
+                int64_t stride, const corpus::Rotation* rotation) {
+    const int32_t dim = corpus.spec.dim;
+    const int64_t rows_count = corpus.rows_count();
+    const int64_t row_stride = int64_t{cpu::PaddedDim(dim)} * BytesPerElement(corpus.spec.row_type);
+    cpu::ScratchBuffer<std::byte> row_buffer;
+    std::byte* const rows = row_buffer.Ensure(rows_count * row_stride);
+    std::fill(rows, rows + rows_count * row_stride, std::byte{0});
+    for (int64_t r = 0; r < rows_count; ++r) {
+      const auto row = corpus.row(r);
+      std::copy(row.begin(), row.end(), reinterpret_cast<uint8_t*>(rows) + r * row_stride);
+    }
+    std::vector<double> squares(static_cast<size_t>(rows_count) + cpu::kRowGroup);
+    kernels.square_rows(
+        {rows, static_cast<int32_t>(rows_count), cpu::PaddedDim(dim), corpus.spec.row_type},
+        squares.data());
+    bounds.resize(static_cast<size_t>(rows_count));
+    cpu::ScratchBuffer<double> scratch;
+    cpu::EncodeRows encode;
+    encode.rotation = rotation;
+    encode.dim = dim;
+    encode.metric = corpus.spec.metric;
+    encode.row_type = corpus.spec.row_type;
+    encode.rows = rows;
+    encode.rows_count = static_cast<int32_t>(rows_count);
+    encode.squares = squares.data();
+    encode.codes = codes.Ensure(rows_count * stride);
+    std::fill(encode.codes, encode.codes + rows_count * stride, uint8_t{0xee});
+    encode.bounds = bounds.data();
+    encode.scratch = scratch.Ensure(cpu::EncodeScratchDoubles(dim));
+    kernels.codes_of(precision).encode_rows(encode);
+  }
+
+  std::vector<score::RowBound> bounds;
+  cpu::ScratchBuffer<uint8_t> codes;  // [rows, stride]
+};
+
+}  // namespace nearfield::testing
+
+#endif  // NEARFIELD_TESTS_ENGINE_CPU_ENCODED_CORPUS_H_

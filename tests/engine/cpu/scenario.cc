@@ -1,0 +1,150 @@
+#include "tests/engine/cpu/scenario.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include "engine/cpu/cpu_topk_engine.h"
+#include "engine/score/score.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::testing {
+namespace {
+
+using Ranked = std::vector<std::pair<uint32_t, uint32_t>>;  // score bits, rank
+Ranked ToBits(const std::vector<corpus::RankedScore>& best) {
+  Ranked bits;
+  for (const corpus::RankedScore& row : best) {
+    bits.emplace_back(score::BitsFromFloat(row.score), row.rank);
+  }
+  return bits;
+}
+
+using Lists = std::vector<std::vector<corpus::RankedScore>>;
+
+// The k-th best score of all lists; -inf where there are fewer.
+float FloorOf(const Lists& lists, int32_t k) {
+  std::vector<float> scores;
+  for (const auto& list : lists) {
+    for (const corpus::RankedScore& row : list) scores.push_back(row.score);
+  }
+  std::sort(scores.begin(), scores.end(), std::greater<>());
+  const auto place = static_cast<size_t>(k) - 1;
+  return place < scores.size() ? scores[place] : score::MinusInfinity();
+}
+
+void ExpectLists(const Lists& got, const Lists& whole, int32_t k) {
+  ASSERT_EQ(got.size(), whole.size());
+  const float floor = FloorOf(whole, k);
+  for (size_t g = 0; g < got.size(); ++g) {
+    SCOPED_TRACE(::testing::Message() << "generation " << g << " of " << got.size());
+    const auto needed = std::count_if(whole[g].begin(), whole[g].end(),
+                                      [&](const auto& row) { return row.score >= floor; });
+    ASSERT_GE(static_cast<int64_t>(got[g].size()), needed);
+    ASSERT_LE(got[g].size(), whole[g].size());
+    const std::vector<corpus::RankedScore> beginning(
+        whole[g].begin(), whole[g].begin() + static_cast<int64_t>(got[g].size()));
+    ASSERT_EQ(ToBits(got[g]), ToBits(beginning));
+  }
+}
+
+}  // namespace
+
+Scenario CancellingScenario(const CollectionSpec& spec, int64_t rows_count, int32_t queries_count,
+                            Random& random) {
+  const int32_t dim = spec.dim;
+  Scenario scenario;
+  scenario.spec = spec;
+  Corpus corpus = MakeCorpus(spec, CorpusFamily::kAllZero, rows_count, random.Bits());
+  auto* const values = reinterpret_cast<float*>(corpus.rows.data());
+  for (int64_t r = 0; r < rows_count; ++r) {
+    float* const row = values + r * dim;
+    for (int32_t d = 0; d + 3 < dim; d += 2) {
+      const float fraction = 0x1p-7f * static_cast<float>(random.Between(0, 128));
+      row[d] = std::ldexp(1.0f + fraction, static_cast<int>(random.Between(0, 8)));
+      row[d + 1] = row[d];
+    }
+    row[dim - 2] = random.Gaussian() * 0.01f;
+  }
+  scenario.generations.push_back(
+      MakeGeneration(std::move(corpus), RankOrder::kShuffled, false, random));
+  for (int32_t q = 0; q < queries_count; ++q) {
+    std::vector<float> query(static_cast<size_t>(dim));
+    for (size_t d = 0; d + 3 < query.size(); d += 2) {
+      query[d] = random.Gaussian();
+      query[d + 1] = -query[d];
+    }
+    query[query.size() - 2] = 1.0f;
+    scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
+    scenario.k.push_back(10);
+  }
+  return scenario;
+}
+
+Scenario ExtremeScenario(const CollectionSpec& spec, int64_t rows_count, int32_t queries_count,
+                         int exponent, Random& random) {
+  Scenario scenario;
+  scenario.spec = spec;
+  Corpus corpus = MakeCorpus(spec, CorpusFamily::kGaussian, rows_count, random.Bits());
+  auto* const values = reinterpret_cast<float*>(corpus.rows.data());
+  for (int64_t i = 0; i < rows_count * spec.dim; ++i) {
+    if (i / spec.dim % 3 == 0) values[i] = std::ldexp(values[i], exponent);
+  }
+  values[int64_t{7} * spec.dim] = std::numeric_limits<float>::max();
+  scenario.generations.push_back(
+      MakeGeneration(std::move(corpus), RankOrder::kShuffled, true, random));
+  for (int32_t q = 0; q < queries_count; ++q) {
+    const QueryFamily family = random.OneIn(2) ? QueryFamily::kGaussian : QueryFamily::kRow;
+    const std::vector<float> query = MakeQuery(scenario.generations[0].corpus, family, random);
+    scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
+    scenario.k.push_back(10);
+  }
+  return scenario;
+}
+
+std::unique_ptr<corpus::Backend> MakeBackend(const std::string& instruction_set, int32_t threads) {
+  cpu::CpuOptions options;
+  options.memory_bytes = int64_t{1} << 30;
+  options.threads = threads;
+  options.instruction_set = instruction_set;
+  auto backend = cpu::MakeCpuTopkEngine(options);
+  EXPECT_OK(backend);
+  return backend.ok() ? *std::move(backend) : nullptr;
+}
+
+corpus::ScanCost ExpectReferenceAnswers(corpus::Backend& backend, const Scenario& scenario) {
+  std::vector<LoadedGeneration> loaded;
+  std::vector<corpus::GenerationView> views;
+  std::vector<ReferenceRows> reference;
+  for (const HostGeneration& generation : scenario.generations) {
+    loaded.push_back(Load(backend, generation, scenario.spec));
+    views.push_back(loaded.back().view);
+    reference.emplace_back(generation);
+  }
+  corpus::QueryTile tile;
+  tile.queries = scenario.queries.data();
+  tile.k = scenario.k;
+  corpus::ScanCost cost;
+  const auto best = backend.Search(FormatOf(scenario.spec), views, tile, &cost);
+  EXPECT_OK(best);
+  if (!best.ok()) return cost;
+  EXPECT_EQ(best->size(), scenario.k.size());
+  const auto dim = static_cast<size_t>(scenario.spec.dim);
+  for (size_t q = 0; q < scenario.k.size(); ++q) {
+    const absl::Span<const float> query(scenario.queries.data() + q * dim, dim);
+    Lists whole;
+    for (const ReferenceRows& rows : reference) whole.push_back(rows.Top(query, scenario.k[q]));
+    SCOPED_TRACE(::testing::Message()
+                 << Describe(scenario.spec) << ", query " << q << " of " << scenario.k.size()
+                 << ", k = " << scenario.k[q] << ", " << backend.facts().device_name);
+    ExpectLists((*best)[q], whole, scenario.k[q]);
+    if (::testing::Test::HasFatalFailure()) return cost;
+  }
+  return cost;
+}
+
+}  // namespace nearfield::testing

@@ -1,0 +1,264 @@
+// Searches by codes on the GPU: to the bit on adversarial rows, and in the ways they are meant to
+// go.
+#include <cuda_runtime_api.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/engine/cpu/reference.h"
+#include "tests/engine/cpu/scenario.h"
+#include "tests/engine/gpu/gpu_fixture.h"
+#include "tests/testing/corpora.h"
+
+namespace nearfield::gpu {
+namespace {
+
+using testing::CorpusFamily;
+using testing::ExpectReferenceAnswers;
+using testing::QueryFamily;
+using testing::Random;
+using testing::RankOrder;
+using testing::Scenario;
+
+constexpr std::array kQueryCounts = {1, 2, 17, 40, 130};
+
+class GpuCertifiedTest : public GpuTest, public ::testing::WithParamInterface<ScanChoice> {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    backend_ = MakeEngine(1024 * kMiB, 1024 * kMiB);
+    ASSERT_NE(backend_, nullptr);
+  }
+
+  static CollectionSpec CodesSpec(int32_t dim) {
+    CollectionSpec spec;
+    spec.dim = dim;
+    spec.scan = GetParam();
+    return spec;
+  }
+
+  void AddRows(Scenario& scenario, CorpusFamily family, int64_t rows_count,
+               bool deletes_some = false) {
+    scenario.generations.push_back(testing::MakeGeneration(
+        testing::MakeCorpus(scenario.spec, family, rows_count, random_.Bits()),
+        random_.OneIn(2) ? RankOrder::kShuffled : RankOrder::kDescending, deletes_some, random_));
+  }
+
+  void AddQueries(Scenario& scenario, int64_t count, int32_t k, QueryFamily family) {
+    for (int64_t q = 0; q < count; ++q) {
+      const std::vector<float> query =
+          testing::MakeQuery(scenario.generations[0].corpus, family, random_);
+      scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
+      scenario.k.push_back(k);
+    }
+  }
+
+  std::unique_ptr<corpus::Backend> backend_;
+};
+
+TEST_P(GpuCertifiedTest, SmokeEqualsTheReferenceOnEveryFamily) {
+  for (const CorpusFamily family : testing::kCorpusFamilies) {
+    SCOPED_TRACE(testing::Name(family));
+    Scenario scenario;
+    scenario.spec = CodesSpec(static_cast<int32_t>(random_.Between(1, 300)));
+    scenario.spec.metric = static_cast<Metric>(random_.Between(1, 4));
+    scenario.spec.row_type = static_cast<RowType>(random_.Between(1, 4));
+    const int64_t generations = random_.Between(1, 5);
+    for (int64_t g = 0; g < generations; ++g) {
+      const int64_t rows = random_.OneIn(4) ? random_.Between(1, 100) : random_.Between(100, 3000);
+      AddRows(scenario, family, rows, random_.OneIn(2));
+    }
+    const int64_t queries = random_.Between(1, 40);
+    for (int64_t q = 0; q < queries; ++q) {
+      const int64_t k = random_.OneIn(6) ? random_.Between(1, 3000) : random_.Between(1, 25);
+      AddQueries(scenario, 1, static_cast<int32_t>(k),
+                 random_.OneOf<QueryFamily>(testing::kQueryFamilies));
+    }
+    ExpectReferenceAnswers(*backend_, scenario);
+    if (HasFailure()) return;
+  }
+}
+
+// The borders of lines, groups, steps and of what travels with a launch.
+TEST_P(GpuCertifiedTest, EqualsTheReferenceOnEveryDimension) {
+  for (const int32_t dim :
+       {1, 127, 128, 129, 256, 257, 384, 511, 513, 768, 1024, 1025, 1536, 1537, 2048, 4096, 8192}) {
+    SCOPED_TRACE(dim);
+    for (const int64_t queries : {1, 33}) {
+      Scenario scenario;
+      scenario.spec = CodesSpec(dim);
+      scenario.spec.metric = static_cast<Metric>(random_.Between(1, 4));
+      AddRows(scenario, CorpusFamily::kGaussian, dim > 1024 ? 700 : random_.Between(100, 9000));
+      AddQueries(scenario, queries, static_cast<int32_t>(random_.Between(1, 50)),
+                 QueryFamily::kGaussian);
+      ExpectReferenceAnswers(*backend_, scenario);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(GpuCertifiedTest, CodesRuleOutAllButAFewRows) {
+  for (const int64_t queries : kQueryCounts) {
+    Scenario scenario;
+    scenario.spec = CodesSpec(64);
+    AddRows(scenario, CorpusFamily::kGaussian, 60'000);
+    AddQueries(scenario, queries, 10, QueryFamily::kGaussian);
+    const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    EXPECT_EQ(cost.queries_of_codes, queries);
+    EXPECT_EQ(cost.escalations.tighter, 0);
+    EXPECT_EQ(cost.escalations.canonical, 0);
+    EXPECT_GE(cost.candidates, queries * 10);
+    EXPECT_LE(cost.candidates, queries * 60'000 / 50);
+  }
+}
+
+// Several stages, and k of every size that a batch serves and one that it does not.
+TEST_P(GpuCertifiedTest, GreatBatchesOfGreatCorporaEqualTheReference) {
+  Scenario scenario;
+  scenario.spec = CodesSpec(48);
+  AddRows(scenario, CorpusFamily::kGaussian, 150'000, true);
+  AddRows(scenario, CorpusFamily::kClustered, 30'000);
+  for (const int32_t k : {1, 16, 17, 128, 129, 1024}) {
+    AddQueries(scenario, 5, k, QueryFamily::kGaussian);
+  }
+  ExpectReferenceAnswers(*backend_, scenario);
+  AddQueries(scenario, 2, 1025, QueryFamily::kRow);
+  ExpectReferenceAnswers(*backend_, scenario);
+}
+
+// Candidates cross the link; where they are too many, all rows do.
+TEST_P(GpuCertifiedTest, RowsOnTheHostGiveTheSameAnswers) {
+  for (const CorpusFamily family :
+       {CorpusFamily::kGaussian, CorpusFamily::kClustered, CorpusFamily::kAllEqual}) {
+    for (const RowType row_type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
+      Scenario scenario;
+      scenario.spec = CodesSpec(static_cast<int32_t>(random_.Between(1, 300)));
+      scenario.spec.metric = static_cast<Metric>(random_.Between(1, 4));
+      scenario.spec.row_type = row_type;
+      scenario.spec.rows = RowHome::kHost;
+      AddRows(scenario, family, random_.Between(9'000, 20'000), true);
+      AddRows(scenario, family, random_.Between(1, 3'000));
+      AddQueries(scenario, 1, 10, QueryFamily::kGaussian);
+      const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+      EXPECT_EQ(cost.queries_of_codes + cost.escalations.canonical, 1);
+      AddQueries(scenario, 40, 7, QueryFamily::kRow);
+      AddQueries(scenario, 1, 2000, QueryFamily::kGaussian);
+      ExpectReferenceAnswers(*backend_, scenario);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(GpuCertifiedTest, RowsWhoseProductsCancelEqualTheReference) {
+  for (const int32_t dim : {64, 200, 1024}) {
+    for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2}) {
+      CollectionSpec spec = CodesSpec(dim);
+      spec.metric = metric;
+      for (const int32_t queries : {1, 40}) {
+        ExpectReferenceAnswers(*backend_,
+                               testing::CancellingScenario(spec, 9000, queries, random_));
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(GpuCertifiedTest, RowsOfExtremeMagnitudeEqualTheReference) {
+  for (const int exponent : {-149, -126, -70, 58, 62, 125}) {
+    SCOPED_TRACE(exponent);
+    CollectionSpec spec = CodesSpec(96);
+    spec.metric = static_cast<Metric>(random_.Between(1, 4));
+    for (const int32_t queries : {1, 34}) {
+      ExpectReferenceAnswers(*backend_,
+                             testing::ExtremeScenario(spec, 5000, queries, exponent, random_));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// All rows score the same, so no threshold is above any of them.
+TEST_P(GpuCertifiedTest, TiesBeyondAllRoomAreAnsweredFromTheRows) {
+  for (const int64_t queries : {1, 6}) {
+    Scenario scenario;
+    scenario.spec = CodesSpec(32);
+    AddRows(scenario, CorpusFamily::kAllEqual, 70'000);
+    AddQueries(scenario, queries, 10, QueryFamily::kGaussian);
+    const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    EXPECT_EQ(cost.queries_of_codes, 0);
+    EXPECT_EQ(cost.escalations.canonical, queries);
+  }
+}
+
+// The best rows all lie where few groups of lanes look, so that the first threshold is too low for
+// the room there is; the second is not.
+TEST_P(GpuCertifiedTest, AThresholdThatIsTooLowIsRaised) {
+  int device = 0;
+  cudaDeviceProp properties = {};
+  ASSERT_EQ(cudaGetDevice(&device), cudaSuccess);
+  ASSERT_EQ(cudaGetDeviceProperties(&properties, device), cudaSuccess);
+  // Row numbers that the same group of lanes scans lie this far apart, at 8 rows of a line a group.
+  const int64_t stride = int64_t{properties.multiProcessorCount} * 16 * 32;
+  constexpr int64_t kRounds = 6;
+  constexpr int64_t kGood = 1700;  // of each round: 10,200, more than there is room for
+  Scenario scenario;
+  scenario.spec = CodesSpec(2);
+  testing::Corpus corpus =
+      testing::MakeCorpus(scenario.spec, CorpusFamily::kAllZero, kRounds * stride, random_.Bits());
+  for (int64_t row = 0; row < corpus.rows_count(); ++row) {
+    const bool good = row % stride < kGood;
+    const float value = good ? 100.0f + random_.Gaussian() : random_.Gaussian();
+    const float values[2] = {value, value};
+    std::memcpy(corpus.rows.data() + row * 8, values, sizeof(values));
+  }
+  scenario.generations.push_back(
+      testing::MakeGeneration(std::move(corpus), RankOrder::kShuffled, false, random_));
+  scenario.queries = {1.0f, 1.0f};
+  scenario.k = {300};
+  const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+  EXPECT_EQ(cost.escalations.tighter, 1);
+  EXPECT_EQ(cost.escalations.canonical, 0);
+  EXPECT_EQ(cost.queries_of_codes, 1);
+}
+
+// A batch whose queues overflow is answered query by query.
+TEST_P(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
+  Scenario scenario;
+  scenario.spec = CodesSpec(32);
+  // Every row is one of a few, so that a stage finds thousands at the threshold.
+  testing::Corpus corpus =
+      testing::MakeCorpus(scenario.spec, CorpusFamily::kDuplicates, 200'000, random_.Bits());
+  scenario.generations.push_back(
+      testing::MakeGeneration(std::move(corpus), RankOrder::kShuffled, false, random_));
+  AddQueries(scenario, 5, 10, QueryFamily::kRow);
+  const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+  EXPECT_GE(cost.escalations.tighter, 5);
+}
+
+TEST_P(GpuCertifiedTest, CodesAreCounted) {
+  const corpus::RowFormat rows = {.dim = 1024};
+  corpus::RowFormat codes = rows;
+  codes.scan = testing::FormatOf(CodesSpec(1024)).scan;
+  const int64_t code_bytes = GetParam() == ScanChoice::kBf16 ? 2048 : 1024;
+  constexpr int64_t kRows = 20'000;
+  const int64_t before = backend_->device_bytes_used();
+  const auto plain = backend_->Reserve(rows, kRows);
+  ASSERT_OK(plain);
+  const int64_t of_rows = backend_->device_bytes_used() - before;
+  const auto coded = backend_->Reserve(codes, kRows);
+  ASSERT_OK(coded);
+  const int64_t of_both = backend_->device_bytes_used() - before - of_rows;
+  EXPECT_GE(of_both - of_rows, kRows * (code_bytes + 16));
+  EXPECT_EQ((*coded)->device_bytes(), of_both);
+}
+
+INSTANTIATE_TEST_SUITE_P(Codes, GpuCertifiedTest,
+                         ::testing::Values(ScanChoice::kInt8, ScanChoice::kBf16),
+                         [](const auto& param) { return testing::Name(param.param); });
+
+}  // namespace
+}  // namespace nearfield::gpu

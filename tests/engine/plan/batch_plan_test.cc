@@ -1,0 +1,91 @@
+// Stages of a batch: together they scan every tile once, and the first fits the queues.
+#include "engine/plan/batch_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/plan/scan_choice.h"
+#include "tests/testing/random.h"
+#include "tests/testing/seed.h"
+
+namespace nearfield::plan {
+namespace {
+
+using testing::Random;
+
+constexpr int64_t kTileRows = 64;
+
+// Tile `index` of a stage, as the scan kernel counts them.
+int64_t TileAt(const ScanStage& stage, int64_t index) {
+  if (stage.done_step == 0) return index * stage.step;
+  const int64_t ratio = stage.done_step / stage.step;
+  return stage.step * (index / (ratio - 1) * ratio + 1 + index % (ratio - 1));
+}
+
+TEST(BatchPlanTest, EveryTileIsScannedOnce) {
+  Random random(testing::TestSeed());
+  for (int round = 0; round < 300; ++round) {
+    const int64_t tiles = random.OneIn(4) ? random.Between(1, 70) : random.Between(1, 40'000);
+    const auto k = static_cast<int32_t>(random.Between(1, 1025));
+    const int64_t capacity = random.Between(4096, 32'769);
+    SCOPED_TRACE(::testing::Message() << tiles << " tiles, k = " << k << ", capacity " << capacity);
+    std::vector<int> scanned(static_cast<size_t>(tiles), 0);
+    const std::vector<ScanStage> stages = PlanStages(tiles, kTileRows, k, capacity);
+    ASSERT_FALSE(stages.empty());
+    ASSERT_EQ(stages.front().done_step, 0);
+    ASSERT_LE(stages.front().tiles * kTileRows, capacity);
+    ASSERT_EQ(stages.back().step, 1);
+    for (const ScanStage& stage : stages) {
+      for (int64_t i = 0; i < stage.tiles; ++i) {
+        const int64_t tile = TileAt(stage, i);
+        ASSERT_LT(tile, tiles);
+        ++scanned[static_cast<size_t>(tile)];
+      }
+    }
+    ASSERT_EQ(std::count(scanned.begin(), scanned.end(), 1), tiles);
+  }
+}
+
+TEST(BatchPlanTest, TheFirstStageHasRowsForK) {
+  for (const int32_t k : {1, 10, 100, 1000, 1024}) {
+    const std::vector<ScanStage> stages = PlanStages(1'000'000, kTileRows, k, 32'768);
+    EXPECT_GE(stages.front().tiles * kTileRows, k);
+  }
+}
+
+TEST(ScanChoiceTest, CodesServeGreatCorporaAndRowsSmallOnes) {
+  const auto work = [](int64_t rows, int64_t queries) {
+    return ScanWork{.rows = rows, .row_bytes = 4096, .code_bytes = 1040, .queries = queries};
+  };
+  EXPECT_FALSE(PrefersCodes(work(1'000, 1)));
+  EXPECT_TRUE(PrefersCodes(work(1'000'000, 1)));
+  EXPECT_FALSE(PrefersCodes(work(1'000, 8)));
+  EXPECT_TRUE(PrefersCodes(work(1'000'000, 2)));
+  EXPECT_TRUE(PrefersCodes(work(100'000, 1024)));
+}
+
+TEST(ScanChoiceTest, ABatchWhoseCodesAreReadOftenIsPreferredLess) {
+  ScanWork work = {.rows = 1'000'000, .row_bytes = 4096, .code_bytes = 2064, .queries = 64};
+  for (int64_t at_once = 128; at_once > 1; at_once /= 2) {
+    work.queries_of_pass = at_once;
+    const double more = CodeScanTime(work);
+    work.queries_of_pass = at_once / 2;
+    EXPECT_LE(more, CodeScanTime(work));
+  }
+  EXPECT_FALSE(PrefersBatch(work)) << "one query a pass";
+}
+
+TEST(ScanChoiceTest, FewQueriesGoOneByOneAndManyTogether) {
+  const auto work = [](int64_t rows, int64_t queries) {
+    return ScanWork{.rows = rows, .row_bytes = 4096, .code_bytes = 1040, .queries = queries};
+  };
+  EXPECT_FALSE(PrefersBatch(work(1'000'000, 1)));
+  EXPECT_FALSE(PrefersBatch(work(10'000, 2)));
+  EXPECT_TRUE(PrefersBatch(work(10'000, 32)));
+  EXPECT_TRUE(PrefersBatch(work(1'000'000, 4)));
+}
+
+}  // namespace
+}  // namespace nearfield::plan

@@ -1,0 +1,207 @@
+#include "tests/fault/crash_campaign.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "server/store/store.h"
+#include "tests/fault/crash_exit.h"
+#include "tests/testing/random.h"
+
+namespace nearfield::fault {
+namespace {
+
+using testing::Random;
+using testing::Scramble;
+
+constexpr int64_t kDeathsOnOneDirectory = 60;
+constexpr int64_t kStepsMax = 400;  // of a life: more than it lives
+constexpr int64_t kControlPointsMax = 1500;
+constexpr int64_t kFlipStride = 29;  // of the control alone: a part of all bytes will do
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+// Most lives are short, so that opening and recovering are hit as often as working is.
+Life DrawLife(Random& random, const Environment& environment) {
+  const int64_t span = random.OneIn(3) ? 25 : random.OneIn(4) ? 400 : 120;
+  return {.kind = random.OneIn(4) ? "kill" : "power",
+          .at = random.Between(1, span),
+          .seed = random.Bits(),
+          .steps = kStepsMax,
+          .environment = environment};
+}
+
+CrashRunner RunnerIn(const CampaignOptions& options, const std::string& name) {
+  return CrashRunner(
+      {.worker = options.worker, .library = options.library, .dir = options.dir + "/" + name});
+}
+
+// Up to `points` deaths on one directory, then a check; ends at the first finding.
+Tally DieOften(CrashRunner& runner, Random& random, const Environment& environment,
+               int64_t points) {
+  runner.Reset();
+  Tally tally;
+  while (tally.points < points && tally.clean()) {
+    const Death death = runner.Run(DrawLife(random, environment));
+    if (death.killed) ++tally.points;
+    runner.Count(death, &tally);
+  }
+  if (tally.clean()) {
+    runner.Count(runner.Run({.seed = 1, .environment = environment}), &tally);
+  }
+  tally.acked = runner.Acknowledged();
+  return tally;
+}
+
+// Calls `work(0 .. count-1)` on so many threads.
+void InParallel(int64_t jobs, int64_t count, const std::function<void(int64_t)>& work) {
+  std::atomic<int64_t> next{0};
+  std::vector<std::thread> threads;
+  for (int64_t i = 0; i < jobs; ++i) {
+    threads.emplace_back([&] {
+      for (int64_t n = next++; n < count; n = next++) work(n);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// One failed call in a fresh directory, and what is left after it.
+Tally FailOnce(CrashRunner& runner, Life life) {
+  runner.Reset();
+  Tally tally;
+  const Death death = runner.Run(life);
+  // A store may refuse to open or end the process, where a call failed; and nothing else.
+  const bool excused =
+      runner.SawFailure() && (death.code == store::kFatalExitCode || death.code == kExitRefused);
+  if (!excused) runner.Count(death, &tally);
+  if (runner.SawFailure()) ++tally.points;
+  if (runner.AckAfterFailedSync()) {
+    ++tally.wrong;
+    tally.first = "acknowledged after a failed sync";
+  }
+  life.kind = "count";
+  life.steps = 20;
+  if (tally.clean()) runner.Count(runner.Run(life), &tally);
+  tally.acked = runner.Acknowledged();
+  return tally;
+}
+
+}  // namespace
+
+Tally RunDeaths(const CampaignOptions& options) {
+  const int64_t directories = (options.points + kDeathsOnOneDirectory - 1) / kDeathsOnOneDirectory;
+  Tally tally;
+  std::mutex mutex;
+  InParallel(options.jobs, directories, [&](int64_t n) {
+    Random random(Scramble(options.seed * 1'000'003 + static_cast<uint64_t>(n)));
+    CrashRunner runner = RunnerIn(options, "deaths-" + std::to_string(n));
+    const int64_t points =
+        std::min(kDeathsOnOneDirectory, options.points - n * kDeathsOnOneDirectory);
+    const Tally found = DieOften(runner, random, {}, points);
+    if (found.clean()) std::filesystem::remove_all(runner.dir());
+    const std::lock_guard lock(mutex);
+    tally.Add(found);
+  });
+  return tally;
+}
+
+Tally RunErrors(const CampaignOptions& options) {
+  const uint64_t script = Scramble(options.seed);
+  CrashRunner counter = RunnerIn(options, "errors-count");
+  counter.Reset();
+  const Death whole = counter.Run({.seed = script, .steps = options.error_steps});
+  Tally tally;
+  counter.Count(whole, &tally);
+  std::mutex mutex;
+  constexpr int64_t kWays = 3;
+  InParallel(options.jobs, whole.calls * kWays, [&](int64_t n) {
+    CrashRunner runner = RunnerIn(options, "errors-" + std::to_string(n));
+    const int64_t way = n % kWays;
+    const Tally found = FailOnce(runner, {.kind = way == 0 ? "eio" : "enospc",
+                                          .at = n / kWays + 1,
+                                          .times = way == 2 ? 25 : 1,
+                                          .seed = script,
+                                          .steps = options.error_steps});
+    if (found.clean()) std::filesystem::remove_all(runner.dir());
+    const std::lock_guard lock(mutex);
+    tally.Add(found);
+  });
+  return tally;
+}
+
+bool RunFlips(const CampaignOptions& options) {
+  std::atomic<bool> good{true};
+  InParallel(options.jobs, options.jobs, [&](int64_t n) {
+    CrashRunner runner = RunnerIn(options, "flips-" + std::to_string(n));
+    runner.Reset();
+    if (runner.Flips({.first = n, .stride = options.jobs}) != 0) good = false;
+  });
+  return good;
+}
+
+const std::vector<Control>& Controls() {
+  using Provoke = Control::Provoke;
+  const auto sync = [](const char* which) {
+    return Control{.name = std::string("ignored_syncs_of_") + which,
+                   .environment = {{"NEARFIELD_FAULT_IGNORE_SYNC", which}}};
+  };
+  const auto bug = [](const char* which, Provoke provoke = Provoke::kDeaths) {
+    return Control{
+        .name = which, .environment = {{"NEARFIELD_PLANTED_BUG", which}}, .provoke = provoke};
+  };
+  static const std::vector<Control>* const controls = new std::vector<Control>{
+      sync("segments"),
+      sync("directories"),
+      sync("catalogue"),
+      bug("commit_before_sync"),
+      bug("ack_before_commit"),
+      bug("orphans_kept"),
+      bug("deletion_apart"),
+      bug("token_apart"),
+      bug("replace_apart"),
+      bug("unlink_before_swap"),
+      bug("records_dropped_early"),
+      bug("late_epoch"),
+      bug("undurable_checkpoint"),
+      bug("sync_error_ignored", Provoke::kErrors),
+      bug("checksums_unverified", Provoke::kFlips),
+  };
+  return *controls;
+}
+
+bool Caught(const CampaignOptions& options, const Control& control) {
+  Random random(Scramble(options.seed));
+  CrashRunner runner = RunnerIn(options, "control-" + control.name);
+  bool caught = false;
+  if (control.provoke == Control::Provoke::kDeaths) {
+    for (int64_t points = 0; !caught && points < kControlPointsMax;) {
+      const Tally tally = DieOften(runner, random, control.environment, kDeathsOnOneDirectory);
+      caught = !tally.clean();
+      points += std::max<int64_t>(tally.points, 1);
+    }
+  } else if (control.provoke == Control::Provoke::kErrors) {
+    for (int64_t at = 1; !caught && at < kControlPointsMax; ++at) {
+      const Life life = {.kind = "eio",
+                         .at = at,
+                         .seed = Scramble(options.seed),
+                         .steps = options.error_steps,
+                         .environment = control.environment};
+      const Tally tally = FailOnce(runner, life);
+      caught = !tally.clean();
+      if (tally.points == 0) break;  // beyond the end of the script
+    }
+  } else {
+    runner.Reset();
+    caught =
+        runner.Flips({.stride = kFlipStride, .environment = control.environment, .quiet = true}) ==
+        kExitFindings;
+  }
+  std::filesystem::remove_all(runner.dir());
+  return caught;
+}
+
+}  // namespace nearfield::fault

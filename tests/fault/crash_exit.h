@@ -1,0 +1,13 @@
+// How the crash worker ends when it does not die.
+#ifndef NEARFIELD_TESTS_FAULT_CRASH_EXIT_H_
+#define NEARFIELD_TESTS_FAULT_CRASH_EXIT_H_
+
+namespace nearfield::fault {
+
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitRefused = 6;    // the store did not open
+inline constexpr int kExitFindings = 10;  // what it holds is not what it acknowledged
+
+}  // namespace nearfield::fault
+
+#endif  // NEARFIELD_TESTS_FAULT_CRASH_EXIT_H_

@@ -1,0 +1,146 @@
+// The crash harness. See scripts/crash --help.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/fault/crash_campaign.h"
+
+namespace nearfield::fault {
+namespace {
+
+struct Arguments {
+  CampaignOptions campaign;
+  bool deaths = true;
+  bool errors = true;
+  bool controls = true;
+  bool flips = true;
+  std::string work;  // empty: in memory, else in /tmp
+};
+
+void Usage() {
+  std::fprintf(stderr,
+               "usage: crash_main [--points N] [--seed S] [--jobs N] [--error-steps N]\n"
+               "                  [--work DIR] [--only deaths|errors|controls|flips]\n");
+}
+
+bool Parse(int argc, char** argv, Arguments* arguments) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (i + 1 == argc) return false;
+    const std::string value = argv[++i];
+    if (flag == "--points") {
+      arguments->campaign.points = std::strtoll(value.c_str(), nullptr, 10);
+    } else if (flag == "--seed") {
+      arguments->campaign.seed = std::strtoull(value.c_str(), nullptr, 10);
+    } else if (flag == "--jobs") {
+      arguments->campaign.jobs = std::strtoll(value.c_str(), nullptr, 10);
+    } else if (flag == "--error-steps") {
+      arguments->campaign.error_steps = std::strtoll(value.c_str(), nullptr, 10);
+    } else if (flag == "--work") {
+      arguments->work = value;
+    } else if (flag == "--only") {
+      arguments->deaths = value == "deaths";
+      arguments->errors = value == "errors";
+      arguments->controls = value == "controls";
+      arguments->flips = value == "flips";
+      if (value != "deaths" && value != "errors" && value != "controls" && value != "flips") {
+        return false;
+      }
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+int64_t CountCaught(const CampaignOptions& options) {
+  const std::vector<Control>& controls = Controls();
+  std::mutex mutex;
+  size_t next = 0;
+  int64_t caught = 0;
+  std::vector<std::thread> threads;
+  for (int64_t i = 0; i < options.jobs; ++i) {
+    threads.emplace_back([&] {
+      std::unique_lock lock(mutex);
+      while (next < controls.size()) {
+        const Control& control = controls[next++];
+        lock.unlock();
+        const bool found = Caught(options, control);
+        lock.lock();
+        if (found) ++caught;
+        std::fprintf(stderr, "control %s: %s\n", control.name.c_str(),
+                     found ? "caught" : "NOT CAUGHT");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return caught;
+}
+
+// Sets the campaign's directory. What a disk loses is modelled, so memory serves as well, and
+// faster.
+bool MakeDirectory(const Arguments& arguments, std::string* dir) {
+  const std::vector<std::string> places = arguments.work.empty()
+                                              ? std::vector<std::string>{"/dev/shm", "/tmp"}
+                                              : std::vector<std::string>{arguments.work};
+  for (const std::string& place : places) {
+    *dir = place + "/nearfield-crash-XXXXXX";
+    if (::mkdtemp(dir->data()) != nullptr) return true;
+  }
+  std::fprintf(stderr, "crash: cannot make a directory in %s\n", places.back().c_str());
+  return false;
+}
+
+int Main(Arguments arguments) {
+  CampaignOptions& options = arguments.campaign;
+  if (!MakeDirectory(arguments, &options.dir)) return 2;
+  Tally tally;
+  if (arguments.deaths) tally.Add(RunDeaths(options));
+  if (arguments.errors) {
+    const Tally errors = RunErrors(options);
+    std::fprintf(stderr, "errors: %lld failed calls, %lld operations acknowledged\n",
+                 static_cast<long long>(errors.points), static_cast<long long>(errors.acked));
+    Tally counted = errors;
+    counted.points = 0;  // points are deaths
+    tally.Add(counted);
+  }
+  if (arguments.flips && !RunFlips(options)) {
+    ++tally.wrong;
+    if (tally.first.empty()) tally.first = "a changed byte went unseen";
+  }
+  const auto planted = static_cast<int64_t>(arguments.controls ? Controls().size() : 0);
+  const int64_t caught = arguments.controls ? CountCaught(options) : 0;
+  const bool good = tally.clean() && caught == planted;
+  if (!tally.first.empty()) std::fprintf(stderr, "first finding: %s\n", tally.first.c_str());
+  if (good) {
+    std::filesystem::remove_all(options.dir);
+  } else {
+    std::fprintf(stderr, "seed %llu; what failed is in %s\n",
+                 static_cast<unsigned long long>(options.seed), options.dir.c_str());
+  }
+  std::printf("points=%lld acked=%lld lost=%lld half=%lld wrong=%lld controls=%lld/%lld\n",
+              static_cast<long long>(tally.points), static_cast<long long>(tally.acked),
+              static_cast<long long>(tally.lost), static_cast<long long>(tally.half),
+              static_cast<long long>(tally.wrong), static_cast<long long>(caught),
+              static_cast<long long>(planted));
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace nearfield::fault
+
+int main(int argc, char** argv) {
+  nearfield::fault::Arguments arguments;
+  arguments.campaign.worker = NEARFIELD_CRASH_WORKER;
+  arguments.campaign.library = NEARFIELD_FAULT_LIBRARY;
+  if (!nearfield::fault::Parse(argc, argv, &arguments)) {
+    nearfield::fault::Usage();
+    return 2;
+  }
+  return nearfield::fault::Main(std::move(arguments));
+}

@@ -1,0 +1,80 @@
+// Starts the worker again and again on one directory, with a fault in each life.
+#ifndef NEARFIELD_TESTS_FAULT_CRASH_RUNNER_H_
+#define NEARFIELD_TESTS_FAULT_CRASH_RUNNER_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nearfield::fault {
+
+struct RunnerOptions {
+  std::string worker;   // path of crash_worker
+  std::string library;  // path of the fault library
+  std::string dir;  // an existing directory of its own, best in memory: syncs cost nothing there
+};
+
+// One life of the worker.
+struct Life {
+  std::string kind = "count";  // kill, power, eio, enospc or count
+  int64_t at = 0;
+  int64_t times = 1;
+  uint64_t seed = 0;
+  int64_t steps = 0;
+  std::vector<std::pair<std::string, std::string>> environment;  // planted bugs
+};
+
+struct FlipOptions {
+  int64_t first = 0;   // byte of the data set
+  int64_t stride = 1;  // and every so many after it
+  std::vector<std::pair<std::string, std::string>> environment;
+  bool quiet = false;
+};
+
+struct Death {
+  bool killed = false;  // by the fault, as wanted
+  int code = 0;         // else the exit code
+  int64_t calls = 0;    // where the worker ended by itself
+};
+
+struct Tally {
+  int64_t points = 0;
+  int64_t acked = 0;  // operations that the store acknowledged
+  int64_t lost = 0;
+  int64_t half = 0;
+  int64_t wrong = 0;
+  std::string first;  // finding, in words
+
+  bool clean() const { return lost + half + wrong == 0; }
+  void Add(const Tally& other);
+};
+
+class CrashRunner {
+ public:
+  explicit CrashRunner(RunnerOptions options) : options_(std::move(options)) {}
+
+  // An empty directory and log.
+  void Reset();
+  Death Run(const Life& life) const;
+  // Runs the worker's `flips` (crash_flips.h); its exit code.
+  int Flips(const FlipOptions& options) const;
+  // What the last life found, into the tally; `death` as Run returned it.
+  void Count(const Death& death, Tally* tally) const;
+  // Whether an acknowledgement follows a failed sync in the log.
+  bool AckAfterFailedSync() const;
+  // Whether a call was made to fail since the last Reset.
+  bool SawFailure() const;
+  int64_t Acknowledged() const;
+  std::string dir() const { return options_.dir; }
+
+ private:
+  std::string Path(const char* name) const { return options_.dir + "/" + name; }
+  std::vector<std::string> LogLines() const;
+
+  const RunnerOptions options_;
+};
+
+}  // namespace nearfield::fault
+
+#endif  // NEARFIELD_TESTS_FAULT_CRASH_RUNNER_H_

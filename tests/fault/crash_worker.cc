@@ -1,0 +1,72 @@
+// One life of the store: opens it, checks everything against the log, then works until it is told
+// to stop or dies. Started again and again by crash_main, with the fault library loaded into it.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "tests/fault/crash_exit.h"
+#include "tests/fault/crash_flips.h"
+#include "tests/fault/crash_log.h"
+#include "tests/fault/crash_session.h"
+
+namespace nearfield::fault {
+namespace {
+
+int Report(const std::string& path, const Findings& findings) {
+  std::ofstream(path) << findings.lost << ' ' << findings.half << ' ' << findings.wrong << ' '
+                      << findings.first << '\n';
+  return kExitFindings;
+}
+
+std::string Environment(const char* name) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing changes the environment
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+int Live(const std::string& root, const std::string& log_path, const std::string& result,
+         uint64_t seed, int64_t steps) {
+  CrashLog log(log_path);
+  const std::string kind = Environment("NEARFIELD_FAULT_KIND");
+  CrashSession session(
+      {.root = root,
+       .seed = seed,
+       .acknowledges_early = Environment("NEARFIELD_PLANTED_BUG") == "ack_before_commit",
+       .snapshots_may_fail = kind == "eio" || kind == "enospc"},
+      &log);
+  Findings findings;
+  if (const absl::Status opened = session.Open(); !opened.ok()) {
+    findings.Add(&findings.lost, 1, "open: " + opened.ToString());
+    Report(result, findings);
+    return kExitRefused;
+  }
+  findings = session.Check();
+  if (!findings.none()) return Report(result, findings);
+  for (int64_t i = 0; i < steps; ++i) {
+    if (const absl::Status step = session.Step(); !step.ok()) {
+      findings.Add(&findings.wrong, 1, "step: " + step.ToString());
+      return Report(result, findings);
+    }
+  }
+  return session.Close().ok() ? 0 : kExitRefused;
+}
+
+}  // namespace
+}  // namespace nearfield::fault
+
+int main(int argc, char** argv) {
+  namespace fault = nearfield::fault;
+  if (argc == 5 && std::string(argv[1]) == "flips") {
+    return fault::FlipEveryByte(argv[2], std::strtoll(argv[3], nullptr, 10),
+                                std::strtoll(argv[4], nullptr, 10));
+  }
+  if (argc != 6) {
+    std::fprintf(stderr,
+                 "usage: crash_worker ROOT LOG RESULT SEED STEPS | flips DIR FIRST STRIDE\n");
+    return fault::kExitUsage;
+  }
+  return fault::Live(argv[1], argv[2], argv[3], std::strtoull(argv[4], nullptr, 10),
+                     std::strtoll(argv[5], nullptr, 10));
+}

@@ -1,0 +1,85 @@
+// What a disk may lose: everything written since the last sync of its file, every name made,
+// renamed or removed since the last sync of its directory.
+//
+// The real files hold the newest state. Beside them this remembers the durable one: the old content
+// of every sector changed since the last sync, the old size, and how to undo each change of a name.
+// At a power loss a random part of all that is undone.
+#ifndef NEARFIELD_TESTS_FAULT_DISK_MODEL_H_
+#define NEARFIELD_TESTS_FAULT_DISK_MODEL_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/testing/random.h"
+
+namespace nearfield::fault {
+
+inline constexpr int64_t kSectorBytes = 512;  // written whole or not at all
+
+class DiskModel {
+ public:
+  explicit DiskModel(std::string stash) : stash_(std::move(stash)) {}
+
+  // Before bytes [offset, offset + bytes) of an open file change.
+  void BeforeWrite(int fd, int64_t offset, int64_t bytes);
+  void BeforeTruncate(int fd, int64_t size);
+  void AfterSync(int fd);
+  // A sync failed: what it should have written is dropped for good, whatever later syncs say.
+  void SyncFailed(int fd);
+
+  void AfterCreate(const std::string& path, int fd);
+  void AfterMakeDirectory(const std::string& path);
+  void AfterRemoveDirectory(const std::string& path);
+  void AfterLink(const std::string& path);
+  // The file about to lose its name is kept aside. Returns under which name; empty: none was there.
+  std::string BeforeReplace(const std::string& path);
+  void AfterUnlink(const std::string& path, const std::string& kept);
+  void AfterRename(const std::string& from, const std::string& to, const std::string& kept);
+  void AfterDirectorySync(const std::string& directory);
+  void DirectorySyncFailed(const std::string& directory);
+
+  // Undoes a random part of all that is not durable.
+  void LosePower(testing::Random& random);
+  // Undoes all that failed syncs dropped.
+  void LoseDropped();
+
+ private:
+  struct FileState {
+    int fd = -1;  // our own
+    int64_t durable_size = 0;
+    std::map<int64_t, std::array<char, kSectorBytes>>
+        durable;  // sectors changed since, as they were
+    bool dropped = false;
+  };
+  enum class NameKind : uint8_t { kMake, kMakeDirectory, kRemove, kRemoveDirectory, kRename };
+  struct NameChange {
+    NameKind kind = NameKind::kMake;
+    std::string path;
+    std::string to;    // kRename
+    std::string kept;  // the file that lost this name
+    bool dropped = false;
+
+    bool In(const std::string& directory) const;       // changes it
+    bool IsUnder(const std::string& directory) const;  // its first name
+  };
+
+  FileState* StateOf(int fd);
+  void Remember(FileState* state, int64_t begin, int64_t end);
+  static void Revert(FileState* state, testing::Random* random);
+  void Undo(const NameChange& change) const;
+  void UndoAll(const std::vector<bool>& undone);
+  std::vector<size_t> Groups() const;
+
+  const std::string stash_;
+  int64_t kept_count_ = 0;
+  std::map<std::pair<uint64_t, uint64_t>, FileState> files_;  // by device and inode
+  std::vector<NameChange> names_;                             // oldest first
+};
+
+}  // namespace nearfield::fault
+
+#endif  // NEARFIELD_TESTS_FAULT_DISK_MODEL_H_

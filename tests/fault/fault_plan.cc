@@ -1,0 +1,109 @@
+#include "tests/fault/fault_plan.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace nearfield::fault {
+namespace {
+
+std::string Text(const char* name) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing changes the environment
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+int64_t Number(const char* name, int64_t otherwise) {
+  const std::string text = Text(name);
+  return text.empty() ? otherwise : std::strtoll(text.c_str(), nullptr, 10);
+}
+
+FaultKind KindOf(const std::string& text) {
+  if (text == "kill") return FaultKind::kKill;
+  if (text == "power") return FaultKind::kPower;
+  if (text == "eio") return FaultKind::kEio;
+  if (text == "enospc") return FaultKind::kEnospc;
+  return FaultKind::kCount;
+}
+
+bool EndsWith(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// Straight to the kernel: the library's own calls are not hit by its faults.
+void Put(const std::string& path, int flags, const std::string& text) {
+  const long fd =
+      ::syscall(SYS_openat, AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0600);
+  if (fd < 0) return;
+  ::syscall(SYS_write, fd, text.data(), text.size());
+  ::syscall(SYS_close, fd);
+}
+
+}  // namespace
+
+FaultPlan FaultPlan::FromEnvironment() {
+  FaultPlan plan;
+  plan.root_ = Text("NEARFIELD_FAULT_ROOT");
+  plan.stash_ = Text("NEARFIELD_FAULT_STASH");
+  plan.ignore_sync_ = Text("NEARFIELD_FAULT_IGNORE_SYNC");
+  plan.log_ = Text("NEARFIELD_FAULT_LOG");
+  plan.calls_file_ = Text("NEARFIELD_FAULT_CALLS");
+  plan.kind_ = KindOf(Text("NEARFIELD_FAULT_KIND"));
+  plan.at_ = Number("NEARFIELD_FAULT_AT", 0);
+  plan.times_ = Number("NEARFIELD_FAULT_TIMES", 1);
+  plan.random_ = testing::Random(static_cast<uint64_t>(Number("NEARFIELD_FAULT_SEED", 1)));
+  return plan;
+}
+
+int FaultPlan::error() const { return kind_ == FaultKind::kEnospc ? ENOSPC : EIO; }
+
+bool FaultPlan::Covers(const std::string& path) const {
+  return active() && path.compare(0, root_.size(), root_) == 0 &&
+         (path.size() == root_.size() || path[root_.size()] == '/');
+}
+
+bool FaultPlan::IgnoresSync(const std::string& path, bool is_directory) const {
+  if (ignore_sync_ == "directories") return is_directory;
+  if (is_directory) return false;
+  if (ignore_sync_ == "segments") return EndsWith(path, ".seg");
+  return ignore_sync_ == "catalogue" && path.find("/catalog.db") != std::string::npos;
+}
+
+Step FaultPlan::Next(CallKind call) {
+  ++calls_;
+  if (calls_ < at_ || at_ == 0) return Step::kProceed;
+  switch (kind_) {
+    case FaultKind::kCount:
+      return Step::kProceed;
+    case FaultKind::kKill:
+    case FaultKind::kPower:
+      if (call == CallKind::kWrite && random_.OneIn(2)) return Step::kDiePartial;
+      return random_.OneIn(2) ? Step::kDieBefore : Step::kDieAfter;
+    case FaultKind::kEnospc:
+      // A full disk hits what takes room.
+      if (call == CallKind::kRemoveName || call == CallKind::kTruncate || call == CallKind::kSync) {
+        return Step::kProceed;
+      }
+      break;
+    case FaultKind::kEio:
+      break;
+  }
+  if (times_ <= 0) return Step::kProceed;
+  --times_;
+  return Step::kFail;
+}
+
+void FaultPlan::LogFailure(const char* call, const std::string& path) const {
+  if (log_.empty()) return;
+  const char* const name = kind_ == FaultKind::kEnospc ? "enospc" : "eio";
+  Put(log_, O_APPEND, std::string("fault ") + name + " " + call + " " + path + "\n");
+}
+
+void FaultPlan::WriteCalls() const {
+  if (!calls_file_.empty()) Put(calls_file_, O_TRUNC, std::to_string(calls_) + "\n");
+}
+
+}  // namespace nearfield::fault

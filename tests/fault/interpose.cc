@@ -1,0 +1,381 @@
+// The system calls that change files, taken over from libc when this library is preloaded. Any
+// program will do that calls libc for them; stdio does not (it calls inside libc).
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tests/fault/disk_model.h"
+#include "tests/fault/fault_plan.h"
+
+namespace nearfield::fault {
+namespace {
+
+// One fault a process. Every call that is covered runs under the lock, so that nothing moves while
+// the process dies.
+struct Shim {
+  FaultPlan plan = FaultPlan::FromEnvironment();
+  DiskModel disk{plan.stash()};
+  std::mutex mutex;
+  bool failed = false;  // a call was made to fail
+
+  static Shim& Get() {
+    static Shim* const shim = new Shim();  // lives as long as the process
+    return *shim;
+  }
+};
+
+std::string PathOfFd(int fd) {
+  char path[PATH_MAX];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(link.c_str(), path, sizeof path);
+  return size > 0 ? std::string(path, static_cast<size_t>(size)) : "";
+}
+
+std::string PathOf(int directory, const char* name) {
+  if (name[0] == '/') return name;
+  if (directory != AT_FDCWD) return PathOfFd(directory) + "/" + name;
+  char here[PATH_MAX];
+  return ::getcwd(here, sizeof here) != nullptr ? std::string(here) + "/" + name : name;
+}
+
+// The path of a regular file or directory under the root; empty for everything else.
+std::string Covered(int fd) {
+  Shim& shim = Shim::Get();
+  if (!shim.plan.active()) return "";
+  struct stat facts = {};
+  if (::fstat(fd, &facts) != 0 || !(S_ISREG(facts.st_mode) || S_ISDIR(facts.st_mode))) return "";
+  const std::string path = PathOfFd(fd);
+  return shim.plan.Covers(path) ? path : "";
+}
+
+[[noreturn]] void Die() {
+  Shim& shim = Shim::Get();
+  if (shim.plan.kind() == FaultKind::kPower) shim.disk.LosePower(shim.plan.random());
+  ::kill(::getpid(), SIGKILL);
+  for (;;) ::pause();
+}
+
+// What a call is to the library: who it hits, and how it is done.
+struct Call {
+  const char* name;
+  CallKind kind;
+  const std::string& path;
+};
+
+// Runs one covered call as the plan wants it. `prepare` tells the disk model before, `act` does it,
+// `part` does some of it, `done` tells the model after a success.
+template <typename Prepare, typename Act, typename Part, typename Done>
+long RunCall(const Call& call, Prepare prepare, Act act, Part part, Done done) {
+  Shim& shim = Shim::Get();
+  const bool models = shim.plan.models_disk();
+  const Step step = shim.plan.Next(call.kind);
+  if (step == Step::kDieBefore) Die();
+  if (step == Step::kFail) {
+    shim.failed = true;
+    shim.plan.LogFailure(call.name, call.path);
+    errno = shim.plan.error();
+    return -1;
+  }
+  if (models) prepare();
+  if (step == Step::kDiePartial) {
+    part();
+    Die();
+  }
+  const long result = act();
+  const int error = errno;
+  if (result >= 0 && models) done(result);
+  if (step == Step::kDieAfter) Die();
+  errno = error;
+  return result;
+}
+
+constexpr auto kNothing = [](auto&&...) {};
+
+long WriteParts(int fd, const iovec* parts, int count, int64_t offset, const char* name) {
+  const auto act = [=] {
+    return offset < 0 ? ::syscall(SYS_writev, fd, parts, count)
+                      : ::syscall(SYS_pwritev, fd, parts, count, offset, 0);
+  };
+  const std::string path = Covered(fd);
+  if (path.empty()) return act();
+  Shim& shim = Shim::Get();
+  const std::lock_guard lock(shim.mutex);
+  int64_t bytes = 0;
+  for (int i = 0; i < count; ++i) bytes += static_cast<int64_t>(parts[i].iov_len);
+  int64_t begin = offset;
+  if (begin < 0) begin = ::syscall(SYS_lseek, fd, 0, SEEK_CUR);
+  return RunCall(
+      {name, CallKind::kWrite, path}, [&] { shim.disk.BeforeWrite(fd, begin, bytes); }, act,
+      [&] {  // the first bytes only
+        std::vector<char> all;
+        for (int i = 0; i < count; ++i) {
+          const char* const data = static_cast<const char*>(parts[i].iov_base);
+          all.insert(all.end(), data, data + parts[i].iov_len);
+        }
+        const auto some = static_cast<size_t>(shim.plan.random().Between(0, bytes + 1));
+        ::syscall(SYS_pwrite64, fd, all.data(), some, begin);
+      },
+      kNothing);
+}
+
+long Sync(int fd, long number, const char* name) {
+  const std::string path = Covered(fd);
+  if (path.empty()) return ::syscall(number, fd);
+  Shim& shim = Shim::Get();
+  const std::lock_guard lock(shim.mutex);
+  struct stat facts = {};
+  ::fstat(fd, &facts);
+  const bool is_directory = S_ISDIR(facts.st_mode);
+  const bool ignored = shim.plan.IgnoresSync(path, is_directory);
+  const long result = RunCall(
+      {name, CallKind::kSync, path}, kNothing, [] { return 0L; }, kNothing,
+      [&](long) {
+        if (ignored) return;
+        if (is_directory) {
+          shim.disk.AfterDirectorySync(path);
+        } else {
+          shim.disk.AfterSync(fd);
+        }
+      });
+  if (result < 0 && shim.plan.models_disk()) {
+    if (is_directory) {
+      shim.disk.DirectorySyncFailed(path);
+    } else {
+      shim.disk.SyncFailed(fd);
+    }
+  }
+  return result;
+}
+
+long Truncate(int fd, int64_t size) {
+  const auto act = [=] { return ::syscall(SYS_ftruncate, fd, size); };
+  const std::string path = Covered(fd);
+  if (path.empty()) return act();
+  Shim& shim = Shim::Get();
+  const std::lock_guard lock(shim.mutex);
+  return RunCall(
+      {"ftruncate", CallKind::kTruncate, path}, [&] { shim.disk.BeforeTruncate(fd, size); }, act,
+      kNothing, kNothing);
+}
+
+long Reserve(int fd, int mode, int64_t offset, int64_t bytes) {
+  const auto act = [=] { return ::syscall(SYS_fallocate, fd, mode, offset, bytes); };
+  const std::string path = Covered(fd);
+  if (path.empty()) return act();
+  Shim& shim = Shim::Get();
+  const std::lock_guard lock(shim.mutex);
+  return RunCall(
+      {"fallocate", CallKind::kReserve, path}, [&] { shim.disk.BeforeWrite(fd, offset, 0); }, act,
+      kNothing, kNothing);
+}
+
+long Open(int directory, const char* name, int flags, mode_t mode) {
+  const auto act = [=](int how) { return ::syscall(SYS_openat, directory, name, how, mode); };
+  Shim& shim = Shim::Get();
+  if ((flags & (O_CREAT | O_TRUNC)) == 0 || !shim.plan.active()) return act(flags);
+  const std::string path = PathOf(directory, name);
+  if (!shim.plan.Covers(path)) return act(flags);
+  std::unique_lock lock(shim.mutex);
+  const bool exists = ::syscall(SYS_faccessat, AT_FDCWD, path.c_str(), F_OK) == 0;
+  if (exists) {
+    const long fd = act(flags & ~O_TRUNC);
+    lock.unlock();
+    if (fd >= 0 && (flags & O_TRUNC) != 0) Truncate(static_cast<int>(fd), 0);
+    return fd;
+  }
+  return RunCall(
+      {"open", CallKind::kMakeName, path}, kNothing, [&] { return act(flags); }, kNothing,
+      [&](long fd) { shim.disk.AfterCreate(path, static_cast<int>(fd)); });
+}
+
+long Unlink(int directory, const char* name, int flags) {
+  const auto act = [=] { return ::syscall(SYS_unlinkat, directory, name, flags); };
+  Shim& shim = Shim::Get();
+  if (!shim.plan.active()) return act();
+  const std::string path = PathOf(directory, name);
+  if (!shim.plan.Covers(path)) return act();
+  const std::lock_guard lock(shim.mutex);
+  if ((flags & AT_REMOVEDIR) != 0) {
+    return RunCall({"rmdir", CallKind::kRemoveName, path}, kNothing, act, kNothing,
+                   [&](long) { shim.disk.AfterRemoveDirectory(path); });
+  }
+  std::string kept;
+  return RunCall(
+      {"unlink", CallKind::kRemoveName, path}, [&] { kept = shim.disk.BeforeReplace(path); }, act,
+      kNothing, [&](long) { shim.disk.AfterUnlink(path, kept); });
+}
+
+long Rename(int from_directory, const char* from, int to_directory, const char* to,
+            unsigned int flags) {
+  const auto act = [=] {
+    return ::syscall(SYS_renameat2, from_directory, from, to_directory, to, flags);
+  };
+  Shim& shim = Shim::Get();
+  if (!shim.plan.active()) return act();
+  const std::string old_path = PathOf(from_directory, from);
+  const std::string new_path = PathOf(to_directory, to);
+  if (!shim.plan.Covers(old_path) || !shim.plan.Covers(new_path)) return act();
+  const std::lock_guard lock(shim.mutex);
+  std::string kept;
+  return RunCall(
+      {"rename", CallKind::kMakeName, new_path}, [&] { kept = shim.disk.BeforeReplace(new_path); },
+      act, kNothing, [&](long) { shim.disk.AfterRename(old_path, new_path, kept); });
+}
+
+long Link(int from_directory, const char* from, int to_directory, const char* to, int flags) {
+  const auto act = [=] {
+    return ::syscall(SYS_linkat, from_directory, from, to_directory, to, flags);
+  };
+  Shim& shim = Shim::Get();
+  if (!shim.plan.active()) return act();
+  const std::string path = PathOf(to_directory, to);
+  if (!shim.plan.Covers(path)) return act();
+  const std::lock_guard lock(shim.mutex);
+  return RunCall({"link", CallKind::kMakeName, path}, kNothing, act, kNothing,
+                 [&](long) { shim.disk.AfterLink(path); });
+}
+
+long MakeDirectory(int directory, const char* name, mode_t mode) {
+  const auto act = [=] { return ::syscall(SYS_mkdirat, directory, name, mode); };
+  Shim& shim = Shim::Get();
+  if (!shim.plan.active()) return act();
+  const std::string path = PathOf(directory, name);
+  if (!shim.plan.Covers(path)) return act();
+  const std::lock_guard lock(shim.mutex);
+  return RunCall({"mkdir", CallKind::kMakeName, path}, kNothing, act, kNothing,
+                 [&](long) { shim.disk.AfterMakeDirectory(path); });
+}
+
+// The process ends by itself: what failed syncs dropped is gone.
+void End() {
+  Shim& shim = Shim::Get();
+  if (!shim.plan.active()) return;
+  const std::lock_guard lock(shim.mutex);
+  if (shim.failed) shim.disk.LoseDropped();
+  shim.plan.WriteCalls();
+}
+
+__attribute__((destructor)) void AtExit() { End(); }
+
+}  // namespace
+}  // namespace nearfield::fault
+
+namespace shim = nearfield::fault;
+
+extern "C" {
+
+// NOLINTBEGIN(google-runtime-int): libc's own signatures
+#define NF_OPEN(name, directory_parameter, directory)                                              \
+  __attribute__((visibility("default"))) int name(directory_parameter const char* path, int flags, \
+                                                  ...) {                                           \
+    mode_t mode = 0;                                                                               \
+    if ((flags & (O_CREAT | O_TMPFILE)) != 0) {                                                    \
+      va_list arguments;                                                                           \
+      va_start(arguments, flags);                                                                  \
+      mode = va_arg(arguments, mode_t);                                                            \
+      va_end(arguments);                                                                           \
+    }                                                                                              \
+    return static_cast<int>(shim::Open(directory, path, flags, mode));                             \
+  }
+#define NF_COMMA ,
+NF_OPEN(open, , AT_FDCWD)
+NF_OPEN(open64, , AT_FDCWD)
+NF_OPEN(openat, int at NF_COMMA, at)
+NF_OPEN(openat64, int at NF_COMMA, at)
+
+#define NF_EXPORT __attribute__((visibility("default")))
+NF_EXPORT int creat(const char* path, mode_t mode) {
+  return static_cast<int>(shim::Open(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode));
+}
+NF_EXPORT ssize_t write(int fd, const void* bytes, size_t count) {
+  const iovec part = {const_cast<void*>(bytes), count};
+  return shim::WriteParts(fd, &part, 1, -1, "write");
+}
+NF_EXPORT ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) {
+  const iovec part = {const_cast<void*>(bytes), count};
+  return shim::WriteParts(fd, &part, 1, offset, "pwrite");
+}
+NF_EXPORT ssize_t pwrite64(int fd, const void* bytes, size_t count, off64_t offset) {
+  const iovec part = {const_cast<void*>(bytes), count};
+  return shim::WriteParts(fd, &part, 1, offset, "pwrite");
+}
+NF_EXPORT ssize_t writev(int fd, const iovec* parts, int count) {
+  return shim::WriteParts(fd, parts, count, -1, "writev");
+}
+NF_EXPORT ssize_t pwritev(int fd, const iovec* parts, int count, off_t offset) {
+  return shim::WriteParts(fd, parts, count, offset, "pwritev");
+}
+NF_EXPORT ssize_t pwritev64(int fd, const iovec* parts, int count, off64_t offset) {
+  return shim::WriteParts(fd, parts, count, offset, "pwritev");
+}
+NF_EXPORT int fsync(int fd) { return static_cast<int>(shim::Sync(fd, SYS_fsync, "fsync")); }
+NF_EXPORT int fdatasync(int fd) {
+  return static_cast<int>(shim::Sync(fd, SYS_fdatasync, "fdatasync"));
+}
+NF_EXPORT int ftruncate(int fd, off_t size) noexcept {
+  return static_cast<int>(shim::Truncate(fd, size));
+}
+NF_EXPORT int ftruncate64(int fd, off64_t size) noexcept {
+  return static_cast<int>(shim::Truncate(fd, size));
+}
+NF_EXPORT int fallocate(int fd, int mode, off_t offset, off_t bytes) {
+  return static_cast<int>(shim::Reserve(fd, mode, offset, bytes));
+}
+NF_EXPORT int fallocate64(int fd, int mode, off64_t offset, off64_t bytes) {
+  return static_cast<int>(shim::Reserve(fd, mode, offset, bytes));
+}
+NF_EXPORT int posix_fallocate(int fd, off_t offset, off_t bytes) {
+  return shim::Reserve(fd, 0, offset, bytes) == 0 ? 0 : errno;
+}
+NF_EXPORT int unlink(const char* path) noexcept {
+  return static_cast<int>(shim::Unlink(AT_FDCWD, path, 0));
+}
+NF_EXPORT int unlinkat(int at, const char* path, int flags) noexcept {
+  return static_cast<int>(shim::Unlink(at, path, flags));
+}
+NF_EXPORT int rmdir(const char* path) noexcept {
+  return static_cast<int>(shim::Unlink(AT_FDCWD, path, AT_REMOVEDIR));
+}
+NF_EXPORT int rename(const char* from, const char* to) noexcept {
+  return static_cast<int>(shim::Rename(AT_FDCWD, from, AT_FDCWD, to, 0));
+}
+NF_EXPORT int renameat(int from_at, const char* from, int to_at, const char* to) noexcept {
+  return static_cast<int>(shim::Rename(from_at, from, to_at, to, 0));
+}
+NF_EXPORT int renameat2(int from_at, const char* from, int to_at, const char* to,
+                        unsigned int flags) noexcept {
+  return static_cast<int>(shim::Rename(from_at, from, to_at, to, flags));
+}
+NF_EXPORT int link(const char* from, const char* to) noexcept {
+  return static_cast<int>(shim::Link(AT_FDCWD, from, AT_FDCWD, to, 0));
+}
+NF_EXPORT int linkat(int from_at, const char* from, int to_at, const char* to, int flags) noexcept {
+  return static_cast<int>(shim::Link(from_at, from, to_at, to, flags));
+}
+NF_EXPORT int mkdir(const char* path, mode_t mode) noexcept {
+  return static_cast<int>(shim::MakeDirectory(AT_FDCWD, path, mode));
+}
+NF_EXPORT int mkdirat(int at, const char* path, mode_t mode) noexcept {
+  return static_cast<int>(shim::MakeDirectory(at, path, mode));
+}
+NF_EXPORT void _exit(int code) {
+  shim::End();
+  for (;;) ::syscall(SYS_exit_group, code);
+}
+// NOLINTEND(google-runtime-int)
+
+}  // extern "C"

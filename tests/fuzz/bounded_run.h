@@ -1,0 +1,39 @@
+// A bounded run of a fuzzer's entry on inputs drawn from the seed; NEARFIELD_FUZZ_INPUTS says how
+// many.
+#ifndef NEARFIELD_TESTS_FUZZ_BOUNDED_RUN_H_
+#define NEARFIELD_TESTS_FUZZ_BOUNDED_RUN_H_
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "tests/testing/random.h"
+#include "tests/testing/seed.h"
+
+// libFuzzer's entry, of the fuzzer that is linked in: aborts where something is wrong.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace nearfield::fuzz {
+
+// draw(random) makes one input.
+template <typename Draw>
+void RunBounded(int inputs_count, Draw draw) {
+  int count = 0;
+  const char* named =
+      std::getenv("NEARFIELD_FUZZ_INPUTS");  // NOLINT(concurrency-mt-unsafe): single thread
+  if (named != nullptr && absl::SimpleAtoi(named, &count) && count > 0) inputs_count = count;
+  for (int i = 0; i < inputs_count; ++i) {
+    testing::Random random(testing::Scramble(testing::TestSeed()) + static_cast<uint64_t>(i));
+    const std::vector<uint8_t> input = draw(random);
+    SCOPED_TRACE(i);
+    ASSERT_EQ(LLVMFuzzerTestOneInput(input.data(), input.size()), 0);
+  }
+}
+
+}  // namespace nearfield::fuzz
+
+#endif  // NEARFIELD_TESTS_FUZZ_BOUNDED_RUN_H_

@@ -1,0 +1,211 @@
+// Any bytes as a filter: taken as a message, or as instructions that make one, so that inputs get
+// past the parser. It is refused with a message that one can print, or it passes the rows that the
+// slow filter passes, whatever chunks hold them.
+#include <google/protobuf/stubs/logging.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nearfield/v1/common.pb.h"
+#include "server/catalog/attributes/evaluate.h"
+#include "server/convert/filter.h"
+#include "tests/server/attributes/attribute_rows.h"
+
+namespace nearfield::server {
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+const std::vector<AttributeSpec>& Specs() {
+  static const auto* const specs = new std::vector<AttributeSpec>{
+      {.name = "i"},
+      {.name = "d", .type = AttributeType::kDouble},
+      {.name = "b", .type = AttributeType::kBool},
+      {.name = "k", .type = AttributeType::kKeyword},
+      {.name = "t", .type = AttributeType::kTimestamp},
+      {.name = "is", .is_list = true},
+      {.name = "ks", .type = AttributeType::kKeyword, .is_list = true}};
+  return *specs;
+}
+
+struct Rows {
+  std::vector<PlainRow> plain;
+  std::unique_ptr<AttributeColumns> columns;
+};
+
+// The same for every input.
+const Rows& TheRows() {
+  static const Rows* const rows = [] {
+    testing::Random random(1);
+    auto* const made = new Rows;
+    made->plain = RandomRows(random, Specs(), 70);
+    made->columns = ColumnsOf(*AttributeSchema::Create(Specs(), {}), made->plain, {3, 40});
+    return made;
+  }();
+  return *rows;
+}
+
+// Takes small numbers off the input; zeros once it is used up.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : left_(bytes) {}
+  bool empty() const { return left_.empty(); }
+  uint64_t Take(size_t bytes) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes && !left_.empty(); ++i) {
+      value = value << 8 | static_cast<uint8_t>(left_.front());
+      left_.remove_prefix(1);
+    }
+    return value;
+  }
+  std::string_view TakeText() {
+    const size_t size = std::min<size_t>(Take(1) % 4, left_.size());
+    const std::string_view text = left_.substr(0, size);
+    left_.remove_prefix(size);
+    return text;
+  }
+
+ private:
+  std::string_view left_;
+};
+
+int64_t TakeInteger(Reader& reader) {
+  const uint64_t kind = reader.Take(1);
+  if (kind < 16) return static_cast<int64_t>(reader.Take(8));
+  return static_cast<int64_t>(kind % 24) - 12;
+}
+
+double TakeDouble(Reader& reader) {
+  const uint64_t kind = reader.Take(1);
+  if (kind < 16) return std::bit_cast<double>(reader.Take(8));
+  return static_cast<double>(kind % 24) / 2 - 6;
+}
+
+std::string TakeName(Reader& reader) {
+  const uint64_t which = reader.Take(1);
+  return which < 250 ? Specs()[which % Specs().size()].name : std::string(reader.TakeText());
+}
+
+// The type that the attribute has, mostly.
+AttributeType TypeFor(const std::string& name, Reader& reader) {
+  for (const AttributeSpec& spec : Specs()) {
+    if (spec.name == name && reader.Take(1) < 250) return spec.type;
+  }
+  return static_cast<AttributeType>(1 + reader.Take(1) % 5);
+}
+
+void TakeValue(AttributeType type, Reader& reader, pb::AttributeValue* value) {
+  switch (type) {
+    case AttributeType::kInt64:
+      return value->set_int64_value(TakeInteger(reader));
+    case AttributeType::kDouble:
+      return value->set_double_value(TakeDouble(reader));
+    case AttributeType::kBool:
+      return value->set_bool_value(reader.Take(1) % 2 == 1);
+    case AttributeType::kKeyword:
+      return value->set_keyword_value(std::string(reader.TakeText()));
+    case AttributeType::kTimestamp:
+      return value->set_timestamp_us_value(TakeInteger(reader));
+  }
+}
+
+void TakeValues(Reader& reader, pb::ValueCondition* condition) {
+  condition->set_attribute(TakeName(reader));
+  const AttributeType type = TypeFor(condition->attribute(), reader);
+  pb::AttributeValues* const values = condition->mutable_values();
+  for (uint64_t count = reader.Take(1) % 6; count > 0; --count) {
+    switch (type) {
+      case AttributeType::kInt64:
+        values->add_int64_values(TakeInteger(reader));
+        break;
+      case AttributeType::kDouble:
+        values->add_double_values(TakeDouble(reader));
+        break;
+      case AttributeType::kBool:
+        values->add_bool_values(reader.Take(1) % 2 == 1);
+        break;
+      case AttributeType::kKeyword:
+        values->add_keyword_values(std::string(reader.TakeText()));
+        break;
+      case AttributeType::kTimestamp:
+        values->add_timestamp_us_values(TakeInteger(reader));
+        break;
+    }
+  }
+}
+
+// Levels are bounded so that this recursion is; one more than the server takes.
+void TakeFilter(int levels, Reader& reader, pb::Filter* filter) {
+  const uint64_t kind = reader.Take(1) % (levels > 1 ? 9 : 6);
+  const auto take_list = [&](pb::FilterList* list) {
+    for (uint64_t count = reader.Take(1) % 4; count > 0 && !reader.empty(); --count)
+      TakeFilter(levels - 1, reader, list->add_filters());
+  };
+  switch (kind) {
+    case 0:
+      filter->mutable_comparison()->set_attribute(TakeName(reader));
+      filter->mutable_comparison()->set_op(static_cast<pb::ComparisonOperator>(reader.Take(1) % 8));
+      return TakeValue(TypeFor(filter->comparison().attribute(), reader), reader,
+                       filter->mutable_comparison()->mutable_value());
+    case 1:
+      return TakeValues(reader, filter->mutable_in_());
+    case 2:
+      return TakeValues(reader, filter->mutable_list_any());
+    case 3:
+      return TakeValues(reader, filter->mutable_list_all());
+    case 4:
+      return filter->mutable_exists()->set_attribute(TakeName(reader));
+    case 5:
+      for (uint64_t count = reader.Take(1) % 4; count > 0; --count)
+        filter->mutable_has_id()->add_numbers(reader.Take(1));
+      return;
+    case 6:
+      return take_list(filter->mutable_and_());
+    case 7:
+      return take_list(filter->mutable_or_());
+    default:
+      return TakeFilter(levels - 1, reader, filter->mutable_not_());
+  }
+}
+
+void RequireReadable(const absl::Status& status) {
+  Require(status.code() == absl::StatusCode::kInvalidArgument);
+  Require(status.message().substr(0, 6) == "filter");
+  for (const char c : std::string(status.message())) Require(c >= ' ' && c < 0x7f);
+}
+
+void Run(std::string_view input) {
+  if (input.empty()) return;
+  pb::Filter message;
+  if (input[0] % 4 == 0) {
+    google::protobuf::SetLogHandler(nullptr);  // texts that are not UTF-8 are expected here
+    if (!message.ParseFromArray(input.data() + 1, static_cast<int>(input.size() - 1))) return;
+  } else {
+    Reader reader(input.substr(1));
+    TakeFilter(9, reader, &message);
+  }
+  const auto tree = FromProto(message, IdType::kUint64, {});
+  if (!tree.ok()) return RequireReadable(tree.status());
+  const Rows& rows = TheRows();
+  const auto filter = ValidateFilter(*tree, rows.columns->schema(), {});
+  if (!filter.ok()) return RequireReadable(filter.status());
+  const auto passing =
+      Evaluate(*filter, *rows.columns->Snapshot(), IdsAreOrdinals(std::ssize(rows.plain)));
+  Require(passing.ok() && passing->ToVector() == PassingRows(*tree, Specs(), rows.plain));
+}
+
+}  // namespace
+}  // namespace nearfield::server
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  nearfield::server::Run({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

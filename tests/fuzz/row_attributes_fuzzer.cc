@@ -1,0 +1,60 @@
+// Any bytes as the stored attributes of a row: they are refused, or they are just what the encoder
+// makes of the values they hold, and these can be indexed. What makes the schema comes first.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/catalog/attributes/chunk.h"
+#include "server/catalog/attributes/row_encoding.h"
+
+namespace nearfield::server {
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+// One byte an attribute: its type, and whether it is a list.
+AttributeSchema SchemaOf(std::string_view bytes) {
+  std::vector<AttributeSpec> specs;
+  for (const char byte : bytes) {
+    const auto bits = static_cast<uint8_t>(byte);
+    specs.push_back({.name = absl::StrCat("a", specs.size()),
+                     .type = static_cast<AttributeType>(1 + bits % 5),
+                     .is_list = bits >= 128});
+  }
+  return *AttributeSchema::Create(std::move(specs), {});
+}
+
+void Run(std::string_view input) {
+  if (input.empty()) return;
+  const size_t attributes = std::min<size_t>(static_cast<uint8_t>(input[0]) % 8, input.size() - 1);
+  const AttributeSchema schema = SchemaOf(input.substr(1, attributes));
+  const std::string_view row = input.substr(1 + attributes);
+  BytesColumn rows;
+  rows.Append(row);
+  const auto block = DecodeRowAttributes(schema, rows);
+  if (!block.ok()) {
+    Require(block.status().code() == absl::StatusCode::kDataLoss);
+    return;
+  }
+  const auto encoded = EncodeRowAttributes(schema, *block, {.row_bytes_max = 1 << 30});
+  Require(encoded.ok() && encoded->size() == 1 && encoded->at(0) == row);
+  AttributeChunkBuilder builder(&schema);
+  Require(builder.Append(*block).ok());
+  const auto chunks = builder.Build(0);
+  Require(chunks.ok() && chunks->size() == 1 && (*chunks)[0]->rows_count() == 1);
+}
+
+}  // namespace
+}  // namespace nearfield::server
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  nearfield::server::Run({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

@@ -1,0 +1,229 @@
+// Laws of a search over a choice of rows: filters, pages, least scores, earlier epochs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tests/property/laws.h"
+
+namespace nearfield::property {
+namespace {
+
+using testing::BytesEqual;
+using testing::MakeCollection;
+using testing::Random;
+
+class ChoiceLaws : public Laws {};
+
+// Each row with this chance; the rows of `corpus` have their places as ordinals.
+std::shared_ptr<const RowFilter> DrawFilter(int64_t rows_count, Random& random) {
+  auto filter = std::make_shared<RowFilter>();
+  const int64_t one_in = random.OneOf<int64_t>({1, 2, 3, 20, 400, 1'000'000});
+  filter->chosen.resize(static_cast<size_t>(rows_count + 63) / 64);
+  for (int64_t row = 0; row < rows_count; ++row) {
+    if (random.OneIn(one_in))
+      filter->chosen[static_cast<size_t>(row / 64)] |= uint64_t{1} << (row % 64);
+  }
+  // Words that are not there choose nothing.
+  if (random.OneIn(4)) filter->chosen.resize(filter->chosen.size() / 2);
+  return filter;
+}
+
+std::vector<int64_t> ChosenIndices(const RowFilter& filter, int64_t rows_count) {
+  std::vector<int64_t> indices;
+  for (int64_t row = 0; row < rows_count; ++row) {
+    if (filter.Chooses(static_cast<uint32_t>(row))) indices.push_back(row);
+  }
+  return indices;
+}
+
+// The same rows in the given order of upload: the ordinal of a row is its place there.
+std::vector<std::vector<int64_t>> InOrder(int64_t rows_count, int64_t parts_count) {
+  std::vector<std::vector<int64_t>> parts(static_cast<size_t>(parts_count));
+  for (int64_t row = 0; row < rows_count; ++row) {
+    parts[static_cast<size_t>(row * parts_count / rows_count)].push_back(row);
+  }
+  return parts;
+}
+
+TEST_P(ChoiceLaws, AFilterEqualsACollectionOfTheChosenRows) {
+  ForEachCase([&](const Case& c, Random& random) {
+    const int64_t rows_count = c.corpus.rows_count();
+    if (rows_count == 0) return;
+    const auto collection =
+        MakeCollection(engine(), c.corpus, InOrder(rows_count, random.Between(1, 4)));
+    ASSERT_OK(collection);
+    SearchBatch batch = c.Batch();
+    std::vector<Neighbors> want;
+    for (Query& query : batch.queries) {
+      if (!want.empty() && random.OneIn(2)) {
+        query.filter = batch.queries.front().filter;
+      } else {
+        query.filter = DrawFilter(rows_count, random);
+      }
+      const auto indices = ChosenIndices(*query.filter, rows_count);
+      const auto chosen = MakeCollection(engine(), testing::Select(c.corpus, indices));
+      ASSERT_OK(chosen);
+      SearchBatch alone;
+      alone.queries = {query};
+      alone.queries[0].filter = nullptr;
+      want.push_back(SearchOrFail(engine(), **chosen, alone).at(0));
+      EXPECT_EQ(want.back().rows_matched, static_cast<int64_t>(indices.size()));
+    }
+    const std::vector<Neighbors> got = SearchOrFail(engine(), **collection, batch);
+    ExpectAnswers(got, want);
+    for (size_t q = 0; q < got.size(); ++q) EXPECT_EQ(got[q].rows_matched, want[q].rows_matched);
+    // Again, from what is remembered; and by the oracle.
+    ExpectAnswers(SearchOrFail(engine(), **collection, batch), want);
+    const auto verdict = engine().Verify(
+        **collection,
+        {.query = batch.queries[0], .neighbors = got.at(0), .epoch = (*collection)->Stats().epoch},
+        nullptr);
+    ASSERT_OK(verdict);
+    EXPECT_TRUE(verdict->equal) << verdict->explanation;
+  });
+}
+
+TEST_P(ChoiceLaws, AFilterSeesNoDeletedRowAndSurvivesMerges) {
+  ForEachCase([&](const Case& c, Random& random) {
+    const int64_t rows_count = c.corpus.rows_count();
+    if (rows_count < 2) return;
+    const auto collection =
+        MakeCollection(engine(), c.corpus, InOrder(rows_count, random.Between(1, 6)));
+    ASSERT_OK(collection);
+    const auto filter = DrawFilter(rows_count, random);
+    std::vector<int64_t> doomed;
+    std::vector<int64_t> kept;
+    for (int64_t row = 0; row < rows_count; ++row) {
+      if (random.OneIn(3)) {
+        doomed.push_back(row);
+      } else if (filter->Chooses(static_cast<uint32_t>(row))) {
+        kept.push_back(row);
+      }
+    }
+    SearchBatch batch = c.Batch();
+    const auto chosen = MakeCollection(engine(), testing::Select(c.corpus, kept));
+    ASSERT_OK(chosen);
+    const std::vector<Neighbors> want = SearchOrFail(engine(), **chosen, batch);
+    for (Query& query : batch.queries) query.filter = filter;
+    ASSERT_OK((*collection)->Delete(testing::Select(c.corpus, doomed).ids));
+    ExpectAnswers(SearchOrFail(engine(), **collection, batch), want);
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_OK((*collection)->Compact({.dead_share_max = 0.0, .generations_max = 1}));
+      ExpectAnswers(SearchOrFail(engine(), **collection, batch), want);
+    }
+  });
+}
+
+TEST_P(ChoiceLaws, ADeletionOfChosenRowsDeletesNoOthers) {
+  ForEachCase([&](const Case& c, Random& random) {
+    const int64_t rows_count = c.corpus.rows_count();
+    if (rows_count == 0) return;
+    const auto made = MakeCollection(engine(), c.corpus, InOrder(rows_count, random.Between(1, 6)));
+    ASSERT_OK(made);
+    Collection& collection = **made;
+    const auto before = collection.PinEpoch();
+    const auto filter = DrawFilter(rows_count, random);
+    const std::vector<int64_t> chosen = ChosenIndices(*filter, rows_count);
+    const auto chosen_count = static_cast<int64_t>(chosen.size());
+    EXPECT_EQ(*collection.CountRows(nullptr, *filter), chosen_count);
+    const auto deleted = collection.DeleteRows(*filter, nullptr);
+    ASSERT_OK(deleted);
+    EXPECT_EQ(deleted->rows_deleted, chosen_count);
+    EXPECT_EQ(deleted->epoch, before->epoch() + (chosen_count > 0 ? 1 : 0));
+    if (random.OneIn(2)) {
+      ASSERT_OK(collection.Compact({.dead_share_max = 0.0}));
+    }
+    EXPECT_EQ(*collection.CountRows(nullptr, *filter), 0);
+    EXPECT_EQ(*collection.CountRows(before.get(), *filter), chosen_count);
+    const RowFilter live = *collection.LiveRows(nullptr);
+    const RowFilter live_before = *collection.LiveRows(before.get());
+    std::vector<int64_t> left;
+    for (int64_t row = 0; row < rows_count; ++row) {
+      const auto ordinal = static_cast<uint32_t>(row);
+      EXPECT_TRUE(live_before.Chooses(ordinal));
+      EXPECT_EQ(live.Chooses(ordinal), !filter->Chooses(ordinal));
+      if (!filter->Chooses(ordinal)) left.push_back(row);
+    }
+    const RowFilter named = *collection.RowsWithIds(nullptr, c.corpus.ids);
+    const RowFilter some_named =
+        *collection.RowsWithIds(before.get(), testing::Select(c.corpus, chosen).ids);
+    for (int64_t row = 0; row < rows_count; ++row) {
+      const auto ordinal = static_cast<uint32_t>(row);
+      EXPECT_EQ(named.Chooses(ordinal), live.Chooses(ordinal));
+      EXPECT_EQ(some_named.Chooses(ordinal), filter->Chooses(ordinal));
+    }
+    const auto rest = MakeCollection(engine(), testing::Select(c.corpus, left));
+    ASSERT_OK(rest);
+    ExpectAnswers(SearchOrFail(engine(), collection, c.Batch()),
+                  SearchOrFail(engine(), **rest, c.Batch()));
+  });
+}
+
+TEST_P(ChoiceLaws, PagesAreTheOrderCutIntoPieces) {
+  ForEachCase([&](const Case& c, Random& random) {
+    const auto collection = MakeCollection(engine(), c.corpus);
+    ASSERT_OK(collection);
+    SearchBatch batch;
+    batch.queries = {c.Batch().queries[0]};
+    Query& query = batch.queries[0];
+    const auto all = static_cast<int32_t>(std::min<int64_t>(c.corpus.rows_count() + 1, 4096));
+    query.k = all;
+    const Neighbors whole = SearchOrFail(engine(), **collection, batch).at(0);
+    for (int i = 0; i < 4; ++i) {
+      query.k = static_cast<int32_t>(random.Between(1, 50));
+      query.skip = random.Between(0, c.corpus.rows_count() + 3);
+      if (random.OneIn(2)) query.prefix = MakeOrderPrefix(all);
+      if (query.skip + query.k > all) continue;
+      Neighbors want;
+      want.ids = IdColumn(c.corpus.spec.id_type);
+      const auto end = std::min<int64_t>(query.skip + query.k, whole.ids.size());
+      for (int64_t place = query.skip; place < end; ++place) {
+        want.ids.AppendFrom(whole.ids, place);
+        want.scores.push_back(whole.scores[static_cast<size_t>(place)]);
+      }
+      ASSERT_THAT(SearchOrFail(engine(), **collection, batch).at(0), BytesEqual(want));
+      if (!want.scores.empty()) {  // a least score ends the answer where the order falls below it
+        const size_t cut = static_cast<size_t>(random.Between(0, want.ids.size()));
+        query.score_min = want.scores[cut];
+        size_t kept = 0;
+        while (kept < want.scores.size() && !(want.scores[kept] < *query.score_min)) ++kept;
+        ASSERT_THAT(SearchOrFail(engine(), **collection, batch).at(0),
+                    BytesEqual(testing::Prefix(want, static_cast<int64_t>(kept))));
+        query.score_min.reset();
+      }
+    }
+  });
+}
+
+TEST_P(ChoiceLaws, APinnedEpochAnswersAsItDid) {
+  ForEachCase([&](const Case& c, Random& random) {
+    const auto collection = MakeCollection(engine(), c.corpus);
+    ASSERT_OK(collection);
+    SearchBatch batch = c.Batch();
+    const auto pinned = (*collection)->PinEpoch();
+    const std::vector<Neighbors> before = SearchOrFail(engine(), **collection, batch);
+    if (c.corpus.rows_count() > 0) {
+      std::vector<int64_t> doomed;
+      for (int64_t row = 0; row < c.corpus.rows_count(); ++row) {
+        if (random.OneIn(2)) doomed.push_back(row);
+      }
+      ASSERT_OK((*collection)->Delete(testing::Select(c.corpus, doomed).ids));
+      ASSERT_OK((*collection)->Compact({.dead_share_max = 0.0}));
+    }
+    batch.at = pinned;
+    const auto result = engine().Search(**collection, batch);
+    ASSERT_OK(result);
+    EXPECT_EQ(result->epoch, pinned->epoch());
+    ExpectAnswers(result->queries, before);
+  });
+}
+
+NEARFIELD_ON_EVERY_BACKEND(ChoiceLaws);
+
+}  // namespace
+}  // namespace nearfield::property

@@ -1,0 +1,326 @@
+// Admission by predicted time: who is refused at once, with what hint, and what cannot shut the
+// door.
+#include "server/batching/reply_ledger.h"
+#include "server/batching/retry_hint.h"
+#include "tests/server/queue_fixture.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
+
+class AdmissionTest : public QueueFixture {};
+
+TEST_F(AdmissionTest, WhatCannotMeetItsDeadlineIsRefusedAtOnceAndTheHintIsWhenItCould) {
+  Start({});
+  const auto slow = NewCollection({.pass_us = 100000});
+  Learn(slow, 1);
+  const auto other = NewCollection({.pass_us = 50000});
+  Learn(other, 1);
+  Push({.collection = slow});
+  Begin();
+  const absl::Status refused = TryPush({.collection = other, .deadline_us = 60000});
+  EXPECT_THAT(refused, StatusIs(kExhausted, AllOf(HasSubstr("its deadline is in 60 ms"),
+                                                  HasSubstr("take 50 ms"))));
+  const std::optional<int64_t> hint = RetryAfterMs(refused);
+  ASSERT_TRUE(hint.has_value());
+  EXPECT_EQ(queue_->waiting(), 0);
+  // 150 ms are predicted, and some caution.
+  EXPECT_GE(*hint, 90);
+  EXPECT_LE(*hint, 120);
+  EXPECT_OK(
+      TryPush({.collection = other, .deadline_us = 60000.0 + 1000.0 * static_cast<double>(*hint)}));
+}
+
+TEST_F(AdmissionTest, ARefusedSearchIsNeverAnsweredAndCostsNoPass) {
+  Start({});
+  const auto slow = NewCollection({.pass_us = 100000});
+  Learn(slow, 1);
+  Push({.collection = slow});
+  Begin();
+  const int refused = Push({.collection = slow, .deadline_us = 1000});
+  EXPECT_THAT(at(refused).refusal, StatusIs(kExhausted));
+  End();
+  EXPECT_THAT(RunOne(), ElementsAre());
+  EXPECT_EQ(at(refused).answers, 0);
+}
+
+TEST_F(AdmissionTest, NothingIsRefusedByPredictionWhileTheEngineIsIdle) {
+  Start({});
+  const auto slow = NewCollection({.pass_us = 10e6});
+  Learn(slow, 1);
+  EXPECT_OK(TryPush({.collection = slow, .deadline_us = 1000}));
+}
+
+TEST_F(AdmissionTest, WhatIsNotKnownIsNoReasonToRefuse) {
+  Start({});
+  const auto fresh = NewCollection({.pass_us = 1e6});
+  Push({.collection = fresh});
+  Begin();
+  EXPECT_OK(TryPush({.collection = fresh, .deadline_us = 1000}));
+}
+
+TEST_F(AdmissionTest, OneSlowPassDoesNotShutTheDoor) {
+  Start({});
+  const auto a = NewCollection({.pass_us = 10000});
+  Learn(a, 1);
+  Push({.collection = a});
+  Begin();
+  End(/*us=*/10e6);
+  Push({.collection = a});
+  Begin();
+  EXPECT_OK(TryPush({.collection = a, .deadline_us = 50000}));
+}
+
+TEST_F(AdmissionTest, ADeviceThatBecameFasterIsFoundOutOnceASecond) {
+  Start({});
+  const auto a = NewCollection({.pass_us = 1e6});
+  const auto busy = NewCollection({.pass_us = 10000});
+  Learn(a, 1);
+  Learn(busy, 1);
+  times_[a.get()].pass_us = 1000;
+  int admitted = 0;
+  for (int i = 0; i < 400 && admitted == 0; ++i) {  // 4 s, in which the engine is never idle
+    Push({.caller = "busy", .collection = busy});
+    Begin();
+    Push({.caller = "busy", .collection = busy});
+    if (TryPush({.caller = "b", .collection = a, .deadline_us = 200000}).ok()) ++admitted;
+    End();
+  }
+  EXPECT_EQ(admitted, 1);
+  while (queue_->waiting() > 0) RunOne();
+  Learn(a, 1, /*passes=*/2);
+  Push({.collection = busy});
+  Begin();
+  EXPECT_OK(TryPush({.collection = a, .deadline_us = 200000}));
+}
+
+TEST_F(AdmissionTest, APassThatDoesNotEndIsTakenForAsLateAgain) {
+  Start({});
+  const auto a = NewCollection({.pass_us = 10000});
+  Learn(a, 1);
+  Push({.collection = a});
+  Begin();
+  clock_.Advance(510000);
+  EXPECT_THAT(TryPush({.collection = a, .deadline_us = 400000}), StatusIs(kExhausted));
+  EXPECT_OK(TryPush({.collection = a, .deadline_us = 800000}));
+  End(/*us=*/0);
+  RunOne();
+  Push({.collection = a});
+  Begin();
+  EXPECT_OK(TryPush({.collection = a, .deadline_us = 400000})) << "it is over";
+}
+
+TEST_F(AdmissionTest, AWaitBeyondTheLimitIsRefusedWhateverTheDeadline) {
+  Start({.wait_us_max = 50000});
+  const auto a = NewCollection({.pass_us = 100000});
+  Learn(a, 1);
+  Push({.collection = a});
+  Begin();
+  EXPECT_THAT(TryPush({.collection = a}), StatusIs(kExhausted, HasSubstr("queue_ms_max is 50 ms")));
+  clock_.Advance(80000);
+  EXPECT_OK(TryPush({.collection = a}));
+}
+
+TEST_F(AdmissionTest, OffMeansThatOnlyTheBoundsRefuse) {
+  Start({.requests_max = 2, .admission = false});
+  const auto a = NewCollection({.pass_us = 1e6});
+  Learn(a, 1);
+  Push({.collection = a});
+  Begin();
+  EXPECT_OK(TryPush({.collection = a, .deadline_us = 1000}));
+  EXPECT_OK(TryPush({.collection = a}));
+  EXPECT_THAT(TryPush({.collection = a}), StatusIs(kExhausted, HasSubstr("queue is full")));
+}
+
+TEST_F(AdmissionTest, ALoneCallerHasItsShareOfTheQueueAndOthersFindRoom) {
+  Start({.requests_max = 100, .caller_share = 0.8});
+  const auto a = NewCollection();
+  int accepted = 0;
+  absl::Status refused;
+  while ((refused = TryPush({.caller = "greedy", .collection = a})).ok()) ++accepted;
+  EXPECT_EQ(accepted, 80);
+  EXPECT_THAT(refused, StatusIs(kExhausted, HasSubstr("80 of its requests")));
+  EXPECT_TRUE(RetryAfterMs(refused).has_value());
+  EXPECT_OK(TryPush({.caller = "second", .collection = a}));
+}
+
+TEST_F(AdmissionTest, GreedyCallersLeaveRoomForANewOne) {
+  Start({.requests_max = 100, .batch_max = 10, .caller_share = 0.8});
+  const auto a = NewCollection();
+  for (int pass = 0; pass < 100; ++pass) {
+    for (const char* caller : {"greedy", "second", "third"}) {
+      while (TryPush({.caller = caller, .collection = a}).ok()) {
+      }
+    }
+    if (pass >= 20) {
+      EXPECT_OK(TryPush({.caller = "new " + std::to_string(pass), .collection = a})) << pass;
+    }
+    RunOne();
+  }
+}
+
+TEST_F(AdmissionTest, BytesAreSharedAsRequestsAreButOneSearchAlwaysFits) {
+  Start({.bytes_max = 100000, .caller_share = 0.5});
+  const auto a = NewCollection();
+  EXPECT_OK(TryPush({.caller = "greedy", .collection = a, .bytes = 40000}));
+  EXPECT_THAT(TryPush({.caller = "greedy", .collection = a, .bytes = 40000}),
+              StatusIs(kExhausted, HasSubstr("this caller's share")));
+  EXPECT_OK(TryPush({.caller = "other", .collection = a, .bytes = 40000}));
+  EXPECT_GE(queue_->waiting_bytes(), 80000);
+  EXPECT_THAT(TryPush({.caller = "third", .collection = a, .bytes = 40000}),
+              StatusIs(kExhausted, HasSubstr("queue is full")));
+}
+
+TEST_F(AdmissionTest, APassedDeadlineIsAnsweredWhileTheDeviceWorks) {
+  Start({});
+  const auto a = NewCollection({.pass_us = 1e6});
+  Push({.collection = a});
+  Begin();
+  const int late = Push({.collection = a, .deadline_us = 5000});
+  const int patient = Push({.collection = a});
+  queue_->AnswerOverdue();
+  EXPECT_EQ(at(late).answers, 0) << "not yet";
+  clock_.Advance(5000);
+  queue_->AnswerOverdue();
+  EXPECT_THAT(at(late).status, StatusIs(absl::StatusCode::kDeadlineExceeded));
+  End();
+  EXPECT_THAT(RunOne(), ElementsAre(patient));
+}
+
+TEST(ReplyLedgerTest, ACallerThatDoesNotReadIsHeldBackAndOthersAreNot) {
+  ReplyLedger ledger(1000, 0.8);
+  std::vector<ReplyLedger::Hold> holds;
+  holds.push_back(ledger.Take("slow", 800));
+  EXPECT_OK(ledger.Check("slow"));
+  holds.push_back(ledger.Take("slow", 50));
+  EXPECT_THAT(ledger.Check("slow"), StatusIs(kExhausted, HasSubstr("850 of this caller")));
+  EXPECT_THAT(RetryAfterMs(ledger.Check("slow")), Optional(::testing::Gt(0)));
+  EXPECT_OK(ledger.Check("other"));
+  holds.back().Resize(10);
+  EXPECT_EQ(ledger.bytes(), 810);
+  holds.push_back(ledger.Take("other", 190));
+  EXPECT_THAT(ledger.Check("third"), StatusIs(kExhausted)) << "nothing is left at all";
+  ReplyLedger::Hold moved = std::move(holds.front());
+  EXPECT_EQ(ledger.bytes(), 1000);
+  moved = ReplyLedger::Hold();
+  holds.clear();
+  EXPECT_EQ(ledger.bytes(), 0);
+  EXPECT_OK(ledger.Check("slow"));
+}
+
+TEST_F(AdmissionTest, SearchesOfACallerThatDoesNotReadFailWhenTheirTurnComes) {
+  ReplyLedger ledger(1000, 0.8);
+  Start({}, &ledger);
+  const auto a = NewCollection();
+  const int slow = Push({.caller = "slow", .collection = a});
+  const int other = Push({.caller = "other", .collection = a});
+  {
+    const ReplyLedger::Hold hold = ledger.Take("slow", 900);
+    EXPECT_THAT(TryPush({.caller = "slow", .collection = a}), StatusIs(kExhausted));
+    EXPECT_THAT(RunOne(), ElementsAre(other));
+  }
+  EXPECT_THAT(at(slow).status, StatusIs(kExhausted));
+  EXPECT_OK(TryPush({.caller = "slow", .collection = a}));
+}
+
+// Rows behind the k_max first cost a scan of their own for each k_max: k is 10 here.
+class WorkTest : public QueueFixture {
+ protected:
+  WorkTest() {
+    Start({.k_max = 100});
+    collection_ = NewCollection({.pass_us = 10000, .few_rows_us = 100});
+    Learn(collection_, 1);
+    Push({.collection = collection_});
+    Begin();
+  }
+  absl::Status AskFor(int64_t skip, double deadline_us,
+                      std::shared_ptr<OrderPrefix> prefix = nullptr) {
+    return TryPush({.collection = collection_,
+                    .deadline_us = deadline_us,
+                    .skip = skip,
+                    .prefix = std::move(prefix)});
+  }
+  std::shared_ptr<Collection> collection_;
+};
+
+TEST_F(WorkTest, ADeepPageIsExpectedToTakeItsScans) {
+  EXPECT_THAT(AskFor(/*skip=*/990, /*deadline_us=*/100000),
+              StatusIs(kExhausted, HasSubstr("take 100 ms")));
+  EXPECT_OK(AskFor(/*skip=*/90, /*deadline_us=*/30000)) << "one scan finds all";
+  EXPECT_OK(AskFor(/*skip=*/990, /*deadline_us=*/200000));
+  // What comes behind it is told of its time: 10 ms of the pass that runs, 10 and 100.
+  EXPECT_THAT(AskFor(/*skip=*/0, /*deadline_us=*/100000), StatusIs(kExhausted));
+  EXPECT_OK(AskFor(/*skip=*/0, /*deadline_us=*/200000));
+}
+
+TEST_F(WorkTest, DeepPagesHaveAPassOfTheirOwnAndTeachWhatOneScanTakes) {
+  const int deep = Push({.collection = collection_, .skip = 990});
+  const int plain = Push({.collection = collection_});
+  End();
+  EXPECT_THAT(RunOne(), ElementsAre(deep));
+  EXPECT_THAT(RunOne(), ElementsAre(plain));
+  for (int i = 0; i < 10; ++i) {
+    Push({.collection = collection_, .skip = 990});
+    RunOne();
+  }
+  Push({.collection = collection_});
+  Begin();
+  EXPECT_OK(AskFor(/*skip=*/0, /*deadline_us=*/30000));
+  EXPECT_THAT(AskFor(/*skip=*/990, /*deadline_us=*/100000), StatusIs(kExhausted));
+}
+
+TEST_F(WorkTest, APageThatIsKnownAlreadyCostsNothing) {
+  struct Known final : OrderPrefix {
+    int64_t rows_count() const override { return 1000; }
+  };
+  const auto prefix = std::make_shared<Known>();
+  EXPECT_OK(AskFor(/*skip=*/990, /*deadline_us=*/15000, prefix));
+  End();
+  Begin();
+  EXPECT_EQ(RunningUs(), 0);
+  End();
+  Push({.collection = collection_});
+  Begin();
+  EXPECT_THAT(AskFor(/*skip=*/0, /*deadline_us=*/15000), StatusIs(kExhausted))
+      << "it did not teach that passes take no time";
+  EXPECT_OK(AskFor(/*skip=*/1090, /*deadline_us=*/25000, prefix)) << "one scan is missing";
+}
+
+TEST_F(WorkTest, AFilterOfFewRowsIsLearnedApart) {
+  const auto filter = std::make_shared<RowFilter>();
+  const Ask few = {
+      .collection = collection_, .deadline_us = 15000, .filter = filter, .few_rows = true};
+  EXPECT_THAT(TryPush(few), StatusIs(kExhausted)) << "nothing else is known";
+  End();
+  for (int i = 0; i < 5; ++i) {
+    Push({.collection = collection_, .filter = filter, .few_rows = true});
+    RunOne();
+  }
+  Push({.collection = collection_});
+  Begin();
+  EXPECT_OK(TryPush(few));
+  EXPECT_THAT(TryPush({.collection = collection_, .deadline_us = 15000}), StatusIs(kExhausted));
+}
+
+// Two filters are two scans: each is a pass, in which nobody waits for the other.
+TEST_F(WorkTest, OnlyThoseWithOneFilterShareAPass) {
+  const auto one = std::make_shared<RowFilter>();
+  const auto other = std::make_shared<RowFilter>();
+  std::vector<int> numbers;
+  for (const auto& filter : {one, other, one}) {
+    numbers.push_back(Push({.collection = collection_, .filter = filter}));
+  }
+  End();
+  EXPECT_THAT(RunOne(), ElementsAre(numbers[0], numbers[2]));
+  EXPECT_THAT(RunOne(), ElementsAre(numbers[1]));
+}
+
+}  // namespace
+}  // namespace nearfield::server

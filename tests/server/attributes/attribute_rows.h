@@ -1,0 +1,54 @@
+// Rows with attributes as plain values, and the slow, obviously right filter over them.
+#ifndef NEARFIELD_TESTS_SERVER_ATTRIBUTES_ATTRIBUTE_ROWS_H_
+#define NEARFIELD_TESTS_SERVER_ATTRIBUTES_ATTRIBUTE_ROWS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "server/catalog/attributes/attribute_block.h"
+#include "server/catalog/attributes/columns.h"
+#include "server/catalog/attributes/evaluate.h"
+#include "server/catalog/attributes/filter_tree.h"
+#include "tests/testing/random.h"
+
+namespace nearfield::server {
+
+using PlainValue = std::variant<int64_t, double, bool, std::string>;
+
+// The values of one attribute: nothing where the row has none; one, or those of a list.
+using PlainAttribute = std::optional<std::vector<PlainValue>>;
+
+struct PlainRow {
+  std::vector<PlainAttribute> attributes;  // in the schema's order
+};
+
+std::vector<PlainRow> RandomRows(testing::Random& random, const std::vector<AttributeSpec>& specs,
+                                 int64_t rows_count);
+
+// Rows [begin, end) as a block.
+AttributeBlock BlockOf(const AttributeSchema& schema, absl::Span<const PlainRow> rows);
+
+// Whether the row with this id passes: row by row, value by value, as the contract says it.
+bool Passes(const FilterTree& filter, const std::vector<AttributeSpec>& specs, const PlainRow& row,
+            uint64_t id);
+
+// The ordinals of the rows that pass; row i has ordinal and id i.
+std::vector<uint32_t> PassingRows(const FilterTree& filter, const std::vector<AttributeSpec>& specs,
+                                  absl::Span<const PlainRow> rows);
+
+// Columns that hold the rows, in uploads of these sizes (the last one takes what is left).
+std::unique_ptr<AttributeColumns> ColumnsOf(const AttributeSchema& schema,
+                                            absl::Span<const PlainRow> rows,
+                                            absl::Span<const int64_t> upload_sizes);
+
+// A row's id is its ordinal; there are `rows_count`.
+EvaluateOptions IdsAreOrdinals(int64_t rows_count);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_TESTS_SERVER_ATTRIBUTES_ATTRIBUTE_ROWS_H_

@@ -1,0 +1,107 @@
+// Tests of the audit: an engine over a fake device with a store beneath, a clock and a pace that
+// tests move, an alarm that remembers.
+#ifndef NEARFIELD_TESTS_SERVER_AUDIT_AUDIT_FIXTURE_H_
+#define NEARFIELD_TESTS_SERVER_AUDIT_AUDIT_FIXTURE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/catalog/audit/audit.h"
+#include "server/catalog/collection_upload.h"
+#include "tests/server/fake_clock.h"
+#include "tests/testing/fake_engine.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+
+class TempPlace {
+ public:
+  TempPlace() {
+    std::string name = (std::filesystem::temp_directory_path() / "nearfield-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  TempPlace(const TempPlace&) = delete;
+  TempPlace& operator=(const TempPlace&) = delete;
+  ~TempPlace() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+struct Raised {
+  std::string what;
+  absl::StatusOr<std::string> record;
+};
+
+class AuditFixture : public ::testing::Test {
+ protected:
+  Alarm::Options AlarmOptions(const std::string& record_dir) {
+    Alarm::Options options;
+    options.server_version = "1.2.3";
+    options.engine = fake_.engine->Info();
+    options.record_dir = record_dir;
+    options.stop = [this] { ++stops_; };
+    options.tell = [this](const std::string& what, const absl::StatusOr<std::string>& record) {
+      const std::lock_guard lock(mutex_);
+      raised_.push_back({.what = what, .record = record});
+    };
+    options.unix_seconds = [] { return int64_t{1700000000}; };
+    return options;
+  }
+
+  std::vector<Raised> raised() {
+    const std::lock_guard lock(mutex_);
+    return raised_;
+  }
+
+  static nlohmann::json ReadRecord(const Raised& raised) {
+    EXPECT_OK(raised.record);
+    std::ifstream file(*raised.record);
+    return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  }
+
+  // The answer to `vector` with k neighbors, as the auditor gets it.
+  AuditedAnswer Answer(const std::shared_ptr<Collection>& collection,
+                       const std::vector<float>& vector, int32_t k) {
+    SearchBatch batch;
+    batch.queries = {{.vector = vector, .row_id = {}, .k = k}};
+    batch.at = collection->PinEpoch();
+    absl::StatusOr<SearchResult> found = fake_.engine->Search(*collection, batch);
+    EXPECT_OK(found);
+    return {.collection_name = "docs",
+            .collection = collection,
+            .at = batch.at,
+            .query = OwnedQuery(batch.queries.front()),
+            .answer = WithoutParts(found->queries.front()),
+            .request_id = "request-7"};
+  }
+
+  TempPlace place_;
+  testing::FakeEngine fake_ = testing::MakeFakeEngine();
+  FakeClock clock_;
+  std::atomic<int64_t> stops_{0};
+
+ private:
+  std::mutex mutex_;
+  std::vector<Raised> raised_;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_TESTS_SERVER_AUDIT_AUDIT_FIXTURE_H_

@@ -1,0 +1,193 @@
+// The auditor: what it finds, what it drops, and that it takes no more than its share of a core.
+#include "server/catalog/audit/auditor.h"
+
+#include <thread>
+
+#include "tests/server/audit/audit_fixture.h"
+#include "tests/server/scripted_engine.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+void IgnoreCounts(const AuditCounts& /*counts*/) {}
+
+class AuditorTest : public AuditFixture {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(UploadAll(*collection_, testing::PlainRows({10, 11, 12, 13}, {4, 3, 3, 1})));
+  }
+  void AwaitAudited(const Auditor& auditor, int64_t count) {
+    while (auditor.counts().answers_audited + auditor.counts().answers_failed < count) {
+      std::this_thread::yield();
+    }
+  }
+
+  std::shared_ptr<Collection> collection_ = *fake_.engine->CreateCollection(testing::kPlainSpec);
+  Alarm alarm_{AlarmOptions(place_ / "audit")};
+};
+
+TEST_F(AuditorTest, ARightAnswerRaisesNothing) {
+  Auditor auditor({.share = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  auditor.Submit(auditor.Draw(), Answer(collection_, {1, 0}, 3));
+  AwaitAudited(auditor, 1);
+  EXPECT_EQ(auditor.counts().rows_checked, 4);
+  EXPECT_EQ(auditor.counts().mismatches, 0);
+  EXPECT_EQ(stops_, 0);
+  EXPECT_THAT(raised(), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(place_ / "audit"));
+}
+
+TEST_F(AuditorTest, AFlippedScoreBitIsFoundAndCanBeReplayed) {
+  Auditor auditor({.share = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  fake_.device->CorruptAnswers([](corpus::BestRows* best) {
+    corpus::RankedScore& score = best->at(0).at(0).at(1);
+    score.score = std::nextafterf(score.score, 9.0f);
+  });
+  auditor.Submit(auditor.Draw(), Answer(collection_, {1, 0}, 3));
+  AwaitAudited(auditor, 1);
+  EXPECT_EQ(auditor.counts().mismatches, 1);
+  EXPECT_EQ(stops_, 1);
+  ASSERT_THAT(raised(), SizeIs(1));
+  EXPECT_THAT(raised()[0].what, HasSubstr("collection docs, epoch 1, place 1: claimed id 11 score "
+                                          "3.00000024 (0x40400001), oracle id 11 score 3"));
+  const nlohmann::json record = ReadRecord(raised()[0]);
+  EXPECT_EQ(record["format"], "nearfield audit record 1");
+  EXPECT_EQ(record["kind"], "answer");
+  EXPECT_EQ(record["found_by"], "audit");
+  EXPECT_EQ(record["request_id"], "request-7");
+  EXPECT_EQ(record["server_version"], "1.2.3");
+  EXPECT_EQ(record["epoch"], 1);
+  EXPECT_EQ(record["k"], 3);
+  EXPECT_EQ(record["collection"]["metric"], "dot");
+  EXPECT_EQ(record["query"]["values"], "0000803f00000000");
+  EXPECT_EQ(record["first_difference"], 1);
+  EXPECT_EQ(record["answer"]["ids"], nlohmann::json({10, 11, 12}));
+  EXPECT_EQ(record["answer"]["score_bits"], nlohmann::json({"40800000", "40400001", "40400000"}));
+  EXPECT_EQ(record["expected"]["score_bits"], nlohmann::json({"40800000", "40400000", "40400000"}));
+  ASSERT_THAT(record["rows"], SizeIs(3));
+  EXPECT_EQ(record["rows"][0]["id"], 11);
+  EXPECT_EQ(record["rows"][0]["vector"], "000040400000803f");
+}
+
+TEST_F(AuditorTest, AWrongIdIsFoundAfterTheCollectionHasMovedOn) {
+  Auditor auditor({.share = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  AuditedAnswer answer = Answer(collection_, {1, 0}, 3);
+  answer.answer.ids = testing::Ids({10, 12, 11});
+  ASSERT_OK(collection_->Delete(testing::Ids({11})));
+  auditor.Submit(auditor.Draw(), std::move(answer));
+  AwaitAudited(auditor, 1);
+  ASSERT_THAT(raised(), SizeIs(1));
+  EXPECT_THAT(raised()[0].what, HasSubstr("place 1: claimed id 12"));
+  // The rows of now are not those of the answer.
+  EXPECT_EQ(ReadRecord(raised()[0])["rows"], nullptr);
+}
+
+TEST_F(AuditorTest, AnEpochIsHeldNoLongerThanTheCheck) {
+  Auditor auditor({.share = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  AuditedAnswer answer = Answer(collection_, {1, 0}, 3);
+  const std::weak_ptr<const PinnedEpoch> epoch = answer.at;
+  auditor.Submit(auditor.Draw(), std::move(answer));
+  while (!epoch.expired()) std::this_thread::yield();
+  EXPECT_EQ(auditor.counts().answers_audited, 1);
+}
+
+TEST_F(AuditorTest, AShareOfZeroChoosesNone) {
+  Auditor auditor({.share = 0}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(auditor.Draw());
+  EXPECT_EQ(auditor.counts().answers_dropped, 0);
+}
+
+TEST_F(AuditorTest, OneInAHundredIsChosenAndNotEveryHundredth) {
+  Auditor auditor({.share = 100}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  std::vector<int> chosen;
+  for (int i = 0; i < 100000; ++i) {
+    if (auditor.Draw()) chosen.push_back(i % 100);
+  }
+  EXPECT_GT(chosen.size(), 800u);
+  EXPECT_LT(chosen.size(), 1200u);
+  std::sort(chosen.begin(), chosen.end());
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  EXPECT_GT(chosen.size(), 90u);  // places within a hundred
+}
+
+// The oracle of this one waits at a gate.
+class SlowAuditTest : public AuditFixture {
+ protected:
+  void SetUp() override { engine_ = MakeScriptedEngine(script_); }
+  ~SlowAuditTest() override { script_->verify_gate.Open(); }
+
+  AuditedAnswer EmptyAnswer() {
+    if (collection_ == nullptr) collection_ = *engine_->CreateCollection(testing::kPlainSpec);
+    const std::vector<float> vector = {1, 0};
+    AuditedAnswer answer;
+    answer.collection_name = "docs";
+    answer.collection = collection_;
+    answer.at = collection_->PinEpoch();
+    answer.query = OwnedQuery({.vector = vector, .row_id = {}, .k = 1});
+    return answer;
+  }
+
+  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<Collection> collection_;
+  Alarm alarm_{AlarmOptions("")};
+};
+
+TEST_F(SlowAuditTest, ABusyAuditorDropsAndCounts) {
+  Auditor auditor({.share = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
+  script_->verify_gate.Close();
+  for (int64_t i = 0; i < kAuditPlaces; ++i) auditor.Submit(auditor.Draw(), EmptyAnswer());
+  script_->verify_gate.AwaitArrivals(1);
+  EXPECT_FALSE(auditor.Draw());
+  EXPECT_FALSE(auditor.Draw());
+  EXPECT_EQ(auditor.counts().answers_dropped, 2);
+  script_->verify_gate.Open();
+  while (auditor.counts().answers_audited < kAuditPlaces) std::this_thread::yield();
+  EXPECT_EQ(auditor.counts().answers_dropped, 2);
+}
+
+TEST_F(SlowAuditTest, APlaceThatIsNotUsedComesBack) {
+  Auditor auditor({.share = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(auditor.Draw());
+  EXPECT_EQ(auditor.counts().answers_dropped, 0);
+}
+
+TEST_F(SlowAuditTest, AfterACheckItRestsInProportion) {
+  Auditor auditor({.share = 1, .cpu_percent = 5}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
+  script_->verify_gate.Close();
+  auditor.Submit(auditor.Draw(), EmptyAnswer());
+  script_->verify_gate.AwaitArrivals(1);
+  auditor.Submit(auditor.Draw(), EmptyAnswer());  // waits, and is dropped when the rest begins
+  clock_.Advance(std::chrono::milliseconds(10));
+  script_->verify_gate.Open();
+  while (auditor.counts().answers_dropped < 1) std::this_thread::yield();
+  EXPECT_EQ(auditor.counts().busy_us, 10000);
+  clock_.Advance(std::chrono::milliseconds(189));  // of 190
+  EXPECT_FALSE(auditor.Draw());
+  clock_.Advance(std::chrono::milliseconds(1));
+  auditor.Submit(auditor.Draw(), EmptyAnswer());
+  while (auditor.counts().answers_audited < 2) std::this_thread::yield();
+  EXPECT_EQ(auditor.counts().answers_dropped, 2);
+}
+
+TEST_F(SlowAuditTest, TheEndCancelsTheCheckUnderWay) {
+  std::atomic<int64_t> told{0};
+  {
+    Auditor auditor({.share = 1}, engine_.get(), &clock_, &alarm_, [&](const AuditCounts& counts) {
+      told = counts.answers_dropped * 10 + counts.answers_failed;
+    });
+    script_->verify_gate.Close();
+    auditor.Submit(auditor.Draw(), EmptyAnswer());
+    auditor.Submit(auditor.Draw(), EmptyAnswer());
+    script_->verify_gate.AwaitArrivals(1);
+  }
+  EXPECT_EQ(told, 11);  // one dropped, one cancelled
+  EXPECT_THAT(raised(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace nearfield::server

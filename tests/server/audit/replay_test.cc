@@ -1,0 +1,233 @@
+// What the audit writes down, the command can repeat without a server, to the bit.
+#include <cmath>
+#include <cstring>
+
+#include "client/cli/audit_record.h"
+#include "client/cli/canonical_score.h"
+#include "engine/oracle/oracle.h"
+#include "tests/server/audit/audit_fixture.h"
+#include "tests/testing/corpora.h"
+#include "tests/testing/seed.h"
+
+namespace nearfield::server {
+namespace {
+
+using client::ReplayVerdict;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+TEST(CanonicalScoreTest, EqualsTheOracleToTheBit) {
+  testing::Random random(testing::TestSeed());
+  for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2}) {
+    for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
+      for (const testing::CorpusFamily family : testing::kCorpusFamilies) {
+        const CollectionSpec spec = {.dim = static_cast<int32_t>(random.Between(1, 200)),
+                                     .metric = metric,
+                                     .row_type = type};
+        const testing::Corpus corpus = testing::MakeCorpus(spec, family, 8, random.Bits());
+        const std::vector<float> query =
+            testing::MakeQuery(corpus, testing::QueryFamily::kBitPatterns, random);
+        for (int64_t i = 0; i < corpus.rows_count(); ++i) {
+          const float expected = oracle::Score(metric, type, query, corpus.row(i).data());
+          const float score = client::CanonicalScore(static_cast<client::Metric>(metric), query,
+                                                     testing::Decode(spec, corpus.row(i)));
+          EXPECT_EQ(std::memcmp(&score, &expected, sizeof(score)), 0)
+              << testing::Describe(spec) << " " << testing::Name(family) << ": " << score << ", "
+              << expected;
+        }
+      }
+    }
+  }
+}
+
+class ReplayTest : public AuditFixture {
+ protected:
+  // Raises the alarm for `answer` where it is wrong, and repeats it from its record.
+  client::Replay RaiseAndReplay(const AuditedAnswer& answer) {
+    const auto verdict = AskOracle(*fake_.engine, answer, nullptr);
+    EXPECT_OK(verdict);
+    alarm_.Raise(AnswerMismatch{.audited = answer, .verdict = *verdict});
+    return ReplayLast();
+  }
+  client::Replay ReplayLast() {
+    EXPECT_OK(raised().back().record);
+    std::ifstream file(*raised().back().record);
+    std::ostringstream text;
+    text << file.rdbuf();
+    const auto record = client::ParseAuditRecord(text.str());
+    EXPECT_OK(record);
+    if (!record.ok()) return {};
+    return client::ReplayOffline(*record);
+  }
+
+  Alarm alarm_{AlarmOptions(place_ / "audit")};
+};
+
+TEST_F(ReplayTest, EveryKindOfWrongAnswerIsReproduced) {
+  testing::Random random(testing::TestSeed());
+  int number = 0;
+  for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2}) {
+    for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
+      const IdType ids = ++number % 2 == 0 ? IdType::kUint64 : IdType::kString;
+      const CollectionSpec spec = {.dim = 37, .metric = metric, .row_type = type, .id_type = ids};
+      const testing::Corpus corpus =
+          testing::MakeCorpus(spec, testing::CorpusFamily::kGaussian, 50, random.Bits());
+      const std::shared_ptr<Collection> collection = *fake_.engine->CreateCollection(spec);
+      ASSERT_OK(UploadAll(*collection, corpus));
+      const std::vector<float> query =
+          testing::MakeQuery(corpus, testing::QueryFamily::kGaussian, random);
+      const AuditedAnswer right = Answer(collection, query, 10);
+      SCOPED_TRACE(testing::Describe(spec));
+
+      AuditedAnswer flipped = right;
+      flipped.answer.scores[4] = std::nextafterf(flipped.answer.scores[4], -INFINITY);
+      EXPECT_EQ(RaiseAndReplay(flipped).verdict, ReplayVerdict::kReproduced);
+
+      AuditedAnswer missing = right;  // the third is left out, the eleventh came in
+      const AuditedAnswer more = Answer(collection, query, 11);
+      missing.answer.ids = IdColumn(ids);
+      missing.answer.scores.clear();
+      for (int64_t i = 0; i < 11; ++i) {
+        if (i == 2) continue;
+        missing.answer.ids.AppendFrom(more.answer.ids, i);
+        missing.answer.scores.push_back(more.answer.scores[static_cast<size_t>(i)]);
+      }
+      const client::Replay replay = RaiseAndReplay(missing);
+      EXPECT_EQ(replay.verdict, ReplayVerdict::kReproduced);
+      EXPECT_THAT(replay.findings, Contains(HasSubstr("belongs before")));
+
+      AuditedAnswer too_short = right;
+      too_short.answer = WithoutParts(Answer(collection, query, 9).answer);
+      EXPECT_EQ(RaiseAndReplay(too_short).verdict, ReplayVerdict::kReproduced);
+
+      EXPECT_EQ(RaiseAndReplay(right).verdict, ReplayVerdict::kNotReproduced);
+    }
+  }
+}
+
+TEST_F(ReplayTest, AQueryByIdTakesItsVectorFromTheRecord) {
+  const std::shared_ptr<Collection> collection =
+      *fake_.engine->CreateCollection(testing::kPlainSpec);
+  ASSERT_OK(UploadAll(*collection, testing::PlainRows({10, 11, 12}, {4, 3, 2})));
+  AuditedAnswer answer;
+  answer.collection_name = "docs";
+  answer.collection = collection;
+  answer.at = collection->PinEpoch();
+  answer.query = OwnedQuery({.row_id = Id(uint64_t{12}), .k = 2});
+  answer.answer.ids = testing::Ids({11, 10});
+  answer.answer.scores = {7, 9};  // 2 * 3 + 1, 2 * 4 + 1
+  EXPECT_EQ(RaiseAndReplay(answer).verdict, ReplayVerdict::kReproduced);
+}
+
+// Seven rows whose score is their id; ordinals count from the first.
+class NarrowedReplayTest : public ReplayTest {
+ protected:
+  void SetUp() override {
+    collection_ = *fake_.engine->CreateCollection(testing::kPlainSpec);
+    ASSERT_OK(
+        UploadAll(*collection_, testing::PlainRows({1, 2, 3, 4, 5, 6, 7}, {1, 2, 3, 4, 5, 6, 7})));
+    auto odd = std::make_shared<RowFilter>();
+    odd->chosen = {0b1010101};
+    odd_ = odd;
+  }
+  client::ReplayVerdict Verdict(Query query, std::vector<uint64_t> ids) {
+    const std::vector<float> vector = {1, 0};
+    query.vector = vector;
+    query.k = 2;
+    AuditedAnswer answer;
+    answer.collection_name = "docs";
+    answer.collection = collection_;
+    answer.at = collection_->PinEpoch();
+    answer.query = OwnedQuery(query);
+    if (query.filter != nullptr) answer.filter_message = "bytes";
+    for (const uint64_t id : ids) answer.answer.scores.push_back(static_cast<float>(id));
+    answer.answer.ids = IdColumn::OfNumbers(std::move(ids));
+    last_ = RaiseAndReplay(answer);
+    return last_.verdict;
+  }
+  std::shared_ptr<Collection> collection_;
+  std::shared_ptr<const RowFilter> odd_;
+  client::Replay last_;
+};
+
+TEST_F(NarrowedReplayTest, AFilteredAnswer) {
+  EXPECT_EQ(Verdict({.filter = odd_}, {7, 5}), ReplayVerdict::kNotReproduced);
+  EXPECT_EQ(Verdict({.filter = odd_}, {7, 6}), ReplayVerdict::kReproduced);
+  EXPECT_THAT(last_.findings, Contains(HasSubstr("id 6 score 6 (0x40c00000) does not pass")));
+  EXPECT_EQ(Verdict({.filter = odd_}, {7, 3}), ReplayVerdict::kReproduced);
+  EXPECT_THAT(last_.findings, Contains(HasSubstr("belongs before")));
+}
+
+TEST_F(NarrowedReplayTest, AnAnswerWithAThreshold) {
+  EXPECT_EQ(Verdict({.score_min = 6.5f}, {7}), ReplayVerdict::kNotReproduced);
+  EXPECT_EQ(Verdict({.score_min = 6.5f}, {7, 6}), ReplayVerdict::kReproduced);
+  EXPECT_THAT(last_.findings, Contains(HasSubstr("below the threshold")));
+  EXPECT_EQ(Verdict({.score_min = 6.5f}, {}), ReplayVerdict::kReproduced);
+}
+
+TEST_F(NarrowedReplayTest, APage) {
+  EXPECT_EQ(Verdict({.skip = 3}, {4, 3}), ReplayVerdict::kNotReproduced);
+  EXPECT_EQ(Verdict({.skip = 3}, {3, 2}), ReplayVerdict::kReproduced);
+  EXPECT_EQ(Verdict({.skip = 6}, {1}), ReplayVerdict::kNotReproduced);
+}
+
+// What takes the server to check goes to it as it was asked.
+TEST_F(NarrowedReplayTest, TheRecordHoldsWhatWasAsked) {
+  Verdict({.filter = odd_, .score_min = 1.5f, .skip = 1}, {5, 3});
+  std::ifstream file(*raised().back().record);
+  std::ostringstream text;
+  text << file.rdbuf();
+  const auto record = client::ParseAuditRecord(text.str());
+  ASSERT_OK(record);
+  EXPECT_EQ(record->skip, 1u);
+  EXPECT_EQ(record->answer.score_threshold, 1.5f);
+  EXPECT_TRUE(record->filtered);
+  EXPECT_EQ(record->filter_message, "bytes");
+}
+
+TEST_F(ReplayTest, WithoutRowsTheRecordSaysSo) {
+  const std::shared_ptr<Collection> collection =
+      *fake_.engine->CreateCollection(testing::kPlainSpec);
+  ASSERT_OK(UploadAll(*collection, testing::PlainRows({10, 11}, {4, 3})));
+  AuditedAnswer answer = Answer(collection, {1, 0}, 2);
+  answer.answer.scores[0] = 77;
+  ASSERT_OK(collection->Delete(testing::Ids({11})));
+  EXPECT_EQ(RaiseAndReplay(answer).verdict, ReplayVerdict::kUnknown);
+}
+
+TEST_F(ReplayTest, AResidentRowIsComparedBitByBit) {
+  RowMismatch row;
+  row.collection_name = "docs";
+  row.spec = testing::kPlainSpec;
+  row.file = "0000000000000001.seg";
+  row.id = Id(uint64_t{5});
+  row.stored = {0, 0, 0x80, 0x3f, 0, 0, 0, 0};
+  row.resident = row.stored;
+  row.resident->at(2) = 0x83;
+  alarm_.Raise(row);
+  client::Replay replay = ReplayLast();
+  EXPECT_EQ(replay.verdict, ReplayVerdict::kReproduced);
+  EXPECT_THAT(replay.findings, Contains("first at byte 2: stored 80, in memory 83"));
+  EXPECT_THAT(replay.findings, Contains("2 bits differ"));
+  row.resident.reset();
+  alarm_.Raise(row);
+  EXPECT_THAT(ReplayLast().findings, Contains("the row was not in memory"));
+}
+
+TEST(AuditRecordTest, WhatIsNoRecordIsNamed) {
+  using ::absl_testing::StatusIs;
+  const auto parsed = [](const std::string& text) {
+    return client::ParseAuditRecord(text).status();
+  };
+  const auto invalid = [](const std::string& text) {
+    return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text));
+  };
+  EXPECT_THAT(parsed("{"), invalid("column"));
+  EXPECT_THAT(parsed("{}"), invalid("\"format\": absent"));
+  EXPECT_THAT(parsed(R"({"format":"nearfield audit record 2"})"), invalid("record 2"));
+  EXPECT_THAT(parsed(R"({"format":"nearfield audit record 1","kind":"row"})"),
+              invalid("\"server_version\": absent"));
+}
+
+}  // namespace
+}  // namespace nearfield::server

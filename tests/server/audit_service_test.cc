@@ -1,0 +1,317 @@
+// Digests, verified searches and the audit as a client sees them.
+#include <openssl/sha.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/server/server_fixture.h"
+
+namespace nearfield::server {
+namespace {
+
+namespace hv = ::grpc::health::v1;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr auto kOk = grpc::StatusCode::OK;
+
+class AuditServiceTest : public ServerFixture {
+ protected:
+  AuditServiceTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "nearfield-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+    Set(settings_.audit_dir, folder_ + "/audit");
+  }
+  ~AuditServiceTest() override {
+    Drain();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  static pb::SearchRequest Verified() {
+    pb::SearchRequest request = SearchFor("c", {1, 0});
+    request.set_verify(true);
+    return request;
+  }
+  // The answer's second score is one unit in the last place too great.
+  void FlipAScoreBit() {
+    script_->CorruptAnswers([](Neighbors* neighbors) {
+      neighbors->scores[1] = std::nextafterf(neighbors->scores[1], INFINITY);
+    });
+  }
+  // Returns with the first NOT_SERVING.
+  void AwaitNotServing() {
+    grpc::ClientContext context;
+    const auto watch = health_->Watch(&context, hv::HealthCheckRequest());
+    hv::HealthCheckResponse response;
+    while (watch->Read(&response) && response.status() != hv::HealthCheckResponse::NOT_SERVING) {
+    }
+    EXPECT_EQ(response.status(), hv::HealthCheckResponse::NOT_SERVING);
+    context.TryCancel();
+  }
+  int64_t RecordsCount() {
+    int64_t count = 0;
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/audit", none)) {
+      count += entry.path().extension() == ".json" ? 1 : 0;
+    }
+    return count;
+  }
+  // As a server is found that gave a wrong answer.
+  void ExpectDistrusted() {
+    pb::SearchResponse response;
+    grpc::ClientContext context;
+    EXPECT_THAT(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response),
+                HasCodeAndMessage(grpc::StatusCode::UNAVAILABLE, HasSubstr("found to be wrong")));
+    EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
+    EXPECT_EQ(response.results_size(), 0);
+    EXPECT_THAT(UploadRows("c", {9}), HasCode(grpc::StatusCode::UNAVAILABLE));
+    // It can be looked at.
+    grpc::ClientContext listing;
+    pb::ListCollectionsResponse collections;
+    EXPECT_THAT(admin_->ListCollections(&listing, {}, &collections), HasCode(kOk));
+    EXPECT_EQ(collections.collections_size(), 1);
+    grpc::ClientContext verifying;
+    pb::VerifyRequest verify;
+    verify.set_collection("c");
+    *verify.mutable_query() = SearchFor("c", {1, 0}).queries(0);
+    pb::VerifyResponse verdict;
+    EXPECT_THAT(admin_->Verify(&verifying, verify, &verdict), HasCode(kOk));
+    EXPECT_TRUE(server_->state().distrusted());
+  }
+
+  std::string folder_;
+};
+
+// By the text of retrieval.proto, once more.
+std::string Digest(const std::string& bytes) {
+  std::string digest(32, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
+template <typename T>
+std::string Raw(T value) {
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
+}
+
+TEST_F(AuditServiceTest, TheDigestIsOfIdsAndScoresAlone) {
+  ServeRows();
+  pb::SearchRequest request = SearchFor("c", {1, 0});
+  request.set_k(2);
+  pb::SearchResponse response;
+  ASSERT_THAT(Search(request, &response), HasCode(kOk));
+  EXPECT_FALSE(response.has_result_digest());
+  request.set_with_digest(true);
+  *request.add_queries() = request.queries(0);
+  ASSERT_THAT(Search(request, &response), HasCode(kOk));
+  const std::string one = Raw(uint64_t{2}) + Raw(uint64_t{1}) + Raw(uint64_t{4}) +
+                          Raw(uint64_t{3}) + Raw(4.0f) + Raw(3.0f);
+  EXPECT_EQ(response.result_digest(), Digest("nearfield result digest 1" + one + one));
+
+  // Another epoch, payloads and vectors: the same answer.
+  ASSERT_THAT(UploadRows("c", {0}), HasCode(kOk));
+  pb::SearchResponse later;
+  request.set_with_payload(true);
+  request.set_with_vectors(true);
+  ASSERT_THAT(Search(request, &later), HasCode(kOk));
+  EXPECT_NE(later.epoch(), response.epoch());
+  EXPECT_EQ(later.result_digest(), response.result_digest());
+  request.set_k(1);
+  ASSERT_THAT(Search(request, &later), HasCode(kOk));
+  EXPECT_NE(later.result_digest(), response.result_digest());
+}
+
+TEST_F(AuditServiceTest, TheDigestOfTextsAndOfNothing) {
+  Serve();
+  ASSERT_THAT(CreateCollection("t", 2, pb::METRIC_DOT, pb::ID_TYPE_STRING), HasCode(kOk));
+  pb::SearchRequest request = SearchFor("t", {1, 0});
+  request.set_with_digest(true);
+  pb::SearchResponse response;
+  ASSERT_THAT(Search(request, &response), HasCode(kOk));
+  EXPECT_EQ(response.result_digest(),
+            Digest("nearfield result digest 1" + Raw(uint64_t{0}) + Raw(uint64_t{0})));
+  grpc::ClientContext context;
+  const auto stream = ingest_->Upload(&context);
+  stream->Write(Begin("t", 1));
+  pb::UploadRequest block;
+  block.mutable_block()->mutable_ids()->add_texts("abc");
+  block.mutable_block()->mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT32);
+  block.mutable_block()->mutable_vectors()->set_data(Bytes({-1, 0}));
+  stream->Write(block);
+  stream->Write(Commit());
+  stream->WritesDone();
+  pb::UploadResponse progress;
+  while (stream->Read(&progress)) {
+  }
+  ASSERT_THAT(stream->Finish(), HasCode(kOk));
+  ASSERT_THAT(Search(request, &response), HasCode(kOk));
+  EXPECT_EQ(response.result_digest(),
+            Digest("nearfield result digest 1" + Raw(uint64_t{1}) + Raw(uint64_t{2}) +
+                   Raw(uint64_t{3}) + "abc" + Raw(-1.0f)));
+}
+
+TEST_F(AuditServiceTest, AVerifiedSearchSendsTheRightAnswer) {
+  ServeRows();
+  pb::SearchRequest request = Verified();
+  *request.add_queries() = request.queries(0);
+  pb::SearchResponse response;
+  ASSERT_THAT(Search(request, &response), HasCode(kOk));
+  EXPECT_EQ(response.results_size(), 2);
+  EXPECT_EQ(response.results(0).ids().numbers(0), 4u);
+  EXPECT_FALSE(server_->state().distrusted());
+}
+
+TEST_F(AuditServiceTest, AVerifiedSearchNeverSendsAWrongAnswer) {
+  ServeRows();
+  FlipAScoreBit();
+  pb::SearchResponse response;
+  EXPECT_THAT(Search(Verified(), &response),
+              HasCodeAndMessage(grpc::StatusCode::DATA_LOSS,
+                                AllOf(HasSubstr("queries[0]"), HasSubstr("epoch 1"))));
+  EXPECT_EQ(response.results_size(), 0);
+  AwaitNotServing();
+  EXPECT_EQ(RecordsCount(), 1);
+  EXPECT_THAT(LogLines(), Contains(AllOf(HasSubstr("a wrong answer or row was found"),
+                                         HasSubstr("audit-"), HasSubstr("collection c"))));
+  ExpectDistrusted();
+}
+
+TEST_F(AuditServiceTest, AWrongScoreInLiveTrafficIsFoundAndEndsTheServing) {
+  Set(settings_.audit_share, "1");
+  ServeRows();
+  FlipAScoreBit();
+  EXPECT_THAT(Search(SearchFor("c", {1, 0})), HasCode(kOk));  // its answer is gone already
+  AwaitNotServing();
+  ExpectDistrusted();
+  while (RecordsCount() == 0) std::this_thread::yield();  // written after the serving was stopped
+}
+
+TEST_F(AuditServiceTest, AWrongIdInAStreamIsFound) {
+  Set(settings_.audit_share, "1");
+  ServeRows();
+  script_->CorruptAnswers([](Neighbors* neighbors) {
+    std::vector<uint64_t> ids;
+    for (int64_t i = 0; i < neighbors->ids.size(); ++i) ids.push_back(neighbors->ids.number(i));
+    std::swap(ids[0], ids[1]);
+    neighbors->ids = IdColumn::OfNumbers(ids);
+  });
+  grpc::ClientContext context;
+  const auto stream = retrieval_->SearchStream(&context);
+  stream->Write(SearchFor("c", {1, 0}));
+  AwaitNotServing();
+  context.TryCancel();
+  EXPECT_THAT(stream->Finish(), Not(HasCode(kOk)));
+  ExpectDistrusted();
+}
+
+TEST_F(AuditServiceTest, RightAnswersOfLiveTrafficAreAuditedAndCounted) {
+  Set(settings_.audit_share, "1");
+  Set(settings_.audit_cpu_percent, "100");
+  ServeRows();
+  const Auditor& auditor = server_->state().core()->audit->auditor;
+  for (int64_t i = 1; i <= 20; ++i) {
+    ASSERT_THAT(Search(SearchFor("c", {1, static_cast<float>(i)})), HasCode(kOk));
+    while (auditor.counts().answers_audited < i) std::this_thread::yield();
+  }
+  EXPECT_EQ(auditor.counts().answers_dropped, 0);
+  EXPECT_EQ(auditor.counts().rows_checked, 80);
+  EXPECT_EQ(auditor.counts().mismatches, 0);
+  Drain();
+  EXPECT_THAT(LogLines(),
+              Contains(AllOf(HasSubstr("\"audit\""), HasSubstr("\"answers_audited\":20"))));
+}
+
+TEST_F(AuditServiceTest, AnswersUnderWayAreWithheldOnceOneWasWrong) {
+  ServeRows();
+  script_->search_gate.Close();
+  auto waiting = std::async(std::launch::async, [&] { return Search(SearchFor("c", {1, 0})); });
+  script_->search_gate.AwaitArrivals(1);
+  server_->state().Distrust();
+  script_->search_gate.Open();
+  EXPECT_THAT(waiting.get(),
+              HasCodeAndMessage(grpc::StatusCode::UNAVAILABLE, HasSubstr("found to be wrong")));
+}
+
+TEST_F(AuditServiceTest, WhatAClientClaimsEndsNothing) {
+  ServeRows();
+  pb::VerifyRequest request;
+  request.set_collection("c");
+  *request.mutable_query() = SearchFor("c", {1, 0}).queries(0);
+  request.set_epoch(1);
+  request.mutable_claim()->mutable_ids()->add_numbers(1);
+  request.mutable_claim()->add_scores(77);
+  pb::VerifyResponse verdict;
+  grpc::ClientContext context;
+  ASSERT_THAT(admin_->Verify(&context, request, &verdict), HasCode(kOk));
+  EXPECT_FALSE(verdict.equal());
+  EXPECT_FALSE(server_->state().distrusted());
+  // Its own answer does.
+  FlipAScoreBit();
+  request.clear_claim();
+  grpc::ClientContext again;
+  ASSERT_THAT(admin_->Verify(&again, request, &verdict), HasCode(kOk));
+  EXPECT_FALSE(verdict.equal());
+  AwaitNotServing();
+  ExpectDistrusted();
+}
+
+TEST_F(AuditServiceTest, TooManyVerifiedSearchesAreRefusedAtOnce) {
+  Set(settings_.verify_max, "1");
+  ServeRows();
+  script_->verify_gate.Close();
+  auto first = std::async(std::launch::async, [&] { return Search(Verified()); });
+  script_->verify_gate.AwaitArrivals(1);
+  pb::SearchResponse response;
+  grpc::ClientContext context;
+  EXPECT_THAT(
+      retrieval_->Search(&context, Verified(), &response),
+      HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED, HasSubstr("too many verifications")));
+  EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
+  EXPECT_THAT(Search(SearchFor("c", {1, 0})), HasCode(kOk));  // others go on
+  script_->verify_gate.Open();
+  EXPECT_THAT(first.get(), HasCode(kOk));
+  EXPECT_THAT(Search(Verified()), HasCode(kOk));  // the place is free
+}
+
+TEST_F(AuditServiceTest, AVerifiedSearchEndsWithItsDeadline) {
+  Set(settings_.search_ms_max, "100");
+  ServeRows();
+  script_->verify_gate.Close();
+  EXPECT_THAT(Search(Verified()), HasCodeAndMessage(grpc::StatusCode::DEADLINE_EXCEEDED,
+                                                    HasSubstr("in the verification")));
+  script_->verify_gate.Open();
+}
+
+TEST_F(AuditServiceTest, AVerifiedSearchInAStreamFailsTheStream) {
+  ServeRows();
+  grpc::ClientContext context;
+  const auto stream = retrieval_->SearchStream(&context);
+  stream->Write(Verified());
+  pb::SearchResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.results_size(), 1);
+  FlipAScoreBit();
+  stream->Write(Verified());
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::DATA_LOSS));
+}
+
+TEST_F(AuditServiceTest, EarlierRecordsAreToldOfAtTheStart) {
+  std::filesystem::create_directory(folder_ + "/audit");
+  std::ofstream(folder_ + "/audit/audit-1-1.json") << "{}";
+  Serve();
+  EXPECT_THAT(LogLines(), Contains(HasSubstr("records of earlier wrong answers")));
+}
+
+}  // namespace
+}  // namespace nearfield::server

@@ -1,0 +1,220 @@
+// Aliases and snapshots of a catalog that keeps its collections.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "server/catalog/snapshots.h"
+#include "tests/server/attributes/filter_maker.h"
+#include "tests/server/durable_rows.h"
+#include "tests/testing/seed.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::HasSubstr;
+
+bool Never() { return false; }
+
+class DurableCatalogTest : public DurableCatalogFixture {
+ protected:
+  void SetUp() override { Open(); }
+  SnapshotPlace Place() const {
+    return {.store = catalog_->store(), .dir = dir_ / "snapshots", .snapshots_max = 3};
+  }
+  const uint64_t seed_ = testing::TestSeed();
+};
+
+TEST_F(DurableCatalogTest, AliasesAreThereAgainAfterARestart) {
+  Upload(Make("a"), 0, 10, seed_);
+  Make("b");
+  ASSERT_OK(catalog_->SetAlias("live", "a"));
+  ASSERT_OK(catalog_->SetAlias("next", "b"));
+  ASSERT_OK(catalog_->SetAlias("gone", "b"));
+  ASSERT_OK(catalog_->SetAlias("next", "a"));
+  ASSERT_OK(catalog_->DropAlias("gone"));
+  Open();
+  EXPECT_EQ((*catalog_->Find("live"))->name, "a");
+  EXPECT_EQ(*catalog_->Find("next"), *catalog_->Find("a"));
+  EXPECT_THAT(catalog_->Find("gone"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(catalog_->Create("live", {.dim = kDim}), StatusIs(absl::StatusCode::kAlreadyExists));
+  ASSERT_OK(catalog_->Drop("a"));
+  Open();
+  EXPECT_THAT(catalog_->ListAliases(), ::testing::IsEmpty());
+}
+
+TEST_F(DurableCatalogTest, AReplacementOfNothingByNothingIsCommitted) {
+  const auto named = Make("a");
+  const UploadRequestFacts facts = {
+      .reservation = {.rows_max = 1, .mode = UploadMode::kReplace}, .token = "t", .dead = nullptr};
+  auto upload = CollectionUpload::Begin(named, facts);
+  ASSERT_OK(upload);
+  const auto result = (*upload)->Commit();
+  ASSERT_OK(result);
+  EXPECT_EQ(result->epoch, 0u);
+  EXPECT_EQ(catalog_->GetUpload("t")->state, store::UploadState::kCommitted);
+}
+
+TEST_F(DurableCatalogTest, AnUploadIsNotReadAgainForNobody) {
+  const auto named = Make("a");
+  UploadRequestFacts facts = {.reservation = {.rows_max = 2}, .token = "t", .dead = nullptr};
+  const std::vector<uint8_t> rows(kDim * sizeof(float));
+  const IdColumn ids = IdColumn::OfNumbers({1});
+  {
+    auto upload = CollectionUpload::Begin(named, facts);
+    ASSERT_OK(upload);
+    ASSERT_OK((*upload)->Append({.ids = &ids, .rows = rows}, {.rows_count = 1}));
+  }
+  facts.dead = [] { return absl::CancelledError("gone"); };
+  EXPECT_THAT(CollectionUpload::Begin(named, facts), StatusIs(absl::StatusCode::kCancelled));
+  facts.dead = nullptr;
+  auto upload = CollectionUpload::Begin(named, facts);
+  ASSERT_OK(upload);
+  EXPECT_EQ((*upload)->place().rows_count, 1);
+  EXPECT_EQ((*upload)->Commit()->rows_count, 1);
+}
+
+// Rows that came in several uploads, each within the memory that one may need at most.
+class ManyUploadsTest : public DurableCatalogTest {
+ protected:
+  static constexpr int64_t kRows = 50'000;
+
+  ManyUploadsTest() { attribute_memory_bytes_ = 4 << 20; }
+
+  std::shared_ptr<NamedCollection> MakeNamed() {
+    AttributeSchema schema =
+        *AttributeSchema::Create({{.name = "third", .type = AttributeType::kBool}}, {});
+    return *catalog_->Create("a", {.dim = kDim, .id_type = IdType::kString}, std::move(schema));
+  }
+
+  // Every third row is marked.
+  static absl::Status UploadNamed(const std::shared_ptr<NamedCollection>& named, int64_t first,
+                                  int64_t rows_count) {
+    IdColumn ids(IdType::kString);
+    AttributeBlock attributes = EmptyBlock(named->attributes->schema());
+    for (int64_t row = first; row < first + rows_count; ++row) {
+      ids.AppendString("row " + std::to_string(row));
+      attributes.columns[0].present.push_back(true);
+      attributes.columns[0].values.AppendBool(row % 3 == 0);
+    }
+    attributes.rows_count = rows_count;
+    const std::vector<uint8_t> rows(static_cast<size_t>(rows_count * kDim) * sizeof(float));
+    auto upload = CollectionUpload::Begin(named, {.reservation = {.rows_max = rows_count}});
+    if (!upload.ok()) return upload.status();
+    absl::Status status = (*upload)->Append({.ids = &ids, .rows = rows}, attributes);
+    return status.ok() ? (*upload)->Commit().status() : status;
+  }
+
+  static int64_t CountThird(const NamedCollection& named) {
+    const auto marked = ValidateFilter(Compare("third", Comparison::kEqual, Bools({true})),
+                                       named.attributes->schema(), {});
+    EXPECT_OK(marked);
+    const auto chosen = named.attributes->Choose(*named.collection, *marked, nullptr, Never);
+    EXPECT_OK(chosen);
+    const auto count = named.collection->CountRows(chosen->at.get(), *chosen->rows);
+    EXPECT_OK(count);
+    return *count;
+  }
+};
+
+TEST_F(ManyUploadsTest, WhatWasServedIsLoadedWithTheSameMemory) {
+  const auto named = MakeNamed();
+  constexpr int64_t kUploads = 6;
+  for (int64_t i = 0; i < kUploads; ++i) ASSERT_OK(UploadNamed(named, i * kRows, kRows));
+  // All at once they would need more memory than there is: for ids, and for attributes.
+  EXPECT_THAT(UploadNamed(named, kUploads * kRows, kUploads * kRows),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("host memory")));
+  EXPECT_THAT(UploadNamed(named, kUploads * kRows, 2 * kRows),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("attribute_memory_bytes")));
+  const std::string before = Answer(*named);
+  Open();
+  const auto again = *catalog_->Find("a");
+  ASSERT_OK(again->state);
+  EXPECT_EQ(again->collection->Stats().rows_count, kUploads * kRows);
+  EXPECT_EQ(Answer(*again), before);
+  EXPECT_EQ(CountThird(*again), kUploads * kRows / 3);
+  ASSERT_OK(UploadNamed(again, kUploads * kRows, kRows / 10)) << "there is room for more";
+}
+
+TEST_F(DurableCatalogTest, SnapshotsAreMadeListedAndRestored) {
+  const auto named = Make("a");
+  Upload(named, 0, 300, seed_);
+  ASSERT_OK(catalog_->SetAlias("live", "a"));
+  EXPECT_THAT(ListSnapshots(Place()), ::absl_testing::IsOkAndHolds(::testing::IsEmpty()));
+  const auto made = CreateSnapshot(Place(), "monday", Never);
+  ASSERT_OK(made);
+  EXPECT_EQ(made->name, "monday");
+  EXPECT_EQ(made->files, 2);
+  EXPECT_GT(made->bytes, 300 * kDim * 4);
+  EXPECT_OK(made->state);
+  const std::string then = Answer(*named);
+  Delete(*named, 0, 100);
+  ASSERT_OK(CreateSnapshot(Place(), "tuesday", Never));
+  const auto listed = ListSnapshots(Place());
+  ASSERT_OK(listed);
+  ASSERT_EQ(listed->size(), 2u);
+  EXPECT_EQ((*listed)[0].name, "monday");
+  EXPECT_EQ((*listed)[1].name, "tuesday");
+  catalog_ = nullptr;
+  std::filesystem::rename(dir_ / "data", dir_ / "old");
+  ASSERT_OK(store::Store::Restore(dir_ / "snapshots/monday", dir_ / "data"));
+  Open();
+  EXPECT_EQ(Answer(**catalog_->Find("live")), then);
+}
+
+TEST_F(DurableCatalogTest, ASnapshotIsRefusedBeforeAnythingIsWritten) {
+  Make("a");
+  for (const std::string name :
+       {"", "..", "a/b", "/abs", "../a", "a.partial", "a.partial.catalog", "a b", "-a"}) {
+    EXPECT_THAT(CreateSnapshot(Place(), name, Never),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("name: ")))
+        << name;
+  }
+  SnapshotPlace nowhere = Place();
+  nowhere.dir = "";
+  EXPECT_THAT(CreateSnapshot(nowhere, "a", Never),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("snapshot_dir")));
+  EXPECT_THAT(ListSnapshots(nowhere),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("snapshot_dir")));
+  SnapshotPlace nothing = Place();
+  nothing.store = nullptr;
+  EXPECT_THAT(CreateSnapshot(nothing, "a", Never),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("data_dir")));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "snapshots"));
+  for (const std::string name : {"a", "b", "c"}) ASSERT_OK(CreateSnapshot(Place(), name, Never));
+  EXPECT_THAT(CreateSnapshot(Place(), "b", Never),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("\"b\"")));
+  EXPECT_THAT(CreateSnapshot(Place(), "d", Never),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("snapshots_max is 3")));
+}
+
+TEST_F(DurableCatalogTest, ACancelledSnapshotLeavesNothingBehind) {
+  Upload(Make("a"), 0, 300, seed_);
+  EXPECT_THAT(CreateSnapshot(Place(), "a", [] { return true; }),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_TRUE(std::filesystem::is_empty(dir_ / "snapshots"));
+  EXPECT_OK(CreateSnapshot(Place(), "a", Never));
+}
+
+TEST_F(DurableCatalogTest, WhatIsNoSnapshotIsNotListedAndADamagedListOfFilesIs) {
+  Make("a");
+  ASSERT_OK(CreateSnapshot(Place(), "good", Never));
+  std::filesystem::create_directories(dir_ / "snapshots/empty");
+  std::ofstream(dir_ / "snapshots/file") << "text";
+  std::filesystem::copy(dir_ / "snapshots/good", dir_ / "snapshots/under-way.partial");
+  std::filesystem::copy(dir_ / "snapshots/good", dir_ / "snapshots/hurt");
+  std::ofstream(dir_ / "snapshots/hurt/MANIFEST", std::ios::app) << "more";
+  const auto listed = ListSnapshots(Place());
+  ASSERT_OK(listed);
+  ASSERT_EQ(listed->size(), 2u);
+  EXPECT_EQ((*listed)[0].name, "good");
+  EXPECT_OK((*listed)[0].state);
+  EXPECT_EQ((*listed)[1].name, "hurt");
+  EXPECT_THAT((*listed)[1].state, StatusIs(absl::StatusCode::kDataLoss));
+}
+
+}  // namespace
+}  // namespace nearfield::server

@@ -1,0 +1,149 @@
+// Waits for an epoch, and epochs that are kept for pages.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "server/batching/epoch_waiters.h"
+#include "server/batching/kept_epochs.h"
+#include "server/batching/retry_hint.h"
+#include "tests/server/fake_clock.h"
+#include "tests/testing/fake_engine.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::AllOf;
+using testing::FakeEngine;
+using ::testing::HasSubstr;
+using testing::Ids;
+using testing::MakeFakeEngine;
+using testing::PlainRows;
+using testing::UploadAll;
+
+class EpochsTest : public ::testing::Test {
+ protected:
+  void Commit() { ASSERT_OK(UploadAll(*collection_, PlainRows({next_id_++}, {1}))); }
+  EpochWait Wait(uint64_t epoch, std::promise<absl::Status>* told, int64_t ms = 1000) {
+    return {.collection = collection_,
+            .epoch = epoch,
+            .deadline = clock_.Now() + std::chrono::milliseconds(ms),
+            .cancelled = nullptr,
+            .done = [told](absl::Status status) { told->set_value(std::move(status)); }};
+  }
+
+  FakeClock clock_;
+  FakeEngine fake_ = MakeFakeEngine();
+  std::shared_ptr<Collection> collection_ = *fake_.engine->CreateCollection(testing::kPlainSpec);
+  uint64_t next_id_ = 1;
+};
+
+TEST_F(EpochsTest, AWaitEndsWhenItsEpochIsThere) {
+  EpochWaiters waiters(10, &clock_);
+  std::promise<absl::Status> at_once;
+  waiters.Await(Wait(0, &at_once));
+  EXPECT_OK(at_once.get_future().get());
+  std::promise<absl::Status> second;
+  std::promise<absl::Status> first;
+  waiters.Await(Wait(2, &second));
+  waiters.Await(Wait(1, &first));
+  std::future<absl::Status> second_told = second.get_future();
+  Commit();
+  waiters.Nudge();
+  EXPECT_OK(first.get_future().get());
+  EXPECT_EQ(second_told.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  Commit();
+  waiters.Nudge();
+  EXPECT_OK(second_told.get());
+}
+
+TEST_F(EpochsTest, AWaitEndsWithItsDeadlineItsCallerOrTheServer) {
+  std::promise<absl::Status> late;
+  std::promise<absl::Status> left;
+  std::promise<absl::Status> refused;
+  std::promise<absl::Status> closed;
+  {
+    EpochWaiters waiters(2, &clock_);
+    EpochWait wait = Wait(9, &left);
+    wait.cancelled = MakeCancelFlag();
+    const CancelFlag flag = wait.cancelled;
+    waiters.Await(std::move(wait));
+    waiters.Await(Wait(7, &late));
+    waiters.Await(Wait(7, &refused));
+    const absl::Status full = refused.get_future().get();
+    EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limit is 2")));
+    EXPECT_TRUE(RetryAfterMs(full).has_value());
+    flag->store(true);
+    EXPECT_THAT(left.get_future().get(), StatusIs(absl::StatusCode::kCancelled));
+    clock_.Advance(std::chrono::milliseconds(1000));
+    EXPECT_THAT(late.get_future().get(),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         AllOf(HasSubstr("min_epoch: 7"), HasSubstr("at epoch 0"))));
+    waiters.Await(Wait(7, &closed));
+  }
+  EXPECT_THAT(closed.get_future().get(), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(EpochsTest, AWaitEndsWithItsCollection) {
+  EpochWaiters waiters(10, &clock_);
+  std::atomic<bool> dropped{false};
+  std::promise<absl::Status> told;
+  EpochWait wait = Wait(9, &told);
+  wait.dropped = [&] { return dropped.load(); };
+  waiters.Await(std::move(wait));
+  dropped = true;
+  EXPECT_THAT(told.get_future().get(),
+              StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("9"), HasSubstr("dropped"))));
+}
+
+TEST_F(EpochsTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {
+  KeptEpochs kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
+  EXPECT_NE(kept.Find(collection_, 0), nullptr) << "the current one is always there";
+  kept.Keep(collection_, collection_->PinEpoch());
+  Commit();
+  for (int i = 0; i < 3; ++i) {
+    clock_.Advance(std::chrono::milliseconds(99));
+    const auto found = kept.Find(collection_, 0);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->epoch(), 0u);
+    EXPECT_EQ(found->rows_count(), 0);
+  }
+  clock_.Advance(std::chrono::milliseconds(100));
+  EXPECT_EQ(kept.Find(collection_, 0), nullptr);
+  EXPECT_EQ(kept.Find(collection_, 1)->epoch(), 1u);
+  EXPECT_EQ(kept.Find(collection_, 2), nullptr);
+}
+
+TEST_F(EpochsTest, WhatIsKeptIsBoundedAndGivenUp) {
+  KeptEpochs kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
+  std::vector<std::weak_ptr<const PinnedEpoch>> pins;
+  for (int i = 0; i < 3; ++i) {
+    auto pin = collection_->PinEpoch();
+    pins.emplace_back(pin);
+    kept.Keep(collection_, std::move(pin));
+    Commit();
+  }
+  EXPECT_TRUE(pins[0].expired()) << "two are kept";
+  EXPECT_FALSE(pins[1].expired());
+  clock_.Advance(std::chrono::milliseconds(50));
+  EXPECT_NE(kept.Find(collection_, 2), nullptr);
+  clock_.Advance(std::chrono::milliseconds(60));
+  kept.DropExpired();
+  EXPECT_TRUE(pins[1].expired());
+  EXPECT_FALSE(pins[2].expired());
+  const std::shared_ptr<Collection> other = *fake_.engine->CreateCollection(testing::kPlainSpec);
+  EXPECT_EQ(kept.Find(other, 2), nullptr) << "an epoch is of its collection";
+  kept.Forget(collection_.get());
+  EXPECT_TRUE(pins[2].expired());
+}
+
+}  // namespace
+}  // namespace nearfield::server

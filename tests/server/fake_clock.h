@@ -1,0 +1,25 @@
+// A clock that stands still until a test moves it.
+#ifndef NEARFIELD_TESTS_SERVER_FAKE_CLOCK_H_
+#define NEARFIELD_TESTS_SERVER_FAKE_CLOCK_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "server/batching/clock.h"
+
+namespace nearfield::server {
+
+class FakeClock final : public Clock {
+ public:
+  TimePoint Now() const override { return now_.load(); }
+  void Advance(std::chrono::nanoseconds time) { now_ = now_.load() + time; }
+  void Advance(double us) { Advance(std::chrono::nanoseconds(static_cast<int64_t>(us * 1000))); }
+
+ private:
+  std::atomic<TimePoint> now_{TimePoint{} + std::chrono::hours(1)};
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_TESTS_SERVER_FAKE_CLOCK_H_

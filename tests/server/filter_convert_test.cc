@@ -1,0 +1,277 @@
+// Filters, declared attributes and attribute columns from and to their messages.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "server/catalog/attributes/filter.h"
+#include "server/catalog/attributes/row_encoding.h"
+#include "server/convert/attributes.h"
+#include "server/convert/filter.h"
+#include "server/convert/ingest.h"
+#include "tests/server/attributes/attribute_rows.h"
+#include "tests/server/attributes/filter_maker.h"
+#include "tests/server/attributes/filter_messages.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::Random;
+using ::testing::StartsWith;
+
+auto Refused(const std::string& path, const std::string& part) {
+  return StatusIs(absl::StatusCode::kInvalidArgument,
+                  AllOf(StartsWith(path + ": "), HasSubstr(part)));
+}
+
+absl::Status Converted(const pb::Filter& filter, const AttributeLimits& limits = {}) {
+  return FromProto(filter, IdType::kUint64, limits).status();
+}
+
+TEST(FilterConvertLaws, ATreeComesBack) {
+  Random random(testing::TestSeed());
+  for (int round = 0; round < 500; ++round) {
+    const FilterTree tree = RandomFilter(random, RandomSpecs(random), 7, 20);
+    if (tree.conditions.size() > 256) continue;
+    pb::Filter message;
+    ToMessage(tree, 0, &message);
+    pb::Filter parsed;
+    ASSERT_TRUE(parsed.ParseFromString(message.SerializeAsString()));
+    const auto back = FromProto(parsed, IdType::kUint64, {});
+    ASSERT_OK(back);
+    ASSERT_EQ(CanonicalBytes(*back), CanonicalBytes(tree));
+    pb::Filter again;
+    ToMessage(*back, 0, &again);
+    ASSERT_EQ(again.SerializeAsString(), message.SerializeAsString());
+  }
+}
+
+TEST(FilterConvertTest, NothingSetIsRefusedWithItsPath) {
+  pb::Filter filter;
+  EXPECT_THAT(Converted(filter), Refused("filter", "no condition is set"));
+  filter.mutable_and_()->add_filters()->mutable_exists();
+  filter.mutable_and_()->add_filters()->mutable_not_();
+  EXPECT_THAT(Converted(filter), Refused("filter.and[1].not", "no condition is set"));
+  auto* comparison = filter.mutable_and_()->mutable_filters(1)->mutable_comparison();
+  EXPECT_THAT(Converted(filter), Refused("filter.and[1].comparison.op", "0, must be EQUAL"));
+  comparison->set_op(static_cast<pb::ComparisonOperator>(99));
+  EXPECT_THAT(Converted(filter), Refused("filter.and[1].comparison.op", "99, must be EQUAL"));
+  comparison->set_op(pb::COMPARISON_OPERATOR_LESS);
+  EXPECT_THAT(Converted(filter),
+              Refused("filter.and[1].comparison.value", "none of its members is set"));
+  comparison->mutable_value()->set_bool_value(false);
+  EXPECT_OK(Converted(filter));
+  auto* values = filter.mutable_and_()->add_filters()->mutable_in_()->mutable_values();
+  values->add_int64_values(1);
+  values->add_keyword_values("a");
+  EXPECT_THAT(Converted(filter), Refused("filter.and[2].in.values", "both int64 and keyword"));
+}
+
+TEST(FilterConvertTest, IdsAreOfTheCollectionsType) {
+  pb::Filter filter;
+  filter.mutable_has_id();
+  EXPECT_THAT(Converted(filter), Refused("filter.has_id", "0 ids, must be 1 .. 4096"));
+  filter.mutable_has_id()->add_texts("a");
+  EXPECT_THAT(Converted(filter), Refused("filter.has_id.texts", "ids of type uint64"));
+  EXPECT_OK(FromProto(filter, IdType::kString, {}));
+  filter.mutable_has_id()->add_texts("");
+  EXPECT_THAT(FromProto(filter, IdType::kString, {}),
+              Refused("filter.has_id.texts[1]", "must be 1 .. 512"));
+}
+
+// What a client could send to exhaust the server: levels, breadth, lists.
+TEST(FilterConvertTest, BombsAreRefusedBeforeTheyAreTaken) {
+  pb::Filter deep;
+  pb::Filter* last = &deep;
+  for (int level = 1; level < 8; ++level) last = last->mutable_not_();
+  last->mutable_exists()->set_attribute("x");
+  EXPECT_OK(Converted(deep));
+  last->mutable_not_()->mutable_exists()->set_attribute("x");
+  EXPECT_THAT(Converted(deep), Refused("filter.not.not.not.not.not.not.not.not", "the limit is 8"));
+  // Far beyond what recursion could bear: the message itself is made, and freed, without any.
+  constexpr int kLevels = 50'000;
+  std::vector<pb::Filter*> levels = {new pb::Filter};
+  for (int level = 1; level < kLevels; ++level) {
+    auto* const parent = new pb::Filter;
+    parent->set_allocated_not_(levels.back());
+    levels.push_back(parent);
+  }
+  EXPECT_THAT(Converted(*levels.back()),
+              Refused("filter.not.not.not.not.not.not.not.not", "levels"));
+  for (size_t level = levels.size(); level-- > 1;) static_cast<void>(levels[level]->release_not_());
+  for (pb::Filter* each : levels) delete each;
+
+  pb::Filter wide;
+  for (int i = 0; i < 255; ++i) wide.mutable_or_()->add_filters()->mutable_exists();
+  EXPECT_OK(Converted(wide));
+  wide.mutable_or_()->add_filters()->mutable_exists();
+  EXPECT_THAT(Converted(wide), Refused("filter.or", "the limit is 256"));
+  pb::Filter nested;  // more through levels than in any list
+  for (int i = 0; i < 100; ++i) {
+    auto* const inner = nested.mutable_and_()->add_filters()->mutable_not_()->mutable_or_();
+    inner->add_filters()->mutable_exists();
+  }
+  EXPECT_THAT(Converted(nested),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the limit is 256")));
+
+  pb::Filter list;
+  for (int i = 0; i < 4096; ++i) list.mutable_in_()->mutable_values()->add_int64_values(i);
+  EXPECT_OK(Converted(list));
+  list.mutable_in_()->mutable_values()->add_int64_values(0);
+  EXPECT_THAT(Converted(list), Refused("filter.in", "4097 values, must be 1 .. 4096"));
+  pb::Filter ids;
+  for (uint64_t i = 0; i < 4097; ++i) ids.mutable_has_id()->add_numbers(i);
+  EXPECT_THAT(Converted(ids), Refused("filter.has_id", "4097 ids, must be 1 .. 4096"));
+}
+
+TEST(AttributeSpecConvertTest, ASchemaComesBack) {
+  Random random(testing::TestSeed());
+  const std::vector<AttributeSpec> specs = RandomSpecs(random);
+  google::protobuf::RepeatedPtrField<pb::AttributeSpec> messages;
+  ToProto(*AttributeSchema::Create(specs, {}), &messages);
+  const auto back = FromProto(messages, AttributeLimits());
+  ASSERT_OK(back);
+  ASSERT_EQ(back->size(), static_cast<int32_t>(specs.size()));
+  for (int32_t i = 0; i < back->size(); ++i) EXPECT_EQ(back->at(i), specs[static_cast<size_t>(i)]);
+  messages.Add()->set_name("untyped");
+  EXPECT_THAT(FromProto(messages, AttributeLimits()),
+              Refused("attributes[" + std::to_string(specs.size()) + "].type", "0, must be INT64"));
+  EXPECT_EQ(AttributeTypeFromProto(static_cast<pb::AttributeType>(99)), std::nullopt);
+}
+
+class ColumnConvertTest : public ::testing::Test {
+ protected:
+  using Columns = google::protobuf::RepeatedPtrField<pb::AttributeColumn>;
+
+  absl::Status Converted(const Columns& columns, int64_t rows = 3) const {
+    return FromProto(columns, schema_, rows, AttributeLimits()).status();
+  }
+  static Columns Of(const std::string& name, const std::vector<int64_t>& integers) {
+    Columns columns;
+    columns.Add()->set_attribute(name);
+    for (const int64_t value : integers) columns[0].mutable_values()->add_int64_values(value);
+    return columns;
+  }
+
+  const AttributeSchema schema_ =
+      *AttributeSchema::Create({{.name = "i"},
+                                {.name = "d", .type = AttributeType::kDouble},
+                                {.name = "is", .is_list = true},
+                                {.name = "ks", .type = AttributeType::kKeyword, .is_list = true}},
+                               {});
+};
+
+TEST_F(ColumnConvertTest, ABlockComesBack) {
+  Random random(testing::TestSeed());
+  for (int round = 0; round < 200; ++round) {
+    const std::vector<AttributeSpec> specs = RandomSpecs(random);
+    const AttributeSchema schema = *AttributeSchema::Create(specs, {});
+    const std::vector<PlainRow> rows = RandomRows(random, specs, random.Between(1, 40));
+    const AttributeBlock block = BlockOf(schema, rows);
+    Columns columns;
+    ToMessages(schema, block, &columns);
+    if (random.OneIn(2)) columns.SwapElements(0, columns.size() - 1);
+    const auto back = FromProto(columns, schema, block.rows_count, AttributeLimits());
+    ASSERT_OK(back);
+    const auto expected = EncodeRowAttributes(schema, block, {});
+    const auto encoded = EncodeRowAttributes(schema, *back, {});
+    for (int64_t row = 0; row < block.rows_count; ++row)
+      ASSERT_EQ(encoded->at(row), expected->at(row));
+  }
+}
+
+TEST_F(ColumnConvertTest, NoColumnIsNoValueAndNoPresenceIsAll) {
+  const auto none = FromProto(Columns(), schema_, 3, AttributeLimits());
+  ASSERT_OK(none);
+  EXPECT_EQ(none->columns[0].present, std::vector<bool>(3, false));
+  const auto all = FromProto(Of("i", {1, 2, 3}), schema_, 3, AttributeLimits());
+  ASSERT_OK(all);
+  EXPECT_EQ(all->columns[0].present, std::vector<bool>(3, true));
+  EXPECT_EQ(all->columns[1].present, std::vector<bool>(3, false));
+}
+
+TEST_F(ColumnConvertTest, NamesAndTypes) {
+  EXPECT_THAT(Converted(Of("x", {})),
+              Refused("block.attributes[0].attribute", "\"x\" is no attribute of the collection"));
+  EXPECT_THAT(FromProto(Of("x", {}), AttributeSchema(), 3, AttributeLimits()),
+              Refused("block.attributes[0].attribute", "which declares none"));
+  Columns twice = Of("i", {1, 2, 3});
+  *twice.Add() = twice[0];
+  EXPECT_THAT(Converted(twice), Refused("block.attributes[1].attribute", "another column"));
+  EXPECT_THAT(Converted(Of("d", {1, 2, 3})),
+              Refused("block.attributes[0].values", "int64 given, \"d\" has type double"));
+  Columns both = Of("i", {1, 2, 3});
+  both[0].mutable_values()->add_bool_values(true);
+  EXPECT_THAT(Converted(both), Refused("block.attributes[0].values", "both int64 and bool"));
+}
+
+TEST_F(ColumnConvertTest, CountsMustAgree) {
+  EXPECT_THAT(Converted(Of("i", {1, 2})), Refused("block.attributes[0].values",
+                                                  "2 given, the rows that have a value make it 3"));
+  Columns some = Of("i", {1, 2});
+  some[0].set_presence("\x05");
+  EXPECT_OK(Converted(some));
+  some[0].set_presence("\x0d");
+  EXPECT_THAT(Converted(some), Refused("block.attributes[0].presence", "bit 3 is set"));
+  some[0].set_presence(std::string("\x05\0", 2));
+  EXPECT_THAT(Converted(some),
+              Refused("block.attributes[0].presence", "2 bytes for 3 rows, must be 1"));
+  some[0].set_presence("");
+  EXPECT_THAT(Converted(some), Refused("block.attributes[0].presence", "0 bytes for 3 rows"));
+  Columns sized = Of("i", {1, 2, 3});
+  sized[0].add_list_sizes(1);
+  EXPECT_THAT(Converted(sized), Refused("block.attributes[0].list_sizes", "must be none"));
+
+  Columns lists = Of("is", {1, 2});
+  lists[0].add_list_sizes(0);
+  lists[0].add_list_sizes(2);
+  EXPECT_THAT(Converted(lists), Refused("block.attributes[0].list_sizes", "2 for 3 rows"));
+  lists[0].set_presence("\x06");
+  EXPECT_OK(Converted(lists));
+  lists[0].set_list_sizes(0, 1);
+  EXPECT_THAT(Converted(lists),
+              Refused("block.attributes[0].values", "2 given, list_sizes make it 3"));
+}
+
+TEST_F(ColumnConvertTest, ValuesAndListsAreBounded) {
+  Columns doubles;
+  doubles.Add()->set_attribute("d");
+  doubles[0].set_presence("\x06");
+  doubles[0].mutable_values()->add_double_values(std::numeric_limits<double>::infinity());
+  doubles[0].mutable_values()->add_double_values(std::nan(""));
+  EXPECT_THAT(Converted(doubles), Refused("block.attributes[0].values[1]", "row 2: NaN"));
+
+  Columns keywords;
+  keywords.Add()->set_attribute("ks");
+  keywords[0].set_presence("\x05");
+  keywords[0].add_list_sizes(1);
+  keywords[0].add_list_sizes(1);
+  keywords[0].mutable_values()->add_keyword_values(std::string(1024, 'k'));
+  keywords[0].mutable_values()->add_keyword_values(std::string(1024, 'k'));
+  EXPECT_OK(Converted(keywords));
+  keywords[0].mutable_values()->mutable_keyword_values(1)->push_back('k');
+  EXPECT_THAT(Converted(keywords),
+              Refused("block.attributes[0].values[1]", "row 2: 1025 bytes, the limit is 1024"));
+
+  Columns list = Of("is", std::vector<int64_t>(1024));
+  list[0].set_presence("\x02");
+  list[0].add_list_sizes(1024);
+  EXPECT_OK(Converted(list));
+  list[0].mutable_values()->add_int64_values(0);
+  list[0].set_list_sizes(0, 1025);
+  EXPECT_THAT(Converted(list), Refused("block.attributes[0].list_sizes[0]",
+                                       "1025 values in row 1, the limit is 1024"));
+  list[0].set_list_sizes(0, 0xffffffffu);
+  EXPECT_THAT(Converted(list), Refused("block.attributes[0].list_sizes[0]", "4294967295 values"));
+}
+
+}  // namespace
+}  // namespace nearfield::server

@@ -1,0 +1,181 @@
+// A search queue over a device that exists on a fake clock only: a pass takes a known time.
+#ifndef NEARFIELD_TESTS_SERVER_QUEUE_FIXTURE_H_
+#define NEARFIELD_TESTS_SERVER_QUEUE_FIXTURE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/batching/batch_runner.h"
+#include "server/batching/search_queue.h"
+#include "tests/server/fake_clock.h"
+#include "tests/server/scripted_engine.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+
+// One search as a test asks for it.
+struct Ask {
+  std::string caller = "somebody";
+  std::shared_ptr<Collection> collection;
+  int queries = 1;
+  SearchPriority priority = SearchPriority::kInteractive;
+  double deadline_us = 0;  // from now; 0: none
+  int64_t bytes = 0;       // of its queries, beyond the first few
+  int64_t skip = 0;
+  std::shared_ptr<const RowFilter> filter = nullptr;
+  bool few_rows = false;
+  std::shared_ptr<OrderPrefix> prefix = nullptr;
+};
+
+// Of a pass over one collection.
+struct PassTime {
+  double pass_us = 1000;
+  double query_us = 0;
+  double few_rows_us = 0;
+};
+
+class QueueFixture : public ::testing::Test {
+ protected:
+  struct Waiter {
+    Ask ask;
+    absl::Status refusal;
+    int answers = 0;
+    absl::Status status;
+    TimePoint deadline = TimePoint::max();
+    TimePoint answered;
+    CancelFlag cancelled;
+  };
+
+  // What waits is answered while there is somebody to hear it.
+  ~QueueFixture() override { queue_.reset(); }
+
+  void Start(const SearchQueueLimits& limits, const ReplyLedger* replies = nullptr) {
+    k_max_ = limits.k_max;
+    queue_ = std::make_unique<SearchQueue>(limits, &clock_, replies);
+  }
+
+  std::shared_ptr<Collection> NewCollection(PassTime time = {}) {
+    std::shared_ptr<Collection> collection = *engine_->CreateCollection({.dim = 2});
+    times_[collection.get()] = time;
+    return collection;
+  }
+
+  // The number of the waiter.
+  int Push(const Ask& ask) {
+    const int number = static_cast<int>(waiters_.size());
+    waiters_.push_back(std::make_unique<Waiter>());
+    Waiter& waiter = *waiters_.back();
+    waiter.ask = ask;
+    waiter.cancelled = MakeCancelFlag();
+    SearchTicket ticket;
+    ticket.request.collection = ask.collection;
+    ticket.request.values.resize(static_cast<size_t>(2 + ask.bytes / 4));
+    Query query;
+    query.vector = absl::MakeConstSpan(ticket.request.values).subspan(0, 2);
+    query.skip = ask.skip;
+    query.filter = ask.filter;
+    query.prefix = ask.prefix;
+    ticket.request.few_rows = ask.few_rows;
+    ticket.request.queries.assign(static_cast<size_t>(ask.queries), query);
+    ticket.caller = ask.caller;
+    ticket.priority = ask.priority;
+    ticket.cancelled = waiter.cancelled;
+    if (ask.deadline_us > 0) {
+      waiter.deadline =
+          clock_.Now() + std::chrono::microseconds(static_cast<int64_t>(ask.deadline_us));
+      ticket.deadline = waiter.deadline;
+    }
+    ticket.done = [this, number](const absl::StatusOr<SearchReply>& reply) {
+      Waiter& answered = *waiters_[static_cast<size_t>(number)];
+      ++answered.answers;
+      answered.status = reply.status();
+      answered.answered = clock_.Now();
+      numbers_.push_back(number);
+    };
+    numbers_of_[ticket.cancelled.get()] = number;
+    waiter.refusal = queue_->Push(std::move(ticket));
+    return number;
+  }
+
+  absl::Status TryPush(const Ask& ask) { return at(Push(ask)).refusal; }
+  Waiter& at(int number) { return *waiters_[static_cast<size_t>(number)]; }
+
+  // Takes the next batch; the device works on it from now on. The numbers of its waiters.
+  std::vector<int> Begin() {
+    running_ = queue_->TryTake();
+    std::vector<int> numbers;
+    for (const auto& ticket : running_) numbers.push_back(numbers_of_.at(ticket->cancelled.get()));
+    return numbers;
+  }
+  double RunningUs() const {
+    const SearchRequest& request = running_.front()->request;
+    const PassTime& time = times_.at(request.collection.get());
+    if (request.few_rows) return time.few_rows_us;
+    const SearchWork work = SearchWork::Of(request, k_max_);
+    const auto queries = static_cast<double>(RunningQueries());
+    return (work.shared ? time.pass_us + time.query_us * queries : 0) +
+           static_cast<double>(work.own_scans) * queries * (time.pass_us + time.query_us);
+  }
+  int64_t RunningQueries() const {
+    int64_t queries = 0;
+    for (const auto& ticket : running_) {
+      queries += static_cast<int64_t>(ticket->request.queries.size());
+    }
+    return queries;
+  }
+  // The pass that runs ends, in time or after `us`; its waiters are answered.
+  void End(double us = -1) {
+    if (running_.empty()) return;
+    const double took = us < 0 ? RunningUs() : us;
+    clock_.Advance(took);
+    EndNow(took);
+  }
+  // The same where the clock has moved already.
+  void EndNow(double took) {
+    if (running_.empty()) return;
+    Pass pass;
+    SearchResult result;
+    result.queries.resize(static_cast<size_t>(RunningQueries()));
+    pass.tickets = std::move(running_);
+    running_.clear();
+    pass.result = std::move(result);
+    queue_->NotePass(took);
+    AnswerPass(clock_, std::move(pass));
+  }
+  std::vector<int> RunOne() {
+    std::vector<int> numbers = Begin();
+    End();
+    return numbers;
+  }
+  // Passes of so many queries, so that their time is known.
+  void Learn(const std::shared_ptr<Collection>& collection, int queries, int passes = 5) {
+    for (int i = 0; i < passes; ++i) {
+      Push({.caller = "teacher", .collection = collection, .queries = queries});
+      RunOne();
+    }
+  }
+
+  int64_t k_max_ = 0;
+  FakeClock clock_;
+  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
+  std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
+  std::map<const Collection*, PassTime> times_;
+  std::unique_ptr<SearchQueue> queue_;
+  std::vector<std::unique_ptr<Waiter>> waiters_;
+  std::map<const void*, int> numbers_of_;
+  std::vector<int> numbers_;  // in the order of their answers
+  SearchTickets running_;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_TESTS_SERVER_QUEUE_FIXTURE_H_

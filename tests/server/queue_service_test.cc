@@ -1,0 +1,168 @@
+// The queue as clients meet it: priorities, callers, refusals by prediction, replies that nobody
+// reads.
+#include <future>
+#include <thread>
+
+#include "server/service/caller_name.h"
+#include "tests/server/server_fixture.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Optional;
+
+constexpr auto kExhausted = grpc::StatusCode::RESOURCE_EXHAUSTED;
+
+class QueueServiceTest : public ServerFixture {
+ protected:
+  void AwaitWaiting(int64_t count) {
+    while (server_->state().core()->queue.waiting() < count) std::this_thread::yield();
+  }
+  // Searches in the background, and returns when `waiting` searches wait in all.
+  std::future<grpc::Status> Later(pb::SearchRequest request, int64_t waiting,
+                                  const std::string& caller = "") {
+    std::future<grpc::Status> status =
+        std::async(std::launch::async, [=, this] { return SearchAs(caller, request); });
+    AwaitWaiting(waiting);
+    return status;
+  }
+  grpc::Status SearchAs(const std::string& caller, const pb::SearchRequest& request) {
+    grpc::ClientContext context;
+    if (!caller.empty()) context.AddMetadata("nearfield-caller", caller);
+    pb::SearchResponse response;
+    return retrieval_->Search(&context, request, &response);
+  }
+  // `queries` of them.
+  static pb::SearchRequest Many(int queries, pb::SearchPriority priority) {
+    pb::SearchRequest request = SearchFor("c", {1, 0});
+    for (int i = 1; i < queries; ++i) *request.add_queries() = request.queries(0);
+    request.set_priority(priority);
+    return request;
+  }
+};
+
+TEST_F(QueueServiceTest, ABatchSearchLetsAnInteractiveOneGoFirst) {
+  Set(settings_.batch_max, "4");
+  Set(settings_.queries_max, "4");
+  ServeRows();
+  script_->search_gate.Close();
+  auto first = std::async(std::launch::async, [&] { return Search(SearchFor("c", {1, 0})); });
+  script_->search_gate.AwaitArrivals(1);
+  auto batch = Later(Many(2, pb::SEARCH_PRIORITY_BATCH), 1);
+  auto person = Later(Many(3, pb::SEARCH_PRIORITY_INTERACTIVE), 2);
+  auto silent = Later(Many(1, pb::SEARCH_PRIORITY_UNSPECIFIED), 3);
+  script_->search_gate.Open();
+  for (auto* each : {&first, &batch, &person, &silent}) {
+    EXPECT_THAT(each->get(), HasCode(grpc::StatusCode::OK));
+  }
+  EXPECT_THAT(script_->batch_sizes(), ElementsAre(1, 4, 2));
+}
+
+TEST_F(QueueServiceTest, AnUnknownPriorityIsNamed) {
+  ServeRows();
+  pb::SearchRequest request = SearchFor("c", {1, 0});
+  request.set_priority(static_cast<pb::SearchPriority>(9));
+  EXPECT_THAT(Search(request),
+              HasCodeAndMessage(grpc::StatusCode::INVALID_ARGUMENT, HasSubstr("priority: 9")));
+  EXPECT_EQ(script_->searches, 0);
+}
+
+TEST_F(QueueServiceTest, OneCallersShareIsFullAndAnotherGetsIn) {
+  Set(settings_.queue_requests_max, "5");
+  ServeRows();
+  script_->search_gate.Close();
+  std::vector<std::future<grpc::Status>> accepted;
+  accepted.push_back(std::async(std::launch::async, [&] {
+    return SearchAs("greedy", SearchFor("c", {1, 0}));
+  }));
+  script_->search_gate.AwaitArrivals(1);
+  for (int i = 1; i <= 4; ++i) accepted.push_back(Later(SearchFor("c", {1, 0}), i, "greedy"));
+  EXPECT_THAT(SearchAs("greedy", SearchFor("c", {1, 0})),
+              HasCodeAndMessage(kExhausted, HasSubstr("this caller's share")));
+  accepted.push_back(Later(SearchFor("c", {1, 0}), 5, "other"));
+  script_->search_gate.Open();
+  for (auto& each : accepted) EXPECT_THAT(each.get(), HasCode(grpc::StatusCode::OK));
+}
+
+TEST_F(QueueServiceTest, WhatWouldMissItsDeadlineIsRefusedWithAHint) {
+  ServeRows();
+  script_->search_gate.Close();
+  auto first = std::async(std::launch::async, [&] { return Search(SearchFor("c", {1, 0})); });
+  script_->search_gate.AwaitArrivals(1);
+  // The longer the pass takes, the longer it is taken for.
+  grpc::Status status;
+  std::optional<std::string> hint;
+  while (status.error_code() != kExhausted) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(30));
+    pb::SearchResponse response;
+    status = retrieval_->Search(&context, SearchFor("c", {1, 0}), &response);
+    hint = Trailer(context, "retry-after-ms");
+  }
+  EXPECT_THAT(status.error_message(), HasSubstr("its deadline is in"));
+  EXPECT_THAT(hint, Optional(MatchesRegex("[0-9]+")));
+  script_->search_gate.Open();
+  EXPECT_THAT(first.get(), HasCode(grpc::StatusCode::OK));
+  EXPECT_THAT(Search(SearchFor("c", {1, 0})), HasCode(grpc::StatusCode::OK));
+}
+
+TEST_F(QueueServiceTest, RepliesThatNobodyReadsHoldBackTheirCallerAndNobodyElse) {
+  Set(settings_.response_bytes_max, "64KiB");
+  Set(settings_.payload_bytes_max, "32KiB");
+  Set(settings_.replies_bytes_max, "256KiB");
+  Serve();
+  ASSERT_THAT(CreateCollection("c", 8192), HasCode(grpc::StatusCode::OK));
+  grpc::ClientContext upload_context;
+  const auto upload = ingest_->Upload(&upload_context);
+  upload->Write(Begin("c", 1));
+  pb::UploadRequest block;
+  block.mutable_block()->mutable_ids()->add_numbers(1);
+  block.mutable_block()->mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT32);
+  block.mutable_block()->mutable_vectors()->set_data(std::string(8192 * 4, '\0'));
+  upload->Write(block);
+  upload->Write(Commit());
+  upload->WritesDone();
+  for (pb::UploadResponse each; upload->Read(&each);) {
+  }
+  ASSERT_THAT(upload->Finish(), HasCode(grpc::StatusCode::OK));
+  pb::SearchRequest wide = SearchFor("c", std::vector<float>(8192, 1.0f));
+  wide.set_with_vectors(true);
+  ASSERT_THAT(SearchAs("slow", wide), HasCode(grpc::StatusCode::OK));
+
+  // Streams that are written and never read, until their replies are too many.
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReaderWriter<pb::SearchRequest, pb::SearchResponse>>>
+      streams;
+  grpc::Status held_back;
+  for (int i = 0; i < 64 && held_back.ok(); ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    contexts.back()->AddMetadata("nearfield-caller", "slow");
+    streams.push_back(retrieval_->SearchStream(contexts.back().get()));
+    for (int j = 0; j < 8; ++j) streams.back()->Write(wide);
+    held_back = SearchAs("slow", wide);
+  }
+  EXPECT_THAT(held_back, HasCodeAndMessage(kExhausted, HasSubstr("to be read")));
+  EXPECT_THAT(SearchAs("other", wide), HasCode(grpc::StatusCode::OK));
+  for (const auto& context : contexts) context->TryCancel();
+  for (const auto& stream : streams) static_cast<void>(stream->Finish());
+  while (server_->state().core()->reply_ledger.bytes() > 0) std::this_thread::yield();
+  EXPECT_THAT(SearchAs("slow", wide), HasCode(grpc::StatusCode::OK));
+}
+
+TEST(CallerNameTest, AHostIsOneCallerWhateverItsPortsUnlessItNamesItself) {
+  EXPECT_EQ(CallerName("", "ipv4:10.0.0.1:5000"), "ipv4:10.0.0.1");
+  EXPECT_EQ(CallerName("", "ipv4:10.0.0.1:5001"), "ipv4:10.0.0.1");
+  EXPECT_EQ(CallerName("", "ipv6:%5B::1%5D:5000"), "ipv6:%5B::1%5D");
+  EXPECT_EQ(CallerName("", "unix:/run/nearfield.sock"), "unix:/run/nearfield.sock");
+  EXPECT_EQ(CallerName("", ""), "");
+  EXPECT_EQ(CallerName("indexer", "ipv4:10.0.0.1:5000"), "name:indexer");
+  EXPECT_EQ(CallerName("ipv4:10.0.0.2", "ipv4:10.0.0.1:5000"), "name:ipv4:10.0.0.2");
+  EXPECT_EQ(CallerName(std::string(128, 'x'), "ipv4:10.0.0.1:1"), "name:" + std::string(128, 'x'));
+  EXPECT_EQ(CallerName(std::string(129, 'x'), "ipv4:10.0.0.1:1"), "ipv4:10.0.0.1");
+}
+
+}  // namespace
+}  // namespace nearfield::server

@@ -1,0 +1,195 @@
+// What a collection scans: asked for, described, and accounted for in replies and in the log.
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/server/server_fixture.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr auto kOk = grpc::StatusCode::OK;
+constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
+
+class ScanServiceTest : public ServerFixture {
+ protected:
+  using Change = std::function<void(pb::CreateCollectionRequest&)>;
+
+  grpc::Status Create(const std::string& name, const Change& change,
+                      pb::CollectionInfo* info = nullptr) {
+    pb::CreateCollectionRequest request;
+    request.set_name(name);
+    request.set_dim(2);
+    request.set_metric(pb::METRIC_DOT);
+    request.set_dtype(pb::DATA_TYPE_FLOAT32);
+    request.set_id_type(pb::ID_TYPE_UINT64);
+    change(request);
+    pb::CreateCollectionResponse response;
+    grpc::ClientContext context;
+    grpc::Status status = admin_->CreateCollection(&context, request, &response);
+    if (info != nullptr) *info = response.collection();
+    return status;
+  }
+
+  // Serves "codes", "copied" and "plain", each with the rows 1, 2, 3, 4: 32 bytes.
+  void ServeBoth() {
+    Serve();
+    ASSERT_THAT(Create("codes", [](auto& r) { r.set_scan(pb::SCAN_CHOICE_INT8); }), HasCode(kOk));
+    ASSERT_THAT(Create("copied", [](auto& r) { r.set_scan(pb::SCAN_CHOICE_BF16); }), HasCode(kOk));
+    ASSERT_THAT(Create("plain", [](auto& r) { r.set_scan(pb::SCAN_CHOICE_ROWS); }), HasCode(kOk));
+    ASSERT_THAT(UploadRows("codes", {1, 2, 3, 4}), HasCode(kOk));
+    ASSERT_THAT(UploadRows("copied", {1, 2, 3, 4}), HasCode(kOk));
+    ASSERT_THAT(UploadRows("plain", {1, 2, 3, 4}), HasCode(kOk));
+  }
+
+  grpc::Status SearchAs(const std::string& request_id, const std::string& collection) {
+    grpc::ClientContext context;
+    context.AddMetadata("x-request-id", request_id);
+    pb::SearchResponse response;
+    return retrieval_->Search(&context, SearchFor(collection, {1, 0}), &response);
+  }
+
+  // Searches one at a time, so that none share a pass.
+  void StreamAs(const std::string& request_id, const std::vector<std::string>& collections) {
+    grpc::ClientContext context;
+    context.AddMetadata("x-request-id", request_id);
+    const auto stream = retrieval_->SearchStream(&context);
+    pb::SearchResponse response;
+    for (const std::string& collection : collections) {
+      ASSERT_TRUE(stream->Write(SearchFor(collection, {1, 0})));
+      ASSERT_TRUE(stream->Read(&response));
+    }
+    stream->WritesDone();
+    EXPECT_FALSE(stream->Read(&response));
+    ASSERT_THAT(stream->Finish(), HasCode(kOk));
+  }
+
+  // The log line of that call, once the server has drained.
+  nlohmann::json LineOf(const std::string& request_id) {
+    for (const std::string& text : LogLines()) {
+      nlohmann::json line = nlohmann::json::parse(text);
+      if (line["message"] == "request" && line["request_id"] == request_id) return line;
+    }
+    ADD_FAILURE() << "no line of " << request_id;
+    return {};
+  }
+};
+
+TEST_F(ScanServiceTest, ACollectionSaysWhatItScansAndWhereItsRowsLie) {
+  Serve();
+  struct Case {
+    pb::ScanChoice asked_scan;
+    pb::RowHome asked_rows;
+    pb::ScanChoice scan;
+    pb::RowHome rows;
+  };
+  int number = 0;
+  for (const Case& c : std::vector<Case>{
+           {pb::SCAN_CHOICE_UNSPECIFIED, pb::ROW_HOME_UNSPECIFIED, pb::SCAN_CHOICE_AUTO,
+            pb::ROW_HOME_DEVICE},
+           {pb::SCAN_CHOICE_AUTO, pb::ROW_HOME_HOST, pb::SCAN_CHOICE_AUTO, pb::ROW_HOME_HOST},
+           {pb::SCAN_CHOICE_INT8, pb::ROW_HOME_DEVICE, pb::SCAN_CHOICE_INT8, pb::ROW_HOME_DEVICE},
+           {pb::SCAN_CHOICE_INT8, pb::ROW_HOME_HOST, pb::SCAN_CHOICE_INT8, pb::ROW_HOME_HOST},
+           {pb::SCAN_CHOICE_BF16, pb::ROW_HOME_DEVICE, pb::SCAN_CHOICE_BF16, pb::ROW_HOME_DEVICE},
+           {pb::SCAN_CHOICE_BF16, pb::ROW_HOME_HOST, pb::SCAN_CHOICE_BF16, pb::ROW_HOME_HOST},
+           {pb::SCAN_CHOICE_ROWS, pb::ROW_HOME_DEVICE, pb::SCAN_CHOICE_ROWS,
+            pb::ROW_HOME_DEVICE}}) {
+    const std::string name = "c" + std::to_string(number++);
+    const Change ask = [&](pb::CreateCollectionRequest& request) {
+      request.set_scan(c.asked_scan);
+      request.set_rows(c.asked_rows);
+    };
+    pb::CollectionInfo created;
+    ASSERT_THAT(Create(name, ask, &created), HasCode(kOk));
+    EXPECT_EQ(created.scan(), c.scan) << name;
+    EXPECT_EQ(created.rows(), c.rows) << name;
+    pb::GetCollectionRequest get;
+    get.set_name(name);
+    pb::GetCollectionResponse got;
+    grpc::ClientContext context;
+    ASSERT_THAT(admin_->GetCollection(&context, get, &got), HasCode(kOk));
+    EXPECT_EQ(got.collection().scan(), c.scan) << name;
+    EXPECT_EQ(got.collection().rows(), c.rows) << name;
+  }
+}
+
+TEST_F(ScanServiceTest, EveryBadChoiceIsNamedAndNothingIsCreated) {
+  Serve();
+  EXPECT_THAT(Create("c", [](auto& r) { r.set_scan(static_cast<pb::ScanChoice>(77)); }),
+              HasCodeAndMessage(kInvalid, HasSubstr("scan: 77, must be AUTO, INT8, BF16 or ROWS")));
+  EXPECT_THAT(Create("c", [](auto& r) { r.set_rows(static_cast<pb::RowHome>(-1)); }),
+              HasCodeAndMessage(kInvalid, HasSubstr("rows: -1, must be DEVICE or HOST")));
+  EXPECT_THAT(Create("c",
+                     [](auto& r) {
+                       r.set_scan(pb::SCAN_CHOICE_ROWS);
+                       r.set_rows(pb::ROW_HOME_HOST);
+                     }),
+              HasCodeAndMessage(kInvalid, AllOf(HasSubstr("scan: ROWS, must be AUTO, INT8 or BF16"),
+                                                HasSubstr("rows is HOST"))));
+  EXPECT_THAT(Create("c", [](auto&) {}), HasCode(kOk)) << "the name is still free";
+}
+
+TEST_F(ScanServiceTest, AReplyTellsThePathItsEscalationsAndTheReadLimit) {
+  script_->read_bytes_per_second = 1'000'000'000;
+  script_->escalations_tighter = 2;
+  script_->escalations_canonical = 1;
+  ServeBoth();
+  pb::SearchResponse response;
+  ASSERT_THAT(Search(SearchFor("codes", {1, 0}), &response), HasCode(kOk));
+  EXPECT_EQ(response.cost().scan_precision(), pb::SCAN_PRECISION_INT8);
+  EXPECT_EQ(response.cost().escalations().tighter(), 2u);
+  EXPECT_EQ(response.cost().escalations().canonical(), 1u);
+  EXPECT_EQ(response.cost().bytes_read(), 32u);
+  EXPECT_EQ(response.cost().read_ns_min(), 32u);
+  ASSERT_THAT(Search(SearchFor("plain", {1, 0}), &response), HasCode(kOk));
+  EXPECT_EQ(response.cost().scan_precision(), pb::SCAN_PRECISION_ROWS);
+  ASSERT_THAT(Search(SearchFor("copied", {1, 0}), &response), HasCode(kOk));
+  EXPECT_EQ(response.cost().scan_precision(), pb::SCAN_PRECISION_BF16);
+}
+
+TEST_F(ScanServiceTest, WithoutAKnownBandwidthThereIsNoReadLimit) {
+  ServeBoth();
+  pb::SearchResponse response;
+  ASSERT_THAT(Search(SearchFor("codes", {1, 0}), &response), HasCode(kOk));
+  EXPECT_EQ(response.cost().bytes_read(), 32u);
+  EXPECT_EQ(response.cost().read_ns_min(), 0u);
+}
+
+TEST_F(ScanServiceTest, TheLogLineOfASearchNamesItsScan) {
+  script_->escalations_tighter = 3;
+  script_->escalations_canonical = 1;
+  ServeBoth();
+  ASSERT_THAT(SearchAs("codes", "codes"), HasCode(kOk));
+  ASSERT_THAT(SearchAs("plain", "plain"), HasCode(kOk));
+  ASSERT_THAT(SearchAs("none", "none"), HasCode(grpc::StatusCode::NOT_FOUND));
+  Drain();
+  const nlohmann::json codes = LineOf("codes");
+  EXPECT_EQ(codes["scan"], "int8");
+  EXPECT_EQ(codes["escalations_tighter"], 3);
+  EXPECT_EQ(codes["escalations_canonical"], 1);
+  EXPECT_EQ(LineOf("plain")["scan"], "rows");
+  const nlohmann::json none = LineOf("none");
+  EXPECT_EQ(none["scan"], "") << "it never reached the engine";
+  EXPECT_EQ(none["escalations_tighter"], 0);
+}
+
+TEST_F(ScanServiceTest, TheLogLineOfAStreamAddsUpItsSearches) {
+  script_->escalations_tighter = 3;
+  ServeBoth();
+  StreamAs("same", {"codes", "codes"});
+  StreamAs("both", {"codes", "plain", "codes"});
+  Drain();
+  const nlohmann::json same = LineOf("same");
+  EXPECT_EQ(same["scan"], "int8");
+  EXPECT_EQ(same["escalations_tighter"], 6);
+  const nlohmann::json both = LineOf("both");
+  EXPECT_EQ(both["scan"], "mixed");
+  EXPECT_EQ(both["escalations_tighter"], 9);
+}
+
+}  // namespace
+}  // namespace nearfield::server

@@ -1,0 +1,141 @@
+// Compaction: the same rows in fewer bytes, whatever happens meanwhile.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "server/store/store.h"
+#include "tests/server/store/model_store.h"
+#include "tests/testing/random.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::store {
+namespace {
+
+using ::absl_testing::StatusIs;
+
+CompactOptions All() {
+  return {.dead_share_max = 0, .small_bytes_max = int64_t{1} << 40, .small_segments_min = 1};
+}
+
+TEST(CompactTest, RandomCommitsAndCompactionsGiveTheModelsRows) {
+  const TempDir dir;
+  ModelStore tested(dir / "data");
+  testing::Random random(testing::TestSeed());
+  const int64_t id = tested.Create("a", random.Between(1, 1 << 20));
+  for (int64_t number = 1; number <= 80; ++number) {
+    const int64_t drawn = random.Between(0, 1 << 16) * 128 + number;
+    if (random.OneIn(3) && !tested.model().collections.at("a").rows.empty()) {
+      ASSERT_OK(tested.Delete("a", drawn));
+    } else {
+      ASSERT_OK(tested.Upload("a", drawn));
+    }
+    if (random.OneIn(4)) {
+      CompactOptions options = {.small_bytes_max = random.OneIn(2) ? 0 : 20'000,
+                                .small_segments_min = 3};
+      options.bytes_max = random.OneIn(2) ? 10'000 : int64_t{1} << 30;
+      // In the middle of it rows go, and come.
+      absl::Status nested;
+      options.cancelled = [&] {
+        if (nested.ok() && random.OneIn(6) && !tested.model().collections.at("a").rows.empty()) {
+          nested = tested.Delete("a", random.Between(0, 1 << 20));
+        }
+        return false;
+      };
+      const auto result = tested.store().Compact(id, options);
+      ASSERT_OK(nested);
+      ASSERT_OK(result);
+    }
+    if (random.OneIn(10)) tested.Reopen();
+    ASSERT_TRUE(tested.Same()) << number;
+  }
+  EXPECT_OK(tested.store().Verify());
+}
+
+TEST(CompactTest, OneCompactionOfAllLeavesOnlyLiveRows) {
+  const TempDir dir;
+  ModelStore tested(dir / "data");
+  const int64_t id = tested.Create("a", 1);
+  for (int64_t number = 1; number <= 10; ++number) {
+    ASSERT_OK(tested.Upload("a", number));
+    ASSERT_OK(tested.Delete("a", number));
+  }
+  EXPECT_TRUE(tested.store().CompactionDue(id, {}));
+  const auto result = tested.store().Compact(id, All());
+  ASSERT_OK(result);
+  const StoredCollection after = tested.store().Collections().front();
+  EXPECT_EQ(after.segments_count, 1);
+  EXPECT_EQ(result->segments_after, 1);
+  EXPECT_EQ(after.rows_stored, after.rows_count);
+  EXPECT_EQ(after.bytes, result->bytes_after);
+  EXPECT_LT(result->bytes_after, result->bytes_before);
+  EXPECT_GT(result->ids_dropped, 0);
+  EXPECT_TRUE(tested.Same());
+  EXPECT_FALSE(tested.store().CompactionDue(id, {}));
+  tested.Reopen();
+  EXPECT_TRUE(tested.Same());
+  EXPECT_OK(tested.store().Verify());
+}
+
+TEST(CompactTest, AnEmptiedCollectionGivesItsSegmentsBack) {
+  const TempDir dir;
+  ModelStore tested(dir / "data");
+  const int64_t id = tested.Create("a", 1);
+  ASSERT_OK(tested.Upload("a", 1));
+  while (!tested.model().collections.at("a").rows.empty()) {
+    ASSERT_OK(tested.Delete("a", static_cast<int64_t>(tested.model().collections.at("a").epoch)));
+  }
+  ASSERT_OK(tested.store().Compact(id, {}));
+  EXPECT_EQ(tested.store().Collections().front().segments_count, 0);
+  EXPECT_TRUE(tested.Same());
+}
+
+TEST(CompactTest, NothingToDoChangesNothing) {
+  const TempDir dir;
+  ModelStore tested(dir / "data");
+  const int64_t id = tested.Create("a", 1);
+  ASSERT_OK(tested.Upload("a", 1));
+  EXPECT_FALSE(tested.store().CompactionDue(id, {}));
+  const auto result = tested.store().Compact(id, {});
+  ASSERT_OK(result);
+  EXPECT_EQ(result->segments_after, result->segments_before);
+  EXPECT_EQ(result->bytes_after, result->bytes_before);
+}
+
+TEST(CompactTest, AReplaceOrDropMeanwhileAbortsIt) {
+  const TempDir dir;
+  ModelStore tested(dir / "data");
+  const int64_t id = tested.Create("a", 1);
+  for (int64_t number = 1; number <= 4; ++number) ASSERT_OK(tested.Upload("a", number));
+  CompactOptions options = All();
+  bool dropped = false;
+  options.cancelled = [&] {
+    if (!dropped) {
+      EXPECT_OK(tested.store().DropCollection(id));
+    }
+    dropped = true;
+    return false;
+  };
+  EXPECT_THAT(tested.store().Compact(id, options), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(tested.store().Compact(id, {}), StatusIs(absl::StatusCode::kNotFound));
+  tested.model().collections.clear();
+  EXPECT_TRUE(tested.Same());
+  EXPECT_OK(tested.store().Verify());
+}
+
+TEST(CompactTest, CancelledItLeavesNothing) {
+  const TempDir dir;
+  ModelStore tested(dir / "data");
+  const int64_t id = tested.Create("a", 1);
+  for (int64_t number = 1; number <= 4; ++number) ASSERT_OK(tested.Upload("a", number));
+  CompactOptions options = All();
+  int64_t asked = 0;
+  options.cancelled = [&asked] { return ++asked > 2; };
+  EXPECT_THAT(tested.store().Compact(id, options), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_TRUE(tested.Same());
+  EXPECT_OK(tested.store().Verify());
+}
+
+}  // namespace
+}  // namespace nearfield::store

@@ -1,0 +1,156 @@
+// Load: all live rows, verified, whatever the threads and the cuts; never fewer in silence.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "server/store/store.h"
+#include "tests/server/store/model_store.h"
+#include "tests/testing/random.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::store {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class LoadTest : public ::testing::Test {
+ protected:
+  LoadTest() : tested_(dir_ / "data") {
+    id_ = tested_.Create("a", 1);
+    for (int64_t number = 1; number <= 12; ++number) {
+      EXPECT_OK(tested_.Upload("a", number));
+      if (number % 3 == 0) {
+        EXPECT_OK(tested_.Delete("a", number));
+      }
+    }
+  }
+
+  // Ids in the order they come, and how many blocks there were.
+  absl::Status LoadIds(const LoadOptions& options, std::vector<Id>* ids) {
+    return tested_.store().Load(
+        id_,
+        [ids](const StoredBlock& block) {
+          for (int64_t i = 0; i < block.ids->size(); ++i) ids->push_back(block.ids->at(i));
+          return absl::OkStatus();
+        },
+        options);
+  }
+
+  const TempDir dir_;
+  ModelStore tested_;
+  int64_t id_ = 0;
+};
+
+TEST_F(LoadTest, ThreadsAndReadSizesGiveTheSameRowsInTheSameOrder) {
+  std::vector<Id> expected;
+  ASSERT_OK(LoadIds({.threads = 1}, &expected));
+  EXPECT_EQ(expected.size(), tested_.model().collections.at("a").rows.size());
+  for (const int32_t threads : {1, 2, 5}) {
+    for (const int64_t read_bytes : {1, 3000, 1 << 20}) {
+      std::vector<Id> found;
+      ASSERT_OK(LoadIds({.threads = threads, .read_bytes = read_bytes}, &found));
+      EXPECT_EQ(found, expected) << threads << " threads, " << read_bytes << " bytes";
+    }
+  }
+}
+
+TEST_F(LoadTest, ProgressEndsAtTheWhole) {
+  LoadProgress last;
+  LoadOptions options = {.read_bytes = 1000};
+  int64_t calls = 0;
+  options.progress = [&](const LoadProgress& progress) {
+    EXPECT_GT(progress.bytes_read, last.bytes_read);
+    last = progress;
+    ++calls;
+  };
+  std::vector<Id> ids;
+  ASSERT_OK(LoadIds(options, &ids));
+  EXPECT_GT(calls, 1);
+  EXPECT_EQ(last.bytes_read, last.bytes_total);
+  EXPECT_EQ(last.bytes_total, tested_.store().Collections().front().bytes);
+  EXPECT_EQ(last.rows_read, tested_.store().Collections().front().rows_stored);
+}
+
+TEST_F(LoadTest, EndsWhenCancelledOrRefused) {
+  LoadOptions options = {.read_bytes = 1};
+  int64_t asked = 0;
+  options.cancelled = [&asked] { return ++asked == 3; };
+  std::vector<Id> ids;
+  EXPECT_THAT(LoadIds(options, &ids), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(tested_.store().Load(
+                  id_, [](const StoredBlock&) { return absl::OutOfRangeError("enough"); }, {}),
+              StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_THAT(
+      tested_.store().Load(id_ + 50, [](const StoredBlock&) { return absl::OkStatus(); }, {}),
+      StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(LoadTest, ABadByteIsNamedByFileBlockAndPlace) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(dir_ / "data")) {
+    if (entry.path().extension() == ".seg") files.push_back(entry.path());
+  }
+  testing::Random random(testing::TestSeed());
+  for (int i = 0; i < 40; ++i) {
+    const auto& path = files[random.Bits() % files.size()];
+    const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
+    const int64_t at = random.Between(4096, size);
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(at);
+    const char old = static_cast<char>(file.get());
+    file.seekp(at);
+    file.put(static_cast<char>(old ^ 0x10));
+    file.flush();
+    std::vector<Id> ids;
+    EXPECT_THAT(LoadIds({}, &ids), StatusIs(absl::StatusCode::kDataLoss,
+                                            AllOf(HasSubstr(path.filename().string()),
+                                                  HasSubstr("block"), HasSubstr("bytes ["))))
+        << "byte " << at;
+    EXPECT_THAT(tested_.store().Verify(), StatusIs(absl::StatusCode::kDataLoss));
+    file.seekp(at);
+    file.put(old);
+  }
+  EXPECT_OK(tested_.store().Verify());
+}
+
+TEST_F(LoadTest, RowsThatWentWithoutARecordAreMissed) {
+  // A caller that names ids which are not there breaks the count, and Load says so.
+  IdColumn ids = fault::DeletedBy(tested_.model().collections.at("a"), 77);
+  IdColumn twice(ids.type());
+  twice.AppendFrom(ids, 0);
+  twice.AppendFrom(ids, 0);
+  ASSERT_OK(
+      tested_.store().CommitDelete(id_, tested_.model().collections.at("a").epoch + 1, twice));
+  std::vector<Id> found;
+  EXPECT_THAT(LoadIds({}, &found), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("live rows")));
+}
+
+TEST_F(LoadTest, ADropDoesNotDisturbALoadThatBegan) {
+  bool dropped = false;
+  int64_t rows = 0;
+  ASSERT_OK(tested_.store().Load(id_,
+                                 [&](const StoredBlock& block) {
+                                   if (!dropped) {
+                                     EXPECT_OK(tested_.store().DropCollection(id_));
+                                   }
+                                   dropped = true;
+                                   rows += block.ids->size();
+                                   return absl::OkStatus();
+                                 },
+                                 {.threads = 1, .read_bytes = 1}));
+  EXPECT_EQ(rows, static_cast<int64_t>(tested_.model().collections.at("a").rows.size()));
+  for (const auto& entry : std::filesystem::directory_iterator(dir_ / "data")) {
+    EXPECT_NE(entry.path().extension(), ".seg") << entry.path();
+  }
+}
+
+}  // namespace
+}  // namespace nearfield::store

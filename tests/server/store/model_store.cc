@@ -1,0 +1,104 @@
+#include "tests/server/store/model_store.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/store/segment_format.h"
+#include "tests/fault/crash_check.h"
+
+namespace nearfield::store {
+
+TempDir::TempDir() : path_(std::filesystem::temp_directory_path() / "nearfield-store-XXXXXX") {
+  if (::mkdtemp(path_.data()) == nullptr) std::abort();
+}
+
+TempDir::~TempDir() { std::filesystem::remove_all(path_); }
+
+ModelStore::ModelStore(const std::string& dir) : dir_(dir) { Reopen(); }
+
+StoreOptions ModelStore::Options() const {
+  return {.dir = dir_,
+          .on_fatal = [](const absl::Status& status) { ADD_FAILURE() << status; },
+          .free_bytes_min = 0};
+}
+
+std::string ModelStore::SegmentPath(int64_t segment) const {
+  return dir_ + "/" + SegmentFileName(segment);
+}
+
+void ModelStore::Reopen() {
+  store_ = nullptr;
+  absl::StatusOr<std::unique_ptr<Store>> opened = Store::Open(Options());
+  if (!opened.ok()) {
+    ADD_FAILURE() << opened.status();
+    std::abort();
+  }
+  store_ = *std::move(opened);
+}
+
+int64_t ModelStore::Create(const std::string& name, int64_t number) {
+  const fault::Operation operation = {
+      .kind = fault::Operation::Kind::kCreate, .number = number, .collection = name};
+  const absl::StatusOr<int64_t> id =
+      store_->CreateCollection(name, fault::SpecOf(number), "schema");
+  EXPECT_TRUE(id.ok()) << id.status();
+  model_.Apply(operation);
+  return id.value_or(0);
+}
+
+int64_t ModelStore::IdOf(const std::string& name) const {
+  for (const StoredCollection& collection : store_->Collections()) {
+    if (collection.name == name) return collection.id;
+  }
+  return 0;
+}
+
+absl::StatusOr<std::unique_ptr<SegmentWriter>> ModelStore::Begin(const std::string& name,
+                                                                 int64_t number,
+                                                                 const std::string& token) {
+  const fault::UploadData data = fault::UploadData::Make(model_.collections.at(name).spec, number);
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<SegmentWriter> writer,
+                        store_->BeginUpload(IdOf(name), {.mode = data.mode, .token = token}));
+  for (size_t i = 0; i < data.blocks.size(); ++i) {
+    ABSL_RETURN_IF_ERROR(writer->Append(data.blocks[i].View(static_cast<int64_t>(i))));
+  }
+  return writer;
+}
+
+absl::Status ModelStore::Commit(const std::string& name, int64_t number, SegmentWriter* writer) {
+  const fault::ModelCollection& collection = model_.collections.at(name);
+  const fault::UploadData data = fault::UploadData::Make(collection.spec, number);
+  const fault::CommitEffect effect = fault::EffectOf(collection, data);
+  ABSL_RETURN_IF_ERROR(writer->Sync());
+  ABSL_RETURN_IF_ERROR(store_->CommitUpload(writer, {.epoch = collection.epoch + 1,
+                                                     .replaced_ids = &effect.replaced,
+                                                     .superseded_rows = effect.superseded}));
+  model_.Apply({.kind = fault::Operation::Kind::kCommit, .collection = name, .upload = number});
+  return absl::OkStatus();
+}
+
+absl::Status ModelStore::Upload(const std::string& name, int64_t number) {
+  ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<SegmentWriter> writer, Begin(name, number));
+  return Commit(name, number, writer.get());
+}
+
+absl::Status ModelStore::Delete(const std::string& name, int64_t number) {
+  const fault::ModelCollection& collection = model_.collections.at(name);
+  ABSL_RETURN_IF_ERROR(
+      store_->CommitDelete(IdOf(name), collection.epoch + 1, fault::DeletedBy(collection, number)));
+  model_.Apply({.kind = fault::Operation::Kind::kDelete, .number = number, .collection = name});
+  return absl::OkStatus();
+}
+
+::testing::AssertionResult ModelStore::Same() {
+  const absl::StatusOr<fault::Model> found = fault::Read(*store_, model_);
+  if (!found.ok()) return ::testing::AssertionFailure() << found.status();
+  bool happened = false;
+  const fault::Findings findings = fault::Compare(*found, model_, std::nullopt, &happened);
+  if (findings.none()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << findings.first;
+}
+
+}  // namespace nearfield::store

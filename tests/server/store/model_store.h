@@ -1,0 +1,70 @@
+// A store in a directory of its own, with a model of what it must hold beside it.
+#ifndef NEARFIELD_TESTS_SERVER_STORE_MODEL_STORE_H_
+#define NEARFIELD_TESTS_SERVER_STORE_MODEL_STORE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/store/store.h"
+#include "tests/fault/crash_model.h"
+
+namespace nearfield::store {
+
+// An empty directory, removed at the end.
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+class ModelStore {
+ public:
+  // Opens the store in `dir`; a fatal error fails the test.
+  explicit ModelStore(const std::string& dir);
+
+  StoreOptions Options() const;
+  Store& store() { return *store_; }
+  fault::Model& model() { return model_; }
+  std::string SegmentPath(int64_t segment) const;
+
+  void Reopen();
+  void Close() { store_ = nullptr; }
+
+  // A collection named `name`; the number of the operation draws its spec.
+  int64_t Create(const std::string& name, int64_t number);
+  int64_t IdOf(const std::string& name) const;
+
+  // Begins upload `number` (see fault::UploadData) and appends all its blocks.
+  absl::StatusOr<std::unique_ptr<SegmentWriter>> Begin(const std::string& name, int64_t number,
+                                                       const std::string& token = "");
+  // Syncs and commits it, and takes it into the model.
+  absl::Status Commit(const std::string& name, int64_t number, SegmentWriter* writer);
+  // Both.
+  absl::Status Upload(const std::string& name, int64_t number);
+  absl::Status Delete(const std::string& name, int64_t number);
+
+  // Everything there is, as in the model, bit for bit.
+  ::testing::AssertionResult Same();
+
+ private:
+  const std::string dir_;
+  fault::Model model_;
+  std::unique_ptr<Store> store_;
+};
+
+}  // namespace nearfield::store
+
+#endif  // NEARFIELD_TESTS_SERVER_STORE_MODEL_STORE_H_

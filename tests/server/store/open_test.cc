@@ -1,0 +1,154 @@
+// What a store refuses to open, and what it clears away.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "server/store/store.h"
+#include "tests/server/store/model_store.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::store {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// A closed store with two committed segments, 2 and 3, of collection 1; and one more collection.
+class OpenTest : public ::testing::Test {
+ protected:
+  OpenTest() : tested_(dir_ / "data") {
+    tested_.Create("a", 1);
+    EXPECT_OK(tested_.Upload("a", 1));
+    EXPECT_OK(tested_.Upload("a", 2));
+    other_ = tested_.Create("b", 2);
+    EXPECT_OK(tested_.Upload("b", 1));
+    tested_.Close();
+  }
+
+  absl::Status OpenStatus() const { return Store::Open(tested_.Options()).status(); }
+  void Sql(const char* sql) const {
+    sqlite3* connection = nullptr;
+    ASSERT_EQ(sqlite3_open((dir_ / "data/catalog.db").c_str(), &connection), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(connection, sql, nullptr, nullptr, nullptr), SQLITE_OK);
+    sqlite3_close(connection);
+  }
+
+  // The collection of the segment can only be dropped; the other one is as it was.
+  void ExpectOneDamaged(const std::string& segment) {
+    const auto damaged = StatusIs(absl::StatusCode::kDataLoss, HasSubstr(segment));
+    auto opened = Store::Open(tested_.Options());
+    ASSERT_OK(opened);
+    Store& store = **opened;
+    const int64_t id = store.Collections().at(0).id;
+    const auto ignore = [](const StoredBlock&) { return absl::OkStatus(); };
+    EXPECT_THAT(store.Load(id, ignore, {}), damaged);
+    EXPECT_THAT(store.BeginUpload(id, {}), damaged);
+    EXPECT_THAT(store.CommitDelete(id, 9, IdColumn::OfNumbers({1})), damaged);
+    EXPECT_THAT(store.Compact(id, {}), damaged);
+    EXPECT_THAT(store.Verify(), damaged);
+    EXPECT_THAT(store.Snapshot(dir_ / "snapshot"), damaged);
+    EXPECT_OK(store.Load(other_, ignore, {}));
+    EXPECT_OK(store.DropCollection(id));
+    EXPECT_OK(store.Verify());
+    EXPECT_OK(store.Load(other_, ignore, {}));
+  }
+
+  const TempDir dir_;
+  ModelStore tested_;
+  int64_t other_ = 0;
+};
+
+TEST_F(OpenTest, TheSetUpIsRight) {
+  ASSERT_TRUE(std::filesystem::exists(tested_.SegmentPath(2)));
+  tested_.Reopen();
+  EXPECT_TRUE(tested_.Same());
+}
+
+TEST_F(OpenTest, OneProcessAtATime) {
+  tested_.Reopen();
+  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                     AllOf(HasSubstr(dir_ / "data"), HasSubstr("in use"))));
+  tested_.Close();
+  EXPECT_OK(OpenStatus());
+}
+
+TEST_F(OpenTest, ANewerFormatIsRefusedWithBothVersions) {
+  Sql("PRAGMA user_version=2");
+  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                     AllOf(HasSubstr("format 2"), HasSubstr("up to 1"))));
+}
+
+TEST_F(OpenTest, AMissingSegmentIsNamed) {
+  std::filesystem::remove(tested_.SegmentPath(3));
+  ExpectOneDamaged("0003.seg");
+}
+
+TEST_F(OpenTest, SwappedSegmentsAreSeen) {
+  std::filesystem::rename(tested_.SegmentPath(2), dir_ / "kept");
+  std::filesystem::copy(tested_.SegmentPath(3), tested_.SegmentPath(2));
+  ExpectOneDamaged("0002.seg");
+}
+
+TEST_F(OpenTest, AShorterSegmentIsSeen) {
+  const auto size = std::filesystem::file_size(tested_.SegmentPath(2));
+  std::filesystem::resize_file(tested_.SegmentPath(2), size - 1);
+  ExpectOneDamaged("0002.seg");
+}
+
+TEST_F(OpenTest, SegmentsWithoutACatalogueAreNotTakenForGarbage) {
+  std::filesystem::remove(dir_ / "data/catalog.db");
+  EXPECT_THAT(OpenStatus(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("catalog.db")));
+  EXPECT_TRUE(std::filesystem::exists(tested_.SegmentPath(2)));
+}
+
+TEST_F(OpenTest, AnOlderCatalogueIsSeen) {
+  std::filesystem::copy(dir_ / "data/catalog.db", dir_ / "older");
+  tested_.Reopen();
+  ASSERT_OK(tested_.Upload("a", 3));
+  tested_.Close();
+  std::filesystem::copy_file(dir_ / "older", dir_ / "data/catalog.db",
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("acknowledged")));
+}
+
+TEST_F(OpenTest, ARowChangedByHandBreaksTheDigest) {
+  Sql("UPDATE segments SET rows=rows-1 WHERE id=2");
+  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("catalog.db")));
+}
+
+TEST_F(OpenTest, ARemovedCommitBreaksTheChain) {
+  Sql("DELETE FROM commits WHERE id=3");
+  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("chain")));
+}
+
+TEST_F(OpenTest, OrphansGoAndForeignSegmentsStay) {
+  std::ofstream(tested_.SegmentPath(77)) << "half a header";
+  tested_.Reopen();
+  EXPECT_FALSE(std::filesystem::exists(tested_.SegmentPath(77)));
+  tested_.Close();
+  const TempDir other;
+  {
+    ModelStore second(other / "data");
+    second.Create("a", 1);
+    ASSERT_OK(second.Upload("a", 1));
+  }
+  std::filesystem::copy(other / "data/0000000000000002.seg", tested_.SegmentPath(77));
+  EXPECT_THAT(OpenStatus(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another store")));
+  EXPECT_TRUE(std::filesystem::exists(tested_.SegmentPath(77)));
+}
+
+TEST_F(OpenTest, TheParentDirectoryMustBeThere) {
+  StoreOptions options = tested_.Options();
+  options.dir = dir_ / "no/such";
+  EXPECT_THAT(Store::Open(options), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no/such")));
+}
+
+}  // namespace
+}  // namespace nearfield::store

@@ -1,0 +1,125 @@
+// Snapshots of a running store, and stores made from them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "server/store/manifest.h"
+#include "server/store/store.h"
+#include "tests/server/store/model_store.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::store {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::HasSubstr;
+
+class SnapshotTest : public ::testing::Test {
+ protected:
+  SnapshotTest() : tested_(dir_ / "data") {
+    tested_.Create("a", 1);
+    for (int64_t number = 1; number <= 5; ++number) EXPECT_OK(tested_.Upload("a", number));
+    EXPECT_OK(tested_.Delete("a", 1));
+  }
+
+  // Changes one byte of a file.
+  static void Flip(const std::string& path, int64_t at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(at);
+    const char old = static_cast<char>(file.get());
+    file.seekp(at);
+    file.put(static_cast<char>(old ^ 1));
+  }
+
+  // Some segment of the snapshot.
+  std::filesystem::path Segment() const {
+    for (const auto& entry : std::filesystem::directory_iterator(dir_ / "snapshot")) {
+      if (entry.path().extension() == ".seg") return entry.path();
+    }
+    ADD_FAILURE() << "no segment";
+    return {};
+  }
+
+  const TempDir dir_;
+  ModelStore tested_;
+};
+
+TEST_F(SnapshotTest, ARestoredStoreHoldsTheRowsOfThatMoment) {
+  const auto writer = tested_.Begin("a", 9, "open");  // stays open: not in the snapshot
+  ASSERT_OK(writer);
+  ASSERT_OK((*writer)->Checkpoint());
+  ASSERT_OK(tested_.store().Snapshot(dir_ / "snapshot"));
+  const fault::Model then = tested_.model();
+  ASSERT_OK(tested_.Upload("a", 6));
+  ASSERT_OK(tested_.store().Compact(tested_.IdOf("a"), {.small_segments_min = 2}));
+  EXPECT_TRUE(tested_.Same());
+
+  ASSERT_OK(Store::Restore(dir_ / "snapshot", dir_ / "restored"));
+  ModelStore restored(dir_ / "restored");
+  restored.model() = then;
+  EXPECT_TRUE(restored.Same());
+  EXPECT_OK(restored.store().Verify());
+  EXPECT_THAT(restored.store().GetUpload("open"), StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK(restored.Upload("a", 7));
+  EXPECT_TRUE(restored.Same());
+}
+
+TEST_F(SnapshotTest, SegmentsAreLinkedNotCopied) {
+  ASSERT_OK(tested_.store().Snapshot(dir_ / "snapshot"));
+  EXPECT_EQ(std::filesystem::hard_link_count(Segment()), 2u);
+}
+
+TEST_F(SnapshotTest, AnyChangedByteStopsARestore) {
+  ASSERT_OK(tested_.store().Snapshot(dir_ / "snapshot"));
+  for (const auto& entry : std::filesystem::directory_iterator(dir_ / "snapshot")) {
+    const auto size = static_cast<int64_t>(entry.file_size());
+    for (const int64_t at : {int64_t{0}, size / 2, size - 1}) {
+      Flip(entry.path(), at);
+      EXPECT_THAT(Store::Restore(dir_ / "snapshot", dir_ / "restored"),
+                  StatusIs(absl::StatusCode::kDataLoss))
+          << entry.path() << " byte " << at;
+      EXPECT_FALSE(std::filesystem::exists(dir_ / "restored"));
+      Flip(entry.path(), at);
+    }
+  }
+  EXPECT_OK(Store::Restore(dir_ / "snapshot", dir_ / "restored"));
+}
+
+TEST_F(SnapshotTest, NothingIsOverwritten) {
+  ASSERT_OK(tested_.store().Snapshot(dir_ / "snapshot"));
+  EXPECT_THAT(tested_.store().Snapshot(dir_ / "snapshot"),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(Store::Restore(dir_ / "snapshot", dir_ / "data"),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_TRUE(tested_.Same());
+}
+
+TEST_F(SnapshotTest, AMissingFileStopsARestore) {
+  ASSERT_OK(tested_.store().Snapshot(dir_ / "snapshot"));
+  const std::filesystem::path missing = Segment();
+  std::filesystem::remove(missing);
+  EXPECT_THAT(Store::Restore(dir_ / "snapshot", dir_ / "restored"),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr(missing.filename().string())));
+}
+
+TEST(ManifestTest, HoldsOnlyNamesOfAStore) {
+  const ManifestFile file = {.name = "catalog.db", .bytes = 7, .sha256 = std::string(64, 'a')};
+  const auto parsed = ParseManifest(EncodeManifest({file}));
+  ASSERT_OK(parsed);
+  ASSERT_EQ(parsed->size(), 1u);
+  EXPECT_EQ(parsed->front().bytes, 7);
+  for (const char* const name :
+       {"../catalog.db", "/etc/passwd", "1.seg", "000000000000000x.seg", "MANIFEST"}) {
+    ManifestFile bad = file;
+    bad.name = name;
+    EXPECT_THAT(ParseManifest(EncodeManifest({bad})), StatusIs(absl::StatusCode::kDataLoss))
+        << name;
+  }
+  EXPECT_THAT(ParseManifest(""), StatusIs(absl::StatusCode::kDataLoss));
+}
+
+}  // namespace
+}  // namespace nearfield::store

@@ -1,0 +1,283 @@
+// Uploads: blocks, tokens, checkpoints, and every way in which they do not become rows.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "server/store/store.h"
+#include "tests/server/store/model_store.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::store {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::HasSubstr;
+
+class UploadTest : public ::testing::Test {
+ protected:
+  UploadTest() : tested_(dir_ / "data") { id_ = tested_.Create("a", 1); }
+
+  Store& store() { return tested_.store(); }
+  fault::UploadData Data(int64_t number) {
+    return fault::UploadData::Make(tested_.model().collections.at("a").spec, number);
+  }
+  int64_t Files() const {
+    int64_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_ / "data")) {
+      if (entry.path().extension() == ".seg") ++count;
+    }
+    return count;
+  }
+
+  const TempDir dir_;
+  ModelStore tested_;
+  int64_t id_ = 0;
+};
+
+TEST_F(UploadTest, AnAbandonedUploadLeavesNothing) {
+  {
+    const auto writer = tested_.Begin("a", 1);
+    ASSERT_OK(writer);
+    EXPECT_EQ(Files(), 1);
+  }
+  EXPECT_EQ(Files(), 0);
+  EXPECT_TRUE(tested_.Same());
+  EXPECT_OK(store().Verify());
+}
+
+TEST_F(UploadTest, BlocksComeInOrderAndOnce) {
+  const fault::UploadData data = Data(1);
+  const auto writer = store().BeginUpload(id_, {});
+  ASSERT_OK(writer);
+  EXPECT_THAT((*writer)->Append(data.blocks[0].View(1)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("next is 0")));
+  ASSERT_OK((*writer)->Append(data.blocks[0].View(0)));
+  EXPECT_THAT((*writer)->Append(data.blocks[0].View(0)),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_EQ((*writer)->next_block(), 1);
+  EXPECT_EQ((*writer)->rows_count(), data.blocks[0].ids.size());
+}
+
+TEST_F(UploadTest, RefusesBlocksThatDoNotFit) {
+  const fault::UploadData data = Data(1);
+  const auto writer = store().BeginUpload(id_, {});
+  ASSERT_OK(writer);
+  StoredBlock block = data.blocks[0].View(0);
+  const absl::Span<const uint8_t> rows = block.rows;
+  block.rows.remove_suffix(1);
+  EXPECT_THAT((*writer)->Append(block), StatusIs(absl::StatusCode::kInvalidArgument));
+  block.rows = rows;
+  const IdColumn none(block.ids->type());
+  block.ids = &none;
+  EXPECT_THAT((*writer)->Append(block), StatusIs(absl::StatusCode::kInvalidArgument));
+  // The upload goes on.
+  EXPECT_OK((*writer)->Append(data.blocks[0].View(0)));
+}
+
+TEST_F(UploadTest, ACommitNeedsItsBlocksOnTheDisk) {
+  const auto writer = tested_.Begin("a", 1);
+  ASSERT_OK(writer);
+  EXPECT_THAT(store().CommitUpload(writer->get(), {.epoch = 1}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("synced")));
+  ASSERT_OK(tested_.Commit("a", 1, writer->get()));
+  EXPECT_THAT((*writer)->Sync(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_TRUE(tested_.Same());
+}
+
+TEST_F(UploadTest, TheEpochMustBeTheNext) {
+  const auto writer = tested_.Begin("a", 1);
+  ASSERT_OK(writer);
+  ASSERT_OK((*writer)->Sync());
+  for (const uint64_t epoch : {uint64_t{0}, uint64_t{2}}) {
+    EXPECT_THAT(store().CommitUpload(writer->get(), {.epoch = epoch}),
+                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("must be 1")));
+  }
+  EXPECT_OK(tested_.Commit("a", 1, writer->get()));
+}
+
+// The engine found nothing to replace; meanwhile another upload may have committed.
+TEST_F(UploadTest, WhatIsWithoutEffectKeepsItsTokenAndNothingElse) {
+  const auto before = store().BeginUpload(id_, {.mode = UploadMode::kReplace, .token = "t"});
+  const auto behind = store().BeginUpload(id_, {.mode = UploadMode::kReplace, .token = "u"});
+  ASSERT_OK(before);
+  ASSERT_OK(behind);
+  ASSERT_OK(store().CommitUpload(before->get(), {.epoch = 0, .without_effect = true}));
+  EXPECT_TRUE(tested_.Same());
+  ASSERT_OK(tested_.Upload("a", 3));
+  EXPECT_THAT(store().CommitUpload(behind->get(), {.epoch = 2, .without_effect = true}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("epoch: 2")));
+  ASSERT_OK(store().CommitUpload(behind->get(), {.epoch = 0, .without_effect = true}));
+  EXPECT_TRUE(tested_.Same());
+  for (const std::string token : {"t", "u"}) {
+    EXPECT_EQ(store().GetUpload(token)->state, UploadState::kCommitted);
+    EXPECT_EQ(store().GetUpload(token)->epoch, 0u);
+  }
+  const auto rows = tested_.Begin("a", 1);
+  ASSERT_OK(rows);
+  ASSERT_OK((*rows)->Sync());
+  EXPECT_THAT(store().CommitUpload(rows->get(), {.epoch = 1, .without_effect = true}),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(UploadTest, AnUploadWithoutRowsHasNoEffectButReplaceHas) {
+  ASSERT_OK(tested_.Upload("a", 1));
+  const uint64_t epoch = tested_.model().collections.at("a").epoch;
+  {
+    const auto writer = store().BeginUpload(id_, {.token = "t"});
+    ASSERT_OK(writer);
+    ASSERT_OK(store().CommitUpload(writer->get(), {.epoch = epoch}));
+  }
+  EXPECT_TRUE(tested_.Same());
+  EXPECT_EQ(store().GetUpload("t")->state, UploadState::kCommitted);
+  {
+    const auto writer = store().BeginUpload(id_, {.mode = UploadMode::kReplace});
+    ASSERT_OK(writer);
+    ASSERT_OK(store().CommitUpload(writer->get(), {.epoch = epoch + 1}));
+  }
+  tested_.model().collections.at("a").rows.clear();
+  ++tested_.model().collections.at("a").epoch;
+  EXPECT_TRUE(tested_.Same());
+  tested_.Reopen();
+  EXPECT_TRUE(tested_.Same());
+  EXPECT_EQ(Files(), 0);
+}
+
+TEST_F(UploadTest, ADropAbortsWhatIsUnderWay) {
+  auto writer = tested_.Begin("a", 1, "t");
+  ASSERT_OK(writer);
+  ASSERT_OK(store().DropCollection(id_));
+  EXPECT_THAT((*writer)->Checkpoint(), StatusIs(absl::StatusCode::kAborted));
+  ASSERT_OK((*writer)->Sync());
+  EXPECT_THAT(store().CommitUpload(writer->get(), {.epoch = 1}),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("dropped")));
+  writer->reset();
+  EXPECT_EQ(Files(), 0);
+  EXPECT_THAT(store().GetUpload("t"), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(UploadTest, ATokenResumesBehindTheLastCheckpoint) {
+  const fault::UploadData data = Data(5);
+  ASSERT_GE(data.blocks.size(), 2u);
+  {
+    const auto writer = store().BeginUpload(id_, {.mode = data.mode, .token = "t"});
+    ASSERT_OK(writer);
+    ASSERT_OK((*writer)->Append(data.blocks[0].View(0)));
+    ASSERT_OK((*writer)->Checkpoint());
+    ASSERT_OK((*writer)->Append(data.blocks[1].View(1)));
+  }
+  tested_.Reopen();
+  const auto facts = store().GetUpload("t");
+  ASSERT_OK(facts);
+  EXPECT_EQ(facts->state, UploadState::kOpen);
+  EXPECT_EQ(facts->next_block, 1);
+  EXPECT_EQ(facts->rows_count, data.blocks[0].ids.size());
+  int64_t blocks = 0;
+  auto writer = store().ResumeUpload("t", [&](const StoredBlock& block) {
+    const StoredBlock expected = data.blocks[0].View(0);
+    EXPECT_EQ(block.number, 0);
+    EXPECT_TRUE(block.rows == expected.rows);
+    ++blocks;
+    return absl::OkStatus();
+  });
+  ASSERT_OK(writer);
+  EXPECT_EQ(blocks, 1);
+  EXPECT_THAT(store().ResumeUpload("t", [](const StoredBlock&) { return absl::OkStatus(); }),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("in use")));
+  for (size_t i = 1; i < data.blocks.size(); ++i) {
+    ASSERT_OK((*writer)->Append(data.blocks[i].View(static_cast<int64_t>(i))));
+  }
+  ASSERT_OK(tested_.Commit("a", 5, writer->get()));
+  EXPECT_TRUE(tested_.Same());
+  EXPECT_EQ(store().GetUpload("t")->epoch, 1u);
+  EXPECT_THAT(store().BeginUpload(id_, {.token = "t"}), StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(store().ResumeUpload("t", [](const StoredBlock&) { return absl::OkStatus(); }),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("committed")));
+  writer->reset();
+  tested_.Reopen();
+  EXPECT_EQ(store().GetUpload("t")->state, UploadState::kCommitted);
+  EXPECT_TRUE(tested_.Same());
+}
+
+TEST_F(UploadTest, AWriterThatOutlivesTheStoreHoldsTheDirectory) {
+  auto writer = tested_.Begin("a", 1);
+  ASSERT_OK(writer);
+  tested_.Close();
+  EXPECT_THAT((*writer)->Sync(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(Store::Open(tested_.Options()), StatusIs(absl::StatusCode::kFailedPrecondition));
+  writer->reset();
+  tested_.Reopen();
+  EXPECT_TRUE(tested_.Same());
+  EXPECT_EQ(Files(), 0);
+}
+
+TEST_F(UploadTest, CheckpointsNeedAToken) {
+  const auto writer = tested_.Begin("a", 1);
+  ASSERT_OK(writer);
+  EXPECT_THAT((*writer)->Checkpoint(), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(UploadTest, TokensAreBounded) {
+  StoreOptions options = tested_.Options();
+  int64_t now = 1000;
+  options.unix_seconds = [&now] { return now; };
+  options.uploads_open_max = 2;
+  options.tokens_max = 3;
+  options.upload_idle_s_max = 100;
+  tested_.Close();
+  const auto opened = Store::Open(options);
+  ASSERT_OK(opened);
+  Store& store = **opened;
+  ASSERT_OK(store.BeginUpload(id_, {.token = "old"}));
+  ASSERT_OK(store.BeginUpload(id_, {.token = "old2"}));
+  EXPECT_THAT(store.BeginUpload(id_, {.token = "third"}),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limit")));
+  now += 101;
+  ASSERT_OK(store.BeginUpload(id_, {.token = "third"}));
+  EXPECT_THAT(store.GetUpload("old"), StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK(store.DropUpload("third"));
+  EXPECT_THAT(store.DropUpload("third"), StatusIs(absl::StatusCode::kNotFound));
+  for (const std::string token : {"c1", "c2", "c3", "c4"}) {
+    const auto writer = store.BeginUpload(id_, {.token = token});
+    ASSERT_OK(writer);
+    ASSERT_OK(store.CommitUpload(writer->get(), {.epoch = 0}));
+    ++now;
+  }
+  EXPECT_THAT(store.GetUpload("c1"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_OK(store.GetUpload("c2"));
+  EXPECT_OK(store.GetUpload("c4"));
+  EXPECT_OK(store.Verify());
+}
+
+TEST_F(UploadTest, AnUploadThatCannotFitIsRefusedAtOnceAndNothingElseIs) {
+  StoreOptions options = tested_.Options();
+  tested_.Close();
+  options.free_bytes_min = int64_t{1} << 60;
+  const auto opened = Store::Open(options);
+  ASSERT_OK(opened);
+  EXPECT_THAT((*opened)->BeginUpload(id_, {.bytes_expected = 1}),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("free")));
+  EXPECT_OK((*opened)->CreateCollection("b", {.dim = 1}, ""));
+  EXPECT_EQ(Files(), 0);
+}
+
+TEST_F(UploadTest, RoomExpectedCoversWhatIsWritten) {
+  for (int64_t number = 1; number < 30; ++number) {
+    const fault::UploadData data = Data(number);
+    const auto writer = tested_.Begin("a", number);
+    ASSERT_OK(writer);
+    int64_t rows = 0;
+    int64_t values = 0;
+    for (const auto& block : data.blocks) {
+      rows += std::max<int64_t>(block.ids.size(), 1000);  // as if its blocks were full
+      values += block.payloads.value_bytes() + block.attributes.value_bytes() + block.ids.bytes();
+    }
+    EXPECT_LE((*writer)->bytes(),
+              UploadBytes(tested_.model().collections.at("a").spec, rows, values));
+  }
+}
+
+}  // namespace
+}  // namespace nearfield::store
