@@ -32,6 +32,7 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateOnGpu(const EngineOptions& options
 
 absl::StatusOr<std::unique_ptr<Engine>> CreateOnCpu(const EngineOptions& options,
                                                     std::string note) {
+  ABSL_RETURN_IF_ERROR(CheckCpuMemory(options));
   ABSL_ASSIGN_OR_RETURN(std::unique_ptr<corpus::Backend> backend,
                         cpu::MakeCpuTopkEngine({.memory_bytes = CpuMemoryBytes(options),
                                                 .threads = options.threads,

@@ -1,15 +1,10 @@
 #include "engine/options.h"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <cstdint>
-#include <fstream>
-#include <string>
 
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/physical_memory.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield {
@@ -36,14 +31,12 @@ absl::Status CheckBytes(const char* name, int64_t value) {
       absl::StrCat(name, " = ", value, " is out of range: 0 (the default) or more bytes"));
 }
 
-// The limit a cgroup file states; a huge number where it is absent, unreadable or "max".
-int64_t CgroupLimit(const char* path) {
-  constexpr int64_t kNone = INT64_MAX;
-  std::ifstream file(path);
-  std::string text;
-  int64_t bytes = 0;
-  if (!(file >> text) || !absl::SimpleAtoi(text, &bytes) || bytes <= 0) return kNone;
-  return bytes;
+// What is promised of the host's memory must be there.
+absl::Status CheckFits(const char* name, int64_t value) {
+  const int64_t physical = PhysicalMemoryBytes();
+  if (value <= physical) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, " = ", value, " is out of range: this process may use ", physical, " bytes of memory"));
 }
 
 }  // namespace
@@ -57,16 +50,15 @@ absl::Status CheckOptions(const EngineOptions& options) {
   ABSL_RETURN_IF_ERROR(CheckRange("device", options.device, {.min = 0, .max = kDeviceMax}));
   ABSL_RETURN_IF_ERROR(CheckBytes("memory_bytes", options.memory_bytes));
   ABSL_RETURN_IF_ERROR(CheckBytes("host_memory_bytes", options.host_memory_bytes));
+  ABSL_RETURN_IF_ERROR(CheckFits("host_memory_bytes", options.host_memory_bytes));
   ABSL_RETURN_IF_ERROR(CheckBytes("host_rows_bytes", options.host_rows_bytes));
   ABSL_RETURN_IF_ERROR(CheckRange("threads", options.threads, {.min = 0, .max = kThreadsMax}));
   ABSL_RETURN_IF_ERROR(CheckRange("k_max", options.k_max, {.min = 1, .max = kKMax}));
   return CheckRange("batch_max", options.batch_max, {.min = 1, .max = kBatchMax});
 }
 
-int64_t PhysicalMemoryBytes() {
-  const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * int64_t{sysconf(_SC_PAGESIZE)};
-  return std::min({machine, CgroupLimit("/sys/fs/cgroup/memory.max"),
-                   CgroupLimit("/sys/fs/cgroup/memory/memory.limit_in_bytes")});
+absl::Status CheckCpuMemory(const EngineOptions& options) {
+  return CheckFits("memory_bytes", options.memory_bytes);
 }
 
 int64_t CpuMemoryBytes(const EngineOptions& options) {

@@ -12,9 +12,8 @@ namespace nearfield {
 // Errors: InvalidArgument (names the option, its value and the limit).
 absl::Status CheckOptions(const EngineOptions& options);
 
-// Bytes of memory this process may use: the machine's, or less where its cgroup (a container)
-// allows less.
-int64_t PhysicalMemoryBytes();
+// Of the CPU backend alone, whose device memory is the host's. Errors: as above.
+absl::Status CheckCpuMemory(const EngineOptions& options);
 
 // options.memory_bytes, or half of the physical memory.
 int64_t CpuMemoryBytes(const EngineOptions& options);

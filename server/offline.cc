@@ -41,45 +41,40 @@ std::string Text(const store::VerifyReport& report) {
                       report.bytes, " bytes, ", report.commits, " links of the chain of commits\n");
 }
 
-// What the directory holds, in words; with `verify` only where all of it is good.
-absl::StatusOr<std::string> Describe(const std::string& dir, bool verify) {
+// Prints what the directory holds, and with `verify` how good all of it is.
+absl::Status Describe(const std::string& dir, bool verify) {
   if (!store::Store::IsIn(dir)) {
     return absl::FailedPreconditionError(
         absl::StrCat(dir, ": no data directory, or one that lost its catalogue"));
   }
   absl::Status fatal;
-  store::StoreOptions options = {.dir = dir};
-  options.on_fatal = [&fatal](const absl::Status& status) { fatal = status; };
-  std::string text;
   {
+    store::StoreOptions options = {.dir = dir};
+    options.on_fatal = [&fatal](const absl::Status& status) { fatal = status; };
     ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> store,
                           store::Store::Open(std::move(options)));
-    text = ListOf(*store);
+    std::fputs(ListOf(*store).c_str(), stdout);
     if (verify) {
       const absl::StatusOr<store::VerifyReport> report = store->Verify();
       if (!report.ok()) return fatal.ok() ? report.status() : fatal;
-      absl::StrAppend(&text, dir, ": ", Text(*report));
+      std::fprintf(stdout, "%s: %s", dir.c_str(), Text(*report).c_str());
     }
   }
-  if (!fatal.ok()) return fatal;
-  return text;
+  return fatal;
 }
 
 }  // namespace
 
 ExitCode CheckDataDir(const std::string& dir) {
-  const absl::StatusOr<std::string> text = Describe(dir, /*verify=*/true);
-  if (!text.ok()) return Failed("the check failed", text.status());
-  std::fputs(text->c_str(), stdout);
-  return ExitCode::kClean;
+  const absl::Status checked = Describe(dir, /*verify=*/true);
+  return checked.ok() ? ExitCode::kClean : Failed("the check failed", checked);
 }
 
 ExitCode RestoreDataDir(const std::string& from, const std::string& to) {
   const absl::Status restored = store::Store::Restore(from, to);
   if (!restored.ok()) return Failed("nothing was restored", restored);
-  const absl::StatusOr<std::string> text = Describe(to, /*verify=*/false);  // Restore did
-  if (!text.ok()) return Failed("what was restored cannot be opened", text.status());
-  std::fputs(text->c_str(), stdout);
+  const absl::Status described = Describe(to, /*verify=*/false);  // Restore did
+  if (!described.ok()) return Failed("what was restored cannot be opened", described);
   std::fprintf(stdout, "%s: restored from %s, every byte checked\n", to.c_str(), from.c_str());
   return ExitCode::kClean;
 }

@@ -15,8 +15,10 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
 #include "server/device_monitor.h"
@@ -78,11 +80,16 @@ void OnProtobufMessage(google::protobuf::LogLevel /*level*/, const char* /*file*
   std::_Exit(static_cast<int>(code));
 }
 
-void LogSettings(const Settings& settings, Log* log) {
+void LogSettings(const Settings& settings, const std::vector<std::string>& unknown_variables,
+                 Log* log) {
   std::vector<LogField> fields;
   for (const SettingBase* setting : settings.all())
     fields.push_back({setting->name(), setting->Text()});
   log->Write(LogLevel::kInfo, "configuration", fields);
+  if (!unknown_variables.empty()) {
+    log->Write(LogLevel::kWarning, "environment variables that name no setting are ignored",
+               {{"variables", absl::StrJoin(unknown_variables, " ")}});
+  }
   if (!IsLoopback(settings.listen.value())) {
     log->Write(
         LogLevel::kWarning,
@@ -153,10 +160,13 @@ ExitCode Serve(const EngineFactory& make_engine, Server* server, Events* events,
       log->Write(LogLevel::kInfo, absl::StrCat("serving on ", server->address()));
       continue;
     }
-    if (boot.joinable()) {  // a signal while the engine starts, which cannot be interrupted: there
-                            // is nothing to lose yet
-      log->Write(LogLevel::kInfo, "leaving before the start was complete");
-      LeaveAtOnce(log, ExitCode::kClean);
+    if (boot.joinable()) {
+      if (server->state().Drain() == ServerState::Phase::kStarting) {
+        // The engine's start cannot be interrupted, and there is nothing to lose yet.
+        log->Write(LogLevel::kInfo, "leaving before the start was complete");
+        LeaveAtOnce(log, ExitCode::kClean);
+      }
+      boot.join();  // it serves already: its last steps
     }
     server->state().SetSuspicionListener(nullptr);
     monitor = nullptr;
@@ -211,7 +221,7 @@ int RunServer(int argc, char** argv, const EngineFactory& make_engine) {
   library_log.store(&log);
   gpr_set_log_function(OnGrpcMessage);
   google::protobuf::SetLogHandler(OnProtobufMessage);
-  LogSettings(settings, &log);
+  LogSettings(settings, outcome->unknown_variables, &log);
   const ExitCode code = RunWith(settings, make_engine, &log);
   log.Write(LogLevel::kInfo, "end", {{"exit_code", static_cast<int64_t>(code)}});
   log.Flush();

@@ -28,7 +28,7 @@ constexpr int kClientPingMsMin = 10000;
 // After all calls were cancelled: what still does not end then never will.
 constexpr milliseconds kCancelledCallsWait{10000};
 // For the last words to leave: replies on their way, the last status of a health watch.
-constexpr milliseconds kLastWordsWait{500};
+constexpr milliseconds kLastWordsWait{1000};
 // How long callers may take to hear that the device is lost.
 constexpr milliseconds kLostWait{500};
 // Between two lines about a load.

@@ -9,6 +9,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr milliseconds kPassesOverWithin{10000};
+constexpr milliseconds kPassesOverWaitMin{
+    50};  // whatever the policy: its tries have no other bound
+
 class SteadyClock final : public Clock {
  public:
   TimePoint Now() override { return std::chrono::steady_clock::now(); }
@@ -38,14 +42,20 @@ Clock* Clock::Real() {
 absl::Status RunWithRetries(const RetryPlan& plan, Clock& clock,
                             const std::function<Attempt()>& attempt) {
   milliseconds backoff = std::max(plan.policy.backoff_first, milliseconds(0));
-  for (int32_t tries = 1;; ++tries) {
+  std::optional<TimePoint> passes_over_until;
+  for (int32_t tries = 0;;) {
     const Attempt outcome = attempt();
-    if (outcome.status.ok() || !plan.idempotent || !WorthRepeating(outcome) ||
-        tries >= plan.policy.tries_max) {
+    if (outcome.status.ok() || !plan.idempotent || !WorthRepeating(outcome)) return outcome.status;
+    milliseconds wait_min = outcome.retry_after.value_or(milliseconds(0));
+    if (outcome.passes_over) {
+      const TimePoint now = clock.Now();
+      if (!passes_over_until) passes_over_until = now + kPassesOverWithin;
+      if (now >= *passes_over_until) return outcome.status;
+      wait_min = std::max(wait_min, kPassesOverWaitMin);
+    } else if (++tries >= plan.policy.tries_max) {
       return outcome.status;
     }
-    const milliseconds wait =
-        std::max(Jittered(backoff), outcome.retry_after.value_or(milliseconds(0)));
+    const milliseconds wait = std::max(Jittered(backoff), wait_min);
     const auto time_left = std::chrono::duration_cast<milliseconds>(plan.deadline - clock.Now());
     if (wait >= time_left) return outcome.status;
     clock.SleepFor(wait);

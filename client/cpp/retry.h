@@ -28,7 +28,8 @@ class Clock {
 struct Attempt {
   absl::Status status;
   std::optional<std::chrono::milliseconds> retry_after;  // the server's hint
-  bool passes_over = false;                              // worth another try, whatever the status
+  // Worth another try, whatever the status; counts as none of tries_max, for a while.
+  bool passes_over = false;
 };
 
 struct RetryPlan {
@@ -38,9 +39,9 @@ struct RetryPlan {
 };
 
 // Runs `attempt` until it succeeds, fails for good, or no time or try is left; returns the last
-// status. Tried again: UNAVAILABLE, RESOURCE_EXHAUSTED with a hint, and what passes over. The wait
-// doubles from try to try, is drawn at random from its upper half, and is never shorter than the
-// hint; a wait that would pass the deadline is not begun.
+// status. Tried again: UNAVAILABLE, RESOURCE_EXHAUSTED with a hint, and what passes over (for ten
+// seconds from its first time on). The wait doubles from try to try, is drawn at random from its
+// upper half, and is never shorter than the hint; a wait that would pass the deadline is not begun.
 absl::Status RunWithRetries(const RetryPlan& plan, Clock& clock,
                             const std::function<Attempt()>& attempt);
 

@@ -69,6 +69,11 @@ absl::Status EpochWaiters::Take(EpochWait* wait) {
   return absl::OkStatus();
 }
 
+int64_t EpochWaiters::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(waits_.size());
+}
+
 void EpochWaiters::Nudge() {
   {
     const std::lock_guard lock(mutex_);

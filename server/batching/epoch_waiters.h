@@ -40,6 +40,7 @@ class EpochWaiters {
   void Await(EpochWait wait);
   // A collection has changed. Does not wait.
   void Nudge();
+  int64_t waiting() const;
 
  private:
   void Run();
@@ -51,7 +52,7 @@ class EpochWaiters {
 
   const int64_t waiting_max_;
   const Clock* const clock_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<EpochWait> waits_;
   bool nudged_ = false;

@@ -1,12 +1,17 @@
 #include "server/config/load.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
-#include <cstdlib>
+#include <array>
 #include <fstream>
 #include <map>
+#include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
 #include "server/config/exit_code.h"
 #include "server/config/file.h"
@@ -20,6 +25,11 @@ constexpr char kDescription[] =
     "Every setting is a flag, an environment variable (NEARFIELD_ and the name in capitals) and a "
     "key of\n"
     "the configuration file (one 'name = value' a line); flag wins over environment over file.";
+
+constexpr char kPrefix[] = "NEARFIELD_";
+constexpr char kConfigVariable[] = "NEARFIELD_CONFIG";
+// Of the command `nearfield`, which may share the environment.
+constexpr std::array kClientVariables = {"NEARFIELD_ADDRESS", "NEARFIELD_CALLER"};
 
 // What the command line holds, unparsed.
 struct CommandLine {
@@ -111,9 +121,9 @@ absl::Status Resolve(const std::map<std::string, std::string>& file, const Envir
     if (const auto it = file.find(setting->name()); it != file.end()) {
       ABSL_RETURN_IF_ERROR(setting->Set(it->second, SettingSource::kFile));
     }
-    const std::optional<std::string> variable = environment(setting->environment());
-    if (variable.has_value() && !variable->empty()) {
-      ABSL_RETURN_IF_ERROR(setting->Set(*variable, SettingSource::kEnvironment));
+    if (const auto it = environment.find(setting->environment());
+        it != environment.end() && !it->second.empty()) {
+      ABSL_RETURN_IF_ERROR(setting->Set(it->second, SettingSource::kEnvironment));
     }
     if (const auto it = line.flags.find(setting->name()); it != line.flags.end()) {
       ABSL_RETURN_IF_ERROR(setting->Set(it->second, SettingSource::kFlag));
@@ -122,14 +132,28 @@ absl::Status Resolve(const std::map<std::string, std::string>& file, const Envir
   return settings->Validate();
 }
 
+std::vector<std::string> UnknownVariables(const Environment& environment,
+                                          const Settings& settings) {
+  std::set<std::string> known(kClientVariables.begin(), kClientVariables.end());
+  known.insert(kConfigVariable);
+  for (const SettingBase* setting : settings.all()) known.insert(setting->environment());
+  std::vector<std::string> unknown;
+  for (const auto& [name, value] : environment) {
+    if (known.count(name) == 0) unknown.push_back(name);
+  }
+  return unknown;
+}
+
 }  // namespace
 
 Environment ProcessEnvironment() {
-  return [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): before threads
-    if (value == nullptr) return std::nullopt;
-    return std::string(value);
-  };
+  Environment found;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(*variable, absl::MaxSplits('=', 1));
+    if (absl::StartsWith(parts.first, kPrefix)) found.insert(parts);
+  }
+  return found;
 }
 
 absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
@@ -137,18 +161,30 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
   CommandLine line;
   ABSL_ASSIGN_OR_RETURN(const std::optional<std::string> help,
                         ParseCommandLine(argc, argv, *settings, &line));
-  if (help.has_value()) return LoadOutcome{LoadOutcome::Action::kPrint, *help};
+  if (help.has_value()) return LoadOutcome{LoadOutcome::Action::kPrint, *help, {}};
   if (line.version) {
-    return LoadOutcome{LoadOutcome::Action::kPrint, "nearfield-server " NEARFIELD_VERSION "\n"};
+    return LoadOutcome{LoadOutcome::Action::kPrint, "nearfield-server " NEARFIELD_VERSION "\n", {}};
   }
-  if (line.config_file.empty()) line.config_file = environment("NEARFIELD_CONFIG").value_or("");
+  if (const auto it = environment.find(kConfigVariable);
+      line.config_file.empty() && it != environment.end()) {
+    line.config_file = it->second;
+  }
   std::map<std::string, std::string> file;
   if (!line.config_file.empty()) {
     ABSL_ASSIGN_OR_RETURN(file, ReadFile(line.config_file, *settings));
   }
   ABSL_RETURN_IF_ERROR(Resolve(file, environment, line, settings));
-  if (line.check_config) return LoadOutcome{LoadOutcome::Action::kPrint, settings->Effective()};
-  if (!line.check_data_dir && line.restore_from.empty()) return LoadOutcome{};
+  const std::vector<std::string> unknown = UnknownVariables(environment, *settings);
+  if (line.check_config) {
+    std::string text = settings->Effective();
+    for (const std::string& name : unknown) {
+      absl::StrAppend(&text, "# ", name, " of the environment names no setting: ignored\n");
+    }
+    return LoadOutcome{LoadOutcome::Action::kPrint, text, unknown};
+  }
+  if (!line.check_data_dir && line.restore_from.empty()) {
+    return LoadOutcome{LoadOutcome::Action::kServe, "", unknown};
+  }
   if (line.check_data_dir && !line.restore_from.empty()) {
     return absl::InvalidArgumentError(
         "command line: --restore-from checks what it makes; give it or --check-data-dir");
@@ -157,8 +193,8 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
     return absl::InvalidArgumentError(
         absl::StrCat("data_dir = \"", settings->data_dir.value(), "\": names no directory"));
   }
-  if (line.check_data_dir) return LoadOutcome{LoadOutcome::Action::kCheckDataDir, ""};
-  return LoadOutcome{LoadOutcome::Action::kRestore, line.restore_from};
+  if (line.check_data_dir) return LoadOutcome{LoadOutcome::Action::kCheckDataDir, "", unknown};
+  return LoadOutcome{LoadOutcome::Action::kRestore, line.restore_from, unknown};
 }
 
 }  // namespace nearfield::server

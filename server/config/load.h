@@ -2,9 +2,9 @@
 #ifndef NEARFIELD_SERVER_CONFIG_LOAD_H_
 #define NEARFIELD_SERVER_CONFIG_LOAD_H_
 
-#include <functional>
-#include <optional>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,8 +12,8 @@
 
 namespace nearfield::server {
 
-// The value of an environment variable, or nothing.
-using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+// Environment variables by name: those that begin as the settings' do.
+using Environment = std::map<std::string, std::string>;
 Environment ProcessEnvironment();
 
 struct LoadOutcome {
@@ -22,6 +22,8 @@ struct LoadOutcome {
   Action action = Action::kServe;
   // kPrint: for stdout; then exit 0. kRestore: the snapshot's directory.
   std::string text;
+  // Of the environment, what names no setting: ignored, and most likely misspelt.
+  std::vector<std::string> unknown_variables;
 };
 
 // Fills `settings`, once. An empty environment variable counts as absent.

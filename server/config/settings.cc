@@ -59,6 +59,11 @@ absl::Status Settings::Validate() const {
                                                    " bytes, a socket's path has at most ",
                                                    kUnixPathBytesMax));
   }
+  if (absl::StartsWith(listen.value(), kUnix) && !port_file.value().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("port_file = \"", port_file.value(),
+                                                   "\": listen = \"", listen.value(),
+                                                   "\" has no port to write"));
+  }
   if (data_dir.value().empty()) {
     return absl::InvalidArgumentError(
         "data_dir = \"\": must be a directory, or none for collections that live in memory alone");

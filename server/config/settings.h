@@ -51,7 +51,7 @@ struct Settings : SettingList {
                             0,
                             {0, kMemoryMax},
                             "Device memory for rows, taken at start; 0: 85% of a GPU's free "
-                            "memory, half of the host's on the CPU"};
+                            "memory, half of the physical memory on the CPU"};
   BytesSetting host_memory_bytes{
       *this,
       "host_memory_bytes",

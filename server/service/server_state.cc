@@ -1,12 +1,11 @@
 #include "server/service/server_state.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/physical_memory.h"
 #include "server/batching/retry_hint.h"
 
 namespace nearfield::server {
@@ -33,9 +32,7 @@ double Share(const NumberSetting& percent) { return static_cast<double>(percent.
 
 int64_t AttributeMemoryBytes(const Settings& settings) {
   const int64_t asked = settings.attribute_memory_bytes.value();
-  if (asked > 0) return asked;
-  const auto pages = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES));
-  return pages * static_cast<int64_t>(sysconf(_SC_PAGESIZE)) / 8;
+  return asked > 0 ? asked : PhysicalMemoryBytes() / 8;
 }
 
 SearchQueueLimits QueueLimitsOf(const Settings& settings, double read_bytes_per_second) {
@@ -118,9 +115,11 @@ void ServerState::Serve(std::unique_ptr<Core> core) {
   if (phase_ == Phase::kStarting) phase_ = Phase::kServing;
 }
 
-void ServerState::Drain() {
+ServerState::Phase ServerState::Drain() {
   const std::lock_guard lock(mutex_);
+  const Phase before = phase_;
   if (phase_ != Phase::kLost) phase_ = Phase::kDraining;
+  return before;
 }
 
 void ServerState::Lose() {

@@ -72,8 +72,8 @@ class ServerState {
 
   // Starting -> serving. Elsewhere the core is only kept.
   void Serve(std::unique_ptr<Core> core);
-  // From now on calls are refused; those in flight go on.
-  void Drain();
+  // From now on calls are refused; those in flight go on. Returns the phase until now.
+  Phase Drain();
   void Lose();
   Phase phase() const;
 

@@ -1,9 +1,11 @@
 // Reading: the live rows of a collection, and the check of everything.
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/block_stream.h"
@@ -83,12 +85,30 @@ absl::Status CheckNames(const StoreCore& core) {
   return absl::OkStatus();
 }
 
-absl::Status VerifyUploads(const std::vector<StreamSource>& uploads) {
+absl::Status VerifyUpload(const StreamSource& upload) {
   StreamTotals totals;
   return StreamBlocks(
-      uploads, /*deleted=*/nullptr, {},
+      {upload}, /*deleted=*/nullptr, {},
       [](const StreamSource&, const DecodedBlock&) { return absl::OkStatus(); }, &totals);
 }
+
+// What a check finds wrong, told as one: the first damage is not all that its reader must know.
+class Damages {
+ public:
+  // Gives back what is no damage: there the check ends.
+  absl::Status Note(const absl::Status& status) {
+    if (!absl::IsDataLoss(status)) return status;
+    texts_.emplace_back(status.message());
+    return absl::OkStatus();
+  }
+  absl::Status All() const {
+    if (texts_.empty()) return absl::OkStatus();
+    return absl::DataLossError(absl::StrJoin(texts_, "; "));
+  }
+
+ private:
+  std::vector<std::string> texts_;
+};
 
 }  // namespace
 
@@ -118,15 +138,17 @@ absl::StatusOr<std::vector<int64_t>> Store::Segments(int64_t collection_id) cons
 absl::StatusOr<VerifyReport> Store::Verify() const {
   ABSL_RETURN_IF_ERROR(core_->Usable());
   VerifyReport report;
+  Damages damages;
   std::vector<CollectionView> views;
   std::vector<StreamSource> uploads;
   {
     const std::lock_guard lock(core_->mutex);
     ABSL_ASSIGN_OR_RETURN(report.commits, core_->catalogue->Audit());
-    ABSL_RETURN_IF_ERROR(CheckNames(*core_));
+    ABSL_RETURN_IF_ERROR(damages.Note(CheckNames(*core_)));
     for (const auto& [id, row] : core_->catalogue->tables().Of<CollectionRow>()) {
-      ABSL_ASSIGN_OR_RETURN(CollectionView view, Take(*core_, id));
-      views.push_back(std::move(view));
+      absl::StatusOr<CollectionView> view = Take(*core_, id);
+      ABSL_RETURN_IF_ERROR(damages.Note(view.status()));
+      if (view.ok()) views.push_back(*std::move(view));
     }
     for (const auto& [id, row] : core_->catalogue->tables().Of<UploadRow>()) {
       if (row.state != UploadState::kOpen || core_->writers.count(id) > 0) continue;
@@ -139,15 +161,20 @@ absl::StatusOr<VerifyReport> Store::Verify() const {
     }
   }
   for (const CollectionView& view : views) {
-    ABSL_ASSIGN_OR_RETURN(const StreamTotals totals,
-                          Stream(view, {}, [](const StoredBlock&) { return absl::OkStatus(); }));
+    const absl::StatusOr<StreamTotals> totals =
+        Stream(view, {}, [](const StoredBlock&) { return absl::OkStatus(); });
+    ABSL_RETURN_IF_ERROR(damages.Note(totals.status()));
+    if (!totals.ok()) continue;
     report.collections += 1;
     report.segments += static_cast<int64_t>(view.segments.size());
-    report.blocks += totals.blocks;
-    report.rows += totals.rows;
-    report.bytes += totals.bytes;
+    report.blocks += totals->blocks;
+    report.rows += totals->rows;
+    report.bytes += totals->bytes;
   }
-  ABSL_RETURN_IF_ERROR(VerifyUploads(uploads));
+  for (const StreamSource& upload : uploads) {
+    ABSL_RETURN_IF_ERROR(damages.Note(VerifyUpload(upload)));
+  }
+  ABSL_RETURN_IF_ERROR(damages.All());
   return report;
 }
 

@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -141,6 +141,24 @@ SnapshotFacts FactsOf(const Directory& directory, const std::string& name) {
 
 bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
+absl::Status RestoreInto(const Directory& source, const std::string& fresh) {
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> target, Directory::Open(fresh));
+  ABSL_RETURN_IF_ERROR(CatchOutOfMemory([&] { return CopyVerified(source, *target); }));
+  absl::Status fatal;
+  StoreOptions options = {.dir = fresh};
+  options.on_fatal = [&fatal](const absl::Status& status) { fatal = status; };
+  {
+    ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Store> restored, Store::Open(options));
+    ABSL_RETURN_IF_ERROR(restored->Verify().status());
+  }
+  return fatal;
+}
+
+std::string WithoutTrailingSlashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
 }  // namespace
 
 bool IsUnfinishedSnapshot(const std::string& name) {
@@ -187,23 +205,16 @@ absl::StatusOr<std::vector<SnapshotFacts>> Store::ListSnapshots(const std::strin
 absl::Status Store::Restore(const std::string& from, const std::string& to) {
   if (Exists(to)) return absl::AlreadyExistsError(absl::StrCat(to, ": exists already"));
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> source, Directory::Open(from));
-  const std::string fresh = to + ".restoring";
-  ABSL_RETURN_IF_ERROR(RemoveDirectory(fresh));  // left by one that failed
+  const std::string name = WithoutTrailingSlashes(to);
+  const std::string fresh = name + ".restoring";
+  ABSL_RETURN_IF_ERROR(RemoveDirectory(fresh));  // left by one that the process did not survive
   ABSL_RETURN_IF_ERROR(MakeDirectory(fresh));
-  {
-    ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> target, Directory::Open(fresh));
-    ABSL_RETURN_IF_ERROR(CatchOutOfMemory([&] { return CopyVerified(*source, *target); }));
-    std::optional<absl::Status> fatal;
-    StoreOptions options = {.dir = fresh};
-    options.on_fatal = [&fatal](const absl::Status& status) { fatal = status; };
-    {
-      ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Store> restored, Store::Open(options));
-      ABSL_RETURN_IF_ERROR(restored->Verify().status());
-    }
-    if (fatal.has_value()) return *fatal;
+  if (const absl::Status restored = RestoreInto(*source, fresh); !restored.ok()) {
+    RemoveDirectory(fresh).IgnoreError();
+    return restored;
   }
-  ABSL_RETURN_IF_ERROR(RenameDirectory(fresh, to));
-  return SyncParent(to);
+  ABSL_RETURN_IF_ERROR(RenameDirectory(fresh, name));
+  return SyncParent(name);
 }
 
 }  // namespace nearfield::store

@@ -165,7 +165,7 @@ class Store {
   static absl::Status Restore(const std::string& from, const std::string& to);
 
   // Reads everything and checks every checksum, digest and count, the chain of commits, and that no
-  // file lies there that belongs to nothing. Errors: DataLoss naming what is wrong.
+  // file lies there that belongs to nothing. Errors: DataLoss naming all that is wrong.
   absl::StatusOr<VerifyReport> Verify() const;
 
  private:

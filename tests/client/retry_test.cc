@@ -65,6 +65,21 @@ TEST(Retry, GivesUpAfterTriesMaxWithTheLastStatus) {
   EXPECT_EQ(script.tries(), 2u);
 }
 
+TEST(Retry, WhatPassesOverTakesNoTryAndIsAwaitedForAWhile) {
+  const Attempt passing = {.status = absl::FailedPreconditionError("in use"), .passes_over = true};
+  const RetryPolicy policy = {
+      .tries_max = 2, .backoff_first = milliseconds(0), .backoff_max = milliseconds(0)};
+  std::vector<Attempt> attempts(50, passing);
+  attempts.push_back({.status = kUnavailable});
+  Script script(attempts);
+  EXPECT_OK(script.Run(policy, milliseconds(30000)));
+  EXPECT_EQ(script.tries(), 52u);
+  Script lasting(std::vector<Attempt>(1000, passing));
+  EXPECT_THAT(lasting.Run(policy, milliseconds(30000)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, "in use"));
+  EXPECT_EQ(lasting.tries(), 201u) << "50 ms apart, for 10 s";
+}
+
 TEST(Retry, OnlyTransientRefusalsAreRepeated) {
   for (int code = 1; code <= 16; ++code) {
     const absl::Status status(static_cast<absl::StatusCode>(code), "x");

@@ -94,7 +94,7 @@ TEST_F(UploadTest, AServerThatDoesNotReadStopsTheWriter) {
   auto upload = client_.BeginUpload(
       {.collection = "c",
        .rows_max = 1 << 30,
-       .deadline = milliseconds(1500),
+       .deadline = milliseconds(4000),
        .on_progress = [&](const UploadProgress& progress) { bytes_sent = progress.bytes_sent; }});
   ASSERT_OK(upload);
   const Rows megabyte(0, 4096, kDim);

@@ -34,7 +34,8 @@ def digest(results) -> bytes:
 
 def log_lines(server, message: str) -> list[dict]:
     """The lines of the server's log with this message."""
-    lines = [json.loads(line) for line in server.log.read_text().splitlines() if line.startswith("{")]
+    whole, _, _ = server.log.read_text().rpartition("\n")  # the last line may still be in the writing
+    lines = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
     return [line for line in lines if line.get("message") == message]
 
 

@@ -158,7 +158,10 @@ def test_waits_priorities_and_callers(start, nearfield, books):
     nearfield(server, "search", "books", "--id", 3, "--min-epoch", 1, "--priority", "batch", "--caller", "crawler")
     nearfield(server, "fetch", "books", 3, "--min-epoch", 1)
     for command in (["search", "books", "--id", "3"], ["fetch", "books", "3"], ["count", "books"]):
-        late = nearfield(server, *command, "--min-epoch", 2, "--timeout", 0.5, code=3)
+        for _ in range(10):  # a server that gets no processor for a tenth of a second answers too late
+            late = nearfield(server, *command, "--min-epoch", 2, "--timeout", 0.5, code=3)
+            if "DEADLINE_EXCEEDED" not in late.err:
+                break
         assert "min_epoch" in late.err
 
 

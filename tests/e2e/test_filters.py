@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
+FAILED = grpc.StatusCode.FAILED_PRECONDITION
 DIM = 8
 
 
@@ -181,9 +182,20 @@ def test_min_epoch_waits_for_what_was_written(start, library, refused):
         thread.join(60)
     assert seen == [first + 1] * 3
     late = pb.SearchRequest(collection=books.name, queries=[client.query(np.ones(DIM))], min_epoch=first + 5)
-    refused(grpc.StatusCode.FAILED_PRECONDITION, lambda: retrieval.Search(late, timeout=1), f"epoch {first + 1}", str(first + 5))
-    refused(grpc.StatusCode.FAILED_PRECONDITION, lambda: retrieval.Count(
-        pb.CountRequest(collection=books.name, min_epoch=first + 5), timeout=1), "min_epoch")
+    refused(FAILED, lambda: in_time(lambda: retrieval.Search(late, timeout=1)), f"epoch {first + 1}", str(first + 5))
+    refused(FAILED, lambda: in_time(lambda: retrieval.Count(
+        pb.CountRequest(collection=books.name, min_epoch=first + 5), timeout=1)), "min_epoch")
+
+
+def in_time(call):
+    """Calls again where the server got no processor for a tenth of a second, and its answer came too late."""
+    for _ in range(10):
+        try:
+            return call()
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise
+    raise AssertionError("never in time")
 
 
 def pages(books: Library, query: np.ndarray, k: int, **more) -> tuple[list, list[int]]:
@@ -217,7 +229,7 @@ def test_pages_are_one_order_whatever_is_committed_meanwhile(start, library):
 
 
 def test_cursors_are_checked(start, library, refused):
-    books = library(start("--data-dir", "none", "--cursor-ms", "200", "--page-rows-max", "50"))
+    books = library(start("--data-dir", "none", "--cursor-ms", "2000", "--page-rows-max", "50"))
     books.upload(list(range(300)))
     client, query = books.client, books.query()
     reply = client.search(books.name, query, 30, with_cursor=True)
@@ -238,7 +250,7 @@ def test_cursors_are_checked(start, library, refused):
 
     assert not gone(), "asked for in time"
     released = threading.Event()
-    released.wait(0.6)  # nothing asks for the epoch meanwhile
+    released.wait(3)  # nothing asks for the epoch meanwhile
     assert gone()
 
 

@@ -284,7 +284,7 @@ TEST_F(AuditServiceTest, TooManyVerifiedSearchesAreRefusedAtOnce) {
 }
 
 TEST_F(AuditServiceTest, AVerifiedSearchEndsWithItsDeadline) {
-  Set(settings_.search_ms_max, "100");
+  Set(settings_.search_ms_max, "1000");
   ServeRows();
   script_->verify_gate.Close();
   EXPECT_THAT(Search(Verified()), HasCodeAndMessage(grpc::StatusCode::DEADLINE_EXCEEDED,

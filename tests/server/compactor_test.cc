@@ -104,9 +104,9 @@ TEST_F(CompactorTest, OneRunsAtATimeAndWhoWaitsCanGiveUp) {
   std::shared_future<void> released = go_on.get_future().share();
   std::atomic<bool> first{true};
   auto running = std::async(std::launch::async, [&] {
-    return compactor_->CompactNow(named, [&] {
-      // Asked on the compactor's thread: it is held here.
-      if (first.exchange(false)) {
+    return compactor_->CompactNow(named, [&, caller = std::this_thread::get_id()] {
+      // The compactor's thread is held here; the caller's asks as well, while it waits its turn.
+      if (std::this_thread::get_id() != caller && first.exchange(false)) {
         begun.set_value();
         released.wait();
       }

@@ -1,10 +1,11 @@
 // Settings: precedence, limits, errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ namespace {
 
 using ::absl_testing::StatusIs;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class ConfigTest : public ::testing::Test {
@@ -27,22 +29,17 @@ class ConfigTest : public ::testing::Test {
     arguments.insert(arguments.begin(), "nearfield-server");
     std::vector<const char*> argv;
     for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-    const Environment environment = [this](const std::string& name) -> std::optional<std::string> {
-      const auto it = environment_.find(name);
-      if (it == environment_.end()) return std::nullopt;
-      return it->second;
-    };
-    return LoadSettings(static_cast<int>(argv.size()), argv.data(), environment, &settings_);
+    return LoadSettings(static_cast<int>(argv.size()), argv.data(), environment_, &settings_);
   }
   std::string File(const std::string& text) {
     std::ofstream(path_) << text;
     return path_;
   }
 
-  const std::string path_ = ::testing::TempDir() + "/config_test_" +
-                            ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+  const std::string path_ = ::testing::TempDir() + "/config_test_" + std::to_string(getpid()) +
+                            "_" + ::testing::UnitTest::GetInstance()->current_test_info()->name() +
                             ".toml";
-  std::map<std::string, std::string> environment_;
+  Environment environment_;
   Settings settings_;
 };
 
@@ -85,8 +82,7 @@ TEST_F(ConfigTest, WhatCheckConfigPrintsIsAFileThatGivesTheSameSettings) {
   Settings again;
   const std::vector<const char*> argv = {"nearfield-server", "--config", path_.c_str()};
   File(printed->text);
-  ASSERT_OK(LoadSettings(
-      3, argv.data(), [](const std::string&) { return std::nullopt; }, &again));
+  ASSERT_OK(LoadSettings(3, argv.data(), {}, &again));
   for (size_t i = 0; i < again.all().size(); ++i)
     EXPECT_EQ(again.all()[i]->Text(), settings_.all()[i]->Text());
 }
@@ -151,9 +147,7 @@ TEST_F(ConfigTest, EveryBadValueNamesTheSettingTheValueAndTheLimit) {
     Settings fresh;
     std::vector<const char*> argv = {"nearfield-server", flag.c_str()};
     if (!value.empty()) argv.push_back(value.c_str());
-    const auto result = LoadSettings(
-        static_cast<int>(argv.size()), argv.data(), [](const std::string&) { return std::nullopt; },
-        &fresh);
+    const auto result = LoadSettings(static_cast<int>(argv.size()), argv.data(), {}, &fresh);
     EXPECT_THAT(result, StatusIs(absl::StatusCode::kInvalidArgument)) << flag << " " << value;
     EXPECT_THAT(std::string(result.status().message()), HasSubstr(limit)) << flag << " " << value;
   }
@@ -194,6 +188,31 @@ TEST_F(ConfigTest, SettingsMustFitTogether) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("batch_max")));
   EXPECT_THAT(Load({"--queries-max", "10", "--request-bytes-max", "64KiB"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("payload_bytes_max")));
+}
+
+TEST_F(ConfigTest, ASocketHasNoPortToWrite) {
+  EXPECT_OK(Load({"--listen", "unix:/tmp/x"}));
+  EXPECT_THAT(Load({"--listen", "unix:/tmp/x", "--port-file", "/tmp/port"}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("port_file = \"/tmp/port\""), HasSubstr("unix:/tmp/x"))));
+}
+
+TEST_F(ConfigTest, VariablesThatNameNoSettingAreTold) {
+  environment_ = {{"NEARFIELD_K_MAX", "12"},
+                  {"NEARFIELD_K_MAKS", "13"},
+                  {"NEARFIELD_CONFIG", ""},
+                  {"NEARFIELD_ADDRESS", "host:1"}};
+  EXPECT_THAT(Load({})->unknown_variables, ElementsAre("NEARFIELD_K_MAKS"));
+  EXPECT_EQ(settings_.k_max.value(), 12);
+  EXPECT_THAT(Load({"--check-config"})->text, HasSubstr("# NEARFIELD_K_MAKS of the environment"));
+}
+
+TEST_F(ConfigTest, TheProcessHasTheVariablesOfTheServerAlone) {
+  ASSERT_EQ(setenv("NEARFIELD_SOME_TEXT", "a=b=c", 1), 0);
+  ASSERT_EQ(setenv("NEARBY", "1", 1), 0);
+  const Environment environment = ProcessEnvironment();
+  EXPECT_EQ(environment.at("NEARFIELD_SOME_TEXT"), "a=b=c");
+  EXPECT_EQ(environment.count("NEARBY"), 0u);
 }
 
 TEST_F(ConfigTest, AnEmptyDataDirectoryIsRefused) {

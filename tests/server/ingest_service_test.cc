@@ -74,7 +74,7 @@ TEST_F(IngestServiceTest, AnUploadOfADroppedCollectionIsAborted) {
 }
 
 TEST_F(IngestServiceTest, ASilentClientIsGivenUp) {
-  Set(settings_.upload_idle_ms, "50");
+  Set(settings_.upload_idle_ms, "500");
   ServeEmpty();
   grpc::ClientContext context;
   const auto stream = ingest_->Upload(&context);
@@ -84,13 +84,13 @@ TEST_F(IngestServiceTest, ASilentClientIsGivenUp) {
   while (stream->Read(&response)) {
   }
   EXPECT_THAT(stream->Finish(), HasCodeAndMessage(grpc::StatusCode::DEADLINE_EXCEEDED,
-                                                  HasSubstr("upload_idle_ms is 50")));
+                                                  HasSubstr("upload_idle_ms is 500")));
   AwaitNoUpload();
   EXPECT_EQ(RowsCount(), 0u);
 }
 
 TEST_F(IngestServiceTest, ASlowEngineIsNoSilentClientAndBlocksNobody) {
-  Set(settings_.upload_idle_ms, "50");
+  Set(settings_.upload_idle_ms, "1000");
   ServeEmpty();
   script_->append_gate.Close();
   auto upload = std::async(std::launch::async, [&] {
@@ -98,7 +98,7 @@ TEST_F(IngestServiceTest, ASlowEngineIsNoSilentClientAndBlocksNobody) {
   });
   script_->append_gate.AwaitArrivals(1);
   const auto begin = std::chrono::steady_clock::now();
-  while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(200))
+  while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(2000))
     EXPECT_EQ(RowsCount(), 0u);
   script_->append_gate.Open();
   EXPECT_THAT(upload.get(), HasCode(grpc::StatusCode::OK));
@@ -190,7 +190,7 @@ TEST_F(IngestServiceTest, ADeadlineEndsAnUpload) {
   while (stream->Read(&response)) {
   }
   EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::DEADLINE_EXCEEDED));
-  AwaitNoUpload();
+  Drain();  // the server may hear of the upload later than the client gives it up
   EXPECT_EQ(script_->device_bytes_used, 0);
 }
 

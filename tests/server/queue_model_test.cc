@@ -262,7 +262,7 @@ TEST_F(QueueModelTest, APassedDeadlineIsAnsweredWhileThePassIsStillRunning) {
     ticket.request.values = {1, 0};
     ticket.request.queries.resize(1);
     ticket.request.queries[0].vector = ticket.request.values;
-    if (i == 1) ticket.deadline = clock.Now() + std::chrono::milliseconds(20);
+    if (i == 1) ticket.deadline = clock.Now() + std::chrono::milliseconds(500);
     ticket.done = [&answers, i](const absl::StatusOr<SearchReply>& reply) {
       answers[i].set_value(reply.status());
     };

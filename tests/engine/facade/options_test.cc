@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "engine/base/physical_memory.h"
 #include "engine/engine_core.h"
 #include "tests/testing/fake_engine.h"
 #include "tests/testing/status_matchers.h"
@@ -32,6 +34,7 @@ TEST(Options, EachOneOutOfRangeIsNamedWithValueAndLimit) {
       {[](auto* o) { o->device = -1; }, "device = -1"},
       {[](auto* o) { o->memory_bytes = -5; }, "memory_bytes = -5"},
       {[](auto* o) { o->host_memory_bytes = -7; }, "host_memory_bytes = -7"},
+      {[](auto* o) { o->host_memory_bytes = INT64_MAX; }, "this process may use "},
       {[](auto* o) { o->host_rows_bytes = -9; }, "host_rows_bytes = -9"},
       {[](auto* o) { o->backend = static_cast<BackendChoice>(9); }, "backend = 9"},
   };
@@ -55,6 +58,16 @@ TEST(Options, DefaultsOfMemoryAreSharesOfWhatThereIs) {
   EXPECT_EQ(HostMemoryBytes({}), physical / 4);
   EXPECT_EQ(CpuMemoryBytes({.memory_bytes = 17}), 17);
   EXPECT_EQ(HostMemoryBytes({.host_memory_bytes = 19}), 19);
+}
+
+TEST(Options, TheCpuBackendPromisesNoMoreMemoryThanThereIs) {
+  const int64_t physical = PhysicalMemoryBytes();
+  EXPECT_OK(CheckCpuMemory({.memory_bytes = physical}));
+  EXPECT_THAT(
+      CheckCpuMemory({.memory_bytes = physical + 1}),
+      StatusIs(StatusCode::kInvalidArgument, absl::StrCat("memory_bytes = ", physical + 1,
+                                                          " is out of range: this process may use ",
+                                                          physical, " bytes of memory")));
 }
 
 TEST(Options, ABackendMadeForFewerNeighborsIsRefused) {

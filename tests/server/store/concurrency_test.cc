@@ -71,7 +71,10 @@ TEST(StoreConcurrencyTest, EveryLoadSeesAWholeStateAndNothingIsLost) {
     }
   });
   std::thread backup([&] {
-    for (int i = 0; !done; ++i) ASSERT_OK(store.Snapshot(dir / ("snapshot-" + std::to_string(i))));
+    int i = 0;
+    do {
+      ASSERT_OK(store.Snapshot(dir / ("snapshot-" + std::to_string(i++))));
+    } while (!done);
   });
   for (std::thread& thread : threads) thread.join();
   done = true;

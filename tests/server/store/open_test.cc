@@ -18,7 +18,8 @@ using ::absl_testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// A closed store with two committed segments, 2 and 3, of collection 1; and one more collection.
+// A closed store with two committed segments, 2 and 3, of collection 1; and one more collection,
+// with one segment.
 class OpenTest : public ::testing::Test {
  protected:
   OpenTest() : tested_(dir_ / "data") {
@@ -86,6 +87,23 @@ TEST_F(OpenTest, ANewerFormatIsRefusedWithBothVersions) {
 TEST_F(OpenTest, AMissingSegmentIsNamed) {
   std::filesystem::remove(tested_.SegmentPath(3));
   ExpectOneDamaged("0003.seg");
+}
+
+TEST_F(OpenTest, ACheckTellsOfAllThatIsWrong) {
+  std::filesystem::remove(tested_.SegmentPath(2));
+  const std::string of_other = tested_.SegmentPath(6);  // of the collection 5, so numbered
+  const auto size = static_cast<std::streamoff>(std::filesystem::file_size(of_other));
+  std::fstream file(of_other, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(size - 1);
+  const char last = static_cast<char>(file.get());
+  file.seekp(size - 1);
+  file.put(static_cast<char>(last ^ 1));
+  file.close();
+  const auto opened = Store::Open(tested_.Options());
+  ASSERT_OK(opened);
+  EXPECT_THAT((*opened)->Verify(),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       AllOf(HasSubstr(tested_.SegmentPath(2)), HasSubstr(of_other))));
 }
 
 TEST_F(OpenTest, SwappedSegmentsAreSeen) {

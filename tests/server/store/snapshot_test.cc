@@ -82,10 +82,12 @@ TEST_F(SnapshotTest, AnyChangedByteStopsARestore) {
                   StatusIs(absl::StatusCode::kDataLoss))
           << entry.path() << " byte " << at;
       EXPECT_FALSE(std::filesystem::exists(dir_ / "restored"));
+      EXPECT_FALSE(std::filesystem::exists(dir_ / "restored.restoring"));
       Flip(entry.path(), at);
     }
   }
-  EXPECT_OK(Store::Restore(dir_ / "snapshot", dir_ / "restored"));
+  EXPECT_OK(Store::Restore(dir_ / "snapshot", dir_ / "restored/"));
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "restored/catalog.db"));
 }
 
 TEST_F(SnapshotTest, NothingIsOverwritten) {

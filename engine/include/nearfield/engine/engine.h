@@ -27,9 +27,10 @@ struct EngineOptions {
   // CUDA ordinal of the GPU.
   int32_t device = 0;
   // Bytes of device memory for rows (CPU backend: host memory), taken at creation. 0: 85% of what
-  // is free on the GPU; half of the physical memory on the CPU backend.
+  // is free on the GPU; half of the physical memory on the CPU backend, all of it at most. The
+  // physical memory is the machine's, or less where the process's cgroup allows less.
   int64_t memory_bytes = 0;
-  // Bytes of host memory for ids and payloads. 0: a quarter of the physical memory.
+  // Bytes of host memory for ids and payloads, the physical memory at most. 0: a quarter of it.
   int64_t host_memory_bytes = 0;
   // Bytes of page-locked host memory for the rows of collections with RowHome::kHost, taken at
   // creation. Of the GPU backend alone: the CPU backend has one memory for all rows.
