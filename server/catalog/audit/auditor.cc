@@ -25,10 +25,10 @@ Auditor::Auditor(const AuditorOptions& options, Engine* engine, const Clock* clo
 }
 
 Auditor::~Auditor() {
-  ending_.store(true);
   std::deque<Job> dropped;  // their places are given back without the lock
   {
     const std::lock_guard lock(mutex_);
+    ending_.store(true);  // not before they count: the thread tells the counts as it ends
     counts_.answers_dropped += static_cast<int64_t>(jobs_.size());
     dropped.swap(jobs_);
   }
