@@ -185,8 +185,7 @@ TEST_F(SlowAuditTest, TheEndCancelsTheCheckUnderWay) {
     auditor.Submit(auditor.Draw(), EmptyAnswer());
     script_->verify_gate.AwaitArrivals(1);
   }
-  EXPECT_EQ(told, 20)
-      << "the one that waited and the one that was cancelled; neither failed";
+  EXPECT_EQ(told, 20) << "the one that waited and the one that was cancelled; neither failed";
   EXPECT_THAT(raised(), IsEmpty());
 }
 
