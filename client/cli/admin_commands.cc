@@ -1,7 +1,6 @@
 // nearfield alias set | drop, nearfield snapshot create | list, nearfield compact
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <ctime>
 #include <memory>
 #include <span>
 #include <string>
@@ -58,17 +57,6 @@ int DropAlias(const GlobalOptions& global, const std::string& alias) {
     Print(Cat("dropped the alias ", Printable(alias), " of ", Printable(*collection), "\n"));
   }
   return kExitOk;
-}
-
-// "2024-05-17 09:30:00", in UTC.
-std::string TimeText(int64_t unix_s) {
-  const auto seconds = static_cast<std::time_t>(unix_s);
-  std::tm parts{};
-  char text[32] = "";
-  if (gmtime_r(&seconds, &parts) != nullptr) {
-    std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &parts);
-  }
-  return text;
 }
 
 void PrintSnapshots(const GlobalOptions& global, std::span<const SnapshotInfo> snapshots) {

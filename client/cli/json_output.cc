@@ -173,6 +173,45 @@ JsonObject ToJson(const Capacity& capacity) {
       .Add("server_version", std::string_view(capacity.server_version));
 }
 
+JsonObject ToJson(const ScanEscalations& escalations) {
+  return JsonObject().Add("tighter", escalations.tighter).Add("canonical", escalations.canonical);
+}
+
+JsonObject ToJson(const Counters& counters) {
+  std::string calls;
+  for (const Counters::Calls& each : counters.calls) {
+    calls += Cat(calls.empty() ? "" : ",", JsonObject()
+                                               .Add("method", std::string_view(each.method))
+                                               .Add("status", std::string_view(each.status))
+                                               .Add("calls_count", each.calls_count)
+                                               .Add("rows_count", each.rows_count)
+                                               .Add("total_us", each.total_us)
+                                               .ToString());
+  }
+  const Counters::Passes& passes = counters.passes;
+  const Counters::Audit& audit = counters.audit;
+  return JsonObject()
+      .Add("started_unix_ms", counters.started_unix_ms)
+      .AddJson("calls", Cat("[", calls, "]"))
+      .AddJson("passes", JsonObject()
+                             .Add("passes_count", passes.passes_count)
+                             .Add("queries_rows_count", passes.queries_rows_count)
+                             .Add("queries_int8_count", passes.queries_int8_count)
+                             .Add("queries_bf16_count", passes.queries_bf16_count)
+                             .Add("device_us", passes.device_us)
+                             .Add("candidates", passes.candidates)
+                             .Add("bytes_read", passes.bytes_read)
+                             .AddJson("escalations", ToJson(passes.escalations).ToString())
+                             .ToString())
+      .AddJson("audit", JsonObject()
+                            .Add("answers_audited_count", audit.answers_audited_count)
+                            .Add("answers_dropped_count", audit.answers_dropped_count)
+                            .Add("answers_failed_count", audit.answers_failed_count)
+                            .Add("mismatches_count", audit.mismatches_count)
+                            .Add("rows_checked_count", audit.rows_checked_count)
+                            .ToString());
+}
+
 JsonObject ToJson(const SearchCost& cost) {
   return JsonObject()
       .Add("queue_us", cost.queue_us)
@@ -184,10 +223,7 @@ JsonObject ToJson(const SearchCost& cost) {
       .Add("candidates", cost.candidates)
       .Add("rows_scanned", cost.rows_scanned)
       .Add("bytes_read", cost.bytes_read)
-      .AddJson("escalations", JsonObject()
-                                  .Add("tighter", cost.escalations.tighter)
-                                  .Add("canonical", cost.escalations.canonical)
-                                  .ToString())
+      .AddJson("escalations", ToJson(cost.escalations).ToString())
       .Add("read_ns_min", cost.read_ns_min)
       .Add("read_limit_share", cost.read_limit_share());
 }

@@ -57,6 +57,8 @@ JsonObject ToJson(const SnapshotInfo& info);
 JsonObject ToJson(const CompactAnswer& answer);
 JsonObject ToJson(const Limits& limits);
 JsonObject ToJson(const Capacity& capacity);
+JsonObject ToJson(const ScanEscalations& escalations);
+JsonObject ToJson(const Counters& counters);
 JsonObject ToJson(const SearchCost& cost);
 JsonObject ToJson(const VerifyAnswer& answer);
 // [{"id":...,"score":...,"payload":...,"vector":[...]},...]

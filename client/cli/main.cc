@@ -95,6 +95,7 @@ int Run(int argc, char** argv) {
   AddVerifyCommand(app, global, &action);
   AddAdminCommands(app, global, &action);
   AddServerCommands(app, global, &action);
+  AddCountersCommand(app, global, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {

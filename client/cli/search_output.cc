@@ -14,12 +14,6 @@ constexpr size_t kVectorWidthMax = 40;
 
 double Seconds(uint64_t microseconds) { return static_cast<double>(microseconds) * 1e-6; }
 
-std::string EscalationsText(const ScanEscalations& escalations) {
-  if (escalations.tighter == 0 && escalations.canonical == 0) return "none";
-  return Cat(Grouped(escalations.tighter), " tighter, ", Grouped(escalations.canonical),
-             " canonical");
-}
-
 // How near the device came to the least time in which it can read those bytes.
 std::string LimitText(const SearchCost& cost) {
   const std::optional<double> share = cost.read_limit_share();
@@ -73,6 +67,12 @@ std::string NeighborTable(const SearchReport& report, const SearchOutputOptions&
 }
 
 }  // namespace
+
+std::string EscalationsText(const ScanEscalations& escalations) {
+  if (escalations.tighter == 0 && escalations.canonical == 0) return "none";
+  return Cat(Grouped(escalations.tighter), " tighter, ", Grouped(escalations.canonical),
+             " canonical");
+}
 
 std::string CursorText(std::string_view cursor) {
   return absl::Base64Escape(absl::string_view(cursor.data(), cursor.size()));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 
 #include "absl/strings/str_format.h"
 #include "client/formats/json_text.h"
@@ -88,6 +89,16 @@ std::string HumanSeconds(double seconds) {
   const uint64_t minutes = whole / 60 % 60;
   return whole < 3600 ? absl::StrFormat("%d:%02d", minutes, whole % 60)
                       : absl::StrFormat("%d:%02d:%02d", whole / 3600, minutes, whole % 60);
+}
+
+std::string TimeText(int64_t unix_s) {
+  const auto seconds = static_cast<std::time_t>(unix_s);
+  std::tm parts{};
+  std::array<char, 32> text{};
+  if (gmtime_r(&seconds, &parts) != nullptr) {
+    std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &parts);
+  }
+  return text.data();
 }
 
 void Table::Add(const std::vector<std::string>& cells) {

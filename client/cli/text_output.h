@@ -25,6 +25,8 @@ std::string Grouped(uint64_t number);  // "1,000,000"
 std::string HumanSeconds(
     double seconds);  // "850 us", "1.25 ms", "3.2 s", "2:05" (minutes), "1:02:05" (hours)
 
+std::string TimeText(int64_t unix_s);  // "2024-05-17 09:30:00", in UTC
+
 enum class Align : uint8_t { kLeft, kRight };
 
 // Rows of cells under a header, columns padded to their widest cell. Cells are made printable.

@@ -218,4 +218,12 @@ absl::StatusOr<Capacity> Client::GetCapacity(const CallOptions& options) {
   return FromProto(response);
 }
 
+absl::StatusOr<Counters> Client::GetCounters(const CallOptions& options) {
+  v1::GetCountersResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::GetCounters,
+                                 v1::GetCountersRequest(), &response,
+                                 {.deadline = options.deadline}));
+  return FromProto(response);
+}
+
 }  // namespace nearfield::client

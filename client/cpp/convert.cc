@@ -194,6 +194,35 @@ Limits FromProto(const v1::GetLimitsResponse& proto) {
           .page_rows_max = proto.page_rows_max()};
 }
 
+Counters FromProto(const v1::GetCountersResponse& proto) {
+  Counters counters;
+  counters.started_unix_ms = proto.started_unix_ms();
+  for (const v1::CallCounter& calls : proto.calls()) {
+    counters.calls.push_back({.method = calls.method(),
+                              .status = calls.status(),
+                              .calls_count = calls.calls_count(),
+                              .rows_count = calls.rows_count(),
+                              .total_us = calls.total_us()});
+  }
+  const v1::PassCounters& passes = proto.passes();
+  counters.passes = {.passes_count = passes.passes_count(),
+                     .queries_rows_count = passes.queries_rows_count(),
+                     .queries_int8_count = passes.queries_int8_count(),
+                     .queries_bf16_count = passes.queries_bf16_count(),
+                     .device_us = passes.device_us(),
+                     .candidates = passes.candidates(),
+                     .bytes_read = passes.bytes_read(),
+                     .escalations = {.tighter = passes.escalations().tighter(),
+                                     .canonical = passes.escalations().canonical()}};
+  const v1::AuditCounters& audit = proto.audit();
+  counters.audit = {.answers_audited_count = audit.answers_audited_count(),
+                    .answers_dropped_count = audit.answers_dropped_count(),
+                    .answers_failed_count = audit.answers_failed_count(),
+                    .mismatches_count = audit.mismatches_count(),
+                    .rows_checked_count = audit.rows_checked_count()};
+  return counters;
+}
+
 Capacity FromProto(const v1::GetCapacityResponse& proto) {
   return {.backend = FromProto(proto.backend()),
           .device_name = proto.device_name(),

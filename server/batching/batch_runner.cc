@@ -49,7 +49,7 @@ void Fail(const absl::Status& status, const Clock& clock, const SearchTickets& t
 
 }  // namespace
 
-Pass RunPass(Engine* engine, const Clock& clock, SearchTickets tickets) {
+Pass RunPass(const PassBase& base, SearchTickets tickets) {
   Pass pass;
   pass.tickets = std::move(tickets);
   SearchBatch batch;
@@ -61,17 +61,18 @@ Pass RunPass(Engine* engine, const Clock& clock, SearchTickets tickets) {
     const std::vector<Query>& queries = ticket->request.queries;
     batch.queries.insert(batch.queries.end(), queries.begin(), queries.end());
   }
-  batch.cancelled = [&clock, &pass] { return NobodyWaits(clock, pass.tickets); };
+  batch.cancelled = [&base, &pass] { return NobodyWaits(*base.clock, pass.tickets); };
   const size_t queries_count = batch.queries.size();
-  pass.begin = clock.Now();
+  pass.begin = base.clock->Now();
   const SearchRequest& first = pass.tickets.front()->request;
   batch.at = pass.at = first.at != nullptr ? first.at : first.collection->PinEpoch();
-  pass.result = engine->Search(*first.collection, batch);
-  pass.end = clock.Now();
+  pass.result = base.engine->Search(*first.collection, batch);
+  pass.end = base.clock->Now();
   if (pass.result.ok() && pass.result->queries.size() != queries_count) {
     pass.result = absl::InternalError(absl::StrCat(
         "the engine answered ", pass.result->queries.size(), " of ", queries_count, " queries"));
   }
+  if (pass.result.ok()) base.counter->Note(*pass.result);
   return pass;
 }
 
@@ -85,19 +86,19 @@ void AnswerPass(const Clock& clock, Pass pass) {
   Answer(*std::move(pass.result), pass);
 }
 
-void RunHalves(Engine* engine, const Clock& clock, Pass pass) {
+void RunHalves(const PassBase& base, Pass pass) {
   const auto middle = pass.tickets.begin() + static_cast<std::ptrdiff_t>(pass.tickets.size() / 2);
   SearchTickets second(std::make_move_iterator(middle),
                        std::make_move_iterator(pass.tickets.end()));
   pass.tickets.erase(middle, pass.tickets.end());
-  RunBatch(engine, clock, std::move(pass.tickets));
-  RunBatch(engine, clock, std::move(second));
+  RunBatch(base, std::move(pass.tickets));
+  RunBatch(base, std::move(second));
 }
 
-void RunBatch(Engine* engine, const Clock& clock, SearchTickets tickets) {
-  Pass pass = RunPass(engine, clock, std::move(tickets));
-  if (MaySplit(pass)) return RunHalves(engine, clock, std::move(pass));
-  AnswerPass(clock, std::move(pass));
+void RunBatch(const PassBase& base, SearchTickets tickets) {
+  Pass pass = RunPass(base, std::move(tickets));
+  if (MaySplit(pass)) return RunHalves(base, std::move(pass));
+  AnswerPass(*base.clock, std::move(pass));
 }
 
 }  // namespace nearfield::server

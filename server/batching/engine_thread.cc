@@ -16,10 +16,9 @@ constexpr size_t kHandOverMin = 16;
 
 }  // namespace
 
-EngineThread::EngineThread(Engine* engine, SearchQueue* queue, const Clock* clock)
-    : engine_(engine),
+EngineThread::EngineThread(const PassBase& base, SearchQueue* queue)
+    : base_(base),
       queue_(queue),
-      clock_(clock),
       answers_({.what = "answers", .threads = 1, .waiting_max = kAnswersMax}),
       thread_([this] { Loop(); }),
       watcher_([this] {
@@ -37,10 +36,10 @@ void EngineThread::Loop() {
   while (true) {
     SearchTickets batch = queue_->Take();
     if (batch.empty()) return;
-    Pass pass = RunPass(engine_, *clock_, std::move(batch));
+    Pass pass = RunPass(base_, std::move(batch));
     queue_->NotePass(ExactMicrosBetween(pass.begin, pass.end), pass.result.ok());
     if (MaySplit(pass)) {
-      RunHalves(engine_, *clock_, std::move(pass));
+      RunHalves(base_, std::move(pass));
     } else {
       Finish(std::move(pass));
     }
@@ -49,13 +48,13 @@ void EngineThread::Loop() {
 
 void EngineThread::Finish(Pass pass) {
   if (pass.tickets.size() < kHandOverMin || queue_->waiting() == 0) {
-    return AnswerPass(*clock_, std::move(pass));
+    return AnswerPass(*base_.clock, std::move(pass));
   }
   // A job is copied, a pass is not.
   auto kept = std::make_shared<Pass>(std::move(pass));
   const absl::Status posted =
-      answers_.Post([this, kept] { AnswerPass(*clock_, std::move(*kept)); });
-  if (!posted.ok()) AnswerPass(*clock_, std::move(*kept));
+      answers_.Post([this, kept] { AnswerPass(*base_.clock, std::move(*kept)); });
+  if (!posted.ok()) AnswerPass(*base_.clock, std::move(*kept));
 }
 
 }  // namespace nearfield::server

@@ -4,9 +4,7 @@
 
 #include <thread>
 
-#include "nearfield/engine/engine.h"
 #include "server/batching/batch_runner.h"
-#include "server/batching/clock.h"
 #include "server/batching/search_queue.h"
 #include "server/batching/worker_pool.h"
 
@@ -17,8 +15,8 @@ namespace nearfield::server {
 // saves the way to another thread. A third thread answers those whose deadline passes in the queue.
 class EngineThread {
  public:
-  // Starts at once. All three outlive it.
-  EngineThread(Engine* engine, SearchQueue* queue, const Clock* clock);
+  // Starts at once. The queue outlives it.
+  EngineThread(const PassBase& base, SearchQueue* queue);
   // Closes the queue, waits for the pass that runs, and for its answers.
   ~EngineThread();
   EngineThread(const EngineThread&) = delete;
@@ -28,9 +26,8 @@ class EngineThread {
   void Loop();
   void Finish(Pass pass);
 
-  Engine* const engine_;
+  const PassBase base_;
   SearchQueue* const queue_;
-  const Clock* const clock_;
   WorkerPool answers_;
   std::thread thread_;
   std::thread watcher_;

@@ -92,6 +92,31 @@ void ToProto(const EngineInfo& info, const Capacity& capacity, pb::GetCapacityRe
   response->set_server_version(NEARFIELD_VERSION);
 }
 
+void ToProto(const PassCounts& counts, pb::PassCounters* counters) {
+  const auto queries = [&](ScanPrecision precision) {
+    const auto it = counts.queries.find(precision);
+    return it == counts.queries.end() ? uint64_t{0} : static_cast<uint64_t>(it->second);
+  };
+  counters->set_passes_count(static_cast<uint64_t>(counts.passes));
+  counters->set_queries_rows_count(queries(ScanPrecision::kRows));
+  counters->set_queries_int8_count(queries(ScanPrecision::kInt8));
+  counters->set_queries_bf16_count(queries(ScanPrecision::kBf16));
+  counters->set_device_us(static_cast<uint64_t>(counts.device_us));
+  counters->set_candidates(static_cast<uint64_t>(counts.candidates));
+  counters->set_bytes_read(static_cast<uint64_t>(counts.bytes_read));
+  counters->mutable_escalations()->set_tighter(static_cast<uint64_t>(counts.escalations.tighter));
+  counters->mutable_escalations()->set_canonical(
+      static_cast<uint64_t>(counts.escalations.canonical));
+}
+
+void ToProto(const AuditCounts& counts, pb::AuditCounters* counters) {
+  counters->set_answers_audited_count(static_cast<uint64_t>(counts.answers_audited));
+  counters->set_answers_dropped_count(static_cast<uint64_t>(counts.answers_dropped));
+  counters->set_answers_failed_count(static_cast<uint64_t>(counts.answers_failed));
+  counters->set_mismatches_count(static_cast<uint64_t>(counts.mismatches));
+  counters->set_rows_checked_count(static_cast<uint64_t>(counts.rows_checked));
+}
+
 void ToProto(const SnapshotFacts& facts, pb::SnapshotInfo* info) {
   info->set_name(facts.name);
   info->set_files_count(static_cast<uint64_t>(facts.files));

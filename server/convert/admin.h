@@ -10,7 +10,9 @@
 #include "absl/status/statusor.h"
 #include "nearfield/engine/engine.h"
 #include "nearfield/v1/admin.pb.h"
+#include "server/batching/pass_counter.h"
 #include "server/batching/search_request.h"
+#include "server/catalog/audit/auditor.h"
 #include "server/catalog/compactor.h"
 #include "server/catalog/snapshots.h"
 #include "server/convert/common.h"
@@ -26,6 +28,9 @@ void ToProto(const std::string& name, const CollectionSpec& spec, const Collecti
              pb::CollectionInfo* info);
 
 void ToProto(const EngineInfo& info, const Capacity& capacity, pb::GetCapacityResponse* response);
+
+void ToProto(const PassCounts& counts, pb::PassCounters* counters);
+void ToProto(const AuditCounts& counts, pb::AuditCounters* counters);
 
 void ToProto(const SnapshotFacts& facts, pb::SnapshotInfo* info);
 void ToProto(const GivenBack& given, pb::CompactResponse* response);

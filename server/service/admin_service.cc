@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "engine/base/status_macros.h"
 #include "server/catalog/snapshots.h"
 #include "server/convert/admin.h"
@@ -109,6 +110,28 @@ grpc::ServerUnaryReactor* AdminService::GetCapacity(grpc::CallbackServerContext*
         const AttributeShared& attributes = core.catalog.attributes();
         response->set_attribute_bytes_total(static_cast<uint64_t>(attributes.memory_bytes_max));
         response->set_attribute_bytes_used(static_cast<uint64_t>(attributes.memory_bytes.load()));
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* AdminService::GetCounters(grpc::CallbackServerContext* context,
+                                                    const pb::GetCountersRequest* /*request*/,
+                                                    pb::GetCountersResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "GetCounters", .pool = &Core::reads},
+      [response](Core& core, Call& call) {
+        ServerState& state = *call.state();
+        response->set_started_unix_ms(absl::ToUnixMillis(absl::FromChrono(state.started())));
+        for (const auto& [key, count] : state.calls().counts()) {
+          pb::CallCounter* const counter = response->add_calls();
+          counter->set_method(key.first);
+          counter->set_status(key.second);
+          counter->set_calls_count(static_cast<uint64_t>(count.calls));
+          counter->set_rows_count(static_cast<uint64_t>(count.rows));
+          counter->set_total_us(static_cast<uint64_t>(count.total_us));
+        }
+        ToProto(core.passes.counts(), response->mutable_passes());
+        ToProto(core.audit->auditor.counts(), response->mutable_audit());
         return absl::OkStatus();
       });
 }

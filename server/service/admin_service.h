@@ -27,6 +27,9 @@ class AdminService final : public nearfield::v1::Admin::CallbackService {
   grpc::ServerUnaryReactor* GetCapacity(grpc::CallbackServerContext* context,
                                         const nearfield::v1::GetCapacityRequest* request,
                                         nearfield::v1::GetCapacityResponse* response) override;
+  grpc::ServerUnaryReactor* GetCounters(grpc::CallbackServerContext* context,
+                                        const nearfield::v1::GetCountersRequest* request,
+                                        nearfield::v1::GetCountersResponse* response) override;
   grpc::ServerUnaryReactor* Verify(grpc::CallbackServerContext* context,
                                    const nearfield::v1::VerifyRequest* request,
                                    nearfield::v1::VerifyResponse* response) override;

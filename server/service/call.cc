@@ -38,7 +38,7 @@ std::optional<TimePoint> SteadyDeadline(const grpc::CallbackServerContext& conte
 // What a server that is not trusted any more still answers: nothing that a caller would build on.
 ServerState::Purpose PurposeOf(const std::string& method) {
   for (const char* inspecting : {"Verify", "GetCollection", "ListCollections", "GetCapacity",
-                                 "Count", "CreateSnapshot", "ListSnapshots"}) {
+                                 "GetCounters", "Count", "CreateSnapshot", "ListSnapshots"}) {
     if (method == inspecting) return ServerState::Purpose::kInspection;
   }
   return ServerState::Purpose::kService;
@@ -69,6 +69,7 @@ absl::StatusOr<Core*> Call::Enter() {
 grpc::Status Call::Close(const absl::Status& status) {
   status_ = status;
   record.total_us = MicrosBetween(begin_, state_->clock().Now());
+  state_->calls().Note(record, status);  // before the client hears of the end
   context_->AddTrailingMetadata(kRequestIdKey, record.request_id);
   if (status.ok()) return grpc::Status::OK;
   std::optional<int64_t> retry_ms = RetryAfterMs(status);

@@ -17,8 +17,8 @@
 
 namespace nearfield::server {
 
-// Lives as long as the reactor of the call. Close is called once, before Finish; the destructor
-// writes the log line.
+// Lives as long as the reactor of the call. Close is called once, before Finish, and counts the
+// call; the destructor writes the log line.
 class Call {
  public:
   // Both outlive the call.

@@ -19,6 +19,7 @@
 #include "server/batching/engine_thread.h"
 #include "server/batching/epoch_waiters.h"
 #include "server/batching/kept_epochs.h"
+#include "server/batching/pass_counter.h"
 #include "server/batching/reply_ledger.h"
 #include "server/batching/search_queue.h"
 #include "server/batching/worker_pool.h"
@@ -27,6 +28,7 @@
 #include "server/catalog/compactor.h"
 #include "server/config/settings.h"
 #include "server/convert/limits.h"
+#include "server/telemetry/call_counter.h"
 #include "server/telemetry/log.h"
 
 namespace nearfield::server {
@@ -47,6 +49,7 @@ struct Core {
   EpochWaiters epoch_waiters;
   KeptEpochs kept_epochs;
   SearchQueue queue;
+  PassCounter passes;
   WorkerPool replies;  // turns answers into messages for the engine thread, which it outlives
   EngineThread engine_thread;
   WorkerPool reads;          // fetch, counts, collections
@@ -69,6 +72,8 @@ class ServerState {
   const Settings& settings() const { return *settings_; }
   const Clock& clock() const { return *clock_; }
   Log* log() const { return log_; }
+  CallCounter& calls() { return calls_; }
+  std::chrono::system_clock::time_point started() const { return started_; }
 
   // Starting -> serving. Elsewhere the core is only kept.
   void Serve(std::unique_ptr<Core> core);
@@ -112,6 +117,8 @@ class ServerState {
   Log* const log_;
   const Clock* const clock_;
   const RequestLimits limits_;
+  const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
+  CallCounter calls_;
   mutable std::mutex mutex_;
   std::condition_variable idle_;
   Phase phase_ = Phase::kStarting;

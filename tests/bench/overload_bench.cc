@@ -114,7 +114,8 @@ int RunOverload(bool tiny, double seconds) {
   TimedDevice device(kTimes, 0);
   const std::shared_ptr<Collection> collection = *device.CreateCollection({.dim = 384});
   SearchQueue queue(SearchQueueLimits{.batch_max = kBatchMax}, &clock);
-  const EngineThread thread(&device, &queue, &clock);
+  server::PassCounter counter;
+  const EngineThread thread({.engine = &device, .clock = &clock, .counter = &counter}, &queue);
   const double capacity = kTimes.Capacity(kBatchMax);
   LoadSpec spec = {.seconds = tiny ? 0.5 : 10, .rate = 0.8 * capacity, .seed = 1};
   const LoadResult base_load = RunLoad(spec, collection, clock, &queue);
@@ -173,7 +174,8 @@ void RunLone(bool tiny) {
   std::vector<double> device_us;
   std::vector<server::TimePoint> pushed;
   {
-    const EngineThread thread(&device, &queue, &clock);
+    server::PassCounter counter;
+    const EngineThread thread({.engine = &device, .clock = &clock, .counter = &counter}, &queue);
     for (size_t i = 0; i < rounds; ++i) {
       std::atomic<bool> done{false};
       server::SearchTicket ticket = OneQuery(collection);
@@ -206,7 +208,8 @@ void RunGap(int64_t batch, bool tiny) {
   SearchQueue queue(SearchQueueLimits{.requests_max = 4 * batch + 4, .batch_max = batch}, &clock);
   {
     std::atomic<int64_t> ended{0};
-    const EngineThread thread(&device, &queue, &clock);
+    server::PassCounter counter;
+    const EngineThread thread({.engine = &device, .clock = &clock, .counter = &counter}, &queue);
     for (int64_t sent = 0; sent < batch * passes_count;) {
       if (sent - ended >= 3 * batch) {
         // To be woken by the engine thread would count as a gap.

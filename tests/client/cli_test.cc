@@ -29,7 +29,7 @@ TEST_F(CliTest, HelpTeaches) {
                               HasSubstr("NEARFIELD_ADDRESS")));
   for (const std::string command :
        {"collections", "upload", "search", "fetch", "delete", "count", "verify", "health", "limits",
-        "capacity", "alias", "snapshot", "compact", "uploads"}) {
+        "capacity", "counters", "alias", "snapshot", "compact", "uploads"}) {
     EXPECT_THAT(help.out, HasSubstr("\n  " + command));
     const Outcome detail = RunPlain({command, "--help"});
     EXPECT_EQ(detail.exit_code, 0) << command;
@@ -136,6 +136,7 @@ TEST_F(CliTest, JsonIsOneObjectALine) {
            {"verify", "docs", "--sample", "3"},
            {"limits"},
            {"capacity"},
+           {"counters"},
            {"health"},
            {"alias", "set", "live", "docs"},
            {"alias", "drop", "live"},
@@ -150,6 +151,25 @@ TEST_F(CliTest, JsonIsOneObjectALine) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     ExpectJsonLines(outcome.out);
   }
+}
+
+TEST_F(CliTest, CountersAreSummedUp) {
+  EXPECT_EQ(Run({"counters"}).out,
+            "since 2024-05-17 09:30:00 UTC\n"
+            "method  status  calls  rows  mean us\n"
+            "Search  OK          7    70    2,001\n"
+            "passes       5, on the device for 0 ms, 3.00 MB read\n"
+            "queries      6 int8, 0 bf16, 0 rows; 0 candidates\n"
+            "escalations  2 tighter, 0 canonical\n"
+            "audit        1 answers checked, 0 dropped, 0 failed; 0 wrong\n");
+  EXPECT_EQ(
+      Run({"counters", "--json"}).out,
+      "{\"started_unix_ms\":1715938200123,\"calls\":[{\"method\":\"Search\",\"status\":\"OK\","
+      "\"calls_count\":7,\"rows_count\":70,\"total_us\":14007}],\"passes\":{\"passes_count\":5,"
+      "\"queries_rows_count\":0,\"queries_int8_count\":6,\"queries_bf16_count\":0,\"device_us\":0,"
+      "\"candidates\":0,\"bytes_read\":3000000,\"escalations\":{\"tighter\":2,\"canonical\":0}},"
+      "\"audit\":{\"answers_audited_count\":1,\"answers_dropped_count\":0,"
+      "\"answers_failed_count\":0,\"mismatches_count\":0,\"rows_checked_count\":0}}\n");
 }
 
 TEST_F(CliTest, ScoresAndVectorsAreExactInJson) {

@@ -168,6 +168,24 @@ class FakeAdmin final : public v1::Admin::Service {
       return absl::OkStatus();
     });
   }
+  grpc::Status GetCounters(grpc::ServerContext* context, const v1::GetCountersRequest*,
+                           v1::GetCountersResponse* response) override {
+    return Handle(state_, "GetCounters", context, [&] {
+      response->set_started_unix_ms(1715938200123);
+      v1::CallCounter& calls = *response->add_calls();
+      calls.set_method("Search");
+      calls.set_status("OK");
+      calls.set_calls_count(7);
+      calls.set_rows_count(70);
+      calls.set_total_us(14007);
+      response->mutable_passes()->set_passes_count(5);
+      response->mutable_passes()->set_queries_int8_count(6);
+      response->mutable_passes()->set_bytes_read(3000000);
+      response->mutable_passes()->mutable_escalations()->set_tighter(2);
+      response->mutable_audit()->set_answers_audited_count(1);
+      return absl::OkStatus();
+    });
+  }
   grpc::Status SetAlias(grpc::ServerContext* context, const v1::SetAliasRequest* request,
                         v1::SetAliasResponse* response) override {
     return Handle(state_, "SetAlias", context,

@@ -324,3 +324,23 @@ def pb_upload(server, numbers: list[int], vectors: np.ndarray) -> None:
         for reply in server.ingest.Upload(iter(requests), timeout=60):
             replies.append(reply)
     assert replies[0].WhichOneof("message") == "accepted"
+
+
+def test_counters_tell_what_was_done(start, nearfield, books):
+    server = start("--data-dir", "none", "--audit-share", "0")
+    library = books(server)
+    rows = len(library.vectors)
+    for _ in range(3):
+        nearfield(server, "search", "books", "--id", 3, "-k", 7)
+    assert "NOT_FOUND" in nearfield(server, "count", "nothing", code=1).err
+    counters = nearfield(server, "counters", "--json").json[0]
+    calls = {(each["method"], each["status"]): (each["calls_count"], each["rows_count"]) for each in counters["calls"]}
+    assert calls["Upload", "OK"] == (1, rows)
+    assert calls["Search", "OK"] == (3, 21)
+    assert calls["Count", "NOT_FOUND"] == (1, 0)
+    passes = counters["passes"]
+    assert passes["passes_count"] == 3
+    assert passes["queries_int8_count"] + passes["queries_bf16_count"] + passes["queries_rows_count"] == 3
+    assert passes["bytes_read"] > 0 and passes["candidates"] >= 21
+    assert set(counters["audit"].values()) == {0}
+    assert "escalations  none\n" in nearfield(server, "counters").out

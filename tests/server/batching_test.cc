@@ -79,10 +79,15 @@ class BatchingTest : public ::testing::Test {
 
   void RunOne(SearchQueue* queue) {
     SearchTickets batch = queue->TryTake();
-    if (!batch.empty()) RunBatch(engine_.get(), clock_, std::move(batch));
+    if (!batch.empty()) RunBatch(Base(clock_), std::move(batch));
+  }
+
+  PassBase Base(const Clock& clock) {
+    return {.engine = engine_.get(), .clock = &clock, .counter = &counter_};
   }
 
   FakeClock clock_;
+  PassCounter counter_;
   std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
   std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
   std::shared_ptr<Collection> a_;
@@ -272,14 +277,14 @@ TEST_F(BatchingTest, APassGoesOnWhileOneCallerWaitsAndEndsWithTheLast) {
   SearchTickets batch;
   batch.push_back(std::make_unique<SearchTicket>(std::move(stays)));
   batch.push_back(std::make_unique<SearchTicket>(std::move(leaves)));
-  RunBatch(engine_.get(), clock_, std::move(batch));
+  RunBatch(Base(clock_), std::move(batch));
   EXPECT_OK(StatusOf("stays"));
   EXPECT_EQ(script_->cancelled_searches, 0);
 
   batch.clear();
   batch.push_back(std::make_unique<SearchTicket>(Ticket("late", a_)));
   batch.back()->deadline = clock_.Now();
-  RunBatch(engine_.get(), clock_, std::move(batch));
+  RunBatch(Base(clock_), std::move(batch));
   EXPECT_THAT(StatusOf("late"), StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_EQ(script_->cancelled_searches, 1);
 }
@@ -308,7 +313,7 @@ TEST_F(BatchingTest, TheEngineThreadTakesWhatGatheredDuringThePassBefore) {
     ASSERT_OK(queue.Push(std::move(ticket)));
   };
   {
-    const EngineThread thread(engine_.get(), &queue, &clock);
+    const EngineThread thread(Base(clock), &queue);
     push();
     script_->search_gate.AwaitArrivals(1);
     for (int i = 0; i < 5; ++i) push();

@@ -164,8 +164,13 @@ class QueueFixture : public ::testing::Test {
     }
   }
 
+  PassBase Base(const Clock& clock) {
+    return {.engine = engine_.get(), .clock = &clock, .counter = &counter_};
+  }
+
   int64_t k_max_ = 0;
   FakeClock clock_;
+  PassCounter counter_;
   std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
   std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
   std::map<const Collection*, PassTime> times_;

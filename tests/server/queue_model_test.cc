@@ -208,7 +208,7 @@ TEST_F(QueueModelTest, AnAnswerHasTheSameBytesWhateverSharesItsPass) {
       ASSERT_OK(queue_->Push(std::move(ticket)));
     }
     for (SearchTickets batch = queue_->TryTake(); !batch.empty(); batch = queue_->TryTake()) {
-      RunBatch(engine_.get(), clock_, std::move(batch));
+      RunBatch(Base(clock_), std::move(batch));
     }
     ASSERT_EQ(answers.size(), 64u);
     if (batch_max == 1) alone = answers;
@@ -225,7 +225,7 @@ TEST_F(QueueModelTest, ThreadsThatPushAtOnceAreAllAnsweredWhileTheEngineRuns) {
   std::atomic<int> refused{0};
   {
     SearchQueue queue({.requests_max = 64, .batch_max = 8}, &clock);
-    const EngineThread engine_thread(engine_.get(), &queue, &clock);
+    const EngineThread engine_thread(Base(clock), &queue);
     std::vector<std::thread> threads;
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
@@ -254,7 +254,7 @@ TEST_F(QueueModelTest, APassedDeadlineIsAnsweredWhileThePassIsStillRunning) {
   const SteadyClock clock;
   SearchQueue queue({}, &clock);
   script_->search_gate.Close();
-  const EngineThread engine_thread(engine_.get(), &queue, &clock);
+  const EngineThread engine_thread(Base(clock), &queue);
   std::vector<std::promise<absl::Status>> answers(2);
   for (size_t i = 0; i < answers.size(); ++i) {
     SearchTicket ticket;

@@ -1,7 +1,9 @@
 // What a collection scans: asked for, described, and accounted for in replies and in the log.
 #include <functional>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/server/server_fixture.h"
@@ -10,6 +12,7 @@ namespace nearfield::server {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr auto kOk = grpc::StatusCode::OK;
@@ -131,6 +134,42 @@ TEST_F(ScanServiceTest, EveryBadChoiceIsNamedAndNothingIsCreated) {
               HasCodeAndMessage(kInvalid, AllOf(HasSubstr("scan: ROWS, must be AUTO, INT8 or BF16"),
                                                 HasSubstr("rows is HOST"))));
   EXPECT_THAT(Create("c", [](auto&) {}), HasCode(kOk)) << "the name is still free";
+}
+
+TEST_F(ScanServiceTest, CountersAddUpCallsAndPassesEachOnce) {
+  script_->escalations_tighter = 2;
+  script_->escalations_canonical = 1;
+  ServeBoth();
+  script_->search_gate.Close();
+  const auto search = [&] { return Search(SearchFor("codes", {1, 0})); };
+  auto first = std::async(std::launch::async, search);
+  script_->search_gate.AwaitArrivals(1);
+  auto second = std::async(std::launch::async, search);
+  auto third = std::async(std::launch::async, search);
+  while (server_->state().core()->queue.waiting() < 2) std::this_thread::yield();
+  script_->search_gate.Open();
+  for (auto* each : {&first, &second, &third}) ASSERT_THAT(each->get(), HasCode(kOk));
+  ASSERT_THAT(Search(SearchFor("plain", {1, 0})), HasCode(kOk));
+  EXPECT_THAT(Search(SearchFor("none", {1, 0})), HasCode(grpc::StatusCode::NOT_FOUND));
+
+  pb::GetCountersResponse counters;
+  grpc::ClientContext context;
+  ASSERT_THAT(admin_->GetCounters(&context, {}, &counters), HasCode(kOk));
+  EXPECT_EQ(counters.passes().passes_count(), 3u) << "the second and the third share one";
+  EXPECT_EQ(counters.passes().queries_int8_count(), 3u);
+  EXPECT_EQ(counters.passes().queries_rows_count(), 1u);
+  EXPECT_EQ(counters.passes().queries_bf16_count(), 0u);
+  EXPECT_EQ(counters.passes().device_us(), 3u * 7);
+  EXPECT_EQ(counters.passes().bytes_read(), 3u * 32);
+  EXPECT_EQ(counters.passes().escalations().tighter(), 3u * 2);
+  EXPECT_EQ(counters.passes().escalations().canonical(), 3u);
+  std::vector<std::string> calls;
+  for (const pb::CallCounter& each : counters.calls()) {
+    calls.push_back(each.method() + " " + each.status() + " " + std::to_string(each.calls_count()) +
+                    " of " + std::to_string(each.rows_count()));
+  }
+  EXPECT_THAT(calls, ElementsAre("CreateCollection OK 3 of 0", "Search NOT_FOUND 1 of 0",
+                                 "Search OK 4 of 16", "Upload OK 3 of 12"));
 }
 
 TEST_F(ScanServiceTest, AReplyTellsThePathItsEscalationsAndTheReadLimit) {

@@ -26,7 +26,8 @@ LAYERS: dict[str, frozenset[str]] = {
         "engine/gpu": "engine/gpu/kernels engine/gpu/device engine/plan engine/corpus engine/base engine/score engine/include",
         "engine": "engine/cpu engine/gpu engine/oracle engine/corpus engine/plan engine/score engine/base engine/include",
         "server/config": "engine/include engine/base",
-        "server/convert": "engine/include engine/base server/catalog server/batching/search_request.h server/batching/retry_hint.h proto",
+        "server/convert": "engine/include engine/base server/catalog server/batching/search_request.h server/batching/retry_hint.h "
+        "server/batching/pass_counter.h proto",
         "server/batching": "engine/include engine/base server/telemetry",
         "server/store": "engine/include engine/base",
         "server/catalog": "engine/include engine/base server/store server/batching/clock.h",

@@ -121,6 +121,7 @@ class Client {
   // Asked of the server once and remembered.
   absl::StatusOr<Limits> GetLimits(const CallOptions& options = {});
   absl::StatusOr<Capacity> GetCapacity(const CallOptions& options = {});
+  absl::StatusOr<Counters> GetCounters(const CallOptions& options = {});
 
   // grpc.health.v1: the health of a service by its full name, or of the server where it is empty.
   // Not tried again.

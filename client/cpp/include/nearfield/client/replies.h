@@ -243,6 +243,43 @@ struct Capacity {
   std::string server_version;
 };
 
+// Sums since the start of the server. They only grow; a restart begins again.
+struct Counters {
+  // Calls of one method that ended with one status; a stream is one call.
+  struct Calls {
+    std::string method;  // "Search"
+    std::string status;  // "OK", "RESOURCE_EXHAUSTED", ...
+    uint64_t calls_count = 0;
+    uint64_t rows_count = 0;  // returned, uploaded, deleted or checked
+    uint64_t total_us = 0;    // in the server
+  };
+  // Device passes that answered, each once, however many searches shared it.
+  struct Passes {
+    uint64_t passes_count = 0;
+    // Their queries, by what most of the pass's queries scanned.
+    uint64_t queries_rows_count = 0;
+    uint64_t queries_int8_count = 0;
+    uint64_t queries_bf16_count = 0;
+    uint64_t device_us = 0;
+    uint64_t candidates = 0;
+    uint64_t bytes_read = 0;
+    ScanEscalations escalations;
+  };
+  // Of live traffic.
+  struct Audit {
+    uint64_t answers_audited_count = 0;  // checked to the end
+    uint64_t answers_dropped_count = 0;  // chosen, and not checked: it was busy or had to rest
+    uint64_t answers_failed_count = 0;   // whose check ended with an error
+    uint64_t mismatches_count = 0;
+    uint64_t rows_checked_count = 0;
+  };
+
+  int64_t started_unix_ms = 0;
+  std::vector<Calls> calls;  // ordered by method, then status
+  Passes passes;
+  Audit audit;
+};
+
 enum class Health : uint8_t { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };
 
 // "SERVING", "NOT_SERVING", ...

@@ -1,0 +1,66 @@
+// nearfield counters
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "client/cli/command.h"
+#include "client/cli/json_output.h"
+#include "client/cli/search_output.h"
+#include "client/cli/text_output.h"
+#include "client/formats/text.h"
+
+namespace nearfield::client {
+namespace {
+
+void PrintCalls(const Counters& counters) {
+  Table table({{"method"},
+               {"status"},
+               {"calls", Align::kRight},
+               {"rows", Align::kRight},
+               {"mean us", Align::kRight}});
+  for (const Counters::Calls& each : counters.calls) {
+    const uint64_t mean_us = each.calls_count == 0 ? 0 : each.total_us / each.calls_count;
+    table.Add({Printable(each.method), Printable(each.status), Grouped(each.calls_count),
+               Grouped(each.rows_count), Grouped(mean_us)});
+  }
+  Print(table.ToString());
+}
+
+int ShowCounters(const GlobalOptions& global) {
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  const auto counters = client->GetCounters();
+  if (!counters.ok()) return CallFailed(global, counters.status());
+  if (global.json) {
+    Print(Cat(ToJson(*counters).ToString(), "\n"));
+    return kExitOk;
+  }
+  const Counters::Passes& passes = counters->passes;
+  const Counters::Audit& audit = counters->audit;
+  Print(Cat("since ", TimeText(counters->started_unix_ms / 1000), " UTC\n"));
+  PrintCalls(*counters);
+  Print(Cat("passes       ", Grouped(passes.passes_count), ", on the device for ",
+            Grouped(passes.device_us / 1000), " ms, ",
+            HumanBytes(static_cast<double>(passes.bytes_read)), " read\n",  //
+            "queries      ", Grouped(passes.queries_int8_count), " int8, ",
+            Grouped(passes.queries_bf16_count), " bf16, ", Grouped(passes.queries_rows_count),
+            " rows; ", Grouped(passes.candidates), " candidates\n",      //
+            "escalations  ", EscalationsText(passes.escalations), "\n",  //
+            "audit        ", Grouped(audit.answers_audited_count), " answers checked, ",
+            Grouped(audit.answers_dropped_count), " dropped, ", Grouped(audit.answers_failed_count),
+            " failed; ", Grouped(audit.mismatches_count), " wrong\n"));
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddCountersCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
+  CLI::App* counters =
+      app.add_subcommand("counters", "What the server has done since its start, summed");
+  counters->footer(
+      "Calls by method and status; device passes, each counted once however many searches shared "
+      "it;\n"
+      "queries that needed a tighter threshold or a scan of the exact rows; the audit of answers.");
+  counters->callback([&global, action] { *action = [&global] { return ShowCounters(global); }; });
+}
+
+}  // namespace nearfield::client

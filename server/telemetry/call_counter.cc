@@ -1,0 +1,19 @@
+#include "server/telemetry/call_counter.h"
+
+namespace nearfield::server {
+
+void CallCounter::Note(const RequestRecord& record, const absl::Status& status) {
+  const std::string code = absl::StatusCodeToString(status.code());
+  const std::lock_guard lock(mutex_);
+  CallCount& count = counts_[{record.method, code}];
+  ++count.calls;
+  count.rows += record.rows;
+  count.total_us += record.total_us;
+}
+
+CallCounts CallCounter::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+}  // namespace nearfield::server
