@@ -35,10 +35,10 @@ std::string FormatReport(const SearchReport& report, const SearchOutputOptions& 
 
 // A cursor, which is any bytes, as text and back (base64). Errors: InvalidArgument.
 std::string CursorText(std::string_view cursor);
+absl::StatusOr<std::string> ParseCursor(std::string_view text);
 
 // "none", or "3 tighter, 1 canonical".
 std::string EscalationsText(const ScanEscalations& escalations);
-absl::StatusOr<std::string> ParseCursor(std::string_view text);
 
 // What the oracle found, in words: "verified ..." or "MISMATCH ...".
 std::string Verdict(const VerifyAnswer& check);
