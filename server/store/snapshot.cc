@@ -209,7 +209,7 @@ absl::Status Store::Restore(const std::string& from, const std::string& to) {
   const std::string fresh = name + ".restoring";
   ABSL_RETURN_IF_ERROR(RemoveDirectory(fresh));  // left by one that the process did not survive
   ABSL_RETURN_IF_ERROR(MakeDirectory(fresh));
-  if (const absl::Status restored = RestoreInto(*source, fresh); !restored.ok()) {
+  if (absl::Status restored = RestoreInto(*source, fresh); !restored.ok()) {
     RemoveDirectory(fresh).IgnoreError();
     return restored;
   }
