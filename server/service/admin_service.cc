@@ -122,7 +122,7 @@ grpc::ServerUnaryReactor* AdminService::GetCounters(grpc::CallbackServerContext*
       [response](Core& core, Call& call) {
         ServerState& state = *call.state();
         response->set_started_unix_ms(absl::ToUnixMillis(absl::FromChrono(state.started())));
-        for (const auto& [key, count] : state.calls().counts()) {
+        for (const auto& [key, count] : state.call_counter().counts()) {
           pb::CallCounter* const counter = response->add_calls();
           counter->set_method(key.first);
           counter->set_status(key.second);
@@ -130,7 +130,7 @@ grpc::ServerUnaryReactor* AdminService::GetCounters(grpc::CallbackServerContext*
           counter->set_rows_count(static_cast<uint64_t>(count.rows));
           counter->set_total_us(static_cast<uint64_t>(count.total_us));
         }
-        ToProto(core.passes.counts(), response->mutable_passes());
+        ToProto(core.pass_counter.counts(), response->mutable_passes());
         ToProto(core.audit->auditor.counts(), response->mutable_audit());
         return absl::OkStatus();
       });

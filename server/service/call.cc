@@ -69,7 +69,7 @@ absl::StatusOr<Core*> Call::Enter() {
 grpc::Status Call::Close(const absl::Status& status) {
   status_ = status;
   record.total_us = MicrosBetween(begin_, state_->clock().Now());
-  state_->calls().Note(record, status);  // before the client hears of the end
+  state_->call_counter().Note(record, status);  // before the client hears of the end
   context_->AddTrailingMetadata(kRequestIdKey, record.request_id);
   if (status.ok()) return grpc::Status::OK;
   std::optional<int64_t> retry_ms = RetryAfterMs(status);

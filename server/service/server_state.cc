@@ -90,7 +90,7 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
                   clock),
       queue(QueueLimitsOf(settings, read_bytes_per_second), clock, &reply_ledger),
       replies({.what = "replies", .threads = ReplyThreads(), .waiting_max = kRepliesMax}),
-      engine_thread({.engine = engine.get(), .clock = clock, .counter = &passes}, &queue),
+      engine_thread({.engine = engine.get(), .clock = clock, .counter = &pass_counter}, &queue),
       reads({.what = "reads",
              .threads = kReadThreads,
              .waiting_max = settings.queue_requests_max.value()}),

@@ -49,7 +49,7 @@ struct Core {
   EpochWaiters epoch_waiters;
   KeptEpochs kept_epochs;
   SearchQueue queue;
-  PassCounter passes;
+  PassCounter pass_counter;
   WorkerPool replies;  // turns answers into messages for the engine thread, which it outlives
   EngineThread engine_thread;
   WorkerPool reads;          // fetch, counts, collections
@@ -72,7 +72,7 @@ class ServerState {
   const Settings& settings() const { return *settings_; }
   const Clock& clock() const { return *clock_; }
   Log* log() const { return log_; }
-  CallCounter& calls() { return calls_; }
+  CallCounter& call_counter() { return call_counter_; }
   std::chrono::system_clock::time_point started() const { return started_; }
 
   // Starting -> serving. Elsewhere the core is only kept.
@@ -118,7 +118,7 @@ class ServerState {
   const Clock* const clock_;
   const RequestLimits limits_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
-  CallCounter calls_;
+  CallCounter call_counter_;
   mutable std::mutex mutex_;
   std::condition_variable idle_;
   Phase phase_ = Phase::kStarting;

@@ -28,9 +28,6 @@ using testing::CorpusFamily;
 using testing::QueryFamily;
 using testing::Random;
 
-constexpr int32_t kDims[] = {1,  2,  7,  8,   15,  16,  17,  31,   32,
-                             33, 63, 64, 100, 130, 384, 768, 1000, 2049};
-
 // Copies as the planes hold them, padded with zeros.
 class Plane {
  public:
@@ -127,14 +124,6 @@ class Bf16KernelsTest : public ::testing::TestWithParam<const ScanKernels*> {
     }
   }
 
-  Corpus AnyCorpus(int32_t dim, CorpusFamily family) {
-    CollectionSpec spec;
-    spec.dim = dim;
-    spec.metric = static_cast<Metric>(random_.Between(1, 4));
-    spec.row_type = static_cast<RowType>(random_.Between(1, 4));
-    return testing::MakeCorpus(spec, family, random_.Between(1, 6), random_.Bits());
-  }
-
   void CheckQuery(const Corpus& corpus, const Copied& rows, const std::vector<float>& query) {
     const int32_t dim = corpus.spec.dim;
     std::vector<float> multiplied(query.size());
@@ -162,7 +151,7 @@ class Bf16KernelsTest : public ::testing::TestWithParam<const ScanKernels*> {
 };
 
 TEST_P(Bf16KernelsTest, ProductsAreThoseOfTheReferenceInEveryDimension) {
-  for (const int32_t dim : kDims) {
+  for (const int32_t dim : testing::kEncodedDims) {
     CheckProducts(9, 20, dim);
     if (HasFatalFailure()) return;
   }
@@ -180,9 +169,9 @@ TEST_P(Bf16KernelsTest, EveryShapeOfTileAndPanelsIsServed) {
 }
 
 TEST_P(Bf16KernelsTest, NoScoreLiesAboveItsBound) {
-  for (const int32_t dim : kDims) {
+  for (const int32_t dim : testing::kEncodedDims) {
     for (const CorpusFamily family : testing::kCorpusFamilies) {
-      const Corpus corpus = AnyCorpus(dim, family);
+      const Corpus corpus = testing::AnyCorpus(random_, dim, family);
       SCOPED_TRACE(testing::Name(family));
       const Copied rows(*GetParam(), corpus);
       for (const QueryFamily query : testing::kQueryFamilies) {
@@ -194,9 +183,9 @@ TEST_P(Bf16KernelsTest, NoScoreLiesAboveItsBound) {
 }
 
 TEST_P(Bf16KernelsTest, CopiesAreThoseOfThePlainCode) {
-  for (const int32_t dim : kDims) {
+  for (const int32_t dim : testing::kEncodedDims) {
     for (const CorpusFamily family : testing::kCorpusFamilies) {
-      const Corpus corpus = AnyCorpus(dim, family);
+      const Corpus corpus = testing::AnyCorpus(random_, dim, family);
       if (corpus.spec.metric == Metric::kCosine) continue;  // divided by a norm that may round
       const Copied rows(*GetParam(), corpus);
       std::vector<uint16_t> plain(static_cast<size_t>(dim));

@@ -26,9 +26,6 @@ using testing::CorpusFamily;
 using testing::QueryFamily;
 using testing::Random;
 
-constexpr int32_t kDims[] = {1,  2,  7,  8,   15,  16,  17,  31,   32,
-                             33, 63, 64, 100, 130, 384, 768, 1000, 2049};
-
 // A corpus encoded by one table of kernels.
 class Encoded {
  public:
@@ -51,14 +48,6 @@ class CodeEncodeTest : public ::testing::TestWithParam<const ScanKernels*> {
  protected:
   const ScanKernels& kernels() const { return *GetParam(); }
   Random random_{testing::TestSeed()};
-
-  Corpus AnyCorpus(int32_t dim, CorpusFamily family) {
-    CollectionSpec spec;
-    spec.dim = dim;
-    spec.metric = static_cast<Metric>(random_.Between(1, 4));
-    spec.row_type = static_cast<RowType>(random_.Between(1, 4));
-    return testing::MakeCorpus(spec, family, random_.Between(1, 6), random_.Bits());
-  }
 
   void CheckQuery(const Corpus& corpus, const Encoded& rows, const std::vector<float>& query) {
     const int32_t dim = corpus.spec.dim;
@@ -121,9 +110,9 @@ class CodeEncodeTest : public ::testing::TestWithParam<const ScanKernels*> {
 };
 
 TEST_P(CodeEncodeTest, NoScoreLiesAboveItsBound) {
-  for (const int32_t dim : kDims) {
+  for (const int32_t dim : testing::kEncodedDims) {
     for (const CorpusFamily family : testing::kCorpusFamilies) {
-      const Corpus corpus = AnyCorpus(dim, family);
+      const Corpus corpus = testing::AnyCorpus(random_, dim, family);
       SCOPED_TRACE(testing::Name(family));
       const Encoded rows(kernels(), corpus);
       for (const QueryFamily query : testing::kQueryFamilies) {
@@ -139,8 +128,8 @@ TEST_P(CodeEncodeTest, NoScoreLiesAboveItsBound) {
 // The rotation does the same additions, so the codes are the same; only sums of squares may round
 // otherwise.
 TEST_P(CodeEncodeTest, CodesAreThoseOfThePlainCode) {
-  for (const int32_t dim : kDims) {
-    Corpus corpus = AnyCorpus(dim, CorpusFamily::kGaussian);
+  for (const int32_t dim : testing::kEncodedDims) {
+    Corpus corpus = testing::AnyCorpus(random_, dim, CorpusFamily::kGaussian);
     if (corpus.spec.metric == Metric::kCosine) continue;  // divided by a norm that may round
     const Encoded rows(kernels(), corpus);
     std::vector<int8_t> plain(static_cast<size_t>(dim));

@@ -14,6 +14,19 @@
 
 namespace nearfield::testing {
 
+// Around every width that a kernel treats in a way of its own.
+inline constexpr int32_t kEncodedDims[] = {1,  2,  7,  8,   15,  16,  17,  31,   32,
+                                           33, 63, 64, 100, 130, 384, 768, 1000, 2049};
+
+// A few rows of any metric and type.
+inline Corpus AnyCorpus(Random& random, int32_t dim, CorpusFamily family) {
+  CollectionSpec spec;
+  spec.dim = dim;
+  spec.metric = static_cast<Metric>(random.Between(1, 4));
+  spec.row_type = static_cast<RowType>(random.Between(1, 4));
+  return MakeCorpus(spec, family, random.Between(1, 6), random.Bits());
+}
+
 struct EncodedCorpus {
   // stride: bytes of a row's code. rotation: of int8 codes; else null.
   EncodedCorpus(const cpu::ScanKernels& kernels, ScanPrecision precision, const Corpus& corpus,
