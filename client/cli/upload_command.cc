@@ -115,7 +115,7 @@ Sent SendRows(Client& client, const UploadArguments& arguments, RowSource& sourc
   bool first = true;
   sent.result = client.UploadWithToken(options, [&](Upload& upload) -> absl::Status {
     sent.was_committed = upload.was_committed();
-    const absl::Status fits = TellResumed(upload, options.mode, source.shape().rows_count);
+    absl::Status fits = TellResumed(upload, options.mode, source.shape().rows_count);
     if (!fits.ok() || upload.was_committed()) return fits;
     if (std::exchange(first, false)) return WriteRows(source, options, upload, &sent.bad_input);
     // A source is read once: the next try has its own.
