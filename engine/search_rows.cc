@@ -80,6 +80,7 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
         ABSL_RETURN_IF_ERROR(CheckComplete(views, (*best)[i], k[i]));
         ABSL_ASSIGN_OR_RETURN((*answers)[query], MergeBest(*search.rows.snapshot, (*best)[i],
                                                            search.k[query], resolved.self[query]));
+        (*best)[i] = {};  // here, where there are several threads: a batch has thousands of lists
         return absl::OkStatus();
       });
 }

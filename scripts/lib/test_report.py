@@ -3,7 +3,8 @@
 
 Counts single test cases: those of GoogleTest, pytest and unittest are read from their own closing lines, which ctest
 keeps in its JUnit file; a ctest entry of any other kind (a benchmark in its tiny mode) counts as one, and so does a stage
-that is one check (tidy, lint, container). What was skipped or failed is listed by name.
+that is one check (tidy, lint, container). What was skipped or failed is listed by name; of what failed the end of its
+output is shown once more, so that the end of a long log tells why.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 LISTED_MAX = 200
+END_LINES = 30
 
 GTEST_PASSED = re.compile(r"^\[  PASSED  \] (\d+) tests?\.", re.MULTILINE)
 GTEST_SKIPPED = re.compile(r"^\[  SKIPPED \] ([\w/.]+\.[\w/.]+)(?: \(\d+ ms\))?$", re.MULTILINE)
@@ -33,11 +35,17 @@ class Tally:
     passed: int = 0
     failed: list[str] = dataclasses.field(default_factory=list)
     skipped: list[str] = dataclasses.field(default_factory=list)
+    ends: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # of what failed: its name, its output's end
 
     def add(self, other: Tally) -> None:
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
+        self.ends += other.ends
+
+
+def end_of(output: str) -> str:
+    return "\n".join(output.rstrip().splitlines()[-END_LINES:])
 
 
 def unique(names: list[str]) -> list[str]:
@@ -103,7 +111,11 @@ def junit_tally(preset: str, path: pathlib.Path) -> Tally:
     tally = Tally()
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         entry = f"{preset}/{case.get('name', '?')}"
-        tally.add(entry_tally(entry, case.get("status", "fail"), case.findtext("system-out") or ""))
+        output = case.findtext("system-out") or ""
+        one = entry_tally(entry, case.get("status", "fail"), output)
+        if one.failed:
+            one.ends.append((entry, end_of(output)))
+        tally.add(one)
     return tally
 
 
@@ -120,6 +132,9 @@ def stage_tally(results: pathlib.Path, stage: str, status: int) -> Tally:
         tally = Tally(passed=1 if status == 0 else 0)
     if status != 0 and not tally.failed:
         tally.failed.append(f"stage {stage}: exit status {status}")
+    log = results / f"{stage}.log"
+    if tally.failed and not tally.ends and log.exists():
+        tally.ends.append((f"stage {stage}", end_of(log.read_text(encoding="utf-8", errors="replace"))))
     return tally
 
 
@@ -144,6 +159,8 @@ def main() -> int:
         print(f"{stage:<13} {word:<7} {tally.passed:>7} {len(tally.failed):>7} {len(tally.skipped):>8} {seconds:>8}")
         total.add(tally)
     print_list("skipped", total.skipped)
+    for name, end in total.ends:
+        print(f"\nthe end of {name}:\n{end}")
     print_list("failed", total.failed)
     print(f"\n{total.passed} passed, {len(total.failed)} failed, {len(total.skipped)} skipped", flush=True)
     return 1 if total.failed or not total.passed else 0

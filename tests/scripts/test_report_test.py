@@ -91,6 +91,19 @@ class Report(unittest.TestCase):
         code, output = self.report("dev 8 9\n", {"dev.xml": junit(("a", "run", GTEST))})
         self.assertEqual((code, output.splitlines()[-1]), (1, "1 passed, 1 failed, 2 skipped"))
 
+    def test_what_failed_shows_the_end_of_its_output(self) -> None:
+        long = "".join(f"line {i}\n" for i in range(100))
+        _, output = self.report(
+            "dev 8 9\nlint 1 3\ntidy 0 1\n",
+            {"dev.xml": junit(("a", "fail", long + GTEST_FAILED)), "dev.log": "not this", "lint.log": long + "x.cc:3: bad\n",
+             "tidy.log": "fine"},
+        )
+        self.assertIn("the end of dev/a:\n", output)
+        self.assertIn("1 FAILED TEST", output)
+        self.assertIn("line 99\nx.cc:3: bad\n", output)
+        for absent in ("line 60\n", "not this", "fine"):
+            self.assertNotIn(absent, output)
+
     def test_unittest_output_is_counted(self) -> None:
         text = "....\nRan 9 tests in 0.1s\n\nFAILED (failures=1, errors=1, skipped=2)\n"
         code, output = self.report("scripts 1 1\n", {"scripts.unittest": text})

@@ -43,9 +43,15 @@ inline RingShape ShapeRing(int64_t room, int lines) {
   return {};
 }
 
-// A line of rows on its way to the ring: a barrier in shared memory that counts its bytes.
-__device__ __forceinline__ void InitArrival(uint64_t* arrival) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n" ::"r"(SharedAddress(arrival)) : "memory");
+// A line of rows on its way to the ring: a barrier in shared memory that counts its bytes; or one
+// that counts arrivals.
+__device__ __forceinline__ void InitArrival(uint64_t* arrival, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(SharedAddress(arrival)), "r"(count)
+               : "memory");
+}
+__device__ __forceinline__ void Arrive(uint64_t* arrival) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(SharedAddress(arrival))
+               : "memory");
 }
 __device__ __forceinline__ void ExpectBytes(uint64_t* arrival, int bytes) {
   asm volatile(
@@ -118,7 +124,6 @@ struct TilePlace {
             place.slab + static_cast<int64_t>(codes.rows_per_slab) * codes.code_bytes +
                 first * kBoundBytes};
   }
-  __device__ uint32_t Number(uint32_t index) const { return generation->rows_begin + slot + index; }
   // A bit for each row of the tile: set where there is none, or a deleted one.
   __device__ uint64_t Absent() const {
     const uint32_t rows = generation->rows_count - slot;
@@ -143,8 +148,8 @@ __device__ __forceinline__ bool IsElected() {
   return elected != 0;
 }
 
-// Sends lines of 64 rows to the ring of a warpgroup, from one lane of its first warp: copies of an
-// elected lane follow one another without a loop over lanes.
+// Sends lines of 64 rows to the ring of a warpgroup. Each of its warps sends a part, by an elected
+// lane, so that no warp keeps the others waiting; all of them call, converged.
 class RowSender {
  public:
   __device__ RowSender(const BatchArgs& args, const BatchStage& stage, const RingShape& shape,
@@ -154,17 +159,19 @@ class RowSender {
         shape_(shape),
         ring_(ring),
         arrivals_(arrivals),
+        part_(static_cast<int>(threadIdx.x) % kWarpgroup / kWarp),
         tile_(first_tile),
-        tiles_step_(tiles_step) {}
+        tiles_step_(tiles_step) {
+    if (tile_ < stage_.tiles) FindTile();
+  }
 
-  // By the first warp. The ring has room.
-  __device__ void SendNext(int lines) {
+  // The ring has room.
+  __device__ __forceinline__ void SendNext(int lines) {
     if (tile_ >= stage_.tiles) return;
-    if (line_ == 0) FindTile();
     const bool last = line_ + 1 == lines;
     if (IsElected()) {
       uint64_t* const arrival = arrivals_ + at_;
-      ExpectBytes(arrival, kLineRowsBytes + (last ? kTileBoundsBytes : 0));
+      if (part_ == 0) ExpectBytes(arrival, kLineRowsBytes + (last ? kTileBoundsBytes : 0));
       const uint32_t to = ring_ + static_cast<uint32_t>(at_ * kLineRowsBytes);
       const uint32_t bounds_to = ring_ + static_cast<uint32_t>(BoundsPlace(shape_, at_));
       if (together_) {
@@ -178,30 +185,37 @@ class RowSender {
     if (++line_ < lines) return;
     line_ = 0;
     tile_ += tiles_step_;
+    // Long before its first line is sent: the slabs' addresses come from memory.
+    if (tile_ < stage_.tiles) FindTile();
   }
 
  private:
-  static constexpr int kGroups = kProductRows / static_cast<int>(kCodeGroupRows);
+  static constexpr int kParts = kWarpgroup / kWarp;
+  static constexpr int kGroupsOfPart = kProductRows / static_cast<int>(kCodeGroupRows) / kParts;
 
-  __device__ void FindTile() {
+  __device__ __forceinline__ void FindTile() {
     const TilePlace place(args_.corpus, TileAt(stage_, tile_));
     const CodedGeneration& generation = *place.generation;
     together_ = place.in_slab + kBatchTileRows <= generation.codes.rows_per_slab &&
                 place.slot + kBatchTileRows <= generation.rows_count;
-    first_ = place.GroupOf(0);
-    group_bytes_ = static_cast<int64_t>(kCodeGroupRows) * generation.codes.code_bytes;
+    const TilePlace::Group first = place.GroupOf(0);
+    group_bytes_ = static_cast<int>(kCodeGroupRows) * generation.codes.code_bytes;
+    from_ = first.lines + part_ * kGroupsOfPart * group_bytes_;
+    bounds_ = static_cast<int>(first.bounds - from_);
   }
 
-  // Eight groups of rows, one behind the other in a slab.
+  // Groups of eight rows, one behind the other in a slab.
   __device__ __forceinline__ void SendTogether(uint32_t to, uint32_t bounds_to, bool last,
                                                uint64_t* arrival) const {
-    const char* from = first_.lines + line_ * kCodeLineStride;
+    const char* from = from_ + line_ * kCodeLineStride;
+    to += static_cast<uint32_t>(part_ * kGroupsOfPart * kCodeLineStride);
 #pragma unroll
-    for (int group = 0; group < kGroups; ++group) {
+    for (int group = 0; group < kGroupsOfPart; ++group) {
       CopyBulk(to + static_cast<uint32_t>(group * kCodeLineStride), from, kCodeLineStride, arrival);
       from += group_bytes_;
     }
-    if (last) CopyBulk(bounds_to, first_.bounds, kTileBoundsBytes, arrival);
+    if (last && part_ == kParts - 1)
+      CopyBulk(bounds_to, from_ + bounds_, kTileBoundsBytes, arrival);
   }
 
   // In two slabs, or at the end of the rows: the last group stands for those that are not there.
@@ -209,7 +223,7 @@ class RowSender {
     constexpr int kGroupBounds = static_cast<int>(kCodeGroupRows) * kBoundBytes;
     const TilePlace place(args_.corpus, TileAt(stage_, tile_));
 #pragma unroll 1
-    for (int group = 0; group < kGroups; ++group) {
+    for (int group = part_ * kGroupsOfPart; group < (part_ + 1) * kGroupsOfPart; ++group) {
       const TilePlace::Group of = place.GroupOf(static_cast<uint32_t>(group) * kCodeGroupRows);
       CopyBulk(to + static_cast<uint32_t>(group * kCodeLineStride),
                of.lines + line_ * kCodeLineStride, kCodeLineStride, arrival);
@@ -225,13 +239,15 @@ class RowSender {
   const RingShape& shape_;
   const uint32_t ring_;
   uint64_t* const arrivals_;
+  const int part_;  // the warp
   uint32_t tile_;
   const uint32_t tiles_step_;
   int line_ = 0;
   int at_ = 0;
   // Of the tile that is sent.
-  TilePlace::Group first_;
-  int64_t group_bytes_ = 0;
+  const char* from_ = nullptr;  // its first group that this warp sends
+  int bounds_ = 0;              // from there
+  int group_bytes_ = 0;
   bool together_ = false;
 };
 

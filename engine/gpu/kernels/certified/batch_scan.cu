@@ -53,8 +53,7 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
                     const __grid_constant__ ScanShape shape) {
   extern __shared__ unsigned char dynamic_bytes[];
   __shared__ ScanShared shared;
-  auto* const base = reinterpret_cast<unsigned char*>(
-      (reinterpret_cast<uintptr_t>(dynamic_bytes) + 1023) & ~uintptr_t{1023});
+  unsigned char* const base = AlignedTo1024(dynamic_bytes);
   const int lines = args.code_stride / kCodeLineBytes;
   const int group = static_cast<int>(threadIdx.x) / kWarpgroup;
   unsigned char* const queries = base;
@@ -78,17 +77,12 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
                               PieceOffset(query, piece % 8)) = value;
   }
   for (int query = static_cast<int>(threadIdx.x); query < kQueries; query += threads) {
-    QueryTerms term = {0, 0, 0, 0};
-    if (first_query + query < args.queries) {
-      const BatchQuery& state = args.state[first_query + query];
-      const score::QueryBound& bound = state.first_only;
-      term = {bound.first_scale, bound.of_residual, bound.of_norm,
-              kAll ? -bound.less : __fadd_rd(__fadd_rd(state.threshold, bound.less), -0x1p-140f)};
-    }
-    terms[query] = term;
+    const int of_batch = first_query + query;
+    terms[query] = TermsOf(args, of_batch);
+    shared.less[query] = of_batch < args.queries ? args.state[of_batch].first_only.less : 0.0f;
   }
   if (threadIdx.x < kBatchWarpgroupsMax * kStagesMax) {
-    InitArrival(&shared.arrivals[threadIdx.x / kStagesMax][threadIdx.x % kStagesMax]);
+    InitArrival(&shared.arrivals[threadIdx.x / kStagesMax][threadIdx.x % kStagesMax], 1);
   }
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
@@ -99,19 +93,17 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
   const uint32_t tiles_step = gridDim.x / query_tiles * warpgroups;
   if (first_tile >= stage.tiles) return;
   uint64_t* const arrivals = shared.arrivals[group];
-  const bool sends = threadIdx.x % kWarpgroup < kWarp;
   RowSender sender(args, stage, ring_shape, ring, arrivals, first_tile, tiles_step);
-  if (sends) {
-    for (int i = 0; i < ring_shape.stages; ++i) sender.SendNext(lines);
-  }
-  PassedList list(args, shared);
+  for (int i = 0; i < ring_shape.stages; ++i) sender.SendNext(lines);
+  PassedList list(args, shared.passed[threadIdx.x / kWarp]);
   int at = 0;           // in the ring
   uint32_t parity = 0;  // of the ring's round
   bool began = false;
   for (uint32_t tile = first_tile; tile < stage.tiles; tile += tiles_step) {
     SumOf<kCodes> sums[kQueries / 2];
     const unsigned char* bounds = nullptr;
-    const TilePlace place(args.corpus, TileAt(stage, tile));
+    const uint32_t tile_number = TileAt(stage, tile);
+    const uint32_t first_number = tile_number * kBatchTileRows;
     uint64_t absent = 0;
     for (int line = 0; line < lines; ++line) {
       AwaitArrival(arrivals + at, parity);
@@ -127,7 +119,8 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
                                           line > 0 || part > 0);
       }
       CommitProducts();
-      if (line == 0) absent = place.Absent();  // there when the products are
+      if (line == 0)
+        absent = TilePlace(args.corpus, tile_number).Absent();  // there when the products are
       if (++at == ring_shape.stages) {
         at = 0;
         parity ^= 1;
@@ -135,17 +128,18 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
       // While these products are made, the line before is replaced: all are done with it.
       WaitProducts<1>();
       GroupBarrierWait(group);
-      if (sends && began) sender.SendNext(lines);
+      if (began) sender.SendNext(lines);
       began = true;
     }
     WaitProducts<0>();
     // Their place in the ring is not used again before all of the warpgroup are here once more.
     const MyRows mine(bounds, absent);
     if constexpr (kAll) {
-      KeepAll<kQueries>(args, sums, mine, place, terms, first_query,
+      KeepAll<kQueries>(args, sums, mine, first_number, terms, shared.less, first_query,
                         int64_t{tile} * kBatchTileRows);
     } else {
-      KeepSome<kQueries>(args, sums, mine, place, terms, first_query, list);
+      KeepSome<kQueries>(sums, mine, first_number, terms, shared.less, first_query,
+                         args.queries - first_query, list);
     }
   }
   if constexpr (!kAll) list.Flush();
@@ -210,14 +204,17 @@ cudaError_t PrepareBatchScan() {
       }
     }
   }
-  return cudaSuccess;
+  return PrepareHeldScan();
 }
 
 cudaError_t LaunchBatchScan(const BatchArgs& args, const BatchStage& stage, int sm_count,
                             cudaStream_t stream) {
   if (stage.tiles == 0) return cudaSuccess;
-  const ScanChoice choice =
-      Choose(args.corpus.generations[0].codes.type, args.queries, args.code_stride);
+  const CodeType codes = args.corpus.generations[0].codes.type;
+  if (stage.done_step != 0 && HeldScanServes(codes, args.queries, args.code_stride)) {
+    return LaunchHeldScan(args, stage, sm_count, stream);
+  }
+  const ScanChoice choice = Choose(codes, args.queries, args.code_stride);
   if (choice.queries == 0) return cudaErrorInvalidValue;
   ScanShape shape = {(args.queries + choice.queries - 1) / choice.queries, choice.ring};
   const int lanes = sm_count > shape.query_tiles ? sm_count / shape.query_tiles : 1;

@@ -15,6 +15,12 @@ BatchRefinePointer BatchRefineBFloat16(CodeType codes, bool many);
 cudaError_t PrepareBatchEncode();
 cudaError_t PrepareBatchScan();
 
+// The scan of a stage that is not the first, where a block holds its queries in registers.
+bool HeldScanServes(CodeType codes, int queries, int32_t code_stride);
+cudaError_t PrepareHeldScan();
+cudaError_t LaunchHeldScan(const BatchArgs& args, const BatchStage& stage, int sm_count,
+                           cudaStream_t stream);
+
 }  // namespace nearfield::gpu
 
 #endif  // NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_TABLE_H_

@@ -20,15 +20,20 @@ __device__ __forceinline__ uint32_t PieceOffset(int line, int piece) {
 }
 
 // Of lines that begin at `address` in shared memory, a multiple of 1,024, plus 32 a step inside
-// them.
-__device__ __forceinline__ uint64_t OperandAt(uint32_t address) {
-  constexpr uint64_t kStrideOfEightLines = uint64_t{1024 >> 4} << 32;
+// them. Eight lines lie side by side, the next eight `stride` bytes behind, a multiple of 1,024.
+__device__ __forceinline__ uint64_t OperandAt(uint32_t address, int stride = 1024) {
   constexpr uint64_t kExchange128 = uint64_t{1} << 62;
-  return kExchange128 | kStrideOfEightLines | (uint64_t{1} << 16) | ((address & 0x3ffffu) >> 4);
+  return kExchange128 | static_cast<uint64_t>(stride >> 4) << 32 | (uint64_t{1} << 16) |
+         ((address & 0x3ffffu) >> 4);
 }
 
 __device__ __forceinline__ uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// The first place in shared memory from `bytes` on that lines may begin at.
+__device__ __forceinline__ unsigned char* AlignedTo1024(unsigned char* bytes) {
+  return bytes + (0u - SharedAddress(bytes)) % 1024u;
 }
 
 // Before the first product after anything else touched the sums.

@@ -1,0 +1,177 @@
+// What the scan whose queries lie in registers does with its products. A warpgroup's sums are 64
+// queries x 64 rows here: a thread has two queries, and 16 rows of a tile.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_HELD_KEEP_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_HELD_KEEP_CUH_
+
+#include <cstdint>
+
+#include "engine/gpu/kernels/certified/batch.h"
+#include "engine/gpu/kernels/certified/batch_keep.cuh"
+#include "engine/gpu/kernels/certified/warpgroup_products.cuh"
+
+namespace nearfield::gpu {
+
+inline constexpr int kHeldThreads = 2 * kWarpgroup;
+inline constexpr int kHeldQueries = 2 * kProductRows;  // of a block
+
+using HeldSums = int32_t[kProductRows / 2];
+
+// sums (+)= 64 queries x 64 rows over 32 bytes: the queries' codes from registers. Of codes[i] of
+// lane l in warp w of the group, the query is 16 w + l / 4 + 8 (i mod 2), the bytes are
+// 16 (i / 2) + 4 (l mod 4) ... + 3. Of sums[4 j + i], the query is 16 w + l / 4 + 8 (i / 2), the
+// row 8 j + 2 (l mod 4) + i mod 2.
+__device__ __forceinline__ void AddProducts(HeldSums& sums, const uint32_t (&codes)[4],
+                                            uint64_t rows, bool keep) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+      "}, {%32, %33, %34, %35}, %36, p; }\n"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3]), "+r"(sums[4]), "+r"(sums[5]),
+        "+r"(sums[6]), "+r"(sums[7]), "+r"(sums[8]), "+r"(sums[9]), "+r"(sums[10]), "+r"(sums[11]),
+        "+r"(sums[12]), "+r"(sums[13]), "+r"(sums[14]), "+r"(sums[15]), "+r"(sums[16]),
+        "+r"(sums[17]), "+r"(sums[18]), "+r"(sums[19]), "+r"(sums[20]), "+r"(sums[21]),
+        "+r"(sums[22]), "+r"(sums[23]), "+r"(sums[24]), "+r"(sums[25]), "+r"(sums[26]),
+        "+r"(sums[27]), "+r"(sums[28]), "+r"(sums[29]), "+r"(sums[30]), "+r"(sums[31])
+      : "r"(codes[0]), "r"(codes[1]), "r"(codes[2]), "r"(codes[3]), "l"(rows),
+        "r"(static_cast<int>(keep)));
+}
+
+// Behind the wait for their products: what reads the sums stays behind it.
+__device__ __forceinline__ void HoldSums(HeldSums& sums) {
+#pragma unroll
+  for (int32_t& sum : sums) asm volatile("" : "+r"(sum)::"memory");
+}
+
+// The two queries of a thread.
+struct HeldQueries {
+  int first_of_block;
+  int count;  // of the batch
+
+  __device__ __forceinline__ int InBlock(int i) const {
+    return static_cast<int>(threadIdx.x) / kWarp * 16 + static_cast<int>(threadIdx.x) % kWarp / 4 +
+           8 * i;
+  }
+  __device__ __forceinline__ int At(int i) const { return first_of_block + InBlock(i); }
+  __device__ __forceinline__ bool Has(int i) const { return At(i) < count; }
+};
+
+// The comparison of a bound with a threshold, divided by t1 so that a sum is multiplied once: the
+// sign of  c s + residual r + norm m - less n - reach. It lets through what QueryTerms would, and a
+// little more: each term is 2^-19 of itself greater than it must be, and `reach` less by what
+// underflows, which is more than all roundings. So does a query that nothing can be divided by, or
+// a NaN. Source: engine/DESIGN.md, "Certified bound", step 11.
+struct ReachTerms {
+  float residual;
+  float norm;
+  float less;
+  float reach;
+
+  __device__ explicit ReachTerms(const QueryTerms& of) {
+    constexpr float kMore = 1.0f + 0x1p-19f;
+    residual = __fdiv_ru(__fmul_ru(of.of_residual, kMore), of.scale);
+    norm = __fdiv_ru(__fmul_ru(of.of_norm, kMore), of.scale);
+    less = __fdiv_rd(1.0f - 0x1p-19f, of.scale);
+    const float lower = __fsub_rd(of.reach, __fmul_ru(fabsf(of.reach), 0x1p-19f));
+    reach = __fsub_rd(__fdiv_rd(lower, of.scale), 0x1p-147f);
+  }
+
+  // For rows with at most this residual and norm, and at least this `less_of_row`.
+  __device__ __forceinline__ float Rest(float residual_max, float norm_max, float less_min) const {
+    const float rest =
+        fmaf(residual, residual_max, fmaf(norm, norm_max, fmaf(-less, less_min, -reach)));
+    return fminf(rest, score::FloatFromBits(0x7f800000u));  // for a NaN, too
+  }
+};
+
+// What lies in shared memory of a block's queries.
+struct HeldQueryTerms {
+  QueryTerms terms[kHeldQueries];
+  float less[kHeldQueries];  // h
+};
+
+// A tile of rows: its bounds, its first number, and a bit for each absent row (TilePlace::Absent).
+struct HeldTile {
+  const score::RowBound* bounds;  // in shared memory
+  uint32_t first_number;
+  uint64_t absent;
+};
+
+inline constexpr int kFoursOfTile = kProductRows / 8;
+
+// The fours of sums of which one may reach its query's threshold, or nearly: bits. The two rows of
+// a four share what their bounds add.
+template <bool kWhole>
+__device__ __forceinline__ uint32_t FoursThatReach(const HeldSums& sums,
+                                                   const ReachTerms (&terms)[2],
+                                                   const HeldTile& tile, int first_row) {
+  uint32_t below = 0;
+#pragma unroll
+  for (int j = kFoursOfTile - 1; j >= 0; --j) {
+    const int row = first_row + 8 * j;
+    const score::RowBound bounds[2] = {tile.bounds[row], tile.bounds[row + 1]};
+    const float residual = fmaxf(bounds[0].residual, bounds[1].residual);
+    const float norm = fmaxf(bounds[0].norm, bounds[1].norm);
+    const float less = fminf(bounds[0].less, bounds[1].less);
+    uint32_t signs = 0xffffffffu;
+#pragma unroll
+    for (int q = 0; q < 2; ++q) {
+      const float rest = terms[q].Rest(residual, norm, less);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        float over = fmaf(static_cast<float>(sums[4 * j + 2 * q + r]), bounds[r].scale, rest);
+        if constexpr (!kWhole) over = (tile.absent >> (row + r) & 1) != 0 ? -1.0f : over;
+        signs &= __float_as_uint(over);
+      }
+    }
+    below = __funnelshift_l(signs, below, 1);
+  }
+  return ~below & ((1u << kFoursOfTile) - 1);
+}
+
+// Lists the rows of a tile that may reach their query's threshold. All sums are compared first,
+// four to a bit of a mask; as few bits are set, the rest is a loop that costs no room in the
+// instruction cache.
+__device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTerms (&reach)[2],
+                                             const HeldQueryTerms& of_block,
+                                             const HeldQueries& queries, const HeldTile& tile,
+                                             PassedList& list) {
+  const int first_row = 2 * (static_cast<int>(threadIdx.x) % 4);
+  uint32_t fours = tile.absent == 0 ? FoursThatReach<true>(sums, reach, tile, first_row)
+                                    : FoursThatReach<false>(sums, reach, tile, first_row);
+  fours = __reduce_or_sync(0xffffffffu, fours);
+#pragma unroll 1
+  for (; fours != 0; fours &= fours - 1) {
+    const int j = __ffs(static_cast<int>(fours)) - 1;
+    int32_t four[4];
+    TakeFour<0, kFoursOfTile>(sums, j, four);
+    float uppers[4];
+    uint32_t passing = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = first_row + 8 * j + i % 2;
+      const QueryTerms& terms = of_block.terms[queries.InBlock(i / 2)];
+      uppers[i] = UpperOf(four[i], tile.bounds[row], terms);
+      // Where there is no query, a bound of +inf reaches its threshold.
+      const bool present = queries.Has(i / 2) && (tile.absent >> row & 1) == 0;
+      if (!(uppers[i] < terms.reach) && present) passing |= 1u << i;
+    }
+    // A lane seldom has two.
+    for (;;) {
+      const uint32_t lanes = __ballot_sync(0xffffffffu, passing != 0);
+      if (lanes == 0) break;
+      const int i = __ffs(static_cast<int>(passing)) - 1;
+      const float upper = i == 0 ? uppers[0] : i == 1 ? uppers[1] : i == 2 ? uppers[2] : uppers[3];
+      const int query = queries.InBlock(i < 2 ? 0 : 1);
+      list.Add(lanes, {tile.first_number + static_cast<uint32_t>(first_row + 8 * j + (i & 1)),
+                       WithLess(upper, of_block.less[query]),
+                       static_cast<uint32_t>(queries.first_of_block + query)});
+      passing &= passing - 1;
+    }
+  }
+}
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_HELD_KEEP_CUH_

@@ -1,0 +1,140 @@
+// How the scan whose queries lie in registers brings rows to shared memory: whole tiles of 64,
+// through one ring.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_HELD_RING_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_HELD_RING_CUH_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/gpu/kernels/certified/batch_ring.cuh"
+#include "engine/gpu/kernels/certified/held_keep.cuh"
+
+namespace nearfield::gpu {
+
+inline constexpr int kHeldPlacesMax = 8;
+inline constexpr int kHeldWarps = kHeldThreads / kWarp;
+
+// What the sender knows of a tile.
+struct SentTile {
+  uint64_t absent;  // TilePlace::Absent
+  uint32_t first_number;
+};
+
+struct HeldShared {
+  uint64_t filled[kHeldPlacesMax];   // rows and bounds are there
+  uint64_t emptied[kHeldPlacesMax];  // each warp has multiplied with the rows
+  SentTile tiles[kHeldPlacesMax + 1];
+  HeldQueryTerms queries;
+  PassedRing passed[kHeldWarps];
+};
+
+inline constexpr int64_t kHeldSharedBytesMax = 232448 - 1024 - int64_t{sizeof(HeldShared)};
+
+// The ring: the rows of tiles, then the bounds of tiles. Bounds, and SentTile, are read after the
+// products, when the place of their tile may be filled anew: they have a place more. Theirs is
+// filled with the tile that comes `places` + 1 behind, which is sent when each warp has multiplied
+// with the rows of the tile behind them, and so is done with these bounds.
+struct HeldRingShape {
+  int places = 0;
+  int rows_bytes = 0;  // of a tile
+
+  HeldRingShape() = default;
+  explicit HeldRingShape(int32_t code_stride) : rows_bytes(kBatchTileRows * code_stride) {
+    places = static_cast<int>(std::min<int64_t>(
+        kHeldPlacesMax,
+        (kHeldSharedBytesMax - 1024 - kTileBoundsBytes) / (rows_bytes + kTileBoundsBytes)));
+  }
+
+  NEARFIELD_HOST_DEVICE int bound_places() const { return places + 1; }
+  NEARFIELD_HOST_DEVICE int BoundsAt(int place) const {
+    return places * rows_bytes + place * kTileBoundsBytes;
+  }
+  // With what moves its begin to a multiple of 1,024.
+  NEARFIELD_HOST_DEVICE int bytes() const { return BoundsAt(bound_places()) + 1024; }
+};
+
+// Where in the ring the next tile lies.
+struct RingPlace {
+  int place = 0;
+  uint32_t parity = 0;  // of the ring's round
+  int bounds_place = 0;
+
+  __device__ __forceinline__ void Next(const HeldRingShape& shape) {
+    if (++place == shape.places) {
+      place = 0;
+      parity ^= 1;
+    }
+    if (++bounds_place == shape.bound_places()) bounds_place = 0;
+  }
+};
+
+// Sends tiles to the ring, from one lane.
+class TileSender {
+ public:
+  __device__ TileSender(const BatchArgs& args, const BatchStage& stage, const HeldRingShape& shape,
+                        const unsigned char* ring)
+      : args_(args), stage_(stage), shape_(shape), ring_(SharedAddress(ring)) {}
+
+  // Sends a tile to a place that nobody reads.
+  __device__ __forceinline__ void Send(uint32_t tile, const RingPlace& at,
+                                       HeldShared& shared) const {
+    const uint32_t number = TileAt(stage_, tile);
+    const TilePlace place(args_.corpus, number);
+    const CodedGeneration& generation = *place.generation;
+    shared.tiles[at.bounds_place] = {place.Absent(), number * kBatchTileRows};
+    uint64_t* const filled = &shared.filled[at.place];
+    ExpectBytes(filled, shape_.rows_bytes + kTileBoundsBytes);
+    const uint32_t to = ring_ + static_cast<uint32_t>(at.place * shape_.rows_bytes);
+    const uint32_t bounds_to = ring_ + static_cast<uint32_t>(shape_.BoundsAt(at.bounds_place));
+    if (place.in_slab + kBatchTileRows <= generation.codes.rows_per_slab &&
+        place.slot + kBatchTileRows <= generation.rows_count) {
+      const TilePlace::Group first = place.GroupOf(0);
+      CopyBulk(to, first.lines, shape_.rows_bytes, filled);
+      CopyBulk(bounds_to, first.bounds, kTileBoundsBytes, filled);
+    } else {
+      SendGroups(place, to, bounds_to, filled);
+    }
+  }
+
+ private:
+  // In two slabs, or at the end of the rows: the last group stands for those that are not there.
+  __device__ void SendGroups(const TilePlace& place, uint32_t to, uint32_t bounds_to,
+                             uint64_t* filled) const {
+    constexpr uint32_t kGroupBounds = kCodeGroupRows * kBoundBytes;
+    const int group_bytes = shape_.rows_bytes / (kProductRows / static_cast<int>(kCodeGroupRows));
+#pragma unroll 1
+    for (uint32_t group = 0; group < kProductRows / kCodeGroupRows; ++group) {
+      const TilePlace::Group of = place.GroupOf(group * kCodeGroupRows);
+      CopyBulk(to + group * static_cast<uint32_t>(group_bytes), of.lines, group_bytes, filled);
+      CopyBulk(bounds_to + group * kGroupBounds, of.bounds, kGroupBounds, filled);
+    }
+  }
+
+  const BatchArgs& args_;
+  const BatchStage& stage_;
+  const HeldRingShape& shape_;
+  const uint32_t ring_;
+};
+
+// By a whole warp: sends tile after tile, each when all are done with the one in its place.
+__device__ inline void SendTiles(const BatchArgs& args, const BatchStage& stage,
+                                 const HeldRingShape& shape, const unsigned char* ring,
+                                 HeldShared& shared, uint32_t first_tile, uint32_t tiles_step) {
+  if (!IsElected()) return;
+  const TileSender sender(args, stage, shape, ring);
+  RingPlace at;
+  int free_places = shape.places;  // that nobody has used yet
+  for (uint32_t tile = first_tile; tile < stage.tiles; tile += tiles_step) {
+    if (free_places > 0) {
+      --free_places;
+    } else {
+      AwaitArrival(&shared.emptied[at.place], at.parity ^ 1);
+    }
+    sender.Send(tile, at, shared);
+    at.Next(shape);
+  }
+}
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_HELD_RING_CUH_
