@@ -112,15 +112,19 @@ absl::Status SearchDeep(const Corpus& corpus, const RowSearch& search, const Que
   return absl::OkStatus();
 }
 
-// What the query asks for of the rows that come first in its order.
-Hits Cut(const Hits& hits, const Query& query) {
+// What the query asks for of the rows that come first in its order: those rows themselves where
+// they are the query's alone.
+Hits Cut(KnownRows* known, const Query& query) {
+  Hits& hits = known->hits;
   const auto count = static_cast<int64_t>(hits.size());
   const auto begin = hits.begin() + std::min(count, query.skip);
   auto end = hits.begin() + std::min(count, query.skip + query.k);
   if (query.score_min) {
     while (end != begin && std::prev(end)->score < *query.score_min) --end;
   }
-  return Hits(begin, end);
+  if (begin != hits.begin() || HeldPrefix::Of(query) != nullptr) return Hits(begin, end);
+  hits.erase(end, hits.end());
+  return std::move(hits);
 }
 
 struct Answers {
@@ -151,7 +155,7 @@ absl::Status AnswerOne(const GroupSearch& group, const RowSearch& search, size_t
                             .cancelled = group.batch.cancelled};
     ABSL_RETURN_IF_ERROR(SearchDeep(group.corpus, deep, query, known, group.cost));
   }
-  group.answers->hits[place] = Cut(known->hits, query);
+  group.answers->hits[place] = Cut(known, query);
   group.answers->rows_matched[place] = search.rows.rows_count();
   return absl::OkStatus();
 }

@@ -57,31 +57,45 @@ struct HeldQueries {
   __device__ __forceinline__ bool Has(int i) const { return At(i) < count; }
 };
 
-// The comparison of a bound with a threshold, divided by t1 so that a sum is multiplied once: the
-// sign of  c s + residual r + norm m - less n - reach. It lets through what QueryTerms would, and a
-// little more: each term is 2^-19 of itself greater than it must be, and `reach` less by what
-// underflows, which is more than all roundings. So does a query that nothing can be divided by, or
-// a NaN. Source: engine/DESIGN.md, "Certified bound", step 11.
+// The comparison of a bound with a threshold for a thread's two queries, divided by t1 so that a
+// sum is multiplied once: the sign of
+//   c s + residual (r + ratio m) - less n - reach
+// where both queries share the greater ratio. It lets through what QueryTerms would, and a little
+// more: each term is 2^-19 of itself greater than it must be, and `reach` less by what underflows,
+// which is more than all roundings. A query that nothing can be divided by lets everything through,
+// and so does a NaN. Source: engine/DESIGN.md, "Certified bound", step 11.
 struct ReachTerms {
-  float residual;
-  float norm;
-  float less;
-  float reach;
+  float residual[2];
+  float ratio;
+  float less[2];
+  float reach[2];
 
-  __device__ explicit ReachTerms(const QueryTerms& of) {
-    constexpr float kMore = 1.0f + 0x1p-19f;
-    residual = __fdiv_ru(__fmul_ru(of.of_residual, kMore), of.scale);
-    norm = __fdiv_ru(__fmul_ru(of.of_norm, kMore), of.scale);
-    less = __fdiv_rd(1.0f - 0x1p-19f, of.scale);
-    const float lower = __fsub_rd(of.reach, __fmul_ru(fabsf(of.reach), 0x1p-19f));
-    reach = __fsub_rd(__fdiv_rd(lower, of.scale), 0x1p-147f);
+  __device__ ReachTerms(const QueryTerms& first, const QueryTerms& second) : ratio(0) {
+    Set(0, first);
+    Set(1, second);
   }
 
-  // For rows with at most this residual and norm, and at least this `less_of_row`.
-  __device__ __forceinline__ float Rest(float residual_max, float norm_max, float less_min) const {
-    const float rest =
-        fmaf(residual, residual_max, fmaf(norm, norm_max, fmaf(-less, less_min, -reach)));
+  // For rows with at most this residual + ratio * norm, and at least this `less_of_row`.
+  __device__ __forceinline__ float Rest(int i, float slack_max, float less_min) const {
+    const float rest = fmaf(residual[i], slack_max, fmaf(-less[i], less_min, -reach[i]));
     return fminf(rest, score::FloatFromBits(0x7f800000u));  // for a NaN, too
+  }
+
+ private:
+  __device__ void Set(int i, const QueryTerms& of) {
+    constexpr float kMore = 1.0f + 0x1p-19f;
+    residual[i] = __fdiv_ru(__fmul_ru(of.of_residual, kMore), of.scale);
+    const float lower = __fsub_rd(of.reach, __fmul_ru(fabsf(of.reach), 0x1p-19f));
+    reach[i] = __fsub_rd(__fdiv_rd(lower, of.scale), 0x1p-126f);
+    less[i] = __fdiv_rd(1.0f - 0x1p-19f, of.scale);
+    if (residual[i] >= 0x1p-20f && residual[i] <= 0x1p20f && of.scale >= 0x1p-126f) {
+      ratio = fmaxf(ratio, __fdiv_ru(__fmul_ru(of.of_norm, kMore), of.of_residual));
+    } else {
+      const float infinity = score::FloatFromBits(0x7f800000u);
+      residual[i] = 1;
+      less[i] = 0;
+      reach[i] = of.reach == infinity ? infinity : -infinity;  // +inf: there is no query
+    }
   }
 };
 
@@ -100,30 +114,45 @@ struct HeldTile {
 
 inline constexpr int kFoursOfTile = kProductRows / 8;
 
-// The fours of sums of which one may reach its query's threshold, or nearly: bits. The two rows of
-// a four share what their bounds add.
+// What the bounds of two neighbouring rows give the comparison: both share the greater slack.
+struct PairTerms {
+  float scales[2];
+  float rests[2];  // of each query
+
+  __device__ __forceinline__ PairTerms(const ReachTerms& reach, const HeldTile& tile, int row) {
+    const score::RowBound bounds[2] = {tile.bounds[row], tile.bounds[row + 1]};
+    const float slack = fmaf(reach.ratio, fmaxf(bounds[0].norm, bounds[1].norm),
+                             fmaxf(bounds[0].residual, bounds[1].residual));
+    const float less = fminf(bounds[0].less, bounds[1].less);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      scales[i] = bounds[i].scale;
+      rests[i] = reach.Rest(i, slack, less);
+    }
+  }
+
+  // Its sign is set where the sum does not reach.
+  __device__ __forceinline__ uint32_t Over(int32_t sum, int i) const {
+    return __float_as_uint(fmaf(static_cast<float>(sum), scales[i % 2], rests[i / 2]));
+  }
+};
+
+// The fours of sums of which one may reach its query's threshold: bits.
 template <bool kWhole>
-__device__ __forceinline__ uint32_t FoursThatReach(const HeldSums& sums,
-                                                   const ReachTerms (&terms)[2],
+__device__ __forceinline__ uint32_t FoursThatReach(const HeldSums& sums, const ReachTerms& reach,
                                                    const HeldTile& tile, int first_row) {
+  constexpr uint32_t kSign = 0x80000000u;
   uint32_t below = 0;
 #pragma unroll
   for (int j = kFoursOfTile - 1; j >= 0; --j) {
     const int row = first_row + 8 * j;
-    const score::RowBound bounds[2] = {tile.bounds[row], tile.bounds[row + 1]};
-    const float residual = fmaxf(bounds[0].residual, bounds[1].residual);
-    const float norm = fmaxf(bounds[0].norm, bounds[1].norm);
-    const float less = fminf(bounds[0].less, bounds[1].less);
-    uint32_t signs = 0xffffffffu;
+    const PairTerms pair(reach, tile, row);
+    uint32_t signs = kSign;
 #pragma unroll
-    for (int q = 0; q < 2; ++q) {
-      const float rest = terms[q].Rest(residual, norm, less);
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        float over = fmaf(static_cast<float>(sums[4 * j + 2 * q + r]), bounds[r].scale, rest);
-        if constexpr (!kWhole) over = (tile.absent >> (row + r) & 1) != 0 ? -1.0f : over;
-        signs &= __float_as_uint(over);
-      }
+    for (int i = 0; i < 4; ++i) {
+      uint32_t over = pair.Over(sums[4 * j + i], i);
+      if constexpr (!kWhole) over = (tile.absent >> (row + i % 2) & 1) != 0 ? kSign : over;
+      signs &= over;
     }
     below = __funnelshift_l(signs, below, 1);
   }
@@ -133,7 +162,7 @@ __device__ __forceinline__ uint32_t FoursThatReach(const HeldSums& sums,
 // Lists the rows of a tile that may reach their query's threshold. All sums are compared first,
 // four to a bit of a mask; as few bits are set, the rest is a loop that costs no room in the
 // instruction cache.
-__device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTerms (&reach)[2],
+__device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTerms& reach,
                                              const HeldQueryTerms& of_block,
                                              const HeldQueries& queries, const HeldTile& tile,
                                              PassedList& list) {
@@ -141,30 +170,28 @@ __device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTe
   uint32_t fours = tile.absent == 0 ? FoursThatReach<true>(sums, reach, tile, first_row)
                                     : FoursThatReach<false>(sums, reach, tile, first_row);
   fours = __reduce_or_sync(0xffffffffu, fours);
+  // Where there is no query, a row with a bound of +inf reaches all the same.
+  const uint32_t present = (queries.Has(0) ? 3u : 0u) | (queries.Has(1) ? 12u : 0u);
 #pragma unroll 1
   for (; fours != 0; fours &= fours - 1) {
     const int j = __ffs(static_cast<int>(fours)) - 1;
     int32_t four[4];
     TakeFour<0, kFoursOfTile>(sums, j, four);
-    float uppers[4];
-    uint32_t passing = 0;
+    const int row = first_row + 8 * j;
+    const PairTerms pair(reach, tile, row);
+    uint32_t passing = present;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = first_row + 8 * j + i % 2;
-      const QueryTerms& terms = of_block.terms[queries.InBlock(i / 2)];
-      uppers[i] = UpperOf(four[i], tile.bounds[row], terms);
-      // Where there is no query, a bound of +inf reaches its threshold.
-      const bool present = queries.Has(i / 2) && (tile.absent >> row & 1) == 0;
-      if (!(uppers[i] < terms.reach) && present) passing |= 1u << i;
-    }
+    for (int i = 0; i < 4; ++i) passing &= ~(pair.Over(four[i], i) >> 31 << i);
+    if (tile.absent != 0) passing &= ~(static_cast<uint32_t>(tile.absent >> row) & 3u) * 5u;
     // A lane seldom has two.
     for (;;) {
       const uint32_t lanes = __ballot_sync(0xffffffffu, passing != 0);
       if (lanes == 0) break;
       const int i = __ffs(static_cast<int>(passing)) - 1;
-      const float upper = i == 0 ? uppers[0] : i == 1 ? uppers[1] : i == 2 ? uppers[2] : uppers[3];
+      const int32_t sum = i == 0 ? four[0] : i == 1 ? four[1] : i == 2 ? four[2] : four[3];
       const int query = queries.InBlock(i < 2 ? 0 : 1);
-      list.Add(lanes, {tile.first_number + static_cast<uint32_t>(first_row + 8 * j + (i & 1)),
+      const float upper = UpperOf(sum, tile.bounds[row + (i & 1)], of_block.terms[query]);
+      list.Add(lanes, {tile.first_number + static_cast<uint32_t>(row + (i & 1)),
                        WithLess(upper, of_block.less[query]),
                        static_cast<uint32_t>(queries.first_of_block + query)});
       passing &= passing - 1;

@@ -97,8 +97,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
       codes[part][i] = words[part * (kProductBytes / 4) + i / 2 * 4 + lane % 4];
     }
   }
-  const ReachTerms reach[2] = {ReachTerms(shared.queries.terms[queries.InBlock(0)]),
-                               ReachTerms(shared.queries.terms[queries.InBlock(1)])};
+  const ReachTerms reach(shared.queries.terms[queries.InBlock(0)],
+                         shared.queries.terms[queries.InBlock(1)]);
   PassedList list(args, shared.passed[warp]);
   const auto multiply = [&](const RingPlace& at, HeldSums& sums) {
     Multiply(
