@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -84,16 +86,48 @@ TEST_P(GpuCertifiedTest, SmokeEqualsTheReferenceOnEveryFamily) {
   }
 }
 
+// Queries that the blocks of a batch hold in registers, in stages behind the first: of all scales,
+// some of nothing, the last block not full.
+TEST_P(GpuCertifiedTest, SmokeGreatBatchesEqualTheReferenceOnEveryFamily) {
+  for (const CorpusFamily family : testing::kCorpusFamilies) {
+    SCOPED_TRACE(testing::Name(family));
+    Scenario scenario;
+    scenario.spec = CodesSpec(static_cast<int32_t>(random_.Between(1, 200)));
+    scenario.spec.metric = static_cast<Metric>(random_.Between(1, 4));
+    scenario.spec.row_type = static_cast<RowType>(random_.Between(1, 4));
+    AddRows(scenario, family, random_.Between(4'500, 8'000), random_.OneIn(2));
+    const int64_t more_generations = random_.Between(0, 3);
+    for (int64_t g = 0; g < more_generations; ++g) {
+      AddRows(scenario, family, random_.Between(1, 1'500), random_.OneIn(2));
+    }
+    const int64_t queries = random_.Between(65, 140);
+    for (int64_t q = 0; q < queries; ++q) {
+      AddQueries(scenario, 1, static_cast<int32_t>(random_.Between(1, 25)),
+                 random_.OneOf<QueryFamily>(testing::kQueryFamilies));
+      const bool zero = random_.OneIn(20) && scenario.spec.metric != Metric::kCosine;
+      const int exponent = random_.OneIn(3) ? static_cast<int>(random_.Between(-50, 51)) : 0;
+      for (auto value = scenario.queries.end() - scenario.spec.dim; value != scenario.queries.end();
+           ++value) {
+        *value = zero ? 0.0f : std::ldexp(*value, exponent);
+      }
+    }
+    ExpectReferenceAnswers(*backend_, scenario);
+    if (HasFailure()) return;
+  }
+}
+
 // The borders of lines, groups, steps and of what travels with a launch.
 TEST_P(GpuCertifiedTest, EqualsTheReferenceOnEveryDimension) {
-  for (const int32_t dim :
-       {1, 127, 128, 129, 256, 257, 384, 511, 513, 768, 1024, 1025, 1536, 1537, 2048, 4096, 8192}) {
+  for (const int32_t dim : {1, 127, 128, 129, 256, 257, 384, 511, 513, 640, 768, 896, 1024, 1025,
+                            1536, 1537, 2048, 4096, 8192}) {
     SCOPED_TRACE(dim);
-    for (const int64_t queries : {1, 33}) {
+    for (const int64_t queries : {1, 33, 70}) {
       Scenario scenario;
       scenario.spec = CodesSpec(dim);
       scenario.spec.metric = static_cast<Metric>(random_.Between(1, 4));
-      AddRows(scenario, CorpusFamily::kGaussian, dim > 1024 ? 700 : random_.Between(100, 9000));
+      const int64_t rows_least = queries > 64 ? 4'500 : 100;
+      AddRows(scenario, CorpusFamily::kGaussian,
+              dim > 1024 ? 700 : random_.Between(rows_least, 9'000));
       AddQueries(scenario, queries, static_cast<int32_t>(random_.Between(1, 50)),
                  QueryFamily::kGaussian);
       ExpectReferenceAnswers(*backend_, scenario);
@@ -159,7 +193,7 @@ TEST_P(GpuCertifiedTest, RowsWhoseProductsCancelEqualTheReference) {
     for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2}) {
       CollectionSpec spec = CodesSpec(dim);
       spec.metric = metric;
-      for (const int32_t queries : {1, 40}) {
+      for (const int32_t queries : {1, 40, 80}) {
         ExpectReferenceAnswers(*backend_,
                                testing::CancellingScenario(spec, 9000, queries, random_));
         if (HasFailure()) return;
@@ -173,7 +207,7 @@ TEST_P(GpuCertifiedTest, RowsOfExtremeMagnitudeEqualTheReference) {
     SCOPED_TRACE(exponent);
     CollectionSpec spec = CodesSpec(96);
     spec.metric = static_cast<Metric>(random_.Between(1, 4));
-    for (const int32_t queries : {1, 34}) {
+    for (const int32_t queries : {1, 34, 80}) {
       ExpectReferenceAnswers(*backend_,
                              testing::ExtremeScenario(spec, 5000, queries, exponent, random_));
       if (HasFailure()) return;
@@ -183,7 +217,7 @@ TEST_P(GpuCertifiedTest, RowsOfExtremeMagnitudeEqualTheReference) {
 
 // All rows score the same, so no threshold is above any of them.
 TEST_P(GpuCertifiedTest, TiesBeyondAllRoomAreAnsweredFromTheRows) {
-  for (const int64_t queries : {1, 6}) {
+  for (const int64_t queries : {1, 6, 70}) {
     Scenario scenario;
     scenario.spec = CodesSpec(32);
     AddRows(scenario, CorpusFamily::kAllEqual, 70'000);
@@ -234,9 +268,11 @@ TEST_P(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
       testing::MakeCorpus(scenario.spec, CorpusFamily::kDuplicates, 200'000, random_.Bits());
   scenario.generations.push_back(
       testing::MakeGeneration(std::move(corpus), RankOrder::kShuffled, false, random_));
-  AddQueries(scenario, 5, 10, QueryFamily::kRow);
-  const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
-  EXPECT_GE(cost.escalations.tighter, 5);
+  for (const int64_t queries : {5, 70}) {
+    AddQueries(scenario, queries, 10, QueryFamily::kRow);
+    const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    EXPECT_GE(cost.escalations.tighter, queries);
+  }
 }
 
 TEST_P(GpuCertifiedTest, CodesAreCounted) {
