@@ -22,7 +22,7 @@ inline constexpr std::array<int64_t, 20> kRowsBorders = {1,    2,    31,   32,  
 inline constexpr std::array<int32_t, 22> kDimBorders = {1,    2,    3,    31,   32,   33,  63,  64,
                                                         65,   100,  127,  128,  129,  384, 511, 768,
                                                         1000, 1024, 1536, 2047, 4096, 8192};
-inline constexpr std::array<int32_t, 10> kBatchBorders = {1, 2, 3, 7, 8, 9, 33, 64, 65, 130};
+inline constexpr std::array<int32_t, 8> kBatchBorders = {1, 2, 3, 7, 8, 9, 33, 64};
 // Neighbors asked for; the last three stand for rows - 1, rows and rows + 1.
 inline constexpr std::array<int32_t, 9> kKBorders = {1, 2, 10, 100, 1000, 4096, -1, -2, -3};
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "tests/engine/cpu/reference.h"
 #include "tests/engine/cpu/scenario.h"
 #include "tests/engine/gpu/gpu_fixture.h"
@@ -60,6 +61,22 @@ class GpuCertifiedTest : public GpuTest, public ::testing::WithParamInterface<Sc
     }
   }
 
+  // Multiplies a query by a power of two, or by nothing, where that leaves it legal.
+  void Rescale(Scenario& scenario, int64_t query) {
+    const bool zero = random_.OneIn(20) && scenario.spec.metric != Metric::kCosine;
+    const int exponent = random_.OneIn(3) ? static_cast<int>(random_.Between(-50, 51)) : 0;
+    const absl::Span<float> values = absl::MakeSpan(scenario.queries)
+                                         .subspan(static_cast<size_t>(query * scenario.spec.dim),
+                                                  static_cast<size_t>(scenario.spec.dim));
+    std::vector<float> scaled;
+    for (const float value : values) scaled.push_back(zero ? 0.0f : std::ldexp(value, exponent));
+    const bool finite =
+        std::all_of(scaled.begin(), scaled.end(), [](float value) { return std::isfinite(value); });
+    const bool nothing =
+        std::all_of(scaled.begin(), scaled.end(), [](float value) { return value == 0.0f; });
+    if (finite && (zero || !nothing)) std::copy(scaled.begin(), scaled.end(), values.begin());
+  }
+
   std::unique_ptr<corpus::Backend> backend_;
 };
 
@@ -104,12 +121,7 @@ TEST_P(GpuCertifiedTest, SmokeGreatBatchesEqualTheReferenceOnEveryFamily) {
     for (int64_t q = 0; q < queries; ++q) {
       AddQueries(scenario, 1, static_cast<int32_t>(random_.Between(1, 25)),
                  random_.OneOf<QueryFamily>(testing::kQueryFamilies));
-      const bool zero = random_.OneIn(20) && scenario.spec.metric != Metric::kCosine;
-      const int exponent = random_.OneIn(3) ? static_cast<int>(random_.Between(-50, 51)) : 0;
-      for (auto value = scenario.queries.end() - scenario.spec.dim; value != scenario.queries.end();
-           ++value) {
-        *value = zero ? 0.0f : std::ldexp(*value, exponent);
-      }
+      Rescale(scenario, q);
     }
     ExpectReferenceAnswers(*backend_, scenario);
     if (HasFailure()) return;

@@ -57,6 +57,12 @@ struct HeldQueries {
   __device__ __forceinline__ bool Has(int i) const { return At(i) < count; }
 };
 
+// What lies in shared memory of a block's queries.
+struct HeldQueryTerms {
+  QueryTerms terms[kHeldQueries];
+  float less[kHeldQueries];  // h
+};
+
 // The comparison of a bound with a threshold for a thread's two queries, divided by t1 so that a
 // sum is multiplied once: the sign of
 //   c s + residual (r + ratio m) - less n - reach
@@ -70,9 +76,9 @@ struct ReachTerms {
   float less[2];
   float reach[2];
 
-  __device__ ReachTerms(const QueryTerms& first, const QueryTerms& second) : ratio(0) {
-    Set(0, first);
-    Set(1, second);
+  __device__ ReachTerms(const HeldQueries& queries, const HeldQueryTerms& of_block) : ratio(0) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) Set(i, of_block.terms[queries.InBlock(i)], queries.Has(i));
   }
 
   // For rows with at most this residual + ratio * norm, and at least this `less_of_row`.
@@ -82,7 +88,7 @@ struct ReachTerms {
   }
 
  private:
-  __device__ void Set(int i, const QueryTerms& of) {
+  __device__ void Set(int i, const QueryTerms& of, bool present) {
     constexpr float kMore = 1.0f + 0x1p-19f;
     residual[i] = __fdiv_ru(__fmul_ru(of.of_residual, kMore), of.scale);
     const float lower = __fsub_rd(of.reach, __fmul_ru(fabsf(of.reach), 0x1p-19f));
@@ -91,18 +97,12 @@ struct ReachTerms {
     if (residual[i] >= 0x1p-20f && residual[i] <= 0x1p20f && of.scale >= 0x1p-126f) {
       ratio = fmaxf(ratio, __fdiv_ru(__fmul_ru(of.of_norm, kMore), of.of_residual));
     } else {
-      const float infinity = score::FloatFromBits(0x7f800000u);
       residual[i] = 1;
       less[i] = 0;
-      reach[i] = of.reach == infinity ? infinity : -infinity;  // +inf: there is no query
+      reach[i] = score::MinusInfinity();
     }
+    if (!present) reach[i] = score::FloatFromBits(0x7f800000u);  // nothing, or nearly
   }
-};
-
-// What lies in shared memory of a block's queries.
-struct HeldQueryTerms {
-  QueryTerms terms[kHeldQueries];
-  float less[kHeldQueries];  // h
 };
 
 // A tile of rows: its bounds, its first number, and a bit for each absent row (TilePlace::Absent).
@@ -182,7 +182,8 @@ __device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTe
     uint32_t passing = present;
 #pragma unroll
     for (int i = 0; i < 4; ++i) passing &= ~(pair.Over(four[i], i) >> 31 << i);
-    if (tile.absent != 0) passing &= ~(static_cast<uint32_t>(tile.absent >> row) & 3u) * 5u;
+    // A bit for each of the two rows, for both queries.
+    if (tile.absent != 0) passing &= ~((static_cast<uint32_t>(tile.absent >> row) & 3u) * 5u);
     // A lane seldom has two.
     for (;;) {
       const uint32_t lanes = __ballot_sync(0xffffffffu, passing != 0);

@@ -97,8 +97,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
       codes[part][i] = words[part * (kProductBytes / 4) + i / 2 * 4 + lane % 4];
     }
   }
-  const ReachTerms reach(shared.queries.terms[queries.InBlock(0)],
-                         shared.queries.terms[queries.InBlock(1)]);
+  const ReachTerms reach(queries, shared.queries);
   PassedList list(args, shared.passed[warp]);
   const auto multiply = [&](const RingPlace& at, HeldSums& sums) {
     Multiply(
@@ -108,7 +107,6 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
         sums);
   };
   const auto keep = [&](const RingPlace& at, HeldSums& sums) {
-    HoldSums(sums);
     if (lane == 0) Arrive(&shared.emptied[at.place]);
     const SentTile& sent = shared.tiles[at.bounds_place];
     const HeldTile tile = {
@@ -129,8 +127,11 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     // the compiler wait for all of them.
     multiply(second, sums[1]);
     WaitProducts<1>();
+    HoldSums(sums[0]);
     keep(first, sums[0]);
     WaitProducts<0>();
+    // Used or not: until here their registers are written.
+    HoldSums(sums[1]);
     if (two) keep(second, sums[1]);
     first = second;
     first.Next(shape.ring);
