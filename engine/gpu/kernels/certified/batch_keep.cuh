@@ -180,8 +180,8 @@ __device__ __forceinline__ void TakeFour(const Sum (&sums)[kSums], int at, Sum (
 }
 
 // Lists the rows that may reach their query's threshold, of `queries` from first_query on. All sums
-// are compared first, four to a bit
-// of a mask; as few bits are set, the rest is a loop that costs no room in the instruction cache.
+// are compared first, four to a bit of a mask; as few bits are set, the rest is a loop that costs
+// no room in the instruction cache.
 template <int kQueries, typename Sum>
 __device__ __forceinline__ void KeepSome(const Sum (&sums)[kQueries / 2], const MyRows& mine,
                                          uint32_t first_number, const QueryTerms* terms,

@@ -214,8 +214,9 @@ class RowSender {
       CopyBulk(to + static_cast<uint32_t>(group * kCodeLineStride), from, kCodeLineStride, arrival);
       from += group_bytes_;
     }
-    if (last && part_ == kParts - 1)
+    if (last && part_ == kParts - 1) {
       CopyBulk(bounds_to, from_ + bounds_, kTileBoundsBytes, arrival);
+    }
   }
 
   // In two slabs, or at the end of the rows: the last group stands for those that are not there.
