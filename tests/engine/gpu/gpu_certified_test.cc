@@ -45,6 +45,13 @@ class GpuCertifiedTest : public GpuTest, public ::testing::WithParamInterface<Sc
     return spec;
   }
 
+  CollectionSpec AnyCodesSpec(int32_t dim_end) {
+    CollectionSpec spec = CodesSpec(static_cast<int32_t>(random_.Between(1, dim_end)));
+    spec.metric = static_cast<Metric>(random_.Between(1, 4));
+    spec.row_type = static_cast<RowType>(random_.Between(1, 4));
+    return spec;
+  }
+
   void AddRows(Scenario& scenario, CorpusFamily family, int64_t rows_count,
                bool deletes_some = false) {
     scenario.generations.push_back(testing::MakeGeneration(
@@ -84,9 +91,7 @@ TEST_P(GpuCertifiedTest, SmokeEqualsTheReferenceOnEveryFamily) {
   for (const CorpusFamily family : testing::kCorpusFamilies) {
     SCOPED_TRACE(testing::Name(family));
     Scenario scenario;
-    scenario.spec = CodesSpec(static_cast<int32_t>(random_.Between(1, 300)));
-    scenario.spec.metric = static_cast<Metric>(random_.Between(1, 4));
-    scenario.spec.row_type = static_cast<RowType>(random_.Between(1, 4));
+    scenario.spec = AnyCodesSpec(300);
     const int64_t generations = random_.Between(1, 5);
     for (int64_t g = 0; g < generations; ++g) {
       const int64_t rows = random_.OneIn(4) ? random_.Between(1, 100) : random_.Between(100, 3000);
@@ -109,9 +114,7 @@ TEST_P(GpuCertifiedTest, SmokeGreatBatchesEqualTheReferenceOnEveryFamily) {
   for (const CorpusFamily family : testing::kCorpusFamilies) {
     SCOPED_TRACE(testing::Name(family));
     Scenario scenario;
-    scenario.spec = CodesSpec(static_cast<int32_t>(random_.Between(1, 200)));
-    scenario.spec.metric = static_cast<Metric>(random_.Between(1, 4));
-    scenario.spec.row_type = static_cast<RowType>(random_.Between(1, 4));
+    scenario.spec = AnyCodesSpec(200);
     AddRows(scenario, family, random_.Between(4'500, 8'000), random_.OneIn(2));
     const int64_t more_generations = random_.Between(0, 3);
     for (int64_t g = 0; g < more_generations; ++g) {

@@ -160,8 +160,9 @@ TEST_F(GpuSearchTest, WhereFewRowsAreLiveNoOthersAreRead) {
         scenario.generations.push_back(testing::MakeGeneration(
             testing::MakeCorpus(scenario.spec, CorpusFamily::kGaussian, rows, random_.Bits()),
             RankOrder::kShuffled, false, random_));
-        // So few that the bits behind the last row, which count as live, do not make them many.
-        LeaveLive(random_.Between(1, rows / 70), random_, scenario.generations.back());
+        // One row in 32 at most, of which 63 may be the bits behind the last row: they count as
+        // live.
+        LeaveLive(random_.Between(1, rows / 32 - 62), random_, scenario.generations.back());
       }
       for (int64_t q = random_.Between(1, 12); q > 0; --q) {
         scenario.AddQuery(QueryFamily::kGaussian, static_cast<int32_t>(random_.Between(1, 300)),

@@ -40,13 +40,17 @@ struct ScanShared {
   PassedRing passed[kBatchThreadsMax / kWarp];
 };
 
-// Of a query of the batch, or of none.
+// Of a query of the batch, or of none; and its h.
 __device__ __forceinline__ QueryTerms TermsOf(const BatchArgs& args, int query) {
   if (query >= args.queries) return {0, 0, 0, score::FloatFromBits(0x7f800000u)};
   const BatchQuery& state = args.state[query];
   const score::QueryBound& bound = state.first_only;
   return {bound.first_scale, bound.of_residual, bound.of_norm,
           __fadd_rd(__fadd_rd(state.threshold, bound.less), -0x1p-140f)};
+}
+
+__device__ __forceinline__ float LessOfQuery(const BatchArgs& args, int query) {
+  return query < args.queries ? args.state[query].first_only.less : 0.0f;
 }
 
 // What passes waits in a ring of each warp. Places in the queues are asked for 32 rows at once, and

@@ -10,6 +10,9 @@
 
 namespace nearfield::gpu {
 
+// Of a block, but for what the driver takes.
+inline constexpr int64_t kSharedBytesMax = 232448 - 1024;
+
 // A place of the ring: a line of 64 rows.
 inline constexpr int kLineRowsBytes = kProductRows * kCodeLineBytes;
 inline constexpr int kBoundBytes = static_cast<int>(sizeof(score::RowBound));

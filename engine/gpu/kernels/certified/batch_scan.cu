@@ -13,8 +13,6 @@
 namespace nearfield::gpu {
 namespace {
 
-constexpr int64_t kSharedBytesMax = 232448 - 1024;
-
 template <CodeType kCodes, int kQueries>
 using ProductsOf =
     std::conditional_t<kCodes == CodeType::kBf16, Bf16Products<kQueries>, CodeProducts<kQueries>>;
@@ -79,7 +77,7 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
   for (int query = static_cast<int>(threadIdx.x); query < kQueries; query += threads) {
     const int of_batch = first_query + query;
     terms[query] = TermsOf(args, of_batch);
-    shared.less[query] = of_batch < args.queries ? args.state[of_batch].first_only.less : 0.0f;
+    shared.less[query] = LessOfQuery(args, of_batch);
   }
   if (threadIdx.x < kBatchWarpgroupsMax * kStagesMax) {
     InitArrival(&shared.arrivals[threadIdx.x / kStagesMax][threadIdx.x % kStagesMax], 1);

@@ -81,7 +81,7 @@ struct ReachTerms {
     for (int i = 0; i < 2; ++i) Set(i, of_block.terms[queries.InBlock(i)], queries.Has(i));
   }
 
-  // For rows with at most this residual + ratio * norm, and at least this `less_of_row`.
+  // For rows with at most this residual + ratio * norm, and at least this n.
   __device__ __forceinline__ float Rest(int i, float slack_max, float less_min) const {
     const float rest = fmaf(residual[i], slack_max, fmaf(-less[i], less_min, -reach[i]));
     return fminf(rest, score::FloatFromBits(0x7f800000u));  // for a NaN, too
@@ -101,7 +101,9 @@ struct ReachTerms {
       less[i] = 0;
       reach[i] = score::MinusInfinity();
     }
-    if (!present) reach[i] = score::FloatFromBits(0x7f800000u);  // nothing, or nearly
+    if (!present)
+      reach[i] =
+          score::FloatFromBits(0x7f800000u);  // no row reaches it but one of which nothing is known
   }
 };
 

@@ -28,7 +28,7 @@ struct HeldShared {
   PassedRing passed[kHeldWarps];
 };
 
-inline constexpr int64_t kHeldSharedBytesMax = 232448 - 1024 - int64_t{sizeof(HeldShared)};
+inline constexpr int64_t kHeldSharedBytesMax = kSharedBytesMax - int64_t{sizeof(HeldShared)};
 
 // The ring: the rows of tiles, then the bounds of tiles. Bounds, and SentTile, are read after the
 // products, when the place of their tile may be filled anew: they have a place more. Theirs is
@@ -80,12 +80,12 @@ class TileSender {
                                        HeldShared& shared) const {
     const uint32_t number = TileAt(stage_, tile);
     const TilePlace place(args_.corpus, number);
-    const CodedGeneration& generation = *place.generation;
     shared.tiles[at.bounds_place] = {place.Absent(), number * kBatchTileRows};
     uint64_t* const filled = &shared.filled[at.place];
     ExpectBytes(filled, shape_.rows_bytes + kTileBoundsBytes);
     const uint32_t to = ring_ + static_cast<uint32_t>(at.place * shape_.rows_bytes);
     const uint32_t bounds_to = ring_ + static_cast<uint32_t>(shape_.BoundsAt(at.bounds_place));
+    const CodedGeneration& generation = *place.generation;
     if (place.in_slab + kBatchTileRows <= generation.codes.rows_per_slab &&
         place.slot + kBatchTileRows <= generation.rows_count) {
       const TilePlace::Group first = place.GroupOf(0);

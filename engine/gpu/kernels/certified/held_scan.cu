@@ -47,8 +47,8 @@ __device__ __forceinline__ void Multiply(const uint32_t (&codes)[kParts][4], uin
 //   1M x 1024, 1,024 queries: 2.1e15 operations, 1.1 ms at 1,979 TOPS; 8.4 GB through L2.
 // Requires HeldRingShape::bytes of dynamic shared memory; grid = a whole number of query tiles;
 // codes of at most 1,024 bytes. Steps: 1 queries to registers, 2 for each pair of tiles: products,
-// bounds, rows that pass. Source: PTX ISA, "Asynchronous warpgroup level matrix
-// instructions", has the layouts.
+// bounds, rows that pass. Source: PTX ISA, "Asynchronous warpgroup level matrix instructions", has
+// the layouts.
 template <int kLines>
 __global__ void __launch_bounds__(kBlockThreads, 1)
     HeldScanKernel(const __grid_constant__ BatchArgs args, const BatchStage stage,
@@ -69,8 +69,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   for (int query = static_cast<int>(threadIdx.x); query < kHeldQueries; query += kBlockThreads) {
     const int of_batch = queries.first_of_block + query;
     shared.queries.terms[query] = TermsOf(args, of_batch);
-    shared.queries.less[query] =
-        of_batch < args.queries ? args.state[of_batch].first_only.less : 0.0f;
+    shared.queries.less[query] = LessOfQuery(args, of_batch);
   }
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
   __syncthreads();
