@@ -137,7 +137,8 @@ struct Settings : SettingList {
       "caller_share_percent",
       80,
       {1, 100},
-      "Of the queue and of the replies that wait, what a lone caller may hold; with others less"};
+      "Of the queue and of the replies that wait, what a lone caller may hold, with others less; "
+      "of the places and open tokens of uploads, what one caller may hold"};
   NumberSetting batch_share_percent{
       *this,
       "batch_share_percent",
@@ -156,6 +157,21 @@ struct Settings : SettingList {
       30000,
       {10, kDayMs},
       "Milliseconds an upload may be silent; a block must arrive whole within them"};
+  BytesSetting upload_bytes_per_second_min{
+      *this,
+      "upload_bytes_per_second_min",
+      4 * kKiB,
+      {0, kGiB},
+      "Bytes a second, over upload_idle_ms, below which an upload loses its place once another "
+      "one is refused for want of places; 0: never"};
+  NumberSetting upload_tokens_max{
+      *this, "upload_tokens_max", 64, {1, 10000}, "Open uploads with a token"};
+  NumberSetting upload_token_s{*this,
+                               "upload_token_s",
+                               24 * 3600,
+                               {1, 365 * 24 * 3600},
+                               "Seconds for which an open upload with a token is kept after it was "
+                               "last touched"};
   NumberSetting verify_max{
       *this, "verify_max", 2, {1, 256}, "Verifications at once, one core each"};
   NumberSetting streams_max{

@@ -33,7 +33,7 @@ struct StoreOptions {
   // Open uploads with a token; one more is ResourceExhausted.
   int64_t uploads_open_max = 64;
   // An open upload untouched for longer is dropped at the next start or begin of an upload.
-  int64_t upload_idle_s_max = int64_t{7} * 24 * 3600;
+  int64_t upload_idle_s_max = int64_t{24} * 3600;
   // Pages of 4 KiB in the catalogue's log before they are moved into the database.
   int64_t log_pages_max = 1000;
   // Seconds since 1970, for ages only. Not given: the system's.
