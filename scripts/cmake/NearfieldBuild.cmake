@@ -45,6 +45,7 @@ endif()
 
 find_package(absl REQUIRED)
 find_package(Threads REQUIRED)
+include(GoogleTest)
 
 # Scores are bit-exact by contract (engine/score): no flag here may relax IEEE arithmetic.
 add_library(nearfield_flags INTERFACE)
@@ -68,18 +69,45 @@ function(nearfield_library NAME)
   target_link_libraries(${NAME} PUBLIC nearfield_flags ${ARG_DEPS})
 endfunction()
 
-# nearfield_test(NAME SOURCES x_test.cc [DEPS ...] [LABELS ...] [TIMEOUT s]): a GoogleTest program, one ctest entry. Under a
-# sanitizer, which slows a program several times, it has four times as long.
-function(nearfield_test NAME)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
-  add_executable(${NAME} ${ARG_SOURCES})
-  target_link_libraries(${NAME} PRIVATE nearfield_flags ${ARG_DEPS} nearfield_test_main)
-  add_test(NAME ${NAME} COMMAND ${NAME})
+# nearfield_ctest_entries(PREFIX_VAR PROPERTIES_VAR [TIMEOUT s] [LABELS ...] [ENVIRONMENT ...] [COST n] [RESOURCE_LOCK r]):
+# sets the prefix of this folder's ctest entries (the folder below tests/ and a dot) and their properties. A sanitizer
+# slows a program several times, so the limit is four times as long under one.
+function(nearfield_ctest_entries PREFIX_VAR PROPERTIES_VAR)
+  cmake_parse_arguments(ARG "" "TIMEOUT;COST;RESOURCE_LOCK" "SOURCES;DEPS;COMMAND;LABELS;ENVIRONMENT" ${ARGN})
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
+  string(REGEX REPLACE "/.*" "" folder ${folder})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
   if(NEARFIELD_SANITIZE)
     math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
   endif()
-  set_tests_properties(${NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  set(properties)
+  foreach(property TIMEOUT LABELS ENVIRONMENT COST RESOURCE_LOCK)
+    if(DEFINED ARG_${property})
+      list(APPEND properties ${property} "${ARG_${property}}")
+    endif()
+  endforeach()
+  set(${PREFIX_VAR} "${folder}." PARENT_SCOPE)
+  set(${PROPERTIES_VAR} "${properties}" PARENT_SCOPE)
+endfunction()
+
+# nearfield_test(NAME SOURCES x_test.cc [DEPS ...] [properties as above]): a GoogleTest program. Each case is a ctest
+# entry of its own, FOLDER.NAME.Suite.Case; ctest lists the cases when it starts and the program has changed.
+function(nearfield_test NAME)
+  cmake_parse_arguments(ENTRY "" "TIMEOUT;COST;RESOURCE_LOCK" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
+  add_executable(${NAME} ${ENTRY_SOURCES})
+  target_link_libraries(${NAME} PRIVATE nearfield_flags ${ENTRY_DEPS} nearfield_test_main)
+  nearfield_ctest_entries(prefix properties ${ARGN})
+  gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_TYPES NO_PRETTY_VALUES
+    TEST_PREFIX ${prefix}${NAME}. PROPERTIES ${properties})
+endfunction()
+
+# nearfield_command_test(NAME COMMAND program arguments... [properties as above]): any other program, one ctest entry,
+# FOLDER.NAME.
+function(nearfield_command_test NAME)
+  cmake_parse_arguments(ENTRY "" "TIMEOUT;COST;RESOURCE_LOCK" "COMMAND;LABELS;ENVIRONMENT" ${ARGN})
+  nearfield_ctest_entries(prefix properties ${ARGN})
+  add_test(NAME ${prefix}${NAME} COMMAND ${ENTRY_COMMAND})
+  set_tests_properties(${prefix}${NAME} PROPERTIES ${properties})
 endfunction()

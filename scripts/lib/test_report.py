@@ -3,8 +3,9 @@
 
 Counts single test cases: those of GoogleTest, pytest and unittest are read from their own closing lines, which ctest
 keeps in its JUnit file; a ctest entry of any other kind (a benchmark in its tiny mode) counts as one, and so does a stage
-that is one check (tidy, lint, container). What was skipped or failed is listed by name; of what failed the end of its
-output is shown once more, so that the end of a long log tells why.
+that is one check (tidy, lint, container). A GoogleTest case is a ctest entry of its own; one that skipped itself counts
+as skipped. Skipped and failed cases are listed by name, and the end of a failed case's output is shown again, so that the
+end of a long log tells why.
 """
 
 from __future__ import annotations
@@ -52,16 +53,24 @@ def unique(names: list[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def case_name(entry: str, case: str) -> str:
+    """The entry's name where it is that of the case already, else both."""
+    return entry if entry.endswith("." + case) else f"{entry}: {case}"
+
+
 def gtest_tally(entry: str, output: str) -> Tally | None:
     """The cases of one GoogleTest program, or None where the output has no closing line of its."""
     passed = GTEST_PASSED.findall(output)
     if not passed:
         return None
-    return Tally(
+    tally = Tally(
         passed=sum(int(count) for count in passed),
-        failed=[f"{entry}: {name}" for name in unique(GTEST_FAILED.findall(output))],
-        skipped=[f"{entry}: {name}" for name in unique(GTEST_SKIPPED.findall(output))],
+        failed=[case_name(entry, name) for name in unique(GTEST_FAILED.findall(output))],
+        skipped=[case_name(entry, name) for name in unique(GTEST_SKIPPED.findall(output))],
     )
+    if not (tally.passed or tally.failed or tally.skipped):
+        tally.failed.append(f"{entry}: ran no case")
+    return tally
 
 
 def pytest_tally(entry: str, output: str) -> Tally | None:
@@ -151,13 +160,16 @@ def print_list(title: str, names: list[str]) -> None:
 def main() -> int:
     results = pathlib.Path(sys.argv[1])
     total = Tally()
-    print("\nstage         result   passed  failed  skipped  seconds")
+    total_seconds = 0
+    print("\nstage         result   passed  failed  skipped  minutes")
     for line in (results / "stages").read_text(encoding="utf-8").splitlines():
         stage, status, seconds = line.split()
         tally = stage_tally(results, stage, int(status))
         word = "FAILED" if tally.failed else "passed"
-        print(f"{stage:<13} {word:<7} {tally.passed:>7} {len(tally.failed):>7} {len(tally.skipped):>8} {seconds:>8}")
+        print(f"{stage:<13} {word:<7} {tally.passed:>7} {len(tally.failed):>7} {len(tally.skipped):>8} {int(seconds) / 60:>8.1f}")
         total.add(tally)
+        total_seconds += int(seconds)
+    print(f"{'all':<13} {'':<7} {total.passed:>7} {len(total.failed):>7} {len(total.skipped):>8} {total_seconds / 60:>8.1f}")
     print_list("skipped", total.skipped)
     for name, end in total.ends:
         print(f"\nthe end of {name}:\n{end}")

@@ -51,6 +51,17 @@ class Entry(unittest.TestCase):
         tally = test_report.entry_tally("dev/x", "fail", GTEST_FAILED)
         self.assertEqual((tally.passed, tally.failed), (1, ["dev/x: Law.Breaks"]))
 
+    def test_an_entry_that_is_a_case_is_named_once(self) -> None:
+        skipped = "[  PASSED  ] 0 tests.\n[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] Law/All.OnTheGpu/3\n"
+        tally = test_report.entry_tally("dev/engine.x_test.Law/All.OnTheGpu/3", "notrun", skipped)
+        self.assertEqual(tally, test_report.Tally(skipped=["dev/engine.x_test.Law/All.OnTheGpu/3"]))
+        tally = test_report.entry_tally("dev/engine.x_test.Law.Breaks", "fail", GTEST_FAILED)
+        self.assertEqual(tally.failed, ["dev/engine.x_test.Law.Breaks"])
+
+    def test_an_entry_whose_case_is_gone_failed(self) -> None:
+        tally = test_report.entry_tally("dev/engine.x_test.Law.Gone", "run", "[  PASSED  ] 0 tests.\n")
+        self.assertEqual((tally.passed, tally.failed), (0, ["dev/engine.x_test.Law.Gone: ran no case"]))
+
     def test_a_program_that_crashes_counts_as_failed(self) -> None:
         for output in ("[ RUN      ] Law.Holds\n", "", GTEST):
             self.assertEqual(len(test_report.entry_tally("dev/x", "fail", output).failed), 1)
@@ -80,6 +91,11 @@ class Report(unittest.TestCase):
         code, output = self.report("tidy 0 2\ndev 0 9\n", {"dev.xml": junit(("a", "run", GTEST), ("b", "run", ""))})
         self.assertEqual(code, 0)
         self.assertEqual(output.splitlines()[-1], "3 passed, 0 failed, 2 skipped")
+
+    def test_the_minutes_of_each_stage_and_their_sum_are_printed(self) -> None:
+        _, output = self.report("tidy 0 30\nlint 0 90\n", {})
+        ends = [line.split()[-1] for line in output.splitlines() if line.startswith(("tidy", "lint", "all"))]
+        self.assertEqual(ends, ["0.5", "1.5", "2.0"])
 
     def test_a_stage_that_breaks_before_its_tests_fails(self) -> None:
         code, output = self.report("dev 2 9\n", {})

@@ -22,6 +22,7 @@ void InitSeed(int argc, char** argv) {
     if (std::strncmp(argv[i], "--seed=", 7) == 0) given = argv[i] + 7;
   }
   seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  if (GTEST_FLAG_GET(list_tests)) return;
   std::printf("random seed %llu (repeat with --seed=%llu)\n", static_cast<unsigned long long>(seed),
               static_cast<unsigned long long>(seed));
 }
