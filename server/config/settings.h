@@ -216,14 +216,47 @@ struct Settings : SettingList {
                                      20000,
                                      {100, kDayMs},
                                      "Milliseconds a probe may stay unanswered"};
+  NumberSetting connections_max{*this,
+                                "connections_max",
+                                1024,
+                                {1, 1000000},
+                                "Connections at once; at most half of the descriptors that the "
+                                "process may open. One more is closed at once"};
+  NumberSetting connection_idle_ms{*this,
+                                   "connection_idle_ms",
+                                   300000,
+                                   {100, kDayMs},
+                                   "Milliseconds a connection may be without a call before it is "
+                                   "closed"};
+  NumberSetting connection_age_ms{*this,
+                                  "connection_age_ms",
+                                  3600000,
+                                  {100, kDayMs},
+                                  "Milliseconds after which a connection takes no new call; the "
+                                  "calls on it run to their end"};
   NumberSetting drain_ms{
-      *this, "drain_ms", 30000, {0, kDayMs}, "Milliseconds that calls in flight get after SIGTERM"};
+      *this, "drain_ms", 25000, {0, kDayMs}, "Milliseconds that calls in flight get after SIGTERM"};
   SwitchSetting reflection{*this, "reflection", false, "Answer gRPC reflection"};
   ChoiceSetting log_format{*this, "log_format", {"text", "json"}, "Log lines on stderr"};
   ChoiceSetting log_level{*this,
                           "log_level",
                           {"info", "debug", "warning", "error"},
-                          "Least level that is logged; requests are info"};
+                          "Least level that is logged; requests are info. Reloaded by SIGHUP"};
+  ChoiceSetting log_requests{*this,
+                             "log_requests",
+                             {"some", "all"},
+                             "Calls that are logged; some: those that failed or were slow, and a "
+                             "sample. Reloaded by SIGHUP"};
+  NumberSetting log_slow_ms{*this,
+                            "log_slow_ms",
+                            1000,
+                            {0, kDayMs},
+                            "Milliseconds from which a call is slow. Reloaded by SIGHUP"};
+  NumberSetting log_sample{*this,
+                           "log_sample",
+                           100,
+                           {0, 1000000000},
+                           "One in this many other calls is logged; 0: none. Reloaded by SIGHUP"};
 
   // What no single setting can check. Errors: InvalidArgument.
   absl::Status Validate() const;
