@@ -216,6 +216,13 @@ absl::StatusOr<int64_t> Directory::FreeBytes() const {
   return static_cast<int64_t>(facts.f_bavail * facts.f_frsize);
 }
 
+int64_t Directory::AllocatedBytes(const std::string& name) const {
+  constexpr int64_t kStatBlockBytes = 512;  // whatever the file system's own blocks are
+  struct stat facts = {};
+  if (::fstatat(file_.fd(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) return 0;
+  return int64_t{facts.st_blocks} * kStatBlockBytes;
+}
+
 absl::Status MakeDirectory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0) return SystemError(errno, "mkdir", path);
   return SyncParent(path);

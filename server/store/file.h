@@ -83,6 +83,8 @@ class Directory {
   // For one process at a time, until the directory is closed. Errors: FailedPrecondition.
   absl::Status Lock() const;
   absl::StatusOr<int64_t> FreeBytes() const;
+  // What a file takes on the disk, reserved room included; 0 where it is not there.
+  int64_t AllocatedBytes(const std::string& name) const;
 
  private:
   explicit Directory(File file) : file_(std::move(file)) {}

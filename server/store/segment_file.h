@@ -76,6 +76,8 @@ class SegmentOutput {
   absl::Status Sync();
   // Gives back room reserved and not used.
   absl::Status Trim() { return file_.Truncate(extent_.bytes); }
+  // Cuts the file to its first `bytes` and gives back all room past them: nothing may be appended.
+  absl::Status CutTo(int64_t bytes) { return file_.Truncate(bytes); }
   // Removes the file.
   absl::Status Discard();
 

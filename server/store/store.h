@@ -30,8 +30,10 @@ struct StoreOptions {
   int64_t free_bytes_min = int64_t{64} << 20;
   // Tokens of committed uploads that are remembered; the oldest are forgotten first.
   int64_t tokens_max = 10000;
-  // Open uploads with a token; one more is ResourceExhausted.
+  // Open uploads with a token, of all callers and of one. For one more, an upload without a writer
+  // and without durable rows gives way; where there is none it is ResourceExhausted.
   int64_t uploads_open_max = 64;
+  int64_t uploads_open_per_caller_max = 64;
   // An open upload untouched for longer is dropped at the next start or begin of an upload.
   int64_t upload_idle_s_max = int64_t{24} * 3600;
   // Pages of 4 KiB in the catalogue's log before they are moved into the database.
@@ -43,7 +45,8 @@ struct StoreOptions {
 struct StoreCore;
 
 // The segment of one upload, while it is written. Destroyed before its commit, an upload without a
-// token leaves nothing behind, and one with a token stays at its last checkpoint. Not thread-safe;
+// token leaves nothing behind, and one with a token stays at its last checkpoint: the room that it
+// reserved past that is given back. Not thread-safe;
 // different uploads may run at once.
 class SegmentWriter {
  public:
@@ -117,11 +120,15 @@ class Store {
   // Goes on with an open upload: gives its durable blocks to `sink`, in order and verified, then
   // returns the writer behind them. Errors: NotFound (token), FailedPrecondition (committed, or in
   // use by another writer), DataLoss, and the sink's.
+  // From now on it is one of `caller`.
   using BlockSink = std::function<absl::Status(const StoredBlock& block)>;
   absl::StatusOr<std::unique_ptr<SegmentWriter>> ResumeUpload(const std::string& token,
-                                                              const BlockSink& sink);
+                                                              const BlockSink& sink,
+                                                              const std::string& caller = "");
   // What is known of an upload. Errors: NotFound (never begun, or forgotten: see StoreOptions).
   absl::StatusOr<UploadFacts> GetUpload(const std::string& token) const;
+  // Open uploads with a token, those untouched for longest first; equal ages by token.
+  std::vector<OpenUpload> OpenUploads() const;
   // Forgets a token; an open upload goes with its rows. Errors: NotFound, FailedPrecondition (in
   // use by a writer).
   absl::Status DropUpload(const std::string& token);

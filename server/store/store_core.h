@@ -31,7 +31,10 @@ struct StoreCore {
   std::map<int64_t, std::shared_ptr<CommittedSegment>> segments;     // of the catalogue
   std::map<int64_t, std::weak_ptr<CommittedSegment>> segments_gone;  // some may still be read
   std::set<int64_t> writers;                                         // segments being written
-  std::set<int64_t> compactions;                                     // collections being compacted
+  // Of open uploads begun or resumed since the store was opened. Kept in memory alone: a caller is
+  // a name that a client gives itself, not a fact of the data.
+  std::map<int64_t, std::string> upload_callers;
+  std::set<int64_t> compactions;  // collections being compacted
   // Collections with a segment that was missing or damaged at the start: DataLoss, names it.
   std::map<int64_t, absl::Status> damaged;
 

@@ -51,6 +51,8 @@ struct BeginUploadOptions {
   UploadMode mode = UploadMode::kInsert;
   // Makes the upload resumable; empty: it ends with its writer. At most kTokenBytesMax.
   std::string token;
+  // Whose upload it is, while the store is open; empty: of no caller in particular.
+  std::string caller;
   // Room on the disk, reserved at once; more is reserved as blocks need it. See UploadBytes.
   int64_t bytes_expected = 0;
 };
@@ -76,6 +78,17 @@ struct UploadFacts {
   int64_t next_block = 0;  // kOpen: the first block that is not durable
   int64_t rows_count = 0;  // kOpen: durable rows. kCommitted: rows that the upload added
   uint64_t epoch = 0;      // kCommitted
+};
+
+// An upload with a token that is neither committed nor dropped.
+struct OpenUpload {
+  std::string token;
+  int64_t collection_id = 0;
+  UploadMode mode = UploadMode::kInsert;
+  int64_t rows_count = 0;     // durable rows
+  int64_t bytes_on_disk = 0;  // of its file, room reserved for blocks to come included
+  int64_t untouched_s = 0;    // since its begin, its last checkpoint or its last resumption
+  bool is_live = false;       // it has a writer
 };
 
 struct LoadProgress {

@@ -6,6 +6,7 @@
 #include "engine/base/checked_math.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
+#include "server/store/open_uploads.h"
 #include "server/store/planted_bug.h"
 #include "server/store/segment_writer_impl.h"
 #include "server/store/store.h"
@@ -29,33 +30,15 @@ absl::Status CheckFree(const StoreCore& core, int64_t bytes_expected) {
                                                    free_min, " of them stay reserved"));
 }
 
-// Whether an upload with this token may begin. With the lock held.
-absl::Status CheckToken(const StoreCore& core, const std::string& token) {
-  if (token.empty()) return absl::OkStatus();
-  if (core.FindUpload(token) != nullptr) {
-    return absl::AlreadyExistsError("upload_token: an upload with this token was begun already");
-  }
-  Transaction unused;
-  int64_t open_count = -static_cast<int64_t>(core.RemoveIdleUploads(&unused).size());
-  for (const auto& [id, row] : core.catalogue->tables().Of<UploadRow>()) {
-    if (row.state == UploadState::kOpen) ++open_count;
-  }
-  if (open_count < core.options.uploads_open_max) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat(open_count, " resumable uploads are open, the limit uploads_open_max is ",
-                   core.options.uploads_open_max, ": commit one, or give one up with DropUpload"));
-}
-
-// Takes an upload with a token into the catalogue; idle ones leave it.
+// Takes an upload with a token into the catalogue; those that give way to it leave it.
 absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                           const BeginUploadOptions& options) {
   const std::lock_guard lock(core->mutex);
   const int64_t collection = output.identity().collection;
   // Both may have changed while the file was made.
   ABSL_RETURN_IF_ERROR(core->FindSound(collection).status());
-  ABSL_RETURN_IF_ERROR(CheckToken(*core, options.token));
   Transaction transaction;
-  const std::vector<int64_t> idle = core->RemoveIdleUploads(&transaction);
+  ABSL_ASSIGN_OR_RETURN(const std::vector<int64_t> gone, AdmitUpload(*core, options, &transaction));
   transaction.Put(UploadRow{.id = output.identity().segment,
                             .token = options.token,
                             .collection = collection,
@@ -64,7 +47,12 @@ absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                             .touched_unix_s = core->Now()});
   ABSL_RETURN_IF_ERROR(core->Commit(std::move(transaction),
                                     {.kind = CommitKind::kBeginUpload, .collection = collection}));
-  for (const int64_t id : idle) core->directory->Remove(SegmentFileName(id)).IgnoreError();
+  for (const int64_t id : gone) core->directory->Remove(SegmentFileName(id)).IgnoreError();
+  core->upload_callers[output.identity().segment] = options.caller;
+  std::erase_if(core->upload_callers, [core](const auto& entry) {
+    const UploadRow* const row = core->catalogue->tables().Find<UploadRow>(entry.first);
+    return row == nullptr || row->state == UploadState::kCommitted;
+  });
   return absl::OkStatus();
 }
 
@@ -76,10 +64,14 @@ SegmentWriter::~SegmentWriter() {
   StoreCore& core = *impl_->core;
   const std::lock_guard lock(core.mutex);
   core.writers.erase(impl_->segment());
-  const bool resumable = core.catalogue->tables().Find<UploadRow>(impl_->segment()) != nullptr;
-  // A file that cannot be removed is an orphan, and the next start removes it.
-  if (!impl_->committed && !resumable && !core.failed.load()) {
+  const UploadRow* const row = core.catalogue->tables().Find<UploadRow>(impl_->segment());
+  if (impl_->committed || core.failed.load()) return;
+  // A file that cannot be removed is an orphan, and the next start removes it; room that cannot be
+  // given back is given back when the upload is resumed.
+  if (row == nullptr) {
     impl_->output.Discard().IgnoreError();
+  } else {
+    impl_->output.CutTo(row->bytes_durable).IgnoreError();
   }
 }
 
@@ -153,7 +145,10 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginUpload(
   {
     const std::lock_guard lock(core_->mutex);
     ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->FindSound(collection_id));
-    ABSL_RETURN_IF_ERROR(CheckToken(*core_, options.token));
+    if (!options.token.empty()) {
+      Transaction unused;  // asked again once the file is made
+      ABSL_RETURN_IF_ERROR(AdmitUpload(*core_, options, &unused).status());
+    }
     identity = core_->Identity(collection, core_->catalogue->AllocateId());
     core_->writers.insert(identity.segment);
   }
@@ -179,7 +174,8 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginUpload(
 }
 
 absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeUpload(const std::string& token,
-                                                                   const BlockSink& sink) {
+                                                                   const BlockSink& sink,
+                                                                   const std::string& caller) {
   ABSL_RETURN_IF_ERROR(core_->Usable());
   StreamSource source = {.directory = core_->directory.get(), .may_be_longer = true};
   UploadMode mode = UploadMode::kInsert;
@@ -195,6 +191,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeUpload(const std::st
     if (!core_->writers.insert(row->id).second) {
       return absl::FailedPreconditionError("upload_token: the upload is in use by another stream");
     }
+    core_->upload_callers[row->id] = caller;
     source.identity = core_->Identity(collection, row->id);
     source.extent = {.blocks = row->next_block, .rows = row->rows, .bytes = row->bytes_durable};
     mode = row->mode;

@@ -24,6 +24,14 @@ class UploadTest : public ::testing::Test {
   fault::UploadData Data(int64_t number) {
     return fault::UploadData::Make(tested_.model().collections.at("a").spec, number);
   }
+  // An upload with a durable block, and no writer.
+  void BeginDurable(Store* opened, const BeginUploadOptions& options) {
+    const fault::UploadData data = Data(1);
+    const auto writer = opened->BeginUpload(id_, options);
+    ASSERT_OK(writer);
+    ASSERT_OK((*writer)->Append(data.blocks[0].View(0)));
+    ASSERT_OK((*writer)->Checkpoint());
+  }
   int64_t Files() const {
     int64_t count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(dir_ / "data")) {
@@ -230,8 +238,8 @@ TEST_F(UploadTest, TokensAreBounded) {
   const auto opened = Store::Open(options);
   ASSERT_OK(opened);
   Store& store = **opened;
-  ASSERT_OK(store.BeginUpload(id_, {.token = "old"}));
-  ASSERT_OK(store.BeginUpload(id_, {.token = "old2"}));
+  BeginDurable(&store, {.token = "old"});
+  BeginDurable(&store, {.token = "old2"});
   EXPECT_THAT(store.BeginUpload(id_, {.token = "third"}),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limit")));
   now += 101;
@@ -249,6 +257,106 @@ TEST_F(UploadTest, TokensAreBounded) {
   EXPECT_OK(store.GetUpload("c2"));
   EXPECT_OK(store.GetUpload("c4"));
   EXPECT_OK(store.Verify());
+}
+
+// 64 streams that began a resumable upload and were cancelled kept the room of all they had
+// declared, 12.5 GB, until the server was started again.
+TEST_F(UploadTest, AnUploadWithoutAWriterKeepsOnlyTheRoomOfItsDurableRows) {
+  constexpr int64_t kDeclared = int64_t{32} << 20;
+  constexpr int64_t kSlack = int64_t{1} << 20;  // blocks of the file system
+  const fault::UploadData data = Data(1);
+  {
+    const auto writer = store().BeginUpload(id_, {.token = "t", .bytes_expected = kDeclared});
+    ASSERT_OK(writer);
+    ASSERT_OK((*writer)->Append(data.blocks[0].View(0)));
+    ASSERT_OK((*writer)->Checkpoint());
+    EXPECT_TRUE(store().OpenUploads().at(0).is_live);
+    EXPECT_GE(store().OpenUploads().at(0).bytes_on_disk, kDeclared)
+        << "the file system of this test must support fallocate";
+  }
+  const OpenUpload ended = store().OpenUploads().at(0);
+  EXPECT_FALSE(ended.is_live);
+  EXPECT_EQ(ended.rows_count, data.blocks[0].ids.size());
+  EXPECT_LT(ended.bytes_on_disk, data.blocks[0].View(0).rows.size() + kSlack);
+  EXPECT_OK(store().ResumeUpload("t", [](const StoredBlock&) { return absl::OkStatus(); }));
+}
+
+// The same 64 streams left no place for any other upload with a token for a week.
+TEST_F(UploadTest, ABegunUploadWithoutRowsGivesWayToTheNextOne) {
+  StoreOptions options = tested_.Options();
+  int64_t now = 1000;
+  options.unix_seconds = [&now] { return now; };
+  options.uploads_open_max = 3;
+  tested_.Close();
+  const auto opened = Store::Open(options);
+  ASSERT_OK(opened);
+  Store& store = **opened;
+  BeginDurable(&store, {.token = "durable"});
+  ++now;
+  ASSERT_OK(store.BeginUpload(id_, {.token = "first"}));
+  ++now;
+  ASSERT_OK(store.BeginUpload(id_, {.token = "second"}));
+  const auto live = store.BeginUpload(id_, {.token = "live"});
+  ASSERT_OK(live);
+  EXPECT_THAT(store.GetUpload("first"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_OK(store.GetUpload("second"));
+  const auto live2 = store.BeginUpload(id_, {.token = "live2"});
+  ASSERT_OK(live2);
+  EXPECT_THAT(store.GetUpload("second"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store.BeginUpload(id_, {.token = "one more"}),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("upload_tokens_max is 3")));
+  EXPECT_OK(store.GetUpload("durable"));
+  EXPECT_EQ(Files(), 3) << "the files of those that gave way are gone";
+  EXPECT_OK(store.Verify());
+}
+
+// One caller took all the places of uploads with a token, and every other caller was refused.
+TEST_F(UploadTest, ACallerHoldsNoMoreOpenUploadsThanItsShare) {
+  StoreOptions options = tested_.Options();
+  options.uploads_open_max = 3;
+  options.uploads_open_per_caller_max = 2;
+  tested_.Close();
+  const auto opened = Store::Open(options);
+  ASSERT_OK(opened);
+  Store& store = **opened;
+  BeginDurable(&store, {.token = "a1", .caller = "a"});
+  ASSERT_OK(store.BeginUpload(id_, {.token = "a2", .caller = "a"}));
+  ASSERT_OK(store.BeginUpload(id_, {.token = "b1", .caller = "b"}));
+  BeginDurable(&store, {.token = "a3", .caller = "a"});
+  EXPECT_THAT(store.GetUpload("a2"), StatusIs(absl::StatusCode::kNotFound))
+      << "its own upload without rows gives way, not that of another";
+  EXPECT_OK(store.GetUpload("b1"));
+  EXPECT_THAT(store.BeginUpload(id_, {.token = "a4", .caller = "a"}),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("of this caller")));
+  EXPECT_OK(store.GetUpload("b1"));
+}
+
+TEST_F(UploadTest, OpenUploadsAreListedByAgeThenToken) {
+  StoreOptions options = tested_.Options();
+  int64_t now = 1000;
+  options.unix_seconds = [&now] { return now; };
+  tested_.Close();
+  const auto opened = Store::Open(options);
+  ASSERT_OK(opened);
+  Store& store = **opened;
+  ASSERT_OK(store.BeginUpload(id_, {.mode = UploadMode::kUpsert, .token = "z"}));
+  now += 5;
+  ASSERT_OK(store.BeginUpload(id_, {.token = "b"}));
+  BeginDurable(&store, {.token = "a"});
+  const auto committed = store.BeginUpload(id_, {.token = "committed"});
+  ASSERT_OK(committed);
+  ASSERT_OK(store.CommitUpload(committed->get(), {.epoch = 0}));
+  now += 2;
+  const std::vector<OpenUpload> uploads = store.OpenUploads();
+  ASSERT_EQ(uploads.size(), 3u);
+  EXPECT_EQ(uploads[0].token, "z");
+  EXPECT_EQ(uploads[0].mode, UploadMode::kUpsert);
+  EXPECT_EQ(uploads[0].untouched_s, 7);
+  EXPECT_EQ(uploads[1].token, "a");
+  EXPECT_EQ(uploads[1].collection_id, id_);
+  EXPECT_GT(uploads[1].rows_count, 0);
+  EXPECT_EQ(uploads[2].token, "b");
+  EXPECT_EQ(uploads[2].untouched_s, 2);
 }
 
 TEST_F(UploadTest, AnUploadThatCannotFitIsRefusedAtOnceAndNothingElseIs) {

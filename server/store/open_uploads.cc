@@ -1,0 +1,120 @@
+#include "server/store/open_uploads.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/store/store.h"
+
+namespace nearfield::store {
+namespace {
+
+using OpenRows = std::vector<const UploadRow*>;
+
+bool IsEarlier(const UploadRow& a, const UploadRow& b) {
+  return std::tie(a.touched_unix_s, a.id) < std::tie(b.touched_unix_s, b.id);
+}
+
+// Those that stay open once `gone` are removed.
+OpenRows OpenUploadsBut(const StoreCore& core, const std::vector<int64_t>& gone) {
+  OpenRows open;
+  for (const auto& [id, row] : core.catalogue->tables().Of<UploadRow>()) {
+    if (row.state != UploadState::kOpen) continue;
+    if (std::find(gone.begin(), gone.end(), id) == gone.end()) open.push_back(&row);
+  }
+  return open;
+}
+
+OpenRows OfCaller(const StoreCore& core, const OpenRows& open, const std::string& caller) {
+  OpenRows own;
+  for (const UploadRow* const row : open) {
+    const auto known = core.upload_callers.find(row->id);
+    if (known != core.upload_callers.end() && known->second == caller) own.push_back(row);
+  }
+  return own;
+}
+
+// Null where every one has a writer or durable rows.
+const UploadRow* FirstToGiveWay(const StoreCore& core, const OpenRows& open) {
+  const UploadRow* first = nullptr;
+  for (const UploadRow* const row : open) {
+    if (row->next_block > 0 || core.writers.count(row->id) > 0) continue;
+    if (first == nullptr || IsEarlier(*row, *first)) first = row;
+  }
+  return first;
+}
+
+absl::Status Refusal(const char* whose, size_t open_count, int64_t limit, const char* setting) {
+  return absl::ResourceExhaustedError(absl::StrCat(open_count, " resumable uploads ", whose,
+                                                   " are open, the limit ", setting, " is ", limit,
+                                                   ": commit one, or give one up with DropUpload"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int64_t>> AdmitUpload(const StoreCore& core,
+                                                 const BeginUploadOptions& options,
+                                                 Transaction* transaction) {
+  if (core.FindUpload(options.token) != nullptr) {
+    return absl::AlreadyExistsError("upload_token: an upload with this token was begun already");
+  }
+  std::vector<int64_t> gone = core.RemoveIdleUploads(transaction);
+  const auto remove = [&](const UploadRow& row) {
+    transaction->Remove<UploadRow>(row.id);
+    gone.push_back(row.id);
+  };
+  const OpenRows own = OfCaller(core, OpenUploadsBut(core, gone), options.caller);
+  const int64_t own_max = core.options.uploads_open_per_caller_max;
+  if (!options.caller.empty() && static_cast<int64_t>(own.size()) >= own_max) {
+    const UploadRow* const first = FirstToGiveWay(core, own);
+    if (first == nullptr) {
+      return Refusal("of this caller", own.size(), own_max,
+                     "caller_share_percent of "
+                     "upload_tokens_max");
+    }
+    remove(*first);
+  }
+  const OpenRows open = OpenUploadsBut(core, gone);
+  if (static_cast<int64_t>(open.size()) >= core.options.uploads_open_max) {
+    const UploadRow* const first = FirstToGiveWay(core, open);
+    if (first == nullptr) {
+      return Refusal("of all callers", open.size(), core.options.uploads_open_max,
+                     "upload_tokens_max");
+    }
+    remove(*first);
+  }
+  return gone;
+}
+
+std::vector<OpenUpload> Store::OpenUploads() const {
+  std::vector<UploadRow> rows;
+  std::vector<OpenUpload> uploads;
+  int64_t now = 0;
+  {
+    const std::lock_guard lock(core_->mutex);
+    now = core_->Now();
+    for (const auto& [id, row] : core_->catalogue->tables().Of<UploadRow>()) {
+      if (row.state == UploadState::kOpen) rows.push_back(row);
+    }
+    std::sort(rows.begin(), rows.end(), [](const UploadRow& a, const UploadRow& b) {
+      return std::tie(a.touched_unix_s, a.token) < std::tie(b.touched_unix_s, b.token);
+    });
+    uploads.reserve(rows.size());
+    for (const UploadRow& row : rows) {
+      uploads.push_back({.token = row.token,
+                         .collection_id = row.collection,
+                         .mode = row.mode,
+                         .rows_count = row.rows,
+                         .untouched_s = std::max<int64_t>(0, now - row.touched_unix_s),
+                         .is_live = core_->writers.count(row.id) > 0});
+    }
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    uploads[i].bytes_on_disk = core_->directory->AllocatedBytes(SegmentFileName(rows[i].id));
+  }
+  return uploads;
+}
+
+}  // namespace nearfield::store
