@@ -1,0 +1,102 @@
+"""Planted bugs: the patches of tests/mutations, what each breaks, and the test that must notice it."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+import subprocess
+
+FOLDER = "tests/mutations"
+FIELDS = ("Breaks", "Unit", "Test", "Target", "Needs")
+REQUIRED = ("Breaks", "Unit", "Test")
+FIELD_LINE = re.compile(r"^(\w+): (.+)$")
+TEST_NAME = re.compile(r"^(?P<folder>[a-z0-9]+)\.(?P<program>[\w-]+)(?:\.(?P<suite>[\w/]+)(?:\.(?P<case>[\w/]+))?)?$")
+PATCHED_FILE = re.compile(r"^\+\+\+ b/(\S+)", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutation:
+    """One patch file."""
+
+    name: str
+    path: pathlib.Path
+    breaks: str  # the behaviour that is wrong with the patch applied
+    unit: str  # the source file or folder whose tests must notice
+    test: str  # the ctest entry that must fail, or the start of the names of several
+    targets: tuple[str, ...]  # what to build for that test; none for a test of the scripts
+    needs_gpu: bool
+    files: tuple[str, ...]  # the files that the patch changes
+
+    @property
+    def is_script_test(self) -> bool:
+        return self.test.startswith("scripts.")
+
+
+def parse(path: pathlib.Path) -> Mutation:
+    """Reads one patch. Raises ValueError, whose text names the file and the field, where its header is wrong."""
+    text = path.read_text(encoding="utf-8")
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        if line.startswith(("diff ", "--- ")):
+            break
+        match = FIELD_LINE.match(line)
+        if match is None or match[1] not in FIELDS or match[1] in fields:
+            raise ValueError(f"{path.name}: '{line}' is none of the header's fields: {', '.join(FIELDS)}, each once")
+        fields[match[1]] = match[2].strip()
+    for field in REQUIRED:
+        if field not in fields:
+            raise ValueError(f"{path.name}: the header lacks '{field}:'")
+    test = TEST_NAME.match(fields["Test"])
+    if test is None:
+        raise ValueError(f"{path.name}: Test '{fields['Test']}' is not FOLDER.PROGRAM[.Suite[.Case]]")
+    if fields.get("Needs", "gpu") != "gpu":
+        raise ValueError(f"{path.name}: Needs '{fields['Needs']}' is not gpu")
+    default = () if test["folder"] == "scripts" else (test["program"],)
+    return Mutation(
+        name=path.stem,
+        path=path,
+        breaks=fields["Breaks"],
+        unit=fields["Unit"],
+        test=fields["Test"],
+        targets=tuple(fields["Target"].split()) if "Target" in fields else default,
+        needs_gpu="Needs" in fields,
+        files=tuple(PATCHED_FILE.findall(text)),
+    )
+
+
+def load(root: pathlib.Path) -> list[Mutation]:
+    return [parse(path) for path in sorted((root / FOLDER).glob("*.patch"))]
+
+
+def applies(root: pathlib.Path, mutation: Mutation) -> str:
+    """Returns why the patch does not fit the tree, or nothing where it does."""
+    ran = subprocess.run(
+        ["git", "apply", "--check", str(mutation.path)], cwd=root, check=False, capture_output=True, text=True
+    )
+    return "" if ran.returncode == 0 else ran.stderr.strip()
+
+
+def missing_test(root: pathlib.Path, mutation: Mutation) -> str:
+    """Returns why the named test cannot exist, judged by the sources alone; nothing where it does."""
+    name = TEST_NAME.match(mutation.test)
+    assert name is not None, mutation.test
+    folder = root / "tests" / name["folder"]
+    if name["folder"] == "scripts":
+        file = folder / f"{name['program']}.py"
+        defined = re.compile(rf"def {name['case']}\(" if name["case"] else rf"class {name['suite']}\(")
+        return "" if file.exists() and defined.search(file.read_text(encoding="utf-8")) else f"not in {file}"
+    if name["folder"] == "e2e":
+        return "" if (folder / f"{name['program']}.py").exists() else f"no {name['program']}.py in tests/e2e"
+    lists = "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.rglob("CMakeLists.txt")))
+    if not re.search(rf"nearfield_(?:command_)?test\({re.escape(name['program'])}\s", lists):
+        return f"no CMakeLists.txt below tests/{name['folder']} declares {name['program']}"
+    if name["suite"] is None:
+        return ""
+    suite = name["suite"].split("/")[-1] if not name["suite"].split("/")[-1].isdigit() else name["suite"].split("/")[-2]
+    case = (name["case"] or "").split("/")[0]
+    defined = re.compile(rf"\bT(?:YPED_T)?EST(?:_[FP])?\(\s*{suite},\s*{case}")
+    sources = (path for suffix in ("*.cc", "*.cu", "*.h") for path in folder.rglob(suffix))
+    if any(defined.search(path.read_text(encoding="utf-8")) for path in sources):
+        return ""
+    return f"no source below tests/{name['folder']} defines {suite}.{case}"
