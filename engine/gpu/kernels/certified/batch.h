@@ -35,11 +35,11 @@ using QueueEntry = uint2;
 struct BatchQuery {
   score::QueryBound first_only;
   score::QueryBound both;
-  float threshold;  // k rows are known to reach it
-  double squared;   // S(q, q); for cosine only
-  uint32_t listed;  // entries in its queue, or more
-  uint32_t scored;  // rows scored canonically
-  uint32_t overflow;
+  float threshold;    // k rows are known to reach it
+  double squared;     // S(q, q); for cosine only
+  uint32_t listed;    // entries in its queue, or more
+  uint32_t scored;    // rows scored canonically
+  uint32_t overflow;  // not 0: the queue had no room for a row; later stages leave the query out
 };
 
 struct BatchArgs {

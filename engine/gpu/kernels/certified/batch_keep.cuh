@@ -19,7 +19,7 @@ struct QueryTerms {
   float scale;        // t1
   float of_residual;  // A
   float of_norm;      // B
-  float reach;        // not more than the threshold + h; +inf where there is no query
+  float reach;        // not more than the threshold + h; +inf where the query is not wanted
 };
 
 // A row that may reach a query's threshold.
@@ -36,13 +36,21 @@ struct PassedRing {
 
 struct ScanShared {
   uint64_t arrivals[kBatchWarpgroupsMax][kStagesMax];
-  float less[kBatchColumnsMax];  // h of each query
+  float less[kBatchColumnsMax];   // h of each query
+  bool wanted[kBatchColumnsMax];  // IsWanted of each query
   PassedRing passed[kBatchThreadsMax / kWarp];
 };
 
-// Of a query of the batch, or of none; and its h.
+// Returns whether a stage after the first collects rows for this query of the batch: the query
+// exists and its queue has not overflowed. A threshold cannot say so: +inf is a legal one.
+__device__ __forceinline__ bool IsWanted(const BatchArgs& args, int query) {
+  return query < args.queries && args.state[query].overflow == 0;
+}
+
+// Returns the terms of a query; for one that is not wanted, terms that only a row without a finite
+// bound reaches.
 __device__ __forceinline__ QueryTerms TermsOf(const BatchArgs& args, int query) {
-  if (query >= args.queries) return {0, 0, 0, score::FloatFromBits(0x7f800000u)};
+  if (!IsWanted(args, query)) return {0, 0, 0, score::FloatFromBits(0x7f800000u)};
   const BatchQuery& state = args.state[query];
   const score::QueryBound& bound = state.first_only;
   return {bound.first_scale, bound.of_residual, bound.of_norm,
@@ -189,7 +197,7 @@ __device__ __forceinline__ void TakeFour(const Sum (&sums)[kSums], int at, Sum (
 template <int kQueries, typename Sum>
 __device__ __forceinline__ void KeepSome(const Sum (&sums)[kQueries / 2], const MyRows& mine,
                                          uint32_t first_number, const QueryTerms* terms,
-                                         const float* less_of, int first_query, int queries,
+                                         const ScanShared& shared, int first_query,
                                          PassedList& list) {
   const int first_of_mine = 2 * (static_cast<int>(threadIdx.x) % 4);
   const QueryTerms* const my_terms = terms + first_of_mine;
@@ -226,8 +234,8 @@ __device__ __forceinline__ void KeepSome(const Sum (&sums)[kQueries / 2], const 
     for (int i = 0; i < 4; ++i) {
       const QueryTerms& term = my_terms[8 * j + i % 2];
       const float upper = UpperOf(four[i], mine.Bound(i / 2), term);
-      // Where there is no query, a bound of +inf reaches its threshold.
-      const bool present = mine.present[i / 2] && first_of_mine + 8 * j + i % 2 < queries;
+      // A bound of +inf reaches the threshold of a query that is not wanted as well.
+      const bool present = mine.present[i / 2] && shared.wanted[first_of_mine + 8 * j + i % 2];
       if (!(upper < term.reach) && present) passing |= 1u << i;
     }
     // A lane seldom has two.
@@ -240,7 +248,7 @@ __device__ __forceinline__ void KeepSome(const Sum (&sums)[kQueries / 2], const 
       const float upper = UpperOf(sum, mine.Bound(i / 2), terms[query]);
       list.Add(lanes,
                {first_number + mine.index + 4u * static_cast<uint32_t>(i & 2),
-                WithLess(upper, less_of[query]), static_cast<uint32_t>(first_query + query)});
+                WithLess(upper, shared.less[query]), static_cast<uint32_t>(first_query + query)});
       passing &= passing - 1;
     }
   }

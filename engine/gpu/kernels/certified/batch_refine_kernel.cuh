@@ -259,8 +259,7 @@ __global__ void __launch_bounds__(kThreads, 512 / kThreads)
   __syncthreads();  // all have read the state
   if (overflow) {
     if (threadIdx.x != 0) return;
-    state.overflow = 1;
-    state.threshold = score::FloatFromBits(0x7f800000u);  // nothing more is wanted
+    state.overflow = 1;  // later stages collect no rows for this query
     if (stage.last) refinement.Report(0, true);
     return;
   }

@@ -78,6 +78,7 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
     const int of_batch = first_query + query;
     terms[query] = TermsOf(args, of_batch);
     shared.less[query] = LessOfQuery(args, of_batch);
+    shared.wanted[query] = IsWanted(args, of_batch);
   }
   if (threadIdx.x < kBatchWarpgroupsMax * kStagesMax) {
     InitArrival(&shared.arrivals[threadIdx.x / kStagesMax][threadIdx.x % kStagesMax], 1);
@@ -136,8 +137,7 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
       KeepAll<kQueries>(args, sums, mine, first_number, terms, shared.less, first_query,
                         int64_t{tile} * kBatchTileRows);
     } else {
-      KeepSome<kQueries>(sums, mine, first_number, terms, shared.less, first_query,
-                         args.queries - first_query, list);
+      KeepSome<kQueries>(sums, mine, first_number, terms, shared, first_query, list);
     }
   }
   if constexpr (!kAll) list.Flush();

@@ -60,7 +60,8 @@ struct HeldQueries {
 // What lies in shared memory of a block's queries.
 struct HeldQueryTerms {
   QueryTerms terms[kHeldQueries];
-  float less[kHeldQueries];  // h
+  float less[kHeldQueries];   // h
+  bool wanted[kHeldQueries];  // IsWanted
 };
 
 // The comparison of a bound with a threshold for a thread's two queries, divided by t1 so that a
@@ -78,7 +79,9 @@ struct ReachTerms {
 
   __device__ ReachTerms(const HeldQueries& queries, const HeldQueryTerms& of_block) : ratio(0) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) Set(i, of_block.terms[queries.InBlock(i)], queries.Has(i));
+    for (int i = 0; i < 2; ++i) {
+      Set(i, of_block.terms[queries.InBlock(i)], of_block.wanted[queries.InBlock(i)]);
+    }
   }
 
   // For rows with at most this residual + ratio * norm, and at least this n.
@@ -88,7 +91,7 @@ struct ReachTerms {
   }
 
  private:
-  __device__ void Set(int i, const QueryTerms& of, bool present) {
+  __device__ void Set(int i, const QueryTerms& of, bool wanted) {
     constexpr float kMore = 1.0f + 0x1p-19f;
     residual[i] = __fdiv_ru(__fmul_ru(of.of_residual, kMore), of.scale);
     const float lower = __fsub_rd(of.reach, __fmul_ru(fabsf(of.reach), 0x1p-19f));
@@ -101,9 +104,8 @@ struct ReachTerms {
       less[i] = 0;
       reach[i] = score::MinusInfinity();
     }
-    if (!present)
-      reach[i] =
-          score::FloatFromBits(0x7f800000u);  // no row reaches it but one of which nothing is known
+    // Only a row without a finite bound reaches the threshold of a query that is not wanted.
+    if (!wanted) reach[i] = score::FloatFromBits(0x7f800000u);
   }
 };
 
@@ -172,8 +174,9 @@ __device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTe
   uint32_t fours = tile.absent == 0 ? FoursThatReach<true>(sums, reach, tile, first_row)
                                     : FoursThatReach<false>(sums, reach, tile, first_row);
   fours = __reduce_or_sync(0xffffffffu, fours);
-  // Where there is no query, a row with a bound of +inf reaches all the same.
-  const uint32_t present = (queries.Has(0) ? 3u : 0u) | (queries.Has(1) ? 12u : 0u);
+  // A row with a bound of +inf reaches the threshold of a query that is not wanted as well.
+  const uint32_t wanted = (of_block.wanted[queries.InBlock(0)] ? 3u : 0u) |
+                          (of_block.wanted[queries.InBlock(1)] ? 12u : 0u);
 #pragma unroll 1
   for (; fours != 0; fours &= fours - 1) {
     const int j = __ffs(static_cast<int>(fours)) - 1;
@@ -181,7 +184,7 @@ __device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTe
     TakeFour<0, kFoursOfTile>(sums, j, four);
     const int row = first_row + 8 * j;
     const PairTerms pair(reach, tile, row);
-    uint32_t passing = present;
+    uint32_t passing = wanted;
 #pragma unroll
     for (int i = 0; i < 4; ++i) passing &= ~(pair.Over(four[i], i) >> 31 << i);
     // A bit for each of the two rows, for both queries.

@@ -70,6 +70,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     const int of_batch = queries.first_of_block + query;
     shared.queries.terms[query] = TermsOf(args, of_batch);
     shared.queries.less[query] = LessOfQuery(args, of_batch);
+    shared.queries.wanted[query] = IsWanted(args, of_batch);
   }
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
   __syncthreads();

@@ -1,0 +1,158 @@
+// A query of a batch whose queue overflowed is answered alone later; until then the batch goes on
+// without it.
+//
+// Such a query once got the threshold +inf. The comparison of the held scan made a NaN of that,
+// which lets every row through: each later row cost the query an atomic addition.
+#include <cuda_runtime_api.h>
+
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "engine/gpu/gpu_row_planes.h"
+#include "engine/gpu/kernels/certified/batch.h"
+#include "tests/engine/gpu/gpu_fixture.h"
+#include "tests/testing/corpora.h"
+
+namespace nearfield::gpu {
+namespace {
+
+using testing::Corpus;
+using testing::CorpusFamily;
+
+constexpr int32_t kDim = 96;
+constexpr uint32_t kTiles = 128;
+constexpr uint32_t kCapacity = 256;
+
+template <typename T>
+class DeviceArray {
+ public:
+  explicit DeviceArray(int64_t size) : size_(size) {
+    void* data = nullptr;
+    EXPECT_EQ(cudaMalloc(&data, Bytes()), cudaSuccess);
+    data_ = static_cast<T*>(data);
+    EXPECT_EQ(cudaMemset(data_, 0, Bytes()), cudaSuccess);
+  }
+  ~DeviceArray() { cudaFree(data_); }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+
+  void Set(const std::vector<T>& values) {
+    EXPECT_EQ(cudaMemcpy(data_, values.data(), Bytes(), cudaMemcpyHostToDevice), cudaSuccess);
+  }
+  std::vector<T> Get() const {
+    std::vector<T> values(static_cast<size_t>(size_));
+    EXPECT_EQ(cudaMemcpy(values.data(), data_, Bytes(), cudaMemcpyDeviceToHost), cudaSuccess);
+    return values;
+  }
+  T* data() { return data_; }
+
+ private:
+  size_t Bytes() const { return static_cast<size_t>(size_) * sizeof(T); }
+
+  const int64_t size_;
+  T* data_ = nullptr;
+};
+
+class BatchOverflowTest : public GpuTest, public ::testing::WithParamInterface<int32_t> {
+ protected:
+  // Fills `planes_`; the bounds of one row in 50 are unknown, so that no threshold rules it out.
+  void MakeRows() {
+    core_ = MakeCore(256 * kMiB);
+    ASSERT_NE(core_, nullptr);
+    CollectionSpec spec;
+    spec.dim = kDim;
+    corpus_ =
+        testing::MakeCorpus(spec, CorpusFamily::kGaussian, kTiles * kBatchTileRows, random_.Bits());
+    const Corpus unbounded =
+        testing::MakeCorpus(spec, CorpusFamily::kMaxFinite, corpus_.rows_count(), random_.Bits());
+    for (int64_t row = 0; row < corpus_.rows_count(); row += 50) {
+      std::memcpy(corpus_.rows.data() + row * corpus_.row_bytes(), unbounded.row(row).data(),
+                  static_cast<size_t>(corpus_.row_bytes()));
+    }
+    auto reserved = GpuRowPlanes::Reserve(core_, {.dim = kDim, .scan = ScanPrecision::kInt8},
+                                          corpus_.rows_count());
+    ASSERT_OK(reserved);
+    planes_ = *std::move(reserved);
+    ASSERT_OK(planes_->Append(corpus_.rows.data(), corpus_.rows_count()));
+    std::vector<uint32_t> ranks(static_cast<size_t>(corpus_.rows_count()));
+    std::iota(ranks.begin(), ranks.end(), 0u);
+    ASSERT_OK(planes_->Seal(ranks));
+  }
+
+  BatchArgs Args(int32_t queries) const {
+    BatchArgs args;
+    args.corpus.count = 1;
+    args.corpus.numbers = static_cast<uint32_t>(corpus_.rows_count());
+    args.corpus.generations[0] = {.rows = planes_->view(),
+                                  .codes = planes_->codes(),
+                                  .tombstones = {},
+                                  .rows_begin = 0,
+                                  .rows_count = args.corpus.numbers};
+    args.rotation = score::RotationShapeOf(kDim, planes_->format().seed);
+    args.queries = queries;
+    args.code_stride = planes_->codes().code_bytes;
+    args.capacity = kCapacity;
+    return args;
+  }
+
+  std::shared_ptr<GpuCore> core_;
+  Corpus corpus_;
+  std::unique_ptr<GpuRowPlanes> planes_;
+};
+
+TEST_P(BatchOverflowTest, SmokeAQueryThatOverflowedCollectsNoMoreRows) {
+  MakeRows();
+  if (HasFatalFailure()) return;
+  const int32_t queries = GetParam();
+  BatchArgs args = Args(queries);
+  DeviceArray<float> vectors(int64_t{queries} * kDim);
+  DeviceArray<int32_t> k(queries);
+  DeviceArray<char> first(int64_t{queries} * args.code_stride);
+  DeviceArray<char> second(int64_t{queries} * args.code_stride);
+  DeviceArray<BatchQuery> state(queries);
+  DeviceArray<QueueEntry> queues(int64_t{queries} * kCapacity);
+  std::vector<float> values;
+  for (int32_t query = 0; query < queries; ++query) {
+    const std::vector<float> one =
+        testing::MakeQuery(corpus_, testing::QueryFamily::kGaussian, random_);
+    values.insert(values.end(), one.begin(), one.end());
+  }
+  vectors.Set(values);
+  k.Set(std::vector<int32_t>(static_cast<size_t>(queries), 10));
+  args.vectors = vectors.data();
+  args.k = k.data();
+  args.first = first.data();
+  args.second = second.data();
+  args.state = state.data();
+  args.queues = queues.data();
+  ASSERT_EQ(LaunchBatchEncode(args, nullptr), cudaSuccess);
+
+  // After a stage whose rows did not all find room in every third queue; the others are empty, so
+  // their threshold stays at -inf.
+  std::vector<BatchQuery> states = state.Get();
+  for (size_t i = 0; i < states.size(); i += 3) states[i].listed = kCapacity + 1;
+  state.Set(states);
+  const BatchStage before = {.step = 16, .done_step = 32, .tiles = kTiles / 32};
+  ASSERT_EQ(LaunchBatchRefine(ScanRow::kFloat32, args, before, nullptr), cudaSuccess);
+  const BatchStage after = {.step = 1, .done_step = 16, .tiles = kTiles - kTiles / 16};
+  const int sm_count = core_->device_facts().sm_count;
+  ASSERT_EQ(LaunchBatchScan(args, after, sm_count, nullptr), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+
+  states = state.Get();
+  for (size_t i = 0; i < states.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_EQ(states[i].overflow, i % 3 == 0 ? 1u : 0u);
+    EXPECT_EQ(states[i].listed, i % 3 == 0 ? kCapacity + 1 : after.tiles * kBatchTileRows);
+  }
+}
+
+// Up to 64 queries take the scan whose queries lie in shared memory, more the one that holds them
+// in registers.
+INSTANTIATE_TEST_SUITE_P(Queries, BatchOverflowTest, ::testing::Values(7, 40, 64, 65, 130, 256),
+                         [](const auto& param) { return std::to_string(param.param); });
+
+}  // namespace
+}  // namespace nearfield::gpu
