@@ -26,12 +26,20 @@ absl::Status NoSuchCollection(std::string_view name) {
   return absl::NotFoundError(absl::StrCat("no collection ", Shown(name)));
 }
 
+// Never 0.
 uint64_t RandomNumber() {
   std::random_device source;
-  return uint64_t{source()} << 32 | source();
+  return std::max<uint64_t>(1, uint64_t{source()} << 32 | source());
 }
 
 }  // namespace
+
+absl::Status CheckIncarnation(const NamedCollection& named, std::optional<uint64_t> incarnation) {
+  if (incarnation.value_or(named.incarnation) == named.incarnation) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("incarnation: ", *incarnation, ", the collection has ", named.incarnation,
+                   ": it was created anew or restored, and its epochs are not those of before"));
+}
 
 absl::Status ValidateName(std::string_view field, std::string_view name) {
   bool legal = !name.empty() && name.size() <= kCollectionNameBytesMax &&
@@ -62,7 +70,8 @@ std::shared_ptr<NamedCollection> Catalog::Make(const std::string& name,
   named->attributes = std::move(attributes);
   named->store = base_.store.get();
   named->store_id = store_id;
-  named->identity = base_.store != nullptr ? static_cast<uint64_t>(store_id) : RandomNumber();
+  named->incarnation =
+      base_.store != nullptr ? base_.store->IncarnationOf(store_id) : RandomNumber();
   named->changed = base_.changed;
   return named;
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,14 +33,19 @@ struct NamedCollection {
   std::unique_ptr<CollectionAttributes> attributes;
   store::Store* store = nullptr;  // null: nothing is kept
   int64_t store_id = 0;
-  // Never that of another collection; the same after a restart where a store keeps it.
-  uint64_t identity = 0;
+  // Never 0, and never that of another collection, here or in another data directory. The same
+  // after a restart where a store keeps it; another one in a directory made from a snapshot.
+  uint64_t incarnation = 0;
   // Not OK where the rows could not be loaded: then `collection` is empty, and nothing but a drop
   // is for it.
   absl::Status state;
   std::function<void()> changed;  // called after each commit and deletion
   std::atomic<bool> dropped{false};
 };
+
+// Whether `incarnation` (absent: any) is the collection's: a request whose epochs are of another
+// one must not be taken for one of this. Errors: FailedPrecondition.
+absl::Status CheckIncarnation(const NamedCollection& named, std::optional<uint64_t> incarnation);
 
 // OK for [A-Za-z0-9][A-Za-z0-9_.-]{0,62}. Errors: InvalidArgument, naming `field`.
 absl::Status ValidateName(std::string_view field, std::string_view name);

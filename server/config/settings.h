@@ -111,11 +111,26 @@ struct Settings : SettingList {
                           "Milliseconds for which the epoch of a cursor is kept after it was last "
                           "asked for; its deleted rows keep their memory"};
   NumberSetting page_rows_max{
-      *this, "page_rows_max", 100000, {1, kRowsMax}, "Rows of one order that pages may reach"};
+      *this,
+      "page_rows_max",
+      100000,
+      {1, kRowsMax},
+      "Rows of one order that pages of Search may reach; SearchAll has no such limit"};
 
   // What may be held at once.
   NumberSetting epochs_kept_max{
-      *this, "epochs_kept_max", 64, {1, 100000}, "Epochs that are kept for cursors"};
+      *this,
+      "epochs_kept_max",
+      64,
+      {1, 100000},
+      "Epochs that are kept for the cursors and SearchAll streams of one caller"};
+  NumberSetting epochs_kept_percent{
+      *this,
+      "epochs_kept_percent",
+      10,
+      {0, 100},
+      "Of each memory for rows, what may be held by rows that only kept epochs show; beyond, the "
+      "caller that holds the most loses the epoch it did not ask for longest"};
   NumberSetting collections_max{*this, "collections_max", 256, {1, 100000}, "Collections"};
   NumberSetting queue_requests_max{
       *this, "queue_requests_max", 1024, {1, 1000000}, "Searches that may wait for the engine"};

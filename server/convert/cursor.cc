@@ -55,10 +55,9 @@ absl::StatusOr<Cursor> DecodeCursor(std::string_view bytes) {
   return absl::InvalidArgumentError("cursor: damaged: its place is negative");
 }
 
-uint64_t SearchFingerprint(uint64_t collection_identity, const Query& query,
-                           std::string_view filter) {
+uint64_t SearchFingerprint(uint64_t incarnation, const Query& query, std::string_view filter) {
   Hash hash;
-  hash.AddNumber(collection_identity);
+  hash.AddNumber(incarnation);
   hash.AddText(
       {reinterpret_cast<const char*>(query.vector.data()), query.vector.size() * sizeof(float)});
   if (query.row_id.has_value()) {

@@ -21,11 +21,10 @@ std::string EncodeCursor(const Cursor& cursor);
 // Errors: InvalidArgument.
 absl::StatusOr<Cursor> DecodeCursor(std::string_view bytes);
 
-// Tells searches apart whose orders differ: by collection, vector or row, least score, filter (its
-// canonical bytes; empty: none). Not k. 64 bits against mistakes, not against malice: a forged
-// cursor shows nothing that a search does not.
-uint64_t SearchFingerprint(uint64_t collection_identity, const Query& query,
-                           std::string_view filter);
+// Tells searches apart whose orders differ: by the collection's incarnation, vector or row, minimum
+// score, filter (its canonical bytes; empty: none). Not k. 64 bits against mistakes, not against
+// malice: a forged cursor shows nothing that a search does not.
+uint64_t SearchFingerprint(uint64_t incarnation, const Query& query, std::string_view filter);
 
 }  // namespace nearfield::server
 

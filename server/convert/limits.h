@@ -18,6 +18,10 @@ struct RequestLimits {
   int64_t queue_requests_max = 0;
   int64_t cursor_ms = 0;
   int64_t page_rows_max = 0;
+  int64_t epochs_kept_max = 0;
+  int64_t epochs_kept_percent = 0;
+  int64_t uploads_max = 0;
+  int64_t verify_max = 0;
 };
 
 }  // namespace nearfield::server

@@ -9,7 +9,9 @@
 #include "engine/base/status_macros.h"
 #include "nearfield/engine/row_codec.h"
 #include "server/batching/retry_hint.h"
+#include "server/catalog/attributes/limits.h"
 #include "server/catalog/catalog.h"
+#include "server/convert/ingest.h"
 
 namespace nearfield::server {
 namespace {
@@ -310,6 +312,21 @@ void ToProto(const RequestLimits& limits, pb::GetLimitsResponse* response) {
   response->set_queue_requests_max(static_cast<uint32_t>(limits.queue_requests_max));
   response->set_cursor_ms(static_cast<uint64_t>(limits.cursor_ms));
   response->set_page_rows_max(static_cast<uint64_t>(limits.page_rows_max));
+  response->set_epochs_kept_max(static_cast<uint32_t>(limits.epochs_kept_max));
+  response->set_epochs_kept_percent(static_cast<uint32_t>(limits.epochs_kept_percent));
+  response->set_uploads_max(static_cast<uint32_t>(limits.uploads_max));
+  response->set_verify_max(static_cast<uint32_t>(limits.verify_max));
+  response->set_aliases_max(static_cast<uint32_t>(kAliasesMax));
+  response->set_upload_token_bytes_max(static_cast<uint32_t>(kUploadTokenBytesMax));
+  constexpr AttributeLimits kAttributes;
+  response->set_attributes_max(static_cast<uint32_t>(kAttributes.attributes_max));
+  response->set_attribute_keyword_bytes_max(static_cast<uint32_t>(kAttributes.keyword_bytes_max));
+  response->set_attribute_list_values_max(static_cast<uint32_t>(kAttributes.list_values_max));
+  response->set_attribute_row_bytes_max(static_cast<uint32_t>(kAttributes.row_bytes_max));
+  response->set_filter_levels_max(static_cast<uint32_t>(kAttributes.filter_depth_max));
+  response->set_filter_conditions_max(static_cast<uint32_t>(kAttributes.filter_conditions_max));
+  response->set_filter_values_max(static_cast<uint32_t>(kAttributes.filter_values_max));
+  response->set_filter_bytes_max(static_cast<uint32_t>(kAttributes.filter_bytes_max));
 }
 
 }  // namespace nearfield::server

@@ -18,6 +18,7 @@ void Describe(const NamedCollection& named, const Catalog::Aliases& aliases,
               pb::CollectionInfo* info) {
   ToProto(named.name, named.collection->spec(), named.collection->Stats(), info);
   ToProto(named.attributes->schema(), info->mutable_attributes());
+  info->set_incarnation(named.incarnation);
   info->set_host_bytes(info->host_bytes() + static_cast<uint64_t>(named.attributes->bytes()));
   info->set_durable(named.store != nullptr);
   info->set_error(std::string(named.state.message()));

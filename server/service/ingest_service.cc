@@ -23,6 +23,7 @@ absl::Status DeleteFrom(const Core& core, const Call& call, const pb::DeleteRequ
     ABSL_ASSIGN_OR_RETURN(result, server::DeleteRows(*named, ids));
   }
   response->set_epoch(result.epoch);
+  response->set_incarnation(named->incarnation);
   response->set_rows_deleted(static_cast<uint64_t>(result.rows_deleted));
   return absl::OkStatus();
 }

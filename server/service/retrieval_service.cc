@@ -60,6 +60,7 @@ absl::Status FetchRows(const Core& core, const Call& call, const pb::FetchReques
   const FetchResult& found = *fetched;
   ABSL_RETURN_IF_ERROR(CheckReplyBytes(ReplyBytesMin(found), limits, kFetchAdvice));
   ToProto(spec, parts, ids, found, response);
+  response->set_incarnation(named->incarnation);
   return CheckReplyBytes(static_cast<int64_t>(response->ByteSizeLong()), limits, kFetchAdvice);
 }
 
@@ -77,6 +78,7 @@ absl::Status CountRows(const Core& core, const Call& call, const pb::CountReques
     rows_count = at->rows_count();
   }
   response->set_epoch(at->epoch());
+  response->set_incarnation(named->incarnation);
   response->set_rows_count(static_cast<uint64_t>(rows_count));
   return absl::OkStatus();
 }
@@ -85,6 +87,12 @@ template <typename Request>
 std::optional<uint64_t> MinEpochOf(const Request& request) {
   if (!request.has_min_epoch()) return std::nullopt;
   return request.min_epoch();
+}
+
+template <typename Request>
+std::optional<uint64_t> IncarnationOf(const Request& request) {
+  if (!request.has_incarnation()) return std::nullopt;
+  return request.incarnation();
 }
 
 }  // namespace
@@ -115,7 +123,8 @@ grpc::ServerUnaryReactor* RetrievalService::Fetch(grpc::CallbackServerContext* c
                          .method = "Fetch",
                          .pool = &Core::reads,
                          .collection = request->collection(),
-                         .min_epoch = MinEpochOf(*request)},
+                         .min_epoch = MinEpochOf(*request),
+                         .incarnation = IncarnationOf(*request)},
                         [request, response](Core& core, Call& call) {
                           call.record.collection = request->collection();
                           const absl::Status status = FetchRows(core, call, *request, response);
@@ -134,7 +143,8 @@ grpc::ServerUnaryReactor* RetrievalService::Count(grpc::CallbackServerContext* c
                          .method = "Count",
                          .pool = &Core::reads,
                          .collection = request->collection(),
-                         .min_epoch = MinEpochOf(*request)},
+                         .min_epoch = MinEpochOf(*request),
+                         .incarnation = IncarnationOf(*request)},
                         [request, response](Core& core, Call& call) {
                           call.record.collection = request->collection();
                           return CountRows(core, call, *request, response);

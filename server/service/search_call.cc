@@ -56,7 +56,7 @@ absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limi
   if (!pending->with_cursor) return absl::OkStatus();
   const std::string filter = pending->filter.has_value() ? pending->filter->canonical() : "";
   for (const Query& query : queries) {
-    pending->fingerprints.push_back(SearchFingerprint(pending->named->identity, query, filter));
+    pending->fingerprints.push_back(SearchFingerprint(pending->named->incarnation, query, filter));
   }
   if (request.has_cursor()) {
     if (queries.size() != 1) {
@@ -66,8 +66,9 @@ absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limi
     ABSL_ASSIGN_OR_RETURN(pending->cursor, DecodeCursor(request.cursor()));
     if (pending->cursor->search != pending->fingerprints.front()) {
       return absl::InvalidArgumentError(
-          "cursor: of another search: query, filter and score_threshold must be those of the first "
-          "page");
+          "cursor: of another search: collection, query, filter and score_threshold must be those "
+          "of the "
+          "first page, and a restored or new collection is another one");
     }
     if (pending->cursor->position >= limits.page_rows_max) {
       return absl::InvalidArgumentError(absl::StrCat("cursor: behind ", pending->cursor->position,
@@ -90,6 +91,9 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   const RequestLimits& limits = call.state()->limits();
   ABSL_ASSIGN_OR_RETURN(pending->named, pending->core->catalog.Find(request.collection()));
   const NamedCollection& named = *pending->named;
+  if (request.has_incarnation()) {
+    ABSL_RETURN_IF_ERROR(CheckIncarnation(named, request.incarnation()));
+  }
   SearchTicket& ticket = pending->ticket;
   ABSL_ASSIGN_OR_RETURN(ticket.request, FromProto(request, named.collection, limits));
   ABSL_ASSIGN_OR_RETURN(ticket.priority, PriorityFromProto(request));
@@ -211,6 +215,7 @@ void Reply(Pending* pending, SearchReply reply) {
   std::vector<ResultFacts> facts = FactsOf(*pending, reply);
   ToProto(pending->named->collection->spec(), pending->parts, std::move(reply), response);
   SetFacts(*pending, std::move(facts), response);
+  response->set_incarnation(pending->named->incarnation);
   if (pending->with_digest) response->set_result_digest(ResultDigest(*response));
   const int64_t total_us = MicrosBetween(pending->begin, pending->state->clock().Now());
   pb::SearchCost* cost = response->mutable_cost();

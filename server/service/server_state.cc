@@ -61,7 +61,11 @@ RequestLimits LimitsOf(const Settings& settings) {
           .collections_max = settings.collections_max.value(),
           .queue_requests_max = settings.queue_requests_max.value(),
           .cursor_ms = settings.cursor_ms.value(),
-          .page_rows_max = settings.page_rows_max.value()};
+          .page_rows_max = settings.page_rows_max.value(),
+          .epochs_kept_max = settings.epochs_kept_max.value(),
+          .epochs_kept_percent = settings.epochs_kept_percent.value(),
+          .uploads_max = settings.uploads_max.value(),
+          .verify_max = settings.verify_max.value()};
 }
 
 Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> store_in,

@@ -16,8 +16,12 @@ grpc::ServerUnaryReactor* UnaryCall::Run(const Options& options, Work work) {
 
 absl::Status UnaryCall::Start(const Options& options, Work work) {
   ABSL_ASSIGN_OR_RETURN(Core* const core, call_.Enter());
-  if (!options.min_epoch.has_value()) return Post(core, options, std::move(work));
+  if (!options.min_epoch.has_value() && !options.incarnation.has_value()) {
+    return Post(core, options, std::move(work));
+  }
   ABSL_ASSIGN_OR_RETURN(call_.named, core->catalog.Find(options.collection));
+  ABSL_RETURN_IF_ERROR(CheckIncarnation(*call_.named, options.incarnation));
+  if (!options.min_epoch.has_value()) return Post(core, options, std::move(work));
   AwaitEpoch(core, call_, call_.named, *options.min_epoch,
              [this, core, options, work = std::move(work)](absl::Status status) {
                if (status.ok()) status = Post(core, options, work);

@@ -27,6 +27,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     // Waited for before the work: an epoch of this collection.
     std::string collection = {};
     std::optional<uint64_t> min_epoch = {};
+    // Of which min_epoch is; checked first.
+    std::optional<uint64_t> incarnation = {};
   };
   // Owns itself; refuses where the server does not serve, or the pool is full.
   static grpc::ServerUnaryReactor* Run(const Options& options, Work work);

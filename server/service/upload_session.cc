@@ -14,8 +14,9 @@ absl::Status OutOfOrder(const char* got, const char* wanted) {
                                                  " must come: the order is begin, blocks, commit"));
 }
 
-pb::UploadResponse Committed(const CommitResult& result) {
+pb::UploadResponse Committed(const NamedCollection& named, const CommitResult& result) {
   pb::UploadResponse response;
+  response.mutable_committed()->set_incarnation(named.incarnation);
   response.mutable_committed()->set_epoch(result.epoch);
   response.mutable_committed()->set_rows_count(static_cast<uint64_t>(result.rows_count));
   response.mutable_committed()->set_rows_replaced(static_cast<uint64_t>(result.rows_replaced));
@@ -61,7 +62,7 @@ absl::StatusOr<pb::UploadResponse> UploadSession::Begin(const pb::UploadBegin& b
     if (known.ok() && known->state == store::UploadState::kCommitted) {
       ABSL_RETURN_IF_ERROR(CheckTokenIsOf(*named_, totals_.declared.mode, *known));
       committed_ = true;
-      return Committed({.epoch = known->epoch, .rows_count = known->rows_count});
+      return Committed(*named_, {.epoch = known->epoch, .rows_count = known->rows_count});
     }
   }
   ABSL_ASSIGN_OR_RETURN(upload_, CollectionUpload::Begin(named_, {.reservation = totals_.declared,
@@ -106,7 +107,7 @@ absl::StatusOr<pb::UploadResponse> UploadSession::Commit(
   ABSL_ASSIGN_OR_RETURN(const CommitResult result, upload_->Commit());
   upload_ = nullptr;
   committed_ = true;
-  return Committed(result);
+  return Committed(*named_, result);
 }
 
 }  // namespace nearfield::server

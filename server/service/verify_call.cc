@@ -82,6 +82,9 @@ absl::Status VerifyAnswer(Core& core, Call& call, const pb::VerifyRequest& reque
                           pb::VerifyResponse* response) {
   call.record.collection = request.collection();
   ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Find(request.collection()));
+  if (request.has_incarnation()) {
+    ABSL_RETURN_IF_ERROR(CheckIncarnation(*named, request.incarnation()));
+  }
   ABSL_ASSIGN_OR_RETURN(VerifyTask task,
                         FromProto(request, named->collection, call.state()->limits()));
   if (request.has_filter()) {
@@ -101,6 +104,7 @@ absl::Status VerifyAnswer(Core& core, Call& call, const pb::VerifyRequest& reque
   ABSL_RETURN_IF_ERROR(result.status());
   call.record.rows = result->rows_checked;
   ToProto(named->collection->spec(), *result, oracle_us, response);
+  response->set_incarnation(named->incarnation);
   return absl::OkStatus();
 }
 

@@ -17,6 +17,9 @@ namespace {
 
 constexpr char kNewName[] = "catalog.db.new";
 constexpr char kLogName[] = "catalog.db-wal";
+// Rows of the table of facts: what the directory is, and its incarnation.
+constexpr int64_t kStoreFact = 1;
+constexpr int64_t kIncarnationFact = 2;
 // Links of the chain that are kept: enough to look back, bounded.
 constexpr int64_t kLinksMax = 1024;
 
@@ -30,10 +33,10 @@ std::string Insert(const char* table, size_t values_count) {
   return sql + ")";
 }
 
-absl::StatusOr<std::string> DrawStoreId() {
+absl::StatusOr<std::string> DrawRandomId(const char* what) {
   std::string id(kStoreIdBytes, '\0');
   if (getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size())) {
-    return SystemError(errno, "getrandom", "store id");
+    return SystemError(errno, "getrandom", what);
   }
   return id;
 }
@@ -94,7 +97,8 @@ absl::Status Catalogue::Create(const Directory& directory, int64_t created_unix_
   }
   ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
                         Database::Open(directory.PathOf(kNewName), Database::Mode::kCreate));
-  ABSL_ASSIGN_OR_RETURN(const std::string store_id, DrawStoreId());
+  ABSL_ASSIGN_OR_RETURN(const std::string store_id, DrawRandomId("store id"));
+  ABSL_ASSIGN_OR_RETURN(const std::string incarnation, DrawRandomId("incarnation"));
   CommitRow link = {.id = 1, .kind = static_cast<int64_t>(CommitKind::kCreateStore), .next_id = 1};
   link.state = RowSum().Bytes();
   link.previous = std::string(sizeof(Digest), '\0');
@@ -110,8 +114,13 @@ absl::Status Catalogue::Create(const Directory& directory, int64_t created_unix_
         CreateTable(CommitRow::kTable, CommitRow::kColumns)}) {
     ABSL_RETURN_IF_ERROR(database->Run(sql));
   }
-  const std::vector<Value> facts = {int64_t{1}, int64_t{kFormatVersion}, store_id, created_unix_s};
-  ABSL_RETURN_IF_ERROR(database->Run(Insert("facts", facts.size()), facts));
+  for (const std::vector<Value>& fact : {
+           std::vector<Value>{kStoreFact, int64_t{kFormatVersion}, store_id, created_unix_s},
+           std::vector<Value>{kIncarnationFact, int64_t{kFormatVersion}, incarnation,
+                              created_unix_s},
+       }) {
+    ABSL_RETURN_IF_ERROR(database->Run(Insert("facts", fact.size()), fact));
+  }
   const std::vector<Value> first = link.Values();
   ABSL_RETURN_IF_ERROR(database->Run(Insert(CommitRow::kTable, first.size()), first));
   ABSL_RETURN_IF_ERROR(database->Run(absl::StrCat("PRAGMA user_version=", kFormatVersion)));
@@ -155,7 +164,23 @@ absl::StatusOr<std::unique_ptr<Catalogue>> Catalogue::Open(
   // the log is as it was.
   const absl::Status started = catalogue->Commit({}, {.kind = CommitKind::kStart});
   if (!started.ok() && !absl::IsResourceExhausted(started)) return started;
+  ABSL_RETURN_IF_ERROR(catalogue->DrawIncarnation());
   return catalogue;
+}
+
+// Directories of earlier versions, and those made from a snapshot, have no incarnation yet. On a
+// full disk the one drawn is good until the process ends.
+absl::Status Catalogue::DrawIncarnation() {
+  if (incarnation_.size() == static_cast<size_t>(kStoreIdBytes)) return absl::OkStatus();
+  ABSL_ASSIGN_OR_RETURN(incarnation_, DrawRandomId("incarnation"));
+  const std::vector<Value> fact = {kIncarnationFact, int64_t{kFormatVersion}, incarnation_,
+                                   int64_t{0}};
+  const absl::Status written = database_->Run(Insert("facts", fact.size()), fact);
+  return absl::IsResourceExhausted(written) ? absl::OkStatus() : written;
+}
+
+absl::Status Catalogue::ForgetIncarnation() {
+  return database_->Run("DELETE FROM facts WHERE id=?", {Value(kIncarnationFact)});
 }
 
 absl::Status Catalogue::ReadFacts() {
@@ -172,10 +197,9 @@ absl::Status Catalogue::ReadFacts() {
         const int64_t* const id = std::get_if<int64_t>(&row[0]);
         const int64_t* const own_format = std::get_if<int64_t>(&row[1]);
         const std::string* const store = std::get_if<std::string>(&row[2]);
-        if (id != nullptr && *id == 1 && own_format != nullptr && *own_format == format &&
-            store != nullptr && store_id_.empty()) {
-          store_id_ = *store;
-        }
+        if (id == nullptr || own_format == nullptr || store == nullptr) return absl::OkStatus();
+        if (*id == kStoreFact && *own_format == format && store_id_.empty()) store_id_ = *store;
+        if (*id == kIncarnationFact) incarnation_ = *store;
         return absl::OkStatus();
       }));
   if (format < 1 || store_id_.size() != static_cast<size_t>(kStoreIdBytes)) {

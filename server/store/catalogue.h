@@ -130,6 +130,8 @@ class Catalogue {
                                                          Options options);
 
   const std::string& store_id() const { return store_id_; }
+  // A random number of kStoreIdBytes bytes: another one in every directory made from a snapshot.
+  const std::string& incarnation() const { return incarnation_; }
   const Tables& tables() const { return tables_; }
   int64_t commits_count() const { return last_.id; }
 
@@ -143,6 +145,8 @@ class Catalogue {
   // The ids of a deletion record, verified. Errors: DataLoss naming the record.
   absl::StatusOr<std::string> ReadDeletedIds(const DeletionRow& row);
 
+  // The next Open draws a new incarnation: for a catalogue that becomes part of a snapshot.
+  absl::Status ForgetIncarnation();
   // A copy of the database in a new file, not yet synced.
   absl::Status CopyTo(const std::string& path);
   // Reads everything once more. Returns how many links of the chain were checked.
@@ -153,6 +157,7 @@ class Catalogue {
  private:
   Catalogue() = default;
   absl::Status ReadFacts();
+  absl::Status DrawIncarnation();
   template <typename Row>
   absl::Status ReadTable(const char* columns, Tables* tables, RowSum* sum);
   absl::StatusOr<Tables> ReadTables();
@@ -169,6 +174,7 @@ class Catalogue {
   std::unique_ptr<Database> database_;
   std::unique_ptr<HighWater> high_water_;
   std::string store_id_;
+  std::string incarnation_;
   Tables tables_;
   CommitRow last_;
   int64_t next_id_ = 1;

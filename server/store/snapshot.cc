@@ -59,8 +59,10 @@ absl::StatusOr<std::vector<ManifestFile>> ReadManifest(const Directory& director
   return ParseManifest(text);
 }
 
-// Uploads that were open when the catalogue was copied: their files are not in the snapshot.
-absl::Status ForgetOpenUploads(const std::string& dir) {
+// Forgets what is of the running store alone: uploads that were open when the catalogue was copied,
+// whose files are not in the snapshot, and the incarnation, as commits after a restore give the
+// numbers of later epochs to other rows.
+absl::Status ForgetRunningState(const std::string& dir) {
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory, Directory::Open(dir));
   ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Catalogue> copy,
                         Catalogue::Open(directory, Catalogue::Options{}));
@@ -71,6 +73,7 @@ absl::Status ForgetOpenUploads(const std::string& dir) {
   if (!transaction.empty()) {
     ABSL_RETURN_IF_ERROR(copy->Commit(std::move(transaction), {.kind = CommitKind::kEndUpload}));
   }
+  ABSL_RETURN_IF_ERROR(copy->ForgetIncarnation());
   return copy->Close();
 }
 
@@ -86,7 +89,7 @@ absl::StatusOr<std::vector<std::shared_ptr<CommittedSegment>>> CopyCatalogue(
     ABSL_RETURN_IF_ERROR(core->catalogue->CopyTo(absl::StrCat(dir, "/", kCatalogueName)));
     for (const auto& [id, segment] : core->segments) segments.push_back(segment);
   }
-  ABSL_RETURN_IF_ERROR(ForgetOpenUploads(dir));
+  ABSL_RETURN_IF_ERROR(ForgetRunningState(dir));
   {
     ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> source, Directory::Open(dir));
     ABSL_ASSIGN_OR_RETURN(const FileFacts facts,

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/store/checksum.h"
+#include "server/store/little_endian.h"
 #include "server/store/planted_bug.h"
 #include "server/store/segment_reader.h"
 #include "server/store/store_core.h"
@@ -170,6 +172,17 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
 bool Store::IsIn(const std::string& dir) {
   const auto directory = Directory::Open(dir);
   return directory.ok() && (*directory)->Has(kCatalogueName);
+}
+
+uint64_t Store::IncarnationOf(int64_t collection_id) const {
+  const std::lock_guard lock(core_->mutex);
+  const Digest digest = Sha256()
+                            .Add(std::string_view("nearfield incarnation of a collection"))
+                            .Add(std::string_view(core_->catalogue->store_id()))
+                            .Add(std::string_view(core_->catalogue->incarnation()))
+                            .AddNumber(collection_id)
+                            .Value();
+  return std::max<uint64_t>(1, GetUint64(digest.data()));
 }
 
 std::vector<StoredCollection> Store::Collections() const {

@@ -101,6 +101,11 @@ class Store {
 
   std::vector<StoredCollection> Collections() const;  // in order of id
 
+  // A number that no other collection has, in this data directory or another one: of the store, its
+  // incarnation and the collection's number. A restart keeps it; a restored directory has others.
+  // Never 0.
+  uint64_t IncarnationOf(int64_t collection_id) const;
+
   // Returns the id. Errors: InvalidArgument (length of the name or schema, dim), AlreadyExists (the
   // name, also as an alias).
   absl::StatusOr<int64_t> CreateCollection(const std::string& name, const CollectionSpec& spec,
