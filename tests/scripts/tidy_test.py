@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "lib"))
@@ -330,6 +331,12 @@ class Tools(PlantedTree):
     def test_the_linter_needs_a_configured_build(self) -> None:
         self.assert_finds(lint.check(self.plant({}), self.root / "build", everything=False), "is not configured")
 
+    def write_commands(self, build: pathlib.Path) -> None:
+        build.mkdir()
+        (build / "compile_commands.json").write_text(
+            f'[{{"directory": "{build}", "file": "{self.root}/engine/a.cc", "command": "g++ -c {self.root}/engine/a.cc -o a.o"}}]'
+        )
+
     def test_the_linter_complains(self) -> None:
         planted = self.plant(
             {
@@ -338,11 +345,30 @@ class Tools(PlantedTree):
             }
         )
         build = self.root / "build"
-        build.mkdir()
-        (build / "compile_commands.json").write_text(
-            f'[{{"directory": "{build}", "file": "{self.root}/engine/a.cc", "command": "g++ -c {self.root}/engine/a.cc -o a.o"}}]'
-        )
-        self.assert_finds(lint.check(planted, build, everything=False), "engine/a.cc:1: use nullptr")
+        self.write_commands(build)
+        found = lint.check(planted, build, everything=False, cache_folder=self.root / "cache")
+        self.assert_finds(found, "engine/a.cc:1: use nullptr")
+
+    def test_the_linter_checks_a_clean_file_again_only_when_it_or_a_header_changed(self) -> None:
+        planted = self.plant({".clang-tidy": "Checks: '-*,modernize-use-nullptr'\n", "engine/a.cc": "int a;\n",
+                              "engine/a.h": "int b;\n"})
+        build = self.root / "build"
+        self.write_commands(build)
+        deps = {"a.o": [str(self.root / "engine/a.cc"), str(self.root / "engine/a.h")]}
+
+        def checked_files() -> list[str]:
+            with mock.patch.object(lint.lint_cache, "read_deps", return_value=deps), \
+                    mock.patch.object(lint, "lint_file", return_value=[]) as run:
+                lint.check(planted, build, everything=False, cache_folder=self.root / "cache")
+            return [call.args[2] for call in run.call_args_list]
+
+        self.assertEqual(checked_files(), ["engine/a.cc"])
+        self.assertEqual(checked_files(), [])
+        (self.root / "engine/a.h").write_text("int c;\n")
+        self.assertEqual(checked_files(), ["engine/a.cc"])
+        deps["a.o"] = []  # not built yet: what it includes is unknown
+        self.assertEqual(checked_files(), ["engine/a.cc"])
+        self.assertEqual(checked_files(), ["engine/a.cc"])
 
 
 class Command(PlantedTree):

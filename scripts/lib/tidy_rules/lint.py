@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from concurrent import futures
 
+from tidy_rules import lint_cache
 from tidy_rules.tree import Finding, Tree
 
 TOOL = "clang-tidy-14"
@@ -27,20 +28,14 @@ def compile_commands(tree: Tree, build: pathlib.Path) -> dict[str, str]:
     return {path: command for path, command in commands.items() if path in tree.files}
 
 
-def includes_grpc(build: pathlib.Path, command: str) -> bool:
-    """Whether the file's last compilation read gRPC's or protobuf's headers (from the depfile beside its object)."""
+def object_of(command: str) -> str:
     output = re.search(r"\s-o\s+(\S+)", command)
-    if output is None:
-        return False
-    known = subprocess.run(
-        ["ninja", "-C", str(build), "-t", "deps", output.group(1)], check=False, capture_output=True, text=True
-    ).stdout
-    return "/google/protobuf/" in known or "/grpcpp/" in known
+    return output.group(1) if output else ""
 
 
-def is_quick(build: pathlib.Path, path: str, command: str) -> bool:
-    """What every run can afford: the headers of GoogleTest and of gRPC take 20 s and more a file."""
-    return not path.startswith("tests/") and not includes_grpc(build, command)
+def is_quick(path: str, deps: list[str]) -> bool:
+    """Every run can afford these: the headers of GoogleTest and of gRPC take 20 s and more a file."""
+    return not path.startswith("tests/") and not any("/google/protobuf/" in dep or "/grpcpp/" in dep for dep in deps)
 
 
 def lint_file(tree: Tree, build: pathlib.Path, path: str) -> list[Finding]:
@@ -64,18 +59,27 @@ def lint_file(tree: Tree, build: pathlib.Path, path: str) -> list[Finding]:
     return findings
 
 
-def check(tree: Tree, build: pathlib.Path, everything: bool) -> list[Finding]:
+def check(tree: Tree, build: pathlib.Path, everything: bool, cache_folder: pathlib.Path | None = None) -> list[Finding]:
     if shutil.which(TOOL) is None:
         return [Finding(".clang-tidy", 1, "lint", f"{TOOL} is not installed: run scripts/setup --test")]
     if not (build / "compile_commands.json").exists():
         return [Finding(".clang-tidy", 1, "lint", f"{build} is not configured: cmake --preset dev")]
     commands = compile_commands(tree, build)
-    chosen = sorted(path for path, command in commands.items() if everything or is_quick(build, path, command))
-    left = len(commands) - len(chosen)
-    print(
-        f"tidy: {TOOL} on {len(chosen)} files" + (f"; {left} tests and users of gRPC only with --all" if left else ""),
-        flush=True,
-    )
+    all_deps = lint_cache.read_deps(build.resolve())
+    deps = {path: all_deps.get(object_of(command), []) for path, command in commands.items()}
+    cache = lint_cache.LintCache(cache_folder or lint_cache.default_folder(), tree.root, TOOL)
+    wanted = [path for path in commands if everything or is_quick(path, deps[path])]
+    keys = {path: cache.key(commands[path], deps[path]) for path in wanted}
+    chosen = sorted(path for path, key in keys.items() if not cache.is_clean(key))
+    print(f"tidy: {TOOL} on {len(chosen)} files; {len(wanted) - len(chosen)} unchanged since they passed", flush=True)
+    if len(wanted) < len(commands):
+        print(f"tidy: {len(commands) - len(wanted)} tests and users of gRPC only with --all", flush=True)
+
+    def lint(path: str) -> list[Finding]:
+        findings = lint_file(tree, build, path)
+        if not findings:
+            cache.add_clean(keys[path])
+        return findings
+
     with futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = pool.map(lambda path: lint_file(tree, build, path), chosen)
-        return sorted({finding for findings in found for finding in findings}, key=str)
+        return sorted({finding for findings in pool.map(lint, chosen) for finding in findings}, key=str)

@@ -1,0 +1,87 @@
+"""Remembers which files clang-tidy found nothing in, by the contents of all that it read.
+
+The folder lies next to ccache's: a file whose own text, headers, compile command, rules and linter are the same as at
+an earlier clean check is not checked again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import pathlib
+import subprocess
+import time
+
+UNUSED_DAYS_MAX = 30
+
+
+def default_folder() -> pathlib.Path:
+    """Next to ccache's own folder, or in the user's cache folder where there is no ccache."""
+    try:
+        ran = subprocess.run(["ccache", "--get-config", "cache_dir"], check=False, capture_output=True, text=True)
+        found = ran.stdout.strip()
+    except FileNotFoundError:
+        found = ""
+    return pathlib.Path(found or pathlib.Path.home() / ".cache/ccache").parent / "nearfield-lint"
+
+
+def read_deps(build: pathlib.Path) -> dict[str, list[str]]:
+    """Every file that each object was made from, as ninja recorded it: absolute paths."""
+    try:
+        ran = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], check=False, capture_output=True, text=True)
+    except FileNotFoundError:
+        return {}
+    deps: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in ran.stdout.splitlines():
+        if line.startswith("    "):
+            current.append(os.path.normpath(os.path.join(build, line.strip())))
+        elif ": #deps " in line:
+            current = deps.setdefault(line.split(": #deps ")[0], [])
+    return deps
+
+
+class LintCache:
+    """Thread safety: the methods may be called from several threads."""
+
+    def __init__(self, folder: pathlib.Path, root: pathlib.Path, tool: str) -> None:
+        self.folder = folder
+        self.root = root
+        version = subprocess.run([tool, "--version"], check=False, capture_output=True, text=True).stdout
+        self.rules = version + (root / ".clang-tidy").read_text(encoding="utf-8")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for entry in self.folder.iterdir():
+            if entry.stat().st_mtime < time.time() - UNUSED_DAYS_MAX * 86400:
+                entry.unlink(missing_ok=True)
+
+    @functools.cache
+    def content(self, path: str) -> str:
+        """A file of the tree by its text; any other by its size and time."""
+        known = pathlib.Path(path)
+        if known.is_relative_to(self.root):
+            return f"{known.relative_to(self.root)} {hashlib.sha256(known.read_bytes()).hexdigest()}"
+        state = known.stat()
+        return f"{path} {state.st_size} {state.st_mtime_ns}"
+
+    def key(self, command: str, deps: list[str]) -> str:
+        """Names the check of one file; nothing where it is not known what the file includes."""
+        if not deps:
+            return ""
+        parts = [self.rules, command.replace(str(self.root), ".")]
+        try:
+            parts += sorted(self.content(path) for path in deps)
+        except OSError:
+            return ""
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def is_clean(self, key: str) -> bool:
+        entry = self.folder / key
+        if not key or not entry.exists():
+            return False
+        entry.touch()
+        return True
+
+    def add_clean(self, key: str) -> None:
+        if key:
+            (self.folder / key).touch()
