@@ -20,6 +20,7 @@
 namespace nearfield::gpu {
 namespace {
 
+using ::absl_testing::StatusIs;
 using testing::CorpusFamily;
 using testing::ExpectReferenceAnswers;
 using testing::QueryFamily;
@@ -288,6 +289,78 @@ TEST_P(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
     const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_GE(cost.escalations.tighter, queries);
   }
+}
+
+// Queries beyond the results' room go in a second part of the batch, with what is theirs.
+TEST_P(GpuCertifiedTest, LaterPartsOfABatchTakeTheirOwnK) {
+  Scenario scenario;
+  scenario.spec = CodesSpec(24);
+  AddRows(scenario, CorpusFamily::kGaussian, 9'000);
+  AddRows(scenario, CorpusFamily::kGaussian, 700);
+  for (int64_t q = 0; q < 1'000; ++q) {
+    AddQueries(scenario, 1, q < 400 ? 3 : static_cast<int32_t>(random_.Between(4, 20)),
+               QueryFamily::kGaussian);
+  }
+  const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+  EXPECT_EQ(cost.queries_of_codes, 1'000);
+}
+
+// A compaction copies codes and bounds to other slots.
+TEST_P(GpuCertifiedTest, CodesCopiedToAnotherGenerationEqualTheReference) {
+  const CollectionSpec spec = CodesSpec(64);
+  const testing::HostGeneration source = testing::MakeGeneration(
+      testing::MakeCorpus(spec, CorpusFamily::kOutliers, 9'000, random_.Bits()),
+      RankOrder::kShuffled, false, random_);
+  const testing::LoadedGeneration loaded = testing::Load(*backend_, source);
+  ASSERT_NE(loaded.planes, nullptr);
+  std::vector<int64_t> indices = testing::AllIndices(source.corpus.rows_count());
+  random_.Shuffle(indices);
+  const std::vector<uint32_t> slots(indices.begin(), indices.end());
+  const testing::HostGeneration copy = testing::MakeGeneration(
+      testing::Select(source.corpus, indices), RankOrder::kShuffled, false, random_);
+  const corpus::RowFormat format = testing::FormatOf(spec);
+  auto planes = backend_->Reserve(format, copy.corpus.rows_count());
+  ASSERT_OK(planes);
+  ASSERT_OK((*planes)->AppendFrom(*loaded.planes, slots));
+  ASSERT_OK((*planes)->Seal(copy.ranks));
+  const corpus::GenerationView view = {
+      .planes = planes->get(), .tombstones = nullptr, .rows_live = copy.rows_live};
+  const testing::ReferenceRows reference(copy);
+  for (const size_t queries : {size_t{1}, size_t{80}}) {
+    std::vector<float> vectors;
+    for (size_t q = 0; q < queries; ++q) {
+      const std::vector<float> query = testing::MakeQuery(copy.corpus, QueryFamily::kRow, random_);
+      vectors.insert(vectors.end(), query.begin(), query.end());
+    }
+    const std::vector<int32_t> k(queries, 10);
+    corpus::QueryTile tile;
+    tile.queries = vectors.data();
+    tile.k = k;
+    const auto best = backend_->Search(format, {&view, 1}, tile, nullptr);
+    ASSERT_OK(best);
+    for (size_t q = 0; q < queries; ++q) {
+      const absl::Span<const float> query = absl::MakeConstSpan(vectors).subspan(q * 64, 64);
+      EXPECT_EQ(ToBits((*best)[q][0]), ToBits(reference.Top(query, 10)));
+    }
+  }
+}
+
+// The caller of a large search may go away while its batches run.
+TEST_P(GpuCertifiedTest, ACancelledBatchSearchStops) {
+  const CollectionSpec spec = CodesSpec(32);
+  const testing::LoadedGeneration loaded = testing::Load(
+      *backend_, testing::MakeGeneration(
+                     testing::MakeCorpus(spec, CorpusFamily::kGaussian, 9'000, random_.Bits()),
+                     RankOrder::kShuffled, false, random_));
+  ASSERT_NE(loaded.planes, nullptr);
+  const std::vector<float> queries(80 * 32, 1.0f);
+  const std::vector<int32_t> k(80, 5);
+  corpus::QueryTile tile;
+  tile.queries = queries.data();
+  tile.k = k;
+  tile.cancelled = [] { return true; };
+  EXPECT_THAT(backend_->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, nullptr),
+              StatusIs(absl::StatusCode::kCancelled));
 }
 
 TEST_P(GpuCertifiedTest, CodesAreCounted) {
