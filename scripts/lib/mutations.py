@@ -88,15 +88,25 @@ def missing_test(root: pathlib.Path, mutation: Mutation) -> str:
         return "" if file.exists() and defined.search(file.read_text(encoding="utf-8")) else f"not in {file}"
     if name["folder"] == "e2e":
         return "" if (folder / f"{name['program']}.py").exists() else f"no {name['program']}.py in tests/e2e"
-    lists = "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.rglob("CMakeLists.txt")))
-    if not re.search(rf"nearfield_(?:command_)?test\({re.escape(name['program'])}\s", lists):
+    sources = declared_sources(folder, name["program"])
+    if sources is None:
         return f"no CMakeLists.txt below tests/{name['folder']} declares {name['program']}"
     if name["suite"] is None:
         return ""
-    suite = name["suite"].split("/")[-1] if not name["suite"].split("/")[-1].isdigit() else name["suite"].split("/")[-2]
+    suite = next(part for part in reversed(name["suite"].split("/")) if not part.isdigit())
     case = (name["case"] or "").split("/")[0]
     defined = re.compile(rf"\bT(?:YPED_T)?EST(?:_[FP])?\(\s*{suite},\s*{case}")
-    sources = (path for suffix in ("*.cc", "*.cu", "*.h") for path in folder.rglob(suffix))
     if any(defined.search(path.read_text(encoding="utf-8")) for path in sources):
         return ""
-    return f"no source below tests/{name['folder']} defines {suite}.{case}"
+    return f"no source of {name['program']} defines {suite}.{case}"
+
+
+def declared_sources(folder: pathlib.Path, program: str) -> list[pathlib.Path] | None:
+    """The sources of a test program beside its CMakeLists.txt, or None where no list declares it."""
+    declared = re.compile(rf"nearfield_(?:command_)?test\({re.escape(program)}\s([^)]*)\)")
+    for path in sorted(folder.rglob("CMakeLists.txt")):
+        match = declared.search(path.read_text(encoding="utf-8"))
+        if match:
+            named = re.findall(r"(?<![\w/}])[\w./]+\.c[cu]\b", match[1])
+            return [path.parent / source for source in named if (path.parent / source).exists()]
+    return None

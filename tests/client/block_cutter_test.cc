@@ -76,6 +76,19 @@ TEST(BlockCutter, BlocksFollowEachOtherFillAndFit) {
   }
 }
 
+// A block counts 77 bytes for its own fields; here each row takes 4 bytes of vector and 8 of id.
+TEST(BlockCutter, ABlockHoldsTheRowsThatFitAndNoneMore) {
+  Rows rows;
+  rows.ids = IdColumn(std::vector<uint64_t>(10));
+  rows.vectors.assign(10 * 4, 'v');
+  std::vector<ColumnPlace> places;
+  EXPECT_THAT(BlockEnd(rows.block(), 0, 77 + 3 * 12, &places), IsOkAndHolds(3u));
+  EXPECT_THAT(BlockEnd(rows.block(), 0, 77 + 3 * 12 - 1, &places), IsOkAndHolds(2u));
+  EXPECT_THAT(BlockEnd(rows.block(), 9, 77 + 12, &places), IsOkAndHolds(10u));
+  EXPECT_THAT(BlockEnd(rows.block(), 9, 77 + 12 - 1, &places),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("takes 89 bytes")));
+}
+
 // Columns of every shape: scalars and lists, with and without missing values.
 std::vector<AttributeColumn> RandomColumns(std::mt19937& random, size_t rows_count) {
   AttributeColumnBuilder numbers({"n", AttributeType::kInt64});

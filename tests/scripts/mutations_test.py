@@ -74,6 +74,13 @@ class Static(Folder):
         self.write("engine/a.cc", SOURCE.replace("a < b", "b > a"))
         self.assertIn("engine/a.cc", mutations.applies(self.root, self.mutation(PATCH)))
 
+    def test_a_test_of_another_program_is_not_taken_for_the_named_one(self) -> None:
+        self.write("tests/engine/CMakeLists.txt", "nearfield_test(a_test SOURCES a_test.cc)\n"
+                   "nearfield_test(b_test\n  SOURCES b_test.cc DEPS a_test)\n")
+        self.write("tests/engine/b_test.cc", "TEST(Other, Holds) {}\n")
+        other = self.mutation(PATCH.replace("engine.a_test", "engine.b_test"))
+        self.assertEqual(mutations.missing_test(self.root, other), "no source of b_test defines Law.Holds")
+
     def test_a_test_that_is_gone_is_found(self) -> None:
         for old, new in (("Holds", "Held"), ("Law.", "Rule."), ("a_test", "b_test"), ("engine.", "server.")):
             self.assertNotEqual(mutations.missing_test(self.root, self.mutation(PATCH.replace(f"{old}", new))), "")

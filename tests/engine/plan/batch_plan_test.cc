@@ -55,6 +55,21 @@ TEST(BatchPlanTest, TheFirstStageHasRowsForK) {
   }
 }
 
+// The first stage takes at least 4096 rows, 8 rows per neighbor, and up to 8192 rows 64 per
+// neighbor: a corpus of that size needs no second stage, and one of a tile more does.
+TEST(BatchPlanTest, TheFirstStageGrowsWithK) {
+  struct Case {
+    int32_t k;
+    int64_t rows;
+  };
+  for (const Case& one : {Case{1, 4096}, Case{100, 6400}, Case{1024, 8192}, Case{4096, 32'768}}) {
+    SCOPED_TRACE(::testing::Message() << "k = " << one.k);
+    const int64_t tiles = one.rows / kTileRows;
+    EXPECT_EQ(PlanStages(tiles, kTileRows, one.k, 65'536).size(), 1u);
+    EXPECT_EQ(PlanStages(tiles + 1, kTileRows, one.k, 65'536).size(), 2u);
+  }
+}
+
 TEST(ScanChoiceTest, CodesServeGreatCorporaAndRowsSmallOnes) {
   const auto work = [](int64_t rows, int64_t queries) {
     return ScanWork{.rows = rows, .row_bytes = 4096, .code_bytes = 1040, .queries = queries};

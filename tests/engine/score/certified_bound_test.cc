@@ -1,0 +1,49 @@
+// The formulas of the certified bounds, term by term: each term that makes a bound safe is there,
+// although few corpora can tell.
+#include "engine/score/certified_bound.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/score/bf16_bound.h"
+
+namespace nearfield::score {
+namespace {
+
+constexpr int64_t kDimension = 1024;
+
+// The sums of an L2 bound round by up to 2^-20 of S(x, x): what is taken off must be less by that.
+TEST(LessOf, LiesBelowTheSquareByTheRoundingOfItsSums) {
+  for (const double squared : {0x1p-100, 0.7, 1.0, 3.0e5, 0x1.fffffep99}) {
+    const auto less = static_cast<double>(LessOf(squared));
+    EXPECT_LE(less, squared * (1.0 - 0x1p-19)) << squared;
+    EXPECT_GE(less, squared * (1.0 - 0x1p-18)) << squared;
+  }
+  EXPECT_EQ(LessOf(0.0), 0.0f);
+  EXPECT_EQ(LessOf(0x1p1000), 0x1p127f) << "never infinite: infinity less infinity is no bound";
+}
+
+// A code stands for the row that the inverse rotation gives, which errs by a share of its norm.
+TEST(RowBound, TheResidualCountsTheErrorOfTheRotation) {
+  const RowBound exact = MakeRowBound(1.0f, 4.0, 8.0, 0.0, 0.0, kDimension);
+  const RowBound rotated = MakeRowBound(1.0f, 4.0, 8.0, 0.25, 0.0, kDimension);
+  EXPECT_GE(exact.residual, 2.0f);
+  EXPECT_GE(rotated.residual, 4.0f);
+  EXPECT_LE(rotated.residual, 4.001f);
+}
+
+TEST(RowBound, NormsAreRoundedUp) {
+  const double norm = 1.0 + 0x1p-30;
+  EXPECT_GT(static_cast<double>(MakeRowBound(1.0f, 0.0, norm, 0.0, 0.0, 1).norm), norm);
+  EXPECT_GE(CodeNormUp(1.0f, 2), std::sqrt(2.0));
+}
+
+// A device that flushes subnormal products loses up to kBf16Underflow of a sum.
+TEST(Bf16QueryBound, AllowsForProductsThatAreFlushed) {
+  EXPECT_LE(static_cast<double>(MakeBf16QueryBound({}, false, 0.0, kDimension).less),
+            -kBf16Underflow);
+}
+
+}  // namespace
+}  // namespace nearfield::score
