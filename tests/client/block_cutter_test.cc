@@ -12,6 +12,7 @@
 namespace nearfield::client {
 namespace {
 
+using absl_testing::IsOkAndHolds;
 using absl_testing::StatusIs;
 using ::testing::HasSubstr;
 
