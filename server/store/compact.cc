@@ -284,7 +284,8 @@ absl::StatusOr<CompactionResult> Store::Compact(int64_t collection_id,
     const std::lock_guard lock(core_->mutex);
     core_->compactions.erase(collection_id);
   }
-  if (absl::IsInternal(result.status())) return core_->Survive(result.status());
+  core_->NoteRead(collection_id, result.status());
+  if (!result.ok()) return core_->SurviveFile(result.status());
   return result;
 }
 

@@ -38,6 +38,10 @@ absl::Status SystemError(int error, std::string_view call, std::string_view path
   switch (error) {
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
       return absl::ResourceExhaustedError(message);
     case ENOENT:
       return absl::NotFoundError(message);
@@ -56,6 +60,16 @@ absl::Status SystemError(int error, std::string_view call, std::string_view path
   }
 }
 
+absl::Status ReadError(int error, std::string_view call, std::string_view path) {
+  const absl::Status status = SystemError(error, call, path);
+  return absl::IsInternal(status) ? absl::DataLossError(status.message()) : status;
+}
+
+absl::Status WriteError(int error, std::string_view call, std::string_view path) {
+  const absl::Status status = SystemError(error, call, path);
+  return absl::IsResourceExhausted(status) ? status : absl::InternalError(status.message());
+}
+
 File& File::operator=(File&& other) noexcept {
   if (this != &other) {
     Close();
@@ -72,7 +86,7 @@ void File::Close() {
 
 absl::StatusOr<int64_t> File::Size() const {
   struct stat facts = {};
-  if (::fstat(fd_, &facts) != 0) return SystemError(errno, "fstat", path_);
+  if (::fstat(fd_, &facts) != 0) return ReadError(errno, "fstat", path_);
   return static_cast<int64_t>(facts.st_size);
 }
 
@@ -80,7 +94,7 @@ absl::Status File::ReadAt(int64_t offset, absl::Span<uint8_t> bytes) const {
   while (!bytes.empty()) {
     const ssize_t got = ::pread(fd_, bytes.data(), bytes.size(), offset);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return SystemError(errno, "read", path_);
+    if (got < 0) return ReadError(errno, "read", path_);
     if (got == 0) {
       return absl::DataLossError(absl::StrCat(path_, ": ends at byte ", offset, ", but ",
                                               bytes.size(), " more bytes belong there"));
@@ -96,7 +110,7 @@ absl::Status File::WriteAt(int64_t offset, absl::Span<iovec> parts) const {
   while (!parts.empty()) {
     const ssize_t written = ::pwritev(fd_, parts.data(), static_cast<int>(parts.size()), offset);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return SystemError(errno, "write", path_);
+    if (written < 0) return WriteError(errno, "write", path_);
     offset += written;
     Advance(&parts, static_cast<size_t>(written));
   }
@@ -108,22 +122,21 @@ absl::Status File::Reserve(int64_t offset, int64_t bytes) const {
   while (::fallocate(fd_, FALLOC_FL_KEEP_SIZE, offset, bytes) != 0) {
     if (errno == EINTR) continue;
     if (errno == EOPNOTSUPP) return absl::OkStatus();
-    if (errno == EFBIG) return SystemError(ENOSPC, "fallocate", path_);
-    return SystemError(errno, "fallocate", path_);
+    return WriteError(errno, "fallocate", path_);
   }
   return absl::OkStatus();
 }
 
 absl::Status File::Truncate(int64_t size) const {
   while (::ftruncate(fd_, size) != 0) {
-    if (errno != EINTR) return SystemError(errno, "ftruncate", path_);
+    if (errno != EINTR) return WriteError(errno, "ftruncate", path_);
   }
   return absl::OkStatus();
 }
 
 absl::Status File::SyncData() const {
   // Not retried, whatever the error: a second call may say OK for data the first one dropped.
-  if (::fdatasync(fd_) != 0) return SystemError(errno, "fdatasync", path_);
+  if (::fdatasync(fd_) != 0) return WriteError(errno, "fdatasync", path_);
   return absl::OkStatus();
 }
 
@@ -137,7 +150,7 @@ void File::WillRead(int64_t offset, int64_t bytes) const {
 
 absl::StatusOr<std::shared_ptr<const Directory>> Directory::Open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return SystemError(errno, "open", path);
+  if (fd < 0) return ReadError(errno, "open", path);
   return std::shared_ptr<const Directory>(new Directory(File(fd, path)));
 }
 
@@ -147,7 +160,7 @@ std::string Directory::PathOf(std::string_view name) const {
 
 absl::StatusOr<File> Directory::OpenFile(const std::string& name, int flags) const {
   const int fd = ::openat(file_.fd(), name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return SystemError(errno, "open", PathOf(name));
+  if (fd < 0) return ReadError(errno, "open", PathOf(name));
   return File(fd, PathOf(name));
 }
 
@@ -157,12 +170,12 @@ bool Directory::Has(const std::string& name) const {
 
 absl::StatusOr<std::vector<std::string>> Directory::Names() const {
   const int fd = ::openat(file_.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return SystemError(errno, "open", path());
+  if (fd < 0) return ReadError(errno, "open", path());
   DIR* const opened = ::fdopendir(fd);
   if (opened == nullptr) {
     const int error = errno;
     ::close(fd);
-    return SystemError(error, "fdopendir", path());
+    return ReadError(error, "fdopendir", path());
   }
   std::vector<std::string> names;
   errno = 0;
@@ -172,7 +185,7 @@ absl::StatusOr<std::vector<std::string>> Directory::Names() const {
   }
   const int error = errno;
   ::closedir(opened);
-  if (error != 0) return SystemError(error, "readdir", path());
+  if (error != 0) return ReadError(error, "readdir", path());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -199,7 +212,7 @@ absl::Status Directory::LinkTo(const std::string& name, const Directory& to) con
 }
 
 absl::Status Directory::Sync() const {
-  if (::fsync(file_.fd()) != 0) return SystemError(errno, "fsync", path());
+  if (::fsync(file_.fd()) != 0) return WriteError(errno, "fsync", path());
   return absl::OkStatus();
 }
 
@@ -212,7 +225,7 @@ absl::Status Directory::Lock() const {
 
 absl::StatusOr<int64_t> Directory::FreeBytes() const {
   struct statvfs facts = {};
-  if (::fstatvfs(file_.fd(), &facts) != 0) return SystemError(errno, "statvfs", path());
+  if (::fstatvfs(file_.fd(), &facts) != 0) return ReadError(errno, "statvfs", path());
   return static_cast<int64_t>(facts.f_bavail * facts.f_frsize);
 }
 

@@ -18,9 +18,14 @@
 
 namespace nearfield::store {
 
-// What a failed call means: ResourceExhausted (disk or quota full), NotFound, AlreadyExists,
-// FailedPrecondition (permissions, a read-only or wrong kind of file), else Internal: an I/O error.
+// What a failed call means: ResourceExhausted (no room on the disk, no descriptor or no memory),
+// NotFound, AlreadyExists, FailedPrecondition (permissions, a read-only or wrong kind of file),
+// else Internal: an I/O error.
 absl::Status SystemError(int error, std::string_view call, std::string_view path);
+// The same for calls that open or read. DataLoss instead of Internal: nothing was changed.
+absl::Status ReadError(int error, std::string_view call, std::string_view path);
+// The same for calls that change or sync an open file or directory: ResourceExhausted or Internal.
+absl::Status WriteError(int error, std::string_view call, std::string_view path);
 
 // An open file and the path it is named by in messages. Closed at its end.
 class File {
@@ -39,7 +44,7 @@ class File {
   void Close();
 
   absl::StatusOr<int64_t> Size() const;
-  // All of `bytes`. Errors: DataLoss where the file ends before.
+  // All of `bytes`. Errors: DataLoss (the file ends before, or cannot be read).
   absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> bytes) const;
   // All of `parts`, one after another; changes `parts`.
   absl::Status WriteAt(int64_t offset, absl::Span<iovec> parts) const;

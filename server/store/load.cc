@@ -119,11 +119,19 @@ absl::Status Store::Load(int64_t collection_id, const BlockSink& sink,
     const std::lock_guard lock(core_->mutex);
     return Take(*core_, collection_id);
   };
-  return CatchOutOfMemory([&]() -> absl::Status {
+  absl::Status loaded = CatchOutOfMemory([&]() -> absl::Status {
     ABSL_ASSIGN_OR_RETURN(CollectionView view, take());
     if (options.segment != 0) ABSL_RETURN_IF_ERROR(KeepOnly(options.segment, &view));
     return Stream(view, options, sink).status();
   });
+  core_->NoteRead(collection_id, loaded);
+  return loaded;
+}
+
+absl::Status Store::ReadFailure(int64_t collection_id) const {
+  const std::lock_guard lock(core_->mutex);
+  const auto it = core_->read_failures.find(collection_id);
+  return it == core_->read_failures.end() ? absl::OkStatus() : it->second;
 }
 
 absl::StatusOr<std::vector<int64_t>> Store::Segments(int64_t collection_id) const {

@@ -35,14 +35,15 @@ absl::Status Database::Configure(Mode mode) {
         return SQLITE_OK;
       },
       this);
+  // Exclusive locking keeps the index of the log in our own memory, if it is set before anything
+  // reads the database: no -shm file is made, mapped, or needs room on the disk. A new database is
+  // made with a plain journal, and takes to the log at its end: see UseLog.
+  if (mode == Mode::kExisting) ABSL_RETURN_IF_ERROR(Run("PRAGMA locking_mode=EXCLUSIVE"));
   for (const char* const setting :
        {"PRAGMA mmap_size=0", "PRAGMA synchronous=FULL", "PRAGMA cell_size_check=ON",
         "PRAGMA trusted_schema=OFF", "PRAGMA temp_store=MEMORY", "PRAGMA secure_delete=OFF"}) {
     ABSL_RETURN_IF_ERROR(Run(setting));
   }
-  // Exclusive locking before WAL keeps the index of the log in our own memory: no file is mapped. A
-  // new database is made with a plain journal, and takes to the log at its end: see UseLog.
-  if (mode == Mode::kExisting) ABSL_RETURN_IF_ERROR(Run("PRAGMA locking_mode=EXCLUSIVE"));
   ABSL_RETURN_IF_ERROR(SetJournal(mode == Mode::kExisting ? "wal" : "delete"));
   statements_.clear();
   return absl::OkStatus();
@@ -64,6 +65,9 @@ absl::Status Database::Error(int code, const std::string& what) const {
       absl::StrCat(path_, ": ", what, ": ",
                    connection_ != nullptr ? sqlite3_errmsg(connection_) : sqlite3_errstr(code),
                    " (SQLite code ", code, ")");
+  if (code == SQLITE_IOERR_READ || code == SQLITE_IOERR_SHORT_READ) {
+    return absl::DataLossError(message);
+  }
   switch (code & 0xff) {
     case SQLITE_FULL:
       return absl::ResourceExhaustedError(message);

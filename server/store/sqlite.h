@@ -23,7 +23,8 @@ using Value = std::variant<int64_t, std::string>;  // INTEGER, BLOB
 
 // Not thread-safe.
 //   Errors of every call: ResourceExhausted (disk full: the statement had no effect), DataLoss (the
-//   file is damaged), FailedPrecondition (another program holds it), else Internal.
+//   file is damaged or cannot be read), FailedPrecondition (another program holds it), else
+//   Internal.
 class Database {
  public:
   enum class Mode { kExisting, kCreate };

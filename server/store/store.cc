@@ -72,11 +72,6 @@ absl::Status RemoveOrphans(const StoreCore& core) {
   return removed ? core.directory->Sync() : absl::OkStatus();
 }
 
-// A file that is gone or damaged, as opposed to one that could not be read.
-bool IsDamage(const absl::Status& status) {
-  return absl::IsDataLoss(status) || absl::IsNotFound(status);
-}
-
 // A damaged segment makes its collection one that cannot be read; the others are not at fault.
 absl::Status CheckFiles(StoreCore& core) {
   for (const auto& [id, segment] : core.segments) {
@@ -84,7 +79,7 @@ absl::Status CheckFiles(StoreCore& core) {
         SegmentReader::Open(*core.directory, segment->identity(), segment->row().bytes,
                             /*may_be_longer=*/false)
             .status();
-    if (!status.ok() && !IsDamage(status)) return status;
+    if (absl::IsResourceExhausted(status)) return status;  // says nothing of the file
     if (!status.ok()) {
       core.damaged.emplace(segment->row().collection, absl::DataLossError(status.message()));
     }
@@ -96,8 +91,8 @@ absl::Status CheckFiles(StoreCore& core) {
     const absl::Status status =
         SegmentReader::Open(*core.directory, identity, upload.bytes_durable, /*may_be_longer=*/true)
             .status();
-    if (IsDamage(status)) continue;  // whoever resumes it is told
-    ABSL_RETURN_IF_ERROR(status);
+    if (absl::IsResourceExhausted(status)) return status;
+    if (!status.ok()) continue;  // whoever resumes it is told
     ABSL_ASSIGN_OR_RETURN(const File file, core.directory->OpenFile(SegmentFileName(id), O_RDWR));
     ABSL_RETURN_IF_ERROR(file.Truncate(upload.bytes_durable));
   }
@@ -266,6 +261,7 @@ absl::Status Store::DropCollection(int64_t collection_id) {
   ABSL_RETURN_IF_ERROR(core_->Commit(
       std::move(transaction), {.kind = CommitKind::kDropCollection, .collection = collection_id}));
   core_->damaged.erase(collection_id);
+  core_->read_failures.erase(collection_id);
   for (const int64_t id : segments) core_->Forget(id);
   for (const int64_t id : uploads) core_->directory->Remove(SegmentFileName(id)).IgnoreError();
   return absl::OkStatus();

@@ -38,6 +38,16 @@ absl::Status StoreCore::Survive(const absl::Status& status) {
   return Usable();
 }
 
+absl::Status StoreCore::SurviveFile(const absl::Status& status) {
+  return absl::IsInternal(status) ? Survive(status) : status;
+}
+
+void StoreCore::NoteRead(int64_t collection, const absl::Status& status) {
+  if (!absl::IsDataLoss(status)) return;
+  const std::lock_guard lock(mutex);
+  read_failures.insert_or_assign(collection, status);
+}
+
 int64_t StoreCore::Now() const {
   return options.unix_seconds ? options.unix_seconds() : static_cast<int64_t>(std::time(nullptr));
 }

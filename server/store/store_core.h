@@ -37,11 +37,19 @@ struct StoreCore {
   std::set<int64_t> compactions;  // collections being compacted
   // Collections with a segment that was missing or damaged at the start: DataLoss, names it.
   std::map<int64_t, absl::Status> damaged;
+  // Collections of which something could not be read since: the latest DataLoss.
+  std::map<int64_t, absl::Status> read_failures;
 
   // Unavailable after a fatal error or the end of the store. Checked at the begin of every call.
   absl::Status Usable() const;
-  // Ends the process for any error but a full disk; returns what the caller shall return.
+  // The outcome of a commit of the catalogue. Ends the process for any error except
+  // ResourceExhausted; returns what the caller shall return.
   absl::Status Survive(const absl::Status& status);
+  // The outcome of work on segment files. Ends the process for Internal, which only a call that
+  // changes or syncs a file gives (file.h). Nothing else left the disk in an unknown state.
+  absl::Status SurviveFile(const absl::Status& status);
+  // Remembers a DataLoss that reading a collection met. Takes the lock.
+  void NoteRead(int64_t collection, const absl::Status& status);
   int64_t Now() const;
 
   // The rest with the lock held.

@@ -94,7 +94,7 @@ absl::Status SegmentWriter::Append(const StoredBlock& block) {
   absl::Status appended = CatchOutOfMemory([&] { return impl_->output.Append(block); });
   if (appended.ok() || absl::IsInvalidArgument(appended)) return appended;
   impl_->broken = true;
-  return impl_->core->Survive(appended);
+  return impl_->core->SurviveFile(appended);
 }
 
 absl::Status SegmentWriter::Sync() {
@@ -105,7 +105,7 @@ absl::Status SegmentWriter::Sync() {
   }
   absl::Status synced = impl_->output.Trim();
   if (synced.ok()) synced = impl_->output.Sync();
-  if (!synced.ok()) return impl_->core->Survive(synced);
+  if (!synced.ok()) return impl_->core->SurviveFile(synced);
   impl_->bytes_synced = bytes();
   return absl::OkStatus();
 }
@@ -117,7 +117,7 @@ absl::Status SegmentWriter::Checkpoint() {
   }
   StoreCore& core = *impl_->core;
   if (!Planted(PlantedBug::kUndurableCheckpoint)) {
-    ABSL_RETURN_IF_ERROR(core.Survive(impl_->output.Sync()));
+    ABSL_RETURN_IF_ERROR(core.SurviveFile(impl_->output.Sync()));
   }
   const std::lock_guard lock(core.mutex);
   const UploadRow* const old = core.catalogue->tables().Find<UploadRow>(impl_->segment());
@@ -158,7 +158,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginUpload(
   absl::Status begun = output.status();
   // The catalogue may only name a file that is there for good.
   if (begun.ok() && !options.token.empty()) begun = output->Sync();
-  begun = core_->Survive(begun);
+  begun = core_->SurviveFile(begun);
   if (begun.ok() && !options.token.empty()) begun = RecordUpload(core_.get(), *output, options);
   if (!begun.ok()) {
     if (output.ok()) output->Discard().IgnoreError();  // an orphan at worst
@@ -209,7 +209,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeUpload(const std::st
       streamed.ok() ? SegmentOutput::Reopen(core_->directory, source.identity, source.extent,
                                             std::move(totals.digest))
                     : absl::StatusOr<SegmentOutput>(streamed);
-  if (streamed.ok() && !output.ok()) output = core_->Survive(output.status());
+  if (streamed.ok() && !output.ok()) output = core_->SurviveFile(output.status());
   if (!output.ok()) {
     const std::lock_guard lock(core_->mutex);
     core_->writers.erase(source.identity.segment);

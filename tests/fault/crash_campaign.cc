@@ -69,15 +69,25 @@ void InParallel(int64_t jobs, int64_t count, const std::function<void(int64_t)>&
   for (std::thread& thread : threads) thread.join();
 }
 
+// A store may refuse to open, or end the process, where a call that changes a file failed, or any
+// call on the catalogue. Without a descriptor it may refuse to open. Nothing else is excused.
+bool Excused(const CrashRunner& runner, const Life& life, const Death& death) {
+  const std::string failed = runner.FailedCall();
+  const bool refused = death.code == kExitRefused;
+  if (failed.empty() || !(refused || death.code == store::kFatalExitCode)) return false;
+  const bool of_catalogue = failed.find("/catalog.db") != std::string::npos ||
+                            failed.find("/high_water") != std::string::npos;
+  if (life.kind == "eio-read") return of_catalogue;
+  if (life.kind == "emfile" || life.kind == "enfile") return refused;
+  return true;
+}
+
 // One failed call in a fresh directory, and what is left after it.
 Tally FailOnce(CrashRunner& runner, Life life) {
   runner.Reset();
   Tally tally;
   const Death death = runner.Run(life);
-  // A store may refuse to open or end the process, where a call failed; and nothing else.
-  const bool excused =
-      runner.SawFailure() && (death.code == store::kFatalExitCode || death.code == kExitRefused);
-  if (!excused) runner.Count(death, &tally);
+  if (!Excused(runner, life, death)) runner.Count(death, &tally);
   if (runner.SawFailure()) ++tally.points;
   if (runner.AckAfterFailedSync()) {
     ++tally.wrong;
@@ -88,6 +98,21 @@ Tally FailOnce(CrashRunner& runner, Life life) {
   if (tally.clean()) runner.Count(runner.Run(life), &tally);
   tally.acked = runner.Acknowledged();
   return tally;
+}
+
+// Every call that `whole` made fails once, in every way that concerns it.
+std::vector<Life> LivesWithErrors(const Death& whole) {
+  std::vector<Life> lives;
+  for (int64_t at = 1; at <= whole.calls; ++at) {
+    lives.push_back({.kind = "eio", .at = at});
+    lives.push_back({.kind = "enospc", .at = at});
+    lives.push_back({.kind = "enospc", .at = at, .times = 25});
+  }
+  for (int64_t at = 1; at <= whole.reads; ++at) lives.push_back({.kind = "eio-read", .at = at});
+  for (int64_t at = 1; at <= whole.opens; ++at) {
+    lives.push_back({.kind = at % 2 == 0 ? "emfile" : "enfile", .at = at});
+  }
+  return lives;
 }
 
 }  // namespace
@@ -117,15 +142,13 @@ Tally RunErrors(const CampaignOptions& options) {
   Tally tally;
   counter.Count(whole, &tally);
   std::mutex mutex;
-  constexpr int64_t kWays = 3;
-  InParallel(options.jobs, whole.calls * kWays, [&](int64_t n) {
+  const std::vector<Life> lives = LivesWithErrors(whole);
+  InParallel(options.jobs, static_cast<int64_t>(lives.size()), [&](int64_t n) {
     CrashRunner runner = RunnerIn(options, "errors-" + std::to_string(n));
-    const int64_t way = n % kWays;
-    const Tally found = FailOnce(runner, {.kind = way == 0 ? "eio" : "enospc",
-                                          .at = n / kWays + 1,
-                                          .times = way == 2 ? 25 : 1,
-                                          .seed = script,
-                                          .steps = options.error_steps});
+    Life life = lives[static_cast<size_t>(n)];
+    life.seed = script;
+    life.steps = options.error_steps;
+    const Tally found = FailOnce(runner, life);
     if (found.clean()) std::filesystem::remove_all(runner.dir());
     const std::lock_guard lock(mutex);
     tally.Add(found);

@@ -97,7 +97,7 @@ Death CrashRunner::Run(const Life& life) const {
             environment, /*quiet=*/true);
   if (child < 0) return {.code = kExitUsage};
   Death death = Await(child, kLifeSecondsMax);
-  std::ifstream(Path("calls")) >> death.calls;
+  std::ifstream(Path("calls")) >> death.calls >> death.reads >> death.opens;
   return death;
 }
 
@@ -146,11 +146,11 @@ bool CrashRunner::AckAfterFailedSync() const {
   return false;
 }
 
-bool CrashRunner::SawFailure() const {
+std::string CrashRunner::FailedCall() const {
   for (const std::string& line : LogLines()) {
-    if (line.rfind("fault ", 0) == 0) return true;
+    if (line.rfind("fault ", 0) == 0) return line;
   }
-  return false;
+  return "";
 }
 
 int64_t CrashRunner::Acknowledged() const {

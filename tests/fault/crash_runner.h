@@ -17,7 +17,7 @@ struct RunnerOptions {
 
 // One life of the worker.
 struct Life {
-  std::string kind = "count";  // kill, power, eio, enospc or count
+  std::string kind = "count";  // of fault_plan.h
   int64_t at = 0;
   int64_t times = 1;
   uint64_t seed = 0;
@@ -35,7 +35,10 @@ struct FlipOptions {
 struct Death {
   bool killed = false;  // by the fault, as wanted
   int code = 0;         // else the exit code
-  int64_t calls = 0;    // where the worker ended by itself
+  // Calls that changed, read and opened files, where the worker ended by itself.
+  int64_t calls = 0;
+  int64_t reads = 0;
+  int64_t opens = 0;
 };
 
 struct Tally {
@@ -64,7 +67,9 @@ class CrashRunner {
   // Whether an acknowledgement follows a failed sync in the log.
   bool AckAfterFailedSync() const;
   // Whether a call was made to fail since the last Reset.
-  bool SawFailure() const;
+  bool SawFailure() const { return !FailedCall().empty(); }
+  // The log's line on the first call that was made to fail; empty: there was none.
+  std::string FailedCall() const;
   int64_t Acknowledged() const;
   std::string dir() const { return options_.dir; }
 

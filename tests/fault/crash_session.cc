@@ -68,7 +68,9 @@ std::string CrashSession::AnyCollection() {
 
 Findings CrashSession::Check() {
   Findings findings;
-  if (const absl::Status verified = store_->Verify().status(); !verified.ok()) {
+  absl::Status verified = store_->Verify().status();
+  if (!verified.ok() && options_.calls_may_fail) verified = store_->Verify().status();
+  if (!verified.ok()) {
     findings.Add(&findings.lost, 1, absl::StrCat("verify: ", verified.ToString()));
     return findings;
   }
@@ -78,7 +80,8 @@ Findings CrashSession::Check() {
     after.Apply(*log_->in_flight());
     expected.uploads.insert(after.uploads.begin(), after.uploads.end());
   }
-  const absl::StatusOr<Model> found = Read(*store_, expected);
+  absl::StatusOr<Model> found = Read(*store_, expected);
+  if (!found.ok() && options_.calls_may_fail) found = Read(*store_, expected);
   if (!found.ok()) {
     findings.Add(&findings.lost, 1, absl::StrCat("load: ", found.status().ToString()));
     return findings;
@@ -132,7 +135,7 @@ absl::Status CrashSession::Do(const Operation& operation, Run run) {
   const bool early = options_.acknowledges_early;
   if (early) log_->Acknowledge();
   const absl::Status status = run();
-  if (absl::IsResourceExhausted(status)) {
+  if (!status.ok() && Excused(status).ok()) {
     if (!early) log_->Refuse();
     return absl::OkStatus();
   }
@@ -188,7 +191,7 @@ absl::Status CrashSession::Begin() {
                                  .upload = open.number};
     ABSL_RETURN_IF_ERROR(Do(operation, begin));
   } else {
-    ABSL_RETURN_IF_ERROR(OkIfFull(begin()));
+    ABSL_RETURN_IF_ERROR(Excused(begin()));
   }
   if (open.writer != nullptr) uploads_.push_back(std::move(open));
   return absl::OkStatus();
@@ -295,7 +298,7 @@ absl::Status CrashSession::Compact() {
   };
   const absl::Status compacted = store_->Compact(IdOf(name), options).status();
   ABSL_RETURN_IF_ERROR(nested);
-  return OkIfFull(compacted);
+  return Excused(compacted);
 }
 
 absl::Status CrashSession::Snapshot() {
@@ -305,12 +308,14 @@ absl::Status CrashSession::Snapshot() {
   ABSL_RETURN_IF_ERROR(Excused(store::RemoveDirectory(SnapshotDir(number))));
   const absl::Status taken = store_->Snapshot(SnapshotDir(number));
   if (taken.ok()) log_->AddSnapshot(number);
+  // Where SQLite cannot open its copy for writing, it opens it for reading.
+  if (options_.calls_may_fail && absl::IsFailedPrecondition(taken)) return absl::OkStatus();
   return Excused(taken);
 }
 
-absl::Status CrashSession::Excused(const absl::Status& snapshot) const {
-  return options_.snapshots_may_fail && absl::IsInternal(snapshot) ? absl::OkStatus()
-                                                                   : OkIfFull(snapshot);
+absl::Status CrashSession::Excused(const absl::Status& status) const {
+  const bool failed = absl::IsInternal(status) || absl::IsDataLoss(status);
+  return options_.calls_may_fail && failed ? absl::OkStatus() : OkIfFull(status);
 }
 
 absl::Status CrashSession::CheckSnapshot() {

@@ -20,7 +20,8 @@ struct SessionOptions {
   std::string root;  // data/ and snapshots lie in it
   uint64_t seed = 0;
   bool acknowledges_early = false;  // a planted bug of the worker itself
-  bool snapshots_may_fail = false;  // calls are made to fail: a snapshot may, without consequence
+  // Calls are made to fail: whatever only reads, or opens a file, may fail without consequence.
+  bool calls_may_fail = false;
 };
 
 class CrashSession {
@@ -65,7 +66,7 @@ class CrashSession {
   absl::Status Compact();
   absl::Status Snapshot();
   absl::Status CheckSnapshot();
-  absl::Status Excused(const absl::Status& snapshot) const;
+  absl::Status Excused(const absl::Status& status) const;
 
   const SessionOptions options_;
   CrashLog* const log_;

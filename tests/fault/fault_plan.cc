@@ -26,7 +26,21 @@ FaultKind KindOf(const std::string& text) {
   if (text == "power") return FaultKind::kPower;
   if (text == "eio") return FaultKind::kEio;
   if (text == "enospc") return FaultKind::kEnospc;
+  if (text == "eio-read") return FaultKind::kEioRead;
+  if (text == "emfile") return FaultKind::kEmfile;
+  if (text == "enfile") return FaultKind::kEnfile;
   return FaultKind::kCount;
+}
+
+// The place in calls_ of the calls that are counted together.
+size_t GroupOf(CallKind call) {
+  if (call == CallKind::kRead) return 1;
+  return call == CallKind::kOpen ? 2 : 0;
+}
+
+size_t GroupOf(FaultKind kind) {
+  if (kind == FaultKind::kEioRead) return 1;
+  return kind == FaultKind::kEmfile || kind == FaultKind::kEnfile ? 2 : 0;
 }
 
 bool EndsWith(const std::string& text, const std::string& end) {
@@ -58,7 +72,18 @@ FaultPlan FaultPlan::FromEnvironment() {
   return plan;
 }
 
-int FaultPlan::error() const { return kind_ == FaultKind::kEnospc ? ENOSPC : EIO; }
+int FaultPlan::error() const {
+  switch (kind_) {
+    case FaultKind::kEnospc:
+      return ENOSPC;
+    case FaultKind::kEmfile:
+      return EMFILE;
+    case FaultKind::kEnfile:
+      return ENFILE;
+    default:
+      return EIO;
+  }
+}
 
 bool FaultPlan::Covers(const std::string& path) const {
   return active() && path.compare(0, root_.size(), root_) == 0 &&
@@ -73,8 +98,8 @@ bool FaultPlan::IgnoresSync(const std::string& path, bool is_directory) const {
 }
 
 Step FaultPlan::Next(CallKind call) {
-  ++calls_;
-  if (calls_ < at_ || at_ == 0) return Step::kProceed;
+  const int64_t calls = ++calls_[GroupOf(call)];
+  if (GroupOf(call) != GroupOf(kind_) || calls < at_ || at_ == 0) return Step::kProceed;
   switch (kind_) {
     case FaultKind::kCount:
       return Step::kProceed;
@@ -89,6 +114,9 @@ Step FaultPlan::Next(CallKind call) {
       }
       break;
     case FaultKind::kEio:
+    case FaultKind::kEioRead:
+    case FaultKind::kEmfile:
+    case FaultKind::kEnfile:
       break;
   }
   if (times_ <= 0) return Step::kProceed;
@@ -98,12 +126,15 @@ Step FaultPlan::Next(CallKind call) {
 
 void FaultPlan::LogFailure(const char* call, const std::string& path) const {
   if (log_.empty()) return;
-  const char* const name = kind_ == FaultKind::kEnospc ? "enospc" : "eio";
+  const char* const name = error() == ENOSPC ? "enospc" : error() == EIO ? "eio" : "emfile";
   Put(log_, O_APPEND, std::string("fault ") + name + " " + call + " " + path + "\n");
 }
 
 void FaultPlan::WriteCalls() const {
-  if (!calls_file_.empty()) Put(calls_file_, O_TRUNC, std::to_string(calls_) + "\n");
+  if (calls_file_.empty()) return;
+  std::string line;
+  for (const int64_t calls : calls_) line += std::to_string(calls) + " ";
+  Put(calls_file_, O_TRUNC, line + "\n");
 }
 
 }  // namespace nearfield::fault

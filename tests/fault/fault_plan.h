@@ -4,16 +4,20 @@
 //   NEARFIELD_FAULT_STASH        an empty directory on the same file system, outside the root
 //   NEARFIELD_FAULT_KIND         kill: the process dies; power: it dies, and what was not synced is
 //   lost
-//                                in part; eio, enospc: calls fail; count: nothing happens
-//   NEARFIELD_FAULT_AT           the number of the call, from 1, that is hit
-//   NEARFIELD_FAULT_TIMES        eio, enospc: so many calls in a row (default 1)
+//                                in part; eio, enospc: calls that change a file fail; eio-read:
+//                                reads fail; emfile, enfile: opens fail; count: nothing happens
+//   NEARFIELD_FAULT_AT           the number of the call, from 1, that is hit; changes, reads and
+//   opens
+//                                are counted apart, and the kind says which of them it hits
+//   NEARFIELD_FAULT_TIMES        where calls fail: so many in a row (default 1)
 //   NEARFIELD_FAULT_SEED         for everything random
 //   NEARFIELD_FAULT_IGNORE_SYNC  segments, catalogue or directories: their syncs do nothing and say
 //   OK NEARFIELD_FAULT_LOG          gets one line when a call is made to fail NEARFIELD_FAULT_CALLS
-//   gets the number of calls when the process ends by itself
+//   gets the numbers of changes, reads and opens when the process ends by itself
 #ifndef NEARFIELD_TESTS_FAULT_FAULT_PLAN_H_
 #define NEARFIELD_TESTS_FAULT_FAULT_PLAN_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -21,13 +25,22 @@
 
 namespace nearfield::fault {
 
-enum class FaultKind : uint8_t { kCount, kKill, kPower, kEio, kEnospc };
+enum class FaultKind : uint8_t { kCount, kKill, kPower, kEio, kEnospc, kEioRead, kEmfile, kEnfile };
 
 // What happens to one call.
 enum class Step : uint8_t { kProceed, kDieBefore, kDiePartial, kDieAfter, kFail };
 
 // What a call does, as far as errors go.
-enum class CallKind : uint8_t { kWrite, kMakeName, kRemoveName, kTruncate, kReserve, kSync };
+enum class CallKind : uint8_t {
+  kWrite,
+  kMakeName,
+  kRemoveName,
+  kTruncate,
+  kReserve,
+  kSync,
+  kRead,
+  kOpen
+};
 
 class FaultPlan {
  public:
@@ -57,7 +70,7 @@ class FaultPlan {
   FaultKind kind_ = FaultKind::kCount;
   int64_t at_ = 0;
   int64_t times_ = 1;
-  int64_t calls_ = 0;
+  std::array<int64_t, 3> calls_ = {};  // changes, reads, opens
   testing::Random random_{0};
 };
 

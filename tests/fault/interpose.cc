@@ -1,5 +1,5 @@
-// The system calls that change files, taken over from libc when this library is preloaded. Any
-// program will do that calls libc for them; stdio does not (it calls inside libc).
+// The system calls that open, read and change files, taken over from libc when this library is
+// preloaded. Any program will do that calls libc for them; stdio does not (it calls inside libc).
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -105,6 +105,23 @@ long RunCall(const Call& call, Prepare prepare, Act act, Part part, Done done) {
 
 constexpr auto kNothing = [](auto&&...) {};
 
+// Whether a call that changes nothing shall fail; sets errno then.
+bool Fails(const Call& call) {
+  Shim& shim = Shim::Get();
+  const std::lock_guard lock(shim.mutex);
+  if (shim.plan.Next(call.kind) != Step::kFail) return false;
+  shim.plan.LogFailure(call.name, call.path);
+  errno = shim.plan.error();
+  return true;
+}
+
+long Read(int fd, void* bytes, size_t count, int64_t offset) {
+  const std::string path = Covered(fd);
+  if (!path.empty() && Fails({"read", CallKind::kRead, path})) return -1;
+  return offset < 0 ? ::syscall(SYS_read, fd, bytes, count)
+                    : ::syscall(SYS_pread64, fd, bytes, count, offset);
+}
+
 long WriteParts(int fd, const iovec* parts, int count, int64_t offset, const char* name) {
   const auto act = [=] {
     return offset < 0 ? ::syscall(SYS_writev, fd, parts, count)
@@ -186,9 +203,11 @@ long Reserve(int fd, int mode, int64_t offset, int64_t bytes) {
 long Open(int directory, const char* name, int flags, mode_t mode) {
   const auto act = [=](int how) { return ::syscall(SYS_openat, directory, name, how, mode); };
   Shim& shim = Shim::Get();
-  if ((flags & (O_CREAT | O_TRUNC)) == 0 || !shim.plan.active()) return act(flags);
+  if (!shim.plan.active()) return act(flags);
   const std::string path = PathOf(directory, name);
   if (!shim.plan.Covers(path)) return act(flags);
+  if (Fails({"open", CallKind::kOpen, path})) return -1;
+  if ((flags & (O_CREAT | O_TRUNC)) == 0) return act(flags);
   std::unique_lock lock(shim.mutex);
   const bool exists = ::syscall(SYS_faccessat, AT_FDCWD, path.c_str(), F_OK) == 0;
   if (exists) {
@@ -300,6 +319,15 @@ NF_OPEN(openat64, int at NF_COMMA, at)
 #define NF_EXPORT __attribute__((visibility("default")))
 NF_EXPORT int creat(const char* path, mode_t mode) {
   return static_cast<int>(shim::Open(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode));
+}
+NF_EXPORT ssize_t read(int fd, void* bytes, size_t count) {
+  return shim::Read(fd, bytes, count, -1);
+}
+NF_EXPORT ssize_t pread(int fd, void* bytes, size_t count, off_t offset) {
+  return shim::Read(fd, bytes, count, offset);
+}
+NF_EXPORT ssize_t pread64(int fd, void* bytes, size_t count, off64_t offset) {
+  return shim::Read(fd, bytes, count, offset);
 }
 NF_EXPORT ssize_t write(int fd, const void* bytes, size_t count) {
   const iovec part = {const_cast<void*>(bytes), count};

@@ -1,0 +1,32 @@
+// Makes system calls of this process fail. Linked into a test program, the definitions in
+// failing_calls.cc take the place of libc's, for the store and for SQLite alike.
+#ifndef NEARFIELD_TESTS_SERVER_STORE_FAILING_CALLS_H_
+#define NEARFIELD_TESTS_SERVER_STORE_FAILING_CALLS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace nearfield::store {
+
+struct FileCall {
+  enum class Kind : uint8_t { kOpen, kRead, kWrite, kSync };
+  Kind kind = Kind::kOpen;
+  std::string path;
+  bool grows = false;  // takes room on the disk: a write past the end, a reservation
+};
+
+// From its construction to its end every call asks `rule`, which returns the errno of a call that
+// shall fail, or 0. One at a time. Thread safety: the rule is called under a lock.
+class FailingCalls {
+ public:
+  using Rule = std::function<int(const FileCall& call)>;
+  explicit FailingCalls(Rule rule);
+  ~FailingCalls();
+  FailingCalls(const FailingCalls&) = delete;
+  FailingCalls& operator=(const FailingCalls&) = delete;
+};
+
+}  // namespace nearfield::store
+
+#endif  // NEARFIELD_TESTS_SERVER_STORE_FAILING_CALLS_H_

@@ -1,0 +1,180 @@
+// A store whose system calls fail: what ends the call, what ends the collection, what ends the
+// process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "server/store/store.h"
+#include "tests/server/store/failing_calls.h"
+#include "tests/server/store/model_store.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::store {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr absl::StatusCode kResourceExhausted = absl::StatusCode::kResourceExhausted;
+constexpr absl::StatusCode kDataLoss = absl::StatusCode::kDataLoss;
+
+const auto kIgnore = [](const StoredBlock&) { return absl::OkStatus(); };
+
+CompactOptions All() {
+  return {.dead_share_max = 0, .small_bytes_max = int64_t{1} << 40, .small_segments_min = 1};
+}
+
+// Two collections with rows, and an open upload "t" into the first. ModelStore fails the test where
+// the store calls on_fatal.
+class FailureTest : public ::testing::Test {
+ protected:
+  FailureTest() : tested_(dir_ / "data") {
+    a_ = tested_.Create("a", 1);
+    for (int64_t number = 1; number <= 3; ++number) EXPECT_OK(tested_.Upload("a", number));
+    EXPECT_OK(tested_.Delete("a", 1));
+    b_ = tested_.Create("b", 2);
+    EXPECT_OK(tested_.Upload("b", 4));
+    const auto writer = tested_.Begin("a", 9, "t");
+    EXPECT_OK(writer);
+    EXPECT_OK((*writer)->Checkpoint());
+  }
+
+  Store& store() { return tested_.store(); }
+
+  const TempDir dir_;
+  ModelStore tested_;
+  int64_t a_ = 0;
+  int64_t b_ = 0;
+};
+
+class NoDescriptorTest : public FailureTest, public ::testing::WithParamInterface<int> {};
+
+// A process out of descriptors or memory ended at the next upload, resumed upload or compaction,
+// although nothing had been written: every search in flight died with it.
+TEST_P(NoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
+  {
+    const FailingCalls failing([&](const FileCall& call) {
+      const bool segment = absl::EndsWith(call.path, ".seg");
+      return call.kind == FileCall::Kind::kOpen && segment ? GetParam() : 0;
+    });
+    const auto exhausted = StatusIs(kResourceExhausted, HasSubstr("open"));
+    EXPECT_THAT(store().BeginUpload(a_, {}), exhausted);
+    EXPECT_THAT(store().BeginUpload(a_, {.token = "u"}), exhausted);
+    EXPECT_THAT(store().ResumeUpload("t", kIgnore), exhausted);
+    EXPECT_THAT(store().Compact(a_, All()), exhausted);
+    EXPECT_THAT(store().Load(a_, kIgnore, {}), exhausted);
+    EXPECT_OK(tested_.Delete("b", 2));
+  }
+  EXPECT_OK(store().ReadFailure(a_));
+  ASSERT_OK(store().ResumeUpload("t", kIgnore));
+  EXPECT_OK(store().Compact(a_, All()));
+  EXPECT_OK(tested_.Upload("a", 5));
+  tested_.Reopen();
+  EXPECT_TRUE(tested_.Same());
+  EXPECT_OK(store().Verify());
+}
+
+INSTANTIATE_TEST_SUITE_P(Errors, NoDescriptorTest, ::testing::Values(EMFILE, ENFILE, ENOMEM));
+
+// One unreadable sector under a committed segment ended the process when a compaction came to it,
+// though the collection was served from memory without any trouble.
+TEST_F(FailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
+  int64_t reads = 0;
+  bool failed = true;
+  for (int64_t at = 1; failed; ++at) {
+    reads = 0;
+    failed = false;
+    absl::Status compacted;
+    {
+      const FailingCalls failing([&](const FileCall& call) {
+        if (call.kind != FileCall::Kind::kRead || !absl::EndsWith(call.path, ".seg")) return 0;
+        if (++reads != at) return 0;
+        failed = true;
+        return EIO;
+      });
+      compacted = store().Compact(a_, All()).status();
+    }
+    if (!failed) {
+      EXPECT_OK(compacted);
+      EXPECT_GT(at, 4);
+      break;
+    }
+    EXPECT_THAT(compacted, StatusIs(kDataLoss, AllOf(HasSubstr(".seg"), HasSubstr("read"))));
+    EXPECT_THAT(store().ReadFailure(a_), StatusIs(kDataLoss));
+    EXPECT_OK(store().ReadFailure(b_));
+    ASSERT_TRUE(tested_.Same()) << at;
+    ASSERT_OK(tested_.Upload("b", 100 + at));
+  }
+  EXPECT_TRUE(tested_.Same());
+  EXPECT_OK(store().Verify());
+}
+
+// A segment whose header cannot be read kept the whole server from starting.
+TEST_F(FailureTest, AnUnreadableHeaderTakesOnlyItsCollectionOut) {
+  for (const int error : {EIO, EACCES}) {
+    tested_.Close();
+    const std::string segment = tested_.SegmentPath(2);
+    {
+      const FailingCalls failing([&](const FileCall& call) {
+        const bool reads =
+            error == EIO ? call.kind == FileCall::Kind::kRead : call.kind == FileCall::Kind::kOpen;
+        return reads && call.path == segment ? error : 0;
+      });
+      tested_.Reopen();
+    }
+    EXPECT_THAT(store().Load(a_, kIgnore, {}), StatusIs(kDataLoss, HasSubstr(segment)));
+    EXPECT_OK(store().Load(b_, kIgnore, {}));
+    EXPECT_OK(tested_.Upload("b", 10 + error));
+  }
+  tested_.Reopen();
+  EXPECT_TRUE(tested_.Same());
+}
+
+// What a failed sync dropped cannot be written again: this one must end the process.
+TEST_F(FailureTest, AFailedSyncOfASegmentIsFatal) {
+  tested_.Close();
+  absl::Status fatal;
+  StoreOptions options = tested_.Options();
+  options.on_fatal = [&fatal](const absl::Status& status) { fatal = status; };
+  const auto opened = Store::Open(options);
+  ASSERT_OK(opened);
+  const auto writer = (*opened)->BeginUpload(a_, {});
+  ASSERT_OK(writer);
+  const FailingCalls failing([](const FileCall& call) {
+    return call.kind == FileCall::Kind::kSync && absl::EndsWith(call.path, ".seg") ? EIO : 0;
+  });
+  EXPECT_THAT((*writer)->Sync(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(fatal, StatusIs(absl::StatusCode::kInternal, HasSubstr("fdatasync")));
+}
+
+// SQLite mapped an index of its log, which it could not extend on a full disk: a server that was
+// stopped cleanly did not start again.
+TEST_F(FailureTest, AFullDiskStopsNoStart) {
+  tested_.Close();
+  {
+    const FailingCalls failing([&](const FileCall& call) {
+      const bool stored = call.path.compare(0, dir_.path().size(), dir_.path()) == 0;
+      return stored && call.grows ? ENOSPC : 0;
+    });
+    tested_.Reopen();
+    EXPECT_FALSE(std::filesystem::exists(dir_ / "data/catalog.db-shm"));
+    EXPECT_TRUE(tested_.Same());
+    EXPECT_THAT(store().CommitDelete(b_, tested_.model().collections.at("b").epoch + 1,
+                                     fault::DeletedBy(tested_.model().collections.at("b"), 1)),
+                StatusIs(kResourceExhausted));
+    tested_.Close();
+    tested_.Reopen();
+  }
+  EXPECT_OK(tested_.Delete("b", 1));
+  tested_.Reopen();
+  EXPECT_TRUE(tested_.Same());
+}
+
+}  // namespace
+}  // namespace nearfield::store
