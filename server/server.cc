@@ -67,6 +67,28 @@ void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
                               kClientPingMsMin);
 }
 
+// Tells which segment files the catalogue did not name, and what became of them.
+void TellOrphans(const store::OrphanReport& report, const std::string& dir, Log* log) {
+  if (report.unfinished_count > 0) {
+    log->Write(LogLevel::kInfo, "files of uploads that never ended were removed",
+               {{"files", report.unfinished_count}, {"bytes", report.unfinished_bytes}});
+  }
+  for (const auto& [path, bytes] : report.set_aside) {
+    log->Write(LogLevel::kWarning, "a segment that the catalogue does not name was set aside",
+               {{"path", path}, {"bytes", bytes}});
+  }
+  for (const auto& [path, bytes] : report.left) {
+    log->Write(LogLevel::kWarning,
+               "a segment that the catalogue does not name stays: the disk is full",
+               {{"path", path}, {"bytes", bytes}});
+  }
+  if (report.lost_count > 0) {
+    log->Write(LogLevel::kWarning,
+               "segments were set aside in lost/: look whether rows are missed, then remove them",
+               {{"data_dir", dir}, {"files", report.lost_count}, {"bytes", report.lost_bytes}});
+  }
+}
+
 }  // namespace
 
 Server::Server(const Settings* settings, Log* log, const Clock* clock)
@@ -122,7 +144,9 @@ absl::StatusOr<std::unique_ptr<store::Store>> Server::OpenStore() {
     log->Flush();
     _exit(static_cast<int>(ExitCode::kStorage));
   };
-  return store::Store::Open(std::move(options));
+  auto opened = store::Store::Open(std::move(options));
+  if (opened.ok()) TellOrphans((*opened)->orphans(), dir, log_);
+  return opened;
 }
 
 absl::Status Server::LoadCollections(Core* core) {

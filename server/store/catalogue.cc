@@ -143,8 +143,9 @@ absl::StatusOr<std::unique_ptr<Catalogue>> Catalogue::Open(
   catalogue->options_ = options;
   // SQLite does not look whether syncing the directory of its log succeeds. So the log gets its
   // name here, durably, and SQLite's first commit, which syncs the directory once more, is the one
-  // below: before any name of ours waits for a sync.
+  // below: before any name of ours waits for a sync. The high-water mark gets its name here, too.
   ABSL_RETURN_IF_ERROR(catalogue->directory_->OpenFile(kLogName, O_RDWR | O_CREAT).status());
+  ABSL_ASSIGN_OR_RETURN(catalogue->high_water_, HighWater::Open(*catalogue->directory_));
   ABSL_RETURN_IF_ERROR(catalogue->directory_->Sync());
   ABSL_ASSIGN_OR_RETURN(
       catalogue->database_,
@@ -153,7 +154,7 @@ absl::StatusOr<std::unique_ptr<Catalogue>> Catalogue::Open(
   ABSL_RETURN_IF_ERROR(catalogue->ReadChain(&catalogue->last_).status());
   ABSL_ASSIGN_OR_RETURN(catalogue->tables_, catalogue->ReadTables());
   catalogue->next_id_ = catalogue->last_.next_id;
-  ABSL_ASSIGN_OR_RETURN(catalogue->high_water_, HighWater::Open(*catalogue->directory_));
+  catalogue->commits_found_ = catalogue->last_.id;
   if (const int64_t known = catalogue->high_water_->commits(); known > catalogue->last_.id) {
     return absl::DataLossError(absl::StrCat(
         catalogue->directory_->PathOf(kCatalogueName), ": ends at commit ", catalogue->last_.id,

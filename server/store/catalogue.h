@@ -2,6 +2,7 @@
 #ifndef NEARFIELD_SERVER_STORE_CATALOGUE_H_
 #define NEARFIELD_SERVER_STORE_CATALOGUE_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -134,9 +135,14 @@ class Catalogue {
   const std::string& incarnation() const { return incarnation_; }
   const Tables& tables() const { return tables_; }
   int64_t commits_count() const { return last_.id; }
+  // Commits that Open found, and whether it found a high-water mark beside them.
+  int64_t commits_found() const { return commits_found_; }
+  bool high_water_found() const { return !high_water_->made(); }
 
   // A number never used before for a collection, segment or record.
   int64_t AllocateId() { return next_id_++; }
+  // The number was used by a file that the catalogue does not know.
+  void SkipId(int64_t id) { next_id_ = std::max(next_id_, id + 1); }
 
   // Commits, durably. ResourceExhausted: the disk is full, nothing changed. Any other error: the
   // state on the disk is unknown, and the process must end.
@@ -177,6 +183,7 @@ class Catalogue {
   std::string incarnation_;
   Tables tables_;
   CommitRow last_;
+  int64_t commits_found_ = 0;
   int64_t next_id_ = 1;
 };
 

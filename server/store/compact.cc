@@ -137,6 +137,7 @@ absl::Status Rewrite(const Work& work, const Choice& choice, const CompactOption
       },
       &totals));
   ABSL_RETURN_IF_ERROR(output->Trim());
+  ABSL_RETURN_IF_ERROR(output->Seal());
   return output->Sync();
 }
 
@@ -232,15 +233,16 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
     return result;
   }
   int64_t id = 0;
+  SegmentPlan plan = {.free_bytes_min = core->options.free_bytes_min};
   {
     const std::lock_guard lock(core->mutex);
     id = core->catalogue->AllocateId();
+    plan.commits = core->catalogue->commits_count();
     core->writers.insert(id);
   }
   SegmentIdentity identity = choice.inputs.front()->identity();
   identity.segment = id;
-  absl::StatusOr<SegmentOutput> output =
-      SegmentOutput::Create(core->directory, identity, /*bytes_expected=*/0);
+  absl::StatusOr<SegmentOutput> output = SegmentOutput::Create(core->directory, identity, plan);
   absl::Status status = output.status();
   if (status.ok()) status = Rewrite(work, choice, options, &*output);
   const std::lock_guard lock(core->mutex);

@@ -198,8 +198,13 @@ absl::Status Directory::Remove(const std::string& name) const {
 }
 
 absl::Status Directory::Rename(const std::string& from, const std::string& to) const {
-  if (::renameat(file_.fd(), from.c_str(), file_.fd(), to.c_str()) != 0) {
-    return SystemError(errno, "rename", PathOf(from));
+  return MoveTo(from, *this, to);
+}
+
+absl::Status Directory::MoveTo(const std::string& name, const Directory& to,
+                               const std::string& as) const {
+  if (::renameat(file_.fd(), name.c_str(), to.file_.fd(), as.c_str()) != 0) {
+    return SystemError(errno, "rename", PathOf(name));
   }
   return absl::OkStatus();
 }

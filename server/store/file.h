@@ -81,6 +81,8 @@ class Directory {
   // OK where it was not there.
   absl::Status Remove(const std::string& name) const;
   absl::Status Rename(const std::string& from, const std::string& to) const;
+  // Moves a file of this directory into another one of the same file system.
+  absl::Status MoveTo(const std::string& name, const Directory& to, const std::string& as) const;
   // A second name, in another directory, for a file of this one.
   absl::Status LinkTo(const std::string& name, const Directory& to) const;
   // Names made, renamed and removed are on the disk when this returns OK.

@@ -25,14 +25,18 @@ class HighWater {
   static absl::StatusOr<std::unique_ptr<HighWater>> Open(const Directory& directory);
 
   int64_t commits() const { return commits_; }
+  // Whether there was no file: Open made it.
+  bool made() const { return made_; }
   // OK where the disk is full, too: the commit stands, and the mark is only as old as it was.
   absl::Status Raise(int64_t commits);
 
  private:
-  HighWater(File file, int64_t commits) : file_(std::move(file)), commits_(commits) {}
+  HighWater(File file, int64_t commits, bool made)
+      : file_(std::move(file)), commits_(commits), made_(made) {}
 
   const File file_;
   int64_t commits_;
+  const bool made_;
 };
 
 }  // namespace nearfield::store

@@ -1,4 +1,5 @@
 // Reading: the live rows of a collection, and the check of everything.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -77,8 +78,11 @@ absl::Status CheckNames(const StoreCore& core) {
     }
     const UploadRow* const upload = core.catalogue->tables().Find<UploadRow>(*segment);
     const auto gone = core.segments_gone.find(*segment);
+    const bool left =
+        std::any_of(core.orphans.left.begin(), core.orphans.left.end(),
+                    [&](const auto& file) { return file.path == core.directory->PathOf(name); });
     const bool still_read = gone != core.segments_gone.end() && !gone->second.expired();
-    if (still_read || (upload != nullptr && upload->state == UploadState::kOpen)) continue;
+    if (left || still_read || (upload != nullptr && upload->state == UploadState::kOpen)) continue;
     return absl::DataLossError(
         absl::StrCat(core.directory->PathOf(name), ": belongs to no segment and no upload"));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "server/store/planted_bug.h"
@@ -35,6 +36,14 @@ absl::Status SyncFailure(const absl::Status& status) {
 
 }  // namespace
 
+absl::Status CheckRoom(const Directory& directory, int64_t bytes, int64_t free_bytes_min) {
+  ABSL_ASSIGN_OR_RETURN(const int64_t free, directory.FreeBytes());
+  if (bytes <= free - free_bytes_min) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(directory.path(), ": ", bytes, " bytes of disk are needed; ", free,
+                   " are free, and ", free_bytes_min, " of them stay reserved for deletes"));
+}
+
 CommittedSegment::~CommittedSegment() {
   // A file that cannot be removed now is an orphan, and the next start removes it.
   if (doomed_.load()) directory_->Remove(name()).IgnoreError();
@@ -42,29 +51,35 @@ CommittedSegment::~CommittedSegment() {
 
 absl::StatusOr<SegmentOutput> SegmentOutput::Create(std::shared_ptr<const Directory> directory,
                                                     const SegmentIdentity& identity,
-                                                    int64_t bytes_expected) {
+                                                    const SegmentPlan& plan) {
   const std::string name = SegmentFileName(identity.segment);
   const int exclusive = Planted(PlantedBug::kOrphansKept) ? 0 : O_EXCL;
-  ABSL_ASSIGN_OR_RETURN(File file, directory->OpenFile(name, O_RDWR | O_CREAT | exclusive));
-  SegmentOutput output(std::move(directory), identity, std::move(file));
-  SegmentHeaderBytes header = EncodeSegmentHeader(identity);
-  iovec part = {.iov_base = header.data(), .iov_len = header.size()};
-  absl::Status status = output.ReserveTo(std::max(kSegmentHeaderBytes, bytes_expected));
-  if (status.ok()) status = output.file_.WriteAt(0, absl::MakeSpan(&part, 1));
+  absl::StatusOr<File> file = directory->OpenFile(name, O_RDWR | O_CREAT | exclusive);
+  // The data directory is gone: what is written now is lost, whatever the calls say.
+  if (absl::IsNotFound(file.status())) return absl::InternalError(file.status().message());
+  ABSL_RETURN_IF_ERROR(file.status());
+  SegmentOutput output(std::move(directory), identity, *std::move(file));
+  output.header_ = EncodeSegmentHeader(identity, {.sealed = false, .commits = plan.commits});
+  output.free_bytes_min_ = plan.free_bytes_min;
+  absl::Status status = output.ReserveTo(std::max(kSegmentHeaderBytes, plan.bytes_expected));
+  if (status.ok()) status = output.WriteHeader();
   if (!status.ok()) {
     output.Discard().IgnoreError();  // an orphan at worst
     return status;
   }
-  output.digest_.Add(absl::MakeConstSpan(header));
+  output.digest_.Add(absl::MakeConstSpan(SealedHeader(output.header_)));
   output.extent_.bytes = kSegmentHeaderBytes;
   return output;
 }
 
 absl::StatusOr<SegmentOutput> SegmentOutput::Reopen(std::shared_ptr<const Directory> directory,
                                                     const SegmentIdentity& identity,
-                                                    const SegmentExtent& extent, Sha256 digest) {
+                                                    const SegmentExtent& extent, Sha256 digest,
+                                                    int64_t free_bytes_min) {
   ABSL_ASSIGN_OR_RETURN(File file, directory->OpenFile(SegmentFileName(identity.segment), O_RDWR));
   SegmentOutput output(std::move(directory), identity, std::move(file));
+  ABSL_RETURN_IF_ERROR(output.file_.ReadAt(0, absl::MakeSpan(output.header_)));
+  output.free_bytes_min_ = free_bytes_min;
   output.extent_ = extent;
   output.digest_ = std::move(digest);
   output.bytes_reserved_ = extent.bytes;
@@ -73,8 +88,21 @@ absl::StatusOr<SegmentOutput> SegmentOutput::Reopen(std::shared_ptr<const Direct
   return output;
 }
 
+absl::Status SegmentOutput::WriteHeader() {
+  iovec part = {.iov_base = header_.data(), .iov_len = header_.size()};
+  return file_.WriteAt(0, absl::MakeSpan(&part, 1));
+}
+
+absl::Status SegmentOutput::Seal() {
+  const SegmentHeaderBytes sealed = SealedHeader(header_);
+  if (sealed == header_) return absl::OkStatus();
+  header_ = sealed;
+  return WriteHeader();
+}
+
 absl::Status SegmentOutput::ReserveTo(int64_t bytes) {
   if (bytes <= bytes_reserved_) return absl::OkStatus();
+  ABSL_RETURN_IF_ERROR(CheckRoom(*directory_, bytes - bytes_reserved_, free_bytes_min_));
   ABSL_RETURN_IF_ERROR(file_.Reserve(bytes_reserved_, bytes - bytes_reserved_));
   bytes_reserved_ = bytes;
   return absl::OkStatus();

@@ -51,6 +51,16 @@ struct SegmentExtent {
   int64_t bytes = 0;  // of the file, its header included
 };
 
+// What a new segment file is made for.
+struct SegmentPlan {
+  int64_t bytes_expected = 0;  // reserved at once
+  int64_t free_bytes_min = 0;  // of the disk, left free whatever the segment needs
+  int64_t commits = 0;         // of the catalogue so far: see SegmentStage
+};
+
+// Errors: ResourceExhausted where `bytes` more would leave less than `free_bytes_min` of the disk.
+absl::Status CheckRoom(const Directory& directory, int64_t bytes, int64_t free_bytes_min);
+
 // A segment being written. Not thread-safe. Errors: ResourceExhausted (the disk is full; the file
 // may then only be discarded), InvalidArgument (the block), else an I/O error.
 class SegmentOutput {
@@ -58,11 +68,12 @@ class SegmentOutput {
   // Makes the file, reserves room and writes the header. Nothing is durable yet.
   static absl::StatusOr<SegmentOutput> Create(std::shared_ptr<const Directory> directory,
                                               const SegmentIdentity& identity,
-                                              int64_t bytes_expected);
+                                              const SegmentPlan& plan);
   // Goes on behind `extent`, whose digest is `digest`; what lies behind it is cut off.
   static absl::StatusOr<SegmentOutput> Reopen(std::shared_ptr<const Directory> directory,
                                               const SegmentIdentity& identity,
-                                              const SegmentExtent& extent, Sha256 digest);
+                                              const SegmentExtent& extent, Sha256 digest,
+                                              int64_t free_bytes_min);
 
   const SegmentIdentity& identity() const { return identity_; }
   const SegmentExtent& extent() const { return extent_; }
@@ -71,6 +82,9 @@ class SegmentOutput {
 
   // Requires block.number == extent().blocks.
   absl::Status Append(const StoredBlock& block);
+  // Marks the file as complete, so that it may be committed after the next Sync. Until then a start
+  // takes it for an upload that was never committed.
+  absl::Status Seal();
   // All blocks, and the file's name, are on the disk when this returns OK. ResourceExhausted never:
   // what cannot be synced is lost.
   absl::Status Sync();
@@ -85,14 +99,17 @@ class SegmentOutput {
   SegmentOutput(std::shared_ptr<const Directory> directory, const SegmentIdentity& identity,
                 File file)
       : directory_(std::move(directory)), identity_(identity), file_(std::move(file)) {}
+  absl::Status WriteHeader();
   absl::Status ReserveTo(int64_t bytes);
   void WriteSoon();
 
   std::shared_ptr<const Directory> directory_;
   SegmentIdentity identity_;
   File file_;
+  SegmentHeaderBytes header_ = {};  // as it lies in the file
   SegmentExtent extent_;
   Sha256 digest_;
+  int64_t free_bytes_min_ = 0;
   int64_t bytes_reserved_ = 0;
   int64_t bytes_sent_ = 0;  // for which writing to the disk was begun
 };

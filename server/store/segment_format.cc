@@ -30,10 +30,30 @@ absl::Status Damaged(std::string_view path, const std::string& what) {
   return absl::DataLossError(absl::StrCat(absl::string_view(path.data(), path.size()), ": ", what));
 }
 
+// Offsets in a segment's header, and the values of its stage.
+constexpr size_t kVersionAt = 8;
+constexpr size_t kStageAt = 50;
+constexpr size_t kCommitsAt = 56;
+constexpr uint8_t kOpenStage = 1;
+constexpr uint8_t kSealedStage = 2;
+
+// The checksum of a header whose stage is sealed. It holds for the open stage, too: so sealing
+// changes one byte, which a power loss cannot tear, of a header that durable blocks may need.
+uint32_t HeaderChecksum(absl::Span<const uint8_t> bytes) {
+  const uint8_t sealed =
+      bytes[kStageAt] == kOpenStage ? kSealedStage : static_cast<uint8_t>(bytes[kStageAt]);
+  uint32_t sum = Crc32c(bytes.subspan(0, kStageAt));
+  sum = Crc32c(absl::MakeConstSpan(&sealed, 1), sum);
+  return Crc32c(bytes.subspan(kStageAt + 1, kSegmentHeaderBytes - 4 - kStageAt - 1), sum);
+}
+
+void PutHeaderChecksum(SegmentHeaderBytes* bytes) {
+  PutUint32(HeaderChecksum(*bytes), bytes->data() + kSegmentHeaderBytes - 4);
+}
+
 bool HeaderIntact(absl::Span<const uint8_t> bytes) {
-  constexpr size_t kCovered = kSegmentHeaderBytes - 4;
   return bytes.size() == kSegmentHeaderBytes && Begins(bytes, kSegmentMagic) &&
-         Crc32c(bytes.subspan(0, kCovered)) == GetUint32(bytes.data() + kCovered);
+         HeaderChecksum(bytes) == GetUint32(bytes.data() + kSegmentHeaderBytes - 4);
 }
 
 }  // namespace
@@ -52,10 +72,10 @@ std::optional<int64_t> SegmentOfFileName(std::string_view name) {
   return segment;
 }
 
-SegmentHeaderBytes EncodeSegmentHeader(const SegmentIdentity& identity) {
+SegmentHeaderBytes EncodeSegmentHeader(const SegmentIdentity& identity, const SegmentStage& stage) {
   SegmentHeaderBytes bytes = {};
   std::copy(kSegmentMagic.begin(), kSegmentMagic.end(), bytes.begin());
-  PutUint32(static_cast<uint32_t>(kFormatVersion), bytes.data() + 8);
+  PutUint32(static_cast<uint32_t>(kSegmentFormatVersion), bytes.data() + kVersionAt);
   PutUint32(static_cast<uint32_t>(identity.dim), bytes.data() + 12);
   std::copy_n(identity.store.begin(),
               std::min(identity.store.size(), static_cast<size_t>(kStoreIdBytes)),
@@ -64,21 +84,35 @@ SegmentHeaderBytes EncodeSegmentHeader(const SegmentIdentity& identity) {
   PutUint64(static_cast<uint64_t>(identity.segment), bytes.data() + 40);
   bytes[48] = static_cast<uint8_t>(identity.row_type);
   bytes[49] = static_cast<uint8_t>(identity.id_type);
-  constexpr size_t kCovered = kSegmentHeaderBytes - 4;
-  PutUint32(Crc32c(absl::MakeConstSpan(bytes.data(), kCovered)), bytes.data() + kCovered);
+  bytes[kStageAt] = stage.sealed ? kSealedStage : kOpenStage;
+  PutUint64(static_cast<uint64_t>(stage.commits), bytes.data() + kCommitsAt);
+  PutHeaderChecksum(&bytes);
   return bytes;
+}
+
+SegmentHeaderBytes SealedHeader(const SegmentHeaderBytes& bytes) {
+  SegmentHeaderBytes sealed = bytes;
+  if (sealed[kStageAt] == kOpenStage) sealed[kStageAt] = kSealedStage;
+  return sealed;
 }
 
 absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentIdentity& identity,
                                 std::string_view path) {
   if (!HeaderIntact(bytes)) return Damaged(path, "the header is damaged (bytes [0, 4096))");
-  const uint32_t version = GetUint32(bytes.data() + 8);
-  if (version > static_cast<uint32_t>(kFormatVersion)) {
+  const uint32_t version = GetUint32(bytes.data() + kVersionAt);
+  if (version > static_cast<uint32_t>(kSegmentFormatVersion)) {
     return absl::FailedPreconditionError(
         absl::StrCat(absl::string_view(path.data(), path.size()), ": format ", version,
-                     "; this build reads formats up to ", kFormatVersion));
+                     "; this build reads formats up to ", kSegmentFormatVersion));
   }
-  const SegmentHeaderBytes expected = EncodeSegmentHeader(identity);
+  const std::optional<SegmentFacts> facts = ParseSegmentHeader(bytes);
+  SegmentHeaderBytes expected = {};
+  if (facts.has_value()) expected = EncodeSegmentHeader(identity, facts->stage);
+  if (version == 1) {  // without a stage
+    PutUint32(1, expected.data() + kVersionAt);
+    expected[kStageAt] = 0;
+    PutHeaderChecksum(&expected);
+  }
   if (!std::equal(expected.begin(), expected.end(), bytes.begin())) {
     return Damaged(path,
                    absl::StrCat("is not segment ", identity.segment, " of collection ",
@@ -87,9 +121,15 @@ absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentId
   return absl::OkStatus();
 }
 
-std::optional<std::string> StoreOfSegmentHeader(absl::Span<const uint8_t> bytes) {
-  if (!HeaderIntact(bytes)) return std::nullopt;
-  return std::string(bytes.begin() + 16, bytes.begin() + 16 + kStoreIdBytes);
+std::optional<SegmentFacts> ParseSegmentHeader(absl::Span<const uint8_t> bytes) {
+  if (!HeaderIntact(bytes) ||
+      GetUint32(bytes.data() + kVersionAt) > static_cast<uint32_t>(kSegmentFormatVersion)) {
+    return std::nullopt;
+  }
+  return SegmentFacts{
+      .store = std::string(bytes.begin() + 16, bytes.begin() + 16 + kStoreIdBytes),
+      .stage = {.sealed = bytes[kStageAt] != kOpenStage,
+                .commits = static_cast<int64_t>(GetUint64(bytes.data() + kCommitsAt))}};
 }
 
 int64_t BlockHeader::PlanePieces(int plane) const {

@@ -17,9 +17,10 @@
 
 namespace nearfield::store {
 
-// Of the catalogue and of every segment. Raised when an older build could misread what a newer one
-// wrote.
+// Of the catalogue. Raised when an older build could misread what a newer one wrote.
 inline constexpr int32_t kFormatVersion = 1;
+// Of segments. 2 has a SegmentStage in the header; 1 counts as sealed after 0 commits.
+inline constexpr int32_t kSegmentFormatVersion = 2;
 
 inline constexpr int64_t kSegmentHeaderBytes = 4096;
 inline constexpr int64_t kBlockHeaderBytes = 128;
@@ -45,15 +46,30 @@ struct SegmentIdentity {
   int64_t row_bytes() const { return int64_t{dim} * BytesPerElement(row_type); }
 };
 
-using SegmentHeaderBytes = std::array<uint8_t, kSegmentHeaderBytes>;
-SegmentHeaderBytes EncodeSegmentHeader(const SegmentIdentity& identity);
+// How a segment file came to be: what a file that the catalogue does not name tells a start.
+struct SegmentStage {
+  // Complete, and so perhaps committed. Only a segment that is sealed and synced is ever committed.
+  bool sealed = true;
+  // Commits of the catalogue that were durable when the file was made. A catalogue that ends at
+  // fewer is older than the file.
+  int64_t commits = 0;
+};
 
-// Errors: DataLoss (damaged, or of another segment), FailedPrecondition (a newer format). `path` is
-// for the message.
+using SegmentHeaderBytes = std::array<uint8_t, kSegmentHeaderBytes>;
+SegmentHeaderBytes EncodeSegmentHeader(const SegmentIdentity& identity, const SegmentStage& stage);
+// The same header with its stage sealed: the bytes that the segment's digest covers.
+SegmentHeaderBytes SealedHeader(const SegmentHeaderBytes& bytes);
+
+// Any stage is good. Errors: DataLoss (damaged, or of another segment), FailedPrecondition (a newer
+// format). `path` is for the message.
 absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentIdentity& identity,
                                 std::string_view path);
-// The store that an intact header names; nothing where it is damaged.
-std::optional<std::string> StoreOfSegmentHeader(absl::Span<const uint8_t> bytes);
+// What an intact header says; nothing where it is damaged or of a newer format.
+struct SegmentFacts {
+  std::string store;
+  SegmentStage stage;
+};
+std::optional<SegmentFacts> ParseSegmentHeader(absl::Span<const uint8_t> bytes);
 
 struct BlockHeader {
   int64_t segment = 0;

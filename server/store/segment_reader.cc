@@ -27,6 +27,7 @@ absl::StatusOr<SegmentReader> SegmentReader::Open(const Directory& directory,
   ABSL_RETURN_IF_ERROR(reader.file_.ReadAt(0, absl::MakeSpan(reader.header_)));
   ABSL_RETURN_IF_ERROR(
       CheckSegmentHeader(absl::MakeConstSpan(reader.header_), identity, reader.path()));
+  reader.header_ = SealedHeader(reader.header_);
   return reader;
 }
 

@@ -35,6 +35,7 @@ class SegmentReader {
 
   const SegmentIdentity& identity() const { return identity_; }
   const std::string& path() const { return file_.path(); }
+  // As its digest covers it: sealed, also where the upload is still open.
   const SegmentHeaderBytes& header() const { return header_; }
 
   // Whether a block follows those already walked past, and how many rows and blocks those had.

@@ -7,6 +7,7 @@
 #include "engine/base/status_macros.h"
 #include "server/store/checksum.h"
 #include "server/store/little_endian.h"
+#include "server/store/orphans.h"
 #include "server/store/planted_bug.h"
 #include "server/store/segment_reader.h"
 #include "server/store/store_core.h"
@@ -41,35 +42,6 @@ absl::StatusOr<std::shared_ptr<const Directory>> TakeDirectory(const StoreCore& 
   ABSL_RETURN_IF_ERROR(directory->Remove(kHighWaterName));
   ABSL_RETURN_IF_ERROR(Catalogue::Create(*directory, core.Now()));
   return directory;
-}
-
-// A file that the catalogue does not know is removed, unless another store wrote it.
-absl::Status RemoveOrphan(const StoreCore& core, const std::string& name) {
-  ABSL_ASSIGN_OR_RETURN(const File file, core.directory->OpenFile(name, O_RDONLY));
-  SegmentHeaderBytes header = {};
-  if (file.ReadAt(0, absl::MakeSpan(header)).ok()) {
-    const std::optional<std::string> store = StoreOfSegmentHeader(absl::MakeConstSpan(header));
-    if (store.has_value() && *store != core.catalogue->store_id()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(file.path(), ": a segment of another store; move it away"));
-    }
-  }
-  return core.directory->Remove(name);
-}
-
-absl::Status RemoveOrphans(const StoreCore& core) {
-  ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, core.directory->Names());
-  bool removed = false;
-  for (const std::string& name : names) {
-    const std::optional<int64_t> segment = SegmentOfFileName(name);
-    if (!segment.has_value() || core.segments.count(*segment) > 0) continue;
-    const UploadRow* const upload = core.catalogue->tables().Find<UploadRow>(*segment);
-    if (upload != nullptr && upload->state == UploadState::kOpen) continue;
-    ABSL_RETURN_IF_ERROR(RemoveOrphan(core, name));
-    removed = true;
-  }
-  // Their numbers may be given again: the names must be gone for good.
-  return removed ? core.directory->Sync() : absl::OkStatus();
 }
 
 // A damaged segment makes its collection one that cannot be read; the others are not at fault.
@@ -159,10 +131,12 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
     ABSL_RETURN_IF_ERROR(
         core->catalogue->Commit(std::move(idle), {.kind = CommitKind::kEndUpload}));
   }
-  if (!Planted(PlantedBug::kOrphansKept)) ABSL_RETURN_IF_ERROR(RemoveOrphans(*core));
+  if (!Planted(PlantedBug::kOrphansKept)) ABSL_RETURN_IF_ERROR(ClearOrphans(core.get()));
   ABSL_RETURN_IF_ERROR(CheckFiles(*core));
   return std::unique_ptr<Store>(new Store(std::move(core)));
 }
+
+const OrphanReport& Store::orphans() const { return core_->orphans; }
 
 bool Store::IsIn(const std::string& dir) {
   const auto directory = Directory::Open(dir);

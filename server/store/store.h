@@ -42,6 +42,20 @@ struct StoreOptions {
   std::function<int64_t()> unix_seconds;
 };
 
+// What Open did with segment files that the catalogue does not name.
+struct OrphanReport {
+  struct File {
+    std::string path;
+    int64_t bytes = 0;
+  };
+  int64_t unfinished_count = 0;  // never committed for certain: removed
+  int64_t unfinished_bytes = 0;
+  std::vector<File> set_aside;  // perhaps committed once: moved to lost/ now
+  std::vector<File> left;       // the disk had no room for that: still where they were
+  int64_t lost_count = 0;       // everything in lost/, from earlier starts too
+  int64_t lost_bytes = 0;
+};
+
 struct StoreCore;
 
 // The segment of one upload, while it is written. Destroyed before its commit, an upload without a
@@ -87,10 +101,12 @@ class SegmentWriter {
 class Store {
  public:
   // Takes the directory for this process; checks the catalogue and the header and size of every
-  // segment; removes files of uploads that were never committed.
+  // segment; removes files of uploads that were never committed, and sets aside what else the
+  // catalogue does not name (orphans.h, report in orphans()).
   // A collection with a missing or damaged segment can only be dropped: all else is DataLoss that
   // names the file. Errors: FailedPrecondition (in use by another process, a newer format, segments
-  // without a catalogue: names the directory or file), DataLoss (the catalogue is damaged),
+  // without a catalogue: names the directory or file), DataLoss (the catalogue is damaged, or
+  // older than a segment),
   // NotFound (no such parent directory), I/O errors. Cost: reads the catalogue and 4 KiB of each
   // segment.
   static absl::StatusOr<std::unique_ptr<Store>> Open(StoreOptions options);
@@ -98,6 +114,8 @@ class Store {
   static bool IsIn(const std::string& dir);
   // Uploads still being written may outlive the store; the directory is free after the last.
   ~Store();
+
+  const OrphanReport& orphans() const;
 
   std::vector<StoredCollection> Collections() const;  // in order of id
 

@@ -25,6 +25,7 @@ struct StoreCore {
   StoreOptions options;
   std::shared_ptr<const Directory> directory;
   std::atomic<bool> failed{false};  // or closed
+  OrphanReport orphans;             // of the start
 
   mutable std::mutex mutex;  // guards what follows
   std::unique_ptr<Catalogue> catalogue;

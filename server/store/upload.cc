@@ -20,16 +20,6 @@ absl::Status NoSuchUpload() {
   return absl::NotFoundError("no upload with this token: never begun, or forgotten");
 }
 
-// Refused before anything is written, so that the disk keeps room for the catalogue.
-absl::Status CheckFree(const StoreCore& core, int64_t bytes_expected) {
-  ABSL_ASSIGN_OR_RETURN(const int64_t free, core.directory->FreeBytes());
-  const int64_t free_min = core.options.free_bytes_min;
-  if (bytes_expected <= free - free_min) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the upload needs ", bytes_expected,
-                                                   " bytes of disk; ", free, " are free, and ",
-                                                   free_min, " of them stay reserved"));
-}
-
 // Takes an upload with a token into the catalogue; those that give way to it leave it.
 absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                           const BeginUploadOptions& options) {
@@ -100,10 +90,12 @@ absl::Status SegmentWriter::Append(const StoredBlock& block) {
 absl::Status SegmentWriter::Sync() {
   ABSL_RETURN_IF_ERROR(impl_->Usable());
   if (Planted(PlantedBug::kCommitBeforeSync)) {
+    impl_->output.Seal().IgnoreError();
     impl_->bytes_synced = bytes();
     return absl::OkStatus();
   }
   absl::Status synced = impl_->output.Trim();
+  if (synced.ok()) synced = impl_->output.Seal();
   if (synced.ok()) synced = impl_->output.Sync();
   if (!synced.ok()) return impl_->core->SurviveFile(synced);
   impl_->bytes_synced = bytes();
@@ -140,7 +132,10 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginUpload(
     return absl::InvalidArgumentError(absl::StrCat("upload_token: ", options.token.size(),
                                                    " bytes; the limit is ", kTokenBytesMax));
   }
-  ABSL_RETURN_IF_ERROR(CheckFree(*core_, options.bytes_expected));
+  SegmentPlan plan = {.bytes_expected = options.bytes_expected,
+                      .free_bytes_min = core_->options.free_bytes_min};
+  // Refused before anything is written, so that the disk keeps room for the catalogue.
+  ABSL_RETURN_IF_ERROR(CheckRoom(*core_->directory, plan.bytes_expected, plan.free_bytes_min));
   SegmentIdentity identity;
   {
     const std::lock_guard lock(core_->mutex);
@@ -150,11 +145,11 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginUpload(
       ABSL_RETURN_IF_ERROR(AdmitUpload(*core_, options, &unused).status());
     }
     identity = core_->Identity(collection, core_->catalogue->AllocateId());
+    plan.commits = core_->catalogue->commits_count();
     core_->writers.insert(identity.segment);
   }
   // The file is made without the lock: reserving room may take its time.
-  absl::StatusOr<SegmentOutput> output =
-      SegmentOutput::Create(core_->directory, identity, options.bytes_expected);
+  absl::StatusOr<SegmentOutput> output = SegmentOutput::Create(core_->directory, identity, plan);
   absl::Status begun = output.status();
   // The catalogue may only name a file that is there for good.
   if (begun.ok() && !options.token.empty()) begun = output->Sync();
@@ -207,7 +202,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeUpload(const std::st
   });
   absl::StatusOr<SegmentOutput> output =
       streamed.ok() ? SegmentOutput::Reopen(core_->directory, source.identity, source.extent,
-                                            std::move(totals.digest))
+                                            std::move(totals.digest), core_->options.free_bytes_min)
                     : absl::StatusOr<SegmentOutput>(streamed);
   if (streamed.ok() && !output.ok()) output = core_->SurviveFile(output.status());
   if (!output.ok()) {

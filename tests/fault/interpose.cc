@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdlib>
@@ -18,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/fault/descriptor_path.h"
 #include "tests/fault/disk_model.h"
 #include "tests/fault/fault_plan.h"
 
@@ -37,20 +37,6 @@ struct Shim {
     return *shim;
   }
 };
-
-std::string PathOfFd(int fd) {
-  char path[PATH_MAX];
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t size = ::readlink(link.c_str(), path, sizeof path);
-  return size > 0 ? std::string(path, static_cast<size_t>(size)) : "";
-}
-
-std::string PathOf(int directory, const char* name) {
-  if (name[0] == '/') return name;
-  if (directory != AT_FDCWD) return PathOfFd(directory) + "/" + name;
-  char here[PATH_MAX];
-  return ::getcwd(here, sizeof here) != nullptr ? std::string(here) + "/" + name : name;
-}
 
 // The path of a regular file or directory under the root; empty for everything else.
 std::string Covered(int fd) {

@@ -7,10 +7,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <cstdarg>
 #include <mutex>
 #include <utility>
+
+#include "tests/fault/descriptor_path.h"
 
 namespace nearfield::store {
 namespace {
@@ -23,13 +24,6 @@ struct Rules {
 Rules& Shared() {
   static Rules* const rules = new Rules();
   return *rules;
-}
-
-std::string PathOfFd(int fd) {
-  char path[PATH_MAX];
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t size = ::readlink(link.c_str(), path, sizeof path);
-  return size > 0 ? std::string(path, static_cast<size_t>(size)) : "";
 }
 
 // Sets errno and returns true where the call shall fail.
@@ -47,18 +41,16 @@ bool PassesEnd(int fd, int64_t end) {
 }
 
 bool WriteFails(int fd, int64_t end) {
-  return Fails(FileCall::Kind::kWrite, PathOfFd(fd), PassesEnd(fd, end));
+  return Fails(FileCall::Kind::kWrite, fault::PathOfFd(fd), PassesEnd(fd, end));
 }
 
 int Open(int directory, const char* name, int flags, mode_t mode) {
-  const std::string path =
-      name[0] == '/' || directory == AT_FDCWD ? name : PathOfFd(directory) + "/" + name;
-  if (Fails(FileCall::Kind::kOpen, path)) return -1;
+  if (Fails(FileCall::Kind::kOpen, fault::PathOf(directory, name))) return -1;
   return static_cast<int>(::syscall(SYS_openat, directory, name, flags, mode));
 }
 
 ssize_t Read(int fd, void* bytes, size_t count, int64_t offset) {
-  if (Fails(FileCall::Kind::kRead, PathOfFd(fd))) return -1;
+  if (Fails(FileCall::Kind::kRead, fault::PathOfFd(fd))) return -1;
   return ::syscall(SYS_pread64, fd, bytes, count, offset);
 }
 
@@ -80,12 +72,12 @@ int Truncate(int fd, int64_t size) {
 }
 
 int Reserve(int fd, int mode, int64_t offset, int64_t bytes) {
-  if (Fails(FileCall::Kind::kWrite, PathOfFd(fd), /*grows=*/true)) return -1;
+  if (Fails(FileCall::Kind::kWrite, fault::PathOfFd(fd), /*grows=*/true)) return -1;
   return static_cast<int>(::syscall(SYS_fallocate, fd, mode, offset, bytes));
 }
 
 int Sync(int fd, long number) {  // NOLINT(google-runtime-int): of syscall
-  if (Fails(FileCall::Kind::kSync, PathOfFd(fd))) return -1;
+  if (Fails(FileCall::Kind::kSync, fault::PathOfFd(fd))) return -1;
   return static_cast<int>(::syscall(number, fd));
 }
 

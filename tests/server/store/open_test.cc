@@ -145,23 +145,6 @@ TEST_F(OpenTest, ARemovedCommitBreaksTheChain) {
   EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("chain")));
 }
 
-TEST_F(OpenTest, OrphansGoAndForeignSegmentsStay) {
-  std::ofstream(tested_.SegmentPath(77)) << "half a header";
-  tested_.Reopen();
-  EXPECT_FALSE(std::filesystem::exists(tested_.SegmentPath(77)));
-  tested_.Close();
-  const TempDir other;
-  {
-    ModelStore second(other / "data");
-    second.Create("a", 1);
-    ASSERT_OK(second.Upload("a", 1));
-  }
-  std::filesystem::copy(other / "data/0000000000000002.seg", tested_.SegmentPath(77));
-  EXPECT_THAT(OpenStatus(),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another store")));
-  EXPECT_TRUE(std::filesystem::exists(tested_.SegmentPath(77)));
-}
-
 TEST_F(OpenTest, TheParentDirectoryMustBeThere) {
   StoreOptions options = tested_.Options();
   options.dir = dir_ / "no/such";

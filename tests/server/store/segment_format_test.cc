@@ -38,7 +38,7 @@ TEST(SegmentFormatTest, FileNamesAreNumbers) {
 }
 
 TEST(SegmentFormatTest, EveryByteOfAHeaderCounts) {
-  const SegmentHeaderBytes bytes = EncodeSegmentHeader(kIdentity);
+  const SegmentHeaderBytes bytes = EncodeSegmentHeader(kIdentity, {.sealed = true, .commits = 5});
   EXPECT_OK(CheckSegmentHeader(bytes, kIdentity, "p"));
   for (size_t i = 0; i < bytes.size(); ++i) {
     SegmentHeaderBytes changed = bytes;
@@ -48,8 +48,41 @@ TEST(SegmentFormatTest, EveryByteOfAHeaderCounts) {
   }
 }
 
+TEST(SegmentFormatTest, AStageIsReadBackAndSealedOnce) {
+  const SegmentHeaderBytes open = EncodeSegmentHeader(kIdentity, {.sealed = false, .commits = 9});
+  const SegmentHeaderBytes sealed = EncodeSegmentHeader(kIdentity, {.sealed = true, .commits = 9});
+  EXPECT_OK(CheckSegmentHeader(open, kIdentity, "p"));
+  ASSERT_TRUE(ParseSegmentHeader(open).has_value());
+  EXPECT_FALSE(ParseSegmentHeader(open)->stage.sealed);
+  EXPECT_EQ(ParseSegmentHeader(open)->stage.commits, 9);
+  EXPECT_EQ(ParseSegmentHeader(open)->store, kIdentity.store);
+  EXPECT_TRUE(ParseSegmentHeader(sealed)->stage.sealed);
+  EXPECT_TRUE(SealedHeader(open) == sealed);
+  // Sealing changes one byte: a power loss cannot leave half of it.
+  int64_t changed = 0;
+  for (size_t i = 0; i < open.size(); ++i) changed += open[i] != sealed[i] ? 1 : 0;
+  EXPECT_EQ(changed, 1);
+  EXPECT_TRUE(SealedHeader(sealed) == sealed);
+}
+
+// Segments that were written before there was a stage are read, and count as sealed.
+TEST(SegmentFormatTest, AHeaderOfFormat1IsRead) {
+  SegmentHeaderBytes bytes = EncodeSegmentHeader(kIdentity, {});
+  bytes[8] = 1;
+  bytes[50] = 0;
+  PutUint32(Crc32c(absl::MakeConstSpan(bytes.data(), bytes.size() - 4)),
+            bytes.data() + bytes.size() - 4);
+  EXPECT_OK(CheckSegmentHeader(bytes, kIdentity, "p"));
+  EXPECT_TRUE(SealedHeader(bytes) == bytes);
+  ASSERT_TRUE(ParseSegmentHeader(bytes).has_value());
+  EXPECT_TRUE(ParseSegmentHeader(bytes)->stage.sealed);
+  SegmentIdentity other = kIdentity;
+  other.dim = 6;
+  EXPECT_THAT(CheckSegmentHeader(bytes, other, "p"), StatusIs(absl::StatusCode::kDataLoss));
+}
+
 TEST(SegmentFormatTest, AHeaderOfAnotherPlaceIsRefused) {
-  const SegmentHeaderBytes bytes = EncodeSegmentHeader(kIdentity);
+  const SegmentHeaderBytes bytes = EncodeSegmentHeader(kIdentity, {});
   SegmentIdentity other = kIdentity;
   other.segment = 8;
   EXPECT_THAT(CheckSegmentHeader(bytes, other, "p"), StatusIs(absl::StatusCode::kDataLoss));
@@ -59,13 +92,13 @@ TEST(SegmentFormatTest, AHeaderOfAnotherPlaceIsRefused) {
 }
 
 TEST(SegmentFormatTest, ANewerFormatIsRefusedWithBothVersions) {
-  SegmentHeaderBytes bytes = EncodeSegmentHeader(kIdentity);
+  SegmentHeaderBytes bytes = EncodeSegmentHeader(kIdentity, {});
   bytes[8] = 9;
   PutUint32(Crc32c(absl::MakeConstSpan(bytes.data(), bytes.size() - 4)),
             bytes.data() + bytes.size() - 4);
   EXPECT_THAT(CheckSegmentHeader(bytes, kIdentity, "p"),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("format 9"), HasSubstr("up to 1"))));
+                       AllOf(HasSubstr("format 9"), HasSubstr("up to 2"))));
 }
 
 // A block as it lies in the file.

@@ -1,0 +1,141 @@
+#include "server/store/orphans.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+
+namespace nearfield::store {
+namespace {
+
+struct Orphan {
+  std::string name;
+  int64_t segment = 0;
+  int64_t bytes = 0;
+  std::optional<SegmentFacts> facts;  // nothing: the header is damaged
+
+  // A segment is sealed and synced before its commit, so this one was never committed.
+  bool unfinished() const { return bytes == 0 || (facts.has_value() && !facts->stage.sealed); }
+};
+
+absl::StatusOr<Orphan> Inspect(const StoreCore& core, const std::string& name, int64_t segment) {
+  ABSL_ASSIGN_OR_RETURN(const File file, core.directory->OpenFile(name, O_RDONLY));
+  Orphan orphan = {.name = name, .segment = segment};
+  ABSL_ASSIGN_OR_RETURN(orphan.bytes, file.Size());
+  SegmentHeaderBytes header = {};
+  if (file.ReadAt(0, absl::MakeSpan(header)).ok()) {
+    orphan.facts = ParseSegmentHeader(absl::MakeConstSpan(header));
+  }
+  if (orphan.facts.has_value() && orphan.facts->store != core.catalogue->store_id()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(file.path(), ": a segment of another store; move it away"));
+  }
+  return orphan;
+}
+
+absl::StatusOr<std::vector<Orphan>> Find(const StoreCore& core) {
+  ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, core.directory->Names());
+  std::vector<Orphan> orphans;
+  for (const std::string& name : names) {
+    const std::optional<int64_t> segment = SegmentOfFileName(name);
+    if (!segment.has_value() || core.segments.count(*segment) > 0) continue;
+    const UploadRow* const upload = core.catalogue->tables().Find<UploadRow>(*segment);
+    if (upload != nullptr && upload->state == UploadState::kOpen) continue;
+    ABSL_ASSIGN_OR_RETURN(Orphan orphan, Inspect(core, name, *segment));
+    orphans.push_back(std::move(orphan));
+  }
+  return orphans;
+}
+
+// Refuses a catalogue that lost commits which the orphan knows of.
+absl::Status CheckCatalogueIsCurrent(const StoreCore& core, const Orphan& orphan) {
+  constexpr const char* kAdvice =
+      "put back the files of one moment together, or restore a snapshot";
+  const Catalogue& catalogue = *core.catalogue;
+  if (orphan.facts.has_value() && orphan.facts->stage.commits > catalogue.commits_found()) {
+    return absl::DataLossError(absl::StrCat(
+        core.directory->PathOf(kCatalogueName), ": ends at commit ", catalogue.commits_found(),
+        ", but the segment ", orphan.name, " was made after commit ", orphan.facts->stage.commits,
+        ": the catalogue is an older copy or lost its log; ", kAdvice));
+  }
+  if (!catalogue.high_water_found() && !orphan.unfinished()) {
+    return absl::DataLossError(absl::StrCat(
+        core.directory->PathOf(kHighWaterName), ": is missing, and the catalogue does not name ",
+        orphan.name, ": it may be an older copy; ", kAdvice, ", or move the segment away"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const Directory>> OpenLost(const StoreCore& core) {
+  const std::string path = core.directory->PathOf(kLostName);
+  const absl::Status made = MakeDirectory(path);
+  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+  return Directory::Open(path);
+}
+
+// A name in lost/ that is free: numbers may have been given again.
+std::string FreeName(const Directory& lost, const std::string& name) {
+  std::string free = name;
+  for (int copy = 2; lost.Has(free); ++copy) free = absl::StrCat(name, ".", copy);
+  return free;
+}
+
+absl::Status SetAside(const StoreCore& core, const Orphan& orphan, OrphanReport* report) {
+  const absl::StatusOr<std::shared_ptr<const Directory>> lost = OpenLost(core);
+  absl::Status moved = lost.status();
+  std::string name;
+  if (moved.ok()) {
+    name = FreeName(**lost, orphan.name);
+    moved = core.directory->MoveTo(orphan.name, **lost, name);
+  }
+  if (absl::IsResourceExhausted(moved)) {
+    report->left.push_back({.path = core.directory->PathOf(orphan.name), .bytes = orphan.bytes});
+    return absl::OkStatus();
+  }
+  ABSL_RETURN_IF_ERROR(moved);
+  report->set_aside.push_back({.path = (*lost)->PathOf(name), .bytes = orphan.bytes});
+  return (*lost)->Sync();
+}
+
+absl::Status CountLost(const StoreCore& core, OrphanReport* report) {
+  if (!core.directory->Has(kLostName)) return absl::OkStatus();
+  ABSL_ASSIGN_OR_RETURN(const auto lost, Directory::Open(core.directory->PathOf(kLostName)));
+  ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, lost->Names());
+  for (const std::string& name : names) {
+    const absl::StatusOr<File> file = lost->OpenFile(name, O_RDONLY);
+    report->lost_count += 1;
+    if (file.ok()) report->lost_bytes += file->Size().value_or(0);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ClearOrphans(StoreCore* core) {
+  ABSL_ASSIGN_OR_RETURN(const std::vector<Orphan> orphans, Find(*core));
+  for (const Orphan& orphan : orphans) {
+    ABSL_RETURN_IF_ERROR(CheckCatalogueIsCurrent(*core, orphan));
+  }
+  OrphanReport report;
+  for (const Orphan& orphan : orphans) {
+    core->catalogue->SkipId(orphan.segment);
+    if (orphan.unfinished()) {
+      ABSL_RETURN_IF_ERROR(core->directory->Remove(orphan.name));
+      report.unfinished_count += 1;
+      report.unfinished_bytes += orphan.bytes;
+    } else {
+      ABSL_RETURN_IF_ERROR(SetAside(*core, orphan, &report));
+    }
+  }
+  // The names must be gone for good before their numbers can be given again.
+  if (!orphans.empty()) ABSL_RETURN_IF_ERROR(core->directory->Sync());
+  ABSL_RETURN_IF_ERROR(CountLost(*core, &report));
+  core->orphans = std::move(report);
+  return absl::OkStatus();
+}
+
+}  // namespace nearfield::store
