@@ -122,6 +122,15 @@ TEST(Retry, TheServersHintIsTheLeastWait) {
   EXPECT_EQ(script.sleeps(), std::vector<milliseconds>{milliseconds(7000)});
 }
 
+// A server that is wrong about its recovery would be asked again at once, by every client.
+TEST(Retry, AShortHintDoesNotShortenTheWait) {
+  Script script(Times(1, kExhausted, milliseconds(1)));
+  EXPECT_OK(script.Run({.backoff_first = milliseconds(1000), .backoff_max = milliseconds(1000)},
+                       milliseconds(30000)));
+  ASSERT_EQ(script.sleeps().size(), 1u);
+  EXPECT_GE(script.sleeps()[0], milliseconds(500));
+}
+
 TEST(Retry, AWaitThatWouldPassTheDeadlineIsNotBegun) {
   Script script(Times(1, kExhausted, milliseconds(30000)));
   EXPECT_THAT(script.Run({}, milliseconds(30000)),
