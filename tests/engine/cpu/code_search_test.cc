@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -186,6 +187,23 @@ TEST_P(CodeSearchTest, AQueryGivesUpAlone) {
   const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
   EXPECT_EQ(cost.queries_of_codes, 8);
   EXPECT_EQ(cost.escalations.canonical, 1);
+}
+
+// The queries that give up are packed for the scan of rows: one that gives up in a later generation
+// must be packed too. The first query scores all rows 0; the second only meets equal rows later.
+TEST_P(CodeSearchTest, AQueryThatGivesUpInALaterGenerationIsScannedWithItsOwnVector) {
+  constexpr int32_t kDim = 33;
+  Scenario scenario = OneGeneration(CodesSpec(kDim), CorpusFamily::kGaussian, 6000, random_);
+  testing::Corpus equal =
+      testing::MakeCorpus(scenario.spec, CorpusFamily::kAllEqual, 12'000, random_.Bits());
+  scenario.queries.resize(2 * kDim);
+  std::memcpy(scenario.queries.data() + kDim, equal.rows.data(), kDim * sizeof(float));
+  for (float& value : scenario.queries) value *= 1000.0f;
+  scenario.k = {10, 10};
+  scenario.generations.push_back(
+      testing::MakeGeneration(std::move(equal), RankOrder::kShuffled, false, random_));
+  const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+  EXPECT_EQ(cost.escalations.canonical, 2);
 }
 
 // Each row better than the one before: what is known after a while is never enough. Tiles from all
