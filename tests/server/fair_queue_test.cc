@@ -120,6 +120,25 @@ TEST_F(FairQueueTest, WhoHadNothingWhileOthersWereIdleOwesNothing) {
   EXPECT_EQ(at(RunOne().front()).ask.caller, "new");
 }
 
+// The turns that a caller did not use are gone: it shares with the busy one from now on.
+TEST_F(FairQueueTest, ACallerThatWasAwayDoesNotGetTheTurnsItMissed) {
+  Start({.batch_max = 1});
+  const auto a = NewCollection({.pass_us = 1000});
+  Learn(a, 1);
+  Push({.caller = "busy", .collection = a});
+  for (int i = 0; i < 100; ++i) {  // one always waits
+    Push({.caller = "busy", .collection = a});
+    RunOne();
+  }
+  for (int i = 0; i < 6; ++i) {
+    Push({.caller = "busy", .collection = a});
+    Push({.caller = "back", .collection = a});
+  }
+  int back = 0;
+  for (int i = 0; i < 6; ++i) back += at(RunOne().front()).ask.caller == "back" ? 1 : 0;
+  EXPECT_EQ(back, 3);
+}
+
 TEST_F(FairQueueTest, BatchSearchesYieldToInteractiveOnes) {
   Start({.batch_max = 4});
   const auto a = NewCollection({.pass_us = 0, .query_us = 1000});
