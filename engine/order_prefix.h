@@ -6,16 +6,27 @@
 #include <memory>
 #include <utility>
 
+#include "engine/corpus/filtered.h"
 #include "engine/corpus/snapshot.h"
 #include "engine/search_rows.h"
 #include "nearfield/engine/engine.h"
 
 namespace nearfield {
 
-// The first rows of an order.
+// The first count() rows of an order: the last of them as hits, those before them as bits alone.
 struct KnownRows {
+  int64_t begin = 0;  // rows of the order before hits.front()
   Hits hits;
+  // The first `marked` rows of the order. Those between `begin` and `marked` are in `hits` as well.
+  corpus::RowSet rows;
+  int64_t marked = 0;
   bool whole = false;  // no other row follows
+
+  int64_t count() const { return begin + static_cast<int64_t>(hits.size()); }
+  // Marks all of them.
+  void MarkAll(const corpus::CorpusSnapshot& snapshot);
+  // Forgets the hits before this place of the order.
+  void DropBefore(const corpus::CorpusSnapshot& snapshot, int64_t place);
 };
 
 class HeldPrefix final : public OrderPrefix {
@@ -25,10 +36,14 @@ class HeldPrefix final : public OrderPrefix {
     return static_cast<HeldPrefix*>(query.prefix.get());  // MakeOrderPrefix makes no other
   }
 
-  int64_t rows_count() const override { return static_cast<int64_t>(known_.hits.size()); }
+  int64_t rows_count() const override { return known_.count(); }
+  int64_t bytes() const override {
+    return static_cast<int64_t>(known_.hits.capacity() * sizeof(Hit)) + known_.rows.bytes();
+  }
   int64_t rows_max() const { return rows_max_; }
-  bool IsOf(const std::shared_ptr<const corpus::CorpusSnapshot>& snapshot) const {
-    return snapshot_.lock() == snapshot;
+  // Whether what is known serves a page of this state that begins at `skip`.
+  bool Serves(const std::shared_ptr<const corpus::CorpusSnapshot>& snapshot, int64_t skip) const {
+    return known_.count() > 0 && known_.begin <= skip && snapshot_.lock() == snapshot;
   }
   void Begin(const std::shared_ptr<const corpus::CorpusSnapshot>& snapshot, KnownRows known) {
     snapshot_ = snapshot;

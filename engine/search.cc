@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -76,40 +77,55 @@ ResolvedQueries Pick(const ResolvedQueries& all, absl::Span<const size_t> places
   return picked;
 }
 
-// How many rows the next search behind the `found` first ones asks for, of `missing` that must
-// come. A prefix is doubled, so that the pages of a search cost few scans, however small they are.
+// How many rows the next search asks for where the first `found` of the order are known and
+// `missing` more must come. A prefix is doubled, so that the pages of a search cost few scans,
+// however small they are.
 int64_t RowsAhead(const Query& query, int64_t found, int64_t missing) {
   if (query.prefix == nullptr) return missing;
   const int64_t room = HeldPrefix::Of(query)->rows_max() - found;
   return std::max(missing, std::min(found, room));
 }
 
-// The first skip + k rows of one query's order, and perhaps more, of which *known holds the first:
-// more than one search finds. Each further search leaves out what the earlier ones found.
-absl::Status SearchDeep(const Corpus& corpus, const RowSearch& search, const Query& query,
-                        KnownRows* known, ScanCost* cost) {
-  Hits& found = known->hits;
-  const int64_t k_max = search.k.front();
-  const auto wanted = static_cast<size_t>(std::min(query.skip + query.k, search.rows.rows_count()));
-  if (static_cast<size_t>(query.skip) >= wanted) return absl::OkStatus();
-  std::vector<RowRef> seen;
-  while (!known->whole && found.size() < wanted) {
-    if (query.score_min && found.back().score < *query.score_min) break;
-    for (size_t i = seen.size(); i < found.size(); ++i) seen.push_back(found[i].row);
+// A query that wants more rows than one search finds. Borrowed for the call.
+struct DeepSearch {
+  const Corpus& corpus;
+  const RowSearch& search;  // of this query alone
+  const Query& query;
+  const int64_t rows_wanted;  // first rows of the order that must be known
+  const int32_t k_max;
+};
+
+// Finds the first rows of one query's order, and perhaps more of them than are wanted; *known holds
+// some already. Each search leaves out the rows that earlier ones found. Ends early where the last
+// row found is below the minimum score.
+absl::Status SearchDeep(const DeepSearch& deep, KnownRows* known, ScanCost* cost) {
+  const std::optional<float>& score_min = deep.query.score_min;
+  const corpus::SearchedRows& rows = deep.search.rows;
+  while (!known->whole && known->count() < deep.rows_wanted) {
+    if (score_min && !known->hits.empty() && known->hits.back().score < *score_min) break;
+    known->MarkAll(*rows.snapshot);
     ABSL_ASSIGN_OR_RETURN(const corpus::SearchedRows rest,
-                          WithoutRows(*corpus.device(), search.rows, seen));
-    const auto count = static_cast<int64_t>(found.size());
-    const int64_t missing = static_cast<int64_t>(wanted) - count;
-    const auto k = static_cast<int32_t>(std::min(k_max, RowsAhead(query, count, missing)));
+                          WithoutRows(*deep.corpus.device(), rows, known->rows));
+    const int64_t missing = deep.rows_wanted - known->count();
+    const auto k = static_cast<int32_t>(
+        std::min<int64_t>(deep.k_max, RowsAhead(deep.query, known->count(), missing)));
     const RowSearch pass = {.rows = rest,
-                            .queries = search.queries,
+                            .queries = deep.search.queries,
                             .k = absl::MakeConstSpan(&k, 1),
-                            .cancelled = search.cancelled};
-    ABSL_ASSIGN_OR_RETURN(const std::vector<Hits> best, SearchRows(corpus, pass, cost));
-    found.insert(found.end(), best.front().begin(), best.front().end());
+                            .cancelled = deep.search.cancelled};
+    ABSL_ASSIGN_OR_RETURN(const std::vector<Hits> best, SearchRows(deep.corpus, pass, cost));
+    known->hits.insert(known->hits.end(), best.front().begin(), best.front().end());
     known->whole = static_cast<int64_t>(best.front().size()) < k;
   }
   return absl::OkStatus();
+}
+
+// Whether rows of the answer follow the page that the query asks for.
+bool MoreFollow(const KnownRows& known, const Query& query, int64_t rows_of_order) {
+  const int64_t end = query.skip + query.k;
+  if (!query.score_min) return end < rows_of_order;
+  const auto next = static_cast<size_t>(std::max<int64_t>(0, end - known.begin));
+  return next < known.hits.size() && known.hits[next].score >= *query.score_min;
 }
 
 // What the query asks for of the rows that come first in its order: those rows themselves where
@@ -117,8 +133,9 @@ absl::Status SearchDeep(const Corpus& corpus, const RowSearch& search, const Que
 Hits Cut(KnownRows* known, const Query& query) {
   Hits& hits = known->hits;
   const auto count = static_cast<int64_t>(hits.size());
-  const auto begin = hits.begin() + std::min(count, query.skip);
-  auto end = hits.begin() + std::min(count, query.skip + query.k);
+  const int64_t first = query.skip - known->begin;
+  const auto begin = hits.begin() + std::min(count, first);
+  auto end = hits.begin() + std::min(count, first + query.k);
   if (query.score_min) {
     while (end != begin && std::prev(end)->score < *query.score_min) --end;
   }
@@ -130,6 +147,7 @@ Hits Cut(KnownRows* known, const Query& query) {
 struct Answers {
   std::vector<Hits> hits;             // one a query
   std::vector<int64_t> rows_matched;  // one a query
+  std::vector<bool> more;             // one a query
 };
 
 // Queries that share the rows they are searched over, and where their answers go.
@@ -146,17 +164,26 @@ struct GroupSearch {
 absl::Status AnswerOne(const GroupSearch& group, const RowSearch& search, size_t index,
                        size_t place, KnownRows* known) {
   const Query& query = group.batch.queries[place];
-  if (query.skip + query.k > static_cast<int64_t>(known->hits.size()) && !known->whole) {
+  const std::optional<RowRef>& self = search.queries.self[index];
+  const bool without_self = self && search.rows.Holds(*self);
+  const int64_t rows_of_order = search.rows.rows_count() - (without_self ? 1 : 0);
+  const int64_t wanted = std::min(query.rows_wanted(), rows_of_order);
+  if (wanted > known->count() && wanted > query.skip && !known->whole) {
     const auto dim = static_cast<size_t>(group.corpus.spec().dim);
     const ResolvedQueries one = Pick(search.queries, {&index, 1}, dim);
-    const RowSearch deep = {.rows = search.rows,
-                            .queries = one,
-                            .k = absl::MakeConstSpan(&group.k_max, 1),
-                            .cancelled = group.batch.cancelled};
-    ABSL_RETURN_IF_ERROR(SearchDeep(group.corpus, deep, query, known, group.cost));
+    const RowSearch alone = {
+        .rows = search.rows, .queries = one, .k = {}, .cancelled = group.batch.cancelled};
+    ABSL_RETURN_IF_ERROR(SearchDeep({.corpus = group.corpus,
+                                     .search = alone,
+                                     .query = query,
+                                     .rows_wanted = wanted,
+                                     .k_max = group.k_max},
+                                    known, group.cost));
   }
+  if (HeldPrefix::Of(query) != nullptr) known->DropBefore(*group.snapshot, query.skip);
+  group.answers->rows_matched[place] = rows_of_order;
+  group.answers->more[place] = query.tell_more && MoreFollow(*known, query, rows_of_order);
   group.answers->hits[place] = Cut(known, query);
-  group.answers->rows_matched[place] = search.rows.rows_count();
   return absl::OkStatus();
 }
 
@@ -169,11 +196,11 @@ absl::Status SearchGroup(const GroupSearch& group, const RowSearch& search,
   for (size_t i = 0; i < places.size(); ++i) {
     const Query& query = group.batch.queries[places[i]];
     HeldPrefix* const prefix = HeldPrefix::Of(query);
-    if (prefix != nullptr && prefix->rows_count() > 0 && prefix->IsOf(group.snapshot)) {
+    if (prefix != nullptr && prefix->Serves(group.snapshot, query.skip)) {
       ABSL_RETURN_IF_ERROR(AnswerOne(group, search, i, places[i], &prefix->known()));
       continue;
     }
-    k.push_back(static_cast<int32_t>(std::min<int64_t>(query.skip + query.k, group.k_max)));
+    k.push_back(static_cast<int32_t>(std::min<int64_t>(query.rows_wanted(), group.k_max)));
     fresh.push_back(i);
   }
   if (fresh.empty()) return absl::OkStatus();
@@ -188,7 +215,9 @@ absl::Status SearchGroup(const GroupSearch& group, const RowSearch& search,
   for (size_t i = 0; i < fresh.size(); ++i) {
     const size_t place = places[fresh[i]];
     const bool whole = hits[i].size() < static_cast<size_t>(k[i]);
-    KnownRows known = {.hits = std::move(hits[i]), .whole = whole};
+    KnownRows known;
+    known.hits = std::move(hits[i]);
+    known.whole = whole;
     KnownRows* of_query = &known;
     if (HeldPrefix* const prefix = HeldPrefix::Of(group.batch.queries[place])) {
       prefix->Begin(group.snapshot, std::move(known));
@@ -206,6 +235,7 @@ absl::StatusOr<Answers> SearchGroups(const Corpus& corpus,
   Answers answers;
   answers.hits.resize(batch.queries.size());
   answers.rows_matched.resize(batch.queries.size());
+  answers.more.resize(batch.queries.size());
   const GroupSearch to = {corpus, snapshot, batch, k_max, cost, &answers};
   for (const Group& group : GroupByFilter(batch.queries)) {
     ABSL_ASSIGN_OR_RETURN(const corpus::SearchedRows rows, corpus.Searched(snapshot, group.filter));
@@ -278,6 +308,19 @@ absl::StatusOr<std::vector<Neighbors>> Gather(const Corpus& corpus, const Corpus
 
 }  // namespace
 
+void KnownRows::MarkAll(const CorpusSnapshot& snapshot) {
+  for (; marked < count(); ++marked) {
+    rows.Add(snapshot, hits[static_cast<size_t>(marked - begin)].row);
+  }
+}
+
+void KnownRows::DropBefore(const CorpusSnapshot& snapshot, int64_t place) {
+  MarkAll(snapshot);
+  const int64_t dropped = std::clamp<int64_t>(place - begin, 0, count() - begin);
+  hits.erase(hits.begin(), hits.begin() + dropped);
+  begin += dropped;
+}
+
 std::shared_ptr<OrderPrefix> MakeOrderPrefix(int64_t rows_max) {
   return std::make_shared<HeldPrefix>(rows_max);
 }
@@ -302,6 +345,7 @@ absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimi
   ABSL_ASSIGN_OR_RETURN(result.queries, Gather(corpus, *snapshot, answers.hits, batch.parts));
   for (size_t q = 0; q < result.queries.size(); ++q) {
     result.queries[q].rows_matched = answers.rows_matched[q];
+    result.queries[q].more = answers.more[q];
   }
   const auto elapsed = std::chrono::steady_clock::now() - begin;
   result.cost = {.device_us = cost.device_us,

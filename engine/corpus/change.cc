@@ -1,6 +1,7 @@
 #include "engine/corpus/change.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <utility>
 
@@ -22,21 +23,44 @@ absl::Status CheckNew(const CorpusSnapshot& snapshot, const OrderedIds& ids) {
   return status;
 }
 
-absl::StatusOr<GenerationState> WithoutSlots(const Device& device, const GenerationState& state,
-                                             absl::Span<const uint32_t> slots) {
+namespace {
+
+// `state` with `words` as its deleted rows, which leave `rows_live` of them.
+absl::StatusOr<GenerationState> Reduced(const Device& device, const GenerationState& state,
+                                        std::vector<uint64_t> words, int64_t rows_live) {
   GenerationState result = state;
-  std::vector<uint64_t> words = CopyWords(state.tombstones.get(), state.generation->rows_count());
-  for (const uint32_t slot : slots) {
-    if (IsDeleted(words, slot)) continue;
-    words[slot / 64] |= uint64_t{1} << (slot % 64);
-    --result.rows_live;
-  }
+  result.rows_live = rows_live;
   // Nothing goes, or the whole generation does.
   if (result.rows_live == state.rows_live || result.rows_live == 0) return result;
   auto tombstones = device.backend().MakeTombstones(std::move(words));
   if (!tombstones.ok()) return device.Observe(tombstones.status());
   result.tombstones = *std::move(tombstones);
   return result;
+}
+
+}  // namespace
+
+absl::StatusOr<GenerationState> WithoutSlots(const Device& device, const GenerationState& state,
+                                             absl::Span<const uint32_t> slots) {
+  int64_t rows_live = state.rows_live;
+  std::vector<uint64_t> words = CopyWords(state.tombstones.get(), state.generation->rows_count());
+  for (const uint32_t slot : slots) {
+    if (IsDeleted(words, slot)) continue;
+    words[slot / 64] |= uint64_t{1} << (slot % 64);
+    --rows_live;
+  }
+  return Reduced(device, state, std::move(words), rows_live);
+}
+
+absl::StatusOr<GenerationState> WithoutBits(const Device& device, const GenerationState& state,
+                                            absl::Span<const uint64_t> bits) {
+  int64_t rows_live = state.rows_live;
+  std::vector<uint64_t> words = CopyWords(state.tombstones.get(), state.generation->rows_count());
+  for (size_t i = 0; i < words.size(); ++i) {
+    rows_live -= std::popcount(bits[i] & ~words[i]);
+    words[i] |= bits[i];
+  }
+  return Reduced(device, state, std::move(words), rows_live);
 }
 
 namespace {

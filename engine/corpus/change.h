@@ -23,6 +23,10 @@ absl::Status CheckNew(const CorpusSnapshot& snapshot, const OrderedIds& ids);
 absl::StatusOr<GenerationState> WithoutSlots(const Device& device, const GenerationState& state,
                                              absl::Span<const uint32_t> slots);
 
+// The same without the rows whose bits are set: bit (slot % 64) of word slot / 64.
+absl::StatusOr<GenerationState> WithoutBits(const Device& device, const GenerationState& state,
+                                            absl::Span<const uint64_t> bits);
+
 struct Remainder {
   std::vector<GenerationState> generations;
   IdColumn ids_removed;  // in no order

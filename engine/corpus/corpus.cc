@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -101,57 +100,6 @@ std::shared_ptr<const CorpusSnapshot> Corpus::Pin() const {
   return snapshot_;
 }
 
-namespace {
-
-class SnapshotPin final : public PinnedEpoch {
- public:
-  SnapshotPin(const Corpus* corpus, std::shared_ptr<const CorpusSnapshot> snapshot)
-      : corpus_(corpus), snapshot_(std::move(snapshot)) {}
-  uint64_t epoch() const override { return snapshot_->epoch; }
-  int64_t rows_count() const override { return snapshot_->rows_live(); }
-  const Corpus* corpus() const { return corpus_; }
-  const std::shared_ptr<const CorpusSnapshot>& snapshot() const { return snapshot_; }
-
- private:
-  const Corpus* const corpus_;  // compared only
-  const std::shared_ptr<const CorpusSnapshot> snapshot_;
-};
-
-}  // namespace
-
-std::shared_ptr<const PinnedEpoch> Corpus::PinEpoch() const {
-  return std::make_shared<SnapshotPin>(this, Pin());
-}
-
-// A compaction leaves several snapshots of one epoch; they show the same rows.
-PinnedEpochs Corpus::HeldEpochs() const {
-  std::vector<std::shared_ptr<const CorpusSnapshot>> held;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    held.push_back(snapshot_);
-    for (const auto& replaced : replaced_) {
-      if (auto snapshot = replaced.lock()) held.push_back(std::move(snapshot));
-    }
-  }
-  std::map<uint64_t, std::shared_ptr<const PinnedEpoch>> pins;
-  for (auto& snapshot : held) {
-    const uint64_t epoch = snapshot->epoch;
-    pins.try_emplace(epoch, std::make_shared<SnapshotPin>(this, std::move(snapshot)));
-  }
-  PinnedEpochs epochs;
-  for (auto& [epoch, pin] : pins) epochs.push_back(std::move(pin));
-  return epochs;
-}
-
-absl::StatusOr<std::shared_ptr<const CorpusSnapshot>> Corpus::At(const PinnedEpoch* epoch) const {
-  if (epoch == nullptr) return Pin();
-  const auto* const pin = dynamic_cast<const SnapshotPin*>(epoch);
-  if (pin == nullptr || pin->corpus() != this) {
-    return absl::InvalidArgumentError("at: an epoch of another collection");
-  }
-  return pin->snapshot();
-}
-
 absl::StatusOr<SearchedRows> Corpus::Searched(
     const std::shared_ptr<const CorpusSnapshot>& snapshot,
     const std::shared_ptr<const RowFilter>& filter) const {
@@ -202,8 +150,9 @@ CollectionStats Corpus::Stats() const {
   stats.generations_count = static_cast<int32_t>(snapshot->generations.size());
   for (const GenerationState& state : snapshot->generations) {
     stats.rows_deleted += state.generation->rows_count() - state.rows_live;
-    stats.device_bytes += state.generation->planes->device_bytes();
-    stats.host_bytes += state.generation->host.bytes() + state.generation->planes->host_bytes();
+    const HeldBytes bytes = state.generation->bytes();
+    stats.device_bytes += bytes.device;
+    stats.host_bytes += bytes.host + bytes.host_rows;
   }
   return stats;
 }

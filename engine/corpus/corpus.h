@@ -54,6 +54,7 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
 
   std::shared_ptr<const PinnedEpoch> PinEpoch() const override;
   PinnedEpochs HeldEpochs() const override;
+  HeldBytes BytesHeldBy(const PinnedEpochs& epochs) const override;
 
   // The rows of a snapshot that `filter` (null: all) chooses. Errors: ResourceExhausted (no device
   // memory for a bit a row).

@@ -74,6 +74,29 @@ int64_t CountChosen(const CorpusSnapshot& snapshot, const RowFilter& filter) {
   return count;
 }
 
+void RowSet::Add(const CorpusSnapshot& snapshot, const RowRef& row) {
+  words_.resize(snapshot.generations.size());
+  std::vector<uint64_t>& words = words_[row.generation];
+  if (words.empty()) {
+    const int64_t rows_count = snapshot.generations[row.generation].generation->rows_count();
+    words.resize(static_cast<size_t>((rows_count + 63) / 64));
+  }
+  words[row.slot / 64] |= uint64_t{1} << (row.slot % 64);
+}
+
+int64_t RowSet::bytes() const {
+  size_t bytes = 0;
+  for (const std::vector<uint64_t>& words : words_) bytes += words.size() * sizeof(uint64_t);
+  return static_cast<int64_t>(bytes);
+}
+
+bool SearchedRows::Holds(const RowRef& row) const {
+  if (choice == nullptr) return true;
+  if (choice->rows_live[row.generation] == 0) return false;
+  const std::shared_ptr<const Tombstones>& left_out = choice->tombstones[row.generation];
+  return left_out == nullptr || !IsDeleted(left_out->words(), row.slot);
+}
+
 int64_t SearchedRows::rows_count() const {
   return choice == nullptr ? snapshot->rows_live() : choice->rows_count;
 }
@@ -112,18 +135,16 @@ absl::StatusOr<Choice> Choose(const Device& device, const CorpusSnapshot& snapsh
 }
 
 absl::StatusOr<SearchedRows> WithoutRows(const Device& device, const SearchedRows& rows,
-                                         absl::Span<const RowRef> left_out) {
-  std::vector<std::vector<uint32_t>> slots(rows.snapshot->generations.size());
-  for (const RowRef& row : left_out) slots[row.generation].push_back(row.slot);
+                                         const RowSet& left_out) {
   auto rest = std::make_shared<Choice>();
-  for (size_t g = 0; g < slots.size(); ++g) {
+  for (size_t g = 0; g < rows.snapshot->generations.size(); ++g) {
     GenerationState state = rows.snapshot->generations[g];
     if (rows.choice != nullptr) {
       state.rows_live = rows.choice->rows_live[g];
       if (rows.choice->tombstones[g] != nullptr) state.tombstones = rows.choice->tombstones[g];
     }
-    if (!slots[g].empty()) {
-      ABSL_ASSIGN_OR_RETURN(state, WithoutSlots(device, state, slots[g]));
+    if (const absl::Span<const uint64_t> words = left_out.words(g); !words.empty()) {
+      ABSL_ASSIGN_OR_RETURN(state, WithoutBits(device, state, words));
     }
     rest->tombstones.push_back(state.tombstones);
     rest->rows_live.push_back(state.rows_live);

@@ -26,12 +26,29 @@ struct Choice {
   int64_t rows_count = 0;
 };
 
+// Some rows of one snapshot: a bit a row.
+class RowSet {
+ public:
+  void Add(const CorpusSnapshot& snapshot, const RowRef& row);
+  int64_t bytes() const;
+  // Of one generation: bit (slot % 64) of word slot / 64. Empty where none of its rows was added.
+  absl::Span<const uint64_t> words(size_t generation) const {
+    if (generation >= words_.size()) return {};
+    return words_[generation];
+  }
+
+ private:
+  std::vector<std::vector<uint64_t>> words_;  // one a generation
+};
+
 // The rows that a search may answer with.
 struct SearchedRows {
   std::shared_ptr<const CorpusSnapshot> snapshot;
   std::shared_ptr<const Choice> choice;  // null: all live rows
 
   int64_t rows_count() const;
+  // Whether a live row of the snapshot is among them.
+  bool Holds(const RowRef& row) const;
   std::vector<GenerationView> Views() const;
 };
 
@@ -50,7 +67,7 @@ int64_t CountChosen(const CorpusSnapshot& snapshot, const RowFilter& filter);
 
 // `rows` without some of them. Errors: as Choose.
 absl::StatusOr<SearchedRows> WithoutRows(const Device& device, const SearchedRows& rows,
-                                         absl::Span<const RowRef> left_out);
+                                         const RowSet& left_out);
 
 // Remembers the last few choices, so that a filter used again on the same snapshot costs nothing.
 // Thread-safe.

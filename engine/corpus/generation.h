@@ -15,6 +15,7 @@
 #include "engine/corpus/id_order.h"
 #include "engine/corpus/ordinals.h"
 #include "nearfield/engine/bytes_column.h"
+#include "nearfield/engine/collection.h"
 #include "nearfield/engine/id_column.h"
 
 namespace nearfield::corpus {
@@ -33,6 +34,10 @@ struct Generation {
   BytesColumn payloads;  // by slot; no value at all where every payload is empty
 
   int64_t rows_count() const { return ids.size(); }
+  HeldBytes bytes() const {
+    return {
+        .device = planes->device_bytes(), .host = host.bytes(), .host_rows = planes->host_bytes()};
+  }
   // Every id once.
   OrderedIds ordered_ids() const {
     return {.ids = &ids,

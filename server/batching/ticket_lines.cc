@@ -46,7 +46,7 @@ double TicketLine::QueriesBefore(double start) const {
 SearchWork SearchWork::Of(const SearchRequest& request, int64_t k_max) {
   const Query& query = request.queries.front();
   const int64_t rows = request.at == nullptr ? INT64_MAX : request.at->rows_count();
-  const int64_t wanted = std::min(query.skip + query.k, rows);
+  const int64_t wanted = std::min(query.rows_wanted(), rows);
   const int64_t known = query.prefix == nullptr ? 0 : query.prefix->rows_count();
   if (known > 0) {
     const int64_t missing = std::max<int64_t>(0, wanted - known);

@@ -36,6 +36,7 @@ class EmptyCollection final : public Collection {
   }
   std::shared_ptr<const PinnedEpoch> PinEpoch() const override { return nullptr; }
   PinnedEpochs HeldEpochs() const override { return {}; }
+  HeldBytes BytesHeldBy(const PinnedEpochs& /*epochs*/) const override { return {}; }
   absl::StatusOr<CompactionResult> Compact(const CompactionOptions& /*options*/) override {
     return CompactionResult{.done = true};
   }

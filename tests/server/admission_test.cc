@@ -279,6 +279,7 @@ TEST_F(WorkTest, DeepPagesHaveAPassOfTheirOwnAndTeachWhatOneScanTakes) {
 TEST_F(WorkTest, APageThatIsKnownAlreadyCostsNothing) {
   struct Known final : OrderPrefix {
     int64_t rows_count() const override { return 1000; }
+    int64_t bytes() const override { return 0; }
   };
   const auto prefix = std::make_shared<Known>();
   EXPECT_OK(AskFor(/*skip=*/990, /*deadline_us=*/15000, prefix));

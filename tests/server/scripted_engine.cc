@@ -83,6 +83,7 @@ class ScriptedCollection final : public Collection,
     return shown_;
   }
   PinnedEpochs HeldEpochs() const override { return {PinEpoch()}; }
+  HeldBytes BytesHeldBy(const PinnedEpochs& /*epochs*/) const override { return {}; }
   absl::StatusOr<CompactionResult> Compact(const CompactionOptions&) override {
     return CompactionResult{.done = true};
   }

@@ -23,7 +23,6 @@ namespace {
 
 using absl::StatusCode;
 using absl_testing::StatusIs;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class EngineSearchTest : public ::testing::Test {
@@ -264,102 +263,6 @@ TEST_F(EngineSearchTest, VectorsAndPayloadsBeyondTheirLimitAreRefused) {
   EXPECT_EQ(fake_.device->calls(FakeCall::kRead), reads);
   batch.parts = {.bytes_max = 1};
   EXPECT_OK(fake_.engine->Search(*collection, batch).status());
-}
-
-// The pages of one search put together are its order, for few scans: each doubles what is known.
-void ExpectPagesWithPrefix(FakeEngine& fake, Collection& collection, const IdColumn& whole) {
-  const float vector[2] = {1.0f, 0.0f};
-  const auto rows = static_cast<int64_t>(whole.size());
-  for (const int32_t k : {1, 3, 10}) {
-    const auto prefix = MakeOrderPrefix(rows);
-    const int64_t scans = fake.device->calls(FakeCall::kSearch);
-    for (int64_t skip = 0; skip < rows + 2 * k; skip += k) {
-      SearchBatch batch;
-      batch.queries = {{.vector = vector, .k = k, .skip = skip, .prefix = prefix}};
-      batch.queries.push_back({.vector = vector, .k = k, .skip = skip % 7});
-      if (skip % 2 == 0) batch.queries.pop_back();
-      const auto page = fake.engine->Search(collection, batch);
-      ASSERT_OK(page);
-      const IdColumn& got = page->queries[0].ids;
-      ASSERT_EQ(got.size(), std::clamp<int64_t>(rows - skip, 0, k));
-      for (int64_t i = 0; i < got.size(); ++i) EXPECT_EQ(got.Compare(i, whole, skip + i), 0);
-      EXPECT_EQ(page->queries[0].rows_matched, rows);
-    }
-    EXPECT_EQ(prefix->rows_count(), rows);
-    const int64_t others = k == 10 ? 0 : rows / k / 2 + 2;
-    EXPECT_LE(fake.device->calls(FakeCall::kSearch) - scans - others, 5 + rows / 10) << k;
-  }
-}
-
-// What was found at another state is forgotten.
-TEST(DeepPages, APrefixIsOfOneState) {
-  FakeEngine fake = MakeFakeEngine({.engine = {.host_memory_bytes = 1 << 20, .k_max = 2}});
-  const auto collection = *fake.engine->CreateCollection(kPlainSpec);
-  ASSERT_OK(UploadAll(*collection, PlainRows({1, 2, 3, 4}, {1, 2, 3, 4})));
-  const float vector[2] = {1.0f, 0.0f};
-  const auto prefix = MakeOrderPrefix(100);
-  const auto page = [&](int64_t skip, std::shared_ptr<const PinnedEpoch> at) {
-    SearchBatch batch;
-    batch.queries = {{.vector = vector, .k = 2, .skip = skip, .prefix = prefix}};
-    batch.at = std::move(at);
-    const auto result = fake.engine->Search(*collection, batch);
-    EXPECT_OK(result);
-    std::vector<uint64_t> ids;
-    for (int64_t i = 0; i < result->queries[0].ids.size(); ++i)
-      ids.push_back(result->queries[0].ids.number(i));
-    return ids;
-  };
-  const auto before = collection->PinEpoch();
-  EXPECT_THAT(page(0, nullptr), ElementsAre(4, 3));
-  ASSERT_OK(UploadAll(*collection, PlainRows({5}, {5})));
-  EXPECT_THAT(page(2, nullptr), ElementsAre(3, 2));
-  EXPECT_THAT(page(4, nullptr), ElementsAre(1));
-  EXPECT_THAT(page(2, before), ElementsAre(2, 1));
-  EXPECT_THAT(page(4, before), ElementsAre());
-}
-
-// Pages behind the greatest k: each search leaves out what the earlier ones found.
-TEST(DeepPages, AreTheOrderCutIntoPieces) {
-  FakeEngine fake = MakeFakeEngine({.engine = {.host_memory_bytes = 1 << 20, .k_max = 10}});
-  const auto collection = *fake.engine->CreateCollection(kPlainSpec);
-  std::vector<uint64_t> ids;
-  std::vector<float> values;
-  for (uint64_t i = 0; i < 97; ++i) {
-    ids.push_back(1000 - i);
-    values.push_back(static_cast<float>(i / 7));  // ties of seven
-  }
-  ASSERT_OK(UploadAll(*collection, PlainRows(ids, values)));
-  ASSERT_OK(UploadAll(*collection, PlainRows({1, 2, 3}, {5, 6, 7})));
-  const float vector[2] = {1.0f, 0.0f};
-  IdColumn whole;
-  for (int64_t skip = 0; skip < 100; skip += 10) {
-    SearchBatch batch;
-    batch.queries = {{.vector = vector, .k = 10, .skip = skip}};
-    const auto page = fake.engine->Search(*collection, batch);
-    ASSERT_OK(page);
-    for (int64_t i = 0; i < 10; ++i) whole.AppendFrom(page->queries[0].ids, i);
-    const auto verdict = fake.engine->Verify(
-        *collection,
-        {.query = batch.queries[0], .neighbors = page->queries[0], .epoch = page->epoch}, nullptr);
-    ASSERT_OK(verdict);
-    EXPECT_TRUE(verdict->equal) << verdict->explanation;
-  }
-  for (const int64_t skip : {int64_t{3}, int64_t{11}, int64_t{33}, int64_t{95}, int64_t{100}}) {
-    SearchBatch batch;
-    batch.queries = {{.vector = vector, .k = 7, .skip = skip}};
-    const auto page = fake.engine->Search(*collection, batch);
-    ASSERT_OK(page);
-    const IdColumn& got = page->queries[0].ids;
-    ASSERT_EQ(got.size(), std::min<int64_t>(7, 100 - skip));
-    for (int64_t i = 0; i < got.size(); ++i) EXPECT_EQ(got.Compare(i, whole, skip + i), 0) << skip;
-  }
-  ExpectPagesWithPrefix(fake, *collection, whole);
-  // The least score ends the searches, however many rows there are.
-  SearchBatch batch;
-  batch.queries = {{.vector = vector, .k = 10, .score_min = 12.5f, .skip = 5}};
-  const auto page = fake.engine->Search(*collection, batch);
-  ASSERT_OK(page);
-  EXPECT_EQ(page->queries[0].ids.size(), 1);  // of six rows with a score of 13
 }
 
 }  // namespace

@@ -160,6 +160,23 @@ class PinnedEpoch {
 
 using PinnedEpochs = std::vector<std::shared_ptr<const PinnedEpoch>>;
 
+// Memory by where it lies.
+struct HeldBytes {
+  int64_t device = 0;     // rows, codes and their bounds, norms, ranks
+  int64_t host = 0;       // ids, their order, payloads, bits of deleted rows
+  int64_t host_rows = 0;  // rows of RowHome::kHost on the GPU backend
+
+  HeldBytes& operator+=(const HeldBytes& other) {
+    device += other.device;
+    host += other.host;
+    host_rows += other.host_rows;
+    return *this;
+  }
+  bool FitsIn(const HeldBytes& limit) const {
+    return device <= limit.device && host <= limit.host && host_rows <= limit.host_rows;
+  }
+};
+
 // Thread-safe.
 class Collection {
  public:
@@ -173,6 +190,10 @@ class Collection {
   // The current state and, once each, those earlier ones that somebody still holds: no other can be
   // asked for again.
   virtual PinnedEpochs HeldEpochs() const = 0;
+
+  // The memory that these states of the collection hold together and the current state does not:
+  // what is given back once nobody holds any of them. Attributes are not part of it.
+  virtual HeldBytes BytesHeldBy(const PinnedEpochs& epochs) const = 0;
 
   // Errors: InvalidArgument (a limit out of range), ResourceExhausted (does not fit: says needed
   // and free bytes).

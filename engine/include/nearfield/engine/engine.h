@@ -64,13 +64,15 @@ struct Capacity {
   int64_t host_rows_bytes_used = 0;
 };
 
-// The rows that earlier pages of one search found, so that the next page goes on behind them with
-// one scan. 16 bytes a row. Of one query, filter and state: a search at another state begins it
-// anew. Not for two searches at once.
+// What the pages of one search share, so that the next page costs one scan at most: a bit for each
+// row of the collection, set for the rows found so far, and the last rows found, at most two pages
+// and 2 k_max rows of 12 bytes. It belongs to one query, filter and state: a search at another
+// state, or for rows before the last page, begins it anew. Not for two searches at once.
 class OrderPrefix {
  public:
   virtual ~OrderPrefix() = default;
-  virtual int64_t rows_count() const = 0;
+  virtual int64_t rows_count() const = 0;  // first rows of the order that were found
+  virtual int64_t bytes() const = 0;       // of host memory
 };
 // Nobody will ask for rows beyond the first rows_max of the order.
 std::shared_ptr<OrderPrefix> MakeOrderPrefix(int64_t rows_max);
@@ -89,6 +91,12 @@ struct Query {
   // What earlier pages found, where there are several: then a page costs the scan for the rows that
   // are not known yet, and looks up to as far ahead again. May be null.
   std::shared_ptr<OrderPrefix> prefix;
+  // Tell in Neighbors::more whether rows follow the answer. With score_min that takes a look at the
+  // row that follows, so an answer that ends at k_max rows of the order costs one more scan.
+  bool tell_more = false;
+
+  // First rows of the order that must be known for the answer.
+  int64_t rows_wanted() const { return skip + k + (tell_more && score_min ? 1 : 0); }
 };
 
 struct SearchBatch {
@@ -107,7 +115,10 @@ struct Neighbors {
   std::vector<float> scores;
   std::vector<uint8_t> rows;  // [scores.size(), dim] in the row type, if asked for
   BytesColumn payloads;       // one value a neighbor, if asked for
-  int64_t rows_matched = 0;   // rows that the filter chose; all live rows without one
+  // Rows that would be in the answer with any k and no score_min: those that the filter chose, all
+  // live rows without one; the row of a query by id is not among them.
+  int64_t rows_matched = 0;
+  bool more = false;  // tell_more: rows that belong in the answer with a larger k follow
 };
 
 struct SearchCost {
