@@ -1,10 +1,29 @@
 #include "server/batching/kept_epochs.h"
 
+#include <algorithm>
+#include <iterator>
+#include <map>
 #include <utility>
 
-namespace nearfield::server {
+#include "absl/strings/str_cat.h"
+#include "server/batching/retry_hint.h"
 
-// In all of them what is given up is destroyed without the lock: it may be the last hold on rows.
+namespace nearfield::server {
+namespace {
+
+constexpr int64_t kRetryMs = 1000;
+// A compaction, unlike a commit, tells nobody that an epoch pins more than before.
+constexpr std::chrono::seconds kLookInterval(1);
+
+absl::Status Full(const char* whose, int64_t count, const std::string& limit) {
+  return WithRetryAfter(
+      absl::ResourceExhaustedError(absl::StrCat("with_cursor: ", count, " epochs are kept for ",
+                                                whose, ", the limit is ", limit,
+                                                ": let streams end, or search without a cursor")),
+      kRetryMs);
+}
+
+}  // namespace
 
 KeptEpochs::KeptEpochs(const Options& options, const Clock* clock)
     : options_(options), clock_(clock), thread_([this] { Run(); }) {}
@@ -18,31 +37,54 @@ KeptEpochs::~KeptEpochs() {
   thread_.join();
 }
 
-KeptEpochs::Entries::iterator KeptEpochs::FindEntry(const Collection* collection, uint64_t epoch) {
+absl::Status KeptEpochs::MakeRoom(const std::string& caller, Entries* forgotten) {
+  int64_t own = 0;
+  auto oldest = entries_.end();  // of the caller's that no stream holds
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-    if (entry->at->epoch() == epoch && entry->collection.lock().get() == collection) return entry;
+    if (entry->caller != caller) continue;
+    ++own;
+    if (entry->hold.expired()) oldest = entry;
   }
-  return entries_.end();
+  const auto all = static_cast<int64_t>(entries_.size());
+  if (own < options_.epochs_max && all < options_.epochs_total_max) return absl::OkStatus();
+  if (oldest != entries_.end()) {
+    GiveUp(oldest, forgotten);
+    return absl::OkStatus();
+  }
+  if (own >= options_.epochs_max) {
+    return Full("streams of this caller", own,
+                absl::StrCat("epochs_kept_max = ", options_.epochs_max));
+  }
+  return Full("all callers", all, absl::StrCat(options_.epochs_total_max));
 }
 
-void KeptEpochs::Keep(const std::shared_ptr<const Collection>& collection,
-                      std::shared_ptr<const PinnedEpoch> at) {
+absl::Status KeptEpochs::Keep(const std::string& caller,
+                              const std::shared_ptr<const Collection>& collection,
+                              std::shared_ptr<const PinnedEpoch> at, EpochHold* hold) {
   Entries forgotten;
   {
     const std::lock_guard lock(mutex_);
-    const TimePoint expires = clock_->Now() + options_.keep;
-    const auto known = FindEntry(collection.get(), at->epoch());
-    if (known != entries_.end()) {
-      entries_.splice(entries_.begin(), entries_, known);
-      known->expires = expires;
+    auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+      return entry.caller == caller && entry.IsOf(collection.get(), at->epoch());
+    });
+    const bool fresh = known == entries_.end();
+    if (fresh) {
+      if (absl::Status room = MakeRoom(caller, &forgotten); !room.ok()) return room;
+      entries_.push_front({.caller = caller, .collection = collection, .at = std::move(at)});
     } else {
-      entries_.push_front({.collection = collection, .at = std::move(at), .expires = expires});
+      entries_.splice(entries_.begin(), entries_, known);
     }
-    while (static_cast<int64_t>(entries_.size()) > options_.epochs_max) {
-      forgotten.splice(forgotten.end(), entries_, std::prev(entries_.end()));
+    Entry& entry = entries_.front();
+    entry.expires = clock_->Now() + options_.keep;
+    if (hold != nullptr) {
+      *hold = entry.hold.lock();
+      if (*hold == nullptr) *hold = std::make_shared<char>();
+      entry.hold = *hold;
     }
+    if (fresh) TrimLocked(&forgotten);
   }
   wake_.notify_one();
+  return absl::OkStatus();
 }
 
 std::shared_ptr<const PinnedEpoch> KeptEpochs::Find(
@@ -50,11 +92,12 @@ std::shared_ptr<const PinnedEpoch> KeptEpochs::Find(
   {
     const std::lock_guard lock(mutex_);
     const TimePoint now = clock_->Now();
-    const auto known = FindEntry(collection.get(), epoch);
-    if (known != entries_.end() && now < known->expires) {
-      entries_.splice(entries_.begin(), entries_, known);
-      known->expires = now + options_.keep;
-      return known->at;
+    for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+      if (!entry->IsOf(collection.get(), epoch)) continue;
+      if (now >= entry->expires && entry->hold.expired()) continue;
+      entries_.splice(entries_.begin(), entries_, entry);
+      entry->expires = now + options_.keep;
+      return entry->at;
     }
   }
   std::shared_ptr<const PinnedEpoch> current = collection->PinEpoch();
@@ -66,9 +109,7 @@ void KeptEpochs::Forget(const Collection* collection) {
   const std::lock_guard lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
-    if (entry->collection.lock().get() == collection) {
-      forgotten.splice(forgotten.end(), entries_, entry);
-    }
+    if (entry->collection.lock().get() == collection) GiveUp(entry, &forgotten);
     entry = next;
   }
 }
@@ -76,9 +117,65 @@ void KeptEpochs::Forget(const Collection* collection) {
 void KeptEpochs::DropExpired() {
   Entries forgotten;
   const std::lock_guard lock(mutex_);
-  while (!entries_.empty() && entries_.back().expires <= clock_->Now()) {
-    forgotten.splice(forgotten.end(), entries_, std::prev(entries_.end()));
+  const TimePoint now = clock_->Now();
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    const auto next = std::next(entry);
+    // After a stream has ended, its epoch is kept for the cursor that goes on behind it.
+    if (!entry->hold.expired()) entry->expires = now + options_.keep;
+    if (entry->expires <= now) GiveUp(entry, &forgotten);
+    entry = next;
   }
+}
+
+HeldBytes KeptEpochs::BytesOf(const Choice& entries) {
+  std::map<std::shared_ptr<const Collection>, PinnedEpochs> pins;
+  for (const Entries::iterator& entry : entries) {
+    if (auto collection = entry->collection.lock()) pins[collection].push_back(entry->at);
+  }
+  HeldBytes bytes;
+  for (const auto& [collection, epochs] : pins) bytes += collection->BytesHeldBy(epochs);
+  return bytes;
+}
+
+KeptEpochs::Entries::iterator KeptEpochs::Victim() {
+  const auto pinned = [](const Choice& choice) {
+    const HeldBytes bytes = BytesOf(choice);
+    return bytes.device + bytes.host + bytes.host_rows;
+  };
+  std::map<std::string, Choice> callers;
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    if (pinned({entry}) > 0) callers[entry->caller].push_back(entry);
+  }
+  const Choice* most = nullptr;
+  int64_t most_bytes = 0;
+  for (const auto& [caller, own] : callers) {
+    const int64_t bytes = pinned(own);
+    if (bytes <= most_bytes) continue;
+    most = &own;
+    most_bytes = bytes;
+  }
+  if (most == nullptr) return entries_.end();
+  for (auto entry = most->rbegin(); entry != most->rend(); ++entry) {
+    if ((*entry)->hold.expired()) return *entry;
+  }
+  return most->back();
+}
+
+void KeptEpochs::TrimLocked(Entries* forgotten) {
+  while (true) {
+    Choice all;
+    for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) all.push_back(entry);
+    if (BytesOf(all).FitsIn(options_.bytes_max)) return;
+    const auto victim = Victim();
+    if (victim == entries_.end()) return;
+    GiveUp(victim, forgotten);
+  }
+}
+
+void KeptEpochs::Trim() {
+  Entries forgotten;
+  const std::lock_guard lock(mutex_);
+  TrimLocked(&forgotten);
 }
 
 void KeptEpochs::Run() {
@@ -87,11 +184,14 @@ void KeptEpochs::Run() {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [this] { return ending_ || !entries_.empty(); });
       if (!ending_) {
-        wake_.wait_for(lock, entries_.back().expires - clock_->Now(), [this] { return ending_; });
+        const auto left = entries_.back().expires - clock_->Now();
+        wake_.wait_for(lock, std::min<TimePoint::duration>(left, kLookInterval),
+                       [this] { return ending_; });
       }
       if (ending_) return;
     }
     DropExpired();
+    Trim();
   }
 }
 

@@ -22,8 +22,8 @@ std::string Shown(std::string_view name) {
   return absl::StrCat("\"", absl::CHexEscape(cut), cut.size() < name.size() ? "\"..." : "\"");
 }
 
-absl::Status NoSuchCollection(std::string_view name) {
-  return absl::NotFoundError(absl::StrCat("no collection ", Shown(name)));
+absl::Status NoSuchCollection(const char* field, std::string_view name) {
+  return absl::NotFoundError(absl::StrCat(field, ": no collection ", Shown(name)));
 }
 
 // Never 0.
@@ -152,15 +152,22 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Create(const std::stri
   return named;
 }
 
-absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::FindAny(const std::string& name) const {
+std::shared_ptr<NamedCollection> Catalog::LookUp(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   if (const auto it = collections_.find(name); it != collections_.end()) return it->second;
   if (const auto it = aliases_.find(name); it != aliases_.end()) return it->second;
-  return NoSuchCollection(name);
+  return nullptr;
+}
+
+absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::FindAny(const std::string& name) const {
+  std::shared_ptr<NamedCollection> named = LookUp(name);
+  if (named == nullptr) return NoSuchCollection("name", name);
+  return named;
 }
 
 absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Find(const std::string& name) const {
-  ABSL_ASSIGN_OR_RETURN(std::shared_ptr<NamedCollection> named, FindAny(name));
+  std::shared_ptr<NamedCollection> named = LookUp(name);
+  if (named == nullptr) return NoSuchCollection("collection", name);
   if (!named->state.ok()) return named->state;
   return named;
 }

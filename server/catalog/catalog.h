@@ -81,7 +81,8 @@ class Catalog {
                                                           const CollectionSpec& spec,
                                                           AttributeSchema schema = {});
 
-  // By its name or an alias. Errors: NotFound; its state where it could not be loaded.
+  // By its name or an alias. Errors: NotFound (names the field `collection`, FindAny `name`); its
+  // state where it could not be loaded.
   absl::StatusOr<std::shared_ptr<NamedCollection>> Find(const std::string& name) const;
   // The same, whatever its state.
   absl::StatusOr<std::shared_ptr<NamedCollection>> FindAny(const std::string& name) const;
@@ -125,6 +126,8 @@ class Catalog {
                                         std::shared_ptr<Collection> collection,
                                         std::unique_ptr<CollectionAttributes> attributes,
                                         int64_t store_id) const;
+  // By its name or an alias; null where there is none.
+  std::shared_ptr<NamedCollection> LookUp(const std::string& name) const;
   // With its state, where it cannot be loaded. Errors: Unavailable, Cancelled.
   absl::StatusOr<std::shared_ptr<NamedCollection>> LoadOne(const store::StoredCollection& stored,
                                                            const store::LoadOptions& options) const;

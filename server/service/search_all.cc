@@ -8,14 +8,24 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/convert/common.h"
+#include "server/convert/cursor.h"
 #include "server/service/search_call.h"
 
 namespace nearfield::server {
 namespace {
 
+// The search is a field of the request: a message that names one of its fields names the search
+// too.
+absl::Status WithinSearch(const absl::Status& status) {
+  if (!absl::IsInvalidArgument(status)) return status;
+  return absl::InvalidArgumentError(absl::StrCat("search.", status.message()));
+}
+
 // Each page is a search with the cursor of the one before it: it waits its turn, and while it is
-// written no other is under way, so a client that does not read holds up nobody. What a page found
-// beyond its end serves the next ones: page_rows_max rows of 16 bytes at most.
+// written no other is under way, so a client that does not read holds up nobody. What the pages
+// share, a bit for each row of the collection and the last rows found, counts among the bytes of
+// the caller's replies. A call that begins with a cursor scans the rows before it page by page as
+// well, so that no search of it is longer than another.
 class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
  public:
   SearchAll(ServerState* state, grpc::CallbackServerContext* context,
@@ -37,50 +47,89 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
   absl::Status Start(const pb::SearchAllRequest& request) {
     call_.record.collection = request_.collection();
     ABSL_ASSIGN_OR_RETURN(core_, call_.Enter());
-    const RequestLimits& limits = call_.state()->limits();
     if (request_.queries_size() != 1) {
       return absl::InvalidArgumentError(
           absl::StrCat("search.queries: ", request_.queries_size(), ", must be 1"));
     }
-    const auto rows_max = static_cast<uint64_t>(limits.page_rows_max);
-    left_ = request.has_results_max() ? request.results_max() : rows_max;
-    if (left_ < 1 || left_ > rows_max) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("results_max: ", left_, ", must be 1 .. ", rows_max));
+    if (request.has_results_max()) left_ = request.results_max();
+    if (left_ < 1) return absl::InvalidArgumentError("results_max: 0, must be at least 1");
+    if (!request_.has_k()) {
+      request_.set_k(static_cast<uint32_t>(call_.state()->limits().k_max));
     }
-    if (!request_.has_k()) request_.set_k(static_cast<uint32_t>(limits.k_max));
     request_.set_with_cursor(true);
-    prefix_ = MakeOrderPrefix(static_cast<int64_t>(request_.has_cursor() ? rows_max : left_));
+    if (request_.has_cursor()) ABSL_RETURN_IF_ERROR(BeginAtCursor());
+    prefix_ = MakeOrderPrefix(request_.has_cursor()
+                                  ? INT64_MAX
+                                  : static_cast<int64_t>(std::min<uint64_t>(left_, INT64_MAX)));
+    prefix_hold_ = core_->reply_ledger.Take(call_.caller(), 0);
     Next();
     return absl::OkStatus();
   }
 
+  // The order begins at its first row, whatever of it is sent.
+  absl::Status BeginAtCursor() {
+    absl::StatusOr<Cursor> cursor = DecodeCursor(request_.cursor());
+    if (!cursor.ok()) return WithinSearch(cursor.status());
+    rows_to_skip_ = cursor->position;
+    cursor->position = 0;
+    request_.set_cursor(EncodeCursor(*cursor));
+    return absl::OkStatus();
+  }
+
   void Next() {
-    if (left_ < request_.k()) request_.set_k(static_cast<uint32_t>(left_));
+    pb::SearchRequest request = request_;
+    if (rows_to_skip_ > 0) {
+      const int64_t k_max = call_.state()->limits().k_max;
+      request.set_k(static_cast<uint32_t>(std::min(rows_to_skip_, k_max)));
+      request.clear_with_payload();
+      request.clear_with_vectors();
+      request.clear_with_digest();
+      request.clear_verify();
+    } else if (left_ < request.k()) {
+      request.set_k(static_cast<uint32_t>(left_));
+    }
     response_.Clear();
-    StartSearch(core_, call_, request_, {.response = &response_, .hold = &hold_, .prefix = prefix_},
-                [this](const absl::Status& status, const SearchFacts& facts) {
-                  Note(facts, &call_.record);
-                  OnPage(status);
-                });
+    StartSearch(
+        core_, call_, request,
+        {.response = &response_, .hold = &hold_, .prefix = prefix_, .epoch_hold = &epoch_hold_},
+        [this](const absl::Status& status, const SearchFacts& facts) {
+          Note(facts, &call_.record);
+          OnPage(WithinSearch(status));
+        });
   }
 
   void OnPage(const absl::Status& status) {
     if (!status.ok()) return Finish(call_.Close(status));
+    prefix_hold_.Resize(prefix_->bytes());
     const pb::QueryResult& page = response_.results(0);
+    const bool follows = page.has_next_cursor();
+    if (follows) request_.set_cursor(page.next_cursor());
+    if (rows_to_skip_ > 0 && follows) {
+      rows_to_skip_ -= page.scores_size();
+      hold_.Resize(0);
+      return NextOnWorker();
+    }
+    if (rows_to_skip_ > 0) response_.mutable_results(0)->Clear();  // ends before the cursor
     left_ -= std::min<uint64_t>(left_, static_cast<uint64_t>(page.scores_size()));
-    if (left_ == 0 || !page.has_next_cursor()) {
+    if (left_ == 0 || !follows) {
       return StartWriteAndFinish(&response_, grpc::WriteOptions(), call_.Close(status));
     }
-    request_.set_cursor(page.next_cursor());
     StartWrite(&response_);
+  }
+
+  // The thread that answers has others to answer.
+  void NextOnWorker() {
+    if (!core_->replies.Post([this] { Next(); }).ok()) Next();
   }
 
   Call call_;
   pb::SearchRequest request_;  // of the next page
   Core* core_ = nullptr;
-  uint64_t left_ = 0;  // rows
+  uint64_t left_ = UINT64_MAX;  // rows to send at most
+  int64_t rows_to_skip_ = 0;    // before the first row to send
+  EpochHold epoch_hold_;
   std::shared_ptr<OrderPrefix> prefix_;
+  ReplyLedger::Hold prefix_hold_;
   pb::SearchResponse response_;
   ReplyLedger::Hold hold_;  // until the transport has the page
 };

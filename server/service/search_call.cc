@@ -46,7 +46,32 @@ struct Pending {
   bool verify = false;
   AuditDraw audit;
   absl::StatusOr<SearchReply> checked = absl::UnknownError("not run");  // with verify
+
+  // Whether this is a page of a stream, which no limit ends.
+  bool streamed() const { return output.epoch_hold != nullptr; }
 };
+
+// Whether the cursor goes with the rest of the request.
+absl::Status CheckCursor(const Pending& pending, const pb::SearchRequest& request) {
+  const Cursor& cursor = *pending.cursor;
+  if (cursor.search != pending.fingerprints.front()) {
+    return absl::InvalidArgumentError(
+        "cursor: of another search: collection, query, filter and score_threshold must be those of "
+        "the first page, and a collection that was created anew or restored is another one");
+  }
+  if (request.has_min_epoch() && request.min_epoch() > cursor.epoch) {
+    return absl::InvalidArgumentError(absl::StrCat("min_epoch: ", request.min_epoch(),
+                                                   ", the cursor is of epoch ", cursor.epoch,
+                                                   ": a later epoch takes a search without it"));
+  }
+  const int64_t rows_max = pending.state->limits().page_rows_max;
+  if (!pending.streamed() && cursor.position >= rows_max) {
+    return absl::InvalidArgumentError(absl::StrCat("cursor: behind ", cursor.position,
+                                                   " rows, the limit page_rows_max is ", rows_max,
+                                                   ": SearchAll goes on from there"));
+  }
+  return absl::OkStatus();
+}
 
 // Where a search with a cursor begins. Errors: InvalidArgument.
 absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limits,
@@ -64,22 +89,14 @@ absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limi
           absl::StrCat("queries: ", queries.size(), ", must be 1 with a cursor"));
     }
     ABSL_ASSIGN_OR_RETURN(pending->cursor, DecodeCursor(request.cursor()));
-    if (pending->cursor->search != pending->fingerprints.front()) {
-      return absl::InvalidArgumentError(
-          "cursor: of another search: collection, query, filter and score_threshold must be those "
-          "of the "
-          "first page, and a restored or new collection is another one");
-    }
-    if (pending->cursor->position >= limits.page_rows_max) {
-      return absl::InvalidArgumentError(absl::StrCat("cursor: behind ", pending->cursor->position,
-                                                     " rows, the limit page_rows_max is ",
-                                                     limits.page_rows_max));
-    }
+    ABSL_RETURN_IF_ERROR(CheckCursor(*pending, request));
     pending->position = pending->cursor->position;
   }
   for (Query& query : queries) {
     query.skip = pending->position;
     query.prefix = pending->output.prefix;
+    query.tell_more = true;
+    if (pending->streamed()) continue;
     query.k =
         static_cast<int32_t>(std::min<int64_t>(query.k, limits.page_rows_max - pending->position));
   }
@@ -160,19 +177,19 @@ absl::Status CheckReplyFits(Pending* pending) {
 // What a reply says of each result beside its neighbors.
 struct ResultFacts {
   std::string next_cursor;
+  bool cut = false;
   int64_t rows_matched = 0;
 };
 
 // Where a next page begins; empty where none does.
-std::string NextCursor(const Pending& pending, size_t query, const SearchReply& reply) {
+void SetNextPage(const Pending& pending, size_t query, const SearchReply& reply,
+                 ResultFacts* facts) {
   const Neighbors& neighbors = reply.result.queries[query];
-  const auto returned = static_cast<int64_t>(neighbors.scores.size());
-  const int64_t position = pending.position + returned;
-  if (returned < pending.k || position >= neighbors.rows_matched ||
-      position >= pending.state->limits().page_rows_max) {
-    return "";
-  }
-  return EncodeCursor(
+  if (!neighbors.more) return;
+  const int64_t position = pending.position + static_cast<int64_t>(neighbors.scores.size());
+  facts->cut = !pending.streamed() && position >= pending.state->limits().page_rows_max;
+  if (facts->cut) return;
+  facts->next_cursor = EncodeCursor(
       {.epoch = reply.result.epoch, .position = position, .search = pending.fingerprints[query]});
 }
 
@@ -180,9 +197,20 @@ std::vector<ResultFacts> FactsOf(const Pending& pending, const SearchReply& repl
   std::vector<ResultFacts> facts(reply.result.queries.size());
   for (size_t i = 0; i < facts.size(); ++i) {
     facts[i].rows_matched = reply.result.queries[i].rows_matched;
-    if (pending.with_cursor) facts[i].next_cursor = NextCursor(pending, i, reply);
+    if (pending.with_cursor) SetNextPage(pending, i, reply, &facts[i]);
   }
   return facts;
+}
+
+// Keeps the epoch for the pages that follow. Errors: ResourceExhausted.
+absl::Status KeepEpoch(const Pending& pending, const std::vector<ResultFacts>& facts,
+                       const SearchReply& reply) {
+  const bool follows = std::any_of(facts.begin(), facts.end(), [](const ResultFacts& result) {
+    return !result.next_cursor.empty();
+  });
+  if (!follows) return absl::OkStatus();
+  return pending.core->kept_epochs.Keep(pending.caller, pending.named->collection, reply.at,
+                                        pending.output.epoch_hold);
 }
 
 void SetFacts(const Pending& pending, std::vector<ResultFacts> facts,
@@ -193,6 +221,7 @@ void SetFacts(const Pending& pending, std::vector<ResultFacts> facts,
       result->set_matched_rows(static_cast<uint64_t>(facts[i].rows_matched));
     }
     if (!facts[i].next_cursor.empty()) result->set_next_cursor(std::move(facts[i].next_cursor));
+    if (facts[i].cut) result->set_cut(true);
   }
 }
 
@@ -209,10 +238,12 @@ void NoteReply(const SearchReply& reply, SearchFacts* facts) {
 void Reply(Pending* pending, SearchReply reply) {
   NoteReply(reply, &pending->facts);
   const int64_t bytes_read = reply.result.cost.bytes_read;
-  // The next page finds its epoch, and so does this one, asked for again.
-  if (pending->with_cursor) pending->core->kept_epochs.Keep(pending->named->collection, reply.at);
   pb::SearchResponse* const response = pending->output.response;
   std::vector<ResultFacts> facts = FactsOf(*pending, reply);
+  if (absl::Status kept = KeepEpoch(*pending, facts, reply); !kept.ok()) {
+    pending->output.hold->Resize(0);
+    return pending->done(std::move(kept), pending->facts);
+  }
   ToProto(pending->named->collection->spec(), pending->parts, std::move(reply), response);
   SetFacts(*pending, std::move(facts), response);
   response->set_incarnation(pending->named->incarnation);
@@ -316,7 +347,8 @@ void StartSearch(Core* core, const Call& call, const pb::SearchRequest& request,
   pending->done = std::move(done);
   absl::Status prepared = Prepare(call, request, pending.get());
   if (!prepared.ok()) return pending->done(std::move(prepared), SearchFacts{});
-  if (!request.has_min_epoch()) return Queue(pending);
+  // The epoch of a cursor was reached: min_epoch is at most that, or was refused.
+  if (!request.has_min_epoch() || pending->cursor.has_value()) return Queue(pending);
   AwaitEpoch(core, call, pending->named, request.min_epoch(), [pending](absl::Status status) {
     if (status.ok()) return Queue(pending);
     pending->done(std::move(status), pending->facts);

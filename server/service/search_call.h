@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "nearfield/v1/retrieval.pb.h"
+#include "server/batching/kept_epochs.h"
 #include "server/batching/reply_ledger.h"
 #include "server/batching/search_request.h"
 #include "server/service/call.h"
@@ -30,8 +31,10 @@ struct SearchFacts {
 struct SearchOutput {
   nearfield::v1::SearchResponse* response = nullptr;
   ReplyLedger::Hold* hold = nullptr;
-  // Of a search of one query that is answered page by page: what its pages share. May be null.
+  // What the pages of one stream share: null for a search of its own.
   std::shared_ptr<OrderPrefix> prefix;
+  // Gets a hold on the epoch of the pages. Where it is given, page_rows_max is no limit.
+  EpochHold* epoch_hold = nullptr;
 };
 
 // Checks and queues `request`, and fills `output`. `done` is called exactly once, on any thread,

@@ -30,6 +30,17 @@ constexpr int kWritesNice = 10;
 
 double Share(const NumberSetting& percent) { return static_cast<double>(percent.value()) / 100; }
 
+// What rows may hold that only kept epochs show: a share of each memory for rows.
+HeldBytes PinnedBytesMax(const Engine& engine, double share) {
+  const Capacity capacity = engine.GetCapacity();
+  const auto part = [share](int64_t total) {
+    return static_cast<int64_t>(share * static_cast<double>(total));
+  };
+  return {.device = part(capacity.device_bytes_total),
+          .host = part(capacity.host_bytes_total),
+          .host_rows = part(capacity.host_rows_bytes_total)};
+}
+
 int64_t AttributeMemoryBytes(const Settings& settings) {
   const int64_t asked = settings.attribute_memory_bytes.value();
   return asked > 0 ? asked : PhysicalMemoryBytes() / 8;
@@ -78,6 +89,7 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
                    [this] {
                      compactor.Nudge();
                      epoch_waiters.Nudge();
+                     kept_epochs.Trim();
                    },
                .attribute_memory_bytes = AttributeMemoryBytes(settings),
                .filter_cache_bytes = settings.filter_cache_bytes.value()},
@@ -90,7 +102,8 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
       reply_ledger(settings.replies_bytes_max.value(), Share(settings.caller_share_percent)),
       epoch_waiters(settings.queue_requests_max.value(), clock),
       kept_epochs({.keep = std::chrono::milliseconds(settings.cursor_ms.value()),
-                   .epochs_max = settings.epochs_kept_max.value()},
+                   .epochs_max = settings.epochs_kept_max.value(),
+                   .bytes_max = PinnedBytesMax(*engine, Share(settings.epochs_kept_percent))},
                   clock),
       queue(QueueLimitsOf(settings, read_bytes_per_second), clock, &reply_ledger),
       replies({.what = "replies", .threads = ReplyThreads(), .waiting_max = kRepliesMax}),

@@ -236,6 +236,7 @@ def test_cursors_are_checked(start, library, refused):
     cursor = reply.results[0].next_cursor
     again = client.search(books.name, query, 30, cursor=cursor)
     assert len(again.results[0].scores) == 20 and not again.results[0].HasField("next_cursor"), "no page goes beyond 50 rows"
+    assert again.results[0].cut, "and says so"
     refused(INVALID, lambda: client.search(books.name, query + 1, 30, cursor=cursor), "cursor: of another search")
     refused(INVALID, lambda: client.search(books.name, query, 30, cursor=cursor, score_threshold=0.0), "cursor: of another search")
     refused(INVALID, lambda: client.search(books.name, query, 30, cursor=cursor[:-1]), "cursor: 24 bytes")
@@ -255,7 +256,7 @@ def test_cursors_are_checked(start, library, refused):
 
 
 def test_all_rows_above_a_score_arrive_in_pages(start, library, refused):
-    books = library(start("--data-dir", "none", "--k-max", "64", "--page-rows-max", "1000"))
+    books = library(start("--data-dir", "none", "--k-max", "64", "--page-rows-max", "100"))
     books.upload(list(range(700)))
     client, pb, query = books.client, books.pb, books.query()
     retrieval = client.server.retrieval
@@ -274,7 +275,7 @@ def test_all_rows_above_a_score_arrive_in_pages(start, library, refused):
     assert everything(score_threshold=least) == [
         found for found in whole if np.array([found[1]], dtype=np.uint32).view(np.float32)[0] >= least]
     assert everything(filter=attributes.to_proto(pb, tree)) == books.best(query, books.passing(tree), 700)
-    refused(INVALID, lambda: everything(results_max=1001), "results_max: 1001, must be 1 .. 1000")
+    refused(INVALID, lambda: everything(results_max=0), "results_max: 0, must be at least 1")
     two = pb.SearchRequest(collection=books.name, queries=[client.query(query)] * 2)
     refused(INVALID, lambda: list(retrieval.SearchAll(pb.SearchAllRequest(search=two))), "search.queries: 2")
     stream = retrieval.SearchAll(pb.SearchAllRequest(search=pb.SearchRequest(

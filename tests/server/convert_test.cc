@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "server/convert/admin.h"
+#include "server/convert/cursor.h"
 #include "server/convert/ingest.h"
 #include "server/convert/retrieval.h"
 #include "server/convert/text.h"
@@ -282,6 +283,48 @@ TEST_F(UploadSessionTest, AnEmptyUploadCommitsNothingAndKeepsTheEpoch) {
   const auto committed = session.Handle(Commit(), alive_);
   ASSERT_OK(committed);
   EXPECT_EQ(committed->committed().epoch(), 0u);
+}
+
+// A cursor without the minimum score in it went on in the order of another search.
+TEST(CursorTest, TellsSearchesApartByAllThatTheirOrderDependsOn) {
+  const std::vector<float> vector = {1, 2};
+  const std::vector<float> other = {1, 3};
+  const Query plain = {.vector = vector, .k = 3};
+  Query query = plain;
+  const auto fingerprint = [](const Query& of) { return SearchFingerprint(7, of, "filter"); };
+  const uint64_t known = fingerprint(plain);
+  query.k = 9;
+  query.skip = 4;
+  EXPECT_EQ(fingerprint(query), known) << "pages of another size are of the same order";
+  EXPECT_NE(SearchFingerprint(8, plain, "filter"), known);
+  EXPECT_NE(SearchFingerprint(7, plain, ""), known);
+  query = plain;
+  query.vector = other;
+  EXPECT_NE(fingerprint(query), known);
+  query = plain;
+  query.score_min = 0.0f;
+  const uint64_t with_minimum = fingerprint(query);
+  EXPECT_NE(with_minimum, known);
+  query.score_min = 0.5f;
+  EXPECT_NE(fingerprint(query), with_minimum);
+  query = {.row_id = Id(uint64_t{1})};
+  const uint64_t of_row = fingerprint(query);
+  query.row_id = Id(uint64_t{2});
+  EXPECT_NE(fingerprint(query), of_row);
+}
+
+TEST(CursorTest, ComesBackAsItWasOrIsRefused) {
+  const std::string bytes = EncodeCursor({.epoch = 3, .position = 40, .search = 5});
+  const auto cursor = DecodeCursor(bytes);
+  ASSERT_OK(cursor);
+  EXPECT_EQ(cursor->epoch, 3u);
+  EXPECT_EQ(cursor->position, 40);
+  EXPECT_EQ(cursor->search, 5u);
+  const auto refused = StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cursor: "));
+  EXPECT_THAT(DecodeCursor(bytes.substr(1)), refused);
+  EXPECT_THAT(DecodeCursor(bytes + "x"), refused);
+  EXPECT_THAT(DecodeCursor("\2" + bytes.substr(1)), refused);
+  EXPECT_THAT(DecodeCursor(EncodeCursor({.epoch = 3, .position = -1, .search = 5})), refused);
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST_F(EpochsTest, AWaitEndsWithItsCollection) {
 TEST_F(EpochsTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {
   KeptEpochs kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   EXPECT_NE(kept.Find(collection_, 0), nullptr) << "the current one is always there";
-  kept.Keep(collection_, collection_->PinEpoch());
+  ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch()));
   Commit();
   for (int i = 0; i < 3; ++i) {
     clock_.Advance(std::chrono::milliseconds(99));
@@ -129,7 +129,7 @@ TEST_F(EpochsTest, WhatIsKeptIsBoundedAndGivenUp) {
   for (int i = 0; i < 3; ++i) {
     auto pin = collection_->PinEpoch();
     pins.emplace_back(pin);
-    kept.Keep(collection_, std::move(pin));
+    ASSERT_OK(kept.Keep("a", collection_, std::move(pin)));
     Commit();
   }
   EXPECT_TRUE(pins[0].expired()) << "two are kept";
@@ -144,6 +144,93 @@ TEST_F(EpochsTest, WhatIsKeptIsBoundedAndGivenUp) {
   EXPECT_EQ(kept.Find(other, 2), nullptr) << "an epoch is of its collection";
   kept.Forget(collection_.get());
   EXPECT_TRUE(pins[2].expired());
+}
+
+// One number of epochs was shared by all callers, so that anybody could end anybody's pages.
+TEST_F(EpochsTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
+  KeptEpochs kept({.epochs_max = 2}, &clock_);
+  ASSERT_OK(kept.Keep("honest", collection_, collection_->PinEpoch()));
+  for (int i = 0; i < 4; ++i) {
+    Commit();
+    ASSERT_OK(kept.Keep("greedy", collection_, collection_->PinEpoch()));
+  }
+  Commit();
+  EXPECT_NE(kept.Find(collection_, 0), nullptr);
+  EXPECT_EQ(kept.Find(collection_, 2), nullptr);
+  EXPECT_NE(kept.Find(collection_, 3), nullptr);
+  EXPECT_NE(kept.Find(collection_, 4), nullptr);
+}
+
+TEST_F(EpochsTest, OneMoreThanAllCallersMayHaveIsRefusedNotTakenFromAnother) {
+  KeptEpochs kept({.epochs_max = 2, .epochs_total_max = 2}, &clock_);
+  ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch()));
+  Commit();
+  ASSERT_OK(kept.Keep("b", collection_, collection_->PinEpoch()));
+  const absl::Status full = kept.Keep("c", collection_, collection_->PinEpoch());
+  EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limit is 2")));
+  EXPECT_TRUE(RetryAfterMs(full).has_value());
+  Commit();
+  EXPECT_OK(kept.Keep("b", collection_, collection_->PinEpoch())) << "in the place of its own";
+  EXPECT_NE(kept.Find(collection_, 0), nullptr);
+  EXPECT_EQ(kept.Find(collection_, 1), nullptr);
+}
+
+// A SearchAll whose reader paused for longer than an epoch is kept lost it at the next commit.
+TEST_F(EpochsTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
+  KeptEpochs kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
+  EpochHold first;
+  EpochHold second;
+  ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch(), &first));
+  Commit();
+  ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch(), &second));
+  Commit();
+  EXPECT_THAT(kept.Keep("a", collection_, collection_->PinEpoch()),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("epochs_kept_max = 2")));
+  clock_.Advance(std::chrono::milliseconds(1000));
+  kept.DropExpired();
+  EXPECT_NE(kept.Find(collection_, 0), nullptr);
+  first.reset();
+  EXPECT_NE(kept.Find(collection_, 0), nullptr) << "for the cursor that goes on behind the stream";
+  clock_.Advance(std::chrono::milliseconds(100));
+  EXPECT_EQ(kept.Find(collection_, 0), nullptr);
+  EXPECT_NE(kept.Find(collection_, 1), nullptr);
+  EXPECT_OK(kept.Keep("a", collection_, collection_->PinEpoch()));
+}
+
+// Kept epochs held the rows of every corpus that was replaced, so that a reader kept uploads out.
+TEST_F(EpochsTest, EpochsThatPinTooMuchMemoryAreGivenUpWhereMostIsPinned) {
+  const auto replace = [&](int64_t rows_count) {
+    auto upload = collection_->BeginUpload({.rows_max = rows_count, .mode = UploadMode::kReplace});
+    ASSERT_OK(upload);
+    std::vector<uint64_t> ids;
+    for (int64_t i = 0; i < rows_count; ++i) ids.push_back(next_id_++);
+    const auto rows = PlainRows(ids, std::vector<float>(ids.size(), 1.0f));
+    ASSERT_OK((*upload)->Append({.ids = &rows.ids, .rows = rows.rows}));
+    ASSERT_OK((*upload)->Commit());
+  };
+  replace(1000);
+  const auto large = collection_->PinEpoch();
+  replace(10);
+  const int64_t large_bytes = collection_->BytesHeldBy({large}).host;
+  EXPECT_GT(large_bytes, 8000) << "the ids alone";
+  EXPECT_EQ(collection_->BytesHeldBy({large, large}).host, large_bytes) << "counted once";
+  EXPECT_EQ(collection_->BytesHeldBy({collection_->PinEpoch()}).host, 0);
+
+  KeptEpochs::Options options;
+  options.bytes_max.host = large_bytes;
+  KeptEpochs kept(options, &clock_);
+  ASSERT_OK(kept.Keep("large", collection_, large));
+  EpochHold hold;
+  ASSERT_OK(kept.Keep("small", collection_, collection_->PinEpoch(), &hold));
+  kept.Trim();
+  EXPECT_NE(kept.Find(collection_, 1), nullptr) << "within the limit";
+  replace(10);
+  kept.Trim();
+  EXPECT_EQ(kept.Find(collection_, 1), nullptr) << "of the caller that pins the most";
+  EXPECT_NE(kept.Find(collection_, 2), nullptr);
+  ASSERT_OK(kept.Keep("small", collection_, large));
+  EXPECT_EQ(kept.Find(collection_, 1), nullptr) << "it does not fit beside what a stream holds";
+  EXPECT_NE(kept.Find(collection_, 2), nullptr);
 }
 
 }  // namespace

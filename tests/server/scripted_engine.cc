@@ -88,7 +88,6 @@ class ScriptedCollection final : public Collection,
     return CompactionResult{.done = true};
   }
   absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const override;
-
   uint32_t TakeOrdinals(int64_t count) {
     return ordinals_taken_.fetch_add(static_cast<uint32_t>(count));
   }

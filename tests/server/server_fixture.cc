@@ -39,8 +39,7 @@ void ServerFixture::Listen() {
 
 void ServerFixture::Serve() {
   Listen();
-  ASSERT_EQ(server_->Boot([this](const EngineOptions&) { return MakeScriptedEngine(script_); }),
-            ExitCode::kClean);
+  ASSERT_EQ(server_->Boot(make_engine_), ExitCode::kClean);
 }
 
 void ServerFixture::Drain() {

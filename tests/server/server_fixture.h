@@ -17,6 +17,7 @@
 #include "nearfield/v1/ingest.grpc.pb.h"
 #include "nearfield/v1/retrieval.grpc.pb.h"
 #include "server/config/settings.h"
+#include "server/engine_factory.h"
 #include "server/server.h"
 #include "tests/server/scripted_engine.h"
 
@@ -72,6 +73,8 @@ class ServerFixture : public ::testing::Test {
   std::vector<std::string> LogLines();
 
   std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
+  // What the server runs on; the scripted engine unless a test sets another before Serve.
+  EngineFactory make_engine_ = [this](const EngineOptions&) { return MakeScriptedEngine(script_); };
   Settings settings_;
   SteadyClock clock_;
   std::mutex log_mutex_;

@@ -1,0 +1,249 @@
+// Which state the pages of a search are of, and for how long it is kept.
+#include <gmock/gmock.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/store/store.h"
+#include "tests/server/pages_fixture.h"
+#include "tests/server/store/model_store.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr auto kPrecondition = grpc::StatusCode::FAILED_PRECONDITION;
+
+// 64 kept epochs were shared by all callers: anybody could end anybody's pages.
+TEST_F(PagesServiceTest, ACallerLosesItsOwnOldestEpochAndNoOthers) {
+  Set(settings_.epochs_kept_max, "2");
+  ServeCorpus(20);
+  pb::SearchRequest first = For(1);
+  first.set_k(5);
+  first.set_with_cursor(true);
+  pb::SearchResponse response;
+  ASSERT_THAT(SearchAs("honest", first, &response), HasCode(kOk));
+  pb::SearchRequest next = first;
+  next.set_cursor(response.results(0).next_cursor());
+  std::string oldest;
+  for (uint64_t i = 0; i < 4; ++i) {
+    CommitRow(1000 + i);
+    ASSERT_THAT(SearchAs("greedy", first, &response), HasCode(kOk));
+    if (i == 0) oldest = response.results(0).next_cursor();
+  }
+  CommitRow(2000);
+  EXPECT_THAT(SearchAs("honest", next, &response), HasCode(kOk));
+  EXPECT_EQ(response.epoch(), 1u);
+  next.set_cursor(oldest);
+  EXPECT_THAT(SearchAs("greedy", next, &response),
+              HasCodeAndMessage(kPrecondition, HasSubstr("epoch 2 is kept no longer")));
+}
+
+// A SearchAll lost its epoch where its caller, or any other, began searches with cursors beside it.
+TEST_F(PagesServiceTest, ALiveSearchAllHoldsItsEpoch) {
+  Set(settings_.epochs_kept_max, "2");
+  Set(settings_.cursor_ms, "1");
+  Set(settings_.host_memory_bytes, "512MiB");
+  Serve();
+  ASSERT_THAT(CreateCollection("c", 1), HasCode(kOk));
+  const std::string payload(60'000, 'p');
+  for (uint64_t part = 0; part < 4; ++part) {  // 38 MB: more than lies between server and client
+    std::vector<uint64_t> ids;
+    std::vector<float> values;
+    for (uint64_t i = 0; i < 160; ++i) {
+      ids.push_back(160 * part + i);
+      values.push_back(static_cast<float>(ids.back()));
+    }
+    ASSERT_THAT(UploadBytes(IdColumn::OfNumbers(ids), Bytes(values), payload), HasCode(kOk));
+  }
+  pb::SearchAllRequest request;
+  *request.mutable_search() = For(1);
+  request.mutable_search()->set_k(16);
+  request.mutable_search()->set_with_payload(true);
+  grpc::ClientContext context;
+  const auto stream = retrieval_->SearchAll(&context, request);
+  pb::SearchResponse page;
+  ASSERT_TRUE(stream->Read(&page));
+  int64_t rows = page.results(0).scores_size();
+  for (uint64_t i = 0; i < 4; ++i) {
+    CommitRow(1000 + i);
+    pb::SearchRequest other = For(1);
+    other.set_k(5);
+    EXPECT_NE(CursorBehind(other), "");
+  }
+  while (stream->Read(&page)) {
+    rows += page.results(0).scores_size();
+    EXPECT_EQ(page.epoch(), 4u);
+  }
+  EXPECT_THAT(stream->Finish(), HasCode(kOk));
+  EXPECT_EQ(rows, 640);
+}
+
+// A reader that renewed its cursors kept the memory of every corpus that was replaced.
+TEST_F(PagesServiceTest, CursorsGiveWayToUploadsBeyondTheirShareOfTheMemory) {
+  Set(settings_.epochs_kept_percent, "0");
+  ServeCorpus(20);
+  pb::SearchRequest search = For(1);
+  search.set_k(5);
+  search.set_cursor(CursorBehind(search));
+  CommitRow(1000);
+  EXPECT_THAT(Search(search), HasCode(kOk)) << "nothing went: the epoch pins nothing";
+  grpc::ClientContext context;
+  const auto stream = ingest_->Upload(&context);
+  pb::UploadRequest begin = Begin("c", 1);
+  begin.mutable_begin()->set_mode(pb::UPLOAD_MODE_REPLACE);
+  stream->Write(begin);
+  stream->Write(Commit());
+  stream->WritesDone();
+  pb::UploadResponse response;
+  while (stream->Read(&response)) {
+  }
+  ASSERT_THAT(stream->Finish(), HasCode(kOk));
+  EXPECT_THAT(Search(search), HasCodeAndMessage(kPrecondition, HasSubstr("is kept no longer")));
+}
+
+TEST_F(PagesServiceTest, LimitsTellWhatBoundsPagesFiltersAndUploads) {
+  Set(settings_.epochs_kept_max, "3");
+  Serve();
+  grpc::ClientContext context;
+  pb::GetLimitsResponse limits;
+  ASSERT_THAT(retrieval_->GetLimits(&context, {}, &limits), HasCode(kOk));
+  EXPECT_EQ(limits.epochs_kept_max(), 3u);
+  EXPECT_EQ(limits.epochs_kept_percent(), 10u);
+  EXPECT_EQ(limits.uploads_max(), 8u);
+  EXPECT_EQ(limits.verify_max(), 2u);
+  EXPECT_EQ(limits.aliases_max(), 1024u);
+  EXPECT_EQ(limits.upload_token_bytes_max(), 256u);
+  EXPECT_EQ(limits.attributes_max(), 64u);
+  EXPECT_EQ(limits.attribute_keyword_bytes_max(), 1024u);
+  EXPECT_EQ(limits.attribute_list_values_max(), 1024u);
+  EXPECT_EQ(limits.attribute_row_bytes_max(), 65536u);
+  EXPECT_EQ(limits.filter_levels_max(), 8u);
+  EXPECT_EQ(limits.filter_conditions_max(), 256u);
+  EXPECT_EQ(limits.filter_values_max(), 4096u);
+  EXPECT_EQ(limits.filter_bytes_max(), 65536u);
+}
+
+class IncarnationTest : public PagesServiceTest {
+ protected:
+  // Serves that data directory, with "c" in it as it is or as it was just made.
+  void ServeDir(const std::string& name) {
+    Drain();
+    Set(settings_.data_dir, dir_ / name);
+    Set(settings_.snapshot_dir, dir_ / "snapshots");
+    Serve();
+  }
+  void MakeRows() {
+    ASSERT_THAT(CreateCollection("c", 1), HasCode(kOk));
+    std::vector<uint64_t> ids;
+    std::vector<float> values;
+    for (uint64_t i = 0; i < 20; ++i) {
+      ids.push_back(i);
+      values.push_back(static_cast<float>(i));
+    }
+    ASSERT_THAT(UploadBytes(IdColumn::OfNumbers(ids), Bytes(values)), HasCode(kOk));
+  }
+  uint64_t Incarnation() {
+    pb::GetCollectionRequest request;
+    request.set_name("c");
+    pb::GetCollectionResponse response;
+    grpc::ClientContext context;
+    EXPECT_THAT(admin_->GetCollection(&context, request, &response), HasCode(kOk));
+    return response.collection().incarnation();
+  }
+
+  const store::TempDir dir_;
+};
+
+// A collection's identity was its number in its data directory, so a cursor of one directory, or of
+// the history before a restore, was taken for one of another that reached the same epoch.
+TEST_F(IncarnationTest, ACursorOfAnotherHistoryIsRefused) {
+  ServeDir("a");
+  MakeRows();
+  pb::CreateSnapshotRequest snapshot;
+  snapshot.set_name("s");
+  pb::CreateSnapshotResponse made;
+  grpc::ClientContext context;
+  ASSERT_THAT(admin_->CreateSnapshot(&context, snapshot, &made), HasCode(kOk));
+  CommitRow(100);
+  pb::SearchRequest search = For(1);
+  search.set_k(5);
+  search.set_cursor(CursorBehind(search));
+  const uint64_t incarnation = Incarnation();
+  EXPECT_NE(incarnation, 0u);
+
+  ServeDir("a");
+  EXPECT_THAT(Search(search), HasCode(kOk)) << "after a restart";
+  EXPECT_EQ(Incarnation(), incarnation);
+
+  ServeDir("b");
+  MakeRows();
+  CommitRow(200);
+  const auto other = HasCodeAndMessage(kInvalid, HasSubstr("cursor: of another search"));
+  EXPECT_THAT(Search(search), other) << "collection 1 at epoch 2, as in the other directory";
+
+  Drain();
+  ASSERT_OK(store::Store::Restore(dir_ / "snapshots/s", dir_ / "restored"));
+  ServeDir("restored");
+  CommitRow(300);
+  EXPECT_THAT(Search(search), other) << "epoch 2 of another history";
+  EXPECT_NE(Incarnation(), incarnation);
+}
+
+// An epoch was a number alone: min_epoch after a restore was reached by other commits, or never.
+TEST_F(IncarnationTest, AnEpochOfAnotherIncarnationIsRefusedAtOnce) {
+  ServeDir("a");
+  MakeRows();
+  const uint64_t known = Incarnation();
+  pb::SearchResponse found;
+  pb::SearchRequest search = For(1);
+  search.set_min_epoch(1);
+  search.set_incarnation(known);
+  ASSERT_THAT(Search(search, &found), HasCode(kOk));
+  EXPECT_EQ(found.incarnation(), known);
+
+  const auto refused = HasCodeAndMessage(kPrecondition, HasSubstr("incarnation: "));
+  search.set_incarnation(known + 1);
+  search.set_min_epoch(99);
+  EXPECT_THAT(Search(search), refused);
+  EXPECT_THAT(All(search).status, refused);
+  const auto call = [&](auto method, auto request, auto* response) {
+    grpc::ClientContext context;
+    request.set_collection("c");
+    request.set_incarnation(known + 1);
+    request.set_min_epoch(99);
+    const grpc::Status status = (retrieval_.get()->*method)(&context, request, response);
+    if (status.error_code() != kPrecondition) return status;
+    grpc::ClientContext again;
+    request.set_incarnation(known);
+    request.clear_min_epoch();
+    EXPECT_THAT((retrieval_.get()->*method)(&again, request, response), HasCode(kOk));
+    return status;
+  };
+  pb::FetchRequest fetch;
+  fetch.mutable_ids()->add_numbers(1);
+  pb::FetchResponse fetched;
+  EXPECT_THAT(call(&pb::Retrieval::Stub::Fetch, fetch, &fetched), refused);
+  EXPECT_EQ(fetched.incarnation(), known);
+  pb::CountResponse counted;
+  EXPECT_THAT(call(&pb::Retrieval::Stub::Count, pb::CountRequest(), &counted), refused);
+  EXPECT_EQ(counted.incarnation(), known);
+
+  pb::VerifyRequest verify;
+  verify.set_collection("c");
+  *verify.mutable_query() = For(1).queries(0);
+  verify.set_incarnation(known + 1);
+  pb::VerifyResponse verified;
+  grpc::ClientContext first;
+  EXPECT_THAT(admin_->Verify(&first, verify, &verified), refused);
+  verify.set_incarnation(known);
+  grpc::ClientContext second;
+  EXPECT_THAT(admin_->Verify(&second, verify, &verified), HasCode(kOk));
+  EXPECT_EQ(verified.incarnation(), known);
+}
+
+}  // namespace
+}  // namespace nearfield::server
