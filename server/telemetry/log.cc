@@ -1,8 +1,5 @@
 #include "server/telemetry/log.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
-
 #include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -16,6 +13,7 @@
 namespace nearfield::server {
 namespace {
 
+constexpr std::chrono::milliseconds kFlushWait{500};
 constexpr std::array kLevelNames = {"debug", "info", "warning", "error"};
 
 const char* NameOf(LogLevel level) { return kLevelNames.at(static_cast<size_t>(level)); }
@@ -69,22 +67,22 @@ std::string JsonLine(LogLevel level, const std::string& message,
                    nlohmann::ordered_json::error_handler_t::replace);
 }
 
+std::string Line(LogFormat format, LogLevel level, const std::string& message,
+                 const std::vector<LogField>& fields) {
+  return format == LogFormat::kJson ? JsonLine(level, message, fields)
+                                    : TextLine(level, message, fields);
+}
+
 }  // namespace
 
-// spdlog keeps lines of several threads whole, and survives a closed stderr.
-struct Log::StderrSink {
-  StderrSink() : logger("nearfield", std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
-    logger.set_pattern("%v");
-    logger.set_level(spdlog::level::trace);
-  }
-  spdlog::logger logger;
-};
-
-Log::Log(LogFormat format, LogLevel least)
-    : format_(format), least_(least), stderr_(std::make_shared<StderrSink>()) {
-  sink_ = [sink = stderr_](const std::string& line) {
-    sink->logger.log(spdlog::level::info, spdlog::string_view_t(line.data(), line.size()));
+Log::Log(LogFormat format, LogLevel least) : format_(format), least_(least) {
+  LineWriterOptions options;
+  options.dropped_line = [format](int64_t dropped, int64_t dropped_in_all) {
+    return Line(format, LogLevel::kWarning, "log lines were dropped: stderr was not read",
+                {{"lines", dropped}, {"lines_in_all", dropped_in_all}});
   };
+  stderr_ = std::make_unique<LineWriter>(std::move(options));
+  sink_ = [writer = stderr_.get()](const std::string& line) { writer->Write(line); };
 }
 
 Log::Log(LogFormat format, LogLevel least, Sink sink)
@@ -93,14 +91,14 @@ Log::Log(LogFormat format, LogLevel least, Sink sink)
 Log::~Log() = default;
 
 void Log::Write(LogLevel level, const std::string& message, const std::vector<LogField>& fields) {
-  if (!Enabled(level)) return;
-  sink_(format_ == LogFormat::kJson ? JsonLine(level, message, fields)
-                                    : TextLine(level, message, fields));
+  if (Enabled(level)) sink_(Line(format_, level, message, fields));
 }
 
 void Log::Flush() {
-  if (stderr_ != nullptr) stderr_->logger.flush();
+  if (stderr_ != nullptr) stderr_->Flush(kFlushWait);
 }
+
+int64_t Log::dropped() const { return stderr_ != nullptr ? stderr_->dropped() : 0; }
 
 LogLevel LogLevelFromName(const std::string& name) {
   for (size_t i = 0; i < kLevelNames.size(); ++i) {

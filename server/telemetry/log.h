@@ -2,12 +2,15 @@
 #ifndef NEARFIELD_SERVER_TELEMETRY_LOG_H_
 #define NEARFIELD_SERVER_TELEMETRY_LOG_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <variant>
 #include <vector>
+
+#include "server/telemetry/line_writer.h"
 
 namespace nearfield::server {
 
@@ -24,22 +27,24 @@ class Log {
  public:
   using Sink = std::function<void(const std::string& line)>;
 
-  // Lines go to stderr.
+  // Lines go to stderr, on a thread of their own: a blocked reader of stderr never blocks a caller.
   Log(LogFormat format, LogLevel least);
   // Lines go to `sink`, called from any thread.
   Log(LogFormat format, LogLevel least, Sink sink);
   ~Log();
 
-  bool Enabled(LogLevel level) const { return level >= least_; }
+  bool Enabled(LogLevel level) const { return level >= least_.load(std::memory_order_relaxed); }
+  void SetLevel(LogLevel least) { least_.store(least); }
   void Write(LogLevel level, const std::string& message, const std::vector<LogField>& fields = {});
+  // Waits until the lines so far are written, for half a second at most.
   void Flush();
+  // Lines that were dropped, since stderr did not take them.
+  int64_t dropped() const;
 
  private:
-  struct StderrSink;
-
   const LogFormat format_;
-  const LogLevel least_;
-  std::shared_ptr<StderrSink> stderr_;
+  std::atomic<LogLevel> least_;
+  std::unique_ptr<LineWriter> stderr_;
   Sink sink_;
 };
 

@@ -48,6 +48,22 @@ void LogRequest(Log* log, const RequestRecord& record, const absl::Status& statu
   log->Write(level, "request", fields);
 }
 
+void RequestLog::SetPolicy(const RequestLogPolicy& policy) {
+  all_ = policy.all;
+  slow_us_ = policy.slow_us;
+  sample_ = policy.sample;
+}
+
+bool RequestLog::Wanted(const RequestRecord& record, const absl::Status& status) {
+  if (all_ || !status.ok() || record.total_us >= slow_us_) return true;
+  const int64_t sample = sample_;
+  return sample > 0 && others_.fetch_add(1, std::memory_order_relaxed) % sample == 0;
+}
+
+void RequestLog::Note(const RequestRecord& record, const absl::Status& status) {
+  if (Wanted(record, status)) LogRequest(log_, record, status);
+}
+
 std::string RequestId(std::string_view from_client) {
   const auto printable = [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); };
   if (!from_client.empty() && from_client.size() <= kRequestIdBytesMax &&

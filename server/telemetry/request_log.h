@@ -3,6 +3,7 @@
 #ifndef NEARFIELD_SERVER_TELEMETRY_REQUEST_LOG_H_
 #define NEARFIELD_SERVER_TELEMETRY_REQUEST_LOG_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,9 +31,36 @@ struct RequestRecord {
   int64_t escalations_canonical = 0;
 };
 
-// Refusals and successes are info; the server's own faults (Internal, DataLoss, Unknown) are
-// errors.
+// Writes the line of a call. Refusals and successes are info; the server's own faults (Internal,
+// DataLoss, Unknown) are errors.
 void LogRequest(Log* log, const RequestRecord& record, const absl::Status& status);
+
+// Which calls get a line.
+struct RequestLogPolicy {
+  bool all = true;
+  // Where not all: those that failed, those that took at least `slow_us`, and one in `sample` of
+  // the others (0: none of them).
+  int64_t slow_us = 0;
+  int64_t sample = 0;
+};
+
+// Thread-safe.
+class RequestLog {
+ public:
+  // `log` outlives this.
+  RequestLog(Log* log, const RequestLogPolicy& policy) : log_(log) { SetPolicy(policy); }
+  void SetPolicy(const RequestLogPolicy& policy);
+  void Note(const RequestRecord& record, const absl::Status& status);
+
+ private:
+  bool Wanted(const RequestRecord& record, const absl::Status& status);
+
+  Log* const log_;
+  std::atomic<bool> all_{true};
+  std::atomic<int64_t> slow_us_{0};
+  std::atomic<int64_t> sample_{0};
+  std::atomic<int64_t> others_{0};  // calls that neither failed nor were slow
+};
 
 // The client's id where it is 1 .. 128 printable ASCII characters without blanks, else a new random
 // one.

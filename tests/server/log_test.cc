@@ -109,6 +109,29 @@ TEST(LogTest, LevelsBelowTheLeastAreLeftOut) {
   EXPECT_THAT(lines.lines[0], HasSubstr("warning kept"));
 }
 
+// A line for each call was most of the log and told little.
+TEST(RequestLogTest, FailedSlowAndSampledCallsGetALine) {
+  Lines lines;
+  Log log = lines.log(LogFormat::kText);
+  RequestLog requests(&log, {.all = false, .slow_us = 1000, .sample = 10});
+  RequestRecord record = Record("a");
+  const auto note = [&](int64_t total_us, const absl::Status& status) {
+    lines.lines.clear();
+    record.total_us = total_us;
+    requests.Note(record, status);
+    return lines.lines.size();
+  };
+  EXPECT_EQ(note(1, absl::NotFoundError("no collection")), 1u);
+  EXPECT_EQ(note(1000, absl::OkStatus()), 1u);
+  size_t sampled = 0;
+  for (int i = 0; i < 100; ++i) sampled += note(999, absl::OkStatus());
+  EXPECT_EQ(sampled, 10u);
+  requests.SetPolicy({.all = false, .slow_us = 1000, .sample = 0});
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(note(999, absl::OkStatus()), 0u);
+  requests.SetPolicy({.all = true});
+  EXPECT_EQ(note(0, absl::OkStatus()), 1u);
+}
+
 TEST(RequestIdTest, TheClientsIsTakenOnlyWhereItIsSane) {
   EXPECT_EQ(RequestId("abc-123"), "abc-123");
   for (const std::string& odd : {std::string(), std::string(129, 'x'), std::string("a b"),

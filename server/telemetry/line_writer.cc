@@ -1,0 +1,119 @@
+#include "server/telemetry/line_writer.h"
+
+#include <poll.h>
+#include <spdlog/async.h>
+#include <spdlog/async_logger.h>
+#include <spdlog/sinks/base_sink.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace nearfield::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kEndWait{500};
+
+// Blocks while the descriptor is full. What cannot be written (closed, broken pipe) is discarded.
+void WriteAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written > 0) {
+      bytes.remove_prefix(static_cast<size_t>(written));
+    } else if (written < 0 && errno == EAGAIN) {
+      pollfd wait{fd, POLLOUT, 0};
+      static_cast<void>(poll(&wait, 1, -1));
+    } else if (written == 0 || errno != EINTR) {
+      return;
+    }
+  }
+}
+
+// Keeps the pool for the rest of the process.
+void LeaveBehind(std::shared_ptr<spdlog::details::thread_pool> pool) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& pools = *new std::vector<std::shared_ptr<spdlog::details::thread_pool>>;
+  const std::lock_guard lock(mutex);
+  pools.push_back(std::move(pool));
+}
+
+}  // namespace
+
+// Called by the pool's one thread.
+class LineWriter::Sink final : public spdlog::sinks::sink {
+ public:
+  // `pool` outlives its thread, which alone uses the sink.
+  Sink(LineWriterOptions options, spdlog::details::thread_pool* pool)
+      : options_(std::move(options)), pool_(pool) {}
+
+  void log(const spdlog::details::log_msg& msg) override {
+    line_.assign(msg.payload.data(), msg.payload.size());
+    line_.push_back('\n');
+    WriteAll(options_.fd, line_);
+    TellDropped();
+    {
+      const std::lock_guard lock(mutex_);
+      ++written_;
+    }
+    wrote_.notify_all();
+  }
+  void flush() override {}
+  void set_pattern(const std::string& /*pattern*/) override {}
+  void set_formatter(std::unique_ptr<spdlog::formatter> /*formatter*/) override {}
+
+  // False: some of the first `posted` lines are neither written nor dropped within `wait`.
+  bool AwaitWritten(int64_t posted, milliseconds wait) {
+    std::unique_lock lock(mutex_);
+    return wrote_.wait_for(lock, wait, [&] {
+      return written_ + static_cast<int64_t>(pool_->overrun_counter()) >= posted;
+    });
+  }
+
+ private:
+  void TellDropped() {
+    const auto dropped = static_cast<int64_t>(pool_->overrun_counter());
+    if (dropped == told_) return;
+    WriteAll(options_.fd, options_.dropped_line(dropped - told_, dropped) + "\n");
+    told_ = dropped;
+  }
+
+  const LineWriterOptions options_;
+  spdlog::details::thread_pool* const pool_;
+  std::string line_;
+  int64_t told_ = 0;
+  std::mutex mutex_;
+  std::condition_variable wrote_;
+  int64_t written_ = 0;
+};
+
+LineWriter::LineWriter(LineWriterOptions options)
+    : pool_(std::make_shared<spdlog::details::thread_pool>(options.lines_max, 1)),
+      sink_(std::make_shared<Sink>(std::move(options), pool_.get())),
+      logger_(std::make_shared<spdlog::async_logger>(
+          "nearfield", sink_, pool_, spdlog::async_overflow_policy::overrun_oldest)) {
+  logger_->set_level(spdlog::level::trace);
+  logger_->set_error_handler([](const std::string& /*error*/) {});  // the default writes to stderr
+}
+
+LineWriter::~LineWriter() {
+  if (Flush(kEndWait)) return;
+  // The pool's destructor would wait for the blocked thread.
+  LeaveBehind(std::move(pool_));
+}
+
+void LineWriter::Write(const std::string& line) {
+  posted_.fetch_add(1);
+  logger_->log(spdlog::level::info, spdlog::string_view_t(line.data(), line.size()));
+}
+
+bool LineWriter::Flush(milliseconds wait) { return sink_->AwaitWritten(posted_, wait); }
+
+int64_t LineWriter::dropped() const { return static_cast<int64_t>(pool_->overrun_counter()); }
+
+}  // namespace nearfield::server
