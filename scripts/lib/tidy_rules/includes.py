@@ -27,22 +27,23 @@ LAYERS: dict[str, frozenset[str]] = {
         "engine": "engine/cpu engine/gpu engine/oracle engine/corpus engine/plan engine/score engine/base engine/include",
         "server/config": "engine/include engine/base",
         "server/convert": "engine/include engine/base server/catalog server/batching/search_request.h server/batching/retry_hint.h "
-        "server/batching/pass_counter.h proto",
+        "server/batching/pass_counter.h server/edge/accept_counts.h proto",
         "server/batching": "engine/include engine/base server/telemetry",
         "server/store": "engine/include engine/base",
         "server/catalog": "engine/include engine/base server/store server/batching/clock.h",
+        "server/edge": "engine/include engine/base server/telemetry",
         "server/telemetry": "engine/include engine/base server/config proto",
         "server/security": "engine/base server/config proto",
         "server/service": "engine/include engine/base server/convert server/batching server/catalog server/config server/telemetry "
-        "server/security proto",
+        "server/edge/accept_counts.h server/security proto",
         "server": "engine/include engine/base server/config server/convert server/batching server/catalog server/store server/service "
-        "server/telemetry server/security proto",
+        "server/edge server/telemetry server/security proto",
         "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
         "client/formats": "client/cpp",
         "client/cli": "client/cpp client/formats proto",
         "tests": "engine engine/include engine/base engine/score engine/corpus engine/plan engine/cpu engine/oracle engine/gpu "
         "engine/gpu/device engine/gpu/kernels server server/config server/convert server/batching server/store "
-        "server/catalog server/telemetry server/security server/service client/cpp client/formats client/cli proto",
+        "server/catalog server/edge server/telemetry server/security server/service client/cpp client/formats client/cli proto",
     }.items()
 }
 

@@ -1,0 +1,28 @@
+#include "server/edge/descriptor_limit.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+namespace nearfield::server {
+namespace {
+
+// Stands for RLIM_INFINITY: beyond what the kernel allows one process (fs.nr_open).
+constexpr rlim_t kLimitMax = 1 << 30;
+
+}  // namespace
+
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));  // a refusal shows in DescriptorLimit()
+}
+
+int64_t DescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  return static_cast<int64_t>(std::min(limit.rlim_cur, kLimitMax));
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,50 @@
+// The listening sockets of one address.
+#ifndef NEARFIELD_SERVER_EDGE_LISTEN_SOCKETS_H_
+#define NEARFIELD_SERVER_EDGE_LISTEN_SOCKETS_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace nearfield::server {
+
+class ListenSockets {
+ public:
+  // Binds and listens on `listen`: "HOST:PORT", "[IPV6]:PORT" or "unix:PATH". A host name may have
+  // several addresses: each one that this machine has gets a socket. Both wildcards, 0.0.0.0 and
+  // [::], take connections of IPv4 and IPv6. Port 0 takes a free port. The sockets do not block.
+  //   user_timeout: TCP_USER_TIMEOUT of the connections: data may stay unacknowledged for this
+  //   time.
+  // Errors: InvalidArgument (names the address and why it cannot be bound).
+  static absl::StatusOr<std::unique_ptr<ListenSockets>> Bind(
+      const std::string& listen, std::chrono::milliseconds user_timeout);
+  // Closes the sockets. Removes the file of a unix socket, unless it has been replaced.
+  ~ListenSockets();
+  ListenSockets(const ListenSockets&) = delete;
+  ListenSockets& operator=(const ListenSockets&) = delete;
+
+  const std::vector<int>& descriptors() const { return descriptors_; }
+  // The bound port; 0 of a unix socket.
+  int port() const { return port_; }
+
+ private:
+  ListenSockets() = default;
+  absl::Status BindUnix(const std::string& path);
+  absl::Status BindTcp(const std::string& host, const std::string& port,
+                       std::chrono::milliseconds user_timeout);
+
+  std::vector<int> descriptors_;
+  int port_ = 0;
+  std::string path_;  // of a unix socket
+  ino_t path_inode_ = 0;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_EDGE_LISTEN_SOCKETS_H_

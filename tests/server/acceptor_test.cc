@@ -1,0 +1,247 @@
+// Accepting connections: shortages, limits, addresses.
+#include "server/edge/acceptor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <deque>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/edge/connection_table.h"
+#include "server/edge/listen_sockets.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+constexpr milliseconds kUserTimeout{1000};
+
+std::unique_ptr<ListenSockets> Bind(const std::string& listen) {
+  auto sockets = ListenSockets::Bind(listen, kUserTimeout);
+  EXPECT_OK(sockets.status());
+  return sockets.ok() ? *std::move(sockets) : nullptr;
+}
+
+// A blocking connection; -1 where it is refused.
+int Connect(int family, int port) {
+  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage address = {};
+  socklen_t size = 0;
+  if (family == AF_INET6) {
+    auto* six = reinterpret_cast<sockaddr_in6*>(&address);
+    *six = {.sin6_family = AF_INET6, .sin6_port = htons(static_cast<uint16_t>(port))};
+    six->sin6_addr = in6addr_loopback;
+    size = sizeof(*six);
+  } else {
+    auto* four = reinterpret_cast<sockaddr_in*>(&address);
+    *four = {.sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(port))};
+    four->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    size = sizeof(*four);
+  }
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), size) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+// Blocks until the peer has closed.
+bool IsClosedByPeer(int fd) {
+  char byte = 0;
+  return read(fd, &byte, 1) <= 0;
+}
+
+// The connections handed over, in their order.
+class Taken {
+ public:
+  void Push(int fd) {
+    const std::lock_guard lock(mutex_);
+    fds_.push_back(fd);
+    arrived_.notify_one();
+  }
+  int Await() {
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [&] { return !fds_.empty(); });
+    const int fd = fds_.front();
+    fds_.pop_front();
+    return fd;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<int> fds_;
+};
+
+class AcceptorTest : public ::testing::Test {
+ protected:
+  void Start(int64_t connections_max, std::function<int(int)> accept = nullptr) {
+    auto sockets = Bind("127.0.0.1:0");
+    port_ = sockets->port();
+    acceptor_.emplace(std::move(sockets),
+                      AcceptorOptions{.connections_max = connections_max,
+                                      .on_connection = [this](int fd) { taken_.Push(fd); },
+                                      .accept = std::move(accept)},
+                      &log_);
+  }
+  int Connect() { return server::Connect(AF_INET, port_); }
+
+  Taken taken_;
+  Log log_{LogFormat::kText, LogLevel::kDebug, [](const std::string&) {}};
+  int port_ = 0;
+  std::optional<Acceptor> acceptor_;
+};
+
+// The listener was given up for ever after one accept without a free descriptor.
+TEST_F(AcceptorTest, AShortageOfDescriptorsPausesAcceptingAndEndsWithIt) {
+  for (const int shortage : {EMFILE, ENFILE, ENOBUFS, ENOMEM}) {
+    std::atomic<int> error{shortage};
+    std::promise<void> failed_thrice;
+    int failures = 0;
+    Start(10, [&](int listen_fd) {
+      if (error == 0) return accept4(listen_fd, nullptr, nullptr, SOCK_CLOEXEC);
+      if (++failures == 3) failed_thrice.set_value();
+      errno = error;
+      return -1;
+    });
+    const int client = Connect();  // the kernel takes it
+    failed_thrice.get_future().wait();
+    error = 0;
+    const int server = taken_.Await();
+    EXPECT_GE(acceptor_->counts().pauses, 3);
+    EXPECT_EQ(acceptor_->counts().open, 1);
+    close(server);
+    close(client);
+    acceptor_.reset();
+  }
+}
+
+TEST_F(AcceptorTest, AFailureOfOneConnectionDoesNotPause) {
+  int calls = 0;
+  Start(10, [&](int listen_fd) {
+    if (++calls > 1) return accept4(listen_fd, nullptr, nullptr, SOCK_CLOEXEC);
+    errno = ECONNABORTED;
+    return -1;
+  });
+  const int client = Connect();
+  close(taken_.Await());
+  EXPECT_EQ(acceptor_->counts().pauses, 0);
+  close(client);
+}
+
+// The limit counts what is open, so each connection that ends makes room for one, whoever closed
+// it and whatever its descriptor is used for then.
+TEST_F(AcceptorTest, TheConnectionBeyondTheLimitIsClosedAtOnceAndRoomReturns) {
+  Start(2);
+  const int first = Connect();
+  const int second = Connect();
+  const int first_server = taken_.Await();
+  const int second_server = taken_.Await();
+  const int third = Connect();
+  EXPECT_TRUE(IsClosedByPeer(third));
+  EXPECT_EQ(acceptor_->counts().refused, 1);
+  EXPECT_EQ(acceptor_->counts().open, 2);
+  close(second_server);
+  const int reused = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);  // another socket, same number
+  EXPECT_EQ(reused, second_server);
+  EXPECT_EQ(acceptor_->counts().open, 1);
+  const int fourth = Connect();
+  const int fourth_server = taken_.Await();
+  EXPECT_EQ(acceptor_->counts().accepted, 3);
+  for (const int fd : {first, second, third, fourth, first_server, reused, fourth_server})
+    close(fd);
+}
+
+TEST_F(AcceptorTest, AfterStopTheKernelRefusesAndWhatWasHandedOverStays) {
+  Start(2);
+  const int client = Connect();
+  const int server = taken_.Await();
+  acceptor_->Stop();
+  EXPECT_EQ(Connect(), -1);
+  EXPECT_EQ(write(server, "x", 1), 1);
+  char byte = 0;
+  EXPECT_EQ(read(client, &byte, 1), 1);
+  close(client);
+  close(server);
+}
+
+TEST_F(AcceptorTest, StopEndsAPauseAtOnce) {
+  std::promise<void> failed;
+  std::atomic<bool> first{true};
+  Start(2, [&](int) {
+    if (first.exchange(false)) failed.set_value();
+    errno = EMFILE;
+    return -1;
+  });
+  const int client = Connect();
+  failed.get_future().wait();
+  acceptor_->Stop();
+  close(client);
+}
+
+TEST(ListenSocketsTest, ASecondListenerOnAnAddressIsAnErrorThatNamesIt) {
+  const auto first = Bind("127.0.0.1:0");
+  const std::string address = absl::StrCat("127.0.0.1:", first->port());
+  EXPECT_THAT(
+      std::string(ListenSockets::Bind(address, kUserTimeout).status().message()),
+      HasSubstr(absl::StrCat("listen = \"", address, "\": cannot be bound: bind: Address")));
+  EXPECT_FALSE(ListenSockets::Bind(absl::StrCat("0.0.0.0:", first->port()), kUserTimeout).ok());
+  EXPECT_FALSE(ListenSockets::Bind("256.0.0.1:0", kUserTimeout).ok());
+}
+
+TEST(ListenSocketsTest, AWildcardTakesBothFamiliesAndANameItsAddresses) {
+  const bool has_ipv6 = ListenSockets::Bind("[::1]:0", kUserTimeout).ok();
+  for (const char* listen : {"[::1]:0", "[::]:0", "0.0.0.0:0"}) {
+    if (!has_ipv6 && *listen == '[') continue;
+    const auto sockets = Bind(listen);
+    for (const int family : {AF_INET, AF_INET6}) {
+      if (family == AF_INET6 && !has_ipv6) continue;
+      const int client = Connect(family, sockets->port());
+      EXPECT_EQ(client != -1, family == AF_INET6 || std::string(listen) != "[::1]:0") << listen;
+      if (client != -1) close(client);
+    }
+  }
+  const auto named = Bind("localhost:0");
+  EXPECT_GE(named->descriptors().size(), 1u);
+  EXPECT_NE(named->port(), 0);
+}
+
+TEST(ListenSocketsTest, AUnixSocketInUseIsAnErrorAndAStaleOneIsReplaced) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/acceptor_", getpid());
+  const std::string listen = absl::StrCat("unix:", path);
+  {
+    const auto first = Bind(listen);
+    EXPECT_THAT(std::string(ListenSockets::Bind(listen, kUserTimeout).status().message()),
+                HasSubstr(path));
+  }
+  EXPECT_NE(access(path.c_str(), F_OK), 0) << "the end removes the file";
+  sockaddr_un address = {.sun_family = AF_UNIX};
+  path.copy(static_cast<char*>(address.sun_path), sizeof(address.sun_path) - 1);
+  const int dead = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(dead, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  close(dead);  // its file stays
+  EXPECT_OK(ListenSockets::Bind(listen, kUserTimeout).status());
+  std::ofstream(path) << "a file, not a socket";
+  EXPECT_FALSE(ListenSockets::Bind(listen, kUserTimeout).ok());
+  EXPECT_EQ(access(path.c_str(), F_OK), 0) << "a file is not removed";
+  unlink(path.c_str());
+}
+
+}  // namespace
+}  // namespace nearfield::server
