@@ -21,7 +21,9 @@
 #include "absl/strings/str_join.h"
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
+#include "server/config/reload.h"
 #include "server/device_monitor.h"
+#include "server/edge/descriptor_limit.h"
 #include "server/offline.h"
 #include "server/server.h"
 #include "server/signals.h"
@@ -174,15 +176,46 @@ ExitCode Serve(const EngineFactory& make_engine, Server* server, Events* events,
   }
 }
 
-ExitCode RunWith(const Settings& settings, const EngineFactory& make_engine, Log* log) {
+// Reads the configuration again and puts in force what can change.
+void Reload(Reloader* reloader, Log* log) {
+  const absl::StatusOr<Reloader::Outcome> outcome = reloader->Reload();
+  if (!outcome.ok()) {
+    log->Write(LogLevel::kError, "the configuration is not reloaded: the values in force stay",
+               {{"error", std::string(outcome.status().message())}});
+    return;
+  }
+  log->Write(LogLevel::kInfo, "configuration reloaded",
+             {{"changed", absl::StrJoin(outcome->changed, ", ")}});
+  if (!outcome->need_restart.empty()) {
+    log->Write(LogLevel::kWarning, "changed settings that a restart would put in force",
+               {{"settings", absl::StrJoin(outcome->need_restart, ", ")}});
+  }
+}
+
+// The parts of a server that SIGHUP changes.
+std::vector<Reloader::Part> ReloadableParts(Server* server, Log* log) {
+  return {
+      {{"log_level"},
+       [log](const Settings& fresh) { log->SetLevel(LogLevelFromName(fresh.log_level.value())); }},
+      {{"log_requests", "log_slow_ms", "log_sample"}, [server](const Settings& fresh) {
+         server->state().request_log().SetPolicy(RequestLogPolicyOf(fresh));
+       }}};
+}
+
+ExitCode RunWith(const Settings& settings, Reloader::Load load, const EngineFactory& make_engine,
+                 Log* log) {
   Events events;
-  const SignalWatcher watcher([&](int number, int count) {
-    log->Write(LogLevel::kInfo, "signal", {{"number", int64_t{number}}, {"count", int64_t{count}}});
-    if (count > 1) LeaveAtOnce(log, ExitCode::kFailure);
-    events.Post({.kind = Event::Kind::kSignal});
-  });
   const SteadyClock clock;
   Server server(&settings, log, &clock);
+  Reloader reloader(settings, std::move(load), ReloadableParts(&server, log));
+  const SignalWatcher watcher(
+      [&](int number, int count) {
+        log->Write(LogLevel::kInfo, "signal",
+                   {{"number", int64_t{number}}, {"count", int64_t{count}}});
+        if (count > 1) LeaveAtOnce(log, ExitCode::kFailure);
+        events.Post({.kind = Event::Kind::kSignal});
+      },
+      [&] { Reload(&reloader, log); });
   absl::Status status = server.Listen();
   if (status.ok()) {
     log->Write(LogLevel::kInfo, absl::StrCat("listening on ", server.address()));
@@ -195,16 +228,43 @@ ExitCode RunWith(const Settings& settings, const EngineFactory& make_engine, Log
   return ExitCode::kConfiguration;
 }
 
+// Logs to stderr, from here to the end.
+ExitCode RunLogged(const Settings& settings, const std::vector<std::string>& unknown_variables,
+                   Reloader::Load load, const EngineFactory& make_engine) {
+  const LogFormat format =
+      settings.log_format.value() == "json" ? LogFormat::kJson : LogFormat::kText;
+  Log log(format, LogLevelFromName(settings.log_level.value()));
+  library_log.store(&log);
+  gpr_set_log_function(OnGrpcMessage);
+  google::protobuf::SetLogHandler(OnProtobufMessage);
+  LogSettings(settings, unknown_variables, &log);
+  RaiseDescriptorLimit();
+  log.Write(LogLevel::kInfo, "descriptor limit", {{"descriptors", DescriptorLimit()}});
+  const ExitCode code = RunWith(settings, std::move(load), make_engine, &log);
+  log.Write(LogLevel::kInfo, "end",
+            {{"exit_code", static_cast<int64_t>(code)}, {"log_lines_dropped", log.dropped()}});
+  library_log.store(nullptr);
+  return code;
+}
+
 }  // namespace
 
 int RunServer(int argc, char** argv, const EngineFactory& make_engine) {
+  BlockSignals();
   Settings settings;
-  const absl::StatusOr<LoadOutcome> outcome =
-      LoadSettings(argc, argv, ProcessEnvironment(), &settings);
+  const Environment environment = ProcessEnvironment();
+  const absl::StatusOr<LoadOutcome> outcome = LoadSettings(argc, argv, environment, &settings);
   if (!outcome.ok()) {
     std::fprintf(stderr, "nearfield-server: %s\n", std::string(outcome.status().message()).c_str());
     return static_cast<int>(ExitCode::kConfiguration);
   }
+  if (outcome->action == LoadOutcome::Action::kServe) {
+    const auto load = [&](Settings* fresh) {
+      return LoadSettings(argc, argv, environment, fresh).status();
+    };
+    return static_cast<int>(RunLogged(settings, outcome->unknown_variables, load, make_engine));
+  }
+  UnblockSignals();
   if (outcome->action == LoadOutcome::Action::kPrint) {
     std::fputs(outcome->text.c_str(), stdout);
     return static_cast<int>(ExitCode::kClean);
@@ -212,21 +272,7 @@ int RunServer(int argc, char** argv, const EngineFactory& make_engine) {
   if (outcome->action == LoadOutcome::Action::kCheckDataDir) {
     return static_cast<int>(CheckDataDir(settings.data_dir.value()));
   }
-  if (outcome->action == LoadOutcome::Action::kRestore) {
-    return static_cast<int>(RestoreDataDir(outcome->text, settings.data_dir.value()));
-  }
-  const LogFormat format =
-      settings.log_format.value() == "json" ? LogFormat::kJson : LogFormat::kText;
-  Log log(format, LogLevelFromName(settings.log_level.value()));
-  library_log.store(&log);
-  gpr_set_log_function(OnGrpcMessage);
-  google::protobuf::SetLogHandler(OnProtobufMessage);
-  LogSettings(settings, outcome->unknown_variables, &log);
-  const ExitCode code = RunWith(settings, make_engine, &log);
-  log.Write(LogLevel::kInfo, "end", {{"exit_code", static_cast<int64_t>(code)}});
-  log.Flush();
-  library_log.store(nullptr);
-  return static_cast<int>(code);
+  return static_cast<int>(RestoreDataDir(outcome->text, settings.data_dir.value()));
 }
 
 }  // namespace nearfield::server

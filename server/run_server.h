@@ -8,7 +8,7 @@ namespace nearfield::server {
 
 // Returns the exit code (config/exit_code.h). Call from main, before any thread is started. Ends
 // the process by itself where it cannot be left in order: a second signal, a lost device, calls
-// that do not end.
+// that do not end. SIGHUP reloads the configuration.
 int RunServer(int argc, char** argv, const EngineFactory& make_engine);
 
 }  // namespace nearfield::server

@@ -13,6 +13,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/edge/descriptor_limit.h"
+#include "server/edge/listen_sockets.h"
 #include "server/start_audit.h"
 
 namespace nearfield::server {
@@ -23,12 +26,21 @@ using std::chrono::milliseconds;
 constexpr int kLookaheadBytes = 4 << 20;
 constexpr int kFrameBytesMax = 1 << 20;
 constexpr int kReadChunkBytes = 256 << 10;
-constexpr int kMetadataBytesMax = 16 * 1024;
+// A connection that exceeds this ends, with all calls on it. A call that exceeds kMetadataBytesMax
+// (service/call.h) is refused alone.
+constexpr int kMetadataBytesOfConnectionMax = 128 * 1024;
+// For the first SETTINGS frame of a connection: one that sends nothing holds its place no longer.
+constexpr int kHandshakeMs = 20000;
 constexpr int kClientPingMsMin = 10000;
-// After all calls were cancelled: what still does not end then never will.
-constexpr milliseconds kCancelledCallsWait{10000};
+// For cancelled calls to end by themselves, with the metadata of every other error.
+constexpr milliseconds kOwnEndWait{1000};
 // For the last words to leave: replies on their way, the last status of a health watch.
-constexpr milliseconds kLastWordsWait{1000};
+constexpr milliseconds kLastWordsWait{500};
+// After all calls were cancelled: what still does not end then never will. As long as the whole
+// exit may take, within bounds; supervisors commonly kill after 30 s.
+constexpr milliseconds kExitMax{28000};
+constexpr milliseconds kCancelledCallsWaitMin{1500};
+constexpr milliseconds kCancelledCallsWaitMax{10000};
 // How long callers may take to hear that the device is lost.
 constexpr milliseconds kLostWait{500};
 // Between two lines about a load.
@@ -52,14 +64,17 @@ int Int(const NumberSetting& setting) { return static_cast<int>(setting.value())
 void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(Int(settings.request_bytes_max));
   builder->SetMaxSendMessageSize(Int(settings.response_bytes_max));
-  // Without this a second server would silently share the port with the first.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Blocks of an upload: the next one is on its way while one is worked on, in few frames.
   builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytesMax);
   builder->AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadChunkBytes);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, Int(settings.streams_max));
-  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesOfConnectionMax);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Int(settings.connection_idle_ms));
+  // Without a grace time calls on an old connection run to their end: uploads and streams may be
+  // long.
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Int(settings.connection_age_ms));
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Int(settings.keepalive_ms));
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Int(settings.keepalive_timeout_ms));
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -103,22 +118,47 @@ Server::Server(const Settings* settings, Log* log, const Clock* clock)
 Server::~Server() = default;
 
 absl::Status Server::Listen() {
+  ABSL_ASSIGN_OR_RETURN(auto sockets,
+                        ListenSockets::Bind(settings_->listen.value(),
+                                            milliseconds(settings_->keepalive_timeout_ms.value())));
   if (settings_->reflection.value()) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   SetLimits(*settings_, &builder);
   if (!settings_->reflection.value()) builder.SetOption(std::make_unique<WithoutReflection>());
-  builder.AddListeningPort(settings_->listen.value(), grpc::InsecureServerCredentials(), &port_);
+  // gRPC 1.51 gives its listener up after one accept without a free descriptor: ours does not.
+  handover_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
   builder.RegisterService(&health_);
   builder.RegisterService(&retrieval_);
   builder.RegisterService(&ingest_);
   builder.RegisterService(&admin_);
   grpc_ = builder.BuildAndStart();
-  if (grpc_ == nullptr || port_ == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("listen = \"", settings_->listen.value(),
-                     "\": cannot be bound (in use, or no address of this machine)"));
-  }
+  if (grpc_ == nullptr) return absl::InvalidArgumentError("gRPC cannot be started");
+  port_ = sockets->port();
+  StartAccepting(std::move(sockets));
   return absl::OkStatus();
+}
+
+void Server::StartAccepting(std::unique_ptr<ListenSockets> sockets) {
+  AcceptorOptions options;
+  // The other half of the descriptors is for files: a store must not fail for want of one.
+  const int64_t descriptors = DescriptorLimit();
+  options.connections_max =
+      std::clamp<int64_t>(descriptors / 2, 1, settings_->connections_max.value());
+  if (options.connections_max < settings_->connections_max.value()) {
+    log_->Write(LogLevel::kWarning, "connections_max is more than half of the descriptor limit",
+                {{"connections_max", settings_->connections_max.value()},
+                 {"descriptor_limit", descriptors},
+                 {"connections_max_in_force", options.connections_max}});
+  }
+  options.on_connection = [handover = handover_.get()](int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = fd;
+    handover->HandleNewConnection(&connection);
+  };
+  acceptor_ = std::make_unique<Acceptor>(std::move(sockets), std::move(options), log_);
+  state_.SetConnectionCounts([this] { return acceptor_->counts(); });
 }
 
 std::string Server::address() const {
@@ -268,15 +308,25 @@ bool Server::DeviceLost() {
 
 ExitCode Server::Drain() {
   health_.SetServing(false);
+  const TimePoint begin = clock_->Now();
+  acceptor_->Stop();
   state_.Drain();
   const bool idle = state_.WaitIdle(milliseconds(settings_->drain_ms.value()));
   if (!idle) log_->Write(LogLevel::kWarning, "calls still in flight after drain_ms are cancelled");
+  state_.live_calls().Cancel();
+  state_.WaitIdle(kOwnEndWait);
   if (DeviceLost()) {
     Fail();
     return ExitCode::kDeviceLost;
   }
   // A stream may end before its searches do: the core is theirs until the last has left.
-  const bool ended = StopGrpc(kCancelledCallsWait) && state_.WaitIdle(kCancelledCallsWait);
+  const auto left = std::chrono::duration_cast<milliseconds>(begin + kExitMax - clock_->Now());
+  const TimePoint latest =
+      clock_->Now() + std::clamp(left, kCancelledCallsWaitMin, kCancelledCallsWaitMax);
+  const auto wait = [&] {
+    return std::chrono::duration_cast<milliseconds>(latest - clock_->Now());
+  };
+  const bool ended = StopGrpc(wait() - kLastWordsWait) && state_.WaitIdle(wait());
   if (DeviceLost()) {
     state_.AbandonCore();
     return ExitCode::kDeviceLost;
@@ -288,6 +338,7 @@ ExitCode Server::Drain() {
 
 void Server::Fail() {
   health_.SetServing(false);
+  acceptor_->Stop();
   state_.Lose();
   state_.WaitIdle(kLostWait);
   StopGrpc(kLostWait);

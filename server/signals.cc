@@ -13,14 +13,33 @@
 
 namespace nearfield::server {
 
-SignalWatcher::SignalWatcher(std::function<void(int, int)> on_signal)
-    : on_signal_(std::move(on_signal)) {
+namespace {
+
+sigset_t WatchedSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
+  return signals;
+}
+
+}  // namespace
+
+void BlockSignals() {
+  const sigset_t signals = WatchedSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+}
+
+void UnblockSignals() {
+  const sigset_t signals = WatchedSignals();
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+SignalWatcher::SignalWatcher(std::function<void(int, int)> on_end, std::function<void()> on_reload)
+    : on_end_(std::move(on_end)), on_reload_(std::move(on_reload)) {
+  const sigset_t signals = WatchedSignals();
   signal_fd_ = signalfd(-1, &signals, SFD_CLOEXEC);
   stop_fd_ = eventfd(0, EFD_CLOEXEC);
   thread_ = std::thread([this] { Loop(); });
@@ -41,7 +60,12 @@ void SignalWatcher::Loop() {
     if (fds[1].revents != 0) return;
     signalfd_siginfo info{};
     if (read(signal_fd_, &info, sizeof(info)) != sizeof(info)) continue;
-    on_signal_(static_cast<int>(info.ssi_signo), ++count);
+    const int number = static_cast<int>(info.ssi_signo);
+    if (number == SIGHUP) {
+      on_reload_();
+    } else {
+      on_end_(number, ++count);
+    }
   }
 }
 

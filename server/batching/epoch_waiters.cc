@@ -27,13 +27,16 @@ EpochWaiters::EpochWaiters(int64_t waiting_max, const Clock* clock)
     : waiting_max_(waiting_max), clock_(clock), thread_([this] { Run(); }) {}
 
 EpochWaiters::~EpochWaiters() {
+  Close();
+  thread_.join();
+}
+
+void EpochWaiters::Close() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
   }
   wake_.notify_one();
-  thread_.join();
-  for (const EpochWait& wait : waits_) wait.done(Closed());
 }
 
 absl::Status EpochWaiters::StatusOf(const EpochWait& wait) const {
@@ -111,6 +114,9 @@ void EpochWaiters::Run() {
     wake_.wait_for(lock, kTick, [this] { return ending_ || nudged_ || waits_.empty(); });
     nudged_ = false;
   }
+  const std::vector<EpochWait> left = std::move(waits_);
+  lock.unlock();
+  for (const EpochWait& wait : left) wait.done(Closed());
 }
 
 }  // namespace nearfield::server

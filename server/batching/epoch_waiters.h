@@ -34,10 +34,12 @@ class EpochWaiters {
  public:
   // `clock` outlives this.
   EpochWaiters(int64_t waiting_max, const Clock* clock);
-  // Whoever still waits is told Unavailable.
+  // As Close.
   ~EpochWaiters();
 
   void Await(EpochWait wait);
+  // Whoever waits, now and later, is told Unavailable. Does not wait.
+  void Close();
   // A collection has changed. Does not wait.
   void Nudge();
   int64_t waiting() const;

@@ -117,6 +117,13 @@ void ToProto(const AuditCounts& counts, pb::AuditCounters* counters) {
   counters->set_rows_checked_count(static_cast<uint64_t>(counts.rows_checked));
 }
 
+void ToProto(const AcceptCounts& counts, pb::ConnectionCounters* counters) {
+  counters->set_open_count(static_cast<uint64_t>(counts.open));
+  counters->set_accepted_count(static_cast<uint64_t>(counts.accepted));
+  counters->set_refused_count(static_cast<uint64_t>(counts.refused));
+  counters->set_pauses_count(static_cast<uint64_t>(counts.pauses));
+}
+
 void ToProto(const SnapshotFacts& facts, pb::SnapshotInfo* info) {
   info->set_name(facts.name);
   info->set_files_count(static_cast<uint64_t>(facts.files));

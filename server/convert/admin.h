@@ -17,6 +17,7 @@
 #include "server/catalog/snapshots.h"
 #include "server/convert/common.h"
 #include "server/convert/limits.h"
+#include "server/edge/accept_counts.h"
 
 namespace nearfield::server {
 
@@ -31,6 +32,7 @@ void ToProto(const EngineInfo& info, const Capacity& capacity, pb::GetCapacityRe
 
 void ToProto(const PassCounts& counts, pb::PassCounters* counters);
 void ToProto(const AuditCounts& counts, pb::AuditCounters* counters);
+void ToProto(const AcceptCounts& counts, pb::ConnectionCounters* counters);
 
 void ToProto(const SnapshotFacts& facts, pb::SnapshotInfo* info);
 void ToProto(const GivenBack& given, pb::CompactResponse* response);

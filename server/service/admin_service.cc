@@ -133,6 +133,8 @@ grpc::ServerUnaryReactor* AdminService::GetCounters(grpc::CallbackServerContext*
         }
         ToProto(core.pass_counter.counts(), response->mutable_passes());
         ToProto(core.audit->auditor.counts(), response->mutable_audit());
+        ToProto(state.connection_counts(), response->mutable_connections());
+        response->set_log_lines_dropped_count(static_cast<uint64_t>(state.log()->dropped()));
         return absl::OkStatus();
       });
 }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/batching/retry_hint.h"
@@ -26,6 +27,17 @@ std::string_view Metadata(const grpc::CallbackServerContext& context, const char
   return {it->second.data(), it->second.size()};
 }
 
+absl::Status CheckMetadata(const grpc::CallbackServerContext& context) {
+  constexpr size_t kEntryBytes = 32;  // RFC 9113, 6.5.2, SETTINGS_MAX_HEADER_LIST_SIZE
+  size_t bytes = 0;
+  for (const auto& [key, value] : context.client_metadata()) {
+    bytes += key.size() + value.size() + kEntryBytes;
+  }
+  if (bytes <= kMetadataBytesMax) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("metadata: ", bytes, " bytes, the limit is ", kMetadataBytesMax));
+}
+
 // gRPC gives wall time; waits are steady.
 std::optional<TimePoint> SteadyDeadline(const grpc::CallbackServerContext& context, TimePoint now) {
   const auto deadline = context.deadline();
@@ -47,7 +59,11 @@ ServerState::Purpose PurposeOf(const std::string& method) {
 }  // namespace
 
 Call::Call(ServerState* state, grpc::CallbackServerContext* context, const char* method)
-    : state_(state), context_(context), begin_(state->clock().Now()) {
+    : state_(state),
+      context_(context),
+      begin_(state->clock().Now()),
+      live_(state->live_calls().Add(cancelled_)),
+      metadata_status_(CheckMetadata(*context)) {
   record.method = method;
   record.request_id = RequestId(Metadata(*context, kClientRequestId));
   record.peer = context->peer();
@@ -56,17 +72,29 @@ Call::Call(ServerState* state, grpc::CallbackServerContext* context, const char*
 }
 
 Call::~Call() {
-  LogRequest(state_->log(), record, status_);
+  state_->request_log().Note(record, status_);
+  state_->live_calls().Remove(live_);
   if (entered_) state_->Leave();
 }
 
+void Call::SetWake(std::function<void()> wake) {
+  state_->live_calls().SetWake(live_, std::move(wake));
+}
+
 absl::StatusOr<Core*> Call::Enter() {
+  if (!metadata_status_.ok()) return metadata_status_;
   absl::StatusOr<Core*> core = state_->Enter(PurposeOf(record.method));
   entered_ = core.ok();
   return core;
 }
 
-grpc::Status Call::Close(const absl::Status& status) {
+grpc::Status Call::Close(const absl::Status& given) {
+  // The end of the drain cancels calls that their callers still wait for.
+  const bool ended = absl::IsCancelled(given) && state_->live_calls().cancelled();
+  const absl::Status status =
+      ended ? WithRetryAfter(absl::UnavailableError("the server ended before the call did"),
+                             kUnavailableRetryMs)
+            : given;
   status_ = status;
   record.total_us = MicrosBetween(begin_, state_->clock().Now());
   state_->call_counter().Note(record, status);  // before the client hears of the end

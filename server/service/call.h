@@ -4,6 +4,8 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +19,9 @@
 
 namespace nearfield::server {
 
+// Bytes of a call's metadata, counted as HTTP/2 counts them.
+inline constexpr size_t kMetadataBytesMax = 16 * 1024;
+
 // Lives as long as the reactor of the call. Close is called once, before Finish, and counts the
 // call; the destructor writes the log line.
 class Call {
@@ -27,8 +32,12 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  // Makes the call one in flight. Errors: as ServerState::Enter.
+  // Makes the call one in flight. Errors: as ServerState::Enter; ResourceExhausted (metadata).
   absl::StatusOr<Core*> Enter();
+  // ResourceExhausted where the client sent more than kMetadataBytesMax.
+  const absl::Status& metadata_status() const { return metadata_status_; }
+  // For a call that waits for its client: see LiveCalls::SetWake.
+  void SetWake(std::function<void()> wake);
 
   // Sets the trailing metadata and keeps the status for the log; returns what the client is told.
   grpc::Status Close(const absl::Status& status);
@@ -53,6 +62,8 @@ class Call {
   std::optional<TimePoint> deadline_;
   std::string caller_;
   const CancelFlag cancelled_ = MakeCancelFlag();
+  const LiveCalls::Place live_;
+  absl::Status metadata_status_;
   absl::Status status_;
   bool entered_ = false;
 };

@@ -41,6 +41,9 @@ class SearchStream final : public grpc::ServerBidiReactor<pb::SearchRequest, pb:
 
   void Start() {
     self_ = shared_from_this();
+    call_.SetWake([weak = weak_from_this()] {
+      if (const auto stream = weak.lock(); stream != nullptr) stream->OnWake();
+    });
     StartRead(&request_);
   }
 
@@ -81,7 +84,15 @@ class SearchStream final : public grpc::ServerBidiReactor<pb::SearchRequest, pb:
   void OnDone() override { self_.reset(); }
 
  private:
+  void OnWake() {
+    const std::lock_guard lock(mutex_);
+    Advance();
+  }
+
   void StartOne(const std::shared_ptr<Slot>& slot) {
+    if (!call_.metadata_status().ok()) {
+      return OnSearched(slot, call_.metadata_status(), SearchFacts{});
+    }
     const absl::StatusOr<Core*> core = state_->Enter();
     if (!core.ok()) return OnSearched(slot, core.status(), SearchFacts{});
     slot->entered = true;

@@ -79,6 +79,12 @@ RequestLimits LimitsOf(const Settings& settings) {
           .verify_max = settings.verify_max.value()};
 }
 
+RequestLogPolicy RequestLogPolicyOf(const Settings& settings) {
+  return {.all = settings.log_requests.value() == "all",
+          .slow_us = settings.log_slow_ms.value() * 1000,
+          .sample = settings.log_sample.value()};
+}
+
 Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> store_in,
            const Settings& settings, const Clock* clock, Log* log)
     : engine(std::move(engine_in)),
@@ -124,7 +130,11 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
       snapshots({.what = "snapshots", .threads = 1, .waiting_max = 0}) {}
 
 ServerState::ServerState(const Settings* settings, Log* log, const Clock* clock)
-    : settings_(settings), log_(log), clock_(clock), limits_(LimitsOf(*settings)) {}
+    : settings_(settings),
+      log_(log),
+      clock_(clock),
+      limits_(LimitsOf(*settings)),
+      request_log_(log, RequestLogPolicyOf(*settings)) {}
 
 void ServerState::Serve(std::unique_ptr<Core> core) {
   const std::lock_guard lock(mutex_);
@@ -133,9 +143,14 @@ void ServerState::Serve(std::unique_ptr<Core> core) {
 }
 
 ServerState::Phase ServerState::Drain() {
-  const std::lock_guard lock(mutex_);
-  const Phase before = phase_;
-  if (phase_ != Phase::kLost) phase_ = Phase::kDraining;
+  Phase before = Phase::kStarting;
+  {
+    const std::lock_guard lock(mutex_);
+    before = phase_;
+    if (phase_ != Phase::kLost) phase_ = Phase::kDraining;
+    if (core_ != nullptr) core_->epoch_waiters.Close();
+  }
+  live_calls_.Wake();
   return before;
 }
 
@@ -219,6 +234,20 @@ void ServerState::Suspect() {
     listener = suspicion_listener_;
   }
   if (listener != nullptr) listener();
+}
+
+void ServerState::SetConnectionCounts(std::function<AcceptCounts()> counts) {
+  const std::lock_guard lock(mutex_);
+  connection_counts_ = std::move(counts);
+}
+
+AcceptCounts ServerState::connection_counts() const {
+  std::function<AcceptCounts()> counts;
+  {
+    const std::lock_guard lock(mutex_);
+    counts = connection_counts_;
+  }
+  return counts != nullptr ? counts() : AcceptCounts{};
 }
 
 Core* ServerState::core() const {

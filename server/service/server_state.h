@@ -28,8 +28,11 @@
 #include "server/catalog/compactor.h"
 #include "server/config/settings.h"
 #include "server/convert/limits.h"
+#include "server/edge/accept_counts.h"
+#include "server/service/live_calls.h"
 #include "server/telemetry/call_counter.h"
 #include "server/telemetry/log.h"
+#include "server/telemetry/request_log.h"
 
 namespace nearfield::server {
 
@@ -73,11 +76,14 @@ class ServerState {
   const Clock& clock() const { return *clock_; }
   Log* log() const { return log_; }
   CallCounter& call_counter() { return call_counter_; }
+  RequestLog& request_log() { return request_log_; }
+  LiveCalls& live_calls() { return live_calls_; }
   std::chrono::system_clock::time_point started() const { return started_; }
 
   // Starting -> serving. Elsewhere the core is only kept.
   void Serve(std::unique_ptr<Core> core);
-  // From now on calls are refused; those in flight go on. Returns the phase until now.
+  // From now on calls are refused; those in flight go on, except those that wait for an epoch.
+  // Uploads may be silent for a short time only. Returns the phase until now.
   Phase Drain();
   void Lose();
   Phase phase() const;
@@ -104,6 +110,10 @@ class ServerState {
   void SetSuspicionListener(std::function<void()> listener);
   void Suspect();
 
+  // The connections of the listening server, once it listens.
+  void SetConnectionCounts(std::function<AcceptCounts()> counts);
+  AcceptCounts connection_counts() const;
+
   // Null before Serve.
   Core* core() const;
   // Ends all threads of the core. Requires that no call is left.
@@ -119,6 +129,8 @@ class ServerState {
   const RequestLimits limits_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   CallCounter call_counter_;
+  RequestLog request_log_;
+  LiveCalls live_calls_;
   mutable std::mutex mutex_;
   std::condition_variable idle_;
   Phase phase_ = Phase::kStarting;
@@ -126,10 +138,12 @@ class ServerState {
   int64_t in_flight_ = 0;
   int64_t uploads_ = 0;
   std::function<void()> suspicion_listener_;
+  std::function<AcceptCounts()> connection_counts_;
   std::atomic<bool> distrusted_{false};
 };
 
 RequestLimits LimitsOf(const Settings& settings);
+RequestLogPolicy RequestLogPolicyOf(const Settings& settings);
 
 }  // namespace nearfield::server
 

@@ -6,9 +6,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/batching/retry_hint.h"
 #include "server/service/call.h"
 #include "server/service/upload_session.h"
 
@@ -16,6 +18,10 @@ namespace nearfield::server {
 namespace {
 
 using Milliseconds = std::chrono::milliseconds;
+
+// While the server drains, a client may be silent for this part of upload_idle_ms.
+constexpr int kDrainIdlePart = 6;
+constexpr int64_t kDrainRetryMs = 1000;
 
 gpr_timespec After(Milliseconds wait) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
@@ -36,6 +42,9 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
 
   void Start() {
     self_ = shared_from_this();
+    call_.SetWake([weak = weak_from_this()] {
+      if (const auto stream = weak.lock(); stream != nullptr) stream->OnServerEnds();
+    });
     const std::lock_guard lock(mutex_);
     absl::Status status = Admit();
     if (!status.ok()) return End(std::move(status));
@@ -179,6 +188,28 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     return old;
   }
 
+  // Requires mutex_.
+  absl::Status SilentStatus(Milliseconds idle) const {
+    const std::string silent = absl::StrCat("the client was silent for ", idle.count(), " ms, ");
+    if (!draining_) {
+      return absl::DeadlineExceededError(absl::StrCat(silent, "the limit upload_idle_ms is ",
+                                                      idle_max_.count(), ": nothing is committed"));
+    }
+    return WithRetryAfter(
+        absl::UnavailableError(absl::StrCat(silent, "and the server is draining, which allows ",
+                                            idle_max_.count(), " ms: nothing is committed")),
+        kDrainRetryMs);
+  }
+
+  // The server drains, or has cancelled the call at the end of the drain.
+  void OnServerEnds() {
+    std::unique_ptr<grpc::Alarm> old;
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(draining_, true)) idle_max_ /= kDrainIdlePart;
+    Advance();
+    if (!finished_ && !end_.has_value()) old = ArmAlarm(Milliseconds(0));
+  }
+
   // Looks whether the client has been silent for too long. One alarm an idle time, not one a
   // message.
   void OnAlarm(bool expired) {
@@ -191,9 +222,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
       old = ArmAlarm(working_ ? idle_max_ : idle_max_ - idle);
       return;
     }
-    End(absl::DeadlineExceededError(absl::StrCat("the client was silent for ", idle.count(),
-                                                 " ms, the limit upload_idle_ms is ",
-                                                 idle_max_.count(), ": nothing is committed")));
+    End(SilentStatus(idle));
     if (!finished_ && writing_) {  // a write that the client does not take
       context_->TryCancel();
       old = ArmAlarm(idle_max_);
@@ -204,7 +233,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   grpc::CallbackServerContext* const context_;
   std::mutex mutex_;
   Call call_;
-  const Milliseconds idle_max_;
+  Milliseconds idle_max_;
   std::shared_ptr<UploadStream> self_;  // until OnDone; work and alarm hold the stream too
   Core* core_ = nullptr;
   bool has_place_ = false;
@@ -221,6 +250,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   bool read_all_ = false;
   bool working_ = false;
   bool writing_ = false;
+  bool draining_ = false;
   bool finished_ = false;
 };
 

@@ -1,6 +1,7 @@
 // The end of a server with calls in flight.
 #include <future>
 #include <string>
+#include <thread>
 
 #include "tests/server/server_fixture.h"
 #include "tests/testing/status_matchers.h"
@@ -8,16 +9,25 @@
 namespace nearfield::server {
 namespace {
 
-class DrainTest : public ServerFixture {};
+class DrainTest : public ServerFixture {
+ protected:
+  static void ExpectEndedByTheServer(const grpc::Status& status,
+                                     const grpc::ClientContext& context) {
+    EXPECT_THAT(status, HasCode(grpc::StatusCode::UNAVAILABLE));
+    EXPECT_EQ(Trailer(context, "retry-after-ms"), "1000");
+    EXPECT_TRUE(Trailer(context, "nearfield-request-id").has_value());
+  }
+};
 
-TEST_F(DrainTest, AfterTheDrainTimeWhatIsLeftIsCancelled) {
+// gRPC cancelled what was left, and its statuses lacked the metadata that every error promises.
+TEST_F(DrainTest, AfterTheDrainTimeWhatIsLeftIsUnavailableWithItsMetadata) {
   Set(settings_.drain_ms, "20");
   ServeRows();
   script_->search_gate.Close();
+  grpc::ClientContext search_context;
   auto search = std::async(std::launch::async, [&] {
-    grpc::ClientContext context;
     pb::SearchResponse response;
-    return retrieval_->Search(&context, SearchFor("c", {1, 0}), &response);
+    return retrieval_->Search(&search_context, SearchFor("c", {1, 0}), &response);
   });
   script_->search_gate.AwaitArrivals(1);
   grpc::ClientContext upload_context;
@@ -25,11 +35,46 @@ TEST_F(DrainTest, AfterTheDrainTimeWhatIsLeftIsCancelled) {
   upload->Write(Begin("c", 1));
   pb::UploadResponse response;
   ASSERT_TRUE(upload->Read(&response));
+  grpc::ClientContext idle_context;
+  const auto idle_stream = retrieval_->SearchStream(&idle_context);
   Drain();
-  EXPECT_FALSE(search.get().ok());
-  EXPECT_FALSE(upload->Finish().ok());
+  ExpectEndedByTheServer(search.get(), search_context);
+  ExpectEndedByTheServer(upload->Finish(), upload_context);
+  ExpectEndedByTheServer(idle_stream->Finish(), idle_context);
   EXPECT_EQ(script_->cancelled_searches, 1);
   EXPECT_EQ(script_->uploads_open, 0);
+}
+
+// A call that waits for an epoch held the end for as long as a drain may take.
+TEST_F(DrainTest, AWaitForAnEpochEndsWhenTheDrainBegins) {
+  Set(settings_.drain_ms, "86400000");
+  ServeRows();
+  grpc::ClientContext context;
+  auto search = std::async(std::launch::async, [&] {
+    pb::SearchRequest request = SearchFor("c", {1, 0});
+    request.set_min_epoch(1000);
+    pb::SearchResponse response;
+    return retrieval_->Search(&context, request, &response);
+  });
+  while (server_->state().core()->epoch_waiters.waiting() == 0) std::this_thread::yield();
+  Drain();
+  ExpectEndedByTheServer(search.get(), context);
+}
+
+// So did an upload whose client was silent.
+TEST_F(DrainTest, ASilentUploadEndsSoonAfterTheDrainBegins) {
+  Set(settings_.drain_ms, "86400000");
+  Set(settings_.upload_idle_ms, "3000");
+  ServeRows();
+  grpc::ClientContext context;
+  const auto upload = ingest_->Upload(&context);
+  upload->Write(Begin("c", 1));
+  pb::UploadResponse response;
+  ASSERT_TRUE(upload->Read(&response));
+  Drain();
+  const grpc::Status status = upload->Finish();
+  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("the server is draining"));
+  ExpectEndedByTheServer(status, context);
 }
 
 // A stream ends with its cancellation, its search when the engine is done with it: the engine and

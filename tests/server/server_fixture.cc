@@ -23,6 +23,9 @@ void ServerFixture::Set(SettingBase& setting, const std::string& value) {
 void ServerFixture::Listen() {
   if (settings_.data_dir.source() == SettingSource::kDefault) Set(settings_.data_dir, "none");
   if (settings_.audit_share.source() == SettingSource::kDefault) Set(settings_.audit_share, "0");
+  if (settings_.log_requests.source() == SettingSource::kDefault) {
+    Set(settings_.log_requests, "all");
+  }
   ASSERT_OK(settings_.Validate());
   server_ = std::make_unique<Server>(&settings_, &log_, &clock_);
   ASSERT_OK(server_->Listen());

@@ -1,0 +1,49 @@
+#include "server/service/live_calls.h"
+
+#include <utility>
+#include <vector>
+
+namespace nearfield::server {
+
+LiveCalls::Place LiveCalls::Add(CancelFlag cancelled) {
+  const std::lock_guard lock(mutex_);
+  if (cancelled_) cancelled->store(true);
+  return entries_.insert(entries_.end(), {.cancelled = std::move(cancelled), .wake = nullptr});
+}
+
+void LiveCalls::SetWake(Place place, std::function<void()> wake) {
+  const std::lock_guard lock(mutex_);
+  place->wake = std::move(wake);
+}
+
+void LiveCalls::Remove(Place place) {
+  const std::lock_guard lock(mutex_);
+  entries_.erase(place);
+}
+
+void LiveCalls::Wake() {
+  std::vector<std::function<void()>> wakes;  // called without the lock: a call may end and Remove
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Entry& entry : entries_) {
+      if (entry.wake != nullptr) wakes.push_back(entry.wake);
+    }
+  }
+  for (const auto& wake : wakes) wake();
+}
+
+void LiveCalls::Cancel() {
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    for (const Entry& entry : entries_) entry.cancelled->store(true);
+  }
+  Wake();
+}
+
+bool LiveCalls::cancelled() const {
+  const std::lock_guard lock(mutex_);
+  return cancelled_;
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,160 @@
+// Connections of a server: how many, how long, whose, and what a call may send before its message.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tests/server/server_fixture.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+namespace hv = ::grpc::health::v1;
+
+class ConnectionsTest : public ServerFixture {
+ protected:
+  // A connection of its own.
+  std::shared_ptr<grpc::Channel> NewChannel() const {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(),
+                                     arguments);
+  }
+  // `wait`: until a connection can be had.
+  static grpc::Status CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
+                                  bool wait = false) {
+    grpc::ClientContext context;
+    context.set_deadline(Deadline());
+    context.set_wait_for_ready(wait);
+    hv::HealthCheckResponse response;
+    return hv::Health::NewStub(channel)->Check(&context, hv::HealthCheckRequest(), &response);
+  }
+  static std::chrono::system_clock::time_point Deadline() {
+    return std::chrono::system_clock::now() + std::chrono::seconds(60);
+  }
+  void AwaitOpen(int64_t count) const {
+    while (server_->connections().open != count) std::this_thread::yield();
+  }
+};
+
+TEST_F(ConnectionsTest, TheConnectionBeyondTheLimitIsRefusedUntilOneEnds) {
+  Set(settings_.connections_max, "2");
+  Serve();
+  auto first = NewChannel();
+  auto second = NewChannel();
+  ASSERT_THAT(CheckHealth(first), HasCode(grpc::StatusCode::OK));
+  ASSERT_THAT(CheckHealth(second), HasCode(grpc::StatusCode::OK));
+  const auto third = NewChannel();
+  EXPECT_THAT(CheckHealth(third), HasCode(grpc::StatusCode::UNAVAILABLE));
+  EXPECT_GE(server_->connections().refused, 1);
+  second = nullptr;
+  EXPECT_THAT(CheckHealth(third, /*wait=*/true), HasCode(grpc::StatusCode::OK));
+  EXPECT_EQ(server_->connections().open, 2);
+}
+
+// Idle connections held their descriptors for as long as their clients answered pings.
+TEST_F(ConnectionsTest, AConnectionWithoutACallIsClosedAndTheNextCallOpensAnother) {
+  Set(settings_.connection_idle_ms, "100");
+  Serve();
+  const auto channel = NewChannel();
+  ASSERT_THAT(CheckHealth(channel), HasCode(grpc::StatusCode::OK));
+  EXPECT_TRUE(channel->WaitForStateChange(GRPC_CHANNEL_READY, Deadline()));
+  AwaitOpen(0);
+  EXPECT_THAT(CheckHealth(channel, /*wait=*/true), HasCode(grpc::StatusCode::OK));
+  EXPECT_EQ(server_->connections().accepted, 2);
+}
+
+TEST_F(ConnectionsTest, AnOldConnectionTakesNoNewCallAndItsUploadRunsToTheEnd) {
+  Set(settings_.connection_age_ms, "300");
+  Serve();
+  ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
+  const auto channel = NewChannel();
+  const auto ingest = pb::Ingest::NewStub(channel);
+  grpc::ClientContext context;
+  const auto upload = ingest->Upload(&context);
+  upload->Write(Begin("c", 1));
+  pb::UploadResponse response;
+  ASSERT_TRUE(upload->Read(&response));
+  EXPECT_TRUE(channel->WaitForStateChange(GRPC_CHANNEL_READY, Deadline()));
+  const int64_t accepted = server_->connections().accepted;
+  EXPECT_THAT(CheckHealth(channel, /*wait=*/true), HasCode(grpc::StatusCode::OK));
+  EXPECT_GT(server_->connections().accepted, accepted);
+  upload->Write(Block({1}));
+  upload->Write(Commit());
+  while (upload->Read(&response)) {
+  }
+  EXPECT_THAT(upload->Finish(), HasCode(grpc::StatusCode::OK));
+  EXPECT_EQ(response.committed().rows_count(), 1u);
+}
+
+TEST_F(ConnectionsTest, TheLogNamesThePeerOfATcpConnection) {
+  ServeRows();
+  EXPECT_THAT(LogLines(), ::testing::Contains(HasSubstr("\"peer\":\"ipv4:127.0.0.1:")));
+}
+
+TEST_F(ConnectionsTest, AUnixSocketServesAndItsPeerIsNamed) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/connections_", getpid());
+  Set(settings_.listen, "unix:" + path);
+  ServeRows();
+  EXPECT_EQ(server_->address(), "unix:" + path);
+  EXPECT_THAT(LogLines(), ::testing::Contains(HasSubstr("\"peer\":\"unix:")));
+  Drain();
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+TEST_F(ConnectionsTest, CountersTellTheConnections) {
+  Serve();
+  grpc::ClientContext context;
+  pb::GetCountersResponse counters;
+  ASSERT_THAT(admin_->GetCounters(&context, {}, &counters), HasCode(grpc::StatusCode::OK));
+  EXPECT_EQ(counters.connections().open_count(), 1u);
+  EXPECT_EQ(counters.connections().accepted_count(), 1u);
+  EXPECT_EQ(counters.connections().refused_count(), 0u);
+  EXPECT_EQ(counters.connections().pauses_count(), 0u);
+  EXPECT_EQ(counters.log_lines_dropped_count(), 0u);
+}
+
+// The transport's limit is one of the connection: 20 kB of metadata on one call ended an upload on
+// the same connection.
+TEST_F(ConnectionsTest, TooMuchMetadataFailsItsOwnCallAlone) {
+  Serve();
+  ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
+  grpc::ClientContext upload_context;
+  const auto upload = ingest_->Upload(&upload_context);
+  upload->Write(Begin("c", 1));
+  pb::UploadResponse response;
+  ASSERT_TRUE(upload->Read(&response));
+  const std::string much(20000, 'x');
+  {
+    grpc::ClientContext context;
+    context.AddMetadata("much", much);
+    pb::GetCapacityResponse capacity;
+    EXPECT_THAT(admin_->GetCapacity(&context, {}, &capacity),
+                HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                  HasSubstr("bytes, the limit is 16384")));
+  }
+  {
+    grpc::ClientContext context;
+    context.AddMetadata("much", much);
+    const auto stream = retrieval_->SearchStream(&context);
+    stream->Write(SearchFor("c", {1, 0}));
+    EXPECT_THAT(stream->Finish(),
+                HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED, HasSubstr("metadata")));
+  }
+  upload->Write(Block({1}));
+  upload->Write(Commit());
+  while (upload->Read(&response)) {
+  }
+  EXPECT_THAT(upload->Finish(), HasCode(grpc::StatusCode::OK));
+  EXPECT_EQ(server_->connections().accepted, 1);
+}
+
+}  // namespace
+}  // namespace nearfield::server

@@ -1,0 +1,115 @@
+// The program at its edges: without descriptors, with a log that is not read, told to reload.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/server/server_process.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::vector<std::string> kAnyPort = {"--listen", "127.0.0.1:0"};
+
+grpc::Status CheckHealth(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const auto stub = hv::Health::NewStub(
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  context.set_wait_for_ready(true);
+  hv::HealthCheckResponse response;
+  return stub->Check(&context, hv::HealthCheckRequest(), &response);
+}
+
+// One accept without a free descriptor ended the listener for ever: idle connections of anyone
+// closed the server to everyone, health checks included.
+TEST(RunServerEdgeTest, AfterARunOutOfDescriptorsNewConnectionsAreServedAgain) {
+  Process process("", kAnyPort);
+  const std::string address = process.Address();
+  Client client(address);
+  client.AwaitServing();
+  const std::filesystem::directory_iterator open("/proc/" + std::to_string(process.pid()) + "/fd");
+  const auto descriptors = static_cast<rlim_t>(std::distance(begin(open), end(open)));
+  const rlimit limit = {.rlim_cur = descriptors + 8, .rlim_max = descriptors + 8};
+  ASSERT_EQ(prlimit(process.pid(), RLIMIT_NOFILE, &limit, nullptr), 0);
+  std::vector<RawConnection> idle;
+  for (int i = 0; i < 40; ++i) idle.emplace_back(address);
+  process.AwaitStderr("accepting connections pauses");
+  idle.clear();
+  EXPECT_THAT(CheckHealth(address), HasCode(grpc::StatusCode::OK));
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+}
+
+// The log was written by the threads that serve: once nobody read the pipe at its end, calls and
+// SIGTERM stood still.
+TEST(RunServerEdgeTest, AFullPipeOfStderrStopsNeitherCallsNorTheEnd) {
+  std::array<int, 2> ends = {};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK), 0);
+  const std::string page(4096, 'x');
+  while (write(ends[1], page.data(), page.size()) > 0) {
+  }
+  ASSERT_EQ(fcntl(ends[1], F_SETFL, 0), 0);  // the server's writes block
+  Process process("", kAnyPort, ends[1]);
+  Client client(process.Address());
+  client.AwaitServing();
+  client.Create();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_THAT(client.Search(std::chrono::seconds(60)), HasCode(grpc::StatusCode::OK));
+  }
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(RunServerEdgeTest, SighupReloadsTheLogLevelAndABadFileChangesNothing) {
+  const std::string file = ::testing::TempDir() + "/reload_" + std::to_string(getpid()) + ".conf";
+  std::ofstream(file) << "log_level = warning\n";
+  Process process("", {"--listen", "127.0.0.1:0", "--config", file});
+  Client client(process.Address());
+  client.AwaitServing();
+  client.Create();
+  std::ofstream(file) << "log_level = info\nk_max = 12\n";
+  process.Signal(SIGHUP);
+  process.AwaitStderr("configuration reloaded");
+  process.AwaitStderr("k_max");
+  EXPECT_THAT(client.Search(std::chrono::seconds(60)), HasCode(grpc::StatusCode::OK));
+  process.AwaitStderr("\"method\":\"Search\"");
+  EXPECT_THAT(process.Text("/stderr"), Not(HasSubstr("engine ready"))) << "of the level info";
+  std::ofstream(file) << "log_level = loud\n";
+  process.Signal(SIGHUP);
+  process.AwaitStderr("is not reloaded");
+  EXPECT_THAT(process.Text("/stderr"), HasSubstr("log_level = \\\"loud\\\""));
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+  EXPECT_THAT(process.Text("/stderr"), HasSubstr("\"drained\"")) << "the level stays info";
+  unlink(file.c_str());
+}
+
+TEST(RunServerEdgeTest, SighupDuringTheStartDoesNotEndTheProcess) {
+  Process process("hang_self_test", kAnyPort);
+  ASSERT_FALSE(process.Address().empty());
+  process.Signal(SIGHUP);
+  process.AwaitStderr("configuration reloaded");
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+}
+
+}  // namespace
+}  // namespace nearfield::server

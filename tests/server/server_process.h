@@ -1,0 +1,181 @@
+// The server program as a process of its own, and a client of it.
+#ifndef NEARFIELD_TESTS_SERVER_SERVER_PROCESS_H_
+#define NEARFIELD_TESTS_SERVER_SERVER_PROCESS_H_
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/server/server_fixture.h"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): not declared by every libc
+
+namespace nearfield::server {
+
+namespace hv = ::grpc::health::v1;
+
+// One server process; killed where a test leaves it behind.
+class Process {
+ public:
+  // `stderr_fd`: for the log; -1: the file "/stderr".
+  Process(const std::string& fault, const std::vector<std::string>& arguments, int stderr_fd = -1) {
+    dir_ = ::testing::TempDir() + "/run_server_XXXXXX";
+    EXPECT_NE(mkdtemp(dir_.data()), nullptr);
+    std::vector<std::string> all = {
+        NEARFIELD_FAULTY_SERVER, "--port-file", dir_ + "/port", "--log-format", "json",
+        "--log-requests",        "all",         "--data-dir",   "none"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& argument : all) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    std::string variable = "NEARFIELD_FAULT=" + fault;
+    std::string port_file = "NEARFIELD_PORT_FILE=" + dir_ + "/port";
+    std::string log_requests = "NEARFIELD_LOG_REQUESTS=all";
+    std::vector<char*> variables = {variable.data(), port_file.data(), log_requests.data()};
+    for (char** each = environ; *each != nullptr; ++each) variables.push_back(*each);
+    variables.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, (dir_ + "/stdout").c_str(), O_WRONLY | O_CREAT,
+                                     0600);
+    if (stderr_fd >= 0) {
+      posix_spawn_file_actions_adddup2(&actions, stderr_fd, 2);
+    } else {
+      posix_spawn_file_actions_addopen(&actions, 2, (dir_ + "/stderr").c_str(),
+                                       O_WRONLY | O_CREAT | O_APPEND, 0600);
+    }
+    EXPECT_EQ(posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), variables.data()), 0);
+    posix_spawn_file_actions_destroy(&actions);
+  }
+  ~Process() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      Wait();
+    }
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void Signal(int number) { kill(pid_, number); }
+  // The exit code, or minus the signal that ended it.
+  int Wait() {
+    int status = 0;
+    waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  // "127.0.0.1:PORT", once it listens; empty where it ended before. The file appears whole, by a
+  // rename.
+  std::string Address() {
+    std::string port;
+    while (port.empty()) {
+      siginfo_t info{};
+      waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+      port = Text("/port");
+      if (info.si_pid != 0 && port.empty()) return "";
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(port.back(), '\n');
+    return "127.0.0.1:" + port.substr(0, port.size() - 1);
+  }
+  std::string Text(const std::string& file) const {
+    std::stringstream text;
+    text << std::ifstream(dir_ + file).rdbuf();
+    return text.str();
+  }
+  void AwaitStdout(const std::string& text) { Await("/stdout", text); }
+  void AwaitStderr(const std::string& text) { Await("/stderr", text); }
+
+ private:
+  void Await(const std::string& file, const std::string& text) {
+    while (Text(file).find(text) == std::string::npos) std::this_thread::yield();
+  }
+
+  std::string dir_;
+  pid_t pid_ = -1;
+};
+
+// A TCP connection to "127.0.0.1:PORT" that sends nothing.
+class RawConnection {
+ public:
+  explicit RawConnection(const std::string& address)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+  }
+  ~RawConnection() {
+    if (fd_ >= 0) close(fd_);
+  }
+  RawConnection(RawConnection&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  RawConnection& operator=(RawConnection&&) = delete;
+
+ private:
+  int fd_;
+};
+
+struct Client {
+  explicit Client(const std::string& address)
+      : channel(grpc::CreateChannel(address, grpc::InsecureChannelCredentials())),
+        retrieval(pb::Retrieval::NewStub(channel)),
+        admin(pb::Admin::NewStub(channel)),
+        health(hv::Health::NewStub(channel)) {}
+
+  grpc::Status Search(std::chrono::seconds timeout = std::chrono::hours(1)) {
+    pb::SearchRequest request;
+    request.set_collection("c");
+    request.add_queries()->mutable_vector()->add_values(1);
+    pb::SearchResponse response;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + timeout);
+    return retrieval->Search(&context, request, &response);
+  }
+  // Opens a watch and returns once the server serves.
+  void AwaitServing() {
+    watch_context = std::make_unique<grpc::ClientContext>();
+    watch_context->set_wait_for_ready(true);
+    watch = health->Watch(watch_context.get(), hv::HealthCheckRequest());
+    hv::HealthCheckResponse response;
+    while (response.status() != hv::HealthCheckResponse::SERVING)
+      ASSERT_TRUE(watch->Read(&response));
+  }
+  void Create() {
+    pb::CreateCollectionRequest request;
+    request.set_name("c");
+    request.set_dim(1);
+    request.set_metric(pb::METRIC_DOT);
+    request.set_dtype(pb::DATA_TYPE_FLOAT32);
+    request.set_id_type(pb::ID_TYPE_UINT64);
+    pb::CreateCollectionResponse response;
+    grpc::ClientContext context;
+    ASSERT_THAT(admin->CreateCollection(&context, request, &response),
+                HasCode(grpc::StatusCode::OK));
+  }
+
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<pb::Retrieval::Stub> retrieval;
+  std::unique_ptr<pb::Admin::Stub> admin;
+  std::unique_ptr<hv::Health::Stub> health;
+  std::unique_ptr<grpc::ClientContext> watch_context;
+  std::unique_ptr<grpc::ClientReader<hv::HealthCheckResponse>> watch;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_TESTS_SERVER_SERVER_PROCESS_H_
