@@ -3,12 +3,18 @@
 #define NEARFIELD_ENGINE_BASE_PHYSICAL_MEMORY_H_
 
 #include <cstdint>
+#include <string>
 
 namespace nearfield {
 
-// Bytes of memory this process may use: the machine's, or less where its cgroup (a container)
-// allows less.
+// Returns the bytes of memory that this process may use: the machine's, or less where its cgroup (a
+// container, a service) allows less.
 int64_t PhysicalMemoryBytes();
+
+// Returns the lowest memory limit of the process's cgroups and of all groups that contain them,
+// INT64_MAX where none is set. Reads proc/self/cgroup and sys/fs/cgroup under `root`; knows
+// versions 1 and 2.
+int64_t CgroupMemoryLimit(const std::string& root);
 
 }  // namespace nearfield
 
