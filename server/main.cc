@@ -2,6 +2,13 @@
 #include "nearfield/engine/engine.h"
 #include "server/run_server.h"
 
+// Read by jemalloc at its start. Freed pages go back to the system after a second, on a thread of
+// jemalloc's own.
+extern "C" {
+// NOLINTNEXTLINE(readability-identifier-naming, cppcoreguidelines-avoid-non-const-global-variables)
+const char* malloc_conf = "background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0";
+}
+
 int main(int argc, char** argv) {
   return nearfield::server::RunServer(argc, argv, nearfield::Engine::Create);
 }

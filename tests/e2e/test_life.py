@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
+from pathlib import Path
 
 import grpc
 import numpy as np
@@ -152,6 +153,11 @@ def test_request_ids_are_echoed_or_made(shared, api):
     assert dict(made.trailing_metadata())["nearfield-request-id"]
 
 
+def test_the_allocator_gives_memory_back(shared):
+    """glibc's keeps what was freed: the resident size followed the most that was ever held."""
+    assert "libjemalloc" in Path(f"/proc/{shared.process.pid}/maps").read_text()
+
+
 def test_reflection_is_off_unless_asked_for(shared, start):
     with pytest.raises(grpc.RpcError) as caught:
         list(ProtoReflectionDescriptorDatabase(shared.channel).get_services())
@@ -161,7 +167,7 @@ def test_reflection_is_off_unless_asked_for(shared, start):
 
 
 def test_the_log_holds_one_json_line_a_request_and_no_vectors(start, api, rng):
-    server = start()
+    server = start("--log-requests", "all")
     client = api(server)
     client.create("logged", 4)
     client.upload("logged", [1], np.full((1, 4), 0.123456, dtype=np.float32))
