@@ -9,14 +9,22 @@
 
 namespace nearfield {
 
+// Made once: a copy takes no memory.
+inline const absl::Status& OutOfMemory() {
+  static const auto* const status =
+      new absl::Status(absl::StatusCode::kResourceExhausted, "the host is out of memory");
+  return *status;
+}
+
 // work(), or ResourceExhausted where the host ran out of memory inside it. work returns a Status or
 // a StatusOr.
 template <typename Work>
 auto CatchOutOfMemory(Work work) -> decltype(work()) {
   try {
+    OutOfMemory();
     return work();
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("the host is out of memory");
+    return OutOfMemory();
   }
 }
 

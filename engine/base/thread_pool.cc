@@ -1,6 +1,7 @@
 #include "engine/base/thread_pool.h"
 
 #include <chrono>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -72,8 +73,16 @@ void ThreadPool::Work(int32_t worker) {
     workers_[static_cast<size_t>(worker - 1)]->start.Wait();
     if (body_ == nullptr) return;
     WakeChildren(worker);
-    (*body_)(worker);
+    CallBody(worker);
     if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) finished_.Raise();
+  }
+}
+
+void ThreadPool::CallBody(int32_t worker) noexcept {
+  try {
+    (*body_)(worker);
+  } catch (...) {
+    if (!threw_.exchange(true)) exception_ = std::current_exception();
   }
 }
 
@@ -83,8 +92,9 @@ void ThreadPool::Run(int32_t participants, Body body) {
   participants_ = participants;
   running_.store(participants - 1, std::memory_order_relaxed);
   WakeChildren(0);
-  body(0);
+  CallBody(0);
   finished_.Wait();
+  if (threw_.exchange(false)) std::rethrow_exception(std::exchange(exception_, nullptr));
 }
 
 }  // namespace nearfield

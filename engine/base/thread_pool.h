@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -28,8 +29,9 @@ class ThreadPool {
 
   // Calls body(w) for w = 0 .. participants-1 at once, w = 0 on this thread, and returns when all
   // have returned. 1 <= participants <= threads_count(). One Run at a time: the callers take turns
-  // outside. Cost: some microseconds to wake workers that have gone to sleep, less than one while
-  // they still spin.
+  // outside. If bodies throw, rethrows the first exception after all bodies have returned; the next
+  // Run works as if nothing had happened. Cost: some microseconds to wake workers that have gone to
+  // sleep, less than one while they still spin.
   void Run(int32_t participants, Body body);
 
  private:
@@ -52,6 +54,8 @@ class ThreadPool {
   };
 
   void Work(int32_t worker);
+  // Calls the body and keeps the first exception of this Run.
+  void CallBody(int32_t worker) noexcept;
   void WakeChildren(int32_t worker);
 
   std::vector<std::unique_ptr<Worker>> workers_;  // of index 1, 2, ...
@@ -59,6 +63,8 @@ class ThreadPool {
   const Body* body_ = nullptr;  // null: the pool is ending
   int32_t participants_ = 0;
   std::atomic<int32_t> running_{0};
+  std::atomic<bool> threw_{false};
+  std::exception_ptr exception_;  // written once, by the body that set threw_
   Signal finished_;
 };
 

@@ -120,10 +120,15 @@ absl::StatusOr<uint32_t> Corpus::TakeOrdinals(int64_t rows_count) {
                    " rows since the process began, deleted ones included, as many as it can"));
 }
 
-void Corpus::Swap(std::shared_ptr<const CorpusSnapshot> next) {
+void Corpus::PrepareSwap() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(replaced_, [](const auto& snapshot) { return snapshot.expired(); });
+  if (replaced_.size() == replaced_.capacity()) replaced_.reserve(2 * replaced_.size() + 1);
+}
+
+void Corpus::Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::erase_if(replaced_, [](const auto& snapshot) { return snapshot.expired(); });
     replaced_.push_back(snapshot_);
     snapshot_.swap(next);
   }
@@ -136,6 +141,7 @@ absl::Status Corpus::Show(std::vector<GenerationState> generations, const Pendin
   auto next = std::make_shared<CorpusSnapshot>();
   next->epoch = change.epoch;
   next->generations = std::move(generations);
+  PrepareSwap();
   if (before_visible) ABSL_RETURN_IF_ERROR(before_visible(change));
   Swap(std::move(next));
   return absl::OkStatus();
@@ -159,7 +165,7 @@ CollectionStats Corpus::Stats() const {
 
 absl::StatusOr<std::unique_ptr<Upload>> Corpus::BeginUpload(const UploadReservation& reservation) {
   ABSL_RETURN_IF_ERROR(device_->Check());
-  return CorpusUpload::Begin(shared_from_this(), reservation);
+  return CatchOutOfMemory([&] { return CorpusUpload::Begin(shared_from_this(), reservation); });
 }
 
 absl::StatusOr<CommitResult> Corpus::Publish(std::shared_ptr<const Generation> generation,
@@ -293,6 +299,7 @@ absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& op
   auto next = std::make_shared<CorpusSnapshot>();
   next->epoch = current->epoch;
   next->generations = *std::move(generations);
+  PrepareSwap();
   Swap(std::move(next));
   return result;
 }

@@ -89,8 +89,11 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   // Shows `change` and `generations`, once the hook allows it. Requires change_mutex_.
   absl::Status Show(std::vector<GenerationState> generations, const PendingChange& change,
                     const CommitHook& before_visible);
-  // Replaces the snapshot. Does not fail. Requires change_mutex_.
-  void Swap(std::shared_ptr<const CorpusSnapshot> next);
+  // Makes room for the snapshot that the next Swap replaces. Requires change_mutex_.
+  void PrepareSwap();
+  // Replaces the snapshot. Allocates nothing: the hook has committed. Requires change_mutex_ and
+  // PrepareSwap.
+  void Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept;
 
   const CollectionSpec spec_;
   const std::shared_ptr<Device> device_;

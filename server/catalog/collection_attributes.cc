@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/catalog/attributes/evaluate.h"
 #include "server/catalog/attributes/ordinal_set.h"
@@ -137,11 +138,16 @@ absl::Status AttributeUpload::Add(uint32_t first_ordinal) {
 
 void AttributeUpload::Settle(bool visible) {
   if (!added_) return;
-  if (visible) {
-    to_->columns_.MergeSmall();
-  } else {
-    to_->columns_.Drop(OrdinalSet::FromRange({.begin = first_ordinal_, .end = end_ordinal_}));
-  }
+  // The commit stands or fell before. Without memory small chunks stay as they are, and rows that
+  // no state shows stay until the next Tidy.
+  CatchOutOfMemory([&] {
+    if (visible) {
+      to_->columns_.MergeSmall();
+    } else {
+      to_->columns_.Drop(OrdinalSet::FromRange({.begin = first_ordinal_, .end = end_ordinal_}));
+    }
+    return absl::OkStatus();
+  }).IgnoreError();
   to_->NoteBytes();
   to_->shared_->memory_bytes -= std::exchange(bytes_noted_, 0);
   const std::lock_guard lock(to_->mutex_);

@@ -115,7 +115,7 @@ class AttributeUpload {
   // engine shows the rows. Errors: ResourceExhausted.
   absl::Status Add(uint32_t first_ordinal);
   // The engine shows the rows, or never will.
-  void Settle(bool visible);
+  void Settle(bool visible) noexcept;
 
  private:
   CollectionAttributes* const to_;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield::server {
@@ -91,20 +92,22 @@ void Compactor::Run() {
     if (order != nullptr) {
       Serve(order);
     } else {
-      CompactAll();
+      // Without memory even to look or to report, the next nudge looks again.
+      CatchOutOfMemory([this] { return CompactAll(); }).IgnoreError();
     }
   }
 }
 
-void Compactor::CompactAll() {
+absl::Status Compactor::CompactAll() {
   for (const std::shared_ptr<NamedCollection>& named : collections_()) {
-    if (Interrupted()) return;
+    if (Interrupted()) return absl::OkStatus();
     if (named->dropped.load() || !named->state.ok()) continue;
-    const absl::Status status = CompactOne(*named);
+    const absl::Status status = CatchOutOfMemory([&] { return CompactOne(*named); });
     // Aborted: something changed meanwhile, and another nudge is there.
     if (status.ok() || absl::IsAborted(status) || absl::IsCancelled(status)) continue;
     if (!named->dropped.load()) report_(named->name, status);
   }
+  return absl::OkStatus();
 }
 
 absl::Status Compactor::CompactOne(const NamedCollection& named) {
@@ -126,7 +129,7 @@ absl::Status Compactor::CompactOne(const NamedCollection& named) {
 }
 
 void Compactor::Serve(Order* order) {
-  absl::StatusOr<GivenBack> result = CompactWhole(*order);
+  absl::StatusOr<GivenBack> result = CatchOutOfMemory([&] { return CompactWhole(*order); });
   {
     const std::lock_guard lock(mutex_);
     order->result = std::move(result);

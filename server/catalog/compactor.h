@@ -63,7 +63,7 @@ class Compactor {
   };
 
   void Run();
-  void CompactAll();
+  absl::Status CompactAll();
   absl::Status CompactOne(const NamedCollection& named);
   void Serve(Order* order);
   absl::StatusOr<GivenBack> CompactWhole(const Order& order);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <map>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -64,7 +64,14 @@ class ReadAhead {
       : sources_(sources), deleted_(deleted), options_(options) {
     const int threads_count = std::clamp(options.threads, 1, 64);
     jobs_max_ = threads_count + 2;
-    for (int i = 0; i < threads_count; ++i) threads_.emplace_back([this] { Work(); });
+    done_.resize(static_cast<size_t>(jobs_max_));
+    threads_.reserve(static_cast<size_t>(threads_count));
+    try {
+      for (int i = 0; i < threads_count; ++i) threads_.emplace_back([this] { Work(); });
+    } catch (const std::exception&) {
+      // No memory, or no thread. Fewer threads do the same work.
+      if (threads_.empty()) throw std::bad_alloc();
+    }
   }
 
   ~ReadAhead() {
@@ -79,14 +86,10 @@ class ReadAhead {
   // The next job in order; nothing after the last one.
   std::optional<ReadJob> Next() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] {
-      return done_.count(jobs_taken_) > 0 || (planned_all_ && jobs_taken_ == jobs_planned_);
-    });
-    const auto it = done_.find(jobs_taken_);
-    if (it == done_.end()) return std::nullopt;
-    ReadJob job = std::move(it->second);
-    done_.erase(it);
-    return job;
+    std::optional<ReadJob>& next = Place(jobs_taken_);
+    changed_.wait(
+        lock, [&] { return next.has_value() || (planned_all_ && jobs_taken_ == jobs_planned_); });
+    return std::exchange(next, std::nullopt);
   }
 
   // The job's blocks are no longer needed: another read may begin.
@@ -100,6 +103,10 @@ class ReadAhead {
   }
 
  private:
+  std::optional<ReadJob>& Place(int64_t number) {
+    return done_[static_cast<size_t>(number % jobs_max_)];
+  }
+
   void Work() {
     for (;;) {
       std::unique_lock lock(mutex_);
@@ -124,7 +131,7 @@ class ReadAhead {
             CatchOutOfMemory([&] { return DecodeAll(sources_[job.source], deleted_, &job); });
       }
       lock.lock();
-      if (deliver) done_.emplace(number, std::move(job));
+      if (deliver) Place(number) = std::move(job);
       lock.unlock();
       changed_.notify_all();
     }
@@ -174,7 +181,7 @@ class ReadAhead {
   int64_t jobs_taken_ = 0;  // and given back
   bool planned_all_ = false;
   bool stopped_ = false;
-  std::map<int64_t, ReadJob> done_;
+  std::vector<std::optional<ReadJob>> done_;  // by number, modulo jobs_max_: no more are under way
   std::vector<ReadBuffer> buffers_;
   std::vector<std::thread> threads_;
 };

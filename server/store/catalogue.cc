@@ -43,7 +43,7 @@ absl::StatusOr<std::string> DrawRandomId(const char* what) {
 
 absl::Status Rolled(Database* database, absl::Status status) {
   if (!database->in_transaction()) return status;
-  const absl::Status rolled = database->Run("ROLLBACK");
+  const absl::Status rolled = database->Rollback();
   return rolled.ok() ? status : rolled;
 }
 
@@ -259,20 +259,23 @@ absl::StatusOr<Tables> Catalogue::ReadTables() {
 
 template <typename Row>
 absl::Status Catalogue::Write(const Transaction& transaction, RowSum* sum) {
-  for (const auto& [id, row] : std::get<Transaction::Edits<Row>>(transaction.edits_)) {
-    if (const Row* const old = tables_.Find<Row>(id)) {
-      sum->Subtract(RowDigest(Row::kTable, old->Values()));
+  const auto subtract_old = [&](int64_t id) {
+    const Row* const old = tables_.Find<Row>(id);
+    if (old != nullptr) sum->Subtract(RowDigest(Row::kTable, old->Values()));
+  };
+  const auto& edits = std::get<Transaction::Edits<Row>>(transaction.edits_);
+  for (const int64_t id : edits.removed) {
+    subtract_old(id);
+    const Value key = id;
+    ABSL_RETURN_IF_ERROR(database_->Run(absl::StrCat("DELETE FROM ", Row::kTable, " WHERE id=?"),
+                                        absl::MakeConstSpan(&key, 1)));
+    if (database_->changes() != 1) {
+      return absl::DataLossError(absl::StrCat("row ", id, " of ", Row::kTable, " is gone"));
     }
-    if (!row.has_value()) {
-      const Value key = id;
-      ABSL_RETURN_IF_ERROR(database_->Run(absl::StrCat("DELETE FROM ", Row::kTable, " WHERE id=?"),
-                                          absl::MakeConstSpan(&key, 1)));
-      if (database_->changes() != 1) {
-        return absl::DataLossError(absl::StrCat("row ", id, " of ", Row::kTable, " is gone"));
-      }
-      continue;
-    }
-    std::vector<Value> values = row->Values();
+  }
+  for (const auto& [id, row] : edits.put) {
+    subtract_old(id);
+    std::vector<Value> values = row.Values();
     sum->Add(RowDigest(Row::kTable, values));
     if (const auto ids = transaction.deletion_ids_.find(id);
         std::is_same_v<Row, DeletionRow> && ids != transaction.deletion_ids_.end()) {
@@ -301,18 +304,24 @@ absl::Status Catalogue::WriteAll(const Transaction& transaction, CommitRow* link
   link->state = sum.Bytes();
   link->chain = DigestBytes(link->Chain(store_id_));
   ABSL_RETURN_IF_ERROR(AppendLink(*link));
-  return database_->Run("COMMIT");
+  return database_->Commit();
 }
 
 template <typename Row>
-void Catalogue::Remember(Transaction* transaction) {
-  for (auto& [id, row] : std::get<Transaction::Edits<Row>>(transaction->edits_)) {
-    if (row.has_value()) {
-      tables_.Of<Row>().insert_or_assign(id, *std::move(row));
-    } else {
-      tables_.Of<Row>().erase(id);
-    }
-  }
+void Catalogue::Remember(Transaction* transaction) noexcept {
+  std::map<int64_t, Row>& rows = tables_.Of<Row>();
+  auto& edits = std::get<Transaction::Edits<Row>>(transaction->edits_);
+  for (const int64_t id : edits.removed) rows.erase(id);
+  for (const auto& [id, row] : edits.put) rows.erase(id);
+  rows.merge(edits.put);
+}
+
+absl::Status Catalogue::AfterCommit() noexcept {
+  ABSL_RETURN_IF_ERROR(high_water_->Raise(last_.id));
+  if (database_->log_pages() < options_.log_pages_max) return absl::OkStatus();
+  // On a full disk the log stays as it is, valid, and grows until there is room.
+  const absl::Status moved = database_->Checkpoint();
+  return absl::IsResourceExhausted(moved) ? absl::OkStatus() : moved;
 }
 
 absl::Status Catalogue::Commit(Transaction transaction, const CommitNote& note) {
@@ -330,11 +339,7 @@ absl::Status Catalogue::Commit(Transaction transaction, const CommitNote& note) 
   Remember<DeletionRow>(&transaction);
   Remember<UploadRow>(&transaction);
   last_ = std::move(link);
-  ABSL_RETURN_IF_ERROR(high_water_->Raise(last_.id));
-  if (database_->log_pages() < options_.log_pages_max) return absl::OkStatus();
-  // On a full disk the log stays as it is, valid, and grows until there is room.
-  const absl::Status moved = database_->Checkpoint();
-  return absl::IsResourceExhausted(moved) ? absl::OkStatus() : moved;
+  return AfterCommit();
 }
 
 absl::StatusOr<std::string> Catalogue::ReadDeletedIds(const DeletionRow& row) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -54,29 +55,34 @@ class Tables {
 // Edits that are committed together or not at all. At most one edit a row.
 class Transaction {
  public:
-  template <typename Row>
-  using Edits = std::map<int64_t, std::optional<Row>>;
-
   // Adds the row or takes the place of the one with its id.
   template <typename Row>
   void Put(Row row) {
     const int64_t id = row.id;
-    std::get<Edits<Row>>(edits_).insert_or_assign(id, std::move(row));
+    std::get<Edits<Row>>(edits_).put.insert_or_assign(id, std::move(row));
   }
   // The row must be there.
   template <typename Row>
   void Remove(int64_t id) {
-    std::get<Edits<Row>>(edits_).insert_or_assign(id, std::nullopt);
+    std::get<Edits<Row>>(edits_).removed.insert(id);
   }
   // Computes the digest of the ids.
   void PutDeletion(DeletionRow row, std::string ids);
 
   bool empty() const {
-    return std::apply([](const auto&... edits) { return (edits.empty() && ...); }, edits_);
+    return std::apply(
+        [](const auto&... edits) { return ((edits.put.empty() && edits.removed.empty()) && ...); },
+        edits_);
   }
 
  private:
   friend class Catalogue;
+  // The nodes of `put` become those of Tables, so that nothing is allocated after a commit.
+  template <typename Row>
+  struct Edits {
+    std::map<int64_t, Row> put;
+    std::set<int64_t> removed;
+  };
   std::tuple<Edits<CollectionRow>, Edits<AliasRow>, Edits<SegmentRow>, Edits<DeletionRow>,
              Edits<UploadRow>>
       edits_;
@@ -144,8 +150,8 @@ class Catalogue {
   // The number was used by a file that the catalogue does not know.
   void SkipId(int64_t id) { next_id_ = std::max(next_id_, id + 1); }
 
-  // Commits, durably. ResourceExhausted: the disk is full, nothing changed. Any other error: the
-  // state on the disk is unknown, and the process must end.
+  // Commits, durably. ResourceExhausted: the disk or the host's memory is full, nothing changed.
+  // Any other error: the state on the disk is unknown, and the process must end.
   absl::Status Commit(Transaction transaction, const CommitNote& note);
 
   // The ids of a deletion record, verified. Errors: DataLoss naming the record.
@@ -171,8 +177,10 @@ class Catalogue {
   template <typename Row>
   absl::Status Write(const Transaction& transaction, RowSum* sum);
   absl::Status WriteAll(const Transaction& transaction, CommitRow* link);
+  // The tables after a commit. Allocates nothing: a commit that is durable cannot fail any more.
   template <typename Row>
-  void Remember(Transaction* transaction);
+  void Remember(Transaction* transaction) noexcept;
+  absl::Status AfterCommit() noexcept;
   absl::Status AppendLink(const CommitRow& link);
 
   std::shared_ptr<const Directory> directory_;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/little_endian.h"
 #include "server/store/planted_bug.h"
@@ -61,19 +62,18 @@ CollectionRow After(CollectionRow collection, const UploadRow& upload, int64_t r
   return collection;
 }
 
-// All segments and deletion records of a collection go. Returns the segments.
-std::vector<int64_t> RemoveRows(const Tables& tables, int64_t collection,
-                                Transaction* transaction) {
-  std::vector<int64_t> segments;
+// All segments and deletion records of a collection go.
+void RemoveRows(const StoreCore& core, int64_t collection, Transaction* transaction,
+                SegmentChange* change) {
+  const Tables& tables = core.catalogue->tables();
   for (const auto& [id, row] : tables.Of<SegmentRow>()) {
     if (row.collection != collection) continue;
     transaction->Remove<SegmentRow>(id);
-    segments.push_back(id);
+    core.Remove(id, change);
   }
   for (const auto& [id, row] : tables.Of<DeletionRow>()) {
     if (row.collection == collection) transaction->Remove<DeletionRow>(id);
   }
-  return segments;
 }
 
 // Forgets the oldest tokens of committed uploads beyond the limit, to make room for one.
@@ -99,6 +99,10 @@ struct CommitSteps {
 }  // namespace
 
 absl::Status Store::CommitUpload(SegmentWriter* writer, const UploadCommit& commit) {
+  return CatchOutOfMemory([&] { return CommitSegment(writer, commit); });
+}
+
+absl::Status Store::CommitSegment(SegmentWriter* writer, const UploadCommit& commit) {
   SegmentWriter::Impl& impl = *writer->impl_;
   ABSL_RETURN_IF_ERROR(impl.Usable());
   const SegmentExtent extent = impl.output.extent();
@@ -131,12 +135,15 @@ absl::Status Store::CommitUpload(SegmentWriter* writer, const UploadCommit& comm
       commit.without_effect ? *now : After(*now, upload, replaced_count);
 
   CommitSteps steps;
-  std::vector<int64_t> replaced;
+  SegmentChange change;
   if (impl.mode == UploadMode::kReplace && !commit.without_effect) {
-    replaced = RemoveRows(tables, impl.collection(),
-                          Planted(PlantedBug::kReplaceApart) ? &steps.before : &steps.whole);
+    RemoveRows(*core_, impl.collection(),
+               Planted(PlantedBug::kReplaceApart) ? &steps.before : &steps.whole, &change);
   }
-  if (extent.rows > 0) steps.whole.Put(segment);
+  if (extent.rows > 0) {
+    steps.whole.Put(segment);
+    core_->Add(collection, segment, &change);
+  }
   if (commit.replaced_ids != nullptr) {
     core_->PutDeletions(impl.collection(), upload.epoch, *commit.replaced_ids,
                         Planted(PlantedBug::kDeletionApart) ? &steps.after : &steps.whole);
@@ -150,16 +157,13 @@ absl::Status Store::CommitUpload(SegmentWriter* writer, const UploadCommit& comm
                            .collection = impl.collection(),
                            .epoch = collection.epoch};
   if (!steps.before.empty()) ABSL_RETURN_IF_ERROR(core_->Commit(std::move(steps.before), note));
-  ABSL_RETURN_IF_ERROR(core_->Commit(std::move(steps.whole), note));
+  ABSL_RETURN_IF_ERROR(core_->Commit(std::move(steps.whole), note, std::move(change)));
   if (!steps.after.empty()) ABSL_RETURN_IF_ERROR(core_->Commit(std::move(steps.after), note));
   if (Planted(PlantedBug::kCommitBeforeSync)) impl.output.Sync().IgnoreError();
 
   impl.committed = true;
-  for (const int64_t id : replaced) core_->Forget(id);
-  if (extent.rows > 0) {
-    core_->Register(collection, segment);
-  } else {
-    impl.output.Discard().IgnoreError();  // an orphan at worst
+  if (extent.rows == 0) {  // an orphan at worst
+    CatchOutOfMemory([&impl] { return impl.output.Discard(); }).IgnoreError();
   }
   return absl::OkStatus();
 }

@@ -156,18 +156,23 @@ absl::Status Swap(StoreCore* core, const Work& work, const Choice& choice,
   }
   ABSL_ASSIGN_OR_RETURN(const CollectionRow now, core->Find(work.collection.id));
   Transaction transaction;
-  SegmentRow row;
+  SegmentChange change;
   if (output != nullptr) {
-    row = {.id = output->identity().segment,
-           .collection = work.collection.id,
-           .seq = Planted(PlantedBug::kLateEpoch) ? now.epoch : work.collection.epoch,
-           .rows = output->extent().rows,
-           .blocks = output->extent().blocks,
-           .bytes = output->extent().bytes,
-           .digest = output->digest()};
+    const SegmentRow row = {
+        .id = output->identity().segment,
+        .collection = work.collection.id,
+        .seq = Planted(PlantedBug::kLateEpoch) ? now.epoch : work.collection.epoch,
+        .rows = output->extent().rows,
+        .blocks = output->extent().blocks,
+        .bytes = output->extent().bytes,
+        .digest = output->digest()};
+    core->Add(now, row, &change);
     transaction.Put(row);
   }
-  for (const auto& segment : choice.inputs) transaction.Remove<SegmentRow>(segment->row().id);
+  for (const auto& segment : choice.inputs) {
+    transaction.Remove<SegmentRow>(segment->row().id);
+    core->Remove(segment->row().id, &change);
+  }
   for (const DeletionRow& record : work.records) transaction.Remove<DeletionRow>(record.id);
   if (!Planted(PlantedBug::kRecordsDroppedEarly)) {
     for (const auto& [seq, ids] : needed) {
@@ -179,12 +184,10 @@ absl::Status Swap(StoreCore* core, const Work& work, const Choice& choice,
       ABSL_RETURN_IF_ERROR(core->directory->Remove(segment->name()));
     }
   }
-  ABSL_RETURN_IF_ERROR(core->Commit(
+  return core->Commit(
       std::move(transaction),
-      {.kind = CommitKind::kCompact, .collection = work.collection.id, .epoch = now.epoch}));
-  for (const auto& segment : choice.inputs) core->Forget(segment->row().id);
-  if (output != nullptr) core->Register(now, row);
-  return absl::OkStatus();
+      {.kind = CommitKind::kCompact, .collection = work.collection.id, .epoch = now.epoch},
+      std::move(change));
 }
 
 absl::StatusOr<Work> Begin(StoreCore* core, int64_t collection_id) {
@@ -240,13 +243,19 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
     plan.commits = core->catalogue->commits_count();
     core->writers.insert(id);
   }
-  SegmentIdentity identity = choice.inputs.front()->identity();
-  identity.segment = id;
-  absl::StatusOr<SegmentOutput> output = SegmentOutput::Create(core->directory, identity, plan);
+  absl::StatusOr<SegmentOutput> output = CatchOutOfMemory([&] {
+    SegmentIdentity identity = choice.inputs.front()->identity();
+    identity.segment = id;
+    return SegmentOutput::Create(core->directory, identity, plan);
+  });
   absl::Status status = output.status();
-  if (status.ok()) status = Rewrite(work, choice, options, &*output);
+  if (status.ok()) {
+    status = CatchOutOfMemory([&] { return Rewrite(work, choice, options, &*output); });
+  }
   const std::lock_guard lock(core->mutex);
-  if (status.ok()) status = Swap(core, work, choice, needed, &*output);
+  if (status.ok()) {
+    status = CatchOutOfMemory([&] { return Swap(core, work, choice, needed, &*output); });
+  }
   core->writers.erase(id);
   if (!status.ok()) {
     if (output.ok()) output->Discard().IgnoreError();  // an orphan at worst
@@ -279,7 +288,8 @@ bool Store::CompactionDue(int64_t collection_id, const CompactOptions& options) 
 absl::StatusOr<CompactionResult> Store::Compact(int64_t collection_id,
                                                 const CompactOptions& options) {
   ABSL_RETURN_IF_ERROR(core_->Usable());
-  ABSL_ASSIGN_OR_RETURN(const Work work, Begin(core_.get(), collection_id));
+  ABSL_ASSIGN_OR_RETURN(const Work work,
+                        CatchOutOfMemory([&] { return Begin(core_.get(), collection_id); }));
   absl::StatusOr<CompactionResult> result =
       CatchOutOfMemory([&] { return Run(core_.get(), work, options); });
   {

@@ -27,8 +27,7 @@ int64_t DeletedIds::SeqOf(const IdColumn& ids, int64_t index) const {
     const auto it = numbers_.find(ids.number(index));
     return it == numbers_.end() ? 0 : it->second;
   }
-  const std::string_view id = ids.string(index);
-  const auto it = strings_.find(absl::string_view(id.data(), id.size()));
+  const auto it = strings_.find(ids.string(index));
   return it == strings_.end() ? 0 : it->second;
 }
 

@@ -2,12 +2,15 @@
 #ifndef NEARFIELD_SERVER_STORE_DELETED_IDS_H_
 #define NEARFIELD_SERVER_STORE_DELETED_IDS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "nearfield/engine/id_column.h"
@@ -37,9 +40,15 @@ class DeletedIds {
   }
 
  private:
+  struct TextHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return absl::Hash<std::string_view>()(text); }
+  };
+
   const IdType type_;
-  absl::flat_hash_map<uint64_t, int64_t> numbers_;
-  absl::flat_hash_map<std::string, int64_t> strings_;
+  // Not absl::flat_hash_map: where memory runs out while it grows, it frees what it never had.
+  std::unordered_map<uint64_t, int64_t, absl::Hash<uint64_t>> numbers_;
+  std::unordered_map<std::string, int64_t, TextHash, std::equal_to<>> strings_;
 };
 
 // Leaves in `block` only the rows that are live: neither deleted nor, by `superseded` (places in

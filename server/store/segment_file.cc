@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/planted_bug.h"
 
@@ -46,7 +47,7 @@ absl::Status CheckRoom(const Directory& directory, int64_t bytes, int64_t free_b
 
 CommittedSegment::~CommittedSegment() {
   // A file that cannot be removed now is an orphan, and the next start removes it.
-  if (doomed_.load()) directory_->Remove(name()).IgnoreError();
+  if (doomed_.load()) CatchOutOfMemory([this] { return directory_->Remove(name()); }).IgnoreError();
 }
 
 absl::StatusOr<SegmentOutput> SegmentOutput::Create(std::shared_ptr<const Directory> directory,

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "server/store/checksum.h"
@@ -58,7 +57,12 @@ bool HeaderIntact(absl::Span<const uint8_t> bytes) {
 
 }  // namespace
 
-std::string SegmentFileName(int64_t segment) { return absl::StrFormat("%016d.seg", segment); }
+// Not absl::StrFormat, which ends the process where memory runs out.
+std::string SegmentFileName(int64_t segment) {
+  const std::string digits = std::to_string(segment);
+  const size_t zeros = kNameDigits - std::min(digits.size(), size_t{kNameDigits});
+  return std::string(zeros, '0').append(digits).append(kSuffix);
+}
 
 std::optional<int64_t> SegmentOfFileName(std::string_view name) {
   if (name.size() != kNameDigits + kSuffix.size() || name.substr(kNameDigits) != kSuffix) {

@@ -8,6 +8,17 @@
 #include "engine/base/status_macros.h"
 
 namespace nearfield::store {
+namespace {
+
+// Makes a kept statement ready for its next use, also where memory ran out in the middle of it.
+struct Reset {
+  void operator()(sqlite3_stmt* statement) const {
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement);
+  }
+};
+
+}  // namespace
 
 void Database::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 
@@ -68,8 +79,10 @@ absl::Status Database::Error(int code, const std::string& what) const {
   if (code == SQLITE_IOERR_READ || code == SQLITE_IOERR_SHORT_READ) {
     return absl::DataLossError(message);
   }
+  if (code == SQLITE_IOERR_NOMEM) return absl::ResourceExhaustedError(message);
   switch (code & 0xff) {
     case SQLITE_FULL:
+    case SQLITE_NOMEM:
       return absl::ResourceExhaustedError(message);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
@@ -138,6 +151,7 @@ absl::StatusOr<std::vector<Value>> Database::Row(sqlite3_stmt* statement) const 
 absl::Status Database::Query(const std::string& sql, absl::Span<const Value> values,
                              const RowSink& sink) {
   ABSL_ASSIGN_OR_RETURN(sqlite3_stmt* const statement, Prepare(sql, values));
+  const std::unique_ptr<sqlite3_stmt, Reset> reset(statement);
   absl::Status status;
   int code = SQLITE_ROW;
   while (status.ok() && (code = sqlite3_step(statement)) == SQLITE_ROW) {
@@ -145,9 +159,21 @@ absl::Status Database::Query(const std::string& sql, absl::Span<const Value> val
     status = row.ok() ? sink(*std::move(row)) : row.status();
   }
   if (status.ok() && code != SQLITE_DONE) status = Error(code, sql);
-  sqlite3_reset(statement);
-  sqlite3_clear_bindings(statement);
   return status;
+}
+
+absl::Status Database::Commit() {
+  const absl::Status status = Run("COMMIT");
+  const int code = sqlite3_errcode(connection_);
+  if (status.ok() || (code & 0xff) == SQLITE_FULL || !absl::IsResourceExhausted(status)) {
+    return status;
+  }
+  return absl::InternalError(status.message());
+}
+
+absl::Status Database::Rollback() {
+  const int code = sqlite3_exec(connection_, "ROLLBACK", nullptr, nullptr, nullptr);
+  return code == SQLITE_OK ? absl::OkStatus() : Error(code, "ROLLBACK");
 }
 
 int64_t Database::changes() const { return sqlite3_changes64(connection_); }

@@ -22,9 +22,9 @@ namespace nearfield::store {
 using Value = std::variant<int64_t, std::string>;  // INTEGER, BLOB
 
 // Not thread-safe.
-//   Errors of every call: ResourceExhausted (disk full: the statement had no effect), DataLoss (the
-//   file is damaged or cannot be read), FailedPrecondition (another program holds it), else
-//   Internal.
+//   Errors of every call: ResourceExhausted (the disk or the host's memory is full: the statement
+//   had no effect), DataLoss (the file is damaged or cannot be read), FailedPrecondition (another
+//   program holds it), else Internal.
 class Database {
  public:
   enum class Mode { kExisting, kCreate };
@@ -41,6 +41,10 @@ class Database {
   absl::Status Run(const std::string& sql, absl::Span<const Value> values = {});
   using RowSink = std::function<absl::Status(std::vector<Value> row)>;
   absl::Status Query(const std::string& sql, absl::Span<const Value> values, const RowSink& sink);
+  // Ends a transaction. Internal where memory ran out: SQLite may have written the log before.
+  absl::Status Commit();
+  // Allocates nothing of its own, so that it works where memory ran out.
+  absl::Status Rollback();
   // Rows that the last Run changed.
   int64_t changes() const;
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/checksum.h"
 #include "server/store/little_endian.h"
@@ -122,10 +123,12 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
       core->catalogue,
       Catalogue::Open(core->directory, {.log_pages_max = core->options.log_pages_max}));
   ABSL_RETURN_IF_ERROR(CheckTables(*core));
+  SegmentChange found;
   for (const auto& [id, row] : core->catalogue->tables().Of<SegmentRow>()) {
     ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core->Find(row.collection));
-    core->Register(collection, row);
+    core->Add(collection, row, &found);
   }
+  core->Apply(std::move(found));
   Transaction idle;
   if (!core->RemoveIdleUploads(&idle).empty()) {
     ABSL_RETURN_IF_ERROR(
@@ -220,11 +223,11 @@ absl::Status Store::DropCollection(int64_t collection_id) {
   for (const auto& [id, row] : tables.Of<DeletionRow>()) {
     if (row.collection == collection_id) transaction.Remove<DeletionRow>(id);
   }
-  std::vector<int64_t> segments;
+  SegmentChange change;
   for (const auto& [id, row] : tables.Of<SegmentRow>()) {
     if (row.collection != collection_id) continue;
     transaction.Remove<SegmentRow>(id);
-    segments.push_back(id);
+    core_->Remove(id, &change);
   }
   std::vector<int64_t> uploads;
   for (const auto& [id, row] : tables.Of<UploadRow>()) {
@@ -233,10 +236,10 @@ absl::Status Store::DropCollection(int64_t collection_id) {
     if (row.state == UploadState::kOpen && core_->writers.count(id) == 0) uploads.push_back(id);
   }
   ABSL_RETURN_IF_ERROR(core_->Commit(
-      std::move(transaction), {.kind = CommitKind::kDropCollection, .collection = collection_id}));
+      std::move(transaction), {.kind = CommitKind::kDropCollection, .collection = collection_id},
+      std::move(change)));
   core_->damaged.erase(collection_id);
   core_->read_failures.erase(collection_id);
-  for (const int64_t id : segments) core_->Forget(id);
   for (const int64_t id : uploads) core_->directory->Remove(SegmentFileName(id)).IgnoreError();
   return absl::OkStatus();
 }
@@ -285,14 +288,16 @@ absl::Status Store::CommitDelete(int64_t collection_id, uint64_t epoch, const Id
     return absl::FailedPreconditionError(
         absl::StrCat("epoch: ", epoch, " cannot follow the collection's epoch ", collection.epoch));
   }
-  Transaction transaction;
-  collection.epoch += 1;
-  collection.rows_live -= ids.size();
-  core_->PutDeletions(collection_id, collection.epoch, ids, &transaction);
-  const CommitNote note = {
-      .kind = CommitKind::kDelete, .collection = collection_id, .epoch = collection.epoch};
-  transaction.Put(std::move(collection));
-  return core_->Commit(std::move(transaction), note);
+  return CatchOutOfMemory([&] {
+    Transaction transaction;
+    collection.epoch += 1;
+    collection.rows_live -= ids.size();
+    core_->PutDeletions(collection_id, collection.epoch, ids, &transaction);
+    const CommitNote note = {
+        .kind = CommitKind::kDelete, .collection = collection_id, .epoch = collection.epoch};
+    transaction.Put(std::move(collection));
+    return core_->Commit(std::move(transaction), note);
+  });
 }
 
 }  // namespace nearfield::store

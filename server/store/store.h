@@ -203,6 +203,8 @@ class Store {
 
  private:
   explicit Store(std::shared_ptr<StoreCore> core);
+  // CommitUpload, except that std::bad_alloc may leave it. Nothing changed then.
+  absl::Status CommitSegment(SegmentWriter* writer, const UploadCommit& commit);
 
   const std::shared_ptr<StoreCore> core_;
 };

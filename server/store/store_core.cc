@@ -80,21 +80,34 @@ const UploadRow* StoreCore::FindUpload(const std::string& token) const {
   return nullptr;
 }
 
-absl::Status StoreCore::Commit(Transaction transaction, const CommitNote& note) {
-  return Survive(catalogue->Commit(std::move(transaction), note));
+absl::Status StoreCore::Commit(Transaction transaction, const CommitNote& note,
+                               SegmentChange change) {
+  absl::Status committed = catalogue->Commit(std::move(transaction), note);
+  if (!committed.ok()) return Survive(committed);
+  Apply(std::move(change));
+  return committed;
 }
 
-void StoreCore::Register(const CollectionRow& collection, const SegmentRow& row) {
-  segments[row.id] =
+void StoreCore::Add(const CollectionRow& collection, const SegmentRow& row,
+                    SegmentChange* change) const {
+  change->added[row.id] =
       std::make_shared<CommittedSegment>(directory, Identity(collection, row.id), row);
 }
 
-void StoreCore::Forget(int64_t segment) {
+void StoreCore::Remove(int64_t segment, SegmentChange* change) const {
   const auto it = segments.find(segment);
-  if (it == segments.end()) return;
-  segments_gone[segment] = it->second;
-  it->second->Doom();
-  segments.erase(it);
+  if (it != segments.end()) change->removed[segment] = it->second;
+}
+
+void StoreCore::Apply(SegmentChange change) noexcept {
+  std::erase_if(segments_gone, [](const auto& gone) { return gone.second.expired(); });
+  for (const auto& [id, segment] : change.removed) {
+    const auto it = segments.find(id);
+    it->second->Doom();
+    segments.erase(it);
+  }
+  segments_gone.merge(change.removed);
+  segments.merge(change.added);
 }
 
 std::vector<std::shared_ptr<CommittedSegment>> StoreCore::SegmentsOf(int64_t collection) const {

@@ -21,6 +21,13 @@
 
 namespace nearfield::store {
 
+// Segments that a commit adds to the books of a store, or takes out of them. Made before the
+// commit, so that nothing is allocated after it.
+struct SegmentChange {
+  std::map<int64_t, std::shared_ptr<CommittedSegment>> added;
+  std::map<int64_t, std::weak_ptr<CommittedSegment>> removed;
+};
+
 struct StoreCore {
   StoreOptions options;
   std::shared_ptr<const Directory> directory;
@@ -59,10 +66,11 @@ struct StoreCore {
   absl::StatusOr<CollectionRow> FindSound(int64_t collection) const;
   SegmentIdentity Identity(const CollectionRow& collection, int64_t segment) const;
   const UploadRow* FindUpload(const std::string& token) const;
-  absl::Status Commit(Transaction transaction, const CommitNote& note);
-  // A committed segment enters the books, or leaves them.
-  void Register(const CollectionRow& collection, const SegmentRow& row);
-  void Forget(int64_t segment);
+  // Commits the transaction, then changes the books.
+  absl::Status Commit(Transaction transaction, const CommitNote& note, SegmentChange change = {});
+  void Add(const CollectionRow& collection, const SegmentRow& row, SegmentChange* change) const;
+  void Remove(int64_t segment, SegmentChange* change) const;
+  void Apply(SegmentChange change) noexcept;
   // Older commits first.
   std::vector<std::shared_ptr<CommittedSegment>> SegmentsOf(int64_t collection) const;
   // All deletion records of a collection.

@@ -58,11 +58,9 @@ SegmentWriter::~SegmentWriter() {
   if (impl_->committed || core.failed.load()) return;
   // A file that cannot be removed is an orphan, and the next start removes it; room that cannot be
   // given back is given back when the upload is resumed.
-  if (row == nullptr) {
-    impl_->output.Discard().IgnoreError();
-  } else {
-    impl_->output.CutTo(row->bytes_durable).IgnoreError();
-  }
+  CatchOutOfMemory([&] {
+    return row == nullptr ? impl_->output.Discard() : impl_->output.CutTo(row->bytes_durable);
+  }).IgnoreError();
 }
 
 int64_t SegmentWriter::collection_id() const { return impl_->collection(); }

@@ -43,6 +43,20 @@ void FakeDevice::OnSearch(std::function<void()> hook) {
   on_search_ = std::move(hook);
 }
 
+void FakeDevice::OnCopy(std::function<void()> hook) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  on_copy_ = std::move(hook);
+}
+
+void FakeDevice::RunCopyHook() {
+  std::function<void()> hook;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    hook = on_copy_;
+  }
+  if (hook) hook();
+}
+
 void FakeDevice::CorruptAnswers(std::function<void(BestRows*)> corrupt) {
   const std::lock_guard<std::mutex> lock(mutex_);
   corrupt_ = std::move(corrupt);
@@ -142,6 +156,7 @@ class FakeRowPlanes final : public RowPlanes {
 
   absl::Status AppendFrom(const RowPlanes& source, absl::Span<const uint32_t> slots) override {
     ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kAppendFrom));
+    device_->RunCopyHook();
     const auto& from = static_cast<const FakeRowPlanes&>(source);
     for (const uint32_t slot : slots) {
       rows_.insert(rows_.end(), from.row(slot), from.row(slot) + row_bytes_);

@@ -51,6 +51,8 @@ class FakeDevice {
   // Called in the middle of every search, without a lock: a test may wait there, or change the
   // corpus.
   void OnSearch(std::function<void()> hook);
+  // The same in the middle of every copy of rows by AppendFrom.
+  void OnCopy(std::function<void()> hook);
   // Called with the right answer of every search, to make it a wrong one.
   void CorruptAnswers(std::function<void(corpus::BestRows*)> corrupt);
 
@@ -79,12 +81,14 @@ class FakeDevice {
   absl::Status Take(int64_t bytes);
   void GiveBack(int64_t bytes);
   void CountCopied(int64_t rows);
+  void RunCopyHook();
 
   const FakeDeviceOptions options_;
   mutable std::mutex mutex_;  // guards what follows
   std::map<FakeCall, Fault> faults_;
   std::map<FakeCall, int64_t> calls_;
   std::function<void()> on_search_;
+  std::function<void()> on_copy_;
   std::function<void(corpus::BestRows*)> corrupt_;
   std::set<FakeRowPlanes*> planes_;  // all there are
   bool lost_ = false;

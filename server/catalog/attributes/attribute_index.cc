@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 
 namespace nearfield::server {
 namespace {
@@ -43,14 +45,14 @@ std::vector<int64_t> BuildNumbers(const AttributeEntries& entries, PostingListsB
 
 BytesColumn BuildKeywords(const AttributeEntries& entries, PostingListsBuilder* builder) {
   // Distinct keywords, numbered as they come; then their rows side by side; then the order.
-  absl::flat_hash_map<absl::string_view, uint32_t> numbers;
+  std::unordered_map<std::string_view, uint32_t, absl::Hash<std::string_view>> numbers;
   std::vector<std::string_view> distinct;
   std::vector<uint32_t> number_of(entries.ordinals.size());
   std::vector<size_t> begins(1, 0);
   for (size_t i = 0; i < number_of.size(); ++i) {
     const std::string_view keyword = entries.values.keyword(static_cast<int64_t>(i));
-    const auto [place, is_new] = numbers.try_emplace(
-        absl::string_view(keyword.data(), keyword.size()), static_cast<uint32_t>(distinct.size()));
+    const auto [place, is_new] =
+        numbers.try_emplace(keyword, static_cast<uint32_t>(distinct.size()));
     if (is_new) {
       distinct.push_back(keyword);
       begins.push_back(0);

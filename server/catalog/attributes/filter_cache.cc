@@ -53,8 +53,10 @@ void FilterCache::Keep(const std::string& key, std::shared_ptr<const FilterRows>
   if (bytes > bytes_max_) return;
   const std::lock_guard lock(mutex_);
   if (places_.contains(key)) return;  // another caller was quicker
-  entries_.push_front({.key = key, .rows = std::move(rows), .bytes = bytes});
-  places_.emplace(key, entries_.begin());
+  std::list<Entry> entry;
+  entry.push_front({.key = key, .rows = std::move(rows), .bytes = bytes});
+  places_.emplace(key, entry.begin());
+  entries_.splice(entries_.begin(), entry);
   stats_.bytes += bytes;
   while (stats_.bytes > bytes_max_) {
     stats_.bytes -= entries_.back().bytes;

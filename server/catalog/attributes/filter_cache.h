@@ -7,8 +7,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "absl/status/statusor.h"
 #include "nearfield/engine/row_filter.h"
 #include "server/catalog/attributes/evaluate.h"
@@ -57,7 +58,7 @@ class FilterCache {
   const int64_t bytes_max_;
   mutable std::mutex mutex_;  // guards what follows
   std::list<Entry> entries_;  // the latest first
-  absl::flat_hash_map<std::string, std::list<Entry>::iterator> places_;
+  std::unordered_map<std::string, std::list<Entry>::iterator, absl::Hash<std::string>> places_;
   Stats stats_;
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -61,6 +62,42 @@ TEST(ThreadPoolTest, AnIdleCallerIsWoken) {
       done = true;
     });
     EXPECT_TRUE(done);
+  }
+}
+
+// A body that ran out of memory on a worker ended the process. On the caller's thread it unwound Run
+// while other workers still used the body, and the next Run counted wrongly.
+TEST(ThreadPoolTest, ABodyThatThrowsIsReportedAfterAllHaveReturnedAndTheNextRunWorks) {
+  constexpr int32_t kThreads = 4;
+  ThreadPool pool(kThreads);
+  std::vector<int> runs(kThreads);
+  for (int round = 0; round < 200; ++round) {
+    for (uint32_t throwing = 1; throwing < 1u << kThreads; ++throwing) {
+      std::fill(runs.begin(), runs.end(), 0);
+      const auto body = [&](int32_t worker) {
+        ++runs[static_cast<size_t>(worker)];
+        if ((throwing >> worker & 1) != 0) throw std::bad_alloc();
+      };
+      EXPECT_THROW(pool.Run(kThreads, body), std::bad_alloc) << "throwing workers: " << throwing;
+      EXPECT_EQ(runs, std::vector<int>(kThreads, 1));
+      pool.Run(kThreads, [&](int32_t worker) { ++runs[static_cast<size_t>(worker)]; });
+      ASSERT_EQ(runs, std::vector<int>(kThreads, 2));
+    }
+  }
+}
+
+// The caller learns what went wrong, also where it is the only participant.
+TEST(ThreadPoolTest, TheExceptionIsTheOneThatTheBodyThrew) {
+  ThreadPool pool(3);
+  for (int32_t thrower = 0; thrower < 3; ++thrower) {
+    try {
+      pool.Run(thrower + 1, [&](int32_t worker) {
+        if (worker == thrower) throw thrower;
+      });
+      FAIL() << "nothing was thrown";
+    } catch (const int& thrown) {
+      EXPECT_EQ(thrown, thrower);
+    }
   }
 }
 

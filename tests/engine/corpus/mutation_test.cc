@@ -261,6 +261,54 @@ TEST_F(Mutation, CompactionSaysWhatItCannotDo) {
   EXPECT_EQ(collection_->Stats().rows_count, 500);
 }
 
+// A compaction that shows the epoch it began with takes back the epochs of the commits that came
+// while it copied.
+TEST_F(Mutation, ACommitDuringTheCopyOfACompactionKeepsItsEpochAndItsRows) {
+  for (uint64_t id = 0; id < 100; ++id) model_[id] = static_cast<float>(id % 7);
+  ASSERT_OK(Send(*collection_, RowsOf(model_), UploadMode::kInsert));
+  std::vector<uint64_t> gone(50);
+  for (size_t i = 0; i < gone.size(); ++i) gone[i] = 2 * i;
+  ASSERT_OK(collection_->Delete(Ids(gone)));
+  for (const uint64_t id : gone) model_.erase(id);
+  int copies = 0;
+  fake_.device->OnCopy([&] {
+    if (++copies > 1) return;
+    ASSERT_OK(Send(*collection_, PlainRows({1, 500}, {8, 9}), UploadMode::kUpsert));
+    ASSERT_OK(collection_->Delete(Ids({3})));
+  });
+  const auto compacted = collection_->Compact({});
+  ASSERT_OK(compacted);
+  EXPECT_EQ(compacted->rows_copied, 50);
+  ASSERT_EQ(copies, 1);
+  model_[1] = 8;
+  model_[500] = 9;
+  model_.erase(3);
+  epoch_ = 4;
+  ExpectModel();
+  EXPECT_EQ(collection_->PinEpoch()->epoch(), 4u);
+}
+
+// The bits after the last row of a word count as rows left out: the count of those chosen was too
+// small by them.
+TEST_F(Mutation, AFilterCountsNoBitsAfterTheLastRow) {
+  int64_t rows_count = 0;
+  for (const int64_t added : {1, 62, 1, 1, 64}) {  // as parts, too: 1, 62, 1, 1 and 64 rows
+    std::vector<uint64_t> ids;
+    for (int64_t i = 0; i < added; ++i) ids.push_back(static_cast<uint64_t>(rows_count + i));
+    rows_count += added;
+    ASSERT_OK(Send(*collection_, PlainRows(ids, std::vector<float>(ids.size(), 1.0f)),
+                   UploadMode::kInsert));
+    RowFilter all;
+    all.chosen.assign(4, ~uint64_t{0});
+    EXPECT_EQ(*collection_->CountRows(nullptr, all), rows_count);
+    RowFilter last;
+    last.chosen.assign(static_cast<size_t>(rows_count + 63) / 64, 0);
+    last.chosen.back() = uint64_t{1} << ((rows_count - 1) % 64);
+    EXPECT_EQ(*collection_->CountRows(nullptr, last), 1);
+    EXPECT_EQ(*collection_->CountRows(nullptr, RowFilter{}), 0);
+  }
+}
+
 TEST_F(Mutation, RowsDeletedWhileTheyAreCopiedStayDeleted) {
   constexpr uint64_t kRows = 400;
   std::atomic<bool> going_on{true};
