@@ -136,7 +136,7 @@ absl::Status AttributeUpload::Add(uint32_t first_ordinal) {
   return to_->columns_.Add(std::move(chunks));
 }
 
-void AttributeUpload::Settle(bool visible) {
+void AttributeUpload::Settle(bool visible) noexcept {
   if (!added_) return;
   // The commit stands or fell before. Without memory small chunks stay as they are, and rows that
   // no state shows stay until the next Tidy.
