@@ -7,6 +7,7 @@
 #include <atomic>
 #include <future>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -63,6 +64,33 @@ TEST_F(CompactorTest, WhatTheBackgroundLeavesComesBackWhenAskedForAndNoAnswerCha
   compactor_ = nullptr;
   Open();
   EXPECT_EQ(Answer(**catalog_->Find("a")), before);
+}
+
+// Memory ran out while the background listed the collections, and the process ended.
+TEST_F(CompactorTest, ABackgroundWithoutMemoryGoesOnAtTheNextNudge) {
+  compactor_ = nullptr;
+  const auto named = Make("a");
+  Upload(named, 0, 1000, seed_);
+  Delete(*named, 0, 900);
+  std::promise<void> failed;
+  std::promise<void> listed;
+  int lists = 0;
+  Compactor background(
+      [&]() -> std::vector<std::shared_ptr<NamedCollection>> {
+        if (++lists == 1) {
+          failed.set_value();
+          throw std::bad_alloc();
+        }
+        if (lists == 2) listed.set_value();
+        return {named};
+      },
+      [](const std::string&, const absl::Status& status) { ADD_FAILURE() << status; });
+  background.Nudge();
+  failed.get_future().wait();
+  background.Nudge();
+  listed.get_future().wait();
+  ASSERT_OK(background.CompactNow(named, Never));  // after the background's own step
+  EXPECT_EQ(named->collection->Stats().rows_deleted, 0);
 }
 
 TEST_F(CompactorTest, AnswersStayTheSameWhileChangesAndCompactionsGoOn) {

@@ -65,8 +65,8 @@ TEST(ThreadPoolTest, AnIdleCallerIsWoken) {
   }
 }
 
-// A body that ran out of memory on a worker ended the process. On the caller's thread it unwound Run
-// while other workers still used the body, and the next Run counted wrongly.
+// A body that ran out of memory on a worker ended the process. On the caller's thread it unwound
+// Run while other workers still used the body, and the next Run counted wrongly.
 TEST(ThreadPoolTest, ABodyThatThrowsIsReportedAfterAllHaveReturnedAndTheNextRunWorks) {
   constexpr int32_t kThreads = 4;
   ThreadPool pool(kThreads);
