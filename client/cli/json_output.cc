@@ -110,6 +110,7 @@ JsonObject ToJson(const CollectionInfo& info) {
       .Add("rows", Name(info.spec.rows))
       .AddJson("attributes", attributes + "]")
       .Add("epoch", info.epoch)
+      .Add("incarnation", info.incarnation)
       .Add("rows_count", info.rows_count)
       .Add("rows_deleted", info.rows_deleted)
       .Add("generations_count", info.generations_count)
@@ -155,7 +156,21 @@ JsonObject ToJson(const Limits& limits) {
       .Add("collections_max", limits.collections_max)
       .Add("queue_requests_max", limits.queue_requests_max)
       .Add("cursor_ms", limits.cursor_ms)
-      .Add("page_rows_max", limits.page_rows_max);
+      .Add("page_rows_max", limits.page_rows_max)
+      .Add("epochs_kept_max", limits.epochs_kept_max)
+      .Add("epochs_kept_percent", limits.epochs_kept_percent)
+      .Add("uploads_max", limits.uploads_max)
+      .Add("verify_max", limits.verify_max)
+      .Add("aliases_max", limits.aliases_max)
+      .Add("upload_token_bytes_max", limits.upload_token_bytes_max)
+      .Add("attributes_max", limits.attributes_max)
+      .Add("attribute_keyword_bytes_max", limits.attribute_keyword_bytes_max)
+      .Add("attribute_list_values_max", limits.attribute_list_values_max)
+      .Add("attribute_row_bytes_max", limits.attribute_row_bytes_max)
+      .Add("filter_levels_max", limits.filter_levels_max)
+      .Add("filter_conditions_max", limits.filter_conditions_max)
+      .Add("filter_values_max", limits.filter_values_max)
+      .Add("filter_bytes_max", limits.filter_bytes_max);
 }
 
 JsonObject ToJson(const Capacity& capacity) {

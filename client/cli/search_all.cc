@@ -23,11 +23,14 @@ int PrintAllPages(Client& client, const GlobalOptions& global, const SearchAllJo
       }
       return exit_code;
     }
-    if (!answer->has_value()) return kExitOk;
+    if (!answer->has_value()) {
+      if (!cursor.empty()) PrintError(Cat("rows follow: --cursor ", CursorText(cursor)));
+      return kExitOk;
+    }
     SearchAnswer& found = **answer;
     QueryAnswer one{.epoch = found.epoch, .neighbors = std::move(found.results[0])};
     cursor = one.neighbors.next_cursor;
-    if (page > 1 && Count(one.neighbors.ids) == 0) continue;  // says only that no row follows
+    if (page > 1 && Count(one.neighbors.ids) == 0) continue;  // of an earlier server
     const SearchReport report{.query_number = job.query_number,
                               .label = page == 1 ? job.label : Cat(job.label, ", page ", page),
                               .answer = &one,

@@ -166,6 +166,7 @@ absl::Status SearchBatch(Client& client, const SearchArguments& arguments, const
                              .score_threshold = arguments.options.score_threshold,
                              .neighbors = one.neighbors}));
     }
+    if (one.neighbors.cut) outcome->exit_code = kExitNegative;
     report.answer = &one;
     report.check = check ? &*check : nullptr;
     Print(FormatReport(report, arguments.output));
@@ -286,7 +287,7 @@ void AddChoiceOptions(CLI::App& command, SearchArguments* arguments) {
   command.add_flag("--all", arguments->all,
                    "Every row, page by page, of one epoch; pages of -k rows where it is given");
   command.add_option("--results-max", arguments->results_max,
-                     "With --all: stop after so many rows [nearfield limits: page_rows_max]");
+                     "With --all: stop after so many rows [all]");
   command.add_flag("--with-cursor", arguments->options.with_cursor,
                    "Show the cursor of the next page");
   command.add_option("--cursor", arguments->cursor,

@@ -32,6 +32,7 @@ std::string JsonReport(const SearchReport& report, const SearchOutputOptions& op
   if (!neighbors.next_cursor.empty()) {
     json.Add("next_cursor", std::string_view(CursorText(neighbors.next_cursor)));
   }
+  if (neighbors.cut) json.Add("cut", true);
   if (options.explain) json.AddJson("cost", ToJson(*report.cost).ToString());
   if (report.check != nullptr) json.Append(ToJson(*report.check));
   return Cat(json.ToString(), "\n");
@@ -114,7 +115,8 @@ std::string FormatReport(const SearchReport& report, const SearchOutputOptions& 
   std::string text = Cat(Printable(report.label), ": ", Count(neighbors.ids), " neighbors", passing,
                          "\n", NeighborTable(report, options));
   if (options.with_cursor) {
-    text += neighbors.next_cursor.empty()
+    text += neighbors.cut ? "rows follow beyond page_rows_max: --all gives them\n"
+            : neighbors.next_cursor.empty()
                 ? "no row follows\n"
                 : Cat("next page: --cursor ", CursorText(neighbors.next_cursor), "\n");
   }

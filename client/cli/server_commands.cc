@@ -82,7 +82,22 @@ int ShowLimits(const GlobalOptions& global) {
   add("collections_max", limits->collections_max, "collections");
   add("queue_requests_max", limits->queue_requests_max, "searches that may wait");
   add("cursor_ms", limits->cursor_ms, "milliseconds for which a cursor's epoch is kept");
-  add("page_rows_max", limits->page_rows_max, "rows that the pages of a search may reach");
+  add("page_rows_max", limits->page_rows_max, "rows that pages reach without --all");
+  add("epochs_kept_max", limits->epochs_kept_max, "epochs kept for one caller's cursors");
+  add("epochs_kept_percent", limits->epochs_kept_percent,
+      "percent of the memory that only they hold");
+  add("uploads_max", limits->uploads_max, "uploads at once");
+  add("verify_max", limits->verify_max, "verifications at once");
+  add("aliases_max", limits->aliases_max, "aliases");
+  add("upload_token_bytes_max", limits->upload_token_bytes_max, "bytes of an upload token");
+  add("attributes_max", limits->attributes_max, "attributes of a collection");
+  add("attribute_keyword_bytes_max", limits->attribute_keyword_bytes_max, "bytes of a keyword");
+  add("attribute_list_values_max", limits->attribute_list_values_max, "values of a list attribute");
+  add("attribute_row_bytes_max", limits->attribute_row_bytes_max, "bytes of one row's attributes");
+  add("filter_levels_max", limits->filter_levels_max, "levels of a filter");
+  add("filter_conditions_max", limits->filter_conditions_max, "conditions of a filter");
+  add("filter_values_max", limits->filter_values_max, "values or ids of a condition");
+  add("filter_bytes_max", limits->filter_bytes_max, "bytes of a filter");
   Print(table.ToString());
   return kExitOk;
 }

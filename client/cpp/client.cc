@@ -80,6 +80,7 @@ absl::StatusOr<FetchAnswer> Client::Fetch(std::string_view collection, const IdC
   request.set_with_payload(options.with_payload);
   request.set_with_vectors(options.with_vectors);
   if (options.min_epoch) request.set_min_epoch(*options.min_epoch);
+  if (options.incarnation) request.set_incarnation(*options.incarnation);
   NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong(), spec));
   v1::FetchResponse response;
   NF_RETURN_IF_ERROR(
@@ -94,10 +95,13 @@ absl::StatusOr<CountAnswer> Client::Count(std::string_view collection,
   request.set_collection(std::string(collection));
   if (options.filter) NF_RETURN_IF_ERROR(ToProto(*options.filter, request.mutable_filter()));
   if (options.min_epoch) request.set_min_epoch(*options.min_epoch);
+  if (options.incarnation) request.set_incarnation(*options.incarnation);
   v1::CountResponse response;
   NF_RETURN_IF_ERROR(core_->Call(core_->retrieval(), &v1::Retrieval::Stub::Count, request,
                                  &response, {.deadline = options.deadline}));
-  return CountAnswer{.epoch = response.epoch(), .rows_count = response.rows_count()};
+  return CountAnswer{.epoch = response.epoch(),
+                     .incarnation = response.incarnation(),
+                     .rows_count = response.rows_count()};
 }
 
 absl::StatusOr<DeleteAnswer> Client::Delete(std::string_view collection, const IdColumn& ids,
@@ -112,7 +116,9 @@ absl::StatusOr<DeleteAnswer> Client::Delete(std::string_view collection, const I
   v1::DeleteResponse response;
   NF_RETURN_IF_ERROR(
       core_->Call(core_->ingest(), &v1::Ingest::Stub::Delete, request, &response, spec));
-  return DeleteAnswer{.epoch = response.epoch(), .rows_deleted = response.rows_deleted()};
+  return DeleteAnswer{.epoch = response.epoch(),
+                      .incarnation = response.incarnation(),
+                      .rows_deleted = response.rows_deleted()};
 }
 
 absl::StatusOr<DeleteAnswer> Client::Delete(std::string_view collection, const Filter& filter,
@@ -124,7 +130,9 @@ absl::StatusOr<DeleteAnswer> Client::Delete(std::string_view collection, const F
   v1::DeleteResponse response;
   NF_RETURN_IF_ERROR(core_->Call(core_->ingest(), &v1::Ingest::Stub::Delete, request, &response,
                                  {.deadline = options.deadline}));
-  return DeleteAnswer{.epoch = response.epoch(), .rows_deleted = response.rows_deleted()};
+  return DeleteAnswer{.epoch = response.epoch(),
+                      .incarnation = response.incarnation(),
+                      .rows_deleted = response.rows_deleted()};
 }
 
 absl::StatusOr<VerifyAnswer> Client::Verify(std::string_view collection, const Query& query,

@@ -89,6 +89,7 @@ absl::StatusOr<Neighbors> TakeNeighbors(v1::QueryResult* proto) {
   NF_ASSIGN_OR_RETURN(neighbors.payloads, TakePayloads(proto->mutable_payloads(), count));
   NF_ASSIGN_OR_RETURN(neighbors.vectors, TakeVectors(proto->mutable_vectors(), count));
   neighbors.next_cursor = std::move(*proto->mutable_next_cursor());
+  neighbors.cut = proto->cut();
   if (proto->has_matched_rows()) neighbors.matched_rows = proto->matched_rows();
   return neighbors;
 }
@@ -166,6 +167,7 @@ absl::Status ToProto(std::string_view collection, std::span<const Query> queries
   if (options.filter) NF_RETURN_IF_ERROR(ToProto(*options.filter, request->mutable_filter()));
   if (options.score_threshold) request->set_score_threshold(*options.score_threshold);
   if (options.min_epoch) request->set_min_epoch(*options.min_epoch);
+  if (options.incarnation) request->set_incarnation(*options.incarnation);
   if (options.priority == SearchPriority::kBatch) {
     request->set_priority(v1::SEARCH_PRIORITY_BATCH);
   }
@@ -191,7 +193,21 @@ Limits FromProto(const v1::GetLimitsResponse& proto) {
           .collections_max = proto.collections_max(),
           .queue_requests_max = proto.queue_requests_max(),
           .cursor_ms = proto.cursor_ms(),
-          .page_rows_max = proto.page_rows_max()};
+          .page_rows_max = proto.page_rows_max(),
+          .epochs_kept_max = proto.epochs_kept_max(),
+          .epochs_kept_percent = proto.epochs_kept_percent(),
+          .uploads_max = proto.uploads_max(),
+          .verify_max = proto.verify_max(),
+          .aliases_max = proto.aliases_max(),
+          .upload_token_bytes_max = proto.upload_token_bytes_max(),
+          .attributes_max = proto.attributes_max(),
+          .attribute_keyword_bytes_max = proto.attribute_keyword_bytes_max(),
+          .attribute_list_values_max = proto.attribute_list_values_max(),
+          .attribute_row_bytes_max = proto.attribute_row_bytes_max(),
+          .filter_levels_max = proto.filter_levels_max(),
+          .filter_conditions_max = proto.filter_conditions_max(),
+          .filter_values_max = proto.filter_values_max(),
+          .filter_bytes_max = proto.filter_bytes_max()};
 }
 
 Counters FromProto(const v1::GetCountersResponse& proto) {
@@ -256,6 +272,7 @@ absl::StatusOr<CollectionInfo> FromProto(v1::CollectionInfo* proto) {
     info.spec.attributes.push_back(FromProto(&attribute));
   }
   info.epoch = proto->epoch();
+  info.incarnation = proto->incarnation();
   info.rows_count = proto->rows_count();
   info.rows_deleted = proto->rows_deleted();
   info.generations_count = proto->generations_count();
@@ -287,6 +304,7 @@ CompactAnswer FromProto(const v1::CompactResponse& proto) {
 absl::StatusOr<SearchAnswer> FromProto(v1::SearchResponse* proto) {
   SearchAnswer answer;
   answer.epoch = proto->epoch();
+  answer.incarnation = proto->incarnation();
   answer.cost = FromProto(proto->cost());
   answer.results.reserve(static_cast<size_t>(proto->results_size()));
   for (v1::QueryResult& result : *proto->mutable_results()) {
@@ -307,6 +325,7 @@ absl::Status CheckResults(const SearchAnswer& answer, size_t queries_count) {
 absl::StatusOr<FetchAnswer> FromProto(v1::FetchResponse* proto) {
   FetchAnswer answer;
   answer.epoch = proto->epoch();
+  answer.incarnation = proto->incarnation();
   NF_ASSIGN_OR_RETURN(answer.ids, TakeIds(proto->mutable_ids()));
   NF_ASSIGN_OR_RETURN(answer.missing, TakeIds(proto->mutable_missing()));
   const size_t count = Count(answer.ids);

@@ -206,6 +206,7 @@ TEST_F(CliOptionsTest, AllPagesAreOneTableAfterTheOther) {
       Run({"search", "books", "--all", "-k", "1", "--results-max", "2", "--json"}, "[1, 1]");
   EXPECT_THAT(some.out,
               AllOf(HasSubstr("\"neighbors\":[{\"id\":3,"), HasSubstr("\"first_place\":1")));
+  EXPECT_THAT(some.err, HasSubstr("rows follow: --cursor "));
   const auto request = server_.last<v1::SearchAllRequest>("SearchAll");
   EXPECT_EQ(request.search().k(), 1u);
   EXPECT_EQ(request.results_max(), 2u);

@@ -120,6 +120,25 @@ TEST(SearchOutput, ATableShowsChosenFields) {
 }
 
 // Bytes that others stored must not drive the terminal of who reads them.
+// A page that a limit of the server ended looked like the last one.
+TEST(SearchOutput, SaysWhetherRowsFollow) {
+  QueryAnswer answer;
+  answer.neighbors.ids = std::vector<uint64_t>{7};
+  answer.neighbors.scores = {1.0f};
+  const SearchCost cost;
+  const SearchReport report{.label = "query 0", .answer = &answer, .cost = &cost};
+  const auto text = [&] { return FormatReport(report, {.with_cursor = true}); };
+  const auto json = [&] { return FormatReport(report, {.json = true, .with_cursor = true}); };
+  EXPECT_THAT(text(), ::testing::HasSubstr("\nno row follows\n"));
+  EXPECT_THAT(json(), ::testing::Not(::testing::HasSubstr("cut")));
+  answer.neighbors.cut = true;
+  EXPECT_THAT(text(), ::testing::HasSubstr("\nrows follow beyond page_rows_max"));
+  EXPECT_THAT(json(), ::testing::HasSubstr("\"cut\":true"));
+  answer.neighbors.cut = false;
+  answer.neighbors.next_cursor = "2";
+  EXPECT_THAT(text(), ::testing::HasSubstr("\nnext page: --cursor Mg==\n"));
+}
+
 TEST(TextOutput, NothingThatDrivesATerminalGetsThrough) {
   EXPECT_EQ(Printable("a\x1b[2Jb\x07\x7f\xc2\x9b"
                       "c\nd\xff\xc3\xa9"),

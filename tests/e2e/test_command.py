@@ -152,6 +152,19 @@ def test_all_pages_are_the_whole_order(start, nearfield, books):
     assert by_hand == whole
 
 
+def test_all_pages_go_beyond_the_rows_that_search_reaches(start, nearfield, books):
+    server = start("--data-dir", "none", "--k-max", "16", "--page-rows-max", "40")
+    books(server)
+    pages = nearfield(server, "search", "books", "--id", 3, "--all", "--json").json
+    assert sum(len(page["neighbors"]) for page in pages) == 199
+    cursor = ["--with-cursor"]
+    for rows, code in ((16, 0), (16, 0), (8, 1)):
+        page = nearfield(server, "search", "books", "--id", 3, "-k", 16, "--json", *cursor, code=code).json[0]
+        assert len(page["neighbors"]) == rows
+        cursor = ["--cursor", page.get("next_cursor")]
+    assert page["cut"] and "next_cursor" not in page, "a limit that cuts the order is told"
+
+
 def test_waits_priorities_and_callers(start, nearfield, books):
     server = start("--data-dir", "none")
     books(server)

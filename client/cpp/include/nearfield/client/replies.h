@@ -42,6 +42,9 @@ struct SearchOptions {
   // Wait until the collection has reached this epoch: to read what was written. Errors:
   // FailedPrecondition where it has not within the deadline.
   std::optional<uint64_t> min_epoch;
+  // Of which min_epoch is (CollectionInfo). Errors: FailedPrecondition where the collection has
+  // another one, as it was created anew or restored.
+  std::optional<uint64_t> incarnation;
   SearchPriority priority = SearchPriority::kInteractive;
   // Pages: Neighbors::next_cursor names the place behind an answer, and a search with that cursor
   // and the same query, filter and threshold goes on there, in the same epoch.
@@ -61,8 +64,12 @@ struct Neighbors {
   std::vector<float> scores;          // higher is better; infinities are legal
   std::vector<std::string> payloads;  // with_payload: one a neighbor, empty where the row has none
   EncodedVectors vectors;             // with_vectors: one row a neighbor, in the collection's dtype
-  std::string next_cursor;  // where one was asked for; empty: no row follows that pages may reach
-  std::optional<uint64_t> matched_rows;  // with a filter: rows that pass it, of the collection
+  std::string next_cursor;  // where one was asked for; empty: no row follows, or `cut` is set
+  // Rows follow, but Limits::page_rows_max lets Search give no cursor to them: SearchAll gives
+  // them.
+  bool cut = false;
+  // With a filter: rows of the collection that pass it, without the row of a query by id.
+  std::optional<uint64_t> matched_rows;
 };
 
 // Queries whose candidates were too many for the room there is, by what was done about it.
@@ -96,6 +103,7 @@ struct SearchCost {
 
 struct SearchAnswer {
   uint64_t epoch = 0;
+  uint64_t incarnation = 0;        // of which the epoch is; 0: the server does not say
   std::vector<Neighbors> results;  // one a query, in order
   SearchCost cost;
   std::string request_id;
@@ -107,19 +115,21 @@ struct SearchAllOptions {
   // Of the pages. k: rows of one at most; 0: as many as the server gives. The deadline is that of
   // the whole; absent: none.
   SearchOptions search = {.k = 0};
-  std::optional<uint64_t> results_max;  // absent: all that pages may reach (Limits.page_rows_max)
+  std::optional<uint64_t> results_max;  // absent: all
 };
 
 struct FetchOptions {
   bool with_payload = true;
   bool with_vectors = true;
-  std::optional<uint64_t> min_epoch;  // as in a search
+  std::optional<uint64_t> min_epoch;    // as in a search
+  std::optional<uint64_t> incarnation;  // as in a search
   std::optional<std::chrono::milliseconds> deadline;
 };
 
 // Found rows in the order asked for.
 struct FetchAnswer {
   uint64_t epoch = 0;
+  uint64_t incarnation = 0;  // of which the epoch is
   IdColumn ids;
   EncodedVectors vectors;             // with_vectors: one a row
   std::vector<std::string> payloads;  // with_payload: one a row
@@ -127,18 +137,21 @@ struct FetchAnswer {
 };
 
 struct CountOptions {
-  std::optional<Filter> filter;       // only rows that pass count
-  std::optional<uint64_t> min_epoch;  // as in a search
+  std::optional<Filter> filter;         // only rows that pass count
+  std::optional<uint64_t> min_epoch;    // as in a search
+  std::optional<uint64_t> incarnation;  // as in a search
   std::optional<std::chrono::milliseconds> deadline;
 };
 
 struct CountAnswer {
   uint64_t epoch = 0;
+  uint64_t incarnation = 0;  // of which the epoch is
   uint64_t rows_count = 0;
 };
 
 struct DeleteAnswer {
   uint64_t epoch = 0;
+  uint64_t incarnation = 0;  // of which the epoch is
   uint64_t rows_deleted = 0;
 };
 
@@ -177,6 +190,9 @@ struct CollectionSpec {
 struct CollectionInfo {
   CollectionSpec spec;
   uint64_t epoch = 0;
+  // Drawn when it was created, and again by a restore: epochs count within one. 0: the server does
+  // not say.
+  uint64_t incarnation = 0;
   uint64_t rows_count = 0;
   uint64_t rows_deleted = 0;  // whose memory is not yet given back
   uint32_t generations_count = 0;
@@ -225,8 +241,22 @@ struct Limits {
   uint64_t rows_per_collection_max = 0;
   uint32_t collections_max = 0;
   uint32_t queue_requests_max = 0;
-  uint64_t cursor_ms = 0;      // for which the epoch of a cursor is kept
-  uint64_t page_rows_max = 0;  // rows of one order that pages may reach
+  uint64_t cursor_ms = 0;            // for which the epoch of a cursor is kept
+  uint64_t page_rows_max = 0;        // rows of one order that pages of Search may reach
+  uint32_t epochs_kept_max = 0;      // for the cursors and SearchAll streams of one caller
+  uint32_t epochs_kept_percent = 0;  // of the memory for rows, what only kept epochs may hold
+  uint32_t uploads_max = 0;
+  uint32_t verify_max = 0;
+  uint32_t aliases_max = 0;
+  uint32_t upload_token_bytes_max = 0;
+  uint32_t attributes_max = 0;
+  uint32_t attribute_keyword_bytes_max = 0;
+  uint32_t attribute_list_values_max = 0;
+  uint32_t attribute_row_bytes_max = 0;
+  uint32_t filter_levels_max = 0;
+  uint32_t filter_conditions_max = 0;
+  uint32_t filter_values_max = 0;
+  uint32_t filter_bytes_max = 0;
 };
 
 struct Capacity {
