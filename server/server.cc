@@ -177,6 +177,8 @@ absl::StatusOr<std::unique_ptr<store::Store>> Server::OpenStore() {
   store::StoreOptions options;
   options.dir = dir;
   options.uploads_open_max = settings_->upload_tokens_max.value();
+  options.uploads_open_per_caller_max =
+      CallerShareOf(settings_->upload_tokens_max.value(), settings_->caller_share_percent.value());
   options.upload_idle_s_max = settings_->upload_token_s.value();
   options.on_fatal = [log = log_](const absl::Status& status) {
     log->Write(LogLevel::kError, "the data directory failed: the process ends, nothing is lost",

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 #include "server/catalog/attributes/schema_encoding.h"
 #include "server/catalog/load.h"
@@ -49,9 +50,11 @@ absl::Status ValidateName(std::string_view field, std::string_view name) {
                       c == '-');
   }
   if (legal) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      std::string(field), ": ", Shown(name), " (", name.size(), " bytes) must be 1 .. ",
-      kCollectionNameBytesMax, " of A-Z a-z 0-9 _ . - and begin with a letter or digit"));
+  return ArgumentError(
+      std::string(field),
+      absl::StrCat(Shown(name), " (", name.size(), " bytes) must be 1 .. ", kCollectionNameBytesMax,
+                   " of A-Z a-z 0-9 _ . - and begin with a letter or digit"),
+      Shown(name), absl::StrCat("1 .. ", kCollectionNameBytesMax, " of A-Z a-z 0-9 _ . -"));
 }
 
 Catalog::Catalog(Base base, int64_t collections_max)
@@ -244,6 +247,22 @@ absl::StatusOr<store::UploadFacts> Catalog::GetUpload(const std::string& token) 
   if (base_.store != nullptr) return base_.store->GetUpload(token);
   return absl::FailedPreconditionError(
       "upload_token: this server keeps no data directory (data_dir is none)");
+}
+
+absl::StatusOr<std::vector<Catalog::ListedUpload>> Catalog::ListUploads() const {
+  if (base_.store == nullptr) {
+    return absl::FailedPreconditionError(
+        "no upload has a token: this server keeps no data directory (data_dir is none)");
+  }
+  std::vector<ListedUpload> listed;
+  std::map<int64_t, std::string> names;
+  for (const auto& named : List()) names[named->store_id] = named->name;
+  for (store::OpenUpload& upload : base_.store->OpenUploads()) {
+    const auto name = names.find(upload.collection_id);
+    if (name == names.end()) continue;  // dropped meanwhile
+    listed.push_back({.upload = std::move(upload), .collection = name->second});
+  }
+  return listed;
 }
 
 absl::StatusOr<store::UploadFacts> Catalog::DropUpload(const std::string& token) const {

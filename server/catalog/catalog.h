@@ -112,6 +112,13 @@ class Catalog {
   // What is known of an upload with a token. Errors: NotFound, FailedPrecondition (nothing is
   // kept).
   absl::StatusOr<store::UploadFacts> GetUpload(const std::string& token) const;
+  // The open uploads with a token, in the order of Store::OpenUploads. Errors:
+  // FailedPrecondition (nothing is kept).
+  struct ListedUpload {
+    store::OpenUpload upload;
+    std::string collection;
+  };
+  absl::StatusOr<std::vector<ListedUpload>> ListUploads() const;
   // Gives up an open upload, and says what it had. Errors: as GetUpload; FailedPrecondition
   // (committed, or in use by a stream).
   absl::StatusOr<store::UploadFacts> DropUpload(const std::string& token) const;

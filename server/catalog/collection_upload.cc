@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 #include "server/catalog/attributes/row_encoding.h"
 
@@ -59,15 +60,17 @@ absl::Status CollectionUpload::OpenSegment(const UploadRequestFacts& facts) {
     if (known.ok()) {
       ABSL_RETURN_IF_ERROR(CheckTokenIsOf(*named_, mode, *known));
       if (known->rows_count > facts.reservation.rows_max) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "begin.rows_max: ", facts.reservation.rows_max, ", but the upload of this token has ",
-            known->rows_count, " rows already"));
+        return ArgumentError(
+            "begin.rows_max",
+            absl::StrCat(facts.reservation.rows_max, ", but the upload of this token has ",
+                         known->rows_count, " rows already"),
+            absl::StrCat(facts.reservation.rows_max), absl::StrCat(known->rows_count));
       }
       return Resume(facts);
     }
     if (!absl::IsNotFound(known.status())) return known.status();
   }
-  store::BeginUploadOptions options = {.mode = mode, .token = facts.token};
+  store::BeginUploadOptions options = {.mode = mode, .token = facts.token, .caller = facts.caller};
   options.bytes_expected = store::UploadBytes(
       named_->collection->spec(), facts.reservation.rows_max, facts.reservation.payload_bytes_max);
   ABSL_ASSIGN_OR_RETURN(segment_, named_->store->BeginUpload(named_->store_id, options));
@@ -75,15 +78,16 @@ absl::Status CollectionUpload::OpenSegment(const UploadRequestFacts& facts) {
 }
 
 absl::Status CollectionUpload::Resume(const UploadRequestFacts& facts) {
-  ABSL_ASSIGN_OR_RETURN(
-      segment_, named_->store->ResumeUpload(facts.token, [&](const store::StoredBlock& block) {
-        if (facts.dead) ABSL_RETURN_IF_ERROR(facts.dead());
-        const UploadBlock rows = {.ids = block.ids, .rows = block.rows, .payloads = block.payloads};
-        place_.rows_count += block.ids->size();
-        if (block.payloads != nullptr) place_.payload_bytes += block.payloads->value_bytes();
-        ABSL_RETURN_IF_ERROR(attributes_.AppendStored(block.ids->size(), block.attributes));
-        return upload_->Append(rows);
-      }));
+  const auto play_again = [&](const store::StoredBlock& block) -> absl::Status {
+    if (facts.dead) ABSL_RETURN_IF_ERROR(facts.dead());
+    const UploadBlock rows = {.ids = block.ids, .rows = block.rows, .payloads = block.payloads};
+    place_.rows_count += block.ids->size();
+    if (block.payloads != nullptr) place_.payload_bytes += block.payloads->value_bytes();
+    ABSL_RETURN_IF_ERROR(attributes_.AppendStored(block.ids->size(), block.attributes));
+    return upload_->Append(rows);
+  };
+  ABSL_ASSIGN_OR_RETURN(segment_,
+                        named_->store->ResumeUpload(facts.token, play_again, facts.caller));
   place_.next_block = segment_->next_block();
   return absl::OkStatus();
 }

@@ -18,7 +18,8 @@ namespace nearfield::server {
 
 struct UploadRequestFacts {
   UploadReservation reservation;
-  std::string token;  // empty: the upload ends with its stream
+  std::string token;   // empty: the upload ends with its stream
+  std::string caller;  // whose upload it is; empty: no caller's in particular
   // Whether nobody waits any more: asked while the blocks of a resumed upload are read. May be
   // empty.
   std::function<absl::Status()> dead;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 #include "server/catalog/catalog.h"
 
@@ -24,9 +25,11 @@ absl::Status AlreadyThere(const std::string& name) {
 absl::Status ValidateSnapshotName(std::string_view name) {
   ABSL_RETURN_IF_ERROR(ValidateName("name", name));
   if (!store::IsUnfinishedSnapshot(std::string(name))) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("name: \"", std::string(name),
-                   "\" must not end in .partial or .partial.catalog: so end snapshots under way"));
+  return ArgumentError(
+      "name",
+      absl::StrCat("\"", std::string(name),
+                   "\" must not end in .partial or .partial.catalog: so end snapshots under way"),
+      std::string(name));
 }
 
 absl::StatusOr<SnapshotFacts> CreateSnapshot(const SnapshotPlace& place, const std::string& name,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 #include "server/convert/retrieval.h"
 
@@ -14,18 +15,19 @@ namespace {
 absl::Status SetScan(const pb::CreateCollectionRequest& request, CollectionSpec* spec) {
   const std::optional<ScanChoice> scan = ScanChoiceFromProto(request.scan());
   if (!scan.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat("scan: ", static_cast<int>(request.scan()),
-                                                   ", must be AUTO, INT8, BF16 or ROWS"));
+    return MustBe("scan", absl::StrCat(static_cast<int>(request.scan())),
+                  "AUTO, INT8, BF16 or ROWS");
   }
   const std::optional<RowHome> rows = RowHomeFromProto(request.rows());
   if (!rows.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rows: ", static_cast<int>(request.rows()), ", must be DEVICE or HOST"));
+    return MustBe("rows", absl::StrCat(static_cast<int>(request.rows())), "DEVICE or HOST");
   }
   if (*rows == RowHome::kHost && *scan == ScanChoice::kRows) {
-    return absl::InvalidArgumentError(
-        "scan: ROWS, must be AUTO, INT8 or BF16 where rows is HOST: the device then holds nothing "
-        "but codes");
+    return ArgumentError(
+        "scan",
+        "ROWS, must be AUTO, INT8 or BF16 where rows is HOST: the device then holds nothing but "
+        "codes",
+        "ROWS", "AUTO, INT8 or BF16");
   }
   spec->scan = *scan;
   spec->rows = *rows;
@@ -36,23 +38,20 @@ absl::Status SetScan(const pb::CreateCollectionRequest& request, CollectionSpec*
 
 absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& request) {
   if (request.dim() < 1 || request.dim() > static_cast<uint32_t>(kDimMax)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dim: ", request.dim(), ", must be 1 .. ", kDimMax));
+    return MustBe("dim", absl::StrCat(request.dim()), absl::StrCat("1 .. ", kDimMax));
   }
   const std::optional<Metric> metric = MetricFromProto(request.metric());
   if (!metric.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat("metric: ", static_cast<int>(request.metric()),
-                                                   ", must be DOT, COSINE or L2"));
+    return MustBe("metric", absl::StrCat(static_cast<int>(request.metric())), "DOT, COSINE or L2");
   }
   const std::optional<RowType> row_type = RowTypeFromProto(request.dtype());
   if (!row_type.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat("dtype: ", static_cast<int>(request.dtype()),
-                                                   ", must be FLOAT32, FLOAT16 or BFLOAT16"));
+    return MustBe("dtype", absl::StrCat(static_cast<int>(request.dtype())),
+                  "FLOAT32, FLOAT16 or BFLOAT16");
   }
   const std::optional<IdType> id_type = IdTypeFromProto(request.id_type());
   if (!id_type.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat("id_type: ", static_cast<int>(request.id_type()),
-                                                   ", must be UINT64 or STRING"));
+    return MustBe("id_type", absl::StrCat(static_cast<int>(request.id_type())), "UINT64 or STRING");
   }
   CollectionSpec spec = {.dim = static_cast<int32_t>(request.dim()),
                          .metric = *metric,
@@ -152,8 +151,9 @@ absl::StatusOr<VerifyTask> FromProto(const pb::VerifyRequest& request,
                         ScoreMin(request.has_score_threshold(), request.score_threshold()));
   const auto skip_max = static_cast<uint64_t>(limits.page_rows_max);
   if (request.skip() > skip_max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("skip: ", request.skip(), ", the limit page_rows_max is ", skip_max));
+    return ArgumentError("skip",
+                         absl::StrCat(request.skip(), ", the limit page_rows_max is ", skip_max),
+                         absl::StrCat(request.skip()), absl::StrCat(skip_max));
   }
   task.search.queries.back().skip = static_cast<int64_t>(request.skip());
   SetVectorSpans(spec, &task.search);

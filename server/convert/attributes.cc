@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 #include "server/convert/text.h"
 
@@ -19,7 +20,7 @@ constexpr std::array kAttributeTypes = {AttributeType::kInt64, AttributeType::kD
                                         AttributeType::kTimestamp};
 
 absl::Status Invalid(const std::string& field, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
+  return ArgumentError(field, what);
 }
 
 int CountOf(const pb::AttributeValues& values, AttributeType type) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 #include "server/convert/text.h"
 
@@ -163,23 +164,26 @@ const char* NameOf(ScanPrecision precision) {
 
 absl::Status CheckStringId(const std::string& field, const std::string& text) {
   if (text.empty() || text.size() > static_cast<size_t>(kIdBytesMax)) {
-    return absl::InvalidArgumentError(absl::StrCat(field, ": ", Quote(text), " has ", text.size(),
-                                                   " bytes, must be 1 .. ", kIdBytesMax));
+    return ArgumentError(
+        field,
+        absl::StrCat(Quote(text), " has ", text.size(), " bytes, must be 1 .. ", kIdBytesMax),
+        absl::StrCat(text.size(), " bytes"), absl::StrCat("1 .. ", kIdBytesMax, " bytes"));
   }
   if (!IsUtf8(text)) {
-    return absl::InvalidArgumentError(absl::StrCat(field, ": ", Quote(text), " is not UTF-8"));
+    return ArgumentError(field, absl::StrCat(Quote(text), " is not UTF-8"), "", "UTF-8");
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<Id> IdFromProto(const std::string& field, const pb::Id& id, IdType type) {
   if (id.value_case() == pb::Id::VALUE_NOT_SET) {
-    return absl::InvalidArgumentError(absl::StrCat(field, ": neither number nor text is set"));
+    return ArgumentError(field, "neither number nor text is set", "absent");
   }
   if ((id.value_case() == pb::Id::kNumber) != (type == IdType::kUint64)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, ": ", id.value_case() == pb::Id::kNumber ? "number" : "text",
-                     " is set, the collection has ids of type ", NameOf(type)));
+    const char* const given = id.value_case() == pb::Id::kNumber ? "number" : "text";
+    return ArgumentError(
+        field, absl::StrCat(given, " is set, the collection has ids of type ", NameOf(type)), given,
+        NameOf(type));
   }
   if (type == IdType::kUint64) return Id(id.number());
   ABSL_RETURN_IF_ERROR(CheckStringId(absl::StrCat(field, ".text"), id.text()));
@@ -190,14 +194,15 @@ absl::StatusOr<IdColumn> IdsFromProto(const std::string& field, const pb::IdList
                                       CountRange count) {
   const bool numbers = type == IdType::kUint64;
   if (!(numbers ? ids.texts().empty() : ids.numbers().empty())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        field, numbers ? ".texts: " : ".numbers: ", numbers ? ids.texts_size() : ids.numbers_size(),
-        " given, the collection has ids of type ", NameOf(type)));
+    const int given = numbers ? ids.texts_size() : ids.numbers_size();
+    return ArgumentError(
+        absl::StrCat(field, numbers ? ".texts" : ".numbers"),
+        absl::StrCat(given, " given, the collection has ids of type ", NameOf(type)),
+        absl::StrCat(given), "0");
   }
   const int64_t size = numbers ? ids.numbers_size() : ids.texts_size();
   if (size < count.min || size > count.max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, ": ", size, " ids, must be ", count.min, " .. ", count.max));
+    return MustBe(field, absl::StrCat(size, " ids"), absl::StrCat(count.min, " .. ", count.max));
   }
   if (numbers) return IdColumn::OfNumbers({ids.numbers().begin(), ids.numbers().end()});
   IdColumn column(IdType::kString);

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 
 namespace nearfield::server {
 namespace {
@@ -44,15 +45,17 @@ std::string EncodeCursor(const Cursor& cursor) {
 absl::StatusOr<Cursor> DecodeCursor(std::string_view bytes) {
   uint64_t numbers[kNumbers] = {};
   if (bytes.size() != kBytes || bytes.front() != kVersion) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cursor: ", bytes.size(),
-                     " bytes that are no cursor of this server: QueryResult.next_cursor"));
+    return ArgumentError("cursor",
+                         absl::StrCat(bytes.size(),
+                                      " bytes that are no cursor of this server: "
+                                      "QueryResult.next_cursor"),
+                         absl::StrCat(bytes.size(), " bytes"));
   }
   std::memcpy(numbers, bytes.data() + 1, sizeof numbers);
   const Cursor cursor = {
       .epoch = numbers[0], .position = static_cast<int64_t>(numbers[1]), .search = numbers[2]};
   if (cursor.position >= 0) return cursor;
-  return absl::InvalidArgumentError("cursor: damaged: its place is negative");
+  return ArgumentError("cursor", "damaged: its place is negative");
 }
 
 uint64_t SearchFingerprint(uint64_t incarnation, const Query& query, std::string_view filter) {

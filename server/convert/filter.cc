@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 #include "server/catalog/attributes/filter.h"
 #include "server/convert/attributes.h"
@@ -15,7 +16,7 @@ namespace nearfield::server {
 namespace {
 
 absl::Status Invalid(const std::string& field, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
+  return ArgumentError(field, what);
 }
 
 std::optional<Comparison> ComparisonFromProto(pb::ComparisonOperator op) {

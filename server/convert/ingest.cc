@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 
@@ -14,17 +15,19 @@ absl::Status CheckVectors(const pb::VectorBlock& vectors, const CollectionSpec& 
                           int64_t rows) {
   const std::optional<RowType> type = RowTypeFromProto(vectors.dtype());
   if (type != spec.row_type) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "block.vectors.dtype: ",
-        type.has_value() ? NameOf(*type) : absl::StrCat(static_cast<int>(vectors.dtype())),
-        ", the collection has ", NameOf(spec.row_type)));
+    const std::string given =
+        type.has_value() ? NameOf(*type) : absl::StrCat(static_cast<int>(vectors.dtype()));
+    return ArgumentError("block.vectors.dtype",
+                         absl::StrCat(given, ", the collection has ", NameOf(spec.row_type)), given,
+                         NameOf(spec.row_type));
   }
   const auto bytes = static_cast<int64_t>(vectors.data().size());
   const int64_t row_bytes = int64_t{spec.dim} * BytesPerElement(spec.row_type);
   if (CheckedMul(rows, row_bytes) != bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("block.vectors.data: ", bytes, " bytes for ", rows, " ids, must be ",
-                     row_bytes, " a row (dim ", spec.dim, ", ", NameOf(spec.row_type), ")"));
+    return ArgumentError("block.vectors.data",
+                         absl::StrCat(bytes, " bytes for ", rows, " ids, must be ", row_bytes,
+                                      " a row (dim ", spec.dim, ", ", NameOf(spec.row_type), ")"),
+                         absl::StrCat(bytes, " bytes"), absl::StrCat(row_bytes, " bytes a row"));
   }
   return absl::OkStatus();
 }
@@ -32,16 +35,18 @@ absl::Status CheckVectors(const pb::VectorBlock& vectors, const CollectionSpec& 
 absl::StatusOr<BytesColumn> PayloadsFromProto(const pb::UploadBlock& block, int64_t rows,
                                               int64_t bytes_max) {
   if (block.payloads_size() != 0 && block.payloads_size() != rows) {
-    return absl::InvalidArgumentError(absl::StrCat("block.payloads: ", block.payloads_size(),
-                                                   " for ", rows,
-                                                   " ids, must be none or one a row"));
+    return ArgumentError(
+        "block.payloads",
+        absl::StrCat(block.payloads_size(), " for ", rows, " ids, must be none or one a row"),
+        absl::StrCat(block.payloads_size()), absl::StrCat("0 or ", rows));
   }
   BytesColumn column;
   for (int i = 0; i < block.payloads_size(); ++i) {
     const std::string& payload = block.payloads(i);
     if (static_cast<int64_t>(payload.size()) > bytes_max) {
-      return absl::InvalidArgumentError(absl::StrCat("block.payloads[", i, "]: ", payload.size(),
-                                                     " bytes, the limit is ", bytes_max));
+      return ArgumentError(absl::StrCat("block.payloads[", i, "]"),
+                           absl::StrCat(payload.size(), " bytes, the limit is ", bytes_max),
+                           absl::StrCat(payload.size(), " bytes"), absl::StrCat(bytes_max));
     }
     column.Append(payload);
   }
@@ -62,42 +67,79 @@ std::optional<UploadMode> UploadModeFromProto(pb::UploadMode mode) {
   }
 }
 
+pb::UploadMode ToProto(UploadMode mode) {
+  switch (mode) {
+    case UploadMode::kInsert:
+      return pb::UPLOAD_MODE_INSERT;
+    case UploadMode::kUpsert:
+      return pb::UPLOAD_MODE_UPSERT;
+    case UploadMode::kReplace:
+      return pb::UPLOAD_MODE_REPLACE;
+  }
+  return pb::UPLOAD_MODE_UNSPECIFIED;
+}
+
 }  // namespace
 
 absl::StatusOr<UploadReservation> FromProto(const pb::UploadBegin& begin) {
   const std::optional<UploadMode> mode = UploadModeFromProto(begin.mode());
   if (!mode.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat("begin.mode: ", static_cast<int>(begin.mode()),
-                                                   ", must be INSERT, UPSERT or REPLACE"));
+    return MustBe("begin.mode", absl::StrCat(static_cast<int>(begin.mode())),
+                  "INSERT, UPSERT or REPLACE");
   }
   if (begin.has_upload_token() &&
       (begin.upload_token().empty() ||
        begin.upload_token().size() > static_cast<size_t>(kUploadTokenBytesMax))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("begin.upload_token: ", begin.upload_token().size(), " bytes, must be 1 .. ",
-                     kUploadTokenBytesMax));
+    return MustBe("begin.upload_token", absl::StrCat(begin.upload_token().size(), " bytes"),
+                  absl::StrCat("1 .. ", kUploadTokenBytesMax));
   }
   if (!begin.has_rows_max() || begin.rows_max() < 1 ||
       begin.rows_max() > static_cast<uint64_t>(kRowsMax)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "begin.rows_max: ", begin.has_rows_max() ? absl::StrCat(begin.rows_max()) : "absent",
-        ", must be 1 .. ", kRowsMax));
+    return MustBe("begin.rows_max",
+                  begin.has_rows_max() ? absl::StrCat(begin.rows_max()) : "absent",
+                  absl::StrCat("1 .. ", kRowsMax));
   }
   constexpr auto kPayloadMax = std::numeric_limits<int64_t>::max();
   if (!begin.has_payload_bytes_max() ||
       begin.payload_bytes_max() > static_cast<uint64_t>(kPayloadMax)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "begin.payload_bytes_max: ",
+    return MustBe(
+        "begin.payload_bytes_max",
         begin.has_payload_bytes_max() ? absl::StrCat(begin.payload_bytes_max()) : "absent",
-        ", must be 0 .. ", kPayloadMax));
+        absl::StrCat("0 .. ", kPayloadMax));
   }
   return UploadReservation{.rows_max = static_cast<int64_t>(begin.rows_max()),
                            .payload_bytes_max = static_cast<int64_t>(begin.payload_bytes_max()),
                            .mode = *mode};
 }
 
+absl::StatusOr<int64_t> FromProto(const pb::ListUploadsRequest& request) {
+  if (!request.has_uploads_max()) return kListedUploadsDefault;
+  const int64_t uploads_max = request.uploads_max();
+  if (uploads_max >= 1 && uploads_max <= kListedUploadsMax) return uploads_max;
+  return MustBe("uploads_max", absl::StrCat(uploads_max), absl::StrCat("1 .. ", kListedUploadsMax));
+}
+
+void ToProto(const Catalog::ListedUpload& listed, pb::OpenUpload* upload) {
+  const store::OpenUpload& facts = listed.upload;
+  upload->set_upload_token(facts.token);
+  upload->set_collection(listed.collection);
+  upload->set_mode(ToProto(facts.mode));
+  upload->set_rows_count(static_cast<uint64_t>(facts.rows_count));
+  upload->set_bytes_on_disk(static_cast<uint64_t>(facts.bytes_on_disk));
+  upload->set_untouched_s(static_cast<uint64_t>(facts.untouched_s));
+  upload->set_is_live(facts.is_live);
+}
+
 absl::StatusOr<BlockRows> FromProto(const pb::UploadBlock& block, const CollectionSpec& spec,
                                     const RequestLimits& limits, UploadTotals* totals) {
+  const auto block_bytes = static_cast<int64_t>(block.ByteSizeLong());
+  if (block_bytes > limits.upload_block_bytes_max) {
+    return ArgumentError("block",
+                         absl::StrCat(block_bytes, " bytes, the limit upload_block_bytes_max is ",
+                                      limits.upload_block_bytes_max),
+                         absl::StrCat(block_bytes, " bytes"),
+                         absl::StrCat(limits.upload_block_bytes_max));
+  }
   const int64_t rows_left = totals->declared.rows_max - totals->rows;
   BlockRows native;
   ABSL_ASSIGN_OR_RETURN(native.ids,
@@ -105,38 +147,44 @@ absl::StatusOr<BlockRows> FromProto(const pb::UploadBlock& block, const Collecti
                                      {.min = 1, .max = std::numeric_limits<int64_t>::max()}));
   const int64_t rows = native.ids.size();
   if (rows > rows_left) {
-    return absl::InvalidArgumentError(absl::StrCat("block.ids: ", rows, " rows after ",
-                                                   totals->rows, ", begin.rows_max declared ",
-                                                   totals->declared.rows_max));
+    return ArgumentError("block.ids",
+                         absl::StrCat(rows, " rows after ", totals->rows,
+                                      ", begin.rows_max declared ", totals->declared.rows_max),
+                         absl::StrCat(totals->rows + rows),
+                         absl::StrCat(totals->declared.rows_max));
   }
   ABSL_RETURN_IF_ERROR(CheckVectors(block.vectors(), spec, rows));
   ABSL_ASSIGN_OR_RETURN(native.payloads, PayloadsFromProto(block, rows, limits.payload_bytes_max));
   const int64_t payload_bytes = native.payloads.value_bytes();
   if (payload_bytes > totals->declared.payload_bytes_max - totals->payload_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("block.payloads: ", payload_bytes, " bytes after ", totals->payload_bytes,
-                     ", begin.payload_bytes_max declared ", totals->declared.payload_bytes_max));
+    return ArgumentError(
+        "block.payloads",
+        absl::StrCat(payload_bytes, " bytes after ", totals->payload_bytes,
+                     ", begin.payload_bytes_max declared ", totals->declared.payload_bytes_max),
+        absl::StrCat(totals->payload_bytes + payload_bytes, " bytes"),
+        absl::StrCat(totals->declared.payload_bytes_max));
   }
   const std::string& data = block.vectors().data();
   native.rows = absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(data.data()), data.size());
   totals->rows += rows;
   totals->payload_bytes += payload_bytes;
-  totals->bytes += static_cast<int64_t>(block.ByteSizeLong());
+  totals->bytes += block_bytes;
   return native;
 }
 
 absl::Status CheckCommit(const pb::UploadCommit& commit, const UploadTotals& totals) {
   if (!commit.has_rows_count() || commit.rows_count() == static_cast<uint64_t>(totals.rows))
     return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("commit.rows_count: ", commit.rows_count(),
-                                                 ", the upload has ", totals.rows, " rows"));
+  return ArgumentError("commit.rows_count",
+                       absl::StrCat(commit.rows_count(), ", the upload has ", totals.rows, " rows"),
+                       absl::StrCat(commit.rows_count()), absl::StrCat(totals.rows));
 }
 
 absl::Status CheckOneOfIdsAndFilter(const pb::DeleteRequest& request) {
   const int64_t ids = int64_t{request.ids().numbers_size()} + request.ids().texts_size();
   if (request.has_filter() && ids > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("filter: given with ", ids, " ids, must be one of the two"));
+    return ArgumentError("filter",
+                         absl::StrCat("given with ", ids, " ids, must be one of the two"));
   }
   return absl::OkStatus();
 }

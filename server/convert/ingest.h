@@ -9,12 +9,15 @@
 #include "absl/types/span.h"
 #include "nearfield/engine/collection.h"
 #include "nearfield/v1/ingest.pb.h"
+#include "server/catalog/catalog.h"
 #include "server/convert/common.h"
 #include "server/convert/limits.h"
 
 namespace nearfield::server {
 
 inline constexpr int64_t kUploadTokenBytesMax = 256;
+inline constexpr int64_t kListedUploadsMax = 10000;
+inline constexpr int64_t kListedUploadsDefault = 1000;
 
 // Errors: InvalidArgument (mode, rows_max, payload_bytes_max, upload_token).
 absl::StatusOr<UploadReservation> FromProto(const pb::UploadBegin& begin);
@@ -33,6 +36,10 @@ struct UploadTotals {
   int64_t payload_bytes = 0;
   int64_t bytes = 0;  // of the blocks as messages
 };
+
+// Uploads that a ListUploads reply may have. Errors: InvalidArgument (uploads_max).
+absl::StatusOr<int64_t> FromProto(const pb::ListUploadsRequest& request);
+void ToProto(const Catalog::ListedUpload& listed, pb::OpenUpload* upload);
 
 // Checks the block against the collection, the limits and what was declared; counts it in `totals`
 // where it is good. Errors: InvalidArgument, Unimplemented. Values are left to the engine.

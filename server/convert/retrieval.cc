@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "nearfield/engine/row_codec.h"
@@ -23,38 +24,41 @@ absl::Status CheckValues(const std::string& field, absl::Span<const float> value
   bool zero = true;
   for (size_t i = 0; i < values.size(); ++i) {
     if (!std::isfinite(values[i])) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(field, ": value ", i, " is ", values[i], ", every value must be finite"));
+      return ArgumentError(
+          field, absl::StrCat("value ", i, " is ", values[i], ", every value must be finite"),
+          absl::StrCat(values[i]), "finite");
     }
     zero = zero && values[i] == 0.0f;
   }
   if (zero && metric == Metric::kCosine) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, ": all values are 0, which has no cosine"));
+    return ArgumentError(field, "all values are 0, which has no cosine");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckDim(const std::string& field, int64_t values_count, const CollectionSpec& spec) {
   if (values_count == spec.dim) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": ", values_count, " values, the collection has dim ", spec.dim));
+  return ArgumentError(field,
+                       absl::StrCat(values_count, " values, the collection has dim ", spec.dim),
+                       absl::StrCat(values_count), absl::StrCat(spec.dim));
 }
 
 absl::Status AppendEncoded(const std::string& field, const pb::VectorBlock& block,
                            const CollectionSpec& spec, SearchRequest* request) {
   const std::optional<RowType> type = RowTypeFromProto(block.dtype());
   if (!type.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(field,
-                                                   ".dtype: ", static_cast<int>(block.dtype()),
-                                                   " must be FLOAT32, FLOAT16 or BFLOAT16"));
+    return ArgumentError(
+        absl::StrCat(field, ".dtype"),
+        absl::StrCat(static_cast<int>(block.dtype()), " must be FLOAT32, FLOAT16 or BFLOAT16"),
+        absl::StrCat(static_cast<int>(block.dtype())), "FLOAT32, FLOAT16 or BFLOAT16");
   }
   const int64_t element_bytes = BytesPerElement(*type);
   const auto bytes = static_cast<int64_t>(block.data().size());
   if (bytes % element_bytes != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(field, ".data: ", bytes,
-                                                   " bytes are no whole vector of ", NameOf(*type),
-                                                   ": must be ", spec.dim * element_bytes));
+    return ArgumentError(absl::StrCat(field, ".data"),
+                         absl::StrCat(bytes, " bytes are no whole vector of ", NameOf(*type),
+                                      ": must be ", spec.dim * element_bytes),
+                         absl::StrCat(bytes), absl::StrCat(spec.dim * element_bytes));
   }
   ABSL_RETURN_IF_ERROR(CheckDim(absl::StrCat(field, ".data"), bytes / element_bytes, spec));
   const auto* data = reinterpret_cast<const uint8_t*>(block.data().data());
@@ -72,7 +76,7 @@ const char kFetchAdvice[] = "ask for fewer ids, or without vectors or payloads";
 absl::StatusOr<int32_t> KFromProto(bool present, uint32_t k, const RequestLimits& limits) {
   if (!present) return static_cast<int32_t>(std::min<int64_t>(kDefaultK, limits.k_max));
   if (k == 0 || k > limits.k_max) {
-    return absl::InvalidArgumentError(absl::StrCat("k: ", k, ", must be 1 .. ", limits.k_max));
+    return MustBe("k", absl::StrCat(k), absl::StrCat("1 .. ", limits.k_max));
   }
   return static_cast<int32_t>(k);
 }
@@ -101,8 +105,7 @@ absl::Status AppendQuery(const std::string& field, const pb::Query& query,
       return absl::OkStatus();
     }
     default:
-      return absl::InvalidArgumentError(
-          absl::StrCat(field, ": none of vector, encoded and row_id is set"));
+      return ArgumentError(field, "none of vector, encoded and row_id is set", "absent");
   }
   const absl::Span<const float> values = absl::MakeConstSpan(request->values).subspan(begin);
   ABSL_RETURN_IF_ERROR(CheckValues(path, values, spec.metric));
@@ -128,16 +131,15 @@ absl::StatusOr<SearchPriority> PriorityFromProto(const pb::SearchRequest& reques
     case pb::SEARCH_PRIORITY_BATCH:
       return SearchPriority::kBatch;
     default:
-      return absl::InvalidArgumentError(
-          absl::StrCat("priority: ", static_cast<int>(request.priority()),
-                       ", must be INTERACTIVE (1) or BATCH (2)"));
+      return MustBe("priority", absl::StrCat(static_cast<int>(request.priority())),
+                    "INTERACTIVE (1) or BATCH (2)");
   }
 }
 
 absl::StatusOr<std::optional<float>> ScoreMin(bool present, float score) {
   if (!present) return std::optional<float>();
   if (std::isnan(score)) {
-    return absl::InvalidArgumentError("score_threshold: is not a number");
+    return ArgumentError("score_threshold", "is not a number", "nan");
   }
   return score;
 }
@@ -147,8 +149,8 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
                                         const RequestLimits& limits) {
   const CollectionSpec& spec = collection->spec();
   if (request.queries_size() < 1 || request.queries_size() > limits.queries_max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("queries: ", request.queries_size(), ", must be 1 .. ", limits.queries_max));
+    return MustBe("queries", absl::StrCat(request.queries_size()),
+                  absl::StrCat("1 .. ", limits.queries_max));
   }
   ABSL_ASSIGN_OR_RETURN(const int32_t k, KFromProto(request.has_k(), request.k(), limits));
   ABSL_ASSIGN_OR_RETURN(const std::optional<float> score_min,
@@ -222,9 +224,8 @@ absl::StatusOr<Neighbors> NeighborsFromProto(const std::string& field,
   ABSL_ASSIGN_OR_RETURN(neighbors.ids, IdsFromProto(absl::StrCat(field, ".ids"), result.ids(), type,
                                                     {.min = 0, .max = limits.k_max}));
   if (neighbors.ids.size() != result.scores_size()) {
-    return absl::InvalidArgumentError(absl::StrCat(field, ": ", neighbors.ids.size(), " ids and ",
-                                                   result.scores_size(),
-                                                   " scores: must be as many"));
+    return ArgumentError(field, absl::StrCat(neighbors.ids.size(), " ids and ",
+                                             result.scores_size(), " scores: must be as many"));
   }
   neighbors.scores.assign(result.scores().begin(), result.scores().end());
   return neighbors;

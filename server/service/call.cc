@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/batching/retry_hint.h"
 #include "server/service/caller_name.h"
+#include "server/service/status_details.h"
 
 namespace nearfield::server {
 namespace {
@@ -16,9 +17,8 @@ constexpr char kClientRequestId[] = "x-request-id";
 constexpr char kClientCaller[] = "nearfield-caller";
 constexpr char kRequestIdKey[] = "nearfield-request-id";
 constexpr char kRetryAfterKey[] = "retry-after-ms";
+constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";  // gRPC's own name for the same
 constexpr int64_t kUnavailableRetryMs = 1000;
-// A status travels in a header: far below any peer's limit on them.
-constexpr size_t kMessageBytesMax = 1024;
 
 // Empty where the client sent none.
 std::string_view Metadata(const grpc::CallbackServerContext& context, const char* key) {
@@ -49,8 +49,9 @@ std::optional<TimePoint> SteadyDeadline(const grpc::CallbackServerContext& conte
 
 // What a server that is not trusted any more still answers: nothing that a caller would build on.
 ServerState::Purpose PurposeOf(const std::string& method) {
-  for (const char* inspecting : {"Verify", "GetCollection", "ListCollections", "GetCapacity",
-                                 "GetCounters", "Count", "CreateSnapshot", "ListSnapshots"}) {
+  for (const char* inspecting :
+       {"Verify", "GetCollection", "ListCollections", "GetCapacity", "GetCounters", "Count",
+        "CreateSnapshot", "ListSnapshots", "ListUploads"}) {
     if (method == inspecting) return ServerState::Purpose::kInspection;
   }
   return ServerState::Purpose::kService;
@@ -67,7 +68,9 @@ Call::Call(ServerState* state, grpc::CallbackServerContext* context, const char*
   record.method = method;
   record.request_id = RequestId(Metadata(*context, kClientRequestId));
   record.peer = context->peer();
-  caller_ = CallerName(Metadata(*context, kClientCaller), record.peer);
+  const std::string_view name = Metadata(*context, kClientCaller);
+  if (metadata_status_.ok()) metadata_status_ = CheckCallerName(name);
+  caller_ = CallerName(name, record.peer);
   deadline_ = SteadyDeadline(*context, begin_);
 }
 
@@ -106,9 +109,11 @@ grpc::Status Call::Close(const absl::Status& given) {
     retry_ms = kUnavailableRetryMs;
     state_->Suspect();
   }
-  if (retry_ms.has_value()) context_->AddTrailingMetadata(kRetryAfterKey, absl::StrCat(*retry_ms));
-  return {static_cast<grpc::StatusCode>(status.code()),
-          std::string(status.message().substr(0, kMessageBytesMax))};
+  if (retry_ms.has_value()) {
+    context_->AddTrailingMetadata(kRetryAfterKey, absl::StrCat(*retry_ms));
+    context_->AddTrailingMetadata(kPushbackKey, absl::StrCat(*retry_ms));
+  }
+  return WithDetails(status, retry_ms);
 }
 
 bool Call::Dead() const { return !DeadStatus().ok(); }

@@ -32,9 +32,11 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  // Makes the call one in flight. Errors: as ServerState::Enter; ResourceExhausted (metadata).
+  // Makes the call one in flight. Errors: as ServerState::Enter; ResourceExhausted (metadata);
+  // InvalidArgument (the name that the caller gives itself).
   absl::StatusOr<Core*> Enter();
-  // ResourceExhausted where the client sent more than kMetadataBytesMax.
+  // ResourceExhausted where the client sent more than kMetadataBytesMax, InvalidArgument where the
+  // name that it gives itself is too long.
   const absl::Status& metadata_status() const { return metadata_status_; }
   // For a call that waits for its client: see LiveCalls::SetWake.
   void SetWake(std::function<void()> wake);

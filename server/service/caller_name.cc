@@ -2,12 +2,21 @@
 
 #include <cstddef>
 
+#include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
+
 namespace nearfield::server {
 namespace {
 
 constexpr size_t kNameBytesMax = 128;
 
 }  // namespace
+
+absl::Status CheckCallerName(std::string_view from_client) {
+  if (from_client.size() <= kNameBytesMax) return absl::OkStatus();
+  return MustBe("nearfield-caller", absl::StrCat(from_client.size(), " bytes"),
+                absl::StrCat("1 .. ", kNameBytesMax));
+}
 
 std::string CallerName(std::string_view from_client, std::string_view peer) {
   if (!from_client.empty() && from_client.size() <= kNameBytesMax) {

@@ -5,7 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
+
 namespace nearfield::server {
+
+// Errors: InvalidArgument (more than 128 bytes). Empty: the client gives itself no name.
+absl::Status CheckCallerName(std::string_view from_client);
 
 // "name:" and what the client calls itself, where that is 1 .. 128 bytes; else its address without
 // the port: all connections of one host are one caller. `peer` is gRPC's: "ipv4:127.0.0.1:51234".

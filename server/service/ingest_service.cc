@@ -1,5 +1,6 @@
 #include "server/service/ingest_service.h"
 
+#include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 #include "server/convert/ingest.h"
 #include "server/service/choose_rows.h"
@@ -29,7 +30,7 @@ absl::Status DeleteFrom(const Core& core, const Call& call, const pb::DeleteRequ
 }
 
 absl::Status CheckToken(const std::string& token) {
-  return token.empty() ? absl::InvalidArgumentError("upload_token: absent") : absl::OkStatus();
+  return token.empty() ? ArgumentError("upload_token", "absent", "absent") : absl::OkStatus();
 }
 
 }  // namespace
@@ -77,6 +78,23 @@ grpc::ServerUnaryReactor* IngestService::DropUpload(grpc::CallbackServerContext*
         ABSL_RETURN_IF_ERROR(CheckToken(request->upload_token()));
         ABSL_ASSIGN_OR_RETURN(const auto facts, core.catalog.DropUpload(request->upload_token()));
         response->set_rows_count(static_cast<uint64_t>(facts.rows_count));
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* IngestService::ListUploads(grpc::CallbackServerContext* context,
+                                                     const pb::ListUploadsRequest* request,
+                                                     pb::ListUploadsResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "ListUploads", .pool = &Core::reads},
+      [request, response](Core& core, Call& /*call*/) -> absl::Status {
+        ABSL_ASSIGN_OR_RETURN(const int64_t uploads_max, FromProto(*request));
+        ABSL_ASSIGN_OR_RETURN(const auto uploads, core.catalog.ListUploads());
+        for (const Catalog::ListedUpload& listed : uploads) {
+          if (response->uploads_size() == uploads_max) break;
+          ToProto(listed, response->add_uploads());
+        }
+        response->set_uploads_count(uploads.size());
         return absl::OkStatus();
       });
 }

@@ -24,6 +24,10 @@ class IngestService final : public nearfield::v1::Ingest::CallbackService {
                                        const nearfield::v1::DropUploadRequest* request,
                                        nearfield::v1::DropUploadResponse* response) override;
 
+  grpc::ServerUnaryReactor* ListUploads(grpc::CallbackServerContext* context,
+                                        const nearfield::v1::ListUploadsRequest* request,
+                                        nearfield::v1::ListUploadsResponse* response) override;
+
  private:
   ServerState* const state_;
 };

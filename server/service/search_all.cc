@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 #include "server/convert/common.h"
 #include "server/convert/cursor.h"
@@ -18,7 +19,9 @@ namespace {
 // too.
 absl::Status WithinSearch(const absl::Status& status) {
   if (!absl::IsInvalidArgument(status)) return status;
-  return absl::InvalidArgumentError(absl::StrCat("search.", status.message()));
+  ArgumentFacts facts = ArgumentFactsOf(status);
+  if (!facts.field.empty()) facts.field = absl::StrCat("search.", facts.field);
+  return WithArgument(absl::InvalidArgumentError(absl::StrCat("search.", status.message())), facts);
 }
 
 // Each page is a search with the cursor of the one before it: it waits its turn, and while it is
@@ -48,11 +51,10 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
     call_.record.collection = request_.collection();
     ABSL_ASSIGN_OR_RETURN(core_, call_.Enter());
     if (request_.queries_size() != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("search.queries: ", request_.queries_size(), ", must be 1"));
+      return MustBe("search.queries", absl::StrCat(request_.queries_size()), "1");
     }
     if (request.has_results_max()) left_ = request.results_max();
-    if (left_ < 1) return absl::InvalidArgumentError("results_max: 0, must be at least 1");
+    if (left_ < 1) return MustBe("results_max", "0", "at least 1");
     if (!request_.has_k()) {
       request_.set_k(static_cast<uint32_t>(call_.state()->limits().k_max));
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 #include "server/convert/cursor.h"
 #include "server/convert/digest.h"
@@ -55,20 +56,24 @@ struct Pending {
 absl::Status CheckCursor(const Pending& pending, const pb::SearchRequest& request) {
   const Cursor& cursor = *pending.cursor;
   if (cursor.search != pending.fingerprints.front()) {
-    return absl::InvalidArgumentError(
-        "cursor: of another search: collection, query, filter and score_threshold must be those of "
-        "the first page, and a collection that was created anew or restored is another one");
+    return ArgumentError(
+        "cursor",
+        "of another search: collection, query, filter and score_threshold must be those of the "
+        "first page, and a collection that was created anew or restored is another one");
   }
   if (request.has_min_epoch() && request.min_epoch() > cursor.epoch) {
-    return absl::InvalidArgumentError(absl::StrCat("min_epoch: ", request.min_epoch(),
-                                                   ", the cursor is of epoch ", cursor.epoch,
-                                                   ": a later epoch takes a search without it"));
+    return ArgumentError("min_epoch",
+                         absl::StrCat(request.min_epoch(), ", the cursor is of epoch ",
+                                      cursor.epoch, ": a later epoch takes a search without it"),
+                         absl::StrCat(request.min_epoch()), absl::StrCat(cursor.epoch));
   }
   const int64_t rows_max = pending.state->limits().page_rows_max;
   if (!pending.streamed() && cursor.position >= rows_max) {
-    return absl::InvalidArgumentError(absl::StrCat("cursor: behind ", cursor.position,
-                                                   " rows, the limit page_rows_max is ", rows_max,
-                                                   ": SearchAll goes on from there"));
+    return ArgumentError(
+        "cursor",
+        absl::StrCat("behind ", cursor.position, " rows, the limit page_rows_max is ", rows_max,
+                     ": SearchAll goes on from there"),
+        absl::StrCat(cursor.position), absl::StrCat(rows_max));
   }
   return absl::OkStatus();
 }
@@ -85,8 +90,8 @@ absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limi
   }
   if (request.has_cursor()) {
     if (queries.size() != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("queries: ", queries.size(), ", must be 1 with a cursor"));
+      return ArgumentError("queries", absl::StrCat(queries.size(), ", must be 1 with a cursor"),
+                           absl::StrCat(queries.size()), "1");
     }
     ABSL_ASSIGN_OR_RETURN(pending->cursor, DecodeCursor(request.cursor()));
     ABSL_RETURN_IF_ERROR(CheckCursor(*pending, request));

@@ -19,7 +19,6 @@ constexpr int64_t kRepliesMax = 4096;
 constexpr int64_t kDeletesMax = 1024;  // that may wait
 constexpr int64_t kCompactionsMax = 16;
 constexpr int64_t kUnavailableRetryMs = 1000;
-constexpr int64_t kUploadRetryMs = 1000;
 
 int64_t ReplyThreads() {
   return std::clamp<int64_t>(std::thread::hardware_concurrency() / 2, 1, kReplyThreadsMax);
@@ -57,6 +56,14 @@ SearchQueueLimits QueueLimitsOf(const Settings& settings, double read_bytes_per_
           .batch_share = Share(settings.batch_share_percent),
           .read_bytes_per_second = read_bytes_per_second,
           .k_max = settings.k_max.value()};
+}
+
+UploadPlaces::Limits UploadLimitsOf(const Settings& settings) {
+  return {.places_max = settings.uploads_max.value(),
+          .caller_places_max =
+              CallerShareOf(settings.uploads_max.value(), settings.caller_share_percent.value()),
+          .bytes_per_second_min = settings.upload_bytes_per_second_min.value(),
+          .window = std::chrono::milliseconds(settings.upload_idle_ms.value())};
 }
 
 }  // namespace
@@ -134,7 +141,8 @@ ServerState::ServerState(const Settings* settings, Log* log, const Clock* clock)
       log_(log),
       clock_(clock),
       limits_(LimitsOf(*settings)),
-      request_log_(log, RequestLogPolicyOf(*settings)) {}
+      request_log_(log, RequestLogPolicyOf(*settings)),
+      upload_places_(UploadLimitsOf(*settings), clock) {}
 
 void ServerState::Serve(std::unique_ptr<Core> core) {
   const std::lock_guard lock(mutex_);
@@ -202,24 +210,6 @@ void ServerState::Leave() {
 bool ServerState::WaitIdle(std::chrono::milliseconds wait) {
   std::unique_lock lock(mutex_);
   return idle_.wait_for(lock, wait, [&] { return in_flight_ == 0; });
-}
-
-absl::Status ServerState::TakeUploadPlace() {
-  const std::lock_guard lock(mutex_);
-  const int64_t uploads_max = settings_->uploads_max.value();
-  if (uploads_ >= uploads_max) {
-    return WithRetryAfter(
-        absl::ResourceExhaustedError(absl::StrCat("too many uploads at once: ", uploads_,
-                                                  ", the limit uploads_max is ", uploads_max)),
-        kUploadRetryMs);
-  }
-  ++uploads_;
-  return absl::OkStatus();
-}
-
-void ServerState::GiveUploadPlace() {
-  const std::lock_guard lock(mutex_);
-  --uploads_;
 }
 
 void ServerState::SetSuspicionListener(std::function<void()> listener) {

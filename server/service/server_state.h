@@ -22,6 +22,7 @@
 #include "server/batching/pass_counter.h"
 #include "server/batching/reply_ledger.h"
 #include "server/batching/search_queue.h"
+#include "server/batching/upload_places.h"
 #include "server/batching/worker_pool.h"
 #include "server/catalog/audit/audit.h"
 #include "server/catalog/catalog.h"
@@ -102,9 +103,7 @@ class ServerState {
   // False where calls are still in flight after `wait`.
   bool WaitIdle(std::chrono::milliseconds wait);
 
-  // One of uploads_max places. Errors: ResourceExhausted with a retry hint.
-  absl::Status TakeUploadPlace();
-  void GiveUploadPlace();
+  UploadPlaces& upload_places() { return upload_places_; }
 
   // Called where an engine call said Unavailable; `listener` looks at the device.
   void SetSuspicionListener(std::function<void()> listener);
@@ -131,12 +130,12 @@ class ServerState {
   CallCounter call_counter_;
   RequestLog request_log_;
   LiveCalls live_calls_;
+  UploadPlaces upload_places_;
   mutable std::mutex mutex_;
   std::condition_variable idle_;
   Phase phase_ = Phase::kStarting;
   std::unique_ptr<Core> core_;
   int64_t in_flight_ = 0;
-  int64_t uploads_ = 0;
   std::function<void()> suspicion_listener_;
   std::function<AcceptCounts()> connection_counts_;
   std::atomic<bool> distrusted_{false};

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 #include "server/convert/attributes.h"
 
@@ -10,8 +11,10 @@ namespace nearfield::server {
 namespace {
 
 absl::Status OutOfOrder(const char* got, const char* wanted) {
-  return absl::InvalidArgumentError(absl::StrCat("message: ", got, " where ", wanted,
-                                                 " must come: the order is begin, blocks, commit"));
+  return ArgumentError(
+      "message",
+      absl::StrCat(got, " where ", wanted, " must come: the order is begin, blocks, commit"), got,
+      wanted);
 }
 
 pb::UploadResponse Committed(const NamedCollection& named, const CommitResult& result) {
@@ -27,15 +30,16 @@ absl::Status CheckNumber(const pb::UploadBlock& block, int64_t next_block) {
   if (!block.has_block_number() || block.block_number() == static_cast<uint64_t>(next_block)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("block.block_number: ", block.block_number(),
-                                                 ", the next block is ", next_block));
+  return ArgumentError("block.block_number",
+                       absl::StrCat(block.block_number(), ", the next block is ", next_block),
+                       absl::StrCat(block.block_number()), absl::StrCat(next_block));
 }
 
 }  // namespace
 
 absl::StatusOr<pb::UploadResponse> UploadSession::Handle(
     const pb::UploadRequest& request, const std::function<absl::Status()>& dead) {
-  if (committed_) return absl::InvalidArgumentError("message: nothing may come after commit");
+  if (committed_) return ArgumentError("message", "nothing may come after commit");
   const bool open = upload_ != nullptr;
   switch (request.message_case()) {
     case pb::UploadRequest::kBegin:
@@ -48,7 +52,7 @@ absl::StatusOr<pb::UploadResponse> UploadSession::Handle(
       if (!open) return OutOfOrder("commit", "begin");
       return Commit(request.commit(), dead);
     default:
-      return absl::InvalidArgumentError("message: none of begin, block and commit is set");
+      return ArgumentError("message", "none of begin, block and commit is set", "absent");
   }
 }
 
@@ -67,6 +71,7 @@ absl::StatusOr<pb::UploadResponse> UploadSession::Begin(const pb::UploadBegin& b
   }
   ABSL_ASSIGN_OR_RETURN(upload_, CollectionUpload::Begin(named_, {.reservation = totals_.declared,
                                                                   .token = begin.upload_token(),
+                                                                  .caller = caller_,
                                                                   .dead = dead}));
   const UploadPlace& place = upload_->place();
   totals_.rows = place.rows_count;
@@ -89,7 +94,9 @@ absl::StatusOr<pb::UploadResponse> UploadSession::Block(const pb::UploadBlock& b
   native.ids = &rows.ids;
   native.rows = rows.rows;
   native.payloads = rows.payloads.size() > 0 ? &rows.payloads : nullptr;
-  ABSL_RETURN_IF_ERROR(upload_->Append(native, attributes));
+  // Values are checked by the engine, which does not know the field that they came in.
+  ABSL_RETURN_IF_ERROR(
+      WithArgument(upload_->Append(native, attributes), {.field = "block.vectors.data"}));
   pb::UploadResponse response;
   response.mutable_progress()->set_rows_received(static_cast<uint64_t>(totals_.rows));
   response.mutable_progress()->set_bytes_received(static_cast<uint64_t>(totals_.bytes));

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,9 +21,9 @@ namespace nearfield::server {
 // Not thread-safe. Destroyed before a commit it leaves nothing behind.
 class UploadSession {
  public:
-  // `catalog` and `limits` outlive the session.
-  UploadSession(const Catalog* catalog, const RequestLimits* limits)
-      : catalog_(catalog), limits_(limits) {}
+  // `catalog` and `limits` outlive the session. `caller`: whose upload it is.
+  UploadSession(const Catalog* catalog, const RequestLimits* limits, std::string caller)
+      : catalog_(catalog), limits_(limits), caller_(std::move(caller)) {}
 
   // Takes one message of the client and gives the answer to it. May block in the engine.
   // `dead`: asked right before the commit, and while the blocks of an upload that goes on are read
@@ -44,6 +45,7 @@ class UploadSession {
 
   const Catalog* const catalog_;
   const RequestLimits* const limits_;
+  const std::string caller_;
   std::string collection_name_;
   std::shared_ptr<NamedCollection> named_;
   std::unique_ptr<CollectionUpload> upload_;  // set between Begin and Commit

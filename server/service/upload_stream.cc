@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "server/batching/retry_hint.h"
 #include "server/service/call.h"
 #include "server/service/upload_session.h"
@@ -89,10 +90,23 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     const absl::StatusOr<Core*> core = call_.Enter();
     if (!core.ok()) return core.status();
     core_ = *core;
-    absl::Status place = state_->TakeUploadPlace();
-    has_place_ = place.ok();
-    if (has_place_) session_.emplace(&core_->catalog, &state_->limits());
-    return place;
+    auto place = state_->upload_places().Take(call_.caller(),
+                                              [weak = weak_from_this()](const absl::Status& why) {
+                                                if (const auto self = weak.lock())
+                                                  self->LosePlace(why);
+                                              });
+    if (!place.ok()) return place.status();
+    place_ = *std::move(place);
+    session_.emplace(&core_->catalog, &state_->limits(), call_.caller());
+    return absl::OkStatus();
+  }
+
+  // On a thread of the upload that was refused, which holds the lock of its own stream: it has no
+  // place that this one could take. Where the client does not take the write that is under way, the
+  // alarm ends the stream.
+  void LosePlace(const absl::Status& why) {
+    const std::lock_guard lock(mutex_);
+    if (!finished_ && !end_.has_value()) End(why);
   }
 
   // Starts whatever can be started. Requires mutex_.
@@ -110,6 +124,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     if (arrived_) {
       arrived_ = false;
       working_ = true;
+      place_->Pause();
       current_.Swap(&incoming_);
       if (!current_.has_commit()) {
         StartRead(&incoming_);
@@ -120,7 +135,9 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
         End(std::move(posted));
       }
     } else if (read_all_) {
-      End(absl::InvalidArgumentError("the stream ended before commit: nothing is committed"));
+      End(WithArgument(
+          absl::InvalidArgumentError("the stream ended before commit: nothing is committed"),
+          {.field = "message", .value = "the end of the stream", .limit = "commit"}));
     }
   }
 
@@ -131,6 +148,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     const std::lock_guard lock(mutex_);
     working_ = false;
     last_active_ = state_->clock().Now();
+    place_->Resume(session_->totals().bytes - std::exchange(bytes_, session_->totals().bytes));
     call_.record.collection = session_->collection();
     call_.record.rows = session_->totals().rows;
     current_.Clear();
@@ -178,7 +196,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   // Drops what is not committed; its memory is free before the place is.
   void GiveAll() {
     session_.reset();
-    if (std::exchange(has_place_, false)) state_->GiveUploadPlace();
+    place_ = nullptr;
   }
 
   // Requires mutex_; returns the alarm that it replaces, to be destroyed without the lock.
@@ -236,7 +254,8 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   Milliseconds idle_max_;
   std::shared_ptr<UploadStream> self_;  // until OnDone; work and alarm hold the stream too
   Core* core_ = nullptr;
-  bool has_place_ = false;
+  std::unique_ptr<UploadPlaces::Place> place_;
+  int64_t bytes_ = 0;  // of the blocks that the upload has taken over
   std::optional<UploadSession> session_;
   std::unique_ptr<grpc::Alarm> alarm_;
   TimePoint last_active_;

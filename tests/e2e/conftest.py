@@ -14,7 +14,9 @@ from types import SimpleNamespace
 import grpc
 import numpy as np
 import pytest
+from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_status import rpc_status
 from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -206,5 +208,10 @@ def refused():
             assert word in caught.value.details(), caught.value.details()
         metadata = dict(caught.value.trailing_metadata() or ())
         assert metadata.get("nearfield-request-id"), "every error carries a request id"
+        details = rpc_status.from_call(caught.value)
+        assert details is not None, "every error carries details"
+        if code == grpc.StatusCode.INVALID_ARGUMENT:
+            bad = error_details_pb2.BadRequest()
+            assert any(each.Unpack(bad) for each in details.details) and bad.field_violations[0].field, details
         return caught.value
     return check

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 
 import grpc
 import numpy as np
 import pytest
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
 
 
 def rows_of(rng, count: int, dim: int = 16) -> np.ndarray:
@@ -128,6 +131,51 @@ def test_a_token_of_another_collection_or_mode_is_refused_whether_committed_or_o
     assert upload(client, "a", "INSERT", [3], rows[:1], b"open").epoch == 2
     assert upload(client, "a", "INSERT", [1, 2], rows, b"done").epoch == 1
     assert client.server.retrieval.Count(pb.CountRequest(collection="b")).epoch == 0
+
+
+def test_a_transient_refusal_names_its_retry_delay_in_every_form(start, api):
+    """gRPC's own retries and stock libraries did not see retry-after-ms."""
+    client = api(start("--uploads-max", "1"))
+    pb = client.pb
+    client.create("a", 16)
+    begin = pb.UploadRequest(begin=pb.UploadBegin(collection="a", rows_max=1, payload_bytes_max=0))
+    done = threading.Event()
+
+    def hold():
+        yield begin
+        done.wait(60)
+
+    held = client.server.ingest.Upload(hold(), timeout=60)
+    assert next(held).HasField("accepted")
+    with pytest.raises(grpc.RpcError) as caught:
+        list(client.server.ingest.Upload(iter([begin]), timeout=60))
+    done.set()
+    assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    trailers = dict(caught.value.trailing_metadata())
+    assert trailers["retry-after-ms"] == trailers["grpc-retry-pushback-ms"] == "1000"
+    retry = error_details_pb2.RetryInfo()
+    assert any(detail.Unpack(retry) for detail in rpc_status.from_call(caught.value).details)
+    assert retry.retry_delay.ToMilliseconds() == 1000
+    held.cancel()
+
+
+def test_an_abandoned_upload_is_listed_until_it_is_dropped(lives, refused, rng):
+    """An upload that no stream sent any more held its place and its disk space, unseen."""
+    client = lives()
+    pb = client.pb
+    client.create("a", 16)
+    with pytest.raises(grpc.RpcError):  # without a commit
+        head = pb.UploadBegin(collection="a", rows_max=1000, payload_bytes_max=0, upload_token=b"left")
+        list(client.server.ingest.Upload(iter([pb.UploadRequest(begin=head), client.block([3, 4], rows_of(rng, 2))]),
+                                         timeout=60))
+    listed = client.server.ingest.ListUploads(pb.ListUploadsRequest())
+    assert [(each.upload_token, each.collection, each.rows_count, each.is_live) for each in listed.uploads] == [
+        (b"left", "a", 2, False)]
+    assert listed.uploads_count == 1 and 0 < listed.uploads[0].bytes_on_disk < 1 << 20
+    assert client.server.ingest.DropUpload(pb.DropUploadRequest(upload_token=b"left")).rows_count == 2
+    assert client.server.ingest.ListUploads(pb.ListUploadsRequest()).uploads_count == 0
+    refused(grpc.StatusCode.INVALID_ARGUMENT,
+            lambda: client.server.ingest.ListUploads(pb.ListUploadsRequest(uploads_max=10001)), "uploads_max: 10001")
 
 
 def test_a_second_server_may_not_have_the_same_directory(lives, request, tmp_path):

@@ -7,6 +7,8 @@ import math
 import grpc
 import numpy as np
 import pytest
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
@@ -131,3 +133,18 @@ def test_a_reply_beyond_the_limit_is_refused_with_advice(start, api, refused):
     client.upload("wide", list(range(3000)), np.ones((3000, 64), dtype=np.float32))
     call = lambda: client.search("wide", np.ones((4, 64)), 3000)  # noqa: E731
     refused(grpc.StatusCode.RESOURCE_EXHAUSTED, call, "SearchStream")
+
+
+def test_stock_libraries_decode_the_details_of_a_refusal(filled):
+    """Programs had to parse the message to learn which field was refused."""
+    with pytest.raises(grpc.RpcError) as caught:
+        filled.search(filled.name, np.ones(8), 4097)
+    status = rpc_status.from_call(caught.value)
+    assert status is not None
+    bad, info = error_details_pb2.BadRequest(), error_details_pb2.ErrorInfo()
+    for detail in status.details:
+        detail.Unpack(bad)
+        detail.Unpack(info)
+    assert [(each.field, each.description) for each in bad.field_violations] == [("k", "4097, must be 1 .. 4096")]
+    assert info.domain == "nearfield" and info.reason == "INVALID_ARGUMENT"
+    assert dict(info.metadata) == {"field": "k", "value": "4097", "limit": "1 .. 4096"}

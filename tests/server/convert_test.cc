@@ -251,7 +251,7 @@ class UploadSessionTest : public ::testing::Test {
 
 TEST_F(UploadSessionTest, ADeadCallerCommitsNothing) {
   {
-    UploadSession session(&catalog_, &kLimits);
+    UploadSession session(&catalog_, &kLimits, /*caller=*/"");
     ASSERT_OK(session.Handle(Begin(), alive_));
     ASSERT_OK(session.Handle(Block(1), alive_));
     EXPECT_THAT(session.Handle(Commit(), [] { return absl::CancelledError("gone"); }),
@@ -264,7 +264,7 @@ TEST_F(UploadSessionTest, ADeadCallerCommitsNothing) {
 }
 
 TEST_F(UploadSessionTest, AfterCommitThereIsNothingToSay) {
-  UploadSession session(&catalog_, &kLimits);
+  UploadSession session(&catalog_, &kLimits, /*caller=*/"");
   ASSERT_OK(session.Handle(Begin(), alive_));
   ASSERT_OK(session.Handle(Block(1), alive_));
   const auto committed = session.Handle(Commit(), alive_);
@@ -278,7 +278,7 @@ TEST_F(UploadSessionTest, AfterCommitThereIsNothingToSay) {
 }
 
 TEST_F(UploadSessionTest, AnEmptyUploadCommitsNothingAndKeepsTheEpoch) {
-  UploadSession session(&catalog_, &kLimits);
+  UploadSession session(&catalog_, &kLimits, /*caller=*/"");
   ASSERT_OK(session.Handle(Begin(), alive_));
   const auto committed = session.Handle(Commit(), alive_);
   ASSERT_OK(committed);

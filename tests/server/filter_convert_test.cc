@@ -164,6 +164,7 @@ class ColumnConvertTest : public ::testing::Test {
   const AttributeSchema schema_ =
       *AttributeSchema::Create({{.name = "i"},
                                 {.name = "d", .type = AttributeType::kDouble},
+                                {.name = "ds", .type = AttributeType::kDouble, .is_list = true},
                                 {.name = "is", .is_list = true},
                                 {.name = "ks", .type = AttributeType::kKeyword, .is_list = true}},
                                {});
@@ -248,6 +249,19 @@ TEST_F(ColumnConvertTest, ValuesAndListsAreBounded) {
   doubles[0].mutable_values()->add_double_values(std::numeric_limits<double>::infinity());
   doubles[0].mutable_values()->add_double_values(std::nan(""));
   EXPECT_THAT(Converted(doubles), Refused("block.attributes[0].values[1]", "row 2: NaN"));
+
+  // A NaN in a list was stored, and the next start called the row damaged.
+  Columns lists;
+  lists.Add()->set_attribute("ds");
+  lists[0].set_presence("\x05");
+  lists[0].add_list_sizes(1);
+  lists[0].add_list_sizes(2);
+  lists[0].mutable_values()->add_double_values(-std::numeric_limits<double>::infinity());
+  lists[0].mutable_values()->add_double_values(1);
+  lists[0].mutable_values()->add_double_values(2);
+  EXPECT_OK(Converted(lists));
+  lists[0].mutable_values()->set_double_values(2, std::nan(""));
+  EXPECT_THAT(Converted(lists), Refused("block.attributes[0].values[2]", "row 2: NaN"));
 
   Columns keywords;
   keywords.Add()->set_attribute("ks");

@@ -159,5 +159,35 @@ TEST_F(BadUploadTest, IsNamedAndLeavesNothing) {
   EXPECT_EQ(script_->device_bytes_used, 8);
 }
 
+// A payload of exactly the limit could have been refused: tests had only one of a byte more.
+TEST_F(BadUploadTest, APayloadOfExactlyTheLimitIsTaken) {
+  Set(settings_.payload_bytes_max, "1KiB");
+  ServeEmpty();
+  EXPECT_THAT(Send({Begin("c", 1, 1024), Block({1}, std::string(1024, 'x')), Commit()}),
+              HasCode(grpc::StatusCode::OK));
+  EXPECT_THAT(Send({Begin("c", 1, 2048), Block({2}, std::string(1025, 'x')), Commit()}),
+              HasCodeAndMessage(kInvalid, HasSubstr("block.payloads[0]: 1025 bytes")));
+  EXPECT_EQ(RowsCount(), 1u);
+}
+
+// Up to 11 bytes more than upload_block_bytes_max were taken.
+TEST_F(BadUploadTest, ABlockIsBoundedToTheByte) {
+  constexpr size_t kBlockMax = (64 << 10) - 16;
+  Set(settings_.request_bytes_max, "64KiB");
+  Set(settings_.payload_bytes_max, "16KiB");
+  ServeEmpty();
+  const std::string payload(13000, 'x');
+  pb::UploadRequest request = Block({1, 2, 3, 4, 5}, payload);
+  pb::UploadBlock& block = *request.mutable_block();
+  block.mutable_payloads(4)->append(kBlockMax - block.ByteSizeLong(), 'y');
+  ASSERT_EQ(block.ByteSizeLong(), kBlockMax);
+  EXPECT_THAT(Send({Begin("c", 5, 1 << 20), request, Commit()}), HasCode(grpc::StatusCode::OK));
+  block.mutable_payloads(4)->push_back('z');
+  EXPECT_THAT(Send({Begin("c", 5, 1 << 20), request, Commit()}),
+              HasCodeAndMessage(kInvalid, HasSubstr("block: 65521 bytes, the limit "
+                                                    "upload_block_bytes_max is 65520")));
+  EXPECT_EQ(RowsCount(), 5u);
+}
+
 }  // namespace
 }  // namespace nearfield::server

@@ -106,6 +106,7 @@ TEST_F(IngestServiceTest, ASlowEngineIsNoSilentClientAndBlocksNobody) {
 
 TEST_F(IngestServiceTest, TooManyUploadsAtOnceAreRefusedWithAHint) {
   Set(settings_.uploads_max, "2");
+  Set(settings_.caller_share_percent, "100");
   ServeEmpty();
   grpc::ClientContext contexts[2];
   std::unique_ptr<Stream> streams[2];
@@ -206,6 +207,7 @@ TEST_F(IngestServiceTest, AClientThatReadsNoProgressStillUploads) {
 }
 
 TEST_F(IngestServiceTest, ManyUploadsAtOnceAllCommit) {
+  Set(settings_.caller_share_percent, "100");
   ServeEmpty();
   constexpr uint64_t kUploads = 8;
   std::vector<std::future<grpc::Status>> uploads;

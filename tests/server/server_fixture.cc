@@ -2,9 +2,36 @@
 
 #include <utility>
 
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
+
+std::string DetailsProblem(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::INVALID_ARGUMENT) return "";
+  google::rpc::Status details;
+  if (!details.ParseFromString(status.error_details())) return "; its details cannot be decoded";
+  if (details.code() != status.error_code() || details.message() != status.error_message()) {
+    return "; its details are of another status";
+  }
+  google::rpc::ErrorInfo info;
+  google::rpc::BadRequest bad;
+  for (const auto& detail : details.details()) {
+    detail.UnpackTo(&info);
+    detail.UnpackTo(&bad);
+  }
+  if (info.domain() != "nearfield" || info.reason() != "INVALID_ARGUMENT") return "; no ErrorInfo";
+  if (bad.field_violations_size() != 1) return "; no BadRequest";
+  const std::string& field = bad.field_violations(0).field();
+  if (field.empty() || info.metadata().count("field") == 0 || info.metadata().at("field") != field)
+    return "; no field";
+  if (details.message().find(bad.field_violations(0).description()) == std::string::npos ||
+      bad.field_violations(0).description().empty()) {
+    return "; no description";
+  }
+  return "";
+}
 
 ServerFixture::ServerFixture()
     : log_(LogFormat::kJson, LogLevel::kInfo, [this](const std::string& line) {

@@ -25,15 +25,22 @@ namespace nearfield::server {
 
 namespace pb = ::nearfield::v1;
 
-// grpc::Status with this code and, if given, a message that matches.
+// What is wrong with the google.rpc details of a status; empty: nothing. A refused argument must
+// have all of them; no other status is looked at, as gRPC makes some without details.
+std::string DetailsProblem(const grpc::Status& status);
+
+// grpc::Status with this code, sound details and, if given, a message that matches.
 MATCHER_P(HasCode, code, "has the code " + std::to_string(static_cast<int>(code))) {
-  *result_listener << "code " << static_cast<int>(arg.error_code()) << ": " << arg.error_message();
-  return arg.error_code() == code;
+  *result_listener << "code " << static_cast<int>(arg.error_code()) << ": " << arg.error_message()
+                   << DetailsProblem(arg);
+  return arg.error_code() == code && DetailsProblem(arg).empty();
 }
 MATCHER_P2(HasCodeAndMessage, code, message,
            "has the code " + std::to_string(static_cast<int>(code)) + " and a message") {
-  *result_listener << "code " << static_cast<int>(arg.error_code()) << ": " << arg.error_message();
-  return arg.error_code() == code && ::testing::Matches(message)(arg.error_message());
+  *result_listener << "code " << static_cast<int>(arg.error_code()) << ": " << arg.error_message()
+                   << DetailsProblem(arg);
+  return arg.error_code() == code && ::testing::Matches(message)(arg.error_message()) &&
+         DetailsProblem(arg).empty();
 }
 
 class ServerFixture : public ::testing::Test {

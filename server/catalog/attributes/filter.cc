@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield::server {
 namespace {
 
 absl::Status Invalid(const std::string& path, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
+  return ArgumentError(path, what);
 }
 
 bool TakesValues(ConditionKind kind) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield::server {
@@ -173,9 +174,11 @@ absl::StatusOr<BytesColumn> EncodeRowAttributes(const AttributeSchema& schema,
       }
     }
     if (static_cast<int64_t>(bytes.size()) > limits.row_bytes_max) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("block.attributes: row ", row, " has ", bytes.size(),
-                       " bytes of attributes, the limit is ", limits.row_bytes_max));
+      return ArgumentError(
+          "block.attributes",
+          absl::StrCat("row ", row, " has ", bytes.size(), " bytes of attributes, the limit is ",
+                       limits.row_bytes_max),
+          absl::StrCat(bytes.size(), " bytes"), absl::StrCat(limits.row_bytes_max));
     }
     rows.Append(bytes);
   }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 
 namespace nearfield::server {
 namespace {
@@ -44,20 +45,24 @@ std::string Describe(const AttributeSpec& spec) {
 absl::StatusOr<AttributeSchema> AttributeSchema::Create(std::vector<AttributeSpec> specs,
                                                         const AttributeLimits& limits) {
   if (static_cast<int64_t>(specs.size()) > limits.attributes_max) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "attributes: ", specs.size(), " declared, the limit is ", limits.attributes_max));
+    return ArgumentError(
+        "attributes", absl::StrCat(specs.size(), " declared, the limit is ", limits.attributes_max),
+        absl::StrCat(specs.size()), absl::StrCat(limits.attributes_max));
   }
   AttributeSchema schema;
   for (const AttributeSpec& spec : specs) {
     const int32_t number = static_cast<int32_t>(schema.numbers_.size());
     if (!IsName(spec.name)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "attributes[", number, "].name: ", QuoteText(spec.name), " (", spec.name.size(),
-          " bytes) must be 1 .. ", kNameBytesMax, " of a-z 0-9 _ and begin with a letter"));
+      return ArgumentError(
+          absl::StrCat("attributes[", number, "].name"),
+          absl::StrCat(QuoteText(spec.name), " (", spec.name.size(), " bytes) must be 1 .. ",
+                       kNameBytesMax, " of a-z 0-9 _ and begin with a letter"),
+          QuoteText(spec.name), absl::StrCat("1 .. ", kNameBytesMax, " of a-z 0-9 _"));
     }
     if (!schema.numbers_.emplace(spec.name, number).second) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "attributes[", number, "].name: ", QuoteText(spec.name), " is declared already"));
+      return ArgumentError(absl::StrCat("attributes[", number, "].name"),
+                           absl::StrCat(QuoteText(spec.name), " is declared already"),
+                           QuoteText(spec.name));
     }
   }
   schema.specs_ = std::move(specs);

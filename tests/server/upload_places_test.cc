@@ -1,0 +1,165 @@
+// Places of uploads on a clock that stands still: limits, and who loses its place.
+#include "server/batching/upload_places.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "server/batching/retry_hint.h"
+#include "tests/server/fake_clock.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::absl_testing::StatusIs;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+class UploadPlacesTest : public ::testing::Test {
+ protected:
+  // 100 bytes a second over 10 s.
+  UploadPlaces Make(int64_t places_max, int64_t caller_places_max, int64_t rate = 100) {
+    return UploadPlaces({.places_max = places_max,
+                         .caller_places_max = caller_places_max,
+                         .bytes_per_second_min = rate,
+                         .window = seconds(10)},
+                        &clock_);
+  }
+  // Its name is appended to lost_ when it loses its place.
+  UploadPlaces::Lose Note(const std::string& name) {
+    return [this, name](const absl::Status& status) {
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                                   HasSubstr("upload_bytes_per_second_min, 100")));
+      EXPECT_TRUE(RetryAfterMs(status).has_value());
+      lost_ += name;
+    };
+  }
+
+  FakeClock clock_;
+  std::string lost_;
+};
+
+TEST_F(UploadPlacesTest, APlaceIsFreeOnceItIsDestroyed) {
+  UploadPlaces places = Make(2, 2);
+  auto a = places.Take("x", Note("a"));
+  const auto b = places.Take("x", Note("b"));
+  ASSERT_OK(a);
+  ASSERT_OK(b);
+  const absl::Status refused = places.Take("y", Note("c")).status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
+                                HasSubstr("too many uploads at once: 2, the limit uploads_max")));
+  EXPECT_TRUE(RetryAfterMs(refused).has_value());
+  a->reset();
+  EXPECT_OK(places.Take("y", Note("c")));
+  EXPECT_EQ(lost_, "");
+}
+
+// One caller could hold every place, so that all others were refused for as long as it liked.
+TEST_F(UploadPlacesTest, ACallerLeavesPlacesToOthers) {
+  EXPECT_EQ(CallerShareOf(8, 80), 6);
+  EXPECT_EQ(CallerShareOf(2, 80), 1);
+  EXPECT_EQ(CallerShareOf(1, 80), 1);
+  EXPECT_EQ(CallerShareOf(8, 100), 8);
+  UploadPlaces places = Make(3, 2);
+  const auto a = places.Take("x", Note("a"));
+  const auto b = places.Take("x", Note("b"));
+  EXPECT_THAT(places.Take("x", Note("c")),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("of this caller")));
+  EXPECT_OK(places.Take("y", Note("d")));
+}
+
+// Eight uploads that sent a few bytes now and then held all places for ever.
+TEST_F(UploadPlacesTest, ATricklingUploadLosesItsPlaceWhenAnotherIsRefused) {
+  UploadPlaces places = Make(2, 2);
+  const auto fast = places.Take("x", Note("fast"));
+  const auto slow = places.Take("x", Note("slow"));
+  for (int i = 0; i < 6; ++i) {
+    clock_.Advance(seconds(5));
+    (*fast)->Pause();
+    (*fast)->Resume(500);
+    (*slow)->Pause();
+    (*slow)->Resume(499);
+  }
+  EXPECT_EQ(lost_, "") << "no one was refused";
+  EXPECT_FALSE(places.Take("y", Note("new")).ok());
+  EXPECT_EQ(lost_, "") << "499 of 500 bytes leave credit for most of a window";
+  for (int i = 0; i < 4; ++i) {
+    clock_.Advance(seconds(5));
+    (*fast)->Pause();
+    (*fast)->Resume(500);
+    (*slow)->Pause();
+    (*slow)->Resume(10);
+  }
+  clock_.Advance(seconds(1));
+  EXPECT_FALSE(places.Take("y", Note("new")).ok());
+  EXPECT_EQ(lost_, "slow");
+  EXPECT_FALSE(places.Take("y", Note("new")).ok());
+  EXPECT_EQ(lost_, "slow") << "told once, and the fast one never";
+}
+
+TEST_F(UploadPlacesTest, TheSlowestLosesItsPlaceFirst) {
+  UploadPlaces places = Make(2, 2);
+  const auto a = places.Take("x", Note("a"));
+  clock_.Advance(seconds(1));
+  const auto b = places.Take("x", Note("b"));
+  clock_.Advance(seconds(8));
+  EXPECT_FALSE(places.Take("y", Note("new")).ok());
+  EXPECT_EQ(lost_, "") << "each has a window of silence";
+  clock_.Advance(seconds(5));
+  EXPECT_FALSE(places.Take("y", Note("new")).ok());
+  EXPECT_EQ(lost_, "a");
+}
+
+TEST_F(UploadPlacesTest, TimeInWhichTheServerWorksDoesNotCount) {
+  UploadPlaces places = Make(1, 1);
+  const auto upload = places.Take("x", Note("upload"));
+  clock_.Advance(seconds(4));
+  (*upload)->Pause();
+  clock_.Advance(seconds(1000));
+  EXPECT_FALSE(places.Take("y", Note("new")).ok());
+  (*upload)->Resume(0);
+  clock_.Advance(seconds(5));
+  EXPECT_FALSE(places.Take("y", Note("new")).ok());
+  EXPECT_EQ(lost_, "") << "9 s of its 10";
+  clock_.Advance(seconds(1));
+  EXPECT_FALSE(places.Take("y", Note("new")).ok());
+  EXPECT_EQ(lost_, "upload");
+}
+
+TEST_F(UploadPlacesTest, ABigBlockEarnsNoMoreThanOneWindow) {
+  UploadPlaces places = Make(1, 1);
+  const auto upload = places.Take("x", Note("upload"));
+  (*upload)->Pause();
+  (*upload)->Resume(int64_t{1} << 62);
+  clock_.Advance(seconds(10));
+  EXPECT_FALSE(places.Take("y", Note("new")).ok());
+  EXPECT_EQ(lost_, "upload");
+}
+
+TEST_F(UploadPlacesTest, AMinimumOfZeroTakesNoPlaceAway) {
+  UploadPlaces places = Make(1, 1, /*rate=*/0);
+  const auto upload = places.Take("x", Note("upload"));
+  (*upload)->Pause();
+  (*upload)->Resume(0);
+  clock_.Advance(seconds(100000));
+  EXPECT_FALSE(places.Take("y", Note("new")).ok());
+  EXPECT_EQ(lost_, "");
+}
+
+// A caller at its own limit takes a place from its own uploads, never from those of others.
+TEST_F(UploadPlacesTest, ACallerAtItsLimitOnlyLosesItsOwnSlowUpload) {
+  UploadPlaces places = Make(3, 1);
+  const auto other = places.Take("y", Note("other"));
+  clock_.Advance(seconds(1));
+  const auto own = places.Take("x", Note("own"));
+  clock_.Advance(seconds(20));
+  EXPECT_FALSE(places.Take("x", Note("new")).ok());
+  EXPECT_EQ(lost_, "own");
+}
+
+}  // namespace
+}  // namespace nearfield::server

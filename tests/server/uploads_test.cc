@@ -1,0 +1,199 @@
+// Places and tokens of uploads over a real channel: who gets one, who loses it, and the list.
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/server/ingest_fixture.h"
+#include "tests/server/store/model_store.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Stream = grpc::ClientReaderWriter<pb::UploadRequest, pb::UploadResponse>;
+
+class UploadsTest : public IngestServiceTest {
+ protected:
+  void ServeDurably() {
+    Set(settings_.data_dir, dir_ / "data");
+    ServeEmpty();
+  }
+  static pb::UploadRequest BeginToken(const std::string& token, uint64_t rows_max = 10) {
+    pb::UploadRequest request = Begin("c", rows_max);
+    request.mutable_begin()->set_upload_token(token);
+    return request;
+  }
+  pb::ListUploadsResponse List(uint32_t uploads_max = 100) {
+    pb::ListUploadsRequest request;
+    request.set_uploads_max(uploads_max);
+    pb::ListUploadsResponse response;
+    grpc::ClientContext context;
+    EXPECT_THAT(ingest_->ListUploads(&context, request, &response), HasCode(grpc::StatusCode::OK));
+    return response;
+  }
+  grpc::Status ListStatus(uint32_t uploads_max) {
+    pb::ListUploadsRequest request;
+    request.set_uploads_max(uploads_max);
+    pb::ListUploadsResponse response;
+    grpc::ClientContext context;
+    return ingest_->ListUploads(&context, request, &response);
+  }
+
+  const store::TempDir dir_;
+};
+
+TEST_F(UploadsTest, OpenUploadsAreListedWithWhatTheyHold) {
+  ServeDurably();
+  EXPECT_EQ(List().uploads_count(), 0u);
+  // Without a commit: what came of it stays.
+  EXPECT_THAT(Send({BeginToken("ended"), Block({1, 2})}),
+              HasCode(grpc::StatusCode::INVALID_ARGUMENT));
+  grpc::ClientContext context;
+  const auto stream = ingest_->Upload(&context);
+  stream->Write(BeginToken("live", 100000));
+  pb::UploadResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  const pb::ListUploadsResponse listed = List();
+  ASSERT_EQ(listed.uploads_size(), 2);
+  EXPECT_EQ(listed.uploads_count(), 2u);
+  for (const pb::OpenUpload& upload : listed.uploads()) {
+    const bool live = upload.upload_token() == "live";
+    EXPECT_EQ(upload.collection(), "c");
+    EXPECT_EQ(upload.mode(), pb::UPLOAD_MODE_INSERT);
+    EXPECT_EQ(upload.is_live(), live);
+    EXPECT_EQ(upload.rows_count(), live ? 0u : 2u);
+    EXPECT_LT(upload.untouched_s(), 3600u);
+    EXPECT_EQ(upload.bytes_on_disk() >= 100000u * 2 * sizeof(float), live)
+        << upload.bytes_on_disk() << ": of a live stream all that it declared, else its rows alone";
+  }
+  EXPECT_EQ(List(1).uploads_size(), 1);
+  EXPECT_EQ(List(1).uploads_count(), 2u);
+  EXPECT_THAT(ListStatus(0), HasCodeAndMessage(grpc::StatusCode::INVALID_ARGUMENT,
+                                               HasSubstr("uploads_max: 0, must be 1 .. 10000")));
+  EXPECT_THAT(ListStatus(10001), HasCode(grpc::StatusCode::INVALID_ARGUMENT));
+  context.TryCancel();
+  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+}
+
+TEST_F(UploadsTest, WithoutADataDirectoryThereIsNoList) {
+  ServeEmpty();
+  EXPECT_THAT(ListStatus(1), HasCodeAndMessage(grpc::StatusCode::FAILED_PRECONDITION,
+                                               HasSubstr("data_dir is none")));
+}
+
+// 64 begins that were cancelled barred every further upload with a token for a week.
+TEST_F(UploadsTest, CancelledBeginsBarNoFurtherUpload) {
+  Set(settings_.upload_tokens_max, "4");
+  ServeDurably();
+  for (int i = 0; i < 8; ++i) {
+    grpc::ClientContext context;
+    const auto stream = ingest_->Upload(&context);
+    stream->Write(BeginToken("cancelled" + std::to_string(i)));
+    pb::UploadResponse response;
+    ASSERT_TRUE(stream->Read(&response)) << i;
+    context.TryCancel();
+    EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+    AwaitNoUpload();
+    while (List().uploads(List().uploads_size() - 1).is_live()) std::this_thread::yield();
+  }
+  EXPECT_THAT(Send({BeginToken("honest"), Block({1}), Commit()}), HasCode(grpc::StatusCode::OK));
+  EXPECT_LE(List().uploads_count(), 4u);
+}
+
+// A mode that a resumed upload did not begin with was taken as its mode.
+TEST_F(UploadsTest, ATokenOfAnotherModeOrCollectionIsRefused) {
+  ServeDurably();
+  ASSERT_THAT(CreateCollection("d"), HasCode(grpc::StatusCode::OK));
+  EXPECT_THAT(Send({BeginToken("open"), Block({1})}), HasCode(grpc::StatusCode::INVALID_ARGUMENT));
+  EXPECT_THAT(Send({BeginToken("done"), Block({2}), Commit()}), HasCode(grpc::StatusCode::OK));
+  for (const char* token : {"open", "done"}) {
+    pb::UploadRequest other_mode = BeginToken(token);
+    other_mode.mutable_begin()->set_mode(pb::UPLOAD_MODE_UPSERT);
+    pb::UploadRequest other_collection = BeginToken(token);
+    other_collection.mutable_begin()->set_collection("d");
+    for (const pb::UploadRequest& request : {other_mode, other_collection}) {
+      EXPECT_THAT(Send({request, Block({3}), Commit()}),
+                  HasCodeAndMessage(grpc::StatusCode::FAILED_PRECONDITION,
+                                    HasSubstr("another collection, or with another mode")))
+          << token;
+    }
+  }
+  EXPECT_EQ(RowsCount(), 1u);
+}
+
+// After uploads_max streams that were cancelled while the engine worked, every upload was refused.
+TEST_F(UploadsTest, AStreamCancelledWhileTheEngineWorksGivesItsPlaceBack) {
+  Set(settings_.uploads_max, "1");
+  ServeEmpty();
+  script_->append_gate.Close();
+  grpc::ClientContext context;
+  const auto stream = ingest_->Upload(&context);
+  stream->Write(Begin("c", 1));
+  stream->Write(Block({1}));
+  script_->append_gate.AwaitArrivals(1);
+  context.TryCancel();
+  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+  script_->append_gate.Open();
+  AwaitNoUpload();
+  grpc::Status status;
+  do {  // the place is free moments after the memory; a lost one ends this test by its time limit
+    status = Send({Begin("c", 1), Block({2}), Commit()});
+  } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status, HasCode(grpc::StatusCode::OK));
+}
+
+// Uploads that sent a small block now and then held all places, and every other was refused.
+TEST_F(UploadsTest, ATricklingUploadGivesItsPlaceToOneThatIsRefused) {
+  Set(settings_.uploads_max, "1");
+  Set(settings_.upload_idle_ms, "3000");
+  Set(settings_.upload_bytes_per_second_min, "1GiB");
+  ServeEmpty();
+  grpc::ClientContext context;
+  const auto stream = ingest_->Upload(&context);
+  stream->Write(Begin("c", 1 << 20));
+  pb::UploadResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  std::atomic<bool> ended{false};
+  std::thread trickle([&] {
+    for (uint64_t id = 1; stream->Write(Block({id})) && stream->Read(&response);) ++id;
+    ended = true;
+  });
+  grpc::Status status;
+  do {
+    status = Send({Begin("c", 1), Block({0}), Commit()});
+  } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status, HasCode(grpc::StatusCode::OK));
+  trickle.join();
+  EXPECT_TRUE(ended);
+  EXPECT_THAT(stream->Finish(), HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                                  HasSubstr("upload_bytes_per_second_min")));
+  EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
+}
+
+// One caller took all places of uploads, and every other caller was refused.
+TEST_F(UploadsTest, ACallerLeavesPlacesToOthers) {
+  Set(settings_.uploads_max, "2");
+  Set(settings_.caller_share_percent, "50");
+  ServeEmpty();
+  grpc::ClientContext contexts[2];
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (grpc::ClientContext& context : contexts) {
+    context.AddMetadata("nearfield-caller", "greedy");
+    streams.push_back(ingest_->Upload(&context));
+    streams.back()->Write(Begin("c", 1));
+    pb::UploadResponse response;
+    EXPECT_EQ(streams.back()->Read(&response), &context == &contexts[0]);
+  }
+  EXPECT_THAT(streams[1]->Finish(),
+              HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED, HasSubstr("of this caller")));
+  EXPECT_THAT(Send({Begin("c", 1), Block({1}), Commit()}), HasCode(grpc::StatusCode::OK));
+  contexts[0].TryCancel();
+  EXPECT_THAT(streams[0]->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+}
+
+}  // namespace
+}  // namespace nearfield::server
