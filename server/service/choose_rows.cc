@@ -5,6 +5,11 @@
 
 namespace nearfield::server {
 
+absl::Status CheckFilter(const NamedCollection& named, const pb::Filter& filter) {
+  return ValidFilterFromProto(filter, named.collection->spec().id_type, named.attributes->schema())
+      .status();
+}
+
 absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const pb::Filter& filter,
                                       const Call& call) {
   ABSL_ASSIGN_OR_RETURN(

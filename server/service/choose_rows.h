@@ -9,6 +9,9 @@
 
 namespace nearfield::server {
 
+// Errors: InvalidArgument (the filter).
+absl::Status CheckFilter(const NamedCollection& named, const nearfield::v1::Filter& filter);
+
 // In the collection's current state. Errors: InvalidArgument (the filter), Cancelled.
 absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named,
                                       const nearfield::v1::Filter& filter, const Call& call);

@@ -47,13 +47,18 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Find(const Core& core, const Ca
   return core.catalog.Find(name);
 }
 
+absl::StatusOr<IdColumn> IdsOf(const pb::FetchRequest& request, const NamedCollection& named,
+                               const RequestLimits& limits) {
+  return IdsFromProto("ids", request.ids(), named.collection->spec().id_type,
+                      {.min = 1, .max = limits.fetch_ids_max});
+}
+
 absl::Status FetchRows(const Core& core, const Call& call, const pb::FetchRequest& request,
                        pb::FetchResponse* response) {
   const RequestLimits& limits = call.state()->limits();
   ABSL_ASSIGN_OR_RETURN(const auto named, Find(core, call, request.collection()));
   const CollectionSpec& spec = named->collection->spec();
-  ABSL_ASSIGN_OR_RETURN(const IdColumn ids, IdsFromProto("ids", request.ids(), spec.id_type,
-                                                         {.min = 1, .max = limits.fetch_ids_max}));
+  ABSL_ASSIGN_OR_RETURN(const IdColumn ids, IdsOf(request, *named, limits));
   const RowParts parts = PartsFromProto(request, limits);
   const absl::StatusOr<FetchResult> fetched = named->collection->Fetch(ids, parts);
   ABSL_RETURN_IF_ERROR(WithAdvice(fetched.status(), kFetchAdvice));
@@ -105,8 +110,7 @@ grpc::ServerUnaryReactor* RetrievalService::Search(grpc::CallbackServerContext* 
   return reactor;
 }
 
-grpc::ServerBidiReactor<pb::SearchRequest, pb::SearchResponse>* RetrievalService::SearchStream(
-    grpc::CallbackServerContext* context) {
+SearchStreamReactor* RetrievalService::SearchStream(grpc::CallbackServerContext* context) {
   return StartSearchStream(state_, context);
 }
 
@@ -124,7 +128,11 @@ grpc::ServerUnaryReactor* RetrievalService::Fetch(grpc::CallbackServerContext* c
                          .pool = &Core::reads,
                          .collection = request->collection(),
                          .min_epoch = MinEpochOf(*request),
-                         .incarnation = IncarnationOf(*request)},
+                         .incarnation = IncarnationOf(*request),
+                         .check =
+                             [this, request](const NamedCollection& named) {
+                               return IdsOf(*request, named, state_->limits()).status();
+                             }},
                         [request, response](Core& core, Call& call) {
                           call.record.collection = request->collection();
                           const absl::Status status = FetchRows(core, call, *request, response);
@@ -144,7 +152,12 @@ grpc::ServerUnaryReactor* RetrievalService::Count(grpc::CallbackServerContext* c
                          .pool = &Core::reads,
                          .collection = request->collection(),
                          .min_epoch = MinEpochOf(*request),
-                         .incarnation = IncarnationOf(*request)},
+                         .incarnation = IncarnationOf(*request),
+                         .check =
+                             [request](const NamedCollection& named) {
+                               return request->has_filter() ? CheckFilter(named, request->filter())
+                                                            : absl::OkStatus();
+                             }},
                         [request, response](Core& core, Call& call) {
                           call.record.collection = request->collection();
                           return CountRows(core, call, *request, response);

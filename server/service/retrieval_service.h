@@ -3,11 +3,22 @@
 #define NEARFIELD_SERVER_SERVICE_RETRIEVAL_SERVICE_H_
 
 #include "nearfield/v1/retrieval.grpc.pb.h"
+#include "server/service/search_stream.h"
 #include "server/service/server_state.h"
 
 namespace nearfield::server {
 
-class RetrievalService final : public nearfield::v1::Retrieval::CallbackService {
+// Every method with the callback API, as Retrieval::CallbackService, but SearchStream with messages
+// that it decodes itself.
+using RetrievalMethods = nearfield::v1::Retrieval::WithCallbackMethod_Search<
+    nearfield::v1::Retrieval::WithRawCallbackMethod_SearchStream<
+        nearfield::v1::Retrieval::WithCallbackMethod_SearchAll<
+            nearfield::v1::Retrieval::WithCallbackMethod_Fetch<
+                nearfield::v1::Retrieval::WithCallbackMethod_Count<
+                    nearfield::v1::Retrieval::WithCallbackMethod_GetLimits<
+                        nearfield::v1::Retrieval::Service>>>>>>;
+
+class RetrievalService final : public RetrievalMethods {
  public:
   // `state` outlives the service.
   explicit RetrievalService(ServerState* state) : state_(state) {}
@@ -15,8 +26,7 @@ class RetrievalService final : public nearfield::v1::Retrieval::CallbackService 
   grpc::ServerUnaryReactor* Search(grpc::CallbackServerContext* context,
                                    const nearfield::v1::SearchRequest* request,
                                    nearfield::v1::SearchResponse* response) override;
-  grpc::ServerBidiReactor<nearfield::v1::SearchRequest, nearfield::v1::SearchResponse>*
-  SearchStream(grpc::CallbackServerContext* context) override;
+  SearchStreamReactor* SearchStream(grpc::CallbackServerContext* context) override;
   grpc::ServerWriteReactor<nearfield::v1::SearchResponse>* SearchAll(
       grpc::CallbackServerContext* context,
       const nearfield::v1::SearchAllRequest* request) override;

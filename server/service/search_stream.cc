@@ -1,10 +1,14 @@
 #include "server/service/search_stream.h"
 
+#include <grpcpp/impl/codegen/proto_utils.h>
+
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "server/convert/common.h"
 #include "server/service/search_call.h"
 
@@ -33,7 +37,9 @@ struct Slot {
   bool entered = false;  // counts as a call in flight
 };
 
-class SearchStream final : public grpc::ServerBidiReactor<pb::SearchRequest, pb::SearchResponse>,
+// Messages are decoded here: gRPC reports one that it cannot decode as the end of the messages, so
+// that the client would get OK and fewer replies than it sent requests.
+class SearchStream final : public SearchStreamReactor,
                            public std::enable_shared_from_this<SearchStream> {
  public:
   SearchStream(ServerState* state, grpc::CallbackServerContext* context)
@@ -44,10 +50,12 @@ class SearchStream final : public grpc::ServerBidiReactor<pb::SearchRequest, pb:
     call_.SetWake([weak = weak_from_this()] {
       if (const auto stream = weak.lock(); stream != nullptr) stream->OnWake();
     });
-    StartRead(&request_);
+    StartRead(&incoming_);
   }
 
   void OnReadDone(bool ok) override {
+    const bool decoded =
+        ok && grpc::SerializationTraits<pb::SearchRequest>::Deserialize(&incoming_, &request_).ok();
     std::shared_ptr<Slot> slot;
     {
       const std::lock_guard lock(mutex_);
@@ -59,6 +67,17 @@ class SearchStream final : public grpc::ServerBidiReactor<pb::SearchRequest, pb:
       }
       slot = std::make_shared<Slot>(state_);
       slots_.push_back(slot);
+      ++requests_count_;
+      if (!decoded) {  // what comes after it is not read
+        slot->status = ArgumentError(
+            "message", absl::StrCat("request ", requests_count_,
+                                    " of the stream cannot be decoded: it is no SearchRequest, or "
+                                    "a text in it is not UTF-8"));
+        slot->ready = true;
+        read_all_ = true;
+        Advance();
+        return;
+      }
       call_.record.collection = request_.collection();
     }
     StartOne(slot);  // reads request_, so the next read starts after it
@@ -119,14 +138,21 @@ class SearchStream final : public grpc::ServerBidiReactor<pb::SearchRequest, pb:
       return End(absl::CancelledError("the caller cancelled the stream"));
     if (!writing_ && !slots_.empty() && slots_.front()->ready) {
       if (!slots_.front()->status.ok()) return End(slots_.front()->status);
+      outgoing_.Clear();
+      bool owns_buffer = false;
+      if (!grpc::SerializationTraits<pb::SearchResponse>::Serialize(slots_.front()->response,
+                                                                    &outgoing_, &owns_buffer)
+               .ok()) {
+        return End(absl::InternalError("the reply cannot be encoded"));
+      }
       writing_ = true;
-      StartWrite(&slots_.front()->response);
+      StartWrite(&outgoing_);
     }
     if (read_all_ && slots_.empty()) return End(absl::OkStatus());
     if (may_read_ && !reading_ && !read_all_ && slots_.size() < kUnderWayMax) {
       may_read_ = false;
       reading_ = true;
-      StartRead(&request_);
+      StartRead(&incoming_);
     }
   }
 
@@ -141,7 +167,10 @@ class SearchStream final : public grpc::ServerBidiReactor<pb::SearchRequest, pb:
   std::mutex mutex_;
   Call call_;
   std::shared_ptr<SearchStream> self_;  // until OnDone; searches under way hold the stream too
+  grpc::ByteBuffer incoming_;
+  grpc::ByteBuffer outgoing_;
   pb::SearchRequest request_;
+  int64_t requests_count_ = 0;
   std::deque<std::shared_ptr<Slot>> slots_;
   bool reading_ = true;
   bool may_read_ = false;  // request_ is free
@@ -152,8 +181,7 @@ class SearchStream final : public grpc::ServerBidiReactor<pb::SearchRequest, pb:
 
 }  // namespace
 
-grpc::ServerBidiReactor<pb::SearchRequest, pb::SearchResponse>* StartSearchStream(
-    ServerState* state, grpc::CallbackServerContext* context) {
+SearchStreamReactor* StartSearchStream(ServerState* state, grpc::CallbackServerContext* context) {
   auto stream = std::make_shared<SearchStream>(state, context);
   stream->Start();
   return stream.get();

@@ -4,13 +4,14 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include "nearfield/v1/retrieval.pb.h"
 #include "server/service/server_state.h"
 
 namespace nearfield::server {
 
-grpc::ServerBidiReactor<nearfield::v1::SearchRequest, nearfield::v1::SearchResponse>*
-StartSearchStream(ServerState* state, grpc::CallbackServerContext* context);
+// Of serialised SearchRequest and SearchResponse.
+using SearchStreamReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+SearchStreamReactor* StartSearchStream(ServerState* state, grpc::CallbackServerContext* context);
 
 }  // namespace nearfield::server
 

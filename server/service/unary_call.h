@@ -29,6 +29,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     std::optional<uint64_t> min_epoch = {};
     // Of which min_epoch is; checked first.
     std::optional<uint64_t> incarnation = {};
+    // Checks the arguments before that wait, so that a call that can never succeed does not wait.
+    std::function<absl::Status(const NamedCollection& named)> check = nullptr;
   };
   // Owns itself; refuses where the server does not serve, or the pool is full.
   static grpc::ServerUnaryReactor* Run(const Options& options, Work work);

@@ -4,6 +4,8 @@
 #include <functional>
 #include <future>
 #include <limits>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include <nlohmann/json.hpp>
@@ -20,7 +22,22 @@ using ::testing::Optional;
 
 constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
 
-class RetrievalServiceTest : public ServerFixture {};
+class RetrievalServiceTest : public ServerFixture {
+ protected:
+  // Takes messages as they are, also those that are none.
+  std::unique_ptr<grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> RawSearchStream(
+      grpc::ClientContext* context) {
+    using Factory = grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>;
+    const grpc::internal::RpcMethod method("/nearfield.v1.Retrieval/SearchStream",
+                                           grpc::internal::RpcMethod::BIDI_STREAMING);
+    return std::unique_ptr<grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>>(
+        Factory::Create(channel_.get(), method, context));
+  }
+  static grpc::ByteBuffer Buffer(const std::string& bytes) {
+    const grpc::Slice slice(bytes);
+    return grpc::ByteBuffer(&slice, 1);
+  }
+};
 
 TEST_F(RetrievalServiceTest, AStreamAnswersInOrder) {
   ServeRows();
@@ -58,6 +75,55 @@ TEST_F(RetrievalServiceTest, AStreamEndsAtItsFirstFailureAndEarlierRepliesStand)
   EXPECT_THAT(Trailer(context, "nearfield-request-id"), Optional(::testing::SizeIs(16)));
 }
 
+// What was still under way of a failed stream went on, on the device and for nothing.
+TEST_F(RetrievalServiceTest, AFailedStreamCancelsItsOtherSearches) {
+  ServeRows();
+  ASSERT_THAT(CreateCollection("d"), HasCode(grpc::StatusCode::OK));
+  script_->search_gate.Close();
+  grpc::ClientContext context;
+  const auto stream = retrieval_->SearchStream(&context);
+  pb::SearchRequest awaits = SearchFor("d", {1, 0});
+  awaits.set_min_epoch(1);
+  stream->Write(awaits);
+  stream->Write(SearchFor("c", {1, 0}));
+  script_->search_gate.AwaitArrivals(1);
+  pb::DropCollectionRequest drop;
+  drop.set_name("d");
+  pb::DropCollectionResponse dropped;
+  grpc::ClientContext drop_context;
+  ASSERT_THAT(admin_->DropCollection(&drop_context, drop, &dropped), HasCode(grpc::StatusCode::OK));
+  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::NOT_FOUND));
+  script_->search_gate.Open();
+  Drain();
+  EXPECT_EQ(script_->cancelled_searches, 1);
+}
+
+// A message that cannot be decoded ended the stream OK, with fewer replies than requests.
+TEST_F(RetrievalServiceTest, AnUndecodableMessageEndsTheStreamWithAnError) {
+  ServeRows();
+  const std::string good = SearchFor("c", {1, 0}).SerializeAsString();
+  pb::SearchRequest named = SearchFor("NAME", {1, 0});
+  std::string not_utf8 = named.SerializeAsString();
+  not_utf8.replace(not_utf8.find("NAME"), 4, "\xff\xfe\xfd\xfc");
+  for (const std::string& bad : {std::string("\xff"), good.substr(0, good.size() - 1), not_utf8}) {
+    grpc::ClientContext context;
+    const auto stream = RawSearchStream(&context);
+    stream->Write(Buffer(good));
+    stream->Write(Buffer(good));
+    stream->Write(Buffer(bad));
+    stream->Write(Buffer(good));
+    stream->WritesDone();
+    grpc::ByteBuffer reply;
+    int replies = 0;
+    while (stream->Read(&reply)) ++replies;
+    EXPECT_EQ(replies, 2);
+    EXPECT_THAT(
+        stream->Finish(),
+        HasCodeAndMessage(kInvalid, HasSubstr("request 3 of the stream cannot be decoded")));
+    EXPECT_TRUE(Trailer(context, "nearfield-request-id").has_value());
+  }
+}
+
 TEST_F(RetrievalServiceTest, AStreamWithoutRequestsIsFineAndACancelledOneEnds) {
   ServeRows();
   {
@@ -75,6 +141,58 @@ TEST_F(RetrievalServiceTest, AStreamWithoutRequestsIsFineAndACancelledOneEnds) {
   EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
   Drain();
   EXPECT_EQ(script_->cancelled_searches, 1);
+}
+
+// Arguments that can never be right waited for the epoch, and ended FAILED_PRECONDITION.
+TEST_F(RetrievalServiceTest, FetchAndCountCheckTheirArgumentsBeforeTheyAwaitAnEpoch) {
+  ServeRows();
+  const auto soon = [] { return std::chrono::system_clock::now() + std::chrono::seconds(5); };
+  pb::FetchRequest fetch;
+  fetch.set_collection("c");
+  fetch.set_min_epoch(1000);
+  pb::FetchResponse fetched;
+  grpc::ClientContext fetch_context;
+  fetch_context.set_deadline(soon());
+  EXPECT_THAT(retrieval_->Fetch(&fetch_context, fetch, &fetched),
+              HasCodeAndMessage(kInvalid, HasSubstr("ids: 0 ids")));
+  pb::CountRequest count;
+  count.set_collection("c");
+  count.set_min_epoch(1000);
+  count.mutable_filter();
+  pb::CountResponse counted;
+  grpc::ClientContext count_context;
+  count_context.set_deadline(soon());
+  EXPECT_THAT(retrieval_->Count(&count_context, count, &counted),
+              HasCodeAndMessage(kInvalid, HasSubstr("filter")));
+}
+
+// A name above the limit was passed over in silence: the caller shared the address's place.
+TEST_F(RetrievalServiceTest, ACallerNameAboveTheLimitIsRefused) {
+  ServeRows();
+  const auto status = [&](size_t bytes, auto call) {
+    grpc::ClientContext context;
+    context.AddMetadata("nearfield-caller", std::string(bytes, 'n'));
+    return call(&context);
+  };
+  const auto search = [&](grpc::ClientContext* context) {
+    pb::SearchResponse response;
+    return retrieval_->Search(context, SearchFor("c", {1, 0}), &response);
+  };
+  const auto stream = [&](grpc::ClientContext* context) {
+    const auto searches = retrieval_->SearchStream(context);
+    searches->Write(SearchFor("c", {1, 0}));
+    searches->WritesDone();
+    pb::SearchResponse response;
+    while (searches->Read(&response)) {
+    }
+    return searches->Finish();
+  };
+  EXPECT_THAT(status(128, search), HasCode(grpc::StatusCode::OK));
+  EXPECT_THAT(status(128, stream), HasCode(grpc::StatusCode::OK));
+  const auto refused =
+      HasCodeAndMessage(kInvalid, HasSubstr("nearfield-caller: 129 bytes, must be 1 .. 128"));
+  EXPECT_THAT(status(129, search), refused);
+  EXPECT_THAT(status(129, stream), refused);
 }
 
 TEST_F(RetrievalServiceTest, FetchReturnsRowsAsStoredAndListsTheMissing) {
