@@ -1,6 +1,8 @@
-// nearfield uploads show, nearfield uploads drop
+// nearfield uploads list, nearfield uploads show, nearfield uploads drop
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "client/cli/command.h"
@@ -37,6 +39,70 @@ int ShowUpload(const GlobalOptions& global, const std::string& token) {
   return kExitOk;
 }
 
+const char* NameOf(UploadMode mode) {
+  switch (mode) {
+    case UploadMode::kInsert:
+      return "insert";
+    case UploadMode::kUpsert:
+      return "upsert";
+    case UploadMode::kReplace:
+      return "replace";
+  }
+  return "?";
+}
+
+// As it is where a terminal may show all of it, else "0x" and hexadecimal digits.
+std::string TokenText(const std::string& token) {
+  if (Printable(token) == token) return token;
+  std::string text = "0x";
+  for (const char c : token) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    text += kDigits[static_cast<unsigned char>(c) >> 4];
+    text += kDigits[static_cast<unsigned char>(c) & 15];
+  }
+  return text;
+}
+
+JsonObject ToJson(const OpenUpload& upload) {
+  JsonObject json;
+  const std::string token = TokenText(upload.token);
+  json.Add("token", std::string_view(token))
+      .Add("collection", std::string_view(upload.collection))
+      .Add("mode", NameOf(upload.mode))
+      .Add("rows_count", upload.rows_count)
+      .Add("bytes_on_disk", upload.bytes_on_disk)
+      .Add("untouched_s", upload.untouched_s)
+      .Add("is_live", upload.is_live);
+  return json;
+}
+
+int ListUploads(const GlobalOptions& global, std::optional<uint32_t> uploads_max) {
+  auto client = ConnectTo(global);
+  if (!client.ok()) return BadInput(client.status());
+  const auto open = client->ListUploads(uploads_max);
+  if (!open.ok()) return CallFailed(global, open.status());
+  Table table({{"token"},
+               {"collection"},
+               {"mode"},
+               {"rows", Align::kRight},
+               {"on disk", Align::kRight},
+               {"untouched", Align::kRight},
+               {"stream"}});
+  for (const OpenUpload& upload : open->uploads) {
+    if (global.json) Print(Cat(ToJson(upload).ToString(), "\n"));
+    table.Add({TokenText(upload.token), upload.collection, NameOf(upload.mode),
+               Grouped(upload.rows_count), HumanBytes(static_cast<double>(upload.bytes_on_disk)),
+               HumanSeconds(static_cast<double>(upload.untouched_s)),
+               upload.is_live ? "live" : "none"});
+  }
+  if (!global.json) Print(table.ToString());
+  if (open->uploads.size() < open->uploads_count) {
+    PrintError(Cat("the first ", Grouped(open->uploads.size()), " of ",
+                   Grouped(open->uploads_count), " open uploads: see --max"));
+  }
+  return kExitOk;
+}
+
 int DropUpload(const GlobalOptions& global, const std::string& token) {
   auto client = ConnectTo(global);
   if (!client.ok()) return BadInput(client.status());
@@ -55,8 +121,22 @@ int DropUpload(const GlobalOptions& global, const std::string& token) {
 }  // namespace
 
 void AddUploadsCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
-  CLI::App* group = app.add_subcommand("uploads", "What became of an upload with a token");
+  CLI::App* group = app.add_subcommand("uploads", "What became of uploads with a token");
   group->require_subcommand(1);
+  auto uploads_max = std::make_shared<std::optional<uint32_t>>();
+  CLI::App* list = group->add_subcommand(
+      "list", "All open uploads with a token, those untouched for longest first");
+  list->add_option("--max", *uploads_max, "Uploads to list, 1 to 10,000 [1,000]")
+      ->check(CLI::Range(uint32_t{1}, uint32_t{10000}).description("N"));
+  list->footer(
+      "A token with bytes that a terminal cannot show stands as 0x and hexadecimal digits. Disk "
+      "space of an upload\n"
+      "with a live stream includes what is reserved for its rows to come.\n"
+      "Example:\n"
+      "  nearfield uploads list");
+  list->callback([&global, action, uploads_max] {
+    *action = [&global, uploads_max] { return ListUploads(global, *uploads_max); };
+  });
   auto token = std::make_shared<std::string>();
   CLI::App* show = group->add_subcommand("show", "Whether it was committed, or how far it came");
   show->alias("get");
@@ -64,7 +144,8 @@ void AddUploadsCommand(CLI::App& app, const GlobalOptions& global, Action* actio
   show->footer(
       "Exits with 1 where the server knows no such upload. Tokens of committed uploads are "
       "remembered, the latest ten\n"
-      "thousand; those of open ones for a week after they were last touched.\n"
+      "thousand; those of open ones for a day (the server's upload_token_s) after they were last "
+      "touched.\n"
       "Example:\n"
       "  nearfield uploads show nightly-2024-05-17");
   show->callback([&global, action, token] {

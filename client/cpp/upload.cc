@@ -355,6 +355,26 @@ absl::StatusOr<UploadState> Client::GetUpload(std::string_view token, const Call
                      .next_block = response.next_block()};
 }
 
+absl::StatusOr<OpenUploads> Client::ListUploads(std::optional<uint32_t> uploads_max,
+                                                const CallOptions& options) {
+  v1::ListUploadsRequest request;
+  if (uploads_max) request.set_uploads_max(*uploads_max);
+  v1::ListUploadsResponse response;
+  NF_RETURN_IF_ERROR(core_->Call(core_->ingest(), &v1::Ingest::Stub::ListUploads, request,
+                                 &response, {.deadline = options.deadline}));
+  OpenUploads open = {.uploads = {}, .uploads_count = response.uploads_count()};
+  for (const v1::OpenUpload& upload : response.uploads()) {
+    open.uploads.push_back({.token = upload.upload_token(),
+                            .collection = upload.collection(),
+                            .mode = static_cast<UploadMode>(upload.mode()),
+                            .rows_count = upload.rows_count(),
+                            .bytes_on_disk = upload.bytes_on_disk(),
+                            .untouched_s = upload.untouched_s(),
+                            .is_live = upload.is_live()});
+  }
+  return open;
+}
+
 absl::StatusOr<uint64_t> Client::DropUpload(std::string_view token, const CallOptions& options) {
   v1::DropUploadRequest request;
   request.set_upload_token(token.data(), token.size());

@@ -250,6 +250,25 @@ TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
               AllOf(HasSubstr("\"was_committed\":true"), HasSubstr("\"epoch\":2")));
 }
 
+// Which tokens held a place and disk space could only be guessed.
+TEST_F(CliOptionsTest, OpenUploadsAreListed) {
+  EXPECT_EQ(Run({"uploads", "list", "--json"}).out, "");
+  server_.script().open_uploads = {{"live", 1234}, {std::string("\0\x1b[2J", 5), 0}};
+  const Outcome listed = Run({"uploads", "list"});
+  EXPECT_EQ(listed.exit_code, 0) << listed.err;
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("0x001b5b324a  docs        upsert      0  12.3 MB"),
+                                HasSubstr("live          docs        upsert  1,234  12.3 MB")));
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("1:01:01  live\n"), HasSubstr("1:01:01  none\n")));
+  EXPECT_EQ(listed.err, "");
+  const Outcome cut = Run({"uploads", "list", "--json", "--max", "1"});
+  EXPECT_EQ(cut.out,
+            "{\"token\":\"0x001b5b324a\",\"collection\":\"docs\",\"mode\":\"upsert\","
+            "\"rows_count\":0,\"bytes_on_disk\":12345678,\"untouched_s\":3661,"
+            "\"is_live\":false}\n");
+  EXPECT_THAT(cut.err, HasSubstr("the first 1 of 2 open uploads"));
+  EXPECT_EQ(Run({"uploads", "list", "--max", "0"}).exit_code, 2);
+}
+
 TEST_F(CliOptionsTest, AnUploadThatFailedIsRepeatedByTheSameCommand) {
   std::string rows;
   for (int i = 0; i < 200; ++i) rows += "{\"id\":" + std::to_string(i) + ",\"vector\":[1]}\n";

@@ -77,7 +77,8 @@ TEST_F(CliTest, WrongUsageIsNamedWithWhatIsRight) {
   for (const auto& [args, message] : std::vector<Case>{
            {{"bogus", "--json"},
             "bogus: no such command; the commands of nearfield: collections, "},
-           {{"uploads", "list"}, "list: no such command; the commands of uploads: show, drop\n"},
+           {{"uploads", "lst"},
+            "lst: no such command; the commands of uploads: list, show, drop\n"},
            {{"collections", "lst"}, "lst: no such command; the commands of collections: list, "},
            {{"--bogus"}, "--bogus: no such option"},
            {{"collections"}, "A subcommand is required"},

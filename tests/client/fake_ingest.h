@@ -50,6 +50,28 @@ class FakeIngest final : public v1::Ingest::Service {
     });
   }
 
+  grpc::Status ListUploads(grpc::ServerContext* context, const v1::ListUploadsRequest* request,
+                           v1::ListUploadsResponse* response) override {
+    return Handle(state_, "ListUploads", context, [&] {
+      for (const auto& [token, rows_count] : state_.script.open_uploads) {
+        response->set_uploads_count(response->uploads_count() + 1);
+        if (request->has_uploads_max() &&
+            response->uploads_count() > uint64_t{request->uploads_max()}) {
+          continue;
+        }
+        v1::OpenUpload& open = *response->add_uploads();
+        open.set_upload_token(token);
+        open.set_collection("docs");
+        open.set_mode(v1::UPLOAD_MODE_UPSERT);
+        open.set_rows_count(rows_count);
+        open.set_bytes_on_disk(12345678);
+        open.set_untouched_s(3661);
+        open.set_is_live(token == "live");
+      }
+      return absl::OkStatus();
+    });
+  }
+
   grpc::Status Upload(grpc::ServerContext* context, Stream* stream) override;
 
  private:

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,7 @@ struct FakeServerScript {
   int epoch_moves = 0;           // so many Verify calls find that the collection has moved on
   bool accept_uploads = true;    // false: Begin is never answered
   std::chrono::milliseconds accept_after{0};          // Begin is answered so late
+  std::map<std::string, uint64_t> open_uploads;       // that ListUploads tells: rows by token
   bool hold_uploads = false;                          // no block is read
   std::optional<uint64_t> upload_rows_until_refusal;  // with upload_refusal
   Refusal upload_refusal;

@@ -81,6 +81,9 @@ class Client {
 
   // What the server knows of an upload with a token. Errors: NotFound.
   absl::StatusOr<UploadState> GetUpload(std::string_view token, const CallOptions& options = {});
+  // The open uploads with a token. `uploads_max`: of the list, 1 to 10,000; absent: 1,000.
+  absl::StatusOr<OpenUploads> ListUploads(std::optional<uint32_t> uploads_max = {},
+                                          const CallOptions& options = {});
   // Gives up an upload that was not committed: its rows go, its token is free. Returns how many
   // rows the server had. Errors: NotFound, FailedPrecondition (committed, or a stream still sends
   // it).

@@ -86,6 +86,22 @@ struct UploadState {
   uint64_t next_block = 0;  // open: the first that is not durable
 };
 
+// An upload with a token that is neither committed nor dropped.
+struct OpenUpload {
+  std::string token;
+  std::string collection;
+  UploadMode mode = UploadMode::kInsert;
+  uint64_t rows_count = 0;     // durable rows
+  uint64_t bytes_on_disk = 0;  // of its file, room reserved for blocks to come included
+  uint64_t untouched_s = 0;    // seconds since it began, rows became durable, or its stream ended
+  bool is_live = false;        // a stream sends it now
+};
+
+struct OpenUploads {
+  std::vector<OpenUpload> uploads;  // those untouched for longest first; equal ages by token
+  uint64_t uploads_count = 0;       // of all, also where `uploads` is cut
+};
+
 // Made by Client::BeginUpload. One thread writes; Cancel may be called from any. After an error
 // every call returns that error; only columns that disagree in length and text that is not UTF-8
 // are refused without harm, before anything of them is sent.
