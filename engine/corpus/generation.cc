@@ -38,6 +38,14 @@ int64_t PutSupersededLast(const IdColumn& ids, std::vector<uint32_t>& order) {
   return static_cast<int64_t>(named);
 }
 
+int64_t StringBytes(const IdColumn& ids) {
+  int64_t bytes = 0;
+  for (int64_t i = 0; ids.type() == IdType::kString && i < ids.size(); ++i) {
+    bytes += static_cast<int64_t>(ids.string(i).size());
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::vector<uint32_t> Generation::superseded() const {
@@ -72,11 +80,17 @@ absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts, Do
   generation->ordinals = std::move(parts.ordinals);
   generation->slot_by_rank = std::move(slot_by_rank);
   generation->named = named;
-  // Copies, not moves: a copy holds just what its values need.
-  generation->ids = IdColumn(std::as_const(parts.ids));
+  // A copy holds just what its values need. While it is made both are there: the fixed part lies in
+  // what sorting took, and the values are counted. Without memory for them the columns are kept as
+  // they are, with room for more.
+  const int64_t values_max = std::max(StringBytes(parts.ids), parts.payloads.value_bytes());
+  const bool copied = generation->host.Grow(values_max).ok();
+  generation->ids = copied ? IdColumn(std::as_const(parts.ids)) : std::move(parts.ids);
+  parts.ids = IdColumn();
   generation->filter = IdFilter(generation->ids);
   if (parts.payloads.value_bytes() > 0) {
-    generation->payloads = BytesColumn(std::as_const(parts.payloads));
+    generation->payloads =
+        copied ? BytesColumn(std::as_const(parts.payloads)) : std::move(parts.payloads);
   }
   generation->host.ShrinkTo(generation->ids.bytes() + generation->payloads.bytes() +
                             generation->filter.bytes() + generation->ordinals.bytes() +

@@ -5,13 +5,20 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "server/catalog/attributes/chunk.h"
 
 namespace nearfield::server {
 namespace {
+
+// Host memory per row while an upload makes a generation, and once the generation is there, without
+// the bytes of string ids and payloads: see engine/corpus/generation.cc.
+constexpr double kUploadRowBytes = 44;
+constexpr double kServedRowBytes = 14;
 
 // Room for the payloads: what is left of the stored bytes without the vectors.
 int64_t PayloadBytesMax(const store::StoredCollection& stored) {
@@ -49,19 +56,121 @@ class LoadedAttributes {
   uint32_t next_ordinal_ = 0;  // the first rows of a collection are numbered from 0
 };
 
-absl::Status LoadRows(Collection& to, LoadedAttributes& attributes, const store::Store& from,
+// Sizes of the uploads that load `stored`, one after the other. An upload needs up to three times
+// the host memory per row that its rows take afterwards. So each upload but the last takes a third
+// of the rows that are left: after any of them, what is loaded and what the next one needs are
+// together no more than what all rows take at the end. There is one upload where there is memory
+// for it, and else as few as this rule allows.
+std::vector<int64_t> PartsOf(const store::StoredCollection& stored, int64_t host_bytes_free) {
+  const auto rows = static_cast<double>(stored.rows_count);
+  const double value_bytes = static_cast<double>(PayloadBytesMax(stored)) * rows /
+                             static_cast<double>(std::max<int64_t>(stored.rows_stored, 1));
+  const double served = rows * kServedRowBytes + value_bytes;
+  const double added = rows * (kUploadRowBytes - kServedRowBytes) + value_bytes;
+  std::vector<int64_t> parts;
+  int64_t left = stored.rows_count;
+  const auto last_fits = [&] {
+    const double share = static_cast<double>(left) / rows;
+    return left <= kRowsMax && served + added * share <= static_cast<double>(host_bytes_free);
+  };
+  while (parts.size() + 1 < size_t{kGenerationsMax} && !last_fits()) {
+    parts.push_back(std::min<int64_t>(CeilDiv(left, 3), kRowsMax));
+    left -= parts.back();
+    if (left == 0) return parts;
+  }
+  parts.push_back(left);
+  return parts;
+}
+
+// Rows [begin, begin + count) of a block, copied.
+struct BlockSlice {
+  BlockSlice(const store::StoredBlock& block, int64_t begin, int64_t count)
+      : ids(block.ids->type()) {
+    for (int64_t i = begin; i < begin + count; ++i) {
+      ids.AppendFrom(*block.ids, i);
+      if (block.payloads != nullptr) payloads.Append(block.payloads->at(i));
+    }
+    const size_t row_bytes = block.rows.size() / static_cast<size_t>(block.ids->size());
+    rows = block.rows.subspan(static_cast<size_t>(begin) * row_bytes,
+                              static_cast<size_t>(count) * row_bytes);
+  }
+  UploadBlock View() const {
+    return {.ids = &ids, .rows = rows, .payloads = payloads.size() > 0 ? &payloads : nullptr};
+  }
+
+  IdColumn ids;
+  BytesColumn payloads;
+  absl::Span<const uint8_t> rows;
+};
+
+// The rows of a collection, uploaded in parts of given sizes.
+class LoadedRows {
+ public:
+  LoadedRows(Collection* to, std::vector<int64_t> parts, int64_t payload_bytes_max)
+      : to_(to), parts_(std::move(parts)), payload_bytes_max_(payload_bytes_max) {}
+
+  absl::Status Append(const store::StoredBlock& block) {
+    const int64_t rows_count = block.ids->size();
+    for (int64_t begin = 0; begin < rows_count;) {
+      if (room_ == 0) ABSL_RETURN_IF_ERROR(NextPart());
+      const int64_t count = std::min(room_, rows_count - begin);
+      room_ -= count;
+      if (count == rows_count) {
+        return upload_->Append({.ids = block.ids, .rows = block.rows, .payloads = block.payloads});
+      }
+      ABSL_RETURN_IF_ERROR(upload_->Append(BlockSlice(block, begin, count).View()));
+      begin += count;
+    }
+    return absl::OkStatus();
+  }
+
+  // Makes the last part visible. Returns all rows, and the epoch that shows them.
+  absl::StatusOr<CommitResult> Commit() {
+    ABSL_RETURN_IF_ERROR(CommitPart());
+    return loaded_;
+  }
+
+ private:
+  absl::Status CommitPart() {
+    if (upload_ == nullptr) return absl::OkStatus();
+    ABSL_ASSIGN_OR_RETURN(const CommitResult part, upload_->Commit());
+    upload_ = nullptr;
+    loaded_.epoch = part.epoch;
+    loaded_.rows_count += part.rows_count;
+    return absl::OkStatus();
+  }
+
+  absl::Status NextPart() {
+    ABSL_RETURN_IF_ERROR(CommitPart());
+    if (next_part_ == parts_.size()) {
+      return absl::DataLossError(
+          absl::StrCat("more rows than the ", loaded_.rows_count, " that the catalogue has"));
+    }
+    room_ = parts_[next_part_++];
+    ABSL_ASSIGN_OR_RETURN(upload_, to_->BeginUpload({.rows_max = room_,
+                                                     .payload_bytes_max = payload_bytes_max_,
+                                                     .values_reserved = false}));
+    return absl::OkStatus();
+  }
+
+  Collection* const to_;
+  const std::vector<int64_t> parts_;
+  const int64_t payload_bytes_max_;
+  size_t next_part_ = 0;
+  int64_t room_ = 0;  // rows that the current part still takes
+  std::unique_ptr<Upload> upload_;
+  CommitResult loaded_;
+};
+
+absl::Status LoadRows(LoadedRows& rows, LoadedAttributes& attributes, const store::Store& from,
                       const store::StoredCollection& stored, const store::LoadOptions& options) {
-  ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Upload> upload,
-                        to.BeginUpload({.rows_max = stored.rows_count,
-                                        .payload_bytes_max = PayloadBytesMax(stored),
-                                        .values_reserved = false}));
   const auto append = [&](const store::StoredBlock& block) -> absl::Status {
     ABSL_RETURN_IF_ERROR(attributes.Append(block));
-    return upload->Append({.ids = block.ids, .rows = block.rows, .payloads = block.payloads});
+    return rows.Append(block);
   };
   ABSL_RETURN_IF_ERROR(from.Load(stored.id, append, options));
   ABSL_RETURN_IF_ERROR(attributes.Index());
-  ABSL_ASSIGN_OR_RETURN(const CommitResult result, upload->Commit());
+  ABSL_ASSIGN_OR_RETURN(const CommitResult result, rows.Commit());
   if (result.epoch == stored.epoch && result.rows_count == stored.rows_count) {
     return absl::OkStatus();
   }
@@ -76,13 +185,19 @@ absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(Engine& engine, const
                                                            const store::StoredCollection& stored,
                                                            const store::LoadOptions& options,
                                                            CollectionAttributes* attributes) {
-  const bool empty = stored.rows_count == 0;
-  // Its rows arrive as one commit, which leads to the epoch they were last seen at.
+  std::vector<int64_t> parts;
+  if (stored.rows_count > 0) {
+    const Capacity capacity = engine.GetCapacity();
+    parts = PartsOf(stored, capacity.host_bytes_total - capacity.host_bytes_used);
+  }
+  // Each part is a commit, and the last one leads to the epoch that the rows were last seen at. Of
+  // a young collection the first epochs are below 0, modulo 2^64: nothing sees them.
   ABSL_ASSIGN_OR_RETURN(std::shared_ptr<Collection> collection,
-                        engine.CreateCollection(stored.spec, stored.epoch - (empty ? 0 : 1)));
-  if (empty) return collection;
+                        engine.CreateCollection(stored.spec, stored.epoch - parts.size()));
+  if (parts.empty()) return collection;
   LoadedAttributes indexed(attributes);
-  const absl::Status loaded = LoadRows(*collection, indexed, from, stored, options);
+  LoadedRows rows(collection.get(), std::move(parts), PayloadBytesMax(stored));
+  const absl::Status loaded = LoadRows(rows, indexed, from, stored, options);
   if (absl::IsResourceExhausted(loaded) || absl::IsAlreadyExists(loaded)) {
     const bool fits_not = absl::IsResourceExhausted(loaded);
     return absl::Status(

@@ -31,7 +31,7 @@ class DurableCatalogFixture : public ::testing::Test {
     engine_ = nullptr;
     auto engine = Engine::Create({.backend = BackendChoice::kCpu,
                                   .memory_bytes = int64_t{64} << 20,
-                                  .host_memory_bytes = int64_t{64} << 20,
+                                  .host_memory_bytes = host_memory_bytes_,
                                   .threads = 1});
     ASSERT_OK(engine);
     engine_ = *std::move(engine);
@@ -101,6 +101,7 @@ class DurableCatalogFixture : public ::testing::Test {
   }
 
   const store::TempDir dir_;
+  int64_t host_memory_bytes_ = int64_t{64} << 20;
   int64_t attribute_memory_bytes_ = INT64_MAX;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Catalog> catalog_;
