@@ -144,10 +144,19 @@ bool DiskModel::NameChange::In(const std::string& directory) const {
          (kind == NameKind::kRename && DirectoryOf(to) == directory);
 }
 
+// A rename from one directory to another is durable once both were synced.
+bool DiskModel::NameChange::SyncedBy(const std::string& directory) {
+  if (dropped || !In(directory)) return false;
+  if (kind != NameKind::kRename) return true;
+  from_synced = from_synced || DirectoryOf(path) == directory;
+  to_synced = to_synced || DirectoryOf(to) == directory;
+  return from_synced && to_synced;
+}
+
 void DiskModel::AfterDirectorySync(const std::string& directory) {
   std::vector<bool> durable(names_.size());
   for (size_t i = 0; i < names_.size(); ++i) {
-    durable[i] = names_[i].In(directory) && !names_[i].dropped;
+    durable[i] = names_[i].SyncedBy(directory);
     if (!durable[i] || names_[i].kind != NameKind::kRemoveDirectory) continue;
     // With the directory went what was in it, whatever has its name since.
     for (size_t j = 0; j < i; ++j) durable[j] = durable[j] || names_[j].IsUnder(names_[i].path);

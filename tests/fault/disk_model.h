@@ -62,8 +62,11 @@ class DiskModel {
     std::string to;    // kRename
     std::string kept;  // the file that lost this name
     bool dropped = false;
+    bool from_synced = false;  // kRename: the directory of `path` was synced since
+    bool to_synced = false;    // and that of `to`
 
     bool In(const std::string& directory) const;       // changes it
+    bool SyncedBy(const std::string& directory);       // and is durable now
     bool IsUnder(const std::string& directory) const;  // its first name
   };
 

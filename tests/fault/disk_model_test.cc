@@ -168,6 +168,29 @@ TEST_F(DiskModelTest, ADirectoryMadeAnewKeepsWhatWasSyncedInIt) {
   EXPECT_EQ(outcomes, (std::set<std::string>{"new", "nothing", "old"}));
 }
 
+// The sync of either directory made a rename between two durable: a store that forgot the other one
+// passed.
+TEST_F(DiskModelTest, ARenameBetweenDirectoriesIsDurableOnceBothAreSynced) {
+  testing::Random random(testing::TestSeed());
+  std::set<std::string> outcomes;
+  for (int i = 0; i < 400; ++i) {
+    DiskModel disk(dir_ / "stash");
+    std::filesystem::remove_all(dir_ / "root");
+    std::filesystem::create_directories(Path("to"));
+    ::close(Durable("a", "moved"));
+    std::filesystem::rename(Path("a"), Path("to/a"));
+    disk.AfterRename(Path("a"), Path("to/a"), "");
+    const int synced = i % 4;  // neither, the old one, the new one, both
+    if ((synced & 1) != 0) disk.AfterDirectorySync(dir_ / "root");
+    if ((synced & 2) != 0) disk.AfterDirectorySync(Path("to"));
+    disk.LosePower(random);
+    ASSERT_NE(Has("a"), Has("to/a"));
+    outcomes.insert(std::to_string(synced) + (Has("a") ? " old" : " new"));
+  }
+  EXPECT_EQ(outcomes,
+            (std::set<std::string>{"0 new", "0 old", "1 new", "1 old", "2 new", "2 old", "3 new"}));
+}
+
 TEST_F(DiskModelTest, AFailedSyncDropsItsDataForGood) {
   DiskModel disk(dir_ / "stash");
   const int fd = Durable("a", "old");
