@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/config/memory_plan.h"
 #include "server/edge/descriptor_limit.h"
 #include "server/edge/listen_sockets.h"
 #include "server/start_audit.h"
@@ -59,9 +60,26 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
   }
 };
 
+// Memory that the settings leave to the server is its share of this machine's.
+EngineOptions EngineOptionsOf(const Settings& settings) {
+  const MemoryPlan plan = PlanMemory(settings, ThisMachine());
+  EngineOptions options = settings.ToEngineOptions();
+  if (plan.memory_bytes > 0) options.memory_bytes = plan.memory_bytes;
+  options.host_memory_bytes = plan.host_memory_bytes;
+  return options;
+}
+
 int Int(const NumberSetting& setting) { return static_cast<int>(setting.value()); }
 
 void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
+  grpc::ResourceQuota quota("nearfield");
+  quota.Resize(static_cast<size_t>(settings.transport_bytes_max.value()));
+  builder->SetResourceQuota(quota);
+  // A compressed message may be a thousand times larger than what arrives: it is UNIMPLEMENTED, and
+  // stays as it is until then.
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder->SetMaxReceiveMessageSize(Int(settings.request_bytes_max));
   builder->SetMaxSendMessageSize(Int(settings.response_bytes_max));
   // Blocks of an upload: the next one is on its way while one is worked on, in few frames.
@@ -229,7 +247,7 @@ ExitCode Server::Boot(const EngineFactory& make_engine) {
                        absl::IsNotFound(kept.status()) || absl::IsInvalidArgument(kept.status());
     return wrong ? ExitCode::kConfiguration : ExitCode::kStorage;
   }
-  absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine(settings_->ToEngineOptions());
+  absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine(EngineOptionsOf(*settings_));
   if (!engine.ok()) {
     log_->Write(LogLevel::kError, "the engine cannot be created",
                 {{"error", engine.status().ToString()}});

@@ -14,11 +14,10 @@ constexpr size_t kSkipsMax = 64;
 
 }  // namespace
 
-bool BatchFormer::IsDead(const LineEntry& entry, TimePoint now) const {
+bool BatchFormer::IsDead(const LineEntry& entry, TimePoint now) {
   const SearchTicket& ticket = *entry.ticket;
   if (entry.deadline <= now) return true;
-  if (ticket.cancelled != nullptr && ticket.cancelled->load(std::memory_order_relaxed)) return true;
-  return replies_ != nullptr && !replies_->HasRoomForAll() && !replies_->Check(ticket.caller).ok();
+  return ticket.cancelled != nullptr && ticket.cancelled->load(std::memory_order_relaxed);
 }
 
 TicketGroup* BatchFormer::Lead(TimePoint now, FormedBatch* batch) {

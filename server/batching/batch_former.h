@@ -8,7 +8,6 @@
 
 #include "server/batching/caller_table.h"
 #include "server/batching/clock.h"
-#include "server/batching/reply_ledger.h"
 #include "server/batching/ticket_lines.h"
 
 namespace nearfield::server {
@@ -28,7 +27,7 @@ struct PassPart {
 // A chosen batch.
 struct FormedBatch {
   SearchTickets tickets;
-  SearchTickets dead;  // met on the way, or their callers hold too many replies; to be answered
+  SearchTickets dead;           // met on the way; to be answered
   std::vector<PassPart> parts;  // one a ticket
   std::shared_ptr<PassTimes> times;
   PassKind kind;
@@ -44,10 +43,9 @@ struct FormedBatch {
 // kInteractive make it longer by no more than the share. Not thread-safe.
 class BatchFormer {
  public:
-  // All outlive the former; `replies` may be null.
-  BatchFormer(const BatchLimits& limits, TicketLines* lines, CallerTable* callers,
-              const ReplyLedger* replies)
-      : limits_(limits), lines_(lines), callers_(callers), replies_(replies) {}
+  // All outlive the former.
+  BatchFormer(const BatchLimits& limits, TicketLines* lines, CallerTable* callers)
+      : limits_(limits), lines_(lines), callers_(callers) {}
 
   // Empty tickets: nothing that waits is wanted.
   FormedBatch Form(TimePoint now);
@@ -64,13 +62,12 @@ class BatchFormer {
   void Fill(TicketGroup* group, SearchPriority priority, Room room, TimePoint now,
             FormedBatch* batch);
   static void Take(LineEntry& entry, FormedBatch* batch);
-  bool IsDead(const LineEntry& entry, TimePoint now) const;
+  static bool IsDead(const LineEntry& entry, TimePoint now);
   int64_t RidersMax(const TicketGroup& group, int64_t queries) const;
 
   const BatchLimits limits_;
   TicketLines* const lines_;
   CallerTable* const callers_;
-  const ReplyLedger* const replies_;
   double saved_us_ = 0;      // device time that kBatch may take while kInteractive waits
   int64_t reply_bytes_ = 0;  // of the batch that is formed
 };

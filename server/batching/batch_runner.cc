@@ -47,6 +47,22 @@ void Fail(const absl::Status& status, const Clock& clock, const SearchTickets& t
   }
 }
 
+// Bytes of vectors and payloads that the tickets' replies have reserved. A lone search may need
+// more than was expected of it: where there is room, it gets that of a full reply.
+int64_t CopyBytesMax(const SearchTickets& tickets) {
+  const RowParts& parts = tickets.front()->request.parts;
+  if (tickets.size() == 1 && (parts.vectors || parts.payloads) &&
+      tickets.front()->reply != nullptr) {
+    ByteAccount::Hold* const reply = tickets.front()->reply;
+    return reply->Grow(parts.bytes_max).ok() ? parts.bytes_max : reply->bytes();
+  }
+  int64_t reserved = 0;
+  for (const auto& ticket : tickets) {
+    reserved += ticket->reply != nullptr ? ticket->reply->bytes() : parts.bytes_max;
+  }
+  return std::min(reserved, kBatchRepliesMax * parts.bytes_max);
+}
+
 }  // namespace
 
 Pass RunPass(const PassBase& base, SearchTickets tickets) {
@@ -54,8 +70,7 @@ Pass RunPass(const PassBase& base, SearchTickets tickets) {
   pass.tickets = std::move(tickets);
   SearchBatch batch;
   batch.parts = pass.tickets.front()->request.parts;
-  // The limit is that of one reply; several share a bound of a few.
-  batch.parts.bytes_max *= std::min(static_cast<int64_t>(pass.tickets.size()), kBatchRepliesMax);
+  batch.parts.bytes_max = CopyBytesMax(pass.tickets);
   batch.queries.reserve(pass.tickets.size());
   for (const auto& ticket : pass.tickets) {
     const std::vector<Query>& queries = ticket->request.queries;

@@ -72,23 +72,20 @@ absl::StatusOr<SearchReply> SearchAndWait(SearchQueue* queue, SearchTicket ticke
   return ready.get();
 }
 
-SearchQueue::SearchQueue(const SearchQueueLimits& limits, const Clock* clock,
-                         const ReplyLedger* replies)
+SearchQueue::SearchQueue(const SearchQueueLimits& limits, const Clock* clock)
     : limits_(limits),
       batch_limits_{.batch_max = limits.batch_max,
                     .reply_bytes_max = limits.reply_bytes_max,
                     .batch_share = limits.batch_share},
       clock_(clock),
-      replies_(replies),
       lines_(&callers_),
-      former_(batch_limits_, &lines_, &callers_, replies) {}
+      former_(batch_limits_, &lines_, &callers_) {}
 
 SearchQueue::~SearchQueue() { Close(); }
 
 absl::Status SearchQueue::Push(SearchTicket ticket) {
   ticket.queued = clock_->Now();
   ABSL_RETURN_IF_ERROR(Wanted(ticket, ticket.queued));
-  if (replies_ != nullptr) ABSL_RETURN_IF_ERROR(replies_->Check(ticket.caller));
   LineEntry entry = EntryOf(std::move(ticket));
   SearchTickets dead;
   absl::Status status;
@@ -297,10 +294,7 @@ void SearchQueue::Close() {
 
 void SearchQueue::Answer(const SearchTickets& dead) const {
   for (const auto& each : dead) {
-    absl::Status why = Wanted(*each, clock_->Now());
-    // Else it was the turn of a caller that had read too few of its replies.
-    if (why.ok() && replies_ != nullptr) why = replies_->Check(each->caller);
-    each->done(why.ok() ? Overloaded("too many bytes of replies waited to be read", 0) : why);
+    each->done(Wanted(*each, clock_->Now()));
   }
 }
 

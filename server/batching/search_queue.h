@@ -12,8 +12,8 @@
 #include "server/batching/caller_table.h"
 #include "server/batching/clock.h"
 #include "server/batching/forecast.h"
+#include "server/batching/memory_ledger.h"
 #include "server/batching/pass_times.h"
-#include "server/batching/reply_ledger.h"
 #include "server/batching/search_request.h"
 #include "server/batching/ticket_lines.h"
 
@@ -38,10 +38,8 @@ struct SearchQueueLimits {
 // Thread-safe.
 class SearchQueue {
  public:
-  // `clock` and `replies` outlive the queue. While a caller may hold no more replies (`replies`;
-  // null: no limit), its searches are refused, and those that wait fail when their turn comes.
-  SearchQueue(const SearchQueueLimits& limits, const Clock* clock,
-              const ReplyLedger* replies = nullptr);
+  // `clock` outlives the queue.
+  SearchQueue(const SearchQueueLimits& limits, const Clock* clock);
   ~SearchQueue();
 
   // Takes the ticket; its `done` will be called. Where this is refused, `done` is not called.
@@ -90,7 +88,6 @@ class SearchQueue {
   const SearchQueueLimits limits_;
   const BatchLimits batch_limits_;
   const Clock* const clock_;
-  const ReplyLedger* const replies_;
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::condition_variable overdue_;

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "nearfield/engine/engine.h"
 #include "server/batching/clock.h"
+#include "server/batching/memory_ledger.h"
 
 namespace nearfield::server {
 
@@ -78,6 +79,8 @@ struct SearchTicket {
   std::optional<TimePoint> deadline;
   CancelFlag cancelled;
   std::function<void(absl::StatusOr<SearchReply>)> done;
+  // What is reserved for the reply; lives until `done` is called. Null: nothing is.
+  ByteAccount::Hold* reply = nullptr;
   TimePoint queued;  // set by the queue
 };
 

@@ -52,6 +52,19 @@ absl::StatusOr<ChosenRows> CollectionAttributes::Choose(const Collection& collec
   return chosen;
 }
 
+std::optional<ChosenRows> CollectionAttributes::FindKept(const Collection& collection,
+                                                         const Filter& filter,
+                                                         std::shared_ptr<const PinnedEpoch> at) {
+  ChosenRows chosen = {.at = at != nullptr ? std::move(at) : collection.PinEpoch()};
+  const std::shared_ptr<const AttributeSnapshot> snapshot = columns_.Snapshot();
+  const std::shared_ptr<const FilterRows> rows =
+      shared_->cache.Find(filter, *snapshot, chosen.at->epoch());
+  if (rows == nullptr) return std::nullopt;
+  chosen.rows = rows;
+  chosen.rows_count_max = rows->rows_count;
+  return chosen;
+}
+
 absl::Status CollectionAttributes::Tidy(const Collection& collection,
                                         const std::function<bool()>& cancelled) {
   ABSL_RETURN_IF_ERROR(DropDead(collection));

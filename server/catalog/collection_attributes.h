@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -63,6 +64,10 @@ class CollectionAttributes {
   absl::StatusOr<ChosenRows> Choose(const Collection& collection, const Filter& filter,
                                     std::shared_ptr<const PinnedEpoch> at,
                                     const std::function<bool()>& cancelled);
+
+  // Returns what Choose would, where the filter's answer is kept: in microseconds.
+  std::optional<ChosenRows> FindKept(const Collection& collection, const Filter& filter,
+                                     std::shared_ptr<const PinnedEpoch> at);
 
   // Merges what uploads left in small parts, and gives back the memory of rows that no state
   // anybody holds shows any more. In the background; `cancelled` is asked between steps.

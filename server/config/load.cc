@@ -129,7 +129,16 @@ absl::Status Resolve(const std::map<std::string, std::string>& file, const Envir
       ABSL_RETURN_IF_ERROR(setting->Set(it->second, SettingSource::kFlag));
     }
   }
-  return settings->Validate();
+  return absl::OkStatus();
+}
+
+// Fits the defaults to the machine, and checks what no single setting can.
+absl::StatusOr<MemoryPlan> Settle(const HostMachine& machine, Settings* settings) {
+  ScaleDefaults(machine, settings);
+  ABSL_RETURN_IF_ERROR(settings->Validate());
+  MemoryPlan plan = PlanMemory(*settings, machine);
+  ABSL_RETURN_IF_ERROR(CheckFits(plan));
+  return plan;
 }
 
 std::vector<std::string> UnknownVariables(const Environment& environment,
@@ -157,7 +166,8 @@ Environment ProcessEnvironment() {
 }
 
 absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
-                                         const Environment& environment, Settings* settings) {
+                                         const Environment& environment, Settings* settings,
+                                         const HostMachine& machine) {
   CommandLine line;
   ABSL_ASSIGN_OR_RETURN(const std::optional<std::string> help,
                         ParseCommandLine(argc, argv, *settings, &line));
@@ -174,9 +184,10 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
     ABSL_ASSIGN_OR_RETURN(file, ReadFile(line.config_file, *settings));
   }
   ABSL_RETURN_IF_ERROR(Resolve(file, environment, line, settings));
+  ABSL_ASSIGN_OR_RETURN(const MemoryPlan plan, Settle(machine, settings));
   const std::vector<std::string> unknown = UnknownVariables(environment, *settings);
   if (line.check_config) {
-    std::string text = settings->Effective();
+    std::string text = settings->Effective() + plan.Text();
     for (const std::string& name : unknown) {
       absl::StrAppend(&text, "# ", name, " of the environment names no setting: ignored\n");
     }

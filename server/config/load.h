@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/config/memory_plan.h"
 #include "server/config/settings.h"
 
 namespace nearfield::server {
@@ -30,7 +31,8 @@ struct LoadOutcome {
 // Errors: InvalidArgument (unknown flag or key, bad value, settings that do not fit together),
 // NotFound (the file).
 absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
-                                         const Environment& environment, Settings* settings);
+                                         const Environment& environment, Settings* settings,
+                                         const HostMachine& machine = ThisMachine());
 
 }  // namespace nearfield::server
 

@@ -96,6 +96,12 @@ std::string BytesSetting::Allowed() const {
                       " (bytes, or with KiB, MiB, GiB, TiB)");
 }
 
+void BytesSetting::LowerDefault(int64_t bytes) {
+  if (source() == SettingSource::kDefault) {
+    static_cast<void>(Assign(std::max(range().min, std::min(value(), bytes))));
+  }
+}
+
 bool BytesSetting::Parse(std::string_view text) {
   int64_t factor = 1;
   for (const ByteUnit& unit : kByteUnits) {

@@ -98,6 +98,8 @@ class BytesSetting : public NumberSetting {
   using NumberSetting::NumberSetting;
   std::string Text() const override;
   std::string Allowed() const override;
+  // Takes `bytes`, or the smallest value allowed, where the default is more. What was set stays.
+  void LowerDefault(int64_t bytes);
 
  protected:
   bool Parse(std::string_view text) override;

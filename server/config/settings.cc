@@ -94,10 +94,16 @@ absl::Status Settings::Validate() const {
         absl::StrCat("queue_bytes_max = ", queue_bytes_max.Text(),
                      ": must be at least request_bytes_max = ", request_bytes_max.Text()));
   }
-  if (replies_bytes_max.value() < response_bytes_max.value()) {
+  if (replies_bytes_max.value() / kReplyCopies < response_bytes_max.value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("replies_bytes_max = ", replies_bytes_max.Text(),
-                     ": must be at least response_bytes_max = ", response_bytes_max.Text()));
+                     ": must be at least twice response_bytes_max = ", response_bytes_max.Text()));
+  }
+  for (const BytesSetting* each : {&requests_bytes_max, &transport_bytes_max}) {
+    if (each->value() >= request_bytes_max.value()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(each->name(), " = ", each->Text(),
+                     ": must be at least request_bytes_max = ", request_bytes_max.Text()));
   }
   return absl::OkStatus();
 }

@@ -18,6 +18,8 @@ inline constexpr int64_t kGiB = 1024 * kMiB;
 inline constexpr int64_t kMemoryMax = 16 * 1024 * kGiB;
 inline constexpr int64_t kMessageMax = 2 * kGiB - 1;  // gRPC counts message bytes in an int
 inline constexpr int64_t kDayMs = 24 * 3600 * 1000;
+// A reply is held as a message and in its serialised form, until its reader has it.
+inline constexpr int64_t kReplyCopies = 2;
 // Bytes that an UploadRequest may need around its UploadBlock.
 inline constexpr int64_t kUploadEnvelopeBytes = 16;
 
@@ -51,13 +53,13 @@ struct Settings : SettingList {
                             0,
                             {0, kMemoryMax},
                             "Device memory for rows, taken at start; 0: 85% of a GPU's free "
-                            "memory, half of the physical memory on the CPU"};
+                            "memory, on the CPU four sevenths of what other settings leave"};
   BytesSetting host_memory_bytes{
       *this,
       "host_memory_bytes",
       0,
       {0, kMemoryMax},
-      "Host memory for ids and payloads; 0: a quarter of the physical memory"};
+      "Host memory for ids and payloads; 0: two sevenths of what other settings leave"};
   BytesSetting host_rows_bytes{
       *this,
       "host_rows_bytes",
@@ -70,12 +72,18 @@ struct Settings : SettingList {
       "attribute_memory_bytes",
       0,
       {0, kMemoryMax},
-      "Host memory for the attributes of rows; 0: an eighth of the physical memory"};
+      "Host memory for the attributes of rows; 0: a seventh of what other settings leave"};
   BytesSetting filter_cache_bytes{*this,
                                   "filter_cache_bytes",
                                   256 * kMiB,
                                   {0, kMemoryMax},
                                   "Host memory for the answers of filters asked for lately"};
+  NumberSetting filter_threads{
+      *this,
+      "filter_threads",
+      0,
+      {0, 256},
+      "Threads that evaluate filters that are not in the cache; 0: half of the cores, at most 8"};
   NumberSetting threads{*this, "threads", 0, {0, 4096}, "Threads of the CPU backend; 0: all cores"};
   NumberSetting batch_max{
       *this, "batch_max", 1024, {1, 65536}, "Queries that may share one pass over the rows"};
@@ -164,7 +172,28 @@ struct Settings : SettingList {
                                  "replies_bytes_max",
                                  kGiB,
                                  {64 * kKiB, kMemoryMax},
-                                 "Reply bytes that may wait for their readers"};
+                                 "Bytes of replies, from the admission of their calls until their "
+                                 "readers have them; each counts as message and as its serialised "
+                                 "form"};
+  NumberSetting reply_unread_ms{
+      *this,
+      "reply_unread_ms",
+      30000,
+      {10, kDayMs},
+      "Milliseconds in which its reader must take a reply, or its call is "
+      "cancelled"};
+  BytesSetting requests_bytes_max{*this,
+                                  "requests_bytes_max",
+                                  512 * kMiB,
+                                  {64 * kKiB, kMemoryMax},
+                                  "Bytes of requests in flight: messages, their queries, rows of "
+                                  "their filters"};
+  BytesSetting transport_bytes_max{*this,
+                                   "transport_bytes_max",
+                                   512 * kMiB,
+                                   {kMiB, kMemoryMax},
+                                   "Bytes that gRPC may hold for connections, calls and messages "
+                                   "that are not complete"};
   NumberSetting uploads_max{*this, "uploads_max", 8, {1, 1000}, "Uploads at once"};
   NumberSetting upload_idle_ms{
       *this,

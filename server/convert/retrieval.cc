@@ -171,6 +171,37 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
   return native;
 }
 
+namespace {
+
+// Of a result or a list around its values: tags, lengths, a cursor, the costs.
+constexpr int64_t kFrameBytes = 128;
+
+int64_t NeighborsMax(const SearchRequest& request, int64_t rows_count) {
+  int64_t neighbors = 0;
+  for (const Query& query : request.queries) {
+    const int64_t rows = std::max<int64_t>(0, rows_count - (query.row_id.has_value() ? 1 : 0));
+    neighbors += std::min<int64_t>(query.k, rows);
+  }
+  return neighbors;
+}
+
+}  // namespace
+
+int64_t ReplyBytesExpected(const SearchRequest& request, const RequestLimits& limits) {
+  const CollectionSpec& spec = request.collection->spec();
+  const CollectionStats stats = request.collection->Stats();
+  int64_t neighbor_bytes = 4 + (spec.id_type == IdType::kUint64 ? 8 : 0);
+  if (request.parts.vectors) neighbor_bytes += int64_t{spec.dim} * BytesPerElement(spec.row_type);
+  if (request.parts.payloads || spec.id_type == IdType::kString) {
+    const int64_t rows = std::max<int64_t>(1, stats.rows_count + stats.rows_deleted);
+    neighbor_bytes += 2 * (stats.host_bytes / rows + 4);
+  }
+  const int64_t rows_bytes =
+      CheckedMul(NeighborsMax(request, stats.rows_count), neighbor_bytes).value_or(INT64_MAX / 2);
+  const auto results = static_cast<int64_t>(request.queries.size());
+  return std::min(limits.response_bytes_max, rows_bytes + (1 + results) * kFrameBytes);
+}
+
 int64_t ReplyBytesMin(const SearchRequest& request, int64_t rows_count) {
   // A filter or a least score may leave nothing.
   const Query& any = request.queries.front();
@@ -180,12 +211,7 @@ int64_t ReplyBytesMin(const SearchRequest& request, int64_t rows_count) {
   int64_t neighbor_bytes = 4 + (spec.id_type == IdType::kUint64 ? 8 : 3);
   if (request.parts.vectors) neighbor_bytes += int64_t{spec.dim} * BytesPerElement(spec.row_type);
   if (request.parts.payloads) neighbor_bytes += 2;
-  int64_t neighbors = 0;
-  for (const Query& query : request.queries) {
-    const int64_t rows = std::max<int64_t>(0, rows_count - (query.row_id.has_value() ? 1 : 0));
-    neighbors += std::min<int64_t>(query.k, rows);
-  }
-  return CheckedMul(neighbors, neighbor_bytes).value_or(INT64_MAX);
+  return CheckedMul(NeighborsMax(request, rows_count), neighbor_bytes).value_or(INT64_MAX);
 }
 
 absl::Status WithAdvice(const absl::Status& status, const std::string& advice) {
@@ -290,6 +316,15 @@ void ToProto(const CollectionSpec& spec, RowParts parts, const IdColumn& asked,
     }
   }
   IdsToProto(missing, response->mutable_missing());
+}
+
+int64_t ReplyBytesMax(const CollectionSpec& spec, RowParts parts, const IdColumn& ids,
+                      const RequestLimits& limits) {
+  int64_t row_bytes = 4;
+  if (parts.vectors) row_bytes += int64_t{spec.dim} * BytesPerElement(spec.row_type);
+  if (parts.payloads) row_bytes += limits.payload_bytes_max;
+  const int64_t rows_bytes = CheckedMul(ids.size(), row_bytes).value_or(INT64_MAX / 2);
+  return std::min(limits.response_bytes_max, rows_bytes + ids.bytes() + kFrameBytes);
 }
 
 int64_t ReplyBytesMin(const FetchResult& found) {

@@ -37,6 +37,9 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
 
 // Least bytes of the reply to `request` while the collection has `rows_count` rows.
 int64_t ReplyBytesMin(const SearchRequest& request, int64_t rows_count);
+// Bytes to reserve for that reply: its most, at most a full reply; text ids and payloads count as
+// twice the mean of the collection's.
+int64_t ReplyBytesExpected(const SearchRequest& request, const RequestLimits& limits);
 // ResourceExhausted with advice where a reply of `bytes` passes the limit.
 absl::Status CheckReplyBytes(int64_t bytes, const RequestLimits& limits, const std::string& advice);
 // What the engine refused for its size, with advice; any other status as it is.
@@ -63,6 +66,9 @@ void ToProto(const CollectionSpec& spec, RowParts parts, const IdColumn& asked,
              const FetchResult& found, pb::FetchResponse* response);
 // Least bytes of that reply.
 int64_t ReplyBytesMin(const FetchResult& found);
+// Most bytes of the reply to a fetch of `ids`.
+int64_t ReplyBytesMax(const CollectionSpec& spec, RowParts parts, const IdColumn& ids,
+                      const RequestLimits& limits);
 
 void ToProto(const RequestLimits& limits, pb::GetLimitsResponse* response);
 

@@ -45,7 +45,11 @@ grpc::ServerUnaryReactor* AdminService::CreateCollection(grpc::CallbackServerCon
                                                          const pb::CreateCollectionRequest* request,
                                                          pb::CreateCollectionResponse* response) {
   return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "CreateCollection", .pool = &Core::reads},
+      {.state = state_,
+       .context = context,
+       .request = request,
+       .method = "CreateCollection",
+       .pool = &Core::reads},
       [request, response](Core& core, Call& call) -> absl::Status {
         call.record.collection = request->name();
         ABSL_RETURN_IF_ERROR(ValidateCollectionName(request->name()));
@@ -62,23 +66,31 @@ grpc::ServerUnaryReactor* AdminService::CreateCollection(grpc::CallbackServerCon
 grpc::ServerUnaryReactor* AdminService::DropCollection(grpc::CallbackServerContext* context,
                                                        const pb::DropCollectionRequest* request,
                                                        pb::DropCollectionResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "DropCollection", .pool = &Core::reads},
-      [request, response](Core& core, Call& call) -> absl::Status {
-        call.record.collection = request->name();
-        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Drop(request->name()));
-        core.kept_epochs.Forget(named->collection.get());
-        call.record.rows = named->collection->Stats().rows_count;
-        response->set_rows_count(static_cast<uint64_t>(call.record.rows));
-        return absl::OkStatus();
-      });
+  return UnaryCall::Run({.state = state_,
+                         .context = context,
+                         .request = request,
+                         .method = "DropCollection",
+                         .pool = &Core::reads},
+                        [request, response](Core& core, Call& call) -> absl::Status {
+                          call.record.collection = request->name();
+                          ABSL_ASSIGN_OR_RETURN(const auto named,
+                                                core.catalog.Drop(request->name()));
+                          core.kept_epochs.Forget(named->collection.get());
+                          call.record.rows = named->collection->Stats().rows_count;
+                          response->set_rows_count(static_cast<uint64_t>(call.record.rows));
+                          return absl::OkStatus();
+                        });
 }
 
 grpc::ServerUnaryReactor* AdminService::GetCollection(grpc::CallbackServerContext* context,
                                                       const pb::GetCollectionRequest* request,
                                                       pb::GetCollectionResponse* response) {
   return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "GetCollection", .pool = &Core::reads},
+      {.state = state_,
+       .context = context,
+       .request = request,
+       .method = "GetCollection",
+       .pool = &Core::reads},
       [request, response](Core& core, Call& call) -> absl::Status {
         call.record.collection = request->name();
         ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.FindAny(request->name()));
@@ -87,25 +99,32 @@ grpc::ServerUnaryReactor* AdminService::GetCollection(grpc::CallbackServerContex
       });
 }
 
-grpc::ServerUnaryReactor* AdminService::ListCollections(
-    grpc::CallbackServerContext* context, const pb::ListCollectionsRequest* /*request*/,
-    pb::ListCollectionsResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "ListCollections", .pool = &Core::reads},
-      [response](Core& core, Call& /*call*/) {
-        const Catalog::Aliases aliases = core.catalog.ListAliases();
-        for (const auto& named : core.catalog.List()) {
-          Describe(*named, aliases, response->add_collections());
-        }
-        return absl::OkStatus();
-      });
+grpc::ServerUnaryReactor* AdminService::ListCollections(grpc::CallbackServerContext* context,
+                                                        const pb::ListCollectionsRequest* request,
+                                                        pb::ListCollectionsResponse* response) {
+  return UnaryCall::Run({.state = state_,
+                         .context = context,
+                         .request = request,
+                         .method = "ListCollections",
+                         .pool = &Core::reads},
+                        [response](Core& core, Call& /*call*/) {
+                          const Catalog::Aliases aliases = core.catalog.ListAliases();
+                          for (const auto& named : core.catalog.List()) {
+                            Describe(*named, aliases, response->add_collections());
+                          }
+                          return absl::OkStatus();
+                        });
 }
 
 grpc::ServerUnaryReactor* AdminService::GetCapacity(grpc::CallbackServerContext* context,
-                                                    const pb::GetCapacityRequest* /*request*/,
+                                                    const pb::GetCapacityRequest* request,
                                                     pb::GetCapacityResponse* response) {
   return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "GetCapacity", .pool = &Core::reads},
+      {.state = state_,
+       .context = context,
+       .request = request,
+       .method = "GetCapacity",
+       .pool = &Core::reads},
       [response](Core& core, Call& /*call*/) {
         ToProto(core.engine->Info(), core.engine->GetCapacity(), response);
         const AttributeShared& attributes = core.catalog.attributes();
@@ -116,10 +135,14 @@ grpc::ServerUnaryReactor* AdminService::GetCapacity(grpc::CallbackServerContext*
 }
 
 grpc::ServerUnaryReactor* AdminService::GetCounters(grpc::CallbackServerContext* context,
-                                                    const pb::GetCountersRequest* /*request*/,
+                                                    const pb::GetCountersRequest* request,
                                                     pb::GetCountersResponse* response) {
   return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "GetCounters", .pool = &Core::reads},
+      {.state = state_,
+       .context = context,
+       .request = request,
+       .method = "GetCounters",
+       .pool = &Core::reads},
       [response](Core& core, Call& call) {
         ServerState& state = *call.state();
         response->set_started_unix_ms(absl::ToUnixMillis(absl::FromChrono(state.started())));
@@ -142,18 +165,25 @@ grpc::ServerUnaryReactor* AdminService::GetCounters(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* AdminService::Verify(grpc::CallbackServerContext* context,
                                                const pb::VerifyRequest* request,
                                                pb::VerifyResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "Verify", .pool = &Core::verifications},
-      [request, response](Core& core, Call& call) {
-        return VerifyAnswer(core, call, *request, response);
-      });
+  return UnaryCall::Run({.state = state_,
+                         .context = context,
+                         .request = request,
+                         .method = "Verify",
+                         .pool = &Core::verifications},
+                        [request, response](Core& core, Call& call) {
+                          return VerifyAnswer(core, call, *request, response);
+                        });
 }
 
 grpc::ServerUnaryReactor* AdminService::SetAlias(grpc::CallbackServerContext* context,
                                                  const pb::SetAliasRequest* request,
                                                  pb::SetAliasResponse* response) {
   return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "SetAlias", .pool = &Core::reads},
+      {.state = state_,
+       .context = context,
+       .request = request,
+       .method = "SetAlias",
+       .pool = &Core::reads},
       [request, response](Core& core, Call& call) -> absl::Status {
         call.record.collection = request->collection();
         ABSL_ASSIGN_OR_RETURN(const Catalog::AliasChange change,
@@ -172,7 +202,11 @@ grpc::ServerUnaryReactor* AdminService::DropAlias(grpc::CallbackServerContext* c
                                                   const pb::DropAliasRequest* request,
                                                   pb::DropAliasResponse* response) {
   return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "DropAlias", .pool = &Core::reads},
+      {.state = state_,
+       .context = context,
+       .request = request,
+       .method = "DropAlias",
+       .pool = &Core::reads},
       [request, response](Core& core, Call& call) -> absl::Status {
         ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.DropAlias(request->alias()));
         call.record.collection = named->name;
@@ -187,7 +221,11 @@ grpc::ServerUnaryReactor* AdminService::CreateSnapshot(grpc::CallbackServerConte
                                                        const pb::CreateSnapshotRequest* request,
                                                        pb::CreateSnapshotResponse* response) {
   return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "CreateSnapshot", .pool = &Core::snapshots},
+      {.state = state_,
+       .context = context,
+       .request = request,
+       .method = "CreateSnapshot",
+       .pool = &Core::snapshots},
       [request, response](Core& core, Call& call) -> absl::Status {
         const auto made = server::CreateSnapshot(PlaceOf(core, call), request->name(),
                                                  [&call] { return call.Dead(); });
@@ -201,22 +239,31 @@ grpc::ServerUnaryReactor* AdminService::CreateSnapshot(grpc::CallbackServerConte
 }
 
 grpc::ServerUnaryReactor* AdminService::ListSnapshots(grpc::CallbackServerContext* context,
-                                                      const pb::ListSnapshotsRequest* /*request*/,
+                                                      const pb::ListSnapshotsRequest* request,
                                                       pb::ListSnapshotsResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "ListSnapshots", .pool = &Core::reads},
-      [response](Core& core, Call& call) -> absl::Status {
-        ABSL_ASSIGN_OR_RETURN(const auto snapshots, server::ListSnapshots(PlaceOf(core, call)));
-        for (const auto& facts : snapshots) ToProto(facts, response->add_snapshots());
-        return absl::OkStatus();
-      });
+  return UnaryCall::Run({.state = state_,
+                         .context = context,
+                         .request = request,
+                         .method = "ListSnapshots",
+                         .pool = &Core::reads},
+                        [response](Core& core, Call& call) -> absl::Status {
+                          ABSL_ASSIGN_OR_RETURN(const auto snapshots,
+                                                server::ListSnapshots(PlaceOf(core, call)));
+                          for (const auto& facts : snapshots)
+                            ToProto(facts, response->add_snapshots());
+                          return absl::OkStatus();
+                        });
 }
 
 grpc::ServerUnaryReactor* AdminService::Compact(grpc::CallbackServerContext* context,
                                                 const pb::CompactRequest* request,
                                                 pb::CompactResponse* response) {
   return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "Compact", .pool = &Core::compactions},
+      {.state = state_,
+       .context = context,
+       .request = request,
+       .method = "Compact",
+       .pool = &Core::compactions},
       [request, response](Core& core, Call& call) -> absl::Status {
         call.record.collection = request->collection();
         ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Find(request->collection()));

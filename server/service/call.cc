@@ -75,6 +75,7 @@ Call::Call(ServerState* state, grpc::CallbackServerContext* context, const char*
 }
 
 Call::~Call() {
+  watch_.End();
   state_->request_log().Note(record, status_);
   state_->live_calls().Remove(live_);
   if (entered_) state_->Leave();
@@ -102,6 +103,7 @@ grpc::Status Call::Close(const absl::Status& given) {
   record.total_us = MicrosBetween(begin_, state_->clock().Now());
   state_->call_counter().Note(record, status);  // before the client hears of the end
   context_->AddTrailingMetadata(kRequestIdKey, record.request_id);
+  WatchReply();
   if (status.ok()) return grpc::Status::OK;
   std::optional<int64_t> retry_ms = RetryAfterMs(status);
   if (absl::IsUnavailable(status) &&
@@ -114,6 +116,10 @@ grpc::Status Call::Close(const absl::Status& given) {
     context_->AddTrailingMetadata(kPushbackKey, absl::StrCat(*retry_ms));
   }
   return WithDetails(status, retry_ms);
+}
+
+void Call::WatchReply() {
+  watch_.Begin(&state_->unread_replies(), [context = context_] { context->TryCancel(); });
 }
 
 bool Call::Dead() const { return !DeadStatus().ok(); }

@@ -52,7 +52,15 @@ class Call {
   // Cancelled, or past the deadline: nobody waits any more.
   bool Dead() const;
   absl::Status DeadStatus() const;
+  // Its final reply, or the next of a stream, is on its way to its reader: unless ReplyTaken or
+  // the end of the call comes within reply_unread_ms, the call is cancelled. Close says so of the
+  // final one.
+  void WatchReply();
+  // Requires that the caller holds no lock that OnCancel takes. Called in OnDone where the call may
+  // live on.
+  void ReplyTaken() { watch_.End(); }
   RequestRecord record;
+  MemoryHolds holds;  // of a call with one request and one reply at a time
   // The collection that the call named, where it had to wait for an epoch of it: a name is looked
   // up once, since an alias may have moved meanwhile.
   std::shared_ptr<NamedCollection> named;
@@ -68,6 +76,7 @@ class Call {
   absl::Status metadata_status_;
   absl::Status status_;
   bool entered_ = false;
+  UnreadReplies::Watch watch_;
 };
 
 }  // namespace nearfield::server

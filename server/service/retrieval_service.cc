@@ -26,7 +26,7 @@ class SearchReactor final : public grpc::ServerUnaryReactor {
     call_.record.collection = request.collection();
     const absl::StatusOr<Core*> core = call_.Enter();
     if (!core.ok()) return Finish(call_.Close(core.status()));
-    StartSearch(*core, call_, request, {.response = response, .hold = &hold_},
+    StartSearch(*core, call_, request, {.response = response, .holds = &call_.holds},
                 [this](const absl::Status& status, const SearchFacts& facts) {
                   Note(facts, &call_.record);
                   Finish(call_.Close(status));
@@ -38,7 +38,6 @@ class SearchReactor final : public grpc::ServerUnaryReactor {
 
  private:
   Call call_;
-  ReplyLedger::Hold hold_;  // until the transport has the reply
 };
 
 absl::StatusOr<std::shared_ptr<NamedCollection>> Find(const Core& core, const Call& call,
@@ -53,20 +52,25 @@ absl::StatusOr<IdColumn> IdsOf(const pb::FetchRequest& request, const NamedColle
                       {.min = 1, .max = limits.fetch_ids_max});
 }
 
-absl::Status FetchRows(const Core& core, const Call& call, const pb::FetchRequest& request,
+absl::Status FetchRows(const Core& core, Call& call, const pb::FetchRequest& request,
                        pb::FetchResponse* response) {
   const RequestLimits& limits = call.state()->limits();
   ABSL_ASSIGN_OR_RETURN(const auto named, Find(core, call, request.collection()));
   const CollectionSpec& spec = named->collection->spec();
   ABSL_ASSIGN_OR_RETURN(const IdColumn ids, IdsOf(request, *named, limits));
   const RowParts parts = PartsFromProto(request, limits);
+  ABSL_ASSIGN_OR_RETURN(call.holds.reply,
+                        call.state()->ledger().replies.Reserve(
+                            call.caller(), ReplyBytesMax(spec, parts, ids, limits)));
   const absl::StatusOr<FetchResult> fetched = named->collection->Fetch(ids, parts);
   ABSL_RETURN_IF_ERROR(WithAdvice(fetched.status(), kFetchAdvice));
   const FetchResult& found = *fetched;
   ABSL_RETURN_IF_ERROR(CheckReplyBytes(ReplyBytesMin(found), limits, kFetchAdvice));
   ToProto(spec, parts, ids, found, response);
   response->set_incarnation(named->incarnation);
-  return CheckReplyBytes(static_cast<int64_t>(response->ByteSizeLong()), limits, kFetchAdvice);
+  const auto bytes = static_cast<int64_t>(response->ByteSizeLong());
+  call.holds.reply.Resize(bytes);
+  return CheckReplyBytes(bytes, limits, kFetchAdvice);
 }
 
 absl::Status CountRows(const Core& core, const Call& call, const pb::CountRequest& request,
@@ -124,6 +128,7 @@ grpc::ServerUnaryReactor* RetrievalService::Fetch(grpc::CallbackServerContext* c
                                                   pb::FetchResponse* response) {
   return UnaryCall::Run({.state = state_,
                          .context = context,
+                         .request = request,
                          .method = "Fetch",
                          .pool = &Core::reads,
                          .collection = request->collection(),
@@ -136,7 +141,10 @@ grpc::ServerUnaryReactor* RetrievalService::Fetch(grpc::CallbackServerContext* c
                         [request, response](Core& core, Call& call) {
                           call.record.collection = request->collection();
                           const absl::Status status = FetchRows(core, call, *request, response);
-                          if (!status.ok()) response->Clear();
+                          if (!status.ok()) {
+                            response->Clear();
+                            call.holds.reply.Resize(0);
+                          }
                           call.record.rows =
                               response->ids().numbers_size() + response->ids().texts_size();
                           return status;
@@ -148,8 +156,9 @@ grpc::ServerUnaryReactor* RetrievalService::Count(grpc::CallbackServerContext* c
                                                   pb::CountResponse* response) {
   return UnaryCall::Run({.state = state_,
                          .context = context,
+                         .request = request,
                          .method = "Count",
-                         .pool = &Core::reads,
+                         .pool = request->has_filter() ? &Core::filters : &Core::reads,
                          .collection = request->collection(),
                          .min_epoch = MinEpochOf(*request),
                          .incarnation = IncarnationOf(*request),

@@ -27,7 +27,7 @@ absl::Status WithinSearch(const absl::Status& status) {
 // Each page is a search with the cursor of the one before it: it waits its turn, and while it is
 // written no other is under way, so a client that does not read holds up nobody. What the pages
 // share, a bit for each row of the collection and the last rows found, counts among the bytes of
-// the caller's replies. A call that begins with a cursor scans the rows before it page by page as
+// the caller's requests. A call that begins with a cursor scans the rows before it page by page as
 // well, so that no search of it is longer than another.
 class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
  public:
@@ -39,7 +39,8 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
   }
 
   void OnWriteDone(bool ok) override {
-    hold_.Resize(0);
+    call_.ReplyTaken();
+    call_.holds.reply.Resize(0);
     if (!ok) return Finish(call_.Close(absl::CancelledError("the caller does not read any more")));
     Next();
   }
@@ -63,7 +64,8 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
     prefix_ = MakeOrderPrefix(request_.has_cursor()
                                   ? INT64_MAX
                                   : static_cast<int64_t>(std::min<uint64_t>(left_, INT64_MAX)));
-    prefix_hold_ = core_->reply_ledger.Take(call_.caller(), 0);
+    ABSL_ASSIGN_OR_RETURN(prefix_hold_,
+                          call_.state()->ledger().requests.Reserve(call_.caller(), 0));
     Next();
     return absl::OkStatus();
   }
@@ -91,13 +93,16 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
       request.set_k(static_cast<uint32_t>(left_));
     }
     response_.Clear();
-    StartSearch(
-        core_, call_, request,
-        {.response = &response_, .hold = &hold_, .prefix = prefix_, .epoch_hold = &epoch_hold_},
-        [this](const absl::Status& status, const SearchFacts& facts) {
-          Note(facts, &call_.record);
-          OnPage(WithinSearch(status));
-        });
+    call_.holds.request.Resize(0);  // the next page takes it anew
+    StartSearch(core_, call_, request,
+                {.response = &response_,
+                 .holds = &call_.holds,
+                 .prefix = prefix_,
+                 .epoch_hold = &epoch_hold_},
+                [this](const absl::Status& status, const SearchFacts& facts) {
+                  Note(facts, &call_.record);
+                  OnPage(WithinSearch(status));
+                });
   }
 
   void OnPage(const absl::Status& status) {
@@ -108,7 +113,7 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
     if (follows) request_.set_cursor(page.next_cursor());
     if (rows_to_skip_ > 0 && follows) {
       rows_to_skip_ -= page.scores_size();
-      hold_.Resize(0);
+      call_.holds.reply.Resize(0);
       return NextOnWorker();
     }
     if (rows_to_skip_ > 0) response_.mutable_results(0)->Clear();  // ends before the cursor
@@ -116,6 +121,7 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
     if (left_ == 0 || !follows) {
       return StartWriteAndFinish(&response_, grpc::WriteOptions(), call_.Close(status));
     }
+    call_.WatchReply();
     StartWrite(&response_);
   }
 
@@ -131,9 +137,8 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
   int64_t rows_to_skip_ = 0;    // before the first row to send
   EpochHold epoch_hold_;
   std::shared_ptr<OrderPrefix> prefix_;
-  ReplyLedger::Hold prefix_hold_;
+  ByteAccount::Hold prefix_hold_;
   pb::SearchResponse response_;
-  ReplyLedger::Hold hold_;  // until the transport has the page
 };
 
 }  // namespace

@@ -27,10 +27,12 @@ constexpr int64_t kInlineReplyBytesMax = 64 * 1024;
 // A search between its request and its reply.
 struct Pending {
   Core* core = nullptr;
-  const ServerState* state = nullptr;
+  ServerState* state = nullptr;
   std::shared_ptr<NamedCollection> named;
-  SearchTicket ticket;  // until it is queued
+  int64_t message_bytes = 0;  // of the request
+  SearchTicket ticket;        // until it is queued
   std::optional<Filter> filter;
+  absl::Status evaluated;  // of the filter
   std::optional<Cursor> cursor;
   bool with_cursor = false;
   std::vector<uint64_t> fingerprints;  // with_cursor: one a query
@@ -108,6 +110,14 @@ absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limi
   return absl::OkStatus();
 }
 
+// Reserves the request's message, which is there already.
+absl::Status Admit(const Call& call, const pb::SearchRequest& request, Pending* pending) {
+  pending->message_bytes = static_cast<int64_t>(request.SpaceUsedLong());
+  ABSL_ASSIGN_OR_RETURN(pending->output.holds->request, call.state()->ledger().requests.Reserve(
+                                                            call.caller(), pending->message_bytes));
+  return absl::OkStatus();
+}
+
 // Everything that can be checked before the collection is looked at.
 absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending* pending) {
   const RequestLimits& limits = call.state()->limits();
@@ -140,32 +150,40 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   return absl::OkStatus();
 }
 
-// The state that is searched, and the rows of it that may be in the answer.
-absl::Status SetRows(Pending* pending) {
+// The state that a cursor asks for.
+absl::Status SetEpoch(Pending* pending) {
+  if (!pending->cursor.has_value()) return absl::OkStatus();
   SearchRequest& search = pending->ticket.request;
   const NamedCollection& named = *pending->named;
-  if (pending->cursor.has_value()) {
-    search.at = pending->core->kept_epochs.Find(named.collection, pending->cursor->epoch);
-    if (search.at == nullptr) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("cursor: epoch ", pending->cursor->epoch,
-                       " is kept no longer, the collection is at epoch ",
-                       named.collection->PinEpoch()->epoch(), ": begin again without a cursor"));
-    }
-  }
-  if (!pending->filter.has_value()) return absl::OkStatus();
+  search.at = pending->core->kept_epochs.Find(named.collection, pending->cursor->epoch);
+  if (search.at != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "cursor: epoch ", pending->cursor->epoch, " is kept no longer, the collection is at epoch ",
+      named.collection->PinEpoch()->epoch(), ": begin again without a cursor"));
+}
+
+// The rows that may be in the answer.
+void SetRows(const ChosenRows& chosen, Pending* pending) {
+  SearchRequest& search = pending->ticket.request;
+  search.at = chosen.at;
+  for (Query& query : search.queries) query.filter = chosen.rows;
+  search.few_rows = IsFewRows(chosen);
+}
+
+// Evaluates the filter: up to seconds. On a worker.
+absl::Status EvaluateFilter(Pending* pending) {
+  ABSL_RETURN_IF_ERROR(Wanted(pending->ticket, pending->state->clock().Now()));
+  const NamedCollection& named = *pending->named;
   const auto nobody_waits = [pending] {
     return !Wanted(pending->ticket, pending->state->clock().Now()).ok();
   };
-  const absl::StatusOr<ChosenRows> chosen =
-      named.attributes->Choose(*named.collection, *pending->filter, search.at, nobody_waits);
+  const absl::StatusOr<ChosenRows> chosen = named.attributes->Choose(
+      *named.collection, *pending->filter, pending->ticket.request.at, nobody_waits);
   if (absl::IsCancelled(chosen.status())) {
     ABSL_RETURN_IF_ERROR(Wanted(pending->ticket, pending->state->clock().Now()));
   }
   ABSL_RETURN_IF_ERROR(chosen.status());
-  search.at = chosen->at;
-  for (Query& query : search.queries) query.filter = chosen->rows;
-  search.few_rows = IsFewRows(*chosen);
+  SetRows(*chosen, pending);
   return absl::OkStatus();
 }
 
@@ -177,6 +195,20 @@ absl::Status CheckReplyFits(Pending* pending) {
   if (search.reply_bytes_min <= limits.response_bytes_max) return absl::OkStatus();
   search.reply_bytes_min = ReplyBytesMin(search, search.collection->PinEpoch()->rows_count());
   return CheckReplyBytes(search.reply_bytes_min, limits, kSearchAdvice);
+}
+
+// Reserves what the search holds from now on: its queries and the rows of its filter, and its
+// reply.
+absl::Status ReserveMemory(Pending* pending) {
+  SearchTicket& ticket = pending->ticket;
+  MemoryHolds* const holds = pending->output.holds;
+  ABSL_RETURN_IF_ERROR(holds->request.Grow(pending->message_bytes + ticket.request.bytes()));
+  ABSL_ASSIGN_OR_RETURN(
+      holds->reply,
+      pending->state->ledger().replies.Reserve(
+          pending->caller, ReplyBytesExpected(ticket.request, pending->state->limits())));
+  ticket.reply = &holds->reply;
+  return absl::OkStatus();
 }
 
 // What a reply says of each result beside its neighbors.
@@ -230,23 +262,13 @@ void SetFacts(const Pending& pending, std::vector<ResultFacts> facts,
   }
 }
 
-void NoteReply(const SearchReply& reply, SearchFacts* facts) {
-  facts->queue_us = reply.timing.queue_us;
-  facts->device_us = reply.result.cost.device_us;
-  facts->scan = NameOf(reply.result.cost.precision);
-  facts->escalations = reply.result.cost.escalations;
-  for (const Neighbors& neighbors : reply.result.queries) {
-    facts->rows += static_cast<int64_t>(neighbors.scores.size());
-  }
-}
-
 void Reply(Pending* pending, SearchReply reply) {
   NoteReply(reply, &pending->facts);
   const int64_t bytes_read = reply.result.cost.bytes_read;
   pb::SearchResponse* const response = pending->output.response;
   std::vector<ResultFacts> facts = FactsOf(*pending, reply);
   if (absl::Status kept = KeepEpoch(*pending, facts, reply); !kept.ok()) {
-    pending->output.hold->Resize(0);
+    pending->output.holds->reply.Resize(0);
     return pending->done(std::move(kept), pending->facts);
   }
   ToProto(pending->named->collection->spec(), pending->parts, std::move(reply), response);
@@ -260,22 +282,14 @@ void Reply(Pending* pending, SearchReply reply) {
   const auto bytes = static_cast<int64_t>(response->ByteSizeLong());
   absl::Status status = CheckReplyBytes(bytes, pending->state->limits(), kSearchAdvice);
   if (!status.ok()) response->Clear();
-  pending->output.hold->Resize(status.ok() ? bytes : 0);
+  pending->output.holds->reply.Resize(status.ok() ? bytes : 0);
   pending->done(std::move(status), pending->facts);
-}
-
-int64_t NativeBytes(const SearchReply& reply) {
-  int64_t bytes = 0;
-  for (const Neighbors& neighbors : reply.result.queries) {
-    bytes += neighbors.ids.bytes() + static_cast<int64_t>(neighbors.scores.size() * sizeof(float)) +
-             static_cast<int64_t>(neighbors.rows.size()) + neighbors.payloads.value_bytes();
-  }
-  return bytes;
 }
 
 // A place that the audit gave is back before the call ends: it is of the core.
 void Fail(Pending* pending, absl::Status status) {
   pending->audit = AuditDraw();
+  pending->output.holds->reply.Resize(0);
   pending->done(std::move(status), pending->facts);
 }
 
@@ -288,7 +302,7 @@ void OnAnswer(const std::shared_ptr<Pending>& pending, absl::StatusOr<SearchRepl
   const bool shared =
       answer->timing.batch_size > static_cast<int32_t>(answer->result.queries.size());
   const int64_t bytes = NativeBytes(*answer);
-  *pending->output.hold = pending->core->reply_ledger.Take(pending->caller, bytes);
+  pending->output.holds->reply.Resize(bytes);
   if (!shared && bytes <= kInlineReplyBytesMax) return Reply(pending.get(), *std::move(answer));
   auto kept = std::make_shared<SearchReply>(*std::move(answer));
   const absl::Status posted =
@@ -331,11 +345,29 @@ absl::Status Start(const std::shared_ptr<Pending>& pending) {
   return pending->core->queue.Push(std::move(ticket));
 }
 
-// The epoch that was asked for is there: to the queue.
-void Queue(const std::shared_ptr<Pending>& pending) {
-  absl::Status status = SetRows(pending.get());
+// The rows to search are known, or `status` says why not.
+void Enqueue(const std::shared_ptr<Pending>& pending, absl::Status status) {
   if (status.ok()) status = CheckReplyFits(pending.get());
+  if (status.ok()) status = ReserveMemory(pending.get());
   if (status.ok()) status = Start(pending);
+  if (!status.ok()) Fail(pending.get(), std::move(status));
+}
+
+// The epoch that was asked for is there. A filter that is not in the cache is left to a worker:
+// this thread is gRPC's, or the one that wakes every call that waits for an epoch.
+void Queue(const std::shared_ptr<Pending>& pending) {
+  absl::Status status = SetEpoch(pending.get());
+  if (!status.ok() || !pending->filter.has_value()) return Enqueue(pending, std::move(status));
+  const NamedCollection& named = *pending->named;
+  const std::optional<ChosenRows> kept =
+      named.attributes->FindKept(*named.collection, *pending->filter, pending->ticket.request.at);
+  if (kept.has_value()) {
+    SetRows(*kept, pending.get());
+    return Enqueue(pending, absl::OkStatus());
+  }
+  status =
+      pending->core->filters.Post([pending] { pending->evaluated = EvaluateFilter(pending.get()); },
+                                  [pending] { Enqueue(pending, std::move(pending->evaluated)); });
   if (!status.ok()) Fail(pending.get(), std::move(status));
 }
 
@@ -350,7 +382,8 @@ void StartSearch(Core* core, const Call& call, const pb::SearchRequest& request,
   pending->begin = call.state()->clock().Now();
   pending->output = output;
   pending->done = std::move(done);
-  absl::Status prepared = Prepare(call, request, pending.get());
+  absl::Status prepared = Admit(call, request, pending.get());
+  if (prepared.ok()) prepared = Prepare(call, request, pending.get());
   if (!prepared.ok()) return pending->done(std::move(prepared), SearchFacts{});
   // The epoch of a cursor was reached: min_epoch is at most that, or was refused.
   if (!request.has_min_epoch() || pending->cursor.has_value()) return Queue(pending);
@@ -358,18 +391,6 @@ void StartSearch(Core* core, const Call& call, const pb::SearchRequest& request,
     if (status.ok()) return Queue(pending);
     pending->done(std::move(status), pending->facts);
   });
-}
-
-void Note(const SearchFacts& facts, RequestRecord* record) {
-  record->queries += facts.queries;
-  record->k = std::max(record->k, facts.k);
-  record->rows += facts.rows;
-  record->queue_us += facts.queue_us;
-  record->device_us += facts.device_us;
-  record->escalations_tighter += facts.escalations.tighter;
-  record->escalations_canonical += facts.escalations.canonical;
-  if (facts.scan.empty()) return;  // never reached the engine
-  record->scan = record->scan.empty() || record->scan == facts.scan ? facts.scan : "mixed";
 }
 
 }  // namespace nearfield::server

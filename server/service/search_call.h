@@ -9,28 +9,18 @@
 #include "absl/status/status.h"
 #include "nearfield/v1/retrieval.pb.h"
 #include "server/batching/kept_epochs.h"
-#include "server/batching/reply_ledger.h"
+#include "server/batching/memory_ledger.h"
 #include "server/batching/search_request.h"
 #include "server/service/call.h"
+#include "server/service/search_facts.h"
 
 namespace nearfield::server {
 
-// What one search adds to the log line of its call.
-struct SearchFacts {
-  int64_t queries = 0;
-  int64_t k = 0;
-  int64_t rows = 0;
-  int64_t queue_us = 0;
-  int64_t device_us = 0;
-  std::string scan;  // "rows", "int8"; empty where no scan was done
-  ScanEscalations escalations;
-};
-
-// Where the reply goes. Both live at least until `done` is called, and `hold` until the transport
-// has the reply: its bytes count as waiting until then.
+// Where the reply goes. Both live at least until `done` is called; `holds` until the transport has
+// the reply, and the request is gone.
 struct SearchOutput {
   nearfield::v1::SearchResponse* response = nullptr;
-  ReplyLedger::Hold* hold = nullptr;
+  MemoryHolds* holds = nullptr;
   // What the pages of one stream share: null for a search of its own.
   std::shared_ptr<OrderPrefix> prefix;
   // Gets a hold on the epoch of the pages. Where it is given, page_rows_max is no limit.
@@ -42,9 +32,6 @@ struct SearchOutput {
 void StartSearch(Core* core, const Call& call, const nearfield::v1::SearchRequest& request,
                  const SearchOutput& output,
                  std::function<void(absl::Status, const SearchFacts&)> done);
-
-// Adds the facts of one search to the record of its call.
-void Note(const SearchFacts& facts, RequestRecord* record);
 
 }  // namespace nearfield::server
 

@@ -23,7 +23,6 @@ constexpr size_t kUnderWayMax = 8;
 struct Slot {
   explicit Slot(ServerState* state_in) : state(state_in) {}
   ~Slot() {
-    hold.Resize(0);  // its ledger lives only while calls are in flight
     if (entered) state->Leave();
   }
   Slot(const Slot&) = delete;
@@ -31,7 +30,7 @@ struct Slot {
 
   ServerState* const state;
   pb::SearchResponse response;
-  ReplyLedger::Hold hold;  // until the reply is written
+  MemoryHolds holds;  // until the reply is written
   absl::Status status;
   bool ready = false;
   bool entered = false;  // counts as a call in flight
@@ -87,6 +86,7 @@ class SearchStream final : public SearchStreamReactor,
   }
 
   void OnWriteDone(bool ok) override {
+    call_.ReplyTaken();
     const std::lock_guard lock(mutex_);
     writing_ = false;
     slots_.pop_front();
@@ -100,7 +100,10 @@ class SearchStream final : public SearchStreamReactor,
     Advance();
   }
 
-  void OnDone() override { self_.reset(); }
+  void OnDone() override {
+    call_.ReplyTaken();  // a search under way may hold the stream
+    self_.reset();
+  }
 
  private:
   void OnWake() {
@@ -116,7 +119,7 @@ class SearchStream final : public SearchStreamReactor,
     if (!core.ok()) return OnSearched(slot, core.status(), SearchFacts{});
     slot->entered = true;
     StartSearch(
-        *core, call_, request_, {.response = &slot->response, .hold = &slot->hold},
+        *core, call_, request_, {.response = &slot->response, .holds = &slot->holds},
         [self = shared_from_this(), slot](const absl::Status& status, const SearchFacts& facts) {
           self->OnSearched(slot, status, facts);
         });
@@ -146,6 +149,7 @@ class SearchStream final : public SearchStreamReactor,
         return End(absl::InternalError("the reply cannot be encoded"));
       }
       writing_ = true;
+      call_.WatchReply();
       StartWrite(&outgoing_);
     }
     if (read_all_ && slots_.empty()) return End(absl::OkStatus());

@@ -5,14 +5,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/physical_memory.h"
 #include "server/batching/retry_hint.h"
+#include "server/config/memory_plan.h"
 
 namespace nearfield::server {
 namespace {
 
 constexpr int64_t kReadThreads = 4;
 constexpr int64_t kReplyThreadsMax = 8;
+constexpr int64_t kFilterThreadsMax = 8;
 // More than a few passes leave behind. Where as many wait, the engine thread makes its replies
 // itself, which holds back further searches.
 constexpr int64_t kRepliesMax = 4096;
@@ -22,6 +23,12 @@ constexpr int64_t kUnavailableRetryMs = 1000;
 
 int64_t ReplyThreads() {
   return std::clamp<int64_t>(std::thread::hardware_concurrency() / 2, 1, kReplyThreadsMax);
+}
+
+int64_t FilterThreads(const Settings& settings) {
+  const int64_t asked = settings.filter_threads.value();
+  if (asked > 0) return asked;
+  return std::clamp<int64_t>(std::thread::hardware_concurrency() / 2, 1, kFilterThreadsMax);
 }
 
 // Where cores are few, searches go first.
@@ -38,11 +45,6 @@ HeldBytes PinnedBytesMax(const Engine& engine, double share) {
   return {.device = part(capacity.device_bytes_total),
           .host = part(capacity.host_bytes_total),
           .host_rows = part(capacity.host_rows_bytes_total)};
-}
-
-int64_t AttributeMemoryBytes(const Settings& settings) {
-  const int64_t asked = settings.attribute_memory_bytes.value();
-  return asked > 0 ? asked : PhysicalMemoryBytes() / 8;
 }
 
 SearchQueueLimits QueueLimitsOf(const Settings& settings, double read_bytes_per_second) {
@@ -104,7 +106,7 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
                      epoch_waiters.Nudge();
                      kept_epochs.Trim();
                    },
-               .attribute_memory_bytes = AttributeMemoryBytes(settings),
+               .attribute_memory_bytes = PlanMemory(settings, ThisMachine()).attribute_memory_bytes,
                .filter_cache_bytes = settings.filter_cache_bytes.value()},
               settings.collections_max.value()),
       compactor([this] { return catalog.List(); },
@@ -112,13 +114,12 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
                   log->Write(LogLevel::kWarning, "a compaction failed",
                              {{"collection", collection}, {"error", status.ToString()}});
                 }),
-      reply_ledger(settings.replies_bytes_max.value(), Share(settings.caller_share_percent)),
       epoch_waiters(settings.queue_requests_max.value(), clock),
       kept_epochs({.keep = std::chrono::milliseconds(settings.cursor_ms.value()),
                    .epochs_max = settings.epochs_kept_max.value(),
                    .bytes_max = PinnedBytesMax(*engine, Share(settings.epochs_kept_percent))},
                   clock),
-      queue(QueueLimitsOf(settings, read_bytes_per_second), clock, &reply_ledger),
+      queue(QueueLimitsOf(settings, read_bytes_per_second), clock),
       replies({.what = "replies", .threads = ReplyThreads(), .waiting_max = kRepliesMax}),
       engine_thread({.engine = engine.get(), .clock = clock, .counter = &pass_counter}, &queue),
       reads({.what = "reads",
@@ -134,7 +135,10 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
       verifications(
           {.what = "verifications", .threads = settings.verify_max.value(), .waiting_max = 0}),
       compactions({.what = "compactions", .threads = 1, .waiting_max = kCompactionsMax}),
-      snapshots({.what = "snapshots", .threads = 1, .waiting_max = 0}) {}
+      snapshots({.what = "snapshots", .threads = 1, .waiting_max = 0}),
+      filters({.what = "filters that are not in the cache",
+               .threads = FilterThreads(settings),
+               .waiting_max = settings.queue_requests_max.value()}) {}
 
 ServerState::ServerState(const Settings* settings, Log* log, const Clock* clock)
     : settings_(settings),
@@ -142,7 +146,12 @@ ServerState::ServerState(const Settings* settings, Log* log, const Clock* clock)
       clock_(clock),
       limits_(LimitsOf(*settings)),
       request_log_(log, RequestLogPolicyOf(*settings)),
-      upload_places_(UploadLimitsOf(*settings), clock) {}
+      upload_places_(UploadLimitsOf(*settings), clock),
+      ledger_({.replies_bytes_max = settings->replies_bytes_max.value(),
+               .reply_copies = kReplyCopies,
+               .requests_bytes_max = settings->requests_bytes_max.value(),
+               .caller_share = Share(settings->caller_share_percent)}),
+      unread_replies_(std::chrono::milliseconds(settings->reply_unread_ms.value()), clock) {}
 
 void ServerState::Serve(std::unique_ptr<Core> core) {
   const std::lock_guard lock(mutex_);

@@ -19,9 +19,10 @@
 #include "server/batching/engine_thread.h"
 #include "server/batching/epoch_waiters.h"
 #include "server/batching/kept_epochs.h"
+#include "server/batching/memory_ledger.h"
 #include "server/batching/pass_counter.h"
-#include "server/batching/reply_ledger.h"
 #include "server/batching/search_queue.h"
+#include "server/batching/unread_replies.h"
 #include "server/batching/upload_places.h"
 #include "server/batching/worker_pool.h"
 #include "server/catalog/audit/audit.h"
@@ -49,7 +50,6 @@ struct Core {
   Catalog catalog;
   Compactor compactor;
   std::unique_ptr<Audit> audit;  // given before the core serves
-  ReplyLedger reply_ledger;      // replies that wait to be read
   EpochWaiters epoch_waiters;
   KeptEpochs kept_epochs;
   SearchQueue queue;
@@ -62,6 +62,7 @@ struct Core {
   WorkerPool verifications;  // one core each; none waits, but each for a search
   WorkerPool compactions;    // calls that wait for the compactor
   WorkerPool snapshots;      // one at a time; none waits
+  WorkerPool filters;        // evaluates those that are not in the cache; hands searches on
 };
 
 // Thread-safe.
@@ -79,6 +80,8 @@ class ServerState {
   CallCounter& call_counter() { return call_counter_; }
   RequestLog& request_log() { return request_log_; }
   LiveCalls& live_calls() { return live_calls_; }
+  MemoryLedger& ledger() { return ledger_; }
+  UnreadReplies& unread_replies() { return unread_replies_; }
   std::chrono::system_clock::time_point started() const { return started_; }
 
   // Starting -> serving. Elsewhere the core is only kept.
@@ -131,6 +134,8 @@ class ServerState {
   RequestLog request_log_;
   LiveCalls live_calls_;
   UploadPlaces upload_places_;
+  MemoryLedger ledger_;
+  UnreadReplies unread_replies_;
   mutable std::mutex mutex_;
   std::condition_variable idle_;
   Phase phase_ = Phase::kStarting;

@@ -2,6 +2,7 @@
 #ifndef NEARFIELD_SERVER_SERVICE_UNARY_CALL_H_
 #define NEARFIELD_SERVER_SERVICE_UNARY_CALL_H_
 
+#include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
 
 #include <cstdint>
@@ -22,8 +23,12 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   struct Options {
     ServerState* state = nullptr;
     grpc::CallbackServerContext* context = nullptr;
+    const google::protobuf::Message* request = nullptr;  // lives as long as the call
     const char* method = nullptr;
     WorkerPool Core::*pool = nullptr;  // where the work runs
+    // Runs before the work, on the pool of the filters: a filter holds up no call without one. May
+    // be empty.
+    Work choose = nullptr;
     // Waited for before the work: an epoch of this collection.
     std::string collection = {};
     std::optional<uint64_t> min_epoch = {};
@@ -43,6 +48,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
       : call_(options.state, options.context, options.method) {}
   absl::Status Start(const Options& options, Work work);
   absl::Status Post(Core* core, const Options& options, Work work);
+  absl::Status PostWork(Core* core, WorkerPool* pool, Work work);
 
   Call call_;
   absl::Status status_;  // of the work

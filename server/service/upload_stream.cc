@@ -76,6 +76,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   }
 
   void OnDone() override {
+    call_.ReplyTaken();  // work under way may hold the stream
     std::unique_ptr<grpc::Alarm> alarm;
     {
       const std::lock_guard lock(mutex_);

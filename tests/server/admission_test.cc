@@ -1,6 +1,5 @@
 // Admission by predicted time: who is refused at once, with what hint, and what cannot shut the
 // door.
-#include "server/batching/reply_ledger.h"
 #include "server/batching/retry_hint.h"
 #include "tests/server/queue_fixture.h"
 
@@ -178,6 +177,19 @@ TEST_F(AdmissionTest, BytesAreSharedAsRequestsAreButOneSearchAlwaysFits) {
               StatusIs(kExhausted, HasSubstr("queue is full")));
 }
 
+// A caller of whom a search always waits kept the bytes of those that were served: after enough of
+// them its share was full for ever.
+TEST_F(AdmissionTest, AServedSearchGivesTheBytesOfItsCallerBack) {
+  Start({.bytes_max = 100000, .caller_share = 0.5});
+  const auto a = NewCollection();
+  const auto b = NewCollection();  // no pass takes both
+  ASSERT_OK(TryPush({.caller = "steady", .collection = a, .bytes = 10000}));
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_OK(TryPush({.caller = "steady", .collection = i % 2 == 0 ? b : a, .bytes = 10000})) << i;
+    ASSERT_THAT(RunOne(), ElementsAre(i));
+  }
+}
+
 TEST_F(AdmissionTest, APassedDeadlineIsAnsweredWhileTheDeviceWorks) {
   Start({});
   const auto a = NewCollection({.pass_us = 1e6});
@@ -192,42 +204,6 @@ TEST_F(AdmissionTest, APassedDeadlineIsAnsweredWhileTheDeviceWorks) {
   EXPECT_THAT(at(late).status, StatusIs(absl::StatusCode::kDeadlineExceeded));
   End();
   EXPECT_THAT(RunOne(), ElementsAre(patient));
-}
-
-TEST(ReplyLedgerTest, ACallerThatDoesNotReadIsHeldBackAndOthersAreNot) {
-  ReplyLedger ledger(1000, 0.8);
-  std::vector<ReplyLedger::Hold> holds;
-  holds.push_back(ledger.Take("slow", 800));
-  EXPECT_OK(ledger.Check("slow"));
-  holds.push_back(ledger.Take("slow", 50));
-  EXPECT_THAT(ledger.Check("slow"), StatusIs(kExhausted, HasSubstr("850 of this caller")));
-  EXPECT_THAT(RetryAfterMs(ledger.Check("slow")), Optional(::testing::Gt(0)));
-  EXPECT_OK(ledger.Check("other"));
-  holds.back().Resize(10);
-  EXPECT_EQ(ledger.bytes(), 810);
-  holds.push_back(ledger.Take("other", 190));
-  EXPECT_THAT(ledger.Check("third"), StatusIs(kExhausted)) << "nothing is left at all";
-  ReplyLedger::Hold moved = std::move(holds.front());
-  EXPECT_EQ(ledger.bytes(), 1000);
-  moved = ReplyLedger::Hold();
-  holds.clear();
-  EXPECT_EQ(ledger.bytes(), 0);
-  EXPECT_OK(ledger.Check("slow"));
-}
-
-TEST_F(AdmissionTest, SearchesOfACallerThatDoesNotReadFailWhenTheirTurnComes) {
-  ReplyLedger ledger(1000, 0.8);
-  Start({}, &ledger);
-  const auto a = NewCollection();
-  const int slow = Push({.caller = "slow", .collection = a});
-  const int other = Push({.caller = "other", .collection = a});
-  {
-    const ReplyLedger::Hold hold = ledger.Take("slow", 900);
-    EXPECT_THAT(TryPush({.caller = "slow", .collection = a}), StatusIs(kExhausted));
-    EXPECT_THAT(RunOne(), ElementsAre(other));
-  }
-  EXPECT_THAT(at(slow).status, StatusIs(kExhausted));
-  EXPECT_OK(TryPush({.caller = "slow", .collection = a}));
 }
 
 // Rows behind the k_max first cost a scan of their own for each k_max: k is 10 here.

@@ -29,7 +29,8 @@ class ConfigTest : public ::testing::Test {
     arguments.insert(arguments.begin(), "nearfield-server");
     std::vector<const char*> argv;
     for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-    return LoadSettings(static_cast<int>(argv.size()), argv.data(), environment_, &settings_);
+    return LoadSettings(static_cast<int>(argv.size()), argv.data(), environment_, &settings_,
+                        machine_);
   }
   std::string File(const std::string& text) {
     std::ofstream(path_) << text;
@@ -40,6 +41,7 @@ class ConfigTest : public ::testing::Test {
                             "_" + ::testing::UnitTest::GetInstance()->current_test_info()->name() +
                             ".toml";
   Environment environment_;
+  HostMachine machine_ = {.memory_bytes = 64 * kGiB, .cores = 8};
   Settings settings_;
 };
 

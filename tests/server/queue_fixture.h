@@ -58,9 +58,9 @@ class QueueFixture : public ::testing::Test {
   // What waits is answered while there is somebody to hear it.
   ~QueueFixture() override { queue_.reset(); }
 
-  void Start(const SearchQueueLimits& limits, const ReplyLedger* replies = nullptr) {
+  void Start(const SearchQueueLimits& limits) {
     k_max_ = limits.k_max;
-    queue_ = std::make_unique<SearchQueue>(limits, &clock_, replies);
+    queue_ = std::make_unique<SearchQueue>(limits, &clock_);
   }
 
   std::shared_ptr<Collection> NewCollection(PassTime time = {}) {

@@ -35,6 +35,47 @@ class QueueServiceTest : public ServerFixture {
     pb::SearchResponse response;
     return retrieval_->Search(&context, request, &response);
   }
+  // A collection "c" of one row of 32 KiB, and a search for it.
+  void UploadWideRow() {
+    ASSERT_THAT(CreateCollection("c", 8192), HasCode(grpc::StatusCode::OK));
+    grpc::ClientContext upload_context;
+    const auto upload = ingest_->Upload(&upload_context);
+    upload->Write(Begin("c", 1));
+    pb::UploadRequest block;
+    block.mutable_block()->mutable_ids()->add_numbers(1);
+    block.mutable_block()->mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT32);
+    block.mutable_block()->mutable_vectors()->set_data(std::string(8192 * 4, '\0'));
+    upload->Write(block);
+    upload->Write(Commit());
+    upload->WritesDone();
+    for (pb::UploadResponse each; upload->Read(&each);) {
+    }
+    ASSERT_THAT(upload->Finish(), HasCode(grpc::StatusCode::OK));
+  }
+  static pb::SearchRequest Wide() {
+    pb::SearchRequest wide = SearchFor("c", std::vector<float>(8192, 1.0f));
+    wide.set_with_vectors(true);
+    return wide;
+  }
+  // Receive windows that grow with the link would take in every reply.
+  std::unique_ptr<pb::Retrieval::Stub> StubWithFixedWindows() {
+    grpc::ChannelArguments fixed_windows;
+    fixed_windows.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    return pb::Retrieval::NewStub(grpc::CreateCustomChannel(
+        server_->address(), grpc::InsecureChannelCredentials(), fixed_windows));
+  }
+  grpc::Status FetchAs(const std::string& caller, const std::vector<uint64_t>& ids,
+                       std::optional<std::string>* hint = nullptr) {
+    grpc::ClientContext context;
+    context.AddMetadata("nearfield-caller", caller);
+    pb::FetchRequest request;
+    request.set_collection("c");
+    request.mutable_ids()->mutable_numbers()->Add(ids.begin(), ids.end());
+    pb::FetchResponse response;
+    const grpc::Status status = retrieval_->Fetch(&context, request, &response);
+    if (hint != nullptr) *hint = Trailer(context, "retry-after-ms");
+    return status;
+  }
   // `queries` of them.
   static pb::SearchRequest Many(int queries, pb::SearchPriority priority) {
     pb::SearchRequest request = SearchFor("c", {1, 0});
@@ -116,31 +157,12 @@ TEST_F(QueueServiceTest, RepliesThatNobodyReadsHoldBackTheirCallerAndNobodyElse)
   Set(settings_.replies_bytes_max, "1MiB");
   Set(settings_.caller_share_percent, "50");
   Serve();
-  ASSERT_THAT(CreateCollection("c", 8192), HasCode(grpc::StatusCode::OK));
-  grpc::ClientContext upload_context;
-  const auto upload = ingest_->Upload(&upload_context);
-  upload->Write(Begin("c", 1));
-  pb::UploadRequest block;
-  block.mutable_block()->mutable_ids()->add_numbers(1);
-  block.mutable_block()->mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT32);
-  block.mutable_block()->mutable_vectors()->set_data(std::string(8192 * 4, '\0'));
-  upload->Write(block);
-  upload->Write(Commit());
-  upload->WritesDone();
-  for (pb::UploadResponse each; upload->Read(&each);) {
-  }
-  ASSERT_THAT(upload->Finish(), HasCode(grpc::StatusCode::OK));
-  pb::SearchRequest wide = SearchFor("c", std::vector<float>(8192, 1.0f));
-  wide.set_with_vectors(true);
+  UploadWideRow();
+  const pb::SearchRequest wide = Wide();
   ASSERT_THAT(SearchAs("slow", wide), HasCode(grpc::StatusCode::OK));
 
-  // Streams that are written and never read, until their replies are too many. Receive windows that
-  // grow with the link would take in all of them.
-  grpc::ChannelArguments fixed_windows;
-  fixed_windows.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  const std::unique_ptr<pb::Retrieval::Stub> unread =
-      pb::Retrieval::NewStub(grpc::CreateCustomChannel(
-          server_->address(), grpc::InsecureChannelCredentials(), fixed_windows));
+  // Streams that are written and never read, until their replies are too many.
+  const auto unread = StubWithFixedWindows();
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReaderWriter<pb::SearchRequest, pb::SearchResponse>>>
       streams;
@@ -156,8 +178,78 @@ TEST_F(QueueServiceTest, RepliesThatNobodyReadsHoldBackTheirCallerAndNobodyElse)
   EXPECT_THAT(SearchAs("other", wide), HasCode(grpc::StatusCode::OK));
   for (const auto& context : contexts) context->TryCancel();
   for (const auto& stream : streams) static_cast<void>(stream->Finish());
-  while (server_->state().core()->reply_ledger.bytes() > 0) std::this_thread::yield();
+  while (server_->state().ledger().replies.bytes() > 0) std::this_thread::yield();
   EXPECT_THAT(SearchAs("slow", wide), HasCode(grpc::StatusCode::OK));
+}
+
+// Only the replies of searches counted, and only once the work was done.
+TEST_F(QueueServiceTest, AReplyIsReservedBeforeTheWorkForIt) {
+  ServeRows();
+  ByteAccount& replies = server_->state().ledger().replies;
+  {
+    const auto all = replies.Reserve("abuser", settings_.replies_bytes_max.value() / kReplyCopies);
+    ASSERT_TRUE(all.ok());
+    std::optional<std::string> hint;
+    EXPECT_THAT(FetchAs("other", {1}, &hint),
+                HasCodeAndMessage(kExhausted, HasSubstr("replies_bytes_max")));
+    EXPECT_THAT(hint, Optional(MatchesRegex("[0-9]+")));
+    EXPECT_THAT(SearchAs("other", SearchFor("c", {1, 0})),
+                HasCodeAndMessage(kExhausted, HasSubstr("replies_bytes_max")));
+    EXPECT_EQ(script_->searches, 0);
+  }
+  EXPECT_THAT(FetchAs("other", {1}), HasCode(grpc::StatusCode::OK));
+  EXPECT_THAT(SearchAs("other", SearchFor("c", {1, 0})), HasCode(grpc::StatusCode::OK));
+  while (replies.bytes() > 0) std::this_thread::yield();
+}
+
+// A fetch may name an id a thousand times: each time its row is in the reply.
+TEST_F(QueueServiceTest, AFetchReservesForEveryIdItNames) {
+  Set(settings_.response_bytes_max, "1MiB");
+  Set(settings_.replies_bytes_max, "2MiB");
+  ServeRows();
+  ByteAccount& replies = server_->state().ledger().replies;
+  const auto held = replies.Reserve("abuser", 900 << 10);
+  ASSERT_TRUE(held.ok());
+  EXPECT_THAT(FetchAs("other", {1}), HasCode(grpc::StatusCode::OK));
+  EXPECT_THAT(FetchAs("other", std::vector<uint64_t>(100, 1)),
+              HasCodeAndMessage(kExhausted, HasSubstr("replies_bytes_max")));
+}
+
+TEST_F(QueueServiceTest, ARequestHoldsItsBytesUntilItsCallEnds) {
+  ServeRows();
+  ByteAccount& requests = server_->state().ledger().requests;
+  script_->search_gate.Close();
+  auto search = std::async(std::launch::async, [&] { return Search(SearchFor("c", {1, 0})); });
+  script_->search_gate.AwaitArrivals(1);
+  EXPECT_GT(requests.bytes(), 0);
+  script_->search_gate.Open();
+  EXPECT_THAT(search.get(), HasCode(grpc::StatusCode::OK));
+  while (requests.bytes() > 0) std::this_thread::yield();
+  const auto all = requests.Reserve("abuser", settings_.requests_bytes_max.value());
+  ASSERT_TRUE(all.ok());
+  EXPECT_THAT(FetchAs("other", {1}),
+              HasCodeAndMessage(kExhausted, HasSubstr("requests_bytes_max")));
+  EXPECT_THAT(SearchAs("other", SearchFor("c", {1, 0})),
+              HasCodeAndMessage(kExhausted, HasSubstr("requests_bytes_max")));
+}
+
+// A reader that took nothing held its replies, and its share of the memory, for as long as it
+// answered pings.
+TEST_F(QueueServiceTest, AReplyThatNobodyTakesEndsItsCall) {
+  Set(settings_.response_bytes_max, "64KiB");
+  Set(settings_.payload_bytes_max, "32KiB");
+  Set(settings_.reply_unread_ms, "50");
+  Serve();
+  UploadWideRow();
+  const auto unread = StubWithFixedWindows();
+  grpc::ClientContext context;
+  const auto stream = unread->SearchStream(&context);
+  while (server_->state().unread_replies().cancelled_count() == 0) stream->Write(Wide());
+  pb::SearchResponse response;
+  while (stream->Read(&response)) {
+  }
+  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+  while (server_->state().ledger().replies.bytes() > 0) std::this_thread::yield();
 }
 
 TEST(CallerNameTest, AHostIsOneCallerWhateverItsPortsUnlessItNamesItself) {

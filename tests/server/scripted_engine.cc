@@ -62,19 +62,19 @@ class ScriptedCollection final : public Collection,
   using Collection::Delete;
   absl::StatusOr<DeleteResult> Delete(const IdColumn& ids,
                                       const CommitHook& before_visible) override;
-  absl::StatusOr<DeleteResult> DeleteRows(const RowFilter& /*rows*/,
-                                          const CommitHook& /*before_visible*/) override {
-    return absl::UnimplementedError("scripted: no ordinals");
+  // No filter chooses a row: there are no ordinals.
+  absl::StatusOr<DeleteResult> DeleteRows(const RowFilter&, const CommitHook&) override {
+    return DeleteResult{.epoch = epoch()};
   }
   absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch* /*at*/) const override {
-    return absl::UnimplementedError("scripted: no ordinals");
+    return RowFilter{};
   }
   absl::StatusOr<RowFilter> RowsWithIds(const PinnedEpoch*, const IdColumn&) const override {
-    return absl::UnimplementedError("scripted: no ordinals");
+    script_->filter_gate.Pass();
+    return RowFilter{};
   }
-  absl::StatusOr<int64_t> CountRows(const PinnedEpoch* /*at*/,
-                                    const RowFilter& /*rows*/) const override {
-    return absl::UnimplementedError("scripted: no ordinals");
+  absl::StatusOr<int64_t> CountRows(const PinnedEpoch*, const RowFilter&) const override {
+    return 0;
   }
   std::shared_ptr<const PinnedEpoch> PinEpoch() const override {
     // Without the lock that a change in the making holds: as any collection.

@@ -40,6 +40,7 @@ struct EngineScript {
   Gate append_gate;
   Gate commit_gate;
   Gate verify_gate;
+  Gate filter_gate;  // of filters by id, while they are evaluated
   std::atomic<bool> device_lost{false};
   std::atomic<bool> self_test_differs{false};
   // Searches do not look at `cancelled`.

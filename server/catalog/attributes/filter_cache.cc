@@ -35,6 +35,12 @@ absl::StatusOr<std::shared_ptr<const FilterRows>> FilterCache::Evaluate(
   return shared;
 }
 
+std::shared_ptr<const FilterRows> FilterCache::Find(const Filter& filter,
+                                                    const AttributeSnapshot& snapshot,
+                                                    uint64_t ids_version) {
+  return Find(KeyOf(filter, snapshot.version, ids_version));
+}
+
 std::shared_ptr<const FilterRows> FilterCache::Find(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto place = places_.find(key);

@@ -36,6 +36,10 @@ class FilterCache {
                                                              const EvaluateOptions& options,
                                                              uint64_t ids_version);
 
+  // Returns the kept answer; null where Evaluate() would have to make it.
+  std::shared_ptr<const FilterRows> Find(const Filter& filter, const AttributeSnapshot& snapshot,
+                                         uint64_t ids_version);
+
   struct Stats {
     int64_t hits = 0;
     int64_t misses = 0;

@@ -1,0 +1,174 @@
+#include "server/config/memory_plan.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/physical_memory.h"
+
+namespace nearfield::server {
+namespace {
+
+// Code, stacks, gRPC, SQLite and the self-test; on a GPU also what the CUDA driver maps. Measured:
+// an idle server has 40 to 70 MiB resident.
+constexpr int64_t kProcessBytes = 96 * kMiB;
+constexpr int64_t kDriverBytes = 512 * kMiB;
+// Threads on which gRPC parses messages, as its callback queue counts them.
+constexpr int64_t kParsingThreadsMin = 2;
+constexpr int64_t kParsingThreadsMax = 16;
+// Of a connection without a call, beside what counts in transport_bytes_max.
+constexpr int64_t kConnectionBytes = 32 * kKiB;
+// Of an upload: a block that is worked on, its native form, and the next block.
+constexpr int64_t kUploadBlocks = 3;
+// An allocator holds more than it gives out: this part of what comes and goes.
+constexpr int64_t kAllocatorPart = 8;
+// Of the memory, left to everything else on the machine.
+constexpr int64_t kOthersPart = 16;
+
+// Below this machine defaults do not shrink further: the sum is refused where it does not fit.
+constexpr int64_t kScaledMemoryMin = kGiB;
+
+// Shares of what the other parts leave, for settings that are 0: rows, ids and payloads,
+// attributes. None takes more than 1 / most of the memory.
+struct DataShare {
+  int64_t weight;
+  int64_t most;
+};
+constexpr DataShare kRowsShare = {4, 2};
+constexpr DataShare kValuesShare = {2, 4};
+constexpr DataShare kAttributesShare = {1, 8};
+
+bool RowsInHostMemory(const Settings& settings, const HostMachine& machine) {
+  const std::string& backend = settings.backend.value();
+  return backend == "cpu" || (backend == "auto" && !machine.has_gpu);
+}
+
+// Bytes that the operator has given to rows and what belongs to them.
+int64_t GivenBytes(const Settings& settings, bool rows_in_host_memory) {
+  return (rows_in_host_memory ? settings.memory_bytes.value() : 0) +
+         settings.host_memory_bytes.value() + settings.host_rows_bytes.value() +
+         settings.attribute_memory_bytes.value();
+}
+
+// The parts that come and go with calls.
+std::vector<MemoryPart> TransientParts(const Settings& settings, const HostMachine& machine) {
+  const int64_t message = settings.request_bytes_max.value();
+  const int64_t threads = std::clamp(machine.cores / 2, kParsingThreadsMin, kParsingThreadsMax);
+  const int64_t uploads = settings.uploads_max.value();
+  std::vector<MemoryPart> parts = {
+      {.name = "replies_bytes_max", .bytes = settings.replies_bytes_max.value()},
+      {.name = "requests_bytes_max", .bytes = settings.requests_bytes_max.value()},
+      {.name = "transport_bytes_max", .bytes = settings.transport_bytes_max.value()},
+      {.name = "messages being parsed",
+       .bound = absl::StrCat("request_bytes_max on ", threads, " threads"),
+       .bytes = threads * message},
+      {.name = "upload blocks",
+       .bound = absl::StrCat(kUploadBlocks, " of request_bytes_max for each of uploads_max"),
+       .bytes = kUploadBlocks * uploads * message},
+      {.name = "connections",
+       .bound = absl::StrCat(kConnectionBytes, " for each of connections_max"),
+       .bytes = kConnectionBytes * settings.connections_max.value()},
+  };
+  int64_t sum = 0;
+  for (const MemoryPart& part : parts) sum += part.bytes;
+  parts.push_back({.name = "allocator",
+                   .bound = absl::StrCat("1/", kAllocatorPart, " of the six above"),
+                   .bytes = sum / kAllocatorPart});
+  return parts;
+}
+
+// Resolves one data setting: what was set, or its share of `left`.
+int64_t Resolve(int64_t asked, DataShare share, int64_t left, int64_t weights, int64_t memory) {
+  if (asked > 0) return asked;
+  if (weights == 0) return 0;
+  return std::clamp<int64_t>(left / weights * share.weight, 0, memory / share.most);
+}
+
+}  // namespace
+
+HostMachine ThisMachine() {
+  std::error_code ignored;
+  const auto exists = [&](const char* node) { return std::filesystem::exists(node, ignored); };
+  return {.memory_bytes = PhysicalMemoryBytes(),
+          .cores = std::max<int64_t>(1, std::thread::hardware_concurrency()),
+          .has_gpu = exists("/dev/nvidiactl") || exists("/dev/dxg")};
+}
+
+void ScaleDefaults(const HostMachine& machine, Settings* settings) {
+  const int64_t given = GivenBytes(*settings, RowsInHostMemory(*settings, machine));
+  const int64_t left = machine.memory_bytes - machine.memory_bytes / kOthersPart - given;
+  // The defaults take less than half of a machine that has twice what is left.
+  const int64_t memory =
+      std::min(machine.memory_bytes, std::max<int64_t>(2 * left, kScaledMemoryMin));
+  const auto scale = [memory](BytesSetting& setting, int64_t part) {
+    const int64_t bytes = memory / part;
+    setting.LowerDefault(bytes - bytes % (bytes >= kMiB ? kMiB : kKiB));
+  };
+  scale(settings->request_bytes_max, 256);
+  scale(settings->response_bytes_max, 256);
+  scale(settings->queue_bytes_max, 64);
+  scale(settings->filter_cache_bytes, 64);
+  scale(settings->replies_bytes_max, 16);
+  scale(settings->requests_bytes_max, 32);
+  scale(settings->transport_bytes_max, 32);
+}
+
+MemoryPlan PlanMemory(const Settings& settings, const HostMachine& machine) {
+  const bool rows_here = RowsInHostMemory(settings, machine);
+  MemoryPlan plan;
+  plan.physical_bytes = machine.memory_bytes;
+  std::vector<MemoryPart> fixed = TransientParts(settings, machine);
+  fixed.push_back({.name = "filter_cache_bytes", .bytes = settings.filter_cache_bytes.value()});
+  fixed.push_back({.name = "process", .bytes = kProcessBytes + (rows_here ? 0 : kDriverBytes)});
+  int64_t left =
+      machine.memory_bytes - machine.memory_bytes / kOthersPart - GivenBytes(settings, rows_here);
+  for (const MemoryPart& part : fixed) left -= part.bytes;
+  left = std::max<int64_t>(left, 0);
+  int64_t weights = 0;
+  if (rows_here && settings.memory_bytes.value() == 0) weights += kRowsShare.weight;
+  if (settings.host_memory_bytes.value() == 0) weights += kValuesShare.weight;
+  if (settings.attribute_memory_bytes.value() == 0) weights += kAttributesShare.weight;
+  const auto resolve = [&](const BytesSetting& setting, DataShare share) {
+    return Resolve(setting.value(), share, left, weights, machine.memory_bytes);
+  };
+  plan.memory_bytes = rows_here ? resolve(settings.memory_bytes, kRowsShare) : 0;
+  plan.host_memory_bytes = resolve(settings.host_memory_bytes, kValuesShare);
+  plan.attribute_memory_bytes = resolve(settings.attribute_memory_bytes, kAttributesShare);
+  plan.starved = weights > 0 && left / weights < kMiB;
+  plan.parts = {{.name = "memory_bytes", .bytes = plan.memory_bytes},
+                {.name = "host_memory_bytes", .bytes = plan.host_memory_bytes},
+                {.name = "host_rows_bytes", .bytes = settings.host_rows_bytes.value()},
+                {.name = "attribute_memory_bytes", .bytes = plan.attribute_memory_bytes}};
+  if (!rows_here) plan.parts.front().bound = "in the GPU's memory";
+  plan.parts.insert(plan.parts.end(), fixed.begin(), fixed.end());
+  for (const MemoryPart& part : plan.parts) plan.total_bytes += part.bytes;
+  return plan;
+}
+
+std::string MemoryPlan::Text() const {
+  std::string text = "# Host memory that the server may hold, in bytes:\n";
+  for (const MemoryPart& part : parts) {
+    absl::StrAppend(&text, "#   ", part.name, ": ", part.bytes);
+    if (!part.bound.empty()) absl::StrAppend(&text, " (", part.bound, ")");
+    absl::StrAppend(&text, "\n");
+  }
+  absl::StrAppend(&text, "# memory sum: ", total_bytes, " of ", physical_bytes, "\n");
+  return text;
+}
+
+absl::Status CheckFits(const MemoryPlan& plan) {
+  if (plan.total_bytes <= plan.physical_bytes && !plan.starved) return absl::OkStatus();
+  std::string parts;
+  for (const MemoryPart& part : plan.parts) {
+    if (part.bytes > 0)
+      absl::StrAppend(&parts, parts.empty() ? "" : ", ", part.name, " ", part.bytes);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "memory: the settings may take ", plan.total_bytes, " bytes, this process may use ",
+      plan.physical_bytes, plan.starved ? ", which leaves nothing for data" : "", ": lower one of ",
+      parts));
+}
+
+}  // namespace nearfield::server

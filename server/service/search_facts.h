@@ -1,0 +1,35 @@
+// What one search adds to the record of its call.
+#ifndef NEARFIELD_SERVER_SERVICE_SEARCH_FACTS_H_
+#define NEARFIELD_SERVER_SERVICE_SEARCH_FACTS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "server/batching/search_request.h"
+#include "server/telemetry/request_log.h"
+
+namespace nearfield::server {
+
+// What one search adds to the log line of its call.
+struct SearchFacts {
+  int64_t queries = 0;
+  int64_t k = 0;
+  int64_t rows = 0;
+  int64_t queue_us = 0;
+  int64_t device_us = 0;
+  std::string scan;  // "rows", "int8"; empty where no scan was done
+  ScanEscalations escalations;
+};
+
+// Adds what the reply tells.
+void NoteReply(const SearchReply& reply, SearchFacts* facts);
+
+// Adds the facts of one search to the record of its call.
+void Note(const SearchFacts& facts, RequestRecord* record);
+
+// Bytes of the answers, before they are a message.
+int64_t NativeBytes(const SearchReply& reply);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_SERVICE_SEARCH_FACTS_H_

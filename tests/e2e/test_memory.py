@@ -1,0 +1,189 @@
+"""Abuse does not pass the memory that --check-config announces, and honest callers go on.
+
+Each abuse runs in a process of its own, bounded in count and time, against a server with small limits. Without its
+bounds the server would pass the sum in each of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+
+ABUSE = Path(__file__).with_name("abuse.py")
+MIB = 1 << 20
+REQUEST_BYTES_MAX = 16 * MIB
+LIMITS = ["--backend", "cpu", "--memory-bytes", "64MiB", "--host-memory-bytes", "64MiB",
+          "--attribute-memory-bytes", "16MiB", "--filter-cache-bytes", "16MiB", "--queue-bytes-max", "16MiB",
+          "--request-bytes-max", "16MiB", "--response-bytes-max", "16MiB", "--replies-bytes-max", "64MiB",
+          "--requests-bytes-max", "32MiB", "--transport-bytes-max", "32MiB", "--uploads-max", "2",
+          "--connections-max", "600", "--reply-unread-ms", "1000"]
+DIM = 1024
+ROWS = 64
+# Two loaded cores hold up a call for as long now and then, whatever the server does.
+BASE_S_MIN = 0.02
+CALLS = 120
+
+
+def announced_sum(program: str) -> int:
+    printed = subprocess.run([program, "--check-config", *LIMITS], capture_output=True, text=True, check=True).stdout
+    return int(re.search(r"# memory sum: (\d+) of", printed)[1])
+
+
+class Abuse:
+    """A running abuse.py."""
+
+    def __init__(self, kind: str, server, path: str, message: bytes, count: int, folder: Path) -> None:
+        file = folder / f"{kind}.message"
+        file.write_bytes(message)
+        port = server.address.rpartition(":")[2]
+        self.process = subprocess.Popen([sys.executable, str(ABUSE), kind, port, path, str(file), str(count)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "held\n"
+
+    def end(self) -> dict[str, int]:
+        """Calls by their grpc-status."""
+        out, _ = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0
+        return json.loads(out)
+
+
+class Honest:
+    """Two callers that search, one call after the other. They try again where they are told to come back."""
+
+    def __init__(self, pb, server) -> None:
+        self.stub = pb.RetrievalStub(server.channel)
+        self.request = pb.SearchRequest(collection="c", queries=[pb.Query(vector=pb.FloatVector(values=[1.0] * DIM))], k=3)
+
+    def call(self) -> None:
+        while True:
+            try:
+                self.stub.Search(self.request, timeout=20, metadata=[("nearfield-caller", "honest")])
+                return
+            except grpc.RpcError as error:
+                # gRPC's own quota ends streams and connections of anyone where it runs out.
+                if error.code() not in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE):
+                    raise
+
+    def p99(self) -> float:
+        times: list[float] = []
+
+        def run() -> None:
+            for _ in range(CALLS // 2):
+                begin = time.monotonic()
+                self.call()
+                times.append(time.monotonic() - begin)
+
+        threads = [threading.Thread(target=run) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(times) == CALLS, "a call failed"
+        return sorted(times)[int(len(times) * 0.99)]
+
+
+def peak_bytes(server) -> int:
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
+
+
+@pytest.fixture(scope="module")
+def limited(request, pb, tmp_path_factory):
+    """A server with small limits, 64 rows, the sum it announces, and an honest caller's p99 of an idle server."""
+    from conftest import Api, Server
+    program = request.config.getoption("--server")
+    server = Server(program, pb, tmp_path_factory.mktemp("limited"), LIMITS)
+    server.wait_serving()
+    client = Api(pb, server)
+    client.create("c", DIM)
+    client.upload("c", list(range(1, ROWS + 1)), np.ones((ROWS, DIM), dtype=np.float32))
+    server.honest = Honest(pb, server)
+    server.honest.p99()
+    server.base = max(server.honest.p99(), BASE_S_MIN)
+    server.sum = announced_sum(program)
+    yield server
+    server.close()
+
+
+def bomb() -> bytes:
+    """A gzip file of a MiB or so that holds a GiB."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    zeros = bytes(16 * MIB)
+    return b"".join([packer.compress(zeros) for _ in range(64)] + [packer.flush()])
+
+
+def fetches_done(server, pb) -> int:
+    counters = server.admin.GetCounters(pb.GetCountersRequest(), timeout=20)
+    return sum(each.calls_count for each in counters.calls if each.method == "Fetch")
+
+
+def check(server, pb, kind: str, path: str, message: bytes, count: int, folder: Path) -> dict[str, int]:
+    """Runs one abuse beside honest callers; returns its calls by status."""
+    abuse = Abuse(kind, server, path, message, count, folder)
+    deadline = time.monotonic() + 30
+    while path == FETCH and fetches_done(server, pb) < count and time.monotonic() < deadline:
+        pass  # their work is done, or they are refused
+    p99 = server.honest.p99()
+    statuses = abuse.end()
+    assert p99 <= 10 * server.base, f"p99 {p99:.3f} s, base {server.base:.3f} s; {statuses}"
+    assert peak_bytes(server) <= server.sum, f"{peak_bytes(server) / MIB:.0f} MiB of {server.sum / MIB:.0f}; {statuses}"
+    return statuses
+
+
+FETCH = "/nearfield.v1.Retrieval/Fetch"
+SEARCH = "/nearfield.v1.Retrieval/Search"
+EXHAUSTED = "8"
+
+
+def test_fetches_that_nobody_reads_stay_within_the_ledger(limited, pb, tmp_path):
+    """48 Fetches with repeated ids held 3.4 GB under a limit of 64 MiB: their replies were not counted."""
+    request = pb.FetchRequest(collection="c", ids=pb.IdList(numbers=[1] * 3900))  # 15.2 MiB of rows
+    statuses = check(limited, pb, "unread", FETCH, request.SerializeToString(), 48, tmp_path)
+    assert statuses.get(EXHAUSTED, 0) > 0, statuses
+
+
+def test_searches_that_nobody_reads_are_cancelled_and_block_nobody(limited, pb, tmp_path):
+    """40 connections that never opened their window made every caller be refused for as long as they liked."""
+    # By id, so that the request fits the first window; 15 MiB of rows.
+    request = pb.SearchRequest(collection="c", queries=[pb.Query(row_id=pb.Id(number=1))] * 60, k=ROWS, with_vectors=True)
+    check(limited, pb, "unread", SEARCH, request.SerializeToString(), 40, tmp_path)
+    limited.honest.p99()
+    deadline = time.monotonic() + 60
+    while True:  # a large reply as well finds room, once those of the silent readers are cancelled
+        try:
+            limited.retrieval.Search(request, timeout=20)
+            break
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and time.monotonic() < deadline, error
+
+
+def test_messages_without_an_end_stay_within_the_transport(limited, pb, tmp_path):
+    """40 unfinished messages held 2.6 GB: nothing bounded what gRPC keeps of them."""
+    check(limited, pb, "unfinished", SEARCH, str(REQUEST_BYTES_MAX - 64).encode(), 64, tmp_path)
+
+
+def test_a_compressed_message_is_refused_before_it_grows(limited, pb, tmp_path):
+    """A MiB of gzip became 1.1 GB before its size was looked at."""
+    with_gzip = limited.channel.unary_unary(SEARCH, request_serializer=lambda data: data)
+    statuses = check(limited, pb, "gzip", SEARCH, bomb(), 1, tmp_path)
+    assert statuses.get("12", 0) == 1, statuses
+    with pytest.raises(grpc.RpcError) as caught:
+        with_gzip(bytes(MIB), compression=grpc.Compression.Gzip, timeout=20)
+    assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED, caught.value
+
+
+@pytest.mark.parametrize(("kind", "count"), [("half_open", 300), ("slow", 200), ("cancels", 400)])
+def test_connections_and_cancels_cost_what_is_announced(limited, pb, tmp_path, kind, count):
+    """Connections that say nothing, requests that stop in the middle, calls that are cancelled at once."""
+    request = pb.SearchRequest(collection="c", queries=[pb.Query(row_id=pb.Id(number=1))], k=3)
+    check(limited, pb, kind, SEARCH, request.SerializeToString(), count, tmp_path)

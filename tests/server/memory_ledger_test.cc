@@ -1,0 +1,87 @@
+// The ledger of bytes that calls make the server hold.
+#include "server/batching/memory_ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/batching/retry_hint.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
+
+ByteAccount::Options Replies(int64_t copies = 1) {
+  return {.setting = "replies_bytes_max",
+          .what = "replies",
+          .advice = "read them",
+          .bytes_max = 1000,
+          .copies = copies,
+          .caller_share = 0.8};
+}
+
+// Bytes counted only once the work was done: all that was under way came on top of the limit.
+TEST(ByteAccountTest, NothingIsAdmittedBeyondTheLimit) {
+  ByteAccount account(Replies());
+  const auto large = account.Reserve("a", 900);
+  ASSERT_OK(large);
+  const auto refused = account.Reserve("b", 101);
+  EXPECT_THAT(refused, StatusIs(kExhausted, AllOf(HasSubstr("101 more"), HasSubstr("900 in all"),
+                                                  HasSubstr("replies_bytes_max is 1000"))));
+  EXPECT_THAT(RetryAfterMs(refused.status()), Optional(::testing::Gt(0)));
+  EXPECT_OK(account.Reserve("b", 100));
+  EXPECT_EQ(account.bytes(), 900) << "a hold that ends gives its bytes back";
+}
+
+TEST(ByteAccountTest, ACallerThatDoesNotReadIsHeldBackAndOthersAreNot) {
+  ByteAccount account(Replies());
+  auto first = account.Reserve("slow", 400);
+  auto second = account.Reserve("slow", 400);
+  ASSERT_OK(first);
+  ASSERT_OK(second);
+  EXPECT_THAT(account.Reserve("slow", 1), StatusIs(kExhausted, HasSubstr("800 are held for this")));
+  const auto other = account.Reserve("other", 200);
+  EXPECT_OK(other);
+  EXPECT_THAT(account.Reserve("third", 1), StatusIs(kExhausted)) << "nothing is left at all";
+  first->Resize(10);
+  EXPECT_EQ(account.bytes(), 610);
+  ByteAccount::Hold moved = *std::move(second);
+  EXPECT_EQ(account.bytes(), 610);
+  moved = ByteAccount::Hold();
+  EXPECT_EQ(account.bytes(), 210);
+  EXPECT_OK(account.Reserve("slow", 300));
+}
+
+TEST(ByteAccountTest, AHoldGrowsOnlyWhereThereIsRoom) {
+  ByteAccount account(Replies());
+  auto hold = account.Reserve("a", 100);
+  ASSERT_OK(hold);
+  EXPECT_OK(hold->Grow(700));
+  EXPECT_THAT(hold->Grow(1001), StatusIs(kExhausted));
+  EXPECT_EQ(hold->bytes(), 700);
+  EXPECT_EQ(account.bytes(), 700);
+  hold->Resize(1200);  // what is there already counts, whatever the limit
+  EXPECT_THAT(account.Reserve("b", 1), StatusIs(kExhausted));
+  hold->Resize(0);
+  EXPECT_EQ(account.bytes(), 0);
+}
+
+// A reply is held twice, as a message and as its bytes on the wire; one of them was not counted.
+TEST(ByteAccountTest, EveryCopyCounts) {
+  ByteAccount account(Replies(/*copies=*/2));
+  auto hold = account.Reserve("a", 300);
+  ASSERT_OK(hold);
+  EXPECT_EQ(account.bytes(), 600);
+  EXPECT_THAT(account.Reserve("b", 201), StatusIs(kExhausted));
+  hold->Resize(50);
+  EXPECT_EQ(account.bytes(), 100);
+}
+
+}  // namespace
+}  // namespace nearfield::server

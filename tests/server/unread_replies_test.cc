@@ -1,0 +1,93 @@
+// Replies that nobody takes: their calls are cancelled in time, and only theirs.
+#include "server/batching/unread_replies.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+
+#include "tests/server/fake_clock.h"
+
+namespace nearfield::server {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+
+// Long enough for the thread itself never to look: the tests do.
+constexpr milliseconds kLimit(4'000'000);
+
+void Advance(FakeClock* clock, milliseconds time) {
+  clock->Advance(static_cast<double>(time.count()) * 1000);
+}
+
+TEST(UnreadRepliesTest, OnlyWhatIsOverdueIsCancelledAndOnce) {
+  FakeClock clock;
+  UnreadReplies replies(kLimit, &clock);
+  std::vector<int> cancelled;
+  UnreadReplies::Watch first;
+  UnreadReplies::Watch taken;
+  UnreadReplies::Watch late;
+  first.Begin(&replies, [&] { cancelled.push_back(1); });
+  taken.Begin(&replies, [&] { cancelled.push_back(2); });
+  Advance(&clock, kLimit - milliseconds(1));
+  late.Begin(&replies, [&] { cancelled.push_back(3); });
+  replies.CancelOverdue();
+  EXPECT_THAT(cancelled, ElementsAre());
+  taken.End();
+  Advance(&clock, milliseconds(1));
+  replies.CancelOverdue();
+  replies.CancelOverdue();
+  EXPECT_THAT(cancelled, ElementsAre(1));
+  EXPECT_EQ(replies.cancelled_count(), 1);
+}
+
+TEST(UnreadRepliesTest, TheCancelMayEndTheWatchItself) {
+  FakeClock clock;
+  UnreadReplies replies(kLimit, &clock);
+  auto watch = std::make_unique<UnreadReplies::Watch>();
+  watch->Begin(&replies, [&] { watch.reset(); });
+  Advance(&clock, kLimit);
+  replies.CancelOverdue();
+  EXPECT_EQ(watch, nullptr);
+  EXPECT_EQ(replies.cancelled_count(), 1);
+}
+
+// What a cancel uses may be destroyed once its watch has ended.
+TEST(UnreadRepliesTest, TheEndOfAWatchWaitsForItsCancel) {
+  FakeClock clock;
+  UnreadReplies replies(kLimit, &clock);
+  std::promise<void> begun;
+  std::promise<void> go_on;
+  std::atomic<bool> over{false};
+  UnreadReplies::Watch watch;
+  watch.Begin(&replies, [&] {
+    begun.set_value();
+    go_on.get_future().wait();
+    over = true;
+  });
+  Advance(&clock, kLimit);
+  auto looking = std::async(std::launch::async, [&] { replies.CancelOverdue(); });
+  begun.get_future().wait();
+  auto ending = std::async(std::launch::async, [&] {
+    watch.End();
+    return over.load();
+  });
+  go_on.set_value();
+  EXPECT_TRUE(ending.get());
+  looking.get();
+}
+
+TEST(UnreadRepliesTest, TheThreadLooksByItself) {
+  const SteadyClock clock;
+  UnreadReplies replies(milliseconds(10), &clock);
+  std::promise<void> cancelled;
+  UnreadReplies::Watch watch;
+  watch.Begin(&replies, [&] { cancelled.set_value(); });
+  cancelled.get_future().wait();
+}
+
+}  // namespace
+}  // namespace nearfield::server
