@@ -83,10 +83,9 @@ class Process {
   std::string Address() {
     std::string port;
     while (port.empty()) {
-      siginfo_t info{};
-      waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+      const bool ended = Ended();
       port = Text("/port");
-      if (info.si_pid != 0 && port.empty()) return "";
+      if (ended && port.empty()) return "";
       std::this_thread::yield();
     }
     EXPECT_EQ(port.back(), '\n');
@@ -102,7 +101,13 @@ class Process {
 
  private:
   void Await(const std::string& file, const std::string& text) {
-    while (Text(file).find(text) == std::string::npos) std::this_thread::yield();
+    while (!Ended() && Text(file).find(text) == std::string::npos) std::this_thread::yield();
+    EXPECT_THAT(Text(file), ::testing::HasSubstr(text));
+  }
+  bool Ended() const {
+    siginfo_t info{};
+    waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+    return info.si_pid != 0;
   }
 
   std::string dir_;
