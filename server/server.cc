@@ -100,6 +100,12 @@ void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
                               kClientPingMsMin);
 }
 
+// Whether the collection was loaded, and nothing of it was found unreadable since.
+bool IsReadable(const NamedCollection& named) {
+  return named.state.ok() &&
+         (named.store == nullptr || named.store->ReadFailure(named.store_id).ok());
+}
+
 // Tells which segment files the catalogue did not name, and what became of them.
 void TellOrphans(const store::OrphanReport& report, const std::string& dir, Log* log) {
   if (report.unfinished_count > 0) {
@@ -294,6 +300,12 @@ ExitCode Server::Boot(const EngineFactory& make_engine) {
     return absl::IsUnavailable(loaded) ? ExitCode::kDeviceLost : ExitCode::kFailure;
   }
   core->audit = StartAudit(core.get(), &state_, &health_);
+  health_.SetCollections([catalog = &core->catalog](const std::string& name) {
+    const auto named = catalog->FindAny(name);
+    if (!named.ok()) return HealthService::CollectionState::kUnknown;
+    return IsReadable(**named) ? HealthService::CollectionState::kGood
+                               : HealthService::CollectionState::kDamaged;
+  });
   state_.Serve(std::move(core));
   if (state_.phase() == ServerState::Phase::kServing) health_.SetServing(true);
   return ExitCode::kClean;

@@ -64,7 +64,8 @@ std::unique_ptr<Audit> StartAudit(Core* core, ServerState* state, HealthService*
   base.collections = [core] { return core->catalog.List(); };
   base.tell_audit = [log](const AuditCounts& counts) { TellAudit(log, counts); };
   base.tell_scrub = [log](const ScrubCounts& counts) { TellScrub(log, counts); };
-  base.scrub_failed = [log](const std::string& collection, const absl::Status& status) {
+  base.scrub_failed = [log, health](const std::string& collection, const absl::Status& status) {
+    health->Refresh();
     log->Write(absl::IsDataLoss(status) ? LogLevel::kError : LogLevel::kWarning,
                "a collection could not be compared with the data directory",
                {{"collection", collection}, {"error", status.ToString()}});

@@ -1,9 +1,11 @@
 #include "server/service/health_service.h"
 
 #include <array>
+#include <cstring>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/convert/text.h"
 
@@ -29,18 +31,19 @@ bool IsKnown(const std::string& service) {
 class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckResponse>,
                           public std::enable_shared_from_this<HealthWatch> {
  public:
-  HealthWatch(HealthService* service, bool known) : service_(service), known_(known) {}
+  HealthWatch(HealthService* service, std::string name)
+      : service_(service), name_(std::move(name)) {}
 
-  void Start(bool serving) {
+  const std::string& name() const { return name_; }
+
+  void Start(hv::HealthCheckResponse::ServingStatus status) {
     self_ = shared_from_this();
-    SetServing(serving);
+    Tell(status);
   }
 
-  void SetServing(bool serving) {
+  void Tell(hv::HealthCheckResponse::ServingStatus status) {
     const std::lock_guard lock(mutex_);
-    wanted_ = !known_   ? hv::HealthCheckResponse::SERVICE_UNKNOWN
-              : serving ? hv::HealthCheckResponse::SERVING
-                        : hv::HealthCheckResponse::NOT_SERVING;
+    wanted_ = status;
     Advance();
   }
 
@@ -85,7 +88,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
   }
 
   HealthService* const service_;
-  const bool known_;
+  const std::string name_;
   std::mutex mutex_;
   std::shared_ptr<HealthWatch> self_;  // until OnDone
   hv::HealthCheckResponse response_;
@@ -104,7 +107,37 @@ void HealthService::SetServing(bool serving) {
   const std::lock_guard lock(mutex_);
   if (shut_down_) return;
   serving_ = serving && !withdrawn_;
-  for (const auto& watch : watches_) watch->SetServing(serving_);
+  TellWatches();
+}
+
+void HealthService::SetCollections(std::function<CollectionState(const std::string& name)> look) {
+  const std::lock_guard lock(mutex_);
+  look_ = std::move(look);
+}
+
+void HealthService::Refresh() {
+  const std::lock_guard lock(mutex_);
+  if (!shut_down_) TellWatches();
+}
+
+void HealthService::TellWatches() {
+  for (const auto& watch : watches_) watch->Tell(StatusOf(watch->name()));
+}
+
+hv::HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& service) const {
+  const bool of_collection = absl::StartsWith(service, kCollectionHealthPrefix);
+  if (!of_collection && !IsKnown(service)) return hv::HealthCheckResponse::SERVICE_UNKNOWN;
+  if (!serving_) return hv::HealthCheckResponse::NOT_SERVING;
+  if (!of_collection) return hv::HealthCheckResponse::SERVING;
+  const std::string name = service.substr(std::strlen(kCollectionHealthPrefix));
+  switch (look_ ? look_(name) : CollectionState::kUnknown) {
+    case CollectionState::kGood:
+      return hv::HealthCheckResponse::SERVING;
+    case CollectionState::kDamaged:
+      return hv::HealthCheckResponse::NOT_SERVING;
+    default:
+      return hv::HealthCheckResponse::SERVICE_UNKNOWN;
+  }
 }
 
 void HealthService::Withdraw() {
@@ -136,24 +169,27 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
                                                const hv::HealthCheckRequest* request,
                                                hv::HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (!IsKnown(request->service())) {
+  hv::HealthCheckResponse::ServingStatus status = hv::HealthCheckResponse::UNKNOWN;
+  {
+    const std::lock_guard lock(mutex_);
+    status = StatusOf(request->service());
+  }
+  if (status == hv::HealthCheckResponse::SERVICE_UNKNOWN) {
     reactor->Finish({grpc::StatusCode::NOT_FOUND,
                      absl::StrCat("service: no service ", Quote(request->service()))});
     return reactor;
   }
-  const std::lock_guard lock(mutex_);
-  response->set_status(serving_ ? hv::HealthCheckResponse::SERVING
-                                : hv::HealthCheckResponse::NOT_SERVING);
+  response->set_status(status);
   reactor->Finish(grpc::Status::OK);
   return reactor;
 }
 
 grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::Watch(
     grpc::CallbackServerContext* /*context*/, const hv::HealthCheckRequest* request) {
-  auto watch = std::make_shared<HealthWatch>(this, IsKnown(request->service()));
+  auto watch = std::make_shared<HealthWatch>(this, request->service());
   const std::lock_guard lock(mutex_);
   watches_.insert(watch);
-  watch->Start(serving_);
+  watch->Start(StatusOf(request->service()));
   if (shut_down_) watch->End({grpc::StatusCode::UNAVAILABLE, "the server is shutting down"});
   return watch.get();
 }

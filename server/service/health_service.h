@@ -3,6 +3,8 @@
 #ifndef NEARFIELD_SERVER_SERVICE_HEALTH_SERVICE_H_
 #define NEARFIELD_SERVER_SERVICE_HEALTH_SERVICE_H_
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,11 +17,23 @@ namespace nearfield::server {
 
 class HealthWatch;
 
-// Knows "" (the whole server) and the three services of nearfield.v1. Thread-safe.
+// The health service of one collection is this and its name. It is NOT_SERVING where the collection
+// is not loaded, or where its stored rows could not be read since: searches go on from memory, but
+// a restart may not load it. The whole server stays SERVING.
+inline constexpr char kCollectionHealthPrefix[] = "nearfield.v1.Collection/";
+
+// Knows "" (the whole server), the three services of nearfield.v1 and every collection.
+// Thread-safe.
 class HealthService final : public grpc::health::v1::Health::CallbackService {
  public:
   HealthService();
   ~HealthService() override;
+
+  // How a collection of this name is. `look` outlives the last call.
+  enum class CollectionState : uint8_t { kUnknown, kGood, kDamaged };
+  void SetCollections(std::function<CollectionState(const std::string& name)> look);
+  // Tells watches of collections what is now.
+  void Refresh();
 
   // All services at once: they live and die with the one engine.
   void SetServing(bool serving);
@@ -38,8 +52,12 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
  private:
   friend class HealthWatch;
   void Forget(const std::shared_ptr<HealthWatch>& watch);
+  // The rest with mutex_ held.
+  grpc::health::v1::HealthCheckResponse::ServingStatus StatusOf(const std::string& service) const;
+  void TellWatches();
 
   std::mutex mutex_;
+  std::function<CollectionState(const std::string& name)> look_;
   bool serving_ = false;
   bool withdrawn_ = false;
   bool shut_down_ = false;
