@@ -66,7 +66,9 @@ absl::StatusOr<pb::UploadResponse> UploadSession::Begin(const pb::UploadBegin& b
     if (known.ok() && known->state == store::UploadState::kCommitted) {
       ABSL_RETURN_IF_ERROR(CheckTokenIsOf(*named_, totals_.declared.mode, *known));
       committed_ = true;
-      return Committed(*named_, {.epoch = known->epoch, .rows_count = known->rows_count});
+      return Committed(*named_, {.epoch = known->epoch,
+                                 .rows_count = known->rows_count,
+                                 .rows_replaced = known->rows_replaced});
     }
   }
   ABSL_ASSIGN_OR_RETURN(upload_, CollectionUpload::Begin(named_, {.reservation = totals_.declared,

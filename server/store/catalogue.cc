@@ -111,6 +111,7 @@ absl::Status Catalogue::Create(const Directory& directory, int64_t created_unix_
         CreateTable(SegmentRow::kTable, SegmentRow::kColumns),
         CreateTable(DeletionRow::kTable, DeletionRow::kColumns),
         CreateTable(UploadRow::kTable, UploadRow::kColumns),
+        CreateTable(UploadResultRow::kTable, UploadResultRow::kColumns),
         CreateTable(CommitRow::kTable, CommitRow::kColumns)}) {
     ABSL_RETURN_IF_ERROR(database->Run(sql));
   }
@@ -206,6 +207,19 @@ absl::Status Catalogue::ReadFacts() {
   if (format < 1 || store_id_.size() != static_cast<size_t>(kStoreIdBytes)) {
     return absl::DataLossError(absl::StrCat(path, ": the table of facts is damaged"));
   }
+  return format < kFormatVersion ? Upgrade() : absl::OkStatus();
+}
+
+// Format 2 has one more table. It is empty here, so the sum over all rows stays as it is.
+absl::Status Catalogue::Upgrade() {
+  for (const std::string& sql :
+       {std::string("BEGIN IMMEDIATE"),
+        CreateTable(UploadResultRow::kTable, UploadResultRow::kColumns),
+        absl::StrCat("UPDATE facts SET format=", kFormatVersion),
+        absl::StrCat("PRAGMA user_version=", kFormatVersion), std::string("COMMIT")}) {
+    absl::Status status = database_->Run(sql);
+    if (!status.ok()) return Rolled(database_.get(), std::move(status));
+  }
   return absl::OkStatus();
 }
 
@@ -249,6 +263,7 @@ absl::StatusOr<Tables> Catalogue::ReadTables() {
   ABSL_RETURN_IF_ERROR(
       ReadTable<DeletionRow>("id, collection, seq, ids_count, digest", &tables, &sum));
   ABSL_RETURN_IF_ERROR(ReadTable<UploadRow>("*", &tables, &sum));
+  ABSL_RETURN_IF_ERROR(ReadTable<UploadResultRow>("*", &tables, &sum));
   if (sum.Bytes() != last_.state) {
     return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogueName),
                                             ": its rows differ from what commit ", last_.id,
@@ -301,6 +316,7 @@ absl::Status Catalogue::WriteAll(const Transaction& transaction, CommitRow* link
   ABSL_RETURN_IF_ERROR(Write<SegmentRow>(transaction, &sum));
   ABSL_RETURN_IF_ERROR(Write<DeletionRow>(transaction, &sum));
   ABSL_RETURN_IF_ERROR(Write<UploadRow>(transaction, &sum));
+  ABSL_RETURN_IF_ERROR(Write<UploadResultRow>(transaction, &sum));
   link->state = sum.Bytes();
   link->chain = DigestBytes(link->Chain(store_id_));
   ABSL_RETURN_IF_ERROR(AppendLink(*link));
@@ -338,6 +354,7 @@ absl::Status Catalogue::Commit(Transaction transaction, const CommitNote& note) 
   Remember<SegmentRow>(&transaction);
   Remember<DeletionRow>(&transaction);
   Remember<UploadRow>(&transaction);
+  Remember<UploadResultRow>(&transaction);
   last_ = std::move(link);
   return AfterCommit();
 }

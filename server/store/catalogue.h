@@ -48,7 +48,7 @@ class Tables {
  private:
   std::tuple<std::map<int64_t, CollectionRow>, std::map<int64_t, AliasRow>,
              std::map<int64_t, SegmentRow>, std::map<int64_t, DeletionRow>,
-             std::map<int64_t, UploadRow>>
+             std::map<int64_t, UploadRow>, std::map<int64_t, UploadResultRow>>
       maps_;
 };
 
@@ -84,7 +84,7 @@ class Transaction {
     std::set<int64_t> removed;
   };
   std::tuple<Edits<CollectionRow>, Edits<AliasRow>, Edits<SegmentRow>, Edits<DeletionRow>,
-             Edits<UploadRow>>
+             Edits<UploadRow>, Edits<UploadResultRow>>
       edits_;
   std::map<int64_t, std::string> deletion_ids_;
 };
@@ -169,6 +169,7 @@ class Catalogue {
  private:
   Catalogue() = default;
   absl::Status ReadFacts();
+  absl::Status Upgrade();
   absl::Status DrawIncarnation();
   template <typename Row>
   absl::Status ReadTable(const char* columns, Tables* tables, RowSum* sum);

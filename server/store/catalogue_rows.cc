@@ -151,6 +151,15 @@ absl::StatusOr<UploadRow> UploadRow::FromValues(absl::Span<const Value> values) 
   return Checked(reader, std::move(row));
 }
 
+std::vector<Value> UploadResultRow::Values() const { return {id, rows_replaced, commit_number}; }
+
+absl::StatusOr<UploadResultRow> UploadResultRow::FromValues(absl::Span<const Value> values) {
+  UploadResultRow row;
+  RowReader reader(values);
+  reader.Number(&row.id, 1).Number(&row.rows_replaced).Number(&row.commit_number, 1);
+  return Checked(reader, std::move(row));
+}
+
 std::vector<Value> CommitRow::Values() const {
   return {id, kind, collection, epoch, next_id, state, previous, chain};
 }

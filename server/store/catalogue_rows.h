@@ -102,6 +102,19 @@ struct UploadRow {
   static absl::StatusOr<UploadRow> FromValues(absl::Span<const Value> values);
 };
 
+// What the commit of an upload with a token did, for the caller that asks again. Uploads that were
+// committed in format 1 have none.
+struct UploadResultRow {
+  static constexpr const char* kTable = "upload_results";
+  static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, rows_replaced, commit_number";
+  int64_t id = 0;  // of its upload
+  int64_t rows_replaced = 0;
+  int64_t commit_number = 0;  // in the chain: the order in which tokens are forgotten
+
+  std::vector<Value> Values() const;
+  static absl::StatusOr<UploadResultRow> FromValues(absl::Span<const Value> values);
+};
+
 // A link of the chain: one committed transaction.
 struct CommitRow {
   static constexpr const char* kTable = "commits";

@@ -78,15 +78,18 @@ void RemoveRows(const StoreCore& core, int64_t collection, Transaction* transact
 
 // Forgets the oldest tokens of committed uploads beyond the limit, to make room for one.
 void ForgetOldTokens(const StoreCore& core, Transaction* transaction) {
-  std::vector<std::pair<int64_t, int64_t>> committed;
-  for (const auto& [id, row] : core.catalogue->tables().Of<UploadRow>()) {
-    if (row.state == UploadState::kCommitted) committed.emplace_back(row.touched_unix_s, id);
+  std::vector<std::pair<int64_t, int64_t>> committed;  // commit number (0: not known) and id
+  const Tables& tables = core.catalogue->tables();
+  for (const auto& [id, row] : tables.Of<UploadRow>()) {
+    if (row.state != UploadState::kCommitted) continue;
+    const auto* const result = tables.Find<UploadResultRow>(id);
+    committed.emplace_back(result != nullptr ? result->commit_number : 0, id);
   }
   const int64_t surplus = static_cast<int64_t>(committed.size()) + 1 - core.options.tokens_max;
   if (surplus <= 0) return;
   std::sort(committed.begin(), committed.end());
   committed.resize(std::min(committed.size(), static_cast<size_t>(surplus)));
-  for (const auto& [touched, id] : committed) transaction->Remove<UploadRow>(id);
+  for (const auto& [commit, id] : committed) core.RemoveUpload(id, transaction);
 }
 
 // A commit is one transaction: `whole`. The others stay empty but where a fault is planted.
@@ -150,7 +153,11 @@ absl::Status Store::CommitSegment(SegmentWriter* writer, const UploadCommit& com
   }
   if (open != nullptr) {
     ForgetOldTokens(*core_, &steps.whole);
-    (Planted(PlantedBug::kTokenApart) ? steps.after : steps.whole).Put(upload);
+    Transaction* const token = Planted(PlantedBug::kTokenApart) ? &steps.after : &steps.whole;
+    token->Put(upload);
+    token->Put(UploadResultRow{.id = upload.id,
+                               .rows_replaced = now->rows_live + upload.rows - collection.rows_live,
+                               .commit_number = core_->catalogue->commits_count() + 1});
   }
   steps.whole.Put(collection);
   const CommitNote note = {.kind = CommitKind::kCommitUpload,

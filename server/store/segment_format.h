@@ -17,8 +17,9 @@
 
 namespace nearfield::store {
 
-// Of the catalogue. Raised when an older build could misread what a newer one wrote.
-inline constexpr int32_t kFormatVersion = 1;
+// Of the catalogue. Raised when an older build could misread what a newer one wrote. 2 has the
+// table of upload results.
+inline constexpr int32_t kFormatVersion = 2;
 // Of segments. 2 has a SegmentStage in the header; 1 counts as sealed after 0 commits.
 inline constexpr int32_t kSegmentFormatVersion = 2;
 

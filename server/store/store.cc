@@ -82,6 +82,9 @@ absl::Status CheckTables(const StoreCore& core) {
   for (const auto& [id, row] : tables.Of<UploadRow>()) {
     good = good && tables.Find<CollectionRow>(row.collection) != nullptr;
   }
+  for (const auto& [id, row] : tables.Of<UploadResultRow>()) {
+    good = good && tables.Find<UploadRow>(id) != nullptr;
+  }
   for (const auto& [id, row] : tables.Of<AliasRow>()) {
     good = good && tables.Find<CollectionRow>(row.collection) != nullptr;
   }
@@ -129,11 +132,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
     core->Add(collection, row, &found);
   }
   core->Apply(std::move(found));
-  Transaction idle;
-  if (!core->RemoveIdleUploads(&idle).empty()) {
-    ABSL_RETURN_IF_ERROR(
-        core->catalogue->Commit(std::move(idle), {.kind = CommitKind::kEndUpload}));
-  }
+  core->opened_s = core->SteadyNow();
   if (!Planted(PlantedBug::kOrphansKept)) ABSL_RETURN_IF_ERROR(ClearOrphans(core.get()));
   ABSL_RETURN_IF_ERROR(CheckFiles(*core));
   return std::unique_ptr<Store>(new Store(std::move(core)));
@@ -232,7 +231,7 @@ absl::Status Store::DropCollection(int64_t collection_id) {
   std::vector<int64_t> uploads;
   for (const auto& [id, row] : tables.Of<UploadRow>()) {
     if (row.collection != collection_id) continue;
-    transaction.Remove<UploadRow>(id);
+    core_->RemoveUpload(id, &transaction);
     if (row.state == UploadState::kOpen && core_->writers.count(id) == 0) uploads.push_back(id);
   }
   ABSL_RETURN_IF_ERROR(core_->Commit(

@@ -38,8 +38,11 @@ struct StoreOptions {
   int64_t upload_idle_s_max = int64_t{24} * 3600;
   // Pages of 4 KiB in the catalogue's log before they are moved into the database.
   int64_t log_pages_max = 1000;
-  // Seconds since 1970, for ages only. Not given: the system's.
+  // Seconds since 1970, for display, and for the age of uploads that an earlier process touched.
+  // Not given: the system's.
   std::function<int64_t()> unix_seconds;
+  // Seconds of a clock that nobody sets, for the age of all other uploads. Not given: the system's.
+  std::function<int64_t()> steady_seconds;
 };
 
 // What Open did with segment files that the catalogue does not name.

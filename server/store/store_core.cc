@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <utility>
@@ -15,6 +16,9 @@ namespace {
 
 // Bytes of ids in one deletion record: far below what SQLite takes as one value.
 constexpr int64_t kRecordBytesMax = int64_t{8} << 20;
+// An upload that seems idle at a start is kept for so long, to be resumed: its age is that of the
+// system's clock, which may be wrong.
+constexpr int64_t kGraceSeconds = 3600;
 
 }  // namespace
 
@@ -50,6 +54,12 @@ void StoreCore::NoteRead(int64_t collection, const absl::Status& status) {
 
 int64_t StoreCore::Now() const {
   return options.unix_seconds ? options.unix_seconds() : static_cast<int64_t>(std::time(nullptr));
+}
+
+int64_t StoreCore::SteadyNow() const {
+  if (options.steady_seconds) return options.steady_seconds();
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
 absl::StatusOr<CollectionRow> StoreCore::Find(int64_t collection) const {
@@ -151,11 +161,25 @@ void StoreCore::PutDeletions(int64_t collection, int64_t seq, const IdColumn& id
   }
 }
 
+void StoreCore::RemoveUpload(int64_t id, Transaction* transaction) const {
+  transaction->Remove<UploadRow>(id);
+  if (catalogue->tables().Find<UploadResultRow>(id) != nullptr) {
+    transaction->Remove<UploadResultRow>(id);
+  }
+}
+
 std::vector<int64_t> StoreCore::RemoveIdleUploads(Transaction* transaction) const {
+  const int64_t idle_max = options.upload_idle_s_max;
+  const auto is_idle = [&](int64_t id, const UploadRow& row) {
+    if (const auto touched = touched_s.find(id); touched != touched_s.end()) {
+      return SteadyNow() - touched->second > idle_max;
+    }
+    return Now() - row.touched_unix_s > idle_max &&
+           SteadyNow() - opened_s > std::min(idle_max, kGraceSeconds);
+  };
   std::vector<int64_t> removed;
-  const int64_t oldest = Now() - options.upload_idle_s_max;
   for (const auto& [id, row] : catalogue->tables().Of<UploadRow>()) {
-    if (row.state == UploadState::kOpen && row.touched_unix_s < oldest && writers.count(id) == 0) {
+    if (row.state == UploadState::kOpen && writers.count(id) == 0 && is_idle(id, row)) {
       transaction->Remove<UploadRow>(id);
       removed.push_back(id);
     }

@@ -48,6 +48,10 @@ struct StoreCore {
   // Collections of which something could not be read since: the latest DataLoss.
   std::map<int64_t, absl::Status> read_failures;
 
+  // Steady seconds: when the store was opened, and when each open upload was last touched since.
+  int64_t opened_s = 0;
+  std::map<int64_t, int64_t> touched_s;
+
   // Unavailable after a fatal error or the end of the store. Checked at the begin of every call.
   absl::Status Usable() const;
   // The outcome of a commit of the catalogue. Ends the process for any error except
@@ -58,7 +62,8 @@ struct StoreCore {
   absl::Status SurviveFile(const absl::Status& status);
   // Remembers a DataLoss that reading a collection met. Takes the lock.
   void NoteRead(int64_t collection, const absl::Status& status);
-  int64_t Now() const;
+  int64_t Now() const;        // of the system's clock, which may be set: for display
+  int64_t SteadyNow() const;  // for ages
 
   // The rest with the lock held.
   absl::StatusOr<CollectionRow> Find(int64_t collection) const;
@@ -78,6 +83,10 @@ struct StoreCore {
   // Records for these ids, cut to a bounded size each.
   void PutDeletions(int64_t collection, int64_t seq, const IdColumn& ids,
                     Transaction* transaction) const;
+  // An open upload was begun, resumed, checkpointed or left by its writer.
+  void Touch(int64_t upload) { touched_s[upload] = SteadyNow(); }
+  // Puts the removal of an upload and its result into the transaction.
+  void RemoveUpload(int64_t id, Transaction* transaction) const;
   // Puts the removal of idle uploads into the transaction; returns their segments.
   std::vector<int64_t> RemoveIdleUploads(Transaction* transaction) const;
 };

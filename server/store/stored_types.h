@@ -75,9 +75,10 @@ struct UploadFacts {
   UploadState state = UploadState::kOpen;
   int64_t collection_id = 0;
   UploadMode mode = UploadMode::kInsert;
-  int64_t next_block = 0;  // kOpen: the first block that is not durable
-  int64_t rows_count = 0;  // kOpen: durable rows. kCommitted: rows that the upload added
-  uint64_t epoch = 0;      // kCommitted
+  int64_t next_block = 0;     // kOpen: the first block that is not durable
+  int64_t rows_count = 0;     // kOpen: durable rows. kCommitted: rows that the upload added
+  int64_t rows_replaced = 0;  // kCommitted: rows of earlier epochs that went
+  uint64_t epoch = 0;         // kCommitted
 };
 
 // An upload with a token that is neither committed nor dropped.

@@ -35,9 +35,13 @@ absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                             .mode = options.mode,
                             .bytes_durable = output.extent().bytes,
                             .touched_unix_s = core->Now()});
+  core->Touch(output.identity().segment);
   ABSL_RETURN_IF_ERROR(core->Commit(std::move(transaction),
                                     {.kind = CommitKind::kBeginUpload, .collection = collection}));
-  for (const int64_t id : gone) core->directory->Remove(SegmentFileName(id)).IgnoreError();
+  for (const int64_t id : gone) {
+    core->touched_s.erase(id);
+    core->directory->Remove(SegmentFileName(id)).IgnoreError();
+  }
   core->upload_callers[output.identity().segment] = options.caller;
   std::erase_if(core->upload_callers, [core](const auto& entry) {
     const UploadRow* const row = core->catalogue->tables().Find<UploadRow>(entry.first);
@@ -56,6 +60,9 @@ SegmentWriter::~SegmentWriter() {
   core.writers.erase(impl_->segment());
   const UploadRow* const row = core.catalogue->tables().Find<UploadRow>(impl_->segment());
   if (impl_->committed || core.failed.load()) return;
+  if (const auto touched = core.touched_s.find(impl_->segment()); touched != core.touched_s.end()) {
+    touched->second = core.SteadyNow();
+  }
   // A file that cannot be removed is an orphan, and the next start removes it; room that cannot be
   // given back is given back when the upload is resumed.
   CatchOutOfMemory([&] {
@@ -119,6 +126,7 @@ absl::Status SegmentWriter::Checkpoint() {
   row.touched_unix_s = core.Now();
   Transaction transaction;
   transaction.Put(std::move(row));
+  core.Touch(impl_->segment());
   return core.Commit(std::move(transaction),
                      {.kind = CommitKind::kCheckpoint, .collection = collection_id()});
 }
@@ -185,6 +193,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeUpload(const std::st
       return absl::FailedPreconditionError("upload_token: the upload is in use by another stream");
     }
     core_->upload_callers[row->id] = caller;
+    core_->Touch(row->id);
     source.identity = core_->Identity(collection, row->id);
     source.extent = {.blocks = row->next_block, .rows = row->rows, .bytes = row->bytes_durable};
     mode = row->mode;
@@ -217,11 +226,13 @@ absl::StatusOr<UploadFacts> Store::GetUpload(const std::string& token) const {
   const std::lock_guard lock(core_->mutex);
   const UploadRow* const row = token.empty() ? nullptr : core_->FindUpload(token);
   if (row == nullptr) return NoSuchUpload();
+  const auto* const result = core_->catalogue->tables().Find<UploadResultRow>(row->id);
   return UploadFacts{.state = row->state,
                      .collection_id = row->collection,
                      .mode = row->mode,
                      .next_block = row->next_block,
                      .rows_count = row->rows,
+                     .rows_replaced = result != nullptr ? result->rows_replaced : 0,
                      .epoch = static_cast<uint64_t>(row->epoch)};
 }
 
@@ -235,7 +246,7 @@ absl::Status Store::DropUpload(const std::string& token) {
   }
   const UploadRow old = *row;
   Transaction transaction;
-  transaction.Remove<UploadRow>(old.id);
+  core_->RemoveUpload(old.id, &transaction);
   ABSL_RETURN_IF_ERROR(core_->Commit(
       std::move(transaction), {.kind = CommitKind::kEndUpload, .collection = old.collection}));
   if (old.state == UploadState::kOpen) {

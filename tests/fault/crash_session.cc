@@ -232,7 +232,8 @@ absl::Status CrashSession::Commit() {
   if (whole == uploads_.end()) return absl::OkStatus();
   OpenUpload upload = std::move(*whole);
   uploads_.erase(whole);
-  ABSL_RETURN_IF_ERROR(OkIfFull(upload.writer->Sync()));
+  const absl::Status synced = upload.writer->Sync();
+  if (!synced.ok()) return OkIfFull(synced);  // one with a token waits for the next life
   const ModelCollection& collection = log_->model().collections.at(upload.collection);
   const CommitEffect effect = EffectOf(collection, upload.data);
   const store::UploadCommit commit = {.epoch = collection.epoch + 1,

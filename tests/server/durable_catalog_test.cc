@@ -46,6 +46,20 @@ TEST_F(DurableCatalogTest, AliasesAreThereAgainAfterARestart) {
   EXPECT_THAT(catalog_->ListAliases(), ::testing::IsEmpty());
 }
 
+// A token that was taken up with another mode, or for another collection, would commit other rows
+// than its first stream declared.
+TEST(CheckTokenIsOfTest, ATokenIsOfOneCollectionAndOneMode) {
+  NamedCollection named;
+  named.store_id = 3;
+  const store::UploadFacts known = {.collection_id = 3, .mode = UploadMode::kUpsert};
+  EXPECT_OK(CheckTokenIsOf(named, UploadMode::kUpsert, known));
+  const auto refused =
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("begin.upload_token"));
+  EXPECT_THAT(CheckTokenIsOf(named, UploadMode::kReplace, known), refused);
+  named.store_id = 4;
+  EXPECT_THAT(CheckTokenIsOf(named, UploadMode::kUpsert, known), refused);
+}
+
 TEST_F(DurableCatalogTest, AReplacementOfNothingByNothingIsCommitted) {
   const auto named = Make("a");
   const UploadRequestFacts facts = {

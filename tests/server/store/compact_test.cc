@@ -124,6 +124,26 @@ TEST(CompactTest, AReplaceOrDropMeanwhileAbortsIt) {
   EXPECT_OK(tested.store().Verify());
 }
 
+// A compaction left nothing free for the records of deletes.
+TEST(CompactTest, ItLeavesTheFreeBytesThatDeletesNeed) {
+  const TempDir dir;
+  ModelStore tested(dir / "data");
+  const int64_t id = tested.Create("a", 1);
+  for (int64_t number = 1; number <= 4; ++number) ASSERT_OK(tested.Upload("a", number));
+  tested.Close();
+  StoreOptions options = tested.Options();
+  options.free_bytes_min = int64_t{1} << 60;
+  {
+    const auto full = Store::Open(options);
+    ASSERT_OK(full);
+    EXPECT_THAT((*full)->Compact(id, All()), StatusIs(absl::StatusCode::kResourceExhausted,
+                                                      ::testing::HasSubstr("for deletes")));
+    EXPECT_OK((*full)->Verify());
+  }
+  tested.Reopen();
+  EXPECT_TRUE(tested.Same());
+}
+
 TEST(CompactTest, CancelledItLeavesNothing) {
   const TempDir dir;
   ModelStore tested(dir / "data");

@@ -1,12 +1,16 @@
 #include "tests/server/store/failing_calls.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdarg>
 #include <mutex>
 #include <utility>
@@ -17,7 +21,7 @@ namespace nearfield::store {
 namespace {
 
 struct Rules {
-  std::mutex mutex;
+  std::recursive_mutex mutex;
   FailingCalls::Rule rule;
 };
 
@@ -25,6 +29,8 @@ Rules& Shared() {
   static Rules* const rules = new Rules();
   return *rules;
 }
+
+std::atomic<int> g_threads_left{INT_MAX};
 
 // Sets errno and returns true where the call shall fail.
 bool Fails(FileCall::Kind kind, const std::string& path, bool grows = false) {
@@ -92,6 +98,9 @@ FailingCalls::FailingCalls(Rule rule) {
   Shared().rule = std::move(rule);
 }
 
+ThreadLimit::ThreadLimit(int threads) { g_threads_left = threads; }
+ThreadLimit::~ThreadLimit() { g_threads_left = INT_MAX; }
+
 FailingCalls::~FailingCalls() {
   const std::lock_guard lock(Shared().mutex);
   Shared().rule = nullptr;
@@ -136,6 +145,13 @@ int ftruncate(int fd, off_t size) noexcept { return calls::Truncate(fd, size); }
 int ftruncate64(int fd, off64_t size) noexcept { return calls::Truncate(fd, size); }
 int fallocate(int fd, int mode, off_t offset, off_t bytes) {
   return calls::Reserve(fd, mode, offset, bytes);
+}
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                   void* argument) {
+  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  static const auto create = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
+  if (calls::g_threads_left-- <= 0) return EAGAIN;
+  return create(thread, attributes, start, argument);
 }
 int fsync(int fd) { return calls::Sync(fd, SYS_fsync); }
 int fdatasync(int fd) { return calls::Sync(fd, SYS_fdatasync); }

@@ -17,7 +17,7 @@ struct FileCall {
 };
 
 // From its construction to its end every call asks `rule`, which returns the errno of a call that
-// shall fail, or 0. One at a time. Thread safety: the rule is called under a lock.
+// shall fail, or 0. One at a time. The rule is called under a lock, and may make calls itself.
 class FailingCalls {
  public:
   using Rule = std::function<int(const FileCall& call)>;
@@ -25,6 +25,15 @@ class FailingCalls {
   ~FailingCalls();
   FailingCalls(const FailingCalls&) = delete;
   FailingCalls& operator=(const FailingCalls&) = delete;
+};
+
+// From its construction to its end this process can start only so many threads more.
+class ThreadLimit {
+ public:
+  explicit ThreadLimit(int threads);
+  ~ThreadLimit();
+  ThreadLimit(const ThreadLimit&) = delete;
+  ThreadLimit& operator=(const ThreadLimit&) = delete;
 };
 
 }  // namespace nearfield::store

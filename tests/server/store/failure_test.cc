@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "server/store/store.h"
@@ -46,6 +49,17 @@ class FailureTest : public ::testing::Test {
   }
 
   Store& store() { return tested_.store(); }
+  // The number that the next file gets.
+  int64_t NextSegment() {
+    int64_t number = 0;
+    const FailingCalls failing([&](const FileCall& call) {
+      const std::filesystem::path path = call.path;
+      if (path.extension() == ".seg") number = std::stoll(path.stem().string());
+      return 0;
+    });
+    EXPECT_OK(store().BeginUpload(a_, {}));
+    return number + 1;
+  }
 
   const TempDir dir_;
   ModelStore tested_;
@@ -151,6 +165,98 @@ TEST_F(FailureTest, AFailedSyncOfASegmentIsFatal) {
   });
   EXPECT_THAT((*writer)->Sync(), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(fatal, StatusIs(absl::StatusCode::kInternal, HasSubstr("fdatasync")));
+}
+
+// Records the syncs and the writes of `work`, in order, as the names of their files.
+std::vector<std::string> CallsOf(const std::function<void()>& work) {
+  std::vector<std::string> calls;
+  const FailingCalls failing([&calls](const FileCall& call) {
+    const std::string name = std::filesystem::path(call.path).filename();
+    if (call.kind == FileCall::Kind::kSync) calls.push_back("sync " + name);
+    if (call.kind == FileCall::Kind::kWrite) calls.push_back("write " + name);
+    return 0;
+  });
+  work();
+  return calls;
+}
+
+size_t PlaceOf(const std::vector<std::string>& calls, const std::string& call) {
+  return static_cast<size_t>(std::find(calls.begin(), calls.end(), call) - calls.begin());
+}
+
+// What a commit names must be on the disk before it: the bytes, and then the name.
+TEST_F(FailureTest, ASegmentAndItsNameAreSyncedBeforeItsCommit) {
+  const std::string name =
+      std::filesystem::path(tested_.SegmentPath(NextSegment())).filename().string();
+  absl::Status uploaded;
+  const std::vector<std::string> calls = CallsOf([&] { uploaded = tested_.Upload("a", 20); });
+  ASSERT_OK(uploaded);
+  const size_t bytes = PlaceOf(calls, "sync " + name);
+  const size_t directory = PlaceOf(calls, "sync data");
+  EXPECT_LT(bytes, directory);
+  EXPECT_LT(directory, PlaceOf(calls, "write catalog.db-wal"));
+  EXPECT_LT(PlaceOf(calls, "write catalog.db-wal"), calls.size());
+}
+
+TEST_F(FailureTest, AnUploadWithATokenIsSyncedBeforeTheCatalogueNamesIt) {
+  const std::string name =
+      std::filesystem::path(tested_.SegmentPath(NextSegment())).filename().string();
+  const std::vector<std::string> calls =
+      CallsOf([&] { EXPECT_OK(store().BeginUpload(a_, {.token = "u"})); });
+  const size_t bytes = PlaceOf(calls, "sync " + name);
+  const size_t directory = PlaceOf(calls, "sync data");
+  EXPECT_LT(bytes, directory);
+  EXPECT_LT(directory, PlaceOf(calls, "write catalog.db-wal"));
+}
+
+TEST_F(FailureTest, ASnapshotIsDurableUnderItsName) {
+  absl::Status taken;
+  bool renamed = false;
+  std::string last;
+  {
+    const FailingCalls failing([&](const FileCall& call) {
+      renamed = renamed || std::filesystem::exists(dir_ / "snapshot");
+      if (renamed && call.kind == FileCall::Kind::kSync) last = call.path;
+      return 0;
+    });
+    taken = store().Snapshot(dir_ / "snapshot");
+  }
+  ASSERT_OK(taken);
+  EXPECT_EQ(last, dir_.path());
+}
+
+// Two streams that began one token at once both got a writer of it.
+TEST_F(FailureTest, OneTokenBegunTwiceAtOnceHasOneWriter) {
+  std::unique_ptr<SegmentWriter> inner;
+  bool begun = false;
+  const FailingCalls failing([&](const FileCall& call) {
+    if (call.kind != FileCall::Kind::kOpen || !absl::EndsWith(call.path, ".seg")) return 0;
+    if (begun) return 0;
+    begun = true;  // the other stream, while this one makes its file
+    auto other = store().BeginUpload(a_, {.token = "u"});
+    EXPECT_OK(other);
+    if (other.ok()) inner = *std::move(other);
+    return 0;
+  });
+  EXPECT_THAT(store().BeginUpload(a_, {.token = "u"}), StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_TRUE(begun);
+  EXPECT_OK(inner->Checkpoint());
+}
+
+// A process that could start only one of several threads was terminated.
+TEST_F(FailureTest, ALoadNeedsOnlyOneThread) {
+  int64_t rows = 0;
+  const auto count = [&rows](const StoredBlock& block) {
+    rows += block.ids->size();
+    return absl::OkStatus();
+  };
+  {
+    const ThreadLimit one(1);
+    ASSERT_OK(store().Load(a_, count, {.threads = 5}));
+  }
+  EXPECT_EQ(rows, static_cast<int64_t>(tested_.model().collections.at("a").rows.size()));
+  const ThreadLimit none(0);
+  EXPECT_THAT(store().Load(a_, count, {.threads = 5}), StatusIs(kResourceExhausted));
 }
 
 // SQLite mapped an index of its log, which it could not extend on a full disk: a server that was

@@ -50,7 +50,8 @@ class IntegrityTest : public ::testing::Test {
                                .on_fatal = [](const absl::Status& status) { FAIL() << status; },
                                .free_bytes_min = 0,
                                .upload_idle_s_max = 100,
-                               .unix_seconds = [this] { return now_.load(); }});
+                               .unix_seconds = [this] { return now_.load(); },
+                               .steady_seconds = [this] { return now_.load(); }});
     ASSERT_OK(opened);
     store_ = *std::move(opened);
   }

@@ -79,9 +79,22 @@ TEST_F(OpenTest, OneProcessAtATime) {
 }
 
 TEST_F(OpenTest, ANewerFormatIsRefusedWithBothVersions) {
-  Sql("PRAGMA user_version=2");
+  Sql("PRAGMA user_version=3");
   EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                     AllOf(HasSubstr("format 2"), HasSubstr("up to 1"))));
+                                     AllOf(HasSubstr("format 3"), HasSubstr("up to 2"))));
+}
+
+TEST_F(OpenTest, ADirectoryOfFormat1IsBroughtUpToDate) {
+  Sql("DROP TABLE upload_results");
+  Sql("UPDATE facts SET format=1");
+  Sql("PRAGMA user_version=1");
+  for (int start = 0; start < 2; ++start) {
+    tested_.Reopen();
+    EXPECT_TRUE(tested_.Same());
+    EXPECT_OK(tested_.store().Verify());
+    ASSERT_OK(tested_.Upload("a", 10 + start));
+  }
+  EXPECT_TRUE(tested_.Same());
 }
 
 TEST_F(OpenTest, AMissingSegmentIsNamed) {

@@ -231,6 +231,7 @@ TEST_F(UploadTest, TokensAreBounded) {
   StoreOptions options = tested_.Options();
   int64_t now = 1000;
   options.unix_seconds = [&now] { return now; };
+  options.steady_seconds = options.unix_seconds;
   options.uploads_open_max = 2;
   options.tokens_max = 3;
   options.upload_idle_s_max = 100;

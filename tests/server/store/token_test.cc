@@ -1,0 +1,164 @@
+// Tokens of uploads: how long they are remembered, whatever the clocks say, and what they tell.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "server/store/store.h"
+#include "tests/server/store/model_store.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::store {
+namespace {
+
+using ::absl_testing::StatusIs;
+using ::testing::HasSubstr;
+
+class TokenTest : public ::testing::Test {
+ protected:
+  TokenTest() : tested_(dir_ / "data") { id_ = tested_.Create("a", 1); }
+  Store& store() { return tested_.store(); }
+
+  const TempDir dir_;
+  ModelStore tested_;
+  int64_t id_ = 0;
+};
+
+// A store whose two clocks the test sets.
+class ClockTest : public TokenTest {
+ protected:
+  ClockTest() {
+    options_ = tested_.Options();
+    options_.unix_seconds = [this] { return unix_s_; };
+    options_.steady_seconds = [this] { return steady_s_; };
+    options_.upload_idle_s_max = kDay;
+    tested_.Close();
+    OpenAgain();
+  }
+
+  void OpenAgain() {
+    opened_ = nullptr;
+    auto opened = Store::Open(options_);
+    EXPECT_OK(opened);
+    if (!opened.ok()) std::abort();
+    opened_ = *std::move(opened);
+  }
+  void BothClocks(int64_t seconds) {
+    unix_s_ += seconds;
+    steady_s_ += seconds;
+  }
+  // Begins another upload with a token, which removes idle ones.
+  void Sweep() {
+    EXPECT_OK(opened_->BeginUpload(id_, {.token = absl::StrCat("sweep", ++sweeps_)}));
+  }
+  bool IsThere(const std::string& token) const { return opened_->GetUpload(token).ok(); }
+  void CommitEmpty(const std::string& token) {
+    const auto writer = opened_->BeginUpload(id_, {.token = token});
+    ASSERT_OK(writer);
+    ASSERT_OK(opened_->CommitUpload(writer->get(), {.epoch = 0}));
+  }
+
+  static constexpr int64_t kDay = 24 * 3600;
+  StoreOptions options_;
+  std::unique_ptr<Store> opened_;
+  int64_t unix_s_ = 1'700'000'000;
+  int64_t steady_s_ = 50;
+  int sweeps_ = 0;
+};
+
+// A clock that jumped ahead by eight days dropped every upload that its client meant to resume.
+TEST_F(ClockTest, AClockThatJumpsAheadDropsNoOpenUpload) {
+  ASSERT_OK(opened_->BeginUpload(id_, {.token = "t"}));
+  unix_s_ += 8 * kDay;
+  Sweep();
+  EXPECT_TRUE(IsThere("t"));
+  OpenAgain();
+  Sweep();
+  EXPECT_TRUE(IsThere("t"));
+  ASSERT_OK(opened_->ResumeUpload("t", [](const StoredBlock&) { return absl::OkStatus(); }));
+  BothClocks(kDay);
+  Sweep();
+  EXPECT_TRUE(IsThere("t"));
+  BothClocks(1);
+  Sweep();
+  EXPECT_FALSE(IsThere("t"));
+}
+
+// Of an earlier process only the system's clock tells the age: an hour is left to resume it.
+TEST_F(ClockTest, AnUploadOfAnEarlierProcessIsKeptForAnHour) {
+  ASSERT_OK(opened_->BeginUpload(id_, {.token = "t"}));
+  BothClocks(kDay + 1);
+  OpenAgain();
+  BothClocks(3600);
+  Sweep();
+  EXPECT_TRUE(IsThere("t"));
+  BothClocks(1);
+  Sweep();
+  EXPECT_FALSE(IsThere("t"));
+}
+
+// A clock that went back by an hour made the newest commit the oldest: its token was forgotten
+// first, and the retry of a lost reply ran the upload again.
+TEST_F(ClockTest, TheTokensOfTheLastCommitsAreKeptWhateverTheClockSays) {
+  options_.tokens_max = 3;
+  OpenAgain();
+  auto early = opened_->BeginUpload(id_, {.token = "begun first, committed last"});
+  ASSERT_OK(early);
+  CommitEmpty("a");
+  CommitEmpty("b");
+  unix_s_ -= 3600;
+  CommitEmpty("c");
+  ASSERT_OK(opened_->CommitUpload(early->get(), {.epoch = 0}));
+  early->reset();
+  EXPECT_FALSE(IsThere("a"));
+  OpenAgain();
+  CommitEmpty("d");
+  EXPECT_FALSE(IsThere("b"));
+  EXPECT_TRUE(IsThere("c"));
+  EXPECT_TRUE(IsThere("begun first, committed last"));
+  EXPECT_TRUE(IsThere("d"));
+  EXPECT_OK(opened_->Verify());
+}
+
+// A repeated token was answered with rows_replaced 0, whatever its commit had replaced.
+TEST_F(TokenTest, ACommittedTokenTellsWhatItReplaced) {
+  ASSERT_OK(tested_.Upload("a", 1));
+  const auto rows = static_cast<int64_t>(tested_.model().collections.at("a").rows.size());
+  const uint64_t epoch = tested_.model().collections.at("a").epoch;
+  {
+    const auto writer = store().BeginUpload(id_, {.mode = UploadMode::kReplace, .token = "t"});
+    ASSERT_OK(writer);
+    ASSERT_OK(store().CommitUpload(writer->get(), {.epoch = epoch + 1}));
+  }
+  for (int start = 0; start < 2; ++start) {
+    const auto facts = store().GetUpload("t");
+    ASSERT_OK(facts);
+    EXPECT_EQ(facts->rows_replaced, rows);
+    EXPECT_EQ(facts->rows_count, 0);
+    EXPECT_EQ(facts->epoch, epoch + 1);
+    tested_.Reopen();
+  }
+  ASSERT_OK(store().DropUpload("t"));
+  EXPECT_OK(store().Verify());
+  ASSERT_OK(store().DropCollection(id_));
+  tested_.Reopen();
+}
+
+// Nothing but the last step kept the bytes free that deletes need: uploads that grow beyond what
+// they declared, and compactions, filled the disk.
+TEST_F(TokenTest, AnUploadLeavesTheFreeBytesThatItDidNotDeclare) {
+  StoreOptions options = tested_.Options();
+  tested_.Close();
+  options.free_bytes_min = int64_t{1} << 60;
+  const auto opened = Store::Open(options);
+  ASSERT_OK(opened);
+  EXPECT_THAT((*opened)->BeginUpload(id_, {}),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("reserved for deletes")));
+  EXPECT_TRUE((*opened)->OpenUploads().empty());
+}
+
+}  // namespace
+}  // namespace nearfield::store
