@@ -34,7 +34,7 @@ struct StoreOptions {
   // and without durable rows gives way; where there is none it is ResourceExhausted.
   int64_t uploads_open_max = 64;
   int64_t uploads_open_per_caller_max = 64;
-  // An open upload untouched for longer is dropped at the next start or begin of an upload.
+  // An open upload untouched for longer is dropped when the next one begins: DESIGN.md, "Errors".
   int64_t upload_idle_s_max = int64_t{24} * 3600;
   // Pages of 4 KiB in the catalogue's log before they are moved into the database.
   int64_t log_pages_max = 1000;
