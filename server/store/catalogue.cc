@@ -9,7 +9,6 @@
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/copy_file.h"
-#include "server/store/little_endian.h"
 #include "server/store/segment_format.h"
 
 namespace nearfield::store {
@@ -56,32 +55,6 @@ absl::Status NewerFormat(const std::string& path, int64_t format) {
 }  // namespace
 
 bool IsCatalogueFile(const std::string& name) { return name.rfind(kCatalogueName, 0) == 0; }
-
-void RowSum::Add(const Digest& digest) {
-  sum_[0] += GetUint64(digest.data());
-  sum_[1] += GetUint64(digest.data() + 8);
-}
-
-void RowSum::Subtract(const Digest& digest) {
-  sum_[0] -= GetUint64(digest.data());
-  sum_[1] -= GetUint64(digest.data() + 8);
-}
-
-std::string RowSum::Bytes() const {
-  std::array<uint8_t, 16> bytes = {};
-  PutUint64(sum_[0], bytes.data());
-  PutUint64(sum_[1], bytes.data() + 8);
-  return std::string(bytes.begin(), bytes.end());
-}
-
-RowSum RowSum::FromBytes(const std::string& bytes) {
-  RowSum sum;
-  if (bytes.size() == 16) {
-    const auto* const data = reinterpret_cast<const uint8_t*>(bytes.data());
-    sum.sum_ = {GetUint64(data), GetUint64(data + 8)};
-  }
-  return sum;
-}
 
 void Transaction::PutDeletion(DeletionRow row, std::string ids) {
   row.digest = DigestBytes(Sha256().Add(ids).Value());

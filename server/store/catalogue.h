@@ -3,7 +3,6 @@
 #define NEARFIELD_SERVER_STORE_CATALOGUE_H_
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -107,18 +106,6 @@ struct CommitNote {
   CommitKind kind = CommitKind::kCreateStore;
   int64_t collection = 0;
   int64_t epoch = 0;
-};
-
-// Sum of the digests of rows, modulo 2^128: the same whatever their order, and cheap to update.
-class RowSum {
- public:
-  void Add(const Digest& digest);
-  void Subtract(const Digest& digest);
-  std::string Bytes() const;
-  static RowSum FromBytes(const std::string& bytes);
-
- private:
-  std::array<uint64_t, 2> sum_ = {};
 };
 
 // Not thread-safe: the store holds its lock.

@@ -70,6 +70,32 @@ int64_t Number(E value) {
 
 }  // namespace
 
+void RowSum::Add(const Digest& digest) {
+  sum_[0] += GetUint64(digest.data());
+  sum_[1] += GetUint64(digest.data() + 8);
+}
+
+void RowSum::Subtract(const Digest& digest) {
+  sum_[0] -= GetUint64(digest.data());
+  sum_[1] -= GetUint64(digest.data() + 8);
+}
+
+std::string RowSum::Bytes() const {
+  std::array<uint8_t, 16> bytes = {};
+  PutUint64(sum_[0], bytes.data());
+  PutUint64(sum_[1], bytes.data() + 8);
+  return std::string(bytes.begin(), bytes.end());
+}
+
+RowSum RowSum::FromBytes(const std::string& bytes) {
+  RowSum sum;
+  if (bytes.size() == 16) {
+    const auto* const data = reinterpret_cast<const uint8_t*>(bytes.data());
+    sum.sum_ = {GetUint64(data), GetUint64(data + 8)};
+  }
+  return sum;
+}
+
 std::vector<Value> CollectionRow::Values() const {
   return {id,
           name,

@@ -2,6 +2,7 @@
 #ifndef NEARFIELD_SERVER_STORE_CATALOGUE_ROWS_H_
 #define NEARFIELD_SERVER_STORE_CATALOGUE_ROWS_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,6 +15,18 @@
 #include "server/store/stored_types.h"
 
 namespace nearfield::store {
+
+// Sum of the digests of rows, modulo 2^128: the same whatever their order, and cheap to update.
+class RowSum {
+ public:
+  void Add(const Digest& digest);
+  void Subtract(const Digest& digest);
+  std::string Bytes() const;
+  static RowSum FromBytes(const std::string& bytes);
+
+ private:
+  std::array<uint64_t, 2> sum_ = {};
+};
 
 // Each row type has: kTable, its name; kColumns, for CREATE TABLE, `id` first; Values(), in that
 // order; FromValues(), with DataLoss for values that cannot be.
