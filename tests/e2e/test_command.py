@@ -222,6 +222,9 @@ def test_an_upload_with_a_token_goes_on(start, nearfield, upload_files, tmp_path
         server.process.wait()
         server = start("--data-dir", kept)
     durable = nearfield(server, "uploads", "get", "nightly", "--json").json[0]
+    listed = nearfield(server, "uploads", "list", "--json").json
+    assert [(each["token"], each["collection"], each["rows_count"], each["is_live"]) for each in listed] == [
+        ("nightly", "c", durable["rows_count"], False)]
     done = nearfield(server, *upload_files, "--json")
     assert done.json[0]["rows_skipped"] == (durable["rows_count"] if killed else ROWS // 2) and done.json[0]["rows_count"] == ROWS
     for text in (f"n < {ROWS}", f"n >= {ROWS // 2 - 1} and n <= {ROWS // 2} or n >= 0"):
@@ -231,6 +234,7 @@ def test_an_upload_with_a_token_goes_on(start, nearfield, upload_files, tmp_path
     assert "uploaded before: 3,000 rows" in again.out
     assert nearfield(server, "count", "c").out == f"{ROWS}\n"
     assert nearfield(server, "uploads", "show", "nightly").out == "committed: 3,000 rows, visible from epoch 1\n"
+    assert nearfield(server, "uploads", "list", "--json").out == ""
     assert "NOT_FOUND" in nearfield(server, "uploads", "show", "other", code=1).err
 
 
