@@ -239,7 +239,7 @@ absl::Status Store::DropCollection(int64_t collection_id) {
       std::move(change)));
   core_->damaged.erase(collection_id);
   core_->read_failures.erase(collection_id);
-  for (const int64_t id : uploads) core_->directory->Remove(SegmentFileName(id)).IgnoreError();
+  for (const int64_t id : uploads) core_->RemoveFile(id);
   return absl::OkStatus();
 }
 

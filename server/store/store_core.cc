@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield::store {
@@ -118,6 +119,10 @@ void StoreCore::Apply(SegmentChange change) noexcept {
   }
   segments_gone.merge(change.removed);
   segments.merge(change.added);
+}
+
+void StoreCore::RemoveFile(int64_t segment) const noexcept {
+  CatchOutOfMemory([&] { return directory->Remove(SegmentFileName(segment)); }).IgnoreError();
 }
 
 std::vector<std::shared_ptr<CommittedSegment>> StoreCore::SegmentsOf(int64_t collection) const {

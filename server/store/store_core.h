@@ -76,6 +76,8 @@ struct StoreCore {
   void Add(const CollectionRow& collection, const SegmentRow& row, SegmentChange* change) const;
   void Remove(int64_t segment, SegmentChange* change) const;
   void Apply(SegmentChange change) noexcept;
+  // Removes the file of an upload that a commit ended. One that stays is an orphan at worst.
+  void RemoveFile(int64_t segment) const noexcept;
   // Older commits first.
   std::vector<std::shared_ptr<CommittedSegment>> SegmentsOf(int64_t collection) const;
   // All deletion records of a collection.

@@ -40,7 +40,7 @@ absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                                     {.kind = CommitKind::kBeginUpload, .collection = collection}));
   for (const int64_t id : gone) {
     core->touched_s.erase(id);
-    core->directory->Remove(SegmentFileName(id)).IgnoreError();
+    core->RemoveFile(id);
   }
   core->upload_callers[output.identity().segment] = options.caller;
   std::erase_if(core->upload_callers, [core](const auto& entry) {
@@ -250,7 +250,7 @@ absl::Status Store::DropUpload(const std::string& token) {
   ABSL_RETURN_IF_ERROR(core_->Commit(
       std::move(transaction), {.kind = CommitKind::kEndUpload, .collection = old.collection}));
   if (old.state == UploadState::kOpen) {
-    core_->directory->Remove(SegmentFileName(old.id)).IgnoreError();
+    core_->RemoveFile(old.id);
   }
   return absl::OkStatus();
 }

@@ -69,10 +69,11 @@ TEST_P(FullMemoryTest, ACollectionThatFillsTheMemoryIsThereAfterARestart) {
   ASSERT_GE(Used(), 0.95) << rows_ << " rows";
   const std::string before = Answer(*named);
   Open();
-  const auto again = *catalog_->Find("a");
-  ASSERT_OK(again->state);
-  EXPECT_EQ(again->collection->Stats().rows_count, rows_);
-  EXPECT_EQ(Answer(*again), before);
+  const auto again = catalog_->Find("a");
+  ASSERT_OK(again);
+  ASSERT_OK((*again)->state);
+  EXPECT_EQ((*again)->collection->Stats().rows_count, rows_);
+  EXPECT_EQ(Answer(**again), before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Values, FullMemoryTest,
