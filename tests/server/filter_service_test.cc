@@ -47,14 +47,17 @@ class FilterServiceTest : public ServerFixture {
   void Later(const std::function<grpc::Status()>& call) {
     calls_.push_back(std::async(std::launch::async, call));
   }
+  static pb::CountRequest CountOf(uint64_t id) {
+    pb::CountRequest request;
+    request.set_collection("c");
+    SetFilter(id, request.mutable_filter());
+    return request;
+  }
   void LaterCount(uint64_t id) {
     Later([this, id] {
-      pb::CountRequest request;
-      request.set_collection("c");
-      SetFilter(id, request.mutable_filter());
       grpc::ClientContext context;
       pb::CountResponse response;
-      return retrieval_->Count(&context, request, &response);
+      return retrieval_->Count(&context, CountOf(id), &response);
     });
   }
   void LaterDelete(uint64_t id) {
@@ -153,7 +156,7 @@ TEST_F(FilterServiceTest, MoreFiltersThanMayWaitAreRefusedWithAHint) {
   Set(settings_.queue_requests_max, "1");
   ServeRows();
   script_->filter_gate.Close();
-  Later([this] { return Search(Filtered(1)); });
+  LaterCount(1);
   script_->filter_gate.AwaitArrivals(1);
   // One of the two finds a place; which one is not known.
   std::vector<std::optional<std::string>> hints(2);
@@ -161,8 +164,8 @@ TEST_F(FilterServiceTest, MoreFiltersThanMayWaitAreRefusedWithAHint) {
   for (size_t i = 0; i < 2; ++i) {
     both.push_back(std::async(std::launch::async, [&, i] {
       grpc::ClientContext context;
-      pb::SearchResponse response;
-      const grpc::Status status = retrieval_->Search(&context, Filtered(2 + i), &response);
+      pb::CountResponse response;
+      const grpc::Status status = retrieval_->Count(&context, CountOf(2 + i), &response);
       hints[i] = Trailer(context, "retry-after-ms");
       if (!status.ok()) script_->filter_gate.Open();
       return status;
