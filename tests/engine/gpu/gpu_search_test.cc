@@ -313,6 +313,25 @@ TEST_F(GpuSearchTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
   EXPECT_TRUE((*all_dead)[0][0].empty());
 }
 
+// A generation without live rows is not scanned and has no list among the results.
+TEST_F(GpuSearchTest, AGenerationWithoutLiveRowsBetweenOthersHasNoList) {
+  const auto backend = MakeEngine(64 * kMiB);
+  ASSERT_NE(backend, nullptr);
+  Scenario scenario;
+  scenario.spec.dim = 24;
+  for (int i = 0; i < 4; ++i) {
+    scenario.generations.push_back(testing::MakeGeneration(
+        testing::MakeCorpus(scenario.spec, CorpusFamily::kGaussian, 500, random_.Bits()),
+        RankOrder::kShuffled, false, random_));
+  }
+  LeaveLive(0, random_, scenario.generations[0]);
+  LeaveLive(0, random_, scenario.generations[2]);
+  scenario.k = {7};
+  scenario.queries =
+      testing::MakeQuery(scenario.generations[1].corpus, testing::QueryFamily::kGaussian, random_);
+  ExpectReferenceAnswers(*backend, scenario);
+}
+
 TEST_F(GpuSearchTest, RefusesWhatIsOutOfRangeByName) {
   const auto backend = MakeEngine(64 * kMiB);
   ASSERT_NE(backend, nullptr);

@@ -174,9 +174,6 @@ __device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTe
   uint32_t fours = tile.absent == 0 ? FoursThatReach<true>(sums, reach, tile, first_row)
                                     : FoursThatReach<false>(sums, reach, tile, first_row);
   fours = __reduce_or_sync(0xffffffffu, fours);
-  // A row with a bound of +inf reaches the threshold of a query that is not wanted as well.
-  const uint32_t wanted = (of_block.wanted[queries.InBlock(0)] ? 3u : 0u) |
-                          (of_block.wanted[queries.InBlock(1)] ? 12u : 0u);
 #pragma unroll 1
   for (; fours != 0; fours &= fours - 1) {
     const int j = __ffs(static_cast<int>(fours)) - 1;
@@ -184,7 +181,9 @@ __device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTe
     TakeFour<0, kFoursOfTile>(sums, j, four);
     const int row = first_row + 8 * j;
     const PairTerms pair(reach, tile, row);
-    uint32_t passing = wanted;
+    // A row with a bound of +inf reaches the threshold of a query that is not wanted as well.
+    uint32_t passing = (of_block.wanted[queries.InBlock(0)] ? 3u : 0u) |
+                       (of_block.wanted[queries.InBlock(1)] ? 12u : 0u);
 #pragma unroll
     for (int i = 0; i < 4; ++i) passing &= ~(pair.Over(four[i], i) >> 31 << i);
     // A bit for each of the two rows, for both queries.
