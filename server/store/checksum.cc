@@ -5,10 +5,20 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <new>
 
 #include "server/store/little_endian.h"
 
 namespace nearfield::store {
+namespace {
+
+// OpenSSL's hash functions fail only where memory runs out. A digest computed after that would be a
+// wrong one, and the catalogue would keep it.
+void ThrowUnless(bool done) {
+  if (!done) throw std::bad_alloc();
+}
+
+}  // namespace
 
 uint32_t Crc32c(absl::Span<const uint8_t> bytes, uint32_t previous) {
   constexpr size_t kStep = size_t{1} << 30;  // the library counts in int
@@ -35,7 +45,7 @@ std::string DigestHex(const Digest& digest) {
 }
 
 Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
-  EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
+  ThrowUnless(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
 }
 
 Sha256::~Sha256() = default;
@@ -43,12 +53,12 @@ Sha256::~Sha256() = default;
 void Sha256::Free::operator()(evp_md_ctx_st* context) const { EVP_MD_CTX_free(context); }
 
 Sha256& Sha256::Add(absl::Span<const uint8_t> bytes) {
-  EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size());
+  ThrowUnless(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1);
   return *this;
 }
 
 Sha256& Sha256::Add(std::string_view bytes) {
-  EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size());
+  ThrowUnless(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1);
   return *this;
 }
 
@@ -62,8 +72,8 @@ Digest Sha256::Value() const {
   const std::unique_ptr<evp_md_ctx_st, Free> copy(EVP_MD_CTX_new());
   Digest digest = {};
   unsigned int size = 0;
-  EVP_MD_CTX_copy_ex(copy.get(), context_.get());
-  EVP_DigestFinal_ex(copy.get(), digest.data(), &size);
+  ThrowUnless(copy != nullptr && EVP_MD_CTX_copy_ex(copy.get(), context_.get()) == 1 &&
+              EVP_DigestFinal_ex(copy.get(), digest.data(), &size) == 1);
   return digest;
 }
 

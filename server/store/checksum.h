@@ -23,7 +23,7 @@ using Digest = std::array<uint8_t, 32>;
 std::string DigestBytes(const Digest& digest);  // 32 bytes, as the catalogue keeps it
 std::string DigestHex(const Digest& digest);
 
-// SHA-256, piece by piece.
+// SHA-256, piece by piece. Throws std::bad_alloc where OpenSSL has no memory.
 class Sha256 {
  public:
   Sha256();

@@ -69,8 +69,10 @@ void InParallel(int64_t jobs, int64_t count, const std::function<void(int64_t)>&
   for (std::thread& thread : threads) thread.join();
 }
 
-// A store may refuse to open, or end the process, where a call that changes a file failed, or any
-// call on the catalogue. Without a descriptor it may refuse to open. Nothing else is excused.
+// Returns whether the failed call excuses an end of the worker, as server/store/DESIGN.md says
+// under "Errors". A failed change may end the process or refuse the start, and so may any call on
+// the catalogue. A full disk ends nothing; it refuses only a start that makes a new store. Without
+// a descriptor the start may be refused, and without memory also, or SQLite ends in its COMMIT.
 bool Excused(const CrashRunner& runner, const Life& life, const Death& death) {
   const std::string failed = runner.FailedCall();
   const bool refused = death.code == kExitRefused;
@@ -79,6 +81,7 @@ bool Excused(const CrashRunner& runner, const Life& life, const Death& death) {
                             failed.find("/high_water") != std::string::npos;
   if (life.kind == "eio-read") return of_catalogue;
   if (life.kind == "emfile" || life.kind == "enfile") return refused;
+  if (life.kind == "enospc") return refused && !runner.Tried();
   return true;
 }
 
@@ -101,7 +104,7 @@ Tally FailOnce(CrashRunner& runner, Life life) {
 }
 
 // Every call that `whole` made fails once, in every way that concerns it.
-std::vector<Life> LivesWithErrors(const Death& whole) {
+std::vector<Life> LivesWithErrors(const Death& whole, const CampaignOptions& options) {
   std::vector<Life> lives;
   for (int64_t at = 1; at <= whole.calls; ++at) {
     lives.push_back({.kind = "eio", .at = at});
@@ -111,6 +114,13 @@ std::vector<Life> LivesWithErrors(const Death& whole) {
   for (int64_t at = 1; at <= whole.reads; ++at) lives.push_back({.kind = "eio-read", .at = at});
   for (int64_t at = 1; at <= whole.opens; ++at) {
     lives.push_back({.kind = at % 2 == 0 ? "emfile" : "enfile", .at = at});
+  }
+  Random random(Scramble(options.seed + 1));
+  const int64_t count = std::min(options.allocations, whole.allocations);
+  for (int64_t i = 0; i < count; ++i) {  // one of each of `count` equal parts
+    const int64_t begin = whole.allocations * i / count;
+    const int64_t end = whole.allocations * (i + 1) / count;
+    lives.push_back({.kind = "enomem", .at = random.Between(begin, end) + 1});
   }
   return lives;
 }
@@ -142,7 +152,11 @@ Tally RunErrors(const CampaignOptions& options) {
   Tally tally;
   counter.Count(whole, &tally);
   std::mutex mutex;
-  const std::vector<Life> lives = LivesWithErrors(whole);
+  if (whole.allocations == 0) {
+    ++tally.wrong;
+    tally.first = "the library counted no allocation";
+  }
+  const std::vector<Life> lives = LivesWithErrors(whole, options);
   InParallel(options.jobs, static_cast<int64_t>(lives.size()), [&](int64_t n) {
     CrashRunner runner = RunnerIn(options, "errors-" + std::to_string(n));
     Life life = lives[static_cast<size_t>(n)];

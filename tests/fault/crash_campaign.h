@@ -18,15 +18,16 @@ struct CampaignOptions {
   int64_t points = 2000;
   int64_t jobs = 2;  // at once
   uint64_t seed = 1;
-  int64_t error_steps = 60;  // operations of the script in which every call fails once
+  int64_t allocations = 400;  // of the script that fail; spread evenly over all of them
+  int64_t error_steps = 60;   // operations of the script in which every call fails once
 };
 
 // Deaths at random calls, many on one directory; each life begins with a check of everything.
 Tally RunDeaths(const CampaignOptions& options);
 
-// Every call of a script fails once with EIO and once with ENOSPC, and a full disk for a while;
-// afterwards everything acknowledged must be there, and nothing may be acknowledged after a failed
-// sync.
+// Every call of a script fails once with EIO and once with ENOSPC, and a full disk for a while, and
+// so do `allocations` of its allocations; afterwards everything acknowledged must be there, and
+// nothing may be acknowledged after a failed sync.
 Tally RunErrors(const CampaignOptions& options);
 
 // Every byte of a small data set changed, one at a time (crash_flips.h). Prints what came of it on

@@ -23,9 +23,10 @@ struct Arguments {
 };
 
 void Usage() {
-  std::fprintf(stderr,
-               "usage: crash_main [--points N] [--seed S] [--jobs N] [--error-steps N]\n"
-               "                  [--work DIR] [--only deaths|errors|controls|flips]\n");
+  std::fprintf(
+      stderr,
+      "usage: crash_main [--points N] [--seed S] [--jobs N] [--error-steps N]\n"
+      "                  [--allocations N] [--work DIR] [--only deaths|errors|controls|flips]\n");
 }
 
 bool Parse(int argc, char** argv, Arguments* arguments) {
@@ -41,6 +42,8 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
       arguments->campaign.jobs = std::strtoll(value.c_str(), nullptr, 10);
     } else if (flag == "--error-steps") {
       arguments->campaign.error_steps = std::strtoll(value.c_str(), nullptr, 10);
+    } else if (flag == "--allocations") {
+      arguments->campaign.allocations = std::strtoll(value.c_str(), nullptr, 10);
     } else if (flag == "--work") {
       arguments->work = value;
     } else if (flag == "--only") {

@@ -86,6 +86,7 @@ Death CrashRunner::Run(const Life& life) const {
                                           "NEARFIELD_FAULT_STASH=" + Path("stash"),
                                           "NEARFIELD_FAULT_LOG=" + Path("log"),
                                           "NEARFIELD_FAULT_CALLS=" + Path("calls"),
+                                          "NEARFIELD_FAULT_ALLOCATIONS=marked",
                                           "NEARFIELD_FAULT_KIND=" + life.kind,
                                           "NEARFIELD_FAULT_AT=" + std::to_string(life.at),
                                           "NEARFIELD_FAULT_TIMES=" + std::to_string(life.times),
@@ -97,7 +98,7 @@ Death CrashRunner::Run(const Life& life) const {
             environment, /*quiet=*/true);
   if (child < 0) return {.code = kExitUsage};
   Death death = Await(child, kLifeSecondsMax);
-  std::ifstream(Path("calls")) >> death.calls >> death.reads >> death.opens;
+  std::ifstream(Path("calls")) >> death.calls >> death.reads >> death.opens >> death.allocations;
   return death;
 }
 
@@ -153,10 +154,10 @@ std::string CrashRunner::FailedCall() const {
   return "";
 }
 
-int64_t CrashRunner::Acknowledged() const {
+int64_t CrashRunner::LinesThatBegin(const std::string& with) const {
   int64_t count = 0;
   for (const std::string& line : LogLines()) {
-    if (line.rfind("ack ", 0) == 0) ++count;
+    if (line.rfind(with, 0) == 0) ++count;
   }
   return count;
 }

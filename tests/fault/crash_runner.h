@@ -35,10 +35,12 @@ struct FlipOptions {
 struct Death {
   bool killed = false;  // by the fault, as wanted
   int code = 0;         // else the exit code
-  // Calls that changed, read and opened files, where the worker ended by itself.
+  // Calls that changed, read and opened files, and allocations of the store, where the worker ended
+  // by itself.
   int64_t calls = 0;
   int64_t reads = 0;
   int64_t opens = 0;
+  int64_t allocations = 0;
 };
 
 struct Tally {
@@ -70,12 +72,15 @@ class CrashRunner {
   bool SawFailure() const { return !FailedCall().empty(); }
   // The log's line on the first call that was made to fail; empty: there was none.
   std::string FailedCall() const;
-  int64_t Acknowledged() const;
+  int64_t Acknowledged() const { return LinesThatBegin("ack "); }
+  // Whether the store was opened and an operation begun since the last Reset.
+  bool Tried() const { return LinesThatBegin("try ") > 0; }
   std::string dir() const { return options_.dir; }
 
  private:
   std::string Path(const char* name) const { return options_.dir + "/" + name; }
   std::vector<std::string> LogLines() const;
+  int64_t LinesThatBegin(const std::string& with) const;
 
   const RunnerOptions options_;
 };

@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/file.h"
+#include "tests/fault/allocation_fault.h"
 
 namespace nearfield::fault {
 namespace {
@@ -24,6 +26,13 @@ bool SameBlock(const store::StoredBlock& a, const store::StoredBlock& b) {
     }
   }
   return true;
+}
+
+// Calls the store with its allocations counted, so that one of them can fail.
+template <typename Call>
+auto Counted(const Call& call) {
+  const CountAllocations count;
+  return CatchOutOfMemory([&call] { return call(); });
 }
 
 // An early end that is not the store's fault.
@@ -48,7 +57,9 @@ std::string CrashSession::SnapshotDir(int64_t number) const {
 }
 
 absl::Status CrashSession::Open() {
-  ABSL_ASSIGN_OR_RETURN(store_, store::Store::Open(OptionsFor(DataDir())));
+  ABSL_ASSIGN_OR_RETURN(store_, Counted([&, options = OptionsFor(DataDir())] {
+                          return store::Store::Open(options);
+                        }));
   return absl::OkStatus();
 }
 
@@ -68,7 +79,7 @@ std::string CrashSession::AnyCollection() {
 
 Findings CrashSession::Check() {
   Findings findings;
-  absl::Status verified = store_->Verify().status();
+  absl::Status verified = Counted([&] { return store_->Verify().status(); });
   if (!verified.ok() && options_.calls_may_fail) verified = store_->Verify().status();
   if (!verified.ok()) {
     findings.Add(&findings.lost, 1, absl::StrCat("verify: ", verified.ToString()));
@@ -134,7 +145,7 @@ absl::Status CrashSession::Do(const Operation& operation, Run run) {
   log_->Try(operation);
   const bool early = options_.acknowledges_early;
   if (early) log_->Acknowledge();
-  const absl::Status status = run();
+  const absl::Status status = Counted(run);
   if (!status.ok() && Excused(status).ok()) {
     if (!early) log_->Refuse();
     return absl::OkStatus();
@@ -191,7 +202,7 @@ absl::Status CrashSession::Begin() {
                                  .upload = open.number};
     ABSL_RETURN_IF_ERROR(Do(operation, begin));
   } else {
-    ABSL_RETURN_IF_ERROR(Excused(begin()));
+    ABSL_RETURN_IF_ERROR(Excused(Counted(begin)));
   }
   if (open.writer != nullptr) uploads_.push_back(std::move(open));
   return absl::OkStatus();
@@ -203,8 +214,9 @@ absl::Status CrashSession::AppendSome() {
   OpenUpload& upload = uploads_[place];
   const auto next = static_cast<size_t>(upload.writer->next_block());
   if (next >= upload.data.blocks.size()) return Commit();
-  const absl::Status appended =
-      upload.writer->Append(upload.data.blocks[next].View(static_cast<int64_t>(next)));
+  const absl::Status appended = Counted([&] {
+    return upload.writer->Append(upload.data.blocks[next].View(static_cast<int64_t>(next)));
+  });
   // On a full disk the upload ends; one with a token waits for the next life.
   if (absl::IsResourceExhausted(appended)) {
     uploads_.erase(uploads_.begin() + static_cast<int64_t>(place));
@@ -232,7 +244,7 @@ absl::Status CrashSession::Commit() {
   if (whole == uploads_.end()) return absl::OkStatus();
   OpenUpload upload = std::move(*whole);
   uploads_.erase(whole);
-  const absl::Status synced = upload.writer->Sync();
+  const absl::Status synced = Counted([&] { return upload.writer->Sync(); });
   if (!synced.ok()) return OkIfFull(synced);  // one with a token waits for the next life
   const ModelCollection& collection = log_->model().collections.at(upload.collection);
   const CommitEffect effect = EffectOf(collection, upload.data);
@@ -248,10 +260,13 @@ absl::Status CrashSession::Commit() {
 
 absl::Status CrashSession::EndUpload() {
   if (uploads_.empty()) return absl::OkStatus();
-  const OpenUpload ended = std::move(uploads_.back());
+  OpenUpload ended = std::move(uploads_.back());
   uploads_.pop_back();
   if (!ended.data.has_token) return absl::OkStatus();
-  const_cast<OpenUpload&>(ended).writer.reset();
+  {
+    const CountAllocations count;
+    ended.writer.reset();
+  }
   const Operation operation = {.kind = Operation::Kind::kDropUpload,
                                .number = log_->NextNumber(),
                                .collection = ended.collection,
@@ -294,10 +309,12 @@ absl::Status CrashSession::Compact() {
                                    .small_segments_min = 3};
   // Commits go on while a compaction runs: here in the middle of it, on the same thread.
   options.cancelled = [&] {
+    const CountAllocations pause(CountAllocations::Mode::kPause);
     if (nested.ok() && random_.OneIn(4)) nested = Delete(name);
     return !nested.ok();
   };
-  const absl::Status compacted = store_->Compact(IdOf(name), options).status();
+  const absl::Status compacted =
+      Counted([&] { return store_->Compact(IdOf(name), options).status(); });
   ABSL_RETURN_IF_ERROR(nested);
   return Excused(compacted);
 }
@@ -307,7 +324,8 @@ absl::Status CrashSession::Snapshot() {
   const int64_t number = log_->NextNumber();
   // One that was whole when its process died, but never logged, may have the same number.
   ABSL_RETURN_IF_ERROR(Excused(store::RemoveDirectory(SnapshotDir(number))));
-  const absl::Status taken = store_->Snapshot(SnapshotDir(number));
+  const absl::Status taken =
+      Counted([&, path = SnapshotDir(number)] { return store_->Snapshot(path); });
   if (taken.ok()) log_->AddSnapshot(number);
   // Where SQLite cannot open its copy for writing, it opens it for reading.
   if (options_.calls_may_fail && absl::IsFailedPrecondition(taken)) return absl::OkStatus();
@@ -325,7 +343,7 @@ absl::Status CrashSession::CheckSnapshot() {
   const std::string restored = options_.root + "/restored";
   const auto restore = [&, source = SnapshotDir(number)]() -> absl::StatusOr<Model> {
     ABSL_RETURN_IF_ERROR(store::RemoveDirectory(restored));
-    ABSL_RETURN_IF_ERROR(store::Store::Restore(source, restored));
+    ABSL_RETURN_IF_ERROR(Counted([&] { return store::Store::Restore(source, restored); }));
     store::StoreOptions options = OptionsFor(restored);
     options.on_fatal = [](const absl::Status&) {};
     ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> copy, store::Store::Open(options));
@@ -364,6 +382,7 @@ absl::Status CrashSession::Step() {
 }
 
 absl::Status CrashSession::Close() {
+  const CountAllocations count;
   uploads_.clear();
   store_.reset();
   return absl::OkStatus();

@@ -130,11 +130,11 @@ void FaultPlan::LogFailure(const char* call, const std::string& path) const {
   Put(log_, O_APPEND, std::string("fault ") + name + " " + call + " " + path + "\n");
 }
 
-void FaultPlan::WriteCalls() const {
+void FaultPlan::WriteCalls(int64_t allocations) const {
   if (calls_file_.empty()) return;
   std::string line;
   for (const int64_t calls : calls_) line += std::to_string(calls) + " ";
-  Put(calls_file_, O_TRUNC, line + "\n");
+  Put(calls_file_, O_TRUNC, line + std::to_string(allocations) + "\n");
 }
 
 }  // namespace nearfield::fault

@@ -2,18 +2,21 @@
 //
 //   NEARFIELD_FAULT_ROOT         files under this absolute path count; unset: nothing happens
 //   NEARFIELD_FAULT_STASH        an empty directory on the same file system, outside the root
-//   NEARFIELD_FAULT_KIND         kill: the process dies; power: it dies, and what was not synced is
-//   lost
-//                                in part; eio, enospc: calls that change a file fail; eio-read:
-//                                reads fail; emfile, enfile: opens fail; count: nothing happens
-//   NEARFIELD_FAULT_AT           the number of the call, from 1, that is hit; changes, reads and
-//   opens
-//                                are counted apart, and the kind says which of them it hits
+//   NEARFIELD_FAULT_KIND         kill: the process dies; power: it dies, and a part of the data
+//   that
+//                                was not synced is lost; eio, enospc: calls that change a file
+//                                fail; eio-read: reads fail; emfile, enfile: opens fail; enomem:
+//                                one allocation fails (allocation_fault.h); count: nothing happens
+//   NEARFIELD_FAULT_AT           the number of the call, from 1, that is hit; changes, reads, opens
+//                                and allocations are counted apart; the kind selects one of them
+//   NEARFIELD_FAULT_ALLOCATIONS  marked: only allocations count that the program marks; unset: all
 //   NEARFIELD_FAULT_TIMES        where calls fail: so many in a row (default 1)
 //   NEARFIELD_FAULT_SEED         for everything random
-//   NEARFIELD_FAULT_IGNORE_SYNC  segments, catalogue or directories: their syncs do nothing and say
-//   OK NEARFIELD_FAULT_LOG          gets one line when a call is made to fail NEARFIELD_FAULT_CALLS
-//   gets the numbers of changes, reads and opens when the process ends by itself
+//   NEARFIELD_FAULT_IGNORE_SYNC  segments, catalogue or directories: their syncs do nothing and
+//                                return OK
+//   NEARFIELD_FAULT_LOG          gets one line when a call is made to fail
+//   NEARFIELD_FAULT_CALLS        gets the numbers of changes, reads, opens and allocations when the
+//                                process ends by itself
 #ifndef NEARFIELD_TESTS_FAULT_FAULT_PLAN_H_
 #define NEARFIELD_TESTS_FAULT_FAULT_PLAN_H_
 
@@ -59,7 +62,7 @@ class FaultPlan {
   // Counts one call on a file that is covered.
   Step Next(CallKind call);
   void LogFailure(const char* call, const std::string& path) const;
-  void WriteCalls() const;
+  void WriteCalls(int64_t allocations) const;
 
  private:
   std::string root_;

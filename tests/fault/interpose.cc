@@ -1,6 +1,5 @@
 // The system calls that open, read and change files, taken over from libc when this library is
 // preloaded. Any program will do that calls libc for them; stdio does not (it calls inside libc).
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -8,15 +7,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
-#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "tests/fault/allocation_fault.h"
 #include "tests/fault/descriptor_path.h"
 #include "tests/fault/disk_model.h"
 #include "tests/fault/fault_plan.h"
@@ -33,6 +31,7 @@ struct Shim {
   bool failed = false;  // a call was made to fail
 
   static Shim& Get() {
+    const OwnAllocations own;
     static Shim* const shim = new Shim();  // lives as long as the process
     return *shim;
   }
@@ -44,8 +43,14 @@ std::string Covered(int fd) {
   if (!shim.plan.active()) return "";
   struct stat facts = {};
   if (::fstat(fd, &facts) != 0 || !(S_ISREG(facts.st_mode) || S_ISDIR(facts.st_mode))) return "";
+  const OwnAllocations own;
   const std::string path = PathOfFd(fd);
   return shim.plan.Covers(path) ? path : "";
+}
+
+std::string PathAt(int directory, const char* name) {
+  const OwnAllocations own;
+  return PathOf(directory, name);
 }
 
 [[noreturn]] void Die() {
@@ -190,7 +195,7 @@ long Open(int directory, const char* name, int flags, mode_t mode) {
   const auto act = [=](int how) { return ::syscall(SYS_openat, directory, name, how, mode); };
   Shim& shim = Shim::Get();
   if (!shim.plan.active()) return act(flags);
-  const std::string path = PathOf(directory, name);
+  const std::string path = PathAt(directory, name);
   if (!shim.plan.Covers(path)) return act(flags);
   if (Fails({"open", CallKind::kOpen, path})) return -1;
   if ((flags & (O_CREAT | O_TRUNC)) == 0) return act(flags);
@@ -211,7 +216,7 @@ long Unlink(int directory, const char* name, int flags) {
   const auto act = [=] { return ::syscall(SYS_unlinkat, directory, name, flags); };
   Shim& shim = Shim::Get();
   if (!shim.plan.active()) return act();
-  const std::string path = PathOf(directory, name);
+  const std::string path = PathAt(directory, name);
   if (!shim.plan.Covers(path)) return act();
   const std::lock_guard lock(shim.mutex);
   if ((flags & AT_REMOVEDIR) != 0) {
@@ -231,8 +236,8 @@ long Rename(int from_directory, const char* from, int to_directory, const char* 
   };
   Shim& shim = Shim::Get();
   if (!shim.plan.active()) return act();
-  const std::string old_path = PathOf(from_directory, from);
-  const std::string new_path = PathOf(to_directory, to);
+  const std::string old_path = PathAt(from_directory, from);
+  const std::string new_path = PathAt(to_directory, to);
   if (!shim.plan.Covers(old_path) || !shim.plan.Covers(new_path)) return act();
   const std::lock_guard lock(shim.mutex);
   std::string kept;
@@ -247,7 +252,7 @@ long Link(int from_directory, const char* from, int to_directory, const char* to
   };
   Shim& shim = Shim::Get();
   if (!shim.plan.active()) return act();
-  const std::string path = PathOf(to_directory, to);
+  const std::string path = PathAt(to_directory, to);
   if (!shim.plan.Covers(path)) return act();
   const std::lock_guard lock(shim.mutex);
   return RunCall({"link", CallKind::kMakeName, path}, kNothing, act, kNothing,
@@ -258,7 +263,7 @@ long MakeDirectory(int directory, const char* name, mode_t mode) {
   const auto act = [=] { return ::syscall(SYS_mkdirat, directory, name, mode); };
   Shim& shim = Shim::Get();
   if (!shim.plan.active()) return act();
-  const std::string path = PathOf(directory, name);
+  const std::string path = PathAt(directory, name);
   if (!shim.plan.Covers(path)) return act();
   const std::lock_guard lock(shim.mutex);
   return RunCall({"mkdir", CallKind::kMakeName, path}, kNothing, act, kNothing,
@@ -271,7 +276,7 @@ void End() {
   if (!shim.plan.active()) return;
   const std::lock_guard lock(shim.mutex);
   if (shim.failed) shim.disk.LoseDropped();
-  shim.plan.WriteCalls();
+  shim.plan.WriteCalls(CountedAllocations());
 }
 
 __attribute__((destructor)) void AtExit() { End(); }

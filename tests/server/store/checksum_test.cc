@@ -2,7 +2,10 @@
 #include "server/store/checksum.h"
 
 #include <gtest/gtest.h>
+#include <openssl/crypto.h>
 
+#include <cstdlib>
+#include <new>
 #include <string>
 
 #include "tests/testing/random.h"
@@ -13,6 +16,40 @@ namespace {
 
 absl::Span<const uint8_t> Bytes(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+// Allocations of OpenSSL until the one that fails; 0 or less: none fails.
+int64_t openssl_left = 0;
+
+bool OpenSslFails() { return openssl_left > 0 && --openssl_left == 0; }
+
+// OpenSSL takes these only before its first allocation: before main.
+const int openssl_uses_these = CRYPTO_set_mem_functions(
+    [](size_t bytes, const char* /*file*/, int /*line*/) {
+      return OpenSslFails() ? nullptr : std::malloc(bytes);
+    },
+    [](void* memory, size_t bytes, const char* /*file*/, int /*line*/) {
+      return OpenSslFails() ? nullptr : std::realloc(memory, bytes);
+    },
+    [](void* memory, const char* /*file*/, int /*line*/) { std::free(memory); });
+
+// OpenSSL had no memory for a digest and the catalogue got a wrong one: it never opened again.
+TEST(ChecksumTest, ADigestWithoutMemoryIsBadAllocAndNeverAWrongDigest) {
+  ASSERT_EQ(openssl_uses_these, 1);
+  const Digest right = Sha256().Add(std::string_view("abc")).Value();
+  int64_t failures = 0;
+  for (int64_t n = 1; n < 1000; ++n) {
+    openssl_left = n;
+    try {
+      EXPECT_EQ(Sha256().Add(std::string_view("abc")).Value(), right) << "allocation " << n;
+    } catch (const std::bad_alloc&) {
+      ++failures;
+    }
+    const bool failed = openssl_left == 0;
+    openssl_left = 0;
+    if (!failed) break;
+  }
+  EXPECT_GT(failures, 0);
 }
 
 TEST(ChecksumTest, Crc32cHasItsPublishedValues) {

@@ -1,0 +1,53 @@
+// Makes one allocation of the process fail: malloc and its family return null with ENOMEM, operator
+// new throws std::bad_alloc.
+//
+// The preloaded library counts the allocations of all threads. It takes the functions over before
+// any allocator that the program links, and forwards to that one: with jemalloc linked, to
+// jemalloc.
+#ifndef NEARFIELD_TESTS_FAULT_ALLOCATION_FAULT_H_
+#define NEARFIELD_TESTS_FAULT_ALLOCATION_FAULT_H_
+
+#include <dlfcn.h>
+
+#include <cstdint>
+
+namespace nearfield::fault {
+
+// Allocations counted since the process began. Only the library itself may call it.
+int64_t CountedAllocations();
+
+// While it lives, the allocations of this thread are the library's own and do not count. Only the
+// library itself may use it.
+class OwnAllocations {
+ public:
+  OwnAllocations();
+  ~OwnAllocations();
+  OwnAllocations(const OwnAllocations&) = delete;
+  OwnAllocations& operator=(const OwnAllocations&) = delete;
+};
+
+// Counts the allocations while it lives, in a process with NEARFIELD_FAULT_ALLOCATIONS=marked.
+// kPause inside of kCount stops counting. Has no effect where the library is not loaded.
+class CountAllocations {
+ public:
+  enum class Mode : int8_t { kCount = 1, kPause = -1 };
+
+  explicit CountAllocations(Mode mode = Mode::kCount) : by_(static_cast<int>(mode)) { Mark(by_); }
+  ~CountAllocations() { Mark(-by_); }
+  CountAllocations(const CountAllocations&) = delete;
+  CountAllocations& operator=(const CountAllocations&) = delete;
+
+ private:
+  static void Mark(int by) {
+    using Function = void (*)(int);
+    static const auto mark =
+        reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, "nearfield_fault_mark_allocations"));
+    if (mark != nullptr) mark(by);
+  }
+
+  const int by_;
+};
+
+}  // namespace nearfield::fault
+
+#endif  // NEARFIELD_TESTS_FAULT_ALLOCATION_FAULT_H_
