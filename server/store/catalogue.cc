@@ -116,8 +116,7 @@ absl::StatusOr<std::unique_ptr<Catalogue>> Catalogue::Open(
   catalogue->directory_ = std::move(directory);
   catalogue->options_ = options;
   // SQLite does not look whether syncing the directory of its log succeeds. So the log gets its
-  // name here, durably, and SQLite's first commit, which syncs the directory once more, is the one
-  // below: before any name of ours waits for a sync. The high-water mark gets its name here, too.
+  // name here, durably, before SQLite's first commit (Start) syncs the directory once more.
   ABSL_RETURN_IF_ERROR(catalogue->directory_->OpenFile(kLogName, O_RDWR | O_CREAT).status());
   ABSL_ASSIGN_OR_RETURN(catalogue->high_water_, HighWater::Open(*catalogue->directory_));
   ABSL_RETURN_IF_ERROR(catalogue->directory_->Sync());
@@ -128,19 +127,26 @@ absl::StatusOr<std::unique_ptr<Catalogue>> Catalogue::Open(
   ABSL_RETURN_IF_ERROR(catalogue->ReadChain(&catalogue->last_).status());
   ABSL_ASSIGN_OR_RETURN(catalogue->tables_, catalogue->ReadTables());
   catalogue->next_id_ = catalogue->last_.next_id;
-  catalogue->commits_found_ = catalogue->last_.id;
-  if (const int64_t known = catalogue->high_water_->commits(); known > catalogue->last_.id) {
+  const int64_t known = catalogue->high_water_found() ? catalogue->high_water_->commits() : 0;
+  if (known > catalogue->last_.id) {
     return absl::DataLossError(absl::StrCat(
         catalogue->directory_->PathOf(kCatalogueName), ": ends at commit ", catalogue->last_.id,
         ", but ", known, " were acknowledged: its log is damaged, or this is an older copy"));
   }
+  return catalogue;
+}
+
+absl::Status Catalogue::Start() {
+  if (high_water_ == nullptr) {
+    ABSL_ASSIGN_OR_RETURN(high_water_, HighWater::Create(*directory_));
+    ABSL_RETURN_IF_ERROR(directory_->Sync());
+  }
   // A commit found in the log may not have been synced before its process died. Now it counts, so
   // now it must last: committing again syncs the whole log. On a full disk there is no commit, and
   // the log is as it was.
-  const absl::Status started = catalogue->Commit({}, {.kind = CommitKind::kStart});
+  const absl::Status started = Commit({}, {.kind = CommitKind::kStart});
   if (!started.ok() && !absl::IsResourceExhausted(started)) return started;
-  ABSL_RETURN_IF_ERROR(catalogue->DrawIncarnation());
-  return catalogue;
+  return DrawIncarnation();
 }
 
 // Directories of earlier versions, and those made from a snapshot, have no incarnation yet. On a
@@ -180,11 +186,13 @@ absl::Status Catalogue::ReadFacts() {
   if (format < 1 || store_id_.size() != static_cast<size_t>(kStoreIdBytes)) {
     return absl::DataLossError(absl::StrCat(path, ": the table of facts is damaged"));
   }
-  return format < kFormatVersion ? Upgrade() : absl::OkStatus();
+  format_ = format;
+  return absl::OkStatus();
 }
 
 // Format 2 has one more table. It is empty here, so the sum over all rows stays as it is.
 absl::Status Catalogue::Upgrade() {
+  if (format_ == kFormatVersion) return absl::OkStatus();
   for (const std::string& sql :
        {std::string("BEGIN IMMEDIATE"),
         CreateTable(UploadResultRow::kTable, UploadResultRow::kColumns),
@@ -193,6 +201,7 @@ absl::Status Catalogue::Upgrade() {
     absl::Status status = database_->Run(sql);
     if (!status.ok()) return Rolled(database_.get(), std::move(status));
   }
+  format_ = kFormatVersion;
   return absl::OkStatus();
 }
 
@@ -236,7 +245,7 @@ absl::StatusOr<Tables> Catalogue::ReadTables() {
   ABSL_RETURN_IF_ERROR(
       ReadTable<DeletionRow>("id, collection, seq, ids_count, digest", &tables, &sum));
   ABSL_RETURN_IF_ERROR(ReadTable<UploadRow>("*", &tables, &sum));
-  ABSL_RETURN_IF_ERROR(ReadTable<UploadResultRow>("*", &tables, &sum));
+  if (format_ >= 2) ABSL_RETURN_IF_ERROR(ReadTable<UploadResultRow>("*", &tables, &sum));
   if (sum.Bytes() != last_.state) {
     return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogueName),
                                             ": its rows differ from what commit ", last_.id,
@@ -314,6 +323,7 @@ absl::Status Catalogue::AfterCommit() noexcept {
 }
 
 absl::Status Catalogue::Commit(Transaction transaction, const CommitNote& note) {
+  ABSL_RETURN_IF_ERROR(Upgrade());
   CommitRow link = {.id = last_.id + 1,
                     .kind = static_cast<int64_t>(note.kind),
                     .collection = note.collection,

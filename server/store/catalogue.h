@@ -117,20 +117,23 @@ class Catalogue {
 
   // Makes an empty catalogue, durably. The directory must hold none.
   static absl::Status Create(const Directory& directory, int64_t created_unix_s);
-  // Reads every table, and checks it against the chain of commits and the high-water mark. Errors:
+  // Reads every table, and checks it against the chain of commits and the high-water mark. Changes
+  // nothing that a later Open would check: a directory that is refused stays refused. Errors:
   // DataLoss (damaged, or older than commits that were acknowledged), FailedPrecondition (a newer
   // format, in use), and I/O errors.
   static absl::StatusOr<std::unique_ptr<Catalogue>> Open(std::shared_ptr<const Directory> directory,
                                                          Options options);
+  // Makes what Open found last, and brings an earlier format up to date; on a full disk the first
+  // commit with room does. Once, after Open and before all other calls that change something.
+  absl::Status Start();
 
   const std::string& store_id() const { return store_id_; }
   // A random number of kStoreIdBytes bytes: another one in every directory made from a snapshot.
   const std::string& incarnation() const { return incarnation_; }
   const Tables& tables() const { return tables_; }
   int64_t commits_count() const { return last_.id; }
-  // Commits that Open found, and whether it found a high-water mark beside them.
-  int64_t commits_found() const { return commits_found_; }
-  bool high_water_found() const { return !high_water_->made(); }
+  // Whether there is a high-water mark; after Start there always is.
+  bool high_water_found() const { return high_water_ != nullptr; }
 
   // A number never used before for a collection, segment or record.
   int64_t AllocateId() { return next_id_++; }
@@ -179,7 +182,7 @@ class Catalogue {
   std::string incarnation_;
   Tables tables_;
   CommitRow last_;
-  int64_t commits_found_ = 0;
+  int64_t format_ = 0;  // on the disk
   int64_t next_id_ = 1;
 };
 

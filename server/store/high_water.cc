@@ -29,8 +29,8 @@ Mark Encode(int64_t commits) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HighWater>> HighWater::Open(const Directory& directory) {
-  const bool made = !directory.Has(kHighWaterName);
-  ABSL_ASSIGN_OR_RETURN(File file, directory.OpenFile(kHighWaterName, O_RDWR | O_CREAT));
+  if (!directory.Has(kHighWaterName)) return nullptr;
+  ABSL_ASSIGN_OR_RETURN(File file, directory.OpenFile(kHighWaterName, O_RDWR));
   ABSL_ASSIGN_OR_RETURN(const int64_t size, file.Size());
   int64_t commits = 0;
   for (const int64_t place : {int64_t{0}, kPlaceBytes}) {
@@ -40,7 +40,12 @@ absl::StatusOr<std::unique_ptr<HighWater>> HighWater::Open(const Directory& dire
     const auto marked = static_cast<int64_t>(GetUint64(bytes.data() + 8));
     if (bytes == Encode(marked)) commits = std::max(commits, marked);
   }
-  return std::unique_ptr<HighWater>(new HighWater(std::move(file), commits, made));
+  return std::unique_ptr<HighWater>(new HighWater(std::move(file), commits));
+}
+
+absl::StatusOr<std::unique_ptr<HighWater>> HighWater::Create(const Directory& directory) {
+  ABSL_ASSIGN_OR_RETURN(File file, directory.OpenFile(kHighWaterName, O_RDWR | O_CREAT));
+  return std::unique_ptr<HighWater>(new HighWater(std::move(file), 0));
 }
 
 absl::Status HighWater::Raise(int64_t commits) {

@@ -21,22 +21,20 @@ inline constexpr char kHighWaterName[] = "high_water";
 
 class HighWater {
  public:
-  // A mark that is damaged counts as never written.
+  // Returns null where there is no mark. One that is damaged counts as never written.
   static absl::StatusOr<std::unique_ptr<HighWater>> Open(const Directory& directory);
+  // Makes an empty mark; its name is not synced yet.
+  static absl::StatusOr<std::unique_ptr<HighWater>> Create(const Directory& directory);
 
   int64_t commits() const { return commits_; }
-  // Whether there was no file: Open made it.
-  bool made() const { return made_; }
   // OK where the disk is full, too: the commit stands, and the mark is only as old as it was.
   absl::Status Raise(int64_t commits);
 
  private:
-  HighWater(File file, int64_t commits, bool made)
-      : file_(std::move(file)), commits_(commits), made_(made) {}
+  HighWater(File file, int64_t commits) : file_(std::move(file)), commits_(commits) {}
 
   const File file_;
   int64_t commits_;
-  const bool made_;
 };
 
 }  // namespace nearfield::store

@@ -133,7 +133,7 @@ absl::Status Store::Load(int64_t collection_id, const BlockSink& sink,
 }
 
 absl::Status Store::ReadFailure(int64_t collection_id) const {
-  const std::lock_guard lock(core_->mutex);
+  const std::lock_guard lock(core_->read_mutex);
   const auto it = core_->read_failures.find(collection_id);
   return it == core_->read_failures.end() ? absl::OkStatus() : it->second;
 }

@@ -12,16 +12,6 @@
 namespace nearfield::store {
 namespace {
 
-struct Orphan {
-  std::string name;
-  int64_t segment = 0;
-  int64_t bytes = 0;
-  std::optional<SegmentFacts> facts;  // nothing: the header is damaged
-
-  // A segment is sealed and synced before its commit, so this one was never committed.
-  bool unfinished() const { return bytes == 0 || (facts.has_value() && !facts->stage.sealed); }
-};
-
 absl::StatusOr<Orphan> Inspect(const StoreCore& core, const std::string& name, int64_t segment) {
   ABSL_ASSIGN_OR_RETURN(const File file, core.directory->OpenFile(name, O_RDONLY));
   Orphan orphan = {.name = name, .segment = segment};
@@ -37,7 +27,7 @@ absl::StatusOr<Orphan> Inspect(const StoreCore& core, const std::string& name, i
   return orphan;
 }
 
-absl::StatusOr<std::vector<Orphan>> Find(const StoreCore& core) {
+absl::StatusOr<std::vector<Orphan>> List(const StoreCore& core) {
   ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, core.directory->Names());
   std::vector<Orphan> orphans;
   for (const std::string& name : names) {
@@ -56,9 +46,9 @@ absl::Status CheckCatalogueIsCurrent(const StoreCore& core, const Orphan& orphan
   constexpr const char* kAdvice =
       "put back the files of one moment together, or restore a snapshot";
   const Catalogue& catalogue = *core.catalogue;
-  if (orphan.facts.has_value() && orphan.facts->stage.commits > catalogue.commits_found()) {
+  if (orphan.facts.has_value() && orphan.facts->stage.commits > catalogue.commits_count()) {
     return absl::DataLossError(absl::StrCat(
-        core.directory->PathOf(kCatalogueName), ": ends at commit ", catalogue.commits_found(),
+        core.directory->PathOf(kCatalogueName), ": ends at commit ", catalogue.commits_count(),
         ", but the segment ", orphan.name, " was made after commit ", orphan.facts->stage.commits,
         ": the catalogue is an older copy or lost its log; ", kAdvice));
   }
@@ -115,11 +105,15 @@ absl::Status CountLost(const StoreCore& core, OrphanReport* report) {
 
 }  // namespace
 
-absl::Status ClearOrphans(StoreCore* core) {
-  ABSL_ASSIGN_OR_RETURN(const std::vector<Orphan> orphans, Find(*core));
+absl::StatusOr<std::vector<Orphan>> FindOrphans(const StoreCore& core) {
+  ABSL_ASSIGN_OR_RETURN(std::vector<Orphan> orphans, List(core));
   for (const Orphan& orphan : orphans) {
-    ABSL_RETURN_IF_ERROR(CheckCatalogueIsCurrent(*core, orphan));
+    ABSL_RETURN_IF_ERROR(CheckCatalogueIsCurrent(core, orphan));
   }
+  return orphans;
+}
+
+absl::Status ClearOrphans(const std::vector<Orphan>& orphans, StoreCore* core) {
   OrphanReport report;
   for (const Orphan& orphan : orphans) {
     core->catalogue->SkipId(orphan.segment);

@@ -97,8 +97,10 @@ absl::Status SegmentOutput::WriteHeader() {
 absl::Status SegmentOutput::Seal() {
   const SegmentHeaderBytes sealed = SealedHeader(header_);
   if (sealed == header_) return absl::OkStatus();
-  header_ = sealed;
-  return WriteHeader();
+  const SegmentHeaderBytes open = std::exchange(header_, sealed);
+  const absl::Status written = WriteHeader();
+  if (!written.ok()) header_ = open;
+  return written;
 }
 
 absl::Status SegmentOutput::ReserveTo(int64_t bytes) {

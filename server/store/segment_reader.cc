@@ -17,7 +17,11 @@ constexpr int64_t kWindowBytes = 4096;
 absl::StatusOr<SegmentReader> SegmentReader::Open(const Directory& directory,
                                                   const SegmentIdentity& identity, int64_t bytes,
                                                   bool may_be_longer) {
-  ABSL_ASSIGN_OR_RETURN(File file, directory.OpenFile(SegmentFileName(identity.segment), O_RDONLY));
+  absl::StatusOr<File> opened = directory.OpenFile(SegmentFileName(identity.segment), O_RDONLY);
+  if (absl::IsNotFound(opened.status()) || absl::IsFailedPrecondition(opened.status())) {
+    return absl::DataLossError(opened.status().message());  // the catalogue names this file
+  }
+  ABSL_ASSIGN_OR_RETURN(File file, std::move(opened));
   SegmentReader reader(identity, std::move(file), bytes);
   ABSL_ASSIGN_OR_RETURN(const int64_t size, reader.file_.Size());
   if (size < bytes || (size > bytes && !may_be_longer)) {

@@ -66,6 +66,7 @@ absl::Status ForgetRunningState(const std::string& dir) {
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory, Directory::Open(dir));
   ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Catalogue> copy,
                         Catalogue::Open(directory, Catalogue::Options{}));
+  ABSL_RETURN_IF_ERROR(copy->Start());
   Transaction transaction;
   for (const auto& [id, row] : copy->tables().Of<UploadRow>()) {
     if (row.state == UploadState::kOpen) transaction.Remove<UploadRow>(id);

@@ -133,7 +133,10 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
   }
   core->Apply(std::move(found));
   core->opened_s = core->SteadyNow();
-  if (!Planted(PlantedBug::kOrphansKept)) ABSL_RETURN_IF_ERROR(ClearOrphans(core.get()));
+  // Whatever refuses the directory comes before the first change: a refusal must not wear off.
+  ABSL_ASSIGN_OR_RETURN(const std::vector<Orphan> orphans, FindOrphans(*core));
+  ABSL_RETURN_IF_ERROR(core->catalogue->Start());
+  if (!Planted(PlantedBug::kOrphansKept)) ABSL_RETURN_IF_ERROR(ClearOrphans(orphans, core.get()));
   ABSL_RETURN_IF_ERROR(CheckFiles(*core));
   return std::unique_ptr<Store>(new Store(std::move(core)));
 }
@@ -238,7 +241,10 @@ absl::Status Store::DropCollection(int64_t collection_id) {
       std::move(transaction), {.kind = CommitKind::kDropCollection, .collection = collection_id},
       std::move(change)));
   core_->damaged.erase(collection_id);
-  core_->read_failures.erase(collection_id);
+  {
+    const std::lock_guard read_lock(core_->read_mutex);
+    core_->read_failures.erase(collection_id);
+  }
   for (const int64_t id : uploads) core_->RemoveFile(id);
   return absl::OkStatus();
 }

@@ -49,7 +49,7 @@ absl::Status StoreCore::SurviveFile(const absl::Status& status) {
 
 void StoreCore::NoteRead(int64_t collection, const absl::Status& status) {
   if (!absl::IsDataLoss(status)) return;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(read_mutex);
   read_failures.insert_or_assign(collection, status);
 }
 

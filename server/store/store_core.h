@@ -34,6 +34,11 @@ struct StoreCore {
   std::atomic<bool> failed{false};  // or closed
   OrphanReport orphans;             // of the start
 
+  // Collections of which something could not be read: the latest DataLoss. A lock of their own,
+  // because health checks look here while commits sync.
+  mutable std::mutex read_mutex;
+  std::map<int64_t, absl::Status> read_failures;
+
   mutable std::mutex mutex;  // guards what follows
   std::unique_ptr<Catalogue> catalogue;
   std::map<int64_t, std::shared_ptr<CommittedSegment>> segments;     // of the catalogue
@@ -45,8 +50,6 @@ struct StoreCore {
   std::set<int64_t> compactions;  // collections being compacted
   // Collections with a segment that was missing or damaged at the start: DataLoss, names it.
   std::map<int64_t, absl::Status> damaged;
-  // Collections of which something could not be read since: the latest DataLoss.
-  std::map<int64_t, absl::Status> read_failures;
 
   // Steady seconds: when the store was opened, and when each open upload was last touched since.
   int64_t opened_s = 0;

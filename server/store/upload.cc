@@ -35,6 +35,8 @@ absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                             .mode = options.mode,
                             .bytes_durable = output.extent().bytes,
                             .touched_unix_s = core->Now()});
+  // Made before the commit, so that nothing is allocated after it.
+  std::map<int64_t, std::string> caller = {{output.identity().segment, options.caller}};
   core->Touch(output.identity().segment);
   ABSL_RETURN_IF_ERROR(core->Commit(std::move(transaction),
                                     {.kind = CommitKind::kBeginUpload, .collection = collection}));
@@ -42,11 +44,13 @@ absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
     core->touched_s.erase(id);
     core->RemoveFile(id);
   }
-  core->upload_callers[output.identity().segment] = options.caller;
-  std::erase_if(core->upload_callers, [core](const auto& entry) {
+  core->upload_callers.merge(caller);
+  const auto has_ended = [core](const auto& entry) {
     const UploadRow* const row = core->catalogue->tables().Find<UploadRow>(entry.first);
     return row == nullptr || row->state == UploadState::kCommitted;
-  });
+  };
+  std::erase_if(core->upload_callers, has_ended);
+  std::erase_if(core->touched_s, has_ended);
   return absl::OkStatus();
 }
 

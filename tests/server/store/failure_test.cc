@@ -96,6 +96,20 @@ TEST_P(NoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
 
 INSTANTIATE_TEST_SUITE_P(Errors, NoDescriptorTest, ::testing::Values(EMFILE, ENFILE, ENOMEM));
 
+// A segment that vanished was reported as an unknown collection, and the scrub took it for one that
+// a compaction had replaced.
+TEST_F(FailureTest, ASegmentThatVanishedOrIsForbiddenIsDataLoss) {
+  for (const int error : {ENOENT, EACCES}) {
+    const FailingCalls failing([&](const FileCall& call) {
+      const bool segment = absl::EndsWith(call.path, ".seg");
+      return call.kind == FileCall::Kind::kOpen && segment ? error : 0;
+    });
+    EXPECT_THAT(store().Load(a_, kIgnore, {}), StatusIs(kDataLoss, HasSubstr(".seg")));
+    EXPECT_THAT(store().ReadFailure(a_), StatusIs(kDataLoss));
+    EXPECT_OK(store().ReadFailure(b_));
+  }
+}
+
 // One unreadable sector under a committed segment ended the process when a compaction came to it,
 // though the collection was served from memory without any trouble.
 TEST_F(FailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {

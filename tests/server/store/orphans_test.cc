@@ -68,8 +68,11 @@ TEST_F(OrphansTest, ACatalogueWithoutItsLogIsRefusedAndNoSegmentIsTouched) {
   fs::remove(dir_ / "copy/catalog.db-wal");
   fs::remove(dir_ / "copy/high_water");
   Take("copy");
-  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss,
-                                     AllOf(HasSubstr("older copy"), HasSubstr(".seg"))));
+  // A supervisor starts the server again and again: the refusal once wore off.
+  for (int start = 1; start <= 10; ++start) {
+    EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss,
+                                       AllOf(HasSubstr("older copy"), HasSubstr(".seg"))));
+  }
   EXPECT_EQ(Segments(), segments);
   EXPECT_FALSE(fs::exists(Data("lost")));
 }
@@ -87,7 +90,10 @@ TEST_F(OrphansTest, ACatalogueOlderThanASegmentIsRefused) {
                   fs::copy_options::overwrite_existing);
   }
   const std::set<std::string> segments = Segments();
-  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("made after commit")));
+  for (int start = 1; start <= 10; ++start) {
+    EXPECT_THAT(OpenStatus(),
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr("made after commit")));
+  }
   EXPECT_EQ(Segments(), segments);
 }
 
@@ -105,7 +111,7 @@ TEST_F(OrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
   fs::rename(Data("high_water"), dir_ / "mark");
   EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("high_water")));
   EXPECT_TRUE(fs::exists(Data(name)));
-  fs::remove(Data("high_water"));
+  EXPECT_FALSE(fs::exists(Data("high_water")));
   fs::rename(dir_ / "mark", Data("high_water"));
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
