@@ -19,6 +19,7 @@ using testing::Random;
 using testing::Scramble;
 
 constexpr int64_t kDeathsOnOneDirectory = 60;
+constexpr int64_t kThreads = 3;     // in every second directory
 constexpr int64_t kStepsMax = 400;  // of a life: more than it lives
 constexpr int64_t kControlPointsMax = 1500;
 constexpr int64_t kFlipStride = 29;  // of the control alone: a part of all bytes will do
@@ -26,12 +27,13 @@ constexpr int64_t kFlipStride = 29;  // of the control alone: a part of all byte
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 // Most lives are short, so that opening and recovering are hit as often as working is.
-Life DrawLife(Random& random, const Environment& environment) {
+Life DrawLife(Random& random, const Environment& environment, int64_t threads) {
   const int64_t span = random.OneIn(3) ? 25 : random.OneIn(4) ? 400 : 120;
   return {.kind = random.OneIn(4) ? "kill" : "power",
-          .at = random.Between(1, span),
+          .at = random.Between(1, span * threads),
           .seed = random.Bits(),
           .steps = kStepsMax,
+          .threads = threads,
           .environment = environment};
 }
 
@@ -40,18 +42,25 @@ CrashRunner RunnerIn(const CampaignOptions& options, const std::string& name) {
       {.worker = options.worker, .library = options.library, .dir = options.dir + "/" + name});
 }
 
-// Up to `points` deaths on one directory, then a check; ends at the first finding.
-Tally DieOften(CrashRunner& runner, Random& random, const Environment& environment,
-               int64_t points) {
+struct Series {
+  int64_t points = kDeathsOnOneDirectory;
+  int64_t threads = 1;
+  Environment environment;
+};
+
+// Up to `series.points` deaths on one directory, then a check; ends at the first finding.
+Tally DieOften(CrashRunner& runner, Random& random, const Series& series) {
   runner.Reset();
   Tally tally;
-  while (tally.points < points && tally.clean()) {
-    const Death death = runner.Run(DrawLife(random, environment));
+  while (tally.points < series.points && tally.clean()) {
+    const Death death = runner.Run(DrawLife(random, series.environment, series.threads));
     if (death.killed) ++tally.points;
     runner.Count(death, &tally);
   }
   if (tally.clean()) {
-    runner.Count(runner.Run({.seed = 1, .environment = environment}), &tally);
+    runner.Count(
+        runner.Run({.seed = 1, .threads = series.threads, .environment = series.environment}),
+        &tally);
   }
   tally.acked = runner.Acknowledged();
   return tally;
@@ -136,7 +145,8 @@ Tally RunDeaths(const CampaignOptions& options) {
     CrashRunner runner = RunnerIn(options, "deaths-" + std::to_string(n));
     const int64_t points =
         std::min(kDeathsOnOneDirectory, options.points - n * kDeathsOnOneDirectory);
-    const Tally found = DieOften(runner, random, {}, points);
+    const Tally found =
+        DieOften(runner, random, {.points = points, .threads = n % 2 == 0 ? 1 : kThreads});
     if (found.clean()) std::filesystem::remove_all(runner.dir());
     const std::lock_guard lock(mutex);
     tally.Add(found);
@@ -190,12 +200,19 @@ const std::vector<Control>& Controls() {
     return Control{
         .name = which, .environment = {{"NEARFIELD_PLANTED_BUG", which}}, .provoke = provoke};
   };
+  const auto on_threads = [](Control control) {
+    control.name += "_on_threads";
+    control.threads = kThreads;
+    return control;
+  };
   static const std::vector<Control>* const controls = new std::vector<Control>{
       sync("segments"),
       sync("directories"),
       sync("catalogue"),
       bug("commit_before_sync"),
       bug("ack_before_commit"),
+      on_threads(bug("commit_before_sync")),
+      on_threads(bug("ack_before_commit")),
       bug("orphans_kept"),
       bug("deletion_apart"),
       bug("token_apart"),
@@ -216,7 +233,8 @@ bool Caught(const CampaignOptions& options, const Control& control) {
   bool caught = false;
   if (control.provoke == Control::Provoke::kDeaths) {
     for (int64_t points = 0; !caught && points < kControlPointsMax;) {
-      const Tally tally = DieOften(runner, random, control.environment, kDeathsOnOneDirectory);
+      const Tally tally = DieOften(
+          runner, random, {.threads = control.threads, .environment = control.environment});
       caught = !tally.clean();
       points += std::max<int64_t>(tally.points, 1);
     }

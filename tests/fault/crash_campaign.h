@@ -22,7 +22,8 @@ struct CampaignOptions {
   int64_t error_steps = 60;   // operations of the script in which every call fails once
 };
 
-// Deaths at random calls, many on one directory; each life begins with a check of everything.
+// Deaths at random calls, many on one directory; each life begins with a check of everything. In
+// every second directory several threads change the store at the same time.
 Tally RunDeaths(const CampaignOptions& options);
 
 // Every call of a script fails once with EIO and once with ENOSPC, and a full disk for a while, and
@@ -39,6 +40,7 @@ struct Control {
   std::string name;
   std::vector<std::pair<std::string, std::string>> environment;
   enum class Provoke { kDeaths, kErrors, kFlips } provoke = Provoke::kDeaths;
+  int64_t threads = 1;  // of the worker
 };
 const std::vector<Control>& Controls();
 

@@ -32,8 +32,8 @@ bool Same(const Model& a, const Model& b) {
                     });
 }
 
-// Rows of one collection against what was acknowledged. Ids that the operation in flight may change
-// count as half of it where they are neither as before nor as after.
+// Rows of one collection against what was acknowledged. Ids that operations in flight may change
+// count as half of one where they are neither as before nor as after.
 void CompareRows(const std::string& name, const ModelRows& found, const ModelRows& before,
                  const ModelRows& after, Findings* findings) {
   for (const auto& [id, row] : before) {
@@ -92,6 +92,24 @@ Findings Explain(const Model& found, const Model& before, const Model& after) {
   return findings;
 }
 
+// Whether `found` is `before` with some of `left` applied in an order that the model allows. Adds
+// them to `*happened` in that order.
+bool Explains(const Model& found, const Model& before, const std::vector<Operation>& left,
+              std::vector<Operation>* happened) {
+  if (Same(found, before)) return true;
+  for (size_t i = 0; i < left.size(); ++i) {
+    if (!before.Allows(left[i])) continue;
+    Model after = before;
+    after.Apply(left[i]);
+    std::vector<Operation> others = left;
+    others.erase(others.begin() + static_cast<int64_t>(i));
+    happened->push_back(left[i]);
+    if (Explains(found, after, others, happened)) return true;
+    happened->pop_back();
+  }
+  return false;
+}
+
 absl::Status ReadRows(const store::Store& store, const store::StoredCollection& stored,
                       ModelRows* rows) {
   const auto row_bytes =
@@ -145,13 +163,12 @@ absl::StatusOr<Model> Read(const store::Store& store, const Model& expected) {
 }
 
 Findings Compare(const Model& found, const Model& acknowledged,
-                 const std::optional<Operation>& in_flight, bool* happened) {
-  *happened = false;
-  if (Same(found, acknowledged)) return {};
+                 const std::vector<Operation>& in_flight, std::vector<Operation>* happened) {
+  happened->clear();
+  if (Explains(found, acknowledged, in_flight, happened)) return {};
   Model after = acknowledged;
-  if (in_flight.has_value()) after.Apply(*in_flight);
-  *happened = in_flight.has_value() && Same(found, after);
-  return *happened ? Findings{} : Explain(found, acknowledged, after);
+  for (const Operation& operation : in_flight) after.Apply(operation);
+  return Explain(found, acknowledged, after);
 }
 
 }  // namespace nearfield::fault

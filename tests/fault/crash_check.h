@@ -3,8 +3,8 @@
 #define NEARFIELD_TESTS_FAULT_CRASH_CHECK_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/store/store.h"
@@ -28,10 +28,11 @@ struct Findings {
 // Everything a store says it holds, as a model. Errors: what the store said.
 absl::StatusOr<Model> Read(const store::Store& store, const Model& expected);
 
-// `in_flight`: an operation begun and never acknowledged: it may be there, as a whole, or not.
-// Returns the findings; `*happened` whether the operation is there.
+// Compares with `acknowledged`. Any of the operations in flight, which were begun and never
+// acknowledged, may be there as a whole, in any order that the model allows.
+// Returns the findings; `*happened` the operations that are there, in such an order.
 Findings Compare(const Model& found, const Model& acknowledged,
-                 const std::optional<Operation>& in_flight, bool* happened);
+                 const std::vector<Operation>& in_flight, std::vector<Operation>* happened);
 
 }  // namespace nearfield::fault
 

@@ -102,8 +102,8 @@ Outcome Try(const std::string& dir, const Model& model) {
   if (!opened.ok()) return Outcome::kDetected;
   const absl::StatusOr<Model> found = Read(**opened, model);
   if (!found.ok()) return Outcome::kDetected;
-  bool happened = false;
-  if (!Compare(*found, model, std::nullopt, &happened).none()) return Outcome::kUndetected;
+  std::vector<Operation> happened;
+  if (!Compare(*found, model, {}, &happened).none()) return Outcome::kUndetected;
   for (const auto& [token, upload] : model.uploads) {
     const UploadData data =
         UploadData::Make(model.collections.at(upload.collection).spec, upload.number);

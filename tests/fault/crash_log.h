@@ -5,8 +5,9 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "tests/fault/crash_model.h"
 
@@ -14,35 +15,51 @@ namespace nearfield::fault {
 
 // Lines: "try OPERATION", then "ack NUMBER" or "no NUMBER" (refused, no effect), or nothing where
 // the process died; "snap NUMBER HASH" for a finished snapshot, "unsnap NUMBER" once it is checked.
+//
+// Several lanes, each a thread, write one log. The numbers of lane L are L modulo the number of
+// lanes, so that each lane draws the same in every run. Thread-safe, except where noted.
 class CrashLog {
  public:
-  // Reads what is there and builds the model of it.
-  explicit CrashLog(const std::string& path);
+  // Reads what is there and builds the model of it. A log always has the same number of lanes.
+  CrashLog(const std::string& path, int64_t lanes);
   ~CrashLog();
   CrashLog(const CrashLog&) = delete;
   CrashLog& operator=(const CrashLog&) = delete;
 
+  int64_t lanes() const { return static_cast<int64_t>(last_numbers_.size()); }
+  // Not while lanes run.
   const Model& model() const { return model_; }
-  const std::optional<Operation>& in_flight() const { return in_flight_; }
+  // Returns look(model), while the model stands still.
+  template <typename Look>
+  auto With(Look look) const {
+    const std::lock_guard lock(mutex_);
+    return look(model_);
+  }
+  std::vector<Operation> InFlight() const;
+  // Only for the lane that takes snapshots.
   const std::map<int64_t, uint64_t>& snapshots() const { return snapshots_; }
-  int64_t NextNumber() { return ++last_number_; }
+  int64_t NextNumber(int64_t lane);
 
   void Try(const Operation& operation);
-  // The operation in flight happened, or it did not.
-  void Acknowledge();
-  void Refuse();
+  // The operation in flight with this number happened, or it did not.
+  void Acknowledge(int64_t number);
+  void Refuse(int64_t number);
+  // Requires: no operation is in flight.
   void AddSnapshot(int64_t number);
   void RemoveSnapshot(int64_t number);
 
  private:
+  // The rest requires the mutex.
   void Take(const std::string& line);
-  void Write(const std::string& line) const;
+  void Add(const std::string& line);  // writes it, then takes it
+  int64_t& LastOf(int64_t number);
 
+  mutable std::mutex mutex_;
   int fd_ = -1;
   Model model_;
-  std::optional<Operation> in_flight_;
+  std::map<int64_t, Operation> in_flight_;  // by number
   std::map<int64_t, uint64_t> snapshots_;
-  int64_t last_number_ = 0;
+  std::vector<int64_t> last_numbers_;  // by lane
 };
 
 }  // namespace nearfield::fault

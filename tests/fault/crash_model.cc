@@ -134,8 +134,8 @@ IdColumn DeletedBy(const ModelCollection& collection, int64_t number) {
 
 std::string Operation::Line() const {
   std::ostringstream line;
-  line << number << ' ' << static_cast<int>(kind) << ' ' << upload << ' ' << count << ' '
-       << (collection.empty() ? "-" : collection);
+  line << number << ' ' << static_cast<int>(kind) << ' ' << upload << ' ' << count << ' ' << epoch
+       << ' ' << (collection.empty() ? "-" : collection);
   return line.str();
 }
 
@@ -143,9 +143,16 @@ Operation Operation::Parse(const std::string& line) {
   std::istringstream words(line);
   Operation operation;
   int kind = 0;
-  words >> operation.number >> kind >> operation.upload >> operation.count >> operation.collection;
+  words >> operation.number >> kind >> operation.upload >> operation.count >> operation.epoch >>
+      operation.collection;
   operation.kind = static_cast<Kind>(kind);
   return operation;
+}
+
+bool Model::Allows(const Operation& operation) const {
+  if (operation.epoch == 0) return true;
+  const auto it = collections.find(operation.collection);
+  return it != collections.end() && it->second.epoch + 1 == operation.epoch;
 }
 
 void Model::Apply(const Operation& operation) {

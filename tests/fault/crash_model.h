@@ -62,6 +62,7 @@ struct Operation {
   std::string collection;  // its name
   int64_t upload = 0;      // number of an upload
   int64_t count = 0;
+  uint64_t epoch = 0;  // that a commit or delete makes; 0: the next one, whichever it is
 
   std::string Line() const;
   static Operation Parse(const std::string& line);
@@ -71,6 +72,8 @@ struct Model {
   std::map<std::string, ModelCollection> collections;  // by name
   std::map<std::string, ModelUpload> uploads;          // by token
 
+  // Whether the operation can be the next one. One whose epoch was given away is refused.
+  bool Allows(const Operation& operation) const;
   void Apply(const Operation& operation);
 };
 

@@ -92,10 +92,10 @@ Death CrashRunner::Run(const Life& life) const {
                                           "NEARFIELD_FAULT_TIMES=" + std::to_string(life.times),
                                           "NEARFIELD_FAULT_SEED=" + std::to_string(life.seed)};
   for (const auto& [name, value] : life.environment) environment.push_back(name + "=" + value);
-  const pid_t child =
-      Start({options_.worker, Path("root"), Path("log"), Path("result"),
-             std::to_string(life.seed % (uint64_t{1} << 62)), std::to_string(life.steps)},
-            environment, /*quiet=*/true);
+  const pid_t child = Start({options_.worker, Path("root"), Path("log"), Path("result"),
+                             std::to_string(life.seed % (uint64_t{1} << 62)),
+                             std::to_string(life.steps), std::to_string(life.threads)},
+                            environment, /*quiet=*/true);
   if (child < 0) return {.code = kExitUsage};
   Death death = Await(child, kLifeSecondsMax);
   std::ifstream(Path("calls")) >> death.calls >> death.reads >> death.opens >> death.allocations;

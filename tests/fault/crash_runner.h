@@ -21,7 +21,8 @@ struct Life {
   int64_t at = 0;
   int64_t times = 1;
   uint64_t seed = 0;
-  int64_t steps = 0;
+  int64_t steps = 0;  // of each thread
+  int64_t threads = 1;
   std::vector<std::pair<std::string, std::string>> environment;  // planted bugs
 };
 

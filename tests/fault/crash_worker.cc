@@ -27,13 +27,19 @@ std::string Environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
+struct Work {
+  uint64_t seed = 0;
+  int64_t steps = 0;  // of each lane
+  int64_t lanes = 1;
+};
+
 int Live(const std::string& root, const std::string& log_path, const std::string& result,
-         uint64_t seed, int64_t steps) {
-  CrashLog log(log_path);
+         const Work& work) {
+  CrashLog log(log_path, work.lanes);
   const std::string kind = Environment("NEARFIELD_FAULT_KIND");
   CrashSession session(
       {.root = root,
-       .seed = seed,
+       .seed = work.seed,
        .acknowledges_early = Environment("NEARFIELD_PLANTED_BUG") == "ack_before_commit",
        .calls_may_fail = kind != "count" && kind != "kill" && kind != "power"},
       &log);
@@ -48,13 +54,12 @@ int Live(const std::string& root, const std::string& log_path, const std::string
   }
   findings = session.Check();
   if (!findings.none()) return Report(result, findings);
-  for (int64_t i = 0; i < steps; ++i) {
-    if (const absl::Status step = session.Step(); !step.ok()) {
-      findings.Add(&findings.wrong, 1, "step: " + step.ToString());
-      return Report(result, findings);
-    }
+  if (const absl::Status run = session.Run(work.steps); !run.ok()) {
+    findings.Add(&findings.wrong, 1, "step: " + run.ToString());
+    return Report(result, findings);
   }
-  return session.Close().ok() ? 0 : kExitRefused;
+  session.Close();
+  return 0;
 }
 
 }  // namespace
@@ -66,11 +71,13 @@ int main(int argc, char** argv) {
     return fault::FlipEveryByte(argv[2], std::strtoll(argv[3], nullptr, 10),
                                 std::strtoll(argv[4], nullptr, 10));
   }
-  if (argc != 6) {
+  if (argc != 7) {
     std::fprintf(stderr,
-                 "usage: crash_worker ROOT LOG RESULT SEED STEPS | flips DIR FIRST STRIDE\n");
+                 "usage: crash_worker ROOT LOG RESULT SEED STEPS LANES | flips DIR FIRST STRIDE\n");
     return fault::kExitUsage;
   }
-  return fault::Live(argv[1], argv[2], argv[3], std::strtoull(argv[4], nullptr, 10),
-                     std::strtoll(argv[5], nullptr, 10));
+  return fault::Live(argv[1], argv[2], argv[3],
+                     {.seed = std::strtoull(argv[4], nullptr, 10),
+                      .steps = std::strtoll(argv[5], nullptr, 10),
+                      .lanes = std::strtoll(argv[6], nullptr, 10)});
 }

@@ -95,8 +95,8 @@ absl::Status ModelStore::Delete(const std::string& name, int64_t number) {
 ::testing::AssertionResult ModelStore::Same() {
   const absl::StatusOr<fault::Model> found = fault::Read(*store_, model_);
   if (!found.ok()) return ::testing::AssertionFailure() << found.status();
-  bool happened = false;
-  const fault::Findings findings = fault::Compare(*found, model_, std::nullopt, &happened);
+  std::vector<fault::Operation> happened;
+  const fault::Findings findings = fault::Compare(*found, model_, {}, &happened);
   if (findings.none()) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << findings.first;
 }

@@ -1,0 +1,114 @@
+// One thread of a life of the store: draws operations by a seed, runs them and logs them.
+//
+// Lanes run at the same time on one store. Each has collections, uploads and aliases of its own,
+// and all change one shared collection, where a commit that another one overtook is refused: so
+// each lane has at most one operation that is not acknowledged, and their order is that of the
+// epochs.
+#ifndef NEARFIELD_TESTS_FAULT_CRASH_LANE_H_
+#define NEARFIELD_TESTS_FAULT_CRASH_LANE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/base/out_of_memory.h"
+#include "server/store/store.h"
+#include "tests/fault/allocation_fault.h"
+#include "tests/fault/crash_check.h"
+#include "tests/fault/crash_log.h"
+#include "tests/fault/crash_model.h"
+#include "tests/testing/random.h"
+
+namespace nearfield::fault {
+
+struct SessionOptions {
+  std::string root;  // data/ and snapshots lie in it
+  uint64_t seed = 0;
+  bool acknowledges_early = false;  // a planted bug of the worker itself
+  // Calls are made to fail: whatever only reads, or opens a file, may fail without consequence.
+  bool calls_may_fail = false;
+};
+
+// Calls the store with its allocations counted, so that one of them can fail.
+template <typename Call>
+auto Counted(const Call& call) {
+  const CountAllocations count;
+  return CatchOutOfMemory([&call] { return call(); });
+}
+
+inline store::StoreOptions OptionsFor(const std::string& dir) {
+  // A short log, so that moving it into the database is hit often.
+  return {.dir = dir, .free_bytes_min = 0, .log_pages_max = 16, .unix_seconds = [] {
+            return int64_t{1'700'000'000};
+          }};
+}
+
+class CrashLane {
+ public:
+  // Lane 0 alone takes snapshots. `gate` is one of all lanes.
+  CrashLane(const SessionOptions& options, int64_t lane, store::Store* store, CrashLog* log,
+            std::shared_mutex* gate);
+
+  // Goes on with an open upload of an earlier life. Errors: the store's.
+  absl::Status Resume(const ModelUpload& upload, Findings* findings);
+  // One random operation. Not OK: the store did what it may not.
+  absl::Status Step();
+  // Ends the uploads.
+  void Close();
+
+ private:
+  struct OpenUpload {
+    std::unique_ptr<store::SegmentWriter> writer;
+    int64_t number = 0;
+    std::string collection;
+    UploadData data;
+  };
+  // Collections that this lane may change; empty: there is none.
+  struct Choice {
+    std::vector<std::string> own;
+    std::string shared;
+    std::string large;  // one with many rows
+  };
+
+  std::string SnapshotDir(int64_t number) const;
+  int64_t IdOf(const std::string& collection) const;
+  Choice Choose() const;
+  // A collection by chance; empty: there is none.
+  std::string AnyCollection();
+  std::optional<ModelCollection> Copy(const std::string& name) const;
+  CollectionSpec SpecOfCollection(const std::string& name) const;
+  // Logs the operation, runs it, and logs how it ended.
+  template <typename Run>
+  absl::Status Do(const Operation& operation, Run run);
+  bool Overtaken(const Operation& operation, const absl::Status& status) const;
+
+  absl::Status Create(bool shared);
+  absl::Status Drop();
+  absl::Status Begin();
+  absl::Status AppendSome();
+  absl::Status Checkpoint();
+  absl::Status Commit();
+  absl::Status EndUpload();
+  absl::Status Delete(const std::string& collection);
+  absl::Status Alias();
+  absl::Status Compact();
+  absl::Status Snapshot();
+  absl::Status CheckSnapshot();
+  absl::Status Excused(const absl::Status& status) const;
+
+  const SessionOptions& options_;
+  const int64_t lane_;
+  store::Store* const store_;
+  CrashLog* const log_;
+  std::shared_mutex* const gate_;
+  testing::Random random_;
+  std::vector<OpenUpload> uploads_;
+};
+
+}  // namespace nearfield::fault
+
+#endif  // NEARFIELD_TESTS_FAULT_CRASH_LANE_H_
