@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -46,16 +47,29 @@ absl::Status KeptEpochs::MakeRoom(const std::string& caller, Entries* forgotten)
     if (entry->hold.expired()) oldest = entry;
   }
   const auto all = static_cast<int64_t>(entries_.size());
-  if (own < options_.epochs_max && all < options_.epochs_total_max) return absl::OkStatus();
+  const bool own_full = own >= options_.epochs_max;
+  if (!own_full && all < options_.epochs_total_max) return absl::OkStatus();
+  if (!own_full) oldest = OldestOfMost();
   if (oldest != entries_.end()) {
     GiveUp(oldest, forgotten);
     return absl::OkStatus();
   }
-  if (own >= options_.epochs_max) {
+  if (own_full) {
     return Full("streams of this caller", own,
                 absl::StrCat("epochs_kept_max = ", options_.epochs_max));
   }
-  return Full("all callers", all, absl::StrCat(options_.epochs_total_max));
+  return Full("streams of all callers", all, absl::StrCat(options_.epochs_total_max));
+}
+
+KeptEpochs::Entries::iterator KeptEpochs::OldestOfMost() {
+  std::map<std::string_view, int64_t> counts;
+  for (const Entry& entry : entries_) ++counts[entry.caller];
+  auto oldest = entries_.end();
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    if (!entry->hold.expired()) continue;
+    if (oldest == entries_.end() || counts[entry->caller] >= counts[oldest->caller]) oldest = entry;
+  }
+  return oldest;
 }
 
 absl::Status KeptEpochs::Keep(const std::string& caller,

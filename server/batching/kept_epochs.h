@@ -22,8 +22,9 @@ namespace nearfield::server {
 // While somebody has one, its epoch does not expire. It may still be given up for its memory.
 using EpochHold = std::shared_ptr<const void>;
 
-// Thread-safe. Each caller has a number of epochs of its own, so that no caller can take the place
-// of another one's. All of them together pin a bounded part of the memory for rows: beyond it the
+// Thread-safe. Each caller has a number of epochs of its own. Where all callers together have as
+// many as there may be, a new one takes the place of the oldest that no stream holds, of the caller
+// with the most. All of them together pin a bounded part of the memory for rows: beyond it the
 // caller whose epochs pin the most loses the one it did not ask for longest, first those that no
 // stream holds. One thread gives up what nobody asked for in time.
 class KeptEpochs {
@@ -43,8 +44,8 @@ class KeptEpochs {
 
   // Keeps a state for the caller, anew where it has it already. Where the caller has epochs_max
   // others, the one that it did not ask for longest goes. `hold` (may be null): gets a hold on it.
-  // Errors: ResourceExhausted with a retry hint (streams hold all of the caller's epochs; the
-  // epochs of all callers are as many as there may be, and the caller has none to give).
+  // Errors: ResourceExhausted with a retry hint (streams hold all of the caller's epochs, or all
+  // of all callers' where there may be no more).
   absl::Status Keep(const std::string& caller, const std::shared_ptr<const Collection>& collection,
                     std::shared_ptr<const PinnedEpoch> at, EpochHold* hold = nullptr);
   // The state of the collection at `epoch`, whoever has it kept; null where it is neither kept nor
@@ -75,6 +76,8 @@ class KeptEpochs {
   // All of these require mutex_. What is given up goes to `forgotten`, to be destroyed without the
   // lock: it may be the last hold on rows.
   absl::Status MakeRoom(const std::string& caller, Entries* forgotten);
+  // The entry to give up where there are epochs_total_max; end() where streams hold all of them.
+  Entries::iterator OldestOfMost();
   void TrimLocked(Entries* forgotten);
   // What the entries pin together.
   static HeldBytes BytesOf(const Choice& entries);

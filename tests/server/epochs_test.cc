@@ -161,16 +161,38 @@ TEST_F(EpochsTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
   EXPECT_NE(kept.Find(collection_, 4), nullptr);
 }
 
-TEST_F(EpochsTest, OneMoreThanAllCallersMayHaveIsRefusedNotTakenFromAnother) {
-  KeptEpochs kept({.epochs_max = 2, .epochs_total_max = 2}, &clock_);
-  ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch()));
+// One client under many names took all epochs that there may be, and every new caller was refused.
+TEST_F(EpochsTest, BeyondAllCallersNumberTheOneWithTheMostLosesItsOldest) {
+  KeptEpochs kept({.epochs_max = 3, .epochs_total_max = 3}, &clock_);
+  ASSERT_OK(kept.Keep("one", collection_, collection_->PinEpoch()));
+  for (int i = 0; i < 2; ++i) {
+    Commit();
+    ASSERT_OK(kept.Keep("two", collection_, collection_->PinEpoch()));
+  }
   Commit();
-  ASSERT_OK(kept.Keep("b", collection_, collection_->PinEpoch()));
+  ASSERT_OK(kept.Keep("new", collection_, collection_->PinEpoch()));
+  Commit();
+  EXPECT_EQ(kept.Find(collection_, 1), nullptr) << "the older one of the caller with two";
+  ASSERT_OK(kept.Keep("newer", collection_, collection_->PinEpoch()));
+  Commit();
+  EXPECT_EQ(kept.Find(collection_, 0), nullptr) << "among equals the oldest of all";
+  EXPECT_NE(kept.Find(collection_, 2), nullptr);
+  EXPECT_NE(kept.Find(collection_, 3), nullptr);
+}
+
+TEST_F(EpochsTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStreamsHoldAll) {
+  KeptEpochs kept({.epochs_max = 2, .epochs_total_max = 2}, &clock_);
+  EpochHold first;
+  EpochHold second;
+  ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch(), &first));
+  Commit();
+  ASSERT_OK(kept.Keep("b", collection_, collection_->PinEpoch(), &second));
+  Commit();
   const absl::Status full = kept.Keep("c", collection_, collection_->PinEpoch());
   EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limit is 2")));
   EXPECT_TRUE(RetryAfterMs(full).has_value());
-  Commit();
-  EXPECT_OK(kept.Keep("b", collection_, collection_->PinEpoch())) << "in the place of its own";
+  second.reset();
+  EXPECT_OK(kept.Keep("c", collection_, collection_->PinEpoch()));
   EXPECT_NE(kept.Find(collection_, 0), nullptr);
   EXPECT_EQ(kept.Find(collection_, 1), nullptr);
 }
