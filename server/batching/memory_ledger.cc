@@ -11,6 +11,9 @@ namespace nearfield::server {
 namespace {
 
 constexpr int64_t kRetryMs = 500;
+// 1 / kSmallPart of an account is kept for holds of at most kSmallHoldBytesMax.
+constexpr int64_t kSmallPart = 16;
+constexpr int64_t kSmallHoldBytesMax = 64 * 1024;
 
 }  // namespace
 
@@ -29,7 +32,7 @@ ByteAccount::Hold::~Hold() { Resize(0); }
 
 absl::Status ByteAccount::Hold::Grow(int64_t bytes) {
   if (account_ == nullptr || bytes <= bytes_) return absl::OkStatus();
-  ABSL_RETURN_IF_ERROR(account_->TryAdd(caller_, bytes - bytes_));
+  ABSL_RETURN_IF_ERROR(account_->TryAdd(caller_, bytes_, bytes));
   bytes_ = bytes;
   return absl::OkStatus();
 }
@@ -44,7 +47,7 @@ ByteAccount::ByteAccount(Options options)
     : options_(std::move(options)), times_free_(TimesFree(options_.caller_share)) {}
 
 absl::StatusOr<ByteAccount::Hold> ByteAccount::Reserve(const std::string& caller, int64_t bytes) {
-  ABSL_RETURN_IF_ERROR(TryAdd(caller, bytes));
+  ABSL_RETURN_IF_ERROR(TryAdd(caller, 0, bytes));
   Hold hold;
   hold.account_ = this;
   hold.caller_ = caller;
@@ -52,27 +55,34 @@ absl::StatusOr<ByteAccount::Hold> ByteAccount::Reserve(const std::string& caller
   return hold;
 }
 
-absl::Status ByteAccount::TryAdd(const std::string& caller, int64_t held_bytes) {
-  const int64_t bytes = held_bytes * options_.copies;
+absl::Status ByteAccount::TryAdd(const std::string& caller, int64_t bytes_before,
+                                 int64_t bytes_after) {
+  const int64_t bytes = (bytes_after - bytes_before) * options_.copies;
   const std::lock_guard lock(mutex_);
   const auto it = callers_.find(caller);
   const int64_t own = it == callers_.end() ? 0 : it->second;
   const int64_t free = options_.bytes_max - this->bytes() - bytes;  // afterwards
-  // A caller that holds nothing may take what is free: one large reply is no greed.
+  const bool alone = this->bytes() == own;
+  const bool small = bytes_after <= kSmallHoldBytesMax;
+  // The first hold of a caller may be large. With others it leaves as much as it takes: callers
+  // name themselves, and one with many names must not take all.
   const bool fair =
-      own == 0 || static_cast<double>(own + bytes) <= times_free_ * static_cast<double>(free);
-  if (free < 0 || !fair) return Full(bytes, own);
+      own == 0 ? alone || small || bytes <= free
+               : static_cast<double>(own + bytes) <= times_free_ * static_cast<double>(free);
+  const int64_t kept_free = alone || small ? 0 : options_.bytes_max / kSmallPart;
+  if (free < kept_free || !fair) return Full(bytes, own);
   AddLocked(caller, bytes);
   return absl::OkStatus();
 }
 
 absl::Status ByteAccount::Full(int64_t bytes, int64_t own) const {
-  return WithRetryAfter(absl::ResourceExhaustedError(absl::StrCat(
-                            "too many bytes of ", options_.what, ": ", bytes, " more are needed, ",
-                            own, " are held for this caller, ", this->bytes(),
-                            " in all, the limit ", options_.setting, " is ", options_.bytes_max,
-                            " and for one caller less: ", options_.advice, ", then ask again")),
-                        kRetryMs);
+  return WithRetryAfter(
+      absl::ResourceExhaustedError(absl::StrCat(
+          "too many bytes of ", options_.what, ": ", bytes, " more are needed, ", own,
+          " are held for this caller, ", this->bytes(), " in all, the limit ", options_.setting,
+          " is ", options_.bytes_max,
+          " and less for one caller or a large message: ", options_.advice, ", then ask again")),
+      kRetryMs);
 }
 
 void ByteAccount::Add(const std::string& caller, int64_t held_bytes) {

@@ -15,6 +15,10 @@
 namespace nearfield::server {
 
 // Bytes of one kind, bounded in all and for each caller. Thread-safe.
+//
+// A caller that holds nothing is admitted where nobody else holds anything and the bytes fit, or
+// where they are at most half of what is free. A sixteenth is kept for holds of at most 64 KiB,
+// which need only fit: large holds under many names do not refuse everybody else.
 class ByteAccount {
  public:
   struct Options {
@@ -59,7 +63,8 @@ class ByteAccount {
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
-  absl::Status TryAdd(const std::string& caller, int64_t held_bytes);
+  // Of one hold, which has `bytes_before` already.
+  absl::Status TryAdd(const std::string& caller, int64_t bytes_before, int64_t bytes_after);
   void Add(const std::string& caller, int64_t held_bytes);
   // Requires mutex_.
   void AddLocked(const std::string& caller, int64_t bytes);

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "server/batching/retry_hint.h"
 #include "tests/testing/status_matchers.h"
 
@@ -81,6 +85,45 @@ TEST(ByteAccountTest, EveryCopyCounts) {
   EXPECT_THAT(account.Reserve("b", 201), StatusIs(kExhausted));
   hold->Resize(50);
   EXPECT_EQ(account.bytes(), 100);
+}
+
+// Eight large requests, each under a name of its own, took the whole account: every caller was
+// refused until they ended.
+TEST(ByteAccountTest, LargeHoldsUnderManyNamesLeaveRoomForOthers) {
+  constexpr int64_t kLarge = 64 << 20;
+  constexpr int64_t kSmall = 64 << 10;
+  ByteAccount account({.setting = "requests_bytes_max",
+                       .what = "requests",
+                       .advice = "wait",
+                       .bytes_max = 8 * kLarge,
+                       .caller_share = 0.8});
+  std::vector<ByteAccount::Hold> holds;
+  for (int64_t bytes = kLarge; bytes > kSmall; bytes /= 2) {
+    for (int i = 0; i < 64; ++i) {
+      auto hold = account.Reserve(absl::StrCat("name ", bytes, " ", i), bytes);
+      if (hold.ok()) holds.push_back(*std::move(hold));
+    }
+  }
+  EXPECT_GE(account.bytes(), 7 * kLarge);
+  EXPECT_LE(account.bytes(), 8 * kLarge - kLarge / 2) << "a sixteenth is kept";
+  EXPECT_THAT(account.Reserve("honest", kSmall + 1), StatusIs(kExhausted));
+  auto small = account.Reserve("honest", kSmall);
+  ASSERT_OK(small);
+  EXPECT_THAT(small->Grow(kSmall + 1), StatusIs(kExhausted)) << "it is small no longer";
+}
+
+TEST(ByteAccountTest, AFirstHoldMayTakeAllWhereNothingElseIsHeldAndElseHalfOfWhatIsFree) {
+  constexpr int64_t kAll = 16 << 20;
+  ByteAccount account({.setting = "requests_bytes_max",
+                       .what = "requests",
+                       .advice = "wait",
+                       .bytes_max = kAll,
+                       .caller_share = 0.8});
+  EXPECT_OK(account.Reserve("lone", kAll));
+  const auto other = account.Reserve("other", kAll / 2);
+  ASSERT_OK(other);
+  EXPECT_THAT(account.Reserve("new", kAll / 4 + 1), StatusIs(kExhausted));
+  EXPECT_OK(account.Reserve("new", kAll / 4));
 }
 
 }  // namespace
