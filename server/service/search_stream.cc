@@ -53,8 +53,11 @@ class SearchStream final : public SearchStreamReactor,
   }
 
   void OnReadDone(bool ok) override {
+    // Destroyed when this returns: a kept message would not be in the ledger.
+    pb::SearchRequest request;
     const bool decoded =
-        ok && grpc::SerializationTraits<pb::SearchRequest>::Deserialize(&incoming_, &request_).ok();
+        ok && grpc::SerializationTraits<pb::SearchRequest>::Deserialize(&incoming_, &request).ok();
+    incoming_.Clear();
     std::shared_ptr<Slot> slot;
     {
       const std::lock_guard lock(mutex_);
@@ -77,9 +80,9 @@ class SearchStream final : public SearchStreamReactor,
         Advance();
         return;
       }
-      call_.record.collection = request_.collection();
+      call_.record.collection = request.collection();
     }
-    StartOne(slot);  // reads request_, so the next read starts after it
+    StartOne(slot, request);
     const std::lock_guard lock(mutex_);
     may_read_ = true;
     Advance();
@@ -89,6 +92,7 @@ class SearchStream final : public SearchStreamReactor,
     call_.ReplyTaken();
     const std::lock_guard lock(mutex_);
     writing_ = false;
+    outgoing_.Clear();
     slots_.pop_front();
     if (!ok) call_.cancelled()->store(true);
     Advance();
@@ -111,7 +115,7 @@ class SearchStream final : public SearchStreamReactor,
     Advance();
   }
 
-  void StartOne(const std::shared_ptr<Slot>& slot) {
+  void StartOne(const std::shared_ptr<Slot>& slot, const pb::SearchRequest& request) {
     if (!call_.metadata_status().ok()) {
       return OnSearched(slot, call_.metadata_status(), SearchFacts{});
     }
@@ -119,7 +123,7 @@ class SearchStream final : public SearchStreamReactor,
     if (!core.ok()) return OnSearched(slot, core.status(), SearchFacts{});
     slot->entered = true;
     StartSearch(
-        *core, call_, request_, {.response = &slot->response, .holds = &slot->holds},
+        *core, call_, request, {.response = &slot->response, .holds = &slot->holds},
         [self = shared_from_this(), slot](const absl::Status& status, const SearchFacts& facts) {
           self->OnSearched(slot, status, facts);
         });
@@ -141,7 +145,6 @@ class SearchStream final : public SearchStreamReactor,
       return End(absl::CancelledError("the caller cancelled the stream"));
     if (!writing_ && !slots_.empty() && slots_.front()->ready) {
       if (!slots_.front()->status.ok()) return End(slots_.front()->status);
-      outgoing_.Clear();
       bool owns_buffer = false;
       if (!grpc::SerializationTraits<pb::SearchResponse>::Serialize(slots_.front()->response,
                                                                     &outgoing_, &owns_buffer)
@@ -173,11 +176,10 @@ class SearchStream final : public SearchStreamReactor,
   std::shared_ptr<SearchStream> self_;  // until OnDone; searches under way hold the stream too
   grpc::ByteBuffer incoming_;
   grpc::ByteBuffer outgoing_;
-  pb::SearchRequest request_;
   int64_t requests_count_ = 0;
   std::deque<std::shared_ptr<Slot>> slots_;
   bool reading_ = true;
-  bool may_read_ = false;  // request_ is free
+  bool may_read_ = false;  // the last request was started
   bool read_all_ = false;
   bool writing_ = false;
   bool finished_ = false;
