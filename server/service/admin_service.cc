@@ -89,6 +89,7 @@ grpc::ServerUnaryReactor* AdminService::GetCollection(grpc::CallbackServerContex
       {.state = state_,
        .context = context,
        .request = request,
+       .response = response,
        .method = "GetCollection",
        .pool = &Core::reads},
       [request, response](Core& core, Call& call) -> absl::Status {
@@ -105,6 +106,7 @@ grpc::ServerUnaryReactor* AdminService::ListCollections(grpc::CallbackServerCont
   return UnaryCall::Run({.state = state_,
                          .context = context,
                          .request = request,
+                         .response = response,
                          .method = "ListCollections",
                          .pool = &Core::reads},
                         [response](Core& core, Call& /*call*/) {
@@ -168,6 +170,7 @@ grpc::ServerUnaryReactor* AdminService::Verify(grpc::CallbackServerContext* cont
   return UnaryCall::Run({.state = state_,
                          .context = context,
                          .request = request,
+                         .response = response,
                          .method = "Verify",
                          .pool = &Core::verifications},
                         [request, response](Core& core, Call& call) {
@@ -244,6 +247,7 @@ grpc::ServerUnaryReactor* AdminService::ListSnapshots(grpc::CallbackServerContex
   return UnaryCall::Run({.state = state_,
                          .context = context,
                          .request = request,
+                         .response = response,
                          .method = "ListSnapshots",
                          .pool = &Core::reads},
                         [response](Core& core, Call& call) -> absl::Status {

@@ -118,6 +118,7 @@ grpc::ServerUnaryReactor* IngestService::ListUploads(grpc::CallbackServerContext
   return UnaryCall::Run({.state = state_,
                          .context = context,
                          .request = request,
+                         .response = response,
                          .method = "ListUploads",
                          .pool = &Core::reads},
                         [request, response](Core& core, Call& /*call*/) -> absl::Status {

@@ -57,8 +57,21 @@ absl::Status UnaryCall::PostWork(Core* core, WorkerPool* pool, Work work) {
       [this, core, work = std::move(work)] {
         status_ = call_.DeadStatus();
         if (status_.ok()) status_ = work(*core, call_);
+        if (status_.ok()) status_ = ReserveReply();
       },
       [this] { Finish(call_.Close(status_)); });
+}
+
+absl::Status UnaryCall::ReserveReply() {
+  if (response_ == nullptr) return absl::OkStatus();
+  auto hold = call_.state()->ledger().replies.Reserve(
+      call_.caller(), static_cast<int64_t>(response_->ByteSizeLong()));
+  if (!hold.ok()) {
+    response_->Clear();
+    return hold.status();
+  }
+  call_.holds.reply = *std::move(hold);
+  return absl::OkStatus();
 }
 
 }  // namespace nearfield::server

@@ -24,6 +24,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     ServerState* state = nullptr;
     grpc::CallbackServerContext* context = nullptr;
     const google::protobuf::Message* request = nullptr;  // lives as long as the call
+    // Its bytes are reserved once it is made. Null where the work reserves them before, the reply
+    // is small, or the call changes something, which a refusal would hide.
+    google::protobuf::Message* response = nullptr;
     const char* method = nullptr;
     WorkerPool Core::*pool = nullptr;  // where the work runs
     // Runs before the work, on the pool of the filters: a filter holds up no call without one. May
@@ -45,13 +48,16 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
  private:
   explicit UnaryCall(const Options& options)
-      : call_(options.state, options.context, options.method) {}
+      : call_(options.state, options.context, options.method), response_(options.response) {}
   absl::Status Start(const Options& options, Work work);
   absl::Status Post(Core* core, const Options& options, Work work);
   absl::Status PostWork(Core* core, WorkerPool* pool, Work work);
+  // Errors: ResourceExhausted, with the reply cleared.
+  absl::Status ReserveReply();
 
   Call call_;
-  absl::Status status_;  // of the work
+  google::protobuf::Message* const response_;  // may be null
+  absl::Status status_;                        // of the work
 };
 
 }  // namespace nearfield::server

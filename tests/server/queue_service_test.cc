@@ -202,13 +202,38 @@ TEST_F(QueueServiceTest, AReplyIsReservedBeforeTheWorkForIt) {
   while (replies.bytes() > 0) std::this_thread::yield();
 }
 
+// Only Search and Fetch reserved their replies: lists of collections came on top of the limit.
+TEST_F(QueueServiceTest, AListOfCollectionsReservesItsReply) {
+  ServeRows();
+  ByteAccount& replies = server_->state().ledger().replies;
+  const auto list = [&](auto method, auto request, auto response) {
+    grpc::ClientContext context;
+    return (*admin_.*method)(&context, request, &response);
+  };
+  const auto list_all = [&] {
+    return list(&pb::Admin::Stub::ListCollections, pb::ListCollectionsRequest(),
+                pb::ListCollectionsResponse());
+  };
+  pb::GetCollectionRequest get;
+  get.set_name("c");
+  {
+    const auto all = replies.Reserve("abuser", settings_.replies_bytes_max.value() / kReplyCopies);
+    ASSERT_TRUE(all.ok());
+    EXPECT_THAT(list_all(), HasCodeAndMessage(kExhausted, HasSubstr("replies_bytes_max")));
+    EXPECT_THAT(list(&pb::Admin::Stub::GetCollection, get, pb::GetCollectionResponse()),
+                HasCodeAndMessage(kExhausted, HasSubstr("replies_bytes_max")));
+  }
+  EXPECT_THAT(list_all(), HasCode(grpc::StatusCode::OK));
+  while (replies.bytes() > 0) std::this_thread::yield();
+}
+
 // A fetch may name an id a thousand times: each time its row is in the reply.
 TEST_F(QueueServiceTest, AFetchReservesForEveryIdItNames) {
   Set(settings_.response_bytes_max, "1MiB");
   Set(settings_.replies_bytes_max, "2MiB");
   ServeRows();
   ByteAccount& replies = server_->state().ledger().replies;
-  const auto held = replies.Reserve("abuser", 900 << 10);
+  const auto held = replies.Reserve("abuser", 600 << 10);
   ASSERT_TRUE(held.ok());
   EXPECT_THAT(FetchAs("other", {1}), HasCode(grpc::StatusCode::OK));
   EXPECT_THAT(FetchAs("other", std::vector<uint64_t>(100, 1)),
