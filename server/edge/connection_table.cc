@@ -1,26 +1,24 @@
 #include "server/edge/connection_table.h"
 
-#include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <iterator>
 
 namespace nearfield::server {
-namespace {
 
-// 0: no open socket.
-uint64_t CookieOf(int fd) {
-  uint64_t cookie = 0;
-  socklen_t size = sizeof(cookie);
-  return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0 ? cookie : 0;
+std::optional<ConnectionTable::Identity> ConnectionTable::IdentityOf(int fd) {
+  struct stat facts = {};
+  if (fstat(fd, &facts) != 0) return std::nullopt;
+  return Identity(facts.st_dev, facts.st_ino);
 }
 
-}  // namespace
-
-void ConnectionTable::Add(int fd) { cookies_[fd] = CookieOf(fd); }
+void ConnectionTable::Add(int fd) {
+  if (const auto identity = IdentityOf(fd); identity.has_value()) identities_[fd] = *identity;
+}
 
 void ConnectionTable::Sweep() {
-  for (auto it = cookies_.begin(); it != cookies_.end();) {
-    it = CookieOf(it->first) == it->second ? std::next(it) : cookies_.erase(it);
+  for (auto it = identities_.begin(); it != identities_.end();) {
+    it = IdentityOf(it->first) == it->second ? std::next(it) : identities_.erase(it);
   }
 }
 

@@ -1,9 +1,7 @@
 #include "server/edge/listen_sockets.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -87,12 +85,11 @@ absl::StatusOr<std::vector<Address>> Resolve(const std::string& host, const std:
   const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
   if (error != 0) return absl::InvalidArgumentError(gai_strerror(error));
   std::vector<Address> addresses;
-  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
-    if (each->ai_family != AF_INET && each->ai_family != AF_INET6) continue;
-    Address address;
-    std::memcpy(&address.storage, each->ai_addr, each->ai_addrlen);
-    address.size = each->ai_addrlen;
-    addresses.push_back(address);
+  for (const sockaddr_storage& each : DistinctAddresses(found)) {
+    const bool is_ipv6 = each.ss_family == AF_INET6;
+    addresses.push_back(
+        {.storage = each,
+         .size = static_cast<socklen_t>(is_ipv6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in))});
   }
   freeaddrinfo(found);
   return addresses;
@@ -154,6 +151,21 @@ ino_t InodeOf(const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<sockaddr_storage> DistinctAddresses(const addrinfo* found) {
+  std::vector<sockaddr_storage> addresses;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    if (each->ai_family != AF_INET && each->ai_family != AF_INET6) continue;
+    sockaddr_storage address = {};
+    std::memcpy(&address, each->ai_addr, each->ai_addrlen);
+    const bool is_known =
+        std::any_of(addresses.begin(), addresses.end(), [&](const sockaddr_storage& other) {
+          return std::memcmp(&address, &other, sizeof(address)) == 0;
+        });
+    if (!is_known) addresses.push_back(address);
+  }
+  return addresses;
+}
 
 absl::Status ListenSockets::BindUnix(const std::string& path) {
   ABSL_ASSIGN_OR_RETURN(const Address address, UnixAddress(path));

@@ -2,6 +2,8 @@
 #ifndef NEARFIELD_SERVER_EDGE_LISTEN_SOCKETS_H_
 #define NEARFIELD_SERVER_EDGE_LISTEN_SOCKETS_H_
 
+#include <netdb.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -13,6 +15,10 @@
 #include "absl/status/statusor.h"
 
 namespace nearfield::server {
+
+// The addresses of IPv4 and IPv6 in a list of getaddrinfo, in its order and each once: a name that
+// is in /etc/hosts twice has the same address twice.
+std::vector<sockaddr_storage> DistinctAddresses(const addrinfo* found);
 
 class ListenSockets {
  public:

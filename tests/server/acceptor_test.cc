@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/edge/connection_table.h"
@@ -168,6 +169,26 @@ TEST_F(AcceptorTest, TheConnectionBeyondTheLimitIsClosedAtOnceAndRoomReturns) {
     close(fd);
 }
 
+// Where the kernel gives no SO_COOKIE, as of a pipe, closed connections never left the table: after
+// one peak the server refused all.
+TEST(ConnectionTableTest, ADescriptorWithoutACookieLeavesTheTableWhenItIsClosed) {
+  int ends[2] = {};
+  ASSERT_EQ(pipe(ends), 0);
+  ConnectionTable table;
+  for (const int fd : ends) table.Add(fd);
+  table.Sweep();
+  EXPECT_EQ(table.size(), 2);
+  close(ends[0]);
+  table.Sweep();
+  EXPECT_EQ(table.size(), 1);
+  const int reused = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  EXPECT_EQ(dup2(reused, ends[1]), ends[1]);
+  table.Sweep();
+  EXPECT_EQ(table.size(), 0) << "the number is that of another descriptor now";
+  close(reused);
+  close(ends[1]);
+}
+
 TEST_F(AcceptorTest, AfterStopTheKernelRefusesAndWhatWasHandedOverStays) {
   Start(2);
   const int client = Connect();
@@ -220,6 +241,36 @@ TEST(ListenSocketsTest, AWildcardTakesBothFamiliesAndANameItsAddresses) {
   const auto named = Bind("localhost:0");
   EXPECT_GE(named->descriptors().size(), 1u);
   EXPECT_NE(named->port(), 0);
+}
+
+// With two lines "127.0.0.1 localhost" in /etc/hosts the start was refused: the second bind of the
+// same address found it in use.
+TEST(ListenSocketsTest, AnAddressThatANameHasTwiceIsBoundOnce) {
+  sockaddr_in four = {.sin_family = AF_INET};
+  four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr_in other = four;
+  other.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+  sockaddr_in6 six = {.sin6_family = AF_INET6};
+  six.sin6_addr = in6addr_loopback;
+  std::vector<addrinfo> list(5);
+  const auto put = [&list](size_t place, auto* address, int family) {
+    list[place].ai_family = family;
+    list[place].ai_addr = reinterpret_cast<sockaddr*>(address);
+    list[place].ai_addrlen = sizeof(*address);
+    if (place + 1 < list.size()) list[place].ai_next = &list[place + 1];
+  };
+  put(0, &six, AF_INET6);
+  put(1, &four, AF_INET);
+  put(2, &four, AF_INET);
+  put(3, &other, AF_INET);
+  put(4, &six, AF_INET6);
+  const std::vector<sockaddr_storage> addresses = DistinctAddresses(list.data());
+  ASSERT_EQ(addresses.size(), 3u);
+  EXPECT_EQ(addresses[0].ss_family, AF_INET6);
+  for (const auto& [place, expected] : {std::pair(1, &four), std::pair(2, &other)}) {
+    EXPECT_EQ(reinterpret_cast<const sockaddr_in*>(&addresses[place])->sin_addr.s_addr,
+              expected->sin_addr.s_addr);
+  }
 }
 
 TEST(ListenSocketsTest, AUnixSocketInUseIsAnErrorAndAStaleOneIsReplaced) {
