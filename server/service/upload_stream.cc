@@ -107,7 +107,9 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   // alarm ends the stream.
   void LosePlace(const absl::Status& why) {
     const std::lock_guard lock(mutex_);
-    if (!finished_ && !end_.has_value()) End(why);
+    if (finished_ || end_.has_value()) return;
+    lost_ = why;
+    if (!working_) End(why);  // else after the work, which may commit
   }
 
   // Starts whatever can be started. Requires mutex_.
@@ -159,6 +161,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
       committed_ = *std::move(response);
       return End(absl::OkStatus());
     }
+    if (!lost_.ok()) return End(lost_);
     news_ = *std::move(response);
     Advance();
   }
@@ -265,6 +268,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   std::optional<pb::UploadResponse> news_;  // the latest that is still to be written
   pb::UploadResponse outgoing_;
   pb::UploadResponse committed_;
+  absl::Status lost_;  // not OK: the place is lost
   std::optional<absl::Status> end_;
   bool arrived_ = false;
   bool read_all_ = false;

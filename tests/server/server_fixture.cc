@@ -54,7 +54,7 @@ void ServerFixture::Listen() {
     Set(settings_.log_requests, "all");
   }
   ASSERT_OK(settings_.Validate());
-  server_ = std::make_unique<Server>(&settings_, &log_, &clock_);
+  server_ = std::make_unique<Server>(&settings_, &log_, server_clock_);
   ASSERT_OK(server_->Listen());
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);

@@ -84,6 +84,7 @@ class ServerFixture : public ::testing::Test {
   EngineFactory make_engine_ = [this](const EngineOptions&) { return MakeScriptedEngine(script_); };
   Settings settings_;
   SteadyClock clock_;
+  const Clock* server_clock_ = &clock_;  // unless a test sets another before Listen
   std::mutex log_mutex_;
   std::vector<std::string> log_lines_;
   Log log_;

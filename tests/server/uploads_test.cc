@@ -1,8 +1,12 @@
 // Places and tokens of uploads over a real channel: who gets one, who loses it, and the list.
 #include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/server/ingest_fixture.h"
@@ -15,6 +19,31 @@ namespace {
 using ::testing::HasSubstr;
 
 using Stream = grpc::ClientReaderWriter<pb::UploadRequest, pb::UploadResponse>;
+
+// Runs ahead of the steady clock as a test says. One reading by the thread of the test can be held
+// up until another thread reads the clock.
+class HookedClock final : public Clock {
+ public:
+  TimePoint Now() const override {
+    if (std::this_thread::get_id() != test_thread_) {
+      ++other_readings_;
+    } else if (const auto hook = std::exchange(hook_, nullptr); hook != nullptr) {
+      const int64_t before = other_readings_;
+      hook();
+      while (other_readings_ == before) std::this_thread::yield();
+    }
+    return std::chrono::steady_clock::now() + ahead_.load();
+  }
+  void Advance(std::chrono::seconds time) { ahead_ = ahead_.load() + time; }
+  // In the next reading of this thread, calls `hook` and waits for a reading of another one.
+  void HoldUpNextReading(std::function<void()> hook) { hook_ = std::move(hook); }
+
+ private:
+  const std::thread::id test_thread_ = std::this_thread::get_id();
+  mutable std::function<void()> hook_;
+  mutable std::atomic<int64_t> other_readings_{0};
+  std::atomic<TimePoint::duration> ahead_{};
+};
 
 class UploadsTest : public IngestServiceTest {
  protected:
@@ -172,6 +201,42 @@ TEST_F(UploadsTest, ATricklingUploadGivesItsPlaceToOneThatIsRefused) {
   EXPECT_THAT(stream->Finish(), HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED,
                                                   HasSubstr("upload_bytes_per_second_min")));
   EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
+}
+
+// An upload that lost its place was told that nothing is committed while its commit went on.
+TEST_F(UploadsTest, AnUploadThatLosesItsPlaceWhileItCommitsIsToldOfTheCommit) {
+  HookedClock clock;
+  server_clock_ = &clock;
+  Set(settings_.uploads_max, "1");
+  ServeEmpty();
+  // The commit should arrive once this thread has chosen the slowest upload, and before it tells
+  // that one. A reading of the clock by the stream, which then waits for the lock of the places,
+  // says so; where it was that of an earlier write, the upload ends before its commit: once more.
+  grpc::Status status;
+  do {
+    script_->commit_gate.Close();
+    grpc::ClientContext context;
+    const auto stream = ingest_->Upload(&context);
+    stream->Write(Begin("c", 1));
+    stream->Write(Block({1}));
+    pb::UploadResponse response;
+    while (stream->Read(&response) && !response.has_progress()) {
+    }
+    clock.Advance(std::chrono::seconds(1000));
+    std::future<bool> written;
+    clock.HoldUpNextReading(
+        [&] { written = std::async(std::launch::async, [&] { return stream->Write(Commit()); }); });
+    EXPECT_FALSE(server_->state().upload_places().Take("another", nullptr).ok());
+    script_->commit_gate.Open();
+    written.wait();
+    while (stream->Read(&response)) {
+    }
+    status = stream->Finish();
+    AwaitNoUpload();
+    EXPECT_EQ(RowsCount(), status.ok() ? 1u : 0u) << status.error_message();
+    EXPECT_EQ(response.committed().rows_count(), RowsCount());
+  } while (!status.ok() && !HasFailure());
+  Drain();  // the clock ends here
 }
 
 // One caller took all places of uploads, and every other caller was refused.
