@@ -36,13 +36,14 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
 
   const std::string& name() const { return name_; }
 
-  void Start(hv::HealthCheckResponse::ServingStatus status) {
-    self_ = shared_from_this();
-    Tell(status);
-  }
+  // Before it is told anything.
+  void Start() { self_ = shared_from_this(); }
 
-  void Tell(hv::HealthCheckResponse::ServingStatus status) {
+  // `look`: the number of the look that found `status`. A later look may be told first.
+  void Tell(hv::HealthCheckResponse::ServingStatus status, uint64_t look) {
     const std::lock_guard lock(mutex_);
+    if (look < told_look_) return;
+    told_look_ = look;
     wanted_ = status;
     Advance();
   }
@@ -94,6 +95,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
   hv::HealthCheckResponse response_;
   hv::HealthCheckResponse::ServingStatus wanted_ = hv::HealthCheckResponse::UNKNOWN;
   hv::HealthCheckResponse::ServingStatus sent_ = hv::HealthCheckResponse::UNKNOWN;
+  uint64_t told_look_ = 0;
   grpc::Status end_;
   bool writing_ = false;
   bool ending_ = false;
@@ -104,9 +106,11 @@ HealthService::HealthService() = default;
 HealthService::~HealthService() = default;
 
 void HealthService::SetServing(bool serving) {
-  const std::lock_guard lock(mutex_);
-  if (shut_down_) return;
-  serving_ = serving && !withdrawn_;
+  {
+    const std::lock_guard lock(mutex_);
+    if (shut_down_) return;
+    serving_ = serving && !withdrawn_;
+  }
   TellWatches();
 }
 
@@ -115,22 +119,38 @@ void HealthService::SetCollections(std::function<CollectionState(const std::stri
   look_ = std::move(look);
 }
 
-void HealthService::Refresh() {
-  const std::lock_guard lock(mutex_);
-  if (!shut_down_) TellWatches();
-}
+void HealthService::Refresh() { TellWatches(); }
 
 void HealthService::TellWatches() {
-  for (const auto& watch : watches_) watch->Tell(StatusOf(watch->name()));
+  std::vector<std::shared_ptr<HealthWatch>> watches;
+  {
+    const std::lock_guard lock(mutex_);
+    watches.assign(watches_.begin(), watches_.end());
+  }
+  for (const auto& watch : watches) Tell(watch.get());
 }
 
-hv::HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& service) const {
+void HealthService::Tell(HealthWatch* watch) {
+  uint64_t look = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    look = ++looks_count_;
+  }
+  watch->Tell(StatusOf(watch->name()), look);
+}
+
+hv::HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& service) {
   const bool of_collection = absl::StartsWith(service, kCollectionHealthPrefix);
   if (!of_collection && !IsKnown(service)) return hv::HealthCheckResponse::SERVICE_UNKNOWN;
-  if (!serving_) return hv::HealthCheckResponse::NOT_SERVING;
+  std::function<CollectionState(const std::string&)> look;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!serving_) return hv::HealthCheckResponse::NOT_SERVING;
+    look = look_;
+  }
   if (!of_collection) return hv::HealthCheckResponse::SERVING;
   const std::string name = service.substr(std::strlen(kCollectionHealthPrefix));
-  switch (look_ ? look_(name) : CollectionState::kUnknown) {
+  switch (look ? look(name) : CollectionState::kUnknown) {
     case CollectionState::kGood:
       return hv::HealthCheckResponse::SERVING;
     case CollectionState::kDamaged:
@@ -169,11 +189,7 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
                                                const hv::HealthCheckRequest* request,
                                                hv::HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  hv::HealthCheckResponse::ServingStatus status = hv::HealthCheckResponse::UNKNOWN;
-  {
-    const std::lock_guard lock(mutex_);
-    status = StatusOf(request->service());
-  }
+  const hv::HealthCheckResponse::ServingStatus status = StatusOf(request->service());
   if (status == hv::HealthCheckResponse::SERVICE_UNKNOWN) {
     reactor->Finish({grpc::StatusCode::NOT_FOUND,
                      absl::StrCat("service: no service ", Quote(request->service()))});
@@ -187,10 +203,15 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
 grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::Watch(
     grpc::CallbackServerContext* /*context*/, const hv::HealthCheckRequest* request) {
   auto watch = std::make_shared<HealthWatch>(this, request->service());
-  const std::lock_guard lock(mutex_);
-  watches_.insert(watch);
-  watch->Start(StatusOf(request->service()));
-  if (shut_down_) watch->End({grpc::StatusCode::UNAVAILABLE, "the server is shutting down"});
+  watch->Start();
+  bool shut_down = false;
+  {
+    const std::lock_guard lock(mutex_);
+    watches_.insert(watch);
+    shut_down = shut_down_;
+  }
+  Tell(watch.get());
+  if (shut_down) watch->End({grpc::StatusCode::UNAVAILABLE, "the server is shutting down"});
   return watch.get();
 }
 

@@ -29,7 +29,7 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
   HealthService();
   ~HealthService() override;
 
-  // How a collection of this name is. `look` outlives the last call.
+  // How a collection of this name is. `look` outlives the last call, and is called without a lock.
   enum class CollectionState : uint8_t { kUnknown, kGood, kDamaged };
   void SetCollections(std::function<CollectionState(const std::string& name)> look);
   // Tells watches of collections what is now.
@@ -52,8 +52,8 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
  private:
   friend class HealthWatch;
   void Forget(const std::shared_ptr<HealthWatch>& watch);
-  // The rest with mutex_ held.
-  grpc::health::v1::HealthCheckResponse::ServingStatus StatusOf(const std::string& service) const;
+  grpc::health::v1::HealthCheckResponse::ServingStatus StatusOf(const std::string& service);
+  void Tell(HealthWatch* watch);
   void TellWatches();
 
   std::mutex mutex_;
@@ -61,6 +61,7 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
   bool serving_ = false;
   bool withdrawn_ = false;
   bool shut_down_ = false;
+  uint64_t looks_count_ = 0;
   std::set<std::shared_ptr<HealthWatch>> watches_;
 };
 

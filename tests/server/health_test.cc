@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <memory>
 #include <string>
 
@@ -65,6 +66,25 @@ TEST_F(HealthTest, ADamagedCollectionIsNotServingAndTheServerIs) {
   state_ = State::kGood;
   health_.SetServing(false);
   EXPECT_EQ(Check("nearfield.v1.Collection/c"), hv::HealthCheckResponse::NOT_SERVING);
+}
+
+// The look asks the catalog and the store: while it waited for them, the service held its lock and
+// no health check of the server was answered.
+TEST_F(HealthTest, ALookAtACollectionHoldsUpNoOtherCheck) {
+  std::promise<void> looking;
+  std::promise<void> go_on;
+  health_.SetCollections([&](const std::string& /*name*/) {
+    looking.set_value();
+    go_on.get_future().wait();
+    return State::kGood;
+  });
+  auto check =
+      std::async(std::launch::async, [this] { return Check("nearfield.v1.Collection/c"); });
+  looking.get_future().wait();
+  health_.Refresh();
+  EXPECT_EQ(Check(""), hv::HealthCheckResponse::SERVING);
+  go_on.set_value();
+  EXPECT_EQ(check.get(), hv::HealthCheckResponse::SERVING);
 }
 
 TEST_F(HealthTest, AWatchOfACollectionHearsOfItsDamage) {
