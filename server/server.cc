@@ -137,7 +137,7 @@ Server::Server(const Settings* settings, Log* log, const Clock* clock)
       state_(settings, log, clock),
       retrieval_(&state_),
       ingest_(&state_),
-      admin_(&state_) {}
+      admin_(&state_, [this] { health_.Refresh(); }) {}
 
 Server::~Server() = default;
 

@@ -50,7 +50,7 @@ grpc::ServerUnaryReactor* AdminService::CreateCollection(grpc::CallbackServerCon
        .request = request,
        .method = "CreateCollection",
        .pool = &Core::reads},
-      [request, response](Core& core, Call& call) -> absl::Status {
+      [this, request, response](Core& core, Call& call) -> absl::Status {
         call.record.collection = request->name();
         ABSL_RETURN_IF_ERROR(ValidateCollectionName(request->name()));
         ABSL_ASSIGN_OR_RETURN(const CollectionSpec spec, FromProto(*request));
@@ -58,6 +58,7 @@ grpc::ServerUnaryReactor* AdminService::CreateCollection(grpc::CallbackServerCon
                               FromProto(request->attributes(), AttributeLimits()));
         ABSL_ASSIGN_OR_RETURN(const auto named,
                               core.catalog.Create(request->name(), spec, std::move(schema)));
+        names_changed_();
         Describe(*named, {}, response->mutable_collection());
         return absl::OkStatus();
       });
@@ -71,10 +72,11 @@ grpc::ServerUnaryReactor* AdminService::DropCollection(grpc::CallbackServerConte
                          .request = request,
                          .method = "DropCollection",
                          .pool = &Core::reads},
-                        [request, response](Core& core, Call& call) -> absl::Status {
+                        [this, request, response](Core& core, Call& call) -> absl::Status {
                           call.record.collection = request->name();
                           ABSL_ASSIGN_OR_RETURN(const auto named,
                                                 core.catalog.Drop(request->name()));
+                          names_changed_();
                           core.kept_epochs.Forget(named->collection.get());
                           call.record.rows = named->collection->Stats().rows_count;
                           response->set_rows_count(static_cast<uint64_t>(call.record.rows));
@@ -187,10 +189,11 @@ grpc::ServerUnaryReactor* AdminService::SetAlias(grpc::CallbackServerContext* co
        .request = request,
        .method = "SetAlias",
        .pool = &Core::reads},
-      [request, response](Core& core, Call& call) -> absl::Status {
+      [this, request, response](Core& core, Call& call) -> absl::Status {
         call.record.collection = request->collection();
         ABSL_ASSIGN_OR_RETURN(const Catalog::AliasChange change,
                               core.catalog.SetAlias(request->alias(), request->collection()));
+        names_changed_();
         Describe(*change.now, core.catalog.ListAliases(), response->mutable_collection());
         if (change.before != nullptr) response->set_collection_before(change.before->name);
         call.state()->log()->Write(LogLevel::kInfo, "alias set",
@@ -210,8 +213,9 @@ grpc::ServerUnaryReactor* AdminService::DropAlias(grpc::CallbackServerContext* c
        .request = request,
        .method = "DropAlias",
        .pool = &Core::reads},
-      [request, response](Core& core, Call& call) -> absl::Status {
+      [this, request, response](Core& core, Call& call) -> absl::Status {
         ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.DropAlias(request->alias()));
+        names_changed_();
         call.record.collection = named->name;
         response->set_collection(named->name);
         call.state()->log()->Write(LogLevel::kInfo, "alias dropped",

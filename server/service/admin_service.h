@@ -2,6 +2,9 @@
 #ifndef NEARFIELD_SERVER_SERVICE_ADMIN_SERVICE_H_
 #define NEARFIELD_SERVER_SERVICE_ADMIN_SERVICE_H_
 
+#include <functional>
+#include <utility>
+
 #include "nearfield/v1/admin.grpc.pb.h"
 #include "server/service/server_state.h"
 
@@ -9,8 +12,10 @@ namespace nearfield::server {
 
 class AdminService final : public nearfield::v1::Admin::CallbackService {
  public:
-  // `state` outlives the service.
-  explicit AdminService(ServerState* state) : state_(state) {}
+  // `state` outlives the service. `names_changed` is called on a worker, after a call has changed
+  // which names of collections and aliases there are.
+  AdminService(ServerState* state, std::function<void()> names_changed)
+      : state_(state), names_changed_(std::move(names_changed)) {}
 
   grpc::ServerUnaryReactor* CreateCollection(
       grpc::CallbackServerContext* context, const nearfield::v1::CreateCollectionRequest* request,
@@ -51,6 +56,7 @@ class AdminService final : public nearfield::v1::Admin::CallbackService {
 
  private:
   ServerState* const state_;
+  const std::function<void()> names_changed_;
 };
 
 }  // namespace nearfield::server
