@@ -69,11 +69,11 @@ function(nearfield_library NAME)
   target_link_libraries(${NAME} PUBLIC nearfield_flags ${ARG_DEPS})
 endfunction()
 
-# nearfield_ctest_entries(PREFIX_VAR PROPERTIES_VAR [TIMEOUT s] [LABELS ...] [ENVIRONMENT ...] [COST n] [RESOURCE_LOCK r]):
-# sets the prefix of this folder's ctest entries (the folder below tests/ and a dot) and their properties. A sanitizer
-# slows a program several times, so the limit is four times as long under one.
+# nearfield_ctest_entries(PREFIX_VAR PROPERTIES_VAR [TIMEOUT s] [LABELS ...] [ENVIRONMENT ...] [COST n] [RESOURCE_LOCK r]
+# [RUN_SERIAL b]): sets the prefix of this folder's ctest entries (the folder below tests/ and a dot) and their
+# properties. A sanitizer slows a program several times, so the limit is four times as long under one.
 function(nearfield_ctest_entries PREFIX_VAR PROPERTIES_VAR)
-  cmake_parse_arguments(ARG "" "TIMEOUT;COST;RESOURCE_LOCK" "SOURCES;DEPS;COMMAND;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;COST;RESOURCE_LOCK;RUN_SERIAL" "SOURCES;DEPS;COMMAND;LABELS;ENVIRONMENT" ${ARGN})
   file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
   string(REGEX REPLACE "/.*" "" folder ${folder})
   if(NOT ARG_TIMEOUT)
@@ -83,7 +83,7 @@ function(nearfield_ctest_entries PREFIX_VAR PROPERTIES_VAR)
     math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
   endif()
   set(properties)
-  foreach(property TIMEOUT LABELS ENVIRONMENT COST RESOURCE_LOCK)
+  foreach(property TIMEOUT LABELS ENVIRONMENT COST RESOURCE_LOCK RUN_SERIAL)
     if(DEFINED ARG_${property})
       list(APPEND properties ${property} "${ARG_${property}}")
     endif()
@@ -95,7 +95,7 @@ endfunction()
 # nearfield_test(NAME SOURCES x_test.cc [DEPS ...] [properties as above]): a GoogleTest program. Each case is a ctest
 # entry of its own, FOLDER.NAME.Suite.Case; ctest lists the cases when it starts and the program has changed.
 function(nearfield_test NAME)
-  cmake_parse_arguments(ENTRY "" "TIMEOUT;COST;RESOURCE_LOCK" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ENTRY "" "TIMEOUT;COST;RESOURCE_LOCK;RUN_SERIAL" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
   add_executable(${NAME} ${ENTRY_SOURCES})
   target_link_libraries(${NAME} PRIVATE nearfield_flags ${ENTRY_DEPS} nearfield_test_main)
   nearfield_ctest_entries(prefix properties ${ARGN})
@@ -106,7 +106,7 @@ endfunction()
 # nearfield_command_test(NAME COMMAND program arguments... [properties as above]): any other program, one ctest entry,
 # FOLDER.NAME.
 function(nearfield_command_test NAME)
-  cmake_parse_arguments(ENTRY "" "TIMEOUT;COST;RESOURCE_LOCK" "COMMAND;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ENTRY "" "TIMEOUT;COST;RESOURCE_LOCK;RUN_SERIAL" "COMMAND;LABELS;ENVIRONMENT" ${ARGN})
   nearfield_ctest_entries(prefix properties ${ARGN})
   add_test(NAME ${prefix}${NAME} COMMAND ${ENTRY_COMMAND})
   set_tests_properties(${prefix}${NAME} PROPERTIES ${properties})

@@ -75,6 +75,8 @@ TEST(UnreadRepliesTest, TheEndOfAWatchWaitsForItsCancel) {
     watch.End();
     return over.load();
   });
+  EXPECT_EQ(ending.wait_for(milliseconds(200)), std::future_status::timeout)
+      << "the cancel is not over";
   go_on.set_value();
   EXPECT_TRUE(ending.get());
   looking.get();
