@@ -60,15 +60,6 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
   }
 };
 
-// Memory that the settings leave to the server is its share of this machine's.
-EngineOptions EngineOptionsOf(const Settings& settings) {
-  const MemoryPlan plan = PlanMemory(settings, ThisMachine());
-  EngineOptions options = settings.ToEngineOptions();
-  if (plan.memory_bytes > 0) options.memory_bytes = plan.memory_bytes;
-  options.host_memory_bytes = plan.host_memory_bytes;
-  return options;
-}
-
 int Int(const NumberSetting& setting) { return static_cast<int>(setting.value()); }
 
 void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
@@ -253,7 +244,8 @@ ExitCode Server::Boot(const EngineFactory& make_engine) {
                        absl::IsNotFound(kept.status()) || absl::IsInvalidArgument(kept.status());
     return wrong ? ExitCode::kConfiguration : ExitCode::kStorage;
   }
-  absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine(EngineOptionsOf(*settings_));
+  absl::StatusOr<std::unique_ptr<Engine>> engine =
+      MakePlannedEngine(*settings_, ThisMachine(), make_engine);
   if (!engine.ok()) {
     log_->Write(LogLevel::kError, "the engine cannot be created",
                 {{"error", engine.status().ToString()}});

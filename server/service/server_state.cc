@@ -68,6 +68,13 @@ UploadPlaces::Limits UploadLimitsOf(const Settings& settings) {
           .window = std::chrono::milliseconds(settings.upload_idle_ms.value())};
 }
 
+// The plan by which the engine was made.
+MemoryPlan PlanOf(const Settings& settings, const Engine& engine) {
+  HostMachine machine = ThisMachine();
+  machine.has_gpu = engine.Info().backend == BackendKind::kGpu;
+  return PlanMemory(settings, machine);
+}
+
 }  // namespace
 
 RequestLimits LimitsOf(const Settings& settings) {
@@ -106,7 +113,7 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
                      epoch_waiters.Nudge();
                      kept_epochs.Trim();
                    },
-               .attribute_memory_bytes = PlanMemory(settings, ThisMachine()).attribute_memory_bytes,
+               .attribute_memory_bytes = PlanOf(settings, *engine).attribute_memory_bytes,
                .filter_cache_bytes = settings.filter_cache_bytes.value()},
               settings.collections_max.value()),
       compactor([this] { return catalog.List(); },

@@ -284,6 +284,29 @@ TEST_F(AdminServiceTest, AnEngineThatCannotBeMadeHasItsExitCode) {
   }
 }
 
+// A machine with a device node and no usable GPU: rows took half of its memory, which the plan had
+// given to the other parts.
+TEST_F(AdminServiceTest, AGpuThatCannotBeUsedLeavesTheRowsTheirShareOfThePlan) {
+  HostMachine machine = {.memory_bytes = 16 * kGiB, .cores = 4, .has_gpu = true};
+  std::vector<EngineOptions> made;
+  std::weak_ptr<EngineScript> first;
+  const auto engine = MakePlannedEngine(settings_, machine, [&](const EngineOptions& options) {
+    EXPECT_TRUE(first.expired()) << "two engines at once";
+    auto script = std::make_shared<EngineScript>();
+    first = script;
+    made.push_back(options);
+    return MakeScriptedEngine(std::move(script));
+  });
+  ASSERT_TRUE(engine.ok());
+  machine.has_gpu = false;
+  const MemoryPlan plan = PlanMemory(settings_, machine);
+  ASSERT_EQ(made.size(), 2u);
+  EXPECT_EQ(made[0].memory_bytes, 0);
+  EXPECT_GT(plan.memory_bytes, 0);
+  EXPECT_EQ(made[1].memory_bytes, plan.memory_bytes);
+  EXPECT_EQ(made[1].host_memory_bytes, plan.host_memory_bytes);
+}
+
 TEST_F(AdminServiceTest, WatchTellsEveryChangeAndEndsWithTheServer) {
   Listen();
   hv::HealthCheckRequest request;
