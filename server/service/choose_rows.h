@@ -12,9 +12,10 @@ namespace nearfield::server {
 // Errors: InvalidArgument (the filter).
 absl::Status CheckFilter(const NamedCollection& named, const nearfield::v1::Filter& filter);
 
-// In the collection's current state. Errors: InvalidArgument (the filter), Cancelled.
+// In the collection's current state. Reserves a bit for each row with the call's request.
+// Errors: InvalidArgument (the filter), Cancelled, ResourceExhausted (requests_bytes_max).
 absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named,
-                                      const nearfield::v1::Filter& filter, const Call& call);
+                                      const nearfield::v1::Filter& filter, Call& call);
 
 }  // namespace nearfield::server
 

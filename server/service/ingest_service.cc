@@ -19,7 +19,7 @@ struct DeleteSteps {
   std::optional<ChosenRows> chosen;
 };
 
-absl::Status ChooseDoomed(const Core& core, const Call& call, const pb::DeleteRequest& request,
+absl::Status ChooseDoomed(const Core& core, Call& call, const pb::DeleteRequest& request,
                           DeleteSteps* steps) {
   ABSL_RETURN_IF_ERROR(CheckOneOfIdsAndFilter(request));
   ABSL_ASSIGN_OR_RETURN(steps->named, core.catalog.Find(request.collection()));

@@ -73,7 +73,7 @@ absl::Status FetchRows(const Core& core, Call& call, const pb::FetchRequest& req
   return CheckReplyBytes(bytes, limits, kFetchAdvice);
 }
 
-absl::Status CountRows(const Core& core, const Call& call, const pb::CountRequest& request,
+absl::Status CountRows(const Core& core, Call& call, const pb::CountRequest& request,
                        pb::CountResponse* response) {
   ABSL_ASSIGN_OR_RETURN(const auto named, Find(core, call, request.collection()));
   std::shared_ptr<const PinnedEpoch> at;

@@ -33,7 +33,7 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
  public:
   SearchAll(ServerState* state, grpc::CallbackServerContext* context,
             const pb::SearchAllRequest& request)
-      : call_(state, context, "SearchAll"), request_(request.search()) {
+      : call_(state, context, "SearchAll") {
     const absl::Status started = Start(request);
     if (!started.ok()) Finish(call_.Close(started));
   }
@@ -49,8 +49,10 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
 
  private:
   absl::Status Start(const pb::SearchAllRequest& request) {
-    call_.record.collection = request_.collection();
+    call_.record.collection = request.search().collection();
     ABSL_ASSIGN_OR_RETURN(core_, call_.Enter());
+    ABSL_RETURN_IF_ERROR(Reserve(request));
+    request_ = request.search();
     if (request_.queries_size() != 1) {
       return MustBe("search.queries", absl::StrCat(request_.queries_size()), "1");
     }
@@ -64,9 +66,17 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
     prefix_ = MakeOrderPrefix(request_.has_cursor()
                                   ? INT64_MAX
                                   : static_cast<int64_t>(std::min<uint64_t>(left_, INT64_MAX)));
-    ABSL_ASSIGN_OR_RETURN(prefix_hold_,
-                          call_.state()->ledger().requests.Reserve(call_.caller(), 0));
     Next();
+    return absl::OkStatus();
+  }
+
+  // Reserves what the call holds between its pages as well.
+  absl::Status Reserve(const pb::SearchAllRequest& request) {
+    messages_bytes_ = 2 * static_cast<int64_t>(request.SpaceUsedLong());  // gRPC's and request_
+    ABSL_ASSIGN_OR_RETURN(const auto named, core_->catalog.Find(request.search().collection()));
+    const int64_t bits_bytes = (named->collection->PinEpoch()->rows_count() + 7) / 8;
+    ABSL_ASSIGN_OR_RETURN(hold_, call_.state()->ledger().requests.Reserve(
+                                     call_.caller(), messages_bytes_ + bits_bytes));
     return absl::OkStatus();
   }
 
@@ -107,7 +117,7 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
 
   void OnPage(const absl::Status& status) {
     if (!status.ok()) return Finish(call_.Close(status));
-    prefix_hold_.Resize(prefix_->bytes());
+    hold_.Resize(messages_bytes_ + prefix_->bytes());
     const pb::QueryResult& page = response_.results(0);
     const bool follows = page.has_next_cursor();
     if (follows) request_.set_cursor(page.next_cursor());
@@ -137,7 +147,8 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
   int64_t rows_to_skip_ = 0;    // before the first row to send
   EpochHold epoch_hold_;
   std::shared_ptr<OrderPrefix> prefix_;
-  ByteAccount::Hold prefix_hold_;
+  int64_t messages_bytes_ = 0;
+  ByteAccount::Hold hold_;  // of messages_bytes_ and prefix_
   pb::SearchResponse response_;
 };
 

@@ -258,6 +258,23 @@ TEST_F(QueueServiceTest, ARequestHoldsItsBytesUntilItsCallEnds) {
               HasCodeAndMessage(kExhausted, HasSubstr("requests_bytes_max")));
 }
 
+// A SearchAll keeps its message twice and each page has one more: one of them was reserved.
+TEST_F(QueueServiceTest, ASearchAllReservesEveryCopyOfItsMessage) {
+  ServeRows();
+  ByteAccount& requests = server_->state().ledger().requests;
+  script_->search_gate.Close();
+  pb::SearchAllRequest request;
+  *request.mutable_search() = SearchFor("c", {1, 0});
+  grpc::ClientContext context;
+  const auto stream = retrieval_->SearchAll(&context, request);
+  script_->search_gate.AwaitArrivals(1);
+  EXPECT_GE(requests.bytes(), static_cast<int64_t>(3 * request.search().SpaceUsedLong()));
+  context.TryCancel();
+  script_->search_gate.Open();
+  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+  while (requests.bytes() > 0) std::this_thread::yield();
+}
+
 // A reader that took nothing held its replies, and its share of the memory, for as long as it
 // answered pings.
 TEST_F(QueueServiceTest, AReplyThatNobodyTakesEndsItsCall) {
