@@ -36,6 +36,7 @@ int ShowCounters(const GlobalOptions& global) {
   }
   const Counters::Passes& passes = counters->passes;
   const Counters::Audit& audit = counters->audit;
+  const Counters::Connections& connections = counters->connections;
   Print(Cat("since ", TimeText(counters->started_unix_ms / 1000), " UTC\n"));
   PrintCalls(*counters);
   Print(Cat("passes       ", Grouped(passes.passes_count), ", on the device for ",
@@ -47,7 +48,11 @@ int ShowCounters(const GlobalOptions& global) {
             "escalations  ", EscalationsText(passes.escalations), "\n",  //
             "audit        ", Grouped(audit.answers_audited_count), " answers checked, ",
             Grouped(audit.answers_dropped_count), " dropped, ", Grouped(audit.answers_failed_count),
-            " failed; ", Grouped(audit.mismatches_count), " wrong\n"));
+            " failed; ", Grouped(audit.mismatches_count), " wrong\n",  //
+            "connections  ", Grouped(connections.open_count), " open, ",
+            Grouped(connections.accepted_count), " accepted, ", Grouped(connections.refused_count),
+            " refused; ", Grouped(connections.pauses_count), " pauses of accepting\n",  //
+            "log          ", Grouped(counters->log_lines_dropped_count), " lines dropped\n"));
   return kExitOk;
 }
 
@@ -59,7 +64,8 @@ void AddCountersCommand(CLI::App& app, const GlobalOptions& global, Action* acti
   counters->footer(
       "Calls by method and status; device passes, each counted once however many searches shared "
       "it;\n"
-      "queries that needed a tighter threshold or a scan of the exact rows; the audit of answers.");
+      "queries that needed a tighter threshold or a scan of the exact rows; the audit of answers;\n"
+      "connections, and lines of the log that were dropped.");
   counters->callback([&global, action] { *action = [&global] { return ShowCounters(global); }; });
 }
 

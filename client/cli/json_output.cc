@@ -205,6 +205,7 @@ JsonObject ToJson(const Counters& counters) {
   }
   const Counters::Passes& passes = counters.passes;
   const Counters::Audit& audit = counters.audit;
+  const Counters::Connections& connections = counters.connections;
   return JsonObject()
       .Add("started_unix_ms", counters.started_unix_ms)
       .AddJson("calls", Cat("[", calls, "]"))
@@ -224,7 +225,14 @@ JsonObject ToJson(const Counters& counters) {
                             .Add("answers_failed_count", audit.answers_failed_count)
                             .Add("mismatches_count", audit.mismatches_count)
                             .Add("rows_checked_count", audit.rows_checked_count)
-                            .ToString());
+                            .ToString())
+      .AddJson("connections", JsonObject()
+                                  .Add("open_count", connections.open_count)
+                                  .Add("accepted_count", connections.accepted_count)
+                                  .Add("refused_count", connections.refused_count)
+                                  .Add("pauses_count", connections.pauses_count)
+                                  .ToString())
+      .Add("log_lines_dropped_count", counters.log_lines_dropped_count);
 }
 
 JsonObject ToJson(const SearchCost& cost) {

@@ -236,6 +236,12 @@ Counters FromProto(const v1::GetCountersResponse& proto) {
                     .answers_failed_count = audit.answers_failed_count(),
                     .mismatches_count = audit.mismatches_count(),
                     .rows_checked_count = audit.rows_checked_count()};
+  const v1::ConnectionCounters& connections = proto.connections();
+  counters.connections = {.open_count = connections.open_count(),
+                          .accepted_count = connections.accepted_count(),
+                          .refused_count = connections.refused_count(),
+                          .pauses_count = connections.pauses_count()};
+  counters.log_lines_dropped_count = proto.log_lines_dropped_count();
   return counters;
 }
 

@@ -162,7 +162,9 @@ TEST_F(CliTest, CountersAreSummedUp) {
             "passes       5, on the device for 0 ms, 3.00 MB read\n"
             "queries      6 int8, 0 bf16, 0 rows; 0 candidates\n"
             "escalations  2 tighter, 0 canonical\n"
-            "audit        1 answers checked, 0 dropped, 0 failed; 0 wrong\n");
+            "audit        1 answers checked, 0 dropped, 0 failed; 0 wrong\n"
+            "connections  3 open, 1,200 accepted, 4 refused; 5 pauses of accepting\n"
+            "log          8 lines dropped\n");
   EXPECT_EQ(
       Run({"counters", "--json"}).out,
       "{\"started_unix_ms\":1715938200123,\"calls\":[{\"method\":\"Search\",\"status\":\"OK\","
@@ -170,7 +172,9 @@ TEST_F(CliTest, CountersAreSummedUp) {
       "\"queries_rows_count\":0,\"queries_int8_count\":6,\"queries_bf16_count\":0,\"device_us\":0,"
       "\"candidates\":0,\"bytes_read\":3000000,\"escalations\":{\"tighter\":2,\"canonical\":0}},"
       "\"audit\":{\"answers_audited_count\":1,\"answers_dropped_count\":0,"
-      "\"answers_failed_count\":0,\"mismatches_count\":0,\"rows_checked_count\":0}}\n");
+      "\"answers_failed_count\":0,\"mismatches_count\":0,\"rows_checked_count\":0},"
+      "\"connections\":{\"open_count\":3,\"accepted_count\":1200,\"refused_count\":4,"
+      "\"pauses_count\":5},\"log_lines_dropped_count\":8}\n");
 }
 
 TEST_F(CliTest, ScoresAndVectorsAreExactInJson) {

@@ -183,6 +183,11 @@ class FakeAdmin final : public v1::Admin::Service {
       response->mutable_passes()->set_bytes_read(3000000);
       response->mutable_passes()->mutable_escalations()->set_tighter(2);
       response->mutable_audit()->set_answers_audited_count(1);
+      response->mutable_connections()->set_open_count(3);
+      response->mutable_connections()->set_accepted_count(1200);
+      response->mutable_connections()->set_refused_count(4);
+      response->mutable_connections()->set_pauses_count(5);
+      response->set_log_lines_dropped_count(8);
       return absl::OkStatus();
     });
   }

@@ -273,7 +273,7 @@ struct Capacity {
   std::string server_version;
 };
 
-// Sums since the start of the server. They only grow; a restart begins again.
+// Sums since the start of the server. They only grow, except open_count; a restart begins again.
 struct Counters {
   // Calls of one method that ended with one status; a stream is one call.
   struct Calls {
@@ -303,11 +303,19 @@ struct Counters {
     uint64_t mismatches_count = 0;
     uint64_t rows_checked_count = 0;
   };
+  struct Connections {
+    uint64_t open_count = 0;  // now
+    uint64_t accepted_count = 0;
+    uint64_t refused_count = 0;  // closed at once: connections_max were open
+    uint64_t pauses_count = 0;   // of accepting, without a descriptor or memory for a connection
+  };
 
   int64_t started_unix_ms = 0;
   std::vector<Calls> calls;  // ordered by method, then status
   Passes passes;
   Audit audit;
+  Connections connections;
+  uint64_t log_lines_dropped_count = 0;  // the reader of the log was too slow for them
 };
 
 enum class Health : uint8_t { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };
