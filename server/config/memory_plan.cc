@@ -162,8 +162,8 @@ absl::Status CheckFits(const MemoryPlan& plan) {
   if (plan.total_bytes <= plan.physical_bytes && !plan.starved) return absl::OkStatus();
   std::string parts;
   for (const MemoryPart& part : plan.parts) {
-    if (part.bytes > 0)
-      absl::StrAppend(&parts, parts.empty() ? "" : ", ", part.name, " ", part.bytes);
+    if (part.bytes == 0) continue;
+    absl::StrAppend(&parts, parts.empty() ? "" : ", ", part.name, " ", part.bytes);
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "memory: the settings may take ", plan.total_bytes, " bytes, this process may use ",

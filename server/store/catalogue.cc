@@ -169,15 +169,15 @@ absl::Status Catalogue::ReadFacts() {
   int64_t format = 0;
   ABSL_RETURN_IF_ERROR(
       database_->Query("PRAGMA user_version", {}, [&format](const std::vector<Value>& row) {
-        if (const int64_t* const value = std::get_if<int64_t>(&row[0])) format = *value;
+        if (const int64_t* const value = absl::get_if<int64_t>(&row[0])) format = *value;
         return absl::OkStatus();
       }));
   if (format > kFormatVersion) return NewerFormat(path, format);
   ABSL_RETURN_IF_ERROR(database_->Query(
       "SELECT id, format, store FROM facts", {}, [&](const std::vector<Value>& row) {
-        const int64_t* const id = std::get_if<int64_t>(&row[0]);
-        const int64_t* const own_format = std::get_if<int64_t>(&row[1]);
-        const std::string* const store = std::get_if<std::string>(&row[2]);
+        const int64_t* const id = absl::get_if<int64_t>(&row[0]);
+        const int64_t* const own_format = absl::get_if<int64_t>(&row[1]);
+        const std::string* const store = absl::get_if<std::string>(&row[2]);
         if (id == nullptr || own_format == nullptr || store == nullptr) return absl::OkStatus();
         if (*id == kStoreFact && *own_format == format && store_id_.empty()) store_id_ = *store;
         if (*id == kIncarnationFact) incarnation_ = *store;
@@ -348,7 +348,7 @@ absl::StatusOr<std::string> Catalogue::ReadDeletedIds(const DeletionRow& row) {
   ABSL_RETURN_IF_ERROR(
       database_->Query("SELECT ids FROM deletions WHERE id=?", absl::MakeConstSpan(&key, 1),
                        [&ids](std::vector<Value> values) {
-                         if (auto* const bytes = std::get_if<std::string>(&values[0])) {
+                         if (auto* const bytes = absl::get_if<std::string>(&values[0])) {
                            ids = std::move(*bytes);
                          }
                          return absl::OkStatus();
@@ -370,7 +370,7 @@ absl::StatusOr<int64_t> Catalogue::Audit() {
   std::string verdict;
   ABSL_RETURN_IF_ERROR(
       database_->Query("PRAGMA integrity_check", {}, [&verdict](const std::vector<Value>& row) {
-        if (const auto* const text = std::get_if<std::string>(&row[0])) verdict += *text;
+        if (const auto* const text = absl::get_if<std::string>(&row[0])) verdict += *text;
         return absl::OkStatus();
       }));
   if (verdict != "ok") {

@@ -1,7 +1,5 @@
 #include "server/store/catalogue_rows.h"
 
-#include <variant>
-
 #include "absl/strings/str_cat.h"
 #include "server/store/little_endian.h"
 
@@ -49,7 +47,7 @@ class RowReader {
  private:
   template <typename T>
   const T* Next() {
-    return next_ < values_.size() ? std::get_if<T>(&values_[next_++]) : nullptr;
+    return next_ < values_.size() ? absl::get_if<T>(&values_[next_++]) : nullptr;
   }
 
   const absl::Span<const Value> values_;
@@ -208,10 +206,10 @@ Digest RowDigest(const char* table, absl::Span<const Value> values) {
   Sha256 sum;
   sum.Add(std::string_view(table)).AddNumber(static_cast<int64_t>(values.size()));
   for (const Value& value : values) {
-    if (const int64_t* const number = std::get_if<int64_t>(&value)) {
+    if (const int64_t* const number = absl::get_if<int64_t>(&value)) {
       sum.AddNumber(-1).AddNumber(*number);
     } else {
-      const std::string& bytes = *std::get_if<std::string>(&value);
+      const std::string& bytes = *absl::get_if<std::string>(&value);
       sum.AddNumber(static_cast<int64_t>(bytes.size())).Add(bytes);
     }
   }

@@ -63,7 +63,7 @@ absl::Status Database::Configure(Mode mode) {
 absl::Status Database::SetJournal(const std::string& mode) {
   std::string now;  // SQLite answers with the mode it is in, whatever was asked for
   ABSL_RETURN_IF_ERROR(Query("PRAGMA journal_mode=" + mode, {}, [&now](std::vector<Value> row) {
-    if (auto* const text = std::get_if<std::string>(&row[0])) now = *text;
+    if (auto* const text = absl::get_if<std::string>(&row[0])) now = *text;
     return absl::OkStatus();
   }));
   if (now == mode) return absl::OkStatus();
@@ -112,8 +112,8 @@ absl::StatusOr<sqlite3_stmt*> Database::Prepare(const std::string& sql,
   }
   for (size_t i = 0; i < values.size(); ++i) {
     const int place = static_cast<int>(i) + 1;
-    const int64_t* const number = std::get_if<int64_t>(&values[i]);
-    const std::string* const bytes = std::get_if<std::string>(&values[i]);
+    const int64_t* const number = absl::get_if<int64_t>(&values[i]);
+    const std::string* const bytes = absl::get_if<std::string>(&values[i]);
     const int code = number != nullptr ? sqlite3_bind_int64(kept.get(), place, *number)
                                        : sqlite3_bind_blob64(kept.get(), place, bytes->data(),
                                                              bytes->size(), SQLITE_STATIC);

@@ -7,19 +7,21 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "absl/types/variant.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
 
 namespace nearfield::store {
 
-using Value = std::variant<int64_t, std::string>;  // INTEGER, BLOB
+// INTEGER, BLOB. Not std::variant: where copying a string runs out of memory, libstdc++ 12 destroys
+// the copy that was never made.
+using Value = absl::variant<int64_t, std::string>;
 
 // Not thread-safe.
 //   Errors of every call: ResourceExhausted (the disk or the host's memory is full: the statement

@@ -32,10 +32,17 @@ void* Allocate(size_t bytes, size_t alignment) {
 
 }  // namespace
 
-// The other forms call these.
+// The other forms call these; a sanitizer's own nothrow form would not.
 void* operator new(size_t bytes) { return Allocate(bytes, 1); }
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return Allocate(bytes, static_cast<size_t>(alignment));
+}
+void* operator new(size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+  try {
+    return Allocate(bytes, 1);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t /*bytes*/) noexcept { std::free(memory); }
