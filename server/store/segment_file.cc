@@ -98,7 +98,7 @@ absl::Status SegmentOutput::Seal() {
   const SegmentHeaderBytes sealed = SealedHeader(header_);
   if (sealed == header_) return absl::OkStatus();
   const SegmentHeaderBytes open = std::exchange(header_, sealed);
-  const absl::Status written = WriteHeader();
+  absl::Status written = WriteHeader();
   if (!written.ok()) header_ = open;
   return written;
 }

@@ -163,7 +163,7 @@ absl::Status Database::Query(const std::string& sql, absl::Span<const Value> val
 }
 
 absl::Status Database::Commit() {
-  const absl::Status status = Run("COMMIT");
+  absl::Status status = Run("COMMIT");
   const int code = sqlite3_errcode(connection_);
   if (status.ok() || (code & 0xff) == SQLITE_FULL || !absl::IsResourceExhausted(status)) {
     return status;

@@ -61,7 +61,7 @@ absl::Status CheckFiles(StoreCore& core) {
     if (upload.state != UploadState::kOpen) continue;
     ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core.Find(upload.collection));
     const SegmentIdentity identity = core.Identity(collection, id);
-    const absl::Status status =
+    absl::Status status =
         SegmentReader::Open(*core.directory, identity, upload.bytes_durable, /*may_be_longer=*/true)
             .status();
     if (absl::IsResourceExhausted(status)) return status;
