@@ -41,7 +41,7 @@ class HeldPrefix final : public OrderPrefix {
     return static_cast<int64_t>(known_.hits.capacity() * sizeof(Hit)) + known_.rows.bytes();
   }
   int64_t rows_max() const { return rows_max_; }
-  // Whether what is known serves a page of this state that begins at `skip`.
+  // Reports whether what is known serves a page of this state that begins at `skip`.
   bool Serves(const std::shared_ptr<const corpus::CorpusSnapshot>& snapshot, int64_t skip) const {
     return known_.count() > 0 && known_.begin <= skip && snapshot_.lock() == snapshot;
   }

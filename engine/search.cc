@@ -120,7 +120,7 @@ absl::Status SearchDeep(const DeepSearch& deep, KnownRows* known, ScanCost* cost
   return absl::OkStatus();
 }
 
-// Whether rows of the answer follow the page that the query asks for.
+// Reports whether rows of the answer follow the page that the query asks for.
 bool MoreFollow(const KnownRows& known, const Query& query, int64_t rows_of_order) {
   const int64_t end = query.skip + query.k;
   if (!query.score_min) return end < rows_of_order;

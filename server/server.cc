@@ -91,7 +91,7 @@ void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
                               kClientPingMsMin);
 }
 
-// Whether the collection was loaded, and nothing of it was found unreadable since.
+// Reports whether the collection was loaded, and nothing of it was found unreadable since.
 bool IsReadable(const NamedCollection& named) {
   return named.state.ok() &&
          (named.store == nullptr || named.store->ReadFailure(named.store_id).ok());

@@ -47,7 +47,7 @@ struct SearchedRows {
   std::shared_ptr<const Choice> choice;  // null: all live rows
 
   int64_t rows_count() const;
-  // Whether a live row of the snapshot is among them.
+  // Reports whether a live row of the snapshot is among them.
   bool Holds(const RowRef& row) const;
   std::vector<GenerationView> Views() const;
 };

@@ -43,8 +43,8 @@ struct NamedCollection {
   std::atomic<bool> dropped{false};
 };
 
-// Whether `incarnation` (absent: any) is the collection's: a request whose epochs are of another
-// one must not be taken for one of this. Errors: FailedPrecondition.
+// Reports whether `incarnation` (absent: any) is the collection's: a request whose epochs are of
+// another one must not be taken for one of this. Errors: FailedPrecondition.
 absl::Status CheckIncarnation(const NamedCollection& named, std::optional<uint64_t> incarnation);
 
 // OK for [A-Za-z0-9][A-Za-z0-9_.-]{0,62}. Errors: InvalidArgument, naming `field`.

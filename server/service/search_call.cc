@@ -50,11 +50,11 @@ struct Pending {
   AuditDraw audit;
   absl::StatusOr<SearchReply> checked = absl::UnknownError("not run");  // with verify
 
-  // Whether this is a page of a stream, which no limit ends.
+  // Reports whether this is a page of a stream, which no limit ends.
   bool streamed() const { return output.epoch_hold != nullptr; }
 };
 
-// Whether the cursor goes with the rest of the request.
+// Reports whether the cursor goes with the rest of the request.
 absl::Status CheckCursor(const Pending& pending, const pb::SearchRequest& request) {
   const Cursor& cursor = *pending.cursor;
   if (cursor.search != pending.fingerprints.front()) {

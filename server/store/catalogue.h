@@ -132,7 +132,7 @@ class Catalogue {
   const std::string& incarnation() const { return incarnation_; }
   const Tables& tables() const { return tables_; }
   int64_t commits_count() const { return last_.id; }
-  // Whether there is a high-water mark; after Start there always is.
+  // Reports whether there is a high-water mark; after Start there always is.
   bool high_water_found() const { return high_water_ != nullptr; }
 
   // A number never used before for a collection, segment or record.

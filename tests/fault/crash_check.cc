@@ -92,8 +92,8 @@ Findings Explain(const Model& found, const Model& before, const Model& after) {
   return findings;
 }
 
-// Whether `found` is `before` with some of `left` applied in an order that the model allows. Adds
-// them to `*happened` in that order.
+// Reports whether `found` is `before` with some of `left` applied in an order that the model
+// allows. Adds them to `*happened` in that order.
 bool Explains(const Model& found, const Model& before, const std::vector<Operation>& left,
               std::vector<Operation>* happened) {
   if (Same(found, before)) return true;

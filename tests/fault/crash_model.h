@@ -72,7 +72,7 @@ struct Model {
   std::map<std::string, ModelCollection> collections;  // by name
   std::map<std::string, ModelUpload> uploads;          // by token
 
-  // Whether the operation can be the next one. One whose epoch was given away is refused.
+  // Reports whether the operation can be the next one. One whose epoch was given away is refused.
   bool Allows(const Operation& operation) const;
   void Apply(const Operation& operation);
 };

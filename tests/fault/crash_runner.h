@@ -74,7 +74,7 @@ class CrashRunner {
   // The log's line on the first call that was made to fail; empty: there was none.
   std::string FailedCall() const;
   int64_t Acknowledged() const { return LinesThatBegin("ack "); }
-  // Whether the store was opened and an operation begun since the last Reset.
+  // Reports whether the store was opened and an operation begun since the last Reset.
   bool Tried() const { return LinesThatBegin("try ") > 0; }
   std::string dir() const { return options_.dir; }
 

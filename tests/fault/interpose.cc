@@ -96,7 +96,7 @@ long RunCall(const Call& call, Prepare prepare, Act act, Part part, Done done) {
 
 constexpr auto kNothing = [](auto&&...) {};
 
-// Whether a call that changes nothing shall fail; sets errno then.
+// Reports whether a call that changes nothing shall fail; sets errno then.
 bool Fails(const Call& call) {
   Shim& shim = Shim::Get();
   const std::lock_guard lock(shim.mutex);

@@ -18,7 +18,7 @@ class AllocationFailure {
   AllocationFailure(const AllocationFailure&) = delete;
   AllocationFailure& operator=(const AllocationFailure&) = delete;
 
-  // Whether the n-th allocation came. False: the work under test needs fewer than n.
+  // Reports whether the n-th allocation came. False: the work under test needs fewer than n.
   bool happened() const;
 };
 
