@@ -134,8 +134,7 @@ TEST_F(AcceptorTest, AShortageOfDescriptorsPausesAcceptingAndEndsWithIt) {
 }
 
 TEST_F(AcceptorTest, AFailureOfOneConnectionDoesNotPause) {
-  int calls = 0;
-  Start(10, [&](int listen_fd) {
+  Start(10, [calls = 0](int listen_fd) mutable {
     if (++calls > 1) return accept4(listen_fd, nullptr, nullptr, SOCK_CLOEXEC);
     errno = ECONNABORTED;
     return -1;

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdarg>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -21,8 +22,8 @@ namespace nearfield::store {
 namespace {
 
 struct Rules {
-  std::recursive_mutex mutex;
-  FailingCalls::Rule rule;
+  std::mutex mutex;
+  std::shared_ptr<const FailingCalls::Rule> rule;
 };
 
 Rules& Shared() {
@@ -34,9 +35,13 @@ std::atomic<int> g_threads_left{INT_MAX};
 
 // Sets errno and returns true where the call shall fail.
 bool Fails(FileCall::Kind kind, const std::string& path, bool grows = false) {
-  const std::lock_guard lock(Shared().mutex);
-  if (!Shared().rule) return false;
-  const int error = Shared().rule({.kind = kind, .path = path, .grows = grows});
+  std::shared_ptr<const FailingCalls::Rule> rule;
+  {
+    const std::lock_guard lock(Shared().mutex);
+    rule = Shared().rule;
+  }
+  if (rule == nullptr) return false;
+  const int error = (*rule)({.kind = kind, .path = path, .grows = grows});
   if (error != 0) errno = error;
   return error != 0;
 }
@@ -94,8 +99,9 @@ mode_t ModeOf(int flags, va_list arguments) {
 }  // namespace
 
 FailingCalls::FailingCalls(Rule rule) {
+  auto shared = std::make_shared<const Rule>(std::move(rule));
   const std::lock_guard lock(Shared().mutex);
-  Shared().rule = std::move(rule);
+  Shared().rule = std::move(shared);
 }
 
 ThreadLimit::ThreadLimit(int threads) { g_threads_left = threads; }

@@ -17,7 +17,8 @@ struct FileCall {
 };
 
 // From its construction to its end every call asks `rule`, which returns the errno of a call that
-// shall fail, or 0. One at a time. The rule is called under a lock, and may make calls itself.
+// shall fail, or 0. One at a time. Every thread that makes a call asks the rule, without a lock;
+// the rule may make calls itself.
 class FailingCalls {
  public:
   using Rule = std::function<int(const FileCall& call)>;
