@@ -1,5 +1,6 @@
 // nearfield-server.
 #include "nearfield/engine/engine.h"
+#include "server/memory_exit.h"
 #include "server/run_server.h"
 
 // Read by jemalloc at its start. Freed pages go back to the system after a second, on a thread of
@@ -8,6 +9,16 @@ extern "C" {
 // NOLINTNEXTLINE(readability-identifier-naming, cppcoreguidelines-avoid-non-const-global-variables)
 const char* malloc_conf = "background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0";
 }
+
+namespace {
+
+// The loader calls it before the initializers of the libraries, which allocate thousands of times.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+__attribute__((section(".preinit_array"), used)) void (*install_memory_exit)() = [] {
+  nearfield::server::InstallMemoryExit();
+};
+
+}  // namespace
 
 int main(int argc, char** argv) {
   return nearfield::server::RunServer(argc, argv, nearfield::Engine::Create);

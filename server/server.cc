@@ -241,7 +241,8 @@ ExitCode Server::Boot(const EngineFactory& make_engine) {
     log_->Write(LogLevel::kError, "the data directory cannot be opened",
                 {{"data_dir", settings_->data_dir.value()}, {"error", kept.status().ToString()}});
     const bool wrong = absl::IsFailedPrecondition(kept.status()) ||
-                       absl::IsNotFound(kept.status()) || absl::IsInvalidArgument(kept.status());
+                       absl::IsNotFound(kept.status()) || absl::IsInvalidArgument(kept.status()) ||
+                       absl::IsResourceExhausted(kept.status());
     return wrong ? ExitCode::kConfiguration : ExitCode::kStorage;
   }
   absl::StatusOr<std::unique_ptr<Engine>> engine =
@@ -289,6 +290,7 @@ ExitCode Server::Boot(const EngineFactory& make_engine) {
   const absl::Status loaded = LoadCollections(core.get());
   if (!loaded.ok() && !absl::IsCancelled(loaded)) {
     log_->Write(LogLevel::kError, "loading failed", {{"error", loaded.ToString()}});
+    if (absl::IsResourceExhausted(loaded)) return ExitCode::kConfiguration;
     return absl::IsUnavailable(loaded) ? ExitCode::kDeviceLost : ExitCode::kFailure;
   }
   core->audit = StartAudit(core.get(), &state_, &health_);

@@ -14,7 +14,8 @@
 //   NEARFIELD_FAULT_SEED         for everything random
 //   NEARFIELD_FAULT_IGNORE_SYNC  segments, catalogue or directories: their syncs do nothing and
 //                                return OK
-//   NEARFIELD_FAULT_LOG          gets one line when a call is made to fail
+//   NEARFIELD_FAULT_LOG          gets one line when a call is made to fail; that of an allocation
+//                                names the program or library of each frame of its stack
 //   NEARFIELD_FAULT_CALLS        gets the numbers of changes, reads, opens and allocations when the
 //                                process ends by itself
 #ifndef NEARFIELD_TESTS_FAULT_FAULT_PLAN_H_
