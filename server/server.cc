@@ -94,7 +94,7 @@ void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
 // Reports whether the collection was loaded, and nothing of it was found unreadable since.
 bool IsReadable(const NamedCollection& named) {
   return named.state.ok() &&
-         (named.store == nullptr || named.store->ReadFailure(named.store_id).ok());
+         (named.store == nullptr || named.store->ReadFailuresOf(named.store_id).count == 0);
 }
 
 // Tells which segment files the catalogue did not name, and what became of them.

@@ -132,10 +132,10 @@ absl::Status Store::Load(int64_t collection_id, const BlockSink& sink,
   return loaded;
 }
 
-absl::Status Store::ReadFailure(int64_t collection_id) const {
+ReadFailures Store::ReadFailuresOf(int64_t collection_id) const {
   const std::lock_guard lock(core_->read_mutex);
   const auto it = core_->read_failures.find(collection_id);
-  return it == core_->read_failures.end() ? absl::OkStatus() : it->second;
+  return it == core_->read_failures.end() ? ReadFailures() : it->second;
 }
 
 absl::StatusOr<std::vector<int64_t>> Store::Segments(int64_t collection_id) const {

@@ -173,9 +173,8 @@ class Store {
   // delivered before an error are right, but not all.
   // With options.segment: of that one alone; NotFound where it is not (or no longer) there.
   absl::Status Load(int64_t collection_id, const BlockSink& sink, const LoadOptions& options) const;
-  // The latest DataLoss that Load or Compact met in this collection since the start; OK: none. Its
-  // rows in memory are not concerned, but a restart may not load it.
-  absl::Status ReadFailure(int64_t collection_id) const;
+  // Its rows in memory are not concerned, but a restart may not load them.
+  ReadFailures ReadFailuresOf(int64_t collection_id) const;
   // Its segments of now, older commits first. Compaction takes some away and makes others.
   absl::StatusOr<std::vector<int64_t>> Segments(int64_t collection_id) const;
 

@@ -50,7 +50,9 @@ absl::Status StoreCore::SurviveFile(const absl::Status& status) {
 void StoreCore::NoteRead(int64_t collection, const absl::Status& status) {
   if (!absl::IsDataLoss(status)) return;
   const std::lock_guard lock(read_mutex);
-  read_failures.insert_or_assign(collection, status);
+  ReadFailures& failures = read_failures[collection];
+  failures.count += 1;
+  failures.latest = status;
 }
 
 int64_t StoreCore::Now() const {

@@ -34,10 +34,10 @@ struct StoreCore {
   std::atomic<bool> failed{false};  // or closed
   OrphanReport orphans;             // of the start
 
-  // Collections of which something could not be read: the latest DataLoss. A lock of their own,
-  // because health checks look here while commits sync.
+  // Collections of which something could not be read. A lock of their own, because health checks
+  // look here while commits sync.
   mutable std::mutex read_mutex;
-  std::map<int64_t, absl::Status> read_failures;
+  std::map<int64_t, ReadFailures> read_failures;
 
   mutable std::mutex mutex;  // guards what follows
   std::unique_ptr<Catalogue> catalogue;

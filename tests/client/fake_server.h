@@ -31,6 +31,7 @@ struct FakeServerScript {
   v1::GetLimitsResponse limits;                            // generous by default
   std::function<void(v1::SearchResponse*)> tamper_search;  // applied to each answer
   int stream_answers_max = 1000000;                        // a search stream ends OK after so many
+  uint64_t read_failures_count = 0;                        // of every collection
   std::string collection_error;  // set: every collection says it has 0 rows, and why
   bool verify_lies = false;      // Verify finds a difference where there is none
   int epoch_moves = 0;           // so many Verify calls find that the collection has moved on

@@ -85,7 +85,7 @@ TEST_P(NoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
     EXPECT_THAT(store().Load(a_, kIgnore, {}), exhausted);
     EXPECT_OK(tested_.Delete("b", 2));
   }
-  EXPECT_OK(store().ReadFailure(a_));
+  EXPECT_EQ(store().ReadFailuresOf(a_).count, 0);
   ASSERT_OK(store().ResumeUpload("t", kIgnore));
   EXPECT_OK(store().Compact(a_, All()));
   EXPECT_OK(tested_.Upload("a", 5));
@@ -105,9 +105,10 @@ TEST_F(FailureTest, ASegmentThatVanishedOrIsForbiddenIsDataLoss) {
       return call.kind == FileCall::Kind::kOpen && segment ? error : 0;
     });
     EXPECT_THAT(store().Load(a_, kIgnore, {}), StatusIs(kDataLoss, HasSubstr(".seg")));
-    EXPECT_THAT(store().ReadFailure(a_), StatusIs(kDataLoss));
-    EXPECT_OK(store().ReadFailure(b_));
+    EXPECT_THAT(store().ReadFailuresOf(a_).latest, StatusIs(kDataLoss));
+    EXPECT_EQ(store().ReadFailuresOf(b_).count, 0);
   }
+  EXPECT_EQ(store().ReadFailuresOf(a_).count, 2);
 }
 
 // One unreadable sector under a committed segment ended the process when a compaction came to it,
@@ -134,8 +135,8 @@ TEST_F(FailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
       break;
     }
     EXPECT_THAT(compacted, StatusIs(kDataLoss, AllOf(HasSubstr(".seg"), HasSubstr("read"))));
-    EXPECT_THAT(store().ReadFailure(a_), StatusIs(kDataLoss));
-    EXPECT_OK(store().ReadFailure(b_));
+    EXPECT_THAT(store().ReadFailuresOf(a_).latest, StatusIs(kDataLoss));
+    EXPECT_EQ(store().ReadFailuresOf(b_).count, 0);
     ASSERT_TRUE(tested_.Same()) << at;
     ASSERT_OK(tested_.Upload("b", 100 + at));
   }
