@@ -131,8 +131,10 @@ class Catalog {
  private:
   std::shared_ptr<NamedCollection> Make(const std::string& name,
                                         std::shared_ptr<Collection> collection,
-                                        std::unique_ptr<CollectionAttributes> attributes,
-                                        int64_t store_id) const;
+                                        std::unique_ptr<CollectionAttributes> attributes) const;
+  // `named` as the one that the store has.
+  std::shared_ptr<NamedCollection> Stored(const store::StoredCollection& stored,
+                                          std::shared_ptr<NamedCollection> named) const;
   // By its name or an alias; null where there is none.
   std::shared_ptr<NamedCollection> LookUp(const std::string& name) const;
   // With its state, where it cannot be loaded. Errors: Unavailable, Cancelled.

@@ -130,11 +130,13 @@ absl::Status CollectionUpload::Record(const PendingChange& change) {
 }
 
 absl::StatusOr<CommitResult> CollectionUpload::Commit() {
-  if (segment_ != nullptr) ABSL_RETURN_IF_ERROR(segment_->Sync());
   if (place_.rows_count > 0) {  // indexes take their time, in which other commits go on
     ABSL_ASSIGN_OR_RETURN(const uint32_t first, upload_->TakeOrdinals());
     ABSL_RETURN_IF_ERROR(attributes_.Add(first));
   }
+  // A start sets a sealed segment aside that was not committed: so the seal comes after all that
+  // takes long or may run out of memory.
+  if (segment_ != nullptr) ABSL_RETURN_IF_ERROR(segment_->Sync());
   bool recorded = false;
   ABSL_ASSIGN_OR_RETURN(const CommitResult result,
                         upload_->Commit([&](const PendingChange& change) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield::store {
@@ -163,12 +164,15 @@ absl::Status Database::Query(const std::string& sql, absl::Span<const Value> val
 }
 
 absl::Status Database::Commit() {
-  absl::Status status = Run("COMMIT");
-  const int code = sqlite3_errcode(connection_);
-  if (status.ok() || (code & 0xff) == SQLITE_FULL || !absl::IsResourceExhausted(status)) {
-    return status;
-  }
-  return absl::InternalError(status.message());
+  ABSL_ASSIGN_OR_RETURN(sqlite3_stmt* const statement, Prepare("COMMIT", {}));
+  const std::unique_ptr<sqlite3_stmt, Reset> reset(statement);
+  const int code = sqlite3_step(statement);
+  if (code == SQLITE_DONE) return absl::OkStatus();
+  const absl::Status failed = CatchOutOfMemory([&] { return Error(code, "COMMIT"); });
+  if ((code & 0xff) == SQLITE_FULL || !absl::IsResourceExhausted(failed)) return failed;
+  const absl::Status unknown =
+      CatchOutOfMemory([&]() -> absl::Status { return absl::InternalError(failed.message()); });
+  return absl::IsInternal(unknown) ? unknown : absl::Status(absl::StatusCode::kInternal, "");
 }
 
 absl::Status Database::Rollback() {

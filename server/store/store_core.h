@@ -60,11 +60,15 @@ struct StoreCore {
   // The outcome of a commit of the catalogue. Ends the process for any error except
   // ResourceExhausted; returns what the caller shall return.
   absl::Status Survive(const absl::Status& status);
+  // Ends the process, unless on_fatal returns; also where there is no memory left to say why.
+  void Fail(const absl::Status& status) const noexcept;
   // The outcome of work on segment files. Ends the process for Internal, which only a call that
   // changes or syncs a file gives (file.h). Nothing else left the disk in an unknown state.
   absl::Status SurviveFile(const absl::Status& status);
   // Remembers a DataLoss that reading a collection met. Takes the lock.
   void NoteRead(int64_t collection, const absl::Status& status);
+  // A segment is not written any more. Takes the lock.
+  void Leave(int64_t segment) noexcept;
   int64_t Now() const;        // of the system's clock, which may be set: for display
   int64_t SteadyNow() const;  // for ages
 
@@ -73,14 +77,16 @@ struct StoreCore {
   // The same of one that can be read. Errors: and DataLoss.
   absl::StatusOr<CollectionRow> FindSound(int64_t collection) const;
   SegmentIdentity Identity(const CollectionRow& collection, int64_t segment) const;
+  uint64_t IncarnationOf(int64_t collection) const;  // see Store
   const UploadRow* FindUpload(const std::string& token) const;
   // Commits the transaction, then changes the books.
   absl::Status Commit(Transaction transaction, const CommitNote& note, SegmentChange change = {});
   void Add(const CollectionRow& collection, const SegmentRow& row, SegmentChange* change) const;
   void Remove(int64_t segment, SegmentChange* change) const;
   void Apply(SegmentChange change) noexcept;
-  // Removes the file of an upload that a commit ended. One that stays is an orphan at worst.
-  void RemoveFile(int64_t segment) const noexcept;
+  // Removes the file of an upload that a commit ended. One that stays is an orphan at worst. The
+  // caller makes the name before the commit, so that no file stays for want of memory.
+  void RemoveFile(const std::string& name) const noexcept;
   // Older commits first.
   std::vector<std::shared_ptr<CommittedSegment>> SegmentsOf(int64_t collection) const;
   // All deletion records of a collection.

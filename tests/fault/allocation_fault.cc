@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -54,8 +55,7 @@ char* WriteModules(char* at, const char* end) {
     const size_t bytes = std::strlen(name);
     if (static_cast<size_t>(end - at) < bytes + 1) break;
     *at++ = ' ';
-    std::memcpy(at, name, bytes);
-    at += bytes;
+    at = std::copy_n(name, bytes, at);
   }
   return at;
 }
