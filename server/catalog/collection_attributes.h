@@ -69,24 +69,28 @@ class CollectionAttributes {
   std::optional<ChosenRows> FindKept(const Collection& collection, const Filter& filter,
                                      std::shared_ptr<const PinnedEpoch> at);
 
-  // Merges what uploads left in small parts, and gives back the memory of rows that no state
-  // anybody holds shows any more. In the background; `cancelled` is asked between steps.
-  absl::Status Tidy(const Collection& collection, const std::function<bool()>& cancelled);
+  // Merges what uploads left in small parts, and gives back the memory and the ordinals of rows
+  // that no held state shows any more. In the background; `cancelled` is asked between steps.
+  absl::Status Tidy(Collection& collection, const std::function<bool()>& cancelled);
+
+  // Releases the ordinals of rows that are gone, so that an upload finds some: Tidy did not run
+  // since, or the rows were of an upload that failed. Cost: a microsecond for each range of them.
+  void ReleaseOrdinals(Collection& collection);
 
  private:
   friend class AttributeUpload;
   absl::Status DropDead(const Collection& collection);
-  // The rows of the snapshot that none of the epochs shows.
-  static absl::StatusOr<OrdinalSet> FindDead(const Collection& collection,
-                                             const PinnedEpochs& epochs,
-                                             const AttributeSnapshot& snapshot);
+  // Requires look_mutex_.
+  void Release(Collection& collection);
   void NoteBytes();
 
   const std::shared_ptr<AttributeShared> shared_;
   AttributeColumns columns_;
-  // Dead rows are looked for only while no upload has added rows that nobody sees yet.
+  // Held while dead rows are looked for and dropped: no ordinal is released in that time, so that
+  // none that was found dead names another row when it is dropped. Taken before mutex_.
+  std::mutex look_mutex_;
   std::mutex mutex_;
-  int64_t uploads_adding_ = 0;
+  OrdinalSet adding_;  // rows of uploads between Add and Settle; guarded by mutex_
   std::mutex bytes_mutex_;
   int64_t bytes_noted_ = 0;  // in shared_->memory_bytes
 };
@@ -117,7 +121,8 @@ class AttributeUpload {
   int64_t rows_count() const { return builder_.rows_count(); }
 
   // All rows, numbered from `first_ordinal` on; filters find them from now on. Called before the
-  // engine shows the rows. Errors: ResourceExhausted.
+  // engine shows the rows. From here on the ordinals are released once the rows are gone, also
+  // after an error. Errors: ResourceExhausted.
   absl::Status Add(uint32_t first_ordinal);
   // The engine shows the rows, or never will.
   void Settle(bool visible) noexcept;
@@ -128,8 +133,7 @@ class AttributeUpload {
   AttributeChunkBuilder builder_;
   int64_t bytes_noted_ = 0;  // in memory_bytes, for the builder and for what it will build
   bool added_ = false;
-  uint64_t first_ordinal_ = 0;
-  uint64_t end_ordinal_ = 0;
+  OrdinalSet rows_;  // what Add was called for
 };
 
 }  // namespace nearfield::server

@@ -131,6 +131,7 @@ absl::Status CollectionUpload::Record(const PendingChange& change) {
 
 absl::StatusOr<CommitResult> CollectionUpload::Commit() {
   if (place_.rows_count > 0) {  // indexes take their time, in which other commits go on
+    named_->attributes->ReleaseOrdinals(*named_->collection);
     ABSL_ASSIGN_OR_RETURN(const uint32_t first, upload_->TakeOrdinals());
     ABSL_RETURN_IF_ERROR(attributes_.Add(first));
   }

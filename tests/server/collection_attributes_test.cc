@@ -134,6 +134,20 @@ TEST_F(CollectionAttributesTest, AnUploadThatFailsLeavesNothing) {
   EXPECT_EQ(shared_->memory_bytes, attributes_->bytes());
 }
 
+// With a few callers there was always an upload between its rows' attributes and its commit, and
+// dead rows were only looked for while there was none: they stayed for good.
+TEST_F(CollectionAttributesTest, DeadRowsAreDroppedWhileAnUploadCommits) {
+  for (uint64_t batch = 0; batch < 3; ++batch) ASSERT_OK(Upload(batch * kBatch));
+  const int64_t full = attributes_->bytes();
+  DeleteBelow(3 * kBatch);
+  ASSERT_OK(Upload(3 * kBatch, [&] {
+    ASSERT_OK(attributes_->Tidy(*collection_, Never));
+    EXPECT_LT(attributes_->bytes(), full / 2);
+  }));
+  EXPECT_EQ(CountAt(Exists("n"), nullptr), kBatch);
+  EXPECT_EQ(CountAt(Compare("n", Comparison::kLess, Integers({3 * kBatch + 7})), nullptr), 7);
+}
+
 // The rows of an upload are indexed before they are visible; what was chosen before they are is
 // without them, also where it is deleted afterwards.
 TEST_F(CollectionAttributesTest, RowsThatBecomeVisibleAfterTheChoiceAreNotDeleted) {

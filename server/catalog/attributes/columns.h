@@ -24,8 +24,9 @@ struct AttributeSnapshot {
   uint64_t version = 0;
 };
 
-// Appending only. Rows must be here before the engine shows them; rows that it does not show, or no
-// longer shows, do no harm, as it leaves them out of every answer. Thread-safe.
+// Rows must be here before the engine shows them; rows that it does not show, or no longer shows,
+// do no harm, as it leaves them out of every answer. A row never changes; its ordinal may name
+// another row once TakeFreed returned it. Thread-safe.
 class AttributeColumns {
  public:
   explicit AttributeColumns(AttributeSchema schema);
@@ -46,6 +47,13 @@ class AttributeColumns {
   // when they are merged. Ordinals that are not here are ignored.
   void Drop(const OrdinalSet& dead);
 
+  // Drops the rows of an upload that failed. Those that were never added are free at once.
+  void GiveUp(const OrdinalSet& rows);
+
+  // Returns, once each, the ordinals of dropped rows that are in no chunk any more: rows may be
+  // added with them anew.
+  OrdinalSet TakeFreed();
+
   // Does one merge of small neighbors, or of what is left of a chunk most of whose rows are
   // dropped; false where nothing is to do. Costs up to kRowsMax rows of work, beside which
   // everything else goes on. Whoever appends calls it until it says false, in the background.
@@ -53,7 +61,8 @@ class AttributeColumns {
 
   // Rows that are here and not dropped.
   int64_t rows_count() const;
-  // Bytes of host memory, without what only snapshots still hold.
+  // Bytes of host memory, without what only snapshots still hold, and without the ordinals that
+  // wait for TakeFreed.
   int64_t bytes() const;
 
   static constexpr int64_t kInlineRowsMax = 8192;
@@ -61,6 +70,8 @@ class AttributeColumns {
  private:
   using Chunks = std::vector<std::shared_ptr<const AttributeChunk>>;
 
+  // Drop. Requires mutex_.
+  void DropHere(const OrdinalSet& dead);
   // Requires merge_mutex_.
   bool MergeOnce(int64_t rows_max);
   // Requires mutex_.
@@ -70,7 +81,8 @@ class AttributeColumns {
   std::mutex merge_mutex_;    // one merge at a time
   mutable std::mutex mutex_;  // guards what follows
   std::shared_ptr<const AttributeSnapshot> current_;
-  OrdinalSet dead_;  // dropped rows that are still in a chunk
+  OrdinalSet dead_;   // dropped rows that are still in a chunk
+  OrdinalSet freed_;  // dropped rows that are in none, until TakeFreed
 };
 
 }  // namespace nearfield::server

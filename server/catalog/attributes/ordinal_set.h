@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 
 namespace nearfield::server {
@@ -62,6 +63,8 @@ class OrdinalSet {
   friend bool operator==(const OrdinalSet& a, const OrdinalSet& b);
   friend bool operator!=(const OrdinalSet& a, const OrdinalSet& b) { return !(a == b); }
 
+  // Calls visit with each range of neighboring ordinals, ascending; no two of them touch.
+  void ForEachRange(absl::FunctionRef<void(OrdinalRange range)> visit) const;
   // All ordinals, ascending.
   std::vector<uint32_t> ToVector() const;
   // The ordinals of [base, base + 64 * words.size()) as bits, as in FromWords; every word is

@@ -89,7 +89,9 @@ class Upload {
 
   // The rows are all there: the first one's ordinal, the others follow in the order they came. So
   // what goes by ordinals can be made ready before Commit, while other changes go on. Afterwards
-  // Append fails. Requires a row. Errors: ResourceExhausted (the collection has had 2^32 rows).
+  // Append fails, and the ordinals are the caller's to give back where the upload does not commit
+  // (Collection::ReleaseOrdinals). Requires a row. Errors: ResourceExhausted (no free range of
+  // EngineOptions::ordinals_max is long enough).
   virtual absl::StatusOr<uint32_t> TakeOrdinals() = 0;
 
   // Makes all rows visible at once: epoch + 1. An upload without rows commits nothing and returns
@@ -208,7 +210,9 @@ class Collection {
   absl::StatusOr<DeleteResult> Delete(const IdColumn& ids) { return Delete(ids, nullptr); }
 
   // Deletes the live rows that `rows` chooses. A row that took the id of a chosen one since the
-  // choice was made has another ordinal, and stays. Errors: as Delete.
+  // choice was made has another ordinal, and stays; a row that took the ordinal of one goes with
+  // it. So choose no other rows than those of a state that is held until the call returns: their
+  // ordinals are not released. Errors: as Delete.
   virtual absl::StatusOr<DeleteResult> DeleteRows(const RowFilter& rows,
                                                   const CommitHook& before_visible) = 0;
 
@@ -220,6 +224,13 @@ class Collection {
                                                 const IdColumn& ids) const = 0;
   // How many of them `rows` chooses.
   virtual absl::StatusOr<int64_t> CountRows(const PinnedEpoch* at, const RowFilter& rows) const = 0;
+
+  // Makes ordinals free for the rows of later uploads. Requires that all of them are in use. The
+  // caller promises that no state that is held shows a row with one of them, that no running upload
+  // has them, and that no filter of now chooses among the rows of later states. Ordinals that are
+  // never released are never given to another row; those that a failed Commit took itself, without
+  // TakeOrdinals, are free again.
+  virtual void ReleaseOrdinals(uint32_t first, int64_t rows_count) noexcept = 0;
 
   // Gives back the memory of deleted rows and joins small parts, where that is worth it, by copying
   // live rows; searches and changes go on meanwhile, answers and the epoch stay as they are. One

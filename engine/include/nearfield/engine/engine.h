@@ -41,6 +41,9 @@ struct EngineOptions {
   int32_t k_max = kKMax;
   // Queries a batch may hold; sizes the GPU workspace. 1 .. 65,536.
   int32_t batch_max = 1024;
+  // Ordinals of a collection: how many rows it can have at once, with the deleted ones whose
+  // ordinals were not released yet (row_filter.h). 1 .. 2^32; fewer are for tests.
+  int64_t ordinals_max = int64_t{1} << 32;
 };
 
 struct EngineInfo {

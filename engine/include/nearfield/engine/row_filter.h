@@ -8,9 +8,11 @@
 
 namespace nearfield {
 
-// Rows get ordinals 0, 1, 2, ... as they are uploaded, never again while the collection lives
-// (Upload::TakeOrdinals and PendingChange::first_ordinal tell which). Whoever knows their
-// attributes chooses by these. Immutable once a search has it.
+// Rows are numbered as they are uploaded: an upload gets the lowest free range of ordinals that is
+// long enough (Upload::TakeOrdinals and PendingChange::first_ordinal tell which). The rows of one
+// state have different ordinals. Ordinals of dead rows are given to later rows once they were
+// released (Collection::ReleaseOrdinals), so a filter is good for states that were held since it
+// was made. Whoever knows the rows' attributes chooses by ordinals. Immutable once a search has it.
 struct RowFilter {
   // Bit (ordinal % 64) of word ordinal / 64. Rows beyond the last word are not chosen.
   std::vector<uint64_t> chosen;
