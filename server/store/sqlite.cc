@@ -168,7 +168,7 @@ absl::Status Database::Commit() {
   const std::unique_ptr<sqlite3_stmt, Reset> reset(statement);
   const int code = sqlite3_step(statement);
   if (code == SQLITE_DONE) return absl::OkStatus();
-  const absl::Status failed = CatchOutOfMemory([&] { return Error(code, "COMMIT"); });
+  absl::Status failed = CatchOutOfMemory([&] { return Error(code, "COMMIT"); });
   if ((code & 0xff) == SQLITE_FULL || !absl::IsResourceExhausted(failed)) return failed;
   const absl::Status unknown =
       CatchOutOfMemory([&]() -> absl::Status { return absl::InternalError(failed.message()); });
