@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -82,6 +83,11 @@ absl::Status Database::Error(int code, const std::string& what) const {
   }
   if (code == SQLITE_IOERR_NOMEM) return absl::ResourceExhaustedError(message);
   switch (code & 0xff) {
+    case SQLITE_CANTOPEN: {
+      const int error = connection_ != nullptr ? sqlite3_system_errno(connection_) : 0;
+      const bool none_free = error == EMFILE || error == ENFILE || error == ENOMEM;
+      return none_free ? absl::ResourceExhaustedError(message) : absl::InternalError(message);
+    }
     case SQLITE_FULL:
     case SQLITE_NOMEM:
       return absl::ResourceExhaustedError(message);

@@ -94,6 +94,26 @@ TEST_P(NoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
   EXPECT_OK(store().Verify());
 }
 
+// SQLite's file of a snapshot could not be opened: INTERNAL, as if the program were wrong.
+TEST_P(NoDescriptorTest, ASnapshotIsResourceExhaustedAndTheNextOneSucceeds) {
+  const std::string path = dir_ / "snapshot";
+  absl::Status status = absl::UnknownError("");
+  for (int64_t at = 1; !status.ok(); ++at) {
+    int64_t opens = 0;
+    {
+      const FailingCalls failing([&](const FileCall& call) {
+        return call.kind == FileCall::Kind::kOpen && ++opens >= at ? GetParam() : 0;
+      });
+      status = store().Snapshot(path);
+    }
+    ASSERT_TRUE(status.ok() || absl::IsResourceExhausted(status))
+        << "open " << at << ": " << status;
+    ASSERT_OK(store().Verify()) << "open " << at;
+  }
+  EXPECT_OK(tested_.Delete("b", 1));
+  EXPECT_TRUE(tested_.Same());
+}
+
 INSTANTIATE_TEST_SUITE_P(Errors, NoDescriptorTest, ::testing::Values(EMFILE, ENFILE, ENOMEM));
 
 // A segment that vanished was reported as an unknown collection, and the scrub took it for one that
