@@ -43,28 +43,48 @@ absl::StatusOr<std::shared_ptr<const Directory>> TakeDirectory(const StoreCore& 
   return directory;
 }
 
-// A damaged segment makes its collection one that cannot be read; the others are not at fault.
-absl::Status CheckFiles(StoreCore& core) {
-  for (const auto& [id, segment] : core.segments) {
+// An open upload, whose file ends with its durable bytes.
+struct OpenFile {
+  int64_t segment = 0;
+  int64_t bytes_durable = 0;
+};
+
+// Looks at the header and size of every segment; changes nothing. A damaged one makes its
+// collection one that cannot be read; the others are not at fault. Returns the open uploads that
+// can be resumed.
+absl::StatusOr<std::vector<OpenFile>> CheckFiles(StoreCore* core) {
+  // Says nothing of the file, or a newer build wrote it.
+  const auto refuses = [](const absl::Status& status) {
+    return absl::IsResourceExhausted(status) || absl::IsFailedPrecondition(status);
+  };
+  for (const auto& [id, segment] : core->segments) {
     absl::Status status =
-        SegmentReader::Open(*core.directory, segment->identity(), segment->row().bytes,
+        SegmentReader::Open(*core->directory, segment->identity(), segment->row().bytes,
                             /*may_be_longer=*/false)
             .status();
-    if (absl::IsResourceExhausted(status)) return status;  // says nothing of the file
+    if (refuses(status)) return status;
     if (!status.ok()) {
-      core.damaged.emplace(segment->row().collection, absl::DataLossError(status.message()));
+      core->damaged.emplace(segment->row().collection, absl::DataLossError(status.message()));
     }
   }
-  for (const auto& [id, upload] : core.catalogue->tables().Of<UploadRow>()) {
+  std::vector<OpenFile> uploads;
+  for (const auto& [id, upload] : core->catalogue->tables().Of<UploadRow>()) {
     if (upload.state != UploadState::kOpen) continue;
-    ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core.Find(upload.collection));
-    const SegmentIdentity identity = core.Identity(collection, id);
-    absl::Status status =
-        SegmentReader::Open(*core.directory, identity, upload.bytes_durable, /*may_be_longer=*/true)
-            .status();
-    if (absl::IsResourceExhausted(status)) return status;
-    if (!status.ok()) continue;  // whoever resumes it is told
-    ABSL_ASSIGN_OR_RETURN(const File file, core.directory->OpenFile(SegmentFileName(id), O_RDWR));
+    ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core->Find(upload.collection));
+    absl::Status status = SegmentReader::Open(*core->directory, core->Identity(collection, id),
+                                              upload.bytes_durable, /*may_be_longer=*/true)
+                              .status();
+    if (refuses(status)) return status;
+    // Of any other error whoever resumes the upload is told.
+    if (status.ok()) uploads.push_back({.segment = id, .bytes_durable = upload.bytes_durable});
+  }
+  return uploads;
+}
+
+absl::Status CutUploads(const StoreCore& core, const std::vector<OpenFile>& uploads) {
+  for (const OpenFile& upload : uploads) {
+    ABSL_ASSIGN_OR_RETURN(const File file,
+                          core.directory->OpenFile(SegmentFileName(upload.segment), O_RDWR));
     ABSL_RETURN_IF_ERROR(file.Truncate(upload.bytes_durable));
   }
   return absl::OkStatus();
@@ -134,9 +154,10 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
     core->opened_s = core->SteadyNow();
     // Whatever refuses the directory comes before the first change: a refusal must not wear off.
     ABSL_ASSIGN_OR_RETURN(const std::vector<Orphan> orphans, FindOrphans(*core));
+    ABSL_ASSIGN_OR_RETURN(const std::vector<OpenFile> uploads, CheckFiles(core.get()));
     ABSL_RETURN_IF_ERROR(core->catalogue->Start());
     if (!Planted(PlantedBug::kOrphansKept)) ABSL_RETURN_IF_ERROR(ClearOrphans(orphans, core.get()));
-    ABSL_RETURN_IF_ERROR(CheckFiles(*core));
+    ABSL_RETURN_IF_ERROR(CutUploads(*core, uploads));
     return std::unique_ptr<Store>(new Store(std::move(core)));
   });
 }
