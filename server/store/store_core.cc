@@ -187,6 +187,17 @@ void StoreCore::PutDeletions(int64_t collection, int64_t seq, const IdColumn& id
   }
 }
 
+int64_t StoreCore::TouchedAt(int64_t upload) const {
+  const auto touched = touched_s.find(upload);
+  return touched == touched_s.end() ? INT64_MIN : touched->second;
+}
+
+int64_t StoreCore::UntouchedSeconds(const UploadRow& row) const {
+  const int64_t touched = TouchedAt(row.id);
+  if (touched != INT64_MIN) return SteadyNow() - touched;
+  return std::max(SteadyNow() - opened_s, Now() - row.touched_unix_s);
+}
+
 void StoreCore::RemoveUpload(int64_t id, Transaction* transaction) const {
   transaction->Remove<UploadRow>(id);
   if (catalogue->tables().Find<UploadResultRow>(id) != nullptr) {

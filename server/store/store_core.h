@@ -96,6 +96,11 @@ struct StoreCore {
                     Transaction* transaction) const;
   // An open upload was begun, resumed, checkpointed or left by its writer.
   void Touch(int64_t upload) { touched_s[upload] = SteadyNow(); }
+  // Steady seconds of the last touch by this process; INT64_MIN where there was none.
+  int64_t TouchedAt(int64_t upload) const;
+  // Seconds since the last touch of an open upload. Only the system's clock tells it of a touch by
+  // an earlier process: at least the time since the start.
+  int64_t UntouchedSeconds(const UploadRow& row) const;
   // Puts the removal of an upload and its result into the transaction.
   void RemoveUpload(int64_t id, Transaction* transaction) const;
   // Puts the removal of idle uploads into the transaction; returns their segments.
