@@ -59,6 +59,7 @@ class ByteAccount {
   // Errors: ResourceExhausted with a retry hint, names the caller's bytes, all bytes and the limit.
   absl::StatusOr<Hold> Reserve(const std::string& caller, int64_t bytes);
 
+  int64_t bytes_max() const { return options_.bytes_max; }
   // Of all holds, their copies included.
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
@@ -88,10 +89,10 @@ struct MemoryLedger {
   explicit MemoryLedger(const Limits& limits);
 
   ByteAccount replies;   // until their readers have them
-  ByteAccount requests;  // messages of calls in flight, their queries, rows of their filters
+  ByteAccount requests;  // messages, from before they are decoded; queries, rows of filters
 };
 
-// What one request and its reply hold.
+// What one request, beside its message, and its reply hold.
 struct MemoryHolds {
   ByteAccount::Hold request;
   ByteAccount::Hold reply;
