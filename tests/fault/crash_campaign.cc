@@ -78,20 +78,29 @@ void InParallel(int64_t jobs, int64_t count, const std::function<void(int64_t)>&
   for (std::thread& thread : threads) thread.join();
 }
 
+// Returns whether `failed`, a line of the fault library, is of a call on the data directory itself:
+// not on a snapshot or on a directory restored from one, which hold a catalogue as well.
+bool OnDataDirectory(const std::string& failed) {
+  return failed.find("/data/") != std::string::npos ||
+         (failed.size() >= 5 && failed.compare(failed.size() - 5, 5, "/data") == 0);
+}
+
 // Returns whether the failed call excuses an end of the worker, as server/store/DESIGN.md says
-// under "Errors". A failed change may end the process or refuse the start, and so may any call on
-// the catalogue. A full disk ends nothing; it refuses only a start that makes a new store. Without
-// a descriptor the start may be refused, and without memory also, or SQLite ends in its COMMIT.
+// under "Errors". A failed change of the data directory may end the process or refuse the start,
+// and so may any call on its catalogue. A full disk ends nothing; it refuses only a start that
+// makes a new store. Without a descriptor the start may be refused, and without memory also, or
+// SQLite ends in its COMMIT.
 bool Excused(const CrashRunner& runner, const Life& life, const Death& death) {
   const std::string failed = runner.FailedCall();
   const bool refused = death.code == kExitRefused;
   if (failed.empty() || !(refused || death.code == store::kFatalExitCode)) return false;
-  const bool of_catalogue = failed.find("/catalog.db") != std::string::npos ||
-                            failed.find("/high_water") != std::string::npos;
-  if (life.kind == "eio-read") return of_catalogue;
   if (life.kind == "emfile" || life.kind == "enfile") return refused;
   if (life.kind == "enospc") return refused && !runner.Tried();
-  return true;
+  if (life.kind == "enomem") return refused || failed.find(" libsqlite3.") != std::string::npos;
+  const bool of_catalogue = failed.find("/data/catalog.db") != std::string::npos ||
+                            failed.find("/data/high_water") != std::string::npos;
+  if (life.kind == "eio-read") return of_catalogue;
+  return refused || OnDataDirectory(failed);
 }
 
 // One failed call in a fresh directory, and what is left after it.
