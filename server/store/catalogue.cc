@@ -144,7 +144,7 @@ absl::Status Catalogue::Start() {
   // A commit found in the log may not have been synced before its process died. Now it counts, so
   // now it must last: committing again syncs the whole log. On a full disk there is no commit, and
   // the log is as it was.
-  const absl::Status started = Commit({}, {.kind = CommitKind::kStart});
+  absl::Status started = Commit({}, {.kind = CommitKind::kStart});
   if (!started.ok() && !absl::IsResourceExhausted(started)) return started;
   return DrawIncarnation();
 }
