@@ -92,7 +92,7 @@ struct MemoryLedger {
   ByteAccount requests;  // messages, from before they are decoded; queries, rows of filters
 };
 
-// What one request, beside its message, and its reply hold.
+// Bytes held for one request, in addition to its message, and for its reply.
 struct MemoryHolds {
   ByteAccount::Hold request;
   ByteAccount::Hold reply;

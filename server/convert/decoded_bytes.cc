@@ -36,7 +36,7 @@ constexpr int64_t kReservedTextBytes = 50'000'000;
 // most; a nested set.
 constexpr int64_t kUnknownBytes = 128;
 
-// What the fields of a type take.
+// Memory costs of the fields of a message type.
 struct TypeCosts {
   struct Field {
     enum class Kind : uint8_t { kUnknown, kScalar, kText, kMessage };

@@ -1,4 +1,4 @@
-// The memory that decoding a message may take, told from its bytes alone.
+// The memory that decoding a message may take, computed from its bytes alone.
 #ifndef NEARFIELD_SERVER_CONVERT_DECODED_BYTES_H_
 #define NEARFIELD_SERVER_CONVERT_DECODED_BYTES_H_
 

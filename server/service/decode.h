@@ -31,7 +31,7 @@ absl::StatusOr<ByteAccount::Hold> Decode(grpc::ByteBuffer* bytes, ByteAccount* a
 absl::Status DecodeWithin(int64_t bytes_max, grpc::ByteBuffer* bytes,
                           google::protobuf::Message* message);
 
-// A message that counts in the ledger for as long as somebody holds it.
+// A message that counts in the ledger for as long as it is held.
 template <typename Request>
 absl::StatusOr<std::shared_ptr<const Request>> DecodeHeld(grpc::ByteBuffer* bytes,
                                                           ByteAccount* account,

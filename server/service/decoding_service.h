@@ -97,7 +97,7 @@ class DecodingService : public Base {
   Reactor* Decoded(const google::protobuf::MethodDescriptor& method,
                    grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,
                    const Start& start) {
-    // gRPC keeps the bytes to the end of the call, and nobody reads them again.
+    // gRPC keeps the bytes to the end of the call, and never reads them again.
     auto* const taken = const_cast<grpc::ByteBuffer*>(bytes);
     auto request = DecodeHeld<Request>(taken, &state_->ledger().requests, CallerOf(*context));
     taken->Clear();

@@ -22,13 +22,13 @@ namespace {
 constexpr std::array kServices = {"", "nearfield.v1.Retrieval", "nearfield.v1.Ingest",
                                   "nearfield.v1.Admin"};
 
-// Of one request, decoded: the name of a service.
+// Bytes that a decoded health request may take: it names one service.
 constexpr int64_t kRequestBytesMax = 64 * 1024;
 
 // The service that the request names. Errors: as a refused argument.
 absl::StatusOr<std::string> ServiceIn(const grpc::ByteBuffer* bytes) {
   hv::HealthCheckRequest request;
-  // gRPC keeps the bytes to the end of the call, and nobody reads them again.
+  // gRPC keeps the bytes to the end of the call, and never reads them again.
   auto* const taken = const_cast<grpc::ByteBuffer*>(bytes);
   const absl::Status status = DecodeWithin(kRequestBytesMax, taken, &request);
   taken->Clear();

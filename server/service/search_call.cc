@@ -190,7 +190,7 @@ absl::Status CheckReplyFits(Pending* pending) {
   return CheckReplyBytes(search.reply_bytes_min, limits, kSearchAdvice);
 }
 
-// Reserves what the search holds from now on: the rows of its filter beside its queries, and its
+// Reserves what the search holds from now on: the rows of its filter and its queries, and its
 // reply.
 absl::Status ReserveMemory(Pending* pending) {
   SearchTicket& ticket = pending->ticket;

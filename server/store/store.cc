@@ -75,7 +75,7 @@ absl::StatusOr<std::vector<OpenFile>> CheckFiles(StoreCore* core) {
                                               upload.bytes_durable, /*may_be_longer=*/true)
                               .status();
     if (refuses(status)) return status;
-    // Of any other error whoever resumes the upload is told.
+    // Any other error is returned to the caller that resumes the upload.
     if (status.ok()) uploads.push_back({.segment = id, .bytes_durable = upload.bytes_durable});
   }
   return uploads;

@@ -238,7 +238,7 @@ TEST_F(AdminCallsTest, CompactGivesBackTheDiskOfDeletedRows) {
   EXPECT_THAT(Compact("gone", &given), HasCode(grpc::StatusCode::NOT_FOUND));
 }
 
-// Only the log and a health check of the collection told that its stored rows could not be read.
+// Only the log and a health check of the collection showed that its stored rows could not be read.
 TEST_F(AdminCallsTest, ACollectionCountsTheReadsThatFailed) {
   ServeDurably();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));

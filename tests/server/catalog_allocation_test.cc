@@ -71,7 +71,7 @@ class CatalogAllocationTest : public DurableCatalogFixture {
 };
 
 // The store had committed the collection when memory ran out for its entry in the catalog: the name
-// was taken, and nobody could use or drop it before the next start.
+// was taken, and no caller could use or drop it before the next start.
 TEST_F(CatalogAllocationTest, ACollectionIsCreatedInMemoryAndInTheStoreOrInNeither) {
   FailEach([&] { return catalog_->Create("b", {.dim = kDim}).status(); },
            [&] {

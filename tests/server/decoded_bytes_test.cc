@@ -113,7 +113,7 @@ absl::StatusOr<int64_t> BoundOf(const Message& message, const std::string& wire,
   return DecodedBytesMax(message, &stream, bytes_max);
 }
 
-// What decoding `wire` took at most, the message included.
+// Returns the most that decoding `wire` took, the message included.
 int64_t BytesToDecode(const Message& prototype, const std::string& wire) {
   const int64_t before = WrittenBytes();
   peak_bytes = before;
