@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 COLD_BYTES = 120_000_000  # twice the L2 of the target card
 COPIES_MAX = 8
 CALLS_PER_GRAPH = 20
-GRAPH_US_MAX = 2_000  # above it, launches do not matter
+GRAPH_US_MAX = 2_000  # above it, the cost of a launch is negligible
 GRAPH_FAILURES_MAX = 3
 
 
@@ -87,7 +87,7 @@ class Peer:
         return call
 
     def time(self, enqueue: Callable[[int], None], runs: int) -> tuple[float, int]:
-        """Returns the median time of single runs between two events, in microseconds, and their number."""
+        """Returns the median time of one run between two events, in us, and the number of runs."""
         begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
         times: list[float] = []
         started = time.perf_counter()
@@ -125,7 +125,7 @@ class Peer:
 
 
 def rows_of(peer: Peer, cases: list[Case]) -> Iterator[dict[str, Any]]:
-    """Yields the rows: all single calls first, so that a failing capture costs only graph times."""
+    """Yields all single calls first, so that a failing capture costs only the graph times."""
     facts = {"bench": "torch.topk", "torch": peer.torch.__version__}
     quick = []
     for case in cases:

@@ -17,7 +17,8 @@
 
 namespace nearfield::select {
 
-// Errors: Internal (CUDA failed), ResourceExhausted (CUDA had no memory).
+// Converts a CUDA error to a status. Errors: Internal (CUDA failed), ResourceExhausted (CUDA had no
+// memory).
 absl::Status Cuda(cudaError_t error, std::string_view call);
 
 class DeviceBuffer {

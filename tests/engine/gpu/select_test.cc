@@ -116,9 +116,8 @@ std::vector<uint64_t> Expected(std::vector<uint64_t> keys, int32_t k) {
 
 // Several problems in one launch: queries with different keys, pieces of different lengths.
 struct Launch {
-  std::vector<std::vector<uint64_t>>
-      piece_keys;          // for each piece: one list, rotated for each query
-  std::vector<int32_t> k;  // for each query
+  std::vector<std::vector<uint64_t>> piece_keys;  // by piece: one list, rotated for each query
+  std::vector<int32_t> k;                         // by query
   int groups = 1;
   int blocks_per_group = 1;
 };
