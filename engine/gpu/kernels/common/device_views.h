@@ -49,9 +49,6 @@ struct RowsView {
   }
 };
 
-// What a row's code is made of: int8 codes of the rotated row, or its elements as bf16.
-enum class CodeType : uint8_t { kInt8, kBf16 };
-
 // Codes lie as the tensor cores read them: in lines of 128 bytes, the same line of eight
 // neighbouring rows side by side, their 16-byte pieces exchanged so that the same pieces of eight
 // rows lie in different banks of shared memory. Bytes of the group of eight rows:
@@ -61,16 +58,8 @@ inline constexpr int kCodeLinePieces = kCodeLineBytes / 16;
 inline constexpr uint32_t kCodeGroupRows = 8;
 inline constexpr int kCodeLineStride = kCodeLineBytes * static_cast<int>(kCodeGroupRows);
 
-NEARFIELD_HOST_DEVICE constexpr int32_t CodeBytesOf(int32_t dim, CodeType type) {
-  const int32_t bytes = type == CodeType::kBf16 ? 2 * dim : dim;
-  return (bytes + kCodeLineBytes - 1) / kCodeLineBytes * kCodeLineBytes;
-}
-
-// A bf16 copy is multiplied with the fp32 query, which lies as two codes of a query do: beside a
-// piece of the row, 16 bytes of one array and 16 of the other, `code_bytes` behind it. The place of
-// dimension d, in floats.
-NEARFIELD_HOST_DEVICE constexpr int32_t Bf16QueryPlace(int32_t code_bytes, int32_t d) {
-  return (d % 8 < 4 ? 0 : code_bytes / 4) + d / 8 * 4 + d % 4;
+NEARFIELD_HOST_DEVICE constexpr int32_t CodeBytesOf(int32_t dim) {
+  return (dim + kCodeLineBytes - 1) / kCodeLineBytes * kCodeLineBytes;
 }
 
 // Codes and their bounds, in slabs of their own: the codes of a slab's rows, then the bounds of its
@@ -79,7 +68,6 @@ struct CodesView {
   char* const* slabs = nullptr;  // table in device memory
   uint32_t rows_per_slab = 0;    // a multiple of kCodeGroupRows
   int32_t code_bytes = 0;        // of a row: whole lines, zeros behind the dimension
-  CodeType type = CodeType::kInt8;
 
   // Where a slab has a piece of the first line of a row; that of the next line lies kCodeGroupRows
   // lines further.
