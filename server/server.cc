@@ -119,6 +119,15 @@ void TellOrphans(const store::OrphanReport& report, const std::string& dir, Log*
   }
 }
 
+// Tells which collections were created with a scan choice that was removed.
+void TellRemovedScans(const std::vector<store::StoredCollection>& collections, Log* log) {
+  for (const store::StoredCollection& stored : collections) {
+    if (!stored.scan_removed) continue;
+    log->Write(LogLevel::kWarning, "a collection of scan bf16 is served with int8 codes",
+               {{"collection", stored.name}});
+  }
+}
+
 }  // namespace
 
 Server::Server(const Settings* settings, Log* log, const Clock* clock)
@@ -202,7 +211,10 @@ absl::StatusOr<std::unique_ptr<store::Store>> Server::OpenStore() {
     _exit(static_cast<int>(ExitCode::kStorage));
   };
   auto opened = store::Store::Open(std::move(options));
-  if (opened.ok()) TellOrphans((*opened)->orphans(), dir, log_);
+  if (opened.ok()) {
+    TellOrphans((*opened)->orphans(), dir, log_);
+    TellRemovedScans((*opened)->Collections(), log_);
+  }
   return opened;
 }
 

@@ -11,8 +11,7 @@
 
 namespace nearfield::score {
 
-// Of a row's code c, int8 in the rotated space. 16 bytes: one load. A bf16 copy (bf16_bound.h) is
-// its own code: s is 1, or 0 where nothing is known.
+// Of a row's code c, int8 in the rotated space. 16 bytes: one load.
 struct alignas(16) RowBound {
   float scale = 0;     // s: the code stands for s * c
   float residual = 0;  // r >= the norm of what the code leaves out of the row; +inf: nothing is
@@ -78,10 +77,6 @@ NEARFIELD_HOST_DEVICE inline float CodeProduct(const QueryBound& query, int32_t 
 // Of the first code alone.
 NEARFIELD_HOST_DEVICE inline float CodeProduct(const QueryBound& query, int32_t first) {
   return Times(query.first_scale, static_cast<float>(first));
-}
-// Of a bf16 copy, from the fp32 sum of products.
-NEARFIELD_HOST_DEVICE inline float CodeProduct(const QueryBound& query, float sum) {
-  return Times(query.first_scale, sum);
 }
 
 // The norms that a bound is made of are sums of `dimension` squares in fp64, taken in any order;

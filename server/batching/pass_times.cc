@@ -134,10 +134,8 @@ std::shared_ptr<PassTimes> PassModel::Add(const std::shared_ptr<const Collection
 double PassFloorUs(const Collection& collection, double read_bytes_per_second) {
   if (read_bytes_per_second <= 0) return 0;
   const CollectionSpec& spec = collection.spec();
-  // Codes take a byte a dimension, a bf16 copy two; where they may be read, they are the less.
-  const int32_t bytes = spec.scan == ScanChoice::kRows   ? BytesPerElement(spec.row_type)
-                        : spec.scan == ScanChoice::kBf16 ? 2
-                                                         : 1;
+  // Codes take a byte a dimension; where they may be read, they are the less.
+  const int32_t bytes = spec.scan == ScanChoice::kRows ? BytesPerElement(spec.row_type) : 1;
   const double row_bytes = static_cast<double>(spec.dim) * bytes;
   return static_cast<double>(collection.Stats().rows_count) * row_bytes / read_bytes_per_second *
          1e6;

@@ -21,7 +21,7 @@
 
 namespace nearfield::server {
 
-// Errors: InvalidArgument, Unimplemented (attributes, a bf16 scan). The name is checked by the
+// Errors: InvalidArgument, Unimplemented (attributes). The name is checked by the
 // catalogue.
 absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& request);
 

@@ -38,8 +38,7 @@ struct Config {
   std::string real;  // folder of a real corpus, in the place of kinds and dims
   Metric metric = Metric::kDot;
   RowType row_type = RowType::kFloat32;
-  RowHome home = RowHome::kDevice;      // of the rows that go with the codes
-  ScanChoice scan = ScanChoice::kInt8;  // the codes: int8 or bf16
+  RowHome home = RowHome::kDevice;  // of the rows that go with the codes
   BackendChoice backend = BackendChoice::kAuto;
   int32_t threads = 0;
   double read_tb_s = 4.53;  // measured streaming read of the device, for the limit
@@ -79,7 +78,7 @@ class Case {
   absl::Status Run(int64_t rows_count) {
     rows_count_ = rows_count;
     CollectionSpec spec = {.dim = dim_, .metric = config_.metric, .row_type = source_.row_type()};
-    spec.scan = config_.scan;
+    spec.scan = ScanChoice::kInt8;
     spec.rows = config_.home;
     const auto begin = std::chrono::steady_clock::now();
     ABSL_ASSIGN_OR_RETURN(codes_, FillCollection(engine_, spec, source_, rows_count));
@@ -157,8 +156,7 @@ class Case {
       ABSL_ASSIGN_OR_RETURN(exact, Time(*exact_, batch, k));
     }
     // The codes once, whatever the batch; a batch of many is bound by multiplications instead.
-    const int32_t element_bytes = config_.scan == ScanChoice::kBf16 ? 2 : 1;
-    const double code_bytes = static_cast<double>((dim_ * element_bytes + 127) / 128 * 128 + 16);
+    const double code_bytes = static_cast<double>((dim_ + 127) / 128 * 128 + 16);
     const double limit_us =
         static_cast<double>(rows_count_) * code_bytes / (config_.read_tb_s * 1e6);
     std::printf(
@@ -196,8 +194,7 @@ absl::Status RunSource(const Config& config, const RowSource& source, const Quer
   constexpr int64_t kRounding = int64_t{2} << 30;
   const int64_t row_bytes = source.row_bytes() + 32 * BytesPerElement(config.row_type);
   const bool on_host = config.home == RowHome::kHost;
-  const int64_t device_row_bytes =
-      (on_host ? 1 : 2) * row_bytes + 2 * source.dim() + 127 + 16 + 2 * 12;
+  const int64_t device_row_bytes = (on_host ? 1 : 2) * row_bytes + source.dim() + 127 + 16 + 2 * 12;
   ABSL_ASSIGN_OR_RETURN(
       const std::unique_ptr<Engine> engine,
       Engine::Create({.backend = config.backend,
@@ -253,7 +250,7 @@ constexpr char kHelp[] =
     "  --n=1000000,...  --dim=1024,...  --k=10,100  --batch=1,32,...\n"
     "  --data=gaussian,clustered,outliers   --metric=dot|cosine|l2   --backend=auto|cpu|gpu\n"
     "  --real=scripts/data  the corpus of real text instead; more rows are its rows, turned round\n"
-    "  --dtype=fp32|fp16|bf16   --rows=device|host   --scan=int8|bf16\n"
+    "  --dtype=fp32|fp16|bf16   --rows=device|host\n"
     "  --threads=N          of the CPU backend; 0: all cores\n"
     "  --read-tb-s=4.53     measured streaming read of the device, for the limit\n"
     "  --no-rows            do not time the scan of exact rows\n"
@@ -281,10 +278,6 @@ absl::Status Set(absl::string_view name, absl::string_view value, Config* config
   } else if (name == "--rows") {
     ABSL_ASSIGN_OR_RETURN(const size_t home, Find(kHomeNames, value));
     config->home = static_cast<RowHome>(home + 1);
-  } else if (name == "--scan") {
-    constexpr std::array<const char*, 2> kScans = {"int8", "bf16"};
-    ABSL_ASSIGN_OR_RETURN(const size_t scan, Find(kScans, value));
-    config->scan = scan == 0 ? ScanChoice::kInt8 : ScanChoice::kBf16;
   } else if (name == "--backend") {
     constexpr std::array<const char*, 3> kBackends = {"auto", "cpu", "gpu"};
     ABSL_ASSIGN_OR_RETURN(const size_t backend, Find(kBackends, value));

@@ -1,7 +1,7 @@
 // The CPU backend's scan against the limits of the machine: memory for one query, multiply-adds for
 // many.
 //   cpu_scan_bench [--tiny] [--threads=1,2,...] [--instruction-set=AVX2] [--k=10] [--seconds=4]
-//   [--case=<part of a case's name>] [--path=int8,bf16,rows] [--batch=1,8,64] [--json]
+//   [--case=<part of a case's name>] [--path=int8,rows] [--batch=1,8,64] [--json]
 //   [--shape=200000x384,...: fp32, dot, instead of the list]
 //   [--data=gaussian|equal: equal rows, which no bound can rule out]
 //   [--dump=<folder>: rows and queries of the fp32 shapes, for a peer, and nothing else]
@@ -161,13 +161,13 @@ struct Case {
 };
 
 int64_t RowBytes(const Case& c) {
-  constexpr auto kBoundBytes = static_cast<int64_t>(sizeof(score::RowBound));
-  if (c.path == ScanPrecision::kInt8) return cpu::CodeStride(c.shape.dim) + kBoundBytes;
-  if (c.path == ScanPrecision::kBf16) return cpu::Bf16Stride(c.shape.dim) + kBoundBytes;
+  if (c.path == ScanPrecision::kInt8) {
+    return cpu::CodeStride(c.shape.dim) + static_cast<int64_t>(sizeof(score::RowBound));
+  }
   return int64_t{cpu::PaddedDim(c.shape.dim)} * BytesPerElement(c.shape.row_type);
 }
 
-// What the path must at least take: bytes of copies or rows from memory, or fp64 multiply-adds.
+// What the path must at least take: bytes of codes or rows from memory, or fp64 multiply-adds.
 double PredictedSeconds(const Case& c, const Limits& limits) {
   const double read =
       static_cast<double>(c.shape.rows_count * RowBytes(c)) / limits.read_bytes_per_s;

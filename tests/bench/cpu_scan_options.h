@@ -19,8 +19,7 @@ struct Shape {
   Metric metric;
 };
 
-inline constexpr ScanPrecision kPaths[] = {ScanPrecision::kInt8, ScanPrecision::kBf16,
-                                           ScanPrecision::kRows};
+inline constexpr ScanPrecision kPaths[] = {ScanPrecision::kInt8, ScanPrecision::kRows};
 
 struct Options {
   bool tiny = false;

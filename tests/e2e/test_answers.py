@@ -11,8 +11,7 @@ import canonical
 
 METRICS = ["dot", "cosine", "l2"]
 # All that a collection may keep for its scans, and all places where its rows may lie.
-SCANS = [("AUTO", "DEVICE"), ("INT8", "DEVICE"), ("BF16", "DEVICE"), ("ROWS", "DEVICE"), ("AUTO", "HOST"), ("INT8", "HOST"),
-         ("BF16", "HOST")]
+SCANS = [("AUTO", "DEVICE"), ("INT8", "DEVICE"), ("ROWS", "DEVICE"), ("AUTO", "HOST"), ("INT8", "HOST")]
 
 
 def quantized(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:

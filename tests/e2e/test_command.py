@@ -357,7 +357,7 @@ def test_counters_tell_what_was_done(start, nearfield, books):
     assert calls["Count", "NOT_FOUND"] == (1, 0)
     passes = counters["passes"]
     assert passes["passes_count"] == 3
-    assert passes["queries_int8_count"] + passes["queries_bf16_count"] + passes["queries_rows_count"] == 3
+    assert passes["queries_int8_count"] + passes["queries_rows_count"] == 3
     assert passes["bytes_read"] > 0 and passes["candidates"] >= 21
     assert set(counters["audit"].values()) == {0}
     assert "escalations  none\n" in nearfield(server, "counters").out

@@ -211,14 +211,14 @@ def test_a_damaged_file_is_named_and_never_a_shorter_answer(lives, tmp_path, rng
 def test_what_a_collection_scans_survives_a_restart(lives, rng):
     client = lives()
     pb = client.pb
-    client.create("a", 48, scan="SCAN_CHOICE_BF16")
+    client.create("a", 48, scan="SCAN_CHOICE_INT8")
     rows = rng.standard_normal((1200, 48), dtype=np.float32)
     client.upload("a", list(range(1200)), rows)
     for _ in range(2):
         info = client.server.admin.GetCollection(pb.GetCollectionRequest(name="a")).collection
-        assert info.scan == pb.SCAN_CHOICE_BF16
+        assert info.scan == pb.SCAN_CHOICE_INT8
         reply = client.search("a", rows[5:6], 10)
-        assert reply.cost.scan_precision == pb.SCAN_PRECISION_BF16
+        assert reply.cost.scan_precision == pb.SCAN_PRECISION_INT8
         client = lives()
 
 

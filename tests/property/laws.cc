@@ -26,10 +26,7 @@ uint64_t SeedOfTest() {
 }  // namespace
 
 std::string Name(const Way& way) {
-  return absl::StrCat(testing::Name(way.backend),
-                      way.scan == ScanChoice::kInt8   ? "Int8"
-                      : way.scan == ScanChoice::kBf16 ? "Bf16"
-                                                      : "Rows",
+  return absl::StrCat(testing::Name(way.backend), way.scan == ScanChoice::kInt8 ? "Int8" : "Rows",
                       way.rows == RowHome::kHost ? "HostRows" : "");
 }
 

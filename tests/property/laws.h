@@ -27,15 +27,11 @@ struct Way {
   ScanChoice scan = ScanChoice::kInt8;
   RowHome rows = RowHome::kDevice;
 };
-inline constexpr std::array kWays = {Way{BackendKind::kCpu, ScanChoice::kInt8},
-                                     Way{BackendKind::kCpu, ScanChoice::kBf16},
-                                     Way{BackendKind::kCpu, ScanChoice::kRows},
-                                     Way{BackendKind::kGpu, ScanChoice::kInt8},
-                                     Way{BackendKind::kGpu, ScanChoice::kBf16},
-                                     Way{BackendKind::kGpu, ScanChoice::kRows},
-                                     Way{BackendKind::kGpu, ScanChoice::kInt8, RowHome::kHost},
-                                     Way{BackendKind::kGpu, ScanChoice::kBf16, RowHome::kHost}};
-// "CpuInt8", "GpuBf16HostRows"
+inline constexpr std::array kWays = {
+    Way{BackendKind::kCpu, ScanChoice::kInt8}, Way{BackendKind::kCpu, ScanChoice::kRows},
+    Way{BackendKind::kGpu, ScanChoice::kInt8}, Way{BackendKind::kGpu, ScanChoice::kRows},
+    Way{BackendKind::kGpu, ScanChoice::kInt8, RowHome::kHost}};
+// "CpuInt8", "GpuInt8HostRows"
 std::string Name(const Way& way);
 
 using Law = std::function<void(const Case&, testing::Random&)>;

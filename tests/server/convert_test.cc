@@ -199,15 +199,14 @@ TEST(EnumConvertTest, EveryValueComesBack) {
     EXPECT_EQ(RowTypeFromProto(ToProto(type)), type);
   for (const IdType type : {IdType::kUint64, IdType::kString})
     EXPECT_EQ(IdTypeFromProto(ToProto(type)), type);
-  for (const ScanChoice scan :
-       {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kBf16, ScanChoice::kRows})
+  for (const ScanChoice scan : {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows})
     EXPECT_EQ(ScanChoiceFromProto(ToProto(scan)), scan);
   for (const RowHome rows : {RowHome::kDevice, RowHome::kHost})
     EXPECT_EQ(RowHomeFromProto(ToProto(rows)), rows);
   EXPECT_EQ(ToProto(ScanPrecision::kInt8), pb::SCAN_PRECISION_INT8);
-  EXPECT_EQ(ToProto(ScanPrecision::kBf16), pb::SCAN_PRECISION_BF16);
   EXPECT_EQ(ToProto(ScanPrecision::kRows), pb::SCAN_PRECISION_ROWS);
   EXPECT_EQ(MetricFromProto(static_cast<pb::Metric>(99)), std::nullopt);
+  EXPECT_EQ(ScanChoiceFromProto(static_cast<pb::ScanChoice>(3)), std::nullopt) << "was BF16";
   EXPECT_EQ(ScanChoiceFromProto(static_cast<pb::ScanChoice>(99)), std::nullopt);
   EXPECT_EQ(RowHomeFromProto(static_cast<pb::RowHome>(99)), std::nullopt);
 }

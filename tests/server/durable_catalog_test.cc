@@ -9,6 +9,7 @@
 #include "server/catalog/snapshots.h"
 #include "tests/server/attributes/filter_maker.h"
 #include "tests/server/durable_rows.h"
+#include "tests/server/store/older_catalogue.h"
 #include "tests/testing/seed.h"
 
 namespace nearfield::server {
@@ -44,6 +45,32 @@ TEST_F(DurableCatalogTest, AliasesAreThereAgainAfterARestart) {
   ASSERT_OK(catalog_->Drop("a"));
   Open();
   EXPECT_THAT(catalog_->ListAliases(), ::testing::IsEmpty());
+}
+
+// Earlier versions could keep a bf16 copy of the rows. Such a collection loads with int8 codes.
+TEST_F(DurableCatalogTest, ACollectionOfTheRemovedBf16ScanIsSearchedByInt8Codes) {
+  Upload(*catalog_->Create("a", {.dim = kDim, .scan = ScanChoice::kRows}), 0, 1000, seed_);
+  const std::string before = Answer(**catalog_->Find("a"));
+  catalog_ = nullptr;
+  ASSERT_OK(store::SetStoredScan(dir_ / "data", store::kStoredScanBf16));
+  Open();
+  const auto named = *catalog_->Find("a");
+  ASSERT_OK(named->state);
+  EXPECT_EQ(named->collection->spec().scan, ScanChoice::kInt8);
+  EXPECT_EQ(named->collection->Stats().scan, ScanPrecision::kInt8);
+  EXPECT_EQ(Answer(*named), before);
+  const std::vector<float> values(kDim, 0.5f);
+  Query query;
+  query.vector = values;
+  query.k = 10;
+  const auto result = engine_->Search(*named->collection, {.queries = {query}});
+  ASSERT_OK(result);
+  EXPECT_EQ(result->cost.precision, ScanPrecision::kInt8);
+  const auto verdict = engine_->Verify(
+      *named->collection,
+      {.query = query, .neighbors = result->queries.front(), .epoch = result->epoch}, nullptr);
+  ASSERT_OK(verdict);
+  EXPECT_TRUE(verdict->equal) << verdict->explanation;
 }
 
 // A token that was taken up with another mode, or for another collection, would commit other rows

@@ -341,9 +341,7 @@ class ScriptedEngine final : public Engine {
     int64_t copied = 0;
     result.cost.rows_scanned = scripted.Stats().rows_count;
     result.cost.bytes_read = scripted.Stats().device_bytes;
-    const ScanChoice scan = scripted.spec().scan;
-    if (scan == ScanChoice::kInt8) result.cost.precision = ScanPrecision::kInt8;
-    if (scan == ScanChoice::kBf16) result.cost.precision = ScanPrecision::kBf16;
+    if (scripted.spec().scan == ScanChoice::kInt8) result.cost.precision = ScanPrecision::kInt8;
     result.cost.escalations = {.tighter = script_->escalations_tighter,
                                .canonical = script_->escalations_canonical};
     for (const Query& query : batch.queries) {

@@ -169,7 +169,6 @@ std::string Describe(const CollectionSpec& spec) {
   return absl::StrCat(Name(spec.metric), ", ", Name(spec.row_type), ", dim ", spec.dim, ", ",
                       Name(spec.id_type),
                       spec.scan == ScanChoice::kInt8   ? ", scan int8"
-                      : spec.scan == ScanChoice::kBf16 ? ", scan bf16"
                       : spec.scan == ScanChoice::kRows ? ", scan rows"
                                                        : "");
 }

@@ -33,23 +33,13 @@ const char* NameOf(ScanChoice scan) {
       return "auto";
     case ScanChoice::kInt8:
       return "int8";
-    case ScanChoice::kBf16:
-      return "bf16";
     case ScanChoice::kRows:
       break;
   }
   return "rows";
 }
 const char* NameOf(ScanPrecision precision) {
-  switch (precision) {
-    case ScanPrecision::kInt8:
-      return "int8";
-    case ScanPrecision::kBf16:
-      return "bf16";
-    case ScanPrecision::kRows:
-      break;
-  }
-  return "rows";
+  return precision == ScanPrecision::kInt8 ? "int8" : "rows";
 }
 
 std::string Hex(const void* bytes, size_t size) {

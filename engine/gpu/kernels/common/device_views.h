@@ -49,9 +49,6 @@ struct RowsView {
   }
 };
 
-// Content of a row's code: int8 codes of the rotated row, or its elements as bf16.
-enum class CodeType : uint8_t { kInt8, kBf16 };
-
 // Codes are stored in the swizzled layout that the tensor cores read. A code is cut into lines of
 // 128 bytes. The same line of eight neighboring rows is contiguous; in it, the 16-byte pieces of
 // each row are permuted, so that the same piece of eight rows falls into different banks of shared
@@ -62,16 +59,8 @@ inline constexpr int kCodeLinePieces = kCodeLineBytes / 16;
 inline constexpr uint32_t kCodeGroupRows = 8;
 inline constexpr int kCodeLineStride = kCodeLineBytes * static_cast<int>(kCodeGroupRows);
 
-NEARFIELD_HOST_DEVICE constexpr int32_t CodeBytesOf(int32_t dim, CodeType type) {
-  const int32_t bytes = type == CodeType::kBf16 ? 2 * dim : dim;
-  return (bytes + kCodeLineBytes - 1) / kCodeLineBytes * kCodeLineBytes;
-}
-
-// A bf16 copy is multiplied with the fp32 query, which is stored like two codes of a query: for
-// each piece of the row, 16 bytes of one array and 16 bytes of the other, `code_bytes` later.
-// Returns the position of dimension d, in floats.
-NEARFIELD_HOST_DEVICE constexpr int32_t Bf16QueryPlace(int32_t code_bytes, int32_t d) {
-  return (d % 8 < 4 ? 0 : code_bytes / 4) + d / 8 * 4 + d % 4;
+NEARFIELD_HOST_DEVICE constexpr int32_t CodeBytesOf(int32_t dim) {
+  return (dim + kCodeLineBytes - 1) / kCodeLineBytes * kCodeLineBytes;
 }
 
 // Codes and their bounds, in slabs of their own: the codes of a slab's rows, followed by the bounds
@@ -80,7 +69,6 @@ struct CodesView {
   char* const* slabs = nullptr;  // table in device memory
   uint32_t rows_per_slab = 0;    // a multiple of kCodeGroupRows
   int32_t code_bytes = 0;        // of a row: whole lines, zero after the dimension
-  CodeType type = CodeType::kInt8;
 
   // Returns the address, in a slab, of a piece of the first line of a row. The same piece of the
   // next line is kCodeGroupRows lines further.

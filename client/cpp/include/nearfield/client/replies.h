@@ -289,7 +289,6 @@ struct Counters {
     // Their queries, by what most of the pass's queries scanned.
     uint64_t queries_rows_count = 0;
     uint64_t queries_int8_count = 0;
-    uint64_t queries_bf16_count = 0;
     uint64_t device_us = 0;
     uint64_t candidates = 0;
     uint64_t bytes_read = 0;
