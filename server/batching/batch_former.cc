@@ -56,7 +56,7 @@ FormedBatch BatchFormer::Form(TimePoint now) {
       limits_.batch_max, static_cast<int64_t>(group->lines[0].size() + group->lines[1].size())));
   batch.tickets.reserve(room);
   batch.parts.reserve(room);
-  // The leader runs whatever its size.
+  // The leader runs, however large it is.
   LineEntry first = lines_->PopFront(group, batch.leader);
   callers_->Serve(batch.leader, first.start);
   batch.queries = first.queries;

@@ -14,8 +14,8 @@ namespace nearfield::server {
 
 struct BatchLimits {
   int64_t batch_max = 1024;  // maximum queries in one batch
-  int64_t reply_bytes_max =
-      INT64_MAX;             // limit on the sum of reply_bytes_min of a batch with several searches
+  // Limit on the sum of reply_bytes_min of a batch with several searches.
+  int64_t reply_bytes_max = INT64_MAX;
   double batch_share = 0.1;  // share of device time for kBatch while both priorities wait
 };
 

@@ -89,9 +89,8 @@ struct MemoryLedger {
   };
   explicit MemoryLedger(const Limits& limits);
 
-  ByteAccount replies;  // held until their readers have them
-  ByteAccount
-      requests;  // messages of calls in flight, their queries, and the rows of their filters
+  ByteAccount replies;   // held until their readers have them
+  ByteAccount requests;  // messages of calls in flight, their queries, rows of their filters
 };
 
 // The reservations of one request and its reply.

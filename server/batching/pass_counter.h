@@ -13,8 +13,8 @@ namespace nearfield::server {
 // Sums over the passes that succeeded. Each pass is added once, however many searches shared it.
 struct PassCounts {
   int64_t passes = 0;
-  std::map<ScanPrecision, int64_t>
-      queries;  // by the precision that most queries of the pass scanned
+  // By the precision that most queries of the pass scanned.
+  std::map<ScanPrecision, int64_t> queries;
   int64_t device_us = 0;
   int64_t candidates = 0;
   int64_t bytes_read = 0;

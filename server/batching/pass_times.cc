@@ -135,8 +135,8 @@ std::shared_ptr<PassTimes> PassModel::Add(const std::shared_ptr<const Collection
 double PassFloorUs(const Collection& collection, double read_bytes_per_second) {
   if (read_bytes_per_second <= 0) return 0;
   const CollectionSpec& spec = collection.spec();
-  // Codes take one byte for each dimension, a bf16 copy two. If codes may be read, they are the
-  // smaller of the two.
+  // Codes take one byte for each dimension, a bf16 copy two. A minimum assumes that codes are read
+  // if the scan may read them, because they are the smallest.
   const int32_t bytes = spec.scan == ScanChoice::kRows   ? BytesPerElement(spec.row_type)
                         : spec.scan == ScanChoice::kBf16 ? 2
                                                          : 1;

@@ -230,7 +230,8 @@ void SearchQueue::NotePass(double pass_us, bool complete) {
   EndPass(pass_us, complete);
 }
 
-// The shared scan of a pass of several queries is counted as a scan of one query.
+// Learns from the time of a pass. If its searches have scans of their own, the scan that they share
+// is counted as the scan of one query.
 void SearchQueue::Learn(double pass_us, TimePoint now, bool complete) {
   const SearchWork& work = formed_.work;
   if (work.own_scans == 0) {

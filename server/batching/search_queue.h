@@ -1,4 +1,5 @@
-// SearchQueue: the bounded queue of searches before one engine. It decides admission and order.
+// SearchQueue: the bounded queue of searches in front of one engine. It decides admission and
+// order.
 #ifndef NEARFIELD_SERVER_BATCHING_SEARCH_QUEUE_H_
 #define NEARFIELD_SERVER_BATCHING_SEARCH_QUEUE_H_
 
@@ -23,8 +24,8 @@ struct SearchQueueLimits {
   int64_t requests_max = 1024;             // requests that may wait
   int64_t bytes_max = int64_t{256} << 20;  // bytes of waiting queries
   int64_t batch_max = 1024;                // maximum queries in one batch
-  int64_t reply_bytes_max =
-      INT64_MAX;  // limit on the sum of reply_bytes_min of a batch with several searches
+  // Limit on the sum of reply_bytes_min of a batch with several searches.
+  int64_t reply_bytes_max = INT64_MAX;
   // If true, refuse searches that are predicted to miss their deadline or to wait longer than
   // `wait_us_max`.
   bool admission = true;

@@ -83,8 +83,9 @@ class TicketLine {
   int64_t queries_ = 0;
 };
 
-// The device work of a search. It shares one scan with all searches of its pass. It needs scans of
-// its own for rows after k_max, and for rows after the earlier pages of its order.
+// The device work of a search. It shares one scan with all searches of its pass, and needs scans of
+// its own for rows beyond the first k_max. If earlier pages of its order are known, it does not
+// share the scan and needs only scans of its own for the missing rows.
 struct SearchWork {
   bool shared = true;     // takes part in the scan that the pass shares
   int64_t own_scans = 0;  // scans of its own for each query

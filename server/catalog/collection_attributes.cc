@@ -92,8 +92,7 @@ absl::Status CollectionAttributes::DropDead(const Collection& collection) {
   PinnedEpochs epochs;
   {
     const std::lock_guard lock(mutex_);
-    if (uploads_adding_ > 0)
-      return absl::OkStatus();  // the end of the upload triggers the next call
+    if (uploads_adding_ > 0) return absl::OkStatus();  // the upload's end triggers the next call
     const int64_t live_count = collection.PinEpoch()->rows_count();
     const int64_t dead_max = std::max(kDeadRowsMin, live_count / 4);
     if (columns_.rows_count() - live_count <= dead_max) return absl::OkStatus();

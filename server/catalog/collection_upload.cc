@@ -131,8 +131,8 @@ absl::Status CollectionUpload::Record(const PendingChange& change) {
 
 absl::StatusOr<CommitResult> CollectionUpload::Commit() {
   if (segment_ != nullptr) ABSL_RETURN_IF_ERROR(segment_->Sync());
-  if (place_.rows_count >
-      0) {  // build the indexes before the commit, so that other commits need not wait
+  // Build the indexes before the commit, so that other commits need not wait.
+  if (place_.rows_count > 0) {
     ABSL_ASSIGN_OR_RETURN(const uint32_t first, upload_->TakeOrdinals());
     ABSL_RETURN_IF_ERROR(attributes_.Add(first));
   }

@@ -25,7 +25,7 @@ struct UploadRequestFacts {
   std::function<absl::Status()> dead;
 };
 
-// Position of an upload's next block. All zero except in a resumed upload.
+// Position of an upload's next block. Only a resumed upload does not begin with zeros.
 struct UploadPlace {
   int64_t next_block = 0;
   int64_t rows_count = 0;

@@ -100,8 +100,8 @@ LineWriter::LineWriter(LineWriterOptions options)
       logger_(std::make_shared<spdlog::async_logger>(
           "nearfield", sink_, pool_, spdlog::async_overflow_policy::overrun_oldest)) {
   logger_->set_level(spdlog::level::trace);
-  logger_->set_error_handler(
-      [](const std::string& /*error*/) {});  // the default handler writes to stderr
+  // The default handler writes to stderr.
+  logger_->set_error_handler([](const std::string& /*error*/) {});
 }
 
 LineWriter::~LineWriter() {

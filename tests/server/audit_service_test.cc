@@ -190,8 +190,8 @@ TEST_F(AuditServiceTest, AWrongScoreInLiveTrafficIsFoundAndEndsTheServing) {
   Set(settings_.audit_share, "1");
   ServeRows();
   FlipAScoreBit();
-  EXPECT_THAT(Search(SearchFor("c", {1, 0})),
-              HasCode(kOk));  // the audit runs after the answer was sent
+  // The audit runs after the answer was sent.
+  EXPECT_THAT(Search(SearchFor("c", {1, 0})), HasCode(kOk));
   AwaitNotServing();
   ExpectDistrusted();
   while (RecordsCount() == 0) std::this_thread::yield();  // written after serving has stopped

@@ -1,5 +1,5 @@
-// Tests of the queue, the batches and the workers before the engine, with a clock that the test
-// controls.
+// Tests of the queue, the batches and the workers in front of the engine, with a clock that the
+// test controls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

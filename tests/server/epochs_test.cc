@@ -138,8 +138,8 @@ TEST_F(EpochsTest, WhatIsKeptIsBoundedAndGivenUp) {
   EXPECT_NE(kept.Find(collection_, 2), nullptr);
   clock_.Advance(std::chrono::milliseconds(60));
   kept.DropExpired();
-  while (!pins[1].expired())
-    std::this_thread::yield();  // the thread of KeptEpochs may be dropping it concurrently
+  // The thread of KeptEpochs may be dropping it concurrently.
+  while (!pins[1].expired()) std::this_thread::yield();
   EXPECT_FALSE(pins[2].expired());
   const std::shared_ptr<Collection> other = *fake_.engine->CreateCollection(testing::kPlainSpec);
   EXPECT_EQ(kept.Find(other, 2), nullptr) << "an epoch is of its collection";

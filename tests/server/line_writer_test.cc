@@ -104,9 +104,8 @@ TEST(LineWriterTest, ABlockedReaderCostsTheOldestLinesAndTheLogTellsHowMany) {
   EXPECT_TRUE(writer.Flush(kLong));
   EXPECT_EQ(writer.dropped(), dropped);
   const std::vector<std::string> lines = absl::StrSplit(pipe.ReadAll(), '\n');
-  EXPECT_EQ(lines.size(),
-            static_cast<size_t>(100 - dropped +
-                                2));  // the lines, the report, the text after the last newline
+  // The lines, the report, and the empty text after the last newline.
+  EXPECT_EQ(lines.size(), static_cast<size_t>(100 - dropped + 2));
   EXPECT_THAT(lines, ::testing::Contains(absl::StrCat("dropped ", dropped, " of ", dropped)));
   EXPECT_THAT(lines, ::testing::Contains("line 99"));
 }

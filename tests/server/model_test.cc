@@ -102,8 +102,8 @@ class ModelTest : public ::testing::Test {
       AppendBlock(mode, block_rows, &next, &seen, &duplicate, upload.get());
       if (::testing::Test::HasFatalFailure()) return;
       row += block_rows;
-      if (!token.empty() &&
-          random_.OneIn(4)) {  // the stream breaks, and another one resumes the upload
+      // The stream breaks, and another one resumes the upload.
+      if (!token.empty() && random_.OneIn(4)) {
         const UploadPlace place = upload->place();
         upload = nullptr;
         upload = Begin(mode, rows_count, token);

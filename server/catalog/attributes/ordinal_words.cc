@@ -13,10 +13,9 @@ namespace {
 constexpr size_t kContainerWords = 1024;      // of 65536 ordinals that have the same upper 16 bits
 constexpr uint32_t kArrayOrdinalsMax = 4096;  // a larger container is a bitset or has runs
 constexpr uint32_t kCookieWithoutRuns = 12346;
-constexpr uint32_t kCookieWithRuns =
-    12347;  // in the lower half; the upper half holds containers - 1
-constexpr uint32_t kContainersWithoutOffsets =
-    3;  // up to this many containers, if some have runs, have no offsets
+constexpr uint32_t kCookieWithRuns = 12347;  // lower half; the upper half is containers - 1
+// Up to this many containers have no offsets if some of them have runs.
+constexpr uint32_t kContainersWithoutOffsets = 3;
 
 // Counts bits in fields of doubling width. Not every x86-64 processor has POPCNT, and without it
 // std::popcount is a function call.

@@ -36,8 +36,7 @@ class OwnedQuery {
 struct AuditedAnswer {
   std::string collection_name;
   std::shared_ptr<const Collection> collection;
-  std::shared_ptr<const PinnedEpoch>
-      at;  // the state that was searched, pinned until the check ends
+  std::shared_ptr<const PinnedEpoch> at;  // the searched state, pinned until the check ends
   OwnedQuery query;
   Neighbors answer;  // ids and scores
   ScanPrecision precision = ScanPrecision::kRows;

@@ -145,8 +145,8 @@ TEST(AttributeColumnsTest, RowsThatComeBetweenMergedOnesAreMergedInTheirPlace) {
   constexpr uint32_t kRows = 20'000;
   std::vector<PlainRow> rows(3 * kRows);
   for (size_t row = 0; row < rows.size(); ++row) {
-    const auto value =
-        static_cast<int64_t>(row % 2 == 0 ? 25 : row % 50);  // half of the rows have the value 25
+    // Half of the rows have the value 25.
+    const auto value = static_cast<int64_t>(row % 2 == 0 ? 25 : row % 50);
     rows[row].attributes = {std::vector<PlainValue>{value}, std::nullopt};
   }
   for (const uint32_t first : {0u, 2 * kRows, kRows}) {
