@@ -73,7 +73,7 @@ ExitCode CheckDataDir(const std::string& dir) {
 ExitCode RestoreDataDir(const std::string& from, const std::string& to) {
   const absl::Status restored = store::Store::Restore(from, to);
   if (!restored.ok()) return Failed("nothing was restored", restored);
-  const absl::Status described = Describe(to, /*verify=*/false);  // Restore did verify
+  const absl::Status described = Describe(to, /*verify=*/false);  // Restore verified it
   if (!described.ok()) return Failed("what was restored cannot be opened", described);
   std::fprintf(stdout, "%s: restored from %s, every byte checked\n", to.c_str(), from.c_str());
   return ExitCode::kClean;

@@ -67,7 +67,7 @@ class Server {
   void StartAccepting(std::unique_ptr<ListenSockets> sockets);
   // Returns false if calls did not end within `wait` after they were cancelled.
   bool StopGrpc(std::chrono::milliseconds wait);
-  // Asks the engine, if it exists.
+  // Returns true if the engine exists and reports that its device is lost.
   bool DeviceLost();
 
   const Settings* const settings_;

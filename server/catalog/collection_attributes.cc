@@ -13,8 +13,8 @@
 namespace nearfield::server {
 namespace {
 
-// Minimum number of dead rows, in addition to a quarter of the live rows, before a search for them:
-// the search costs a pass over all rows.
+// Dead rows are searched for once there may be more than this number, and more than a quarter of
+// the number of live rows. The search costs a pass over all rows.
 constexpr int64_t kDeadRowsMin = 1024;
 
 }  // namespace

@@ -23,7 +23,7 @@ struct LoadOutcome {
   Action action = Action::kServe;
   // kPrint: text for stdout; then exit 0. kRestore: directory of the snapshot.
   std::string text;
-  // Environment variables that match no setting. They are ignored; most are misspelled names.
+  // Environment variables that match no setting. They are ignored, and most likely misspelled.
   std::vector<std::string> unknown_variables;
 };
 

@@ -27,7 +27,8 @@ constexpr int64_t kAllocatorPart = 8;
 // 1 / kOthersPart of the memory is left to the rest of the machine.
 constexpr int64_t kOthersPart = 16;
 
-// Defaults do not shrink further on a smaller machine. The plan is refused if its sum does not fit.
+// With less memory than this, defaults do not shrink further. The plan is refused if its sum does
+// not fit.
 constexpr int64_t kScaledMemoryMin = kGiB;
 
 // Shares of what the other parts leave, for settings that are 0: rows, ids and payloads,

@@ -287,7 +287,7 @@ TEST_F(WorkTest, AFilterOfFewRowsIsLearnedApart) {
   EXPECT_THAT(TryPush({.collection = collection_, .deadline_us = 15000}), StatusIs(kExhausted));
 }
 
-// Two filters need two scans, so they are separate passes, and neither delays the other's start.
+// Two filters need two scans, so their searches never share a pass.
 TEST_F(WorkTest, OnlyThoseWithOneFilterShareAPass) {
   const auto one = std::make_shared<RowFilter>();
   const auto other = std::make_shared<RowFilter>();

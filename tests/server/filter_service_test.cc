@@ -105,8 +105,8 @@ class FilterServiceTest : public ServerFixture {
 };
 
 // Regression: filters were evaluated on gRPC's own threads. As many slow filters as threads stopped
-// every call, including Health.Check. One after min_epoch stopped all calls that waited for an
-// epoch.
+// every call, including Health.Check. A slow filter of a call with min_epoch stopped all calls that
+// waited for an epoch.
 TEST_F(FilterServiceTest, SlowFiltersHoldUpNoCallWithoutOne) {
   Set(settings_.filter_threads, "2");
   ServeRows();

@@ -75,7 +75,7 @@ TEST_F(RetrievalServiceTest, AStreamEndsAtItsFirstFailureAndEarlierRepliesStand)
   EXPECT_THAT(Trailer(context, "nearfield-request-id"), Optional(::testing::SizeIs(16)));
 }
 
-// Regression: the remaining searches of a failed stream continued on the device without use.
+// Regression: the remaining searches of a failed stream continued on the device, for no reader.
 TEST_F(RetrievalServiceTest, AFailedStreamCancelsItsOtherSearches) {
   ServeRows();
   ASSERT_THAT(CreateCollection("d"), HasCode(grpc::StatusCode::OK));

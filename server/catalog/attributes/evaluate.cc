@@ -76,7 +76,7 @@ class ChunkEvaluation {
   // Facts about a condition that the index gives before any set is built.
   struct Plan {
     std::vector<CodeRange> codes;  // ascending, none empty; list_all: one for each value
-    bool impossible = false;       // list_all: no row has one of the values
+    bool impossible = false;       // list_all: some value is in no row
     int64_t rows_guess = 0;        // estimate that determines the order of operands
   };
 

@@ -44,7 +44,7 @@ class ValueColumn {
     }
   }
 
-  // Each requires the type that it names, and 0 <= index < size(). bits: any type but kKeyword.
+  // Each requires the type that it names, and 0 <= index < size(). bits: any type except kKeyword.
   int64_t bits(int64_t index) const { return numbers_[static_cast<size_t>(index)]; }
   double number(int64_t index) const { return std::bit_cast<double>(bits(index)); }  // kDouble
   std::string_view keyword(int64_t index) const { return keywords_.at(index); }
