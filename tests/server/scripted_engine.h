@@ -21,7 +21,7 @@ class Gate {
   // From now on callers of Pass wait.
   void Close();
   void Open();
-  // Waits while the gate is closed, until `give_up` returns true.
+  // Waits until the gate is open or `give_up` returns true.
   void Pass(const std::function<bool()>& give_up = nullptr);
   // Waits until `count` callers have arrived at the closed gate since Close.
   void AwaitArrivals(int64_t count);

@@ -171,8 +171,8 @@ TEST_F(UploadsTest, AStreamCancelledWhileTheEngineWorksGivesItsPlaceBack) {
   script_->append_gate.Open();
   AwaitNoUpload();
   grpc::Status status;
-  do {  // the place is free shortly after the memory; if it is lost, the test ends at its time
-        // limit
+  // The place is free shortly after the memory. If it is lost, the test ends at its time limit.
+  do {
     status = Send({Begin("c", 1), Block({2}), Commit()});
   } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status, HasCode(grpc::StatusCode::OK));
