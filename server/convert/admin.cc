@@ -11,7 +11,7 @@ namespace nearfield::server {
 
 namespace {
 
-// What the collection keeps for its scans, and where its rows lie.
+// Sets the copy that the collection's scans read, and the memory that holds its rows.
 absl::Status SetScan(const pb::CreateCollectionRequest& request, CollectionSpec* spec) {
   const std::optional<ScanChoice> scan = ScanChoiceFromProto(request.scan());
   if (!scan.has_value()) {

@@ -1,5 +1,5 @@
-// Proto <-> native: total on any message, exact where it accepts; and the upload's states, without
-// a stream.
+// Tests of conversion between proto and native types: total on any message, exact where it accepts.
+// Also tests the states of an upload without a stream.
 #include <gmock/gmock.h>
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
@@ -136,7 +136,7 @@ TEST(SearchConvertTest, TheLeastReplyIsNeverMoreThanTheReply) {
   EXPECT_GE(least, static_cast<int64_t>(response.ByteSizeLong()) / 2);
 }
 
-// Any bytes that parse are either taken or refused with a message that one can print.
+// Any bytes that parse are accepted, or rejected with a printable message.
 template <typename Message, typename Convert>
 void FeedRandom(uint64_t seed, const Convert& convert) {
   std::mt19937_64 random(seed);
@@ -211,7 +211,7 @@ TEST(EnumConvertTest, EveryValueComesBack) {
   EXPECT_EQ(RowHomeFromProto(static_cast<pb::RowHome>(99)), std::nullopt);
 }
 
-// What older clients send.
+// Older clients do not send these fields.
 TEST(EnumConvertTest, AnAbsentScanIsAutoAndRowsLieOnTheDevice) {
   EXPECT_EQ(ScanChoiceFromProto(pb::SCAN_CHOICE_UNSPECIFIED), ScanChoice::kAuto);
   EXPECT_EQ(RowHomeFromProto(pb::ROW_HOME_UNSPECIFIED), RowHome::kDevice);
@@ -284,7 +284,8 @@ TEST_F(UploadSessionTest, AnEmptyUploadCommitsNothingAndKeepsTheEpoch) {
   EXPECT_EQ(committed->committed().epoch(), 0u);
 }
 
-// A cursor without the minimum score in it went on in the order of another search.
+// Regression: a cursor did not cover the minimum score and continued in the order of another
+// search.
 TEST(CursorTest, TellsSearchesApartByAllThatTheirOrderDependsOn) {
   const std::vector<float> vector = {1, 2};
   const std::vector<float> other = {1, 3};

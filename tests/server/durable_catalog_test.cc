@@ -1,4 +1,4 @@
-// Aliases and snapshots of a catalog that keeps its collections.
+// Tests of aliases and snapshots of a catalog that stores its collections.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,8 +73,8 @@ TEST_F(DurableCatalogTest, ACollectionOfTheRemovedBf16ScanIsSearchedByInt8Codes)
   EXPECT_TRUE(verdict->equal) << verdict->explanation;
 }
 
-// A token that was taken up with another mode, or for another collection, would commit other rows
-// than its first stream declared.
+// If a token were resumed with another mode or collection, the commit would contain other rows than
+// its first stream declared.
 TEST(CheckTokenIsOfTest, ATokenIsOfOneCollectionAndOneMode) {
   NamedCollection named;
   named.store_id = 3;
@@ -118,7 +118,7 @@ TEST_F(DurableCatalogTest, AnUploadIsNotReadAgainForNobody) {
   EXPECT_EQ((*upload)->Commit()->rows_count, 1);
 }
 
-// Rows that came in several uploads, each within the memory that one may need at most.
+// Rows from several uploads, each within the maximum memory of one upload.
 class ManyUploadsTest : public DurableCatalogTest {
  protected:
   static constexpr int64_t kRows = 50'000;
@@ -131,7 +131,7 @@ class ManyUploadsTest : public DurableCatalogTest {
     return *catalog_->Create("a", {.dim = kDim, .id_type = IdType::kString}, std::move(schema));
   }
 
-  // Every third row is marked.
+  // Uploads rows of which every third one is marked.
   static absl::Status UploadNamed(const std::shared_ptr<NamedCollection>& named, int64_t first,
                                   int64_t rows_count) {
     IdColumn ids(IdType::kString);
@@ -165,7 +165,7 @@ TEST_F(ManyUploadsTest, WhatWasServedIsLoadedWithTheSameMemory) {
   const auto named = MakeNamed();
   constexpr int64_t kUploads = 6;
   for (int64_t i = 0; i < kUploads; ++i) ASSERT_OK(UploadNamed(named, i * kRows, kRows));
-  // All at once they would need more memory than there is: for ids, and for attributes.
+  // Together in one upload they exceed the memory for ids, and that for attributes.
   EXPECT_THAT(UploadNamed(named, kUploads * kRows, kUploads * kRows),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("host memory")));
   EXPECT_THAT(UploadNamed(named, kUploads * kRows, 2 * kRows),

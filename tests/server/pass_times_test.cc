@@ -1,4 +1,4 @@
-// The time of a pass, learned: outliers, growth beyond what was seen, forgetting.
+// Tests of learned pass times: outliers, extrapolation, expiry.
 #include "server/batching/pass_times.h"
 
 #include <cmath>

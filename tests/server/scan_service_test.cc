@@ -1,4 +1,5 @@
-// What a collection scans: asked for, described, and accounted for in replies and in the log.
+// Tests of a collection's scan: its choice, its description, and its accounting in replies and the
+// log.
 #include <functional>
 #include <future>
 #include <nlohmann/json.hpp>
@@ -72,7 +73,7 @@ class ScanServiceTest : public ServerFixture {
     ASSERT_THAT(stream->Finish(), HasCode(kOk));
   }
 
-  // The log line of that call, once the server has drained.
+  // Returns the log line of that call. Requires: the server has drained.
   nlohmann::json LineOf(const std::string& request_id) {
     for (const std::string& text : LogLines()) {
       nlohmann::json line = nlohmann::json::parse(text);

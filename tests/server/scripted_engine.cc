@@ -62,7 +62,7 @@ class ScriptedCollection final : public Collection,
   using Collection::Delete;
   absl::StatusOr<DeleteResult> Delete(const IdColumn& ids,
                                       const CommitHook& before_visible) override;
-  // No filter chooses a row: there are no ordinals.
+  // No filter chooses a row, because the rows have no ordinals.
   absl::StatusOr<DeleteResult> DeleteRows(const RowFilter&, const CommitHook&) override {
     return DeleteResult{.epoch = epoch()};
   }
@@ -77,7 +77,7 @@ class ScriptedCollection final : public Collection,
     return 0;
   }
   std::shared_ptr<const PinnedEpoch> PinEpoch() const override {
-    // Without the lock that a change in the making holds: as any collection.
+    // Like a real collection, do not take the lock that a running change holds.
     ++script_->pins;
     const std::lock_guard lock(shown_mutex_);
     return shown_;
@@ -94,7 +94,7 @@ class ScriptedCollection final : public Collection,
   absl::StatusOr<CommitResult> Add(const RowStore& added, uint32_t first_ordinal,
                                    const CommitHook& before_visible);
   absl::StatusOr<Neighbors> Search(const Query& query, RowParts parts) const;
-  // Requires mutex_.
+  // Requires: mutex_.
   void Show() {
     const std::lock_guard lock(shown_mutex_);
     shown_ = std::make_shared<ScriptedEpoch>(epoch_, rows_.ids.size());
