@@ -19,7 +19,8 @@ std::atomic<uint64_t> sink{0};  // keeps the compiler from dropping the work
 
 constexpr int64_t kLineBytes = 64;
 
-// Every byte of [data, data + bytes), with and without a prefetch ahead: the better one counts.
+// Reads every byte of [data, data + bytes), with or without a prefetch ahead; callers use the
+// faster.
 void ReadAll(const std::byte* data, int64_t bytes, int64_t fetch_ahead) {
   __m128i sums[4] = {};
   for (int64_t i = 0; i < bytes; i += kLineBytes) {
