@@ -1,4 +1,4 @@
-"""Answers of a real server equal the contract computed by other code, to the bit."""
+"""Answers of a real server equal the contract as computed by other code, to the bit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ SCANS = [("AUTO", "DEVICE"), ("INT8", "DEVICE"), ("BF16", "DEVICE"), ("ROWS", "D
 
 
 def quantized(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-    """Small multiples of 1/8: ties are common, and squared differences are exact in fp64."""
+    """Returns small multiples of 1/8: ties are common, and squared differences are exact in
+    fp64."""
     return (rng.integers(-40, 41, shape) / 8).astype(np.float32)
 
 
@@ -57,7 +58,8 @@ def test_gaussian_rows_equal_the_contract(shared, api, rng):
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_scan_choice_gives_the_same_answers(shared, api, pb, rng, metric):
-    """Half of the rows Gaussian with a few dominant dimensions, half small multiples of 1/8, full of ties."""
+    """Half of the rows are Gaussian with a few dominant dimensions; half are small multiples of
+    1/8, with many ties."""
     client = api(shared)
     rows = np.vstack([rng.standard_normal((1000, 100), dtype=np.float32), quantized(rng, (1000, 100))])
     rows[:1000, :3] *= 50
