@@ -1,4 +1,4 @@
-"""The stages that the options of scripts/test choose."""
+"""Tests of the stages that the options of scripts/test select."""
 
 from __future__ import annotations
 
