@@ -1,8 +1,8 @@
 """A real server that is killed, or loses power, at random moments, while clients change it.
 
-After each death the next server must hold everything that was acknowledged, to the bit. Of the one
-call that each client had in flight, it must hold all or nothing. `scripts/crash --only server` runs
-this test alone; there the store itself also dies thousands of times.
+After each death the next server must hold everything that was acknowledged, to the bit. A client's
+one call in flight must be present as a whole or not at all. `scripts/crash --only server` runs this
+test alone; there the store itself also dies thousands of times.
 """
 
 from __future__ import annotations
