@@ -34,7 +34,7 @@ struct Options {
   std::string dump;
   bool json = false;  // also prints a JSON line for scripts/cpu_campaign per case
   int32_t k = 10;
-  double seconds = 4;  // per case, at most
+  double seconds = 4;  // maximum per case
 };
 
 // Prints the message and ends the program with 1.

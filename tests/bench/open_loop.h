@@ -16,7 +16,7 @@ namespace nearfield::bench {
 struct LoadSpec {
   double seconds = 1;
   double rate = 1000;        // searches per second, at random times
-  double deadline_us = 1e6;  // of each search, from its arrival
+  double deadline_us = 1e6;  // deadline of each search, from its arrival
   int64_t callers = 16;      // each search belongs to a random one
   double quiet_rate = 0;     // searches per second of one more caller
   uint64_t seed = 1;

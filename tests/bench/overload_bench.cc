@@ -32,9 +32,9 @@ using server::SteadyClock;
 constexpr DeviceTimes kTimes = {.pass_us = 2000, .query_us = 125};
 constexpr int64_t kBatchMax = 64;
 constexpr std::chrono::microseconds kPollEvery(100);
-constexpr double kGoodputMin = 0.9;      // of the capacity
+constexpr double kGoodputMin = 0.9;      // share of the capacity
 constexpr double kRefusalUsMax = 5000;   // p99.9
-constexpr double kAcceptedRatioMax = 2;  // of the p99s
+constexpr double kAcceptedRatioMax = 2;  // ratio of the p99s
 constexpr double kRecoverySecondsMax = 2;
 
 double Quantile(std::vector<double> values, double q) {

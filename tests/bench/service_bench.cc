@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kConnections = 4;  // of one worker
+constexpr size_t kConnections = 4;  // per worker
 constexpr int32_t kOpenCallers = 512;
 constexpr int64_t kQueries = 1024;
 constexpr uint64_t kQuerySeed = 999;
@@ -39,7 +39,7 @@ struct Options {
   int64_t rows_count = 100'000;
   int32_t dim = 768;
   uint32_t k = 10;
-  double seconds = 3;  // of each load
+  double seconds = 3;  // duration of each load
   std::vector<int32_t> callers = {1, 2, 4, 8, 16, 32, 64, 128};
   std::vector<double> shares = {0.5, 0.8, 0.95};  // open loop: shares of the highest closed-loop
                                                   // rate
@@ -49,8 +49,8 @@ struct Options {
   int64_t verified = 3;   // answers that the oracle checks
   int32_t processes = 4;  // that share one load
   bool worker = false;    // runs as one of them
-  double rate = 0;        // of a worker
-  uint64_t seed = 0;      // of a worker
+  double rate = 0;        // only for a worker
+  uint64_t seed = 0;      // only for a worker
   std::string program;    // path of this program
 };
 

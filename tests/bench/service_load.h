@@ -20,9 +20,9 @@ struct ServiceTarget {
 
 // The measured searches of one load.
 struct LoadTally {
-  std::vector<double> took_us;  // of each answered search
+  std::vector<double> took_us;  // one per answered search
   int64_t failed = 0;
-  std::string error;     // of the first failure
+  std::string error;     // message of the first failure
   double batch_sum = 0;  // sum over searches of the queries in their pass
   double seconds = 0;    // duration of the load
 };

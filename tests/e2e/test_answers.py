@@ -10,7 +10,7 @@ import pytest
 import canonical
 
 METRICS = ["dot", "cosine", "l2"]
-# All that a collection may keep for its scans, and all places where its rows may lie.
+# All scan copies that a collection may keep, with all placements of its rows.
 SCANS = [("AUTO", "DEVICE"), ("INT8", "DEVICE"), ("BF16", "DEVICE"), ("ROWS", "DEVICE"), ("AUTO", "HOST"), ("INT8", "HOST"),
          ("BF16", "HOST")]
 

@@ -40,7 +40,7 @@ struct Control {
   std::string name;
   std::vector<std::pair<std::string, std::string>> environment;
   enum class Provoke { kDeaths, kErrors, kFlips } provoke = Provoke::kDeaths;
-  int64_t threads = 1;  // of the worker
+  int64_t threads = 1;  // threads of the worker
 };
 const std::vector<Control>& Controls();
 

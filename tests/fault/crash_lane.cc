@@ -12,10 +12,10 @@ namespace nearfield::fault {
 namespace {
 
 constexpr int64_t kCollectionsMax = 3;
-constexpr int64_t kRowsMax = 1500;  // of a collection; above it, deletes are more frequent
+constexpr int64_t kRowsMax = 1500;  // per collection; above it, deletes are more frequent
 constexpr size_t kUploadsMax = 3;
 constexpr size_t kSnapshotsMax = 2;
-constexpr int64_t kAliases = 4;       // of each lane
+constexpr int64_t kAliases = 4;       // per lane
 constexpr char kShared[] = "shared";  // the collection that all lanes change
 
 bool SameBlock(const store::StoredBlock& a, const store::StoredBlock& b) {

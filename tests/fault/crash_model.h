@@ -50,8 +50,8 @@ struct Operation {
   enum class Kind : uint8_t {
     kCreate,
     kDrop,
-    kBegin,       // of an upload with a token
-    kCheckpoint,  // of the first `count` blocks
+    kBegin,       // only for an upload with a token
+    kCheckpoint,  // checkpoints the first `count` blocks
     kCommit,
     kDropUpload,
     kDelete,

@@ -16,7 +16,7 @@ namespace {
 
 struct Space {
   int32_t dim;
-  std::vector<float> values;  // of an element; exact in every row type
+  std::vector<float> values;  // values of an element; exact in every row type
 };
 
 class Tiny : public Laws {
