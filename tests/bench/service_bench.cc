@@ -41,8 +41,7 @@ struct Options {
   uint32_t k = 10;
   double seconds = 3;  // duration of each load
   std::vector<int32_t> callers = {1, 2, 4, 8, 16, 32, 64, 128};
-  std::vector<double> shares = {0.5, 0.8, 0.95};  // open loop: shares of the highest closed-loop
-                                                  // rate
+  std::vector<double> shares = {0.5, 0.8, 0.95};  // open loop: of the best closed-loop rate
   int64_t upload_rows = 0;                        // rows uploaded during searches; 0: none
   bool rows_alone = false;                        // no codes: measures an upload without encoding
   uint64_t block_bytes = client::UploadOptions().block_bytes_max;

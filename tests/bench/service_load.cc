@@ -70,8 +70,7 @@ LoadTally RunOpenLoop(const ServiceTarget& target, const Load& load, uint64_t se
   std::mt19937_64 random(seed);
   std::exponential_distribution<double> gap(load.rate);
   const Clock::time_point begin = Clock::now();
-  double next_s = 0;  // time of the next search, from the begin; guarded by the mutex, like
-                      // next_number
+  double next_s = 0;  // when the next search is due; guarded by mutex
   size_t next_number = seed;
   return RunCallers(load.callers, [&](size_t caller, LoadTally* tally) {
     while (true) {

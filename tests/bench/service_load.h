@@ -28,8 +28,8 @@ struct LoadTally {
 };
 
 struct Load {
-  int32_t callers = 1;  // concurrent; in an open loop, later searches wait and their wait is
-                        // included
+  // Concurrent callers. In an open loop, later searches wait and their wait is included.
+  int32_t callers = 1;
   double seconds = 1;
   double rate = 0;  // searches per second; 0: each caller sends one after another
 };

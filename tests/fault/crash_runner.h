@@ -12,8 +12,7 @@ namespace nearfield::fault {
 struct RunnerOptions {
   std::string worker;   // path of crash_worker
   std::string library;  // path of the fault library
-  std::string dir;  // an existing directory for this runner only, best in memory, where syncs are
-                    // fast
+  std::string dir;      // an existing directory of this runner, best in memory
 };
 
 // One life of the worker.

@@ -250,8 +250,7 @@ std::vector<size_t> DiskModel::Groups() const {
 void DiskModel::LosePower(testing::Random& random) {
   for (auto& [key, state] : files_) Revert(&state, &random);
   const std::vector<size_t> groups = Groups();
-  std::map<size_t, size_t> survivors;  // for each group, the number of its changes that survive,
-                                       // from the first
+  std::map<size_t, size_t> survivors;  // per group, how many of its first changes survive
   for (size_t i = 0; i < names_.size(); ++i) ++survivors[groups[i]];
   const int64_t mood = random.Between(0, 4);
   for (auto& [group, count] : survivors) {

@@ -68,8 +68,7 @@ class DiskModel {
     bool to_synced = false;    // and the directory of `to`
 
     bool In(const std::string& directory) const;       // returns true if it changes the directory
-    bool SyncedBy(const std::string& directory);       // records a sync of the directory; returns
-                                                       // true if the change is now durable
+    bool SyncedBy(const std::string& directory);       // records a sync; true: durable now
     bool IsUnder(const std::string& directory) const;  // its first name
   };
 

@@ -32,8 +32,7 @@ struct CaseWish {
   std::optional<int32_t> dim;
   std::optional<int32_t> batch;
   std::optional<int32_t> k;       // a value of kKBorders
-  int64_t work_max = 16'000'000;  // maximum of rows * dim * batch: the products that the oracle
-                                  // computes
+  int64_t work_max = 16'000'000;  // maximum of rows * dim * batch, for the oracle
 };
 
 struct Case {
