@@ -12,8 +12,8 @@
 namespace nearfield::property {
 namespace {
 
-// A law's own, so that its cases stay the same when it runs alone; the same for every backend and
-// scan ("Law/CpuInt8", "Law/GpuRows").
+// Returns a seed for the running law. It is the same when the law runs alone, and for every backend
+// and scan ("Law/CpuInt8", "Law/GpuRows").
 uint64_t SeedOfTest() {
   const std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
   uint64_t seed = testing::TestSeed();
