@@ -30,8 +30,7 @@ int PrintAllPages(Client& client, const GlobalOptions& global, const SearchAllJo
     SearchAnswer& found = **answer;
     QueryAnswer one{.epoch = found.epoch, .neighbors = std::move(found.results[0])};
     cursor = one.neighbors.next_cursor;
-    if (page > 1 && Count(one.neighbors.ids) == 0)
-      continue;  // an empty page, as earlier servers sent
+    if (page > 1 && Count(one.neighbors.ids) == 0) continue;  // sent by earlier servers
     const SearchReport report{.query_number = job.query_number,
                               .label = page == 1 ? job.label : Cat(job.label, ", page ", page),
                               .answer = &one,

@@ -18,8 +18,8 @@ constexpr char kUnreachablePayload[] = "nearfield.unreachable";
 // Keepalive of a connection with a call in progress. A nearfield server accepts a ping every 10 s.
 constexpr int kKeepaliveMs = 30000;
 constexpr int kKeepaliveTimeoutMs = 20000;
-constexpr uint64_t kUncheckedRequestBytes =
-    uint64_t{1} << 20;  // smaller requests are not worth a request for the limits
+// Smaller requests are not worth a request for the limits.
+constexpr uint64_t kUncheckedRequestBytes = uint64_t{1} << 20;
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
@@ -34,8 +34,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   // Detects a server that disappeared without closing the connection, however long a call may take.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA,
-                   0);  // no limit: a waiting call sends no data
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit: waiting sends no data
   return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
 }
 

@@ -116,8 +116,7 @@ TEST_F(CliTest, AnUploadIsSearchedFetchedCountedAndDeleted) {
                                HasSubstr("one   1999")));
   const Outcome fetched = Run({"fetch", "docs", "a", "c"});
   EXPECT_EQ(fetched.exit_code, 0);
-  EXPECT_THAT(fetched.out,
-              HasSubstr("plain ?[31m text"));  // no escape character reaches the terminal
+  EXPECT_THAT(fetched.out, HasSubstr("plain ?[31m text"));  // no escape reaches the terminal
   EXPECT_EQ(Run({"count", "docs"}).out, "3\n");
   EXPECT_THAT(Run({"delete", "docs", "a", "zz"}).out, HasSubstr("deleted 1 of 2"));
   const Outcome missing = Run({"fetch", "docs", "a", "b"});

@@ -64,8 +64,7 @@ TEST(Encoding, RoundsToNearestEvenBetweenAllNeighbors) {
       const double low = static_cast<double>(Widened(dtype, bits));
       const double high = static_cast<double>(Widened(dtype, next));
       const auto middle = static_cast<float>((low + high) / 2);
-      if (static_cast<double>(middle) != (low + high) / 2)
-        continue;  // below fp32's smallest denormal
+      if (static_cast<double>(middle) != (low + high) / 2) continue;  // below fp32's denormals
       const uint16_t even = (bits & 1) == 0 ? bits : next;
       ASSERT_EQ(Narrowed(dtype, middle), even) << bits;
       const float below = std::nextafter(middle, 0.0f);

@@ -47,8 +47,7 @@ struct EngineOptions {
 struct EngineInfo {
   BackendKind backend = BackendKind::kCpu;
   std::string device_name;  // "NVIDIA H200", or the CPU's instruction set and thread count
-  std::string
-      note;  // why this backend was chosen: "no CUDA driver found", "built without CUDA", ...
+  std::string note;         // why this backend: "no CUDA driver found", "built without CUDA", ...
   int32_t k_max = 0;
   int32_t batch_max = 0;
   // Maximum rate at which the device streams its memory; 0: unknown. SearchCost::bytes_read divided

@@ -66,13 +66,9 @@ class Filter {
   static Filter HasId(IdColumn ids);
 
   Kind kind() const { return kind_; }
-  const std::vector<Filter>& operands() const {
-    return operands_;
-  }  // of kAnd and kOr; exactly one of kNot
+  const std::vector<Filter>& operands() const { return operands_; }  // kAnd, kOr; one: kNot
   const std::string& attribute() const { return attribute_; }
-  const std::vector<AttributeValue>& values() const {
-    return values_;
-  }  // exactly one of a comparison
+  const std::vector<AttributeValue>& values() const { return values_; }  // comparison: one
   const IdColumn& ids() const { return ids_; }
 
   bool operator==(const Filter& other) const;

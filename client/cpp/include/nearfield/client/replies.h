@@ -300,9 +300,8 @@ struct Counters {
   // The audit of live traffic.
   struct Audit {
     uint64_t answers_audited_count = 0;  // checks that finished
-    uint64_t answers_dropped_count =
-        0;  // chosen but not checked: the audit was busy or had to pause
-    uint64_t answers_failed_count = 0;  // checks that ended with an error
+    uint64_t answers_dropped_count = 0;  // chosen, but the audit was busy or had to pause
+    uint64_t answers_failed_count = 0;   // checks that ended with an error
     uint64_t mismatches_count = 0;
     uint64_t rows_checked_count = 0;
   };
