@@ -1,4 +1,4 @@
-// Chooses the backend.
+// Engine::Create: chooses the backend.
 #include "nearfield/engine/engine.h"
 
 #include <memory>
@@ -18,7 +18,7 @@ namespace nearfield {
 namespace {
 
 absl::StatusOr<std::unique_ptr<Engine>> CreateOnGpu(const EngineOptions& options) {
-  // One neighbor more than a query may ask for: a query by id drops its own row.
+  // One neighbor more than k_max, because a query by id drops its own row.
   ABSL_ASSIGN_OR_RETURN(std::unique_ptr<corpus::Backend> backend,
                         gpu::MakeGpuTopkEngine({.device = options.device,
                                                 .memory_bytes = options.memory_bytes,

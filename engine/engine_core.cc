@@ -77,7 +77,7 @@ class EngineCore final : public Engine {
   absl::Status SelfTest(uint64_t seed) override { return RunSelfTest(this, seed); }
 
  private:
-  // The corpus behind `collection`, where this engine and this thread can score it.
+  // Returns the corpus of `collection`, if this engine and this thread can search it.
   absl::StatusOr<const Corpus*> Ready(const Collection& collection) const {
     ABSL_RETURN_IF_ERROR(device_->Check());
     ABSL_RETURN_IF_ERROR(score::CheckArithmeticMode());

@@ -26,7 +26,7 @@ struct Head {
   size_t place = 0;
 };
 
-// A heap keeps its greatest element in front: here, the one that comes first in the answer.
+// The heap keeps its largest element at the front: here, the row that comes first in the answer.
 bool ComesAfter(const Head& a, const Head& b) { return score::ComesBefore(b.row, a.row); }
 
 Head HeadAt(const CorpusSnapshot& snapshot, size_t generation, size_t place,
@@ -55,7 +55,7 @@ absl::Status CheckLists(const CorpusSnapshot& snapshot,
   return absl::OkStatus();
 }
 
-// Of the only list that has rows: nothing is compared.
+// Returns the best rows of the only non-empty list, without comparisons.
 std::vector<Hit> TakeBest(const CorpusSnapshot& snapshot, size_t generation,
                           const std::vector<RankedScore>& list, int32_t k,
                           const std::optional<RowRef>& self) {

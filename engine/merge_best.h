@@ -14,23 +14,23 @@
 
 namespace nearfield {
 
-// What an answer names lies anywhere in columns of many megabytes: fetched into the cache this far
-// ahead.
+// The rows of an answer are scattered over columns of many megabytes, so they are prefetched this
+// many rows ahead.
 inline constexpr size_t kRowsAhead = 16;
-// What taking a row of an answer costs, in bytes that would be copied meanwhile: it is a miss or
-// two.
+// The cost of reading one row of an answer, in bytes that could be copied in the same time: one or
+// two cache misses.
 inline constexpr int64_t kBytesPerHit = 128;
 
-// A row of an answer.
+// One row of an answer.
 struct Hit {
   float score = 0;
   corpus::RowRef row;
 };
 
-// lists[g]: rows of generation g ordered by (score descending, rank ascending). The first k rows of
-// all of them by (score descending, id ascending), `self` left out: that is the answer where each
-// list holds min(k, rows live) rows, one more for a query by id. Errors: Internal (lists that
-// cannot come from this snapshot). Cost: k log(generations) comparisons.
+// Returns the first k rows of all lists by (score descending, id ascending), without `self`.
+// lists[g]: rows of generation g, ordered by (score descending, rank ascending). The result is the
+// answer if each list holds min(k, live rows) rows, one more for a query by id. Errors: Internal
+// (lists that cannot come from this snapshot). Cost: k log(generations) comparisons.
 absl::StatusOr<std::vector<Hit>> MergeBest(const corpus::CorpusSnapshot& snapshot,
                                            absl::Span<const std::vector<corpus::RankedScore>> lists,
                                            int32_t k, const std::optional<corpus::RowRef>& self);

@@ -31,7 +31,7 @@ absl::Status CheckBytes(const char* name, int64_t value) {
       absl::StrCat(name, " = ", value, " is out of range: 0 (the default) or more bytes"));
 }
 
-// What is promised of the host's memory must be there.
+// Checks that the host has the memory that the options reserve.
 absl::Status CheckFits(const char* name, int64_t value) {
   const int64_t physical = PhysicalMemoryBytes();
   if (value <= physical) return absl::OkStatus();

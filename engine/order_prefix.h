@@ -1,4 +1,4 @@
-// What an OrderPrefix holds.
+// HeldPrefix: the implementation of OrderPrefix.
 #ifndef NEARFIELD_ENGINE_ORDER_PREFIX_H_
 #define NEARFIELD_ENGINE_ORDER_PREFIX_H_
 
@@ -13,19 +13,19 @@
 
 namespace nearfield {
 
-// The first count() rows of an order: the last of them as hits, those before them as bits alone.
+// The first count() rows of an order: the last of them as hits, the earlier ones only as bits.
 struct KnownRows {
   int64_t begin = 0;  // rows of the order before hits.front()
   Hits hits;
-  // The first `marked` rows of the order. Those between `begin` and `marked` are in `hits` as well.
+  // The first `marked` rows of the order. Rows from `begin` to `marked` are also in `hits`.
   corpus::RowSet rows;
   int64_t marked = 0;
   bool whole = false;  // no other row follows
 
   int64_t count() const { return begin + static_cast<int64_t>(hits.size()); }
-  // Marks all of them.
+  // Marks all known rows.
   void MarkAll(const corpus::CorpusSnapshot& snapshot);
-  // Forgets the hits before this place of the order.
+  // Drops the hits before this place of the order.
   void DropBefore(const corpus::CorpusSnapshot& snapshot, int64_t place);
 };
 
@@ -33,7 +33,7 @@ class HeldPrefix final : public OrderPrefix {
  public:
   explicit HeldPrefix(int64_t rows_max) : rows_max_(rows_max) {}
   static HeldPrefix* Of(const Query& query) {
-    return static_cast<HeldPrefix*>(query.prefix.get());  // MakeOrderPrefix makes no other
+    return static_cast<HeldPrefix*>(query.prefix.get());  // MakeOrderPrefix creates no other type
   }
 
   int64_t rows_count() const override { return known_.count(); }
@@ -41,7 +41,7 @@ class HeldPrefix final : public OrderPrefix {
     return static_cast<int64_t>(known_.hits.capacity() * sizeof(Hit)) + known_.rows.bytes();
   }
   int64_t rows_max() const { return rows_max_; }
-  // Reports whether what is known serves a page of this state that begins at `skip`.
+  // Returns true if the known rows serve a page of this state that begins at `skip`.
   bool Serves(const std::shared_ptr<const corpus::CorpusSnapshot>& snapshot, int64_t skip) const {
     return known_.count() > 0 && known_.begin <= skip && snapshot_.lock() == snapshot;
   }
@@ -53,7 +53,7 @@ class HeldPrefix final : public OrderPrefix {
 
  private:
   const int64_t rows_max_;
-  // Not held: a page that comes late must not keep deleted rows in memory.
+  // A weak reference: a late page must not keep deleted rows in memory.
   std::weak_ptr<const corpus::CorpusSnapshot> snapshot_;
   KnownRows known_;
 };

@@ -33,8 +33,9 @@ bool AllZero(absl::Span<const float> vector) {
   return std::all_of(vector.begin(), vector.end(), [](float value) { return value == 0.0f; });
 }
 
-// Without a branch a value, and with what the least of instruction sets has for four at once: a
-// batch has a million of them. An exponent of all ones carries into the sign.
+// Returns true if all values are finite. No branch per value, and only instructions that the lowest
+// instruction set has for four values at once: a batch has a million values. An exponent of all
+// ones carries into the sign bit.
 bool AllFinite(absl::Span<const float> vector) {
   constexpr uint32_t kExponent = 0x7f800000u;
   const float* const values = vector.data();
@@ -91,7 +92,7 @@ absl::Status CheckQuery(const CollectionSpec& spec, const Query& query, int32_t 
   return absl::OkStatus();
 }
 
-// A stored row as fp32: exact for every row type.
+// Converts a stored row to fp32: exact for every row type.
 void Widen(RowType row_type, const uint8_t* row, absl::Span<float> vector) {
   if (row_type == RowType::kFloat32) {
     std::memcpy(vector.data(), row, vector.size() * sizeof(float));
@@ -105,7 +106,7 @@ void Widen(RowType row_type, const uint8_t* row, absl::Span<float> vector) {
   }
 }
 
-// Fills the vectors of the queries by id, at `by_id`.
+// Reads the stored vectors of the queries at `by_id`.
 absl::Status ReadStored(const corpus::Corpus& corpus, const corpus::CorpusSnapshot& snapshot,
                         absl::Span<const Query> queries, absl::Span<const size_t> by_id,
                         float* vectors, ResolvedQueries* resolved) {
@@ -139,7 +140,7 @@ absl::Status ReadStored(const corpus::Corpus& corpus, const corpus::CorpusSnapsh
   return absl::OkStatus();
 }
 
-// Whether the vectors lie one behind the other already.
+// Returns true if the vectors are already contiguous.
 bool LieTogether(absl::Span<const Query> queries, size_t dim) {
   const float* const first = queries.front().vector.data();
   for (size_t i = 0; i < queries.size(); ++i) {

@@ -1,4 +1,4 @@
-// From a caller's queries to what a backend scans: checked, and with vectors for the queries by id.
+// Resolves a caller's queries for a backend: checks them, and reads the vectors of queries by id.
 #ifndef NEARFIELD_ENGINE_RESOLVE_H_
 #define NEARFIELD_ENGINE_RESOLVE_H_
 
@@ -19,8 +19,8 @@ namespace nearfield {
 struct ResolvedQueries {
   absl::Span<const float> vectors;  // [k.size(), dim]: the caller's, or copies
   std::unique_ptr<float[]> copies;
-  std::vector<int32_t> k;                           // neighbors asked for
-  std::vector<std::optional<corpus::RowRef>> self;  // of a query by id: the row to leave out
+  std::vector<int32_t> k;                           // requested neighbors
+  std::vector<std::optional<corpus::RowRef>> self;  // the excluded row of a query by id
 };
 
 // Errors: InvalidArgument (names the query, the field, its value and the limit), NotFound (row_id),

@@ -42,7 +42,7 @@ absl::Status CheckBatch(const SearchBatch& batch, int32_t batch_max) {
   return absl::OkStatus();
 }
 
-// Queries of a batch that share a filter, by their places.
+// Queries of a batch that share a filter, by their positions.
 struct Group {
   std::shared_ptr<const RowFilter> filter;
   std::vector<size_t> places;
@@ -63,7 +63,7 @@ std::vector<Group> GroupByFilter(absl::Span<const Query> queries) {
   return groups;
 }
 
-// The queries at `places`, in that order.
+// Returns the queries at `places`, in that order.
 ResolvedQueries Pick(const ResolvedQueries& all, absl::Span<const size_t> places, size_t dim) {
   ResolvedQueries picked;
   picked.copies.reset(new float[places.size() * dim]);
@@ -77,27 +77,27 @@ ResolvedQueries Pick(const ResolvedQueries& all, absl::Span<const size_t> places
   return picked;
 }
 
-// How many rows the next search asks for where the first `found` of the order are known and
-// `missing` more must come. A prefix is doubled, so that the pages of a search cost few scans,
-// however small they are.
+// Returns the number of rows that the next search requests, when the first `found` rows of the
+// order are known and `missing` more are needed. A prefix is doubled, so that the pages of a search
+// cost few scans even if they are small.
 int64_t RowsAhead(const Query& query, int64_t found, int64_t missing) {
   if (query.prefix == nullptr) return missing;
   const int64_t room = HeldPrefix::Of(query)->rows_max() - found;
   return std::max(missing, std::min(found, room));
 }
 
-// A query that wants more rows than one search finds. Borrowed for the call.
+// A query that needs more rows than one search finds. Borrowed for the call.
 struct DeepSearch {
   const Corpus& corpus;
-  const RowSearch& search;  // of this query alone
+  const RowSearch& search;  // of this query only
   const Query& query;
   const int64_t rows_wanted;  // first rows of the order that must be known
   const int32_t k_max;
 };
 
-// Finds the first rows of one query's order, and perhaps more of them than are wanted; *known holds
-// some already. Each search leaves out the rows that earlier ones found. Ends early where the last
-// row found is below the minimum score.
+// Finds the first rows of one query's order, possibly more than requested. *known already holds
+// some. Each search excludes the rows that earlier ones found. Stops early if the score of the last
+// row found is below the minimum.
 absl::Status SearchDeep(const DeepSearch& deep, KnownRows* known, ScanCost* cost) {
   const std::optional<float>& score_min = deep.query.score_min;
   const corpus::SearchedRows& rows = deep.search.rows;
@@ -120,7 +120,7 @@ absl::Status SearchDeep(const DeepSearch& deep, KnownRows* known, ScanCost* cost
   return absl::OkStatus();
 }
 
-// Reports whether rows of the answer follow the page that the query asks for.
+// Returns true if rows of the answer follow the requested page.
 bool MoreFollow(const KnownRows& known, const Query& query, int64_t rows_of_order) {
   const int64_t end = query.skip + query.k;
   if (!query.score_min) return end < rows_of_order;
@@ -128,8 +128,8 @@ bool MoreFollow(const KnownRows& known, const Query& query, int64_t rows_of_orde
   return next < known.hits.size() && known.hits[next].score >= *query.score_min;
 }
 
-// What the query asks for of the rows that come first in its order: those rows themselves where
-// they are the query's alone.
+// Returns the requested page of the known rows. Moves the rows out of *known if they belong to this
+// query alone.
 Hits Cut(KnownRows* known, const Query& query) {
   Hits& hits = known->hits;
   const auto count = static_cast<int64_t>(hits.size());
@@ -145,12 +145,12 @@ Hits Cut(KnownRows* known, const Query& query) {
 }
 
 struct Answers {
-  std::vector<Hits> hits;             // one a query
-  std::vector<int64_t> rows_matched;  // one a query
-  std::vector<bool> more;             // one a query
+  std::vector<Hits> hits;             // one per query
+  std::vector<int64_t> rows_matched;  // one per query
+  std::vector<bool> more;             // one per query
 };
 
-// Queries that share the rows they are searched over, and where their answers go.
+// Queries that are searched over the same rows, and the destination of their answers.
 struct GroupSearch {
   const Corpus& corpus;
   const std::shared_ptr<const CorpusSnapshot>& snapshot;
@@ -160,7 +160,7 @@ struct GroupSearch {
   Answers* const answers;
 };
 
-// Rows of the order from its first one on: those that are `known`, and further searches for more.
+// Answers one query from the rows that are `known`, and from further searches if it needs more.
 absl::Status AnswerOne(const GroupSearch& group, const RowSearch& search, size_t index,
                        size_t place, KnownRows* known) {
   const Query& query = group.batch.queries[place];
@@ -187,8 +187,8 @@ absl::Status AnswerOne(const GroupSearch& group, const RowSearch& search, size_t
   return absl::OkStatus();
 }
 
-// Every query of a group, in as few searches as there can be: first those of which nothing is
-// known, together.
+// Answers every query of a group in as few searches as possible: queries without known rows share
+// the first search.
 absl::Status SearchGroup(const GroupSearch& group, const RowSearch& search,
                          absl::Span<const size_t> places) {
   std::vector<int32_t> k;
@@ -249,7 +249,8 @@ absl::StatusOr<Answers> SearchGroups(const Corpus& corpus,
   return answers;
 }
 
-// Refuses before anything is copied: payloads may be large, and a batch may name each many times.
+// Refuses before anything is copied: payloads may be large, and the answers of a batch may contain
+// each of them many times.
 absl::Status CheckResultBytes(const Corpus& corpus, const CorpusSnapshot& snapshot,
                               const std::vector<Hits>& answers, const RowParts& parts) {
   if (parts.bytes_max == 0) return absl::OkStatus();
@@ -262,7 +263,7 @@ absl::Status CheckResultBytes(const Corpus& corpus, const CorpusSnapshot& snapsh
   return corpus::CheckPartBytes(bytes, parts);
 }
 
-// Ids, scores and payloads of one answer.
+// Copies ids, scores and payloads of one answer.
 void GatherOne(const Corpus& corpus, const CorpusSnapshot& snapshot, const Hits& hits,
                const RowParts& parts, Neighbors* neighbors) {
   neighbors->ids = IdColumn(corpus.spec().id_type);
@@ -281,7 +282,7 @@ void GatherOne(const Corpus& corpus, const CorpusSnapshot& snapshot, const Hits&
   }
 }
 
-// From rows to what the caller asked for; stored vectors for the whole batch at once.
+// Converts rows to the requested results; copies the stored vectors of the whole batch in one call.
 absl::StatusOr<std::vector<Neighbors>> Gather(const Corpus& corpus, const CorpusSnapshot& snapshot,
                                               const std::vector<Hits>& answers, RowParts parts) {
   const auto row_size = static_cast<size_t>(corpus.row_bytes());

@@ -1,4 +1,4 @@
-// One search: from a batch of queries over a pinned snapshot to the answers.
+// SearchCorpus: answers a batch of queries over a pinned snapshot.
 #ifndef NEARFIELD_ENGINE_SEARCH_H_
 #define NEARFIELD_ENGINE_SEARCH_H_
 

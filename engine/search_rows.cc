@@ -18,14 +18,13 @@ using corpus::Corpus;
 using corpus::GenerationView;
 using corpus::ScanCost;
 
-// Queries [begin, end) of a batch, at most as many as the backend takes at once.
+// Queries [begin, end) of a batch, at most the maximum of the backend.
 struct Tile {
   size_t begin = 0;
   size_t end = 0;
 };
 
-// A list that is short or out of order would become a wrong answer: the backend is checked, not
-// trusted.
+// Checks the backend's lists: a list that is too short or out of order would become a wrong answer.
 absl::Status CheckComplete(absl::Span<const GenerationView> views,
                            absl::Span<const std::vector<corpus::RankedScore>> lists, int32_t k) {
   int64_t rows_live = 0;
@@ -48,7 +47,7 @@ absl::Status CheckComplete(absl::Span<const GenerationView> views,
       absl::StrCat("the backend answered ", rows_listed, " of ", expected, " rows"));
 }
 
-// The answers of one tile, to their places in `answers`.
+// Computes the answers of one tile and stores them in `answers`.
 absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Tile& tile,
                         ScanCost* cost, std::vector<Hits>* answers) {
   const ResolvedQueries& resolved = search.queries;
@@ -80,12 +79,13 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
         ABSL_RETURN_IF_ERROR(CheckComplete(views, (*best)[i], k[i]));
         ABSL_ASSIGN_OR_RETURN((*answers)[query], MergeBest(*search.rows.snapshot, (*best)[i],
                                                            search.k[query], resolved.self[query]));
-        (*best)[i] = {};  // here, where there are several threads: a batch has thousands of lists
+        (*best)[i] = {};  // freed here, on several threads: a batch has thousands of lists
         return absl::OkStatus();
       });
 }
 
-// Queries of a tile: their lists of all generations stay below kTileListBytesMax together.
+// Returns the maximum queries of a tile: their lists of all generations stay below
+// kTileListBytesMax.
 size_t TileMax(const Corpus& corpus, const RowSearch& search) {
   constexpr size_t kTileListBytesMax = size_t{64} << 20;
   const auto k = static_cast<size_t>(*std::max_element(search.k.begin(), search.k.end())) + 1;

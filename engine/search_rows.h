@@ -1,4 +1,5 @@
-// Queries over some rows of a snapshot: tiles of queries to the backend, its lists to answers.
+// SearchRows: searches a set of rows of a snapshot. Passes queries to the backend in tiles and
+// merges its lists into answers.
 #ifndef NEARFIELD_ENGINE_SEARCH_ROWS_H_
 #define NEARFIELD_ENGINE_SEARCH_ROWS_H_
 
@@ -22,12 +23,12 @@ using Hits = std::vector<Hit>;
 struct RowSearch {
   const corpus::SearchedRows& rows;
   const ResolvedQueries& queries;
-  absl::Span<const int32_t> k;             // rows wanted, a query; in the place of queries.k
+  absl::Span<const int32_t> k;             // rows wanted per query; replaces queries.k
   const std::function<bool()>& cancelled;  // may be empty
 };
 
-// For every query its best min(k, rows) rows, in order. Adds to *cost. Errors: Cancelled,
-// Unavailable, Internal (the backend answered what cannot be).
+// Returns for every query its best min(k, rows) rows, in order. Adds to *cost. Errors: Cancelled,
+// Unavailable, Internal (the backend returned an impossible answer).
 absl::StatusOr<std::vector<Hits>> SearchRows(const corpus::Corpus& corpus, const RowSearch& search,
                                              corpus::ScanCost* cost);
 

@@ -24,10 +24,10 @@ namespace {
 constexpr int kGenerations = 3;
 constexpr int64_t kRowsPerGeneration = 40;
 constexpr int kQueries = 5;
-// Below, at and above the 32 accumulators, and no multiple of them.
+// Dimensions below, at and above the 32 accumulators, and some that are not multiples of 32.
 constexpr std::array<int32_t, 6> kDims = {1, 7, 31, 32, 33, 100};
 
-// SplitMix64: the same numbers everywhere.
+// SplitMix64: the same numbers on every platform.
 class Numbers {
  public:
   explicit Numbers(uint64_t seed) : state_(seed) {}
@@ -41,7 +41,7 @@ class Numbers {
   uint64_t state_;
 };
 
-// How the values of a vector are drawn: ties, zero rows and the ends of the fp32 range included.
+// Kinds of vectors, including ties, zero rows and the ends of the fp32 range.
 enum class Kind : uint8_t { kUniform, kFewValues, kZero, kDenormal, kLarge };
 
 float Value(Kind kind, Numbers* numbers) {
@@ -63,7 +63,7 @@ float Value(Kind kind, Numbers* numbers) {
 
 Kind AnyKind(Numbers* numbers) { return static_cast<Kind>(numbers->Below(5)); }
 
-// Appends one element in the row type; what a narrow type cannot hold is replaced by its greatest
+// Appends one element in the row type. A value that a narrow type cannot hold becomes its largest
 // value.
 void AppendElement(RowType row_type, float value, std::vector<uint8_t>* rows) {
   if (row_type == RowType::kFloat32) {
@@ -81,7 +81,7 @@ void AppendElement(RowType row_type, float value, std::vector<uint8_t>* rows) {
   rows->push_back(static_cast<uint8_t>(bits >> 8));
 }
 
-// Different for different rows, in no order, interleaved between generations.
+// Returns ids that differ for all rows, in no order, and interleave between generations.
 Id IdOf(IdType type, int64_t row) {
   const uint64_t number = static_cast<uint64_t>(row) * 0x9e3779b97f4a7c15u;  // odd: a bijection
   if (type == IdType::kUint64) return number;
@@ -94,7 +94,7 @@ absl::Status UploadOne(Collection* collection, int generation, Numbers* numbers)
   std::vector<uint8_t> rows;
   for (int64_t row = 0; row < kRowsPerGeneration; ++row) {
     ids.Append(IdOf(spec.id_type, row * kGenerations + generation));
-    // The first row is a query by id later on: for cosine it must not be all zeros.
+    // The first row is a query by id later: for cosine it must not be all zeros.
     const Kind kind = row == 0 ? Kind::kUniform : AnyKind(numbers);
     for (int32_t d = 0; d < spec.dim; ++d) {
       AppendElement(spec.row_type, Value(kind, numbers), &rows);
@@ -112,7 +112,7 @@ absl::Status UploadOne(Collection* collection, int generation, Numbers* numbers)
   return collection->Delete(deleted).status();
 }
 
-// Queries of every kind, one of them with a k beyond the rows. For cosine none is all zeros.
+// Returns queries of every kind; for cosine none is all zeros.
 std::vector<std::vector<float>> Queries(const CollectionSpec& spec, Numbers* numbers) {
   std::vector<std::vector<float>> queries(kQueries);
   for (size_t q = 0; q < queries.size(); ++q) {
@@ -162,7 +162,7 @@ absl::Status TestCollection(Engine* engine, const CollectionSpec& spec, Numbers*
   const EngineInfo info = engine->Info();
   std::vector<Query> queries;
   queries.push_back({.vector = {}, .row_id = IdOf(spec.id_type, 1), .k = std::min(20, info.k_max)});
-  for (const std::vector<float>& vector : vectors) {  // the first asks for more than there is
+  for (const std::vector<float>& vector : vectors) {  // the first one requests more rows than exist
     const int32_t k =
         queries.size() == 1 ? info.k_max : 1 + static_cast<int32_t>(numbers->Below(30));
     queries.push_back({.vector = vector, .row_id = {}, .k = std::min(k, info.k_max)});

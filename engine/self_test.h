@@ -1,4 +1,5 @@
-// The engine searches small corpora of its own making and compares with the oracle, bit for bit.
+// Self-test: the engine searches small generated corpora and compares the answers with the oracle,
+// bit for bit.
 #ifndef NEARFIELD_ENGINE_SELF_TEST_H_
 #define NEARFIELD_ENGINE_SELF_TEST_H_
 
@@ -9,7 +10,7 @@
 
 namespace nearfield {
 
-// As Engine::SelfTest, through the public interface alone.
+// As Engine::SelfTest; uses only the public interface.
 absl::Status RunSelfTest(Engine* engine, uint64_t seed);
 
 }  // namespace nearfield

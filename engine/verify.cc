@@ -26,8 +26,8 @@
 namespace nearfield {
 namespace {
 
-// Rows the oracle sorts at once: bounds its memory where rows are tiny, and how late it notices a
-// cancellation.
+// Maximum rows that the oracle sorts at a time. Bounds its memory if rows are tiny, and the delay
+// until it detects a cancellation.
 constexpr int64_t kChunkRowsMax = 65'536;
 
 using corpus::Corpus;
@@ -65,7 +65,7 @@ Best MergeInto(const Best& best, const Chunk& chunk, const oracle::Answer& answe
   return merged;
 }
 
-// What the oracle is asked, and how much memory it may take.
+// A task for the oracle, and the memory that it may use.
 struct OracleTask {
   absl::Span<const float> vector;
   int64_t k = 0;
@@ -74,15 +74,15 @@ struct OracleTask {
   int64_t chunk_rows_max = 1;
 };
 
-// Slots of one generation that a chunk is made of.
+// Range of slots of one generation that a chunk is read from.
 struct ChunkSlots {
   int64_t begin = 0;
   int64_t end = 0;
-  std::optional<uint32_t> self;  // left out
+  std::optional<uint32_t> self;  // excluded
   const RowFilter* filter = nullptr;
 };
 
-// The live rows among them that the filter chooses.
+// Reads the live rows of the range that the filter chooses.
 absl::StatusOr<Chunk> ReadChunk(const GenerationState& state, const ChunkSlots& wanted,
                                 int64_t row_bytes) {
   const auto& [begin, end, self, filter] = wanted;
@@ -104,8 +104,8 @@ absl::StatusOr<Chunk> ReadChunk(const GenerationState& state, const ChunkSlots& 
   return chunk;
 }
 
-// Scores and sorts every live row of the snapshot, chunk by chunk: the best k of the corpus are
-// among the best k of chunks.
+// Scores and sorts every live row of the snapshot, chunk by chunk. The best k rows of the corpus
+// are among the best k of the chunks.
 absl::StatusOr<Best> AskOracle(const Corpus& corpus, const CorpusSnapshot& snapshot,
                                const OracleTask& task, const std::function<bool()>& cancelled,
                                int64_t* rows_checked) {
@@ -136,7 +136,7 @@ absl::StatusOr<Best> AskOracle(const Corpus& corpus, const CorpusSnapshot& snaps
   return best;
 }
 
-// `id 17 score 0.5 (0x3f000000)`.
+// Returns `id 17 score 0.5 (0x3f000000)`.
 std::string PlaceText(const IdColumn& ids, const std::vector<float>& scores, size_t place) {
   char score_text[48];
   std::snprintf(score_text, sizeof(score_text), "%.9g (0x%08x)", static_cast<double>(scores[place]),

@@ -1,4 +1,4 @@
-// Checks an answer against the oracle.
+// VerifyClaim: checks an answer against the oracle.
 #ifndef NEARFIELD_ENGINE_VERIFY_H_
 #define NEARFIELD_ENGINE_VERIFY_H_
 
@@ -11,7 +11,7 @@
 
 namespace nearfield {
 
-// As Engine::Verify. `staging_bytes`: of rows held on the host at once, at least one row; the
+// As Engine::Verify. `staging_bytes`: rows held on the host at the same time, at least one row; the
 // answer does not depend on it.
 absl::StatusOr<VerifyResult> VerifyClaim(const corpus::Corpus& corpus, const Claim& claim,
                                          int32_t k_max, int64_t staging_bytes,

@@ -13,7 +13,7 @@
 namespace nearfield::client {
 namespace {
 
-// Of work that grows with the rows, unless --timeout says otherwise: a day.
+// Deadline of calls whose work grows with the rows, without --timeout: one day.
 constexpr std::chrono::hours kLongWork{24};
 
 CallOptions LongWork(const GlobalOptions& global) {

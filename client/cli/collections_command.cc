@@ -29,7 +29,7 @@ std::vector<std::string> AttributeTexts(std::span<const AttributeSpec> attribute
   return texts;
 }
 
-// As it was asked for; what that came to, where the server chose.
+// Returns the requested choice, and the server's decision if the request left it open.
 std::string ScanText(const CollectionInfo& info) {
   const std::string asked(Name(info.spec.scan));
   const bool chosen =
@@ -101,7 +101,7 @@ int Create(const GlobalOptions& global, const CollectionSpec& spec) {
   return kExitOk;
 }
 
-// Rows cannot be had back: a person is asked, a program must have said --yes.
+// Rows cannot be restored: asks for confirmation on a terminal; elsewhere --yes is required.
 bool Confirmed(const std::string& name) {
   if (isatty(STDIN_FILENO) == 0) {
     PrintError(Cat("drop deletes every row of ", name, ": say --yes"));
@@ -119,7 +119,7 @@ int Drop(const GlobalOptions& global, const std::string& name, bool yes) {
   if (!yes && !Confirmed(name)) return kExitUsage;
   auto client = ConnectTo(global);
   if (!client.ok()) return BadInput(client.status());
-  // Rows that could not be loaded are not counted: their number is not known.
+  // If the rows could not be loaded, their number is unknown.
   const auto info = client->GetCollection(name);
   const bool counted = !info.ok() || info->error.empty();
   const auto rows_count = client->DropCollection(name);

@@ -1,4 +1,4 @@
-// Options that several commands take, declared once.
+// Options that several commands share.
 #ifndef NEARFIELD_CLIENT_CLI_OPTIONS_H_
 #define NEARFIELD_CLIENT_CLI_OPTIONS_H_
 
@@ -17,7 +17,7 @@
 
 namespace nearfield::client {
 
-// An option whose value is one of a few names. `Target` is an E or a std::optional<E>.
+// Adds an option whose value is one of a set of names. `Target` is an E or a std::optional<E>.
 template <typename E, typename Target>
 CLI::Option* AddNamedOption(CLI::App& app, const std::string& flag, Target* target,
                             const std::string& description,
@@ -37,8 +37,8 @@ CLI::Option* AddNamedOption(CLI::App& app, const std::string& flag, Target* targ
       ->check(CLI::IsMember(spellings));
 }
 
-// A check of whole numbers within [min, max], made on the text, so that one that no integer holds
-// is told its limits too.
+// Checks that an option is a whole number in [min, max]. Works on the text, so that a number too
+// large for any integer type gets the same message.
 inline CLI::Validator WholeNumber(uint64_t min, uint64_t max) {
   return CLI::Validator(
       [min, max](const std::string& given) {
@@ -52,7 +52,7 @@ inline CLI::Validator WholeNumber(uint64_t min, uint64_t max) {
       "");
 }
 
-// A number of things, at least 1.
+// Adds an option for a number of things, at least 1.
 inline CLI::Option* AddCountOption(CLI::App& app, const std::string& flag, uint32_t* target,
                                    const std::string& description) {
   return app.add_option(flag, *target, description)

@@ -51,7 +51,7 @@ const char* NameOf(UploadMode mode) {
   return "?";
 }
 
-// As it is where a terminal may show all of it, else "0x" and hexadecimal digits.
+// Returns the token itself if a terminal can show all of it, else "0x" and hexadecimal digits.
 std::string TokenText(const std::string& token) {
   if (Printable(token) == token) return token;
   std::string text = "0x";

@@ -10,7 +10,7 @@
 namespace nearfield::client {
 namespace {
 
-// The enums' numbers are frozen in the proto, and ours are the same.
+// The enums of the proto have frozen numbers, and the client's have the same.
 static_assert(static_cast<int>(DataType::kBFloat16) == v1::DATA_TYPE_BFLOAT16);
 static_assert(static_cast<int>(DataType::kFloat16) == v1::DATA_TYPE_FLOAT16);
 static_assert(static_cast<int>(Metric::kCosine) == v1::METRIC_COSINE);
@@ -26,7 +26,7 @@ absl::Status Malformed(std::string_view what) {
   return absl::InternalError(Cat("malformed reply: ", what));
 }
 
-// A value that a newer server may have added reads as kUnknown.
+// Returns kUnknown for a value that a newer server may have added.
 Backend FromProto(v1::Backend backend) {
   return v1::Backend_IsValid(backend) ? static_cast<Backend>(backend) : Backend::kUnknown;
 }

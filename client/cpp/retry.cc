@@ -11,7 +11,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPassesOverWithin{10000};
 constexpr milliseconds kPassesOverWaitMin{
-    50};  // whatever the policy: its tries have no other bound
+    50};  // independent of the policy: these tries have no other bound
 
 class SteadyClock final : public Clock {
  public:
@@ -25,7 +25,7 @@ bool WorthRepeating(const Attempt& outcome) {
          outcome.retry_after.has_value();
 }
 
-// Random, so that many clients refused at once do not come back at once.
+// Random, so that many clients that were refused together do not retry together.
 milliseconds Jittered(milliseconds backoff) {
   thread_local std::minstd_rand random(std::random_device{}());
   const int64_t half = std::max<int64_t>(backoff.count() / 2, 0);

@@ -6,7 +6,7 @@
 namespace nearfield::client {
 namespace {
 
-// One table an enum: the printed name and the parsed one cannot drift apart.
+// One table per enum, so that the printed name and the parsed one cannot differ.
 template <typename E>
 using Names = std::array<std::pair<E, std::string_view>, 3>;
 

@@ -17,7 +17,7 @@ namespace {
 using Kind = Filter::Kind;
 using TokenKind = FilterToken::Kind;
 
-// Brackets and "not"s inside each other; brackets alone make no level of the filter.
+// Maximum nesting of brackets and "not"s. Brackets alone are not a level of the filter.
 constexpr int kNestingMax = 64;
 
 struct Operator {
@@ -52,7 +52,7 @@ Filter Membership(Kind kind, std::string attribute, std::vector<AttributeValue> 
   return Filter::ListAll(std::move(attribute), std::move(values));
 }
 
-// A filter and how many levels it has.
+// A filter with its number of levels.
 struct Tree {
   Filter filter;
   size_t levels = 1;
@@ -78,7 +78,7 @@ class Parser {
     next_ = end;
   }
 
-  // A complaint about the token that is at hand; that of a bad token is its own.
+  // Returns an error at the current token; a bad token has its own message.
   absl::Status Bad(std::string_view reason) const {
     return BadFilter(text_, token_.at,
                      token_.kind == TokenKind::kBad ? std::string_view(token_.text) : reason);
@@ -97,7 +97,7 @@ class Parser {
     return Operands("and", Filter::And, [this] { return Condition(); });
   }
 
-  // Operands with a word between them; one alone is itself.
+  // Parses operands separated by `word`; a single operand is returned unchanged.
   template <typename Operand>
   absl::StatusOr<Tree> Operands(std::string_view word, Filter (*combine)(std::vector<Filter>),
                                 const Operand& operand) {
@@ -116,7 +116,7 @@ class Parser {
     return Above(combine(std::move(filters)), levels, at);
   }
 
-  // A filter that stands on others of so many levels.
+  // Returns a filter whose operands have `levels` levels.
   absl::StatusOr<Tree> Above(Filter filter, size_t levels, size_t at) const {
     if (levels < kFilterLevelsMax) return Tree{.filter = std::move(filter), .levels = levels + 1};
     return BadFilter(text_, at,
@@ -258,8 +258,8 @@ class Parser {
 
   const std::string_view text_;
   const FilterSchema& schema_;
-  FilterToken token_;  // at hand
-  size_t next_ = 0;    // byte behind it
+  FilterToken token_;  // the current token
+  size_t next_ = 0;    // byte after the current token
   int nesting_ = 0;
 };
 
@@ -289,7 +289,7 @@ bool IsJunction(const Filter& filter) {
   return filter.kind() == Kind::kAnd || filter.kind() == Kind::kOr;
 }
 
-// What an `and` or `or` of one comes to.
+// Returns the filter that remains after removing every `and` and `or` of a single operand.
 const Filter& Inner(const Filter& filter) {
   const Filter* inner = &filter;
   while (IsJunction(*inner) && inner->operands().size() == 1) inner = &inner->operands().front();
@@ -304,7 +304,7 @@ absl::StatusOr<Filter> ParseFilter(std::string_view text, const FilterSchema& sc
 
 std::string FilterText(const Filter& given) {
   const Filter& filter = Inner(given);
-  // An `and` inside an `or` needs no brackets, but is easier to read with them.
+  // An `and` inside an `or` needs no brackets, but they make it easier to read.
   const auto operand = [](const Filter& inner) {
     return IsJunction(Inner(inner)) ? Cat("(", FilterText(inner), ")") : FilterText(inner);
   };

@@ -1,4 +1,4 @@
-// Joining text. Debian's absl::StrCat does not take std::string_view; this does.
+// String concatenation. Debian's absl::StrCat does not accept std::string_view; Cat does.
 #ifndef NEARFIELD_CLIENT_FORMATS_TEXT_H_
 #define NEARFIELD_CLIENT_FORMATS_TEXT_H_
 
@@ -11,7 +11,7 @@
 
 namespace nearfield::client {
 
-// An argument as absl takes it.
+// Converts an argument to a type that absl accepts.
 template <typename T>
 decltype(auto) AbslArgument(const T& value) {
   if constexpr (std::is_same_v<T, std::string_view>) {

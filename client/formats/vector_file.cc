@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kInt32Bytes = 4;
 constexpr std::string_view kFormats = ".npy, .fbin, .fvecs or .jsonl";
 
-// Requires at + 4 <= file.bytes.size().
+// Requires: at + 4 <= file.bytes.size().
 int32_t Int32At(const NamedBytes& file, uint64_t at) {
   int32_t value = 0;
   std::memcpy(&value, file.bytes.data() + at, sizeof(value));
@@ -74,7 +74,7 @@ absl::StatusOr<VectorLayout> NpyLayout(const NamedBytes& file, std::optional<Dat
   layout.offset = header.data_offset;
   layout.stride = layout.row_bytes();
   const uint64_t data_bytes = file.bytes.size() - layout.offset;
-  // Division, not multiplication: a lying header must not overflow its way past the check.
+  // Division, not multiplication: a malicious header must not pass the check by overflow.
   if (data_bytes % layout.stride != 0 || data_bytes / layout.stride != layout.rows_count) {
     return BadFile(file.name, Cat("byte ", layout.offset), "shape ", Shape(header), " of ",
                    header.descr, " needs rows of ", layout.stride, " bytes, ", layout.rows_count,
@@ -83,7 +83,7 @@ absl::StatusOr<VectorLayout> NpyLayout(const NamedBytes& file, std::optional<Dat
   return layout;
 }
 
-// The usual cause of an absurd header.
+// Returns a hint about the usual cause of an implausible header: big-endian data.
 std::string EndianHint(int32_t value) {
   const uint32_t swapped = __builtin_bswap32(static_cast<uint32_t>(value));
   if (swapped == 0 || swapped > 1000000) return "";

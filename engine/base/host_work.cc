@@ -9,7 +9,7 @@
 namespace nearfield {
 namespace {
 
-// What a thread moves in some 30 us: waking one takes about as long.
+// The bytes that a thread moves in about 30 us; waking a thread takes about as long.
 constexpr int64_t kBytesPerThread = int64_t{256} << 10;
 
 absl::Status RunRange(int64_t begin, int64_t end, absl::FunctionRef<absl::Status(int64_t)> body) {

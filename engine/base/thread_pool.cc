@@ -10,9 +10,9 @@
 namespace nearfield {
 namespace {
 
-// How long a thread spins before it sleeps: longer than the gap between two generations of one
-// search, short enough that an idle server burns nothing. Waking a sleeper costs about 5 to 50 us
-// on a virtual machine.
+// How long a thread spins before it sleeps. Longer than the gap between two generations of one
+// search, and short enough that an idle server uses no CPU time. Waking a sleeping thread costs
+// about 5 to 50 us on a virtual machine.
 constexpr std::chrono::microseconds kSpin{50};
 
 void Pause() {
@@ -27,8 +27,8 @@ void Pause() {
 
 void ThreadPool::Signal::Raise() {
   raised_.store(true);
-  // Sequentially consistent on both sides: either we see the sleeper, or it sees the flag before it
-  // sleeps.
+  // Sequentially consistent on both sides: either this thread sees the sleeper, or the sleeper sees
+  // the flag before it sleeps.
   if (!sleeping_.load()) return;
   const std::lock_guard lock(mutex_);
   condition_.notify_one();
@@ -60,8 +60,8 @@ ThreadPool::~ThreadPool() {
   for (const auto& worker : workers_) worker->thread.join();
 }
 
-// A tree: the caller wakes two workers, each of those two more, so that 64 are awake after six
-// wake-ups' time.
+// Wakes the workers as a tree: the caller wakes two, and each of them two more, so that 64 are
+// awake after the time of six wake-ups.
 void ThreadPool::WakeChildren(int32_t worker) {
   for (int32_t child = 2 * worker + 1; child <= 2 * worker + 2 && child < participants_; ++child) {
     workers_[static_cast<size_t>(child - 1)]->start.Raise();

@@ -1,5 +1,5 @@
-// What a scan of codes proves about a canonical score: an upper bound, in plain fp32, on the host
-// and on the device. The derivation is in engine/DESIGN.md, "Certified bound".
+// The certified bound: an upper bound of a canonical score, computed from codes in plain fp32, on
+// the host and on the device. The derivation is in engine/DESIGN.md, "Certified bound".
 #ifndef NEARFIELD_ENGINE_SCORE_CERTIFIED_BOUND_H_
 #define NEARFIELD_ENGINE_SCORE_CERTIFIED_BOUND_H_
 
@@ -11,28 +11,29 @@
 
 namespace nearfield::score {
 
-// Of a row's code c, int8 in the rotated space. 16 bytes: one load.
+// Bound of a row's code c, int8 in the rotated space. 16 bytes: one load.
 struct alignas(16) RowBound {
-  float scale = 0;     // s: the code stands for s * c
-  float residual = 0;  // r >= the norm of what the code leaves out of the row; +inf: nothing is
-                       // known, -inf: the score is -inf
+  float scale = 0;     // s: the code represents s * c
+  float residual = 0;  // r >= the norm of the row minus its code; +inf: nothing is known, -inf: the
+                       // score is -inf
   float norm = 0;      // m >= the norm of s * c
-  float less = 0;      // n: L2, not more than S(x, x); else 0
+  float less = 0;      // n: for L2, at most S(x, x); else 0
 };
 
-// Of a query's codes c1 and c2.
+// Bound of a query's codes c1 and c2.
 struct QueryBound {
   float first_scale = 0;   // t1
-  float second_scale = 0;  // t2: the codes stand for t1 * c1 + t2 * c2
+  float second_scale = 0;  // t2: the codes represent t1 * c1 + t2 * c2
   float of_residual = 0;   // A
   float of_norm = 0;       // B
-  float less = 0;          // h: L2, not more than S(q, q); else 0
+  float less = 0;          // h: for L2, at most S(q, q); else 0
 };
 
-// Beyond this norm nothing is claimed of a row or a query, so that no product of codes overflows.
+// For a row or a query with a larger norm nothing is claimed, so that no product of codes
+// overflows.
 inline constexpr double kCodeNormMax = 0x1p60;
 
-// fp32, each step rounded by itself.
+// fp32 operations, each rounded separately (never fused).
 NEARFIELD_HOST_DEVICE inline float Times(float a, float b) {
 #ifdef __CUDA_ARCH__
   return __fmul_rn(a, b);
@@ -48,7 +49,7 @@ NEARFIELD_HOST_DEVICE inline float Plus(float a, float b) {
 #endif
 }
 
-// Rounded up, or down.
+// Conversions that round up, or down.
 NEARFIELD_HOST_DEVICE inline float UpToFloat(double value) {
 #ifdef __CUDA_ARCH__
   return __double2float_ru(value);
@@ -59,9 +60,9 @@ NEARFIELD_HOST_DEVICE inline float UpToFloat(double value) {
 }
 NEARFIELD_HOST_DEVICE inline float DownToFloat(double value) { return -UpToFloat(-value); }
 
-// u >= the canonical score: rounding to fp32 keeps the order. product: t1 <c1, c> + t2 <c2, c>,
-// from exact products of codes. NaN or +inf where nothing is known: a row is dropped only by a
-// comparison that those do not pass, u < threshold.
+// Returns u >= the canonical score (rounding to fp32 preserves the order). product: t1 <c1, c> + t2
+// <c2, c>, from exact products of codes. Returns NaN or +inf if nothing is known. A row is dropped
+// only if u < threshold, which is false for both.
 NEARFIELD_HOST_DEVICE inline float UpperScore(const RowBound& row, const QueryBound& query,
                                               float product) {
   const float slack = Plus(Times(query.of_residual, row.residual), Times(query.of_norm, row.norm));
@@ -74,32 +75,32 @@ NEARFIELD_HOST_DEVICE inline float CodeProduct(const QueryBound& query, int32_t 
   return Plus(Times(query.first_scale, static_cast<float>(first)),
               Times(query.second_scale, static_cast<float>(second)));
 }
-// Of the first code alone.
+// The product of the first code alone.
 NEARFIELD_HOST_DEVICE inline float CodeProduct(const QueryBound& query, int32_t first) {
   return Times(query.first_scale, static_cast<float>(first));
 }
 
-// The norms that a bound is made of are sums of `dimension` squares in fp64, taken in any order;
-// they and all that is taken from them err by less than this, relatively.
+// Returns an upper bound of the relative error of the norms that a bound is computed from, and of
+// all values derived from them. The norms are sums of `dimension` squares in fp64, in any order.
 NEARFIELD_HOST_DEVICE inline double NormError(int64_t dimension) {
   return (3.0 * static_cast<double>(dimension) + 64.0) * 0x1p-53;
 }
 
-// At least the norm of `dimension` values, from the sum of their squares in fp64. Squares of tiny
-// values may vanish, each less than 2^-1074.
+// Returns an upper bound of the norm of `dimension` values, from the sum of their squares in fp64.
+// Squares of tiny values may underflow; each loses less than 2^-1074.
 NEARFIELD_HOST_DEVICE inline double NormUp(double squares, int64_t dimension) {
   const auto terms = static_cast<double>(dimension);
   return (std::sqrt(squares) + std::sqrt(terms) * 0x1p-536) * (1.0 + NormError(dimension));
 }
 
-// The scale of codes for values of at most this magnitude: 0 where too small for one, +inf where
-// too great.
+// Returns the scale of codes for values of at most this magnitude: 0 if it is too small for a
+// scale, +inf if it is too large.
 inline constexpr double kCodeMax = 127.0;
 NEARFIELD_HOST_DEVICE inline float CodeScale(double magnitude) {
   return static_cast<float>(magnitude / kCodeMax);
 }
-// The whole number next to value * inverse, `inverse` being that of the scale: so close to a code
-// that adding and taking off 1.5 * 2^52 rounds it.
+// Returns the integer nearest to value * inverse, where `inverse` is the inverse of the scale. The
+// value is so close to a code that adding and subtracting 1.5 * 2^52 rounds it.
 NEARFIELD_HOST_DEVICE inline double CodeOf(double value, double inverse) {
   const double product = value * inverse;
   const double clamped =
@@ -107,19 +108,19 @@ NEARFIELD_HOST_DEVICE inline double CodeOf(double value, double inverse) {
   return (clamped + 0x1.8p52) - 0x1.8p52;
 }
 
-// At least the norm of scale * codes, from the exact sum of the codes' squares.
+// Returns an upper bound of the norm of scale * codes, from the exact sum of the codes' squares.
 NEARFIELD_HOST_DEVICE inline double CodeNormUp(float scale, int64_t squares) {
   return static_cast<double>(scale) * std::sqrt(static_cast<double>(squares)) *
          (1.0 + 8.0 * 0x1p-53);
 }
 
-// Of S(x, x) or S(q, q): less by what the sums of a bound round.
+// Returns S(x, x) or S(q, q), lowered by more than the rounding of a bound's sums.
 NEARFIELD_HOST_DEVICE inline float LessOf(double squared) {
   const double less = squared * (1.0 - 0x1p-19);
   return less > 0x1p127 ? 0x1p127f : DownToFloat(less);
 }
 
-// residual_squares: the sum of squares of x - Rq^T (s c), each difference rounded once.
+// residual_squares: the sum of squares of x - Rq^T (s c), with each difference rounded once.
 // rotation_error: Rotation::RelativeError(). row_squared: S(x, x) for L2, else 0.
 NEARFIELD_HOST_DEVICE inline RowBound MakeRowBound(float scale, double residual_squares,
                                                    double code_norm, double rotation_error,
@@ -138,8 +139,8 @@ NEARFIELD_HOST_DEVICE inline RowBound MakeRowBound(float scale, double residual_
   return bound;
 }
 
-// What a query's bound is made of. Norms rounded up: of the query, and of what is left of the
-// rotated query without the first code, and without all codes. Rq makes no vector longer.
+// Norms for the bound of a query, rounded up: of the query, of the rotated query minus the first
+// code, and of the rotated query minus all codes. Rq does not increase the norm of a vector.
 struct QueryNorms {
   double query = 0;
   double without_first = 0;
@@ -154,11 +155,11 @@ NEARFIELD_HOST_DEVICE inline QueryBound MakeQueryBound(float first_scale, float 
   // At least |t1 c1| + |t2 c2|.
   const double codes = 2.0 * (norms.query + norms.without_first + norms.rest);
   const double error = NormError(dimension);
-  // Taking codes off rounds each value twice, by 2^-53 of what was there.
+  // Subtracting codes rounds each value twice, by 2^-53 of its magnitude.
   const double rest = norms.rest + rotation_error * norms.query + 4.0 * 0x1p-53 * codes;
   const bool usable = codes <= kCodeNormMax;
   const double infinity = static_cast<double>(FloatFromBits(0x7f800000u));
-  // The distance is taken off from twice the product.
+  // L2 subtracts the distance from twice the product.
   const double factor = l2 ? 2.0 : 1.0;
   QueryBound bound;
   bound.first_scale = usable ? static_cast<float>(factor) * first_scale : 0.0f;

@@ -1,4 +1,4 @@
-// nearfield alias, snapshot and compact.
+// Tests of nearfield alias, snapshot and compact.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ TEST_F(CliTest, SnapshotsAndCompactionTellWhatTheServerSaid) {
               AllOf(HasSubstr("1,234 deleted rows, 2.00 kB of the device and 3.00 kB of the host"),
                     HasSubstr("5 deleted rows, 4.00 kB given back")));
   EXPECT_EQ(Run({"compact", "gone"}).exit_code, 1);
-  // They may take long, unless told otherwise.
+  // These calls have a long deadline unless --timeout is given.
   EXPECT_GT(server_.deadlines_ms("Compact").front(), 23 * 3600 * 1000);
   EXPECT_GT(server_.deadlines_ms("CreateSnapshot").front(), 23 * 3600 * 1000);
   Run({"compact", "docs", "--timeout", "7"});

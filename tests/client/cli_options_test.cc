@@ -1,4 +1,4 @@
-// Filters, attributes, pages, modes and tokens on the command line.
+// Tests of filters, attributes, pages, modes and tokens on the command line.
 #include "nearfield/v1/admin.pb.h"
 #include "tests/client/cli_fixture.h"
 
@@ -12,7 +12,7 @@ using ::testing::Not;
 
 class CliOptionsTest : public CliTest {
  protected:
-  // Collection "books" of three rows with attributes.
+  // Creates collection "books" of three rows with attributes.
   void FillBooks() {
     const std::string rows = folder_.Write(
         "books.jsonl",
@@ -116,7 +116,7 @@ TEST_F(CliOptionsTest, ABadFilterPointsAtTheColumnAndSendsNothing) {
                                        "\"yeer\"; it declares year:int64, tags:keyword[]"));
     EXPECT_THAT(outcome.out, IsEmpty());
     args.back() = "";
-    EXPECT_EQ(Run(args).exit_code, 2);  // an empty filter is a mistake, not everything
+    EXPECT_EQ(Run(args).exit_code, 2);  // an empty filter is an error; it does not select all rows
   }
   EXPECT_EQ(server_.calls("Search") + server_.calls("Count") + server_.calls("Delete"), 0);
   EXPECT_EQ(Run({"delete", "books", "1", "--filter", "year == 1"}).exit_code, 2);
@@ -162,7 +162,8 @@ TEST_F(CliOptionsTest, PagesGoOnWithTheirCursor) {
     EXPECT_EQ(Run(args, "[1, 1]").exit_code, 2) << ::testing::PrintToString(more);
   }
   EXPECT_EQ(Run({"search", "books", "--cursor", "Mg=="}, "[[1, 1], [1, 0]]").exit_code, 2);
-  // An empty one gave the first page: a loop that went on with an empty next_cursor had no end.
+  // Regression: an empty cursor returned the first page, so a loop that passed an empty next_cursor
+  // never ended.
   for (const std::vector<std::string>& empty : std::vector<std::vector<std::string>>{
            {"--cursor", ""}, {"--cursor="}, {"--all", "--cursor", ""}}) {
     std::vector<std::string> args = {"search", "books"};
@@ -190,7 +191,7 @@ TEST_F(CliOptionsTest, ARecordedAnswerIsCheckedWithItsFilterAndThreshold) {
        std::vector<std::vector<std::string>>{{"--all"}, {"--cursor", "Mg=="}}) {
     std::vector<std::string> args = {"search", "books", "--id", "1", "--record", log};
     args.insert(args.end(), page.begin(), page.end());
-    EXPECT_EQ(Run(args).exit_code, 2);  // a page is no whole answer
+    EXPECT_EQ(Run(args).exit_code, 2);  // a page is not a whole answer
   }
 }
 
@@ -210,7 +211,7 @@ TEST_F(CliOptionsTest, AllPagesAreOneTableAfterTheOther) {
   const auto request = server_.last<v1::SearchAllRequest>("SearchAll");
   EXPECT_EQ(request.search().k(), 1u);
   EXPECT_EQ(request.results_max(), 2u);
-  // What was printed stays good: it is told how to go on.
+  // Printed pages stay valid; the error says how to continue.
   server_.script().pages_until_break = {1, 0, 0, 0};
   const Outcome broken = Run({"search", "books", "--all"}, "[1, 1]");
   EXPECT_EQ(broken.exit_code, 3);
@@ -235,7 +236,7 @@ TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("uploaded before: 200 rows to c; visible from epoch 2"));
   EXPECT_EQ(server_.blocks().size(), blocks);
-  // Another file under the same token was said to be uploaded.
+  // Regression: another file with the same token was reported as uploaded.
   std::vector<std::string> other = command;
   other[2] = folder_.Write("other.jsonl", rows + "{\"id\":200,\"vector\":[1]}\n");
   const Outcome refused = Run(other);
@@ -250,7 +251,7 @@ TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
               AllOf(HasSubstr("\"was_committed\":true"), HasSubstr("\"epoch\":2")));
 }
 
-// Which tokens held a place and disk space could only be guessed.
+// Regression: the tokens that held an upload slot and disk space were not listed anywhere.
 TEST_F(CliOptionsTest, OpenUploadsAreListed) {
   EXPECT_EQ(Run({"uploads", "list", "--json"}).out, "");
   server_.script().open_uploads = {{"live", 1234}, {std::string("\0\x1b[2J", 5), 0}};
@@ -290,7 +291,7 @@ TEST_F(CliOptionsTest, AnUploadThatFailedIsRepeatedByTheSameCommand) {
   EXPECT_THAT(repeated.err, HasSubstr("of 200 rows from an earlier try"));
   EXPECT_EQ(Run({"count", "c"}).out, "200\n");
   EXPECT_EQ(Run({"uploads", "show", "other"}).exit_code, 1);
-  // Another collection's token is no excuse for another shape.
+  // A token of another collection does not excuse another shape.
   const std::string wide = folder_.Write("wide.jsonl", "{\"id\":1,\"vector\":[1,2]}\n");
   EXPECT_NE(Run({"upload", "c", wide, "--create", "--metric", "dot", "--token", "u"}).exit_code, 0);
   EXPECT_EQ(Run({"upload", "c", wide, "--token", ""}).exit_code, 2);
@@ -298,7 +299,7 @@ TEST_F(CliOptionsTest, AnUploadThatFailedIsRepeatedByTheSameCommand) {
   EXPECT_EQ(Run({"upload", "c", wide, "--attribute", "a:int64"}).exit_code, 2);
 }
 
-// It was said of every error of an upload with a token.
+// Regression: every error of an upload with a token gave this advice.
 TEST_F(CliOptionsTest, ToRepeatIsAdvisedOnlyWhereItMayHelp) {
   const std::string file = folder_.Write("rows.jsonl", "{\"id\":1,\"vector\":[1]}\n");
   ASSERT_EQ(Run({"collections", "create", "c", "--dim", "1", "--metric", "dot"}).exit_code, 0);

@@ -1,4 +1,4 @@
-// The command, run as a program against an in-process server.
+// Tests of the command, run as a program against an in-process server.
 #include <string>
 #include <vector>
 
@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Every line must be one JSON value.
+// Checks that every line is one JSON value.
 void ExpectJsonLines(const std::string& text) {
   LineReader lines(text);
   for (std::string_view line; lines.Next(&line);) EXPECT_OK(CheckJson(line)) << line;
@@ -68,7 +68,7 @@ TEST_F(CliTest, WrongUsageExitsWithTwo) {
   }
 }
 
-// It was answered with "A subcommand is required", or "Could not convert".
+// Regression: the error was "A subcommand is required", or "Could not convert".
 TEST_F(CliTest, WrongUsageIsNamedWithWhatIsRight) {
   struct Case {
     std::vector<std::string> args;

@@ -1,4 +1,4 @@
-// nearfield verify over logs of replies and audit records.
+// Tests of nearfield verify with logs of replies and audit records.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,8 +43,8 @@ TEST_F(CliTest, ALogOfRepliesIsCheckedAtItsOwnEpoch) {
   EXPECT_THAT(bad.err, HasSubstr("bad.jsonl: line 2: member \"collection\": absent"));
 }
 
-// Such a collection says that it has 0 rows: verify called it empty and ended with 0, and drop
-// named 0 rows.
+// Regression: such a collection reports 0 rows, so verify called it empty and ended with 0, and
+// drop reported 0 rows.
 TEST_F(CliTest, ACollectionThatCouldNotBeLoadedIsNeitherEmptyNorVerified) {
   Fill();
   server_.script().collection_error = "7.seg: damaged";
@@ -63,7 +63,7 @@ TEST_F(CliTest, ACollectionThatCouldNotBeLoadedIsNeitherEmptyNorVerified) {
   EXPECT_EQ(Run({"collections", "drop", "docs", "--yes"}).out, "dropped docs and its 3 rows\n");
 }
 
-// A sample of none was said to be a collection without rows.
+// Regression: with a sample of 0, a collection was reported to have no rows.
 TEST_F(CliTest, ASampleOfNoRowIsRefused) {
   Fill();
   for (const std::string option : {"--sample", "-k"}) {

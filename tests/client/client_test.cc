@@ -1,4 +1,4 @@
-// The library against an in-process server.
+// Tests of the client library against an in-process server.
 #include "nearfield/client/client.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 namespace nearfield::client {
 
 Client MakeClient(const ClientOptions& options,
-                  Clock* clock);  // client/cpp/core.h, without its gRPC
+                  Clock* clock);  // client/cpp/core.h without its gRPC headers
 
 namespace {
 
@@ -31,7 +31,7 @@ class ClientTest : public ::testing::Test {
         {.address = server_.address(), .deadline = deadline, .retry = {.tries_max = 100}}, &clock_);
   }
 
-  // A collection "c" of the rows (1,0), (0,1), (1,1) with ids 1, 2, 3.
+  // Creates collection "c" of the rows (1,0), (0,1), (1,1) with ids 1, 2, 3.
   void Fill(Client& client) {
     ASSERT_OK(client.CreateCollection({.name = "c", .dim = 2}));
     auto upload = client.BeginUpload({.collection = "c", .rows_max = 3, .payload_bytes_max = 10});
@@ -72,7 +72,7 @@ TEST_F(ClientTest, SearchesByFloatsBytesAndIds) {
     EXPECT_THAT(Widen(neighbors.vectors.dtype, neighbors.vectors.bytes), ElementsAre(1, 1, 1, 0));
   }
   EXPECT_EQ(answer->results[2].ids,
-            IdColumn(std::vector<uint64_t>{1, 2}));  // the row itself is left out
+            IdColumn(std::vector<uint64_t>{1, 2}));  // the answer excludes the row itself
 }
 
 TEST_F(ClientTest, EveryOtherCallGivesWhatTheServerSaid) {
@@ -181,7 +181,7 @@ TEST_F(ClientTest, TransientRefusalsAreRepeatedWhereThatIsSafe) {
   EXPECT_OK(client.ListSnapshots());
   EXPECT_OK(client.Verify("c", std::span<const float>(query), {}));
   EXPECT_OK(client.BeginUpload(
-      {.collection = "c", .rows_max = 1}));  // before its first row it may be repeated
+      {.collection = "c", .rows_max = 1}));  // it may be repeated before its first row
 }
 
 TEST_F(ClientTest, MakingAndDroppingAreNeverRepeated) {
@@ -209,14 +209,14 @@ TEST_F(ClientTest, RefusalForLackOfMemoryIsFinal) {
   EXPECT_EQ(server_.calls("Count"), 2);
 }
 
-// One deadline covers all tries: each has only what is left of it.
+// One deadline covers all tries: each try gets the remaining time.
 TEST_F(ClientTest, TheDeadlineCoversAllTries) {
   Client client = MakeTestClient(milliseconds(20000));
   server_.Refuse("Count", std::vector<Refusal>(50, {absl::UnavailableError("draining"), "8000"}));
   EXPECT_THAT(client.Count("c"), StatusIs(absl::StatusCode::kUnavailable, "draining"));
   const std::vector<int64_t> left = server_.deadlines_ms("Count");
-  ASSERT_THAT(left, SizeIs(3));  // after 0, 8 and 16 s; a wait until 24 s would pass the deadline
-  // In coarse steps: the header that carries a deadline rounds it up.
+  ASSERT_THAT(left, SizeIs(3));  // after 0, 8 and 16 s; a wait until 24 s would exceed the deadline
+  // The bounds are coarse, because the header that carries a deadline rounds it up.
   EXPECT_GT(left[0], 16000);
   EXPECT_LT(left[1], 16000);
   EXPECT_LT(left[2], 8000);
@@ -309,7 +309,7 @@ TEST_F(ClientTest, AStreamThatEndsWellWithoutAllAnswersIsAnError) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("1 searches unanswered")));
 }
 
-// The limits are asked for within the call, so they share its deadline.
+// The limits are requested within the call, so they share its deadline.
 TEST_F(ClientTest, AskingForTheLimitsTakesFromTheDeadlineOfTheCall) {
   server_.script().limits.set_request_bytes_max(5000000);
   Client client = MakeTestClient(milliseconds(20000));
@@ -380,7 +380,7 @@ TEST_F(ClientTest, AStreamAnswersInOrderAndEndsWithItsStatus) {
   const auto end = ended->Receive();
   ASSERT_OK(end);
   EXPECT_FALSE(end->has_value());
-  const auto abandoned = client.OpenSearchStream("c");  // its end must not hang
+  const auto abandoned = client.OpenSearchStream("c");  // its destructor must not hang
 }
 
 TEST_F(ClientTest, HealthIsWatchedThroughItsChanges) {

@@ -1,4 +1,4 @@
-// The library recomputes the digest that it asked for.
+// Tests of the digest that the library recomputes for each answer.
 #include "nearfield/client/digest.h"
 
 #include <gmock/gmock.h>

@@ -75,7 +75,7 @@ class FakeIngest final : public v1::Ingest::Service {
   grpc::Status Upload(grpc::ServerContext* context, Stream* stream) override;
 
  private:
-  // Reads blocks up to the commit.
+  // Reads blocks until the commit.
   grpc::Status Receive(grpc::ServerContext* context, Stream* stream, FakeUpload* upload,
                        bool* committed);
   grpc::Status Commit(const v1::UploadBegin& begin, FakeUpload upload, Stream* stream);

@@ -1,4 +1,5 @@
-// What the services of the fake server share. For its own sources only: this pulls in gRPC.
+// FakeState: the state shared by the services of the fake server. Only its sources include this
+// header, because it includes gRPC.
 #ifndef NEARFIELD_TESTS_CLIENT_FAKE_STATE_H_
 #define NEARFIELD_TESTS_CLIENT_FAKE_STATE_H_
 
@@ -21,14 +22,14 @@ inline grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
 
-// What is kept of an upload with a token.
+// The state of an upload with a token.
 struct FakeUpload {
   std::vector<FakeRow> rows;
   uint64_t blocks_count = 0;
   std::optional<v1::UploadCommitted> committed;
 };
 
-// State shared by the services; one lock for all of it.
+// State shared by the services, guarded by one lock.
 struct FakeState {
   std::mutex mutex;
   std::condition_variable changed;
@@ -37,8 +38,8 @@ struct FakeState {
   std::map<std::string, std::deque<Refusal>> refusals;
   std::map<std::string, int> calls;
   std::map<std::string, std::vector<int64_t>> deadlines_ms;
-  std::map<std::string, std::string> last;     // requests, serialised
-  std::map<std::string, std::string> callers;  // as the last call said
+  std::map<std::string, std::string> last;     // serialized requests
+  std::map<std::string, std::string> callers;  // from the last call's metadata
   std::vector<uint64_t> block_bytes;
   std::vector<v1::UploadBlock> blocks;
   std::map<std::string, FakeUpload> uploads;  // by token
@@ -47,7 +48,7 @@ struct FakeState {
   bool stopping = false;
   uint64_t requests = 0;
 
-  // Counts the call, marks it with its id, and applies the script. Requires the lock.
+  // Counts the call, adds its request id, and applies the script. Requires: the lock is held.
   grpc::Status Enter(const std::string& method, grpc::ServerContext* context) {
     ++calls[method];
     const auto caller = context->client_metadata().find("nearfield-caller");
@@ -72,7 +73,7 @@ struct FakeState {
   }
 };
 
-// A unary handler: under the lock, after the script. The request is kept.
+// Runs a unary handler under the lock, after the script. Records the request.
 template <typename Handler>
 grpc::Status Handle(FakeState& state, const char* method, grpc::ServerContext* context,
                     const Handler& handler,

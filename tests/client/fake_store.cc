@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<float>> QueryVector(const v1::Query& query,
   return values;
 }
 
-// All rows, in their order.
+// Scores all rows and orders them by score.
 absl::Status SearchOne(const v1::Query& query, const FakeCollection& collection,
                        std::vector<std::pair<float, const FakeRow*>>* best) {
   std::optional<Id> own_id;
@@ -155,7 +155,7 @@ absl::Status FakeStore::Search(const v1::SearchRequest& request, v1::SearchRespo
     std::vector<std::pair<float, const FakeRow*>> best;
     NF_RETURN_IF_ERROR(SearchOne(query, *collection, &best));
     v1::QueryResult* result = response->add_results();
-    // A cursor is the place in decimal.
+    // A cursor is the position in decimal.
     const size_t begin = request.has_cursor() ? std::stoul(request.cursor()) : 0;
     const size_t end = std::min<size_t>(best.size(), begin + request.k());
     if ((request.with_cursor() || request.has_cursor()) && end < best.size()) {

@@ -1,5 +1,5 @@
-// A few collections in memory, enough to give the client something true to talk to. Scores are
-// plain double sums: the canonical ones are the server's business.
+// FakeStore: a few collections in memory, so that the client receives consistent replies. Scores
+// are plain double sums, not the canonical scores of the server.
 #ifndef NEARFIELD_TESTS_CLIENT_FAKE_STORE_H_
 #define NEARFIELD_TESTS_CLIENT_FAKE_STORE_H_
 
@@ -33,7 +33,7 @@ class FakeStore {
  public:
   absl::Status Create(const v1::CreateCollectionRequest& request, v1::CollectionInfo* info);
   absl::Status Drop(const std::string& name, uint64_t* rows_count);
-  absl::StatusOr<FakeCollection*> Find(const std::string& name);  // or alias
+  absl::StatusOr<FakeCollection*> Find(const std::string& name);  // name or alias
   absl::Status SetAlias(const v1::SetAliasRequest& request, v1::SetAliasResponse* response);
   absl::Status DropAlias(const v1::DropAliasRequest& request, v1::DropAliasResponse* response);
   std::map<std::string, FakeCollection>& all() { return collections_; }
@@ -41,7 +41,7 @@ class FakeStore {
   absl::Status Search(const v1::SearchRequest& request, v1::SearchResponse* response);
   absl::Status Fetch(const v1::FetchRequest& request, v1::FetchResponse* response);
   absl::Status Delete(const v1::DeleteRequest& request, v1::DeleteResponse* response);
-  // Compares a claim with a search of its own.
+  // Compares a claim with the store's own search.
   absl::Status Verify(const v1::VerifyRequest& request, v1::VerifyResponse* response);
 
  private:
@@ -51,7 +51,7 @@ class FakeStore {
 
 std::vector<Id> IdsOf(const v1::IdList& list);
 void AddId(const Id& id, v1::IdList* list);
-// Rows of a block whose columns agree.
+// Returns the rows of a block. Requires: its columns have the same length.
 std::vector<FakeRow> RowsOf(const v1::UploadBlock& block);
 
 }  // namespace nearfield::client

@@ -1,4 +1,4 @@
-// What a collection scans, as the library asks for it and tells it.
+// Tests of the scan options and costs in the library's requests and replies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ TEST(ClientScan, ACollectionKeepsWhatItWasAskedToScan) {
   ASSERT_OK(huge);
   EXPECT_EQ(huge->spec.scan, ScanChoice::kInt8);
   EXPECT_EQ(huge->spec.rows, RowHome::kHost);
-  // What a newer server may say, and what an older one leaves out.
+  // Values that a newer server may send, and fields that an older one omits.
   const auto newer = client.CreateCollection({.name = "newer",
                                               .dim = 2,
                                               .scan = static_cast<ScanChoice>(99),
@@ -66,7 +66,7 @@ TEST(ClientScan, TheCostTellsEscalationsAndTheShareOfTheReadLimit) {
   ASSERT_TRUE(answer->cost.read_limit_share().has_value());
   EXPECT_EQ(*answer->cost.read_limit_share(), 0.9);
   server.script().tamper_search = [](v1::SearchResponse* response) {
-    response->mutable_cost()->set_device_us(250);  // the server does not know its limit
+    response->mutable_cost()->set_device_us(250);  // the server does not know its bandwidth
   };
   EXPECT_EQ(client.Search("c", query)->cost.read_limit_share(), std::nullopt);
   server.script().tamper_search = [](v1::SearchResponse* response) {

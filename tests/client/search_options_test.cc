@@ -1,4 +1,4 @@
-// What a search, a count, a fetch, a delete and a check may ask for, and pages; against an
+// Tests of the options of search, count, fetch, delete and verify, and of pages; against an
 // in-process server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace nearfield::client {
 
 Client MakeClient(const ClientOptions& options,
-                  Clock* clock);  // client/cpp/core.h, without its gRPC
+                  Clock* clock);  // client/cpp/core.h without its gRPC headers
 
 namespace {
 
@@ -53,7 +53,7 @@ class SearchOptionsTest : public ::testing::Test {
                       &clock_);
   }
 
-  // The ids of all pages; stops at an error, which it returns.
+  // Returns the ids of all pages, or the first error.
   absl::StatusOr<std::vector<uint64_t>> All(Client& client, const SearchAllOptions& options,
                                             int* pages_count = nullptr) {
     auto pages = client.SearchAll("c", std::span<const float>(query_), options);
@@ -62,7 +62,7 @@ class SearchOptionsTest : public ::testing::Test {
     for (;;) {
       auto page = pages->Next();
       if (!page.ok()) {
-        EXPECT_EQ(pages->Next().status(), page.status());  // and stays so
+        EXPECT_EQ(pages->Next().status(), page.status());  // later calls return the same error
         return page.status();
       }
       if (!page->has_value()) break;
@@ -70,7 +70,7 @@ class SearchOptionsTest : public ::testing::Test {
       const auto& ids = std::get<std::vector<uint64_t>>((*page)->results[0].ids);
       found.insert(found.end(), ids.begin(), ids.end());
     }
-    EXPECT_FALSE(pages->Next()->has_value());  // and stays so
+    EXPECT_FALSE(pages->Next()->has_value());  // later calls return the same
     return found;
   }
 
@@ -136,7 +136,7 @@ TEST_F(SearchOptionsTest, EveryOtherCallAsksForWhatItsOptionsSay) {
   const auto verify = server_.last<v1::VerifyRequest>("Verify");
   EXPECT_TRUE(verify.has_filter());
   EXPECT_EQ(verify.score_threshold(), 1.0f);
-  // A delete by filter is worth another try: it deletes what passes then.
+  // A delete by filter is retried: it deletes the rows that pass at that time.
   server_.Refuse("Delete", {{absl::UnavailableError("draining"), "5"}});
   ASSERT_OK(client_.Delete("c", filter_));
   EXPECT_EQ(server_.calls("Delete"), 2);
@@ -202,14 +202,14 @@ TEST_F(SearchOptionsTest, AllPagesTogetherAreTheAnswer) {
 }
 
 TEST_F(SearchOptionsTest, PagesGoOnAfterALostConnection) {
-  // Five breaks would be more than the tries, but for the pages in between.
+  // There are more breaks than tries, but each page resets the number of tries.
   server_.script().pages_until_break = {1, 0, 0, 2, 0, 1};
   EXPECT_EQ(*All(client_, {.search = {.k = 2}, .results_max = 8}), FirstRows(8));
   EXPECT_EQ(server_.calls("SearchAll"), 6);
   EXPECT_EQ(server_.last<v1::SearchAllRequest>("SearchAll").results_max(), 2u);
   server_.script().pages_until_break = {1, 0, 0, 0, 0};
   EXPECT_THAT(All(client_, {}), StatusIs(absl::StatusCode::kUnavailable, "broken"));
-  // All rows have come: how the stream ends is no matter.
+  // All rows have arrived, so the status of the stream does not matter.
   server_.script().pages_until_break = {5};
   EXPECT_EQ(*All(client_, {}), FirstRows(kRows));
 }
@@ -218,7 +218,7 @@ TEST_F(SearchOptionsTest, PagesEndWithTheServersWord) {
   server_.Refuse("SearchAll", {{absl::InvalidArgumentError("results_max: 0"), std::nullopt}});
   EXPECT_THAT(All(client_, {}), StatusIs(kInvalid, "results_max: 0"));
   EXPECT_THAT(client_.SearchAll("\xff", std::span<const float>(query_)), StatusIs(kInvalid));
-  // A page of another epoch is no page of this search.
+  // A page of another epoch does not belong to this search.
   uint64_t epoch = 2;
   server_.script().tamper_search = [&](v1::SearchResponse* page) { page->set_epoch(epoch++); };
   EXPECT_THAT(All(client_, {}), StatusIs(absl::StatusCode::kInternal, HasSubstr("epoch 3 after")));

@@ -1,4 +1,4 @@
-// Uploads against an in-process server.
+// Tests of uploads against an in-process server.
 #include "nearfield/client/upload.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::Le;
 using ::testing::SizeIs;
 
-// Rows with ids begin .. begin + count - 1 of dim fp32 values, the row's number each.
+// Rows with ids begin .. begin + count - 1; each of the dim fp32 values is the row's number.
 struct Rows {
   Rows(uint64_t begin, size_t count, uint32_t dim) {
     std::vector<uint64_t> numbers(count);
@@ -85,8 +85,8 @@ TEST_F(UploadTest, BlocksStayBelowTheServersLimitAndEveryRowArrivesOnce) {
   EXPECT_EQ(seen.back().bytes_sent, std::accumulate(blocks.begin(), blocks.end(), uint64_t{0}));
 }
 
-// The server takes no block: what the client hands over must stay bounded, not grow to the whole
-// upload.
+// The server reads no block: the data that the client hands to gRPC must stay bounded, and not grow
+// to the whole upload.
 TEST_F(UploadTest, AServerThatDoesNotReadStopsTheWriter) {
   server_.script().hold_uploads = true;
   constexpr size_t kBlocks = 256;
@@ -125,7 +125,7 @@ TEST_F(UploadTest, ARefusalMidwayEndsTheUploadWithTheServersWord) {
   if (status.ok()) status = upload->Commit().status();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, "row 101: not finite"));
   EXPECT_THAT(RequestIdOf(status), HasSubstr("fake-"));
-  EXPECT_EQ(upload->Write(Rows(0, 1, kDim).block()), status);  // and stays so
+  EXPECT_EQ(upload->Write(Rows(0, 1, kDim).block()), status);  // later calls return the same error
   EXPECT_EQ(upload->Commit().status(), status);
   EXPECT_EQ(client_.Count("c")->rows_count, 0u);
 }
@@ -173,7 +173,7 @@ TEST_F(UploadTest, ACommitInDoubtSaysSo) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("count before repeating")));
 }
 
-// The rows before it have been sent: a commit of only those would be half of what the caller meant.
+// The rows before it were sent: a commit of only those would be half of the caller's upload.
 TEST_F(UploadTest, ARowThatFitsNoBlockEndsTheUpload) {
   auto upload = client_.BeginUpload(
       {.collection = "c", .rows_max = 3, .payload_bytes_max = 9000, .block_bytes_max = 1000});

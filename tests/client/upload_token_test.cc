@@ -1,4 +1,4 @@
-// Upload modes, attributes, and uploads that go on; against an in-process server.
+// Tests of upload modes, attributes, and resumed uploads; against an in-process server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace nearfield::client {
 
 Client MakeClient(const ClientOptions& options,
-                  Clock* clock);  // client/cpp/core.h, without its gRPC
+                  Clock* clock);  // client/cpp/core.h without its gRPC headers
 
 namespace {
 
@@ -43,7 +43,7 @@ class UploadTokenTest : public ::testing::Test {
             .on_progress = [this](const UploadProgress& progress) { last_ = progress; }};
   }
 
-  // Rows 0 .. kRows - 1, each with the value and the attribute of its number, in calls of `step`.
+  // Writes rows 0 .. kRows - 1, `step` per call; value and attribute of each row are its number.
   static absl::Status WriteAll(Upload& upload, uint64_t step) {
     for (uint64_t begin = 0; begin < kRows; begin += step) {
       std::vector<uint64_t> numbers(std::min(step, kRows - begin));
@@ -68,7 +68,7 @@ class UploadTokenTest : public ::testing::Test {
     return absl::OkStatus();
   }
 
-  // Every row was received once, with its own values, whatever the streams.
+  // Checks that every row was received once, with its own values, across all streams.
   void ExpectEveryRowOnce() {
     uint64_t next = 0;
     for (const v1::UploadBlock& block : server_.blocks()) {
@@ -136,7 +136,7 @@ TEST_F(UploadTokenTest, AnUploadGoesOnWhereAnEarlierStreamEnded) {
   auto second = client_.BeginUpload(Options("t"));
   ASSERT_OK(second);
   EXPECT_EQ(second->rows_resumed(), open->rows_count);
-  ASSERT_OK(WriteAll(*second, 11));  // cut otherwise
+  ASSERT_OK(WriteAll(*second, 11));  // in other blocks
   const auto result = second->Commit();
   ASSERT_OK(result);
   EXPECT_EQ(result->rows_count, kRows);
@@ -144,7 +144,7 @@ TEST_F(UploadTokenTest, AnUploadGoesOnWhereAnEarlierStreamEnded) {
   EXPECT_EQ(last_.rows_skipped + last_.rows_sent, kRows);
   ExpectEveryRowOnce();
 
-  // Once more: nothing is sent, and the answer is the same.
+  // A third upload sends nothing and gets the same answer.
   const size_t blocks_before = server_.blocks().size();
   auto third = client_.BeginUpload(Options("t"));
   ASSERT_OK(third);
@@ -173,7 +173,7 @@ TEST_F(UploadTokenTest, AnOpenUploadCanBeGivenUp) {
 }
 
 TEST_F(UploadTokenTest, AWholeUploadIsRepeatedAsLongAsItComesOn) {
-  // More breaks than there are tries: each comes further than the one before.
+  // There are more breaks than tries, but each try gets further than the one before.
   server_.script().upload_rows_until_break = {10, 10, 10, 10, 10, 10};
   std::vector<uint64_t> resumed;
   const auto result = client_.UploadWithToken(Options("t"), [&](Upload& upload) {
@@ -196,7 +196,7 @@ TEST_F(UploadTokenTest, ARepeatedUploadEndsWhereItComesNoFurther) {
   });
   EXPECT_THAT(stuck, StatusIs(absl::StatusCode::kUnavailable, "stuck"));
   EXPECT_EQ(tries, 3);
-  // What no repetition mends is told at once.
+  // An error that a retry cannot fix is returned immediately.
   tries = 0;
   const auto refused = client_.UploadWithToken(Options("u"), [&](Upload&) -> absl::Status {
     ++tries;
@@ -208,8 +208,8 @@ TEST_F(UploadTokenTest, ARepeatedUploadEndsWhereItComesNoFurther) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("token: empty")));
 }
 
-// A server may still think that the stream before is alive, and refuse the token of a stream that
-// follows it at once. It is refused for good where no stream of ours came before.
+// A server may still consider the previous stream alive, and refuse its token to a stream that
+// follows immediately. Without a previous stream of this client, the refusal is final.
 TEST_F(UploadTokenTest, ATokenThatIsStillInUseIsAskedForAgain) {
   const Refusal in_use = {absl::FailedPreconditionError("in use by another stream"), std::nullopt};
   server_.Refuse("Upload", {in_use});
@@ -228,18 +228,18 @@ TEST_F(UploadTokenTest, ATokenThatIsStillInUseIsAskedForAgain) {
   ExpectEveryRowOnce();
 }
 
-// A server that goes on with a large upload accepts after it has read all that it has of it, which
-// took longer than the client's deadline: no try ever came further.
+// Regression: before a server accepts a large resumed upload, it reads all that it has of it. That
+// took longer than the client's deadline, so no try ever got further.
 TEST_F(UploadTokenTest, AnUploadThatGoesOnIsAwaitedBeyondTheDeadlineOfACall) {
   Client hasty = MakeClient({.address = server_.address(), .deadline = milliseconds(20)}, &clock_);
-  ASSERT_OK(hasty.GetLimits({.deadline = milliseconds(20000)}));  // remembered
+  ASSERT_OK(hasty.GetLimits({.deadline = milliseconds(20000)}));  // cached
   server_.script().accept_after = milliseconds(300);
   auto upload = hasty.BeginUpload(Options("t"));
   ASSERT_OK(upload);
   upload->Cancel();
   ASSERT_OK(
       hasty.UploadWithToken(Options("u"), [](Upload& other) { return WriteAll(other, kRows); }));
-  // Without a token nothing has to be read; and a deadline of the caller's own holds.
+  // Without a token the server has nothing to read, and a deadline set by the caller applies.
   EXPECT_THAT(hasty.BeginUpload(Options("")), StatusIs(absl::StatusCode::kDeadlineExceeded));
   UploadOptions bounded = Options("v");
   bounded.deadline = milliseconds(20);

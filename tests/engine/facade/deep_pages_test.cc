@@ -1,4 +1,4 @@
-// Pages of one order: deeper than one search finds, and with what a prefix remembers of them.
+// Tests of pages of one order: deeper than one search reaches, and with a prefix of earlier pages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,8 +54,8 @@ std::vector<uint64_t> Numbers(const IdColumn& ids) {
   return numbers;
 }
 
-// Rows that tie with the minimum score belong in the answer, also where one search ends at the
-// first of them: the deep search stopped there, by the luck of the seed found in one run of four.
+// Regression: rows that tie with the minimum score belong in the answer, even if one search ends at
+// the first of them. The deep search stopped there; a random test found this with one seed in four.
 TEST_F(DeepPages, RowsThatTieWithTheMinimumScoreFollowAcrossSearches) {
   Make(2);
   Upload({1, 2, 3, 4, 5, 6}, {3, 2, 2, 2, 2, 1});
@@ -78,7 +78,7 @@ TEST_F(DeepPages, RowsThatTieWithTheMinimumScoreFollowAcrossSearches) {
   EXPECT_THAT(found, ElementsAre(1, 2, 3, 4, 5));
 }
 
-// What was found at another state is forgotten.
+// Rows found at another state are dropped.
 TEST_F(DeepPages, APrefixIsOfOneState) {
   Make(2);
   Upload({1, 2, 3, 4}, {1, 2, 3, 4});
@@ -92,8 +92,8 @@ TEST_F(DeepPages, APrefixIsOfOneState) {
   EXPECT_THAT(page(4), ElementsAre(1));
 }
 
-// The same between states of one shape: a prefix of the wrong state then names rows that are there,
-// so nothing but the ids can tell.
+// The same between states of the same shape: the rows of a wrong prefix then exist, so only the ids
+// show the error.
 TEST_F(DeepPages, APrefixOfAnEqualShapeIsOfOneState) {
   Make(2);
   Upload({1, 2, 3, 4}, {1, 2, 3, 4});
@@ -126,8 +126,8 @@ TEST_F(DeepPages, AFullSearchIsNotTheLast) {
   EXPECT_THAT(Numbers(Page({.vector = kVector, .k = 3, .skip = 6}).ids), ElementsAre(7, 8, 9));
 }
 
-// A cursor was given where no row followed: the query's own row was counted, and rows below the
-// minimum score were.
+// Regression: a cursor was returned although no row followed, because the query's own row and rows
+// below the minimum score were counted.
 TEST_F(DeepPages, MoreTellsOfRowsOfTheAnswerAlone) {
   Make(4);
   Upload({1, 2, 3, 4, 5, 6}, {6, 5, 4, 4, 2, 1});
@@ -157,7 +157,7 @@ TEST_F(DeepPages, MoreTellsOfRowsOfTheAnswerAlone) {
   EXPECT_EQ(Page({.vector = kVector, .k = 1, .score_min = 4.0f}).rows_matched, 6);
 }
 
-// The own row counts among the rows of a filter only where it passes.
+// The query's own row is subtracted from the rows of a filter only if it passes the filter.
 TEST_F(DeepPages, TheOwnRowIsLeftOutOfAFilterThatChoosesIt) {
   Make(4);
   Upload({1, 2, 3, 4}, {4, 3, 2, 1});
@@ -172,7 +172,8 @@ TEST_F(DeepPages, TheOwnRowIsLeftOutOfAFilterThatChoosesIt) {
   }
 }
 
-// The pages of one search put together are its order, for few scans: each doubles what is known.
+// Checks that the pages of one search, concatenated, are its order, and that they cost few scans:
+// each scan doubles the known rows.
 void ExpectPagesWithPrefix(FakeEngine& fake, Collection& collection, const IdColumn& whole) {
   const auto rows = static_cast<int64_t>(whole.size());
   for (const int32_t k : {1, 3, 10}) {
@@ -196,14 +197,14 @@ void ExpectPagesWithPrefix(FakeEngine& fake, Collection& collection, const IdCol
   }
 }
 
-// Pages behind the largest k: each search leaves out what the earlier ones found.
+// Pages beyond the largest k: each search excludes the rows that earlier ones found.
 TEST_F(DeepPages, AreTheOrderCutIntoPieces) {
   Make(10);
   std::vector<uint64_t> ids;
   std::vector<float> values;
   for (uint64_t i = 0; i < 97; ++i) {
     ids.push_back(1000 - i);
-    values.push_back(static_cast<float>(i / 7));  // ties of seven
+    values.push_back(static_cast<float>(i / 7));  // seven rows per score
   }
   Upload(ids, values);
   Upload({1, 2, 3}, {5, 6, 7});
@@ -227,13 +228,14 @@ TEST_F(DeepPages, AreTheOrderCutIntoPieces) {
     for (int64_t i = 0; i < got.size(); ++i) EXPECT_EQ(got.Compare(i, whole, skip + i), 0) << skip;
   }
   ExpectPagesWithPrefix(fake_, *collection_, whole);
-  // The minimum score ends the searches, however many rows there are.
+  // The minimum score ends the searches, regardless of the number of rows.
   EXPECT_EQ(Page({.vector = kVector, .k = 10, .score_min = 12.5f, .skip = 5}).ids.size(), 1)
       << "of six rows with a score of 13";
 }
 
-// A prefix remembered 16 bytes for every row that was sent: it is a bit a row of the collection and
-// the last pages. A page that is asked for again, or one before it, is answered all the same.
+// Regression: a prefix kept 16 bytes for every returned row. It keeps one bit per row of the
+// collection, and the last pages. A page that is requested again, or an earlier one, is still
+// answered.
 TEST_F(DeepPages, APrefixStaysSmallAndLooksBack) {
   Make(8);
   Random random(TestSeed());

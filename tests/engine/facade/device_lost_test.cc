@@ -1,4 +1,4 @@
-// Once the backend has said Unavailable, every call says so.
+// Tests that every call returns Unavailable once the backend has returned it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

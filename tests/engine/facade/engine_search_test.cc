@@ -1,4 +1,5 @@
-// Searches: what is refused, how generations are merged, what comes beside ids and scores.
+// Tests of searches: refused queries, merged generations, and the data returned in addition to ids
+// and scores.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,8 +41,7 @@ class EngineSearchTest : public ::testing::Test {
       MakeFakeEngine({.engine = {.host_memory_bytes = 1 << 20, .k_max = 100, .batch_max = 8}});
 };
 
-// Validation holds for empty collections as well: the same call must not start to fail with the
-// first row.
+// Empty collections are validated too: the same call must not start to fail with the first row.
 TEST_F(EngineSearchTest, EachWrongQueryIsNamed) {
   const auto dot = Make({.dim = 2});
   const auto cosine = Make({.dim = 2, .metric = Metric::kCosine});
@@ -111,7 +111,7 @@ TEST_F(EngineSearchTest, NoRowsGiveEmptyAnswers) {
   EXPECT_EQ(fake_.device->calls(FakeCall::kSearch), 0);
 }
 
-// Equal scores in different generations: the smaller id first, whatever was uploaded when.
+// Equal scores in different generations: the smaller id first, regardless of the order of uploads.
 TEST_F(EngineSearchTest, TiesAcrossGenerationsGoToTheSmallerId) {
   const auto collection = Make(kPlainSpec);
   ASSERT_OK(UploadAll(*collection, PlainRows({50, 10, 40}, {1, 1, 2})));
@@ -225,7 +225,7 @@ TEST_F(EngineSearchTest, CancellationIsAskedForBeforeAndDuringTheScan) {
   }
 }
 
-// A backend that answers with rows which are not there must not be believed.
+// Answers of a backend with rows that do not exist are detected.
 TEST_F(EngineSearchTest, AnswersThatCannotBeAreInternalErrors) {
   const auto collection = Make(kPlainSpec);
   ASSERT_OK(UploadAll(*collection, PlainRows({1, 2}, {1, 2})));
@@ -244,7 +244,7 @@ TEST_F(EngineSearchTest, AnswersThatCannotBeAreInternalErrors) {
   EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("out of order")));
 }
 
-// A reply that is too large is refused before a byte of it is copied: four rows of 8 bytes here.
+// A reply that is too large is refused before any of it is copied: four rows of 8 bytes here.
 TEST_F(EngineSearchTest, VectorsAndPayloadsBeyondTheirLimitAreRefused) {
   const auto collection = Make(kPlainSpec);
   ASSERT_OK(UploadAll(*collection, PlainRows({1, 2, 3, 4}, {1, 2, 3, 4})));

@@ -1,4 +1,5 @@
-// A query by the id of a stored row: scored with that row exactly, and without it in the answer.
+// Tests of queries by the id of a stored row: the row is the exact query, and the answer excludes
+// it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +61,8 @@ TEST(QueryById, EqualsTheOracleOverTheOtherRows) {
   }
 }
 
-// With dot products the row itself need not be among the best: nothing else may be dropped for it.
+// With dot products a row need not be among its own best rows; then no other row may be dropped for
+// it.
 TEST(QueryById, ARowThatIsNotAmongItsOwnBestCostsNoNeighbor) {
   FakeEngine fake = MakeFakeEngine();
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);

@@ -36,8 +36,8 @@ TEST(SelfTest, PassesWithTheSmallestLimits) {
   EXPECT_OK(MakeFakeEngine(options).engine->SelfTest(TestSeed()));
 }
 
-// The faults keep every list complete and sorted by score: only the comparison with the oracle
-// finds them.
+// The injected faults keep every list complete and sorted by score, so only the comparison with the
+// oracle detects them.
 void LoseFirstRow(BestRows* best) {
   for (auto& query : *best) {
     query[0].push_back(query[0].back());

@@ -1,6 +1,6 @@
-// The formula itself, against scores made by a script that shares no code with it
-// (tests/golden/make_golden.py). The file is tests/golden/scores.txt, or the one NEARFIELD_GOLDEN
-// names.
+// Tests of the formula itself, against scores from a script that shares no code with it
+// (tests/golden/make_golden.py). The file is tests/golden/scores.txt, or the file named by
+// NEARFIELD_GOLDEN.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct GoldenCase {
   uint64_t s = 0;
   uint64_t t = 0;
   uint32_t dot = 0;
-  std::string cosine;  // "-": no score, the query is all zeros
+  std::string cosine;  // "-": no score, because the query is all zeros
   uint32_t l2 = 0;
   std::vector<float> query;
   std::vector<uint8_t> row;

@@ -1,4 +1,5 @@
-// Search plans: every row is scanned once for every query, within the workspace, for any shape.
+// Tests of search plans: every row is scanned once for every query, within the workspace, for any
+// shape.
 #include "engine/plan/search_plan.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +65,8 @@ void ExpectValid(const SearchShape& shape, const EngineFacts& engine) {
       ASSERT_EQ(piece.row_begin % 4, 0);
       ASSERT_EQ(piece.takes_carry, piece.row_begin > 0);
       ASSERT_EQ(piece.gives_carry, piece.row_end < shape.rows[g]);
-      // The carry has one owner at a time: a piece that takes or gives it is alone in its step.
+      // The carry has one owner at a time: a piece that takes or gives it is the only piece of its
+      // step.
       if (piece.takes_carry || piece.gives_carry) {
         ASSERT_EQ(step.pieces.size(), 1u);
       }

@@ -1,5 +1,5 @@
-// The formulas of the certified bounds, term by term: each term that makes a bound safe is there,
-// although few corpora can tell.
+// Tests of the formulas of the certified bounds, term by term. Each term that makes a bound safe
+// must be present, although few corpora would reveal a missing one.
 #include "engine/score/certified_bound.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t kDimension = 1024;
 
-// The sums of an L2 bound round by up to 2^-20 of S(x, x): what is taken off must be less by that.
+// The sums of an L2 bound round by up to 2^-20 of S(x, x): the subtracted square must be lowered by
+// that.
 TEST(LessOf, LiesBelowTheSquareByTheRoundingOfItsSums) {
   for (const double squared : {0x1p-100, 0.7, 1.0, 3.0e5, 0x1.fffffep99}) {
     const auto less = static_cast<double>(LessOf(squared));
@@ -22,7 +23,7 @@ TEST(LessOf, LiesBelowTheSquareByTheRoundingOfItsSums) {
   EXPECT_EQ(LessOf(0x1p1000), 0x1p127f) << "never infinite: infinity less infinity is no bound";
 }
 
-// A code stands for the row that the inverse rotation gives, which errs by a share of its norm.
+// A code represents the row that the inverse rotation returns, with an error relative to its norm.
 TEST(RowBound, TheResidualCountsTheErrorOfTheRotation) {
   const RowBound exact = MakeRowBound(1.0f, 4.0, 8.0, 0.0, 0.0, kDimension);
   const RowBound rotated = MakeRowBound(1.0f, 4.0, 8.0, 0.25, 0.0, kDimension);

@@ -1,4 +1,4 @@
-// A choice among the rows of a collection, by ordinal.
+// RowFilter: a set of rows of a collection, by ordinal.
 #ifndef NEARFIELD_ENGINE_ROW_FILTER_H_
 #define NEARFIELD_ENGINE_ROW_FILTER_H_
 
@@ -8,9 +8,9 @@
 
 namespace nearfield {
 
-// Rows get ordinals 0, 1, 2, ... as they are uploaded, never again while the collection lives
-// (Upload::TakeOrdinals and PendingChange::first_ordinal tell which). Whoever knows their
-// attributes chooses by these. Immutable once a search has it.
+// Rows get ordinals 0, 1, 2, ... as they are uploaded, never reused during the life of the
+// collection (see Upload::TakeOrdinals and PendingChange::first_ordinal). Code that knows the rows'
+// attributes chooses rows by ordinal. Immutable once it is passed to a search.
 struct RowFilter {
   // Bit (ordinal % 64) of word ordinal / 64. Rows beyond the last word are not chosen.
   std::vector<uint64_t> chosen;
