@@ -1,4 +1,5 @@
-// Looks at the device once a second, and at once where a call had reason to suspect it.
+// DeviceMonitor: checks the health of the device once a second, and immediately on LookNow(), when
+// a call has reason to suspect the device.
 #ifndef NEARFIELD_SERVER_DEVICE_MONITOR_H_
 #define NEARFIELD_SERVER_DEVICE_MONITOR_H_
 

@@ -1,9 +1,9 @@
-// nearfield-server.
+// The program nearfield-server.
 #include "nearfield/engine/engine.h"
 #include "server/run_server.h"
 
-// Read by jemalloc at its start. Freed pages go back to the system after a second, on a thread of
-// jemalloc's own.
+// jemalloc reads this at its start: return freed pages to the system after one second, on a
+// background thread.
 extern "C" {
 // NOLINTNEXTLINE(readability-identifier-naming, cppcoreguidelines-avoid-non-const-global-variables)
 const char* malloc_conf = "background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0";

@@ -22,7 +22,7 @@ ExitCode Failed(std::string_view what, const absl::Status& status) {
   return wrong ? ExitCode::kConfiguration : ExitCode::kStorage;
 }
 
-// A line for each collection.
+// Returns one line for each collection.
 std::string ListOf(const store::Store& store) {
   std::string text;
   for (const store::StoredCollection& collection : store.Collections()) {
@@ -41,7 +41,7 @@ std::string Text(const store::VerifyReport& report) {
                       report.bytes, " bytes, ", report.commits, " links of the chain of commits\n");
 }
 
-// Prints what the directory holds, and with `verify` how good all of it is.
+// Prints the contents of the directory; with `verify`, also checks all of it.
 absl::Status Describe(const std::string& dir, bool verify) {
   if (!store::Store::IsIn(dir)) {
     return absl::FailedPreconditionError(
@@ -73,7 +73,7 @@ ExitCode CheckDataDir(const std::string& dir) {
 ExitCode RestoreDataDir(const std::string& from, const std::string& to) {
   const absl::Status restored = store::Store::Restore(from, to);
   if (!restored.ok()) return Failed("nothing was restored", restored);
-  const absl::Status described = Describe(to, /*verify=*/false);  // Restore did
+  const absl::Status described = Describe(to, /*verify=*/false);  // Restore verified it
   if (!described.ok()) return Failed("what was restored cannot be opened", described);
   std::fprintf(stdout, "%s: restored from %s, every byte checked\n", to.c_str(), from.c_str());
   return ExitCode::kClean;

@@ -1,4 +1,4 @@
-// What the program does with a data directory instead of serving it: for people, on stdout and
+// Commands on a data directory that is not being served. They write for people, to stdout and
 // stderr.
 #ifndef NEARFIELD_SERVER_OFFLINE_H_
 #define NEARFIELD_SERVER_OFFLINE_H_
@@ -9,14 +9,16 @@
 
 namespace nearfield::server {
 
-// Reads and checks everything in the directory, and prints what it holds. As every start, it
-// removes what was never committed. kConfiguration: there is none, or a server uses it; kStorage:
-// damaged.
+// Reads and checks everything in the directory, and prints its contents. Like every start, removes
+// data that was never committed.
+// Returns: kConfiguration (no data directory, or a server uses it), kStorage (damaged), else
+// kClean.
 ExitCode CheckDataDir(const std::string& dir);
 
-// Makes the directory `to` from the snapshot `from`: copied, checked as a whole, then named, so
-// that it is there complete or not at all. kConfiguration: `to` is there already, or there is no
-// such snapshot; kStorage: the snapshot is damaged, or could not be read or copied.
+// Makes the directory `to` from the snapshot `from`: copies it, checks it as a whole, then renames
+// it, so that `to` exists complete or not at all.
+// Returns: kConfiguration (`to` exists already, or there is no such snapshot), kStorage (the
+// snapshot is damaged, or could not be read or copied), else kClean.
 ExitCode RestoreDataDir(const std::string& from, const std::string& to);
 
 }  // namespace nearfield::server

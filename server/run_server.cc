@@ -31,7 +31,7 @@
 namespace nearfield::server {
 namespace {
 
-// What the main thread waits for.
+// An event for the main thread.
 struct Event {
   enum class Kind { kSignal, kBooted, kLost };
   Kind kind = Kind::kSignal;
@@ -61,7 +61,7 @@ class Events {
   std::deque<Event> events_;
 };
 
-// The libraries' own messages go to the same log, in the same format.
+// The log that also receives messages of libraries, in the same format.
 std::atomic<Log*> library_log{nullptr};
 
 void OnGrpcMessage(gpr_log_func_args* args) {
@@ -70,7 +70,7 @@ void OnGrpcMessage(gpr_log_func_args* args) {
   log->Write(LogLevel::kWarning, "grpc", {{"error", args->message}});
 }
 
-// Clients cause these, with texts that are not UTF-8: no more than a debug line.
+// Clients cause these messages by sending texts that are not UTF-8, so log them at debug level.
 void OnProtobufMessage(google::protobuf::LogLevel /*level*/, const char* /*file*/, int /*line*/,
                        const std::string& message) {
   Log* log = library_log.load();
@@ -100,7 +100,7 @@ void LogSettings(const Settings& settings, const std::vector<std::string>& unkno
   }
 }
 
-// Whole or not at all: written beside, then renamed.
+// Writes the file atomically: to a temporary name, then renamed.
 absl::Status WritePortFile(const std::string& path, int port) {
   const std::string beside = path + ".new";
   {
@@ -134,7 +134,7 @@ ExitCode Drain(Server* server, Log* log) {
   LeaveAtOnce(log, ExitCode::kDeviceLost);
 }
 
-// From the boot to the end. The monitor ends before the engine does.
+// Runs the server from its boot to its end. The monitor ends before the engine does.
 ExitCode Serve(const EngineFactory& make_engine, Server* server, Events* events, Log* log) {
   std::thread boot([&] {
     const ExitCode code = server->Boot(make_engine);
@@ -168,7 +168,7 @@ ExitCode Serve(const EngineFactory& make_engine, Server* server, Events* events,
         log->Write(LogLevel::kInfo, "leaving before the start was complete");
         LeaveAtOnce(log, ExitCode::kClean);
       }
-      boot.join();  // it serves already: its last steps
+      boot.join();  // it serves already: wait for its last steps
     }
     server->state().SetSuspicionListener(nullptr);
     monitor = nullptr;
@@ -176,7 +176,7 @@ ExitCode Serve(const EngineFactory& make_engine, Server* server, Events* events,
   }
 }
 
-// Reads the configuration again and puts in force what can change.
+// Reads the configuration again and applies the settings that can change.
 void Reload(Reloader* reloader, Log* log) {
   const absl::StatusOr<Reloader::Outcome> outcome = reloader->Reload();
   if (!outcome.ok()) {
@@ -192,7 +192,7 @@ void Reload(Reloader* reloader, Log* log) {
   }
 }
 
-// The parts of a server that SIGHUP changes.
+// Returns the parts of a server that SIGHUP changes.
 std::vector<Reloader::Part> ReloadableParts(Server* server, Log* log) {
   return {
       {{"log_level"},
@@ -228,7 +228,7 @@ ExitCode RunWith(const Settings& settings, Reloader::Load load, const EngineFact
   return ExitCode::kConfiguration;
 }
 
-// Logs to stderr, from here to the end.
+// Runs the server with a log on stderr.
 ExitCode RunLogged(const Settings& settings, const std::vector<std::string>& unknown_variables,
                    Reloader::Load load, const EngineFactory& make_engine) {
   const LogFormat format =

@@ -1,4 +1,4 @@
-// The whole program, from the command line to the exit code.
+// RunServer: the whole program, from the command line to the exit code.
 #ifndef NEARFIELD_SERVER_RUN_SERVER_H_
 #define NEARFIELD_SERVER_RUN_SERVER_H_
 
@@ -6,9 +6,9 @@
 
 namespace nearfield::server {
 
-// Returns the exit code (config/exit_code.h). Call from main, before any thread is started. Ends
-// the process by itself where it cannot be left in order: a second signal, a lost device, calls
-// that do not end. SIGHUP reloads the configuration.
+// Returns the exit code (config/exit_code.h). SIGHUP reloads the configuration. Ends the process
+// itself if it cannot return: after a second signal, with a lost device, or if calls do not end.
+// Requires: called from main, before any thread is started.
 int RunServer(int argc, char** argv, const EngineFactory& make_engine);
 
 }  // namespace nearfield::server

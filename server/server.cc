@@ -27,27 +27,29 @@ using std::chrono::milliseconds;
 constexpr int kLookaheadBytes = 4 << 20;
 constexpr int kFrameBytesMax = 1 << 20;
 constexpr int kReadChunkBytes = 256 << 10;
-// A connection that exceeds this ends, with all calls on it. A call that exceeds kMetadataBytesMax
-// (service/call.h) is refused alone.
+// Limit on the metadata of a connection. A connection that exceeds it ends with all its calls. If a
+// call exceeds kMetadataBytesMax (service/call.h), only that call is refused.
 constexpr int kMetadataBytesOfConnectionMax = 128 * 1024;
-// For the first SETTINGS frame of a connection: one that sends nothing holds its place no longer.
+// Deadline for the first SETTINGS frame of a connection. A silent connection frees its place after
+// this time.
 constexpr int kHandshakeMs = 20000;
 constexpr int kClientPingMsMin = 10000;
-// For cancelled calls to end by themselves, with the metadata of every other error.
+// Time in which cancelled calls may end by themselves, with the same metadata as every other error.
 constexpr milliseconds kOwnEndWait{1000};
-// For the last words to leave: replies on their way, the last status of a health watch.
+// Time to send final messages: replies being sent, the last status of a health watch.
 constexpr milliseconds kLastWordsWait{500};
-// After all calls were cancelled: what still does not end then never will. As long as the whole
-// exit may take, within bounds; supervisors commonly kill after 30 s.
+// Limits of the wait for calls after all were cancelled; calls that do not end by then never will.
+// The wait uses the rest of kExitMax within these limits. Supervisors commonly kill a process after
+// 30 s.
 constexpr milliseconds kExitMax{28000};
 constexpr milliseconds kCancelledCallsWaitMin{1500};
 constexpr milliseconds kCancelledCallsWaitMax{10000};
-// How long callers may take to hear that the device is lost.
+// Time in which callers are informed that the device is lost.
 constexpr milliseconds kLostWait{500};
-// Between two lines about a load.
+// Interval between two log lines about loading.
 constexpr int64_t kProgressUs = 2'000'000;
 
-// Linking the reflection library switches reflection on for every server; this takes it out again.
+// Removes the reflection plugin. Linking the reflection library enables reflection in every server.
 class WithoutReflection final : public grpc::ServerBuilderOption {
  public:
   void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
@@ -66,14 +68,15 @@ void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
   grpc::ResourceQuota quota("nearfield");
   quota.Resize(static_cast<size_t>(settings.transport_bytes_max.value()));
   builder->SetResourceQuota(quota);
-  // A compressed message may be a thousand times larger than what arrives: it is UNIMPLEMENTED, and
-  // stays as it is until then.
+  // A compressed message may expand a thousandfold. It is answered with UNIMPLEMENTED and never
+  // decompressed.
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder->SetMaxReceiveMessageSize(Int(settings.request_bytes_max));
   builder->SetMaxSendMessageSize(Int(settings.response_bytes_max));
-  // Blocks of an upload: the next one is on its way while one is worked on, in few frames.
+  // Large frames and lookahead: the next block of an upload arrives while the current one is
+  // processed.
   builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytesMax);
   builder->AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadChunkBytes);
@@ -81,8 +84,8 @@ void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesOfConnectionMax);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Int(settings.connection_idle_ms));
-  // Without a grace time calls on an old connection run to their end: uploads and streams may be
-  // long.
+  // Set no grace time, so that calls on an old connection run to their end: uploads and streams may
+  // be long.
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Int(settings.connection_age_ms));
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Int(settings.keepalive_ms));
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Int(settings.keepalive_timeout_ms));
@@ -91,13 +94,13 @@ void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
                               kClientPingMsMin);
 }
 
-// Reports whether the collection was loaded, and nothing of it was found unreadable since.
+// Returns true if the collection was loaded and no data of it was found unreadable since.
 bool IsReadable(const NamedCollection& named) {
   return named.state.ok() &&
          (named.store == nullptr || named.store->ReadFailure(named.store_id).ok());
 }
 
-// Tells which segment files the catalogue did not name, and what became of them.
+// Logs which segment files the store's catalog did not name, and what happened to them.
 void TellOrphans(const store::OrphanReport& report, const std::string& dir, Log* log) {
   if (report.unfinished_count > 0) {
     log->Write(LogLevel::kInfo, "files of uploads that never ended were removed",
@@ -116,6 +119,15 @@ void TellOrphans(const store::OrphanReport& report, const std::string& dir, Log*
     log->Write(LogLevel::kWarning,
                "segments were set aside in lost/: look whether rows are missed, then remove them",
                {{"data_dir", dir}, {"files", report.lost_count}, {"bytes", report.lost_bytes}});
+  }
+}
+
+// Tells which collections were created with a scan choice that was removed.
+void TellRemovedScans(const std::vector<store::StoredCollection>& collections, Log* log) {
+  for (const store::StoredCollection& stored : collections) {
+    if (!stored.scan_removed) continue;
+    log->Write(LogLevel::kWarning, "a collection of scan bf16 is served with int8 codes",
+               {{"collection", stored.name}});
   }
 }
 
@@ -140,7 +152,8 @@ absl::Status Server::Listen() {
   grpc::ServerBuilder builder;
   SetLimits(*settings_, &builder);
   if (!settings_->reflection.value()) builder.SetOption(std::make_unique<WithoutReflection>());
-  // gRPC 1.51 gives its listener up after one accept without a free descriptor: ours does not.
+  // gRPC 1.51 closes its listener after one accept without a free descriptor. Our Acceptor does
+  // not.
   handover_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());
@@ -157,7 +170,7 @@ absl::Status Server::Listen() {
 
 void Server::StartAccepting(std::unique_ptr<ListenSockets> sockets) {
   AcceptorOptions options;
-  // The other half of the descriptors is for files: a store must not fail for want of one.
+  // The other half of the descriptors is for files: the store must not fail for lack of one.
   const int64_t descriptors = DescriptorLimit();
   options.connections_max =
       std::clamp<int64_t>(descriptors / 2, 1, settings_->connections_max.value());
@@ -202,7 +215,10 @@ absl::StatusOr<std::unique_ptr<store::Store>> Server::OpenStore() {
     _exit(static_cast<int>(ExitCode::kStorage));
   };
   auto opened = store::Store::Open(std::move(options));
-  if (opened.ok()) TellOrphans((*opened)->orphans(), dir, log_);
+  if (opened.ok()) {
+    TellOrphans((*opened)->orphans(), dir, log_);
+    TellRemovedScans((*opened)->Collections(), log_);
+  }
   return opened;
 }
 
@@ -307,8 +323,8 @@ bool Server::StopGrpc(milliseconds wait) {
   health_.Shutdown();
   std::promise<void> stopped;
   std::future<void> done = stopped.get_future();
-  // What is left after the last words is cancelled; gRPC then waits for every reactor to end,
-  // without a bound of its own.
+  // gRPC cancels the calls that remain after kLastWordsWait. Then it waits for every reactor to
+  // end, without a time limit.
   std::thread stopper([grpc = grpc_.get(), stopped = std::move(stopped)]() mutable {
     grpc->Shutdown(std::chrono::system_clock::now() + kLastWordsWait);
     stopped.set_value();
@@ -343,7 +359,7 @@ ExitCode Server::Drain() {
     Fail();
     return ExitCode::kDeviceLost;
   }
-  // A stream may end before its searches do: the core is theirs until the last has left.
+  // A stream may end before its searches do. They use the core until the last one has ended.
   const auto left = std::chrono::duration_cast<milliseconds>(begin + kExitMax - clock_->Now());
   const TimePoint latest =
       clock_->Now() + std::clamp(left, kCancelledCallsWaitMin, kCancelledCallsWaitMax);

@@ -1,4 +1,4 @@
-// The server: a listening port, its services, and the engine behind them.
+// Server: a listening port, its services, and the engine that they use.
 #ifndef NEARFIELD_SERVER_SERVER_H_
 #define NEARFIELD_SERVER_SERVER_H_
 
@@ -23,50 +23,51 @@
 
 namespace nearfield::server {
 
-// Listen, then Boot, then Drain or Fail; each once, in this order, from one thread (Boot may have a
-// thread of its own).
+// Call Listen, then Boot, then Drain or Fail; each once, in this order, from one thread. Boot may
+// run on its own thread.
 class Server {
  public:
-  // All outlive the server.
+  // All arguments outlive the server.
   Server(const Settings* settings, Log* log, const Clock* clock);
-  // Requires Drain or Fail where Listen succeeded.
+  // Requires: Drain or Fail was called if Listen succeeded.
   ~Server();
 
-  // Binds and answers: health says NOT_SERVING, calls are refused with Unavailable.
+  // Binds and answers: health reports NOT_SERVING, and calls are refused with Unavailable.
   // Errors: InvalidArgument (names the address and why it cannot be bound).
   absl::Status Listen();
-  // The bound address: "127.0.0.1:50051".
+  // Returns the bound address: "127.0.0.1:50051".
   std::string address() const;
-  // 0 of a unix socket.
+  // Returns 0 for a unix socket.
   int port() const { return port_; }
   AcceptCounts connections() const { return acceptor_->counts(); }
 
-  // Creates the engine, checks it against the oracle, and serves. kClean, or why the process must
-  // end.
+  // Creates the engine, checks it against the oracle, loads the collections, and serves. Returns
+  // kClean, or the reason why the process must end.
   ExitCode Boot(const EngineFactory& make_engine);
 
-  // NOT_SERVING, then no new connection and no new call, then up to drain_ms for those in flight;
-  // what is left is cancelled. With the default of drain_ms all of it takes less than 30 s.
-  // kSelfTest: drained, but an answer or a row was wrong before. kFailure: calls would not end even
-  // then; kDeviceLost: the device was lost meanwhile. In the last two cases the engine is not
-  // touched any more, and the process can only be left.
+  // Ends the server. Reports NOT_SERVING, then refuses new connections and calls, then waits up to
+  // drain_ms for calls in flight and cancels the rest. With the default drain_ms all of this takes
+  // less than 30 s.
+  // Returns: kClean; kSelfTest (drained, but an answer or a row was wrong before); kFailure (calls
+  // did not end even then); kDeviceLost (the device was lost meanwhile). In the last two cases the
+  // engine is not used any more, and the process must exit without cleanup.
   ExitCode Drain();
 
-  // The device is lost: NOT_SERVING, no new call, a moment for the calls in flight to be told. The
-  // engine is not touched.
+  // Ends the server after the device is lost. Reports NOT_SERVING, refuses new calls, and gives
+  // calls in flight a short time to end with an error. Does not use the engine.
   void Fail();
 
   ServerState& state() { return state_; }
 
  private:
-  // Null where nothing is kept.
+  // Returns null if no data is stored.
   absl::StatusOr<std::unique_ptr<store::Store>> OpenStore();
   absl::Status LoadCollections(Core* core);
-  // Accepts connections from now on, and hands them to gRPC.
+  // Accepts connections from now on and passes them to gRPC.
   void StartAccepting(std::unique_ptr<ListenSockets> sockets);
-  // False where calls would not end within `wait` of being cancelled.
+  // Returns false if calls did not end within `wait` after they were cancelled.
   bool StopGrpc(std::chrono::milliseconds wait);
-  // Asks the engine, where there is one.
+  // Returns true if the engine exists and reports that its device is lost.
   bool DeviceLost();
 
   const Settings* const settings_;

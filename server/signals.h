@@ -1,4 +1,4 @@
-// SIGTERM, SIGINT and SIGHUP, taken by a thread instead of a handler.
+// SignalWatcher: receives SIGTERM, SIGINT and SIGHUP on a thread instead of in a handler.
 #ifndef NEARFIELD_SERVER_SIGNALS_H_
 #define NEARFIELD_SERVER_SIGNALS_H_
 
@@ -7,17 +7,17 @@
 
 namespace nearfield::server {
 
-// Blocks the signals for this thread and those that it starts: a watcher takes them. Call before
-// any thread starts. SIGPIPE is ignored from then on.
+// Blocks the signals for this thread and the threads that it starts, so that a watcher receives
+// them. Ignores SIGPIPE from now on. Requires: called before any thread starts.
 void BlockSignals();
-// For a program that needs no watcher.
+// Unblocks the signals, for a program that needs no watcher.
 void UnblockSignals();
 
-// Requires BlockSignals. Takes signals that came before it, too.
+// Also receives signals that arrived before its construction. Requires: BlockSignals was called.
 class SignalWatcher {
  public:
-  // Both are called on the watcher's thread. `on_end(number, count)`: SIGTERM or SIGINT; count is 1
-  // for the first of them. `on_reload`: SIGHUP.
+  // Both functions are called on the watcher's thread. `on_end(number, count)`: SIGTERM or SIGINT;
+  // `count` is 1 for the first of them. `on_reload`: SIGHUP.
   SignalWatcher(std::function<void(int number, int count)> on_end, std::function<void()> on_reload);
   ~SignalWatcher();
   SignalWatcher(const SignalWatcher&) = delete;

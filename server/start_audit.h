@@ -1,4 +1,4 @@
-// The audit of a server: what it checks, whom it stops, what it logs.
+// StartAudit: connects the audit to a server's settings, alarm and log.
 #ifndef NEARFIELD_SERVER_START_AUDIT_H_
 #define NEARFIELD_SERVER_START_AUDIT_H_
 
@@ -10,7 +10,7 @@
 
 namespace nearfield::server {
 
-// By the settings of `state`. All outlive the audit.
+// Starts the audit with the settings of `state`. All arguments outlive the audit.
 std::unique_ptr<Audit> StartAudit(Core* core, ServerState* state, HealthService* health);
 
 }  // namespace nearfield::server

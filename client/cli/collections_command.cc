@@ -167,9 +167,10 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
   AddMetricOption(*create, &spec->metric)->required();
   AddDataTypeOption(*create, &spec->dtype, "Element type of its rows [float32]");
   AddIdTypeOption(*create, &spec->id_type, "Type of its ids [uint64]");
-  AddScanOption(*create, &spec->scan,
-                "What scans read: int8 codes or a bf16 copy kept beside the rows, the rows "
-                "themselves, or what is fastest on the server's device [auto]");
+  AddScanOption(
+      *create, &spec->scan,
+      "What scans read: int8 codes kept next to the rows, the rows themselves, or what is "
+      "fastest on the server's device [auto]");
   AddRowHomeOption(
       *create, &spec->rows,
       "Where the rows lie [device]; on the host only where the server runs on the CPU");
@@ -177,8 +178,7 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
   create->footer(
       "--scan and --rows are a choice of speed and memory alone: ids and score bits are the same "
       "for each. Codes take\n"
-      "about dim + 16 bytes a row, a bf16 copy 2 x dim + 16; nearfield search --explain shows what "
-      "a search read.\n"
+      "about dim + 16 bytes a row; nearfield search --explain shows what a search read.\n"
       "\n"
       "Examples:\n"
       "  nearfield collections create docs --dim 384 --metric cosine --dtype float16 --id-type "

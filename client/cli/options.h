@@ -82,11 +82,9 @@ CLI::Option* AddIdTypeOption(CLI::App& app, Target* target, const std::string& d
 
 template <typename Target>
 CLI::Option* AddScanOption(CLI::App& app, Target* target, const std::string& description) {
-  return AddNamedOption<ScanChoice>(app, "--scan", target, description,
-                                    {{"auto", ScanChoice::kAuto},
-                                     {"int8", ScanChoice::kInt8},
-                                     {"bf16", ScanChoice::kBf16},
-                                     {"rows", ScanChoice::kRows}});
+  return AddNamedOption<ScanChoice>(
+      app, "--scan", target, description,
+      {{"auto", ScanChoice::kAuto}, {"int8", ScanChoice::kInt8}, {"rows", ScanChoice::kRows}});
 }
 
 template <typename Target>

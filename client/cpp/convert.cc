@@ -18,10 +18,7 @@ static_assert(static_cast<int>(Metric::kL2) == v1::METRIC_L2);
 static_assert(static_cast<int>(IdType::kString) == v1::ID_TYPE_STRING);
 static_assert(static_cast<int>(Backend::kGpu) == v1::BACKEND_GPU);
 static_assert(static_cast<int>(ScanPrecision::kInt8) == v1::SCAN_PRECISION_INT8);
-static_assert(static_cast<int>(ScanPrecision::kBf16) == v1::SCAN_PRECISION_BF16);
-
 static_assert(static_cast<int>(ScanChoice::kInt8) == v1::SCAN_CHOICE_INT8);
-static_assert(static_cast<int>(ScanChoice::kBf16) == v1::SCAN_CHOICE_BF16);
 static_assert(static_cast<int>(ScanChoice::kRows) == v1::SCAN_CHOICE_ROWS);
 static_assert(static_cast<int>(RowHome::kHost) == v1::ROW_HOME_HOST);
 
@@ -224,7 +221,6 @@ Counters FromProto(const v1::GetCountersResponse& proto) {
   counters.passes = {.passes_count = passes.passes_count(),
                      .queries_rows_count = passes.queries_rows_count(),
                      .queries_int8_count = passes.queries_int8_count(),
-                     .queries_bf16_count = passes.queries_bf16_count(),
                      .device_us = passes.device_us(),
                      .candidates = passes.candidates(),
                      .bytes_read = passes.bytes_read(),

@@ -19,15 +19,10 @@ constexpr std::array<std::pair<IdType, std::string_view>, 2> kIdTypes = {
     {{IdType::kUint64, "uint64"}, {IdType::kString, "string"}}};
 constexpr std::array<std::pair<Backend, std::string_view>, 2> kBackends = {
     {{Backend::kCpu, "cpu"}, {Backend::kGpu, "gpu"}}};
-constexpr Names<ScanPrecision> kPrecisions = {{{ScanPrecision::kRows, "rows"},
-                                               {ScanPrecision::kInt8, "int8"},
-                                               {ScanPrecision::kBf16, "bf16"}}};
-
-constexpr std::array<std::pair<ScanChoice, std::string_view>, 4> kScanChoices = {
-    {{ScanChoice::kAuto, "auto"},
-     {ScanChoice::kInt8, "int8"},
-     {ScanChoice::kBf16, "bf16"},
-     {ScanChoice::kRows, "rows"}}};
+constexpr std::array<std::pair<ScanPrecision, std::string_view>, 2> kPrecisions = {
+    {{ScanPrecision::kRows, "rows"}, {ScanPrecision::kInt8, "int8"}}};
+constexpr Names<ScanChoice> kScanChoices = {
+    {{ScanChoice::kAuto, "auto"}, {ScanChoice::kInt8, "int8"}, {ScanChoice::kRows, "rows"}}};
 constexpr std::array<std::pair<RowHome, std::string_view>, 2> kRowHomes = {
     {{RowHome::kDevice, "device"}, {RowHome::kHost, "host"}}};
 

@@ -40,9 +40,9 @@ absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
         absl::StrCat("id_type = ", static_cast<int>(spec.id_type), " is none: uint64 or string"));
   }
   if (spec.scan != ScanChoice::kAuto && spec.scan != ScanChoice::kInt8 &&
-      spec.scan != ScanChoice::kBf16 && spec.scan != ScanChoice::kRows) {
+      spec.scan != ScanChoice::kRows) {
     return absl::InvalidArgumentError(
-        absl::StrCat("scan = ", static_cast<int>(spec.scan), " is none: auto, int8, bf16 or rows"));
+        absl::StrCat("scan = ", static_cast<int>(spec.scan), " is none: auto, int8 or rows"));
   }
   if (spec.rows != RowHome::kDevice && spec.rows != RowHome::kHost) {
     return absl::InvalidArgumentError(
@@ -50,8 +50,8 @@ absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
   }
   if (spec.rows == RowHome::kHost && spec.scan == ScanChoice::kRows) {
     return absl::InvalidArgumentError(
-        "scan = rows: a collection that keeps its rows on the host needs codes to scan: int8, "
-        "bf16 or auto");
+        "scan = rows: a collection that keeps its rows on the host needs codes to scan: int8 or "
+        "auto");
   }
   if (spec.rows == RowHome::kHost && backend.facts().kind == BackendKind::kGpu &&
       backend.host_rows_bytes_total() == 0) {
@@ -67,7 +67,6 @@ namespace {
 // A collection that keeps its rows on the host has nothing but codes to scan.
 ScanPrecision PrecisionOf(const CollectionSpec& spec, const Backend& backend) {
   if (spec.scan == ScanChoice::kRows) return ScanPrecision::kRows;
-  if (spec.scan == ScanChoice::kBf16) return ScanPrecision::kBf16;
   if (spec.scan == ScanChoice::kInt8 || spec.rows == RowHome::kHost) return ScanPrecision::kInt8;
   const BackendFacts& facts = backend.facts();
   return spec.dim >= facts.scan_dim_min ? facts.scan : ScanPrecision::kRows;

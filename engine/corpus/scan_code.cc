@@ -6,35 +6,21 @@
 #include <limits>
 #include <vector>
 
-#include "engine/score/row_types.h"
-
 namespace nearfield::corpus {
 namespace {
 
 // Sums and maxima are taken in lanes, which processors compute side by side.
 constexpr size_t kLanes = 8;
 
-// Of value_at(i), i < size, in that order.
-template <class ValueAt>
-double SquaresOf(size_t size, const ValueAt& value_at) {
-  double sums[kLanes] = {};
-  size_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const double value = value_at(i + lane);
-      sums[lane] += value * value;
-    }
-  }
-  for (; i < size; ++i) {
-    const double value = value_at(i);
-    sums[0] += value * value;
-  }
-  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-}
-
 double Squares(absl::Span<const double> values) {
   const double* const data = values.data();
-  return SquaresOf(values.size(), [data](size_t i) { return data[i]; });
+  double sums[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += data[i + lane] * data[i + lane];
+  }
+  for (; i < values.size(); ++i) sums[0] += data[i] * data[i];
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
 double Norm(absl::Span<const double> values) {
@@ -130,46 +116,6 @@ QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<cons
   norms.rest = Norm(work);
   bounds.both = bound_with(second_scale);
   return bounds;
-}
-
-score::RowBound EncodeBf16Row(Metric metric, absl::Span<const float> row,
-                              absl::Span<uint16_t> copy) {
-  std::vector<double> work = Widen(metric, row);
-  const double squares = Squares(work);
-  std::vector<double> copied(work.size());
-  for (size_t i = 0; i < work.size(); ++i) {
-    copy[i] = score::Bf16CopyBits(static_cast<float>(work[i]));
-    copied[i] = static_cast<double>(score::FloatFromBfloat16Bits(copy[i]));
-    work[i] -= copied[i];
-  }
-  if (metric == Metric::kCosine && squares == 0.0) {
-    return {.residual = -std::numeric_limits<float>::infinity()};
-  }
-  return score::MakeBf16RowBound(Squares(work), Squares(copied),
-                                 metric == Metric::kL2 ? squares : 0.0,
-                                 static_cast<int64_t>(row.size()));
-}
-
-// Keeps no values on the way: a search allocates nothing here.
-score::QueryBound EncodeBf16Query(Metric metric, absl::Span<const float> query,
-                                  absl::Span<float> multiplied) {
-  const auto dimension = static_cast<int64_t>(query.size());
-  const float* const data = query.data();
-  double squares =
-      SquaresOf(query.size(), [data](size_t i) { return static_cast<double>(data[i]); });
-  const double norm = metric == Metric::kCosine ? std::sqrt(squares) : 1.0;
-  const auto value_at = [data, norm](size_t i) { return static_cast<double>(data[i]) / norm; };
-  if (metric == Metric::kCosine) squares = SquaresOf(query.size(), value_at);
-  float* const out = multiplied.data();
-  const double rest = SquaresOf(query.size(), [&](size_t i) {
-    const double value = value_at(i);
-    out[i] = static_cast<float>(value);
-    return value - static_cast<double>(out[i]);
-  });
-  const score::Bf16QueryNorms norms = {.query = score::NormUp(squares, dimension),
-                                       .rest = score::NormUp(rest, dimension),
-                                       .sum_error = score::Bf16SumError(dimension)};
-  return score::MakeBf16QueryBound(norms, metric == Metric::kL2, squares, dimension);
 }
 
 }  // namespace nearfield::corpus

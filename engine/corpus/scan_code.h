@@ -1,5 +1,5 @@
-// The scan copy of a row, and of a query: int8 codes in a rotated space, or bf16 elements, with
-// what they leave out. For cosine both are divided by their norms first.
+// The codes of a row, and of a query: int8 in a rotated space, with what they leave out. For cosine
+// both are divided by their norms first.
 #ifndef NEARFIELD_ENGINE_CORPUS_SCAN_CODE_H_
 #define NEARFIELD_ENGINE_CORPUS_SCAN_CODE_H_
 
@@ -8,7 +8,6 @@
 
 #include "absl/types/span.h"
 #include "engine/corpus/rotation.h"
-#include "engine/score/bf16_bound.h"
 #include "engine/score/certified_bound.h"
 #include "nearfield/engine/types.h"
 
@@ -27,16 +26,6 @@ struct QueryBounds {
 // Where nothing can be proven, the bounds are +inf.
 QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<const float> query,
                         absl::Span<int8_t> first, absl::Span<int8_t> second);
-
-// row: [dimension], finite. copy: [dimension], written: bf16 bits, none of them denormal or beyond
-// the range.
-score::RowBound EncodeBf16Row(Metric metric, absl::Span<const float> row,
-                              absl::Span<uint16_t> copy);
-
-// query: as above. multiplied: [dimension], written: what copies are multiplied with in fp32; the
-// query itself but for cosine. The bound is that of such a sum, taken in any order.
-score::QueryBound EncodeBf16Query(Metric metric, absl::Span<const float> query,
-                                  absl::Span<float> multiplied);
 
 // EncodeQuery, or the same with other instructions. Not thread-safe: it may keep scratch memory.
 using QueryEncoder = std::function<QueryBounds(

@@ -156,7 +156,7 @@ corpus::QueryBounds EncodeQueryCodes(const EncodeQueryArgs& args) {
   score::QueryNorms norms = {.query = score::NormUp(of_query, dim)};
   Rotate(rotation, rotation.query_shift(), values);
   const TakenCodes of_first = TakeCodes<true>(values, size, codes);
-  std::copy(codes, codes + dim, static_cast<int8_t*>(args.first));
+  std::copy(codes, codes + dim, args.first);
   norms.without_first = norm();
   norms.rest = norms.without_first;
   const bool l2 = args.metric == Metric::kL2;
@@ -164,7 +164,7 @@ corpus::QueryBounds EncodeQueryCodes(const EncodeQueryArgs& args) {
   bounds.first_only = score::MakeQueryBound(of_first.scale, 0.0f, norms, rotation.RelativeError(),
                                             l2, squares, dim);
   const TakenCodes of_second = TakeCodes<true>(values, size, codes);
-  std::copy(codes, codes + dim, static_cast<int8_t*>(args.second));
+  std::copy(codes, codes + dim, args.second);
   norms.rest = norm();
   bounds.both = score::MakeQueryBound(of_first.scale, of_second.scale, norms,
                                       rotation.RelativeError(), l2, squares, dim);

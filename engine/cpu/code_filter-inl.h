@@ -40,36 +40,11 @@ HWY_INLINE uint32_t LanesNotIn(hn::MFromD<TagF> below) {
   return kLanes == 8 ? bits[0] : bits[0] | static_cast<uint32_t>(bits[1]) << 8;
 }
 
-// Products of int8 codes, and of bf16 copies: t1 times the first, plus t2 times the second.
-struct Int8Products {
-  using Product = int32_t;
-  static HWY_INLINE VecF Of(const int32_t* products) {
-    return hn::ConvertTo(kTagF, hn::LoadU(kTag32, products));
-  }
-  static HWY_INLINE VecF OfBoth(VecF first_scale, VecF second_scale, const OneFilter& filter,
-                                int32_t r) {
-    const VecF first = Of(static_cast<const int32_t*>(filter.first) + r);
-    const VecF second = Of(static_cast<const int32_t*>(filter.second) + r);
-    return hn::Add(hn::Mul(first_scale, first), hn::Mul(second_scale, second));
-  }
-  static float OfBoth(const OneFilter& filter, int32_t r) {
-    return score::CodeProduct(filter.query, static_cast<const int32_t*>(filter.first)[r],
-                              static_cast<const int32_t*>(filter.second)[r]);
-  }
-};
-struct Bf16Products {
-  using Product = float;
-  static HWY_INLINE VecF Of(const float* products) { return hn::LoadU(kTagF, products); }
-  static HWY_INLINE VecF OfBoth(VecF first_scale, VecF /*second_scale*/, const OneFilter& filter,
-                                int32_t r) {
-    return hn::Mul(first_scale, Of(static_cast<const float*>(filter.first) + r));
-  }
-  static float OfBoth(const OneFilter& filter, int32_t r) {
-    return score::CodeProduct(filter.query, static_cast<const float*>(filter.first)[r]);
-  }
-};
+// Returns score::CodeProduct of one code: the scale times exact products.
+HWY_INLINE VecF Scaled(VecF scale, const int32_t* products) {
+  return hn::Mul(scale, hn::ConvertTo(kTagF, hn::LoadU(kTag32, products)));
+}
 
-template <class Products>
 int32_t FilterOne(const OneFilter& filter, int32_t* passed, float* upper) {
   const score::QueryBound& q = filter.query;
   const QueryTerms query = {hn::Set(kTagF, q.of_residual), hn::Set(kTagF, q.of_norm),
@@ -83,7 +58,9 @@ int32_t FilterOne(const OneFilter& filter, int32_t* passed, float* upper) {
     BoundTerms row;
     hn::LoadInterleaved4(kTagF, reinterpret_cast<const float*>(filter.bounds + r), row.scale,
                          row.residual, row.norm, row.less);
-    const VecF bound = Upper(row, query, Products::OfBoth(first_scale, second_scale, filter, r));
+    const VecF product =
+        hn::Add(Scaled(first_scale, filter.first + r), Scaled(second_scale, filter.second + r));
+    const VecF bound = Upper(row, query, product);
     const auto below = hn::Lt(bound, threshold);
     if (HWY_LIKELY(hn::AllTrue(kTagF, below))) continue;
     uint32_t kept = LanesNotIn(below);
@@ -96,7 +73,8 @@ int32_t FilterOne(const OneFilter& filter, int32_t* passed, float* upper) {
     }
   }
   for (; r < filter.rows_count; ++r) {
-    const float u = score::UpperScore(filter.bounds[r], q, Products::OfBoth(filter, r));
+    const float u = score::UpperScore(filter.bounds[r], q,
+                                      score::CodeProduct(q, filter.first[r], filter.second[r]));
     if (u < filter.threshold) continue;
     passed[count] = r;
     upper[count++] = u;
@@ -104,9 +82,7 @@ int32_t FilterOne(const OneFilter& filter, int32_t* passed, float* upper) {
   return count;
 }
 
-template <class Products>
 int32_t FilterPanels(const PanelFilter& filter, Survivor* survivors) {
-  const auto* const all = static_cast<const typename Products::Product*>(filter.products);
   int32_t count = 0;
   for (int32_t begin = 0; begin < filter.queries_count; begin += kLanes) {
     const QueryTerms query = {hn::LoadU(kTagF, filter.of_residual + begin),
@@ -120,8 +96,7 @@ int32_t FilterPanels(const PanelFilter& filter, Survivor* survivors) {
       const score::RowBound& b = filter.bounds[r];
       const BoundTerms row = {hn::Set(kTagF, b.scale), hn::Set(kTagF, b.residual),
                               hn::Set(kTagF, b.norm), hn::Set(kTagF, b.less)};
-      const VecF product =
-          hn::Mul(first_scale, Products::Of(all + int64_t{r} * filter.width + begin));
+      const VecF product = Scaled(first_scale, filter.products + int64_t{r} * filter.width + begin);
       const VecF bound = Upper(row, query, product);
       const auto below = hn::Lt(bound, threshold);
       if (HWY_LIKELY(hn::AllTrue(kTagF, below))) continue;

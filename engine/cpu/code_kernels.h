@@ -1,5 +1,5 @@
-// The arithmetic of a scan of codes, once per instruction set and type of codes (int8, bf16): their
-// products, the bounds made of them, and the codes themselves (corpus/scan_code.h).
+// The arithmetic of a scan of codes, once per instruction set: their products, the bounds made of
+// them, and the codes themselves (corpus/scan_code.h).
 #ifndef NEARFIELD_ENGINE_CPU_CODE_KERNELS_H_
 #define NEARFIELD_ENGINE_CPU_CODE_KERNELS_H_
 
@@ -18,11 +18,8 @@ namespace nearfield::cpu {
 inline constexpr int32_t kCodeLine = 64;
 inline constexpr int32_t kCodeBias = 128;
 constexpr int32_t CodeStride(int32_t dim) { return (dim + kCodeLine - 1) / kCodeLine * kCodeLine; }
-// A bf16 copy of a row is padded with zeros.
-constexpr int32_t Bf16Stride(int32_t dim) { return CodeStride(2 * dim); }
 
-// Consecutive rows of a plane of codes, 64-byte aligned, CodeStride(dim) or Bf16Stride(dim) bytes
-// apart.
+// Consecutive rows of a plane of codes, 64-byte aligned, CodeStride(dim) bytes apart.
 struct CodeTile {
   const uint8_t* codes = nullptr;
   int32_t rows_count = 0;
@@ -36,14 +33,11 @@ inline constexpr int32_t kCodeRowGroup = 16;
 // Panels are scanned together up to this many.
 inline constexpr int32_t kPanelsMax = 4;
 
-// Products: int32 of int8 codes, exact; fp32 of bf16 copies. Four bytes each; only kernels of the
-// same codes read them.
-
-// Which rows may reach the threshold, by all codes of one query.
+// Which rows may reach the threshold, by both codes of one query.
 struct OneFilter {
   const score::RowBound* bounds = nullptr;  // [rows_count]
-  const void* first = nullptr;              // products, as scan_one leaves them
-  const void* second = nullptr;
+  const int32_t* first = nullptr;           // products, as scan_one leaves them
+  const int32_t* second = nullptr;
   score::QueryBound query;
   float threshold = 0;
   int32_t rows_count = 0;
@@ -54,9 +48,9 @@ struct OneFilter {
 struct PanelFilter {
   const score::RowBound* bounds = nullptr;  // [rows_count]
   int32_t rows_count = 0;
-  const void* products = nullptr;  // [rows_count, width], as scan_panels leaves them
-  int32_t width = 0;               // of whole panels
-  int32_t queries_count = 0;       // <= width: those beyond are left out
+  const int32_t* products = nullptr;  // [rows_count, width], as scan_panels leaves them
+  int32_t width = 0;                  // of whole panels
+  int32_t queries_count = 0;          // <= width: those beyond are left out
   const float* first_scale = nullptr;
   const float* of_residual = nullptr;
   const float* of_norm = nullptr;
@@ -73,14 +67,14 @@ struct Survivor {
 
 // Rows to encode, from where they are stored.
 struct EncodeRows {
-  const corpus::Rotation* rotation = nullptr;  // of int8 codes; else null
+  const corpus::Rotation* rotation = nullptr;
   int32_t dim = 0;
   Metric metric = Metric::kDot;
   RowType row_type = RowType::kFloat32;
   const std::byte* rows = nullptr;  // [rows_count, PaddedDim(dim)], as in RowTile
   int32_t rows_count = 0;
   const double* squares = nullptr;  // S(x,x) of each
-  uint8_t* codes = nullptr;         // out: [rows_count], CodeStride(dim) or Bf16Stride(dim) apart
+  uint8_t* codes = nullptr;         // out: [rows_count], CodeStride(dim) apart
   score::RowBound* bounds = nullptr;
   double* scratch = nullptr;  // EncodeScratchDoubles(dim), 64-byte aligned
 };
@@ -88,48 +82,45 @@ constexpr int64_t EncodeScratchDoubles(int32_t dim) { return int64_t{3} * CodeSt
 
 // A query to encode.
 struct EncodeQueryArgs {
-  const corpus::Rotation* rotation = nullptr;  // as above
+  const corpus::Rotation* rotation = nullptr;
   int32_t dim = 0;
   Metric metric = Metric::kDot;
   const float* query = nullptr;  // [dim]
-  void* first = nullptr;      // out: int8 codes, [dim]; or the fp32 query to multiply with, [dim]
-  void* second = nullptr;     // out: int8 codes, [dim]
-  double* scratch = nullptr;  // EncodeScratchDoubles(dim), 64-byte aligned
+  int8_t* first = nullptr;       // out: codes, [dim]
+  int8_t* second = nullptr;      // out: codes, [dim]
+  double* scratch = nullptr;     // EncodeScratchDoubles(dim), 64-byte aligned
 };
 
-// Functions of one instruction set for one type of codes. Layouts of packed queries are its own.
+// Functions of one instruction set. Layouts of packed queries are its own. Queries have two codes:
+// panels take the first, and what that leaves is bounded by both.
 struct CodeKernels {
   int32_t lanes = 0;  // queries of a panel
-  // Queries have two codes: panels take the first, and what that leaves is bounded by both. Else
-  // `second` is neither read nor written, and the two bounds of a query are the same.
-  bool two_codes = true;
-  int32_t query_element_bytes = 1;  // of a query's first code, and of its second
   int64_t (*one_bytes)(int32_t dim) = nullptr;
   int64_t (*panel_bytes)(int32_t dim) = nullptr;
   // Both codes of a query, [dim] each, for scan_one.
-  void (*pack_one)(const void* first, const void* second, int32_t dim, std::byte* packed) = nullptr;
+  void (*pack_one)(const int8_t* first, const int8_t* second, int32_t dim,
+                   std::byte* packed) = nullptr;
   // First codes of up to `lanes` queries, `stride` elements apart, for scan_panels.
-  void (*pack_panel)(const void* codes, int64_t stride, int32_t count, int32_t dim,
+  void (*pack_panel)(const int8_t* codes, int64_t stride, int32_t count, int32_t dim,
                      std::byte* packed) = nullptr;
   // first[r], second[r]: products of row r with the query's two codes.
-  void (*scan_one)(const CodeTile& tile, const std::byte* packed, void* first,
-                   void* second) = nullptr;
+  void (*scan_one)(const CodeTile& tile, const std::byte* packed, int32_t* first,
+                   int32_t* second) = nullptr;
   // products[r * panels_count * lanes + q] for consecutive panels, up to kPanelsMax.
   void (*scan_panels)(const CodeTile& tile, const std::byte* packed, int32_t panels_count,
-                      void* products) = nullptr;
+                      int32_t* products) = nullptr;
   // Rows with !(bound < threshold), ascending, and their bounds; returns how many. Room for
   // rows_count in both.
   int32_t (*filter_one)(const OneFilter& filter, int32_t* passed, float* upper) = nullptr;
   // Pairs with !(bound < threshold); returns how many. Room for rows_count * queries_count.
   int32_t (*filter_panels)(const PanelFilter& filter, Survivor* survivors) = nullptr;
   void (*encode_rows)(const EncodeRows& encode) = nullptr;
-  // As corpus::EncodeQuery or corpus::EncodeBf16Query.
+  // As corpus::EncodeQuery.
   corpus::QueryBounds (*encode_query)(const EncodeQueryArgs& args) = nullptr;
 };
 
 // Plain C++.
 const CodeKernels& PortableCodeKernels();
-const CodeKernels& PortableBf16Kernels();
 
 }  // namespace nearfield::cpu
 

@@ -68,18 +68,18 @@ void CodeQueries::PackPanels(const Input& input) {
 absl::Status CodeQueries::Prepare(const Input& input, const ScanKernels& kernels,
                                   ThreadPool& pool) {
   const int32_t dim = input.format.dim;
-  kernels_ = &kernels.codes_of(input.format.scan);
+  kernels_ = &kernels.codes;
   const int32_t lanes = kernels_->lanes;
   count_ = static_cast<int32_t>(input.k.size());
   panels_count_ = InPanels(count_) ? (count_ + lanes - 1) / lanes : 0;
+  dim_ = dim;
   dim_padded_ = PaddedDim(dim);
-  code_bytes_ = int64_t{kernels_->query_element_bytes} * dim;
   one_bytes_ = RoundUp(kernels_->one_bytes(dim), kCodeLine);
   panel_bytes_ = kernels_->panel_bytes(dim);
   width_ = int64_t{panels_count_} * lanes;
   ones_.Ensure(count_ * one_bytes_);
   panels_.Ensure(panels_count_ * panel_bytes_);
-  codes_.Ensure(int64_t{2} * count_ * code_bytes_);
+  codes_.Ensure(2 * count_ * dim_);
   terms_.Ensure(4 * width_);
   wide_.Ensure(count_ * dim_padded_);
   const auto count = static_cast<size_t>(count_);

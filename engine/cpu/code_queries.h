@@ -29,7 +29,7 @@ class CodeQueries {
     const float* queries = nullptr;  // [k.size(), dim]
     absl::Span<const int32_t> k;
     corpus::RowFormat format;
-    const corpus::Rotation* rotation = nullptr;  // null: codes are not rotated
+    const corpus::Rotation* rotation = nullptr;
   };
   // Replaces the group. Uses the threads where there is enough to do. Errors: FailedPrecondition (a
   // thread does not compute in the arithmetic mode that bounds need).
@@ -39,9 +39,6 @@ class CodeQueries {
   // Few queries are scanned one by one, with all codes; more of them in panels, by the first.
   static bool InPanels(int32_t count);
   bool in_panels() const { return panels_count_ > 0; }
-  // What panels leave is bounded again, with the second code.
-  bool refines() const { return in_panels() && kernels_->two_codes; }
-  // Of the codes that the queries are encoded for.
   const CodeKernels& kernels() const { return *kernels_; }
   int32_t panels_count() const { return panels_count_; }
   const std::byte* one(int32_t query) const { return ones_.get() + query * one_bytes_; }
@@ -85,21 +82,21 @@ class CodeQueries {
   void EncodeQuery(const Input& input, const ScanKernels& kernels, int32_t query, double* scratch);
   void PackPanels(const Input& input);
   // The first or second code of a query.
-  std::byte* code(int64_t query, int64_t which) const {
-    return codes_.get() + (2 * query + which) * code_bytes_;
+  int8_t* code(int64_t query, int64_t which) const {
+    return codes_.get() + (2 * query + which) * dim_;
   }
 
   const CodeKernels* kernels_ = nullptr;
   int32_t count_ = 0;
   int32_t panels_count_ = 0;
-  int64_t code_bytes_ = 0;
   int64_t one_bytes_ = 0;
   int64_t panel_bytes_ = 0;
   int64_t width_ = 0;
+  int64_t dim_ = 0;
   int64_t dim_padded_ = 0;
   ScratchBuffer<std::byte> ones_;
   ScratchBuffer<std::byte> panels_;
-  ScratchBuffer<std::byte> codes_;  // [count][2][dim]
+  ScratchBuffer<int8_t> codes_;  // [count][2][dim]
   ScratchBuffer<float> terms_;
   ScratchBuffer<double> wide_;
   std::vector<ScratchBuffer<double>> scratch_;  // one a thread

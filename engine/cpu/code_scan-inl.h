@@ -129,9 +129,7 @@ void PackCodes(const int8_t* codes, int32_t dim, int32_t lane, int64_t lane_step
 
 // Lanes hold the words of the query one after another.
 template <class Step>
-void PackOne(const void* first_code, const void* second_code, int32_t dim, std::byte* packed) {
-  const auto* const first = static_cast<const int8_t*>(first_code);
-  const auto* const second = static_cast<const int8_t*>(second_code);
+void PackOne(const int8_t* first, const int8_t* second, int32_t dim, std::byte* packed) {
   std::memset(packed, 0, static_cast<size_t>(OneBytes<Step>(dim)));
   auto* const head = reinterpret_cast<int32_t*>(packed);
   head[0] = BiasSum(first, dim);
@@ -143,9 +141,7 @@ void PackOne(const void* first_code, const void* second_code, int32_t dim, std::
 
 // Lanes hold the same word of one query each.
 template <class Step>
-void PackPanel(const void* first_codes, int64_t stride, int32_t count, int32_t dim,
-               std::byte* packed) {
-  const auto* const codes = static_cast<const int8_t*>(first_codes);
+void PackPanel(const int8_t* codes, int64_t stride, int32_t count, int32_t dim, std::byte* packed) {
   std::memset(packed, 0, static_cast<size_t>(PanelBytes<Step>(dim)));
   for (int32_t q = 0; q < count; ++q) {
     reinterpret_cast<int32_t*>(packed)[q] = BiasSum(codes + q * stride, dim);
@@ -187,9 +183,7 @@ HWY_INLINE void ScanRows(const uint8_t* row, int32_t stride, const std::byte* pa
 }
 
 template <class Step>
-void ScanOneCode(const CodeTile& tile, const std::byte* packed, void* first_out, void* second_out) {
-  auto* const first = static_cast<int32_t*>(first_out);
-  auto* const second = static_cast<int32_t*>(second_out);
+void ScanOneCode(const CodeTile& tile, const std::byte* packed, int32_t* first, int32_t* second) {
   constexpr int32_t kRows = HWY_TARGET == HWY_AVX2 ? 2 : 4;
   const int32_t stride = CodeStride(tile.dim);
   const uint8_t* row = tile.codes;
@@ -269,8 +263,8 @@ void ScanBlocks(const CodeTile& tile, const std::byte* packed, int32_t* products
 
 // As many sums as the registers hold beside their factors.
 template <class Step>
-void ScanPanels(const CodeTile& tile, const std::byte* packed, int32_t panels_count, void* out) {
-  auto* const products = static_cast<int32_t*>(out);
+void ScanPanels(const CodeTile& tile, const std::byte* packed, int32_t panels_count,
+                int32_t* products) {
 #if HWY_TARGET == HWY_AVX2
   if (panels_count == 1) return ScanBlocks<Step, 1, 6>(tile, packed, products);
   if (panels_count == 2) return ScanBlocks<Step, 2, 3>(tile, packed, products);

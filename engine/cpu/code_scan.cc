@@ -25,8 +25,7 @@ constexpr int32_t kPanelTileRowsMax = 256;
 constexpr int32_t kPanelRowsAtOnce = 24;
 // What a thread does in a microsecond at most, as in generation_scan.cc.
 constexpr int64_t kCodeBytesPerUs = 20'000;
-constexpr int64_t kMultiplyAddsPerUs = 250'000;  // of int8 codes, four a word
-constexpr int64_t kBf16MultiplyAddsPerUs = 60'000;
+constexpr int64_t kMultiplyAddsPerUs = 250'000;
 constexpr int64_t kThreadUs = 20;
 constexpr int64_t kTilesPerThread = 4;
 // Tiles from all over the generation come first: what they find is typical in whatever order the
@@ -58,9 +57,7 @@ void CodeScan::PlanTiles() {
   const int64_t rows = planes_.rows_count();
   const int64_t stride = planes_.code_stride();
   const int64_t scan_us = rows * stride / kCodeBytesPerUs;
-  const int64_t multiply_us =
-      rows * queries_count_ * group_.format.dim /
-      (queries_.kernels().two_codes ? kMultiplyAddsPerUs : kBf16MultiplyAddsPerUs);
+  const int64_t multiply_us = rows * queries_count_ * group_.format.dim / kMultiplyAddsPerUs;
   participants_ = static_cast<int32_t>(std::clamp<int64_t>(
       std::max(scan_us, multiply_us) / kThreadUs, 1, context_.pool->threads_count()));
   const bool panels = queries_.in_panels();
@@ -241,7 +238,7 @@ void CodeScan::Settle(ThreadWorkspace& space) {
     all_given_up = false;
     Candidates& list = space.lists[static_cast<size_t>(q)];
     if (!list.HasNew()) continue;
-    int64_t work = queries_.AddWork(q, list.Settle(context, queries_.refines()));
+    int64_t work = queries_.AddWork(q, list.Settle(context, queries_.in_panels()));
     if (list.TooManyWait()) work = queries_.AddWork(q, list.Thin(context));
     const int64_t waiting = list.TooManyWait() ? list.waiting() : 0;  // work to come
     if (RowsAreCheaper(q, work, waiting)) {

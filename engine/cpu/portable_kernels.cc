@@ -122,8 +122,7 @@ const ScanKernels& PortableScanKernels() {
                                        .scratch_doubles = ScratchDoubles,
                                        .scan_group = ScanGroup,
                                        .filter = Filter,
-                                       .codes = PortableCodeKernels(),
-                                       .bf16 = PortableBf16Kernels()};
+                                       .codes = PortableCodeKernels()};
   return kKernels;
 }
 

@@ -30,15 +30,7 @@ constexpr int64_t kParallelEncodeBytesMin = 64 << 10;
 
 // Of a row's code; 0: there is none.
 int64_t CodeBytes(const corpus::RowFormat& format) {
-  switch (format.scan) {
-    case ScanPrecision::kRows:
-      break;
-    case ScanPrecision::kInt8:
-      return CodeStride(format.dim);
-    case ScanPrecision::kBf16:
-      return Bf16Stride(format.dim);
-  }
-  return 0;
+  return format.scan != ScanPrecision::kRows ? CodeStride(format.dim) : 0;
 }
 int64_t BoundBytes(const corpus::RowFormat& format) {
   return format.scan != ScanPrecision::kRows ? int64_t{sizeof(score::RowBound)} : 0;
@@ -163,7 +155,7 @@ void CpuRowPlanes::Store(const std::byte* packed, int64_t begin, int64_t rows_co
     encode.codes = codes() + (begin + r) * code_stride_;
     encode.bounds = reinterpret_cast<score::RowBound*>(bounds_.data()) + begin + r;
     encode.scratch = scratch;
-    resources_.kernels->codes_of(format_.scan).encode_rows(encode);
+    resources_.kernels->codes.encode_rows(encode);
   }
 }
 

@@ -1,5 +1,5 @@
 // The planes of one generation in host memory: rows padded to kDimStep elements, S(x,x), ranks; for
-// a scan of codes, int8 or bf16, the codes, padded to cache lines, and what bounds them.
+// a scan of codes, the codes, padded to cache lines, and what bounds them.
 #ifndef NEARFIELD_ENGINE_CPU_ROW_PLANES_H_
 #define NEARFIELD_ENGINE_CPU_ROW_PLANES_H_
 
@@ -74,7 +74,6 @@ class CpuRowPlanes : public corpus::RowPlanes {
 
   // Of a scan of codes only.
   bool has_codes() const { return format_.scan != ScanPrecision::kRows; }
-  // Null: the codes are not rotated.
   const corpus::Rotation* rotation() const { return rotation_.get(); }
   int64_t code_stride() const { return code_stride_; }
   CodeTile code_tile(int64_t begin, int32_t rows_count) const {
@@ -112,7 +111,7 @@ class CpuRowPlanes : public corpus::RowPlanes {
   const Resources resources_;
   BudgetShare share_;
   Mapping rows_, squares_, ranks_, codes_, bounds_;
-  const std::unique_ptr<const corpus::Rotation> rotation_;  // of int8 codes; else null
+  const std::unique_ptr<const corpus::Rotation> rotation_;  // null: no codes
   int64_t rows_count_ = 0;
   bool sealed_ = false;
 };

@@ -12,8 +12,6 @@
 #include "hwy/highway.h"
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-#include "engine/cpu/bf16_encode-inl.h"
-#include "engine/cpu/bf16_scan-inl.h"
 #include "engine/cpu/code_encode-inl.h"
 #include "engine/cpu/code_filter-inl.h"
 #include "engine/cpu/code_scan-inl.h"
@@ -44,23 +42,10 @@ ScanKernels KernelsWith(const char* name) {
                     .pack_panel = PackPanel<CodeStep>,
                     .scan_one = ScanOneCode<CodeStep>,
                     .scan_panels = ScanPanels<CodeStep>,
-                    .filter_one = FilterOne<Int8Products>,
-                    .filter_panels = FilterPanels<Int8Products>,
+                    .filter_one = FilterOne,
+                    .filter_panels = FilterPanels,
                     .encode_rows = EncodeRowsOf,
-                    .encode_query = EncodeQueryCodes},
-          .bf16 = {.lanes = kLanes,
-                   .two_codes = false,
-                   .query_element_bytes = 4,
-                   .one_bytes = Bf16OneBytes,
-                   .panel_bytes = Bf16PanelBytes,
-                   .pack_one = PackBf16One,
-                   .pack_panel = PackBf16Panel,
-                   .scan_one = ScanBf16One,
-                   .scan_panels = ScanBf16Panels,
-                   .filter_one = FilterOne<Bf16Products>,
-                   .filter_panels = FilterPanels<Bf16Products>,
-                   .encode_rows = EncodeBf16Rows,
-                   .encode_query = PortableBf16Kernels().encode_query}};
+                    .encode_query = EncodeQueryCodes}};
 }
 #endif
 

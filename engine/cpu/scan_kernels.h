@@ -83,13 +83,7 @@ struct ScanKernels {
   void (*scan_group)(const GroupScan& scan) = nullptr;
   // Writes the indices of the rows that pass, ascending, and returns how many.
   int32_t (*filter)(const ScoreFilter& filter, int32_t* passed) = nullptr;
-  CodeKernels codes;  // int8
-  CodeKernels bf16;
-
-  // precision: not kRows.
-  const CodeKernels& codes_of(ScanPrecision precision) const {
-    return precision == ScanPrecision::kBf16 ? bf16 : codes;
-  }
+  CodeKernels codes;
 };
 
 // The fastest first; the last is the portable fallback that every CPU runs.

@@ -97,10 +97,6 @@ class GpuBackend : public corpus::Backend {
                                       corpus::BestRows& best, corpus::ScanCost& cost);
   // The codes and the vector of a query, to where the kernel finds them.
   absl::Status StageCodes(const Job& job, const float* vector, OneQueryArgs& args);
-  // The first part of them, to `bytes`, which is zero: 2 * code_bytes. Returns what bounds their
-  // products.
-  score::QueryBound EncodeQuery(const Job& job, absl::Span<const float> vector, int32_t code_bytes,
-                                char* bytes);
   // That of the last search, most often. The caller has the workspace.
   const corpus::Rotation& Rotation(const corpus::RowFormat& format);
   // Queries that are answered together.
@@ -126,7 +122,6 @@ class GpuBackend : public corpus::Backend {
   std::mutex search_mutex_;                     // one search at a time has the workspace
   std::unique_ptr<corpus::Rotation> rotation_;  // guarded by search_mutex_, as is the next
   uint64_t rotation_seed_ = 0;
-  std::vector<float> multiplied_;  // guarded by search_mutex_: with bf16 copies
   const corpus::QueryEncoder encode_query_;
   uint32_t launches_ = 0;  // of one query
 };

@@ -15,19 +15,16 @@
 namespace nearfield::gpu {
 namespace {
 
+static_assert(kDimMax <= kBatchDimMax);
+
 constexpr int64_t kCapacityMax = 32768;
 constexpr int64_t kCapacityMin = 4096;
 constexpr int64_t kCapacityPerNeighbor = 16;
 constexpr int64_t kAlign = 256;
 
-// Bytes of a query in BatchArgs::second.
-int64_t SecondBytes(const CodesView& codes) {
-  return int64_t{codes.type == CodeType::kBf16 ? 2 : 1} * codes.code_bytes;
-}
-
 // Bytes of device memory a query needs beside its queue.
-int64_t QueryDeviceBytes(int32_t dim, const CodesView& codes) {
-  return int64_t{4} * dim + codes.code_bytes + SecondBytes(codes) + int64_t{sizeof(BatchQuery)} + 4;
+int64_t QueryDeviceBytes(int32_t dim, int32_t code_bytes) {
+  return int64_t{4} * dim + int64_t{2} * code_bytes + int64_t{sizeof(BatchQuery)} + 4;
 }
 
 // Runs body(i) for each i in [0, count).
@@ -51,15 +48,12 @@ GpuBackend::BatchShape GpuBackend::ShapeBatch(const Job& job, const CodedCorpus&
   int64_t queries = std::min<int64_t>(static_cast<int64_t>(k.size()), kBatchQueriesMax);
   shape.k = *std::max_element(k.begin(), k.begin() + queries);
   if (shape.k > kBatchKMax) return shape;
-  const CodesView& codes = corpus.generations[0].codes;
-  if (BatchQueriesAtOnce(codes.type, static_cast<int>(queries), codes.code_bytes) == 0) {
-    return shape;
-  }
+  const int32_t code_bytes = corpus.generations[0].codes.code_bytes;
   // Ranks of different generations do not compare: all that reach the threshold are wanted then.
   shape.keys_pitch = corpus.count == 1 ? shape.k : static_cast<int32_t>(kBatchKeysMax);
   const int64_t least = std::max(kCapacityMin, kCapacityPerNeighbor * shape.k);
   queries = std::min({queries, facts.keys_max / least,
-                      (kBatchBytes - 8 * kAlign) / QueryDeviceBytes(job.format.dim, codes),
+                      (kBatchBytes - 8 * kAlign) / QueryDeviceBytes(job.format.dim, code_bytes),
                       facts.result_keys_max / shape.keys_pitch});
   shape.queries = queries;
   if (queries > 0) shape.capacity = std::min(kCapacityMax, facts.keys_max / queries);
@@ -76,13 +70,12 @@ absl::StatusOr<BatchArgs> GpuBackend::StageBatch(const Job& job, const CodedCorp
   args.rotation = score::RotationShapeOf(job.format.dim, job.format.seed);
   args.metric = ScanMetricOf(job.format.metric);
   args.queries = static_cast<int32_t>(queries);
-  const CodesView& codes = corpus.generations[0].codes;
-  args.code_stride = codes.code_bytes;
+  args.code_stride = corpus.generations[0].codes.code_bytes;
   // Vectors and k come up together; codes and states are made there.
   const int64_t k_at = RoundUp(4 * dim * queries, kAlign);
   const int64_t first_at = RoundUp(k_at + 4 * queries, kAlign);
   const int64_t second_at = RoundUp(first_at + args.code_stride * queries, kAlign);
-  const int64_t state_at = RoundUp(second_at + SecondBytes(codes) * queries, kAlign);
+  const int64_t state_at = RoundUp(second_at + args.code_stride * queries, kAlign);
   char* const device = workspace.batch;
   char* const host = workspace.batch_host.host();
   ABSL_RETURN_IF_ERROR(
@@ -138,8 +131,7 @@ absl::Status GpuBackend::SearchBatch(const Job& job, const CodedCorpus& corpus, 
   SearchWorkspace& workspace = core_->workspace();
   ABSL_ASSIGN_OR_RETURN(const BatchArgs args, StageBatch(job, corpus, first_query, shape));
   ABSL_RETURN_IF_ERROR(RunBatch(job, args, shape));
-  const int64_t at_once =
-      BatchQueriesAtOnce(corpus.generations[0].codes.type, args.queries, args.code_stride);
+  const int64_t at_once = BatchQueriesAtOnce(args.queries, args.code_stride);
   for (const CodedGeneration& generation : absl::MakeConstSpan(corpus.generations, corpus.count)) {
     cost.bytes_read += CeilDiv(shape.queries, at_once) * generation.rows_count *
                        (generation.codes.code_bytes + int64_t{sizeof(score::RowBound)});

@@ -51,13 +51,11 @@ bool GpuBackend::ScansCodes(const Job& job) const {
 plan::ScanWork GpuBackend::WorkOf(const Job& job, int64_t queries) const {
   const GpuRowPlanes& planes = *job.planes.front();
   const CodesView& codes = planes.codes();
-  // None: there is no batch.
-  const int at_once = BatchQueriesAtOnce(codes.type, kBatchQueriesMax, codes.code_bytes);
   return {.rows = RowNumbers(job.rows),
           .row_bytes = planes.view().row_bytes,
           .code_bytes = codes.code_bytes + static_cast<int64_t>(sizeof(score::RowBound)),
           .queries = queries,
-          .queries_of_pass = std::max(1, at_once)};
+          .queries_of_pass = BatchQueriesAtOnce(kBatchQueriesMax, codes.code_bytes)};
 }
 
 CodedCorpus GpuBackend::CorpusOf(const Job& job) const {
@@ -90,25 +88,6 @@ OneQueryArgs GpuBackend::CodeArgs(const CodedCorpus& corpus, const Job& job) con
   return args;
 }
 
-score::QueryBound GpuBackend::EncodeQuery(const Job& job, absl::Span<const float> vector,
-                                          int32_t code_bytes, char* bytes) {
-  if (job.format.scan == ScanPrecision::kBf16) {
-    multiplied_.resize(vector.size());
-    const score::QueryBound bound =
-        corpus::EncodeBf16Query(job.format.metric, vector, absl::MakeSpan(multiplied_));
-    auto* const places = reinterpret_cast<float*>(bytes);
-    for (int32_t d = 0; d < job.format.dim; ++d) {
-      places[Bf16QueryPlace(code_bytes, d)] = multiplied_[static_cast<std::size_t>(d)];
-    }
-    return bound;
-  }
-  auto* const codes = reinterpret_cast<int8_t*>(bytes);
-  return encode_query_(Rotation(job.format), job.format.metric, vector,
-                       absl::MakeSpan(codes, vector.size()),
-                       absl::MakeSpan(codes + code_bytes, vector.size()))
-      .both;
-}
-
 absl::Status GpuBackend::StageCodes(const Job& job, const float* vector, OneQueryArgs& args) {
   SearchWorkspace& workspace = core_->workspace();
   const auto dim = static_cast<std::size_t>(job.format.dim);
@@ -118,7 +97,11 @@ absl::Status GpuBackend::StageCodes(const Job& job, const float* vector, OneQuer
   const bool travels = query_bytes <= kInlineQueryBytes;
   char* const bytes = travels ? args.inline_query : workspace.queries_host.host();
   std::memset(bytes, 0, codes_size);
-  args.bound = EncodeQuery(job, absl::MakeConstSpan(vector, dim), code_bytes, bytes);
+  auto* const codes = reinterpret_cast<int8_t*>(bytes);
+  args.bound =
+      encode_query_(Rotation(job.format), job.format.metric, absl::MakeConstSpan(vector, dim),
+                    absl::MakeSpan(codes, dim), absl::MakeSpan(codes + code_bytes, dim))
+          .both;
   std::memcpy(bytes + codes_size, vector, dim * sizeof(float));
   if (travels) return absl::OkStatus();
   args.query = workspace.queries;

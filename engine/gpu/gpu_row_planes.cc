@@ -63,8 +63,7 @@ GpuRowPlanes::GpuRowPlanes(std::shared_ptr<GpuCore> core, const corpus::RowForma
   view_.rows_per_slab = static_cast<uint32_t>(rows_per_slab / kRowsAlign * kRowsAlign);
   view_.meta.slab_shift = core_->arena().slab_shift();
   if (!has_codes()) return;
-  codes_.type = format.scan == ScanPrecision::kBf16 ? CodeType::kBf16 : CodeType::kInt8;
-  codes_.code_bytes = CodeBytesOf(format.dim, codes_.type);
+  codes_.code_bytes = CodeBytesOf(format.dim);
   const int64_t codes_per_slab =
       core_->arena().slab_bytes() /
       (codes_.code_bytes + static_cast<int64_t>(sizeof(score::RowBound)));

@@ -24,7 +24,7 @@ namespace {
 using gpu::SelectAlgorithm;
 
 constexpr int64_t kWorkspaceAlign = 256;
-// The workspace begins with the state of block groups, then comes what the algorithms ask for.
+// The workspace begins with the state of block groups, followed by the memory of the algorithm.
 constexpr int64_t kGroupBytes = gpu::kGroupsMax * int64_t{sizeof(gpu::GroupState)};
 constexpr int64_t kStateBytes = kGroupBytes + gpu::kSelectStateBytes;
 

@@ -1,4 +1,4 @@
-// The selection library of a build without CUDA: there is none, and it says so.
+// Selection library in a build without CUDA: Create returns Unimplemented.
 #include "absl/status/status.h"
 #include "nearfield/engine/select.h"
 

@@ -7,13 +7,13 @@
 namespace nearfield::plan {
 namespace {
 
-// Measured with certified_bench on an H200: what a search costs beside its bytes, in microseconds,
-// and bytes a microsecond.
+// Measured with certified_bench on an H200: fixed costs of a search in microseconds, in addition to
+// reading its bytes, and bytes per microsecond.
 constexpr double kBytesPerUs = 4.4e6;
 constexpr double kRowsFixed = 24.0;
-constexpr double kRowsOfPass = 2.0;        // a launch
-constexpr int64_t kRowsQueriesOfPass = 8;  // scored against a row while it is in registers
-// At eight queries the multiplications take longer than the bytes.
+constexpr double kRowsOfPass = 2.0;        // one launch
+constexpr int64_t kRowsQueriesOfPass = 8;  // queries scored against a row while it is in registers
+// With eight queries, the multiplications take longer than reading the bytes.
 constexpr double kRowsBytesPerUsOfEight = 3.2e6;
 constexpr double kCodesFixed = 32.0;
 constexpr double kBatchFixed = 100.0;

@@ -11,8 +11,7 @@
 
 namespace nearfield::score {
 
-// Bound of a row's code c, int8 in the rotated space. 16 bytes: one load. A bf16 copy
-// (bf16_bound.h) is its own code: s is 1, or 0 if nothing is known.
+// Bound of a row's code c, int8 in the rotated space. 16 bytes: one load.
 struct alignas(16) RowBound {
   float scale = 0;     // s: the code represents s * c
   float residual = 0;  // r >= the norm of the row minus its code; +inf: nothing is known, -inf: the
@@ -79,10 +78,6 @@ NEARFIELD_HOST_DEVICE inline float CodeProduct(const QueryBound& query, int32_t 
 // The product of the first code alone.
 NEARFIELD_HOST_DEVICE inline float CodeProduct(const QueryBound& query, int32_t first) {
   return Times(query.first_scale, static_cast<float>(first));
-}
-// The product of a bf16 copy, from the fp32 sum of products.
-NEARFIELD_HOST_DEVICE inline float CodeProduct(const QueryBound& query, float sum) {
-  return Times(query.first_scale, sum);
 }
 
 // Returns an upper bound of the relative error of the norms that a bound is computed from, and of

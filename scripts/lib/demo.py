@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The demo's run: a real server, the real command, a real corpus. Called by scripts/demo, which builds the programs."""
+"""Runs the demo: a real server, the real command, a real corpus. Called by scripts/demo, which
+builds the programs."""
 
 from __future__ import annotations
 
@@ -25,16 +26,16 @@ NEIGHBORS = 5
 NEIGHBORS_SHOWN = 3
 READY_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 60
-# Questions printed without --all: different fields, and answers that a person can judge at a glance.
+# Questions printed without --all: different fields, with answers that a reader can judge quickly.
 SHOWN = (0, 3, 11, 20, 26, 33)
 
 
 class DemoError(Exception):
-    """What went wrong, said to the person who ran the demo."""
+    """An error, with a message for the user of the demo."""
 
 
 class Paint:
-    """Colours on a terminal, nothing elsewhere."""
+    """Colors on a terminal, plain text elsewhere."""
 
     def __init__(self) -> None:
         self.on = sys.stdout.isatty() and "NO_COLOR" not in os.environ
@@ -52,7 +53,7 @@ class Answer:
 
 
 class Command:
-    """The nearfield command, talking to one server."""
+    """The nearfield command, connected to one server."""
 
     def __init__(self, program: pathlib.Path, target: str) -> None:
         self.program = program
@@ -71,8 +72,9 @@ class Command:
         return subprocess.run(self.line("health"), capture_output=True, check=False).returncode == 0
 
     def search_all(self) -> list[Answer]:
-        """Every query of the file, each in a request of its own, each checked against the oracle."""
-        # Exit code 1 says that an answer was not the oracle's; which one, the answers say themselves.
+        """Sends every query of the file in a separate request, and verifies each answer with the
+        oracle."""
+        # Exit code 1 means that an answer differed from the oracle's; the replies show which one.
         lines = self.run(
             "search",
             COLLECTION,
@@ -101,12 +103,13 @@ class Command:
 
 
 def log_end(folder: pathlib.Path) -> str:
-    """The last lines of the server's log: why it ended stands there."""
+    """Returns the last lines of the server's log, which contain the reason for its end."""
     return "\n".join((folder / "log").read_text(encoding="utf-8", errors="replace").splitlines()[-6:])
 
 
 def await_ready(process: subprocess.Popen[bytes], folder: pathlib.Path, program: pathlib.Path) -> Command:
-    """The command for the server, once that says SERVING: it self-tests first."""
+    """Waits until the server has passed its self-test and is SERVING; returns the command for
+    it."""
     deadline = time.monotonic() + READY_SECONDS_MAX
     pause = threading.Event()
     while time.monotonic() < deadline:
@@ -123,7 +126,7 @@ def await_ready(process: subprocess.Popen[bytes], folder: pathlib.Path, program:
 
 @contextlib.contextmanager
 def running_server(programs: pathlib.Path, backend: str, keep: bool) -> Iterator[tuple[Command, int]]:
-    """A server on a free loopback port; stopped at the end, and its exit code is checked."""
+    """Runs a server on a free loopback port. Stops it at the end and checks its exit code."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="nearfield-demo-"))
     log = open(folder / "log", "wb")
     process = subprocess.Popen(
@@ -167,7 +170,7 @@ def device(command: Command) -> str:
 
 
 def upload(command: Command) -> str:
-    """Sends the corpus; the last line that the command printed tells how it went."""
+    """Sends the corpus; returns the last line that the command printed, a summary of the upload."""
     return command.run(
         "upload",
         COLLECTION,
@@ -229,7 +232,7 @@ def main() -> int:
     )
     if arguments.keep:
         print(
-            f"\nThe server goes on (process {pid}). Search it, and stop it:\n  export NEARFIELD_ADDRESS={command.target}"
+            f"\nThe server is still running (process {pid}). To search it, and to stop it:\n  export NEARFIELD_ADDRESS={command.target}"
         )
         print(
             f"  {arguments.programs}/nearfield search {COLLECTION} --id gimp -k 5 --fields summary --verify\n  kill {pid}"

@@ -8,8 +8,8 @@ namespace {
 
 constexpr auto kInteractive = SearchPriority::kInteractive;
 constexpr auto kBatch = SearchPriority::kBatch;
-// Searches that may be passed over since they do not fit: looking further takes time in which the
-// device has no work.
+// Maximum number of searches to skip because they do not fit. A longer scan costs time in which the
+// device is idle.
 constexpr size_t kSkipsMax = 64;
 
 }  // namespace
@@ -31,7 +31,7 @@ TicketGroup* BatchFormer::Lead(TimePoint now, FormedBatch* batch) {
       const int64_t queries = batched->lines[0].queries() + batched->lines[1].queries();
       const double pass_us =
           batched->PredictUs(static_cast<double>(std::min(queries, limits_.batch_max)));
-      // What a pass of its own would take from the others, saved beforehand.
+      // kBatch leads once it has saved the time that its own pass takes from the others.
       if (saved_us_ > 0 && saved_us_ >= (1 - limits_.batch_share) * pass_us) {
         group = batched;
         batch->leader = kBatch;
@@ -56,7 +56,7 @@ FormedBatch BatchFormer::Form(TimePoint now) {
       limits_.batch_max, static_cast<int64_t>(group->lines[0].size() + group->lines[1].size())));
   batch.tickets.reserve(room);
   batch.parts.reserve(room);
-  // The leader goes whatever its size.
+  // The leader runs, however large it is.
   LineEntry first = lines_->PopFront(group, batch.leader);
   callers_->Serve(batch.leader, first.start);
   batch.queries = first.queries;

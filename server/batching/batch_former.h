@@ -1,4 +1,4 @@
-// Chooses which searches make the next pass.
+// BatchFormer: chooses the searches of the next pass.
 #ifndef NEARFIELD_SERVER_BATCHING_BATCH_FORMER_H_
 #define NEARFIELD_SERVER_BATCHING_BATCH_FORMER_H_
 
@@ -13,43 +13,47 @@
 namespace nearfield::server {
 
 struct BatchLimits {
-  int64_t batch_max = 1024;             // queries in one batch
-  int64_t reply_bytes_max = INT64_MAX;  // sum of reply_bytes_min over one batch of several
-  double batch_share = 0.1;             // of device time that kBatch gets while both wait
+  int64_t batch_max = 1024;  // maximum queries in one batch
+  // Limit on the sum of reply_bytes_min of a batch with several searches.
+  int64_t reply_bytes_max = INT64_MAX;
+  double batch_share = 0.1;  // share of device time for kBatch while both priorities wait
 };
 
-// A caller's part in a pass.
+// One caller's share of a pass.
 struct PassPart {
   CallerTable::Caller* caller = nullptr;
   int64_t queries = 0;
 };
 
-// A chosen batch.
+// The searches chosen for one pass.
 struct FormedBatch {
   SearchTickets tickets;
-  SearchTickets dead;           // met on the way; to be answered
-  std::vector<PassPart> parts;  // one a ticket
+  SearchTickets dead;           // found expired or cancelled while choosing; the queue answers them
+  std::vector<PassPart> parts;  // one for each ticket
   std::shared_ptr<PassTimes> times;
   PassKind kind;
   SearchWork work;
   int64_t queries = 0;
   SearchPriority leader = SearchPriority::kInteractive;
-  bool yielded = false;  // kInteractive waited, and it was the turn of kBatch
+  bool yielded = false;  // true: kBatch leads although kInteractive waits
 };
 
-// The pass is led by the search with the earliest turn: among kInteractive, unless kBatch has saved
-// up a pass. While both wait, kBatch saves its share of the time of each pass of kInteractive. Then
-// come those that can share the pass, kInteractive first. Searches of kBatch in a pass led by
-// kInteractive make it longer by no more than the share. Not thread-safe.
+// Forms batches in turn order.
+// The search with the earliest turn leads the pass. The leader is of kInteractive, unless kBatch
+// has saved enough device time for a pass. While both priorities wait, kBatch saves batch_share of
+// the time of each pass that kInteractive leads.
+// Then searches that can share the pass are added, kInteractive first. In a pass led by
+// kInteractive, searches of kBatch extend the pass by at most batch_share.
+// Not thread-safe.
 class BatchFormer {
  public:
-  // All outlive the former.
+  // `lines` and `callers` outlive the former.
   BatchFormer(const BatchLimits& limits, TicketLines* lines, CallerTable* callers)
       : limits_(limits), lines_(lines), callers_(callers) {}
 
-  // Empty tickets: nothing that waits is wanted.
+  // Returns no tickets if no search that waits is alive.
   FormedBatch Form(TimePoint now);
-  // The pass of `batch`, which took `us`, ended at `now`. Called once for each batch.
+  // Records that the pass of `batch` took `us` and ended at `now`. Called once for each batch.
   void Settle(FormedBatch* batch, double us, TimePoint now);
 
  private:
@@ -57,7 +61,8 @@ class BatchFormer {
     int64_t queries = 0;
     int64_t reply_bytes = 0;
   };
-  // The group whose first search leads, and its priority; drops dead ones that stand before it.
+  // Returns the group whose first search leads, and sets the leader's priority in `batch`. Drops
+  // dead searches found before it.
   TicketGroup* Lead(TimePoint now, FormedBatch* batch);
   void Fill(TicketGroup* group, SearchPriority priority, Room room, TimePoint now,
             FormedBatch* batch);
@@ -68,8 +73,8 @@ class BatchFormer {
   const BatchLimits limits_;
   TicketLines* const lines_;
   CallerTable* const callers_;
-  double saved_us_ = 0;      // device time that kBatch may take while kInteractive waits
-  int64_t reply_bytes_ = 0;  // of the batch that is formed
+  double saved_us_ = 0;      // device time that kBatch may use while kInteractive waits
+  int64_t reply_bytes_ = 0;  // reply bytes of the batch being formed
 };
 
 }  // namespace nearfield::server

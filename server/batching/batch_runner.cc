@@ -11,7 +11,7 @@
 namespace nearfield::server {
 namespace {
 
-// The pass is given up only when nobody waits for any part of it.
+// Returns true if no caller waits for any part of the pass; only then is the pass cancelled.
 bool NobodyWaits(const Clock& clock, const SearchTickets& tickets) {
   const TimePoint now = clock.Now();
   for (const auto& ticket : tickets) {
@@ -20,7 +20,7 @@ bool NobodyWaits(const Clock& clock, const SearchTickets& tickets) {
   return true;
 }
 
-// Splits the results of a pass over its tickets, in order.
+// Splits the result of a pass among its tickets, in order.
 void Answer(SearchResult result, const Pass& pass) {
   const auto batch_size = static_cast<int32_t>(result.queries.size());
   auto next = result.queries.begin();
@@ -40,15 +40,16 @@ void Answer(SearchResult result, const Pass& pass) {
 
 void Fail(const absl::Status& status, const Clock& clock, const SearchTickets& tickets) {
   for (const auto& ticket : tickets) {
-    // The engine says Cancelled for a passed deadline as well: tell the caller which it was.
+    // The engine also returns Cancelled for an expired deadline. Report which of the two it was.
     const absl::Status why =
         absl::IsCancelled(status) ? Wanted(*ticket, clock.Now()) : absl::OkStatus();
     ticket->done(why.ok() ? status : why);
   }
 }
 
-// Bytes of vectors and payloads that the tickets' replies have reserved. A lone search may need
-// more than was expected of it: where there is room, it gets that of a full reply.
+// Returns the bytes that the pass may copy: the vectors and payloads reserved for its replies. A
+// search that runs alone may need more than was reserved. It gets the bytes of a full reply if the
+// account has room.
 int64_t CopyBytesMax(const SearchTickets& tickets) {
   const RowParts& parts = tickets.front()->request.parts;
   if (tickets.size() == 1 && (parts.vectors || parts.payloads) &&

@@ -1,4 +1,4 @@
-// One device pass for several searches, and the answer of each.
+// RunPass and its helpers: run several searches as one device pass and answer each of them.
 #ifndef NEARFIELD_SERVER_BATCHING_BATCH_RUNNER_H_
 #define NEARFIELD_SERVER_BATCHING_BATCH_RUNNER_H_
 
@@ -10,7 +10,7 @@
 
 namespace nearfield::server {
 
-// A device pass that has ended, before its tickets are answered.
+// A device pass that has ended but whose tickets are not answered yet.
 struct Pass {
   SearchTickets tickets;
   absl::StatusOr<SearchResult> result = absl::UnknownError("not run");
@@ -19,29 +19,29 @@ struct Pass {
   TimePoint end;
 };
 
-// What a pass runs on. All outlive it.
+// The objects that a pass uses. All outlive it.
 struct PassBase {
   Engine* engine = nullptr;
   const Clock* clock = nullptr;
   PassCounter* counter = nullptr;
 };
 
-// Searches for all tickets with one Engine::Search. Requires: tickets of one collection and
-// epoch with the same parts, at least one.
+// Searches for all tickets with one Engine::Search.
+// Requires: at least one ticket; all of the same collection, epoch and parts.
 Pass RunPass(const PassBase& base, SearchTickets tickets);
 
-// True where the pass failed and one ticket may be at fault for all: then RunHalves is to answer.
+// Returns true if the pass failed and a single ticket may be the cause. Then call RunHalves.
 bool MaySplit(const Pass& pass);
 
-// Calls every `done`: with its part of the result, in order, or with the failure.
+// Calls `done` of every ticket: with its part of the result, in order, or with the failure.
 void AnswerPass(const Clock& clock, Pass pass);
 
-// Runs each half of a failed pass by itself, and so on, and answers: one at fault among n costs
-// about 2 log2(n) more passes.
+// Answers a failed pass: runs each half as a pass of its own, recursively. If one of n tickets is
+// the cause, this costs about 2 log2(n) more passes.
 void RunHalves(const PassBase& base, Pass pass);
 
-// All of it: runs the tickets as one pass and calls every `done`. The result contract makes the
-// answers the same as alone; a ticket at fault does not fail its neighbors.
+// Runs the tickets as one pass and calls `done` of each. By the result contract every answer equals
+// that of the search run alone. A ticket that causes a failure does not fail the others.
 void RunBatch(const PassBase& base, SearchTickets tickets);
 
 }  // namespace nearfield::server

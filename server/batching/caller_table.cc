@@ -7,11 +7,11 @@ namespace nearfield::server {
 namespace {
 
 constexpr size_t kCallersMax = 1024;
-// All callers beyond the bound, beside those without a name.
+// Name of the entry shared by callers without a name and callers beyond kCallersMax.
 constexpr char kOthers[] = "";
 
 constexpr double kHalfLifeUs = 250e3;
-// Weight of the newest pass in the mean of callers that wait.
+// Weight of the newest pass in the mean number of waiting callers.
 constexpr double kMeanWeight = 0.25;
 
 }  // namespace
@@ -56,7 +56,7 @@ void CallerTable::Decayed::Add(double value, TimePoint now) {
 }
 
 double CallerTable::Decayed::At(TimePoint now) const {
-  // Those of one pass are added at the same time.
+  // All values of one pass are added at the same time.
   if (value_ == 0 || at_ == now) return value_;
   return value_ * std::exp2(-ExactMicrosBetween(at_, now) / kHalfLifeUs);
 }
@@ -72,7 +72,7 @@ void CallerTable::Leave(Caller* caller, const Load& load) {
   caller->cost_us[IndexOf(load.priority)] -= load.cost_us;
   if (--caller->requests > 0) return;
   --waiting_;
-  caller->cost_us = {};  // what sums of fractions leave behind
+  caller->cost_us = {};  // drops the rounding errors of the sums
 }
 
 void CallerTable::NotePassBegins() {

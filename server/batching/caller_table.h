@@ -1,4 +1,4 @@
-// Who waits, and whose turn it is: equal shares of the device's time for every caller.
+// CallerTable: gives every caller an equal share of the device's time.
 #ifndef NEARFIELD_SERVER_BATCHING_CALLER_TABLE_H_
 #define NEARFIELD_SERVER_BATCHING_CALLER_TABLE_H_
 
@@ -13,14 +13,15 @@
 
 namespace nearfield::server {
 
-// Start-time fair queueing. Each search gets a start on the virtual clock of its priority: the
-// clock's time, or where the searches of its caller before it end, whichever is later; its end is
-// the device time that it is predicted to take later. Searches are served by their starts, so that
-// a caller with a thousand of them has its second one behind the first one of everybody else. Not
-// thread-safe.
+// Fair-queue accounts of the callers (start-time fair queueing).
+// Each search gets a start and an end on the virtual clock of its priority. The start is the
+// clock's time or the end of the caller's previous search, whichever is later. The end is the start
+// plus the predicted device time. Searches are served in the order of their starts. If one caller
+// queues a thousand searches, its second search comes after the first one of every other caller.
+// Not thread-safe.
 class CallerTable {
  public:
-  // A sum of which half is forgotten in each half-life.
+  // A sum that decays by half in each half-life.
   class Decayed {
    public:
     void Add(double value, TimePoint now);
@@ -31,25 +32,26 @@ class CallerTable {
     TimePoint at_;
   };
   struct Caller {
-    int64_t requests = 0;                       // that wait
-    int64_t bytes = 0;                          // of them
-    std::array<double, kPriorities> cost_us{};  // of them, as predicted
-    int64_t running = 0;                        // requests in the pass that runs
+    int64_t requests = 0;                       // requests that wait
+    int64_t bytes = 0;                          // bytes of waiting requests
+    std::array<double, kPriorities> cost_us{};  // their predicted device time
+    int64_t running = 0;                        // requests in the running pass
     std::array<double, kPriorities> finish{};
-    Decayed served_us;  // of the device
+    Decayed served_us;  // device time that the caller received
   };
 
-  // The entry of `name`. The pointer lives while requests of the caller wait or run, and until the
-  // next Find. Beyond a bound on those with a debt, newcomers share one entry.
+  // Returns the entry of `name`. The pointer is valid until the next Find, and while requests of
+  // the caller wait or run. If too many callers have an account that is not idle, new callers share
+  // one entry.
   Caller* Find(const std::string& name);
 
-  // The start of the caller's next search.
+  // Returns the start of the caller's next search.
   double StartOf(const Caller& caller, SearchPriority priority) const;
-  // Books a search of `cost_us` that starts at `start`.
+  // Books a search that starts at `start` and takes `cost_us`.
   void Book(Caller* caller, SearchPriority priority, double start, double cost_us);
-  // A pass led by a search with this start begins.
+  // Advances the virtual clock: a pass begins whose leader has this start.
   void Serve(SearchPriority priority, double start);
-  // A search of the caller waits from now on; or does not any more.
+  // Enter adds a waiting search of the caller; Leave removes one.
   struct Load {
     SearchPriority priority = SearchPriority::kInteractive;
     int64_t bytes = 0;
@@ -57,16 +59,18 @@ class CallerTable {
   };
   void Enter(Caller* caller, const Load& load);
   void Leave(Caller* caller, const Load& load);
-  // A pass is about to be chosen.
+  // Updates the mean number of waiting callers. Call it before a pass is chosen.
   void NotePassBegins();
-  // The caller had `us` of a pass of the device that ended at `now`.
+  // Records that the caller received `us` of a device pass that ended at `now`.
   void NoteServed(Caller* caller, double us, TimePoint now);
-  // How long the caller's searches that wait, and do not yield to this priority, have to, if others
-  // keep coming as they did: their time over the share of the device that the caller can count on,
-  // which is the one it had lately, or an equal one with all who wait. Others that come later, but
-  // have had less, go first: what waits now tells too little.
+  // Returns how long a search of this priority waits for the caller's own searches, if other
+  // callers keep the load of the recent past. That is the predicted time of those own searches that
+  // do not yield to this priority, divided by the caller's share of the device. The share is the
+  // caller's recent one, or an equal share among all waiting callers if that is larger. The current
+  // queue alone underestimates the wait: callers that come later but received less device time go
+  // first.
   double BacklogUs(const Caller& caller, SearchPriority priority, TimePoint now) const;
-  // Nothing waits and nothing runs: what callers had is forgotten.
+  // Drops the debts of all callers. Called when nothing waits and nothing runs.
   void Forget();
 
   size_t size() const { return callers_.size(); }
@@ -78,8 +82,8 @@ class CallerTable {
   std::array<double, kPriorities> now_{};         // the virtual clocks
   std::array<double, kPriorities> finish_max_{};  // the latest end that was booked
   Decayed served_us_;
-  int64_t waiting_ = 0;      // callers
-  double waiting_mean_ = 0;  // when a pass begins
+  int64_t waiting_ = 0;      // number of callers that wait
+  double waiting_mean_ = 0;  // mean of waiting_ at the beginning of a pass
 };
 
 }  // namespace nearfield::server

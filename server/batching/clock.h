@@ -1,4 +1,4 @@
-// Time as the server's waits see it: steady, and replaceable in tests.
+// Clock: the steady time that the server's waits use. Tests replace it.
 #ifndef NEARFIELD_SERVER_BATCHING_CLOCK_H_
 #define NEARFIELD_SERVER_BATCHING_CLOCK_H_
 

@@ -7,11 +7,12 @@
 namespace nearfield::server {
 namespace {
 
-// Passes that may wait to be answered while another one is: their results are held until then.
-// Beyond it the engine thread answers, and so waits for those who convert the replies.
+// Number of passes that may wait for their answers while another pass is answered. Their results
+// stay in memory until then. Beyond this number the engine thread answers, and so waits for the
+// conversion of replies.
 constexpr int64_t kAnswersMax = 1;
 
-// Fewer answers cost less than to wake a thread for them.
+// A pass with fewer tickets is cheaper to answer than to hand to another thread.
 constexpr size_t kHandOverMin = 16;
 
 }  // namespace
@@ -50,7 +51,7 @@ void EngineThread::Finish(Pass pass) {
   if (pass.tickets.size() < kHandOverMin || queue_->waiting() == 0) {
     return AnswerPass(*base_.clock, std::move(pass));
   }
-  // A job is copied, a pass is not.
+  // std::function needs a copyable job, and a Pass cannot be copied.
   auto kept = std::make_shared<Pass>(std::move(pass));
   const absl::Status posted =
       answers_.Post([this, kept] { AnswerPass(*base_.clock, std::move(*kept)); });

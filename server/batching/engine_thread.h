@@ -1,4 +1,4 @@
-// The thread that searches an engine: takes what waits, runs it, takes again; and those beside it.
+// EngineThread: the thread that takes batches from a queue and searches an engine, and its helpers.
 #ifndef NEARFIELD_SERVER_BATCHING_ENGINE_THREAD_H_
 #define NEARFIELD_SERVER_BATCHING_ENGINE_THREAD_H_
 
@@ -10,14 +10,16 @@
 
 namespace nearfield::server {
 
-// Between two passes the engine thread only takes the next batch: while more waits, another thread
-// answers a pass of many. A pass of few, or after which nothing waits, it answers by itself, which
-// saves the way to another thread. A third thread answers those whose deadline passes in the queue.
+// Runs the passes of one engine on three threads.
+// The engine thread takes batches and runs them. It answers a small pass, or one after which
+// nothing waits, by itself, which saves a thread switch. While more searches wait, a second thread
+// answers large passes, so that the engine thread takes the next batch immediately. A third thread
+// answers searches whose deadline passes in the queue.
 class EngineThread {
  public:
-  // Starts at once. The queue outlives it.
+  // Starts the threads. The queue outlives this object.
   EngineThread(const PassBase& base, SearchQueue* queue);
-  // Closes the queue, waits for the pass that runs, and for its answers.
+  // Closes the queue and waits for the running pass and its answers.
   ~EngineThread();
   EngineThread(const EngineThread&) = delete;
   EngineThread& operator=(const EngineThread&) = delete;

@@ -9,7 +9,7 @@
 namespace nearfield::server {
 namespace {
 
-// How late a passed deadline or a caller that left is noticed.
+// Maximum delay until an expired deadline or a cancelled call is noticed.
 constexpr std::chrono::milliseconds kTick(10);
 constexpr double kRetryUs = 100'000;
 

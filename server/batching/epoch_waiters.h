@@ -1,4 +1,4 @@
-// Calls that wait until a collection has reached an epoch: to read what was written.
+// EpochWaiters: calls that wait until a collection reaches an epoch, to read their own writes.
 #ifndef NEARFIELD_SERVER_BATCHING_EPOCH_WAITERS_H_
 #define NEARFIELD_SERVER_BATCHING_EPOCH_WAITERS_H_
 
@@ -22,33 +22,37 @@ struct EpochWait {
   uint64_t epoch = 0;
   TimePoint deadline;
   CancelFlag cancelled;           // may be null
-  std::function<bool()> dropped;  // may be empty; asked while it waits
-  // OK: reached. FailedPrecondition: not by the deadline. NotFound: the collection was dropped
-  // meanwhile. Cancelled; ResourceExhausted with a retry
-  // hint (too many wait); Unavailable (shutting down). Called once, also before Await returns.
+  std::function<bool()> dropped;  // may be empty; polled while the call waits
+  // Called once, possibly before Await returns. OK: the epoch is reached.
+  // Errors: FailedPrecondition (not reached by the deadline), NotFound (the collection was
+  // dropped), Cancelled, ResourceExhausted with a retry hint (too many calls wait), Unavailable
+  // (shutting down).
   std::function<void(absl::Status)> done;
 };
 
-// Thread-safe. One thread looks after a nudge, and every few milliseconds while somebody waits.
+// The waiting calls. One thread checks them after each Nudge, and every few milliseconds while
+// calls wait.
+// Thread-safe.
 class EpochWaiters {
  public:
-  // `clock` outlives this.
+  // `clock` outlives this object.
   EpochWaiters(int64_t waiting_max, const Clock* clock);
-  // As Close.
+  // Calls Close and joins the thread.
   ~EpochWaiters();
 
   void Await(EpochWait wait);
-  // Whoever waits, now and later, is told Unavailable. Does not wait.
+  // Fails all present and future calls with Unavailable. Does not block.
   void Close();
-  // A collection has changed. Does not wait.
+  // Reports that a collection has changed. Does not block.
   void Nudge();
   int64_t waiting() const;
 
  private:
   void Run();
-  // Moves the wait to those that wait, or says why not.
+  // Adds `wait` to the waiting calls. Errors: Unavailable (closing), ResourceExhausted (too many
+  // calls wait).
   absl::Status Take(EpochWait* wait);
-  // Those that are over. Requires mutex_.
+  // Removes and returns the calls whose wait has ended. Requires: mutex_.
   std::vector<EpochWait> TakeDone();
   absl::Status StatusOf(const EpochWait& wait) const;
 

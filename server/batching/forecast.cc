@@ -6,7 +6,7 @@
 namespace nearfield::server {
 namespace {
 
-// The time of full passes and of one for the rest.
+// Predicts the time of all full passes and of one for the rest.
 double PassesUs(const TicketGroup& group, double queries, double batch_max) {
   if (queries <= 0) return 0;
   const double full = std::floor(queries / batch_max);
@@ -15,13 +15,15 @@ double PassesUs(const TicketGroup& group, double queries, double batch_max) {
   return full_us + group.PredictUs(rest);
 }
 
-// Passes take with them what waits behind their leader: up to whole passes.
+// Returns the queries that run with the first `queries`: passes also take searches queued after
+// their leader, up to whole passes.
 double Filled(double queries, double waiting, double batch_max) {
   if (queries <= 0) return 0;
   return std::min(waiting, std::ceil(queries / batch_max) * batch_max);
 }
 
-// The start of the search that will lead the newcomer's pass, or its own.
+// Returns the start of the search that leads the newcomer's pass: the newcomer or one queued before
+// it.
 double LeaderStart(const Newcomer& newcomer, double ahead, double batch_max) {
   const TicketLine& line = newcomer.group->line(newcomer.priority);
   if (line.empty()) return newcomer.start;
@@ -46,8 +48,8 @@ Forecast Predict(const TicketLines& lines, const BatchLimits& limits, const Newc
   const TicketLine& own_line = newcomer.group->line(newcomer.priority);
   const double ahead = own_line.QueriesBefore(newcomer.start);
   const double leader_start = LeaderStart(newcomer, ahead, batch_max);
-  double own_class_us = 0;    // passes for its own priority
-  double other_class_us = 0;  // passes for kInteractive that a newcomer of kBatch lets go first
+  double own_class_us = 0;    // passes for the newcomer's own priority
+  double other_class_us = 0;  // passes for kInteractive that a newcomer of kBatch must let go first
   for (const auto& group : lines.groups()) {
     const TicketLine& line = group->line(newcomer.priority);
     const bool is_own = group.get() == newcomer.group;
@@ -61,13 +63,13 @@ Forecast Predict(const TicketLines& lines, const BatchLimits& limits, const Newc
       other_class_us += PassesUs(*group, others, batch_max);
     }
   }
-  // The pass that answers it: as great as what is left of its group, at most a full one.
+  // The newcomer's own pass holds the rest of its group, at most a full batch.
   const double in_own_pass =
       Filled(ahead + own, static_cast<double>(own_line.queries()) + own, batch_max);
   const double rest = in_own_pass - (std::ceil(in_own_pass / batch_max) - 1) * batch_max;
   const double rest_us = newcomer.group->PredictUs(rest);
   Forecast forecast;
-  // Until it begins more will come to share it, as many as came for the passes before.
+  // More searches arrive before the pass begins. Assume as many as for the recent passes.
   const bool shared = newcomer.group->work == SearchWork{};
   forecast.pass_us =
       shared ? std::max(rest_us, newcomer.group->times->TypicalUs(newcomer.group->kind)) : rest_us;

@@ -1,4 +1,4 @@
-// When a search that comes now would be answered.
+// Forecast: predicts when a search that arrives now is answered.
 #ifndef NEARFIELD_SERVER_BATCHING_FORECAST_H_
 #define NEARFIELD_SERVER_BATCHING_FORECAST_H_
 
@@ -11,13 +11,13 @@
 
 namespace nearfield::server {
 
-// The pass that the engine works on.
+// The pass that the engine runs now.
 struct RunningPass {
   TimePoint begin;
   double predicted_us = 0;
 };
 
-// A search that asks to wait.
+// A search that asks for admission.
 struct Newcomer {
   const TicketGroup* group = nullptr;
   SearchPriority priority = SearchPriority::kInteractive;
@@ -27,18 +27,19 @@ struct Newcomer {
 
 struct Forecast {
   double wait_us = 0;  // until its pass begins
-  double pass_us = 0;  // of that pass
+  double pass_us = 0;  // duration of that pass
   double total_us() const { return wait_us + pass_us; }
 };
 
-// The rest of the pass: what is left of the prediction or, past it, as much again as it is late.
+// Returns the predicted remaining time of the pass. If it has overrun its estimate by t, assumes
+// that it needs another t.
 double RemainingUs(const RunningPass& pass, TimePoint now);
 
-// The time of all passes whose turn is before that of the newcomer, and of its own, filled with
-// what can share them. Cost: a binary search for each group that waits.
+// Predicts the time of all passes that run before the newcomer's pass, and of that pass. Each pass
+// is filled with the searches that can share it. Cost: one binary search for each group that waits.
 Forecast Predict(const TicketLines& lines, const BatchLimits& limits, const Newcomer& newcomer);
 
-// The time of all passes that serve what waits.
+// Predicts the time of all passes that serve the waiting searches.
 double DrainUs(const TicketLines& lines, const BatchLimits& limits);
 
 }  // namespace nearfield::server

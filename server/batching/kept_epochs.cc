@@ -13,7 +13,8 @@ namespace nearfield::server {
 namespace {
 
 constexpr int64_t kRetryMs = 1000;
-// A compaction, unlike a commit, tells nobody that an epoch pins more than before.
+// Interval at which pinned bytes are recomputed. A compaction, unlike a commit, does not report
+// that an epoch pins more than before.
 constexpr std::chrono::seconds kLookInterval(1);
 
 absl::Status Full(const char* whose, int64_t count, const std::string& limit) {
@@ -40,7 +41,7 @@ KeptEpochs::~KeptEpochs() {
 
 absl::Status KeptEpochs::MakeRoom(const std::string& caller, Entries* forgotten) {
   int64_t own = 0;
-  auto oldest = entries_.end();  // of the caller's that no stream holds
+  auto oldest = entries_.end();  // the caller's oldest entry that no stream holds
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (entry->caller != caller) continue;
     ++own;
@@ -134,7 +135,7 @@ void KeptEpochs::DropExpired() {
   const TimePoint now = clock_->Now();
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
-    // After a stream has ended, its epoch is kept for the cursor that goes on behind it.
+    // After a stream has ended, its epoch stays for a cursor that continues after it.
     if (!entry->hold.expired()) entry->expires = now + options_.keep;
     if (entry->expires <= now) GiveUp(entry, &forgotten);
     entry = next;

@@ -1,4 +1,4 @@
-// Earlier states of collections that pages may still ask for.
+// KeptEpochs: pinned earlier states of collections that later pages of a search may request.
 #ifndef NEARFIELD_SERVER_BATCHING_KEPT_EPOCHS_H_
 #define NEARFIELD_SERVER_BATCHING_KEPT_EPOCHS_H_
 
@@ -19,43 +19,48 @@
 
 namespace nearfield::server {
 
-// While somebody has one, its epoch does not expire. It may still be given up for its memory.
+// A stream's hold on an epoch. While it exists, the epoch does not expire. The epoch may still be
+// dropped to free its memory.
 using EpochHold = std::shared_ptr<const void>;
 
-// Thread-safe. Each caller has a number of epochs of its own. Where all callers together have as
-// many as there may be, a new one takes the place of the oldest that no stream holds, of the caller
-// with the most. All of them together pin a bounded part of the memory for rows: beyond it the
-// caller whose epochs pin the most loses the one it did not ask for longest, first those that no
-// stream holds. One thread gives up what nobody asked for in time.
+// Snapshot cache with a quota of epochs for each caller, a limit on all epochs and a limit on
+// bytes.
+// At epochs_total_max, a new epoch replaces the oldest one that no stream holds of the caller with
+// the most epochs. If all epochs together pin more than bytes_max, the caller whose epochs pin the
+// most loses its least recently used one; epochs that no stream holds go first. One thread drops
+// expired epochs.
+// Thread-safe.
 class KeptEpochs {
  public:
   struct Options {
-    std::chrono::milliseconds keep{60'000};  // after an epoch was last asked for
-    int64_t epochs_max = 64;                 // of one caller
-    int64_t epochs_total_max = 1024;         // of all callers; bounds the cost of a look
-    // What kept epochs may hold together beyond the current states of their collections.
+    std::chrono::milliseconds keep{60'000};  // lifetime of an epoch after its last use
+    int64_t epochs_max = 64;                 // limit for one caller
+    int64_t epochs_total_max = 1024;         // limit for all callers; bounds the cost of a scan
+    // Limit on the bytes that all kept epochs pin in addition to the current states of their
+    // collections.
     HeldBytes bytes_max = {.device = std::numeric_limits<int64_t>::max(),
                            .host = std::numeric_limits<int64_t>::max(),
                            .host_rows = std::numeric_limits<int64_t>::max()};
   };
-  // `clock` outlives this.
+  // `clock` outlives this object.
   KeptEpochs(const Options& options, const Clock* clock);
   ~KeptEpochs();
 
-  // Keeps a state for the caller, anew where it has it already. Where the caller has epochs_max
-  // others, the one that it did not ask for longest goes. `hold` (may be null): gets a hold on it.
-  // Errors: ResourceExhausted with a retry hint (streams hold all of the caller's epochs, or all
-  // of all callers' where there may be no more).
+  // Keeps a state for the caller, or renews it if the caller has it already. If the caller has
+  // epochs_max others, drops its least recently used one. `hold` (may be null) receives a hold on
+  // the state.
+  // Errors: ResourceExhausted with a retry hint (streams hold all epochs of the caller, or all of
+  // all callers at epochs_total_max).
   absl::Status Keep(const std::string& caller, const std::shared_ptr<const Collection>& collection,
                     std::shared_ptr<const PinnedEpoch> at, EpochHold* hold = nullptr);
-  // The state of the collection at `epoch`, whoever has it kept; null where it is neither kept nor
-  // the current one.
+  // Returns the collection's state at `epoch`, kept for any caller. Returns null if `epoch` is
+  // neither kept nor current.
   std::shared_ptr<const PinnedEpoch> Find(const std::shared_ptr<const Collection>& collection,
                                           uint64_t epoch);
-  // Gives up all of a collection that was dropped.
+  // Drops all epochs of a collection. Called when it is dropped.
   void Forget(const Collection* collection);
   void DropExpired();
-  // Gives up what pins more than bytes_max: after a change of a collection.
+  // Drops epochs until the rest pins at most bytes_max. Called after a collection has changed.
   void Trim();
 
  private:
@@ -73,15 +78,15 @@ class KeptEpochs {
   using Entries = std::list<Entry>;
   using Choice = std::vector<Entries::iterator>;
 
-  // All of these require mutex_. What is given up goes to `forgotten`, to be destroyed without the
-  // lock: it may be the last hold on rows.
+  // All of these require mutex_. Dropped entries move to `forgotten`. The caller destroys them
+  // without the lock, because they may be the last references to rows.
   absl::Status MakeRoom(const std::string& caller, Entries* forgotten);
-  // The entry to give up where there are epochs_total_max; end() where streams hold all of them.
+  // Returns the entry to drop at epochs_total_max; end() if streams hold all of them.
   Entries::iterator OldestOfMost();
   void TrimLocked(Entries* forgotten);
-  // What the entries pin together.
+  // Returns the bytes that the entries pin together.
   static HeldBytes BytesOf(const Choice& entries);
-  // The entry to give up next, where all pin too much; end() where none pins anything.
+  // Returns the entry to drop next if all together pin too much; end() if none pins anything.
   Entries::iterator Victim();
   void GiveUp(Entries::iterator entry, Entries* forgotten) {
     forgotten->splice(forgotten->end(), entries_, entry);
@@ -92,7 +97,7 @@ class KeptEpochs {
   const Clock* const clock_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  Entries entries_;  // the latest asked for first
+  Entries entries_;  // most recently used first
   bool ending_ = false;
   std::thread thread_;
 };

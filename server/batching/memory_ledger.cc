@@ -11,7 +11,7 @@ namespace nearfield::server {
 namespace {
 
 constexpr int64_t kRetryMs = 500;
-// 1 / kSmallPart of an account is kept for holds of at most kSmallHoldBytesMax.
+// 1 / kSmallPart of an account is reserved for holds of at most kSmallHoldBytesMax.
 constexpr int64_t kSmallPart = 16;
 constexpr int64_t kSmallHoldBytesMax = 64 * 1024;
 
@@ -61,11 +61,11 @@ absl::Status ByteAccount::TryAdd(const std::string& caller, int64_t bytes_before
   const std::lock_guard lock(mutex_);
   const auto it = callers_.find(caller);
   const int64_t own = it == callers_.end() ? 0 : it->second;
-  const int64_t free = options_.bytes_max - this->bytes() - bytes;  // afterwards
+  const int64_t free = options_.bytes_max - this->bytes() - bytes;  // after this hold
   const bool alone = this->bytes() == own;
   const bool small = bytes_after <= kSmallHoldBytesMax;
-  // The first hold of a caller may be large. With others it leaves as much as it takes: callers
-  // name themselves, and one with many names must not take all.
+  // A caller's first hold may be large. If other callers hold bytes, it may take at most half of
+  // what is free: callers choose their own names, and one with many names must not take everything.
   const bool fair =
       own == 0 ? alone || small || bytes <= free
                : static_cast<double>(own + bytes) <= times_free_ * static_cast<double>(free);

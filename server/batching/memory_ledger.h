@@ -1,5 +1,5 @@
-// The one ledger of the bytes that calls make the server hold. Each byte is reserved when a call is
-// admitted, before the work for it, and given back when nothing holds it any more.
+// MemoryLedger: accounts for the bytes that calls make the server hold. Each byte is reserved when
+// a call is admitted, before the work for it, and released when nothing holds it any more.
 #ifndef NEARFIELD_SERVER_BATCHING_MEMORY_LEDGER_H_
 #define NEARFIELD_SERVER_BATCHING_MEMORY_LEDGER_H_
 
@@ -14,25 +14,27 @@
 
 namespace nearfield::server {
 
-// Bytes of one kind, bounded in all and for each caller. Thread-safe.
+// Bytes of one kind, with a limit in total and for each caller.
 //
-// A caller that holds nothing is admitted where nobody else holds anything and the bytes fit, or
-// where they are at most half of what is free. A sixteenth is kept for holds of at most 64 KiB,
-// which need only fit: large holds under many names do not refuse everybody else.
+// A caller that holds nothing is admitted if the bytes fit and no other caller holds any, or if
+// they are at most half of the free bytes. A sixteenth of the account is reserved for holds of at
+// most 64 KiB, which only need to fit. So large holds under many names cannot make the server
+// refuse every other caller.
+// Thread-safe.
 class ByteAccount {
  public:
   struct Options {
-    std::string setting;  // that bounds it
-    std::string what;     // in the refusal: "replies"
-    std::string advice;   // in the refusal: "read the replies"
+    std::string setting;  // name of the setting that limits the account
+    std::string what;     // named in the error: "replies"
+    std::string advice;   // named in the error: "read the replies"
     int64_t bytes_max = 0;
-    int64_t copies = 1;  // each byte of a hold counts as this many
-    // What a caller may hold where no other holds anything: a share of `bytes_max`. With others
-    // less, so that some is left for a new one (TimesFree).
+    int64_t copies = 1;  // each byte of a hold is charged this many times
+    // Maximum share of `bytes_max` for a caller if no other caller holds anything. If others do,
+    // the limit is lower, so that some bytes stay free for a new caller (TimesFree).
     double caller_share = 1;
   };
 
-  // Bytes that are held. The account outlives it.
+  // Reserved bytes, released on destruction. The account outlives the hold.
   class Hold {
    public:
     Hold() = default;
@@ -41,10 +43,10 @@ class ByteAccount {
     ~Hold();
 
     int64_t bytes() const { return bytes_; }
-    // Holds `bytes` from now on, where the account has room for more; else it changes nothing.
+    // Grows the hold to `bytes` if the account has room; else changes nothing.
     // Errors: ResourceExhausted with a retry hint.
     absl::Status Grow(int64_t bytes);
-    // Holds `bytes` from now on, whatever the limit: for what is there already.
+    // Sets the hold to `bytes` without a check of the limits: for memory that is already in use.
     void Resize(int64_t bytes);
 
    private:
@@ -56,17 +58,17 @@ class ByteAccount {
 
   explicit ByteAccount(Options options);
 
-  // Errors: ResourceExhausted with a retry hint, names the caller's bytes, all bytes and the limit.
+  // Errors: ResourceExhausted with a retry hint; names the caller's bytes, all bytes and the limit.
   absl::StatusOr<Hold> Reserve(const std::string& caller, int64_t bytes);
 
-  // Of all holds, their copies included.
+  // Returns the bytes of all holds, including their copies.
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
-  // Of one hold, which has `bytes_before` already.
+  // Grows one hold from `bytes_before` to `bytes_after`.
   absl::Status TryAdd(const std::string& caller, int64_t bytes_before, int64_t bytes_after);
   void Add(const std::string& caller, int64_t held_bytes);
-  // Requires mutex_.
+  // Requires: mutex_.
   void AddLocked(const std::string& caller, int64_t bytes);
   absl::Status Full(int64_t bytes, int64_t own) const;
 
@@ -74,10 +76,10 @@ class ByteAccount {
   const double times_free_;
   std::atomic<int64_t> bytes_{0};
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, int64_t> callers_;  // those that hold any
+  std::unordered_map<std::string, int64_t> callers_;  // callers with a nonzero balance
 };
 
-// The accounts; what else bounds memory by its structure is listed in config/memory_plan.h.
+// The accounts. config/memory_plan.h lists what else bounds memory by its structure.
 struct MemoryLedger {
   struct Limits {
     int64_t replies_bytes_max = 0;
@@ -87,17 +89,18 @@ struct MemoryLedger {
   };
   explicit MemoryLedger(const Limits& limits);
 
-  ByteAccount replies;   // until their readers have them
+  ByteAccount replies;   // held until their readers have them
   ByteAccount requests;  // messages of calls in flight, their queries, rows of their filters
 };
 
-// What one request and its reply hold.
+// The reservations of one request and its reply.
 struct MemoryHolds {
   ByteAccount::Hold request;
   ByteAccount::Hold reply;
 };
 
-// With shares of s, a caller may hold s / (1 - s) times what is free: alone that is s of all.
+// Returns how many times the free bytes a caller may hold: s / (1 - s) for a share of s. A caller
+// that is alone may hold s of the total.
 double TimesFree(double caller_share);
 
 }  // namespace nearfield::server

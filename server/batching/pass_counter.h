@@ -1,4 +1,4 @@
-// What the device passes of a server cost in all.
+// PassCounter: total cost of a server's device passes.
 #ifndef NEARFIELD_SERVER_BATCHING_PASS_COUNTER_H_
 #define NEARFIELD_SERVER_BATCHING_PASS_COUNTER_H_
 
@@ -10,10 +10,11 @@
 
 namespace nearfield::server {
 
-// Sums over the passes that answered, each once, however many searches shared it.
+// Sums over the passes that succeeded. Each pass is added once, however many searches shared it.
 struct PassCounts {
   int64_t passes = 0;
-  std::map<ScanPrecision, int64_t> queries;  // by what most of the pass's queries scanned
+  // By the precision that most queries of the pass scanned.
+  std::map<ScanPrecision, int64_t> queries;
   int64_t device_us = 0;
   int64_t candidates = 0;
   int64_t bytes_read = 0;

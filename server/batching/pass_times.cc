@@ -43,7 +43,7 @@ void PassTimes::Note(PassKind kind, int64_t queries, double us, TimePoint now, b
   bucket.newest = now;
   newest_ = now;
   Rebuild(&curve, now);
-  // Charges follow the median of passes as great as this one, not the pass itself.
+  // Charges follow the median of passes of this size, not the pass itself.
   const Point typical = bucket.Median();
   curve.query_us = typical.us / typical.queries;
 }
@@ -58,7 +58,8 @@ void PassTimes::Rebuild(Curve* curve, TimePoint now) {
     }
     curve->points.push_back(bucket.Median());
   }
-  // More queries never take less time: what says so is a slow pass among few.
+  // More queries never take less time. A point that contradicts this is a slow pass among few
+  // samples.
   for (size_t i = curve->points.size(); i-- > 1;) {
     curve->points[i - 1].us = std::min(curve->points[i - 1].us, curve->points[i].us);
   }
@@ -114,7 +115,7 @@ bool PassTimes::TakeProbe(TimePoint now) {
 std::shared_ptr<PassTimes> PassModel::Find(
     const std::shared_ptr<const Collection>& collection) const {
   const auto it = tracked_.find(collection.get());
-  // While a weak pointer is held, the address may be given anew, but to another owner.
+  // While the weak pointer exists, a new collection at the same address has another owner.
   if (it == tracked_.end() || it->second.collection.expired()) return nullptr;
   return it->second.times;
 }
@@ -134,10 +135,9 @@ std::shared_ptr<PassTimes> PassModel::Add(const std::shared_ptr<const Collection
 double PassFloorUs(const Collection& collection, double read_bytes_per_second) {
   if (read_bytes_per_second <= 0) return 0;
   const CollectionSpec& spec = collection.spec();
-  // Codes take a byte a dimension, a bf16 copy two; where they may be read, they are the less.
-  const int32_t bytes = spec.scan == ScanChoice::kRows   ? BytesPerElement(spec.row_type)
-                        : spec.scan == ScanChoice::kBf16 ? 2
-                                                         : 1;
+  // Codes take one byte for each dimension. A minimum assumes that codes are read if the scan may
+  // read them, because they are the smallest.
+  const int32_t bytes = spec.scan == ScanChoice::kRows ? BytesPerElement(spec.row_type) : 1;
   const double row_bytes = static_cast<double>(spec.dim) * bytes;
   return static_cast<double>(collection.Stats().rows_count) * row_bytes / read_bytes_per_second *
          1e6;

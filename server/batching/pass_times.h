@@ -1,4 +1,4 @@
-// How long a pass over a collection takes, learned from the passes that ended.
+// PassTimes: latency model of passes over one collection, learned from the passes that ended.
 #ifndef NEARFIELD_SERVER_BATCHING_PASS_TIMES_H_
 #define NEARFIELD_SERVER_BATCHING_PASS_TIMES_H_
 
@@ -14,36 +14,40 @@
 
 namespace nearfield::server {
 
-// What a pass costs beside its number of queries: passes of one kind are compared with each other.
+// The properties, except the number of queries, that determine the cost of a pass. Only passes of
+// one kind are compared.
 struct PassKind {
   bool copies = false;    // vectors or payloads are returned
-  bool few_rows = false;  // a filter leaves so few that these alone are looked at
-  int32_t k_max = 0;      // of its queries
+  bool few_rows = false;  // the filter matches so few rows that only these are scanned
+  int32_t k_max = 0;      // maximum k of its queries
 };
 
-// Times of the passes over one collection, by the number of their queries. Each power of two keeps
-// the median of its last five, so that one slow pass changes nothing; what was not renewed while
-// others were is forgotten after two seconds. Not thread-safe.
+// Measured pass times by number of queries. For each power of two it stores the last five times and
+// uses their median, so that one slow pass changes nothing. Buckets without a new sample for two
+// seconds are dropped when another bucket gets one.
+// Not thread-safe.
 class PassTimes {
  public:
-  // `floor_us`: the least time of any pass; the estimate until one has ended.
+  // `floor_us`: minimum time of any pass. It is the estimate until a pass has ended.
   explicit PassTimes(double floor_us) : floor_us_(floor_us) {}
 
-  // A pass of `queries` ended after `us`. One that was given up (`complete` is false) tells only
-  // that it takes longer than that.
+  // Records a pass of `queries` that took `us`. If it was cancelled (`complete` is false), `us` is
+  // only a lower bound of its time.
   void Note(PassKind kind, int64_t queries, double us, TimePoint now, bool complete = true);
 
-  // Between known points a line; beyond them the square root, halfway between a pass whose time
-  // does not depend on its queries and one that has nothing but them. Cost: at most 17 steps.
+  // Returns the predicted time: linear interpolation between known points, square root beyond them.
+  // The square root is halfway between a pass whose time does not depend on its queries and one
+  // whose time is proportional to them. Cost: at most 17 steps.
   double PredictUs(PassKind kind, double queries) const;
-  // One query's share of a pass as they lately were; 0: nothing is known.
+  // Returns one query's share of a recent pass; 0 if nothing is known.
   double QueryUs(PassKind kind) const;
-  // A pass as they lately were, however many queries it had: the median of the last five.
+  // Returns the median time of the last five passes, whatever their number of queries.
   double TypicalUs(PassKind kind) const;
 
-  // False where no pass was seen for a second: then the estimate alone is no ground for a refusal.
+  // Returns false if no pass ended in the last second. Then the estimate alone must not refuse a
+  // search.
   bool IsFresh(TimePoint now) const;
-  // True at most once a second: this caller may try whether the estimate still holds.
+  // Returns true at most once a second: this caller may test whether the estimate still holds.
   bool TakeProbe(TimePoint now);
 
  private:
@@ -54,28 +58,29 @@ class PassTimes {
     double queries = 0;
     double us = 0;
   };
-  // The last few of some passes.
+  // The last samples of passes of similar size.
   struct Bucket {
     std::array<Point, kSamples> samples;
-    size_t count = 0;  // ever noted; the newest is at (count - 1) % kSamples
+    size_t count = 0;  // samples ever added; the newest is at (count - 1) % kSamples
     TimePoint newest;
     void Add(Point sample);
-    // The sample whose time is the median; of an even number, the faster of the two.
+    // Returns the sample with the median time; of an even number, the faster of the two.
     Point Median() const;
   };
   struct Curve {
     std::array<Bucket, kBuckets> buckets;
-    Bucket recent;  // of all of them
+    Bucket recent;  // the last samples of all sizes
     double query_us = 0;
-    std::vector<Point> points;  // fresh medians, ascending queries and times
+    std::vector<Point> points;  // medians that are not expired; queries and times ascend
   };
   static size_t IndexOf(PassKind kind) {
     return (kind.few_rows ? kFewRows : 0u) + (kind.copies ? 2u : 0u) +
            (kind.k_max > kSmallK ? 1u : 0u);
   }
   static constexpr int32_t kSmallK = 256;
-  static constexpr size_t kFewRows = 4;  // indexes from here on
-  // Its own curve, or another one where it has seen nothing: none of few rows for passes over all.
+  static constexpr size_t kFewRows = 4;  // first index of the kinds with few_rows
+  // Returns the curve of `kind` or, if it is empty, that of another kind. Kinds without few_rows
+  // never get a curve of a kind with few_rows.
   const Curve* CurveOf(PassKind kind) const;
   static void Rebuild(Curve* curve, TimePoint now);
 
@@ -85,25 +90,27 @@ class PassTimes {
   TimePoint probed_ = TimePoint::min();
 };
 
-// The times of all collections that were searched lately. Not thread-safe.
+// The latency models of all recently searched collections.
+// Not thread-safe.
 class PassModel {
  public:
-  // Null where the collection is not known yet.
+  // Returns null if the collection is not known yet.
   std::shared_ptr<PassTimes> Find(const std::shared_ptr<const Collection>& collection) const;
-  // Forgets collections that are gone, and any one where too many are tracked.
+  // Drops collections that no longer exist and, if too many are tracked, an arbitrary one.
   std::shared_ptr<PassTimes> Add(const std::shared_ptr<const Collection>& collection,
                                  double floor_us);
   size_t size() const { return tracked_.size(); }
 
  private:
   struct Tracked {
-    std::weak_ptr<const Collection> collection;  // an address alone may be that of a later one
+    std::weak_ptr<const Collection> collection;  // detects a later collection at the same address
     std::shared_ptr<PassTimes> times;
   };
   std::unordered_map<const Collection*, Tracked> tracked_;
 };
 
-// The least time of one pass: every live row's bytes over what the device reads; 0: not known.
+// Returns the minimum time of one pass: bytes of all live rows / read bandwidth of the device.
+// Returns 0 if the bandwidth is not known.
 double PassFloorUs(const Collection& collection, double read_bytes_per_second);
 
 }  // namespace nearfield::server

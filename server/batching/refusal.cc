@@ -13,7 +13,7 @@ constexpr double kRetryMsMin = 10;
 constexpr double kRetryMsMax = 5000;
 constexpr int64_t kClosedRetryMs = 1000;
 
-// "0.4 ms", "120 ms".
+// Formats microseconds as "0.4 ms" or "120 ms".
 std::string Millis(double us) {
   const double ms = us / 1000;
   return absl::StrCat(ms < 10 ? std::round(ms * 10) / 10 : std::round(ms), " ms");

@@ -1,4 +1,4 @@
-// The refusals of the queue: what is said, and when to come back.
+// The errors with which the queue refuses searches, and their retry hints.
 #ifndef NEARFIELD_SERVER_BATCHING_REFUSAL_H_
 #define NEARFIELD_SERVER_BATCHING_REFUSAL_H_
 
@@ -14,17 +14,17 @@ namespace nearfield::server {
 struct LatenessLimits {
   TimePoint now;
   std::optional<TimePoint> deadline;
-  double wait_us_max = 0;  // whatever the deadline
+  double wait_us_max = 0;  // applies to searches with any deadline
 };
 
-// ResourceExhausted where the forecast passes a limit: names both, and hints at when it would not,
-// if nothing else came.
+// Returns ResourceExhausted if the forecast exceeds a limit. The error names both. Its retry hint
+// is the time after which the search would be admitted if no other search came.
 absl::Status CheckLateness(const Forecast& forecast, const LatenessLimits& limits);
 
-// ResourceExhausted with a retry hint of about `retry_us`.
+// Returns ResourceExhausted with a retry hint of about `retry_us`.
 absl::Status Overloaded(const std::string& message, double retry_us);
 
-// Unavailable: the server is shutting down.
+// Returns Unavailable: the server is shutting down.
 absl::Status Closed();
 
 }  // namespace nearfield::server

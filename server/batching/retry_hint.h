@@ -1,4 +1,4 @@
-// Marks a status as a transient refusal, with the time after which the call is worth repeating.
+// Marks a status as a transient refusal that is worth a retry after this time.
 #ifndef NEARFIELD_SERVER_BATCHING_RETRY_HINT_H_
 #define NEARFIELD_SERVER_BATCHING_RETRY_HINT_H_
 
@@ -11,7 +11,7 @@ namespace nearfield::server {
 
 absl::Status WithRetryAfter(absl::Status status, int64_t retry_after_ms);
 
-// The hint, or nothing where repeating the call cannot help.
+// Returns the hint; nullopt if a retry cannot help.
 std::optional<int64_t> RetryAfterMs(const absl::Status& status);
 
 }  // namespace nearfield::server

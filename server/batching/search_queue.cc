@@ -13,11 +13,11 @@
 namespace nearfield::server {
 namespace {
 
-// How late a passed deadline may be answered, and how often a full queue is searched for those that
-// were cancelled.
+// Maximum delay until an expired deadline is answered, and minimum interval between scans of a full
+// queue for cancelled searches.
 constexpr std::chrono::milliseconds kTick(10);
 
-// Of a forecast, added to it: half of all passes take longer than their median.
+// Fraction added to a forecast: half of all passes take longer than their median.
 constexpr double kCaution = 0.15;
 
 LineEntry EntryOf(SearchTicket ticket) {
@@ -34,13 +34,13 @@ LineEntry EntryOf(SearchTicket ticket) {
   return entry;
 }
 
-// What the search is charged: its share of a pass, and the scans of its own.
+// Returns the device time to charge for the search: its share of a pass and its own scans.
 double CostUs(const LineEntry& entry, const PassTimes& times, SearchWork work) {
   const SearchRequest& request = entry.ticket->request;
   const PassKind kind = {.copies = request.parts.vectors || request.parts.payloads,
                          .few_rows = request.few_rows,
                          .k_max = entry.k_max};
-  // Where nothing is known, by the number of queries.
+  // If nothing is known, charge by the number of queries.
   const double known_us = times.QueryUs(kind);
   const double query_us = known_us > 0 ? known_us : 1;
   const double scan_us = std::max(query_us, times.PredictUs(kind, 1));
@@ -51,7 +51,7 @@ double CostUs(const LineEntry& entry, const PassTimes& times, SearchWork work) {
 }  // namespace
 
 absl::Status Wanted(const SearchTicket& ticket, TimePoint now) {
-  // The deadline first: the transport cancels a call whose deadline passed.
+  // Check the deadline first: the transport cancels a call whose deadline passed.
   if (ticket.deadline.has_value() && now >= *ticket.deadline) {
     return absl::DeadlineExceededError(
         "the deadline passed before the search was started on the device");
@@ -124,7 +124,8 @@ std::shared_ptr<PassTimes> SearchQueue::TimesOf(const SearchTicket& ticket,
   const std::shared_ptr<const Collection>& collection = ticket.request.collection;
   std::shared_ptr<PassTimes> times = model_.Find(collection);
   if (times != nullptr) return times;
-  // The collection may be busy with a commit: nobody else waits for it.
+  // The collection may be busy with a commit. Release the lock, so that no other search waits for
+  // it.
   lock->unlock();
   const double floor_us = PassFloorUs(*collection, limits_.read_bytes_per_second);
   lock->lock();
@@ -229,7 +230,8 @@ void SearchQueue::NotePass(double pass_us, bool complete) {
   EndPass(pass_us, complete);
 }
 
-// One scan of several is taken for that of a single query.
+// Learns from the time of a pass. If its searches have scans of their own, the scan that they share
+// is counted as the scan of one query.
 void SearchQueue::Learn(double pass_us, TimePoint now, bool complete) {
   const SearchWork& work = formed_.work;
   if (work.own_scans == 0) {
@@ -266,7 +268,7 @@ bool SearchQueue::AwaitOverdue() {
   {
     std::unique_lock lock(mutex_);
     while (!closed_ && clock_->Now() < lines_.earliest_deadline()) {
-      // Asleep only after a tick without work: whoever pushes need not wake it time and again.
+      // Sleep only after a tick without work, so that Push seldom has to wake this thread.
       overdue_.wait_for(lock, kTick);
       const auto busy = [&] { return running_.has_value() && !lines_.empty(); };
       if (busy() || closed_) continue;
@@ -314,7 +316,7 @@ double SearchQueue::BusyUs() const {
 }
 
 absl::Status SearchQueue::Full() const {
-  // Half of what waits will be served by then.
+  // About half of the waiting searches are served by then.
   return Overloaded(absl::StrCat("the search queue is full: ", lines_.requests(), " requests with ",
                                  lines_.bytes(), " bytes wait, the limits are ",
                                  limits_.requests_max, " and ", limits_.bytes_max),

@@ -1,4 +1,5 @@
-// The bounded queue of searches in front of one engine: who may wait, and whose turn it is.
+// SearchQueue: the bounded queue of searches in front of one engine. It decides admission and
+// order.
 #ifndef NEARFIELD_SERVER_BATCHING_SEARCH_QUEUE_H_
 #define NEARFIELD_SERVER_BATCHING_SEARCH_QUEUE_H_
 
@@ -20,19 +21,21 @@
 namespace nearfield::server {
 
 struct SearchQueueLimits {
-  int64_t requests_max = 1024;             // that wait
-  int64_t bytes_max = int64_t{256} << 20;  // of queries that wait
-  int64_t batch_max = 1024;                // queries in one batch
-  int64_t reply_bytes_max = INT64_MAX;     // sum of reply_bytes_min over one batch of several
-  // Refuse a search that is predicted to miss its deadline, or to wait longer than this.
+  int64_t requests_max = 1024;             // requests that may wait
+  int64_t bytes_max = int64_t{256} << 20;  // bytes of waiting queries
+  int64_t batch_max = 1024;                // maximum queries in one batch
+  // Limit on the sum of reply_bytes_min of a batch with several searches.
+  int64_t reply_bytes_max = INT64_MAX;
+  // If true, refuse searches that are predicted to miss their deadline or to wait longer than
+  // `wait_us_max`.
   bool admission = true;
   int64_t wait_us_max = INT64_MAX;
-  // Of the places and bytes, what a caller that is alone may hold: s / (1 - s) times what is free.
-  // With several such callers each gets less, and some is left for a new one.
+  // Share s of the requests and bytes that a caller may hold if it is alone: s / (1 - s) times the
+  // free part. With several such callers each gets less, and some is left for a new caller.
   double caller_share = 0.8;
-  double batch_share = 0.1;          // of device time that kBatch gets while both priorities wait
+  double batch_share = 0.1;          // share of device time for kBatch while both priorities wait
   double read_bytes_per_second = 0;  // of the device; 0: not known
-  int64_t k_max = INT64_MAX;         // rows that one scan finds
+  int64_t k_max = INT64_MAX;         // maximum rows that one scan returns
 };
 
 // Thread-safe.
@@ -42,47 +45,48 @@ class SearchQueue {
   SearchQueue(const SearchQueueLimits& limits, const Clock* clock);
   ~SearchQueue();
 
-  // Takes the ticket; its `done` will be called. Where this is refused, `done` is not called.
-  // Nothing is refused by prediction while the engine is idle and nothing waits.
-  // Errors: ResourceExhausted with a retry hint (full; the caller's share is full; the deadline
-  // would be missed), DeadlineExceeded or Cancelled (dead on arrival), Unavailable (closed).
+  // Queues the ticket; its `done` will be called. If Push returns an error, `done` is not called.
+  // While the engine is idle and nothing waits, no search is refused by prediction.
+  // Errors: ResourceExhausted with a retry hint (queue full, caller's share full, deadline would be
+  // missed), DeadlineExceeded or Cancelled (already expired or cancelled), Unavailable (closed).
   absl::Status Push(SearchTicket ticket);
 
-  // Tickets that can share one device pass, chosen by BatchFormer; they run from now on, until
-  // NotePass or the next Take. Dead tickets met on the way are answered and dropped. Waits for a
-  // ticket, never for a fuller batch. Empty: the queue is closed.
+  // Returns tickets that can share one device pass, chosen by BatchFormer. Their pass runs until
+  // NotePass or the next Take. Dead tickets found on the way are answered and dropped. Blocks until
+  // a ticket waits, but never waits for a fuller batch. Returns no tickets if the queue is closed.
   SearchTickets Take();
-  // The same without waiting; empty also where nothing waits.
+  // As Take, but does not block; also returns no tickets if nothing waits.
   SearchTickets TryTake();
-  // The pass of the batch taken last has ended; `complete` where it answered.
+  // Records that the pass of the batch taken last has ended; `complete` if it succeeded.
   void NotePass(double pass_us, bool complete = true);
 
-  // Answers those whose deadline has passed.
+  // Answers the tickets whose deadline has passed.
   void AnswerOverdue();
-  // Waits until there are some, and answers them; false: the queue is closed. At most ten
-  // milliseconds late.
+  // Blocks until the deadline of some tickets has passed, then answers them, at most ten
+  // milliseconds late. Returns false if the queue is closed.
   bool AwaitOverdue();
 
-  // Refuses new tickets and answers all that wait with Unavailable.
+  // Refuses new tickets and answers all waiting ones with Unavailable.
   void Close();
 
   int64_t waiting() const;
   int64_t waiting_bytes() const;
 
  private:
-  // Those that follow require mutex_. This one gives `lock` free where the collection is new.
+  // The following functions require mutex_. TimesOf may temporarily release `lock` when it sees a
+  // collection for the first time.
   std::shared_ptr<PassTimes> TimesOf(const SearchTicket& ticket,
                                      std::unique_lock<std::mutex>* lock);
   absl::Status CheckRoom(const LineEntry& entry, SearchTickets* dead);
   absl::Status CheckForecast(const Newcomer& newcomer, const LineEntry& entry);
-  // The pass that runs, if any, has ended; its time where it is known.
+  // Ends the running pass, if any; `pass_us` is set if its time is known.
   void EndPass(std::optional<double> pass_us, bool complete);
   void Learn(double pass_us, TimePoint now, bool complete);
   absl::Status Full() const;
   absl::Status CallerFull(const CallerTable::Caller& caller) const;
   double BusyUs() const;
   SearchTickets TakeFormed(SearchTickets* dead);
-  // Not this one.
+  // Requires: mutex_ is not held.
   void Answer(const SearchTickets& dead) const;
 
   const SearchQueueLimits limits_;
@@ -95,18 +99,18 @@ class SearchQueue {
   CallerTable callers_;
   TicketLines lines_;
   BatchFormer former_;
-  FormedBatch formed_;  // the one that runs, without its tickets
+  FormedBatch formed_;  // the running batch, without its tickets
   std::optional<RunningPass> running_;
   TimePoint swept_;
   bool watcher_asleep_ = false;
   bool closed_ = false;
 };
 
-// Queues the ticket and blocks until it is answered; its `done` is set here. Errors: as Push, and
-// those of the search.
+// Queues the ticket and blocks until it is answered; sets its `done`. Errors: as Push, and those of
+// the search.
 absl::StatusOr<SearchReply> SearchAndWait(SearchQueue* queue, SearchTicket ticket);
 
-// DeadlineExceeded or Cancelled where nobody waits for the ticket any more, else OK.
+// Returns DeadlineExceeded or Cancelled if no caller waits for the ticket any more, else OK.
 absl::Status Wanted(const SearchTicket& ticket, TimePoint now);
 
 }  // namespace nearfield::server

@@ -1,4 +1,4 @@
-// A search on its way to the engine and back: engine types only.
+// SearchRequest and SearchTicket: a search on its way to the engine and back. Engine types only.
 #ifndef NEARFIELD_SERVER_BATCHING_SEARCH_REQUEST_H_
 #define NEARFIELD_SERVER_BATCHING_SEARCH_REQUEST_H_
 
@@ -19,16 +19,17 @@
 
 namespace nearfield::server {
 
-// One batch may copy as much as this many replies of full size.
+// One batch may copy as many bytes as this many replies of maximum size.
 inline constexpr int64_t kBatchRepliesMax = 4;
 
-// One validated search. Moved, never copied: the queries point into `values`.
+// One validated search. Movable, not copyable: the queries point into `values`.
 struct SearchRequest {
   SearchRequest() = default;
   SearchRequest(SearchRequest&&) = default;
   SearchRequest& operator=(SearchRequest&&) = default;
 
-  // Bytes it holds while it waits. A filter's rows count for each of those that hold them in part.
+  // Returns the bytes that the request holds while it waits. A filter's rows are divided among all
+  // their holders.
   int64_t bytes() const {
     size_t bytes = values.capacity() * sizeof(float) + queries.size() * sizeof(Query);
     for (const Query& query : queries) {
@@ -43,13 +44,13 @@ struct SearchRequest {
   // The state to search; null: the current one when the pass begins.
   std::shared_ptr<const PinnedEpoch> at;
   std::vector<float> values;   // storage of all query vectors
-  std::vector<Query> queries;  // vectors are spans of `values`
+  std::vector<Query> queries;  // their vectors are spans of `values`
   RowParts parts;
-  int64_t reply_bytes_min = 0;  // least bytes of its reply
-  bool few_rows = false;        // its filter leaves so few that these alone are looked at
+  int64_t reply_bytes_min = 0;  // minimum bytes of its reply
+  bool few_rows = false;        // its filter matches so few rows that only these are scanned
 };
 
-// What a search cost, its own wait included.
+// Time that one search took, including its wait.
 struct SearchTiming {
   int64_t queue_us = 0;
   int32_t batch_size = 0;  // queries that shared the device pass
@@ -61,30 +62,30 @@ struct SearchReply {
   std::shared_ptr<const PinnedEpoch> at;  // the state that was searched
 };
 
-// Set by the caller's side when nobody waits for the answer any more.
+// Set by the caller's side when it no longer waits for the answer.
 using CancelFlag = std::shared_ptr<std::atomic<bool>>;
 inline CancelFlag MakeCancelFlag() { return std::make_shared<std::atomic<bool>>(false); }
 
-// Who goes first where both wait.
+// Decides which of two waiting searches goes first.
 enum class SearchPriority : uint8_t { kInteractive, kBatch };
 inline constexpr size_t kPriorities = 2;
 inline constexpr size_t IndexOf(SearchPriority priority) { return static_cast<size_t>(priority); }
 
-// A search in the queue. `done` is called exactly once, on a thread of the EngineThread or on that
-// of whoever calls the queue.
+// A search in the queue. `done` is called exactly once, on a thread of EngineThread or on a thread
+// that calls the queue.
 struct SearchTicket {
   SearchRequest request;
-  std::string caller;  // shares of the device are between callers
+  std::string caller;  // callers get equal shares of the device
   SearchPriority priority = SearchPriority::kInteractive;
   std::optional<TimePoint> deadline;
   CancelFlag cancelled;
   std::function<void(absl::StatusOr<SearchReply>)> done;
-  // What is reserved for the reply; lives until `done` is called. Null: nothing is.
+  // Bytes reserved for the reply; lives until `done` is called. Null: none are reserved.
   ByteAccount::Hold* reply = nullptr;
   TimePoint queued;  // set by the queue
 };
 
-// Owned one by one: what forms a batch moves pointers only.
+// Each ticket is allocated separately, so that forming a batch moves only pointers.
 using SearchTickets = std::vector<std::unique_ptr<SearchTicket>>;
 
 }  // namespace nearfield::server

@@ -3,7 +3,7 @@
 namespace nearfield::server {
 namespace {
 
-// Groups that are kept though nothing waits in them, so that a lone search finds one.
+// Number of groups kept although nothing waits in them, so that a lone search finds its group.
 constexpr size_t kGroupsKept = 16;
 
 bool IsBefore(const LineEntry& a, const LineEntry& b) {
@@ -35,7 +35,7 @@ LineEntry TicketLine::PopFront() {
 
 double TicketLine::QueriesBefore(double start) const {
   if (entries_.empty()) return 0;
-  // One that starts at the same time came earlier, and goes first.
+  // A search with the same start arrived earlier and goes first.
   const auto place =
       std::upper_bound(entries_.begin(), entries_.end(), start,
                        [](double value, const LineEntry& entry) { return value < entry.start; });

@@ -1,4 +1,4 @@
-// The searches that wait: one line for each group that can share a pass, in the order of turns.
+// TicketLines: the waiting searches, one queue for each group that can share a pass, in turn order.
 #ifndef NEARFIELD_SERVER_BATCHING_TICKET_LINES_H_
 #define NEARFIELD_SERVER_BATCHING_TICKET_LINES_H_
 
@@ -20,13 +20,13 @@
 
 namespace nearfield::server {
 
-// One search in its line; what choosing needs lies here, so that only those chosen are touched.
+// One search in its queue. It holds what choosing needs, so that only chosen tickets are touched.
 struct LineEntry {
   double start = 0;     // on the virtual clock of its priority
-  uint64_t number = 0;  // of arrival
+  uint64_t number = 0;  // sequence number of arrival
   int64_t queries = 0;
-  int32_t k_max = 0;   // of its queries
-  double cost_us = 0;  // predicted
+  int32_t k_max = 0;   // maximum k of its queries
+  double cost_us = 0;  // predicted device time
   int64_t bytes = 0;
   int64_t reply_bytes = 0;
   TimePoint deadline = TimePoint::max();
@@ -43,16 +43,18 @@ class TicketLine {
   const LineEntry& front() const { return entries_.front(); }
   const LineEntry& at(size_t index) const { return entries_[index]; }
 
-  // At either end in constant time: those of a busy caller go last, those of a quiet one first.
+  // Inserts in order. At either end no entry moves: searches of a busy caller go last, those of an
+  // idle caller first.
   void Insert(LineEntry entry);
   LineEntry PopFront();
 
-  // Queries of the searches whose turn is before one that starts at `start`, from their mean.
+  // Returns the estimated number of queries in searches whose turn is before `start`. Uses the mean
+  // number of queries in a search.
   double QueriesBefore(double start) const;
 
-  // Asks `choose` of each search from the front on, and hands those that leave to `out`, with the
-  // choice.
-  enum class Choice : uint8_t { kTake, kDrop, kSkip, kStop };  // both of the first leave
+  // Calls `choose` for each search from the front. Removes those chosen with kTake or kDrop and
+  // passes them to `out` with the choice.
+  enum class Choice : uint8_t { kTake, kDrop, kSkip, kStop };  // kTake and kDrop remove the entry
   template <typename Choose, typename Out>
   void TakeFromFront(Choose choose, Out out) {
     size_t kept = 0;
@@ -70,7 +72,7 @@ class TicketLine {
       }
     }
     if (kept == looked) return;
-    // Those that were skipped move to the end of the gap, so that the rest of the line stays.
+    // Move the skipped entries to the end of the gap, so that the rest of the queue does not move.
     std::move_backward(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(kept),
                        entries_.begin() + static_cast<std::ptrdiff_t>(looked));
     entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(looked - kept));
@@ -81,21 +83,21 @@ class TicketLine {
   int64_t queries_ = 0;
 };
 
-// What a search asks of the device: it scans with all others of its pass, but rows behind k_max,
-// and those behind the earlier pages of its order, it looks for alone.
+// The device work of a search. It shares one scan with all searches of its pass, and needs scans of
+// its own for rows beyond the first k_max. If earlier pages of its order are known, it does not
+// share the scan and needs only scans of its own for the missing rows.
 struct SearchWork {
-  bool shared = true;     // it takes part in the scan of the pass
-  int64_t own_scans = 0;  // of one query
+  bool shared = true;     // takes part in the scan that the pass shares
+  int64_t own_scans = 0;  // scans of its own for each query
 
-  // k_max: what one scan finds. Requires that all queries of a request skip alike.
+  // `k_max`: rows that one scan finds. Requires: all queries of a request have the same `skip`.
   static SearchWork Of(const SearchRequest& request, int64_t k_max);
   friend bool operator==(const SearchWork& a, const SearchWork& b) {
     return a.shared == b.shared && a.own_scans == b.own_scans;
   }
 };
 
-// Searches of one collection, at the same epoch, over the same rows, with the same work, that
-// return the same parts of rows.
+// Searches that can share a pass: same collection, epoch, rows, work and returned parts of rows.
 struct TicketGroup {
   TicketGroup(const SearchRequest& request, SearchWork work_in)
       : collection(request.collection.get()),
@@ -104,49 +106,51 @@ struct TicketGroup {
         filtered(request.queries.front().filter != nullptr),
         filter(request.queries.front().filter),
         work(work_in) {}
-  // Nothing: the current one when the pass begins.
+  // Returns nullopt for the epoch that is current when the pass begins.
   static std::optional<uint64_t> EpochOf(const SearchRequest& request) {
     if (request.at == nullptr) return std::nullopt;
     return request.at->epoch();
   }
   bool Fits(const SearchRequest& request, SearchWork wanted) const;
-  // Of a pass of so many of its queries.
+  // Returns the predicted time of a pass with this number of the group's queries.
   double PredictUs(double queries) const { return PassUs(*times, kind, work, queries); }
   static double PassUs(const PassTimes& times, PassKind kind, SearchWork work, double queries);
   bool empty() const { return lines[0].empty() && lines[1].empty(); }
   TicketLine& line(SearchPriority priority) { return lines[IndexOf(priority)]; }
   const TicketLine& line(SearchPriority priority) const { return lines[IndexOf(priority)]; }
 
-  const Collection* const collection;  // alive while something waits
+  const Collection* const collection;  // alive while a search of the group waits
   const RowParts parts;
   const std::optional<uint64_t> epoch;
   const bool filtered;
   const std::weak_ptr<const RowFilter> filter;
   const SearchWork work;
   std::shared_ptr<PassTimes> times;
-  PassKind kind;  // of all that came since it was empty
+  PassKind kind;  // covers all searches that came since the group was empty
   std::array<TicketLine, kPriorities> lines;
 };
 
-// All that waits. Callers' counts are kept here, since every search comes and goes this way. Not
-// thread-safe.
+// All waiting searches. The callers' totals are updated here, because every search enters and
+// leaves through this class.
+// Not thread-safe.
 class TicketLines {
  public:
-  // `callers` outlives the lines.
+  // `callers` outlives this object.
   explicit TicketLines(CallerTable* callers) : callers_(callers) {}
 
   bool empty() const { return requests_ == 0; }
   int64_t requests() const { return requests_; }
   int64_t bytes() const { return bytes_; }
-  // Whether a search of this priority waits.
+  // Returns true if a search of this priority waits.
   bool Waits(SearchPriority priority) const { return waiting_[IndexOf(priority)] > 0; }
-  // The deadline of none that waits is earlier.
+  // Returns a lower bound of the waiting searches' deadlines.
   TimePoint earliest_deadline() const { return earliest_deadline_; }
 
-  // The group of the request, made where there is none.
+  // Returns the group of the request; creates it if it does not exist.
   TicketGroup* GroupOf(const SearchRequest& request, SearchWork work);
   const std::vector<std::unique_ptr<TicketGroup>>& groups() const { return groups_; }
-  // The group whose first search has the earliest turn; null where none of this priority waits.
+  // Returns the group whose first search has the earliest turn; null if none of this priority
+  // waits.
   TicketGroup* First(SearchPriority priority) const;
 
   void Insert(TicketGroup* group, LineEntry entry);
@@ -159,10 +163,10 @@ class TicketLines {
     });
   }
 
-  // Hands over all whose deadline is not after `now` and, with `cancelled_too`, all whose caller
-  // has gone. Cost: every search that waits is looked at.
+  // Removes all searches with a deadline at or before `now` and passes them to `dead`; with
+  // `cancelled_too`, also the cancelled ones. Cost: visits every waiting search.
   void Sweep(TimePoint now, bool cancelled_too, const std::function<void(LineEntry&)>& dead);
-  // Hands over everything.
+  // Moves all waiting searches to `all`.
   void Clear(SearchTickets* all);
 
  private:

@@ -6,7 +6,7 @@
 namespace nearfield::server {
 namespace {
 
-// How often the thread looks: so many times within the limit, but no more often than this.
+// The thread checks kLooks times within the limit, but at intervals of at least kTickMin.
 constexpr int kLooks = 8;
 constexpr std::chrono::milliseconds kTickMin(5);
 
@@ -38,7 +38,7 @@ UnreadReplies::Entries::iterator UnreadReplies::Add(std::function<void()> cancel
   auto entry = std::make_shared<Entry>();
   entry->cancel = std::move(cancel);
   const std::lock_guard lock(mutex_);
-  entry->deadline = clock_->Now() + limit_;  // under the lock: the list is in this order
+  entry->deadline = clock_->Now() + limit_;  // set under the lock: the list is ordered by deadline
   return entries_.insert(entries_.end(), std::move(entry));
 }
 

@@ -1,4 +1,4 @@
-// Replies that their readers have not taken yet: each call is cancelled once its time is over.
+// UnreadReplies: cancels calls whose readers do not take their replies in time.
 #ifndef NEARFIELD_SERVER_BATCHING_UNREAD_REPLIES_H_
 #define NEARFIELD_SERVER_BATCHING_UNREAD_REPLIES_H_
 
@@ -15,7 +15,8 @@
 
 namespace nearfield::server {
 
-// Thread-safe. One thread looks for replies whose time is over.
+// Replies that are being sent. One thread cancels the overdue ones.
+// Thread-safe.
 class UnreadReplies {
  private:
   struct Entry {
@@ -28,7 +29,7 @@ class UnreadReplies {
   using Entries = std::list<std::shared_ptr<Entry>>;
 
  public:
-  // One reply on its way.
+  // Watches one reply while it is sent.
   class Watch {
    public:
     Watch() = default;
@@ -36,12 +37,12 @@ class UnreadReplies {
     Watch& operator=(const Watch&) = delete;
     ~Watch() { End(); }
 
-    // Calls `cancel` once if End does not come in time. Requires that the last one has ended.
-    // `replies` outlives the watch.
+    // Calls `cancel` once if End is not called in time. `replies` outlives the watch.
+    // Requires: the previous watch period has ended.
     void Begin(UnreadReplies* replies, std::function<void()> cancel);
-    // The reader has the reply, or the call is over. Waits for a `cancel` that is under way, except
-    // on the thread of that `cancel`: what it uses may be destroyed afterwards. Requires that the
-    // caller holds no lock that `cancel` takes.
+    // Ends the watch: the reader has the reply, or the call is over. Waits for a running `cancel`,
+    // except on the thread that runs it, so the objects it uses may be destroyed afterwards.
+    // Requires: the caller holds no lock that `cancel` takes.
     void End();
 
    private:
@@ -49,14 +50,14 @@ class UnreadReplies {
     Entries::iterator place_;
   };
 
-  // `clock` outlives this.
+  // `clock` outlives this object.
   UnreadReplies(std::chrono::milliseconds limit, const Clock* clock);
-  // Requires that every watch has ended.
+  // Requires: every watch has ended.
   ~UnreadReplies();
 
-  // Cancels the calls whose time is over. The thread does so several times within the limit.
+  // Cancels the overdue calls. The thread calls this several times within the limit.
   void CancelOverdue();
-  // Of all calls so far.
+  // Returns the number of calls cancelled so far.
   int64_t cancelled_count() const;
 
  private:
@@ -68,7 +69,7 @@ class UnreadReplies {
   const Clock* const clock_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  Entries entries_;  // in the order of their deadlines
+  Entries entries_;  // ordered by deadline
   int64_t cancelled_count_ = 0;
   bool ending_ = false;
   std::thread thread_;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kRetryMs = 1000;
 
-// Rounded down; requires bytes_per_second > 0.
+// Returns the time to transfer `bytes`, rounded down. Requires: bytes_per_second > 0.
 TimePoint::duration TimeFor(int64_t bytes, int64_t bytes_per_second) {
   const double seconds = static_cast<double>(bytes) / static_cast<double>(bytes_per_second);
   return std::chrono::duration_cast<TimePoint::duration>(std::chrono::duration<double>(seconds));
@@ -69,7 +69,8 @@ absl::StatusOr<std::unique_ptr<UploadPlaces::Place>> UploadPlaces::Take(const st
   return refusal;
 }
 
-// Requires mutex_. Not OK: `lose` is that of the upload that loses its place, if one does.
+// Returns the refusal, if any, and sets `lose` to that of the upload that loses its place, if one
+// does. Requires: mutex_.
 absl::Status UploadPlaces::Refuse(const std::string& caller, int64_t own, Lose* lose) {
   const auto count = static_cast<int64_t>(entries_.size());
   const bool is_full = count >= limits_.places_max;
@@ -86,7 +87,8 @@ absl::Status UploadPlaces::Refuse(const std::string& caller, int64_t own, Lose* 
       kRetryMs);
 }
 
-// Requires mutex_. The upload without credit for longest, of this caller or, null, of all.
+// Returns the upload that has been without credit for the longest time, of this caller or, if null,
+// of all callers. Requires: mutex_.
 std::list<UploadPlaces::Entry>::iterator UploadPlaces::SlowestOf(const std::string* caller) {
   const TimePoint now = clock_->Now();
   auto slowest = entries_.end();

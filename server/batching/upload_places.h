@@ -1,4 +1,4 @@
-// The places of uploads: how many at once, in all and of one caller, and which one loses its place.
+// UploadPlaces: limits concurrent uploads, in total and for each caller, and evicts slow ones.
 #ifndef NEARFIELD_SERVER_BATCHING_UPLOAD_PLACES_H_
 #define NEARFIELD_SERVER_BATCHING_UPLOAD_PLACES_H_
 
@@ -15,13 +15,15 @@
 
 namespace nearfield::server {
 
-// What one caller may hold of `total` places: a share in percent, at least one.
+// Returns how many of `total` places one caller may hold: `percent`, but at least one.
 int64_t CallerShareOf(int64_t total, int64_t percent);
 
-// An upload must take over a minimum of bytes a second. It has credit for at most one window of
-// silence: a byte taken over earns the time in which the minimum gives it, time in which the server
-// waits for the client spends it. An upload without credit is slow: it loses its place, but only
-// when another one is refused for want of that place. Thread-safe.
+// The places of running uploads. An upload must transfer a minimum number of bytes a second.
+// Each upload has credit for at most one window of silence. A received byte earns the time that it
+// takes at the minimum rate; time in which the server waits for the client spends credit. An upload
+// without credit is slow. It loses its place, but only when another upload is refused for lack of
+// that place.
+// Thread-safe.
 class UploadPlaces {
  private:
   struct Entry;
@@ -33,7 +35,7 @@ class UploadPlaces {
     int64_t bytes_per_second_min = 0;  // 0: no upload is slow
     TimePoint::duration window{};
   };
-  // `clock` outlives the places, which outlive every Place.
+  // `clock` outlives this object, which outlives every Place.
   UploadPlaces(const Limits& limits, const Clock* clock) : limits_(limits), clock_(clock) {}
   UploadPlaces(const UploadPlaces&) = delete;
   UploadPlaces& operator=(const UploadPlaces&) = delete;
@@ -44,9 +46,9 @@ class UploadPlaces {
     ~Place();
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
-    // The server works for the upload: time spends no credit.
+    // Stops the clock: the server works for the upload, and time spends no credit.
     void Pause();
-    // It waits for the client again, after it took over `bytes`.
+    // Starts the clock: the server waits for the client again, after it received `bytes`.
     void Resume(int64_t bytes);
 
    private:
@@ -58,8 +60,8 @@ class UploadPlaces {
     const std::list<Entry>::iterator entry_;
   };
 
-  // Called at most once, during a Take of another upload, which is refused: the upload should end
-  // with this status soon. May not call the places.
+  // Called at most once, when the Take of another upload is refused. The upload should soon end
+  // with this status. Must not call UploadPlaces.
   using Lose = std::function<void(const absl::Status&)>;
   // Errors: ResourceExhausted with a retry hint.
   absl::StatusOr<std::unique_ptr<Place>> Take(const std::string& caller, Lose lose);
@@ -67,10 +69,10 @@ class UploadPlaces {
  private:
   struct Entry {
     std::string caller;
-    Lose lose;  // null once it is called
+    Lose lose;  // null after it was called
     bool paused = false;
-    TimePoint slow_at;             // not paused: when the credit is spent
-    TimePoint::duration credit{};  // paused
+    TimePoint slow_at;             // if not paused: when the credit is spent
+    TimePoint::duration credit{};  // if paused
   };
 
   absl::Status Refuse(const std::string& caller, int64_t own, Lose* lose);

@@ -46,7 +46,7 @@ absl::Status WorkerPool::Post(std::function<void()> job, std::function<void()> a
 }
 
 void WorkerPool::Loop() {
-  if (options_.nice != 0) {  // a system that refuses it does the work all the same
+  if (options_.nice != 0) {  // ignore a failure: the work is done at normal priority
     static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), options_.nice));
   }
   std::unique_lock lock(mutex_);
@@ -58,7 +58,7 @@ void WorkerPool::Loop() {
     ++running_;
     lock.unlock();
     job.work();
-    job.work = nullptr;  // what it holds goes before the place is free
+    job.work = nullptr;  // releases what the job holds before the place is free
     lock.lock();
     --running_;
     lock.unlock();

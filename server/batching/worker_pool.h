@@ -1,4 +1,5 @@
-// A few threads for engine calls that may block: gRPC's own threads never wait for the engine.
+// WorkerPool: threads for engine calls that may block, so that gRPC's threads never wait for the
+// engine.
 #ifndef NEARFIELD_SERVER_BATCHING_WORKER_POOL_H_
 #define NEARFIELD_SERVER_BATCHING_WORKER_POOL_H_
 
@@ -18,20 +19,20 @@ namespace nearfield::server {
 class WorkerPool {
  public:
   struct Options {
-    std::string what;         // in the refusal: "verifications"
-    int64_t threads = 1;      // jobs that run at once
+    std::string what;         // named in the error: "verifications"
+    int64_t threads = 1;      // jobs that run concurrently
     int64_t waiting_max = 0;  // jobs that may wait for a thread
     int nice = 0;             // of the threads
   };
   explicit WorkerPool(const Options& options);
-  // Runs what still waits, then joins.
+  // Runs the waiting jobs, then joins the threads.
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Runs `job`, gives its place free, then runs `after`: who is answered in `after` finds the place
-  // free. Errors: ResourceExhausted with a retry hint (threads + waiting_max jobs are there
-  // already); neither is run then.
+  // Runs `job`, frees its place, then runs `after`. A caller that is answered in `after` finds the
+  // place free. Runs neither on error.
+  // Errors: ResourceExhausted with a retry hint (threads + waiting_max jobs are present).
   absl::Status Post(std::function<void()> job, std::function<void()> after = nullptr);
 
  private:

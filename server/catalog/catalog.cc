@@ -16,7 +16,7 @@
 namespace nearfield::server {
 namespace {
 
-// A client's name in a message: cut and escaped, whatever it holds.
+// Returns a client's name for a message: cut and escaped.
 std::string Shown(std::string_view name) {
   const absl::string_view cut(name.data(),
                               std::min<size_t>(name.size(), 2 * kCollectionNameBytesMax));
@@ -27,7 +27,7 @@ absl::Status NoSuchCollection(const char* field, std::string_view name) {
   return absl::NotFoundError(absl::StrCat(field, ": no collection ", Shown(name)));
 }
 
-// Never 0.
+// Returns a random number that is never 0.
 uint64_t RandomNumber() {
   std::random_device source;
   return std::max<uint64_t>(1, uint64_t{source()} << 32 | source());
@@ -286,7 +286,7 @@ std::vector<std::shared_ptr<NamedCollection>> Catalog::List() const {
 
 namespace {
 
-// `remove` takes the hook of the commit.
+// `remove` receives the commit hook.
 template <typename Remove>
 absl::StatusOr<DeleteResult> DeleteDurably(const NamedCollection& named, Remove remove) {
   const CommitHook record = [&named](const PendingChange& change) {

@@ -13,8 +13,8 @@
 namespace nearfield::server {
 namespace {
 
-// Dead rows are looked for once there may be more of them than this, and than a quarter of the live
-// ones: a look costs a pass over all rows.
+// Dead rows are searched for once there may be more than this number, and more than a quarter of
+// the number of live rows. The search costs a pass over all rows.
 constexpr int64_t kDeadRowsMin = 1024;
 
 }  // namespace
@@ -36,7 +36,7 @@ absl::StatusOr<ChosenRows> CollectionAttributes::Choose(const Collection& collec
                                                         const Filter& filter,
                                                         std::shared_ptr<const PinnedEpoch> at,
                                                         const std::function<bool()>& cancelled) {
-  // The state first: a later snapshot has every row of it, for as long as it is held.
+  // Pin the state first: a later snapshot has every row of it, as long as the state is held.
   ChosenRows chosen = {.at = at != nullptr ? std::move(at) : collection.PinEpoch()};
   const std::shared_ptr<const AttributeSnapshot> snapshot = columns_.Snapshot();
   EvaluateOptions options;
@@ -85,14 +85,14 @@ absl::StatusOr<OrdinalSet> CollectionAttributes::FindDead(const Collection& coll
   return dead;
 }
 
-// A state that is asked for later shows no row but those of the states held now and those that are
-// not in the snapshot yet.
+// Drops rows that no state shows or will show. A state pinned later shows only rows of the states
+// held now, and rows that are not in the snapshot yet.
 absl::Status CollectionAttributes::DropDead(const Collection& collection) {
   std::shared_ptr<const AttributeSnapshot> snapshot;
   PinnedEpochs epochs;
   {
     const std::lock_guard lock(mutex_);
-    if (uploads_adding_ > 0) return absl::OkStatus();  // its end is a change, and the next occasion
+    if (uploads_adding_ > 0) return absl::OkStatus();  // the upload's end triggers the next call
     const int64_t live_count = collection.PinEpoch()->rows_count();
     const int64_t dead_max = std::max(kDeadRowsMin, live_count / 4);
     if (columns_.rows_count() - live_count <= dead_max) return absl::OkStatus();
@@ -151,8 +151,8 @@ absl::Status AttributeUpload::Add(uint32_t first_ordinal) {
 
 void AttributeUpload::Settle(bool visible) noexcept {
   if (!added_) return;
-  // The commit stands or fell before. Without memory small chunks stay as they are, and rows that
-  // no state shows stay until the next Tidy.
+  // The commit is already decided. If memory is exhausted, small chunks stay unmerged and invisible
+  // rows stay until the next Tidy.
   CatchOutOfMemory([&] {
     if (visible) {
       to_->columns_.MergeSmall();

@@ -1,4 +1,4 @@
-// The attributes of one collection's rows, from upload to filter.
+// CollectionAttributes: the attributes of one collection's rows, from upload to filter.
 #ifndef NEARFIELD_SERVER_CATALOG_COLLECTION_ATTRIBUTES_H_
 #define NEARFIELD_SERVER_CATALOG_COLLECTION_ATTRIBUTES_H_
 
@@ -25,24 +25,24 @@
 
 namespace nearfield::server {
 
-// What all collections of a server share. Thread-safe.
+// State shared by all collections of a server. Thread-safe.
 struct AttributeShared {
   AttributeShared(int64_t memory_bytes_max_in, int64_t cache_bytes_max)
       : memory_bytes_max(memory_bytes_max_in), cache(cache_bytes_max) {}
 
-  const int64_t memory_bytes_max;  // of host memory for the attributes of all rows
+  const int64_t memory_bytes_max;  // limit on host memory for the attributes of all rows
   std::atomic<int64_t> memory_bytes{0};
   FilterCache cache;
 };
 
-// The rows that pass a filter, and the state of the collection that was looked at.
+// The rows that pass a filter, and the state of the collection that was evaluated.
 struct ChosenRows {
   std::shared_ptr<const PinnedEpoch> at;
-  std::shared_ptr<const RowFilter> rows;  // with others that `at` does not show
-  int64_t rows_count_max = 0;             // those as well
+  std::shared_ptr<const RowFilter> rows;  // may include rows that `at` does not show
+  int64_t rows_count_max = 0;             // number of set bits in `rows`
 };
 
-// Whether the engine looks at these rows alone: where they are fewer than one in 32.
+// Returns true if the engine should scan only these rows: they are at most one in 32.
 inline bool IsFewRows(const ChosenRows& chosen) {
   return chosen.rows_count_max * 32 <= chosen.at->rows_count();
 }
@@ -56,27 +56,28 @@ class CollectionAttributes {
   ~CollectionAttributes();
 
   const AttributeSchema& schema() const { return columns_.schema(); }
-  // Bytes of host memory.
+  // Returns the bytes of host memory.
   int64_t bytes() const { return columns_.bytes(); }
 
-  // The rows that pass at `at` (null: the current state of `collection`). The filter was validated
-  // against schema(). Errors: Cancelled, InvalidArgument (ids of the other type).
+  // Returns the rows that pass at `at` (null: the current state of `collection`). Requires: the
+  // filter was validated against schema().
+  // Errors: Cancelled, InvalidArgument (ids of the other type).
   absl::StatusOr<ChosenRows> Choose(const Collection& collection, const Filter& filter,
                                     std::shared_ptr<const PinnedEpoch> at,
                                     const std::function<bool()>& cancelled);
 
-  // Returns what Choose would, where the filter's answer is kept: in microseconds.
+  // Returns the result of Choose if it is cached, else nullopt. Takes microseconds.
   std::optional<ChosenRows> FindKept(const Collection& collection, const Filter& filter,
                                      std::shared_ptr<const PinnedEpoch> at);
 
-  // Merges what uploads left in small parts, and gives back the memory of rows that no state
-  // anybody holds shows any more. In the background; `cancelled` is asked between steps.
+  // Merges the small chunks of uploads, and frees the memory of rows that no held state shows any
+  // more. Runs in the background; polls `cancelled` between steps.
   absl::Status Tidy(const Collection& collection, const std::function<bool()>& cancelled);
 
  private:
   friend class AttributeUpload;
   absl::Status DropDead(const Collection& collection);
-  // The rows of the snapshot that none of the epochs shows.
+  // Returns the rows of the snapshot that no epoch shows.
   static absl::StatusOr<OrdinalSet> FindDead(const Collection& collection,
                                              const PinnedEpochs& epochs,
                                              const AttributeSnapshot& snapshot);
@@ -84,49 +85,50 @@ class CollectionAttributes {
 
   const std::shared_ptr<AttributeShared> shared_;
   AttributeColumns columns_;
-  // Dead rows are looked for only while no upload has added rows that nobody sees yet.
+  // Dead rows are searched only while no upload has added rows that are not visible yet.
   std::mutex mutex_;
   int64_t uploads_adding_ = 0;
   std::mutex bytes_mutex_;
-  int64_t bytes_noted_ = 0;  // in shared_->memory_bytes
+  int64_t bytes_noted_ = 0;  // part of shared_->memory_bytes
 };
 
-// Whether attributes are refused where there is no memory left for more. Those that were stored
-// once are not: their rows are served.
+// Decides what happens when attribute memory is exhausted. kRefuses rejects new attributes. kNotes
+// only records the bytes: attributes that were stored are always loaded.
 enum class AttributeLimit : uint8_t { kRefuses, kNotes };
 
-// The attributes of the rows of one upload. Destroyed before Settle(true) it leaves nothing behind.
-// Not thread-safe.
+// The attributes of the rows of one upload. If it is destroyed before Settle(true), its rows are
+// removed. Not thread-safe.
 class AttributeUpload {
  public:
-  // `to` outlives this.
+  // `to` outlives this object.
   explicit AttributeUpload(CollectionAttributes* to,
                            AttributeLimit limit = AttributeLimit::kRefuses);
   ~AttributeUpload();
   AttributeUpload(const AttributeUpload&) = delete;
   AttributeUpload& operator=(const AttributeUpload&) = delete;
 
-  // The next rows; columns are those of the schema. Errors: ResourceExhausted (says needed and free
-  // bytes); the upload can then only be destroyed.
+  // Appends rows. Requires: the columns are those of the schema.
+  // Errors: ResourceExhausted (reports needed and free bytes). After an error the upload can only
+  // be destroyed.
   absl::Status Append(const AttributeBlock& block);
 
-  // The same of `rows_count` rows as the store keeps them (row_encoding.h; null: no row has any).
-  // Errors: and DataLoss.
+  // As Append, for `rows_count` rows in the store's encoding (row_encoding.h; null: no row has
+  // any). Errors: as Append; DataLoss.
   absl::Status AppendStored(int64_t rows_count, const BytesColumn* encoded);
-  // Appended and not added yet.
+  // Returns the number of rows appended but not added yet.
   int64_t rows_count() const { return builder_.rows_count(); }
 
-  // All rows, numbered from `first_ordinal` on; filters find them from now on. Called before the
-  // engine shows the rows. Errors: ResourceExhausted.
+  // Adds all rows with ordinals from `first_ordinal` on; filters find them from now on. Call it
+  // before the engine shows the rows. Errors: ResourceExhausted.
   absl::Status Add(uint32_t first_ordinal);
-  // The engine shows the rows, or never will.
+  // Ends the upload: `visible` if the engine shows the rows, else it never will.
   void Settle(bool visible) noexcept;
 
  private:
   CollectionAttributes* const to_;
   const AttributeLimit limit_;
   AttributeChunkBuilder builder_;
-  int64_t bytes_noted_ = 0;  // in memory_bytes, for the builder and for what it will build
+  int64_t bytes_noted_ = 0;  // bytes of the builder and of its future result, part of memory_bytes
   bool added_ = false;
   uint64_t first_ordinal_ = 0;
   uint64_t end_ordinal_ = 0;

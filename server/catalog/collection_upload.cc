@@ -11,7 +11,7 @@
 namespace nearfield::server {
 namespace {
 
-// A resumable upload loses no more than this to the end of the process.
+// A resumable upload loses at most this many bytes when the process ends.
 constexpr int64_t kCheckpointBytes = int64_t{256} << 20;
 
 int64_t BytesOf(const UploadBlock& block) {
@@ -35,7 +35,7 @@ CollectionUpload::CollectionUpload(std::shared_ptr<NamedCollection> named,
       attributes_(named_->attributes.get()) {}
 
 CollectionUpload::~CollectionUpload() {
-  // A client that went away comes back to what it sent. A failed block is not among that.
+  // A client that reconnects finds the blocks that it sent, except a failed one.
   if (segment_ != nullptr && resumable_ && !failed_) segment_->Checkpoint().IgnoreError();
 }
 
@@ -131,7 +131,8 @@ absl::Status CollectionUpload::Record(const PendingChange& change) {
 
 absl::StatusOr<CommitResult> CollectionUpload::Commit() {
   if (segment_ != nullptr) ABSL_RETURN_IF_ERROR(segment_->Sync());
-  if (place_.rows_count > 0) {  // indexes take their time, in which other commits go on
+  // Build the indexes before the commit, so that other commits need not wait.
+  if (place_.rows_count > 0) {
     ABSL_ASSIGN_OR_RETURN(const uint32_t first, upload_->TakeOrdinals());
     ABSL_RETURN_IF_ERROR(attributes_.Add(first));
   }
@@ -142,7 +143,7 @@ absl::StatusOr<CommitResult> CollectionUpload::Commit() {
                           return Record(change);
                         }));
   attributes_.Settle(true);
-  // An upload that changed nothing: its token tells so.
+  // The upload changed nothing. Record that under its token.
   if (segment_ != nullptr && !recorded && resumable_) {
     ABSL_RETURN_IF_ERROR(named_->store->CommitUpload(
         segment_.get(), {.epoch = result.epoch, .without_effect = true}));

@@ -1,4 +1,4 @@
-// One upload into a named collection: to the engine and to the store, one commit for both.
+// CollectionUpload: one upload into a named collection. The engine and the store share one commit.
 #ifndef NEARFIELD_SERVER_CATALOG_COLLECTION_UPLOAD_H_
 #define NEARFIELD_SERVER_CATALOG_COLLECTION_UPLOAD_H_
 
@@ -19,58 +19,61 @@ namespace nearfield::server {
 struct UploadRequestFacts {
   UploadReservation reservation;
   std::string token;   // empty: the upload ends with its stream
-  std::string caller;  // whose upload it is; empty: no caller's in particular
-  // Whether nobody waits any more: asked while the blocks of a resumed upload are read. May be
-  // empty.
+  std::string caller;  // owner of the upload; empty: none in particular
+  // Returns an error if no caller waits any more. Polled while the blocks of a resumed upload are
+  // read. May be empty.
   std::function<absl::Status()> dead;
 };
 
-// Where the next block of an upload belongs; behind nothing but for one that is resumed.
+// Position of an upload's next block. Only a resumed upload does not begin with zeros.
 struct UploadPlace {
   int64_t next_block = 0;
   int64_t rows_count = 0;
   int64_t payload_bytes = 0;
 };
 
-// Whether an upload that is known by its token is one into this collection, in this mode. Errors:
+// Checks that the upload with this token is into this collection and has this mode. Errors:
 // FailedPrecondition.
 absl::Status CheckTokenIsOf(const NamedCollection& named, UploadMode mode,
                             const store::UploadFacts& known);
 
-// Not thread-safe. Destroyed before its commit it leaves nothing behind, or, with a token, its
-// durable blocks.
+// One upload. If it is destroyed before its commit, it is removed, except for its durable blocks if
+// it has a token. Not thread-safe.
 class CollectionUpload {
  public:
-  // Reserves memory and room on the disk for all of it. With the token of an open upload it goes on
-  // with that one. Errors: the engine's and the store's; FailedPrecondition (a token where nothing
-  // is kept; the token of another collection or mode, or in use); InvalidArgument (the token has
-  // more rows than the reservation); those of `dead`.
+  // Reserves memory and disk space for the whole upload. With the token of an open upload, resumes
+  // it.
+  // Errors: those of the engine, the store and `dead`; FailedPrecondition (a token although nothing
+  // is stored; the token belongs to another collection or mode, or is in use); InvalidArgument (the
+  // token has more rows than the reservation).
   static absl::StatusOr<std::unique_ptr<CollectionUpload>> Begin(
       std::shared_ptr<NamedCollection> named, const UploadRequestFacts& facts);
   ~CollectionUpload();
 
-  // Of the blocks so far.
+  // Returns the position after the blocks so far.
   const UploadPlace& place() const { return place_; }
 
-  // Of one row or more; `attributes` has as many, and the columns of the collection's schema.
-  // Errors: the engine's and the store's. After one the upload can only be destroyed.
+  // Appends a block. Requires: at least one row; `attributes` has as many rows, and the columns of
+  // the collection's schema.
+  // Errors: those of the engine and the store. After an error the upload can only be destroyed.
   absl::Status Append(const UploadBlock& block, const AttributeBlock& attributes);
 
-  // Durable, then visible. Errors: as Upload::Commit; Aborted (the collection was dropped).
+  // Makes the upload durable, then visible. Errors: as Upload::Commit; Aborted (the collection was
+  // dropped).
   absl::StatusOr<CommitResult> Commit();
 
  private:
   CollectionUpload(std::shared_ptr<NamedCollection> named, const UploadRequestFacts& facts);
   absl::Status OpenSegment(const UploadRequestFacts& facts);
   absl::Status Resume(const UploadRequestFacts& facts);
-  // What makes the commit durable.
+  // Makes the commit durable.
   absl::Status Record(const PendingChange& change);
 
   const std::shared_ptr<NamedCollection> named_;
   const bool resumable_;
   std::unique_ptr<Upload> upload_;
   AttributeUpload attributes_;
-  std::unique_ptr<store::SegmentWriter> segment_;  // null: nothing is kept
+  std::unique_ptr<store::SegmentWriter> segment_;  // null: nothing is stored
   UploadPlace place_;
   int64_t bytes_since_checkpoint_ = 0;
   bool failed_ = false;

@@ -10,13 +10,14 @@
 namespace nearfield::server {
 namespace {
 
-// How soon an order that still waits hears that nobody waits for it any more.
+// Interval at which a waiting order checks whether it was cancelled.
 constexpr std::chrono::milliseconds kCancelledWait{20};
-// Steps of one order on each side. Deletes that go on meanwhile would make it endless.
+// Maximum steps of one order, for memory and for disk each. Concurrent deletes could prolong it
+// without end.
 constexpr int kStepsMax = 4 * kGenerationsMax;
 
-// Thresholds that leave no deleted row behind. Parts are not joined beyond what the background
-// does: that copies rows and gives nothing back.
+// Thresholds that leave no deleted row. Parts are not joined beyond what the background compaction
+// does, because that copies rows and frees nothing.
 constexpr CompactionOptions kWholeMemory = {.dead_share_max = 0};
 
 store::CompactOptions WholeDisk() {
@@ -70,7 +71,7 @@ bool Compactor::ending() const {
 
 bool Compactor::Interrupted() {
   const std::lock_guard lock(mutex_);
-  nudged_ = nudged_ || !orders_.empty();  // to come back to those that are left
+  nudged_ = nudged_ || !orders_.empty();  // to return to the remaining collections later
   return ending_ || !orders_.empty();
 }
 
@@ -92,7 +93,7 @@ void Compactor::Run() {
     if (order != nullptr) {
       Serve(order);
     } else {
-      // Without memory even to look or to report, the next nudge looks again.
+      // If memory is exhausted even for this, the next nudge tries again.
       CatchOutOfMemory([this] { return CompactAll(); }).IgnoreError();
     }
   }
@@ -103,7 +104,7 @@ absl::Status Compactor::CompactAll() {
     if (Interrupted()) return absl::OkStatus();
     if (named->dropped.load() || !named->state.ok()) continue;
     const absl::Status status = CatchOutOfMemory([&] { return CompactOne(*named); });
-    // Aborted: something changed meanwhile, and another nudge is there.
+    // Aborted: something changed meanwhile, and another nudge follows.
     if (status.ok() || absl::IsAborted(status) || absl::IsCancelled(status)) continue;
     if (!named->dropped.load()) report_(named->name, status);
   }
@@ -117,7 +118,7 @@ absl::Status Compactor::CompactOne(const NamedCollection& named) {
     memory = step.status();
     done = !step.ok() || step->done || step->rows_copied == 0;
   }
-  // Attributes and the disk come back where there is no memory for a copy, too.
+  // Tidy attributes and the disk even if there is no memory for a copy.
   if (!memory.ok() && !absl::IsResourceExhausted(memory)) return memory;
   ABSL_RETURN_IF_ERROR(named.attributes->Tidy(*named.collection, [this] { return ending(); }));
   if (named.store == nullptr) return memory;
@@ -141,7 +142,7 @@ void Compactor::Serve(Order* order) {
 absl::StatusOr<GivenBack> Compactor::CompactWhole(const Order& order) {
   GivenBack given;
   const absl::Status memory = CompactMemory(order, &given);
-  // A disk can be compacted where there is no memory for a copy, and the other way round.
+  // The disk can be compacted even if there is no memory for a copy, and vice versa.
   if (!memory.ok() && !absl::IsResourceExhausted(memory)) return memory;
   ABSL_RETURN_IF_ERROR(
       order.named->attributes->Tidy(*order.named->collection, [&] { return !GoOn(order).ok(); }));
@@ -182,7 +183,7 @@ absl::Status Compactor::CompactDisk(const Order& order, GivenBack* given) {
   for (int steps = 0; steps < kStepsMax; ++steps) {
     ABSL_RETURN_IF_ERROR(GoOn(order));
     const auto step = order.named->store->Compact(order.named->store_id, options);
-    if (absl::IsAborted(step.status())) continue;  // replaced as a whole: look at what is there now
+    if (absl::IsAborted(step.status())) continue;  // replaced as a whole: read the current state
     if (!step.ok() && !GoOn(order).ok()) return GoOn(order);
     ABSL_RETURN_IF_ERROR(step.status());
     given->stored_rows += step->rows_dropped;

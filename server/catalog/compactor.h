@@ -1,4 +1,4 @@
-// Gives back the memory and the disk space of deleted rows: in the background, and when asked.
+// Compactor: frees the memory and the disk space of deleted rows, in the background and on request.
 #ifndef NEARFIELD_SERVER_CATALOG_COMPACTOR_H_
 #define NEARFIELD_SERVER_CATALOG_COMPACTOR_H_
 
@@ -18,38 +18,38 @@
 
 namespace nearfield::server {
 
-// What one compaction gave back. Memory is the difference of two looks at the collection, never
-// below 0: what changed meanwhile is part of it.
+// The rows and bytes that one compaction freed. The memory is the difference between two readings,
+// at least 0; it includes concurrent changes.
 struct GivenBack {
-  int64_t rows = 0;  // deleted rows, of the memory
+  int64_t rows = 0;  // deleted rows in memory
   int64_t device_bytes = 0;
   int64_t host_bytes = 0;
-  int64_t stored_rows = 0;  // the same of the disk
+  int64_t stored_rows = 0;  // deleted rows on disk
   int64_t stored_bytes = 0;
 };
 
-// One thread, so that one collection is compacted at a time. It looks at all collections after each
-// change of one, and gives back what is worth it. A collection that cannot be compacted (no memory
-// for the copy, a full disk) is looked at again after the next change.
+// Runs one thread, so that only one collection is compacted at a time. After each change it checks
+// all collections and compacts those where it is worth the cost. A collection that cannot be
+// compacted (no memory for the copy, a full disk) is tried again after the next change.
 class Compactor {
  public:
   using Collections = std::function<std::vector<std::shared_ptr<NamedCollection>>()>;
   using Report = std::function<void(const std::string& collection, const absl::Status& status)>;
 
-  // `collections`: those there are. `report`: called for what failed in the background. Both until
-  // the destructor returns.
+  // `collections` returns all collections. `report` receives failures of the background compaction.
+  // Both must be valid until the destructor returns.
   Compactor(Collections collections, Report report);
-  // Waits for the step under way: one copy of a part. Requires that no CompactNow waits.
+  // Waits for the running step: one copy of a part. Requires: no CompactNow waits.
   ~Compactor();
 
-  // Something changed. From any thread; does not wait.
+  // Reports a change. Does not block. Thread-safe.
   void Nudge();
 
-  // Gives back all that deleted rows take, in memory and on the disk, as soon as the compaction
-  // under way is done. Waits for it. Rows deleted meanwhile may stay. From any thread. What was
-  // given back before an error stays given back. Errors: ResourceExhausted (no memory or no disk
-  // for the copy), Aborted (the collection was dropped), Cancelled, DataLoss, Unavailable (device
-  // lost).
+  // Frees everything that deleted rows occupy, in memory and on disk, after the compaction that is
+  // running. Blocks until that is done. Rows deleted meanwhile may stay. After an error, what was
+  // freed stays freed. Thread-safe.
+  // Errors: ResourceExhausted (no memory or disk space for the copy), Aborted (the collection was
+  // dropped), Cancelled, DataLoss, Unavailable (device lost).
   absl::StatusOr<GivenBack> CompactNow(std::shared_ptr<NamedCollection> named,
                                        std::function<bool()> cancelled);
 
@@ -71,7 +71,7 @@ class Compactor {
   absl::Status CompactDisk(const Order& order, GivenBack* given);
   absl::Status GoOn(const Order& order) const;
   bool ending() const;
-  // Whether the look at all collections ends here: somebody waits for a certain one.
+  // Returns true if the pass over all collections must stop, because an order waits.
   bool Interrupted();
 
   const Collections collections_;

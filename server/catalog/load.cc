@@ -15,19 +15,19 @@
 namespace nearfield::server {
 namespace {
 
-// Host memory per row while an upload makes a generation, and once the generation is there, without
-// the bytes of string ids and payloads: see engine/corpus/generation.cc.
+// Host memory for each row, while an upload builds a generation and after it is built, without the
+// bytes of string ids and payloads: see engine/corpus/generation.cc.
 constexpr double kUploadRowBytes = 44;
 constexpr double kServedRowBytes = 14;
 
-// Room for the payloads: what is left of the stored bytes without the vectors.
+// Returns the payload bytes to reserve: the stored bytes without the vectors.
 int64_t PayloadBytesMax(const store::StoredCollection& stored) {
   const int64_t row_bytes = int64_t{stored.spec.dim} * BytesPerElement(stored.spec.row_type);
   return std::max<int64_t>(0, stored.bytes - stored.rows_stored * row_bytes);
 }
 
-// The attributes of a collection that nobody sees yet: indexed as they come, so that no more than a
-// chunk of them lies beside its index.
+// The attributes of a collection that is not visible yet. They are indexed as they arrive, so that
+// at most one chunk exists in addition to its index.
 class LoadedAttributes {
  public:
   explicit LoadedAttributes(CollectionAttributes* to) : to_(to) { Begin(); }
@@ -38,7 +38,7 @@ class LoadedAttributes {
     return part_->AppendStored(rows_count, block.attributes);
   }
 
-  // What was appended since.
+  // Indexes the rows appended since the last call.
   absl::Status Index() {
     const auto rows_count = static_cast<uint32_t>(part_->rows_count());
     ABSL_RETURN_IF_ERROR(part_->Add(next_ordinal_));
@@ -56,11 +56,11 @@ class LoadedAttributes {
   uint32_t next_ordinal_ = 0;  // the first rows of a collection are numbered from 0
 };
 
-// Sizes of the uploads that load `stored`, one after the other. An upload needs up to three times
-// the host memory per row that its rows take afterwards. So each upload but the last takes a third
-// of the rows that are left: after any of them, what is loaded and what the next one needs are
-// together no more than what all rows take at the end. There is one upload where there is memory
-// for it, and else as few as this rule allows.
+// Returns the sizes of the uploads that load `stored`, one after the other. An upload needs up to
+// three times the host memory per row that its rows need afterwards. So each upload except the last
+// takes a third of the remaining rows: the loaded rows and the next upload together then never need
+// more than all rows need at the end. Returns one upload if memory allows, else as few as this rule
+// allows.
 std::vector<int64_t> PartsOf(const store::StoredCollection& stored, int64_t host_bytes_free) {
   const auto rows = static_cast<double>(stored.rows_count);
   const double value_bytes = static_cast<double>(PayloadBytesMax(stored)) * rows /
@@ -103,7 +103,7 @@ struct BlockSlice {
   absl::Span<const uint8_t> rows;
 };
 
-// The rows of a collection, uploaded in parts of given sizes.
+// Uploads the rows of a collection in parts of given sizes.
 class LoadedRows {
  public:
   LoadedRows(Collection* to, std::vector<int64_t> parts, int64_t payload_bytes_max)
@@ -124,7 +124,7 @@ class LoadedRows {
     return absl::OkStatus();
   }
 
-  // Makes the last part visible. Returns all rows, and the epoch that shows them.
+  // Makes the last part visible. Returns the number of all rows, and the epoch that shows them.
   absl::StatusOr<CommitResult> Commit() {
     ABSL_RETURN_IF_ERROR(CommitPart());
     return loaded_;
@@ -157,7 +157,7 @@ class LoadedRows {
   const std::vector<int64_t> parts_;
   const int64_t payload_bytes_max_;
   size_t next_part_ = 0;
-  int64_t room_ = 0;  // rows that the current part still takes
+  int64_t room_ = 0;  // rows that fit in the current part
   std::unique_ptr<Upload> upload_;
   CommitResult loaded_;
 };
@@ -190,8 +190,8 @@ absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(Engine& engine, const
     const Capacity capacity = engine.GetCapacity();
     parts = PartsOf(stored, capacity.host_bytes_total - capacity.host_bytes_used);
   }
-  // Each part is a commit, and the last one leads to the epoch that the rows were last seen at. Of
-  // a young collection the first epochs are below 0, modulo 2^64: nothing sees them.
+  // Each part is a commit, and the last one must lead to the stored epoch. For a young collection
+  // the first epochs are below 0, modulo 2^64; no reader sees them.
   ABSL_ASSIGN_OR_RETURN(std::shared_ptr<Collection> collection,
                         engine.CreateCollection(stored.spec, stored.epoch - parts.size()));
   if (parts.empty()) return collection;

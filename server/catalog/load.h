@@ -1,4 +1,4 @@
-// From the store into the engine: what a start does for each collection.
+// LoadCollection: loads a collection from the store into the engine at the server's start.
 #ifndef NEARFIELD_SERVER_CATALOG_LOAD_H_
 #define NEARFIELD_SERVER_CATALOG_LOAD_H_
 
@@ -12,9 +12,10 @@
 
 namespace nearfield::server {
 
-// The collection with all its rows, at its epoch; their attributes go to `attributes`, empty until
-// now. Errors: FailedPrecondition (it does not fit: says needed and free bytes), DataLoss (names
-// the file and the bytes), Cancelled, Unavailable.
+// Returns the collection with all its rows, at its epoch. Adds their attributes to `attributes`,
+// which must be empty.
+// Errors: FailedPrecondition (it does not fit; reports needed and free bytes), DataLoss (names the
+// file and the bytes), Cancelled, Unavailable.
 absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(Engine& engine, const store::Store& from,
                                                            const store::StoredCollection& stored,
                                                            const store::LoadOptions& options,

@@ -16,7 +16,7 @@ absl::string_view WithoutComment(absl::string_view text) {
   return absl::StripAsciiWhitespace(text.substr(0, text.find('#')));
 }
 
-// What stands behind the '='; nothing where it is not one value.
+// Parses the text after '='. Returns nullopt if it is not exactly one value.
 std::optional<std::string> ParseValue(absl::string_view text) {
   text = absl::StripAsciiWhitespace(text);
   if (text.empty() || text.front() != '"') {

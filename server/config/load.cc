@@ -28,10 +28,10 @@ constexpr char kDescription[] =
 
 constexpr char kPrefix[] = "NEARFIELD_";
 constexpr char kConfigVariable[] = "NEARFIELD_CONFIG";
-// Of the command `nearfield`, which may share the environment.
+// Variables of the command `nearfield`, which may share the environment.
 constexpr std::array kClientVariables = {"NEARFIELD_ADDRESS", "NEARFIELD_CALLER"};
 
-// What the command line holds, unparsed.
+// The unparsed contents of the command line.
 struct CommandLine {
   std::string config_file;
   bool check_config = false;
@@ -49,7 +49,7 @@ std::string ExitCodeHelp() {
   return text;
 }
 
-// One flag a setting; its default and limits stand in the help.
+// Adds one flag for each setting. The help shows its default and limits.
 void AddFlags(const Settings& settings, CLI::App* app,
               std::map<std::string, CLI::Option*>* options) {
   for (const SettingBase* setting : settings.all()) {
@@ -104,7 +104,8 @@ absl::StatusOr<std::map<std::string, std::string>> ReadFile(const std::string& p
   std::ifstream file(path);
   std::string text;
   char chunk[4096];
-  // read() reports what the buffer below it throws, as of a directory, in the stream's state.
+  // If the file is a directory, for example, the buffer throws. read() reports that in the state of
+  // the stream.
   while (file.read(chunk, sizeof(chunk)), file.gcount() > 0) {
     text.append(chunk, static_cast<size_t>(file.gcount()));
   }
@@ -114,7 +115,7 @@ absl::StatusOr<std::map<std::string, std::string>> ReadFile(const std::string& p
   return ParseConfigFile(path, text, settings);
 }
 
-// Takes the strongest source of each setting.
+// Sets each setting from its source with the highest precedence.
 absl::Status Resolve(const std::map<std::string, std::string>& file, const Environment& environment,
                      const CommandLine& line, Settings* settings) {
   for (SettingBase* setting : settings->all()) {
@@ -132,7 +133,7 @@ absl::Status Resolve(const std::map<std::string, std::string>& file, const Envir
   return absl::OkStatus();
 }
 
-// Fits the defaults to the machine, and checks what no single setting can.
+// Adapts the defaults to the machine and checks rules that involve several settings.
 absl::StatusOr<MemoryPlan> Settle(const HostMachine& machine, Settings* settings) {
   ScaleDefaults(machine, settings);
   ABSL_RETURN_IF_ERROR(settings->Validate());

@@ -18,7 +18,7 @@ struct ByteUnit {
   std::string_view suffix;
   int64_t bytes;
 };
-// Greatest first: Text() takes the first that divides.
+// Largest first: Text() uses the first unit that divides the value.
 constexpr std::array kByteUnits = {ByteUnit{"TiB", int64_t{1} << 40}, ByteUnit{"GiB", 1 << 30},
                                    ByteUnit{"MiB", 1 << 20}, ByteUnit{"KiB", 1 << 10}};
 

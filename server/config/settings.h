@@ -1,4 +1,4 @@
-// Every setting of the server, each declared once: default, unit, limits and help stand on the
+// All settings of the server. Each is declared once, with default, unit, limits and help on the
 // member.
 #ifndef NEARFIELD_SERVER_CONFIG_SETTINGS_H_
 #define NEARFIELD_SERVER_CONFIG_SETTINGS_H_
@@ -16,22 +16,22 @@ inline constexpr int64_t kKiB = 1024;
 inline constexpr int64_t kMiB = 1024 * kKiB;
 inline constexpr int64_t kGiB = 1024 * kMiB;
 inline constexpr int64_t kMemoryMax = 16 * 1024 * kGiB;
-inline constexpr int64_t kMessageMax = 2 * kGiB - 1;  // gRPC counts message bytes in an int
+inline constexpr int64_t kMessageMax = 2 * kGiB - 1;  // gRPC stores message sizes in an int
 inline constexpr int64_t kDayMs = 24 * 3600 * 1000;
-// A reply is held as a message and in its serialised form, until its reader has it.
+// A reply is held as a message and in serialized form until its reader has it.
 inline constexpr int64_t kReplyCopies = 2;
-// Bytes that an UploadRequest may need around its UploadBlock.
+// Bytes that an UploadRequest may add to its UploadBlock.
 inline constexpr int64_t kUploadEnvelopeBytes = 16;
 
 struct Settings : SettingList {
-  // Where to listen.
+  // Listening address.
   TextSetting listen{*this, "listen", "127.0.0.1:50051",
                      "Address and port, or unix:PATH. Port 0 takes a free one. Only loopback is "
                      "safe without a proxy"};
   TextSetting port_file{*this, "port_file", "",
                         "File to write the bound port to, once listening; empty: none"};
 
-  // What stays.
+  // Storage.
   TextSetting data_dir{*this, "data_dir", "nearfield-data",
                        "Directory that keeps the collections: made where it is missing, one server "
                        "at a time; none: they live in memory alone"};
@@ -90,7 +90,7 @@ struct Settings : SettingList {
   NumberSetting self_test_seed{
       *this, "self_test_seed", 1, {0, INT64_MAX}, "Seed of the self-test before serving"};
 
-  // What one request may ask for.
+  // Limits of one request.
   NumberSetting k_max{*this, "k_max", kKMax, {1, kKMax}, "Neighbors a query may ask for"};
   NumberSetting queries_max{
       *this, "queries_max", 1024, {1, 65536}, "Queries in one search; at most batch_max"};
@@ -125,7 +125,7 @@ struct Settings : SettingList {
       {1, kRowsMax},
       "Rows of one order that pages of Search may reach; SearchAll has no such limit"};
 
-  // What may be held at once.
+  // Limits on concurrent work and held resources.
   NumberSetting epochs_kept_max{
       *this,
       "epochs_kept_max",
@@ -221,7 +221,7 @@ struct Settings : SettingList {
   NumberSetting streams_max{
       *this, "streams_max", 128, {1, 100000}, "Calls at once on one connection"};
 
-  // The contract checked in production.
+  // Audit of answers and rows in production.
   NumberSetting audit_share{*this,
                             "audit_share",
                             100,
@@ -249,7 +249,7 @@ struct Settings : SettingList {
                                       "Bytes of rows that this comparison reads in a second, at "
                                       "most"};
 
-  // Connections and life.
+  // Connections, shutdown and logging.
   NumberSetting keepalive_ms{*this,
                              "keepalive_ms",
                              60000,
@@ -302,22 +302,23 @@ struct Settings : SettingList {
                            {0, 1000000000},
                            "One in this many other calls is logged; 0: none. Reloaded by SIGHUP"};
 
-  // What no single setting can check. Errors: InvalidArgument.
+  // Checks rules that involve several settings. Errors: InvalidArgument.
   absl::Status Validate() const;
   EngineOptions ToEngineOptions() const;
-  // Where records of wrong answers go; empty: nowhere.
+  // Returns the directory for records of wrong answers; empty: none are written.
   std::string AuditDir() const;
-  // Whether there is a data directory.
+  // Returns true if the collections are stored in a data directory.
   bool keeps_data() const { return data_dir.value() != "none"; }
-  // Bytes of an UploadBlock as a serialised message.
+  // Returns the maximum bytes of an UploadBlock as a serialized message.
   int64_t upload_block_bytes_max() const {
     return request_bytes_max.value() - kUploadEnvelopeBytes;
   }
-  // "name = value  # source" a line; what a configuration file accepts.
+  // Returns one line "name = value  # source" for each setting. A configuration file accepts this
+  // form.
   std::string Effective() const;
 };
 
-// True where `listen` can only be reached from this machine.
+// Returns true if `listen` can only be reached from this machine.
 bool IsLoopback(const std::string& listen);
 
 }  // namespace nearfield::server

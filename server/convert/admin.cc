@@ -11,12 +11,11 @@ namespace nearfield::server {
 
 namespace {
 
-// What the collection keeps for its scans, and where its rows lie.
+// Sets the copy that the collection's scans read, and the memory that holds its rows.
 absl::Status SetScan(const pb::CreateCollectionRequest& request, CollectionSpec* spec) {
   const std::optional<ScanChoice> scan = ScanChoiceFromProto(request.scan());
   if (!scan.has_value()) {
-    return MustBe("scan", absl::StrCat(static_cast<int>(request.scan())),
-                  "AUTO, INT8, BF16 or ROWS");
+    return MustBe("scan", absl::StrCat(static_cast<int>(request.scan())), "AUTO, INT8 or ROWS");
   }
   const std::optional<RowHome> rows = RowHomeFromProto(request.rows());
   if (!rows.has_value()) {
@@ -25,9 +24,8 @@ absl::Status SetScan(const pb::CreateCollectionRequest& request, CollectionSpec*
   if (*rows == RowHome::kHost && *scan == ScanChoice::kRows) {
     return ArgumentError(
         "scan",
-        "ROWS, must be AUTO, INT8 or BF16 where rows is HOST: the device then holds nothing but "
-        "codes",
-        "ROWS", "AUTO, INT8 or BF16");
+        "ROWS, must be AUTO or INT8 where rows is HOST: the device then holds nothing but codes",
+        "ROWS", "AUTO or INT8");
   }
   spec->scan = *scan;
   spec->rows = *rows;
@@ -99,7 +97,6 @@ void ToProto(const PassCounts& counts, pb::PassCounters* counters) {
   counters->set_passes_count(static_cast<uint64_t>(counts.passes));
   counters->set_queries_rows_count(queries(ScanPrecision::kRows));
   counters->set_queries_int8_count(queries(ScanPrecision::kInt8));
-  counters->set_queries_bf16_count(queries(ScanPrecision::kBf16));
   counters->set_device_us(static_cast<uint64_t>(counts.device_us));
   counters->set_candidates(static_cast<uint64_t>(counts.candidates));
   counters->set_bytes_read(static_cast<uint64_t>(counts.bytes_read));

@@ -1,4 +1,4 @@
-// Proto <-> native for the Admin service.
+// Conversion between proto and native types for the Admin service.
 #ifndef NEARFIELD_SERVER_CONVERT_ADMIN_H_
 #define NEARFIELD_SERVER_CONVERT_ADMIN_H_
 
@@ -21,8 +21,7 @@
 
 namespace nearfield::server {
 
-// Errors: InvalidArgument, Unimplemented (attributes, a bf16 scan). The name is checked by the
-// catalogue.
+// Errors: InvalidArgument. The catalog checks the name.
 absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& request);
 
 void ToProto(const std::string& name, const CollectionSpec& spec, const CollectionStats& stats,
@@ -37,7 +36,7 @@ void ToProto(const AcceptCounts& counts, pb::ConnectionCounters* counters);
 void ToProto(const SnapshotFacts& facts, pb::SnapshotInfo* info);
 void ToProto(const GivenBack& given, pb::CompactResponse* response);
 
-// What Verify checks: one query, and an answer where the client claims one.
+// Input of Verify: one query and, optionally, the answer that the client claims.
 struct VerifyTask {
   SearchRequest search;  // exactly one query
   std::optional<uint64_t> epoch;

@@ -53,8 +53,6 @@ std::optional<ScanChoice> ScanChoiceFromProto(pb::ScanChoice scan) {
       return ScanChoice::kAuto;
     case pb::SCAN_CHOICE_INT8:
       return ScanChoice::kInt8;
-    case pb::SCAN_CHOICE_BF16:
-      return ScanChoice::kBf16;
     case pb::SCAN_CHOICE_ROWS:
       return ScanChoice::kRows;
     default:
@@ -112,8 +110,6 @@ pb::ScanPrecision ToProto(ScanPrecision precision) {
       return pb::SCAN_PRECISION_ROWS;
     case ScanPrecision::kInt8:
       return pb::SCAN_PRECISION_INT8;
-    case ScanPrecision::kBf16:
-      return pb::SCAN_PRECISION_BF16;
   }
   return pb::SCAN_PRECISION_UNSPECIFIED;
 }
@@ -124,8 +120,6 @@ pb::ScanChoice ToProto(ScanChoice scan) {
       return pb::SCAN_CHOICE_AUTO;
     case ScanChoice::kInt8:
       return pb::SCAN_CHOICE_INT8;
-    case ScanChoice::kBf16:
-      return pb::SCAN_CHOICE_BF16;
     case ScanChoice::kRows:
       return pb::SCAN_CHOICE_ROWS;
   }
@@ -156,8 +150,6 @@ const char* NameOf(ScanPrecision precision) {
       return "rows";
     case ScanPrecision::kInt8:
       return "int8";
-    case ScanPrecision::kBf16:
-      return "bf16";
   }
   return "?";
 }

@@ -14,7 +14,7 @@ constexpr char kVersion = 1;
 constexpr size_t kNumbers = 3;
 constexpr size_t kBytes = 1 + kNumbers * sizeof(uint64_t);
 
-// FNV-1a.
+// FNV-1a hash.
 class Hash {
  public:
   void Add(const void* bytes, size_t count) {

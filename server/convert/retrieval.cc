@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t kDefaultK = 10;
 
-// Finite, and not all zero where the metric divides by the norm.
+// Checks that the values are finite, and not all zero if the metric divides by the norm.
 absl::Status CheckValues(const std::string& field, absl::Span<const float> values, Metric metric) {
   bool zero = true;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -173,7 +173,7 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
 
 namespace {
 
-// Of a result or a list around its values: tags, lengths, a cursor, the costs.
+// Bytes of a result or list in addition to its values: tags, lengths, a cursor, the costs.
 constexpr int64_t kFrameBytes = 128;
 
 int64_t NeighborsMax(const SearchRequest& request, int64_t rows_count) {
@@ -203,11 +203,11 @@ int64_t ReplyBytesExpected(const SearchRequest& request, const RequestLimits& li
 }
 
 int64_t ReplyBytesMin(const SearchRequest& request, int64_t rows_count) {
-  // A filter or a least score may leave nothing.
+  // A filter or a minimum score may exclude every row.
   const Query& any = request.queries.front();
   if (any.filter != nullptr || any.score_min.has_value()) return 0;
   const CollectionSpec& spec = request.collection->spec();
-  // A score, and an id: 8 bytes of a number, or tag, length and one byte of a text.
+  // A score and an id: 8 bytes for a number, or the tag, length and one byte of a text.
   int64_t neighbor_bytes = 4 + (spec.id_type == IdType::kUint64 ? 8 : 3);
   if (request.parts.vectors) neighbor_bytes += int64_t{spec.dim} * BytesPerElement(spec.row_type);
   if (request.parts.payloads) neighbor_bytes += 2;
@@ -270,7 +270,7 @@ void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
   response->mutable_results()->Reserve(static_cast<int>(reply.result.queries.size()));
   for (Neighbors& neighbors : reply.result.queries) {
     NeighborsToProto(spec, parts, neighbors, response->add_results());
-    neighbors = Neighbors();  // one copy of a large answer at a time
+    neighbors = Neighbors();  // keep only one copy of a large answer at a time
   }
   const SearchCost& native = reply.result.cost;
   pb::SearchCost* cost = response->mutable_cost();
@@ -307,7 +307,7 @@ void ToProto(const CollectionSpec& spec, RowParts parts, const IdColumn& asked,
     }
   }
   IdColumn missing(asked.type());
-  int64_t next = 0;  // found ids stand in the order asked for
+  int64_t next = 0;  // found ids are in the order of the request
   for (int64_t i = 0; i < asked.size(); ++i) {
     if (next < found.ids.size() && asked.Compare(i, found.ids, next) == 0) {
       ++next;

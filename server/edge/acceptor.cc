@@ -18,9 +18,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPauseMin{10};
 constexpr milliseconds kPauseMax{250};
-// A full table is looked through this often at most, however fast connections come.
+// Minimum interval between sweeps of a full table, however fast connections arrive.
 constexpr milliseconds kSweepInterval{10};
-// Between two log lines about refused connections.
+// Minimum interval between two log lines about refused connections.
 constexpr std::chrono::seconds kTellInterval{10};
 constexpr int kRound = 64;
 
@@ -28,7 +28,8 @@ int AcceptNow(int listen_fd) {
   return accept4(listen_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-// The connection ended before it was accepted, or the network failed it: the next one may be good.
+// Returns true if only this connection failed: it ended before it was accepted, or the network
+// failed. The next one may succeed.
 bool IsOfOneConnection(int error) {
   switch (error) {
     case EINTR:

@@ -6,6 +6,10 @@
 namespace nearfield::store {
 namespace {
 
+// The number that earlier versions stored for scans of a bf16 copy of the rows. It stays in their
+// rows: the digests cover it, and an earlier build can open the directory again.
+constexpr int64_t kScanBf16 = 4;
+
 // Takes the values of a row one by one and remembers whether each was as it must be.
 class RowReader {
  public:
@@ -101,7 +105,7 @@ std::vector<Value> CollectionRow::Values() const {
           Number(spec.metric),
           Number(spec.row_type),
           Number(spec.id_type),
-          Number(spec.scan),
+          scan_removed ? kScanBf16 : Number(spec.scan),
           Number(spec.rows),
           schema,
           epoch,
@@ -112,12 +116,15 @@ std::vector<Value> CollectionRow::Values() const {
 absl::StatusOr<CollectionRow> CollectionRow::FromValues(absl::Span<const Value> values) {
   CollectionRow row;
   int64_t dim = 0;
+  int64_t scan = 0;
   RowReader reader(values);
   reader.Number(&row.id, 1).Bytes(&row.name).Number(&dim, 1, kDimMax);
   reader.Enum(&row.spec.metric, 3).Enum(&row.spec.row_type, 3).Enum(&row.spec.id_type, 2);
-  reader.Enum(&row.spec.scan, 4).Enum(&row.spec.rows, 2).Bytes(&row.schema);
+  reader.Number(&scan, 1, kScanBf16).Enum(&row.spec.rows, 2).Bytes(&row.schema);
   reader.Number(&row.epoch).Number(&row.rows_live).Number(&row.created_unix_s, INT64_MIN);
   row.spec.dim = static_cast<int32_t>(dim);
+  row.scan_removed = scan == kScanBf16;
+  row.spec.scan = row.scan_removed ? ScanChoice::kInt8 : static_cast<ScanChoice>(scan);
   return Checked(reader, std::move(row));
 }
 

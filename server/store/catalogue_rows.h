@@ -40,6 +40,8 @@ struct CollectionRow {
   int64_t id = 0;
   std::string name;
   CollectionSpec spec;
+  // The row holds the number of a scan choice that was removed, and keeps it; spec.scan is kInt8.
+  bool scan_removed = false;
   std::string schema;
   int64_t epoch = 0;
   int64_t rows_live = 0;

@@ -167,6 +167,7 @@ std::vector<StoredCollection> Store::Collections() const {
     StoredCollection collection = {.id = id,
                                    .name = row.name,
                                    .spec = row.spec,
+                                   .scan_removed = row.scan_removed,
                                    .attribute_schema = row.schema,
                                    .epoch = static_cast<uint64_t>(row.epoch),
                                    .rows_count = row.rows_live,

@@ -36,6 +36,7 @@ struct StoredCollection {
   std::string name;
   std::vector<std::string> aliases;  // in order
   CollectionSpec spec;
+  bool scan_removed = false;     // created for a scan that was removed: spec.scan is kInt8 instead
   std::string attribute_schema;  // opaque
   uint64_t epoch = 0;            // of the last commit; 0: none yet
   int64_t rows_count = 0;        // live rows

@@ -1,4 +1,4 @@
-// The calls of a server, by method and status.
+// CallCounter: counts the calls of a server by method and status.
 #ifndef NEARFIELD_SERVER_TELEMETRY_CALL_COUNTER_H_
 #define NEARFIELD_SERVER_TELEMETRY_CALL_COUNTER_H_
 
@@ -15,11 +15,11 @@ namespace nearfield::server {
 
 struct CallCount {
   int64_t calls = 0;
-  int64_t rows = 0;  // RequestRecord's, summed
+  int64_t rows = 0;  // sum of RequestRecord::rows
   int64_t total_us = 0;
 };
 
-// In order of the method, then of the status's name.
+// Ordered by method, then by name of the status.
 using CallCounts = std::map<std::pair<std::string, std::string>, CallCount>;
 
 // Thread-safe.

@@ -20,7 +20,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kEndWait{500};
 
-// Blocks while the descriptor is full. What cannot be written (closed, broken pipe) is discarded.
+// Writes all bytes; blocks while the descriptor is full. Discards what cannot be written (closed
+// descriptor, broken pipe).
 void WriteAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(fd, bytes.data(), bytes.size());
@@ -35,7 +36,7 @@ void WriteAll(int fd, std::string_view bytes) {
   }
 }
 
-// Keeps the pool for the rest of the process.
+// Keeps the pool until the process ends.
 void LeaveBehind(std::shared_ptr<spdlog::details::thread_pool> pool) {
   static std::mutex& mutex = *new std::mutex;
   static auto& pools = *new std::vector<std::shared_ptr<spdlog::details::thread_pool>>;
@@ -45,7 +46,7 @@ void LeaveBehind(std::shared_ptr<spdlog::details::thread_pool> pool) {
 
 }  // namespace
 
-// Called by the pool's one thread.
+// Called only by the pool's single thread.
 class LineWriter::Sink final : public spdlog::sinks::sink {
  public:
   // `pool` outlives its thread, which alone uses the sink.
@@ -67,7 +68,8 @@ class LineWriter::Sink final : public spdlog::sinks::sink {
   void set_pattern(const std::string& /*pattern*/) override {}
   void set_formatter(std::unique_ptr<spdlog::formatter> /*formatter*/) override {}
 
-  // False: some of the first `posted` lines are neither written nor dropped within `wait`.
+  // Returns false if some of the first `posted` lines are neither written nor dropped within
+  // `wait`.
   bool AwaitWritten(int64_t posted, milliseconds wait) {
     std::unique_lock lock(mutex_);
     return wrote_.wait_for(lock, wait, [&] {
@@ -98,7 +100,8 @@ LineWriter::LineWriter(LineWriterOptions options)
       logger_(std::make_shared<spdlog::async_logger>(
           "nearfield", sink_, pool_, spdlog::async_overflow_policy::overrun_oldest)) {
   logger_->set_level(spdlog::level::trace);
-  logger_->set_error_handler([](const std::string& /*error*/) {});  // the default writes to stderr
+  // The default handler writes to stderr.
+  logger_->set_error_handler([](const std::string& /*error*/) {});
 }
 
 LineWriter::~LineWriter() {

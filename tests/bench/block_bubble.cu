@@ -15,10 +15,10 @@ namespace nearfield::bench {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kRowsPerBlock = 1024;  // of the partial selection
+constexpr int64_t kRowsPerBlock = 1024;  // in the partial selection
 
-// Scores every row. Grid ceil(N / 256), block 256: one thread a row, which reads it alone, so
-// neighbouring threads read addresses a row apart.
+// Scores every row. Grid ceil(N / 256), block 256: one thread scores one row and reads it alone, so
+// neighboring threads read addresses that are one row apart.
 __global__ void ScoreRowsKernel(BlockBubbleRows rows, const float* query, uint64_t* keys) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (row >= rows.rows_count) return;
@@ -36,8 +36,8 @@ __global__ void ScoreRowsKernel(BlockBubbleRows rows, const float* query, uint64
       score::OrderKey(score::DotScore(score::ReduceAccumulators(sums)), static_cast<uint32_t>(row));
 }
 
-// Keeps the k best keys of a block's rows, sorted. Grid ceil(N / 1024), block 1: the thread lets
-// each key bubble up.
+// Keeps the k best keys of a block's rows, sorted. Grid ceil(N / 1024), block 1: the thread bubbles
+// each key up.
 __global__ void PartialTopKKernel(const uint64_t* keys, int64_t rows_count, int k,
                                   uint64_t* partials) {
   uint64_t* const best = partials + static_cast<int64_t>(blockIdx.x) * k;
@@ -53,7 +53,8 @@ __global__ void PartialTopKKernel(const uint64_t* keys, int64_t rows_count, int 
   }
 }
 
-// Merges the blocks' lists into one. Grid 1, block 1: a look at every list's head for each result.
+// Merges the blocks' lists into one. Grid 1, block 1: each result needs one look at the head of
+// every list.
 __global__ void MergeTopKKernel(const uint64_t* partials, int blocks, int k, int* heads,
                                 uint64_t* best) {
   for (int block = 0; block < blocks; ++block) heads[block] = 0;

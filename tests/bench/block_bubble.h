@@ -1,6 +1,6 @@
-// The first version that this service grew from, kept as a baseline for the benchmark and the
-// tests; the engine does not use it. One thread a row scores, one thread a block inserts by
-// bubbling, one thread merges.
+// The first version of this service, kept as a baseline for the benchmark and the tests; the engine
+// does not use it. One thread per row scores, one thread per block inserts by bubbling, one thread
+// merges.
 #ifndef NEARFIELD_TESTS_BENCH_BLOCK_BUBBLE_H_
 #define NEARFIELD_TESTS_BENCH_BLOCK_BUBBLE_H_
 
@@ -19,9 +19,9 @@ struct BlockBubbleRows {
   int32_t dim = 0;
 };
 
-// The min(k, rows_count) best rows by dot product, ids are row numbers: query up, search, results
-// down. The same score and order as the engine's, so answers compare bit for bit. Scratch memory is
-// kept between calls. Not thread-safe.
+// Returns the min(k, rows_count) best rows by dot product; ids are row numbers. Copies the query to
+// the device, searches, copies the results back. Scores and order are the engine's, so answers
+// compare bit for bit. Keeps scratch memory between calls. Thread safety: not thread-safe.
 absl::StatusOr<Neighbors> BlockBubbleSearch(const BlockBubbleRows& rows,
                                             absl::Span<const float> query, int32_t k);
 

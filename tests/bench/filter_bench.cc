@@ -1,6 +1,6 @@
-// Filters over the attributes of many rows, on one core: the time of each kind of condition, of
-// building and merging the indexes, and the memory they take. Each answer is compared with the slow
-// filter, on a sample of blocks, before it is timed.
+// Measures filters over the attributes of many rows, on one core: the time for each kind of
+// condition, the time to build and merge the indexes, and the memory that these take. Compares each
+// answer with the slow filter, on a sample of blocks, before it times it.
 //   filter_bench [--tiny] [--rows=N] [--case=PART]
 #include <algorithm>
 #include <chrono>
@@ -59,9 +59,9 @@ std::string Language(int64_t number) { return absl::StrCat("lang-", number); }
 std::string User(int64_t number) { return absl::StrCat("user-", number); }
 std::string Tag(int64_t number) { return absl::StrCat("tag-", number); }
 
-// 60 years; prices all different; times that ascend, as rows arrive; 32 languages, one of them of
-// half the rows; a user for ten rows; up to five tags of 1000, the low ones often. One row in ten
-// lacks its price.
+// Draws one row: one of 60 years; a price, almost always unique; an ascending time, as rows arrive;
+// one of 32 languages, one of which half the rows have; one user per ten rows; up to five of 1000
+// tags, low ones more often. One row in ten has no price.
 server::PlainRow DrawRow(testing::Random& random, int64_t row, int64_t rows_count) {
   using Values = std::vector<server::PlainValue>;
   server::PlainRow drawn;
@@ -81,7 +81,7 @@ server::PlainRow DrawRow(testing::Random& random, int64_t row, int64_t rows_coun
 struct Case {
   std::string name;
   FilterTree filter;
-  std::vector<uint32_t> expected;  // of the rows that were checked
+  std::vector<uint32_t> expected;  // among the rows that are checked
 };
 
 FilterTree Greater(const std::string& attribute, server::ValueColumn value) {
@@ -91,7 +91,7 @@ FilterTree Equal(const std::string& attribute, server::ValueColumn value) {
   return server::Compare(attribute, Comparison::kEqual, std::move(value));
 }
 
-// As many conditions as a filter may have, each over values that are all different.
+// Returns a filter with the maximum number of conditions, each over values that are all different.
 FilterTree ManyRanges() {
   std::vector<FilterTree> ranges;
   for (int i = 0; i < 255; ++i)
@@ -186,7 +186,7 @@ class Corpus {
         schema_(OrFail(server::AttributeSchema::Create(Specs(), {}))),
         cases_(Cases(options.rows_count)) {}
 
-  // The rows in one upload, and what the cases should find in the blocks that are checked.
+  // Uploads all rows at once and records the expected matches in the blocks that are checked.
   void Build() {
     testing::Random random(1);
     server::AttributeChunkBuilder builder(&schema_);
@@ -241,7 +241,7 @@ class Corpus {
     }
   }
 
-  // The other way to answer a range: a column in row order, read whole.
+  // Times the alternative for a range: reading a whole column in row order.
   void RunScan() {
     testing::Random random(3);
     std::vector<double> prices(static_cast<size_t>(options_.rows_count));
@@ -260,7 +260,7 @@ class Corpus {
     Print("peer: scan of a double column", found, timing);
   }
 
-  // What serving adds: a cached answer, and its bits for the engine.
+  // Times the steps that serving adds: a cached answer, and its bits for the engine.
   void RunServing() {
     const server::Filter filter = OrFail(server::ValidateFilter(cases_[0].filter, schema_, {}));
     const auto snapshot = columns_.Snapshot();
@@ -275,7 +275,7 @@ class Corpus {
           MedianOf(options_.repeats, [&](int) { passing.CopyWords(0, absl::MakeSpan(words)); }));
   }
 
-  // The same rows in uploads of one block each: how long merging takes in all, and at most.
+  // Uploads the same rows one block at a time: measures the total and the maximum time of merges.
   void RunMerges() {
     testing::Random random(1);
     server::AttributeColumns columns(schema_);

@@ -1,7 +1,7 @@
-// The selection library on the device: every case compared with the oracle, then timed as one call
+// Selection benchmark on the device: compares every case with the oracle, then times it as one call
 // between two events and as 20 calls in a graph. A wrong result is reported and not timed, and the
-// exit code is 1. Prints one line "NEARFIELD_BENCH_JSON {...}" a case with --json, else a table.
-// Predicts (scores read + results written) / --read-tb-s.
+// exit code is 1. Prints one line "NEARFIELD_BENCH_JSON {...}" per case with --json, else a table.
+// The predicted limit is (scores read + results written) / --read-tb-s.
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -63,7 +63,8 @@ constexpr std::array<absl::string_view, 6> kAxisNames = {"--batch", "--n",     "
 constexpr size_t kN = 1;
 constexpr size_t kK = 2;
 
-// Every combination with k <= n. The algorithm changes fastest, then k: neighbours share an input.
+// Returns every combination with k <= n. The algorithm changes fastest, then k: neighbors share an
+// input.
 absl::StatusOr<std::vector<SelectCase>> Combine(const Axes& axes) {
   std::vector<std::array<std::string, 6>> lines = {{}};
   for (const size_t axis : {0, 1, 3, 4, 2, 5}) {
@@ -113,7 +114,7 @@ const Axes& TuneAxes() {
   return axes;
 }
 
-// One option that is a number; whether it was one of these.
+// Parses one option that is a number. Returns false if it is not one of these.
 absl::StatusOr<bool> ParseNumber(absl::string_view name, absl::string_view value, Config& config) {
   bool good = true;
   if (name == "--runs") {
@@ -200,7 +201,7 @@ std::string JsonWrong(const SelectCase& one, absl::string_view message) {
       Name(one.input), message);
 }
 
-// What the watchdog says before it ends the program.
+// Message that the watchdog prints before it ends the program.
 std::array<char, 256> g_hanging{};
 
 extern "C" void OnAlarm(int /*signal*/) {
@@ -209,7 +210,7 @@ extern "C" void OnAlarm(int /*signal*/) {
   _exit(9);
 }
 
-// From now on this case has limit_s seconds.
+// Gives this case limit_s seconds from now on.
 void Watch(const SelectCase& one, unsigned limit_s) {
   alarm(0);
   absl::SNPrintF(g_hanging.data(), g_hanging.size(), "select_bench: hangs: %s\n", Describe(one));
@@ -229,8 +230,8 @@ void Print(const Config& config, const SelectCase& one, const SelectRow& row) {
   std::fflush(stdout);
 }
 
-// Writes the CSV, and leaves out an algorithm from the n on before which it took more than 20 times
-// the best's time.
+// Writes the CSV. Skips an algorithm from the n on before which it took more than 20 times as long
+// as the best one.
 class Tuner {
  public:
   explicit Tuner(std::FILE* file) : file_(file) {
@@ -270,12 +271,12 @@ class Tuner {
  private:
   using Line = std::pair<int64_t, int64_t>;  // batch, k
 
-  std::FILE* file_;  // owned; null: nothing is tuned
+  std::FILE* file_;                                                      // owned; null: no tuning
   std::map<Line, std::map<int64_t, std::map<std::string, double>>> us_;  // by n, by algorithm
   std::set<std::pair<Line, std::string>> slow_;
 };
 
-// A coarse grid has no use for inputs beyond a GiB.
+// Drops cases with inputs above 1 GiB: a coarse grid does not need them.
 std::vector<SelectCase> WithoutHuge(const std::vector<SelectCase>& cases) {
   std::vector<SelectCase> kept;
   for (const SelectCase& one : cases) {
@@ -284,7 +285,7 @@ std::vector<SelectCase> WithoutHuge(const std::vector<SelectCase>& cases) {
   return kept;
 }
 
-// Runs every case; returns how many were wrong.
+// Runs every case. Returns the number of wrong ones.
 absl::StatusOr<int> RunCases(const Config& config) {
   const bool tunes = !config.tune_file.empty();
   std::FILE* const file = tunes ? std::fopen(config.tune_file.c_str(), "w") : nullptr;

@@ -14,9 +14,9 @@ constexpr uint64_t kNoKey = 0;             // below every key: an index is at mo
 int64_t Blocks(const select::Shape& shape) { return (shape.n + kRowsPerBlock - 1) / kRowsPerBlock; }
 
 // Keeps the k best keys of a block's scores, sorted.
-// Grid ceil(n / 1024), block 1: the thread lets each key bubble up.
+// Grid ceil(n / 1024), block 1: the thread inserts each key by bubbling.
 // Reads n fp32 once; writes and shifts in partials[blocks][k], which stay in cache.
-// Requires k >= 1.
+// Requires: k >= 1.
 __global__ void PartialTopKKernel(const float* scores, int64_t n, int64_t k, uint64_t* partials) {
   uint64_t* const best = partials + static_cast<int64_t>(blockIdx.x) * k;
   for (int64_t i = 0; i < k; ++i) best[i] = kNoKey;
@@ -39,9 +39,9 @@ struct Lists {
 };
 
 // Merges the blocks' lists into one.
-// Grid 1, block 1: a look at every list's head for each result.
-// Reads k * lists keys of 8 bytes, mostly from cache; writes k values and k indices.
-// Requires k <= n, so that no result is left without a key.
+// Grid 1, block 1: reads the head of every list for each result.
+// Reads k * lists keys of 8 bytes, most of them from cache; writes k values and k indices.
+// Requires: k <= n, so that every result has a key.
 __global__ void MergeTopKKernel(Lists lists, const float* scores, float* values,
                                 uint32_t* indices) {
   for (int64_t list = 0; list < lists.count; ++list) lists.heads[list] = 0;

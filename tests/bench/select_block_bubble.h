@@ -1,5 +1,5 @@
-// The way this service selected first, over a row of scores: a baseline of the selection benchmark.
-// One thread a block inserts by bubbling, one thread merges.
+// The first selection that this service used, over a row of scores: a baseline of the selection
+// benchmark. One thread per block inserts by bubbling, one thread merges.
 #ifndef NEARFIELD_TESTS_BENCH_SELECT_BLOCK_BUBBLE_H_
 #define NEARFIELD_TESTS_BENCH_SELECT_BLOCK_BUBBLE_H_
 
@@ -12,12 +12,13 @@
 
 namespace nearfield::bench {
 
-// One row of fp32, and no more than tens of milliseconds of work.
+// Returns true for one row of fp32 and at most tens of milliseconds of work.
 bool BlockBubbleSupports(const select::Shape& shape);
 
 int64_t BlockBubbleWorkspaceBytes(const select::Shape& shape);
 
-// As Selector::Run, for a shape that BlockBubbleSupports; the workspace may hold anything.
+// Like Selector::Run, for a shape that BlockBubbleSupports accepts. The workspace may hold
+// anything.
 absl::Status BlockBubbleSelect(const select::Shape& shape, const select::Buffers& buffers,
                                cudaStream_t stream);
 

@@ -1,4 +1,5 @@
-// One case of the selection benchmark: a shape, an input and an algorithm; as a line of text too.
+// One case of the selection benchmark: a shape, an input and an algorithm. It has a text form of
+// one line.
 #ifndef NEARFIELD_TESTS_BENCH_SELECT_CASE_H_
 #define NEARFIELD_TESTS_BENCH_SELECT_CASE_H_
 
@@ -28,9 +29,10 @@ inline constexpr std::array kSelectInputs = {SelectInput::kNormal,   SelectInput
                                              SelectInput::kSortedUp, SelectInput::kSortedDown,
                                              SelectInput::kOneBin};
 
-// In a case: every algorithm that can select the shape, and the baseline where it is not too slow.
+// Algorithm of a case: every algorithm that can select the shape, and the baseline if it is not too
+// slow.
 inline constexpr std::string_view kEveryAlgorithm = "all";
-// The baseline of tests/bench/select_block_bubble.h; no algorithm of the library.
+// The baseline of tests/bench/select_block_bubble.h; not an algorithm of the library.
 inline constexpr std::string_view kSelectBlockBubble = "block_bubble";
 
 struct SelectCase {
@@ -48,16 +50,18 @@ int64_t ScoreBytes(select::ScoreType type);
 inline int64_t InputBytes(const select::Shape& shape) {
   return shape.batch * shape.n * ScoreBytes(shape.type);
 }
-// What a selection has to read and to write: every score, k values and k indices of a row.
+// Returns the bytes that a selection must read and write: every score, k values and k indices per
+// row.
 inline int64_t BytesMoved(const select::Shape& shape) {
   return InputBytes(shape) + shape.batch * shape.k * (ScoreBytes(shape.type) + 4);
 }
 
-// "1024 50000 2048 fp32 normal adaptive": batch, n, k, type, input, algorithm.
+// Returns a line such as "1024 50000 2048 fp32 normal adaptive": batch, n, k, type, input,
+// algorithm.
 std::string Describe(const SelectCase& one);
-// A line as Describe writes it; the last three words may be left out, from the end.
+// Parses a line as Describe writes it. Up to three words may be missing at its end.
 absl::StatusOr<SelectCase> ParseSelectCase(absl::string_view line);
-// A case a line; empty lines and those that begin with '#' are skipped.
+// Reads one case per line. Skips empty lines and lines that begin with '#'.
 absl::StatusOr<std::vector<SelectCase>> ReadSelectCases(const std::string& path);
 
 }  // namespace nearfield::bench

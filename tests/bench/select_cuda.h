@@ -25,7 +25,7 @@ class DeviceMemory {
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   ~DeviceMemory() { cudaFree(data_); }
 
-  // Once.
+  // Call once.
   absl::Status Allocate(int64_t bytes) {
     ABSL_RETURN_IF_ERROR(CheckCuda(cudaMalloc(&data_, static_cast<size_t>(bytes)),
                                    absl::StrCat("cudaMalloc of ", bytes, " bytes").c_str()));
@@ -55,7 +55,7 @@ class TimedStream {
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
 
-  // Once.
+  // Call once.
   absl::Status Create() {
     ABSL_RETURN_IF_ERROR(CheckCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
                                    "cudaStreamCreateWithFlags"));
@@ -68,7 +68,8 @@ class TimedStream {
     return CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
-  // Microseconds on the device between two events around what enqueue() enqueues.
+  // Returns the microseconds on the device between two events around the work that enqueue()
+  // enqueues.
   template <typename Enqueue>
   absl::StatusOr<double> Time(Enqueue enqueue) const {
     ABSL_RETURN_IF_ERROR(CheckCuda(cudaEventRecord(begin_, stream_), "cudaEventRecord"));
@@ -97,7 +98,7 @@ class Graph {
     if (graph_ != nullptr) cudaGraphDestroy(graph_);
   }
 
-  // Captures what enqueue() enqueues on the stream. Once.
+  // Captures the work that enqueue() enqueues on the stream. Call once.
   template <typename Enqueue>
   absl::Status Capture(cudaStream_t stream, Enqueue enqueue) {
     ABSL_RETURN_IF_ERROR(CheckCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),

@@ -18,7 +18,7 @@ struct FillSpec {
   int64_t n;
 };
 
-// SplitMix64's finaliser: Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+// Finalizer of SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
 // 2014.
 __device__ uint64_t Mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -30,7 +30,8 @@ __device__ void Convert(float value, float* to) { *to = value; }
 __device__ void Convert(float value, __half* to) { *to = __float2half_rn(value); }
 __device__ void Convert(float value, __nv_bfloat16* to) { *to = __float2bfloat16_rn(value); }
 
-// 1 and what random low bits add: the upper 20 of fp32's bits, the upper 12 of the others' are one.
+// 1 with random low bits: the upper 20 bits of fp32, or the upper 12 of the other types, are those
+// of 1.
 __device__ void OneBin(uint32_t random, float* to) {
   *to = __uint_as_float(0x3f800000u | (random & 0xfffu));
 }
@@ -41,7 +42,7 @@ __device__ void OneBin(uint32_t random, __nv_bfloat16* to) {
   *to = __ushort_as_bfloat16(static_cast<unsigned short>(0x3f80u | (random & 0xfu)));
 }
 
-// Two independent normal values: Box and Muller, "A note on the generation of random normal
+// Returns two independent normal values: Box and Muller, "A note on the generation of random normal
 // deviates", 1958.
 __device__ float2 Normals(uint64_t random) {
   const float first = static_cast<float>(static_cast<uint32_t>(random >> 32)) * 0x1p-32f + 0x1p-33f;
@@ -75,9 +76,9 @@ __device__ void FillOne(const FillSpec& spec, int64_t place, uint32_t random, Ra
 }
 
 // Fills an input from the counter of each pair of scores.
-// Grid up to 2,048 blocks of 256, striding: one thread makes two neighbours from one 64-bit number.
+// Grid up to 2,048 blocks of 256, striding: one thread makes two neighbors from one 64-bit number.
 // Writes total scores once; bound by the arithmetic of the normals, not by memory.
-// Requires total >= 1.
+// Requires: total >= 1.
 template <typename Raw>
 __global__ void FillKernel(FillSpec spec, Raw* scores) {
   const int64_t pairs = (spec.total + 1) / 2;

@@ -11,8 +11,8 @@ namespace nearfield::bench {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kBlocksMax = 2048;       // of a grid that strides
-constexpr int64_t kScoresPerBlock = 8192;  // of the count
+constexpr int64_t kBlocksMax = 2048;       // of a striding grid
+constexpr int64_t kScoresPerBlock = 8192;  // when counting
 constexpr uint64_t kNoFault = ~uint64_t{0};
 
 unsigned StridingBlocks(int64_t threads) {
@@ -24,7 +24,8 @@ __device__ int64_t GlobalThread() {
 }
 __device__ int64_t GlobalThreads() { return static_cast<int64_t>(gridDim.x) * kThreads; }
 
-// Keys of a row. Grid up to 2,048 blocks of 256, striding. Reads n scores, writes 8 n bytes.
+// Writes the keys of a row. Grid up to 2,048 blocks of 256, striding. Reads n scores, writes 8 n
+// bytes.
 template <typename Raw>
 __global__ void RowKeysKernel(const Raw* row, int64_t n, uint64_t* keys) {
   for (int64_t i = GlobalThread(); i < n; i += GlobalThreads()) {
@@ -32,8 +33,8 @@ __global__ void RowKeysKernel(const Raw* row, int64_t n, uint64_t* keys) {
   }
 }
 
-// The k first of sorted keys, as a result. Grid up to 2,048 blocks of 256, striding. Reads k keys
-// and k scores, writes 8 k bytes.
+// Writes the first k of sorted keys, as a result. Grid up to 2,048 blocks of 256, striding. Reads k
+// keys and k scores, writes 8 k bytes.
 template <typename Raw>
 __global__ void KeysToBestKernel(const Raw* row, const uint64_t* keys, int64_t k, uint32_t* best) {
   for (int64_t i = GlobalThread(); i < k; i += GlobalThreads()) {
@@ -52,16 +53,16 @@ struct Result {
   int64_t k;
 };
 
-// Checks each place of each row by itself and against the place before it; keeps each row's last
-// key. Grid batch, block 256, striding over the places of a row. Reads batch * k results and
-// scores; writes 8 bytes a row, and the first place at fault.
+// Checks each place of each row by itself and against the place before it, and stores each row's
+// last key. Grid batch, block 256, striding over the places of a row. Reads batch * k results and
+// scores; writes 8 bytes per row, and the first faulty place.
 template <typename Raw>
 __global__ void CheckPlacesKernel(Result<Raw> result, unsigned long long* first_fault,
                                   uint64_t* last_keys) {
   const int64_t row = blockIdx.x;
   const Raw* const scores = result.scores + row * result.n;
   const uint32_t* const indices = result.indices + row * result.k;
-  if (threadIdx.x == 0) last_keys[row] = ~uint64_t{0};  // stays where the last index is no index
+  if (threadIdx.x == 0) last_keys[row] = ~uint64_t{0};  // remains if the last index is invalid
   __syncthreads();
   for (int64_t i = threadIdx.x; i < result.k; i += kThreads) {
     const uint32_t index = indices[i];
@@ -82,7 +83,7 @@ __global__ void CheckPlacesKernel(Result<Raw> result, unsigned long long* first_
   }
 }
 
-// Counts, for each row, the keys that are as great as the row's last result.
+// Counts, for each row, the keys that are at least as large as that of the row's last result.
 // Grid (batch, ceil(n / 8192) up to 65,535), block 256, striding over a row.
 // Reads batch * n scores once; a warp that found some adds once to its row's count.
 template <typename Raw>
@@ -99,7 +100,7 @@ __global__ void CountKernel(const Raw* scores, int64_t n, const uint64_t* last_k
   if (threadIdx.x % 32 == 0 && count != 0) atomicAdd(counts + row, count);
 }
 
-// Adds up a mix of each result with its place: the same sum in any order of the threads.
+// Adds up a hash of each result and its place: the sum does not depend on the order of the threads.
 // Grid up to 2,048 blocks of 256, striding. Reads all results once.
 template <typename Raw>
 __global__ void HashKernel(const Raw* values, const uint32_t* indices, int64_t count,

@@ -14,7 +14,7 @@
 namespace nearfield::bench {
 namespace {
 
-constexpr int64_t kColdBytes = 120'000'000;  // twice the L2 of the card that the targets are for
+constexpr int64_t kColdBytes = 120'000'000;  // twice the L2 of the target card
 constexpr int kCallsPerGraph = 20;
 constexpr int kGraphWarmups = 2;
 constexpr int kWarmups = 3;
@@ -28,7 +28,7 @@ double MedianOf(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
-// What makes the input: cases that agree here share it.
+// Returns the description of the input; cases that agree in it share the input.
 std::string InputOf(const SelectCase& one) {
   return absl::StrFormat("%d %d %s %s", one.shape.batch, one.shape.n, Name(one.shape.type),
                          Name(one.input));
@@ -39,7 +39,7 @@ uint64_t Fnv(uint64_t hash, std::string_view text) {
   return hash;
 }
 
-// The first, the last and two more.
+// Returns the rows to check: the first, the last and two more.
 std::set<int64_t> RowsToCheck(const SelectCase& one, uint64_t seed) {
   const auto batch = static_cast<uint64_t>(one.shape.batch);
   const uint64_t random = Fnv(seed ^ 0xcbf29ce484222325u, InputOf(one));
@@ -93,7 +93,7 @@ absl::Status SelectRunner::Expand(const std::vector<SelectCase>& cases) {
   return absl::OkStatus();
 }
 
-// Keeps a case that can run here; else says why not if it was asked for by name.
+// Keeps a case that can run here; otherwise records the reason if the case names its algorithm.
 absl::Status SelectRunner::ExpandOne(const SelectCase& one, int64_t memory_bytes, bool named) {
   const absl::StatusOr<int64_t> workspace_bytes = WorkspaceBytes(one);
   if (absl::IsUnimplemented(workspace_bytes.status())) {
@@ -168,7 +168,7 @@ int64_t SelectRunner::Copies(const select::Shape& shape) const {
   return std::clamp<int64_t>((kColdBytes + bytes - 1) / bytes, 1, options_.copies_max);
 }
 
-// Makes the input, unless it is the last case's, and its copies.
+// Makes the input and its copies, unless the last case had the same input.
 absl::Status SelectRunner::PrepareInput(const SelectCase& one) {
   const std::string input = InputOf(one);
   if (input == input_) return absl::OkStatus();
@@ -197,7 +197,7 @@ select::Buffers SelectRunner::BuffersOf(const select::Shape& shape, int64_t copy
           .workspace_bytes = workspace_.bytes()};
 }
 
-// Fills the results with what no selection writes.
+// Fills the results with bytes that no selection writes.
 absl::Status SelectRunner::Poison(const select::Shape& shape) const {
   const auto count = static_cast<size_t>(shape.batch * shape.k);
   const auto value_bytes = static_cast<size_t>(ScoreBytes(shape.type));
@@ -210,7 +210,7 @@ absl::Status SelectRunner::Poison(const select::Shape& shape) const {
 
 absl::Status SelectRunner::Launch(const SelectCase& one, int64_t copy) const {
   select::Buffers buffers = BuffersOf(one.shape, copy);
-  if (one.algorithm == kSelectBlockBubble) {  // and leaves the library's state alone
+  if (one.algorithm == kSelectBlockBubble) {  // its own workspace: the library's state stays intact
     buffers.workspace = baseline_.as<void>();
     buffers.workspace_bytes = baseline_.bytes();
     return BlockBubbleSelect(one.shape, buffers, stream_.get());
@@ -237,7 +237,7 @@ absl::Status SelectRunner::CheckRow(const SelectCase& one, int64_t row) {
   return absl::OkStatus();
 }
 
-// The same bits as every other run on this input with this k.
+// Checks that the hash equals that of every other run on this input with this k.
 absl::Status SelectRunner::CheckHash(const SelectCase& one, uint64_t hash, const char* when) {
   const auto [place, inserted] = hash_of_k_.emplace(one.shape.k, hash);
   if (inserted || place->second == hash) return absl::OkStatus();
@@ -326,7 +326,7 @@ absl::StatusOr<SelectRow> SelectRunner::CheckAndTime(const SelectCase& one) {
 absl::StatusOr<SelectRow> SelectRunner::Run(const SelectCase& one) {
   absl::StatusOr<SelectRow> row = CheckAndTime(one);
   if (row.ok() || !absl::IsDataLoss(row.status())) return row;
-  // What a wrong call left in the workspace is not the next case's fault.
+  // The next case must not see what a wrong call left in the workspace.
   if (one.algorithm != kSelectBlockBubble) ABSL_RETURN_IF_ERROR(InitWorkspace());
   return row;
 }

@@ -1,4 +1,4 @@
-// Runs cases of the selection benchmark on the device: correct first, then timed.
+// Runs cases of the selection benchmark on the device: checks each first, then times it.
 #ifndef NEARFIELD_TESTS_BENCH_SELECT_RUNNER_H_
 #define NEARFIELD_TESTS_BENCH_SELECT_RUNNER_H_
 
@@ -21,19 +21,19 @@ namespace nearfield::bench {
 
 struct SelectRunnerOptions {
   uint64_t seed = 1;
-  int runs_min = 51;         // of one call between two events
-  int runs_max = 201;        // stops there, or at runs_min once seconds have passed
+  int runs_min = 51;         // calls between two events
+  int runs_max = 201;        // stops here, or at runs_min once `seconds` have passed
   double seconds = 0.04;     // for each of the two figures of a case
-  int slow_runs_min = 11;    // in place of runs_min where a call takes more than 5 ms
-  bool graph = true;         // time 20 calls in a graph too, where a call takes less than 5 ms
+  int slow_runs_min = 11;    // replaces runs_min if a call takes more than 5 ms
+  bool graph = true;         // also time 20 calls in a graph, if a call takes less than 5 ms
   int copies_max = 8;        // of the input
-  double memory_part = 0.9;  // of the device's free memory that a case may ask for
+  double memory_part = 0.9;  // of the device's free memory that a case may use
 };
 
 struct SelectRow {
   std::string choice;              // the algorithm that ran
   double us = 0;                   // one call between two events, median
-  std::optional<double> graph_us;  // 20 calls in a graph, over 20, median
+  std::optional<double> graph_us;  // 20 calls in a graph, divided by 20, median
   int runs = 0;
   int64_t copies = 0;  // inputs that the runs rotate through
   bool warm = false;   // all copies together are less than twice the L2
@@ -43,8 +43,8 @@ struct SelectRow {
 
 class SelectRunner {
  public:
-  // Replaces "all" by the algorithms that can select the shape, drops what cannot run here, naming
-  // each in dropped(), and takes device memory once for all that is left, in cases().
+  // Replaces "all" with the algorithms that can select the shape. Drops cases that cannot run here,
+  // and names each in dropped(). Allocates device memory once for the remaining ones, cases().
   // Errors: InvalidArgument and NotFound (a case that no device could run), Unavailable.
   static absl::StatusOr<std::unique_ptr<SelectRunner>> Create(const SelectRunnerOptions& options,
                                                               const std::vector<SelectCase>& cases);
@@ -52,8 +52,8 @@ class SelectRunner {
   const std::vector<SelectCase>& cases() const { return cases_; }
   const std::vector<std::string>& dropped() const { return dropped_; }
 
-  // One of cases(). Consecutive cases with the same input share it. DataLoss: the result is wrong,
-  // nothing was timed, and the next case can be run.
+  // Runs one of cases(). Consecutive cases with the same input share it. Errors: DataLoss (the
+  // result is wrong; nothing was timed, and the next case can run).
   absl::StatusOr<SelectRow> Run(const SelectCase& one);
 
  private:
@@ -88,9 +88,9 @@ class SelectRunner {
   DeviceMemory baseline_;  // block_bubble's own workspace
   std::unique_ptr<SelectOracle> oracle_;
 
-  // Of the input that lies in scores_.
+  // State of the input in scores_.
   std::string input_;
-  std::map<int64_t, BestOfRow> best_;      // by row, as many as the oracle keeps
+  std::map<int64_t, BestOfRow> best_;      // by row, as many results as the oracle keeps
   std::map<int64_t, uint64_t> hash_of_k_;  // every algorithm's result is the same
 };
 

@@ -1,6 +1,8 @@
-"""The image that scripts/container built: what its configuration says, and what its root file system does when started.
+"""Tests of the image that scripts/container built: its configuration, and its root file system when
+it is started.
 
-Reads NEARFIELD_IMAGE_ROOT (the mounted root file system) and NEARFIELD_IMAGE_CONFIG (what `buildah inspect` printed).
+Reads NEARFIELD_IMAGE_ROOT (the mounted root file system) and NEARFIELD_IMAGE_CONFIG (the output of
+`buildah inspect`).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def image_config() -> dict[str, Any]:
 
 
 class Configuration(unittest.TestCase):
-    """What a container engine reads."""
+    """Tests of the configuration that a container engine reads."""
 
     def setUp(self) -> None:
         self.config = image_config()
@@ -69,7 +71,7 @@ class Configuration(unittest.TestCase):
 
     def test_nothing_of_the_build_host_stayed(self) -> None:
         root = pathlib.Path(IMAGE_ROOT)
-        # The build mounts these from its host; an empty mount point is all that may stay of one.
+        # The build mounts these from its host. Only an empty mount point may remain.
         for mounted in ("usr/local/cuda", "root/.cache/ccache"):
             self.assertEqual(list((root / mounted).glob("*")), [], mounted)
         self.assertFalse((root / "etc/apt/apt.conf.d/99build-host").read_bytes())
@@ -84,7 +86,8 @@ class Configuration(unittest.TestCase):
 
 
 class Life(unittest.TestCase):
-    """One server from start to drain, in the image's root file system, read-only, as its user."""
+    """Tests of one server from start to drain, in the image's read-only root file system, as its
+    user."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -103,7 +106,8 @@ class Life(unittest.TestCase):
         return [enter, IMAGE_ROOT, self.user, str(self.volume), VOLUME, str(ROOT / "scripts/data"), *arguments]
 
     def start(self) -> subprocess.Popen[bytes]:
-        # The image listens on all addresses, and so does this server, on a free port; loopback is the way in.
+        # The image listens on all addresses, and so does this server, on a free port. Tests connect
+        # over loopback.
         environment = self.environment | {"NEARFIELD_LISTEN": "0.0.0.0:0", "NEARFIELD_PORT_FILE": f"{VOLUME}/port"}
         with open(self.log, "wb") as log:
             server = subprocess.Popen(

@@ -37,7 +37,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
-    """Random numbers of this run's seed."""
+    """Random numbers from this run's seed."""
     return np.random.default_rng(request.config.getoption("--seed"))
 
 
@@ -59,7 +59,7 @@ def pb(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
 
 
 class ServerEnded(AssertionError):
-    """Before it listened."""
+    """The server process ended before it listened."""
 
 
 class Server:
@@ -84,7 +84,7 @@ class Server:
         self.pb = pb
 
     def _port(self) -> int:
-        """Waits for the port file: the server writes it atomically once it listens."""
+        """Waits for the port file, which the server writes atomically once it listens."""
         waiter = subprocess.run(
             ["bash", "-c", 'until [ -s "$1" ]; do kill -0 "$2" || exit 1; read -rt 0.02 <> <(:) || :; done', "wait",
              str(self.port_file), str(self.process.pid)], timeout=DEADLINE_S, check=False)
@@ -93,14 +93,15 @@ class Server:
         return int(self.port_file.read_text().strip())
 
     def wait_serving(self) -> None:
-        """Watch of grpc.health.v1 until SERVING. It listens already: a connection that fails is the end of the process."""
+        """Watches grpc.health.v1 until SERVING. The server already listens, so a failed connection
+        means that the process ended."""
         for update in self.health.Watch(health_pb2.HealthCheckRequest(), timeout=DEADLINE_S):
             if update.status == health_pb2.HealthCheckResponse.SERVING:
                 return
         raise AssertionError("the health stream ended before SERVING")
 
     def terminate(self) -> int:
-        """SIGTERM; returns the exit code."""
+        """Sends SIGTERM; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=DEADLINE_S)
 
@@ -113,7 +114,7 @@ class Server:
 
 @pytest.fixture
 def start(request: pytest.FixtureRequest, pb: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory):
-    """start(*arguments) -> a Server that serves; all are stopped at the end of the test."""
+    """start(*arguments) -> a Server that serves. All servers are stopped at the end of the test."""
     servers: list[Server] = []
 
     def start_one(*arguments: str) -> Server:
@@ -129,7 +130,7 @@ def start(request: pytest.FixtureRequest, pb: SimpleNamespace, tmp_path_factory:
 
 @pytest.fixture(scope="module")
 def shared(request: pytest.FixtureRequest, pb: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory):
-    """One server for the tests of a module that do not disturb each other."""
+    """One server for those tests of a module that do not disturb each other."""
     server = Server(request.config.getoption("--server"), pb, tmp_path_factory.mktemp("server"), [])
     server.wait_serving()
     yield server
@@ -144,7 +145,8 @@ class Api:
         self.server = server
 
     def create(self, name: str, dim: int, metric: str = "DOT", dtype: str = "FLOAT32", ids: str = "UINT64", **more):
-        """Returns its CollectionInfo; `more` are further fields of the request."""
+        """Creates a collection and returns its CollectionInfo; `more` are further fields of the
+        request."""
         pb = self.pb
         return self.server.admin.CreateCollection(pb.CreateCollectionRequest(
             name=name, dim=dim, metric=pb.Metric.Value(f"METRIC_{metric}"), dtype=pb.DataType.Value(f"DATA_TYPE_{dtype}"),
@@ -184,7 +186,7 @@ class Api:
             self.pb.SearchRequest(collection=name, queries=vectors, k=k, **more), timeout=DEADLINE_S)
 
     def answer(self, result) -> list[tuple[object, int]]:
-        """(id, score bits) of a QueryResult."""
+        """Returns the (id, score bits) of a QueryResult."""
         ids = list(result.ids.texts) or list(result.ids.numbers)
         bits = np.array(result.scores, dtype=np.float32).view(np.uint32)
         assert len(ids) == len(bits)
@@ -199,7 +201,8 @@ def api(pb: SimpleNamespace):
 
 @pytest.fixture
 def refused():
-    """refused(code, call, *words): the call must fail with this status and a message that holds the words."""
+    """refused(code, call, *words): the call must fail with this status and a message that contains
+    the words."""
     def check(code: grpc.StatusCode, call, *words: str) -> grpc.RpcError:
         with pytest.raises(grpc.RpcError) as caught:
             call()

@@ -1,4 +1,5 @@
-"""What a collection must hold, in dictionaries, and how what a server answers differs from it."""
+"""A model of a collection's expected content, in dictionaries, and a comparison with a server's
+answers."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class Operation:
     """One call that changes a collection, and the state after it."""
 
     mode: str  # INSERT, UPSERT, REPLACE, DELETE
-    blocks: list[tuple[list, np.ndarray, list[bytes]]]  # ids, vectors, payloads; DELETE: ids alone
+    blocks: list[tuple[list, np.ndarray, list[bytes]]]  # ids, vectors, payloads; DELETE: only ids
     after: State
     token: bytes | None = None
 
@@ -37,7 +38,7 @@ class Operation:
 
 
 def draw(rng: np.random.Generator, state: State, texts: bool, number: int) -> Operation:
-    """A random operation on `state`; `number` is new each time."""
+    """Draws a random operation on `state`; `number` is unique for each operation."""
     name = (lambda n: f"r{n}") if texts else int
     mode = str(rng.choice(["INSERT", "UPSERT", "UPSERT", "REPLACE", "DELETE", "DELETE"]))
     if len(state.rows) > 300:
@@ -64,7 +65,8 @@ def draw(rng: np.random.Generator, state: State, texts: bool, number: int) -> Op
 
 
 def difference(found: tuple, before: tuple, after: tuple | None) -> str:
-    """lost, half or wrong: how an answer (epoch, [(id, bits)], payloads) that is neither state's differs from both."""
+    """Returns lost, half or wrong: the difference of an answer (epoch, [(id, bits)], payloads) from
+    both states, if it equals neither."""
     ids = {identity for identity, _ in found[1]}
     needed = {identity for identity, _ in before[1]} & {identity for identity, _ in (after or before)[1]}
     if found[0] < before[0] or needed - ids:

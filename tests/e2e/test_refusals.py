@@ -1,4 +1,5 @@
-"""Bad input is refused with the right status, naming field, value and limit; nothing is changed by it."""
+"""Bad input is refused with the right status and a message that names field, value and limit; it
+changes nothing."""
 
 from __future__ import annotations
 
@@ -136,7 +137,7 @@ def test_a_reply_beyond_the_limit_is_refused_with_advice(start, api, refused):
 
 
 def test_stock_libraries_decode_the_details_of_a_refusal(filled):
-    """Programs had to parse the message to learn which field was refused."""
+    """Regression: programs had to parse the message to learn which field was refused."""
     with pytest.raises(grpc.RpcError) as caught:
         filled.search(filled.name, np.ones(8), 4097)
     status = rpc_status.from_call(caught.value)

@@ -20,13 +20,14 @@ using testing::Scramble;
 
 constexpr int64_t kDeathsOnOneDirectory = 60;
 constexpr int64_t kThreads = 3;     // in every second directory
-constexpr int64_t kStepsMax = 400;  // of a life: more than it lives
+constexpr int64_t kStepsMax = 400;  // of one life: more than it survives
 constexpr int64_t kControlPointsMax = 1500;
-constexpr int64_t kFlipStride = 29;  // of the control alone: a part of all bytes will do
+constexpr int64_t kFlipStride = 29;  // for the control only: some of the bytes suffice
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-// Most lives are short, so that opening and recovering are hit as often as working is.
+// Draws one life of the worker. Most lives are short, so that opening and recovery fail as often as
+// regular work.
 Life DrawLife(Random& random, const Environment& environment, int64_t threads) {
   const int64_t span = random.OneIn(3) ? 25 : random.OneIn(4) ? 400 : 120;
   return {.kind = random.OneIn(4) ? "kill" : "power",
@@ -48,7 +49,7 @@ struct Series {
   Environment environment;
 };
 
-// Up to `series.points` deaths on one directory, then a check; ends at the first finding.
+// Causes up to `series.points` deaths in one directory, then checks it. Stops at the first finding.
 Tally DieOften(CrashRunner& runner, Random& random, const Series& series) {
   runner.Reset();
   Tally tally;
@@ -66,7 +67,7 @@ Tally DieOften(CrashRunner& runner, Random& random, const Series& series) {
   return tally;
 }
 
-// Calls `work(0 .. count-1)` on so many threads.
+// Calls work(0) .. work(count - 1) on `jobs` threads.
 void InParallel(int64_t jobs, int64_t count, const std::function<void(int64_t)>& work) {
   std::atomic<int64_t> next{0};
   std::vector<std::thread> threads;
@@ -78,10 +79,11 @@ void InParallel(int64_t jobs, int64_t count, const std::function<void(int64_t)>&
   for (std::thread& thread : threads) thread.join();
 }
 
-// Returns whether the failed call excuses an end of the worker, as server/store/DESIGN.md says
-// under "Errors". A failed change may end the process or refuse the start, and so may any call on
-// the catalogue. A full disk ends nothing; it refuses only a start that makes a new store. Without
-// a descriptor the start may be refused, and without memory also, or SQLite ends in its COMMIT.
+// Returns true if the failed call excuses the end of the worker (server/store/DESIGN.md, "Errors").
+// After a failed change, or any failed call on the catalogue, the process may end or refuse to
+// start. A full disk never ends the process; it only refuses a start that makes a new store.
+// Without descriptors the start may be refused. Without memory the start may be refused, or SQLite
+// may end the process in its COMMIT.
 bool Excused(const CrashRunner& runner, const Life& life, const Death& death) {
   const std::string failed = runner.FailedCall();
   const bool refused = death.code == kExitRefused;
@@ -94,7 +96,7 @@ bool Excused(const CrashRunner& runner, const Life& life, const Death& death) {
   return true;
 }
 
-// One failed call in a fresh directory, and what is left after it.
+// Fails one call in a fresh directory, then checks what remains.
 Tally FailOnce(CrashRunner& runner, Life life) {
   runner.Reset();
   Tally tally;
@@ -112,7 +114,7 @@ Tally FailOnce(CrashRunner& runner, Life life) {
   return tally;
 }
 
-// Every call that `whole` made fails once, in every way that concerns it.
+// Returns one life for each call that `whole` made and each error that applies to it.
 std::vector<Life> LivesWithErrors(const Death& whole, const CampaignOptions& options) {
   std::vector<Life> lives;
   for (int64_t at = 1; at <= whole.calls; ++at) {
@@ -126,7 +128,7 @@ std::vector<Life> LivesWithErrors(const Death& whole, const CampaignOptions& opt
   }
   Random random(Scramble(options.seed + 1));
   const int64_t count = std::min(options.allocations, whole.allocations);
-  for (int64_t i = 0; i < count; ++i) {  // one of each of `count` equal parts
+  for (int64_t i = 0; i < count; ++i) {  // one from each of `count` equal parts
     const int64_t begin = whole.allocations * i / count;
     const int64_t end = whole.allocations * (i + 1) / count;
     lives.push_back({.kind = "enomem", .at = random.Between(begin, end) + 1});
@@ -247,7 +249,7 @@ bool Caught(const CampaignOptions& options, const Control& control) {
                          .environment = control.environment};
       const Tally tally = FailOnce(runner, life);
       caught = !tally.clean();
-      if (tally.points == 0) break;  // beyond the end of the script
+      if (tally.points == 0) break;  // past the end of the script
     }
   } else {
     runner.Reset();

@@ -1,4 +1,4 @@
-// The crash harness. See scripts/crash --help.
+// Entry point of the crash harness. See scripts/crash --help.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -85,8 +85,8 @@ int64_t CountCaught(const CampaignOptions& options) {
   return caught;
 }
 
-// Sets the campaign's directory. What a disk loses is modelled, so memory serves as well, and
-// faster.
+// Sets the campaign's directory. The harness models the loss of data, so a file system in memory
+// works too and is faster.
 bool MakeDirectory(const Arguments& arguments, std::string* dir) {
   const std::vector<std::string> places = arguments.work.empty()
                                               ? std::vector<std::string>{"/dev/shm", "/tmp"}

@@ -1,4 +1,4 @@
-// Laws of a search over a choice of rows: filters, pages, least scores, earlier epochs.
+// Laws of a search over a subset of the rows: filters, pages, minimum scores, earlier epochs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,8 @@ using testing::Random;
 
 class ChoiceLaws : public Laws {};
 
-// Each row with this chance; the rows of `corpus` have their places as ordinals.
+// Returns a filter that chooses each row with the same random probability. The ordinal of a row is
+// its index in the corpus.
 std::shared_ptr<const RowFilter> DrawFilter(int64_t rows_count, Random& random) {
   auto filter = std::make_shared<RowFilter>();
   const int64_t one_in = random.OneOf<int64_t>({1, 2, 3, 20, 400, 1'000'000});
@@ -28,7 +29,7 @@ std::shared_ptr<const RowFilter> DrawFilter(int64_t rows_count, Random& random) 
     if (random.OneIn(one_in))
       filter->chosen[static_cast<size_t>(row / 64)] |= uint64_t{1} << (row % 64);
   }
-  // Words that are not there choose nothing.
+  // A filter may have fewer words than rows: rows past its end are not chosen.
   if (random.OneIn(4)) filter->chosen.resize(filter->chosen.size() / 2);
   return filter;
 }
@@ -41,7 +42,7 @@ std::vector<int64_t> ChosenIndices(const RowFilter& filter, int64_t rows_count) 
   return indices;
 }
 
-// The same rows in the given order of upload: the ordinal of a row is its place there.
+// Cuts the rows into parts that keep their order, so that the ordinal of a row is its index.
 std::vector<std::vector<int64_t>> InOrder(int64_t rows_count, int64_t parts_count) {
   std::vector<std::vector<int64_t>> parts(static_cast<size_t>(parts_count));
   for (int64_t row = 0; row < rows_count; ++row) {
@@ -77,7 +78,7 @@ TEST_P(ChoiceLaws, AFilterEqualsACollectionOfTheChosenRows) {
     const std::vector<Neighbors> got = SearchOrFail(engine(), **collection, batch);
     ExpectAnswers(got, want);
     for (size_t q = 0; q < got.size(); ++q) EXPECT_EQ(got[q].rows_matched, want[q].rows_matched);
-    // Again, from what is remembered; and by the oracle.
+    // Search again, now from the filter cache; then compare with the oracle.
     ExpectAnswers(SearchOrFail(engine(), **collection, batch), want);
     const auto verdict = engine().Verify(
         **collection,
@@ -187,7 +188,7 @@ TEST_P(ChoiceLaws, PagesAreTheOrderCutIntoPieces) {
         want.scores.push_back(whole.scores[static_cast<size_t>(place)]);
       }
       ASSERT_THAT(SearchOrFail(engine(), **collection, batch).at(0), BytesEqual(want));
-      if (!want.scores.empty()) {  // a least score ends the answer where the order falls below it
+      if (!want.scores.empty()) {  // a minimum score ends the answer at the first lower score
         const size_t cut = static_cast<size_t>(random.Between(0, want.ids.size()));
         query.score_min = want.scores[cut];
         size_t kept = 0;

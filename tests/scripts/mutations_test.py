@@ -1,4 +1,5 @@
-"""The planted bugs of tests/mutations fit the tree and name tests that exist; the parser refuses a bad header."""
+"""Tests that the planted bugs of tests/mutations fit the tree and name existing tests, and that the
+parser refuses a bad header."""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ class Static(Folder):
 
 
 class Planted(unittest.TestCase):
-    """The patches of this tree."""
+    """Tests of the patches of this tree."""
 
     def test_every_patch_applies_and_names_a_test_that_exists(self) -> None:
         for mutation in mutations.load(ROOT):

@@ -1,4 +1,5 @@
-"""The selection campaign: its cases, the merge with the peers, the short tables, the receipt and the figure."""
+"""Tests of the selection campaign: its cases, the merge with the peers, the short tables, the
+receipt and the figure."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from select_cases import Case  # noqa: E402
 
 
 def row_of(case: Case, us: float, **more: Any) -> dict[str, Any]:
-    """A row as select_bench prints it."""
+    """Returns a row as select_bench prints it."""
     batch, n, k, dtype, name, algorithm = case
     return {"bench": "select", "name": algorithm, "choice": algorithm, "batch": batch, "n": n, "k": k, "dtype": dtype,
             "input": name, "us": us, "graph_us": us / 2, "limit_us": us / 4, "matches_oracle": True, **more}  # fmt: skip
@@ -105,7 +106,7 @@ class Summary(unittest.TestCase):
         self.assertIn("theirs/ours 4.00;", self.tables(rows, peers, "grid"))
 
     def test_the_spread_over_k_leaves_out_k_beyond_an_eighth_of_n(self) -> None:
-        slow = {256: 17.0, 512: 90.0, 1: 10.0}  # 512 is beyond 3072 / 8
+        slow = {256: 17.0, 512: 90.0, 1: 10.0}  # 512 is more than 3072 / 8
         rows = [row_of(case, slow.get(case.k, 12.0)) for case in self.grid]
         table = self.tables(rows, [], "grid")
         self.assertIn("grid, us: slowest over fastest k <= n/8 at most 1.70 (limit 1.6), at 8 x 3072, k=256: 17.0 us", table)
@@ -146,7 +147,7 @@ class Summary(unittest.TestCase):
 
 class Script(unittest.TestCase):
     def run_campaign(self, folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The script with a program that answers every case of its case file in 7 us."""
+        """Runs the script with a program that answers every case of its case file with 7 us."""
         program = pathlib.Path(folder) / "select_bench"
         program.write_text(
             f"#!{sys.executable}\nimport json, sys\n"

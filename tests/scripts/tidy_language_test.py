@@ -1,4 +1,5 @@
-"""The rule "language" of scripts/tidy finds each banned phrase where people read it, and nothing else."""
+"""Tests that the rule "language" of scripts/tidy finds each banned phrase in text that people read,
+and nothing else."""
 
 from __future__ import annotations
 

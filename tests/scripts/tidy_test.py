@@ -1,4 +1,5 @@
-"""Every rule of scripts/tidy finds its violation, planted in a small checkout, and passes the clean one."""
+"""Tests that every rule of scripts/tidy finds its violation, planted in a small checkout, and
+accepts the clean one."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def header(body: str, guard: str = "NEARFIELD_X_H_") -> str:
 
 
 def function(lines: int, signature: str = "int F()") -> str:
-    """A function of exactly so many lines, from signature to closing brace."""
+    """Returns a function of exactly `lines` lines, from signature to closing brace."""
     return signature + " {\n" + "  G();\n" * (lines - 2) + "}\n"
 
 
@@ -41,7 +42,8 @@ class PlantedTree(unittest.TestCase):
         return tree.Tree(self.root)
 
     def assert_finds(self, findings: list[tree.Finding], *expected: str) -> None:
-        """Exactly as many findings as expected texts, each holding its text."""
+        """Asserts that there are exactly as many findings as expected texts, and that each contains
+        its text."""
         shown = [str(finding) for finding in findings]
         self.assertEqual(len(shown), len(expected), shown)
         for line, part in zip(shown, expected):
@@ -296,7 +298,8 @@ class Headers(PlantedTree):
         )
 
     def test_a_public_header_does_not_reach_cuda(self) -> None:
-        # The header stands in for NVIDIA's, so that the law is tested where no toolkit is installed too.
+        # The planted header replaces NVIDIA's, so that the rule is also tested without a CUDA
+        # toolkit.
         planted = self.plant(
             {
                 "engine/include/nearfield/engine/a.h": header('#include "cuda_runtime.h"', "NEARFIELD_A_H_"),
@@ -366,7 +369,7 @@ class Tools(PlantedTree):
         self.assertEqual(checked_files(), [])
         (self.root / "engine/a.h").write_text("int c;\n")
         self.assertEqual(checked_files(), ["engine/a.cc"])
-        deps["a.o"] = []  # not built yet: what it includes is unknown
+        deps["a.o"] = []  # not built yet: its includes are unknown
         self.assertEqual(checked_files(), ["engine/a.cc"])
         self.assertEqual(checked_files(), ["engine/a.cc"])
 

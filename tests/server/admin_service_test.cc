@@ -1,4 +1,4 @@
-// Admin and health over a real channel, and the server's life as callers see it.
+// Tests of Admin and health over a real channel, and of the server's life as callers see it.
 #include <functional>
 #include <future>
 #include <limits>
@@ -284,8 +284,8 @@ TEST_F(AdminServiceTest, AnEngineThatCannotBeMadeHasItsExitCode) {
   }
 }
 
-// A machine with a device node and no usable GPU: rows took half of its memory, which the plan had
-// given to the other parts.
+// Regression: on a machine with a device node but no usable GPU, rows took half of the memory,
+// which the plan had assigned to other parts.
 TEST_F(AdminServiceTest, AGpuThatCannotBeUsedLeavesTheRowsTheirShareOfThePlan) {
   HostMachine machine = {.memory_bytes = 16 * kGiB, .cores = 4, .has_gpu = true};
   std::vector<EngineOptions> made;
@@ -372,7 +372,7 @@ TEST_F(AdminServiceTest, ASecondServerCannotTakeTheSamePort) {
                                                         HasSubstr(server_->address())));
 }
 
-// The reflection service is there or not: its method is UNIMPLEMENTED where it is not registered.
+// A method of an unregistered reflection service is UNIMPLEMENTED.
 class ReflectionTest : public ServerFixture, public ::testing::WithParamInterface<bool> {};
 
 TEST_P(ReflectionTest, IsServedOnlyWhereAskedFor) {

@@ -1,5 +1,5 @@
-// Admission by predicted time: who is refused at once, with what hint, and what cannot shut the
-// door.
+// Tests of admission by predicted time: which searches are refused, with which hint, and which
+// failures must not block admission.
 #include "server/batching/retry_hint.h"
 #include "tests/server/queue_fixture.h"
 
@@ -30,7 +30,7 @@ TEST_F(AdmissionTest, WhatCannotMeetItsDeadlineIsRefusedAtOnceAndTheHintIsWhenIt
   const std::optional<int64_t> hint = RetryAfterMs(refused);
   ASSERT_TRUE(hint.has_value());
   EXPECT_EQ(queue_->waiting(), 0);
-  // 150 ms are predicted, and some caution.
+  // The prediction is 150 ms plus a safety margin.
   EXPECT_GE(*hint, 90);
   EXPECT_LE(*hint, 120);
   EXPECT_OK(
@@ -177,12 +177,12 @@ TEST_F(AdmissionTest, BytesAreSharedAsRequestsAreButOneSearchAlwaysFits) {
               StatusIs(kExhausted, HasSubstr("queue is full")));
 }
 
-// A caller of whom a search always waits kept the bytes of those that were served: after enough of
-// them its share was full for ever.
+// Regression: a caller that always had a waiting search was still charged the bytes of its served
+// ones. Its share filled up permanently.
 TEST_F(AdmissionTest, AServedSearchGivesTheBytesOfItsCallerBack) {
   Start({.bytes_max = 100000, .caller_share = 0.5});
   const auto a = NewCollection();
-  const auto b = NewCollection();  // no pass takes both
+  const auto b = NewCollection();  // no pass contains searches of both
   ASSERT_OK(TryPush({.caller = "steady", .collection = a, .bytes = 10000}));
   for (int i = 0; i < 20; ++i) {
     ASSERT_OK(TryPush({.caller = "steady", .collection = i % 2 == 0 ? b : a, .bytes = 10000})) << i;
@@ -206,7 +206,7 @@ TEST_F(AdmissionTest, APassedDeadlineIsAnsweredWhileTheDeviceWorks) {
   EXPECT_THAT(RunOne(), ElementsAre(patient));
 }
 
-// Rows behind the k_max first cost a scan of their own for each k_max: k is 10 here.
+// Each k_max rows after the first k_max cost a separate scan; k is 10 here.
 class WorkTest : public QueueFixture {
  protected:
   WorkTest() {
@@ -231,7 +231,8 @@ TEST_F(WorkTest, ADeepPageIsExpectedToTakeItsScans) {
               StatusIs(kExhausted, HasSubstr("take 100 ms")));
   EXPECT_OK(AskFor(/*skip=*/90, /*deadline_us=*/30000)) << "one scan finds all";
   EXPECT_OK(AskFor(/*skip=*/990, /*deadline_us=*/200000));
-  // What comes behind it is told of its time: 10 ms of the pass that runs, 10 and 100.
+  // A later search must wait for the running pass (10 ms), its own (10 ms) and the deep page (100
+  // ms).
   EXPECT_THAT(AskFor(/*skip=*/0, /*deadline_us=*/100000), StatusIs(kExhausted));
   EXPECT_OK(AskFor(/*skip=*/0, /*deadline_us=*/200000));
 }
@@ -286,7 +287,7 @@ TEST_F(WorkTest, AFilterOfFewRowsIsLearnedApart) {
   EXPECT_THAT(TryPush({.collection = collection_, .deadline_us = 15000}), StatusIs(kExhausted));
 }
 
-// Two filters are two scans: each is a pass, in which nobody waits for the other.
+// Two filters need two scans, so their searches never share a pass.
 TEST_F(WorkTest, OnlyThoseWithOneFilterShareAPass) {
   const auto one = std::make_shared<RowFilter>();
   const auto other = std::make_shared<RowFilter>();

@@ -1,5 +1,5 @@
-// The queue, the batches and the workers in front of the engine; with a clock that only the test
-// moves.
+// Tests of the queue, the batches and the workers in front of the engine, with a clock that the
+// test controls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ class BatchingTest : public ::testing::Test {
     return collection;
   }
 
-  // A ticket of `queries` queries; its answer lands in answers_[name].
+  // Returns a ticket of `queries` queries; its answer goes to answers_[name].
   SearchTicket Ticket(const std::string& name, const std::shared_ptr<Collection>& collection,
                       int queries = 1) {
     SearchTicket ticket;
@@ -242,7 +242,7 @@ TEST_F(BatchingTest, ABatchMayCopyAFewRepliesAndOnlyTheOneAtFaultFails) {
     ticket.request.parts = {.vectors = true, .payloads = false, .bytes_max = bytes_max};
     ASSERT_OK(queue.Push(std::move(ticket)));
   };
-  push("8", 1, 20);  // a row is 8 bytes; n queries ask for 1 .. n rows
+  push("8", 1, 20);  // a row is 8 bytes; the queries request 1 .. n rows
   push("24", 2, 20);
   push("other", 1, 19);
   RunOne(&queue);
@@ -345,8 +345,8 @@ TEST(WorkerPoolTest, RefusesBeyondItsBoundAndRunsTheRest) {
   EXPECT_EQ(ran, 3);
 }
 
-// A caller that verified one answer after the other was refused: it had its answer before the place
-// was free.
+// Regression: a caller that verified one answer after another was refused, because it got its
+// answer before its place was free.
 TEST(WorkerPoolTest, ThePlaceIsFreeBeforeTheCallerIsAnswered) {
   WorkerPool pool({.what = "verifications", .threads = 1, .waiting_max = 0});
   for (int i = 0; i < 200; ++i) {

@@ -67,7 +67,7 @@ TEST_F(CatalogTest, ADroppedCollectionLivesAsLongAsItsLastUser) {
     ASSERT_OK(catalog_.Drop("a"));
     EXPECT_TRUE(user->dropped.load());
     EXPECT_FALSE(memory.expired());
-    // The name is free at once, for another collection.
+    // The name is free immediately for another collection.
     EXPECT_NE((*catalog_.Create("a", spec_))->collection, user->collection);
   }
   EXPECT_TRUE(memory.expired());
@@ -87,7 +87,7 @@ TEST_F(CatalogTest, AnAliasIsAnotherNameUntilItIsDroppedOrItsCollectionIs) {
   EXPECT_EQ(moved->now, b);
   EXPECT_EQ(moved->before, a);
   EXPECT_EQ(*catalog_.Find("live"), b);
-  // By way of an alias: of its collection, not of the alias.
+  // An alias of an alias refers to its collection, not to the alias.
   ASSERT_OK(catalog_.SetAlias("next", "live"));
   ASSERT_OK(catalog_.SetAlias("live", "a"));
   EXPECT_EQ(*catalog_.Find("next"), b);

@@ -1,5 +1,5 @@
-// The attributes of a collection's rows beside its epochs: nothing asked for is dropped, nothing
-// dropped stays, and memory is bounded.
+// Tests of the attributes of a collection's rows across epochs: rows in use are not dropped,
+// dropped rows free their memory, and memory is bounded.
 #include "server/catalog/collection_attributes.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ class CollectionAttributesTest : public ::testing::Test {
       : shared_(std::make_shared<AttributeShared>(memory_bytes, 1 << 20)),
         attributes_(std::make_unique<CollectionAttributes>(schema_, shared_)) {}
 
-  // Rows first .. first + kBatch, each with "n" = its id.
+  // Uploads rows [first, first + kBatch), each with "n" = its id.
   absl::Status Upload(uint64_t first, const std::function<void()>& before_commit = nullptr) {
     std::vector<uint64_t> ids;
     std::vector<PlainRow> rows;
@@ -103,8 +103,8 @@ TEST_F(CollectionAttributesTest, DeadRowsGiveTheirMemoryBackOnceNobodyHoldsThem)
   EXPECT_EQ(shared_->memory_bytes, 0);
 }
 
-// A page without a filter kept the epoch; the filtered search of the same epoch held another pin of
-// it. What the first keeps, the second's next page finds.
+// A page without a filter pins the epoch, and a filtered search of the same epoch pins it
+// separately. The next filtered page must find the rows through the first pin.
 TEST_F(CollectionAttributesTest, AnEpochThatAnyoneHoldsKeepsItsRows) {
   ASSERT_OK(Upload(0));
   const FilterTree low = Compare("n", Comparison::kLess, Integers({100}));
@@ -134,8 +134,8 @@ TEST_F(CollectionAttributesTest, AnUploadThatFailsLeavesNothing) {
   EXPECT_EQ(shared_->memory_bytes, attributes_->bytes());
 }
 
-// The rows of an upload are indexed before they are visible; what was chosen before they are is
-// without them, also where it is deleted afterwards.
+// The rows of an upload are indexed before they are visible. A choice made before that excludes
+// them, also if they are deleted afterwards.
 TEST_F(CollectionAttributesTest, RowsThatBecomeVisibleAfterTheChoiceAreNotDeleted) {
   ASSERT_OK(Upload(0));
   const FilterTree all = Exists("n");

@@ -1,4 +1,4 @@
-// Settings: precedence, limits, errors.
+// Tests of settings: precedence, limits, errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Connections of a server: how many, how long, whose, and what a call may send before its message.
+// Tests of a server's connections: number, lifetime, callers, and the limits of a call's metadata.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -20,14 +20,14 @@ namespace hv = ::grpc::health::v1;
 
 class ConnectionsTest : public ServerFixture {
  protected:
-  // A connection of its own.
+  // Returns a separate connection.
   std::shared_ptr<grpc::Channel> NewChannel() const {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     return grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(),
                                      arguments);
   }
-  // `wait`: until a connection can be had.
+  // `wait`: wait until a connection is available.
   static grpc::Status CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
                                   bool wait = false) {
     grpc::ClientContext context;
@@ -59,7 +59,7 @@ TEST_F(ConnectionsTest, TheConnectionBeyondTheLimitIsRefusedUntilOneEnds) {
   EXPECT_EQ(server_->connections().open, 2);
 }
 
-// Idle connections held their descriptors for as long as their clients answered pings.
+// Regression: idle connections held their descriptors as long as their clients answered pings.
 TEST_F(ConnectionsTest, AConnectionWithoutACallIsClosedAndTheNextCallOpensAnother) {
   Set(settings_.connection_idle_ms, "100");
   Serve();
@@ -121,8 +121,8 @@ TEST_F(ConnectionsTest, CountersTellTheConnections) {
   EXPECT_EQ(counters.log_lines_dropped_count(), 0u);
 }
 
-// The transport's limit is one of the connection: 20 kB of metadata on one call ended an upload on
-// the same connection.
+// Regression: the transport's limit applies to the connection. 20 kB of metadata on one call ended
+// an upload on the same connection.
 TEST_F(ConnectionsTest, TooMuchMetadataFailsItsOwnCallAlone) {
   Serve();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));

@@ -1,5 +1,5 @@
-// Proto <-> native: total on any message, exact where it accepts; and the upload's states, without
-// a stream.
+// Tests of conversion between proto and native types: total on any message, exact where it accepts.
+// Also tests the states of an upload without a stream.
 #include <gmock/gmock.h>
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
@@ -136,7 +136,7 @@ TEST(SearchConvertTest, TheLeastReplyIsNeverMoreThanTheReply) {
   EXPECT_GE(least, static_cast<int64_t>(response.ByteSizeLong()) / 2);
 }
 
-// Any bytes that parse are either taken or refused with a message that one can print.
+// Any bytes that parse are accepted, or rejected with a printable message.
 template <typename Message, typename Convert>
 void FeedRandom(uint64_t seed, const Convert& convert) {
   std::mt19937_64 random(seed);
@@ -199,20 +199,19 @@ TEST(EnumConvertTest, EveryValueComesBack) {
     EXPECT_EQ(RowTypeFromProto(ToProto(type)), type);
   for (const IdType type : {IdType::kUint64, IdType::kString})
     EXPECT_EQ(IdTypeFromProto(ToProto(type)), type);
-  for (const ScanChoice scan :
-       {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kBf16, ScanChoice::kRows})
+  for (const ScanChoice scan : {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows})
     EXPECT_EQ(ScanChoiceFromProto(ToProto(scan)), scan);
   for (const RowHome rows : {RowHome::kDevice, RowHome::kHost})
     EXPECT_EQ(RowHomeFromProto(ToProto(rows)), rows);
   EXPECT_EQ(ToProto(ScanPrecision::kInt8), pb::SCAN_PRECISION_INT8);
-  EXPECT_EQ(ToProto(ScanPrecision::kBf16), pb::SCAN_PRECISION_BF16);
   EXPECT_EQ(ToProto(ScanPrecision::kRows), pb::SCAN_PRECISION_ROWS);
   EXPECT_EQ(MetricFromProto(static_cast<pb::Metric>(99)), std::nullopt);
+  EXPECT_EQ(ScanChoiceFromProto(static_cast<pb::ScanChoice>(3)), std::nullopt) << "was BF16";
   EXPECT_EQ(ScanChoiceFromProto(static_cast<pb::ScanChoice>(99)), std::nullopt);
   EXPECT_EQ(RowHomeFromProto(static_cast<pb::RowHome>(99)), std::nullopt);
 }
 
-// What older clients send.
+// Older clients do not send these fields.
 TEST(EnumConvertTest, AnAbsentScanIsAutoAndRowsLieOnTheDevice) {
   EXPECT_EQ(ScanChoiceFromProto(pb::SCAN_CHOICE_UNSPECIFIED), ScanChoice::kAuto);
   EXPECT_EQ(RowHomeFromProto(pb::ROW_HOME_UNSPECIFIED), RowHome::kDevice);
@@ -285,7 +284,8 @@ TEST_F(UploadSessionTest, AnEmptyUploadCommitsNothingAndKeepsTheEpoch) {
   EXPECT_EQ(committed->committed().epoch(), 0u);
 }
 
-// A cursor without the minimum score in it went on in the order of another search.
+// Regression: a cursor did not cover the minimum score and continued in the order of another
+// search.
 TEST(CursorTest, TellsSearchesApartByAllThatTheirOrderDependsOn) {
   const std::vector<float> vector = {1, 2};
   const std::vector<float> other = {1, 3};

@@ -1,4 +1,4 @@
-// Ingest.Delete over a real channel.
+// Tests of Ingest.Delete over a real channel.
 #include <functional>
 
 #include "tests/server/server_fixture.h"

@@ -1,4 +1,4 @@
-// The end of a server with calls in flight.
+// Tests of the end of a server with calls in flight.
 #include <future>
 #include <string>
 #include <thread>
@@ -19,7 +19,8 @@ class DrainTest : public ServerFixture {
   }
 };
 
-// gRPC cancelled what was left, and its statuses lacked the metadata that every error promises.
+// Regression: gRPC cancelled the remaining calls, and its statuses lacked the metadata that every
+// error promises.
 TEST_F(DrainTest, AfterTheDrainTimeWhatIsLeftIsUnavailableWithItsMetadata) {
   Set(settings_.drain_ms, "20");
   ServeRows();
@@ -45,7 +46,7 @@ TEST_F(DrainTest, AfterTheDrainTimeWhatIsLeftIsUnavailableWithItsMetadata) {
   EXPECT_EQ(script_->uploads_open, 0);
 }
 
-// A call that waits for an epoch held the end for as long as a drain may take.
+// Regression: a call that waited for an epoch delayed the end for the whole drain time.
 TEST_F(DrainTest, AWaitForAnEpochEndsWhenTheDrainBegins) {
   Set(settings_.drain_ms, "86400000");
   ServeRows();
@@ -61,7 +62,7 @@ TEST_F(DrainTest, AWaitForAnEpochEndsWhenTheDrainBegins) {
   ExpectEndedByTheServer(search.get(), context);
 }
 
-// So did an upload whose client was silent.
+// Regression: an upload with a silent client also delayed the end.
 TEST_F(DrainTest, ASilentUploadEndsSoonAfterTheDrainBegins) {
   Set(settings_.drain_ms, "86400000");
   Set(settings_.upload_idle_ms, "3000");
@@ -77,8 +78,8 @@ TEST_F(DrainTest, ASilentUploadEndsSoonAfterTheDrainBegins) {
   ExpectEndedByTheServer(status, context);
 }
 
-// A stream ends with its cancellation, its search when the engine is done with it: the engine and
-// the threads below it must still be there.
+// A stream ends when it is cancelled; its search ends when the engine has finished it. The engine
+// and its threads must still exist then.
 TEST_F(DrainTest, TheEngineOutlivesASearchWhoseStreamHasEnded) {
   Set(settings_.drain_ms, "0");
   Serve();
@@ -89,7 +90,7 @@ TEST_F(DrainTest, TheEngineOutlivesASearchWhoseStreamHasEnded) {
   grpc::ClientContext context;
   const auto stream = retrieval_->SearchStream(&context);
   pb::SearchRequest request = SearchFor("c", {1, 0});
-  request.set_with_payload(true);  // an answer that the reply workers make
+  request.set_with_payload(true);  // the reply workers make this answer
   stream->Write(request);
   script_->search_gate.AwaitArrivals(1);
   auto drained = std::async(std::launch::async, [&] { return server_->Drain(); });

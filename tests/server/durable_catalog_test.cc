@@ -1,4 +1,4 @@
-// Aliases and snapshots of a catalog that keeps its collections.
+// Tests of aliases and snapshots of a catalog that stores its collections.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +9,7 @@
 #include "server/catalog/snapshots.h"
 #include "tests/server/attributes/filter_maker.h"
 #include "tests/server/durable_rows.h"
+#include "tests/server/store/older_catalogue.h"
 #include "tests/testing/seed.h"
 
 namespace nearfield::server {
@@ -46,8 +47,34 @@ TEST_F(DurableCatalogTest, AliasesAreThereAgainAfterARestart) {
   EXPECT_THAT(catalog_->ListAliases(), ::testing::IsEmpty());
 }
 
-// A token that was taken up with another mode, or for another collection, would commit other rows
-// than its first stream declared.
+// Earlier versions could keep a bf16 copy of the rows. Such a collection loads with int8 codes.
+TEST_F(DurableCatalogTest, ACollectionOfTheRemovedBf16ScanIsSearchedByInt8Codes) {
+  Upload(*catalog_->Create("a", {.dim = kDim, .scan = ScanChoice::kRows}), 0, 1000, seed_);
+  const std::string before = Answer(**catalog_->Find("a"));
+  catalog_ = nullptr;
+  ASSERT_OK(store::SetStoredScan(dir_ / "data", store::kStoredScanBf16));
+  Open();
+  const auto named = *catalog_->Find("a");
+  ASSERT_OK(named->state);
+  EXPECT_EQ(named->collection->spec().scan, ScanChoice::kInt8);
+  EXPECT_EQ(named->collection->Stats().scan, ScanPrecision::kInt8);
+  EXPECT_EQ(Answer(*named), before);
+  const std::vector<float> values(kDim, 0.5f);
+  Query query;
+  query.vector = values;
+  query.k = 10;
+  const auto result = engine_->Search(*named->collection, {.queries = {query}});
+  ASSERT_OK(result);
+  EXPECT_EQ(result->cost.precision, ScanPrecision::kInt8);
+  const auto verdict = engine_->Verify(
+      *named->collection,
+      {.query = query, .neighbors = result->queries.front(), .epoch = result->epoch}, nullptr);
+  ASSERT_OK(verdict);
+  EXPECT_TRUE(verdict->equal) << verdict->explanation;
+}
+
+// If a token were resumed with another mode or collection, the commit would contain other rows than
+// its first stream declared.
 TEST(CheckTokenIsOfTest, ATokenIsOfOneCollectionAndOneMode) {
   NamedCollection named;
   named.store_id = 3;
@@ -91,7 +118,7 @@ TEST_F(DurableCatalogTest, AnUploadIsNotReadAgainForNobody) {
   EXPECT_EQ((*upload)->Commit()->rows_count, 1);
 }
 
-// Rows that came in several uploads, each within the memory that one may need at most.
+// Rows from several uploads, each within the maximum memory of one upload.
 class ManyUploadsTest : public DurableCatalogTest {
  protected:
   static constexpr int64_t kRows = 50'000;
@@ -104,7 +131,7 @@ class ManyUploadsTest : public DurableCatalogTest {
     return *catalog_->Create("a", {.dim = kDim, .id_type = IdType::kString}, std::move(schema));
   }
 
-  // Every third row is marked.
+  // Uploads rows of which every third one is marked.
   static absl::Status UploadNamed(const std::shared_ptr<NamedCollection>& named, int64_t first,
                                   int64_t rows_count) {
     IdColumn ids(IdType::kString);
@@ -138,7 +165,7 @@ TEST_F(ManyUploadsTest, WhatWasServedIsLoadedWithTheSameMemory) {
   const auto named = MakeNamed();
   constexpr int64_t kUploads = 6;
   for (int64_t i = 0; i < kUploads; ++i) ASSERT_OK(UploadNamed(named, i * kRows, kRows));
-  // All at once they would need more memory than there is: for ids, and for attributes.
+  // Together in one upload they exceed the memory for ids, and that for attributes.
   EXPECT_THAT(UploadNamed(named, kUploads * kRows, kUploads * kRows),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("host memory")));
   EXPECT_THAT(UploadNamed(named, kUploads * kRows, 2 * kRows),

@@ -1,4 +1,4 @@
-// The script of an engine: gates and what it noted.
+// EngineScript and Gate: gates, and records of the engine's calls.
 #include <chrono>
 
 #include "tests/server/scripted_engine.h"

@@ -1,4 +1,4 @@
-// Waits for an epoch, and epochs that are kept for pages.
+// Tests of waits for an epoch, and of epochs that are kept for pages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -138,7 +138,8 @@ TEST_F(EpochsTest, WhatIsKeptIsBoundedAndGivenUp) {
   EXPECT_NE(kept.Find(collection_, 2), nullptr);
   clock_.Advance(std::chrono::milliseconds(60));
   kept.DropExpired();
-  while (!pins[1].expired()) std::this_thread::yield();  // its own thread may be at it as well
+  // The thread of KeptEpochs may be dropping it concurrently.
+  while (!pins[1].expired()) std::this_thread::yield();
   EXPECT_FALSE(pins[2].expired());
   const std::shared_ptr<Collection> other = *fake_.engine->CreateCollection(testing::kPlainSpec);
   EXPECT_EQ(kept.Find(other, 2), nullptr) << "an epoch is of its collection";
@@ -146,7 +147,8 @@ TEST_F(EpochsTest, WhatIsKeptIsBoundedAndGivenUp) {
   EXPECT_TRUE(pins[2].expired());
 }
 
-// One number of epochs was shared by all callers, so that anybody could end anybody's pages.
+// Regression: all callers shared one limit on epochs, so that any caller could end the pages of
+// another.
 TEST_F(EpochsTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
   KeptEpochs kept({.epochs_max = 2}, &clock_);
   ASSERT_OK(kept.Keep("honest", collection_, collection_->PinEpoch()));
@@ -161,7 +163,7 @@ TEST_F(EpochsTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
   EXPECT_NE(kept.Find(collection_, 4), nullptr);
 }
 
-// One client under many names took all epochs that there may be, and every new caller was refused.
+// Regression: one client with many names took all epochs, and every new caller was refused.
 TEST_F(EpochsTest, BeyondAllCallersNumberTheOneWithTheMostLosesItsOldest) {
   KeptEpochs kept({.epochs_max = 3, .epochs_total_max = 3}, &clock_);
   ASSERT_OK(kept.Keep("one", collection_, collection_->PinEpoch()));
@@ -197,7 +199,8 @@ TEST_F(EpochsTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStreamsHoldAll) {
   EXPECT_EQ(kept.Find(collection_, 1), nullptr);
 }
 
-// A SearchAll whose reader paused for longer than an epoch is kept lost it at the next commit.
+// Regression: a SearchAll whose reader paused longer than the lifetime of an epoch lost it at the
+// next commit.
 TEST_F(EpochsTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
   KeptEpochs kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   EpochHold first;
@@ -219,7 +222,7 @@ TEST_F(EpochsTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
   EXPECT_OK(kept.Keep("a", collection_, collection_->PinEpoch()));
 }
 
-// Kept epochs held the rows of every corpus that was replaced, so that a reader kept uploads out.
+// Regression: kept epochs held the rows of every replaced corpus, so that a reader blocked uploads.
 TEST_F(EpochsTest, EpochsThatPinTooMuchMemoryAreGivenUpWhereMostIsPinned) {
   const auto replace = [&](int64_t rows_count) {
     auto upload = collection_->BeginUpload({.rows_max = rows_count, .mode = UploadMode::kReplace});

@@ -1,11 +1,11 @@
-// The whole server program over an engine that fails as told: by NEARFIELD_FAULT, so that its flags
-// stay the server's.
+// The whole server program over an engine with a fault. NEARFIELD_FAULT selects the fault, so that
+// the flags remain those of the server.
 //   lose_at_search=N  the device is lost in the Nth search
 //   self_test         the self-test differs
-//   no_engine         the engine cannot be made: no GPU
+//   no_engine         the engine cannot be created: no GPU
 //   hang_self_test    the self-test never ends
 //   hang_search       searches end only when they are cancelled
-//   lose_in_drain     so they do, and then the device is lost
+//   lose_in_drain     as hang_search, and then the device is lost
 //   deaf_search       searches never end
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +18,7 @@
 
 namespace {
 
-// For the test: a search is held now.
+// Reports to the test that a search is held.
 void TellWhenHeld(nearfield::server::EngineScript* script) {
   script->search_gate.AwaitArrivals(1);
   std::puts("held");

@@ -1,4 +1,5 @@
-// Filters, declared attributes and attribute columns from and to their messages.
+// Tests of the conversion of filters, declared attributes and attribute columns to and from
+// messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -87,7 +88,7 @@ TEST(FilterConvertTest, IdsAreOfTheCollectionsType) {
               Refused("filter.has_id.texts[1]", "must be 1 .. 512"));
 }
 
-// What a client could send to exhaust the server: levels, breadth, lists.
+// Messages that could exhaust the server: many levels, wide filters, long lists.
 TEST(FilterConvertTest, BombsAreRefusedBeforeTheyAreTaken) {
   pb::Filter deep;
   pb::Filter* last = &deep;
@@ -96,7 +97,7 @@ TEST(FilterConvertTest, BombsAreRefusedBeforeTheyAreTaken) {
   EXPECT_OK(Converted(deep));
   last->mutable_not_()->mutable_exists()->set_attribute("x");
   EXPECT_THAT(Converted(deep), Refused("filter.not.not.not.not.not.not.not.not", "the limit is 8"));
-  // Far beyond what recursion could bear: the message itself is made, and freed, without any.
+  // Far deeper than recursion allows. The message itself is built and freed without recursion.
   constexpr int kLevels = 50'000;
   std::vector<pb::Filter*> levels = {new pb::Filter};
   for (int level = 1; level < kLevels; ++level) {
@@ -114,7 +115,7 @@ TEST(FilterConvertTest, BombsAreRefusedBeforeTheyAreTaken) {
   EXPECT_OK(Converted(wide));
   wide.mutable_or_()->add_filters()->mutable_exists();
   EXPECT_THAT(Converted(wide), Refused("filter.or", "the limit is 256"));
-  pb::Filter nested;  // more through levels than in any list
+  pb::Filter nested;  // more conditions through levels than in any list
   for (int i = 0; i < 100; ++i) {
     auto* const inner = nested.mutable_and_()->add_filters()->mutable_not_()->mutable_or_();
     inner->add_filters()->mutable_exists();
@@ -250,7 +251,7 @@ TEST_F(ColumnConvertTest, ValuesAndListsAreBounded) {
   doubles[0].mutable_values()->add_double_values(std::nan(""));
   EXPECT_THAT(Converted(doubles), Refused("block.attributes[0].values[1]", "row 2: NaN"));
 
-  // A NaN in a list was stored, and the next start called the row damaged.
+  // Regression: a NaN in a list was stored, and the next start reported the row as damaged.
   Columns lists;
   lists.Add()->set_attribute("ds");
   lists[0].set_presence("\x05");

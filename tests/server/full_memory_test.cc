@@ -1,4 +1,4 @@
-// What was served is loaded again, however full the host memory was.
+// Tests that a restart loads everything that was served, however full the host memory was.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,8 +57,8 @@ class FullMemoryTest : public DurableCatalogFixture,
   int64_t rows_ = 0;
 };
 
-// Loading took 42 bytes of host memory per row, serving 14: a collection that was uploaded in small
-// parts was gone after a restart.
+// Regression: loading took 42 bytes of host memory per row, serving 14. A collection that was
+// uploaded in small parts could not be loaded after a restart.
 TEST_P(FullMemoryTest, ACollectionThatFillsTheMemoryIsThereAfterARestart) {
   const auto named = *catalog_->Create("a", {.dim = kDim, .id_type = GetParam().id_type});
   for (int64_t rows_count = 65'536; rows_count > 0 && Used() < 0.95;) {

@@ -1,4 +1,4 @@
-// Uploads that are refused: the status code, the message, and nothing left behind.
+// Tests of refused uploads: the status code, the message, and that no rows or memory remain.
 #include <functional>
 #include <limits>
 #include <string>
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
 
-// An upload that must be refused, and how.
+// An upload that must be refused, with its code and message.
 struct BadUpload {
   std::vector<pb::UploadRequest> requests;
   grpc::StatusCode code;
@@ -159,7 +159,8 @@ TEST_F(BadUploadTest, IsNamedAndLeavesNothing) {
   EXPECT_EQ(script_->device_bytes_used, 8);
 }
 
-// A payload of exactly the limit could have been refused: tests had only one of a byte more.
+// A test gap: only a payload one byte above the limit was tested, so the limit itself could have
+// been refused.
 TEST_F(BadUploadTest, APayloadOfExactlyTheLimitIsTaken) {
   Set(settings_.payload_bytes_max, "1KiB");
   ServeEmpty();
@@ -170,7 +171,7 @@ TEST_F(BadUploadTest, APayloadOfExactlyTheLimitIsTaken) {
   EXPECT_EQ(RowsCount(), 1u);
 }
 
-// Up to 11 bytes more than upload_block_bytes_max were taken.
+// Regression: blocks of up to 11 bytes more than upload_block_bytes_max were accepted.
 TEST_F(BadUploadTest, ABlockIsBoundedToTheByte) {
   constexpr size_t kBlockMax = (64 << 10) - 16;
   Set(settings_.request_bytes_max, "64KiB");

@@ -1,4 +1,4 @@
-// Ingest over a real channel: every state of an upload, every status code.
+// Tests of Ingest over a real channel: every state of an upload, every status code.
 #include <chrono>
 #include <functional>
 #include <future>
@@ -125,7 +125,7 @@ TEST_F(IngestServiceTest, TooManyUploadsAtOnceAreRefusedWithAHint) {
   EXPECT_THAT(streams[0]->Finish(), HasCode(grpc::StatusCode::CANCELLED));
   while (script_->uploads_open > 1) std::this_thread::yield();
   grpc::Status status;
-  do {  // the place is free once the stream is gone, moments after its memory
+  do {  // the place is free once the stream is gone, shortly after its memory
     status = Send({Begin("c", 1), Block({1}), Commit()});
   } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status, HasCode(grpc::StatusCode::OK));
@@ -133,7 +133,8 @@ TEST_F(IngestServiceTest, TooManyUploadsAtOnceAreRefusedWithAHint) {
   EXPECT_THAT(streams[1]->Finish(), HasCode(grpc::StatusCode::CANCELLED));
 }
 
-// A client that waited for its upload to end was refused the next one: its place was not free yet.
+// Regression: a client that waited for the end of its upload was refused the next one, because its
+// place was not free yet.
 TEST_F(IngestServiceTest, UploadsOneAfterTheOtherNeedOnePlace) {
   Set(settings_.uploads_max, "1");
   ServeEmpty();
@@ -143,8 +144,8 @@ TEST_F(IngestServiceTest, UploadsOneAfterTheOtherNeedOnePlace) {
   }
 }
 
-// A client that sent each block only after the progress on the one before waited for ever where
-// that progress fell into the write of the one before it.
+// Regression: a client that sent each block only after the progress on the previous one waited
+// forever if that progress was due during an earlier write.
 TEST_F(IngestServiceTest, TheLatestProgressAlwaysArrives) {
   ServeEmpty();
   grpc::ClientContext context;
@@ -173,7 +174,8 @@ TEST_F(IngestServiceTest, ACancelledUploadLeavesNothingEvenWhileTheEngineWorks) 
   script_->append_gate.AwaitArrivals(1);
   context.TryCancel();
   EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
-  // Whether the server heard of it before the commit is a race; half an upload never is.
+  // It is a race whether the cancellation reaches the server before the commit. Half an upload is
+  // never visible.
   script_->append_gate.Open();
   AwaitNoUpload();
   const uint64_t rows = RowsCount();
@@ -191,7 +193,7 @@ TEST_F(IngestServiceTest, ADeadlineEndsAnUpload) {
   while (stream->Read(&response)) {
   }
   EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::DEADLINE_EXCEEDED));
-  Drain();  // the server may hear of the upload later than the client gives it up
+  Drain();  // the server may hear of the upload after the client has abandoned it
   EXPECT_EQ(script_->device_bytes_used, 0);
 }
 

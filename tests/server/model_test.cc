@@ -1,4 +1,5 @@
-// Random changes, searches and restarts of one durable collection, against a map and the oracle.
+// Tests random changes, searches and restarts of one durable collection against a map and the
+// oracle.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +38,7 @@ constexpr size_t kHeldMax = 4;
 
 class ModelTest : public ::testing::Test {
  protected:
-  // A state that somebody holds, and what it must show.
+  // A state that a reader holds, with its correct content.
   struct Held {
     std::shared_ptr<const PinnedEpoch> at;
     RowModel model;
@@ -76,7 +77,7 @@ class ModelTest : public ::testing::Test {
   }
 
   std::vector<float> DrawVector() {
-    std::vector<float> values;  // from few, so that scores tie
+    std::vector<float> values;  // from few values, so that scores tie
     for (int32_t d = 0; d < kDim; ++d) values.push_back(static_cast<float>(random_.Between(-2, 3)));
     return values;
   }
@@ -101,7 +102,8 @@ class ModelTest : public ::testing::Test {
       AppendBlock(mode, block_rows, &next, &seen, &duplicate, upload.get());
       if (::testing::Test::HasFatalFailure()) return;
       row += block_rows;
-      if (!token.empty() && random_.OneIn(4)) {  // the stream breaks, and another goes on
+      // The stream breaks, and another one resumes the upload.
+      if (!token.empty() && random_.OneIn(4)) {
         const UploadPlace place = upload->place();
         upload = nullptr;
         upload = Begin(mode, rows_count, token);
@@ -209,7 +211,8 @@ class ModelTest : public ::testing::Test {
   }
 
   void Hold() {
-    // A filter asks at the epoch while it is the current one; later it is asked for again.
+    // Evaluate a filter while the epoch is current. Search() evaluates filters at the held epoch
+    // later.
     const auto chosen = Choose(DrawFilter(), nullptr);
     ASSERT_OK(chosen);
     held_.push_back({.at = chosen->at, .model = model_});

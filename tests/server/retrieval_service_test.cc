@@ -1,5 +1,5 @@
-// Retrieval over a real channel: SearchStream, Fetch, Count, GetLimits, and what every call
-// carries.
+// Tests of Retrieval over a real channel: SearchStream, Fetch, Count, GetLimits, and the metadata
+// of every call.
 #include <cmath>
 #include <functional>
 #include <future>
@@ -24,7 +24,7 @@ constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
 
 class RetrievalServiceTest : public ServerFixture {
  protected:
-  // Takes messages as they are, also those that are none.
+  // Opens a stream that sends raw bytes, so that tests can send invalid messages.
   std::unique_ptr<grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> RawSearchStream(
       grpc::ClientContext* context) {
     using Factory = grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -75,7 +75,7 @@ TEST_F(RetrievalServiceTest, AStreamEndsAtItsFirstFailureAndEarlierRepliesStand)
   EXPECT_THAT(Trailer(context, "nearfield-request-id"), Optional(::testing::SizeIs(16)));
 }
 
-// What was still under way of a failed stream went on, on the device and for nothing.
+// Regression: the remaining searches of a failed stream continued on the device, for no reader.
 TEST_F(RetrievalServiceTest, AFailedStreamCancelsItsOtherSearches) {
   ServeRows();
   ASSERT_THAT(CreateCollection("d"), HasCode(grpc::StatusCode::OK));
@@ -98,7 +98,8 @@ TEST_F(RetrievalServiceTest, AFailedStreamCancelsItsOtherSearches) {
   EXPECT_EQ(script_->cancelled_searches, 1);
 }
 
-// A message that cannot be decoded ended the stream OK, with fewer replies than requests.
+// Regression: a message that cannot be decoded ended the stream with OK and fewer replies than
+// requests.
 TEST_F(RetrievalServiceTest, AnUndecodableMessageEndsTheStreamWithAnError) {
   ServeRows();
   const std::string good = SearchFor("c", {1, 0}).SerializeAsString();
@@ -143,7 +144,7 @@ TEST_F(RetrievalServiceTest, AStreamWithoutRequestsIsFineAndACancelledOneEnds) {
   EXPECT_EQ(script_->cancelled_searches, 1);
 }
 
-// Arguments that can never be right waited for the epoch, and ended FAILED_PRECONDITION.
+// Regression: invalid arguments waited for the epoch and ended with FAILED_PRECONDITION.
 TEST_F(RetrievalServiceTest, FetchAndCountCheckTheirArgumentsBeforeTheyAwaitAnEpoch) {
   ServeRows();
   const auto soon = [] { return std::chrono::system_clock::now() + std::chrono::seconds(5); };
@@ -166,7 +167,8 @@ TEST_F(RetrievalServiceTest, FetchAndCountCheckTheirArgumentsBeforeTheyAwaitAnEp
               HasCodeAndMessage(kInvalid, HasSubstr("filter")));
 }
 
-// A name above the limit was passed over in silence: the caller shared the address's place.
+// Regression: a name above the limit was silently ignored, and the caller shared the account of its
+// address.
 TEST_F(RetrievalServiceTest, ACallerNameAboveTheLimitIsRefused) {
   ServeRows();
   const auto status = [&](size_t bytes, auto call) {
@@ -261,7 +263,7 @@ TEST_F(RetrievalServiceTest, FetchAndCountRefuseWhatTheContractSays) {
               HasCodeAndMessage(kInvalid, HasSubstr("filter: no condition is set")));
 }
 
-// The name is looked up once, before the wait: the alias that moves meanwhile changes nothing.
+// The name is looked up once, before the wait. An alias that moves meanwhile changes nothing.
 TEST_F(RetrievalServiceTest, AWaitForAnEpochStaysWithTheCollectionThatTheAliasNamed) {
   ServeRows();
   ASSERT_THAT(CreateCollection("d"), HasCode(grpc::StatusCode::OK));

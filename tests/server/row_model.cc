@@ -25,7 +25,7 @@ Neighbors ModelAnswer(const CollectionSpec& spec, const RowModel& model,
                       absl::Span<const uint64_t> ids, const ModelQuery& query) {
   testing::Corpus corpus = {.spec = spec, .rows = {}, .ids = IdColumn(IdType::kUint64)};
   for (const uint64_t id : ids) {
-    if (id == query.row_id) continue;  // left out
+    if (id == query.row_id) continue;  // excluded from its own answer
     const std::vector<float>& values = model.rows.at(id).values;
     const auto* const bytes = reinterpret_cast<const uint8_t*>(values.data());
     corpus.rows.insert(corpus.rows.end(), bytes, bytes + values.size() * sizeof(float));

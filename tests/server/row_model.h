@@ -1,4 +1,4 @@
-// A collection as a map: what it must hold, and answer, after any changes.
+// RowModel: a collection as a map. It defines the correct content and answers after any changes.
 #ifndef NEARFIELD_TESTS_SERVER_ROW_MODEL_H_
 #define NEARFIELD_TESTS_SERVER_ROW_MODEL_H_
 
@@ -16,7 +16,7 @@
 
 namespace nearfield::server {
 
-// Copied to be kept: a copy is the state of one epoch.
+// A copy of the model is the state of one epoch.
 struct RowModel {
   struct Row {
     std::vector<float> values;
@@ -33,14 +33,14 @@ struct RowModel {
 };
 
 struct ModelQuery {
-  std::vector<float> vector;  // empty: the row with the id
+  std::vector<float> vector;  // empty: use the row with the id
   std::optional<uint64_t> row_id;
   int32_t k = 1;
   int64_t skip = 0;
   std::optional<float> score_min;
 };
 
-// What the oracle answers over the rows with these ids.
+// Returns the oracle's answer over the rows with these ids.
 Neighbors ModelAnswer(const CollectionSpec& spec, const RowModel& model,
                       absl::Span<const uint64_t> ids, const ModelQuery& query);
 

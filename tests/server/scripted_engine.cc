@@ -62,7 +62,7 @@ class ScriptedCollection final : public Collection,
   using Collection::Delete;
   absl::StatusOr<DeleteResult> Delete(const IdColumn& ids,
                                       const CommitHook& before_visible) override;
-  // No filter chooses a row: there are no ordinals.
+  // No filter chooses a row, because the rows have no ordinals.
   absl::StatusOr<DeleteResult> DeleteRows(const RowFilter&, const CommitHook&) override {
     return DeleteResult{.epoch = epoch()};
   }
@@ -77,7 +77,7 @@ class ScriptedCollection final : public Collection,
     return 0;
   }
   std::shared_ptr<const PinnedEpoch> PinEpoch() const override {
-    // Without the lock that a change in the making holds: as any collection.
+    // Like a real collection, do not take the lock that a running change holds.
     ++script_->pins;
     const std::lock_guard lock(shown_mutex_);
     return shown_;
@@ -94,7 +94,7 @@ class ScriptedCollection final : public Collection,
   absl::StatusOr<CommitResult> Add(const RowStore& added, uint32_t first_ordinal,
                                    const CommitHook& before_visible);
   absl::StatusOr<Neighbors> Search(const Query& query, RowParts parts) const;
-  // Requires mutex_.
+  // Requires: mutex_.
   void Show() {
     const std::lock_guard lock(shown_mutex_);
     shown_ = std::make_shared<ScriptedEpoch>(epoch_, rows_.ids.size());
@@ -341,9 +341,7 @@ class ScriptedEngine final : public Engine {
     int64_t copied = 0;
     result.cost.rows_scanned = scripted.Stats().rows_count;
     result.cost.bytes_read = scripted.Stats().device_bytes;
-    const ScanChoice scan = scripted.spec().scan;
-    if (scan == ScanChoice::kInt8) result.cost.precision = ScanPrecision::kInt8;
-    if (scan == ScanChoice::kBf16) result.cost.precision = ScanPrecision::kBf16;
+    if (scripted.spec().scan == ScanChoice::kInt8) result.cost.precision = ScanPrecision::kInt8;
     result.cost.escalations = {.tighter = script_->escalations_tighter,
                                .canonical = script_->escalations_canonical};
     for (const Query& query : batch.queries) {

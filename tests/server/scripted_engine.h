@@ -1,5 +1,5 @@
-// An engine for the server's tests: plain brute force in host memory, and a script of faults and
-// gates.
+// ScriptedEngine: an engine for the server's tests. It uses brute force in host memory, and a
+// script of faults and gates.
 #ifndef NEARFIELD_TESTS_SERVER_SCRIPTED_ENGINE_H_
 #define NEARFIELD_TESTS_SERVER_SCRIPTED_ENGINE_H_
 
@@ -15,15 +15,15 @@
 
 namespace nearfield::server {
 
-// Holds callers back until it is opened, and tells when somebody is held.
+// Holds callers until it is opened, and reports how many arrived.
 class Gate {
  public:
   // From now on callers of Pass wait.
   void Close();
   void Open();
-  // Waits while the gate is closed, and no longer than `give_up` says.
+  // Waits until the gate is open or `give_up` returns true.
   void Pass(const std::function<bool()>& give_up = nullptr);
-  // Waits until `count` callers have come to the closed gate since Close.
+  // Waits until `count` callers have arrived at the closed gate since Close.
   void AwaitArrivals(int64_t count);
 
  private:
@@ -33,20 +33,20 @@ class Gate {
   int64_t arrivals_ = 0;
 };
 
-// Shared between a test and the engine that it gives away.
+// Shared between a test and the engine that it passes to a server.
 struct EngineScript {
   Gate search_gate;
   Gate self_test_gate;
   Gate append_gate;
   Gate commit_gate;
   Gate verify_gate;
-  Gate filter_gate;  // of filters by id, while they are evaluated
+  Gate filter_gate;  // filters by id wait here during their evaluation
   std::atomic<bool> device_lost{false};
   std::atomic<bool> self_test_differs{false};
-  // Searches do not look at `cancelled`.
+  // If true, searches ignore `cancelled`.
   std::atomic<bool> deaf_searches{false};
   std::atomic<int64_t> searches{0};
-  std::atomic<int64_t> pins{0};  // of an epoch, of any collection
+  std::atomic<int64_t> pins{0};  // calls of PinEpoch, for all collections
   std::atomic<int64_t> cancelled_searches{0};
   std::atomic<int64_t> uploads_open{0};
   std::atomic<int64_t> device_bytes_total{int64_t{1} << 30};
@@ -54,15 +54,15 @@ struct EngineScript {
   // Loses the device in the search with this number; 0: never.
   std::atomic<int64_t> lose_at_search{0};
   std::atomic<int64_t> read_bytes_per_second{0};
-  // Of every search.
+  // Escalations that every search reports.
   std::atomic<int64_t> escalations_tighter{0};
   std::atomic<int64_t> escalations_canonical{0};
 
-  // Called with each right answer of a search, to make it a wrong one.
+  // Called with each correct answer of a search, to corrupt it.
   void CorruptAnswers(std::function<void(Neighbors*)> corrupt);
   void Corrupt(Neighbors* neighbors) const;
 
-  // Sizes of the batches searched, in order.
+  // Returns the sizes of the batches searched, in order.
   std::vector<int64_t> batch_sizes() const;
   void NoteBatch(int64_t size);
 

@@ -1,4 +1,4 @@
-// Rows as the scripted engine keeps them: in plain vectors.
+// RowStore: the scripted engine's rows, in plain vectors.
 #ifndef NEARFIELD_TESTS_SERVER_SCRIPTED_ROWS_H_
 #define NEARFIELD_TESTS_SERVER_SCRIPTED_ROWS_H_
 
@@ -33,7 +33,7 @@ struct RowStore {
       payloads.Append(block.payloads == nullptr ? "" : block.payloads->at(i));
     }
   }
-  // The rows of `other` at `index`.
+  // Appends the row of `other` at `index`.
   void AppendFrom(const RowStore& other, int64_t index) {
     const size_t row_bytes = other.bytes.size() / static_cast<size_t>(other.ids.size());
     const auto begin =

@@ -1,4 +1,4 @@
-// Search over a real channel: every status code of the contract.
+// Tests of Search over a real channel: every status code of the contract.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -251,9 +251,9 @@ TEST_F(SearchServiceTest, ASearchWhoseDeadlinePassesInTheQueueNeverReachesTheDev
   pb::SearchResponse response;
   EXPECT_THAT(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response),
               HasCode(grpc::StatusCode::DEADLINE_EXCEEDED));
-  // The server counts from the arrival of the call, a little later than the client, which may tell
-  // it before that it has left. A third search finds the queue full until the server, too, holds
-  // the second for dead.
+  // The server measures the deadline from the arrival of the call, slightly later than the client.
+  // The client may report the expiry first. Until the server has also dropped the second search, a
+  // third one finds the queue full.
   auto third = std::async(std::launch::async, [&] {
     grpc::Status status;
     do {

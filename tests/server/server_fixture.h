@@ -1,4 +1,4 @@
-// A server over the scripted engine, with a real channel to it.
+// ServerFixture: a server over the scripted engine, with a real channel to it.
 #ifndef NEARFIELD_TESTS_SERVER_SERVER_FIXTURE_H_
 #define NEARFIELD_TESTS_SERVER_SERVER_FIXTURE_H_
 
@@ -25,11 +25,12 @@ namespace nearfield::server {
 
 namespace pb = ::nearfield::v1;
 
-// What is wrong with the google.rpc details of a status; empty: nothing. A refused argument must
-// have all of them; no other status is looked at, as gRPC makes some without details.
+// Returns what is wrong with the google.rpc details of a status; empty if nothing is. An
+// INVALID_ARGUMENT must have all details. Other statuses are not checked, because gRPC creates some
+// without details.
 std::string DetailsProblem(const grpc::Status& status);
 
-// grpc::Status with this code, sound details and, if given, a message that matches.
+// Matches a grpc::Status with this code, valid details and, if given, a matching message.
 MATCHER_P(HasCode, code, "has the code " + std::to_string(static_cast<int>(code))) {
   *result_listener << "code " << static_cast<int>(arg.error_code()) << ": " << arg.error_message()
                    << DetailsProblem(arg);
@@ -48,7 +49,7 @@ class ServerFixture : public ::testing::Test {
   ServerFixture();
   ~ServerFixture() override;
 
-  // Before Listen.
+  // Call it before Listen.
   void Set(SettingBase& setting, const std::string& value);
   // Listens; health is NOT_SERVING.
   void Listen();
@@ -59,7 +60,7 @@ class ServerFixture : public ::testing::Test {
   grpc::Status CreateCollection(const std::string& name, uint32_t dim = 2,
                                 pb::Metric metric = pb::METRIC_DOT,
                                 pb::IdType id_type = pb::ID_TYPE_UINT64);
-  // Rows (id, 1) for each id, as fp32; dim 2.
+  // Uploads the row (id, 1) for each id, as fp32 with dim 2.
   grpc::Status UploadRows(const std::string& name, const std::vector<uint64_t>& ids,
                           const std::string& payload = "");
 
@@ -80,7 +81,7 @@ class ServerFixture : public ::testing::Test {
   std::vector<std::string> LogLines();
 
   std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
-  // What the server runs on; the scripted engine unless a test sets another before Serve.
+  // Creates the server's engine; the scripted one unless a test sets another before Serve.
   EngineFactory make_engine_ = [this](const EngineOptions&) { return MakeScriptedEngine(script_); };
   Settings settings_;
   SteadyClock clock_;

@@ -1,4 +1,4 @@
-// The details of errors: what a program reads in place of the message.
+// Tests of error details, which programs read instead of the message.
 #include "server/service/status_details.h"
 
 #include <gmock/gmock.h>
@@ -82,7 +82,7 @@ TEST(StatusDetails, OkHasNone) {
   EXPECT_EQ(status.error_details(), "");
 }
 
-// Libraries refuse details whose message is not the status's, or is no UTF-8.
+// Libraries reject details whose message differs from that of the status, or is not UTF-8.
 TEST(StatusDetails, LongMessagesAreCutBetweenCharacters) {
   std::string text = "é";
   while (text.size() < 3000) text += "é";

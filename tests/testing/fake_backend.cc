@@ -142,7 +142,7 @@ class FakeRowPlanes final : public RowPlanes {
     return false;
   }
 
-  // Rows, norm and rank, as on a real device.
+  // Counts the row, its norm and its rank, as a real device does.
   static int64_t BytesFor(const RowFormat& format, int64_t rows_count) {
     return rows_count * (int64_t{format.dim} * BytesPerElement(format.row_type) + 8 + 4);
   }
@@ -238,7 +238,7 @@ class FakeTombstones final : public Tombstones {
 
 namespace {
 
-// Scores every live row, sorts all, keeps k.
+// Scores every live row, sorts all of them, keeps k.
 std::vector<RankedScore> SearchGeneration(const RowFormat& format, const GenerationView& view,
                                           absl::Span<const float> query, int32_t k) {
   const auto& planes = static_cast<const FakeRowPlanes&>(*view.planes);

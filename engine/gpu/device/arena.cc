@@ -61,7 +61,7 @@ absl::Status Arena::CreateOnHost(DeviceHealth& health, int64_t bytes) {
     return absl::Status(taken.code(), absl::StrCat("taking ", bytes_total(),
                                                    " bytes of host memory: ", taken.message()));
   }
-  // With unified addressing, which every 64-bit process has, a kernel knows it by the same address.
+  // With unified addressing, which every 64-bit process has, kernels use the same address.
   base_ = static_cast<char*>(base);
   CutSlabs();
   return absl::OkStatus();

@@ -1,5 +1,6 @@
-// The memory of an engine, taken once at creation: a workspace of fixed parts, then slabs of one
-// size that come and go. On the device, by the only cudaMalloc in the tree, or on the host.
+// Memory of an engine, allocated once at creation: a workspace of fixed parts, followed by slabs of
+// one size that are taken and returned. It is device memory, from the only cudaMalloc in the tree,
+// or host memory.
 #ifndef NEARFIELD_ENGINE_GPU_DEVICE_ARENA_H_
 #define NEARFIELD_ENGINE_GPU_DEVICE_ARENA_H_
 
@@ -13,8 +14,8 @@
 
 namespace nearfield::gpu {
 
-// Slabs of an arena of `bytes`: 2 MiB, the device's own page, or less where few of them would fit.
-// A power of two.
+// Returns log2 of the slab size of an arena of `bytes`: 2 MiB, the device's own page size, or less
+// if few of these would fit.
 constexpr int32_t SlabShift(int64_t bytes) { return bytes >= (int64_t{1} << 30) ? 21 : 18; }
 
 class Arena {
@@ -26,30 +27,30 @@ class Arena {
 
   struct Sizes {
     int64_t workspace_bytes = 0;
-    int64_t slab_bytes = 0;  // for slabs, all together; rounded down to whole ones
+    int64_t slab_bytes = 0;  // for all slabs together; rounded down to whole slabs
   };
-  // Takes device memory. Once, as the next. Errors: ResourceExhausted (not to be had),
-  // FailedPrecondition (already taken).
+  // Allocates device memory. Call either this or CreateOnHost, once. Errors: ResourceExhausted (not
+  // enough memory), FailedPrecondition (already created).
   absl::Status Create(DeviceHealth& health, const Sizes& sizes);
 
-  // Takes page-locked host memory, which kernels read and write over the link: slabs alone.
+  // Allocates page-locked host memory, for slabs only. Kernels read and write it over the link.
   absl::Status CreateOnHost(DeviceHealth& health, int64_t bytes);
 
-  // Cuts the next `bytes` off the workspace, 256-byte aligned; only before Seal. Errors:
+  // Returns the next `bytes` of the workspace, 256-byte aligned. Requires: before Seal. Errors:
   // FailedPrecondition (sealed), ResourceExhausted (the workspace was sized too small).
   absl::StatusOr<char*> TakeWorkspace(int64_t bytes);
 
-  // From now on nothing but slabs comes out.
+  // Closes the workspace: from now on the arena hands out slabs only.
   void Seal();
 
-  // `count` slabs, lowest addresses first, or none. Errors: ResourceExhausted (needed and free
-  // bytes). Thread-safe, as is all that follows.
+  // Returns `count` slabs, lowest addresses first, or none. Errors: ResourceExhausted (with the
+  // needed and the free bytes). Thread safety: this and all functions below are thread-safe.
   absl::StatusOr<std::vector<char*>> TakeSlabs(int64_t count);
   void GiveBack(const std::vector<char*>& slabs);
 
   int32_t slab_shift() const { return slab_shift_; }
   int64_t slab_bytes() const { return int64_t{1} << slab_shift_; }
-  int64_t bytes_total() const { return slabs_count_ << slab_shift_; }  // of slabs
+  int64_t bytes_total() const { return slabs_count_ << slab_shift_; }  // of all slabs
   int64_t bytes_used() const;
 
  private:

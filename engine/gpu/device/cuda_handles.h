@@ -1,5 +1,5 @@
-// Owners of CUDA's own objects: a stream, an event, pinned host memory. Made through Create, given
-// back by destruction.
+// Owners of CUDA objects: a stream, an event, pinned host memory. Create makes the object, the
+// destructor releases it.
 #ifndef NEARFIELD_ENGINE_GPU_DEVICE_CUDA_HANDLES_H_
 #define NEARFIELD_ENGINE_GPU_DEVICE_CUDA_HANDLES_H_
 
@@ -24,7 +24,7 @@ class Stream {
   }
 
   enum class Priority { kHigh, kLow };
-  // Blocks of a high stream are placed before those of a low one. Once.
+  // Blocks of a high-priority stream are placed before those of a low-priority one. Call once.
   absl::Status Create(DeviceHealth& health, Priority priority);
 
   cudaStream_t get() const { return stream_; }
@@ -43,7 +43,7 @@ class Event {
     if (event_ != nullptr) cudaEventDestroy(event_);
   }
 
-  // Without timing: for waiting only. Once.
+  // Creates an event without timing, for synchronization only. Call once.
   absl::Status Create(DeviceHealth& health);
 
   cudaEvent_t get() const { return event_; }
@@ -52,7 +52,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Page-locked host memory that the device can address too.
+// Page-locked host memory that the device can also address.
 class PinnedMemory {
  public:
   PinnedMemory() = default;
@@ -64,11 +64,11 @@ class PinnedMemory {
     if (host_ != nullptr) cudaFreeHost(host_);
   }
 
-  // Once.
+  // Call once.
   absl::Status Create(DeviceHealth& health, int64_t bytes);
 
   char* host() const { return host_; }
-  char* device() const { return device_; }  // the same bytes, as kernels see them
+  char* device() const { return device_; }  // the same bytes, as kernels address them
   int64_t bytes() const { return bytes_; }
 
  private:

@@ -1,4 +1,4 @@
-// Turns CUDA errors into statuses and remembers the one that lost the device.
+// Converts CUDA errors to statuses, and remembers the error that lost the device.
 #ifndef NEARFIELD_ENGINE_GPU_DEVICE_DEVICE_HEALTH_H_
 #define NEARFIELD_ENGINE_GPU_DEVICE_DEVICE_HEALTH_H_
 
@@ -11,24 +11,25 @@
 
 namespace nearfield::gpu {
 
-// Every CUDA call of the engine goes through Check. After an error that is not plain lack of memory
-// during setup nothing on the device can be trusted (such errors are sticky in CUDA itself): from
-// then on every Check fails. Thread-safe.
+// Every CUDA call of the engine goes through Check. After any error except lack of memory during
+// setup, nothing on the device can be trusted (such errors are sticky in CUDA itself): every later
+// Check fails. Thread safety: thread-safe.
 class DeviceHealth {
  public:
   explicit DeviceHealth(int device) : device_(device) {}
   DeviceHealth(const DeviceHealth&) = delete;
   DeviceHealth& operator=(const DeviceHealth&) = delete;
 
-  // OK; ResourceExhausted (out of memory during setup, the device lives on); or Unavailable, and
-  // the device is lost. `call` names the CUDA function and must outlive the engine: a literal.
+  // Returns OK; ResourceExhausted (out of memory during setup; the device remains usable); or
+  // Unavailable (the device is lost). `call` names the CUDA function. It must outlive the engine:
+  // pass a literal.
   absl::Status Check(cudaError_t error, const char* call);
 
-  // From here on nothing is allocated, and a call that lacks memory has left work undone behind
-  // work already enqueued: that loses the device too.
+  // Ends the setup: nothing is allocated from here on. A call that still lacks memory has not done
+  // work that must follow work already enqueued, so it loses the device too.
   void EndSetup() { setup_.store(false, std::memory_order_release); }
 
-  // OK, or the Unavailable that lost the device.
+  // Returns OK, or the Unavailable error that lost the device.
   absl::Status status() const;
 
  private:

@@ -27,7 +27,7 @@ absl::StatusOr<StagingRing::Lease> StagingRing::Acquire() {
   Buffer& buffer = buffers_[next_];
   next_ = (next_ + 1) % buffers_.size();
   lease.done_ = buffer.done.get();
-  // An event never recorded counts as done.
+  // An event that was never recorded is complete.
   ABSL_RETURN_IF_ERROR(
       health_->Check(cudaEventSynchronize(buffer.done.get()), "cudaEventSynchronize"));
   lease.host_ = buffer.host.host();
@@ -35,7 +35,7 @@ absl::StatusOr<StagingRing::Lease> StagingRing::Acquire() {
   return lease;
 }
 
-// Something may have been enqueued before an error: the buffer stays busy until that is done.
+// Work may have been enqueued before an error: the buffer stays busy until that work is done.
 StagingRing::Lease::~Lease() {
   if (lock_.owns_lock()) {
     ring_->health_->Check(cudaEventRecord(done_, stream()), "cudaEventRecord").IgnoreError();

@@ -1,5 +1,5 @@
-// Pinned host buffers in a ring, each with as much device memory beside it and an event that says
-// when it may be used again: how bytes travel to the slabs and back without disturbing searches.
+// Ring of pinned host buffers, each with the same amount of device memory and an event that signals
+// when it may be reused. It moves bytes to the slabs and back without disturbing searches.
 #ifndef NEARFIELD_ENGINE_GPU_DEVICE_STAGING_RING_H_
 #define NEARFIELD_ENGINE_GPU_DEVICE_STAGING_RING_H_
 
@@ -29,13 +29,13 @@ class StagingRing {
   StagingRing(const StagingRing&) = delete;
   StagingRing& operator=(const StagingRing&) = delete;
 
-  // Once. The device side comes from the arena's workspace: buffers_count * buffer_bytes.
+  // Call once. The device memory is part of the arena's workspace: buffers_count * buffer_bytes.
   absl::Status Create(DeviceHealth& health, Arena& arena, const Shape& shape);
 
   int64_t buffer_bytes() const { return buffer_bytes_; }
 
-  // A buffer that nobody uses, and the ring's stream with it: one holder at a time, others wait for
-  // it. End with Submit or Finish; after an error just let go.
+  // Exclusive use of a free buffer and of the ring's stream: there is one holder at a time, and
+  // others wait for it. End it with Submit or Finish; after an error, just destroy it.
   class Lease {
    public:
     Lease() = default;
@@ -47,10 +47,10 @@ class StagingRing {
     char* device() const { return device_; }
     cudaStream_t stream() const { return ring_->stream_.get(); }
 
-    // The buffer is free again once what was enqueued is done; does not wait for it.
+    // Frees the buffer for reuse after the enqueued work is done. Does not wait for that work.
     absl::Status Submit();
-    // Waits until all that was ever enqueued on the ring is done. The host side stays readable
-    // until the lease ends.
+    // Blocks until all work ever enqueued on the ring is done. The host side stays readable until
+    // the lease ends.
     absl::Status Finish();
 
    private:

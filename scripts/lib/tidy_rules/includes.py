@@ -1,4 +1,4 @@
-"""Who may include whom, read from the #include lines."""
+"""Checks which layer may include which, from the #include lines."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from tidy_rules.tree import Finding, Tree
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 
-# The most specific folder decides; what a layer may include is a layer or one header. "proto" is the code generated from proto/.
-# engine/base (status macros, checked arithmetic) knows nothing of the engine, so the server shares it rather than a copy.
+# The most specific folder decides. A layer may include layers or single headers; "proto" is the
+# code generated from proto/. engine/base (status macros, checked arithmetic) does not depend on the
+# engine, so the server uses it too.
 LAYERS: dict[str, frozenset[str]] = {
     layer: frozenset(may.split())
     for layer, may in {
@@ -47,21 +48,22 @@ LAYERS: dict[str, frozenset[str]] = {
     }.items()
 }
 
-# Include prefixes that do not spell the folder they lie in.
+# Include prefixes that differ from the folder of the header.
 PREFIXES = (("nearfield/engine/", "engine/include"), ("nearfield/client/", "client/cpp"), ("nearfield/v1/", "proto"))
 
 CUDA = re.compile(
     r"^(cuda|cub/|thrust/|cooperative_groups|mma\.h|nvml|nvtx|device_launch|curand|cublas|sm_\d|nv/target)"
 )
 RPC = re.compile(r"^(grpc|google/protobuf/|google/rpc/)|\.pb\.h$")
-# Where CUDA's headers may appear, and where those of gRPC and protobuf (generated ones included).
+# Folders that may include CUDA headers, and folders that must not include those of gRPC and
+# protobuf (generated ones included).
 CUDA_FOLDERS = ("engine/gpu/", "tests/")
 CUDA_SUFFIX_FOLDERS = ("engine/gpu/", "tests/")
 RPC_FREE_FOLDERS = ("engine/", "server/config/", "server/batching/", "server/catalog/", "server/store/")
 
 
 def layer_of(path: str) -> str | None:
-    """The most specific layer whose folder holds this path."""
+    """Returns the most specific layer whose folder contains this path."""
     for layer in sorted(LAYERS, key=len, reverse=True):
         if path.startswith(layer + "/"):
             return layer
@@ -69,7 +71,7 @@ def layer_of(path: str) -> str | None:
 
 
 def target_layer(tree: Tree, path: str, target: str) -> str | None:
-    """The layer an include reaches, or None for a library outside the tree."""
+    """Returns the layer that an include reaches, or None for a library outside the tree."""
     for prefix, layer in PREFIXES:
         if target.startswith(prefix):
             return layer
@@ -81,14 +83,15 @@ def target_layer(tree: Tree, path: str, target: str) -> str | None:
 
 
 def folder_findings(path: str, target: str) -> list[str]:
-    """The rules about libraries: CUDA only under engine/gpu, gRPC and protobuf never in the engine."""
+    """Checks includes of libraries: CUDA only under engine/gpu and in tests, gRPC and protobuf
+    never in the engine."""
     messages = []
     if CUDA.match(target) and not path.startswith(CUDA_FOLDERS):
         messages.append(f"<{target}>: CUDA only under engine/gpu and in tests")
     if RPC.search(target) and path.startswith(RPC_FREE_FOLDERS):
-        messages.append(f"<{target}>: no gRPC or protobuf here; convert and service are where it ends")
+        messages.append(f"<{target}>: no gRPC or protobuf here; only convert and service use them")
     if target == "ranges":
-        messages.append("<ranges>: clang-14 does not take libstdc++'s views")
+        messages.append("<ranges>: clang-14 cannot compile libstdc++'s views")
     return messages
 
 
@@ -98,7 +101,7 @@ def include_findings(tree: Tree, path: str, target: str) -> list[str]:
     if target.endswith((".cc", ".cu")):
         messages.append(f'"{target}": a source file is compiled, not included')
     if target.startswith("tests/") and own != "tests":
-        messages.append(f'"{target}": only tests include tests')
+        messages.append(f'"{target}": only tests may include tests')
     elif own is not None and reached is not None and reached != own and not LAYERS[own] & {reached, target}:
         messages.append(
             f'"{target}": {own} may not include {reached}; it may: {", ".join(sorted(LAYERS[own])) or "nothing"}'

@@ -1,4 +1,5 @@
-"""Plain technical English: words and sentence openings that no comment, document or message may hold."""
+"""Checks for plain technical English: words and sentence openings that comments, documents and
+messages must not contain."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ HASH_COMMENT = re.compile(r"(?:^|\s)#(?!!)(.*)$")
 
 
 def joined(numbered: list[tuple[int, str]]) -> Iterator[Prose]:
-    """Joins lines that follow each other; an empty one ends a paragraph."""
+    """Joins adjacent lines; an empty line ends a paragraph."""
     first, lines = 0, []
     for number, line in [*numbered, (-1, "")]:
         if lines and (number != first + len(lines) or not line.strip()):
@@ -76,7 +77,7 @@ def joined(numbered: list[tuple[int, str]]) -> Iterator[Prose]:
 
 
 def cxx_prose(text: str, with_strings: bool) -> Iterator[Prose]:
-    """The comments of a C++, CUDA or proto file, and its string literals where asked for."""
+    """Yields the comments of a C++, CUDA or proto file, and its string literals if requested."""
     comments: list[tuple[int, str]] = []
     number, end = 1, 0
     for token in CXX_TOKEN.finditer(text):
@@ -115,7 +116,7 @@ def hash_prose(text: str) -> Iterator[Prose]:
 
 
 def markdown_prose(text: str) -> Iterator[Prose]:
-    """A document without its code blocks, code spans and headings."""
+    """Yields a document without its code blocks, code spans and headings."""
     prose, in_code = [], False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -139,7 +140,8 @@ def prose_of(tree: Tree, path: str) -> Iterator[Prose]:
 
 
 def wide_lines(tree: Tree, path: str) -> Iterator[Finding]:
-    """Lines of documents that are too wide. Rows of tables, long words and code blocks cannot be wrapped."""
+    """Finds lines of documents that are too wide. Table rows, long words and code blocks cannot
+    be wrapped."""
     in_code = False
     for number, line in enumerate(tree.lines(path), 1):
         if line.lstrip().startswith("```"):

@@ -1,4 +1,4 @@
-"""clang-tidy, the pinned version, over the files of a configured build."""
+"""Checks the files of a configured build with clang-tidy, the pinned version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILE_SECONDS_MAX = 600
 
 
 def compile_commands(tree: Tree, build: pathlib.Path) -> dict[str, str]:
-    """The C++ sources of the tree that this build compiles, with their commands."""
+    """Returns the C++ sources of the tree that this build compiles, with their commands."""
     commands = {}
     for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
         path = pathlib.Path(entry["directory"], entry["file"]).resolve()
@@ -34,7 +34,8 @@ def object_of(command: str) -> str:
 
 
 def is_quick(path: str, deps: list[str]) -> bool:
-    """Every run can afford these: the headers of GoogleTest and of gRPC take 20 s and more a file."""
+    """Returns True for files that every run checks: the headers of GoogleTest and of gRPC take
+    20 s and more per file."""
     return not path.startswith("tests/") and not any("/google/protobuf/" in dep or "/grpcpp/" in dep for dep in deps)
 
 
@@ -49,7 +50,7 @@ def lint_file(tree: Tree, build: pathlib.Path, path: str) -> list[Finding]:
             timeout=FILE_SECONDS_MAX,
         )
     except subprocess.TimeoutExpired:
-        return [Finding(path, 1, "lint", f"{TOOL} took over {FILE_SECONDS_MAX} s")]
+        return [Finding(path, 1, "lint", f"{TOOL} took more than {FILE_SECONDS_MAX} s")]
     findings = []
     for file, line, message in COMPLAINT.findall(ran.stdout):
         shown = os.path.relpath(file, tree.root) if os.path.isabs(file) else file
@@ -71,9 +72,9 @@ def check(tree: Tree, build: pathlib.Path, everything: bool, cache_folder: pathl
     wanted = [path for path in commands if everything or is_quick(path, deps[path])]
     keys = {path: cache.key(commands[path], deps[path]) for path in wanted}
     chosen = sorted(path for path, key in keys.items() if not cache.is_clean(key))
-    print(f"tidy: {TOOL} on {len(chosen)} files; {len(wanted) - len(chosen)} unchanged since they passed", flush=True)
+    print(f"tidy: {TOOL} on {len(chosen)} files; {len(wanted) - len(chosen)} have not changed since they passed", flush=True)
     if len(wanted) < len(commands):
-        print(f"tidy: {len(commands) - len(wanted)} tests and users of gRPC only with --all", flush=True)
+        print(f"tidy: {len(commands) - len(wanted)} tests and files that include gRPC are checked only with --all", flush=True)
 
     def lint(path: str) -> list[Finding]:
         findings = lint_file(tree, build, path)

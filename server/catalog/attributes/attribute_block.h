@@ -1,4 +1,4 @@
-// The attributes of some rows, by column.
+// AttributeBlock: the attributes of some rows, by column.
 #ifndef NEARFIELD_SERVER_CATALOG_ATTRIBUTES_ATTRIBUTE_BLOCK_H_
 #define NEARFIELD_SERVER_CATALOG_ATTRIBUTES_ATTRIBUTE_BLOCK_H_
 
@@ -11,18 +11,18 @@
 namespace nearfield::server {
 
 struct AttributeColumn {
-  std::vector<bool> present;         // one a row: whether it has a value
-  std::vector<uint32_t> list_sizes;  // list attributes: one a present row
-  // One a present row; of a list attribute all lists, one after the other.
+  std::vector<bool> present;         // one for each row: true if it has a value
+  std::vector<uint32_t> list_sizes;  // list attributes: one for each present row
+  // One value for each present row; for a list attribute, the concatenated lists.
   ValueColumn values;
 };
 
 struct AttributeBlock {
   int64_t rows_count = 0;
-  std::vector<AttributeColumn> columns;  // one an attribute of the schema, in its order
+  std::vector<AttributeColumn> columns;  // one for each attribute of the schema, in its order
 };
 
-// No rows yet, a column for each attribute.
+// Returns a block without rows, with a column for each attribute.
 inline AttributeBlock EmptyBlock(const AttributeSchema& schema) {
   AttributeBlock block;
   for (int32_t attribute = 0; attribute < schema.size(); ++attribute) {
@@ -32,25 +32,26 @@ inline AttributeBlock EmptyBlock(const AttributeSchema& schema) {
   return block;
 }
 
-// Walks a block row by row: where each column stands.
+// Reads a block row by row. Stores the current position in each column.
 class BlockCursor {
  public:
-  // `block` is borrowed.
+  // Borrows `block`.
   explicit BlockCursor(const AttributeBlock* block)
       : block_(block), next_present_(block->columns.size()), next_value_(block->columns.size()) {}
 
   struct Values {
     bool present = false;
-    int64_t begin = 0;  // in the column's values
+    int64_t begin = 0;  // range in the column's values
     int64_t end = 0;
   };
-  // What the row has of this attribute. To be called once a row and attribute, rows in order.
+  // Returns the row's values of this attribute. Call it once for each row and attribute, with
+  // ascending rows.
   Values Take(int64_t row, int32_t attribute) {
     const auto a = static_cast<size_t>(attribute);
     const AttributeColumn& column = block_->columns[a];
     if (!column.present[static_cast<size_t>(row)]) return {};
     const int64_t begin = next_value_[a];
-    // Without sizes it is no list: one value a present row.
+    // Without sizes it is not a list: one value for each present row.
     const int64_t count = column.list_sizes.empty() ? 1 : column.list_sizes[next_present_[a]];
     ++next_present_[a];
     next_value_[a] += count;

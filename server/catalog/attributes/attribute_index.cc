@@ -16,7 +16,8 @@ struct KeyedRow {
   uint32_t ordinal = 0;
 };
 
-// The rows of one value, each once; `rows` ascends, and a list may name a value twice.
+// Adds the rows of one value, without duplicates: a list may contain a value twice. Requires:
+// `rows` ascends.
 void AddRows(std::vector<uint32_t>* rows, PostingListsBuilder* builder) {
   rows->erase(std::unique(rows->begin(), rows->end()), rows->end());
   builder->AddCode(*rows);
@@ -44,7 +45,8 @@ std::vector<int64_t> BuildNumbers(const AttributeEntries& entries, PostingListsB
 }
 
 BytesColumn BuildKeywords(const AttributeEntries& entries, PostingListsBuilder* builder) {
-  // Distinct keywords, numbered as they come; then their rows side by side; then the order.
+  // Number the distinct keywords by first occurrence, group the rows by number, then sort the
+  // keywords.
   std::unordered_map<std::string_view, uint32_t, absl::Hash<std::string_view>> numbers;
   std::vector<std::string_view> distinct;
   std::vector<uint32_t> number_of(entries.ordinals.size());
@@ -82,8 +84,8 @@ BytesColumn BuildKeywords(const AttributeEntries& entries, PostingListsBuilder* 
   return keywords;
 }
 
-// The first code of [from, end) that is not below what is looked for, or `end`. Steps that double
-// find the neighborhood: the next one of many wanted values is mostly near the last.
+// Returns the first code in [from, end) that is not below the wanted value, or `end`. Uses a
+// galloping search: the next of many ascending values is usually close to the last one.
 template <typename IsBelow>
 uint32_t FirstNotBelow(uint32_t from, uint32_t end, IsBelow is_below) {
   uint32_t begin = from;
@@ -161,7 +163,7 @@ int64_t AttributeIndex::bytes() const {
          present_.bytes() + rows_.bytes();
 }
 
-// One pass over the distinct values of all parts in order.
+// Merges parts in one pass over the distinct values of all parts, in order.
 class IndexMerger {
  public:
   IndexMerger(bool is_keyword, absl::Span<const AttributeIndex* const> parts)
@@ -196,7 +198,7 @@ class IndexMerger {
   }
 
  private:
-  // Whether a value is left; remembers the least one.
+  // Returns false if no value is left; else stores the smallest one.
   bool FindLeast() {
     bool found = false;
     for (size_t p = 0; p < parts_.size(); ++p) {
@@ -219,7 +221,7 @@ class IndexMerger {
       merged->keys_.push_back(key_);
     }
   }
-  // The rows of the remembered value, part by part, which mostly is in order.
+  // Collects the rows of the stored value part by part. They are usually in order already.
   void TakeRows(std::vector<uint32_t>* rows) {
     for (size_t p = 0; p < parts_.size(); ++p) {
       if (next_[p] >= parts_[p]->rows_.codes_count()) continue;
@@ -232,7 +234,7 @@ class IndexMerger {
 
   const bool is_keyword_;
   const absl::Span<const AttributeIndex* const> parts_;
-  std::vector<uint32_t> next_;  // code of each part
+  std::vector<uint32_t> next_;  // next code of each part
   int64_t key_ = 0;
   std::string_view keyword_;
 };

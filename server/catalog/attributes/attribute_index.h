@@ -1,5 +1,5 @@
-// The index of one attribute over the rows of a chunk: which rows have a value, its distinct values
-// in order, and the rows of each.
+// AttributeIndex: the index of one attribute over the rows of a chunk. It holds the rows that have
+// a value, the distinct values in order, and the rows of each value.
 #ifndef NEARFIELD_SERVER_CATALOG_ATTRIBUTES_ATTRIBUTE_INDEX_H_
 #define NEARFIELD_SERVER_CATALOG_ATTRIBUTES_ATTRIBUTE_INDEX_H_
 
@@ -17,11 +17,11 @@
 
 namespace nearfield::server {
 
-// Values of rows as they came, one entry a value.
+// Unsorted values of rows, one entry for each value.
 struct AttributeEntries {
   ValueColumn values;
-  std::vector<uint32_t> ordinals;  // one a value, ascending
-  std::vector<uint32_t> present;   // rows that have a value, or an empty list; ascending
+  std::vector<uint32_t> ordinals;  // one for each value, ascending
+  std::vector<uint32_t> present;   // rows that have a value or an empty list; ascending
 };
 
 // Immutable.
@@ -29,18 +29,20 @@ class AttributeIndex {
  public:
   // Cost: one sort of the numbers, or of the distinct keywords.
   static AttributeIndex Build(const AttributeSpec& spec, const AttributeEntries& entries);
-  // The index over the rows of all `parts`, which share none, without `dead`. Cost: one pass over
-  // the distinct values and the rows, where the rows of each part come after those of the parts
-  // before it; else a sort of the rows of a value.
+  // Returns the index over the rows of all `parts`, which have no row in common, without `dead`.
+  // Cost: one pass over the distinct values and the rows if the rows of each part come after those
+  // of the previous parts; else also a sort of the rows of each value.
   static AttributeIndex Merge(const AttributeSpec& spec,
                               absl::Span<const AttributeIndex* const> parts,
                               const OrdinalSet& dead);
 
   const OrdinalSet& present() const { return present_; }
   const PostingLists& rows() const { return rows_; }
-  // The codes of the values that stand in this relation to the one at `index` of `values`; for
-  // kNotEqual those of kEqual. Requires values of the index's type. `from`: where to begin, for
-  // those who ask for ascending values; no value at or after the wanted one lies before it.
+  // Returns the codes of the values that have this relation to the value at `index` of `values`;
+  // for kNotEqual the codes for kEqual. `from` is where the search begins, for callers with
+  // ascending values.
+  // Requires: `values` has the index's type; no value at or above the wanted one has a code below
+  // `from`.
   CodeRange Find(Comparison comparison, const ValueColumn& values, int64_t index,
                  uint32_t from) const;
   int64_t bytes() const;
@@ -48,12 +50,12 @@ class AttributeIndex {
  private:
   friend class IndexMerger;
 
-  // The number of values below the wanted one; at least `from`.
+  // Returns the number of values below the wanted one, but at least `from`.
   uint32_t LowerBound(const ValueColumn& values, int64_t index, uint32_t from) const;
   bool Holds(uint32_t code, const ValueColumn& values, int64_t index) const;
 
   OrdinalSet present_;
-  std::vector<int64_t> keys_;  // distinct, ascending (ValueColumn::key); of keywords empty
+  std::vector<int64_t> keys_;  // distinct, ascending (ValueColumn::key); empty for keywords
   BytesColumn keywords_;       // distinct, ascending
   PostingLists rows_;
 };

@@ -122,7 +122,7 @@ std::vector<std::shared_ptr<const AttributeChunk>> AttributeChunkBuilder::BuildP
       for (uint32_t& ordinal : entries.ordinals) ordinal += first_ordinal;
       for (uint32_t& ordinal : entries.present) ordinal += first_ordinal;
       chunk->indexes_.push_back(AttributeIndex::Build(schema_->at(attribute), entries));
-      entries = {};  // so that memory is held twice for one attribute at a time
+      entries = {};  // so that only one attribute at a time is in memory twice
     }
     chunks.push_back(std::move(chunk));
     begin = end;

@@ -1,4 +1,4 @@
-// The indexed attributes of neighboring rows.
+// AttributeChunk: the indexed attributes of neighboring rows.
 #ifndef NEARFIELD_SERVER_CATALOG_ATTRIBUTES_CHUNK_H_
 #define NEARFIELD_SERVER_CATALOG_ATTRIBUTES_CHUNK_H_
 
@@ -16,17 +16,17 @@
 
 namespace nearfield::server {
 
-// Immutable; shared by all who evaluate over it.
+// Immutable; shared by all evaluations over it.
 class AttributeChunk {
  public:
-  // At most this many rows, so that what is built, merged and evaluated at once is bounded.
+  // Maximum number of rows. It bounds the work of building, merging and evaluating a chunk.
   static constexpr int64_t kRowsMax = 1 << 20;
-  // Their ordinals span at most this, so that a bit for each is.
+  // Maximum span of the ordinals. It bounds the size of a bitmap with one bit for each ordinal.
   static constexpr int64_t kSpanMax = 4 * kRowsMax;
 
-  // The chunk of the rows that each part holds and `dead` does not; null where none is left. The
-  // parts share no row, ascend by their first one, and hold at most kRowsMax rows that span at most
-  // kSpanMax.
+  // Returns the chunk of the rows that are in `parts` and not in `dead`; null if no row is left.
+  // Requires: the parts have no row in common, ascend by their first row, and together hold at most
+  // kRowsMax rows that span at most kSpanMax.
   static std::shared_ptr<const AttributeChunk> Merge(
       const AttributeSchema& schema, absl::Span<const std::shared_ptr<const AttributeChunk>> parts,
       const OrdinalSet& dead);
@@ -48,28 +48,31 @@ class AttributeChunk {
   int64_t rows_count_ = 0;
   uint32_t first_ = 0;
   uint32_t last_ = 0;
-  std::vector<AttributeIndex> indexes_;  // one an attribute of the schema
+  std::vector<AttributeIndex> indexes_;  // one for each attribute of the schema
 };
 
-// Gathers the rows of one upload. Not thread-safe.
+// Collects the rows of one upload. Not thread-safe.
 class AttributeChunkBuilder {
  public:
   // `schema` outlives the builder.
   explicit AttributeChunkBuilder(const AttributeSchema* schema) : schema_(schema) {}
 
-  // The block's columns are those of the schema. Errors: ResourceExhausted (more than
-  // 2^32 rows, no host memory); the builder can then only be destroyed.
+  // Requires: the block's columns are those of the schema.
+  // Errors: ResourceExhausted (more than 2^32 rows, no host memory). After an error the builder can
+  // only be destroyed.
   absl::Status Append(const AttributeBlock& block);
   int64_t rows_count() const { return rows_count_; }
-  // Bytes of host memory the builder holds on to. What Build() returns takes about as much again.
+  // Returns the bytes of host memory that the builder holds. The result of Build() takes about as
+  // much again.
   int64_t bytes() const;
 
-  // The rows get the ordinals first_ordinal, first_ordinal + 1, ... in the order of Append. Leaves
-  // the builder without rows. Errors: ResourceExhausted (ordinals beyond 2^32, no host memory).
+  // Returns the chunks of the rows. They get the ordinals first_ordinal, first_ordinal + 1, ... in
+  // the order of Append. The builder has no rows afterwards.
+  // Errors: ResourceExhausted (ordinals beyond 2^32, no host memory).
   absl::StatusOr<std::vector<std::shared_ptr<const AttributeChunk>>> Build(uint32_t first_ordinal);
 
  private:
-  // The rows of a chunk to be, by attribute; ordinals count from the first row of the upload.
+  // The rows of a future chunk, by attribute. Ordinals start at 0 for the first row of the upload.
   struct Part {
     int64_t rows_count = 0;
     std::vector<AttributeEntries> entries;

@@ -23,9 +23,9 @@ struct Run {
   size_t end = 0;
 };
 
-// The chunks to be merged next: neighbors each at most twice as large as all after it, as in a
-// binary counter, so that a row is merged a logarithmic number of times; or one chunk most of whose
-// rows are dead. Empty where there is nothing to merge.
+// Returns the chunks to merge next; an empty run if there is nothing to merge. A run consists of
+// neighbors, each at most twice as large as all after it, as in a binary counter. So each row is
+// merged a logarithmic number of times. A single chunk is also a run if most of its rows are dead.
 Run NextRun(const ChunkList& chunks, const OrdinalSet& dead, int64_t rows_max) {
   for (size_t end = chunks.size(); end > 0; --end) {
     int64_t rows = chunks[end - 1]->rows_count();
@@ -48,7 +48,8 @@ Run NextRun(const ChunkList& chunks, const OrdinalSet& dead, int64_t rows_max) {
   return {};
 }
 
-// Uploads that overtook each other may lie between one another's rows, but share none.
+// Checks that the chunks have no row in common. Their ranges may overlap if concurrent uploads
+// finished out of order.
 absl::Status CheckDisjoint(const AttributeChunk& a, const AttributeChunk& b) {
   if (a.last() < b.first() || b.last() < a.first()) return absl::OkStatus();
   const OrdinalSet both = OrdinalSet::Intersection(a.rows(), b.rows());
@@ -57,7 +58,8 @@ absl::Status CheckDisjoint(const AttributeChunk& a, const AttributeChunk& b) {
                                                  " the first, have attributes already"));
 }
 
-// Where `run`, found earlier, stands in `chunks`, in which others may have come and gone since.
+// Returns the position of `run`, found earlier, in `chunks`. Other chunks may have been added or
+// removed since.
 absl::Span<const std::shared_ptr<const AttributeChunk>> Find(const ChunkList& chunks,
                                                              const ChunkList& run) {
   const auto found = std::search(chunks.begin(), chunks.end(), run.begin(), run.end());
@@ -100,7 +102,7 @@ absl::Status AttributeColumns::Add(Chunks chunks) {
 }
 
 void AttributeColumns::MergeSmall() {
-  // Where a greater merge is under way, the next one takes these as well.
+  // If a larger merge is running, the next merge takes these chunks too.
   const std::unique_lock merge_lock(merge_mutex_, std::try_to_lock);
   while (merge_lock.owns_lock() && MergeOnce(kInlineRowsMax)) {
   }
@@ -148,7 +150,7 @@ bool AttributeColumns::MergeOnce(int64_t rows_max) {
   const std::shared_ptr<const AttributeChunk> merged = AttributeChunk::Merge(*schema_, run, dead);
   const std::lock_guard lock(mutex_);
   const auto place = Find(current_->chunks, run);
-  // A chunk of the run was dropped meanwhile, or one came between: the next step looks anew.
+  // A chunk of the run was dropped meanwhile, or one was inserted: the next step searches again.
   if (place.empty()) return true;
   const Chunks& old = current_->chunks;
   const auto begin = place.data() - old.data();
@@ -156,7 +158,7 @@ bool AttributeColumns::MergeOnce(int64_t rows_max) {
   if (merged != nullptr) chunks.push_back(merged);
   chunks.insert(chunks.end(), old.begin() + begin + static_cast<ptrdiff_t>(run.size()), old.end());
   for (const auto& chunk : run) dead_.Subtract(OrdinalSet::Intersection(dead, chunk->rows()));
-  // Rows that are dead are not part of what a version names.
+  // A version does not cover dead rows, so it stays the same.
   Install(std::move(chunks), current_->version);
   return true;
 }

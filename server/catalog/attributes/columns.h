@@ -1,4 +1,4 @@
-// The attributes of all rows of a collection, by ordinal.
+// AttributeColumns: the attributes of all rows of a collection, by ordinal.
 #ifndef NEARFIELD_SERVER_CATALOG_ATTRIBUTES_COLUMNS_H_
 #define NEARFIELD_SERVER_CATALOG_ATTRIBUTES_COLUMNS_H_
 
@@ -15,17 +15,17 @@
 
 namespace nearfield::server {
 
-// The columns at one moment. Immutable; held for as long as an evaluation takes.
+// The columns at one moment. Immutable; an evaluation holds it until it ends.
 struct AttributeSnapshot {
   std::shared_ptr<const AttributeSchema> schema;
   std::vector<std::shared_ptr<const AttributeChunk>> chunks;  // ascending ordinals
-  // Names the rows and their values: never the same for two states of any columns of this process.
-  // Merging chunks changes neither (but for dropped rows), so it keeps the version.
+  // Identifies the rows and their values. No two states of any columns in this process have the
+  // same version. A merge changes nothing except dropped rows, so it keeps the version.
   uint64_t version = 0;
 };
 
-// Appending only. Rows must be here before the engine shows them; rows that it does not show, or no
-// longer shows, do no harm, as it leaves them out of every answer. Thread-safe.
+// Append-only. Rows must be added before the engine shows them. Rows that the engine does not show,
+// or no longer shows, do no harm: the engine excludes them from every answer. Thread-safe.
 class AttributeColumns {
  public:
   explicit AttributeColumns(AttributeSchema schema);
@@ -33,27 +33,27 @@ class AttributeColumns {
   const AttributeSchema& schema() const { return *schema_; }
   std::shared_ptr<const AttributeSnapshot> Snapshot() const;
 
-  // Adds what AttributeChunkBuilder::Build returned: all of it at once, in a new version.
-  // Errors: InvalidArgument where an ordinal is there already.
+  // Adds the result of AttributeChunkBuilder::Build atomically, in a new version.
+  // Errors: InvalidArgument (an ordinal is already present).
   absl::Status Add(std::vector<std::shared_ptr<const AttributeChunk>> chunks);
 
-  // Merges neighboring small chunks, up to kInlineRowsMax rows, once what was added is to stay;
-  // MergeStep() does the rest.
+  // Merges small neighboring chunks into chunks of up to kInlineRowsMax rows. Call it once the
+  // added rows are permanent. MergeStep() merges larger ones.
   void MergeSmall();
 
-  // Rows that no epoch will show again: deleted ones that nobody reads any more, those of an upload
-  // that was given up. A chunk that has no others is dropped, in a new version; others lose them
-  // when they are merged. Ordinals that are not here are ignored.
+  // Drops rows that no epoch will show again: deleted rows that no reader sees any more, and rows
+  // of an abandoned upload. A chunk without other rows is removed, in a new version. Other chunks
+  // lose the rows when they are merged. Ignores ordinals that are not present.
   void Drop(const OrdinalSet& dead);
 
-  // Does one merge of small neighbors, or of what is left of a chunk most of whose rows are
-  // dropped; false where nothing is to do. Costs up to kRowsMax rows of work, beside which
-  // everything else goes on. Whoever appends calls it until it says false, in the background.
+  // Merges small neighbors once, or rewrites a chunk most of whose rows are dropped. Returns false
+  // if there is nothing to do. Cost: the work for up to kRowsMax rows; other calls continue
+  // meanwhile. After an append, call it in the background until it returns false.
   bool MergeStep();
 
-  // Rows that are here and not dropped.
+  // Returns the number of rows that are present and not dropped.
   int64_t rows_count() const;
-  // Bytes of host memory, without what only snapshots still hold.
+  // Returns the bytes of host memory, without memory that only snapshots still hold.
   int64_t bytes() const;
 
   static constexpr int64_t kInlineRowsMax = 8192;
@@ -61,14 +61,14 @@ class AttributeColumns {
  private:
   using Chunks = std::vector<std::shared_ptr<const AttributeChunk>>;
 
-  // Requires merge_mutex_.
+  // Requires: merge_mutex_.
   bool MergeOnce(int64_t rows_max);
-  // Requires mutex_.
+  // Requires: mutex_.
   void Install(Chunks chunks, uint64_t version);
 
   const std::shared_ptr<const AttributeSchema> schema_;
-  std::mutex merge_mutex_;    // one merge at a time
-  mutable std::mutex mutex_;  // guards what follows
+  std::mutex merge_mutex_;    // serializes merges
+  mutable std::mutex mutex_;  // guards the members below
   std::shared_ptr<const AttributeSnapshot> current_;
   OrdinalSet dead_;  // dropped rows that are still in a chunk
 };

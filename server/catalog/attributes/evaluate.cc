@@ -11,7 +11,8 @@
 namespace nearfield::server {
 namespace {
 
-// A set of a chunk's rows, or all its rows but that set; owned, or borrowed from an index.
+// A set of a chunk's rows or its complement in the chunk. The set is owned, or borrowed from an
+// index.
 class RowSet {
  public:
   RowSet() = default;  // empty
@@ -25,7 +26,7 @@ class RowSet {
   const OrdinalSet& set() const { return borrowed_ != nullptr ? *borrowed_ : owned_; }
   bool is_complement() const { return is_complement_; }
   void Invert() { is_complement_ = !is_complement_; }
-  // Both on the sets as they are held.
+  // Both operate on the stored sets and ignore is_complement().
   void IntersectWith(const OrdinalSet& other) {
     if (borrowed_ == nullptr) {
       owned_.IntersectWith(other);
@@ -56,10 +57,10 @@ bool HasCodes(ConditionKind kind) {
          kind == ConditionKind::kListAny || kind == ConditionKind::kListAll;
 }
 
-// One filter over one chunk.
+// Evaluates one filter over one chunk.
 class ChunkEvaluation {
  public:
-  // `id_rows`: by condition, the rows of each has_id.
+  // `id_rows`: the rows of each has_id, by condition.
   ChunkEvaluation(const Filter* filter, const AttributeChunk* chunk,
                   absl::Span<const OrdinalSet> id_rows, OrdinalBits* scratch)
       : filter_(filter), chunk_(chunk), id_rows_(id_rows), scratch_(scratch) {}
@@ -72,11 +73,11 @@ class ChunkEvaluation {
   }
 
  private:
-  // What a look at the index tells of a condition before any set is made.
+  // Facts about a condition that the index gives before any set is built.
   struct Plan {
-    std::vector<CodeRange> codes;  // ascending, none empty; of list_all one a value
-    bool impossible = false;       // list_all: a value that no row has
-    int64_t rows_guess = 0;        // the order in which operands are worked on
+    std::vector<CodeRange> codes;  // ascending, none empty; list_all: one for each value
+    bool impossible = false;       // list_all: some value is in no row
+    int64_t rows_guess = 0;        // estimate that determines the order of operands
   };
 
   const Condition& condition(int32_t place) const {
@@ -110,7 +111,7 @@ class ChunkEvaluation {
       }
       if (found.impossible) return;
     }
-    // Neighbors make one range, where one of the values is enough.
+    // If one of the values is enough, join adjacent codes into one range.
     const bool join = asked.kind != ConditionKind::kListAll;
     size_t kept = 0;
     for (const CodeRange codes : found.codes) {
@@ -155,7 +156,7 @@ class ChunkEvaluation {
     return all;
   }
 
-  // Recursion is bounded by the depth that ValidateFilter allows.
+  // The depth that ValidateFilter allows bounds the recursion.
   RowSet Rows(int32_t place) {
     switch (condition(place).kind) {
       case ConditionKind::kAnd:
@@ -183,7 +184,8 @@ class ChunkEvaluation {
     return {};
   }
 
-  // Many sets at once are united faster than one by one; more would leave the processor's cache.
+  // Union of several sets at once is faster than one by one. More sets would not fit the
+  // processor's cache.
   static constexpr size_t kUnionSetsMax = 8;
   static void Unite(std::vector<RowSet>* sets) {
     std::vector<const OrdinalSet*> parts;
@@ -195,13 +197,13 @@ class ChunkEvaluation {
     sets->push_back(std::move(united));
   }
 
-  // a or b is not (not a and not b), so one way serves both.
+  // Computes "and" or "or": a or b = not (not a and not b), so one implementation serves both.
   RowSet Junction(int32_t place, bool is_or) {
     std::vector<int32_t> operands = condition(place).children;
     std::stable_sort(operands.begin(), operands.end(),
                      [&](int32_t a, int32_t b) { return plan(a).rows_guess < plan(b).rows_guess; });
-    std::optional<RowSet> rows;    // those that the operands so far leave
-    std::vector<RowSet> left_out;  // all rows but these
+    std::optional<RowSet> rows;    // intersection of the operands so far
+    std::vector<RowSet> left_out;  // complements still to subtract
     for (const int32_t operand : operands) {
       RowSet next = Rows(operand);
       if (is_or) next.Invert();
@@ -256,7 +258,7 @@ class ChunkEvaluation {
     return *std::move(rows);
   }
 
-  // The rows with a code of these ranges.
+  // Returns the rows with a code in these ranges.
   RowSet RowsOf(const AttributeIndex& index, const std::vector<CodeRange>& codes) {
     if (codes.empty()) return {};
     if (codes.size() == 1 && codes[0].end - codes[0].begin == 1) {

@@ -1,4 +1,4 @@
-// The rows that pass a filter.
+// Evaluate: finds the rows that pass a filter.
 #ifndef NEARFIELD_SERVER_CATALOG_ATTRIBUTES_EVALUATE_H_
 #define NEARFIELD_SERVER_CATALOG_ATTRIBUTES_EVALUATE_H_
 
@@ -13,18 +13,19 @@
 namespace nearfield::server {
 
 struct EvaluateOptions {
-  // The ordinals of the rows with these ids; ids that name no row are left out. Needed by filters
-  // that have has_id; its errors are those of Evaluate().
+  // Returns the ordinals of the rows with these ids; omits ids without a row. Required by filters
+  // with has_id. Evaluate() returns its errors.
   std::function<absl::StatusOr<OrdinalSet>(const IdColumn& ids)> resolve_ids;
-  // Asked between chunks; true ends the evaluation with Cancelled.
+  // Polled between chunks; true ends the evaluation with Cancelled.
   std::function<bool()> cancelled;
 };
 
-// The ordinals of all rows of the snapshot that pass the filter, which was validated against its
-// schema. Rows that the caller's epoch does not show are among them: the caller leaves them out.
-// Cost, for each 2^20 rows: tens of microseconds a condition where its rows are held as they are
-// needed, up to 2 ms where they are put together from many values (README.md has figures). Errors:
-// Cancelled, those of resolve_ids.
+// Returns the ordinals of all rows of the snapshot that pass the filter. They may include rows that
+// the caller's epoch does not show; the caller excludes these.
+// Requires: the filter was validated against the snapshot's schema.
+// Cost, for each 2^20 rows: tens of microseconds for a condition whose rows the index holds as one
+// set, up to 2 ms if they are combined from many values (README.md has figures).
+// Errors: Cancelled, those of resolve_ids.
 absl::StatusOr<OrdinalSet> Evaluate(const Filter& filter, const AttributeSnapshot& snapshot,
                                     const EvaluateOptions& options);
 

@@ -24,7 +24,7 @@ bool IsOnList(ConditionKind kind) {
   return kind == ConditionKind::kListAny || kind == ConditionKind::kListAll;
 }
 
-// Operands of one condition, against its kind.
+// Checks the operands of one condition against its kind.
 absl::Status CheckOperands(const FilterTree& tree, int32_t place, const AttributeLimits& limits) {
   const Condition& condition = tree.conditions[static_cast<size_t>(place)];
   const auto path = [&] { return PathOf(tree, place); };
@@ -57,7 +57,7 @@ absl::Status CheckOperands(const FilterTree& tree, int32_t place, const Attribut
   return absl::OkStatus();
 }
 
-// A condition's values and kind, against the attribute it names.
+// Checks a condition's kind and values against the attribute that it names.
 absl::Status CheckAttribute(const FilterTree& tree, int32_t place, const AttributeSpec& spec) {
   const Condition& condition = tree.conditions[static_cast<size_t>(place)];
   const auto path = [&](const char* field) { return absl::StrCat(PathOf(tree, place), field); };
@@ -129,7 +129,7 @@ absl::StatusOr<Filter> ValidateFilter(FilterTree tree, const AttributeSchema& sc
     filter.attributes_.back() = *attribute;
     ABSL_RETURN_IF_ERROR(CheckAttribute(tree, place, schema.at(*attribute)));
   }
-  // Found faster that way; errors above named the places that the caller knows.
+  // Sort values for faster look-ups, after the checks: errors name positions in the caller's order.
   for (Condition& condition : tree.conditions) condition.values.SortDistinct();
   filter.canonical_ = CanonicalBytes(tree);
   filter.tree_ = std::move(tree);

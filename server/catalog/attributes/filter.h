@@ -1,4 +1,4 @@
-// A filter that was checked against a schema: the only form that is evaluated.
+// Filter: a filter that was checked against a schema. Only this form is evaluated.
 #ifndef NEARFIELD_SERVER_CATALOG_ATTRIBUTES_FILTER_H_
 #define NEARFIELD_SERVER_CATALOG_ATTRIBUTES_FILTER_H_
 
@@ -14,14 +14,14 @@
 
 namespace nearfield::server {
 
-// Immutable. What its conditions mean is said in proto/nearfield/v1/common.proto, "Filter".
+// Immutable. proto/nearfield/v1/common.proto, "Filter", defines the meaning of its conditions.
 class Filter {
  public:
-  // Its values ascend, each once.
+  // The values of each condition ascend, without duplicates.
   const FilterTree& tree() const { return tree_; }
-  // The number of the attribute that a condition names; -1 where it names none.
+  // Returns the number of the attribute that a condition names; -1 if it names none.
   int32_t attribute(int32_t condition) const { return attributes_[static_cast<size_t>(condition)]; }
-  // The filter's name in caches: CanonicalBytes().
+  // Returns the filter's cache key: CanonicalBytes().
   const std::string& canonical() const { return canonical_; }
   bool has_ids() const { return has_ids_; }
 
@@ -36,13 +36,14 @@ class Filter {
   bool has_ids_ = false;
 };
 
-// The filter is then good for this schema, and for one that adds attributes at its end. That ids
-// are of the collection's type is the caller's matter. Errors: InvalidArgument, with the path of
-// the condition, the value and the limit.
+// Checks a filter against a schema. The result is valid for this schema, and for one that adds
+// attributes at its end. The caller checks that ids have the collection's type.
+// Errors: InvalidArgument, with the path of the condition, the value and the limit.
 absl::StatusOr<Filter> ValidateFilter(FilterTree tree, const AttributeSchema& schema,
                                       const AttributeLimits& limits);
 
-// The refusal of a filter with more levels or conditions than the limit; for those who make trees.
+// Return the errors for a filter with too many levels, conditions or values. Also used by code that
+// builds trees.
 absl::Status TooDeep(const std::string& path, const AttributeLimits& limits);
 absl::Status TooManyConditions(const std::string& path, const AttributeLimits& limits);
 absl::Status TooManyValues(const std::string& path, int64_t count, const AttributeLimits& limits);

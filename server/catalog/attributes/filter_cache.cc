@@ -9,7 +9,7 @@
 namespace nearfield::server {
 namespace {
 
-// Of the list's node, the table's slot and the heads of two strings.
+// Bytes of the list node, the table slot and the headers of two strings.
 constexpr int64_t kEntryBytes = 256;
 
 std::string KeyOf(const Filter& filter, uint64_t version, uint64_t ids_version) {
@@ -58,7 +58,7 @@ void FilterCache::Keep(const std::string& key, std::shared_ptr<const FilterRows>
                         static_cast<int64_t>(rows->chosen.capacity() * sizeof(uint64_t));
   if (bytes > bytes_max_) return;
   const std::lock_guard lock(mutex_);
-  if (places_.contains(key)) return;  // another caller was quicker
+  if (places_.contains(key)) return;  // another caller was faster
   std::list<Entry> entry;
   entry.push_front({.key = key, .rows = std::move(rows), .bytes = bytes});
   places_.emplace(key, entry.begin());

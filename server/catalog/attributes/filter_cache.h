@@ -1,4 +1,4 @@
-// Answers of filters that were asked for lately.
+// FilterCache: results of recently used filters.
 #ifndef NEARFIELD_SERVER_CATALOG_ATTRIBUTES_FILTER_CACHE_H_
 #define NEARFIELD_SERVER_CATALOG_ATTRIBUTES_FILTER_CACHE_H_
 
@@ -17,26 +17,28 @@
 namespace nearfield::server {
 
 struct FilterRows : RowFilter {
-  int64_t rows_count = 0;  // of those chosen
+  int64_t rows_count = 0;  // number of set bits
 };
 
-// Thread-safe; one serves all collections. What was not asked for the longest time goes first,
-// which is also how the answers of past versions go.
+// LRU cache of filter results; one serves all collections. Results of old versions are evicted as
+// they age. Thread-safe.
 class FilterCache {
  public:
-  // 0 bytes: nothing is kept.
+  // 0 bytes: the cache stays empty.
   explicit FilterCache(int64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // The answer of Evaluate() as bits, kept or made: those who ask for the same share one.
-  // `ids_version` names the state that resolve_ids sees (the epoch, of one collection): a filter
-  // with has_id is kept for that state only, others for the snapshot's version, whatever the epoch.
-  // Two that ask for the same at once may both evaluate. Errors: those of Evaluate().
+  // Returns the result of Evaluate() as bits, from the cache or computed. Callers with the same
+  // filter share one result. `ids_version` identifies the state that resolve_ids sees (the epoch,
+  // of one collection). The result of a filter with has_id is valid for that state only; others are
+  // valid for the snapshot's version at any epoch. Concurrent calls for the same filter may both
+  // evaluate it.
+  // Errors: those of Evaluate().
   absl::StatusOr<std::shared_ptr<const FilterRows>> Evaluate(const Filter& filter,
                                                              const AttributeSnapshot& snapshot,
                                                              const EvaluateOptions& options,
                                                              uint64_t ids_version);
 
-  // Returns the kept answer; null where Evaluate() would have to make it.
+  // Returns the cached result; null if Evaluate() would have to compute it.
   std::shared_ptr<const FilterRows> Find(const Filter& filter, const AttributeSnapshot& snapshot,
                                          uint64_t ids_version);
 
@@ -60,8 +62,8 @@ class FilterCache {
   void Keep(const std::string& key, std::shared_ptr<const FilterRows> rows);
 
   const int64_t bytes_max_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::list<Entry> entries_;  // the latest first
+  mutable std::mutex mutex_;  // guards the members below
+  std::list<Entry> entries_;  // most recently used first
   std::unordered_map<std::string, std::list<Entry>::iterator, absl::Hash<std::string>> places_;
   Stats stats_;
 };

@@ -9,7 +9,7 @@
 namespace nearfield::server {
 namespace {
 
-// The name of the condition's member in the message, as errors and JSON have it.
+// Returns the name of the condition's member in the message, as used in errors and JSON.
 const char* MemberOf(ConditionKind kind) {
   switch (kind) {
     case ConditionKind::kAnd:
@@ -38,7 +38,7 @@ bool IsJunction(ConditionKind kind) {
   return kind == ConditionKind::kAnd || kind == ConditionKind::kOr;
 }
 
-// Place of each condition's parent; -1 for the root.
+// Returns the place of each condition's parent; -1 for the root.
 std::vector<int32_t> ParentsOf(const FilterTree& tree) {
   std::vector<int32_t> parents(tree.conditions.size(), -1);
   for (size_t i = 0; i < tree.conditions.size(); ++i) {
@@ -58,7 +58,7 @@ void AppendText(std::string_view text, std::string* bytes) {
   bytes->append(text);
 }
 
-// The parts in order, each once, with their number before them.
+// Returns the number of distinct parts, then the parts in order.
 std::string JoinSet(std::vector<std::string> parts) {
   std::sort(parts.begin(), parts.end());
   parts.erase(std::unique(parts.begin(), parts.end()), parts.end());

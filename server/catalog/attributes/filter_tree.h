@@ -1,4 +1,5 @@
-// A filter as it was asked for: a tree of conditions on the attributes and the id of a row.
+// FilterTree: a filter as the client sent it, a tree of conditions on the attributes and ids of
+// rows.
 #ifndef NEARFIELD_SERVER_CATALOG_ATTRIBUTES_FILTER_TREE_H_
 #define NEARFIELD_SERVER_CATALOG_ATTRIBUTES_FILTER_TREE_H_
 
@@ -12,15 +13,15 @@
 namespace nearfield::server {
 
 enum class ConditionKind : uint8_t {
-  kAnd,         // children, at least one
-  kOr,          // children, at least one
+  kAnd,         // at least one child
+  kOr,          // at least one child
   kNot,         // exactly one child
   kComparison,  // attribute, comparison, exactly one value
   kIn,          // attribute, at least one value
   kListAny,     // attribute (a list), at least one value
   kListAll,     // attribute (a list), at least one value
   kExists,      // attribute
-  kHasId,       // ids, at least one
+  kHasId,       // at least one id
 };
 
 enum class Comparison : uint8_t { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual };
@@ -34,30 +35,31 @@ struct Condition {
   IdColumn ids = IdColumn(IdType::kUint64);
 };
 
-// Conditions in one list, the root first, each after its parent: so they are walked without
-// recursion, from the back for children before parents. Nothing is checked here (filter.h does).
+// A list of conditions. The root is first, and each condition comes after its parent. So a loop
+// from the back visits children before parents, without recursion. The tree is not checked here;
+// ValidateFilter does that (filter.h).
 struct FilterTree {
   std::vector<Condition> conditions;
 };
 
-// Whether each condition but the root is the child of exactly one before it.
+// Returns true if each condition except the root is the child of exactly one earlier condition.
 bool IsTree(const FilterTree& tree);
 
-// The levels of a tree: 1 for a single condition. Requires IsTree().
+// Returns the number of levels: 1 for a single condition. Requires: IsTree().
 int64_t FilterDepth(const FilterTree& tree);
 
-// What filter_bytes_max bounds: a condition counts 8 bytes and its attribute's name, a number 8
-// bytes, a keyword or string id its bytes and 4.
+// Returns the size that filter_bytes_max limits: for a condition, 8 bytes plus its attribute's
+// name; for a number 8 bytes; for a keyword or string id, its bytes plus 4.
 int64_t FilterBytes(const FilterTree& tree);
 
-// Where a condition stands, in the words of the message: "filter.and[1].not.comparison". Requires
+// Returns the path of a condition in the message: "filter.and[1].not.comparison". Requires:
 // IsTree().
 std::string PathOf(const FilterTree& tree, int32_t condition);
-// The path of a child that would be appended to `condition` next.
+// Returns the path of the child that would be appended to `condition` next.
 std::string PathOfNextChild(const FilterTree& tree, int32_t condition);
 
-// Bytes that are the same for filters that differ only in the order or repetition of the operands
-// of `and` and `or`, or of values and ids; and never for filters that differ in more. Requires
+// Returns the canonical form of a filter. Two filters have the same form if and only if they differ
+// only in the order or repetition of operands of `and` and `or`, of values or of ids. Requires:
 // IsTree().
 std::string CanonicalBytes(const FilterTree& tree);
 

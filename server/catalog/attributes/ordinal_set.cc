@@ -6,8 +6,8 @@
 namespace nearfield::server {
 namespace {
 
-// Beside its serialised bytes a container costs its head, its place in three arrays, and what the
-// heap adds to both.
+// Bytes of a container in addition to its serialized form: its header, its entries in three arrays,
+// and the heap's overhead for both.
 constexpr int64_t kContainerBytes = 72;
 
 roaring_bitmap_t* Checked(roaring_bitmap_t* bitmap) {

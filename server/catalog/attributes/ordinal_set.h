@@ -1,4 +1,4 @@
-// A set of row ordinals: a compressed (Roaring) bitmap.
+// OrdinalSet: a set of row ordinals, a compressed (Roaring) bitmap.
 #ifndef NEARFIELD_SERVER_CATALOG_ATTRIBUTES_ORDINAL_SET_H_
 #define NEARFIELD_SERVER_CATALOG_ATTRIBUTES_ORDINAL_SET_H_
 
@@ -11,17 +11,17 @@
 
 namespace nearfield::server {
 
-// [begin, end).
+// The range [begin, end).
 struct OrdinalRange {
   uint64_t begin = 0;
   uint64_t end = 0;  // at most 2^32
 };
 
-// Const members may be called at once from any number of threads. The bitmap's library cannot
-// report that the host is out of memory in every place; where it does, the process ends.
+// Threads may call const members concurrently. In some places the bitmap library cannot report that
+// host memory is exhausted; the process then ends.
 class OrdinalSet {
  public:
-  // Empty.
+  // Creates an empty set.
   OrdinalSet();
   ~OrdinalSet();
   OrdinalSet(const OrdinalSet& other);
@@ -30,29 +30,29 @@ class OrdinalSet {
   OrdinalSet& operator=(OrdinalSet&& other) noexcept;
 
   static OrdinalSet FromRange(OrdinalRange range);
-  // Requires ascending ordinals, each once.
+  // Requires: ordinals ascend, without duplicates.
   static OrdinalSet FromSorted(absl::Span<const uint32_t> ordinals);
-  // Bit i % 64 of word i / 64 says whether base + i is in the set. Requires base % 65536 == 0 and
-  // base + 64 * words.size() <= 2^32.
+  // Returns the set in which base + i is present if bit i % 64 of word i / 64 is set. Requires:
+  // base % 65536 == 0; base + 64 * words.size() <= 2^32.
   static OrdinalSet FromWords(uint32_t base, absl::Span<const uint64_t> words);
 
   int64_t size() const;
   bool empty() const;
   bool Contains(uint32_t ordinal) const;
-  // Requires !empty().
+  // Requires: !empty().
   uint32_t first() const;
   uint32_t last() const;
   int64_t IntersectionSize(const OrdinalSet& other) const;
-  // Bytes of host memory the set holds on to, to within a few percent.
+  // Returns the bytes of host memory that the set holds, with an error of a few percent.
   int64_t bytes() const;
 
-  // In place; `other` is another set than this one.
+  // Change this set in place. Requires: `other` is a different object.
   void IntersectWith(const OrdinalSet& other);
   void UniteWith(const OrdinalSet& other);
   void Subtract(const OrdinalSet& other);
-  void ToggleAll(const OrdinalSet& other);  // what is in exactly one of the two
+  void ToggleAll(const OrdinalSet& other);  // symmetric difference
   void Add(uint32_t ordinal);
-  // Takes as little memory as it can, for sets that stay.
+  // Reduces memory use to the minimum; for sets that are stored for long.
   void Compact();
 
   static OrdinalSet Intersection(const OrdinalSet& a, const OrdinalSet& b);
@@ -62,17 +62,17 @@ class OrdinalSet {
   friend bool operator==(const OrdinalSet& a, const OrdinalSet& b);
   friend bool operator!=(const OrdinalSet& a, const OrdinalSet& b) { return !(a == b); }
 
-  // All ordinals, ascending.
+  // Returns all ordinals, ascending.
   std::vector<uint32_t> ToVector() const;
-  // The ordinals of [base, base + 64 * words.size()) as bits, as in FromWords; every word is
-  // written. Requires base % 65536 == 0. Costs a copy of the set, and a nanosecond or two for each
-  // ordinal that has few around it.
+  // Writes the ordinals of [base, base + 64 * words.size()) as bits, in the layout of FromWords.
+  // Writes every word. Requires: base % 65536 == 0. Cost: a copy of the set, plus 1 to 2 ns for
+  // each ordinal in a sparse region.
   void CopyWords(uint32_t base, absl::Span<uint64_t> words) const;
 
  private:
   explicit OrdinalSet(roaring_bitmap_t* bitmap);
 
-  roaring_bitmap_t* bitmap_;  // never null but in what was moved from
+  roaring_bitmap_t* bitmap_;  // null only after a move from this object
 };
 
 }  // namespace nearfield::server

@@ -1,6 +1,6 @@
-// OrdinalSet to and from plain bits, by way of the portable format of Roaring bitmaps
-// (github.com/RoaringBitmap/RoaringFormatSpec): it is stable, and the library has no other public
-// way that takes whole words. Little-endian, as the host.
+// Converts OrdinalSet to and from plain bits, through the portable format of Roaring bitmaps
+// (github.com/RoaringBitmap/RoaringFormatSpec). The format is stable, and the library has no other
+// public interface for whole words. Little-endian, as the host.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -10,14 +10,15 @@
 namespace nearfield::server {
 namespace {
 
-constexpr size_t kContainerWords = 1024;      // of 65536 ordinals, which share their upper 16 bits
-constexpr uint32_t kArrayOrdinalsMax = 4096;  // a container of more is a bitset, or runs
+constexpr size_t kContainerWords = 1024;      // of 65536 ordinals that have the same upper 16 bits
+constexpr uint32_t kArrayOrdinalsMax = 4096;  // a larger container is a bitset or has runs
 constexpr uint32_t kCookieWithoutRuns = 12346;
-constexpr uint32_t kCookieWithRuns = 12347;  // in the lower half; the upper one counts containers
-constexpr uint32_t kContainersWithoutOffsets = 3;  // so many with runs among them have no offsets
+constexpr uint32_t kCookieWithRuns = 12347;  // lower half; the upper half is containers - 1
+// Up to this many containers have no offsets if some of them have runs.
+constexpr uint32_t kContainersWithoutOffsets = 3;
 
-// In ever wider fields: not every x86-64 has the instruction, and without it std::popcount is a
-// call.
+// Counts bits in fields of doubling width. Not every x86-64 processor has POPCNT, and without it
+// std::popcount is a function call.
 uint32_t CountBits(uint64_t word) {
   word -= (word >> 1) & 0x5555555555555555u;
   word = (word & 0x3333333333333333u) + ((word >> 2) & 0x3333333333333333u);
@@ -44,7 +45,7 @@ void PutArray(absl::Span<const uint64_t> words, std::string* bytes) {
   }
 }
 
-// Takes numbers off the front of what the library wrote.
+// Reads numbers from the front of the library's output.
 class Reader {
  public:
   explicit Reader(const char* bytes) : next_(bytes) {}
@@ -65,7 +66,7 @@ class Reader {
   const char* next_;
 };
 
-// Sets bits [begin, end) of those words that are there.
+// Sets bits [begin, end); ignores bits beyond `words`.
 void SetBits(size_t begin, size_t end, absl::Span<uint64_t> words) {
   end = std::min(end, 64 * words.size());
   while (begin < end) {
@@ -76,7 +77,7 @@ void SetBits(size_t begin, size_t end, absl::Span<uint64_t> words) {
   }
 }
 
-// One container into its words, of which the last ones may be missing.
+// Reads one container into `words`; ignores ordinals beyond them.
 void TakeContainer(bool has_runs, uint32_t count, absl::Span<uint64_t> words, Reader* reader) {
   if (has_runs) {
     for (auto runs = reader->Take<uint16_t>(); runs > 0; --runs) {

@@ -7,7 +7,7 @@
 namespace nearfield::server {
 namespace {
 
-// Up to here sorting a list is cheaper than the bits of a chunk.
+// Up to this many rows, sorting a list is cheaper than filling the bits of a chunk.
 constexpr int64_t kSortedRowsMax = 1024;
 
 }  // namespace
@@ -33,7 +33,7 @@ int64_t PostingLists::HeavyEntriesBefore(size_t place) const {
   return place < heavy_.size() ? heavy_[place].entries_before : heavy_entries_;
 }
 
-// Plain lists lie one after the other, so those between two heavy codes are one span.
+// Plain lists are contiguous, so those between two heavy codes are one span.
 void PostingLists::Collect(CodeRange range, Parts* parts) const {
   size_t place = HeavyPlace(range.begin);
   int64_t heavy_before = HeavyEntriesBefore(place);
@@ -90,9 +90,9 @@ const PostingLists::Cut& PostingLists::NearestCut(uint32_t code) const {
                                                                                      : *after;
 }
 
-// The rows below a code are those below a cut, with what lies between the two toggled; and the rows
-// of a range are those below its end, with those below its begin toggled. So the order of it is all
-// one.
+// The rows below a code are those below a cut, with the rows between the two toggled. The rows of a
+// range are those below its end, with those below its begin toggled. Toggles commute, so their
+// order does not matter.
 OrdinalSet PostingLists::RangeByCuts(CodeRange range, OrdinalBits* scratch) const {
   Parts edges;
   const auto cut_for = [&](uint32_t code) {

@@ -1,10 +1,10 @@
-// For each distinct value of an attribute, by its code (its place in value order), the rows that
-// have it. The part of an index that is the same for every type.
+// PostingLists: the rows of each distinct value of an attribute. A value is identified by its code,
+// its position in value order. This part of an index is the same for every type.
 //
-// A value of few rows keeps them in a plain list, 4 bytes each; one of at least kHeavyRows in a
-// bitmap of its own. Where each row has one value at most, cuts (all rows below a code, every
-// kCutRows rows) make the rows of any range of codes the difference of two cuts and at most
-// kCutRows rows at its two ends.
+// A value with few rows stores them in a plain list, 4 bytes each. A value with at least kHeavyRows
+// rows has its own bitmap. If each row has at most one value, cuts are stored: all rows below a
+// code, every kCutRows rows. The rows of any range of codes are then the difference of two cuts,
+// corrected by at most kCutRows rows at its two ends.
 #ifndef NEARFIELD_SERVER_CATALOG_ATTRIBUTES_POSTING_LISTS_H_
 #define NEARFIELD_SERVER_CATALOG_ATTRIBUTES_POSTING_LISTS_H_
 
@@ -16,17 +16,17 @@
 
 namespace nearfield::server {
 
-// Values at or after `begin` and before `end`, in value order.
+// Codes [begin, end), in value order.
 struct CodeRange {
   uint32_t begin = 0;
   uint32_t end = 0;
   bool empty() const { return begin >= end; }
 };
 
-// A bit for each ordinal of a chunk; memory that evaluations use again and again.
+// One bit for each ordinal of a chunk. Evaluations reuse its memory.
 class OrdinalBits {
  public:
-  // All clear, for ordinals first .. last.
+  // Clears all bits and sets the range of ordinals, first .. last.
   void Reset(uint32_t first, uint32_t last);
   void Toggle(uint32_t ordinal) {
     const uint32_t bit = ordinal - base_;
@@ -43,25 +43,26 @@ class OrdinalBits {
   std::vector<uint64_t> words_;
 };
 
-// Immutable; made by PostingListsBuilder.
+// Immutable; built by PostingListsBuilder.
 class PostingLists {
  public:
   static constexpr uint32_t kHeavyRows = 8192;
   static constexpr uint32_t kCutRows = 65536;
-  // Ranges of up to so many rows are put together row by row: two cuts, and what lies between them
-  // and the range's ends, take longer.
+  // Ranges of up to this many rows are collected row by row, which is faster than two cuts and the
+  // rows between them and the range's ends.
   static constexpr int64_t kCutRangeRows = 2 * int64_t{kCutRows};
 
   uint32_t codes_count() const { return codes_count_; }
-  // Rows of a range of codes; a row with several of them counts as often.
+  // Returns the number of rows in a range of codes. A row with several of these codes is counted
+  // once for each.
   int64_t entries_count(CodeRange range) const {
     return EntriesBelow(range.end) - EntriesBelow(range.begin);
   }
-  // The rows of this code where they are held as a bitmap; else null.
+  // Returns the bitmap of this code's rows; null if it has none.
   const OrdinalSet* Heavy(uint32_t code) const;
-  // The rows that have a code of these ranges, which ascend and do not overlap. Cost: a nanosecond
-  // or two a row of plain lists (at most kCutRangeRows of them where there is one range and cuts),
-  // and some microseconds a heavy code.
+  // Returns the rows that have a code in `ranges`. Requires: the ranges ascend and do not overlap.
+  // Cost: 1 to 2 ns for each row of plain lists (at most kCutRangeRows of them for one range with
+  // cuts), and some microseconds for each heavy code.
   OrdinalSet Union(absl::Span<const CodeRange> ranges, OrdinalBits* scratch) const;
   // Appends the rows of a code, ascending.
   void AppendRows(uint32_t code, std::vector<uint32_t>* ordinals) const;
@@ -72,14 +73,14 @@ class PostingLists {
 
   struct HeavyRows {
     uint32_t code = 0;
-    int64_t entries_before = 0;  // of heavy codes below this one
+    int64_t entries_before = 0;  // rows of the heavy codes below this one
     OrdinalSet rows;
   };
   struct Cut {
     uint32_t code = 0;
     OrdinalSet rows_below;
   };
-  // What Union() does for one part of a range.
+  // The lists and bitmaps that Union() combines.
   struct Parts {
     std::vector<absl::Span<const uint32_t>> light;
     std::vector<const OrdinalSet*> heavy;
@@ -96,22 +97,22 @@ class PostingLists {
   OrdinalSet RangeByCuts(CodeRange range, OrdinalBits* scratch) const;
   OrdinalSet Sum(const Parts& parts, OrdinalBits* scratch) const;
 
-  uint32_t first_ = 0;  // of all ordinals here
+  uint32_t first_ = 0;  // range of all ordinals in the lists
   uint32_t last_ = 0;
   uint32_t codes_count_ = 0;
   bool unique_ = true;          // each code has exactly one row: ends_ is empty
-  std::vector<uint32_t> ends_;  // rows of codes up to and with each one
+  std::vector<uint32_t> ends_;  // number of rows up to and including each code
   std::vector<uint32_t> light_rows_;
   std::vector<HeavyRows> heavy_;  // ascending code
-  int64_t heavy_entries_ = 0;     // of all of them
+  int64_t heavy_entries_ = 0;     // sum of the rows of all heavy codes
   std::vector<Cut> cuts_;         // ascending code; empty, or the first is at code 0
 };
 
 class PostingListsBuilder {
  public:
-  // The rows of the next code: ascending, at least one.
+  // Adds the rows of the next code. Requires: at least one row; rows ascend.
   void AddCode(absl::Span<const uint32_t> ordinals);
-  // `one_value_a_row`: no row has two codes. The builder is then used up.
+  // `one_value_a_row`: no row has two codes. The builder cannot be used afterwards.
   PostingLists Build(bool one_value_a_row);
 
  private:

@@ -37,8 +37,8 @@ void PutValue(const ValueColumn& values, int64_t index, std::string* bytes) {
   }
 }
 
-// Takes values from the front of a row's bytes; nothing where they are not there or not
-// well-formed.
+// Reads values from the front of a row's bytes. Returns nullopt for values that are missing or
+// malformed.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : left_(bytes) {}
@@ -62,7 +62,7 @@ class Reader {
       if (!byte.has_value()) return std::nullopt;
       count |= uint64_t{*byte & 127u} << shift;
       if (*byte >= 128) continue;
-      if (*byte == 0 && shift > 0) return std::nullopt;  // not in as few bytes as it takes
+      if (*byte == 0 && shift > 0) return std::nullopt;  // not the shortest encoding
       return count;
     }
     return std::nullopt;
@@ -81,7 +81,7 @@ class Reader {
   std::string_view left_;
 };
 
-// What is wrong with the next value; empty where it was taken.
+// Appends the next value to `values`. Returns what is wrong with it; empty on success.
 std::string TakeValue(Reader* reader, ValueColumn* values) {
   switch (values->type()) {
     case AttributeType::kKeyword: {
@@ -117,7 +117,8 @@ std::string TakeValue(Reader* reader, ValueColumn* values) {
   return "an unknown type";
 }
 
-// One row into columns in which no row after the last is present yet.
+// Appends one row to columns whose last row is marked as not present. Returns what is wrong; empty
+// on success.
 std::string TakeRow(const AttributeSchema& schema, std::string_view bytes, AttributeBlock* block) {
   Reader reader(bytes);
   if (bytes.empty()) return "";

@@ -1,10 +1,10 @@
-// The attributes of a row as bytes: what is stored beside the row.
+// Encoding of a row's attributes as bytes, which are stored next to the row.
 //
-// An empty string is a row without attributes. Else: the version (1), then for each attribute that
-// the row has, in the order of the schema: its number; its type, plus 128 for a list; for a list
-// how many values; the values. Counts, numbers of attributes and lengths are LEB128 in as few bytes
-// as they take, int64, double and timestamp 8 bytes little-endian, a bool a byte 0 or 1, a keyword
-// its length and bytes. So equal attributes are equal bytes. Checksums are the store's.
+// A row without attributes is an empty string. Otherwise the bytes are the version (1), then, for
+// each attribute of the row in the order of the schema: its number; its type, plus 128 for a list;
+// for a list, the number of values; the values. Counts, attribute numbers and lengths are LEB128 in
+// the shortest form. An int64, double or timestamp is 8 bytes little-endian, a bool one byte 0 or
+// 1, a keyword its length and bytes. Equal attributes have equal bytes. The store adds checksums.
 #ifndef NEARFIELD_SERVER_CATALOG_ATTRIBUTES_ROW_ENCODING_H_
 #define NEARFIELD_SERVER_CATALOG_ATTRIBUTES_ROW_ENCODING_H_
 
@@ -16,15 +16,16 @@
 
 namespace nearfield::server {
 
-// One value a row. The block's columns are those of the schema.
-// Errors: InvalidArgument where a row takes more than row_bytes_max (names the row).
+// Returns one value for each row. Requires: the block's columns are those of the schema.
+// Errors: InvalidArgument (a row takes more than row_bytes_max; names the row).
 absl::StatusOr<BytesColumn> EncodeRowAttributes(const AttributeSchema& schema,
                                                 const AttributeBlock& block,
                                                 const AttributeLimits& limits);
 
-// The block those bytes were made of, to the bit. Any bytes that are not what EncodeRowAttributes
-// makes under this schema are refused; today's limits are not applied, as they may have been
-// others. Errors: DataLoss (names the row and what is wrong).
+// Returns the block from which the bytes were made, identical to the bit. Rejects any bytes that
+// EncodeRowAttributes does not produce under this schema. Current limits are not applied, because
+// they may have changed.
+// Errors: DataLoss (names the row and what is wrong).
 absl::StatusOr<AttributeBlock> DecodeRowAttributes(const AttributeSchema& schema,
                                                    const BytesColumn& rows);
 

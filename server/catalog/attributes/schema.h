@@ -1,4 +1,4 @@
-// The attributes that a collection declares.
+// AttributeSchema: the attributes that a collection declares.
 #ifndef NEARFIELD_SERVER_CATALOG_ATTRIBUTES_SCHEMA_H_
 #define NEARFIELD_SERVER_CATALOG_ATTRIBUTES_SCHEMA_H_
 
@@ -14,16 +14,16 @@
 
 namespace nearfield::server {
 
-// The numbers are part of what is stored (row_encoding.h): never reused.
+// The numbers are stored (row_encoding.h): never reuse one.
 enum class AttributeType : uint8_t {
   kInt64 = 1,
-  kDouble = 2,  // any but NaN
+  kDouble = 2,  // any value except NaN
   kBool = 3,
-  kKeyword = 4,    // bytes, compared as such
+  kKeyword = 4,    // compared as bytes
   kTimestamp = 5,  // microseconds since the Unix epoch, UTC
 };
 
-// "int64", "double", "bool", "keyword", "timestamp": for messages.
+// Returns "int64", "double", "bool", "keyword" or "timestamp": for messages.
 const char* NameOf(AttributeType type);
 
 struct AttributeSpec {
@@ -36,24 +36,25 @@ struct AttributeSpec {
   }
 };
 
-// "keyword", "list of keyword".
+// Returns "keyword" or "list of keyword", for example.
 std::string Describe(const AttributeSpec& spec);
 
-// Immutable. An attribute's place in the schema is its number; it never changes.
+// Immutable. The number of an attribute is its position in the schema and never changes.
 class AttributeSchema {
  public:
-  // Declares nothing.
+  // Creates a schema without attributes.
   AttributeSchema() = default;
-  // Errors: InvalidArgument (a name's form, a name twice, too many), as "attributes[3].name: ...".
+  // Errors: InvalidArgument (malformed name, duplicate name, too many), as "attributes[3].name:
+  // ...".
   static absl::StatusOr<AttributeSchema> Create(std::vector<AttributeSpec> specs,
                                                 const AttributeLimits& limits);
 
   int32_t size() const { return static_cast<int32_t>(specs_.size()); }
-  // Requires 0 <= attribute < size().
+  // Requires: 0 <= attribute < size().
   const AttributeSpec& at(int32_t attribute) const {
     return specs_[static_cast<size_t>(attribute)];
   }
-  // The number of the attribute with this name.
+  // Returns the number of the attribute with this name; nullopt if there is none.
   std::optional<int32_t> Find(std::string_view name) const;
 
  private:
@@ -61,7 +62,7 @@ class AttributeSchema {
   std::map<std::string, int32_t, std::less<>> numbers_;
 };
 
-// A client's text for a message: in quotes, escaped, cut to a readable length.
+// Returns a client's text for a message: quoted, escaped and cut to a readable length.
 std::string QuoteText(std::string_view text);
 
 }  // namespace nearfield::server

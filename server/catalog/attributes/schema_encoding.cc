@@ -62,7 +62,7 @@ absl::StatusOr<AttributeSchema> DecodeSchema(std::string_view encoded) {
     specs.push_back(std::move(spec));
   }
   if (specs.empty()) return Damaged(1, "");
-  AttributeLimits limits;  // today's may be others
+  AttributeLimits limits;  // the current limits may differ from those at creation
   limits.attributes_max = static_cast<int64_t>(specs.size());
   absl::StatusOr<AttributeSchema> schema = AttributeSchema::Create(std::move(specs), limits);
   if (schema.ok()) return schema;

@@ -1,7 +1,7 @@
-// The schema of a collection as bytes: what is stored beside it.
+// Encoding of a collection's schema as bytes, which are stored with the collection.
 //
-// An empty string declares nothing. Else text: "1\n", the version, then a line for each attribute,
-// in order: name, type and, of a list, "list", with a space between.
+// A schema without attributes is an empty string. Otherwise it is text: "1\n", the version, then
+// one line for each attribute, in order: name, type and, for a list, "list", separated by spaces.
 #ifndef NEARFIELD_SERVER_CATALOG_ATTRIBUTES_SCHEMA_ENCODING_H_
 #define NEARFIELD_SERVER_CATALOG_ATTRIBUTES_SCHEMA_ENCODING_H_
 
@@ -15,7 +15,7 @@ namespace nearfield::server {
 
 std::string EncodeSchema(const AttributeSchema& schema);
 
-// Errors: DataLoss for anything that EncodeSchema does not make; says which line.
+// Errors: DataLoss for any bytes that EncodeSchema does not produce; names the line.
 absl::StatusOr<AttributeSchema> DecodeSchema(std::string_view encoded);
 
 }  // namespace nearfield::server

@@ -13,7 +13,7 @@ void ValueColumn::SortDistinct() {
     return is_keyword() ? keyword(a) < keyword(b) : key(a) < key(b);
   };
   std::sort(order.begin(), order.end(), less);
-  const auto equal = [&](int64_t a, int64_t b) { return !less(a, b); };  // a is not above b
+  const auto equal = [&](int64_t a, int64_t b) { return !less(a, b); };  // after sorting, a <= b
   order.erase(std::unique(order.begin(), order.end(), equal), order.end());
   ValueColumn sorted(type_);
   for (const int64_t index : order) sorted.AppendFrom(*this, index);

@@ -1,4 +1,4 @@
-// Values of one attribute type, compactly held; and the order they are compared in.
+// ValueColumn: values of one attribute type in compact form, and their order.
 #ifndef NEARFIELD_SERVER_CATALOG_ATTRIBUTES_VALUE_COLUMN_H_
 #define NEARFIELD_SERVER_CATALOG_ATTRIBUTES_VALUE_COLUMN_H_
 
@@ -13,10 +13,11 @@
 
 namespace nearfield::server {
 
-// Numbers are kept as 64 bits: an int64 or a timestamp as it is, a double's bits, a bool as 0 or 1.
+// Numbers are stored in 64 bits: an int64 or timestamp as its value, a double as its bits, a bool
+// as 0 or 1.
 class ValueColumn {
  public:
-  ValueColumn() = default;  // kInt64
+  ValueColumn() = default;  // type kInt64
   explicit ValueColumn(AttributeType type) : type_(type) {}
 
   AttributeType type() const { return type_; }
@@ -24,17 +25,17 @@ class ValueColumn {
   int64_t size() const {
     return is_keyword() ? keywords_.size() : static_cast<int64_t>(numbers_.size());
   }
-  // Bytes of host memory the column holds on to.
+  // Returns the bytes of host memory that the column holds.
   int64_t bytes() const {
     return static_cast<int64_t>(numbers_.capacity() * sizeof(int64_t)) + keywords_.bytes();
   }
 
-  // Each requires the type it names.
+  // Each requires the type that it names.
   void AppendInteger(int64_t value) { numbers_.push_back(value); }  // kInt64, kTimestamp
   void AppendDouble(double value) { numbers_.push_back(std::bit_cast<int64_t>(value)); }
   void AppendBool(bool value) { numbers_.push_back(value ? 1 : 0); }
   void AppendKeyword(std::string_view value) { keywords_.Append(value); }
-  // Requires the same type, and 0 <= index < other.size().
+  // Requires: the same type; 0 <= index < other.size().
   void AppendFrom(const ValueColumn& other, int64_t index) {
     if (is_keyword()) {
       keywords_.Append(other.keyword(index));
@@ -43,18 +44,18 @@ class ValueColumn {
     }
   }
 
-  // Each requires the type it names, and 0 <= index < size().
-  int64_t bits(int64_t index) const { return numbers_[static_cast<size_t>(index)]; }  // not keyword
-  double number(int64_t index) const { return std::bit_cast<double>(bits(index)); }   // kDouble
+  // Each requires the type that it names, and 0 <= index < size(). bits: any type except kKeyword.
+  int64_t bits(int64_t index) const { return numbers_[static_cast<size_t>(index)]; }
+  double number(int64_t index) const { return std::bit_cast<double>(bits(index)); }  // kDouble
   std::string_view keyword(int64_t index) const { return keywords_.at(index); }
 
-  // Integers that order as the values do, equal where the values are: -0 and +0 have one key.
-  // Requires a type other than kKeyword.
+  // Returns an integer that orders as the value does. Equal values have equal keys: -0 and +0 have
+  // the same key. Requires: not kKeyword.
   int64_t key(int64_t index) const {
     return type_ == AttributeType::kDouble ? KeyOf(number(index)) : bits(index);
   }
 
-  // Orders the values and drops those that are equal to another.
+  // Sorts the values and removes duplicates.
   void SortDistinct();
 
  private:

@@ -20,7 +20,7 @@ Alarm::Alarm(Options options)
 
 template <typename Mismatch>
 void Alarm::RaiseOne(const Mismatch& mismatch) {
-  options_.stop();  // before anything that takes time
+  options_.stop();  // before anything slow
   mismatches_.fetch_add(1);
   const RecordContext context = {.server_version = options_.server_version,
                                  .engine = options_.engine,

@@ -1,4 +1,4 @@
-// What happens where an answer or a resident row is proven wrong.
+// Alarm: stops the server and writes a record when an answer or a resident row is proven wrong.
 #ifndef NEARFIELD_SERVER_CATALOG_AUDIT_ALARM_H_
 #define NEARFIELD_SERVER_CATALOG_AUDIT_ALARM_H_
 
@@ -19,23 +19,23 @@ class Alarm {
   struct Options {
     std::string server_version;
     EngineInfo engine;
-    std::string record_dir;  // empty: nothing is kept
-    // Stops the serving; called for every mismatch, first of all, from any thread.
+    std::string record_dir;  // empty: no records are written
+    // Stops serving. Called first for every mismatch, from any thread.
     std::function<void()> stop = [] {};
-    // Says what is wrong, and where its record lies (or why there is none).
+    // Reports the mismatch and the path of its record, or why there is none.
     std::function<void(const std::string& what, const absl::StatusOr<std::string>& record)> tell =
         [](const std::string&, const absl::StatusOr<std::string>&) {};
-    // Seconds since 1970, for records. Not given: the system's.
+    // Returns the seconds since 1970, for records. Null: the system clock.
     std::function<int64_t()> unix_seconds;
   };
   explicit Alarm(Options options);
 
-  // The serving is stopped, and the record is on the disk, when these return.
+  // When these return, serving is stopped and the record is on disk.
   void Raise(const AnswerMismatch& mismatch);
   void Raise(const RowMismatch& mismatch);
 
   int64_t mismatches() const { return mismatches_.load(); }
-  // Records there are already, of earlier processes too.
+  // Returns the number of existing records, including those of earlier processes.
   int64_t RecordsCount() const { return folder_.Count(); }
 
  private:

@@ -1,5 +1,5 @@
-// The contract checked in production: a share of the answers against the oracle, the resident rows
-// against the store, and what happens where they differ. README.md tells how.
+// Audit: checks the result contract in production. Compares a sample of the answers with the
+// oracle, and the resident rows with the store. README.md describes it.
 #ifndef NEARFIELD_SERVER_CATALOG_AUDIT_AUDIT_H_
 #define NEARFIELD_SERVER_CATALOG_AUDIT_AUDIT_H_
 
@@ -12,7 +12,7 @@
 
 namespace nearfield::server {
 
-// What it checks and whom it tells. All outlive the audit.
+// The objects that the audit checks and its callbacks. All outlive the audit.
 struct AuditBase {
   Engine* engine = nullptr;
   const Clock* clock = nullptr;
@@ -44,7 +44,7 @@ class Audit {
   SteadyPace pace_;
 
  public:
-  // Destroyed from the bottom up: threads first.
+  // Destroyed in reverse order, so the threads end first.
   Alarm alarm;
   Auditor auditor;
   Scrubber scrubber;

@@ -1,4 +1,4 @@
-// An answer that the oracle is to check, with all that it needs for that.
+// AuditedAnswer: an answer to check, with all that the oracle needs for it.
 #ifndef NEARFIELD_SERVER_CATALOG_AUDIT_AUDITED_ANSWER_H_
 #define NEARFIELD_SERVER_CATALOG_AUDIT_AUDITED_ANSWER_H_
 
@@ -18,10 +18,10 @@ class OwnedQuery {
   explicit OwnedQuery(const Query& query)
       : values_(query.vector.begin(), query.vector.end()), query_(query) {
     query_.vector = {};
-    query_.prefix = nullptr;  // the oracle goes its own way
+    query_.prefix = nullptr;  // the oracle must not use results of earlier pages
   }
 
-  // Borrows from this, which must outlive it.
+  // Returns a query that borrows from this object, which must outlive it.
   Query View() const {
     Query view = query_;
     view.vector = values_;
@@ -36,15 +36,15 @@ class OwnedQuery {
 struct AuditedAnswer {
   std::string collection_name;
   std::shared_ptr<const Collection> collection;
-  std::shared_ptr<const PinnedEpoch> at;  // the state that was searched, held until the check ends
+  std::shared_ptr<const PinnedEpoch> at;  // the searched state, pinned until the check ends
   OwnedQuery query;
   Neighbors answer;  // ids and scores
   ScanPrecision precision = ScanPrecision::kRows;
   std::string request_id;
-  std::string filter_message;  // the bytes of the filter as it was asked for; empty: none
+  std::string filter_message;  // the bytes of the filter as the client sent it; empty: none
 };
 
-// Ids and scores alone: what a check looks at.
+// Returns the ids and scores only: a check needs nothing else.
 inline Neighbors WithoutParts(const Neighbors& neighbors) {
   Neighbors copy;
   copy.ids = neighbors.ids;
@@ -52,7 +52,7 @@ inline Neighbors WithoutParts(const Neighbors& neighbors) {
   return copy;
 }
 
-// Asks the oracle, at the epoch of the answer. Errors: as Engine::Verify.
+// Verifies the answer with the oracle at the answer's epoch. Errors: as Engine::Verify.
 inline absl::StatusOr<VerifyResult> AskOracle(Engine& engine, const AuditedAnswer& audited,
                                               const std::function<bool()>& cancelled) {
   const Query query = audited.query.View();

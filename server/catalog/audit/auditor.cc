@@ -25,10 +25,10 @@ Auditor::Auditor(const AuditorOptions& options, Engine* engine, const Clock* clo
 }
 
 Auditor::~Auditor() {
-  std::deque<Job> dropped;  // their places are given back without the lock
+  std::deque<Job> dropped;  // destroyed without the lock, because that releases their places
   {
     const std::lock_guard lock(mutex_);
-    ending_.store(true);  // not before they count: the thread tells the counts as it ends
+    ending_.store(true);  // under the lock, with the counts: the ending thread reports them
     counts_.answers_dropped += static_cast<int64_t>(jobs_.size());
     dropped.swap(jobs_);
   }
@@ -82,7 +82,7 @@ void Auditor::Loop() {
       std::unique_lock lock(mutex_);
       arrived_.wait(lock, [this] { return !jobs_.empty() || ending_.load(); });
       if (ending_.load()) break;
-      if (Resting()) {  // none waits for the end of a rest: it would hold its epoch all the while
+      if (Resting()) {  // drop waiting answers: they would hold their epochs for the whole rest
         counts_.answers_dropped += static_cast<int64_t>(jobs_.size());
         dropped.swap(jobs_);
         continue;

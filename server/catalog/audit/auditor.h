@@ -1,4 +1,4 @@
-// Checks a share of the answers of live traffic against the oracle, off their path.
+// Auditor: checks a sample of the live answers against the oracle, outside the request path.
 #ifndef NEARFIELD_SERVER_CATALOG_AUDIT_AUDITOR_H_
 #define NEARFIELD_SERVER_CATALOG_AUDIT_AUDITOR_H_
 
@@ -18,42 +18,42 @@
 
 namespace nearfield::server {
 
-// Since the start.
+// Totals since the start.
 struct AuditCounts {
-  int64_t answers_audited = 0;  // checked to the end
-  int64_t answers_dropped = 0;  // chosen, and not checked: the auditor was busy, rested or ended
-  int64_t answers_failed = 0;   // whose check ended with an error
+  int64_t answers_audited = 0;  // checks that finished
+  int64_t answers_dropped = 0;  // sampled but not checked: the auditor was busy, rested or ended
+  int64_t answers_failed = 0;   // checks that ended with an error
   int64_t mismatches = 0;
   int64_t rows_checked = 0;  // scored by the oracle
   int64_t busy_us = 0;
 };
 
 struct AuditorOptions {
-  // One in so many searches is chosen, without a pattern; 0: none.
+  // Audits one search in every `share`, at pseudo-random intervals; 0 disables the audit.
   int64_t share = 0;
-  // Of one core, 1 .. 100: after a check the thread rests, so that checks take no more of the time.
+  // Maximum percent of one core, 1 .. 100. The thread rests after each check to stay below it.
   int64_t cpu_percent = 100;
 };
 
-// Answers that may be chosen, wait or be checked at once. Each holds its epoch until it is checked
-// or dropped; none waits while the auditor rests.
+// Maximum number of answers that are sampled, wait or are being checked. Each pins its epoch until
+// it is checked or dropped; none waits while the auditor rests.
 inline constexpr int64_t kAuditPlaces = 4;
 
-// One thread. Thread-safe.
+// Runs one thread. Thread-safe.
 class Auditor {
  public:
   using Tell = std::function<void(const AuditCounts&)>;
 
-  // `tell`: called on the auditor's thread now and then, and at the end where something was done.
-  // All outlive the auditor.
+  // The callback receives the counts on the auditor's thread, at intervals, and at the end if any
+  // answer was sampled. All arguments outlive the auditor.
   Auditor(const AuditorOptions& options, Engine* engine, const Clock* clock, Alarm* alarm,
           Tell tell);
-  // Cancels the check under way and drops what waits.
+  // Cancels the running check and drops the waiting answers.
   ~Auditor();
   Auditor(const Auditor&) = delete;
   Auditor& operator=(const Auditor&) = delete;
 
-  // A place for one answer; given back where it is not used. The auditor outlives it.
+  // A slot for one answer, released if it is not used. The auditor outlives it.
   class Place {
    public:
     Place() = default;
@@ -73,10 +73,10 @@ class Auditor {
     Auditor* auditor_ = nullptr;
   };
 
-  // For every search, before it is queued: a place where it is to be audited. Cost: a few ns for
-  // those that are not.
+  // Samples a search; call it for every search before it is queued. Returns a slot if the search is
+  // to be audited. Cost: a few ns for other searches.
   Place Draw();
-  // Hands the answer over. Does not wait.
+  // Queues the answer for its check. Does not block.
   void Submit(Place place, AuditedAnswer answer);
 
   AuditCounts counts() const;
@@ -87,7 +87,7 @@ class Auditor {
     AuditedAnswer answer;
   };
   void GiveBack();
-  bool Resting() const;  // requires mutex_
+  bool Resting() const;  // Requires: mutex_.
   void Loop();
   void Check(const AuditedAnswer& answer);
 
@@ -98,7 +98,7 @@ class Auditor {
   const Tell tell_;
   std::atomic<uint64_t> drawn_{0};
   std::atomic<bool> ending_{false};
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable arrived_;
   std::deque<Job> jobs_;
   int64_t places_taken_ = 0;

@@ -1,4 +1,4 @@
-// For threads whose work may always wait.
+// YieldToSearches: lowers the priority of a background thread.
 #ifndef NEARFIELD_SERVER_CATALOG_AUDIT_BACKGROUND_H_
 #define NEARFIELD_SERVER_CATALOG_AUDIT_BACKGROUND_H_
 
@@ -8,7 +8,8 @@
 
 namespace nearfield::server {
 
-// From now on the calling thread gives way to those that serve. Where that is not allowed, nothing.
+// Lowers the priority of the calling thread below that of the serving threads. Does nothing if the
+// system does not allow that.
 inline void YieldToSearches() {
   constexpr int kNice = 10;
   const auto thread = static_cast<id_t>(syscall(SYS_gettid));

@@ -1,4 +1,4 @@
-// How a background thread waits. Tests make the time pass instead.
+// Pace: the wait of a background thread. Tests replace it to control time.
 #ifndef NEARFIELD_SERVER_CATALOG_AUDIT_PACE_H_
 #define NEARFIELD_SERVER_CATALOG_AUDIT_PACE_H_
 
@@ -12,9 +12,9 @@ namespace nearfield::server {
 class Pace {
  public:
   virtual ~Pace() = default;
-  // False where the thread is to end: at once then, else after `time`.
+  // Returns true after `time`; returns false immediately if the thread must end.
   virtual bool Wait(std::chrono::nanoseconds time) = 0;
-  // Ends all waits, for ever.
+  // Ends all present and future waits.
   virtual void End() = 0;
 };
 

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kFormat[] = "nearfield audit record 1";
 
-// Names as the command and its JSON have them.
+// Names as the command-line client and its JSON spell them.
 const char* NameOf(Metric metric) {
   return metric == Metric::kDot ? "dot" : metric == Metric::kCosine ? "cosine" : "l2";
 }
@@ -33,23 +33,13 @@ const char* NameOf(ScanChoice scan) {
       return "auto";
     case ScanChoice::kInt8:
       return "int8";
-    case ScanChoice::kBf16:
-      return "bf16";
     case ScanChoice::kRows:
       break;
   }
   return "rows";
 }
 const char* NameOf(ScanPrecision precision) {
-  switch (precision) {
-    case ScanPrecision::kInt8:
-      return "int8";
-    case ScanPrecision::kBf16:
-      return "bf16";
-    case ScanPrecision::kRows:
-      break;
-  }
-  return "rows";
+  return precision == ScanPrecision::kInt8 ? "int8" : "rows";
 }
 
 std::string Hex(const void* bytes, size_t size) {
@@ -66,7 +56,7 @@ std::string IdText(const Id& id) {
   return absl::StrCat("\"", absl::CHexEscape(std::get<std::string>(id)), "\"");
 }
 
-// The same text as the command prints, and the bits, which decide.
+// Scores as the client prints them, and their bits, which are the exact values.
 Json NeighborsJson(const Neighbors& neighbors) {
   Json ids = Json::array();
   Json scores = Json::array();
@@ -99,7 +89,7 @@ Json Begin(const RecordContext& context, const char* kind) {
           {"device", context.engine.device_name}};
 }
 
-// The bits where they are few, else what names them.
+// Writes the filter's bits; if there are too many, their size and SHA-256 digest.
 Json FilterJson(const RowFilter& filter) {
   const size_t size = filter.chosen.size() * sizeof(uint64_t);
   int64_t chosen = 0;
@@ -125,8 +115,8 @@ Json QueryJson(const Query& query) {
   return json;
 }
 
-// The query's own row, then the ids on both sides from the first difference on, then those before
-// it: as many as there is room for.
+// Returns the ids of the rows to record, at most `rows_max`: the query's own row, the ids of both
+// answers from the first difference on, then those before it.
 IdColumn IdsToShow(const AnswerMismatch& mismatch, const Query& query, int64_t rows_max) {
   const Neighbors& answer = mismatch.audited.answer;
   const Neighbors& expected = mismatch.verdict.expected;
@@ -160,7 +150,7 @@ absl::StatusOr<bool> Passes(const AuditedAnswer& audited, const RowFilter& filte
   return passes;
 }
 
-// Null where the collection has moved on, or the rows cannot be read.
+// Returns null if the collection has changed since, or if the rows cannot be read.
 Json RowsJson(const AnswerMismatch& mismatch, const Query& query) {
   constexpr int64_t kRowsMax = 256;
   const Collection& collection = *mismatch.audited.collection;

@@ -1,5 +1,5 @@
-// What is written down of a wrong answer or a wrong resident row: one JSON object, enough to repeat
-// the check on another machine. README.md lists its members.
+// EncodeRecord: writes a wrong answer or a wrong resident row as one JSON object, with enough data
+// to repeat the check on another machine. README.md lists its members.
 #ifndef NEARFIELD_SERVER_CATALOG_AUDIT_RECORD_H_
 #define NEARFIELD_SERVER_CATALOG_AUDIT_RECORD_H_
 
@@ -13,12 +13,12 @@
 
 namespace nearfield::server {
 
-// Bytes of a filter's bits, and of the rows beside an answer, that a record holds; of a filter with
-// more it has the digest.
+// Maximum bytes in a record of a filter's bits, and of the rows near the first difference. A larger
+// filter is recorded by its digest.
 inline constexpr int64_t kRecordFilterBytesMax = int64_t{1} << 20;
 inline constexpr int64_t kRecordRowsBytesMax = int64_t{1} << 20;
 
-// The server and the moment.
+// The server and the time of a record.
 struct RecordContext {
   std::string server_version;
   EngineInfo engine;
@@ -26,7 +26,7 @@ struct RecordContext {
 };
 
 struct AnswerMismatch {
-  const char* found_by = "audit";  // "audit", "verify"
+  const char* found_by = "audit";  // "audit" or "verify"
   const AuditedAnswer& audited;
   const VerifyResult& verdict;
 };
@@ -34,22 +34,22 @@ struct AnswerMismatch {
 struct RowMismatch {
   std::string collection_name;
   CollectionSpec spec;
-  std::string file;   // of the data directory
+  std::string file;   // in the data directory
   int64_t block = 0;  // in that file
   Id id;
   uint64_t epoch = 0;  // of the resident row
   std::vector<uint8_t> stored;
   std::string stored_payload;
-  // Absent: the row is not in memory at all.
+  // Absent: the row is not in memory.
   std::optional<std::vector<uint8_t>> resident;
   std::string resident_payload;
 };
 
-// What is wrong, in one sentence.
+// Describes the mismatch in one sentence.
 std::string Explain(const AnswerMismatch& mismatch);
 std::string Explain(const RowMismatch& mismatch);
 
-// With the resident rows around the first difference, where the collection is still at that epoch.
+// Includes the resident rows around the first difference if the collection is still at that epoch.
 std::string EncodeRecord(const RecordContext& context, const AnswerMismatch& mismatch);
 std::string EncodeRecord(const RecordContext& context, const RowMismatch& mismatch);
 

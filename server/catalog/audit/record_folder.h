@@ -1,5 +1,5 @@
-// A folder of audit records: each whole and on the disk before its name appears, bounded in number
-// and size.
+// RecordFolder: a folder of audit records. Each is completely on disk before its name appears.
+// Their number and size are limited.
 #ifndef NEARFIELD_SERVER_CATALOG_AUDIT_RECORD_FOLDER_H_
 #define NEARFIELD_SERVER_CATALOG_AUDIT_RECORD_FOLDER_H_
 
@@ -18,20 +18,21 @@ inline constexpr int64_t kRecordBytesMax = int64_t{16} << 20;
 // Thread-safe.
 class RecordFolder {
  public:
-  // `path`: made with the first record where its parent has it not; empty: nothing is kept.
+  // `path` is created with the first record if it does not exist. If empty, no records are kept.
   explicit RecordFolder(std::string path) : path_(std::move(path)) {}
 
-  // Returns the record's path. The first records say the most, so a full folder takes no more.
-  // Errors: FailedPrecondition (nothing is kept), ResourceExhausted (kRecordsMax, kRecordBytesMax,
-  // a full disk), and those of the file system.
+  // Writes a record and returns its path. A full folder accepts no more, because the first records
+  // are the most useful.
+  // Errors: FailedPrecondition (no records are kept), ResourceExhausted (kRecordsMax,
+  // kRecordBytesMax, disk full), and those of the file system.
   absl::StatusOr<std::string> Write(const std::string& text, int64_t unix_seconds);
 
-  // Records that are there: of this process and of earlier ones. 0 where there is no folder.
+  // Returns the number of records of this and of earlier processes; 0 if the folder does not exist.
   int64_t Count() const;
 
  private:
   const std::string path_;
-  std::mutex mutex_;  // one write at a time
+  std::mutex mutex_;  // serializes writes
 };
 
 }  // namespace nearfield::server

@@ -17,13 +17,13 @@ namespace {
 
 using store::StoredBlock;
 
-// Of vectors, read back and compared at once.
+// Bytes of vectors that are fetched and compared in one step.
 constexpr int64_t kChunkBytes = int64_t{1} << 20;
 constexpr int64_t kChunkRowsMax = 4096;
-// One says as much as a thousand.
+// A few suspects per segment suffice as evidence.
 constexpr size_t kSuspectsMax = 16;
 
-// The store's epoch, or nothing where the collection is gone.
+// Returns the store's epoch; nullopt if the collection no longer exists.
 std::optional<uint64_t> StoreEpoch(const NamedCollection& named) {
   for (const store::StoredCollection& stored : named.store->Collections()) {
     if (stored.id == named.store_id) return stored.epoch;
@@ -31,7 +31,7 @@ std::optional<uint64_t> StoreEpoch(const NamedCollection& named) {
   return std::nullopt;
 }
 
-// One segment, compared and, where that is needed, looked at again.
+// Compares one segment and confirms the suspected rows.
 class SegmentScrub {
  public:
   SegmentScrub(const NamedCollection& named, const ScrubTools& tools, int64_t segment)
@@ -45,7 +45,7 @@ class SegmentScrub {
     ABSL_RETURN_IF_ERROR(Load([this](const StoredBlock& block) { return Compare(block); }));
     if (suspects_.empty()) return absl::OkStatus();
     const absl::Status looked = Load([this](const StoredBlock& block) { return Confirm(block); });
-    // Compacted away: what is left is compared in its new segment by the next pass.
+    // The rest was compacted meanwhile. The next pass compares it in its new segment.
     tools_.counts->rows_skipped += static_cast<int64_t>(suspects_.size());
     return absl::IsNotFound(looked) ? absl::OkStatus() : looked;
   }
@@ -60,7 +60,7 @@ class SegmentScrub {
   }
 
   absl::Status Compare(const StoredBlock& block) {
-    // Not before the state that this load sees.
+    // Read the epoch after the load has fixed its view, so that it is not older than the view.
     if (!seen_epoch_.has_value()) seen_epoch_ = StoreEpoch(named_);
     if (!seen_epoch_.has_value()) return absl::NotFoundError("the collection was dropped");
     const int64_t step =
@@ -83,7 +83,7 @@ class SegmentScrub {
     for (int64_t row = begin; row < end; ++row) ids.AppendFrom(*block.ids, row);
     ABSL_ASSIGN_OR_RETURN(const FetchResult found,
                           named_.collection->Fetch(ids, {.vectors = true, .payloads = true}));
-    int64_t next = 0;  // found ids stand in the order asked for
+    int64_t next = 0;  // found ids are in the order of the request
     for (int64_t row = begin; row < end; ++row) {
       const bool there = next < found.ids.size() && found.ids.Compare(next, *block.ids, row) == 0;
       const int64_t at = there ? next++ : -1;
@@ -132,7 +132,8 @@ class SegmentScrub {
     suspects_.emplace(std::move(id), std::move(mismatch));
   }
 
-  // Live in this segment before the row was read back, and after: so it was live then.
+  // Raises the alarm for suspects that are still live in this segment. They were live before and
+  // after the row was fetched, so they were live at that time.
   absl::Status Confirm(const StoredBlock& block) {
     for (int64_t row = 0; row < block.ids->size() && !suspects_.empty(); ++row) {
       const auto suspect = suspects_.find(block.ids->at(row));

@@ -1,4 +1,4 @@
-// Scrubs all collections in the background, again and again.
+// Scrubber: scrubs all collections periodically in the background.
 #ifndef NEARFIELD_SERVER_CATALOG_AUDIT_SCRUBBER_H_
 #define NEARFIELD_SERVER_CATALOG_AUDIT_SCRUBBER_H_
 
@@ -17,30 +17,30 @@
 namespace nearfield::server {
 
 struct ScrubberOptions {
-  // From the begin of a pass to the begin of the next; the first comes as long after the start. 0:
-  // no scrub. A pass that takes longer is followed by the next one at once.
+  // Time from the beginning of one pass to the beginning of the next, and from the start to the
+  // first pass. 0 disables the scrub. If a pass takes longer, the next one follows immediately.
   std::chrono::seconds interval{0};
-  int64_t bytes_per_second = 1;  // of rows, at most
+  int64_t bytes_per_second = 1;  // maximum bytes of rows read in a second
 };
 
-// What it works on. All outlive the scrubber.
+// The objects that the scrubber uses. All outlive it.
 struct ScrubberBase {
   std::function<std::vector<std::shared_ptr<NamedCollection>>()> collections;
   const Clock* clock = nullptr;
   Pace* pace = nullptr;
   Alarm* alarm = nullptr;
-  // A pass has ended.
+  // Called after each pass.
   std::function<void(const ScrubCounts&)> tell = [](const ScrubCounts&) {};
-  // A collection could not be scrubbed to its end.
+  // Called if the scrub of a collection fails.
   std::function<void(const std::string& collection, const absl::Status&)> failed =
       [](const std::string&, const absl::Status&) {};
 };
 
-// One thread.
+// Runs one thread.
 class Scrubber {
  public:
   Scrubber(const ScrubberOptions& options, ScrubberBase base);
-  // Ends the pace, and with it the pass under way.
+  // Ends the pace, and with it the running pass.
   ~Scrubber();
   Scrubber(const Scrubber&) = delete;
   Scrubber& operator=(const Scrubber&) = delete;
@@ -49,7 +49,7 @@ class Scrubber {
 
  private:
   void Loop();
-  // False where the scrubber ends.
+  // Returns false if the scrubber must end.
   bool Pass();
 
   const ScrubberOptions options_;

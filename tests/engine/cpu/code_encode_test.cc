@@ -30,8 +30,7 @@ using testing::Random;
 class Encoded {
  public:
   Encoded(const ScanKernels& kernels, const Corpus& corpus)
-      : rotation_(corpus.spec.dim, corpus::kRotationSeed),
-        encoded_(kernels, ScanPrecision::kInt8, corpus, CodeStride(corpus.spec.dim), &rotation_) {}
+      : rotation_(corpus.spec.dim, corpus::kRotationSeed), encoded_(kernels, corpus, rotation_) {}
   int8_t code(int64_t row, int32_t d) const {
     const int64_t at = row * CodeStride(static_cast<int32_t>(rotation_.dimension())) + d;
     return static_cast<int8_t>(int32_t{encoded_.codes.get()[at]} - kCodeBias);

@@ -30,10 +30,10 @@ using testing::Random;
 using testing::RankOrder;
 using testing::Scenario;
 
-CollectionSpec SpecOf(ScanChoice scan, int32_t dim) {
+CollectionSpec CodesSpec(int32_t dim) {
   CollectionSpec spec;
   spec.dim = dim;
-  spec.scan = scan;
+  spec.scan = ScanChoice::kInt8;
   return spec;
 }
 
@@ -56,11 +56,9 @@ Scenario OneGeneration(const CollectionSpec& spec, CorpusFamily family, int64_t 
   return scenario;
 }
 
-class CodeSearchTest
-    : public ::testing::TestWithParam<std::tuple<std::string, int32_t, ScanChoice>> {
+class CodeSearchTest : public ::testing::TestWithParam<std::tuple<std::string, int32_t>> {
  protected:
   CodeSearchTest() : backend_(MakeBackend(std::get<0>(GetParam()), std::get<1>(GetParam()))) {}
-  static CollectionSpec CodesSpec(int32_t dim) { return SpecOf(std::get<2>(GetParam()), dim); }
   std::unique_ptr<corpus::Backend> backend_;
   Random random_{testing::TestSeed()};
 };
@@ -169,8 +167,7 @@ TEST_P(CodeSearchTest, ABatchReadsTheCodesOfTheRowsThatAreLeft) {
     const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_EQ(cost.queries_of_codes, 20);
     const int64_t read_of_codes = cost.bytes_read - cost.candidates * kDim * 4;
-    const int64_t code_bytes = scenario.spec.scan == ScanChoice::kBf16 ? 2 : 1;
-    const int64_t row_bytes = kDim * code_bytes + static_cast<int64_t>(sizeof(score::RowBound));
+    const int64_t row_bytes = kDim + static_cast<int64_t>(sizeof(score::RowBound));
     EXPECT_EQ(read_of_codes % row_bytes, 0);
     EXPECT_GE(read_of_codes / row_bytes, generation.rows_live);
     if (share < 0.6) {
@@ -234,14 +231,13 @@ TEST_P(CodeSearchTest, RowsInAscendingOrderOfScoresAreRuledOutAllTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    InstructionSets, CodeSearchTest,
-    ::testing::Combine(::testing::ValuesIn(CpuInstructionSets()), ::testing::Values(1, 2, 5),
-                       ::testing::Values(ScanChoice::kInt8, ScanChoice::kBf16)),
-    [](const ::testing::TestParamInfo<CodeSearchTest::ParamType>& param) {
-      return std::get<0>(param.param) + "_" + std::to_string(std::get<1>(param.param)) +
-             "_threads_" + testing::Name(std::get<2>(param.param));
-    });
+INSTANTIATE_TEST_SUITE_P(InstructionSets, CodeSearchTest,
+                         ::testing::Combine(::testing::ValuesIn(CpuInstructionSets()),
+                                            ::testing::Values(1, 2, 5)),
+                         [](const ::testing::TestParamInfo<CodeSearchTest::ParamType>& param) {
+                           return std::get<0>(param.param) + "_" +
+                                  std::to_string(std::get<1>(param.param)) + "_threads";
+                         });
 
 TEST(CodeSearchFactsTest, PlanesWithoutCodesAreRefused) {
   const auto backend = MakeBackend("", 1);
@@ -256,16 +252,16 @@ TEST(CodeSearchFactsTest, PlanesWithoutCodesAreRefused) {
   tile.queries = query.data();
   tile.k = k;
   corpus::ScanCost cost;
-  for (const ScanChoice scan : {ScanChoice::kInt8, ScanChoice::kBf16}) {
-    EXPECT_THAT(
-        backend->Search(testing::FormatOf(SpecOf(scan, 33)), {&loaded.view, 1}, tile, &cost),
-        StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("codes that it lacks")));
-  }
-  const testing::LoadedGeneration coded =
-      testing::Load(*backend, scenario.generations[0], SpecOf(ScanChoice::kInt8, 33));
   EXPECT_THAT(
-      backend->Search(testing::FormatOf(SpecOf(ScanChoice::kBf16, 33)), {&coded.view, 1}, tile,
-                      &cost),
+      backend->Search(testing::FormatOf(CodesSpec(33)), {&loaded.view, 1}, tile, &cost),
+      StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("codes that it lacks")));
+  // Codes of another metric are no codes for this one.
+  const testing::LoadedGeneration coded =
+      testing::Load(*backend, scenario.generations[0], CodesSpec(33));
+  CollectionSpec other = CodesSpec(33);
+  other.metric = Metric::kL2;
+  EXPECT_THAT(
+      backend->Search(testing::FormatOf(other), {&coded.view, 1}, tile, &cost),
       StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("codes that it lacks")));
 }
 

@@ -54,7 +54,7 @@ bool Same(const std::vector<corpus::RankedScore>& a, const std::vector<corpus::R
   });
 }
 
-constexpr ScanChoice kScans[] = {ScanChoice::kInt8, ScanChoice::kBf16, ScanChoice::kRows};
+constexpr ScanChoice kScans[] = {ScanChoice::kInt8, ScanChoice::kRows};
 
 class CancellationTest : public ::testing::TestWithParam<std::tuple<int32_t, int32_t, ScanChoice>> {
 };

@@ -28,10 +28,10 @@ inline Corpus AnyCorpus(Random& random, int32_t dim, CorpusFamily family) {
 }
 
 struct EncodedCorpus {
-  // stride: bytes of a row's code. rotation: of int8 codes; else null.
-  EncodedCorpus(const cpu::ScanKernels& kernels, ScanPrecision precision, const Corpus& corpus,
-                int64_t stride, const corpus::Rotation* rotation) {
+  EncodedCorpus(const cpu::ScanKernels& kernels, const Corpus& corpus,
+                const corpus::Rotation& rotation) {
     const int32_t dim = corpus.spec.dim;
+    const int64_t stride = cpu::CodeStride(dim);
     const int64_t rows_count = corpus.rows_count();
     const int64_t row_stride = int64_t{cpu::PaddedDim(dim)} * BytesPerElement(corpus.spec.row_type);
     cpu::ScratchBuffer<std::byte> row_buffer;
@@ -48,7 +48,7 @@ struct EncodedCorpus {
     bounds.resize(static_cast<size_t>(rows_count));
     cpu::ScratchBuffer<double> scratch;
     cpu::EncodeRows encode;
-    encode.rotation = rotation;
+    encode.rotation = &rotation;
     encode.dim = dim;
     encode.metric = corpus.spec.metric;
     encode.row_type = corpus.spec.row_type;
@@ -59,11 +59,11 @@ struct EncodedCorpus {
     std::fill(encode.codes, encode.codes + rows_count * stride, uint8_t{0xee});
     encode.bounds = bounds.data();
     encode.scratch = scratch.Ensure(cpu::EncodeScratchDoubles(dim));
-    kernels.codes_of(precision).encode_rows(encode);
+    kernels.codes.encode_rows(encode);
   }
 
   std::vector<score::RowBound> bounds;
-  cpu::ScratchBuffer<uint8_t> codes;  // [rows, stride]
+  cpu::ScratchBuffer<uint8_t> codes;  // [rows, CodeStride(dim)]
 };
 
 }  // namespace nearfield::testing

@@ -125,9 +125,7 @@ corpus::RowFormat FormatOf(const CollectionSpec& spec) {
   return {.dim = spec.dim,
           .metric = spec.metric,
           .row_type = spec.row_type,
-          .scan = spec.scan == ScanChoice::kInt8   ? ScanPrecision::kInt8
-                  : spec.scan == ScanChoice::kBf16 ? ScanPrecision::kBf16
-                                                   : ScanPrecision::kRows,
+          .scan = spec.scan == ScanChoice::kInt8 ? ScanPrecision::kInt8 : ScanPrecision::kRows,
           .rows = spec.rows};
 }
 

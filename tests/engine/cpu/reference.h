@@ -76,9 +76,7 @@ inline LoadedGeneration Load(corpus::Backend& backend, const HostGeneration& gen
 corpus::RowFormat FormatOf(const CollectionSpec& spec);
 
 // For the names of tests.
-inline const char* Name(ScanChoice scan) {
-  return scan == ScanChoice::kInt8 ? "int8" : scan == ScanChoice::kBf16 ? "bf16" : "rows";
-}
+inline const char* Name(ScanChoice scan) { return scan == ScanChoice::kInt8 ? "int8" : "rows"; }
 
 }  // namespace nearfield::testing
 

@@ -26,8 +26,8 @@ struct Scenario {
 // lose the little that tells rows apart. spec.dim > 4.
 Scenario CancellingScenario(const CollectionSpec& spec, int64_t rows_count, int32_t queries_count,
                             Random& random);
-// Gaussian fp32 rows, every third scaled by 2^exponent, one with an element beyond bf16; queries of
-// either kind. rows_count > 7.
+// Gaussian fp32 rows, every third scaled by 2^exponent, one with the largest fp32 element; queries
+// of either kind. rows_count > 7.
 Scenario ExtremeScenario(const CollectionSpec& spec, int64_t rows_count, int32_t queries_count,
                          int exponent, Random& random);
 

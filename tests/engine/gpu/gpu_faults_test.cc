@@ -1,4 +1,4 @@
-// What the engine may not do: allocate after creation, or answer once the device is lost.
+// Checks that the engine never allocates after creation, and never answers once the device is lost.
 #include <gmock/gmock.h>
 
 #include <numeric>
@@ -27,7 +27,7 @@ class GpuFaultsTest : public GpuTest {
   }
   void TearDown() override { PlantCudaFault(0, cudaSuccess); }
 
-  // All rows, committed.
+  // Loads and commits all rows.
   absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> Load(corpus::Backend& backend) {
     auto planes = backend.Reserve(kFormat, kRows);
     if (!planes.ok()) return planes.status();
@@ -71,8 +71,9 @@ TEST_F(GpuFaultsTest, TenThousandSearchesAllocateNothing) {
   EXPECT_EQ(CudaAllocationCalls(), created);
 }
 
-// A planted sticky error in any call of an upload and a search: that call's operation fails with
-// the reason, every later one too, though the device itself goes on working.
+// Plants a sticky error in each call of an upload and a search, one at a time. That call's
+// operation fails with the reason, and so does every later one, although the device itself still
+// works.
 TEST_F(GpuFaultsTest, ALostDeviceIsUnavailableForEver) {
   int64_t calls = 0;  // of one upload and one search
   {

@@ -1,4 +1,4 @@
-// A GPU for a test, or a visible skip that says why there is none.
+// Fixture that gives a test a GPU, or skips it visibly with the reason why there is none.
 #ifndef NEARFIELD_TESTS_ENGINE_GPU_GPU_FIXTURE_H_
 #define NEARFIELD_TESTS_ENGINE_GPU_GPU_FIXTURE_H_
 
@@ -48,7 +48,7 @@ class GpuTest : public ::testing::Test {
   testing::Random random_{testing::TestSeed()};
 };
 
-// (score bits, rank): comparable to the bit.
+// (score bits, rank): comparable bit for bit.
 using Ranked = std::vector<std::pair<uint32_t, uint32_t>>;
 inline Ranked ToBits(const std::vector<corpus::RankedScore>& best) {
   Ranked bits;

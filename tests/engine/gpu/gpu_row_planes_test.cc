@@ -1,4 +1,4 @@
-// Rows in VRAM: what comes back, what is counted, what is refused.
+// Tests rows in device memory: read-back, memory accounting, and refused calls.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -120,7 +120,7 @@ TEST_F(GpuRowPlanesTest, MemoryIsCountedAndComesBack) {
     const std::vector<float> rows(1024, 1.0f);
     ASSERT_OK((*planes)->Append(rows.data(), 1));
     ASSERT_OK((*planes)->Seal(Ranks(1)));
-    EXPECT_LT((*planes)->device_bytes(), kMiB);  // the unused part is given back
+    EXPECT_LT((*planes)->device_bytes(), kMiB);  // the unused part is released
     auto tombstones = backend->MakeTombstones({1});
     ASSERT_OK(tombstones);
     EXPECT_GT(backend->device_bytes_used(), (*planes)->device_bytes());

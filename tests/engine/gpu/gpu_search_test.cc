@@ -1,4 +1,4 @@
-// Searches of the GPU backend against engine/score, to the bit.
+// Compares searches of the GPU backend with engine/score, bit for bit.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr RowType kRowTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::
 constexpr RankOrder kRankOrders[] = {RankOrder::kShuffled, RankOrder::kAscending,
                                      RankOrder::kDescending};
 
-// Generations, queries and what k each wants.
+// Generations, queries, and the k of each query.
 struct Scenario {
   CollectionSpec spec;
   std::vector<HostGeneration> generations;
@@ -127,7 +127,7 @@ TEST_F(GpuSearchTest, EqualsTheReferenceOnEveryFamilyMetricAndRowType) {
   }
 }
 
-// Deletes all but `live` rows, anywhere.
+// Deletes all rows except `live` random ones.
 void LeaveLive(int64_t live, Random& random, HostGeneration& generation) {
   const int64_t rows = generation.corpus.rows_count();
   generation.deleted_words.assign(static_cast<size_t>((rows + 63) / 64), 0);
@@ -160,7 +160,7 @@ TEST_F(GpuSearchTest, WhereFewRowsAreLiveNoOthersAreRead) {
         scenario.generations.push_back(testing::MakeGeneration(
             testing::MakeCorpus(scenario.spec, CorpusFamily::kGaussian, rows, random_.Bits()),
             RankOrder::kShuffled, false, random_));
-        // One row in 32 at most, of which 63 may be the bits behind the last row: they count as
+        // At most one row in 32 is live, including up to 63 bits after the last row, which read as
         // live.
         LeaveLive(random_.Between(1, rows / 32 - 62), random_, scenario.generations.back());
       }
@@ -231,8 +231,8 @@ TEST_F(GpuSearchTest, LargeKAndEveryOrderOfScores) {
 }
 
 TEST_F(GpuSearchTest, AGenerationBeyondTheKeyWorkspaceIsScannedInParts) {
-  // 4 MiB of keys: eight queries leave room for some 61,000 rows at a time, so that the best so far
-  // are carried on.
+  // 4 MiB of keys: eight queries leave room for about 61,000 rows at a time, so the best keys so
+  // far are carried over.
   const auto backend = MakeEngine(256 * kMiB);
   ASSERT_NE(backend, nullptr);
   Scenario scenario;
@@ -307,7 +307,8 @@ TEST_F(GpuSearchTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
   const auto none = backend->Search(testing::FormatOf(spec), {}, tile, nullptr);
   ASSERT_OK(none);
   EXPECT_TRUE((*none)[0].empty());
-  // Said to be live (and so scanned), but all dead: the device counts for itself.
+  // The view says that the rows are live, so they are scanned, but all are dead: the device counts
+  // for itself.
   const auto all_dead = backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, nullptr);
   ASSERT_OK(all_dead);
   EXPECT_TRUE((*all_dead)[0][0].empty());

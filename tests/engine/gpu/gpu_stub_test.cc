@@ -1,4 +1,4 @@
-// A build without CUDA says so.
+// Checks that a build without CUDA reports it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The selector's contract at its edges: each argument that is wrong gives the documented status and
-// is named with its value and its limit; every legal shape has an algorithm.
+// Tests the selector's contract at its edges: each wrong argument gives the documented status,
+// which names it with its value and its limit. Every legal shape has an algorithm.
 #include <cctype>
 #include <set>
 #include <string>
@@ -15,7 +15,7 @@ using ::absl_testing::StatusIs;
 
 constexpr int64_t kIndexMax = 0xffffffff;
 
-// The words and numbers of a message; 65,535 is the number 65535.
+// Returns the words and numbers of a message; 65,535 is the number 65535.
 std::set<std::string> Words(std::string_view message) {
   std::set<std::string> words;
   std::string word;
@@ -33,7 +33,7 @@ std::set<std::string> Words(std::string_view message) {
   return words;
 }
 
-// Field, value and limit, each where it is not empty.
+// Matches a message that names the field, the value and the limit, each unless it is empty.
 MATCHER_P3(Names, field, value, limit, "names the field, the value and the limit") {
   const std::set<std::string> words = Words(arg);
   for (const std::string& wanted : {std::string(field), std::string(value), std::string(limit)}) {
@@ -67,7 +67,7 @@ std::vector<BadShape> BadShapes() {
   };
 }
 
-// Small, and as large as can be.
+// Returns small shapes, and the largest possible ones.
 std::vector<Shape> LegalShapes() {
   std::vector<Shape> shapes;
   for (const ScoreType type : kScoreTypes) {
@@ -104,7 +104,7 @@ class SelectApiTest : public SelectorTest {
     return selector_->Run(problem_.shape, buffers, site_->stream(), algorithm);
   }
 
-  // Refused, and nothing was enqueued: the outputs stand as they were poisoned.
+  // Expects a refusal that enqueued nothing: the outputs still hold their poison.
   void ExpectRefused(const Buffers& buffers, const std::string& field, const std::string& value,
                      const std::string& limit) {
     EXPECT_THAT(Run(buffers),
@@ -122,7 +122,7 @@ class SelectApiTest : public SelectorTest {
 
 TEST(SelectCreateTest, UnavailableWhereThereIsNoSuchDevice) {
   const absl::Status probed = gpu::ProbeGpu(0);
-  // Without a GPU, no device at all; with one, not these.
+  // Without a GPU no device exists; with one, these do not.
   for (const int device : {0, 99, -1}) {
     if (device == 0 && probed.ok()) continue;
     EXPECT_THAT(Selector::Create({.device = device}), StatusIs(absl::StatusCode::kUnavailable))
@@ -162,7 +162,8 @@ TEST_F(SelectApiTest, EveryLegalShapeIsSupportedAndTheChoiceCanRunIt) {
   }
 }
 
-// Supports, WorkspaceBytes and Run agree on what an algorithm cannot do; the message has a number.
+// Supports, WorkspaceBytes and Run agree on the shapes that an algorithm cannot select. The message
+// has a number.
 TEST_F(SelectApiTest, AnAlgorithmSaysWhatItCannotSelect) {
   for (const Shape& shape : LegalShapes()) {
     for (const std::string& algorithm : algorithms_) {
@@ -176,7 +177,7 @@ TEST_F(SelectApiTest, AnAlgorithmSaysWhatItCannotSelect) {
       ASSERT_THAT(std::string(supports.message()), ::testing::ContainsRegex("[0-9]"));
       ASSERT_THAT(selector_->WorkspaceBytes(shape, algorithm),
                   StatusIs(absl::StatusCode::kUnimplemented));
-      // Refused before a score is looked at: the buffers are those of a smaller shape.
+      // Refused before a score is read: the buffers are those of a smaller shape.
       ASSERT_THAT(selector_->Run(shape, good_, site_->stream(), algorithm),
                   StatusIs(absl::StatusCode::kUnimplemented));
     }

@@ -15,7 +15,7 @@ using testing::Random;
 constexpr int64_t kMarginBytes = 256;
 constexpr int64_t kTiesMax = 5000;
 
-// Distinct values that a row repeats; 0: it draws each score anew.
+// Returns the number of distinct values that a row repeats; 0 if it draws each score separately.
 int64_t RepeatedValues(Input input) {
   switch (input) {
     case Input::kAllEqual:
@@ -72,7 +72,7 @@ class RowMaker {
   uint32_t Nan() { return Sign() | Magnitude(format_.infinity() + 1, format_.sign()); }
   bool Rare() { return random_.OneIn(share_); }
 
-  // The rank-th finite score above 0, or below.
+  // Returns the rank-th finite score above 0, or below 0 for a negative rank.
   uint32_t FromRank(int64_t rank) const {
     return rank < 0 ? format_.sign() | static_cast<uint32_t>(-rank) : static_cast<uint32_t>(rank);
   }
@@ -114,7 +114,7 @@ class RowMaker {
     }
   }
 
-  // Inputs made of the ends of the format.
+  // Returns a score of an input made of the extremes of the format.
   uint32_t SpecialScore(int64_t i) {
     const uint32_t least_normal = uint32_t{1} << format_.mantissa_bits;
     const uint32_t minus_infinity = format_.sign() | format_.infinity();
@@ -138,7 +138,7 @@ class RowMaker {
     }
   }
 
-  // Inputs in which a score's place matters.
+  // Returns a score of an input in which the place of a score matters.
   uint32_t PlacedScore(int64_t i) {
     const int64_t greatest = format_.infinity() - 1;
     const int64_t step = shape_.n > 1 ? 2 * greatest * i / (shape_.n - 1) : 0;
@@ -171,9 +171,9 @@ class RowMaker {
   const Input input_;
   const ScoreFormat format_;
   Random random_;
-  const int64_t share_;    // one score in so many is the rare kind
-  const int64_t special_;  // a place
-  const int64_t begin_;    // of the k best, where they stand together
+  const int64_t share_;    // one score in share_ is of the rare kind
+  const int64_t special_;  // a place in the row
+  const int64_t begin_;    // first of the k best, if they are contiguous
   float level_ = 0.0f;
   std::vector<uint32_t> repeated_;
 };
@@ -217,7 +217,7 @@ HostScores MakeScores(const SelectCase& problem) {
 
 namespace {
 
-// Gives the case a seed and buffers that begin anywhere, or a dense batch at a boundary.
+// Gives the case a seed, and buffers that begin anywhere or a dense batch at a boundary.
 SelectCase Placed(Shape shape, Input input, Random& random) {
   shape.k = std::min(shape.k, shape.n);
   SelectCase problem = {.shape = shape, .input = input, .seed = random.Bits()};
@@ -285,7 +285,7 @@ std::vector<SelectCase> SampledCases(int count, Random& random) {
   constexpr int64_t kLengths[] = {1,    2,      31,     32,     33,      127,
                                   1000, 1024,   3072,   4095,   4096,    4097,
                                   8192, 16'384, 16'385, 50'000, 131'072, 1'000'003};
-  // Not above 0: so many below n.
+  // Ranks that are not above 0 are relative to n.
   constexpr int64_t kRanks[] = {1,   2,   8,    31,   32,   33,   64,   100,  128,  129, 256,
                                 512, 513, 1000, 1024, 1025, 2048, 2049, 4096, 4097, -1,  0};
   std::vector<SelectCase> cases;

@@ -1,5 +1,5 @@
-// The inputs of the selection's tests: adversarial scores, shapes around every border, rows that
-// begin anywhere. The same for one seed, on every machine. Needs no GPU.
+// Inputs of the selection tests: adversarial scores, shapes around every border, rows that begin
+// anywhere. They are the same for one seed on every machine. Needs no GPU.
 #ifndef NEARFIELD_TESTS_ENGINE_GPU_SELECT_CASES_H_
 #define NEARFIELD_TESTS_ENGINE_GPU_SELECT_CASES_H_
 
@@ -23,26 +23,26 @@ enum class Input : uint8_t {
   kAscending,
   kDescending,
   kOneBin,              // all in [0.7, 0.7001]
-  kOneUlpApart,         // five neighbours
+  kOneUlpApart,         // five neighboring values
   kTiesAtTheThreshold,  // k / 2 better ones, then up to 5,000 equal ones, then the rest
-  kZeros,               // mostly +0 and -0
+  kZeros,               // +0 and -0, except for a few
   kDenormals,
   kInfinities,        // both signs, few or half
-  kAllMinusInfinity,  // but for a row in four, that has one finite score
+  kAllMinusInfinity,  // but one row in four has one finite score
   kFewNans,           // either sign, any payload
   kHalfNans,
   kAllNans,
-  kMaxFinite,    // mostly the greatest finite values of both signs
-  kOneOutlier,   // the rest in one bin
-  kHeavyTailed,  // e to a normal variable
+  kMaxFinite,    // the largest finite values of both signs, with others
+  kOneOutlier,   // all others in one bin
+  kHeavyTailed,  // e to the power of a normal variable
   kBestTogether,
   kBestAtTheEnd,
   kBestAtTheBegin,
   kPeriod32,
   kPeriod64,
   kPeriod4096,
-  kClustered,   // runs of 32 near each other
-  kRandomBits,  // any bits, hence all of the above
+  kClustered,   // runs of 32 close values
+  kRandomBits,  // any bits, so all of the above
 };
 struct NamedInput {
   Input input;
@@ -84,23 +84,23 @@ struct SelectCase {
   Input input = Input::kNormal;
   uint64_t seed = 0;          // of the scores
   int64_t stride = 0;         // as in Buffers
-  int64_t scores_offset = 0;  // elements between a 256-byte boundary and the first one; so for the
-  int64_t values_offset = 0;  // outputs
+  int64_t scores_offset = 0;  // elements from a 256-byte boundary to the first score
+  int64_t values_offset = 0;  // the same for the outputs
   int64_t indices_offset = 0;
-  bool margin_behind = true;  // else the scores end where their allocation ends
+  bool margin_behind = true;  // false: the scores end where their allocation ends
 };
 
-// All that is needed to run it again.
+// Returns all that is needed to run the case again.
 std::string Describe(const SelectCase& problem);
 
-// A batch of scores as it goes to the device, +inf wherever there is no score: one that is read
-// from outside a row and believed shows in the answer.
+// A batch of scores as copied to the device, with +inf wherever there is no score: a value that is
+// read from outside a row and used shows in the answer.
 class HostScores {
  public:
   explicit HostScores(const SelectCase& problem);
 
   const std::vector<char>& image() const { return image_; }
-  int64_t begin() const { return begin_; }  // byte of the image at which the first score stands
+  int64_t begin() const { return begin_; }  // byte of the image where the first score begins
   int64_t stride() const { return stride_; }
   const char* Row(int64_t row) const { return image_.data() + RowBegin(row); }
   char* Row(int64_t row) { return image_.data() + RowBegin(row); }
@@ -116,14 +116,14 @@ class HostScores {
 
 HostScores MakeScores(const SelectCase& problem);
 
-// Every input in every type, in the shape given, rows anywhere in memory.
+// Returns every input in every type, in the given shape, with rows anywhere in memory.
 std::vector<SelectCase> EveryInputCases(const Shape& shape, testing::Random& random);
-// Shapes at which something ends: the least, the longest, the widest.
+// Returns shapes at the limits: the smallest, the longest, the widest.
 std::vector<SelectCase> CornerCases(testing::Random& random);
 // A sample of inputs x types x batches x lengths x k x strides.
 inline constexpr int64_t kSampledScoresMax = 4'200'000;
 std::vector<SelectCase> SampledCases(int count, testing::Random& random);
-// Few and small ones: for compute-sanitizer.
+// Returns a few small cases, for compute-sanitizer.
 std::vector<SelectCase> SmokeCases(testing::Random& random);
 
 }  // namespace nearfield::select

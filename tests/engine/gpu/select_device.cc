@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<char>> Download(const char* begin, int64_t bytes, cud
   return host;
 }
 
-// Where the first byte of [begin, end) that is not poison stands; -1: there is none.
+// Returns the position of the first byte of [begin, end) that is not poison; -1 if there is none.
 int64_t FirstWritten(const std::vector<char>& bytes, int64_t begin, int64_t end) {
   const auto first = std::find_if(bytes.begin() + begin, bytes.begin() + end, [](char byte) {
     return static_cast<unsigned char>(byte) != kPoison;
@@ -57,7 +57,7 @@ std::chrono::seconds HangSeconds() {
 absl::Status Cuda(cudaError_t error, std::string_view call) {
   if (error == cudaSuccess) return absl::OkStatus();
   const std::string message = absl::StrCat(std::string(call), ": ", cudaGetErrorString(error));
-  cudaGetLastError();  // an error that sticks comes back with the next call
+  cudaGetLastError();  // a sticky error comes back with the next call
   return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(message)
                                             : absl::InternalError(message);
 }
@@ -150,7 +150,7 @@ absl::Status CallSite::Init() {
 
 absl::Status CallSite::Upload(const HostScores& scores) {
   const auto bytes = static_cast<int64_t>(scores.image().size());
-  // Exactly so many, that compute-sanitizer sees a read behind them.
+  // Exactly this size, so that compute-sanitizer notices a read past the end.
   if (scores_.size() != bytes) ABSL_RETURN_IF_ERROR(scores_.Allocate(bytes));
   scores_begin_ = scores.begin();
   ABSL_RETURN_IF_ERROR(Copy(scores_.data(), scores.image().data(), bytes, stream_));
@@ -250,7 +250,7 @@ absl::Status Compare(const SelectCase& problem, const Answer& expected, const An
 }
 
 std::string Environment(const char* name) {
-  const char* given = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  const char* given = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no thread sets it
   return given == nullptr ? "" : given;
 }
 

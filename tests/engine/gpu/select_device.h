@@ -1,4 +1,4 @@
-// The device side of the selection's tests: calls on one stream, between guard bytes.
+// Device side of the selection tests: calls on one stream, with guard bytes around their buffers.
 #ifndef NEARFIELD_TESTS_ENGINE_GPU_SELECT_DEVICE_H_
 #define NEARFIELD_TESTS_ENGINE_GPU_SELECT_DEVICE_H_
 
@@ -17,7 +17,8 @@
 
 namespace nearfield::select {
 
-// Internal where CUDA failed; ResourceExhausted where it had no memory.
+// Converts a CUDA error to a status. Errors: Internal (CUDA failed), ResourceExhausted (CUDA had no
+// memory).
 absl::Status Cuda(cudaError_t error, std::string_view call);
 
 class DeviceBuffer {
@@ -27,9 +28,9 @@ class DeviceBuffer {
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
   ~DeviceBuffer() { cudaFree(data_); }
 
-  // What it held is lost.
+  // Discards the previous contents.
   absl::Status Allocate(int64_t bytes);
-  // At least so many; what it held is lost where it grows.
+  // Ensures a size of at least `bytes`. Discards the previous contents if the buffer grows.
   absl::Status Reserve(int64_t bytes) {
     return bytes <= size_ ? absl::OkStatus() : Allocate(bytes);
   }
@@ -41,12 +42,13 @@ class DeviceBuffer {
   int64_t size_ = 0;
 };
 
-// An output between guards, poisoned, so that a score never written and a write outside both show.
+// A poisoned output between guards, so that a score never written and a write out of bounds are
+// noticed.
 class GuardedOutput {
  public:
   absl::Status Arm(int64_t bytes, int64_t offset, cudaStream_t stream);
   char* data() const;
-  // The bytes written; DataLoss where a guard was.
+  // Returns the bytes written. Errors: DataLoss (a guard was written).
   absl::StatusOr<std::vector<char>> Collect(cudaStream_t stream) const;
 
  private:
@@ -55,15 +57,16 @@ class GuardedOutput {
   int64_t offset_ = 0;
 };
 
-// A workspace that calls of all shapes and algorithms share, initialised when it grows and never
-// between calls. What lies around the bytes of a call is guarded meanwhile, and put back.
+// A workspace that calls of all shapes and algorithms share. It is initialized when it grows and
+// never between calls. The bytes around those of a call are guarded during the call, and then
+// restored.
 class GuardedWorkspace {
  public:
   absl::Status Reserve(const Selector& selector, int64_t bytes, cudaStream_t stream);
   absl::Status Arm(int64_t bytes, cudaStream_t stream);
   char* data() const;
   absl::Status Disarm(cudaStream_t stream);
-  // After a call that went wrong, so that the next one is not blamed for it.
+  // Resets the workspace after a call that failed, so that the next one is not affected.
   absl::Status Reset(const Selector& selector, cudaStream_t stream);
 
  private:
@@ -73,7 +76,7 @@ class GuardedWorkspace {
   int64_t bytes_ = 0;
 };
 
-// Calls one after the other on a stream of its own, with buffers of their own.
+// Makes calls one after the other on its own stream, with its own buffers.
 class CallSite {
  public:
   explicit CallSite(const Selector& selector) : selector_(selector) {}
@@ -88,23 +91,24 @@ class CallSite {
     return workspace_.Reserve(selector_, bytes, stream_);
   }
   absl::Status Upload(const HostScores& scores);
-  // Instead of Upload: scores made on the device, from a 256-byte boundary on.
+  // Instead of Upload: allocates scores to be made on the device, from a 256-byte boundary on.
   absl::StatusOr<char*> AllocateScores(int64_t bytes);
-  // DataLoss where the scores on the device are not these any more.
+  // Errors: DataLoss (the scores on the device are no longer these).
   absl::Status CheckScores(const HostScores& scores) const;
 
-  // The buffers of a call, outputs and surroundings of the workspace poisoned; the same ones for
-  // the same problem.
+  // Returns the buffers of a call, with poisoned outputs and a poisoned surrounding of the
+  // workspace. They are the same for the same problem.
   absl::StatusOr<Buffers> Arm(const SelectCase& problem, std::string_view algorithm);
-  // Waits until the stream is done. A kernel that hangs cannot be stopped: past the deadline this
-  // says what hung and ends the process.
+  // Blocks until the stream is done. A kernel that hangs cannot be stopped: after the deadline this
+  // prints the name of the call and ends the process.
   absl::Status Await(std::string_view what);
-  // What the last call of this problem wrote; DataLoss where it wrote outside its buffers.
+  // Returns what the last call of this problem wrote. Errors: DataLoss (it wrote outside its
+  // buffers).
   absl::StatusOr<Answer> Collect(const SelectCase& problem);
 
   absl::Status ResetWorkspace() { return workspace_.Reset(selector_, stream_); }
 
-  // All of it: Arm, Run, Await, Collect.
+  // Runs Arm, Run, Await and Collect.
   absl::StatusOr<Answer> Select(const SelectCase& problem, std::string_view algorithm);
 
  private:
@@ -118,10 +122,10 @@ class CallSite {
   GuardedWorkspace workspace_;
 };
 
-// OK where they are equal; else DataLoss that shows the first difference.
+// Returns OK if they are equal, else DataLoss that shows the first difference.
 absl::Status Compare(const SelectCase& problem, const Answer& expected, const Answer& got);
 
-// The environment's variable, "" where it is not set.
+// Returns the environment variable, "" if it is not set.
 std::string Environment(const char* name);
 
 }  // namespace nearfield::select

@@ -91,7 +91,7 @@ void SelectorTest::CompareOne(const SelectCase& problem, size_t turn, Tally& tal
   const Answer expected = OracleAnswer(problem, scores);
   ASSERT_OK(site_->Upload(scores));
   for (size_t i = 0; i < algorithms_.size(); ++i) {
-    // Each time another one first, so that every algorithm comes after every other.
+    // Another one is first each time, so that every algorithm comes after every other.
     const std::string& algorithm = algorithms_[(i + turn) % algorithms_.size()];
     if (tally.Stopped(algorithm) || !Supports(problem.shape, algorithm)) continue;
     tally.Supported(algorithm);

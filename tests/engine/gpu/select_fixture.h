@@ -1,15 +1,13 @@
-// What the tests of the selection share: the algorithms under test, walked for each case, and the
-// count of what was compared.
+// Fixture of the selection tests: runs the algorithms under test on each case, and counts the
+// comparisons.
 //
-// Environment, for the device machine:
+// Environment variables:
 //   NEARFIELD_SELECT_ALGORITHMS=a,b      only these
-//   NEARFIELD_SELECT_CASES=N             sampled cases
-//   NEARFIELD_SELECT_VERBOSE=1           each call before it runs, to see which one takes the
-//   device
-//                                        down
-//   NEARFIELD_SELECT_HANG_SECONDS=N      after which a call counts as hung: the process says which
-//                                        and ends
-// A device that hangs beyond that (in the driver, say) hangs the process: run it under `timeout`.
+//   NEARFIELD_SELECT_CASES=N             number of sampled cases
+//   NEARFIELD_SELECT_VERBOSE=1           prints each call before it runs, to find one that crashes
+//   NEARFIELD_SELECT_HANG_SECONDS=N      time limit of a call; the process then names it and ends
+// A device that hangs beyond that (in the driver, for example) hangs the process: run it under
+// `timeout`.
 #ifndef NEARFIELD_TESTS_ENGINE_GPU_SELECT_FIXTURE_H_
 #define NEARFIELD_TESTS_ENGINE_GPU_SELECT_FIXTURE_H_
 
@@ -29,15 +27,15 @@
 
 namespace nearfield::select {
 
-// Counts, for each algorithm, the cases it supports and those compared; lets a broken one fail a
-// few times, not a thousand.
+// Counts the cases that each algorithm supports and those compared. Stops a broken algorithm after
+// a few failures instead of a thousand.
 class Tally {
  public:
   void Supported(const std::string& algorithm) { ++counts_[algorithm].supported; }
-  // Fails the test where the status is not OK.
+  // Fails the test if the status is not OK.
   void Compared(const std::string& algorithm, const std::string& what, const absl::Status& status);
   bool Stopped(const std::string& algorithm) { return counts_[algorithm].failed >= kFailuresMax; }
-  // A line for each algorithm; fails the test where a supported case was not compared.
+  // Prints a line per algorithm. Fails the test if a supported case was not compared.
   void Report(const std::vector<std::string>& algorithms);
 
  private:
@@ -55,18 +53,19 @@ class SelectorTest : public gpu::GpuTest {
   void SetUp() override;
   void TearDown() override;
 
-  // Whether the algorithm can select the shape; fails the test where it neither can nor says why.
+  // Returns true if the algorithm can select the shape. Fails the test if it refuses without a
+  // valid reason.
   bool Supports(const Shape& shape, const std::string& algorithm);
-  // Makes the one workspace large enough for all of these.
+  // Makes the workspace large enough for all of these cases.
   absl::Status ReserveFor(const std::vector<SelectCase>& cases);
 
-  // Every algorithm against the oracle on every case, all on one workspace never initialised in
-  // between.
+  // Compares every algorithm with the oracle on every case. All calls use one workspace, which is
+  // never initialized in between.
   void CompareAll(const std::vector<SelectCase>& cases);
-  // One answer of one algorithm.
+  // Returns one answer of one algorithm.
   absl::StatusOr<Answer> Select(const SelectCase& problem, const std::string& algorithm);
 
-  // Whether no test can go on: an earlier kernel broke the CUDA context.
+  // Returns true if no test can continue because an earlier kernel broke the CUDA context.
   static bool DeviceLost() { return cudaDeviceSynchronize() != cudaSuccess; }
 
   std::vector<std::string> algorithms_;  // under test

@@ -1,5 +1,5 @@
-// Batches of more than 2^31 scores: rows that long, that many rows, and a stride that long. The
-// scores repeat a short stretch over and over, so that the oracle need not sort them all.
+// Tests batches of more than 2^31 scores: in one row, in many rows, and through the stride. The
+// scores repeat a short stretch, so that the oracle need not sort them all.
 #include <algorithm>
 #include <cstdio>
 #include <vector>
@@ -14,7 +14,7 @@ constexpr int64_t kPeriod = 16'777'259;  // prime, so that no kernel's step divi
 
 class SelectLargeTest : public SelectorTest {
  protected:
-  // Device memory for these scores, or a visible skip.
+  // Returns device memory for these scores, or skips the test visibly.
   char* ScoresOf(const SelectCase& problem, int64_t count) {
     const auto scores = site_->AllocateScores(count * FormatOf(problem.shape.type).bytes);
     if (!scores.ok()) Skip(scores.status());
@@ -22,14 +22,14 @@ class SelectLargeTest : public SelectorTest {
   }
   static void Skip(const absl::Status& status) { GTEST_SKIP() << status; }
 
-  // On the stream of the calls, which waits for no other.
+  // Copies on the stream of the calls, which waits for no other stream.
   void Copy(char* to, const void* from, int64_t bytes) {
     ASSERT_EQ(
         cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, site_->stream()),
         cudaSuccess);
   }
 
-  // Copies the stretch over and over.
+  // Fills the scores with copies of the stretch.
   void Repeat(const void* stretch, int64_t stretch_bytes, char* scores, int64_t bytes) {
     Copy(scores, stretch, std::min(stretch_bytes, bytes));
     for (int64_t done = stretch_bytes; done < bytes; done *= 2) {
@@ -58,15 +58,15 @@ class SelectLargeTest : public SelectorTest {
   void ComparePeriodic(const Shape& shape);
 };
 
-// A row of n scores in which index i holds stretch[(phase + i) % kPeriod], but the greatest finite
-// score wherever `planted`, ascending, says.
+// Returns the answer for a row of n scores in which index i holds stretch[(phase + i) % kPeriod].
+// The indices in `planted`, ascending, hold the largest finite score instead.
 Answer PeriodicRow(const Shape& shape, const HostScores& stretch, int64_t phase,
                    const std::vector<int64_t>& planted) {
   const auto value = [&](int64_t place) {
     return DecodeScore(shape.type, LoadScore(shape.type, stretch.Row(0), place));
   };
-  // Each place stands in the row at least once, less the planted ones: no score below the
-  // (k + planted)-th of the stretch is among the k best.
+  // Each place of the stretch occurs in the row at least once, except for the planted ones: no
+  // score below the (k + planted)-th of the stretch is among the k best.
   const int64_t enough = shape.k + static_cast<int64_t>(planted.size());
   const Answer best = SelectRow(shape.type, stretch.Row(0), kPeriod, enough);
   const float threshold = DecodeScore(shape.type, best.values.back());
@@ -140,7 +140,7 @@ TEST_F(SelectLargeTest, LargeBatchOfThreeRows) {
 }
 
 TEST_F(SelectLargeTest, LargeBatchOfEveryRowThereCanBe) {
-  constexpr int64_t kRows = 61;  // that differ
+  constexpr int64_t kRows = 61;  // different ones
   const SelectCase problem = {
       .shape = {.type = ScoreType::kFloat16, .batch = kBatchMax, .n = 33'000, .k = 100},
       .seed = random_.Bits()};

@@ -1,5 +1,5 @@
-// The laws of a selection, for every algorithm and score type: equal to the oracle to the bit,
-// whatever the scores, the shape and the place in memory.
+// Laws of a selection, for every algorithm and score type: it equals the oracle bit for bit, for
+// all scores, shapes and places in memory.
 #include <algorithm>
 #include <cstdio>
 
@@ -22,7 +22,7 @@ int SampledCasesCount() {
 
 class SelectLibraryTest : public SelectorTest {
  protected:
-  // A case of this shape on the device.
+  // Uploads a case of this shape.
   SelectCase Uploaded(const Shape& shape, Input input) {
     const SelectCase problem = {.shape = shape, .input = input, .seed = random_.Bits()};
     EXPECT_OK(site_->Upload(MakeScores(problem)));
@@ -68,7 +68,7 @@ TEST_F(SelectLibraryTest, EqualsTheOracleOnSampledShapes) {
   CompareAll(cases);
 }
 
-// Two algorithms in a row for every pair, on one workspace: each leaves its counters as the other
+// Runs every pair of algorithms in sequence on one workspace: each leaves its counters as the other
 // needs them.
 TEST_F(SelectLibraryTest, AnyAlgorithmFollowsAnyOther) {
   const SelectCase problem = Uploaded({.batch = 3, .n = 70'001, .k = 32}, Input::kFewDistinct);

@@ -1,4 +1,4 @@
-// The arithmetic of the selection and of the row layout, on the host.
+// Tests the arithmetic of the selection and of the row layout, on the host.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using testing::Random;
 
-// Rows and k as the kernels see them; room and loads of each policy.
+// Returns rows and k as the kernels see them, with the room and the loads of a policy.
 SampleShape AnyShape(Random& random) {
   SampleShape shape;
   const auto& policy = kSampledPolicies[random.OneIn(2) ? 0 : 1];
@@ -63,8 +63,8 @@ TEST(SampleTargetTest, ASampleFitsTheRowAndLeavesRoom) {
   EXPECT_GT(sampled, 1000);
 }
 
-// What the guess is worth: the k best of a row in random order are almost never more in the sample
-// than wanted.
+// The guess is good: in random order, the sample almost never holds more of the k best than
+// `wanted`.
 TEST(SampleTargetTest, AlmostEveryGuessIsRight) {
   Random random(testing::TestSeed());
   int wrong = 0;
@@ -79,7 +79,7 @@ TEST(SampleTargetTest, AlmostEveryGuessIsRight) {
                  2 * shape.per_vector);
     uint32_t winners_left = shape.k;
     uint32_t sampled_winners = 0;
-    for (uint32_t i = 0; i < sample; ++i) {  // drawn without putting back
+    for (uint32_t i = 0; i < sample; ++i) {  // drawn without replacement
       if (random.Between(0, shape.n - i) < winners_left) {
         --winners_left;
         ++sampled_winners;

@@ -11,7 +11,7 @@
 namespace nearfield::select {
 namespace {
 
-// By the definition of the format, in exact arithmetic.
+// Decodes by the definition of the format, in exact arithmetic.
 float DecodeNarrow(const ScoreFormat& format, uint32_t bits) {
   const uint32_t magnitude = bits & ~format.sign();
   const auto mantissa = static_cast<int>(magnitude & ((1u << format.mantissa_bits) - 1));

@@ -1,5 +1,5 @@
-// The slow, obviously right selection, on the host: what nearfield/engine/select.h says, in the
-// words of IEEE arithmetic, with a sort. It shares no code with the kernels.
+// The slow, obviously right selection, on the host: the rules of nearfield/engine/select.h in IEEE
+// arithmetic, with a sort. It shares no code with the kernels.
 #ifndef NEARFIELD_TESTS_ENGINE_GPU_SELECT_ORACLE_H_
 #define NEARFIELD_TESTS_ENGINE_GPU_SELECT_ORACLE_H_
 
@@ -15,7 +15,7 @@ namespace nearfield::select {
 inline constexpr ScoreType kScoreTypes[] = {ScoreType::kFloat32, ScoreType::kFloat16,
                                             ScoreType::kBFloat16};
 
-// A binary floating-point format of IEEE's kind: sign, exponent, mantissa, from the top bit down.
+// A binary floating-point format like IEEE's: sign, exponent, mantissa, from the top bit down.
 struct ScoreFormat {
   std::string_view name;
   int bytes;
@@ -40,35 +40,35 @@ constexpr ScoreFormat FormatOf(ScoreType type) {
   }
 }
 
-// Score `i` of a row as it lies in memory.
+// Returns score `i` of a row as stored in memory.
 uint32_t LoadScore(ScoreType type, const void* row, int64_t i);
 void StoreScore(ScoreType type, void* row, int64_t i, uint32_t bits);
 
 float DecodeScore(ScoreType type, uint32_t bits);
-// As a selection gives a score back: -0 as +0, a NaN as the quiet positive NaN.
+// Returns the score as a selection returns it: -0 as +0, a NaN as the quiet positive NaN.
 uint32_t ReturnedBits(ScoreType type, uint32_t bits);
 
 struct Ranked {
   float score;
   uint32_t index;
 };
-// Whether a comes before b in the order of select.h.
+// Returns true if a comes before b in the order of select.h.
 bool Before(const Ranked& a, const Ranked& b);
 
-// Bits and indices, best first; for a batch one row after the other.
+// Bits and indices, best first; a batch is stored row after row.
 struct Answer {
   std::vector<uint32_t> values;
   std::vector<uint32_t> indices;
   bool operator==(const Answer&) const = default;
 };
 
-// The k best of one row of n scores.
+// Returns the k best of one row of n scores.
 Answer SelectRow(ScoreType type, const void* row, int64_t n, int64_t k);
 
-// SelectRow of each row; scores and stride as in Buffers, in host memory. On all cores.
+// Runs SelectRow for each row, on all cores. Scores and stride are as in Buffers, in host memory.
 Answer SelectBatch(const Shape& shape, const void* scores, int64_t stride);
 
-// Calls work(0 .. count - 1), on all cores.
+// Calls work(0) to work(count - 1), on all cores.
 void ForEach(int64_t count, const std::function<void(int64_t)>& work);
 
 }  // namespace nearfield::select

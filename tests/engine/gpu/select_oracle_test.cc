@@ -1,5 +1,5 @@
-// The oracle of the selection's tests, against answers worked out by hand; and the inputs it is
-// asked about. Needs no GPU.
+// Compares the oracle of the selection tests with answers worked out by hand, and checks the test
+// inputs. Needs no GPU.
 #include "tests/engine/gpu/select_oracle.h"
 
 #include <gmock/gmock.h>
@@ -52,12 +52,12 @@ TEST(SelectOracleTest, NansRankLastInIndexOrderAndComeBackAsOneNan) {
 }
 
 TEST(SelectOracleTest, NarrowTypesByHand) {
-  // 1, 65504 (the greatest), 2^-24 (the least), -inf, NaN, -0, 1 again.
+  // 1, 65504 (the maximum), 2^-24 (the smallest positive), -inf, NaN, -0, 1 again.
   const std::vector<uint16_t> fp16 = {0x3c00, 0x7bff, 0x0001, 0xfc00, 0xfe01, 0x8000, 0x3c00};
   const Answer best16 = SelectRow(ScoreType::kFloat16, fp16.data(), 7, 7);
   EXPECT_THAT(best16.indices, ElementsAre(1, 0, 6, 2, 5, 3, 4));
   EXPECT_THAT(best16.values, ElementsAre(0x7bff, 0x3c00, 0x3c00, 0x0001, 0, 0xfc00, 0x7e00));
-  // -1, 1.0078125, 1, +inf, NaN, the least denormal negated.
+  // -1, 1.0078125, 1, +inf, NaN, the smallest denormal negated.
   const std::vector<uint16_t> bf16 = {0xbf80, 0x3f81, 0x3f80, 0x7f80, 0xff81, 0x8001};
   const Answer bestb = SelectRow(ScoreType::kBFloat16, bf16.data(), 6, 6);
   EXPECT_THAT(bestb.indices, ElementsAre(3, 1, 2, 5, 0, 4));
@@ -84,7 +84,7 @@ TEST(SelectOracleTest, DecodesAsTheEngineDoes) {
   }
 }
 
-// A stable sort by score alone: the ties fall to the smaller index by themselves.
+// Returns the answer of a stable sort by score alone: ties go to the smaller index by themselves.
 Answer StableSorted(const SelectCase& problem, const HostScores& scores, int64_t row) {
   const ScoreType type = problem.shape.type;
   const auto value = [&](uint32_t i) {
@@ -118,7 +118,7 @@ TEST(SelectOracleTest, EqualsAStableSortOnEveryInput) {
   }
 }
 
-// The inputs are what their names say, so that a test over all of them means something.
+// The inputs are what their names say, so a test over all of them is meaningful.
 TEST(SelectCasesTest, InputsAreWhatTheyAreCalled) {
   testing::Random random(testing::TestSeed());
   for (const SelectCase& problem : EveryInputCases({.batch = 1, .n = 9000, .k = 100}, random)) {

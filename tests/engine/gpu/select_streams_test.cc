@@ -1,5 +1,5 @@
-// The selection among other work: captured in a graph, on two streams, from two threads, and behind
-// work that has not run yet.
+// Tests the selection among other work: captured in a graph, on two streams, from two threads, and
+// after work that has not run yet.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -31,7 +31,8 @@ class CapturedRun {
     if (graph_ != nullptr) cudaGraphDestroy(graph_);
   }
 
-  // Global: no thread may do what a capture forbids, an allocation or a synchronisation, meanwhile.
+  // Global mode: no thread may allocate, synchronize or do anything else that a capture forbids
+  // meanwhile.
   template <typename Run>
   void Capture(cudaStream_t stream, const Run& run) {
     ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
@@ -164,8 +165,8 @@ TEST_F(SelectStreamsTest, TwoThreadsShareASelector) {
   EXPECT_OK(statuses[1]);
 }
 
-// Holds a stream back until it is opened; gives up after a deadline, so that a call that waits for
-// the stream fails the test and hangs nothing.
+// Blocks a stream until it is opened. It opens by itself after a deadline, so that a call that
+// waits for the stream fails the test and hangs nothing.
 class Gate {
  public:
   void Open() {
@@ -191,7 +192,7 @@ class Gate {
   bool gave_up_ = false;
 };
 
-// Pinned host memory: copies from and to it wait for nothing.
+// Pinned host memory: copies from and to it are asynchronous.
 template <typename T>
 class Pinned {
  public:
@@ -212,8 +213,8 @@ class Pinned {
   T* data_ = nullptr;
 };
 
-// Scores, selection and results are enqueued behind a closed gate: Run returns though nothing can
-// run yet, and the event behind it is all that the host waits for.
+// Scores, selection and results are enqueued after a closed gate. Run returns although nothing can
+// run yet, and the host waits only for the event after it.
 TEST_F(SelectStreamsTest, RunNeitherWaitsNorNeedsWaiting) {
   const SelectCase problem = Problem({.batch = 4, .n = 80'000, .k = 200}, Input::kNormal);
   const HostScores scores = MakeScores(problem);
@@ -229,7 +230,7 @@ TEST_F(SelectStreamsTest, RunNeitherWaitsNorNeedsWaiting) {
     if (!Supports(problem.shape, algorithm)) continue;
     SCOPED_TRACE(algorithm);
     ASSERT_OK(site_->Upload(MakeScores(stale)));
-    ASSERT_OK(Select(stale, algorithm));  // loads what is loaded at the first call
+    ASSERT_OK(Select(stale, algorithm));  // loads everything that the first call loads
     const auto buffers = site_->Arm(problem, algorithm);
     ASSERT_OK(buffers);
     Gate gate;
@@ -246,7 +247,7 @@ TEST_F(SelectStreamsTest, RunNeitherWaitsNorNeedsWaiting) {
               cudaSuccess);
     const bool gave_up = gate.gave_up();
     gate.Open();
-    ASSERT_OK(site_->Await(algorithm));  // before the gate goes away
+    ASSERT_OK(site_->Await(algorithm));  // before the gate is destroyed
     EXPECT_FALSE(gave_up || gate.gave_up()) << "Run waited for the stream";
     EXPECT_OK(
         Compare(problem, expected, {.values = values.ToVector(), .indices = indices.ToVector()}));

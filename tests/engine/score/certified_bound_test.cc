@@ -6,8 +6,6 @@
 
 #include <cmath>
 
-#include "engine/score/bf16_bound.h"
-
 namespace nearfield::score {
 namespace {
 
@@ -38,12 +36,6 @@ TEST(RowBound, NormsAreRoundedUp) {
   const double norm = 1.0 + 0x1p-30;
   EXPECT_GT(static_cast<double>(MakeRowBound(1.0f, 0.0, norm, 0.0, 0.0, 1).norm), norm);
   EXPECT_GE(CodeNormUp(1.0f, 2), std::sqrt(2.0));
-}
-
-// A device that flushes subnormal products loses up to kBf16Underflow of a sum.
-TEST(Bf16QueryBound, AllowsForProductsThatAreFlushed) {
-  EXPECT_LE(static_cast<double>(MakeBf16QueryBound({}, false, 0.0, kDimension).less),
-            -kBf16Underflow);
 }
 
 }  // namespace

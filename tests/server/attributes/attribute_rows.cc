@@ -71,7 +71,7 @@ struct RowCheck {
     return *missing;
   }
 
-  // How many of the condition's values are among the row's.
+  // Returns how many of the condition's values the row has.
   int64_t Met(const Condition& asked) const {
     const PlainAttribute& values = attribute(asked.attribute);
     int64_t met = 0;
@@ -118,7 +118,7 @@ struct RowCheck {
 
 std::vector<PlainRow> RandomRows(Random& random, const std::vector<AttributeSpec>& specs,
                                  int64_t rows_count) {
-  std::vector<int64_t> missing_in;  // an attribute is missing in one of so many rows; 1: in all
+  std::vector<int64_t> missing_in;  // N: the attribute is missing in one row of N; 1: in all
   for (size_t i = 0; i < specs.size(); ++i)
     missing_in.push_back(random.OneOf<int64_t>({1, 2, 3, 10, 1 << 30}));
   std::vector<PlainRow> rows(static_cast<size_t>(rows_count));

@@ -1,5 +1,5 @@
-// What a filter may be: every limit at the limit and one past it, types, shapes, and paths in
-// errors.
+// Tests of valid and invalid filters: every limit exactly and exceeded by one, types, shapes, and
+// paths in errors.
 #include "server/catalog/attributes/filter.h"
 
 #include <gmock/gmock.h>
@@ -81,7 +81,7 @@ TEST(FilterTest, LevelsAreBounded) {
   EXPECT_EQ(FilterDepth(tree), 8);
   EXPECT_OK(Checked(tree));
   EXPECT_THAT(Checked(Not(tree)), Refused("filter", "more than 8 levels"));
-  // What recursion can bear bounds the setting.
+  // The recursion depth limits the setting.
   for (int level = 9; level <= kFilterDepthMax; ++level) tree = Not(tree);
   EXPECT_OK(Checked(tree, {.filter_depth_max = 1000}));
   EXPECT_FALSE(Checked(Not(tree), {.filter_depth_max = 1000}).ok());
@@ -113,7 +113,7 @@ TEST(FilterTest, ValuesAndIdsOfAConditionAreBounded) {
   }
 }
 
-// A condition: 8 bytes and its name; a keyword: 4 and its own.
+// A condition takes 8 bytes plus its name, a keyword 4 plus its bytes.
 TEST(FilterTest, BytesAreBounded) {
   const size_t keyword_bytes = 65536 - 8 - 1 - 4;
   EXPECT_OK(Checked(Equal("k", Keywords({std::string(keyword_bytes, 'x')}))));
@@ -194,7 +194,7 @@ TEST(FilterTest, WhatIsNoTreeIsRefused) {
   }
 }
 
-// Filters that are the same but for order and repetition share a name, and no others do.
+// Filters have the same canonical bytes if and only if they differ only in order and repetition.
 TEST(CanonicalBytesLaws, OrderAndRepetitionOfOperandsDoNotMatter) {
   const FilterTree a = OfValues(ConditionKind::kIn, "d", Doubles({1, -0.0, 2}));
   const FilterTree b = OfValues(ConditionKind::kIn, "d", Doubles({2, 0.0, 1, 2}));

@@ -1,4 +1,4 @@
-// Attributes of rows as bytes: what goes in comes out to the bit, and nothing else is taken.
+// Tests of the row encoding: attributes survive it to the bit, and no other bytes are accepted.
 #include "server/catalog/attributes/row_encoding.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,7 @@ TEST(RowEncodingLaws, WhatGoesInComesOut) {
   }
 }
 
-// A changed byte is refused, or it is another row's encoding: never the same attributes twice.
+// A changed byte is rejected or encodes another row. No two encodings have the same attributes.
 TEST(RowEncodingLaws, BytesAndAttributesAreOneToOne) {
   Random random(testing::TestSeed());
   int refused = 0;
@@ -118,7 +118,7 @@ TEST(RowEncodingTest, TheFormatIsFrozen) {
 TEST(RowEncodingTest, BytesOfARowAreBounded) {
   const AttributeSchema schema = *AttributeSchema::Create(
       {{.name = "k", .type = AttributeType::kKeyword, .is_list = true}}, {});
-  // Version, number, type, count; a length in two bytes.
+  // Version, number, type, count; then keywords with a length in two bytes.
   const auto encoded = [&](size_t last_bytes) {
     std::vector<PlainValue> list(64, std::string(1020, 'k'));
     list.back() = std::string(last_bytes, 'k');

@@ -1,4 +1,4 @@
-// The auditor: what it finds, what it drops, and that it takes no more than its share of a core.
+// Tests of the auditor: the mismatches it finds, the answers it drops, and its limit on CPU time.
 #include "server/catalog/audit/auditor.h"
 
 #include <thread>
@@ -82,7 +82,7 @@ TEST_F(AuditorTest, AWrongIdIsFoundAfterTheCollectionHasMovedOn) {
   AwaitAudited(auditor, 1);
   ASSERT_THAT(raised(), SizeIs(1));
   EXPECT_THAT(raised()[0].what, HasSubstr("place 1: claimed id 12"));
-  // The rows of now are not those of the answer.
+  // The current rows are not those of the answer.
   EXPECT_EQ(ReadRecord(raised()[0])["rows"], nullptr);
 }
 
@@ -111,10 +111,10 @@ TEST_F(AuditorTest, OneInAHundredIsChosenAndNotEveryHundredth) {
   EXPECT_LT(chosen.size(), 1200u);
   std::sort(chosen.begin(), chosen.end());
   chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
-  EXPECT_GT(chosen.size(), 90u);  // places within a hundred
+  EXPECT_GT(chosen.size(), 90u);  // positions modulo 100
 }
 
-// The oracle of this one waits at a gate.
+// The oracle of this engine waits at a gate.
 class SlowAuditTest : public AuditFixture {
  protected:
   void SetUp() override { engine_ = MakeScriptedEngine(script_); }

@@ -1,4 +1,4 @@
-// Records: whole, bounded, and enough to repeat the check.
+// Tests of records: complete, bounded, and sufficient to repeat the check.
 #include "server/catalog/audit/record.h"
 
 #include "server/catalog/audit/record_folder.h"
@@ -76,7 +76,7 @@ TEST_F(RecordTest, HoldsFilterThresholdSkipAndTheRowOfAQueryById) {
   EXPECT_EQ(record["score_min_bits"], "bf800000");
   EXPECT_EQ(record["filter"]["rows_chosen"], 2);
   EXPECT_EQ(record["filter"]["ordinal_bits"], "0600000000000000");
-  EXPECT_EQ(record["rows"][0]["id"], 10);  // what the query's vector is
+  EXPECT_EQ(record["rows"][0]["id"], 10);  // the row with the query's vector
   EXPECT_EQ(record["expected"]["ids"], nlohmann::json({12}));
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/server/store/model_store.h"
+#include "tests/server/store/older_catalogue.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
 #include "tests/testing/status_matchers.h"
@@ -88,8 +89,7 @@ TEST(StoreTest, CollectionsKeepTheirFacts) {
 TEST(StoreTest, EveryScanChoiceIsKept) {
   const TempDir dir;
   ModelStore tested(dir / "data");
-  const std::vector<ScanChoice> scans = {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kBf16,
-                                         ScanChoice::kRows};
+  const std::vector<ScanChoice> scans = {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows};
   for (size_t i = 0; i < scans.size(); ++i) {
     ASSERT_OK(
         tested.store().CreateCollection("c" + std::to_string(i), {.dim = 7, .scan = scans[i]}, ""));
@@ -97,9 +97,41 @@ TEST(StoreTest, EveryScanChoiceIsKept) {
   tested.Reopen();
   std::vector<ScanChoice> found;
   for (const StoredCollection& collection : tested.store().Collections()) {
+    EXPECT_FALSE(collection.scan_removed);
     found.push_back(collection.spec.scan);
   }
   EXPECT_EQ(found, scans);
+}
+
+// Earlier versions stored the number 4 for scans of a bf16 copy of the rows. Its collections load
+// with int8 codes, and the digests of their rows stay right through later commits.
+TEST(StoreTest, ACollectionOfTheRemovedBf16ScanIsOneOfInt8Codes) {
+  const TempDir dir;
+  ModelStore tested(dir / "data");
+  tested.Create("a", 1);
+  ASSERT_OK(tested.Upload("a", 1));
+  tested.Close();
+  ASSERT_OK(SetStoredScan(dir / "data", kStoredScanBf16));
+  tested.model().collections.at("a").spec.scan = ScanChoice::kInt8;
+  for (int64_t number = 2; number < 5; ++number) {
+    tested.Reopen();
+    const StoredCollection found = tested.store().Collections().front();
+    EXPECT_EQ(found.spec.scan, ScanChoice::kInt8);
+    EXPECT_TRUE(found.scan_removed);
+    ASSERT_OK(tested.Upload("a", number));
+    ASSERT_TRUE(tested.Same());
+    ASSERT_OK(tested.store().Verify());
+  }
+}
+
+TEST(StoreTest, AnUnknownScanNumberIsDamage) {
+  const TempDir dir;
+  ModelStore tested(dir / "data");
+  tested.Create("a", 1);
+  tested.Close();
+  ASSERT_OK(SetStoredScan(dir / "data", kStoredScanBf16 + 1));
+  EXPECT_THAT(Store::Open(tested.Options()),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("collections")));
 }
 
 TEST(StoreTest, NamesAndAliasesAreOneSpace) {

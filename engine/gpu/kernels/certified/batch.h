@@ -21,6 +21,7 @@ namespace nearfield::gpu {
 
 inline constexpr int kBatchTileRows = 64;
 inline constexpr int32_t kBatchKMax = 1024;
+inline constexpr int32_t kBatchDimMax = 8192;
 // Rows that may reach a query's last threshold.
 inline constexpr uint32_t kBatchKeysMax = 2048;
 // Row numbers of a batch stay below this: the bit marks a row that has its canonical score.
@@ -50,11 +51,10 @@ struct BatchArgs {
   int32_t code_stride = 0;         // bytes of a row's code, and of a query's: lines of 128
   const float* vectors = nullptr;  // device: [queries, dimension]
   const int32_t* k = nullptr;      // device: [queries], 1 .. kBatchKMax
-  char* first = nullptr;           // [queries, code_stride]: first codes; or the queries as bf16
-  // [queries, code_stride]: second codes; or, twice as much, the fp32 queries (Bf16QueryPlace).
-  char* second = nullptr;
-  BatchQuery* state = nullptr;   // [queries]
-  QueueEntry* queues = nullptr;  // [queries, capacity]
+  char* first = nullptr;           // [queries, code_stride]: first codes
+  char* second = nullptr;          // [queries, code_stride]: second codes
+  BatchQuery* state = nullptr;     // [queries]
+  QueueEntry* queues = nullptr;    // [queries, capacity]
   uint32_t capacity = 0;
   // Answers: host memory, mapped, or device memory.
   uint64_t* keys = nullptr;  // [queries, keys_pitch], best first
@@ -71,8 +71,8 @@ struct BatchStage {
   bool last = false;
 };
 
-// Queries that a block multiplies with at once; 0 where the codes are too long.
-int BatchQueriesAtOnce(CodeType codes, int queries, int32_t code_stride);
+// Queries that a block multiplies with at once.
+int BatchQueriesAtOnce(int queries, int32_t code_stride);
 
 cudaError_t PrepareBatch();
 cudaError_t LaunchBatchEncode(const BatchArgs& args, cudaStream_t stream);

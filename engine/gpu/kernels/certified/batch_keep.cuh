@@ -141,8 +141,7 @@ struct MyRows {
 
 // The bound of UpperScore for one sum, but for h: its sums are taken in another order and with
 // fewer roundings, which its slack covers.
-template <typename Sum>
-__device__ __forceinline__ float UpperOf(Sum sum, const score::RowBound& bound,
+__device__ __forceinline__ float UpperOf(int32_t sum, const score::RowBound& bound,
                                          const QueryTerms& term) {
   const float slack =
       fmaf(term.of_residual, bound.residual, fmaf(term.of_norm, bound.norm, -bound.less));
@@ -155,8 +154,8 @@ __device__ __forceinline__ float WithLess(float upper, float less) {
 }
 
 // The first stage: every row goes to every queue, at its place.
-template <int kQueries, typename Sum>
-__device__ __forceinline__ void KeepAll(const BatchArgs& args, const Sum (&sums)[kQueries / 2],
+template <int kQueries>
+__device__ __forceinline__ void KeepAll(const BatchArgs& args, const int32_t (&sums)[kQueries / 2],
                                         const MyRows& mine, uint32_t first_number,
                                         const QueryTerms* terms, const float* less_of,
                                         int first_query, int64_t first_place) {
@@ -176,8 +175,8 @@ __device__ __forceinline__ void KeepAll(const BatchArgs& args, const Sum (&sums)
 
 // The four sums of place `at`, which is the same in all lanes: branches, as a choice among all sums
 // would cost as much as comparing them.
-template <int kBegin, int kEnd, typename Sum, int kSums>
-__device__ __forceinline__ void TakeFour(const Sum (&sums)[kSums], int at, Sum (&four)[4]) {
+template <int kBegin, int kEnd, int kSums>
+__device__ __forceinline__ void TakeFour(const int32_t (&sums)[kSums], int at, int32_t (&four)[4]) {
   if constexpr (kEnd - kBegin == 1) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) four[i] = sums[4 * kBegin + i];
@@ -194,8 +193,8 @@ __device__ __forceinline__ void TakeFour(const Sum (&sums)[kSums], int at, Sum (
 // Lists the rows that may reach their query's threshold, of `queries` from first_query on. All sums
 // are compared first, four to a bit of a mask; as few bits are set, the rest is a loop that costs
 // no room in the instruction cache.
-template <int kQueries, typename Sum>
-__device__ __forceinline__ void KeepSome(const Sum (&sums)[kQueries / 2], const MyRows& mine,
+template <int kQueries>
+__device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], const MyRows& mine,
                                          uint32_t first_number, const QueryTerms* terms,
                                          const ScanShared& shared, int first_query,
                                          PassedList& list) {
@@ -227,7 +226,7 @@ __device__ __forceinline__ void KeepSome(const Sum (&sums)[kQueries / 2], const 
 #pragma unroll 1
   for (; fours != 0; fours &= fours - 1) {
     const int j = __ffs(static_cast<int>(fours)) - 1;
-    Sum four[4];
+    int32_t four[4];
     TakeFour<0, kQueries / 8>(sums, j, four);
     uint32_t passing = 0;
 #pragma unroll
@@ -243,7 +242,7 @@ __device__ __forceinline__ void KeepSome(const Sum (&sums)[kQueries / 2], const 
       const uint32_t lanes = __ballot_sync(0xffffffffu, passing != 0);
       if (lanes == 0) break;
       const int i = __ffs(static_cast<int>(passing)) - 1;
-      const Sum sum = i == 0 ? four[0] : i == 1 ? four[1] : i == 2 ? four[2] : four[3];
+      const int32_t sum = i == 0 ? four[0] : i == 1 ? four[1] : i == 2 ? four[2] : four[3];
       const int query = first_of_mine + 8 * j + (i & 1);
       const float upper = UpperOf(sum, mine.Bound(i / 2), terms[query]);
       list.Add(lanes,

@@ -4,16 +4,16 @@
 namespace nearfield::gpu {
 namespace {
 
-BatchRefinePointer KernelOf(ScanRow row, CodeType codes, bool many) {
+BatchRefinePointer KernelOf(ScanRow row, bool many) {
   switch (row) {
     case ScanRow::kFloat32:
-      return BatchRefineFloat32(codes, many);
+      return BatchRefineFloat32(many);
     case ScanRow::kFloat16:
-      return BatchRefineFloat16(codes, many);
+      return BatchRefineFloat16(many);
     case ScanRow::kBFloat16:
       break;
   }
-  return BatchRefineBFloat16(codes, many);
+  return BatchRefineBFloat16(many);
 }
 
 // Beyond so many queries two small blocks a multiprocessor do more than a great one.
@@ -28,14 +28,12 @@ int64_t SharedBytes(int32_t dimension, int32_t code_bytes, bool many) {
 
 cudaError_t PrepareBatch() {
   for (const ScanRow row : {ScanRow::kFloat32, ScanRow::kFloat16, ScanRow::kBFloat16}) {
-    for (const CodeType codes : {CodeType::kInt8, CodeType::kBf16}) {
-      for (const bool many : {false, true}) {
-        const int64_t bytes = SharedBytes(8192, CodeBytesOf(8192, codes), many);
-        const cudaError_t error = cudaFuncSetAttribute(
-            reinterpret_cast<const void*>(KernelOf(row, codes, many)),
-            cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-        if (error != cudaSuccess) return error;
-      }
+    for (const bool many : {false, true}) {
+      const int64_t bytes = SharedBytes(kBatchDimMax, CodeBytesOf(kBatchDimMax), many);
+      const cudaError_t error = cudaFuncSetAttribute(
+          reinterpret_cast<const void*>(KernelOf(row, many)),
+          cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+      if (error != cudaSuccess) return error;
     }
   }
   const cudaError_t error = PrepareBatchEncode();
@@ -45,7 +43,6 @@ cudaError_t PrepareBatch() {
 cudaError_t LaunchBatchRefine(ScanRow row, const BatchArgs& args, const BatchStage& stage,
                               cudaStream_t stream) {
   const bool many = args.queries <= kManyThreadsQueriesMax;
-  const CodeType codes = args.corpus.generations[0].codes.type;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(args.queries));
   config.blockDim = dim3(many ? kRefineMany : kRefineFew);
@@ -54,7 +51,7 @@ cudaError_t LaunchBatchRefine(ScanRow row, const BatchArgs& args, const BatchSta
   config.stream = stream;
   BatchStage copy = stage;
   void* parameters[] = {const_cast<BatchArgs*>(&args), &copy};
-  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(KernelOf(row, codes, many)),
+  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(KernelOf(row, many)),
                              parameters);
 }
 

@@ -4,13 +4,9 @@
 
 namespace nearfield::gpu {
 
-BatchRefinePointer BatchRefineBFloat16(CodeType codes, bool many) {
-  if (codes == CodeType::kBf16) {
-    return many ? BatchRefineKernel<BFloat16Row, Bf16Codes, kRefineMany>
-                : BatchRefineKernel<BFloat16Row, Bf16Codes, kRefineFew>;
-  }
-  return many ? BatchRefineKernel<BFloat16Row, Int8Codes, kRefineMany>
-              : BatchRefineKernel<BFloat16Row, Int8Codes, kRefineFew>;
+BatchRefinePointer BatchRefineBFloat16(bool many) {
+  return many ? BatchRefineKernel<BFloat16Row, kRefineMany>
+              : BatchRefineKernel<BFloat16Row, kRefineFew>;
 }
 
 }  // namespace nearfield::gpu

@@ -4,13 +4,9 @@
 
 namespace nearfield::gpu {
 
-BatchRefinePointer BatchRefineFloat16(CodeType codes, bool many) {
-  if (codes == CodeType::kBf16) {
-    return many ? BatchRefineKernel<Float16Row, Bf16Codes, kRefineMany>
-                : BatchRefineKernel<Float16Row, Bf16Codes, kRefineFew>;
-  }
-  return many ? BatchRefineKernel<Float16Row, Int8Codes, kRefineMany>
-              : BatchRefineKernel<Float16Row, Int8Codes, kRefineFew>;
+BatchRefinePointer BatchRefineFloat16(bool many) {
+  return many ? BatchRefineKernel<Float16Row, kRefineMany>
+              : BatchRefineKernel<Float16Row, kRefineFew>;
 }
 
 }  // namespace nearfield::gpu

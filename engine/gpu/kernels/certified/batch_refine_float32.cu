@@ -4,13 +4,9 @@
 
 namespace nearfield::gpu {
 
-BatchRefinePointer BatchRefineFloat32(CodeType codes, bool many) {
-  if (codes == CodeType::kBf16) {
-    return many ? BatchRefineKernel<Float32Row, Bf16Codes, kRefineMany>
-                : BatchRefineKernel<Float32Row, Bf16Codes, kRefineFew>;
-  }
-  return many ? BatchRefineKernel<Float32Row, Int8Codes, kRefineMany>
-              : BatchRefineKernel<Float32Row, Int8Codes, kRefineFew>;
+BatchRefinePointer BatchRefineFloat32(bool many) {
+  return many ? BatchRefineKernel<Float32Row, kRefineMany>
+              : BatchRefineKernel<Float32Row, kRefineFew>;
 }
 
 }  // namespace nearfield::gpu

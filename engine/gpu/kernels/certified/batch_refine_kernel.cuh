@@ -32,7 +32,7 @@ template <int kThreads>
 using RefineFinal = FinalSort<kThreads, static_cast<int>(kBatchKeysMax), 11>;
 
 // One query's queue, by one block.
-template <typename Row, typename Codes, int kThreads>
+template <typename Row, int kThreads>
 class Refinement {
  public:
   __device__ Refinement(const BatchArgs& args, RefineShared& shared, RefineFinal<kThreads>& final,
@@ -48,15 +48,13 @@ class Refinement {
     StageQuery(args.corpus.generations[0].rows.shape,
                args.vectors + static_cast<int64_t>(blockIdx.x) * dimension, staged,
                static_cast<int>(threadIdx.x), kThreads);
-    // Both codes, or the fp32 query in two arrays, for the end.
+    // Both codes, for the end.
     auto* const codes = reinterpret_cast<uint4*>(staged + RowShapeOf(dimension).padded);
     const int vectors = args.code_stride / 16;
     const int64_t at = static_cast<int64_t>(blockIdx.x) * args.code_stride;
-    const char* const first = Codes::kBf16 ? args.second + 2 * at : args.first + at;
-    const char* const second = Codes::kBf16 ? first + args.code_stride : args.second + at;
     for (int i = static_cast<int>(threadIdx.x); i < vectors; i += kThreads) {
-      codes[i] = reinterpret_cast<const uint4*>(first)[i];
-      codes[vectors + i] = reinterpret_cast<const uint4*>(second)[i];
+      codes[i] = reinterpret_cast<const uint4*>(args.first + at)[i];
+      codes[vectors + i] = reinterpret_cast<const uint4*>(args.second + at)[i];
     }
     codes_ = {codes, codes + vectors};
     __syncthreads();
@@ -200,13 +198,13 @@ class Refinement {
       const uint32_t slot = number - generation.rows_begin;
       const char* const pieces[1] = {generation.codes.piece(slot, lane % kGroupLanes)};
       const score::RowBound bound = *generation.codes.bound(slot);
-      CodeSums<Codes, 1> sums;
+      CodeSums<1> sums;
       const int lines = generation.codes.code_bytes / kCodeLineBytes;
       for (int at = 0; at < lines; at += 8) AddLines(pieces, at, lines, codes_, sums);
-      const RowSums<Codes> products = SumsOfMyRow(sums);
+      const RowSums products = SumsOfMyRow(sums);
       if (lane % kGroupLanes != 0 || base + group >= listed) continue;
       const float upper = score::UpperScore(
-          bound, state_.both, Codes::Product(state_.both, products.first, products.second));
+          bound, state_.both, score::CodeProduct(state_.both, products.first, products.second));
       if (!(upper < reach)) shared_.scores[atomicAdd(&shared_.scored, 1u)] = place;
     }
   }
@@ -243,13 +241,13 @@ __host__ __device__ inline int64_t RefineSharedBytes(int32_t dimension, int32_t 
 // RefineSharedBytes of dynamic shared memory. Steps: 1 the k best bounds, 2 their canonical scores,
 // 3 the k-th of these is the threshold, 4 drop what does not reach it; last: 5 both codes for what
 // is left, 6 canonical scores, 7 sort. Source: exactness.md, "Certified scan".
-template <typename Row, typename Codes, int kThreads>
+template <typename Row, int kThreads>
 __global__ void __launch_bounds__(kThreads, 512 / kThreads)
     BatchRefineKernel(const __grid_constant__ BatchArgs args, const BatchStage stage) {
   extern __shared__ __align__(16) unsigned char dynamic_bytes[];
   __shared__ RefineShared shared;
   auto& final = *reinterpret_cast<RefineFinal<kThreads>*>(dynamic_bytes);
-  Refinement<Row, Codes, kThreads> refinement(
+  Refinement<Row, kThreads> refinement(
       args, shared, final,
       reinterpret_cast<double*>(dynamic_bytes + sizeof(RefineFinal<kThreads>)));
   BatchQuery& state = args.state[blockIdx.x];

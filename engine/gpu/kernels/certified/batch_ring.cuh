@@ -29,14 +29,14 @@ struct RingShape {
   int stages = 0;      // lines
   int bound_places = 0;
 
-  NEARFIELD_HOST_DEVICE int bytes() const {
+  NEARFIELD_HOST_DEVICE constexpr int bytes() const {
     return stages * kLineRowsBytes + bound_places * kTileBoundsBytes;
   }
 };
 
 // As many lines as `room` bytes hold, for three warpgroups, or for two where three find no room:
 // what a warpgroup does after its products takes long enough for two others to multiply.
-inline RingShape ShapeRing(int64_t room, int lines) {
+constexpr RingShape ShapeRing(int64_t room, int lines) {
   for (int warpgroups = kBatchWarpgroupsMax; warpgroups >= 2; --warpgroups) {
     for (int stages = kStagesMax; stages >= kStagesMin; --stages) {
       const RingShape ring = {warpgroups, stages, lines >= stages ? 1 : stages};

@@ -1,23 +1,15 @@
 // The scan of codes for many queries, on the tensor cores.
 #include <cstdint>
-#include <type_traits>
 
 #include "engine/gpu/kernels/certified/batch.h"
 #include "engine/gpu/kernels/certified/batch_keep.cuh"
 #include "engine/gpu/kernels/certified/batch_ring.cuh"
 #include "engine/gpu/kernels/certified/batch_table.h"
-#include "engine/gpu/kernels/certified/warpgroup_bf16_products.cuh"
 #include "engine/gpu/kernels/certified/warpgroup_products.cuh"
 #include "engine/gpu/kernels/common/row_elements.cuh"
 
 namespace nearfield::gpu {
 namespace {
-
-template <CodeType kCodes, int kQueries>
-using ProductsOf =
-    std::conditional_t<kCodes == CodeType::kBf16, Bf16Products<kQueries>, CodeProducts<kQueries>>;
-template <CodeType kCodes>
-using SumOf = std::conditional_t<kCodes == CodeType::kBf16, float, int32_t>;
 
 struct ScanShape {
   int query_tiles = 0;
@@ -45,7 +37,7 @@ __device__ __forceinline__ void GroupBarrierWait(int group) {
 // Requires ScanChoice::shared_bytes of dynamic shared memory; grid = a whole number of query tiles.
 // Steps: 1 queries and terms, 2 for each tile: lines through the ring, products, bounds, rows that
 // pass. Source: CUTLASS documents the layouts; the ring is the usual one.
-template <CodeType kCodes, int kQueries, bool kAll>
+template <int kQueries, bool kAll>
 __global__ void __launch_bounds__(kBatchThreadsMax, 1)
     BatchScanKernel(const __grid_constant__ BatchArgs args, const BatchStage stage,
                     const __grid_constant__ ScanShape shape) {
@@ -99,7 +91,7 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
   uint32_t parity = 0;  // of the ring's round
   bool began = false;
   for (uint32_t tile = first_tile; tile < stage.tiles; tile += tiles_step) {
-    SumOf<kCodes> sums[kQueries / 2];
+    int32_t sums[kQueries / 2];
     const unsigned char* bounds = nullptr;
     const uint32_t tile_number = TileAt(stage, tile);
     const uint32_t first_number = tile_number * kBatchTileRows;
@@ -113,9 +105,9 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
       BeginProducts();
 #pragma unroll
       for (int part = 0; part < kCodeLineBytes / kProductBytes; ++part) {
-        ProductsOf<kCodes, kQueries>::Add(sums, OperandAt(rows + part * kProductBytes),
-                                          OperandAt(of_queries + part * kProductBytes),
-                                          line > 0 || part > 0);
+        CodeProducts<kQueries>::Add(sums, OperandAt(rows + part * kProductBytes),
+                                    OperandAt(of_queries + part * kProductBytes),
+                                    line > 0 || part > 0);
       }
       CommitProducts();
       if (line == 0)
@@ -145,11 +137,6 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
 
 using ScanPointer = void (*)(BatchArgs, BatchStage, ScanShape);
 
-template <CodeType kCodes, int kQueries>
-ScanPointer KernelFor(bool all) {
-  return all ? BatchScanKernel<kCodes, kQueries, true> : BatchScanKernel<kCodes, kQueries, false>;
-}
-
 struct ScanChoice {
   int queries;
   ScanPointer all;
@@ -158,48 +145,45 @@ struct ScanChoice {
   int64_t shared_bytes;
 };
 
-template <CodeType kCodes, int kQueries>
+template <int kQueries>
+constexpr RingShape RingFor(int32_t code_stride) {
+  return ShapeRing(
+      kSharedBytesMax - int64_t{sizeof(ScanShared)} - QueriesBytesOf<kQueries>(code_stride),
+      code_stride / kCodeLineBytes);
+}
+static_assert(RingFor<16>(CodeBytesOf(kBatchDimMax)).warpgroups > 0, "every dimension has a block");
+
+template <int kQueries>
 ScanChoice ChoiceOf(int32_t code_stride) {
-  const int64_t queries_bytes = QueriesBytesOf<kQueries>(code_stride);
-  const RingShape ring = ShapeRing(kSharedBytesMax - int64_t{sizeof(ScanShared)} - queries_bytes,
-                                   code_stride / kCodeLineBytes);
-  return {kQueries, KernelFor<kCodes, kQueries>(true), KernelFor<kCodes, kQueries>(false), ring,
-          queries_bytes + ring.warpgroups * int64_t{ring.bytes()}};
+  const RingShape ring = RingFor<kQueries>(code_stride);
+  return {kQueries, BatchScanKernel<kQueries, true>, BatchScanKernel<kQueries, false>, ring,
+          QueriesBytesOf<kQueries>(code_stride) + ring.warpgroups * int64_t{ring.bytes()}};
 }
 
 // The narrowest block that takes all queries at once, or the widest that fits.
-template <CodeType kCodes>
-ScanChoice ChooseOf(int queries, int32_t code_stride) {
-  const ScanChoice choices[] = {
-      ChoiceOf<kCodes, 16>(code_stride), ChoiceOf<kCodes, 32>(code_stride),
-      ChoiceOf<kCodes, 64>(code_stride), ChoiceOf<kCodes, 128>(code_stride)};
-  ScanChoice chosen = {0, nullptr, nullptr, {}, 0};
-  for (const ScanChoice& choice : choices) {
+ScanChoice Choose(int queries, int32_t code_stride) {
+  ScanChoice chosen = ChoiceOf<16>(code_stride);
+  for (const ScanChoice& choice :
+       {ChoiceOf<32>(code_stride), ChoiceOf<64>(code_stride), ChoiceOf<128>(code_stride)}) {
     if (choice.ring.warpgroups > 0 && chosen.queries < queries) chosen = choice;
   }
   return chosen;
 }
-ScanChoice Choose(CodeType codes, int queries, int32_t code_stride) {
-  return codes == CodeType::kBf16 ? ChooseOf<CodeType::kBf16>(queries, code_stride)
-                                  : ChooseOf<CodeType::kInt8>(queries, code_stride);
-}
 
 }  // namespace
 
-int BatchQueriesAtOnce(CodeType codes, int queries, int32_t code_stride) {
-  return Choose(codes, queries, code_stride).queries;
+int BatchQueriesAtOnce(int queries, int32_t code_stride) {
+  return Choose(queries, code_stride).queries;
 }
 
 cudaError_t PrepareBatchScan() {
-  for (const CodeType codes : {CodeType::kInt8, CodeType::kBf16}) {
-    for (const int queries : {16, 32, 64, 128}) {
-      const ScanChoice choice = Choose(codes, queries, kCodeLineBytes);
-      for (const ScanPointer kernel : {choice.all, choice.some}) {
-        const cudaError_t error = cudaFuncSetAttribute(
-            reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-            static_cast<int>(kSharedBytesMax - int64_t{sizeof(ScanShared)}));
-        if (error != cudaSuccess) return error;
-      }
+  for (const int queries : {16, 32, 64, 128}) {
+    const ScanChoice choice = Choose(queries, kCodeLineBytes);
+    for (const ScanPointer kernel : {choice.all, choice.some}) {
+      const cudaError_t error = cudaFuncSetAttribute(
+          reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+          static_cast<int>(kSharedBytesMax - int64_t{sizeof(ScanShared)}));
+      if (error != cudaSuccess) return error;
     }
   }
   return PrepareHeldScan();
@@ -208,12 +192,10 @@ cudaError_t PrepareBatchScan() {
 cudaError_t LaunchBatchScan(const BatchArgs& args, const BatchStage& stage, int sm_count,
                             cudaStream_t stream) {
   if (stage.tiles == 0) return cudaSuccess;
-  const CodeType codes = args.corpus.generations[0].codes.type;
-  if (stage.done_step != 0 && HeldScanServes(codes, args.queries, args.code_stride)) {
+  if (stage.done_step != 0 && HeldScanServes(args.queries, args.code_stride)) {
     return LaunchHeldScan(args, stage, sm_count, stream);
   }
-  const ScanChoice choice = Choose(codes, args.queries, args.code_stride);
-  if (choice.queries == 0) return cudaErrorInvalidValue;
+  const ScanChoice choice = Choose(args.queries, args.code_stride);
   ScanShape shape = {(args.queries + choice.queries - 1) / choice.queries, choice.ring};
   const int lanes = sm_count > shape.query_tiles ? sm_count / shape.query_tiles : 1;
   cudaLaunchConfig_t config = {};

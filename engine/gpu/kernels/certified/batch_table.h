@@ -8,15 +8,15 @@ namespace nearfield::gpu {
 
 // many: with kRefineMany threads a block.
 using BatchRefinePointer = void (*)(BatchArgs, BatchStage);
-BatchRefinePointer BatchRefineFloat32(CodeType codes, bool many);
-BatchRefinePointer BatchRefineFloat16(CodeType codes, bool many);
-BatchRefinePointer BatchRefineBFloat16(CodeType codes, bool many);
+BatchRefinePointer BatchRefineFloat32(bool many);
+BatchRefinePointer BatchRefineFloat16(bool many);
+BatchRefinePointer BatchRefineBFloat16(bool many);
 
 cudaError_t PrepareBatchEncode();
 cudaError_t PrepareBatchScan();
 
 // The scan of a stage that is not the first, where a block holds its queries in registers.
-bool HeldScanServes(CodeType codes, int queries, int32_t code_stride);
+bool HeldScanServes(int queries, int32_t code_stride);
 cudaError_t PrepareHeldScan();
 cudaError_t LaunchHeldScan(const BatchArgs& args, const BatchStage& stage, int sm_count,
                            cudaStream_t stream);

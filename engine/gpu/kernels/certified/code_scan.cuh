@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "engine/gpu/kernels/certified/code_types.cuh"
 #include "engine/gpu/kernels/certified/one_query.h"
+#include "engine/gpu/kernels/codes/dot16.cuh"
 #include "engine/gpu/kernels/common/row_elements.cuh"
 #include "engine/score/certified_bound.h"
 
@@ -20,29 +20,28 @@ struct BestRow {
   uint32_t number = 0xffffffffu;  // none
 };
 
-// What is multiplied with the rows' codes, in shared memory: both codes of the query, or its fp32
-// elements (Bf16QueryPlace); zeros behind them up to a whole step.
+// Both codes of the query, in shared memory; zeros behind them up to a whole step.
 struct SharedCodes {
   const uint4* first = nullptr;
   const uint4* second = nullptr;
 };
 
-template <typename Codes, int kRows>
+// Products of rows with the query's two codes.
+template <int kRows>
 struct CodeSums {
-  typename Codes::Sum first[kRows] = {};
-  typename Codes::Sum second[kRows] = {};
+  int32_t first[kRows] = {};
+  int32_t second[kRows] = {};
 };
-template <typename Codes>
 struct RowSums {
-  typename Codes::Sum first = 0;
-  typename Codes::Sum second = 0;
+  int32_t first = 0;
+  int32_t second = 0;
 };
 
 // Adds lines [begin, begin + 8 / kRows) of each row: a piece a lane and line, eight in all, every
 // load on its way before the first is used. pieces: this lane's of each row's first line.
-template <typename Codes, int kRows>
+template <int kRows>
 __device__ __forceinline__ void AddLines(const char* const (&pieces)[kRows], int begin, int lines,
-                                         const SharedCodes& query, CodeSums<Codes, kRows>& sums) {
+                                         const SharedCodes& query, CodeSums<kRows>& sums) {
   constexpr int kSteps = 8 / kRows;
   const int lane = static_cast<int>(threadIdx.x) % kGroupLanes;
   uint4 codes[kRows][kSteps];
@@ -62,25 +61,23 @@ __device__ __forceinline__ void AddLines(const char* const (&pieces)[kRows], int
     const uint4 second = query.second[(begin + step) * kGroupLanes + lane];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      Codes::Add(codes[r][step], first, second, sums.first[r], sums.second[r]);
+      sums.first[r] = Dot16(codes[r][step], first, sums.first[r]);
+      sums.second[r] = Dot16(codes[r][step], second, sums.second[r]);
     }
   }
 }
 
 // Adds up over the lanes of a group; lane r of it then returns the sums of row r.
-template <typename Codes, int kRows>
-__device__ __forceinline__ RowSums<Codes> SumsOfMyRow(CodeSums<Codes, kRows>& sums) {
+template <int kRows>
+__device__ __forceinline__ RowSums SumsOfMyRow(CodeSums<kRows>& sums) {
   const int lane = static_cast<int>(threadIdx.x) % kGroupLanes;
-  RowSums<Codes> mine;
+  RowSums mine;
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    if constexpr (!Codes::kTwoProducts) sums.first[r] += sums.second[r];
 #pragma unroll
     for (int step = kGroupLanes / 2; step > 0; step /= 2) {
       sums.first[r] += __shfl_xor_sync(0xffffffffu, sums.first[r], step);
-      if constexpr (Codes::kTwoProducts) {
-        sums.second[r] += __shfl_xor_sync(0xffffffffu, sums.second[r], step);
-      }
+      sums.second[r] += __shfl_xor_sync(0xffffffffu, sums.second[r], step);
     }
     if (lane == r) mine = {sums.first[r], sums.second[r]};
   }
@@ -89,7 +86,7 @@ __device__ __forceinline__ RowSums<Codes> SumsOfMyRow(CodeSums<Codes, kRows>& su
 
 // Bounds every row: args.uppers. A warp takes 4 * kRows rows with neighbouring numbers at a time, a
 // group of 8 lanes kRows of them; each lane returns the best of the rows it finished.
-template <typename Codes, int kRows>
+template <int kRows>
 __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
                              const score::QueryBound& query_bound) {
   constexpr uint32_t kStepRows = kGroupRows * kRows;
@@ -128,18 +125,18 @@ __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
                         (my_slot - slab * per_slab),
                     bound_bits);
     }
-    CodeSums<Codes, kRows> sums;
+    CodeSums<kRows> sums;
     const int lines = static_cast<int>(code_bytes / kCodeLineBytes);
     AddLines(pieces, 0, lines, query, sums);
     if constexpr (kRows == 1) {
       for (int at = 8; at < lines; at += 8) AddLines(pieces, at, lines, query, sums);
     }
-    const RowSums<Codes> products = SumsOfMyRow(sums);
+    const RowSums products = SumsOfMyRow(sums);
     if (mine) {
       const score::RowBound bound = {__uint_as_float(bound_bits.x), __uint_as_float(bound_bits.y),
                                      __uint_as_float(bound_bits.z), __uint_as_float(bound_bits.w)};
       const float upper = score::UpperScore(
-          bound, query_bound, Codes::Product(query_bound, products.first, products.second));
+          bound, query_bound, score::CodeProduct(query_bound, products.first, products.second));
       const uint32_t my_number = generation.rows_begin + my_slot;
       __stcg(args.uppers + my_number, upper);
       if (upper > best.upper && !generation.tombstones.dead(my_slot)) best = {upper, my_number};

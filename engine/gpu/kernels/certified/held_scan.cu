@@ -147,9 +147,8 @@ constexpr HeldPointer kKernelOfLines[kHeldLinesMax] = {
 
 }  // namespace
 
-bool HeldScanServes(CodeType codes, int queries, int32_t code_stride) {
-  return codes == CodeType::kInt8 && queries > kHeldQueries / 2 &&
-         code_stride <= kHeldLinesMax * kCodeLineBytes;
+bool HeldScanServes(int queries, int32_t code_stride) {
+  return queries > kHeldQueries / 2 && code_stride <= kHeldLinesMax * kCodeLineBytes;
 }
 
 cudaError_t PrepareHeldScan() {

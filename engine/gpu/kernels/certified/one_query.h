@@ -22,15 +22,13 @@ inline constexpr uint32_t kBlockCandidatesMax = 8192;
 inline constexpr uint32_t kSamplesPerBlockMax = 64;
 // Of all blocks together.
 inline constexpr uint32_t kSamplesMax = 17 * kOneQueryThreads;
-// A query as it travels: its two codes, each padded with zeros to whole lines, or what is
-// multiplied with bf16 copies (Bf16QueryPlace), which takes as many bytes; then its dimensions as
-// fp32.
+// A query as it travels: its two codes, each padded with zeros to whole lines, then its dimensions
+// as fp32.
 constexpr int64_t QueryBytes(int32_t dim, int32_t code_bytes) {
   return int64_t{2} * code_bytes + int64_t{4} * dim;
 }
-// Queries of up to so many bytes travel with the launch: 1,536 dimensions with int8 codes, 1,152
-// with a bf16 copy.
-inline constexpr int64_t kInlineQueryBytes = QueryBytes(1536, CodeBytesOf(1536, CodeType::kInt8));
+// Queries of up to 1,536 dimensions travel with the launch.
+inline constexpr int64_t kInlineQueryBytes = QueryBytes(1536, CodeBytesOf(1536));
 
 // Zero before its first use; a launch leaves it so.
 struct OneQueryState {
@@ -71,7 +69,7 @@ struct OneQueryArgs {
   uint64_t* keys = nullptr;  // [keys_max]
   OneQueryOutcome* outcome = nullptr;
   uint32_t launch = 0;      // not that of the outcome before
-  score::QueryBound bound;  // of both codes, or of the query multiplied with bf16 copies
+  score::QueryBound bound;  // of both codes
   int32_t dim = 0;
   const char* query = nullptr;  // QueryBytes, device; null: inline_query
   alignas(16) char inline_query[kInlineQueryBytes];

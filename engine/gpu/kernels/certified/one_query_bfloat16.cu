@@ -4,9 +4,6 @@
 
 namespace nearfield::gpu {
 
-OneQueryPointer OneQueryBFloat16(CodeType codes) {
-  return codes == CodeType::kBf16 ? OneQueryKernel<BFloat16Row, Bf16Codes>
-                                  : OneQueryKernel<BFloat16Row, Int8Codes>;
-}
+OneQueryPointer OneQueryBFloat16() { return OneQueryKernel<BFloat16Row>; }
 
 }  // namespace nearfield::gpu

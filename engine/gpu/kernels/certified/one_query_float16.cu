@@ -4,9 +4,6 @@
 
 namespace nearfield::gpu {
 
-OneQueryPointer OneQueryFloat16(CodeType codes) {
-  return codes == CodeType::kBf16 ? OneQueryKernel<Float16Row, Bf16Codes>
-                                  : OneQueryKernel<Float16Row, Int8Codes>;
-}
+OneQueryPointer OneQueryFloat16() { return OneQueryKernel<Float16Row>; }
 
 }  // namespace nearfield::gpu

@@ -4,9 +4,6 @@
 
 namespace nearfield::gpu {
 
-OneQueryPointer OneQueryFloat32(CodeType codes) {
-  return codes == CodeType::kBf16 ? OneQueryKernel<Float32Row, Bf16Codes>
-                                  : OneQueryKernel<Float32Row, Int8Codes>;
-}
+OneQueryPointer OneQueryFloat32() { return OneQueryKernel<Float32Row>; }
 
 }  // namespace nearfield::gpu

@@ -30,8 +30,8 @@ struct OneQueryShared {
   bool last;
 };
 
-// How the dynamic shared memory is used: the query in fp64, what the rows' codes are multiplied
-// with, numbers of candidates. At the end the sort has all of it.
+// How the dynamic shared memory is used: the query in fp64, its codes, numbers of candidates. At
+// the end the sort has all of it.
 struct OneQueryLayout {
   int64_t codes_at = 0;
   int64_t list_at = 0;
@@ -201,7 +201,7 @@ __device__ inline void GiveAnswer(const OneQueryArgs& args, uint32_t threshold,
 // the best bounds, 4 barrier, 5 the threshold: k rows are known to reach it, 6 rows whose bound
 // reaches it, scored canonically, 7 the last block sorts those that do. Source: exactness.md,
 // "Certified scan".
-template <typename Row, typename Codes>
+template <typename Row>
 __global__ void __launch_bounds__(kOneQueryThreads, 1)
     OneQueryKernel(const __grid_constant__ OneQueryArgs args) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
@@ -228,10 +228,10 @@ __global__ void __launch_bounds__(kOneQueryThreads, 1)
     const SharedCodes both = {codes, codes + code_vectors};
     const score::QueryBound bound = args.bound;
     const int units = OneQueryUnits(code_bytes);
-    const BestRow best = units == 8   ? ScanCodes<Codes, 8>(args, both, bound)
-                         : units == 4 ? ScanCodes<Codes, 4>(args, both, bound)
-                         : units == 2 ? ScanCodes<Codes, 2>(args, both, bound)
-                                      : ScanCodes<Codes, 1>(args, both, bound);
+    const BestRow best = units == 8   ? ScanCodes<8>(args, both, bound)
+                         : units == 4 ? ScanCodes<4>(args, both, bound)
+                         : units == 2 ? ScanCodes<2>(args, both, bound)
+                                      : ScanCodes<1>(args, both, bound);
     TakeSamples<Row>(args, query, best, shared);
     barrier.Wait();
     threshold = ThresholdOfSamples(args, shared);

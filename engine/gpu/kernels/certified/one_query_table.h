@@ -1,4 +1,4 @@
-// The kernels of one query, one for each type of rows and of codes.
+// The kernels of one query, one for each type of rows.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_ONE_QUERY_TABLE_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_ONE_QUERY_TABLE_H_
 
@@ -7,9 +7,9 @@
 namespace nearfield::gpu {
 
 using OneQueryPointer = void (*)(OneQueryArgs);
-OneQueryPointer OneQueryFloat32(CodeType codes);
-OneQueryPointer OneQueryFloat16(CodeType codes);
-OneQueryPointer OneQueryBFloat16(CodeType codes);
+OneQueryPointer OneQueryFloat32();
+OneQueryPointer OneQueryFloat16();
+OneQueryPointer OneQueryBFloat16();
 
 }  // namespace nearfield::gpu
 

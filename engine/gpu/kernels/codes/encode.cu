@@ -5,7 +5,6 @@
 
 #include "engine/gpu/kernels/codes/block_rotation.cuh"
 #include "engine/gpu/kernels/codes/block_sums.cuh"
-#include "engine/gpu/kernels/codes/encode_bf16.h"
 #include "engine/gpu/kernels/common/row_elements.cuh"
 #include "engine/score/certified_bound.h"
 
@@ -22,8 +21,7 @@ struct Scratch {
   int8_t* codes;
 
   __host__ __device__ static constexpr int64_t Bytes(int32_t dimension) {
-    return RotatedVector::Bytes(dimension) + 8 * SignWords(dimension) +
-           CodeBytesOf(dimension, CodeType::kInt8) + 32;
+    return RotatedVector::Bytes(dimension) + 8 * SignWords(dimension) + CodeBytesOf(dimension) + 32;
   }
   __device__ Scratch(char* base, int32_t dimension)
       : values(reinterpret_cast<double*>(base)),
@@ -160,13 +158,11 @@ cudaError_t PrepareEncode(int32_t dim_max) {
     if (error != cudaSuccess) return error;
   }
   cudaFuncAttributes attributes = {};
-  const cudaError_t error = cudaFuncGetAttributes(&attributes, CopyCodesKernel);
-  return error == cudaSuccess ? PrepareEncodeBf16() : error;
+  return cudaFuncGetAttributes(&attributes, CopyCodesKernel);
 }
 
 cudaError_t LaunchEncodeRows(ScanRow row, const EncodeRowsArgs& args, cudaStream_t stream) {
   if (args.count == 0) return cudaSuccess;
-  if (args.codes.type == CodeType::kBf16) return LaunchEncodeBf16Rows(row, args, stream);
   EncodeRowsArgs copy = args;
   return Launch(EncodeKernelOf(row), args.count, Scratch::Bytes(args.rotation.dimension), &copy,
                 stream);

@@ -18,7 +18,7 @@ cudaError_t PrepareEncode(int32_t dim_max);
 
 struct EncodeRowsArgs {
   CodesView codes;
-  score::RotationShape rotation;  // of a bf16 copy, its dimension alone
+  score::RotationShape rotation;
   ScanMetric metric = ScanMetric::kDot;
   const void* source = nullptr;  // device: row-major [count, dimension] in the row type
   uint32_t first = 0;            // the codes of row i go to row first + i

@@ -1,9 +1,9 @@
-// How kernels find the planes of a generation in the slabs of the arena. Plain data, passed by
-// value; host and device.
+// Views through which kernels find the planes of a generation in the slabs of the arena. Plain
+// data, passed by value; host and device.
 //
-// The first meta slab begins with two pointer tables; norms (fp64 S(x,x)) and ranks (uint32) follow
-// as one linear range of bytes over the meta slabs. Rows lie in slabs of their own, `rows_per_slab`
-// each.
+// The first meta slab begins with two pointer tables. Norms (fp64 S(x,x)) and ranks (uint32) follow
+// as one linear range of bytes over the meta slabs. Rows have slabs of their own, `rows_per_slab`
+// rows each.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_COMMON_DEVICE_VIEWS_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_COMMON_DEVICE_VIEWS_H_
 
@@ -15,7 +15,7 @@
 
 namespace nearfield::gpu {
 
-// A linear range of bytes cut into slabs of 2^slab_shift bytes. Elements are aligned, so none
+// A linear range of bytes, cut into slabs of 2^slab_shift bytes. Elements are aligned, so none
 // straddles two slabs.
 struct ExtentView {
   char* const* slabs = nullptr;  // table in device memory
@@ -49,40 +49,29 @@ struct RowsView {
   }
 };
 
-// What a row's code is made of: int8 codes of the rotated row, or its elements as bf16.
-enum class CodeType : uint8_t { kInt8, kBf16 };
-
-// Codes lie as the tensor cores read them: in lines of 128 bytes, the same line of eight
-// neighbouring rows side by side, their 16-byte pieces exchanged so that the same pieces of eight
-// rows lie in different banks of shared memory. Bytes of the group of eight rows:
+// Codes are stored in the swizzled layout that the tensor cores read. A code is cut into lines of
+// 128 bytes. The same line of eight neighboring rows is contiguous; in it, the 16-byte pieces of
+// each row are permuted, so that the same piece of eight rows falls into different banks of shared
+// memory. Bytes of a group of eight rows:
 //   [line][row % 8][piece ^ row % 8][16].
 inline constexpr int kCodeLineBytes = 128;
 inline constexpr int kCodeLinePieces = kCodeLineBytes / 16;
 inline constexpr uint32_t kCodeGroupRows = 8;
 inline constexpr int kCodeLineStride = kCodeLineBytes * static_cast<int>(kCodeGroupRows);
 
-NEARFIELD_HOST_DEVICE constexpr int32_t CodeBytesOf(int32_t dim, CodeType type) {
-  const int32_t bytes = type == CodeType::kBf16 ? 2 * dim : dim;
-  return (bytes + kCodeLineBytes - 1) / kCodeLineBytes * kCodeLineBytes;
+NEARFIELD_HOST_DEVICE constexpr int32_t CodeBytesOf(int32_t dim) {
+  return (dim + kCodeLineBytes - 1) / kCodeLineBytes * kCodeLineBytes;
 }
 
-// A bf16 copy is multiplied with the fp32 query, which lies as two codes of a query do: beside a
-// piece of the row, 16 bytes of one array and 16 of the other, `code_bytes` behind it. The place of
-// dimension d, in floats.
-NEARFIELD_HOST_DEVICE constexpr int32_t Bf16QueryPlace(int32_t code_bytes, int32_t d) {
-  return (d % 8 < 4 ? 0 : code_bytes / 4) + d / 8 * 4 + d % 4;
-}
-
-// Codes and their bounds, in slabs of their own: the codes of a slab's rows, then the bounds of its
-// rows.
+// Codes and their bounds, in slabs of their own: the codes of a slab's rows, followed by the bounds
+// of these rows.
 struct CodesView {
   char* const* slabs = nullptr;  // table in device memory
   uint32_t rows_per_slab = 0;    // a multiple of kCodeGroupRows
-  int32_t code_bytes = 0;        // of a row: whole lines, zeros behind the dimension
-  CodeType type = CodeType::kInt8;
+  int32_t code_bytes = 0;        // of a row: whole lines, zero after the dimension
 
-  // Where a slab has a piece of the first line of a row; that of the next line lies kCodeGroupRows
-  // lines further.
+  // Returns the address, in a slab, of a piece of the first line of a row. The same piece of the
+  // next line is kCodeGroupRows lines further.
   NEARFIELD_HOST_DEVICE char* piece_in(char* slab, uint32_t row_in_slab, int piece) const {
     const uint32_t in_group = row_in_slab % kCodeGroupRows;
     return slab + static_cast<int64_t>(row_in_slab - in_group) * code_bytes +
@@ -101,17 +90,17 @@ struct CodesView {
   }
 };
 
-// Rows that a warp scores at once lie in one slab: slabs hold a multiple of this.
+// Slabs hold a multiple of this number of rows: rows that a warp scores together are in one slab.
 inline constexpr uint32_t kRowsAlign = 4;
 
-// Deleted rows: bit (row % 64) of word row / 64. The words follow their own slab table. No slabs:
-// no row deleted.
+// Deleted rows: bit (row % 64) of word row / 64. The words follow their own slab table. No slabs
+// means that no row is deleted.
 struct TombstoneView {
   ExtentView bits;
   int64_t words_offset = 0;  // bytes into bits
-  int64_t words_count = 0;   // rows beyond the last word are live
+  int64_t words_count = 0;   // rows after the last word are live
 
-  // The bits of rows 64 * index to 64 * index + 63.
+  // Returns the bits of rows 64 * index to 64 * index + 63.
   NEARFIELD_HOST_DEVICE uint64_t word(int64_t index) const {
     if (bits.slabs == nullptr || index >= words_count) return 0;
     return *bits.at<const uint64_t>(words_offset + index * 8);

@@ -1,4 +1,4 @@
-// The three row types as the device reads them: raw bits of one lane's four elements, and their
+// The three row types as the device reads them: the raw bits of one lane's four elements, and their
 // exact fp64 values.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_COMMON_ROW_ELEMENTS_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_COMMON_ROW_ELEMENTS_CUH_
@@ -52,7 +52,7 @@ struct BFloat16Row : NarrowRow<BFloat16Row> {
   }
 };
 
-// Row data is read once and would only push the queries out of L1.
+// Loads without allocating in L1: row data is read once and would only evict the queries.
 __device__ inline void LoadStreaming(const uint4* address, uint4& value) {
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)

@@ -1,9 +1,9 @@
-// Where the dimensions of a row lie on the device, and where those of a query lie in shared memory.
-// Host and device.
+// Positions of the dimensions of a row on the device, and of a query in shared memory. Host and
+// device.
 //
 // A row is padded with zeros to a multiple of 32 elements. Its full blocks of 128 elements are
-// interleaved: position 128i + 4L + j holds dimension 128i + 32j + L, so that lane L of a warp
-// finds the dimensions it accumulates (d mod 32 == L) in one vector load of four elements. The
+// interleaved: position 128i + 4L + j holds dimension 128i + 32j + L. So lane L of a warp loads
+// the dimensions that it accumulates (d mod 32 == L) with one vector load of four elements. The
 // tail, 0 to 96 elements, keeps its natural order.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_COMMON_ROW_LAYOUT_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_COMMON_ROW_LAYOUT_H_
@@ -16,12 +16,12 @@ namespace nearfield::gpu {
 
 inline constexpr int kWarp = 32;
 inline constexpr int kBlockDims = 128;                // dimensions of one interleaved block
-inline constexpr int kLaneDims = kBlockDims / kWarp;  // of those, the ones a lane holds
+inline constexpr int kLaneDims = kBlockDims / kWarp;  // dimensions of a block per lane
 
 // Shape of one padded row.
 struct RowShape {
   int32_t dim = 0;
-  int32_t padded = 0;       // elements a row takes: dim rounded up to 32
+  int32_t padded = 0;       // elements of a stored row: dim rounded up to 32
   int32_t full_blocks = 0;  // interleaved blocks of 128
   int32_t tail_words = 0;   // groups of 32 after them: 0 .. 3
 };
@@ -31,7 +31,7 @@ NEARFIELD_HOST_DEVICE constexpr RowShape RowShapeOf(int32_t dim) {
   return RowShape{dim, padded, padded / kBlockDims, (padded % kBlockDims) / kWarp};
 }
 
-// Position in the row of dimension d; 0 <= d < padded.
+// Returns the position in the row of dimension d. Requires: 0 <= d < padded.
 NEARFIELD_HOST_DEVICE constexpr int32_t RowPosition(const RowShape& shape, int32_t d) {
   const int32_t block = d / kBlockDims;
   if (block >= shape.full_blocks) return d;
@@ -39,8 +39,8 @@ NEARFIELD_HOST_DEVICE constexpr int32_t RowPosition(const RowShape& shape, int32
   return block * kBlockDims + (inside % kWarp) * kLaneDims + inside / kWarp;
 }
 
-// Position of dimension d in a query staged as fp64 in shared memory. Inside a block the pairs (j =
-// 0, 1) and (2, 3) of all lanes lie together, so that a warp reads 16-byte pairs side by side,
+// Returns the position of dimension d in a query staged as fp64 in shared memory. In a block, the
+// pairs (j = 0, 1) and (2, 3) of all lanes are contiguous, so a warp reads adjacent 16-byte pairs
 // without bank conflicts.
 NEARFIELD_HOST_DEVICE constexpr int32_t QueryPosition(const RowShape& shape, int32_t d) {
   const int32_t block = d / kBlockDims;

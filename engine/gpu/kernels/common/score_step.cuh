@@ -1,4 +1,4 @@
-// One dimension of a canonical score on the device, whoever computes it.
+// Adds one dimension to a canonical score. All device code that computes scores uses it.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_COMMON_SCORE_STEP_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_COMMON_SCORE_STEP_CUH_
 

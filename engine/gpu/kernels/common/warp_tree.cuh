@@ -1,4 +1,4 @@
-// The canonical tree over the 32 accumulators of a score, for several scores at once.
+// Canonical reduction tree over the 32 accumulators of a score, for several scores together.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_COMMON_WARP_TREE_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_COMMON_WARP_TREE_CUH_
 
@@ -6,10 +6,10 @@ namespace nearfield::gpu {
 
 // Reduces kValues sums held across a warp: lane L holds accumulator L of each. Every addition is
 // the contract's pair a[l] + a[l + h], h = 16, 8, 4, 2, 1 (fp64 addition commutes, so either lane
-// of a pair may do it). While several sums are left, a step splits them: lanes with bit h clear
-// keep the first half of the sums, the others the second half, so kValues sums take kValues + 4 -
+// of a pair may do it). While several sums remain, a step splits them: lanes with bit h clear keep
+// the first half of the sums, the others the second half. kValues sums then take kValues + 4 -
 // log2(kValues) exchanges, not 5 kValues. Returns, in every lane, sum number lane / (32 / kValues).
-// All 32 lanes call it; kValues is a power of two, 1 .. 32.
+// Requires: all 32 lanes call it; kValues is a power of two, 1 .. 32.
 template <int kValues>
 __device__ inline double WarpTree(double (&sums)[kValues], int lane) {
   static_assert(kValues >= 1 && kValues <= 32 && (kValues & (kValues - 1)) == 0);

@@ -1,4 +1,4 @@
-// Rows into the slabs, between slabs, and out of them. A warp moves a row at a time.
+// Moves rows into the slabs, between slabs, and out of them. A warp moves one row at a time.
 #include <cstdint>
 
 #include "engine/gpu/kernels/common/row_elements.cuh"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
-// Enough to keep the copy engine's pace, few enough to leave a running scan its multiprocessors.
+// Enough to keep pace with the copy engine, few enough to leave a running scan its multiprocessors.
 constexpr int kBlocksMax = 64;
 
 __device__ uint32_t WarpIndex() { return blockIdx.x * kWarps + threadIdx.x / kWarp; }
@@ -19,12 +19,13 @@ __device__ uint32_t WarpStride() { return gridDim.x * kWarps; }
 __device__ int Lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 
 // Stores row-major rows into the slabs, padded and interleaved, and computes S(x,x) in fp64.
-// Grid <= 64 blocks of 256: a warp owns a row at a time; lane L holds the dimensions d mod 32 == L.
-// Reads dim elements a row (one a lane, coalesced), writes padded elements (16- or 8-byte stores)
-// and 8 B of norm.
-//   8 MB of fp32 rows: 16 MB of traffic; runs beside a scan on a stream of lower priority.
-// Requires [first, first + count) inside the reservation.
-// Steps: 1 four dimensions a lane of each block, 2 tail, 3 canonical tree for the norm.
+// Grid <= 64 blocks of 256: a warp owns one row at a time; lane L holds the dimensions d mod 32 ==
+// L.
+// Reads dim elements per row (one per lane, coalesced), writes padded elements (16- or 8-byte
+// stores) and 8 B of norm. 8 MB of fp32 rows: 16 MB of traffic; runs concurrently with a scan, on a
+// stream of lower priority.
+// Requires: [first, first + count) is inside the reservation.
+// Steps: 1 four dimensions per lane of each block, 2 tail, 3 canonical tree for the norm.
 template <typename Row>
 __global__ void __launch_bounds__(kThreads)
     StoreRowsKernel(const RowsView rows, const typename Row::Element* source, uint32_t first,
@@ -60,9 +61,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Copies stored rows and their norms from one set of slabs to another; the layout is the same.
-// Grid <= 64 blocks of 256: a warp owns a row at a time. Reads and writes row_bytes + 8 B a row,
-// 8-byte accesses (a padded
-//   row is a multiple of 64 B). Requires slots inside `from` and equal shapes.
+// Grid <= 64 blocks of 256: a warp owns one row at a time.
+// Reads and writes row_bytes + 8 B per row in 8-byte accesses (a padded row is a multiple of 64 B).
+// Requires: slots inside `from`, and equal shapes.
 __global__ void __launch_bounds__(kThreads)
     CopyRowsKernel(const __grid_constant__ CopyRowsArgs args) {
   const int lane = Lane();
@@ -76,10 +77,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Brings stored rows back to row-major order.
-// Grid <= 64 blocks of 256: a warp owns a row at a time. Reads and writes dim elements a row, one a
-// lane, coalesced on the
-//   row-major side. Requires slots inside the rows.
+// Copies stored rows back to row-major order.
+// Grid <= 64 blocks of 256: a warp owns one row at a time.
+// Reads and writes dim elements per row, one per lane, coalesced on the row-major side.
+// Requires: slots inside the rows.
 template <typename Element>
 __global__ void __launch_bounds__(kThreads)
     LoadRowsKernel(const __grid_constant__ LoadRowsArgs args) {

@@ -1,4 +1,5 @@
-// Row-major rows to the interleaved layout of the slabs and back. Host side. All asynchronous.
+// Converts row-major rows to the interleaved layout of the slabs and back. Host side. All launches
+// are asynchronous.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_LAYOUT_LAYOUT_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_LAYOUT_LAYOUT_H_
 
@@ -11,7 +12,7 @@
 
 namespace nearfield::gpu {
 
-// Loads the kernels. Once, before the first launch.
+// Loads the kernels. Call once, before the first launch.
 cudaError_t PrepareLayout();
 
 // Stores `count` row-major rows (device memory) as rows [first, first + count) and computes their
@@ -19,8 +20,8 @@ cudaError_t PrepareLayout();
 cudaError_t LaunchStoreRows(ScanRow row, const RowsView& rows, const void* source, uint32_t first,
                             uint32_t count, cudaStream_t stream);
 
-// Copies rows `slots[0, count)` of `from` (rows and norms) to rows [first, first + count) of `to`:
-// the same shape.
+// Copies rows `slots[0, count)` of `from` (rows and norms) to rows [first, first + count) of `to`,
+// which has the same shape.
 struct CopyRowsArgs {
   RowsView from;
   RowsView to;
@@ -30,7 +31,7 @@ struct CopyRowsArgs {
 };
 cudaError_t LaunchCopyRows(const CopyRowsArgs& args, cudaStream_t stream);
 
-// Brings rows back to row-major order, bit for bit.
+// Copies rows back to row-major order, bit for bit.
 struct LoadRowsArgs {
   RowsView rows;
   const uint32_t* slots = nullptr;  // device; null: rows [first, first + count)

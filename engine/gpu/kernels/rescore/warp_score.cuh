@@ -1,4 +1,4 @@
-// The canonical score of one stored row by one warp.
+// Canonical scores of stored rows, computed by one warp.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_RESCORE_WARP_SCORE_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_RESCORE_WARP_SCORE_CUH_
 
@@ -13,14 +13,14 @@
 
 namespace nearfield::gpu {
 
-// The query in shared memory: fp64, padded with zeros, in QueryPosition order.
+// The query in shared memory: fp64, zero-padded, in QueryPosition order.
 struct StagedQuery {
   const double* values = nullptr;
   double squared = 1.0;  // S(q, q); read for cosine only
   ScanMetric metric = ScanMetric::kDot;
 };
 
-// Writes `count` threads' share of the staged query; the caller puts a barrier behind it.
+// Writes the share of thread `thread` of `threads` in the staged query. A barrier must follow.
 __device__ inline void StageQuery(const RowShape& shape, const float* query, double* staged,
                                   int thread, int threads) {
   for (int d = thread; d < shape.padded; d += threads) {
@@ -28,8 +28,8 @@ __device__ inline void StageQuery(const RowShape& shape, const float* query, dou
   }
 }
 
-// This lane's accumulators of kRows rows, which lie in rows of one shape. Loads of 8 / kRows blocks
-// of 128 dimensions of every row are on their way at once.
+// Accumulates this lane's sums of kRows rows of the same shape. Loads of 8 / kRows blocks of 128
+// dimensions of every row are in flight together.
 template <typename Row, bool kL2, int kRows>
 __device__ __forceinline__ void LaneSums(const char* const (&rows)[kRows], const RowShape& shape,
                                          const double* staged, double (&sums)[kRows]) {
@@ -74,7 +74,7 @@ __device__ __forceinline__ void LaneSums(const char* const (&rows)[kRows], const
   }
 }
 
-// Lane l returns the score of row l / (32 / kRows). All lanes call it with the same rows.
+// Returns, in lane l, the score of row l / (32 / kRows). All lanes call it with the same rows.
 template <typename Row, int kRows>
 __device__ __forceinline__ float WarpScores(const RowsView* const (&views)[kRows],
                                             const uint32_t (&slots)[kRows],

@@ -1,5 +1,4 @@
-// The scan kernel, for every row type. Each row type is compiled in a file of its own:
-// scan_<type>.cu.
+// The scan kernel, for every row type. Each row type is compiled in its own file, scan_<type>.cu.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SCAN_SCAN_KERNEL_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SCAN_SCAN_KERNEL_CUH_
 
@@ -16,8 +15,8 @@
 
 namespace nearfield::gpu {
 
-// Puts the queries of this block's sub-tile into shared memory: fp64, padded with zeros, in
-// QueryPosition order.
+// Copies the queries of this block's sub-tile to shared memory: fp64, zero-padded, in QueryPosition
+// order.
 template <int kQueries>
 __device__ void StageQueries(const ScanArgs& args, int first_query, double* staged) {
   const RowShape shape = args.rows.shape;
@@ -32,8 +31,8 @@ __device__ void StageQueries(const ScanArgs& args, int first_query, double* stag
   }
 }
 
-// Adds two of a lane's four dimensions of one block, for all rows and queries; j ascending, so d
-// ascending.
+// Adds two of a lane's four dimensions of one block, for all rows and queries. j ascends, so d
+// ascends.
 template <typename Row, bool kL2, int kQueries, int kPair>
 __device__ void AccumulatePair(const typename Row::Quad (&quads)[kScanRows], const double2* queries,
                                int query_pitch, double (&sums)[kQueries * kScanRows]) {
@@ -64,9 +63,9 @@ __device__ void LoadRows(const Quad* (&source)[kScanRows], int offset, Quad (&qu
 // kScanRows rows that a warp scores together.
 struct ScanGroup {
   const ScanArgs& args;
-  uint32_t first;  // of them
+  uint32_t first;  // the first of them
 
-  // The slot of row `r`; where there is none, another's.
+  // Returns the slot of row `r`; if there is no such row, the slot of another one.
   __device__ uint32_t Slot(int r) const {
     const uint32_t row = first + static_cast<uint32_t>(r);
     return args.listed.empty() ? row : args.listed.at(min(row, args.row_end - 1));
@@ -82,8 +81,8 @@ struct ScanGroup {
   }
 };
 
-// The interleaved blocks of kScanRows rows. kDepth blocks of each row are in registers or on their
-// way, and a buffer is asked for again as soon as it has been used.
+// Accumulates the interleaved blocks of kScanRows rows. kDepth blocks of each row are in registers
+// or in flight, and a buffer is loaded again as soon as it has been used.
 template <typename Row, bool kL2, int kQueries, int kDepth>
 __device__ void AccumulateBlocks(const ScanGroup& group, const double* staged,
                                  double (&sums)[kQueries * kScanRows]) {
@@ -117,7 +116,7 @@ __device__ void AccumulateBlocks(const ScanGroup& group, const double* staged,
   }
 }
 
-// The last 0 to 96 elements, in natural order: one element a lane and word.
+// Accumulates the last 0 to 96 elements, in natural order: one element per lane and word.
 template <typename Row, bool kL2, int kQueries>
 __device__ void AccumulateTail(const ScanGroup& group, const double* staged,
                                double (&sums)[kQueries * kScanRows]) {
@@ -145,7 +144,7 @@ __device__ void AccumulateTail(const ScanGroup& group, const double* staged,
   }
 }
 
-// What a key needs beside the sum.
+// Data of a row that its key needs in addition to the sum.
 struct RowFacts {
   uint32_t rank = 0;
   bool dead = false;
@@ -169,20 +168,20 @@ __device__ float FinishScore(ScanMetric metric, double sum, double query_squared
 }
 
 // Scores rows [row_begin, row_end) for a tile of queries, canonically, and writes their order keys;
-// kNoKey for dead rows. Grid (x, sub-tiles of kQueries queries), block 256: a warp owns 4
-// neighbouring rows at a time and walks the rows with the
-//   stride of all warps of its sub-tile; lane L accumulates the dimensions d mod 32 == L in fp64.
-// Reads rows * row_bytes (16-byte loads; 8 for 16-bit types) once a sub-tile, 12 B of norm and rank
-// a row; writes
-//   8 B a row and query. 1M x 1024 fp32, one query: 4.1 GB, so 0.90 ms at 4.53 TB/s.
-// Arithmetic a fp32 element: one conversion (16 a clock and SM) and one fp64 FMA a query (64):
-// at 4.53 TB/s 4.9 elements a
-//   clock and SM arrive, which takes 31% of the conversions and 8% of the FMAs a query; 16-bit
-//   rows, 61% and 15%.
-// Requires row_begin % 4 == 0, queries 16-byte aligned in shared memory, ScanSharedBytes() of
-// dynamic shared memory. Steps: 1 queries to shared memory, 2 rows of the interleaved blocks, 3
-// tail, 4 tree over the lanes, 5 score and key by
-//   the lane that ends up with the sum.
+// kNoKey for dead rows.
+// Grid (x, sub-tiles of kQueries queries), block 256: a warp owns 4 neighboring rows at a time and
+// strides over the rows with all warps of its sub-tile; lane L accumulates the dimensions d mod 32
+// == L in fp64.
+// Reads rows * row_bytes (16-byte loads; 8 for 16-bit types) once per sub-tile, and 12 B of norm
+// and rank per row. Writes 8 B per row and query. 1M x 1024 fp32, one query: 4.1 GB, so 0.90 ms at
+// 4.53 TB/s.
+// Arithmetic per fp32 element: one conversion (16 per clock and SM), and one fp64 FMA per query (64
+// per clock and SM). At 4.53 TB/s, 4.9 elements per clock and SM arrive. They take 31% of the
+// conversions, and 8% of the FMAs per query; 16-bit rows, 61% and 15%.
+// Requires: row_begin % 4 == 0, queries 16-byte aligned in shared memory, ScanSharedBytes() of
+// dynamic shared memory.
+// Steps: 1 queries to shared memory, 2 the interleaved blocks of the rows, 3 tail, 4 tree over the
+// lanes, 5 score and key by the lane that ends up with the sum.
 template <typename Row, bool kL2, int kPolicy>
 __global__ void __launch_bounds__(kScanThreads, kScanPolicies[kPolicy].blocks_per_sm)
     ScanKernel(const __grid_constant__ ScanArgs args) {
@@ -210,7 +209,7 @@ __global__ void __launch_bounds__(kScanThreads, kScanPolicies[kPolicy].blocks_pe
     const ScanGroup rows = {args, args.row_begin + group * kScanRows};
     const uint32_t my_row = rows.first + my_sum % kScanRows;
     const bool counts = writes && my_row < args.row_end;
-    // Asked for before the rows where registers allow, so that it costs no wait of its own.
+    // Loaded before the rows if registers allow, so that it costs no wait of its own.
     RowFacts facts;
     if (kQueries <= 2 && counts) facts = LoadFacts(args, rows.Slot(my_sum % kScanRows), cosine);
     double sums[kSums] = {};
@@ -233,7 +232,7 @@ ScanTable MakeScanTable(std::index_sequence<kPolicies...>) {
   return ScanTable{ScanKernel<Row, kL2, static_cast<int>(kPolicies)>...};
 }
 
-// The kernels of one row type, one for each policy.
+// Returns the kernels of one row type, one for each policy.
 template <typename Row, bool kL2>
 ScanTable MakeScanTable() {
   return MakeScanTable<Row, kL2>(std::make_index_sequence<kScanPolicies.size()>());

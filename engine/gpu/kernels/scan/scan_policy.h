@@ -1,4 +1,4 @@
-// The shapes of the scan kernel, as data. The kernels are instantiated from this table and tests
+// Variants of the scan kernel, as data. The kernels are instantiated from this table, and tests
 // walk it.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SCAN_SCAN_POLICY_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SCAN_SCAN_POLICY_H_
@@ -9,15 +9,16 @@ namespace nearfield::gpu {
 
 struct ScanPolicy {
   int queries;        // scored against each row while it is in registers
-  int blocks_per_sm;  // resident at once: sets the register cap of the kernel
-  int depth;          // 16-byte loads a lane has on their way, for each row
+  int blocks_per_sm;  // resident concurrently: sets the register limit of the kernel
+  int depth;          // 16-byte loads in flight per lane, for each row
 };
 
 inline constexpr int kScanThreads = 256;
-// A warp scores this many neighbouring rows at once: four independent 512-byte loads (fp32) a step.
+// A warp scores this many neighboring rows together: four independent 512-byte loads (fp32) per
+// step.
 inline constexpr int kScanRows = 4;
 
-// Ascending. Registers a thread: 65,536 / (256 * blocks_per_sm).
+// Ascending. Registers per thread: 65,536 / (256 * blocks_per_sm).
 inline constexpr std::array<ScanPolicy, 4> kScanPolicies = {{
     {.queries = 1, .blocks_per_sm = 3, .depth = 2},
     {.queries = 2, .blocks_per_sm = 2, .depth = 2},

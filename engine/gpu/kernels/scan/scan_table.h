@@ -1,4 +1,4 @@
-// The instantiations of the scan kernel: a table for each row type and kind of step, one entry for
+// Instantiations of the scan kernel: a table for each row type and kind of step, with one entry for
 // each policy.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SCAN_SCAN_TABLE_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SCAN_SCAN_TABLE_H_

@@ -1,9 +1,9 @@
-// What every selection algorithm offers, and the list of them. Host side; plain data.
+// Interface of a selection algorithm, and the list of all algorithms. Host side; plain data.
 //
-// Contract of each, as in nearfield/engine/select.h: for every row the k best scores by (score
-// descending, index ascending), sorted, to the bit; whatever the scores are. An algorithm may
-// refuse a shape, never answer it wrongly, and never depend on the scores being kind: a buffer that
-// would overflow has an exact way on.
+// Contract of each, as in nearfield/engine/select.h: for every row, the k best scores ordered by
+// (score descending, index ascending), bit-exact for all scores. An algorithm may refuse a shape
+// but never returns a wrong answer. It never relies on favorable scores: every buffer that could
+// overflow has an exact fallback.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ALGORITHM_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ALGORITHM_H_
 
@@ -40,29 +40,30 @@ struct SelectCall {
   int64_t stride = 0;            // >= n
   void* values = nullptr;        // [batch, k]
   uint32_t* indices = nullptr;   // [batch, k]
-  char* workspace = nullptr;     // 256-byte aligned; workspace_bytes of the algorithm, at least
-  GroupState* groups = nullptr;  // [kGroupsMax], kept from call to call; for block groups
+  char* workspace = nullptr;     // 256-byte aligned; at least workspace_bytes() bytes
+  GroupState* groups = nullptr;  // [kGroupsMax], persists between calls; for block groups
   cudaStream_t stream = nullptr;
 };
 
 struct SelectAlgorithm {
   const char* name;
   const char* summary;
-  // nullptr where it can select the shape; else why not, with the limit.
+  // Returns nullptr if it can select the shape, else the reason with the limit.
   const char* (*refuses)(const SelectShape& shape, const SelectFacts& facts);
-  // The first kSelectStateBytes of every workspace are state that the algorithms share: zero
-  // between calls. What lies behind may hold anything when a call begins.
+  // Returns the bytes of workspace that a call needs. The first kSelectStateBytes of every
+  // workspace hold state that the algorithms share: it is zero between calls. The rest is undefined
+  // when a call begins.
   int64_t (*workspace_bytes)(const SelectShape& shape, const SelectFacts& facts);
-  // Sets the attributes of its kernels on the current device; once.
+  // Sets the attributes of its kernels on the current device. Called once.
   cudaError_t (*prepare)(const SelectFacts& facts);
-  // Asynchronous; captures in a graph.
+  // Enqueues the selection. Asynchronous; can be captured in a CUDA graph.
   cudaError_t (*launch)(const SelectCall& call);
 };
 
-// Zeroed by InitWorkspace; a call leaves it zero.
+// Bytes of the shared state. InitWorkspace zeroes it, and every call leaves it zero.
 inline constexpr int64_t kSelectStateBytes = int64_t{1} << 20;
 
-// Each in the file of its name; those of histogram.h and radix_select.h beside.
+// Each is defined in the file of its name. histogram.h and radix_select.h declare others.
 extern const SelectAlgorithm kBlockFilter;
 extern const SelectAlgorithm kBlockSort;
 extern const SelectAlgorithm kRadixSort;
@@ -71,7 +72,7 @@ extern const SelectAlgorithm kSampledThreshold;
 extern const SelectAlgorithm kShortRow;
 extern const SelectAlgorithm kWarpTournament;
 
-// The choice among them for a shape, and all that can be forced: a table in algorithms.cc.
+// The algorithm that serves a shape, and all that can be forced: tables in algorithms.cc.
 const SelectAlgorithm& ChooseSelect(const SelectShape& shape, const SelectFacts& facts);
 std::span<const SelectAlgorithm* const> AllSelectAlgorithms();
 

@@ -1,4 +1,4 @@
-// The list of selection algorithms, and which one serves a shape.
+// The list of selection algorithms, and the policy that picks one for a shape.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -15,17 +15,17 @@ constexpr std::array kAlgorithms = {&kSampledThreshold, &kShortRow,        &kRad
                                     &kHistogramUnroll4, &kBlockSort,       &kBlockFilter,
                                     &kWarpTournament,   &kRadixSortTiered, &kRadixSort};
 
-// The first entry whose bounds hold a shape, and whose algorithm does not refuse it, serves it.
+// A shape is served by the first entry whose bounds it meets and whose algorithm accepts it.
 //
 // Measured on an H200 (tests/bench/receipts/select_nvidia_h200.json, 37 shapes with every
-// algorithm): no other is faster than the choice by more than 7 %, and where one is, it is the
-// chosen one, timed again. Among the published ones, block_sort and block_filter are ahead of
-// radix_select at k = 1 and behind it from k = 8 on, for one row of a million scores and for 1,024
-// of 16,384: the switch that was published for them lies between, and the choice is at least 1.25
-// times as fast as either there. So there is no entry for them.
+// algorithm): none is faster than the choice by more than 7 %, and each that is faster is the
+// chosen algorithm, timed again. Among the published algorithms, block_sort and block_filter are
+// faster than radix_select at k = 1 and slower from k = 8 on, for one row of a million scores and
+// for 1,024 rows of 16,384. The switch that was published for them lies in between. The choice is
+// at least 1.25 times as fast as either there, so they have no entry.
 struct SelectPolicyEntry {
   int64_t n_max;
-  bool many_rows;  // more than there are SMs too
+  bool many_rows;  // also serves more rows than there are SMs
   int64_t k_max;
   const SelectAlgorithm* algorithm;
 };
@@ -50,7 +50,7 @@ const SelectAlgorithm& ChooseSelect(const SelectShape& shape, const SelectFacts&
       return *entry.algorithm;
     }
   }
-  return kRadixSort;  // refuses nothing
+  return kRadixSort;  // accepts every shape
 }
 
 std::span<const SelectAlgorithm* const> AllSelectAlgorithms() { return kAlgorithms; }

@@ -1,9 +1,10 @@
-// Bitonic networks over 64-bit keys in registers: of a warp, or of any group of threads that can
-// pass each other keys. The key at position p lies in register p % kRegisters of thread p /
-// kRegisters, so the short strides of the network cost no shuffle.
+// Bitonic sorting networks over 64-bit keys in registers, for a warp or any group of threads that
+// can exchange keys. The key at position p is in register p % kRegisters of thread p / kRegisters,
+// so the short strides of the network need no shuffle.
 //
-// Sorting opens each size with a mirrored step (p against its mirror image in the block of that
-// size); all comparisons then point the same way, and none needs a direction of its own.
+// Each size of the sort begins with a mirrored step, which compares p with its mirror image in the
+// block of that size. All comparisons then point the same way, and none needs a direction of its
+// own.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BITONIC_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BITONIC_CUH_
 
@@ -15,7 +16,7 @@ __device__ __forceinline__ uint64_t KeepOf(uint64_t mine, uint64_t other, bool k
   return (other > mine) == keep_greater ? other : mine;
 }
 
-// The threads of a warp as a network sees them. All 32 call together.
+// The threads of a warp, as a network uses them. All 32 call together.
 struct WarpLanes {
   static constexpr int kThreads = 32;
 
@@ -39,8 +40,8 @@ struct WarpLanes {
   }
 };
 
-// Position p against p ^ mask, half being the highest bit of mask: the lower position keeps the
-// greater key where kDescending, else the lesser.
+// Compares position p with p ^ mask; `half` is the highest bit of mask. The lower position keeps
+// the greater key if kDescending, else the lesser.
 template <bool kDescending, typename Lanes, int kRegisters>
 __device__ __forceinline__ void NetworkStep(const Lanes& lanes, uint64_t (&keys)[kRegisters],
                                             int mask, int half) {
@@ -73,8 +74,8 @@ __device__ __forceinline__ void BitonicSort(const Lanes& lanes, uint64_t (&keys)
   }
 }
 
-// Merges an ascending tile into a descending list of the same length, which keeps the greater half:
-// position by position the greater of the two are those keys, and they are bitonic.
+// Merges an ascending tile into a descending list of the same length, keeping the larger half. The
+// larger key at each position belongs to that half, and the resulting sequence is bitonic.
 template <typename Lanes, int kRegisters>
 __device__ __forceinline__ void MergeAscending(const Lanes& lanes, uint64_t (&list)[kRegisters],
                                                const uint64_t (&tile)[kRegisters]) {

@@ -1,17 +1,17 @@
-// Selection by filtering: only scores above a running threshold are staged, and staged keys are
-// sorted into the list when the staging is full. Up to 512 keys every warp has a list of its own,
-// in registers; up to 2,048 the block has one, in shared memory.
+// Block filter selection: stages only scores above a running threshold, and sorts the staged keys
+// into the list when the staging buffer is full. For k <= 512 every warp has its own list in
+// registers; for k <= 2,048 the block has one list in shared memory.
 //
-// Where radix selection takes over. A block that is given s scores of a row in random order stages
-// a = k * (1 + ln(s / k)) of them, in ascending order all s. A warp sorts C = k up to a power of
-// two keys at a time, at s(C) warp instructions (see block_sort); a block 4,352 - k at a time, at
-// about b = 30,000 instructions of its warps together:
+// Crossover with radix selection. A block that receives s scores of a row in random order stages a
+// = k * (1 + ln(s / k)) of them; in ascending order it stages all s. A warp sorts C keys at a time
+// (k rounded up to a power of two) in s(C) warp instructions (see block_sort). A block sorts 4,352
+// - k keys at a time in about b = 30,000 instructions of all its warps:
 //   time = max(row bytes / bandwidth, batch * blocks * x / (4 * multiprocessors * clock)),
 //   x = a / C * s(C) for k <= 512, a / (4,352 - k) * b above.
-// Radix selection reads the row twice and then has a fixed cost, so it wins where the second term
-// passes twice the first: at x * bandwidth > 8 * multiprocessors * clock * bytes a block. a / s
-// falls as rows grow longer, so long rows stay here up to a greater k. The table of the adaptive
-// choice has the measured places.
+// Radix selection reads the row twice and has a fixed cost, so it wins where the second term
+// exceeds twice the first: at x * bandwidth > 8 * multiprocessors * clock * bytes per block. a / s
+// falls as rows get longer, so long rows stay here up to a larger k. The table of the adaptive
+// choice has the measured crossovers.
 #include <cstdint>
 
 #include "engine/gpu/kernels/select/algorithm.h"
@@ -26,18 +26,18 @@ namespace {
 
 constexpr int64_t kWarpListsKMax = 512;
 constexpr int64_t kBlockFilterKMax = 2048;
-constexpr int kOffered = 4;  // a lane's keys staged at once
+constexpr int kOffered = 4;  // keys of a lane that are staged together
 
 using SmallStaged = StagedList<kListThreads, 9>;
 using LargeStaged = StagedList<kListThreads, 17>;
 static_assert(kWarpListsKMax * 2 <= SmallStaged::kCapacity, "half of it stages");
 static_assert(kBlockFilterKMax * 2 <= LargeStaged::kCapacity, "half of it stages");
 
-// What the warps of a block tell each other, with no barrier between: keys that only ever rise, by
-// Raise alone, so that one that is read a little late is only a lower bound than it could be.
+// Thresholds that the warps of a block share without barriers. They only rise, through Raise alone,
+// so a stale value is only a looser lower bound.
 struct Thresholds {
   uint64_t best;                // no key below it is among the k best
-  uint64_t shares[kListWarps];  // of each warp, its ceil(k / kListWarps)-th best key so far
+  uint64_t shares[kListWarps];  // of each warp: its ceil(k / kListWarps)-th best key so far
 };
 
 __device__ __forceinline__ uint64_t ReadNow(const uint64_t& shared) {
@@ -57,8 +57,8 @@ class WarpFilter {
   __device__ __forceinline__ WarpFilter(uint32_t k, uint64_t* staging, Thresholds& thresholds)
       : k_(k), staging_(staging), thresholds_(thresholds) {}
 
-  // Stages what is above the threshold; sorts while there is a tile to sort, and what is left as
-  // well where the row ends.
+  // Stages the keys above the threshold. Sorts while a full tile is staged; if the row ends, sorts
+  // the rest too.
   __device__ __forceinline__ void Offer(const uint64_t (&keys)[kOffered], bool ends) {
     const uint64_t threshold = ReadNow(thresholds_.best);
     const uint32_t before_me = (1u << threadIdx.x % 32) - 1;
@@ -76,24 +76,25 @@ class WarpFilter {
   __device__ __forceinline__ WarpList<kRegisters>& list() { return list_; }
 
  private:
-  // Takes a tile's worth of keys off the end of the staging into the list.
+  // Moves up to a tile of keys from the end of the staging buffer into the list.
   __device__ __forceinline__ void SortStaged() {
     const uint32_t count = min(staged_, static_cast<uint32_t>(kCapacity));
     staged_ -= count;
-    __syncwarp();  // what other lanes staged is there
+    __syncwarp();  // makes the keys that other lanes staged visible
     uint64_t tile[kRegisters];
 #pragma unroll
     for (uint32_t r = 0; r < kRegisters; ++r) {
       const uint32_t at = r * 32 + threadIdx.x % 32;
       tile[r] = at < count ? staging_[staged_ + at] : kNoSelectKey;
     }
-    __syncwarp();  // before any lane stages over it
+    __syncwarp();  // before any lane overwrites them
     list_.MergeTile(tile);
     Publish();
   }
 
-  // Two keys that k keys of the block reach: the warp's own k-th best; and the least of the warps'
-  // shares, as each has k / kListWarps keys that reach its own.
+  // Publishes the larger of two bounds that k keys of the block reach: the warp's own k-th best
+  // key, and the smallest of the warps' shares. Each warp has k / kListWarps keys that reach its
+  // share.
   __device__ __forceinline__ void Publish() {
     const uint32_t lane = threadIdx.x % 32;
     const uint64_t share = list_.At((k_ + kListWarps - 1) / kListWarps - 1);
@@ -118,8 +119,8 @@ class WarpFilter {
   WarpList<kRegisters> list_;
 };
 
-// The steps of a row this warp takes; behind them, as a step of their own, the row's edges, which
-// go to its first warp.
+// Filters this warp's steps of the row. The row's edges are one extra step after the others, for
+// the row's first warp.
 template <typename Scores, int kRegisters>
 __device__ __forceinline__ void FilterRow(const ListRows& rows, const Thresholds& thresholds,
                                           WarpFilter<kRegisters>& filter) {
@@ -164,18 +165,19 @@ struct Shared {
   Thresholds thresholds;
 };
 
-// Selects, for each row, the k best scores, sorting only those above a running threshold.
-// Grid (batch, blocks a row), block 256: the row's steps of 128 vectors go to its warps in turn.
-// Reads the row once, 16-byte loads, the next 64 bytes a lane on their way meanwhile; writes 8 B a
-//   result, and with several blocks a row k * 8 B a block, of which the last block reads back about
-//   2k * 8 B.
-// Requires k <= 32 * kRegisters; blocks a row <= 256; tickets zero.
-// Steps: 1 a warp stages the keys above the block's threshold, by ballot; 2 of a full staging it
-//   sorts 32 * kRegisters keys, merges them into its list and raises the threshold; 3 the block's
-//   warps merge pairwise; 4 the row's last block merges the blocks' lists.
+// Selects, for each row, the k best scores; sorts only those above a running threshold.
+// Grid (batch, blocks per row), block 256: the row's steps of 128 vectors go to its warps in turn.
+// Reads the row once with 16-byte loads, with the next 64 bytes per lane in flight. Writes 8 B per
+// result. With several blocks per row also writes k * 8 B per block, of which the last block reads
+// back about 2k * 8 B.
+// Requires: k <= 32 * kRegisters; blocks per row <= 256; tickets zero.
+// Steps: 1 a warp stages the keys above the block's threshold, by ballot; 2 when its staging buffer
+// is full, it sorts 32 * kRegisters of its keys, merges them into its list and raises the
+// threshold; 3 the block's warps merge pairwise; 4 the row's last block merges the lists of the
+// blocks.
 // Source: Zhang, Naruse, Li, Wang, "Parallel Top-K Algorithms on GPU: A Comprehensive Study and New
-//   Methods", SC 2023 (queues filled by ballot). Differs: the warps share one threshold, drawn from
-//   all their lists; unique keys; any number of blocks a row in one launch.
+// Methods", SC 2023 (queues filled by ballot). Differs: the warps share one threshold, derived from
+// all their lists; keys are unique; a row can have any number of blocks in one launch.
 template <typename Scores, int kRegisters>
 __global__ void __launch_bounds__(kListThreads, kRegisters > 4 ? 2 : 3)
     WarpFilterKernel(const ListRows rows) {
@@ -191,18 +193,18 @@ __global__ void __launch_bounds__(kListThreads, kRegisters > 4 ? 2 : 3)
   });
 }
 
-// Selects, for each row, the k best scores, sorting only those above a running threshold.
-// Grid (batch, blocks a row), block 256: in each turn the block's warps take eight steps of 128
-//   vectors, side by side.
-// Reads the row once, 16-byte loads, the next 64 bytes a thread on their way meanwhile; writes 8 B
-// a
-//   result, and with several blocks a row k * 8 B a block, of which the last block reads back about
-//   2k * 8 B.
-// Requires k <= 2048; blocks a row <= 256; tickets zero.
-// Steps: 1 keys above the threshold go behind the list, in shared memory; 2 where they fill it, the
-//   block sorts it all and keeps k; 3 the row's last block merges the blocks' lists the same way.
-// Source: as WarpFilterKernel. Differs: the block has one list, so that its length is no matter of
-//   registers.
+// Selects, for each row, the k best scores; sorts only those above a running threshold.
+// Grid (batch, blocks per row), block 256: in each turn the block's warps take eight adjacent steps
+// of 128 vectors.
+// Reads the row once with 16-byte loads, with the next 64 bytes per thread in flight. Writes 8 B
+// per result. With several blocks per row also writes k * 8 B per block, of which the last block
+// reads back about 2k * 8 B.
+// Requires: k <= 2048; blocks per row <= 256; tickets zero.
+// Steps: 1 keys above the threshold are appended after the list, in shared memory; 2 when it is
+// full, the block sorts all of it and keeps k; 3 the row's last block merges the lists of the
+// blocks in the same way.
+// Source: as WarpFilterKernel. Differs: the block has one list, so registers do not limit its
+// length.
 template <typename Scores>
 __global__ void __launch_bounds__(kListThreads, 2) BlockFilterKernel(const ListRows rows) {
   using Batch = ScoreBatch<Scores>;

@@ -1,5 +1,5 @@
-// Blocks of one launch that work on the same row: the barrier they meet at, and the counts they add
-// up. A group of one block needs neither.
+// Group of blocks of one launch that work on the same row: their barrier and their summed counts. A
+// group of one block needs neither.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BLOCK_GROUP_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BLOCK_GROUP_CUH_
 
@@ -10,15 +10,15 @@
 
 namespace nearfield::gpu {
 
-// Group g holds blocks [g * size, (g + 1) * size). All blocks of the grid must be resident at once
-// where size > 1: such a launch is cooperative.
+// Group g holds blocks [g * size, (g + 1) * size). Requires: if size > 1, all blocks of the grid
+// are resident concurrently, so such a launch is cooperative.
 //
-// Counts are added up in rounds. Round r uses set r % 3: while the blocks add to it, they also
+// Counts are added up in rounds. Round r uses set r % 3. While the blocks add to it, they also
 // clear set (r + 1) % 3, which was last read before the barrier of round r - 1. The number of
 // rounds stays in the state from one launch to the next, so a launch finds its first set clear.
 class BlockGroup {
  public:
-  // A group of one.
+  // Creates a group of one block.
   __device__ BlockGroup() : BlockGroup(nullptr, 1) {}
   __device__ BlockGroup(GroupState* states, int size)
       : size_(size),
@@ -35,8 +35,8 @@ class BlockGroup {
   __device__ int rank() const { return rank_; }
   __device__ bool leads() const { return rank_ == 0; }
 
-  // Adds a block's bins [0, kBins) and key bits in shared memory to those of the group, and
-  // leaves the sums there. All threads of all blocks call it.
+  // Adds the block's bins [0, kBins) and key bits, in shared memory, to those of the group, and
+  // replaces them with the sums. All threads of all blocks call it.
   template <int kThreads, uint32_t kBins>
   __device__ void SumBins(uint32_t* bins, uint64_t* any, uint64_t* any_not) {
     static_assert(kBins <= kGroupBins, "the state has room");
@@ -63,15 +63,14 @@ class BlockGroup {
     __syncthreads();
   }
 
-  // Appends keys[0, count) of each block to the group's candidates, and returns how many the group
-  // has, or more than `capacity` where there is no room for all of them, in a block or in the
-  // group.
+  // Appends keys[0, count) of each block to the group's candidates. Returns the number of the
+  // group's candidates; more than `capacity` if a block or the group has no room for all of them.
   template <int kThreads>
   __device__ uint32_t GatherKeys(const uint64_t* keys, uint32_t count, uint32_t capacity,
                                  uint64_t* candidates, uint32_t* shared_base) {
     GroupCounts& mine = state_->counts[round_ % 3];
     GroupCounts& next = state_->counts[(round_ + 1) % 3];
-    const uint32_t added = min(count, capacity + 1);  // so that the sum does not wrap
+    const uint32_t added = min(count, capacity + 1);  // keeps the sum from wrapping
     if (threadIdx.x == 0) *shared_base = count > 0 ? atomicAdd(&mine.candidates, added) : 0;
     __syncthreads();
     const uint32_t base = *shared_base;
@@ -87,7 +86,7 @@ class BlockGroup {
 
   __device__ void Barrier() { barrier_.Wait(); }
 
-  // The last thing a block does.
+  // Leaves the group. It must be the last call of a block.
   __device__ void Leave() {
     if (size_ == 1) return;
     __syncthreads();

@@ -1,4 +1,4 @@
-// What the threads of a block find out together. Every function is called by all of them.
+// Reductions and prefix sums over the threads of a block. All threads call every function.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BLOCK_REDUCE_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BLOCK_REDUCE_CUH_
 
@@ -10,11 +10,11 @@ namespace nearfield::gpu {
 
 inline constexpr uint32_t kFullWarp = 0xffffffffu;
 
-// The sum of a value over this lane and those before. All lanes call it.
+// Returns the sum of the values of this lane and all lower ones. All lanes call it.
 __device__ __forceinline__ uint32_t WarpPrefixSum(uint32_t value) {
 #pragma unroll
   for (int step = 1; step < 32; step *= 2) {
-    // The predicate says whether there is a lane so far down.
+    // The predicate is true if that lower lane exists.
     asm volatile(
         "{ .reg .pred p; .reg .u32 t;\n"
         "  shfl.sync.up.b32 t|p, %0, %1, 0, 0xffffffff;\n"
@@ -25,13 +25,14 @@ __device__ __forceinline__ uint32_t WarpPrefixSum(uint32_t value) {
   return value;
 }
 
-// The scores of some keys: their ends, as ordered bits, and their sum. A NaN shows in the sum only.
+// Range and sum of some scores. The ends are ordered bits. A NaN shows in the sum only.
 struct ScoreSpread {
   uint32_t least = 0xffffffffu;
   uint32_t greatest = 0;
   float sum = 0;
 
-  // Of n >= 0 scores, score(j) where has(j), which is false from some j on, and counts(score).
+  // Returns the spread of the scores score(j) with has(j) and counts(score). There may be none.
+  // has(j) is false from some j on.
   template <int kItems, typename Has, typename Score, typename Counts>
   __device__ static ScoreSpread Of(const Has& has, const Score& score, const Counts& counts) {
     float least = __builtin_huge_valf();
@@ -55,7 +56,7 @@ struct ScoreSpread {
 };
 
 struct BlockReduceShared {
-  uint32_t sums[32];  // of each warp
+  uint32_t sums[32];  // one for each warp
   uint32_t least[32];
   uint32_t greatest[32];
   float score_sums[32];
@@ -66,7 +67,7 @@ class BlockReduce {
  public:
   static constexpr uint32_t kWarps = kThreads / 32;
 
-  // The sum of the values of the threads before this one. A barrier before the next call.
+  // Returns the sum of the values of all earlier threads. A barrier must precede the next call.
   __device__ static uint32_t PrefixSum(uint32_t value, BlockReduceShared& shared) {
     const uint32_t lane = threadIdx.x % 32;
     const uint32_t warp = threadIdx.x / 32;
@@ -77,7 +78,8 @@ class BlockReduce {
     return before + through - value;
   }
 
-  // The least and the greatest of all, in place. A barrier before the next call.
+  // Replaces both values with the minimum and the maximum of all. A barrier must precede the next
+  // call.
   __device__ static void JoinEnds(uint32_t* least, uint32_t* greatest, BlockReduceShared& shared) {
     const uint32_t lane = threadIdx.x % 32;
     *least = __reduce_min_sync(kFullWarp, *least);
@@ -91,7 +93,7 @@ class BlockReduce {
     *greatest = __reduce_max_sync(kFullWarp, lane < kWarps ? shared.greatest[lane] : 0);
   }
 
-  // A barrier before the next call.
+  // Returns the spread of all threads' scores. A barrier must precede the next call.
   __device__ static ScoreSpread Join(ScoreSpread mine, BlockReduceShared& shared) {
     JoinWarp(&mine);
     const uint32_t lane = threadIdx.x % 32;

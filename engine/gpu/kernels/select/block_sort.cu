@@ -1,18 +1,18 @@
-// Selection by sorting: every warp sorts its part of the row tile by tile, and keeps the best in
-// registers.
+// Block sort selection: every warp sorts its part of the row tile by tile, and keeps the best keys
+// in registers.
 //
-// Where radix selection takes over. With w warps on a row of n scores and tiles of C keys (k up to
-// a power of two), a warp has T = n / (w * C) tiles. In random order the t-th holds a key for the
-// list with probability min(1, k / t), so k * (1 + ln(T / k)) of them are sorted where T > k, and
-// all T where not; in ascending order always all. A sort and merge of C keys is about
-// s(C) = C / 32 * (3 * log2(C)^2 + 12 * log2(C)) warp instructions (512 keys: 5,600), four a clock
-// and multiprocessor at best:
+// Crossover with radix selection. With w warps on a row of n scores and tiles of C keys (k rounded
+// up to a power of two), a warp has T = n / (w * C) tiles. In random order, tile t holds a key for
+// the list with probability min(1, k / t), so k * (1 + ln(T / k)) tiles are sorted if T > k, and
+// all T otherwise. In ascending order all are sorted. Sorting and merging C keys takes about s(C) =
+// C / 32 * (3 * log2(C)^2 + 12 * log2(C)) warp instructions (512 keys: 5,600), at best four per
+// clock and multiprocessor:
 //   time = max(row bytes / bandwidth, batch * w * sorted tiles * s(C) / (4 * multiprocessors *
 //   clock)).
-// Radix selection reads the row twice and then has a fixed cost: so it wins as soon as the second
-// term passes twice the first, and for one tile a warp never does. For k <= 32 that is nowhere near
-// for random scores; for k > 128 it is where a warp sorts a handful of tiles. The table of the
-// adaptive choice has the measured places.
+// Radix selection reads the row twice and has a fixed cost, so it wins where the second term
+// exceeds twice the first. With one tile per warp it never does. For k <= 32 and random scores that
+// point is far away; for k > 128 a warp reaches it after a few tiles. The table of the adaptive
+// choice has the measured crossovers.
 #include <cstdint>
 
 #include "engine/gpu/kernels/select/algorithm.h"
@@ -30,8 +30,8 @@ constexpr int64_t kBlockSortKMax = 512;
 using Staged = StagedList<kListThreads, 9>;
 static_assert(kBlockSortKMax * 2 <= Staged::kCapacity, "half of it stages");
 
-// Sorts keys of one lane, kCount / kRegisters tiles of the warp, into the list; tiles without a
-// useful key are passed over.
+// Sorts the keys of the lanes, kCount / kRegisters tiles of the warp, into the list. Skips tiles
+// without a useful key.
 template <int kRegisters, int kCount>
 __device__ __forceinline__ void MergeKeys(const uint64_t (&keys)[kCount], uint32_t k,
                                           WarpList<kRegisters>& list, uint64_t& threshold) {
@@ -50,8 +50,8 @@ __device__ __forceinline__ void MergeKeys(const uint64_t (&keys)[kCount], uint32
   }
 }
 
-// The steps of a row this warp takes; behind them, as a step of their own, the row's edges, which
-// go to its first warp.
+// Sorts this warp's steps of the row. The row's edges are one extra step after the others, for the
+// row's first warp.
 template <typename Scores, int kRegisters>
 __device__ __forceinline__ void SortRow(const ListRows& rows, WarpList<kRegisters>& list) {
   using Batch = ScoreBatch<Scores>;
@@ -95,17 +95,17 @@ union Shared {
 };
 
 // Selects, for each row, the k best scores by sorting all that may be among them.
-// Grid (batch, blocks a row), block 256: the row's steps of 128 vectors go to its warps in turn.
-// Reads the row once, 16-byte loads, the next 64 bytes a lane on their way meanwhile; writes 8 B a
-//   result, and with several blocks a row k * 8 B a block, of which the last block reads back about
-//   2k * 8 B.
-// Requires k <= 32 * kRegisters; blocks a row <= 256; tickets zero.
-// Steps: 1 each warp sorts tiles of 32 * kRegisters keys that have one above its k-th best, and
-//   merges them into its list, all in registers; 2 the block's warps merge pairwise; 3 the row's
-//   last block merges the blocks' lists.
-// Source: Batcher, "Sorting networks and their applications", AFIPS 1968; keeping a sorted list a
-//   warp: Johnson, Douze, Jegou, "Billion-scale similarity search with GPUs", IEEE Trans. Big Data
-//   2021. Differs: no queues a thread, unique keys, any number of blocks a row in one launch.
+// Grid (batch, blocks per row), block 256: the row's steps of 128 vectors go to its warps in turn.
+// Reads the row once with 16-byte loads, with the next 64 bytes per lane in flight. Writes 8 B per
+// result. With several blocks per row also writes k * 8 B per block, of which the last block reads
+// back about 2k * 8 B.
+// Requires: k <= 32 * kRegisters; blocks per row <= 256; tickets zero.
+// Steps: 1 each warp sorts those tiles of 32 * kRegisters keys that have a key above its k-th best,
+// and merges them into its list, all in registers; 2 the block's warps merge pairwise; 3 the row's
+// last block merges the lists of the blocks.
+// Source: Batcher, "Sorting networks and their applications", AFIPS 1968; a sorted list in each
+// warp: Johnson, Douze, Jegou, "Billion-scale similarity search with GPUs", IEEE Trans. Big Data
+// 2021. Differs: no per-thread queues; unique keys; any number of blocks per row in one launch.
 template <typename Scores, int kRegisters>
 __global__ void __launch_bounds__(kListThreads, kRegisters > 4 ? 2 : 3)
     BlockSortKernel(const ListRows rows) {

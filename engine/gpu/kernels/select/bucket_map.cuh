@@ -1,4 +1,4 @@
-// Monotone maps of keys to buckets: the greatest keys go to bucket 0.
+// Monotone maps from keys to buckets. The largest keys go to bucket 0.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BUCKET_MAP_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BUCKET_MAP_CUH_
 
@@ -9,26 +9,27 @@
 
 namespace nearfield::gpu {
 
-// By the score. Buckets widen towards the greatest, as the best of many scores thin out: by 2^-y of
-// the distance y from the least, in units of the mean's; by straight lines between whole y, so that
+// Maps by score. Buckets get wider towards the highest score, because the best of many scores are
+// sparse. The bucket falls as e^-y, where y is the distance from the lowest score in units of the
+// mean distance. It is computed as a power of two that is linear between integer exponents, so that
 // rounding keeps the order.
 class ScoreMap {
  public:
-  // Of `count` scores.
+  // Builds the map for `count` scores.
   __device__ ScoreMap(const ScoreSpread& spread, uint32_t count, uint32_t buckets)
       : low_(ScoreOf(spread.least)), last_(static_cast<float>(buckets - 1)) {
     const float range = ScoreOf(spread.greatest) - low_;
     const float mean = spread.sum * __frcp_rn(static_cast<float>(count)) - low_;
     scale_ = kLog2E * kOneExponent * __frcp_rn(mean);
-    // NaN and infinite scores show in the sum.
+    // A NaN or infinite score makes the sum NaN or infinite.
     valid_ = isfinite(spread.sum) && range > 0.0f && isfinite(scale_) && scale_ > 0.0f;
   }
 
-  // False where the scores do not allow it: NaN, infinite, equal or too close.
+  // Returns false if the scores do not allow the map: NaN, infinite, equal or too close.
   __device__ bool valid() const { return valid_; }
 
-  // The same map, of which the compiler does not know it: buckets computed before are then computed
-  // again rather than kept, a register each.
+  // Returns the same map, hidden from the compiler: buckets are then computed again instead of
+  // being kept in a register each.
   __device__ ScoreMap Again() const {
     ScoreMap again = *this;
     asm volatile("" : "+f"(again.scale_));
@@ -52,12 +53,12 @@ class ScoreMap {
   bool valid_ = false;
 };
 
-// What the keys of a row have in common.
+// The bits that distinguish the keys of a row.
 struct KeyBits {
-  int idle_order = 0;  // low bits of an order that tell no two scores apart
-  int index = 32;      // low bits that tell indices apart
+  int idle_order = 0;  // low bits of an order that never distinguish two scores
+  int index = 32;      // low bits that distinguish indices
 
-  // The same order in fewer bits.
+  // Returns the key in fewer bits. Packed keys have the same order.
   __device__ uint64_t Pack(uint64_t key) const {
     const uint64_t order = static_cast<uint64_t>(KeyOrder(key) >> idle_order) << index;
     return order | (key & ((uint64_t{1} << index) - 1));
@@ -69,7 +70,7 @@ __device__ KeyBits BitsOf(uint32_t n) {
   return {.idle_order = Scores::kIdleOrderBits, .index = 32 - __clz(static_cast<int>(n - 1))};
 }
 
-// The ends of some keys' two halves, each by itself.
+// Minimum and maximum of the two halves of some keys, each half by itself.
 struct KeySpread {
   uint32_t least_order = 0;
   uint32_t greatest_order = 0;
@@ -82,7 +83,7 @@ struct KeySpread {
   }
 };
 
-// By the bits of the key: spreads scores of many magnitudes, and equal scores by their index.
+// Maps by the bits of the key. Spreads scores of many magnitudes, and equal scores by their index.
 class KeyMap {
  public:
   __device__ KeyMap(const KeySpread& spread, KeyBits bits, int bucket_bits)
@@ -91,7 +92,7 @@ class KeyMap {
     shift_ = range_bits > bucket_bits ? range_bits - bucket_bits : 0;
   }
 
-  __device__ KeyMap Again() const {  // as ScoreMap's
+  __device__ KeyMap Again() const {  // see ScoreMap::Again
     KeyMap again = *this;
     asm volatile("" : "+r"(again.shift_));
     return again;
@@ -108,11 +109,11 @@ class KeyMap {
   int shift_ = 0;
 };
 
-// By the bits of the key, the keys at the lower and at the upper end of the orders each in buckets
-// of their own: spreads equal scores by their index where a few others lie far off.
+// Maps by the bits of the key, with separate buckets for the lower and the upper half of the
+// orders. Spreads equal scores by their index even if a few other scores are far away.
 class SplitMap {
  public:
-  // lower, upper: of the keys with orders up to the middle, and of the others.
+  // lower: spread of the keys with orders up to `middle`; upper: of the others.
   __device__ SplitMap(uint32_t middle, const KeySpread& lower, const KeySpread& upper, KeyBits bits,
                       int bucket_bits)
       : middle_(middle),

@@ -1,10 +1,10 @@
-// Puts the k best of a few thousand keys in order, greatest first.
+// Bucket sort: puts the k best of a few thousand keys in order, largest first.
 //
-// A monotone map spreads the keys over about as many buckets; a counting sort brings those that may
-// be among the k best to their buckets, in shared memory, and inside a bucket every key counts
-// those above it. That is a constant number of steps a key where the buckets stay small. Maps are
-// tried in turn: by the score; where scores have few bits, by the bits of the key; by these from
-// both ends. Where all leave a bucket too full, a merge sort does it.
+// A monotone map spreads the keys over about as many buckets. A counting sort in shared memory
+// moves the keys that may be among the k best to their buckets. Inside a bucket, each key counts
+// the keys above it. This takes a constant number of steps per key while the buckets stay small.
+// Maps are tried in turn: by score; if scores have few bits, by the bits of the key; by these from
+// both ends. If all of them leave a bucket too full, a merge sort is used.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BUCKET_SORT_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_BUCKET_SORT_CUH_
 
@@ -18,13 +18,13 @@
 
 namespace nearfield::gpu {
 
-// Keys in a bucket above which counting inside it would cost more than a merge sort.
+// Maximum number of keys in a bucket. Above it, counting would cost more than a merge sort.
 inline constexpr uint32_t kBucketKeysMax = 64;
-// Up to so many keys each is compared with all the others.
+// Up to this number of keys, each key is compared with all the others.
 inline constexpr uint32_t kRankAllMax = 128;
 
-// What a block that sorts up to kKeys keys has in shared memory. Space: has bins(), 2^kBinBits of
-// them on a boundary of 16 bytes. The sort writes to sorted(), which a derived struct has.
+// Shared memory of a block that sorts up to kKeys keys. Space has bins(): 2^kBinBits of them,
+// aligned to 16 bytes. The sort writes to sorted(), which Space or a derived struct has.
 template <int kThreadsOf, int kKeysOf, int kBinBitsOf, typename Space>
 struct SortShared : Space {
   static constexpr int kThreads = kThreadsOf;
@@ -40,15 +40,15 @@ struct SortShared : Space {
     typename Merge::TempStorage merge;
   };
   BlockReduceShared reduce;
-  uint32_t fullest;  // of the buckets that the k best reach into
-  uint32_t cut;      // the last of these
+  uint32_t fullest;  // keys in the fullest bucket that the k best reach into
+  uint32_t cut;      // the last bucket that the k best reach into
 };
 
 struct GreaterKey {
   __device__ bool operator()(uint64_t a, uint64_t b) const { return a > b; }
 };
 
-// Entries (of a source) in shared memory: thread t has those at t, t + kThreads, ... of the first
+// Entries of a source in shared memory. Thread t has those at t, t + kThreads, ... of the first
 // `count`.
 template <typename Source, int kThreads, int kItemsOf>
 class SharedEntries {
@@ -73,7 +73,7 @@ class SharedEntries {
   const uint32_t count_;
 };
 
-// How entries are brought to buckets and compared there: by score and index as they are...
+// Assigns entries to buckets and compares them there, by score and index.
 template <typename Source>
 struct EntriesByScore {
   ScoreMap map;
@@ -88,7 +88,7 @@ struct EntriesByScore {
   }
 };
 
-// ... or as keys, which order NaNs too.
+// Assigns entries to buckets and compares them there as keys, which order NaNs too.
 template <typename Source, typename Map>
 struct EntriesByKey {
   Map map;
@@ -104,12 +104,12 @@ struct EntriesByKey {
 };
 
 // All threads of the block call every function. emit.Entry(rank, entry) or emit.Key(rank, key) is
-// called once for each of the min(k, count) best, neighbouring ranks by neighbouring threads as far
-// as may be.
+// called once for each of the min(k, count) best. Neighboring threads emit neighboring ranks as far
+// as possible.
 template <typename Source, typename Shared>
 class BucketSort {
  public:
-  // The entries lie in shared.keys[0, count), visible to all threads; sorted() lies elsewhere.
+  // Sorts shared.keys[0, count). All threads see the entries; sorted() does not overlap them.
   template <typename Emit>
   __device__ static void Sort(Shared& shared, uint32_t count, uint32_t k, KeyBits bits, Emit emit) {
     if (count <= kRankAllMax) {
@@ -125,21 +125,21 @@ class BucketSort {
     MergeSort(shared, count, k, emit);
   }
 
-  // Sorts what Items(origin) has; sorted() has room for k + kBucketKeysMax keys, or for all. False,
-  // with nothing written there, where no map serves.
+  // Sorts the entries of Items(origin). Requires: sorted() has room for k + kBucketKeysMax keys, or
+  // for all. Returns false, with sorted() untouched, if no map works.
   template <typename Items, typename Emit>
   __device__ static bool TrySort(typename Items::Origin origin, uint32_t k, KeyBits bits,
                                  Shared& shared, Emit emit) {
     if (TryScores<Items>(origin, k, shared, emit)) return true;
-    // Scores of few bits have many ties, which only the index tells apart.
+    // Scores of few bits have many ties, which only the index distinguishes.
     if constexpr (Source::kFewBits) {
       if (TryKeys<Items>(origin, k, bits, shared, emit)) return true;
     }
     return TrySplit<Items>(origin, k, bits, shared, emit);
   }
 
-  // Sorts shared.keys[0, count). Out of line: it is the rare way, and its registers would be taken
-  // from the usual one.
+  // Sorts shared.keys[0, count). Not inlined: it is the rare path, and its registers would be lost
+  // to the usual one.
   template <typename Emit>
   __device__ __noinline__ static void MergeSort(Shared& shared, uint32_t count, uint32_t k,
                                                 Emit emit) {
@@ -164,7 +164,8 @@ class BucketSort {
   static constexpr int kItemsMax = Shared::kKeys / kThreads;
   using Reduce = BlockReduce<kThreads>;
 
-  // kThreads / kRankAllMax neighbouring lanes share the comparisons of one key.
+  // Ranks each key by counting. kThreads / kRankAllMax neighboring lanes share the comparisons of
+  // one key.
   template <typename Emit>
   __device__ static void RankAll(Shared& shared, uint32_t count, uint32_t k, Emit emit) {
     constexpr uint32_t kLanes = kThreads / kRankAllMax;
@@ -174,7 +175,7 @@ class BucketSort {
     }
     __syncthreads();
     const uint32_t place = threadIdx.x / kLanes;
-    if ((place & ~(32 / kLanes - 1)) >= count) return;  // the whole warp
+    if ((place & ~(32 / kLanes - 1)) >= count) return;  // uniform in the warp
     const uint64_t key = place < count ? shared.keys[place] : kNoSelectKey;
     uint32_t above = 0;
     for (uint32_t other = threadIdx.x % kLanes; other < count; other += kLanes) {
@@ -194,14 +195,14 @@ class BucketSort {
     const ScoreMap map(SpreadOf(items, shared), items.count(), Shared::kBins);
     return map.valid() && TryMap(items, k, EntriesByScore<Source>{map}, shared, emit);
   }
-  // This and the next are out of line and with items of their own, so that they take none of the
-  // usual way's registers.
+  // TryKeys and TrySplit are not inlined and build their own items, so that they take no registers
+  // from the usual path.
   template <typename Items, typename Emit>
   __device__ __noinline__ static bool TryKeys(typename Items::Origin origin, uint32_t k,
                                               KeyBits bits, Shared& shared, Emit emit) {
     __builtin_assume(__isShared(&shared));
     const Items items(origin);
-    __syncthreads();  // all have read what the attempt before has found
+    __syncthreads();  // all threads have read the result of the previous attempt
     const KeySpread spread = SpreadOfKeys(items, 0, 0xffffffffu, shared);
     const KeyMap map(spread, bits, Shared::kBinBits);
     return TryMap(items, k, EntriesByKey<Source, KeyMap>{map}, shared, emit);
@@ -222,7 +223,7 @@ class BucketSort {
     return TryMap(items, k, EntriesByKey<Source, SplitMap>{map}, shared, emit);
   }
 
-  // Of the keys whose orders lie between these two.
+  // Returns the spread of the keys with orders in [from, to], both included.
   template <typename Items>
   __device__ static KeySpread SpreadOfKeys(const Items& items, uint32_t from, uint32_t to,
                                            Shared& shared) {
@@ -252,7 +253,7 @@ class BucketSort {
                         shared.reduce);
   }
 
-  // False, with nothing sorted, where a bucket is too full.
+  // Returns false, with nothing sorted, if a bucket is too full.
   template <typename Items, typename Way, typename Emit>
   __device__ static bool TryMap(const Items& items, uint32_t k, const Way& way, Shared& shared,
                                 Emit emit) {
@@ -274,7 +275,7 @@ class BucketSort {
     const uint32_t cut = shared.cut;
     const bool serves = shared.fullest <= kBucketKeysMax;
     if (!serves) {
-      __syncthreads();  // all have read it before the next attempt clears it
+      __syncthreads();  // all threads have read it before the next attempt clears it
       return false;
     }
     uint64_t* const sorted = shared.sorted();
@@ -287,7 +288,7 @@ class BucketSort {
       sorted[atomicAdd(&shared.bins()[bucket], 1u)] = Way::Stored(items.entry(j));
     }
     __syncthreads();
-    // A bucket's bin has moved on to its end, so its begin is the end of the one before.
+    // Each bin now holds the end of its bucket, so a bucket begins where the previous one ends.
     const uint32_t brought = shared.bins()[cut];
     for (uint32_t i = threadIdx.x; i < brought; i += kThreads) {
       const uint64_t mine = sorted[i];
@@ -303,7 +304,7 @@ class BucketSort {
     return true;
   }
 
-  // Turns counts into begins; finds the bucket of the wanted-th key, and the fullest up to it.
+  // Turns counts into begins. Finds the bucket of the wanted-th key, and the fullest one up to it.
   __device__ static void StartsOfBuckets(Shared& shared, uint32_t wanted) {
     constexpr uint32_t kMine = Shared::kBinsOfThread;
     auto* const vectors = reinterpret_cast<uint4*>(&shared.bins()[threadIdx.x * kMine]);

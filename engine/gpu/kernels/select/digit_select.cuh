@@ -1,5 +1,5 @@
-// Selection by digits of the 64-bit key, most significant first: collecting what reaches the
-// window, sorting it, writing the answer; and the whole of it.
+// Digit selection over 64-bit keys, most significant digit first: collects the keys that reach the
+// window, sorts them and writes the answer.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_DIGIT_SELECT_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_DIGIT_SELECT_CUH_
 
@@ -16,10 +16,10 @@
 
 namespace nearfield::gpu {
 
-// Keys in flight a thread where a pass reads keys, 8 bytes each.
+// Keys in flight per thread when a pass reads keys, 8 bytes each.
 inline constexpr int kKeysUnroll = 4;
 
-// Where keys are appended: in shared or in device memory, counted in shared memory.
+// Destination of appended keys, in shared or device memory. The counter is in shared memory.
 struct KeySink {
   uint64_t* keys;
   uint32_t room;
@@ -34,7 +34,7 @@ struct KeyTest {
   }
 };
 
-// The same with one comparison, for thresholds that all keys of one score reach or none.
+// Like KeyTest, with one comparison: for thresholds that all keys of one score reach, or none.
 struct ScoreTest {
   float bound;
   template <typename Batch>
@@ -43,9 +43,9 @@ struct ScoreTest {
   }
 };
 
-// Appends the stripe's keys that pass the test, in no order. They are known to fit; the room is
-// tested all the same, so that scores that change under the selection cannot make it write
-// elsewhere.
+// Appends the stripe's keys that pass the test, in no order. They are known to fit. The room is
+// checked anyway, so that scores that change during the selection cannot cause a write out of
+// bounds.
 template <int kUnroll, typename Stripe, typename Test>
 __device__ __forceinline__ void AppendIf(const Stripe& stripe, const Test& test,
                                          const KeySink& sink) {
@@ -57,7 +57,7 @@ __device__ __forceinline__ void AppendIf(const Stripe& stripe, const Test& test,
       for (int i = 0; i < batch.kCount; ++i) mine += test(batch, i) ? 1 : 0;
     }
     if (__any_sync(0xffffffffu, mine != 0) == 0) return;
-    uint32_t end = mine;  // of this thread's places among the warp's
+    uint32_t end = mine;  // end of this thread's slots among the warp's
 #pragma unroll
     for (uint32_t step = 1; step < 32; step *= 2) {
       const uint32_t before = __shfl_up_sync(0xffffffffu, end, step);
@@ -82,8 +82,8 @@ __device__ __forceinline__ void AppendKeys(const Stripe& stripe, uint64_t thresh
                                            const KeySink& sink) {
   if constexpr (Stripe::kHasScores) {
     const uint32_t order = KeyOrder(threshold);
-    // Orders below -inf's are those of NaN, which passes no comparison; no key has one above
-    // +inf's.
+    // Orders below that of -inf belong to NaN, which passes no comparison. No key has an order
+    // above that of +inf.
     if (static_cast<uint32_t>(threshold) == 0 && order != 0 && order <= OrderOf(INFINITY)) {
       AppendIf<kUnroll>(stripe, ScoreTest{ScoreOf(max(order, OrderOf(-INFINITY)))}, sink);
     } else {
@@ -94,7 +94,7 @@ __device__ __forceinline__ void AppendKeys(const Stripe& stripe, uint64_t thresh
   }
 }
 
-// All of the stripe's keys that reach the window, into shared memory. Returns their number.
+// Collects all keys of the stripe that reach the window in shared memory. Returns their number.
 template <int kUnroll, typename Stripe>
 __device__ __forceinline__ uint32_t CollectShared(const Stripe& stripe, const DigitBlock& block) {
   DigitShared& shared = block.shared;
@@ -106,8 +106,8 @@ __device__ __forceinline__ uint32_t CollectShared(const Stripe& stripe, const Di
   return min(shared.collected, block.capacity);
 }
 
-// Copies the group's keys that reach the window to `compact`; `mine` counts this block's. Returns
-// this block's share of all of them.
+// Copies the group's keys that reach the window to `compact`; `mine` counts those of this block.
+// Returns this block's stripe of all of them.
 template <int kUnroll, typename Stripe>
 __device__ __forceinline__ KeyStripe Compact(const Stripe& stripe, const OwnCounts& mine,
                                              uint64_t* compact, uint32_t room, DigitBlock& block) {
@@ -128,8 +128,8 @@ __device__ __forceinline__ KeyStripe Compact(const Stripe& stripe, const OwnCoun
                    block.group.size());
 }
 
-// The last block of a group of several takes over the candidates of all. Returns their number; 0
-// in the other blocks.
+// Moves the candidates of all blocks to the last block of a group of several. Returns their number
+// there, and 0 in the other blocks.
 __device__ inline uint32_t MergeCandidates(uint32_t count, uint64_t* candidates,
                                            DigitBlock& block) {
   DigitShared& shared = block.shared;
@@ -170,9 +170,9 @@ __device__ __forceinline__ void MergeSortKeys(uint64_t* keys, uint32_t count) {
   __syncthreads();
 }
 
-// Sorts shared.keys()[0, count), greatest first; count <= the capacity, which is a size of a sort:
-// the places behind the keys up to the next size are overwritten. Out of line: the sorts are large,
-// and the same for all scores.
+// Sorts shared.keys()[0, count), largest first. Requires: count <= the capacity, which is the size
+// of a sort. The slots after the keys, up to the next size, are overwritten. Not inlined: the sorts
+// are large, and the same for all scores.
 __device__ __noinline__ inline void SortKeys(uint32_t count) {
   static_assert(kDigitCapacities.front().keys >= kDigitThreads, "room for the least sort");
   uint64_t* const keys = SharedOfBlock().keys();
@@ -215,8 +215,8 @@ __device__ inline void WriteRow(const DigitSelectArgs& args, uint64_t row, Digit
   }
 }
 
-// The whole selection of one row by the blocks of its group, from a window that holds all keys of
-// the row: narrow the window, collect what reaches it, sort, write.
+// Selects the k best keys of one row with the blocks of its group. The window initially holds all
+// keys of the row. Narrows the window, collects the keys that reach it, sorts them and writes.
 template <int kUnroll, typename Stripe>
 __device__ __forceinline__ void SelectRow(const DigitSelectArgs& args, uint64_t row,
                                           const Stripe& stripe, DigitBlock& block) {

@@ -1,6 +1,6 @@
-// Selection by digits of the key, most significant first: sizes, plan and arguments. Host side.
+// Digit selection over keys, most significant digit first: sizes, plan and arguments. Host side.
 //
-// A launch works on several rows at once, each by one block or by a group of blocks.
+// A launch processes several rows concurrently, each with one block or with a group of blocks.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_DIGIT_SELECT_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_DIGIT_SELECT_H_
 
@@ -18,8 +18,8 @@ inline constexpr int kDigitBitsMax = 11;
 inline constexpr uint32_t kDigitBinsMax = 1u << kDigitBitsMax;
 static_assert(kDigitBinsMax == 4 * kDigitThreads, "four bins a thread");
 
-// Keys sorted at the end, by k: enough above k that a digit seldom splits too finely, few enough to
-// sort fast. Ascending k_max.
+// Number of keys sorted at the end, by k: enough above k that a digit seldom splits too finely, few
+// enough to sort fast. Ascending k_max.
 struct DigitCapacity {
   int64_t k_max;
   uint32_t keys;  // kDigitThreads times a power of two up to 16
@@ -33,7 +33,7 @@ inline constexpr std::array<DigitCapacity, 4> kDigitCapacities = {{
 inline constexpr int64_t kDigitKMax = kDigitCapacities.back().k_max;
 inline constexpr uint32_t kDigitCapacityMax = kDigitCapacities.back().keys;
 
-// Requires 1 <= k <= kDigitKMax.
+// Returns the capacity for k. Requires: 1 <= k <= kDigitKMax.
 constexpr uint32_t DigitCapacityOf(int64_t k) {
   for (const DigitCapacity& capacity : kDigitCapacities) {
     if (k <= capacity.k_max) return capacity.keys;
@@ -41,19 +41,19 @@ constexpr uint32_t DigitCapacityOf(int64_t k) {
   return 0;
 }
 
-// Dynamic shared memory of a block: what digit_select.cuh keeps beside the keys, the keys, and the
-// one key more that a merge sort touches.
+// Dynamic shared memory of a block: the fixed part of digit_select.cuh, the keys, and the extra key
+// that a merge sort touches.
 inline constexpr int64_t kDigitSharedFixedBytes = kDigitBinsMax * 4 + 256;
 constexpr int64_t DigitSharedBytes(uint32_t capacity) {
   return kDigitSharedFixedBytes + (int64_t{capacity} + 2) * 8;
 }
 
-// What the blocks of one group share; zero when a launch begins.
+// State that the blocks of one group share; zero when a launch begins.
 struct RowGroupState {
-  uint32_t arrived;    // at the barrier
+  uint32_t arrived;    // blocks that arrived at the barrier
   uint32_t left;       // blocks that are done
-  uint32_t compacted;  // places taken in DigitSelectArgs::compact
-  uint32_t collected;  // places taken in DigitSelectArgs::candidates
+  uint32_t compacted;  // slots reserved in DigitSelectArgs::compact
+  uint32_t collected;  // slots reserved in DigitSelectArgs::candidates
   uint32_t reserved[28];
 };
 static_assert(sizeof(RowGroupState) == 128, "states of different groups share no line");
@@ -61,7 +61,7 @@ static_assert(sizeof(RowGroupState) == 128, "states of different groups share no
 struct DigitSelectArgs {
   const void* input = nullptr;  // rows of scores, or of keys, `stride` elements apart
   int64_t stride = 0;
-  // Where keys come sorted: by their bits from here on; 0: by all that tell them apart.
+  // If the keys are sorted: the lowest bit they are sorted by; 0 means all significant bits.
   int32_t sorted_from_bit = 0;
   uint32_t n = 0;
   uint32_t k = 0;
@@ -69,13 +69,13 @@ struct DigitSelectArgs {
   void* values = nullptr;       // [rows, k]
   uint32_t* indices = nullptr;  // [rows, k]
   int32_t digit_bits = 0;
-  uint32_t capacity = 0;  // keys a block sorts at most; >= k
-  // Candidates are copied out of the row once they are at most so many, if that is more than
+  uint32_t capacity = 0;  // maximum number of keys a block sorts; >= k
+  // Candidates are copied out of the row once there are at most this many, if this is more than
   // `capacity`.
   uint32_t compact_max = 0;
   uint64_t* compact = nullptr;  // [rows, compact_max]
   int32_t blocks_per_row = 1;
-  // Read only where blocks_per_row > 1.
+  // Read only if blocks_per_row > 1.
   RowGroupState* groups = nullptr;  // [rows]
   uint32_t* bins = nullptr;         // [rows, passes, 1 << digit_bits], zero when a launch begins
   uint64_t* candidates = nullptr;   // [rows, capacity]
@@ -83,11 +83,11 @@ struct DigitSelectArgs {
 
 constexpr int DigitPassesMax(int digit_bits) { return (64 + digit_bits - 1) / digit_bits; }
 
-// The choices of one algorithm.
+// Tuning of one algorithm.
 struct DigitPolicy {
   int digit_bits;
-  int64_t keys_per_block;  // fewer are not worth the barriers of one block more
-  int64_t compact_n_min;   // rows of fewer scores are read again rather than compacted
+  int64_t keys_per_block;  // fewer are not worth the barriers of another block
+  int64_t compact_n_min;   // shorter rows are read again instead of being compacted
   int64_t compact_part;    // candidates are compacted at n / compact_part
 };
 
@@ -101,7 +101,7 @@ struct DigitPlan {
   int64_t bytes() const { return state_bytes + candidates_bytes + compact_bytes; }
 };
 
-// For shape.batch rows at once. Requires k <= kDigitKMax.
+// Returns the plan for shape.batch concurrent rows. Requires: k <= kDigitKMax.
 inline DigitPlan PlanDigitSelect(const SelectShape& shape, const SelectFacts& facts,
                                  const DigitPolicy& policy) {
   DigitPlan plan;
@@ -116,8 +116,8 @@ inline DigitPlan PlanDigitSelect(const SelectShape& shape, const SelectFacts& fa
     plan.compact_bytes = plan.rows * int64_t{plan.args.compact_max} * 8;
   }
   if (shape.batch < facts.sm_count) {
-    // As many blocks as are resident at once: kernels are compiled for two an SM.
-    const int64_t shared_bytes = DigitSharedBytes(plan.args.capacity) + 1024;  // CUDA takes 1 KiB
+    // As many blocks as can be resident concurrently: kernels are compiled for two per SM.
+    const int64_t shared_bytes = DigitSharedBytes(plan.args.capacity) + 1024;  // CUDA uses 1 KiB
     const int64_t per_sm =
         std::clamp<int64_t>(facts.shared_bytes_per_sm / shared_bytes, int64_t{1}, int64_t{2});
     const int64_t room = per_sm * facts.sm_count / shape.batch;
@@ -133,7 +133,7 @@ inline DigitPlan PlanDigitSelect(const SelectShape& shape, const SelectFacts& fa
   return plan;
 }
 
-// nullptr where the device has the shared memory for k; else the limit.
+// Returns nullptr if the device has the shared memory for k, else the limit.
 inline const char* DigitSelectRefuses(int64_t k, const SelectFacts& facts) {
   if (k > kDigitKMax) return "k is above 4096, the limit of a selection by digits";
   if (DigitSharedBytes(DigitCapacityOf(k)) > facts.shared_bytes_per_block_max) {
@@ -143,7 +143,7 @@ inline const char* DigitSelectRefuses(int64_t k, const SelectFacts& facts) {
 }
 static_assert(kDigitKMax == 4096, "the reason names it");
 
-// Lets a kernel have all the shared memory it can use, and loads it.
+// Allows a kernel all the shared memory that it can use, and loads it.
 template <typename Kernel>
 cudaError_t PrepareDigitKernel(Kernel kernel, const SelectFacts& facts) {
   const int64_t bytes =
@@ -152,7 +152,7 @@ cudaError_t PrepareDigitKernel(Kernel kernel, const SelectFacts& facts) {
                               cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
 }
 
-// The memory of a plan begins at `memory`, 256-byte aligned.
+// Launches the kernel. The memory of the plan begins at `memory`, 256-byte aligned.
 template <typename Kernel>
 cudaError_t LaunchDigitKernel(Kernel kernel, const DigitPlan& plan, char* memory,
                               cudaStream_t stream) {

@@ -1,9 +1,10 @@
-// Selection by digits of the 64-bit key, most significant first: finding how far down it goes.
+// Digit selection over 64-bit keys, most significant digit first: narrows the window that holds the
+// k-th largest key.
 //
-// A window of keys [base, base + span] holds the k-th greatest. A pass counts the keys of the
-// window by their next digit, the offset from the base shifted down to digit_bits bits, and moves
-// the window to the digit that holds the k-th. Keys are unique, so the window ends at a single key
-// at the latest, and then exactly k keys reach it; usually few enough reach it after one pass.
+// The window holds the keys [base, base + span]. A pass counts the keys in the window by their next
+// digit, which is the offset from the base shifted down to digit_bits bits. It then moves the
+// window to the digit that holds the k-th. Keys are unique, so the window ends at the latest at a
+// single key, which exactly k keys reach. Usually few enough keys reach it after one pass.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_DIGIT_WINDOW_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_DIGIT_WINDOW_CUH_
 
@@ -24,7 +25,7 @@ struct FoundBin {
   uint32_t equal;    // keys in this bin
 };
 
-// At the begin of a block's dynamic shared memory; the keys follow.
+// State of a block, at the start of its dynamic shared memory; the keys follow.
 struct alignas(16) DigitShared {
   uint32_t bins[kDigitBinsMax];
   DigitScan::TempStorage scan;
@@ -36,7 +37,7 @@ struct alignas(16) DigitShared {
 };
 static_assert(sizeof(DigitShared) <= kDigitSharedFixedBytes, "the launch reserves this much");
 
-// The dynamic shared memory of every kernel that selects by digits.
+// The dynamic shared memory of every digit selection kernel.
 extern __shared__ __align__(16) unsigned char digit_shared_bytes[];
 __device__ __forceinline__ DigitShared& SharedOfBlock() {
   return *reinterpret_cast<DigitShared*>(digit_shared_bytes);
@@ -45,10 +46,10 @@ __device__ __forceinline__ DigitShared& SharedOfBlock() {
 struct DigitWindow {
   uint64_t base = 0;
   uint64_t span = ~uint64_t{0};
-  uint32_t above = 0;       // keys above the window: certain, fewer than k
+  uint32_t above = 0;       // keys above the window: selected, fewer than k
   uint32_t candidates = 0;  // keys >= base: at least k
 
-  // Low bits of an offset that are not part of the next digit.
+  // Returns the number of low bits of an offset that are not part of the next digit.
   __device__ int Shift(int digit_bits) const {
     const int bits = 64 - __clzll(static_cast<long long>(span));
     return bits > digit_bits ? bits - digit_bits : 0;
@@ -63,15 +64,15 @@ struct DigitWindow {
   }
 };
 
-// Thread t looks at bins 4 * quad to 4 * quad + 3: greater bins in earlier threads.
+// Thread t reads bins 4 * quad to 4 * quad + 3. Earlier threads have larger bins.
 __device__ __forceinline__ uint32_t QuadOfThread() { return kDigitThreads - 1 - threadIdx.x; }
 
 __device__ __forceinline__ uint4 OwnQuad(const DigitShared& shared) {
   return reinterpret_cast<const uint4*>(shared.bins)[QuadOfThread()];
 }
 
-// The bin of the needed-th greatest key, in all threads; 1 <= needed <= keys counted. Reads of
-// shared.bins before it are over when it returns.
+// Returns the bin of the needed-th largest key, in all threads. Requires: 1 <= needed <= keys
+// counted. All earlier reads of shared.bins have completed when it returns.
 __device__ inline FoundBin FindBin(DigitShared& shared, const uint4& quad, uint32_t needed) {
   const uint32_t counts[4] = {quad.w, quad.z, quad.y, quad.x};
   uint32_t greater = 0;
@@ -92,7 +93,7 @@ __device__ inline void ClearBins(DigitShared& shared) {
   __syncthreads();
 }
 
-// Counts the stripe's keys of the window by their next digit, into shared.bins.
+// Counts the stripe's keys in the window by their next digit, into shared.bins.
 template <int kUnroll, typename Stripe>
 __device__ __forceinline__ void CountDigit(const Stripe& stripe, const DigitWindow& window,
                                            int shift, DigitShared& shared) {
@@ -113,7 +114,7 @@ __device__ __forceinline__ void CountDigit(const Stripe& stripe, const DigitWind
       if (!batch.valid()) return;
 #pragma unroll
       for (int i = 0; i < batch.kCount; ++i) {
-        const uint64_t offset = batch.Key(i) - base;  // of a lesser key: wraps, beyond the span
+        const uint64_t offset = batch.Key(i) - base;  // a smaller key wraps, beyond the span
         if (offset <= span) atomicAdd(&shared.bins[offset >> shift], 1u);
       }
     });
@@ -121,7 +122,7 @@ __device__ __forceinline__ void CountDigit(const Stripe& stripe, const DigitWind
   __syncthreads();
 }
 
-// A thread's part of its block's keys that reach the window.
+// One thread's share of its block's keys that reach the window.
 struct OwnCounts {
   uint32_t above = 0;
   uint32_t equal = 0;
@@ -138,7 +139,7 @@ struct OwnCounts {
   }
 };
 
-// What a block knows of its row; the same in all threads.
+// A block's view of its row; the same in all threads.
 struct DigitBlock {
   DigitShared& shared;
   RowGroup& group;
@@ -148,13 +149,13 @@ struct DigitBlock {
   DigitWindow window;
 };
 
-// Passes over the stripe until at most `enough` keys reach the window. enough >= k.
+// Makes passes over the stripe until at most `enough` keys reach the window. Requires: enough >= k.
 template <int kUnroll, typename Stripe>
 __device__ __forceinline__ OwnCounts Narrow(const Stripe& stripe, uint32_t enough,
                                             DigitBlock& block) {
   OwnCounts mine;
-  // A window of a single key is reached by exactly k: the second condition never ends the loop
-  // alone, but for scores that change under the selection.
+  // Exactly k keys reach a window of a single key, so the second condition never ends the loop
+  // alone, unless the scores change during the selection.
   while (block.window.candidates > enough && block.window.span != 0) {
     const int shift = block.window.Shift(block.digit_bits);
     CountDigit<kUnroll>(stripe, block.window, shift, block.shared);

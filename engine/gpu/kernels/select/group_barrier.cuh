@@ -1,4 +1,4 @@
-// The barrier of the blocks of one launch that work together.
+// Barrier of the blocks of one launch that work together.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_GROUP_BARRIER_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_GROUP_BARRIER_CUH_
 
@@ -6,15 +6,16 @@
 
 namespace nearfield::gpu {
 
-// All blocks of the grid must be resident at once where size > 1: such a launch is cooperative. The
-// counters are those of the group, zero when the launch begins; a group of one block has none.
+// Requires: if size > 1, all blocks of the grid are resident concurrently, so such a launch is
+// cooperative. The counters belong to the group and are zero when the launch begins; a group of one
+// block has none.
 class GroupBarrier {
  public:
   __device__ GroupBarrier(uint32_t size, uint32_t* arrived, uint32_t* left)
       : size_(size), arrived_(arrived), left_(left) {}
 
-  // Waits until all threads of all blocks of the group are here; what they wrote before is then
-  // seen by all (reads that may find an older line in L1 must go past it: __ldcg).
+  // Blocks until all threads of all blocks of the group have arrived. Every thread then sees what
+  // they wrote before. Reads that may find an older line in L1 must bypass L1 (__ldcg).
   __device__ void Wait() {
     __syncthreads();
     if (size_ == 1) return;
@@ -29,9 +30,9 @@ class GroupBarrier {
     __syncthreads();
   }
 
-  // Called once, by one thread of each block of several, behind a barrier of its block: whether it
-  // is the last of the group. That one waits no more, so it may clear the counters; and behind a
-  // fence it sees what all threads of the others wrote before.
+  // Returns true if the calling block is the last of the group. One thread of each block calls it
+  // once, after a barrier of its block, in a group of several blocks. The last block waits no more,
+  // so it may clear the counters. After a fence it sees all earlier writes of the other blocks.
   __device__ bool LeavesLast() {
     __threadfence();
     return atomicAdd(left_, 1u) + 1 == size_;

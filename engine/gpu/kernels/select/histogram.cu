@@ -1,4 +1,4 @@
-// histogram: the k-th best score by one histogram of its fp16 image.
+// histogram: finds the k-th best score with one histogram of the fp16 images of the scores.
 #include "engine/gpu/kernels/select/histogram.h"
 
 #include <algorithm>
@@ -16,9 +16,9 @@
 namespace nearfield::gpu {
 namespace {
 
-// The bin of a score: the high bits of its fp16 image, made to ascend. Rounding is monotone, so a
-// greater score is never in a lesser bin; what overflows shares the bin of infinity. NaN: bin 0,
-// below that of -inf.
+// Returns the bin of a score: the high bits of its fp16 image, mapped to ascend. Rounding is
+// monotone, so a greater score is never in a lower bin. A score that overflows shares the bin of
+// infinity. NaN: bin 0, below that of -inf.
 template <int kBinsLog2>
 __device__ __forceinline__ uint32_t BinOf(float score) {
   static_assert(kBinsLog2 >= 8 && kBinsLog2 <= 10, "bin 0 is NaN's alone, and shared memory");
@@ -27,8 +27,8 @@ __device__ __forceinline__ uint32_t BinOf(float score) {
   return isnan(score) ? 0 : ascending >> (16 - kBinsLog2);
 }
 
-// The least order (OrderOf) whose score is in `bin` or a greater one; one above that of +inf where
-// there is none. Every thread finds it by itself.
+// Returns the smallest order (OrderOf) whose score is in `bin` or a higher one; one above that of
+// +inf if there is none. Every thread computes it by itself.
 template <int kBinsLog2>
 __device__ inline uint32_t LeastOrderOf(uint32_t bin) {
   if (bin == 0) return 0;
@@ -45,7 +45,7 @@ __device__ inline uint32_t LeastOrderOf(uint32_t bin) {
   return least;
 }
 
-// Counts the row's bins into shared.bins.
+// Counts the row's scores by bin, into shared.bins.
 template <int kUnroll, int kBinsLog2, typename Scores>
 __device__ __forceinline__ void CountBins(const RowStripe<Scores>& stripe, DigitShared& shared) {
   ClearBins(shared);
@@ -61,22 +61,23 @@ __device__ __forceinline__ void CountBins(const RowStripe<Scores>& stripe, Digit
 
 // Selects the k best scores of each row, sorted.
 // Grid rows, block 512: one block owns a row.
-// Reads each score twice, `unroll` 16-byte loads in flight a thread; the second read comes from L2
-// where the rows at work fit into it (264 rows on 132 SMs). Writes 8 B (6 B for 16-bit scores) a
-// result. 1024 x 50,000 fp32: 410 MB, 45 to 90 us at 4.53 TB/s.
-// Requires k <= capacity, one block a row.
-// Steps: 1 count the fp16 image of every score into 512 bins; 2 sums from the top, and the bin of
-// the k-th; 3 if more keys reach it than a block sorts, digits of the key inside that bin, a pass
-// over the row each; 4 collect what reaches the bin or the digit; 5 sort, write.
+// Reads each score twice, with `unroll` 16-byte loads in flight per thread. The second read comes
+// from L2 if the rows in progress fit into it (264 rows on 132 SMs). Writes 8 B (6 B for 16-bit
+// scores) per result. 1024 x 50,000 fp32: 410 MB, 45 to 90 us at 4.53 TB/s.
+// Requires: k <= capacity, one block per row.
+// Steps: 1 count the fp16 image of every score into 512 bins; 2 sum the bins from the top and find
+// the bin of the k-th; 3 if more keys reach it than a block sorts, select by digits of the key
+// inside that bin, with one pass over the row per digit; 4 collect the keys that reach the bin or
+// the digit; 5 sort, write.
 // Source: the 512-bin histogram over fp16 bits of Alpindale's blog on sampling, for k as in top-k
 // sampling; its output is the set with only the last bin sorted. Differs: all of the output is
-// sorted; an overfull bin is resolved exactly; NaN, infinities and both zeros have their places.
+// sorted; an overfull bin is resolved exactly; NaN, infinities and both zeros have defined ranks.
 template <typename Scores, int kPolicy>
 __global__ void __launch_bounds__(kHistogramPolicies[kPolicy].threads, 2)
     HistogramKernel(const __grid_constant__ DigitSelectArgs args) {
   constexpr int kUnroll = kHistogramPolicies[kPolicy].unroll;
   constexpr int kBinsLog2 = kHistogramPolicies[kPolicy].bins_log2;
-  // The second pass keeps scores in registers that the first only counts.
+  // The second pass keeps scores in registers; the first only counts them.
   constexpr int kCollectUnroll = std::min(kUnroll, 32 / ScoreVector<Scores>::kCount);
   static_assert(kHistogramPolicies[kPolicy].threads == kDigitThreads);
   const uint64_t row = blockIdx.x;
@@ -136,7 +137,7 @@ cudaError_t Prepare(const SelectFacts& facts) {
 
 template <int kPolicy>
 cudaError_t Launch(const SelectCall& call) {
-  DigitPlan plan;  // one block a row, in shared memory alone
+  DigitPlan plan;  // one block per row, in shared memory alone
   plan.rows = call.shape.batch;
   plan.args.input = call.scores;
   plan.args.stride = call.stride;

@@ -1,4 +1,4 @@
-// histogram: its choices, and the further algorithms that differ in them alone.
+// histogram: its policies, and the variants that differ in them alone.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_HISTOGRAM_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_HISTOGRAM_H_
 
@@ -12,11 +12,11 @@ namespace nearfield::gpu {
 
 struct HistogramPolicy {
   uint32_t threads;
-  int unroll;     // 16-byte loads in flight a thread
+  int unroll;     // 16-byte loads in flight per thread
   int bins_log2;  // 256, 512 or 1024 bins; 512: the sign, the exponent and 3 bits of the mantissa
 };
 
-// The last one is the algorithm; the others show what its loads in flight are worth.
+// The last one is the algorithm. The others show the effect of the loads in flight.
 inline constexpr std::array<HistogramPolicy, 3> kHistogramPolicies = {{
     {.threads = kDigitThreads, .unroll = 1, .bins_log2 = 9},
     {.threads = kDigitThreads, .unroll = 4, .bins_log2 = 9},

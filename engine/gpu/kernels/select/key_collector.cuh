@@ -1,7 +1,7 @@
-// Streams a row once and keeps the keys that reach a threshold, in shared memory.
+// Streams a row once, and keeps the keys that reach a threshold in shared memory.
 //
-// Every thread copies its own vectors of the row to slots of its own in shared memory (cp.async),
-// and no warp waits for another.
+// Every thread copies its own vectors of the row to its own slots in shared memory (cp.async), so
+// no warp waits for another.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_KEY_COLLECTOR_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_KEY_COLLECTOR_CUH_
 
@@ -15,15 +15,15 @@
 
 namespace nearfield::gpu {
 
-// Entries [0, min(*count, capacity)) are kept; *count goes on beyond.
+// Entries [0, min(*count, capacity)) are kept; *count may exceed the capacity.
 struct KeyQueue {
   uint64_t* entries;
   uint32_t* count;
   uint32_t capacity;
 };
 
-// A lane's place among the entries its warp appends. All lanes call it; mine: how many this lane
-// has.
+// Reserves `mine` entries for this lane, next to those of its warp. Returns the first. All lanes
+// call it.
 __device__ __forceinline__ uint32_t ReservePlaces(const KeyQueue& queue, uint32_t mine) {
   const uint32_t through = WarpPrefixSum(mine);
   uint32_t base = 0;
@@ -31,7 +31,8 @@ __device__ __forceinline__ uint32_t ReservePlaces(const KeyQueue& queue, uint32_
   return __shfl_sync(kFullWarp, base, 31) + through - mine;
 }
 
-// The slots: kVectors of 16 bytes a thread, looked at together, for each stage in flight.
+// The slots: for each stage in flight, kVectors of 16 bytes per thread, which are processed
+// together.
 template <int kThreads, int kVectorsOf, int kStagesOf>
 struct RowRing {
   static constexpr int kVectors = kVectorsOf;
@@ -51,7 +52,7 @@ class KeyCollector {
   __device__ KeyCollector(const RowReader<Source>& row, RowShare share, Ring& ring)
       : row_(row), share_(share), ring_(ring) {}
 
-  // Asks for the first stages.
+  // Requests the first stages.
   __device__ void Begin() {
     requested_ = share_.rank * kThreads + threadIdx.x;
 #pragma unroll
@@ -69,7 +70,7 @@ class KeyCollector {
  private:
   static constexpr uint32_t kVectorBits = (1u << kPerVector) - 1;
 
-  // Where the threshold lies among equal scores, or among NaNs.
+  // Test for thresholds that lie among equal scores, or among NaNs.
   struct ExactTest {
     uint64_t threshold;
     __device__ bool operator()(typename Source::Raw raw, uint32_t index) const {
@@ -77,9 +78,9 @@ class KeyCollector {
     }
   };
 
-  // From one vector of a thread to its next.
+  // Returns the distance from one vector of a thread to its next.
   __device__ uint32_t stride() const { return kGrouped ? kThreads * share_.size : kThreads; }
-  // Whether a stage that begins at this vector of the row lies in the row whole.
+  // Returns true if the stage that begins at this vector of the row lies entirely in the row.
   __device__ bool WholeStage(uint32_t first) const {
     return first + (kVectors - 1) * stride() < row_.vectors();
   }
@@ -117,7 +118,7 @@ class KeyCollector {
     if (share_.rank == 0 && threadIdx.x < 32) AppendEdges(test, queue);
   }
 
-  // first: the lane's first vector of the stage, in the row.
+  // first: the lane's first vector of the stage, as an index into the row.
   template <typename Test>
   __device__ void Append(int stage, uint32_t first, const Test& test, const KeyQueue& queue) {
     const uint32_t first_index = row_.IndexOf(first, 0);
@@ -169,7 +170,7 @@ class KeyCollector {
   const RowReader<Source>& row_;
   const RowShare share_;
   Ring& ring_;
-  uint32_t requested_ = 0;  // the next vector to ask for
+  uint32_t requested_ = 0;  // the next vector to request
 };
 
 }  // namespace nearfield::gpu

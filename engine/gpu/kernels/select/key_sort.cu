@@ -9,7 +9,7 @@ namespace nearfield::gpu {
 
 cudaError_t LaunchKeySort(const KeySort& sort, cudaStream_t stream, const uint64_t** sorted) {
   cub::DoubleBuffer<uint64_t> keys(sort.keys, sort.other);
-  // CUB does not compare by itself.
+  // CUB does not check the scratch size itself.
   std::size_t needed = 0;
   cudaError_t error = cub::DeviceRadixSort::SortKeysDescending(nullptr, needed, keys, sort.count,
                                                                sort.begin_bit, 64, stream);

@@ -1,4 +1,4 @@
-// How the selections that keep a list of the best keys (row_lists.cuh) are launched. Host side.
+// Launches the selections that keep a list of the best keys (row_lists.cuh). Host side.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_LIST_LAUNCH_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_LIST_LAUNCH_CUH_
 
@@ -17,8 +17,8 @@ using ListKernel = void (*)(ListRows);
 
 static_assert(65535 * sizeof(uint32_t) <= kSelectStateBytes, "a ticket a row");
 
-// Two blocks a multiprocessor where the rows alone are fewer than that, each with at least 4,096
-// scores and with four for every key of its list.
+// Returns the blocks per row: two blocks per multiprocessor if there are fewer rows than that, each
+// with at least 4,096 scores and four scores for every key of its list.
 inline int64_t BlocksPerRow(const SelectShape& shape, const SelectFacts& facts) {
   const int64_t wanted = int64_t{2} * facts.sm_count / shape.batch;
   const int64_t fed = shape.n / std::max(int64_t{4096}, 4 * shape.k);
@@ -31,7 +31,7 @@ inline int64_t ListWorkspaceBytes(const SelectShape& shape, const SelectFacts& f
   return kSelectStateBytes + shape.batch * blocks * shape.k * static_cast<int64_t>(8);
 }
 
-// Nothing: all the shared memory is static.
+// Does nothing: all the shared memory is static.
 inline cudaError_t PrepareListKernels(const SelectFacts& /*facts*/) { return cudaSuccess; }
 
 template <typename Kernels>

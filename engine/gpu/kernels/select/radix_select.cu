@@ -1,4 +1,4 @@
-// radix_select: the k-th best key digit by digit, most significant first.
+// radix_select: finds the k-th best key digit by digit, most significant first.
 #include "engine/gpu/kernels/select/radix_select.h"
 
 #include <cstdint>
@@ -14,23 +14,23 @@
 namespace nearfield::gpu {
 namespace {
 
-constexpr int kUnroll = 4;  // 16-byte loads in flight a thread
+constexpr int kUnroll = 4;  // 16-byte loads in flight per thread
 
 // Selects the k best scores of each row, sorted.
-// Grid rows * blocks_per_row, block 512: one block owns a row, or a group of blocks that meet at
-// barriers in device memory does; then the launch is cooperative.
-// Reads each score once a pass and once to collect, 16-byte loads; 2 times for most rows. A row
-// that needs more is copied (8 B a key) once few enough of it are left. Writes 8 B (6 B for 16-bit
-// scores) a result. 1 x 1M fp32: 8 MB, 2 us and two barriers; 1024 x 50,000: 410 MB, of which the
-// second read comes from L2 in part, 45 to 90 us at 4.53 TB/s.
-// Requires k <= capacity, DigitSelectArgs as stated there.
-// Steps: 1 count a digit in shared memory, add up over the group, every block finds the digit of
-// the k-th, the same one; repeated while more than `capacity` keys reach it; 2 collect those that
-// do; 3 the last block to arrive merges, sorts and writes.
+// Grid rows * blocks_per_row, block 512: a row is owned by one block, or by a group of blocks that
+// meet at barriers in device memory; the launch is then cooperative.
+// Reads each score once per pass and once to collect, with 16-byte loads: twice for most rows. A
+// row that needs more is copied (8 B per key) once few enough of its keys remain. Writes 8 B (6 B
+// for 16-bit scores) per result. 1 x 1M fp32: 8 MB, 2 us and two barriers; 1024 x 50,000: 410 MB,
+// of which the second read comes partly from L2, 45 to 90 us at 4.53 TB/s.
+// Requires: k <= capacity, DigitSelectArgs as stated there.
+// Steps: 1 count a digit in shared memory and add up over the group; every block finds the same
+// digit of the k-th; repeat while more than `capacity` keys reach it; 2 collect the keys that do; 3
+// the last block to arrive merges, sorts and writes.
 // Source: Zhang, Naruse, Li, Wang, "Parallel Top-K Algorithms on GPU: A Comprehensive Study and New
-// Methods", SC 2023. Differs: 64-bit unique keys, so ties need no care and the result is the same
-// however the blocks run; one launch, whose number of passes is decided on the device; it stops
-// when a block can sort the rest.
+// Methods", SC 2023. Differs: 64-bit unique keys, so ties need no special case and the result does
+// not depend on the order in which blocks run; one launch, whose number of passes is decided on the
+// device; it stops when a block can sort the rest.
 template <typename Scores>
 __global__ void __launch_bounds__(kDigitThreads, 2)
     RadixSelectKernel(const __grid_constant__ DigitSelectArgs args) {

@@ -1,4 +1,5 @@
-// radix_sort: all of a row, sorted. For every k, and for nothing else the fastest.
+// radix_sort: sorts whole rows. It serves every k, and is not the fastest where another algorithm
+// applies.
 //
 // Many short rows are sorted as one: their keys begin with the number of the row.
 #include <algorithm>
@@ -13,8 +14,8 @@
 namespace nearfield::gpu {
 namespace {
 
-// Sorted at once: keys enough to fill the device, in 64 MB; of rows so few that their numbers cost
-// one pass of 8 bits.
+// Limits of one sort: enough keys to fill the device, in 64 MB, and so few rows that their numbers
+// cost one pass of 8 bits.
 constexpr int64_t kKeysAtOnce = int64_t{1} << 22;
 constexpr int64_t kRowsAtOnce = 256;
 
@@ -23,8 +24,8 @@ constexpr int64_t kPerBlock = 4096;
 constexpr int64_t kBlocksPerRowMax = 4096;
 
 struct SortPlan {
-  int64_t rows = 0;  // sorted at once
-  int row_bits = 0;  // hold the number of any of them
+  int64_t rows = 0;  // sorted together
+  int row_bits = 0;  // bits of a row's number
   int64_t keys_bytes = 0;
   int64_t scratch_bytes = 0;
 };
@@ -39,8 +40,8 @@ SortPlan PlanSort(const SelectShape& shape) {
 }
 
 // key = number of the row << (64 - row_bits) | order << (32 - row_bits) | the low 32 - row_bits
-// bits of ~index, which hold it: of several rows at once, none has more than 2^21 scores. Rows are
-// numbered from the last, as greater keys come first.
+// bits of ~index. These hold the index: if several rows are sorted together, none has more than
+// 2^21 scores. Rows are numbered from the last, because larger keys come first.
 struct RowKeys {
   int row_bits;
 
@@ -54,7 +55,7 @@ struct RowKeys {
   __device__ uint32_t Index(uint64_t key) const { return KeyIndex(key) & (~0u >> row_bits); }
 };
 
-// Some rows of a call; scores and answers begin at those of the first.
+// Some rows of a call. Scores and answers begin at those of the first row.
 struct SortRows {
   const void* scores = nullptr;  // [rows] rows, `stride` scores apart
   int64_t stride = 0;
@@ -68,9 +69,9 @@ struct SortRows {
 };
 
 // Turns rows of scores into keys.
-// Grid (blocks a row, rows), block 256: the blocks of a row stride over it together.
-// Reads a score and writes 8 B each: 12 B a score for fp32, 2.8 us for 1M at 4.31 TB/s.
-// Requires rows <= 2^row_bits, n <= 2^(32 - row_bits).
+// Grid (blocks per row, rows), block 256: the blocks of a row stride over it together.
+// Reads a score and writes 8 B each: 12 B per fp32 score, 2.8 us for 1M at 4.31 TB/s.
+// Requires: rows <= 2^row_bits, n <= 2^(32 - row_bits).
 // Steps: one, for every score.
 // Source: none; a map.
 template <typename Scores>
@@ -88,9 +89,9 @@ __global__ void __launch_bounds__(kThreads) MakeRowKeysKernel(SortRows rows) {
 }
 
 // Writes the scores and indices of the first k keys of each sorted row.
-// Grid (blocks a row, rows), block 256: the blocks of a row stride over its answer together.
-// Reads 8 B and writes 8 B (6 B for 16-bit scores) a result.
-// Requires k <= n.
+// Grid (blocks per row, rows), block 256: the blocks of a row stride over its answer together.
+// Reads 8 B and writes 8 B (6 B for 16-bit scores) per result.
+// Requires: k <= n.
 // Steps: one, for every result.
 // Source: none; a map.
 template <typename Scores>
@@ -136,7 +137,7 @@ cudaError_t LaunchRows(const SelectCall& call, const SortPlan& plan, RowRange ra
                    .indices = call.indices + range.begin * shape.k,
                    .row_keys = {plan.row_bits}};
   MakeRowKeysKernel<Scores><<<GridFor(shape.n, range.rows), kThreads, 0, call.stream>>>(rows);
-  // The keys begin in the order of the indices, and the sort is stable: equal scores stay in it.
+  // The keys start in index order, and the sort is stable: equal scores stay in that order.
   const KeySort sort = {.keys = rows.keys,
                         .other = reinterpret_cast<uint64_t*>(memory + plan.keys_bytes),
                         .scratch = memory + 2 * plan.keys_bytes,

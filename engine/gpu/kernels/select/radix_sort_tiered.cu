@@ -1,5 +1,5 @@
-// radix_sort_tiered: CUB's radix sort on the high bits of the scores, as a filter, and an exact
-// selection from what it leaves in front.
+// radix_sort_tiered: filters with CUB's radix sort on the high bits of the scores, then selects
+// exactly from the keys that it puts in front.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace nearfield::gpu {
 namespace {
 
-// Low bits of the scores left out of the sort, by n: the longer the row, the more a pass over it
+// Low bits of the scores that the sort omits, by n: the longer the row, the more a pass over it
 // costs. A pass sorts 8 bits. Ascending n_max.
 struct TieredPolicy {
   int64_t n_max;
@@ -27,7 +27,7 @@ constexpr std::array<TieredPolicy, 3> kTieredPolicies = {{
     {.n_max = INT64_MAX, .begin_bit = 16},
 }};
 
-// No copies of candidates: what is in front is read again where a group is large.
+// No copies of candidates: a large group of keys in front is read again.
 constexpr DigitPolicy kFinishPolicy = {.digit_bits = kDigitBitsMax,
                                        .keys_per_block = 16384,
                                        .compact_n_min = INT64_MAX,
@@ -40,18 +40,19 @@ int BeginBitOf(const SelectShape& shape) {
   return std::max(policy->begin_bit, IdleOrderBits(shape.type));
 }
 
-// The end of the keys whose high bits reach those of the k-th: all of the k best lie before it.
-// keys[0, n) descend by their high bits. Needs all threads of the block; the same in all.
+// Returns the end of the keys whose high bits reach those of the k-th: all of the k best lie before
+// it. Requires: keys[0, n) descend by their high bits. All threads of the block call it; the result
+// is the same in all.
 __device__ inline uint32_t EndOfReaching(const uint64_t* keys, uint32_t n, uint32_t k, int shift) {
   const uint64_t least = keys[k - 1] >> shift;
-  uint64_t begin = k;  // all before reach it
-  uint64_t end = n;    // none from here on does
+  uint64_t begin = k;  // all keys before it reach it
+  uint64_t end = n;    // no key from here on does
   while (begin < end) {
     const uint64_t step = (end - begin - 1) / kDigitThreads + 1;
     const uint64_t probe = begin + threadIdx.x * step;
     const int reaching = __syncthreads_count(probe < end && keys[probe] >> shift >= least);
     if (reaching == 0) break;
-    const uint64_t last = begin + static_cast<uint64_t>(reaching - 1) * step;  // that reaches it
+    const uint64_t last = begin + static_cast<uint64_t>(reaching - 1) * step;  // reaches it
     begin = last + 1;
     end = min(end, last + step);
   }
@@ -59,17 +60,17 @@ __device__ inline uint32_t EndOfReaching(const uint64_t* keys, uint32_t n, uint3
 }
 
 // Selects the k best keys of each row of keys sorted by their high bits, and writes their scores.
-// Grid rows * blocks_per_row, block 512: one block owns a row, or a group of blocks that meet at
-// barriers in device memory does, and then the launch is cooperative. A group works together only
-// where more keys are in front than one block sorts.
-// Reads k keys and those that share their high bits with the k-th, 8 B each: once where a block
-// sorts them, else once a pass (6 at most) and once to collect. Writes 8 B (6 B for 16-bit scores)
-// a result. 1 x 1M, k = 1000: microseconds; all scores equal: up to 7 times 8 MB, 13 us.
-// Requires k <= capacity; high bits: those from args.sorted_from_bit on.
+// Grid rows * blocks_per_row, block 512: a row is owned by one block, or by a group of blocks that
+// meet at barriers in device memory; the launch is then cooperative. A group works together only if
+// more keys are in front than one block sorts.
+// Reads k keys and those that share their high bits with the k-th, 8 B each: once if one block
+// sorts them, else once per pass (6 at most) and once to collect. Writes 8 B (6 B for 16-bit
+// scores) per result. 1 x 1M, k = 1000: microseconds; all scores equal: up to 7 times 8 MB, 13 us.
+// Requires: k <= capacity; high bits: those from args.sorted_from_bit on.
 // Steps: 1 find the end of the keys that reach the high bits of the k-th; 2 select by digits among
 // them; 3 sort, write.
-// Source: radix sort on a part of the bits as a top-k, as in Dogacel's blog of 2026, where what the
-// sort leaves in front is taken for the answer. Differs: here it is only a filter.
+// Source: radix sort on a part of the bits as a top-k, as in Dogacel's blog of 2026, where the keys
+// that the sort puts in front are taken as the answer. Differs: here the sort is only a filter.
 __global__ void __launch_bounds__(kDigitThreads, 2)
     FinishTieredKernel(const __grid_constant__ DigitSelectArgs args) {
   const auto blocks = static_cast<uint32_t>(args.blocks_per_row);
@@ -100,7 +101,7 @@ DigitPlan PlanFinish(const SelectShape& shape, const SelectFacts& facts, int64_t
 int64_t WorkspaceBytes(const SelectShape& shape, const SelectFacts& facts) {
   const RowSortPlan sort = PlanRowSort(shape);
   int64_t finish_bytes = PlanFinish(shape, facts, sort.rows).bytes();
-  // The last rows may be fewer, and then have more blocks each.
+  // The last group of rows may be smaller, and then has more blocks per row.
   const int64_t rest = shape.batch % sort.rows;
   if (rest > 0) finish_bytes = std::max(finish_bytes, PlanFinish(shape, facts, rest).bytes());
   return kSelectStateBytes + sort.bytes() + finish_bytes;

@@ -1,8 +1,8 @@
-// A block's share of a row, handed out in batches that sit in a thread's registers: rows of scores,
-// or keys in device memory.
+// Batches of a block's share of a row, held in a thread's registers: of rows of scores, or of keys
+// in device memory.
 //
-// ForEach<kUnroll>(visit) calls visit(batch) by all lanes of a warp together, so a visitor may
-// shuffle and vote. A batch is valid() as a whole or not at all; it holds kCount keys.
+// ForEach<kUnroll>(visit) calls visit(batch) with all lanes of a warp together, so a visitor may
+// use shuffles and votes. A batch is valid() as a whole or not at all; it holds kCount keys.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_BATCHES_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_BATCHES_CUH_
 
@@ -43,7 +43,7 @@ class VectorBatch {
 
  private:
   ScoreVector<Scores> vectors_[kUnroll];
-  const uint32_t index_;  // of the first score
+  const uint32_t index_;  // index of the first score
   const bool valid_;
 };
 
@@ -70,7 +70,7 @@ class EdgeBatch {
   const bool valid_;
 };
 
-// The share of block `rank` of `blocks`. The first takes the edges too.
+// The share of block `rank` of `blocks` blocks. The first block also has the edges.
 template <typename Scores>
 class RowStripe {
  public:
@@ -109,7 +109,7 @@ class KeyBatch {
  public:
   static constexpr int kCount = kUnroll;
 
-  // Past L1: other blocks of the launch may have written the keys.
+  // Bypasses L1: other blocks of the launch may have written the keys.
   __device__ KeyBatch(const uint64_t* keys, bool valid) : valid_(valid) {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
@@ -126,7 +126,7 @@ class KeyBatch {
   const bool valid_;
 };
 
-// The share of block `rank` of `blocks` in keys[0, count).
+// The share of block `rank` of `blocks` blocks in keys[0, count).
 class KeyStripe {
  public:
   static constexpr bool kHasScores = false;
@@ -139,7 +139,7 @@ class KeyStripe {
   template <int kUnroll, typename Visit>
   __device__ __forceinline__ void ForEach(const Visit& visit) const {
     constexpr uint64_t kStep = uint64_t{kDigitThreads} * kUnroll;
-    uint64_t at = begin_;  // 64 bits: a step beyond the last of 2^32 - 1 keys must not wrap
+    uint64_t at = begin_;  // 64 bits: a step past the last of 2^32 - 1 keys must not wrap
     for (; end_ - at >= kStep; at += kStep) {
       visit(KeyBatch<kUnroll>(keys_ + at + threadIdx.x, true));
     }

@@ -1,5 +1,5 @@
-// Blocks of one launch that work on the same row by digits: their barrier, their common bins, and
-// the last of them to leave.
+// Group of blocks of one launch that select from the same row by digits: their barrier, their
+// common bins, and the last of them to leave.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_GROUP_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_GROUP_CUH_
 
@@ -13,7 +13,7 @@ namespace nearfield::gpu {
 // Group g holds blocks [g * size, (g + 1) * size). A group of one block touches no state.
 class RowGroup {
  public:
-  // A block alone.
+  // Creates a group of one block.
   __device__ RowGroup()
       : size_(1),
         rank_(0),
@@ -37,8 +37,8 @@ class RowGroup {
   __device__ uint32_t size() const { return size_; }
   __device__ uint32_t rank() const { return rank_; }
 
-  // Adds up bins 4 * quad to 4 * quad + 3 of all blocks; every call uses bins of its own. All
-  // threads of all blocks call it, each with another quad.
+  // Returns the sums of bins 4 * quad to 4 * quad + 3 over all blocks. Every call uses its own
+  // bins. All threads of all blocks call it; each thread of a block passes a different quad.
   __device__ uint4 SumBins(uint32_t quad, const uint4& own) {
     if (size_ == 1) return own;
     uint32_t* const bins = bins_ + 4 * quad;
@@ -52,8 +52,8 @@ class RowGroup {
     return exists ? __ldcg(reinterpret_cast<const uint4*>(bins)) : uint4{};
   }
 
-  // One thread a block: the first of `count` places of its own in the group's compacted keys or in
-  // its candidates.
+  // Reserve `count` slots in the group's compacted keys or in its candidates, and return the first.
+  // One thread of each block calls them.
   __device__ uint32_t ReserveCompacted(uint32_t count) {
     return size_ == 1 ? 0 : atomicAdd(&state_->compacted, count);
   }
@@ -63,8 +63,9 @@ class RowGroup {
 
   __device__ void Barrier() { barrier_.Wait(); }
 
-  // For a group of several blocks. In the last block to call it: the number of candidates, all of
-  // them visible as after a barrier; in the others 0. The same in all threads of a block.
+  // Leaves a group of several blocks. Returns the number of candidates in the last block to call
+  // it, which sees all of them as after a barrier; 0 in the others. The same in all threads of a
+  // block.
   __device__ uint32_t CandidatesIfLast(uint32_t* shared_count) {
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -82,7 +83,7 @@ class RowGroup {
   const int digit_bits_;
   RowGroupState* const state_;
   GroupBarrier barrier_;
-  uint32_t* bins_;  // of the pass at hand
+  uint32_t* bins_;  // of the current pass
 };
 
 }  // namespace nearfield::gpu

@@ -1,10 +1,10 @@
-// What the kernels that keep a list of the best keys share: how the lists of a row's blocks become
-// its answer. list_launch.cuh launches them.
+// Merges the lists of best keys of a row's blocks into its answer. Shared by the list kernels,
+// which list_launch.cuh launches.
 //
-// The blocks of a row leave their lists in the workspace, rank by rank: the first keys of all
-// blocks, then the second ones, and so on. The last block of the row to arrive merges them. Few of
-// the keys matter (of `blocks` lists of random scores, about k / blocks each), and rank by rank
-// these are the first the merging block reads.
+// The blocks of a row store their lists in the workspace rank by rank: the first keys of all
+// blocks, then the second keys, and so on. The last block of the row to arrive merges them. Few of
+// the keys matter (with random scores, about k / blocks of each list), and in this order they are
+// the first that the merging block reads.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_LISTS_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_LISTS_CUH_
 
@@ -18,10 +18,10 @@ namespace nearfield::gpu {
 
 inline constexpr int kListThreads = 256;
 inline constexpr int kListWarps = kListThreads / 32;
-// A thread of the merging block looks after one list.
+// Each thread of the merging block handles one list.
 inline constexpr int64_t kRowBlocksMax = kListThreads;
 
-// Grid (batch, blocks a row).
+// Arguments of a list kernel. Grid (batch, blocks per row).
 struct ListRows {
   const void* scores = nullptr;
   int64_t stride = 0;
@@ -29,7 +29,7 @@ struct ListRows {
   uint32_t k = 0;
   void* values = nullptr;
   uint32_t* indices = nullptr;
-  // Used only where a row has several blocks.
+  // Used only if a row has several blocks.
   uint64_t* lists = nullptr;    // [batch][k][blocks]
   uint32_t* tickets = nullptr;  // [batch]; zero between calls
 };
@@ -52,8 +52,8 @@ __device__ __forceinline__ void WriteAnswer(const ListRows& rows, uint32_t rank,
   rows.indices[at] = KeyIndex(key);
 }
 
-// Whether this block is the last of its row to come here. It then sees what all threads of the
-// others wrote before they came (past L1: __ldcg), and the ticket is zero again.
+// Returns true if this block is the last of its row to call. It then sees all earlier writes of the
+// other blocks if it bypasses L1 (__ldcg), and the ticket is zero again.
 __device__ __forceinline__ bool ArrivesLast(const ListRows& rows) {
   __shared__ bool is_last;
   __threadfence();
@@ -66,10 +66,10 @@ __device__ __forceinline__ bool ArrivesLast(const ListRows& rows) {
   return is_last;
 }
 
-// A key that at least k keys of the lists reach, 0 where there may be fewer; the same in all
-// threads. Two are known: the last key of any list that is full; and, for any r, the m-th greatest
-// of the lists' r-th keys where m * r >= k. r is twice a list's even share: of random scores about
-// 2k keys then reach it.
+// Returns a key that at least k keys of the lists reach, or 0 if there may be fewer than k; the
+// same in all threads. Two such keys are known: the last key of any full list; and, for any r, the
+// m-th largest of the r-th keys of the lists if m * r >= k. r is twice a list's even share, so
+// about 2k random scores reach the key.
 template <typename List>
 __device__ __forceinline__ uint64_t BoundOfLists(const uint64_t* lists, uint32_t k, List& staged) {
   __shared__ uint64_t bound;
@@ -90,7 +90,7 @@ __device__ __forceinline__ uint64_t BoundOfLists(const uint64_t* lists, uint32_t
   uint32_t greater = 0;
 #pragma unroll 8
   for (uint32_t i = 0; i < blocks; ++i) greater += all[i] > at_depth ? 1u : 0u;
-  // Keys are unique, and 0 bounds nothing: where the needed-th is 0, no other has its rank.
+  // Keys are unique, and 0 bounds nothing: if the needed-th is 0, no other key has its rank.
   if (at_depth != kNoSelectKey && greater == needed - 1 && at_depth > best) best = at_depth;
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -104,11 +104,11 @@ __device__ __forceinline__ uint64_t BoundOfLists(const uint64_t* lists, uint32_t
   return bound;
 }
 
-// Merges the lists of a row's blocks; afterwards `staged` holds the k best.
+// Merges the lists of a row's blocks. Afterwards `staged` holds the k best keys.
 template <typename List>
 __device__ __forceinline__ void MergeLists(const ListRows& rows, const uint64_t* lists,
                                            List& staged) {
-  constexpr int kRanks = 8;  // read at once
+  constexpr int kRanks = 8;  // read together
   const uint32_t blocks = gridDim.y;
   const uint64_t bound = BoundOfLists(lists, rows.k, staged);
   staged.Restart(bound == 0 ? 0 : bound - 1);
@@ -123,15 +123,15 @@ __device__ __forceinline__ void MergeLists(const ListRows& rows, const uint64_t*
     }
 #pragma unroll
     for (int i = 0; i < kRanks; ++i) any |= keys[i] > staged.threshold();
-    // Later keys of a list are lesser ones, and the threshold never falls.
+    // Later keys of a list are smaller, and the threshold never falls.
     if (__syncthreads_or(any) == 0) break;
     staged.Add(keys, rows.k);
   }
   staged.Settle(rows.k);
 }
 
-// The end of every block: key_at(rank) is its rank-th best key, 0 behind the last, and may lie in
-// the memory of `staged`. All threads call it; what key_at reads is visible to all.
+// Finishes a block. key_at(rank) returns its rank-th best key, or 0 after the last, and may read
+// the memory of `staged`. All threads call it; all of them must see the data that key_at reads.
 template <typename Scores, typename List, typename KeyAt>
 __device__ __forceinline__ void FinishRow(const ListRows& rows, List& staged, const KeyAt& key_at) {
   if (gridDim.y == 1) {

@@ -15,11 +15,11 @@ struct RowShare {
   uint32_t size = 1;
 };
 
-// Vectors loaded before the first is looked at.
+// Vectors loaded before the first is processed.
 inline constexpr int kVisitUnroll = 4;
 
-// Calls visit(key) for every place of kVisitUnroll vectors, kNoSelectKey where there is none.
-// vector_of(i) is the i-th vector, or any from `end` on for none.
+// Calls visit(key) for every element of kVisitUnroll vectors, with kNoSelectKey if there is none.
+// vector_of(i) returns the i-th vector, or any number from `end` on for none.
 template <typename Source, typename VectorOf, typename Visit>
 __device__ __forceinline__ void VisitVectors(const RowReader<Source>& row, uint32_t end,
                                              const VectorOf& vector_of, const Visit& visit) {
@@ -38,7 +38,7 @@ __device__ __forceinline__ void VisitVectors(const RowReader<Source>& row, uint3
   }
 }
 
-// All keys of the row that are this block's.
+// All keys of the row that belong to this block.
 template <typename Source, int kThreads>
 struct WholeRow {
   const RowReader<Source>& row;
@@ -62,9 +62,9 @@ struct WholeRow {
   }
 };
 
-// 2^pairs_log2 pairs of neighbouring vectors (32 bytes, a sector), one from each of as many equal
-// stretches of the row, each at its own pseudorandom place, so that no order or period of the
-// scores lines up with the sample. Requires 2^pairs_log2 <= vectors / 2.
+// An even sample: 2^pairs_log2 pairs of neighboring vectors (32 bytes, a sector). Each pair comes
+// from one of that many equal stretches of the row, at its own pseudorandom offset, so that no
+// order or period of the scores aligns with the sample. Requires: 2^pairs_log2 <= vectors / 2.
 template <typename Source, int kThreads>
 struct RowSample {
   const RowReader<Source>& row;
@@ -77,7 +77,7 @@ struct RowSample {
            static_cast<float>(row.size());
   }
 
-  // Of the row; number < vectors().
+  // Returns the index in the row of vector `number` of the sample, number < vectors().
   __device__ uint32_t VectorOf(uint32_t number) const {
     // (ordinal + jitter) / pairs as a fraction of 2^32.
     const uint32_t ordinal = number / 2;

@@ -1,4 +1,4 @@
-// Reads a row of scores with 16-byte loads, wherever the row begins and ends.
+// Reads a row of scores with 16-byte loads, for any alignment of its begin and end.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_READER_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_READER_CUH_
 
@@ -14,7 +14,7 @@ struct ScoreVector {
   static constexpr int kCount = 16 / static_cast<int>(sizeof(typename Scores::Raw));
   uint4 bits;
 
-  // place is a constant where the loop around it is unrolled.
+  // `place` is a constant if the loop around it is unrolled.
   __device__ typename Scores::Raw raw(int place) const {
     typename Scores::Raw all[kCount];
     __builtin_memcpy(all, &bits, 16);
@@ -22,7 +22,7 @@ struct ScoreVector {
   }
 };
 
-// A row [0, n) as whole 16-byte vectors between two edges of fewer than a vector's scores each.
+// A row [0, n) as whole 16-byte vectors between two edges, each smaller than a vector.
 template <typename Scores>
 class RowReader {
  public:
@@ -47,7 +47,8 @@ class RowReader {
     return head_ + vector * kPerVector + static_cast<uint32_t>(place);
   }
 
-  // Scores outside the vectors: fewer than 2 * kPerVector, so a warp reads them in one step.
+  // Returns the number of scores outside the vectors. It is less than 2 * kPerVector, so a warp
+  // reads them in one step.
   __device__ uint32_t edges() const { return n_ - vectors_ * kPerVector; }
   __device__ uint32_t EdgeIndex(uint32_t edge) const {
     return edge < head_ ? edge : edge + vectors_ * kPerVector;

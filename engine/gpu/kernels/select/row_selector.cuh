@@ -1,4 +1,5 @@
-// The k best of one row, by one block or by a group of blocks: sample, threshold, one pass, sort.
+// Selects the k best of one row with one block or a group of blocks: sample, threshold, one pass,
+// sort.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_SELECTOR_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_ROW_SELECTOR_CUH_
 
@@ -15,9 +16,9 @@
 
 namespace nearfield::gpu {
 
-// Bins, the keys in order, and the ring that a row streams through first. Where there are few rows
-// the ring fills while the bins give the threshold; where there are many, another block streams
-// meanwhile, and the room is better used for one block more.
+// Space for the bins, the sorted keys, and the ring that a row streams through first. With few rows
+// the ring does not overlap the bins, and fills while they give the threshold. With many rows
+// another block streams meanwhile, and the memory is better used for one more block.
 template <uint32_t kBins, uint32_t kSorted, typename Ring, bool kGrouped>
 struct RingSpace {
   alignas(16) uint32_t bin_counts[kBins];
@@ -49,7 +50,7 @@ using RingSpaceOf =
     RingSpace<1u << kShape.bin_bits, kShape.k_max + kBucketKeysMax,
               RowRing<kShape.threads, kShape.vectors, kShape.stages>, kShape.grouped>;
 
-// What the threads of a block share.
+// Shared memory of a block.
 template <SelectorShape kShape>
 struct RowShared
     : SortShared<kShape.threads, kShape.capacity, kShape.bin_bits, RingSpaceOf<kShape>> {
@@ -58,7 +59,7 @@ struct RowShared
   SearchShared search;
   GuessShared guess;
   uint32_t queued;  // keys of this block that reached the threshold
-  uint32_t base;    // of this block's keys among the group's
+  uint32_t base;    // offset of this block's keys among the group's
 };
 
 template <typename Source, SelectorShape kShape>
@@ -66,15 +67,15 @@ class RowSelector {
  public:
   using Shared = RowShared<kShape>;
 
-  // In the group's leader; nothing in the others.
+  // Counts of a selection, in the group's leader; zero in the other blocks.
   struct Selected {
-    uint32_t kept = 0;        // results: min(k, keys there are)
+    uint32_t kept = 0;        // results: min(k, keys present)
     uint32_t candidates = 0;  // keys sorted to find them
   };
 
-  // The leader gives each of the k best to `emit`, as BucketSort does. plan: PlanSample of the row.
-  // candidates: [kCapacity] of the group, where it has several blocks, for which kGrouped must be
-  // true. All threads of all blocks of the group call it.
+  // Selects the k best of a row. The leader passes each to `emit`, as BucketSort does. plan:
+  // PlanSample of the row. candidates: [kCapacity] of the group if it has several blocks, which
+  // requires kGrouped. All threads of all blocks of the group call it.
   template <typename Emit>
   __device__ static Selected Select(const RowReader<Source>& row, uint32_t k, SamplePlan plan,
                                     BlockGroup& group, uint64_t* candidates, Shared& shared,
@@ -94,10 +95,11 @@ class RowSelector {
       }
       if (!kGrouped) collector.Begin();
       total = Gather(collector, threshold, group, candidates, shared);
-      // A sample is a guess; this is the proof. A threshold found over all keys needs none.
+      // A threshold from a sample is a guess; the count is the proof. A threshold found over all
+      // keys needs none.
       const bool enough = total >= k || threshold == 1;
       if (attempt >= kGuesses || (total <= kCapacity && enough)) break;
-      if (total > kCapacity) attempt = kGuesses - 1;  // guessing lower will not help
+      if (total > kCapacity) attempt = kGuesses - 1;  // a lower guess will not help
       if (kGrouped) collector.Begin();
     }
     if (kGrouped && !group.leads()) return {};
@@ -124,14 +126,15 @@ class RowSelector {
 
   static constexpr int kGuesses = 2;
 
-  // 1, which every key reaches, where the plan asks for no sample. The second attempt aims lower.
+  // Returns a threshold from a sample; 1, which every key reaches, if the plan needs no sample. The
+  // second attempt aims lower.
   __device__ static uint64_t Guess(const RowReader<Source>& row, uint32_t k, SamplePlan plan,
                                    int attempt, BlockGroup& group, Shared& shared) {
     RowSample<Source, kThreads> sample = {row, {}, plan.pairs_log2};
     SampleTarget target = TargetOf(k, sample.Share(), kCapacity, 2 * RowReader<Source>::kPerVector);
     if (attempt > 0) target.wanted = min(2 * target.wanted, target.accepted);
     if (plan.way == SampleWay::kOwnSample) {
-      // Another step over so few keys costs less than keeping more of the row.
+      // Another step over these few keys costs less than keeping more of the row.
       target.accepted = min(target.accepted, target.wanted + target.wanted / 8);
       const uint64_t guess = SampleGuess<Source, Shared>::Find(sample, target, shared);
       if (guess != kNoSelectKey) return guess;
@@ -146,8 +149,8 @@ class RowSelector {
     return 1;
   }
 
-  // The number of keys that reach the threshold. At most kCapacity are kept: in shared.keys of a
-  // block alone, in `candidates` of a group.
+  // Collects the keys that reach the threshold, and returns their number. At most kCapacity are
+  // kept: in shared.keys of a single block, in `candidates` of a group.
   __device__ static uint32_t Gather(Collector& collector, uint64_t threshold, BlockGroup& group,
                                     uint64_t* candidates, Shared& shared) {
     if (threadIdx.x == 0) shared.queued = 0;

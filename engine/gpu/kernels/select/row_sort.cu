@@ -13,8 +13,9 @@
 namespace nearfield::gpu {
 namespace {
 
-// Rows up to kSegmentedNMax are sorted one block each, many at once, up to kSegmentedKeys keys
-// together; but where there are few of them, the whole device does one after the other.
+// Rows up to kSegmentedNMax are sorted in one launch, with one block per row and up to
+// kSegmentedKeys keys in total. If there are few of them, the whole device sorts one row after the
+// other.
 constexpr int64_t kSegmentedNMax = 65536;
 constexpr int64_t kSegmentedBatchMin = 8;
 constexpr int64_t kSegmentedKeys = int64_t{1} << 25;
@@ -23,7 +24,7 @@ constexpr int kThreads = 256;
 constexpr int64_t kScoresPerBlock = 4096;
 constexpr int64_t kBlocksPerRowMax = 4096;
 
-// Where a row's keys begin, as CUB asks for it.
+// Begins of the rows' keys, in the form that CUB requires.
 struct RowBegins {
   int n;
   int first;
@@ -32,8 +33,8 @@ struct RowBegins {
 
 // Turns rows of scores into keys.
 // Grid rows * blocks_per_row, block 256: the blocks of a row stride over it together.
-// Reads a score and writes 8 B each: 12 B a score for fp32, 2.8 us for 1M at 4.31 TB/s.
-// Requires gridDim.x == rows * blocks_per_row.
+// Reads a score and writes 8 B each: 12 B per fp32 score, 2.8 us for 1M at 4.31 TB/s.
+// Requires: gridDim.x == rows * blocks_per_row.
 // Steps: one, for every score.
 // Source: none; a map.
 template <typename Scores>
@@ -74,7 +75,7 @@ cudaError_t MakeKeysOfType(const SelectCall& call, RowRange range, uint64_t* key
   return MakeKeys<BFloat16Scores>(call, range, keys);
 }
 
-// As LaunchKeySort, but of each n keys by themselves, one block each.
+// Like LaunchKeySort, but sorts each n keys separately, with one block each.
 cudaError_t SortSegments(const KeySort& sort, int n, cudaStream_t stream, const uint64_t** sorted) {
   cub::DoubleBuffer<uint64_t> keys(sort.keys, sort.other);
   const auto count = static_cast<int>(sort.count);

@@ -1,10 +1,10 @@
-// Guesses a threshold from a sample of a row: an interpolation search over the sample's scores.
+// Guesses a threshold from a sample of a row, by an interpolation search over the sample's scores.
 //
-// The scores are counted in bins of equal width between the least and the greatest of them; where
-// the bin of the wanted-th greatest holds too many, that bin is divided again. Equal scores are
-// told apart by their indices. Every block of a group draws the same sample and finds the same
-// threshold, so that none waits for another. What this does not tell apart (infinities, many
-// magnitudes) is left to ThresholdSearch.
+// The scores are counted in bins of equal width between their minimum and maximum. If the bin of
+// the wanted-th largest score holds too many, that bin is divided again. Equal scores are
+// distinguished by their indices. Every block of a group draws the same sample and finds the same
+// threshold, so no block waits for another. Samples that this search cannot resolve (infinities,
+// many magnitudes) go to ThresholdSearch.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLE_GUESS_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLE_GUESS_CUH_
 
@@ -19,19 +19,20 @@
 namespace nearfield::gpu {
 
 struct GuessShared {
-  uint32_t bin;      // of the wanted-th greatest
+  uint32_t bin;      // bin of the wanted-th largest score
   uint32_t above;    // scores in greater bins
-  uint32_t reached;  // and in this one
+  uint32_t reached;  // scores in this bin and in greater ones
 };
 
-// Shared: a SortShared with `guess`, whose bins are free. All threads call every function.
+// Shared: a SortShared with a member `guess`, whose bins are free. All threads call every function.
 template <typename Source, typename Shared>
 class SampleGuess {
  public:
   static constexpr int kThreads = Shared::kThreads;
 
-  // A threshold that about target.wanted keys of the sample reach, and no more than
-  // target.accepted; kNoSelectKey where it finds none. A barrier before the bins are used again.
+  // Returns a threshold that about target.wanted keys of the sample reach, and at most
+  // target.accepted; kNoSelectKey if it finds none. A barrier must precede the next use of the
+  // bins.
   __device__ static uint64_t Find(const RowSample<Source, kThreads>& sample, SampleTarget target,
                                   Shared& shared) {
     Chunk chunk;
@@ -74,14 +75,14 @@ class SampleGuess {
 
  private:
   static constexpr int kPerVector = ScoreVector<Source>::kCount;
-  // Of a thread at a time: what it has registers for.
+  // Vectors per thread in a chunk: as many as the registers hold.
   static constexpr int kVectors = kThreads == 512 ? 4 : 2;
   static constexpr int kScores = kVectors * kPerVector;
   static constexpr uint32_t kChunkVectors = kVectors * kThreads;
   static constexpr int kRounds = 4;
   using Reduce = BlockReduce<kThreads>;
 
-  // A thread's part of some vectors of the sample.
+  // One thread's share of some vectors of the sample.
   class Chunk {
    public:
     uint32_t vectors = 0;
@@ -98,12 +99,13 @@ class SampleGuess {
     float high;
   };
 
-  // Both are powers of two.
+  // Returns the number of chunks. Both operands are powers of two.
   __device__ static uint32_t ChunksOf(const RowSample<Source, kThreads>& sample) {
     return max(sample.vectors() / kChunkVectors, 1u);
   }
-  // The i-th vector of this thread in a chunk, as its number in the sample, or beyond it. Each
-  // chunk has pairs from all over the row, so that the first can stand for all.
+  // Returns the number in the sample of this thread's i-th vector of a chunk; it may be past the
+  // end. Each chunk has pairs from all over the row, so that the first chunk represents all of
+  // them.
   __device__ static uint32_t NumberOf(const RowSample<Source, kThreads>& sample, uint32_t chunk,
                                       int i) {
     const uint32_t place = threadIdx.x + static_cast<uint32_t>(i) * kThreads;
@@ -122,7 +124,8 @@ class SampleGuess {
     }
   }
 
-  // To the scores inside it that the chunk has. False where there is none, or an infinite one.
+  // Narrows the window to the chunk's scores inside it. Returns false if there is none, or an
+  // infinite one.
   __device__ static bool Narrow(const Chunk& chunk, Window* window, Shared& shared) {
     const ScoreSpread spread = Reduce::Join(
         ScoreSpread::Of<kScores>(
@@ -133,15 +136,15 @@ class SampleGuess {
     return isfinite(window->low) && isfinite(window->high);
   }
 
-  // Of `ties` equal scores in the sample, taken to lie evenly in the row, the best are those of the
-  // least indices.
+  // Returns a key among `ties` equal scores of the sample. They are assumed to lie evenly in the
+  // row; the best have the smallest indices.
   __device__ static uint64_t TieKey(float score, uint32_t wanted, uint32_t ties, uint32_t n) {
     const float share = static_cast<float>(wanted) / static_cast<float>(ties);
     const auto index = static_cast<uint32_t>(fminf(share, 1.0f) * static_cast<float>(n - 1));
     return KeyOf(score, min(index, n - 1));
   }
 
-  // Brings what Load will want to L2.
+  // Prefetches the vectors that Load will read, to L2.
   __device__ static void AskFor(const RowSample<Source, kThreads>& sample, uint32_t number) {
     if (number >= ChunksOf(sample)) return;
 #pragma unroll
@@ -161,8 +164,9 @@ class SampleGuess {
     }
   }
 
-  // Scores beyond the window are left out where it is a bin of the one before; at first, those that
-  // other chunks have are counted at its ends. A NaN falls in bin 0.
+  // Counts the chunk's scores. In later rounds the window is a bin of the round before, and scores
+  // outside it are skipped. In the first round, scores of other chunks outside it are counted in
+  // the bins at its ends. A NaN falls in bin 0.
   __device__ static void Count(const Chunk& chunk, Window window, float scale, bool inside,
                                Shared& shared) {
 #pragma unroll
@@ -175,7 +179,8 @@ class SampleGuess {
     }
   }
 
-  // Thread t looks at the t-th stretch of bins from the greatest down.
+  // Finds the bin of the wanted-th score. Thread t reads the t-th stretch of bins, from the largest
+  // down.
   __device__ static void FindBin(Shared& shared, uint32_t wanted) {
     constexpr uint32_t kMine = Shared::kBinsOfThread;
     const uint32_t first = (kThreads - 1 - threadIdx.x) * kMine;
@@ -186,7 +191,7 @@ class SampleGuess {
       const uint4 four = vectors[i];
       sum += four.x + four.y + four.z + four.w;
     }
-    if (threadIdx.x == 0) shared.guess = {0, 0, 0x7fffffffu};  // where there are fewer than wanted
+    if (threadIdx.x == 0) shared.guess = {0, 0, 0x7fffffffu};  // if there are fewer than `wanted`
     uint32_t greater = Reduce::PrefixSum(sum, shared.reduce);
     if (greater < wanted && wanted <= greater + sum) {
       uint32_t bin = first + kMine - 1;

@@ -1,10 +1,12 @@
-// How many keys of a sample must reach a threshold so that, almost surely, at least k of all keys
-// do and no more than there is room for. Host and device. A guess only: whoever uses it counts.
+// Computes how many keys of a sample must reach a threshold so that, almost surely, at least k of
+// all keys reach it and no more than there is room for. Host and device. The result is a guess: its
+// user must count.
 //
-// Of s keys drawn evenly from n, the k best hold k * s / n in the mean, with a deviation of the
-// square root of that times 1 - s / n. The threshold is put kSampleDeviations of these lower, and a
-// few keys more where the mean is so small that the square root says little; and the keys that just
-// fit must hold as many deviations more of the sample than reach it.
+// Among s keys drawn evenly from n, on average k * s / n are among the k best, with a standard
+// deviation of the square root of k * s / n * (1 - s / n). The threshold is set kSampleDeviations
+// of these lower, plus a few keys if the mean is so small that the square root means little. On the
+// other side, the sample's share of the keys that just fit must exceed the keys that reach the
+// threshold by the same number of deviations.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLE_TARGET_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLE_TARGET_H_
 
@@ -17,16 +19,16 @@ namespace nearfield::gpu {
 
 struct SampleTarget {
   uint32_t wanted = 0;  // keys of the sample that must reach the threshold
-  // And may: more would overflow the room. < wanted: the sample is too small.
+  // Maximum that may reach it: more would overflow the room. If < wanted, the sample is too small.
   uint32_t accepted = 0;
 };
 
 inline constexpr float kSampleDeviations = 4.0f;
 inline constexpr float kSampleFew = 6.0f;
 
-// Requires 1 <= k <= n, 1 <= sample <= n, room >= k.
-// neighbours: keys of the sample that lie together in the row. In a row in order the k best lie
-// together too, so that the threshold must not lie among the first neighbours.
+// Returns the target for a sample. Requires: 1 <= k <= n, 1 <= sample <= n, room >= k.
+// neighbours: keys of the sample that are adjacent in the row. In a sorted row the k best are
+// adjacent too, so the threshold must not lie among the first neighbours.
 NEARFIELD_HOST_DEVICE inline SampleTarget TargetOf(uint32_t k, float sample_share, uint32_t room,
                                                    uint32_t neighbours) {
   const float mean = static_cast<float>(k) * sample_share;
@@ -40,20 +42,20 @@ NEARFIELD_HOST_DEVICE inline SampleTarget TargetOf(uint32_t k, float sample_shar
   return target;
 }
 
-// The rows' sizes that a sample is planned from.
+// Sizes of a row from which its sample is planned.
 struct SampleShape {
   uint32_t n = 0;
   uint32_t k = 0;
   uint32_t room = 0;        // keys that may be kept; >= k
   uint32_t per_vector = 0;  // scores in 16 bytes
-  uint32_t blocks = 0;      // that share the row
+  uint32_t blocks = 0;      // blocks that share the row
 };
 
 enum class SampleWay : uint8_t {
   kEveryKey,     // no threshold: sort the row
   kWholeRow,     // count all keys
-  kOwnSample,    // every block draws the same sample, and needs no other
-  kSharedSample  // every block draws its part
+  kOwnSample,    // every block draws the same sample, independently of the others
+  kSharedSample  // every block draws its part of the sample
 };
 struct SamplePlan {
   SampleWay way = SampleWay::kWholeRow;
@@ -61,12 +63,12 @@ struct SamplePlan {
 };
 inline constexpr int kPairsLog2Min = 6;
 inline constexpr int kPairsLog2Max = 20;
-// A shared sample costs barriers, so each block takes two vectors a thread or so.
+// A shared sample costs barriers, so each block takes about two vectors per thread.
 inline constexpr int kSharedPairsLog2Min = 9;
-// Of a sample that every block draws.
+// Maximum size of a sample that every block draws.
 inline constexpr uint32_t kOwnSampleMax = 16384;
-// What counting a key of the sample costs, and keeping and sorting one of the row: about so many
-// instructions of a thread.
+// Approximate cost, in instructions of a thread, of counting a key of the sample, and of keeping
+// and sorting a key of the row.
 inline constexpr float kSampledKeyCost = 14.0f;
 inline constexpr float kKeptKeyCost = 90.0f;
 
@@ -74,8 +76,8 @@ NEARFIELD_HOST_DEVICE inline uint64_t SampleSize(const SampleShape& shape, int p
   return (uint64_t{2} * shape.per_vector) << pairs_log2;
 }
 
-// How many keys of the row a sample's threshold will keep in the mean; negative where it would not
-// leave a margin before the room is full.
+// Returns how many keys of the row a sample's threshold keeps on average; negative if it would
+// leave no margin before the room is full.
 NEARFIELD_HOST_DEVICE inline float KeptBySample(const SampleShape& shape, int pairs_log2) {
   const float share =
       static_cast<float>(SampleSize(shape, pairs_log2)) / static_cast<float>(shape.n);
@@ -84,8 +86,9 @@ NEARFIELD_HOST_DEVICE inline float KeptBySample(const SampleShape& shape, int pa
   return static_cast<float>(target.accepted) >= 1.01f * wanted ? wanted / share : -1.0f;
 }
 
-// The cheapest sample that each block may draw for itself; where none of these does, the smallest
-// that the blocks draw together. A row of fewer than four times the sample is counted whole.
+// Returns the cheapest sample that each block can draw for itself; if there is none, the smallest
+// that the blocks can draw together. If the row has fewer than four times as many scores as the
+// sample, all of it is counted.
 NEARFIELD_HOST_DEVICE inline SamplePlan PlanSample(const SampleShape& shape) {
   if (shape.n <= shape.room && shape.k >= shape.n / 2) return {SampleWay::kEveryKey, 0};
   SamplePlan plan;

@@ -11,7 +11,7 @@
 namespace nearfield::gpu {
 namespace {
 
-// Scores that are worth a block of their own: fewer cost less than the barriers of one more.
+// Scores that justify another block: fewer cost less than its barriers.
 constexpr int64_t kScoresPerBlock = 8192;
 
 SampledTable TableOf(SelectType type) {
@@ -32,8 +32,8 @@ struct SampledGrid {
   int32_t blocks_per_row = 1;
 };
 
-// Many rows: one block each. Few: as many blocks a row as the device holds at once and the row is
-// worth.
+// Many rows: one block each. Few rows: as many blocks per row as the device holds concurrently and
+// the row justifies.
 SampledGrid GridOf(const SelectShape& shape, const SelectFacts& facts) {
   SampledGrid grid;
   grid.rows_at_once = shape.batch;

@@ -1,5 +1,5 @@
-// The kernel of sampled_threshold, for rows of scores. Each score type is compiled in a file of its
-// own: sampled_threshold_<type>.cu.
+// The kernel of sampled_threshold, for rows of scores. Each score type is compiled in its own file,
+// sampled_threshold_<type>.cu.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLED_THRESHOLD_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLED_THRESHOLD_CUH_
 
@@ -13,20 +13,19 @@ namespace nearfield::gpu {
 
 // Selects the k best scores of each row, sorted.
 // Grid rows * blocks_per_row, block of the policy: a block, or a group of blocks that meet at
-// barriers in device memory (a cooperative launch), works on one row at a time, group g on rows g,
-// g + groups,
-// ...
-// Reads each score once (16-byte loads), and a sample of 0.4 to 25% of
-// them before; writes 8 B (6 B for 16-bit scores) a result. 1024 x 50,000 fp32: 205 MB, 45 us at
-// 4.53 TB/s.
-// Requires k <= k_max of the policy, SampledArgs as stated there.
-// Steps: 1 an even sample gives a threshold that the k best and a few more reach; 2 one pass keeps
-// what reaches it, in shared memory; 3 if that is less than k, a lower threshold is guessed, and if
-// it is more than fits or still too little, the threshold is searched over all keys, and the pass
-// repeated; 4 bucket sort, the first k are the answer. Source: a sampled threshold with
-// verification, as in "guess, verify, refine" schemes; ours is exact for every input, the sample is
-// stratified and jittered, and ties are resolved by 64-bit unique keys. Differs from radix
-// selection (Zhang et al., SC 2023): one pass over the row, not two to four.
+// barriers in device memory (a cooperative launch), works on one row at a time. Group g has rows g,
+// g + groups, ...
+// Reads a sample of 0.4 to 25% of the scores, then each score once (16-byte loads). Writes 8 B (6 B
+// for 16-bit scores) per result. 1024 x 50,000 fp32: 205 MB, 45 us at 4.53 TB/s.
+// Requires: k <= k_max of the policy, SampledArgs as stated there.
+// Steps: 1 an even sample gives a threshold that the k best and a few more keys reach; 2 one pass
+// keeps the keys that reach it, in shared memory; 3 if there are fewer than k, a lower threshold is
+// guessed and the pass repeated; if they do not fit or are still too few, the threshold is searched
+// over all keys and the pass repeated; 4 bucket sort; the first k are the answer.
+// Source: a sampled threshold with verification, as in "guess, verify, refine" schemes. This one is
+// exact for every input, the sample is stratified and jittered, and 64-bit unique keys resolve
+// ties. Differs from radix selection (Zhang et al., SC 2023): one pass over the row, not two to
+// four.
 template <typename Scores, int kPolicy>
 __global__ void __launch_bounds__(kSampledPolicies[kPolicy].shape.threads,
                                   kSampledPolicies[kPolicy].blocks_per_sm)
@@ -40,7 +39,8 @@ __global__ void __launch_bounds__(kSampledPolicies[kPolicy].shape.threads,
   BlockGroup group(args.groups, kShape.grouped ? args.blocks_per_row : 1);
   const int64_t groups = kShape.grouped ? gridDim.x / static_cast<uint32_t>(args.blocks_per_row)
                                         : static_cast<int64_t>(gridDim.x);
-  // A group's two buffers take turns: the leader may still read one while the others fill the next.
+  // A group alternates between two buffers: the leader may still read one while the others fill the
+  // next.
   uint64_t* buffers = args.candidates + group.index() * 2 * kCapacity;
   int turn = 0;
   for (int64_t row = group.index(); row < args.batch; row += groups, turn ^= 1) {

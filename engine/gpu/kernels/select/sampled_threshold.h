@@ -1,4 +1,4 @@
-// sampled_threshold: what its host and device sides share.
+// sampled_threshold: declarations that its host and device sides share.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLED_THRESHOLD_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SAMPLED_THRESHOLD_H_
 
@@ -12,13 +12,13 @@
 
 namespace nearfield::gpu {
 
-// One shape of the kernel.
+// One variant of the kernel.
 struct SampledPolicy {
   int blocks_per_sm;
   SelectorShape shape;
 };
-// The first for many rows, one block each: four an SM, so that one streams while others sample or
-// sort. The second for few rows, with all of an SM to a block, and for great k.
+// The first is for many rows, with one block each and four blocks per SM, so that one streams while
+// others sample or sort. The second is for few rows, with a whole SM per block, and for large k.
 inline constexpr std::array<SampledPolicy, 2> kSampledPolicies = {{
     {.blocks_per_sm = 4,
      .shape = {.k_max = 2048,
@@ -50,8 +50,8 @@ struct SampledArgs {
   void* values = nullptr;       // [batch, k]
   uint32_t* indices = nullptr;  // [batch, k]
   int32_t blocks_per_row = 1;
-  // Read only where blocks_per_row > 1.
-  GroupState* groups = nullptr;    // [kGroupsMax], kept from call to call
+  // Read only if blocks_per_row > 1.
+  GroupState* groups = nullptr;    // [kGroupsMax], persists between calls
   uint64_t* candidates = nullptr;  // [kGroupsMax][2][capacity]
 };
 

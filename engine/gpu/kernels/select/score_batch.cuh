@@ -1,5 +1,5 @@
-// What one lane reads of a row at a time: four vectors, kept as they come until they are looked at,
-// so that the next batch can be on its way meanwhile.
+// Scores that one lane reads of a row at a time: four vectors, kept unconverted until they are
+// used, so that the next batch can be in flight meanwhile.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SCORE_BATCH_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SCORE_BATCH_CUH_
 
@@ -10,8 +10,8 @@
 
 namespace nearfield::gpu {
 
-// Step s of a row is its vectors [s * 128, (s + 1) * 128): 32 lanes of four each, which warp-wide
-// are four contiguous runs of 512 bytes.
+// Step s of a row is its vectors [s * 128, (s + 1) * 128): four for each of 32 lanes. Across the
+// warp these are four contiguous runs of 512 bytes.
 template <typename Scores>
 class ScoreBatch {
  public:
@@ -19,14 +19,15 @@ class ScoreBatch {
   using Row = RowReader<Scores>;
   static constexpr int kVectors = 4;
   static constexpr int kPerVector = static_cast<int>(Row::kPerVector);
-  static constexpr int kScores = kVectors * kPerVector;  // a lane's
+  static constexpr int kScores = kVectors * kPerVector;  // per lane
   static constexpr uint32_t kStepVectors = 32 * kVectors;
 
   __device__ static uint32_t Steps(const Row& row) {
     return (row.vectors() + kStepVectors - 1) / kStepVectors;
   }
 
-  // A vector behind the last is left 0 and has no keys. Steps behind the last may be asked for.
+  // Loads the lane's vectors of a step. Vectors past the end of the row become 0 and have no keys.
+  // `step` may be past the last.
   __device__ __forceinline__ void Load(const Row& row, uint32_t step) {
     first_ = step * kStepVectors + threadIdx.x % 32;
 #pragma unroll
@@ -36,8 +37,8 @@ class ScoreBatch {
     }
   }
 
-  // Whether a score may be of use where `floor` is the worst that is. False only where all are
-  // below it; a NaN on either side compares as not below.
+  // Returns true if a score may be useful, given that `floor` is the worst useful score. Returns
+  // false only if all scores are below it; with a NaN on either side a score is not below.
   __device__ __forceinline__ bool Reaches(float floor) const {
     bool reaches = false;
 #pragma unroll
@@ -50,8 +51,8 @@ class ScoreBatch {
     return reaches;
   }
 
-  // The keys of scores [group * kCount, (group + 1) * kCount) of the batch; kNoSelectKey where the
-  // row has none. group need not be a constant.
+  // Returns the keys of scores [group * kCount, (group + 1) * kCount) of the batch; kNoSelectKey
+  // past the end of the row. `group` need not be a constant.
   template <int kCount>
   __device__ __forceinline__ void Keys(const Row& row, int group, uint64_t (&keys)[kCount]) const {
     static_assert(kScores % kCount == 0, "groups are whole");
@@ -59,8 +60,8 @@ class ScoreBatch {
     static_assert(kWords * 4 == kCount * static_cast<int>(sizeof(Raw)), "words are whole");
     uint32_t all[kVectors * 4];
     __builtin_memcpy(all, bits_, sizeof(all));
-    // Halving by the bits of the group, with masks: a choice would become an index, and the batch
-    // would move to local memory.
+    // Halves the words by the bits of the group, with masks: a conditional would become an index,
+    // and the batch would move to local memory.
 #pragma unroll
     for (int width = kScores / kCount / 2; width > 0; width /= 2) {
       const uint32_t upper = (group & width) != 0 ? ~0u : 0u;
@@ -86,7 +87,7 @@ class ScoreBatch {
   uint32_t first_;
 };
 
-// A lane's key of the scores outside the vectors, which one warp reads at once.
+// Returns a lane's key of the scores outside the vectors, which one warp reads together.
 template <typename Scores>
 __device__ __forceinline__ uint64_t EdgeKey(const RowReader<Scores>& row, uint32_t lane) {
   if (lane >= row.edges()) return kNoSelectKey;

@@ -1,8 +1,9 @@
-// The scores a selection reads, and the 64-bit keys that order them: a greater key is better, and
-// no two rows of scores have equal keys.
+// The score types that a selection reads, and the 64-bit keys that order their scores: a greater
+// key is better, and the keys of a row are unique.
 //
 // key = ordered bits of the score << 32 | ~index. Ordered bits are monotone in the score, equal for
-// both zeros, and 0 for every NaN, below -inf's. Indices stay below 2^32 - 1, so no key is 0.
+// both zeros, and 0 for every NaN, which is below those of -inf. Indices stay below 2^32 - 1, so no
+// key is 0.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SCORE_TYPES_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SCORE_TYPES_CUH_
 
@@ -14,7 +15,7 @@
 namespace nearfield::gpu {
 
 inline constexpr uint64_t kNoSelectKey = 0;
-// Of -inf: no score but NaN lies below, and no score's ordered bits between.
+// Order of -inf: only NaN has a smaller one.
 inline constexpr uint32_t kLeastOrder = 0x007fffffu;
 
 __device__ __forceinline__ uint32_t OrderOf(float score) {
@@ -37,8 +38,8 @@ __device__ __forceinline__ uint32_t KeyOrder(uint64_t key) {
 }
 __device__ __forceinline__ uint32_t KeyIndex(uint64_t key) { return ~static_cast<uint32_t>(key); }
 
-// Each type: Raw as it lies in memory, and its value as fp32, which holds all three exactly, with
-// some bits to spare at the low end.
+// Each type has Raw, the form in memory, and converts it to fp32. fp32 holds all three types
+// exactly, with kIdleOrderBits unused bits at the low end.
 struct Float32Scores {
   using Raw = float;
   static constexpr int kIdleOrderBits = 0;

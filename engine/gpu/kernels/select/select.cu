@@ -1,4 +1,4 @@
-// The selection of a search, over keys: see sampled_threshold.cuh for the algorithm.
+// Selection kernel of a search, over keys. sampled_threshold.cuh describes the algorithm.
 #include <cstdint>
 
 #include "engine/gpu/kernels/select/row_selector.cuh"
@@ -17,14 +17,15 @@ constexpr SelectorShape kKeyShape = {.k_max = kSelectKMax,
                                      .grouped = true};
 using KeySelector = RowSelector<KeySource, kKeyShape>;
 
-// Where the answer of a problem goes: to the carry, or to a list.
+// Returns the destination of a problem's answer: the carry, or a list.
 __device__ uint64_t* AnswerOf(const SelectArgs& args, const SelectPiece& piece, int query) {
   if (piece.result_slot < 0) return args.keys + query * args.keys_pitch;
   const int64_t list = static_cast<int64_t>(piece.result_slot) * args.queries_count + query;
   return args.results + list * args.results_pitch;
 }
 
-// The leader's last step: what is said of an answer beside its keys.
+// Finishes an answer in the leader: pads the carry with kNoSelectKey, or writes the counts of a
+// list.
 __device__ void FinishAnswer(const SelectArgs& args, const SelectPiece& piece, int query,
                              const KeySelector::Selected& selected) {
   if (piece.result_slot < 0) {
@@ -39,13 +40,13 @@ __device__ void FinishAnswer(const SelectArgs& args, const SelectPiece& piece, i
   }
 }
 
-// Finds, for each problem (piece, query), the k greatest keys, and writes them in descending order.
+// Finds the k largest keys of each problem (piece, query), and writes them in descending order.
 // Grid groups * blocks_per_group, block 512: a group of blocks solves the problems group, group +
-// groups, ...; groups of several blocks meet at barriers of their own, so the launch is
-// cooperative. Reads each key once or twice (8 B, 16-byte loads; the scan has just left them in
-// L2), and a sample before; writes k * 8 B a problem. 1M keys: 8 MB a pass, 2 us; with barriers
-// about 10 us. Requires SelectArgs as stated there; keys unique, kNoSelectKey aside. Steps and
-// source: as SampledThresholdKernel.
+// groups, ... Groups of several blocks meet at their own barriers, so the launch is cooperative.
+// Reads a sample, then each key once or twice (8 B, 16-byte loads; the scan has just left them in
+// L2). Writes k * 8 B per problem. 1M keys: 8 MB per pass, 2 us; with barriers about 10 us.
+// Requires: SelectArgs as stated there; keys unique, except kNoSelectKey.
+// Steps and source: as SampledThresholdKernel.
 __global__ void __launch_bounds__(kSelectThreads, 1)
     SelectKernel(const __grid_constant__ SelectArgs args) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
@@ -53,7 +54,8 @@ __global__ void __launch_bounds__(kSelectThreads, 1)
   BlockGroup group(args.groups, args.blocks_per_group);
   const int groups = static_cast<int>(gridDim.x) / args.blocks_per_group;
   const int problems = args.pieces_count * args.queries_count;
-  // A group's two buffers take turns: the leader may still read one while the others fill the next.
+  // A group alternates between two buffers: the leader may still read one while the others fill the
+  // next.
   uint64_t* const buffers = args.candidates + int64_t{2} * group.index() * kSelectCapacity;
   int turn = 0;
   for (int number = group.index(); number < problems; number += groups, turn ^= 1) {

@@ -1,4 +1,4 @@
-// The sizes of a search's selection, as data.
+// Sizes of the selection of a search, as data.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SELECT_POLICY_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SELECT_POLICY_H_
 
@@ -8,10 +8,10 @@ namespace nearfield::gpu {
 
 inline constexpr int kSelectThreads = 512;
 inline constexpr int kSelectKMax = 4097;
-// Keys that may reach the threshold of a problem.
+// Maximum number of keys that reach the threshold of a problem.
 inline constexpr int kSelectCapacity = 8192;
 static_assert(kSelectKMax <= kSelectCapacity, "every legal k has room");
-// Keys that one block handles well alone (16 a thread): a second block costs barriers.
+// Keys that one block handles well alone (32 per thread): a second block costs barriers.
 inline constexpr int64_t kSelectKeysPerBlock = 16384;
 inline constexpr int kSelectPiecesMax = 16;
 

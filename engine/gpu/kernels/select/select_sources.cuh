@@ -1,8 +1,8 @@
-// What a selection reads: rows of scores, or rows of keys made elsewhere.
+// Sources that a selection reads: rows of scores, or rows of keys made elsewhere.
 //
-// A source turns a raw element and its place into its key, or into an entry, which is cheaper to
-// make and holds as much. It has a quick test for keys that reach a threshold, which is exact for
-// the thresholds it names.
+// A source turns a raw element and its index into its key, or into an entry, which is cheaper to
+// make and holds the same information. Its QuickTest finds keys that reach a threshold; it is exact
+// for the thresholds for which QuickTestIsExact returns true.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SELECT_SOURCES_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SELECT_SOURCES_CUH_
 
@@ -23,14 +23,14 @@ struct ScoreSource {
   }
 
   __device__ static float Score(Raw raw) { return Scores::Value(raw); }
-  // The score's own bits, and the index.
+  // Returns the bits of the score itself, and the index.
   __device__ static uint64_t EntryOf(float score, uint32_t index) {
     return (static_cast<uint64_t>(__float_as_uint(score)) << 32) | index;
   }
   __device__ static uint64_t Entry(Raw raw, uint32_t index) {
     return EntryOf(Scores::Value(raw), index);
   }
-  // Neither is of a NaN.
+  // Requires: neither entry holds a NaN.
   __device__ static bool EntryBefore(uint64_t a, uint64_t b) {
     const float of_a = ScoreOfEntry(a);
     const float of_b = ScoreOfEntry(b);
@@ -43,7 +43,7 @@ struct ScoreSource {
     return KeyOf(ScoreOfEntry(entry), static_cast<uint32_t>(entry));
   }
   __device__ static KeyBits BitsOf(uint32_t n) { return gpu::BitsOf<Scores>(n); }
-  // A whole score, no NaN.
+  // Returns true if the threshold separates scores (not indices) and is not a NaN.
   __device__ static bool QuickTestIsExact(uint64_t threshold) {
     return static_cast<uint32_t>(threshold) == 0 && KeyOrder(threshold) != 0;
   }
@@ -58,7 +58,7 @@ struct ScoreSource {
   };
 };
 
-// Keys as in engine/score/order.h: unique but for kNoSelectKey, which is no key at all.
+// Keys as in engine/score/order.h: unique, except kNoSelectKey, which means no key.
 struct KeySource {
   using Raw = uint64_t;
   static constexpr bool kFewBits = false;
@@ -81,7 +81,7 @@ struct KeySource {
   };
 };
 
-// Where the results of a row of scores go, best first.
+// Destination of the results of a row of scores, best first.
 template <typename Scores>
 struct ScoreResults {
   using Raw = typename Scores::Raw;
@@ -99,7 +99,7 @@ struct ScoreResults {
   }
 };
 
-// Where keys go.
+// Destination of the results of a row of keys, best first.
 struct KeyResults {
   uint64_t* keys;
 

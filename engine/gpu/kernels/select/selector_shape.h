@@ -1,4 +1,4 @@
-// The sizes of a row selector, as data.
+// Sizes of a row selector, as data.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SELECTOR_SHAPE_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SELECTOR_SHAPE_H_
 
@@ -7,7 +7,7 @@ namespace nearfield::gpu {
 struct SelectorShape {
   int k_max;
   int threads;
-  int capacity;  // keys that may reach the threshold
+  int capacity;  // maximum number of keys that reach the threshold
   int bin_bits;
   int vectors;   // of the ring: see RowRing
   int stages;    // of the ring

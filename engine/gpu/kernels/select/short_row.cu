@@ -1,4 +1,4 @@
-// short_row: rows that a block holds whole, in registers.
+// short_row: selects from rows that a block holds entirely in registers.
 #include "engine/gpu/kernels/select/short_row.h"
 
 #include <cuda_runtime_api.h>
@@ -15,7 +15,7 @@
 namespace nearfield::gpu {
 namespace {
 
-// A row's scores in registers: thread t has those at t, t + kThreads, ...
+// A row's scores in registers. Thread t has those at t, t + kThreads, ...
 template <typename Scores, int kThreads, int kItemsOf>
 class HeldScores {
  public:
@@ -63,11 +63,13 @@ struct ShortRowShared
 };
 
 // Selects the k best scores of each row, sorted.
-// Grid rows, block of the policy. Reads each score once (4 or 2 B, neighbours by neighbours),
-// writes 8 B (6 B for 16-bit scores) a result. 1024 x 3,072 fp32, k = 64: 13 MB, 3 us at 4.53 TB/s;
-// a row's chain of steps binds, so many rows run on an SM at once. Requires n <= n_max of the
-// policy, ShortRowArgs as stated there. Steps: 1 the row to registers; 2 a histogram over a
-// monotone map of its scores; 3 the buckets of the k best to shared memory, ranked inside each.
+// Grid rows, block of the policy.
+// Reads each score once (4 or 2 B; neighboring threads read neighboring scores). Writes 8 B (6 B
+// for 16-bit scores) per result. 1024 x 3,072 fp32, k = 64: 13 MB, 3 us at 4.53 TB/s. The chain of
+// steps of a row is the bottleneck, so each SM runs several rows concurrently.
+// Requires: n <= n_max of the policy, ShortRowArgs as stated there.
+// Steps: 1 the row to registers; 2 a histogram over a monotone map of its scores; 3 the buckets of
+// the k best to shared memory, ranked inside each.
 // Source: the histogram selection of RadiK and of the published fp16-binned selection. Differs:
 // bins follow the scores' own range, and the row is read once.
 template <typename Scores, int kPolicy>
@@ -136,7 +138,7 @@ cudaError_t Prepare(const SelectFacts&) {
   return cudaSuccess;
 }
 
-// All of an SM for a row, where there are few.
+// Returns the policy for a shape: few rows get a whole SM each.
 std::size_t PolicyOf(const SelectShape& shape, const SelectFacts& facts) {
   const bool fits_small = shape.n <= kShortRowPolicies[0].n_max();
   return fits_small && (shape.batch > facts.sm_count || shape.n <= kShortRowPolicies[1].threads)

@@ -1,4 +1,4 @@
-// short_row: what its host and device sides share.
+// short_row: declarations that its host and device sides share.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SHORT_ROW_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_SHORT_ROW_H_
 
@@ -8,8 +8,8 @@
 
 namespace nearfield::gpu {
 
-// One shape of the kernel. A thread holds `items` scores in registers, and shared memory has room
-// for all of the row.
+// One variant of the kernel. A thread holds `items` scores in registers, and shared memory has room
+// for the whole row.
 struct ShortRowPolicy {
   int threads;
   int items;
@@ -24,7 +24,7 @@ inline constexpr std::array<ShortRowPolicy, 2> kShortRowPolicies = {{
 }};
 
 struct ShortRowArgs {
-  const void* scores = nullptr;  // rows `stride` scores apart, one a block
+  const void* scores = nullptr;  // rows `stride` scores apart, one per block
   int64_t stride = 0;
   uint32_t n = 0;
   uint32_t k = 0;

@@ -1,6 +1,6 @@
-// The best keys a block has seen, in shared memory: the list, and behind it keys that have come
-// since, which are sorted into it when there is no more room. Nothing is ever dropped for want of
-// room.
+// The best keys that a block has seen, in shared memory: a sorted list, followed by keys that have
+// arrived since. When there is no more room, these are sorted into the list. No key is ever dropped
+// for lack of room.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_STAGED_LIST_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_STAGED_LIST_CUH_
 
@@ -12,17 +12,17 @@
 
 namespace nearfield::gpu {
 
-// Lies in shared memory. Every method is called by all kThreads threads of the block, and those
-// that change the list end with a barrier. kItems is odd: a thread's neighbouring keys then fall on
-// other banks than those of the thread beside it. Requires k < kCapacity throughout.
+// Located in shared memory. All kThreads threads of the block call every method. Methods that
+// change the list end with a barrier. kItems is odd: the keys of neighboring threads then fall on
+// different banks. Requires: k < kCapacity throughout.
 template <int kThreads, int kItems>
 class StagedList {
  public:
   static constexpr uint32_t kCapacity = kThreads * kItems;
   static_assert(kItems % 2 == 1, "even counts conflict in the banks");
 
-  // Begins anew; only keys above `threshold` will be taken. What this memory held before, and what
-  // scratch() held, is given up: it has been read by all before they come here.
+  // Empties the list; only keys above `threshold` will be accepted. Discards the previous contents
+  // of this memory and of scratch(), which all threads must have read before they call this.
   __device__ void Restart(uint64_t threshold) {
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -32,24 +32,25 @@ class StagedList {
     __syncthreads();
   }
 
-  // Memory of kCapacity keys that may be used before Restart.
+  // Returns memory for kCapacity keys that may be used before Restart.
   __device__ uint64_t* scratch() { return keys_; }
 
-  // A key not above it cannot be among the k best. Changes in Settle only.
+  // Returns the threshold: a key not above it cannot be among the k best. Only Restart and Settle
+  // change it.
   __device__ uint64_t threshold() const { return threshold_; }
 
-  // The key of `rank`, after Settle.
+  // Returns the key of `rank`. Valid after Settle.
   __device__ uint64_t At(uint32_t rank) const { return rank < count_ ? keys_[rank] : kNoSelectKey; }
 
-  // Takes those of the threads' keys that are above the threshold.
+  // Adds those of the threads' keys that are above the threshold.
   template <int kCount>
   __device__ __forceinline__ void Add(const uint64_t (&keys)[kCount], uint32_t k) {
     static_assert(kCount <= 32, "a bit a key");
     uint32_t pending = 0;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) pending |= keys[i] > threshold_ ? 1u << i : 0u;
-    // One barrier a call but for the rare one that fills the staging up. Settle leaves more room
-    // than none, so every turn takes a key.
+    // One barrier per call, except in the rare call that fills the memory. Settle always makes
+    // room, so every iteration takes a key.
     while (true) {
       Stage(keys, pending);
       if (__syncthreads_or(pending != 0) == 0) return;
@@ -61,7 +62,7 @@ class StagedList {
     }
   }
 
-  // Sorts what is staged into the list and cuts it to k.
+  // Sorts the staged keys into the list and truncates it to k.
   __device__ __forceinline__ void Settle(uint32_t k) {
     __syncthreads();
     const uint32_t count = min(count_, kCapacity);
@@ -73,7 +74,7 @@ class StagedList {
     } else {
       Sort<kItems>(count);
     }
-    // All have read count_ before the barriers of Sort.
+    // All threads have read count_ before the barriers of Sort.
     if (threadIdx.x == 0) {
       count_ = min(count, k);
       if (count >= k) threshold_ = keys_[k - 1];
@@ -86,8 +87,8 @@ class StagedList {
     __device__ bool operator()(uint64_t a, uint64_t b) const { return a > b; }
   };
 
-  // Writes pending keys to free places, and clears their bits. count_ counts on past the capacity;
-  // a place behind it is nobody's, and the key stays pending.
+  // Writes pending keys to free slots, and clears their bits. count_ may exceed the capacity; a key
+  // with a slot beyond it stays pending.
   template <int kCount>
   __device__ __forceinline__ void Stage(const uint64_t (&keys)[kCount], uint32_t& pending) {
     if (!__any_sync(0xffffffffu, pending != 0)) return;

@@ -1,12 +1,13 @@
-// Finds a threshold that some number of keys reach: a most-significant-digit search over counts.
+// Finds a threshold that a given number of keys reach: a most-significant-digit search over counts.
 //
-// Each step counts the keys that begin with the prefix found so far by as many next
-// bits as there are bins for, and appends those of the wanted-th greatest. It ends when few enough
-// keys reach the prefix; keys are unique, so at the latest after all 64 bits. Where all keys of a
-// step turn out to share more bits than the prefix, those are taken over at once: equal and nearly
-// equal scores cost no step each. Source: radix selection as in Zhang, Naruse, Li, Wang, "Parallel
-// Top-K Algorithms on GPU: A Comprehensive Study and New Methods", SC 2023. Differs: 64-bit unique
-// keys, so ties need no care; the search stops early and runs over a sample first; shared bits are
+// Each step counts the keys that begin with the current prefix by their next bits, as many bits as
+// there are bins for. It then appends the bits of the wanted-th largest key. The search ends when
+// few enough keys reach the prefix; keys are unique, so at the latest after all 64 bits. If all
+// keys of a step share more bits than the prefix, these are appended together: equal and nearly
+// equal scores do not cost a step each.
+// Source: radix selection as in Zhang, Naruse, Li, Wang, "Parallel Top-K Algorithms on GPU: A
+// Comprehensive Study and New Methods", SC 2023. Differs: 64-bit unique keys, so ties need no
+// special case; the search stops early and runs over a sample first; shared bits are skipped.
 // skipped.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_THRESHOLD_SEARCH_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_THRESHOLD_SEARCH_CUH_
@@ -19,11 +20,11 @@
 
 namespace nearfield::gpu {
 
-// What the threads of a block share during a search, beside the bins.
+// State that the threads of a block share during a search, in addition to the bins.
 struct SearchShared {
-  uint64_t any;      // OR of the keys counted
+  uint64_t any;      // OR of the counted keys
   uint64_t any_not;  // OR of their complements
-  uint32_t digit;    // of the wanted-th greatest
+  uint32_t digit;    // digit of the wanted-th largest key
   uint32_t above;    // keys with a greater digit
   uint32_t equal;    // keys with this digit
   uint32_t total;    // keys counted
@@ -39,13 +40,14 @@ struct KeyPrefix {
   }
 };
 
-// Shared: a SortShared whose bins are free. Population: ForEach(visit) calls visit(key)
-// for its share of the keys, kNoSelectKey for none, always by all lanes of a warp together.
+// Shared: a SortShared whose bins are free. Population: ForEach(visit) calls visit(key) for its
+// share of the keys, with kNoSelectKey for none, always with all lanes of a warp together.
 template <int kThreads, typename Shared>
 class ThresholdSearch {
  public:
-  // The greatest threshold found that at least min(wanted, keys there are) keys reach, and at most
-  // `accepted` where accepted >= wanted. Never kNoSelectKey. The same in all threads of the group.
+  // Returns the largest threshold found that at least min(wanted, keys present) keys reach, and at
+  // most `accepted` if accepted >= wanted. Never kNoSelectKey. The same in all threads of the
+  // group.
   template <typename Population>
   __device__ static uint64_t Find(const Population& population, SampleTarget target,
                                   BlockGroup& group, Shared& shared) {
@@ -59,7 +61,7 @@ class ThresholdSearch {
                                                       &shared.search.any_not);
       ChooseDigit(shared, target.wanted - above);
       const SearchShared found = shared.search;
-      __syncthreads();  // all have read it before the next step clears it
+      __syncthreads();  // all threads have read it before the next step clears it
       if (found.total == 0 ||
           (above == 0 && prefix.low_bits == 64 && found.total <= target.wanted)) {
         return 1;
@@ -117,7 +119,7 @@ class ThresholdSearch {
              (static_cast<unsigned long long>(high) << 32) | low);
   }
 
-  // Finds the digit of the wanted-th greatest key counted, or of the least where there are fewer.
+  // Finds the digit of the wanted-th largest key counted, or of the smallest if there are fewer.
   __device__ static void ChooseDigit(Shared& shared, uint32_t wanted) {
     constexpr uint32_t kMine = Shared::kBinsOfThread;
     const uint32_t first = Shared::kBins - 1 - threadIdx.x * kMine;  // descending
@@ -138,7 +140,7 @@ class ThresholdSearch {
     __syncthreads();
   }
 
-  // All keys of the prefix share the bits that are not set in both.
+  // All keys of the prefix share the bits that are not set in both `any` and `any_not`.
   __device__ static void SkipSharedBits(const SearchShared& found, KeyPrefix& prefix) {
     const uint64_t differing = found.any & found.any_not;
     const int low_bits = 64 - __clzll(static_cast<int64_t>(differing));

@@ -1,4 +1,5 @@
-// The best keys a warp has seen, descending, in its registers; and a block's warps merging theirs.
+// The best keys that a warp has seen, descending, in its registers; and the merge of a block's
+// warps.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_SELECT_WARP_LIST_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_SELECT_WARP_LIST_CUH_
 
@@ -21,16 +22,16 @@ class WarpList {
     for (int r = 0; r < kRegisters; ++r) keys_[r] = kNoSelectKey;
   }
 
-  // Takes what is good enough of a tile in any order, which is lost.
+  // Merges the best keys of a tile, in any order, into the list. Overwrites the tile.
   __device__ __forceinline__ void MergeTile(uint64_t (&tile)[kRegisters]) {
     BitonicSort<false>(WarpLanes(), tile);
     MergeAscending(WarpLanes(), keys_, tile);
   }
 
-  // The key at a position that is the same in all lanes.
+  // Returns the key at a position, which is the same in all lanes.
   __device__ __forceinline__ uint64_t At(uint32_t position) const {
-    // Halving by the bits of the position, with masks: a choice would become an index, and the list
-    // would move to local memory.
+    // Halves the list by the bits of the position, with masks: a conditional would become an index,
+    // and the list would move to local memory.
     uint64_t left[kRegisters];
 #pragma unroll
     for (int r = 0; r < kRegisters; ++r) left[r] = keys_[r];
@@ -45,7 +46,8 @@ class WarpList {
     return __shfl_sync(0xffffffffu, left[0], static_cast<int>(position / kRegisters));
   }
 
-  // In memory a list lies register by register, so that neither way conflicts in the banks.
+  // In memory a list is stored register by register, so that neither Store nor MergeStored has bank
+  // conflicts.
   __device__ __forceinline__ void Store(uint64_t* list) const {
 #pragma unroll
     for (int r = 0; r < kRegisters; ++r) list[r * 32 + threadIdx.x % 32] = keys_[r];
@@ -66,8 +68,9 @@ class WarpList {
   uint64_t keys_[kRegisters];
 };
 
-// Merges the lists of the block's warps, pair by pair; afterwards the best lie stored at `lists`,
-// which has room for kListWarps / 2 lists and may have been in use until now. All threads call it.
+// Merges the lists of the block's warps, pair by pair. Afterwards the best keys are stored at
+// `lists`, which has room for kListWarps / 2 lists and may be in use until the call. All threads
+// call it.
 template <int kRegisters>
 __device__ __forceinline__ void MergeWarpLists(WarpList<kRegisters>& list, uint64_t* lists) {
   constexpr int kCapacity = WarpList<kRegisters>::kCapacity;

@@ -1,15 +1,15 @@
-// Selection by a tournament of warps: half of a block's warps stream the row and let through what
-// is above a threshold; the other half sort it into runs, play the runs off against each other, and
-// the winner against the reigning list, whose k-th key is the next threshold.
+// Warp tournament selection: half of a block's warps stream the row and pass on the keys above a
+// threshold. The other half sorts these into runs, merges the runs pair by pair, and merges the
+// last one with the reigning list, whose k-th key is the next threshold.
 //
-// Where radix selection takes over. A block that is given s scores of a row in random order lets
-// a = k * (1 + ln(s / k)) through, in ascending order all s. A tournament takes L = 256 keys
-// (k <= 256) or 1,024 in four rounds of about p = 0.2 us or 0.7 us each, while the producers go on
-// streaming; so
-//   time = max(row bytes / bandwidth, rows a block after another * a / L * 4 * p),
-// and radix selection, with two reads of the row and a fixed cost, wins where the second term
-// passes twice the first: at a > L * (s's bytes / a block's share of the bandwidth) / (2 * p). p is
-// an estimate; the table of the adaptive choice has the measured places.
+// Crossover with radix selection. A block that receives s scores of a row in random order passes on
+// a = k * (1 + ln(s / k)) of them, in ascending order all s. A tournament takes L = 256 keys (k <=
+// 256) or 1,024 in four rounds of about p = 0.2 us or 0.7 us each, while the producers continue to
+// stream:
+//   time = max(row bytes / bandwidth, rows per block in sequence * a / L * 4 * p).
+// Radix selection reads the row twice and has a fixed cost, so it wins where the second term
+// exceeds twice the first: at a > L * (bytes of s / a block's share of the bandwidth) / (2 * p). p
+// is an estimate; the table of the adaptive choice has the measured crossovers.
 #include <cstdint>
 
 #include "engine/gpu/kernels/select/algorithm.h"
@@ -29,7 +29,8 @@ constexpr uint32_t kProducers = 128;
 constexpr uint32_t kPlayers = kListThreads - kProducers;
 constexpr uint32_t kRuns = kPlayers / 32;
 static_assert(kRuns == 4, "two matches and a final");
-// A producer's keys in one round, and how many batches of its scores it looks through for them.
+// Keys that a producer passes on in one round, and the maximum number of batches it searches for
+// them.
 constexpr int kKeysPerRound = 8;
 constexpr int kBatchesPerRound = 4;
 constexpr uint32_t kRoundKeys = kProducers * kKeysPerRound;
@@ -38,20 +39,20 @@ constexpr uint32_t kQueueKeys = 2048;
 using Staged = StagedList<kListThreads, 9>;
 static_assert(kWarpTournamentKMax * 2 <= Staged::kCapacity, "half of it stages");
 
-// The block goes from round to round by __syncthreads alone: what is written in a round is read in
-// later ones, and written again only behind the barrier of the last round that reads it.
+// State of a block that streams. __syncthreads alone separates its rounds: data written in a round
+// is read in later ones, and overwritten only after the barrier of the last round that reads it.
 template <int kRegisters>
 struct Stream {
   static constexpr uint32_t kTournament = kPlayers * kRegisters;
   static_assert(kTournament + kRoundKeys <= kQueueKeys,
                 "who waits for room waits for a tournament");
 
-  uint64_t queue[kQueueKeys];  // a ring: what producers passed on and players have not taken
-  // The reigning list and two that a tournament writes in turn, greatest first, kNoSelectKey
-  // behind the last key.
+  uint64_t queue[kQueueKeys];  // a ring: passed on by producers, not yet taken by players
+  // The reigning list and two that a tournament writes in turn, largest first, padded with
+  // kNoSelectKey.
   uint64_t lists[3][kTournament];
-  // Keys passed on in round r: [r % 3]. Read behind the barrier of the round, cleared in round
-  // r + 2.
+  // Keys passed on in round r: [r % 3]. Read after the barrier of the round, cleared in round r +
+  // 2.
   uint32_t passed[3];
 };
 
@@ -61,14 +62,14 @@ union Shared {
   Staged staged;
 };
 
-// Where the block stands; the same in all threads.
+// Progress of the block; the same in all threads.
 struct Standing {
-  uint32_t place = 0;   // of the round in Stream::passed
-  uint32_t passed = 0;  // keys of all rounds before, modulo 2^32
-  uint32_t taken = 0;   // of these, by players
-  uint32_t step = 0;    // of the tournament; 0: none is on
+  uint32_t place = 0;   // slot of the round in Stream::passed
+  uint32_t passed = 0;  // keys of all earlier rounds, modulo 2^32
+  uint32_t taken = 0;   // of these, taken by players
+  uint32_t step = 0;    // of the tournament; 0: none is running
   uint32_t reigning = 0;
-  bool streams = true;  // producers have more to look at
+  bool streams = true;  // producers have more to read
 
   __device__ uint32_t waiting() const { return passed - taken; }
   __device__ bool HasRoom() const { return waiting() + kRoundKeys <= kQueueKeys; }
@@ -78,7 +79,7 @@ struct Standing {
   __device__ bool Ends() const { return !streams && waiting() == 0 && step == 0; }
 };
 
-// Streams the row: its steps go to the producing warps of its blocks in turn, its edges to the
+// Streams the row. Its steps go to the producing warps of its blocks in turn, its edges to the
 // first of them.
 template <typename Scores>
 class Producer {
@@ -86,11 +87,11 @@ class Producer {
   __device__ __forceinline__ explicit Producer(const ListRows& rows)
       : row_(ReaderOf<Scores>(rows)), step_(blockIdx.y * (kProducers / 32) + threadIdx.x / 32) {}
 
-  // Sets the first load off; before the first Pass.
+  // Starts the first load. Must precede the first Pass.
   __device__ __forceinline__ void Begin() { next_.Load(row_, step_); }
   __device__ bool is_done() const { return group_ > kGroups; }
 
-  // One round: passes on the keys above the threshold of a few scores.
+  // Runs one round: passes on the keys of a few scores that are above the threshold.
   __device__ __forceinline__ void Pass(uint64_t threshold, const Standing& standing,
                                        uint64_t* queue, uint32_t* passed) {
     uint64_t keys[kKeysPerRound] = {};
@@ -119,7 +120,8 @@ class Producer {
   using Batch = ScoreBatch<Scores>;
   static constexpr int kGroups = Batch::kScores / kKeysPerRound;
 
-  // The next keys that may hold one of use; false where this round's batches have none.
+  // Finds the next keys that may include a useful one. Returns false if this round's batches have
+  // none.
   __device__ __forceinline__ bool Find(float floor, uint64_t (&keys)[kKeysPerRound]) {
 #pragma unroll 1
     for (int look = 0; look < kBatchesPerRound && !is_done(); ++look) {
@@ -145,22 +147,22 @@ class Producer {
   }
 
   const RowReader<Scores> row_;
-  uint32_t step_;        // of next_
-  int group_ = kGroups;  // of batch_, the next to pass on; kGroups: none; above: none ever
+  uint32_t step_;        // step of next_
+  int group_ = kGroups;  // group of batch_ to pass on next; kGroups: none; above: none ever
   Batch batch_;
   Batch next_;
 };
 
-// Two lists, greatest first, and where the better keys of both go.
+// Two lists, largest first, and the destination of the better keys of both.
 template <uint32_t kKeysMax>
 struct Match {
   const uint64_t* first;
   const uint64_t* second;
   uint64_t* winners;
   uint32_t keys;     // in each of the two
-  uint32_t winning;  // so many go on; <= 2 * keys
+  uint32_t winning;  // keys that advance; <= 2 * keys
 
-  // How many of a list reach a key.
+  // Returns how many keys of a list reach `key`.
   __device__ __forceinline__ uint32_t Reaching(const uint64_t* list, uint64_t key) const {
     uint32_t reaching = 0;
 #pragma unroll
@@ -170,8 +172,8 @@ struct Match {
     return reaching;
   }
 
-  // Each key finds its rank by looking for its place among the others'. Keys are unique but for
-  // kNoSelectKey: of equals, the first list's come first.
+  // Merges the lists: each key finds its rank by a search in the other list. Keys are unique,
+  // except kNoSelectKey: of equal keys, the first list's come first.
   __device__ __forceinline__ void Play(uint32_t thread, uint32_t threads) const {
     for (uint32_t at = thread; at < keys; at += threads) {
       const uint64_t of_first = first[at];
@@ -184,7 +186,7 @@ struct Match {
   }
 };
 
-// One round of the players: a step of a tournament, of four.
+// The players' part of a round: one of the four steps of a tournament.
 template <int kRegisters>
 class Player {
  public:
@@ -220,7 +222,7 @@ class Player {
   static constexpr uint32_t kTournament = Stream<kRegisters>::kTournament;
   static constexpr uint32_t kRun = kTournament / kRuns;
 
-  // This warp's part of the keys that wait longest.
+  // Sorts this warp's part of the keys that have waited longest.
   __device__ __forceinline__ void SortRun(const Standing& standing, uint64_t* sorted) const {
     const uint32_t lane = threadIdx.x % 32;
     const uint32_t begin = (threadIdx.x - kProducers) / 32 * kRun;
@@ -240,7 +242,7 @@ class Player {
   const uint32_t k_;
 };
 
-// What a round did, once its barrier is passed.
+// Updates the progress after the barrier of a round.
 template <int kRegisters>
 __device__ __forceinline__ void Advance(const Stream<kRegisters>& stream, bool streams,
                                         Standing& standing) {
@@ -258,20 +260,20 @@ __device__ __forceinline__ void Advance(const Stream<kRegisters>& stream, bool s
 }
 
 // Selects, for each row, the k best scores by a tournament of sorted runs.
-// Grid (batch, blocks a row), block 256: warps 0-3 produce, 4-7 play.
-// Reads the row once, 16-byte loads, the next 64 bytes a producer on their way meanwhile; writes
-//   8 B a result, and with several blocks a row k * 8 B a block, of which the last block reads back
-//   about 2k * 8 B.
-// Requires k <= 128 * kRegisters; blocks a row <= 256; tickets zero.
+// Grid (batch, blocks per row), block 256: warps 0-3 produce, 4-7 play.
+// Reads the row once with 16-byte loads, with the next 64 bytes per producer in flight. Writes 8 B
+// per result. With several blocks per row also writes k * 8 B per block, of which the last block
+// reads back about 2k * 8 B.
+// Requires: k <= 128 * kRegisters; blocks per row <= 256; tickets zero.
 // Steps: 1 producers pass on, round by round, the keys above the threshold; 2 once there are
-//   enough, players sort them, a run each warp; 3 the runs meet pair by pair, a round each time,
-//   until one is left; 4 it meets the reigning list, whose k-th key becomes the threshold; 5 the
-//   row's last block merges the blocks' lists.
+// enough, players sort them, one run per warp; 3 the runs are merged pair by pair, one round each,
+// until one is left; 4 it is merged with the reigning list, whose k-th key becomes the threshold; 5
+// the row's last block merges the lists of the blocks.
 // Source: the runs: Batcher, "Sorting networks and their applications", AFIPS 1968; merging by
-//   ranks: Satish, Harris, Garland, "Designing efficient sorting algorithms for manycore GPUs",
-//   IPDPS 2009. Rejected: one thread a block that inserts into a list of k (k^2 moves: a cliff at
-//   k = 100); a loser tree (a winner at a time, each behind log2 dependent loads); barriers of the
-//   players alone (the producers, one round ahead at most, gain nothing by them).
+// ranks: Satish, Harris, Garland, "Designing efficient sorting algorithms for manycore GPUs", IPDPS
+// 2009. Rejected: one thread per block that inserts into a list of k (k^2 moves: a cliff at k =
+// 100); a loser tree (one winner at a time, each after log2 dependent loads); separate barriers for
+// the players (the producers, at most one round ahead, gain nothing from them).
 template <typename Scores, int kRegisters>
 __global__ void __launch_bounds__(kListThreads, 3) WarpTournamentKernel(const ListRows rows) {
   __shared__ Shared<kRegisters> shared;

@@ -21,18 +21,16 @@ enum class BackendKind : uint8_t { kCpu = 1, kGpu = 2 };
 
 // The data that a scan reads. kRows: the exact rows, scored canonically. kInt8: codes with a
 // quarter of the bytes of fp32 rows, whose proven bounds exclude all but a few rows; those are
-// scored canonically. kBf16: a copy of half the bytes, with tighter bounds. The answer is the same
-// to the bit.
-enum class ScanPrecision : uint8_t { kRows = 1, kInt8 = 2, kBf16 = 3 };
+// scored canonically. The answer is the same to the bit.
+enum class ScanPrecision : uint8_t { kRows = 1, kInt8 = 2 };
 
-// The data that a collection keeps for its scans. kAuto: the fastest on the backend. kBf16: a copy
-// for any type of rows; for bf16 rows it saves bytes only in batches. The numbers are stored.
-enum class ScanChoice : uint8_t { kAuto = 1, kInt8 = 2, kRows = 3, kBf16 = 4 };
+// The data that a collection keeps for its scans. kAuto: the fastest on the backend. The numbers
+// are stored; 4 is taken (server/store/catalogue_rows.cc).
+enum class ScanChoice : uint8_t { kAuto = 1, kInt8 = 2, kRows = 3 };
 
 // Where a collection's exact rows are stored. kHost: in host memory, so that the device holds four
-// times the rows (with a bf16 copy, twice): scans read codes, and only candidates cross the link.
-// The CPU backend has no other memory; the GPU backend has EngineOptions::host_rows_bytes. Requires
-// a scan of codes.
+// times the rows: scans read codes, and only candidates cross the link. The CPU backend has no
+// other memory; the GPU backend has EngineOptions::host_rows_bytes. Requires a scan of codes.
 enum class RowHome : uint8_t { kDevice = 1, kHost = 2 };
 
 // Queries whose candidates did not fit into the space reserved for them, by the fallback that was

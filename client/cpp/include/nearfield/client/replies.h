@@ -291,7 +291,6 @@ struct Counters {
     // Queries of the passes, by what most of the pass's queries scanned.
     uint64_t queries_rows_count = 0;
     uint64_t queries_int8_count = 0;
-    uint64_t queries_bf16_count = 0;
     uint64_t device_us = 0;
     uint64_t candidates = 0;
     uint64_t bytes_read = 0;
