@@ -33,9 +33,9 @@ bool AllZero(absl::Span<const float> vector) {
   return std::all_of(vector.begin(), vector.end(), [](float value) { return value == 0.0f; });
 }
 
-// Returns true if all values are finite. No branch per value, and only instructions that the lowest
-// instruction set has for four values at once: a batch has a million values. An exponent of all
-// ones carries into the sign bit.
+// Returns true if all values are finite. Has no branch per value, and uses only operations that
+// even the baseline instruction set has for four values at a time: a batch has a million values. An
+// exponent of all ones carries into the sign bit.
 bool AllFinite(absl::Span<const float> vector) {
   constexpr uint32_t kExponent = 0x7f800000u;
   const float* const values = vector.data();

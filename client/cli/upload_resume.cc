@@ -31,8 +31,8 @@ bool MayGoOn(const absl::Status& status, const UploadProgress& progress) {
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kCancelled:
       return true;
-    case absl::StatusCode::kResourceExhausted:  // in progress; an upload that can never fit is
-                                                // refused before its first row
+    // An upload that can never fit is refused before its first row.
+    case absl::StatusCode::kResourceExhausted:
       return progress.rows_skipped + progress.rows_sent > 0;
     default:
       return false;

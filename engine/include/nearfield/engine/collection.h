@@ -90,9 +90,9 @@ class Upload {
   // an error the upload can only be destroyed.
   virtual absl::Status Append(const UploadBlock& block) = 0;
 
-  // Returns the ordinal of the first row after all rows were appended; the others follow in upload
-  // order. Data indexed by ordinal can then be prepared before Commit, while other changes
-  // continue. Append fails afterwards. Requires: at least one row. Errors: ResourceExhausted (the
+  // Returns the ordinal of the first row; the others follow in upload order. Call it after the last
+  // Append, which fails afterwards. Data indexed by ordinal can then be prepared before Commit,
+  // while other changes continue. Requires: at least one row. Errors: ResourceExhausted (the
   // collection has had 2^32 rows).
   virtual absl::StatusOr<uint32_t> TakeOrdinals() = 0;
 

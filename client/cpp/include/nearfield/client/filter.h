@@ -44,8 +44,8 @@ class Filter {
     kHasId,
   };
 
-  static Filter And(std::vector<Filter> filters);  // all filters hold; at least one filter
-  static Filter Or(std::vector<Filter> filters);   // at least one filter holds; at least one filter
+  static Filter And(std::vector<Filter> filters);  // all of them hold; requires at least one
+  static Filter Or(std::vector<Filter> filters);   // one of them holds; requires at least one
   static Filter Not(Filter filter);  // plain negation: also true for rows without the attribute
 
   // False for a row without the attribute, including NotEqual. Bools have no order.
@@ -66,9 +66,11 @@ class Filter {
   static Filter HasId(IdColumn ids);
 
   Kind kind() const { return kind_; }
-  const std::vector<Filter>& operands() const { return operands_; }  // kAnd, kOr; one: kNot
+  // Operands of kAnd and kOr; kNot has exactly one.
+  const std::vector<Filter>& operands() const { return operands_; }
   const std::string& attribute() const { return attribute_; }
-  const std::vector<AttributeValue>& values() const { return values_; }  // comparison: one
+  // Values of the condition; a comparison has exactly one.
+  const std::vector<AttributeValue>& values() const { return values_; }
   const IdColumn& ids() const { return ids_; }
 
   bool operator==(const Filter& other) const;

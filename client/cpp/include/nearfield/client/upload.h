@@ -105,8 +105,8 @@ struct OpenUploads {
 };
 
 // Created by Client::BeginUpload. Thread safety: one thread writes; any thread may call Cancel.
-// After an error every call returns that error. Exceptions: columns that differ in length and text
-// that is not UTF-8 are refused before any of it is sent, and the upload can continue.
+// After an error every call returns that error, with one exception: columns that differ in length
+// and text that is not UTF-8 are refused before any of it is sent, and the upload can continue.
 //
 // With a token, write the same rows from the first one, in blocks of any size: rows that the server
 // has from an earlier stream are skipped.
