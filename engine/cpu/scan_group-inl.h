@@ -74,7 +74,7 @@ inline constexpr int64_t kRowPanelBytes = 16 << 10;
 inline constexpr int64_t kPartDoubles = int64_t{kPairsMax} * kWidth;
 inline constexpr int64_t kPanelDoubles = kPartDoubles * kParts;
 
-// How rows and queries of one dimension are cut.
+// The sizes into which rows and queries of one dimension are cut.
 struct ChunkPlan {
   explicit ChunkPlan(int32_t dim_padded) {
     const int64_t part_bytes = int64_t{kPanelRows} * dim_padded / kParts * int64_t{sizeof(double)};

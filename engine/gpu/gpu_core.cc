@@ -20,7 +20,7 @@ namespace nearfield::gpu {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-// Four buffers keep the host copy, the link and the layout kernel busy at once.
+// Four buffers keep the host copy, the link and the layout kernel busy concurrently.
 constexpr StagingRing::Shape kUploadRing = {.buffers_count = 4, .buffer_bytes = 8 * kMiB};
 // Separate from the upload ring: reading rows back (a query by id) does not wait for an upload.
 constexpr StagingRing::Shape kReadRing = {.buffers_count = 2, .buffer_bytes = 2 * kMiB};

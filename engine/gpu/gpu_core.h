@@ -101,7 +101,7 @@ class GpuCore {
   plan::DeviceFacts device_facts_;
   plan::EngineFacts engine_facts_;
   double read_bytes_per_second_ = 0;
-  bool has_batch_kernels_ = false;  // they exist for this architecture only (sm_90)
+  bool has_batch_kernels_ = false;  // true on sm_90, the only architecture that they exist for
   std::string device_name_;
 };
 

@@ -10,7 +10,8 @@
 namespace nearfield::gpu {
 namespace {
 
-// The live slots are listed if at most one row in this number is live: at most one bit per row.
+// The live slots are listed if at most one row in this number is live. The list then takes at most
+// one bit per row.
 constexpr int64_t kRowsPerListed = 32;
 
 std::vector<uint32_t> FewLiveSlots(const std::vector<uint64_t>& words) {

@@ -14,8 +14,9 @@
 namespace nearfield::gpu {
 
 struct GpuOptions {
-  int32_t device = 0;        // CUDA ordinal
-  int64_t memory_bytes = 0;  // for rows, ranks and bitmaps; 0: 85% of the free memory
+  int32_t device = 0;  // CUDA ordinal
+  // For rows, ranks and bitmaps; 0: 85% of the memory that is free without workspace and reserve.
+  int64_t memory_bytes = 0;
   // Page-locked host memory for the rows of collections that keep them on the host.
   int64_t host_rows_bytes = 0;
   int32_t k_max = kKMax + 1;

@@ -49,7 +49,7 @@ struct HeldRingShape {
   NEARFIELD_HOST_DEVICE int BoundsAt(int place) const {
     return places * rows_bytes + place * kTileBoundsBytes;
   }
-  // Includes the bytes that align its begin to a multiple of 1,024.
+  // Includes the bytes that align its start to a multiple of 1,024.
   NEARFIELD_HOST_DEVICE int bytes() const { return BoundsAt(bound_places()) + 1024; }
 };
 

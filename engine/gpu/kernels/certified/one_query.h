@@ -75,7 +75,7 @@ struct OneQueryArgs {
   alignas(16) char inline_query[kInlineQueryBytes];
 };
 
-// Returns the number of rows that a group of lanes processes at once; a warp has four groups.
+// Returns the number of rows that a group of lanes processes together; a warp has four groups.
 constexpr int OneQueryUnits(int32_t code_bytes) {
   return code_bytes <= 128 ? 8 : code_bytes <= 256 ? 4 : code_bytes <= 512 ? 2 : 1;
 }

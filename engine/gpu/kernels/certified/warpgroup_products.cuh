@@ -22,7 +22,7 @@ __device__ __forceinline__ uint32_t PieceOffset(int line, int piece) {
 
 // Returns the wgmma descriptor of the lines at `address` in shared memory: a multiple of 1,024,
 // plus 32 per step inside the lines. Eight lines are contiguous; the next eight follow `stride`
-// bytes after their begin, a multiple of 1,024.
+// bytes after their start, a multiple of 1,024.
 __device__ __forceinline__ uint64_t OperandAt(uint32_t address, int stride = 1024) {
   constexpr uint64_t kExchange128 = uint64_t{1} << 62;
   return kExchange128 | static_cast<uint64_t>(stride >> 4) << 32 | (uint64_t{1} << 16) |

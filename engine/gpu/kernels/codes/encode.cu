@@ -12,7 +12,7 @@ namespace nearfield::gpu {
 namespace {
 
 constexpr int kThreads = 128;
-// Enough to keep up with the link, and few enough to leave most SMs to a running scan.
+// Enough to keep up with the link, and few enough to leave the SMs to a running scan.
 constexpr uint32_t kBlocksMax = 128;
 
 struct Scratch {
