@@ -86,7 +86,7 @@ void Candidates::ScoreBest(const CandidateContext& context, int64_t keep) {
   if (count_ <= keep) return;
   std::sort(waiting_, waiting_ + count_,
             [](const Candidate& a, const Candidate& b) { return a.upper > b.upper; });
-  // A few at a time: each time the floor may rule out the rest.
+  // Score a few at a time: each step may raise the floor enough to rule out the rest.
   const int64_t at_once = std::max<int64_t>(16, k_ / 2);
   int64_t scored = 0;
   while (count_ - scored > keep) {
@@ -108,14 +108,14 @@ int64_t Candidates::Settle(const CandidateContext& context, bool refine) {
   const int64_t rescored_before = rescored_;
   int64_t refined = 0;
   const bool floor_unknown = floor.score() == score::MinusInfinity();
-  if (floor_unknown && count_ >= k_) {  // the k best of what there is make a first floor
+  if (floor_unknown && count_ >= k_) {  // the k best candidates so far give a first floor
     ScoreTop(context, k_);
     refined_ = 0;
   }
   if (refine) {
     refined = count_ - refined_;
     Refine(context);
-    DropRuledOut(refined_, floor.score());  // the older ones wait until there are too many
+    DropRuledOut(refined_, floor.score());  // older ones stay until there are too many
   }
   refined_ = count_;
   return refined + kScoreWork * (rescored_ - rescored_before);

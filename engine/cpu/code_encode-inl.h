@@ -1,4 +1,4 @@
-// Codes of rows and queries, as corpus/scan_code.cc makes them, with vectors. Sums are taken in
+// Vectorized encoding of rows and queries, equivalent to corpus/scan_code.cc. Sums are added in
 // another order, which the bounds allow. Included once per instruction set.
 #if defined(NEARFIELD_ENGINE_CPU_CODE_ENCODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEARFIELD_ENGINE_CPU_CODE_ENCODE_INL_H_
@@ -19,14 +19,14 @@ HWY_BEFORE_NAMESPACE();
 namespace nearfield::cpu {
 namespace HWY_NAMESPACE {
 
-// Arrays are padded with zeros to whole vectors of codes.
+// Arrays of values and codes are padded with zeros to whole vectors of codes.
 using TagCode = hn::Rebind<int8_t, Tag>;
 using TagWord = hn::Rebind<int32_t, Tag>;
 
-// Sum of squares of values - others (null: of values).
+// Returns the sum of the squares of values - others, or of values if `others` is null.
 inline double Squares(const double* values, const double* others, int64_t size) {
   Vec sums[4] = {hn::Zero(kTag), hn::Zero(kTag), hn::Zero(kTag), hn::Zero(kTag)};
-  for (int64_t i = 0; i < size; i += 4 * kWidth) {  // sizes are whole lines of codes
+  for (int64_t i = 0; i < size; i += 4 * kWidth) {  // sizes are multiples of a code line
     NEARFIELD_UNROLL
     for (int32_t j = 0; j < 4; ++j) {
       Vec v = hn::Load(kTag, values + i + j * kWidth);
@@ -48,11 +48,11 @@ inline double GreatestMagnitude(const double* values, int64_t size) {
 
 struct TakenCodes {
   float scale = 0;
-  double norm = 0;  // at least that of what the codes stand for
+  double norm = 0;  // at least the norm of scale * codes
 };
 
-// Codes of `values` in units of a scale; `values` become what the codes stand for, or (kRest) what
-// they leave.
+// Encodes `values` as codes in units of a scale. Replaces `values` by scale * codes, or by the rest
+// (kRest).
 template <bool kRest>
 TakenCodes TakeCodes(double* values, int64_t size, int8_t* codes) {
   const float scale = score::CodeScale(GreatestMagnitude(values, size));
@@ -64,7 +64,7 @@ TakenCodes TakeCodes(double* values, int64_t size, int8_t* codes) {
   const Vec inverse = hn::Set(kTag, 1.0 / static_cast<double>(scale));
   const Vec factor = hn::Set(kTag, static_cast<double>(scale));
   const Vec greatest = hn::Set(kTag, score::kCodeMax);
-  Vec squares = hn::Zero(kTag);  // whole numbers far below 2^53: exact
+  Vec squares = hn::Zero(kTag);  // integers far below 2^53: exact
   for (int64_t i = 0; i < size; i += kWidth) {
     const Vec value = hn::Load(kTag, values + i);
     Vec code = hn::Round(hn::Mul(value, inverse));
@@ -107,10 +107,10 @@ score::RowBound EncodeOne(const EncodeRows& encode, int32_t r) {
   const hn::ScalableTag<int8_t> bytes;
   const auto bias = hn::Set(bytes, static_cast<int8_t>(kCodeBias));
   for (int64_t i = 0; i < size; i += static_cast<int64_t>(hn::Lanes(bytes))) {
-    hn::Store(hn::Xor(hn::Load(bytes, codes + i), bias), bytes, codes + i);  // adds it
+    hn::Store(hn::Xor(hn::Load(bytes, codes + i), bias), bytes, codes + i);  // adds the bias
   }
   if (cosine && squared == 0.0) return {.residual = -std::numeric_limits<float>::infinity()};
-  // What the code leaves out, in the space of the row: nothing is assumed of the way there.
+  // Compute the residual in the space of the row: this assumes nothing about the rotation.
   BringBack(rotation, work);
   return score::MakeRowBound(taken.scale, Squares(values, work, size), taken.norm,
                              rotation.RelativeError(), encode.metric == Metric::kL2 ? squared : 0.0,

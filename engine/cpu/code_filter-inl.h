@@ -1,5 +1,5 @@
-// Products of codes to the rows that may reach the threshold: score::UpperScore, step for step.
-// Included once per instruction set.
+// Finds the rows that may reach the threshold from products of codes: score::UpperScore, step for
+// step. Included once per instruction set.
 #if defined(NEARFIELD_ENGINE_CPU_CODE_FILTER_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEARFIELD_ENGINE_CPU_CODE_FILTER_INL_H_
 #undef NEARFIELD_ENGINE_CPU_CODE_FILTER_INL_H_
@@ -17,7 +17,7 @@ using TagF = hn::ScalableTag<float>;
 using VecF = hn::VFromD<TagF>;
 inline constexpr TagF kTagF;
 
-// The terms of a bound, all vectors of rows or of queries.
+// The terms of a bound: each a vector over rows or over queries.
 struct BoundTerms {
   VecF scale, residual, norm, less;  // of the row
 };
@@ -33,7 +33,7 @@ HWY_INLINE VecF Upper(const BoundTerms& row, const QueryTerms& query, VecF produ
   return hn::Add(hn::Sub(dot, row.less), rest);
 }
 
-// Bit l: lane l is not in `below`, NaN included.
+// Returns a bit per lane, set if the lane is not in `below`; a NaN is not.
 HWY_INLINE uint32_t LanesNotIn(hn::MFromD<TagF> below) {
   uint8_t bits[8] = {};  // StoreMaskBits may write 8 bytes
   hn::StoreMaskBits(kTagF, hn::Not(below), bits);

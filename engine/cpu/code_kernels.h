@@ -1,5 +1,5 @@
-// The arithmetic of a scan of codes, once per instruction set: their products, the bounds made of
-// them, and the codes themselves (corpus/scan_code.h).
+// CodeKernels: the arithmetic of a code scan, once per instruction set: products of codes, bounds
+// computed from the products, and encoding (corpus/scan_code.h).
 #ifndef NEARFIELD_ENGINE_CPU_CODE_KERNELS_H_
 #define NEARFIELD_ENGINE_CPU_CODE_KERNELS_H_
 
@@ -13,8 +13,9 @@
 
 namespace nearfield::cpu {
 
-// A row's int8 codes lie in its plane with 128 added, as unsigned bytes: the instruction that
-// multiplies bytes wants one factor unsigned. Rows are padded to whole cache lines, with anything.
+// The int8 codes of a row are stored with 128 added, as unsigned bytes, because the instruction
+// that multiplies bytes requires one unsigned factor. Rows are padded to whole cache lines; the
+// value of the padding does not matter.
 inline constexpr int32_t kCodeLine = 64;
 inline constexpr int32_t kCodeBias = 128;
 constexpr int32_t CodeStride(int32_t dim) { return (dim + kCodeLine - 1) / kCodeLine * kCodeLine; }
@@ -27,30 +28,30 @@ struct CodeTile {
 };
 
 // Products may be written for whole groups of rows: outputs have room for rows_count rounded up to
-// this.
+// a multiple of this.
 inline constexpr int32_t kCodeRowGroup = 16;
 
-// Panels are scanned together up to this many.
+// Maximum number of panels that are scanned together.
 inline constexpr int32_t kPanelsMax = 4;
 
-// Which rows may reach the threshold, by both codes of one query.
+// Input of filter_one: finds the rows that may reach the threshold, by both codes of one query.
 struct OneFilter {
   const score::RowBound* bounds = nullptr;  // [rows_count]
-  const int32_t* first = nullptr;           // products, as scan_one leaves them
+  const int32_t* first = nullptr;           // products, as written by scan_one
   const int32_t* second = nullptr;
   score::QueryBound query;
   float threshold = 0;
   int32_t rows_count = 0;
 };
 
-// Which pairs of a row and a query may reach the query's threshold, by the first code alone. All
-// arrays of queries are [width].
+// Input of filter_panels: finds the pairs of a row and a query that may reach the query's
+// threshold, by the first code alone. All arrays over queries are [width].
 struct PanelFilter {
   const score::RowBound* bounds = nullptr;  // [rows_count]
   int32_t rows_count = 0;
-  const int32_t* products = nullptr;  // [rows_count, width], as scan_panels leaves them
-  int32_t width = 0;                  // of whole panels
-  int32_t queries_count = 0;          // <= width: those beyond are left out
+  const int32_t* products = nullptr;  // [rows_count, width], as written by scan_panels
+  int32_t width = 0;                  // queries of whole panels
+  int32_t queries_count = 0;          // <= width; later columns are ignored
   const float* first_scale = nullptr;
   const float* of_residual = nullptr;
   const float* of_norm = nullptr;
@@ -58,14 +59,14 @@ struct PanelFilter {
   const float* threshold = nullptr;
 };
 
-// A row of the tile that a query cannot rule out.
+// A row of the tile that the query's bound does not rule out.
 struct Survivor {
   int32_t row = 0;
   int32_t query = 0;
   float upper = 0;  // at least its score
 };
 
-// Rows to encode, from where they are stored.
+// Rows to encode, in their stored form.
 struct EncodeRows {
   const corpus::Rotation* rotation = nullptr;
   int32_t dim = 0;
@@ -73,7 +74,7 @@ struct EncodeRows {
   RowType row_type = RowType::kFloat32;
   const std::byte* rows = nullptr;  // [rows_count, PaddedDim(dim)], as in RowTile
   int32_t rows_count = 0;
-  const double* squares = nullptr;  // S(x,x) of each
+  const double* squares = nullptr;  // S(x,x) of each row
   uint8_t* codes = nullptr;         // out: [rows_count], CodeStride(dim) apart
   score::RowBound* bounds = nullptr;
   double* scratch = nullptr;  // EncodeScratchDoubles(dim), 64-byte aligned
@@ -91,35 +92,36 @@ struct EncodeQueryArgs {
   double* scratch = nullptr;     // EncodeScratchDoubles(dim), 64-byte aligned
 };
 
-// Functions of one instruction set. Layouts of packed queries are its own. Queries have two codes:
-// panels take the first, and what that leaves is bounded by both.
+// The functions of one instruction set. Each defines its own layout of packed queries. Queries have
+// two codes: panels use the first; the survivors are then bounded with both.
 struct CodeKernels {
-  int32_t lanes = 0;  // queries of a panel
+  int32_t lanes = 0;  // queries per panel
   int64_t (*one_bytes)(int32_t dim) = nullptr;
   int64_t (*panel_bytes)(int32_t dim) = nullptr;
-  // Both codes of a query, [dim] each, for scan_one.
+  // Packs both codes of a query, [dim] each, for scan_one.
   void (*pack_one)(const int8_t* first, const int8_t* second, int32_t dim,
                    std::byte* packed) = nullptr;
-  // First codes of up to `lanes` queries, `stride` elements apart, for scan_panels.
+  // Packs the first codes of up to `lanes` queries, `stride` elements apart, for scan_panels.
   void (*pack_panel)(const int8_t* codes, int64_t stride, int32_t count, int32_t dim,
                      std::byte* packed) = nullptr;
-  // first[r], second[r]: products of row r with the query's two codes.
+  // Writes to first[r] and second[r] the products of row r with the query's two codes.
   void (*scan_one)(const CodeTile& tile, const std::byte* packed, int32_t* first,
                    int32_t* second) = nullptr;
-  // products[r * panels_count * lanes + q] for consecutive panels, up to kPanelsMax.
+  // Writes products[r * panels_count * lanes + q] for up to kPanelsMax consecutive panels.
   void (*scan_panels)(const CodeTile& tile, const std::byte* packed, int32_t panels_count,
                       int32_t* products) = nullptr;
-  // Rows with !(bound < threshold), ascending, and their bounds; returns how many. Room for
-  // rows_count in both.
+  // Writes the rows with !(bound < threshold), ascending, and their bounds; returns their number.
+  // Both outputs have room for rows_count.
   int32_t (*filter_one)(const OneFilter& filter, int32_t* passed, float* upper) = nullptr;
-  // Pairs with !(bound < threshold); returns how many. Room for rows_count * queries_count.
+  // Writes the pairs with !(bound < threshold); returns their number. Requires: room for
+  // rows_count * queries_count.
   int32_t (*filter_panels)(const PanelFilter& filter, Survivor* survivors) = nullptr;
   void (*encode_rows)(const EncodeRows& encode) = nullptr;
-  // As corpus::EncodeQuery.
+  // Equivalent to corpus::EncodeQuery.
   corpus::QueryBounds (*encode_query)(const EncodeQueryArgs& args) = nullptr;
 };
 
-// Plain C++.
+// Returns the implementation in plain C++.
 const CodeKernels& PortableCodeKernels();
 
 }  // namespace nearfield::cpu

@@ -10,9 +10,9 @@
 namespace nearfield::cpu {
 namespace {
 
-// From this many queries on, a panel's lanes are filled well enough to beat one query at a time.
+// With at least this many queries, panels are full enough to beat one query at a time.
 constexpr int32_t kPanelQueriesMin = 5;
-// What a thread encodes before another one is worth waking: some 2 us a query of 768 dimensions.
+// Elements to encode that justify waking one more thread: about 2 us per query of 768 dimensions.
 constexpr int64_t kElementsAThread = 16 * 768;
 
 }  // namespace

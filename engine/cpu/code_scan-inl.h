@@ -1,7 +1,8 @@
-// Exact products of codes. One query is bound by memory: rows are read once, in order, four at a
-// time, and a query's two codes ride along. Many queries are bound by the multiply units: a lane is
-// a query, four bytes of a row are spread over all lanes, and up to 6 x 4 sums stay in registers,
-// so that no sum is ever added across lanes. Included once per instruction set.
+// Exact products of codes. Included once per instruction set.
+// One query is bound by memory: rows are read once, in order, four at a time, and are multiplied
+// with both of the query's codes. Many queries are bound by the multiply units: a lane is a query,
+// four bytes of a row are broadcast to all lanes, and up to 6 x 4 sums stay in registers, so no sum
+// is ever added across lanes.
 #if defined(NEARFIELD_ENGINE_CPU_CODE_SCAN_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEARFIELD_ENGINE_CPU_CODE_SCAN_INL_H_
 #undef NEARFIELD_ENGINE_CPU_CODE_SCAN_INL_H_
@@ -26,10 +27,10 @@ inline constexpr int32_t kLanes = static_cast<int32_t>(hn::MaxLanes(Tag32()));
 inline constexpr int32_t kVectorBytes = kLanes * 4;
 inline constexpr int32_t kWordCodes = 4;  // codes of one row in a lane
 
-// What a vector of 32-bit words, four codes each, takes of a packed query: kQueryVectors vectors,
-// word for word. Two ways to multiply and add:
+// Two ways to multiply and add follow. A vector of 32-bit words, four codes each, is multiplied
+// with kQueryVectors vectors of a packed query, word for word.
 
-// Bytes into words of 16 bits, which are multiplied and added in pairs.
+// Widens bytes to 16-bit words, which are multiplied and added in pairs.
 struct WidenedStep {
   static constexpr int32_t kQueryVectors = 2;
   static void PackWord(const int8_t* codes, int32_t lane, std::byte* vectors) {
@@ -68,9 +69,9 @@ struct WidenedStep {
 };
 
 #if HWY_TARGET == HWY_AVX3
-// Four products and their sum in one instruction, exact (not the saturating form). In assembler, as
-// this instruction set's name for the compiler does not hold the extension; the caller has asked
-// the CPU for it.
+// Four products and their sum in one instruction, exact (not the saturating form). Uses inline
+// assembly because the compiler's target for this instruction set does not include the extension;
+// the caller has checked that the CPU supports it.
 struct VnniStep {
   static constexpr int32_t kQueryVectors = 1;
   static void PackWord(const int8_t* codes, int32_t lane, std::byte* vectors) {
@@ -93,7 +94,7 @@ struct VnniStep {
 };
 #endif
 
-// Packed forms begin with what the bias of the rows adds to each product.
+// Packed forms begin with the amount that the rows' bias adds to each product.
 inline constexpr int32_t kHeadBytes = 64;
 static_assert(kHeadBytes >= kVectorBytes);
 
@@ -127,7 +128,7 @@ void PackCodes(const int8_t* codes, int32_t dim, int32_t lane, int64_t lane_step
   }
 }
 
-// Lanes hold the words of the query one after another.
+// Packs both codes of one query: consecutive words of a code go to consecutive lanes.
 template <class Step>
 void PackOne(const int8_t* first, const int8_t* second, int32_t dim, std::byte* packed) {
   std::memset(packed, 0, static_cast<size_t>(OneBytes<Step>(dim)));
@@ -139,7 +140,7 @@ void PackOne(const int8_t* first, const int8_t* second, int32_t dim, std::byte* 
                   packed + kHeadBytes + int64_t{Step::kQueryVectors} * CodeStride(dim));
 }
 
-// Lanes hold the same word of one query each.
+// Packs the codes of a panel: each lane holds the same word of another query.
 template <class Step>
 void PackPanel(const int8_t* codes, int64_t stride, int32_t count, int32_t dim, std::byte* packed) {
   std::memset(packed, 0, static_cast<size_t>(PanelBytes<Step>(dim)));
@@ -149,10 +150,10 @@ void PackPanel(const int8_t* codes, int64_t stride, int32_t count, int32_t dim, 
   }
 }
 
-// Bytes ahead of the reads that codes are fetched.
+// Prefetch distance for codes, in bytes.
 inline constexpr int64_t kCodesAhead = 4096;
 
-// Products of kRows rows with both codes of a query.
+// Computes the products of kRows rows with both codes of a query.
 template <class Step, int32_t kRows>
 HWY_INLINE void ScanRows(const uint8_t* row, int32_t stride, const std::byte* packed,
                          int32_t* first, int32_t* second) {
@@ -196,7 +197,7 @@ void ScanOneCode(const CodeTile& tile, const std::byte* packed, int32_t* first, 
   }
 }
 
-// kRows rows against kPanels panels.
+// Multiplies kRows rows with kPanels panels.
 template <class Step, int32_t kPanels, int32_t kRows>
 HWY_INLINE void ScanBlock(const uint8_t* row, int32_t dim, const std::byte* packed,
                           int32_t* products) {
@@ -232,7 +233,7 @@ HWY_INLINE void ScanBlock(const uint8_t* row, int32_t dim, const std::byte* pack
   for (int32_t begin = 0; begin < words; begin += kLineWords) {
     const uint8_t* const line = row + int64_t{begin} * kWordCodes;
     NEARFIELD_UNROLL
-    for (int32_t r = 0; r < kRows; ++r) {  // the rows that come next
+    for (int32_t r = 0; r < kRows; ++r) {  // prefetch the next rows
       __builtin_prefetch(line + (r + kRows) * stride, 0, 2);
     }
     const int32_t end = std::min(kLineWords, words - begin);
@@ -261,7 +262,7 @@ void ScanBlocks(const CodeTile& tile, const std::byte* packed, int32_t* products
   }
 }
 
-// As many sums as the registers hold beside their factors.
+// Scans panels with as many sums as fit in registers next to their factors.
 template <class Step>
 void ScanPanels(const CodeTile& tile, const std::byte* packed, int32_t panels_count,
                 int32_t* products) {

@@ -15,30 +15,33 @@
 namespace nearfield::cpu {
 namespace {
 
-// Codes that a thread takes at a time: some 10 us of work for one query.
+// Bytes of codes per tile: about 10 us of work for one query.
 constexpr int64_t kTileBytes = 128 << 10;
 constexpr int32_t kTileRowsMax = 512;
-// In panels: so that a tile stays in the second-level cache while all panels pass.
+// For panels: small enough that a tile stays in the L2 cache while all panels are scanned.
 constexpr int64_t kPanelTileBytes = 192 << 10;
 constexpr int32_t kPanelTileRowsMax = 256;
-// Rows whose products are filtered while they are in the first-level cache.
+// Rows whose products are filtered together, while they are in the L1 cache.
 constexpr int32_t kPanelRowsAtOnce = 24;
-// What a thread does in a microsecond at most, as in generation_scan.cc.
+// Upper limits of a thread's speed, as in generation_scan.cc.
 constexpr int64_t kCodeBytesPerUs = 20'000;
 constexpr int64_t kMultiplyAddsPerUs = 250'000;
 constexpr int64_t kThreadUs = 20;
 constexpr int64_t kTilesPerThread = 4;
-// Tiles from all over the generation come first: what they find is typical in whatever order the
-// rows lie, so that floors rise early and queries that codes cannot help are known early.
+// Probes: tiles from all over the generation that are scanned first. Their candidates are typical
+// in any order of the rows, so floors rise early and queries without benefit from codes are
+// recognized early.
 constexpr int64_t kProbesMax = 16;
 constexpr int64_t kTilesAProbe = 4;
 constexpr int64_t kProbeStep = 5;
 
-// When a query gives up, in rows that all its threads have scored. One row in so many may be scored
-// before a scan of all rows is cheaper; in a batch that scan is about three times as fast a row.
+// A query abandons codes when all its threads together have scored too many rows: a scan of all
+// rows is cheaper if more than one row in this number must be scored. In a batch that scan is about
+// three times as fast per row.
 constexpr int64_t kRowsAScore = 8;
 constexpr int64_t kRowsAScoreInPanels = 16;
-// A beginning that proves nothing yet: for each thread, and by the size of the generation.
+// Scores allowed at the start, which do not yet prove anything: per thread, and one per this many
+// rows of the generation.
 constexpr int64_t kScoresAThread = 128;
 constexpr int64_t kRowsAScoreAtFirst = 128;
 
@@ -73,12 +76,12 @@ void CodeScan::PlanTiles() {
       std::bit_floor(static_cast<uint64_t>(std::min(kProbesMax, tiles_count_ / kTilesAProbe))));
 }
 
-// The probes are the first tiles of equal stretches, not in their order; then come all others in
-// order.
+// Returns the tile to scan at `turn`. First come the probes, which are the first tiles of equal
+// stretches, in scattered order. All other tiles follow in order.
 int64_t CodeScan::TileAt(int64_t turn) const {
   if (probes_count_ == 0) return turn;
   const int64_t stretch = tiles_count_ / probes_count_;
-  if (turn < probes_count_) {  // a power of two: an odd step visits all
+  if (turn < probes_count_) {  // a power of two, so the odd step visits all probes
     return (probes_count_ / 2 + turn * kProbeStep) % probes_count_ * stretch;
   }
   const int64_t other = turn - probes_count_;
@@ -184,7 +187,7 @@ void CodeScan::ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorks
   float* const thresholds = space.thresholds.get();
   for (int32_t q = 0; q < queries_count_; ++q) thresholds[q] = queries_.floor(q).score();
   std::fill(thresholds + queries_count_, thresholds + queries_.panels_count() * kernels.lanes,
-            -score::MinusInfinity());  // lanes without a query: quickly below
+            -score::MinusInfinity());  // lanes without a query take the fast path
   for (int32_t panel = 0; panel < queries_.panels_count(); panel += kPanelsMax) {
     const int32_t panels = std::min(kPanelsMax, queries_.panels_count() - panel);
     const int32_t query = panel * kernels.lanes;
@@ -226,7 +229,7 @@ bool CodeScan::RowsAreCheaper(int32_t query, int64_t work, int64_t waiting) cons
   const int64_t at_first = participants_ * (kScoresAThread + group_.k[static_cast<size_t>(query)]) +
                            rows / kRowsAScoreAtFirst;
   if (scores <= at_first + scanned / rows_a_score) return false;
-  // What is left at this rate, against all rows.
+  // The scores that remain at this rate, compared with scanning all rows.
   return scores * (rows - scanned) / scanned + waiting > rows / rows_a_score;
 }
 
@@ -240,7 +243,7 @@ void CodeScan::Settle(ThreadWorkspace& space) {
     if (!list.HasNew()) continue;
     int64_t work = queries_.AddWork(q, list.Settle(context, queries_.in_panels()));
     if (list.TooManyWait()) work = queries_.AddWork(q, list.Thin(context));
-    const int64_t waiting = list.TooManyWait() ? list.waiting() : 0;  // work to come
+    const int64_t waiting = list.TooManyWait() ? list.waiting() : 0;  // scores still to compute
     if (RowsAreCheaper(q, work, waiting)) {
       queries_.GiveUp(q);
     } else if (waiting > 0) {

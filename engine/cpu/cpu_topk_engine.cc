@@ -19,8 +19,8 @@
 namespace nearfield::cpu {
 namespace {
 
-// Measured: from here on a scan of codes is the faster one for every number of rows and queries.
-// Below, one query gains nothing by it, and the codes would take more than half the rows' memory.
+// Measured: from this dimension on a code scan is faster for every number of rows and queries.
+// Below it one query is not faster, and codes would take more than half of the rows' memory.
 constexpr int32_t kCodesDimMin = 32;
 
 int64_t MicrosSince(std::chrono::steady_clock::time_point start) {

@@ -1,4 +1,4 @@
-// The exact top-k of one generation for a group of queries, on the threads of the pool.
+// GenerationScan: the exact top-k of one generation for a group of queries, on the pool's threads.
 #ifndef NEARFIELD_ENGINE_CPU_GENERATION_SCAN_H_
 #define NEARFIELD_ENGINE_CPU_GENERATION_SCAN_H_
 
@@ -25,7 +25,7 @@ struct QueryGroup {
   const std::function<bool()>* cancelled = nullptr;
 };
 
-// Borrows everything for one Run. The caller holds SharedThreads::turn.
+// Borrows all arguments for one Run. Requires: the caller holds SharedThreads::turn.
 class GenerationScan {
  public:
   struct Context {
@@ -37,15 +37,15 @@ class GenerationScan {
   GenerationScan(const Context& context, const QueryGroup& group,
                  const corpus::GenerationView& view);
 
-  // Fills best(query) for every query of the group, adds to *cost. Errors: Cancelled,
-  // FailedPrecondition (a thread does not compute in the arithmetic mode that exact scores need).
+  // Fills *best[query] for every query of the group and adds to *cost. Errors: Cancelled,
+  // FailedPrecondition (a thread is not in the arithmetic mode that exact scores require).
   absl::Status Run(absl::Span<std::vector<corpus::RankedScore>* const> best,
                    corpus::ScanCost* cost);
 
  private:
   void PlanTiles();
   void PrepareWorkspace();
-  bool Cancelled() const;  // asks the caller; on its thread only
+  bool Cancelled() const;  // calls the caller's function; on the caller's thread only
   void ScanTiles(int32_t worker);
   void ScanTile(int64_t tile, int64_t next_tile, ThreadWorkspace& space);
   void SelectRows(int32_t query, int64_t begin, int32_t rows_count, ThreadWorkspace& space);
@@ -55,7 +55,7 @@ class GenerationScan {
   const Context context_;
   const QueryGroup& group_;
   const CpuRowPlanes& planes_;
-  const uint64_t* const deleted_;  // null: none
+  const uint64_t* const deleted_;  // null: no row is deleted
   const int32_t queries_count_;
   const SumKind kind_;
   int32_t rows_a_tile_ = 0;

@@ -13,11 +13,11 @@
 namespace nearfield::cpu {
 namespace {
 
-// Limits of a group: its vectors in fp64, and the lists that each thread keeps.
+// Limits of a group: its vectors in fp64, and the lists of each thread.
 constexpr int64_t kQueryBytesMax = int64_t{8} << 20;
 constexpr int64_t kListBytesMax = int64_t{16} << 20;
-// With fewer rows a neighbor than this, too many would have to be scored. In a batch a scan of rows
-// costs less a query.
+// Minimum rows per requested neighbor for a code scan; with fewer, too many rows would be scored.
+// In a batch a row scan costs less per query.
 constexpr int64_t kRowsANeighborMin = 16;
 constexpr int64_t kRowsANeighborMinInPanels = 64;
 
@@ -98,7 +98,7 @@ void GroupSearch::PackRowsQueries(const Task& task) {
   const int32_t dim_padded = PaddedDim(dim);
   double* const packed = workspace.queries.Ensure(int64_t{count} * dim_padded);
   workspace.query_squares.resize(static_cast<size_t>(count) + kRowGroup);
-  if (task.format.metric == Metric::kCosine) {  // a query is a row of fp32: squared in padded form
+  if (task.format.metric == Metric::kCosine) {  // square each query like a padded row of fp32
     for (int32_t q = 0; q < count; ++q) {
       auto* const row = reinterpret_cast<float*>(packed);
       const float* const query = queries + int64_t{q} * dim;
@@ -131,7 +131,7 @@ absl::Status GroupSearch::SearchCodes(const Task& task, size_t generation, Lists
 
 absl::Status GroupSearch::SearchRows(const Task& task, size_t generation, Lists best,
                                      corpus::ScanCost* cost) {
-  // Queries are only ever added: another count is another set.
+  // Queries are only added to the set, so an equal count means an equal set.
   if (rows_packed_ != static_cast<int64_t>(rows_queries_.size())) PackRowsQueries(task);
   outputs_.clear();
   for (const int32_t q : rows_queries_) {
@@ -142,7 +142,7 @@ absl::Status GroupSearch::SearchRows(const Task& task, size_t generation, Lists 
   return scan.Run(outputs_, cost);
 }
 
-// What lies below the floor was found by chance: only above it is every row of the generation.
+// Drops rows below the floors: a list is complete only above its floor.
 void GroupSearch::CutAtFloors(Lists best, corpus::ScanCost* cost) {
   for (int32_t q = 0; q < queries_.count(); ++q) {
     if (rows_only_[static_cast<size_t>(q)] != 0) continue;

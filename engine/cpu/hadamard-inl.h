@@ -16,10 +16,10 @@ HWY_BEFORE_NAMESPACE();
 namespace nearfield::cpu {
 namespace HWY_NAMESPACE {
 
-// Blocks of fewer elements are left to the plain code.
+// Smaller blocks use the portable kernels.
 inline constexpr int64_t kRotationBlockMin = 2 * kWidth;
 
-// Lanes whose index has the bit `half`, negated.
+// Negates the lanes whose index has the bit kHalf.
 template <int32_t kHalf>
 HWY_INLINE Vec NegateUpper(Vec v) {
   HWY_ALIGN double signs[kWidth];
@@ -28,7 +28,7 @@ HWY_INLINE Vec NegateUpper(Vec v) {
   return hn::Xor(v, hn::Load(kTag, signs));
 }
 
-// The levels inside one vector: lane l and the lane beside it become their sum and difference.
+// Runs the levels inside one vector: lane l and its partner become their sum and difference.
 HWY_INLINE Vec InsideVector(Vec v) {
   v = hn::Add(hn::Reverse2(kTag, v), NegateUpper<1>(v));
   v = hn::Add(hn::SwapAdjacentBlocks(v), NegateUpper<2>(v));
@@ -38,8 +38,8 @@ HWY_INLINE Vec InsideVector(Vec v) {
   return v;
 }
 
-// kLevels levels at once, from strides `stride` to stride << (kLevels - 1); the first pass does
-// those inside vectors too, and the last one scales.
+// Runs kLevels levels in one pass, from strides `stride` to stride << (kLevels - 1). The first pass
+// also runs the levels inside vectors; the last one scales.
 template <int32_t kLevels>
 void Levels(double* values, int64_t size, int64_t stride, double scale) {
   constexpr int32_t kVectors = 1 << kLevels;
@@ -75,9 +75,9 @@ void Levels(double* values, int64_t size, int64_t stride, double scale) {
   }
 }
 
-// H on `size` values (a power of two, at least kRotationBlockMin), scaled.
+// Applies H to `size` values (a power of two, at least kRotationBlockMin) and scales them.
 inline void Hadamard(double* values, int64_t size, double scale) {
-  constexpr int32_t kLevelsMax = kWidth == 8 ? 3 : 2;  // what the registers hold
+  constexpr int32_t kLevelsMax = kWidth == 8 ? 3 : 2;  // limited by the registers
   int64_t stride = kWidth;
   while (stride < size) {
     const int32_t levels =
@@ -89,7 +89,7 @@ inline void Hadamard(double* values, int64_t size, double scale) {
   }
 }
 
-// `values` and `signs` have room for whole vectors.
+// Multiplies values by signs. Requires: both arrays have room for whole vectors.
 inline void ApplySigns(const double* signs, int64_t size, double* values) {
   int64_t i = 0;
   for (; i + kWidth <= size; i += kWidth) {
@@ -98,7 +98,7 @@ inline void ApplySigns(const double* signs, int64_t size, double* values) {
   for (; i < size; ++i) values[i] *= signs[i];
 }
 
-// Rr or Rq, by the shift.
+// Applies Rr or Rq, depending on the shift.
 inline void Rotate(const corpus::Rotation& rotation, int shift, double* values) {
   const double scale = std::ldexp(1.0, -shift);
   const int64_t dim = rotation.dimension();
@@ -109,7 +109,7 @@ inline void Rotate(const corpus::Rotation& rotation, int shift, double* values) 
   Hadamard(values + dim - block, block, scale);
 }
 
-// Rq^T.
+// Applies Rq^T.
 inline void BringBack(const corpus::Rotation& rotation, double* values) {
   const double scale = std::ldexp(1.0, -rotation.query_shift());
   const int64_t dim = rotation.dimension();

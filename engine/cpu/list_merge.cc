@@ -32,7 +32,7 @@ void MergeLists(Workspace& workspace, int32_t participants, int32_t query, int32
 
 int32_t MergeThreads(int64_t keys, int32_t queries_count, int32_t participants) {
   constexpr int64_t kKeysMergedPerUs = 30;
-  constexpr int64_t kThreadUs = 20;  // what a thread must have to do to be worth its waking
+  constexpr int64_t kThreadUs = 20;  // work that justifies waking one more thread
   const int64_t worthwhile =
       std::clamp<int64_t>(keys / kKeysMergedPerUs / kThreadUs, 1, participants);
   return static_cast<int32_t>(std::min<int64_t>(queries_count, worthwhile));

@@ -20,15 +20,16 @@
 namespace nearfield::cpu {
 namespace {
 
-// In the time of one row that lies anywhere, a scan of codes passes about so many on one thread.
+// One thread scans about this many codes in the time that scoring one row at a random address
+// takes.
 constexpr int64_t kScannedPerListed = 24;
-// Rows that a thread takes at a time, and keys that wait to be sorted.
+// Rows per chunk, and maximum number of keys before they are sorted.
 constexpr int64_t kChunkRows = 128;
 constexpr int64_t kKeysMax = int64_t{1} << 20;
-// Multiplications that one more thread must have to be worth its waking.
+// Multiplications that justify waking one more thread.
 constexpr int64_t kWorkAThread = 200'000;
 
-// Some listed rows of one generation, and where their keys go.
+// Some listed rows of one generation, and the position of their keys.
 struct Chunk {
   size_t generation = 0;
   absl::Span<const uint32_t> slots;
@@ -63,7 +64,7 @@ class ListedSearch {
 
   int64_t rows_count() const { return rows_count_; }
 
-  // The keys of queries [first, first + count) of the tile, [count][rows_count()].
+  // Computes the keys of queries [first, first + count) of the tile, [count][rows_count()].
   absl::Status Score(const corpus::QueryTile& tile, int64_t first, int64_t count) {
     Widen(tile.queries + first * format_.dim, count);
     keys_.resize(static_cast<size_t>(count * rows_count_));
@@ -87,7 +88,7 @@ class ListedSearch {
     return cancelled ? absl::CancelledError("the search was cancelled") : absl::OkStatus();
   }
 
-  // The best k of each generation for a query that was scored.
+  // Appends the best k of each generation for a query that Score() has scored.
   void Take(int64_t query, int32_t k, std::vector<std::vector<corpus::RankedScore>>& lists) {
     auto keys = keys_.begin() + query * rows_count_;
     for (size_t g = 0; g < generations_.size(); ++g) {
@@ -103,7 +104,7 @@ class ListedSearch {
   }
 
  private:
-  // Queries in fp64, padded with zeros; S(q,q) for cosine.
+  // Converts queries to fp64, padded with zeros; computes S(q,q) for cosine.
   void Widen(const float* queries, int64_t count) {
     const int32_t dim_padded = PaddedDim(format_.dim);
     float* const padded = padded_.Ensure(dim_padded);
@@ -167,7 +168,7 @@ bool PrefersListed(const corpus::RowFormat& format,
   }
   const auto queries = static_cast<int64_t>(k.size());
   if (CodeQueries::InPanels(static_cast<int32_t>(queries))) {
-    // Panels take the codes of listed rows alone: less than the rows themselves.
+    // Panels read only the codes of listed rows, which are smaller than the rows.
     const int32_t k_max = *std::max_element(k.begin(), k.end());
     if (GroupSearch::StartsWithCodes(format, listed, k_max, queries)) return false;
   }

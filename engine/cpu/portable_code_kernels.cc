@@ -1,4 +1,4 @@
-// The scan of codes in plain C++: right on every CPU. Codes of queries stay as they are.
+// The code scan in plain C++, for every CPU. Query codes keep their layout.
 #include <cstring>
 
 #include "absl/types/span.h"
@@ -107,7 +107,7 @@ void EncodeEach(const EncodeRows& encode) {
     encode.bounds[r] =
         corpus::EncodeRow(*encode.rotation, encode.metric, absl::MakeConstSpan(row, size),
                           absl::MakeSpan(reinterpret_cast<int8_t*>(codes), size));
-    for (int32_t d = 0; d < encode.dim; ++d) codes[d] ^= kCodeBias;  // adds it
+    for (int32_t d = 0; d < encode.dim; ++d) codes[d] ^= kCodeBias;  // adds the bias
   }
 }
 

@@ -1,4 +1,4 @@
-// The scan in plain C++: right on every CPU, and what the vector kernels are measured against.
+// The row scan in plain C++: correct on every CPU, and the baseline for the vector kernels.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -24,7 +24,7 @@ double Element(const std::byte* row, int32_t index) {
   }
 }
 
-// Sum over one row. A null query stands for the row itself.
+// Returns the sum over one row. If `query` is null, the row is also the other factor.
 template <RowType kType>
 double RowSum(const std::byte* row, int32_t dim_padded, SumKind kind, const double* query) {
   double sums[kDimStep] = {};
@@ -97,8 +97,8 @@ void ScanGroup(const GroupScan& scan) {
   }
 }
 
-// Rows whose score is NaN here are zero rows under cosine, which score -inf: kept, as !(score <
-// min) is true.
+// Under cosine a NaN score means a zero row, which scores -inf. It is kept, as !(score < min) is
+// true.
 int32_t Filter(const ScoreFilter& filter, int32_t* passed) {
   int32_t count = 0;
   for (int32_t r = 0; r < filter.rows_count; ++r) {

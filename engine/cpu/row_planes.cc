@@ -17,18 +17,18 @@
 namespace nearfield::cpu {
 namespace {
 
-// Rows stored at a time by one thread: copied, then squared while still in its cache.
+// Bytes of rows that one thread stores at a time: copied, then squared while still in its cache.
 constexpr int64_t kStoreBytes = 256 << 10;
-constexpr int64_t kEncodeBytes = 32 << 10;  // where they are encoded too
-// Bytes stored in one turn with the threads: a search that arrives meanwhile waits for no more than
-// this.
+constexpr int64_t kEncodeBytes = 32 << 10;  // the same if rows are also encoded
+// Bytes stored while holding the threads' turn: limits how long a search that arrives meanwhile
+// waits.
 constexpr int64_t kTurnBytes = 4 << 20;
-// Below this the caller alone is as fast.
+// Below this the caller's thread alone is as fast.
 constexpr int64_t kParallelBytesMin = 1 << 20;
-// Of rows to encode, which takes longer than to store.
+// The same for rows to encode, which takes longer than storing.
 constexpr int64_t kParallelEncodeBytesMin = 64 << 10;
 
-// Of a row's code; 0: there is none.
+// Returns the bytes of a row's code; 0 if it has none.
 int64_t CodeBytes(const corpus::RowFormat& format) {
   return format.scan != ScanPrecision::kRows ? CodeStride(format.dim) : 0;
 }
@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<CpuRowPlanes>> CpuRowPlanes::Reserve(const corpus
   ABSL_ASSIGN_OR_RETURN(BudgetShare share, BudgetShare::Take(resources.budget, bytes));
   const int64_t stride = int64_t{PaddedDim(format.dim)} * BytesPerElement(format.row_type);
   ABSL_ASSIGN_OR_RETURN(Mapping rows, Mapping::Create(rows_max * stride));
-  // Squares are written a row group at a time.
+  // Squares are written for whole row groups.
   ABSL_ASSIGN_OR_RETURN(Mapping squares,
                         Mapping::Create((rows_max + kRowGroup) * int64_t{sizeof(double)}));
   ABSL_ASSIGN_OR_RETURN(Mapping ranks, Mapping::Create(rows_max * int64_t{sizeof(uint32_t)}));
@@ -127,14 +127,14 @@ void CpuRowPlanes::Store(const std::byte* packed, int64_t begin, int64_t rows_co
   std::byte* out = rows_.data() + begin * stride_bytes_;
   if (row_bytes_ == stride_bytes_) {
     std::memcpy(out, packed, static_cast<size_t>(rows_count * row_bytes_));
-  } else {  // the padding is zero already: the mapping is fresh
+  } else {  // the padding is already zero, because the mapping is fresh
     for (int64_t r = 0; r < rows_count; ++r) {
       std::memcpy(out + r * stride_bytes_, packed + r * row_bytes_,
                   static_cast<size_t>(row_bytes_));
     }
   }
-  // Kernels write whole row groups, and the rows after these may be another thread's: through a
-  // buffer.
+  // Write squares through a buffer: kernels write whole row groups, and the rows after these may
+  // belong to another thread.
   constexpr int32_t kRowsAtOnce = 128;
   static_assert(kRowsAtOnce % kRowGroup == 0);
   alignas(64) double buffer[kRowsAtOnce];

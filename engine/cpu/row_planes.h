@@ -1,5 +1,5 @@
-// The planes of one generation in host memory: rows padded to kDimStep elements, S(x,x), ranks; for
-// a scan of codes, the codes, padded to cache lines, and what bounds them.
+// CpuRowPlanes: the planes of one generation in host memory: rows padded to kDimStep elements,
+// S(x,x), ranks, and for a code scan the codes, padded to cache lines, and their bounds.
 #ifndef NEARFIELD_ENGINE_CPU_ROW_PLANES_H_
 #define NEARFIELD_ENGINE_CPU_ROW_PLANES_H_
 
@@ -22,8 +22,8 @@
 
 namespace nearfield::cpu {
 
-// The threads of a backend, and whose turn it is. Searches wait for their turn; fills only use idle
-// threads.
+// The threads of a backend, and a mutex for their use. Searches wait for their turn; fills use the
+// threads only if they are idle.
 struct SharedThreads {
   explicit SharedThreads(int32_t threads_count) : pool(threads_count) {}
   std::mutex turn;
@@ -32,7 +32,8 @@ struct SharedThreads {
 
   static int64_t Now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
   void NoteSearch() { searched_at.store(Now(), std::memory_order_relaxed); }
-  // Whether a search may come at any moment: then what else there is to do takes no turn.
+  // Returns true if the last search was recent, so another may come at any moment. Other work does
+  // not take the turn then.
   bool SearchedLately() const {
     constexpr std::chrono::steady_clock::duration kLately = std::chrono::milliseconds(50);
     const int64_t last = searched_at.load(std::memory_order_relaxed);
@@ -72,7 +73,7 @@ class CpuRowPlanes : public corpus::RowPlanes {
   const double* squares() const { return reinterpret_cast<const double*>(squares_.data()); }
   const uint32_t* ranks() const { return reinterpret_cast<const uint32_t*>(ranks_.data()); }
 
-  // Of a scan of codes only.
+  // For formats with codes only.
   bool has_codes() const { return format_.scan != ScanPrecision::kRows; }
   const corpus::Rotation* rotation() const { return rotation_.get(); }
   int64_t code_stride() const { return code_stride_; }
@@ -83,10 +84,12 @@ class CpuRowPlanes : public corpus::RowPlanes {
     return reinterpret_cast<const score::RowBound*>(bounds_.data());
   }
 
-  // Whether it can be searched as `format` says: rows always can, codes only for their own metric.
+  // Returns true if the planes can be searched as `format`: rows always can, codes only with their
+  // own metric.
   bool Answers(const corpus::RowFormat& format) const;
 
-  // What a generation of that many rows takes from the budget, if the number is representable.
+  // Returns the bytes that a generation of this many rows takes from the budget.
+  // Errors: ResourceExhausted (the number is not representable).
   static absl::StatusOr<int64_t> BytesNeeded(const corpus::RowFormat& format, int64_t rows_count);
 
  private:
@@ -99,7 +102,7 @@ class CpuRowPlanes : public corpus::RowPlanes {
   absl::Status CheckRoom(int64_t rows_count) const;
   absl::Status CheckSlots(absl::Span<const uint32_t> slots) const;
   // Copies packed rows to slots [begin, begin + rows_count), computes their S(x,x) and encodes
-  // them; `scratch` as EncodeRows wants it.
+  // them. scratch: as EncodeRows::scratch.
   void Store(const std::byte* packed, int64_t begin, int64_t rows_count, double* scratch);
   uint8_t* codes() const { return reinterpret_cast<uint8_t*>(codes_.data()); }
 

@@ -1,13 +1,13 @@
-// Many queries against a tile of rows: bound by the multiply-add units, so everything lies packed
-// for them. Included once per instruction set.
+// Scores many queries against a tile of rows. This is bound by the multiply-add units, so all data
+// is packed for them. Included once per instruction set.
 //
 // Rows and queries are widened to fp64 and packed in panels [part][step][member][kWidth]: `part` is
-// one vector's worth of the 32 accumulators, `step` counts 32 dimensions. One part at a time keeps
-// 4 x 6 (AVX2: 4 x 3) sums of row-query pairs in registers: each loaded vector feeds 4 or 6
-// multiply-adds, and all reads are sequential. The accumulators of all parts of a pair are then put
-// through the canonical tree. As many packed parts of four rows as fit the first-level cache stay
-// there while a chunk of queries streams by from the second level. (All parts of 16 to 64 rows
-// instead, in the second level: 40 GFLOP/s for 8 queries of 384 dimensions, against 66.)
+// one vector's worth of the 32 accumulators, `step` counts 32 dimensions. Computing one part at a
+// time keeps 4 x 6 (AVX2: 4 x 3) sums of row-query pairs in registers: each loaded vector feeds 4
+// or 6 multiply-adds, and all reads are sequential. The accumulators of all parts of a pair are
+// then reduced by the canonical tree. As many packed parts of four rows as fit stay in the L1 cache
+// while a chunk of queries streams by from L2. (All parts of 16 to 64 rows in L2 instead reached
+// 40 GFLOP/s for 8 queries of 384 dimensions, against 66.)
 #if defined(NEARFIELD_ENGINE_CPU_SCAN_GROUP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEARFIELD_ENGINE_CPU_SCAN_GROUP_INL_H_
 #undef NEARFIELD_ENGINE_CPU_SCAN_GROUP_INL_H_
@@ -25,12 +25,13 @@ namespace HWY_NAMESPACE {
 
 inline constexpr int32_t kPanelRows = 4;
 inline constexpr int32_t kPanelQueriesMax = kWidth == 8 ? 6 : 3;
-// Row-query pairs of one microkernel, rounded up so that the tree takes kWidth of them at a time.
+// Row-query pairs of one microkernel: a multiple of kWidth, because the tree reduces kWidth pairs
+// at a time.
 inline constexpr int32_t kPairsMax = kPanelRows * kPanelQueriesMax;
 static_assert(kPairsMax % kWidth == 0 && kRowGroup % kPanelRows == 0);
 
-// Queries are cut in panels of nearly equal width: 7 are 4 + 3, as a panel of one would starve the
-// units.
+// Cuts queries into panels of nearly equal width: 7 are 4 + 3, because a panel of one would starve
+// the multiply-add units.
 struct PanelCut {
   explicit PanelCut(int32_t queries_count)
       : panels_count((queries_count + kPanelQueriesMax - 1) / kPanelQueriesMax),
@@ -63,17 +64,17 @@ void PackQueries(const float* queries, int32_t count, int32_t dim, double* packe
   }
 }
 
-// Packed queries that pass by one panel of rows before the next: they stay in the second-level
-// cache.
+// Bytes of packed queries that are scanned with one panel of rows before the next panel: they stay
+// in the L2 cache.
 inline constexpr int64_t kChunkBytes = 512 << 10;
 
-// Packed parts of four rows that stay in the first-level cache: half of the smallest in use.
+// Bytes of packed parts of four rows that stay in the L1 cache: half of the smallest in use.
 inline constexpr int64_t kRowPanelBytes = 16 << 10;
 // Accumulators of one panel of rows and one of queries: [part][pair][kWidth].
 inline constexpr int64_t kPartDoubles = int64_t{kPairsMax} * kWidth;
 inline constexpr int64_t kPanelDoubles = kPartDoubles * kParts;
 
-// How one width of rows is cut.
+// The sizes into which rows and queries of one dimension are cut.
 struct ChunkPlan {
   explicit ChunkPlan(int32_t dim_padded) {
     const int64_t part_bytes = int64_t{kPanelRows} * dim_padded / kParts * int64_t{sizeof(double)};
@@ -86,7 +87,8 @@ struct ChunkPlan {
   int32_t panels_a_chunk;  // of queries
 };
 
-// Scratch: parts of one panel of rows, then the accumulators of it and all panels of a chunk.
+// Sizes of the scratch memory: parts of one panel of rows, then the accumulators of that panel and
+// all panels of a chunk.
 HWY_INLINE int64_t PackedRowsDoubles(const ChunkPlan& plan, int32_t dim_padded) {
   return int64_t{kPanelRows} * dim_padded / kParts * plan.parts_a_pass;
 }
@@ -95,8 +97,8 @@ int64_t ScratchDoubles(int32_t dim_padded) {
   return PackedRowsDoubles(plan, dim_padded) + kPanelDoubles * plan.panels_a_chunk;
 }
 
-// Rows first, first + 1, ... of a tile and some parts of their accumulators. Past the tile's end:
-// the last row once more, whose sums nobody reads.
+// Rows first, first + 1, ... of a tile and some parts of their accumulators. After the tile's end
+// the last row is repeated; its sums are not used.
 struct RowPart {
   int32_t first;
   int32_t part_begin;
@@ -134,7 +136,7 @@ inline PackRowsFn PackRowsOf(RowType type) {
   return nullptr;
 }
 
-// One part of all row-query pairs of two panels.
+// Accumulates one part of all row-query pairs of two panels.
 template <SumKind kKind, int32_t kQueries>
 void AccumulatePart(const double* rows, const double* queries, int32_t steps, double* sums) {
   Vec pairs[kQueries][kPanelRows];
@@ -188,7 +190,7 @@ AccumulateFn AccumulateOf(int32_t queries_count) {
   }
 }
 
-// The tree for the pairs of one row panel and one query panel. sums[q * stride + r].
+// Reduces the pairs of one row panel and one query panel by the tree into sums[q * stride + r].
 void ReducePairs(const double* accumulators, int32_t queries_count, double* sums, int32_t stride) {
   constexpr int32_t kPartStride = kPairsMax * kWidth;
   for (int32_t first = 0; first < queries_count * kPanelRows; first += kWidth) {
@@ -211,7 +213,7 @@ void ReducePairs(const double* accumulators, int32_t queries_count, double* sums
   }
 }
 
-// Spreads the fetching of what is needed next over the calls of the microkernel.
+// Spreads prefetching of the next data over the calls of the microkernel.
 class Fetcher {
  public:
   Fetcher(const Upcoming& upcoming, int64_t calls)
@@ -236,7 +238,7 @@ struct Chunk {
   double* sums;
 };
 
-// Panels [panel_begin, panel_end) of the queries, packed at `queries`, against four rows.
+// Scores panels [panel_begin, panel_end) of the queries, packed at `queries`, against four rows.
 template <SumKind kKind>
 void ScanRowPanel(const GroupScan& scan, const PanelCut& cut, const Chunk& chunk, int32_t first,
                   Fetcher& fetcher) {
@@ -261,7 +263,7 @@ void ScanRowPanel(const GroupScan& scan, const PanelCut& cut, const Chunk& chunk
         fetcher.Fetch();
       }
       if (part_end == kParts) ReducePairs(accumulators, width, sums, scan.sums_stride);
-      if (plan.parts_a_pass != kParts) accumulators += kPanelDoubles;  // else done with
+      if (plan.parts_a_pass != kParts) accumulators += kPanelDoubles;  // else already reduced
       queries += int64_t{width} * tile.dim_padded;
       sums += int64_t{width} * scan.sums_stride;
     }

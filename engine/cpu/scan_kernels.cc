@@ -3,7 +3,7 @@
 
 #include <vector>
 
-// Below AVX2 there is no fused multiply-add, which L2 needs: those CPUs take the portable kernels.
+// Below AVX2 there is no fused multiply-add, which L2 needs; those CPUs use the portable kernels.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #define HWY_COMPILE_ALL_ATTAINABLE
 #undef HWY_TARGET_INCLUDE
@@ -49,7 +49,7 @@ ScanKernels KernelsWith(const char* name) {
 }
 #endif
 
-// Of this instruction set, the best first.
+// Appends the kernels of this instruction set, fastest first.
 void AppendKernels(std::vector<const ScanKernels*>& list) {
 #if HWY_TARGET == HWY_AVX3
   static const ScanKernels kWithVnni = KernelsWith<VnniStep>("AVX3_VNNI");
@@ -76,7 +76,7 @@ HWY_EXPORT(AppendKernels);
 
 std::vector<const ScanKernels*> ListKernels() {
   std::vector<const ScanKernels*> list;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {  // the best first
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {  // fastest first
     hwy::ChosenTarget chosen;
     chosen.Update(target);
     HWY_DISPATCH_TABLE(AppendKernels)[chosen.GetIndex()](list);

@@ -1,5 +1,5 @@
-// One query against a tile of rows: bound by memory, so rows are read once, in order, straight from
-// where they lie. Included once per instruction set.
+// Scores one query against a tile of rows. This is bound by memory, so rows are read once, in
+// order, from their place in the plane. Included once per instruction set.
 #if defined(NEARFIELD_ENGINE_CPU_SCAN_ONE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEARFIELD_ENGINE_CPU_SCAN_ONE_INL_H_
 #undef NEARFIELD_ENGINE_CPU_SCAN_ONE_INL_H_
@@ -15,14 +15,13 @@ HWY_BEFORE_NAMESPACE();
 namespace nearfield::cpu {
 namespace HWY_NAMESPACE {
 
-// Where the other factor comes from: a query of fp64, or the row itself.
+// Source of the other factor: a query of fp64, or the row itself.
 enum class Other { kQuery, kRow };
 
-// Bytes ahead of the reads that the rows are fetched: about the product of latency and bandwidth of
-// one core.
+// Prefetch distance for rows in bytes: about the product of latency and bandwidth of one core.
 inline constexpr int64_t kFetchAhead = 3072;
 
-// `ahead`: what to fetch, line for line with the reads.
+// Returns the sum over one row. Prefetches from `ahead`, line for line with the reads.
 template <SumKind kKind, RowType kType, Other kOther>
 HWY_INLINE Vec RowSum(const std::byte* row, const std::byte* ahead, int32_t dim_padded,
                       const double* query) {
@@ -51,7 +50,7 @@ void TileSums(const RowTile& tile, const double* query, double* sums) {
     Vec reduced[kWidth];
     const std::byte* rows = tile.rows + r * stride;
     const int32_t rows_here = std::min(kWidth, tile.rows_count - r);
-    for (int32_t i = 0; i < kWidth; ++i) {  // past the tile's end: the last row once more, unused
+    for (int32_t i = 0; i < kWidth; ++i) {  // after the tile's end: the last row again, unused
       const std::byte* row = rows + std::min(i, rows_here - 1) * stride;
       reduced[i] = RowSum<kKind, kType, kOther>(row, row + kFetchAhead, tile.dim_padded, query);
     }
@@ -59,7 +58,7 @@ void TileSums(const RowTile& tile, const double* query, double* sums) {
   }
 }
 
-// Rows that lie anywhere: while one is summed, another is fetched.
+// Sums rows at arbitrary slots. Prefetches rows that follow while one is summed.
 template <SumKind kKind, RowType kType>
 void ListedSums(const ListedRows& listed, const double* query, double* sums) {
   constexpr int32_t kRowsAhead = 2;

@@ -1,4 +1,4 @@
-// Sums to the rows that may reach the threshold. Included once per instruction set.
+// Finds the rows whose sums may reach the threshold. Included once per instruction set.
 #if defined(NEARFIELD_ENGINE_CPU_SCORE_FILTER_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEARFIELD_ENGINE_CPU_SCORE_FILTER_INL_H_
 #undef NEARFIELD_ENGINE_CPU_SCORE_FILTER_INL_H_
@@ -12,8 +12,9 @@ HWY_BEFORE_NAMESPACE();
 namespace nearfield::cpu {
 namespace HWY_NAMESPACE {
 
-// The score's own operations in the same order, but for the clamp and the sign of zero, which the
-// caller allows for. A zero row gives NaN under cosine: it scores -inf, and !(NaN < min) keeps it.
+// Uses the score's own operations in the same order, except for the clamp and the sign of zero,
+// which the caller allows for. Under cosine a zero row gives NaN. It scores -inf, and !(NaN < min)
+// keeps it.
 template <Metric kMetric>
 int32_t FilterRows(const ScoreFilter& filter, int32_t* passed) {
   const hn::Rebind<float, Tag> as_float;

@@ -1,4 +1,4 @@
-// The score that a query's k best rows are known to reach, raised by all threads.
+// ScoreFloor: the score that a query's k best rows are known to reach, raised by all threads.
 #ifndef NEARFIELD_ENGINE_CPU_SCORE_FLOOR_H_
 #define NEARFIELD_ENGINE_CPU_SCORE_FLOOR_H_
 
@@ -13,11 +13,11 @@
 
 namespace nearfield::cpu {
 
-// The k-th best of the canonical scores added so far, of all generations: a row whose score is
-// below it is in no answer. Thread-safe but for Reset.
+// The k-th best of the canonical scores added so far, from all generations. A row whose score is
+// below it is in no answer. Thread safety: all functions except Reset may be called concurrently.
 class ScoreFloor {
  public:
-  // Scores that come at once, at most.
+  // Maximum number of scores per Add.
   static constexpr int64_t kAddedMax = 64;
 
   void Reset(int32_t k) {
@@ -27,11 +27,11 @@ class ScoreFloor {
     score_.store(score::MinusInfinity(), std::memory_order_relaxed);
   }
 
-  // -inf while fewer than k scores are known. May be stale: an older floor is a lower one.
+  // Returns -inf while fewer than k scores are known. May be stale; an older floor is lower.
   float score() const { return score_.load(std::memory_order_relaxed); }
 
-  // Scores of rows not added before, count <= kAddedMax. Cost: O(k + count) where one of them is
-  // above the floor.
+  // Adds the scores of rows not added before. Requires: count <= kAddedMax. Cost: O(k + count) if
+  // one of them is above the floor.
   void Add(const float* scores, int64_t count) {
     const std::lock_guard lock(mutex_);
     const size_t before = best_.size();

@@ -1,5 +1,5 @@
-// The vector pieces that every kernel is made of: exact widening, one step of a sum, the canonical
-// tree. Included once per instruction set.
+// Vector building blocks of all kernels: exact widening, one step of a sum, the canonical tree.
+// Included once per instruction set.
 #if defined(NEARFIELD_ENGINE_CPU_VECTOR_STEPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEARFIELD_ENGINE_CPU_VECTOR_STEPS_INL_H_
 #undef NEARFIELD_ENGINE_CPU_VECTOR_STEPS_INL_H_
@@ -13,7 +13,7 @@
 #include "engine/cpu/scan_kernels.h"
 #include "hwy/highway.h"
 
-// Loops over registers must be unrolled in full, or the accumulators live in memory.
+// Loops over registers must be fully unrolled, or the accumulators are kept in memory.
 #undef NEARFIELD_UNROLL
 #ifdef __clang__
 #define NEARFIELD_UNROLL _Pragma("clang loop unroll(full)")
@@ -30,11 +30,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::ScalableTag<double>;
 using Vec = hn::VFromD<Tag>;
 inline constexpr Tag kTag;
-inline constexpr int32_t kWidth = static_cast<int32_t>(hn::MaxLanes(Tag()));  // doubles of a vector
+inline constexpr int32_t kWidth = static_cast<int32_t>(hn::MaxLanes(Tag()));  // doubles per vector
 inline constexpr int32_t kParts = kDimStep / kWidth;  // vectors that hold the 32 accumulators
 static_assert(kWidth == 4 || kWidth == 8);
 
-// kWidth elements from `index` on, widened exactly.
+// Returns kWidth elements from `index` on, widened exactly.
 template <RowType kType>
 HWY_INLINE Vec LoadElements(const std::byte* row, int32_t index) {
   const hn::Rebind<float, Tag> as_float;
@@ -51,7 +51,8 @@ HWY_INLINE Vec LoadElements(const std::byte* row, int32_t index) {
   }
 }
 
-// score.h's DotStep and L2Step for kWidth lanes. MulAdd is fused on these instruction sets.
+// Computes DotStep or L2Step of score.h for kWidth lanes. MulAdd is fused on these instruction
+// sets.
 template <SumKind kKind>
 HWY_INLINE Vec Step(Vec query, Vec row, Vec sum) {
   if constexpr (kKind == SumKind::kProduct) {
@@ -62,7 +63,7 @@ HWY_INLINE Vec Step(Vec query, Vec row, Vec sum) {
   }
 }
 
-// The tree down to one vector: lane l of the result is a[l] after the steps h = 16 .. kWidth.
+// Reduces the parts to one vector: lane l of the result is a[l] after the steps h = 16 .. kWidth.
 HWY_INLINE Vec ReduceParts(const Vec (&parts)[kParts]) {
   if constexpr (kParts == 4) {
     return hn::Add(hn::Add(parts[0], parts[2]), hn::Add(parts[1], parts[3]));
@@ -79,28 +80,28 @@ HWY_INLINE Vec HalvesAdded(Vec a, Vec b) {
   return hn::Add(hn::ConcatLowerLower(kTag, b, a), hn::ConcatUpperUpper(kTag, b, a));
 }
 
-// The rest of the tree (h = 2, 1) for kWidth sums at once: lane i of the result is the sum of
-// vectors[i].
+// Runs the rest of the tree (h = 2, 1) for kWidth sums together: lane i of the result is the sum of
+// v[i].
 HWY_INLINE Vec ReduceLanes(const Vec (&v)[kWidth]) {
   const Vec low = HalvesAdded(v[0], v[2]);
   const Vec high = HalvesAdded(v[1], v[3]);
   return hn::Add(hn::InterleaveLower(kTag, low, high), hn::InterleaveUpper(kTag, low, high));
 }
 #else
-// Step h = 4 of two sums: [a0+a4 .. a3+a7, b0+b4 .. b3+b7].
+// Runs step h = 4 for two sums: returns [a0+a4 .. a3+a7, b0+b4 .. b3+b7].
 HWY_INLINE Vec HalvesAdded(Vec a, Vec b) {
   return hn::Add(hn::ConcatLowerLower(kTag, b, a), hn::ConcatUpperUpper(kTag, b, a));
 }
 
-// Step h = 2 of four sums: blocks of a, c, b, d where ab and cd came from HalvesAdded.
+// Runs step h = 2 for four sums: returns blocks of a, c, b, d. ab and cd come from HalvesAdded.
 HWY_INLINE Vec QuartersAdded(Vec ab, Vec cd) {
   const Vec straight = hn::OddEvenBlocks(cd, ab);
   const Vec crossed = hn::OddEvenBlocks(ab, cd);
   return hn::Add(straight, hn::SwapAdjacentBlocks(crossed));
 }
 
-// The rest of the tree (h = 4, 2, 1) for kWidth sums at once: lane i of the result is the sum of
-// vectors[i].
+// Runs the rest of the tree (h = 4, 2, 1) for kWidth sums together: lane i of the result is the sum
+// of v[i].
 HWY_INLINE Vec ReduceLanes(const Vec (&v)[kWidth]) {
   const Vec even = QuartersAdded(HalvesAdded(v[0], v[4]), HalvesAdded(v[2], v[6]));
   const Vec odd = QuartersAdded(HalvesAdded(v[1], v[5]), HalvesAdded(v[3], v[7]));

@@ -83,7 +83,7 @@ absl::StatusOr<GpuBackend::Job> GpuBackend::MakeJob(
 }
 
 void GpuBackend::ChooseListed(Job& job) const {
-  // Rows that lie on the host come one by one at the speed of the link.
+  // Rows in host memory are read one by one at the speed of the link.
   if (job.scanned.empty() || job.format.rows != RowHome::kDevice) return;
   int64_t listed = 0;
   for (const int64_t g : job.scanned) {

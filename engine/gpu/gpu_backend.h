@@ -1,4 +1,5 @@
-// The backend: hands out planes and bitmaps, and runs search plans on the device.
+// GpuBackend implements corpus::Backend on a GPU: it creates row planes and tombstones, and runs
+// searches.
 #ifndef NEARFIELD_ENGINE_GPU_GPU_BACKEND_H_
 #define NEARFIELD_ENGINE_GPU_GPU_BACKEND_H_
 
@@ -41,19 +42,19 @@ class GpuBackend : public corpus::Backend {
   absl::Status Health() const override { return core_->health().status(); }
 
  private:
-  // One call of Search, checked.
+  // The checked arguments of one call of Search.
   struct Job {
     corpus::RowFormat format;
     RowShape shape;
-    std::vector<const GpuRowPlanes*> planes;  // one a generation
-    std::vector<TombstoneView> tombstones;    // one a generation
-    std::vector<SlotList> live_slots;         // one a generation; empty where they are not listed
+    std::vector<const GpuRowPlanes*> planes;  // one per generation
+    std::vector<TombstoneView> tombstones;    // one per generation
+    std::vector<SlotList> live_slots;         // one per generation; empty if not listed
     bool listed = false;                      // only the listed slots are scanned
-    std::vector<int64_t> rows;                // to scan: 0 where no row is live
-    std::vector<int64_t> scanned;             // generations with rows to scan
+    std::vector<int64_t> rows;                // rows to scan per generation: 0 if no row is live
+    std::vector<int64_t> scanned;             // indexes of the generations with rows to scan
     const corpus::QueryTile* queries = nullptr;
   };
-  // Where the parts of the query block of one tile lie, in bytes.
+  // Offsets of the parts in the query block of one tile, and its size, in bytes.
   struct QueryBlock {
     int64_t k_at = 0;
     int64_t queries_at = 0;
@@ -63,9 +64,9 @@ class GpuBackend : public corpus::Backend {
   absl::StatusOr<Job> MakeJob(const corpus::RowFormat& format,
                               absl::Span<const corpus::GenerationView> generations,
                               const corpus::QueryTile& tile) const;
-  // Where few rows are live: has the job scan no others, if that takes less time.
+  // Limits the scan to the listed live rows, if they are few and that takes less time.
   void ChooseListed(Job& job) const;
-  // Of queries [first_query, first_query + queries).
+  // Plans a tile that starts with queries [first_query, first_query + queries).
   plan::SearchPlan PlanTile(const Job& job, int64_t first_query, int64_t queries) const;
   QueryBlock StageQueries(const Job& job, const plan::SearchPlan& plan, int64_t first_query);
   absl::Status EnqueueScan(const Job& job, const plan::SearchPlan& plan,
@@ -76,7 +77,7 @@ class GpuBackend : public corpus::Backend {
   absl::Status SearchRows(const Job& job, int64_t first_query, int64_t queries,
                           corpus::BestRows& best, corpus::ScanCost& cost);
   absl::Status RunTile(const Job& job, const plan::SearchPlan& plan, int64_t first_query);
-  // Puts the lists of the tile into `best` and adds up the candidates.
+  // Moves the lists of the tile into `best` and adds the tile's cost to `cost`.
   void TakeResults(const Job& job, const plan::SearchPlan& plan, int64_t first_query,
                    corpus::BestRows& best, corpus::ScanCost& cost) const;
 
@@ -84,33 +85,33 @@ class GpuBackend : public corpus::Backend {
   bool ScansCodes(const Job& job) const;
   plan::ScanWork WorkOf(const Job& job, int64_t queries) const;
   CodedCorpus CorpusOf(const Job& job) const;
-  // Turns the keys of an answer, best first and with all ties of the k-th where there are several
-  // generations, into lists.
+  // Converts the keys of an answer into lists per generation. The keys are in order, best first; if
+  // the corpus has several generations, they include all ties of the k-th.
   void TakeKeys(const Job& job, const CodedCorpus& corpus, int64_t query,
                 absl::Span<const uint64_t> keys, corpus::BestRows& best) const;
-  // What the queries of a search have in common.
+  // Returns the arguments that all queries of a search share.
   OneQueryArgs CodeArgs(const CodedCorpus& corpus, const Job& job) const;
-  // Answers all queries; from the exact rows where candidates were too many.
+  // Answers all queries. Scans the exact rows for a query with too many candidates.
   absl::Status SearchCodes(const Job& job, corpus::BestRows& best, corpus::ScanCost& cost);
-  // Answers one query, and says whether it could.
+  // Answers one query. Returns false if it had too many candidates.
   absl::StatusOr<bool> SearchOneQuery(const Job& job, int64_t query, OneQueryArgs& args,
                                       corpus::BestRows& best, corpus::ScanCost& cost);
-  // The codes and the vector of a query, to where the kernel finds them.
+  // Stores the codes and the vector of a query where the kernel reads them.
   absl::Status StageCodes(const Job& job, const float* vector, OneQueryArgs& args);
-  // That of the last search, most often. The caller has the workspace.
+  // Returns the rotation of this format. Caches the last one. Requires: search_mutex_ is held.
   const corpus::Rotation& Rotation(const corpus::RowFormat& format);
   // Queries that are answered together.
   struct BatchShape {
-    int64_t queries = 0;   // 0: the kernels do not serve them
-    int64_t capacity = 0;  // of a queue
-    int32_t k = 0;         // the greatest
+    int64_t queries = 0;   // 0: the batch kernels cannot serve them
+    int64_t capacity = 0;  // entries per queue
+    int32_t k = 0;         // largest k of these queries
     int32_t keys_pitch = 0;
   };
   BatchShape ShapeBatch(const Job& job, const CodedCorpus& corpus, int64_t first_query) const;
   absl::StatusOr<BatchArgs> StageBatch(const Job& job, const CodedCorpus& corpus,
                                        int64_t first_query, const BatchShape& shape);
   absl::Status RunBatch(const Job& job, const BatchArgs& args, const BatchShape& shape);
-  // Answers the queries of the shape; those whose candidates were too many are `left`.
+  // Answers the queries of the shape. Appends queries that had too many candidates to `left`.
   absl::Status SearchBatch(const Job& job, const CodedCorpus& corpus, int64_t first_query,
                            const BatchShape& shape, corpus::BestRows& best, corpus::ScanCost& cost,
                            std::vector<int64_t>& left);
@@ -119,11 +120,11 @@ class GpuBackend : public corpus::Backend {
 
   const std::shared_ptr<GpuCore> core_;
   corpus::BackendFacts facts_;
-  std::mutex search_mutex_;                     // one search at a time has the workspace
-  std::unique_ptr<corpus::Rotation> rotation_;  // guarded by search_mutex_, as is the next
+  std::mutex search_mutex_;                     // held by the search that uses the workspace
+  std::unique_ptr<corpus::Rotation> rotation_;  // guarded by search_mutex_, as is rotation_seed_
   uint64_t rotation_seed_ = 0;
   const corpus::QueryEncoder encode_query_;
-  uint32_t launches_ = 0;  // of one query
+  uint32_t launches_ = 0;  // of the one-query kernel
 };
 
 }  // namespace nearfield::gpu

@@ -1,4 +1,4 @@
-// How the backend answers a batch from codes: see kernels/certified/batch.h.
+// The certified scan of a batch of queries, host side: see kernels/certified/batch.h.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -22,12 +22,12 @@ constexpr int64_t kCapacityMin = 4096;
 constexpr int64_t kCapacityPerNeighbor = 16;
 constexpr int64_t kAlign = 256;
 
-// Bytes of device memory a query needs beside its queue.
+// Returns the bytes of device memory that a query needs in addition to its queue.
 int64_t QueryDeviceBytes(int32_t dim, int32_t code_bytes) {
   return int64_t{4} * dim + int64_t{2} * code_bytes + int64_t{sizeof(BatchQuery)} + 4;
 }
 
-// Runs body(i) for each i in [0, count).
+// Runs body(i) for each i in [0, count), on several threads if `work` is not null.
 absl::Status SpreadOverHost(HostWork* work, int64_t count, int64_t bytes,
                             absl::FunctionRef<absl::Status(int64_t)> body) {
   if (work != nullptr) return work->Spread(count, bytes, body);
@@ -37,8 +37,8 @@ absl::Status SpreadOverHost(HostWork* work, int64_t count, int64_t bytes,
 
 }  // namespace
 
-// Queries [first_query, ...) that go together: as many as their queues, vectors and answers have
-// room for. 0 where the kernels do not serve them.
+// Returns a shape for queries [first_query, ...): as many as have room for their queues, vectors
+// and answers. Its `queries` is 0 if the kernels cannot serve them.
 GpuBackend::BatchShape GpuBackend::ShapeBatch(const Job& job, const CodedCorpus& corpus,
                                               int64_t first_query) const {
   const plan::EngineFacts& facts = core_->engine_facts();
@@ -49,7 +49,7 @@ GpuBackend::BatchShape GpuBackend::ShapeBatch(const Job& job, const CodedCorpus&
   shape.k = *std::max_element(k.begin(), k.begin() + queries);
   if (shape.k > kBatchKMax) return shape;
   const int32_t code_bytes = corpus.generations[0].codes.code_bytes;
-  // Ranks of different generations do not compare: all that reach the threshold are wanted then.
+  // Ranks of different generations do not compare, so all rows that reach the threshold are needed.
   shape.keys_pitch = corpus.count == 1 ? shape.k : static_cast<int32_t>(kBatchKeysMax);
   const int64_t least = std::max(kCapacityMin, kCapacityPerNeighbor * shape.k);
   queries = std::min({queries, facts.keys_max / least,
@@ -71,7 +71,7 @@ absl::StatusOr<BatchArgs> GpuBackend::StageBatch(const Job& job, const CodedCorp
   args.metric = ScanMetricOf(job.format.metric);
   args.queries = static_cast<int32_t>(queries);
   args.code_stride = corpus.generations[0].codes.code_bytes;
-  // Vectors and k come up together; codes and states are made there.
+  // Vectors and k are copied to the device together; codes and states are computed there.
   const int64_t k_at = RoundUp(4 * dim * queries, kAlign);
   const int64_t first_at = RoundUp(k_at + 4 * queries, kAlign);
   const int64_t second_at = RoundUp(first_at + args.code_stride * queries, kAlign);

@@ -1,6 +1,6 @@
-// How the backend answers a query from codes (exactness.md, "Certified scan"): one launch; where
-// its candidates were too many for the room there is, once more with a tighter threshold, and at
-// last from the exact rows.
+// The certified scan of codes, host side (engine/DESIGN.md, "Certified bound"). A query takes one
+// launch. If it has too many candidates for the available room, the scan is repeated with a tighter
+// threshold; if there are still too many, the exact rows are scanned.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace nearfield::gpu {
 namespace {
 
-// Samples for each neighbor wanted: the k-th best of them is then close to the k-th best of all.
+// Samples per requested neighbor: makes the k-th best sample close to the k-th best of all rows.
 constexpr int64_t kSamplesPerNeighbor = 4;
 constexpr int64_t kSamplesPerBlockMin = 4;
 
@@ -28,7 +28,7 @@ uint32_t SamplesPerBlock(int32_t k, int64_t blocks) {
   return static_cast<uint32_t>(std::clamp(wanted, std::min(kSamplesPerBlockMin, most), most));
 }
 
-// Row numbers of all generations that are scanned.
+// Returns the number of row numbers that the scanned generations take.
 int64_t RowNumbers(const std::vector<int64_t>& rows) {
   int64_t numbers = 0;
   for (const int64_t count : rows) numbers += RoundUp(count, kRowNumberAlign);
@@ -38,7 +38,7 @@ int64_t RowNumbers(const std::vector<int64_t>& rows) {
 }  // namespace
 
 bool GpuBackend::ScansCodes(const Job& job) const {
-  // Bounds lie where keys lie in a scan of rows, two in the place of one.
+  // The bounds use the memory of the row scan's keys: two bounds fit in the place of one key.
   const int64_t numbers = RowNumbers(job.rows);
   if (job.format.scan == ScanPrecision::kRows || numbers == 0 ||
       numbers > std::min<int64_t>(2 * core_->engine_facts().keys_max, kRowsMax)) {
@@ -120,8 +120,8 @@ const corpus::Rotation& GpuBackend::Rotation(const corpus::RowFormat& format) {
   return *rotation_;
 }
 
-// Waits for the outcome of launch `number`, which the kernel writes last: seen sooner than the end
-// of the kernel. Asks now and then whether the device still works.
+// Blocks until launch `number` has written its outcome. The kernel writes it last, so it is visible
+// before the kernel has ended. Checks regularly that the device still works.
 absl::Status GpuBackend::AwaitOutcome(uint32_t number) {
   constexpr int kLooksBetweenQueries = 4096;
   const SearchWorkspace& workspace = core_->workspace();
@@ -159,7 +159,7 @@ absl::StatusOr<bool> GpuBackend::SearchOneQuery(const Job& job, int64_t query, O
   args.k = static_cast<uint32_t>(job.queries->k[static_cast<std::size_t>(query)]);
   args.samples_per_block =
       SamplesPerBlock(static_cast<int32_t>(args.k), core_->device_facts().sm_count);
-  // Ranks of different generations do not compare: all ties of the k-th best are wanted then.
+  // Ranks of different generations do not compare, so all ties of the k-th best are needed then.
   args.keys_max = args.corpus.count == 1 ? args.k : kCandidatesMax;
   args.threshold = 0;
   if (job.format.metric == Metric::kCosine) args.query_squared = score::SquaredNorm(vector, dim);
@@ -175,7 +175,7 @@ absl::StatusOr<bool> GpuBackend::SearchOneQuery(const Job& job, int64_t query, O
   cost.candidates += outcome.rescored;
   cost.bytes_read += outcome.rescored * row_bytes;
   if (outcome.overflow != 0 && outcome.reached >= args.k) {
-    // The k-th best of those scored is a score that k rows are known to reach.
+    // The k-th best of the scored rows is a score that k rows are known to reach.
     const auto tighter = static_cast<uint32_t>(keys[args.k - 1] >> 32);
     if (tighter > outcome.threshold) {
       args.threshold = tighter;

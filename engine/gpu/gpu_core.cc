@@ -20,23 +20,24 @@ namespace nearfield::gpu {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-// Four buffers keep the host copy, the link and the layout kernel busy at once.
+// Four buffers keep the host copy, the link and the layout kernel busy concurrently.
 constexpr StagingRing::Shape kUploadRing = {.buffers_count = 4, .buffer_bytes = 8 * kMiB};
-// Reading rows back (a query by id) does not queue behind an upload.
+// Separate from the upload ring: reading rows back (a query by id) does not wait for an upload.
 constexpr StagingRing::Shape kReadRing = {.buffers_count = 2, .buffer_bytes = 2 * kMiB};
 constexpr int64_t kResultsPitchMax = RoundUp(kSelectKMax, plan::kKeysAlign);
-// Lists that come back at once, of the greatest k: a full sub-tile in every generation.
+// Keys that are returned together for the largest k: a full sub-tile in every generation.
 constexpr int64_t kResultKeys = kScanPolicies.back().queries * kGenerationsMax * kResultsPitchMax;
 constexpr int64_t kListsMax = int64_t{kTileQueriesMax} * kGenerationsMax;
-// A query, its S(q,q) and its k; the three parts are 256-byte aligned.
+// A query block: vectors, S(q,q) and k of a tile. The three parts are 256-byte aligned.
 constexpr int64_t kQueryBytes = int64_t{kTileQueriesMax} * (kDimMax * 4 + 8 + 4) + 3 * 256;
 constexpr int64_t kOneQueryBytes = int64_t{kSamplesMax} * 4 + int64_t{kCandidatesMax} * 8 +
                                    int64_t{sizeof(OneQueryState)} + 3 * 256;
-constexpr int64_t kDeviceReserve =
-    256 * kMiB;  // left to the driver where the arena takes what is free
+// Left to the driver if the arena takes the free memory.
+constexpr int64_t kDeviceReserve = 256 * kMiB;
 
-// A 64th of the rows' memory: the keys of 33 million rows where there are 16 GiB; a 128th from
-// 32 GiB on: the bounds, 4 bytes each, of as many rows as have 512 bytes there.
+// Returns the size of the key buffer: 1/64 of the rows' memory, which at 16 GiB holds the keys of
+// 33 million rows. From 32 GiB on it is 1/128: room for the 4-byte bounds of one row for every 512
+// bytes of row memory.
 int64_t KeyBytes(int64_t rows_bytes) {
   const int64_t most = std::max(256 * kMiB, rows_bytes / 128);
   return RoundUp(std::clamp(rows_bytes / 64, 4 * kMiB, most), 256);
@@ -72,8 +73,8 @@ absl::StatusOr<std::shared_ptr<GpuCore>> GpuCore::Create(const GpuOptions& optio
 }
 
 GpuCore::~GpuCore() {
-  // Nothing may still write to pinned memory that is about to go. Errors change nothing any more,
-  // and a lost device is no reason not to wait.
+  // Waits until nothing writes to the pinned memory that is about to be freed. Errors are ignored:
+  // the wait is also attempted on a lost device.
   if (cudaSetDevice(device_) == cudaSuccess) cudaDeviceSynchronize();
 }
 
@@ -107,7 +108,7 @@ absl::Status GpuCore::ReadDeviceFacts() {
   int bus_bits = 0;
   if (cudaDeviceGetAttribute(&clock_khz, cudaDevAttrMemoryClockRate, device_) == cudaSuccess &&
       cudaDeviceGetAttribute(&bus_bits, cudaDevAttrGlobalMemoryBusWidth, device_) == cudaSuccess) {
-    // Two transfers a clock.
+    // Two transfers per clock.
     read_bytes_per_second_ = 0.92 * 2.0 * 1000.0 * clock_khz * (bus_bits / 8.0);
   }
   has_batch_kernels_ = properties.major == 9 && properties.minor == 0;
@@ -119,8 +120,8 @@ absl::Status GpuCore::ReadDeviceFacts() {
 }
 
 absl::Status GpuCore::PrepareKernels() {
-  // The least shared memory the kernels of this build were planned for: every device from 9.0 on
-  // has it.
+  // The kernels of this build are planned for this minimum of shared memory. Every device from
+  // compute capability 9.0 on has it.
   const auto shared_bytes = static_cast<int>(device_facts_.shared_bytes_per_block_max);
   ABSL_RETURN_IF_ERROR(health_.Check(PrepareScan(shared_bytes), "loading the scan kernels"));
   ABSL_RETURN_IF_ERROR(health_.Check(PrepareSelect(), "loading the selection kernel"));
@@ -177,7 +178,7 @@ absl::Status GpuCore::TakeSearchWorkspace() {
   ABSL_RETURN_IF_ERROR(w.code_outcome.Create(health_, int64_t{sizeof(OneQueryOutcome)}));
   std::memset(w.code_outcome.host(), 0, sizeof(OneQueryOutcome));
   ABSL_RETURN_IF_ERROR(w.stream.Create(health_, Stream::Priority::kHigh));
-  // The selection finds its shared state zero at first.
+  // The selection kernel requires zeroed shared state on its first use.
   ABSL_RETURN_IF_ERROR(health_.Check(
       cudaMemsetAsync(w.groups, 0, static_cast<std::size_t>(kSelectGroupBytes), w.stream.get()),
       "cudaMemsetAsync"));

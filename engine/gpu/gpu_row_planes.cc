@@ -91,7 +91,7 @@ absl::StatusOr<std::unique_ptr<GpuRowPlanes>> GpuRowPlanes::Reserve(std::shared_
 absl::Status GpuRowPlanes::TakeSlabs() {
   Arena& arena = core_->arena();
   const int64_t row_slabs = CeilDiv(rows_max_, view_.rows_per_slab);
-  // Norms, ranks, both tables and their padding; the table's own slabs are counted generously.
+  // Norms, ranks, both tables and their padding. The estimate for the table's own slabs is high.
   const int64_t plane_bytes = 12 * rows_max_ + kTableAlign;
   const int64_t code_slabs = has_codes() ? CeilDiv(rows_max_, codes_.rows_per_slab) : 0;
   const int64_t table_bytes =
@@ -125,7 +125,7 @@ absl::Status GpuRowPlanes::TakeSlabs() {
 }
 
 GpuRowPlanes::~GpuRowPlanes() {
-  // An upload that broke off may still be writing to the slabs.
+  // An aborted upload may still be writing to the slabs.
   if (!sealed_ && core_->Bind().ok()) core_->DrainUploads().IgnoreError();
   row_arena().GiveBack(row_slabs_);
   core_->arena().GiveBack(meta_slabs_);
@@ -164,7 +164,7 @@ absl::Status GpuRowPlanes::Append(const void* rows, int64_t rows_count) {
   return absl::OkStatus();
 }
 
-// Rows that lie in the lease's device memory, row-major, become rows [rows_count_, ...).
+// Stores rows from the lease's device memory, row-major, as rows [rows_count_, ...).
 absl::Status GpuRowPlanes::StoreRows(const StagingRing::Lease& lease, int64_t rows_count) {
   const auto first = static_cast<uint32_t>(rows_count_);
   const auto count = static_cast<uint32_t>(rows_count);
@@ -220,7 +220,7 @@ absl::Status GpuRowPlanes::AppendFrom(const corpus::RowPlanes& source,
     }
     rows_count_ += static_cast<int64_t>(part.size());
     slots.remove_prefix(part.size());
-    // The source is borrowed for this call only.
+    // The source is borrowed for this call only, so the last part waits for its copy.
     ABSL_RETURN_IF_ERROR(slots.empty() ? lease.Finish() : lease.Submit());
   }
   return absl::OkStatus();
@@ -233,8 +233,8 @@ absl::Status GpuRowPlanes::Seal(absl::Span<const uint32_t> ranks) {
         absl::StrCat("ranks: ", ranks.size(), " for ", rows_count_, " rows"));
   }
   ABSL_RETURN_IF_ERROR(core_->Bind());
-  // Ranks follow the norms there are, not those reserved, so that what is behind them can be given
-  // back.
+  // Ranks follow the norms of the rows that exist, not of those reserved, so that the slabs after
+  // them can be released.
   view_.ranks_offset = view_.norms_offset + 8 * rows_count_;
   ABSL_RETURN_IF_ERROR(core_->WriteExtent({.slabs = &meta_slabs_, .offset = view_.ranks_offset},
                                           ranks.data(), rows_count_ * 4));

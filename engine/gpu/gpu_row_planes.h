@@ -1,4 +1,4 @@
-// The rows of one generation in VRAM: exact rows, norms and ranks, in slabs of the arena.
+// GpuRowPlanes: exact rows, norms, ranks and codes of one generation, in slabs of the arena.
 #ifndef NEARFIELD_ENGINE_GPU_GPU_ROW_PLANES_H_
 #define NEARFIELD_ENGINE_GPU_GPU_ROW_PLANES_H_
 
@@ -42,20 +42,20 @@ class GpuRowPlanes : public corpus::RowPlanes {
   const corpus::RowFormat& format() const { return format_; }
   bool sealed() const { return sealed_; }
   const RowsView& view() const { return view_; }
-  // No slabs where the format has no codes.
+  // Has no slabs if the format has no codes.
   const CodesView& codes() const { return codes_; }
 
  private:
   GpuRowPlanes(std::shared_ptr<GpuCore> core, const corpus::RowFormat& format, int64_t rows_max);
   absl::Status TakeSlabs();
   bool on_host() const { return format_.rows == RowHome::kHost; }
-  // Of the exact rows.
+  // Returns the arena that holds the exact rows.
   Arena& row_arena() const { return on_host() ? core_->host_rows() : core_->arena(); }
   bool has_codes() const { return format_.scan != ScanPrecision::kRows; }
   absl::Status StoreRows(const StagingRing::Lease& lease, int64_t rows_count);
   absl::Status CheckRoom(int64_t rows_count) const;
-  // Rows at slots[0, count), or [begin, begin + count) where slots is null: one staging buffer
-  // full.
+  // Rows slots[0, count), or [begin, begin + count) if slots is null. They fit in one staging
+  // buffer.
   struct ReadPart {
     const uint32_t* slots = nullptr;
     int64_t begin = 0;

@@ -1,5 +1,5 @@
-// How the backend runs one tile of a plan: queries up, scans, selections, one wait, results out of
-// pinned memory.
+// The scan of exact rows, host side. Runs one tile of a plan: copies queries up, enqueues scans and
+// selections, waits once, and reads the results from pinned memory.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -96,7 +96,7 @@ absl::Status GpuBackend::EnqueueSelect(const plan::SearchPlan& plan, const plan:
 
 namespace {
 
-// The list each generation's answer goes to: its place among those that are scanned.
+// Returns the result list of each generation: its index among the scanned generations, or -1.
 std::vector<int32_t> ResultSlots(const std::vector<int64_t>& rows) {
   std::vector<int32_t> slots(rows.size(), -1);
   int32_t next = 0;

@@ -1,4 +1,4 @@
-// The selection library on a GPU: checks arguments, lays out the workspace, launches.
+// The public selection library on a GPU: checks arguments, lays out the workspace, launches.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 using gpu::SelectAlgorithm;
 
 constexpr int64_t kWorkspaceAlign = 256;
-// The workspace begins with the state of block groups, followed by the memory of the algorithm.
+// The workspace begins with the state of the block groups; the algorithm's memory follows.
 constexpr int64_t kGroupBytes = gpu::kGroupsMax * int64_t{sizeof(gpu::GroupState)};
 constexpr int64_t kStateBytes = kGroupBytes + gpu::kSelectStateBytes;
 

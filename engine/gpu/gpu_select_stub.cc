@@ -1,4 +1,4 @@
-// Selection library in a build without CUDA: Create returns Unimplemented.
+// The selection library in a build without CUDA: Create returns Unimplemented.
 #include "absl/status/status.h"
 #include "nearfield/engine/select.h"
 

@@ -10,7 +10,8 @@
 namespace nearfield::gpu {
 namespace {
 
-// With more rows than this for each live one, the slots of those are listed: a bit a row at most.
+// The live slots are listed if at most one row in this number is live. The list then takes at most
+// one bit per row.
 constexpr int64_t kRowsPerListed = 32;
 
 std::vector<uint32_t> FewLiveSlots(const std::vector<uint64_t>& words) {
@@ -37,7 +38,7 @@ absl::StatusOr<std::unique_ptr<GpuTombstones>> GpuTombstones::Make(std::shared_p
   const std::vector<uint32_t> live = FewLiveSlots(made->words_);
   const auto live_bytes = static_cast<int64_t>(live.size() * sizeof(uint32_t));
   const int64_t content_bytes = words_bytes + live_bytes;
-  // The table of the slabs comes first: 8 bytes for each, at most one slab more on its account.
+  // The table of the slabs comes first, 8 bytes per slab. It needs at most one slab more itself.
   const int64_t table_bytes = 8 * (CeilDiv(content_bytes, slab_bytes) + 1);
   ABSL_ASSIGN_OR_RETURN(made->slabs_,
                         device.arena().TakeSlabs(CeilDiv(table_bytes + content_bytes, slab_bytes)));

@@ -1,4 +1,4 @@
-// A set of deleted slots, on the host and in slabs of the arena.
+// GpuTombstones: a set of deleted slots, on the host and in slabs of the arena.
 #ifndef NEARFIELD_ENGINE_GPU_GPU_TOMBSTONES_H_
 #define NEARFIELD_ENGINE_GPU_GPU_TOMBSTONES_H_
 
@@ -16,7 +16,7 @@ namespace nearfield::gpu {
 
 class GpuTombstones : public corpus::Tombstones {
  public:
-  // Waits until the bits are on the device.
+  // Copies the bits to the device and blocks until they are there.
   static absl::StatusOr<std::unique_ptr<GpuTombstones>> Make(std::shared_ptr<GpuCore> core,
                                                              std::vector<uint64_t> words);
   ~GpuTombstones() override;
@@ -27,8 +27,8 @@ class GpuTombstones : public corpus::Tombstones {
 
   const GpuCore* core() const { return core_.get(); }
   const TombstoneView& view() const { return view_; }
-  // The slots that are not deleted, where they are few; else empty. As rows are not counted here,
-  // slots behind the last row may be at its end.
+  // Returns the slots that are not deleted, if they are few; else an empty list. The words do not
+  // say how many rows exist, so the list may end with slots after the last row.
   const SlotList& live_slots() const { return live_slots_; }
 
  private:

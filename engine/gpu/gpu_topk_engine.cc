@@ -12,7 +12,7 @@
 namespace nearfield::gpu {
 namespace {
 
-// "90" -> 9.0; the least architecture this build has code for.
+// The lowest architecture that this build has code for; 90 means 9.0.
 constexpr int kArchitectureMin = NEARFIELD_CUDA_ARCHITECTURE_MIN;
 
 absl::Status NotUsable(cudaError_t error) {

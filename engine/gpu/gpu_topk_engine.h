@@ -1,5 +1,5 @@
-// The GPU backend: exact rows in VRAM, scored and selected there. No CUDA header here: a build
-// without CUDA links a version that says so.
+// Factory of the GPU backend, which holds exact rows in VRAM and scores and selects them there.
+// This header includes no CUDA header. A build without CUDA links a stub that returns an error.
 #ifndef NEARFIELD_ENGINE_GPU_GPU_TOPK_ENGINE_H_
 #define NEARFIELD_ENGINE_GPU_GPU_TOPK_ENGINE_H_
 
@@ -14,22 +14,23 @@
 namespace nearfield::gpu {
 
 struct GpuOptions {
-  int32_t device = 0;        // CUDA ordinal
-  int64_t memory_bytes = 0;  // for rows, ranks and bitmaps; 0: 85% of what is free
-  // Page-locked host memory for the rows of collections that keep them there.
+  int32_t device = 0;  // CUDA ordinal
+  // For rows, ranks and bitmaps; 0: 85% of the memory that is free without workspace and reserve.
+  int64_t memory_bytes = 0;
+  // Page-locked host memory for the rows of collections that keep them on the host.
   int64_t host_rows_bytes = 0;
   int32_t k_max = kKMax + 1;
   int32_t batch_max = 1024;
-  // How the host encodes a query.
+  // Encodes a query on the host.
   corpus::QueryEncoder encode_query = corpus::EncodeQuery;
 };
 
-// OK where a usable GPU is present; else FailedPrecondition that says why ("built without CUDA",
-// "no NVIDIA driver found", "device 3 asked for, 1 present", "compute capability 7.5, this build is
-// for 9.0").
+// Returns OK if a usable GPU is present.
+// Errors: FailedPrecondition with the reason ("built without CUDA", "no NVIDIA driver found",
+// "device 3 asked for, 1 present", "compute capability 7.5, this build is for 9.0").
 absl::Status ProbeGpu(int32_t device);
 
-// Takes all device memory now and seals it: no allocation after this.
+// Creates the GPU backend. Takes all device memory now and seals it: no allocation after this.
 absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeGpuTopkEngine(const GpuOptions& options);
 
 }  // namespace nearfield::gpu

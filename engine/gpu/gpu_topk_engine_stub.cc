@@ -1,4 +1,4 @@
-// The GPU backend of a build without CUDA: there is none, and it says so.
+// The GPU backend of a build without CUDA: both functions return an error.
 #include "engine/gpu/gpu_topk_engine.h"
 
 namespace nearfield::gpu {

@@ -1,4 +1,4 @@
-// What a search by codes allocates, counted.
+// Counts the allocations of a search by codes.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -34,7 +34,7 @@ void* Allocate(size_t bytes, size_t alignment) {
 }  // namespace
 
 #ifndef NEARFIELD_SANITIZED
-// Counted, for the whole program.
+// Replacements that count allocations of the whole program.
 void* operator new(size_t bytes) { return Allocate(bytes, alignof(std::max_align_t)); }
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return Allocate(bytes, static_cast<size_t>(alignment));
@@ -50,7 +50,7 @@ void operator delete(void* memory, size_t /*bytes*/, std::align_val_t /*alignmen
 namespace nearfield::cpu {
 namespace {
 
-// After the first search of a shape only the answer is allocated.
+// Searches after the first of a shape allocate only the answer.
 TEST(CodeAllocationsTest, ASearchAllocatesNothingButItsAnswer) {
 #ifdef NEARFIELD_SANITIZED
   GTEST_SKIP() << "the sanitizer allocates by itself";
@@ -76,7 +76,7 @@ TEST(CodeAllocationsTest, ASearchAllocatesNothingButItsAnswer) {
       const int64_t before = allocations.load();
       ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &cost));
       if (i < 10) continue;
-      // A list for each query and generation, a list of those for each query, and all of them.
+      // One list per query and generation, one list of lists per query, and the outer list.
       EXPECT_LE(allocations.load() - before, 2 * queries + 4);
     }
   }

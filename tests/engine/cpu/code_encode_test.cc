@@ -1,5 +1,5 @@
-// Codes made with vectors prove as much as those of corpus/scan_code.cc: no canonical score lies
-// above its bound.
+// Tests the vectorized encoders: as with corpus/scan_code.cc, no canonical score lies above its
+// bound.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,7 +83,7 @@ class CodeEncodeTest : public ::testing::TestWithParam<const ScanKernels*> {
     }
   }
 
-  // What the codes of a row leave out of it: the query that makes the bound tightest.
+  // Returns the row minus what its codes represent: the query that makes the bound tightest.
   std::vector<float> ResidualOf(const Corpus& corpus, const Encoded& rows, int64_t row) {
     const int32_t dim = corpus.spec.dim;
     std::vector<double> work(static_cast<size_t>(dim));
@@ -103,7 +103,7 @@ class CodeEncodeTest : public ::testing::TestWithParam<const ScanKernels*> {
       if (!std::isfinite(residual[d])) residual[d] = 1.0f;
       zero = zero && residual[d] == 0.0f;
     }
-    if (zero) residual[0] = 1.0f;  // no query of cosine
+    if (zero) residual[0] = 1.0f;  // cosine rejects a zero query
     return residual;
   }
 };
@@ -124,8 +124,8 @@ TEST_P(CodeEncodeTest, NoScoreLiesAboveItsBound) {
   }
 }
 
-// The rotation does the same additions, so the codes are the same; only sums of squares may round
-// otherwise.
+// The rotation performs the same additions, so the codes are equal. Only sums of squares may round
+// differently.
 TEST_P(CodeEncodeTest, CodesAreThoseOfThePlainCode) {
   for (const int32_t dim : testing::kEncodedDims) {
     Corpus corpus = testing::AnyCorpus(random_, dim, CorpusFamily::kGaussian);

@@ -1,5 +1,5 @@
-// Codes on every instruction set of this machine: exact products, bounds step for step, and codes
-// that prove what they say.
+// Tests the code kernels of every instruction set of this machine: exact products, bounds that
+// equal score::UpperScore, and codes whose bounds hold.
 #include "engine/cpu/code_kernels.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ int32_t Product(const int8_t* a, const int8_t* b, int32_t dim) {
   return sum;
 }
 
-// Codes as the planes hold them; what pads a row is anything.
+// Codes in the layout of the planes; the padding of a row is arbitrary.
 class Plane {
  public:
   Plane(const std::vector<int8_t>& codes, int32_t dim) : dim_(dim) {
@@ -126,7 +126,7 @@ TEST_P(CodeKernelsTest, ProductsAreExactInEveryDimension) {
   }
 }
 
-// Where instructions that saturate give another sum.
+// Saturating instructions would give other sums for these codes.
 TEST_P(CodeKernelsTest, ProductsOfTheGreatestCodesAreExact) {
   for (const Fill rows : kFills) {
     for (const Fill queries : kFills) {

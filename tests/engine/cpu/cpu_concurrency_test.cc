@@ -1,5 +1,5 @@
-// Several callers at once, and calls that end early. No sleeps: every step waits for the one
-// before.
+// Tests concurrent callers and calls that end early. There are no sleeps: every step waits for the
+// previous one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +79,7 @@ TEST_P(CancellationTest, AskedBetweenTilesAndObeyedEachTime) {
     return false;
   };
   ASSERT_OK(backend->Search(format, {&loaded.view, 1}, tile, &cost));
-  const int32_t calls_sure = threads == 1 ? 20 : 1;  // others may leave this thread few tiles
+  const int32_t calls_sure = threads == 1 ? 20 : 1;  // other threads may take most of the tiles
   EXPECT_GE(calls, calls_sure);
 
   for (int32_t cancel_at = 1; cancel_at <= 20; ++cancel_at) {
@@ -160,8 +160,8 @@ TEST_P(CpuConcurrencyTest, SearchesFillsAndDeletionsAtOnceAllAnswerRight) {
   EXPECT_EQ(backend->device_bytes_used(), loaded.planes->device_bytes());
 }
 
-// A library that was linked with -ffast-math can switch a thread to flushing denormals: no score
-// may come of it.
+// A library linked with -ffast-math can switch a thread to flushing denormals. Such a thread must
+// not compute scores.
 TEST_P(CpuConcurrencyTest, ACallerThatFlushesDenormalsIsRefused) {
   Random random(testing::TestSeed());
   const auto backend = MakeBackend(/*threads=*/2);

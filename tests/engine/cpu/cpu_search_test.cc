@@ -1,5 +1,5 @@
-// Searches of the CPU backend against engine/score, to the bit: every instruction set, metric, row
-// type and family.
+// Compares searches of the CPU backend with engine/score, bit for bit, for every instruction set,
+// metric, row type and corpus family.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -123,7 +123,7 @@ TEST_P(CpuSearchTest, EqualsTheReferenceForLargeKAndEveryOrderOfScores) {
 
 TEST_P(CpuSearchTest, ABatchTooLargeForOneGroupIsServedWhole) {
   CollectionSpec spec = Spec();
-  spec.dim = 8000;  // a group holds some 130 queries of this width
+  spec.dim = 8000;  // a group holds about 130 queries of this width
   Scenario scenario;
   scenario.spec = spec;
   scenario.generations.push_back(

@@ -1,4 +1,4 @@
-// A corpus as one table of kernels encodes it, outside of any backend.
+// EncodedCorpus: a corpus encoded by the kernels of one instruction set, without a backend.
 #ifndef NEARFIELD_TESTS_ENGINE_CPU_ENCODED_CORPUS_H_
 #define NEARFIELD_TESTS_ENGINE_CPU_ENCODED_CORPUS_H_
 
@@ -14,11 +14,11 @@
 
 namespace nearfield::testing {
 
-// Around every width that a kernel treats in a way of its own.
+// Dimensions around every width that a kernel treats differently.
 inline constexpr int32_t kEncodedDims[] = {1,  2,  7,  8,   15,  16,  17,  31,   32,
                                            33, 63, 64, 100, 130, 384, 768, 1000, 2049};
 
-// A few rows of any metric and type.
+// Returns a few rows of a random metric and row type.
 inline Corpus AnyCorpus(Random& random, int32_t dim, CorpusFamily family) {
   CollectionSpec spec;
   spec.dim = dim;

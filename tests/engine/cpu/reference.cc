@@ -28,7 +28,7 @@ double SquaredFor(Metric metric, const std::vector<float>& row) {
   return metric == Metric::kCosine ? ReferenceSum(cpu::SumKind::kProduct, row, row) : 0.0;
 }
 
-// The squared norms count for cosine alone.
+// Returns the score of a row. The squared norms are used for cosine only.
 float ScoreOf(Metric metric, const std::vector<float>& row, double row_squared,
               absl::Span<const float> query, double query_squared) {
   switch (metric) {

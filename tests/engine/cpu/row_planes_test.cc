@@ -1,4 +1,4 @@
-// Rows as the CPU backend keeps them: what comes back, what is counted, what is refused.
+// Tests the row planes of the CPU backend: stored bytes, memory accounting and refused calls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -120,7 +120,7 @@ TEST(RowPlanesTest, SquaresAreTheScoresOwnWhoeverComputedThem) {
   EXPECT_EQ(got, want);
 }
 
-// Rows that are merged into another generation keep their codes, to the byte.
+// Rows that are merged into another generation keep their codes, byte for byte.
 TEST(RowPlanesTest, CodesSurviveBeingAppendedFromOtherPlanes) {
   Random random(testing::TestSeed());
   const auto backend = MakeBackend(int64_t{1} << 30);
@@ -130,7 +130,7 @@ TEST(RowPlanesTest, CodesSurviveBeingAppendedFromOtherPlanes) {
     corpus.spec.scan = ScanChoice::kInt8;
     auto planes = backend->Reserve(testing::FormatOf(corpus.spec), corpus.rows_count());
     ASSERT_OK(planes);
-    // Large blocks are encoded by all threads, small ones by the caller alone.
+    // All threads encode large blocks; the caller alone encodes small ones.
     ASSERT_OK((*planes)->Append(corpus.rows.data(), 4900));
     ASSERT_OK((*planes)->Append(corpus.rows.data() + 4900 * corpus.row_bytes(), 100));
     ASSERT_OK((*planes)->Seal(Ranks(corpus.rows_count())));
@@ -153,7 +153,7 @@ TEST(RowPlanesTest, CodesSurviveBeingAppendedFromOtherPlanes) {
       EXPECT_TRUE(std::any_of(to.code_tile(slot, 1).codes, to.code_tile(slot, 1).codes + 70,
                               [](uint8_t code) { return code != 0; }));
     }
-    // Codes of another metric are no codes for this one.
+    // Codes serve only the metric that they were made for.
     Corpus other = corpus;
     other.spec.metric = metric == Metric::kDot ? Metric::kL2 : Metric::kDot;
     auto mixed = backend->Reserve(testing::FormatOf(other.spec), 1);

@@ -1,5 +1,5 @@
-// Every instruction set of this machine, and the portable fallback, against engine/score: sums
-// equal to the bit.
+// Compares the sums of every instruction set of this machine and of the portable fallback with
+// engine/score, bit for bit.
 #include "engine/cpu/scan_kernels.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ uint64_t Bits(double value) {
   return bits;
 }
 
-// A corpus as the backend stores it: rows padded with zeros.
+// A corpus in the backend's layout: rows padded with zeros.
 class PaddedRows {
  public:
   explicit PaddedRows(const Corpus& corpus) : corpus_(corpus) {
@@ -172,7 +172,7 @@ TEST_P(ScanKernelsTest, EveryShapeOfTileAndGroupIsServed) {
   }
 }
 
-// The filter may keep a row in doubt, but never lose one that reaches the threshold; for dot it is
+// The filter may keep a doubtful row but never drops one that reaches the threshold. For dot it is
 // exact.
 TEST_P(ScanKernelsTest, FilterKeepsEveryRowThatReachesTheThreshold) {
   const float infinity = -score::MinusInfinity();

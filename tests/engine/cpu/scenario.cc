@@ -26,7 +26,7 @@ Ranked ToBits(const std::vector<corpus::RankedScore>& best) {
 
 using Lists = std::vector<std::vector<corpus::RankedScore>>;
 
-// The k-th best score of all lists; -inf where there are fewer.
+// Returns the k-th best score of all lists; -inf if there are fewer scores.
 float FloorOf(const Lists& lists, int32_t k) {
   std::vector<float> scores;
   for (const auto& list : lists) {

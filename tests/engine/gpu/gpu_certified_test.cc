@@ -1,5 +1,5 @@
-// Searches by codes on the GPU: to the bit on adversarial rows, and in the ways they are meant to
-// go.
+// Tests searches by codes on the GPU: exact to the bit on adversarial rows, and on the intended
+// path.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 
@@ -69,7 +69,7 @@ class GpuCertifiedTest : public GpuTest {
     }
   }
 
-  // Multiplies a query by a power of two, or by nothing, where that leaves it legal.
+  // Multiplies a query by a power of two or by zero, if it stays legal.
   void Rescale(Scenario& scenario, int64_t query) {
     const bool zero = random_.OneIn(20) && scenario.spec.metric != Metric::kCosine;
     const int exponent = random_.OneIn(3) ? static_cast<int>(random_.Between(-50, 51)) : 0;
@@ -109,8 +109,8 @@ TEST_F(GpuCertifiedTest, SmokeEqualsTheReferenceOnEveryFamily) {
   }
 }
 
-// Queries that the blocks of a batch hold in registers, in stages behind the first: of all scales,
-// some of nothing, the last block not full.
+// Enough queries for the scan that holds them in registers, which runs after the first stage. They
+// have all scales, some are zero, and the last block is not full.
 TEST_F(GpuCertifiedTest, SmokeGreatBatchesEqualTheReferenceOnEveryFamily) {
   for (const CorpusFamily family : testing::kCorpusFamilies) {
     SCOPED_TRACE(testing::Name(family));
@@ -132,7 +132,7 @@ TEST_F(GpuCertifiedTest, SmokeGreatBatchesEqualTheReferenceOnEveryFamily) {
   }
 }
 
-// The borders of lines, groups, steps and of what travels with a launch.
+// Dimensions at the limits of lines, groups, steps, and of queries passed as kernel parameters.
 TEST_F(GpuCertifiedTest, EqualsTheReferenceOnEveryDimension) {
   for (const int32_t dim : {1, 127, 128, 129, 256, 257, 384, 511, 513, 640, 768, 896, 1024, 1025,
                             1536, 1537, 2048, 4096, 8192}) {
@@ -167,7 +167,7 @@ TEST_F(GpuCertifiedTest, CodesRuleOutAllButAFewRows) {
   }
 }
 
-// Several stages, and k of every size that a batch serves and one that it does not.
+// Several stages, with k of every class that a batch serves and one that it does not.
 TEST_F(GpuCertifiedTest, GreatBatchesOfGreatCorporaEqualTheReference) {
   Scenario scenario;
   scenario.spec = CodesSpec(48);
@@ -181,7 +181,7 @@ TEST_F(GpuCertifiedTest, GreatBatchesOfGreatCorporaEqualTheReference) {
   ExpectReferenceAnswers(*backend_, scenario);
 }
 
-// Candidates cross the link; where they are too many, all rows do.
+// Only candidates cross the link, or all rows if there are too many candidates.
 TEST_F(GpuCertifiedTest, RowsOnTheHostGiveTheSameAnswers) {
   for (const CorpusFamily family :
        {CorpusFamily::kGaussian, CorpusFamily::kClustered, CorpusFamily::kAllEqual}) {
@@ -244,17 +244,17 @@ TEST_F(GpuCertifiedTest, TiesBeyondAllRoomAreAnsweredFromTheRows) {
   }
 }
 
-// The best rows all lie where few groups of lanes look, so that the first threshold is too low for
-// the room there is; the second is not.
+// Few groups of lanes scan all of the best rows, so the first threshold leaves more candidates than
+// there is room for. The second does not.
 TEST_F(GpuCertifiedTest, AThresholdThatIsTooLowIsRaised) {
   int device = 0;
   cudaDeviceProp properties = {};
   ASSERT_EQ(cudaGetDevice(&device), cudaSuccess);
   ASSERT_EQ(cudaGetDeviceProperties(&properties, device), cudaSuccess);
-  // Row numbers that the same group of lanes scans lie this far apart, at 8 rows of a line a group.
+  // Distance between the row numbers that one group of lanes scans, at 8 one-line rows per group.
   const int64_t stride = int64_t{properties.multiProcessorCount} * 16 * 32;
   constexpr int64_t kRounds = 6;
-  constexpr int64_t kGood = 1700;  // of each round: 10,200, more than there is room for
+  constexpr int64_t kGood = 1700;  // per round: 10,200 in all, more than there is room for
   Scenario scenario;
   scenario.spec = CodesSpec(2);
   testing::Corpus corpus =
@@ -279,7 +279,7 @@ TEST_F(GpuCertifiedTest, AThresholdThatIsTooLowIsRaised) {
 TEST_F(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
   Scenario scenario;
   scenario.spec = CodesSpec(32);
-  // Every row is one of a few, so that a stage finds thousands at the threshold.
+  // There are few distinct rows, so a stage finds thousands at the threshold.
   testing::Corpus corpus =
       testing::MakeCorpus(scenario.spec, CorpusFamily::kDuplicates, 200'000, random_.Bits());
   scenario.generations.push_back(
@@ -291,7 +291,7 @@ TEST_F(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
   }
 }
 
-// Queries beyond the results' room go in a second part of the batch, with what is theirs.
+// Queries that exceed the room for results run in a second part of the batch, with their own k.
 TEST_F(GpuCertifiedTest, LaterPartsOfABatchTakeTheirOwnK) {
   Scenario scenario;
   scenario.spec = CodesSpec(24);
@@ -345,7 +345,7 @@ TEST_F(GpuCertifiedTest, CodesCopiedToAnotherGenerationEqualTheReference) {
   }
 }
 
-// The caller of a large search may go away while its batches run.
+// The caller of a large search may cancel it while its batches run.
 TEST_F(GpuCertifiedTest, ACancelledBatchSearchStops) {
   const CollectionSpec spec = CodesSpec(32);
   const testing::LoadedGeneration loaded = testing::Load(

@@ -1,4 +1,4 @@
-// Codes and bounds of a batch of queries.
+// Encodes a batch of queries: codes and bounds.
 #include <cstdint>
 
 #include "engine/gpu/kernels/certified/batch.h"
@@ -16,7 +16,7 @@ __host__ __device__ constexpr int64_t EncodeSharedBytes(int32_t dimension) {
   return RotatedVector::Bytes(dimension) + 8 * SignWords(dimension);
 }
 
-// S(q, q), by one warp.
+// Returns S(q, q), computed by one warp.
 __device__ double SquaredNormOf(const float* vector, int dimension) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   double sums[1] = {0.0};
@@ -26,7 +26,7 @@ __device__ double SquaredNormOf(const float* vector, int dimension) {
   return WarpTree(sums, lane);
 }
 
-// By the first warp: S(q, q), no threshold, an empty queue.
+// Initializes the state of a query, by the first warp: S(q, q), no threshold, an empty queue.
 __device__ void BeginState(const BatchArgs& args, const float* vector, BatchQuery& state) {
   if (threadIdx.x >= kWarp) return;
   const double squared =
@@ -39,8 +39,8 @@ __device__ void BeginState(const BatchArgs& args, const float* vector, BatchQuer
   state.overflow = 0;
 }
 
-// Encodes one query a block and begins its state: no threshold, an empty queue.
-// Grid: a block of 256 a query. Reads 4 B a dimension, writes two codes; a few microseconds.
+// Encodes one query per block and initializes its state: no threshold, an empty queue.
+// Grid (queries), block 256. Reads 4 B per dimension, writes two codes; takes a few microseconds.
 // Requires EncodeSharedBytes of dynamic shared memory.
 __global__ void __launch_bounds__(kThreads)
     BatchEncodeKernel(const __grid_constant__ BatchArgs args) {

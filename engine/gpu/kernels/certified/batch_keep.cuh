@@ -1,4 +1,4 @@
-// What the scan of a batch does with its products: bounds, and the rows that may reach a threshold.
+// Converts the products of a batch scan to bounds and keeps the rows that may reach a threshold.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_KEEP_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_KEEP_CUH_
 
@@ -10,26 +10,26 @@
 namespace nearfield::gpu {
 
 inline constexpr int kBatchThreadsMax = kBatchWarpgroupsMax * kWarpgroup;
-inline constexpr int kBatchColumnsMax = 128;  // queries of a block
-// Rows in the list of a warp: those that wait for their places, and two calls of Add.
+inline constexpr int kBatchColumnsMax = 128;  // queries per block
+// Capacity of a warp's ring: rows with a reserved slot, and those of two calls of Add.
 inline constexpr int kPassedMax = 3 * kWarp;
 
-// What the comparison needs of a query.
+// The query's terms in the comparison of a bound with the threshold.
 struct QueryTerms {
   float scale;        // t1
   float of_residual;  // A
   float of_norm;      // B
-  float reach;        // not more than the threshold + h; +inf where the query is not wanted
+  float reach;        // at most threshold + h; +inf for a query that is not wanted
 };
 
-// A row that may reach a query's threshold.
+// A survivor: a row that may reach a query's threshold.
 struct Passed {
   uint32_t number;
   float upper;
   uint32_t query;
 };
 
-// Of a warp.
+// Buffer of one warp's survivors.
 struct PassedRing {
   Passed rows[kPassedMax];
 };
@@ -47,8 +47,8 @@ __device__ __forceinline__ bool IsWanted(const BatchArgs& args, int query) {
   return query < args.queries && args.state[query].overflow == 0;
 }
 
-// Returns the terms of a query; for one that is not wanted, terms that only a row without a finite
-// bound reaches.
+// Returns the terms of a query. For a query that is not wanted, only a row without a finite bound
+// reaches them.
 __device__ __forceinline__ QueryTerms TermsOf(const BatchArgs& args, int query) {
   if (!IsWanted(args, query)) return {0, 0, 0, score::FloatFromBits(0x7f800000u)};
   const BatchQuery& state = args.state[query];
@@ -61,14 +61,14 @@ __device__ __forceinline__ float LessOfQuery(const BatchArgs& args, int query) {
   return query < args.queries ? args.state[query].first_only.less : 0.0f;
 }
 
-// What passes waits in a ring of each warp. Places in the queues are asked for 32 rows at once, and
-// used when the next 32 ask: an answer takes a microsecond, for which nothing waits. Called by
-// whole warps.
+// Each warp buffers survivors in a ring. Queue slots are reserved for 32 rows at a time; a batch is
+// written only when the next one is reserved, which hides the ~1 us latency of the atomics.
+// Requires: all lanes of the warp call.
 class PassedList {
  public:
   __device__ PassedList(const BatchArgs& args, PassedRing& ring) : args_(args), list_(ring.rows) {}
 
-  // Adds the rows of the lanes that have one: `lanes`, which are not none.
+  // Adds the rows of the lanes in `lanes`. Requires: `lanes` is not empty.
   __device__ __forceinline__ void Add(uint32_t lanes, const Passed& row) {
     int at = begin_ + count_ + __popc(lanes & ((1u << Lane()) - 1));
     if (at >= kPassedMax) at -= kPassedMax;
@@ -77,14 +77,14 @@ class PassedList {
     if (count_ >= kWarp) Ask(kWarp);
   }
 
-  // Empties the list into the queues.
+  // Writes all rows of the ring to the queues.
   __device__ void Flush() {
     if (count_ > 0) Ask(count_);
     Place();
   }
 
  private:
-  // Asks for places for the first `count` rows, at most a warp's.
+  // Writes the rows that have slots, then reserves slots for the next `count` rows, at most 32.
   __device__ __forceinline__ void Ask(int count) {
     Place();
     if (Lane() < count) place_ = atomicAdd(&args_.state[list_[begin_ + Lane()].query].listed, 1u);
@@ -93,7 +93,7 @@ class PassedList {
     count_ -= count;
   }
 
-  // Puts the rows that have asked into their queues.
+  // Writes the rows that have reserved slots to their queues.
   __device__ __forceinline__ void Place() {
     __syncwarp();
     if (Lane() < asked_ && place_ < args_.capacity) {
@@ -109,17 +109,17 @@ class PassedList {
 
   const BatchArgs& args_;
   Passed* const list_;
-  // The rows begin at a multiple of 32.
+  // Index of the first row without a slot: a multiple of 32.
   int begin_ = 0;
-  int count_ = 0;       // less than 32 between calls
-  int asked_ = 0;       // of the 32 before them
-  uint32_t place_ = 0;  // of the row of this lane
+  int count_ = 0;       // rows without a slot; less than 32 between calls
+  int asked_ = 0;       // rows with a reserved slot, among the 32 before begin_
+  uint32_t place_ = 0;  // the queue slot reserved for this lane's row
 };
 
-// The two rows of a tile whose sums a thread has: the first, and the eighth behind it.
+// The two rows of a tile whose sums a thread holds: row `index` and row index + 8.
 struct MyRows {
-  const score::RowBound* first;  // its bound, in shared memory
-  uint32_t index;                // its place in the tile
+  const score::RowBound* first;  // bound of row `index`, in shared memory
+  uint32_t index;                // of the first row, in the tile
   bool present[2];
 
   // absent: TilePlace::Absent().
@@ -132,15 +132,15 @@ struct MyRows {
   }
 
   __device__ __forceinline__ score::RowBound Bound(int i) const { return first[8 * i]; }
-  // That of an absent row reaches no threshold, and takes nothing from the other row's slack.
+  // The bound of an absent row reaches no threshold and does not change the shared slack.
   __device__ __forceinline__ score::RowBound BoundIfPresent(int i) const {
     const float infinity = score::FloatFromBits(0x7f800000u);
     return present[i] ? Bound(i) : score::RowBound{0.0f, -infinity, 0.0f, infinity};
   }
 };
 
-// The bound of UpperScore for one sum, but for h: its sums are taken in another order and with
-// fewer roundings, which its slack covers.
+// Returns UpperScore's bound for one sum, without h. Adds in another order and with fewer
+// roundings; the slack of the bound covers both.
 __device__ __forceinline__ float UpperOf(int32_t sum, const score::RowBound& bound,
                                          const QueryTerms& term) {
   const float slack =
@@ -148,12 +148,12 @@ __device__ __forceinline__ float UpperOf(int32_t sum, const score::RowBound& bou
   return fmaf(static_cast<float>(sum) * term.scale, bound.scale, slack);
 }
 
-// A bound that lacks h, with it.
+// Adds h to a bound from UpperOf.
 __device__ __forceinline__ float WithLess(float upper, float less) {
   return __fadd_ru(__fadd_ru(upper, -less), 0x1p-140f);
 }
 
-// The first stage: every row goes to every queue, at its place.
+// First stage: writes every row to every queue, in the slot given by its position.
 template <int kQueries>
 __device__ __forceinline__ void KeepAll(const BatchArgs& args, const int32_t (&sums)[kQueries / 2],
                                         const MyRows& mine, uint32_t first_number,
@@ -173,8 +173,8 @@ __device__ __forceinline__ void KeepAll(const BatchArgs& args, const int32_t (&s
   }
 }
 
-// The four sums of place `at`, which is the same in all lanes: branches, as a choice among all sums
-// would cost as much as comparing them.
+// Copies the four sums of quad `at`, which is the same in all lanes. Uses branches: selecting among
+// all sums would cost as much as comparing them.
 template <int kBegin, int kEnd, int kSums>
 __device__ __forceinline__ void TakeFour(const int32_t (&sums)[kSums], int at, int32_t (&four)[4]) {
   if constexpr (kEnd - kBegin == 1) {
@@ -190,9 +190,9 @@ __device__ __forceinline__ void TakeFour(const int32_t (&sums)[kSums], int at, i
   }
 }
 
-// Lists the rows that may reach their query's threshold, of `queries` from first_query on. All sums
-// are compared first, four to a bit of a mask; as few bits are set, the rest is a loop that costs
-// no room in the instruction cache.
+// Adds the rows that may reach their query's threshold to `list`, for the kQueries queries from
+// first_query on. Compares all sums first and sets one mask bit per quad of sums. Few bits are set,
+// so the rest is a loop, which takes no space in the instruction cache.
 template <int kQueries>
 __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], const MyRows& mine,
                                          uint32_t first_number, const QueryTerms* terms,
@@ -200,7 +200,7 @@ __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], co
                                          PassedList& list) {
   const int first_of_mine = 2 * (static_cast<int>(threadIdx.x) % 4);
   const QueryTerms* const my_terms = terms + first_of_mine;
-  // One slack for both rows, not less than either's.
+  // One slack for both rows: at least as large as each row's own.
   const score::RowBound bounds[2] = {mine.BoundIfPresent(0), mine.BoundIfPresent(1)};
   const float residual = fmaxf(bounds[0].residual, bounds[1].residual);
   const float norm = fmaxf(bounds[0].norm, bounds[1].norm);
@@ -233,11 +233,11 @@ __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], co
     for (int i = 0; i < 4; ++i) {
       const QueryTerms& term = my_terms[8 * j + i % 2];
       const float upper = UpperOf(four[i], mine.Bound(i / 2), term);
-      // A bound of +inf reaches the threshold of a query that is not wanted as well.
+      // A row with a bound of +inf also reaches the threshold of a query that is not wanted.
       const bool present = mine.present[i / 2] && shared.wanted[first_of_mine + 8 * j + i % 2];
       if (!(upper < term.reach) && present) passing |= 1u << i;
     }
-    // A lane seldom has two.
+    // A lane rarely has two survivors.
     for (;;) {
       const uint32_t lanes = __ballot_sync(0xffffffffu, passing != 0);
       if (lanes == 0) break;

@@ -16,7 +16,7 @@ BatchRefinePointer KernelOf(ScanRow row, bool many) {
   return BatchRefineBFloat16(many);
 }
 
-// Beyond so many queries two small blocks a multiprocessor do more than a great one.
+// With more queries than this, two small blocks per SM are faster than one large block.
 constexpr int kManyThreadsQueriesMax = 132;
 
 int64_t SharedBytes(int32_t dimension, int32_t code_bytes, bool many) {

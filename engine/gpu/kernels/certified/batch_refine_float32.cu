@@ -1,4 +1,4 @@
-// Refinement of a batch over fp32 rows.
+// The refinement of a batch over fp32 rows.
 #include "engine/gpu/kernels/certified/batch_refine_kernel.cuh"
 #include "engine/gpu/kernels/certified/batch_table.h"
 

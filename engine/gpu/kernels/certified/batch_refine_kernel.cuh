@@ -1,5 +1,5 @@
-// What follows a stage of a batch: a higher threshold, a shorter queue; after the last, the answer.
-// Each row type is compiled in a file of its own.
+// The refinement after a stage of a batch scan: raises thresholds and shortens queues; after the
+// last stage it computes the answers. Each row type is compiled in its own file.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_REFINE_KERNEL_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_REFINE_KERNEL_CUH_
 
@@ -14,15 +14,15 @@
 
 namespace nearfield::gpu {
 
-// Threads of a block: few where there are many queries, so that two blocks share a multiprocessor.
+// Threads per block. With many queries blocks are small, so that two share an SM.
 inline constexpr int kRefineFew = 256;
 inline constexpr int kRefineMany = 512;
-inline constexpr uint32_t kListMax = 1536;  // entries looked at together; more than kBatchKMax
+inline constexpr uint32_t kListMax = 1536;  // entries processed together; more than kBatchKMax
 
 struct RefineShared {
   ThresholdBins bins;
-  uint32_t list[kListMax];    // places in the queue
-  uint32_t scores[kListMax];  // ordered bits; at the end, places of what both codes leave
+  uint32_t list[kListMax];    // queue indexes
+  uint32_t scores[kListMax];  // ordered bits; in Finish: queue indexes of the pruned list
   uint32_t listed;
   uint32_t scored;
   uint32_t kept;
@@ -31,7 +31,7 @@ struct RefineShared {
 template <int kThreads>
 using RefineFinal = FinalSort<kThreads, static_cast<int>(kBatchKeysMax), 11>;
 
-// One query's queue, by one block.
+// Refines the queue of one query, by one block.
 template <typename Row, int kThreads>
 class Refinement {
  public:
@@ -48,7 +48,7 @@ class Refinement {
     StageQuery(args.corpus.generations[0].rows.shape,
                args.vectors + static_cast<int64_t>(blockIdx.x) * dimension, staged,
                static_cast<int>(threadIdx.x), kThreads);
-    // Both codes, for the end.
+    // Both codes of the query, for Finish.
     auto* const codes = reinterpret_cast<uint4*>(staged + RowShapeOf(dimension).padded);
     const int vectors = args.code_stride / 16;
     const int64_t at = static_cast<int64_t>(blockIdx.x) * args.code_stride;
@@ -60,8 +60,8 @@ class Refinement {
     __syncthreads();
   }
 
-  // Returns, as ordered bits, a canonical score that k rows of the queue are known to reach: the
-  // k-th best of those with the greatest bounds. -inf where the queue has fewer.
+  // Scores the k rows with the largest bounds and returns the k-th best score as ordered bits: a
+  // canonical score that k rows of the queue are known to reach. -inf if the queue has fewer rows.
   __device__ uint32_t RaiseThreshold(uint32_t count) {
     const uint32_t none = score::OrderedBits(score::MinusInfinity());
     const uint32_t of_bounds = KthGreatest<kThreads>(k_, shared_.bins, [&](auto visit) {
@@ -76,7 +76,7 @@ class Refinement {
     }
     __syncthreads();
     if (of_bounds == none) return none;
-    // Any k rows do; where more tie, these are as good.
+    // Any k rows with these bounds prove a threshold, so ties need no order.
     for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
       const QueueEntry entry = queue_[i];
       if (entry.x == kNoNumber || OrderOf(entry) < of_bounds) continue;
@@ -100,7 +100,7 @@ class Refinement {
     });
   }
 
-  // Drops the entries that do not reach the threshold; returns how many are left.
+  // Drops the entries that do not reach the threshold; returns how many remain.
   __device__ uint32_t Shorten(uint32_t count, uint32_t threshold) {
     const float reach = score::ScoreFromOrderedBits(threshold);
     uint32_t kept = 0;
@@ -108,7 +108,7 @@ class Refinement {
       const uint32_t i = begin + threadIdx.x;
       const QueueEntry entry = i < count ? queue_[i] : QueueEntry{kNoNumber, 0};
       const bool keeps = entry.x != kNoNumber && !(__uint_as_float(entry.y) < reach);
-      __syncthreads();  // all have read before any writes
+      __syncthreads();  // all threads have read before any writes
       const uint32_t before = BlockReduce<kThreads>::PrefixSum(keeps ? 1 : 0, shared_.bins.reduce);
       if (keeps) queue_[kept + before] = entry;
       if (threadIdx.x == kThreads - 1) shared_.kept = before + (keeps ? 1 : 0);
@@ -118,7 +118,7 @@ class Refinement {
     return kept;
   }
 
-  // Scores all that may reach the threshold, and gives the answer.
+  // Scores all rows that may reach the threshold and writes the answer.
   __device__ void Finish(uint32_t count, uint32_t threshold) {
     const float reach = score::ScoreFromOrderedBits(threshold);
     if (threadIdx.x == 0) shared_.finals = 0;
@@ -172,7 +172,7 @@ class Refinement {
     return score::OrderedBits(__uint_as_float(entry.y));
   }
 
-  // Scores the listed entries canonically and puts the scores into the queue.
+  // Scores the listed entries canonically and stores the scores in the queue.
   template <typename Done>
   __device__ void ScoreList(uint32_t listed, const Done& done) {
     if (threadIdx.x == 0) state_.scored += listed;
@@ -184,8 +184,8 @@ class Refinement {
         });
   }
 
-  // Puts what reaches the threshold with both codes too on the second list. A group of eight lanes
-  // takes an entry.
+  // Adds the listed entries that reach the threshold with both codes as well to the second list.
+  // Eight lanes process one entry.
   __device__ void PruneList(uint32_t listed, float reach) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const uint32_t group = static_cast<uint32_t>(lane) / kGroupLanes;
@@ -236,11 +236,13 @@ __host__ __device__ inline int64_t RefineSharedBytes(int32_t dimension, int32_t 
 }
 
 // Raises a query's threshold and shortens its queue, or answers the query.
-// Grid: a block of 256 or 512 a query. Reads the queue three times (8 B an entry, from L2), a code
-// for each entry that may reach the last threshold, a row for each that is scored. Requires
-// RefineSharedBytes of dynamic shared memory. Steps: 1 the k best bounds, 2 their canonical scores,
-// 3 the k-th of these is the threshold, 4 drop what does not reach it; last: 5 both codes for what
-// is left, 6 canonical scores, 7 sort. Source: exactness.md, "Certified scan".
+// Grid (queries), block 256 or 512. Reads the queue three times (8 B per entry, from L2), a code
+// for each entry that may reach the last threshold, and a row for each entry that is scored.
+// Requires RefineSharedBytes of dynamic shared memory.
+// Steps: 1 the k best bounds, 2 their canonical scores, 3 the k-th of these is the threshold,
+// 4 drop the entries below it; after the last stage: 5 bound the remaining entries with both codes,
+// 6 canonical scores, 7 sort.
+// Source: engine/DESIGN.md, "Certified bound".
 template <typename Row, int kThreads>
 __global__ void __launch_bounds__(kThreads, 512 / kThreads)
     BatchRefineKernel(const __grid_constant__ BatchArgs args, const BatchStage stage) {
@@ -254,7 +256,7 @@ __global__ void __launch_bounds__(kThreads, 512 / kThreads)
   const bool whole = stage.done_step == 0;
   const uint32_t count = whole ? stage.tiles * kBatchTileRows : state.listed;
   const bool overflow = state.overflow != 0 || count > args.capacity;
-  __syncthreads();  // all have read the state
+  __syncthreads();  // all threads have read the state
   if (overflow) {
     if (threadIdx.x != 0) return;
     state.overflow = 1;  // later stages collect no rows for this query

@@ -1,5 +1,5 @@
-// How the scan of a batch brings rows to shared memory: tiles of 64, line by line, through a ring
-// that each warpgroup has for itself.
+// Copies rows for a batch scan to shared memory: tiles of 64 rows, one line at a time, through one
+// ring per warpgroup.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_RING_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_RING_CUH_
 
@@ -10,10 +10,10 @@
 
 namespace nearfield::gpu {
 
-// Of a block, but for what the driver takes.
+// Dynamic and static shared memory per block, without the driver's part.
 inline constexpr int64_t kSharedBytesMax = 232448 - 1024;
 
-// A place of the ring: a line of 64 rows.
+// One stage of the ring: a line of 64 rows.
 inline constexpr int kLineRowsBytes = kProductRows * kCodeLineBytes;
 inline constexpr int kBoundBytes = static_cast<int>(sizeof(score::RowBound));
 inline constexpr int kTileBoundsBytes = kProductRows * kBoundBytes;
@@ -21,11 +21,11 @@ inline constexpr int kStagesMax = 6;
 inline constexpr int kStagesMin = 3;
 inline constexpr int kBatchWarpgroupsMax = 3;
 
-// How the rings lie in shared memory: for each warpgroup its lines, then the bounds of its tiles. A
-// tile's bounds arrive with its last line; where a tile has as many lines as the ring, the bounds
-// of the tile before are done with by then.
+// Layout of the rings in shared memory: for each warpgroup its lines, then the bounds of its tiles.
+// A tile's bounds arrive with its last line. If a tile has at least as many lines as the ring has
+// stages, the bounds of the previous tile are no longer in use by then, so one place suffices.
 struct RingShape {
-  int warpgroups = 0;  // of a block; 0: there is no room
+  int warpgroups = 0;  // per block; 0: the room is too small
   int stages = 0;      // lines
   int bound_places = 0;
 
@@ -34,8 +34,8 @@ struct RingShape {
   }
 };
 
-// As many lines as `room` bytes hold, for three warpgroups, or for two where three find no room:
-// what a warpgroup does after its products takes long enough for two others to multiply.
+// Returns the ring with as many lines as fit in `room` bytes. Prefers three warpgroups, else two:
+// while one compares its products, the other two can multiply.
 constexpr RingShape ShapeRing(int64_t room, int lines) {
   for (int warpgroups = kBatchWarpgroupsMax; warpgroups >= 2; --warpgroups) {
     for (int stages = kStagesMax; stages >= kStagesMin; --stages) {
@@ -46,8 +46,7 @@ constexpr RingShape ShapeRing(int64_t room, int lines) {
   return {};
 }
 
-// A line of rows on its way to the ring: a barrier in shared memory that counts its bytes; or one
-// that counts arrivals.
+// Operations on an mbarrier in shared memory, which counts arrivals and the bytes of a bulk copy.
 __device__ __forceinline__ void InitArrival(uint64_t* arrival, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(SharedAddress(arrival)), "r"(count)
                : "memory");
@@ -70,7 +69,7 @@ __device__ __forceinline__ void AwaitArrival(uint64_t* arrival, uint32_t parity)
       "r"(parity)
       : "memory");
 }
-// Copies bytes to shared memory, and tells the barrier.
+// Copies bytes to shared memory and reports them to the barrier.
 __device__ __forceinline__ void CopyBulk(uint32_t to, const char* from, int bytes,
                                          uint64_t* arrival) {
   asm volatile(
@@ -80,19 +79,19 @@ __device__ __forceinline__ void CopyBulk(uint32_t to, const char* from, int byte
       : "memory");
 }
 
-// The tiles of a stage, one after another.
+// Returns the number of the stage's tile `index`.
 __device__ __forceinline__ uint32_t TileAt(const BatchStage& stage, uint32_t index) {
   if (stage.done_step == 0) return index * stage.step;
   const uint32_t ratio = stage.done_step / stage.step;
   return stage.step * (index / (ratio - 1) * ratio + 1 + index % (ratio - 1));
 }
 
-// Where a tile's rows lie. Numbers of a generation begin at whole tiles.
+// Location of a tile's rows. The numbers of a generation begin at a whole tile.
 struct TilePlace {
   const CodedGeneration* generation;
   uint32_t slot;     // of the first row
   uint32_t slab;     // of the first row
-  uint32_t in_slab;  // place of the first row there
+  uint32_t in_slab;  // index of the first row in its slab
 
   __device__ TilePlace(const CodedCorpus& corpus, uint32_t tile) {
     const uint32_t number = tile * kBatchTileRows;
@@ -102,7 +101,7 @@ struct TilePlace {
     in_slab = slot - slab * generation->codes.rows_per_slab;
   }
 
-  // Of row `index` of the tile, or of the last row there is: its slab, and its place there.
+  // The slab of a row and the row's index there. Row() uses the last row if `index` is beyond it.
   struct Place {
     char* slab;
     uint32_t row;
@@ -114,7 +113,7 @@ struct TilePlace {
     for (; row >= codes.rows_per_slab; row -= codes.rows_per_slab) ++of;
     return {codes.slabs[of], row};
   }
-  // The group of eight rows that row `index` is in: its first line, and its bounds.
+  // The group of eight rows that contains row `index`: its first line and its bounds.
   struct Group {
     const char* lines = nullptr;
     const char* bounds = nullptr;
@@ -127,7 +126,7 @@ struct TilePlace {
             place.slab + static_cast<int64_t>(codes.rows_per_slab) * codes.code_bytes +
                 first * kBoundBytes};
   }
-  // A bit for each row of the tile: set where there is none, or a deleted one.
+  // Returns one bit per row of the tile, set if the row does not exist or is deleted.
   __device__ uint64_t Absent() const {
     const uint32_t rows = generation->rows_count - slot;
     const uint64_t beyond = rows < kBatchTileRows ? ~uint64_t{0} << rows : 0;
@@ -135,12 +134,12 @@ struct TilePlace {
   }
 };
 
-// Where in a ring the bounds lie that came with the line at place `at`.
+// Returns the offset in a ring of the bounds that arrive with the line in stage `at`.
 __device__ __forceinline__ int BoundsPlace(const RingShape& shape, int at) {
   return shape.stages * kLineRowsBytes + (shape.bound_places > 1 ? at : 0) * kTileBoundsBytes;
 }
 
-// One lane of a whole warp, always the same.
+// Returns true in one lane of a converged warp, always the same lane.
 __device__ __forceinline__ bool IsElected() {
   uint32_t elected;
   asm volatile(
@@ -151,8 +150,8 @@ __device__ __forceinline__ bool IsElected() {
   return elected != 0;
 }
 
-// Sends lines of 64 rows to the ring of a warpgroup. Each of its warps sends a part, by an elected
-// lane, so that no warp keeps the others waiting; all of them call, converged.
+// Sends lines of 64 rows to a warpgroup's ring. Each of its warps sends a part, by an elected lane,
+// so that no warp delays the others. Requires: all warps of the group call, converged.
 class RowSender {
  public:
   __device__ RowSender(const BatchArgs& args, const BatchStage& stage, const RingShape& shape,
@@ -168,7 +167,7 @@ class RowSender {
     if (tile_ < stage_.tiles) FindTile();
   }
 
-  // The ring has room.
+  // Sends the next line. Requires: the ring has room for it.
   __device__ __forceinline__ void SendNext(int lines) {
     if (tile_ >= stage_.tiles) return;
     const bool last = line_ + 1 == lines;
@@ -188,7 +187,7 @@ class RowSender {
     if (++line_ < lines) return;
     line_ = 0;
     tile_ += tiles_step_;
-    // Long before its first line is sent: the slabs' addresses come from memory.
+    // Long before the tile's first line is sent, because the slab addresses come from memory.
     if (tile_ < stage_.tiles) FindTile();
   }
 
@@ -207,7 +206,7 @@ class RowSender {
     bounds_ = static_cast<int>(first.bounds - from_);
   }
 
-  // Groups of eight rows, one behind the other in a slab.
+  // Sends groups of eight rows that are contiguous in a slab.
   __device__ __forceinline__ void SendTogether(uint32_t to, uint32_t bounds_to, bool last,
                                                uint64_t* arrival) const {
     const char* from = from_ + line_ * kCodeLineStride;
@@ -222,7 +221,8 @@ class RowSender {
     }
   }
 
-  // In two slabs, or at the end of the rows: the last group stands for those that are not there.
+  // Sends the groups of a tile that spans two slabs or the end of the rows. The last group is
+  // repeated in place of groups that do not exist.
   __device__ void SendGroups(uint32_t to, uint32_t bounds_to, bool last, uint64_t* arrival) const {
     constexpr int kGroupBounds = static_cast<int>(kCodeGroupRows) * kBoundBytes;
     const TilePlace place(args_.corpus, TileAt(stage_, tile_));
@@ -243,14 +243,14 @@ class RowSender {
   const RingShape& shape_;
   const uint32_t ring_;
   uint64_t* const arrivals_;
-  const int part_;  // the warp
+  const int part_;  // index of the warp in its group
   uint32_t tile_;
   const uint32_t tiles_step_;
   int line_ = 0;
   int at_ = 0;
-  // Of the tile that is sent.
-  const char* from_ = nullptr;  // its first group that this warp sends
-  int bounds_ = 0;              // from there
+  // The tile that is being sent.
+  const char* from_ = nullptr;  // the first group that this warp sends
+  int bounds_ = 0;              // offset of the bounds from from_
   int group_bytes_ = 0;
   bool together_ = false;
 };

@@ -1,4 +1,4 @@
-// The scan of codes for many queries, on the tensor cores.
+// The scan of codes for a batch of queries on the tensor cores, with all operands in shared memory.
 #include <cstdint>
 
 #include "engine/gpu/kernels/certified/batch.h"
@@ -16,8 +16,8 @@ struct ScanShape {
   RingShape ring;
 };
 
-// Of a block, but for its rings: queries in lines of 128 bytes, terms; all from a boundary of 1,024
-// bytes on.
+// Shared memory of a block without its rings, in bytes: the codes of the queries in lines of 128
+// bytes, and their terms. It begins at a multiple of 1,024 bytes.
 template <int kQueries>
 constexpr int64_t QueriesBytesOf(int32_t code_stride) {
   return int64_t{kQueries} * (code_stride + int64_t{sizeof(QueryTerms)}) + 1024;
@@ -27,16 +27,17 @@ __device__ __forceinline__ void GroupBarrierWait(int group) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(group + 1), "n"(kWarpgroup) : "memory");
 }
 
-// Multiplies the codes of a stage's rows with those of kQueries queries and lists, for each query,
-// the rows whose bound reaches its threshold.
-// Grid (lanes * query tiles), block 256 or 384: a block keeps the codes of its queries in shared
-// memory; each of its warpgroups takes tiles of 64 rows by itself, with a ring of lines of 128
-// bytes a row, so that one compares while the others multiply. Reads the rows of the stage once for
-// every kQueries queries (bulk copies of 1 KiB).
+// Multiplies the codes of a stage's rows with those of kQueries queries. Lists, for each query, the
+// rows whose bound reaches its threshold.
+// Grid (lanes * query tiles), block 256 or 384. A block keeps the codes of its queries in shared
+// memory. Each of its warpgroups processes tiles of 64 rows by itself, with a ring of 128-byte
+// lines, so that one compares while the others multiply. Reads the rows of the stage once for every
+// kQueries queries (bulk copies of 1 KiB).
 //   1M x 1024, 1,024 queries: 2.1e15 operations, 1.1 ms at 1,979 TOPS; 8.4 GB through L2.
 // Requires ScanChoice::shared_bytes of dynamic shared memory; grid = a whole number of query tiles.
-// Steps: 1 queries and terms, 2 for each tile: lines through the ring, products, bounds, rows that
-// pass. Source: CUTLASS documents the layouts; the ring is the usual one.
+// Steps: 1 queries and terms, 2 for each tile: lines through the ring, products, bounds, survivors.
+// Source: PTX ISA, "Asynchronous warpgroup level matrix instructions"; CUTLASS,
+// cute/arch/mma_sm90_desc.hpp (layouts).
 template <int kQueries, bool kAll>
 __global__ void __launch_bounds__(kBatchThreadsMax, 1)
     BatchScanKernel(const __grid_constant__ BatchArgs args, const BatchStage stage,
@@ -87,8 +88,8 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
   RowSender sender(args, stage, ring_shape, ring, arrivals, first_tile, tiles_step);
   for (int i = 0; i < ring_shape.stages; ++i) sender.SendNext(lines);
   PassedList list(args, shared.passed[threadIdx.x / kWarp]);
-  int at = 0;           // in the ring
-  uint32_t parity = 0;  // of the ring's round
+  int at = 0;           // stage of the ring
+  uint32_t parity = 0;  // of the ring's current round
   bool began = false;
   for (uint32_t tile = first_tile; tile < stage.tiles; tile += tiles_step) {
     int32_t sums[kQueries / 2];
@@ -110,20 +111,20 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
                                     line > 0 || part > 0);
       }
       CommitProducts();
-      if (line == 0)
-        absent = TilePlace(args.corpus, tile_number).Absent();  // there when the products are
+      // Read here, so that it is available when the products are.
+      if (line == 0) absent = TilePlace(args.corpus, tile_number).Absent();
       if (++at == ring_shape.stages) {
         at = 0;
         parity ^= 1;
       }
-      // While these products are made, the line before is replaced: all are done with it.
+      // While these products run, replace the previous line: all warps are done with it.
       WaitProducts<1>();
       GroupBarrierWait(group);
       if (began) sender.SendNext(lines);
       began = true;
     }
     WaitProducts<0>();
-    // Their place in the ring is not used again before all of the warpgroup are here once more.
+    // The bounds' place in the ring is reused only after the whole warpgroup is here again.
     const MyRows mine(bounds, absent);
     if constexpr (kAll) {
       KeepAll<kQueries>(args, sums, mine, first_number, terms, shared.less, first_query,
@@ -141,7 +142,7 @@ struct ScanChoice {
   int queries;
   ScanPointer all;
   ScanPointer some;
-  RingShape ring;  // for the code stride asked about, as the next
+  RingShape ring;  // for the given code stride, as is shared_bytes
   int64_t shared_bytes;
 };
 
@@ -160,7 +161,7 @@ ScanChoice ChoiceOf(int32_t code_stride) {
           QueriesBytesOf<kQueries>(code_stride) + ring.warpgroups * int64_t{ring.bytes()}};
 }
 
-// The narrowest block that takes all queries at once, or the widest that fits.
+// Returns the narrowest block that takes all queries, or else the widest that fits.
 ScanChoice Choose(int queries, int32_t code_stride) {
   ScanChoice chosen = ChoiceOf<16>(code_stride);
   for (const ScanChoice& choice :

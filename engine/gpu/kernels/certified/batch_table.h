@@ -1,4 +1,4 @@
-// The kernels of a batch that are compiled in files of their own.
+// Kernels of a batch that are compiled in separate files.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_TABLE_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_BATCH_TABLE_H_
 
@@ -6,7 +6,7 @@
 
 namespace nearfield::gpu {
 
-// many: with kRefineMany threads a block.
+// many: kRefineMany threads per block instead of kRefineFew.
 using BatchRefinePointer = void (*)(BatchArgs, BatchStage);
 BatchRefinePointer BatchRefineFloat32(bool many);
 BatchRefinePointer BatchRefineFloat16(bool many);
@@ -15,7 +15,7 @@ BatchRefinePointer BatchRefineBFloat16(bool many);
 cudaError_t PrepareBatchEncode();
 cudaError_t PrepareBatchScan();
 
-// The scan of a stage that is not the first, where a block holds its queries in registers.
+// The scan of every stage after the first, for blocks that hold their queries in registers.
 bool HeldScanServes(int queries, int32_t code_stride);
 cudaError_t PrepareHeldScan();
 cudaError_t LaunchHeldScan(const BatchArgs& args, const BatchStage& stage, int sm_count,

@@ -14,13 +14,13 @@ namespace nearfield::gpu {
 inline constexpr int kGroupLanes = 8;  // lanes that share a row
 inline constexpr int kGroupRows = kWarp / kGroupLanes;
 
-// Of a group of lanes: the row with the greatest bound.
+// The row with the largest bound among the rows of a group of lanes.
 struct BestRow {
   float upper = 0;
   uint32_t number = 0xffffffffu;  // none
 };
 
-// Both codes of the query, in shared memory; zeros behind them up to a whole step.
+// Both codes of the query in shared memory, padded with zeros to a whole step.
 struct SharedCodes {
   const uint4* first = nullptr;
   const uint4* second = nullptr;
@@ -37,8 +37,9 @@ struct RowSums {
   int32_t second = 0;
 };
 
-// Adds lines [begin, begin + 8 / kRows) of each row: a piece a lane and line, eight in all, every
-// load on its way before the first is used. pieces: this lane's of each row's first line.
+// Adds lines [begin, begin + 8 / kRows) of each row. Each lane loads one piece per line, eight in
+// all; all loads are issued before the first is used. pieces: this lane's piece of each row's first
+// line.
 template <int kRows>
 __device__ __forceinline__ void AddLines(const char* const (&pieces)[kRows], int begin, int lines,
                                          const SharedCodes& query, CodeSums<kRows>& sums) {
@@ -67,7 +68,7 @@ __device__ __forceinline__ void AddLines(const char* const (&pieces)[kRows], int
   }
 }
 
-// Adds up over the lanes of a group; lane r of it then returns the sums of row r.
+// Sums over the lanes of a group. Lane r of the group returns the sums of row r.
 template <int kRows>
 __device__ __forceinline__ RowSums SumsOfMyRow(CodeSums<kRows>& sums) {
   const int lane = static_cast<int>(threadIdx.x) % kGroupLanes;
@@ -84,8 +85,9 @@ __device__ __forceinline__ RowSums SumsOfMyRow(CodeSums<kRows>& sums) {
   return mine;
 }
 
-// Bounds every row: args.uppers. A warp takes 4 * kRows rows with neighbouring numbers at a time, a
-// group of 8 lanes kRows of them; each lane returns the best of the rows it finished.
+// Writes a bound of every row to args.uppers. A warp processes 4 * kRows rows with consecutive
+// numbers at a time, each group of 8 lanes kRows of them. Each lane returns the best of the rows
+// that it finished.
 template <int kRows>
 __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
                              const score::QueryBound& query_bound) {
@@ -104,7 +106,7 @@ __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
     while (g + 1 < args.corpus.count && number >= args.corpus.generations[g + 1].rows_begin) ++g;
     const CodedGeneration& generation = args.corpus.generations[g];
     const uint32_t first_slot = number - generation.rows_begin;
-    if (first_slot >= generation.rows_count) continue;  // numbers of no row
+    if (first_slot >= generation.rows_count) continue;  // numbers without a row
     const uint32_t last_slot = generation.rows_count - 1;
     const uint32_t per_slab = generation.codes.rows_per_slab;
     const uint32_t slab = first_slot / per_slab;

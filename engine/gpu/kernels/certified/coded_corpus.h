@@ -1,4 +1,5 @@
-// The generations of a search as its kernels see them: rows have numbers, one range a generation.
+// CodedCorpus: the generations of a search as its kernels see them. Rows are numbered over all
+// generations; each generation has one range of numbers.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_CODED_CORPUS_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_CODED_CORPUS_H_
 
@@ -10,7 +11,7 @@
 namespace nearfield::gpu {
 
 inline constexpr int kCodedGenerationsMax = 16;
-// Row numbers of a generation begin at multiples of this.
+// The row numbers of a generation begin at a multiple of this.
 inline constexpr uint32_t kRowNumberAlign = 64;
 
 // Row `slot` has the number rows_begin + slot.
@@ -25,9 +26,9 @@ struct CodedGeneration {
 struct CodedCorpus {
   CodedGeneration generations[kCodedGenerationsMax];
   int32_t count = 0;
-  uint32_t numbers = 0;  // those of no row included; a multiple of kRowNumberAlign
+  uint32_t numbers = 0;  // including numbers without a row; a multiple of kRowNumberAlign
 
-  // The generation whose range a number is in.
+  // Returns the index of the generation that `number` belongs to.
   NEARFIELD_HOST_DEVICE int IndexOf(uint32_t number) const {
     int g = 0;
     while (g + 1 < count && number >= generations[g + 1].rows_begin) ++g;

@@ -1,4 +1,4 @@
-// The last step of a certified search: keys of the rows that reach the threshold, in order.
+// The last step of a certified search: sorts the keys of the rows that reach the threshold.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_FINAL_SORT_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_FINAL_SORT_CUH_
 
@@ -20,7 +20,8 @@ struct FinalSpace {
 // Shared memory of the block that sorts.
 template <int kThreadsOf, int kKeysMax, int kBinBitsOf>
 struct FinalSort : SortShared<kThreadsOf, kKeysMax, kBinBitsOf, FinalSpace<kKeysMax, kBinBitsOf>> {
-  // Writes the min(k, count) greatest of keys[0, count) to `to`, greatest first. All threads.
+  // Writes the min(k, count) largest of keys[0, count) to `to` in descending order. Requires: all
+  // threads of the block call.
   __device__ void Sort(uint32_t count, uint32_t k, uint64_t* to) {
     BucketSort<KeySource, FinalSort>::Sort(*this, count, k, {}, KeyResults{to});
   }

@@ -1,5 +1,6 @@
-// What the scan whose queries lie in registers does with its products. A warpgroup's sums are 64
-// queries x 64 rows here: a thread has two queries, and 16 rows of a tile.
+// Keeps the rows that may reach a threshold, for the scan that holds its queries in registers. A
+// warpgroup's sums are 64 queries x 64 rows here; a thread holds those of two queries and 16 rows
+// of each.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_HELD_KEEP_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_HELD_KEEP_CUH_
 
@@ -12,14 +13,14 @@
 namespace nearfield::gpu {
 
 inline constexpr int kHeldThreads = 2 * kWarpgroup;
-inline constexpr int kHeldQueries = 2 * kProductRows;  // of a block
+inline constexpr int kHeldQueries = 2 * kProductRows;  // per block
 
 using HeldSums = int32_t[kProductRows / 2];
 
-// sums (+)= 64 queries x 64 rows over 32 bytes: the queries' codes from registers. Of codes[i] of
-// lane l in warp w of the group, the query is 16 w + l / 4 + 8 (i mod 2), the bytes are
-// 16 (i / 2) + 4 (l mod 4) ... + 3. Of sums[4 j + i], the query is 16 w + l / 4 + 8 (i / 2), the
-// row 8 j + 2 (l mod 4) + i mod 2.
+// sums (+)= 64 queries x 64 rows over 32 bytes, with the queries' codes in registers.
+// codes[i] of lane l in warp w of the group: query 16 w + l / 4 + 8 (i mod 2), bytes
+// 16 (i / 2) + 4 (l mod 4) ... + 3.
+// sums[4 j + i]: query 16 w + l / 4 + 8 (i / 2), row 8 j + 2 (l mod 4) + i mod 2.
 __device__ __forceinline__ void AddProducts(HeldSums& sums, const uint32_t (&codes)[4],
                                             uint64_t rows, bool keep) {
   asm volatile(
@@ -38,7 +39,8 @@ __device__ __forceinline__ void AddProducts(HeldSums& sums, const uint32_t (&cod
         "r"(static_cast<int>(keep)));
 }
 
-// Behind the wait for their products: what reads the sums stays behind it.
+// Compiler barrier after wgmma.wait_group: keeps reads of the accumulators from moving above the
+// wait.
 __device__ __forceinline__ void HoldSums(HeldSums& sums) {
 #pragma unroll
   for (int32_t& sum : sums) asm volatile("" : "+r"(sum)::"memory");
@@ -47,7 +49,7 @@ __device__ __forceinline__ void HoldSums(HeldSums& sums) {
 // The two queries of a thread.
 struct HeldQueries {
   int first_of_block;
-  int count;  // of the batch
+  int count;  // queries of the batch
 
   __device__ __forceinline__ int InBlock(int i) const {
     return static_cast<int>(threadIdx.x) / kWarp * 16 + static_cast<int>(threadIdx.x) % kWarp / 4 +
@@ -57,20 +59,20 @@ struct HeldQueries {
   __device__ __forceinline__ bool Has(int i) const { return At(i) < count; }
 };
 
-// What lies in shared memory of a block's queries.
+// Terms of a block's queries in shared memory.
 struct HeldQueryTerms {
   QueryTerms terms[kHeldQueries];
   float less[kHeldQueries];   // h
   bool wanted[kHeldQueries];  // IsWanted
 };
 
-// The comparison of a bound with a threshold for a thread's two queries, divided by t1 so that a
-// sum is multiplied once: the sign of
+// Compares bounds with thresholds for a thread's two queries. All terms are divided by t1, so that
+// a sum is multiplied only once. The result is the sign of
 //   c s + residual (r + ratio m) - less n - reach
-// where both queries share the greater ratio. It lets through what QueryTerms would, and a little
-// more: each term is 2^-19 of itself greater than it must be, and `reach` less by what underflows,
-// which is more than all roundings. A query that nothing can be divided by lets everything through,
-// and so does a NaN. Source: engine/DESIGN.md, "Certified bound", step 11.
+// where both queries share the larger ratio. It lets through every row that QueryTerms would, and a
+// few more: each term is increased by 2^-19 of itself and `reach` is lowered by what underflows,
+// which together exceed all roundings. A query whose terms cannot be divided lets every row
+// through, and so does a NaN. Source: engine/DESIGN.md, "Certified bound", step 11.
 struct ReachTerms {
   float residual[2];
   float ratio;
@@ -84,10 +86,10 @@ struct ReachTerms {
     }
   }
 
-  // For rows with at most this residual + ratio * norm, and at least this n.
+  // Returns the rest for rows with residual + ratio * norm <= slack_max and n >= less_min.
   __device__ __forceinline__ float Rest(int i, float slack_max, float less_min) const {
     const float rest = fmaf(residual[i], slack_max, fmaf(-less[i], less_min, -reach[i]));
-    return fminf(rest, score::FloatFromBits(0x7f800000u));  // for a NaN, too
+    return fminf(rest, score::FloatFromBits(0x7f800000u));  // maps NaN to +inf
   }
 
  private:
@@ -109,7 +111,7 @@ struct ReachTerms {
   }
 };
 
-// A tile of rows: its bounds, its first number, and a bit for each absent row (TilePlace::Absent).
+// A tile of rows: its bounds, its first number, and one bit per absent row (TilePlace::Absent).
 struct HeldTile {
   const score::RowBound* bounds;  // in shared memory
   uint32_t first_number;
@@ -118,7 +120,7 @@ struct HeldTile {
 
 inline constexpr int kFoursOfTile = kProductRows / 8;
 
-// What the bounds of two neighbouring rows give the comparison: both share the greater slack.
+// The terms of two adjacent rows in the comparison. Both rows share the larger slack.
 struct PairTerms {
   float scales[2];
   float rests[2];  // of each query
@@ -135,13 +137,13 @@ struct PairTerms {
     }
   }
 
-  // Its sign is set where the sum does not reach.
+  // Returns a value whose sign bit is set if the sum does not reach the threshold.
   __device__ __forceinline__ uint32_t Over(int32_t sum, int i) const {
     return __float_as_uint(fmaf(static_cast<float>(sum), scales[i % 2], rests[i / 2]));
   }
 };
 
-// The fours of sums of which one may reach its query's threshold: bits.
+// Returns one bit per quad of sums, set if one of the four may reach its query's threshold.
 template <bool kWhole>
 __device__ __forceinline__ uint32_t FoursThatReach(const HeldSums& sums, const ReachTerms& reach,
                                                    const HeldTile& tile, int first_row) {
@@ -163,9 +165,9 @@ __device__ __forceinline__ uint32_t FoursThatReach(const HeldSums& sums, const R
   return ~below & ((1u << kFoursOfTile) - 1);
 }
 
-// Lists the rows of a tile that may reach their query's threshold. All sums are compared first,
-// four to a bit of a mask; as few bits are set, the rest is a loop that costs no room in the
-// instruction cache.
+// Adds the rows of a tile that may reach their query's threshold to `list`. Compares all sums first
+// and sets one mask bit per quad of sums. Few bits are set, so the rest is a loop, which takes no
+// space in the instruction cache.
 __device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTerms& reach,
                                              const HeldQueryTerms& of_block,
                                              const HeldQueries& queries, const HeldTile& tile,
@@ -181,14 +183,14 @@ __device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTe
     TakeFour<0, kFoursOfTile>(sums, j, four);
     const int row = first_row + 8 * j;
     const PairTerms pair(reach, tile, row);
-    // A row with a bound of +inf reaches the threshold of a query that is not wanted as well.
+    // A row with a bound of +inf also reaches the threshold of a query that is not wanted.
     uint32_t passing = (of_block.wanted[queries.InBlock(0)] ? 3u : 0u) |
                        (of_block.wanted[queries.InBlock(1)] ? 12u : 0u);
 #pragma unroll
     for (int i = 0; i < 4; ++i) passing &= ~(pair.Over(four[i], i) >> 31 << i);
-    // A bit for each of the two rows, for both queries.
+    // Expand the two rows' bits to both queries.
     if (tile.absent != 0) passing &= ~((static_cast<uint32_t>(tile.absent >> row) & 3u) * 5u);
-    // A lane seldom has two.
+    // A lane rarely has two survivors.
     for (;;) {
       const uint32_t lanes = __ballot_sync(0xffffffffu, passing != 0);
       if (lanes == 0) break;

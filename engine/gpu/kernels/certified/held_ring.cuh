@@ -1,5 +1,5 @@
-// How the scan whose queries lie in registers brings rows to shared memory: whole tiles of 64,
-// through one ring.
+// Copies rows to shared memory for the scan that holds its queries in registers: whole tiles of 64
+// rows, through one ring per block.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_HELD_RING_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_HELD_RING_CUH_
 
@@ -14,15 +14,15 @@ namespace nearfield::gpu {
 inline constexpr int kHeldPlacesMax = 8;
 inline constexpr int kHeldWarps = kHeldThreads / kWarp;
 
-// What the sender knows of a tile.
+// Properties of a tile that the sender computes.
 struct SentTile {
   uint64_t absent;  // TilePlace::Absent
   uint32_t first_number;
 };
 
 struct HeldShared {
-  uint64_t filled[kHeldPlacesMax];   // rows and bounds are there
-  uint64_t emptied[kHeldPlacesMax];  // each warp has multiplied with the rows
+  uint64_t filled[kHeldPlacesMax];   // barrier: the rows and bounds have arrived
+  uint64_t emptied[kHeldPlacesMax];  // barrier: each warp has multiplied with the rows
   SentTile tiles[kHeldPlacesMax + 1];
   HeldQueryTerms queries;
   PassedRing passed[kHeldWarps];
@@ -30,10 +30,10 @@ struct HeldShared {
 
 inline constexpr int64_t kHeldSharedBytesMax = kSharedBytesMax - int64_t{sizeof(HeldShared)};
 
-// The ring: the rows of tiles, then the bounds of tiles. Bounds, and SentTile, are read after the
-// products, when the place of their tile may be filled anew: they have a place more. Theirs is
-// filled with the tile that comes `places` + 1 behind, which is sent when each warp has multiplied
-// with the rows of the tile behind them, and so is done with these bounds.
+// Layout of the ring: the rows of tiles, then the bounds of tiles. Bounds and SentTile are read
+// after the products, when the rows' place of the same tile may already be refilled, so they have
+// one place more. Their place is refilled by the tile `places` + 1 later. That tile is sent after
+// each warp has multiplied with the rows of the next tile, and therefore is done with these bounds.
 struct HeldRingShape {
   int places = 0;
   int rows_bytes = 0;  // of a tile
@@ -49,14 +49,14 @@ struct HeldRingShape {
   NEARFIELD_HOST_DEVICE int BoundsAt(int place) const {
     return places * rows_bytes + place * kTileBoundsBytes;
   }
-  // With what moves its begin to a multiple of 1,024.
+  // Includes the bytes that align its start to a multiple of 1,024.
   NEARFIELD_HOST_DEVICE int bytes() const { return BoundsAt(bound_places()) + 1024; }
 };
 
-// Where in the ring the next tile lies.
+// Position of the next tile in the ring.
 struct RingPlace {
   int place = 0;
-  uint32_t parity = 0;  // of the ring's round
+  uint32_t parity = 0;  // of the ring's current round
   int bounds_place = 0;
 
   __device__ __forceinline__ void Next(const HeldRingShape& shape) {
@@ -75,7 +75,7 @@ class TileSender {
                         const unsigned char* ring)
       : args_(args), stage_(stage), shape_(shape), ring_(SharedAddress(ring)) {}
 
-  // Sends a tile to a place that nobody reads.
+  // Sends a tile. Requires: no warp reads its place in the ring any more.
   __device__ __forceinline__ void Send(uint32_t tile, const RingPlace& at,
                                        HeldShared& shared) const {
     const uint32_t number = TileAt(stage_, tile);
@@ -97,7 +97,8 @@ class TileSender {
   }
 
  private:
-  // In two slabs, or at the end of the rows: the last group stands for those that are not there.
+  // Sends the groups of a tile that spans two slabs or the end of the rows. The last group is
+  // repeated in place of groups that do not exist.
   __device__ void SendGroups(const TilePlace& place, uint32_t to, uint32_t bounds_to,
                              uint64_t* filled) const {
     constexpr uint32_t kGroupBounds = kCodeGroupRows * kBoundBytes;
@@ -116,14 +117,14 @@ class TileSender {
   const uint32_t ring_;
 };
 
-// By a whole warp: sends tile after tile, each when all are done with the one in its place.
+// Sends all tiles, by one whole warp. Waits before each until all warps are done with its place.
 __device__ inline void SendTiles(const BatchArgs& args, const BatchStage& stage,
                                  const HeldRingShape& shape, const unsigned char* ring,
                                  HeldShared& shared, uint32_t first_tile, uint32_t tiles_step) {
   if (!IsElected()) return;
   const TileSender sender(args, stage, shape, ring);
   RingPlace at;
-  int free_places = shape.places;  // that nobody has used yet
+  int free_places = shape.places;  // places not yet used
   for (uint32_t tile = first_tile; tile < stage.tiles; tile += tiles_step) {
     if (free_places > 0) {
       --free_places;

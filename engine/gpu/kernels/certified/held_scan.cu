@@ -1,4 +1,4 @@
-// The scan of codes for many queries where a block's queries find room in its registers.
+// The scan of codes for a batch of queries that fit in a block's registers.
 #include <cstdint>
 
 #include "engine/gpu/kernels/certified/batch.h"
@@ -9,11 +9,11 @@
 namespace nearfield::gpu {
 namespace {
 
-constexpr int kHeldLinesMax = 8;  // of a query's code: 128 registers
+constexpr int kHeldLinesMax = 8;  // lines of a query's code: 128 registers
 constexpr int kPartsOfLine = kCodeLineBytes / kProductBytes;
 
-// Threads of a block: two warpgroups multiply, the first warp of the third sends, with as few
-// registers as there may be.
+// Threads of a block: two warpgroups multiply; the first warp of the third one sends, with the
+// minimum number of registers.
 constexpr int kBlockThreads = kHeldThreads + kWarpgroup;
 constexpr int kMultiplierRegisters = 240;
 constexpr int kSenderRegisters = 24;
@@ -23,7 +23,7 @@ struct HeldShape {
   HeldRingShape ring;
 };
 
-// Products of a tile's rows with the queries of this warpgroup, on their way.
+// Starts the products of a tile's rows with the queries of this warpgroup.
 template <int kParts>
 __device__ __forceinline__ void Multiply(const uint32_t (&codes)[kParts][4], uint64_t rows,
                                          HeldSums& sums) {
@@ -36,19 +36,19 @@ __device__ __forceinline__ void Multiply(const uint32_t (&codes)[kParts][4], uin
   CommitProducts();
 }
 
-// Multiplies the codes of a stage's rows with those of 128 queries and lists, for each query, the
-// rows whose bound reaches its threshold.
-// Grid (lanes * query tiles), block 384: each of two warpgroups keeps the codes of 64 queries in
-// registers, and both take all tiles of 64 rows, two at a time, from one ring that a warp fills.
-// While the products of the second tile are made, those of the first are compared. Shared memory is
-// read for the rows alone, half of what the tensor cores would read with both operands there, and
-// the ring has nearly all of it. Reads the rows of the stage once for every 128 queries (one bulk
-// copy a tile).
+// Multiplies the codes of a stage's rows with those of 128 queries. Lists, for each query, the rows
+// whose bound reaches its threshold.
+// Grid (lanes * query tiles), block 384. Each of two warpgroups keeps the codes of 64 queries in
+// registers. Both process all tiles of 64 rows, two at a time, from one ring that one warp fills.
+// While the products of the second tile run, those of the first are compared. Shared memory is read
+// for the rows alone, half of what the tensor cores would read with both operands there, and the
+// ring takes nearly all of it. Reads the rows of the stage once for every 128 queries (one bulk
+// copy per tile).
 //   1M x 1024, 1,024 queries: 2.1e15 operations, 1.1 ms at 1,979 TOPS; 8.4 GB through L2.
 // Requires HeldRingShape::bytes of dynamic shared memory; grid = a whole number of query tiles;
-// codes of at most 1,024 bytes. Steps: 1 queries to registers, 2 for each pair of tiles: products,
-// bounds, rows that pass. Source: PTX ISA, "Asynchronous warpgroup level matrix instructions", has
-// the layouts.
+// codes of at most 1,024 bytes.
+// Steps: 1 queries to registers, 2 for each pair of tiles: products, bounds, survivors.
+// Source: PTX ISA, "Asynchronous warpgroup level matrix instructions" (layouts).
 template <int kLines>
 __global__ void __launch_bounds__(kBlockThreads, 1)
     HeldScanKernel(const __grid_constant__ BatchArgs args, const BatchStage stage,
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   }
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
   __syncthreads();
-  // The same in all lanes, which the compiler must know.
+  // The shuffle shows the compiler that the value is the same in all lanes.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarp, 0);
   if (warp >= kHeldWarps) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kSenderRegisters));
@@ -123,14 +123,14 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     second.Next(shape.ring);
     const bool two = tile + tiles_step < stage.tiles;
     if (two) AwaitArrival(&shared.filled[second.place], second.parity);
-    // Where there is no second tile, with whatever lies there: a branch around products would have
-    // the compiler wait for all of them.
+    // Without a second tile this multiplies stale data: a branch around the products would make the
+    // compiler wait for all of them.
     multiply(second, sums[1]);
     WaitProducts<1>();
     HoldSums(sums[0]);
     keep(first, sums[0]);
     WaitProducts<0>();
-    // Used or not: until here their registers are written.
+    // Needed even if unused: the products write these registers until here.
     HoldSums(sums[1]);
     if (two) keep(second, sums[1]);
     first = second;

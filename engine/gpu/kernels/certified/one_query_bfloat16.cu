@@ -1,4 +1,4 @@
-// The kernel of one query over bf16 rows.
+// The one-query kernel over bf16 rows.
 #include "engine/gpu/kernels/certified/one_query_kernel.cuh"
 #include "engine/gpu/kernels/certified/one_query_table.h"
 

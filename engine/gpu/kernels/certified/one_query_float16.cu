@@ -1,4 +1,4 @@
-// The kernel of one query over fp16 rows.
+// The one-query kernel over fp16 rows.
 #include "engine/gpu/kernels/certified/one_query_kernel.cuh"
 #include "engine/gpu/kernels/certified/one_query_table.h"
 

@@ -1,4 +1,4 @@
-// The kernel of one query over fp32 rows.
+// The one-query kernel over fp32 rows.
 #include "engine/gpu/kernels/certified/one_query_kernel.cuh"
 #include "engine/gpu/kernels/certified/one_query_table.h"
 

@@ -1,4 +1,4 @@
-// The kernel of one_query.h. Each row type is compiled in a file of its own.
+// The kernel of one_query.h. Each row type is compiled in its own file.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_ONE_QUERY_KERNEL_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_ONE_QUERY_KERNEL_CUH_
 
@@ -15,12 +15,12 @@
 namespace nearfield::gpu {
 
 inline constexpr int kOneQueryWarps = kOneQueryThreads / kWarp;
-inline constexpr int kGroups = kOneQueryWarps * kGroupRows;  // of lanes, in a block
+inline constexpr int kGroups = kOneQueryWarps * kGroupRows;  // groups of lanes in a block
 static_assert(kGroups == kSamplesPerBlockMax, "a sample for each group of lanes");
 
 using FinalShared = FinalSort<kOneQueryThreads, kCandidatesMax, 12>;
 
-// Small things that outlive the phases.
+// Static shared memory: small values that are used across phases.
 struct OneQueryShared {
   float best_upper[kGroups];
   uint32_t best_number[kGroups];
@@ -30,22 +30,22 @@ struct OneQueryShared {
   bool last;
 };
 
-// How the dynamic shared memory is used: the query in fp64, its codes, numbers of candidates. At
-// the end the sort has all of it.
+// Layout of the dynamic shared memory: the query in fp64, its codes, the numbers of candidates. At
+// the end the sort uses all of it.
 struct OneQueryLayout {
   int64_t codes_at = 0;
   int64_t list_at = 0;
   int64_t bytes = 0;
 
   __host__ __device__ OneQueryLayout(int32_t dim, int32_t code_bytes) {
-    codes_at = int64_t{8} * RowShapeOf(dim).padded;  // behind the staged query
+    codes_at = int64_t{8} * RowShapeOf(dim).padded;  // after the staged query
     list_at = codes_at + int64_t{2} * code_bytes;
     bytes = list_at + int64_t{kBlockCandidatesMax} * 4;
     if (bytes < int64_t{sizeof(FinalShared)}) bytes = int64_t{sizeof(FinalShared)};
   }
 };
 
-// Scores the rows with the best bounds of this block canonically: args.samples.
+// Scores the rows with the best bounds of this block canonically and writes args.samples.
 template <typename Row>
 __device__ void TakeSamples(const OneQueryArgs& args, const StagedQuery& query, BestRow best,
                             OneQueryShared& shared) {
@@ -65,7 +65,7 @@ __device__ void TakeSamples(const OneQueryArgs& args, const StagedQuery& query, 
     shared.best_number[group] = best.number;
   }
   __syncthreads();
-  // Eight neighbouring lanes compare one group's with all others.
+  // Eight adjacent lanes compare one group's bound with all others.
   const int mine = static_cast<int>(threadIdx.x) / kGroupLanes;
   const float upper = shared.best_upper[mine];
   uint32_t above = 0;
@@ -94,8 +94,8 @@ __device__ void TakeSamples(const OneQueryArgs& args, const StagedQuery& query, 
       [&](uint32_t i, uint32_t, float score) { __stcg(samples + i, score::OrderedBits(score)); });
 }
 
-// As ordered bits: a score that at least k of the samples reach, close to the k-th best; -inf where
-// there are fewer.
+// Returns, as ordered bits, a score close to the k-th best that at least k of the samples reach;
+// -inf if there are fewer samples.
 __device__ inline uint32_t ThresholdOfSamples(const OneQueryArgs& args, OneQueryShared& shared) {
   constexpr int kItems = kSamplesMax / kOneQueryThreads;
   const uint32_t count = gridDim.x * args.samples_per_block;
@@ -114,8 +114,8 @@ __device__ inline uint32_t ThresholdOfSamples(const OneQueryArgs& args, OneQuery
   });
 }
 
-// Numbers of all rows that may reach the threshold, of the chunks of 32 numbers that are this
-// block's: neighbouring chunks go to different blocks. Counts past the end of the list.
+// Lists the numbers of all rows that may reach the threshold, from this block's chunks of 32
+// numbers. Consecutive chunks go to different blocks. shared.listed may exceed the list's capacity.
 __device__ inline void ListCandidates(const OneQueryArgs& args, float threshold, uint32_t* list,
                                       OneQueryShared& shared) {
   constexpr int kAtOnce = 4;
@@ -146,8 +146,8 @@ __device__ inline void ListCandidates(const OneQueryArgs& args, float threshold,
   }
 }
 
-// Scores the listed rows canonically; those that reach the threshold become keys in
-// args.candidates. Counts past its end.
+// Scores the listed rows canonically. Those that reach the threshold become keys in
+// args.candidates. The count may exceed its capacity.
 template <typename Row>
 __device__ void ScoreCandidates(const OneQueryArgs& args, const StagedQuery& query,
                                 uint32_t threshold, const uint32_t* list, uint32_t listed) {
@@ -164,7 +164,7 @@ __device__ void ScoreCandidates(const OneQueryArgs& args, const StagedQuery& que
       });
 }
 
-// By the block that is the last to finish: the keys in order, and the state as it was.
+// Writes the keys in order and resets the state, by the last block to finish.
 __device__ inline void GiveAnswer(const OneQueryArgs& args, uint32_t threshold,
                                   FinalShared& final) {
   OneQueryState& state = *args.state;
@@ -175,7 +175,7 @@ __device__ inline void GiveAnswer(const OneQueryArgs& args, uint32_t threshold,
   }
   __syncthreads();
   final.Sort(count, args.keys_max, args.keys);
-  // The host may read the keys as soon as it sees the launch's number.
+  // The host may read the keys as soon as it sees the launch number.
   __threadfence_system();
   __syncthreads();
   if (threadIdx.x != 0) return;
@@ -192,15 +192,15 @@ __device__ inline void GiveAnswer(const OneQueryArgs& args, uint32_t threshold,
   *const_cast<volatile uint32_t*>(&args.outcome->launch) = args.launch;
 }
 
-// Finds the k rows with the greatest (score, rank) over all generations, exactly.
-// Grid one block of 512 a multiprocessor, cooperative. Reads the codes once (16-byte loads,
-// (code_bytes + 16) B a row), writes and reads 4 B of bound a row, and reads a few rows.
-//   1M x 1024: 1.04 GB, 0.230 ms at 4.53 TB/s; all else about 15 us.
-// Requires args as stated there.
+// Finds the k rows with the largest (score, rank) over all generations, exactly.
+// Grid: one block of 512 per SM, cooperative. Reads the codes once (16-byte loads,
+// (code_bytes + 16) B per row), writes and reads 4 B of bound per row, and reads a few rows.
+//   1M x 1024: 1.04 GB, 0.230 ms at 4.53 TB/s; all other steps about 15 us.
+// Requires: arguments as stated in OneQueryArgs.
 // Steps: 1 the query to shared memory, 2 a bound of every row, 3 canonical scores of the rows with
-// the best bounds, 4 barrier, 5 the threshold: k rows are known to reach it, 6 rows whose bound
-// reaches it, scored canonically, 7 the last block sorts those that do. Source: exactness.md,
-// "Certified scan".
+// the best bounds, 4 barrier, 5 the threshold, which k rows are known to reach, 6 canonical scores
+// of the rows whose bound reaches it, 7 the last block sorts the rows whose score reaches it.
+// Source: engine/DESIGN.md, "Certified bound".
 template <typename Row>
 __global__ void __launch_bounds__(kOneQueryThreads, 1)
     OneQueryKernel(const __grid_constant__ OneQueryArgs args) {

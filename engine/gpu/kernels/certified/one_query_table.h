@@ -1,4 +1,4 @@
-// The kernels of one query, one for each type of rows.
+// The one-query kernels, one per row type.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_ONE_QUERY_TABLE_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_ONE_QUERY_TABLE_H_
 

@@ -1,4 +1,4 @@
-// Canonical scores of rows given by number.
+// Computes canonical scores of rows that are given by number.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_SCORE_NUMBERS_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_SCORE_NUMBERS_CUH_
 
@@ -10,9 +10,9 @@
 
 namespace nearfield::gpu {
 
-// Scores rows canonically, by all warps of the block: done(i, number, score) is called by one lane
-// for each i < count with numbers(i). A warp takes one row at a time where there are few, so that
-// each waits once; four where there are many, so that four wait together.
+// Scores rows canonically, by all warps of the block. One lane calls done(i, number, score) for
+// each i < count, where number = numbers(i). If rows are few, a warp processes one at a time, so
+// that each waits once; otherwise four, so that the waits of four overlap.
 template <typename Row, int kWarps, typename Numbers, typename Done>
 __device__ __forceinline__ void ScoreNumbers(const CodedCorpus& corpus, const StagedQuery& query,
                                              uint32_t count, const Numbers& numbers,
@@ -31,7 +31,7 @@ __device__ __forceinline__ void ScoreNumbers(const CodedCorpus& corpus, const St
         views[r] = &generation.rows;
         slots[r] = number - generation.rows_begin;
       }
-      // Lane l has the score of row l / (32 / kRows).
+      // Lane l receives the score of row l / (32 / kRows).
       const float score = WarpScores<Row, kRows>(views, slots, query);
       const uint32_t mine = first + static_cast<uint32_t>(lane / (kWarp / kRows));
       if (lane % (kWarp / kRows) == 0 && mine < count) done(mine, numbers(mine), score);

@@ -1,4 +1,4 @@
-// A threshold that k of many scores reach, close to the k-th best.
+// Finds a threshold close to the k-th best of many scores that k of them reach.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_THRESHOLD_BINS_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CERTIFIED_THRESHOLD_BINS_CUH_
 
@@ -18,11 +18,11 @@ struct ThresholdBins {
   uint32_t wanted;
 };
 
-// As ordered bits: at least k of the scores visited reach it; that of -inf where there are fewer.
-// for_each(visit) visits the ordered bits of this thread's scores, the same at each of three calls.
-// Two rounds of 1,024 bins, the second inside the bin of the k-th: a lower threshold is as good a
-// one, so the last bits do not matter. All threads of the block call it; a barrier before `bins` is
-// used again.
+// Returns, as ordered bits, a score that at least k of the visited scores reach; the bits of -inf
+// if there are fewer. for_each(visit) visits the ordered bits of this thread's scores, the same in
+// each of three calls. Two rounds use 1,024 bins each; the second divides the bin of the k-th. A
+// slightly lower threshold is equally valid, so the lowest bits do not matter.
+// Requires: all threads of the block call; a barrier before `bins` is used again.
 template <int kThreads, typename ForEach>
 __device__ uint32_t KthGreatest(uint32_t k, ThresholdBins& bins, const ForEach& for_each) {
   using Reduce = BlockReduce<kThreads>;
@@ -42,7 +42,7 @@ __device__ uint32_t KthGreatest(uint32_t k, ThresholdBins& bins, const ForEach& 
     __syncthreads();
     const int range_bits = greatest > least ? 32 - __clz(static_cast<int>(greatest - least)) : 0;
     const int shift = max(range_bits - ThresholdBins::kBits, 0);
-    // The greatest come first.
+    // Bin 0 has the largest scores.
     for_each([&](uint32_t order) {
       if (order >= least && order <= greatest) {
         atomicAdd(&bins.counts[(greatest - order) >> shift], 1u);
@@ -63,7 +63,7 @@ __device__ uint32_t KthGreatest(uint32_t k, ThresholdBins& bins, const ForEach& 
     __syncthreads();
     if (bins.bin == ThresholdBins::kBins) return none;
     wanted = bins.wanted;
-    // The bin's scores: [top - width + 1, top], not below the least.
+    // The scores of the bin: [top - width + 1, top], clipped to the current range.
     const uint32_t top = greatest - (bins.bin << shift);
     const uint32_t width = 1u << shift;
     least = top - least < width ? least : top - width + 1;

@@ -10,17 +10,19 @@
 namespace nearfield::gpu {
 
 inline constexpr int kWarpgroup = 128;    // threads
-inline constexpr int kProductRows = 64;   // rows that a warpgroup multiplies at once
+inline constexpr int kProductRows = 64;   // rows that a warpgroup multiplies together
 inline constexpr int kProductBytes = 32;  // bytes of a code that one instruction multiplies
 
-// Operands lie in lines of 128 bytes, one a row or query, eight lines (1,024 bytes) side by side,
-// each line's 16-byte pieces exchanged so that eight lines' same pieces lie in different banks.
+// Operands are stored in lines of 128 bytes, one per row or query. Eight contiguous lines form a
+// 1,024-byte swizzle atom: 16-byte chunks are permuted so that the same chunk of eight lines falls
+// into different banks.
 __device__ __forceinline__ uint32_t PieceOffset(int line, int piece) {
   return static_cast<uint32_t>(line * kCodeLineBytes + ((piece ^ (line & 7)) << 4));
 }
 
-// Of lines that begin at `address` in shared memory, a multiple of 1,024, plus 32 a step inside
-// them. Eight lines lie side by side, the next eight `stride` bytes behind, a multiple of 1,024.
+// Returns the wgmma descriptor of the lines at `address` in shared memory: a multiple of 1,024,
+// plus 32 per step inside the lines. Eight lines are contiguous; the next eight follow `stride`
+// bytes after their start, a multiple of 1,024.
 __device__ __forceinline__ uint64_t OperandAt(uint32_t address, int stride = 1024) {
   constexpr uint64_t kExchange128 = uint64_t{1} << 62;
   return kExchange128 | static_cast<uint64_t>(stride >> 4) << 32 | (uint64_t{1} << 16) |
@@ -31,27 +33,28 @@ __device__ __forceinline__ uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// The first place in shared memory from `bytes` on that lines may begin at.
+// Returns the first address in shared memory from `bytes` on where lines may begin.
 __device__ __forceinline__ unsigned char* AlignedTo1024(unsigned char* bytes) {
   return bytes + (0u - SharedAddress(bytes)) % 1024u;
 }
 
-// Before the first product after anything else touched the sums.
+// Call before the first product after other code has accessed the registers of the sums.
 __device__ __forceinline__ void BeginProducts() {
   asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
 }
-// Ends a group of products; at most `kPending` groups are then still under way.
+// Blocks until at most `kPending` groups of products are in flight.
 template <int kPending>
 __device__ __forceinline__ void WaitProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
 }
+// Ends a group of products.
 __device__ __forceinline__ void CommitProducts() {
   asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
 }
 
-// sums (+)= rows x queries over 32 bytes: 64 rows by kQueries; keep: false where the sums begin at
-// 0. Of sums[4 j + i] of lane l in warp w of the group, the row is 16 w + l / 4 + 8 (i / 2), the
-// query 8 j + 2 (l mod 4) + i mod 2.
+// sums (+)= rows x queries over 32 bytes: 64 rows by kQueries. keep: false if the sums begin at 0.
+// sums[4 j + i] of lane l in warp w of the group: row 16 w + l / 4 + 8 (i / 2), query
+// 8 j + 2 (l mod 4) + i mod 2.
 template <int kQueries>
 struct CodeProducts;
 

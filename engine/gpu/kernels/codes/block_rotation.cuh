@@ -1,4 +1,4 @@
-// The rotation of corpus/rotation.h, of one vector by one block, in fp64 in shared memory.
+// The rotation of corpus/rotation.h for one vector, by one block, in fp64 in shared memory.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CODES_BLOCK_ROTATION_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CODES_BLOCK_ROTATION_CUH_
 
@@ -8,8 +8,8 @@
 
 namespace nearfield::gpu {
 
-// A vector in shared memory, with a gap every eighth element: neighbouring threads that take
-// elements 8 apart then find them in different banks.
+// A vector in shared memory with one unused element after every eighth, so that adjacent threads
+// that access elements 8 apart use different banks.
 class RotatedVector {
  public:
   __device__ explicit RotatedVector(double* values) : values_(values) {}
@@ -22,14 +22,14 @@ class RotatedVector {
   double* const values_;
 };
 
-// Signs take a bit each: two rounds of SignWords(dimension) words.
+// Returns the words that one round's signs take, one bit each. There are two rounds.
 __host__ __device__ constexpr int32_t SignWords(int32_t dimension) { return (dimension + 31) / 32; }
 
-// All threads of the block call every function; each ends with a barrier.
+// Rotates vectors. Requires: all threads of the block call each function. Each ends with a barrier.
 template <int kThreads>
 class BlockRotation {
  public:
-  // signs: shared memory, 2 * SignWords words; filled here.
+  // signs: 2 * SignWords words of shared memory, filled here.
   __device__ BlockRotation(const score::RotationShape& shape, uint32_t* signs)
       : shape_(shape), signs_(signs) {
     const int words = SignWords(shape.dimension);
@@ -67,7 +67,7 @@ class BlockRotation {
     __syncthreads();
   }
 
-  // On [first, first + p), scaled by 2^-shift.
+  // Transforms elements [first, first + p) and scales them by 2^-shift.
   __device__ void Hadamard(const RotatedVector& v, int first, int shift) const {
     int level = 0;
     for (; level + 3 <= shape_.log2_block; level += 3) {
@@ -78,7 +78,7 @@ class BlockRotation {
     if (left == 1) Levels<1>(v, first, level, shift);
   }
 
-  // kLevels levels at once: 2^kLevels elements in registers.
+  // Runs kLevels levels in one pass, with 2^kLevels elements in registers.
   template <int kLevels>
   __device__ void Levels(const RotatedVector& v, int first, int level, int shift) const {
     constexpr int kSize = 1 << kLevels;

@@ -1,5 +1,5 @@
-// Sums and maxima over a block, in fp64. Every function is called by all its threads, with a
-// barrier inside: what was written to shared memory before is seen by all after it.
+// Sums and maxima over a block, in fp64. Requires: all threads of the block call each function.
+// Each contains a barrier: every thread sees what was written to shared memory before the call.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CODES_BLOCK_SUMS_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CODES_BLOCK_SUMS_CUH_
 
@@ -20,7 +20,7 @@ class BlockSums {
   __device__ double Sum(double value) {
     return Join(value, 0.0, [](double a, double b) { return a + b; });
   }
-  // Of values that are not negative.
+  // Requires: no value is negative.
   __device__ double Max(double value) {
     return Join(value, 0.0, [](double a, double b) { return a > b ? a : b; });
   }
@@ -30,7 +30,7 @@ class BlockSums {
   __device__ double Join(double value, double none, Op op) {
     constexpr unsigned kAll = 0xffffffffu;
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    // Two buffers take turns, so that one barrier is enough.
+    // Two alternating buffers, so that one barrier per call is enough.
     double* const of_warp = shared_.of_warp[turn_];
     turn_ ^= 1;
 #pragma unroll

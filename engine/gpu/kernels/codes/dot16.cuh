@@ -1,4 +1,4 @@
-// The product of 16 bytes of two codes, exact.
+// The exact product of 16 bytes of two codes.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CODES_DOT16_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CODES_DOT16_CUH_
 

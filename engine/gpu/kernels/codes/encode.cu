@@ -1,4 +1,4 @@
-// Codes of rows: a block makes those of one row at a time.
+// Encodes rows; a block encodes one row at a time.
 #include "engine/gpu/kernels/codes/encode.h"
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace nearfield::gpu {
 namespace {
 
 constexpr int kThreads = 128;
-// Enough for the link's pace, few enough to leave a running scan its multiprocessors.
+// Enough to keep up with the link, and few enough to leave the SMs to a running scan.
 constexpr uint32_t kBlocksMax = 128;
 
 struct Scratch {
@@ -27,19 +27,21 @@ struct Scratch {
       : values(reinterpret_cast<double*>(base)),
         signs(reinterpret_cast<uint32_t*>(base + RotatedVector::Bytes(dimension))),
         codes(reinterpret_cast<int8_t*>(signs + (2 * SignWords(dimension) + 3) / 4 * 4)) {
-    // 16-byte stores read the codes.
+    // The codes are read with 16-byte loads.
     const auto address = reinterpret_cast<uintptr_t>(codes);
     codes += (16 - address % 16) % 16;
   }
 };
 
-// Turns rows into codes and bounds (corpus/scan_code.h, step by step the same claims; the codes
-// themselves may differ in their last unit).
-// Grid <= 128 blocks of 128: a block owns a row at a time. Reads dim elements twice (the second
-// time from cache), writes code_bytes + 16 B a row. fp64: 4 x D log2 D additions, 16 passes through
-// shared memory at D = 1024: about 2 us a row and block, so 64 M rows/s where the link brings 13.
-// Requires Scratch::Bytes of dynamic shared memory. Steps: 1 widen, divide by the norm for cosine,
-// 2 rotate, 3 scale and codes, 4 bring back, 5 residual, 6 bound.
+// Encodes rows as codes and bounds. Each step makes the same claims as corpus/scan_code.h; the
+// codes themselves may differ in their last unit.
+// Grid <= 128 blocks of 128; a block encodes one row at a time. Reads the row twice (the second
+// time from cache), writes code_bytes + 16 B per row. fp64: 4 x D log2 D additions, 16 passes
+// through shared memory at D = 1024: about 2 us per row and block, or 64 M rows/s; the link
+// delivers 13 M rows/s.
+// Requires Scratch::Bytes of dynamic shared memory.
+// Steps: 1 widen, for cosine divide by the norm, 2 rotate, 3 scale and codes, 4 inverse rotation,
+// 5 residual, 6 bound.
 template <typename Row>
 __global__ void __launch_bounds__(kThreads)
     EncodeRowsKernel(const __grid_constant__ EncodeRowsArgs args) {
@@ -105,11 +107,13 @@ __global__ void __launch_bounds__(kThreads)
       }
       *args.codes.bound(args.first + index) = bound;
     }
-    __syncthreads();  // the codes have been read before the next row's are written
+    __syncthreads();  // all threads have read the codes before those of the next row are written
   }
 }
 
-// Grid <= 128 blocks of 128: a warp owns a row at a time. Reads and writes code_bytes + 16 B a row.
+// Copies codes and bounds between slabs.
+// Grid <= 128 blocks of 128; a warp copies one row at a time. Reads and writes code_bytes + 16 B
+// per row.
 __global__ void __launch_bounds__(kThreads)
     CopyCodesKernel(const __grid_constant__ CopyCodesArgs args) {
   constexpr uint32_t kWarps = kThreads / kWarp;

@@ -1,4 +1,4 @@
-// Codes of rows, made on the device as they arrive. Host side. All asynchronous.
+// Encodes rows on the device as they arrive, host side. All launches are asynchronous.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CODES_ENCODE_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CODES_ENCODE_H_
 
@@ -12,7 +12,7 @@
 
 namespace nearfield::gpu {
 
-// Loads the kernels and lets them use the shared memory that `dim_max` needs. Once, before the
+// Loads the kernels and allows them the shared memory that `dim_max` needs. Call once, before the
 // first launch.
 cudaError_t PrepareEncode(int32_t dim_max);
 

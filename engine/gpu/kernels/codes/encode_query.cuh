@@ -1,4 +1,4 @@
-// Codes of a query, made by one block (corpus/scan_code.h, step by step the same claims).
+// Encodes a query by one block. Each step makes the same claims as corpus/scan_code.h.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_CODES_ENCODE_QUERY_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_CODES_ENCODE_QUERY_CUH_
 
@@ -11,23 +11,24 @@
 
 namespace nearfield::gpu {
 
-// What a block has in shared memory while it encodes.
+// Shared memory that a block uses while it encodes.
 struct EncodeScratch {
   double* values = nullptr;   // RotatedVector::Bytes(dimension)
   uint32_t* signs = nullptr;  // 2 * SignWords(dimension)
   BlockSumsShared* sums = nullptr;
 };
 
+// Destination of the codes and bounds.
 struct EncodedQuery {
-  int8_t* first = nullptr;   // [code_bytes], zeros behind the dimension
-  int8_t* second = nullptr;  // as many
+  int8_t* first = nullptr;   // [code_bytes], zeros after the dimension
+  int8_t* second = nullptr;  // [code_bytes], zeros after the dimension
   int code_bytes = 0;
-  score::QueryBound* both = nullptr;        // of both codes
-  score::QueryBound* first_only = nullptr;  // of the first; null: not wanted
+  score::QueryBound* both = nullptr;        // bound with both codes
+  score::QueryBound* first_only = nullptr;  // bound with the first code; null: not computed
 };
 
-// Writes where `to` points, shared or device memory. All threads of the block call it; ends with a
-// barrier.
+// Encodes `query` into `to`, in shared or device memory. Ends with a barrier. Requires: all threads
+// of the block call.
 template <int kThreads>
 __device__ void EncodeQuery(const score::RotationShape& shape, ScanMetric metric,
                             const float* query, const EncodeScratch& scratch,
@@ -55,7 +56,7 @@ __device__ void EncodeQuery(const score::RotationShape& shape, ScanMetric metric
   const BlockRotation<kThreads> rotation(shape, scratch.signs);
   rotation.Forward(v, shape.query_shift);
 
-  // Takes the codes of v off it, and returns their scale and the norm of what is left.
+  // Subtracts the codes of v from it and returns their scale and the norm of the rest.
   struct Taken {
     float scale;
     double rest;
