@@ -11,7 +11,8 @@
 #include "engine/base/status_macros.h"
 #include "engine/cpu/cpu_topk_engine.h"
 #include "engine/engine_core.h"
-#include "engine/gpu/gpu_topk_engine.h"
+#include "engine/gpu/make_gpu_topk_engine.h"
+#include "engine/gpu/runtime/probe_gpu.h"
 #include "engine/options.h"
 
 namespace nearfield {

@@ -15,9 +15,9 @@
 #include "engine/corpus/device.h"
 #include "engine/options.h"
 #include "engine/score/arithmetic_mode.h"
-#include "engine/search.h"
-#include "engine/self_test.h"
-#include "engine/verify.h"
+#include "engine/search/search.h"
+#include "engine/search/self_test.h"
+#include "engine/search/verify.h"
 
 namespace nearfield {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/corpus/backend.h"
+#include "engine/backend/backend.h"
 #include "nearfield/engine/engine.h"
 
 namespace nearfield {

@@ -8,8 +8,8 @@
 #include <mutex>
 
 #include "absl/status/status.h"
+#include "engine/backend/backend.h"
 #include "engine/base/host_work.h"
-#include "engine/corpus/backend.h"
 #include "engine/corpus/host_budget.h"
 
 namespace nearfield::corpus {

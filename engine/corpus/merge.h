@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "engine/corpus/backend.h"
+#include "engine/backend/backend.h"
 #include "engine/corpus/device.h"
 #include "engine/corpus/snapshot.h"
 

@@ -11,7 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "engine/corpus/backend.h"
+#include "engine/backend/backend.h"
 #include "engine/corpus/generation.h"
 #include "engine/corpus/id_order.h"
 #include "nearfield/engine/collection.h"

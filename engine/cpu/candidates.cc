@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "engine/cpu/code_queries.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/row_planes.h"
-#include "engine/cpu/scan_kernels.h"
 #include "engine/cpu/top_keys.h"
 #include "engine/cpu/workspace.h"
 #include "engine/score/order.h"

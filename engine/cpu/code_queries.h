@@ -11,13 +11,13 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "engine/backend/backend.h"
 #include "engine/base/thread_pool.h"
-#include "engine/corpus/backend.h"
-#include "engine/corpus/rotation.h"
-#include "engine/cpu/scan_kernels.h"
+#include "engine/bound/certified_bound.h"
+#include "engine/bound/rotation.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/score_floor.h"
 #include "engine/cpu/workspace.h"
-#include "engine/score/certified_bound.h"
 
 namespace nearfield::cpu {
 

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "engine/backend/backend.h"
 #include "engine/base/thread_pool.h"
-#include "engine/corpus/backend.h"
 #include "engine/cpu/candidates.h"
 #include "engine/cpu/code_queries.h"
 #include "engine/cpu/first_error.h"

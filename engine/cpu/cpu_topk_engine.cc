@@ -11,9 +11,9 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/cpu/group_search.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/listed_search.h"
 #include "engine/cpu/row_planes.h"
-#include "engine/cpu/scan_kernels.h"
 #include "engine/cpu/workspace.h"
 
 namespace nearfield::cpu {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/corpus/backend.h"
-#include "engine/corpus/scan_code.h"
+#include "engine/backend/backend.h"
+#include "engine/bound/scan_code.h"
 
 namespace nearfield::cpu {
 

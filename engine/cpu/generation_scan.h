@@ -9,11 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "engine/backend/backend.h"
 #include "engine/base/thread_pool.h"
-#include "engine/corpus/backend.h"
 #include "engine/cpu/first_error.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/row_planes.h"
-#include "engine/cpu/scan_kernels.h"
 #include "engine/cpu/workspace.h"
 
 namespace nearfield::cpu {

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "engine/corpus/backend.h"
+#include "engine/backend/backend.h"
 #include "engine/cpu/code_queries.h"
 #include "engine/cpu/generation_scan.h"
 

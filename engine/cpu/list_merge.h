@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/corpus/backend.h"
+#include "engine/backend/backend.h"
 #include "engine/cpu/workspace.h"
 
 namespace nearfield::cpu {

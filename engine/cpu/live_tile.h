@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "engine/cpu/code_kernels.h"
+#include "engine/cpu/kernels/code_kernels.h"
 #include "engine/cpu/row_planes.h"
 #include "engine/cpu/workspace.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
-#include "engine/corpus/scan_code.h"
+#include "engine/bound/scan_code.h"
 #include "engine/cpu/first_error.h"
 #include "engine/cpu/workspace.h"
 #include "engine/score/arithmetic_mode.h"

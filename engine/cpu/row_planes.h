@@ -14,11 +14,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/backend/backend.h"
 #include "engine/base/thread_pool.h"
-#include "engine/corpus/backend.h"
-#include "engine/corpus/rotation.h"
+#include "engine/bound/rotation.h"
 #include "engine/cpu/host_memory.h"
-#include "engine/cpu/scan_kernels.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 
 namespace nearfield::cpu {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/cpu/candidates.h"
-#include "engine/cpu/code_kernels.h"
+#include "engine/cpu/kernels/code_kernels.h"
 #include "engine/cpu/top_keys.h"
 
 namespace nearfield::cpu {

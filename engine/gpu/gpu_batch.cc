@@ -1,4 +1,4 @@
-// The certified scan of a batch of queries, host side: see kernels/certified/batch.h.
+// The certified scan of a batch of queries, host side: see kernels/batch/batch.h.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 #include "engine/base/checked_math.h"
 #include "engine/base/host_work.h"
 #include "engine/base/status_macros.h"
-#include "engine/gpu/gpu_backend.h"
-#include "engine/gpu/kernels/certified/batch.h"
+#include "engine/gpu/gpu_topk_engine.h"
+#include "engine/gpu/kernels/batch/batch.h"
 #include "engine/plan/batch_plan.h"
 
 namespace nearfield::gpu {
@@ -39,8 +39,8 @@ absl::Status SpreadOverHost(HostWork* work, int64_t count, int64_t bytes,
 
 // Returns a shape for queries [first_query, ...): as many as have room for their queues, vectors
 // and answers. Its `queries` is 0 if the kernels cannot serve them.
-GpuBackend::BatchShape GpuBackend::ShapeBatch(const Job& job, const CodedCorpus& corpus,
-                                              int64_t first_query) const {
+GpuTopkEngine::BatchShape GpuTopkEngine::ShapeBatch(const Job& job, const CodedCorpus& corpus,
+                                                    int64_t first_query) const {
   const plan::EngineFacts& facts = core_->engine_facts();
   const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query));
   BatchShape shape;
@@ -60,8 +60,8 @@ GpuBackend::BatchShape GpuBackend::ShapeBatch(const Job& job, const CodedCorpus&
   return shape;
 }
 
-absl::StatusOr<BatchArgs> GpuBackend::StageBatch(const Job& job, const CodedCorpus& corpus,
-                                                 int64_t first_query, const BatchShape& shape) {
+absl::StatusOr<BatchArgs> GpuTopkEngine::StageBatch(const Job& job, const CodedCorpus& corpus,
+                                                    int64_t first_query, const BatchShape& shape) {
   SearchWorkspace& workspace = core_->workspace();
   const int64_t dim = job.format.dim;
   const int64_t queries = shape.queries;
@@ -103,7 +103,8 @@ absl::StatusOr<BatchArgs> GpuBackend::StageBatch(const Job& job, const CodedCorp
   return args;
 }
 
-absl::Status GpuBackend::RunBatch(const Job& job, const BatchArgs& args, const BatchShape& shape) {
+absl::Status GpuTopkEngine::RunBatch(const Job& job, const BatchArgs& args,
+                                     const BatchShape& shape) {
   SearchWorkspace& workspace = core_->workspace();
   DeviceHealth& health = core_->health();
   cudaStream_t stream = workspace.stream.get();
@@ -125,9 +126,10 @@ absl::Status GpuBackend::RunBatch(const Job& job, const BatchArgs& args, const B
   return health.Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
-absl::Status GpuBackend::SearchBatch(const Job& job, const CodedCorpus& corpus, int64_t first_query,
-                                     const BatchShape& shape, corpus::BestRows& best,
-                                     corpus::ScanCost& cost, std::vector<int64_t>& left) {
+absl::Status GpuTopkEngine::SearchBatch(const Job& job, const CodedCorpus& corpus,
+                                        int64_t first_query, const BatchShape& shape,
+                                        corpus::BestRows& best, corpus::ScanCost& cost,
+                                        std::vector<int64_t>& left) {
   SearchWorkspace& workspace = core_->workspace();
   ABSL_ASSIGN_OR_RETURN(const BatchArgs args, StageBatch(job, corpus, first_query, shape));
   ABSL_RETURN_IF_ERROR(RunBatch(job, args, shape));

@@ -9,8 +9,8 @@
 
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
-#include "engine/corpus/scan_code.h"
-#include "engine/gpu/gpu_backend.h"
+#include "engine/bound/scan_code.h"
+#include "engine/gpu/gpu_topk_engine.h"
 #include "engine/plan/scan_choice.h"
 #include "engine/score/order.h"
 #include "engine/score/squared_norm.h"
@@ -37,7 +37,7 @@ int64_t RowNumbers(const std::vector<int64_t>& rows) {
 
 }  // namespace
 
-bool GpuBackend::ScansCodes(const Job& job) const {
+bool GpuTopkEngine::ScansCodes(const Job& job) const {
   // The bounds use the memory of the row scan's keys: two bounds fit in the place of one key.
   const int64_t numbers = RowNumbers(job.rows);
   if (job.format.scan == ScanPrecision::kRows || numbers == 0 ||
@@ -48,7 +48,7 @@ bool GpuBackend::ScansCodes(const Job& job) const {
   return plan::PrefersCodes(WorkOf(job, static_cast<int64_t>(job.queries->k.size())));
 }
 
-plan::ScanWork GpuBackend::WorkOf(const Job& job, int64_t queries) const {
+plan::ScanWork GpuTopkEngine::WorkOf(const Job& job, int64_t queries) const {
   const GpuRowPlanes& planes = *job.planes.front();
   const CodesView& codes = planes.codes();
   return {.rows = RowNumbers(job.rows),
@@ -58,7 +58,7 @@ plan::ScanWork GpuBackend::WorkOf(const Job& job, int64_t queries) const {
           .queries_of_pass = BatchQueriesAtOnce(kBatchQueriesMax, codes.code_bytes)};
 }
 
-CodedCorpus GpuBackend::CorpusOf(const Job& job) const {
+CodedCorpus GpuTopkEngine::CorpusOf(const Job& job) const {
   CodedCorpus corpus;
   for (std::size_t generation = 0; generation < job.rows.size(); ++generation) {
     if (job.rows[generation] == 0) continue;
@@ -73,7 +73,7 @@ CodedCorpus GpuBackend::CorpusOf(const Job& job) const {
   return corpus;
 }
 
-OneQueryArgs GpuBackend::CodeArgs(const CodedCorpus& corpus, const Job& job) const {
+OneQueryArgs GpuTopkEngine::CodeArgs(const CodedCorpus& corpus, const Job& job) const {
   SearchWorkspace& workspace = core_->workspace();
   OneQueryArgs args;
   args.corpus = corpus;
@@ -88,7 +88,7 @@ OneQueryArgs GpuBackend::CodeArgs(const CodedCorpus& corpus, const Job& job) con
   return args;
 }
 
-absl::Status GpuBackend::StageCodes(const Job& job, const float* vector, OneQueryArgs& args) {
+absl::Status GpuTopkEngine::StageCodes(const Job& job, const float* vector, OneQueryArgs& args) {
   SearchWorkspace& workspace = core_->workspace();
   const auto dim = static_cast<std::size_t>(job.format.dim);
   const int32_t code_bytes = args.corpus.generations[0].codes.code_bytes;
@@ -111,7 +111,7 @@ absl::Status GpuBackend::StageCodes(const Job& job, const float* vector, OneQuer
       "cudaMemcpyAsync");
 }
 
-const corpus::Rotation& GpuBackend::Rotation(const corpus::RowFormat& format) {
+const corpus::Rotation& GpuTopkEngine::Rotation(const corpus::RowFormat& format) {
   if (rotation_ == nullptr || rotation_->dimension() != format.dim ||
       rotation_seed_ != format.seed) {
     rotation_ = std::make_unique<corpus::Rotation>(format.dim, format.seed);
@@ -122,7 +122,7 @@ const corpus::Rotation& GpuBackend::Rotation(const corpus::RowFormat& format) {
 
 // Blocks until launch `number` has written its outcome. The kernel writes it last, so it is visible
 // before the kernel has ended. Checks regularly that the device still works.
-absl::Status GpuBackend::AwaitOutcome(uint32_t number) {
+absl::Status GpuTopkEngine::AwaitOutcome(uint32_t number) {
   constexpr int kLooksBetweenQueries = 4096;
   const SearchWorkspace& workspace = core_->workspace();
   const auto* const outcome =
@@ -140,7 +140,7 @@ absl::Status GpuBackend::AwaitOutcome(uint32_t number) {
   }
 }
 
-absl::StatusOr<OneQueryOutcome> GpuBackend::RunOneQuery(const Job& job, OneQueryArgs& args) {
+absl::StatusOr<OneQueryOutcome> GpuTopkEngine::RunOneQuery(const Job& job, OneQueryArgs& args) {
   SearchWorkspace& workspace = core_->workspace();
   args.launch = ++launches_;
   ABSL_RETURN_IF_ERROR(core_->health().Check(
@@ -151,8 +151,9 @@ absl::StatusOr<OneQueryOutcome> GpuBackend::RunOneQuery(const Job& job, OneQuery
   return *reinterpret_cast<const OneQueryOutcome*>(workspace.code_outcome.host());
 }
 
-absl::StatusOr<bool> GpuBackend::SearchOneQuery(const Job& job, int64_t query, OneQueryArgs& args,
-                                                corpus::BestRows& best, corpus::ScanCost& cost) {
+absl::StatusOr<bool> GpuTopkEngine::SearchOneQuery(const Job& job, int64_t query,
+                                                   OneQueryArgs& args, corpus::BestRows& best,
+                                                   corpus::ScanCost& cost) {
   SearchWorkspace& workspace = core_->workspace();
   const int32_t dim = job.format.dim;
   const float* const vector = job.queries->queries + query * dim;
@@ -191,8 +192,8 @@ absl::StatusOr<bool> GpuBackend::SearchOneQuery(const Job& job, int64_t query, O
   return true;
 }
 
-void GpuBackend::TakeKeys(const Job& job, const CodedCorpus& corpus, int64_t query,
-                          absl::Span<const uint64_t> keys, corpus::BestRows& best) const {
+void GpuTopkEngine::TakeKeys(const Job& job, const CodedCorpus& corpus, int64_t query,
+                             absl::Span<const uint64_t> keys, corpus::BestRows& best) const {
   const auto k = static_cast<std::size_t>(job.queries->k[static_cast<std::size_t>(query)]);
   auto& lists = best[static_cast<std::size_t>(query)];
   if (corpus.count == 1) lists[static_cast<std::size_t>(job.scanned.front())].reserve(k);
@@ -208,8 +209,8 @@ void GpuBackend::TakeKeys(const Job& job, const CodedCorpus& corpus, int64_t que
   }
 }
 
-absl::Status GpuBackend::SearchCodes(const Job& job, corpus::BestRows& best,
-                                     corpus::ScanCost& cost) {
+absl::Status GpuTopkEngine::SearchCodes(const Job& job, corpus::BestRows& best,
+                                        corpus::ScanCost& cost) {
   const auto& cancelled = job.queries->cancelled;
   const auto queries = static_cast<int64_t>(job.queries->k.size());
   const CodedCorpus corpus = CorpusOf(job);

@@ -8,11 +8,11 @@
 
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
-#include "engine/gpu/gpu_backend.h"
-#include "engine/gpu/kernels/scan/scan.h"
-#include "engine/gpu/kernels/select/select.h"
+#include "engine/gpu/gpu_topk_engine.h"
+#include "engine/gpu/kernels/row_scan/scan.h"
 #include "engine/score/order.h"
 #include "engine/score/squared_norm.h"
+#include "engine/topk/select.h"
 
 namespace nearfield::gpu {
 namespace {
@@ -21,8 +21,8 @@ constexpr int64_t kBlockAlign = 256;
 
 }  // namespace
 
-GpuBackend::QueryBlock GpuBackend::StageQueries(const Job& job, const plan::SearchPlan& plan,
-                                                int64_t first_query) {
+GpuTopkEngine::QueryBlock GpuTopkEngine::StageQueries(const Job& job, const plan::SearchPlan& plan,
+                                                      int64_t first_query) {
   const int64_t dim = job.format.dim;
   QueryBlock block;
   block.k_at = RoundUp(int64_t{8} * plan.queries, kBlockAlign);
@@ -42,8 +42,8 @@ GpuBackend::QueryBlock GpuBackend::StageQueries(const Job& job, const plan::Sear
   return block;
 }
 
-absl::Status GpuBackend::EnqueueScan(const Job& job, const plan::SearchPlan& plan,
-                                     const plan::PlanPiece& piece, const QueryBlock& block) {
+absl::Status GpuTopkEngine::EnqueueScan(const Job& job, const plan::SearchPlan& plan,
+                                        const plan::PlanPiece& piece, const QueryBlock& block) {
   SearchWorkspace& workspace = core_->workspace();
   const auto generation = static_cast<std::size_t>(piece.generation);
   const ScanArgs args = {
@@ -66,8 +66,9 @@ absl::Status GpuBackend::EnqueueScan(const Job& job, const plan::SearchPlan& pla
                                "launching a scan");
 }
 
-absl::Status GpuBackend::EnqueueSelect(const plan::SearchPlan& plan, const plan::PlanStep& step,
-                                       const std::vector<int32_t>& slots, const QueryBlock& block) {
+absl::Status GpuTopkEngine::EnqueueSelect(const plan::SearchPlan& plan, const plan::PlanStep& step,
+                                          const std::vector<int32_t>& slots,
+                                          const QueryBlock& block) {
   SearchWorkspace& workspace = core_->workspace();
   SelectArgs args;
   args.keys = workspace.keys;
@@ -108,8 +109,8 @@ std::vector<int32_t> ResultSlots(const std::vector<int64_t>& rows) {
 
 }  // namespace
 
-absl::Status GpuBackend::RunTile(const Job& job, const plan::SearchPlan& plan,
-                                 int64_t first_query) {
+absl::Status GpuTopkEngine::RunTile(const Job& job, const plan::SearchPlan& plan,
+                                    int64_t first_query) {
   if (plan.steps.empty()) return absl::OkStatus();
   SearchWorkspace& workspace = core_->workspace();
   DeviceHealth& health = core_->health();
@@ -129,8 +130,8 @@ absl::Status GpuBackend::RunTile(const Job& job, const plan::SearchPlan& plan,
   return health.Check(cudaStreamSynchronize(workspace.stream.get()), "cudaStreamSynchronize");
 }
 
-void GpuBackend::TakeResults(const Job& job, const plan::SearchPlan& plan, int64_t first_query,
-                             corpus::BestRows& best, corpus::ScanCost& cost) const {
+void GpuTopkEngine::TakeResults(const Job& job, const plan::SearchPlan& plan, int64_t first_query,
+                                corpus::BestRows& best, corpus::ScanCost& cost) const {
   const SearchWorkspace& workspace = core_->workspace();
   const auto* const keys = reinterpret_cast<const uint64_t*>(workspace.results.host());
   const auto* const counts = reinterpret_cast<const SelectCount*>(workspace.counts.host());

@@ -18,10 +18,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/backend/backend.h"
 #include "engine/base/thread_pool.h"
-#include "engine/corpus/backend.h"
 #include "engine/cpu/cpu_topk_engine.h"
-#include "engine/cpu/scan_kernels.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/score/order.h"
 #include "engine/score/row_types.h"
 #include "engine/score/score.h"

@@ -75,16 +75,16 @@ class Includes(PlantedTree):
     def test_the_table_of_the_house(self) -> None:
         permitted = [
             ("engine/oracle/o.cc", '"engine/score/score.h"'),
-            ("engine/cpu/c.cc", '"engine/corpus/backend.h"'),
-            ("engine/gpu/g.cc", '"engine/gpu/kernels/scan/scan.h"'),
-            ("engine/gpu/kernels/scan/s.cu", "<cub/cub.cuh>"),
+            ("engine/cpu/c.cc", '"engine/backend/backend.h"'),
+            ("engine/gpu/g.cc", '"engine/gpu/kernels/row_scan/scan.h"'),
+            ("engine/gpu/kernels/row_scan/s.cu", "<cub/cub.cuh>"),
             ("engine/plan/p.cc", '"engine/base/checked_math.h"'),
             ("engine/engine.cc", '"engine/oracle/oracle.h"'),
             ("server/service/s.cc", '"server/catalog/catalog.h"'),
             ("server/service/s.cc", "<grpcpp/grpcpp.h>"),
             ("server/catalog/c.cc", '"nearfield/engine/engine.h"'),
             ("client/cli/m.cc", '"nearfield/client/client.h"'),
-            ("tests/engine/gpu/k_test.cu", '"engine/gpu/kernels/scan/scan.h"'),
+            ("tests/engine/gpu/k_test.cu", '"engine/gpu/kernels/row_scan/scan.h"'),
             ("tests/engine/x_test.cc", '"absl/status/status.h"'),
         ]
         for path, target in permitted:
@@ -94,17 +94,17 @@ class Includes(PlantedTree):
     def test_every_direction_against_the_table_is_found(self) -> None:
         forbidden = [
             ("engine/oracle/o.cc", '"engine/cpu/cpu_topk_engine.h"'),
-            ("engine/oracle/o.cc", '"engine/gpu/kernels/scan/scan.h"'),
-            ("engine/cpu/c.cc", '"engine/gpu/gpu_topk_engine.h"'),
-            ("engine/plan/p.cc", '"engine/corpus/backend.h"'),
+            ("engine/oracle/o.cc", '"engine/gpu/kernels/row_scan/scan.h"'),
+            ("engine/cpu/c.cc", '"engine/gpu/make_gpu_topk_engine.h"'),
+            ("engine/plan/p.cc", '"engine/backend/backend.h"'),
             ("engine/corpus/c.cc", '"engine/plan/plan.h"'),
-            ("engine/score/s.h", '"engine/corpus/backend.h"'),
-            ("engine/gpu/kernels/scan/s.cu", '"engine/corpus/backend.h"'),
-            ("engine/engine.cc", '"engine/gpu/kernels/scan/scan.h"'),
+            ("engine/score/s.h", '"engine/backend/backend.h"'),
+            ("engine/gpu/kernels/row_scan/s.cu", '"engine/backend/backend.h"'),
+            ("engine/engine.cc", '"engine/gpu/kernels/row_scan/scan.h"'),
             ("engine/include/nearfield/engine/e.h", '"engine/base/checked_math.h"'),
             ("server/batching/b.cc", '"server/service/search.h"'),
-            ("server/service/s.cc", '"engine/corpus/backend.h"'),
-            ("server/service/s.cc", '"engine/gpu/gpu_topk_engine.h"'),
+            ("server/service/s.cc", '"engine/backend/backend.h"'),
+            ("server/service/s.cc", '"engine/gpu/make_gpu_topk_engine.h"'),
             ("server/main.cc", '"client/cli/table.h"'),
             ("client/cpp/c.cc", '"nearfield/engine/engine.h"'),
             ("client/cpp/c.cc", '"server/config/config.h"'),
@@ -122,7 +122,7 @@ class Includes(PlantedTree):
         self.assert_finds(found, "engine/oracle may not include engine/cpu")
 
     def test_cuda_only_under_the_gpu_engine(self) -> None:
-        self.assert_finds(self.findings("engine/corpus/c.cc", "<cuda_runtime.h>"), "CUDA only under engine/gpu")
+        self.assert_finds(self.findings("engine/corpus/c.cc", "<cuda_runtime.h>"), "CUDA only in engine/gpu")
         self.assert_finds(
             includes.check(self.plant({"engine/corpus/c.cc": "", "server/k.cu": ""})), "CUDA sources only under"
         )
@@ -227,7 +227,7 @@ class Text(PlantedTree):
     def test_what_only_looks_alike_passes(self) -> None:
         lines = [
             ("scripts/cmake/x.cmake", "-fno-fast-math -ftz=false -prec-div=true"),
-            ("engine/gpu/device/arena.cu", "cudaMalloc(&p, n);"),
+            ("engine/gpu/runtime/arena.cu", "cudaMalloc(&p, n);"),
             ("tests/engine/gpu/x_test.cu", "cudaMalloc(&p, n);"),
             ("engine/x.cc", "std::snprintf(b, n, f);"),
             ("server/x.cc", "condition.wait_for(lock, d);"),

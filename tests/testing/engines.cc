@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/gpu/gpu_topk_engine.h"
+#include "engine/gpu/runtime/probe_gpu.h"
 
 namespace nearfield::testing {
 namespace {

@@ -18,14 +18,22 @@ LAYERS: dict[str, frozenset[str]] = {
         "engine/include": "",
         "engine/base": "engine/include",
         "engine/score": "engine/base engine/include",
-        "engine/corpus": "engine/base engine/score engine/include",
+        "engine/bound": "engine/score engine/base engine/include",
+        "engine/backend": "engine/corpus engine/score engine/base engine/include",
+        "engine/corpus": "engine/backend engine/bound engine/base engine/score engine/include",
         "engine/plan": "engine/base engine/include",
-        "engine/cpu": "engine/score engine/base engine/corpus engine/include",
+        "engine/cpu": "engine/bound engine/score engine/base engine/backend engine/corpus engine/include",
         "engine/oracle": "engine/score engine/base engine/include",
-        "engine/gpu/device": "engine/base engine/include",
-        "engine/gpu/kernels": "engine/base engine/score",
-        "engine/gpu": "engine/gpu/kernels engine/gpu/device engine/plan engine/corpus engine/base engine/score engine/include",
-        "engine": "engine/cpu engine/gpu engine/oracle engine/corpus engine/plan engine/score engine/base engine/include",
+        "engine/topk": "engine/gpu/runtime engine/score engine/base engine/include",
+        "engine/gpu/memory": "engine/gpu/gpu_options.h engine/gpu/runtime engine/gpu/kernels engine/topk engine/plan engine/backend engine/corpus engine/bound engine/score "
+        "engine/base engine/include",
+        "engine/gpu/runtime": "engine/base engine/include",
+        "engine/gpu/kernels": "engine/base engine/score engine/bound engine/topk",
+        "engine/gpu": "engine/gpu/kernels engine/gpu/memory engine/gpu/runtime engine/topk engine/plan engine/backend engine/corpus "
+        "engine/bound engine/base engine/score engine/include",
+        "engine/search": "engine/oracle engine/backend engine/corpus engine/bound engine/score engine/base engine/include",
+        "engine": "engine/search engine/cpu engine/gpu engine/gpu/runtime engine/oracle engine/backend engine/corpus engine/plan engine/score engine/base "
+        "engine/include",
         "server/config": "engine/include engine/base",
         "server/convert": "engine/include engine/base server/catalog server/batching/search_request.h server/batching/retry_hint.h "
         "server/batching/pass_counter.h server/edge/accept_counts.h proto",
@@ -42,8 +50,8 @@ LAYERS: dict[str, frozenset[str]] = {
         "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
         "client/formats": "client/cpp",
         "client/cli": "client/cpp client/formats proto",
-        "tests": "engine engine/include engine/base engine/score engine/corpus engine/plan engine/cpu engine/oracle engine/gpu "
-        "engine/gpu/device engine/gpu/kernels server server/config server/convert server/batching server/store "
+        "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
+        "engine/plan engine/cpu engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels server server/config server/convert server/batching server/store "
         "server/catalog server/edge server/telemetry server/security server/service client/cpp client/formats client/cli proto",
     }.items()
 }
@@ -57,8 +65,7 @@ CUDA = re.compile(
 RPC = re.compile(r"^(grpc|google/protobuf/|google/rpc/)|\.pb\.h$")
 # Folders that may include CUDA headers, and folders that must not include those of gRPC and
 # protobuf (generated ones included).
-CUDA_FOLDERS = ("engine/gpu/", "tests/")
-CUDA_SUFFIX_FOLDERS = ("engine/gpu/", "tests/")
+CUDA_FOLDERS = ("engine/gpu/", "engine/topk/", "tests/")
 RPC_FREE_FOLDERS = ("engine/", "server/config/", "server/batching/", "server/catalog/", "server/store/")
 
 
@@ -83,11 +90,11 @@ def target_layer(tree: Tree, path: str, target: str) -> str | None:
 
 
 def folder_findings(path: str, target: str) -> list[str]:
-    """Checks includes of libraries: CUDA only under engine/gpu and in tests, gRPC and protobuf
+    """Checks includes of libraries: CUDA only in engine/gpu, engine/topk and tests, gRPC and protobuf
     never in the engine."""
     messages = []
     if CUDA.match(target) and not path.startswith(CUDA_FOLDERS):
-        messages.append(f"<{target}>: CUDA only under engine/gpu and in tests")
+        messages.append(f"<{target}>: CUDA only in engine/gpu, engine/topk and tests")
     if RPC.search(target) and path.startswith(RPC_FREE_FOLDERS):
         messages.append(f"<{target}>: no gRPC or protobuf here; only convert and service use them")
     if target == "ranges":
@@ -112,8 +119,8 @@ def include_findings(tree: Tree, path: str, target: str) -> list[str]:
 def check(tree: Tree) -> list[Finding]:
     findings = []
     for path in tree.cxx:
-        if path.endswith((".cu", ".cuh")) and not path.startswith(CUDA_SUFFIX_FOLDERS):
-            findings.append(Finding(path, 1, "includes", "CUDA sources only under engine/gpu and in tests"))
+        if path.endswith((".cu", ".cuh")) and not path.startswith(CUDA_FOLDERS):
+            findings.append(Finding(path, 1, "includes", "CUDA sources only in engine/gpu, engine/topk and tests"))
         for number, line in enumerate(tree.lines(path), 1):
             match = INCLUDE.match(line)
             if match is not None:

@@ -37,7 +37,7 @@ def in_tests(path: str) -> bool:
 
 
 def outside_arena(path: str) -> bool:
-    return in_cxx(path) and not path.startswith(("engine/gpu/device/", "tests/"))
+    return in_cxx(path) and not path.startswith(("engine/gpu/memory/", "engine/gpu/runtime/", "tests/"))
 
 
 def in_build_files(path: str) -> bool:
@@ -78,7 +78,7 @@ BANS = (
         "device-malloc",
         re.compile(r"\bcuda(?:Malloc|MallocAsync|MallocPitch|Malloc3D|HostAlloc|MallocHost|MallocFromPoolAsync)\b"),
         outside_arena,
-        "allocate only in engine/gpu/device, at start",
+        "allocate only in engine/gpu/memory and engine/gpu/runtime, at start",
     ),
     Ban("rand", re.compile(r"\bstd::rand\b|(?<![\w:.>])s?rand\("), in_cxx, "use <random> with the test seed"),
     Ban("using-namespace", re.compile(r"^\s*using\s+namespace\s"), in_cxx, "name the identifiers in use"),

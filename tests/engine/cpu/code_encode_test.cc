@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/corpus/scan_code.h"
-#include "engine/cpu/code_kernels.h"
-#include "engine/cpu/scan_kernels.h"
+#include "engine/bound/scan_code.h"
+#include "engine/cpu/kernels/code_kernels.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/workspace.h"
 #include "tests/engine/cpu/encoded_corpus.h"
 #include "tests/engine/cpu/reference.h"

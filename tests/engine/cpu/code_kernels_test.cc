@@ -1,6 +1,6 @@
 // Tests the code kernels of every instruction set of this machine: exact products, bounds that
 // equal score::UpperScore, and codes whose bounds hold.
-#include "engine/cpu/code_kernels.h"
+#include "engine/cpu/kernels/code_kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/cpu/scan_kernels.h"
+#include "engine/bound/certified_bound.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/workspace.h"
-#include "engine/score/certified_bound.h"
 #include "engine/score/score.h"
 #include "tests/engine/cpu/reference.h"
 #include "tests/testing/corpora.h"

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/corpus/rotation.h"
-#include "engine/cpu/scan_kernels.h"
+#include "engine/bound/rotation.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/workspace.h"
 #include "tests/testing/corpora.h"
 

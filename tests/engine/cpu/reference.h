@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "engine/corpus/backend.h"
-#include "engine/cpu/scan_kernels.h"
+#include "engine/backend/backend.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "tests/testing/corpora.h"
 #include "tests/testing/random.h"
 

@@ -1,6 +1,6 @@
 // Compares the sums of every instruction set of this machine and of the portable fallback with
 // engine/score, bit for bit.
-#include "engine/cpu/scan_kernels.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/corpus/backend.h"
+#include "engine/backend/backend.h"
 #include "tests/engine/cpu/reference.h"
 
 namespace nearfield::testing {

@@ -6,7 +6,7 @@
 #include <ctime>
 #include <memory>
 
-#include "engine/gpu/gpu_topk_engine.h"
+#include "engine/gpu/runtime/probe_gpu.h"
 #include "nearfield/engine/engine.h"
 #include "tests/testing/answers.h"
 #include "tests/testing/fake_engine.h"

@@ -1,5 +1,5 @@
 // Tests that Verify accepts only the right answer.
-#include "engine/verify.h"
+#include "engine/search/verify.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/gpu/gpu_row_planes.h"
-#include "engine/gpu/kernels/certified/batch.h"
+#include "engine/gpu/kernels/batch/batch.h"
+#include "engine/gpu/memory/gpu_row_planes.h"
 #include "tests/engine/gpu/gpu_fixture.h"
 #include "tests/testing/corpora.h"
 

@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/corpus/backend.h"
-#include "engine/gpu/gpu_core.h"
-#include "engine/gpu/gpu_topk_engine.h"
+#include "engine/backend/backend.h"
+#include "engine/gpu/make_gpu_topk_engine.h"
+#include "engine/gpu/memory/gpu_core.h"
+#include "engine/gpu/runtime/probe_gpu.h"
 #include "engine/score/score.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"

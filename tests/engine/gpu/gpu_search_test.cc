@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/gpu/runtime/probe_gpu.h"
 #include "tests/engine/cpu/reference.h"
 #include "tests/engine/gpu/gpu_fixture.h"
 #include "tests/testing/corpora.h"

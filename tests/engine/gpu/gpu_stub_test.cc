@@ -2,7 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/gpu/gpu_topk_engine.h"
+#include "engine/gpu/make_gpu_topk_engine.h"
+#include "engine/gpu/runtime/probe_gpu.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::gpu {

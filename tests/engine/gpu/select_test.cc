@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/gpu/kernels/select/select.h"
 #include "engine/score/order.h"
+#include "engine/topk/select.h"
 #include "tests/engine/gpu/gpu_fixture.h"
 
 namespace nearfield::gpu {

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/gpu/kernels/scan/scan_policy.h"
-#include "engine/gpu/kernels/select/group_state.h"
-#include "engine/gpu/kernels/select/select_policy.h"
+#include "engine/gpu/kernels/row_scan/scan_policy.h"
+#include "engine/topk/group_state.h"
+#include "engine/topk/select_policy.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
 
