@@ -1,6 +1,6 @@
-// A mutex, its lock and its condition variable, annotated for clang's thread-safety analysis: members
-// marked ABSL_GUARDED_BY and functions marked ABSL_EXCLUSIVE_LOCKS_REQUIRED are checked by the lint
-// stage (-Wthread-safety). They wrap std::mutex, which ThreadSanitizer instruments.
+// A mutex, its lock and its condition variable, annotated for clang's thread-safety analysis:
+// members marked ABSL_GUARDED_BY and functions marked ABSL_EXCLUSIVE_LOCKS_REQUIRED are checked by
+// the lint stage (-Wthread-safety). They wrap std::mutex, which ThreadSanitizer instruments.
 #ifndef NEARFIELD_ENGINE_BASE_MUTEX_H_
 #define NEARFIELD_ENGINE_BASE_MUTEX_H_
 
@@ -18,6 +18,9 @@ class ABSL_LOCKABLE Mutex {
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
+  // Locks the mutex unless another thread holds it. Returns true if the caller holds it now.
+  bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mutex_.try_lock(); }
+
  private:
   friend class MutexLock;
   std::mutex mutex_;
@@ -27,6 +30,9 @@ class ABSL_LOCKABLE Mutex {
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : lock_(mutex.mutex_) {}
+  // Takes over a mutex that TryLock() has locked.
+  MutexLock(Mutex& mutex, std::adopt_lock_t adopt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex)
+      : lock_(mutex.mutex_, adopt) {}
   ~MutexLock() ABSL_UNLOCK_FUNCTION() {}
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
@@ -41,8 +47,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
-// Waits may return without a notification, so callers test their condition in a loop. A loop, unlike a
-// predicate, is inside the function that the analysis sees holding the mutex.
+// Waits may return without a notification, so callers test their condition in a loop. A loop,
+// unlike a predicate, is inside the function that the analysis sees holding the mutex.
 class CondVar {
  public:
   void NotifyOne() { condition_.notify_one(); }

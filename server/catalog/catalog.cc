@@ -111,7 +111,7 @@ absl::Status Catalog::Load(const std::function<void(const LoadProgress&)>& progr
       progress({.collection = stored.name, .of_collection = now});
     };
     ABSL_ASSIGN_OR_RETURN(std::shared_ptr<NamedCollection> named, LoadOne(stored, options));
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const std::string& alias : stored.aliases) aliases_[alias] = named;
     collections_[stored.name] = std::move(named);
   }
@@ -122,9 +122,9 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Create(const std::stri
                                                                  const CollectionSpec& spec,
                                                                  AttributeSchema schema) {
   ABSL_RETURN_IF_ERROR(ValidateCollectionName(name));
-  const std::lock_guard creation_lock(creation_mutex_);
+  const MutexLock creation_lock(creation_mutex_);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (collections_.count(name) > 0) {
       return absl::AlreadyExistsError(
           absl::StrCat("name: a collection ", Shown(name), " exists already"));
@@ -150,13 +150,13 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Create(const std::stri
   std::shared_ptr<NamedCollection> named =
       Make(name, std::move(collection),
            std::make_unique<CollectionAttributes>(std::move(schema), attributes_), store_id);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   collections_[name] = named;
   return named;
 }
 
 std::shared_ptr<NamedCollection> Catalog::LookUp(const std::string& name) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto it = collections_.find(name); it != collections_.end()) return it->second;
   if (const auto it = aliases_.find(name); it != aliases_.end()) return it->second;
   return nullptr;
@@ -176,7 +176,7 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Find(const std::string
 }
 
 absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Drop(const std::string& name) {
-  const std::lock_guard creation_lock(creation_mutex_);
+  const MutexLock creation_lock(creation_mutex_);
   ABSL_ASSIGN_OR_RETURN(std::shared_ptr<NamedCollection> named, FindAny(name));
   if (named->name != name) {
     return absl::FailedPreconditionError(
@@ -185,7 +185,7 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Drop(const std::string
   }
   if (named->store != nullptr) ABSL_RETURN_IF_ERROR(named->store->DropCollection(named->store_id));
   named->dropped.store(true);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   collections_.erase(name);
   for (auto it = aliases_.begin(); it != aliases_.end();) {
     it = it->second == named ? aliases_.erase(it) : std::next(it);
@@ -196,11 +196,11 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Drop(const std::string
 absl::StatusOr<Catalog::AliasChange> Catalog::SetAlias(const std::string& alias,
                                                        const std::string& collection) {
   ABSL_RETURN_IF_ERROR(ValidateName("alias", alias));
-  const std::lock_guard creation_lock(creation_mutex_);
+  const MutexLock creation_lock(creation_mutex_);
   AliasChange change;
   ABSL_ASSIGN_OR_RETURN(change.now, Find(collection));
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (collections_.count(alias) > 0) {
       return absl::AlreadyExistsError(
           absl::StrCat("alias: a collection ", Shown(alias), " exists already"));
@@ -216,16 +216,16 @@ absl::StatusOr<Catalog::AliasChange> Catalog::SetAlias(const std::string& alias,
   if (change.now->store != nullptr) {
     ABSL_RETURN_IF_ERROR(change.now->store->SetAlias(alias, change.now->store_id));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   aliases_[alias] = change.now;
   return change;
 }
 
 absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::DropAlias(const std::string& alias) {
-  const std::lock_guard creation_lock(creation_mutex_);
+  const MutexLock creation_lock(creation_mutex_);
   std::shared_ptr<NamedCollection> named;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = aliases_.find(alias);
     if (it == aliases_.end()) {
       return absl::NotFoundError(absl::StrCat("no alias ", Shown(alias)));
@@ -233,13 +233,13 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::DropAlias(const std::s
     named = it->second;
   }
   if (named->store != nullptr) ABSL_RETURN_IF_ERROR(named->store->DropAlias(alias));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   aliases_.erase(alias);
   return named;
 }
 
 Catalog::Aliases Catalog::ListAliases() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return aliases_;
 }
 
@@ -277,7 +277,7 @@ absl::StatusOr<store::UploadFacts> Catalog::DropUpload(const std::string& token)
 }
 
 std::vector<std::shared_ptr<NamedCollection>> Catalog::List() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::shared_ptr<NamedCollection>> all;
   all.reserve(collections_.size());
   for (const auto& [name, named] : collections_) all.push_back(named);

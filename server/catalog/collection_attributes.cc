@@ -26,7 +26,7 @@ CollectionAttributes::CollectionAttributes(AttributeSchema schema,
 CollectionAttributes::~CollectionAttributes() { shared_->memory_bytes -= bytes_noted_; }
 
 void CollectionAttributes::NoteBytes() {
-  const std::lock_guard lock(bytes_mutex_);
+  const MutexLock lock(bytes_mutex_);
   const int64_t bytes = columns_.bytes();
   shared_->memory_bytes += bytes - bytes_noted_;
   bytes_noted_ = bytes;
@@ -91,7 +91,7 @@ absl::Status CollectionAttributes::DropDead(const Collection& collection) {
   std::shared_ptr<const AttributeSnapshot> snapshot;
   PinnedEpochs epochs;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (uploads_adding_ > 0) return absl::OkStatus();  // the upload's end triggers the next call
     const int64_t live_count = collection.PinEpoch()->rows_count();
     const int64_t dead_max = std::max(kDeadRowsMin, live_count / 4);
@@ -140,7 +140,7 @@ absl::Status AttributeUpload::Add(uint32_t first_ordinal) {
   const int64_t rows_count = builder_.rows_count();
   ABSL_ASSIGN_OR_RETURN(auto chunks, builder_.Build(first_ordinal));
   {
-    const std::lock_guard lock(to_->mutex_);
+    const MutexLock lock(to_->mutex_);
     ++to_->uploads_adding_;
     added_ = true;
   }
@@ -163,7 +163,7 @@ void AttributeUpload::Settle(bool visible) noexcept {
   }).IgnoreError();
   to_->NoteBytes();
   to_->shared_->memory_bytes -= std::exchange(bytes_noted_, 0);
-  const std::lock_guard lock(to_->mutex_);
+  const MutexLock lock(to_->mutex_);
   --to_->uploads_adding_;
   added_ = false;
 }

@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 #include "nearfield/engine/bytes_column.h"
 #include "nearfield/engine/collection.h"
 #include "nearfield/engine/row_filter.h"
@@ -86,10 +87,11 @@ class CollectionAttributes {
   const std::shared_ptr<AttributeShared> shared_;
   AttributeColumns columns_;
   // Dead rows are searched only while no upload has added rows that are not visible yet.
-  std::mutex mutex_;
-  int64_t uploads_adding_ = 0;
-  std::mutex bytes_mutex_;
-  int64_t bytes_noted_ = 0;  // part of shared_->memory_bytes
+  Mutex mutex_;
+  int64_t uploads_adding_ ABSL_GUARDED_BY(mutex_) = 0;
+  Mutex bytes_mutex_;
+  // Part of shared_->memory_bytes.
+  int64_t bytes_noted_ ABSL_GUARDED_BY(bytes_mutex_) = 0;
 };
 
 // Decides what happens when attribute memory is exhausted. kRefuses rejects new attributes. kNotes

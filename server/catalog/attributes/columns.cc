@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -75,7 +76,7 @@ AttributeColumns::AttributeColumns(AttributeSchema schema)
 }
 
 std::shared_ptr<const AttributeSnapshot> AttributeColumns::Snapshot() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return current_;
 }
 
@@ -89,7 +90,7 @@ void AttributeColumns::Install(Chunks chunks, uint64_t version) {
 
 absl::Status AttributeColumns::Add(Chunks chunks) {
   if (chunks.empty()) return absl::OkStatus();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Chunks all = current_->chunks;
   for (std::shared_ptr<const AttributeChunk>& added : chunks) {
     for (const auto& chunk : all) ABSL_RETURN_IF_ERROR(CheckDisjoint(*chunk, *added));
@@ -103,18 +104,19 @@ absl::Status AttributeColumns::Add(Chunks chunks) {
 
 void AttributeColumns::MergeSmall() {
   // If a larger merge is running, the next merge takes these chunks too.
-  const std::unique_lock merge_lock(merge_mutex_, std::try_to_lock);
-  while (merge_lock.owns_lock() && MergeOnce(kInlineRowsMax)) {
+  if (!merge_mutex_.TryLock()) return;
+  const MutexLock merge_lock(merge_mutex_, std::adopt_lock);
+  while (MergeOnce(kInlineRowsMax)) {
   }
 }
 
 bool AttributeColumns::MergeStep() {
-  const std::lock_guard merge_lock(merge_mutex_);
+  const MutexLock merge_lock(merge_mutex_);
   return MergeOnce(AttributeChunk::kRowsMax);
 }
 
 void AttributeColumns::Drop(const OrdinalSet& dead) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Chunks left;
   OrdinalSet dead_left;
   for (const auto& chunk : current_->chunks) {
@@ -130,7 +132,7 @@ void AttributeColumns::Drop(const OrdinalSet& dead) {
 }
 
 int64_t AttributeColumns::rows_count() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   int64_t rows = -dead_.size();
   for (const auto& chunk : current_->chunks) rows += chunk->rows_count();
   return rows;
@@ -140,7 +142,7 @@ bool AttributeColumns::MergeOnce(int64_t rows_max) {
   Chunks run;
   OrdinalSet dead;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const Run next = NextRun(current_->chunks, dead_, rows_max);
     if (next.begin == next.end) return false;
     run.assign(current_->chunks.begin() + static_cast<ptrdiff_t>(next.begin),
@@ -148,7 +150,7 @@ bool AttributeColumns::MergeOnce(int64_t rows_max) {
     dead = dead_;
   }
   const std::shared_ptr<const AttributeChunk> merged = AttributeChunk::Merge(*schema_, run, dead);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto place = Find(current_->chunks, run);
   // A chunk of the run was dropped meanwhile, or one was inserted: the next step searches again.
   if (place.empty()) return true;
@@ -167,7 +169,7 @@ int64_t AttributeColumns::bytes() const {
   const std::shared_ptr<const AttributeSnapshot> snapshot = Snapshot();
   int64_t bytes = 0;
   for (const auto& chunk : snapshot->chunks) bytes += chunk->bytes();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes + dead_.bytes();
 }
 

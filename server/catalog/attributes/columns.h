@@ -4,11 +4,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "engine/base/mutex.h"
 #include "server/catalog/attributes/chunk.h"
 #include "server/catalog/attributes/ordinal_set.h"
 #include "server/catalog/attributes/schema.h"
@@ -61,16 +62,14 @@ class AttributeColumns {
  private:
   using Chunks = std::vector<std::shared_ptr<const AttributeChunk>>;
 
-  // Requires: merge_mutex_.
-  bool MergeOnce(int64_t rows_max);
-  // Requires: mutex_.
-  void Install(Chunks chunks, uint64_t version);
+  bool MergeOnce(int64_t rows_max) ABSL_EXCLUSIVE_LOCKS_REQUIRED(merge_mutex_);
+  void Install(Chunks chunks, uint64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<const AttributeSchema> schema_;
-  std::mutex merge_mutex_;    // serializes merges
-  mutable std::mutex mutex_;  // guards the members below
-  std::shared_ptr<const AttributeSnapshot> current_;
-  OrdinalSet dead_;  // dropped rows that are still in a chunk
+  Mutex merge_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);  // serializes merges
+  mutable Mutex mutex_;
+  std::shared_ptr<const AttributeSnapshot> current_ ABSL_GUARDED_BY(mutex_);
+  OrdinalSet dead_ ABSL_GUARDED_BY(mutex_);  // dropped rows that are still in a chunk
 };
 
 }  // namespace nearfield::server
