@@ -1,6 +1,6 @@
-// A mutex, its lock and its condition variable, annotated for clang's thread-safety analysis: members
-// marked ABSL_GUARDED_BY and functions marked ABSL_EXCLUSIVE_LOCKS_REQUIRED are checked by the lint
-// stage (-Wthread-safety). They wrap std::mutex, which ThreadSanitizer instruments.
+// A mutex, its lock and its condition variable, annotated for clang's thread-safety analysis:
+// members marked ABSL_GUARDED_BY and functions marked ABSL_EXCLUSIVE_LOCKS_REQUIRED are checked by
+// the lint stage (-Wthread-safety). They wrap std::mutex, which ThreadSanitizer instruments.
 #ifndef NEARFIELD_ENGINE_BASE_MUTEX_H_
 #define NEARFIELD_ENGINE_BASE_MUTEX_H_
 
@@ -41,8 +41,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
-// Waits may return without a notification, so callers test their condition in a loop. A loop, unlike a
-// predicate, is inside the function that the analysis sees holding the mutex.
+// Waits may return without a notification, so callers test their condition in a loop. A loop,
+// unlike a predicate, is inside the function that the analysis sees holding the mutex.
 class CondVar {
  public:
   void NotifyOne() { condition_.notify_one(); }

@@ -74,15 +74,17 @@ ScanPrecision PrecisionOf(const CollectionSpec& spec, const Backend& backend) {
 
 }  // namespace
 
-Corpus::Corpus(const CollectionSpec& spec, std::shared_ptr<Device> device, uint64_t epoch)
+Corpus::Corpus(const CollectionSpec& spec, std::shared_ptr<Device> device, uint64_t epoch,
+               int64_t ordinals_max)
     : spec_(spec),
       device_(std::move(device)),
       scan_(PrecisionOf(spec, device_->backend())),
+      ordinals_(ordinals_max),
       snapshot_(std::make_shared<const CorpusSnapshot>(CorpusSnapshot{.epoch = epoch})) {}
 
 std::shared_ptr<Corpus> Corpus::Make(const CollectionSpec& spec, std::shared_ptr<Device> device,
-                                     uint64_t epoch) {
-  return std::shared_ptr<Corpus>(new Corpus(spec, std::move(device), epoch));
+                                     uint64_t epoch, int64_t ordinals_max) {
+  return std::shared_ptr<Corpus>(new Corpus(spec, std::move(device), epoch, ordinals_max));
 }
 
 RowFormat Corpus::format() const {
@@ -106,17 +108,6 @@ absl::StatusOr<SearchedRows> Corpus::Searched(
   if (filter == nullptr) return rows;
   ABSL_ASSIGN_OR_RETURN(rows.choice, choices_.Get(*device_, snapshot, filter));
   return rows;
-}
-
-absl::StatusOr<uint32_t> Corpus::TakeOrdinals(int64_t rows_count) {
-  constexpr uint64_t kOrdinalsMax = uint64_t{1} << 32;
-  const uint64_t first = ordinals_taken_.fetch_add(static_cast<uint64_t>(rows_count));
-  if (first + static_cast<uint64_t>(rows_count) <= kOrdinalsMax) {
-    return static_cast<uint32_t>(first);
-  }
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the collection has taken ", kOrdinalsMax,
-                   " rows since the process began, deleted ones included, as many as it can"));
 }
 
 void Corpus::PrepareSwap() {

@@ -3,7 +3,6 @@
 #ifndef NEARFIELD_ENGINE_CORPUS_CORPUS_H_
 #define NEARFIELD_ENGINE_CORPUS_CORPUS_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include "engine/corpus/change.h"
 #include "engine/corpus/device.h"
 #include "engine/corpus/filtered.h"
+#include "engine/corpus/ordinal_pool.h"
 #include "engine/corpus/snapshot.h"
 #include "nearfield/engine/collection.h"
 
@@ -29,9 +29,9 @@ absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend);
 // change in the making.
 class Corpus final : public Collection, public std::enable_shared_from_this<Corpus> {
  public:
-  // Empty, at `epoch`. Requires CheckSpec(spec).ok().
+  // Empty, at `epoch`. Requires CheckSpec(spec).ok() and 1 <= ordinals_max <= 2^32.
   static std::shared_ptr<Corpus> Make(const CollectionSpec& spec, std::shared_ptr<Device> device,
-                                      uint64_t epoch);
+                                      uint64_t epoch, int64_t ordinals_max);
 
   const CollectionSpec& spec() const override { return spec_; }
   CollectionStats Stats() const override;
@@ -65,9 +65,11 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   // collection).
   absl::StatusOr<std::shared_ptr<const CorpusSnapshot>> At(const PinnedEpoch* epoch) const;
 
-  // Ordinals for the rows of an upload: the first of them. Errors: ResourceExhausted (2^32 rows
-  // were uploaded).
-  absl::StatusOr<uint32_t> TakeOrdinals(int64_t rows_count);
+  // Ordinals for the rows of an upload: the first of them. Errors: as OrdinalPool::Take.
+  absl::StatusOr<uint32_t> TakeOrdinals(int64_t rows_count) { return ordinals_.Take(rows_count); }
+  void ReleaseOrdinals(uint32_t first, int64_t rows_count) noexcept override {
+    ordinals_.Release(first, rows_count);
+  }
 
   // The current state; it stays as it is for as long as it is held.
   std::shared_ptr<const CorpusSnapshot> Pin() const;
@@ -78,7 +80,8 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
                                        UploadMode mode, const CommitHook& before_visible);
 
  private:
-  Corpus(const CollectionSpec& spec, std::shared_ptr<Device> device, uint64_t epoch);
+  Corpus(const CollectionSpec& spec, std::shared_ptr<Device> device, uint64_t epoch,
+         int64_t ordinals_max);
 
   absl::Status CheckIdType(const IdColumn& ids) const;
   // Shows what `without` leaves of the current snapshot.
@@ -98,7 +101,7 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   const CollectionSpec spec_;
   const std::shared_ptr<Device> device_;
   const ScanPrecision scan_;
-  std::atomic<uint64_t> ordinals_taken_{0};
+  OrdinalPool ordinals_;
   mutable ChoiceCache choices_;
   std::mutex compaction_mutex_;  // one compaction at a time; taken before change_mutex_
   std::mutex change_mutex_;

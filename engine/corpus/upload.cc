@@ -210,13 +210,24 @@ absl::StatusOr<CommitResult> CorpusUpload::Commit(const CommitHook& before_visib
   ABSL_RETURN_IF_ERROR(CheckOpen());
   open_ = false;
   GenerationParts parts = std::move(parts_);  // whatever happens, its memory goes with it
+  const int64_t rows_count = parts.ids.size();
+  if (rows_count == 0) return Publish(std::move(parts), before_visible);
+  const bool asked_for = first_ordinal_.has_value();
+  if (!asked_for) {
+    ABSL_ASSIGN_OR_RETURN(first_ordinal_, corpus_->TakeOrdinals(rows_count));
+  }
+  absl::StatusOr<CommitResult> result = Publish(std::move(parts), before_visible);
+  // Ordinals that the caller asked for may stand in what the caller keeps by ordinals.
+  if (!result.ok() && !asked_for) corpus_->ReleaseOrdinals(*first_ordinal_, rows_count);
+  return result;
+}
+
+absl::StatusOr<CommitResult> CorpusUpload::Publish(GenerationParts parts,
+                                                   const CommitHook& before_visible) {
   const UploadMode mode = reservation_.mode;
   return CatchOutOfMemory([&]() -> absl::StatusOr<CommitResult> {
     std::shared_ptr<const Generation> generation;
     if (!parts.ids.empty()) {
-      if (!first_ordinal_) {
-        ABSL_ASSIGN_OR_RETURN(first_ordinal_, corpus_->TakeOrdinals(parts.ids.size()));
-      }
       parts.ordinals = Ordinals(*first_ordinal_, parts.ids.size());
       const Doubles doubles = mode == UploadMode::kUpsert ? Doubles::kLastWins : Doubles::kRefused;
       ABSL_ASSIGN_OR_RETURN(generation, Seal(std::move(parts), doubles));

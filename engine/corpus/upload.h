@@ -37,6 +37,8 @@ class CorpusUpload final : public Upload {
   absl::Status CheckIds(const IdColumn& ids) const;
   absl::Status CheckPayloads(const UploadBlock& block) const;
   absl::Status Take(const UploadBlock& block);
+  // Makes `parts`, whose rows are numbered, visible.
+  absl::StatusOr<CommitResult> Publish(GenerationParts parts, const CommitHook& before_visible);
 
   const std::shared_ptr<Corpus> corpus_;
   const UploadReservation reservation_;

@@ -22,6 +22,10 @@ void Describe(const NamedCollection& named, const Catalog::Aliases& aliases,
   info->set_host_bytes(info->host_bytes() + static_cast<uint64_t>(named.attributes->bytes()));
   info->set_durable(named.store != nullptr);
   info->set_error(std::string(named.state.message()));
+  if (named.store != nullptr) {
+    info->set_read_failures_count(
+        static_cast<uint64_t>(named.store->ReadFailuresOf(named.store_id).count));
+  }
   for (const auto& [alias, target] : aliases) {
     if (target.get() == &named) info->add_aliases(alias);
   }

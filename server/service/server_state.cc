@@ -92,7 +92,17 @@ RequestLimits LimitsOf(const Settings& settings) {
           .epochs_kept_max = settings.epochs_kept_max.value(),
           .epochs_kept_percent = settings.epochs_kept_percent.value(),
           .uploads_max = settings.uploads_max.value(),
-          .verify_max = settings.verify_max.value()};
+          .verify_max = settings.verify_max.value(),
+          .upload_tokens_max = settings.upload_tokens_max.value(),
+          .upload_token_s = settings.upload_token_s.value(),
+          .upload_idle_ms = settings.upload_idle_ms.value(),
+          .caller_share_percent = settings.caller_share_percent.value(),
+          .search_ms_max = settings.search_ms_max.value(),
+          .reply_unread_ms = settings.reply_unread_ms.value(),
+          .requests_bytes_max = settings.requests_bytes_max.value(),
+          .replies_bytes_max = settings.replies_bytes_max.value(),
+          .streams_max = settings.streams_max.value(),
+          .snapshots_max = settings.snapshots_max.value()};
 }
 
 RequestLogPolicy RequestLogPolicyOf(const Settings& settings) {

@@ -193,14 +193,16 @@ absl::Status Catalogue::ReadFacts() {
 // Format 2 has one more table. It is empty here, so the sum over all rows stays as it is.
 absl::Status Catalogue::Upgrade() {
   if (format_ == kFormatVersion) return absl::OkStatus();
-  for (const std::string& sql :
-       {std::string("BEGIN IMMEDIATE"),
-        CreateTable(UploadResultRow::kTable, UploadResultRow::kColumns),
-        absl::StrCat("UPDATE facts SET format=", kFormatVersion),
-        absl::StrCat("PRAGMA user_version=", kFormatVersion), std::string("COMMIT")}) {
-    absl::Status status = database_->Run(sql);
-    if (!status.ok()) return Rolled(database_.get(), std::move(status));
-  }
+  absl::Status upgraded = CatchOutOfMemory([&]() -> absl::Status {
+    for (const std::string& sql : {std::string("BEGIN IMMEDIATE"),
+                                   CreateTable(UploadResultRow::kTable, UploadResultRow::kColumns),
+                                   absl::StrCat("UPDATE facts SET format=", kFormatVersion),
+                                   absl::StrCat("PRAGMA user_version=", kFormatVersion)}) {
+      ABSL_RETURN_IF_ERROR(database_->Run(sql));
+    }
+    return database_->Commit();
+  });
+  if (!upgraded.ok()) return Rolled(database_.get(), std::move(upgraded));
   format_ = kFormatVersion;
   return absl::OkStatus();
 }

@@ -132,10 +132,10 @@ absl::Status Store::Load(int64_t collection_id, const BlockSink& sink,
   return loaded;
 }
 
-absl::Status Store::ReadFailure(int64_t collection_id) const {
+ReadFailures Store::ReadFailuresOf(int64_t collection_id) const {
   const std::lock_guard lock(core_->read_mutex);
   const auto it = core_->read_failures.find(collection_id);
-  return it == core_->read_failures.end() ? absl::OkStatus() : it->second;
+  return it == core_->read_failures.end() ? ReadFailures() : it->second;
 }
 
 absl::StatusOr<std::vector<int64_t>> Store::Segments(int64_t collection_id) const {
@@ -148,46 +148,48 @@ absl::StatusOr<std::vector<int64_t>> Store::Segments(int64_t collection_id) cons
 }
 
 absl::StatusOr<VerifyReport> Store::Verify() const {
-  ABSL_RETURN_IF_ERROR(core_->Usable());
-  VerifyReport report;
-  Damages damages;
-  std::vector<CollectionView> views;
-  std::vector<StreamSource> uploads;
-  {
-    const std::lock_guard lock(core_->mutex);
-    ABSL_ASSIGN_OR_RETURN(report.commits, core_->catalogue->Audit());
-    ABSL_RETURN_IF_ERROR(damages.Note(CheckNames(*core_)));
-    for (const auto& [id, row] : core_->catalogue->tables().Of<CollectionRow>()) {
-      absl::StatusOr<CollectionView> view = Take(*core_, id);
-      ABSL_RETURN_IF_ERROR(damages.Note(view.status()));
-      if (view.ok()) views.push_back(*std::move(view));
+  return CatchOutOfMemory([&]() -> absl::StatusOr<VerifyReport> {
+    ABSL_RETURN_IF_ERROR(core_->Usable());
+    VerifyReport report;
+    Damages damages;
+    std::vector<CollectionView> views;
+    std::vector<StreamSource> uploads;
+    {
+      const std::lock_guard lock(core_->mutex);
+      ABSL_ASSIGN_OR_RETURN(report.commits, core_->catalogue->Audit());
+      ABSL_RETURN_IF_ERROR(damages.Note(CheckNames(*core_)));
+      for (const auto& [id, row] : core_->catalogue->tables().Of<CollectionRow>()) {
+        absl::StatusOr<CollectionView> view = Take(*core_, id);
+        ABSL_RETURN_IF_ERROR(damages.Note(view.status()));
+        if (view.ok()) views.push_back(*std::move(view));
+      }
+      for (const auto& [id, row] : core_->catalogue->tables().Of<UploadRow>()) {
+        if (row.state != UploadState::kOpen || core_->writers.count(id) > 0) continue;
+        ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->Find(row.collection));
+        uploads.push_back(
+            {.directory = core_->directory.get(),
+             .identity = core_->Identity(collection, id),
+             .extent = {.blocks = row.next_block, .rows = row.rows, .bytes = row.bytes_durable},
+             .may_be_longer = true});
+      }
     }
-    for (const auto& [id, row] : core_->catalogue->tables().Of<UploadRow>()) {
-      if (row.state != UploadState::kOpen || core_->writers.count(id) > 0) continue;
-      ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->Find(row.collection));
-      uploads.push_back(
-          {.directory = core_->directory.get(),
-           .identity = core_->Identity(collection, id),
-           .extent = {.blocks = row.next_block, .rows = row.rows, .bytes = row.bytes_durable},
-           .may_be_longer = true});
+    for (const CollectionView& view : views) {
+      const absl::StatusOr<StreamTotals> totals =
+          Stream(view, {}, [](const StoredBlock&) { return absl::OkStatus(); });
+      ABSL_RETURN_IF_ERROR(damages.Note(totals.status()));
+      if (!totals.ok()) continue;
+      report.collections += 1;
+      report.segments += static_cast<int64_t>(view.segments.size());
+      report.blocks += totals->blocks;
+      report.rows += totals->rows;
+      report.bytes += totals->bytes;
     }
-  }
-  for (const CollectionView& view : views) {
-    const absl::StatusOr<StreamTotals> totals =
-        Stream(view, {}, [](const StoredBlock&) { return absl::OkStatus(); });
-    ABSL_RETURN_IF_ERROR(damages.Note(totals.status()));
-    if (!totals.ok()) continue;
-    report.collections += 1;
-    report.segments += static_cast<int64_t>(view.segments.size());
-    report.blocks += totals->blocks;
-    report.rows += totals->rows;
-    report.bytes += totals->bytes;
-  }
-  for (const StreamSource& upload : uploads) {
-    ABSL_RETURN_IF_ERROR(damages.Note(VerifyUpload(upload)));
-  }
-  ABSL_RETURN_IF_ERROR(damages.All());
-  return report;
+    for (const StreamSource& upload : uploads) {
+      ABSL_RETURN_IF_ERROR(damages.Note(VerifyUpload(upload)));
+    }
+    ABSL_RETURN_IF_ERROR(damages.All());
+    return report;
+  });
 }
 
 }  // namespace nearfield::store

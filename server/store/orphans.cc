@@ -18,6 +18,7 @@ absl::StatusOr<Orphan> Inspect(const StoreCore& core, const std::string& name, i
   ABSL_ASSIGN_OR_RETURN(orphan.bytes, file.Size());
   SegmentHeaderBytes header = {};
   if (file.ReadAt(0, absl::MakeSpan(header)).ok()) {
+    ABSL_RETURN_IF_ERROR(CheckSegmentVersion(absl::MakeConstSpan(header), file.path()));
     orphan.facts = ParseSegmentHeader(absl::MakeConstSpan(header));
   }
   if (orphan.facts.has_value() && orphan.facts->store != core.catalogue->store_id()) {

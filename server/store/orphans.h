@@ -33,8 +33,8 @@ struct Orphan {
 
 // Lists the orphans; changes nothing. Requires core.segments, and that the catalogue was not
 // started. Errors: DataLoss (the catalogue is older than a segment, or has no high-water mark
-// beside segments that it does not name), FailedPrecondition (a segment of another store), I/O
-// errors.
+// beside segments that it does not name), FailedPrecondition (a segment of another store, or
+// one that a newer build wrote), I/O errors.
 absl::StatusOr<std::vector<Orphan>> FindOrphans(const StoreCore& core);
 
 // Removes the orphans or moves them to lost/. Fills core->orphans. Errors: I/O errors.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/out_of_memory.h"
@@ -30,9 +31,14 @@ void AddPart(absl::Span<const uint8_t> bytes, std::vector<iovec>* parts) {
 }
 
 // A sync that failed for whatever reason is an I/O error, a full disk included: what it dropped
-// cannot be written again.
-absl::Status SyncFailure(const absl::Status& status) {
-  return status.ok() ? status : absl::InternalError(status.message());
+// cannot be written again. Where there is no memory for the reason it has none.
+template <typename Sync>
+absl::Status SyncOrInternal(Sync sync) {
+  const absl::Status synced = CatchOutOfMemory(sync);
+  if (synced.ok() || absl::IsInternal(synced)) return synced;
+  const absl::Status failed =
+      CatchOutOfMemory([&]() -> absl::Status { return absl::InternalError(synced.message()); });
+  return absl::IsInternal(failed) ? failed : absl::Status(absl::StatusCode::kInternal, "");
 }
 
 }  // namespace
@@ -59,17 +65,17 @@ absl::StatusOr<SegmentOutput> SegmentOutput::Create(std::shared_ptr<const Direct
   // The data directory is gone: what is written now is lost, whatever the calls say.
   if (absl::IsNotFound(file.status())) return absl::InternalError(file.status().message());
   ABSL_RETURN_IF_ERROR(file.status());
-  SegmentOutput output(std::move(directory), identity, *std::move(file));
+  absl::Cleanup discard = [&] {  // an orphan at worst
+    CatchOutOfMemory([&] { return directory->Remove(name); }).IgnoreError();
+  };
+  SegmentOutput output(directory, identity, *std::move(file));
   output.header_ = EncodeSegmentHeader(identity, {.sealed = false, .commits = plan.commits});
   output.free_bytes_min_ = plan.free_bytes_min;
-  absl::Status status = output.ReserveTo(std::max(kSegmentHeaderBytes, plan.bytes_expected));
-  if (status.ok()) status = output.WriteHeader();
-  if (!status.ok()) {
-    output.Discard().IgnoreError();  // an orphan at worst
-    return status;
-  }
+  ABSL_RETURN_IF_ERROR(output.ReserveTo(std::max(kSegmentHeaderBytes, plan.bytes_expected)));
+  ABSL_RETURN_IF_ERROR(output.WriteHeader());
   output.digest_.Add(absl::MakeConstSpan(SealedHeader(output.header_)));
   output.extent_.bytes = kSegmentHeaderBytes;
+  std::move(discard).Cancel();
   return output;
 }
 
@@ -137,14 +143,14 @@ absl::Status SegmentOutput::Append(const StoredBlock& block) {
 }
 
 absl::Status SegmentOutput::Sync() {
-  absl::Status synced = SyncFailure(file_.SyncData());
+  absl::Status synced = SyncOrInternal([this] { return file_.SyncData(); });
   if (!synced.ok() && !Planted(PlantedBug::kSyncErrorIgnored)) return synced;
-  return SyncFailure(directory_->Sync());
+  return SyncOrInternal([this] { return directory_->Sync(); });
 }
 
 absl::Status SegmentOutput::Discard() {
   file_.Close();
-  return directory_->Remove(SegmentFileName(identity_.segment));
+  return directory_->Remove(name_);
 }
 
 }  // namespace nearfield::store

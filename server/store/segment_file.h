@@ -26,7 +26,10 @@ class CommittedSegment {
  public:
   CommittedSegment(std::shared_ptr<const Directory> directory, SegmentIdentity identity,
                    SegmentRow row)
-      : directory_(std::move(directory)), identity_(std::move(identity)), row_(std::move(row)) {}
+      : directory_(std::move(directory)),
+        identity_(std::move(identity)),
+        row_(std::move(row)),
+        name_(SegmentFileName(row_.id)) {}
   ~CommittedSegment();
   CommittedSegment(const CommittedSegment&) = delete;
   CommittedSegment& operator=(const CommittedSegment&) = delete;
@@ -34,13 +37,14 @@ class CommittedSegment {
   const Directory& directory() const { return *directory_; }
   const SegmentIdentity& identity() const { return identity_; }
   const SegmentRow& row() const { return row_; }
-  std::string name() const { return SegmentFileName(row_.id); }
+  const std::string& name() const { return name_; }
   void Doom() { doomed_.store(true); }
 
  private:
   const std::shared_ptr<const Directory> directory_;
   const SegmentIdentity identity_;
   const SegmentRow row_;
+  const std::string name_;  // kept, so that the file is removed also where there is no memory
   std::atomic<bool> doomed_{false};
 };
 
@@ -98,13 +102,17 @@ class SegmentOutput {
  private:
   SegmentOutput(std::shared_ptr<const Directory> directory, const SegmentIdentity& identity,
                 File file)
-      : directory_(std::move(directory)), identity_(identity), file_(std::move(file)) {}
+      : directory_(std::move(directory)),
+        identity_(identity),
+        name_(SegmentFileName(identity.segment)),
+        file_(std::move(file)) {}
   absl::Status WriteHeader();
   absl::Status ReserveTo(int64_t bytes);
   void WriteSoon();
 
   std::shared_ptr<const Directory> directory_;
   SegmentIdentity identity_;
+  std::string name_;
   File file_;
   SegmentHeaderBytes header_ = {};  // as it lies in the file
   SegmentExtent extent_;

@@ -100,15 +100,21 @@ SegmentHeaderBytes SealedHeader(const SegmentHeaderBytes& bytes) {
   return sealed;
 }
 
+absl::Status CheckSegmentVersion(absl::Span<const uint8_t> bytes, std::string_view path) {
+  if (!HeaderIntact(bytes)) return absl::OkStatus();
+  const uint32_t version = GetUint32(bytes.data() + kVersionAt);
+  if (version <= static_cast<uint32_t>(kSegmentFormatVersion)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      absl::string_view(path.data(), path.size()), ": a newer nearfield wrote it, in format ",
+      version, "; this build reads formats up to ", kSegmentFormatVersion,
+      ": use the build that wrote it, or a newer one"));
+}
+
 absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentIdentity& identity,
                                 std::string_view path) {
   if (!HeaderIntact(bytes)) return Damaged(path, "the header is damaged (bytes [0, 4096))");
+  ABSL_RETURN_IF_ERROR(CheckSegmentVersion(bytes, path));
   const uint32_t version = GetUint32(bytes.data() + kVersionAt);
-  if (version > static_cast<uint32_t>(kSegmentFormatVersion)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(absl::string_view(path.data(), path.size()), ": format ", version,
-                     "; this build reads formats up to ", kSegmentFormatVersion));
-  }
   const std::optional<SegmentFacts> facts = ParseSegmentHeader(bytes);
   SegmentHeaderBytes expected = {};
   if (facts.has_value()) expected = EncodeSegmentHeader(identity, facts->stage);

@@ -61,6 +61,9 @@ SegmentHeaderBytes EncodeSegmentHeader(const SegmentIdentity& identity, const Se
 // The same header with its stage sealed: the bytes that the segment's digest covers.
 SegmentHeaderBytes SealedHeader(const SegmentHeaderBytes& bytes);
 
+// FailedPrecondition for an intact header of a newer format than this build reads: names both.
+absl::Status CheckSegmentVersion(absl::Span<const uint8_t> bytes, std::string_view path);
+
 // Any stage is good. Errors: DataLoss (damaged, or of another segment), FailedPrecondition (a newer
 // format). `path` is for the message.
 absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentIdentity& identity,

@@ -171,24 +171,29 @@ bool IsUnfinishedSnapshot(const std::string& name) {
 }
 
 absl::Status Store::Snapshot(const std::string& path, const SnapshotOptions& options) {
-  ABSL_RETURN_IF_ERROR(core_->Usable());
-  {
-    const std::lock_guard lock(core_->mutex);
-    if (!core_->damaged.empty()) return core_->damaged.begin()->second;
-  }
-  if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat(path, ": exists already"));
-  absl::Status made = MakeDirectory(ParentOf(path));
-  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
-  const std::string partial = path + kUnfinishedSuffix;
-  absl::Status written =
-      CatchOutOfMemory([&] { return WriteSnapshot(core_.get(), partial, options); });
-  if (!written.ok()) {
-    RemoveDirectory(partial).IgnoreError();
-    RemoveDirectory(partial + kCopySuffix).IgnoreError();
-    return written;
-  }
-  ABSL_RETURN_IF_ERROR(RenameDirectory(partial, path));
-  return SyncParent(path);
+  return CatchOutOfMemory([&]() -> absl::Status {
+    ABSL_RETURN_IF_ERROR(core_->Usable());
+    {
+      const std::lock_guard lock(core_->mutex);
+      if (!core_->damaged.empty()) return core_->damaged.begin()->second;
+    }
+    if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat(path, ": exists already"));
+    absl::Status made = MakeDirectory(ParentOf(path));
+    if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+    // Opened before the snapshot gets its name, after which only the sync may fail.
+    ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> parent,
+                          Directory::Open(ParentOf(path)));
+    const std::string partial = path + kUnfinishedSuffix;
+    absl::Status written =
+        CatchOutOfMemory([&] { return WriteSnapshot(core_.get(), partial, options); });
+    if (!written.ok()) {
+      RemoveDirectory(partial).IgnoreError();
+      RemoveDirectory(partial + kCopySuffix).IgnoreError();
+      return written;
+    }
+    ABSL_RETURN_IF_ERROR(RenameDirectory(partial, path));
+    return parent->Sync();
+  });
 }
 
 absl::StatusOr<std::vector<SnapshotFacts>> Store::ListSnapshots(const std::string& dir) {

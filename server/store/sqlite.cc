@@ -2,9 +2,11 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield::store {
@@ -81,6 +83,11 @@ absl::Status Database::Error(int code, const std::string& what) const {
   }
   if (code == SQLITE_IOERR_NOMEM) return absl::ResourceExhaustedError(message);
   switch (code & 0xff) {
+    case SQLITE_CANTOPEN: {
+      const int error = connection_ != nullptr ? sqlite3_system_errno(connection_) : 0;
+      const bool none_free = error == EMFILE || error == ENFILE || error == ENOMEM;
+      return none_free ? absl::ResourceExhaustedError(message) : absl::InternalError(message);
+    }
     case SQLITE_FULL:
     case SQLITE_NOMEM:
       return absl::ResourceExhaustedError(message);
@@ -163,12 +170,15 @@ absl::Status Database::Query(const std::string& sql, absl::Span<const Value> val
 }
 
 absl::Status Database::Commit() {
-  absl::Status status = Run("COMMIT");
-  const int code = sqlite3_errcode(connection_);
-  if (status.ok() || (code & 0xff) == SQLITE_FULL || !absl::IsResourceExhausted(status)) {
-    return status;
-  }
-  return absl::InternalError(status.message());
+  ABSL_ASSIGN_OR_RETURN(sqlite3_stmt* const statement, Prepare("COMMIT", {}));
+  const std::unique_ptr<sqlite3_stmt, Reset> reset(statement);
+  const int code = sqlite3_step(statement);
+  if (code == SQLITE_DONE) return absl::OkStatus();
+  absl::Status failed = CatchOutOfMemory([&] { return Error(code, "COMMIT"); });
+  if ((code & 0xff) == SQLITE_FULL || !absl::IsResourceExhausted(failed)) return failed;
+  const absl::Status unknown =
+      CatchOutOfMemory([&]() -> absl::Status { return absl::InternalError(failed.message()); });
+  return absl::IsInternal(unknown) ? unknown : absl::Status(absl::StatusCode::kInternal, "");
 }
 
 absl::Status Database::Rollback() {

@@ -24,9 +24,9 @@ namespace nearfield::store {
 using Value = absl::variant<int64_t, std::string>;
 
 // Not thread-safe.
-//   Errors of every call: ResourceExhausted (the disk or the host's memory is full: the statement
-//   had no effect), DataLoss (the file is damaged or cannot be read), FailedPrecondition (another
-//   program holds it), else Internal.
+//   Errors of every call: ResourceExhausted (the disk or the host's memory is full, or no
+//   descriptor is free: the statement had no effect), DataLoss (the file is damaged or cannot be
+//   read), FailedPrecondition (another program holds it), else Internal.
 class Database {
  public:
   enum class Mode { kExisting, kCreate };

@@ -95,12 +95,16 @@ class SegmentWriter {
   friend class Store;
   struct Impl;
   explicit SegmentWriter(std::unique_ptr<Impl> impl);
+  // Checkpoint and Sync, except that std::bad_alloc may leave them. Nothing is recorded then.
+  absl::Status RecordCheckpoint();
+  absl::Status SealAndSync();
 
   const std::unique_ptr<Impl> impl_;
 };
 
 // Thread-safe. Errors of every call beside those listed: Unavailable after a fatal error,
-// ResourceExhausted where the disk is full (nothing changed), NotFound for an unknown collection.
+// ResourceExhausted where the disk or memory is full (nothing changed), NotFound for an unknown
+// collection.
 class Store {
  public:
   // Takes the directory for this process; checks the catalogue and the header and size of every
@@ -127,10 +131,12 @@ class Store {
   // Never 0.
   uint64_t IncarnationOf(int64_t collection_id) const;
 
-  // Returns the id. Errors: InvalidArgument (length of the name or schema, dim), AlreadyExists (the
-  // name, also as an alias).
+  // Returns the id. `incarnation`, where given, gets IncarnationOf(id): before the commit, because
+  // it takes memory. Errors: InvalidArgument (length of the name or schema, dim), AlreadyExists
+  // (the name, also as an alias).
   absl::StatusOr<int64_t> CreateCollection(const std::string& name, const CollectionSpec& spec,
-                                           const std::string& attribute_schema);
+                                           const std::string& attribute_schema,
+                                           uint64_t* incarnation = nullptr);
   // With its rows, aliases and uploads; uploads in progress fail at their commit with Aborted.
   absl::Status DropCollection(int64_t collection_id);
   // Makes `alias` a name of the collection, also where it was that of another one. Errors:
@@ -173,9 +179,8 @@ class Store {
   // delivered before an error are right, but not all.
   // With options.segment: of that one alone; NotFound where it is not (or no longer) there.
   absl::Status Load(int64_t collection_id, const BlockSink& sink, const LoadOptions& options) const;
-  // The latest DataLoss that Load or Compact met in this collection since the start; OK: none. Its
-  // rows in memory are not concerned, but a restart may not load it.
-  absl::Status ReadFailure(int64_t collection_id) const;
+  // Its rows in memory are not concerned, but a restart may not load them.
+  ReadFailures ReadFailuresOf(int64_t collection_id) const;
   // Its segments of now, older commits first. Compaction takes some away and makes others.
   absl::StatusOr<std::vector<int64_t>> Segments(int64_t collection_id) const;
 
@@ -206,8 +211,15 @@ class Store {
 
  private:
   explicit Store(std::shared_ptr<StoreCore> core);
-  // CommitUpload, except that std::bad_alloc may leave it. Nothing changed then.
+  // CommitUpload, BeginUpload, ResumeUpload and DropUpload, except that std::bad_alloc may leave
+  // them. Nothing changed then.
   absl::Status CommitSegment(SegmentWriter* writer, const UploadCommit& commit);
+  absl::StatusOr<std::unique_ptr<SegmentWriter>> BeginSegment(int64_t collection_id,
+                                                              const BeginUploadOptions& options);
+  absl::StatusOr<std::unique_ptr<SegmentWriter>> ResumeSegment(const std::string& token,
+                                                               const BlockSink& sink,
+                                                               const std::string& caller);
+  absl::Status DropOpenUpload(const std::string& token);
 
   const std::shared_ptr<StoreCore> core_;
 };

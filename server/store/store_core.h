@@ -34,10 +34,10 @@ struct StoreCore {
   std::atomic<bool> failed{false};  // or closed
   OrphanReport orphans;             // of the start
 
-  // Collections of which something could not be read: the latest DataLoss. A lock of their own,
-  // because health checks look here while commits sync.
+  // Collections of which something could not be read. A lock of their own, because health checks
+  // look here while commits sync.
   mutable std::mutex read_mutex;
-  std::map<int64_t, absl::Status> read_failures;
+  std::map<int64_t, ReadFailures> read_failures;
 
   mutable std::mutex mutex;  // guards what follows
   std::unique_ptr<Catalogue> catalogue;
@@ -60,11 +60,15 @@ struct StoreCore {
   // The outcome of a commit of the catalogue. Ends the process for any error except
   // ResourceExhausted; returns what the caller shall return.
   absl::Status Survive(const absl::Status& status);
+  // Ends the process, unless on_fatal returns; also where there is no memory left to say why.
+  void Fail(const absl::Status& status) const noexcept;
   // The outcome of work on segment files. Ends the process for Internal, which only a call that
   // changes or syncs a file gives (file.h). Nothing else left the disk in an unknown state.
   absl::Status SurviveFile(const absl::Status& status);
   // Remembers a DataLoss that reading a collection met. Takes the lock.
   void NoteRead(int64_t collection, const absl::Status& status);
+  // A segment is not written any more. Takes the lock.
+  void Leave(int64_t segment) noexcept;
   int64_t Now() const;        // of the system's clock, which may be set: for display
   int64_t SteadyNow() const;  // for ages
 
@@ -73,14 +77,16 @@ struct StoreCore {
   // The same of one that can be read. Errors: and DataLoss.
   absl::StatusOr<CollectionRow> FindSound(int64_t collection) const;
   SegmentIdentity Identity(const CollectionRow& collection, int64_t segment) const;
+  uint64_t IncarnationOf(int64_t collection) const;  // see Store
   const UploadRow* FindUpload(const std::string& token) const;
   // Commits the transaction, then changes the books.
   absl::Status Commit(Transaction transaction, const CommitNote& note, SegmentChange change = {});
   void Add(const CollectionRow& collection, const SegmentRow& row, SegmentChange* change) const;
   void Remove(int64_t segment, SegmentChange* change) const;
   void Apply(SegmentChange change) noexcept;
-  // Removes the file of an upload that a commit ended. One that stays is an orphan at worst.
-  void RemoveFile(int64_t segment) const noexcept;
+  // Removes the file of an upload that a commit ended. One that stays is an orphan at worst. The
+  // caller makes the name before the commit, so that no file stays for want of memory.
+  void RemoveFile(const std::string& name) const noexcept;
   // Older commits first.
   std::vector<std::shared_ptr<CommittedSegment>> SegmentsOf(int64_t collection) const;
   // All deletion records of a collection.
@@ -90,6 +96,11 @@ struct StoreCore {
                     Transaction* transaction) const;
   // An open upload was begun, resumed, checkpointed or left by its writer.
   void Touch(int64_t upload) { touched_s[upload] = SteadyNow(); }
+  // Steady seconds of the last touch by this process; INT64_MIN where there was none.
+  int64_t TouchedAt(int64_t upload) const;
+  // Seconds since the last touch of an open upload. Only the system's clock tells it of a touch by
+  // an earlier process: at least the time since the start.
+  int64_t UntouchedSeconds(const UploadRow& row) const;
   // Puts the removal of an upload and its result into the transaction.
   void RemoveUpload(int64_t id, Transaction* transaction) const;
   // Puts the removal of idle uploads into the transaction; returns their segments.

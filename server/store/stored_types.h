@@ -143,6 +143,12 @@ struct SnapshotFacts {
   absl::Status state;          // DataLoss: the manifest cannot be read, and the rest is unknown
 };
 
+// The DataLoss errors that Load and Compact met in a collection since the start.
+struct ReadFailures {
+  int64_t count = 0;
+  absl::Status latest;  // OK: none
+};
+
 struct VerifyReport {
   int64_t collections = 0;
   int64_t segments = 0;

@@ -173,6 +173,38 @@ TEST_F(UploadTest, OrdinalsTakenBeforeTheCommitAreThoseThatShow) {
   EXPECT_EQ(collection->LiveRows(nullptr)->chosen, (std::vector<uint64_t>{0b1100}));
 }
 
+// Failed inserts kept their ordinals forever. After enough of them no upload could take any.
+TEST_F(UploadTest, AFailedCommitGivesItsOrdinalsBack) {
+  fake_ = MakeFakeEngine({.engine = {.host_memory_bytes = 1 << 20, .ordinals_max = 5}});
+  const auto collection = Make();
+  const Corpus corpus = PlainRows({5, 3}, {1, 2});
+  const UploadBlock block = {.ids = &corpus.ids, .rows = corpus.rows};
+  for (int i = 0; i < 10; ++i) {
+    const auto upload = *collection->BeginUpload({.rows_max = 2});
+    ASSERT_OK(upload->Append(block));
+    const auto committed = upload->Commit([](const PendingChange& change) {
+      EXPECT_EQ(change.first_ordinal, 0u);
+      return absl::AbortedError("not now");
+    });
+    ASSERT_THAT(committed, StatusIs(StatusCode::kAborted));
+  }
+  ASSERT_OK(UploadAll(*collection, corpus));
+  EXPECT_EQ(collection->LiveRows(nullptr)->chosen, (std::vector<uint64_t>{0b11}));
+  EXPECT_THAT(UploadAll(*collection, corpus), StatusIs(StatusCode::kAlreadyExists));
+
+  // The caller must release ordinals that it requested.
+  const auto asked = *collection->BeginUpload({.rows_max = 2});
+  ASSERT_OK(asked->Append(block));
+  EXPECT_EQ(*asked->TakeOrdinals(), 2u);
+  EXPECT_THAT(asked->Commit(), StatusIs(StatusCode::kAlreadyExists));
+  const Corpus more = PlainRows({6, 7}, {1, 2});
+  EXPECT_THAT(UploadAll(*collection, more),
+              StatusIs(StatusCode::kResourceExhausted, HasSubstr("1 of the collection's 5")));
+  collection->ReleaseOrdinals(2, 2);
+  ASSERT_OK(UploadAll(*collection, more));
+  EXPECT_EQ(collection->LiveRows(nullptr)->chosen, (std::vector<uint64_t>{0b1111}));
+}
+
 TEST_F(UploadTest, EachWrongBlockIsNamedAndEndsTheUpload) {
   for (const BadBlock& bad : BadBlocks()) {
     SCOPED_TRACE(bad.name);

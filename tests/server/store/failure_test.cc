@@ -85,13 +85,33 @@ TEST_P(NoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
     EXPECT_THAT(store().Load(a_, kIgnore, {}), exhausted);
     EXPECT_OK(tested_.Delete("b", 2));
   }
-  EXPECT_OK(store().ReadFailure(a_));
+  EXPECT_EQ(store().ReadFailuresOf(a_).count, 0);
   ASSERT_OK(store().ResumeUpload("t", kIgnore));
   EXPECT_OK(store().Compact(a_, All()));
   EXPECT_OK(tested_.Upload("a", 5));
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
   EXPECT_OK(store().Verify());
+}
+
+// If SQLite could not open its file of a snapshot, the error was INTERNAL, as for a bug.
+TEST_P(NoDescriptorTest, ASnapshotIsResourceExhaustedAndTheNextOneSucceeds) {
+  const std::string path = dir_ / "snapshot";
+  absl::Status status = absl::UnknownError("");
+  for (int64_t at = 1; !status.ok(); ++at) {
+    int64_t opens = 0;
+    {
+      const FailingCalls failing([&](const FileCall& call) {
+        return call.kind == FileCall::Kind::kOpen && ++opens >= at ? GetParam() : 0;
+      });
+      status = store().Snapshot(path);
+    }
+    ASSERT_TRUE(status.ok() || absl::IsResourceExhausted(status))
+        << "open " << at << ": " << status;
+    ASSERT_OK(store().Verify()) << "open " << at;
+  }
+  EXPECT_OK(tested_.Delete("b", 1));
+  EXPECT_TRUE(tested_.Same());
 }
 
 INSTANTIATE_TEST_SUITE_P(Errors, NoDescriptorTest, ::testing::Values(EMFILE, ENFILE, ENOMEM));
@@ -105,9 +125,10 @@ TEST_F(FailureTest, ASegmentThatVanishedOrIsForbiddenIsDataLoss) {
       return call.kind == FileCall::Kind::kOpen && segment ? error : 0;
     });
     EXPECT_THAT(store().Load(a_, kIgnore, {}), StatusIs(kDataLoss, HasSubstr(".seg")));
-    EXPECT_THAT(store().ReadFailure(a_), StatusIs(kDataLoss));
-    EXPECT_OK(store().ReadFailure(b_));
+    EXPECT_THAT(store().ReadFailuresOf(a_).latest, StatusIs(kDataLoss));
+    EXPECT_EQ(store().ReadFailuresOf(b_).count, 0);
   }
+  EXPECT_EQ(store().ReadFailuresOf(a_).count, 2);
 }
 
 // One unreadable sector under a committed segment ended the process when a compaction came to it,
@@ -134,8 +155,8 @@ TEST_F(FailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
       break;
     }
     EXPECT_THAT(compacted, StatusIs(kDataLoss, AllOf(HasSubstr(".seg"), HasSubstr("read"))));
-    EXPECT_THAT(store().ReadFailure(a_), StatusIs(kDataLoss));
-    EXPECT_OK(store().ReadFailure(b_));
+    EXPECT_THAT(store().ReadFailuresOf(a_).latest, StatusIs(kDataLoss));
+    EXPECT_EQ(store().ReadFailuresOf(b_).count, 0);
     ASSERT_TRUE(tested_.Same()) << at;
     ASSERT_OK(tested_.Upload("b", 100 + at));
   }

@@ -7,6 +7,9 @@
 #include <set>
 #include <string>
 
+#include "server/store/checksum.h"
+#include "server/store/little_endian.h"
+#include "server/store/segment_format.h"
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/status_matchers.h"
@@ -56,6 +59,19 @@ class OrphansTest : public ::testing::Test {
     return "";
   }
 
+  // Writes a later format into the segment's header.
+  static void MakeNewer(const std::string& path) {
+    SegmentHeaderBytes header = {};
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.read(reinterpret_cast<char*>(header.data()), header.size());
+    header[8] = 9;
+    SegmentHeaderBytes sealed = SealedHeader(header);
+    const auto sum = header.size() - 4;
+    PutUint32(Crc32c(absl::MakeConstSpan(sealed.data(), sum)), header.data() + sum);
+    file.seekp(0);
+    file.write(reinterpret_cast<const char*>(header.data()), header.size());
+  }
+
   const TempDir dir_;
   ModelStore tested_;
 };
@@ -95,6 +111,32 @@ TEST_F(OrphansTest, ACatalogueOlderThanASegmentIsRefused) {
                 StatusIs(absl::StatusCode::kDataLoss, HasSubstr("made after commit")));
   }
   EXPECT_EQ(Segments(), segments);
+}
+
+// An older build took a segment of a newer format for damaged: its start moved the segment to
+// lost/, or did not load its collection.
+TEST_F(OrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouched) {
+  const std::set<std::string> before = Segments();
+  const auto writer = tested_.Begin("a", 4);
+  ASSERT_OK(writer);
+  ASSERT_OK((*writer)->Sync());
+  const std::string orphan = NewIn(before);
+  const auto resumable = tested_.Begin("a", 5, "t");
+  ASSERT_OK(resumable);
+  const std::set<std::string> segments = Segments();
+  ASSERT_THAT(segments, SizeIs(before.size() + 2));
+  CopyTo("copy");
+  for (const std::string& name : segments) {  // committed, in an upload, named by nothing
+    tested_.Close();
+    fs::remove_all(dir_ / "data");
+    fs::copy(dir_ / "copy", dir_ / "data");
+    MakeNewer(Data(name));
+    EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                       AllOf(HasSubstr(name), HasSubstr("newer nearfield"),
+                                             HasSubstr("format 9"), HasSubstr("up to 2"))));
+    EXPECT_EQ(Segments(), segments);
+    EXPECT_FALSE(fs::exists(Data("lost")));
+  }
 }
 
 // One lost commit cannot be told from an upload that died before its commit. Without the mark it is

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/store/store.h"
@@ -98,6 +99,31 @@ TEST_F(ClockTest, AnUploadOfAnEarlierProcessIsKeptForAnHour) {
   BothClocks(1);
   Sweep();
   EXPECT_FALSE(IsThere("t"));
+}
+
+// After the clock was set back, the newest upload seemed idle for longest. It was dropped to make
+// room for the next one while its client still sent rows, and it was listed first.
+TEST_F(ClockTest, TheUploadUntouchedForLongestGivesWayWhateverTheClockSays) {
+  options_.uploads_open_max = 2;
+  for (const bool restart : {false, true}) {
+    OpenAgain();
+    ASSERT_OK(opened_->BeginUpload(id_, {.token = "first"}));
+    unix_s_ -= 3600;
+    steady_s_ += 7;
+    ASSERT_OK(opened_->BeginUpload(id_, {.token = "second"}));
+    const std::vector<OpenUpload> open = opened_->OpenUploads();
+    ASSERT_EQ(open.size(), 2u);
+    EXPECT_EQ(open[0].token, "first");
+    EXPECT_EQ(open[0].untouched_s, 7);
+    EXPECT_EQ(open[1].untouched_s, 0);
+    if (restart) OpenAgain();
+    ASSERT_OK(opened_->BeginUpload(id_, {.token = "third"}));
+    EXPECT_FALSE(IsThere("first"));
+    EXPECT_TRUE(IsThere("second"));
+    for (const OpenUpload& upload : opened_->OpenUploads()) {
+      ASSERT_OK(opened_->DropUpload(upload.token));
+    }
+  }
 }
 
 // A clock that went back by an hour made the newest commit the oldest: its token was forgotten

@@ -335,7 +335,7 @@ TEST_F(UploadTest, ACallerHoldsNoMoreOpenUploadsThanItsShare) {
 TEST_F(UploadTest, OpenUploadsAreListedByAgeThenToken) {
   StoreOptions options = tested_.Options();
   int64_t now = 1000;
-  options.unix_seconds = [&now] { return now; };
+  options.steady_seconds = [&now] { return now; };
   tested_.Close();
   const auto opened = Store::Open(options);
   ASSERT_OK(opened);
