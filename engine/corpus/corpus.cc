@@ -64,7 +64,7 @@ absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
 
 namespace {
 
-// A collection that keeps its rows on the host has nothing but codes to scan.
+// A collection with its rows on the host can scan only codes.
 ScanPrecision PrecisionOf(const CollectionSpec& spec, const Backend& backend) {
   if (spec.scan == ScanChoice::kRows) return ScanPrecision::kRows;
   if (spec.scan == ScanChoice::kInt8 || spec.rows == RowHome::kHost) return ScanPrecision::kInt8;
@@ -122,7 +122,7 @@ void Corpus::Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept {
     replaced_.push_back(snapshot_);
     snapshot_.swap(next);
   }
-  next = nullptr;  // perhaps the last hold on a generation: unlocked
+  next = nullptr;  // may release the last reference to a generation: without the lock
   choices_.Trim();
 }
 
@@ -266,7 +266,7 @@ absl::StatusOr<CompactionResult> Corpus::Compact(const CompactionOptions& option
   return CatchOutOfMemory([&] { return CompactOnce(options); });
 }
 
-// The copy is made beside searches and changes; only its place is taken while changes wait.
+// Searches and changes continue during the copy. Changes wait only while the copy is swapped in.
 absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& options) {
   ABSL_RETURN_IF_ERROR(device_->Check());
   const std::lock_guard<std::mutex> compaction(compaction_mutex_);
@@ -285,7 +285,7 @@ absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& op
   const std::lock_guard<std::mutex> change(change_mutex_);
   const std::shared_ptr<const CorpusSnapshot> current = Pin();
   ABSL_ASSIGN_OR_RETURN(auto generations, Replace(*device_, *current, step));
-  if (!generations) return CompactionResult{};  // a commit merged some of them meanwhile
+  if (!generations) return CompactionResult{};  // a commit has merged some of them meanwhile
   auto next = std::make_shared<CorpusSnapshot>();
   next->epoch = current->epoch;
   next->generations = *std::move(generations);

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kWordBits = 64;
 
-// Bit i of the result: bits [i, i + length) of `bits` are set. Requires 1 <= length <= 64.
+// Returns a word whose bit i is set if bits [i, i + length) of `bits` are. Requires: length is 1 ..
+// 64.
 uint64_t RunStarts(uint64_t bits, int64_t length) {
   for (int64_t known = 1; known < length && bits != 0;) {
     const int64_t step = std::min(known, length - known);
@@ -60,7 +61,7 @@ void OrdinalPool::Release(uint32_t first, int64_t rows_count) noexcept {
 
 std::optional<int64_t> OrdinalPool::FindFree(int64_t rows_count) const {
   if (rows_count >= too_long_) return std::nullopt;
-  int64_t length = 0;  // of the free range that ends where the word begins
+  int64_t length = 0;  // length of the free range that ends where the word begins
   for (size_t word = first_word_; word < free_.size(); ++word) {
     const int64_t begin = static_cast<int64_t>(word) * kWordBits;
     const uint64_t bits = free_[word];
