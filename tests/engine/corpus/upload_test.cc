@@ -1,5 +1,5 @@
-// Uploads: what is refused, with which words; and that whatever does not commit leaves no byte
-// behind.
+// Tests uploads: the refusals and their messages, and that an upload that does not commit leaves no
+// bytes allocated.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,11 +54,11 @@ TEST_F(UploadTest, ReservationsOutOfRangeAreNamed) {
 
 TEST_F(UploadTest, WhatCannotFitIsRefusedAtBegin) {
   const auto collection = Make();
-  // Host: ids, ranks and payloads. 256 MiB are there.
+  // Host memory: ids, ranks and payloads, of 256 MiB.
   EXPECT_THAT(collection->BeginUpload({.rows_max = 1, .payload_bytes_max = int64_t{1} << 30}),
               StatusIs(StatusCode::kResourceExhausted,
                        AllOf(HasSubstr("host memory"), HasSubstr("268435456"))));
-  // Device: 20 bytes a row of 64 MiB.
+  // Device memory: 20 bytes for each row, of 64 MiB.
   EXPECT_THAT(collection->BeginUpload({.rows_max = 4'000'000}),
               StatusIs(StatusCode::kResourceExhausted, HasSubstr("80000000 bytes of device")));
   ExpectNoMemoryHeld();
@@ -109,7 +109,7 @@ TEST_F(UploadTest, AnEmptyUploadCommitsNothing) {
   EXPECT_EQ(collection->Stats().generations_count, 1);
 }
 
-// One wrong block each; the upload has taken one good row before it.
+// One wrong block, sent after one good row.
 struct BadBlock {
   std::string name;
   CollectionSpec spec = kPlainSpec;
@@ -262,7 +262,7 @@ TEST_F(UploadTest, AFaultOfTheDeviceLeavesNothing) {
     EXPECT_THAT(UploadAll(*collection, rows), StatusIs(StatusCode::kResourceExhausted));
     EXPECT_EQ(collection->Stats().epoch, 0u);
     ExpectNoMemoryHeld();
-    EXPECT_OK(UploadAll(*collection, rows));  // the next one is none the worse
+    EXPECT_OK(UploadAll(*collection, rows));  // the next upload is not affected
   }
 }
 
