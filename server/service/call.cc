@@ -59,6 +59,10 @@ ServerState::Purpose PurposeOf(const std::string& method) {
 
 }  // namespace
 
+std::string CallerOf(const grpc::CallbackServerContext& context) {
+  return CallerName(Metadata(context, kClientCaller), context.peer());
+}
+
 Call::Call(ServerState* state, grpc::CallbackServerContext* context, const char* method)
     : state_(state),
       context_(context),
@@ -68,9 +72,10 @@ Call::Call(ServerState* state, grpc::CallbackServerContext* context, const char*
   record.method = method;
   record.request_id = RequestId(Metadata(*context, kClientRequestId));
   record.peer = context->peer();
-  const std::string_view name = Metadata(*context, kClientCaller);
-  if (metadata_status_.ok()) metadata_status_ = CheckCallerName(name);
-  caller_ = CallerName(name, record.peer);
+  if (metadata_status_.ok()) {
+    metadata_status_ = CheckCallerName(Metadata(*context, kClientCaller));
+  }
+  caller_ = CallerOf(*context);
   deadline_ = SteadyDeadline(*context, begin_);
 }
 

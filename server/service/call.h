@@ -19,6 +19,9 @@
 
 namespace nearfield::server {
 
+// By which name a call takes its share of the device and of the ledger.
+std::string CallerOf(const grpc::CallbackServerContext& context);
+
 // Bytes of a call's metadata, counted as HTTP/2 counts them.
 inline constexpr size_t kMetadataBytesMax = 16 * 1024;
 

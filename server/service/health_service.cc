@@ -2,12 +2,16 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/convert/text.h"
+#include "server/service/decode.h"
+#include "server/service/status_details.h"
 
 namespace nearfield::server {
 
@@ -17,6 +21,20 @@ namespace {
 
 constexpr std::array kServices = {"", "nearfield.v1.Retrieval", "nearfield.v1.Ingest",
                                   "nearfield.v1.Admin"};
+
+// Of one request, decoded: the name of a service.
+constexpr int64_t kRequestBytesMax = 64 * 1024;
+
+// The service that the request names. Errors: as a refused argument.
+absl::StatusOr<std::string> ServiceIn(const grpc::ByteBuffer* bytes) {
+  hv::HealthCheckRequest request;
+  // gRPC keeps the bytes to the end of the call, and nobody reads them again.
+  auto* const taken = const_cast<grpc::ByteBuffer*>(bytes);
+  const absl::Status status = DecodeWithin(kRequestBytesMax, taken, &request);
+  taken->Clear();
+  if (!status.ok()) return status;
+  return request.service();
+}
 
 bool IsKnown(const std::string& service) {
   for (const char* known : kServices) {
@@ -102,7 +120,19 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
   bool finished_ = false;
 };
 
-HealthService::HealthService() = default;
+// Requests are taken as bytes, which gRPC would decode whatever memory they take then.
+HealthService::HealthService() {
+  MarkMethodRawCallback(
+      0, new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, hv::HealthCheckResponse>(
+             [this](auto* context, auto* bytes, auto* response) {
+               return Check(context, bytes, response);
+             }));
+  MarkMethodRawCallback(
+      1,
+      new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, hv::HealthCheckResponse>(
+          [this](auto* /*context*/, auto* bytes) { return Watch(bytes); }));
+}
+
 HealthService::~HealthService() = default;
 
 void HealthService::SetServing(bool serving) {
@@ -186,13 +216,18 @@ void HealthService::Forget(const std::shared_ptr<HealthWatch>& watch) {
 }
 
 grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* context,
-                                               const hv::HealthCheckRequest* request,
+                                               const grpc::ByteBuffer* bytes,
                                                hv::HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const hv::HealthCheckResponse::ServingStatus status = StatusOf(request->service());
+  const absl::StatusOr<std::string> service = ServiceIn(bytes);
+  if (!service.ok()) {
+    reactor->Finish(WithDetails(service.status(), std::nullopt));
+    return reactor;
+  }
+  const hv::HealthCheckResponse::ServingStatus status = StatusOf(*service);
   if (status == hv::HealthCheckResponse::SERVICE_UNKNOWN) {
-    reactor->Finish({grpc::StatusCode::NOT_FOUND,
-                     absl::StrCat("service: no service ", Quote(request->service()))});
+    reactor->Finish(
+        {grpc::StatusCode::NOT_FOUND, absl::StrCat("service: no service ", Quote(*service))});
     return reactor;
   }
   response->set_status(status);
@@ -201,9 +236,14 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
 }
 
 grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::Watch(
-    grpc::CallbackServerContext* /*context*/, const hv::HealthCheckRequest* request) {
-  auto watch = std::make_shared<HealthWatch>(this, request->service());
+    const grpc::ByteBuffer* bytes) {
+  const absl::StatusOr<std::string> service = ServiceIn(bytes);
+  auto watch = std::make_shared<HealthWatch>(this, service.value_or(""));
   watch->Start();
+  if (!service.ok()) {
+    watch->End(WithDetails(service.status(), std::nullopt));
+    return watch.get();
+  }
   bool shut_down = false;
   {
     const std::lock_guard lock(mutex_);

@@ -24,7 +24,7 @@ inline constexpr char kCollectionHealthPrefix[] = "nearfield.v1.Collection/";
 
 // Knows "" (the whole server), the three services of nearfield.v1 and every collection.
 // Thread-safe.
-class HealthService final : public grpc::health::v1::Health::CallbackService {
+class HealthService final : public grpc::health::v1::Health::Service {
  public:
   HealthService();
   ~HealthService() override;
@@ -42,14 +42,12 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
   // Not serving for good, and every watch is ended.
   void Shutdown();
 
-  grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context,
-                                  const grpc::health::v1::HealthCheckRequest* request,
-                                  grpc::health::v1::HealthCheckResponse* response) override;
-  grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* Watch(
-      grpc::CallbackServerContext* context,
-      const grpc::health::v1::HealthCheckRequest* request) override;
-
  private:
+  grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context,
+                                  const grpc::ByteBuffer* bytes,
+                                  grpc::health::v1::HealthCheckResponse* response);
+  grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* Watch(
+      const grpc::ByteBuffer* bytes);
   friend class HealthWatch;
   void Forget(const std::shared_ptr<HealthWatch>& watch);
   grpc::health::v1::HealthCheckResponse::ServingStatus StatusOf(const std::string& service);

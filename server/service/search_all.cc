@@ -72,7 +72,8 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
 
   // Reserves what the call holds between its pages as well.
   absl::Status Reserve(const pb::SearchAllRequest& request) {
-    messages_bytes_ = 2 * static_cast<int64_t>(request.SpaceUsedLong());  // gRPC's and request_
+    messages_bytes_ =
+        2 * static_cast<int64_t>(request.SpaceUsedLong());  // request_ and that of a page
     ABSL_ASSIGN_OR_RETURN(const auto named, core_->catalog.Find(request.search().collection()));
     const int64_t bits_bytes = (named->collection->PinEpoch()->rows_count() + 7) / 8;
     ABSL_ASSIGN_OR_RETURN(hold_, call_.state()->ledger().requests.Reserve(

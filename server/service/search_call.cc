@@ -29,8 +29,7 @@ struct Pending {
   Core* core = nullptr;
   ServerState* state = nullptr;
   std::shared_ptr<NamedCollection> named;
-  int64_t message_bytes = 0;  // of the request
-  SearchTicket ticket;        // until it is queued
+  SearchTicket ticket;  // until it is queued
   std::optional<Filter> filter;
   absl::Status evaluated;  // of the filter
   std::optional<Cursor> cursor;
@@ -110,14 +109,6 @@ absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limi
   return absl::OkStatus();
 }
 
-// Reserves the request's message, which is there already.
-absl::Status Admit(const Call& call, const pb::SearchRequest& request, Pending* pending) {
-  pending->message_bytes = static_cast<int64_t>(request.SpaceUsedLong());
-  ABSL_ASSIGN_OR_RETURN(pending->output.holds->request, call.state()->ledger().requests.Reserve(
-                                                            call.caller(), pending->message_bytes));
-  return absl::OkStatus();
-}
-
 // Everything that can be checked before the collection is looked at.
 absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending* pending) {
   const RequestLimits& limits = call.state()->limits();
@@ -128,6 +119,8 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   }
   SearchTicket& ticket = pending->ticket;
   ABSL_ASSIGN_OR_RETURN(ticket.request, FromProto(request, named.collection, limits));
+  ABSL_ASSIGN_OR_RETURN(pending->output.holds->request, call.state()->ledger().requests.Reserve(
+                                                            call.caller(), ticket.request.bytes()));
   ABSL_ASSIGN_OR_RETURN(ticket.priority, PriorityFromProto(request));
   if (request.has_filter()) {
     ABSL_ASSIGN_OR_RETURN(pending->filter,
@@ -197,12 +190,12 @@ absl::Status CheckReplyFits(Pending* pending) {
   return CheckReplyBytes(search.reply_bytes_min, limits, kSearchAdvice);
 }
 
-// Reserves what the search holds from now on: its queries and the rows of its filter, and its
+// Reserves what the search holds from now on: the rows of its filter beside its queries, and its
 // reply.
 absl::Status ReserveMemory(Pending* pending) {
   SearchTicket& ticket = pending->ticket;
   MemoryHolds* const holds = pending->output.holds;
-  ABSL_RETURN_IF_ERROR(holds->request.Grow(pending->message_bytes + ticket.request.bytes()));
+  ABSL_RETURN_IF_ERROR(holds->request.Grow(ticket.request.bytes()));
   ABSL_ASSIGN_OR_RETURN(
       holds->reply,
       pending->state->ledger().replies.Reserve(
@@ -382,8 +375,7 @@ void StartSearch(Core* core, const Call& call, const pb::SearchRequest& request,
   pending->begin = call.state()->clock().Now();
   pending->output = output;
   pending->done = std::move(done);
-  absl::Status prepared = Admit(call, request, pending.get());
-  if (prepared.ok()) prepared = Prepare(call, request, pending.get());
+  absl::Status prepared = Prepare(call, request, pending.get());
   if (!prepared.ok()) return pending->done(std::move(prepared), SearchFacts{});
   // The epoch of a cursor was reached: min_epoch is at most that, or was refused.
   if (!request.has_min_epoch() || pending->cursor.has_value()) return Queue(pending);

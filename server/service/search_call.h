@@ -28,7 +28,8 @@ struct SearchOutput {
 };
 
 // Checks and queues `request`, and fills `output`. `done` is called exactly once, on any thread,
-// also before this returns. `request` lives during this call.
+// also before this returns. `request` lives during this call, and is held
+// in the ledger by the caller.
 void StartSearch(Core* core, const Call& call, const nearfield::v1::SearchRequest& request,
                  const SearchOutput& output,
                  std::function<void(absl::Status, const SearchFacts&)> done);

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/argument_error.h"
 #include "server/convert/common.h"
+#include "server/service/decode.h"
 #include "server/service/search_call.h"
 
 namespace nearfield::server {
@@ -36,6 +36,16 @@ struct Slot {
   bool entered = false;  // counts as a call in flight
 };
 
+// The error of decoding one request, which it numbers.
+absl::Status InRequest(int64_t number, const absl::Status& status) {
+  absl::Status numbered(status.code(),
+                        absl::StrCat("request ", number, " of the stream: ", status.message()));
+  status.ForEachPayload([&numbered](absl::string_view type, const absl::Cord& payload) {
+    numbered.SetPayload(type, payload);
+  });
+  return numbered;
+}
+
 // Messages are decoded here: gRPC reports one that it cannot decode as the end of the messages, so
 // that the client would get OK and fewer replies than it sent requests.
 class SearchStream final : public SearchStreamReactor,
@@ -53,10 +63,11 @@ class SearchStream final : public SearchStreamReactor,
   }
 
   void OnReadDone(bool ok) override {
-    // Destroyed when this returns: a kept message would not be in the ledger.
-    pb::SearchRequest request;
-    const bool decoded =
-        ok && grpc::SerializationTraits<pb::SearchRequest>::Deserialize(&incoming_, &request).ok();
+    absl::StatusOr<std::shared_ptr<const pb::SearchRequest>> request;
+    if (ok) {
+      request =
+          DecodeHeld<pb::SearchRequest>(&incoming_, &state_->ledger().requests, call_.caller());
+    }
     incoming_.Clear();
     std::shared_ptr<Slot> slot;
     {
@@ -70,19 +81,17 @@ class SearchStream final : public SearchStreamReactor,
       slot = std::make_shared<Slot>(state_);
       slots_.push_back(slot);
       ++requests_count_;
-      if (!decoded) {  // what comes after it is not read
-        slot->status = ArgumentError(
-            "message", absl::StrCat("request ", requests_count_,
-                                    " of the stream cannot be decoded: it is no SearchRequest, or "
-                                    "a text in it is not UTF-8"));
+      if (!request.ok()) {  // what comes after it is not read
+        slot->status = InRequest(requests_count_, request.status());
         slot->ready = true;
         read_all_ = true;
         Advance();
         return;
       }
-      call_.record.collection = request.collection();
+      call_.record.collection = (*request)->collection();
     }
-    StartOne(slot, request);
+    StartOne(slot, **request);
+    request = nullptr;
     const std::lock_guard lock(mutex_);
     may_read_ = true;
     Advance();

@@ -16,10 +16,6 @@ grpc::ServerUnaryReactor* UnaryCall::Run(const Options& options, Work work) {
 
 absl::Status UnaryCall::Start(const Options& options, Work work) {
   ABSL_ASSIGN_OR_RETURN(Core* const core, call_.Enter());
-  ABSL_ASSIGN_OR_RETURN(
-      call_.holds.request,
-      options.state->ledger().requests.Reserve(
-          call_.caller(), static_cast<int64_t>(options.request->SpaceUsedLong())));
   if (!options.min_epoch.has_value() && !options.incarnation.has_value()) {
     return Post(core, options, std::move(work));
   }
@@ -54,10 +50,11 @@ absl::Status UnaryCall::PostWork(Core* core, WorkerPool* pool, Work work) {
   // The place in the pool is free before the caller has its answer, so that its next call finds it
   // free.
   return pool->Post(
-      [this, core, work = std::move(work)] {
+      [this, core, work = std::move(work)]() mutable {
         status_ = call_.DeadStatus();
         if (status_.ok()) status_ = work(*core, call_);
         if (status_.ok()) status_ = ReserveReply();
+        work = nullptr;  // which holds the request
       },
       [this] { Finish(call_.Close(status_)); });
 }

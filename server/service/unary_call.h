@@ -17,13 +17,12 @@ namespace nearfield::server {
 
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
-  // Fills the response, which lives as long as the call.
+  // Fills the response, which lives as long as the call. Holds the request, until it has run.
   using Work = std::function<absl::Status(Core& core, Call& call)>;
 
   struct Options {
     ServerState* state = nullptr;
     grpc::CallbackServerContext* context = nullptr;
-    const google::protobuf::Message* request = nullptr;  // lives as long as the call
     // Its bytes are reserved once it is made. Null where the work reserves them before, the reply
     // is small, or the call changes something, which a refusal would hide.
     google::protobuf::Message* response = nullptr;

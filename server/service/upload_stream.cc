@@ -11,8 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
+#include "engine/base/status_macros.h"
 #include "server/batching/retry_hint.h"
 #include "server/service/call.h"
+#include "server/service/decode.h"
 #include "server/service/upload_session.h"
 
 namespace nearfield::server {
@@ -29,10 +31,13 @@ gpr_timespec After(Milliseconds wait) {
                       gpr_time_from_millis(wait.count(), GPR_TIMESPAN));
 }
 
+// A message that takes more than this many times request_bytes_max when it is decoded counts in the
+// ledger. Up to here it is part of the memory of the upload's place (config/memory_plan.h).
+constexpr int64_t kDecodedPart = 2;
+
 // One message is worked on while the next one is read: at most two blocks are in memory. Progress
-// is written when the stream is free, so a client that does not read it costs nothing.
-class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb::UploadResponse>,
-                           public std::enable_shared_from_this<UploadStream> {
+// is written when the stream is free; a client that does not take it in time is cancelled.
+class UploadStream final : public UploadReactor, public std::enable_shared_from_this<UploadStream> {
  public:
   UploadStream(ServerState* state, grpc::CallbackServerContext* context)
       : state_(state),
@@ -62,6 +67,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   }
 
   void OnWriteDone(bool ok) override {
+    call_.ReplyTaken();
     const std::lock_guard lock(mutex_);
     writing_ = false;
     last_active_ = state_->clock().Now();
@@ -121,6 +127,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     if (!writing_ && news_.has_value()) {
       outgoing_ = *std::exchange(news_, std::nullopt);
       writing_ = true;
+      call_.WatchReply();
       StartWrite(&outgoing_);
     }
     if (working_) return;
@@ -129,9 +136,6 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
       working_ = true;
       place_->Pause();
       current_.Swap(&incoming_);
-      if (!current_.has_commit()) {
-        StartRead(&incoming_);
-      }
       absl::Status posted = core_->writes.Post([self = shared_from_this()] { self->Work(); });
       if (!posted.ok()) {
         working_ = false;
@@ -146,15 +150,13 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
 
   // On a worker. Only here and in GiveUp is the session used.
   void Work() {
-    absl::StatusOr<pb::UploadResponse> response =
-        session_->Handle(current_, [this] { return call_.DeadStatus(); });
+    absl::StatusOr<pb::UploadResponse> response = HandleMessage();
     const std::lock_guard lock(mutex_);
     working_ = false;
     last_active_ = state_->clock().Now();
     place_->Resume(session_->totals().bytes - std::exchange(bytes_, session_->totals().bytes));
     call_.record.collection = session_->collection();
     call_.record.rows = session_->totals().rows;
-    current_.Clear();
     if (finished_) return GiveAll();
     if (!response.ok()) return End(response.status());
     if (session_->committed()) {
@@ -164,6 +166,25 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     if (!lost_.ok()) return End(lost_);
     news_ = *std::move(response);
     Advance();
+  }
+
+  absl::StatusOr<pb::UploadResponse> HandleMessage() {
+    ByteAccount::Hold hold;  // ends after the message
+    pb::UploadRequest message;
+    ABSL_ASSIGN_OR_RETURN(hold, DecodeMessage(&message));
+    if (!message.has_commit()) {
+      const std::lock_guard lock(mutex_);
+      if (!finished_) StartRead(&incoming_);
+    }
+    return session_->Handle(message, [this] { return call_.DeadStatus(); });
+  }
+
+  absl::StatusOr<ByteAccount::Hold> DecodeMessage(pb::UploadRequest* message) {
+    const int64_t bytes_max = kDecodedPart * state_->settings().request_bytes_max.value();
+    const absl::Status within = DecodeWithin(bytes_max, &current_, message);
+    if (within.ok()) return ByteAccount::Hold();
+    if (!absl::IsResourceExhausted(within)) return within;
+    return Decode(&current_, &state_->ledger().requests, call_.caller(), message);
   }
 
   // The upload ends with `status`, as soon as no write is under way. Requires mutex_. The first
@@ -263,8 +284,8 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   std::optional<UploadSession> session_;
   std::unique_ptr<grpc::Alarm> alarm_;
   TimePoint last_active_;
-  pb::UploadRequest incoming_;              // being read
-  pb::UploadRequest current_;               // being worked on
+  grpc::ByteBuffer incoming_;               // being read
+  grpc::ByteBuffer current_;                // being worked on
   std::optional<pb::UploadResponse> news_;  // the latest that is still to be written
   pb::UploadResponse outgoing_;
   pb::UploadResponse committed_;
@@ -280,8 +301,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
 
 }  // namespace
 
-grpc::ServerBidiReactor<pb::UploadRequest, pb::UploadResponse>* StartUploadStream(
-    ServerState* state, grpc::CallbackServerContext* context) {
+UploadReactor* StartUploadStream(ServerState* state, grpc::CallbackServerContext* context) {
   auto stream = std::make_shared<UploadStream>(state, context);
   stream->Start();
   return stream.get();

@@ -9,8 +9,10 @@
 
 namespace nearfield::server {
 
-grpc::ServerBidiReactor<nearfield::v1::UploadRequest, nearfield::v1::UploadResponse>*
-StartUploadStream(ServerState* state, grpc::CallbackServerContext* context);
+// Messages come as bytes: they are decoded where there is memory for them.
+using UploadReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, nearfield::v1::UploadResponse>;
+
+UploadReactor* StartUploadStream(ServerState* state, grpc::CallbackServerContext* context);
 
 }  // namespace nearfield::server
 

@@ -118,9 +118,9 @@ TEST_F(RetrievalServiceTest, AnUndecodableMessageEndsTheStreamWithAnError) {
     int replies = 0;
     while (stream->Read(&reply)) ++replies;
     EXPECT_EQ(replies, 2);
-    EXPECT_THAT(
-        stream->Finish(),
-        HasCodeAndMessage(kInvalid, HasSubstr("request 3 of the stream cannot be decoded")));
+    EXPECT_THAT(stream->Finish(),
+                HasCodeAndMessage(
+                    kInvalid, HasSubstr("request 3 of the stream: message: cannot be decoded")));
     EXPECT_TRUE(Trailer(context, "nearfield-request-id").has_value());
   }
 }

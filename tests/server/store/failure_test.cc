@@ -2,6 +2,7 @@
 // process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -49,6 +50,19 @@ class FailureTest : public ::testing::Test {
   }
 
   Store& store() { return tested_.store(); }
+  // Runs statements on the catalogue of a closed store. Returns the last value.
+  std::string Sql(const char* sql) const {
+    sqlite3* connection = nullptr;
+    EXPECT_EQ(sqlite3_open((dir_ / "data/catalog.db").c_str(), &connection), SQLITE_OK);
+    std::string value;
+    const auto keep = [](void* to, int, char** values, char**) {
+      *static_cast<std::string*>(to) = values[0];
+      return 0;
+    };
+    EXPECT_EQ(sqlite3_exec(connection, sql, keep, &value, nullptr), SQLITE_OK);
+    sqlite3_close(connection);
+    return value;
+  }
   // The number that the next file gets.
   int64_t NextSegment() {
     int64_t number = 0;
@@ -313,6 +327,34 @@ TEST_F(FailureTest, AFullDiskStopsNoStart) {
     tested_.Reopen();
   }
   EXPECT_OK(tested_.Delete("b", 1));
+  tested_.Reopen();
+  EXPECT_TRUE(tested_.Same());
+}
+
+// A full disk has no space for the table that format 2 adds. The start serves format 1, and the
+// first commit that finds space upgrades it.
+TEST_F(FailureTest, ADirectoryOfFormat1OnAFullDiskIsServedAndBroughtUpToDateOnceThereIsRoom) {
+  tested_.Close();
+  Sql("DROP TABLE upload_results; UPDATE facts SET format=1; PRAGMA user_version=1");
+  bool full = false;
+  const FailingCalls failing([&](const FileCall& call) {
+    const bool stored = call.path.compare(0, dir_.path().size(), dir_.path()) == 0;
+    return full && stored && call.grows ? ENOSPC : 0;
+  });
+  for (int start = 0; start < 2; ++start) {
+    EXPECT_EQ(Sql("PRAGMA user_version"), "1");
+    full = true;
+    tested_.Reopen();
+    EXPECT_TRUE(tested_.Same());
+    EXPECT_THAT(store().SetAlias("x", a_), StatusIs(kResourceExhausted));
+    EXPECT_TRUE(tested_.Same());
+    if (start == 0) tested_.Close();
+    full = false;
+  }
+  ASSERT_OK(tested_.Delete("b", 1));
+  EXPECT_OK(store().Verify());
+  tested_.Close();
+  EXPECT_EQ(Sql("PRAGMA user_version"), "2");
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
 }
