@@ -1,4 +1,4 @@
-// Reading: the live rows of a collection, and the check of everything.
+// Store::Load and Store::Verify: reading the live rows of a collection, and checking everything.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -16,14 +16,14 @@
 namespace nearfield::store {
 namespace {
 
-// A collection as it was at one moment; its segments stay readable as long as this lives.
+// A collection at one moment. Its segments stay readable during the view's lifetime.
 struct CollectionView {
   CollectionRow collection;
   std::vector<std::shared_ptr<CommittedSegment>> segments;
   DeletedIds deleted;
 };
 
-// With the lock held.
+// Requires: the lock.
 absl::StatusOr<CollectionView> Take(const StoreCore& core, int64_t collection_id) {
   ABSL_ASSIGN_OR_RETURN(CollectionRow collection, core.FindSound(collection_id));
   ABSL_ASSIGN_OR_RETURN(DeletedIds deleted, core.ReadDeleted(collection));
@@ -32,7 +32,7 @@ absl::StatusOr<CollectionView> Take(const StoreCore& core, int64_t collection_id
                         .deleted = std::move(deleted)};
 }
 
-// Leaves one segment of the view, and nothing else to be read.
+// Removes all segments except one from the view.
 absl::Status KeepOnly(int64_t segment, CollectionView* view) {
   std::vector<std::shared_ptr<CommittedSegment>> kept;
   for (const auto& each : view->segments) {
@@ -67,7 +67,7 @@ absl::StatusOr<StreamTotals> Stream(const CollectionView& view, const LoadOption
   return totals;
 }
 
-// No file may lie there that neither the catalogue nor anybody at work knows. With the lock held.
+// Checks that each file is known to the catalogue or to a running operation. Requires: the lock.
 absl::Status CheckNames(const StoreCore& core) {
   ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, core.directory->Names());
   for (const std::string& name : names) {
@@ -96,10 +96,10 @@ absl::Status VerifyUpload(const StreamSource& upload) {
       [](const StreamSource&, const DecodedBlock&) { return absl::OkStatus(); }, &totals);
 }
 
-// What a check finds wrong, told as one: the first damage is not all that its reader must know.
+// Collects all damages that a check finds, so that it reports more than the first one.
 class Damages {
  public:
-  // Gives back what is no damage: there the check ends.
+  // Returns an error that is not a damage; it ends the check.
   absl::Status Note(const absl::Status& status) {
     if (!absl::IsDataLoss(status)) return status;
     texts_.emplace_back(status.message());

@@ -13,13 +13,13 @@ namespace {
 
 using OpenRows = std::vector<const UploadRow*>;
 
-// Uploads that this process has not touched come first, in the order of their begins: no clock that
-// is set changes that.
+// Orders uploads by their last use. Uploads that this process has not used come first, in the order
+// of their begins. So setting the system clock does not change the order.
 bool IsEarlier(const StoreCore& core, const UploadRow& a, const UploadRow& b) {
   return std::make_pair(core.TouchedAt(a.id), a.id) < std::make_pair(core.TouchedAt(b.id), b.id);
 }
 
-// Those that stay open once `gone` are removed.
+// Returns the uploads that stay open after `gone` are removed.
 OpenRows OpenUploadsBut(const StoreCore& core, const std::vector<int64_t>& gone) {
   OpenRows open;
   for (const auto& [id, row] : core.catalogue->tables().Of<UploadRow>()) {
@@ -38,7 +38,7 @@ OpenRows OfCaller(const StoreCore& core, const OpenRows& open, const std::string
   return own;
 }
 
-// Null where every one has a writer or durable rows.
+// Returns the upload to remove; null if each has a writer or durable rows.
 const UploadRow* FirstToGiveWay(const StoreCore& core, const OpenRows& open) {
   const UploadRow* first = nullptr;
   for (const UploadRow* const row : open) {

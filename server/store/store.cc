@@ -21,7 +21,7 @@ absl::Status CheckBytes(const char* field, const std::string& value, int64_t min
       absl::StrCat(field, ": ", bytes, " bytes; must be ", min, " .. ", max));
 }
 
-// The directory with a catalogue in it, locked.
+// Opens and locks the directory, and makes a catalogue if there is none.
 absl::StatusOr<std::shared_ptr<const Directory>> TakeDirectory(const StoreCore& core) {
   const absl::Status made = MakeDirectory(core.options.dir);
   if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
@@ -43,17 +43,17 @@ absl::StatusOr<std::shared_ptr<const Directory>> TakeDirectory(const StoreCore& 
   return directory;
 }
 
-// An open upload, whose file ends with its durable bytes.
+// The file of an open upload. CutUploads truncates it to its durable bytes.
 struct OpenFile {
   int64_t segment = 0;
   int64_t bytes_durable = 0;
 };
 
-// Looks at the header and size of every segment; changes nothing. A damaged one makes its
-// collection one that cannot be read; the others are not at fault. Returns the open uploads that
-// can be resumed.
+// Checks the header and size of every segment; changes no file. Records the collection of a damaged
+// segment as unreadable; other collections are not affected. Returns the open uploads that can be
+// resumed.
 absl::StatusOr<std::vector<OpenFile>> CheckFiles(StoreCore* core) {
-  // Says nothing of the file, or a newer build wrote it.
+  // An error that refuses the start: it does not concern the file, or a newer build wrote the file.
   const auto refuses = [](const absl::Status& status) {
     return absl::IsResourceExhausted(status) || absl::IsFailedPrecondition(status);
   };
@@ -75,7 +75,7 @@ absl::StatusOr<std::vector<OpenFile>> CheckFiles(StoreCore* core) {
                                               upload.bytes_durable, /*may_be_longer=*/true)
                               .status();
     if (refuses(status)) return status;
-    // Of any other error whoever resumes the upload is told.
+    // ResumeUpload reports any other error.
     if (status.ok()) uploads.push_back({.segment = id, .bytes_durable = upload.bytes_durable});
   }
   return uploads;
@@ -90,7 +90,7 @@ absl::Status CutUploads(const StoreCore& core, const std::vector<OpenFile>& uplo
   return absl::OkStatus();
 }
 
-// Rows that point nowhere cannot come from this program.
+// Checks that all references between rows are valid, as this program always writes them.
 absl::Status CheckTables(const StoreCore& core) {
   const Tables& tables = core.catalogue->tables();
   bool good = true;
@@ -131,7 +131,7 @@ Store::Store(std::shared_ptr<StoreCore> core) : core_(std::move(core)) {}
 Store::~Store() {
   const std::lock_guard lock(core_->mutex);
   if (core_->failed.load()) return;
-  // The log is valid where it is; without it the catalogue is one file.
+  // The log is valid as it is; removing it makes the catalogue a single file.
   core_->Survive(core_->catalogue->Close()).IgnoreError();
   core_->failed.store(true);
 }
@@ -152,7 +152,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
     }
     core->Apply(std::move(found));
     core->opened_s = core->SteadyNow();
-    // Whatever refuses the directory comes before the first change: a refusal must not wear off.
+    // Make all checks that refuse the directory before the first change, so that it stays refused.
     ABSL_ASSIGN_OR_RETURN(const std::vector<Orphan> orphans, FindOrphans(*core));
     ABSL_ASSIGN_OR_RETURN(const std::vector<OpenFile> uploads, CheckFiles(core.get()));
     ABSL_RETURN_IF_ERROR(core->catalogue->Start());
@@ -252,7 +252,7 @@ absl::Status Store::DropCollection(int64_t collection_id) {
       transaction.Remove<SegmentRow>(id);
       core_->Remove(id, &change);
     }
-    std::vector<std::string> uploads;  // names of files
+    std::vector<std::string> uploads;  // file names
     for (const auto& [id, row] : tables.Of<UploadRow>()) {
       if (row.collection != collection_id) continue;
       core_->RemoveUpload(id, &transaction);

@@ -17,10 +17,10 @@
 namespace nearfield::store {
 namespace {
 
-// Bytes of ids in one deletion record: far below what SQLite takes as one value.
+// Maximum bytes of ids in one deletion record: far below SQLite's limit for one value.
 constexpr int64_t kRecordBytesMax = int64_t{8} << 20;
-// An upload that seems idle at a start is kept for so long, to be resumed: its age is that of the
-// system's clock, which may be wrong.
+// An upload that seems idle at a start is kept for this time, so that it can be resumed: its age is
+// measured by the system clock, which may be wrong.
 constexpr int64_t kGraceSeconds = 3600;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Uploads until their commit: begin, blocks, checkpoint, resume.
+// Store: uploads until their commit: begin, blocks, checkpoint, resume.
 #include <algorithm>
 #include <utility>
 
@@ -22,12 +22,12 @@ absl::Status NoSuchUpload() {
   return absl::NotFoundError("no upload with this token: never begun, or forgotten");
 }
 
-// Takes an upload with a token into the catalogue; those that give way to it leave it.
+// Adds an upload with a token to the catalogue, and removes the uploads that it replaces.
 absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                           const BeginUploadOptions& options) {
   const std::lock_guard lock(core->mutex);
   const int64_t collection = output.identity().collection;
-  // Both may have changed while the file was made.
+  // The collection and the open uploads may have changed while the file was made.
   ABSL_RETURN_IF_ERROR(core->FindSound(collection).status());
   Transaction transaction;
   ABSL_ASSIGN_OR_RETURN(const std::vector<int64_t> gone, AdmitUpload(*core, options, &transaction));
@@ -37,7 +37,7 @@ absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                             .mode = options.mode,
                             .bytes_durable = output.extent().bytes,
                             .touched_unix_s = core->Now()});
-  // Made before the commit, so that nothing is allocated after it.
+  // Allocated before the commit, so that nothing is allocated after it.
   std::vector<std::string> files;
   for (const int64_t id : gone) files.push_back(SegmentFileName(id));
   std::map<int64_t, std::string> caller = {{output.identity().segment, options.caller}};
@@ -69,8 +69,8 @@ SegmentWriter::~SegmentWriter() {
   if (const auto touched = core.touched_s.find(impl_->segment()); touched != core.touched_s.end()) {
     touched->second = core.SteadyNow();
   }
-  // A file that cannot be removed is an orphan, and the next start removes it; room that cannot be
-  // given back is given back when the upload is resumed.
+  // If the file cannot be removed, it is an orphan that the next start removes. Disk space that
+  // cannot be released now is released when the upload is resumed.
   CatchOutOfMemory([&] {
     return row == nullptr ? impl_->output.Discard() : impl_->output.CutTo(row->bytes_durable);
   }).IgnoreError();
@@ -159,14 +159,14 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
   }
   SegmentPlan plan = {.bytes_expected = options.bytes_expected,
                       .free_bytes_min = core_->options.free_bytes_min};
-  // Refused before anything is written, so that the disk keeps room for the catalogue.
+  // Refuse before any write, so that the disk keeps space for the catalogue.
   ABSL_RETURN_IF_ERROR(CheckRoom(*core_->directory, plan.bytes_expected, plan.free_bytes_min));
   SegmentIdentity identity;
   {
     const std::lock_guard lock(core_->mutex);
     ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->FindSound(collection_id));
     if (!options.token.empty()) {
-      Transaction unused;  // asked again once the file is made
+      Transaction unused;  // checked again after the file is made
       ABSL_RETURN_IF_ERROR(AdmitUpload(*core_, options, &unused).status());
     }
     identity = core_->Identity(collection, core_->catalogue->AllocateId());
@@ -174,8 +174,8 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
     core_->writers.insert(identity.segment);
   }
   absl::Cleanup leave = [&] { core_->Leave(identity.segment); };
-  // All that may run out of memory comes before the commit. The file is made without the lock:
-  // reserving room may take its time.
+  // Allocate everything before the commit. Make the file without the lock, because reserving disk
+  // space may be slow.
   std::string token = options.token;
   const std::string name = SegmentFileName(identity.segment);
   absl::StatusOr<SegmentOutput> output = SegmentOutput::Create(core_->directory, identity, plan);
@@ -186,10 +186,10 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
                                                        .mode = options.mode,
                                                        .token = std::move(token)});
   auto writer = absl::WrapUnique(new SegmentWriter(std::move(impl)));
-  std::move(leave).Cancel();  // the writer leaves, and discards its file
+  std::move(leave).Cancel();  // from here on, the writer's destructor does both
   std::move(discard).Cancel();
   if (!options.token.empty()) {
-    // The catalogue may only name a file that is there for good.
+    // The catalogue may only name a durable file.
     ABSL_RETURN_IF_ERROR(core_->SurviveFile(writer->impl_->output.Sync()));
     ABSL_RETURN_IF_ERROR(RecordUpload(core_.get(), writer->impl_->output, options));
   }
@@ -284,7 +284,8 @@ absl::Status Store::DropOpenUpload(const std::string& token) {
 }
 
 int64_t UploadBytes(const CollectionSpec& spec, int64_t rows, int64_t value_bytes) {
-  // An id or its end, the ends of payload and attributes; for each block header, padding and table.
+  // Per row: an id or its end, and the ends of payload and attributes. Per block: header, padding
+  // and table.
   const int64_t row_bytes = int64_t{spec.dim} * BytesPerElement(spec.row_type) + 8 + 4 + 4;
   const int64_t planes = rows * row_bytes + value_bytes;
   const int64_t blocks = CeilDiv(rows, 1000);
