@@ -1,4 +1,5 @@
-// Memory that runs out anywhere in a change of the store: the change is whole or has not happened.
+// Tests changes of the store while any allocation fails: each change happens as a whole or not at
+// all.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ class AllocationTest : public ::testing::Test {
 
   AllocationTest() : tested_(dir_ / "data"), id_(tested_.Create("a", 1)) {}
 
-  // Runs `call` with its n-th allocation failing. Returns whether it came that far.
+  // Runs `call` with its n-th allocation failing. Returns whether there was such an allocation.
   bool FailsAt(int64_t n, AllocationFailure::Threads threads, const Call& call,
                absl::Status* status) {
     const AllocationFailure failure(n, threads);
@@ -32,9 +33,9 @@ class AllocationTest : public ::testing::Test {
     return failure.happened();
   }
 
-  // Fails the 1st, 2nd, .. allocation of `call` until it runs through without. `prepare` comes
-  // before each call and `succeeded` after each that is OK. After every call the process goes on
-  // with a deletion, and the store is opened again.
+  // Calls `call` with its 1st, 2nd, .. allocation failing, until a call makes fewer allocations.
+  // Calls `prepare` before each call, and `succeeded` after each call that returned OK. After every
+  // call it makes a deletion in the same process, and opens the store again.
   void FailEach(AllocationFailure::Threads threads, const std::function<void()>& prepare,
                 const Call& call, const std::function<void()>& succeeded) {
     bool failed = true;
@@ -58,7 +59,7 @@ class AllocationTest : public ::testing::Test {
     EXPECT_OK(tested_.store().Verify());
   }
 
-  // The first small upload after `number` that upserts. It may be uploaded any number of times.
+  // Returns the first small upsert after upload `number`. It can be uploaded any number of times.
   int64_t UpsertAfter(int64_t number) {
     const CollectionSpec& spec = tested_.model().collections.at("a").spec;
     for (;;) {
@@ -101,7 +102,7 @@ class AllocationTest : public ::testing::Test {
 
   bool FewRows() { return tested_.model().collections.at("a").rows.size() < 3; }
 
-  // An upload that is ready for its commit.
+  // Prepares an upload for its commit.
   void PrepareUpload(int64_t upload) {
     const fault::ModelCollection& collection = tested_.model().collections.at("a");
     auto writer = tested_.Begin("a", upload);
@@ -115,14 +116,14 @@ class AllocationTest : public ::testing::Test {
   const TempDir dir_;
   ModelStore tested_;
   const int64_t id_;
-  int64_t number_ = 0;  // of the last deletion
+  int64_t number_ = 0;  // number of the last deletion
   uint64_t epoch_ = 0;
   fault::CommitEffect effect_;
   std::unique_ptr<SegmentWriter> writer_;
 };
 
-// Memory ran out between the catalogue's COMMIT and the tables in memory: the next commit took the
-// same place in the chain, and the store never opened again.
+// Memory ran out between the catalogue's COMMIT and the update of the tables in memory. The next
+// commit took the same place in the chain, and the store never opened again.
 TEST_F(AllocationTest, AnUploadCommitsAsAWholeOrNotAtAll) {
   const int64_t upload = UpsertAfter(50);
   FailEach(
@@ -348,15 +349,15 @@ TEST_F(AllocationTest, AStoreIsOpenedOrNot) {
   }
 }
 
-// Memory ran out after the COMMIT of a compaction: the process did not know the new segment, the
-// next compaction dropped the records that kept its dead rows dead, and those rows came back.
+// Memory ran out after the COMMIT of a compaction. The process did not know the new segment, so the
+// next compaction dropped the records that its dead rows needed, and those rows came back.
 TEST_F(AllocationTest, ACompactionChangesNoRows) {
   const CompactOptions all = {
       .dead_share_max = 0, .small_bytes_max = int64_t{1} << 40, .small_segments_min = 2};
   FailEach(
       AllocationFailure::Threads::kAll,
       [&] {
-        // Records of deletions are allocations too: without this they would become ever more.
+        // Deletion records cause allocations too. This keeps their number bounded.
         if (number_ % 8 == 0) {
           ASSERT_OK(tested_.store().Compact(id_, all));
         }
@@ -368,7 +369,7 @@ TEST_F(AllocationTest, ACompactionChangesNoRows) {
   EXPECT_TRUE(tested_.Same());
 }
 
-// A thread of the load ended the process where it could not keep what it had read.
+// A thread of the load ended the process if it had no memory for the rows that it had read.
 TEST_F(AllocationTest, ALoadFailsAndTheNextOneGivesEveryRow) {
   for (const int64_t number : {1, 50}) ASSERT_OK(tested_.Upload("a", UpsertAfter(number)));
   bool failed = true;

@@ -1,4 +1,4 @@
-// A store whose system calls fail: what ends the call, what ends the collection, what ends the
+// Tests a store whose system calls fail: which failures end the call, the collection or the
 // process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ CompactOptions All() {
   return {.dead_share_max = 0, .small_bytes_max = int64_t{1} << 40, .small_segments_min = 1};
 }
 
-// Two collections with rows, and an open upload "t" into the first. ModelStore fails the test where
+// Two collections with rows, and an open upload "t" into the first. ModelStore fails the test if
 // the store calls on_fatal.
 class FailureTest : public ::testing::Test {
  protected:
@@ -63,7 +63,7 @@ class FailureTest : public ::testing::Test {
     sqlite3_close(connection);
     return value;
   }
-  // The number that the next file gets.
+  // Returns the number of the next file.
   int64_t NextSegment() {
     int64_t number = 0;
     const FailingCalls failing([&](const FileCall& call) {
@@ -83,8 +83,8 @@ class FailureTest : public ::testing::Test {
 
 class NoDescriptorTest : public FailureTest, public ::testing::WithParamInterface<int> {};
 
-// A process out of descriptors or memory ended at the next upload, resumed upload or compaction,
-// although nothing had been written: every search in flight died with it.
+// A process without descriptors or memory ended at the next upload, resumed upload or compaction,
+// although nothing had been written. All searches in flight ended with it.
 TEST_P(NoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
   {
     const FailingCalls failing([&](const FileCall& call) {
@@ -130,8 +130,8 @@ TEST_P(NoDescriptorTest, ASnapshotIsResourceExhaustedAndTheNextOneSucceeds) {
 
 INSTANTIATE_TEST_SUITE_P(Errors, NoDescriptorTest, ::testing::Values(EMFILE, ENFILE, ENOMEM));
 
-// A segment that vanished was reported as an unknown collection, and the scrub took it for one that
-// a compaction had replaced.
+// A missing segment was reported as an unknown collection, and the scrub took it for one that a
+// compaction had replaced.
 TEST_F(FailureTest, ASegmentThatVanishedOrIsForbiddenIsDataLoss) {
   for (const int error : {ENOENT, EACCES}) {
     const FailingCalls failing([&](const FileCall& call) {
@@ -145,8 +145,8 @@ TEST_F(FailureTest, ASegmentThatVanishedOrIsForbiddenIsDataLoss) {
   EXPECT_EQ(store().ReadFailuresOf(a_).count, 2);
 }
 
-// One unreadable sector under a committed segment ended the process when a compaction came to it,
-// though the collection was served from memory without any trouble.
+// One unreadable sector of a committed segment ended the process when a compaction read it,
+// although the collection was intact in memory.
 TEST_F(FailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
   int64_t reads = 0;
   bool failed = true;
@@ -178,7 +178,7 @@ TEST_F(FailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
   EXPECT_OK(store().Verify());
 }
 
-// A segment whose header cannot be read kept the whole server from starting.
+// A segment with an unreadable header prevented the start of the whole server.
 TEST_F(FailureTest, AnUnreadableHeaderTakesOnlyItsCollectionOut) {
   for (const int error : {EIO, EACCES}) {
     tested_.Close();
@@ -199,7 +199,7 @@ TEST_F(FailureTest, AnUnreadableHeaderTakesOnlyItsCollectionOut) {
   EXPECT_TRUE(tested_.Same());
 }
 
-// What a failed sync dropped cannot be written again: this one must end the process.
+// Data that a failed sync dropped cannot be written again, so this failure must end the process.
 TEST_F(FailureTest, AFailedSyncOfASegmentIsFatal) {
   tested_.Close();
   absl::Status fatal;
@@ -216,7 +216,7 @@ TEST_F(FailureTest, AFailedSyncOfASegmentIsFatal) {
   EXPECT_THAT(fatal, StatusIs(absl::StatusCode::kInternal, HasSubstr("fdatasync")));
 }
 
-// Records the syncs and the writes of `work`, in order, as the names of their files.
+// Returns the file names of the syncs and writes of `work`, in order.
 std::vector<std::string> CallsOf(const std::function<void()>& work) {
   std::vector<std::string> calls;
   const FailingCalls failing([&calls](const FileCall& call) {
@@ -233,7 +233,7 @@ size_t PlaceOf(const std::vector<std::string>& calls, const std::string& call) {
   return static_cast<size_t>(std::find(calls.begin(), calls.end(), call) - calls.begin());
 }
 
-// What a commit names must be on the disk before it: the bytes, and then the name.
+// The bytes of a segment, and then its name, must be durable before the commit that names it.
 TEST_F(FailureTest, ASegmentAndItsNameAreSyncedBeforeItsCommit) {
   const std::string name =
       std::filesystem::path(tested_.SegmentPath(NextSegment())).filename().string();
@@ -274,14 +274,14 @@ TEST_F(FailureTest, ASnapshotIsDurableUnderItsName) {
   EXPECT_EQ(last, dir_.path());
 }
 
-// Two streams that began one token at once both got a writer of it.
+// Two streams that began the same token concurrently both got a writer.
 TEST_F(FailureTest, OneTokenBegunTwiceAtOnceHasOneWriter) {
   std::unique_ptr<SegmentWriter> inner;
   bool begun = false;
   const FailingCalls failing([&](const FileCall& call) {
     if (call.kind != FileCall::Kind::kOpen || !absl::EndsWith(call.path, ".seg")) return 0;
     if (begun) return 0;
-    begun = true;  // the other stream, while this one makes its file
+    begun = true;  // the other stream begins while this one makes its file
     auto other = store().BeginUpload(a_, {.token = "u"});
     EXPECT_OK(other);
     if (other.ok()) inner = *std::move(other);
@@ -292,7 +292,7 @@ TEST_F(FailureTest, OneTokenBegunTwiceAtOnceHasOneWriter) {
   EXPECT_OK(inner->Checkpoint());
 }
 
-// A process that could start only one of several threads was terminated.
+// A process that could start only one of several threads ended.
 TEST_F(FailureTest, ALoadNeedsOnlyOneThread) {
   int64_t rows = 0;
   const auto count = [&rows](const StoredBlock& block) {
@@ -308,8 +308,8 @@ TEST_F(FailureTest, ALoadNeedsOnlyOneThread) {
   EXPECT_THAT(store().Load(a_, count, {.threads = 5}), StatusIs(kResourceExhausted));
 }
 
-// SQLite mapped an index of its log, which it could not extend on a full disk: a server that was
-// stopped cleanly did not start again.
+// SQLite mapped an index of its log, which it could not extend on a full disk. So a cleanly stopped
+// server did not start again.
 TEST_F(FailureTest, AFullDiskStopsNoStart) {
   tested_.Close();
   {

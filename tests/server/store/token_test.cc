@@ -1,4 +1,4 @@
-// Tokens of uploads: how long they are remembered, whatever the clocks say, and what they tell.
+// Tests upload tokens: how long they are remembered for any clock values, and what they report.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ class TokenTest : public ::testing::Test {
   int64_t id_ = 0;
 };
 
-// A store whose two clocks the test sets.
+// A store with two clocks that the test sets.
 class ClockTest : public TokenTest {
  protected:
   ClockTest() {
@@ -70,7 +70,7 @@ class ClockTest : public TokenTest {
   int sweeps_ = 0;
 };
 
-// A clock that jumped ahead by eight days dropped every upload that its client meant to resume.
+// When the clock jumped ahead by eight days, every open upload was dropped.
 TEST_F(ClockTest, AClockThatJumpsAheadDropsNoOpenUpload) {
   ASSERT_OK(opened_->BeginUpload(id_, {.token = "t"}));
   unix_s_ += 8 * kDay;
@@ -88,7 +88,8 @@ TEST_F(ClockTest, AClockThatJumpsAheadDropsNoOpenUpload) {
   EXPECT_FALSE(IsThere("t"));
 }
 
-// Of an earlier process only the system's clock tells the age: an hour is left to resume it.
+// For an upload of an earlier process only the system clock measures the age. It is kept for an
+// hour, so that it can be resumed.
 TEST_F(ClockTest, AnUploadOfAnEarlierProcessIsKeptForAnHour) {
   ASSERT_OK(opened_->BeginUpload(id_, {.token = "t"}));
   BothClocks(kDay + 1);
@@ -126,8 +127,8 @@ TEST_F(ClockTest, TheUploadUntouchedForLongestGivesWayWhateverTheClockSays) {
   }
 }
 
-// A clock that went back by an hour made the newest commit the oldest: its token was forgotten
-// first, and the retry of a lost reply ran the upload again.
+// After the clock was set back by an hour, the newest commit seemed the oldest. Its token was
+// forgotten first, and the retry after a lost reply ran the upload again.
 TEST_F(ClockTest, TheTokensOfTheLastCommitsAreKeptWhateverTheClockSays) {
   options_.tokens_max = 3;
   OpenAgain();
@@ -149,7 +150,7 @@ TEST_F(ClockTest, TheTokensOfTheLastCommitsAreKeptWhateverTheClockSays) {
   EXPECT_OK(opened_->Verify());
 }
 
-// A repeated token was answered with rows_replaced 0, whatever its commit had replaced.
+// A repeated token was always answered with rows_replaced 0.
 TEST_F(TokenTest, ACommittedTokenTellsWhatItReplaced) {
   ASSERT_OK(tested_.Upload("a", 1));
   const auto rows = static_cast<int64_t>(tested_.model().collections.at("a").rows.size());
@@ -173,8 +174,8 @@ TEST_F(TokenTest, ACommittedTokenTellsWhatItReplaced) {
   tested_.Reopen();
 }
 
-// Nothing but the last step kept the bytes free that deletes need: uploads that grow beyond what
-// they declared, and compactions, filled the disk.
+// Only the last step kept the bytes free that deletes need. Uploads that exceeded their declared
+// size, and compactions, filled the disk.
 TEST_F(TokenTest, AnUploadLeavesTheFreeBytesThatItDidNotDeclare) {
   StoreOptions options = tested_.Options();
   tested_.Close();
