@@ -38,7 +38,7 @@ SnapshotPlace PlaceOf(const Core& core, const Call& call) {
           .snapshots_max = settings.snapshots_max.value()};
 }
 
-// A call that gave up is told why: the deadline, or its own cancelling.
+// Returns the status of a call that stopped: if it was cancelled, the deadline or the cancellation.
 absl::Status Ended(const Call& call, const absl::Status& status) {
   return absl::IsCancelled(status) && call.Dead() ? call.DeadStatus() : status;
 }

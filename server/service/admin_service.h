@@ -1,4 +1,4 @@
-// The Admin service; contract: proto/nearfield/v1/admin.proto.
+// AdminService: the service Admin. Contract: proto/nearfield/v1/admin.proto.
 #ifndef NEARFIELD_SERVER_SERVICE_ADMIN_SERVICE_H_
 #define NEARFIELD_SERVER_SERVICE_ADMIN_SERVICE_H_
 
@@ -14,8 +14,8 @@ namespace nearfield::server {
 
 class AdminService final : public DecodingService<nearfield::v1::Admin::Service> {
  public:
-  // `state` outlives the service. `names_changed` is called on a worker, after a call has changed
-  // which names of collections and aliases there are.
+  // `state` outlives the service. `names_changed` is called on a worker after a call has added or
+  // removed a name of a collection or an alias.
   AdminService(ServerState* state, std::function<void()> names_changed);
 
  private:

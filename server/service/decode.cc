@@ -15,7 +15,7 @@ absl::Status NoSuchMessage(const google::protobuf::Message& message) {
                                     ", or a text in it is not UTF-8"));
 }
 
-// What decoding `bytes` takes at most. Errors: InvalidArgument, ResourceExhausted.
+// Returns the maximum memory of decoding `bytes`. Errors: InvalidArgument, ResourceExhausted.
 absl::StatusOr<int64_t> BytesNeeded(grpc::ByteBuffer* bytes, int64_t bytes_max,
                                     const char* limit_name,
                                     const google::protobuf::Message& message) {

@@ -1,5 +1,5 @@
-// Requests from bytes to messages. Decoding is where a small message may become large, so its
-// memory is reserved first.
+// Decodes requests from bytes to messages. A small message may become large when it is decoded, so
+// its memory is reserved first.
 #ifndef NEARFIELD_SERVER_SERVICE_DECODE_H_
 #define NEARFIELD_SERVER_SERVICE_DECODE_H_
 
@@ -18,26 +18,26 @@
 
 namespace nearfield::server {
 
-// Decodes `bytes`, which are empty afterwards, and holds in `account` what the message takes: while
-// it is decoded at most (DecodedBytesMax), afterwards as it is.
-// Errors: InvalidArgument (no such message), ResourceExhausted (no room in the account; without a
-// retry hint where the message can never have room).
+// Decodes `bytes`, which are empty afterwards. Reserves memory in `account`: the maximum that
+// decoding can take (DecodedBytesMax) before, and the memory of the message after. Returns the
+// reservation. Errors: InvalidArgument (not such a message), ResourceExhausted (the account has no
+// room; without a retry hint if the message can never fit).
 absl::StatusOr<ByteAccount::Hold> Decode(grpc::ByteBuffer* bytes, ByteAccount* account,
                                          const std::string& caller,
                                          google::protobuf::Message* message);
 
 // Decodes `bytes`, which are empty afterwards, without an account.
-// Errors: InvalidArgument (no such message), ResourceExhausted (it may take more than `bytes_max`).
+// Errors: InvalidArgument (not such a message), ResourceExhausted (may take more than `bytes_max`).
 absl::Status DecodeWithin(int64_t bytes_max, grpc::ByteBuffer* bytes,
                           google::protobuf::Message* message);
 
-// A message that counts in the ledger for as long as somebody holds it.
+// As Decode, but the returned message keeps its reservation until the last holder releases it.
 template <typename Request>
 absl::StatusOr<std::shared_ptr<const Request>> DecodeHeld(grpc::ByteBuffer* bytes,
                                                           ByteAccount* account,
                                                           const std::string& caller) {
   struct Held {
-    ByteAccount::Hold hold;  // ends after the message
+    ByteAccount::Hold hold;  // destroyed after the message
     Request message;
   };
   const auto held = std::make_shared<Held>();

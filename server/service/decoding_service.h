@@ -1,6 +1,6 @@
-// A gRPC service whose methods get their requests as bytes, and decode them once there is memory
-// for them. gRPC itself decodes before it calls anything of ours: a message of 64 MiB of empty
-// texts would take a GiB before it could be refused.
+// DecodingService: a gRPC service whose methods receive requests as bytes, and decode them after
+// their memory is reserved. gRPC itself decodes before it calls the service: 64 MiB of empty texts
+// would take 1 GiB before they could be refused.
 #ifndef NEARFIELD_SERVER_SERVICE_DECODING_SERVICE_H_
 #define NEARFIELD_SERVER_SERVICE_DECODING_SERVICE_H_
 
@@ -16,14 +16,14 @@
 
 namespace nearfield::server {
 
-// A call that ends with an error before anything was done for it.
+// A call that ends with an error before any work.
 template <typename Reactor>
 class RefusedCall final : public Reactor {
  public:
   RefusedCall(ServerState* state, grpc::CallbackServerContext* context, const char* method,
               const absl::Status& status)
       : call_(state, context, method) {
-    const absl::StatusOr<Core*> core = call_.Enter();  // a server that does not serve says so first
+    const absl::StatusOr<Core*> core = call_.Enter();  // not serving takes precedence over `status`
     this->Finish(call_.Close(core.ok() ? status : core.status()));
   }
   void OnDone() override { delete this; }
@@ -32,14 +32,14 @@ class RefusedCall final : public Reactor {
   Call call_;
 };
 
-// `Base` is a generated service. The derived service names its methods in its constructor.
+// `Base` is a generated service. The derived service's constructor calls Answer for each method.
 template <typename Base>
 class DecodingService : public Base {
  protected:
   // `state` outlives the service.
   explicit DecodingService(ServerState* state) : state_(state) {}
 
-  // Answers the unary method `name`, its full name, by `call`.
+  // Registers `call` for the unary method with the full name `name`.
   template <typename Service, typename Request, typename Response>
   void Answer(const char* name,
               grpc::ServerUnaryReactor* (Service::*call)(grpc::CallbackServerContext*,
@@ -58,7 +58,7 @@ class DecodingService : public Base {
         new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, Response>(start));
   }
 
-  // The same for a method with a stream of replies.
+  // As above, for a method with a stream of replies.
   template <typename Service, typename Request, typename Response>
   void Answer(const char* name, grpc::ServerWriteReactor<Response>* (Service::*call)(
                                     grpc::CallbackServerContext*, std::shared_ptr<const Request>)) {
@@ -75,7 +75,7 @@ class DecodingService : public Base {
         new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, Response>(start));
   }
 
-  // The same for a method with streams both ways, which decodes by itself.
+  // As above, for a method with streams in both directions, which decodes its messages itself.
   template <typename Service, typename Response>
   void Answer(const char* name, grpc::ServerBidiReactor<grpc::ByteBuffer, Response>* (
                                     Service::*call)(grpc::CallbackServerContext*)) {
@@ -97,7 +97,7 @@ class DecodingService : public Base {
   Reactor* Decoded(const google::protobuf::MethodDescriptor& method,
                    grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,
                    const Start& start) {
-    // gRPC keeps the bytes to the end of the call, and nobody reads them again.
+    // gRPC keeps the bytes until the end of the call, but never reads them again.
     auto* const taken = const_cast<grpc::ByteBuffer*>(bytes);
     auto request = DecodeHeld<Request>(taken, &state_->ledger().requests, CallerOf(*context));
     taken->Clear();

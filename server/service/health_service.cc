@@ -22,13 +22,13 @@ namespace {
 constexpr std::array kServices = {"", "nearfield.v1.Retrieval", "nearfield.v1.Ingest",
                                   "nearfield.v1.Admin"};
 
-// Of one request, decoded: the name of a service.
+// Maximum memory of one decoded request, which holds the name of a service.
 constexpr int64_t kRequestBytesMax = 64 * 1024;
 
-// The service that the request names. Errors: as a refused argument.
+// Returns the service that the request names. Errors: those of a refused argument.
 absl::StatusOr<std::string> ServiceIn(const grpc::ByteBuffer* bytes) {
   hv::HealthCheckRequest request;
-  // gRPC keeps the bytes to the end of the call, and nobody reads them again.
+  // gRPC keeps the bytes until the end of the call, but never reads them again.
   auto* const taken = const_cast<grpc::ByteBuffer*>(bytes);
   const absl::Status status = DecodeWithin(kRequestBytesMax, taken, &request);
   taken->Clear();
@@ -45,7 +45,7 @@ bool IsKnown(const std::string& service) {
 
 }  // namespace
 
-// One watch: sends the latest status whenever it differs from the last one sent.
+// One watch. Sends the latest status if it differs from the last one that was sent.
 class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckResponse>,
                           public std::enable_shared_from_this<HealthWatch> {
  public:
@@ -54,10 +54,10 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
 
   const std::string& name() const { return name_; }
 
-  // Before it is told anything.
+  // Call it before Tell.
   void Start() { self_ = shared_from_this(); }
 
-  // `look`: the number of the look that found `status`. A later look may be told first.
+  // Sets the status. `look`: number of the look-up that found it. A later one may arrive first.
   void Tell(hv::HealthCheckResponse::ServingStatus status, uint64_t look) {
     const std::lock_guard lock(mutex_);
     if (look < told_look_) return;
@@ -92,10 +92,10 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
   }
 
  private:
-  // Requires mutex_.
+  // Requires: mutex_.
   void Advance() {
     if (finished_ || writing_) return;
-    if (wanted_ != sent_) {  // also before the end: the last status is not lost
+    if (wanted_ != sent_) {  // also before the end, so that the last status is sent
       sent_ = wanted_;
       response_.set_status(wanted_);
       writing_ = true;
@@ -120,7 +120,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
   bool finished_ = false;
 };
 
-// Requests are taken as bytes, which gRPC would decode whatever memory they take then.
+// Takes requests as bytes, because gRPC would decode them without a limit on their memory.
 HealthService::HealthService() {
   MarkMethodRawCallback(
       0, new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, hv::HealthCheckResponse>(

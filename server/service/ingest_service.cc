@@ -13,7 +13,7 @@
 namespace nearfield::server {
 namespace {
 
-// A delete by filter chooses its rows in a step of its own, before the deletion.
+// State of a delete. A delete by filter chooses its rows in a separate step before the deletion.
 struct DeleteSteps {
   std::shared_ptr<NamedCollection> named;
   std::optional<ChosenRows> chosen;

@@ -1,4 +1,4 @@
-// The Ingest service; contract: proto/nearfield/v1/ingest.proto.
+// IngestService: the service Ingest. Contract: proto/nearfield/v1/ingest.proto.
 #ifndef NEARFIELD_SERVER_SERVICE_INGEST_SERVICE_H_
 #define NEARFIELD_SERVER_SERVICE_INGEST_SERVICE_H_
 

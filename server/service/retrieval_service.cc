@@ -183,7 +183,7 @@ grpc::ServerUnaryReactor* RetrievalService::Count(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* RetrievalService::GetLimits(
     grpc::CallbackServerContext* context, std::shared_ptr<const pb::GetLimitsRequest> /*request*/,
     pb::GetLimitsResponse* response) {
-  // Answered in every phase, on the spot.
+  // Answered in every phase, on this thread.
   Call call(state_, context, "GetLimits");
   ToProto(state_->limits(), response);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

@@ -1,4 +1,4 @@
-// The Retrieval service; contract: proto/nearfield/v1/retrieval.proto.
+// RetrievalService: the service Retrieval. Contract: proto/nearfield/v1/retrieval.proto.
 #ifndef NEARFIELD_SERVER_SERVICE_RETRIEVAL_SERVICE_H_
 #define NEARFIELD_SERVER_SERVICE_RETRIEVAL_SERVICE_H_
 

@@ -15,8 +15,8 @@
 namespace nearfield::server {
 namespace {
 
-// Searches of one stream that may be under way at once: enough to share a device pass, and a bound
-// on memory. A client that does not read its replies stops being read.
+// Maximum concurrent searches of one stream: enough to share a device pass, and a bound on memory.
+// If a client does not read its replies, the server stops reading its requests.
 constexpr size_t kUnderWayMax = 8;
 
 // One search of the stream, from its request to its written reply.
@@ -30,13 +30,13 @@ struct Slot {
 
   ServerState* const state;
   pb::SearchResponse response;
-  MemoryHolds holds;  // until the reply is written
+  MemoryHolds holds;  // held until the reply is written
   absl::Status status;
   bool ready = false;
-  bool entered = false;  // counts as a call in flight
+  bool entered = false;  // registered as a call in flight
 };
 
-// The error of decoding one request, which it numbers.
+// Returns the decoding error of a request, with the number of the request.
 absl::Status InRequest(int64_t number, const absl::Status& status) {
   absl::Status numbered(status.code(),
                         absl::StrCat("request ", number, " of the stream: ", status.message()));
@@ -46,8 +46,8 @@ absl::Status InRequest(int64_t number, const absl::Status& status) {
   return numbered;
 }
 
-// Messages are decoded here: gRPC reports one that it cannot decode as the end of the messages, so
-// that the client would get OK and fewer replies than it sent requests.
+// Decodes its messages itself, because gRPC reports an undecodable message as the end of the
+// messages. The client would then get OK and fewer replies than it sent requests.
 class SearchStream final : public SearchStreamReactor,
                            public std::enable_shared_from_this<SearchStream> {
  public:
@@ -81,7 +81,7 @@ class SearchStream final : public SearchStreamReactor,
       slot = std::make_shared<Slot>(state_);
       slots_.push_back(slot);
       ++requests_count_;
-      if (!request.ok()) {  // what comes after it is not read
+      if (!request.ok()) {  // later messages are not read
         slot->status = InRequest(requests_count_, request.status());
         slot->ready = true;
         read_all_ = true;
@@ -114,7 +114,7 @@ class SearchStream final : public SearchStreamReactor,
   }
 
   void OnDone() override {
-    call_.ReplyTaken();  // a search under way may hold the stream
+    call_.ReplyTaken();  // a running search may hold the stream
     self_.reset();
   }
 
@@ -147,7 +147,7 @@ class SearchStream final : public SearchStreamReactor,
     Advance();
   }
 
-  // Starts whatever can be started. Requires mutex_.
+  // Starts everything that can be started. Requires: mutex_.
   void Advance() {
     if (finished_) return;
     if (!writing_ && call_.cancelled()->load())
@@ -172,17 +172,17 @@ class SearchStream final : public SearchStreamReactor,
     }
   }
 
-  // Requires mutex_, and no write under way.
+  // Requires: mutex_; no write is in progress.
   void End(const absl::Status& status) {
     finished_ = true;
-    call_.cancelled()->store(true);  // what is still under way is wanted no more
+    call_.cancelled()->store(true);  // the results of running searches are not needed any more
     Finish(call_.Close(status));
   }
 
   ServerState* const state_;
   std::mutex mutex_;
   Call call_;
-  std::shared_ptr<SearchStream> self_;  // until OnDone; searches under way hold the stream too
+  std::shared_ptr<SearchStream> self_;  // until OnDone; running searches hold the stream too
   grpc::ByteBuffer incoming_;
   grpc::ByteBuffer outgoing_;
   int64_t requests_count_ = 0;

@@ -40,21 +40,21 @@ absl::Status UnaryCall::Post(Core* core, const Options& options, Work work) {
         if (status_.ok()) status_ = choose(*core, call_);
       },
       [this, core, pool, work = std::move(work)] {
-        // Once the work is posted the call may end at any time.
+        // After the work is posted, the call may end at any time.
         const absl::Status status = status_.ok() ? PostWork(core, pool, work) : status_;
         if (!status.ok()) Finish(call_.Close(status));
       });
 }
 
 absl::Status UnaryCall::PostWork(Core* core, WorkerPool* pool, Work work) {
-  // The place in the pool is free before the caller has its answer, so that its next call finds it
-  // free.
+  // The second function runs after the place in the pool is released, so that the caller's next
+  // call finds it free.
   return pool->Post(
       [this, core, work = std::move(work)]() mutable {
         status_ = call_.DeadStatus();
         if (status_.ok()) status_ = work(*core, call_);
         if (status_.ok()) status_ = ReserveReply();
-        work = nullptr;  // which holds the request
+        work = nullptr;  // releases the request
       },
       [this] { Finish(call_.Close(status_)); });
 }

@@ -1,4 +1,4 @@
-// Ingest.Upload: carries an UploadSession over a stream.
+// Ingest.Upload: runs an UploadSession over a stream.
 #ifndef NEARFIELD_SERVER_SERVICE_UPLOAD_STREAM_H_
 #define NEARFIELD_SERVER_SERVICE_UPLOAD_STREAM_H_
 
@@ -9,7 +9,7 @@
 
 namespace nearfield::server {
 
-// Messages come as bytes: they are decoded where there is memory for them.
+// Messages are read as bytes, and are decoded after their memory is reserved.
 using UploadReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, nearfield::v1::UploadResponse>;
 
 UploadReactor* StartUploadStream(ServerState* state, grpc::CallbackServerContext* context);
