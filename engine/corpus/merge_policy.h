@@ -22,7 +22,7 @@ namespace nearfield::corpus {
 // the two smallest together are tiny compared with the rest. Then it chooses these two.
 std::vector<size_t> ChooseMerge(absl::Span<const int64_t> rows_live);
 
-// Returns the two smallest generations, whose merge needs the least memory. Empty if they do not
+// Returns the two smallest generations, whose merge needs the minimum memory. Empty if they do not
 // fit into one.
 std::vector<size_t> SmallestMerge(absl::Span<const int64_t> rows_live);
 

@@ -54,7 +54,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
 
   const std::string& name() const { return name_; }
 
-  // Call it before Tell.
+  // Call it before the first status.
   void Start() { self_ = shared_from_this(); }
 
   // Sets the status. `look`: number of the look-up that found it. A later one may arrive first.

@@ -126,8 +126,7 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
       call_.holds.reply.Resize(0);
       return NextOnWorker();
     }
-    if (rows_to_skip_ > 0)
-      response_.mutable_results(0)->Clear();  // the page ends before the cursor
+    if (rows_to_skip_ > 0) response_.mutable_results(0)->Clear();  // before the cursor
     left_ -= std::min<uint64_t>(left_, static_cast<uint64_t>(page.scores_size()));
     if (left_ == 0 || !follows) {
       return StartWriteAndFinish(&response_, grpc::WriteOptions(), call_.Close(status));

@@ -77,8 +77,7 @@ TEST(MergePolicy, EqualBigPartsAreNotCopiedForEachRow) {
 // One commit waits for one merge, which copies half of sixteen equal parts, not all.
 TEST(MergePolicy, ABigMergeCostsAtMostFourTimesTheCheapest) {
   EXPECT_EQ(ChooseMerge(std::vector<int64_t>(16, 1'000'000)).size(), 8u);
-  EXPECT_EQ(ChooseMerge(std::vector<int64_t>(16, 1)).size(),
-            16u);  // small parts are merged together
+  EXPECT_EQ(ChooseMerge(std::vector<int64_t>(16, 1)).size(), 16u);  // small ones together
 }
 
 TEST(MergePolicy, CommitsOfAnySizeCopyLogarithmically) {
