@@ -59,8 +59,8 @@ struct DecodedBlock {
   }
 };
 
-// Verifies and decodes a block. `bytes`: the whole block. Errors: DataLoss (names the bytes of the
-// file, counted from `offset`, that differ from their checksum).
+// Verifies and decodes a block. `bytes`: the whole block. `offset`: its position in the file.
+// Errors: DataLoss (names the bytes of the file that differ from their checksum).
 absl::StatusOr<DecodedBlock> DecodeBlock(const SegmentIdentity& identity, std::string_view path,
                                          int64_t offset, absl::Span<uint8_t> bytes);
 

@@ -129,8 +129,8 @@ class Catalogue {
   absl::Status Start();
 
   const std::string& store_id() const { return store_id_; }
-  // Returns a random number of kStoreIdBytes bytes. It differs in every directory
-  // that is made from a snapshot.
+  // Returns a random number of kStoreIdBytes bytes. It differs in every directory that is made from
+  // a snapshot.
   const std::string& incarnation() const { return incarnation_; }
   const Tables& tables() const { return tables_; }
   int64_t commits_count() const { return last_.id; }

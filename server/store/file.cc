@@ -161,8 +161,7 @@ std::string Directory::PathOf(std::string_view name) const {
 }
 
 absl::StatusOr<File> Directory::OpenFile(const std::string& name, int flags) const {
-  std::string path =
-      PathOf(name);  // allocated first: a new file must not be lost if memory runs out
+  std::string path = PathOf(name);  // allocated first: a new file must not be lost
   const int fd = ::openat(file_.fd(), name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return ReadError(errno, "open", path);
   return File(fd, std::move(path));

@@ -64,8 +64,7 @@ class SegmentReader {
   int64_t offset_ = kSegmentHeaderBytes;
   int64_t rows_ = 0;
   int64_t blocks_ = 0;
-  std::vector<uint8_t>
-      window_;  // bytes around the headers, so that one read gets those of several small blocks
+  std::vector<uint8_t> window_;  // bytes around the headers, read for several small blocks
   int64_t window_offset_ = 0;
 };
 

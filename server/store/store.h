@@ -206,8 +206,7 @@ class Store {
   static absl::StatusOr<std::vector<SnapshotFacts>> ListSnapshots(const std::string& dir);
   // Makes the data directory `to` from a snapshot: copies the files, checks every file against the
   // manifest and every checksum in it, and then renames the directory to `to`. Errors:
-  // AlreadyExists
-  // (`to`), DataLoss.
+  // AlreadyExists (`to`), DataLoss.
   static absl::Status Restore(const std::string& from, const std::string& to);
 
   // Reads everything. Checks every checksum, digest and count, the chain of commits, and that every

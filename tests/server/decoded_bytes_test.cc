@@ -166,7 +166,7 @@ TEST(DecodedBytesTest, NothingThatGrowsWhenItIsDecodedTakesMoreThanTheBound) {
   ExpectBounded<pb::UploadBlock>(Times(kMany, Field(4, Field(2, "\x08\1"))));  // not packed
   ExpectBounded<pb::UploadBlock>(Times(kMany, Field(3, "")));
   ExpectBounded<pb::AttributeValues>(Field(1, Times(kMany, "\1")));    // packed
-  ExpectBounded<pb::AttributeValues>(Times(kMany, "\x08\1"));          // and not
+  ExpectBounded<pb::AttributeValues>(Times(kMany, "\x08\1"));          // not packed
   ExpectBounded<pb::AttributeValues>(Times(kMany, Field(1, "\1")));    // one by one
   ExpectBounded<pb::AttributeValues>(Field(3, Times(kMany, "\1")));    // bools
   ExpectBounded<pb::AttributeColumn>(Field(4, Times(kMany, "\1")));    // uint32

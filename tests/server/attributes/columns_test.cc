@@ -84,7 +84,7 @@ TEST(AttributeColumnsLaws, MergingAndDroppingChangeNoLiveRow) {
     std::vector<bool> is_live(rows.size(), false);
     OrdinalSet dropped;
     OrdinalSet freed;
-    // Dropped rows are in a chunk, or their ordinals are returned: once, and they are free.
+    // A dropped row stays in a chunk, or TakeFreed returns its ordinal once.
     const auto expect_freed_once = [&] {
       const OrdinalSet taken = columns.TakeFreed();
       EXPECT_EQ(taken.IntersectionSize(freed), 0);

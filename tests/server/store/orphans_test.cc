@@ -127,7 +127,7 @@ TEST_F(OrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouched) {
   const std::set<std::string> segments = Segments();
   ASSERT_THAT(segments, SizeIs(before.size() + 2));
   CopyTo("copy");
-  for (const std::string& name : segments) {  // committed, in an upload, named by nothing
+  for (const std::string& name : segments) {  // committed, of an upload, an orphan
     tested_.Close();
     fs::remove_all(dir_ / "data");
     fs::copy(dir_ / "copy", dir_ / "data");
