@@ -11,8 +11,8 @@
 
 namespace nearfield {
 
-// As Engine::Verify. `staging_bytes`: maximum bytes of rows that are held on the host at a time, but
-// at least one row; the answer does not depend on it.
+// As Engine::Verify. `staging_bytes`: maximum bytes of rows that are held on the host at a time,
+// but at least one row; the answer does not depend on it.
 absl::StatusOr<VerifyResult> VerifyClaim(const corpus::Corpus& corpus, const Claim& claim,
                                          int32_t k_max, int64_t staging_bytes,
                                          const std::function<bool()>& cancelled);

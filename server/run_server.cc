@@ -24,6 +24,7 @@
 #include "server/config/reload.h"
 #include "server/device_monitor.h"
 #include "server/edge/descriptor_limit.h"
+#include "server/memory_exit.h"
 #include "server/offline.h"
 #include "server/server.h"
 #include "server/signals.h"
@@ -151,6 +152,7 @@ ExitCode Serve(const EngineFactory& make_engine, Server* server, Events* events,
         server->Drain();
         return event.boot_code;
       }
+      ServingBegins();
       monitor = std::make_shared<DeviceMonitor>(
           server->state().core()->engine.get(), [events, log](const absl::Status& why) {
             log->Write(LogLevel::kError, "the device is lost", {{"error", why.ToString()}});

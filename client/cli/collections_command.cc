@@ -69,8 +69,12 @@ void PrintCollections(const GlobalOptions& global, std::span<const CollectionInf
   }
   Print(table.ToString());
   for (const CollectionInfo& info : collections) {
-    if (info.error.empty()) continue;
-    Print(Cat(Printable(info.spec.name), " is not served: ", Printable(info.error), "\n"));
+    const std::string name = Printable(info.spec.name);
+    if (!info.error.empty()) Print(Cat(name, " is not served: ", Printable(info.error), "\n"));
+    if (info.read_failures_count > 0) {
+      Print(Cat(name, " may not load again: its stored rows could not be read (",
+                Grouped(info.read_failures_count), " times)\n"));
+    }
   }
 }
 

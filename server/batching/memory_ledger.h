@@ -62,6 +62,7 @@ class ByteAccount {
   // Errors: ResourceExhausted with a retry hint; names the caller's bytes, all bytes and the limit.
   absl::StatusOr<Hold> Reserve(const std::string& caller, int64_t bytes);
 
+  int64_t bytes_max() const { return options_.bytes_max; }
   // Returns the bytes of all holds, including their copies.
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
@@ -92,10 +93,10 @@ struct MemoryLedger {
   explicit MemoryLedger(const Limits& limits);
 
   ByteAccount replies;   // held until their readers have them
-  ByteAccount requests;  // messages of calls in flight, their queries, rows of their filters
+  ByteAccount requests;  // messages, from before they are decoded; queries, rows of filters
 };
 
-// The reservations of one request and its reply.
+// The reservations of one request, in addition to its message, and of its reply.
 struct MemoryHolds {
   ByteAccount::Hold request;
   ByteAccount::Hold reply;

@@ -136,8 +136,10 @@ class Catalog {
  private:
   std::shared_ptr<NamedCollection> Make(const std::string& name,
                                         std::shared_ptr<Collection> collection,
-                                        std::unique_ptr<CollectionAttributes> attributes,
-                                        int64_t store_id) const;
+                                        std::unique_ptr<CollectionAttributes> attributes) const;
+  // Returns `named` with the id and incarnation of the stored collection.
+  std::shared_ptr<NamedCollection> Stored(const store::StoredCollection& stored,
+                                          std::shared_ptr<NamedCollection> named) const;
   // Finds a collection by its name or an alias; null if there is none.
   std::shared_ptr<NamedCollection> LookUp(const std::string& name) const;
   // Loads one collection. If that fails, returns it empty with its error as state. Errors:
