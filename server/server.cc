@@ -122,8 +122,8 @@ void TellOrphans(const store::OrphanReport& report, const std::string& dir, Log*
   }
 }
 
-// Tells which collections were created with a scan choice that was removed.
-void TellRemovedScans(const std::vector<store::StoredCollection>& collections, Log* log) {
+// Logs which collections were created with a scan choice that was removed.
+void LogRemovedScans(const std::vector<store::StoredCollection>& collections, Log* log) {
   for (const store::StoredCollection& stored : collections) {
     if (!stored.scan_removed) continue;
     log->Write(LogLevel::kWarning, "a collection of scan bf16 is served with int8 codes",
@@ -217,7 +217,7 @@ absl::StatusOr<std::unique_ptr<store::Store>> Server::OpenStore() {
   auto opened = store::Store::Open(std::move(options));
   if (opened.ok()) {
     TellOrphans((*opened)->orphans(), dir, log_);
-    TellRemovedScans((*opened)->Collections(), log_);
+    LogRemovedScans((*opened)->Collections(), log_);
   }
   return opened;
 }

@@ -173,7 +173,7 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
   AddIdTypeOption(*create, &spec->id_type, "Type of its ids [uint64]");
   AddScanOption(
       *create, &spec->scan,
-      "What scans read: int8 codes kept next to the rows, the rows themselves, or what is "
+      "The data that scans read: int8 codes kept next to the rows, the rows themselves, or what is "
       "fastest on the server's device [auto]");
   AddRowHomeOption(
       *create, &spec->rows,

@@ -150,7 +150,7 @@ int ShowCapacity(const GlobalOptions& global) {
 void AddServerCommands(CLI::App& app, const GlobalOptions& global, Action* action) {
   auto service = std::make_shared<std::string>();
   auto watch = std::make_shared<bool>(false);
-  CLI::App* health = app.add_subcommand("health", "Whether the server is ready to serve");
+  CLI::App* health = app.add_subcommand("health", "Show whether the server is ready to serve");
   health->add_option("--service", *service,
                      "One service, such as nearfield.v1.Retrieval [the server as a whole]");
   health->add_flag("--watch", *watch, "Print the status now and after each change, until stopped");

@@ -40,7 +40,7 @@ absl::Status CheckIncarnation(const NamedCollection& named, std::optional<uint64
   if (incarnation.value_or(named.incarnation) == named.incarnation) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("incarnation: ", *incarnation, ", the collection has ", named.incarnation,
-                   ": it was created anew or restored, and its epochs are not those of before"));
+                   ": it was created again or restored, and its epochs are not those of before"));
 }
 
 absl::Status ValidateName(std::string_view field, std::string_view name) {

@@ -5,10 +5,11 @@
 #include <google/protobuf/wire_format_lite.h>
 
 #include <cstddef>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include "engine/base/mutex.h"
 
 namespace nearfield::server {
 namespace {
@@ -54,13 +55,12 @@ struct TypeCosts {
 class CostTable {
  public:
   const TypeCosts& Of(const Descriptor* type) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return Add(type);
   }
 
  private:
-  // Requires: mutex_.
-  const TypeCosts& Add(const Descriptor* type) {
+  const TypeCosts& Add(const Descriptor* type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto [it, added] = types_.try_emplace(type);
     TypeCosts& costs = it->second;  // references stay valid
     if (!added) return costs;
@@ -74,7 +74,7 @@ class CostTable {
     return costs;
   }
 
-  TypeCosts::Field FieldOf(const FieldDescriptor& field) {
+  TypeCosts::Field FieldOf(const FieldDescriptor& field) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     using Kind = TypeCosts::Field::Kind;
     const auto type = static_cast<WireFormatLite::FieldType>(field.type());
     TypeCosts::Field costs = {.repeated = field.is_repeated(),
@@ -103,8 +103,8 @@ class CostTable {
     return costs;
   }
 
-  std::mutex mutex_;
-  std::unordered_map<const Descriptor*, TypeCosts> types_;
+  Mutex mutex_;
+  std::unordered_map<const Descriptor*, TypeCosts> types_ ABSL_GUARDED_BY(mutex_);
 };
 
 CostTable& Costs() {

@@ -60,7 +60,7 @@ absl::Status CheckCursor(const Pending& pending, const pb::SearchRequest& reques
     return ArgumentError(
         "cursor",
         "of another search: collection, query, filter and score_threshold must be those of the "
-        "first page, and a collection that was created anew or restored is another one");
+        "first page, and a collection that was created again or restored is another one");
   }
   if (request.has_min_epoch() && request.min_epoch() > cursor.epoch) {
     return ArgumentError("min_epoch",
@@ -72,7 +72,7 @@ absl::Status CheckCursor(const Pending& pending, const pb::SearchRequest& reques
   if (!pending.streamed() && cursor.position >= rows_max) {
     return ArgumentError(
         "cursor",
-        absl::StrCat("behind ", cursor.position, " rows, the limit page_rows_max is ", rows_max,
+        absl::StrCat("after ", cursor.position, " rows, the limit page_rows_max is ", rows_max,
                      ": SearchAll goes on from there"),
         absl::StrCat(cursor.position), absl::StrCat(rows_max));
   }
