@@ -29,8 +29,11 @@ constexpr int64_t kVerifyStagingBytes = 32 << 20;
 
 class EngineCore final : public Engine {
  public:
-  EngineCore(std::shared_ptr<Device> device, const SearchLimits& limits, std::string note)
-      : device_(std::move(device)), limits_(limits), note_(std::move(note)) {}
+  EngineCore(std::shared_ptr<Device> device, const EngineOptions& options, std::string note)
+      : device_(std::move(device)),
+        limits_({.k_max = options.k_max, .batch_max = options.batch_max}),
+        ordinals_max_(options.ordinals_max),
+        note_(std::move(note)) {}
 
   EngineInfo Info() const override {
     const corpus::BackendFacts& facts = device_->backend().facts();
@@ -58,7 +61,7 @@ class EngineCore final : public Engine {
                                                                uint64_t epoch) override {
     ABSL_RETURN_IF_ERROR(device_->Check());
     ABSL_RETURN_IF_ERROR(corpus::CheckSpec(spec, device_->backend()));
-    return std::shared_ptr<Collection>(Corpus::Make(spec, device_, epoch));
+    return std::shared_ptr<Collection>(Corpus::Make(spec, device_, epoch, ordinals_max_));
   }
 
   absl::StatusOr<SearchResult> Search(const Collection& collection,
@@ -90,6 +93,7 @@ class EngineCore final : public Engine {
 
   const std::shared_ptr<Device> device_;
   const SearchLimits limits_;
+  const int64_t ordinals_max_;
   const std::string note_;
 };
 
@@ -105,9 +109,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::unique_ptr<corpus::Backe
                      backend->facts().k_max, " rows, one of them for a query by id"));
   }
   auto device = std::make_shared<Device>(std::move(backend), HostMemoryBytes(options));
-  return std::unique_ptr<Engine>(
-      new EngineCore(std::move(device), {.k_max = options.k_max, .batch_max = options.batch_max},
-                     std::move(note)));
+  return std::unique_ptr<Engine>(new EngineCore(std::move(device), options, std::move(note)));
 }
 
 }  // namespace nearfield

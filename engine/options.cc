@@ -13,6 +13,7 @@ namespace {
 constexpr int32_t kBatchMax = 65'536;
 constexpr int32_t kThreadsMax = 4'096;
 constexpr int32_t kDeviceMax = 1'023;
+constexpr int64_t kOrdinalsMax = int64_t{1} << 32;  // ordinals are uint32
 
 struct Range {
   int64_t min = 0;
@@ -54,6 +55,8 @@ absl::Status CheckOptions(const EngineOptions& options) {
   ABSL_RETURN_IF_ERROR(CheckBytes("host_rows_bytes", options.host_rows_bytes));
   ABSL_RETURN_IF_ERROR(CheckRange("threads", options.threads, {.min = 0, .max = kThreadsMax}));
   ABSL_RETURN_IF_ERROR(CheckRange("k_max", options.k_max, {.min = 1, .max = kKMax}));
+  ABSL_RETURN_IF_ERROR(
+      CheckRange("ordinals_max", options.ordinals_max, {.min = 1, .max = kOrdinalsMax}));
   return CheckRange("batch_max", options.batch_max, {.min = 1, .max = kBatchMax});
 }
 

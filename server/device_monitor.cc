@@ -15,26 +15,28 @@ DeviceMonitor::DeviceMonitor(const Engine* engine, std::function<void(const absl
 
 DeviceMonitor::~DeviceMonitor() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   thread_.join();
 }
 
 void DeviceMonitor::LookNow() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     look_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
 }
 
 void DeviceMonitor::Loop() {
   while (true) {
     {
-      std::unique_lock lock(mutex_);
-      wake_.wait_for(lock, kInterval, [&] { return look_ || stop_; });
+      MutexLock lock(mutex_);
+      const auto look_at = std::chrono::steady_clock::now() + kInterval;
+      while (!look_ && !stop_ && wake_.WaitUntil(lock, look_at)) {
+      }
       if (stop_) return;
       look_ = false;
     }

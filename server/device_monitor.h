@@ -3,12 +3,12 @@
 #ifndef NEARFIELD_SERVER_DEVICE_MONITOR_H_
 #define NEARFIELD_SERVER_DEVICE_MONITOR_H_
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "engine/base/mutex.h"
 #include "nearfield/engine/engine.h"
 
 namespace nearfield::server {
@@ -28,10 +28,10 @@ class DeviceMonitor {
 
   const Engine* const engine_;
   std::function<void(const absl::Status&)> on_lost_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool look_ = false;
-  bool stop_ = false;
+  Mutex mutex_;
+  CondVar wake_;
+  bool look_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

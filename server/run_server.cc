@@ -4,26 +4,27 @@
 #include <grpc/support/log.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <fstream>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/mutex.h"
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
 #include "server/config/reload.h"
 #include "server/device_monitor.h"
 #include "server/edge/descriptor_limit.h"
+#include "server/memory_exit.h"
 #include "server/offline.h"
 #include "server/server.h"
 #include "server/signals.h"
@@ -42,23 +43,23 @@ class Events {
  public:
   void Post(const Event& event) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       events_.push_back(event);
     }
-    arrived_.notify_one();
+    arrived_.NotifyOne();
   }
   Event Wait() {
-    std::unique_lock lock(mutex_);
-    arrived_.wait(lock, [&] { return !events_.empty(); });
+    MutexLock lock(mutex_);
+    while (events_.empty()) arrived_.Wait(lock);
     const Event event = events_.front();
     events_.pop_front();
     return event;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::deque<Event> events_;
+  Mutex mutex_;
+  CondVar arrived_;
+  std::deque<Event> events_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The log that also receives messages of libraries, in the same format.
@@ -151,6 +152,7 @@ ExitCode Serve(const EngineFactory& make_engine, Server* server, Events* events,
         server->Drain();
         return event.boot_code;
       }
+      ServingBegins();
       monitor = std::make_shared<DeviceMonitor>(
           server->state().core()->engine.get(), [events, log](const absl::Status& why) {
             log->Write(LogLevel::kError, "the device is lost", {{"error", why.ToString()}});

@@ -97,7 +97,7 @@ void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
 // Returns true if the collection was loaded and no data of it was found unreadable since.
 bool IsReadable(const NamedCollection& named) {
   return named.state.ok() &&
-         (named.store == nullptr || named.store->ReadFailure(named.store_id).ok());
+         (named.store == nullptr || named.store->ReadFailuresOf(named.store_id).count == 0);
 }
 
 // Logs which segment files the store's catalog did not name, and what happened to them.
@@ -122,8 +122,8 @@ void TellOrphans(const store::OrphanReport& report, const std::string& dir, Log*
   }
 }
 
-// Tells which collections were created with a scan choice that was removed.
-void TellRemovedScans(const std::vector<store::StoredCollection>& collections, Log* log) {
+// Logs which collections were created with a scan choice that was removed.
+void LogRemovedScans(const std::vector<store::StoredCollection>& collections, Log* log) {
   for (const store::StoredCollection& stored : collections) {
     if (!stored.scan_removed) continue;
     log->Write(LogLevel::kWarning, "a collection of scan bf16 is served with int8 codes",
@@ -217,7 +217,7 @@ absl::StatusOr<std::unique_ptr<store::Store>> Server::OpenStore() {
   auto opened = store::Store::Open(std::move(options));
   if (opened.ok()) {
     TellOrphans((*opened)->orphans(), dir, log_);
-    TellRemovedScans((*opened)->Collections(), log_);
+    LogRemovedScans((*opened)->Collections(), log_);
   }
   return opened;
 }
@@ -257,7 +257,8 @@ ExitCode Server::Boot(const EngineFactory& make_engine) {
     log_->Write(LogLevel::kError, "the data directory cannot be opened",
                 {{"data_dir", settings_->data_dir.value()}, {"error", kept.status().ToString()}});
     const bool wrong = absl::IsFailedPrecondition(kept.status()) ||
-                       absl::IsNotFound(kept.status()) || absl::IsInvalidArgument(kept.status());
+                       absl::IsNotFound(kept.status()) || absl::IsInvalidArgument(kept.status()) ||
+                       absl::IsResourceExhausted(kept.status());
     return wrong ? ExitCode::kConfiguration : ExitCode::kStorage;
   }
   absl::StatusOr<std::unique_ptr<Engine>> engine =
@@ -305,6 +306,7 @@ ExitCode Server::Boot(const EngineFactory& make_engine) {
   const absl::Status loaded = LoadCollections(core.get());
   if (!loaded.ok() && !absl::IsCancelled(loaded)) {
     log_->Write(LogLevel::kError, "loading failed", {{"error", loaded.ToString()}});
+    if (absl::IsResourceExhausted(loaded)) return ExitCode::kConfiguration;
     return absl::IsUnavailable(loaded) ? ExitCode::kDeviceLost : ExitCode::kFailure;
   }
   core->audit = StartAudit(core.get(), &state_, &health_);

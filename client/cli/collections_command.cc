@@ -69,8 +69,12 @@ void PrintCollections(const GlobalOptions& global, std::span<const CollectionInf
   }
   Print(table.ToString());
   for (const CollectionInfo& info : collections) {
-    if (info.error.empty()) continue;
-    Print(Cat(Printable(info.spec.name), " is not served: ", Printable(info.error), "\n"));
+    const std::string name = Printable(info.spec.name);
+    if (!info.error.empty()) Print(Cat(name, " is not served: ", Printable(info.error), "\n"));
+    if (info.read_failures_count > 0) {
+      Print(Cat(name, " may not load again: its stored rows could not be read (",
+                Grouped(info.read_failures_count), " times)\n"));
+    }
   }
 }
 
@@ -169,7 +173,7 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
   AddIdTypeOption(*create, &spec->id_type, "Type of its ids [uint64]");
   AddScanOption(
       *create, &spec->scan,
-      "What scans read: int8 codes kept next to the rows, the rows themselves, or what is "
+      "The data that scans read: int8 codes kept next to the rows, the rows themselves, or what is "
       "fastest on the server's device [auto]");
   AddRowHomeOption(
       *create, &spec->rows,

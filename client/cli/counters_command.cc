@@ -60,7 +60,7 @@ int ShowCounters(const GlobalOptions& global) {
 
 void AddCountersCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
   CLI::App* counters =
-      app.add_subcommand("counters", "What the server has done since its start, summed");
+      app.add_subcommand("counters", "Show sums of what the server has done since its start");
   counters->footer(
       "Calls by method and status; device passes, each counted once however many searches shared "
       "it;\n"

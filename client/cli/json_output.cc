@@ -119,6 +119,7 @@ JsonObject ToJson(const CollectionInfo& info) {
       .Add("scan_precision", Name(info.scan_precision))
       .Add("durable", info.durable)
       .Add("error", std::string_view(info.error))
+      .Add("read_failures_count", info.read_failures_count)
       .AddJson("aliases", aliases + "]");
 }
 
@@ -170,7 +171,17 @@ JsonObject ToJson(const Limits& limits) {
       .Add("filter_levels_max", limits.filter_levels_max)
       .Add("filter_conditions_max", limits.filter_conditions_max)
       .Add("filter_values_max", limits.filter_values_max)
-      .Add("filter_bytes_max", limits.filter_bytes_max);
+      .Add("filter_bytes_max", limits.filter_bytes_max)
+      .Add("upload_tokens_max", limits.upload_tokens_max)
+      .Add("upload_token_s", limits.upload_token_s)
+      .Add("upload_idle_ms", limits.upload_idle_ms)
+      .Add("caller_share_percent", limits.caller_share_percent)
+      .Add("search_ms_max", limits.search_ms_max)
+      .Add("reply_unread_ms", limits.reply_unread_ms)
+      .Add("requests_bytes_max", limits.requests_bytes_max)
+      .Add("replies_bytes_max", limits.replies_bytes_max)
+      .Add("streams_max", limits.streams_max)
+      .Add("snapshots_max", limits.snapshots_max);
 }
 
 JsonObject ToJson(const Capacity& capacity) {

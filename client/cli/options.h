@@ -116,7 +116,7 @@ inline CLI::Option* AddAttributeOption(CLI::App& app, std::vector<AttributeSpec>
 inline CLI::Option* AddMinEpochOption(CLI::App& app, std::optional<uint64_t>* target) {
   return app.add_option("--min-epoch", *target,
                         "Wait until the collection has reached this epoch, such as the one that an "
-                        "upload has told");
+                        "upload printed");
 }
 
 inline CLI::Option* AddScoreThresholdOption(CLI::App& app, std::optional<float>* target) {

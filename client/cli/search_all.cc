@@ -19,7 +19,7 @@ int PrintAllPages(Client& client, const GlobalOptions& global, const SearchAllJo
     if (!answer.ok()) {
       const int exit_code = CallFailed(global, answer.status());
       if (!cursor.empty()) {
-        PrintError(Cat("to go on behind the rows above: --cursor ", CursorText(cursor)));
+        PrintError(Cat("to continue after the rows above: --cursor ", CursorText(cursor)));
       }
       return exit_code;
     }

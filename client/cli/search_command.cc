@@ -287,11 +287,11 @@ void AddChoiceOptions(CLI::App& command, SearchArguments* arguments) {
   command.add_flag("--all", arguments->all,
                    "Every row, page by page, of one epoch; pages of -k rows where it is given");
   command.add_option("--results-max", arguments->results_max,
-                     "With --all: stop after so many rows [all]");
+                     "With --all: stop after this many rows [all]");
   command.add_flag("--with-cursor", arguments->options.with_cursor,
                    "Show the cursor of the next page");
   command.add_option("--cursor", arguments->cursor,
-                     "Go on behind an earlier page: the same query, filter and threshold");
+                     "Continue after an earlier page: the same query, filter and threshold");
 }
 
 }  // namespace
@@ -305,7 +305,7 @@ void AddSearchCommand(CLI::App& app, const GlobalOptions& global, Action* action
   command->add_option("--row", arguments->file.row, "Only this row of the file, counted from 0");
   AddFormatOption(*command, &arguments->file.format);
   AddDataTypeOption(*command, &arguments->file.dtype,
-                    "What the file's elements are: needed for bfloat16");
+                    "Type of the file's elements: needed for bfloat16");
   command->add_option("--id", arguments->ids.ids,
                       "Search with stored rows, by id; the row itself is left out of its answer");
   CLI::Option* k = AddCountOption(*command, "-k", &arguments->options.k, "Neighbors wanted")

@@ -98,6 +98,17 @@ int ShowLimits(const GlobalOptions& global) {
   add("filter_conditions_max", limits->filter_conditions_max, "conditions of a filter");
   add("filter_values_max", limits->filter_values_max, "values or ids of a condition");
   add("filter_bytes_max", limits->filter_bytes_max, "bytes of a filter");
+  add("upload_tokens_max", limits->upload_tokens_max, "open uploads with a token");
+  add("upload_token_s", limits->upload_token_s, "seconds for which an open upload is kept");
+  add("upload_idle_ms", limits->upload_idle_ms, "milliseconds an upload may be silent");
+  add("caller_share_percent", limits->caller_share_percent,
+      "percent of shared limits for one caller");
+  add("search_ms_max", limits->search_ms_max, "milliseconds a search may take");
+  add("reply_unread_ms", limits->reply_unread_ms, "milliseconds in which a reply must be taken");
+  add("requests_bytes_max", limits->requests_bytes_max, "bytes of all requests in flight");
+  add("replies_bytes_max", limits->replies_bytes_max, "bytes of all replies in flight");
+  add("streams_max", limits->streams_max, "calls at once on one connection");
+  add("snapshots_max", limits->snapshots_max, "snapshots");
   Print(table.ToString());
   return kExitOk;
 }
@@ -139,7 +150,7 @@ int ShowCapacity(const GlobalOptions& global) {
 void AddServerCommands(CLI::App& app, const GlobalOptions& global, Action* action) {
   auto service = std::make_shared<std::string>();
   auto watch = std::make_shared<bool>(false);
-  CLI::App* health = app.add_subcommand("health", "Whether the server is ready to serve");
+  CLI::App* health = app.add_subcommand("health", "Show whether the server is ready to serve");
   health->add_option("--service", *service,
                      "One service, such as nearfield.v1.Retrieval [the server as a whole]");
   health->add_flag("--watch", *watch, "Print the status now and after each change, until stopped");

@@ -274,7 +274,7 @@ int RunUpload(const GlobalOptions& global, UploadArguments& arguments) {
 void AddModeOptions(CLI::App& command, UploadArguments* arguments) {
   AddNamedOption<UploadMode>(
       command, "--mode", &arguments->mode,
-      "What happens to an id that is there already: insert refuses it, upsert replaces its row, "
+      "Treatment of an id that already exists: insert refuses it, upsert replaces its row, "
       "and replace makes the upload the whole collection [insert]",
       {{"insert", UploadMode::kInsert},
        {"upsert", UploadMode::kUpsert},
@@ -311,7 +311,7 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
       ->required();
   AddFormatOption(*command, &source.format);
   AddDataTypeOption(*command, &source.dtype,
-                    "What the file's elements are: needed for bfloat16, which .npy stores as <u2; "
+                    "Type of the file's elements: needed for bfloat16, which .npy stores as <u2; "
                     "for .jsonl with "
                     "--create: what to store");
   command->add_option(
@@ -337,7 +337,7 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
   command->footer(
       "All rows become visible at once, at the end; of an upload that fails or is interrupted no "
       "row "
-      "stays, but for\n"
+      "stays, except\n"
       "those that a --token keeps for the next try. A collection that --create has made stays, "
       "empty.\n"
       "Text files are checked from end to end before the first byte is sent. Files are read as "
@@ -352,7 +352,7 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
       "and payload may be\n"
       "          absent; a payload that is a string is stored as its text, any other as compact "
       "JSON;\n"
-      "          attributes stand beside them: {..., \"year\": 2020, \"tags\": [\"a\"], \"made\": "
+      "          attributes are next to them: {..., \"year\": 2020, \"tags\": [\"a\"], \"made\": "
       "\"2024-05-17T09:30:00Z\"}\n"
       "\n"
       "Examples:\n"

@@ -198,13 +198,14 @@ void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action
                       "Repeat the check of this audit record of a server instead");
   AddCountOption(*command, "--sample", &arguments->sample, "Stored rows to draw as queries")
       ->capture_default_str();
-  command->add_option("--seed", arguments->seed, "Of the draw")->capture_default_str();
+  command->add_option("--seed", arguments->seed, "Random seed for the sampled queries")
+      ->capture_default_str();
   command->add_option("-q,--queries", arguments->file.path,
                       "Queries of a vector file instead: .npy, .fbin, .fvecs or .jsonl");
   command->add_option("--row", arguments->file.row, "Only this row of the file, counted from 0");
   AddFormatOption(*command, &arguments->file.format);
   AddDataTypeOption(*command, &arguments->file.dtype,
-                    "What the file's elements are: needed for bfloat16");
+                    "Type of the file's elements: needed for bfloat16");
   AddCountOption(*command, "-k", &arguments->options.k, "Neighbors of each answer")
       ->capture_default_str();
   AddFilterOption(*command, &arguments->filter,

@@ -204,7 +204,17 @@ Limits FromProto(const v1::GetLimitsResponse& proto) {
           .filter_levels_max = proto.filter_levels_max(),
           .filter_conditions_max = proto.filter_conditions_max(),
           .filter_values_max = proto.filter_values_max(),
-          .filter_bytes_max = proto.filter_bytes_max()};
+          .filter_bytes_max = proto.filter_bytes_max(),
+          .upload_tokens_max = proto.upload_tokens_max(),
+          .upload_token_s = proto.upload_token_s(),
+          .upload_idle_ms = proto.upload_idle_ms(),
+          .caller_share_percent = proto.caller_share_percent(),
+          .search_ms_max = proto.search_ms_max(),
+          .reply_unread_ms = proto.reply_unread_ms(),
+          .requests_bytes_max = proto.requests_bytes_max(),
+          .replies_bytes_max = proto.replies_bytes_max(),
+          .streams_max = proto.streams_max(),
+          .snapshots_max = proto.snapshots_max()};
 }
 
 Counters FromProto(const v1::GetCountersResponse& proto) {
@@ -284,6 +294,7 @@ absl::StatusOr<CollectionInfo> FromProto(v1::CollectionInfo* proto) {
   info.scan_precision = FromProto(proto->scan_precision());
   info.durable = proto->durable();
   info.error = std::move(*proto->mutable_error());
+  info.read_failures_count = proto->read_failures_count();
   return info;
 }
 

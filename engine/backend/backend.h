@@ -1,6 +1,6 @@
-// What a device must do for the engine: hold rows and find the best of them. Implemented by
-// engine/cpu and engine/gpu. Rows of a generation are addressed by slot (place of arrival); the
-// backend returns ranks (place in id order).
+// Backend: the interface of a device to the engine. It stores rows and finds the best of them.
+// Implemented by engine/cpu and engine/gpu. Rows of a generation are addressed by slot (order of
+// arrival); the backend returns ranks (order of ids).
 #ifndef NEARFIELD_ENGINE_BACKEND_BACKEND_H_
 #define NEARFIELD_ENGINE_BACKEND_BACKEND_H_
 
@@ -18,7 +18,7 @@
 
 namespace nearfield::corpus {
 
-// Of every collection's rotation.
+// Seed of the rotation of every collection.
 inline constexpr uint64_t kRotationSeed = 0x6e65617266696c64;
 
 struct RowFormat {
@@ -26,29 +26,29 @@ struct RowFormat {
   Metric metric = Metric::kDot;
   RowType row_type = RowType::kFloat32;
   ScanPrecision scan = ScanPrecision::kRows;
-  // The collection has no wish of its own: a search may read the rows where that takes less time.
+  // True if the collection does not choose a scan: a search may read the rows if that is faster.
   bool may_scan_rows = false;
   RowHome rows = RowHome::kDevice;
-  uint64_t seed = kRotationSeed;  // of the rotation that codes are made in
+  uint64_t seed = kRotationSeed;  // of the rotation of the codes
 };
 
 // The planes of one generation on the device: exact rows, squared norms S(x,x), ranks, and for a
-// scan of codes the codes and what bounds them (corpus/scan_code.h). Filled,
-// sealed, then immutable. Append and Seal: one thread. Read: any thread, after Seal. Destruction
-// gives the memory back.
+// scan of codes the codes and their bounds (corpus/scan_code.h). Filled, sealed, then immutable.
+// Thread safety: one thread calls Append and Seal; after Seal, any thread may call Read. The
+// destructor releases the memory.
 class RowPlanes {
  public:
   virtual ~RowPlanes() = default;
 
   // Appends `rows_count` rows, row-major [rows_count, dim] in the format's row type, host memory
-  // borrowed for the call. The caller has checked them finite and within the reservation.
+  // borrowed for the call. Requires: the values are finite, and the rows fit into the reservation.
   virtual absl::Status Append(const void* rows, int64_t rows_count) = 0;
 
   // Appends the rows of `source` (same backend and format, sealed) at `slots`, in that order.
   virtual absl::Status AppendFrom(const RowPlanes& source, absl::Span<const uint32_t> slots) = 0;
 
-  // Ends filling. ranks[slot]: place of the row's id in id order, a permutation of 0 ..
-  // rows_count-1. Gives back the unused part of the reservation.
+  // Ends filling, and releases the unused part of the reservation. ranks[slot]: the position of the
+  // row's id in id order, a permutation of 0 .. rows_count-1.
   virtual absl::Status Seal(absl::Span<const uint32_t> ranks) = 0;
 
   // Copies the rows at `slots` to `rows` ([slots.size(), dim], row type), as they were appended.
@@ -59,15 +59,15 @@ class RowPlanes {
 
   virtual int64_t rows_count() const = 0;
   virtual int64_t device_bytes() const = 0;
-  // Host memory of rows that lie there, apart from the device's; 0 where there is one memory.
+  // Returns the bytes of rows in host memory; 0 if host and device share one memory.
   virtual int64_t host_bytes() const { return 0; }
 };
 
-// A set of deleted slots, on the device. Immutable.
+// The set of deleted slots of a generation, on the device. Immutable.
 class Tombstones {
  public:
   virtual ~Tombstones() = default;
-  // The bits on the host: bit (slot % 64) of word slot / 64.
+  // Returns the bits on the host: bit (slot % 64) of word slot / 64.
   virtual absl::Span<const uint64_t> words() const = 0;
 };
 
@@ -75,18 +75,18 @@ class Tombstones {
 struct GenerationView {
   const RowPlanes* planes = nullptr;       // sealed
   const Tombstones* tombstones = nullptr;  // null: no row deleted
-  int64_t rows_live = 0;                   // 0: none of its rows is searched, tombstones or not
-  // The slots that are not deleted, ascending, where they are few; else empty. A hint: a backend
-  // may score just these instead of scanning, and tombstones say the same.
+  int64_t rows_live = 0;                   // 0: no row is searched, whatever tombstones has
+  // The slots that are not deleted, ascending, if they are few; else empty. A hint with the same
+  // content as tombstones: a backend may score only these slots instead of scanning.
   absl::Span<const uint32_t> live_slots;
 };
 
 struct QueryTile {
-  // [k.size(), dim] row-major fp32, finite; for cosine none is all zeros.
+  // [k.size(), dim] row-major fp32, finite; for cosine no query is all zeros.
   const float* queries = nullptr;
-  absl::Span<const int32_t> k;      // wanted neighbors a query, 1 .. BackendFacts::k_max
+  absl::Span<const int32_t> k;      // neighbors of each query, 1 .. BackendFacts::k_max
   std::function<bool()> cancelled;  // may be empty; true: return Cancelled between steps
-  HostWork* host_work = nullptr;    // for the host's part; null: the caller's thread alone
+  HostWork* host_work = nullptr;    // for the host's part; null: only the caller's thread
 };
 
 struct RankedScore {
@@ -94,16 +94,16 @@ struct RankedScore {
   uint32_t rank = 0;
 };
 
-// best[query][generation]: the first rows of the generation's order, (score descending, rank
-// ascending). At least those that are among the query's k best of all generations; so min(k, all
-// live rows) of them together.
+// best[query][generation]: the first rows of the generation in the order (score descending, rank
+// ascending). They include all rows that are among the query's k best of all generations. So the
+// generations of one query have at least min(k, all live rows) entries together.
 using BestRows = std::vector<std::vector<std::vector<RankedScore>>>;
 
 struct ScanCost {
   int64_t device_us = 0;
   int64_t candidates = 0;
   int64_t bytes_read = 0;
-  int64_t queries_of_codes = 0;  // answered from a scan of codes
+  int64_t queries_of_codes = 0;  // queries answered by a scan of codes
   ScanEscalations escalations;
 
   ScanCost& operator+=(const ScanCost& other) {
@@ -119,42 +119,43 @@ struct ScanCost {
 struct BackendFacts {
   BackendKind kind = BackendKind::kCpu;
   std::string device_name;
-  int32_t k_max = 0;  // one more than a query may ask for: a query by id drops its own row
+  int32_t k_max = 0;  // one more than the k of a query: a query by id drops its own row
   int32_t batch_max = 0;
-  // What a collection's choice of kAuto comes to, from this dimension on; below it, to kRows.
+  // The scan that kAuto selects for a dimension of at least scan_dim_min; below it, kRows.
   ScanPrecision scan = ScanPrecision::kRows;
-  // The fastest that the device reads its memory in a stream, measured or derived; 0: unknown.
+  // Peak bandwidth of sequential reads of device memory, measured or derived; 0: unknown.
   double read_bytes_per_second = 0;
   int32_t scan_dim_min = 1;
 };
 
-// Thread-safe: searches, reservations and fills may run at once.
+// Thread-safe: searches, reservations and fills may run concurrently.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual const BackendFacts& facts() const = 0;
 
-  // Room for `rows_max` rows, taken in full from the device memory of this backend.
-  // Errors: ResourceExhausted (needed and free bytes).
+  // Allocates device memory of this backend for `rows_max` rows.
+  // Errors: ResourceExhausted (reports needed and free bytes).
   virtual absl::StatusOr<std::unique_ptr<RowPlanes>> Reserve(const RowFormat& format,
                                                              int64_t rows_max) = 0;
 
-  // `words` as in Tombstones::words(). Errors: ResourceExhausted.
+  // Makes tombstones with `words` as in Tombstones::words(). Errors: ResourceExhausted.
   virtual absl::StatusOr<std::unique_ptr<Tombstones>> MakeTombstones(
       std::vector<uint64_t> words) = 0;
 
-  // The exact top-k of each generation. Errors: Cancelled, Unavailable (device lost).
+  // Returns the exact top-k of each generation. Errors: Cancelled, Unavailable (device lost).
   virtual absl::StatusOr<BestRows> Search(const RowFormat& format,
                                           absl::Span<const GenerationView> generations,
                                           const QueryTile& tile, ScanCost* cost) = 0;
 
   virtual int64_t device_bytes_total() const = 0;
   virtual int64_t device_bytes_used() const = 0;
-  // Host memory for the rows of formats with RowHome::kHost, where the device has another.
+  // Return the host memory for rows of formats with RowHome::kHost. 0 if the device has no memory
+  // of its own.
   virtual int64_t host_rows_bytes_total() const { return 0; }
   virtual int64_t host_rows_bytes_used() const { return 0; }
 
-  // OK, or Unavailable with the sticky error.
+  // Returns OK, or Unavailable with the sticky error.
   virtual absl::Status Health() const = 0;
 };
 

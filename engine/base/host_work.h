@@ -3,10 +3,11 @@
 #define NEARFIELD_ENGINE_BASE_HOST_WORK_H_
 
 #include <cstdint>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "engine/base/mutex.h"
 #include "engine/base/thread_pool.h"
 
 namespace nearfield {
@@ -16,7 +17,7 @@ namespace nearfield {
 class HostWork {
  public:
   // threads_count >= 1 includes the caller of Spread.
-  explicit HostWork(int32_t threads_count) : pool_(threads_count) {}
+  explicit HostWork(int32_t threads_count) : threads_count_(threads_count), pool_(threads_count) {}
 
   // Calls body(i) once for each i in [0, count). Uses further threads only if the `bytes` that the
   // whole loop moves justify waking them. Errors: that of the smallest failing i, and bodies after
@@ -24,8 +25,9 @@ class HostWork {
   absl::Status Spread(int64_t count, int64_t bytes, absl::FunctionRef<absl::Status(int64_t)> body);
 
  private:
-  std::mutex turn_;
-  ThreadPool pool_;  // guarded by turn_
+  const int32_t threads_count_;
+  Mutex turn_;
+  ThreadPool pool_ ABSL_GUARDED_BY(turn_);
 };
 
 }  // namespace nearfield

@@ -30,8 +30,8 @@ void ThreadPool::Signal::Raise() {
   // Sequentially consistent on both sides: either this thread sees the sleeper, or the sleeper sees
   // the flag before it sleeps.
   if (!sleeping_.load()) return;
-  const std::lock_guard lock(mutex_);
-  condition_.notify_one();
+  const MutexLock lock(mutex_);
+  condition_.NotifyOne();
 }
 
 void ThreadPool::Signal::Wait() {
@@ -39,9 +39,9 @@ void ThreadPool::Signal::Wait() {
   while (!raised_.load(std::memory_order_acquire)) {
     for (int i = 0; i < 8 && !raised_.load(std::memory_order_relaxed); ++i) Pause();
     if (std::chrono::steady_clock::now() < spin_end) continue;
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     sleeping_.store(true);
-    condition_.wait(lock, [this] { return raised_.load(); });
+    while (!raised_.load()) condition_.Wait(lock);
     sleeping_.store(false);
   }
   raised_.store(false, std::memory_order_relaxed);

@@ -3,15 +3,15 @@
 #define NEARFIELD_ENGINE_BASE_THREAD_POOL_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
+#include "engine/base/mutex.h"
 
 namespace nearfield {
 
@@ -44,8 +44,8 @@ class ThreadPool {
    private:
     std::atomic<bool> raised_{false};
     std::atomic<bool> sleeping_{false};
-    std::mutex mutex_;
-    std::condition_variable condition_;
+    Mutex mutex_;
+    CondVar condition_;
   };
 
   struct Worker {

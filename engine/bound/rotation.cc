@@ -27,7 +27,7 @@ Rotation::Rotation(int64_t dimension, uint64_t seed)
 
 namespace {
 
-// Butterflies of neighbours `half` apart, of two levels at once: half and 2 * half.
+// Computes the butterflies of two levels in one pass: of elements half and 2 * half apart.
 void TwoLevels(double* block, size_t size, size_t half) {
   for (size_t begin = 0; begin < size; begin += 4 * half) {
     double* const a = block + begin;

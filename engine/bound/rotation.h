@@ -1,10 +1,12 @@
-// The rotation that a scan copy's codes are made in: it spreads a few great dimensions over all.
+// Rotation: the rotation that is applied before rows and queries are encoded. It spreads a few
+// large dimensions over all.
 //
-// R = H on [D-p, D), after random signs, after H on [0, p), after random signs, where p is the
-// largest power of two not beyond D and H the Hadamard matrix, unnormalised. Rows are scaled by
-// 2^-b in each round, queries by 2^-a, a + b = log2 p, so that Rq^T Rr is the identity: all factors
-// are powers of two, and only the additions round. Source: the fast Johnson-Lindenstrauss transform
-// (Ailon, Chazelle, STOC 2006); two overlapping rounds instead of padding to a power of two.
+// R applies random signs, H on [0, p), random signs, and H on [D-p, D), in this order. p is the
+// largest power of two that is at most D, and H the unnormalized Hadamard matrix. Each round scales
+// rows by 2^-b and queries by 2^-a with a + b = log2 p, so that Rq^T Rr is the identity. All
+// factors are powers of two, so only the additions round. Source: the fast Johnson-Lindenstrauss
+// transform (Ailon, Chazelle, STOC 2006), with two overlapping rounds instead of padding to a power
+// of two.
 #ifndef NEARFIELD_ENGINE_BOUND_ROTATION_H_
 #define NEARFIELD_ENGINE_BOUND_ROTATION_H_
 
@@ -18,31 +20,31 @@ namespace nearfield::corpus {
 
 class Rotation {
  public:
-  // dimension >= 1. The same seed gives the same rotation everywhere.
+  // Requires: dimension >= 1. The same seed gives the same rotation on every machine.
   Rotation(int64_t dimension, uint64_t seed);
 
   int64_t dimension() const { return shape_.dimension; }
 
-  // In place; [dimension].
+  // Transform [dimension] values in place.
   void RotateRow(absl::Span<double> row) const;               // Rr x
   void RotateQuery(absl::Span<double> query) const;           // Rq q
   void BringBackWithQuery(absl::Span<double> rotated) const;  // Rq^T y
 
-  // The parts, for those who compute it with other instructions: signs of 1 or -1, the size of H,
-  // and the shifts b and a.
+  // The parts of the rotation, for implementations with other instructions: the size of H, the
+  // shifts b and a, and the signs, 1 or -1.
   int64_t block() const { return shape_.block; }
   int row_shift() const { return shape_.row_shift; }
   int query_shift() const { return shape_.query_shift; }
   absl::Span<const double> first_signs() const { return first_signs_; }
   absl::Span<const double> second_signs() const { return second_signs_; }
 
-  // The computed Rr x, Rq q or Rq^T y differs from the exact by at most this times the norm of what
-  // was rotated.
+  // Returns a bound on the relative error: a computed Rr x, Rq q or Rq^T y differs from the exact
+  // result by at most this times the norm of the argument.
   double RelativeError() const;
 
  private:
   void Forward(absl::Span<double> values, int shift) const;
-  // H, scaled by 2^-shift.
+  // Applies H, scaled by 2^-shift.
   void Hadamard(absl::Span<double> block, int shift) const;
 
   score::RotationShape shape_;

@@ -9,7 +9,7 @@
 namespace nearfield::corpus {
 namespace {
 
-// Sums and maxima are taken in lanes, which processors compute side by side.
+// Lanes of sums and maxima, which processors compute in parallel.
 constexpr size_t kLanes = 8;
 
 double Squares(absl::Span<const double> values) {
@@ -41,8 +41,8 @@ double Magnitude(absl::Span<const double> values) {
   return *std::max_element(most, most + kLanes);
 }
 
-// Codes of `values` in units of the scale returned; takes what they stand for off the values,
-// exactly but for the last rounding.
+// Writes the codes of `values` in units of the returned scale. Subtracts the decoded codes from
+// `values`; only this subtraction rounds.
 float TakeCodes(absl::Span<double> values, absl::Span<int8_t> codes) {
   const float scale = score::CodeScale(Magnitude(values));
   if (!(scale > 0.0f) || !std::isfinite(scale)) {
@@ -67,7 +67,7 @@ double CodeNorm(float scale, absl::Span<const int8_t> codes) {
   return score::CodeNormUp(scale, sum);
 }
 
-// In fp64; divided by its norm for cosine, unless that is 0.
+// Returns the vector in fp64, divided by its norm for cosine unless the norm is 0.
 std::vector<double> Widen(Metric metric, absl::Span<const float> vector) {
   std::vector<double> values(vector.begin(), vector.end());
   if (metric != Metric::kCosine) return values;
@@ -88,7 +88,8 @@ score::RowBound EncodeRow(const Rotation& rotation, Metric metric, absl::Span<co
   if (metric == Metric::kCosine && squares == 0.0) {
     return {.residual = -std::numeric_limits<float>::infinity()};
   }
-  // What the code leaves out, in the space of the row: nothing is assumed of the way there.
+  // The residual of the code in the space of the row. Computing it there needs no assumption about
+  // the accuracy of the rotation.
   for (size_t i = 0; i < work.size(); ++i) work[i] = static_cast<double>(scale) * codes[i];
   rotation.BringBackWithQuery(absl::MakeSpan(work));
   for (size_t i = 0; i < work.size(); ++i) work[i] = values[i] - work[i];

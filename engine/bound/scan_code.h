@@ -1,5 +1,5 @@
-// The codes of a row, and of a query: int8 in a rotated space, with what they leave out. For cosine
-// both are divided by their norms first.
+// The int8 codes of rows and queries in a rotated space, with bounds on their residuals. For
+// cosine, rows and queries are divided by their norms first.
 #ifndef NEARFIELD_ENGINE_BOUND_SCAN_CODE_H_
 #define NEARFIELD_ENGINE_BOUND_SCAN_CODE_H_
 
@@ -13,21 +13,24 @@
 
 namespace nearfield::corpus {
 
-// row: [dimension], finite. codes: [dimension], written; -127 to 127.
+// Encodes a row and returns its bound. row: [dimension], finite. codes: [dimension], written, -127
+// to 127.
 score::RowBound EncodeRow(const Rotation& rotation, Metric metric, absl::Span<const float> row,
                           absl::Span<int8_t> codes);
 
 struct QueryBounds {
-  score::QueryBound both;        // of both codes
-  score::QueryBound first_only;  // of the first alone; its second_scale is 0
+  score::QueryBound both;        // with both codes
+  score::QueryBound first_only;  // with only the first code; its second_scale is 0
 };
 
-// query: [dimension], finite, for cosine not all zeros. first, second: [dimension] each, written.
-// Where nothing can be proven, the bounds are +inf.
+// Encodes a query as two codes and returns its bounds. query: [dimension], finite, for cosine not
+// all zeros. first, second: [dimension] each, written. The bounds are +inf if nothing can be
+// proven.
 QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<const float> query,
                         absl::Span<int8_t> first, absl::Span<int8_t> second);
 
-// EncodeQuery, or the same with other instructions. Not thread-safe: it may keep scratch memory.
+// EncodeQuery, or the same function with other instructions. Not thread-safe: it may keep scratch
+// memory.
 using QueryEncoder = std::function<QueryBounds(
     const Rotation& rotation, Metric metric, absl::Span<const float> query,
     absl::Span<int8_t> first, absl::Span<int8_t> second)>;

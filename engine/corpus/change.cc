@@ -25,12 +25,12 @@ absl::Status CheckNew(const CorpusSnapshot& snapshot, const OrderedIds& ids) {
 
 namespace {
 
-// `state` with `words` as its deleted rows, which leave `rows_live` of them.
+// Returns `state` with the deleted rows `words`, which leave `rows_live` live rows.
 absl::StatusOr<GenerationState> Reduced(const Device& device, const GenerationState& state,
                                         std::vector<uint64_t> words, int64_t rows_live) {
   GenerationState result = state;
   result.rows_live = rows_live;
-  // Nothing goes, or the whole generation does.
+  // No row is removed, or all rows are.
   if (result.rows_live == state.rows_live || result.rows_live == 0) return result;
   auto tombstones = device.backend().MakeTombstones(std::move(words));
   if (!tombstones.ok()) return device.Observe(tombstones.status());
@@ -65,7 +65,7 @@ absl::StatusOr<GenerationState> WithoutBits(const Device& device, const Generati
 
 namespace {
 
-// `slots`: of live rows, each once; one list a generation.
+// `slots`: the slots of live rows, each once; one list for each generation.
 absl::StatusOr<Remainder> WithoutRowsAt(const Device& device, const CorpusSnapshot& snapshot,
                                         absl::Span<const std::vector<uint32_t>> slots,
                                         IdType id_type) {
@@ -93,7 +93,7 @@ absl::StatusOr<Remainder> Without(const Device& device, const CorpusSnapshot& sn
     return true;
   });
   for (std::vector<uint32_t>& of_generation : slots) {
-    // An id that was asked for twice stands here twice, one after the other.
+    // If the caller passed an id twice, its slot is here twice, in succession.
     const auto end = std::unique(of_generation.begin(), of_generation.end());
     of_generation.erase(end, of_generation.end());
   }

@@ -17,7 +17,7 @@ double DeadShare(const GenerationState& state) {
   return 1.0 - static_cast<double>(state.rows_live) / rows_count;
 }
 
-// The generation of `snapshot` that has the same rows; null where it is gone.
+// Returns the generation of `snapshot` that has the same rows; null if it is gone.
 const GenerationState* Find(const CorpusSnapshot& snapshot, const GenerationState& state) {
   for (const GenerationState& other : snapshot.generations) {
     if (other.generation == state.generation) return &other;

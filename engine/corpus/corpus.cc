@@ -64,7 +64,7 @@ absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
 
 namespace {
 
-// A collection that keeps its rows on the host has nothing but codes to scan.
+// A collection with its rows on the host can scan only codes.
 ScanPrecision PrecisionOf(const CollectionSpec& spec, const Backend& backend) {
   if (spec.scan == ScanChoice::kRows) return ScanPrecision::kRows;
   if (spec.scan == ScanChoice::kInt8 || spec.rows == RowHome::kHost) return ScanPrecision::kInt8;
@@ -74,15 +74,17 @@ ScanPrecision PrecisionOf(const CollectionSpec& spec, const Backend& backend) {
 
 }  // namespace
 
-Corpus::Corpus(const CollectionSpec& spec, std::shared_ptr<Device> device, uint64_t epoch)
+Corpus::Corpus(const CollectionSpec& spec, std::shared_ptr<Device> device, uint64_t epoch,
+               int64_t ordinals_max)
     : spec_(spec),
       device_(std::move(device)),
       scan_(PrecisionOf(spec, device_->backend())),
+      ordinals_(ordinals_max),
       snapshot_(std::make_shared<const CorpusSnapshot>(CorpusSnapshot{.epoch = epoch})) {}
 
 std::shared_ptr<Corpus> Corpus::Make(const CollectionSpec& spec, std::shared_ptr<Device> device,
-                                     uint64_t epoch) {
-  return std::shared_ptr<Corpus>(new Corpus(spec, std::move(device), epoch));
+                                     uint64_t epoch, int64_t ordinals_max) {
+  return std::shared_ptr<Corpus>(new Corpus(spec, std::move(device), epoch, ordinals_max));
 }
 
 RowFormat Corpus::format() const {
@@ -108,17 +110,6 @@ absl::StatusOr<SearchedRows> Corpus::Searched(
   return rows;
 }
 
-absl::StatusOr<uint32_t> Corpus::TakeOrdinals(int64_t rows_count) {
-  constexpr uint64_t kOrdinalsMax = uint64_t{1} << 32;
-  const uint64_t first = ordinals_taken_.fetch_add(static_cast<uint64_t>(rows_count));
-  if (first + static_cast<uint64_t>(rows_count) <= kOrdinalsMax) {
-    return static_cast<uint32_t>(first);
-  }
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the collection has taken ", kOrdinalsMax,
-                   " rows since the process began, deleted ones included, as many as it can"));
-}
-
 void Corpus::PrepareSwap() {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(replaced_, [](const auto& snapshot) { return snapshot.expired(); });
@@ -131,7 +122,7 @@ void Corpus::Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept {
     replaced_.push_back(snapshot_);
     snapshot_.swap(next);
   }
-  next = nullptr;  // perhaps the last hold on a generation: unlocked
+  next = nullptr;  // may release the last reference to a generation: without the lock
   choices_.Trim();
 }
 
@@ -275,7 +266,7 @@ absl::StatusOr<CompactionResult> Corpus::Compact(const CompactionOptions& option
   return CatchOutOfMemory([&] { return CompactOnce(options); });
 }
 
-// The copy is made beside searches and changes; only its place is taken while changes wait.
+// Searches and changes continue during the copy. Changes wait only while the copy is swapped in.
 absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& options) {
   ABSL_RETURN_IF_ERROR(device_->Check());
   const std::lock_guard<std::mutex> compaction(compaction_mutex_);
@@ -294,7 +285,7 @@ absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& op
   const std::lock_guard<std::mutex> change(change_mutex_);
   const std::shared_ptr<const CorpusSnapshot> current = Pin();
   ABSL_ASSIGN_OR_RETURN(auto generations, Replace(*device_, *current, step));
-  if (!generations) return CompactionResult{};  // a commit merged some of them meanwhile
+  if (!generations) return CompactionResult{};  // a commit has merged some of them meanwhile
   auto next = std::make_shared<CorpusSnapshot>();
   next->epoch = current->epoch;
   next->generations = *std::move(generations);

@@ -12,7 +12,7 @@
 namespace nearfield::corpus {
 namespace {
 
-// Copies and lookups of a large batch: a few threads are as fast as memory.
+// For copies and lookups of a large batch: a few threads saturate the memory bandwidth.
 constexpr unsigned kHostThreadsMax = 4;
 
 int32_t HostThreads() {

@@ -1,5 +1,5 @@
-// One backend and what all collections on it share: host memory, and the knowledge that the device
-// is lost.
+// Device: one backend and the state that all its collections share: the host memory budget, host
+// threads, and whether the device is lost.
 #ifndef NEARFIELD_ENGINE_CORPUS_DEVICE_H_
 #define NEARFIELD_ENGINE_CORPUS_DEVICE_H_
 
@@ -14,7 +14,7 @@
 
 namespace nearfield::corpus {
 
-// Thread-safe. Held by a shared pointer: generations outlive the engine where a search or a
+// Thread-safe. Held by a shared pointer, because generations outlive the engine if a search or a
 // collection still holds them.
 class Device {
  public:
@@ -24,10 +24,10 @@ class Device {
   HostBudget& host() const { return *host_; }
   HostWork& host_work() const { return *host_work_; }
 
-  // OK, or Unavailable for ever after the backend has reported it once.
+  // Returns OK, or Unavailable forever after the backend has reported it once.
   absl::Status Check() const;
 
-  // Passes `status` on, and remembers an Unavailable.
+  // Returns `status`, and stores it if it is Unavailable.
   absl::Status Observe(absl::Status status) const;
 
  private:

@@ -11,10 +11,11 @@
 namespace nearfield::corpus {
 namespace {
 
-// With more live rows than this for each chosen one, their slots are listed too.
+// If there are more live rows than this for each chosen row, the slots of the chosen rows are
+// listed too.
 constexpr int64_t kLiveRowsPerListed = 32;
 
-// Deleted, or not chosen.
+// Returns the bits of the rows that are deleted or not chosen.
 std::vector<uint64_t> LeftOut(const GenerationState& state, const RowFilter& filter) {
   const Generation& generation = *state.generation;
   const int64_t rows_count = generation.rows_count();
@@ -166,7 +167,7 @@ std::shared_ptr<const Choice> ChoiceCache::Find(
 }
 
 void ChoiceCache::TrimTo(size_t entries_max) {
-  std::list<Entry> forgotten;  // destroyed without the lock
+  std::list<Entry> forgotten;  // destroyed after the lock is released
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);

@@ -1,4 +1,4 @@
-// A snapshot as a filter lets it be seen.
+// The rows of a snapshot that a filter chooses.
 #ifndef NEARFIELD_ENGINE_CORPUS_FILTERED_H_
 #define NEARFIELD_ENGINE_CORPUS_FILTERED_H_
 
@@ -16,60 +16,62 @@
 
 namespace nearfield::corpus {
 
-// Some of the live rows of a snapshot: one entry a generation of it. Immutable.
+// Some of the live rows of a snapshot, with one entry for each generation. Immutable.
 struct Choice {
-  // Null: no row is left out. Else the deleted rows and those left out.
+  // Null: no row is excluded. Else the deleted and the excluded rows.
   std::vector<std::shared_ptr<const Tombstones>> tombstones;
-  std::vector<int64_t> rows_live;  // of those chosen; may be 0
-  // The slots of those chosen where they are few among all; else empty as a whole.
+  std::vector<int64_t> rows_live;  // number of chosen rows; may be 0
+  // The slots of the chosen rows if they are few; else there is no entry.
   std::vector<std::vector<uint32_t>> slots;
   int64_t rows_count = 0;
 };
 
-// Some rows of one snapshot: a bit a row.
+// A set of rows of one snapshot: one bit for each row.
 class RowSet {
  public:
   void Add(const CorpusSnapshot& snapshot, const RowRef& row);
   int64_t bytes() const;
-  // Of one generation: bit (slot % 64) of word slot / 64. Empty where none of its rows was added.
+  // Returns the bits of one generation: bit (slot % 64) of word slot / 64. Empty if none of its
+  // rows was added.
   absl::Span<const uint64_t> words(size_t generation) const {
     if (generation >= words_.size()) return {};
     return words_[generation];
   }
 
  private:
-  std::vector<std::vector<uint64_t>> words_;  // one a generation
+  std::vector<std::vector<uint64_t>> words_;  // one entry for each generation
 };
 
-// The rows that a search may answer with.
+// The rows that a search may return.
 struct SearchedRows {
   std::shared_ptr<const CorpusSnapshot> snapshot;
   std::shared_ptr<const Choice> choice;  // null: all live rows
 
   int64_t rows_count() const;
-  // Reports whether a live row of the snapshot is among them.
+  // Returns whether these rows include a live row of the snapshot.
   bool Holds(const RowRef& row) const;
   std::vector<GenerationView> Views() const;
 };
 
-// The live rows that the filter chooses. Errors: ResourceExhausted (no device memory for a bit a
-// row).
+// Returns the live rows that the filter chooses. Errors: ResourceExhausted (no device memory for
+// one bit for each row).
 absl::StatusOr<Choice> Choose(const Device& device, const CorpusSnapshot& snapshot,
                               const RowFilter& filter);
 
-// The slots of the live rows of one generation that the filter chooses, ascending.
+// Returns the slots of the live rows of one generation that the filter chooses, ascending.
 std::vector<uint32_t> ChosenSlots(const GenerationState& state, const RowFilter& filter);
 
-// The live rows, by ordinal; those of them with these ids; and how many the filter chooses.
+// Return the live rows, the live rows with these ids (both by ordinal), and the number of live rows
+// that the filter chooses.
 RowFilter LiveRows(const CorpusSnapshot& snapshot);
 RowFilter RowsWithIds(const CorpusSnapshot& snapshot, const IdColumn& ids);
 int64_t CountChosen(const CorpusSnapshot& snapshot, const RowFilter& filter);
 
-// `rows` without some of them. Errors: as Choose.
+// Returns `rows` without the rows of `left_out`. Errors: as Choose.
 absl::StatusOr<SearchedRows> WithoutRows(const Device& device, const SearchedRows& rows,
                                          const RowSet& left_out);
 
-// Remembers the last few choices, so that a filter used again on the same snapshot costs nothing.
+// Caches the last few choices, so that repeated use of a filter on the same snapshot costs nothing.
 // Thread-safe.
 class ChoiceCache {
  public:
@@ -77,12 +79,12 @@ class ChoiceCache {
       const Device& device, const std::shared_ptr<const CorpusSnapshot>& snapshot,
       const std::shared_ptr<const RowFilter>& filter);
 
-  // Forgets what nobody can ask for again.
+  // Removes entries that can never be requested again.
   void Trim() { TrimTo(kEntriesMax); }
 
  private:
   static constexpr size_t kEntriesMax = 16;
-  // A snapshot or filter that is gone never comes again, though another may have its address.
+  // A weak pointer cannot match a later object at the same address.
   struct Entry {
     std::weak_ptr<const CorpusSnapshot> snapshot;
     std::weak_ptr<const RowFilter> filter;
@@ -91,11 +93,11 @@ class ChoiceCache {
 
   std::shared_ptr<const Choice> Find(const std::shared_ptr<const CorpusSnapshot>& snapshot,
                                      const std::shared_ptr<const RowFilter>& filter);
-  // And beyond `entries_max` what was not asked for longest.
+  // As Trim, and removes the least recently used entries beyond `entries_max`.
   void TrimTo(size_t entries_max);
 
   std::mutex mutex_;
-  std::list<Entry> entries_;  // the latest asked for first
+  std::list<Entry> entries_;  // most recently used first
 };
 
 }  // namespace nearfield::corpus

@@ -17,12 +17,12 @@
 namespace nearfield::corpus {
 namespace {
 
-// End of a payload, slot_by_rank; and only while sorting: a key and a rank.
+// Bytes for the end of a payload and slot_by_rank; during sorting also for a key and a rank.
 constexpr int64_t kBytesPerRow = 8 + 4;
 constexpr int64_t kSortBytesPerRow = 16 + 4;
 
-// Moves all but the last of equal ids behind the others, and returns how many are left in front.
-// `order`: OrderById(ids), where equal ids follow one another by slot.
+// Moves all except the last of equal ids to the end, and returns the number of ids before them.
+// `order`: OrderById(ids), in which equal ids are ordered by slot.
 int64_t PutSupersededLast(const IdColumn& ids, std::vector<uint32_t>& order) {
   std::vector<uint32_t> superseded;
   size_t named = 0;
@@ -55,7 +55,7 @@ std::vector<uint32_t> Generation::superseded() const {
 }
 
 int64_t BuildBytes(int64_t rows_count, int64_t id_bytes, int64_t payload_bytes) {
-  // Rows are fewer than 2^32: only the payload can be beyond counting.
+  // There are fewer than 2^32 rows, so only the payload bytes can overflow the sum.
   const int64_t beside = rows_count * (kBytesPerRow + kSortBytesPerRow) +
                          IdFilter::BytesFor(rows_count) + Ordinals::kRunBytes;
   return CheckedAdd(beside + id_bytes, payload_bytes).value_or(-1);
@@ -80,9 +80,9 @@ absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts, Do
   generation->ordinals = std::move(parts.ordinals);
   generation->slot_by_rank = std::move(slot_by_rank);
   generation->named = named;
-  // A copy holds just what its values need. While it is made both are there: the fixed part lies in
-  // what sorting took, and the values are counted. Without memory for them the columns are kept as
-  // they are, with room for more.
+  // Copy the columns, because a copy has no spare capacity. Both exist during the copy: memory
+  // reserved for sorting covers the fixed part, and Grow reserves the values. If there is no memory
+  // for them, keep the columns with their spare capacity.
   const int64_t values_max = std::max(StringBytes(parts.ids), parts.payloads.value_bytes());
   const bool copied = generation->host.Grow(values_max).ok();
   generation->ids = copied ? IdColumn(std::as_const(parts.ids)) : std::move(parts.ids);

@@ -1,4 +1,4 @@
-// States of a corpus that callers hold: pins, and the memory that they keep.
+// Corpus: the snapshots that callers pin, and the memory that they hold.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,7 +23,7 @@ class SnapshotPin final : public PinnedEpoch {
   const std::shared_ptr<const CorpusSnapshot>& snapshot() const { return snapshot_; }
 
  private:
-  const Corpus* const corpus_;  // compared only
+  const Corpus* const corpus_;  // only compared, never dereferenced
   const std::shared_ptr<const CorpusSnapshot> snapshot_;
 };
 
@@ -33,7 +33,7 @@ std::shared_ptr<const PinnedEpoch> Corpus::PinEpoch() const {
   return std::make_shared<SnapshotPin>(this, Pin());
 }
 
-// A compaction leaves several snapshots of one epoch; they show the same rows.
+// After a compaction, several snapshots have the same epoch; they show the same rows.
 PinnedEpochs Corpus::HeldEpochs() const {
   std::vector<std::shared_ptr<const CorpusSnapshot>> held;
   {

@@ -24,7 +24,7 @@ absl::StatusOr<GenerationParts> ReserveParts(const std::shared_ptr<Device>& devi
   int64_t rows_count = 0;
   int64_t id_bytes = 0;
   int64_t payload_bytes = 0;
-  int64_t runs_max = 0;  // of ordinals: each row left out may cut one in two
+  int64_t runs_max = 0;  // runs of ordinals: each row that is left out may split one
   for (const GenerationState* source : sources) {
     rows_count += source->rows_live;
     id_bytes += source->generation->ids.bytes();
@@ -53,7 +53,7 @@ std::vector<int64_t> RowsLive(const std::vector<GenerationState>& states) {
   return rows_live;
 }
 
-// `states` with those at `indices` merged into one.
+// Returns `states` with the generations at `indices` merged into one.
 absl::StatusOr<std::vector<GenerationState>> MergeAt(const std::shared_ptr<Device>& device,
                                                      const RowFormat& format,
                                                      const std::vector<GenerationState>& states,

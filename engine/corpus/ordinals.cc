@@ -6,7 +6,7 @@
 namespace nearfield::corpus {
 namespace {
 
-// Bits [begin, begin + 64) of `words`; zeros behind the last word.
+// Returns bits [begin, begin + 64) of `words`; bits after the last word are zero.
 uint64_t BitsAt(absl::Span<const uint64_t> words, int64_t begin) {
   const auto word = static_cast<size_t>(begin / 64);
   const int64_t shift = begin % 64;
@@ -16,8 +16,8 @@ uint64_t BitsAt(absl::Span<const uint64_t> words, int64_t begin) {
   return low | words[word + 1] << (64 - shift);
 }
 
-// Sets bits [to, to + count) of `target` as bits [from, from + count) of `source` are; they are
-// zero before.
+// Copies bits [from, from + count) of `source` to bits [to, to + count) of `target`. Requires: the
+// bits of `target` are zero.
 void CopyBits(absl::Span<const uint64_t> source, int64_t from, int64_t count, int64_t to,
               absl::Span<uint64_t> target) {
   while (count > 0) {

@@ -19,11 +19,11 @@
 namespace nearfield::corpus {
 namespace {
 
-// Rows are staged in pieces of about this size, so that reading many rows takes bounded host memory
-// beside them.
+// Rows are staged in pieces of about this size, so that reading many rows takes bounded additional
+// host memory.
 constexpr int64_t kStagingBytes = 8 << 20;
 
-// The copies out of one generation, through a staging buffer.
+// Makes the copies from one generation, through a staging buffer.
 absl::Status ReadGeneration(const Generation& generation, absl::Span<const RowCopy> copies,
                             int64_t row_bytes) {
   const auto row_size = static_cast<size_t>(row_bytes);
@@ -44,8 +44,8 @@ absl::Status ReadGeneration(const Generation& generation, absl::Span<const RowCo
   return absl::OkStatus();
 }
 
-// For each generation the ids that may be in it, in id order. In pieces, so that the hashes stay in
-// the cache while each filter is asked.
+// Returns, for each generation, the ids that may be in it, in id order. Works in pieces, so that
+// the hashes stay in the cache while they are tested against each filter.
 std::vector<std::vector<uint32_t>> FilterIds(const CorpusSnapshot& snapshot,
                                              const OrderedIds& wanted) {
   constexpr size_t kPieceIds = 1 << 15;

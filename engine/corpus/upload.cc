@@ -36,18 +36,18 @@ absl::Status CheckReservation(const UploadReservation& reservation) {
   return absl::OkStatus();
 }
 
-// What ids of this many rows take, but for the bytes of strings.
+// Returns the bytes of `rows_max` ids, excluding the bytes of strings.
 int64_t FixedIdBytes(int64_t rows_max) {
   return rows_max * int64_t{sizeof(uint64_t)};  // a number, or the end of a string
 }
 
-// The most that the bytes of values can take: a string id counts in full, so that no upload fails
-// in the middle.
+// Returns the maximum bytes of id strings. Each is counted with its maximum length, so that no
+// upload fails in the middle.
 int64_t StringBytesMax(IdType type, int64_t rows_max) {
   return type == IdType::kString ? rows_max * kIdBytesMax : 0;
 }
 
-// What the block's values take beyond FixedIdBytes and what every row takes.
+// Returns the bytes of the block's values, excluding FixedIdBytes and the fixed bytes of each row.
 int64_t ValueBytes(const UploadBlock& block) {
   int64_t bytes = block.payloads == nullptr ? 0 : block.payloads->value_bytes();
   for (int64_t i = 0; block.ids->type() == IdType::kString && i < block.ids->size(); ++i) {
@@ -81,7 +81,7 @@ absl::StatusOr<std::unique_ptr<Upload>> CorpusUpload::Begin(std::shared_ptr<Corp
   if (!planes.ok()) return device->Observe(planes.status());
   parts.planes = *std::move(planes);
   parts.ids = IdColumn(corpus->spec().id_type);
-  try {  // address space only: pages are taken as rows arrive
+  try {  // reserves address space only: pages are allocated as rows arrive
     parts.ids.Reserve(rows_max);
     parts.payloads.Reserve(rows_max, reservation.payload_bytes_max);
   } catch (const std::bad_alloc&) {
@@ -209,14 +209,25 @@ absl::StatusOr<uint32_t> CorpusUpload::TakeOrdinals() {
 absl::StatusOr<CommitResult> CorpusUpload::Commit(const CommitHook& before_visible) {
   ABSL_RETURN_IF_ERROR(CheckOpen());
   open_ = false;
-  GenerationParts parts = std::move(parts_);  // whatever happens, its memory goes with it
+  GenerationParts parts = std::move(parts_);  // its memory is released in any case
+  const int64_t rows_count = parts.ids.size();
+  if (rows_count == 0) return Publish(std::move(parts), before_visible);
+  const bool asked_for = first_ordinal_.has_value();
+  if (!asked_for) {
+    ABSL_ASSIGN_OR_RETURN(first_ordinal_, corpus_->TakeOrdinals(rows_count));
+  }
+  absl::StatusOr<CommitResult> result = Publish(std::move(parts), before_visible);
+  // The caller may have stored ordinals that it requested, so they are not released here.
+  if (!result.ok() && !asked_for) corpus_->ReleaseOrdinals(*first_ordinal_, rows_count);
+  return result;
+}
+
+absl::StatusOr<CommitResult> CorpusUpload::Publish(GenerationParts parts,
+                                                   const CommitHook& before_visible) {
   const UploadMode mode = reservation_.mode;
   return CatchOutOfMemory([&]() -> absl::StatusOr<CommitResult> {
     std::shared_ptr<const Generation> generation;
     if (!parts.ids.empty()) {
-      if (!first_ordinal_) {
-        ABSL_ASSIGN_OR_RETURN(first_ordinal_, corpus_->TakeOrdinals(parts.ids.size()));
-      }
       parts.ordinals = Ordinals(*first_ordinal_, parts.ids.size());
       const Doubles doubles = mode == UploadMode::kUpsert ? Doubles::kLastWins : Doubles::kRefused;
       ABSL_ASSIGN_OR_RETURN(generation, Seal(std::move(parts), doubles));

@@ -105,8 +105,8 @@ bool CpuRowPlanes::Answers(const corpus::RowFormat& format) const {
 absl::Status CpuRowPlanes::CheckRoom(int64_t rows_count) const {
   if (sealed_) return absl::FailedPreconditionError("rows appended after Seal");
   if (rows_count < 0 || rows_count > rows_max_ - rows_count_) {
-    return absl::ResourceExhaustedError(absl::StrCat("rows_count = ", rows_count, " beside ",
-                                                     rows_count_,
+    return absl::ResourceExhaustedError(absl::StrCat("rows_count = ", rows_count,
+                                                     " in addition to ", rows_count_,
                                                      " present exceeds rows_max = ", rows_max_));
   }
   return absl::OkStatus();

@@ -33,10 +33,10 @@ EpochWaiters::~EpochWaiters() {
 
 void EpochWaiters::Close() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
 }
 
 absl::Status EpochWaiters::StatusOf(const EpochWait& wait) const {
@@ -57,11 +57,11 @@ absl::Status EpochWaiters::StatusOf(const EpochWait& wait) const {
 void EpochWaiters::Await(EpochWait wait) {
   if (EpochNow(wait) >= wait.epoch) return wait.done(absl::OkStatus());
   if (absl::Status refused = Take(&wait); !refused.ok()) return wait.done(std::move(refused));
-  wake_.notify_one();
+  wake_.NotifyOne();
 }
 
 absl::Status EpochWaiters::Take(EpochWait* wait) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (ending_) return Closed();
   if (static_cast<int64_t>(waits_.size()) >= waiting_max_) {
     return Overloaded(absl::StrCat("min_epoch: ", waits_.size(),
@@ -73,17 +73,17 @@ absl::Status EpochWaiters::Take(EpochWait* wait) {
 }
 
 int64_t EpochWaiters::waiting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return static_cast<int64_t>(waits_.size());
 }
 
 void EpochWaiters::Nudge() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (waits_.empty()) return;
     nudged_ = true;
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
 }
 
 std::vector<EpochWait> EpochWaiters::TakeDone() {
@@ -104,18 +104,20 @@ std::vector<EpochWait> EpochWaiters::TakeDone() {
 }
 
 void EpochWaiters::Run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!ending_) {
-    wake_.wait(lock, [this] { return ending_ || !waits_.empty(); });
+    while (!ending_ && waits_.empty()) wake_.Wait(lock);
     const std::vector<EpochWait> done = TakeDone();
-    lock.unlock();
+    lock.Unlock();
     for (const EpochWait& wait : done) wait.done(StatusOf(wait));
-    lock.lock();
-    wake_.wait_for(lock, kTick, [this] { return ending_ || nudged_ || waits_.empty(); });
+    lock.Lock();
+    const auto look_at = std::chrono::steady_clock::now() + kTick;
+    while (!ending_ && !nudged_ && !waits_.empty() && wake_.WaitUntil(lock, look_at)) {
+    }
     nudged_ = false;
   }
   const std::vector<EpochWait> left = std::move(waits_);
-  lock.unlock();
+  lock.Unlock();
   for (const EpochWait& wait : left) wait.done(Closed());
 }
 

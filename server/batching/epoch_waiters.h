@@ -2,15 +2,15 @@
 #ifndef NEARFIELD_SERVER_BATCHING_EPOCH_WAITERS_H_
 #define NEARFIELD_SERVER_BATCHING_EPOCH_WAITERS_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "engine/base/mutex.h"
 #include "nearfield/engine/collection.h"
 #include "server/batching/clock.h"
 #include "server/batching/search_request.h"
@@ -51,18 +51,18 @@ class EpochWaiters {
   void Run();
   // Adds `wait` to the waiting calls. Errors: Unavailable (closing), ResourceExhausted (too many
   // calls wait).
-  absl::Status Take(EpochWait* wait);
-  // Removes and returns the calls whose wait has ended. Requires: mutex_.
-  std::vector<EpochWait> TakeDone();
+  absl::Status Take(EpochWait* wait) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Removes and returns the calls whose wait has ended.
+  std::vector<EpochWait> TakeDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status StatusOf(const EpochWait& wait) const;
 
   const int64_t waiting_max_;
   const Clock* const clock_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::vector<EpochWait> waits_;
-  bool nudged_ = false;
-  bool ending_ = false;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  std::vector<EpochWait> waits_ ABSL_GUARDED_BY(mutex_);
+  bool nudged_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

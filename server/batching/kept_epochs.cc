@@ -32,10 +32,10 @@ KeptEpochs::KeptEpochs(const Options& options, const Clock* clock)
 
 KeptEpochs::~KeptEpochs() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
   thread_.join();
 }
 
@@ -78,7 +78,7 @@ absl::Status KeptEpochs::Keep(const std::string& caller,
                               std::shared_ptr<const PinnedEpoch> at, EpochHold* hold) {
   Entries forgotten;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
       return entry.caller == caller && entry.IsOf(collection.get(), at->epoch());
     });
@@ -98,14 +98,14 @@ absl::Status KeptEpochs::Keep(const std::string& caller,
     }
     if (fresh) TrimLocked(&forgotten);
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
   return absl::OkStatus();
 }
 
 std::shared_ptr<const PinnedEpoch> KeptEpochs::Find(
     const std::shared_ptr<const Collection>& collection, uint64_t epoch) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const TimePoint now = clock_->Now();
     for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
       if (!entry->IsOf(collection.get(), epoch)) continue;
@@ -121,7 +121,7 @@ std::shared_ptr<const PinnedEpoch> KeptEpochs::Find(
 
 void KeptEpochs::Forget(const Collection* collection) {
   Entries forgotten;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
     if (entry->collection.lock().get() == collection) GiveUp(entry, &forgotten);
@@ -131,7 +131,7 @@ void KeptEpochs::Forget(const Collection* collection) {
 
 void KeptEpochs::DropExpired() {
   Entries forgotten;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const TimePoint now = clock_->Now();
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
@@ -189,19 +189,21 @@ void KeptEpochs::TrimLocked(Entries* forgotten) {
 
 void KeptEpochs::Trim() {
   Entries forgotten;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   TrimLocked(&forgotten);
 }
 
 void KeptEpochs::Run() {
   while (true) {
     {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return ending_ || !entries_.empty(); });
+      MutexLock lock(mutex_);
+      while (!ending_ && entries_.empty()) wake_.Wait(lock);
       if (!ending_) {
         const auto left = entries_.back().expires - clock_->Now();
-        wake_.wait_for(lock, std::min<TimePoint::duration>(left, kLookInterval),
-                       [this] { return ending_; });
+        const auto look_at =
+            std::chrono::steady_clock::now() + std::min<TimePoint::duration>(left, kLookInterval);
+        while (!ending_ && wake_.WaitUntil(lock, look_at)) {
+        }
       }
       if (ending_) return;
     }

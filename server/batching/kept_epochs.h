@@ -3,17 +3,17 @@
 #define NEARFIELD_SERVER_BATCHING_KEPT_EPOCHS_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <limits>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "engine/base/mutex.h"
 #include "nearfield/engine/collection.h"
 #include "server/batching/clock.h"
 
@@ -78,27 +78,28 @@ class KeptEpochs {
   using Entries = std::list<Entry>;
   using Choice = std::vector<Entries::iterator>;
 
-  // All of these require mutex_. Dropped entries move to `forgotten`. The caller destroys them
-  // without the lock, because they may be the last references to rows.
-  absl::Status MakeRoom(const std::string& caller, Entries* forgotten);
+  // Dropped entries move to `forgotten`. The caller destroys them without the lock, because they
+  // may be the last references to rows.
+  absl::Status MakeRoom(const std::string& caller, Entries* forgotten)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the entry to drop at epochs_total_max; end() if streams hold all of them.
-  Entries::iterator OldestOfMost();
-  void TrimLocked(Entries* forgotten);
+  Entries::iterator OldestOfMost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TrimLocked(Entries* forgotten) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the bytes that the entries pin together.
   static HeldBytes BytesOf(const Choice& entries);
   // Returns the entry to drop next if all together pin too much; end() if none pins anything.
-  Entries::iterator Victim();
-  void GiveUp(Entries::iterator entry, Entries* forgotten) {
+  Entries::iterator Victim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveUp(Entries::iterator entry, Entries* forgotten) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     forgotten->splice(forgotten->end(), entries_, entry);
   }
   void Run();
 
   const Options options_;
   const Clock* const clock_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  Entries entries_;  // most recently used first
-  bool ending_ = false;
+  Mutex mutex_;
+  CondVar wake_;
+  Entries entries_ ABSL_GUARDED_BY(mutex_);  // most recently used first
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

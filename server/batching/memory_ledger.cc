@@ -58,7 +58,7 @@ absl::StatusOr<ByteAccount::Hold> ByteAccount::Reserve(const std::string& caller
 absl::Status ByteAccount::TryAdd(const std::string& caller, int64_t bytes_before,
                                  int64_t bytes_after) {
   const int64_t bytes = (bytes_after - bytes_before) * options_.copies;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = callers_.find(caller);
   const int64_t own = it == callers_.end() ? 0 : it->second;
   const int64_t free = options_.bytes_max - this->bytes() - bytes;  // after this hold
@@ -86,7 +86,7 @@ absl::Status ByteAccount::Full(int64_t bytes, int64_t own) const {
 }
 
 void ByteAccount::Add(const std::string& caller, int64_t held_bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   AddLocked(caller, held_bytes * options_.copies);
 }
 

@@ -5,12 +5,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 
 namespace nearfield::server {
 
@@ -61,22 +62,24 @@ class ByteAccount {
   // Errors: ResourceExhausted with a retry hint; names the caller's bytes, all bytes and the limit.
   absl::StatusOr<Hold> Reserve(const std::string& caller, int64_t bytes);
 
+  int64_t bytes_max() const { return options_.bytes_max; }
   // Returns the bytes of all holds, including their copies.
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
   // Grows one hold from `bytes_before` to `bytes_after`.
-  absl::Status TryAdd(const std::string& caller, int64_t bytes_before, int64_t bytes_after);
-  void Add(const std::string& caller, int64_t held_bytes);
-  // Requires: mutex_.
-  void AddLocked(const std::string& caller, int64_t bytes);
+  absl::Status TryAdd(const std::string& caller, int64_t bytes_before, int64_t bytes_after)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Add(const std::string& caller, int64_t held_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  void AddLocked(const std::string& caller, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Full(int64_t bytes, int64_t own) const;
 
   const Options options_;
   const double times_free_;
   std::atomic<int64_t> bytes_{0};
-  mutable std::mutex mutex_;
-  std::unordered_map<std::string, int64_t> callers_;  // callers with a nonzero balance
+  mutable Mutex mutex_;
+  // Callers with a nonzero balance.
+  std::unordered_map<std::string, int64_t> callers_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The accounts. config/memory_plan.h lists what else bounds memory by its structure.
@@ -90,10 +93,10 @@ struct MemoryLedger {
   explicit MemoryLedger(const Limits& limits);
 
   ByteAccount replies;   // held until their readers have them
-  ByteAccount requests;  // messages of calls in flight, their queries, rows of their filters
+  ByteAccount requests;  // messages, from before they are decoded; queries, rows of filters
 };
 
-// The reservations of one request and its reply.
+// The reservations of one request, in addition to its message, and of its reply.
 struct MemoryHolds {
   ByteAccount::Hold request;
   ByteAccount::Hold reply;

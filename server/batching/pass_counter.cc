@@ -4,7 +4,7 @@ namespace nearfield::server {
 
 void PassCounter::Note(const SearchResult& result) {
   const SearchCost& cost = result.cost;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++counts_.passes;
   counts_.queries[cost.precision] += static_cast<int64_t>(result.queries.size());
   counts_.device_us += cost.device_us;
@@ -15,7 +15,7 @@ void PassCounter::Note(const SearchResult& result) {
 }
 
 PassCounts PassCounter::counts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counts_;
 }
 

@@ -4,8 +4,9 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
+#include "engine/base/mutex.h"
 #include "nearfield/engine/engine.h"
 
 namespace nearfield::server {
@@ -28,8 +29,8 @@ class PassCounter {
   PassCounts counts() const;
 
  private:
-  mutable std::mutex mutex_;
-  PassCounts counts_;
+  mutable Mutex mutex_;
+  PassCounts counts_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace nearfield::server

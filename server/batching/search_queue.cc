@@ -87,76 +87,75 @@ absl::Status SearchQueue::Push(SearchTicket ticket) {
   ticket.queued = clock_->Now();
   ABSL_RETURN_IF_ERROR(Wanted(ticket, ticket.queued));
   LineEntry entry = EntryOf(std::move(ticket));
+  const std::shared_ptr<const Collection>& collection = entry.ticket->request.collection;
   SearchTickets dead;
   absl::Status status;
   bool wake_watcher = false;
   {
-    std::unique_lock lock(mutex_);
-    const std::shared_ptr<PassTimes> times = TimesOf(*entry.ticket, &lock);
-    if (closed_) return Closed();
-    entry.caller = callers_.Find(entry.ticket->caller);
-    status = CheckRoom(entry, &dead);
-    if (status.ok()) {
-      const SearchPriority priority = entry.ticket->priority;
-      const SearchWork work = SearchWork::Of(entry.ticket->request, limits_.k_max);
-      TicketGroup* const group = lines_.GroupOf(entry.ticket->request, work);
-      group->times = times;
-      entry.cost_us = CostUs(entry, *times, work);
-      entry.start = callers_.StartOf(*entry.caller, priority);
-      status = CheckForecast(
-          {.group = group, .priority = priority, .start = entry.start, .queries = entry.queries},
-          entry);
-      if (status.ok()) {
-        callers_.Book(entry.caller, priority, entry.start, entry.cost_us);
-        lines_.Insert(group, std::move(entry));
-        wake_watcher = watcher_asleep_ && running_.has_value();
-      }
+    MutexLock lock(mutex_);
+    std::shared_ptr<PassTimes> times = model_.Find(collection);
+    if (times == nullptr) {
+      // The collection may be busy with a commit. Release the lock, so that no other search waits
+      // for it.
+      lock.Unlock();
+      const double floor_us = PassFloorUs(*collection, limits_.read_bytes_per_second);
+      lock.Lock();
+      times = model_.Find(collection);
+      if (times == nullptr) times = model_.Add(collection, floor_us);
     }
+    if (closed_) return Closed();
+    status = Insert(&entry, times, &dead);
+    wake_watcher = status.ok() && watcher_asleep_ && running_.has_value();
   }
-  if (status.ok()) arrived_.notify_one();
-  if (wake_watcher) overdue_.notify_one();
+  if (status.ok()) arrived_.NotifyOne();
+  if (wake_watcher) overdue_.NotifyOne();
   if (!dead.empty()) Answer(dead);
   return status;
 }
 
-std::shared_ptr<PassTimes> SearchQueue::TimesOf(const SearchTicket& ticket,
-                                                std::unique_lock<std::mutex>* lock) {
-  const std::shared_ptr<const Collection>& collection = ticket.request.collection;
-  std::shared_ptr<PassTimes> times = model_.Find(collection);
-  if (times != nullptr) return times;
-  // The collection may be busy with a commit. Release the lock, so that no other search waits for
-  // it.
-  lock->unlock();
-  const double floor_us = PassFloorUs(*collection, limits_.read_bytes_per_second);
-  lock->lock();
-  times = model_.Find(collection);
-  return times != nullptr ? times : model_.Add(collection, floor_us);
+absl::Status SearchQueue::Insert(LineEntry* entry, const std::shared_ptr<PassTimes>& times,
+                                 SearchTickets* dead) {
+  entry->caller = callers_.Find(entry->ticket->caller);
+  ABSL_RETURN_IF_ERROR(CheckRoom(*entry, dead));
+  const SearchPriority priority = entry->ticket->priority;
+  const SearchWork work = SearchWork::Of(entry->ticket->request, limits_.k_max);
+  TicketGroup* const group = lines_.GroupOf(entry->ticket->request, work);
+  group->times = times;
+  entry->cost_us = CostUs(*entry, *times, work);
+  entry->start = callers_.StartOf(*entry->caller, priority);
+  ABSL_RETURN_IF_ERROR(CheckForecast(
+      {.group = group, .priority = priority, .start = entry->start, .queries = entry->queries},
+      *entry));
+  callers_.Book(entry->caller, priority, entry->start, entry->cost_us);
+  lines_.Insert(group, std::move(*entry));
+  return absl::OkStatus();
+}
+
+absl::Status SearchQueue::CheckLimits(const LineEntry& entry) const {
+  if (lines_.requests() >= limits_.requests_max ||
+      (!lines_.empty() && lines_.bytes() + entry.bytes > limits_.bytes_max)) {
+    return Full();
+  }
+  const CallerTable::Caller& caller = *entry.caller;
+  const double times_free = TimesFree(limits_.caller_share);
+  const auto free = static_cast<double>(limits_.requests_max - lines_.requests());
+  const auto bytes_free = static_cast<double>(limits_.bytes_max - lines_.bytes());
+  if (caller.requests > 0 &&
+      (static_cast<double>(caller.requests + 1) > times_free * free ||
+       static_cast<double>(caller.bytes + entry.bytes) > times_free * bytes_free)) {
+    return CallerFull(caller);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status SearchQueue::CheckRoom(const LineEntry& entry, SearchTickets* dead) {
-  const auto check = [&] {
-    if (lines_.requests() >= limits_.requests_max ||
-        (!lines_.empty() && lines_.bytes() + entry.bytes > limits_.bytes_max)) {
-      return Full();
-    }
-    const CallerTable::Caller& caller = *entry.caller;
-    const double times_free = TimesFree(limits_.caller_share);
-    const auto free = static_cast<double>(limits_.requests_max - lines_.requests());
-    const auto bytes_free = static_cast<double>(limits_.bytes_max - lines_.bytes());
-    if (caller.requests > 0 &&
-        (static_cast<double>(caller.requests + 1) > times_free * free ||
-         static_cast<double>(caller.bytes + entry.bytes) > times_free * bytes_free)) {
-      return CallerFull(caller);
-    }
-    return absl::OkStatus();
-  };
-  absl::Status status = check();
+  absl::Status status = CheckLimits(entry);
   const TimePoint now = entry.ticket->queued;
   if (status.ok() || (now < lines_.earliest_deadline() && now - swept_ < kTick)) return status;
   swept_ = now;
   lines_.Sweep(now, /*cancelled_too=*/true,
                [&](LineEntry& each) { dead->push_back(std::move(each.ticket)); });
-  return check();
+  return CheckLimits(entry);
 }
 
 absl::Status SearchQueue::CheckForecast(const Newcomer& newcomer, const LineEntry& entry) {
@@ -199,16 +198,16 @@ SearchTickets SearchQueue::Take() {
     SearchTickets tickets;
     bool wake_watcher = false;
     {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       if (!closed_ && lines_.empty()) {
         EndPass(std::nullopt, false);
-        arrived_.wait(lock, [&] { return closed_ || !lines_.empty(); });
+        while (!closed_ && lines_.empty()) arrived_.Wait(lock);
       }
       if (closed_) return {};
       tickets = TakeFormed(&dead);
       wake_watcher = watcher_asleep_ && !lines_.empty();
     }
-    if (wake_watcher) overdue_.notify_one();
+    if (wake_watcher) overdue_.NotifyOne();
     if (!dead.empty()) Answer(dead);
     if (!tickets.empty()) return tickets;
   }
@@ -218,7 +217,7 @@ SearchTickets SearchQueue::TryTake() {
   SearchTickets dead;
   SearchTickets tickets;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tickets = TakeFormed(&dead);
   }
   Answer(dead);
@@ -226,7 +225,7 @@ SearchTickets SearchQueue::TryTake() {
 }
 
 void SearchQueue::NotePass(double pass_us, bool complete) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   EndPass(pass_us, complete);
 }
 
@@ -254,7 +253,7 @@ void SearchQueue::EndPass(std::optional<double> pass_us, bool complete) {
 void SearchQueue::AnswerOverdue() {
   SearchTickets dead;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const TimePoint now = clock_->Now();
     if (now >= lines_.earliest_deadline()) {
       lines_.Sweep(now, /*cancelled_too=*/false,
@@ -266,14 +265,13 @@ void SearchQueue::AnswerOverdue() {
 
 bool SearchQueue::AwaitOverdue() {
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (!closed_ && clock_->Now() < lines_.earliest_deadline()) {
       // Sleep only after a tick without work, so that Push seldom has to wake this thread.
-      overdue_.wait_for(lock, kTick);
-      const auto busy = [&] { return running_.has_value() && !lines_.empty(); };
-      if (busy() || closed_) continue;
+      overdue_.WaitFor(lock, kTick);
+      if (IsBusy() || closed_) continue;
       watcher_asleep_ = true;
-      overdue_.wait(lock, [&] { return closed_ || busy(); });
+      while (!closed_ && !IsBusy()) overdue_.Wait(lock);
       watcher_asleep_ = false;
     }
     if (closed_) return false;
@@ -285,12 +283,12 @@ bool SearchQueue::AwaitOverdue() {
 void SearchQueue::Close() {
   SearchTickets left;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
     lines_.Clear(&left);
   }
-  arrived_.notify_all();
-  overdue_.notify_all();
+  arrived_.NotifyAll();
+  overdue_.NotifyAll();
   for (const auto& each : left) each->done(Closed());
 }
 
@@ -301,14 +299,16 @@ void SearchQueue::Answer(const SearchTickets& dead) const {
 }
 
 int64_t SearchQueue::waiting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return lines_.requests();
 }
 
 int64_t SearchQueue::waiting_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return lines_.bytes();
 }
+
+bool SearchQueue::IsBusy() const { return running_.has_value() && !lines_.empty(); }
 
 double SearchQueue::BusyUs() const {
   const double running_us = running_.has_value() ? RemainingUs(*running_, clock_->Now()) : 0;

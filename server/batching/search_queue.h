@@ -3,12 +3,12 @@
 #ifndef NEARFIELD_SERVER_BATCHING_SEARCH_QUEUE_H_
 #define NEARFIELD_SERVER_BATCHING_SEARCH_QUEUE_H_
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "engine/base/mutex.h"
 #include "server/batching/batch_former.h"
 #include "server/batching/caller_table.h"
 #include "server/batching/clock.h"
@@ -61,7 +61,7 @@ class SearchQueue {
   void NotePass(double pass_us, bool complete = true);
 
   // Answers the tickets whose deadline has passed.
-  void AnswerOverdue();
+  void AnswerOverdue() ABSL_LOCKS_EXCLUDED(mutex_);
   // Blocks until the deadline of some tickets has passed, then answers them, at most ten
   // milliseconds late. Returns false if the queue is closed.
   bool AwaitOverdue();
@@ -73,37 +73,44 @@ class SearchQueue {
   int64_t waiting_bytes() const;
 
  private:
-  // The following functions require mutex_. TimesOf may temporarily release `lock` when it sees a
-  // collection for the first time.
-  std::shared_ptr<PassTimes> TimesOf(const SearchTicket& ticket,
-                                     std::unique_lock<std::mutex>* lock);
-  absl::Status CheckRoom(const LineEntry& entry, SearchTickets* dead);
-  absl::Status CheckForecast(const Newcomer& newcomer, const LineEntry& entry);
+  // Moves the entry to the waiting ones, unless it is refused. Tickets found dead on the way move
+  // to `dead`.
+  absl::Status Insert(LineEntry* entry, const std::shared_ptr<PassTimes>& times,
+                      SearchTickets* dead) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns an error if the entry does not fit into the queue or into its caller's share.
+  absl::Status CheckLimits(const LineEntry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // As CheckLimits, but first drops dead tickets if the queue may have any.
+  absl::Status CheckRoom(const LineEntry& entry, SearchTickets* dead)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckForecast(const Newcomer& newcomer, const LineEntry& entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the running pass, if any; `pass_us` is set if its time is known.
-  void EndPass(std::optional<double> pass_us, bool complete);
-  void Learn(double pass_us, TimePoint now, bool complete);
-  absl::Status Full() const;
-  absl::Status CallerFull(const CallerTable::Caller& caller) const;
-  double BusyUs() const;
-  SearchTickets TakeFormed(SearchTickets* dead);
-  // Requires: mutex_ is not held.
-  void Answer(const SearchTickets& dead) const;
+  void EndPass(std::optional<double> pass_us, bool complete) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Learn(double pass_us, TimePoint now, bool complete) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CallerFull(const CallerTable::Caller& caller) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  double BusyUs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns true if a pass runs and tickets wait.
+  bool IsBusy() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  SearchTickets TakeFormed(SearchTickets* dead) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Answer(const SearchTickets& dead) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const SearchQueueLimits limits_;
   const BatchLimits batch_limits_;
   const Clock* const clock_;
-  mutable std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::condition_variable overdue_;
-  PassModel model_;
-  CallerTable callers_;
-  TicketLines lines_;
-  BatchFormer former_;
-  FormedBatch formed_;  // the running batch, without its tickets
-  std::optional<RunningPass> running_;
-  TimePoint swept_;
-  bool watcher_asleep_ = false;
-  bool closed_ = false;
+  mutable Mutex mutex_;
+  CondVar arrived_;
+  CondVar overdue_;
+  PassModel model_ ABSL_GUARDED_BY(mutex_);
+  CallerTable callers_ ABSL_GUARDED_BY(mutex_);
+  TicketLines lines_ ABSL_GUARDED_BY(mutex_);
+  BatchFormer former_ ABSL_GUARDED_BY(mutex_);
+  FormedBatch formed_ ABSL_GUARDED_BY(mutex_);  // the running batch, without its tickets
+  std::optional<RunningPass> running_ ABSL_GUARDED_BY(mutex_);
+  TimePoint swept_ ABSL_GUARDED_BY(mutex_);
+  bool watcher_asleep_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // Queues the ticket and blocks until it is answered; sets its `done`. Errors: as Push, and those of

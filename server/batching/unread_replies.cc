@@ -27,31 +27,31 @@ UnreadReplies::UnreadReplies(std::chrono::milliseconds limit, const Clock* clock
 
 UnreadReplies::~UnreadReplies() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   thread_.join();
 }
 
 UnreadReplies::Entries::iterator UnreadReplies::Add(std::function<void()> cancel) {
   auto entry = std::make_shared<Entry>();
   entry->cancel = std::move(cancel);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entry->deadline = clock_->Now() + limit_;  // set under the lock: the list is ordered by deadline
   return entries_.insert(entries_.end(), std::move(entry));
 }
 
 void UnreadReplies::Remove(Entries::iterator place) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const std::shared_ptr<Entry> entry = *place;
   entries_.erase(place);
   if (entry->cancelled_by == std::this_thread::get_id()) return;
-  changed_.wait(lock, [&] { return entry->state != Entry::State::kCancelling; });
+  while (entry->state == Entry::State::kCancelling) changed_.Wait(lock);
 }
 
 void UnreadReplies::CancelOverdue() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const TimePoint now = clock_->Now();
   while (true) {
     const auto due = std::find_if(entries_.begin(), entries_.end(), [](const auto& entry) {
@@ -62,29 +62,29 @@ void UnreadReplies::CancelOverdue() {
     entry->state = Entry::State::kCancelling;
     entry->cancelled_by = std::this_thread::get_id();
     ++cancelled_count_;
-    lock.unlock();
+    lock.Unlock();
     entry->cancel();
-    lock.lock();
+    lock.Lock();
     entry->state = Entry::State::kOver;
     entry->cancelled_by = std::thread::id();
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 }
 
 int64_t UnreadReplies::cancelled_count() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return cancelled_count_;
 }
 
 void UnreadReplies::Run() {
   const auto tick = std::max(limit_ / kLooks, kTickMin);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!ending_) {
-    changed_.wait_for(lock, tick);
+    changed_.WaitFor(lock, tick);
     if (ending_ || entries_.empty()) continue;
-    lock.unlock();
+    lock.Unlock();
     CancelOverdue();
-    lock.lock();
+    lock.Lock();
   }
 }
 

@@ -3,14 +3,14 @@
 #define NEARFIELD_SERVER_BATCHING_UNREAD_REPLIES_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+#include "engine/base/mutex.h"
 #include "server/batching/clock.h"
 
 namespace nearfield::server {
@@ -56,7 +56,7 @@ class UnreadReplies {
   ~UnreadReplies();
 
   // Cancels the overdue calls. The thread calls this several times within the limit.
-  void CancelOverdue();
+  void CancelOverdue() ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns the number of calls cancelled so far.
   int64_t cancelled_count() const;
 
@@ -67,11 +67,11 @@ class UnreadReplies {
 
   const std::chrono::milliseconds limit_;
   const Clock* const clock_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  Entries entries_;  // ordered by deadline
-  int64_t cancelled_count_ = 0;
-  bool ending_ = false;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  Entries entries_ ABSL_GUARDED_BY(mutex_);  // ordered by deadline
+  int64_t cancelled_count_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -25,19 +25,19 @@ int64_t CallerShareOf(int64_t total, int64_t percent) {
 }
 
 UploadPlaces::Place::~Place() {
-  const std::lock_guard lock(places_->mutex_);
+  const MutexLock lock(places_->mutex_);
   places_->entries_.erase(entry_);
 }
 
 void UploadPlaces::Place::Pause() {
-  const std::lock_guard lock(places_->mutex_);
+  const MutexLock lock(places_->mutex_);
   if (std::exchange(entry_->paused, true)) return;
   entry_->credit = std::max(entry_->slow_at - places_->clock_->Now(), TimePoint::duration::zero());
 }
 
 void UploadPlaces::Place::Resume(int64_t bytes) {
   const Limits& limits = places_->limits_;
-  const std::lock_guard lock(places_->mutex_);
+  const MutexLock lock(places_->mutex_);
   if (!std::exchange(entry_->paused, false)) return;
   TimePoint::duration credit = limits.window;
   // Bytes worth more than a window are not converted: the product could overflow.
@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<UploadPlaces::Place>> UploadPlaces::Take(const st
   Lose slowest;
   absl::Status refusal;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const int64_t own = std::count_if(entries_.begin(), entries_.end(),
                                       [&](const Entry& entry) { return entry.caller == caller; });
     refusal = Refuse(caller, own, &slowest);
@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<UploadPlaces::Place>> UploadPlaces::Take(const st
 }
 
 // Returns the refusal, if any, and sets `lose` to that of the upload that loses its place, if one
-// does. Requires: mutex_.
+// does.
 absl::Status UploadPlaces::Refuse(const std::string& caller, int64_t own, Lose* lose) {
   const auto count = static_cast<int64_t>(entries_.size());
   const bool is_full = count >= limits_.places_max;
@@ -88,7 +88,7 @@ absl::Status UploadPlaces::Refuse(const std::string& caller, int64_t own, Lose* 
 }
 
 // Returns the upload that has been without credit for the longest time, of this caller or, if null,
-// of all callers. Requires: mutex_.
+// of all callers.
 std::list<UploadPlaces::Entry>::iterator UploadPlaces::SlowestOf(const std::string* caller) {
   const TimePoint now = clock_->Now();
   auto slowest = entries_.end();

@@ -6,11 +6,12 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 #include "server/batching/clock.h"
 
 namespace nearfield::server {
@@ -75,14 +76,16 @@ class UploadPlaces {
     TimePoint::duration credit{};  // if paused
   };
 
-  absl::Status Refuse(const std::string& caller, int64_t own, Lose* lose);
-  std::list<Entry>::iterator SlowestOf(const std::string* caller);
+  absl::Status Refuse(const std::string& caller, int64_t own, Lose* lose)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::list<Entry>::iterator SlowestOf(const std::string* caller)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status SlowStatus() const;
 
   const Limits limits_;
   const Clock* const clock_;
-  std::mutex mutex_;
-  std::list<Entry> entries_;
+  Mutex mutex_;
+  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace nearfield::server

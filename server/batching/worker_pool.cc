@@ -22,16 +22,16 @@ WorkerPool::WorkerPool(const Options& options) : options_(options) {
 
 WorkerPool::~WorkerPool() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
   }
-  arrived_.notify_all();
+  arrived_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
 }
 
 absl::Status WorkerPool::Post(std::function<void()> job, std::function<void()> after) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const int64_t present = running_ + static_cast<int64_t>(jobs_.size());
     if (present >= options_.threads + options_.waiting_max) {
       return WithRetryAfter(absl::ResourceExhaustedError(absl::StrCat(
@@ -41,7 +41,7 @@ absl::Status WorkerPool::Post(std::function<void()> job, std::function<void()> a
     }
     jobs_.push_back({std::move(job), std::move(after)});
   }
-  arrived_.notify_one();
+  arrived_.NotifyOne();
   return absl::OkStatus();
 }
 
@@ -49,22 +49,22 @@ void WorkerPool::Loop() {
   if (options_.nice != 0) {  // ignore a failure: the work is done at normal priority
     static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), options_.nice));
   }
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    arrived_.wait(lock, [&] { return closed_ || !jobs_.empty(); });
+    while (!closed_ && jobs_.empty()) arrived_.Wait(lock);
     if (jobs_.empty()) return;
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
     ++running_;
-    lock.unlock();
+    lock.Unlock();
     job.work();
     job.work = nullptr;  // releases what the job holds before the place is free
-    lock.lock();
+    lock.Lock();
     --running_;
-    lock.unlock();
+    lock.Unlock();
     if (job.after != nullptr) job.after();
     job.after = nullptr;
-    lock.lock();
+    lock.Lock();
   }
 }
 

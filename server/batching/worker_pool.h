@@ -3,16 +3,16 @@
 #ifndef NEARFIELD_SERVER_BATCHING_WORKER_POOL_H_
 #define NEARFIELD_SERVER_BATCHING_WORKER_POOL_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "engine/base/mutex.h"
 
 namespace nearfield::server {
 
@@ -43,11 +43,11 @@ class WorkerPool {
   void Loop();
 
   const Options options_;
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::deque<Job> jobs_;
-  int64_t running_ = 0;
-  bool closed_ = false;
+  Mutex mutex_;
+  CondVar arrived_;
+  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
+  int64_t running_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

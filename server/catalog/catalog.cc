@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/catalog/attributes/schema_encoding.h"
 #include "server/catalog/load.h"
@@ -39,7 +40,7 @@ absl::Status CheckIncarnation(const NamedCollection& named, std::optional<uint64
   if (incarnation.value_or(named.incarnation) == named.incarnation) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("incarnation: ", *incarnation, ", the collection has ", named.incarnation,
-                   ": it was created anew or restored, and its epochs are not those of before"));
+                   ": it was created again or restored, and its epochs are not those of before"));
 }
 
 absl::Status ValidateName(std::string_view field, std::string_view name) {
@@ -63,19 +64,22 @@ Catalog::Catalog(Base base, int64_t collections_max)
       attributes_(std::make_shared<AttributeShared>(base_.attribute_memory_bytes,
                                                     base_.filter_cache_bytes)) {}
 
-std::shared_ptr<NamedCollection> Catalog::Make(const std::string& name,
-                                               std::shared_ptr<Collection> collection,
-                                               std::unique_ptr<CollectionAttributes> attributes,
-                                               int64_t store_id) const {
+std::shared_ptr<NamedCollection> Catalog::Make(
+    const std::string& name, std::shared_ptr<Collection> collection,
+    std::unique_ptr<CollectionAttributes> attributes) const {
   auto named = std::make_shared<NamedCollection>();
   named->name = name;
   named->collection = std::move(collection);
   named->attributes = std::move(attributes);
   named->store = base_.store.get();
-  named->store_id = store_id;
-  named->incarnation =
-      base_.store != nullptr ? base_.store->IncarnationOf(store_id) : RandomNumber();
   named->changed = base_.changed;
+  return named;
+}
+
+std::shared_ptr<NamedCollection> Catalog::Stored(const store::StoredCollection& stored,
+                                                 std::shared_ptr<NamedCollection> named) const {
+  named->store_id = stored.id;
+  named->incarnation = base_.store->IncarnationOf(stored.id);
   return named;
 }
 
@@ -88,17 +92,18 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::LoadOne(
     auto loaded = LoadCollection(*base_.engine, *base_.store, stored, options, attributes.get());
     state = loaded.status();
     if (absl::IsUnavailable(state) || absl::IsCancelled(state)) return state;
-    if (loaded.ok()) return Make(stored.name, *std::move(loaded), std::move(attributes), stored.id);
+    if (loaded.ok()) {
+      return Stored(stored, Make(stored.name, *std::move(loaded), std::move(attributes)));
+    }
   }
   ABSL_ASSIGN_OR_RETURN(std::shared_ptr<Collection> empty,
                         base_.engine->CreateCollection(stored.spec, stored.epoch));
   std::shared_ptr<NamedCollection> named =
       Make(stored.name, std::move(empty),
            std::make_unique<CollectionAttributes>(
-               schema.ok() ? *std::move(schema) : AttributeSchema(), attributes_),
-           stored.id);
+               schema.ok() ? *std::move(schema) : AttributeSchema(), attributes_));
   named->state = std::move(state);
-  return named;
+  return Stored(stored, std::move(named));
 }
 
 absl::Status Catalog::Load(const std::function<void(const LoadProgress&)>& progress,
@@ -111,7 +116,7 @@ absl::Status Catalog::Load(const std::function<void(const LoadProgress&)>& progr
       progress({.collection = stored.name, .of_collection = now});
     };
     ABSL_ASSIGN_OR_RETURN(std::shared_ptr<NamedCollection> named, LoadOne(stored, options));
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const std::string& alias : stored.aliases) aliases_[alias] = named;
     collections_[stored.name] = std::move(named);
   }
@@ -122,41 +127,47 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Create(const std::stri
                                                                  const CollectionSpec& spec,
                                                                  AttributeSchema schema) {
   ABSL_RETURN_IF_ERROR(ValidateCollectionName(name));
-  const std::lock_guard creation_lock(creation_mutex_);
-  {
-    const std::lock_guard lock(mutex_);
-    if (collections_.count(name) > 0) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("name: a collection ", Shown(name), " exists already"));
+  return CatchOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<NamedCollection>> {
+    const MutexLock creation_lock(creation_mutex_);
+    {
+      const MutexLock lock(mutex_);
+      if (collections_.count(name) > 0) {
+        return absl::AlreadyExistsError(
+            absl::StrCat("name: a collection ", Shown(name), " exists already"));
+      }
+      if (const auto alias = aliases_.find(name); alias != aliases_.end()) {
+        return absl::AlreadyExistsError(absl::StrCat("name: ", Shown(name),
+                                                     " is an alias of the collection ",
+                                                     Shown(alias->second->name), " already"));
+      }
+      if (static_cast<int64_t>(collections_.size()) >= collections_max_) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("there are ", collections_.size(),
+                         " collections, the limit collections_max is ", collections_max_));
+      }
     }
-    if (const auto alias = aliases_.find(name); alias != aliases_.end()) {
-      return absl::AlreadyExistsError(absl::StrCat("name: ", Shown(name),
-                                                   " is an alias of the collection ",
-                                                   Shown(alias->second->name), " already"));
+    ABSL_ASSIGN_OR_RETURN(std::shared_ptr<Collection> collection,
+                          base_.engine->CreateCollection(spec));
+    const std::string encoded = EncodeSchema(schema);
+    // Allocate everything before the store's commit.
+    const std::shared_ptr<NamedCollection> named =
+        Make(name, std::move(collection),
+             std::make_unique<CollectionAttributes>(std::move(schema), attributes_));
+    std::map<std::string, std::shared_ptr<NamedCollection>> added = {{name, named}};
+    if (base_.store == nullptr) {
+      named->incarnation = RandomNumber();
+    } else {
+      ABSL_ASSIGN_OR_RETURN(
+          named->store_id, base_.store->CreateCollection(name, spec, encoded, &named->incarnation));
     }
-    if (static_cast<int64_t>(collections_.size()) >= collections_max_) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("there are ", collections_.size(),
-                       " collections, the limit collections_max is ", collections_max_));
-    }
-  }
-  ABSL_ASSIGN_OR_RETURN(std::shared_ptr<Collection> collection,
-                        base_.engine->CreateCollection(spec));
-  int64_t store_id = 0;
-  if (base_.store != nullptr) {
-    ABSL_ASSIGN_OR_RETURN(store_id,
-                          base_.store->CreateCollection(name, spec, EncodeSchema(schema)));
-  }
-  std::shared_ptr<NamedCollection> named =
-      Make(name, std::move(collection),
-           std::make_unique<CollectionAttributes>(std::move(schema), attributes_), store_id);
-  const std::lock_guard lock(mutex_);
-  collections_[name] = named;
-  return named;
+    const MutexLock lock(mutex_);
+    collections_.merge(added);
+    return named;
+  });
 }
 
 std::shared_ptr<NamedCollection> Catalog::LookUp(const std::string& name) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto it = collections_.find(name); it != collections_.end()) return it->second;
   if (const auto it = aliases_.find(name); it != aliases_.end()) return it->second;
   return nullptr;
@@ -176,70 +187,79 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Find(const std::string
 }
 
 absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Drop(const std::string& name) {
-  const std::lock_guard creation_lock(creation_mutex_);
-  ABSL_ASSIGN_OR_RETURN(std::shared_ptr<NamedCollection> named, FindAny(name));
-  if (named->name != name) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("name: ", Shown(name), " is an alias of the collection ", Shown(named->name),
-                     ": name the collection itself, or drop the alias alone"));
-  }
-  if (named->store != nullptr) ABSL_RETURN_IF_ERROR(named->store->DropCollection(named->store_id));
-  named->dropped.store(true);
-  const std::lock_guard lock(mutex_);
-  collections_.erase(name);
-  for (auto it = aliases_.begin(); it != aliases_.end();) {
-    it = it->second == named ? aliases_.erase(it) : std::next(it);
-  }
-  return named;
+  return CatchOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<NamedCollection>> {
+    const MutexLock creation_lock(creation_mutex_);
+    ABSL_ASSIGN_OR_RETURN(std::shared_ptr<NamedCollection> named, FindAny(name));
+    if (named->name != name) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("name: ", Shown(name), " is an alias of the collection ", Shown(named->name),
+                       ": name the collection itself, or drop the alias alone"));
+    }
+    if (named->store != nullptr)
+      ABSL_RETURN_IF_ERROR(named->store->DropCollection(named->store_id));
+    named->dropped.store(true);
+    const MutexLock lock(mutex_);
+    collections_.erase(name);
+    for (auto it = aliases_.begin(); it != aliases_.end();) {
+      it = it->second == named ? aliases_.erase(it) : std::next(it);
+    }
+    return named;
+  });
 }
 
 absl::StatusOr<Catalog::AliasChange> Catalog::SetAlias(const std::string& alias,
                                                        const std::string& collection) {
-  ABSL_RETURN_IF_ERROR(ValidateName("alias", alias));
-  const std::lock_guard creation_lock(creation_mutex_);
-  AliasChange change;
-  ABSL_ASSIGN_OR_RETURN(change.now, Find(collection));
-  {
-    const std::lock_guard lock(mutex_);
-    if (collections_.count(alias) > 0) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("alias: a collection ", Shown(alias), " exists already"));
+  return CatchOutOfMemory([&]() -> absl::StatusOr<AliasChange> {
+    ABSL_RETURN_IF_ERROR(ValidateName("alias", alias));
+    const MutexLock creation_lock(creation_mutex_);
+    AliasChange change;
+    ABSL_ASSIGN_OR_RETURN(change.now, Find(collection));
+    {
+      const MutexLock lock(mutex_);
+      if (collections_.count(alias) > 0) {
+        return absl::AlreadyExistsError(
+            absl::StrCat("alias: a collection ", Shown(alias), " exists already"));
+      }
+      const auto known = aliases_.find(alias);
+      if (known != aliases_.end()) change.before = known->second;
+      if (known == aliases_.end() && static_cast<int64_t>(aliases_.size()) >= kAliasesMax) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("there are ", aliases_.size(), " aliases, the limit is ", kAliasesMax));
+      }
     }
-    const auto known = aliases_.find(alias);
-    if (known != aliases_.end()) change.before = known->second;
-    if (known == aliases_.end() && static_cast<int64_t>(aliases_.size()) >= kAliasesMax) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("there are ", aliases_.size(), " aliases, the limit is ", kAliasesMax));
+    if (change.before == change.now) return change;
+    Aliases added = {{alias, change.now}};  // allocated before the store's commit
+    if (change.now->store != nullptr) {
+      ABSL_RETURN_IF_ERROR(change.now->store->SetAlias(alias, change.now->store_id));
     }
-  }
-  if (change.before == change.now) return change;
-  if (change.now->store != nullptr) {
-    ABSL_RETURN_IF_ERROR(change.now->store->SetAlias(alias, change.now->store_id));
-  }
-  const std::lock_guard lock(mutex_);
-  aliases_[alias] = change.now;
-  return change;
+    const MutexLock lock(mutex_);
+    aliases_.erase(alias);
+    aliases_.merge(added);
+    return change;
+  });
 }
 
 absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::DropAlias(const std::string& alias) {
-  const std::lock_guard creation_lock(creation_mutex_);
-  std::shared_ptr<NamedCollection> named;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto it = aliases_.find(alias);
-    if (it == aliases_.end()) {
-      return absl::NotFoundError(absl::StrCat("no alias ", Shown(alias)));
+  return CatchOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<NamedCollection>> {
+    const MutexLock creation_lock(creation_mutex_);
+    std::shared_ptr<NamedCollection> named;
+    {
+      const MutexLock lock(mutex_);
+      const auto it = aliases_.find(alias);
+      if (it == aliases_.end()) {
+        return absl::NotFoundError(absl::StrCat("no alias ", Shown(alias)));
+      }
+      named = it->second;
     }
-    named = it->second;
-  }
-  if (named->store != nullptr) ABSL_RETURN_IF_ERROR(named->store->DropAlias(alias));
-  const std::lock_guard lock(mutex_);
-  aliases_.erase(alias);
-  return named;
+    if (named->store != nullptr) ABSL_RETURN_IF_ERROR(named->store->DropAlias(alias));
+    const MutexLock lock(mutex_);
+    aliases_.erase(alias);
+    return named;
+  });
 }
 
 Catalog::Aliases Catalog::ListAliases() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return aliases_;
 }
 
@@ -277,7 +297,7 @@ absl::StatusOr<store::UploadFacts> Catalog::DropUpload(const std::string& token)
 }
 
 std::vector<std::shared_ptr<NamedCollection>> Catalog::List() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::shared_ptr<NamedCollection>> all;
   all.reserve(collections_.size());
   for (const auto& [name, named] : collections_) all.push_back(named);

@@ -8,14 +8,15 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 #include "nearfield/engine/engine.h"
 #include "server/catalog/attributes/schema.h"
 #include "server/catalog/collection_attributes.h"
@@ -135,8 +136,10 @@ class Catalog {
  private:
   std::shared_ptr<NamedCollection> Make(const std::string& name,
                                         std::shared_ptr<Collection> collection,
-                                        std::unique_ptr<CollectionAttributes> attributes,
-                                        int64_t store_id) const;
+                                        std::unique_ptr<CollectionAttributes> attributes) const;
+  // Returns `named` with the id and incarnation of the stored collection.
+  std::shared_ptr<NamedCollection> Stored(const store::StoredCollection& stored,
+                                          std::shared_ptr<NamedCollection> named) const;
   // Finds a collection by its name or an alias; null if there is none.
   std::shared_ptr<NamedCollection> LookUp(const std::string& name) const;
   // Loads one collection. If that fails, returns it empty with its error as state. Errors:
@@ -147,10 +150,12 @@ class Catalog {
   const Base base_;
   const int64_t collections_max_;
   const std::shared_ptr<AttributeShared> attributes_;
-  std::mutex creation_mutex_;  // serializes changes of names; look-ups do not wait for it
-  mutable std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<NamedCollection>> collections_;
-  Aliases aliases_;  // names that no collection has; their targets are in collections_
+  // Serializes changes of names; look-ups do not wait for it.
+  Mutex creation_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  mutable Mutex mutex_;
+  std::map<std::string, std::shared_ptr<NamedCollection>> collections_ ABSL_GUARDED_BY(mutex_);
+  // Names that no collection has; their targets are in collections_.
+  Aliases aliases_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Deletes the rows with these ids, or the chosen rows; durably if a store keeps them. Errors: those

@@ -17,6 +17,8 @@ namespace {
 // the number of live rows. The search costs a pass over all rows.
 constexpr int64_t kDeadRowsMin = 1024;
 
+constexpr uint64_t kOrdinalsEnd = uint64_t{1} << 32;
+
 }  // namespace
 
 CollectionAttributes::CollectionAttributes(AttributeSchema schema,
@@ -26,7 +28,7 @@ CollectionAttributes::CollectionAttributes(AttributeSchema schema,
 CollectionAttributes::~CollectionAttributes() { shared_->memory_bytes -= bytes_noted_; }
 
 void CollectionAttributes::NoteBytes() {
-  const std::lock_guard lock(bytes_mutex_);
+  const MutexLock lock(bytes_mutex_);
   const int64_t bytes = columns_.bytes();
   shared_->memory_bytes += bytes - bytes_noted_;
   bytes_noted_ = bytes;
@@ -65,41 +67,52 @@ std::optional<ChosenRows> CollectionAttributes::FindKept(const Collection& colle
   return chosen;
 }
 
-absl::Status CollectionAttributes::Tidy(const Collection& collection,
+absl::Status CollectionAttributes::Tidy(Collection& collection,
                                         const std::function<bool()>& cancelled) {
   ABSL_RETURN_IF_ERROR(DropDead(collection));
   while (!cancelled() && columns_.MergeStep()) NoteBytes();
   NoteBytes();
+  const MutexLock look(look_mutex_);
+  Release(collection);
   return absl::OkStatus();
 }
 
-absl::StatusOr<OrdinalSet> CollectionAttributes::FindDead(const Collection& collection,
-                                                          const PinnedEpochs& epochs,
-                                                          const AttributeSnapshot& snapshot) {
+void CollectionAttributes::ReleaseOrdinals(Collection& collection) {
+  if (!look_mutex_.TryLock()) return;  // Tidy does it
+  const MutexLock look(look_mutex_, std::adopt_lock);
+  Release(collection);
+}
+
+void CollectionAttributes::Release(Collection& collection) {
+  columns_.TakeFreed().ForEachRange([&](OrdinalRange range) {
+    collection.ReleaseOrdinals(static_cast<uint32_t>(range.begin),
+                               static_cast<int64_t>(range.end - range.begin));
+  });
+}
+
+// Drops rows that no state shows or will show. A state pinned later shows only rows of the states
+// held now, rows of uploads between Add and Settle, and rows that are not in the snapshot yet.
+absl::Status CollectionAttributes::DropDead(const Collection& collection) {
+  const MutexLock look(look_mutex_);
+  std::shared_ptr<const AttributeSnapshot> snapshot;
+  OrdinalSet adding;
+  PinnedEpochs epochs;
+  {
+    const MutexLock lock(mutex_);
+    const int64_t live_count = collection.PinEpoch()->rows_count();
+    const int64_t dead_max = std::max(kDeadRowsMin, live_count / 4);
+    if (columns_.rows_count() - adding_.size() - live_count <= dead_max) return absl::OkStatus();
+    snapshot = columns_.Snapshot();
+    adding = adding_;
+    epochs = collection.HeldEpochs();
+  }
   OrdinalSet dead;
-  for (const auto& chunk : snapshot.chunks) dead.UniteWith(chunk->rows());
+  for (const auto& chunk : snapshot->chunks) dead.UniteWith(chunk->rows());
+  dead.Subtract(adding);
   for (const auto& epoch : epochs) {
     ABSL_ASSIGN_OR_RETURN(const RowFilter live, collection.LiveRows(epoch.get()));
     dead.Subtract(OrdinalSet::FromWords(0, live.chosen));
   }
-  return dead;
-}
-
-// Drops rows that no state shows or will show. A state pinned later shows only rows of the states
-// held now, and rows that are not in the snapshot yet.
-absl::Status CollectionAttributes::DropDead(const Collection& collection) {
-  std::shared_ptr<const AttributeSnapshot> snapshot;
-  PinnedEpochs epochs;
-  {
-    const std::lock_guard lock(mutex_);
-    if (uploads_adding_ > 0) return absl::OkStatus();  // the upload's end triggers the next call
-    const int64_t live_count = collection.PinEpoch()->rows_count();
-    const int64_t dead_max = std::max(kDeadRowsMin, live_count / 4);
-    if (columns_.rows_count() - live_count <= dead_max) return absl::OkStatus();
-    snapshot = columns_.Snapshot();
-    epochs = collection.HeldEpochs();
-  }
-  ABSL_ASSIGN_OR_RETURN(const OrdinalSet dead, FindDead(collection, epochs, *snapshot));
   columns_.Drop(dead);
   return absl::OkStatus();
 }
@@ -137,16 +150,15 @@ absl::Status AttributeUpload::AppendStored(int64_t rows_count, const BytesColumn
 }
 
 absl::Status AttributeUpload::Add(uint32_t first_ordinal) {
-  const int64_t rows_count = builder_.rows_count();
-  ABSL_ASSIGN_OR_RETURN(auto chunks, builder_.Build(first_ordinal));
+  const uint64_t end = first_ordinal + static_cast<uint64_t>(builder_.rows_count());
+  rows_ = OrdinalSet::FromRange({.begin = first_ordinal, .end = std::min(end, kOrdinalsEnd)});
   {
-    const std::lock_guard lock(to_->mutex_);
-    ++to_->uploads_adding_;
+    const MutexLock lock(to_->mutex_);
+    to_->adding_.UniteWith(rows_);
     added_ = true;
   }
-  first_ordinal_ = first_ordinal;
-  end_ordinal_ = first_ordinal_ + static_cast<uint64_t>(rows_count);
-  return to_->columns_.Add(std::move(chunks));
+  ABSL_ASSIGN_OR_RETURN(auto chunks, builder_.Build(first_ordinal));
+  return CatchOutOfMemory([&] { return to_->columns_.Add(std::move(chunks)); });
 }
 
 void AttributeUpload::Settle(bool visible) noexcept {
@@ -157,14 +169,14 @@ void AttributeUpload::Settle(bool visible) noexcept {
     if (visible) {
       to_->columns_.MergeSmall();
     } else {
-      to_->columns_.Drop(OrdinalSet::FromRange({.begin = first_ordinal_, .end = end_ordinal_}));
+      to_->columns_.GiveUp(rows_);
     }
     return absl::OkStatus();
   }).IgnoreError();
   to_->NoteBytes();
   to_->shared_->memory_bytes -= std::exchange(bytes_noted_, 0);
-  const std::lock_guard lock(to_->mutex_);
-  --to_->uploads_adding_;
+  const MutexLock lock(to_->mutex_);
+  to_->adding_.Subtract(rows_);
   added_ = false;
 }
 

@@ -130,12 +130,15 @@ absl::Status CollectionUpload::Record(const PendingChange& change) {
 }
 
 absl::StatusOr<CommitResult> CollectionUpload::Commit() {
-  if (segment_ != nullptr) ABSL_RETURN_IF_ERROR(segment_->Sync());
   // Build the indexes before the commit, so that other commits need not wait.
   if (place_.rows_count > 0) {
+    named_->attributes->ReleaseOrdinals(*named_->collection);
     ABSL_ASSIGN_OR_RETURN(const uint32_t first, upload_->TakeOrdinals());
     ABSL_RETURN_IF_ERROR(attributes_.Add(first));
   }
+  // A start moves a sealed segment that was not committed to lost/. So seal it after everything
+  // that takes long or may run out of memory.
+  if (segment_ != nullptr) ABSL_RETURN_IF_ERROR(segment_->Sync());
   bool recorded = false;
   ABSL_ASSIGN_OR_RETURN(const CommitResult result,
                         upload_->Commit([&](const PendingChange& change) {

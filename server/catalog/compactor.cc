@@ -35,42 +35,45 @@ Compactor::Compactor(Collections collections, Report report)
 
 Compactor::~Compactor() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
   thread_.join();
 }
 
 void Compactor::Nudge() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     nudged_ = true;
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
 }
 
 absl::StatusOr<GivenBack> Compactor::CompactNow(std::shared_ptr<NamedCollection> named,
                                                 std::function<bool()> cancelled) {
   Order order = {.named = std::move(named), .cancelled = std::move(cancelled)};
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   orders_.push_back(&order);
-  wake_.notify_one();
-  while (!served_.wait_for(lock, kCancelledWait, [&order] { return order.done; })) {
+  wake_.NotifyOne();
+  while (true) {
+    const auto look_at = std::chrono::steady_clock::now() + kCancelledWait;
+    while (!order.done && served_.WaitUntil(lock, look_at)) {
+    }
+    if (order.done) return order.result;
     if (order.begun || !order.cancelled()) continue;
     orders_.erase(std::find(orders_.begin(), orders_.end(), &order));
     return absl::CancelledError("cancelled while another compaction ran");
   }
-  return order.result;
 }
 
 bool Compactor::ending() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ending_;
 }
 
 bool Compactor::Interrupted() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   nudged_ = nudged_ || !orders_.empty();  // to return to the remaining collections later
   return ending_ || !orders_.empty();
 }
@@ -79,8 +82,8 @@ void Compactor::Run() {
   for (;;) {
     Order* order = nullptr;
     {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return nudged_ || ending_ || !orders_.empty(); });
+      MutexLock lock(mutex_);
+      while (!nudged_ && !ending_ && orders_.empty()) wake_.Wait(lock);
       if (ending_) return;
       if (orders_.empty()) {
         nudged_ = false;
@@ -132,11 +135,11 @@ absl::Status Compactor::CompactOne(const NamedCollection& named) {
 void Compactor::Serve(Order* order) {
   absl::StatusOr<GivenBack> result = CatchOutOfMemory([&] { return CompactWhole(*order); });
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     order->result = std::move(result);
     order->done = true;
   }
-  served_.notify_all();
+  served_.NotifyAll();
 }
 
 absl::StatusOr<GivenBack> Compactor::CompactWhole(const Order& order) {

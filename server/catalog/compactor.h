@@ -2,18 +2,18 @@
 #ifndef NEARFIELD_SERVER_CATALOG_COMPACTOR_H_
 #define NEARFIELD_SERVER_CATALOG_COMPACTOR_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 #include "server/catalog/catalog.h"
 
 namespace nearfield::server {
@@ -70,18 +70,19 @@ class Compactor {
   absl::Status CompactMemory(const Order& order, GivenBack* given);
   absl::Status CompactDisk(const Order& order, GivenBack* given);
   absl::Status GoOn(const Order& order) const;
-  bool ending() const;
+  bool ending() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns true if the pass over all collections must stop, because an order waits.
-  bool Interrupted();
+  bool Interrupted() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Collections collections_;
   const Report report_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::condition_variable served_;
-  bool nudged_ = false;
-  bool ending_ = false;
-  std::deque<Order*> orders_;  // not begun; each belongs to its CompactNow
+  mutable Mutex mutex_;
+  CondVar wake_;
+  CondVar served_;
+  bool nudged_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  // Not begun; each belongs to its CompactNow.
+  std::deque<Order*> orders_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

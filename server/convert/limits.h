@@ -22,6 +22,16 @@ struct RequestLimits {
   int64_t epochs_kept_percent = 0;
   int64_t uploads_max = 0;
   int64_t verify_max = 0;
+  int64_t upload_tokens_max = 0;
+  int64_t upload_token_s = 0;
+  int64_t upload_idle_ms = 0;
+  int64_t caller_share_percent = 0;
+  int64_t search_ms_max = 0;
+  int64_t reply_unread_ms = 0;
+  int64_t requests_bytes_max = 0;
+  int64_t replies_bytes_max = 0;
+  int64_t streams_max = 0;
+  int64_t snapshots_max = 0;
 };
 
 }  // namespace nearfield::server

@@ -352,6 +352,16 @@ void ToProto(const RequestLimits& limits, pb::GetLimitsResponse* response) {
   response->set_epochs_kept_percent(static_cast<uint32_t>(limits.epochs_kept_percent));
   response->set_uploads_max(static_cast<uint32_t>(limits.uploads_max));
   response->set_verify_max(static_cast<uint32_t>(limits.verify_max));
+  response->set_upload_tokens_max(static_cast<uint32_t>(limits.upload_tokens_max));
+  response->set_upload_token_s(static_cast<uint64_t>(limits.upload_token_s));
+  response->set_upload_idle_ms(static_cast<uint64_t>(limits.upload_idle_ms));
+  response->set_caller_share_percent(static_cast<uint32_t>(limits.caller_share_percent));
+  response->set_search_ms_max(static_cast<uint64_t>(limits.search_ms_max));
+  response->set_reply_unread_ms(static_cast<uint64_t>(limits.reply_unread_ms));
+  response->set_requests_bytes_max(static_cast<uint64_t>(limits.requests_bytes_max));
+  response->set_replies_bytes_max(static_cast<uint64_t>(limits.replies_bytes_max));
+  response->set_streams_max(static_cast<uint32_t>(limits.streams_max));
+  response->set_snapshots_max(static_cast<uint32_t>(limits.snapshots_max));
   response->set_aliases_max(static_cast<uint32_t>(kAliasesMax));
   response->set_upload_token_bytes_max(static_cast<uint32_t>(kUploadTokenBytesMax));
   constexpr AttributeLimits kAttributes;

@@ -73,7 +73,7 @@ void Acceptor::Stop() {
 }
 
 AcceptCounts Acceptor::counts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   table_.Sweep();
   AcceptCounts counts = counts_;
   counts.open = table_.size();
@@ -118,7 +118,7 @@ void Acceptor::AcceptRound(int listen_fd) {
 }
 
 bool Acceptor::IsFull() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return table_.size() >= options_.connections_max;
 }
 
@@ -130,14 +130,14 @@ bool Acceptor::Sweep() {
     return false;
   }
   swept_at_ = now;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   table_.Sweep();
   return true;
 }
 
 void Acceptor::Take(int fd) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (table_.size() < options_.connections_max) {
       table_.Add(fd);
       ++counts_.accepted;
@@ -157,7 +157,7 @@ void Acceptor::Take(int fd) {
 
 void Acceptor::Pause(int error) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++counts_.pauses;
   }
   if (pause_ == milliseconds(0)) {

@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "engine/base/mutex.h"
 #include "server/edge/accept_counts.h"
 #include "server/edge/connection_table.h"
 #include "server/edge/listen_sockets.h"
@@ -72,9 +73,9 @@ class Acceptor {
   bool waits_ = false;
   bool full_told_ = false;
 
-  mutable std::mutex mutex_;  // guards table_ and counts_
-  mutable ConnectionTable table_;
-  AcceptCounts counts_;
+  mutable Mutex mutex_;
+  mutable ConnectionTable table_ ABSL_GUARDED_BY(mutex_);
+  AcceptCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

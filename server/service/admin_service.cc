@@ -22,6 +22,10 @@ void Describe(const NamedCollection& named, const Catalog::Aliases& aliases,
   info->set_host_bytes(info->host_bytes() + static_cast<uint64_t>(named.attributes->bytes()));
   info->set_durable(named.store != nullptr);
   info->set_error(std::string(named.state.message()));
+  if (named.store != nullptr) {
+    info->set_read_failures_count(
+        static_cast<uint64_t>(named.store->ReadFailuresOf(named.store_id).count));
+  }
   for (const auto& [alias, target] : aliases) {
     if (target.get() == &named) info->add_aliases(alias);
   }
@@ -34,22 +38,35 @@ SnapshotPlace PlaceOf(const Core& core, const Call& call) {
           .snapshots_max = settings.snapshots_max.value()};
 }
 
-// A call that gave up is told why: the deadline, or its own cancelling.
+// Returns the status of a call that stopped: if it was cancelled, the deadline or the cancellation.
 absl::Status Ended(const Call& call, const absl::Status& status) {
   return absl::IsCancelled(status) && call.Dead() ? call.DeadStatus() : status;
 }
 
 }  // namespace
 
-grpc::ServerUnaryReactor* AdminService::CreateCollection(grpc::CallbackServerContext* context,
-                                                         const pb::CreateCollectionRequest* request,
-                                                         pb::CreateCollectionResponse* response) {
+AdminService::AdminService(ServerState* state, std::function<void()> names_changed)
+    : DecodingService(state), names_changed_(std::move(names_changed)) {
+  Answer("nearfield.v1.Admin.CreateCollection", &AdminService::CreateCollection);
+  Answer("nearfield.v1.Admin.DropCollection", &AdminService::DropCollection);
+  Answer("nearfield.v1.Admin.GetCollection", &AdminService::GetCollection);
+  Answer("nearfield.v1.Admin.ListCollections", &AdminService::ListCollections);
+  Answer("nearfield.v1.Admin.GetCapacity", &AdminService::GetCapacity);
+  Answer("nearfield.v1.Admin.GetCounters", &AdminService::GetCounters);
+  Answer("nearfield.v1.Admin.Verify", &AdminService::Verify);
+  Answer("nearfield.v1.Admin.SetAlias", &AdminService::SetAlias);
+  Answer("nearfield.v1.Admin.DropAlias", &AdminService::DropAlias);
+  Answer("nearfield.v1.Admin.CreateSnapshot", &AdminService::CreateSnapshot);
+  Answer("nearfield.v1.Admin.ListSnapshots", &AdminService::ListSnapshots);
+  Answer("nearfield.v1.Admin.Compact", &AdminService::Compact);
+}
+
+grpc::ServerUnaryReactor* AdminService::CreateCollection(
+    grpc::CallbackServerContext* context,
+    std::shared_ptr<const pb::CreateCollectionRequest> request,
+    pb::CreateCollectionResponse* response) {
   return UnaryCall::Run(
-      {.state = state_,
-       .context = context,
-       .request = request,
-       .method = "CreateCollection",
-       .pool = &Core::reads},
+      {.state = state_, .context = context, .method = "CreateCollection", .pool = &Core::reads},
       [this, request, response](Core& core, Call& call) -> absl::Status {
         call.record.collection = request->name();
         ABSL_RETURN_IF_ERROR(ValidateCollectionName(request->name()));
@@ -64,33 +81,28 @@ grpc::ServerUnaryReactor* AdminService::CreateCollection(grpc::CallbackServerCon
       });
 }
 
-grpc::ServerUnaryReactor* AdminService::DropCollection(grpc::CallbackServerContext* context,
-                                                       const pb::DropCollectionRequest* request,
-                                                       pb::DropCollectionResponse* response) {
-  return UnaryCall::Run({.state = state_,
-                         .context = context,
-                         .request = request,
-                         .method = "DropCollection",
-                         .pool = &Core::reads},
-                        [this, request, response](Core& core, Call& call) -> absl::Status {
-                          call.record.collection = request->name();
-                          ABSL_ASSIGN_OR_RETURN(const auto named,
-                                                core.catalog.Drop(request->name()));
-                          names_changed_();
-                          core.kept_epochs.Forget(named->collection.get());
-                          call.record.rows = named->collection->Stats().rows_count;
-                          response->set_rows_count(static_cast<uint64_t>(call.record.rows));
-                          return absl::OkStatus();
-                        });
+grpc::ServerUnaryReactor* AdminService::DropCollection(
+    grpc::CallbackServerContext* context, std::shared_ptr<const pb::DropCollectionRequest> request,
+    pb::DropCollectionResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "DropCollection", .pool = &Core::reads},
+      [this, request, response](Core& core, Call& call) -> absl::Status {
+        call.record.collection = request->name();
+        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Drop(request->name()));
+        names_changed_();
+        core.kept_epochs.Forget(named->collection.get());
+        call.record.rows = named->collection->Stats().rows_count;
+        response->set_rows_count(static_cast<uint64_t>(call.record.rows));
+        return absl::OkStatus();
+      });
 }
 
-grpc::ServerUnaryReactor* AdminService::GetCollection(grpc::CallbackServerContext* context,
-                                                      const pb::GetCollectionRequest* request,
-                                                      pb::GetCollectionResponse* response) {
+grpc::ServerUnaryReactor* AdminService::GetCollection(
+    grpc::CallbackServerContext* context, std::shared_ptr<const pb::GetCollectionRequest> request,
+    pb::GetCollectionResponse* response) {
   return UnaryCall::Run(
       {.state = state_,
        .context = context,
-       .request = request,
        .response = response,
        .method = "GetCollection",
        .pool = &Core::reads},
@@ -102,12 +114,12 @@ grpc::ServerUnaryReactor* AdminService::GetCollection(grpc::CallbackServerContex
       });
 }
 
-grpc::ServerUnaryReactor* AdminService::ListCollections(grpc::CallbackServerContext* context,
-                                                        const pb::ListCollectionsRequest* request,
-                                                        pb::ListCollectionsResponse* response) {
+grpc::ServerUnaryReactor* AdminService::ListCollections(
+    grpc::CallbackServerContext* context,
+    std::shared_ptr<const pb::ListCollectionsRequest> /*request*/,
+    pb::ListCollectionsResponse* response) {
   return UnaryCall::Run({.state = state_,
                          .context = context,
-                         .request = request,
                          .response = response,
                          .method = "ListCollections",
                          .pool = &Core::reads},
@@ -120,15 +132,11 @@ grpc::ServerUnaryReactor* AdminService::ListCollections(grpc::CallbackServerCont
                         });
 }
 
-grpc::ServerUnaryReactor* AdminService::GetCapacity(grpc::CallbackServerContext* context,
-                                                    const pb::GetCapacityRequest* request,
-                                                    pb::GetCapacityResponse* response) {
+grpc::ServerUnaryReactor* AdminService::GetCapacity(
+    grpc::CallbackServerContext* context, std::shared_ptr<const pb::GetCapacityRequest> /*request*/,
+    pb::GetCapacityResponse* response) {
   return UnaryCall::Run(
-      {.state = state_,
-       .context = context,
-       .request = request,
-       .method = "GetCapacity",
-       .pool = &Core::reads},
+      {.state = state_, .context = context, .method = "GetCapacity", .pool = &Core::reads},
       [response](Core& core, Call& /*call*/) {
         ToProto(core.engine->Info(), core.engine->GetCapacity(), response);
         const AttributeShared& attributes = core.catalog.attributes();
@@ -138,15 +146,11 @@ grpc::ServerUnaryReactor* AdminService::GetCapacity(grpc::CallbackServerContext*
       });
 }
 
-grpc::ServerUnaryReactor* AdminService::GetCounters(grpc::CallbackServerContext* context,
-                                                    const pb::GetCountersRequest* request,
-                                                    pb::GetCountersResponse* response) {
+grpc::ServerUnaryReactor* AdminService::GetCounters(
+    grpc::CallbackServerContext* context, std::shared_ptr<const pb::GetCountersRequest> /*request*/,
+    pb::GetCountersResponse* response) {
   return UnaryCall::Run(
-      {.state = state_,
-       .context = context,
-       .request = request,
-       .method = "GetCounters",
-       .pool = &Core::reads},
+      {.state = state_, .context = context, .method = "GetCounters", .pool = &Core::reads},
       [response](Core& core, Call& call) {
         ServerState& state = *call.state();
         response->set_started_unix_ms(absl::ToUnixMillis(absl::FromChrono(state.started())));
@@ -167,11 +171,10 @@ grpc::ServerUnaryReactor* AdminService::GetCounters(grpc::CallbackServerContext*
 }
 
 grpc::ServerUnaryReactor* AdminService::Verify(grpc::CallbackServerContext* context,
-                                               const pb::VerifyRequest* request,
+                                               std::shared_ptr<const pb::VerifyRequest> request,
                                                pb::VerifyResponse* response) {
   return UnaryCall::Run({.state = state_,
                          .context = context,
-                         .request = request,
                          .response = response,
                          .method = "Verify",
                          .pool = &Core::verifications},
@@ -181,14 +184,10 @@ grpc::ServerUnaryReactor* AdminService::Verify(grpc::CallbackServerContext* cont
 }
 
 grpc::ServerUnaryReactor* AdminService::SetAlias(grpc::CallbackServerContext* context,
-                                                 const pb::SetAliasRequest* request,
+                                                 std::shared_ptr<const pb::SetAliasRequest> request,
                                                  pb::SetAliasResponse* response) {
   return UnaryCall::Run(
-      {.state = state_,
-       .context = context,
-       .request = request,
-       .method = "SetAlias",
-       .pool = &Core::reads},
+      {.state = state_, .context = context, .method = "SetAlias", .pool = &Core::reads},
       [this, request, response](Core& core, Call& call) -> absl::Status {
         call.record.collection = request->collection();
         ABSL_ASSIGN_OR_RETURN(const Catalog::AliasChange change,
@@ -204,15 +203,11 @@ grpc::ServerUnaryReactor* AdminService::SetAlias(grpc::CallbackServerContext* co
       });
 }
 
-grpc::ServerUnaryReactor* AdminService::DropAlias(grpc::CallbackServerContext* context,
-                                                  const pb::DropAliasRequest* request,
-                                                  pb::DropAliasResponse* response) {
+grpc::ServerUnaryReactor* AdminService::DropAlias(
+    grpc::CallbackServerContext* context, std::shared_ptr<const pb::DropAliasRequest> request,
+    pb::DropAliasResponse* response) {
   return UnaryCall::Run(
-      {.state = state_,
-       .context = context,
-       .request = request,
-       .method = "DropAlias",
-       .pool = &Core::reads},
+      {.state = state_, .context = context, .method = "DropAlias", .pool = &Core::reads},
       [this, request, response](Core& core, Call& call) -> absl::Status {
         ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.DropAlias(request->alias()));
         names_changed_();
@@ -224,15 +219,11 @@ grpc::ServerUnaryReactor* AdminService::DropAlias(grpc::CallbackServerContext* c
       });
 }
 
-grpc::ServerUnaryReactor* AdminService::CreateSnapshot(grpc::CallbackServerContext* context,
-                                                       const pb::CreateSnapshotRequest* request,
-                                                       pb::CreateSnapshotResponse* response) {
+grpc::ServerUnaryReactor* AdminService::CreateSnapshot(
+    grpc::CallbackServerContext* context, std::shared_ptr<const pb::CreateSnapshotRequest> request,
+    pb::CreateSnapshotResponse* response) {
   return UnaryCall::Run(
-      {.state = state_,
-       .context = context,
-       .request = request,
-       .method = "CreateSnapshot",
-       .pool = &Core::snapshots},
+      {.state = state_, .context = context, .method = "CreateSnapshot", .pool = &Core::snapshots},
       [request, response](Core& core, Call& call) -> absl::Status {
         const auto made = server::CreateSnapshot(PlaceOf(core, call), request->name(),
                                                  [&call] { return call.Dead(); });
@@ -245,12 +236,12 @@ grpc::ServerUnaryReactor* AdminService::CreateSnapshot(grpc::CallbackServerConte
       });
 }
 
-grpc::ServerUnaryReactor* AdminService::ListSnapshots(grpc::CallbackServerContext* context,
-                                                      const pb::ListSnapshotsRequest* request,
-                                                      pb::ListSnapshotsResponse* response) {
+grpc::ServerUnaryReactor* AdminService::ListSnapshots(
+    grpc::CallbackServerContext* context,
+    std::shared_ptr<const pb::ListSnapshotsRequest> /*request*/,
+    pb::ListSnapshotsResponse* response) {
   return UnaryCall::Run({.state = state_,
                          .context = context,
-                         .request = request,
                          .response = response,
                          .method = "ListSnapshots",
                          .pool = &Core::reads},
@@ -264,14 +255,10 @@ grpc::ServerUnaryReactor* AdminService::ListSnapshots(grpc::CallbackServerContex
 }
 
 grpc::ServerUnaryReactor* AdminService::Compact(grpc::CallbackServerContext* context,
-                                                const pb::CompactRequest* request,
+                                                std::shared_ptr<const pb::CompactRequest> request,
                                                 pb::CompactResponse* response) {
   return UnaryCall::Run(
-      {.state = state_,
-       .context = context,
-       .request = request,
-       .method = "Compact",
-       .pool = &Core::compactions},
+      {.state = state_, .context = context, .method = "Compact", .pool = &Core::compactions},
       [request, response](Core& core, Call& call) -> absl::Status {
         call.record.collection = request->collection();
         ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Find(request->collection()));

@@ -1,4 +1,4 @@
-// The answers of a search that the oracle checks: before the reply is sent, or in the audit.
+// Checks answers of a search against the oracle: before the reply is sent, or in the audit.
 #ifndef NEARFIELD_SERVER_SERVICE_ANSWER_CHECK_H_
 #define NEARFIELD_SERVER_SERVICE_ANSWER_CHECK_H_
 
@@ -15,36 +15,36 @@
 
 namespace nearfield::server {
 
-// Whose answer it is.
+// The request that an answer belongs to.
 struct AnswerOrigin {
   std::string collection_name;
   std::string request_id;
-  std::string filter;  // as it was sent: a Filter message; empty: none
+  std::string filter;  // the Filter message as it was sent; empty: none
 };
 
-// A search that the audit has chosen, and one of its queries. Empty for all others.
+// A search that the audit has chosen, and one of its queries. Empty for all other searches.
 class AuditDraw {
  public:
   AuditDraw() = default;
-  // Called for every search, before it is queued.
+  // Draws whether to audit the search. Call it for every search, before it is queued.
   AuditDraw(Auditor* auditor, const SearchRequest& request, const AnswerOrigin& origin);
 
-  // Hands the answer to that query to the auditor, where the search was chosen.
+  // If the search was chosen, passes the answer of the query to the auditor.
   void Submit(const SearchReply& reply);
 
  private:
   Auditor* auditor_ = nullptr;
   Auditor::Place place_;
-  size_t query_ = 0;  // its place in the request
+  size_t query_ = 0;  // index in the request
   AuditedAnswer audited_;
 };
 
-// All queries of a request that asks for `verify`.
+// Checks all queries of a request with `verify`.
 class ReplyCheck {
  public:
   ReplyCheck(const SearchRequest& request, const AnswerOrigin& origin);
 
-  // OK where every answer equals the oracle's. A difference raises the alarm. Blocks. Errors:
+  // Returns OK if every answer equals the oracle's. A difference raises the alarm. Blocks. Errors:
   // DataLoss (names query, place and values), Cancelled, those of Engine::Verify.
   absl::Status Run(Engine& engine, Alarm* alarm, const SearchReply& reply,
                    const std::function<bool()>& cancelled) const;

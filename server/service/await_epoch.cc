@@ -7,8 +7,9 @@
 namespace nearfield::server {
 namespace {
 
-// The answer's way back gets this part of the time, and no more than this; and what gRPC may have
-// rounded the caller's deadline up by, a hundredth of it at most, as often again.
+// Time that is left for the transport of the answer: 1/kWayBackPart of the time, at most
+// kWayBackMax. In addition 1/kRoundingPart for rounding: gRPC may have rounded the caller's
+// deadline up by at most one hundredth, and this is twice that.
 constexpr int kWayBackPart = 4;
 constexpr std::chrono::milliseconds kWayBackMax(100);
 constexpr int kRoundingPart = 50;

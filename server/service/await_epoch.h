@@ -1,4 +1,4 @@
-// min_epoch: a call waits until its collection has reached an epoch.
+// AwaitEpoch: waits until a collection has reached the min_epoch of a call.
 #ifndef NEARFIELD_SERVER_SERVICE_AWAIT_EPOCH_H_
 #define NEARFIELD_SERVER_SERVICE_AWAIT_EPOCH_H_
 
@@ -12,11 +12,11 @@
 
 namespace nearfield::server {
 
-// When the call has to be answered: its deadline, or the server's limit on a search.
+// Returns the time by which the call must be answered: its deadline, or the limit search_ms_max.
 TimePoint AnswerBy(const Call& call, TimePoint now);
 
-// Calls `done` once, on any thread, also before this returns: OK, or as EpochWait::done. It gives
-// up a little before the deadline, so that the caller still hears why.
+// Calls `done` once with OK or as EpochWait::done, on any thread, also before this returns. Stops
+// waiting shortly before the deadline, so that the caller still receives the reason.
 void AwaitEpoch(Core* core, const Call& call, const std::shared_ptr<NamedCollection>& named,
                 uint64_t epoch, std::function<void(absl::Status)> done);
 

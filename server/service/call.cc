@@ -17,10 +17,10 @@ constexpr char kClientRequestId[] = "x-request-id";
 constexpr char kClientCaller[] = "nearfield-caller";
 constexpr char kRequestIdKey[] = "nearfield-request-id";
 constexpr char kRetryAfterKey[] = "retry-after-ms";
-constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";  // gRPC's own name for the same
+constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";  // gRPC's own key for the same
 constexpr int64_t kUnavailableRetryMs = 1000;
 
-// Empty where the client sent none.
+// Returns the value of the key; empty if the client sent none.
 std::string_view Metadata(const grpc::CallbackServerContext& context, const char* key) {
   const auto it = context.client_metadata().find(key);
   if (it == context.client_metadata().end()) return "";
@@ -38,7 +38,7 @@ absl::Status CheckMetadata(const grpc::CallbackServerContext& context) {
       absl::StrCat("metadata: ", bytes, " bytes, the limit is ", kMetadataBytesMax));
 }
 
-// gRPC gives wall time; waits are steady.
+// Converts the deadline from wall time, which gRPC uses, to the steady clock.
 std::optional<TimePoint> SteadyDeadline(const grpc::CallbackServerContext& context, TimePoint now) {
   const auto deadline = context.deadline();
   if (deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
@@ -47,7 +47,8 @@ std::optional<TimePoint> SteadyDeadline(const grpc::CallbackServerContext& conte
   return now + std::chrono::duration_cast<TimePoint::duration>(left);
 }
 
-// What a server that is not trusted any more still answers: nothing that a caller would build on.
+// Returns kInspection for methods that a server that is not trusted any more still answers. Callers
+// do not rely on their answers.
 ServerState::Purpose PurposeOf(const std::string& method) {
   for (const char* inspecting :
        {"Verify", "GetCollection", "ListCollections", "GetCapacity", "GetCounters", "Count",
@@ -59,6 +60,10 @@ ServerState::Purpose PurposeOf(const std::string& method) {
 
 }  // namespace
 
+std::string CallerOf(const grpc::CallbackServerContext& context) {
+  return CallerName(Metadata(context, kClientCaller), context.peer());
+}
+
 Call::Call(ServerState* state, grpc::CallbackServerContext* context, const char* method)
     : state_(state),
       context_(context),
@@ -68,9 +73,10 @@ Call::Call(ServerState* state, grpc::CallbackServerContext* context, const char*
   record.method = method;
   record.request_id = RequestId(Metadata(*context, kClientRequestId));
   record.peer = context->peer();
-  const std::string_view name = Metadata(*context, kClientCaller);
-  if (metadata_status_.ok()) metadata_status_ = CheckCallerName(name);
-  caller_ = CallerName(name, record.peer);
+  if (metadata_status_.ok()) {
+    metadata_status_ = CheckCallerName(Metadata(*context, kClientCaller));
+  }
+  caller_ = CallerOf(*context);
   deadline_ = SteadyDeadline(*context, begin_);
 }
 
@@ -93,7 +99,7 @@ absl::StatusOr<Core*> Call::Enter() {
 }
 
 grpc::Status Call::Close(const absl::Status& given) {
-  // The end of the drain cancels calls that their callers still wait for.
+  // The end of the drain cancels calls whose callers still wait.
   const bool ended = absl::IsCancelled(given) && state_->live_calls().cancelled();
   const absl::Status status =
       ended ? WithRetryAfter(absl::UnavailableError("the server ended before the call did"),
@@ -101,13 +107,13 @@ grpc::Status Call::Close(const absl::Status& given) {
             : given;
   status_ = status;
   record.total_us = MicrosBetween(begin_, state_->clock().Now());
-  state_->call_counter().Note(record, status);  // before the client hears of the end
+  state_->call_counter().Note(record, status);  // before the client receives the status
   context_->AddTrailingMetadata(kRequestIdKey, record.request_id);
   WatchReply();
   if (status.ok()) return grpc::Status::OK;
   std::optional<int64_t> retry_ms = RetryAfterMs(status);
   if (absl::IsUnavailable(status) &&
-      !retry_ms.has_value()) {  // the engine's own: is the device still there?
+      !retry_ms.has_value()) {  // from the engine: the device may be lost
     retry_ms = kUnavailableRetryMs;
     state_->Suspect();
   }
@@ -125,7 +131,7 @@ void Call::WatchReply() {
 bool Call::Dead() const { return !DeadStatus().ok(); }
 
 absl::Status Call::DeadStatus() const {
-  // The deadline first: gRPC cancels a call whose deadline passed.
+  // Check the deadline first, because gRPC cancels a call whose deadline has passed.
   if (deadline_.has_value() && state_->clock().Now() >= *deadline_) {
     return absl::DeadlineExceededError("the deadline passed");
   }

@@ -1,4 +1,4 @@
-// One call: its request id, deadline, log line and final status.
+// Call: the request id, deadline, log line and final status of one call.
 #ifndef NEARFIELD_SERVER_SERVICE_CALL_H_
 #define NEARFIELD_SERVER_SERVICE_CALL_H_
 
@@ -19,11 +19,14 @@
 
 namespace nearfield::server {
 
-// Bytes of a call's metadata, counted as HTTP/2 counts them.
+// Returns the caller's name, under which a call gets its share of the device and of the ledger.
+std::string CallerOf(const grpc::CallbackServerContext& context);
+
+// Maximum bytes of a call's metadata, counted as in HTTP/2.
 inline constexpr size_t kMetadataBytesMax = 16 * 1024;
 
 // Lives as long as the reactor of the call. Close is called once, before Finish, and counts the
-// call; the destructor writes the log line.
+// call. The destructor writes the log line.
 class Call {
  public:
   // Both outlive the call.
@@ -32,37 +35,36 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  // Makes the call one in flight. Errors: as ServerState::Enter; ResourceExhausted (metadata);
-  // InvalidArgument (the name that the caller gives itself).
+  // Registers the call as in flight. Errors: as ServerState::Enter; ResourceExhausted (metadata);
+  // InvalidArgument (the caller's name).
   absl::StatusOr<Core*> Enter();
-  // ResourceExhausted where the client sent more than kMetadataBytesMax, InvalidArgument where the
-  // name that it gives itself is too long.
+  // Returns ResourceExhausted if the client sent more than kMetadataBytesMax, InvalidArgument if
+  // its name is too long.
   const absl::Status& metadata_status() const { return metadata_status_; }
-  // For a call that waits for its client: see LiveCalls::SetWake.
+  // Sets the wake function of a call that waits for its client: see LiveCalls::SetWake.
   void SetWake(std::function<void()> wake);
 
-  // Sets the trailing metadata and keeps the status for the log; returns what the client is told.
+  // Sets the trailing metadata, keeps the status for the log, and returns that for the client.
   grpc::Status Close(const absl::Status& status);
 
   ServerState* state() const { return state_; }
   std::optional<TimePoint> deadline() const { return deadline_; }
-  // By which it takes its share of the device.
+  // Returns the name under which the call gets its share of the device.
   const std::string& caller() const { return caller_; }
   const CancelFlag& cancelled() const { return cancelled_; }
-  // Cancelled, or past the deadline: nobody waits any more.
+  // Returns whether the call was cancelled or its deadline has passed.
   bool Dead() const;
   absl::Status DeadStatus() const;
-  // Its final reply, or the next of a stream, is on its way to its reader: unless ReplyTaken or
-  // the end of the call comes within reply_unread_ms, the call is cancelled. Close says so of the
-  // final one.
+  // Marks that a reply is being sent to its reader. Unless ReplyTaken or the end of the call
+  // follows within reply_unread_ms, the call is cancelled. Close calls it for the final reply.
   void WatchReply();
-  // Requires that the caller holds no lock that OnCancel takes. Called in OnDone where the call may
-  // live on.
+  // Marks that the reply was taken. Requires: the caller holds no lock that OnCancel takes. OnDone
+  // calls it if the call may live longer.
   void ReplyTaken() { watch_.End(); }
   RequestRecord record;
-  MemoryHolds holds;  // of a call with one request and one reply at a time
-  // The collection that the call named, where it had to wait for an epoch of it: a name is looked
-  // up once, since an alias may have moved meanwhile.
+  MemoryHolds holds;  // for a call with one request and one reply at a time
+  // The collection that the call named, if it waited for an epoch of it. The name is resolved only
+  // once, because an alias may move meanwhile.
   std::shared_ptr<NamedCollection> named;
 
  private:

@@ -20,7 +20,7 @@ absl::Status CheckCallerName(std::string_view from_client) {
 
 std::string CallerName(std::string_view from_client, std::string_view peer) {
   if (!from_client.empty() && from_client.size() <= kNameBytesMax) {
-    // Marked, so that nobody can take the address of another.
+    // The prefix prevents that a name equals the address of another client.
     return std::string("name:").append(from_client);
   }
   if (peer.substr(0, 3) != "ipv") return std::string(peer);

@@ -1,4 +1,4 @@
-// By what name a call takes its share of the device.
+// The caller's name, under which a call gets its share of the device.
 #ifndef NEARFIELD_SERVER_SERVICE_CALLER_NAME_H_
 #define NEARFIELD_SERVER_SERVICE_CALLER_NAME_H_
 
@@ -9,11 +9,12 @@
 
 namespace nearfield::server {
 
-// Errors: InvalidArgument (more than 128 bytes). Empty: the client gives itself no name.
+// Checks the name that a client sent; empty: none. Errors: InvalidArgument (more than 128 bytes).
 absl::Status CheckCallerName(std::string_view from_client);
 
-// "name:" and what the client calls itself, where that is 1 .. 128 bytes; else its address without
-// the port: all connections of one host are one caller. `peer` is gRPC's: "ipv4:127.0.0.1:51234".
+// Returns "name:" and the client's name if that has 1 .. 128 bytes, else its address without the
+// port, so that all connections of one host are one caller. `peer` is gRPC's:
+// "ipv4:127.0.0.1:51234".
 std::string CallerName(std::string_view from_client, std::string_view peer);
 
 }  // namespace nearfield::server

@@ -16,7 +16,8 @@ absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const pb::Fi
       const Filter valid,
       ValidFilterFromProto(filter, named.collection->spec().id_type, named.attributes->schema()));
   const int64_t bits_bytes = (named.collection->PinEpoch()->rows_count() + 7) / 8;
-  ABSL_RETURN_IF_ERROR(call.holds.request.Grow(call.holds.request.bytes() + bits_bytes));
+  ABSL_ASSIGN_OR_RETURN(call.holds.request,
+                        call.state()->ledger().requests.Reserve(call.caller(), bits_bytes));
   absl::StatusOr<ChosenRows> chosen =
       named.attributes->Choose(*named.collection, valid, nullptr, [&call] { return call.Dead(); });
   if (absl::IsCancelled(chosen.status())) ABSL_RETURN_IF_ERROR(call.DeadStatus());

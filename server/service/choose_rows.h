@@ -1,4 +1,4 @@
-// From the filter of a request to the rows that pass.
+// Evaluates the filter of a request to the rows that pass it.
 #ifndef NEARFIELD_SERVER_SERVICE_CHOOSE_ROWS_H_
 #define NEARFIELD_SERVER_SERVICE_CHOOSE_ROWS_H_
 
@@ -9,11 +9,12 @@
 
 namespace nearfield::server {
 
-// Errors: InvalidArgument (the filter).
+// Checks a filter. Errors: InvalidArgument (the filter).
 absl::Status CheckFilter(const NamedCollection& named, const nearfield::v1::Filter& filter);
 
-// In the collection's current state. Reserves a bit for each row with the call's request.
-// Errors: InvalidArgument (the filter), Cancelled, ResourceExhausted (requests_bytes_max).
+// Returns the rows that pass in the collection's current state. Reserves one bit for each row with
+// the call's request. Errors: InvalidArgument (the filter), Cancelled, ResourceExhausted
+// (requests_bytes_max).
 absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named,
                                       const nearfield::v1::Filter& filter, Call& call);
 

@@ -2,12 +2,16 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/convert/text.h"
+#include "server/service/decode.h"
+#include "server/service/status_details.h"
 
 namespace nearfield::server {
 
@@ -18,6 +22,20 @@ namespace {
 constexpr std::array kServices = {"", "nearfield.v1.Retrieval", "nearfield.v1.Ingest",
                                   "nearfield.v1.Admin"};
 
+// Maximum memory of one decoded request, which holds the name of a service.
+constexpr int64_t kRequestBytesMax = 64 * 1024;
+
+// Returns the service that the request names. Errors: those of a refused argument.
+absl::StatusOr<std::string> ServiceIn(const grpc::ByteBuffer* bytes) {
+  hv::HealthCheckRequest request;
+  // gRPC keeps the bytes until the end of the call, but never reads them again.
+  auto* const taken = const_cast<grpc::ByteBuffer*>(bytes);
+  const absl::Status status = DecodeWithin(kRequestBytesMax, taken, &request);
+  taken->Clear();
+  if (!status.ok()) return status;
+  return request.service();
+}
+
 bool IsKnown(const std::string& service) {
   for (const char* known : kServices) {
     if (service == known) return true;
@@ -27,7 +45,7 @@ bool IsKnown(const std::string& service) {
 
 }  // namespace
 
-// One watch: sends the latest status whenever it differs from the last one sent.
+// One watch. Sends the latest status if it differs from the last one that was sent.
 class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckResponse>,
                           public std::enable_shared_from_this<HealthWatch> {
  public:
@@ -36,10 +54,10 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
 
   const std::string& name() const { return name_; }
 
-  // Before it is told anything.
+  // Call it before the first status.
   void Start() { self_ = shared_from_this(); }
 
-  // `look`: the number of the look that found `status`. A later look may be told first.
+  // Sets the status. `look`: number of the look-up that found it. A later one may arrive first.
   void Tell(hv::HealthCheckResponse::ServingStatus status, uint64_t look) {
     const std::lock_guard lock(mutex_);
     if (look < told_look_) return;
@@ -74,10 +92,10 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
   }
 
  private:
-  // Requires mutex_.
+  // Requires: mutex_.
   void Advance() {
     if (finished_ || writing_) return;
-    if (wanted_ != sent_) {  // also before the end: the last status is not lost
+    if (wanted_ != sent_) {  // also before the end, so that the last status is sent
       sent_ = wanted_;
       response_.set_status(wanted_);
       writing_ = true;
@@ -102,7 +120,19 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
   bool finished_ = false;
 };
 
-HealthService::HealthService() = default;
+// Takes requests as bytes, because gRPC would decode them without a limit on their memory.
+HealthService::HealthService() {
+  MarkMethodRawCallback(
+      0, new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, hv::HealthCheckResponse>(
+             [this](auto* context, auto* bytes, auto* response) {
+               return Check(context, bytes, response);
+             }));
+  MarkMethodRawCallback(
+      1,
+      new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, hv::HealthCheckResponse>(
+          [this](auto* /*context*/, auto* bytes) { return Watch(bytes); }));
+}
+
 HealthService::~HealthService() = default;
 
 void HealthService::SetServing(bool serving) {
@@ -186,13 +216,18 @@ void HealthService::Forget(const std::shared_ptr<HealthWatch>& watch) {
 }
 
 grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* context,
-                                               const hv::HealthCheckRequest* request,
+                                               const grpc::ByteBuffer* bytes,
                                                hv::HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const hv::HealthCheckResponse::ServingStatus status = StatusOf(request->service());
+  const absl::StatusOr<std::string> service = ServiceIn(bytes);
+  if (!service.ok()) {
+    reactor->Finish(WithDetails(service.status(), std::nullopt));
+    return reactor;
+  }
+  const hv::HealthCheckResponse::ServingStatus status = StatusOf(*service);
   if (status == hv::HealthCheckResponse::SERVICE_UNKNOWN) {
-    reactor->Finish({grpc::StatusCode::NOT_FOUND,
-                     absl::StrCat("service: no service ", Quote(request->service()))});
+    reactor->Finish(
+        {grpc::StatusCode::NOT_FOUND, absl::StrCat("service: no service ", Quote(*service))});
     return reactor;
   }
   response->set_status(status);
@@ -201,9 +236,14 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
 }
 
 grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::Watch(
-    grpc::CallbackServerContext* /*context*/, const hv::HealthCheckRequest* request) {
-  auto watch = std::make_shared<HealthWatch>(this, request->service());
+    const grpc::ByteBuffer* bytes) {
+  const absl::StatusOr<std::string> service = ServiceIn(bytes);
+  auto watch = std::make_shared<HealthWatch>(this, service.value_or(""));
   watch->Start();
+  if (!service.ok()) {
+    watch->End(WithDetails(service.status(), std::nullopt));
+    return watch.get();
+  }
   bool shut_down = false;
   {
     const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
-// grpc.health.v1: a status per service, with Watch. Its own service rather than gRPC's default one,
-// which says SERVING from the first instant on; here nothing is SERVING before SetServing.
+// HealthService: grpc.health.v1, with a status for each service, and Watch. It replaces gRPC's
+// default service, which is SERVING from the start; here nothing is SERVING before SetServing.
 #ifndef NEARFIELD_SERVER_SERVICE_HEALTH_SERVICE_H_
 #define NEARFIELD_SERVER_SERVICE_HEALTH_SERVICE_H_
 
@@ -17,39 +17,37 @@ namespace nearfield::server {
 
 class HealthWatch;
 
-// The health service of one collection is this and its name. It is NOT_SERVING where the collection
-// is not loaded, or where its stored rows could not be read since: searches go on from memory, but
-// a restart may not load it. The whole server stays SERVING.
+// The health service of a collection is this prefix and its name. It is NOT_SERVING if the
+// collection is not loaded, or if a read of its stored rows has failed since: searches continue
+// from memory, but a restart may fail to load it. The whole server stays SERVING.
 inline constexpr char kCollectionHealthPrefix[] = "nearfield.v1.Collection/";
 
 // Knows "" (the whole server), the three services of nearfield.v1 and every collection.
 // Thread-safe.
-class HealthService final : public grpc::health::v1::Health::CallbackService {
+class HealthService final : public grpc::health::v1::Health::Service {
  public:
   HealthService();
   ~HealthService() override;
 
-  // How a collection of this name is. `look` outlives the last call, and is called without a lock.
+  // State of a collection by name. `look` outlives the last call, and is called without a lock.
   enum class CollectionState : uint8_t { kUnknown, kGood, kDamaged };
   void SetCollections(std::function<CollectionState(const std::string& name)> look);
-  // Tells watches of collections what is now.
+  // Sends the current status to the watches of collections.
   void Refresh();
 
-  // All services at once: they live and die with the one engine.
+  // Sets the status of all services, which share one engine.
   void SetServing(bool serving);
-  // Not serving for good; watches go on.
+  // Sets NOT_SERVING permanently; watches continue.
   void Withdraw();
-  // Not serving for good, and every watch is ended.
+  // Sets NOT_SERVING permanently, and ends every watch.
   void Shutdown();
 
-  grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context,
-                                  const grpc::health::v1::HealthCheckRequest* request,
-                                  grpc::health::v1::HealthCheckResponse* response) override;
-  grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* Watch(
-      grpc::CallbackServerContext* context,
-      const grpc::health::v1::HealthCheckRequest* request) override;
-
  private:
+  grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context,
+                                  const grpc::ByteBuffer* bytes,
+                                  grpc::health::v1::HealthCheckResponse* response);
+  grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* Watch(
+      const grpc::ByteBuffer* bytes);
   friend class HealthWatch;
   void Forget(const std::shared_ptr<HealthWatch>& watch);
   grpc::health::v1::HealthCheckResponse::ServingStatus StatusOf(const std::string& service);

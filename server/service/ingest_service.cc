@@ -13,7 +13,7 @@
 namespace nearfield::server {
 namespace {
 
-// A delete by filter chooses its rows in a step of its own, before the deletion.
+// State of a delete. A delete by filter chooses its rows in a separate step before the deletion.
 struct DeleteSteps {
   std::shared_ptr<NamedCollection> named;
   std::optional<ChosenRows> chosen;
@@ -43,19 +43,23 @@ absl::Status CheckToken(const std::string& token) {
 
 }  // namespace
 
-grpc::ServerBidiReactor<pb::UploadRequest, pb::UploadResponse>* IngestService::Upload(
-    grpc::CallbackServerContext* context) {
+IngestService::IngestService(ServerState* state) : DecodingService(state) {
+  Answer("nearfield.v1.Ingest.Upload", &IngestService::Upload);
+  Answer("nearfield.v1.Ingest.Delete", &IngestService::Delete);
+  Answer("nearfield.v1.Ingest.GetUpload", &IngestService::GetUpload);
+  Answer("nearfield.v1.Ingest.DropUpload", &IngestService::DropUpload);
+  Answer("nearfield.v1.Ingest.ListUploads", &IngestService::ListUploads);
+}
+
+UploadReactor* IngestService::Upload(grpc::CallbackServerContext* context) {
   return StartUploadStream(state_, context);
 }
 
 grpc::ServerUnaryReactor* IngestService::Delete(grpc::CallbackServerContext* context,
-                                                const pb::DeleteRequest* request,
+                                                std::shared_ptr<const pb::DeleteRequest> request,
                                                 pb::DeleteResponse* response) {
-  UnaryCall::Options options = {.state = state_,
-                                .context = context,
-                                .request = request,
-                                .method = "Delete",
-                                .pool = &Core::deletes};
+  UnaryCall::Options options = {
+      .state = state_, .context = context, .method = "Delete", .pool = &Core::deletes};
   const auto steps = std::make_shared<DeleteSteps>();
   if (request->has_filter()) {
     options.choose = [request, steps](Core& core, Call& call) {
@@ -75,49 +79,40 @@ grpc::ServerUnaryReactor* IngestService::Delete(grpc::CallbackServerContext* con
   });
 }
 
-grpc::ServerUnaryReactor* IngestService::GetUpload(grpc::CallbackServerContext* context,
-                                                   const pb::GetUploadRequest* request,
-                                                   pb::GetUploadResponse* response) {
-  return UnaryCall::Run({.state = state_,
-                         .context = context,
-                         .request = request,
-                         .method = "GetUpload",
-                         .pool = &Core::reads},
-                        [request, response](Core& core, Call& /*call*/) -> absl::Status {
-                          ABSL_RETURN_IF_ERROR(CheckToken(request->upload_token()));
-                          ABSL_ASSIGN_OR_RETURN(const auto facts,
-                                                core.catalog.GetUpload(request->upload_token()));
-                          response->set_committed(facts.state == store::UploadState::kCommitted);
-                          response->set_next_block(static_cast<uint64_t>(facts.next_block));
-                          response->set_rows_count(static_cast<uint64_t>(facts.rows_count));
-                          response->set_epoch(facts.epoch);
-                          return absl::OkStatus();
-                        });
+grpc::ServerUnaryReactor* IngestService::GetUpload(
+    grpc::CallbackServerContext* context, std::shared_ptr<const pb::GetUploadRequest> request,
+    pb::GetUploadResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "GetUpload", .pool = &Core::reads},
+      [request, response](Core& core, Call& /*call*/) -> absl::Status {
+        ABSL_RETURN_IF_ERROR(CheckToken(request->upload_token()));
+        ABSL_ASSIGN_OR_RETURN(const auto facts, core.catalog.GetUpload(request->upload_token()));
+        response->set_committed(facts.state == store::UploadState::kCommitted);
+        response->set_next_block(static_cast<uint64_t>(facts.next_block));
+        response->set_rows_count(static_cast<uint64_t>(facts.rows_count));
+        response->set_epoch(facts.epoch);
+        return absl::OkStatus();
+      });
 }
 
-grpc::ServerUnaryReactor* IngestService::DropUpload(grpc::CallbackServerContext* context,
-                                                    const pb::DropUploadRequest* request,
-                                                    pb::DropUploadResponse* response) {
-  return UnaryCall::Run({.state = state_,
-                         .context = context,
-                         .request = request,
-                         .method = "DropUpload",
-                         .pool = &Core::deletes},
-                        [request, response](Core& core, Call& /*call*/) -> absl::Status {
-                          ABSL_RETURN_IF_ERROR(CheckToken(request->upload_token()));
-                          ABSL_ASSIGN_OR_RETURN(const auto facts,
-                                                core.catalog.DropUpload(request->upload_token()));
-                          response->set_rows_count(static_cast<uint64_t>(facts.rows_count));
-                          return absl::OkStatus();
-                        });
+grpc::ServerUnaryReactor* IngestService::DropUpload(
+    grpc::CallbackServerContext* context, std::shared_ptr<const pb::DropUploadRequest> request,
+    pb::DropUploadResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "DropUpload", .pool = &Core::deletes},
+      [request, response](Core& core, Call& /*call*/) -> absl::Status {
+        ABSL_RETURN_IF_ERROR(CheckToken(request->upload_token()));
+        ABSL_ASSIGN_OR_RETURN(const auto facts, core.catalog.DropUpload(request->upload_token()));
+        response->set_rows_count(static_cast<uint64_t>(facts.rows_count));
+        return absl::OkStatus();
+      });
 }
 
-grpc::ServerUnaryReactor* IngestService::ListUploads(grpc::CallbackServerContext* context,
-                                                     const pb::ListUploadsRequest* request,
-                                                     pb::ListUploadsResponse* response) {
+grpc::ServerUnaryReactor* IngestService::ListUploads(
+    grpc::CallbackServerContext* context, std::shared_ptr<const pb::ListUploadsRequest> request,
+    pb::ListUploadsResponse* response) {
   return UnaryCall::Run({.state = state_,
                          .context = context,
-                         .request = request,
                          .response = response,
                          .method = "ListUploads",
                          .pool = &Core::reads},

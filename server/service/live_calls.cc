@@ -22,7 +22,7 @@ void LiveCalls::Remove(Place place) {
 }
 
 void LiveCalls::Wake() {
-  std::vector<std::function<void()>> wakes;  // called without the lock: a call may end and Remove
+  std::vector<std::function<void()>> wakes;  // called without the lock: a call may call Remove
   {
     const std::lock_guard lock(mutex_);
     for (const Entry& entry : entries_) {

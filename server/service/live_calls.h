@@ -1,4 +1,4 @@
-// The calls in flight, as the end of the server sees them.
+// LiveCalls: the calls in flight, which the shutdown of the server wakes and cancels.
 #ifndef NEARFIELD_SERVER_SERVICE_LIVE_CALLS_H_
 #define NEARFIELD_SERVER_SERVICE_LIVE_CALLS_H_
 
@@ -20,17 +20,17 @@ class LiveCalls {
  public:
   using Place = std::list<Entry>::iterator;
 
-  // After Cancel the flag is set at once.
+  // Adds a call. After Cancel, sets the flag immediately.
   Place Add(CancelFlag cancelled);
-  // `wake` makes a call that waits for its client look at the flag and at the server's phase. It
-  // is called on any thread, also after Remove.
+  // `wake` makes a call that waits for its client check the flag and the server's phase. It is
+  // called on any thread, also after Remove.
   void SetWake(Place place, std::function<void()> wake);
   void Remove(Place place);
 
-  // The server drains: wakes every call.
+  // Wakes every call, when the server drains.
   void Wake();
-  // The time of the drain is over: cancels every call and wakes it. Each ends by itself, with the
-  // status and metadata of Call::Close.
+  // Cancels and wakes every call, when the time of the drain is over. Each call ends itself, with
+  // the status and metadata of Call::Close.
   void Cancel();
   bool cancelled() const;
 

@@ -106,8 +106,17 @@ std::optional<uint64_t> IncarnationOf(const Request& request) {
 
 }  // namespace
 
+RetrievalService::RetrievalService(ServerState* state) : DecodingService(state) {
+  Answer("nearfield.v1.Retrieval.Search", &RetrievalService::Search);
+  Answer("nearfield.v1.Retrieval.SearchStream", &RetrievalService::SearchStream);
+  Answer("nearfield.v1.Retrieval.SearchAll", &RetrievalService::SearchAll);
+  Answer("nearfield.v1.Retrieval.Fetch", &RetrievalService::Fetch);
+  Answer("nearfield.v1.Retrieval.Count", &RetrievalService::Count);
+  Answer("nearfield.v1.Retrieval.GetLimits", &RetrievalService::GetLimits);
+}
+
 grpc::ServerUnaryReactor* RetrievalService::Search(grpc::CallbackServerContext* context,
-                                                   const pb::SearchRequest* request,
+                                                   std::shared_ptr<const pb::SearchRequest> request,
                                                    pb::SearchResponse* response) {
   auto* reactor = new SearchReactor(state_, context);
   reactor->Start(*request, response);
@@ -119,16 +128,15 @@ SearchStreamReactor* RetrievalService::SearchStream(grpc::CallbackServerContext*
 }
 
 grpc::ServerWriteReactor<pb::SearchResponse>* RetrievalService::SearchAll(
-    grpc::CallbackServerContext* context, const pb::SearchAllRequest* request) {
+    grpc::CallbackServerContext* context, std::shared_ptr<const pb::SearchAllRequest> request) {
   return StartSearchAll(state_, context, *request);
 }
 
 grpc::ServerUnaryReactor* RetrievalService::Fetch(grpc::CallbackServerContext* context,
-                                                  const pb::FetchRequest* request,
+                                                  std::shared_ptr<const pb::FetchRequest> request,
                                                   pb::FetchResponse* response) {
   return UnaryCall::Run({.state = state_,
                          .context = context,
-                         .request = request,
                          .method = "Fetch",
                          .pool = &Core::reads,
                          .collection = request->collection(),
@@ -152,11 +160,10 @@ grpc::ServerUnaryReactor* RetrievalService::Fetch(grpc::CallbackServerContext* c
 }
 
 grpc::ServerUnaryReactor* RetrievalService::Count(grpc::CallbackServerContext* context,
-                                                  const pb::CountRequest* request,
+                                                  std::shared_ptr<const pb::CountRequest> request,
                                                   pb::CountResponse* response) {
   return UnaryCall::Run({.state = state_,
                          .context = context,
-                         .request = request,
                          .method = "Count",
                          .pool = request->has_filter() ? &Core::filters : &Core::reads,
                          .collection = request->collection(),
@@ -173,10 +180,10 @@ grpc::ServerUnaryReactor* RetrievalService::Count(grpc::CallbackServerContext* c
                         });
 }
 
-grpc::ServerUnaryReactor* RetrievalService::GetLimits(grpc::CallbackServerContext* context,
-                                                      const pb::GetLimitsRequest* /*request*/,
-                                                      pb::GetLimitsResponse* response) {
-  // Answered in every phase, on the spot.
+grpc::ServerUnaryReactor* RetrievalService::GetLimits(
+    grpc::CallbackServerContext* context, std::shared_ptr<const pb::GetLimitsRequest> /*request*/,
+    pb::GetLimitsResponse* response) {
+  // Answered in every phase, on this thread.
   Call call(state_, context, "GetLimits");
   ToProto(state_->limits(), response);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

@@ -15,8 +15,7 @@
 namespace nearfield::server {
 namespace {
 
-// The search is a field of the request: a message that names one of its fields names the search
-// too.
+// Adds "search." to the field that an error names, because the search is a field of the request.
 absl::Status WithinSearch(const absl::Status& status) {
   if (!absl::IsInvalidArgument(status)) return status;
   ArgumentFacts facts = ArgumentFactsOf(status);
@@ -24,11 +23,11 @@ absl::Status WithinSearch(const absl::Status& status) {
   return WithArgument(absl::InvalidArgumentError(absl::StrCat("search.", status.message())), facts);
 }
 
-// Each page is a search with the cursor of the one before it: it waits its turn, and while it is
-// written no other is under way, so a client that does not read holds up nobody. What the pages
-// share, a bit for each row of the collection and the last rows found, counts among the bytes of
-// the caller's requests. A call that begins with a cursor scans the rows before it page by page as
-// well, so that no search of it is longer than another.
+// Each page is a search with the cursor of the page before it. It is queued like any search, and no
+// other page runs while it is written, so a client that does not read delays no other call. The
+// state that the pages share, one bit for each row of the collection and the last rows found, is
+// reserved as bytes of the caller's requests. A call that begins with a cursor also scans the rows
+// before it page by page, so that all its searches have the same size.
 class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
  public:
   SearchAll(ServerState* state, grpc::CallbackServerContext* context,
@@ -70,9 +69,10 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
     return absl::OkStatus();
   }
 
-  // Reserves what the call holds between its pages as well.
+  // Reserves the memory that the call also holds between its pages.
   absl::Status Reserve(const pb::SearchAllRequest& request) {
-    messages_bytes_ = 2 * static_cast<int64_t>(request.SpaceUsedLong());  // gRPC's and request_
+    messages_bytes_ =
+        2 * static_cast<int64_t>(request.SpaceUsedLong());  // request_ and the request of a page
     ABSL_ASSIGN_OR_RETURN(const auto named, core_->catalog.Find(request.search().collection()));
     const int64_t bits_bytes = (named->collection->PinEpoch()->rows_count() + 7) / 8;
     ABSL_ASSIGN_OR_RETURN(hold_, call_.state()->ledger().requests.Reserve(
@@ -80,7 +80,7 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
     return absl::OkStatus();
   }
 
-  // The order begins at its first row, whatever of it is sent.
+  // Starts at the cursor. The scan begins at the first row; rows before the cursor are not sent.
   absl::Status BeginAtCursor() {
     absl::StatusOr<Cursor> cursor = DecodeCursor(request_.cursor());
     if (!cursor.ok()) return WithinSearch(cursor.status());
@@ -103,7 +103,7 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
       request.set_k(static_cast<uint32_t>(left_));
     }
     response_.Clear();
-    call_.holds.request.Resize(0);  // the next page takes it anew
+    call_.holds.request.Resize(0);  // the next page reserves it again
     StartSearch(core_, call_, request,
                 {.response = &response_,
                  .holds = &call_.holds,
@@ -126,7 +126,7 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
       call_.holds.reply.Resize(0);
       return NextOnWorker();
     }
-    if (rows_to_skip_ > 0) response_.mutable_results(0)->Clear();  // ends before the cursor
+    if (rows_to_skip_ > 0) response_.mutable_results(0)->Clear();  // before the cursor
     left_ -= std::min<uint64_t>(left_, static_cast<uint64_t>(page.scores_size()));
     if (left_ == 0 || !follows) {
       return StartWriteAndFinish(&response_, grpc::WriteOptions(), call_.Close(status));
@@ -135,20 +135,20 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
     StartWrite(&response_);
   }
 
-  // The thread that answers has others to answer.
+  // Runs Next on a worker, because the answering thread has other answers to send.
   void NextOnWorker() {
     if (!core_->replies.Post([this] { Next(); }).ok()) Next();
   }
 
   Call call_;
-  pb::SearchRequest request_;  // of the next page
+  pb::SearchRequest request_;  // the request of the next page
   Core* core_ = nullptr;
-  uint64_t left_ = UINT64_MAX;  // rows to send at most
-  int64_t rows_to_skip_ = 0;    // before the first row to send
+  uint64_t left_ = UINT64_MAX;  // maximum rows to send
+  int64_t rows_to_skip_ = 0;    // rows before the first row to send
   EpochHold epoch_hold_;
   std::shared_ptr<OrderPrefix> prefix_;
   int64_t messages_bytes_ = 0;
-  ByteAccount::Hold hold_;  // of messages_bytes_ and prefix_
+  ByteAccount::Hold hold_;  // for messages_bytes_ and prefix_
   pb::SearchResponse response_;
 };
 

@@ -1,4 +1,4 @@
-// Retrieval.SearchAll: one search, answered page by page.
+// Retrieval.SearchAll: answers one search page by page.
 #ifndef NEARFIELD_SERVER_SERVICE_SEARCH_ALL_H_
 #define NEARFIELD_SERVER_SERVICE_SEARCH_ALL_H_
 

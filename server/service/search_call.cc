@@ -21,23 +21,22 @@
 namespace nearfield::server {
 namespace {
 
-// Above this a reply is made by a worker: the thread that answers has others to answer.
+// Larger replies are made by a worker, because the answering thread has other answers to send.
 constexpr int64_t kInlineReplyBytesMax = 64 * 1024;
 
-// A search between its request and its reply.
+// The state of a search between its request and its reply.
 struct Pending {
   Core* core = nullptr;
   ServerState* state = nullptr;
   std::shared_ptr<NamedCollection> named;
-  int64_t message_bytes = 0;  // of the request
-  SearchTicket ticket;        // until it is queued
+  SearchTicket ticket;  // valid until it is queued
   std::optional<Filter> filter;
-  absl::Status evaluated;  // of the filter
+  absl::Status evaluated;  // result of the filter's evaluation
   std::optional<Cursor> cursor;
   bool with_cursor = false;
-  std::vector<uint64_t> fingerprints;  // with_cursor: one a query
-  int64_t position = 0;                // of the order, before the answer
-  int32_t k = 0;                       // asked of the engine
+  std::vector<uint64_t> fingerprints;  // with_cursor: one for each query
+  int64_t position = 0;                // rows of the order before the answer
+  int32_t k = 0;                       // requested from the engine
   RowParts parts;
   SearchFacts facts;
   TimePoint begin;
@@ -50,18 +49,18 @@ struct Pending {
   AuditDraw audit;
   absl::StatusOr<SearchReply> checked = absl::UnknownError("not run");  // with verify
 
-  // Reports whether this is a page of a stream, which no limit ends.
+  // Returns whether this is a page of a stream, to which page_rows_max does not apply.
   bool streamed() const { return output.epoch_hold != nullptr; }
 };
 
-// Reports whether the cursor goes with the rest of the request.
+// Checks that the cursor fits the rest of the request.
 absl::Status CheckCursor(const Pending& pending, const pb::SearchRequest& request) {
   const Cursor& cursor = *pending.cursor;
   if (cursor.search != pending.fingerprints.front()) {
     return ArgumentError(
         "cursor",
         "of another search: collection, query, filter and score_threshold must be those of the "
-        "first page, and a collection that was created anew or restored is another one");
+        "first page, and a collection that was created again or restored is another one");
   }
   if (request.has_min_epoch() && request.min_epoch() > cursor.epoch) {
     return ArgumentError("min_epoch",
@@ -73,14 +72,14 @@ absl::Status CheckCursor(const Pending& pending, const pb::SearchRequest& reques
   if (!pending.streamed() && cursor.position >= rows_max) {
     return ArgumentError(
         "cursor",
-        absl::StrCat("behind ", cursor.position, " rows, the limit page_rows_max is ", rows_max,
+        absl::StrCat("after ", cursor.position, " rows, the limit page_rows_max is ", rows_max,
                      ": SearchAll goes on from there"),
         absl::StrCat(cursor.position), absl::StrCat(rows_max));
   }
   return absl::OkStatus();
 }
 
-// Where a search with a cursor begins. Errors: InvalidArgument.
+// Sets the position at which a search with a cursor begins. Errors: InvalidArgument.
 absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limits,
                      Pending* pending) {
   std::vector<Query>& queries = pending->ticket.request.queries;
@@ -110,15 +109,7 @@ absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limi
   return absl::OkStatus();
 }
 
-// Reserves the request's message, which is there already.
-absl::Status Admit(const Call& call, const pb::SearchRequest& request, Pending* pending) {
-  pending->message_bytes = static_cast<int64_t>(request.SpaceUsedLong());
-  ABSL_ASSIGN_OR_RETURN(pending->output.holds->request, call.state()->ledger().requests.Reserve(
-                                                            call.caller(), pending->message_bytes));
-  return absl::OkStatus();
-}
-
-// Everything that can be checked before the collection is looked at.
+// Makes all checks that do not need the state of the collection.
 absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending* pending) {
   const RequestLimits& limits = call.state()->limits();
   ABSL_ASSIGN_OR_RETURN(pending->named, pending->core->catalog.Find(request.collection()));
@@ -128,6 +119,8 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   }
   SearchTicket& ticket = pending->ticket;
   ABSL_ASSIGN_OR_RETURN(ticket.request, FromProto(request, named.collection, limits));
+  ABSL_ASSIGN_OR_RETURN(pending->output.holds->request, call.state()->ledger().requests.Reserve(
+                                                            call.caller(), ticket.request.bytes()));
   ABSL_ASSIGN_OR_RETURN(ticket.priority, PriorityFromProto(request));
   if (request.has_filter()) {
     ABSL_ASSIGN_OR_RETURN(pending->filter,
@@ -150,7 +143,7 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   return absl::OkStatus();
 }
 
-// The state that a cursor asks for.
+// Sets the epoch of the cursor.
 absl::Status SetEpoch(Pending* pending) {
   if (!pending->cursor.has_value()) return absl::OkStatus();
   SearchRequest& search = pending->ticket.request;
@@ -162,7 +155,7 @@ absl::Status SetEpoch(Pending* pending) {
       named.collection->PinEpoch()->epoch(), ": begin again without a cursor"));
 }
 
-// The rows that may be in the answer.
+// Sets the rows that may be in the answer.
 void SetRows(const ChosenRows& chosen, Pending* pending) {
   SearchRequest& search = pending->ticket.request;
   search.at = chosen.at;
@@ -170,7 +163,7 @@ void SetRows(const ChosenRows& chosen, Pending* pending) {
   search.few_rows = IsFewRows(chosen);
 }
 
-// Evaluates the filter: up to seconds. On a worker.
+// Evaluates the filter, on a worker. Takes up to seconds.
 absl::Status EvaluateFilter(Pending* pending) {
   ABSL_RETURN_IF_ERROR(Wanted(pending->ticket, pending->state->clock().Now()));
   const NamedCollection& named = *pending->named;
@@ -187,7 +180,7 @@ absl::Status EvaluateFilter(Pending* pending) {
   return absl::OkStatus();
 }
 
-// Refused before the device works for it, where it is sure that the reply cannot be sent.
+// Refuses the search before device work if its reply is certainly too large to be sent.
 absl::Status CheckReplyFits(Pending* pending) {
   SearchRequest& search = pending->ticket.request;
   const RequestLimits& limits = pending->state->limits();
@@ -197,12 +190,12 @@ absl::Status CheckReplyFits(Pending* pending) {
   return CheckReplyBytes(search.reply_bytes_min, limits, kSearchAdvice);
 }
 
-// Reserves what the search holds from now on: its queries and the rows of its filter, and its
-// reply.
+// Reserves the memory that the search holds from now on: its queries, the rows of its filter, and
+// its reply.
 absl::Status ReserveMemory(Pending* pending) {
   SearchTicket& ticket = pending->ticket;
   MemoryHolds* const holds = pending->output.holds;
-  ABSL_RETURN_IF_ERROR(holds->request.Grow(pending->message_bytes + ticket.request.bytes()));
+  ABSL_RETURN_IF_ERROR(holds->request.Grow(ticket.request.bytes()));
   ABSL_ASSIGN_OR_RETURN(
       holds->reply,
       pending->state->ledger().replies.Reserve(
@@ -211,14 +204,14 @@ absl::Status ReserveMemory(Pending* pending) {
   return absl::OkStatus();
 }
 
-// What a reply says of each result beside its neighbors.
+// The part of a query's result besides its neighbors.
 struct ResultFacts {
   std::string next_cursor;
   bool cut = false;
   int64_t rows_matched = 0;
 };
 
-// Where a next page begins; empty where none does.
+// Sets the cursor of the next page; leaves it empty if there is none.
 void SetNextPage(const Pending& pending, size_t query, const SearchReply& reply,
                  ResultFacts* facts) {
   const Neighbors& neighbors = reply.result.queries[query];
@@ -239,7 +232,7 @@ std::vector<ResultFacts> FactsOf(const Pending& pending, const SearchReply& repl
   return facts;
 }
 
-// Keeps the epoch for the pages that follow. Errors: ResourceExhausted.
+// Keeps the epoch for the next pages. Errors: ResourceExhausted.
 absl::Status KeepEpoch(const Pending& pending, const std::vector<ResultFacts>& facts,
                        const SearchReply& reply) {
   const bool follows = std::any_of(facts.begin(), facts.end(), [](const ResultFacts& result) {
@@ -286,15 +279,16 @@ void Reply(Pending* pending, SearchReply reply) {
   pending->done(std::move(status), pending->facts);
 }
 
-// A place that the audit gave is back before the call ends: it is of the core.
+// Releases the audit slot before calling `done`: the slot belongs to Core, which may be gone after
+// the call ends.
 void Fail(Pending* pending, absl::Status status) {
   pending->audit = AuditDraw();
   pending->output.holds->reply.Resize(0);
   pending->done(std::move(status), pending->facts);
 }
 
-// On the thread that answers the pass: a lone small answer leaves at once; of a shared pass,
-// workers send the answers.
+// Runs on the thread that answers the pass. Sends a single small answer immediately; the answers of
+// a shared pass are sent by workers.
 void OnAnswer(const std::shared_ptr<Pending>& pending, absl::StatusOr<SearchReply> answer) {
   if (answer.ok() && pending->state->distrusted()) answer = ServerState::DistrustStatus();
   if (!answer.ok()) return Fail(pending.get(), WithAdvice(answer.status(), kSearchAdvice));
@@ -310,7 +304,7 @@ void OnAnswer(const std::shared_ptr<Pending>& pending, absl::StatusOr<SearchRepl
   if (!posted.ok()) Reply(pending.get(), std::move(*kept));
 }
 
-// Searches like any caller, waits, and has the oracle check the answers.
+// Searches like any caller, waits, and checks the answers with the oracle.
 absl::StatusOr<SearchReply> SearchAndCheck(Pending* pending) {
   Core* const core = pending->core;
   const Clock& clock = pending->state->clock();
@@ -328,7 +322,7 @@ absl::StatusOr<SearchReply> SearchAndCheck(Pending* pending) {
   return reply;
 }
 
-// Errors: ResourceExhausted (too many verifications).
+// Starts a search with `verify`. Errors: ResourceExhausted (too many verifications).
 absl::Status StartChecked(const std::shared_ptr<Pending>& pending) {
   return pending->core->verifications.Post(
       [pending] { pending->checked = SearchAndCheck(pending.get()); },
@@ -345,7 +339,7 @@ absl::Status Start(const std::shared_ptr<Pending>& pending) {
   return pending->core->queue.Push(std::move(ticket));
 }
 
-// The rows to search are known, or `status` says why not.
+// Continues after the rows to search are known. `status`: the error if they are not.
 void Enqueue(const std::shared_ptr<Pending>& pending, absl::Status status) {
   if (status.ok()) status = CheckReplyFits(pending.get());
   if (status.ok()) status = ReserveMemory(pending.get());
@@ -353,8 +347,8 @@ void Enqueue(const std::shared_ptr<Pending>& pending, absl::Status status) {
   if (!status.ok()) Fail(pending.get(), std::move(status));
 }
 
-// The epoch that was asked for is there. A filter that is not in the cache is left to a worker:
-// this thread is gRPC's, or the one that wakes every call that waits for an epoch.
+// Continues after the requested epoch is reached. A worker evaluates a filter that is not cached,
+// because this thread is gRPC's, or the one that wakes all calls that wait for an epoch.
 void Queue(const std::shared_ptr<Pending>& pending) {
   absl::Status status = SetEpoch(pending.get());
   if (!status.ok() || !pending->filter.has_value()) return Enqueue(pending, std::move(status));
@@ -382,10 +376,9 @@ void StartSearch(Core* core, const Call& call, const pb::SearchRequest& request,
   pending->begin = call.state()->clock().Now();
   pending->output = output;
   pending->done = std::move(done);
-  absl::Status prepared = Admit(call, request, pending.get());
-  if (prepared.ok()) prepared = Prepare(call, request, pending.get());
+  absl::Status prepared = Prepare(call, request, pending.get());
   if (!prepared.ok()) return pending->done(std::move(prepared), SearchFacts{});
-  // The epoch of a cursor was reached: min_epoch is at most that, or was refused.
+  // The epoch of a cursor was reached already, and a larger min_epoch was refused.
   if (!request.has_min_epoch() || pending->cursor.has_value()) return Queue(pending);
   AwaitEpoch(core, call, pending->named, request.min_epoch(), [pending](absl::Status status) {
     if (status.ok()) return Queue(pending);

@@ -1,4 +1,5 @@
-// One search from message to message: what Search and SearchStream share.
+// StartSearch: one search, from the request message to the response message. For all search
+// methods.
 #ifndef NEARFIELD_SERVER_SERVICE_SEARCH_CALL_H_
 #define NEARFIELD_SERVER_SERVICE_SEARCH_CALL_H_
 
@@ -16,19 +17,20 @@
 
 namespace nearfield::server {
 
-// Where the reply goes. Both live at least until `done` is called; `holds` until the transport has
-// the reply, and the request is gone.
+// The destination of the reply. Both pointers are valid at least until `done` is called; `holds`
+// until the transport has the reply and the request is released.
 struct SearchOutput {
   nearfield::v1::SearchResponse* response = nullptr;
   MemoryHolds* holds = nullptr;
-  // What the pages of one stream share: null for a search of its own.
+  // State that the pages of one stream share; null for a single search.
   std::shared_ptr<OrderPrefix> prefix;
-  // Gets a hold on the epoch of the pages. Where it is given, page_rows_max is no limit.
+  // Receives a hold on the epoch of the pages. If not null, page_rows_max does not apply.
   EpochHold* epoch_hold = nullptr;
 };
 
 // Checks and queues `request`, and fills `output`. `done` is called exactly once, on any thread,
-// also before this returns. `request` lives during this call.
+// also before this returns. `request` is used only during this call; the caller holds its
+// reservation in the ledger.
 void StartSearch(Core* core, const Call& call, const nearfield::v1::SearchRequest& request,
                  const SearchOutput& output,
                  std::function<void(absl::Status, const SearchFacts&)> done);

@@ -24,7 +24,7 @@ void Note(const SearchFacts& facts, RequestRecord* record) {
   record->device_us += facts.device_us;
   record->escalations_tighter += facts.escalations.tighter;
   record->escalations_canonical += facts.escalations.canonical;
-  if (facts.scan.empty()) return;  // never reached the engine
+  if (facts.scan.empty()) return;  // the search never reached the engine
   record->scan = record->scan.empty() || record->scan == facts.scan ? facts.scan : "mixed";
 }
 

@@ -1,4 +1,4 @@
-// What one search adds to the record of its call.
+// SearchFacts: the fields of a call's log record that describe its searches.
 #ifndef NEARFIELD_SERVER_SERVICE_SEARCH_FACTS_H_
 #define NEARFIELD_SERVER_SERVICE_SEARCH_FACTS_H_
 
@@ -10,24 +10,24 @@
 
 namespace nearfield::server {
 
-// What one search adds to the log line of its call.
+// The part of one search in the log line of its call.
 struct SearchFacts {
   int64_t queries = 0;
   int64_t k = 0;
   int64_t rows = 0;
   int64_t queue_us = 0;
   int64_t device_us = 0;
-  std::string scan;  // "rows", "int8"; empty where no scan was done
+  std::string scan;  // "rows", "int8"; empty if there was no scan
   ScanEscalations escalations;
 };
 
-// Adds what the reply tells.
+// Adds the facts of the reply.
 void NoteReply(const SearchReply& reply, SearchFacts* facts);
 
 // Adds the facts of one search to the record of its call.
 void Note(const SearchFacts& facts, RequestRecord* record);
 
-// Bytes of the answers, before they are a message.
+// Returns the bytes of the answers in native form, before they are encoded as a message.
 int64_t NativeBytes(const SearchReply& reply);
 
 }  // namespace nearfield::server

@@ -8,15 +8,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/argument_error.h"
 #include "server/convert/common.h"
+#include "server/service/decode.h"
 #include "server/service/search_call.h"
 
 namespace nearfield::server {
 namespace {
 
-// Searches of one stream that may be under way at once: enough to share a device pass, and a bound
-// on memory. A client that does not read its replies stops being read.
+// Maximum concurrent searches of one stream: enough to share a device pass, and a bound on memory.
+// If a client does not read its replies, the server stops reading its requests.
 constexpr size_t kUnderWayMax = 8;
 
 // One search of the stream, from its request to its written reply.
@@ -30,14 +30,24 @@ struct Slot {
 
   ServerState* const state;
   pb::SearchResponse response;
-  MemoryHolds holds;  // until the reply is written
+  MemoryHolds holds;  // held until the reply is written
   absl::Status status;
   bool ready = false;
-  bool entered = false;  // counts as a call in flight
+  bool entered = false;  // registered as a call in flight
 };
 
-// Messages are decoded here: gRPC reports one that it cannot decode as the end of the messages, so
-// that the client would get OK and fewer replies than it sent requests.
+// Returns the decoding error of a request, with the number of the request.
+absl::Status InRequest(int64_t number, const absl::Status& status) {
+  absl::Status numbered(status.code(),
+                        absl::StrCat("request ", number, " of the stream: ", status.message()));
+  status.ForEachPayload([&numbered](absl::string_view type, const absl::Cord& payload) {
+    numbered.SetPayload(type, payload);
+  });
+  return numbered;
+}
+
+// Decodes its messages itself, because gRPC reports an undecodable message as the end of the
+// messages. The client would then get OK and fewer replies than it sent requests.
 class SearchStream final : public SearchStreamReactor,
                            public std::enable_shared_from_this<SearchStream> {
  public:
@@ -53,10 +63,11 @@ class SearchStream final : public SearchStreamReactor,
   }
 
   void OnReadDone(bool ok) override {
-    // Destroyed when this returns: a kept message would not be in the ledger.
-    pb::SearchRequest request;
-    const bool decoded =
-        ok && grpc::SerializationTraits<pb::SearchRequest>::Deserialize(&incoming_, &request).ok();
+    absl::StatusOr<std::shared_ptr<const pb::SearchRequest>> request;
+    if (ok) {
+      request =
+          DecodeHeld<pb::SearchRequest>(&incoming_, &state_->ledger().requests, call_.caller());
+    }
     incoming_.Clear();
     std::shared_ptr<Slot> slot;
     {
@@ -70,19 +81,17 @@ class SearchStream final : public SearchStreamReactor,
       slot = std::make_shared<Slot>(state_);
       slots_.push_back(slot);
       ++requests_count_;
-      if (!decoded) {  // what comes after it is not read
-        slot->status = ArgumentError(
-            "message", absl::StrCat("request ", requests_count_,
-                                    " of the stream cannot be decoded: it is no SearchRequest, or "
-                                    "a text in it is not UTF-8"));
+      if (!request.ok()) {  // later messages are not read
+        slot->status = InRequest(requests_count_, request.status());
         slot->ready = true;
         read_all_ = true;
         Advance();
         return;
       }
-      call_.record.collection = request.collection();
+      call_.record.collection = (*request)->collection();
     }
-    StartOne(slot, request);
+    StartOne(slot, **request);
+    request = nullptr;
     const std::lock_guard lock(mutex_);
     may_read_ = true;
     Advance();
@@ -105,7 +114,7 @@ class SearchStream final : public SearchStreamReactor,
   }
 
   void OnDone() override {
-    call_.ReplyTaken();  // a search under way may hold the stream
+    call_.ReplyTaken();  // a running search may hold the stream
     self_.reset();
   }
 
@@ -138,7 +147,7 @@ class SearchStream final : public SearchStreamReactor,
     Advance();
   }
 
-  // Starts whatever can be started. Requires mutex_.
+  // Starts everything that can be started. Requires: mutex_.
   void Advance() {
     if (finished_) return;
     if (!writing_ && call_.cancelled()->load())
@@ -163,17 +172,17 @@ class SearchStream final : public SearchStreamReactor,
     }
   }
 
-  // Requires mutex_, and no write under way.
+  // Requires: mutex_; no write is in progress.
   void End(const absl::Status& status) {
     finished_ = true;
-    call_.cancelled()->store(true);  // what is still under way is wanted no more
+    call_.cancelled()->store(true);  // the results of running searches are not needed any more
     Finish(call_.Close(status));
   }
 
   ServerState* const state_;
   std::mutex mutex_;
   Call call_;
-  std::shared_ptr<SearchStream> self_;  // until OnDone; searches under way hold the stream too
+  std::shared_ptr<SearchStream> self_;  // until OnDone; running searches hold the stream too
   grpc::ByteBuffer incoming_;
   grpc::ByteBuffer outgoing_;
   int64_t requests_count_ = 0;

@@ -1,4 +1,4 @@
-// Retrieval.SearchStream: many searches over one stream, answered in the order they came.
+// Retrieval.SearchStream: many searches over one stream, answered in order.
 #ifndef NEARFIELD_SERVER_SERVICE_SEARCH_STREAM_H_
 #define NEARFIELD_SERVER_SERVICE_SEARCH_STREAM_H_
 
@@ -8,7 +8,7 @@
 
 namespace nearfield::server {
 
-// Of serialised SearchRequest and SearchResponse.
+// Reads serialized SearchRequests and writes serialized SearchResponses.
 using SearchStreamReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 SearchStreamReactor* StartSearchStream(ServerState* state, grpc::CallbackServerContext* context);

@@ -14,10 +14,10 @@ namespace {
 constexpr int64_t kReadThreads = 4;
 constexpr int64_t kReplyThreadsMax = 8;
 constexpr int64_t kFilterThreadsMax = 8;
-// More than a few passes leave behind. Where as many wait, the engine thread makes its replies
-// itself, which holds back further searches.
+// More replies than a few passes produce. If this many wait, the engine thread makes its replies
+// itself, which delays further searches.
 constexpr int64_t kRepliesMax = 4096;
-constexpr int64_t kDeletesMax = 1024;  // that may wait
+constexpr int64_t kDeletesMax = 1024;  // maximum waiting deletes
 constexpr int64_t kCompactionsMax = 16;
 constexpr int64_t kUnavailableRetryMs = 1000;
 
@@ -31,12 +31,12 @@ int64_t FilterThreads(const Settings& settings) {
   return std::clamp<int64_t>(std::thread::hardware_concurrency() / 2, 1, kFilterThreadsMax);
 }
 
-// Where cores are few, searches go first.
+// On few cores, searches have priority.
 constexpr int kWritesNice = 10;
 
 double Share(const NumberSetting& percent) { return static_cast<double>(percent.value()) / 100; }
 
-// What rows may hold that only kept epochs show: a share of each memory for rows.
+// Returns the limit on memory of rows that only kept epochs show: a share of each memory for rows.
 HeldBytes PinnedBytesMax(const Engine& engine, double share) {
   const Capacity capacity = engine.GetCapacity();
   const auto part = [share](int64_t total) {
@@ -68,7 +68,7 @@ UploadPlaces::Limits UploadLimitsOf(const Settings& settings) {
           .window = std::chrono::milliseconds(settings.upload_idle_ms.value())};
 }
 
-// The plan by which the engine was made.
+// Returns the memory plan with which the engine was made.
 MemoryPlan PlanOf(const Settings& settings, const Engine& engine) {
   HostMachine machine = ThisMachine();
   machine.has_gpu = engine.Info().backend == BackendKind::kGpu;
@@ -92,7 +92,17 @@ RequestLimits LimitsOf(const Settings& settings) {
           .epochs_kept_max = settings.epochs_kept_max.value(),
           .epochs_kept_percent = settings.epochs_kept_percent.value(),
           .uploads_max = settings.uploads_max.value(),
-          .verify_max = settings.verify_max.value()};
+          .verify_max = settings.verify_max.value(),
+          .upload_tokens_max = settings.upload_tokens_max.value(),
+          .upload_token_s = settings.upload_token_s.value(),
+          .upload_idle_ms = settings.upload_idle_ms.value(),
+          .caller_share_percent = settings.caller_share_percent.value(),
+          .search_ms_max = settings.search_ms_max.value(),
+          .reply_unread_ms = settings.reply_unread_ms.value(),
+          .requests_bytes_max = settings.requests_bytes_max.value(),
+          .replies_bytes_max = settings.replies_bytes_max.value(),
+          .streams_max = settings.streams_max.value(),
+          .snapshots_max = settings.snapshots_max.value()};
 }
 
 RequestLogPolicy RequestLogPolicyOf(const Settings& settings) {
@@ -132,8 +142,8 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
       reads({.what = "reads",
              .threads = kReadThreads,
              .waiting_max = settings.queue_requests_max.value()}),
-      // An upload has one message here at most; one that ends gives its place to the next a moment
-      // before its thread is free.
+      // Each upload has at most one message here. An upload that ends releases its place shortly
+      // before its thread is free, so the next upload may have to wait.
       writes({.what = "writes",
               .threads = settings.uploads_max.value(),
               .waiting_max = settings.uploads_max.value(),

@@ -1,5 +1,5 @@
-// What the services share: the engine and its queues once they are up, the phase of the server's
-// life, calls in flight.
+// ServerState: the state that the services share: the engine and its queues once they run, the
+// phase of the server, and the calls in flight.
 #ifndef NEARFIELD_SERVER_SERVICE_SERVER_STATE_H_
 #define NEARFIELD_SERVER_SERVICE_SERVER_STATE_H_
 
@@ -38,31 +38,31 @@
 
 namespace nearfield::server {
 
-// The engine and all that runs on it. Destroyed from the bottom up: threads first, the engine last,
-// and each after those that hand it work.
+// The engine and everything that uses it. Members are destroyed in reverse order: threads first,
+// the engine last, and each member after those that give it work.
 struct Core {
-  // `store_in`: null where nothing is kept.
+  // `store_in`: null if nothing is stored.
   Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> store_in,
        const Settings& settings, const Clock* clock, Log* log);
 
   std::unique_ptr<Engine> engine;
-  const double read_bytes_per_second;  // EngineInfo's
+  const double read_bytes_per_second;  // of EngineInfo
   Catalog catalog;
   Compactor compactor;
-  std::unique_ptr<Audit> audit;  // given before the core serves
+  std::unique_ptr<Audit> audit;  // set before the core serves
   EpochWaiters epoch_waiters;
   KeptEpochs kept_epochs;
   SearchQueue queue;
   PassCounter pass_counter;
-  WorkerPool replies;  // turns answers into messages for the engine thread, which it outlives
+  WorkerPool replies;  // makes reply messages for the engine thread, which it outlives
   EngineThread engine_thread;
   WorkerPool reads;          // fetch, counts, collections
   WorkerPool writes;         // blocks and commits of uploads
-  WorkerPool deletes;        // apart from the writes: however many wait, uploads go on
-  WorkerPool verifications;  // one core each; none waits, but each for a search
+  WorkerPool deletes;        // separate from writes, so that waiting deletes do not delay uploads
+  WorkerPool verifications;  // one core each; none queues; each waits for a search
   WorkerPool compactions;    // calls that wait for the compactor
   WorkerPool snapshots;      // one at a time; none waits
-  WorkerPool filters;        // evaluates those that are not in the cache; hands searches on
+  WorkerPool filters;        // evaluates filters that are not cached; then queues the searches
 };
 
 // Thread-safe.
@@ -84,44 +84,44 @@ class ServerState {
   UnreadReplies& unread_replies() { return unread_replies_; }
   std::chrono::system_clock::time_point started() const { return started_; }
 
-  // Starting -> serving. Elsewhere the core is only kept.
+  // Stores the core. Changes the phase from starting to serving; other phases stay.
   void Serve(std::unique_ptr<Core> core);
-  // From now on calls are refused; those in flight go on, except those that wait for an epoch.
-  // Uploads may be silent for a short time only. Returns the phase until now.
+  // Refuses new calls. Calls in flight continue, except those that wait for an epoch. Uploads may
+  // be silent only for a short time. Returns the previous phase.
   Phase Drain();
   void Lose();
   Phase phase() const;
 
-  // An answer or a resident row was proven wrong: from now on nothing is answered but what helps to
-  // look at it, for good.
+  // Marks the server as not trusted, permanently, after an answer or a resident row was proven
+  // wrong. It then answers only calls for inspection.
   void Distrust() { distrusted_.store(true); }
   bool distrusted() const { return distrusted_.load(std::memory_order_relaxed); }
   static absl::Status DistrustStatus();  // Unavailable with a retry hint
 
-  // What a call is for: a server that is not trusted still lets itself be looked at.
+  // The purpose of a call. A server that is not trusted still answers calls for inspection.
   enum class Purpose : uint8_t { kService, kInspection };
-  // Counts a call in flight, until Leave. Errors: Unavailable with a retry hint (not serving).
+  // Registers a call in flight, until Leave. Errors: Unavailable with a retry hint (not serving).
   absl::StatusOr<Core*> Enter(Purpose purpose = Purpose::kService);
   void Leave();
-  // False where calls are still in flight after `wait`.
+  // Waits until no call is in flight. Returns false if there still are some after `wait`.
   bool WaitIdle(std::chrono::milliseconds wait);
 
   UploadPlaces& upload_places() { return upload_places_; }
 
-  // Called where an engine call said Unavailable; `listener` looks at the device.
+  // `listener` checks the device. Suspect calls it, after an engine call returned Unavailable.
   void SetSuspicionListener(std::function<void()> listener);
   void Suspect();
 
-  // The connections of the listening server, once it listens.
+  // Sets the source of the connection counts, once the server listens.
   void SetConnectionCounts(std::function<AcceptCounts()> counts);
   AcceptCounts connection_counts() const;
 
-  // Null before Serve.
+  // Returns null before Serve.
   Core* core() const;
-  // Ends all threads of the core. Requires that no call is left.
+  // Ends all threads of the core. Requires: no call is in flight.
   void DestroyCore();
-  // Gives the core up without ending its threads: for a process about to exit on a device that
-  // answers nothing.
+  // Abandons the core without ending its threads, for a process that is about to exit because its
+  // device does not respond.
   void AbandonCore();
 
  private:

@@ -16,10 +16,6 @@ grpc::ServerUnaryReactor* UnaryCall::Run(const Options& options, Work work) {
 
 absl::Status UnaryCall::Start(const Options& options, Work work) {
   ABSL_ASSIGN_OR_RETURN(Core* const core, call_.Enter());
-  ABSL_ASSIGN_OR_RETURN(
-      call_.holds.request,
-      options.state->ledger().requests.Reserve(
-          call_.caller(), static_cast<int64_t>(options.request->SpaceUsedLong())));
   if (!options.min_epoch.has_value() && !options.incarnation.has_value()) {
     return Post(core, options, std::move(work));
   }
@@ -44,20 +40,21 @@ absl::Status UnaryCall::Post(Core* core, const Options& options, Work work) {
         if (status_.ok()) status_ = choose(*core, call_);
       },
       [this, core, pool, work = std::move(work)] {
-        // Once the work is posted the call may end at any time.
+        // After the work is posted, the call may end at any time.
         const absl::Status status = status_.ok() ? PostWork(core, pool, work) : status_;
         if (!status.ok()) Finish(call_.Close(status));
       });
 }
 
 absl::Status UnaryCall::PostWork(Core* core, WorkerPool* pool, Work work) {
-  // The place in the pool is free before the caller has its answer, so that its next call finds it
-  // free.
+  // The second function runs after the place in the pool is released, so that the caller's next
+  // call finds it free.
   return pool->Post(
-      [this, core, work = std::move(work)] {
+      [this, core, work = std::move(work)]() mutable {
         status_ = call_.DeadStatus();
         if (status_.ok()) status_ = work(*core, call_);
         if (status_.ok()) status_ = ReserveReply();
+        work = nullptr;  // releases the request
       },
       [this] { Finish(call_.Close(status_)); });
 }

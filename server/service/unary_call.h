@@ -1,4 +1,4 @@
-// A unary call whose work runs on a worker, so that gRPC's threads never wait for the engine.
+// UnaryCall: a unary call whose work runs on a worker: gRPC's threads never wait for the engine.
 #ifndef NEARFIELD_SERVER_SERVICE_UNARY_CALL_H_
 #define NEARFIELD_SERVER_SERVICE_UNARY_CALL_H_
 
@@ -17,30 +17,30 @@ namespace nearfield::server {
 
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
-  // Fills the response, which lives as long as the call.
+  // Fills the response, which is valid as long as the call. Holds the request until it has run.
   using Work = std::function<absl::Status(Core& core, Call& call)>;
 
   struct Options {
     ServerState* state = nullptr;
     grpc::CallbackServerContext* context = nullptr;
-    const google::protobuf::Message* request = nullptr;  // lives as long as the call
-    // Its bytes are reserved once it is made. Null where the work reserves them before, the reply
-    // is small, or the call changes something, which a refusal would hide.
+    // The reply, whose bytes are reserved after the work. Null if the work reserves them before, if
+    // the reply is small, or if the call changes something, because a refusal would hide the
+    // change.
     google::protobuf::Message* response = nullptr;
     const char* method = nullptr;
-    WorkerPool Core::*pool = nullptr;  // where the work runs
-    // Runs before the work, on the pool of the filters: a filter holds up no call without one. May
-    // be empty.
+    WorkerPool Core::*pool = nullptr;  // the pool that runs the work
+    // Runs before the work, on the pool of the filters, so that filters do not delay other calls.
+    // May be empty.
     Work choose = nullptr;
-    // Waited for before the work: an epoch of this collection.
+    // The call waits for min_epoch of this collection before the work.
     std::string collection = {};
     std::optional<uint64_t> min_epoch = {};
-    // Of which min_epoch is; checked first.
+    // The incarnation of min_epoch; checked first.
     std::optional<uint64_t> incarnation = {};
     // Checks the arguments before that wait, so that a call that can never succeed does not wait.
     std::function<absl::Status(const NamedCollection& named)> check = nullptr;
   };
-  // Owns itself; refuses where the server does not serve, or the pool is full.
+  // Starts a call, which owns itself. Refuses it if the server does not serve or the pool is full.
   static grpc::ServerUnaryReactor* Run(const Options& options, Work work);
 
   void OnCancel() override { call_.cancelled()->store(true); }
@@ -52,12 +52,12 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   absl::Status Start(const Options& options, Work work);
   absl::Status Post(Core* core, const Options& options, Work work);
   absl::Status PostWork(Core* core, WorkerPool* pool, Work work);
-  // Errors: ResourceExhausted, with the reply cleared.
+  // Reserves the bytes of the reply. Errors: ResourceExhausted; then the reply is cleared.
   absl::Status ReserveReply();
 
   Call call_;
   google::protobuf::Message* const response_;  // may be null
-  absl::Status status_;                        // of the work
+  absl::Status status_;                        // result of the work
 };
 
 }  // namespace nearfield::server

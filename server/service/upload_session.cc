@@ -96,7 +96,7 @@ absl::StatusOr<pb::UploadResponse> UploadSession::Block(const pb::UploadBlock& b
   native.ids = &rows.ids;
   native.rows = rows.rows;
   native.payloads = rows.payloads.size() > 0 ? &rows.payloads : nullptr;
-  // Values are checked by the engine, which does not know the field that they came in.
+  // The engine checks the values but does not know their field, so it is added here.
   ABSL_RETURN_IF_ERROR(
       WithArgument(upload_->Append(native, attributes), {.field = "block.vectors.data"}));
   pb::UploadResponse response;

@@ -1,4 +1,5 @@
-// The states of one upload: Begin, then Blocks, then Commit. Knows messages, not streams.
+// UploadSession: one upload as a sequence of messages: Begin, then Blocks, then Commit. Independent
+// of the stream.
 #ifndef NEARFIELD_SERVER_SERVICE_UPLOAD_SESSION_H_
 #define NEARFIELD_SERVER_SERVICE_UPLOAD_SESSION_H_
 
@@ -18,17 +19,17 @@
 
 namespace nearfield::server {
 
-// Not thread-safe. Destroyed before a commit it leaves nothing behind.
+// Not thread-safe. If it is destroyed before a commit, the upload is dropped.
 class UploadSession {
  public:
-  // `catalog` and `limits` outlive the session. `caller`: whose upload it is.
+  // `catalog` and `limits` outlive the session. `caller`: the owner of the upload.
   UploadSession(const Catalog* catalog, const RequestLimits* limits, std::string caller)
       : catalog_(catalog), limits_(limits), caller_(std::move(caller)) {}
 
-  // Takes one message of the client and gives the answer to it. May block in the engine.
-  // `dead`: asked right before the commit, and while the blocks of an upload that goes on are read
-  // again; not OK: nothing is committed.
-  // Errors: all that ingest.proto lists; the session can only be destroyed then.
+  // Handles one message of the client and returns the response. May block in the engine.
+  // `dead`: called immediately before the commit, and while the blocks of a resumed upload are read
+  // again. If it is not OK, nothing is committed.
+  // Errors: all errors that ingest.proto lists; the session can only be destroyed then.
   absl::StatusOr<nearfield::v1::UploadResponse> Handle(const nearfield::v1::UploadRequest& request,
                                                        const std::function<absl::Status()>& dead);
 

@@ -11,8 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
+#include "engine/base/status_macros.h"
 #include "server/batching/retry_hint.h"
 #include "server/service/call.h"
+#include "server/service/decode.h"
 #include "server/service/upload_session.h"
 
 namespace nearfield::server {
@@ -20,7 +22,7 @@ namespace {
 
 using Milliseconds = std::chrono::milliseconds;
 
-// While the server drains, a client may be silent for this part of upload_idle_ms.
+// While the server drains, a client may be silent for upload_idle_ms / kDrainIdlePart.
 constexpr int kDrainIdlePart = 6;
 constexpr int64_t kDrainRetryMs = 1000;
 
@@ -29,10 +31,13 @@ gpr_timespec After(Milliseconds wait) {
                       gpr_time_from_millis(wait.count(), GPR_TIMESPAN));
 }
 
-// One message is worked on while the next one is read: at most two blocks are in memory. Progress
-// is written when the stream is free, so a client that does not read it costs nothing.
-class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb::UploadResponse>,
-                           public std::enable_shared_from_this<UploadStream> {
+// A message that takes more than this many times request_bytes_max after decoding is reserved in
+// the ledger. Smaller ones are part of the memory of the upload's place (config/memory_plan.h).
+constexpr int64_t kDecodedPart = 2;
+
+// Handles one message while the next one is read, so at most two blocks are in memory. Progress is
+// written when the stream is free. A client that does not take it in time is cancelled.
+class UploadStream final : public UploadReactor, public std::enable_shared_from_this<UploadStream> {
  public:
   UploadStream(ServerState* state, grpc::CallbackServerContext* context)
       : state_(state),
@@ -62,6 +67,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   }
 
   void OnWriteDone(bool ok) override {
+    call_.ReplyTaken();
     const std::lock_guard lock(mutex_);
     writing_ = false;
     last_active_ = state_->clock().Now();
@@ -76,7 +82,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   }
 
   void OnDone() override {
-    call_.ReplyTaken();  // work under way may hold the stream
+    call_.ReplyTaken();  // running work may hold the stream
     std::unique_ptr<grpc::Alarm> alarm;
     {
       const std::lock_guard lock(mutex_);
@@ -102,17 +108,17 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     return absl::OkStatus();
   }
 
-  // On a thread of the upload that was refused, which holds the lock of its own stream: it has no
-  // place that this one could take. Where the client does not take the write that is under way, the
-  // alarm ends the stream.
+  // Called on a thread of the refused upload, which holds the lock of its own stream. There is no
+  // lock cycle, because that upload has no place that this one could take. If the client does not
+  // take the write in progress, the alarm ends the stream.
   void LosePlace(const absl::Status& why) {
     const std::lock_guard lock(mutex_);
     if (finished_ || end_.has_value()) return;
     lost_ = why;
-    if (!working_) End(why);  // else after the work, which may commit
+    if (!working_) End(why);  // else it ends after the work, which may commit
   }
 
-  // Starts whatever can be started. Requires mutex_.
+  // Starts everything that can be started. Requires: mutex_.
   void Advance() {
     if (finished_) return;
     if (end_.has_value()) return FinishIfQuiet();
@@ -121,6 +127,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     if (!writing_ && news_.has_value()) {
       outgoing_ = *std::exchange(news_, std::nullopt);
       writing_ = true;
+      call_.WatchReply();
       StartWrite(&outgoing_);
     }
     if (working_) return;
@@ -129,9 +136,6 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
       working_ = true;
       place_->Pause();
       current_.Swap(&incoming_);
-      if (!current_.has_commit()) {
-        StartRead(&incoming_);
-      }
       absl::Status posted = core_->writes.Post([self = shared_from_this()] { self->Work(); });
       if (!posted.ok()) {
         working_ = false;
@@ -144,17 +148,15 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     }
   }
 
-  // On a worker. Only here and in GiveUp is the session used.
+  // Runs on a worker. Only this function and GiveUp use the session.
   void Work() {
-    absl::StatusOr<pb::UploadResponse> response =
-        session_->Handle(current_, [this] { return call_.DeadStatus(); });
+    absl::StatusOr<pb::UploadResponse> response = HandleMessage();
     const std::lock_guard lock(mutex_);
     working_ = false;
     last_active_ = state_->clock().Now();
     place_->Resume(session_->totals().bytes - std::exchange(bytes_, session_->totals().bytes));
     call_.record.collection = session_->collection();
     call_.record.rows = session_->totals().rows;
-    current_.Clear();
     if (finished_) return GiveAll();
     if (!response.ok()) return End(response.status());
     if (session_->committed()) {
@@ -166,8 +168,27 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     Advance();
   }
 
-  // The upload ends with `status`, as soon as no write is under way. Requires mutex_. The first
-  // status stands, but what is committed is committed.
+  absl::StatusOr<pb::UploadResponse> HandleMessage() {
+    ByteAccount::Hold hold;  // destroyed after the message
+    pb::UploadRequest message;
+    ABSL_ASSIGN_OR_RETURN(hold, DecodeMessage(&message));
+    if (!message.has_commit()) {
+      const std::lock_guard lock(mutex_);
+      if (!finished_) StartRead(&incoming_);
+    }
+    return session_->Handle(message, [this] { return call_.DeadStatus(); });
+  }
+
+  absl::StatusOr<ByteAccount::Hold> DecodeMessage(pb::UploadRequest* message) {
+    const int64_t bytes_max = kDecodedPart * state_->settings().request_bytes_max.value();
+    const absl::Status within = DecodeWithin(bytes_max, &current_, message);
+    if (within.ok()) return ByteAccount::Hold();
+    if (!absl::IsResourceExhausted(within)) return within;
+    return Decode(&current_, &state_->ledger().requests, call_.caller(), message);
+  }
+
+  // Ends the upload with `status`, as soon as no write is in progress. The first status is kept,
+  // except that OK, after a commit, replaces an error. Requires: mutex_.
   void End(absl::Status status) {
     if (!end_.has_value() || status.ok()) end_ = std::move(status);
     FinishIfQuiet();
@@ -176,19 +197,19 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   void FinishIfQuiet() {
     if (finished_ || writing_) return;
     if (!working_ && session_.has_value() && !session_->committed()) {
-      // What is durable of an upload is synced when it is given up: not on a thread of gRPC.
+      // Dropping the session syncs its durable blocks, so this must not run on a thread of gRPC.
       working_ = true;
       if (core_->writes.Post([self = shared_from_this()] { self->GiveUp(); }).ok()) return;
       working_ = false;
     }
     finished_ = true;
-    if (!working_) GiveAll();  // before the caller is told: its next upload finds the place free
+    if (!working_) GiveAll();  // before the status is sent: the next upload finds the place free
     const grpc::Status status = call_.Close(*end_);
     if (!end_->ok()) return Finish(status);
     StartWriteAndFinish(&committed_, grpc::WriteOptions(), status);
   }
 
-  // On a worker, instead of Work().
+  // Runs on a worker, instead of Work().
   void GiveUp() {
     session_.reset();
     const std::lock_guard lock(mutex_);
@@ -197,20 +218,20 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     FinishIfQuiet();
   }
 
-  // Drops what is not committed; its memory is free before the place is.
+  // Drops the upload if it is not committed. Frees its memory before its place.
   void GiveAll() {
     session_.reset();
     place_ = nullptr;
   }
 
-  // Requires mutex_; returns the alarm that it replaces, to be destroyed without the lock.
+  // Returns the replaced alarm, which must be destroyed without the lock. Requires: mutex_.
   std::unique_ptr<grpc::Alarm> ArmAlarm(Milliseconds wait) {
     std::unique_ptr<grpc::Alarm> old = std::exchange(alarm_, std::make_unique<grpc::Alarm>());
     alarm_->Set(After(wait), [self = shared_from_this()](bool expired) { self->OnAlarm(expired); });
     return old;
   }
 
-  // Requires mutex_.
+  // Requires: mutex_.
   absl::Status SilentStatus(Milliseconds idle) const {
     const std::string silent = absl::StrCat("the client was silent for ", idle.count(), " ms, ");
     if (!draining_) {
@@ -223,7 +244,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
         kDrainRetryMs);
   }
 
-  // The server drains, or has cancelled the call at the end of the drain.
+  // Called when the server drains, or has cancelled the call at the end of the drain.
   void OnServerEnds() {
     std::unique_ptr<grpc::Alarm> old;
     const std::lock_guard lock(mutex_);
@@ -232,8 +253,8 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
     if (!finished_ && !end_.has_value()) old = ArmAlarm(Milliseconds(0));
   }
 
-  // Looks whether the client has been silent for too long. One alarm an idle time, not one a
-  // message.
+  // Checks whether the client has been silent for too long. There is one alarm for each idle time,
+  // not for each message.
   void OnAlarm(bool expired) {
     std::unique_ptr<grpc::Alarm> old;
     const std::lock_guard lock(mutex_);
@@ -245,7 +266,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
       return;
     }
     End(SilentStatus(idle));
-    if (!finished_ && writing_) {  // a write that the client does not take
+    if (!finished_ && writing_) {  // the client does not take the write
       context_->TryCancel();
       old = ArmAlarm(idle_max_);
     }
@@ -256,19 +277,19 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
   std::mutex mutex_;
   Call call_;
   Milliseconds idle_max_;
-  std::shared_ptr<UploadStream> self_;  // until OnDone; work and alarm hold the stream too
+  std::shared_ptr<UploadStream> self_;  // until OnDone; work and alarm also hold the stream
   Core* core_ = nullptr;
   std::unique_ptr<UploadPlaces::Place> place_;
-  int64_t bytes_ = 0;  // of the blocks that the upload has taken over
+  int64_t bytes_ = 0;  // bytes of the blocks that the upload has accepted
   std::optional<UploadSession> session_;
   std::unique_ptr<grpc::Alarm> alarm_;
   TimePoint last_active_;
-  pb::UploadRequest incoming_;              // being read
-  pb::UploadRequest current_;               // being worked on
-  std::optional<pb::UploadResponse> news_;  // the latest that is still to be written
+  grpc::ByteBuffer incoming_;               // being read
+  grpc::ByteBuffer current_;                // being handled
+  std::optional<pb::UploadResponse> news_;  // the latest response that is not written yet
   pb::UploadResponse outgoing_;
   pb::UploadResponse committed_;
-  absl::Status lost_;  // not OK: the place is lost
+  absl::Status lost_;  // not OK: the place was lost
   std::optional<absl::Status> end_;
   bool arrived_ = false;
   bool read_all_ = false;
@@ -280,8 +301,7 @@ class UploadStream final : public grpc::ServerBidiReactor<pb::UploadRequest, pb:
 
 }  // namespace
 
-grpc::ServerBidiReactor<pb::UploadRequest, pb::UploadResponse>* StartUploadStream(
-    ServerState* state, grpc::CallbackServerContext* context) {
+UploadReactor* StartUploadStream(ServerState* state, grpc::CallbackServerContext* context) {
   auto stream = std::make_shared<UploadStream>(state, context);
   stream->Start();
   return stream.get();

@@ -1,4 +1,4 @@
-// Ingest.Upload: carries an UploadSession over a stream.
+// Ingest.Upload: runs an UploadSession over a stream.
 #ifndef NEARFIELD_SERVER_SERVICE_UPLOAD_STREAM_H_
 #define NEARFIELD_SERVER_SERVICE_UPLOAD_STREAM_H_
 
@@ -9,8 +9,10 @@
 
 namespace nearfield::server {
 
-grpc::ServerBidiReactor<nearfield::v1::UploadRequest, nearfield::v1::UploadResponse>*
-StartUploadStream(ServerState* state, grpc::CallbackServerContext* context);
+// Messages are read as bytes, and are decoded after their memory is reserved.
+using UploadReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, nearfield::v1::UploadResponse>;
+
+UploadReactor* StartUploadStream(ServerState* state, grpc::CallbackServerContext* context);
 
 }  // namespace nearfield::server
 

@@ -12,7 +12,7 @@
 namespace nearfield::server {
 namespace {
 
-// The search of a verification, as any other.
+// Returns the ticket of a verification's search, which is queued like any other.
 SearchTicket TicketOf(const Call& call, const SearchRequest& search) {
   SearchTicket ticket;
   ticket.request.collection = search.collection;
@@ -33,7 +33,7 @@ absl::Status EpochPassed(uint64_t claimed, uint64_t current) {
                                                     ", the collection is at epoch ", current));
 }
 
-// The server's own answer was wrong.
+// Raises the alarm, because the server's own answer was wrong.
 void RaiseAlarm(Core& core, const Call& call, const VerifyTask& task, const Neighbors& found,
                 const VerifyResult& verdict) {
   const AuditedAnswer audited = {.collection_name = call.record.collection,
@@ -47,7 +47,7 @@ void RaiseAlarm(Core& core, const Call& call, const VerifyTask& task, const Neig
       AnswerMismatch{.found_by = "verify", .audited = audited, .verdict = verdict});
 }
 
-// What the oracle says of the answer to check, at the epoch that the task holds.
+// Returns the oracle's verdict on the answer, at the epoch that the task holds.
 absl::StatusOr<VerifyResult> Check(Core& core, const Call& call, const VerifyTask& task,
                                    int64_t* oracle_us) {
   const std::shared_ptr<const PinnedEpoch>& at = task.search.at;
@@ -69,7 +69,7 @@ absl::StatusOr<VerifyResult> Check(Core& core, const Call& call, const VerifyTas
                            .at = at},
                           [&call] { return call.Dead(); });
   *oracle_us = MicrosBetween(begin, call.state()->clock().Now());
-  // What a client claims says nothing of this server.
+  // A wrong claim of a client says nothing about this server.
   if (result.ok() && !result->equal && !task.claim.has_value()) {
     RaiseAlarm(core, call, task, found, *result);
   }

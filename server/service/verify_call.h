@@ -1,4 +1,4 @@
-// Admin.Verify: an answer against the oracle.
+// Admin.Verify: checks an answer against the oracle.
 #ifndef NEARFIELD_SERVER_SERVICE_VERIFY_CALL_H_
 #define NEARFIELD_SERVER_SERVICE_VERIFY_CALL_H_
 
@@ -8,7 +8,7 @@
 
 namespace nearfield::server {
 
-// Blocks until the oracle has answered, or nobody waits any more.
+// Blocks until the oracle has answered, or the call is cancelled or past its deadline.
 absl::Status VerifyAnswer(Core& core, Call& call, const nearfield::v1::VerifyRequest& request,
                           nearfield::v1::VerifyResponse* response);
 

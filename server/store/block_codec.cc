@@ -14,7 +14,7 @@
 namespace nearfield::store {
 namespace {
 
-// Writes the ends, then the bytes, of `count` strings that `at` gives.
+// Writes the ends, then the bytes, of the `count` strings that `at` returns.
 template <typename At>
 std::vector<uint8_t> EncodeStrings(int64_t count, At at) {
   size_t bytes_count = 0;
@@ -71,7 +71,7 @@ absl::Status CheckShape(const SegmentIdentity& identity, const StoredBlock& bloc
   return absl::OkStatus();
 }
 
-// Bytes of the block's planes at most, in 64 bits: checked before anything is encoded.
+// Returns the maximum bytes of the block's planes, in 64 bits. It is checked before the encoding.
 int64_t PlaneBytes(const StoredBlock& block) {
   const int64_t rows = block.ids->size();
   int64_t bytes = static_cast<int64_t>(block.rows.size()) + block.ids->bytes() + 8 * rows;

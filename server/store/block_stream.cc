@@ -16,18 +16,18 @@
 namespace nearfield::store {
 namespace {
 
-// Memory for one read, kept for the next one: fresh pages cost as much as reading.
+// Memory for one read, kept for the next one, because fresh pages cost as much as reading.
 struct ReadBuffer {
   std::unique_ptr<uint8_t[]> bytes;
   size_t capacity = 0;
 };
 
-// Blocks that are read at once.
+// Blocks that are read together.
 struct ReadJob {
   size_t source = 0;
   std::shared_ptr<const SegmentReader> reader;
   std::vector<BlockPlace> places;
-  bool first = false;  // of its source
+  bool first = false;  // the first job of its source
   bool last = false;
   ReadBuffer buffer;
   std::vector<DecodedBlock> blocks;
@@ -56,7 +56,7 @@ absl::Status DecodeAll(const StreamSource& source, const DeletedIds* deleted, Re
   return absl::OkStatus();
 }
 
-// Hands out reads in order to the threads, and takes their results back in order.
+// Distributes reads to the threads in order, and returns their results in order.
 class ReadAhead {
  public:
   ReadAhead(absl::Span<const StreamSource> sources, const DeletedIds* deleted,
@@ -69,7 +69,7 @@ class ReadAhead {
     try {
       for (int i = 0; i < threads_count; ++i) threads_.emplace_back([this] { Work(); });
     } catch (const std::exception&) {
-      // No memory, or no thread. Fewer threads do the same work.
+      // No memory, or no thread: continue with fewer threads.
       if (threads_.empty()) throw std::bad_alloc();
     }
   }
@@ -83,7 +83,7 @@ class ReadAhead {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // The next job in order; nothing after the last one.
+  // Returns the next job in order; nullopt after the last one.
   std::optional<ReadJob> Next() {
     std::unique_lock lock(mutex_);
     std::optional<ReadJob>& next = Place(jobs_taken_);
@@ -92,7 +92,7 @@ class ReadAhead {
     return std::exchange(next, std::nullopt);
   }
 
-  // The job's blocks are no longer needed: another read may begin.
+  // Releases a job whose blocks are no longer needed, so that another read can begin.
   void GiveBack(ReadJob job) {
     {
       const std::lock_guard lock(mutex_);
@@ -117,11 +117,11 @@ class ReadAhead {
       const int64_t number = jobs_planned_++;
       ReadJob job;
       job.status = CatchOutOfMemory([&] { return Plan(&job); });
-      if (job.status.ok() && job.reader == nullptr) {  // nothing was left to plan
+      if (job.status.ok() && job.reader == nullptr) {  // there was nothing left to plan
         --jobs_planned_;
         planned_all_ = true;
       }
-      // What fails ends the stream: its consumer sees the error in its turn.
+      // An error ends the stream. The consumer gets it in order.
       if (!job.status.ok()) planned_all_ = true;
       const bool read = job.status.ok() && job.reader != nullptr;
       const bool deliver = job.reader != nullptr || !job.status.ok();
@@ -137,8 +137,8 @@ class ReadAhead {
     }
   }
 
-  // Finds the next blocks; leaves job->reader empty at the end. Called with the lock held: headers
-  // are small, and what comes next depends on them.
+  // Finds the next blocks; leaves job->reader null at the end. Called with the lock held, because
+  // the next blocks depend on the headers read here, which are small.
   absl::Status Plan(ReadJob* job) {
     if (reader_ != nullptr && reader_->AtEnd()) {
       reader_ = nullptr;
@@ -173,20 +173,20 @@ class ReadAhead {
   const DeletedIds* const deleted_;
   const LoadOptions& options_;
   int64_t jobs_max_ = 0;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::shared_ptr<SegmentReader> reader_;  // of sources_[source_]
   size_t source_ = 0;
   int64_t jobs_planned_ = 0;
-  int64_t jobs_taken_ = 0;  // and given back
+  int64_t jobs_taken_ = 0;  // jobs taken and given back
   bool planned_all_ = false;
   bool stopped_ = false;
-  std::vector<std::optional<ReadJob>> done_;  // by number, modulo jobs_max_: no more are under way
+  std::vector<std::optional<ReadJob>> done_;  // by number modulo jobs_max_, the maximum in flight
   std::vector<ReadBuffer> buffers_;
   std::vector<std::thread> threads_;
 };
 
-// Rows and blocks of one source, as they come.
+// Counts the rows and blocks of one source as they are delivered.
 struct SourceTotals {
   SegmentExtent extent;
   Sha256 digest;

@@ -10,7 +10,7 @@ namespace {
 // rows: the digests cover it, and an earlier build can open the directory again.
 constexpr int64_t kScanBf16 = 4;
 
-// Takes the values of a row one by one and remembers whether each was as it must be.
+// Reads the values of a row one by one, and records whether all of them were valid.
 class RowReader {
  public:
   explicit RowReader(absl::Span<const Value> values) : values_(values) {}

@@ -1,4 +1,4 @@
-// The commit of an upload: one catalogue transaction.
+// Store::CommitUpload: the commit of an upload in one transaction of the catalogue.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -54,7 +54,7 @@ absl::Status CheckCommit(const CollectionRow& collection, UploadMode mode, int64
       absl::StrCat("epoch: ", commit.epoch, "; the commit's epoch must be ", epoch));
 }
 
-// The collection as the commit leaves it.
+// Returns the row of the collection after the commit.
 CollectionRow After(CollectionRow collection, const UploadRow& upload, int64_t replaced) {
   collection.epoch = upload.epoch;
   if (upload.mode == UploadMode::kReplace) collection.rows_live = 0;
@@ -62,7 +62,7 @@ CollectionRow After(CollectionRow collection, const UploadRow& upload, int64_t r
   return collection;
 }
 
-// All segments and deletion records of a collection go.
+// Removes all segments and deletion records of a collection.
 void RemoveRows(const StoreCore& core, int64_t collection, Transaction* transaction,
                 SegmentChange* change) {
   const Tables& tables = core.catalogue->tables();
@@ -78,7 +78,7 @@ void RemoveRows(const StoreCore& core, int64_t collection, Transaction* transact
 
 // Forgets the oldest tokens of committed uploads beyond the limit, to make room for one.
 void ForgetOldTokens(const StoreCore& core, Transaction* transaction) {
-  std::vector<std::pair<int64_t, int64_t>> committed;  // commit number (0: not known) and id
+  std::vector<std::pair<int64_t, int64_t>> committed;  // commit number (0: unknown) and id
   const Tables& tables = core.catalogue->tables();
   for (const auto& [id, row] : tables.Of<UploadRow>()) {
     if (row.state != UploadState::kCommitted) continue;
@@ -92,7 +92,7 @@ void ForgetOldTokens(const StoreCore& core, Transaction* transaction) {
   for (const auto& [commit, id] : committed) core.RemoveUpload(id, transaction);
 }
 
-// A commit is one transaction: `whole`. The others stay empty but where a fault is planted.
+// A commit is one transaction, `whole`. The others are used only by planted bugs.
 struct CommitSteps {
   Transaction before;
   Transaction whole;

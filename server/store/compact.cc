@@ -1,4 +1,5 @@
-// Compaction: fewer, fuller segments with the same live rows. Why it is right: DESIGN.md.
+// Store::Compact: rewrites segments into fewer, fuller ones with the same live rows. For the proof
+// see DESIGN.md.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -18,7 +19,7 @@ namespace {
 
 using SegmentList = std::vector<std::shared_ptr<CommittedSegment>>;
 
-// What one compaction works on: the collection as it was when it began.
+// The input of one compaction: the collection at its begin.
 struct Work {
   CollectionRow collection;
   SegmentList segments;
@@ -27,7 +28,7 @@ struct Work {
 };
 
 struct Choice {
-  SegmentList inputs;  // rewritten
+  SegmentList inputs;  // segments to rewrite
   SegmentList kept;
   int64_t rows_live = 0;  // of the inputs
 };
@@ -41,7 +42,7 @@ absl::Status Cancelled(const CompactOptions& options) {
   return absl::OkStatus();
 }
 
-// Calls `visit` with the ids of each block of a segment and the place of its first row.
+// Calls `visit` with the ids of each block of a segment and the position of its first row.
 template <typename Visit>
 absl::Status VisitIds(const CommittedSegment& segment, const CompactOptions& options, Visit visit) {
   ABSL_ASSIGN_OR_RETURN(SegmentReader reader,
@@ -98,7 +99,7 @@ absl::StatusOr<Choice> Choose(const Work& work, const CompactOptions& options) {
   return choice;
 }
 
-// Ids whose records some row of a kept segment needs to stay dead, by seq.
+// Returns the ids, by seq, whose records are needed to keep rows of kept segments dead.
 absl::StatusOr<std::map<int64_t, IdColumn>> NeededIds(const Work& work, const Choice& choice,
                                                       const CompactOptions& options) {
   std::map<int64_t, IdColumn> needed;
@@ -141,14 +142,15 @@ absl::Status Rewrite(const Work& work, const Choice& choice, const CompactOption
   return output->Sync();
 }
 
-// Whether everything the compaction read is still there. With the lock held.
+// Returns whether all segments that the compaction read still exist. Requires: the lock.
 bool Unchanged(const StoreCore& core, const Work& work) {
   return std::all_of(work.segments.begin(), work.segments.end(), [&core](const auto& segment) {
     return core.segments.count(segment->row().id) > 0;
   });
 }
 
-// Exchanges inputs for output, and old records for those needed, in one transaction. With the lock.
+// Replaces inputs by the output, and old records by the needed ones, in one transaction.
+// Requires: the lock.
 absl::Status Swap(StoreCore* core, const Work& work, const Choice& choice,
                   const std::map<int64_t, IdColumn>& needed, const SegmentOutput* output) {
   if (!Unchanged(*core, work)) {
@@ -271,7 +273,7 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
 bool Store::CompactionDue(int64_t collection_id, const CompactOptions& options) const {
   const std::lock_guard lock(core_->mutex);
   int64_t rows = 0;
-  int64_t dead_max = 0;  // an id in a record killed one row at most of those that are stored
+  int64_t dead_max = 0;  // each id in a record made at most one stored row dead
   int64_t small = 0;
   for (const auto& segment : core_->SegmentsOf(collection_id)) {
     rows += segment->row().rows;

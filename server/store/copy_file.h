@@ -1,4 +1,4 @@
-// Whole files: read into a digest, or into another file.
+// Reads whole files into a digest, or copies them to another file.
 #ifndef NEARFIELD_SERVER_STORE_COPY_FILE_H_
 #define NEARFIELD_SERVER_STORE_COPY_FILE_H_
 
@@ -16,14 +16,14 @@ struct FileFacts {
   std::string sha256;  // hex
 };
 
-// Asked between pieces of a few MiB; true ends the call with Cancelled.
+// Polled between pieces of a few MiB; true ends the call with Cancelled.
 using CancelCheck = std::function<bool()>;
 
 absl::StatusOr<FileFacts> ReadFile(const Directory& directory, const std::string& name,
                                    const CancelCheck& cancelled = nullptr);
 
-// Makes the file `to`, which must not be there, with the bytes of another one. They are on the
-// disk when this returns OK; the name is, once the directory is synced.
+// Copies a file to the new file `to`, which must not exist. The bytes are on the disk when this
+// returns OK; the name is durable after a sync of the directory.
 struct CopyTarget {
   const Directory& directory;
   std::string name;

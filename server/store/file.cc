@@ -135,7 +135,7 @@ absl::Status File::Truncate(int64_t size) const {
 }
 
 absl::Status File::SyncData() const {
-  // Not retried, whatever the error: a second call may say OK for data the first one dropped.
+  // Never retried: a second call may return OK for data that the first one dropped.
   if (::fdatasync(fd_) != 0) return WriteError(errno, "fdatasync", path_);
   return absl::OkStatus();
 }
@@ -149,9 +149,11 @@ void File::WillRead(int64_t offset, int64_t bytes) const {
 }
 
 absl::StatusOr<std::shared_ptr<const Directory>> Directory::Open(const std::string& path) {
+  std::string name = path;  // allocated first: an open descriptor must not leak
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return ReadError(errno, "open", path);
-  return std::shared_ptr<const Directory>(new Directory(File(fd, path)));
+  File file(fd, std::move(name));
+  return std::shared_ptr<const Directory>(new Directory(std::move(file)));
 }
 
 std::string Directory::PathOf(std::string_view name) const {
@@ -159,9 +161,10 @@ std::string Directory::PathOf(std::string_view name) const {
 }
 
 absl::StatusOr<File> Directory::OpenFile(const std::string& name, int flags) const {
+  std::string path = PathOf(name);  // allocated first: a new file must not be lost
   const int fd = ::openat(file_.fd(), name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return ReadError(errno, "open", PathOf(name));
-  return File(fd, PathOf(name));
+  if (fd < 0) return ReadError(errno, "open", path);
+  return File(fd, std::move(path));
 }
 
 bool Directory::Has(const std::string& name) const {
@@ -171,7 +174,7 @@ bool Directory::Has(const std::string& name) const {
 absl::StatusOr<std::vector<std::string>> Directory::Names() const {
   const int fd = ::openat(file_.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return ReadError(errno, "open", path());
-  DIR* const opened = ::fdopendir(fd);
+  const std::unique_ptr<DIR, int (*)(DIR*)> opened(::fdopendir(fd), ::closedir);
   if (opened == nullptr) {
     const int error = errno;
     ::close(fd);
@@ -179,13 +182,12 @@ absl::StatusOr<std::vector<std::string>> Directory::Names() const {
   }
   std::vector<std::string> names;
   errno = 0;
-  while (const dirent* const entry = ::readdir(opened)) {  // NOLINT(concurrency-mt-unsafe): own DIR
+  while (const dirent* const entry =
+             ::readdir(opened.get())) {  // NOLINT(concurrency-mt-unsafe): own DIR
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
   }
-  const int error = errno;
-  ::closedir(opened);
-  if (error != 0) return ReadError(error, "readdir", path());
+  if (errno != 0) return ReadError(errno, "readdir", path());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -235,7 +237,7 @@ absl::StatusOr<int64_t> Directory::FreeBytes() const {
 }
 
 int64_t Directory::AllocatedBytes(const std::string& name) const {
-  constexpr int64_t kStatBlockBytes = 512;  // whatever the file system's own blocks are
+  constexpr int64_t kStatBlockBytes = 512;  // independent of the file system's block size
   struct stat facts = {};
   if (::fstatat(file_.fd(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) return 0;
   return int64_t{facts.st_blocks} * kStatBlockBytes;

@@ -1,4 +1,4 @@
-// Reading: the live rows of a collection, and the check of everything.
+// Store::Load and Store::Verify: reading the live rows of a collection, and checking everything.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -16,14 +16,14 @@
 namespace nearfield::store {
 namespace {
 
-// A collection as it was at one moment; its segments stay readable as long as this lives.
+// A collection at one moment. Its segments stay readable during the view's lifetime.
 struct CollectionView {
   CollectionRow collection;
   std::vector<std::shared_ptr<CommittedSegment>> segments;
   DeletedIds deleted;
 };
 
-// With the lock held.
+// Requires: the lock.
 absl::StatusOr<CollectionView> Take(const StoreCore& core, int64_t collection_id) {
   ABSL_ASSIGN_OR_RETURN(CollectionRow collection, core.FindSound(collection_id));
   ABSL_ASSIGN_OR_RETURN(DeletedIds deleted, core.ReadDeleted(collection));
@@ -32,7 +32,7 @@ absl::StatusOr<CollectionView> Take(const StoreCore& core, int64_t collection_id
                         .deleted = std::move(deleted)};
 }
 
-// Leaves one segment of the view, and nothing else to be read.
+// Removes all segments except one from the view.
 absl::Status KeepOnly(int64_t segment, CollectionView* view) {
   std::vector<std::shared_ptr<CommittedSegment>> kept;
   for (const auto& each : view->segments) {
@@ -67,7 +67,7 @@ absl::StatusOr<StreamTotals> Stream(const CollectionView& view, const LoadOption
   return totals;
 }
 
-// No file may lie there that neither the catalogue nor anybody at work knows. With the lock held.
+// Checks that each file is known to the catalogue or to a running operation. Requires: the lock.
 absl::Status CheckNames(const StoreCore& core) {
   ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, core.directory->Names());
   for (const std::string& name : names) {
@@ -96,10 +96,10 @@ absl::Status VerifyUpload(const StreamSource& upload) {
       [](const StreamSource&, const DecodedBlock&) { return absl::OkStatus(); }, &totals);
 }
 
-// What a check finds wrong, told as one: the first damage is not all that its reader must know.
+// Collects all damages that a check finds, so that it reports more than the first one.
 class Damages {
  public:
-  // Gives back what is no damage: there the check ends.
+  // Returns an error that is not a damage; it ends the check.
   absl::Status Note(const absl::Status& status) {
     if (!absl::IsDataLoss(status)) return status;
     texts_.emplace_back(status.message());
@@ -132,10 +132,10 @@ absl::Status Store::Load(int64_t collection_id, const BlockSink& sink,
   return loaded;
 }
 
-absl::Status Store::ReadFailure(int64_t collection_id) const {
+ReadFailures Store::ReadFailuresOf(int64_t collection_id) const {
   const std::lock_guard lock(core_->read_mutex);
   const auto it = core_->read_failures.find(collection_id);
-  return it == core_->read_failures.end() ? absl::OkStatus() : it->second;
+  return it == core_->read_failures.end() ? ReadFailures() : it->second;
 }
 
 absl::StatusOr<std::vector<int64_t>> Store::Segments(int64_t collection_id) const {
@@ -148,46 +148,48 @@ absl::StatusOr<std::vector<int64_t>> Store::Segments(int64_t collection_id) cons
 }
 
 absl::StatusOr<VerifyReport> Store::Verify() const {
-  ABSL_RETURN_IF_ERROR(core_->Usable());
-  VerifyReport report;
-  Damages damages;
-  std::vector<CollectionView> views;
-  std::vector<StreamSource> uploads;
-  {
-    const std::lock_guard lock(core_->mutex);
-    ABSL_ASSIGN_OR_RETURN(report.commits, core_->catalogue->Audit());
-    ABSL_RETURN_IF_ERROR(damages.Note(CheckNames(*core_)));
-    for (const auto& [id, row] : core_->catalogue->tables().Of<CollectionRow>()) {
-      absl::StatusOr<CollectionView> view = Take(*core_, id);
-      ABSL_RETURN_IF_ERROR(damages.Note(view.status()));
-      if (view.ok()) views.push_back(*std::move(view));
+  return CatchOutOfMemory([&]() -> absl::StatusOr<VerifyReport> {
+    ABSL_RETURN_IF_ERROR(core_->Usable());
+    VerifyReport report;
+    Damages damages;
+    std::vector<CollectionView> views;
+    std::vector<StreamSource> uploads;
+    {
+      const std::lock_guard lock(core_->mutex);
+      ABSL_ASSIGN_OR_RETURN(report.commits, core_->catalogue->Audit());
+      ABSL_RETURN_IF_ERROR(damages.Note(CheckNames(*core_)));
+      for (const auto& [id, row] : core_->catalogue->tables().Of<CollectionRow>()) {
+        absl::StatusOr<CollectionView> view = Take(*core_, id);
+        ABSL_RETURN_IF_ERROR(damages.Note(view.status()));
+        if (view.ok()) views.push_back(*std::move(view));
+      }
+      for (const auto& [id, row] : core_->catalogue->tables().Of<UploadRow>()) {
+        if (row.state != UploadState::kOpen || core_->writers.count(id) > 0) continue;
+        ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->Find(row.collection));
+        uploads.push_back(
+            {.directory = core_->directory.get(),
+             .identity = core_->Identity(collection, id),
+             .extent = {.blocks = row.next_block, .rows = row.rows, .bytes = row.bytes_durable},
+             .may_be_longer = true});
+      }
     }
-    for (const auto& [id, row] : core_->catalogue->tables().Of<UploadRow>()) {
-      if (row.state != UploadState::kOpen || core_->writers.count(id) > 0) continue;
-      ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->Find(row.collection));
-      uploads.push_back(
-          {.directory = core_->directory.get(),
-           .identity = core_->Identity(collection, id),
-           .extent = {.blocks = row.next_block, .rows = row.rows, .bytes = row.bytes_durable},
-           .may_be_longer = true});
+    for (const CollectionView& view : views) {
+      const absl::StatusOr<StreamTotals> totals =
+          Stream(view, {}, [](const StoredBlock&) { return absl::OkStatus(); });
+      ABSL_RETURN_IF_ERROR(damages.Note(totals.status()));
+      if (!totals.ok()) continue;
+      report.collections += 1;
+      report.segments += static_cast<int64_t>(view.segments.size());
+      report.blocks += totals->blocks;
+      report.rows += totals->rows;
+      report.bytes += totals->bytes;
     }
-  }
-  for (const CollectionView& view : views) {
-    const absl::StatusOr<StreamTotals> totals =
-        Stream(view, {}, [](const StoredBlock&) { return absl::OkStatus(); });
-    ABSL_RETURN_IF_ERROR(damages.Note(totals.status()));
-    if (!totals.ok()) continue;
-    report.collections += 1;
-    report.segments += static_cast<int64_t>(view.segments.size());
-    report.blocks += totals->blocks;
-    report.rows += totals->rows;
-    report.bytes += totals->bytes;
-  }
-  for (const StreamSource& upload : uploads) {
-    ABSL_RETURN_IF_ERROR(damages.Note(VerifyUpload(upload)));
-  }
-  ABSL_RETURN_IF_ERROR(damages.All());
-  return report;
+    for (const StreamSource& upload : uploads) {
+      ABSL_RETURN_IF_ERROR(damages.Note(VerifyUpload(upload)));
+    }
+    ABSL_RETURN_IF_ERROR(damages.All());
+    return report;
+  });
 }
 
 }  // namespace nearfield::store

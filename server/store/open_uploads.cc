@@ -13,11 +13,13 @@ namespace {
 
 using OpenRows = std::vector<const UploadRow*>;
 
-bool IsEarlier(const UploadRow& a, const UploadRow& b) {
-  return std::tie(a.touched_unix_s, a.id) < std::tie(b.touched_unix_s, b.id);
+// Orders uploads by their last use. Uploads that this process has not used come first, in the order
+// of their begins. So setting the system clock does not change the order.
+bool IsEarlier(const StoreCore& core, const UploadRow& a, const UploadRow& b) {
+  return std::make_pair(core.TouchedAt(a.id), a.id) < std::make_pair(core.TouchedAt(b.id), b.id);
 }
 
-// Those that stay open once `gone` are removed.
+// Returns the uploads that stay open after `gone` are removed.
 OpenRows OpenUploadsBut(const StoreCore& core, const std::vector<int64_t>& gone) {
   OpenRows open;
   for (const auto& [id, row] : core.catalogue->tables().Of<UploadRow>()) {
@@ -36,12 +38,12 @@ OpenRows OfCaller(const StoreCore& core, const OpenRows& open, const std::string
   return own;
 }
 
-// Null where every one has a writer or durable rows.
+// Returns the upload to remove; null if each has a writer or durable rows.
 const UploadRow* FirstToGiveWay(const StoreCore& core, const OpenRows& open) {
   const UploadRow* first = nullptr;
   for (const UploadRow* const row : open) {
     if (row->next_block > 0 || core.writers.count(row->id) > 0) continue;
-    if (first == nullptr || IsEarlier(*row, *first)) first = row;
+    if (first == nullptr || IsEarlier(core, *row, *first)) first = row;
   }
   return first;
 }
@@ -91,29 +93,27 @@ absl::StatusOr<std::vector<int64_t>> AdmitUpload(const StoreCore& core,
 std::vector<OpenUpload> Store::OpenUploads() const {
   std::vector<UploadRow> rows;
   std::vector<OpenUpload> uploads;
-  int64_t now = 0;
   {
     const std::lock_guard lock(core_->mutex);
-    now = core_->Now();
     for (const auto& [id, row] : core_->catalogue->tables().Of<UploadRow>()) {
       if (row.state == UploadState::kOpen) rows.push_back(row);
     }
-    std::sort(rows.begin(), rows.end(), [](const UploadRow& a, const UploadRow& b) {
-      return std::tie(a.touched_unix_s, a.token) < std::tie(b.touched_unix_s, b.token);
-    });
     uploads.reserve(rows.size());
     for (const UploadRow& row : rows) {
       uploads.push_back({.token = row.token,
                          .collection_id = row.collection,
                          .mode = row.mode,
                          .rows_count = row.rows,
-                         .untouched_s = std::max<int64_t>(0, now - row.touched_unix_s),
+                         .untouched_s = core_->UntouchedSeconds(row),
                          .is_live = core_->writers.count(row.id) > 0});
     }
   }
   for (size_t i = 0; i < rows.size(); ++i) {
     uploads[i].bytes_on_disk = core_->directory->AllocatedBytes(SegmentFileName(rows[i].id));
   }
+  std::sort(uploads.begin(), uploads.end(), [](const OpenUpload& a, const OpenUpload& b) {
+    return std::tie(b.untouched_s, a.token) < std::tie(a.untouched_s, b.token);
+  });
   return uploads;
 }
 

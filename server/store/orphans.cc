@@ -18,6 +18,7 @@ absl::StatusOr<Orphan> Inspect(const StoreCore& core, const std::string& name, i
   ABSL_ASSIGN_OR_RETURN(orphan.bytes, file.Size());
   SegmentHeaderBytes header = {};
   if (file.ReadAt(0, absl::MakeSpan(header)).ok()) {
+    ABSL_RETURN_IF_ERROR(CheckSegmentVersion(absl::MakeConstSpan(header), file.path()));
     orphan.facts = ParseSegmentHeader(absl::MakeConstSpan(header));
   }
   if (orphan.facts.has_value() && orphan.facts->store != core.catalogue->store_id()) {
@@ -41,7 +42,7 @@ absl::StatusOr<std::vector<Orphan>> List(const StoreCore& core) {
   return orphans;
 }
 
-// Refuses a catalogue that lost commits which the orphan knows of.
+// Refuses a catalogue that lost commits that the orphan knows of.
 absl::Status CheckCatalogueIsCurrent(const StoreCore& core, const Orphan& orphan) {
   constexpr const char* kAdvice =
       "put back the files of one moment together, or restore a snapshot";
@@ -67,7 +68,7 @@ absl::StatusOr<std::shared_ptr<const Directory>> OpenLost(const StoreCore& core)
   return Directory::Open(path);
 }
 
-// A name in lost/ that is free: numbers may have been given again.
+// Returns an unused name in lost/. A number may have been assigned again.
 std::string FreeName(const Directory& lost, const std::string& name) {
   std::string free = name;
   for (int copy = 2; lost.Has(free); ++copy) free = absl::StrCat(name, ".", copy);
@@ -125,7 +126,7 @@ absl::Status ClearOrphans(const std::vector<Orphan>& orphans, StoreCore* core) {
       ABSL_RETURN_IF_ERROR(SetAside(*core, orphan, &report));
     }
   }
-  // The names must be gone for good before their numbers can be given again.
+  // The removal of the names must be durable before their numbers are assigned again.
   if (!orphans.empty()) ABSL_RETURN_IF_ERROR(core->directory->Sync());
   ABSL_RETURN_IF_ERROR(CountLost(*core, &report));
   core->orphans = std::move(report);

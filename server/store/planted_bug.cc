@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-// Compiled into nearfield_store_planted only.
+// Compiled only into nearfield_store_planted.
 namespace nearfield::store {
 namespace {
 

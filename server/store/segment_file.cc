@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/out_of_memory.h"
@@ -12,15 +13,15 @@
 namespace nearfield::store {
 namespace {
 
-// Room is reserved in steps of this where an upload outgrows what it declared.
+// Step in which disk space is reserved if an upload exceeds its declared size.
 constexpr int64_t kReserveStep = int64_t{4} << 20;
-// Bytes after which the kernel is told to begin writing, so that the sync at the end is short.
+// Bytes after which writeback is started, so that the final sync is short.
 constexpr int64_t kWriteSoonBytes = int64_t{8} << 20;
 
 void AddPart(absl::Span<const uint8_t> bytes, std::vector<iovec>* parts) {
   static constexpr std::array<uint8_t, kPlaneAlignment> kZeros = {};
   if (bytes.empty()) return;
-  // writev takes pointers to mutable bytes and only reads them.
+  // writev takes pointers to mutable bytes but only reads them.
   parts->push_back({.iov_base = const_cast<uint8_t*>(bytes.data()), .iov_len = bytes.size()});
   const auto size = static_cast<int64_t>(bytes.size());
   if (const int64_t padding = RoundUp(size, kPlaneAlignment) - size; padding > 0) {
@@ -29,10 +30,15 @@ void AddPart(absl::Span<const uint8_t> bytes, std::vector<iovec>* parts) {
   }
 }
 
-// A sync that failed for whatever reason is an I/O error, a full disk included: what it dropped
-// cannot be written again.
-absl::Status SyncFailure(const absl::Status& status) {
-  return status.ok() ? status : absl::InternalError(status.message());
+// Calls `sync`, and returns Internal for every error, also for a full disk: dropped data cannot be
+// written again. Without memory for the message, the error has none.
+template <typename Sync>
+absl::Status SyncOrInternal(Sync sync) {
+  const absl::Status synced = CatchOutOfMemory(sync);
+  if (synced.ok() || absl::IsInternal(synced)) return synced;
+  const absl::Status failed =
+      CatchOutOfMemory([&]() -> absl::Status { return absl::InternalError(synced.message()); });
+  return absl::IsInternal(failed) ? failed : absl::Status(absl::StatusCode::kInternal, "");
 }
 
 }  // namespace
@@ -46,7 +52,7 @@ absl::Status CheckRoom(const Directory& directory, int64_t bytes, int64_t free_b
 }
 
 CommittedSegment::~CommittedSegment() {
-  // A file that cannot be removed now is an orphan, and the next start removes it.
+  // If the file cannot be removed now, it is an orphan that the next start removes.
   if (doomed_.load()) CatchOutOfMemory([this] { return directory_->Remove(name()); }).IgnoreError();
 }
 
@@ -56,20 +62,20 @@ absl::StatusOr<SegmentOutput> SegmentOutput::Create(std::shared_ptr<const Direct
   const std::string name = SegmentFileName(identity.segment);
   const int exclusive = Planted(PlantedBug::kOrphansKept) ? 0 : O_EXCL;
   absl::StatusOr<File> file = directory->OpenFile(name, O_RDWR | O_CREAT | exclusive);
-  // The data directory is gone: what is written now is lost, whatever the calls say.
+  // The data directory is gone, so all later writes would be lost even if they succeed.
   if (absl::IsNotFound(file.status())) return absl::InternalError(file.status().message());
   ABSL_RETURN_IF_ERROR(file.status());
-  SegmentOutput output(std::move(directory), identity, *std::move(file));
+  absl::Cleanup discard = [&] {  // an orphan at worst
+    CatchOutOfMemory([&] { return directory->Remove(name); }).IgnoreError();
+  };
+  SegmentOutput output(directory, identity, *std::move(file));
   output.header_ = EncodeSegmentHeader(identity, {.sealed = false, .commits = plan.commits});
   output.free_bytes_min_ = plan.free_bytes_min;
-  absl::Status status = output.ReserveTo(std::max(kSegmentHeaderBytes, plan.bytes_expected));
-  if (status.ok()) status = output.WriteHeader();
-  if (!status.ok()) {
-    output.Discard().IgnoreError();  // an orphan at worst
-    return status;
-  }
+  ABSL_RETURN_IF_ERROR(output.ReserveTo(std::max(kSegmentHeaderBytes, plan.bytes_expected)));
+  ABSL_RETURN_IF_ERROR(output.WriteHeader());
   output.digest_.Add(absl::MakeConstSpan(SealedHeader(output.header_)));
   output.extent_.bytes = kSegmentHeaderBytes;
+  std::move(discard).Cancel();
   return output;
 }
 
@@ -137,14 +143,14 @@ absl::Status SegmentOutput::Append(const StoredBlock& block) {
 }
 
 absl::Status SegmentOutput::Sync() {
-  absl::Status synced = SyncFailure(file_.SyncData());
+  absl::Status synced = SyncOrInternal([this] { return file_.SyncData(); });
   if (!synced.ok() && !Planted(PlantedBug::kSyncErrorIgnored)) return synced;
-  return SyncFailure(directory_->Sync());
+  return SyncOrInternal([this] { return directory_->Sync(); });
 }
 
 absl::Status SegmentOutput::Discard() {
   file_.Close();
-  return directory_->Remove(SegmentFileName(identity_.segment));
+  return directory_->Remove(name_);
 }
 
 }  // namespace nearfield::store

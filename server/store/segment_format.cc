@@ -36,8 +36,8 @@ constexpr size_t kCommitsAt = 56;
 constexpr uint8_t kOpenStage = 1;
 constexpr uint8_t kSealedStage = 2;
 
-// The checksum of a header whose stage is sealed. It holds for the open stage, too: so sealing
-// changes one byte, which a power loss cannot tear, of a header that durable blocks may need.
+// Returns the checksum of a header as if its stage were sealed. So sealing changes only one byte of
+// a header that durable blocks may need, and a power loss cannot tear one byte.
 uint32_t HeaderChecksum(absl::Span<const uint8_t> bytes) {
   const uint8_t sealed =
       bytes[kStageAt] == kOpenStage ? kSealedStage : static_cast<uint8_t>(bytes[kStageAt]);
@@ -57,7 +57,7 @@ bool HeaderIntact(absl::Span<const uint8_t> bytes) {
 
 }  // namespace
 
-// Not absl::StrFormat, which ends the process where memory runs out.
+// Not absl::StrFormat, which ends the process if memory runs out.
 std::string SegmentFileName(int64_t segment) {
   const std::string digits = std::to_string(segment);
   const size_t zeros = kNameDigits - std::min(digits.size(), size_t{kNameDigits});
@@ -100,19 +100,25 @@ SegmentHeaderBytes SealedHeader(const SegmentHeaderBytes& bytes) {
   return sealed;
 }
 
+absl::Status CheckSegmentVersion(absl::Span<const uint8_t> bytes, std::string_view path) {
+  if (!HeaderIntact(bytes)) return absl::OkStatus();
+  const uint32_t version = GetUint32(bytes.data() + kVersionAt);
+  if (version <= static_cast<uint32_t>(kSegmentFormatVersion)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      absl::string_view(path.data(), path.size()), ": a newer nearfield wrote it, in format ",
+      version, "; this build reads formats up to ", kSegmentFormatVersion,
+      ": use the build that wrote it, or a newer one"));
+}
+
 absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentIdentity& identity,
                                 std::string_view path) {
   if (!HeaderIntact(bytes)) return Damaged(path, "the header is damaged (bytes [0, 4096))");
+  ABSL_RETURN_IF_ERROR(CheckSegmentVersion(bytes, path));
   const uint32_t version = GetUint32(bytes.data() + kVersionAt);
-  if (version > static_cast<uint32_t>(kSegmentFormatVersion)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(absl::string_view(path.data(), path.size()), ": format ", version,
-                     "; this build reads formats up to ", kSegmentFormatVersion));
-  }
   const std::optional<SegmentFacts> facts = ParseSegmentHeader(bytes);
   SegmentHeaderBytes expected = {};
   if (facts.has_value()) expected = EncodeSegmentHeader(identity, facts->stage);
-  if (version == 1) {  // without a stage
+  if (version == 1) {  // has no stage
     PutUint32(1, expected.data() + kVersionAt);
     expected[kStageAt] = 0;
     PutHeaderChecksum(&expected);
@@ -229,7 +235,7 @@ void AppendPieceChecksums(absl::Span<const uint8_t> plane, std::vector<uint32_t>
     checksums->push_back(Crc32c(plane.subspan(0, size)));
     plane.remove_prefix(size);
   }
-  // A piece is a multiple of the alignment, so the padding always belongs to the last one.
+  // A piece is a multiple of the alignment, so the padding always belongs to the last piece.
   if (padding > 0) {
     checksums->back() = Crc32c(absl::MakeConstSpan(kZeros).subspan(0, padding), checksums->back());
   }

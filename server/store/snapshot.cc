@@ -1,4 +1,4 @@
-// Backup: snapshots of a running store, and a data directory made from one.
+// Snapshots of a running store, and data directories made from them.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,13 +20,13 @@ namespace {
 
 constexpr int64_t kManifestBytesMax = int64_t{1} << 30;
 constexpr char kUnfinishedSuffix[] = ".partial";
-constexpr char kCopySuffix[] = ".catalog";  // beside it, while the catalogue is copied
+constexpr char kCopySuffix[] = ".catalog";  // next to it, while the catalogue is copied
 
 ManifestFile Listed(const std::string& name, const FileFacts& facts) {
   return {.name = name, .bytes = facts.bytes, .sha256 = facts.sha256};
 }
 
-// A committed segment never changes, so a second name for it is a copy.
+// Links or copies a file. A committed segment never changes, so a hard link is as good as a copy.
 absl::StatusOr<ManifestFile> LinkOrCopy(const Directory& from, const std::string& name,
                                         const Directory& to, const CancelCheck& cancelled) {
   const bool linked = from.LinkTo(name, to).ok();
@@ -59,9 +59,9 @@ absl::StatusOr<std::vector<ManifestFile>> ReadManifest(const Directory& director
   return ParseManifest(text);
 }
 
-// Forgets what is of the running store alone: uploads that were open when the catalogue was copied,
-// whose files are not in the snapshot, and the incarnation, as commits after a restore give the
-// numbers of later epochs to other rows.
+// Removes the state of the running store from the copied catalogue: open uploads, whose files are
+// not in the snapshot, and the incarnation, because commits after a restore reuse the numbers of
+// later epochs for other rows.
 absl::Status ForgetRunningState(const std::string& dir) {
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory, Directory::Open(dir));
   ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Catalogue> copy,
@@ -78,11 +78,11 @@ absl::Status ForgetRunningState(const std::string& dir) {
   return copy->Close();
 }
 
-// The catalogue of now, in a directory of its own beside the snapshot's: where SQLite worked, it
-// may have passed over a directory that could not be synced.
+// Copies the current catalogue. Uses a separate directory `dir` next to the snapshot's, because
+// SQLite may have ignored a failed sync of the directory in which it worked.
 absl::StatusOr<std::vector<std::shared_ptr<CommittedSegment>>> CopyCatalogue(
     StoreCore* core, const std::string& dir, const Directory& target, ManifestFile* listed) {
-  ABSL_RETURN_IF_ERROR(RemoveDirectory(dir));  // left by one that failed
+  ABSL_RETURN_IF_ERROR(RemoveDirectory(dir));  // left by a failed snapshot
   ABSL_RETURN_IF_ERROR(MakeDirectory(dir));
   std::vector<std::shared_ptr<CommittedSegment>> segments;
   {
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<std::shared_ptr<CommittedSegment>>> CopyCatalogue(
 
 absl::Status WriteSnapshot(StoreCore* core, const std::string& path,
                            const SnapshotOptions& options) {
-  ABSL_RETURN_IF_ERROR(RemoveDirectory(path));  // left by one that failed
+  ABSL_RETURN_IF_ERROR(RemoveDirectory(path));  // left by a failed snapshot
   ABSL_RETURN_IF_ERROR(MakeDirectory(path));
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory, Directory::Open(path));
   std::vector<ManifestFile> files(1);
@@ -171,24 +171,29 @@ bool IsUnfinishedSnapshot(const std::string& name) {
 }
 
 absl::Status Store::Snapshot(const std::string& path, const SnapshotOptions& options) {
-  ABSL_RETURN_IF_ERROR(core_->Usable());
-  {
-    const std::lock_guard lock(core_->mutex);
-    if (!core_->damaged.empty()) return core_->damaged.begin()->second;
-  }
-  if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat(path, ": exists already"));
-  absl::Status made = MakeDirectory(ParentOf(path));
-  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
-  const std::string partial = path + kUnfinishedSuffix;
-  absl::Status written =
-      CatchOutOfMemory([&] { return WriteSnapshot(core_.get(), partial, options); });
-  if (!written.ok()) {
-    RemoveDirectory(partial).IgnoreError();
-    RemoveDirectory(partial + kCopySuffix).IgnoreError();
-    return written;
-  }
-  ABSL_RETURN_IF_ERROR(RenameDirectory(partial, path));
-  return SyncParent(path);
+  return CatchOutOfMemory([&]() -> absl::Status {
+    ABSL_RETURN_IF_ERROR(core_->Usable());
+    {
+      const std::lock_guard lock(core_->mutex);
+      if (!core_->damaged.empty()) return core_->damaged.begin()->second;
+    }
+    if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat(path, ": exists already"));
+    absl::Status made = MakeDirectory(ParentOf(path));
+    if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+    // Open the parent before the rename, because after the rename only the sync may fail.
+    ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> parent,
+                          Directory::Open(ParentOf(path)));
+    const std::string partial = path + kUnfinishedSuffix;
+    absl::Status written =
+        CatchOutOfMemory([&] { return WriteSnapshot(core_.get(), partial, options); });
+    if (!written.ok()) {
+      RemoveDirectory(partial).IgnoreError();
+      RemoveDirectory(partial + kCopySuffix).IgnoreError();
+      return written;
+    }
+    ABSL_RETURN_IF_ERROR(RenameDirectory(partial, path));
+    return parent->Sync();
+  });
 }
 
 absl::StatusOr<std::vector<SnapshotFacts>> Store::ListSnapshots(const std::string& dir) {
@@ -211,7 +216,7 @@ absl::Status Store::Restore(const std::string& from, const std::string& to) {
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> source, Directory::Open(from));
   const std::string name = WithoutTrailingSlashes(to);
   const std::string fresh = name + ".restoring";
-  ABSL_RETURN_IF_ERROR(RemoveDirectory(fresh));  // left by one that the process did not survive
+  ABSL_RETURN_IF_ERROR(RemoveDirectory(fresh));  // left by an interrupted restore
   ABSL_RETURN_IF_ERROR(MakeDirectory(fresh));
   if (absl::Status restored = RestoreInto(*source, fresh); !restored.ok()) {
     RemoveDirectory(fresh).IgnoreError();

@@ -6,8 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
-#include "server/store/checksum.h"
-#include "server/store/little_endian.h"
 #include "server/store/orphans.h"
 #include "server/store/planted_bug.h"
 #include "server/store/segment_reader.h"
@@ -23,7 +21,7 @@ absl::Status CheckBytes(const char* field, const std::string& value, int64_t min
       absl::StrCat(field, ": ", bytes, " bytes; must be ", min, " .. ", max));
 }
 
-// The directory with a catalogue in it, locked.
+// Opens and locks the directory, and makes a catalogue if there is none.
 absl::StatusOr<std::shared_ptr<const Directory>> TakeDirectory(const StoreCore& core) {
   const absl::Status made = MakeDirectory(core.options.dir);
   if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
@@ -45,34 +43,54 @@ absl::StatusOr<std::shared_ptr<const Directory>> TakeDirectory(const StoreCore& 
   return directory;
 }
 
-// A damaged segment makes its collection one that cannot be read; the others are not at fault.
-absl::Status CheckFiles(StoreCore& core) {
-  for (const auto& [id, segment] : core.segments) {
+// The file of an open upload. CutUploads truncates it to its durable bytes.
+struct OpenFile {
+  int64_t segment = 0;
+  int64_t bytes_durable = 0;
+};
+
+// Checks the header and size of every segment; changes no file. Records the collection of a damaged
+// segment as unreadable; other collections are not affected. Returns the open uploads that can be
+// resumed.
+absl::StatusOr<std::vector<OpenFile>> CheckFiles(StoreCore* core) {
+  // An error that refuses the start: it does not concern the file, or a newer build wrote the file.
+  const auto refuses = [](const absl::Status& status) {
+    return absl::IsResourceExhausted(status) || absl::IsFailedPrecondition(status);
+  };
+  for (const auto& [id, segment] : core->segments) {
     absl::Status status =
-        SegmentReader::Open(*core.directory, segment->identity(), segment->row().bytes,
+        SegmentReader::Open(*core->directory, segment->identity(), segment->row().bytes,
                             /*may_be_longer=*/false)
             .status();
-    if (absl::IsResourceExhausted(status)) return status;  // says nothing of the file
+    if (refuses(status)) return status;
     if (!status.ok()) {
-      core.damaged.emplace(segment->row().collection, absl::DataLossError(status.message()));
+      core->damaged.emplace(segment->row().collection, absl::DataLossError(status.message()));
     }
   }
-  for (const auto& [id, upload] : core.catalogue->tables().Of<UploadRow>()) {
+  std::vector<OpenFile> uploads;
+  for (const auto& [id, upload] : core->catalogue->tables().Of<UploadRow>()) {
     if (upload.state != UploadState::kOpen) continue;
-    ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core.Find(upload.collection));
-    const SegmentIdentity identity = core.Identity(collection, id);
-    absl::Status status =
-        SegmentReader::Open(*core.directory, identity, upload.bytes_durable, /*may_be_longer=*/true)
-            .status();
-    if (absl::IsResourceExhausted(status)) return status;
-    if (!status.ok()) continue;  // whoever resumes it is told
-    ABSL_ASSIGN_OR_RETURN(const File file, core.directory->OpenFile(SegmentFileName(id), O_RDWR));
+    ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core->Find(upload.collection));
+    absl::Status status = SegmentReader::Open(*core->directory, core->Identity(collection, id),
+                                              upload.bytes_durable, /*may_be_longer=*/true)
+                              .status();
+    if (refuses(status)) return status;
+    // ResumeUpload reports any other error.
+    if (status.ok()) uploads.push_back({.segment = id, .bytes_durable = upload.bytes_durable});
+  }
+  return uploads;
+}
+
+absl::Status CutUploads(const StoreCore& core, const std::vector<OpenFile>& uploads) {
+  for (const OpenFile& upload : uploads) {
+    ABSL_ASSIGN_OR_RETURN(const File file,
+                          core.directory->OpenFile(SegmentFileName(upload.segment), O_RDWR));
     ABSL_RETURN_IF_ERROR(file.Truncate(upload.bytes_durable));
   }
   return absl::OkStatus();
 }
 
-// Rows that point nowhere cannot come from this program.
+// Checks that all references between rows are valid, as this program always writes them.
 absl::Status CheckTables(const StoreCore& core) {
   const Tables& tables = core.catalogue->tables();
   bool good = true;
@@ -113,32 +131,35 @@ Store::Store(std::shared_ptr<StoreCore> core) : core_(std::move(core)) {}
 Store::~Store() {
   const std::lock_guard lock(core_->mutex);
   if (core_->failed.load()) return;
-  // The log is valid where it is; without it the catalogue is one file.
+  // The log is valid as it is; removing it makes the catalogue a single file.
   core_->Survive(core_->catalogue->Close()).IgnoreError();
   core_->failed.store(true);
 }
 
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
-  auto core = std::make_shared<StoreCore>();
-  core->options = std::move(options);
-  ABSL_ASSIGN_OR_RETURN(core->directory, TakeDirectory(*core));
-  ABSL_ASSIGN_OR_RETURN(
-      core->catalogue,
-      Catalogue::Open(core->directory, {.log_pages_max = core->options.log_pages_max}));
-  ABSL_RETURN_IF_ERROR(CheckTables(*core));
-  SegmentChange found;
-  for (const auto& [id, row] : core->catalogue->tables().Of<SegmentRow>()) {
-    ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core->Find(row.collection));
-    core->Add(collection, row, &found);
-  }
-  core->Apply(std::move(found));
-  core->opened_s = core->SteadyNow();
-  // Whatever refuses the directory comes before the first change: a refusal must not wear off.
-  ABSL_ASSIGN_OR_RETURN(const std::vector<Orphan> orphans, FindOrphans(*core));
-  ABSL_RETURN_IF_ERROR(core->catalogue->Start());
-  if (!Planted(PlantedBug::kOrphansKept)) ABSL_RETURN_IF_ERROR(ClearOrphans(orphans, core.get()));
-  ABSL_RETURN_IF_ERROR(CheckFiles(*core));
-  return std::unique_ptr<Store>(new Store(std::move(core)));
+  return CatchOutOfMemory([&]() -> absl::StatusOr<std::unique_ptr<Store>> {
+    auto core = std::make_shared<StoreCore>();
+    core->options = std::move(options);
+    ABSL_ASSIGN_OR_RETURN(core->directory, TakeDirectory(*core));
+    ABSL_ASSIGN_OR_RETURN(
+        core->catalogue,
+        Catalogue::Open(core->directory, {.log_pages_max = core->options.log_pages_max}));
+    ABSL_RETURN_IF_ERROR(CheckTables(*core));
+    SegmentChange found;
+    for (const auto& [id, row] : core->catalogue->tables().Of<SegmentRow>()) {
+      ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core->Find(row.collection));
+      core->Add(collection, row, &found);
+    }
+    core->Apply(std::move(found));
+    core->opened_s = core->SteadyNow();
+    // Make all checks that refuse the directory before the first change, so that it stays refused.
+    ABSL_ASSIGN_OR_RETURN(const std::vector<Orphan> orphans, FindOrphans(*core));
+    ABSL_ASSIGN_OR_RETURN(const std::vector<OpenFile> uploads, CheckFiles(core.get()));
+    ABSL_RETURN_IF_ERROR(core->catalogue->Start());
+    if (!Planted(PlantedBug::kOrphansKept)) ABSL_RETURN_IF_ERROR(ClearOrphans(orphans, core.get()));
+    ABSL_RETURN_IF_ERROR(CutUploads(*core, uploads));
+    return std::unique_ptr<Store>(new Store(std::move(core)));
+  });
 }
 
 const OrphanReport& Store::orphans() const { return core_->orphans; }
@@ -150,13 +171,7 @@ bool Store::IsIn(const std::string& dir) {
 
 uint64_t Store::IncarnationOf(int64_t collection_id) const {
   const std::lock_guard lock(core_->mutex);
-  const Digest digest = Sha256()
-                            .Add(std::string_view("nearfield incarnation of a collection"))
-                            .Add(std::string_view(core_->catalogue->store_id()))
-                            .Add(std::string_view(core_->catalogue->incarnation()))
-                            .AddNumber(collection_id)
-                            .Value();
-  return std::max<uint64_t>(1, GetUint64(digest.data()));
+  return core_->IncarnationOf(collection_id);
 }
 
 std::vector<StoredCollection> Store::Collections() const {
@@ -188,95 +203,107 @@ std::vector<StoredCollection> Store::Collections() const {
 }
 
 absl::StatusOr<int64_t> Store::CreateCollection(const std::string& name, const CollectionSpec& spec,
-                                                const std::string& attribute_schema) {
-  ABSL_RETURN_IF_ERROR(core_->Usable());
-  ABSL_RETURN_IF_ERROR(CheckBytes("name", name, 1, kNameBytesMax));
-  ABSL_RETURN_IF_ERROR(CheckBytes("attribute_schema", attribute_schema, 0, kSchemaBytesMax));
-  if (spec.dim < 1 || spec.dim > kDimMax) {
-    return absl::InvalidArgumentError(absl::StrCat("dim: ", spec.dim, " must be 1 .. ", kDimMax));
-  }
-  const std::lock_guard lock(core_->mutex);
-  const Tables& tables = core_->catalogue->tables();
-  if (NameTaken(tables, name) || FindAlias(tables, name) != nullptr) {
-    return absl::AlreadyExistsError("name: a collection or alias of this name exists already");
-  }
-  CollectionRow row = {.id = core_->catalogue->AllocateId(),
-                       .name = name,
-                       .spec = spec,
-                       .schema = attribute_schema,
-                       .created_unix_s = core_->Now()};
-  const int64_t id = row.id;
-  Transaction transaction;
-  transaction.Put(std::move(row));
-  ABSL_RETURN_IF_ERROR(core_->Commit(std::move(transaction),
-                                     {.kind = CommitKind::kCreateCollection, .collection = id}));
-  return id;
+                                                const std::string& attribute_schema,
+                                                uint64_t* incarnation) {
+  return CatchOutOfMemory([&]() -> absl::StatusOr<int64_t> {
+    ABSL_RETURN_IF_ERROR(core_->Usable());
+    ABSL_RETURN_IF_ERROR(CheckBytes("name", name, 1, kNameBytesMax));
+    ABSL_RETURN_IF_ERROR(CheckBytes("attribute_schema", attribute_schema, 0, kSchemaBytesMax));
+    if (spec.dim < 1 || spec.dim > kDimMax) {
+      return absl::InvalidArgumentError(absl::StrCat("dim: ", spec.dim, " must be 1 .. ", kDimMax));
+    }
+    const std::lock_guard lock(core_->mutex);
+    const Tables& tables = core_->catalogue->tables();
+    if (NameTaken(tables, name) || FindAlias(tables, name) != nullptr) {
+      return absl::AlreadyExistsError("name: a collection or alias of this name exists already");
+    }
+    CollectionRow row = {.id = core_->catalogue->AllocateId(),
+                         .name = name,
+                         .spec = spec,
+                         .schema = attribute_schema,
+                         .created_unix_s = core_->Now()};
+    const int64_t id = row.id;
+    if (incarnation != nullptr) *incarnation = core_->IncarnationOf(id);
+    Transaction transaction;
+    transaction.Put(std::move(row));
+    ABSL_RETURN_IF_ERROR(core_->Commit(std::move(transaction),
+                                       {.kind = CommitKind::kCreateCollection, .collection = id}));
+    return id;
+  });
 }
 
 absl::Status Store::DropCollection(int64_t collection_id) {
-  ABSL_RETURN_IF_ERROR(core_->Usable());
-  const std::lock_guard lock(core_->mutex);
-  ABSL_RETURN_IF_ERROR(core_->Find(collection_id).status());
-  const Tables& tables = core_->catalogue->tables();
-  Transaction transaction;
-  transaction.Remove<CollectionRow>(collection_id);
-  for (const auto& [id, row] : tables.Of<AliasRow>()) {
-    if (row.collection == collection_id) transaction.Remove<AliasRow>(id);
-  }
-  for (const auto& [id, row] : tables.Of<DeletionRow>()) {
-    if (row.collection == collection_id) transaction.Remove<DeletionRow>(id);
-  }
-  SegmentChange change;
-  for (const auto& [id, row] : tables.Of<SegmentRow>()) {
-    if (row.collection != collection_id) continue;
-    transaction.Remove<SegmentRow>(id);
-    core_->Remove(id, &change);
-  }
-  std::vector<int64_t> uploads;
-  for (const auto& [id, row] : tables.Of<UploadRow>()) {
-    if (row.collection != collection_id) continue;
-    core_->RemoveUpload(id, &transaction);
-    if (row.state == UploadState::kOpen && core_->writers.count(id) == 0) uploads.push_back(id);
-  }
-  ABSL_RETURN_IF_ERROR(core_->Commit(
-      std::move(transaction), {.kind = CommitKind::kDropCollection, .collection = collection_id},
-      std::move(change)));
-  core_->damaged.erase(collection_id);
-  {
-    const std::lock_guard read_lock(core_->read_mutex);
-    core_->read_failures.erase(collection_id);
-  }
-  for (const int64_t id : uploads) core_->RemoveFile(id);
-  return absl::OkStatus();
+  return CatchOutOfMemory([&]() -> absl::Status {
+    ABSL_RETURN_IF_ERROR(core_->Usable());
+    const std::lock_guard lock(core_->mutex);
+    ABSL_RETURN_IF_ERROR(core_->Find(collection_id).status());
+    const Tables& tables = core_->catalogue->tables();
+    Transaction transaction;
+    transaction.Remove<CollectionRow>(collection_id);
+    for (const auto& [id, row] : tables.Of<AliasRow>()) {
+      if (row.collection == collection_id) transaction.Remove<AliasRow>(id);
+    }
+    for (const auto& [id, row] : tables.Of<DeletionRow>()) {
+      if (row.collection == collection_id) transaction.Remove<DeletionRow>(id);
+    }
+    SegmentChange change;
+    for (const auto& [id, row] : tables.Of<SegmentRow>()) {
+      if (row.collection != collection_id) continue;
+      transaction.Remove<SegmentRow>(id);
+      core_->Remove(id, &change);
+    }
+    std::vector<std::string> uploads;  // file names
+    for (const auto& [id, row] : tables.Of<UploadRow>()) {
+      if (row.collection != collection_id) continue;
+      core_->RemoveUpload(id, &transaction);
+      if (row.state == UploadState::kOpen && core_->writers.count(id) == 0) {
+        uploads.push_back(SegmentFileName(id));
+      }
+    }
+    ABSL_RETURN_IF_ERROR(core_->Commit(
+        std::move(transaction), {.kind = CommitKind::kDropCollection, .collection = collection_id},
+        std::move(change)));
+    core_->damaged.erase(collection_id);
+    {
+      const std::lock_guard read_lock(core_->read_mutex);
+      core_->read_failures.erase(collection_id);
+    }
+    for (const std::string& name : uploads) core_->RemoveFile(name);
+    return absl::OkStatus();
+  });
 }
 
 absl::Status Store::SetAlias(const std::string& alias, int64_t collection_id) {
-  ABSL_RETURN_IF_ERROR(core_->Usable());
-  ABSL_RETURN_IF_ERROR(CheckBytes("alias", alias, 1, kNameBytesMax));
-  const std::lock_guard lock(core_->mutex);
-  ABSL_RETURN_IF_ERROR(core_->Find(collection_id).status());
-  const Tables& tables = core_->catalogue->tables();
-  if (NameTaken(tables, alias)) {
-    return absl::AlreadyExistsError("alias: a collection of this name exists already");
-  }
-  const AliasRow* const old = FindAlias(tables, alias);
-  Transaction transaction;
-  transaction.Put(AliasRow{.id = old != nullptr ? old->id : core_->catalogue->AllocateId(),
-                           .alias = alias,
-                           .collection = collection_id});
-  return core_->Commit(std::move(transaction),
-                       {.kind = CommitKind::kAlias, .collection = collection_id});
+  return CatchOutOfMemory([&]() -> absl::Status {
+    ABSL_RETURN_IF_ERROR(core_->Usable());
+    ABSL_RETURN_IF_ERROR(CheckBytes("alias", alias, 1, kNameBytesMax));
+    const std::lock_guard lock(core_->mutex);
+    ABSL_RETURN_IF_ERROR(core_->Find(collection_id).status());
+    const Tables& tables = core_->catalogue->tables();
+    if (NameTaken(tables, alias)) {
+      return absl::AlreadyExistsError("alias: a collection of this name exists already");
+    }
+    const AliasRow* const old = FindAlias(tables, alias);
+    Transaction transaction;
+    transaction.Put(AliasRow{.id = old != nullptr ? old->id : core_->catalogue->AllocateId(),
+                             .alias = alias,
+                             .collection = collection_id});
+    return core_->Commit(std::move(transaction),
+                         {.kind = CommitKind::kAlias, .collection = collection_id});
+  });
 }
 
 absl::Status Store::DropAlias(const std::string& alias) {
-  ABSL_RETURN_IF_ERROR(core_->Usable());
-  const std::lock_guard lock(core_->mutex);
-  const AliasRow* const row = FindAlias(core_->catalogue->tables(), alias);
-  if (row == nullptr) return absl::NotFoundError("no such alias");
-  const CommitNote note = {.kind = CommitKind::kAlias, .collection = row->collection};
-  Transaction transaction;
-  transaction.Remove<AliasRow>(row->id);
-  return core_->Commit(std::move(transaction), note);
+  return CatchOutOfMemory([&]() -> absl::Status {
+    ABSL_RETURN_IF_ERROR(core_->Usable());
+    const std::lock_guard lock(core_->mutex);
+    const AliasRow* const row = FindAlias(core_->catalogue->tables(), alias);
+    if (row == nullptr) return absl::NotFoundError("no such alias");
+    const CommitNote note = {.kind = CommitKind::kAlias, .collection = row->collection};
+    Transaction transaction;
+    transaction.Remove<AliasRow>(row->id);
+    return core_->Commit(std::move(transaction), note);
+  });
 }
 
 absl::Status Store::CommitDelete(int64_t collection_id, uint64_t epoch, const IdColumn& ids) {

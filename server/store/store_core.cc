@@ -11,14 +11,16 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
+#include "server/store/checksum.h"
+#include "server/store/little_endian.h"
 
 namespace nearfield::store {
 namespace {
 
-// Bytes of ids in one deletion record: far below what SQLite takes as one value.
+// Maximum bytes of ids in one deletion record: far below SQLite's limit for one value.
 constexpr int64_t kRecordBytesMax = int64_t{8} << 20;
-// An upload that seems idle at a start is kept for so long, to be resumed: its age is that of the
-// system's clock, which may be wrong.
+// An upload that seems idle at a start is kept for this time, so that it can be resumed: its age is
+// measured by the system clock, which may be wrong.
 constexpr int64_t kGraceSeconds = 3600;
 
 }  // namespace
@@ -31,16 +33,18 @@ absl::Status StoreCore::Usable() const {
 
 absl::Status StoreCore::Survive(const absl::Status& status) {
   if (status.ok() || absl::IsResourceExhausted(status)) return status;
-  if (!failed.exchange(true)) {
-    if (options.on_fatal) {
-      options.on_fatal(status);
-    } else {
-      std::fprintf(stderr, "nearfield: the store failed, the process ends: %s\n",
-                   status.ToString().c_str());
-      ::_exit(kFatalExitCode);
-    }
-  }
+  if (!failed.exchange(true)) Fail(status);
   return Usable();
+}
+
+void StoreCore::Fail(const absl::Status& status) const noexcept {
+  if (options.on_fatal) {
+    options.on_fatal(status);
+    return;
+  }
+  std::fprintf(stderr, "nearfield: the store failed, the process ends: %s\n",
+               status.ToString().c_str());
+  ::_exit(kFatalExitCode);
 }
 
 absl::Status StoreCore::SurviveFile(const absl::Status& status) {
@@ -50,7 +54,9 @@ absl::Status StoreCore::SurviveFile(const absl::Status& status) {
 void StoreCore::NoteRead(int64_t collection, const absl::Status& status) {
   if (!absl::IsDataLoss(status)) return;
   const std::lock_guard lock(read_mutex);
-  read_failures.insert_or_assign(collection, status);
+  ReadFailures& failures = read_failures[collection];
+  failures.count += 1;
+  failures.latest = status;
 }
 
 int64_t StoreCore::Now() const {
@@ -99,6 +105,21 @@ absl::Status StoreCore::Commit(Transaction transaction, const CommitNote& note,
   return committed;
 }
 
+uint64_t StoreCore::IncarnationOf(int64_t collection) const {
+  const Digest digest = Sha256()
+                            .Add(std::string_view("nearfield incarnation of a collection"))
+                            .Add(std::string_view(catalogue->store_id()))
+                            .Add(std::string_view(catalogue->incarnation()))
+                            .AddNumber(collection)
+                            .Value();
+  return std::max<uint64_t>(1, GetUint64(digest.data()));
+}
+
+void StoreCore::Leave(int64_t segment) noexcept {
+  const std::lock_guard lock(mutex);
+  writers.erase(segment);
+}
+
 void StoreCore::Add(const CollectionRow& collection, const SegmentRow& row,
                     SegmentChange* change) const {
   change->added[row.id] =
@@ -121,8 +142,8 @@ void StoreCore::Apply(SegmentChange change) noexcept {
   segments.merge(change.added);
 }
 
-void StoreCore::RemoveFile(int64_t segment) const noexcept {
-  CatchOutOfMemory([&] { return directory->Remove(SegmentFileName(segment)); }).IgnoreError();
+void StoreCore::RemoveFile(const std::string& name) const noexcept {
+  CatchOutOfMemory([&] { return directory->Remove(name); }).IgnoreError();
 }
 
 std::vector<std::shared_ptr<CommittedSegment>> StoreCore::SegmentsOf(int64_t collection) const {
@@ -164,6 +185,17 @@ void StoreCore::PutDeletions(int64_t collection, int64_t seq, const IdColumn& id
     part = IdColumn(ids.type());
     part_bytes = 0;
   }
+}
+
+int64_t StoreCore::TouchedAt(int64_t upload) const {
+  const auto touched = touched_s.find(upload);
+  return touched == touched_s.end() ? INT64_MIN : touched->second;
+}
+
+int64_t StoreCore::UntouchedSeconds(const UploadRow& row) const {
+  const int64_t touched = TouchedAt(row.id);
+  if (touched != INT64_MIN) return SteadyNow() - touched;
+  return std::max(SteadyNow() - opened_s, Now() - row.touched_unix_s);
 }
 
 void StoreCore::RemoveUpload(int64_t id, Transaction* transaction) const {

@@ -1,4 +1,4 @@
-// What the parts of the store share; only server/store includes it.
+// StoreCore: the state that the parts of the store share. Only server/store includes it.
 #ifndef NEARFIELD_SERVER_STORE_STORE_CORE_H_
 #define NEARFIELD_SERVER_STORE_STORE_CORE_H_
 
@@ -21,7 +21,7 @@
 
 namespace nearfield::store {
 
-// Segments that a commit adds to the books of a store, or takes out of them. Made before the
+// Segments that a commit adds to the list of segments or removes from it. Allocated before the
 // commit, so that nothing is allocated after it.
 struct SegmentChange {
   std::map<int64_t, std::shared_ptr<CommittedSegment>> added;
@@ -31,65 +31,76 @@ struct SegmentChange {
 struct StoreCore {
   StoreOptions options;
   std::shared_ptr<const Directory> directory;
-  std::atomic<bool> failed{false};  // or closed
-  OrphanReport orphans;             // of the start
+  std::atomic<bool> failed{false};  // failed or closed
+  OrphanReport orphans;             // report of the start
 
-  // Collections of which something could not be read: the latest DataLoss. A lock of their own,
-  // because health checks look here while commits sync.
+  // Collections with failed reads. They have their own lock, because health checks read them while
+  // commits sync.
   mutable std::mutex read_mutex;
-  std::map<int64_t, absl::Status> read_failures;
+  std::map<int64_t, ReadFailures> read_failures;
 
-  mutable std::mutex mutex;  // guards what follows
+  mutable std::mutex mutex;  // guards the members below
   std::unique_ptr<Catalogue> catalogue;
   std::map<int64_t, std::shared_ptr<CommittedSegment>> segments;     // of the catalogue
   std::map<int64_t, std::weak_ptr<CommittedSegment>> segments_gone;  // some may still be read
   std::set<int64_t> writers;                                         // segments being written
-  // Of open uploads begun or resumed since the store was opened. Kept in memory alone: a caller is
-  // a name that a client gives itself, not a fact of the data.
+  // Callers of open uploads that were begun or resumed since the store was opened. Only in memory:
+  // a caller is a name that a client chooses, not part of the data.
   std::map<int64_t, std::string> upload_callers;
   std::set<int64_t> compactions;  // collections being compacted
-  // Collections with a segment that was missing or damaged at the start: DataLoss, names it.
+  // Collections with a missing or damaged segment at the start. DataLoss names the segment.
   std::map<int64_t, absl::Status> damaged;
 
-  // Steady seconds: when the store was opened, and when each open upload was last touched since.
+  // Steady seconds of the opening of the store, and of the last use of each open upload since.
   int64_t opened_s = 0;
   std::map<int64_t, int64_t> touched_s;
 
-  // Unavailable after a fatal error or the end of the store. Checked at the begin of every call.
+  // Returns Unavailable after a fatal error or the end of the store. Every call checks it first.
   absl::Status Usable() const;
-  // The outcome of a commit of the catalogue. Ends the process for any error except
-  // ResourceExhausted; returns what the caller shall return.
+  // Handles the result of a commit of the catalogue. Ends the process for any error except
+  // ResourceExhausted. Returns the status that the caller returns.
   absl::Status Survive(const absl::Status& status);
-  // The outcome of work on segment files. Ends the process for Internal, which only a call that
-  // changes or syncs a file gives (file.h). Nothing else left the disk in an unknown state.
+  // Ends the process, unless on_fatal returns; also without memory for the message.
+  void Fail(const absl::Status& status) const noexcept;
+  // Handles the result of work on segment files. Ends the process for Internal, which only calls
+  // that change or sync a file return (file.h). No other error leaves the disk in an unknown state.
   absl::Status SurviveFile(const absl::Status& status);
-  // Remembers a DataLoss that reading a collection met. Takes the lock.
+  // Records a DataLoss of a read of a collection. Takes read_mutex.
   void NoteRead(int64_t collection, const absl::Status& status);
-  int64_t Now() const;        // of the system's clock, which may be set: for display
+  // Ends the writing of a segment. Takes the lock.
+  void Leave(int64_t segment) noexcept;
+  int64_t Now() const;        // the system clock, which may be set: for display
   int64_t SteadyNow() const;  // for ages
 
-  // The rest with the lock held.
+  // All functions below require the lock.
   absl::StatusOr<CollectionRow> Find(int64_t collection) const;
-  // The same of one that can be read. Errors: and DataLoss.
+  // As Find, for a collection that can be read. Errors: as Find; DataLoss.
   absl::StatusOr<CollectionRow> FindSound(int64_t collection) const;
   SegmentIdentity Identity(const CollectionRow& collection, int64_t segment) const;
+  uint64_t IncarnationOf(int64_t collection) const;  // see Store
   const UploadRow* FindUpload(const std::string& token) const;
-  // Commits the transaction, then changes the books.
+  // Commits the transaction, and then applies `change`.
   absl::Status Commit(Transaction transaction, const CommitNote& note, SegmentChange change = {});
   void Add(const CollectionRow& collection, const SegmentRow& row, SegmentChange* change) const;
   void Remove(int64_t segment, SegmentChange* change) const;
   void Apply(SegmentChange change) noexcept;
-  // Removes the file of an upload that a commit ended. One that stays is an orphan at worst.
-  void RemoveFile(int64_t segment) const noexcept;
-  // Older commits first.
+  // Removes the file of an upload that a commit ended. A file that cannot be removed is an orphan.
+  // The caller allocates the name before the commit, so that no file stays because memory ran out.
+  void RemoveFile(const std::string& name) const noexcept;
+  // Returns the segments of a collection, older commits first.
   std::vector<std::shared_ptr<CommittedSegment>> SegmentsOf(int64_t collection) const;
-  // All deletion records of a collection.
+  // Reads all deletion records of a collection.
   absl::StatusOr<DeletedIds> ReadDeleted(const CollectionRow& collection) const;
-  // Records for these ids, cut to a bounded size each.
+  // Puts deletion records for these ids into the transaction, each of bounded size.
   void PutDeletions(int64_t collection, int64_t seq, const IdColumn& ids,
                     Transaction* transaction) const;
-  // An open upload was begun, resumed, checkpointed or left by its writer.
+  // Records that an open upload was begun, resumed, checkpointed or left by its writer.
   void Touch(int64_t upload) { touched_s[upload] = SteadyNow(); }
+  // Returns the steady seconds of the last use by this process; INT64_MIN if there was none.
+  int64_t TouchedAt(int64_t upload) const;
+  // Returns the seconds since the last use of an open upload. For a use by an earlier process, only
+  // the system clock can measure it; the result is then at least the time since the start.
+  int64_t UntouchedSeconds(const UploadRow& row) const;
   // Puts the removal of an upload and its result into the transaction.
   void RemoveUpload(int64_t id, Transaction* transaction) const;
   // Puts the removal of idle uploads into the transaction; returns their segments.

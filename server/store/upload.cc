@@ -1,7 +1,9 @@
-// Uploads until their commit: begin, blocks, checkpoint, resume.
+// Store: uploads until their commit: begin, blocks, checkpoint, resume.
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/out_of_memory.h"
@@ -20,12 +22,12 @@ absl::Status NoSuchUpload() {
   return absl::NotFoundError("no upload with this token: never begun, or forgotten");
 }
 
-// Takes an upload with a token into the catalogue; those that give way to it leave it.
+// Adds an upload with a token to the catalogue, and removes the uploads that it replaces.
 absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                           const BeginUploadOptions& options) {
   const std::lock_guard lock(core->mutex);
   const int64_t collection = output.identity().collection;
-  // Both may have changed while the file was made.
+  // The collection and the open uploads may have changed while the file was made.
   ABSL_RETURN_IF_ERROR(core->FindSound(collection).status());
   Transaction transaction;
   ABSL_ASSIGN_OR_RETURN(const std::vector<int64_t> gone, AdmitUpload(*core, options, &transaction));
@@ -35,15 +37,15 @@ absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                             .mode = options.mode,
                             .bytes_durable = output.extent().bytes,
                             .touched_unix_s = core->Now()});
-  // Made before the commit, so that nothing is allocated after it.
+  // Allocated before the commit, so that nothing is allocated after it.
+  std::vector<std::string> files;
+  for (const int64_t id : gone) files.push_back(SegmentFileName(id));
   std::map<int64_t, std::string> caller = {{output.identity().segment, options.caller}};
   core->Touch(output.identity().segment);
   ABSL_RETURN_IF_ERROR(core->Commit(std::move(transaction),
                                     {.kind = CommitKind::kBeginUpload, .collection = collection}));
-  for (const int64_t id : gone) {
-    core->touched_s.erase(id);
-    core->RemoveFile(id);
-  }
+  for (const int64_t id : gone) core->touched_s.erase(id);
+  for (const std::string& file : files) core->RemoveFile(file);
   core->upload_callers.merge(caller);
   const auto has_ended = [core](const auto& entry) {
     const UploadRow* const row = core->catalogue->tables().Find<UploadRow>(entry.first);
@@ -67,8 +69,8 @@ SegmentWriter::~SegmentWriter() {
   if (const auto touched = core.touched_s.find(impl_->segment()); touched != core.touched_s.end()) {
     touched->second = core.SteadyNow();
   }
-  // A file that cannot be removed is an orphan, and the next start removes it; room that cannot be
-  // given back is given back when the upload is resumed.
+  // If the file cannot be removed, it is an orphan that the next start removes. Disk space that
+  // cannot be released now is released when the upload is resumed.
   CatchOutOfMemory([&] {
     return row == nullptr ? impl_->output.Discard() : impl_->output.CutTo(row->bytes_durable);
   }).IgnoreError();
@@ -97,6 +99,10 @@ absl::Status SegmentWriter::Append(const StoredBlock& block) {
 }
 
 absl::Status SegmentWriter::Sync() {
+  return CatchOutOfMemory([this] { return SealAndSync(); });
+}
+
+absl::Status SegmentWriter::SealAndSync() {
   ABSL_RETURN_IF_ERROR(impl_->Usable());
   if (Planted(PlantedBug::kCommitBeforeSync)) {
     impl_->output.Seal().IgnoreError();
@@ -112,6 +118,10 @@ absl::Status SegmentWriter::Sync() {
 }
 
 absl::Status SegmentWriter::Checkpoint() {
+  return CatchOutOfMemory([this] { return RecordCheckpoint(); });
+}
+
+absl::Status SegmentWriter::RecordCheckpoint() {
   ABSL_RETURN_IF_ERROR(impl_->Usable());
   if (impl_->token.empty()) {
     return absl::FailedPreconditionError("upload_token: an upload without one has no checkpoints");
@@ -137,6 +147,11 @@ absl::Status SegmentWriter::Checkpoint() {
 
 absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginUpload(
     int64_t collection_id, const BeginUploadOptions& options) {
+  return CatchOutOfMemory([&] { return BeginSegment(collection_id, options); });
+}
+
+absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
+    int64_t collection_id, const BeginUploadOptions& options) {
   ABSL_RETURN_IF_ERROR(core_->Usable());
   if (static_cast<int64_t>(options.token.size()) > kTokenBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat("upload_token: ", options.token.size(),
@@ -144,43 +159,52 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginUpload(
   }
   SegmentPlan plan = {.bytes_expected = options.bytes_expected,
                       .free_bytes_min = core_->options.free_bytes_min};
-  // Refused before anything is written, so that the disk keeps room for the catalogue.
+  // Refuse before any write, so that the disk keeps space for the catalogue.
   ABSL_RETURN_IF_ERROR(CheckRoom(*core_->directory, plan.bytes_expected, plan.free_bytes_min));
   SegmentIdentity identity;
   {
     const std::lock_guard lock(core_->mutex);
     ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->FindSound(collection_id));
     if (!options.token.empty()) {
-      Transaction unused;  // asked again once the file is made
+      Transaction unused;  // checked again after the file is made
       ABSL_RETURN_IF_ERROR(AdmitUpload(*core_, options, &unused).status());
     }
     identity = core_->Identity(collection, core_->catalogue->AllocateId());
     plan.commits = core_->catalogue->commits_count();
     core_->writers.insert(identity.segment);
   }
-  // The file is made without the lock: reserving room may take its time.
+  absl::Cleanup leave = [&] { core_->Leave(identity.segment); };
+  // Allocate everything before the commit. Make the file without the lock, because reserving disk
+  // space may be slow.
+  std::string token = options.token;
+  const std::string name = SegmentFileName(identity.segment);
   absl::StatusOr<SegmentOutput> output = SegmentOutput::Create(core_->directory, identity, plan);
-  absl::Status begun = output.status();
-  // The catalogue may only name a file that is there for good.
-  if (begun.ok() && !options.token.empty()) begun = output->Sync();
-  begun = core_->SurviveFile(begun);
-  if (begun.ok() && !options.token.empty()) begun = RecordUpload(core_.get(), *output, options);
-  if (!begun.ok()) {
-    if (output.ok()) output->Discard().IgnoreError();  // an orphan at worst
-    const std::lock_guard lock(core_->mutex);
-    core_->writers.erase(identity.segment);
-    return begun;
+  ABSL_RETURN_IF_ERROR(core_->SurviveFile(output.status()));
+  absl::Cleanup discard = [&] { core_->RemoveFile(name); };
+  auto impl = absl::WrapUnique(new SegmentWriter::Impl{.core = core_,
+                                                       .output = *std::move(output),
+                                                       .mode = options.mode,
+                                                       .token = std::move(token)});
+  auto writer = absl::WrapUnique(new SegmentWriter(std::move(impl)));
+  std::move(leave).Cancel();  // from here on, the writer's destructor does both
+  std::move(discard).Cancel();
+  if (!options.token.empty()) {
+    // The catalogue may only name a durable file.
+    ABSL_RETURN_IF_ERROR(core_->SurviveFile(writer->impl_->output.Sync()));
+    ABSL_RETURN_IF_ERROR(RecordUpload(core_.get(), writer->impl_->output, options));
   }
-  return std::unique_ptr<SegmentWriter>(new SegmentWriter(
-      std::unique_ptr<SegmentWriter::Impl>(new SegmentWriter::Impl{.core = core_,
-                                                                   .output = *std::move(output),
-                                                                   .mode = options.mode,
-                                                                   .token = options.token})));
+  return writer;
 }
 
 absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeUpload(const std::string& token,
                                                                    const BlockSink& sink,
                                                                    const std::string& caller) {
+  return CatchOutOfMemory([&] { return ResumeSegment(token, sink, caller); });
+}
+
+absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::string& token,
+                                                                    const BlockSink& sink,
+                                                                    const std::string& caller) {
   ABSL_RETURN_IF_ERROR(core_->Usable());
   StreamSource source = {.directory = core_->directory.get(), .may_be_longer = true};
   UploadMode mode = UploadMode::kInsert;
@@ -193,7 +217,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeUpload(const std::st
           absl::StrCat("upload_token: the upload was committed, as epoch ", row->epoch));
     }
     ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->FindSound(row->collection));
-    if (!core_->writers.insert(row->id).second) {
+    if (core_->writers.count(row->id) > 0) {
       return absl::FailedPreconditionError("upload_token: the upload is in use by another stream");
     }
     core_->upload_callers[row->id] = caller;
@@ -201,29 +225,26 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeUpload(const std::st
     source.identity = core_->Identity(collection, row->id);
     source.extent = {.blocks = row->next_block, .rows = row->rows, .bytes = row->bytes_durable};
     mode = row->mode;
+    core_->writers.insert(row->id);
   }
+  absl::Cleanup leave = [&] { core_->Leave(source.identity.segment); };
   StreamTotals totals;
-  const absl::Status streamed = CatchOutOfMemory([&] {
-    return StreamBlocks(
-        absl::MakeConstSpan(&source, 1), /*deleted=*/nullptr, {},
-        [&sink](const StreamSource&, const DecodedBlock& block) {
-          return sink(block.View(block.header.number));
-        },
-        &totals);
-  });
+  ABSL_RETURN_IF_ERROR(StreamBlocks(
+      absl::MakeConstSpan(&source, 1), /*deleted=*/nullptr, {},
+      [&sink](const StreamSource&, const DecodedBlock& block) {
+        return sink(block.View(block.header.number));
+      },
+      &totals));
+  std::string kept_token = token;
   absl::StatusOr<SegmentOutput> output =
-      streamed.ok() ? SegmentOutput::Reopen(core_->directory, source.identity, source.extent,
-                                            std::move(totals.digest), core_->options.free_bytes_min)
-                    : absl::StatusOr<SegmentOutput>(streamed);
-  if (streamed.ok() && !output.ok()) output = core_->SurviveFile(output.status());
-  if (!output.ok()) {
-    const std::lock_guard lock(core_->mutex);
-    core_->writers.erase(source.identity.segment);
-    return output.status();
-  }
-  return std::unique_ptr<SegmentWriter>(
-      new SegmentWriter(std::unique_ptr<SegmentWriter::Impl>(new SegmentWriter::Impl{
-          .core = core_, .output = *std::move(output), .mode = mode, .token = token})));
+      SegmentOutput::Reopen(core_->directory, source.identity, source.extent,
+                            std::move(totals.digest), core_->options.free_bytes_min);
+  if (!output.ok()) return core_->SurviveFile(output.status());
+  auto impl = absl::WrapUnique(new SegmentWriter::Impl{
+      .core = core_, .output = *std::move(output), .mode = mode, .token = std::move(kept_token)});
+  auto writer = absl::WrapUnique(new SegmentWriter(std::move(impl)));
+  std::move(leave).Cancel();
+  return writer;
 }
 
 absl::StatusOr<UploadFacts> Store::GetUpload(const std::string& token) const {
@@ -241,6 +262,10 @@ absl::StatusOr<UploadFacts> Store::GetUpload(const std::string& token) const {
 }
 
 absl::Status Store::DropUpload(const std::string& token) {
+  return CatchOutOfMemory([&] { return DropOpenUpload(token); });
+}
+
+absl::Status Store::DropOpenUpload(const std::string& token) {
   ABSL_RETURN_IF_ERROR(core_->Usable());
   const std::lock_guard lock(core_->mutex);
   const UploadRow* const row = token.empty() ? nullptr : core_->FindUpload(token);
@@ -249,18 +274,18 @@ absl::Status Store::DropUpload(const std::string& token) {
     return absl::FailedPreconditionError("upload_token: the upload is in use by a stream");
   }
   const UploadRow old = *row;
+  const std::string file = SegmentFileName(old.id);
   Transaction transaction;
   core_->RemoveUpload(old.id, &transaction);
   ABSL_RETURN_IF_ERROR(core_->Commit(
       std::move(transaction), {.kind = CommitKind::kEndUpload, .collection = old.collection}));
-  if (old.state == UploadState::kOpen) {
-    core_->RemoveFile(old.id);
-  }
+  if (old.state == UploadState::kOpen) core_->RemoveFile(file);
   return absl::OkStatus();
 }
 
 int64_t UploadBytes(const CollectionSpec& spec, int64_t rows, int64_t value_bytes) {
-  // An id or its end, the ends of payload and attributes; for each block header, padding and table.
+  // Per row: an id or its end, and the ends of payload and attributes. Per block: header, padding
+  // and table.
   const int64_t row_bytes = int64_t{spec.dim} * BytesPerElement(spec.row_type) + 8 + 4 + 4;
   const int64_t planes = rows * row_bytes + value_bytes;
   const int64_t blocks = CeilDiv(rows, 1000);

@@ -4,11 +4,12 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "engine/base/mutex.h"
 #include "server/telemetry/request_log.h"
 
 namespace nearfield::server {
@@ -29,8 +30,8 @@ class CallCounter {
   CallCounts counts() const;
 
  private:
-  mutable std::mutex mutex_;
-  CallCounts counts_;
+  mutable Mutex mutex_;
+  CallCounts counts_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace nearfield::server

@@ -7,11 +7,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <condition_variable>
-#include <mutex>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "engine/base/mutex.h"
 
 namespace nearfield::server {
 namespace {
@@ -38,10 +39,13 @@ void WriteAll(int fd, std::string_view bytes) {
 
 // Keeps the pool until the process ends.
 void LeaveBehind(std::shared_ptr<spdlog::details::thread_pool> pool) {
-  static std::mutex& mutex = *new std::mutex;
-  static auto& pools = *new std::vector<std::shared_ptr<spdlog::details::thread_pool>>;
-  const std::lock_guard lock(mutex);
-  pools.push_back(std::move(pool));
+  struct Left {
+    Mutex mutex;
+    std::vector<std::shared_ptr<spdlog::details::thread_pool>> pools ABSL_GUARDED_BY(mutex);
+  };
+  static Left& left = *new Left;
+  const MutexLock lock(left.mutex);
+  left.pools.push_back(std::move(pool));
 }
 
 }  // namespace
@@ -59,10 +63,10 @@ class LineWriter::Sink final : public spdlog::sinks::sink {
     WriteAll(options_.fd, line_);
     TellDropped();
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ++written_;
     }
-    wrote_.notify_all();
+    wrote_.NotifyAll();
   }
   void flush() override {}
   void set_pattern(const std::string& /*pattern*/) override {}
@@ -71,13 +75,17 @@ class LineWriter::Sink final : public spdlog::sinks::sink {
   // Returns false if some of the first `posted` lines are neither written nor dropped within
   // `wait`.
   bool AwaitWritten(int64_t posted, milliseconds wait) {
-    std::unique_lock lock(mutex_);
-    return wrote_.wait_for(lock, wait, [&] {
-      return written_ + static_cast<int64_t>(pool_->overrun_counter()) >= posted;
-    });
+    MutexLock lock(mutex_);
+    const auto end = std::chrono::steady_clock::now() + wait;
+    while (!IsWritten(posted) && wrote_.WaitUntil(lock, end)) {
+    }
+    return IsWritten(posted);
   }
 
  private:
+  bool IsWritten(int64_t posted) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return written_ + static_cast<int64_t>(pool_->overrun_counter()) >= posted;
+  }
   void TellDropped() {
     const auto dropped = static_cast<int64_t>(pool_->overrun_counter());
     if (dropped == told_) return;
@@ -89,9 +97,9 @@ class LineWriter::Sink final : public spdlog::sinks::sink {
   spdlog::details::thread_pool* const pool_;
   std::string line_;
   int64_t told_ = 0;
-  std::mutex mutex_;
-  std::condition_variable wrote_;
-  int64_t written_ = 0;
+  Mutex mutex_;
+  CondVar wrote_;
+  int64_t written_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 LineWriter::LineWriter(LineWriterOptions options)

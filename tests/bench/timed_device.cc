@@ -23,6 +23,7 @@ class EmptyCollection final : public Collection {
                                           const CommitHook& /*before_visible*/) override {
     return absl::UnimplementedError("a timed device has no rows");
   }
+  void ReleaseOrdinals(uint32_t /*first*/, int64_t /*rows_count*/) noexcept override {}
   absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch* /*at*/) const override {
     return absl::UnimplementedError("a timed device has no rows");
   }

@@ -9,6 +9,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST_F(CliTest, AnAliasIsSetMovedUsedAndDropped) {
   Fill();
@@ -21,6 +22,24 @@ TEST_F(CliTest, AnAliasIsSetMovedUsedAndDropped) {
   EXPECT_EQ(Run({"alias", "drop", "live"}).out, "dropped the alias live of docs-2\n");
   EXPECT_EQ(Run({"alias", "drop", "live"}).exit_code, 1);
   EXPECT_EQ(Run({"alias", "set", "live", "gone"}).exit_code, 1);
+}
+
+// A collection that may fail to load after a restart was shown like any other.
+TEST_F(CliTest, ACollectionWhoseStoredRowsCannotBeReadSaysSo) {
+  Fill();
+  EXPECT_THAT(Run({"collections", "show", "docs"}).out, Not(HasSubstr("may not load again")));
+  server_.script().read_failures_count = 1200;
+  EXPECT_THAT(
+      Run({"collections", "show", "docs"}).out,
+      HasSubstr("docs may not load again: its stored rows could not be read (1,200 times)\n"));
+  EXPECT_THAT(Run({"collections", "show", "docs", "--json"}).out,
+              HasSubstr("\"read_failures_count\":1200"));
+}
+
+TEST_F(CliTest, LimitsAreShownWithTheirMeaning) {
+  server_.script().limits.set_upload_tokens_max(77);
+  EXPECT_THAT(Run({"limits"}).out, HasSubstr("77  open uploads with a token\n"));
+  EXPECT_THAT(Run({"limits", "--json"}).out, HasSubstr("\"upload_tokens_max\":77"));
 }
 
 TEST_F(CliTest, SnapshotsAndCompactionTellWhatTheServerSaid) {

@@ -215,7 +215,7 @@ TEST_F(CliOptionsTest, AllPagesAreOneTableAfterTheOther) {
   server_.script().pages_until_break = {1, 0, 0, 0};
   const Outcome broken = Run({"search", "books", "--all"}, "[1, 1]");
   EXPECT_EQ(broken.exit_code, 3);
-  EXPECT_THAT(broken.err, HasSubstr("to go on behind the rows above: --cursor Mg=="));
+  EXPECT_THAT(broken.err, HasSubstr("to continue after the rows above: --cursor Mg=="));
 }
 
 TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {

@@ -143,9 +143,9 @@ class FakeAdmin final : public v1::Admin::Service {
     return Handle(state_, "GetCollection", context, [&] {
       const auto collection = state_.store.Find(request->name());
       if (!collection.ok()) return collection.status();
-      v1::CollectionInfo& info = *response->mutable_collection();
-      info = (*collection)->info;
+      v1::CollectionInfo& info = *response->mutable_collection() = (*collection)->info;
       info.set_error(state_.script.collection_error);
+      info.set_read_failures_count(state_.script.read_failures_count);
       if (!info.error().empty()) info.set_rows_count(0);
       return absl::OkStatus();
     });

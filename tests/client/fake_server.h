@@ -31,6 +31,7 @@ struct FakeServerScript {
   v1::GetLimitsResponse limits;                            // high by default
   std::function<void(v1::SearchResponse*)> tamper_search;  // applied to each answer
   int stream_answers_max = 1000000;                        // answers before a search stream ends OK
+  uint64_t read_failures_count = 0;                        // of every collection
   std::string collection_error;               // set: every collection reports 0 rows and this error
   bool verify_lies = false;                   // Verify reports a difference where none exists
   int epoch_moves = 0;                        // this many Verify calls find a later epoch

@@ -19,6 +19,7 @@ import time
 import h2.config
 import h2.connection
 import h2.events
+import h2.exceptions
 import h2.settings
 
 HELD_S_MAX = 40
@@ -91,7 +92,11 @@ class Peer:
             return False
         if not data:
             return False
-        for event in self.http.receive_data(data):
+        try:
+            events = self.http.receive_data(data)
+        except h2.exceptions.ProtocolError:  # after the server has ended the connection
+            return False
+        for event in events:
             if isinstance(event, (h2.events.ResponseReceived, h2.events.TrailersReceived)):
                 status = dict(event.headers).get("grpc-status")
                 if status is not None:
@@ -122,6 +127,12 @@ def abuse(kind: str, port: int, path: str, message: bytes, count: int) -> list[P
             stream = peer.call(path, "gzip")
             peer.content[stream] = struct.pack(">BI", 1, len(message)) + message
             peer.left[stream] = len(peer.content[stream])
+    elif kind == "frames":  # whole framed requests, and no window for their replies
+        peers = [Peer(port, 0) for _ in range(count)]
+        for peer in peers:
+            stream = peer.call(path)
+            peer.content[stream] = message
+            peer.left[stream] = len(message)
     elif kind == "slow":  # half a request each
         peers = [Peer(port, 65535) for _ in range(count)]
         for peer in peers:

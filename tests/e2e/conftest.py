@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--server", required=True, help="the nearfield-server program")
     parser.addoption("--cli", required=True, help="the nearfield command")
     parser.addoption("--fault-library", help="tests/fault, preloaded: processes die and lose power at chosen calls")
-    parser.addoption("--crash-points", type=int, default=50, help="deaths of a server in test_crash.py")
+    parser.addoption("--crash-points", type=int, default=50, help="deaths in test_crash.py, failed allocations in test_out_of_memory.py")
     parser.addoption("--seed", type=int, default=int(os.environ.get("NEARFIELD_TEST_SEED", random.randrange(2**32))))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import subprocess
 import sys
 import threading
@@ -187,6 +188,68 @@ def test_a_compressed_message_is_refused_before_it_grows(limited, pb, tmp_path):
     with pytest.raises(grpc.RpcError) as caught:
         with_gzip(bytes(MIB), compression=grpc.Compression.Gzip, timeout=20)
     assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED, caught.value
+
+
+def frame(message: bytes) -> bytes:
+    return struct.pack(">BI", 0, len(message)) + message
+
+
+def empties(*fields: int) -> bytes:
+    """Returns a message of 8 MiB: a path of fields, with the last one repeated and empty."""
+    message = bytes([fields[-1] << 3 | 2, 0]) * (4 * MIB)
+    for field in reversed(fields[:-1]):
+        message = pb_bytes(field, message)
+    return message
+
+
+def pb_bytes(field: int, content: bytes) -> bytes:
+    size, length = bytearray(), len(content)
+    while length > 127:
+        size.append(length & 127 | 128)
+        length >>= 7
+    return bytes([field << 3 | 2, *size, length]) + content
+
+
+@pytest.mark.parametrize(("path", "fields"), [
+    (SEARCH, (2,)),  # queries
+    (FETCH, (2, 2)),  # ids.texts
+    ("/nearfield.v1.Ingest/Upload", (2, 1, 2)),  # block.ids.texts
+    ("/nearfield.v1.Ingest/Upload", (2, 4)),  # block.attributes
+    ("/grpc.health.v1.Health/Check", (2,)),  # an unknown field
+])
+def test_messages_that_grow_when_they_are_decoded_stay_within_the_ledger(limited, pb, tmp_path, path, fields):
+    """8 MiB of empty texts took 200 MB once decoded, and gRPC decoded them before the server saw the message."""
+    abuse = Abuse("frames", limited, path, frame(empties(*fields)), 3, tmp_path)
+    p99 = limited.honest.p99()
+    statuses = abuse.end()
+    assert statuses.get(EXHAUSTED, 0) > 0, statuses
+    assert p99 <= 10 * limited.base, f"p99 {p99:.3f} s, base {limited.base:.3f} s; {statuses}"
+    assert peak_bytes(limited) <= limited.sum, f"{peak_bytes(limited) / MIB:.0f} MiB of {limited.sum / MIB:.0f}"
+
+
+def test_an_upload_whose_progress_nobody_takes_is_cancelled(request, pb, tmp_path, tmp_path_factory):
+    """A client that sent blocks and never took a progress message kept its place forever."""
+    from conftest import Api, Server
+    server = Server(request.config.getoption("--server"), pb, tmp_path_factory.mktemp("progress"),
+                    [*LIMITS, "--upload-idle-ms", "86400000"])
+    try:
+        server.wait_serving()
+        client = Api(pb, server)
+        client.create("u", 1)
+        blocks = 12_000  # their progress exceeds the buffers of the transport
+        row = np.zeros((1, 1), dtype=np.float32)
+        messages = [client.begin("u", blocks), *(client.block([i], row) for i in range(blocks))]
+        abuse = Abuse("frames", server, "/nearfield.v1.Ingest/Upload",
+                      b"".join(frame(each.SerializeToString()) for each in messages), 1, tmp_path)
+        deadline = time.monotonic() + 30
+        ended: list[str] = []
+        while not ended and time.monotonic() < deadline:
+            counters = server.admin.GetCounters(pb.GetCountersRequest(), timeout=20)
+            ended = [each.status for each in counters.calls if each.method == "Upload"]
+        abuse.end()
+        assert ended, "the upload keeps its place"
+    finally:
+        server.close()
 
 
 @pytest.mark.parametrize(("kind", "count"), [("half_open", 300), ("slow", 200), ("cancels", 400)])

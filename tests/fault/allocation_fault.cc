@@ -1,9 +1,11 @@
 #include "tests/fault/allocation_fault.h"
 
+#include <execinfo.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -42,14 +44,33 @@ void ReadEnvironment() {
   if (mode == nullptr || std::strcmp(mode, "marked") != 0) allocations.marks.fetch_add(1);
 }
 
+// Writes " FILE" for each program or library on the stack, innermost first.
+char* WriteModules(char* at, const char* end) {
+  std::array<void*, 24> frames = {};
+  const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));
+  for (int i = 0; i < count; ++i) {
+    Dl_info module = {};
+    if (::dladdr(frames[static_cast<size_t>(i)], &module) == 0) continue;
+    const char* const slash = std::strrchr(module.dli_fname, '/');
+    const char* const name = slash != nullptr ? slash + 1 : module.dli_fname;
+    const size_t bytes = std::strlen(name);
+    if (static_cast<size_t>(end - at) < bytes + 1) break;
+    *at++ = ' ';
+    at = std::copy_n(name, bytes, at);
+  }
+  return at;
+}
+
 // Not inlined, so that a debugger can stop where the allocation fails.
 [[gnu::noinline]] void LogFailure(int64_t number) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe)
   const char* const log = std::getenv("NEARFIELD_FAULT_LOG");
   if (log == nullptr) return;
-  std::array<char, 64> line = {"fault enomem allocation "};
+  const OwnAllocations own_allocations;
+  std::array<char, 1024> line = {"fault enomem allocation "};
   char* end = line.data() + std::strlen(line.data());
   end = std::to_chars(end, line.data() + line.size() - 1, number).ptr;
+  end = WriteModules(end, line.data() + line.size() - 1);
   *end++ = '\n';
   const long fd =
       ::syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);

@@ -16,7 +16,8 @@
 //   NEARFIELD_FAULT_SEED         seeds all random choices
 //   NEARFIELD_FAULT_IGNORE_SYNC  segments, catalogue or directories: their syncs do nothing and
 //                                return OK
-//   NEARFIELD_FAULT_LOG          file that gets a line for each call that is made to fail
+//   NEARFIELD_FAULT_LOG          file that gets a line for each call that is made to fail; for an
+//                                allocation it names the program or library of each stack frame
 //   NEARFIELD_FAULT_CALLS        file that gets the counts of changes, reads, opens and allocations
 //                                if the process ends by itself
 #ifndef NEARFIELD_TESTS_FAULT_FAULT_PLAN_H_

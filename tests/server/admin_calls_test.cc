@@ -67,6 +67,14 @@ class AdminCallsTest : public ServerFixture {
     grpc::ClientContext context;
     return admin_->CreateSnapshot(&context, request, response == nullptr ? &own : response);
   }
+  grpc::Status Delete(const std::string& collection, uint64_t id) {
+    pb::DeleteRequest request;
+    request.set_collection(collection);
+    request.mutable_ids()->add_numbers(id);
+    pb::DeleteResponse response;
+    grpc::ClientContext context;
+    return ingest_->Delete(&context, request, &response);
+  }
   grpc::Status Compact(const std::string& collection, pb::CompactResponse* response) {
     pb::CompactRequest request;
     request.set_collection(collection);
@@ -221,20 +229,32 @@ TEST_F(AdminCallsTest, CompactGivesBackTheDiskOfDeletedRows) {
   ServeDurably();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
   ASSERT_THAT(UploadRows("c", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), HasCode(grpc::StatusCode::OK));
-  pb::DeleteRequest request;
-  request.set_collection("c");
-  request.mutable_ids()->add_numbers(7);
-  pb::DeleteResponse deleted;
-  {
-    grpc::ClientContext context;
-    ASSERT_THAT(ingest_->Delete(&context, request, &deleted), HasCode(grpc::StatusCode::OK));
-  }
+  ASSERT_THAT(Delete("c", 7), HasCode(grpc::StatusCode::OK));
   pb::CompactResponse given;
   ASSERT_THAT(Compact("c", &given), HasCode(grpc::StatusCode::OK));
   EXPECT_EQ(given.stored_rows_given_back(), 1u);
   EXPECT_EQ(Get("c").epoch(), 2u);
   EXPECT_EQ(Get("c").rows_count(), 9u);
   EXPECT_THAT(Compact("gone", &given), HasCode(grpc::StatusCode::NOT_FOUND));
+}
+
+// Only the log and a health check of the collection reported that its stored rows were unreadable.
+TEST_F(AdminCallsTest, ACollectionCountsTheReadsThatFailed) {
+  ServeDurably();
+  ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
+  ASSERT_THAT(UploadRows("c", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), HasCode(grpc::StatusCode::OK));
+  ASSERT_THAT(Delete("c", 7), HasCode(grpc::StatusCode::OK));
+  EXPECT_EQ(Get("c").read_failures_count(), 0u);
+  for (const auto& file : std::filesystem::recursive_directory_iterator(dir_ / "data")) {
+    if (file.path().extension() != ".seg") continue;
+    std::filesystem::resize_file(file.path(), std::filesystem::file_size(file.path()) / 2);
+  }
+  pb::CompactResponse given;
+  for (uint64_t count = 1; count <= 2; ++count) {
+    ASSERT_THAT(Compact("c", &given), HasCode(grpc::StatusCode::DATA_LOSS));
+    EXPECT_EQ(Get("c").read_failures_count(), count);
+  }
+  EXPECT_EQ(CountOf("c"), 9u);
 }
 
 }  // namespace

@@ -134,6 +134,20 @@ TEST_F(CollectionAttributesTest, AnUploadThatFailsLeavesNothing) {
   EXPECT_EQ(shared_->memory_bytes, attributes_->bytes());
 }
 
+// With several callers, some upload was always between adding its attributes and its commit. Dead
+// rows were searched for only while no upload was there, so they stayed forever.
+TEST_F(CollectionAttributesTest, DeadRowsAreDroppedWhileAnUploadCommits) {
+  for (uint64_t batch = 0; batch < 3; ++batch) ASSERT_OK(Upload(batch * kBatch));
+  const int64_t full = attributes_->bytes();
+  DeleteBelow(3 * kBatch);
+  ASSERT_OK(Upload(3 * kBatch, [&] {
+    ASSERT_OK(attributes_->Tidy(*collection_, Never));
+    EXPECT_LT(attributes_->bytes(), full / 2);
+  }));
+  EXPECT_EQ(CountAt(Exists("n"), nullptr), kBatch);
+  EXPECT_EQ(CountAt(Compare("n", Comparison::kLess, Integers({3 * kBatch + 7})), nullptr), 7);
+}
+
 // The rows of an upload are indexed before they are visible. A choice made before that excludes
 // them, also if they are deleted afterwards.
 TEST_F(CollectionAttributesTest, RowsThatBecomeVisibleAfterTheChoiceAreNotDeleted) {

@@ -78,6 +78,38 @@ TEST_F(DrainTest, ASilentUploadEndsSoonAfterTheDrainBegins) {
   ExpectEndedByTheServer(status, context);
 }
 
+// A watch begins before its collection exists, and outlives it.
+TEST_F(DrainTest, AHealthWatchFollowsACollectionFromBeforeItIsCreatedToTheDrain) {
+  using Health = grpc::health::v1::HealthCheckResponse;
+  Serve();
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service("nearfield.v1.Collection/c");
+  grpc::ClientContext context;
+  const auto watch = health_->Watch(&context, request);
+  const auto next = [&watch] {
+    Health response;
+    return watch->Read(&response) ? response.status() : Health::UNKNOWN;
+  };
+  EXPECT_EQ(next(), Health::SERVICE_UNKNOWN);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
+    EXPECT_EQ(next(), Health::SERVING);
+    pb::DropCollectionRequest drop;
+    drop.set_name("c");
+    pb::DropCollectionResponse dropped;
+    grpc::ClientContext drop_context;
+    ASSERT_THAT(admin_->DropCollection(&drop_context, drop, &dropped),
+                HasCode(grpc::StatusCode::OK));
+    EXPECT_EQ(next(), Health::SERVICE_UNKNOWN);
+  }
+  auto drained = std::async(std::launch::async, [&] { return server_->Drain(); });
+  EXPECT_EQ(next(), Health::NOT_SERVING);
+  EXPECT_EQ(next(), Health::UNKNOWN);  // the end of the watch
+  EXPECT_THAT(watch->Finish(), HasCode(grpc::StatusCode::UNAVAILABLE));
+  EXPECT_EQ(drained.get(), ExitCode::kClean);
+  server_ = nullptr;
+}
+
 // A stream ends when it is cancelled; its search ends when the engine has finished it. The engine
 // and its threads must still exist then.
 TEST_F(DrainTest, TheEngineOutlivesASearchWhoseStreamHasEnded) {

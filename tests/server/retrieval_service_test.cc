@@ -118,9 +118,9 @@ TEST_F(RetrievalServiceTest, AnUndecodableMessageEndsTheStreamWithAnError) {
     int replies = 0;
     while (stream->Read(&reply)) ++replies;
     EXPECT_EQ(replies, 2);
-    EXPECT_THAT(
-        stream->Finish(),
-        HasCodeAndMessage(kInvalid, HasSubstr("request 3 of the stream cannot be decoded")));
+    EXPECT_THAT(stream->Finish(),
+                HasCodeAndMessage(
+                    kInvalid, HasSubstr("request 3 of the stream: message: cannot be decoded")));
     EXPECT_TRUE(Trailer(context, "nearfield-request-id").has_value());
   }
 }
@@ -311,6 +311,33 @@ TEST_F(RetrievalServiceTest, LimitsAreAnsweredEvenBeforeTheServerServes) {
   EXPECT_EQ(limits.rows_per_collection_max(), 0xfffffffeu);
   EXPECT_EQ(limits.collections_max(), 256u);
   EXPECT_EQ(limits.queue_requests_max(), 1024u);
+}
+
+// GetLimits did not return these limits: a client first saw them in the text of a refusal.
+TEST_F(RetrievalServiceTest, LimitsNameEverySettingThatRefusesOrEndsACall) {
+  Set(settings_.upload_tokens_max, "11");
+  Set(settings_.upload_token_s, "12");
+  Set(settings_.upload_idle_ms, "13");
+  Set(settings_.caller_share_percent, "14");
+  Set(settings_.search_ms_max, "15");
+  Set(settings_.reply_unread_ms, "16");
+  Set(settings_.streams_max, "17");
+  Set(settings_.snapshots_max, "18");
+  Listen();
+  pb::GetLimitsResponse limits;
+  grpc::ClientContext context;
+  ASSERT_THAT(retrieval_->GetLimits(&context, pb::GetLimitsRequest(), &limits),
+              HasCode(grpc::StatusCode::OK));
+  EXPECT_EQ(limits.upload_tokens_max(), 11u);
+  EXPECT_EQ(limits.upload_token_s(), 12u);
+  EXPECT_EQ(limits.upload_idle_ms(), 13u);
+  EXPECT_EQ(limits.caller_share_percent(), 14u);
+  EXPECT_EQ(limits.search_ms_max(), 15u);
+  EXPECT_EQ(limits.reply_unread_ms(), 16u);
+  EXPECT_EQ(limits.streams_max(), 17u);
+  EXPECT_EQ(limits.snapshots_max(), 18u);
+  EXPECT_EQ(limits.requests_bytes_max(), 512u << 20);
+  EXPECT_EQ(limits.replies_bytes_max(), 1u << 30);
 }
 
 TEST_F(RetrievalServiceTest, EveryReplyAndErrorCarriesARequestIdAndOneLogLine) {

@@ -66,9 +66,8 @@ class ScriptedCollection final : public Collection,
   absl::StatusOr<DeleteResult> DeleteRows(const RowFilter&, const CommitHook&) override {
     return DeleteResult{.epoch = epoch()};
   }
-  absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch* /*at*/) const override {
-    return RowFilter{};
-  }
+  void ReleaseOrdinals(uint32_t /*first*/, int64_t /*rows_count*/) noexcept override {}
+  absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch*) const override { return RowFilter{}; }
   absl::StatusOr<RowFilter> RowsWithIds(const PinnedEpoch*, const IdColumn&) const override {
     script_->filter_gate.Pass();
     return RowFilter{};

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/server/ingest_fixture.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/status_matchers.h"
@@ -263,6 +264,23 @@ TEST_F(UploadsTest, ACallerLeavesPlacesToOthers) {
   EXPECT_THAT(Send({Begin("c", 1), Block({1}), Commit()}), HasCode(grpc::StatusCode::OK));
   contexts[0].TryCancel();
   EXPECT_THAT(streams[0]->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+}
+
+// Short ids take ten times their bytes after decoding: more than the memory of an upload's place,
+// and less than the ledger has.
+TEST_F(UploadsTest, ABlockOfShortTextIdsTakesTheRoomOfTheLedger) {
+  Set(settings_.request_bytes_max, "1MiB");
+  Serve();
+  ASSERT_THAT(CreateCollection("c", 1, pb::METRIC_DOT, pb::ID_TYPE_STRING),
+              HasCode(grpc::StatusCode::OK));
+  constexpr int kRows = 40'000;
+  pb::UploadRequest block;
+  for (int i = 0; i < kRows; ++i) block.mutable_block()->mutable_ids()->add_texts(absl::StrCat(i));
+  block.mutable_block()->mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT32);
+  block.mutable_block()->mutable_vectors()->set_data(std::string(kRows * 4, '\0'));
+  EXPECT_THAT(Send({Begin("c", kRows), block, Commit()}), HasCode(grpc::StatusCode::OK));
+  EXPECT_EQ(RowsCount(), static_cast<uint64_t>(kRows));
+  EXPECT_EQ(server_->state().ledger().requests.bytes(), 0);
 }
 
 }  // namespace

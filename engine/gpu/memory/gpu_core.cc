@@ -146,7 +146,7 @@ absl::Status GpuCore::TakeMemory(const GpuOptions& options) {
   }
   if (rows_bytes < kMiB) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("GPU ", device_, ": memory_bytes = ", rows_bytes, ", the least is ", kMiB));
+        absl::StrCat("GPU ", device_, ": memory_bytes = ", rows_bytes, ", the minimum is ", kMiB));
   }
   const int64_t key_bytes = KeyBytes(rows_bytes);
   engine_facts_ = EngineFactsOf(options.k_max, key_bytes);

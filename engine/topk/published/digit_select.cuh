@@ -174,7 +174,7 @@ __device__ __forceinline__ void MergeSortKeys(uint64_t* keys, uint32_t count) {
 // of a sort. The slots after the keys, up to the next size, are overwritten. Not inlined: the sorts
 // are large, and the same for all scores.
 __device__ __noinline__ inline void SortKeys(uint32_t count) {
-  static_assert(kDigitCapacities.front().keys >= kDigitThreads, "room for the least sort");
+  static_assert(kDigitCapacities.front().keys >= kDigitThreads, "room for the smallest sort");
   uint64_t* const keys = SharedOfBlock().keys();
   if (count <= kDigitThreads) {
     MergeSortKeys<1>(keys, count);

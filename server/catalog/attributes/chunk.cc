@@ -11,9 +11,9 @@ namespace {
 constexpr int64_t kOrdinalsCount = int64_t{1} << 32;
 
 absl::Status TooManyRows(int64_t first, int64_t rows) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat(rows, " rows with ordinals from ", first, " on pass the greatest ordinal, ",
-                   kOrdinalsCount - 1, ": the collection must be made anew"));
+  return absl::ResourceExhaustedError(absl::StrCat(rows, " rows with ordinals from ", first,
+                                                   " on exceed the largest ordinal, ",
+                                                   kOrdinalsCount - 1));
 }
 
 }  // namespace

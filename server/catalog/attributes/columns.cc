@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,27 +24,40 @@ struct Run {
   size_t end = 0;
 };
 
-// Returns the chunks to merge next; an empty run if there is nothing to merge. A run consists of
-// neighbors, each at most twice as large as all after it, as in a binary counter. So each row is
-// merged a logarithmic number of times. A single chunk is also a run if most of its rows are dead.
+// Returns the chunk before `end` with those neighbors before it that are merged with it; the chunk
+// alone if there are none. Each chunk is at most twice as large as all after it, as in a binary
+// counter, and none is more than twice as large as all others together. So each merge makes the
+// chunk of every row at least half as large again, and each row is merged a logarithmic number of
+// times, wherever new rows are inserted.
+Run RunBefore(const ChunkList& chunks, size_t end, int64_t rows_max) {
+  int64_t rows = chunks[end - 1]->rows_count();
+  int64_t largest = rows;
+  int64_t last = chunks[end - 1]->last();
+  Run run = {.begin = end - 1, .end = end};
+  for (size_t begin = end - 1; begin > 0; --begin) {
+    const AttributeChunk& before = *chunks[begin - 1];
+    last = std::max<int64_t>(last, before.last());
+    if (before.rows_count() > 2 * rows || rows + before.rows_count() > rows_max ||
+        last - before.first() >= AttributeChunk::kSpanMax) {
+      break;
+    }
+    rows += before.rows_count();
+    largest = std::max(largest, before.rows_count());
+    if (largest <= 2 * (rows - largest)) run.begin = begin - 1;
+  }
+  return run;
+}
+
+// Returns the chunks to merge next: neighbors, or one chunk most of whose rows are dead. Returns an
+// empty run if there is nothing to merge.
 Run NextRun(const ChunkList& chunks, const OrdinalSet& dead, int64_t rows_max) {
   for (size_t end = chunks.size(); end > 0; --end) {
-    int64_t rows = chunks[end - 1]->rows_count();
-    if (rows > rows_max) continue;
-    int64_t last = chunks[end - 1]->last();
-    size_t begin = end - 1;
-    for (; begin > 0; --begin) {
-      const AttributeChunk& before = *chunks[begin - 1];
-      last = std::max<int64_t>(last, before.last());
-      if (before.rows_count() > 2 * rows || rows + before.rows_count() > rows_max ||
-          last - before.first() >= AttributeChunk::kSpanMax) {
-        break;
-      }
-      rows += before.rows_count();
-    }
-    const bool mostly_dead = !dead.empty() && dead.IntersectionSize(chunks[end - 1]->rows()) >
-                                                  chunks[end - 1]->rows_count() / 2;
-    if (end - begin > 1 || mostly_dead) return {begin, end};
+    const AttributeChunk& chunk = *chunks[end - 1];
+    if (chunk.rows_count() > rows_max) continue;
+    const Run run = RunBefore(chunks, end, rows_max);
+    const bool mostly_dead =
+        !dead.empty() && dead.IntersectionSize(chunk.rows()) > chunk.rows_count() / 2;
+    if (run.end - run.begin > 1 || mostly_dead) return run;
   }
   return {};
 }
@@ -75,7 +89,7 @@ AttributeColumns::AttributeColumns(AttributeSchema schema)
 }
 
 std::shared_ptr<const AttributeSnapshot> AttributeColumns::Snapshot() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return current_;
 }
 
@@ -89,7 +103,7 @@ void AttributeColumns::Install(Chunks chunks, uint64_t version) {
 
 absl::Status AttributeColumns::Add(Chunks chunks) {
   if (chunks.empty()) return absl::OkStatus();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Chunks all = current_->chunks;
   for (std::shared_ptr<const AttributeChunk>& added : chunks) {
     for (const auto& chunk : all) ABSL_RETURN_IF_ERROR(CheckDisjoint(*chunk, *added));
@@ -103,34 +117,55 @@ absl::Status AttributeColumns::Add(Chunks chunks) {
 
 void AttributeColumns::MergeSmall() {
   // If a larger merge is running, the next merge takes these chunks too.
-  const std::unique_lock merge_lock(merge_mutex_, std::try_to_lock);
-  while (merge_lock.owns_lock() && MergeOnce(kInlineRowsMax)) {
+  if (!merge_mutex_.TryLock()) return;
+  const MutexLock merge_lock(merge_mutex_, std::adopt_lock);
+  while (MergeOnce(kInlineRowsMax)) {
   }
 }
 
 bool AttributeColumns::MergeStep() {
-  const std::lock_guard merge_lock(merge_mutex_);
+  const MutexLock merge_lock(merge_mutex_);
   return MergeOnce(AttributeChunk::kRowsMax);
 }
 
 void AttributeColumns::Drop(const OrdinalSet& dead) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
+  DropHere(dead);
+}
+
+void AttributeColumns::GiveUp(const OrdinalSet& rows) {
+  const MutexLock lock(mutex_);
+  DropHere(rows);
+  freed_.UniteWith(OrdinalSet::Difference(rows, dead_));
+}
+
+void AttributeColumns::DropHere(const OrdinalSet& dead) {
   Chunks left;
   OrdinalSet dead_left;
+  OrdinalSet freed;
   for (const auto& chunk : current_->chunks) {
     OrdinalSet dead_here = OrdinalSet::Intersection(chunk->rows(), dead);
     dead_here.UniteWith(OrdinalSet::Intersection(chunk->rows(), dead_));
-    if (dead_here.size() == chunk->rows_count()) continue;
-    dead_left.UniteWith(dead_here);
-    left.push_back(chunk);
+    if (dead_here.size() == chunk->rows_count()) {
+      freed.UniteWith(dead_here);
+    } else {
+      dead_left.UniteWith(dead_here);
+      left.push_back(chunk);
+    }
   }
   dead_left.Compact();
-  dead_ = std::move(dead_left);
   if (left.size() < current_->chunks.size()) Install(std::move(left), NextVersion());
+  dead_ = std::move(dead_left);
+  freed_.UniteWith(freed);
+}
+
+OrdinalSet AttributeColumns::TakeFreed() {
+  const MutexLock lock(mutex_);
+  return std::exchange(freed_, {});
 }
 
 int64_t AttributeColumns::rows_count() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   int64_t rows = -dead_.size();
   for (const auto& chunk : current_->chunks) rows += chunk->rows_count();
   return rows;
@@ -140,7 +175,7 @@ bool AttributeColumns::MergeOnce(int64_t rows_max) {
   Chunks run;
   OrdinalSet dead;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const Run next = NextRun(current_->chunks, dead_, rows_max);
     if (next.begin == next.end) return false;
     run.assign(current_->chunks.begin() + static_cast<ptrdiff_t>(next.begin),
@@ -148,7 +183,7 @@ bool AttributeColumns::MergeOnce(int64_t rows_max) {
     dead = dead_;
   }
   const std::shared_ptr<const AttributeChunk> merged = AttributeChunk::Merge(*schema_, run, dead);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto place = Find(current_->chunks, run);
   // A chunk of the run was dropped meanwhile, or one was inserted: the next step searches again.
   if (place.empty()) return true;
@@ -157,9 +192,13 @@ bool AttributeColumns::MergeOnce(int64_t rows_max) {
   Chunks chunks(old.begin(), old.begin() + begin);
   if (merged != nullptr) chunks.push_back(merged);
   chunks.insert(chunks.end(), old.begin() + begin + static_cast<ptrdiff_t>(run.size()), old.end());
-  for (const auto& chunk : run) dead_.Subtract(OrdinalSet::Intersection(dead, chunk->rows()));
   // A version does not cover dead rows, so it stays the same.
   Install(std::move(chunks), current_->version);
+  for (const auto& chunk : run) {
+    const OrdinalSet dead_here = OrdinalSet::Intersection(dead, chunk->rows());
+    dead_.Subtract(dead_here);
+    freed_.UniteWith(dead_here);
+  }
   return true;
 }
 
@@ -167,7 +206,7 @@ int64_t AttributeColumns::bytes() const {
   const std::shared_ptr<const AttributeSnapshot> snapshot = Snapshot();
   int64_t bytes = 0;
   for (const auto& chunk : snapshot->chunks) bytes += chunk->bytes();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes + dead_.bytes();
 }
 

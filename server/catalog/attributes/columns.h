@@ -4,11 +4,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "engine/base/mutex.h"
 #include "server/catalog/attributes/chunk.h"
 #include "server/catalog/attributes/ordinal_set.h"
 #include "server/catalog/attributes/schema.h"
@@ -24,8 +25,9 @@ struct AttributeSnapshot {
   uint64_t version = 0;
 };
 
-// Append-only. Rows must be added before the engine shows them. Rows that the engine does not show,
-// or no longer shows, do no harm: the engine excludes them from every answer. Thread-safe.
+// Rows must be added before the engine shows them. Rows that the engine does not show, or no longer
+// shows, do no harm: the engine excludes them from every answer. A row never changes. Its ordinal
+// may name another row after TakeFreed has returned it. Thread-safe.
 class AttributeColumns {
  public:
   explicit AttributeColumns(AttributeSchema schema);
@@ -46,6 +48,14 @@ class AttributeColumns {
   // lose the rows when they are merged. Ignores ordinals that are not present.
   void Drop(const OrdinalSet& dead);
 
+  // Drops the rows of a failed upload. The ordinals of rows that were never added are free
+  // immediately.
+  void GiveUp(const OrdinalSet& rows);
+
+  // Returns, once each, the ordinals of dropped rows that are in no chunk any more. New rows may be
+  // added with them.
+  OrdinalSet TakeFreed();
+
   // Merges small neighbors once, or rewrites a chunk most of whose rows are dropped. Returns false
   // if there is nothing to do. Cost: the work for up to kRowsMax rows; other calls continue
   // meanwhile. After an append, call it in the background until it returns false.
@@ -53,7 +63,8 @@ class AttributeColumns {
 
   // Returns the number of rows that are present and not dropped.
   int64_t rows_count() const;
-  // Returns the bytes of host memory, without memory that only snapshots still hold.
+  // Returns the bytes of host memory, without memory that only snapshots still hold, and without
+  // the ordinals that wait for TakeFreed.
   int64_t bytes() const;
 
   static constexpr int64_t kInlineRowsMax = 8192;
@@ -61,16 +72,17 @@ class AttributeColumns {
  private:
   using Chunks = std::vector<std::shared_ptr<const AttributeChunk>>;
 
-  // Requires: merge_mutex_.
-  bool MergeOnce(int64_t rows_max);
-  // Requires: mutex_.
-  void Install(Chunks chunks, uint64_t version);
+  // Drop(), without the lock.
+  void DropHere(const OrdinalSet& dead) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MergeOnce(int64_t rows_max) ABSL_EXCLUSIVE_LOCKS_REQUIRED(merge_mutex_);
+  void Install(Chunks chunks, uint64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<const AttributeSchema> schema_;
-  std::mutex merge_mutex_;    // serializes merges
-  mutable std::mutex mutex_;  // guards the members below
-  std::shared_ptr<const AttributeSnapshot> current_;
-  OrdinalSet dead_;  // dropped rows that are still in a chunk
+  Mutex merge_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);  // serializes merges
+  mutable Mutex mutex_;
+  std::shared_ptr<const AttributeSnapshot> current_ ABSL_GUARDED_BY(mutex_);
+  OrdinalSet dead_ ABSL_GUARDED_BY(mutex_);   // dropped rows that are still in a chunk
+  OrdinalSet freed_ ABSL_GUARDED_BY(mutex_);  // dropped rows that are in no chunk, until TakeFreed
 };
 
 }  // namespace nearfield::server

@@ -291,7 +291,7 @@ absl::StatusOr<OrdinalSet> EvaluateChunks(const Filter& filter, const AttributeS
   OrdinalSet rows;
   for (const std::shared_ptr<const AttributeChunk>& chunk : snapshot.chunks) {
     if (options.cancelled && options.cancelled()) {
-      return absl::CancelledError("nobody waits for the filter's rows any more");
+      return absl::CancelledError("no caller waits for the filter's rows any more");
     }
     OrdinalSet part = ChunkEvaluation(&filter, chunk.get(), id_rows, &scratch).Run();
     if (rows.empty()) {

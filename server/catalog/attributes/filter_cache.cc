@@ -42,7 +42,7 @@ std::shared_ptr<const FilterRows> FilterCache::Find(const Filter& filter,
 }
 
 std::shared_ptr<const FilterRows> FilterCache::Find(const std::string& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto place = places_.find(key);
   if (place == places_.end()) {
     ++stats_.misses;
@@ -57,7 +57,7 @@ void FilterCache::Keep(const std::string& key, std::shared_ptr<const FilterRows>
   const int64_t bytes = kEntryBytes + 2 * static_cast<int64_t>(key.size()) +
                         static_cast<int64_t>(rows->chosen.capacity() * sizeof(uint64_t));
   if (bytes > bytes_max_) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (places_.contains(key)) return;  // another caller was faster
   std::list<Entry> entry;
   entry.push_front({.key = key, .rows = std::move(rows), .bytes = bytes});
@@ -74,7 +74,7 @@ void FilterCache::Keep(const std::string& key, std::shared_ptr<const FilterRows>
 }
 
 FilterCache::Stats FilterCache::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return stats_;
 }
 

@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/hash/hash.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 #include "nearfield/engine/row_filter.h"
 #include "server/catalog/attributes/evaluate.h"
 
@@ -62,10 +63,11 @@ class FilterCache {
   void Keep(const std::string& key, std::shared_ptr<const FilterRows> rows);
 
   const int64_t bytes_max_;
-  mutable std::mutex mutex_;  // guards the members below
-  std::list<Entry> entries_;  // most recently used first
-  std::unordered_map<std::string, std::list<Entry>::iterator, absl::Hash<std::string>> places_;
-  Stats stats_;
+  mutable Mutex mutex_;
+  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // most recently used first
+  std::unordered_map<std::string, std::list<Entry>::iterator, absl::Hash<std::string>> places_
+      ABSL_GUARDED_BY(mutex_);
+  Stats stats_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace nearfield::server

@@ -1,5 +1,6 @@
 #include "server/catalog/attributes/ordinal_set.h"
 
+#include <array>
 #include <cstdlib>
 #include <utility>
 
@@ -99,6 +100,24 @@ OrdinalSet OrdinalSet::Union(absl::Span<const OrdinalSet* const> sets) {
 }
 bool operator==(const OrdinalSet& a, const OrdinalSet& b) {
   return roaring_bitmap_equals(a.bitmap_, b.bitmap_);
+}
+
+void OrdinalSet::ForEachRange(absl::FunctionRef<void(OrdinalRange range)> visit) const {
+  roaring_uint32_iterator_t iterator;
+  roaring_init_iterator(bitmap_, &iterator);
+  OrdinalRange range;
+  std::array<uint32_t, 256> ordinals;
+  for (;;) {
+    const uint32_t count = roaring_read_uint32_iterator(&iterator, ordinals.data(),
+                                                        static_cast<uint32_t>(ordinals.size()));
+    for (const uint32_t ordinal : absl::MakeConstSpan(ordinals).first(count)) {
+      if (ordinal != range.end && range.begin < range.end) visit(range);
+      if (ordinal != range.end || range.begin == range.end) range.begin = ordinal;
+      range.end = uint64_t{ordinal} + 1;
+    }
+    if (count < ordinals.size()) break;
+  }
+  if (range.begin < range.end) visit(range);
 }
 
 std::vector<uint32_t> OrdinalSet::ToVector() const {

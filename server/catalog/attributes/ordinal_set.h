@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 
 namespace nearfield::server {
@@ -62,6 +63,8 @@ class OrdinalSet {
   friend bool operator==(const OrdinalSet& a, const OrdinalSet& b);
   friend bool operator!=(const OrdinalSet& a, const OrdinalSet& b) { return !(a == b); }
 
+  // Calls visit with each maximal range of consecutive ordinals, ascending.
+  void ForEachRange(absl::FunctionRef<void(OrdinalRange range)> visit) const;
   // Returns all ordinals, ascending.
   std::vector<uint32_t> ToVector() const;
   // Writes the ordinals of [base, base + 64 * words.size()) as bits, in the layout of FromWords.

@@ -27,12 +27,12 @@ Auditor::Auditor(const AuditorOptions& options, Engine* engine, const Clock* clo
 Auditor::~Auditor() {
   std::deque<Job> dropped;  // destroyed without the lock, because that releases their places
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_.store(true);  // under the lock, with the counts: the ending thread reports them
     counts_.answers_dropped += static_cast<int64_t>(jobs_.size());
     dropped.swap(jobs_);
   }
-  arrived_.notify_one();
+  arrived_.NotifyOne();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -42,7 +42,7 @@ Auditor::Place Auditor::Draw() {
   if (options_.share == 0) return {};
   const uint64_t number = drawn_.fetch_add(1, std::memory_order_relaxed);
   if (Scramble(number) % static_cast<uint64_t>(options_.share) != 0) return {};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (ending_.load() || places_taken_ >= kAuditPlaces || Resting()) {
     ++counts_.answers_dropped;
     return {};
@@ -52,24 +52,24 @@ Auditor::Place Auditor::Draw() {
 }
 
 void Auditor::GiveBack() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --places_taken_;
 }
 
 void Auditor::Submit(Place place, AuditedAnswer answer) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!ending_.load() && !Resting()) {
       jobs_.push_back({.place = std::move(place), .answer = std::move(answer)});
     } else {
       ++counts_.answers_dropped;
     }
   }
-  arrived_.notify_one();
+  arrived_.NotifyOne();
 }
 
 AuditCounts Auditor::counts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counts_;
 }
 
@@ -79,8 +79,8 @@ void Auditor::Loop() {
     Job job;
     std::deque<Job> dropped;
     {
-      std::unique_lock lock(mutex_);
-      arrived_.wait(lock, [this] { return !jobs_.empty() || ending_.load(); });
+      MutexLock lock(mutex_);
+      while (jobs_.empty() && !ending_.load()) arrived_.Wait(lock);
       if (ending_.load()) break;
       if (Resting()) {  // drop waiting answers: they would hold their epochs for the whole rest
         counts_.answers_dropped += static_cast<int64_t>(jobs_.size());
@@ -106,7 +106,7 @@ void Auditor::Check(const AuditedAnswer& answer) {
   AuditCounts now;
   bool tell = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     counts_.answers_audited += verdict.ok() ? 1 : 0;
     const bool ended_early = ending_.load() && absl::IsCancelled(verdict.status());
     counts_.answers_dropped += ended_early ? 1 : 0;

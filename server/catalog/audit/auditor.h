@@ -3,14 +3,14 @@
 #define NEARFIELD_SERVER_CATALOG_AUDIT_AUDITOR_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "engine/base/mutex.h"
 #include "nearfield/engine/engine.h"
 #include "server/batching/clock.h"
 #include "server/catalog/audit/alarm.h"
@@ -86,8 +86,8 @@ class Auditor {
     Place place;
     AuditedAnswer answer;
   };
-  void GiveBack();
-  bool Resting() const;  // Requires: mutex_.
+  void GiveBack() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Resting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Loop();
   void Check(const AuditedAnswer& answer);
 
@@ -98,13 +98,13 @@ class Auditor {
   const Tell tell_;
   std::atomic<uint64_t> drawn_{0};
   std::atomic<bool> ending_{false};
-  mutable std::mutex mutex_;  // guards the members below
-  std::condition_variable arrived_;
-  std::deque<Job> jobs_;
-  int64_t places_taken_ = 0;
-  TimePoint rest_until_ = TimePoint::min();
-  TimePoint told_;
-  AuditCounts counts_;
+  mutable Mutex mutex_;
+  CondVar arrived_;
+  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
+  int64_t places_taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  TimePoint rest_until_ ABSL_GUARDED_BY(mutex_) = TimePoint::min();
+  TimePoint told_ ABSL_GUARDED_BY(mutex_);
+  AuditCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

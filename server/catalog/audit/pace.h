@@ -3,8 +3,9 @@
 #define NEARFIELD_SERVER_CATALOG_AUDIT_PACE_H_
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
+
+#include "absl/base/thread_annotations.h"
+#include "engine/base/mutex.h"
 
 namespace nearfield::server {
 
@@ -21,21 +22,24 @@ class Pace {
 class SteadyPace final : public Pace {
  public:
   bool Wait(std::chrono::nanoseconds time) override {
-    std::unique_lock lock(mutex_);
-    return !ended_changed_.wait_for(lock, time, [this] { return ended_; });
+    MutexLock lock(mutex_);
+    const auto end = std::chrono::steady_clock::now() + time;
+    while (!ended_ && ended_changed_.WaitUntil(lock, end)) {
+    }
+    return !ended_;
   }
   void End() override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ended_ = true;
     }
-    ended_changed_.notify_all();
+    ended_changed_.NotifyAll();
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable ended_changed_;
-  bool ended_ = false;
+  Mutex mutex_;
+  CondVar ended_changed_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace nearfield::server

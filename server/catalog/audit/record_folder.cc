@@ -56,7 +56,7 @@ absl::StatusOr<std::string> RecordFolder::Write(const std::string& text, int64_t
     return absl::ResourceExhaustedError(
         absl::StrCat("a record of ", text.size(), " bytes, the limit is ", kRecordBytesMax));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ABSL_ASSIGN_OR_RETURN(const DirectoryPtr directory, OpenOrMake(path_));
   if (const int64_t count = CountRecords(*directory); count >= kRecordsMax) {
     return absl::ResourceExhaustedError(

@@ -4,11 +4,12 @@
 #define NEARFIELD_SERVER_CATALOG_AUDIT_RECORD_FOLDER_H_
 
 #include <cstdint>
-#include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 
 namespace nearfield::server {
 
@@ -32,7 +33,7 @@ class RecordFolder {
 
  private:
   const std::string path_;
-  std::mutex mutex_;  // serializes writes
+  Mutex mutex_;  // serializes writes
 };
 
 }  // namespace nearfield::server

@@ -1,4 +1,4 @@
-// What codes prove: no canonical score lies above its bound, whatever the row and the query.
+// Tests that no canonical score is above its bound from codes, for any row and query.
 #include "engine/bound/scan_code.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ float UpperOfFirst(const EncodedQuery& query, const EncodedRow& row) {
       score::CodeProduct(query.bounds.first_only, Product(query.first, row.codes)));
 }
 
-// Dropping a row needs a comparison that its bound passes: the score must not be above it.
+// Checks the comparison by which a search drops rows: the score must not be above the bound.
 void ExpectBounds(const Rotation& rotation, const Vector& query, const Vector& row) {
   for (const Metric metric : kMetrics) {
     if (metric == Metric::kCosine && IsZero(query)) continue;
@@ -85,7 +85,7 @@ TEST(RotationTest, RowsAndQueriesRotatedKeepTheirProduct) {
       error += std::pow(there[i] - static_cast<double>(x[i]), 2);
       norm += std::pow(static_cast<double>(x[i]), 2);
     }
-    // Two ways, the second over a norm of at most twice the first.
+    // Two rotations; the argument of the second has at most twice the norm of the first.
     EXPECT_LE(std::sqrt(error), 4.0 * rotation.RelativeError() * std::sqrt(norm));
   }
 }
@@ -124,7 +124,8 @@ TEST(ScanCodeTest, NoScoreLiesAboveItsBound) {
   }
 }
 
-// The query points where the code errs most: the error reaches the bound but for its slack.
+// The query points along the residual, where the error of the code reaches the bound up to its
+// slack.
 TEST(ScanCodeTest, AQueryAlongTheResidualStaysBelowTheBound) {
   Random random(testing::TestSeed());
   for (const int64_t dimension : kDimensions) {
@@ -153,7 +154,7 @@ TEST(ScanCodeTest, AQueryAlongTheResidualStaysBelowTheBound) {
   }
 }
 
-// A bound that is never wrong because it says nothing is of no use.
+// A bound that always holds because it is loose would be useless.
 TEST(ScanCodeTest, TheBoundIsTightOnGaussianRows) {
   Random random(testing::TestSeed());
   constexpr int64_t kDimension = 768;
@@ -175,7 +176,7 @@ TEST(ScanCodeTest, TheBoundIsTightOnGaussianRows) {
   }
 }
 
-// Every row and query of small integers.
+// Tests every row and query of small integers.
 TEST(ScanCodeTest, SmallIntegersExhaustively) {
   struct Case {
     int64_t dimension;
@@ -220,7 +221,7 @@ TEST(ScanCodeTest, OfZerosEverythingIsKnown) {
   const EncodedRow dot = Encode(rotation, Metric::kDot, zeros);
   EXPECT_EQ(dot.bound.norm, 0.0f);
   EXPECT_LE(dot.bound.residual, 0x1p-140f);
-  // A zero row's cosine is -inf: any threshold drops it.
+  // The cosine of a zero row is -inf, so any threshold drops it.
   const EncodedRow cosine = Encode(rotation, Metric::kCosine, zeros);
   const EncodedQuery query = EncodeAsQuery(rotation, Metric::kCosine, Vector(64, 1.0f));
   EXPECT_EQ(Upper(query, cosine), -std::numeric_limits<float>::infinity());

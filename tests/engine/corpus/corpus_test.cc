@@ -1,4 +1,4 @@
-// One collection: duplicates, deletions, rows by id, and memory that comes back.
+// Tests one collection: duplicates, deletions, rows by id, and the release of memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ std::vector<uint64_t> Numbers(const IdColumn& ids) {
 
 class CorpusTest : public ::testing::Test {
  protected:
-  // The ids a search finds, best first.
+  // Returns the ids that a search finds, best first.
   std::vector<uint64_t> Found() {
     const float query[2] = {1, 0};
     const auto answer = SearchOne(*fake_.engine, *collection_, query, 1000);

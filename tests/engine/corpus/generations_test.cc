@@ -1,4 +1,5 @@
-// More commits than generations: merging changes no answer, copies little, and fails whole.
+// Tests more commits than generations: merging changes no answer, copies few rows, and fails
+// without an effect.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +23,7 @@ using absl_testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// What the collection should hold: rows of a corpus, some of them deleted.
+// The expected content of the collection: rows of a corpus, some of them deleted.
 class Model {
  public:
   explicit Model(Corpus all)
@@ -97,7 +98,7 @@ TEST_P(GenerationsTest, CommitsDeletionsAndMergesEqualTheOracle) {
       EXPECT_EQ(stats.host_bytes, fake.engine->GetCapacity().host_bytes_used);
       ExpectTheOraclesAnswers(fake, *collection, model, random);
     }
-    EXPECT_GT(fake.device->rows_copied(), 0);  // merges there were
+    EXPECT_GT(fake.device->rows_copied(), 0);  // there were merges
     const auto fetched = collection->Fetch(model.all().ids, {.vectors = true, .payloads = true});
     ASSERT_OK(fetched);
     const Corpus live = model.Live();
@@ -161,7 +162,7 @@ class MergeFaultTest : public ::testing::Test {
 
 TEST_F(MergeFaultTest, AFaultInTheMiddleOfAMergeChangesNothing) {
   for (const FakeCall call : {FakeCall::kAppendFrom, FakeCall::kSeal}) {
-    // The upload's own Seal comes first.
+    // The first Seal is that of the upload itself.
     fake_.device->FailAt(call, call == FakeCall::kSeal ? 2 : 3, absl::InternalError("scripted"));
     EXPECT_THAT(UploadAll(*collection_, PlainRows({99}, {1})), StatusIs(StatusCode::kInternal));
     ExpectUnchanged();
@@ -180,7 +181,7 @@ TEST_F(MergeFaultTest, WithoutMemoryForABigMergeASmallOneServes) {
 }
 
 TEST(MergeMemory, WithoutAnyMemoryTheCommitIsRefusedInClearWords) {
-  // Room for 17 rows of 20 bytes, and one byte less than two rows beside them.
+  // Memory for 17 rows of 20 bytes, and one byte less than two further rows.
   FakeEngineOptions options;
   options.device.memory_bytes = 17 * 20 + 39;
   FakeEngine fake = MakeFakeEngine(options);
@@ -193,7 +194,7 @@ TEST(MergeMemory, WithoutAnyMemoryTheCommitIsRefusedInClearWords) {
                        AllOf(HasSubstr("16 parts"), HasSubstr("needs 40 bytes"))));
   EXPECT_EQ(collection->Stats().epoch, 16u);
   EXPECT_EQ(fake.device->bytes_used(), 16 * 20);
-  // Space by deletion: the commit then needs no merge at all.
+  // After the deletion of a generation, the commit needs no merge.
   ASSERT_OK(collection->Delete(Ids({3})));
   EXPECT_OK(UploadAll(*collection, PlainRows({99}, {1})));
 }

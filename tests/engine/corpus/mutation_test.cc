@@ -1,5 +1,6 @@
-// Changes of a collection against a map: whatever the order of uploads, deletions and compactions,
-// it holds what the map holds and answers as a collection that was filled in one go.
+// Tests changes of a collection against a map. After any order of uploads, deletions and
+// compactions, it holds the rows of the map and answers as a collection that was filled by one
+// upload.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +67,7 @@ class Mutation : public ::testing::Test {
     ASSERT_THAT(*got, BytesEqual(*want));
   }
 
-  // Some ids of a small range, perhaps twice; values that tie now and then.
+  // Draws ids from a small range, perhaps some twice, and values that tie sometimes.
   Corpus DrawRows(int64_t rows_max) {
     std::vector<uint64_t> ids;
     std::vector<float> values;
@@ -90,7 +91,7 @@ class Mutation : public ::testing::Test {
   uint64_t epoch_ = 0;
 };
 
-// What the hook was told, once, and what it answers.
+// Records the last call of the hook. `answer` is the hook's result.
 struct Told {
   CommitHook Hook() {
     return [this](const PendingChange& change) {
@@ -183,7 +184,7 @@ TEST_F(Mutation, UpsertTakesTheLastOfAnIdAndTellsTheHookWhatGoes) {
   model_ = {{1, 1}, {2, 60}, {3, 3}, {7, 50}, {9, 40}};
   epoch_ = 2;
   ExpectModel();
-  // A superseded row is no row: its id is free again once the last one goes.
+  // A superseded row does not hold its id: the id is free after the last row with it is deleted.
   ASSERT_OK(collection_->Delete(Ids({7})));
   ASSERT_OK(Send(*collection_, PlainRows({7}, {8}), UploadMode::kInsert));
   model_[7] = 8;
@@ -207,7 +208,7 @@ TEST_F(Mutation, ReplaceRefusesDoublesAndMayEmptyTheCollection) {
   EXPECT_EQ(emptied->rows_replaced, 2);
   EXPECT_EQ(told.calls, 2);
   ASSERT_OK(Send(*collection_, PlainRows({}, {}), UploadMode::kReplace, told.Hook()));
-  EXPECT_EQ(told.calls, 2);  // nothing was there to go
+  EXPECT_EQ(told.calls, 2);  // there was nothing to remove
   EXPECT_EQ(collection_->Stats().epoch, 3u);
   EXPECT_EQ(collection_->Stats().device_bytes, 0);
 }
@@ -248,7 +249,7 @@ TEST_F(Mutation, CompactionSaysWhatItCannotDo) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("generations_max = 17")));
   EXPECT_TRUE(collection_->Compact({})->done);
   FakeDeviceOptions device;
-  device.memory_bytes = 1000 * 20 + 200;  // no room for a copy
+  device.memory_bytes = 1000 * 20 + 200;  // no memory for a copy
   fake_ = MakeFakeEngine({.device = device});
   collection_ = *fake_.engine->CreateCollection(kPlainSpec);
   std::vector<uint64_t> ids(1000);
@@ -261,8 +262,8 @@ TEST_F(Mutation, CompactionSaysWhatItCannotDo) {
   EXPECT_EQ(collection_->Stats().rows_count, 500);
 }
 
-// A compaction that shows the epoch it began with takes back the epochs of the commits that came
-// while it copied.
+// A compaction that publishes the epoch of its start would revert the epochs of commits during its
+// copy.
 TEST_F(Mutation, ACommitDuringTheCopyOfACompactionKeepsItsEpochAndItsRows) {
   for (uint64_t id = 0; id < 100; ++id) model_[id] = static_cast<float>(id % 7);
   ASSERT_OK(Send(*collection_, RowsOf(model_), UploadMode::kInsert));
@@ -288,11 +289,11 @@ TEST_F(Mutation, ACommitDuringTheCopyOfACompactionKeepsItsEpochAndItsRows) {
   EXPECT_EQ(collection_->PinEpoch()->epoch(), 4u);
 }
 
-// The bits after the last row of a word count as rows left out: the count of those chosen was too
-// small by them.
+// The bits after the last row of a word were counted as excluded rows, so the number of chosen rows
+// was too small.
 TEST_F(Mutation, AFilterCountsNoBitsAfterTheLastRow) {
   int64_t rows_count = 0;
-  for (const int64_t added : {1, 62, 1, 1, 64}) {  // as parts, too: 1, 62, 1, 1 and 64 rows
+  for (const int64_t added : {1, 62, 1, 1, 64}) {  // also the sizes of the parts
     std::vector<uint64_t> ids;
     for (int64_t i = 0; i < added; ++i) ids.push_back(static_cast<uint64_t>(rows_count + i));
     rows_count += added;

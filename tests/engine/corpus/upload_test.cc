@@ -1,5 +1,5 @@
-// Uploads: what is refused, with which words; and that whatever does not commit leaves no byte
-// behind.
+// Tests uploads: the refusals and their messages, and that an upload that does not commit leaves no
+// bytes allocated.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,11 +54,11 @@ TEST_F(UploadTest, ReservationsOutOfRangeAreNamed) {
 
 TEST_F(UploadTest, WhatCannotFitIsRefusedAtBegin) {
   const auto collection = Make();
-  // Host: ids, ranks and payloads. 256 MiB are there.
+  // Host memory: ids, ranks and payloads, of 256 MiB.
   EXPECT_THAT(collection->BeginUpload({.rows_max = 1, .payload_bytes_max = int64_t{1} << 30}),
               StatusIs(StatusCode::kResourceExhausted,
                        AllOf(HasSubstr("host memory"), HasSubstr("268435456"))));
-  // Device: 20 bytes a row of 64 MiB.
+  // Device memory: 20 bytes for each row, of 64 MiB.
   EXPECT_THAT(collection->BeginUpload({.rows_max = 4'000'000}),
               StatusIs(StatusCode::kResourceExhausted, HasSubstr("80000000 bytes of device")));
   ExpectNoMemoryHeld();
@@ -109,7 +109,7 @@ TEST_F(UploadTest, AnEmptyUploadCommitsNothing) {
   EXPECT_EQ(collection->Stats().generations_count, 1);
 }
 
-// One wrong block each; the upload has taken one good row before it.
+// One wrong block, sent after one good row.
 struct BadBlock {
   std::string name;
   CollectionSpec spec = kPlainSpec;
@@ -173,6 +173,38 @@ TEST_F(UploadTest, OrdinalsTakenBeforeTheCommitAreThoseThatShow) {
   EXPECT_EQ(collection->LiveRows(nullptr)->chosen, (std::vector<uint64_t>{0b1100}));
 }
 
+// Failed inserts kept their ordinals forever. After enough of them no upload could take any.
+TEST_F(UploadTest, AFailedCommitGivesItsOrdinalsBack) {
+  fake_ = MakeFakeEngine({.engine = {.host_memory_bytes = 1 << 20, .ordinals_max = 5}});
+  const auto collection = Make();
+  const Corpus corpus = PlainRows({5, 3}, {1, 2});
+  const UploadBlock block = {.ids = &corpus.ids, .rows = corpus.rows};
+  for (int i = 0; i < 10; ++i) {
+    const auto upload = *collection->BeginUpload({.rows_max = 2});
+    ASSERT_OK(upload->Append(block));
+    const auto committed = upload->Commit([](const PendingChange& change) {
+      EXPECT_EQ(change.first_ordinal, 0u);
+      return absl::AbortedError("not now");
+    });
+    ASSERT_THAT(committed, StatusIs(StatusCode::kAborted));
+  }
+  ASSERT_OK(UploadAll(*collection, corpus));
+  EXPECT_EQ(collection->LiveRows(nullptr)->chosen, (std::vector<uint64_t>{0b11}));
+  EXPECT_THAT(UploadAll(*collection, corpus), StatusIs(StatusCode::kAlreadyExists));
+
+  // The caller must release ordinals that it requested.
+  const auto asked = *collection->BeginUpload({.rows_max = 2});
+  ASSERT_OK(asked->Append(block));
+  EXPECT_EQ(*asked->TakeOrdinals(), 2u);
+  EXPECT_THAT(asked->Commit(), StatusIs(StatusCode::kAlreadyExists));
+  const Corpus more = PlainRows({6, 7}, {1, 2});
+  EXPECT_THAT(UploadAll(*collection, more),
+              StatusIs(StatusCode::kResourceExhausted, HasSubstr("1 of the collection's 5")));
+  collection->ReleaseOrdinals(2, 2);
+  ASSERT_OK(UploadAll(*collection, more));
+  EXPECT_EQ(collection->LiveRows(nullptr)->chosen, (std::vector<uint64_t>{0b1111}));
+}
+
 TEST_F(UploadTest, EachWrongBlockIsNamedAndEndsTheUpload) {
   for (const BadBlock& bad : BadBlocks()) {
     SCOPED_TRACE(bad.name);
@@ -230,7 +262,7 @@ TEST_F(UploadTest, AFaultOfTheDeviceLeavesNothing) {
     EXPECT_THAT(UploadAll(*collection, rows), StatusIs(StatusCode::kResourceExhausted));
     EXPECT_EQ(collection->Stats().epoch, 0u);
     ExpectNoMemoryHeld();
-    EXPECT_OK(UploadAll(*collection, rows));  // the next one is none the worse
+    EXPECT_OK(UploadAll(*collection, rows));  // the next upload is not affected
   }
 }
 

@@ -30,6 +30,8 @@ TEST(Options, EachOneOutOfRangeIsNamedWithValueAndLimit) {
       {[](auto* o) { o->k_max = 4097; }, "k_max = 4097 is out of range: 1 to 4096"},
       {[](auto* o) { o->batch_max = 0; }, "batch_max = 0 is out of range: 1 to 65536"},
       {[](auto* o) { o->batch_max = 65537; }, "batch_max = 65537"},
+      {[](auto* o) { o->ordinals_max = 0; }, "ordinals_max = 0 is out of range: 1 to 4294967296"},
+      {[](auto* o) { o->ordinals_max = 4'294'967'297; }, "ordinals_max = 4294967297"},
       {[](auto* o) { o->threads = -1; }, "threads = -1 is out of range: 0 to"},
       {[](auto* o) { o->device = -1; }, "device = -1"},
       {[](auto* o) { o->memory_bytes = -5; }, "memory_bytes = -5"},

@@ -58,6 +58,13 @@ std::vector<uint32_t> Evaluated(const FilterTree& tree, const AttributeColumns& 
   return Evaluate(*filter, *columns.Snapshot(), IdsAreOrdinals(1 << 20))->ToVector();
 }
 
+// Returns the ordinals that are in a chunk.
+OrdinalSet InChunks(const AttributeColumns& columns) {
+  OrdinalSet rows;
+  for (const auto& chunk : columns.Snapshot()->chunks) rows.UniteWith(chunk->rows());
+  return rows;
+}
+
 // Random uploads in random order, with gaps between the ordinals of some, and with some rows
 // dropped.
 TEST(AttributeColumnsLaws, MergingAndDroppingChangeNoLiveRow) {
@@ -75,6 +82,15 @@ TEST(AttributeColumnsLaws, MergingAndDroppingChangeNoLiveRow) {
     }
     if (random.OneIn(2)) random.Shuffle(uploads);
     std::vector<bool> is_live(rows.size(), false);
+    OrdinalSet dropped;
+    OrdinalSet freed;
+    // A dropped row stays in a chunk, or TakeFreed returns its ordinal once.
+    const auto expect_freed_once = [&] {
+      const OrdinalSet taken = columns.TakeFreed();
+      EXPECT_EQ(taken.IntersectionSize(freed), 0);
+      freed.UniteWith(taken);
+      EXPECT_EQ(freed, OrdinalSet::Difference(dropped, InChunks(columns)));
+    };
     for (const auto& [begin, end] : uploads) {
       ASSERT_OK(columns.Add(ChunksOf(columns.schema(),
                                      absl::MakeConstSpan(rows).subspan(begin, end - begin),
@@ -88,8 +104,10 @@ TEST(AttributeColumnsLaws, MergingAndDroppingChangeNoLiveRow) {
       }
       if (!random.OneIn(3)) continue;
       columns.Drop(dead);
+      dropped.UniteWith(dead);
       for (const uint32_t row : dead.ToVector()) is_live[row] = false;
       if (random.OneIn(2)) columns.MergeStep();
+      if (random.OneIn(2)) expect_freed_once();
     }
     const auto expect_right = [&] {
       for (int i = 0; i < 5; ++i) {
@@ -111,6 +129,7 @@ TEST(AttributeColumnsLaws, MergingAndDroppingChangeNoLiveRow) {
     }
     EXPECT_EQ(columns.Snapshot()->version, version);
     expect_right();
+    expect_freed_once();
   }
 }
 
@@ -160,6 +179,45 @@ TEST(AttributeColumnsTest, RowsThatComeBetweenMergedOnesAreMergedInTheirPlace) {
     const FilterTree filter = Compare("x", Comparison::kEqual, Integers({value}));
     EXPECT_EQ(Evaluated(filter, columns), PassingRows(filter, Specs(), rows));
   }
+}
+
+// Rows with reused ordinals come before and between other rows. Each of them made a new copy of the
+// large chunk after it.
+TEST(AttributeColumnsTest, SmallUploadsBeforeALargeChunkDoNotCopyIt) {
+  const AttributeSchema schema = *AttributeSchema::Create(Specs(), {});
+  AttributeColumns columns(schema);
+  constexpr uint32_t kFirst = 10'000;
+  ASSERT_OK(columns.Add(ChunksOf(schema, Numbered(8000), kFirst)));
+  const auto large = columns.Snapshot()->chunks.front();
+  for (uint32_t upload = 1; upload <= 1000; ++upload) {
+    ASSERT_OK(columns.Add(ChunksOf(schema, Numbered(1), kFirst - upload)));
+    columns.MergeSmall();
+    while (columns.MergeStep()) {
+    }
+    ASSERT_EQ(columns.Snapshot()->chunks.back(), large);
+    ASSERT_LE(columns.Snapshot()->chunks.size(), 12u);
+  }
+  ASSERT_OK(columns.Add(ChunksOf(schema, Numbered(3000), 0)));
+  while (columns.MergeStep()) {
+  }
+  EXPECT_EQ(columns.Snapshot()->chunks.size(), 1u) << "together they are half as large";
+}
+
+// An upload that failed before its rows were added has taken ordinals, too.
+TEST(AttributeColumnsTest, AnUploadThatIsGivenUpFreesItsOrdinals) {
+  const AttributeSchema schema = *AttributeSchema::Create(Specs(), {});
+  AttributeColumns columns(schema);
+  columns.GiveUp(OrdinalSet::FromRange({.begin = 3, .end = 7}));
+  EXPECT_THAT(columns.TakeFreed().ToVector(), ElementsAre(3, 4, 5, 6));
+  EXPECT_TRUE(columns.TakeFreed().empty());
+  ASSERT_OK(columns.Add(ChunksOf(schema, Numbered(1), 0)));
+  ASSERT_OK(columns.Add(ChunksOf(schema, Numbered(2), 1)));
+  while (columns.MergeStep()) {
+  }
+  columns.GiveUp(OrdinalSet::FromRange({.begin = 0, .end = 1}));
+  EXPECT_TRUE(columns.TakeFreed().empty()) << "in a chunk with others";
+  columns.GiveUp(OrdinalSet::FromRange({.begin = 1, .end = 3}));
+  EXPECT_THAT(columns.TakeFreed().ToVector(), ElementsAre(0, 1, 2));
 }
 
 // One bit for each ordinal between the rows would take most of a gigabyte.

@@ -54,6 +54,17 @@ TEST(OrdinalSetLaws, WordsComeAndGo) {
     OrdinalSet set = OrdinalSet::FromSorted(ordinals);
     if (random.OneIn(2)) set.Compact();
     ASSERT_EQ(set.ToVector(), ordinals);
+    std::vector<uint32_t> in_ranges;
+    uint64_t touching = UINT64_MAX;
+    set.ForEachRange([&](OrdinalRange range) {
+      ASSERT_LT(range.begin, range.end);
+      EXPECT_NE(range.begin, touching);
+      touching = range.end;
+      for (uint64_t i = range.begin; i < range.end; ++i) {
+        in_ranges.push_back(static_cast<uint32_t>(i));
+      }
+    });
+    ASSERT_EQ(in_ranges, ordinals);
     std::vector<uint64_t> words(kWords, 0xa5a5a5a5a5a5a5a5u);
     set.CopyWords(kBase, absl::MakeSpan(words));
     ASSERT_EQ(words, BitsOf(ordinals));

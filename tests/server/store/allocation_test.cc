@@ -1,10 +1,14 @@
-// Memory that runs out anywhere in a change of the store: the change is whole or has not happened.
+// Tests changes of the store while any allocation fails: each change happens as a whole or not at
+// all.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 
+#include "engine/base/status_macros.h"
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/allocation_failure.h"
@@ -21,7 +25,7 @@ class AllocationTest : public ::testing::Test {
 
   AllocationTest() : tested_(dir_ / "data"), id_(tested_.Create("a", 1)) {}
 
-  // Runs `call` with its n-th allocation failing. Returns whether it came that far.
+  // Runs `call` with its n-th allocation failing. Returns whether there was such an allocation.
   bool FailsAt(int64_t n, AllocationFailure::Threads threads, const Call& call,
                absl::Status* status) {
     const AllocationFailure failure(n, threads);
@@ -29,9 +33,9 @@ class AllocationTest : public ::testing::Test {
     return failure.happened();
   }
 
-  // Fails the 1st, 2nd, .. allocation of `call` until it runs through without. `prepare` comes
-  // before each call and `succeeded` after each that is OK. After every call the process goes on
-  // with a deletion, and the store is opened again.
+  // Calls `call` with its 1st, 2nd, .. allocation failing, until a call makes fewer allocations.
+  // Calls `prepare` before each call, and `succeeded` after each call that returned OK. After every
+  // call it makes a deletion in the same process, and opens the store again.
   void FailEach(AllocationFailure::Threads threads, const std::function<void()>& prepare,
                 const Call& call, const std::function<void()>& succeeded) {
     bool failed = true;
@@ -46,6 +50,7 @@ class AllocationTest : public ::testing::Test {
         ASSERT_TRUE(failed && absl::IsResourceExhausted(status)) << n << ": " << status;
       }
       ASSERT_TRUE(tested_.Same()) << "allocation " << n << ", " << status;
+      ASSERT_OK(tested_.store().Verify()) << "allocation " << n << ", " << status;
       ASSERT_OK(tested_.Delete("a", ++number_)) << "allocation " << n;
       writer_ = nullptr;
       tested_.Reopen();
@@ -54,7 +59,7 @@ class AllocationTest : public ::testing::Test {
     EXPECT_OK(tested_.store().Verify());
   }
 
-  // The first small upload after `number` that upserts. It may be uploaded any number of times.
+  // Returns the first small upsert after upload `number`. It can be uploaded any number of times.
   int64_t UpsertAfter(int64_t number) {
     const CollectionSpec& spec = tested_.model().collections.at("a").spec;
     for (;;) {
@@ -66,9 +71,38 @@ class AllocationTest : public ::testing::Test {
     }
   }
 
+  // FailEach for one operation of the model. `undo` is the operation that reverts it.
+  void FailEachOf(const fault::Operation& operation, const Call& call, const fault::Operation& undo,
+                  const std::function<void()>& take_back) {
+    bool done = false;
+    FailEach(
+        AllocationFailure::Threads::kThis,
+        [&] {
+          KeepRows();
+          if (!std::exchange(done, false)) return;
+          take_back();
+          tested_.model().Apply(undo);
+        },
+        call,
+        [&] {
+          tested_.model().Apply(operation);
+          done = true;
+        });
+  }
+
+  // Keeps enough rows for the next deletion, and few deletion records.
+  void KeepRows() {
+    if (number_ % 8 == 7) {
+      ASSERT_OK(tested_.store().Compact(id_, {.dead_share_max = 0}));
+    }
+    if (FewRows()) {
+      ASSERT_OK(tested_.Upload("a", UpsertAfter(1)));
+    }
+  }
+
   bool FewRows() { return tested_.model().collections.at("a").rows.size() < 3; }
 
-  // An upload that is ready for its commit.
+  // Prepares an upload for its commit.
   void PrepareUpload(int64_t upload) {
     const fault::ModelCollection& collection = tested_.model().collections.at("a");
     auto writer = tested_.Begin("a", upload);
@@ -82,14 +116,14 @@ class AllocationTest : public ::testing::Test {
   const TempDir dir_;
   ModelStore tested_;
   const int64_t id_;
-  int64_t number_ = 0;  // of the last deletion
+  int64_t number_ = 0;  // number of the last deletion
   uint64_t epoch_ = 0;
   fault::CommitEffect effect_;
   std::unique_ptr<SegmentWriter> writer_;
 };
 
-// Memory ran out between the catalogue's COMMIT and the tables in memory: the next commit took the
-// same place in the chain, and the store never opened again.
+// Memory ran out between the catalogue's COMMIT and the update of the tables in memory. The next
+// commit took the same place in the chain, and the store never opened again.
 TEST_F(AllocationTest, AnUploadCommitsAsAWholeOrNotAtAll) {
   const int64_t upload = UpsertAfter(50);
   FailEach(
@@ -130,15 +164,200 @@ TEST_F(AllocationTest, ADeletionCommitsAsAWholeOrNotAtAll) {
       });
 }
 
-// Memory ran out after the COMMIT of a compaction: the process did not know the new segment, the
-// next compaction dropped the records that kept its dead rows dead, and those rows came back.
+using Kind = fault::Operation::Kind;
+
+// The calls that change names let std::bad_alloc escape from the store: it ended the process.
+TEST_F(AllocationTest, ACollectionIsCreatedOrNot) {
+  uint64_t incarnation = 0;
+  FailEachOf(
+      {.kind = Kind::kCreate, .number = 1, .collection = "b"},
+      [&] {
+        return tested_.store()
+            .CreateCollection("b", fault::SpecOf(1), "schema", &incarnation)
+            .status();
+      },
+      {.kind = Kind::kDrop, .collection = "b"},
+      [&] {
+        const int64_t id = tested_.IdOf("b");
+        EXPECT_EQ(incarnation, tested_.store().IncarnationOf(id));
+        ASSERT_OK(tested_.store().DropCollection(id));
+      });
+}
+
+TEST_F(AllocationTest, ACollectionIsDroppedWithAllOfItOrNot) {
+  const auto create = [&] {
+    tested_.Create("b", 1);
+    ASSERT_OK(tested_.Upload("b", UpsertAfter(1)));
+    ASSERT_OK(tested_.store().SetAlias("alias-1", tested_.IdOf("b")));
+    tested_.model().Apply({.kind = Kind::kAlias, .collection = "b", .count = 1});
+    ASSERT_OK(tested_.Begin("b", UpsertAfter(50), fault::TokenOf(UpsertAfter(50))));
+    tested_.model().Apply({.kind = Kind::kBegin, .collection = "b", .upload = UpsertAfter(50)});
+  };
+  create();
+  int64_t id = tested_.IdOf("b");
+  FailEachOf(
+      {.kind = Kind::kDrop, .collection = "b"}, [&] { return tested_.store().DropCollection(id); },
+      {.kind = Kind::kDropAlias, .collection = "a"},  // changes nothing: `create` updates the model
+      [&] {
+        create();
+        id = tested_.IdOf("b");
+      });
+}
+
+TEST_F(AllocationTest, AnAliasIsSetOrNot) {
+  FailEachOf(
+      {.kind = Kind::kAlias, .collection = "a", .count = 1},
+      [&] { return tested_.store().SetAlias("alias-1", id_); },
+      {.kind = Kind::kDropAlias, .collection = "a", .count = 1},
+      [&] { ASSERT_OK(tested_.store().DropAlias("alias-1")); });
+}
+
+TEST_F(AllocationTest, AnAliasIsDroppedOrNot) {
+  const auto set = [&] { ASSERT_OK(tested_.store().SetAlias("alias-1", id_)); };
+  const fault::Operation alias = {.kind = Kind::kAlias, .collection = "a", .count = 1};
+  set();
+  tested_.model().Apply(alias);
+  FailEachOf(
+      {.kind = Kind::kDropAlias, .collection = "a", .count = 1},
+      [&] { return tested_.store().DropAlias("alias-1"); }, alias, set);
+}
+
+// The writer was allocated only after the catalogue named the upload: the call failed, but its
+// token was in use.
+TEST_F(AllocationTest, AnUploadBeginsOrNot) {
+  const int64_t upload = UpsertAfter(50);
+  FailEachOf(
+      {.kind = Kind::kBegin, .collection = "a", .upload = upload},
+      [&]() -> absl::Status {
+        ABSL_ASSIGN_OR_RETURN(
+            writer_, tested_.store().BeginUpload(
+                         id_, {.mode = UploadMode::kUpsert, .token = fault::TokenOf(upload)}));
+        return absl::OkStatus();
+      },
+      {.kind = Kind::kDropUpload, .upload = upload},
+      [&] { ASSERT_OK(tested_.store().DropUpload(fault::TokenOf(upload))); });
+}
+
+// An upload without a token left its file. A check of the whole store then found a file that
+// nothing names.
+TEST_F(AllocationTest, AnUploadThatDoesNotBeginLeavesNoFile) {
+  FailEach(
+      AllocationFailure::Threads::kThis, [&] { KeepRows(); },
+      [&]() -> absl::Status {
+        ABSL_ASSIGN_OR_RETURN(writer_, tested_.store().BeginUpload(id_, {}));
+        return absl::OkStatus();
+      },
+      [] {});
+}
+
+// The end of an upload's stream records the durable rows in a destructor. There std::bad_alloc
+// ended the process.
+TEST_F(AllocationTest, ACheckpointIsRecordedOrNot) {
+  const int64_t upload = UpsertAfter(50);
+  const std::string token = fault::TokenOf(upload);
+  const auto begin = [&] {
+    auto writer = tested_.Begin("a", upload, token);
+    ASSERT_OK(writer);
+    writer_ = *std::move(writer);
+  };
+  const fault::Operation begun = {.kind = Kind::kBegin, .collection = "a", .upload = upload};
+  bool first = true;
+  FailEach(
+      AllocationFailure::Threads::kThis,
+      [&] {
+        KeepRows();
+        if (!std::exchange(first, false)) {
+          ASSERT_OK(tested_.store().DropUpload(token));
+        }
+        begin();
+        tested_.model().Apply(begun);
+      },
+      [&] { return writer_->Checkpoint(); },
+      [&] { tested_.model().Apply({.kind = Kind::kCheckpoint, .upload = upload, .count = 1}); });
+}
+
+// The upload stayed "in use by another stream" until the process ended.
+TEST_F(AllocationTest, AnUploadThatIsNotResumedIsLeft) {
+  const int64_t upload = UpsertAfter(50);
+  const std::string token = fault::TokenOf(upload);
+  ASSERT_OK((*tested_.Begin("a", upload, token))->Checkpoint());
+  tested_.model().Apply({.kind = Kind::kBegin, .collection = "a", .upload = upload});
+  tested_.model().Apply({.kind = Kind::kCheckpoint, .upload = upload, .count = 1});
+  const auto resume = [&]() -> absl::Status {
+    ABSL_ASSIGN_OR_RETURN(
+        writer_, tested_.store().ResumeUpload(
+                     token, [](const StoredBlock&) { return absl::OkStatus(); }, "caller"));
+    return absl::OkStatus();
+  };
+  FailEach(
+      AllocationFailure::Threads::kAll, [&] { KeepRows(); },
+      [&]() -> absl::Status {
+        absl::Status resumed = resume();
+        if (!resumed.ok()) {
+          EXPECT_OK(resume());
+        }
+        return resumed;
+      },
+      [] {});
+}
+
+TEST_F(AllocationTest, AnUploadIsDroppedOrNot) {
+  const int64_t upload = UpsertAfter(50);
+  const std::string token = fault::TokenOf(upload);
+  const fault::Operation begun = {.kind = Kind::kBegin, .collection = "a", .upload = upload};
+  const auto begin = [&] { ASSERT_OK(tested_.Begin("a", upload, token)); };
+  begin();
+  tested_.model().Apply(begun);
+  FailEachOf(
+      {.kind = Kind::kDropUpload, .upload = upload},
+      [&] { return tested_.store().DropUpload(token); }, begun, begin);
+}
+
+TEST_F(AllocationTest, ACheckOfTheWholeStoreFailsWithoutAnEffect) {
+  ASSERT_OK(tested_.Upload("a", UpsertAfter(1)));
+  bool failed = true;
+  for (int64_t n = 1; failed; ++n) {
+    absl::Status status;
+    failed = FailsAt(
+        n, AllocationFailure::Threads::kAll, [&] { return tested_.store().Verify().status(); },
+        &status);
+    ASSERT_TRUE(status.ok() || (failed && absl::IsResourceExhausted(status))) << n << status;
+  }
+  EXPECT_TRUE(tested_.Same());
+}
+
+TEST_F(AllocationTest, AStoreIsOpenedOrNot) {
+  ASSERT_OK(tested_.Upload("a", UpsertAfter(1)));
+  tested_.Close();
+  // Each start adds a commit to read, so each attempt starts with the same directory.
+  const std::string data = tested_.Options().dir;
+  const std::string first = dir_ / "first";
+  std::filesystem::copy(data, first);
+  bool failed = true;
+  for (int64_t n = 1; failed; ++n) {
+    tested_.Close();
+    std::filesystem::remove_all(data);
+    std::filesystem::copy(first, data);
+    StoreOptions options = tested_.Options();
+    absl::Status status;
+    failed = FailsAt(
+        n, AllocationFailure::Threads::kThis,
+        [&] { return Store::Open(std::move(options)).status(); }, &status);
+    ASSERT_TRUE(status.ok() || (failed && absl::IsResourceExhausted(status))) << n << status;
+    tested_.Reopen();
+    ASSERT_TRUE(tested_.Same()) << "allocation " << n << ", " << status;
+  }
+}
+
+// Memory ran out after the COMMIT of a compaction. The process did not know the new segment, so the
+// next compaction dropped the records that its dead rows needed, and those rows came back.
 TEST_F(AllocationTest, ACompactionChangesNoRows) {
   const CompactOptions all = {
       .dead_share_max = 0, .small_bytes_max = int64_t{1} << 40, .small_segments_min = 2};
   FailEach(
       AllocationFailure::Threads::kAll,
       [&] {
-        // Records of deletions are allocations too: without this they would become ever more.
+        // Deletion records cause allocations too. This keeps their number bounded.
         if (number_ % 8 == 0) {
           ASSERT_OK(tested_.store().Compact(id_, all));
         }
@@ -150,7 +369,7 @@ TEST_F(AllocationTest, ACompactionChangesNoRows) {
   EXPECT_TRUE(tested_.Same());
 }
 
-// A thread of the load ended the process where it could not keep what it had read.
+// A thread of the load ended the process if it had no memory for the rows that it had read.
 TEST_F(AllocationTest, ALoadFailsAndTheNextOneGivesEveryRow) {
   for (const int64_t number : {1, 50}) ASSERT_OK(tested_.Upload("a", UpsertAfter(number)));
   bool failed = true;

@@ -1,4 +1,4 @@
-// Compaction: the same rows in fewer bytes, whatever happens meanwhile.
+// Tests compaction: the same rows in fewer bytes, also with concurrent changes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ TEST(CompactTest, RandomCommitsAndCompactionsGiveTheModelsRows) {
       CompactOptions options = {.small_bytes_max = random.OneIn(2) ? 0 : 20'000,
                                 .small_segments_min = 3};
       options.bytes_max = random.OneIn(2) ? 10'000 : int64_t{1} << 30;
-      // In the middle of it rows go, and come.
+      // Delete and upload rows during the compaction.
       absl::Status nested;
       options.cancelled = [&] {
         if (nested.ok() && random.OneIn(6) && !tested.model().collections.at("a").rows.empty()) {
@@ -124,7 +124,7 @@ TEST(CompactTest, AReplaceOrDropMeanwhileAbortsIt) {
   EXPECT_OK(tested.store().Verify());
 }
 
-// A compaction left nothing free for the records of deletes.
+// A compaction left no free space for the records of deletes.
 TEST(CompactTest, ItLeavesTheFreeBytesThatDeletesNeed) {
   const TempDir dir;
   ModelStore tested(dir / "data");

@@ -1,7 +1,8 @@
-// A store whose system calls fail: what ends the call, what ends the collection, what ends the
+// Tests a store whose system calls fail: which failures end the call, the collection or the
 // process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -33,7 +34,7 @@ CompactOptions All() {
   return {.dead_share_max = 0, .small_bytes_max = int64_t{1} << 40, .small_segments_min = 1};
 }
 
-// Two collections with rows, and an open upload "t" into the first. ModelStore fails the test where
+// Two collections with rows, and an open upload "t" into the first. ModelStore fails the test if
 // the store calls on_fatal.
 class FailureTest : public ::testing::Test {
  protected:
@@ -49,7 +50,20 @@ class FailureTest : public ::testing::Test {
   }
 
   Store& store() { return tested_.store(); }
-  // The number that the next file gets.
+  // Runs statements on the catalogue of a closed store. Returns the last value.
+  std::string Sql(const char* sql) const {
+    sqlite3* connection = nullptr;
+    EXPECT_EQ(sqlite3_open((dir_ / "data/catalog.db").c_str(), &connection), SQLITE_OK);
+    std::string value;
+    const auto keep = [](void* to, int, char** values, char**) {
+      *static_cast<std::string*>(to) = values[0];
+      return 0;
+    };
+    EXPECT_EQ(sqlite3_exec(connection, sql, keep, &value, nullptr), SQLITE_OK);
+    sqlite3_close(connection);
+    return value;
+  }
+  // Returns the number of the next file.
   int64_t NextSegment() {
     int64_t number = 0;
     const FailingCalls failing([&](const FileCall& call) {
@@ -69,8 +83,8 @@ class FailureTest : public ::testing::Test {
 
 class NoDescriptorTest : public FailureTest, public ::testing::WithParamInterface<int> {};
 
-// A process out of descriptors or memory ended at the next upload, resumed upload or compaction,
-// although nothing had been written: every search in flight died with it.
+// A process without descriptors or memory ended at the next upload, resumed upload or compaction,
+// although nothing had been written. All searches in flight ended with it.
 TEST_P(NoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
   {
     const FailingCalls failing([&](const FileCall& call) {
@@ -85,7 +99,7 @@ TEST_P(NoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
     EXPECT_THAT(store().Load(a_, kIgnore, {}), exhausted);
     EXPECT_OK(tested_.Delete("b", 2));
   }
-  EXPECT_OK(store().ReadFailure(a_));
+  EXPECT_EQ(store().ReadFailuresOf(a_).count, 0);
   ASSERT_OK(store().ResumeUpload("t", kIgnore));
   EXPECT_OK(store().Compact(a_, All()));
   EXPECT_OK(tested_.Upload("a", 5));
@@ -94,10 +108,30 @@ TEST_P(NoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
   EXPECT_OK(store().Verify());
 }
 
+// If SQLite could not open its file of a snapshot, the error was INTERNAL, as for a bug.
+TEST_P(NoDescriptorTest, ASnapshotIsResourceExhaustedAndTheNextOneSucceeds) {
+  const std::string path = dir_ / "snapshot";
+  absl::Status status = absl::UnknownError("");
+  for (int64_t at = 1; !status.ok(); ++at) {
+    int64_t opens = 0;
+    {
+      const FailingCalls failing([&](const FileCall& call) {
+        return call.kind == FileCall::Kind::kOpen && ++opens >= at ? GetParam() : 0;
+      });
+      status = store().Snapshot(path);
+    }
+    ASSERT_TRUE(status.ok() || absl::IsResourceExhausted(status))
+        << "open " << at << ": " << status;
+    ASSERT_OK(store().Verify()) << "open " << at;
+  }
+  EXPECT_OK(tested_.Delete("b", 1));
+  EXPECT_TRUE(tested_.Same());
+}
+
 INSTANTIATE_TEST_SUITE_P(Errors, NoDescriptorTest, ::testing::Values(EMFILE, ENFILE, ENOMEM));
 
-// A segment that vanished was reported as an unknown collection, and the scrub took it for one that
-// a compaction had replaced.
+// A missing segment was reported as an unknown collection, and the scrub took it for one that a
+// compaction had replaced.
 TEST_F(FailureTest, ASegmentThatVanishedOrIsForbiddenIsDataLoss) {
   for (const int error : {ENOENT, EACCES}) {
     const FailingCalls failing([&](const FileCall& call) {
@@ -105,13 +139,14 @@ TEST_F(FailureTest, ASegmentThatVanishedOrIsForbiddenIsDataLoss) {
       return call.kind == FileCall::Kind::kOpen && segment ? error : 0;
     });
     EXPECT_THAT(store().Load(a_, kIgnore, {}), StatusIs(kDataLoss, HasSubstr(".seg")));
-    EXPECT_THAT(store().ReadFailure(a_), StatusIs(kDataLoss));
-    EXPECT_OK(store().ReadFailure(b_));
+    EXPECT_THAT(store().ReadFailuresOf(a_).latest, StatusIs(kDataLoss));
+    EXPECT_EQ(store().ReadFailuresOf(b_).count, 0);
   }
+  EXPECT_EQ(store().ReadFailuresOf(a_).count, 2);
 }
 
-// One unreadable sector under a committed segment ended the process when a compaction came to it,
-// though the collection was served from memory without any trouble.
+// One unreadable sector of a committed segment ended the process when a compaction read it,
+// although the collection was intact in memory.
 TEST_F(FailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
   int64_t reads = 0;
   bool failed = true;
@@ -134,8 +169,8 @@ TEST_F(FailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
       break;
     }
     EXPECT_THAT(compacted, StatusIs(kDataLoss, AllOf(HasSubstr(".seg"), HasSubstr("read"))));
-    EXPECT_THAT(store().ReadFailure(a_), StatusIs(kDataLoss));
-    EXPECT_OK(store().ReadFailure(b_));
+    EXPECT_THAT(store().ReadFailuresOf(a_).latest, StatusIs(kDataLoss));
+    EXPECT_EQ(store().ReadFailuresOf(b_).count, 0);
     ASSERT_TRUE(tested_.Same()) << at;
     ASSERT_OK(tested_.Upload("b", 100 + at));
   }
@@ -143,7 +178,7 @@ TEST_F(FailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
   EXPECT_OK(store().Verify());
 }
 
-// A segment whose header cannot be read kept the whole server from starting.
+// A segment with an unreadable header prevented the start of the whole server.
 TEST_F(FailureTest, AnUnreadableHeaderTakesOnlyItsCollectionOut) {
   for (const int error : {EIO, EACCES}) {
     tested_.Close();
@@ -164,7 +199,7 @@ TEST_F(FailureTest, AnUnreadableHeaderTakesOnlyItsCollectionOut) {
   EXPECT_TRUE(tested_.Same());
 }
 
-// What a failed sync dropped cannot be written again: this one must end the process.
+// Data that a failed sync dropped cannot be written again, so this failure must end the process.
 TEST_F(FailureTest, AFailedSyncOfASegmentIsFatal) {
   tested_.Close();
   absl::Status fatal;
@@ -181,7 +216,7 @@ TEST_F(FailureTest, AFailedSyncOfASegmentIsFatal) {
   EXPECT_THAT(fatal, StatusIs(absl::StatusCode::kInternal, HasSubstr("fdatasync")));
 }
 
-// Records the syncs and the writes of `work`, in order, as the names of their files.
+// Returns the file names of the syncs and writes of `work`, in order.
 std::vector<std::string> CallsOf(const std::function<void()>& work) {
   std::vector<std::string> calls;
   const FailingCalls failing([&calls](const FileCall& call) {
@@ -198,7 +233,7 @@ size_t PlaceOf(const std::vector<std::string>& calls, const std::string& call) {
   return static_cast<size_t>(std::find(calls.begin(), calls.end(), call) - calls.begin());
 }
 
-// What a commit names must be on the disk before it: the bytes, and then the name.
+// The bytes of a segment, and then its name, must be durable before the commit that names it.
 TEST_F(FailureTest, ASegmentAndItsNameAreSyncedBeforeItsCommit) {
   const std::string name =
       std::filesystem::path(tested_.SegmentPath(NextSegment())).filename().string();
@@ -239,14 +274,14 @@ TEST_F(FailureTest, ASnapshotIsDurableUnderItsName) {
   EXPECT_EQ(last, dir_.path());
 }
 
-// Two streams that began one token at once both got a writer of it.
+// Two streams that began the same token concurrently both got a writer.
 TEST_F(FailureTest, OneTokenBegunTwiceAtOnceHasOneWriter) {
   std::unique_ptr<SegmentWriter> inner;
   bool begun = false;
   const FailingCalls failing([&](const FileCall& call) {
     if (call.kind != FileCall::Kind::kOpen || !absl::EndsWith(call.path, ".seg")) return 0;
     if (begun) return 0;
-    begun = true;  // the other stream, while this one makes its file
+    begun = true;  // the other stream begins while this one makes its file
     auto other = store().BeginUpload(a_, {.token = "u"});
     EXPECT_OK(other);
     if (other.ok()) inner = *std::move(other);
@@ -257,7 +292,7 @@ TEST_F(FailureTest, OneTokenBegunTwiceAtOnceHasOneWriter) {
   EXPECT_OK(inner->Checkpoint());
 }
 
-// A process that could start only one of several threads was terminated.
+// A process that could start only one of several threads ended.
 TEST_F(FailureTest, ALoadNeedsOnlyOneThread) {
   int64_t rows = 0;
   const auto count = [&rows](const StoredBlock& block) {
@@ -273,8 +308,8 @@ TEST_F(FailureTest, ALoadNeedsOnlyOneThread) {
   EXPECT_THAT(store().Load(a_, count, {.threads = 5}), StatusIs(kResourceExhausted));
 }
 
-// SQLite mapped an index of its log, which it could not extend on a full disk: a server that was
-// stopped cleanly did not start again.
+// SQLite mapped an index of its log, which it could not extend on a full disk. So a cleanly stopped
+// server did not start again.
 TEST_F(FailureTest, AFullDiskStopsNoStart) {
   tested_.Close();
   {
@@ -292,6 +327,34 @@ TEST_F(FailureTest, AFullDiskStopsNoStart) {
     tested_.Reopen();
   }
   EXPECT_OK(tested_.Delete("b", 1));
+  tested_.Reopen();
+  EXPECT_TRUE(tested_.Same());
+}
+
+// A full disk has no space for the table that format 2 adds. The start serves format 1, and the
+// first commit that finds space upgrades it.
+TEST_F(FailureTest, ADirectoryOfFormat1OnAFullDiskIsServedAndBroughtUpToDateOnceThereIsRoom) {
+  tested_.Close();
+  Sql("DROP TABLE upload_results; UPDATE facts SET format=1; PRAGMA user_version=1");
+  bool full = false;
+  const FailingCalls failing([&](const FileCall& call) {
+    const bool stored = call.path.compare(0, dir_.path().size(), dir_.path()) == 0;
+    return full && stored && call.grows ? ENOSPC : 0;
+  });
+  for (int start = 0; start < 2; ++start) {
+    EXPECT_EQ(Sql("PRAGMA user_version"), "1");
+    full = true;
+    tested_.Reopen();
+    EXPECT_TRUE(tested_.Same());
+    EXPECT_THAT(store().SetAlias("x", a_), StatusIs(kResourceExhausted));
+    EXPECT_TRUE(tested_.Same());
+    if (start == 0) tested_.Close();
+    full = false;
+  }
+  ASSERT_OK(tested_.Delete("b", 1));
+  EXPECT_OK(store().Verify());
+  tested_.Close();
+  EXPECT_EQ(Sql("PRAGMA user_version"), "2");
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
 }

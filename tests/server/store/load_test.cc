@@ -1,4 +1,5 @@
-// Load: all live rows, verified, whatever the threads and the cuts; never fewer in silence.
+// Tests Load: it returns all live rows, verified, for any number of threads and any block sizes, or
+// an error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +34,7 @@ class LoadTest : public ::testing::Test {
     }
   }
 
-  // Ids in the order they come, and how many blocks there were.
+  // Loads the ids in order, and counts the blocks.
   absl::Status LoadIds(const LoadOptions& options, std::vector<Id>* ids) {
     return tested_.store().Load(
         id_,
@@ -122,7 +123,7 @@ TEST_F(LoadTest, ABadByteIsNamedByFileBlockAndPlace) {
 }
 
 TEST_F(LoadTest, RowsThatWentWithoutARecordAreMissed) {
-  // A caller that names ids which are not there breaks the count, and Load says so.
+  // A caller that deletes absent ids makes the count wrong, and Load reports it.
   IdColumn ids = fault::DeletedBy(tested_.model().collections.at("a"), 77);
   IdColumn twice(ids.type());
   twice.AppendFrom(ids, 0);

@@ -1,4 +1,4 @@
-// What a store refuses to open, and what it clears away.
+// Tests Open: which directories it refuses, and which files it removes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -18,8 +18,8 @@ using ::absl_testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// A closed store with two committed segments, 2 and 3, of collection 1; and one more collection,
-// with one segment.
+// A closed store with two committed segments, 2 and 3, of collection 1, and another collection with
+// one segment.
 class OpenTest : public ::testing::Test {
  protected:
   OpenTest() : tested_(dir_ / "data") {
@@ -39,7 +39,8 @@ class OpenTest : public ::testing::Test {
     sqlite3_close(connection);
   }
 
-  // The collection of the segment can only be dropped; the other one is as it was.
+  // Checks that the collection of the segment can only be dropped, and that the other one is
+  // intact.
   void ExpectOneDamaged(const std::string& segment) {
     const auto damaged = StatusIs(absl::StatusCode::kDataLoss, HasSubstr(segment));
     auto opened = Store::Open(tested_.Options());
@@ -104,7 +105,7 @@ TEST_F(OpenTest, AMissingSegmentIsNamed) {
 
 TEST_F(OpenTest, ACheckTellsOfAllThatIsWrong) {
   std::filesystem::remove(tested_.SegmentPath(2));
-  const std::string of_other = tested_.SegmentPath(6);  // of the collection 5, so numbered
+  const std::string of_other = tested_.SegmentPath(6);  // of collection 5
   const auto size = static_cast<std::streamoff>(std::filesystem::file_size(of_other));
   std::fstream file(of_other, std::ios::in | std::ios::out | std::ios::binary);
   file.seekg(size - 1);

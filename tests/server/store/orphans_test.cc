@@ -1,4 +1,5 @@
-// Segment files that the catalogue does not name: what a start removes, sets aside and refuses.
+// Tests segment files that the catalogue does not name: which ones a start removes, moves to lost/
+// or refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,9 @@
 #include <set>
 #include <string>
 
+#include "server/store/checksum.h"
+#include "server/store/little_endian.h"
+#include "server/store/segment_format.h"
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/status_matchers.h"
@@ -29,17 +33,17 @@ class OrphansTest : public ::testing::Test {
 
   absl::Status OpenStatus() const { return Store::Open(tested_.Options()).status(); }
   std::string Data(const std::string& name) const { return dir_ / ("data/" + name); }
-  // The directory as a kill at this moment leaves it.
+  // Copies the directory as a kill at this moment would leave it.
   void CopyTo(const std::string& name) const {
     fs::copy(dir_ / "data", dir_ / name, fs::copy_options::recursive);
   }
-  // Opens a copy instead of the store.
+  // Replaces the store by a copy.
   void Take(const std::string& name) {
     tested_.Close();
     fs::remove_all(dir_ / "data");
     fs::rename(dir_ / name, dir_ / "data");
   }
-  // Names of the segment files in the directory, in order.
+  // Returns the names of the segment files in the directory, in order.
   std::set<std::string> Segments() const {
     std::set<std::string> names;
     for (const auto& entry : fs::directory_iterator(dir_ / "data")) {
@@ -47,7 +51,7 @@ class OrphansTest : public ::testing::Test {
     }
     return names;
   }
-  // The one that is not in `before`.
+  // Returns the segment file that is not in `before`.
   std::string NewIn(const std::set<std::string>& before) const {
     for (const std::string& name : Segments()) {
       if (before.count(name) == 0) return name;
@@ -56,19 +60,32 @@ class OrphansTest : public ::testing::Test {
     return "";
   }
 
+  // Writes a newer format into the segment's header.
+  static void MakeNewer(const std::string& path) {
+    SegmentHeaderBytes header = {};
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.read(reinterpret_cast<char*>(header.data()), header.size());
+    header[8] = 9;
+    SegmentHeaderBytes sealed = SealedHeader(header);
+    const auto sum = header.size() - 4;
+    PutUint32(Crc32c(absl::MakeConstSpan(sealed.data(), sum)), header.data() + sum);
+    file.seekp(0);
+    file.write(reinterpret_cast<const char*>(header.data()), header.size());
+  }
+
   const TempDir dir_;
   ModelStore tested_;
 };
 
-// A data directory copied without catalog.db-wal and high_water started empty, and every segment in
-// it was unlinked without a warning.
+// A data directory that was copied without catalog.db-wal and high_water started empty, and every
+// segment in it was unlinked without a warning.
 TEST_F(OrphansTest, ACatalogueWithoutItsLogIsRefusedAndNoSegmentIsTouched) {
   const std::set<std::string> segments = Segments();
   CopyTo("copy");
   fs::remove(dir_ / "copy/catalog.db-wal");
   fs::remove(dir_ / "copy/high_water");
   Take("copy");
-  // A supervisor starts the server again and again: the refusal once wore off.
+  // A supervisor restarts the server repeatedly. Once a later start was not refused.
   for (int start = 1; start <= 10; ++start) {
     EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss,
                                        AllOf(HasSubstr("older copy"), HasSubstr(".seg"))));
@@ -77,7 +94,7 @@ TEST_F(OrphansTest, ACatalogueWithoutItsLogIsRefusedAndNoSegmentIsTouched) {
   EXPECT_FALSE(fs::exists(Data("lost")));
 }
 
-// The mark alone is too weak: an older pair of catalogue and mark agrees with itself.
+// The mark alone is too weak, because an older pair of catalogue and mark is consistent.
 TEST_F(OrphansTest, ACatalogueOlderThanASegmentIsRefused) {
   tested_.Close();
   CopyTo("older");
@@ -97,8 +114,34 @@ TEST_F(OrphansTest, ACatalogueOlderThanASegmentIsRefused) {
   EXPECT_EQ(Segments(), segments);
 }
 
-// One lost commit cannot be told from an upload that died before its commit. Without the mark it is
-// refused; with it the segment is kept aside.
+// An older build took a segment of a newer format for damaged: its start moved the segment to
+// lost/, or did not load its collection.
+TEST_F(OrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouched) {
+  const std::set<std::string> before = Segments();
+  const auto writer = tested_.Begin("a", 4);
+  ASSERT_OK(writer);
+  ASSERT_OK((*writer)->Sync());
+  const std::string orphan = NewIn(before);
+  const auto resumable = tested_.Begin("a", 5, "t");
+  ASSERT_OK(resumable);
+  const std::set<std::string> segments = Segments();
+  ASSERT_THAT(segments, SizeIs(before.size() + 2));
+  CopyTo("copy");
+  for (const std::string& name : segments) {  // committed, of an upload, an orphan
+    tested_.Close();
+    fs::remove_all(dir_ / "data");
+    fs::copy(dir_ / "copy", dir_ / "data");
+    MakeNewer(Data(name));
+    EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                       AllOf(HasSubstr(name), HasSubstr("newer nearfield"),
+                                             HasSubstr("format 9"), HasSubstr("up to 2"))));
+    EXPECT_EQ(Segments(), segments);
+    EXPECT_FALSE(fs::exists(Data("lost")));
+  }
+}
+
+// One lost commit cannot be distinguished from an upload that ended before its commit. Without the
+// mark the start is refused; with it the segment is moved to lost/.
 TEST_F(OrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
   const std::set<std::string> before = Segments();
   const auto writer = tested_.Begin("a", 4);
@@ -121,7 +164,7 @@ TEST_F(OrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
   EXPECT_EQ(report.set_aside[0].bytes, bytes);
   EXPECT_EQ(report.lost_bytes, bytes);
   EXPECT_EQ(static_cast<int64_t>(fs::file_size(Data("lost/" + name))), bytes);
-  // The number is not given again, and later starts count the file without touching it.
+  // The number is not assigned again, and later starts count the file without touching it.
   ASSERT_OK(tested_.Upload("a", 6));
   EXPECT_FALSE(fs::exists(Data(name)));
   tested_.Reopen();
@@ -130,8 +173,8 @@ TEST_F(OrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
   EXPECT_TRUE(tested_.Same());
 }
 
-// A file that was never sealed was never committed: crashes in the middle of uploads, with and
-// without a token, do not fill the disk.
+// A file that was never sealed was never committed. So crashes during uploads, with and without a
+// token, do not fill the disk.
 TEST_F(OrphansTest, UnfinishedUploadsAreRemoved) {
   const std::set<std::string> before = Segments();
   const auto plain = tested_.Begin("a", 4);

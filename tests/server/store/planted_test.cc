@@ -1,4 +1,4 @@
-// What is shipped holds no planted fault: neither the switch nor the names.
+// Tests that the shipped library has no planted bugs: neither the switch nor their names.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// Snapshots of a running store, and stores made from them.
+// Tests snapshots of a running store, and stores made from them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ class SnapshotTest : public ::testing::Test {
     file.put(static_cast<char>(old ^ 1));
   }
 
-  // Some segment of the snapshot.
+  // Returns one segment of the snapshot.
   std::filesystem::path Segment() const {
     for (const auto& entry : std::filesystem::directory_iterator(dir_ / "snapshot")) {
       if (entry.path().extension() == ".seg") return entry.path();
@@ -50,7 +50,7 @@ class SnapshotTest : public ::testing::Test {
 };
 
 TEST_F(SnapshotTest, ARestoredStoreHoldsTheRowsOfThatMoment) {
-  const auto writer = tested_.Begin("a", 9, "open");  // stays open: not in the snapshot
+  const auto writer = tested_.Begin("a", 9, "open");  // stays open, so it is not in the snapshot
   ASSERT_OK(writer);
   ASSERT_OK((*writer)->Checkpoint());
   ASSERT_OK(tested_.store().Snapshot(dir_ / "snapshot"));
@@ -69,8 +69,8 @@ TEST_F(SnapshotTest, ARestoredStoreHoldsTheRowsOfThatMoment) {
   EXPECT_TRUE(restored.Same());
 }
 
-// Cursors and epochs were told apart by the collection's number alone, which is equal in every data
-// directory: after a restore the number of an epoch that was seen before named other rows.
+// Cursors and epochs were distinguished only by the collection's id, which is equal in every data
+// directory. After a restore, the number of an earlier epoch named other rows.
 TEST_F(SnapshotTest, ARestoredStoreHasAnotherIncarnation) {
   const int64_t a = tested_.IdOf("a");
   const uint64_t before = tested_.store().IncarnationOf(a);

@@ -1,4 +1,5 @@
-// Collections, commits, deletions: what goes in comes out bit for bit, also after a restart.
+// Tests collections, commits and deletions: the store returns its rows bit for bit, also after a
+// restart.
 #include "server/store/store.h"
 
 #include <gmock/gmock.h>
@@ -103,8 +104,8 @@ TEST(StoreTest, EveryScanChoiceIsKept) {
   EXPECT_EQ(found, scans);
 }
 
-// Earlier versions stored the number 4 for scans of a bf16 copy of the rows. Its collections load
-// with int8 codes, and the digests of their rows stay right through later commits.
+// Earlier versions stored the number 4 for scans of a bf16 copy of the rows. Such collections load
+// with int8 codes, and the digests of their rows stay correct after later commits.
 TEST(StoreTest, ACollectionOfTheRemovedBf16ScanIsOneOfInt8Codes) {
   const TempDir dir;
   ModelStore tested(dir / "data");
@@ -146,7 +147,7 @@ TEST(StoreTest, NamesAndAliasesAreOneSpace) {
   EXPECT_THAT(store.CreateCollection("x", {.dim = 1}, ""),
               StatusIs(absl::StatusCode::kAlreadyExists));
   EXPECT_THAT(store.SetAlias("b", a), StatusIs(absl::StatusCode::kAlreadyExists));
-  ASSERT_OK(store.SetAlias("x", b));  // moves
+  ASSERT_OK(store.SetAlias("x", b));  // moves the alias
   EXPECT_THAT(store.Collections()[1].aliases, ElementsAre("x"));
   EXPECT_TRUE(store.Collections()[0].aliases.empty());
   ASSERT_OK(store.DropAlias("x"));
@@ -188,7 +189,7 @@ TEST(StoreTest, AFatalErrorEndsEverything) {
   const auto store = Store::Open(options);
   ASSERT_OK(store);
   const int64_t id = *(*store)->CreateCollection("a", {.dim = 1}, "");
-  // The directory goes away under the store: its next file cannot be made.
+  // The directory of the open store is removed, so its next file cannot be made.
   ASSERT_EQ(::system(("rm -r " + dir.path() + "/data").c_str()), 0);  // NOLINT
   EXPECT_THAT((*store)->BeginUpload(id, {}), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(told, HasSubstr("data"));

@@ -1,10 +1,11 @@
-// Tokens of uploads: how long they are remembered, whatever the clocks say, and what they tell.
+// Tests upload tokens: how long they are remembered for any clock values, and what they report.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/store/store.h"
@@ -27,7 +28,7 @@ class TokenTest : public ::testing::Test {
   int64_t id_ = 0;
 };
 
-// A store whose two clocks the test sets.
+// A store with two clocks that the test sets.
 class ClockTest : public TokenTest {
  protected:
   ClockTest() {
@@ -69,7 +70,7 @@ class ClockTest : public TokenTest {
   int sweeps_ = 0;
 };
 
-// A clock that jumped ahead by eight days dropped every upload that its client meant to resume.
+// When the clock jumped ahead by eight days, every open upload was dropped.
 TEST_F(ClockTest, AClockThatJumpsAheadDropsNoOpenUpload) {
   ASSERT_OK(opened_->BeginUpload(id_, {.token = "t"}));
   unix_s_ += 8 * kDay;
@@ -87,7 +88,8 @@ TEST_F(ClockTest, AClockThatJumpsAheadDropsNoOpenUpload) {
   EXPECT_FALSE(IsThere("t"));
 }
 
-// Of an earlier process only the system's clock tells the age: an hour is left to resume it.
+// For an upload of an earlier process only the system clock measures the age. It is kept for an
+// hour, so that it can be resumed.
 TEST_F(ClockTest, AnUploadOfAnEarlierProcessIsKeptForAnHour) {
   ASSERT_OK(opened_->BeginUpload(id_, {.token = "t"}));
   BothClocks(kDay + 1);
@@ -100,8 +102,33 @@ TEST_F(ClockTest, AnUploadOfAnEarlierProcessIsKeptForAnHour) {
   EXPECT_FALSE(IsThere("t"));
 }
 
-// A clock that went back by an hour made the newest commit the oldest: its token was forgotten
-// first, and the retry of a lost reply ran the upload again.
+// After the clock was set back, the newest upload seemed idle for longest. It was dropped to make
+// room for the next one while its client still sent rows, and it was listed first.
+TEST_F(ClockTest, TheUploadUntouchedForLongestGivesWayWhateverTheClockSays) {
+  options_.uploads_open_max = 2;
+  for (const bool restart : {false, true}) {
+    OpenAgain();
+    ASSERT_OK(opened_->BeginUpload(id_, {.token = "first"}));
+    unix_s_ -= 3600;
+    steady_s_ += 7;
+    ASSERT_OK(opened_->BeginUpload(id_, {.token = "second"}));
+    const std::vector<OpenUpload> open = opened_->OpenUploads();
+    ASSERT_EQ(open.size(), 2u);
+    EXPECT_EQ(open[0].token, "first");
+    EXPECT_EQ(open[0].untouched_s, 7);
+    EXPECT_EQ(open[1].untouched_s, 0);
+    if (restart) OpenAgain();
+    ASSERT_OK(opened_->BeginUpload(id_, {.token = "third"}));
+    EXPECT_FALSE(IsThere("first"));
+    EXPECT_TRUE(IsThere("second"));
+    for (const OpenUpload& upload : opened_->OpenUploads()) {
+      ASSERT_OK(opened_->DropUpload(upload.token));
+    }
+  }
+}
+
+// After the clock was set back by an hour, the newest commit seemed the oldest. Its token was
+// forgotten first, and the retry after a lost reply ran the upload again.
 TEST_F(ClockTest, TheTokensOfTheLastCommitsAreKeptWhateverTheClockSays) {
   options_.tokens_max = 3;
   OpenAgain();
@@ -123,7 +150,7 @@ TEST_F(ClockTest, TheTokensOfTheLastCommitsAreKeptWhateverTheClockSays) {
   EXPECT_OK(opened_->Verify());
 }
 
-// A repeated token was answered with rows_replaced 0, whatever its commit had replaced.
+// A repeated token was always answered with rows_replaced 0.
 TEST_F(TokenTest, ACommittedTokenTellsWhatItReplaced) {
   ASSERT_OK(tested_.Upload("a", 1));
   const auto rows = static_cast<int64_t>(tested_.model().collections.at("a").rows.size());
@@ -147,8 +174,8 @@ TEST_F(TokenTest, ACommittedTokenTellsWhatItReplaced) {
   tested_.Reopen();
 }
 
-// Nothing but the last step kept the bytes free that deletes need: uploads that grow beyond what
-// they declared, and compactions, filled the disk.
+// Only the last step kept the bytes free that deletes need. Uploads that exceeded their declared
+// size, and compactions, filled the disk.
 TEST_F(TokenTest, AnUploadLeavesTheFreeBytesThatItDidNotDeclare) {
   StoreOptions options = tested_.Options();
   tested_.Close();

@@ -1,4 +1,4 @@
-// Uploads: blocks, tokens, checkpoints, and every way in which they do not become rows.
+// Tests uploads: blocks, tokens, checkpoints, and every way in which an upload fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ class UploadTest : public ::testing::Test {
   fault::UploadData Data(int64_t number) {
     return fault::UploadData::Make(tested_.model().collections.at("a").spec, number);
   }
-  // An upload with a durable block, and no writer.
+  // Begins an upload with one durable block, and leaves it without a writer.
   void BeginDurable(Store* opened, const BeginUploadOptions& options) {
     const fault::UploadData data = Data(1);
     const auto writer = opened->BeginUpload(id_, options);
@@ -81,7 +81,7 @@ TEST_F(UploadTest, RefusesBlocksThatDoNotFit) {
   const IdColumn none(block.ids->type());
   block.ids = &none;
   EXPECT_THAT((*writer)->Append(block), StatusIs(absl::StatusCode::kInvalidArgument));
-  // The upload goes on.
+  // The upload can continue.
   EXPECT_OK((*writer)->Append(data.blocks[0].View(0)));
 }
 
@@ -106,7 +106,7 @@ TEST_F(UploadTest, TheEpochMustBeTheNext) {
   EXPECT_OK(tested_.Commit("a", 1, writer->get()));
 }
 
-// The engine found nothing to replace; meanwhile another upload may have committed.
+// The engine found nothing to replace. Meanwhile another upload may have committed.
 TEST_F(UploadTest, WhatIsWithoutEffectKeepsItsTokenAndNothingElse) {
   const auto before = store().BeginUpload(id_, {.mode = UploadMode::kReplace, .token = "t"});
   const auto behind = store().BeginUpload(id_, {.mode = UploadMode::kReplace, .token = "u"});
@@ -260,8 +260,8 @@ TEST_F(UploadTest, TokensAreBounded) {
   EXPECT_OK(store.Verify());
 }
 
-// 64 streams that began a resumable upload and were cancelled kept the room of all they had
-// declared, 12.5 GB, until the server was started again.
+// 64 streams that began a resumable upload and were cancelled kept all the disk space that they had
+// declared, 12.5 GB, until the server was restarted.
 TEST_F(UploadTest, AnUploadWithoutAWriterKeepsOnlyTheRoomOfItsDurableRows) {
   constexpr int64_t kDeclared = int64_t{32} << 20;
   constexpr int64_t kSlack = int64_t{1} << 20;  // blocks of the file system
@@ -282,7 +282,7 @@ TEST_F(UploadTest, AnUploadWithoutAWriterKeepsOnlyTheRoomOfItsDurableRows) {
   EXPECT_OK(store().ResumeUpload("t", [](const StoredBlock&) { return absl::OkStatus(); }));
 }
 
-// The same 64 streams left no place for any other upload with a token for a week.
+// For a week, the same 64 streams left no place for any other upload with a token.
 TEST_F(UploadTest, ABegunUploadWithoutRowsGivesWayToTheNextOne) {
   StoreOptions options = tested_.Options();
   int64_t now = 1000;
@@ -311,7 +311,7 @@ TEST_F(UploadTest, ABegunUploadWithoutRowsGivesWayToTheNextOne) {
   EXPECT_OK(store.Verify());
 }
 
-// One caller took all the places of uploads with a token, and every other caller was refused.
+// One caller took all places for uploads with a token, and every other caller was refused.
 TEST_F(UploadTest, ACallerHoldsNoMoreOpenUploadsThanItsShare) {
   StoreOptions options = tested_.Options();
   options.uploads_open_max = 3;
@@ -335,7 +335,7 @@ TEST_F(UploadTest, ACallerHoldsNoMoreOpenUploadsThanItsShare) {
 TEST_F(UploadTest, OpenUploadsAreListedByAgeThenToken) {
   StoreOptions options = tested_.Options();
   int64_t now = 1000;
-  options.unix_seconds = [&now] { return now; };
+  options.steady_seconds = [&now] { return now; };
   tested_.Close();
   const auto opened = Store::Open(options);
   ASSERT_OK(opened);

@@ -92,8 +92,9 @@ class Upload {
 
   // Returns the ordinal of the first row; the others follow in upload order. Call it after the last
   // Append, which fails afterwards. Data indexed by ordinal can then be prepared before Commit,
-  // while other changes continue. Requires: at least one row. Errors: ResourceExhausted (the
-  // collection has had 2^32 rows).
+  // while other changes continue. If the upload does not commit, the caller must release the
+  // ordinals (Collection::ReleaseOrdinals). Requires: at least one row. Errors: ResourceExhausted
+  // (no free range of EngineOptions::ordinals_max is long enough).
   virtual absl::StatusOr<uint32_t> TakeOrdinals() = 0;
 
   // Makes all rows visible atomically, as epoch + 1. An upload without rows commits nothing and
@@ -212,7 +213,9 @@ class Collection {
   absl::StatusOr<DeleteResult> Delete(const IdColumn& ids) { return Delete(ids, nullptr); }
 
   // Deletes the live rows that `rows` chooses. A row that has taken over the id of a chosen row
-  // since then has another ordinal, and stays. Errors: as Delete.
+  // since then has another ordinal, and stays. A row that has taken over the ordinal of a chosen
+  // row is deleted. So choose only rows of a state that is held until the call returns: their
+  // ordinals are not released. Errors: as Delete.
   virtual absl::StatusOr<DeleteResult> DeleteRows(const RowFilter& rows,
                                                   const CommitHook& before_visible) = 0;
 
@@ -225,6 +228,12 @@ class Collection {
                                                 const IdColumn& ids) const = 0;
   // Returns the number of those that `rows` chooses.
   virtual absl::StatusOr<int64_t> CountRows(const PinnedEpoch* at, const RowFilter& rows) const = 0;
+
+  // Makes ordinals free for the rows of later uploads. Requires: all of them are in use; no held
+  // state shows a row with one of them; no running upload has them; no existing filter will be used
+  // on later states. Ordinals that are never released are never given to another row, with one
+  // exception: a failed Commit without TakeOrdinals frees the ordinals that it took itself.
+  virtual void ReleaseOrdinals(uint32_t first, int64_t rows_count) noexcept = 0;
 
   // Releases the memory of deleted rows and joins small parts, where that is worthwhile, by copying
   // live rows. Searches and changes continue; answers and the epoch do not change. Each call does

@@ -42,6 +42,9 @@ struct EngineOptions {
   int32_t k_max = kKMax;
   // Maximum queries of a batch; determines the GPU workspace. 1 .. 65,536.
   int32_t batch_max = 1024;
+  // Maximum ordinals of a collection, in use by live rows and by deleted rows whose ordinals are
+  // not released yet (row_filter.h). 1 .. 2^32; smaller values are for tests.
+  int64_t ordinals_max = int64_t{1} << 32;
 };
 
 struct EngineInfo {

@@ -8,8 +8,10 @@
 
 namespace nearfield {
 
-// Rows get ordinals 0, 1, 2, ... as they are uploaded, never reused during the life of the
-// collection (see Upload::TakeOrdinals and PendingChange::first_ordinal). Code that knows the rows'
+// Rows get ordinals as they are uploaded: an upload takes the lowest free range that is long enough
+// (see Upload::TakeOrdinals and PendingChange::first_ordinal). The rows of one state have different
+// ordinals. Ordinals of dead rows are reused after their release (Collection::ReleaseOrdinals). So
+// a filter is valid for states that have been held since it was made. Code that knows the rows'
 // attributes chooses rows by ordinal. Immutable once it is passed to a search.
 struct RowFilter {
   // Bit (ordinal % 64) of word ordinal / 64. Rows beyond the last word are not chosen.

@@ -204,6 +204,9 @@ struct CollectionInfo {
   ScanPrecision scan_precision = ScanPrecision::kUnknown;
   bool durable = false;  // its rows survive a restart
   std::string error;     // why its rows could not be loaded; empty if they were
+  // Failed reads of its stored rows since the server's start. If not 0, a restart may fail to load
+  // it.
+  uint64_t read_failures_count = 0;
 };
 
 // The result of SetAlias. collection_before: the previous collection of the alias; empty if it is
@@ -259,6 +262,16 @@ struct Limits {
   uint32_t filter_conditions_max = 0;
   uint32_t filter_values_max = 0;
   uint32_t filter_bytes_max = 0;
+  uint32_t upload_tokens_max = 0;
+  uint64_t upload_token_s = 0;
+  uint64_t upload_idle_ms = 0;
+  uint32_t caller_share_percent = 0;
+  uint64_t search_ms_max = 0;
+  uint64_t reply_unread_ms = 0;
+  uint64_t requests_bytes_max = 0;
+  uint64_t replies_bytes_max = 0;
+  uint32_t streams_max = 0;
+  uint32_t snapshots_max = 0;
 };
 
 struct Capacity {

@@ -1,0 +1,63 @@
+#include "server/service/decode.h"
+
+#include <grpcpp/support/proto_buffer_reader.h>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
+#include "server/convert/decoded_bytes.h"
+
+namespace nearfield::server {
+namespace {
+
+absl::Status NoSuchMessage(const google::protobuf::Message& message) {
+  return ArgumentError("message",
+                       absl::StrCat("cannot be decoded: it is no ", message.GetTypeName(),
+                                    ", or a text in it is not UTF-8"));
+}
+
+// Returns the maximum memory of decoding `bytes`. Errors: InvalidArgument, ResourceExhausted.
+absl::StatusOr<int64_t> BytesNeeded(grpc::ByteBuffer* bytes, int64_t bytes_max,
+                                    const char* limit_name,
+                                    const google::protobuf::Message& message) {
+  grpc::ProtoBufferReader reader(bytes);
+  if (!reader.status().ok()) return NoSuchMessage(message);
+  const absl::StatusOr<int64_t> needed = DecodedBytesMax(message, &reader, bytes_max);
+  if (!needed.ok()) return NoSuchMessage(message);
+  if (*needed <= bytes_max) return needed;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "message: ", bytes->Length(), " bytes that take more than ", bytes_max,
+      " in memory when they are decoded, the limit", limit_name, ": send smaller messages"));
+}
+
+absl::Status Parse(grpc::ByteBuffer* bytes, google::protobuf::Message* message) {
+  bool decoded = false;
+  {
+    grpc::ProtoBufferReader reader(bytes);
+    decoded = reader.status().ok() && message->ParseFromZeroCopyStream(&reader);
+  }
+  bytes->Clear();
+  if (decoded) return absl::OkStatus();
+  message->Clear();
+  return NoSuchMessage(*message);
+}
+
+}  // namespace
+
+absl::StatusOr<ByteAccount::Hold> Decode(grpc::ByteBuffer* bytes, ByteAccount* account,
+                                         const std::string& caller,
+                                         google::protobuf::Message* message) {
+  ABSL_ASSIGN_OR_RETURN(const int64_t needed,
+                        BytesNeeded(bytes, account->bytes_max(), " requests_bytes_max", *message));
+  ABSL_ASSIGN_OR_RETURN(ByteAccount::Hold hold, account->Reserve(caller, needed));
+  ABSL_RETURN_IF_ERROR(Parse(bytes, message));
+  hold.Resize(static_cast<int64_t>(message->SpaceUsedLong()));
+  return hold;
+}
+
+absl::Status DecodeWithin(int64_t bytes_max, grpc::ByteBuffer* bytes,
+                          google::protobuf::Message* message) {
+  ABSL_RETURN_IF_ERROR(BytesNeeded(bytes, bytes_max, "", *message).status());
+  return Parse(bytes, message);
+}
+
+}  // namespace nearfield::server

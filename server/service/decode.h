@@ -1,0 +1,50 @@
+// Decodes requests from bytes to messages. A small message may become large when it is decoded, so
+// its memory is reserved first.
+#ifndef NEARFIELD_SERVER_SERVICE_DECODE_H_
+#define NEARFIELD_SERVER_SERVICE_DECODE_H_
+
+#include <google/protobuf/message.h>
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/status_macros.h"
+#include "server/batching/memory_ledger.h"
+
+namespace nearfield::server {
+
+// Decodes `bytes`, which are empty afterwards. Reserves memory in `account`: the maximum that
+// decoding can take (DecodedBytesMax) before, and the memory of the message after. Returns the
+// reservation. Errors: InvalidArgument (not such a message), ResourceExhausted (the account has no
+// room; without a retry hint if the message can never fit).
+absl::StatusOr<ByteAccount::Hold> Decode(grpc::ByteBuffer* bytes, ByteAccount* account,
+                                         const std::string& caller,
+                                         google::protobuf::Message* message);
+
+// Decodes `bytes`, which are empty afterwards, without an account.
+// Errors: InvalidArgument (not such a message), ResourceExhausted (may take more than `bytes_max`).
+absl::Status DecodeWithin(int64_t bytes_max, grpc::ByteBuffer* bytes,
+                          google::protobuf::Message* message);
+
+// As Decode, but the returned message keeps its reservation until the last holder releases it.
+template <typename Request>
+absl::StatusOr<std::shared_ptr<const Request>> DecodeHeld(grpc::ByteBuffer* bytes,
+                                                          ByteAccount* account,
+                                                          const std::string& caller) {
+  struct Held {
+    ByteAccount::Hold hold;  // destroyed after the message
+    Request message;
+  };
+  const auto held = std::make_shared<Held>();
+  ABSL_ASSIGN_OR_RETURN(held->hold, Decode(bytes, account, caller, &held->message));
+  return std::shared_ptr<const Request>(held, &held->message);
+}
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_SERVICE_DECODE_H_

@@ -1,0 +1,154 @@
+// OrdinalReuseTest: a collection in memory whose rows have one attribute, and a model of its rows.
+#ifndef NEARFIELD_TESTS_SERVER_ORDINAL_REUSE_FIXTURE_H_
+#define NEARFIELD_TESTS_SERVER_ORDINAL_REUSE_FIXTURE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status_macros.h"
+#include "server/catalog/catalog.h"
+#include "server/catalog/collection_upload.h"
+#include "tests/server/attributes/attribute_rows.h"
+#include "tests/server/attributes/filter_maker.h"
+#include "tests/server/row_model.h"
+#include "tests/testing/answers.h"
+#include "tests/testing/random.h"
+#include "tests/testing/seed.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+
+// The attribute of the rows is n.
+class OrdinalReuseTest : public ::testing::Test {
+ protected:
+  // A held state, and the rows that it must show.
+  struct Held {
+    std::shared_ptr<const PinnedEpoch> at;
+    RowModel model;
+  };
+
+  void Start(int64_t ordinals_max) {
+    EngineOptions options;
+    options.backend = BackendChoice::kCpu;
+    options.memory_bytes = int64_t{64} << 20;
+    options.host_memory_bytes = int64_t{64} << 20;
+    options.threads = 1;
+    options.ordinals_max = ordinals_max;
+    engine_ = *Engine::Create(options);
+    catalog_ = std::make_unique<Catalog>(
+        Catalog::Base{.engine = engine_.get(), .store = nullptr, .filter_cache_bytes = 100'000},
+        /*collections_max=*/1);
+    named_ = *catalog_->Create("c", spec_, schema_);
+  }
+
+  struct Range {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+  };
+  static std::vector<uint64_t> IdsOf(Range range) {
+    std::vector<uint64_t> ids;
+    for (uint64_t id = range.begin; id < range.end; ++id) ids.push_back(id);
+    return ids;
+  }
+
+  // Uploads rows with these ids, values of n from `n`, and random vectors. Updates the model.
+  absl::Status Upload(UploadMode mode, const std::vector<uint64_t>& ids,
+                      const std::function<int64_t()>& n) {
+    ABSL_ASSIGN_OR_RETURN(
+        auto upload,
+        CollectionUpload::Begin(named_, {.reservation = {.rows_max = 10'000, .mode = mode}}));
+    RowModel next = model_;
+    if (mode == UploadMode::kReplace) next.rows.clear();
+    std::vector<PlainRow> attributes;
+    std::vector<uint8_t> bytes;
+    for (const uint64_t id : ids) {
+      attributes.push_back({.attributes = {std::vector<PlainValue>{n()}}});
+      const RowModel::Row row = {.values = DrawVector(),
+                                 .payload = std::to_string(++rows_uploaded_),
+                                 .attributes = attributes.back()};
+      const auto* const begin = reinterpret_cast<const uint8_t*>(row.values.data());
+      bytes.insert(bytes.end(), begin, begin + row.values.size() * sizeof(float));
+      next.rows[id] = row;
+    }
+    const IdColumn column = IdColumn::OfNumbers(ids);
+    ABSL_RETURN_IF_ERROR(
+        upload->Append({.ids = &column, .rows = bytes}, BlockOf(schema_, attributes)));
+    ABSL_ASSIGN_OR_RETURN(const CommitResult result, upload->Commit());
+    next.epoch = result.epoch;
+    model_ = std::move(next);
+    return absl::OkStatus();
+  }
+  absl::Status Upsert(Range ids, int64_t n) {
+    return Upload(UploadMode::kUpsert, IdsOf(ids), [n] { return n; });
+  }
+
+  void Delete(Range ids) {
+    const auto deleted = DeleteRows(*named_, IdColumn::OfNumbers(IdsOf(ids)));
+    ASSERT_OK(deleted);
+    for (const uint64_t id : IdsOf(ids)) model_.rows.erase(id);
+    model_.epoch = deleted->epoch;
+  }
+
+  void Tidy() {
+    ASSERT_OK(named_->attributes->Tidy(*named_->collection, [] { return false; }));
+  }
+
+  std::vector<float> DrawVector() {
+    return {static_cast<float>(random_.Between(-2, 3)), static_cast<float>(random_.Between(-2, 3))};
+  }
+
+  ChosenRows Choose(const FilterTree& tree, std::shared_ptr<const PinnedEpoch> at) {
+    const auto filter = ValidateFilter(tree, schema_, {});
+    EXPECT_OK(filter);
+    return *named_->attributes->Choose(*named_->collection, *filter, std::move(at),
+                                       [] { return false; });
+  }
+
+  // Returns all rows that pass at the state, in order.
+  Neighbors Answer(const FilterTree& tree, std::shared_ptr<const PinnedEpoch> at) {
+    const ChosenRows chosen = Choose(tree, std::move(at));
+    Query query = {.vector = vector_, .row_id = {}, .k = kKMax};
+    query.filter = chosen.rows;
+    SearchBatch batch;
+    batch.queries = {query};
+    batch.at = chosen.at;
+    auto result = engine_->Search(*named_->collection, batch);
+    EXPECT_OK(result);
+    return std::move(result->queries[0]);
+  }
+
+  // Checks that the filter and the slow filter choose the same rows of the state (null: current).
+  void ExpectRight(const FilterTree& tree, const Held& state) {
+    const ModelQuery asked = {.vector = vector_, .row_id = {}, .k = kKMax};
+    ASSERT_THAT(Answer(tree, state.at),
+                testing::BytesEqual(
+                    ModelAnswer(spec_, state.model, state.model.Passing(tree, specs_), asked)));
+  }
+
+  // Returns one bit for each row of the state (null: the current one), by ordinal.
+  std::vector<uint64_t> Ordinals(const PinnedEpoch* at) {
+    return named_->collection->LiveRows(at)->chosen;
+  }
+
+  const std::vector<float> vector_ = {1.5F, -0.5F};
+  testing::Random random_{testing::TestSeed()};
+  const CollectionSpec spec_ = {.dim = 2, .metric = Metric::kL2};
+  const std::vector<AttributeSpec> specs_ = {{.name = "n"}};
+  const AttributeSchema schema_ = *AttributeSchema::Create(specs_, {});
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Catalog> catalog_;
+  std::shared_ptr<NamedCollection> named_;
+  RowModel model_;
+  int64_t rows_uploaded_ = 0;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_TESTS_SERVER_ORDINAL_REUSE_FIXTURE_H_
