@@ -1,5 +1,5 @@
 // AuditRecord: a server's record of a wrong answer or a wrong row in memory
-// (server/catalog/audit/README.md), and the checks of it that need no server.
+// (server/audit/README.md), and the checks of it that need no server.
 #ifndef NEARFIELD_CLIENT_CLI_AUDIT_RECORD_H_
 #define NEARFIELD_CLIENT_CLI_AUDIT_RECORD_H_
 

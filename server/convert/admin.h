@@ -10,14 +10,14 @@
 #include "absl/status/statusor.h"
 #include "nearfield/engine/engine.h"
 #include "nearfield/v1/admin.pb.h"
-#include "server/batching/pass_counter.h"
-#include "server/batching/search_request.h"
-#include "server/catalog/audit/auditor.h"
-#include "server/catalog/compactor.h"
-#include "server/catalog/snapshots.h"
+#include "server/audit/auditor.h"
+#include "server/collections/compactor.h"
+#include "server/collections/snapshots.h"
 #include "server/convert/common.h"
 #include "server/convert/limits.h"
 #include "server/edge/accept_counts.h"
+#include "server/scheduler/pass_counter.h"
+#include "server/scheduler/search_request.h"
 
 namespace nearfield::server {
 

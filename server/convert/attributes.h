@@ -11,10 +11,10 @@
 
 #include "absl/status/statusor.h"
 #include "nearfield/v1/common.pb.h"
-#include "server/catalog/attributes/attribute_block.h"
-#include "server/catalog/attributes/limits.h"
-#include "server/catalog/attributes/schema.h"
-#include "server/catalog/attributes/value_column.h"
+#include "server/attributes/attribute_block.h"
+#include "server/attributes/limits.h"
+#include "server/attributes/schema.h"
+#include "server/attributes/value_column.h"
 #include "server/convert/common.h"
 
 namespace nearfield::server {

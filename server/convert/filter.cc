@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
-#include "server/catalog/attributes/filter.h"
+#include "server/attributes/filter.h"
 #include "server/convert/attributes.h"
 
 namespace nearfield::server {

@@ -4,10 +4,10 @@
 
 #include "absl/status/statusor.h"
 #include "nearfield/v1/common.pb.h"
-#include "server/catalog/attributes/filter.h"
-#include "server/catalog/attributes/filter_tree.h"
-#include "server/catalog/attributes/limits.h"
-#include "server/catalog/attributes/schema.h"
+#include "server/attributes/filter.h"
+#include "server/attributes/filter_tree.h"
+#include "server/attributes/limits.h"
+#include "server/attributes/schema.h"
 #include "server/convert/common.h"
 
 namespace nearfield::server {

@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "nearfield/engine/collection.h"
 #include "nearfield/v1/ingest.pb.h"
-#include "server/catalog/catalog.h"
+#include "server/collections/catalog.h"
 #include "server/convert/common.h"
 #include "server/convert/limits.h"
 

@@ -9,10 +9,10 @@
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "nearfield/engine/row_codec.h"
-#include "server/batching/retry_hint.h"
-#include "server/catalog/attributes/limits.h"
-#include "server/catalog/catalog.h"
+#include "server/attributes/limits.h"
+#include "server/collections/catalog.h"
 #include "server/convert/ingest.h"
+#include "server/scheduler/retry_hint.h"
 
 namespace nearfield::server {
 namespace {

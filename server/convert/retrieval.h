@@ -10,9 +10,9 @@
 #include "nearfield/engine/collection.h"
 #include "nearfield/engine/engine.h"
 #include "nearfield/v1/retrieval.pb.h"
-#include "server/batching/search_request.h"
 #include "server/convert/common.h"
 #include "server/convert/limits.h"
+#include "server/scheduler/search_request.h"
 
 namespace nearfield::server {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "server/catalog/attributes/schema.h"
+#include "server/attributes/schema.h"
 
 namespace nearfield::server {
 namespace {

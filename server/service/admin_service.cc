@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 #include "engine/base/status_macros.h"
-#include "server/catalog/snapshots.h"
+#include "server/collections/snapshots.h"
 #include "server/convert/admin.h"
 #include "server/convert/attributes.h"
 #include "server/service/unary_call.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "server/batching/search_request.h"
-#include "server/catalog/audit/audit.h"
+#include "server/audit/audit.h"
+#include "server/scheduler/search_request.h"
 #include "server/service/server_state.h"
 
 namespace nearfield::server {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/batching/retry_hint.h"
+#include "server/scheduler/retry_hint.h"
 #include "server/service/caller_name.h"
 #include "server/service/status_details.h"
 

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/batching/clock.h"
-#include "server/batching/search_request.h"
+#include "server/scheduler/clock.h"
+#include "server/scheduler/search_request.h"
 #include "server/service/server_state.h"
 #include "server/telemetry/request_log.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "nearfield/v1/common.pb.h"
-#include "server/catalog/catalog.h"
+#include "server/collections/catalog.h"
 #include "server/service/call.h"
 
 namespace nearfield::server {

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/status_macros.h"
-#include "server/batching/memory_ledger.h"
+#include "server/scheduler/memory_ledger.h"
 
 namespace nearfield::server {
 

@@ -6,7 +6,7 @@
 #include <list>
 #include <mutex>
 
-#include "server/batching/search_request.h"
+#include "server/scheduler/search_request.h"
 
 namespace nearfield::server {
 

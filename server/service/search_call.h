@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "nearfield/v1/retrieval.pb.h"
-#include "server/batching/kept_epochs.h"
-#include "server/batching/memory_ledger.h"
-#include "server/batching/search_request.h"
+#include "server/scheduler/kept_epochs.h"
+#include "server/scheduler/memory_ledger.h"
+#include "server/scheduler/search_request.h"
 #include "server/service/call.h"
 #include "server/service/search_facts.h"
 

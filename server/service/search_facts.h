@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "server/batching/search_request.h"
+#include "server/scheduler/search_request.h"
 #include "server/telemetry/request_log.h"
 
 namespace nearfield::server {

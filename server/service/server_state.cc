@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/batching/retry_hint.h"
 #include "server/config/memory_plan.h"
+#include "server/scheduler/retry_hint.h"
 
 namespace nearfield::server {
 namespace {

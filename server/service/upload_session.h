@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "nearfield/engine/collection.h"
 #include "nearfield/v1/ingest.pb.h"
-#include "server/catalog/catalog.h"
-#include "server/catalog/collection_upload.h"
+#include "server/collections/catalog.h"
+#include "server/collections/collection_upload.h"
 #include "server/convert/ingest.h"
 #include "server/convert/limits.h"
 

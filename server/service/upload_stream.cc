@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
-#include "server/batching/retry_hint.h"
+#include "server/scheduler/retry_hint.h"
 #include "server/service/call.h"
 #include "server/service/decode.h"
 #include "server/service/upload_session.h"

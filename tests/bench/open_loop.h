@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
-#include "server/batching/clock.h"
-#include "server/batching/search_queue.h"
+#include "server/scheduler/clock.h"
+#include "server/scheduler/search_queue.h"
 
 namespace nearfield::bench {
 

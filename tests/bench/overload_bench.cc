@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/batching/engine_thread.h"
-#include "server/batching/search_queue.h"
+#include "server/scheduler/engine_thread.h"
+#include "server/scheduler/search_queue.h"
 #include "tests/bench/open_loop.h"
 #include "tests/bench/timed_device.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "nearfield/v1/common.pb.h"
-#include "server/catalog/attributes/evaluate.h"
+#include "server/attributes/evaluate.h"
 #include "server/convert/filter.h"
 #include "tests/server/attributes/attribute_rows.h"
 

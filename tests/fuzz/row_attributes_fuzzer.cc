@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/catalog/attributes/chunk.h"
-#include "server/catalog/attributes/row_encoding.h"
+#include "server/attributes/chunk.h"
+#include "server/attributes/row_encoding.h"
 
 namespace nearfield::server {
 namespace {

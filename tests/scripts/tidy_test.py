@@ -79,9 +79,9 @@ class Includes(PlantedTree):
             ("engine/gpu/kernels/row_scan/s.cu", "<cub/cub.cuh>"),
             ("engine/plan/p.cc", '"engine/base/checked_math.h"'),
             ("engine/engine.cc", '"engine/oracle/oracle.h"'),
-            ("server/service/s.cc", '"server/catalog/catalog.h"'),
+            ("server/service/s.cc", '"server/collections/catalog.h"'),
             ("server/service/s.cc", "<grpcpp/grpcpp.h>"),
-            ("server/catalog/c.cc", '"nearfield/engine/engine.h"'),
+            ("server/collections/c.cc", '"nearfield/engine/engine.h"'),
             ("client/cli/m.cc", '"nearfield/client/client.h"'),
             ("tests/engine/gpu/k_test.cu", '"engine/gpu/kernels/row_scan/scan.h"'),
             ("tests/engine/x_test.cc", '"absl/status/status.h"'),
@@ -101,14 +101,14 @@ class Includes(PlantedTree):
             ("engine/gpu/kernels/row_scan/s.cu", '"engine/backend/backend.h"'),
             ("engine/engine.cc", '"engine/gpu/kernels/row_scan/scan.h"'),
             ("engine/include/nearfield/engine/e.h", '"engine/base/checked_math.h"'),
-            ("server/batching/b.cc", '"server/service/search.h"'),
+            ("server/scheduler/b.cc", '"server/service/search.h"'),
             ("server/service/s.cc", '"engine/backend/backend.h"'),
             ("server/service/s.cc", '"engine/gpu/make_gpu_topk_engine.h"'),
-            ("server/main.cc", '"client/cli/table.h"'),
+            ("server/process/main.cc", '"client/cli/table.h"'),
             ("client/cpp/c.cc", '"nearfield/engine/engine.h"'),
             ("client/cpp/c.cc", '"server/config/config.h"'),
             ("engine/cpu/c.cc", '"nearfield/v1/common.pb.h"'),
-            ("server/catalog/c.cc", '"nearfield/v1/common.pb.h"'),
+            ("server/collections/c.cc", '"nearfield/v1/common.pb.h"'),
             ("engine/cpu/c.cc", '"tests/testing/seed.h"'),
         ]
         for path, target in forbidden:
@@ -123,7 +123,7 @@ class Includes(PlantedTree):
     def test_cuda_only_under_the_gpu_engine(self) -> None:
         self.assert_finds(self.findings("engine/corpus/c.cc", "<cuda_runtime.h>"), "CUDA only in engine/gpu")
         self.assert_finds(
-            includes.check(self.plant({"engine/corpus/c.cc": "", "server/k.cu": ""})), "CUDA sources only under"
+            includes.check(self.plant({"engine/corpus/c.cc": "", "server/k.cu": ""})), "CUDA sources only in"
         )
 
     def test_rpc_never_in_the_engine(self) -> None:

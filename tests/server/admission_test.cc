@@ -1,6 +1,6 @@
 // Tests of admission by predicted time: which searches are refused, with which hint, and which
 // failures must not block admission.
-#include "server/batching/retry_hint.h"
+#include "server/scheduler/retry_hint.h"
 #include "tests/server/queue_fixture.h"
 
 namespace nearfield::server {

@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "server/batching/batch_runner.h"
-#include "server/batching/engine_thread.h"
-#include "server/batching/retry_hint.h"
-#include "server/batching/search_queue.h"
-#include "server/batching/worker_pool.h"
+#include "server/scheduler/batch_runner.h"
+#include "server/scheduler/engine_thread.h"
+#include "server/scheduler/retry_hint.h"
+#include "server/scheduler/search_queue.h"
+#include "server/scheduler/worker_pool.h"
 #include "tests/server/fake_clock.h"
 #include "tests/server/scripted_engine.h"
 #include "tests/testing/status_matchers.h"

@@ -1,4 +1,4 @@
-#include "server/catalog/catalog.h"
+#include "server/collections/catalog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

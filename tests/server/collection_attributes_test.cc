@@ -1,6 +1,6 @@
 // Tests of the attributes of a collection's rows across epochs: rows in use are not dropped,
 // dropped rows free their memory, and memory is bounded.
-#include "server/catalog/collection_attributes.h"
+#include "server/collections/collection_attributes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "server/catalog/attributes/schema_encoding.h"
-#include "server/catalog/catalog.h"
+#include "server/attributes/schema_encoding.h"
+#include "server/collections/catalog.h"
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
 #include "tests/testing/fake_engine.h"

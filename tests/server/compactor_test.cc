@@ -1,6 +1,6 @@
 // Tests of compaction on demand, over the real engine and store: it frees everything, and no answer
 // changes.
-#include "server/catalog/compactor.h"
+#include "server/collections/compactor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "server/catalog/snapshots.h"
+#include "server/collections/snapshots.h"
 #include "tests/server/attributes/filter_maker.h"
 #include "tests/server/durable_rows.h"
 #include "tests/server/store/older_catalogue.h"

@@ -13,8 +13,8 @@
 
 #include "engine/corpus/id_order.h"
 #include "nearfield/engine/engine.h"
-#include "server/catalog/catalog.h"
-#include "server/catalog/collection_upload.h"
+#include "server/collections/catalog.h"
+#include "server/collections/collection_upload.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/random.h"
 #include "tests/testing/status_matchers.h"

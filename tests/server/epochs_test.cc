@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "server/batching/epoch_waiters.h"
-#include "server/batching/kept_epochs.h"
-#include "server/batching/retry_hint.h"
+#include "server/scheduler/epoch_waiters.h"
+#include "server/scheduler/kept_epochs.h"
+#include "server/scheduler/retry_hint.h"
 #include "tests/server/fake_clock.h"
 #include "tests/testing/fake_engine.h"
 #include "tests/testing/status_matchers.h"

@@ -2,7 +2,7 @@
 #include <random>
 #include <set>
 
-#include "server/batching/caller_table.h"
+#include "server/scheduler/caller_table.h"
 #include "tests/server/queue_fixture.h"
 #include "tests/testing/seed.h"
 

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "server/batching/clock.h"
+#include "server/scheduler/clock.h"
 
 namespace nearfield::server {
 

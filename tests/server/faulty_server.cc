@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "server/run_server.h"
+#include "server/process/run_server.h"
 #include "tests/server/scripted_engine.h"
 
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "server/catalog/attributes/filter.h"
-#include "server/catalog/attributes/row_encoding.h"
+#include "server/attributes/filter.h"
+#include "server/attributes/row_encoding.h"
 #include "server/convert/attributes.h"
 #include "server/convert/filter.h"
 #include "server/convert/ingest.h"

@@ -1,5 +1,5 @@
 // Tests of the ledger of bytes that calls make the server hold.
-#include "server/batching/memory_ledger.h"
+#include "server/scheduler/memory_ledger.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/batching/retry_hint.h"
+#include "server/scheduler/retry_hint.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {

@@ -13,8 +13,8 @@
 #include <variant>
 #include <vector>
 
-#include "server/catalog/catalog.h"
-#include "server/catalog/collection_upload.h"
+#include "server/collections/catalog.h"
+#include "server/collections/collection_upload.h"
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
 #include "tests/server/row_model.h"

@@ -1,5 +1,5 @@
 // Tests of learned pass times: outliers, extrapolation, expiry.
-#include "server/batching/pass_times.h"
+#include "server/scheduler/pass_times.h"
 
 #include <cmath>
 

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/batching/batch_runner.h"
-#include "server/batching/search_queue.h"
+#include "server/scheduler/batch_runner.h"
+#include "server/scheduler/search_queue.h"
 #include "tests/server/fake_clock.h"
 #include "tests/server/scripted_engine.h"
 #include "tests/testing/status_matchers.h"

@@ -7,7 +7,7 @@
 #include <thread>
 #include <variant>
 
-#include "server/batching/engine_thread.h"
+#include "server/scheduler/engine_thread.h"
 #include "tests/server/queue_fixture.h"
 #include "tests/testing/seed.h"
 

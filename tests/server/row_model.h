@@ -10,8 +10,8 @@
 
 #include "absl/types/span.h"
 #include "nearfield/engine/engine.h"
-#include "server/catalog/attributes/filter_tree.h"
-#include "server/catalog/attributes/schema.h"
+#include "server/attributes/filter_tree.h"
+#include "server/attributes/schema.h"
 #include "tests/server/attributes/attribute_rows.h"
 
 namespace nearfield::server {

@@ -17,8 +17,8 @@
 #include "nearfield/v1/ingest.grpc.pb.h"
 #include "nearfield/v1/retrieval.grpc.pb.h"
 #include "server/config/settings.h"
-#include "server/engine_factory.h"
-#include "server/server.h"
+#include "server/process/engine_factory.h"
+#include "server/process/server.h"
 #include "tests/server/scripted_engine.h"
 
 namespace nearfield::server {

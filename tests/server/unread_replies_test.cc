@@ -1,5 +1,5 @@
 // Tests of unread replies: their calls are cancelled in time, and no others.
-#include "server/batching/unread_replies.h"
+#include "server/scheduler/unread_replies.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Tests of upload places on a fake clock: limits, and which upload loses its place.
-#include "server/batching/upload_places.h"
+#include "server/scheduler/upload_places.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "server/batching/retry_hint.h"
+#include "server/scheduler/retry_hint.h"
 #include "tests/server/fake_clock.h"
 #include "tests/testing/status_matchers.h"
 

@@ -35,24 +35,27 @@ LAYERS: dict[str, frozenset[str]] = {
         "engine": "engine/search engine/cpu engine/gpu engine/gpu/runtime engine/oracle engine/backend engine/corpus engine/plan engine/score engine/base "
         "engine/include",
         "server/config": "engine/include engine/base",
-        "server/convert": "engine/include engine/base server/catalog server/batching/search_request.h server/batching/retry_hint.h "
-        "server/batching/pass_counter.h server/edge/accept_counts.h proto",
-        "server/batching": "engine/include engine/base server/telemetry",
+        "server/convert": "engine/include engine/base server/attributes server/audit server/collections server/scheduler/search_request.h server/scheduler/retry_hint.h "
+        "server/scheduler/pass_counter.h server/edge/accept_counts.h proto",
+        "server/scheduler": "engine/include engine/base server/telemetry",
         "server/store": "engine/include engine/base",
-        "server/catalog": "engine/include engine/base server/store server/batching/clock.h",
+        "server/attributes": "engine/include engine/base",
+        "server/collections": "engine/include engine/base server/attributes server/store server/scheduler/clock.h",
+        "server/audit": "engine/include engine/base server/attributes server/collections server/store server/scheduler/clock.h",
         "server/edge": "engine/include engine/base server/telemetry",
         "server/telemetry": "engine/include engine/base server/config proto",
         "server/security": "engine/base server/config proto",
-        "server/service": "engine/include engine/base server/convert server/batching server/catalog server/config server/telemetry "
-        "server/edge/accept_counts.h server/security proto",
-        "server": "engine/include engine/base server/config server/convert server/batching server/catalog server/store server/service "
-        "server/edge server/telemetry server/security proto",
+        "server/service": "engine/include engine/base server/convert server/scheduler server/attributes server/audit server/collections server/config "
+        "server/telemetry server/edge/accept_counts.h server/security proto",
+        "server/process": "engine/include engine/base server/attributes server/audit server/config server/convert server/scheduler "
+        "server/collections server/store server/service server/edge server/telemetry server/security proto",
         "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
         "client/formats": "client/cpp",
         "client/cli": "client/cpp client/formats proto",
         "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
-        "engine/plan engine/cpu engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels server server/config server/convert server/batching server/store "
-        "server/catalog server/edge server/telemetry server/security server/service client/cpp client/formats client/cli proto",
+        "engine/plan engine/cpu engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
+        "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
+        "server/process server/edge server/telemetry server/security server/service client/cpp client/formats client/cli proto",
     }.items()
 }
 
@@ -66,7 +69,9 @@ RPC = re.compile(r"^(grpc|google/protobuf/|google/rpc/)|\.pb\.h$")
 # Folders that may include CUDA headers, and folders that must not include those of gRPC and
 # protobuf (generated ones included).
 CUDA_FOLDERS = ("engine/gpu/", "engine/topk/", "tests/")
-RPC_FREE_FOLDERS = ("engine/", "server/config/", "server/batching/", "server/catalog/", "server/store/")
+RPC_FREE_FOLDERS = (
+    "engine/", "server/config/", "server/scheduler/", "server/attributes/", "server/collections/", "server/audit/", "server/store/"
+)
 
 
 def layer_of(path: str) -> str | None:

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "server/catalog/attributes/attribute_block.h"
-#include "server/catalog/attributes/columns.h"
-#include "server/catalog/attributes/evaluate.h"
-#include "server/catalog/attributes/filter_tree.h"
+#include "server/attributes/attribute_block.h"
+#include "server/attributes/columns.h"
+#include "server/attributes/evaluate.h"
+#include "server/attributes/filter_tree.h"
 #include "tests/testing/random.h"
 
 namespace nearfield::server {

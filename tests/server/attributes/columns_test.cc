@@ -1,5 +1,5 @@
 // Tests of a collection's columns: versions, merged and dropped chunks, concurrent use.
-#include "server/catalog/attributes/columns.h"
+#include "server/attributes/columns.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

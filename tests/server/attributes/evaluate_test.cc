@@ -1,6 +1,6 @@
 // Tests of filters over random rows: the result equals that of the slow filter, however the rows
 // were uploaded.
-#include "server/catalog/attributes/evaluate.h"
+#include "server/attributes/evaluate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Tests of the filter cache: the same rows as without it, bounded memory, and never the rows of
 // another state.
-#include "server/catalog/attributes/filter_cache.h"
+#include "server/attributes/filter_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

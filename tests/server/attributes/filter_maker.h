@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "server/catalog/attributes/filter_tree.h"
-#include "server/catalog/attributes/schema.h"
+#include "server/attributes/filter_tree.h"
+#include "server/attributes/schema.h"
 #include "tests/testing/random.h"
 
 namespace nearfield::server {

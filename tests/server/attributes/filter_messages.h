@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "nearfield/v1/common.pb.h"
-#include "server/catalog/attributes/attribute_block.h"
-#include "server/catalog/attributes/filter_tree.h"
+#include "server/attributes/attribute_block.h"
+#include "server/attributes/filter_tree.h"
 
 namespace nearfield::server {
 

@@ -1,6 +1,6 @@
 // Tests of valid and invalid filters: every limit exactly and exceeded by one, types, shapes, and
 // paths in errors.
-#include "server/catalog/attributes/filter.h"
+#include "server/attributes/filter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

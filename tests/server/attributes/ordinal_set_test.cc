@@ -1,5 +1,5 @@
 // Tests of OrdinalSet against std::set: containers of every kind, and their borders.
-#include "server/catalog/attributes/ordinal_set.h"
+#include "server/attributes/ordinal_set.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

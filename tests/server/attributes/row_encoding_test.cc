@@ -1,5 +1,5 @@
 // Tests of the row encoding: attributes survive it to the bit, and no other bytes are accepted.
-#include "server/catalog/attributes/row_encoding.h"
+#include "server/attributes/row_encoding.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

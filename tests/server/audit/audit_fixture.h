@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/catalog/audit/audit.h"
-#include "server/catalog/collection_upload.h"
+#include "server/audit/audit.h"
+#include "server/collections/collection_upload.h"
 #include "tests/server/fake_clock.h"
 #include "tests/testing/fake_engine.h"
 #include "tests/testing/status_matchers.h"

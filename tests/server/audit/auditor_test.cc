@@ -1,5 +1,5 @@
 // Tests of the auditor: the mismatches it finds, the answers it drops, and its limit on CPU time.
-#include "server/catalog/audit/auditor.h"
+#include "server/audit/auditor.h"
 
 #include <thread>
 

@@ -1,7 +1,7 @@
 // Tests of records: complete, bounded, and sufficient to repeat the check.
-#include "server/catalog/audit/record.h"
+#include "server/audit/record.h"
 
-#include "server/catalog/audit/record_folder.h"
+#include "server/audit/record_folder.h"
 #include "tests/server/audit/audit_fixture.h"
 
 namespace nearfield::server {

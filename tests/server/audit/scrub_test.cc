@@ -1,5 +1,5 @@
 // Tests of the scrub: it finds and names a flipped bit in memory, during any commits.
-#include "server/catalog/audit/scrub.h"
+#include "server/audit/scrub.h"
 
 #include <thread>
 

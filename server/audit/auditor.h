@@ -1,0 +1,113 @@
+// Auditor: checks a sample of the live answers against the oracle, outside the request path.
+#ifndef NEARFIELD_SERVER_AUDIT_AUDITOR_H_
+#define NEARFIELD_SERVER_AUDIT_AUDITOR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "engine/base/mutex.h"
+#include "nearfield/engine/engine.h"
+#include "server/audit/alarm.h"
+#include "server/audit/audited_answer.h"
+#include "server/scheduler/clock.h"
+
+namespace nearfield::server {
+
+// Totals since the start.
+struct AuditCounts {
+  int64_t answers_audited = 0;  // checks that finished
+  int64_t answers_dropped = 0;  // sampled but not checked: the auditor was busy, rested or ended
+  int64_t answers_failed = 0;   // checks that ended with an error
+  int64_t mismatches = 0;
+  int64_t rows_checked = 0;  // scored by the oracle
+  int64_t busy_us = 0;
+};
+
+struct AuditorOptions {
+  // Audits one search in every `share`, at pseudo-random intervals; 0 disables the audit.
+  int64_t share = 0;
+  // Maximum percent of one core, 1 .. 100. The thread rests after each check to stay below it.
+  int64_t cpu_percent = 100;
+};
+
+// Maximum number of answers that are sampled, wait or are being checked. Each pins its epoch until
+// it is checked or dropped; none waits while the auditor rests.
+inline constexpr int64_t kAuditPlaces = 4;
+
+// Runs one thread. Thread-safe.
+class Auditor {
+ public:
+  using Tell = std::function<void(const AuditCounts&)>;
+
+  // The callback receives the counts on the auditor's thread, at intervals, and at the end if any
+  // answer was sampled. All arguments outlive the auditor.
+  Auditor(const AuditorOptions& options, Engine* engine, const Clock* clock, Alarm* alarm,
+          Tell tell);
+  // Cancels the running check and drops the waiting answers.
+  ~Auditor();
+  Auditor(const Auditor&) = delete;
+  Auditor& operator=(const Auditor&) = delete;
+
+  // A slot for one answer, released if it is not used. The auditor outlives it.
+  class Place {
+   public:
+    Place() = default;
+    Place(Place&& other) noexcept : auditor_(std::exchange(other.auditor_, nullptr)) {}
+    Place& operator=(Place&& other) noexcept {
+      std::swap(auditor_, other.auditor_);
+      return *this;
+    }
+    ~Place() {
+      if (auditor_ != nullptr) auditor_->GiveBack();
+    }
+    explicit operator bool() const { return auditor_ != nullptr; }
+
+   private:
+    friend class Auditor;
+    explicit Place(Auditor* auditor) : auditor_(auditor) {}
+    Auditor* auditor_ = nullptr;
+  };
+
+  // Samples a search; call it for every search before it is queued. Returns a slot if the search is
+  // to be audited. Cost: a few ns for other searches.
+  Place Draw();
+  // Queues the answer for its check. Does not block.
+  void Submit(Place place, AuditedAnswer answer);
+
+  AuditCounts counts() const;
+
+ private:
+  struct Job {
+    Place place;
+    AuditedAnswer answer;
+  };
+  void GiveBack() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Resting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Loop();
+  void Check(const AuditedAnswer& answer);
+
+  const AuditorOptions options_;
+  Engine* const engine_;
+  const Clock* const clock_;
+  Alarm* const alarm_;
+  const Tell tell_;
+  std::atomic<uint64_t> drawn_{0};
+  std::atomic<bool> ending_{false};
+  mutable Mutex mutex_;
+  CondVar arrived_;
+  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
+  int64_t places_taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  TimePoint rest_until_ ABSL_GUARDED_BY(mutex_) = TimePoint::min();
+  TimePoint told_ ABSL_GUARDED_BY(mutex_);
+  AuditCounts counts_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_AUDIT_AUDITOR_H_
