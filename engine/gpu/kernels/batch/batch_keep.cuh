@@ -6,6 +6,7 @@
 
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/batch/batch_ring.cuh"
+#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 
@@ -125,7 +126,7 @@ struct MyRows {
   // absent: TilePlace::Absent().
   __device__ MyRows(const unsigned char* of_tile, uint64_t absent) {
     const uint32_t thread = threadIdx.x % kWarpgroup;
-    index = thread / 32 * 16 + thread % 32 / 4;
+    index = thread / kWarp * 16 + thread % kWarp / 4;
     first = reinterpret_cast<const score::RowBound*>(of_tile) + index;
 #pragma unroll
     for (uint32_t i = 0; i < 2; ++i) present[i] = ((absent >> (index + 8 * i)) & 1) == 0;
@@ -222,7 +223,7 @@ __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], co
     }
     fours |= any ? 1u << j : 0u;
   }
-  fours = __reduce_or_sync(0xffffffffu, fours);
+  fours = __reduce_or_sync(kFullWarp, fours);
 #pragma unroll 1
   for (; fours != 0; fours &= fours - 1) {
     const int j = __ffs(static_cast<int>(fours)) - 1;
@@ -239,7 +240,7 @@ __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], co
     }
     // A lane rarely has two survivors.
     for (;;) {
-      const uint32_t lanes = __ballot_sync(0xffffffffu, passing != 0);
+      const uint32_t lanes = __ballot_sync(kFullWarp, passing != 0);
       if (lanes == 0) break;
       const int i = __ffs(static_cast<int>(passing)) - 1;
       const int32_t sum = i == 0 ? four[0] : i == 1 ? four[1] : i == 2 ? four[2] : four[3];

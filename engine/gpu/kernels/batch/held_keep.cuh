@@ -175,7 +175,7 @@ __device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTe
   const int first_row = 2 * (static_cast<int>(threadIdx.x) % 4);
   uint32_t fours = tile.absent == 0 ? FoursThatReach<true>(sums, reach, tile, first_row)
                                     : FoursThatReach<false>(sums, reach, tile, first_row);
-  fours = __reduce_or_sync(0xffffffffu, fours);
+  fours = __reduce_or_sync(kFullWarp, fours);
 #pragma unroll 1
   for (; fours != 0; fours &= fours - 1) {
     const int j = __ffs(static_cast<int>(fours)) - 1;
@@ -192,7 +192,7 @@ __device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTe
     if (tile.absent != 0) passing &= ~((static_cast<uint32_t>(tile.absent >> row) & 3u) * 5u);
     // A lane rarely has two survivors.
     for (;;) {
-      const uint32_t lanes = __ballot_sync(0xffffffffu, passing != 0);
+      const uint32_t lanes = __ballot_sync(kFullWarp, passing != 0);
       if (lanes == 0) break;
       const int i = __ffs(static_cast<int>(passing)) - 1;
       const int32_t sum = i == 0 ? four[0] : i == 1 ? four[1] : i == 2 ? four[2] : four[3];

@@ -5,6 +5,7 @@
 #include "engine/gpu/kernels/batch/batch_table.h"
 #include "engine/gpu/kernels/batch/held_keep.cuh"
 #include "engine/gpu/kernels/batch/held_ring.cuh"
+#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 namespace {
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
   __syncthreads();
   // The shuffle shows the compiler that the value is the same in all lanes.
-  const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarp, 0);
+  const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarp, 0);
   if (warp >= kHeldWarps) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kSenderRegisters));
     if (warp == kHeldWarps) {
