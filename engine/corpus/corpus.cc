@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check_range.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/change.h"
@@ -22,10 +23,7 @@
 namespace nearfield::corpus {
 
 absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
-  if (spec.dim < 1 || spec.dim > kDimMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dim = ", spec.dim, " is out of range: 1 to ", kDimMax));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("dim", spec.dim, 1, kDimMax));
   if (spec.metric != Metric::kDot && spec.metric != Metric::kCosine && spec.metric != Metric::kL2) {
     return absl::InvalidArgumentError(
         absl::StrCat("metric = ", static_cast<int>(spec.metric), " is none: dot, cosine or l2"));
@@ -33,7 +31,7 @@ absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
   if (spec.row_type != RowType::kFloat32 && spec.row_type != RowType::kFloat16 &&
       spec.row_type != RowType::kBFloat16) {
     return absl::InvalidArgumentError(absl::StrCat("row_type = ", static_cast<int>(spec.row_type),
-                                                   " is none: fp32, fp16 or bf16"));
+                                                   " is none: float32, float16 or bfloat16"));
   }
   if (spec.id_type != IdType::kUint64 && spec.id_type != IdType::kString) {
     return absl::InvalidArgumentError(
@@ -265,13 +263,10 @@ absl::StatusOr<int64_t> Corpus::CountRows(const PinnedEpoch* at, const RowFilter
 
 absl::StatusOr<CompactionResult> Corpus::Compact(const CompactionOptions& options) {
   if (!(options.dead_share_max >= 0 && options.dead_share_max < 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("dead_share_max = ", options.dead_share_max,
-                                                   " is out of range: 0 to below 1"));
+    return MustBe("dead_share_max", absl::StrCat(options.dead_share_max),
+                  "at least 0 and less than 1");
   }
-  if (options.generations_max < 1 || options.generations_max > kGenerationsMax) {
-    return absl::InvalidArgumentError(absl::StrCat("generations_max = ", options.generations_max,
-                                                   " is out of range: 1 to ", kGenerationsMax));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("generations_max", options.generations_max, 1, kGenerationsMax));
   return CatchOutOfMemory([&] { return CompactOnce(options); });
 }
 
@@ -334,10 +329,7 @@ absl::StatusOr<FetchResult> Corpus::FetchRows(const IdColumn& ids, const RowPart
 }
 
 absl::Status Corpus::CheckIdType(const IdColumn& ids) const {
-  if (ids.size() > kRowsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("ids: ", ids.size(), " ids in one call; at most ", kRowsMax));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("ids", ids.size(), 0, kRowsMax));
   if (ids.type() == spec_.id_type) return absl::OkStatus();
   return absl::InvalidArgumentError(
       spec_.id_type == IdType::kUint64

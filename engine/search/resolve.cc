@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/id_order.h"
 #include "engine/score/row_types.h"
@@ -67,12 +68,10 @@ absl::Status CheckVector(const CollectionSpec& spec, absl::Span<const float> vec
 absl::Status CheckQuery(const CollectionSpec& spec, const Query& query, int32_t k_max,
                         size_t index) {
   if (query.k < 1 || query.k > k_max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Name(index, "k"), " = ", query.k, " is out of range: 1 to ", k_max));
+    return RangeError(Name(index, "k"), query.k, 1, k_max);
   }
   if (query.skip < 0 || query.skip > kRowsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Name(index, "skip"), " = ", query.skip, " is out of range: 0 to ", kRowsMax));
+    return RangeError(Name(index, "skip"), query.skip, 0, kRowsMax);
   }
   if (query.score_min && std::isnan(*query.score_min)) {
     return absl::InvalidArgumentError(absl::StrCat(Name(index, "score_min"), " is not a number"));

@@ -132,18 +132,6 @@ pb::RowHome ToProto(RowHome rows) {
 
 const char* NameOf(IdType type) { return type == IdType::kUint64 ? "uint64" : "string"; }
 
-const char* NameOf(RowType type) {
-  switch (type) {
-    case RowType::kFloat32:
-      return "fp32";
-    case RowType::kFloat16:
-      return "fp16";
-    case RowType::kBFloat16:
-      return "bf16";
-  }
-  return "?";
-}
-
 const char* NameOf(ScanPrecision precision) {
   switch (precision) {
     case ScanPrecision::kRows:

@@ -34,9 +34,8 @@ pb::Backend ToProto(BackendKind backend);
 pb::ScanPrecision ToProto(ScanPrecision precision);
 pb::ScanChoice ToProto(ScanChoice scan);
 pb::RowHome ToProto(RowHome rows);
-// Returns "uint64", "string"; "fp32", "fp16", "bf16"; or "rows", "int8", "bf16": for messages.
+// Returns "uint64", "string"; or "rows", "int8": for messages.
 const char* NameOf(IdType type);
-const char* NameOf(RowType type);
 const char* NameOf(ScanPrecision precision);
 
 // Checks that `text` is 1 .. kIdBytesMax bytes of UTF-8. `field` is the path in the message:

@@ -199,8 +199,10 @@ TEST(EnumConvertTest, EveryValueComesBack) {
     EXPECT_EQ(RowTypeFromProto(ToProto(type)), type);
   for (const IdType type : {IdType::kUint64, IdType::kString})
     EXPECT_EQ(IdTypeFromProto(ToProto(type)), type);
-  for (const ScanChoice scan : {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows})
+  for (const ScanChoice scan : {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows}) {
     EXPECT_EQ(ScanChoiceFromProto(ToProto(scan)), scan);
+    EXPECT_EQ(static_cast<int>(scan), static_cast<int>(ToProto(scan))) << "one set of numbers";
+  }
   for (const RowHome rows : {RowHome::kDevice, RowHome::kHost})
     EXPECT_EQ(RowHomeFromProto(ToProto(rows)), rows);
   EXPECT_EQ(ToProto(ScanPrecision::kInt8), pb::SCAN_PRECISION_INT8);

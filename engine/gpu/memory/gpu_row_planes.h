@@ -16,9 +16,6 @@
 
 namespace nearfield::gpu {
 
-ScanRow ScanRowOf(RowType type);
-ScanMetric ScanMetricOf(Metric metric);
-
 class GpuRowPlanes : public corpus::RowPlanes {
  public:
   static absl::StatusOr<std::unique_ptr<GpuRowPlanes>> Reserve(std::shared_ptr<GpuCore> core,

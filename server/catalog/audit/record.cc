@@ -24,9 +24,6 @@ constexpr char kFormat[] = "nearfield audit record 1";
 const char* NameOf(Metric metric) {
   return metric == Metric::kDot ? "dot" : metric == Metric::kCosine ? "cosine" : "l2";
 }
-const char* NameOf(RowType type) {
-  return type == RowType::kFloat32 ? "float32" : type == RowType::kFloat16 ? "float16" : "bfloat16";
-}
 const char* NameOf(ScanChoice scan) {
   switch (scan) {
     case ScanChoice::kAuto:

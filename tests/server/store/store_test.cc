@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "server/store/catalogue_rows.h"
 #include "tests/server/store/model_store.h"
 #include "tests/server/store/older_catalogue.h"
 #include "tests/testing/random.h"
@@ -103,6 +104,18 @@ TEST(StoreTest, EveryScanChoiceIsKept) {
   EXPECT_EQ(found, scans);
 }
 
+// Directories of earlier versions have these numbers, which are not those of ScanChoice.
+TEST(StoreTest, TheStoredNumbersOfScanChoicesAreFrozen) {
+  const auto stored = [](ScanChoice scan) {
+    CollectionRow row;
+    row.spec.scan = scan;
+    return absl::get<int64_t>(row.Values()[6]);
+  };
+  EXPECT_EQ(stored(ScanChoice::kAuto), 1);
+  EXPECT_EQ(stored(ScanChoice::kInt8), 2);
+  EXPECT_EQ(stored(ScanChoice::kRows), 3);
+}
+
 // Earlier versions stored the number 4 for scans of a bf16 copy of the rows. Its collections load
 // with int8 codes, and the digests of their rows stay right through later commits.
 TEST(StoreTest, ACollectionOfTheRemovedBf16ScanIsOneOfInt8Codes) {
@@ -175,7 +188,7 @@ TEST(StoreTest, RefusesWhatCannotBe) {
   EXPECT_THAT(store.CommitDelete(id, collection.epoch + 2, ids),
               StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(store.CommitDelete(id, collection.epoch + 1, IdColumn(ids.type())),
-              StatusIs(invalid, HasSubstr("ids: 0")));
+              StatusIs(invalid, HasSubstr("ids = 0")));
   EXPECT_THAT(store.CommitDelete(id + 100, 1, ids), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_TRUE(tested.Same());
 }
