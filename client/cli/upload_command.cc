@@ -27,7 +27,7 @@ struct UploadArguments {
   bool create = false;
   std::optional<Metric> metric;
   std::optional<ScanChoice> scan;
-  std::optional<RowHome> rows;
+  std::optional<RowPlacement> rows;
   std::vector<AttributeSpec> attributes;  // with --create
   UploadMode mode = UploadMode::kInsert;
   std::string token;

@@ -28,7 +28,7 @@ struct RowFormat {
   ScanPrecision scan = ScanPrecision::kRows;
   // The collection has no wish of its own: a search may read the rows where that takes less time.
   bool may_scan_rows = false;
-  RowHome rows = RowHome::kDevice;
+  RowPlacement rows = RowPlacement::kDevice;
   uint64_t seed = kRotationSeed;  // of the rotation that codes are made in
 };
 
@@ -150,7 +150,7 @@ class Backend {
 
   virtual int64_t device_bytes_total() const = 0;
   virtual int64_t device_bytes_used() const = 0;
-  // Host memory for the rows of formats with RowHome::kHost, where the device has another.
+  // Host memory for the rows of formats with RowPlacement::kHost, where the device has another.
   virtual int64_t host_rows_bytes_total() const { return 0; }
   virtual int64_t host_rows_bytes_used() const { return 0; }
 

@@ -23,8 +23,8 @@ absl::Status RunRange(int64_t begin, int64_t end, absl::FunctionRef<absl::Status
 
 }  // namespace
 
-absl::Status HostWork::Spread(int64_t count, int64_t bytes,
-                              absl::FunctionRef<absl::Status(int64_t)> body) {
+absl::Status HostWork::ParallelFor(int64_t count, int64_t bytes,
+                                   absl::FunctionRef<absl::Status(int64_t)> body) {
   const auto participants = static_cast<int32_t>(
       std::min<int64_t>({pool_.threads_count(), count, bytes / kBytesPerThread}));
   std::unique_lock<std::mutex> turn(turn_, std::defer_lock);

@@ -42,16 +42,16 @@ absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
     return absl::InvalidArgumentError(
         absl::StrCat("scan = ", static_cast<int>(spec.scan), " is none: auto, int8 or rows"));
   }
-  if (spec.rows != RowHome::kDevice && spec.rows != RowHome::kHost) {
+  if (spec.rows != RowPlacement::kDevice && spec.rows != RowPlacement::kHost) {
     return absl::InvalidArgumentError(
         absl::StrCat("rows = ", static_cast<int>(spec.rows), " is none: device or host"));
   }
-  if (spec.rows == RowHome::kHost && spec.scan == ScanChoice::kRows) {
+  if (spec.rows == RowPlacement::kHost && spec.scan == ScanChoice::kRows) {
     return absl::InvalidArgumentError(
         "scan = rows: a collection that keeps its rows on the host needs codes to scan: int8 or "
         "auto");
   }
-  if (spec.rows == RowHome::kHost && backend.facts().kind == BackendKind::kGpu &&
+  if (spec.rows == RowPlacement::kHost && backend.facts().kind == BackendKind::kGpu &&
       backend.host_rows_bytes_total() == 0) {
     return absl::FailedPreconditionError(
         "rows = host: there is no host memory for rows; host_rows_bytes, the setting that takes "
@@ -65,7 +65,9 @@ namespace {
 // A collection that keeps its rows on the host has nothing but codes to scan.
 ScanPrecision PrecisionOf(const CollectionSpec& spec, const Backend& backend) {
   if (spec.scan == ScanChoice::kRows) return ScanPrecision::kRows;
-  if (spec.scan == ScanChoice::kInt8 || spec.rows == RowHome::kHost) return ScanPrecision::kInt8;
+  if (spec.scan == ScanChoice::kInt8 || spec.rows == RowPlacement::kHost) {
+    return ScanPrecision::kInt8;
+  }
   const BackendFacts& facts = backend.facts();
   return spec.dim >= facts.scan_dim_min ? facts.scan : ScanPrecision::kRows;
 }
@@ -88,7 +90,7 @@ RowFormat Corpus::format() const {
           .metric = spec_.metric,
           .row_type = spec_.row_type,
           .scan = scan_,
-          .may_scan_rows = spec_.scan == ScanChoice::kAuto && spec_.rows == RowHome::kDevice,
+          .may_scan_rows = spec_.scan == ScanChoice::kAuto && spec_.rows == RowPlacement::kDevice,
           .rows = spec_.rows};
 }
 

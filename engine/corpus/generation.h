@@ -66,11 +66,12 @@ struct GenerationParts {
 int64_t BuildBytes(int64_t rows_count, int64_t id_bytes, int64_t payload_bytes);
 
 // What becomes of a row whose id comes again.
-enum class Doubles : uint8_t { kRefused, kLastWins };
+enum class DuplicatePolicy : uint8_t { kRefused, kLastWins };
 
 // Sorts the ids, seals the planes, and gives back the host memory that is not needed any more.
 // Errors: AlreadyExists (kRefused: an id twice; names it), and what RowPlanes::Seal returns.
-absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts, Doubles doubles);
+absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts,
+                                                       DuplicatePolicy duplicates);
 
 }  // namespace nearfield::corpus
 

@@ -215,8 +215,9 @@ absl::StatusOr<CommitResult> CorpusUpload::Commit(const CommitHook& before_visib
         ABSL_ASSIGN_OR_RETURN(first_ordinal_, corpus_->TakeOrdinals(parts.ids.size()));
       }
       parts.ordinals = Ordinals(*first_ordinal_, parts.ids.size());
-      const Doubles doubles = mode == UploadMode::kUpsert ? Doubles::kLastWins : Doubles::kRefused;
-      ABSL_ASSIGN_OR_RETURN(generation, Seal(std::move(parts), doubles));
+      const DuplicatePolicy duplicates =
+          mode == UploadMode::kUpsert ? DuplicatePolicy::kLastWins : DuplicatePolicy::kRefused;
+      ABSL_ASSIGN_OR_RETURN(generation, Seal(std::move(parts), duplicates));
     }
     return corpus_->Publish(std::move(generation), mode, before_visible);
   });

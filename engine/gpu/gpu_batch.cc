@@ -30,7 +30,7 @@ int64_t QueryDeviceBytes(int32_t dim, int32_t code_bytes) {
 // Runs body(i) for each i in [0, count), on several threads if `work` is not null.
 absl::Status SpreadOverHost(HostWork* work, int64_t count, int64_t bytes,
                             absl::FunctionRef<absl::Status(int64_t)> body) {
-  if (work != nullptr) return work->Spread(count, bytes, body);
+  if (work != nullptr) return work->ParallelFor(count, bytes, body);
   for (int64_t i = 0; i < count; ++i) ABSL_RETURN_IF_ERROR(body(i));
   return absl::OkStatus();
 }

@@ -77,7 +77,7 @@ absl::StatusOr<GpuTopkEngine::Job> GpuTopkEngine::MakeJob(
 
 void GpuTopkEngine::ChooseListed(Job& job) const {
   // Rows in host memory are read one by one at the speed of the link.
-  if (job.scanned.empty() || job.format.rows != RowHome::kDevice) return;
+  if (job.scanned.empty() || job.format.rows != RowPlacement::kDevice) return;
   int64_t listed = 0;
   for (const int64_t g : job.scanned) {
     const SlotList& live = job.live_slots[static_cast<std::size_t>(g)];

@@ -157,7 +157,7 @@ absl::StatusOr<ResolvedQueries> ResolveQueries(const corpus::Corpus& corpus,
   const auto count = static_cast<int64_t>(queries.size());
   const auto bytes = static_cast<int64_t>(queries.size() * dim * sizeof(float));
   HostWork& work = corpus.device()->host_work();
-  ABSL_RETURN_IF_ERROR(work.Spread(count, bytes, [&](int64_t i) {
+  ABSL_RETURN_IF_ERROR(work.ParallelFor(count, bytes, [&](int64_t i) {
     const auto query = static_cast<size_t>(i);
     return CheckQuery(corpus.spec(), queries[query], k_max, query);
   }));
@@ -171,7 +171,7 @@ absl::StatusOr<ResolvedQueries> ResolveQueries(const corpus::Corpus& corpus,
   resolved.copies.reset(new float[queries.size() * dim]);
   float* const vectors = resolved.copies.get();
   resolved.vectors = {vectors, queries.size() * dim};
-  ABSL_RETURN_IF_ERROR(work.Spread(count, bytes, [&](int64_t i) {
+  ABSL_RETURN_IF_ERROR(work.ParallelFor(count, bytes, [&](int64_t i) {
     const absl::Span<const float> vector = queries[static_cast<size_t>(i)].vector;
     std::copy(vector.begin(), vector.end(), vectors + static_cast<size_t>(i) * dim);
     return absl::OkStatus();

@@ -18,11 +18,11 @@ absl::Status SetScan(const pb::CreateCollectionRequest& request, CollectionSpec*
   if (!scan.has_value()) {
     return MustBe("scan", absl::StrCat(static_cast<int>(request.scan())), "AUTO, INT8 or ROWS");
   }
-  const std::optional<RowHome> rows = RowHomeFromProto(request.rows());
+  const std::optional<RowPlacement> rows = RowPlacementFromProto(request.rows());
   if (!rows.has_value()) {
     return MustBe("rows", absl::StrCat(static_cast<int>(request.rows())), "DEVICE or HOST");
   }
-  if (*rows == RowHome::kHost && *scan == ScanChoice::kRows) {
+  if (*rows == RowPlacement::kHost && *scan == ScanChoice::kRows) {
     return ArgumentError(
         "scan",
         "ROWS, must be AUTO or INT8 where rows is HOST: the device then holds nothing but codes",

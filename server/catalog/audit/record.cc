@@ -74,7 +74,7 @@ Json CollectionJson(const std::string& name, const CollectionSpec& spec) {
           {"dtype", NameOf(spec.row_type)},
           {"id_type", spec.id_type == IdType::kUint64 ? "uint64" : "string"},
           {"scan", NameOf(spec.scan)},
-          {"rows", spec.rows == RowHome::kDevice ? "device" : "host"}};
+          {"rows", spec.rows == RowPlacement::kDevice ? "device" : "host"}};
 }
 
 Json Begin(const RecordContext& context, const char* kind) {

@@ -64,7 +64,7 @@ TEST(StoreTest, CollectionsKeepTheirFacts) {
                                .row_type = RowType::kBFloat16,
                                .id_type = IdType::kString,
                                .scan = ScanChoice::kRows,
-                               .rows = RowHome::kHost};
+                               .rows = RowPlacement::kHost};
   const std::string schema("any\0bytes\xff", 10);
   const auto id = tested.store().CreateCollection("name", spec, schema);
   ASSERT_OK(id);
@@ -84,7 +84,7 @@ TEST(StoreTest, CollectionsKeepTheirFacts) {
   EXPECT_EQ(found.spec.row_type, RowType::kBFloat16);
   EXPECT_EQ(found.spec.id_type, IdType::kString);
   EXPECT_EQ(found.spec.scan, ScanChoice::kRows);
-  EXPECT_EQ(found.spec.rows, RowHome::kHost);
+  EXPECT_EQ(found.spec.rows, RowPlacement::kHost);
 }
 
 TEST(StoreTest, EveryScanChoiceIsKept) {

@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   for (int query = static_cast<int>(threadIdx.x); query < kHeldQueries; query += kBlockThreads) {
     const int of_batch = queries.first_of_block + query;
     shared.queries.terms[query] = TermsOf(args, of_batch);
-    shared.queries.less[query] = LessOfQuery(args, of_batch);
+    shared.queries.squared_norm_lower[query] = SquaredNormLowerOf(args, of_batch);
     shared.queries.wanted[query] = IsWanted(args, of_batch);
   }
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     }
   }
   const ReachTerms reach(queries, shared.queries);
-  PassedList list(args, shared.passed[warp]);
+  SurvivorList list(args, shared.survivors[warp]);
   const auto multiply = [&](const RingPlace& at, HeldSums& sums) {
     Multiply(
         codes,

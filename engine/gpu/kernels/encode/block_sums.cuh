@@ -35,14 +35,16 @@ class BlockSums {
     double* const of_warp = shared_.of_warp[turn_];
     turn_ ^= 1;
 #pragma unroll
-    for (int step = kWarp / 2; step > 0; step /= 2)
+    for (int step = kWarp / 2; step > 0; step /= 2) {
       value = op(value, __shfl_xor_sync(kFullWarp, value, step));
+    }
     if (lane == 0) of_warp[threadIdx.x / kWarp] = value;
     __syncthreads();
     value = lane < kThreads / kWarp ? of_warp[lane] : none;
 #pragma unroll
-    for (int step = kWarp / 2; step > 0; step /= 2)
+    for (int step = kWarp / 2; step > 0; step /= 2) {
       value = op(value, __shfl_xor_sync(kFullWarp, value, step));
+    }
     return value;
   }
 
