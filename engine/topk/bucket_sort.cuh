@@ -285,6 +285,7 @@ class BucketSort {
     }
     __syncthreads();
     // Each bin now holds the end of its bucket, so a bucket begins where the previous one ends.
+    // A thread ranks its key alone, unlike RankByCount: a bucket has few keys.
     const uint32_t brought = shared.bins()[cut];
     for (uint32_t i = threadIdx.x; i < brought; i += kThreads) {
       const uint64_t mine = sorted[i];
