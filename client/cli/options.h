@@ -89,8 +89,9 @@ CLI::Option* AddScanOption(CLI::App& app, Target* target, const std::string& des
 
 template <typename Target>
 CLI::Option* AddRowHomeOption(CLI::App& app, Target* target, const std::string& description) {
-  return AddNamedOption<RowHome>(app, "--rows", target, description,
-                                 {{"device", RowHome::kDevice}, {"host", RowHome::kHost}});
+  return AddNamedOption<RowPlacement>(
+      app, "--rows", target, description,
+      {{"device", RowPlacement::kDevice}, {"host", RowPlacement::kHost}});
 }
 
 inline CLI::Option* AddAttributeOption(CLI::App& app, std::vector<AttributeSpec>* target,

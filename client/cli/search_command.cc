@@ -331,7 +331,7 @@ void AddSearchCommand(CLI::App& app, const GlobalOptions& global, Action* action
   command->footer(
       "From standard input: a JSON array of numbers, an array of such arrays, or one {\"vector\": "
       "[...]} or array a line.\n"
-      "Scores are printed so that they name every bit of the fp32 score (%.9g).\n"
+      "Scores are printed so that they name every bit of the float32 score (%.9g).\n"
       "\n" +
       std::string(kFilterHelp) +
       "\n"

@@ -27,7 +27,7 @@ struct UploadArguments {
   bool create = false;
   std::optional<Metric> metric;
   std::optional<ScanChoice> scan;
-  std::optional<RowHome> rows;
+  std::optional<RowPlacement> rows;
   std::vector<AttributeSpec> attributes;  // with --create
   UploadMode mode = UploadMode::kInsert;
   std::string token;
@@ -346,8 +346,8 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
       "\n"
       "Formats:\n"
       "  .npy    a 2-D array, C order, <f4 or <f2; bfloat16 as <u2 with --dtype bfloat16\n"
-      "  .fbin   int32 rows, int32 dim, then fp32 values\n"
-      "  .fvecs  rows of int32 dim and fp32 values\n"
+      "  .fbin   int32 rows, int32 dim, then float32 values\n"
+      "  .fvecs  rows of int32 dim and float32 values\n"
       "  .jsonl  {\"id\": 7, \"vector\": [0.1, ...], \"payload\": {\"title\": \"...\"}} a line; id "
       "and payload may be\n"
       "          absent; a payload that is a string is stored as its text, any other as compact "

@@ -10,6 +10,7 @@
 namespace nearfield::client {
 namespace {
 
+constexpr uint32_t kPortMin = 1;
 constexpr uint32_t kPortMax = 65535;
 
 // Returns the part after the scheme, or empty if this form has no port.
@@ -46,7 +47,7 @@ bool IsGood(std::string_view port) {
   uint32_t value = 0;
   const char* end = port.data() + port.size();
   const auto parsed = std::from_chars(port.data(), end, value);
-  return parsed.ec == std::errc() && parsed.ptr == end && value >= 1 && value <= kPortMax;
+  return parsed.ec == std::errc() && parsed.ptr == end && value >= kPortMin && value <= kPortMax;
 }
 
 }  // namespace
@@ -60,7 +61,7 @@ absl::Status CheckAddress(std::string_view address) {
     const std::string_view port = PortOf(hosts.substr(0, comma));
     hosts.remove_prefix(std::min(comma + 1, hosts.size()));
     if (!IsNumber(port) || IsGood(port)) continue;
-    return absl::InvalidArgumentError(Cat("address: port ", port, ", must be 1 .. ", kPortMax));
+    return absl::InvalidArgumentError(OutOfRange("address: port", port, kPortMin, kPortMax));
   }
   return absl::OkStatus();
 }

@@ -20,7 +20,7 @@ static_assert(static_cast<int>(Backend::kGpu) == v1::BACKEND_GPU);
 static_assert(static_cast<int>(ScanPrecision::kInt8) == v1::SCAN_PRECISION_INT8);
 static_assert(static_cast<int>(ScanChoice::kInt8) == v1::SCAN_CHOICE_INT8);
 static_assert(static_cast<int>(ScanChoice::kRows) == v1::SCAN_CHOICE_ROWS);
-static_assert(static_cast<int>(RowHome::kHost) == v1::ROW_HOME_HOST);
+static_assert(static_cast<int>(RowPlacement::kHost) == v1::ROW_HOME_HOST);
 
 absl::Status Malformed(std::string_view what) {
   return absl::InternalError(Cat("malformed reply: ", what));
@@ -35,8 +35,8 @@ ScanChoice FromProto(v1::ScanChoice scan) {
   return v1::ScanChoice_IsValid(scan) ? static_cast<ScanChoice>(scan) : ScanChoice::kUnknown;
 }
 
-RowHome FromProto(v1::RowHome rows) {
-  return v1::RowHome_IsValid(rows) ? static_cast<RowHome>(rows) : RowHome::kUnknown;
+RowPlacement FromProto(v1::RowHome rows) {
+  return v1::RowHome_IsValid(rows) ? static_cast<RowPlacement>(rows) : RowPlacement::kUnknown;
 }
 
 absl::StatusOr<DataType> FromProto(v1::DataType dtype) {
@@ -117,7 +117,7 @@ v1::DataType ToProto(DataType dtype) { return static_cast<v1::DataType>(dtype); 
 v1::Metric ToProto(Metric metric) { return static_cast<v1::Metric>(metric); }
 v1::IdType ToProto(IdType type) { return static_cast<v1::IdType>(type); }
 v1::ScanChoice ToProto(ScanChoice scan) { return static_cast<v1::ScanChoice>(scan); }
-v1::RowHome ToProto(RowHome rows) { return static_cast<v1::RowHome>(rows); }
+v1::RowHome ToProto(RowPlacement rows) { return static_cast<v1::RowHome>(rows); }
 
 void ToProto(const Id& id, v1::Id* proto) {
   if (const auto* number = std::get_if<uint64_t>(&id)) {

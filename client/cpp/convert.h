@@ -19,7 +19,7 @@ v1::DataType ToProto(DataType dtype);
 v1::Metric ToProto(Metric metric);
 v1::IdType ToProto(IdType type);
 v1::ScanChoice ToProto(ScanChoice scan);
-v1::RowHome ToProto(RowHome rows);
+v1::RowHome ToProto(RowPlacement rows);
 void ToProto(const Id& id, v1::Id* proto);
 // Converts ids [begin, end).
 void ToProto(const IdColumn& ids, size_t begin, size_t end, v1::IdList* proto);

@@ -23,8 +23,8 @@ constexpr std::array<std::pair<ScanPrecision, std::string_view>, 2> kPrecisions 
     {{ScanPrecision::kRows, "rows"}, {ScanPrecision::kInt8, "int8"}}};
 constexpr Names<ScanChoice> kScanChoices = {
     {{ScanChoice::kAuto, "auto"}, {ScanChoice::kInt8, "int8"}, {ScanChoice::kRows, "rows"}}};
-constexpr std::array<std::pair<RowHome, std::string_view>, 2> kRowHomes = {
-    {{RowHome::kDevice, "device"}, {RowHome::kHost, "host"}}};
+constexpr std::array<std::pair<RowPlacement, std::string_view>, 2> kRowPlacements = {
+    {{RowPlacement::kDevice, "device"}, {RowPlacement::kHost, "host"}}};
 
 template <typename Table, typename E>
 std::string_view NameIn(const Table& table, E value) {
@@ -50,7 +50,7 @@ std::string_view Name(IdType type) { return NameIn(kIdTypes, type); }
 std::string_view Name(Backend backend) { return NameIn(kBackends, backend); }
 std::string_view Name(ScanPrecision precision) { return NameIn(kPrecisions, precision); }
 std::string_view Name(ScanChoice scan) { return NameIn(kScanChoices, scan); }
-std::string_view Name(RowHome rows) { return NameIn(kRowHomes, rows); }
+std::string_view Name(RowPlacement rows) { return NameIn(kRowPlacements, rows); }
 
 std::optional<Metric> ParseMetric(std::string_view name) { return ValueIn<Metric>(kMetrics, name); }
 std::optional<DataType> ParseDataType(std::string_view name) {

@@ -7,6 +7,7 @@
 
 #include "client/formats/npy.h"
 #include "client/formats/status_macros.h"
+#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {
@@ -66,8 +67,10 @@ absl::StatusOr<VectorLayout> NpyLayout(const NamedBytes& file, std::optional<Dat
                    "the array is in Fortran order; save np.ascontiguousarray(array)");
   }
   const uint64_t dim = header.shape[1];
-  if (dim == 0 || dim > std::numeric_limits<uint32_t>::max()) {
-    return BadFile(file.name, "header", "shape ", Shape(header), ": dim must be 1 .. 2^32 - 1");
+  constexpr uint64_t kDimMax = std::numeric_limits<uint32_t>::max();
+  if (dim == 0 || dim > kDimMax) {
+    return BadFile(file.name, "header", "shape ", Shape(header), ": ",
+                   OutOfRange("dim", dim, uint64_t{1}, kDimMax));
   }
   layout.dim = static_cast<uint32_t>(dim);
   layout.rows_count = header.shape[0];

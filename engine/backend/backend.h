@@ -28,7 +28,7 @@ struct RowFormat {
   ScanPrecision scan = ScanPrecision::kRows;
   // True if the collection does not choose a scan: a search may read the rows if that is faster.
   bool may_scan_rows = false;
-  RowHome rows = RowHome::kDevice;
+  RowPlacement rows = RowPlacement::kDevice;
   uint64_t seed = kRotationSeed;  // of the rotation of the codes
 };
 
@@ -150,8 +150,8 @@ class Backend {
 
   virtual int64_t device_bytes_total() const = 0;
   virtual int64_t device_bytes_used() const = 0;
-  // Return the host memory for rows of formats with RowHome::kHost. 0 if the device has no memory
-  // of its own.
+  // Return the host memory for rows of formats with RowPlacement::kHost. 0 if the device has no
+  // memory of its own.
   virtual int64_t host_rows_bytes_total() const { return 0; }
   virtual int64_t host_rows_bytes_used() const { return 0; }
 

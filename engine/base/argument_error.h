@@ -43,10 +43,12 @@ inline absl::Status ArgumentError(const std::string& field, const std::string& p
                       {.field = field, .value = value, .limit = limit});
 }
 
-// Returns InvalidArgument with the message "field: value, must be limit".
+// Returns InvalidArgument with the message "field = value, must be limit".
 inline absl::Status MustBe(const std::string& field, const std::string& value,
                            const std::string& limit) {
-  return ArgumentError(field, absl::StrCat(value, ", must be ", limit), value, limit);
+  return WithArgument(
+      absl::InvalidArgumentError(absl::StrCat(field, " = ", value, ", must be ", limit)),
+      {.field = field, .value = value, .limit = limit});
 }
 
 // Returns the details that these functions added to a status; empty if it has none.

@@ -24,8 +24,8 @@ absl::Status RunRange(int64_t begin, int64_t end, absl::FunctionRef<absl::Status
 
 }  // namespace
 
-absl::Status HostWork::Spread(int64_t count, int64_t bytes,
-                              absl::FunctionRef<absl::Status(int64_t)> body) {
+absl::Status HostWork::ParallelFor(int64_t count, int64_t bytes,
+                                   absl::FunctionRef<absl::Status(int64_t)> body) {
   const auto participants =
       static_cast<int32_t>(std::min<int64_t>({threads_count_, count, bytes / kBytesPerThread}));
   if (participants <= 1 || !turn_.TryLock()) return RunRange(0, count, body);

@@ -16,13 +16,14 @@ namespace nearfield {
 // meantime.
 class HostWork {
  public:
-  // threads_count >= 1 includes the caller of Spread.
+  // threads_count >= 1 includes the caller of ParallelFor.
   explicit HostWork(int32_t threads_count) : threads_count_(threads_count), pool_(threads_count) {}
 
   // Calls body(i) once for each i in [0, count). Uses further threads only if the `bytes` that the
   // whole loop moves justify waking them. Errors: that of the smallest failing i, and bodies after
   // it may not have run; ResourceExhausted (a body runs out of memory).
-  absl::Status Spread(int64_t count, int64_t bytes, absl::FunctionRef<absl::Status(int64_t)> body);
+  absl::Status ParallelFor(int64_t count, int64_t bytes,
+                           absl::FunctionRef<absl::Status(int64_t)> body);
 
  private:
   const int32_t threads_count_;

@@ -17,16 +17,16 @@ struct alignas(16) RowBound {
   float residual = 0;  // r >= the norm of the row minus its code; +inf: nothing is known, -inf: the
                        // score is -inf
   float norm = 0;      // m >= the norm of s * c
-  float less = 0;      // n: for L2, at most S(x, x); else 0
+  float squared_norm_lower = 0;  // n: for L2, at most S(x, x); else 0
 };
 
 // Bound of a query's codes c1 and c2.
 struct QueryBound {
-  float first_scale = 0;   // t1
-  float second_scale = 0;  // t2: the codes represent t1 * c1 + t2 * c2
-  float of_residual = 0;   // A
-  float of_norm = 0;       // B
-  float less = 0;          // h: for L2, at most S(q, q); else 0
+  float first_scale = 0;         // t1
+  float second_scale = 0;        // t2: the codes represent t1 * c1 + t2 * c2
+  float of_residual = 0;         // A
+  float of_norm = 0;             // B
+  float squared_norm_lower = 0;  // h: for L2, at most S(q, q); else 0
 };
 
 // For a row or a query with a larger norm nothing is claimed, so that no product of codes
@@ -67,7 +67,7 @@ NEARFIELD_HOST_DEVICE inline float UpperScore(const RowBound& row, const QueryBo
                                               float product) {
   const float slack = Plus(Times(query.of_residual, row.residual), Times(query.of_norm, row.norm));
   const float dot = Plus(Times(row.scale, product), slack);
-  return Plus(Plus(dot, -row.less), Plus(0x1p-140f, -query.less));
+  return Plus(Plus(dot, -row.squared_norm_lower), Plus(0x1p-140f, -query.squared_norm_lower));
 }
 
 NEARFIELD_HOST_DEVICE inline float CodeProduct(const QueryBound& query, int32_t first,
@@ -115,9 +115,9 @@ NEARFIELD_HOST_DEVICE inline double CodeNormUp(float scale, int64_t squares) {
 }
 
 // Returns S(x, x) or S(q, q), lowered by more than the rounding of a bound's sums.
-NEARFIELD_HOST_DEVICE inline float LessOf(double squared) {
-  const double less = squared * (1.0 - 0x1p-19);
-  return less > 0x1p127 ? 0x1p127f : DownToFloat(less);
+NEARFIELD_HOST_DEVICE inline float SquaredNormLower(double squared) {
+  const double squared_norm_lower = squared * (1.0 - 0x1p-19);
+  return squared_norm_lower > 0x1p127 ? 0x1p127f : DownToFloat(squared_norm_lower);
 }
 
 // residual_squares: the sum of squares of x - Rq^T (s c), with each difference rounded once.
@@ -128,7 +128,7 @@ NEARFIELD_HOST_DEVICE inline RowBound MakeRowBound(float scale, double residual_
   RowBound bound;
   const double residual =
       NormUp(residual_squares, dimension) * (1.0 + 4.0 * 0x1p-53) + rotation_error * code_norm;
-  bound.less = LessOf(row_squared);
+  bound.squared_norm_lower = SquaredNormLower(row_squared);
   if (!(code_norm <= kCodeNormMax)) {
     bound.residual = FloatFromBits(0x7f800000u);
     return bound;
@@ -169,7 +169,7 @@ NEARFIELD_HOST_DEVICE inline QueryBound MakeQueryBound(float first_scale, float 
   bound.of_norm = UpToFloat(usable ? factor * (rest + 0x1p-20 * codes + 2.0 * error * norms.query) *
                                          (1.0 + 0x1p-20)
                                    : infinity);
-  bound.less = l2 ? LessOf(query_squared) : 0.0f;
+  bound.squared_norm_lower = l2 ? SquaredNormLower(query_squared) : 0.0f;
   return bound;
 }
 

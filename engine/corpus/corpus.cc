@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check_range.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/change.h"
@@ -22,10 +23,7 @@
 namespace nearfield::corpus {
 
 absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
-  if (spec.dim < 1 || spec.dim > kDimMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dim = ", spec.dim, " is out of range: 1 to ", kDimMax));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("dim", spec.dim, 1, kDimMax));
   if (spec.metric != Metric::kDot && spec.metric != Metric::kCosine && spec.metric != Metric::kL2) {
     return absl::InvalidArgumentError(
         absl::StrCat("metric = ", static_cast<int>(spec.metric), " is none: dot, cosine or l2"));
@@ -33,7 +31,7 @@ absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
   if (spec.row_type != RowType::kFloat32 && spec.row_type != RowType::kFloat16 &&
       spec.row_type != RowType::kBFloat16) {
     return absl::InvalidArgumentError(absl::StrCat("row_type = ", static_cast<int>(spec.row_type),
-                                                   " is none: fp32, fp16 or bf16"));
+                                                   " is none: float32, float16 or bfloat16"));
   }
   if (spec.id_type != IdType::kUint64 && spec.id_type != IdType::kString) {
     return absl::InvalidArgumentError(
@@ -44,16 +42,16 @@ absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
     return absl::InvalidArgumentError(
         absl::StrCat("scan = ", static_cast<int>(spec.scan), " is none: auto, int8 or rows"));
   }
-  if (spec.rows != RowHome::kDevice && spec.rows != RowHome::kHost) {
+  if (spec.rows != RowPlacement::kDevice && spec.rows != RowPlacement::kHost) {
     return absl::InvalidArgumentError(
         absl::StrCat("rows = ", static_cast<int>(spec.rows), " is none: device or host"));
   }
-  if (spec.rows == RowHome::kHost && spec.scan == ScanChoice::kRows) {
+  if (spec.rows == RowPlacement::kHost && spec.scan == ScanChoice::kRows) {
     return absl::InvalidArgumentError(
         "scan = rows: a collection that keeps its rows on the host needs codes to scan: int8 or "
         "auto");
   }
-  if (spec.rows == RowHome::kHost && backend.facts().kind == BackendKind::kGpu &&
+  if (spec.rows == RowPlacement::kHost && backend.facts().kind == BackendKind::kGpu &&
       backend.host_rows_bytes_total() == 0) {
     return absl::FailedPreconditionError(
         "rows = host: there is no host memory for rows; host_rows_bytes, the setting that takes "
@@ -67,7 +65,9 @@ namespace {
 // A collection with its rows on the host can scan only codes.
 ScanPrecision PrecisionOf(const CollectionSpec& spec, const Backend& backend) {
   if (spec.scan == ScanChoice::kRows) return ScanPrecision::kRows;
-  if (spec.scan == ScanChoice::kInt8 || spec.rows == RowHome::kHost) return ScanPrecision::kInt8;
+  if (spec.scan == ScanChoice::kInt8 || spec.rows == RowPlacement::kHost) {
+    return ScanPrecision::kInt8;
+  }
   const BackendFacts& facts = backend.facts();
   return spec.dim >= facts.scan_dim_min ? facts.scan : ScanPrecision::kRows;
 }
@@ -92,7 +92,7 @@ RowFormat Corpus::format() const {
           .metric = spec_.metric,
           .row_type = spec_.row_type,
           .scan = scan_,
-          .may_scan_rows = spec_.scan == ScanChoice::kAuto && spec_.rows == RowHome::kDevice,
+          .may_scan_rows = spec_.scan == ScanChoice::kAuto && spec_.rows == RowPlacement::kDevice,
           .rows = spec_.rows};
 }
 
@@ -256,13 +256,10 @@ absl::StatusOr<int64_t> Corpus::CountRows(const PinnedEpoch* at, const RowFilter
 
 absl::StatusOr<CompactionResult> Corpus::Compact(const CompactionOptions& options) {
   if (!(options.dead_share_max >= 0 && options.dead_share_max < 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("dead_share_max = ", options.dead_share_max,
-                                                   " is out of range: 0 to below 1"));
+    return MustBe("dead_share_max", absl::StrCat(options.dead_share_max),
+                  "at least 0 and less than 1");
   }
-  if (options.generations_max < 1 || options.generations_max > kGenerationsMax) {
-    return absl::InvalidArgumentError(absl::StrCat("generations_max = ", options.generations_max,
-                                                   " is out of range: 1 to ", kGenerationsMax));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("generations_max", options.generations_max, 1, kGenerationsMax));
   return CatchOutOfMemory([&] { return CompactOnce(options); });
 }
 
@@ -325,10 +322,7 @@ absl::StatusOr<FetchResult> Corpus::FetchRows(const IdColumn& ids, const RowPart
 }
 
 absl::Status Corpus::CheckIdType(const IdColumn& ids) const {
-  if (ids.size() > kRowsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("ids: ", ids.size(), " ids in one call; at most ", kRowsMax));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("ids", ids.size(), 0, kRowsMax));
   if (ids.type() == spec_.id_type) return absl::OkStatus();
   return absl::InvalidArgumentError(
       spec_.id_type == IdType::kUint64

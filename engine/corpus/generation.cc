@@ -61,11 +61,12 @@ int64_t BuildBytes(int64_t rows_count, int64_t id_bytes, int64_t payload_bytes) 
   return CheckedAdd(beside + id_bytes, payload_bytes).value_or(-1);
 }
 
-absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts, Doubles doubles) {
+absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts,
+                                                       DuplicatePolicy duplicates) {
   std::vector<uint32_t> slot_by_rank = OrderById(parts.ids);
   int64_t named = parts.ids.size();
   if (const std::optional<uint32_t> slot = FindDouble(parts.ids, slot_by_rank)) {
-    if (doubles == Doubles::kRefused) {
+    if (duplicates == DuplicatePolicy::kRefused) {
       return absl::AlreadyExistsError(
           absl::StrCat("id ", IdText(parts.ids.at(*slot)), " is twice in the upload"));
     }

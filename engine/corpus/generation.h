@@ -66,11 +66,12 @@ struct GenerationParts {
 int64_t BuildBytes(int64_t rows_count, int64_t id_bytes, int64_t payload_bytes);
 
 // The treatment of a row whose id occurs again in the same upload.
-enum class Doubles : uint8_t { kRefused, kLastWins };
+enum class DuplicatePolicy : uint8_t { kRefused, kLastWins };
 
 // Sorts the ids, seals the planes, and releases the host memory that is no longer needed. Errors:
 // AlreadyExists (kRefused: an id occurs twice; names it), and those of RowPlanes::Seal.
-absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts, Doubles doubles);
+absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts,
+                                                       DuplicatePolicy duplicates);
 
 }  // namespace nearfield::corpus
 

@@ -87,7 +87,7 @@ absl::StatusOr<std::shared_ptr<const Generation>> Merge(const std::shared_ptr<De
       parts.payloads.Append(generation.payload(slot));
     }
   }
-  return Seal(std::move(parts), Doubles::kRefused);
+  return Seal(std::move(parts), DuplicatePolicy::kRefused);
 }
 
 absl::StatusOr<std::vector<GenerationState>> MergeDownTo(const std::shared_ptr<Device>& device,

@@ -122,7 +122,7 @@ int64_t PartBytes(const CorpusSnapshot& snapshot, const RowRef& row, int64_t row
 absl::Status CheckPartBytes(int64_t bytes, const RowParts& parts) {
   if (parts.bytes_max == 0 || bytes <= parts.bytes_max) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("the vectors and payloads asked for take ",
-                                                   bytes, " bytes; the limit is ", parts.bytes_max,
+                                                   bytes, " bytes, the limit is ", parts.bytes_max,
                                                    ": ask for fewer rows at once"));
 }
 

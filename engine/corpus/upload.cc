@@ -1,6 +1,7 @@
 #include "engine/corpus/upload.h"
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
@@ -20,14 +22,9 @@ namespace nearfield::corpus {
 namespace {
 
 absl::Status CheckReservation(const UploadReservation& reservation) {
-  if (reservation.rows_max < 1 || reservation.rows_max > kRowsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rows_max = ", reservation.rows_max, " is out of range: 1 to ", kRowsMax));
-  }
-  if (reservation.payload_bytes_max < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "payload_bytes_max = ", reservation.payload_bytes_max, " is out of range: 0 or more"));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("rows_max", reservation.rows_max, 1, kRowsMax));
+  ABSL_RETURN_IF_ERROR(CheckRange("payload_bytes_max", reservation.payload_bytes_max, 0,
+                                  std::numeric_limits<int64_t>::max()));
   if (reservation.mode != UploadMode::kInsert && reservation.mode != UploadMode::kUpsert &&
       reservation.mode != UploadMode::kReplace) {
     return absl::InvalidArgumentError(absl::StrCat("mode = ", static_cast<int>(reservation.mode),
@@ -229,8 +226,9 @@ absl::StatusOr<CommitResult> CorpusUpload::Publish(GenerationParts parts,
     std::shared_ptr<const Generation> generation;
     if (!parts.ids.empty()) {
       parts.ordinals = Ordinals(*first_ordinal_, parts.ids.size());
-      const Doubles doubles = mode == UploadMode::kUpsert ? Doubles::kLastWins : Doubles::kRefused;
-      ABSL_ASSIGN_OR_RETURN(generation, Seal(std::move(parts), doubles));
+      const DuplicatePolicy duplicates =
+          mode == UploadMode::kUpsert ? DuplicatePolicy::kLastWins : DuplicatePolicy::kRefused;
+      ABSL_ASSIGN_OR_RETURN(generation, Seal(std::move(parts), duplicates));
     }
     return corpus_->Publish(std::move(generation), mode, before_visible);
   });

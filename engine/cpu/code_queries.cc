@@ -61,7 +61,7 @@ void CodeQueries::PackPanels(const Input& input) {
     terms[q] = bound.first_scale;
     terms[width_ + q] = bound.of_residual;
     terms[2 * width_ + q] = bound.of_norm;
-    terms[3 * width_ + q] = bound.less;
+    terms[3 * width_ + q] = bound.squared_norm_lower;
   }
 }
 

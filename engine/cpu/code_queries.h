@@ -50,7 +50,7 @@ class CodeQueries {
   const float* first_scale() const { return terms_.get(); }
   const float* of_residual() const { return terms_.get() + width_; }
   const float* of_norm() const { return terms_.get() + 2 * width_; }
-  const float* less() const { return terms_.get() + 3 * width_; }
+  const float* squared_norm_lower() const { return terms_.get() + 3 * width_; }
   const double* wide(int32_t query) const { return wide_.get() + query * dim_padded_; }
   double square(int32_t query) const { return squares_[static_cast<size_t>(query)]; }
 

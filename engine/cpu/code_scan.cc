@@ -206,7 +206,7 @@ void CodeScan::ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorks
       filter.first_scale = queries_.first_scale() + query;
       filter.of_residual = queries_.of_residual() + query;
       filter.of_norm = queries_.of_norm() + query;
-      filter.less = queries_.less() + query;
+      filter.squared_norm_lower = queries_.squared_norm_lower() + query;
       filter.threshold = thresholds + query;
       const int32_t count = kernels.filter_panels(filter, space.survivors.get());
       for (int32_t i = 0; i < count; ++i) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "engine/cpu/group_search.h"
 #include "engine/cpu/kernels/scan_kernels.h"
@@ -85,14 +86,11 @@ class CpuTopkEngine : public corpus::Backend {
 absl::Status CpuTopkEngine::Check(const corpus::RowFormat& format,
                                   absl::Span<const corpus::GenerationView> generations,
                                   const corpus::QueryTile& tile) const {
-  if (static_cast<int64_t>(tile.k.size()) > facts_.batch_max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("queries: ", tile.k.size(), " in a batch, at most ", facts_.batch_max));
-  }
+  ABSL_RETURN_IF_ERROR(
+      CheckRange("queries", static_cast<int64_t>(tile.k.size()), 0, facts_.batch_max));
   for (size_t q = 0; q < tile.k.size(); ++q) {
     if (tile.k[q] < 1 || tile.k[q] > facts_.k_max) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("query ", q, ": k = ", tile.k[q], ", must be in [1, ", facts_.k_max, "]"));
+      return RangeError(absl::StrCat("queries[", q, "].k"), tile.k[q], 1, facts_.k_max);
     }
   }
   for (const corpus::GenerationView& view : generations) {
@@ -144,12 +142,6 @@ absl::StatusOr<corpus::BestRows> CpuTopkEngine::Search(
   cost->device_us = MicrosSince(start);
   threads_->NoteSearch();
   return best;
-}
-
-absl::Status CheckRange(const char* name, int64_t value, int64_t min, int64_t max) {
-  if (value >= min && value <= max) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " = ", value, ", must be in [", min, ", ", max, "]"));
 }
 
 }  // namespace

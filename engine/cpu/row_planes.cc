@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/bound/scan_code.h"
@@ -54,14 +55,8 @@ absl::StatusOr<int64_t> CpuRowPlanes::BytesNeeded(const corpus::RowFormat& forma
 absl::StatusOr<std::unique_ptr<CpuRowPlanes>> CpuRowPlanes::Reserve(const corpus::RowFormat& format,
                                                                     int64_t rows_max,
                                                                     const Resources& resources) {
-  if (format.dim < 1 || format.dim > kDimMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dim = ", format.dim, ", must be in [1, ", kDimMax, "]"));
-  }
-  if (rows_max < 1 || rows_max > kRowsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rows_max = ", rows_max, ", must be in [1, ", kRowsMax, "]"));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("dim", format.dim, 1, kDimMax));
+  ABSL_RETURN_IF_ERROR(CheckRange("rows_max", rows_max, 1, kRowsMax));
   ABSL_ASSIGN_OR_RETURN(const int64_t bytes, BytesNeeded(format, rows_max));
   ABSL_ASSIGN_OR_RETURN(BudgetShare share, BudgetShare::Take(resources.budget, bytes));
   const int64_t stride = int64_t{PaddedDim(format.dim)} * BytesPerElement(format.row_type);

@@ -30,7 +30,7 @@ int64_t QueryDeviceBytes(int32_t dim, int32_t code_bytes) {
 // Runs body(i) for each i in [0, count), on several threads if `work` is not null.
 absl::Status SpreadOverHost(HostWork* work, int64_t count, int64_t bytes,
                             absl::FunctionRef<absl::Status(int64_t)> body) {
-  if (work != nullptr) return work->Spread(count, bytes, body);
+  if (work != nullptr) return work->ParallelFor(count, bytes, body);
   for (int64_t i = 0; i < count; ++i) ABSL_RETURN_IF_ERROR(body(i));
   return absl::OkStatus();
 }
@@ -68,7 +68,7 @@ absl::StatusOr<BatchArgs> GpuTopkEngine::StageBatch(const Job& job, const CodedC
   BatchArgs args;
   args.corpus = corpus;
   args.rotation = score::RotationShapeOf(job.format.dim, job.format.seed);
-  args.metric = ScanMetricOf(job.format.metric);
+  args.metric = job.format.metric;
   args.queries = static_cast<int32_t>(queries);
   args.code_stride = corpus.generations[0].codes.code_bytes;
   // Vectors and k are copied to the device together; codes and states are computed there.
@@ -119,9 +119,8 @@ absl::Status GpuTopkEngine::RunBatch(const Job& job, const BatchArgs& args,
     ABSL_RETURN_IF_ERROR(
         health.Check(LaunchBatchScan(args, stage, core_->device_facts().sm_count, stream),
                      "launching the scan of a batch"));
-    ABSL_RETURN_IF_ERROR(
-        health.Check(LaunchBatchRefine(ScanRowOf(job.format.row_type), args, stage, stream),
-                     "launching the refinement of a batch"));
+    ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchRefine(job.format.row_type, args, stage, stream),
+                                      "launching the refinement of a batch"));
   }
   return health.Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }

@@ -78,7 +78,7 @@ OneQueryArgs GpuTopkEngine::CodeArgs(const CodedCorpus& corpus, const Job& job) 
   OneQueryArgs args;
   args.corpus = corpus;
   args.dim = job.format.dim;
-  args.metric = ScanMetricOf(job.format.metric);
+  args.metric = job.format.metric;
   args.uppers = reinterpret_cast<float*>(workspace.keys);
   args.samples = workspace.samples;
   args.candidates = workspace.code_candidates;
@@ -143,10 +143,10 @@ absl::Status GpuTopkEngine::AwaitOutcome(uint32_t number) {
 absl::StatusOr<OneQueryOutcome> GpuTopkEngine::RunOneQuery(const Job& job, OneQueryArgs& args) {
   SearchWorkspace& workspace = core_->workspace();
   args.launch = ++launches_;
-  ABSL_RETURN_IF_ERROR(core_->health().Check(
-      LaunchOneQuery(ScanRowOf(job.format.row_type), core_->device_facts().sm_count, args,
-                     workspace.stream.get()),
-      "launching a certified scan"));
+  ABSL_RETURN_IF_ERROR(
+      core_->health().Check(LaunchOneQuery(job.format.row_type, core_->device_facts().sm_count,
+                                           args, workspace.stream.get()),
+                            "launching a certified scan"));
   ABSL_RETURN_IF_ERROR(AwaitOutcome(args.launch));
   return *reinterpret_cast<const OneQueryOutcome*>(workspace.code_outcome.host());
 }

@@ -50,7 +50,7 @@ absl::Status GpuTopkEngine::EnqueueScan(const Job& job, const plan::SearchPlan& 
       .rows = job.planes[generation]->view(),
       .tombstones = job.tombstones[generation],
       .listed = job.listed ? job.live_slots[generation] : SlotList{},
-      .metric = ScanMetricOf(job.format.metric),
+      .metric = job.format.metric,
       .row_begin = static_cast<uint32_t>(piece.row_begin),
       .row_end = static_cast<uint32_t>(piece.row_end),
       .queries_count = plan.queries,
@@ -58,7 +58,7 @@ absl::Status GpuTopkEngine::EnqueueScan(const Job& job, const plan::SearchPlan& 
       .query_squared = reinterpret_cast<const double*>(workspace.queries),
       .keys = workspace.keys + piece.key_begin,
       .keys_pitch = plan.keys_pitch};
-  const ScanLaunch launch = {.row = ScanRowOf(job.format.row_type),
+  const ScanLaunch launch = {.row = job.format.row_type,
                              .queries_per_warp = plan.queries_per_scan,
                              .blocks_x = piece.scan_blocks,
                              .blocks_y = plan.scan_subtiles};

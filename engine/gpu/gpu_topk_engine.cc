@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/memory/gpu_tombstones.h"
 #include "nearfield/engine/types.h"
@@ -39,22 +40,14 @@ absl::StatusOr<std::unique_ptr<corpus::Tombstones>> GpuTopkEngine::MakeTombstone
 absl::StatusOr<GpuTopkEngine::Job> GpuTopkEngine::MakeJob(
     const corpus::RowFormat& format, absl::Span<const corpus::GenerationView> generations,
     const corpus::QueryTile& tile) const {
-  if (generations.size() > static_cast<std::size_t>(kGenerationsMax)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("generations: ", generations.size(), ", at most ", kGenerationsMax));
-  }
-  if (format.dim < 1 || format.dim > kDimMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dim = ", format.dim, ", must be 1 .. ", kDimMax));
-  }
-  if (tile.k.size() > static_cast<std::size_t>(facts_.batch_max)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("queries: ", tile.k.size(), ", at most ", facts_.batch_max));
-  }
+  ABSL_RETURN_IF_ERROR(
+      CheckRange("generations", static_cast<int64_t>(generations.size()), 0, kGenerationsMax));
+  ABSL_RETURN_IF_ERROR(CheckRange("dim", format.dim, 1, kDimMax));
+  ABSL_RETURN_IF_ERROR(
+      CheckRange("queries", static_cast<int64_t>(tile.k.size()), 0, facts_.batch_max));
   for (std::size_t query = 0; query < tile.k.size(); ++query) {
     if (tile.k[query] < 1 || tile.k[query] > facts_.k_max) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("query ", query, ": k = ", tile.k[query], ", must be 1 .. ", facts_.k_max));
+      return RangeError(absl::StrCat("queries[", query, "].k"), tile.k[query], 1, facts_.k_max);
     }
   }
   Job job = {.format = format, .shape = RowShapeOf(format.dim), .queries = &tile};
@@ -84,7 +77,7 @@ absl::StatusOr<GpuTopkEngine::Job> GpuTopkEngine::MakeJob(
 
 void GpuTopkEngine::ChooseListed(Job& job) const {
   // Rows in host memory are read one by one at the speed of the link.
-  if (job.scanned.empty() || job.format.rows != RowHome::kDevice) return;
+  if (job.scanned.empty() || job.format.rows != RowPlacement::kDevice) return;
   int64_t listed = 0;
   for (const int64_t g : job.scanned) {
     const SlotList& live = job.live_slots[static_cast<std::size_t>(g)];

@@ -1,8 +1,9 @@
 #include "engine/gpu/make_gpu_topk_engine.h"
 
+#include <limits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/gpu_topk_engine.h"
 #include "engine/gpu/memory/gpu_core.h"
@@ -12,23 +13,11 @@ namespace nearfield::gpu {
 namespace {
 
 absl::Status CheckOptions(const GpuOptions& options) {
-  if (options.memory_bytes < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("memory_bytes = ", options.memory_bytes, ", must not be negative"));
-  }
-  if (options.host_rows_bytes < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("host_rows_bytes = ", options.host_rows_bytes, ", must not be negative"));
-  }
-  if (options.k_max < 1 || options.k_max > kSelectKMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("k_max = ", options.k_max, ", must be 1 .. ", kSelectKMax));
-  }
-  if (options.batch_max < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("batch_max = ", options.batch_max, ", must be at least 1"));
-  }
-  return absl::OkStatus();
+  constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+  ABSL_RETURN_IF_ERROR(CheckRange("memory_bytes", options.memory_bytes, 0, kUnbounded));
+  ABSL_RETURN_IF_ERROR(CheckRange("host_rows_bytes", options.host_rows_bytes, 0, kUnbounded));
+  ABSL_RETURN_IF_ERROR(CheckRange("k_max", options.k_max, 1, kSelectKMax));
+  return CheckRange("batch_max", options.batch_max, 1, kUnbounded);
 }
 
 }  // namespace

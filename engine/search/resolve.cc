@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/id_order.h"
 #include "engine/score/row_types.h"
@@ -67,12 +68,10 @@ absl::Status CheckVector(const CollectionSpec& spec, absl::Span<const float> vec
 absl::Status CheckQuery(const CollectionSpec& spec, const Query& query, int32_t k_max,
                         size_t index) {
   if (query.k < 1 || query.k > k_max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Name(index, "k"), " = ", query.k, " is out of range: 1 to ", k_max));
+    return RangeError(Name(index, "k"), query.k, 1, k_max);
   }
   if (query.skip < 0 || query.skip > kRowsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Name(index, "skip"), " = ", query.skip, " is out of range: 0 to ", kRowsMax));
+    return RangeError(Name(index, "skip"), query.skip, 0, kRowsMax);
   }
   if (query.score_min && std::isnan(*query.score_min)) {
     return absl::InvalidArgumentError(absl::StrCat(Name(index, "score_min"), " is not a number"));
@@ -158,7 +157,7 @@ absl::StatusOr<ResolvedQueries> ResolveQueries(const corpus::Corpus& corpus,
   const auto count = static_cast<int64_t>(queries.size());
   const auto bytes = static_cast<int64_t>(queries.size() * dim * sizeof(float));
   HostWork& work = corpus.device()->host_work();
-  ABSL_RETURN_IF_ERROR(work.Spread(count, bytes, [&](int64_t i) {
+  ABSL_RETURN_IF_ERROR(work.ParallelFor(count, bytes, [&](int64_t i) {
     const auto query = static_cast<size_t>(i);
     return CheckQuery(corpus.spec(), queries[query], k_max, query);
   }));
@@ -172,7 +171,7 @@ absl::StatusOr<ResolvedQueries> ResolveQueries(const corpus::Corpus& corpus,
   resolved.copies.reset(new float[queries.size() * dim]);
   float* const vectors = resolved.copies.get();
   resolved.vectors = {vectors, queries.size() * dim};
-  ABSL_RETURN_IF_ERROR(work.Spread(count, bytes, [&](int64_t i) {
+  ABSL_RETURN_IF_ERROR(work.ParallelFor(count, bytes, [&](int64_t i) {
     const absl::Span<const float> vector = queries[static_cast<size_t>(i)].vector;
     std::copy(vector.begin(), vector.end(), vectors + static_cast<size_t>(i) * dim);
     return absl::OkStatus();

@@ -289,7 +289,7 @@ absl::StatusOr<std::vector<Neighbors>> Gather(const Corpus& corpus, const Corpus
   std::vector<Neighbors> queries(answers.size());
   int64_t rows_count = 0;
   for (const Hits& hits : answers) rows_count += static_cast<int64_t>(hits.size());
-  ABSL_RETURN_IF_ERROR(corpus.device()->host_work().Spread(
+  ABSL_RETURN_IF_ERROR(corpus.device()->host_work().ParallelFor(
       static_cast<int64_t>(answers.size()), rows_count * kBytesPerHit, [&](int64_t q) {
         const auto query = static_cast<size_t>(q);
         GatherOne(corpus, snapshot, answers[query], parts, &queries[query]);

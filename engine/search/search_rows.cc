@@ -72,7 +72,7 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
         absl::StrCat("the backend answered ", best->size(), " of ", count, " queries"));
   }
   const int64_t rows_wanted = std::accumulate(k.begin(), k.end(), int64_t{0});
-  return corpus.device()->host_work().Spread(
+  return corpus.device()->host_work().ParallelFor(
       static_cast<int64_t>(count), rows_wanted * kBytesPerHit, [&](int64_t place) -> absl::Status {
         const auto i = static_cast<size_t>(place);
         const size_t query = tile.begin + i;

@@ -127,10 +127,8 @@ std::vector<std::vector<float>> Queries(const CollectionSpec& spec, Numbers* num
 
 std::string Describe(const CollectionSpec& spec) {
   constexpr std::array<const char*, 4> kMetrics = {"", "dot", "cosine", "l2"};
-  constexpr std::array<const char*, 4> kRowTypes = {"", "fp32", "fp16", "bf16"};
   constexpr std::array<const char*, 3> kIdTypes = {"", "uint64", "string"};
-  return absl::StrCat(kMetrics[static_cast<size_t>(spec.metric)], ", ",
-                      kRowTypes[static_cast<size_t>(spec.row_type)], ", ",
+  return absl::StrCat(kMetrics[static_cast<size_t>(spec.metric)], ", ", NameOf(spec.row_type), ", ",
                       kIdTypes[static_cast<size_t>(spec.id_type)], " ids, ", spec.dim,
                       " dimensions");
 }

@@ -13,15 +13,12 @@
 #include <span>
 
 #include "engine/topk/group_state.h"
+#include "nearfield/engine/types.h"
 
 namespace nearfield::gpu {
 
-enum class SelectType : uint8_t { kFloat32, kFloat16, kBFloat16 };
-
-constexpr int64_t SelectTypeBytes(SelectType type) { return type == SelectType::kFloat32 ? 4 : 2; }
-
 struct SelectShape {
-  SelectType type = SelectType::kFloat32;
+  RowType type = RowType::kFloat32;
   int64_t batch = 0;  // 1 .. 65,535
   int64_t n = 0;      // 1 .. 2^32 - 1
   int64_t k = 0;      // 1 .. n

@@ -5,25 +5,9 @@
 #include <cstdint>
 
 #include "engine/topk/score_types.cuh"
+#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
-
-inline constexpr uint32_t kFullWarp = 0xffffffffu;
-
-// Returns the sum of the values of this lane and all lower ones. All lanes call it.
-__device__ __forceinline__ uint32_t WarpPrefixSum(uint32_t value) {
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    // The predicate is true if that lower lane exists.
-    asm volatile(
-        "{ .reg .pred p; .reg .u32 t;\n"
-        "  shfl.sync.up.b32 t|p, %0, %1, 0, 0xffffffff;\n"
-        "  @p add.u32 %0, %0, t; }"
-        : "+r"(value)
-        : "r"(step));
-  }
-  return value;
-}
 
 // Range and sum of some scores. The ends are ordered bits. A NaN shows in the sum only.
 struct ScoreSpread {
@@ -55,24 +39,26 @@ struct ScoreSpread {
   }
 };
 
+inline constexpr int kWarpsMax = 32;  // warps in a block
+
 struct BlockReduceShared {
-  uint32_t sums[32];  // one for each warp
-  uint32_t least[32];
-  uint32_t greatest[32];
-  float score_sums[32];
+  uint32_t sums[kWarpsMax];  // one for each warp
+  uint32_t least[kWarpsMax];
+  uint32_t greatest[kWarpsMax];
+  float score_sums[kWarpsMax];
 };
 
 template <int kThreads>
 class BlockReduce {
  public:
-  static constexpr uint32_t kWarps = kThreads / 32;
+  static constexpr uint32_t kWarps = kThreads / kWarp;
 
   // Returns the sum of the values of all earlier threads. A barrier must precede the next call.
   __device__ static uint32_t PrefixSum(uint32_t value, BlockReduceShared& shared) {
-    const uint32_t lane = threadIdx.x % 32;
-    const uint32_t warp = threadIdx.x / 32;
+    const uint32_t lane = threadIdx.x % kWarp;
+    const uint32_t warp = threadIdx.x / kWarp;
     const uint32_t through = WarpPrefixSum(value);
-    if (lane == 31) shared.sums[warp] = through;
+    if (lane == kWarp - 1) shared.sums[warp] = through;
     __syncthreads();
     const uint32_t before = __reduce_add_sync(kFullWarp, lane < warp ? shared.sums[lane] : 0);
     return before + through - value;
@@ -81,12 +67,12 @@ class BlockReduce {
   // Replaces both values with the minimum and the maximum of all. A barrier must precede the next
   // call.
   __device__ static void JoinEnds(uint32_t* least, uint32_t* greatest, BlockReduceShared& shared) {
-    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t lane = threadIdx.x % kWarp;
     *least = __reduce_min_sync(kFullWarp, *least);
     *greatest = __reduce_max_sync(kFullWarp, *greatest);
     if (lane == 0) {
-      shared.least[threadIdx.x / 32] = *least;
-      shared.greatest[threadIdx.x / 32] = *greatest;
+      shared.least[threadIdx.x / kWarp] = *least;
+      shared.greatest[threadIdx.x / kWarp] = *greatest;
     }
     __syncthreads();
     *least = __reduce_min_sync(kFullWarp, lane < kWarps ? shared.least[lane] : 0xffffffffu);
@@ -96,9 +82,9 @@ class BlockReduce {
   // Returns the spread of all threads' scores. A barrier must precede the next call.
   __device__ static ScoreSpread Join(ScoreSpread mine, BlockReduceShared& shared) {
     JoinWarp(&mine);
-    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t lane = threadIdx.x % kWarp;
     if (lane == 0) {
-      const uint32_t warp = threadIdx.x / 32;
+      const uint32_t warp = threadIdx.x / kWarp;
       shared.least[warp] = mine.least;
       shared.greatest[warp] = mine.greatest;
       shared.score_sums[warp] = mine.sum;
@@ -117,7 +103,7 @@ class BlockReduce {
     spread->least = __reduce_min_sync(kFullWarp, spread->least);
     spread->greatest = __reduce_max_sync(kFullWarp, spread->greatest);
 #pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
+    for (int step = kWarp / 2; step > 0; step /= 2) {
       spread->sum += __shfl_xor_sync(kFullWarp, spread->sum, step);
     }
   }

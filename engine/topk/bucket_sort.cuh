@@ -15,6 +15,7 @@
 #include "engine/topk/block_reduce.cuh"
 #include "engine/topk/bucket_map.cuh"
 #include "engine/topk/score_types.cuh"
+#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 
@@ -169,22 +170,17 @@ class BucketSort {
   template <typename Emit>
   __device__ static void RankAll(Shared& shared, uint32_t count, uint32_t k, Emit emit) {
     constexpr uint32_t kLanes = kThreads / kRankAllMax;
-    static_assert(kLanes >= 1 && kLanes <= 32 && kThreads % kRankAllMax == 0, "lanes of one warp");
+    static_assert(kLanes >= 1 && kLanes <= kWarp && kThreads % kRankAllMax == 0,
+                  "lanes of one warp");
     if (threadIdx.x < count) {
       shared.keys[threadIdx.x] = Source::KeyOfEntry(shared.keys[threadIdx.x]);
     }
     __syncthreads();
     const uint32_t place = threadIdx.x / kLanes;
-    if ((place & ~(32 / kLanes - 1)) >= count) return;  // uniform in the warp
+    if ((place & ~(kWarp / kLanes - 1)) >= count) return;  // uniform in the warp
     const uint64_t key = place < count ? shared.keys[place] : kNoSelectKey;
-    uint32_t above = 0;
-    for (uint32_t other = threadIdx.x % kLanes; other < count; other += kLanes) {
-      above += shared.keys[other] > key ? 1 : 0;
-    }
-#pragma unroll
-    for (uint32_t step = 1; step < kLanes; step *= 2) {
-      above += __shfl_xor_sync(kFullWarp, above, static_cast<int>(step));
-    }
+    const uint32_t above =
+        RankByCount<kLanes>(count, [&](uint32_t other) { return shared.keys[other] > key; });
     if (place < count && above < k && threadIdx.x % kLanes == 0) emit.Key(above, key);
   }
 
@@ -289,6 +285,7 @@ class BucketSort {
     }
     __syncthreads();
     // Each bin now holds the end of its bucket, so a bucket begins where the previous one ends.
+    // A thread ranks its key alone, unlike RankByCount: a bucket has few keys.
     const uint32_t brought = shared.bins()[cut];
     for (uint32_t i = threadIdx.x; i < brought; i += kThreads) {
       const uint64_t mine = sorted[i];

@@ -9,9 +9,9 @@
 
 #include <cstdint>
 
-#include "engine/topk/block_reduce.cuh"
 #include "engine/topk/row_populations.cuh"
 #include "engine/topk/row_reader.cuh"
+#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 
@@ -21,15 +21,6 @@ struct KeyQueue {
   uint32_t* count;
   uint32_t capacity;
 };
-
-// Reserves `mine` entries for this lane, next to those of its warp. Returns the first. All lanes
-// call it.
-__device__ __forceinline__ uint32_t ReservePlaces(const KeyQueue& queue, uint32_t mine) {
-  const uint32_t through = WarpPrefixSum(mine);
-  uint32_t base = 0;
-  if (threadIdx.x % 32 == 31) base = atomicAdd(queue.count, through);
-  return __shfl_sync(kFullWarp, base, 31) + through - mine;
-}
 
 // The slots: for each stage in flight, kVectors of 16 bytes per thread, which are processed
 // together.
@@ -105,7 +96,7 @@ class KeyCollector {
 
   template <typename Test>
   __device__ void Stream(const Test& test, const KeyQueue& queue) {
-    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t lane = threadIdx.x % kWarp;
     int stage = 0;
     for (uint32_t first = share_.rank * kThreads + threadIdx.x; first - lane < row_.vectors();
          first += kVectors * stride()) {
@@ -115,7 +106,7 @@ class KeyCollector {
       if (Ring::kStages > 1) stage = stage + 1 == Ring::kStages ? 0 : stage + 1;
     }
     __pipeline_wait_prior(0);
-    if (share_.rank == 0 && threadIdx.x < 32) AppendEdges(test, queue);
+    if (share_.rank == 0 && threadIdx.x < kWarp) AppendEdges(test, queue);
   }
 
   // first: the lane's first vector of the stage, as an index into the row.
@@ -141,7 +132,7 @@ class KeyCollector {
       }
     }
     if (!__any_sync(kFullWarp, passing != 0)) return;
-    uint32_t at = ReservePlaces(queue, static_cast<uint32_t>(__popc(passing)));
+    uint32_t at = ReserveSlots(queue.count, static_cast<uint32_t>(__popc(passing)));
     const auto* const raw =
         reinterpret_cast<const typename Source::Raw*>(&ring_.slots[stage][0][threadIdx.x]);
 #pragma unroll 1
@@ -163,7 +154,7 @@ class KeyCollector {
     const bool valid = lane < row_.edges();
     const uint32_t index = valid ? row_.EdgeIndex(lane) : 0;
     const bool passes = valid && test(row_.At(index), index);
-    const uint32_t at = ReservePlaces(queue, passes ? 1 : 0);
+    const uint32_t at = ReserveSlots(queue.count, passes ? 1 : 0);
     if (passes && at < queue.capacity) queue.entries[at] = Source::Entry(row_.At(index), index);
   }
 

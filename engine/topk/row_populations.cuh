@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "engine/topk/block_reduce.cuh"
 #include "engine/topk/row_reader.cuh"
+#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 
@@ -47,14 +47,14 @@ struct WholeRow {
   template <typename Visit>
   __device__ void ForEach(const Visit& visit) const {
     const uint32_t step = kThreads * share.size;
-    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t lane = threadIdx.x % kWarp;
     const uint32_t end = row.vectors();
     for (uint32_t base = share.rank * kThreads + threadIdx.x - lane; base < end;
          base += kVisitUnroll * step) {
       VisitVectors(
           row, end, [=](int i) { return base + lane + static_cast<uint32_t>(i) * step; }, visit);
     }
-    if (share.rank == 0 && threadIdx.x < 32) {
+    if (share.rank == 0 && threadIdx.x < kWarp) {
       const bool valid = lane < row.edges();
       const uint32_t index = valid ? row.EdgeIndex(lane) : 0;
       visit(valid ? Source::Key(row.At(index), index) : kNoSelectKey);
@@ -89,7 +89,7 @@ struct RowSample {
   template <typename Visit>
   __device__ void ForEach(const Visit& visit) const {
     const uint32_t step = kThreads * share.size;
-    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t lane = threadIdx.x % kWarp;
     const uint32_t end = row.vectors();
     for (uint32_t base = share.rank * kThreads + threadIdx.x - lane; base < vectors();
          base += kVisitUnroll * step) {

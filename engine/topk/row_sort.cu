@@ -65,11 +65,11 @@ cudaError_t MakeKeys(const SelectCall& call, RowRange range, uint64_t* keys) {
 
 cudaError_t MakeKeysOfType(const SelectCall& call, RowRange range, uint64_t* keys) {
   switch (call.shape.type) {
-    case SelectType::kFloat32:
+    case RowType::kFloat32:
       return MakeKeys<Float32Scores>(call, range, keys);
-    case SelectType::kFloat16:
+    case RowType::kFloat16:
       return MakeKeys<Float16Scores>(call, range, keys);
-    case SelectType::kBFloat16:
+    case RowType::kBFloat16:
       break;
   }
   return MakeKeys<BFloat16Scores>(call, range, keys);

@@ -4,7 +4,8 @@
 // the wanted-th largest score holds too many, that bin is divided again. Equal scores are
 // distinguished by their indices. Every block of a group draws the same sample and finds the same
 // threshold, so no block waits for another. Samples that this search cannot resolve (infinities,
-// many magnitudes) go to ThresholdSearch.
+// many magnitudes) go to ThresholdSearch, which is exact but needs more rounds: bins of equal width
+// resolve usual scores in one.
 #ifndef NEARFIELD_ENGINE_TOPK_SAMPLE_GUESS_CUH_
 #define NEARFIELD_ENGINE_TOPK_SAMPLE_GUESS_CUH_
 
@@ -15,6 +16,7 @@
 #include "engine/topk/row_reader.cuh"
 #include "engine/topk/sample_target.h"
 #include "engine/topk/score_types.cuh"
+#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 
@@ -57,7 +59,7 @@ class SampleGuess {
         AskFor(sample, number + 1);
       }
       __syncthreads();
-      FindBin(shared, target.wanted - above);
+      FindGuess(shared, target.wanted - above);
       const GuessShared found = shared.guess;
       const float edge = window.low + static_cast<float>(found.bin) * width;
       if (above + found.reached <= target.accepted) {
@@ -181,7 +183,7 @@ class SampleGuess {
 
   // Finds the bin of the wanted-th score. Thread t reads the t-th stretch of bins, from the largest
   // down.
-  __device__ static void FindBin(Shared& shared, uint32_t wanted) {
+  __device__ static void FindGuess(Shared& shared, uint32_t wanted) {
     constexpr uint32_t kMine = Shared::kBinsOfThread;
     const uint32_t first = (kThreads - 1 - threadIdx.x) * kMine;
     const auto* const vectors = reinterpret_cast<const uint4*>(&shared.bins()[first]);
@@ -192,13 +194,13 @@ class SampleGuess {
       sum += four.x + four.y + four.z + four.w;
     }
     if (threadIdx.x == 0) shared.guess = {0, 0, 0x7fffffffu};  // if there are fewer than `wanted`
-    uint32_t greater = Reduce::PrefixSum(sum, shared.reduce);
-    if (greater < wanted && wanted <= greater + sum) {
-      uint32_t bin = first + kMine - 1;
-      uint32_t count = shared.bins()[bin];
-      for (; greater + count < wanted; count = shared.bins()[--bin]) greater += count;
-      shared.guess = {bin, greater, greater + count};
-    }
+    const uint32_t last = first + kMine - 1;
+    FindKthBin(
+        Reduce::PrefixSum(sum, shared.reduce), sum, wanted,
+        [&](uint32_t i) { return shared.bins()[last - i]; },
+        [&](uint32_t i, uint32_t above, uint32_t count) {
+          shared.guess = {last - i, above, above + count};
+        });
     __syncthreads();
   }
 };

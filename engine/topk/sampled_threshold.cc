@@ -14,13 +14,13 @@ namespace {
 // Scores that justify another block: fewer cost less than its barriers.
 constexpr int64_t kScoresPerBlock = 8192;
 
-SampledTable TableOf(SelectType type) {
+SampledTable TableOf(RowType type) {
   switch (type) {
-    case SelectType::kFloat32:
+    case RowType::kFloat32:
       return SampledFloat32();
-    case SelectType::kFloat16:
+    case RowType::kFloat16:
       return SampledFloat16();
-    case SelectType::kBFloat16:
+    case RowType::kBFloat16:
       break;
   }
   return SampledBFloat16();
@@ -62,8 +62,7 @@ int64_t WorkspaceBytes(const SelectShape& shape, const SelectFacts& facts) {
 }
 
 cudaError_t Prepare(const SelectFacts&) {
-  for (const SelectType type :
-       {SelectType::kFloat32, SelectType::kFloat16, SelectType::kBFloat16}) {
+  for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     const SampledTable table = TableOf(type);
     for (std::size_t policy = 0; policy < kSampledPolicies.size(); ++policy) {
       const cudaError_t error =
@@ -90,7 +89,7 @@ cudaError_t Launch(const SelectCall& call) {
       PlanSample({.n = args.n,
                   .k = args.k,
                   .room = static_cast<uint32_t>(kSampledPolicies[grid.policy].shape.capacity),
-                  .per_vector = static_cast<uint32_t>(16 / SelectTypeBytes(shape.type)),
+                  .per_vector = static_cast<uint32_t>(16 / BytesPerElement(shape.type)),
                   .blocks = static_cast<uint32_t>(grid.blocks_per_row)});
   args.values = call.values;
   args.indices = call.indices;

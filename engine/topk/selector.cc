@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/runtime/probe_gpu.h"
 #include "engine/topk/algorithm.h"
@@ -33,18 +34,10 @@ absl::Status Check(cudaError_t error, const char* call) {
   return absl::UnavailableError(absl::StrCat(call, ": ", cudaGetErrorString(error)));
 }
 
-absl::Status CheckRange(const char* field, int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, " = ", value, ", must be ", least, " .. ", most));
-}
-
 absl::Status CheckShape(const Shape& shape) {
-  const auto type = static_cast<int>(shape.type);
-  if (type < static_cast<int>(ScoreType::kFloat32) ||
-      type > static_cast<int>(ScoreType::kBFloat16)) {
-    return absl::InvalidArgumentError(absl::StrCat("type = ", type, ", must be 1 .. 3"));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("type", static_cast<int64_t>(shape.type),
+                                  static_cast<int64_t>(RowType::kFloat32),
+                                  static_cast<int64_t>(RowType::kBFloat16)));
   ABSL_RETURN_IF_ERROR(CheckRange("batch", shape.batch, 1, kBatchMax));
   ABSL_RETURN_IF_ERROR(CheckRange("n", shape.n, 1, kColumnsMax));
   return CheckRange("k", shape.k, 1, shape.n);
@@ -61,9 +54,7 @@ absl::Status CheckAddress(const char* field, const void* address, int64_t align)
 
 gpu::SelectShape ToGpu(const Shape& shape) {
   gpu::SelectShape result;
-  result.type = shape.type == ScoreType::kFloat32   ? gpu::SelectType::kFloat32
-                : shape.type == ScoreType::kFloat16 ? gpu::SelectType::kFloat16
-                                                    : gpu::SelectType::kBFloat16;
+  result.type = shape.type;
   result.batch = shape.batch;
   result.n = shape.n;
   result.k = shape.k;
@@ -147,7 +138,7 @@ class GpuSelector final : public Selector {
   }
 
   static absl::Status CheckBuffers(const Shape& shape, const Buffers& buffers) {
-    const int64_t score_bytes = gpu::SelectTypeBytes(ToGpu(shape).type);
+    const int64_t score_bytes = BytesPerElement(shape.type);
     ABSL_RETURN_IF_ERROR(CheckAddress("scores", buffers.scores, score_bytes));
     ABSL_RETURN_IF_ERROR(CheckAddress("values", buffers.values, score_bytes));
     ABSL_RETURN_IF_ERROR(CheckAddress("indices", buffers.indices, int64_t{sizeof(uint32_t)}));

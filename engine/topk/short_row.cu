@@ -104,13 +104,13 @@ constexpr ShortRowKernels kKernels = {{ShortRowKernel<Scores, 0>, ShortRowKernel
 constexpr std::array<std::size_t, kShortRowPolicies.size()> kSharedBytes = {
     sizeof(ShortRowShared<0>), sizeof(ShortRowShared<1>)};
 
-const ShortRowKernels& KernelsOf(SelectType type) {
+const ShortRowKernels& KernelsOf(RowType type) {
   switch (type) {
-    case SelectType::kFloat32:
+    case RowType::kFloat32:
       return kKernels<Float32Scores>;
-    case SelectType::kFloat16:
+    case RowType::kFloat16:
       return kKernels<Float16Scores>;
-    case SelectType::kBFloat16:
+    case RowType::kBFloat16:
       break;
   }
   return kKernels<BFloat16Scores>;
@@ -126,8 +126,7 @@ const char* Refuses(const SelectShape& shape, const SelectFacts&) {
 int64_t WorkspaceBytes(const SelectShape&, const SelectFacts&) { return kSelectStateBytes; }
 
 cudaError_t Prepare(const SelectFacts&) {
-  for (const SelectType type :
-       {SelectType::kFloat32, SelectType::kFloat16, SelectType::kBFloat16}) {
+  for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     for (std::size_t policy = 0; policy < kShortRowPolicies.size(); ++policy) {
       const cudaError_t error = cudaFuncSetAttribute(
           reinterpret_cast<const void*>(KernelsOf(type).kernels[policy]),

@@ -8,7 +8,6 @@
 // Source: radix selection as in Zhang, Naruse, Li, Wang, "Parallel Top-K Algorithms on GPU: A
 // Comprehensive Study and New Methods", SC 2023. Differs: 64-bit unique keys, so ties need no
 // special case; the search stops early and runs over a sample first; shared bits are skipped.
-// skipped.
 #ifndef NEARFIELD_ENGINE_TOPK_THRESHOLD_SEARCH_CUH_
 #define NEARFIELD_ENGINE_TOPK_THRESHOLD_SEARCH_CUH_
 
@@ -17,6 +16,7 @@
 #include "engine/topk/block_group.cuh"
 #include "engine/topk/block_reduce.cuh"
 #include "engine/topk/sample_target.h"
+#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 
@@ -86,7 +86,7 @@ class ThresholdSearch {
     __syncthreads();
     uint64_t any = 0;
     uint64_t any_not = 0;
-    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t lane = threadIdx.x % kWarp;
     population.ForEach([&](uint64_t key) {
       const bool counts = key != kNoSelectKey && prefix.holds(key);
       const uint32_t counting = __ballot_sync(kFullWarp, counts);
@@ -114,7 +114,7 @@ class ThresholdSearch {
   __device__ static void OrIntoShared(uint64_t bits, uint64_t* shared_bits) {
     const uint32_t high = __reduce_or_sync(kFullWarp, static_cast<uint32_t>(bits >> 32));
     const uint32_t low = __reduce_or_sync(kFullWarp, static_cast<uint32_t>(bits));
-    if (threadIdx.x % 32 != 0 || (high | low) == 0) return;
+    if (threadIdx.x % kWarp != 0 || (high | low) == 0) return;
     atomicOr(reinterpret_cast<unsigned long long*>(shared_bits),
              (static_cast<unsigned long long>(high) << 32) | low);
   }
@@ -126,17 +126,17 @@ class ThresholdSearch {
     uint32_t sum = 0;
 #pragma unroll
     for (uint32_t i = 0; i < kMine; ++i) sum += shared.bins()[first - i];
-    uint32_t greater = BlockReduce<kThreads>::PrefixSum(sum, shared.reduce);
+    const uint32_t greater = BlockReduce<kThreads>::PrefixSum(sum, shared.reduce);
     if (threadIdx.x == kThreads - 1) shared.search.total = greater + sum;
     __syncthreads();
     const uint32_t needed = min(wanted, shared.search.total);
-    if (greater < needed && needed <= greater + sum) {
-      uint32_t digit = first;
-      for (; greater + shared.bins()[digit] < needed; --digit) greater += shared.bins()[digit];
-      shared.search.digit = digit;
-      shared.search.above = greater;
-      shared.search.equal = shared.bins()[digit];
-    }
+    FindKthBin(
+        greater, sum, needed, [&](uint32_t i) { return shared.bins()[first - i]; },
+        [&](uint32_t i, uint32_t above, uint32_t equal) {
+          shared.search.digit = first - i;
+          shared.search.above = above;
+          shared.search.equal = equal;
+        });
     __syncthreads();
   }
 

@@ -100,9 +100,10 @@ absl::Status CheckShape(const FilterTree& tree, const AttributeLimits& limits) {
   if (depth > limits.filter_depth_max || depth > kFilterDepthMax) return TooDeep("filter", limits);
   const int64_t bytes = FilterBytes(tree);
   if (bytes > limits.filter_bytes_max) {
-    return Invalid("filter",
-                   absl::StrCat(bytes, " bytes of conditions, names, values and ids, the limit is ",
-                                limits.filter_bytes_max));
+    return Invalid(
+        "filter",
+        absl::StrCat(bytes, " bytes of conditions, names, values and ids, must be at most ",
+                     limits.filter_bytes_max));
   }
   return absl::OkStatus();
 }
@@ -139,13 +140,13 @@ absl::StatusOr<Filter> ValidateFilter(FilterTree tree, const AttributeSchema& sc
 absl::Status TooDeep(const std::string& path, const AttributeLimits& limits) {
   return Invalid(path,
                  absl::StrCat("more than ", limits.filter_depth_max,
-                              " levels of conditions, the limit is ", limits.filter_depth_max));
+                              " levels of conditions, must be at most ", limits.filter_depth_max));
 }
 
 absl::Status TooManyConditions(const std::string& path, const AttributeLimits& limits) {
-  return Invalid(
-      path, absl::StrCat("more than ", limits.filter_conditions_max,
-                         " conditions in the filter, the limit is ", limits.filter_conditions_max));
+  return Invalid(path, absl::StrCat("more than ", limits.filter_conditions_max,
+                                    " conditions in the filter, must be at most ",
+                                    limits.filter_conditions_max));
 }
 
 absl::Status TooManyValues(const std::string& path, int64_t count, const AttributeLimits& limits) {

@@ -177,7 +177,7 @@ absl::StatusOr<BytesColumn> EncodeRowAttributes(const AttributeSchema& schema,
     if (static_cast<int64_t>(bytes.size()) > limits.row_bytes_max) {
       return ArgumentError(
           "block.attributes",
-          absl::StrCat("row ", row, " has ", bytes.size(), " bytes of attributes, the limit is ",
+          absl::StrCat("row ", row, " has ", bytes.size(), " bytes of attributes, must be at most ",
                        limits.row_bytes_max),
           absl::StrCat(bytes.size(), " bytes"), absl::StrCat(limits.row_bytes_max));
     }

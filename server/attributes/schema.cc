@@ -46,7 +46,8 @@ absl::StatusOr<AttributeSchema> AttributeSchema::Create(std::vector<AttributeSpe
                                                         const AttributeLimits& limits) {
   if (static_cast<int64_t>(specs.size()) > limits.attributes_max) {
     return ArgumentError(
-        "attributes", absl::StrCat(specs.size(), " declared, the limit is ", limits.attributes_max),
+        "attributes",
+        absl::StrCat(specs.size(), " declared, must be at most ", limits.attributes_max),
         absl::StrCat(specs.size()), absl::StrCat(limits.attributes_max));
   }
   AttributeSchema schema;

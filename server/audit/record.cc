@@ -24,9 +24,6 @@ constexpr char kFormat[] = "nearfield audit record 1";
 const char* NameOf(Metric metric) {
   return metric == Metric::kDot ? "dot" : metric == Metric::kCosine ? "cosine" : "l2";
 }
-const char* NameOf(RowType type) {
-  return type == RowType::kFloat32 ? "float32" : type == RowType::kFloat16 ? "float16" : "bfloat16";
-}
 const char* NameOf(ScanChoice scan) {
   switch (scan) {
     case ScanChoice::kAuto:
@@ -77,7 +74,7 @@ Json CollectionJson(const std::string& name, const CollectionSpec& spec) {
           {"dtype", NameOf(spec.row_type)},
           {"id_type", spec.id_type == IdType::kUint64 ? "uint64" : "string"},
           {"scan", NameOf(spec.scan)},
-          {"rows", spec.rows == RowHome::kDevice ? "device" : "host"}};
+          {"rows", spec.rows == RowPlacement::kDevice ? "device" : "host"}};
 }
 
 Json Begin(const RecordContext& context, const char* kind) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
+#include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "server/convert/retrieval.h"
 
@@ -17,11 +18,11 @@ absl::Status SetScan(const pb::CreateCollectionRequest& request, CollectionSpec*
   if (!scan.has_value()) {
     return MustBe("scan", absl::StrCat(static_cast<int>(request.scan())), "AUTO, INT8 or ROWS");
   }
-  const std::optional<RowHome> rows = RowHomeFromProto(request.rows());
+  const std::optional<RowPlacement> rows = RowPlacementFromProto(request.rows());
   if (!rows.has_value()) {
     return MustBe("rows", absl::StrCat(static_cast<int>(request.rows())), "DEVICE or HOST");
   }
-  if (*rows == RowHome::kHost && *scan == ScanChoice::kRows) {
+  if (*rows == RowPlacement::kHost && *scan == ScanChoice::kRows) {
     return ArgumentError(
         "scan",
         "ROWS, must be AUTO or INT8 where rows is HOST: the device then holds nothing but codes",
@@ -35,9 +36,7 @@ absl::Status SetScan(const pb::CreateCollectionRequest& request, CollectionSpec*
 }  // namespace
 
 absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& request) {
-  if (request.dim() < 1 || request.dim() > static_cast<uint32_t>(kDimMax)) {
-    return MustBe("dim", absl::StrCat(request.dim()), absl::StrCat("1 .. ", kDimMax));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("dim", request.dim(), 1, kDimMax));
   const std::optional<Metric> metric = MetricFromProto(request.metric());
   if (!metric.has_value()) {
     return MustBe("metric", absl::StrCat(static_cast<int>(request.metric())), "DOT, COSINE or L2");

@@ -106,7 +106,7 @@ absl::StatusOr<int64_t> ReadSizes(const std::string& field, const pb::AttributeC
     if (size > limits.list_values_max) {
       return Invalid(absl::StrCat(field, ".list_sizes[", i, "]"),
                      absl::StrCat(size, " values in row ", RowOfPresent(column->present, i),
-                                  ", the limit is ", limits.list_values_max));
+                                  ", must be at most ", limits.list_values_max));
     }
     values += size;
   }
@@ -122,7 +122,7 @@ absl::Status CheckValues(const std::string& field, const AttributeSpec& spec,
     std::string problem;
     if (keywords &&
         static_cast<int64_t>(column.values.keyword(i).size()) > limits.keyword_bytes_max) {
-      problem = absl::StrCat(column.values.keyword(i).size(), " bytes, the limit is ",
+      problem = absl::StrCat(column.values.keyword(i).size(), " bytes, must be at most ",
                              limits.keyword_bytes_max);
     } else if (!keywords && std::isnan(column.values.number(i))) {
       problem = "NaN, must be a number or an infinity";

@@ -60,13 +60,13 @@ std::optional<ScanChoice> ScanChoiceFromProto(pb::ScanChoice scan) {
   }
 }
 
-std::optional<RowHome> RowHomeFromProto(pb::RowHome rows) {
+std::optional<RowPlacement> RowPlacementFromProto(pb::RowHome rows) {
   switch (rows) {
     case pb::ROW_HOME_UNSPECIFIED:
     case pb::ROW_HOME_DEVICE:
-      return RowHome::kDevice;
+      return RowPlacement::kDevice;
     case pb::ROW_HOME_HOST:
-      return RowHome::kHost;
+      return RowPlacement::kHost;
     default:
       return std::nullopt;
   }
@@ -126,23 +126,11 @@ pb::ScanChoice ToProto(ScanChoice scan) {
   return pb::SCAN_CHOICE_UNSPECIFIED;
 }
 
-pb::RowHome ToProto(RowHome rows) {
-  return rows == RowHome::kHost ? pb::ROW_HOME_HOST : pb::ROW_HOME_DEVICE;
+pb::RowHome ToProto(RowPlacement rows) {
+  return rows == RowPlacement::kHost ? pb::ROW_HOME_HOST : pb::ROW_HOME_DEVICE;
 }
 
 const char* NameOf(IdType type) { return type == IdType::kUint64 ? "uint64" : "string"; }
-
-const char* NameOf(RowType type) {
-  switch (type) {
-    case RowType::kFloat32:
-      return "fp32";
-    case RowType::kFloat16:
-      return "fp16";
-    case RowType::kBFloat16:
-      return "bf16";
-  }
-  return "?";
-}
 
 const char* NameOf(ScanPrecision precision) {
   switch (precision) {

@@ -26,17 +26,16 @@ std::optional<RowType> RowTypeFromProto(pb::DataType dtype);
 std::optional<IdType> IdTypeFromProto(pb::IdType type);
 // Returns the default (kAuto, kDevice) for an unspecified value; nullopt for an unknown one.
 std::optional<ScanChoice> ScanChoiceFromProto(pb::ScanChoice scan);
-std::optional<RowHome> RowHomeFromProto(pb::RowHome rows);
+std::optional<RowPlacement> RowPlacementFromProto(pb::RowHome rows);
 pb::Metric ToProto(Metric metric);
 pb::DataType ToProto(RowType type);
 pb::IdType ToProto(IdType type);
 pb::Backend ToProto(BackendKind backend);
 pb::ScanPrecision ToProto(ScanPrecision precision);
 pb::ScanChoice ToProto(ScanChoice scan);
-pb::RowHome ToProto(RowHome rows);
-// Returns "uint64", "string"; "fp32", "fp16", "bf16"; or "rows", "int8", "bf16": for messages.
+pb::RowHome ToProto(RowPlacement rows);
+// Returns "uint64", "string"; or "rows", "int8": for messages.
 const char* NameOf(IdType type);
-const char* NameOf(RowType type);
 const char* NameOf(ScanPrecision precision);
 
 // Checks that `text` is 1 .. kIdBytesMax bytes of UTF-8. `field` is the path in the message:

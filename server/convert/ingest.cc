@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
+#include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 
@@ -45,7 +46,7 @@ absl::StatusOr<BytesColumn> PayloadsFromProto(const pb::UploadBlock& block, int6
     const std::string& payload = block.payloads(i);
     if (static_cast<int64_t>(payload.size()) > bytes_max) {
       return ArgumentError(absl::StrCat("block.payloads[", i, "]"),
-                           absl::StrCat(payload.size(), " bytes, the limit is ", bytes_max),
+                           absl::StrCat(payload.size(), " bytes, must be at most ", bytes_max),
                            absl::StrCat(payload.size(), " bytes"), absl::StrCat(bytes_max));
     }
     column.Append(payload);
@@ -115,8 +116,8 @@ absl::StatusOr<UploadReservation> FromProto(const pb::UploadBegin& begin) {
 absl::StatusOr<int64_t> FromProto(const pb::ListUploadsRequest& request) {
   if (!request.has_uploads_max()) return kListedUploadsDefault;
   const int64_t uploads_max = request.uploads_max();
-  if (uploads_max >= 1 && uploads_max <= kListedUploadsMax) return uploads_max;
-  return MustBe("uploads_max", absl::StrCat(uploads_max), absl::StrCat("1 .. ", kListedUploadsMax));
+  ABSL_RETURN_IF_ERROR(CheckRange("uploads_max", uploads_max, 1, kListedUploadsMax));
+  return uploads_max;
 }
 
 void ToProto(const Catalog::ListedUpload& listed, pb::OpenUpload* upload) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
+#include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "nearfield/engine/row_codec.h"
@@ -75,9 +76,7 @@ const char kFetchAdvice[] = "ask for fewer ids, or without vectors or payloads";
 
 absl::StatusOr<int32_t> KFromProto(bool present, uint32_t k, const RequestLimits& limits) {
   if (!present) return static_cast<int32_t>(std::min<int64_t>(kDefaultK, limits.k_max));
-  if (k == 0 || k > limits.k_max) {
-    return MustBe("k", absl::StrCat(k), absl::StrCat("1 .. ", limits.k_max));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("k", k, 1, limits.k_max));
   return static_cast<int32_t>(k);
 }
 
@@ -148,10 +147,7 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
                                         std::shared_ptr<const Collection> collection,
                                         const RequestLimits& limits) {
   const CollectionSpec& spec = collection->spec();
-  if (request.queries_size() < 1 || request.queries_size() > limits.queries_max) {
-    return MustBe("queries", absl::StrCat(request.queries_size()),
-                  absl::StrCat("1 .. ", limits.queries_max));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("queries", request.queries_size(), 1, limits.queries_max));
   ABSL_ASSIGN_OR_RETURN(const int32_t k, KFromProto(request.has_k(), request.k(), limits));
   ABSL_ASSIGN_OR_RETURN(const std::optional<float> score_min,
                         ScoreMin(request.has_score_threshold(), request.score_threshold()));

@@ -49,9 +49,13 @@ std::string LeadingField(const std::string& message) {
 
 // Returns the message without the field at its start.
 std::string DescriptionOf(const std::string& message, const std::string& field) {
-  const std::string begin = absl::StrCat(field, ": ");
-  return Utf8Prefix(absl::StartsWith(message, begin) ? message.substr(begin.size()) : message,
-                    kDescriptionBytesMax);
+  for (const char* const separator : {": ", " = "}) {
+    const std::string begin = absl::StrCat(field, separator);
+    if (absl::StartsWith(message, begin)) {
+      return Utf8Prefix(message.substr(begin.size()), kDescriptionBytesMax);
+    }
+  }
+  return Utf8Prefix(message, kDescriptionBytesMax);
 }
 
 void AddErrorInfo(const absl::Status& status, const ArgumentFacts& facts,

@@ -122,7 +122,7 @@ absl::StatusOr<EncodedBlock> EncodeBlock(const SegmentIdentity& identity, int64_
                                          const StoredBlock& block) {
   ABSL_RETURN_IF_ERROR(CheckShape(identity, block));
   if (const int64_t bytes = PlaneBytes(block); bytes > kBlockBytesMax - (int64_t{1} << 20)) {
-    return absl::InvalidArgumentError(absl::StrCat("block: ", bytes, " bytes; the limit is ",
+    return absl::InvalidArgumentError(absl::StrCat("block: ", bytes, " bytes, must be at most ",
                                                    kBlockBytesMax - (int64_t{1} << 20)));
   }
   EncodedBlock encoded;

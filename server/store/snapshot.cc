@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<ManifestFile>> ReadManifest(const Directory& director
   ABSL_ASSIGN_OR_RETURN(const int64_t size, file.Size());
   if (size > kManifestBytesMax) {
     return absl::DataLossError(
-        absl::StrCat(file.path(), ": ", size, " bytes; the limit is ", kManifestBytesMax));
+        absl::StrCat(file.path(), ": ", size, " bytes, must be at most ", kManifestBytesMax));
   }
   std::string text(static_cast<size_t>(size), '\0');
   ABSL_RETURN_IF_ERROR(

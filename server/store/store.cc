@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check_range.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/orphans.h"
@@ -18,7 +19,7 @@ absl::Status CheckBytes(const char* field, const std::string& value, int64_t min
   const auto bytes = static_cast<int64_t>(value.size());
   if (bytes >= min && bytes <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(field, ": ", bytes, " bytes; must be ", min, " .. ", max));
+      absl::StrCat(field, " = ", bytes, " bytes, must be ", min, " .. ", max));
 }
 
 // Opens and locks the directory, and makes a catalogue if there is none.
@@ -209,9 +210,7 @@ absl::StatusOr<int64_t> Store::CreateCollection(const std::string& name, const C
     ABSL_RETURN_IF_ERROR(core_->Usable());
     ABSL_RETURN_IF_ERROR(CheckBytes("name", name, 1, kNameBytesMax));
     ABSL_RETURN_IF_ERROR(CheckBytes("attribute_schema", attribute_schema, 0, kSchemaBytesMax));
-    if (spec.dim < 1 || spec.dim > kDimMax) {
-      return absl::InvalidArgumentError(absl::StrCat("dim: ", spec.dim, " must be 1 .. ", kDimMax));
-    }
+    ABSL_RETURN_IF_ERROR(CheckRange("dim", spec.dim, 1, kDimMax));
     const std::lock_guard lock(core_->mutex);
     const Tables& tables = core_->catalogue->tables();
     if (NameTaken(tables, name) || FindAlias(tables, name) != nullptr) {
@@ -314,7 +313,7 @@ absl::Status Store::CommitDelete(int64_t collection_id, uint64_t epoch, const Id
     return absl::InvalidArgumentError("ids: of another type than the collection's");
   }
   if (ids.empty() || ids.size() > collection.rows_live) {
-    return absl::InvalidArgumentError(absl::StrCat("ids: ", ids.size(), "; must be 1 .. ",
+    return absl::InvalidArgumentError(absl::StrCat("ids = ", ids.size(), ", must be 1 .. ",
                                                    collection.rows_live, ", the live rows"));
   }
   if (static_cast<int64_t>(epoch) != collection.epoch + 1) {

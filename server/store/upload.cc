@@ -155,7 +155,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
   ABSL_RETURN_IF_ERROR(core_->Usable());
   if (static_cast<int64_t>(options.token.size()) > kTokenBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat("upload_token: ", options.token.size(),
-                                                   " bytes; the limit is ", kTokenBytesMax));
+                                                   " bytes, must be at most ", kTokenBytesMax));
   }
   SegmentPlan plan = {.bytes_expected = options.bytes_expected,
                       .free_bytes_min = core_->options.free_bytes_min};

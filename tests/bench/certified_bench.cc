@@ -38,7 +38,7 @@ struct Config {
   std::string real;  // folder of a real corpus, which replaces kinds and dims
   Metric metric = Metric::kDot;
   RowType row_type = RowType::kFloat32;
-  RowHome home = RowHome::kDevice;  // placement of the rows that have codes
+  RowPlacement home = RowPlacement::kDevice;  // placement of the rows that have codes
   BackendChoice backend = BackendChoice::kAuto;
   int32_t threads = 0;
   double read_tb_s = 4.53;  // measured streaming read of the device, for the limit
@@ -88,7 +88,7 @@ class Case {
                 taken.count(), row_gb / taken.count());
     std::fflush(stdout);
     spec.scan = ScanChoice::kRows;
-    spec.rows = RowHome::kDevice;
+    spec.rows = RowPlacement::kDevice;
     ABSL_ASSIGN_OR_RETURN(exact_, FillCollection(engine_, spec, source_, rows_count));
     for (const int32_t batch : config_.batches) {
       for (const int32_t k : config_.ks) ABSL_RETURN_IF_ERROR(RunBatch(batch, k));
@@ -195,7 +195,7 @@ absl::Status RunSource(const Config& config, const RowSource& source, const Quer
   // rounding.
   constexpr int64_t kRounding = int64_t{2} << 30;
   const int64_t row_bytes = source.row_bytes() + 32 * BytesPerElement(config.row_type);
-  const bool on_host = config.home == RowHome::kHost;
+  const bool on_host = config.home == RowPlacement::kHost;
   const int64_t device_row_bytes = (on_host ? 1 : 2) * row_bytes + source.dim() + 127 + 16 + 2 * 12;
   ABSL_ASSIGN_OR_RETURN(
       const std::unique_ptr<Engine> engine,
@@ -279,7 +279,7 @@ absl::Status Set(absl::string_view name, absl::string_view value, Config* config
     config->row_type = static_cast<RowType>(type + 1);
   } else if (name == "--rows") {
     ABSL_ASSIGN_OR_RETURN(const size_t home, Find(kHomeNames, value));
-    config->home = static_cast<RowHome>(home + 1);
+    config->home = static_cast<RowPlacement>(home + 1);
   } else if (name == "--backend") {
     constexpr std::array<const char*, 3> kBackends = {"auto", "cpu", "gpu"};
     ABSL_ASSIGN_OR_RETURN(const size_t backend, Find(kBackends, value));

@@ -66,7 +66,7 @@ __global__ void MergeTopKKernel(Lists lists, const float* scores, float* values,
 }  // namespace
 
 bool BlockBubbleSupports(const select::Shape& shape) {
-  return shape.type == select::ScoreType::kFloat32 && shape.batch == 1 && shape.n <= kColumnsMax &&
+  return shape.type == RowType::kFloat32 && shape.batch == 1 && shape.n <= kColumnsMax &&
          shape.n * shape.k <= kWorkMax;
 }
 

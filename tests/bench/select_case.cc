@@ -13,8 +13,7 @@
 namespace nearfield::bench {
 namespace {
 
-constexpr std::array kScoreTypes = {select::ScoreType::kFloat32, select::ScoreType::kFloat16,
-                                    select::ScoreType::kBFloat16};
+constexpr std::array kScoreTypes = {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16};
 
 absl::StatusOr<int64_t> ParseCount(absl::string_view text, int64_t max) {
   int64_t count = 0;
@@ -24,13 +23,13 @@ absl::StatusOr<int64_t> ParseCount(absl::string_view text, int64_t max) {
 
 }  // namespace
 
-const char* Name(select::ScoreType type) {
+const char* Name(RowType type) {
   switch (type) {
-    case select::ScoreType::kFloat32:
+    case RowType::kFloat32:
       return "fp32";
-    case select::ScoreType::kFloat16:
+    case RowType::kFloat16:
       return "fp16";
-    case select::ScoreType::kBFloat16:
+    case RowType::kBFloat16:
       return "bf16";
   }
   return "?";
@@ -56,8 +55,8 @@ const char* Name(SelectInput input) {
   return "?";
 }
 
-absl::StatusOr<select::ScoreType> ParseScoreType(absl::string_view name) {
-  for (const select::ScoreType type : kScoreTypes) {
+absl::StatusOr<RowType> ParseScoreType(absl::string_view name) {
+  for (const RowType type : kScoreTypes) {
     if (name == Name(type)) return type;
   }
   return absl::InvalidArgumentError(absl::StrCat("no score type '", name, "'"));
@@ -70,7 +69,7 @@ absl::StatusOr<SelectInput> ParseSelectInput(absl::string_view name) {
   return absl::InvalidArgumentError(absl::StrCat("no input '", name, "'"));
 }
 
-int64_t ScoreBytes(select::ScoreType type) { return type == select::ScoreType::kFloat32 ? 4 : 2; }
+int64_t ScoreBytes(RowType type) { return type == RowType::kFloat32 ? 4 : 2; }
 
 std::string Describe(const SelectCase& one) {
   return absl::StrFormat("%d %d %d %s %s %s", one.shape.batch, one.shape.n, one.shape.k,

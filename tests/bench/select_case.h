@@ -41,12 +41,12 @@ struct SelectCase {
   std::string algorithm = std::string(select::kAdaptive);
 };
 
-const char* Name(select::ScoreType type);  // fp32, fp16, bf16
+const char* Name(RowType type);  // fp32, fp16, bf16
 const char* Name(SelectInput input);
-absl::StatusOr<select::ScoreType> ParseScoreType(absl::string_view name);
+absl::StatusOr<RowType> ParseScoreType(absl::string_view name);
 absl::StatusOr<SelectInput> ParseSelectInput(absl::string_view name);
 
-int64_t ScoreBytes(select::ScoreType type);
+int64_t ScoreBytes(RowType type);
 inline int64_t InputBytes(const select::Shape& shape) {
   return shape.batch * shape.n * ScoreBytes(shape.type);
 }

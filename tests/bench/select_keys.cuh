@@ -51,13 +51,13 @@ __device__ inline uint32_t IndexOf(uint64_t key) {
 
 // Calls visit(scores) with the pointer cast to its type.
 template <typename Visit>
-void WithScores(select::ScoreType type, const void* scores, Visit visit) {
+void WithScores(RowType type, const void* scores, Visit visit) {
   switch (type) {
-    case select::ScoreType::kFloat32:
+    case RowType::kFloat32:
       return visit(static_cast<const float*>(scores));
-    case select::ScoreType::kFloat16:
+    case RowType::kFloat16:
       return visit(static_cast<const __half*>(scores));
-    case select::ScoreType::kBFloat16:
+    case RowType::kBFloat16:
       return visit(static_cast<const __nv_bfloat16*>(scores));
   }
 }

@@ -21,7 +21,7 @@ TEST(CheckAddress, APortBeyondTheLimitIsRefusedAndNotWrapped) {
           "dns://8.8.8.8:53/localhost", "ipv6:[::1]", "ipv4:127.0.0.1:1,127.0.0.2", ""}) {
       EXPECT_THAT(CheckAddress(host + ":" + port),
                   StatusIs(absl::StatusCode::kInvalidArgument,
-                           "address: port " + port + ", must be 1 .. 65535"))
+                           "address: port = " + port + ", must be 1 .. 65535"))
           << host;
     }
   }

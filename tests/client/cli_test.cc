@@ -105,7 +105,7 @@ TEST_F(CliTest, NoServerIsFourAndSaysWhatToDo) {
   EXPECT_EQ(RunPlain({"health", "--address", "unix:/nonexistent/socket"}).exit_code, 1);
   const Outcome bad = RunPlain({"count", "docs", "--address", "127.0.0.1:117636"});
   EXPECT_EQ(bad.exit_code, 2);
-  EXPECT_EQ(bad.err, "nearfield: address: port 117636, must be 1 .. 65535\n");
+  EXPECT_EQ(bad.err, "nearfield: address: port = 117636, must be 1 .. 65535\n");
 }
 
 TEST_F(CliTest, AnUploadIsSearchedFetchedCountedAndDeleted) {

@@ -22,23 +22,23 @@ TEST(ClientScan, ACollectionKeepsWhatItWasAskedToScan) {
   const auto plain = client.CreateCollection({.name = "plain", .dim = 2});
   ASSERT_OK(plain);
   EXPECT_EQ(plain->spec.scan, ScanChoice::kAuto);
-  EXPECT_EQ(plain->spec.rows, RowHome::kDevice);
+  EXPECT_EQ(plain->spec.rows, RowPlacement::kDevice);
   ASSERT_OK(client.CreateCollection(
-      {.name = "huge", .dim = 2, .scan = ScanChoice::kInt8, .rows = RowHome::kHost}));
+      {.name = "huge", .dim = 2, .scan = ScanChoice::kInt8, .rows = RowPlacement::kHost}));
   const auto huge = client.GetCollection("huge");
   ASSERT_OK(huge);
   EXPECT_EQ(huge->spec.scan, ScanChoice::kInt8);
-  EXPECT_EQ(huge->spec.rows, RowHome::kHost);
+  EXPECT_EQ(huge->spec.rows, RowPlacement::kHost);
   // Values that a newer server may send, and fields that an older one omits.
   const auto newer = client.CreateCollection({.name = "newer",
                                               .dim = 2,
                                               .scan = static_cast<ScanChoice>(99),
-                                              .rows = static_cast<RowHome>(99)});
+                                              .rows = static_cast<RowPlacement>(99)});
   ASSERT_OK(newer);
   EXPECT_EQ(newer->spec.scan, ScanChoice::kUnknown);
-  EXPECT_EQ(newer->spec.rows, RowHome::kUnknown);
+  EXPECT_EQ(newer->spec.rows, RowPlacement::kUnknown);
   const auto older = client.CreateCollection(
-      {.name = "older", .dim = 2, .scan = ScanChoice::kUnknown, .rows = RowHome::kUnknown});
+      {.name = "older", .dim = 2, .scan = ScanChoice::kUnknown, .rows = RowPlacement::kUnknown});
   ASSERT_OK(older);
   EXPECT_EQ(older->spec.scan, ScanChoice::kUnknown);
 }

@@ -179,7 +179,7 @@ def test_an_abandoned_upload_is_listed_until_it_is_dropped(lives, refused, rng):
     assert client.server.ingest.DropUpload(pb.DropUploadRequest(upload_token=b"left")).rows_count == 2
     assert client.server.ingest.ListUploads(pb.ListUploadsRequest()).uploads_count == 0
     refused(grpc.StatusCode.INVALID_ARGUMENT,
-            lambda: client.server.ingest.ListUploads(pb.ListUploadsRequest(uploads_max=10001)), "uploads_max: 10001")
+            lambda: client.server.ingest.ListUploads(pb.ListUploadsRequest(uploads_max=10001)), "uploads_max = 10001")
 
 
 def test_a_second_server_may_not_have_the_same_directory(lives, request, tmp_path):

@@ -277,9 +277,9 @@ def test_all_rows_above_a_score_arrive_in_pages(start, library, refused):
     assert everything(score_threshold=least) == [
         found for found in whole if np.array([found[1]], dtype=np.uint32).view(np.float32)[0] >= least]
     assert everything(filter=attributes.to_proto(pb, tree)) == books.best(query, books.passing(tree), 700)
-    refused(INVALID, lambda: everything(results_max=0), "results_max: 0, must be at least 1")
+    refused(INVALID, lambda: everything(results_max=0), "results_max = 0, must be at least 1")
     two = pb.SearchRequest(collection=books.name, queries=[client.query(query)] * 2)
-    refused(INVALID, lambda: list(retrieval.SearchAll(pb.SearchAllRequest(search=two))), "search.queries: 2")
+    refused(INVALID, lambda: list(retrieval.SearchAll(pb.SearchAllRequest(search=two))), "search.queries = 2")
     stream = retrieval.SearchAll(pb.SearchAllRequest(search=pb.SearchRequest(
         collection=books.name, queries=[client.query(query)], k=1)), timeout=60)
     next(iter(stream))

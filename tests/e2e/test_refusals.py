@@ -61,7 +61,7 @@ def test_a_score_threshold_that_is_no_number_is_refused(filled, refused):
 def test_an_upload_mode_that_is_none_is_refused(filled, refused):
     pb = filled.pb
     begin = pb.UploadRequest(begin=pb.UploadBegin(collection=filled.name, mode=9, rows_max=1, payload_bytes_max=0))
-    refused(INVALID, lambda: list(filled.server.ingest.Upload(iter([begin]))), "begin.mode: 9")
+    refused(INVALID, lambda: list(filled.server.ingest.Upload(iter([begin]))), "begin.mode = 9")
 
 
 @pytest.mark.parametrize("case", ["dim", "nan", "dtype", "id type", "too many", "no begin", "no rows_max", "wrong total"])
@@ -105,7 +105,7 @@ def test_a_bad_collection_is_refused(filled, refused, name, dim, metric):
 
 
 @pytest.mark.parametrize(("scan", "rows", "words"), [
-    (77, 1, ["scan: 77"]), (-1, 1, ["scan: -1"]), (1, 77, ["rows: 77"]), (4, 2, ["scan: ROWS", "rows is HOST"])])
+    (77, 1, ["scan = 77"]), (-1, 1, ["scan = -1"]), (1, 77, ["rows = 77"]), (4, 2, ["scan: ROWS", "rows is HOST"])])
 def test_a_bad_scan_choice_is_refused(filled, refused, scan, rows, words):
     refused(INVALID, lambda: filled.create("bad-scan", 8, scan=scan, rows=rows), *words)
 

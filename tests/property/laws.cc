@@ -27,7 +27,7 @@ uint64_t SeedOfTest() {
 
 std::string Name(const Way& way) {
   return absl::StrCat(testing::Name(way.backend), way.scan == ScanChoice::kInt8 ? "Int8" : "Rows",
-                      way.rows == RowHome::kHost ? "HostRows" : "");
+                      way.rows == RowPlacement::kHost ? "HostRows" : "");
 }
 
 void Laws::SetUp() {

@@ -25,12 +25,12 @@ namespace nearfield::property {
 struct Way {
   BackendKind backend = BackendKind::kCpu;
   ScanChoice scan = ScanChoice::kInt8;
-  RowHome rows = RowHome::kDevice;
+  RowPlacement rows = RowPlacement::kDevice;
 };
 inline constexpr std::array kWays = {
     Way{BackendKind::kCpu, ScanChoice::kInt8}, Way{BackendKind::kCpu, ScanChoice::kRows},
     Way{BackendKind::kGpu, ScanChoice::kInt8}, Way{BackendKind::kGpu, ScanChoice::kRows},
-    Way{BackendKind::kGpu, ScanChoice::kInt8, RowHome::kHost}};
+    Way{BackendKind::kGpu, ScanChoice::kInt8, RowPlacement::kHost}};
 // Returns a name such as "CpuInt8" or "GpuInt8HostRows".
 std::string Name(const Way& way);
 

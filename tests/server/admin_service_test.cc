@@ -122,14 +122,14 @@ TEST_F(AdminServiceTest, EveryBadCollectionIsNamed) {
               HasCodeAndMessage(kInvalid, HasSubstr("name: \"a/b\"")));
   EXPECT_THAT(code([](auto& r) { r.clear_name(); }), HasCode(kInvalid));
   EXPECT_THAT(code([](auto& r) { r.set_dim(0); }),
-              HasCodeAndMessage(kInvalid, HasSubstr("dim: 0, must be 1 .. 8192")));
+              HasCodeAndMessage(kInvalid, HasSubstr("dim = 0, must be 1 .. 8192")));
   EXPECT_THAT(code([](auto& r) { r.set_dim(8193); }), HasCode(kInvalid));
   EXPECT_THAT(code([](auto& r) { r.clear_metric(); }),
-              HasCodeAndMessage(kInvalid, HasSubstr("metric: 0")));
+              HasCodeAndMessage(kInvalid, HasSubstr("metric = 0")));
   EXPECT_THAT(code([](auto& r) { r.clear_dtype(); }),
-              HasCodeAndMessage(kInvalid, HasSubstr("dtype: 0")));
+              HasCodeAndMessage(kInvalid, HasSubstr("dtype = 0")));
   EXPECT_THAT(code([](auto& r) { r.clear_id_type(); }),
-              HasCodeAndMessage(kInvalid, HasSubstr("id_type: 0")));
+              HasCodeAndMessage(kInvalid, HasSubstr("id_type = 0")));
   EXPECT_THAT(code([](auto& r) { r.set_metric(static_cast<pb::Metric>(77)); }), HasCode(kInvalid));
   EXPECT_THAT(code([](auto& r) { r.add_attributes(); }), HasCode(kInvalid));
 }

@@ -199,22 +199,24 @@ TEST(EnumConvertTest, EveryValueComesBack) {
     EXPECT_EQ(RowTypeFromProto(ToProto(type)), type);
   for (const IdType type : {IdType::kUint64, IdType::kString})
     EXPECT_EQ(IdTypeFromProto(ToProto(type)), type);
-  for (const ScanChoice scan : {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows})
+  for (const ScanChoice scan : {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows}) {
     EXPECT_EQ(ScanChoiceFromProto(ToProto(scan)), scan);
-  for (const RowHome rows : {RowHome::kDevice, RowHome::kHost})
-    EXPECT_EQ(RowHomeFromProto(ToProto(rows)), rows);
+    EXPECT_EQ(static_cast<int>(scan), static_cast<int>(ToProto(scan))) << "one set of numbers";
+  }
+  for (const RowPlacement rows : {RowPlacement::kDevice, RowPlacement::kHost})
+    EXPECT_EQ(RowPlacementFromProto(ToProto(rows)), rows);
   EXPECT_EQ(ToProto(ScanPrecision::kInt8), pb::SCAN_PRECISION_INT8);
   EXPECT_EQ(ToProto(ScanPrecision::kRows), pb::SCAN_PRECISION_ROWS);
   EXPECT_EQ(MetricFromProto(static_cast<pb::Metric>(99)), std::nullopt);
   EXPECT_EQ(ScanChoiceFromProto(static_cast<pb::ScanChoice>(3)), std::nullopt) << "was BF16";
   EXPECT_EQ(ScanChoiceFromProto(static_cast<pb::ScanChoice>(99)), std::nullopt);
-  EXPECT_EQ(RowHomeFromProto(static_cast<pb::RowHome>(99)), std::nullopt);
+  EXPECT_EQ(RowPlacementFromProto(static_cast<pb::RowHome>(99)), std::nullopt);
 }
 
 // Older clients do not send these fields.
 TEST(EnumConvertTest, AnAbsentScanIsAutoAndRowsLieOnTheDevice) {
   EXPECT_EQ(ScanChoiceFromProto(pb::SCAN_CHOICE_UNSPECIFIED), ScanChoice::kAuto);
-  EXPECT_EQ(RowHomeFromProto(pb::ROW_HOME_UNSPECIFIED), RowHome::kDevice);
+  EXPECT_EQ(RowPlacementFromProto(pb::ROW_HOME_UNSPECIFIED), RowPlacement::kDevice);
 }
 
 class UploadSessionTest : public ::testing::Test {

@@ -45,7 +45,7 @@ TEST_F(DeleteTest, DeleteRemovesRowsAndRefusesWhatTheContractSays) {
   EXPECT_EQ(response.rows_deleted(), 0u);
   EXPECT_EQ(response.epoch(), 2u) << "nothing was deleted, so the epoch stays";
   EXPECT_THAT(remove([](auto&) {}),
-              HasCodeAndMessage(kInvalid, HasSubstr("ids: 0 ids, must be 1 .. 3")));
+              HasCodeAndMessage(kInvalid, HasSubstr("ids = 0 ids, must be 1 .. 3")));
   EXPECT_THAT(remove([](auto& r) {
                 for (uint64_t id = 0; id < 4; ++id) r.mutable_ids()->add_numbers(id);
               }),

@@ -96,7 +96,8 @@ TEST(FilterConvertTest, BombsAreRefusedBeforeTheyAreTaken) {
   last->mutable_exists()->set_attribute("x");
   EXPECT_OK(Converted(deep));
   last->mutable_not_()->mutable_exists()->set_attribute("x");
-  EXPECT_THAT(Converted(deep), Refused("filter.not.not.not.not.not.not.not.not", "the limit is 8"));
+  EXPECT_THAT(Converted(deep),
+              Refused("filter.not.not.not.not.not.not.not.not", "must be at most 8"));
   // Far deeper than recursion allows. The message itself is built and freed without recursion.
   constexpr int kLevels = 50'000;
   std::vector<pb::Filter*> levels = {new pb::Filter};
@@ -114,14 +115,14 @@ TEST(FilterConvertTest, BombsAreRefusedBeforeTheyAreTaken) {
   for (int i = 0; i < 255; ++i) wide.mutable_or_()->add_filters()->mutable_exists();
   EXPECT_OK(Converted(wide));
   wide.mutable_or_()->add_filters()->mutable_exists();
-  EXPECT_THAT(Converted(wide), Refused("filter.or", "the limit is 256"));
+  EXPECT_THAT(Converted(wide), Refused("filter.or", "must be at most 256"));
   pb::Filter nested;  // more conditions through levels than in any list
   for (int i = 0; i < 100; ++i) {
     auto* const inner = nested.mutable_and_()->add_filters()->mutable_not_()->mutable_or_();
     inner->add_filters()->mutable_exists();
   }
   EXPECT_THAT(Converted(nested),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the limit is 256")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be at most 256")));
 
   pb::Filter list;
   for (int i = 0; i < 4096; ++i) list.mutable_in_()->mutable_values()->add_int64_values(i);
@@ -274,7 +275,7 @@ TEST_F(ColumnConvertTest, ValuesAndListsAreBounded) {
   EXPECT_OK(Converted(keywords));
   keywords[0].mutable_values()->mutable_keyword_values(1)->push_back('k');
   EXPECT_THAT(Converted(keywords),
-              Refused("block.attributes[0].values[1]", "row 2: 1025 bytes, the limit is 1024"));
+              Refused("block.attributes[0].values[1]", "row 2: 1025 bytes, must be at most 1024"));
 
   Columns list = Of("is", std::vector<int64_t>(1024));
   list[0].set_presence("\x02");
@@ -283,7 +284,7 @@ TEST_F(ColumnConvertTest, ValuesAndListsAreBounded) {
   list[0].mutable_values()->add_int64_values(0);
   list[0].set_list_sizes(0, 1025);
   EXPECT_THAT(Converted(list), Refused("block.attributes[0].list_sizes[0]",
-                                       "1025 values in row 1, the limit is 1024"));
+                                       "1025 values in row 1, must be at most 1024"));
   list[0].set_list_sizes(0, 0xffffffffu);
   EXPECT_THAT(Converted(list), Refused("block.attributes[0].list_sizes[0]", "4294967295 values"));
 }

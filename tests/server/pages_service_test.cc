@@ -156,17 +156,17 @@ TEST_F(PagesServiceTest, SearchAllNamesTheFieldsOfItsSearch) {
   ServeCorpus(20);
   pb::SearchRequest search = For(1);
   search.set_k(0);
-  EXPECT_THAT(All(search).status, HasCodeAndMessage(kInvalid, HasSubstr("search.k: 0")));
+  EXPECT_THAT(All(search).status, HasCodeAndMessage(kInvalid, HasSubstr("search.k = 0")));
   search = For(1);
   search.mutable_queries(0)->mutable_vector()->add_values(1);
   EXPECT_THAT(All(search).status, HasCodeAndMessage(kInvalid, HasSubstr("search.queries[0].")));
   search = For(1);
   search.set_cursor("x");
   EXPECT_THAT(All(search).status, HasCodeAndMessage(kInvalid, HasSubstr("search.cursor: 1 bytes")));
-  EXPECT_THAT(All(For(1), 0).status, HasCodeAndMessage(kInvalid, HasSubstr("results_max: 0")));
+  EXPECT_THAT(All(For(1), 0).status, HasCodeAndMessage(kInvalid, HasSubstr("results_max = 0")));
   search = For(1);
   search.add_queries();
-  EXPECT_THAT(All(search).status, HasCodeAndMessage(kInvalid, HasSubstr("search.queries: 2")));
+  EXPECT_THAT(All(search).status, HasCodeAndMessage(kInvalid, HasSubstr("search.queries = 2")));
   search.clear_collection();
   EXPECT_THAT(Search(search), HasCodeAndMessage(grpc::StatusCode::NOT_FOUND,
                                                 HasSubstr("collection: no collection \"\"")));

@@ -107,7 +107,7 @@ TEST_F(QueueServiceTest, AnUnknownPriorityIsNamed) {
   pb::SearchRequest request = SearchFor("c", {1, 0});
   request.set_priority(static_cast<pb::SearchPriority>(9));
   EXPECT_THAT(Search(request),
-              HasCodeAndMessage(grpc::StatusCode::INVALID_ARGUMENT, HasSubstr("priority: 9")));
+              HasCodeAndMessage(grpc::StatusCode::INVALID_ARGUMENT, HasSubstr("priority = 9")));
   EXPECT_EQ(script_->searches, 0);
 }
 

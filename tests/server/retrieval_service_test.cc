@@ -155,7 +155,7 @@ TEST_F(RetrievalServiceTest, FetchAndCountCheckTheirArgumentsBeforeTheyAwaitAnEp
   grpc::ClientContext fetch_context;
   fetch_context.set_deadline(soon());
   EXPECT_THAT(retrieval_->Fetch(&fetch_context, fetch, &fetched),
-              HasCodeAndMessage(kInvalid, HasSubstr("ids: 0 ids")));
+              HasCodeAndMessage(kInvalid, HasSubstr("ids = 0 ids")));
   pb::CountRequest count;
   count.set_collection("c");
   count.set_min_epoch(1000);
@@ -192,7 +192,7 @@ TEST_F(RetrievalServiceTest, ACallerNameAboveTheLimitIsRefused) {
   EXPECT_THAT(status(128, search), HasCode(grpc::StatusCode::OK));
   EXPECT_THAT(status(128, stream), HasCode(grpc::StatusCode::OK));
   const auto refused =
-      HasCodeAndMessage(kInvalid, HasSubstr("nearfield-caller: 129 bytes, must be 1 .. 128"));
+      HasCodeAndMessage(kInvalid, HasSubstr("nearfield-caller = 129 bytes, must be 1 .. 128"));
   EXPECT_THAT(status(129, search), refused);
   EXPECT_THAT(status(129, stream), refused);
 }
@@ -232,11 +232,11 @@ TEST_F(RetrievalServiceTest, FetchAndCountRefuseWhatTheContractSays) {
     return retrieval_->Fetch(&context, request, &response);
   };
   EXPECT_THAT(fetch([](auto&) {}),
-              HasCodeAndMessage(kInvalid, HasSubstr("ids: 0 ids, must be 1 .. 2")));
+              HasCodeAndMessage(kInvalid, HasSubstr("ids = 0 ids, must be 1 .. 2")));
   EXPECT_THAT(fetch([](auto& r) {
                 for (uint64_t i = 0; i < 3; ++i) r.mutable_ids()->add_numbers(i);
               }),
-              HasCodeAndMessage(kInvalid, HasSubstr("ids: 3 ids, must be 1 .. 2")));
+              HasCodeAndMessage(kInvalid, HasSubstr("ids = 3 ids, must be 1 .. 2")));
   EXPECT_THAT(fetch([](auto& r) { r.mutable_ids()->add_texts("a"); }), HasCode(kInvalid));
   EXPECT_THAT(fetch([](auto& r) { r.set_collection("x"); }), HasCode(grpc::StatusCode::NOT_FOUND));
   EXPECT_THAT(fetch([](auto& r) {

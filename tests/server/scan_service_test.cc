@@ -125,11 +125,11 @@ TEST_F(ScanServiceTest, EveryBadChoiceIsNamedAndNothingIsCreated) {
   // 3 was a bf16 copy of the rows in earlier versions.
   for (const int number : {3, 77}) {
     EXPECT_THAT(Create("c", [&](auto& r) { r.set_scan(static_cast<pb::ScanChoice>(number)); }),
-                HasCodeAndMessage(kInvalid, HasSubstr("scan: " + std::to_string(number) +
+                HasCodeAndMessage(kInvalid, HasSubstr("scan = " + std::to_string(number) +
                                                       ", must be AUTO, INT8 or ROWS")));
   }
   EXPECT_THAT(Create("c", [](auto& r) { r.set_rows(static_cast<pb::RowHome>(-1)); }),
-              HasCodeAndMessage(kInvalid, HasSubstr("rows: -1, must be DEVICE or HOST")));
+              HasCodeAndMessage(kInvalid, HasSubstr("rows = -1, must be DEVICE or HOST")));
   EXPECT_THAT(Create("c",
                      [](auto& r) {
                        r.set_scan(pb::SCAN_CHOICE_ROWS);

@@ -83,15 +83,15 @@ TEST_F(SearchServiceTest, EveryBadRequestIsNamed) {
   };
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<Case> cases = {
-      {[](auto& r) { r.clear_queries(); }, kInvalid, "queries: 0, must be 1 .. 3"},
+      {[](auto& r) { r.clear_queries(); }, kInvalid, "queries = 0, must be 1 .. 3"},
       {[](auto& r) {
          for (int i = 0; i < 3; ++i) *r.add_queries() = r.queries(0);
        },
-       kInvalid, "queries: 4, must be 1 .. 3"},
+       kInvalid, "queries = 4, must be 1 .. 3"},
       {[](auto& r) { r.mutable_queries(0)->mutable_vector()->add_values(1); }, kInvalid,
        "queries[0].vector: 3 values, the collection has dim 2"},
-      {[](auto& r) { r.set_k(0); }, kInvalid, "k: 0, must be 1 .. 4096"},
-      {[](auto& r) { r.set_k(4097); }, kInvalid, "k: 4097, must be 1 .. 4096"},
+      {[](auto& r) { r.set_k(0); }, kInvalid, "k = 0, must be 1 .. 4096"},
+      {[](auto& r) { r.set_k(4097); }, kInvalid, "k = 4097, must be 1 .. 4096"},
       {[&](auto& r) { r.mutable_queries(0)->mutable_vector()->set_values(1, nan); }, kInvalid,
        "value 1 is nan"},
       {[](auto& r) { r.mutable_queries(0)->mutable_vector()->set_values(0, INFINITY); }, kInvalid,

@@ -104,7 +104,7 @@ TEST_F(UploadsTest, OpenUploadsAreListedWithWhatTheyHold) {
   EXPECT_EQ(List(1).uploads_size(), 1);
   EXPECT_EQ(List(1).uploads_count(), 2u);
   EXPECT_THAT(ListStatus(0), HasCodeAndMessage(grpc::StatusCode::INVALID_ARGUMENT,
-                                               HasSubstr("uploads_max: 0, must be 1 .. 10000")));
+                                               HasSubstr("uploads_max = 0, must be 1 .. 10000")));
   EXPECT_THAT(ListStatus(10001), HasCode(grpc::StatusCode::INVALID_ARGUMENT));
   context.TryCancel();
   EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));

@@ -19,18 +19,18 @@ inline constexpr TagF kTagF;
 
 // The terms of a bound: each a vector over rows or over queries.
 struct BoundTerms {
-  VecF scale, residual, norm, less;  // of the row
+  VecF scale, residual, norm, squared_norm_lower;  // of the row
 };
 struct QueryTerms {
-  VecF of_residual, of_norm, less;
+  VecF of_residual, of_norm, squared_norm_lower;
 };
 
 HWY_INLINE VecF Upper(const BoundTerms& row, const QueryTerms& query, VecF product) {
   const VecF slack =
       hn::Add(hn::Mul(query.of_residual, row.residual), hn::Mul(query.of_norm, row.norm));
   const VecF dot = hn::Add(hn::Mul(row.scale, product), slack);
-  const VecF rest = hn::Sub(hn::Set(kTagF, 0x1p-140f), query.less);
-  return hn::Add(hn::Sub(dot, row.less), rest);
+  const VecF rest = hn::Sub(hn::Set(kTagF, 0x1p-140f), query.squared_norm_lower);
+  return hn::Add(hn::Sub(dot, row.squared_norm_lower), rest);
 }
 
 // Returns a bit per lane, set if the lane is not in `below`; a NaN is not.
@@ -48,7 +48,7 @@ HWY_INLINE VecF Scaled(VecF scale, const int32_t* products) {
 int32_t FilterOne(const OneFilter& filter, int32_t* passed, float* upper) {
   const score::QueryBound& q = filter.query;
   const QueryTerms query = {hn::Set(kTagF, q.of_residual), hn::Set(kTagF, q.of_norm),
-                            hn::Set(kTagF, q.less)};
+                            hn::Set(kTagF, q.squared_norm_lower)};
   const VecF first_scale = hn::Set(kTagF, q.first_scale);
   const VecF second_scale = hn::Set(kTagF, q.second_scale);
   const VecF threshold = hn::Set(kTagF, filter.threshold);
@@ -57,7 +57,7 @@ int32_t FilterOne(const OneFilter& filter, int32_t* passed, float* upper) {
   for (; r + kLanes <= filter.rows_count; r += kLanes) {
     BoundTerms row;
     hn::LoadInterleaved4(kTagF, reinterpret_cast<const float*>(filter.bounds + r), row.scale,
-                         row.residual, row.norm, row.less);
+                         row.residual, row.norm, row.squared_norm_lower);
     const VecF product =
         hn::Add(Scaled(first_scale, filter.first + r), Scaled(second_scale, filter.second + r));
     const VecF bound = Upper(row, query, product);
@@ -87,7 +87,7 @@ int32_t FilterPanels(const PanelFilter& filter, Survivor* survivors) {
   for (int32_t begin = 0; begin < filter.queries_count; begin += kLanes) {
     const QueryTerms query = {hn::LoadU(kTagF, filter.of_residual + begin),
                               hn::LoadU(kTagF, filter.of_norm + begin),
-                              hn::LoadU(kTagF, filter.less + begin)};
+                              hn::LoadU(kTagF, filter.squared_norm_lower + begin)};
     const VecF first_scale = hn::LoadU(kTagF, filter.first_scale + begin);
     const VecF threshold = hn::LoadU(kTagF, filter.threshold + begin);
     const int32_t lanes_here = HWY_MIN(kLanes, filter.queries_count - begin);
@@ -95,7 +95,7 @@ int32_t FilterPanels(const PanelFilter& filter, Survivor* survivors) {
     for (int32_t r = 0; r < filter.rows_count; ++r) {
       const score::RowBound& b = filter.bounds[r];
       const BoundTerms row = {hn::Set(kTagF, b.scale), hn::Set(kTagF, b.residual),
-                              hn::Set(kTagF, b.norm), hn::Set(kTagF, b.less)};
+                              hn::Set(kTagF, b.norm), hn::Set(kTagF, b.squared_norm_lower)};
       const VecF product = Scaled(first_scale, filter.products + int64_t{r} * filter.width + begin);
       const VecF bound = Upper(row, query, product);
       const auto below = hn::Lt(bound, threshold);

@@ -55,7 +55,7 @@ struct PanelFilter {
   const float* first_scale = nullptr;
   const float* of_residual = nullptr;
   const float* of_norm = nullptr;
-  const float* less = nullptr;
+  const float* squared_norm_lower = nullptr;
   const float* threshold = nullptr;
 };
 

@@ -73,7 +73,7 @@ int32_t FilterPanels(const PanelFilter& filter, Survivor* survivors) {
                                        .second_scale = 0,
                                        .of_residual = filter.of_residual[q],
                                        .of_norm = filter.of_norm[q],
-                                       .less = filter.less[q]};
+                                       .squared_norm_lower = filter.squared_norm_lower[q]};
       const float u =
           score::UpperScore(filter.bounds[r], query, score::CodeProduct(query, products[q]));
       survivors[count] = {r, q, u};

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/kernels/encode/encode.h"
@@ -26,30 +27,6 @@ std::vector<char*> TakeTail(std::vector<char*>& slabs, int64_t kept) {
 }
 
 }  // namespace
-
-ScanRow ScanRowOf(RowType type) {
-  switch (type) {
-    case RowType::kFloat32:
-      return ScanRow::kFloat32;
-    case RowType::kFloat16:
-      return ScanRow::kFloat16;
-    case RowType::kBFloat16:
-      break;
-  }
-  return ScanRow::kBFloat16;
-}
-
-ScanMetric ScanMetricOf(Metric metric) {
-  switch (metric) {
-    case Metric::kDot:
-      return ScanMetric::kDot;
-    case Metric::kCosine:
-      return ScanMetric::kCosine;
-    case Metric::kL2:
-      break;
-  }
-  return ScanMetric::kL2;
-}
 
 GpuRowPlanes::GpuRowPlanes(std::shared_ptr<GpuCore> core, const corpus::RowFormat& format,
                            int64_t rows_max)
@@ -74,14 +51,8 @@ GpuRowPlanes::GpuRowPlanes(std::shared_ptr<GpuCore> core, const corpus::RowForma
 absl::StatusOr<std::unique_ptr<GpuRowPlanes>> GpuRowPlanes::Reserve(std::shared_ptr<GpuCore> core,
                                                                     const corpus::RowFormat& format,
                                                                     int64_t rows_max) {
-  if (format.dim < 1 || format.dim > kDimMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dim = ", format.dim, ", must be 1 .. ", kDimMax));
-  }
-  if (rows_max < 1 || rows_max > kRowsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rows_max = ", rows_max, ", must be 1 .. ", kRowsMax));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("dim", format.dim, 1, kDimMax));
+  ABSL_RETURN_IF_ERROR(CheckRange("rows_max", rows_max, 1, kRowsMax));
   ABSL_RETURN_IF_ERROR(core->Bind());
   std::unique_ptr<GpuRowPlanes> planes(new GpuRowPlanes(std::move(core), format, rows_max));
   ABSL_RETURN_IF_ERROR(planes->TakeSlabs());
@@ -168,13 +139,13 @@ absl::Status GpuRowPlanes::Append(const void* rows, int64_t rows_count) {
 absl::Status GpuRowPlanes::StoreRows(const StagingRing::Lease& lease, int64_t rows_count) {
   const auto first = static_cast<uint32_t>(rows_count_);
   const auto count = static_cast<uint32_t>(rows_count);
-  const ScanRow row = ScanRowOf(format_.row_type);
+  const RowType row = format_.row_type;
   ABSL_RETURN_IF_ERROR(core_->health().Check(
       LaunchStoreRows(row, view_, lease.device(), first, count, lease.stream()), "storing rows"));
   if (!has_codes()) return absl::OkStatus();
   const EncodeRowsArgs args = {.codes = codes_,
                                .rotation = score::RotationShapeOf(format_.dim, format_.seed),
-                               .metric = ScanMetricOf(format_.metric),
+                               .metric = format_.metric,
                                .source = lease.device(),
                                .first = first,
                                .count = count};
@@ -271,8 +242,8 @@ absl::Status GpuRowPlanes::ReadOne(const ReadPart& part, char* rows) const {
     args.slots = reinterpret_cast<const uint32_t*>(lease.device());
   }
   args.target = lease.device() + rows_at;
-  ABSL_RETURN_IF_ERROR(health.Check(
-      LaunchLoadRows(ScanRowOf(format_.row_type), args, lease.stream()), "reading rows"));
+  ABSL_RETURN_IF_ERROR(
+      health.Check(LaunchLoadRows(format_.row_type, args, lease.stream()), "reading rows"));
   const auto bytes = static_cast<std::size_t>(part.count * source_row_bytes_);
   ABSL_RETURN_IF_ERROR(
       health.Check(cudaMemcpyAsync(lease.host() + rows_at, lease.device() + rows_at, bytes,

@@ -16,9 +16,6 @@
 
 namespace nearfield::gpu {
 
-ScanRow ScanRowOf(RowType type);
-ScanMetric ScanMetricOf(Metric metric);
-
 class GpuRowPlanes : public corpus::RowPlanes {
  public:
   static absl::StatusOr<std::unique_ptr<GpuRowPlanes>> Reserve(std::shared_ptr<GpuCore> core,
@@ -48,7 +45,7 @@ class GpuRowPlanes : public corpus::RowPlanes {
  private:
   GpuRowPlanes(std::shared_ptr<GpuCore> core, const corpus::RowFormat& format, int64_t rows_max);
   absl::Status TakeSlabs();
-  bool on_host() const { return format_.rows == RowHome::kHost; }
+  bool on_host() const { return format_.rows == RowPlacement::kHost; }
   // Returns the arena that holds the exact rows.
   Arena& row_arena() const { return on_host() ? core_->host_rows() : core_->arena(); }
   bool has_codes() const { return format_.scan != ScanPrecision::kRows; }

@@ -106,20 +106,20 @@ cudaError_t Launch(const void* kernel, uint32_t rows_count, void** parameters,
   return cudaLaunchKernelExC(&config, kernel, parameters);
 }
 
-const void* StoreKernelOf(ScanRow row) {
+const void* StoreKernelOf(RowType row) {
   switch (row) {
-    case ScanRow::kFloat32:
+    case RowType::kFloat32:
       return reinterpret_cast<const void*>(StoreRowsKernel<Float32Row>);
-    case ScanRow::kFloat16:
+    case RowType::kFloat16:
       return reinterpret_cast<const void*>(StoreRowsKernel<Float16Row>);
-    case ScanRow::kBFloat16:
+    case RowType::kBFloat16:
       break;
   }
   return reinterpret_cast<const void*>(StoreRowsKernel<BFloat16Row>);
 }
 
-const void* LoadKernelOf(ScanRow row) {
-  return row == ScanRow::kFloat32 ? reinterpret_cast<const void*>(LoadRowsKernel<uint32_t>)
+const void* LoadKernelOf(RowType row) {
+  return row == RowType::kFloat32 ? reinterpret_cast<const void*>(LoadRowsKernel<uint32_t>)
                                   : reinterpret_cast<const void*>(LoadRowsKernel<uint16_t>);
 }
 
@@ -127,9 +127,9 @@ const void* LoadKernelOf(ScanRow row) {
 
 cudaError_t PrepareLayout() {
   const void* kernels[] = {
-      StoreKernelOf(ScanRow::kFloat32),  StoreKernelOf(ScanRow::kFloat16),
-      StoreKernelOf(ScanRow::kBFloat16), LoadKernelOf(ScanRow::kFloat32),
-      LoadKernelOf(ScanRow::kFloat16),   reinterpret_cast<const void*>(CopyRowsKernel)};
+      StoreKernelOf(RowType::kFloat32),  StoreKernelOf(RowType::kFloat16),
+      StoreKernelOf(RowType::kBFloat16), LoadKernelOf(RowType::kFloat32),
+      LoadKernelOf(RowType::kFloat16),   reinterpret_cast<const void*>(CopyRowsKernel)};
   for (const void* kernel : kernels) {
     cudaFuncAttributes attributes = {};
     const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
@@ -138,7 +138,7 @@ cudaError_t PrepareLayout() {
   return cudaSuccess;
 }
 
-cudaError_t LaunchStoreRows(ScanRow row, const RowsView& rows, const void* source, uint32_t first,
+cudaError_t LaunchStoreRows(RowType row, const RowsView& rows, const void* source, uint32_t first,
                             uint32_t count, cudaStream_t stream) {
   RowsView view = rows;
   void* parameters[] = {&view, &source, &first, &count};
@@ -151,7 +151,7 @@ cudaError_t LaunchCopyRows(const CopyRowsArgs& args, cudaStream_t stream) {
   return Launch(reinterpret_cast<const void*>(CopyRowsKernel), args.count, parameters, stream);
 }
 
-cudaError_t LaunchLoadRows(ScanRow row, const LoadRowsArgs& args, cudaStream_t stream) {
+cudaError_t LaunchLoadRows(RowType row, const LoadRowsArgs& args, cudaStream_t stream) {
   LoadRowsArgs copy = args;
   void* parameters[] = {&copy};
   return Launch(LoadKernelOf(row), args.count, parameters, stream);

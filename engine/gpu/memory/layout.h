@@ -17,7 +17,7 @@ cudaError_t PrepareLayout();
 
 // Stores `count` row-major rows (device memory) as rows [first, first + count) and computes their
 // norms S(x,x).
-cudaError_t LaunchStoreRows(ScanRow row, const RowsView& rows, const void* source, uint32_t first,
+cudaError_t LaunchStoreRows(RowType row, const RowsView& rows, const void* source, uint32_t first,
                             uint32_t count, cudaStream_t stream);
 
 // Copies rows `slots[0, count)` of `from` (rows and norms) to rows [first, first + count) of `to`,
@@ -39,7 +39,7 @@ struct LoadRowsArgs {
   uint32_t count = 0;
   void* target = nullptr;  // device, [count, dim]
 };
-cudaError_t LaunchLoadRows(ScanRow row, const LoadRowsArgs& args, cudaStream_t stream);
+cudaError_t LaunchLoadRows(RowType row, const LoadRowsArgs& args, cudaStream_t stream);
 
 }  // namespace nearfield::gpu
 

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "engine/topk/warp.h"
+
 namespace nearfield::gpu {
 
 __device__ __forceinline__ uint64_t KeepOf(uint64_t mine, uint64_t other, bool keep_greater) {
@@ -18,9 +20,9 @@ __device__ __forceinline__ uint64_t KeepOf(uint64_t mine, uint64_t other, bool k
 
 // The threads of a warp, as a network uses them. All 32 call together.
 struct WarpLanes {
-  static constexpr int kThreads = 32;
+  static constexpr int kThreads = kWarp;
 
-  __device__ __forceinline__ int thread() const { return static_cast<int>(threadIdx.x % 32); }
+  __device__ __forceinline__ int thread() const { return static_cast<int>(threadIdx.x % kWarp); }
 
   // Compares each key with that of register r ^ flip, thread ^ mask, and keeps one of the two.
   template <int kRegisters>
@@ -30,9 +32,9 @@ struct WarpLanes {
     for (int r = 0; r < kRegisters; ++r) {
       const int mirrored = r ^ flip;
       if (mirrored < r) continue;
-      const uint64_t first = __shfl_xor_sync(0xffffffffu, keys[mirrored], mask);
+      const uint64_t first = __shfl_xor_sync(kFullWarp, keys[mirrored], mask);
       if (mirrored != r) {
-        const uint64_t second = __shfl_xor_sync(0xffffffffu, keys[r], mask);
+        const uint64_t second = __shfl_xor_sync(kFullWarp, keys[r], mask);
         keys[mirrored] = KeepOf(keys[mirrored], second, keep_greater);
       }
       keys[r] = KeepOf(keys[r], first, keep_greater);

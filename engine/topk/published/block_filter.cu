@@ -52,7 +52,7 @@ template <int kRegisters>
 class WarpFilter {
  public:
   static constexpr int kCapacity = WarpList<kRegisters>::kCapacity;
-  static constexpr uint32_t kStaging = kCapacity + 32 * kOffered;
+  static constexpr uint32_t kStaging = kCapacity + kWarp * kOffered;
 
   __device__ __forceinline__ WarpFilter(uint32_t k, uint64_t* staging, Thresholds& thresholds)
       : k_(k), staging_(staging), thresholds_(thresholds) {}
@@ -61,11 +61,11 @@ class WarpFilter {
   // the rest too.
   __device__ __forceinline__ void Offer(const uint64_t (&keys)[kOffered], bool ends) {
     const uint64_t threshold = ReadNow(thresholds_.best);
-    const uint32_t before_me = (1u << threadIdx.x % 32) - 1;
+    const uint32_t before_me = (1u << threadIdx.x % kWarp) - 1;
 #pragma unroll
     for (int i = 0; i < kOffered; ++i) {
       const bool is_wanted = keys[i] > threshold;
-      const uint32_t wanted = __ballot_sync(0xffffffffu, is_wanted);
+      const uint32_t wanted = __ballot_sync(kFullWarp, is_wanted);
       if (is_wanted) staging_[staged_ + __popc(wanted & before_me)] = keys[i];
       staged_ += static_cast<uint32_t>(__popc(wanted));
     }
@@ -84,7 +84,7 @@ class WarpFilter {
     uint64_t tile[kRegisters];
 #pragma unroll
     for (uint32_t r = 0; r < kRegisters; ++r) {
-      const uint32_t at = r * 32 + threadIdx.x % 32;
+      const uint32_t at = r * kWarp + threadIdx.x % kWarp;
       tile[r] = at < count ? staging_[staged_ + at] : kNoSelectKey;
     }
     __syncwarp();  // before any lane overwrites them
@@ -96,15 +96,15 @@ class WarpFilter {
   // key, and the smallest of the warps' shares. Each warp has k / kListWarps keys that reach its
   // share.
   __device__ __forceinline__ void Publish() {
-    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t lane = threadIdx.x % kWarp;
     const uint64_t share = list_.At((k_ + kListWarps - 1) / kListWarps - 1);
     const uint64_t own = list_.At(k_ - 1);
-    if (lane == 0) Raise(thresholds_.shares[threadIdx.x / 32], share);
+    if (lane == 0) Raise(thresholds_.shares[threadIdx.x / kWarp], share);
     __syncwarp();
     uint64_t least = ReadNow(thresholds_.shares[lane % kListWarps]);
 #pragma unroll
     for (int distance = kListWarps / 2; distance > 0; distance /= 2) {
-      const uint64_t other = __shfl_xor_sync(0xffffffffu, least, distance);
+      const uint64_t other = __shfl_xor_sync(kFullWarp, least, distance);
       if (other < least) least = other;
     }
     const uint64_t bound = own > least ? own : least;
@@ -128,7 +128,7 @@ __device__ __forceinline__ void FilterRow(const ListRows& rows, const Thresholds
   const RowReader<Scores> row = ReaderOf<Scores>(rows);
   const uint32_t steps = Batch::Steps(row);
   const uint32_t warps = gridDim.y * kListWarps;
-  const uint32_t warp = blockIdx.y * kListWarps + threadIdx.x / 32;
+  const uint32_t warp = blockIdx.y * kListWarps + threadIdx.x / kWarp;
   uint32_t step = warp;
   Batch next;
   next.Load(row, step);
@@ -137,7 +137,7 @@ __device__ __forceinline__ void FilterRow(const ListRows& rows, const Thresholds
     const Batch batch = next;
     next.Load(row, step + warps);
     const bool reaches = ends || batch.Reaches(ScoreOf(KeyOrder(ReadNow(thresholds.best))));
-    if (__any_sync(0xffffffffu, reaches)) {
+    if (__any_sync(kFullWarp, reaches)) {
       const int groups = ends ? 1 : Batch::kScores / kOffered;
 #pragma unroll 1
       for (int group = 0; group < groups; ++group) {
@@ -145,7 +145,7 @@ __device__ __forceinline__ void FilterRow(const ListRows& rows, const Thresholds
         if (!ends) {
           batch.Keys(row, group, keys);
         } else if (warp == 0) {
-          keys[0] = EdgeKey(row, threadIdx.x % 32);
+          keys[0] = EdgeKey(row, threadIdx.x % kWarp);
         }
         filter.Offer(keys, ends);
       }
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(kListThreads, kRegisters > 4 ? 2 : 3)
   if (threadIdx.x < kListWarps) shared.thresholds.shares[threadIdx.x] = kNoSelectKey;
   if (threadIdx.x == 0) shared.thresholds.best = kNoSelectKey;
   __syncthreads();
-  WarpFilter<kRegisters> filter(rows.k, shared.staging[threadIdx.x / 32], shared.thresholds);
+  WarpFilter<kRegisters> filter(rows.k, shared.staging[threadIdx.x / kWarp], shared.thresholds);
   FilterRow<Scores>(rows, shared.thresholds, filter);
   MergeWarpLists(filter.list(), shared.lists);
   FinishRow<Scores>(rows, shared.staged, [&](uint32_t rank) {
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kListThreads, 2) BlockFilterKernel(const ListR
   __shared__ LargeStaged staged;
   const RowReader<Scores> row = ReaderOf<Scores>(rows);
   const uint32_t turns = (Batch::Steps(row) + kListWarps - 1) / kListWarps;
-  const uint32_t warp = threadIdx.x / 32;
+  const uint32_t warp = threadIdx.x / kWarp;
   staged.Restart(0);
   Batch next;
   next.Load(row, blockIdx.y * kListWarps + warp);
@@ -224,12 +224,12 @@ __global__ void __launch_bounds__(kListThreads, 2) BlockFilterKernel(const ListR
     for (int group = 0; group < Batch::kScores / kGroup; ++group) {
       const bool reaches = batch.Reaches(ScoreOf(KeyOrder(staged.threshold())));
       uint64_t keys[kGroup] = {};
-      if (__any_sync(0xffffffffu, reaches)) batch.Keys(row, group, keys);
+      if (__any_sync(kFullWarp, reaches)) batch.Keys(row, group, keys);
       staged.Add(keys, rows.k);
     }
   }
   const bool has_edges = blockIdx.y == 0 && warp == 0;
-  const uint64_t edge[1] = {has_edges ? EdgeKey(row, threadIdx.x % 32) : kNoSelectKey};
+  const uint64_t edge[1] = {has_edges ? EdgeKey(row, threadIdx.x % kWarp) : kNoSelectKey};
   staged.Add(edge, rows.k);
   staged.Settle(rows.k);
   FinishRow<Scores>(rows, staged, [&](uint32_t rank) { return staged.At(rank); });

@@ -44,7 +44,7 @@ __device__ __forceinline__ void MergeKeys(const uint64_t (&keys)[kCount], uint32
       tile[r] = keys[first + r];
       is_useful |= tile[r] > threshold;
     }
-    if (!__any_sync(0xffffffffu, is_useful)) continue;
+    if (!__any_sync(kFullWarp, is_useful)) continue;
     list.MergeTile(tile);
     threshold = list.At(k - 1);
   }
@@ -59,7 +59,7 @@ __device__ __forceinline__ void SortRow(const ListRows& rows, WarpList<kRegister
   const RowReader<Scores> row = ReaderOf<Scores>(rows);
   const uint32_t steps = Batch::Steps(row);
   const uint32_t warps = gridDim.y * kListWarps;
-  const uint32_t warp = blockIdx.y * kListWarps + threadIdx.x / 32;
+  const uint32_t warp = blockIdx.y * kListWarps + threadIdx.x / kWarp;
   uint64_t threshold = kNoSelectKey;
   uint32_t step = warp;
   Batch next;
@@ -70,13 +70,13 @@ __device__ __forceinline__ void SortRow(const ListRows& rows, WarpList<kRegister
     const Batch batch = next;
     next.Load(row, step + warps);
     const bool reaches = has_edges || batch.Reaches(ScoreOf(KeyOrder(threshold)));
-    if (__any_sync(0xffffffffu, reaches)) {
+    if (__any_sync(kFullWarp, reaches)) {
       const int groups = has_edges ? 1 : Batch::kScores / kGroup;
 #pragma unroll 1
       for (int group = 0; group < groups; ++group) {
         uint64_t keys[kGroup] = {};
         if (has_edges) {
-          keys[0] = EdgeKey(row, threadIdx.x % 32);
+          keys[0] = EdgeKey(row, threadIdx.x % kWarp);
         } else {
           batch.Keys(row, group, keys);
         }

@@ -13,6 +13,7 @@
 #include "engine/topk/published/row_batches.cuh"
 #include "engine/topk/published/row_group.cuh"
 #include "engine/topk/score_types.cuh"
+#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 
@@ -49,23 +50,14 @@ struct ScoreTest {
 template <int kUnroll, typename Stripe, typename Test>
 __device__ __forceinline__ void AppendIf(const Stripe& stripe, const Test& test,
                                          const KeySink& sink) {
-  const uint32_t lane = threadIdx.x % 32;
   stripe.template ForEach<kUnroll>([&](const auto& batch) {
     uint32_t mine = 0;
     if (batch.valid()) {
 #pragma unroll
       for (int i = 0; i < batch.kCount; ++i) mine += test(batch, i) ? 1 : 0;
     }
-    if (__any_sync(0xffffffffu, mine != 0) == 0) return;
-    uint32_t end = mine;  // end of this thread's slots among the warp's
-#pragma unroll
-    for (uint32_t step = 1; step < 32; step *= 2) {
-      const uint32_t before = __shfl_up_sync(0xffffffffu, end, step);
-      if (lane >= step) end += before;
-    }
-    uint32_t base = 0;
-    if (lane == 31) base = atomicAdd(sink.count, end);
-    uint32_t at = __shfl_sync(0xffffffffu, base, 31) + end - mine;
+    if (__any_sync(kFullWarp, mine != 0) == 0) return;
+    uint32_t at = ReserveSlots(sink.count, mine);
     if (mine == 0) return;
 #pragma unroll
     for (int i = 0; i < batch.kCount; ++i) {
@@ -203,13 +195,13 @@ __device__ __forceinline__ void WriteScores(const DigitSelectArgs& args, uint64_
 // Writes the first k of the sorted keys.
 __device__ inline void WriteRow(const DigitSelectArgs& args, uint64_t row, DigitShared& shared) {
   switch (args.type) {
-    case SelectType::kFloat32:
+    case RowType::kFloat32:
       WriteScores<Float32Scores>(args, row, shared.keys());
       break;
-    case SelectType::kFloat16:
+    case RowType::kFloat16:
       WriteScores<Float16Scores>(args, row, shared.keys());
       break;
-    case SelectType::kBFloat16:
+    case RowType::kBFloat16:
       WriteScores<BFloat16Scores>(args, row, shared.keys());
       break;
   }

@@ -65,7 +65,7 @@ struct DigitSelectArgs {
   int32_t sorted_from_bit = 0;
   uint32_t n = 0;
   uint32_t k = 0;
-  SelectType type = SelectType::kFloat32;
+  RowType type = RowType::kFloat32;
   void* values = nullptr;       // [rows, k]
   uint32_t* indices = nullptr;  // [rows, k]
   int32_t digit_bits = 0;

@@ -71,7 +71,8 @@ __device__ __forceinline__ uint4 OwnQuad(const DigitShared& shared) {
   return reinterpret_cast<const uint4*>(shared.bins)[QuadOfThread()];
 }
 
-// Returns the bin of the needed-th largest key, in all threads. Requires: 1 <= needed <= keys
+// Returns the bin of the needed-th largest key, in all threads. Unlike FindKthBin, it reads no
+// bins: the counts of a group of blocks are already in registers. Requires: 1 <= needed <= keys
 // counted. All earlier reads of shared.bins have completed when it returns.
 __device__ inline FoundBin FindBin(DigitShared& shared, const uint4& quad, uint32_t needed) {
   const uint32_t counts[4] = {quad.w, quad.z, quad.y, quad.x};

@@ -107,13 +107,13 @@ __global__ void __launch_bounds__(kHistogramPolicies[kPolicy].threads, 2)
 using Kernel = void (*)(DigitSelectArgs);
 
 template <int kPolicy>
-Kernel KernelOf(SelectType type) {
+Kernel KernelOf(RowType type) {
   switch (type) {
-    case SelectType::kFloat32:
+    case RowType::kFloat32:
       return HistogramKernel<Float32Scores, kPolicy>;
-    case SelectType::kFloat16:
+    case RowType::kFloat16:
       return HistogramKernel<Float16Scores, kPolicy>;
-    case SelectType::kBFloat16:
+    case RowType::kBFloat16:
       break;
   }
   return HistogramKernel<BFloat16Scores, kPolicy>;
@@ -127,8 +127,7 @@ int64_t WorkspaceBytes(const SelectShape&, const SelectFacts&) { return kSelectS
 
 template <int kPolicy>
 cudaError_t Prepare(const SelectFacts& facts) {
-  for (const SelectType type :
-       {SelectType::kFloat32, SelectType::kFloat16, SelectType::kBFloat16}) {
+  for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     const cudaError_t error = PrepareDigitKernel(KernelOf<kPolicy>(type), facts);
     if (error != cudaSuccess) return error;
   }

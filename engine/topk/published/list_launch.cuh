@@ -37,11 +37,11 @@ inline cudaError_t PrepareListKernels(const SelectFacts& /*facts*/) { return cud
 template <typename Kernels>
 ListKernel ListKernelOf(const SelectShape& shape) {
   switch (shape.type) {
-    case SelectType::kFloat32:
+    case RowType::kFloat32:
       return Kernels::template Of<Float32Scores>(shape.k);
-    case SelectType::kFloat16:
+    case RowType::kFloat16:
       return Kernels::template Of<Float16Scores>(shape.k);
-    case SelectType::kBFloat16:
+    case RowType::kBFloat16:
       break;
   }
   return Kernels::template Of<BFloat16Scores>(shape.k);

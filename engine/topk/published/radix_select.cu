@@ -47,13 +47,13 @@ __global__ void __launch_bounds__(kDigitThreads, 2)
 
 using Kernel = void (*)(DigitSelectArgs);
 
-Kernel KernelOf(SelectType type) {
+Kernel KernelOf(RowType type) {
   switch (type) {
-    case SelectType::kFloat32:
+    case RowType::kFloat32:
       return RadixSelectKernel<Float32Scores>;
-    case SelectType::kFloat16:
+    case RowType::kFloat16:
       return RadixSelectKernel<Float16Scores>;
-    case SelectType::kBFloat16:
+    case RowType::kBFloat16:
       break;
   }
   return RadixSelectKernel<BFloat16Scores>;
@@ -64,8 +64,7 @@ const char* Refuses(const SelectShape& shape, const SelectFacts& facts) {
 }
 
 cudaError_t Prepare(const SelectFacts& facts) {
-  for (const SelectType type :
-       {SelectType::kFloat32, SelectType::kFloat16, SelectType::kBFloat16}) {
+  for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     const cudaError_t error = PrepareDigitKernel(KernelOf(type), facts);
     if (error != cudaSuccess) return error;
   }

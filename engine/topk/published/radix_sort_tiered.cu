@@ -127,7 +127,7 @@ cudaError_t Launch(const SelectCall& call) {
     plan.args.stride = shape.n;
     plan.args.sorted_from_bit = begin_bit > IdleOrderBits(shape.type) ? 32 + begin_bit : 0;
     plan.args.values =
-        static_cast<char*>(call.values) + range.begin * shape.k * SelectTypeBytes(shape.type);
+        static_cast<char*>(call.values) + range.begin * shape.k * BytesPerElement(shape.type);
     plan.args.indices = call.indices + range.begin * shape.k;
     error = LaunchDigitKernel(FinishTieredKernel, plan, memory, call.stream);
     if (error != cudaSuccess) return error;

@@ -11,6 +11,7 @@
 #include "engine/topk/published/digit_select.h"
 #include "engine/topk/row_reader.cuh"
 #include "engine/topk/score_types.cuh"
+#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 
@@ -92,7 +93,7 @@ class RowStripe {
     for (; at < end_; at += kDigitThreads) {
       visit(VectorBatch<Scores, 1>(row_, at + threadIdx.x, at + threadIdx.x < end_));
     }
-    if (edges_ > 0 && threadIdx.x < 32) {
+    if (edges_ > 0 && threadIdx.x < kWarp) {
       visit(EdgeBatch<Scores>(row_, threadIdx.x, threadIdx.x < edges_));
     }
   }

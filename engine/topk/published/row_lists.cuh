@@ -13,11 +13,12 @@
 #include "engine/topk/published/staged_list.cuh"
 #include "engine/topk/row_reader.cuh"
 #include "engine/topk/score_types.cuh"
+#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 
 inline constexpr int kListThreads = 256;
-inline constexpr int kListWarps = kListThreads / 32;
+inline constexpr int kListWarps = kListThreads / kWarp;
 // Each thread of the merging block handles one list.
 inline constexpr int64_t kRowBlocksMax = kListThreads;
 
@@ -94,10 +95,10 @@ __device__ __forceinline__ uint64_t BoundOfLists(const uint64_t* lists, uint32_t
   if (at_depth != kNoSelectKey && greater == needed - 1 && at_depth > best) best = at_depth;
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
-    const uint64_t other = __shfl_xor_sync(0xffffffffu, best, distance);
+    const uint64_t other = __shfl_xor_sync(kFullWarp, best, distance);
     if (other > best) best = other;
   }
-  if (threadIdx.x % 32 == 0) {
+  if (threadIdx.x % kWarp == 0) {
     atomicMax(reinterpret_cast<unsigned long long*>(&bound), static_cast<unsigned long long>(best));
   }
   __syncthreads();

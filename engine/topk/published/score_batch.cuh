@@ -7,6 +7,7 @@
 
 #include "engine/topk/row_reader.cuh"
 #include "engine/topk/score_types.cuh"
+#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 
@@ -20,7 +21,7 @@ class ScoreBatch {
   static constexpr int kVectors = 4;
   static constexpr int kPerVector = static_cast<int>(Row::kPerVector);
   static constexpr int kScores = kVectors * kPerVector;  // per lane
-  static constexpr uint32_t kStepVectors = 32 * kVectors;
+  static constexpr uint32_t kStepVectors = kWarp * kVectors;
 
   __device__ static uint32_t Steps(const Row& row) {
     return (row.vectors() + kStepVectors - 1) / kStepVectors;
@@ -29,10 +30,10 @@ class ScoreBatch {
   // Loads the lane's vectors of a step. Vectors past the end of the row become 0 and have no keys.
   // `step` may be past the last.
   __device__ __forceinline__ void Load(const Row& row, uint32_t step) {
-    first_ = step * kStepVectors + threadIdx.x % 32;
+    first_ = step * kStepVectors + threadIdx.x % kWarp;
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
-      const uint32_t vector = first_ + static_cast<uint32_t>(i) * 32;
+      const uint32_t vector = first_ + static_cast<uint32_t>(i) * kWarp;
       bits_[i] = vector < row.vectors() ? row.Load(vector).bits : uint4{};
     }
   }
@@ -76,7 +77,7 @@ class ScoreBatch {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const int at = group * kCount + i;
-      const uint32_t vector = first_ + static_cast<uint32_t>(at / kPerVector) * 32;
+      const uint32_t vector = first_ + static_cast<uint32_t>(at / kPerVector) * kWarp;
       const uint32_t index = row.IndexOf(vector, at % kPerVector);
       keys[i] = vector < row.vectors() ? KeyOf(Scores::Value(scores[i]), index) : uint64_t{0};
     }

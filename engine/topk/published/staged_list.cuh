@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "engine/topk/score_types.cuh"
+#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 
@@ -91,18 +92,8 @@ class StagedList {
   // with a slot beyond it stays pending.
   template <int kCount>
   __device__ __forceinline__ void Stage(const uint64_t (&keys)[kCount], uint32_t& pending) {
-    if (!__any_sync(0xffffffffu, pending != 0)) return;
-    const uint32_t lane = threadIdx.x % 32;
-    const auto mine = static_cast<uint32_t>(__popc(pending));
-    uint32_t up_to_here = mine;
-#pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const uint32_t below = __shfl_up_sync(0xffffffffu, up_to_here, distance);
-      if (lane >= distance) up_to_here += below;
-    }
-    uint32_t base = 0;
-    if (lane == 31) base = atomicAdd(&count_, up_to_here);
-    uint32_t at = __shfl_sync(0xffffffffu, base, 31) + up_to_here - mine;
+    if (!__any_sync(kFullWarp, pending != 0)) return;
+    uint32_t at = ReserveSlots(&count_, static_cast<uint32_t>(__popc(pending)));
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       if ((pending >> i & 1u) == 0) continue;

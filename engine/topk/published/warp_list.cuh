@@ -8,6 +8,7 @@
 #include "engine/topk/published/bitonic.cuh"
 #include "engine/topk/published/row_lists.cuh"
 #include "engine/topk/score_types.cuh"
+#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 
@@ -15,7 +16,7 @@ namespace nearfield::gpu {
 template <int kRegisters>
 class WarpList {
  public:
-  static constexpr int kCapacity = 32 * kRegisters;
+  static constexpr int kCapacity = kWarp * kRegisters;
 
   __device__ __forceinline__ WarpList() {
 #pragma unroll
@@ -43,23 +44,23 @@ class WarpList {
         if (r < width) left[r] = (left[r + width] & upper) | (left[r] & ~upper);
       }
     }
-    return __shfl_sync(0xffffffffu, left[0], static_cast<int>(position / kRegisters));
+    return __shfl_sync(kFullWarp, left[0], static_cast<int>(position / kRegisters));
   }
 
   // In memory a list is stored register by register, so that neither Store nor MergeStored has bank
   // conflicts.
   __device__ __forceinline__ void Store(uint64_t* list) const {
 #pragma unroll
-    for (int r = 0; r < kRegisters; ++r) list[r * 32 + threadIdx.x % 32] = keys_[r];
+    for (int r = 0; r < kRegisters; ++r) list[r * kWarp + threadIdx.x % kWarp] = keys_[r];
   }
   __device__ static uint64_t Stored(const uint64_t* list, uint32_t position) {
-    return list[position % kRegisters * 32 + position / kRegisters];
+    return list[position % kRegisters * kWarp + position / kRegisters];
   }
   __device__ __forceinline__ void MergeStored(const uint64_t* list) {
     uint64_t ascending[kRegisters];
 #pragma unroll
     for (int r = 0; r < kRegisters; ++r) {
-      ascending[r] = list[(kRegisters - 1 - r) * 32 + 31 - threadIdx.x % 32];
+      ascending[r] = list[(kRegisters - r) * kWarp - 1 - threadIdx.x % kWarp];
     }
     MergeAscending(WarpLanes(), keys_, ascending);
   }
@@ -74,7 +75,7 @@ class WarpList {
 template <int kRegisters>
 __device__ __forceinline__ void MergeWarpLists(WarpList<kRegisters>& list, uint64_t* lists) {
   constexpr int kCapacity = WarpList<kRegisters>::kCapacity;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
   __syncthreads();
 #pragma unroll 1
   for (int half = kListWarps / 2; half > 0; half /= 2) {

@@ -18,6 +18,7 @@
 #include "engine/topk/published/row_lists.cuh"
 #include "engine/topk/published/score_batch.cuh"
 #include "engine/topk/score_types.cuh"
+#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 namespace {
@@ -27,7 +28,7 @@ constexpr int64_t kWarpTournamentKMax = 1024;
 // Threads [0, 128) produce, [128, 256) play.
 constexpr uint32_t kProducers = 128;
 constexpr uint32_t kPlayers = kListThreads - kProducers;
-constexpr uint32_t kRuns = kPlayers / 32;
+constexpr uint32_t kRuns = kPlayers / kWarp;
 static_assert(kRuns == 4, "two matches and a final");
 // Keys that a producer passes on in one round, and the maximum number of batches it searches for
 // them.
@@ -85,7 +86,8 @@ template <typename Scores>
 class Producer {
  public:
   __device__ __forceinline__ explicit Producer(const ListRows& rows)
-      : row_(ReaderOf<Scores>(rows)), step_(blockIdx.y * (kProducers / 32) + threadIdx.x / 32) {}
+      : row_(ReaderOf<Scores>(rows)),
+        step_(blockIdx.y * (kProducers / kWarp) + threadIdx.x / kWarp) {}
 
   // Starts the first load. Must precede the first Pass.
   __device__ __forceinline__ void Begin() { next_.Load(row_, step_); }
@@ -99,17 +101,8 @@ class Producer {
     uint32_t wanted = 0;
 #pragma unroll
     for (int i = 0; i < kKeysPerRound; ++i) wanted |= keys[i] > threshold ? 1u << i : 0u;
-    const uint32_t lane = threadIdx.x % 32;
-    const auto mine = static_cast<uint32_t>(__popc(wanted));
-    uint32_t up_to_here = mine;
-#pragma unroll
-    for (uint32_t distance = 1; distance < 32; distance *= 2) {
-      const uint32_t below = __shfl_up_sync(0xffffffffu, up_to_here, distance);
-      if (lane >= distance) up_to_here += below;
-    }
-    uint32_t base = 0;
-    if (lane == 31 && up_to_here > 0) base = atomicAdd(passed, up_to_here);
-    uint32_t at = standing.passed + __shfl_sync(0xffffffffu, base, 31) + up_to_here - mine;
+    if (!__any_sync(kFullWarp, wanted != 0)) return;
+    uint32_t at = standing.passed + ReserveSlots(passed, static_cast<uint32_t>(__popc(wanted)));
 #pragma unroll
     for (int i = 0; i < kKeysPerRound; ++i) {
       if ((wanted >> i & 1u) != 0) queue[at++ % kQueueKeys] = keys[i];
@@ -128,16 +121,16 @@ class Producer {
       if (group_ == kGroups) {
         if (step_ >= Batch::Steps(row_)) {
           group_ = kGroups + 1;
-          if (blockIdx.y > 0 || threadIdx.x >= 32) return false;
+          if (blockIdx.y > 0 || threadIdx.x >= kWarp) return false;
           keys[0] = EdgeKey(row_, threadIdx.x);
           return true;
         }
-        step_ += gridDim.y * (kProducers / 32);
+        step_ += gridDim.y * (kProducers / kWarp);
         batch_ = next_;
         next_.Load(row_, step_);
         group_ = 0;
       }
-      if (__any_sync(0xffffffffu, batch_.Reaches(floor))) {
+      if (__any_sync(kFullWarp, batch_.Reaches(floor))) {
         batch_.Keys(row_, group_++, keys);
         return true;
       }
@@ -201,7 +194,7 @@ class Player {
     const uint32_t of_two = min(k_, 2 * kRun);
     switch (standing.step) {
       case 0:
-        if (standing.Begins(kTournament)) SortRun(standing, odd + thread / 32 * kRun);
+        if (standing.Begins(kTournament)) SortRun(standing, odd + thread / kWarp * kRun);
         break;
       case 1: {
         const uint32_t begin = thread / (kPlayers / 2) * 2 * kRun;
@@ -224,12 +217,12 @@ class Player {
 
   // Sorts this warp's part of the keys that have waited longest.
   __device__ __forceinline__ void SortRun(const Standing& standing, uint64_t* sorted) const {
-    const uint32_t lane = threadIdx.x % 32;
-    const uint32_t begin = (threadIdx.x - kProducers) / 32 * kRun;
+    const uint32_t lane = threadIdx.x % kWarp;
+    const uint32_t begin = (threadIdx.x - kProducers) / kWarp * kRun;
     uint64_t run[kRegisters];
 #pragma unroll
     for (uint32_t r = 0; r < kRegisters; ++r) {
-      const uint32_t at = begin + r * 32 + lane;
+      const uint32_t at = begin + r * kWarp + lane;
       run[r] = at < standing.waiting() ? stream_.queue[(standing.taken + at) % kQueueKeys]
                                        : kNoSelectKey;
     }

@@ -28,7 +28,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "engine/gpu/memory": "engine/gpu/gpu_options.h engine/gpu/runtime engine/gpu/kernels engine/topk engine/plan engine/backend engine/corpus engine/bound engine/score "
         "engine/base engine/include",
         "engine/gpu/runtime": "engine/base engine/include",
-        "engine/gpu/kernels": "engine/base engine/score engine/bound engine/topk",
+        "engine/gpu/kernels": "engine/base engine/score engine/bound engine/topk nearfield/engine/types.h",
         "engine/gpu": "engine/gpu/kernels engine/gpu/memory engine/gpu/runtime engine/topk engine/plan engine/backend engine/corpus "
         "engine/bound engine/base engine/score engine/include",
         "engine/search": "engine/oracle engine/backend engine/corpus engine/bound engine/score engine/base engine/include",

@@ -13,14 +13,15 @@ constexpr int64_t kDimension = 1024;
 
 // The sums of an L2 bound round by up to 2^-20 of S(x, x): the subtracted square must be lowered by
 // that.
-TEST(LessOf, LiesBelowTheSquareByTheRoundingOfItsSums) {
+TEST(SquaredNormLower, LiesBelowTheSquareByTheRoundingOfItsSums) {
   for (const double squared : {0x1p-100, 0.7, 1.0, 3.0e5, 0x1.fffffep99}) {
-    const auto less = static_cast<double>(LessOf(squared));
-    EXPECT_LE(less, squared * (1.0 - 0x1p-19)) << squared;
-    EXPECT_GE(less, squared * (1.0 - 0x1p-18)) << squared;
+    const auto squared_norm_lower = static_cast<double>(SquaredNormLower(squared));
+    EXPECT_LE(squared_norm_lower, squared * (1.0 - 0x1p-19)) << squared;
+    EXPECT_GE(squared_norm_lower, squared * (1.0 - 0x1p-18)) << squared;
   }
-  EXPECT_EQ(LessOf(0.0), 0.0f);
-  EXPECT_EQ(LessOf(0x1p1000), 0x1p127f) << "never infinite: infinity less infinity is no bound";
+  EXPECT_EQ(SquaredNormLower(0.0), 0.0f);
+  EXPECT_EQ(SquaredNormLower(0x1p1000), 0x1p127f)
+      << "never infinite: infinity less infinity is no bound";
 }
 
 // A code represents the row that the inverse rotation returns, with an error relative to its norm.

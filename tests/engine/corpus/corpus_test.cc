@@ -216,7 +216,7 @@ TEST_F(CorpusTest, ACollectionOutlivesItsEngine) {
 }
 
 TEST(RowsOnTheHost, NeedMemoryThereWhereTheDeviceHasItsOwn) {
-  const CollectionSpec spec = {.dim = 2, .rows = RowHome::kHost};
+  const CollectionSpec spec = {.dim = 2, .rows = RowPlacement::kHost};
   EXPECT_OK(MakeFakeEngine().engine->CreateCollection(spec));
   const FakeEngine without = MakeFakeEngine({.device = {.kind = BackendKind::kGpu}});
   EXPECT_THAT(without.engine->CreateCollection(spec),

@@ -195,7 +195,7 @@ TEST_P(CodeKernelsTest, TheFilterOfPanelsKeepsWhatIsNotBelowAndNothingElse) {
       terms[0].push_back(query.first_scale);
       terms[1].push_back(query.of_residual);
       terms[2].push_back(query.of_norm);
-      terms[3].push_back(query.less);
+      terms[3].push_back(query.squared_norm_lower);
       thresholds.push_back(AnyTerm(random_));
     }
     std::vector<Survivor> survivors(static_cast<size_t>(kFilterRows * queries_count));
@@ -207,7 +207,7 @@ TEST_P(CodeKernelsTest, TheFilterOfPanelsKeepsWhatIsNotBelowAndNothingElse) {
                                                    .first_scale = terms[0].data(),
                                                    .of_residual = terms[1].data(),
                                                    .of_norm = terms[2].data(),
-                                                   .less = terms[3].data(),
+                                                   .squared_norm_lower = terms[3].data(),
                                                    .threshold = thresholds.data()},
                                                   survivors.data());
     std::vector<uint8_t> kept(survivors.size());

@@ -222,7 +222,7 @@ TEST(CpuSearchFactsTest, RefusesWhatIsOutOfRangeByName) {
   const std::vector<int32_t> k_zero = {1, 0};
   tile.k = k_zero;
   EXPECT_THAT((*backend)->Search(format, {}, tile, &cost),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("query 1: k = 0")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queries[1].k = 0")));
   const std::vector<int32_t> three = {1, 1, 1};
   tile.k = three;
   EXPECT_THAT((*backend)->Search(format, {}, tile, &cost),

@@ -60,7 +60,7 @@ TEST_F(EngineSearchTest, EachWrongQueryIsNamed) {
                                std::string message) {
     cases.push_back({collection.get(), {.vector = values, .k = k}, std::move(message)});
   };
-  vector(dot, good, 0, "queries[1].k = 0 is out of range: 1 to 100");
+  vector(dot, good, 0, "queries[1].k = 0, must be 1 .. 100");
   vector(dot, good, -3, "queries[1].k = -3");
   vector(dot, good, 101, "queries[1].k = 101");
   vector(dot, three, 1, "queries[1].vector has 3 dimensions; the collection has 2");
@@ -257,7 +257,7 @@ TEST_F(EngineSearchTest, VectorsAndPayloadsBeyondTheirLimitAreRefused) {
   const int64_t reads = fake_.device->calls(FakeCall::kRead);
   batch.parts.bytes_max = 31;
   const auto refused =
-      StatusIs(StatusCode::kResourceExhausted, HasSubstr("take 32 bytes; the limit is 31"));
+      StatusIs(StatusCode::kResourceExhausted, HasSubstr("take 32 bytes, the limit is 31"));
   EXPECT_THAT(fake_.engine->Search(*collection, batch).status(), refused);
   EXPECT_THAT(collection->Fetch(Ids({1, 2, 3, 4}), batch.parts).status(), refused);
   EXPECT_EQ(fake_.device->calls(FakeCall::kRead), reads);

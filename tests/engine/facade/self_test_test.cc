@@ -71,8 +71,9 @@ TEST(SelfTest, FindsEachKindOfWrongAnswer) {
   for (const auto& [name, corrupt] : faults) {
     const FakeEngine fake = MakeFakeEngine();
     fake.device->CorruptAnswers(corrupt);
-    EXPECT_THAT(fake.engine->SelfTest(TestSeed()),
-                StatusIs(StatusCode::kDataLoss, HasSubstr("self-test: a wrong answer (dot, fp32")))
+    EXPECT_THAT(
+        fake.engine->SelfTest(TestSeed()),
+        StatusIs(StatusCode::kDataLoss, HasSubstr("self-test: a wrong answer (dot, float32")))
         << name;
   }
 }

@@ -190,7 +190,7 @@ TEST_F(GpuCertifiedTest, RowsOnTheHostGiveTheSameAnswers) {
       scenario.spec = CodesSpec(static_cast<int32_t>(random_.Between(1, 300)));
       scenario.spec.metric = static_cast<Metric>(random_.Between(1, 4));
       scenario.spec.row_type = row_type;
-      scenario.spec.rows = RowHome::kHost;
+      scenario.spec.rows = RowPlacement::kHost;
       AddRows(scenario, family, random_.Between(9'000, 20'000), true);
       AddRows(scenario, family, random_.Between(1, 3'000));
       AddQueries(scenario, 1, 10, QueryFamily::kGaussian);

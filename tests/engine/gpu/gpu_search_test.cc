@@ -345,7 +345,7 @@ TEST_F(GpuSearchTest, RefusesWhatIsOutOfRangeByName) {
   const std::vector<int32_t> zero = {1, 0};
   tile.k = zero;
   EXPECT_THAT(backend->Search({.dim = 1}, {}, tile, nullptr),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("query 1: k = 0")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queries[1].k = 0")));
   const std::vector<int32_t> many(1025, 1);
   tile.k = many;
   EXPECT_THAT(backend->Search({.dim = 1}, {}, tile, nullptr),

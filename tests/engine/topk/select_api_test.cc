@@ -53,7 +53,7 @@ struct BadShape {
 };
 
 std::vector<BadShape> BadShapes() {
-  const auto type = static_cast<ScoreType>(9);
+  const auto type = static_cast<RowType>(9);
   return {
       {{.batch = 0, .n = 10, .k = 1}, "batch", "0", "65535"},
       {{.batch = -1, .n = 10, .k = 1}, "batch", "-1", "65535"},
@@ -71,7 +71,7 @@ std::vector<BadShape> BadShapes() {
 // Returns small shapes, and the largest possible ones.
 std::vector<Shape> LegalShapes() {
   std::vector<Shape> shapes;
-  for (const ScoreType type : kScoreTypes) {
+  for (const RowType type : kScoreTypes) {
     for (const int64_t batch : {int64_t{1}, int64_t{3}, int64_t{132}, int64_t{1024}, kBatchMax}) {
       for (const int64_t n :
            {int64_t{1}, int64_t{33}, int64_t{4096}, int64_t{131'072}, int64_t{100'000'000},

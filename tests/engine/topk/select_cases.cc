@@ -58,8 +58,8 @@ class RowMaker {
 
  private:
   uint32_t Encode(float finite) const {
-    if (shape_.type == ScoreType::kFloat16) return score::HalfBitsFromFloat(finite);
-    if (shape_.type == ScoreType::kBFloat16) return score::Bfloat16BitsFromFloat(finite);
+    if (shape_.type == RowType::kFloat16) return score::HalfBitsFromFloat(finite);
+    if (shape_.type == RowType::kBFloat16) return score::Bfloat16BitsFromFloat(finite);
     return std::bit_cast<uint32_t>(finite);
   }
   uint32_t Normal() { return Encode(random_.Gaussian()); }
@@ -234,7 +234,7 @@ SelectCase Placed(Shape shape, Input input, Random& random) {
 
 SelectCase PlacedAtRandom(const Shape& shape, Random& random) {
   SelectCase problem = Placed(shape, random.OneOf<NamedInput>(kInputs).input, random);
-  problem.shape.type = random.OneOf<ScoreType>(kScoreTypes);
+  problem.shape.type = random.OneOf<RowType>(kScoreTypes);
   return problem;
 }
 
@@ -243,7 +243,7 @@ SelectCase PlacedAtRandom(const Shape& shape, Random& random) {
 std::vector<SelectCase> EveryInputCases(const Shape& shape, Random& random) {
   std::vector<SelectCase> cases;
   for (const NamedInput& named : kInputs) {
-    for (const ScoreType type : kScoreTypes) {
+    for (const RowType type : kScoreTypes) {
       cases.push_back(Placed(shape, named.input, random));
       cases.back().shape.type = type;
     }
@@ -274,7 +274,7 @@ std::vector<SelectCase> CornerCases(Random& random) {
   for (const Shape& corner : kCorners) {
     for (const Input input : {Input::kNormal, Input::kTwoValues, Input::kRandomBits}) {
       cases.push_back(Placed(corner, input, random));
-      cases.back().shape.type = random.OneOf<ScoreType>(kScoreTypes);
+      cases.back().shape.type = random.OneOf<RowType>(kScoreTypes);
     }
   }
   return cases;
@@ -303,7 +303,7 @@ std::vector<SelectCase> SampledCases(int count, Random& random) {
 std::vector<SelectCase> SmokeCases(Random& random) {
   std::vector<SelectCase> cases;
   for (const Input input : {Input::kNormal, Input::kAllEqual, Input::kTwoValues}) {
-    for (const ScoreType type : kScoreTypes) {
+    for (const RowType type : kScoreTypes) {
       for (const Shape& shape :
            {Shape{.batch = 3, .n = 33, .k = 33}, Shape{.batch = 2, .n = 5000, .k = 1},
             Shape{.batch = 2, .n = 5000, .k = 100}, Shape{.batch = 1, .n = 70'001, .k = 2048}}) {

@@ -206,7 +206,7 @@ absl::Status CallSite::Await(std::string_view what) {
 }
 
 absl::StatusOr<Answer> CallSite::Collect(const SelectCase& problem) {
-  const ScoreType type = problem.shape.type;
+  const RowType type = problem.shape.type;
   ABSL_RETURN_IF_ERROR(workspace_.Disarm(stream_));
   ABSL_ASSIGN_OR_RETURN(const std::vector<char> values, values_.Collect(stream_));
   ABSL_ASSIGN_OR_RETURN(const std::vector<char> indices, indices_.Collect(stream_));
@@ -216,7 +216,7 @@ absl::StatusOr<Answer> CallSite::Collect(const SelectCase& problem) {
   answer.indices.resize(static_cast<size_t>(results));
   for (int64_t i = 0; i < results; ++i) {
     answer.values[static_cast<size_t>(i)] = LoadScore(type, values.data(), i);
-    answer.indices[static_cast<size_t>(i)] = LoadScore(ScoreType::kFloat32, indices.data(), i);
+    answer.indices[static_cast<size_t>(i)] = LoadScore(RowType::kFloat32, indices.data(), i);
   }
   return answer;
 }

@@ -128,21 +128,21 @@ void SelectLargeTest::ComparePeriodic(const Shape& shape) {
 }
 
 TEST_F(SelectLargeTest, LargeRowOfMoreThanTwoTo31) {
-  ComparePeriodic({.type = ScoreType::kFloat16, .batch = 1, .n = kTwoTo31 + 5, .k = 4097});
+  ComparePeriodic({.type = RowType::kFloat16, .batch = 1, .n = kTwoTo31 + 5, .k = 4097});
 }
 
 TEST_F(SelectLargeTest, LargeRowOfMoreThanTwoTo31Fp32) {
-  ComparePeriodic({.type = ScoreType::kFloat32, .batch = 1, .n = kTwoTo31 + 5, .k = 100});
+  ComparePeriodic({.type = RowType::kFloat32, .batch = 1, .n = kTwoTo31 + 5, .k = 100});
 }
 
 TEST_F(SelectLargeTest, LargeBatchOfThreeRows) {
-  ComparePeriodic({.type = ScoreType::kFloat16, .batch = 3, .n = 800'000'000, .k = 2048});
+  ComparePeriodic({.type = RowType::kFloat16, .batch = 3, .n = 800'000'000, .k = 2048});
 }
 
 TEST_F(SelectLargeTest, LargeBatchOfEveryRowThereCanBe) {
   constexpr int64_t kRows = 61;  // different ones
   const SelectCase problem = {
-      .shape = {.type = ScoreType::kFloat16, .batch = kBatchMax, .n = 33'000, .k = 100},
+      .shape = {.type = RowType::kFloat16, .batch = kBatchMax, .n = 33'000, .k = 100},
       .seed = random_.Bits()};
   const Shape& shape = problem.shape;
   static_assert(kBatchMax * 33'000 > kTwoTo31);
@@ -167,7 +167,7 @@ TEST_F(SelectLargeTest, LargeBatchOfEveryRowThereCanBe) {
 }
 
 TEST_F(SelectLargeTest, LargeStride) {
-  SelectCase problem = {.shape = {.type = ScoreType::kFloat16, .batch = 2, .n = 40'000, .k = 33},
+  SelectCase problem = {.shape = {.type = RowType::kFloat16, .batch = 2, .n = 40'000, .k = 33},
                         .seed = random_.Bits()};
   const HostScores dense = MakeScores(problem);
   const Answer expected = OracleAnswer(problem, dense);

@@ -31,7 +31,7 @@ float DecodeNarrow(const ScoreFormat& format, uint32_t bits) {
   return static_cast<float>((bits & format.sign()) != 0 ? -value : value);
 }
 
-std::vector<float> DecodeAll(ScoreType type) {
+std::vector<float> DecodeAll(RowType type) {
   std::vector<float> all(65'536);
   for (uint32_t bits = 0; bits < all.size(); ++bits) {
     all[bits] = DecodeNarrow(FormatOf(type), bits);
@@ -41,7 +41,7 @@ std::vector<float> DecodeAll(ScoreType type) {
 
 }  // namespace
 
-uint32_t LoadScore(ScoreType type, const void* row, int64_t i) {
+uint32_t LoadScore(RowType type, const void* row, int64_t i) {
   if (FormatOf(type).bytes == 4) {
     uint32_t bits = 0;
     std::memcpy(&bits, static_cast<const char*>(row) + i * 4, 4);
@@ -52,7 +52,7 @@ uint32_t LoadScore(ScoreType type, const void* row, int64_t i) {
   return bits;
 }
 
-void StoreScore(ScoreType type, void* row, int64_t i, uint32_t bits) {
+void StoreScore(RowType type, void* row, int64_t i, uint32_t bits) {
   if (FormatOf(type).bytes == 4) {
     std::memcpy(static_cast<char*>(row) + i * 4, &bits, 4);
   } else {
@@ -61,16 +61,16 @@ void StoreScore(ScoreType type, void* row, int64_t i, uint32_t bits) {
   }
 }
 
-float DecodeScore(ScoreType type, uint32_t bits) {
+float DecodeScore(RowType type, uint32_t bits) {
   static const std::vector<float>* const fp16 =
-      new std::vector<float>(DecodeAll(ScoreType::kFloat16));
+      new std::vector<float>(DecodeAll(RowType::kFloat16));
   static const std::vector<float>* const bf16 =
-      new std::vector<float>(DecodeAll(ScoreType::kBFloat16));
-  if (type == ScoreType::kFloat32) return std::bit_cast<float>(bits);
-  return (type == ScoreType::kFloat16 ? *fp16 : *bf16)[bits];
+      new std::vector<float>(DecodeAll(RowType::kBFloat16));
+  if (type == RowType::kFloat32) return std::bit_cast<float>(bits);
+  return (type == RowType::kFloat16 ? *fp16 : *bf16)[bits];
 }
 
-uint32_t ReturnedBits(ScoreType type, uint32_t bits) {
+uint32_t ReturnedBits(RowType type, uint32_t bits) {
   const float score = DecodeScore(type, bits);
   if (std::isnan(score)) return FormatOf(type).quiet_nan();
   return score == 0.0f ? 0 : bits;
@@ -85,7 +85,7 @@ bool Before(const Ranked& a, const Ranked& b) {
   return a_is_nan != b_is_nan ? b_is_nan : a.index < b.index;
 }
 
-Answer SelectRow(ScoreType type, const void* row, int64_t n, int64_t k) {
+Answer SelectRow(RowType type, const void* row, int64_t n, int64_t k) {
   std::vector<Ranked> ranked(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
     ranked[static_cast<size_t>(i)] = {.score = DecodeScore(type, LoadScore(type, row, i)),

@@ -12,8 +12,7 @@
 
 namespace nearfield::select {
 
-inline constexpr ScoreType kScoreTypes[] = {ScoreType::kFloat32, ScoreType::kFloat16,
-                                            ScoreType::kBFloat16};
+inline constexpr RowType kScoreTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16};
 
 // A binary floating-point format like IEEE's: sign, exponent, mantissa, from the top bit down.
 struct ScoreFormat {
@@ -29,11 +28,11 @@ struct ScoreFormat {
   constexpr uint32_t quiet_nan() const { return infinity() | (uint32_t{1} << (mantissa_bits - 1)); }
 };
 
-constexpr ScoreFormat FormatOf(ScoreType type) {
+constexpr ScoreFormat FormatOf(RowType type) {
   switch (type) {
-    case ScoreType::kFloat16:
+    case RowType::kFloat16:
       return {.name = "fp16", .bytes = 2, .exponent_bits = 5, .mantissa_bits = 10};
-    case ScoreType::kBFloat16:
+    case RowType::kBFloat16:
       return {.name = "bf16", .bytes = 2, .exponent_bits = 8, .mantissa_bits = 7};
     default:
       return {.name = "fp32", .bytes = 4, .exponent_bits = 8, .mantissa_bits = 23};
@@ -41,12 +40,12 @@ constexpr ScoreFormat FormatOf(ScoreType type) {
 }
 
 // Returns score `i` of a row as stored in memory.
-uint32_t LoadScore(ScoreType type, const void* row, int64_t i);
-void StoreScore(ScoreType type, void* row, int64_t i, uint32_t bits);
+uint32_t LoadScore(RowType type, const void* row, int64_t i);
+void StoreScore(RowType type, void* row, int64_t i, uint32_t bits);
 
-float DecodeScore(ScoreType type, uint32_t bits);
+float DecodeScore(RowType type, uint32_t bits);
 // Returns the score as a selection returns it: -0 as +0, a NaN as the quiet positive NaN.
-uint32_t ReturnedBits(ScoreType type, uint32_t bits);
+uint32_t ReturnedBits(RowType type, uint32_t bits);
 
 struct Ranked {
   float score;
@@ -63,7 +62,7 @@ struct Answer {
 };
 
 // Returns the k best of one row of n scores.
-Answer SelectRow(ScoreType type, const void* row, int64_t n, int64_t k);
+Answer SelectRow(RowType type, const void* row, int64_t n, int64_t k);
 
 // Runs SelectRow for each row, on all cores. Scores and stride are as in Buffers, in host memory.
 Answer SelectBatch(const Shape& shape, const void* scores, int64_t stride);

@@ -55,7 +55,7 @@ class CapturedRun {
 TEST_F(SelectStreamsTest, AGraphReplayedWithChangingScoresGivesTheOraclesAnswer) {
   for (const Shape& shape :
        {Shape{.batch = 3, .n = 5000, .k = 32}, Shape{.batch = 1, .n = 300'001, .k = 1000},
-        Shape{.type = ScoreType::kFloat16, .batch = 140, .n = 9000, .k = 50}}) {
+        Shape{.type = RowType::kFloat16, .batch = 140, .n = 9000, .k = 50}}) {
     SelectCase problem = Problem(shape, Input::kNormal);
     std::vector<HostScores> scores;
     std::vector<Answer> expected;
@@ -98,8 +98,7 @@ TEST_F(SelectStreamsTest, TwoStreamsWithAWorkspaceEachAtOnce) {
   CallSite* const sites[] = {site_.get(), &other};
   const SelectCase problems[] = {
       Problem({.batch = 2, .n = 200'003, .k = 500}, Input::kNormal),
-      Problem({.type = ScoreType::kBFloat16, .batch = 5, .n = 90'001, .k = 64},
-              Input::kFewDistinct)};
+      Problem({.type = RowType::kBFloat16, .batch = 5, .n = 90'001, .k = 64}, Input::kFewDistinct)};
   Answer expected[2];
   for (int s = 0; s < 2; ++s) {
     const HostScores scores = MakeScores(problems[s]);
@@ -137,7 +136,7 @@ TEST_F(SelectStreamsTest, TwoStreamsWithAWorkspaceEachAtOnce) {
 TEST_F(SelectStreamsTest, TwoThreadsShareASelector) {
   const SelectCase problems[] = {
       Problem({.batch = 3, .n = 70'001, .k = 100}, Input::kNormal),
-      Problem({.type = ScoreType::kFloat16, .batch = 1, .n = 150'000, .k = 1}, Input::kTwoValues)};
+      Problem({.type = RowType::kFloat16, .batch = 1, .n = 150'000, .k = 1}, Input::kTwoValues)};
   const std::vector<std::string> algorithms = algorithms_;
   const auto work = [&](const SelectCase& problem) -> absl::Status {
     CallSite site(*selector_);

@@ -72,7 +72,7 @@ TEST(SchemaTest, NamesAndTheirNumberAreBounded) {
   EXPECT_EQ(schema->Find("a64"), std::nullopt);
   specs.push_back({.name = "a64"});
   EXPECT_THAT(AttributeSchema::Create(specs, {}),
-              Refused("attributes", "65 declared, the limit is 64"));
+              Refused("attributes", "65 declared, must be at most 64"));
 }
 
 TEST(FilterTest, LevelsAreBounded) {
@@ -119,7 +119,7 @@ TEST(FilterTest, BytesAreBounded) {
   EXPECT_OK(Checked(Equal("k", Keywords({std::string(keyword_bytes, 'x')}))));
   EXPECT_THAT(
       Checked(Equal("k", Keywords({std::string(keyword_bytes + 1, 'x')}))),
-      Refused("filter", "65537 bytes of conditions, names, values and ids, the limit is 65536"));
+      Refused("filter", "65537 bytes of conditions, names, values and ids, must be at most 65536"));
   EXPECT_EQ(FilterBytes(And({OfValues(ConditionKind::kIn, "i", Integers({1, 2})),
                              HasId(IdColumn::OfNumbers({7}))})),
             8 + (8 + 1 + 16) + (8 + 8));

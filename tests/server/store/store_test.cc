@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "server/store/catalogue_rows.h"
 #include "tests/server/store/model_store.h"
 #include "tests/server/store/older_catalogue.h"
 #include "tests/testing/random.h"
@@ -64,7 +65,7 @@ TEST(StoreTest, CollectionsKeepTheirFacts) {
                                .row_type = RowType::kBFloat16,
                                .id_type = IdType::kString,
                                .scan = ScanChoice::kRows,
-                               .rows = RowHome::kHost};
+                               .rows = RowPlacement::kHost};
   const std::string schema("any\0bytes\xff", 10);
   const auto id = tested.store().CreateCollection("name", spec, schema);
   ASSERT_OK(id);
@@ -84,7 +85,7 @@ TEST(StoreTest, CollectionsKeepTheirFacts) {
   EXPECT_EQ(found.spec.row_type, RowType::kBFloat16);
   EXPECT_EQ(found.spec.id_type, IdType::kString);
   EXPECT_EQ(found.spec.scan, ScanChoice::kRows);
-  EXPECT_EQ(found.spec.rows, RowHome::kHost);
+  EXPECT_EQ(found.spec.rows, RowPlacement::kHost);
 }
 
 TEST(StoreTest, EveryScanChoiceIsKept) {
@@ -102,6 +103,18 @@ TEST(StoreTest, EveryScanChoiceIsKept) {
     found.push_back(collection.spec.scan);
   }
   EXPECT_EQ(found, scans);
+}
+
+// Directories of earlier versions have these numbers, which are not those of ScanChoice.
+TEST(StoreTest, TheStoredNumbersOfScanChoicesAreFrozen) {
+  const auto stored = [](ScanChoice scan) {
+    CollectionRow row;
+    row.spec.scan = scan;
+    return absl::get<int64_t>(row.Values()[6]);
+  };
+  EXPECT_EQ(stored(ScanChoice::kAuto), 1);
+  EXPECT_EQ(stored(ScanChoice::kInt8), 2);
+  EXPECT_EQ(stored(ScanChoice::kRows), 3);
 }
 
 // Earlier versions stored the number 4 for scans of a bf16 copy of the rows. Such collections load
@@ -176,7 +189,7 @@ TEST(StoreTest, RefusesWhatCannotBe) {
   EXPECT_THAT(store.CommitDelete(id, collection.epoch + 2, ids),
               StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(store.CommitDelete(id, collection.epoch + 1, IdColumn(ids.type())),
-              StatusIs(invalid, HasSubstr("ids: 0")));
+              StatusIs(invalid, HasSubstr("ids = 0")));
   EXPECT_THAT(store.CommitDelete(id + 100, 1, ids), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_TRUE(tested.Same());
 }

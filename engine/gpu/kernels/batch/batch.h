@@ -47,7 +47,7 @@ struct BatchQuery {
 struct BatchArgs {
   CodedCorpus corpus;
   score::RotationShape rotation;
-  ScanMetric metric = ScanMetric::kDot;
+  Metric metric = Metric::kDot;
   int32_t queries = 0;
   int32_t code_stride = 0;         // bytes of a row's and a query's code: a multiple of 128
   const float* vectors = nullptr;  // device: [queries, dimension]
@@ -79,7 +79,7 @@ cudaError_t PrepareBatch();
 cudaError_t LaunchBatchEncode(const BatchArgs& args, cudaStream_t stream);
 cudaError_t LaunchBatchScan(const BatchArgs& args, const BatchStage& stage, int sm_count,
                             cudaStream_t stream);
-cudaError_t LaunchBatchRefine(ScanRow row, const BatchArgs& args, const BatchStage& stage,
+cudaError_t LaunchBatchRefine(RowType row, const BatchArgs& args, const BatchStage& stage,
                               cudaStream_t stream);
 
 }  // namespace nearfield::gpu

@@ -30,7 +30,7 @@ __device__ double SquaredNormOf(const float* vector, int dimension) {
 __device__ void BeginState(const BatchArgs& args, const float* vector, BatchQuery& state) {
   if (threadIdx.x >= kWarp) return;
   const double squared =
-      args.metric == ScanMetric::kCosine ? SquaredNormOf(vector, args.rotation.dimension) : 1.0;
+      args.metric == Metric::kCosine ? SquaredNormOf(vector, args.rotation.dimension) : 1.0;
   if (threadIdx.x != 0) return;
   state.threshold = score::MinusInfinity();
   state.squared = squared;

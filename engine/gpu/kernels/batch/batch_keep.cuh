@@ -6,13 +6,14 @@
 
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/batch/batch_ring.cuh"
+#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 
 inline constexpr int kBatchThreadsMax = kBatchWarpgroupsMax * kWarpgroup;
 inline constexpr int kBatchColumnsMax = 128;  // queries per block
 // Capacity of a warp's ring: rows with a reserved slot, and those of two calls of Add.
-inline constexpr int kPassedMax = 3 * kWarp;
+inline constexpr int kSurvivorsMax = 3 * kWarp;
 
 // The query's terms in the comparison of a bound with the threshold.
 struct QueryTerms {
@@ -23,22 +24,22 @@ struct QueryTerms {
 };
 
 // A survivor: a row that may reach a query's threshold.
-struct Passed {
+struct Survivor {
   uint32_t number;
   float upper;
   uint32_t query;
 };
 
 // Buffer of one warp's survivors.
-struct PassedRing {
-  Passed rows[kPassedMax];
+struct SurvivorRing {
+  Survivor rows[kSurvivorsMax];
 };
 
 struct ScanShared {
   uint64_t arrivals[kBatchWarpgroupsMax][kStagesMax];
-  float less[kBatchColumnsMax];   // h of each query
-  bool wanted[kBatchColumnsMax];  // IsWanted of each query
-  PassedRing passed[kBatchThreadsMax / kWarp];
+  float squared_norm_lower[kBatchColumnsMax];  // h of each query
+  bool wanted[kBatchColumnsMax];               // IsWanted of each query
+  SurvivorRing survivors[kBatchThreadsMax / kWarp];
 };
 
 // Returns whether a stage after the first collects rows for this query of the batch: the query
@@ -54,66 +55,67 @@ __device__ __forceinline__ QueryTerms TermsOf(const BatchArgs& args, int query) 
   const BatchQuery& state = args.state[query];
   const score::QueryBound& bound = state.first_only;
   return {bound.first_scale, bound.of_residual, bound.of_norm,
-          __fadd_rd(__fadd_rd(state.threshold, bound.less), -0x1p-140f)};
+          __fadd_rd(__fadd_rd(state.threshold, bound.squared_norm_lower), -0x1p-140f)};
 }
 
-__device__ __forceinline__ float LessOfQuery(const BatchArgs& args, int query) {
-  return query < args.queries ? args.state[query].first_only.less : 0.0f;
+__device__ __forceinline__ float SquaredNormLowerOf(const BatchArgs& args, int query) {
+  return query < args.queries ? args.state[query].first_only.squared_norm_lower : 0.0f;
 }
 
 // Each warp buffers survivors in a ring. Queue slots are reserved for 32 rows at a time; a batch is
 // written only when the next one is reserved, which hides the ~1 us latency of the atomics.
 // Requires: all lanes of the warp call.
-class PassedList {
+class SurvivorList {
  public:
-  __device__ PassedList(const BatchArgs& args, PassedRing& ring) : args_(args), list_(ring.rows) {}
+  __device__ SurvivorList(const BatchArgs& args, SurvivorRing& ring)
+      : args_(args), list_(ring.rows) {}
 
   // Adds the rows of the lanes in `lanes`. Requires: `lanes` is not empty.
-  __device__ __forceinline__ void Add(uint32_t lanes, const Passed& row) {
+  __device__ __forceinline__ void Add(uint32_t lanes, const Survivor& row) {
     int at = begin_ + count_ + __popc(lanes & ((1u << Lane()) - 1));
-    if (at >= kPassedMax) at -= kPassedMax;
+    if (at >= kSurvivorsMax) at -= kSurvivorsMax;
     if ((lanes >> Lane() & 1) != 0) list_[at] = row;
     count_ += __popc(lanes);
-    if (count_ >= kWarp) Ask(kWarp);
+    if (count_ >= kWarp) Reserve(kWarp);
   }
 
   // Writes all rows of the ring to the queues.
   __device__ void Flush() {
-    if (count_ > 0) Ask(count_);
-    Place();
+    if (count_ > 0) Reserve(count_);
+    WriteReserved();
   }
 
  private:
   // Writes the rows that have slots, then reserves slots for the next `count` rows, at most 32.
-  __device__ __forceinline__ void Ask(int count) {
-    Place();
-    if (Lane() < count) place_ = atomicAdd(&args_.state[list_[begin_ + Lane()].query].listed, 1u);
-    asked_ = count;
-    begin_ = begin_ + kWarp == kPassedMax ? 0 : begin_ + kWarp;
+  __device__ __forceinline__ void Reserve(int count) {
+    WriteReserved();
+    if (Lane() < count) slot_ = atomicAdd(&args_.state[list_[begin_ + Lane()].query].listed, 1u);
+    reserved_ = count;
+    begin_ = begin_ + kWarp == kSurvivorsMax ? 0 : begin_ + kWarp;
     count_ -= count;
   }
 
   // Writes the rows that have reserved slots to their queues.
-  __device__ __forceinline__ void Place() {
+  __device__ __forceinline__ void WriteReserved() {
     __syncwarp();
-    if (Lane() < asked_ && place_ < args_.capacity) {
-      const Passed row = list_[(begin_ == 0 ? kPassedMax : begin_) - kWarp + Lane()];
-      args_.queues[static_cast<int64_t>(row.query) * args_.capacity + place_] =
+    if (Lane() < reserved_ && slot_ < args_.capacity) {
+      const Survivor row = list_[(begin_ == 0 ? kSurvivorsMax : begin_) - kWarp + Lane()];
+      args_.queues[static_cast<int64_t>(row.query) * args_.capacity + slot_] =
           QueueEntry{row.number, __float_as_uint(row.upper)};
     }
-    asked_ = 0;
+    reserved_ = 0;
     __syncwarp();
   }
 
   __device__ static int Lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 
   const BatchArgs& args_;
-  Passed* const list_;
+  Survivor* const list_;
   // Index of the first row without a slot: a multiple of 32.
   int begin_ = 0;
-  int count_ = 0;       // rows without a slot; less than 32 between calls
-  int asked_ = 0;       // rows with a reserved slot, among the 32 before begin_
-  uint32_t place_ = 0;  // the queue slot reserved for this lane's row
+  int count_ = 0;      // rows without a slot; less than 32 between calls
+  int reserved_ = 0;   // rows with a reserved slot, among the 32 before begin_
+  uint32_t slot_ = 0;  // the queue slot reserved for this lane's row
 };
 
 // The two rows of a tile whose sums a thread holds: row `index` and row index + 8.
@@ -125,7 +127,7 @@ struct MyRows {
   // absent: TilePlace::Absent().
   __device__ MyRows(const unsigned char* of_tile, uint64_t absent) {
     const uint32_t thread = threadIdx.x % kWarpgroup;
-    index = thread / 32 * 16 + thread % 32 / 4;
+    index = thread / kWarp * 16 + thread % kWarp / 4;
     first = reinterpret_cast<const score::RowBound*>(of_tile) + index;
 #pragma unroll
     for (uint32_t i = 0; i < 2; ++i) present[i] = ((absent >> (index + 8 * i)) & 1) == 0;
@@ -143,21 +145,21 @@ struct MyRows {
 // roundings; the slack of the bound covers both.
 __device__ __forceinline__ float UpperOf(int32_t sum, const score::RowBound& bound,
                                          const QueryTerms& term) {
-  const float slack =
-      fmaf(term.of_residual, bound.residual, fmaf(term.of_norm, bound.norm, -bound.less));
+  const float slack = fmaf(term.of_residual, bound.residual,
+                           fmaf(term.of_norm, bound.norm, -bound.squared_norm_lower));
   return fmaf(static_cast<float>(sum) * term.scale, bound.scale, slack);
 }
 
-// Adds h to a bound from UpperOf.
-__device__ __forceinline__ float WithLess(float upper, float less) {
-  return __fadd_ru(__fadd_ru(upper, -less), 0x1p-140f);
+// Subtracts h from a bound of UpperOf, rounded up.
+__device__ __forceinline__ float WithSquaredNorm(float upper, float squared_norm_lower) {
+  return __fadd_ru(__fadd_ru(upper, -squared_norm_lower), 0x1p-140f);
 }
 
 // First stage: writes every row to every queue, in the slot given by its position.
 template <int kQueries>
 __device__ __forceinline__ void KeepAll(const BatchArgs& args, const int32_t (&sums)[kQueries / 2],
                                         const MyRows& mine, uint32_t first_number,
-                                        const QueryTerms* terms, const float* less_of,
+                                        const QueryTerms* terms, const float* squared_norm_lower,
                                         int first_query, int64_t first_place) {
   const score::RowBound bounds[2] = {mine.Bound(0), mine.Bound(1)};
   const uint32_t numbers[2] = {mine.present[0] ? first_number + mine.index : kNoNumber,
@@ -167,7 +169,8 @@ __device__ __forceinline__ void KeepAll(const BatchArgs& args, const int32_t (&s
     const int query = j / 4 * 8 + 2 * (static_cast<int>(threadIdx.x) % 4) + j % 2;
     if (first_query + query >= args.queries) continue;
     const int which = j / 2 % 2;
-    const float upper = WithLess(UpperOf(sums[j], bounds[which], terms[query]), less_of[query]);
+    const float upper =
+        WithSquaredNorm(UpperOf(sums[j], bounds[which], terms[query]), squared_norm_lower[query]);
     args.queues[static_cast<int64_t>(first_query + query) * args.capacity + first_place +
                 mine.index + 8 * which] = QueueEntry{numbers[which], __float_as_uint(upper)};
   }
@@ -176,16 +179,16 @@ __device__ __forceinline__ void KeepAll(const BatchArgs& args, const int32_t (&s
 // Copies the four sums of quad `at`, which is the same in all lanes. Uses branches: selecting among
 // all sums would cost as much as comparing them.
 template <int kBegin, int kEnd, int kSums>
-__device__ __forceinline__ void TakeFour(const int32_t (&sums)[kSums], int at, int32_t (&four)[4]) {
+__device__ __forceinline__ void TakeQuad(const int32_t (&sums)[kSums], int at, int32_t (&quad)[4]) {
   if constexpr (kEnd - kBegin == 1) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) four[i] = sums[4 * kBegin + i];
+    for (int i = 0; i < 4; ++i) quad[i] = sums[4 * kBegin + i];
   } else {
     constexpr int kMiddle = (kBegin + kEnd) / 2;
     if (at < kMiddle) {
-      TakeFour<kBegin, kMiddle>(sums, at, four);
+      TakeQuad<kBegin, kMiddle>(sums, at, quad);
     } else {
-      TakeFour<kMiddle, kEnd>(sums, at, four);
+      TakeQuad<kMiddle, kEnd>(sums, at, quad);
     }
   }
 }
@@ -197,22 +200,24 @@ template <int kQueries>
 __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], const MyRows& mine,
                                          uint32_t first_number, const QueryTerms* terms,
                                          const ScanShared& shared, int first_query,
-                                         PassedList& list) {
+                                         SurvivorList& list) {
   const int first_of_mine = 2 * (static_cast<int>(threadIdx.x) % 4);
   const QueryTerms* const my_terms = terms + first_of_mine;
   // One slack for both rows: at least as large as each row's own.
   const score::RowBound bounds[2] = {mine.BoundIfPresent(0), mine.BoundIfPresent(1)};
   const float residual = fmaxf(bounds[0].residual, bounds[1].residual);
   const float norm = fmaxf(bounds[0].norm, bounds[1].norm);
-  const float less = fminf(bounds[0].less, bounds[1].less);
-  uint32_t fours = 0;
+  const float squared_norm_lower =
+      fminf(bounds[0].squared_norm_lower, bounds[1].squared_norm_lower);
+  uint32_t quads = 0;
 #pragma unroll
   for (int j = 0; j < kQueries / 8; ++j) {
     const QueryTerms of[2] = {my_terms[8 * j], my_terms[8 * j + 1]};
     bool any = false;
 #pragma unroll
     for (int q = 0; q < 2; ++q) {
-      const float slack = fmaf(of[q].of_residual, residual, fmaf(of[q].of_norm, norm, -less));
+      const float slack =
+          fmaf(of[q].of_residual, residual, fmaf(of[q].of_norm, norm, -squared_norm_lower));
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         const float upper = fmaf(static_cast<float>(sums[4 * j + 2 * row + q]) * of[q].scale,
@@ -220,34 +225,34 @@ __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], co
         any |= !(upper < of[q].reach);
       }
     }
-    fours |= any ? 1u << j : 0u;
+    quads |= any ? 1u << j : 0u;
   }
-  fours = __reduce_or_sync(0xffffffffu, fours);
+  quads = __reduce_or_sync(kFullWarp, quads);
 #pragma unroll 1
-  for (; fours != 0; fours &= fours - 1) {
-    const int j = __ffs(static_cast<int>(fours)) - 1;
-    int32_t four[4];
-    TakeFour<0, kQueries / 8>(sums, j, four);
+  for (; quads != 0; quads &= quads - 1) {
+    const int j = __ffs(static_cast<int>(quads)) - 1;
+    int32_t quad[4];
+    TakeQuad<0, kQueries / 8>(sums, j, quad);
     uint32_t passing = 0;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const QueryTerms& term = my_terms[8 * j + i % 2];
-      const float upper = UpperOf(four[i], mine.Bound(i / 2), term);
+      const float upper = UpperOf(quad[i], mine.Bound(i / 2), term);
       // A row with a bound of +inf also reaches the threshold of a query that is not wanted.
       const bool present = mine.present[i / 2] && shared.wanted[first_of_mine + 8 * j + i % 2];
       if (!(upper < term.reach) && present) passing |= 1u << i;
     }
     // A lane rarely has two survivors.
     for (;;) {
-      const uint32_t lanes = __ballot_sync(0xffffffffu, passing != 0);
+      const uint32_t lanes = __ballot_sync(kFullWarp, passing != 0);
       if (lanes == 0) break;
       const int i = __ffs(static_cast<int>(passing)) - 1;
-      const int32_t sum = i == 0 ? four[0] : i == 1 ? four[1] : i == 2 ? four[2] : four[3];
+      const int32_t sum = i == 0 ? quad[0] : i == 1 ? quad[1] : i == 2 ? quad[2] : quad[3];
       const int query = first_of_mine + 8 * j + (i & 1);
       const float upper = UpperOf(sum, mine.Bound(i / 2), terms[query]);
-      list.Add(lanes,
-               {first_number + mine.index + 4u * static_cast<uint32_t>(i & 2),
-                WithLess(upper, shared.less[query]), static_cast<uint32_t>(first_query + query)});
+      list.Add(lanes, {first_number + mine.index + 4u * static_cast<uint32_t>(i & 2),
+                       WithSquaredNorm(upper, shared.squared_norm_lower[query]),
+                       static_cast<uint32_t>(first_query + query)});
       passing &= passing - 1;
     }
   }

@@ -4,13 +4,13 @@
 namespace nearfield::gpu {
 namespace {
 
-BatchRefinePointer KernelOf(ScanRow row, bool many) {
+BatchRefinePointer KernelOf(RowType row, bool many) {
   switch (row) {
-    case ScanRow::kFloat32:
+    case RowType::kFloat32:
       return BatchRefineFloat32(many);
-    case ScanRow::kFloat16:
+    case RowType::kFloat16:
       return BatchRefineFloat16(many);
-    case ScanRow::kBFloat16:
+    case RowType::kBFloat16:
       break;
   }
   return BatchRefineBFloat16(many);
@@ -27,7 +27,7 @@ int64_t SharedBytes(int32_t dimension, int32_t code_bytes, bool many) {
 }  // namespace
 
 cudaError_t PrepareBatch() {
-  for (const ScanRow row : {ScanRow::kFloat32, ScanRow::kFloat16, ScanRow::kBFloat16}) {
+  for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     for (const bool many : {false, true}) {
       const int64_t bytes = SharedBytes(kBatchDimMax, CodeBytesOf(kBatchDimMax), many);
       const cudaError_t error = cudaFuncSetAttribute(
@@ -40,7 +40,7 @@ cudaError_t PrepareBatch() {
   return error == cudaSuccess ? PrepareBatchScan() : error;
 }
 
-cudaError_t LaunchBatchRefine(ScanRow row, const BatchArgs& args, const BatchStage& stage,
+cudaError_t LaunchBatchRefine(RowType row, const BatchArgs& args, const BatchStage& stage,
                               cudaStream_t stream) {
   const bool many = args.queries <= kManyThreadsQueriesMax;
   cudaLaunchConfig_t config = {};

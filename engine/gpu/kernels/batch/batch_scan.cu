@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
   for (int query = static_cast<int>(threadIdx.x); query < kQueries; query += threads) {
     const int of_batch = first_query + query;
     terms[query] = TermsOf(args, of_batch);
-    shared.less[query] = LessOfQuery(args, of_batch);
+    shared.squared_norm_lower[query] = SquaredNormLowerOf(args, of_batch);
     shared.wanted[query] = IsWanted(args, of_batch);
   }
   if (threadIdx.x < kBatchWarpgroupsMax * kStagesMax) {
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
   uint64_t* const arrivals = shared.arrivals[group];
   RowSender sender(args, stage, ring_shape, ring, arrivals, first_tile, tiles_step);
   for (int i = 0; i < ring_shape.stages; ++i) sender.SendNext(lines);
-  PassedList list(args, shared.passed[threadIdx.x / kWarp]);
+  SurvivorList list(args, shared.survivors[threadIdx.x / kWarp]);
   int at = 0;           // stage of the ring
   uint32_t parity = 0;  // of the ring's current round
   bool began = false;
@@ -127,8 +127,8 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
     // The bounds' place in the ring is reused only after the whole warpgroup is here again.
     const MyRows mine(bounds, absent);
     if constexpr (kAll) {
-      KeepAll<kQueries>(args, sums, mine, first_number, terms, shared.less, first_query,
-                        int64_t{tile} * kBatchTileRows);
+      KeepAll<kQueries>(args, sums, mine, first_number, terms, shared.squared_norm_lower,
+                        first_query, int64_t{tile} * kBatchTileRows);
     } else {
       KeepSome<kQueries>(sums, mine, first_number, terms, shared, first_query, list);
     }

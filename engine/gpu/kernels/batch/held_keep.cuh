@@ -62,13 +62,13 @@ struct HeldQueries {
 // Terms of a block's queries in shared memory.
 struct HeldQueryTerms {
   QueryTerms terms[kHeldQueries];
-  float less[kHeldQueries];   // h
-  bool wanted[kHeldQueries];  // IsWanted
+  float squared_norm_lower[kHeldQueries];  // h
+  bool wanted[kHeldQueries];               // IsWanted
 };
 
 // Compares bounds with thresholds for a thread's two queries. All terms are divided by t1, so that
 // a sum is multiplied only once. The result is the sign of
-//   c s + residual (r + ratio m) - less n - reach
+//   c s + residual (r + ratio m) - of_squared_norm n - reach
 // where both queries share the larger ratio. It lets through every row that QueryTerms would, and a
 // few more: each term is increased by 2^-19 of itself and `reach` is lowered by what underflows,
 // which together exceed all roundings. A query whose terms cannot be divided lets every row
@@ -76,7 +76,7 @@ struct HeldQueryTerms {
 struct ReachTerms {
   float residual[2];
   float ratio;
-  float less[2];
+  float of_squared_norm[2];
   float reach[2];
 
   __device__ ReachTerms(const HeldQueries& queries, const HeldQueryTerms& of_block) : ratio(0) {
@@ -86,9 +86,9 @@ struct ReachTerms {
     }
   }
 
-  // Returns the rest for rows with residual + ratio * norm <= slack_max and n >= less_min.
-  __device__ __forceinline__ float Rest(int i, float slack_max, float less_min) const {
-    const float rest = fmaf(residual[i], slack_max, fmaf(-less[i], less_min, -reach[i]));
+  // Returns the rest for rows with residual + ratio * norm <= slack_max and n >= norm_min.
+  __device__ __forceinline__ float Rest(int i, float slack_max, float norm_min) const {
+    const float rest = fmaf(residual[i], slack_max, fmaf(-of_squared_norm[i], norm_min, -reach[i]));
     return fminf(rest, score::FloatFromBits(0x7f800000u));  // maps NaN to +inf
   }
 
@@ -98,12 +98,12 @@ struct ReachTerms {
     residual[i] = __fdiv_ru(__fmul_ru(of.of_residual, kMore), of.scale);
     const float lower = __fsub_rd(of.reach, __fmul_ru(fabsf(of.reach), 0x1p-19f));
     reach[i] = __fsub_rd(__fdiv_rd(lower, of.scale), 0x1p-126f);
-    less[i] = __fdiv_rd(1.0f - 0x1p-19f, of.scale);
+    of_squared_norm[i] = __fdiv_rd(1.0f - 0x1p-19f, of.scale);
     if (residual[i] >= 0x1p-20f && residual[i] <= 0x1p20f && of.scale >= 0x1p-126f) {
       ratio = fmaxf(ratio, __fdiv_ru(__fmul_ru(of.of_norm, kMore), of.of_residual));
     } else {
       residual[i] = 1;
-      less[i] = 0;
+      of_squared_norm[i] = 0;
       reach[i] = score::MinusInfinity();
     }
     // Only a row without a finite bound reaches the threshold of a query that is not wanted.
@@ -118,7 +118,7 @@ struct HeldTile {
   uint64_t absent;
 };
 
-inline constexpr int kFoursOfTile = kProductRows / 8;
+inline constexpr int kQuadsOfTile = kProductRows / 8;
 
 // The terms of two adjacent rows in the comparison. Both rows share the larger slack.
 struct PairTerms {
@@ -129,11 +129,12 @@ struct PairTerms {
     const score::RowBound bounds[2] = {tile.bounds[row], tile.bounds[row + 1]};
     const float slack = fmaf(reach.ratio, fmaxf(bounds[0].norm, bounds[1].norm),
                              fmaxf(bounds[0].residual, bounds[1].residual));
-    const float less = fminf(bounds[0].less, bounds[1].less);
+    const float squared_norm_lower =
+        fminf(bounds[0].squared_norm_lower, bounds[1].squared_norm_lower);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       scales[i] = bounds[i].scale;
-      rests[i] = reach.Rest(i, slack, less);
+      rests[i] = reach.Rest(i, slack, squared_norm_lower);
     }
   }
 
@@ -145,12 +146,12 @@ struct PairTerms {
 
 // Returns one bit per quad of sums, set if one of the four may reach its query's threshold.
 template <bool kWhole>
-__device__ __forceinline__ uint32_t FoursThatReach(const HeldSums& sums, const ReachTerms& reach,
+__device__ __forceinline__ uint32_t QuadsThatReach(const HeldSums& sums, const ReachTerms& reach,
                                                    const HeldTile& tile, int first_row) {
   constexpr uint32_t kSign = 0x80000000u;
   uint32_t below = 0;
 #pragma unroll
-  for (int j = kFoursOfTile - 1; j >= 0; --j) {
+  for (int j = kQuadsOfTile - 1; j >= 0; --j) {
     const int row = first_row + 8 * j;
     const PairTerms pair(reach, tile, row);
     uint32_t signs = kSign;
@@ -162,7 +163,7 @@ __device__ __forceinline__ uint32_t FoursThatReach(const HeldSums& sums, const R
     }
     below = __funnelshift_l(signs, below, 1);
   }
-  return ~below & ((1u << kFoursOfTile) - 1);
+  return ~below & ((1u << kQuadsOfTile) - 1);
 }
 
 // Adds the rows of a tile that may reach their query's threshold to `list`. Compares all sums first
@@ -171,35 +172,35 @@ __device__ __forceinline__ uint32_t FoursThatReach(const HeldSums& sums, const R
 __device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTerms& reach,
                                              const HeldQueryTerms& of_block,
                                              const HeldQueries& queries, const HeldTile& tile,
-                                             PassedList& list) {
+                                             SurvivorList& list) {
   const int first_row = 2 * (static_cast<int>(threadIdx.x) % 4);
-  uint32_t fours = tile.absent == 0 ? FoursThatReach<true>(sums, reach, tile, first_row)
-                                    : FoursThatReach<false>(sums, reach, tile, first_row);
-  fours = __reduce_or_sync(0xffffffffu, fours);
+  uint32_t quads = tile.absent == 0 ? QuadsThatReach<true>(sums, reach, tile, first_row)
+                                    : QuadsThatReach<false>(sums, reach, tile, first_row);
+  quads = __reduce_or_sync(kFullWarp, quads);
 #pragma unroll 1
-  for (; fours != 0; fours &= fours - 1) {
-    const int j = __ffs(static_cast<int>(fours)) - 1;
-    int32_t four[4];
-    TakeFour<0, kFoursOfTile>(sums, j, four);
+  for (; quads != 0; quads &= quads - 1) {
+    const int j = __ffs(static_cast<int>(quads)) - 1;
+    int32_t quad[4];
+    TakeQuad<0, kQuadsOfTile>(sums, j, quad);
     const int row = first_row + 8 * j;
     const PairTerms pair(reach, tile, row);
     // A row with a bound of +inf also reaches the threshold of a query that is not wanted.
     uint32_t passing = (of_block.wanted[queries.InBlock(0)] ? 3u : 0u) |
                        (of_block.wanted[queries.InBlock(1)] ? 12u : 0u);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) passing &= ~(pair.Over(four[i], i) >> 31 << i);
+    for (int i = 0; i < 4; ++i) passing &= ~(pair.Over(quad[i], i) >> 31 << i);
     // Expand the two rows' bits to both queries.
     if (tile.absent != 0) passing &= ~((static_cast<uint32_t>(tile.absent >> row) & 3u) * 5u);
     // A lane rarely has two survivors.
     for (;;) {
-      const uint32_t lanes = __ballot_sync(0xffffffffu, passing != 0);
+      const uint32_t lanes = __ballot_sync(kFullWarp, passing != 0);
       if (lanes == 0) break;
       const int i = __ffs(static_cast<int>(passing)) - 1;
-      const int32_t sum = i == 0 ? four[0] : i == 1 ? four[1] : i == 2 ? four[2] : four[3];
+      const int32_t sum = i == 0 ? quad[0] : i == 1 ? quad[1] : i == 2 ? quad[2] : quad[3];
       const int query = queries.InBlock(i < 2 ? 0 : 1);
       const float upper = UpperOf(sum, tile.bounds[row + (i & 1)], of_block.terms[query]);
       list.Add(lanes, {tile.first_number + static_cast<uint32_t>(row + (i & 1)),
-                       WithLess(upper, of_block.less[query]),
+                       WithSquaredNorm(upper, of_block.squared_norm_lower[query]),
                        static_cast<uint32_t>(queries.first_of_block + query)});
       passing &= passing - 1;
     }

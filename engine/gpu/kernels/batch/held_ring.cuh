@@ -25,7 +25,7 @@ struct HeldShared {
   uint64_t emptied[kHeldPlacesMax];  // barrier: each warp has multiplied with the rows
   SentTile tiles[kHeldPlacesMax + 1];
   HeldQueryTerms queries;
-  PassedRing passed[kHeldWarps];
+  SurvivorRing survivors[kHeldWarps];
 };
 
 inline constexpr int64_t kHeldSharedBytesMax = kSharedBytesMax - int64_t{sizeof(HeldShared)};

@@ -5,6 +5,7 @@
 #include "engine/gpu/kernels/batch/batch_table.h"
 #include "engine/gpu/kernels/batch/held_keep.cuh"
 #include "engine/gpu/kernels/batch/held_ring.cuh"
+#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 namespace {
@@ -69,13 +70,13 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   for (int query = static_cast<int>(threadIdx.x); query < kHeldQueries; query += kBlockThreads) {
     const int of_batch = queries.first_of_block + query;
     shared.queries.terms[query] = TermsOf(args, of_batch);
-    shared.queries.less[query] = LessOfQuery(args, of_batch);
+    shared.queries.squared_norm_lower[query] = SquaredNormLowerOf(args, of_batch);
     shared.queries.wanted[query] = IsWanted(args, of_batch);
   }
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
   __syncthreads();
   // The shuffle shows the compiler that the value is the same in all lanes.
-  const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarp, 0);
+  const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarp, 0);
   if (warp >= kHeldWarps) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kSenderRegisters));
     if (warp == kHeldWarps) {
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     }
   }
   const ReachTerms reach(queries, shared.queries);
-  PassedList list(args, shared.passed[warp]);
+  SurvivorList list(args, shared.survivors[warp]);
   const auto multiply = [&](const RingPlace& at, HeldSums& sums) {
     Multiply(
         codes,

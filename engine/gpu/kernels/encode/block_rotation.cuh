@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/bound/rotation_shape.h"
+#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 
@@ -36,7 +37,7 @@ class BlockRotation {
     for (int i = Thread(); i < 2 * words * 32; i += kThreads) {
       const int round = i / (words * 32);
       const bool flips = score::RotationFlips(shape, round, i - round * words * 32);
-      const unsigned word = __ballot_sync(0xffffffffu, flips);
+      const unsigned word = __ballot_sync(kFullWarp, flips);
       if (i % 32 == 0) signs_[i / 32] = word;
     }
     __syncthreads();

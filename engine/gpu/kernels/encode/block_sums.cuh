@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "engine/topk/warp.h"
+
 namespace nearfield::gpu {
 
 struct BlockSumsShared {
@@ -28,18 +30,21 @@ class BlockSums {
  private:
   template <typename Op>
   __device__ double Join(double value, double none, Op op) {
-    constexpr unsigned kAll = 0xffffffffu;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
     // Two alternating buffers, so that one barrier per call is enough.
     double* const of_warp = shared_.of_warp[turn_];
     turn_ ^= 1;
 #pragma unroll
-    for (int step = 16; step > 0; step /= 2) value = op(value, __shfl_xor_sync(kAll, value, step));
-    if (lane == 0) of_warp[threadIdx.x / 32] = value;
+    for (int step = kWarp / 2; step > 0; step /= 2) {
+      value = op(value, __shfl_xor_sync(kFullWarp, value, step));
+    }
+    if (lane == 0) of_warp[threadIdx.x / kWarp] = value;
     __syncthreads();
-    value = lane < kThreads / 32 ? of_warp[lane] : none;
+    value = lane < kThreads / kWarp ? of_warp[lane] : none;
 #pragma unroll
-    for (int step = 16; step > 0; step /= 2) value = op(value, __shfl_xor_sync(kAll, value, step));
+    for (int step = kWarp / 2; step > 0; step /= 2) {
+      value = op(value, __shfl_xor_sync(kFullWarp, value, step));
+    }
     return value;
   }
 

@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kThreads)
   const BlockRotation<kThreads> rotation(args.rotation, scratch.signs);
   BlockSums<kThreads> sums(sums_shared);
   const int thread = static_cast<int>(threadIdx.x);
-  const bool cosine = args.metric == ScanMetric::kCosine;
+  const bool cosine = args.metric == Metric::kCosine;
   for (uint32_t index = blockIdx.x; index < args.count; index += gridDim.x) {
     const auto* const source = static_cast<const typename Row::Element*>(args.source) +
                                static_cast<int64_t>(index) * dimension;
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads)
         bound = score::MakeRowBound(scale, residual,
                                     score::CodeNormUp(scale, static_cast<int64_t>(code_squares)),
                                     score::RotationError(args.rotation),
-                                    args.metric == ScanMetric::kL2 ? squares : 0.0, dimension);
+                                    args.metric == Metric::kL2 ? squares : 0.0, dimension);
       }
       *args.codes.bound(args.first + index) = bound;
     }
@@ -129,13 +129,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-const void* EncodeKernelOf(ScanRow row) {
+const void* EncodeKernelOf(RowType row) {
   switch (row) {
-    case ScanRow::kFloat32:
+    case RowType::kFloat32:
       return reinterpret_cast<const void*>(EncodeRowsKernel<Float32Row>);
-    case ScanRow::kFloat16:
+    case RowType::kFloat16:
       return reinterpret_cast<const void*>(EncodeRowsKernel<Float16Row>);
-    case ScanRow::kBFloat16:
+    case RowType::kBFloat16:
       break;
   }
   return reinterpret_cast<const void*>(EncodeRowsKernel<BFloat16Row>);
@@ -155,7 +155,7 @@ cudaError_t Launch(const void* kernel, uint32_t blocks, int64_t shared_bytes, vo
 }  // namespace
 
 cudaError_t PrepareEncode(int32_t dim_max) {
-  for (const ScanRow row : {ScanRow::kFloat32, ScanRow::kFloat16, ScanRow::kBFloat16}) {
+  for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     const cudaError_t error =
         cudaFuncSetAttribute(EncodeKernelOf(row), cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(Scratch::Bytes(dim_max)));
@@ -165,7 +165,7 @@ cudaError_t PrepareEncode(int32_t dim_max) {
   return cudaFuncGetAttributes(&attributes, CopyCodesKernel);
 }
 
-cudaError_t LaunchEncodeRows(ScanRow row, const EncodeRowsArgs& args, cudaStream_t stream) {
+cudaError_t LaunchEncodeRows(RowType row, const EncodeRowsArgs& args, cudaStream_t stream) {
   if (args.count == 0) return cudaSuccess;
   EncodeRowsArgs copy = args;
   return Launch(EncodeKernelOf(row), args.count, Scratch::Bytes(args.rotation.dimension), &copy,

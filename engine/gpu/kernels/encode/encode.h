@@ -19,12 +19,12 @@ cudaError_t PrepareEncode(int32_t dim_max);
 struct EncodeRowsArgs {
   CodesView codes;
   score::RotationShape rotation;
-  ScanMetric metric = ScanMetric::kDot;
+  Metric metric = Metric::kDot;
   const void* source = nullptr;  // device: row-major [count, dimension] in the row type
   uint32_t first = 0;            // the codes of row i go to row first + i
   uint32_t count = 0;
 };
-cudaError_t LaunchEncodeRows(ScanRow row, const EncodeRowsArgs& args, cudaStream_t stream);
+cudaError_t LaunchEncodeRows(RowType row, const EncodeRowsArgs& args, cudaStream_t stream);
 
 // Copies codes and bounds of rows slots[0, count) of `from` to rows [first, first + count) of `to`.
 struct CopyCodesArgs {

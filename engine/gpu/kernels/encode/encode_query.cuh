@@ -30,9 +30,8 @@ struct EncodedQuery {
 // Encodes `query` into `to`, in shared or device memory. Ends with a barrier. Requires: all threads
 // of the block call.
 template <int kThreads>
-__device__ void EncodeQuery(const score::RotationShape& shape, ScanMetric metric,
-                            const float* query, const EncodeScratch& scratch,
-                            const EncodedQuery& to) {
+__device__ void EncodeQuery(const score::RotationShape& shape, Metric metric, const float* query,
+                            const EncodeScratch& scratch, const EncodedQuery& to) {
   const int dimension = shape.dimension;
   const int thread = static_cast<int>(threadIdx.x);
   const RotatedVector v(scratch.values);
@@ -44,7 +43,7 @@ __device__ void EncodeQuery(const score::RotationShape& shape, ScanMetric metric
     squares += value * value;
   }
   squares = sums.Sum(squares);
-  if (metric == ScanMetric::kCosine) {
+  if (metric == Metric::kCosine) {
     const double norm = sqrt(squares);
     squares = 0;
     for (int i = thread; i < dimension; i += kThreads) {
@@ -84,7 +83,7 @@ __device__ void EncodeQuery(const score::RotationShape& shape, ScanMetric metric
   const Taken first = take(to.first);
   const Taken second = take(to.second);
   if (thread == 0) {
-    const bool l2 = metric == ScanMetric::kL2;
+    const bool l2 = metric == Metric::kL2;
     const double error = score::RotationError(shape);
     norms.without_first = first.rest;
     norms.rest = first.rest;

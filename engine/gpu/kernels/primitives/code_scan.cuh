@@ -8,6 +8,7 @@
 #include "engine/gpu/kernels/primitives/dot16.cuh"
 #include "engine/gpu/kernels/primitives/row_elements.cuh"
 #include "engine/gpu/kernels/single/one_query.h"
+#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 
@@ -77,8 +78,8 @@ __device__ __forceinline__ RowSums SumsOfMyRow(CodeSums<kRows>& sums) {
   for (int r = 0; r < kRows; ++r) {
 #pragma unroll
     for (int step = kGroupLanes / 2; step > 0; step /= 2) {
-      sums.first[r] += __shfl_xor_sync(0xffffffffu, sums.first[r], step);
-      sums.second[r] += __shfl_xor_sync(0xffffffffu, sums.second[r], step);
+      sums.first[r] += __shfl_xor_sync(kFullWarp, sums.first[r], step);
+      sums.second[r] += __shfl_xor_sync(kFullWarp, sums.second[r], step);
     }
     if (lane == r) mine = {sums.first[r], sums.second[r]};
   }

@@ -11,10 +11,10 @@
 #include <cstdint>
 
 #include "engine/score/host_device.h"
+#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 
-inline constexpr int kWarp = 32;
 inline constexpr int kBlockDims = 128;                // dimensions of one interleaved block
 inline constexpr int kLaneDims = kBlockDims / kWarp;  // dimensions of a block per lane
 

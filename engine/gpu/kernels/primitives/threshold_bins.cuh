@@ -1,4 +1,7 @@
 // Finds a threshold close to the k-th best of many scores that k of them reach.
+//
+// Unlike ThresholdSearch, it visits scores in registers and stops after two rounds, so it needs
+// neither a group of blocks nor an exact end.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_THRESHOLD_BINS_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_THRESHOLD_BINS_CUH_
 
@@ -6,6 +9,7 @@
 
 #include "engine/score/order.h"
 #include "engine/topk/block_reduce.cuh"
+#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 
@@ -53,13 +57,13 @@ __device__ uint32_t KthGreatest(uint32_t k, ThresholdBins& bins, const ForEach& 
     uint32_t sum = 0;
 #pragma unroll
     for (uint32_t i = 0; i < kBinsOfThread; ++i) sum += bins.counts[first + i];
-    uint32_t before = Reduce::PrefixSum(sum, bins.reduce);
-    if (before < wanted && before + sum >= wanted) {
-      uint32_t bin = first;
-      while (before + bins.counts[bin] < wanted) before += bins.counts[bin++];
-      bins.bin = bin;
-      bins.wanted = wanted - before;
-    }
+    FindKthBin(
+        Reduce::PrefixSum(sum, bins.reduce), sum, wanted,
+        [&](uint32_t i) { return bins.counts[first + i]; },
+        [&](uint32_t i, uint32_t before, uint32_t) {
+          bins.bin = first + i;
+          bins.wanted = wanted - before;
+        });
     __syncthreads();
     if (bins.bin == ThresholdBins::kBins) return none;
     wanted = bins.wanted;

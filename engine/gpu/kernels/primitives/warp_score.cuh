@@ -17,7 +17,7 @@ namespace nearfield::gpu {
 struct StagedQuery {
   const double* values = nullptr;
   double squared = 1.0;  // S(q, q); read for cosine only
-  ScanMetric metric = ScanMetric::kDot;
+  Metric metric = Metric::kDot;
 };
 
 // Writes the share of thread `thread` of `threads` in the staged query. A barrier must follow.
@@ -80,7 +80,7 @@ __device__ __forceinline__ float WarpScores(const RowsView* const (&views)[kRows
                                             const uint32_t (&slots)[kRows],
                                             const StagedQuery& query) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const bool l2 = query.metric == ScanMetric::kL2;
+  const bool l2 = query.metric == Metric::kL2;
   const char* rows[kRows];
   double sums[kRows] = {};
 #pragma unroll
@@ -92,7 +92,7 @@ __device__ __forceinline__ float WarpScores(const RowsView* const (&views)[kRows
   }
   const double sum = WarpTree(sums, lane);
   if (l2) return score::L2Score(sum);
-  if (query.metric == ScanMetric::kDot) return score::DotScore(sum);
+  if (query.metric == Metric::kDot) return score::DotScore(sum);
   double row_squared = 1.0;
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {

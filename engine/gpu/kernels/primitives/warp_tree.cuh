@@ -2,6 +2,8 @@
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_WARP_TREE_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_WARP_TREE_CUH_
 
+#include "engine/topk/warp.h"
+
 namespace nearfield::gpu {
 
 // Reduces kValues sums held across a warp: lane L holds accumulator L of each. Every addition is
@@ -12,10 +14,9 @@ namespace nearfield::gpu {
 // Requires: all 32 lanes call it; kValues is a power of two, 1 .. 32.
 template <int kValues>
 __device__ inline double WarpTree(double (&sums)[kValues], int lane) {
-  static_assert(kValues >= 1 && kValues <= 32 && (kValues & (kValues - 1)) == 0);
-  constexpr unsigned kAll = 0xffffffffu;
+  static_assert(kValues >= 1 && kValues <= kWarp && (kValues & (kValues - 1)) == 0);
 #pragma unroll
-  for (int half = 16, left = kValues; half >= 1; half /= 2, left /= 2) {
+  for (int half = kWarp / 2, left = kValues; half >= 1; half /= 2, left /= 2) {
     if (left > 1) {
       const bool upper = (lane & half) != 0;
 #pragma unroll
@@ -23,11 +24,11 @@ __device__ inline double WarpTree(double (&sums)[kValues], int lane) {
         if (i < left / 2) {
           const double kept = upper ? sums[i + left / 2] : sums[i];
           const double given = upper ? sums[i] : sums[i + left / 2];
-          sums[i] = __dadd_rn(kept, __shfl_xor_sync(kAll, given, half));
+          sums[i] = __dadd_rn(kept, __shfl_xor_sync(kFullWarp, given, half));
         }
       }
     } else {
-      sums[0] = __dadd_rn(sums[0], __shfl_xor_sync(kAll, sums[0], half));
+      sums[0] = __dadd_rn(sums[0], __shfl_xor_sync(kFullWarp, sums[0], half));
     }
   }
   return sums[0];

@@ -9,13 +9,13 @@
 namespace nearfield::gpu {
 namespace {
 
-ScanTable TableOf(ScanRow row, bool l2) {
+ScanTable TableOf(RowType row, bool l2) {
   switch (row) {
-    case ScanRow::kFloat32:
+    case RowType::kFloat32:
       return ScanTableFloat32(l2);
-    case ScanRow::kFloat16:
+    case RowType::kFloat16:
       return ScanTableFloat16(l2);
-    case ScanRow::kBFloat16:
+    case RowType::kBFloat16:
       return ScanTableBFloat16(l2);
   }
   return ScanTable{};
@@ -24,7 +24,7 @@ ScanTable TableOf(ScanRow row, bool l2) {
 }  // namespace
 
 cudaError_t PrepareScan(int shared_bytes_max) {
-  for (const ScanRow row : {ScanRow::kFloat32, ScanRow::kFloat16, ScanRow::kBFloat16}) {
+  for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     for (const bool l2 : {false, true}) {
       for (const ScanKernelPointer kernel : TableOf(row, l2)) {
         const cudaError_t error =
@@ -38,7 +38,7 @@ cudaError_t PrepareScan(int shared_bytes_max) {
 }
 
 cudaError_t LaunchScan(const ScanLaunch& launch, const ScanArgs& args, cudaStream_t stream) {
-  const ScanTable table = TableOf(launch.row, args.metric == ScanMetric::kL2);
+  const ScanTable table = TableOf(launch.row, args.metric == Metric::kL2);
   for (std::size_t policy = 0; policy < kScanPolicies.size(); ++policy) {
     if (kScanPolicies[policy].queries != launch.queries_per_warp) continue;
     cudaLaunchConfig_t config = {};

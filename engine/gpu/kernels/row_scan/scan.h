@@ -9,18 +9,16 @@
 
 #include "engine/gpu/kernels/primitives/device_views.h"
 #include "engine/gpu/kernels/row_scan/scan_policy.h"
+#include "nearfield/engine/types.h"
 
 namespace nearfield::gpu {
-
-enum class ScanRow : uint8_t { kFloat32, kFloat16, kBFloat16 };
-enum class ScanMetric : uint8_t { kDot, kCosine, kL2 };
 
 struct ScanArgs {
   RowsView rows;
   TombstoneView tombstones;
   // If not empty, only these slots are scanned, and rows are positions in the list.
   SlotList listed;
-  ScanMetric metric = ScanMetric::kDot;
+  Metric metric = Metric::kDot;
   uint32_t row_begin = 0;  // a multiple of kScanRows
   uint32_t row_end = 0;
   int32_t queries_count = 0;
@@ -31,7 +29,7 @@ struct ScanArgs {
 };
 
 struct ScanLaunch {
-  ScanRow row = ScanRow::kFloat32;
+  RowType row = RowType::kFloat32;
   int queries_per_warp = 1;  // one of kScanPolicies
   int blocks_x = 1;          // blocks that share the rows
   int blocks_y = 1;          // sub-tiles of queries_per_warp queries

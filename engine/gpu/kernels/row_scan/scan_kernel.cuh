@@ -160,11 +160,10 @@ __device__ inline RowFacts LoadFacts(const ScanArgs& args, uint32_t slot, bool c
 }
 
 template <bool kL2>
-__device__ float FinishScore(ScanMetric metric, double sum, double query_squared,
-                             double row_squared) {
+__device__ float FinishScore(Metric metric, double sum, double query_squared, double row_squared) {
   if constexpr (kL2) return score::L2Score(sum);
-  return metric == ScanMetric::kCosine ? score::CosineScore(sum, query_squared, row_squared)
-                                       : score::DotScore(sum);
+  return metric == Metric::kCosine ? score::CosineScore(sum, query_squared, row_squared)
+                                   : score::DotScore(sum);
 }
 
 // Scores rows [row_begin, row_end) for a tile of queries, canonically, and writes their order keys;
@@ -199,7 +198,7 @@ __global__ void __launch_bounds__(kScanThreads, kScanPolicies[kPolicy].blocks_pe
   const int my_sum = lane / kLanesPerSum;
   const int my_query = first_query + my_sum / kScanRows;
   const bool writes = lane % kLanesPerSum == 0 && my_query < args.queries_count;
-  const bool cosine = !kL2 && args.metric == ScanMetric::kCosine;
+  const bool cosine = !kL2 && args.metric == Metric::kCosine;
   constexpr uint32_t kWarps = kScanThreads / kWarp;
   const uint32_t groups = (args.row_end - args.row_begin + kScanRows - 1) / kScanRows;
   const uint32_t stride = gridDim.x * kWarps;

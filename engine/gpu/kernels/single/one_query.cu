@@ -6,13 +6,13 @@
 namespace nearfield::gpu {
 namespace {
 
-OneQueryPointer KernelOf(ScanRow row) {
+OneQueryPointer KernelOf(RowType row) {
   switch (row) {
-    case ScanRow::kFloat32:
+    case RowType::kFloat32:
       return OneQueryFloat32();
-    case ScanRow::kFloat16:
+    case RowType::kFloat16:
       return OneQueryFloat16();
-    case ScanRow::kBFloat16:
+    case RowType::kBFloat16:
       break;
   }
   return OneQueryBFloat16();
@@ -25,7 +25,7 @@ int64_t OneQuerySharedBytes(int32_t dimension, int32_t code_bytes) {
 }
 
 cudaError_t PrepareOneQuery(int32_t dim_max) {
-  for (const ScanRow row : {ScanRow::kFloat32, ScanRow::kFloat16, ScanRow::kBFloat16}) {
+  for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     const int64_t bytes = OneQuerySharedBytes(dim_max, CodeBytesOf(dim_max));
     const cudaError_t error =
         cudaFuncSetAttribute(reinterpret_cast<const void*>(KernelOf(row)),
@@ -35,7 +35,7 @@ cudaError_t PrepareOneQuery(int32_t dim_max) {
   return cudaSuccess;
 }
 
-cudaError_t LaunchOneQuery(ScanRow row, int blocks, const OneQueryArgs& args, cudaStream_t stream) {
+cudaError_t LaunchOneQuery(RowType row, int blocks, const OneQueryArgs& args, cudaStream_t stream) {
   const int32_t code_bytes = args.corpus.generations[0].codes.code_bytes;
   cudaLaunchAttribute cooperative = {};
   cooperative.id = cudaLaunchAttributeCooperative;

@@ -51,7 +51,7 @@ struct OneQueryOutcome {
 
 struct OneQueryArgs {
   CodedCorpus corpus;
-  ScanMetric metric = ScanMetric::kDot;
+  Metric metric = Metric::kDot;
   uint32_t k = 0;
   uint32_t samples_per_block = 0;  // 1 .. kSamplesPerBlockMax; at most kSamplesMax in all blocks
   uint32_t keys_max = 0;           // maximum number of keys to return, best first
@@ -91,7 +91,7 @@ int64_t OneQuerySharedBytes(int32_t dimension, int32_t code_bytes);
 cudaError_t PrepareOneQuery(int32_t dim_max);
 
 // Launches the search, asynchronously and cooperatively. `blocks`: one per SM.
-cudaError_t LaunchOneQuery(ScanRow row, int blocks, const OneQueryArgs& args, cudaStream_t stream);
+cudaError_t LaunchOneQuery(RowType row, int blocks, const OneQueryArgs& args, cudaStream_t stream);
 
 }  // namespace nearfield::gpu
 

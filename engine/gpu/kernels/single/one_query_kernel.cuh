@@ -11,6 +11,7 @@
 #include "engine/gpu/kernels/single/one_query.h"
 #include "engine/score/order.h"
 #include "engine/topk/group_barrier.cuh"
+#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 
@@ -66,18 +67,13 @@ __device__ void TakeSamples(const OneQueryArgs& args, const StagedQuery& query, 
   }
   __syncthreads();
   // Eight adjacent lanes compare one group's bound with all others.
-  const int mine = static_cast<int>(threadIdx.x) / kGroupLanes;
+  const uint32_t mine = threadIdx.x / kGroupLanes;
   const float upper = shared.best_upper[mine];
-  uint32_t above = 0;
-  for (int other = lane % kGroupLanes; other < kGroups; other += kGroupLanes) {
+  const uint32_t above = RankByCount<kGroupLanes>(kGroups, [&](uint32_t other) {
     const float of_other = shared.best_upper[other];
-    above += of_other > upper || (of_other == upper && other < mine) ? 1 : 0;
-  }
-#pragma unroll
-  for (int step = 1; step < kGroupLanes; step *= 2) {
-    above += __shfl_xor_sync(kFullWarp, above, step);
-  }
-  if (lane % kGroupLanes == 0) shared.chosen[above] = static_cast<uint32_t>(mine);
+    return of_other > upper || (of_other == upper && other < mine);
+  });
+  if (lane % kGroupLanes == 0) shared.chosen[above] = mine;
   __syncthreads();
   uint32_t* const samples = args.samples + blockIdx.x * args.samples_per_block;
   // Groups without a row come last.

@@ -24,7 +24,7 @@ struct CollectionSpec {
   RowType row_type = RowType::kFloat32;
   IdType id_type = IdType::kUint64;
   ScanChoice scan = ScanChoice::kAuto;
-  RowHome rows = RowHome::kDevice;
+  RowPlacement rows = RowPlacement::kDevice;
 };
 
 // The effect of an upload on ids that are already in the collection.
@@ -137,7 +137,7 @@ struct CollectionStats {
   ScanPrecision scan = ScanPrecision::kRows;  // what scans read: ScanChoice::kAuto resolved
   // Memory of the device that holds rows (VRAM; host memory on the CPU backend).
   int64_t device_bytes = 0;
-  // Ids, their order and filter, payloads; rows of RowHome::kHost on the GPU backend.
+  // Ids, their order and filter, payloads; rows of RowPlacement::kHost on the GPU backend.
   int64_t host_bytes = 0;
 };
 
@@ -169,7 +169,7 @@ using PinnedEpochs = std::vector<std::shared_ptr<const PinnedEpoch>>;
 struct HeldBytes {
   int64_t device = 0;     // rows, codes and their bounds, norms, ranks
   int64_t host = 0;       // ids, their order, payloads, bits of deleted rows
-  int64_t host_rows = 0;  // rows of RowHome::kHost on the GPU backend
+  int64_t host_rows = 0;  // rows of RowPlacement::kHost on the GPU backend
 
   HeldBytes& operator+=(const HeldBytes& other) {
     device += other.device;

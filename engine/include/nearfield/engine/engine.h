@@ -33,8 +33,8 @@ struct EngineOptions {
   int64_t memory_bytes = 0;
   // Bytes of host memory for ids and payloads, at most the physical memory. 0: a quarter of it.
   int64_t host_memory_bytes = 0;
-  // Bytes of page-locked host memory for the rows of collections with RowHome::kHost, allocated at
-  // creation. GPU backend only: the CPU backend has one memory for all rows.
+  // Bytes of page-locked host memory for the rows of collections with RowPlacement::kHost,
+  // allocated at creation. GPU backend only: the CPU backend has one memory for all rows.
   int64_t host_rows_bytes = 0;
   // Threads of the CPU backend's scan. 0: all cores.
   int32_t threads = 0;
@@ -63,7 +63,7 @@ struct Capacity {
   int64_t device_bytes_used = 0;   // committed rows, running uploads and results still in use
   int64_t host_bytes_total = 0;    // for ids and payloads
   int64_t host_bytes_used = 0;
-  int64_t host_rows_bytes_total = 0;  // for rows of RowHome::kHost on the GPU backend
+  int64_t host_rows_bytes_total = 0;  // for rows of RowPlacement::kHost on the GPU backend
   int64_t host_rows_bytes_used = 0;
 };
 

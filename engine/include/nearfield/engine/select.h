@@ -27,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "nearfield/engine/types.h"
 
 struct CUstream_st;  // CUDA's stream; cudaStream_t is a pointer to it
 
@@ -34,15 +35,13 @@ namespace nearfield::select {
 
 using Stream = CUstream_st*;
 
-enum class ScoreType : uint8_t { kFloat32 = 1, kFloat16 = 2, kBFloat16 = 3 };
-
 // Maximum number of rows in one batch.
 inline constexpr int64_t kBatchMax = 65535;
 // Maximum number of scores in one row: an index is a uint32.
 inline constexpr int64_t kColumnsMax = 0xffffffff;
 
 struct Shape {
-  ScoreType type = ScoreType::kFloat32;
+  RowType type = RowType::kFloat32;
   int64_t batch = 1;  // rows, 1 to kBatchMax
   int64_t n = 0;      // scores in a row, 1 to kColumnsMax
   int64_t k = 0;      // 1 to n

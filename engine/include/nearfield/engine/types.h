@@ -12,7 +12,7 @@ namespace nearfield {
 // "Score".
 enum class Metric : uint8_t { kDot = 1, kCosine = 2, kL2 = 3 };
 
-// Element type of stored rows. Queries are always fp32.
+// Element type of stored rows, and of the scores that a selection reads. Queries are always fp32.
 enum class RowType : uint8_t { kFloat32 = 1, kFloat16 = 2, kBFloat16 = 3 };
 
 enum class IdType : uint8_t { kUint64 = 1, kString = 2 };
@@ -25,13 +25,13 @@ enum class BackendKind : uint8_t { kCpu = 1, kGpu = 2 };
 enum class ScanPrecision : uint8_t { kRows = 1, kInt8 = 2 };
 
 // The data that a collection keeps for its scans. kAuto: the fastest on the backend. The numbers
-// are stored; 4 is taken (server/store/catalogue_rows.cc).
-enum class ScanChoice : uint8_t { kAuto = 1, kInt8 = 2, kRows = 3 };
+// are those of proto/nearfield/v1/common.proto, where 3 is reserved.
+enum class ScanChoice : uint8_t { kAuto = 1, kInt8 = 2, kRows = 4 };
 
 // Where a collection's exact rows are stored. kHost: in host memory, so that the device holds four
 // times the rows: scans read codes, and only candidates cross the link. The CPU backend has no
 // other memory; the GPU backend has EngineOptions::host_rows_bytes. Requires a scan of codes.
-enum class RowHome : uint8_t { kDevice = 1, kHost = 2 };
+enum class RowPlacement : uint8_t { kDevice = 1, kHost = 2 };
 
 // Queries whose candidates did not fit into the space reserved for them, by the fallback that was
 // used.
@@ -57,6 +57,11 @@ inline constexpr int32_t kGenerationsMax = 16;   // immutable parts of one corpu
 inline constexpr int32_t kIdBytesMax = 512;      // bytes of a string id
 
 constexpr int32_t BytesPerElement(RowType type) { return type == RowType::kFloat32 ? 4 : 2; }
+
+// Returns the type as users spell it: "float32", "float16", "bfloat16".
+constexpr const char* NameOf(RowType type) {
+  return type == RowType::kFloat32 ? "float32" : type == RowType::kFloat16 ? "float16" : "bfloat16";
+}
 
 }  // namespace nearfield
 

@@ -184,7 +184,7 @@ struct CollectionSpec {
   DataType dtype = DataType::kFloat32;
   IdType id_type = IdType::kUint64;
   ScanChoice scan = ScanChoice::kAuto;
-  RowHome rows = RowHome::kDevice;
+  RowPlacement rows = RowPlacement::kDevice;
   std::vector<AttributeSpec> attributes;  // that rows may have
 };
 
@@ -281,7 +281,7 @@ struct Capacity {
   uint64_t device_bytes_used = 0;
   uint64_t host_bytes_total = 0;
   uint64_t host_bytes_used = 0;
-  uint64_t host_rows_bytes_total = 0;  // for rows of RowHome::kHost on a GPU
+  uint64_t host_rows_bytes_total = 0;  // for rows of RowPlacement::kHost on a GPU
   uint64_t host_rows_bytes_used = 0;
   uint64_t attribute_bytes_total = 0;  // part of the host memory, for the attributes of all rows
   uint64_t attribute_bytes_used = 0;

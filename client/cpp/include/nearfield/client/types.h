@@ -33,7 +33,7 @@ enum class ScanPrecision : uint8_t { kUnknown = 0, kRows = 1, kInt8 = 2 };
 // created. The choice affects only speed and memory: the answer is the same to the bit for each.
 // proto/nearfield/v1/common.proto has the costs. kUnknown: the server did not report it.
 enum class ScanChoice : uint8_t { kUnknown = 0, kAuto = 1, kInt8 = 2, kRows = 4 };
-enum class RowHome : uint8_t { kUnknown = 0, kDevice = 1, kHost = 2 };
+enum class RowPlacement : uint8_t { kUnknown = 0, kDevice = 1, kHost = 2 };
 
 // The names in the command and in its JSON: "dot", "float16", "uint64", "gpu", "int8", "host", ...
 std::string_view Name(Metric metric);
@@ -42,7 +42,7 @@ std::string_view Name(IdType type);
 std::string_view Name(Backend backend);
 std::string_view Name(ScanPrecision precision);
 std::string_view Name(ScanChoice scan);
-std::string_view Name(RowHome rows);
+std::string_view Name(RowPlacement rows);
 
 // The value with that name, or nullopt.
 std::optional<Metric> ParseMetric(std::string_view name);
