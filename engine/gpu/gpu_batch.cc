@@ -128,7 +128,7 @@ absl::Status GpuTopkEngine::RunBatch(const Job& job, const BatchArgs& args,
 
 absl::Status GpuTopkEngine::SearchBatch(const Job& job, const CodedCorpus& corpus,
                                         int64_t first_query, const BatchShape& shape,
-                                        corpus::BestRows& best, corpus::ScanCost& cost,
+                                        corpus::RankedLists& best, corpus::ScanCost& cost,
                                         std::vector<int64_t>& left) {
   SearchWorkspace& workspace = core_->workspace();
   ABSL_ASSIGN_OR_RETURN(const BatchArgs args, StageBatch(job, corpus, first_query, shape));

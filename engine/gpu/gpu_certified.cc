@@ -152,7 +152,7 @@ absl::StatusOr<OneQueryOutcome> GpuTopkEngine::RunOneQuery(const Job& job, OneQu
 }
 
 absl::StatusOr<bool> GpuTopkEngine::SearchOneQuery(const Job& job, int64_t query,
-                                                   OneQueryArgs& args, corpus::BestRows& best,
+                                                   OneQueryArgs& args, corpus::RankedLists& best,
                                                    corpus::ScanCost& cost) {
   SearchWorkspace& workspace = core_->workspace();
   const int32_t dim = job.format.dim;
@@ -193,23 +193,26 @@ absl::StatusOr<bool> GpuTopkEngine::SearchOneQuery(const Job& job, int64_t query
 }
 
 void GpuTopkEngine::TakeKeys(const Job& job, const CodedCorpus& corpus, int64_t query,
-                             absl::Span<const uint64_t> keys, corpus::BestRows& best) const {
-  const auto k = static_cast<std::size_t>(job.queries->k[static_cast<std::size_t>(query)]);
-  auto& lists = best[static_cast<std::size_t>(query)];
-  if (corpus.count == 1) lists[static_cast<std::size_t>(job.scanned.front())].reserve(k);
-  int generation = 0;
+                             absl::Span<const uint64_t> keys, corpus::RankedLists& best) const {
+  const auto place = static_cast<std::size_t>(query);
+  const auto k = static_cast<std::size_t>(job.queries->k[place]);
+  if (corpus.count == 1) {  // the numbers of its rows are their ranks
+    best.Assign(place, static_cast<std::size_t>(job.scanned.front()), keys.subspan(0, k));
+    return;
+  }
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const float score = score::KeyScore(keys[i]);
     if (i >= k && score < score::KeyScore(keys[k - 1])) break;
     const uint32_t number = score::KeyRank(keys[i]);
-    if (corpus.count > 1) generation = corpus.IndexOf(number);
-    const uint32_t rank = number - corpus.generations[generation].rows_begin;
-    auto& list = lists[static_cast<std::size_t>(job.scanned[static_cast<std::size_t>(generation)])];
-    if (list.size() < k) list.push_back({.score = score, .rank = rank});
+    const int index = corpus.IndexOf(number);
+    const uint32_t rank = number - corpus.generations[index].rows_begin;
+    const auto generation = static_cast<std::size_t>(job.scanned[static_cast<std::size_t>(index)]);
+    if (best.list(place, generation).size() >= k) continue;
+    best.Append(place, generation, {.score = score, .rank = rank});
   }
 }
 
-absl::Status GpuTopkEngine::SearchCodes(const Job& job, corpus::BestRows& best,
+absl::Status GpuTopkEngine::SearchCodes(const Job& job, corpus::RankedLists& best,
                                         corpus::ScanCost& cost) {
   const auto& cancelled = job.queries->cancelled;
   const auto queries = static_cast<int64_t>(job.queries->k.size());

@@ -10,7 +10,6 @@
 #include "engine/base/status_macros.h"
 #include "engine/gpu/gpu_topk_engine.h"
 #include "engine/gpu/kernels/row_scan/scan.h"
-#include "engine/score/order.h"
 #include "engine/score/squared_norm.h"
 #include "engine/topk/select.h"
 
@@ -131,7 +130,7 @@ absl::Status GpuTopkEngine::RunTile(const Job& job, const plan::SearchPlan& plan
 }
 
 void GpuTopkEngine::TakeResults(const Job& job, const plan::SearchPlan& plan, int64_t first_query,
-                                corpus::BestRows& best, corpus::ScanCost& cost) const {
+                                corpus::RankedLists& best, corpus::ScanCost& cost) const {
   const SearchWorkspace& workspace = core_->workspace();
   const auto* const keys = reinterpret_cast<const uint64_t*>(workspace.results.host());
   const auto* const counts = reinterpret_cast<const SelectCount*>(workspace.counts.host());
@@ -144,12 +143,8 @@ void GpuTopkEngine::TakeResults(const Job& job, const plan::SearchPlan& plan, in
       const int64_t list = int64_t{slots[generation]} * plan.queries + query;
       const uint64_t* const list_keys = keys + list * plan.results_pitch;
       cost.candidates += counts[list].candidates;
-      auto& rows = best[static_cast<std::size_t>(first_query + query)][generation];
-      rows.reserve(counts[list].kept);
-      for (uint32_t i = 0; i < counts[list].kept; ++i) {
-        rows.push_back(
-            {.score = score::KeyScore(list_keys[i]), .rank = score::KeyRank(list_keys[i])});
-      }
+      best.Assign(static_cast<std::size_t>(first_query + query), generation,
+                  {list_keys, counts[list].kept});
     }
   }
 }

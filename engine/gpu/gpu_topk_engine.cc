@@ -114,7 +114,7 @@ plan::SearchPlan GpuTopkEngine::PlanTile(const Job& job, int64_t first_query,
 }
 
 absl::Status GpuTopkEngine::SearchRows(const Job& job, int64_t first_query, int64_t queries,
-                                       corpus::BestRows& best, corpus::ScanCost& cost) {
+                                       corpus::RankedLists& best, corpus::ScanCost& cost) {
   const auto& cancelled = job.queries->cancelled;
   const int64_t end = first_query + queries;
   for (int64_t first = first_query; first < end;) {
@@ -127,27 +127,27 @@ absl::Status GpuTopkEngine::SearchRows(const Job& job, int64_t first_query, int6
   return absl::OkStatus();
 }
 
-absl::StatusOr<corpus::BestRows> GpuTopkEngine::Search(
-    const corpus::RowFormat& format, absl::Span<const corpus::GenerationView> generations,
-    const corpus::QueryTile& tile, corpus::ScanCost* cost) {
+absl::Status GpuTopkEngine::Search(const corpus::RowFormat& format,
+                                   absl::Span<const corpus::GenerationView> generations,
+                                   const corpus::QueryTile& tile, corpus::RankedLists* best,
+                                   corpus::ScanCost* cost) {
   ABSL_ASSIGN_OR_RETURN(Job job, MakeJob(format, generations, tile));
   ChooseListed(job);
-  corpus::BestRows best(tile.k.size());
-  for (auto& lists : best) lists.resize(generations.size());
+  best->Reset(tile.k, generations.size());
   corpus::ScanCost sum;
   const std::lock_guard<std::mutex> lock(search_mutex_);
   ABSL_RETURN_IF_ERROR(core_->Bind());
   const auto begin = std::chrono::steady_clock::now();
   const auto queries = static_cast<int64_t>(tile.k.size());
   if (!job.listed && ScansCodes(job)) {
-    ABSL_RETURN_IF_ERROR(SearchCodes(job, best, sum));
+    ABSL_RETURN_IF_ERROR(SearchCodes(job, *best, sum));
   } else {
-    ABSL_RETURN_IF_ERROR(SearchRows(job, 0, queries, best, sum));
+    ABSL_RETURN_IF_ERROR(SearchRows(job, 0, queries, *best, sum));
   }
   const auto taken = std::chrono::steady_clock::now() - begin;
   sum.device_us = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
   if (cost != nullptr) *cost = sum;
-  return best;
+  return absl::OkStatus();
 }
 
 }  // namespace nearfield::gpu

@@ -31,10 +31,10 @@ class GpuTopkEngine : public corpus::Backend {
                                                              int64_t rows_max) override;
   absl::StatusOr<std::unique_ptr<corpus::Tombstones>> MakeTombstones(
       std::vector<uint64_t> words) override;
-  absl::StatusOr<corpus::BestRows> Search(const corpus::RowFormat& format,
-                                          absl::Span<const corpus::GenerationView> generations,
-                                          const corpus::QueryTile& tile,
-                                          corpus::ScanCost* cost) override;
+  absl::Status Search(const corpus::RowFormat& format,
+                      absl::Span<const corpus::GenerationView> generations,
+                      const corpus::QueryTile& tile, corpus::RankedLists* best,
+                      corpus::ScanCost* cost) override;
   int64_t device_bytes_total() const override { return core_->arena().bytes_total(); }
   int64_t device_bytes_used() const override { return core_->arena().bytes_used(); }
   int64_t host_rows_bytes_total() const override { return core_->host_rows().bytes_total(); }
@@ -75,11 +75,11 @@ class GpuTopkEngine : public corpus::Backend {
                              const std::vector<int32_t>& slots, const QueryBlock& block);
   // Answers queries [first_query, first_query + queries) from the exact rows.
   absl::Status SearchRows(const Job& job, int64_t first_query, int64_t queries,
-                          corpus::BestRows& best, corpus::ScanCost& cost);
+                          corpus::RankedLists& best, corpus::ScanCost& cost);
   absl::Status RunTile(const Job& job, const plan::SearchPlan& plan, int64_t first_query);
   // Moves the lists of the tile into `best` and adds the tile's cost to `cost`.
   void TakeResults(const Job& job, const plan::SearchPlan& plan, int64_t first_query,
-                   corpus::BestRows& best, corpus::ScanCost& cost) const;
+                   corpus::RankedLists& best, corpus::ScanCost& cost) const;
 
   // The certified scan: gpu_certified.cc.
   bool ScansCodes(const Job& job) const;
@@ -88,14 +88,14 @@ class GpuTopkEngine : public corpus::Backend {
   // Converts the keys of an answer into lists per generation. The keys are in order, best first; if
   // the corpus has several generations, they include all ties of the k-th.
   void TakeKeys(const Job& job, const CodedCorpus& corpus, int64_t query,
-                absl::Span<const uint64_t> keys, corpus::BestRows& best) const;
+                absl::Span<const uint64_t> keys, corpus::RankedLists& best) const;
   // Returns the arguments that all queries of a search share.
   OneQueryArgs CodeArgs(const CodedCorpus& corpus, const Job& job) const;
   // Answers all queries. Scans the exact rows for a query with too many candidates.
-  absl::Status SearchCodes(const Job& job, corpus::BestRows& best, corpus::ScanCost& cost);
+  absl::Status SearchCodes(const Job& job, corpus::RankedLists& best, corpus::ScanCost& cost);
   // Answers one query. Returns false if it had too many candidates.
   absl::StatusOr<bool> SearchOneQuery(const Job& job, int64_t query, OneQueryArgs& args,
-                                      corpus::BestRows& best, corpus::ScanCost& cost);
+                                      corpus::RankedLists& best, corpus::ScanCost& cost);
   // Stores the codes and the vector of a query where the kernel reads them.
   absl::Status StageCodes(const Job& job, const float* vector, OneQueryArgs& args);
   // Returns the rotation of this format. Caches the last one. Requires: search_mutex_ is held.
@@ -113,8 +113,8 @@ class GpuTopkEngine : public corpus::Backend {
   absl::Status RunBatch(const Job& job, const BatchArgs& args, const BatchShape& shape);
   // Answers the queries of the shape. Appends queries that had too many candidates to `left`.
   absl::Status SearchBatch(const Job& job, const CodedCorpus& corpus, int64_t first_query,
-                           const BatchShape& shape, corpus::BestRows& best, corpus::ScanCost& cost,
-                           std::vector<int64_t>& left);
+                           const BatchShape& shape, corpus::RankedLists& best,
+                           corpus::ScanCost& cost, std::vector<int64_t>& left);
   absl::StatusOr<OneQueryOutcome> RunOneQuery(const Job& job, OneQueryArgs& args);
   absl::Status AwaitOutcome(uint32_t number);
 
