@@ -185,22 +185,4 @@ absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeCpuTopkEngine(const CpuOpti
   return std::make_unique<CpuTopkEngine>(options, threads, **found);
 }
 
-corpus::QueryEncoder MakeQueryEncoder() {
-  const CodeKernels& kernels = SupportedScanKernels().front()->codes;
-  auto scratch = std::make_shared<ScratchBuffer<double>>();
-  return [&kernels, scratch](const corpus::Rotation& rotation, Metric metric,
-                             absl::Span<const float> query, absl::Span<int8_t> first,
-                             absl::Span<int8_t> second) {
-    EncodeQueryArgs args;
-    args.rotation = &rotation;
-    args.dim = static_cast<int32_t>(query.size());
-    args.metric = metric;
-    args.query = query.data();
-    args.first = first.data();
-    args.second = second.data();
-    args.scratch = scratch->Ensure(EncodeScratchDoubles(args.dim));
-    return kernels.encode_query(args);
-  };
-}
-
 }  // namespace nearfield::cpu

@@ -9,7 +9,6 @@
 
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
-#include "engine/bound/scan_code.h"
 #include "engine/gpu/gpu_topk_engine.h"
 #include "engine/plan/scan_choice.h"
 #include "engine/score/order.h"
@@ -99,8 +98,9 @@ absl::Status GpuTopkEngine::StageCodes(const Job& job, const float* vector, OneQ
   std::memset(bytes, 0, codes_size);
   auto* const codes = reinterpret_cast<int8_t*>(bytes);
   args.bound =
-      encode_query_(Rotation(job.format), job.format.metric, absl::MakeConstSpan(vector, dim),
-                    absl::MakeSpan(codes, dim), absl::MakeSpan(codes + code_bytes, dim))
+      encoder_
+          .Encode(Rotation(job.format), job.format.metric, absl::MakeConstSpan(vector, dim),
+                  absl::MakeSpan(codes, dim), absl::MakeSpan(codes + code_bytes, dim))
           .both;
   std::memcpy(bytes + codes_size, vector, dim * sizeof(float));
   if (travels) return absl::OkStatus();

@@ -13,7 +13,7 @@
 namespace nearfield::gpu {
 
 GpuTopkEngine::GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& options)
-    : core_(std::move(core)), encode_query_(options.encode_query) {
+    : core_(std::move(core)) {
   facts_ = {.kind = BackendKind::kGpu,
             .device_name = core_->device_name(),
             .k_max = options.k_max,

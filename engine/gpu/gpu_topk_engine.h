@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
+#include "engine/bound/query_encoder.h"
 #include "engine/bound/rotation.h"
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/single/one_query.h"
@@ -123,8 +124,8 @@ class GpuTopkEngine : public corpus::Backend {
   std::mutex search_mutex_;                     // held by the search that uses the workspace
   std::unique_ptr<corpus::Rotation> rotation_;  // guarded by search_mutex_, as is rotation_seed_
   uint64_t rotation_seed_ = 0;
-  const corpus::QueryEncoder encode_query_;
-  uint32_t launches_ = 0;  // of the one-query kernel
+  corpus::QueryEncoder encoder_;  // guarded by search_mutex_
+  uint32_t launches_ = 0;         // of the one-query kernel
 };
 
 }  // namespace nearfield::gpu
