@@ -99,7 +99,7 @@ absl::StatusOr<BatchArgs> GpuTopkEngine::StageBatch(const Job& job, const CodedC
   args.capacity = static_cast<uint32_t>(shape.capacity);
   args.keys = reinterpret_cast<uint64_t*>(workspace.results.device());
   args.keys_pitch = static_cast<uint32_t>(shape.keys_pitch);
-  args.outcomes = reinterpret_cast<uint4*>(workspace.batch_outcomes.device());
+  args.outcomes = reinterpret_cast<BatchOutcome*>(workspace.batch_outcomes.device());
   return args;
 }
 
@@ -138,24 +138,26 @@ absl::Status GpuTopkEngine::SearchBatch(const Job& job, const CodedCorpus& corpu
     cost.bytes_read += CeilDiv(shape.queries, at_once) * generation.rows_count *
                        (generation.codes.code_bytes + int64_t{sizeof(score::RowBound)});
   }
-  const auto* const outcomes = reinterpret_cast<const uint4*>(workspace.batch_outcomes.host());
+  const auto* const outcomes =
+      reinterpret_cast<const BatchOutcome*>(workspace.batch_outcomes.host());
   const auto* const keys = reinterpret_cast<const uint64_t*>(workspace.results.host());
   int64_t keys_bytes = 0;
   for (int64_t i = 0; i < shape.queries; ++i) {
-    const uint4 outcome = outcomes[i];
-    cost.candidates += outcome.y;
-    cost.bytes_read += outcome.y * corpus.generations[0].rows.row_bytes;
-    if (outcome.z != 0) {
+    const BatchOutcome& outcome = outcomes[i];
+    cost.candidates += outcome.rescored;
+    cost.bytes_read += outcome.rescored * corpus.generations[0].rows.row_bytes;
+    if (outcome.overflow != 0) {
       left.push_back(first_query + i);
     } else {
       ++cost.queries_of_codes;
-      keys_bytes += int64_t{8} * outcome.x;
+      keys_bytes += int64_t{8} * outcome.reached;
     }
   }
   return SpreadOverHost(job.queries->host_work, shape.queries, 4 * keys_bytes, [&](int64_t i) {
-    const uint4 outcome = outcomes[i];
-    const auto count = std::min<std::size_t>(outcome.x, static_cast<std::size_t>(shape.keys_pitch));
-    if (outcome.z == 0) {
+    const BatchOutcome& outcome = outcomes[i];
+    const auto count =
+        std::min<std::size_t>(outcome.reached, static_cast<std::size_t>(shape.keys_pitch));
+    if (outcome.overflow == 0) {
       TakeKeys(job, corpus, first_query + i, {keys + i * shape.keys_pitch, count}, best);
     }
     return absl::OkStatus();
