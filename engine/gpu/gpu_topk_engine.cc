@@ -5,15 +5,16 @@
 #include <cstddef>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/gpu/memory/gpu_row_planes.h"
 #include "engine/gpu/memory/gpu_tombstones.h"
+#include "engine/plan/scan_choice.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield::gpu {
 
 GpuTopkEngine::GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& options)
-    : core_(std::move(core)) {
+    : core_(std::move(core)), row_search_(*core_), single_search_(*core_), batch_search_(*core_) {
   facts_ = {.kind = BackendKind::kGpu,
             .device_name = core_->device_name(),
             .k_max = options.k_max,
@@ -36,53 +37,18 @@ absl::StatusOr<std::unique_ptr<corpus::Tombstones>> GpuTopkEngine::MakeTombstone
   return std::unique_ptr<corpus::Tombstones>(std::move(made));
 }
 
-absl::StatusOr<GpuTopkEngine::Job> GpuTopkEngine::MakeJob(
-    const corpus::RowFormat& format, absl::Span<const corpus::GenerationView> generations,
-    const corpus::QueryTile& tile) const {
-  if (generations.size() > static_cast<std::size_t>(kGenerationsMax)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("generations: ", generations.size(), ", at most ", kGenerationsMax));
+bool GpuTopkEngine::ScansCodes(const SearchJob& job) const {
+  // The bounds use the memory of the row scan's keys: two bounds fit in the place of one key.
+  const int64_t numbers = RowNumbers(job);
+  if (job.format.scan == ScanPrecision::kRows || numbers == 0 ||
+      numbers > std::min<int64_t>(2 * core_->engine_facts().keys_max, kRowsMax)) {
+    return false;
   }
-  if (format.dim < 1 || format.dim > kDimMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dim = ", format.dim, ", must be 1 .. ", kDimMax));
-  }
-  if (tile.k.size() > static_cast<std::size_t>(facts_.batch_max)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("queries: ", tile.k.size(), ", at most ", facts_.batch_max));
-  }
-  for (std::size_t query = 0; query < tile.k.size(); ++query) {
-    if (tile.k[query] < 1 || tile.k[query] > facts_.k_max) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("query ", query, ": k = ", tile.k[query], ", must be 1 .. ", facts_.k_max));
-    }
-  }
-  Job job = {.format = format, .shape = RowShapeOf(format.dim), .queries = &tile};
-  for (const corpus::GenerationView& generation : generations) {
-    const auto* const planes = dynamic_cast<const GpuRowPlanes*>(generation.planes);
-    const auto* const tombstones = dynamic_cast<const GpuTombstones*>(generation.tombstones);
-    if (planes == nullptr || planes->core() != core_.get() || !planes->sealed() ||
-        planes->format().dim != format.dim || planes->format().row_type != format.row_type ||
-        planes->format().metric != format.metric || planes->format().scan != format.scan ||
-        planes->format().rows != format.rows) {
-      return absl::InvalidArgumentError("a generation of another backend or format, or not sealed");
-    }
-    if (generation.tombstones != nullptr &&
-        (tombstones == nullptr || tombstones->core() != core_.get())) {
-      return absl::InvalidArgumentError("tombstones of another backend");
-    }
-    job.planes.push_back(planes);
-    job.tombstones.push_back(tombstones == nullptr ? TombstoneView{} : tombstones->view());
-    job.live_slots.push_back(tombstones == nullptr ? SlotList{} : tombstones->live_slots());
-    SlotList& live = job.live_slots.back();
-    live.count = std::min(live.count, generation.rows_live);
-    job.rows.push_back(generation.rows_live > 0 ? planes->rows_count() : 0);
-    if (job.rows.back() > 0) job.scanned.push_back(static_cast<int64_t>(job.rows.size()) - 1);
-  }
-  return job;
+  if (!job.format.may_scan_rows) return true;
+  return plan::PrefersCodes(WorkOf(job, job.queries_count()));
 }
 
-void GpuTopkEngine::ChooseListed(Job& job) const {
+void GpuTopkEngine::ChooseListed(SearchJob& job) const {
   // Rows in host memory are read one by one at the speed of the link.
   if (job.scanned.empty() || job.format.rows != RowHome::kDevice) return;
   int64_t listed = 0;
@@ -91,7 +57,7 @@ void GpuTopkEngine::ChooseListed(Job& job) const {
     if (live.empty()) return;
     listed += live.count;
   }
-  const plan::ScanWork all = WorkOf(job, static_cast<int64_t>(job.queries->k.size()));
+  const plan::ScanWork all = WorkOf(job, job.queries_count());
   plan::ScanWork some = all;
   some.rows = listed;
   const double all_time = ScansCodes(job) ? plan::CodeScanTime(all) : plan::RowScanTime(all);
@@ -102,28 +68,14 @@ void GpuTopkEngine::ChooseListed(Job& job) const {
   }
 }
 
-plan::SearchPlan GpuTopkEngine::PlanTile(const Job& job, int64_t first_query,
-                                         int64_t queries) const {
-  const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query),
-                                                             static_cast<std::size_t>(queries));
-  const plan::SearchShape shape = {.dim_padded = job.shape.padded,
-                                   .queries = static_cast<int32_t>(k.size()),
-                                   .k = *std::max_element(k.begin(), k.end()),
-                                   .rows = job.rows};
-  return plan::PlanSearch(shape, core_->device_facts(), core_->engine_facts());
-}
-
-absl::Status GpuTopkEngine::SearchRows(const Job& job, int64_t first_query, int64_t queries,
-                                       corpus::RankedLists& best, corpus::ScanCost& cost) {
-  const auto& cancelled = job.queries->cancelled;
-  const int64_t end = first_query + queries;
-  for (int64_t first = first_query; first < end;) {
-    if (cancelled && cancelled()) return absl::CancelledError("the search was cancelled");
-    const plan::SearchPlan plan = PlanTile(job, first, end - first);
-    ABSL_RETURN_IF_ERROR(RunTile(job, plan, first));
-    TakeResults(job, plan, first, best, cost);
-    first += plan.queries;
-  }
+absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, SearchOutput& out) {
+  job.corpus = CorpusOf(job);
+  std::vector<int64_t> singles;
+  ABSL_RETURN_IF_ERROR(batch_search_.Search(job, out, singles));
+  if (singles.empty()) return absl::OkStatus();
+  std::vector<int64_t> left;
+  ABSL_RETURN_IF_ERROR(single_search_.Search(job, singles, out, left));
+  for (const int64_t query : left) ABSL_RETURN_IF_ERROR(row_search_.Search(job, query, 1, out));
   return absl::OkStatus();
 }
 
@@ -131,22 +83,21 @@ absl::Status GpuTopkEngine::Search(const corpus::RowFormat& format,
                                    absl::Span<const corpus::GenerationView> generations,
                                    const corpus::QueryTile& tile, corpus::RankedLists* best,
                                    corpus::ScanCost* cost) {
-  ABSL_ASSIGN_OR_RETURN(Job job, MakeJob(format, generations, tile));
+  ABSL_ASSIGN_OR_RETURN(SearchJob job, MakeJob(*core_, facts_, {format, generations, tile}));
   ChooseListed(job);
   best->Reset(tile.k, generations.size());
-  corpus::ScanCost sum;
+  SearchOutput out = {.best = *best, .cost = {}};
   const std::lock_guard<std::mutex> lock(search_mutex_);
   ABSL_RETURN_IF_ERROR(core_->Bind());
   const auto begin = std::chrono::steady_clock::now();
-  const auto queries = static_cast<int64_t>(tile.k.size());
   if (!job.listed && ScansCodes(job)) {
-    ABSL_RETURN_IF_ERROR(SearchCodes(job, *best, sum));
+    ABSL_RETURN_IF_ERROR(SearchCodes(job, out));
   } else {
-    ABSL_RETURN_IF_ERROR(SearchRows(job, 0, queries, *best, sum));
+    ABSL_RETURN_IF_ERROR(row_search_.Search(job, 0, job.queries_count(), out));
   }
   const auto taken = std::chrono::steady_clock::now() - begin;
-  sum.device_us = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
-  if (cost != nullptr) *cost = sum;
+  out.cost.device_us = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
+  if (cost != nullptr) *cost = out.cost;
   return absl::OkStatus();
 }
 
