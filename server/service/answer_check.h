@@ -19,14 +19,15 @@ namespace nearfield::server {
 struct AnswerOrigin {
   std::string collection_name;
   std::string request_id;
-  std::string filter;  // as it was sent: a Filter message; empty: none
+  std::string
+      filter;  // the Filter message as it was sent; empty: none, or nothing checks the answer
 };
 
 // A search that the audit has chosen, and one of its queries. Empty for all others.
 class AuditDraw {
  public:
   AuditDraw() = default;
-  // Called for every search, before it is queued.
+  // Reserves a slot of the audit for a sampled search, before it is queued.
   AuditDraw(Auditor* auditor, const SearchRequest& request, const AnswerOrigin& origin);
 
   // Hands the answer to that query to the auditor, where the search was chosen.
