@@ -25,8 +25,7 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateOnGpu(const EngineOptions& options
                                                 .memory_bytes = options.memory_bytes,
                                                 .host_rows_bytes = options.host_rows_bytes,
                                                 .k_max = options.k_max + 1,
-                                                .batch_max = options.batch_max,
-                                                .encode_query = cpu::MakeQueryEncoder()}));
+                                                .batch_max = options.batch_max}));
   return MakeEngine(std::move(backend), options,
                     absl::StrCat("GPU ", options.device, " is usable"));
 }

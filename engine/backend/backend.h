@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/backend/ranked_lists.h"
 #include "engine/base/host_work.h"
 #include "nearfield/engine/types.h"
 
@@ -89,16 +90,6 @@ struct QueryTile {
   HostWork* host_work = nullptr;    // for the host's part; null: only the caller's thread
 };
 
-struct RankedScore {
-  float score = 0;
-  uint32_t rank = 0;
-};
-
-// best[query][generation]: the first rows of the generation in the order (score descending, rank
-// ascending). They include all rows that are among the query's k best of all generations. So the
-// generations of one query have at least min(k, all live rows) entries together.
-using BestRows = std::vector<std::vector<std::vector<RankedScore>>>;
-
 struct ScanCost {
   int64_t device_us = 0;
   int64_t candidates = 0;
@@ -143,10 +134,12 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<Tombstones>> MakeTombstones(
       std::vector<uint64_t> words) = 0;
 
-  // Returns the exact top-k of each generation. Errors: Cancelled, Unavailable (device lost).
-  virtual absl::StatusOr<BestRows> Search(const RowFormat& format,
-                                          absl::Span<const GenerationView> generations,
-                                          const QueryTile& tile, ScanCost* cost) = 0;
+  // Fills *best with the exact top-k of each generation: list (query, generation) holds the first
+  // rows of the generation's order, at most k, and at least those that are among the query's k best
+  // of all generations. The lists of a query thus hold min(k, all live rows) rows or more.
+  // Errors: Cancelled, Unavailable (device lost); *best is then undefined.
+  virtual absl::Status Search(const RowFormat& format, absl::Span<const GenerationView> generations,
+                              const QueryTile& tile, RankedLists* best, ScanCost* cost) = 0;
 
   virtual int64_t device_bytes_total() const = 0;
   virtual int64_t device_bytes_used() const = 0;

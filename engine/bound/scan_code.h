@@ -4,7 +4,6 @@
 #define NEARFIELD_ENGINE_BOUND_SCAN_CODE_H_
 
 #include <cstdint>
-#include <functional>
 
 #include "absl/types/span.h"
 #include "engine/bound/certified_bound.h"
@@ -28,12 +27,6 @@ struct QueryBounds {
 // proven.
 QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<const float> query,
                         absl::Span<int8_t> first, absl::Span<int8_t> second);
-
-// EncodeQuery, or the same function with other instructions. Not thread-safe: it may keep scratch
-// memory.
-using QueryEncoder = std::function<QueryBounds(
-    const Rotation& rotation, Metric metric, absl::Span<const float> query,
-    absl::Span<int8_t> first, absl::Span<int8_t> second)>;
 
 }  // namespace nearfield::corpus
 

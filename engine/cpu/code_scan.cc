@@ -253,8 +253,7 @@ void CodeScan::Settle(ThreadWorkspace& space) {
   if (all_given_up) next_turn_.store(tiles_count_, std::memory_order_relaxed);
 }
 
-absl::Status CodeScan::Run(absl::Span<std::vector<corpus::RankedScore>* const> best,
-                           corpus::ScanCost* cost) {
+absl::Status CodeScan::Run(const ScanOutput& best, corpus::ScanCost* cost) {
   if (Cancelled()) return absl::CancelledError("search cancelled by its caller");
   for (int32_t q = 0; q < queries_count_; ++q) queries_.ResetWork(q);
   PlanTiles();
@@ -281,7 +280,7 @@ absl::Status CodeScan::Run(absl::Span<std::vector<corpus::RankedScore>* const> b
   context_.pool->Run(mergers, [&](int32_t worker) {
     for (int32_t q; (q = next_merge_.fetch_add(1, std::memory_order_relaxed)) < queries_count_;) {
       if (queries_.given_up(q)) continue;
-      MergeLists(*context_.workspace, participants_, q, worker, best[static_cast<size_t>(q)]);
+      best.Assign(q, MergeLists(*context_.workspace, participants_, q, worker));
     }
   });
   return absl::OkStatus();

@@ -28,12 +28,11 @@ class CodeScan {
   CodeScan(const GenerationScan::Context& context, const QueryGroup& group, CodeQueries& queries,
            const corpus::GenerationView& view);
 
-  // Stores in *best[query] the best rows of the generation in its order, for every query that is
-  // not abandoned at the end: at least the rows that reach the query's floor after all scans.
+  // Fills the list of every query that is not abandoned at the end with the best rows of the
+  // generation in its order: at least the rows that reach the query's floor after all scans.
   // Abandons queries whose bounds rule out too few rows (CodeQueries::GiveUp). Adds to *cost.
   // Errors: as GenerationScan.
-  absl::Status Run(absl::Span<std::vector<corpus::RankedScore>* const> best,
-                   corpus::ScanCost* cost);
+  absl::Status Run(const ScanOutput& best, corpus::ScanCost* cost);
 
  private:
   void PlanTiles();

@@ -61,10 +61,10 @@ class CpuTopkEngine : public corpus::Backend {
     return std::make_unique<CpuTombstones>(std::move(words), std::move(share));
   }
 
-  absl::StatusOr<corpus::BestRows> Search(const corpus::RowFormat& format,
-                                          absl::Span<const corpus::GenerationView> generations,
-                                          const corpus::QueryTile& tile,
-                                          corpus::ScanCost* cost) override;
+  absl::Status Search(const corpus::RowFormat& format,
+                      absl::Span<const corpus::GenerationView> generations,
+                      const corpus::QueryTile& tile, corpus::RankedLists* best,
+                      corpus::ScanCost* cost) override;
 
   int64_t device_bytes_total() const override { return budget_->bytes_total(); }
   int64_t device_bytes_used() const override { return budget_->bytes_used(); }
@@ -111,21 +111,21 @@ absl::Status CpuTopkEngine::Check(const corpus::RowFormat& format,
   return absl::OkStatus();
 }
 
-absl::StatusOr<corpus::BestRows> CpuTopkEngine::Search(
-    const corpus::RowFormat& format, absl::Span<const corpus::GenerationView> generations,
-    const corpus::QueryTile& tile, corpus::ScanCost* cost) {
+absl::Status CpuTopkEngine::Search(const corpus::RowFormat& format,
+                                   absl::Span<const corpus::GenerationView> generations,
+                                   const corpus::QueryTile& tile, corpus::RankedLists* best,
+                                   corpus::ScanCost* cost) {
   ABSL_RETURN_IF_ERROR(Check(format, generations, tile));
   threads_->NoteSearch();
   const std::lock_guard turn(threads_->turn);
   const auto start = std::chrono::steady_clock::now();
   *cost = {};
-  corpus::BestRows best(tile.k.size(),
-                        std::vector<std::vector<corpus::RankedScore>>(generations.size()));
+  best->Reset(tile.k, generations.size());
   if (PrefersListed(format, generations, tile.k, threads_->pool.threads_count())) {
     const GenerationScan::Context context = {&threads_->pool, &kernels_, &workspace_};
-    ABSL_RETURN_IF_ERROR(SearchListed(context, format, generations, tile, &best, cost));
+    ABSL_RETURN_IF_ERROR(SearchListed(context, format, generations, tile, best, cost));
     cost->device_us = MicrosSince(start);
-    return best;
+    return absl::OkStatus();
   }
   for (size_t first = 0; first < tile.k.size();) {
     const absl::Span<const int32_t> rest = tile.k.subspan(first);
@@ -135,13 +135,14 @@ absl::StatusOr<corpus::BestRows> CpuTopkEngine::Search(
     task.generations = generations;
     task.queries = tile.queries + static_cast<int64_t>(first) * format.dim;
     task.k = rest.subspan(0, count);
+    task.first_query = first;
     task.cancelled = &tile.cancelled;
-    ABSL_RETURN_IF_ERROR(group_search_.Run(task, absl::MakeSpan(best).subspan(first, count), cost));
+    ABSL_RETURN_IF_ERROR(group_search_.Run(task, best, cost));
     first += count;
   }
   cost->device_us = MicrosSince(start);
   threads_->NoteSearch();
-  return best;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -174,24 +175,6 @@ absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeCpuTopkEngine(const CpuOpti
   const int32_t threads =
       options.threads != 0 ? options.threads : std::clamp(cores, 1, kThreadsMax);
   return std::make_unique<CpuTopkEngine>(options, threads, **found);
-}
-
-corpus::QueryEncoder MakeQueryEncoder() {
-  const CodeKernels& kernels = SupportedScanKernels().front()->codes;
-  auto scratch = std::make_shared<ScratchBuffer<double>>();
-  return [&kernels, scratch](const corpus::Rotation& rotation, Metric metric,
-                             absl::Span<const float> query, absl::Span<int8_t> first,
-                             absl::Span<int8_t> second) {
-    EncodeQueryArgs args;
-    args.rotation = &rotation;
-    args.dim = static_cast<int32_t>(query.size());
-    args.metric = metric;
-    args.query = query.data();
-    args.first = first.data();
-    args.second = second.data();
-    args.scratch = scratch->Ensure(EncodeScratchDoubles(args.dim));
-    return kernels.encode_query(args);
-  };
 }
 
 }  // namespace nearfield::cpu

@@ -10,7 +10,6 @@
 
 #include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
-#include "engine/bound/scan_code.h"
 
 namespace nearfield::cpu {
 
@@ -32,9 +31,6 @@ std::vector<std::string> CpuInstructionSets();
 // code scans also codes padded to 64 bytes plus 16 bytes per row; and tombstones.
 // Errors: InvalidArgument (an option is out of range: names it, its value and the limit).
 absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeCpuTopkEngine(const CpuOptions& options);
-
-// Returns corpus::EncodeQuery for the fastest instruction set of this CPU.
-corpus::QueryEncoder MakeQueryEncoder();
 
 }  // namespace nearfield::cpu
 

@@ -198,15 +198,13 @@ void GenerationScan::SelectRows(int32_t query, int64_t begin, int32_t rows_count
   }
 }
 
-void GenerationScan::Merge(absl::Span<std::vector<corpus::RankedScore>* const> best,
-                           int32_t worker) {
+void GenerationScan::Merge(const ScanOutput& best, int32_t worker) {
   for (int32_t q; (q = next_merge_.fetch_add(1, std::memory_order_relaxed)) < queries_count_;) {
-    MergeLists(*context_.workspace, participants_, q, worker, best[static_cast<size_t>(q)]);
+    best.Assign(q, MergeLists(*context_.workspace, participants_, q, worker));
   }
 }
 
-absl::Status GenerationScan::Run(absl::Span<std::vector<corpus::RankedScore>* const> best,
-                                 corpus::ScanCost* cost) {
+absl::Status GenerationScan::Run(const ScanOutput& best, corpus::ScanCost* cost) {
   if (Cancelled()) return absl::CancelledError("search cancelled by its caller");
   PlanTiles();
   PrepareWorkspace();

@@ -3,9 +3,9 @@
 #define NEARFIELD_ENGINE_CPU_GENERATION_SCAN_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -25,6 +25,17 @@ struct QueryGroup {
   const std::function<bool()>* cancelled = nullptr;
 };
 
+// The lists that a scan fills: one list for each query of its group.
+struct ScanOutput {
+  corpus::RankedLists* lists = nullptr;
+  size_t generation = 0;
+  absl::Span<const size_t> queries;  // the place of each query in `lists`
+
+  void Assign(int32_t query, absl::Span<const uint64_t> keys) const {
+    lists->Assign(queries[static_cast<size_t>(query)], generation, keys);
+  }
+};
+
 // Borrows all arguments for one Run. Requires: the caller holds SharedThreads::turn.
 class GenerationScan {
  public:
@@ -37,10 +48,9 @@ class GenerationScan {
   GenerationScan(const Context& context, const QueryGroup& group,
                  const corpus::GenerationView& view);
 
-  // Fills *best[query] for every query of the group and adds to *cost. Errors: Cancelled,
+  // Fills the list of every query of the group and adds to *cost. Errors: Cancelled,
   // FailedPrecondition (a thread is not in the arithmetic mode that exact scores require).
-  absl::Status Run(absl::Span<std::vector<corpus::RankedScore>* const> best,
-                   corpus::ScanCost* cost);
+  absl::Status Run(const ScanOutput& best, corpus::ScanCost* cost);
 
  private:
   void PlanTiles();
@@ -49,7 +59,7 @@ class GenerationScan {
   void ScanTiles(int32_t worker);
   void ScanTile(int64_t tile, int64_t next_tile, ThreadWorkspace& space);
   void SelectRows(int32_t query, int64_t begin, int32_t rows_count, ThreadWorkspace& space);
-  void Merge(absl::Span<std::vector<corpus::RankedScore>* const> best, int32_t worker);
+  void Merge(const ScanOutput& best, int32_t worker);
   int32_t RowsInTile(int64_t tile) const;
 
   const Context context_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 #include "engine/base/status_macros.h"
 #include "engine/cpu/candidates.h"
@@ -115,13 +116,14 @@ void GroupSearch::PackRowsQueries(const Task& task) {
   std::fill(packed + dim, packed + dim_padded, 0.0);
 }
 
-absl::Status GroupSearch::SearchCodes(const Task& task, size_t generation, Lists best,
-                                      corpus::ScanCost* cost) {
-  outputs_.clear();
-  for (auto& of_query : best) outputs_.push_back(&of_query[generation]);
+absl::Status GroupSearch::SearchCodes(const Task& task, size_t generation,
+                                      corpus::RankedLists* best, corpus::ScanCost* cost) {
+  places_.resize(task.k.size());
+  std::iota(places_.begin(), places_.end(), task.first_query);
   const QueryGroup group = {task.format, task.k, task.cancelled};
   CodeScan scan(context_, group, queries_, task.generations[generation]);
-  ABSL_RETURN_IF_ERROR(scan.Run(outputs_, cost));
+  ABSL_RETURN_IF_ERROR(
+      scan.Run({.lists = best, .generation = generation, .queries = places_}, cost));
   rows_queries_.clear();
   for (int32_t q = 0; q < queries_.count(); ++q) {
     if (queries_.given_up(q)) rows_queries_.push_back(q);
@@ -129,21 +131,20 @@ absl::Status GroupSearch::SearchCodes(const Task& task, size_t generation, Lists
   return absl::OkStatus();
 }
 
-absl::Status GroupSearch::SearchRows(const Task& task, size_t generation, Lists best,
+absl::Status GroupSearch::SearchRows(const Task& task, size_t generation, corpus::RankedLists* best,
                                      corpus::ScanCost* cost) {
   // Queries are only added to the set, so an equal count means an equal set.
   if (rows_packed_ != static_cast<int64_t>(rows_queries_.size())) PackRowsQueries(task);
-  outputs_.clear();
-  for (const int32_t q : rows_queries_) {
-    outputs_.push_back(&best[static_cast<size_t>(q)][generation]);
-  }
+  places_.clear();
+  for (const int32_t q : rows_queries_)
+    places_.push_back(task.first_query + static_cast<size_t>(q));
   const QueryGroup group = {task.format, rows_k_, task.cancelled};
   GenerationScan scan(context_, group, task.generations[generation]);
-  return scan.Run(outputs_, cost);
+  return scan.Run({.lists = best, .generation = generation, .queries = places_}, cost);
 }
 
 // Drops rows below the floors: a list is complete only above its floor.
-void GroupSearch::CutAtFloors(Lists best, corpus::ScanCost* cost) {
+void GroupSearch::CutAtFloors(const Task& task, corpus::RankedLists* best, corpus::ScanCost* cost) {
   for (int32_t q = 0; q < queries_.count(); ++q) {
     if (rows_only_[static_cast<size_t>(q)] != 0) continue;
     if (queries_.given_up(q)) {
@@ -152,13 +153,16 @@ void GroupSearch::CutAtFloors(Lists best, corpus::ScanCost* cost) {
       ++cost->queries_of_codes;
     }
     const float floor = queries_.floor(q).score();
-    for (std::vector<corpus::RankedScore>& list : best[static_cast<size_t>(q)]) {
-      while (!list.empty() && list.back().score < floor) list.pop_back();
+    const size_t place = task.first_query + static_cast<size_t>(q);
+    for (size_t g = 0; g < task.generations.size(); ++g) {
+      absl::Span<const corpus::RankedScore> list = best->list(place, g);
+      while (!list.empty() && list.back().score < floor) list.remove_suffix(1);
+      best->Resize(place, g, list.size());
     }
   }
 }
 
-absl::Status GroupSearch::Run(const Task& task, Lists best, corpus::ScanCost* cost) {
+absl::Status GroupSearch::Run(const Task& task, corpus::RankedLists* best, corpus::ScanCost* cost) {
   ABSL_RETURN_IF_ERROR(Begin(task));
   for (size_t g = 0; g < task.generations.size(); ++g) {
     if (task.generations[g].rows_live == 0) continue;
@@ -167,7 +171,7 @@ absl::Status GroupSearch::Run(const Task& task, Lists best, corpus::ScanCost* co
     }
     if (!rows_queries_.empty()) ABSL_RETURN_IF_ERROR(SearchRows(task, g, best, cost));
   }
-  if (codes_) CutAtFloors(best, cost);
+  if (codes_) CutAtFloors(task, best, cost);
   return absl::OkStatus();
 }
 

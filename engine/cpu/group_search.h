@@ -3,6 +3,7 @@
 #ifndef NEARFIELD_ENGINE_CPU_GROUP_SEARCH_H_
 #define NEARFIELD_ENGINE_CPU_GROUP_SEARCH_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -26,12 +27,12 @@ class GroupSearch {
     absl::Span<const corpus::GenerationView> generations;
     const float* queries = nullptr;  // [k.size(), dim]
     absl::Span<const int32_t> k;
+    size_t first_query = 0;  // the place of the first query in the results
     const std::function<bool()>* cancelled = nullptr;
   };
-  // Fills best[query][generation] as corpus::BestRows and adds to *cost. Errors: as
+  // Fills the lists of the group as corpus::Backend::Search and adds to *cost. Errors: as
   // GenerationScan::Run.
-  absl::Status Run(const Task& task, absl::Span<std::vector<std::vector<corpus::RankedScore>>> best,
-                   corpus::ScanCost* cost);
+  absl::Status Run(const Task& task, corpus::RankedLists* best, corpus::ScanCost* cost);
 
   // Returns how many of the first k.size() queries fit in one task: they share the L2 cache and the
   // memory for lists.
@@ -42,14 +43,14 @@ class GroupSearch {
                               int64_t queries_count);
 
  private:
-  using Lists = absl::Span<std::vector<std::vector<corpus::RankedScore>>>;
-
   absl::Status Begin(const Task& task);
-  absl::Status SearchCodes(const Task& task, size_t generation, Lists best, corpus::ScanCost* cost);
-  absl::Status SearchRows(const Task& task, size_t generation, Lists best, corpus::ScanCost* cost);
+  absl::Status SearchCodes(const Task& task, size_t generation, corpus::RankedLists* best,
+                           corpus::ScanCost* cost);
+  absl::Status SearchRows(const Task& task, size_t generation, corpus::RankedLists* best,
+                          corpus::ScanCost* cost);
   // Packs the queries of rows_queries_ for a row scan.
   void PackRowsQueries(const Task& task);
-  void CutAtFloors(Lists best, corpus::ScanCost* cost);
+  void CutAtFloors(const Task& task, corpus::RankedLists* best, corpus::ScanCost* cost);
 
   const GenerationScan::Context context_;
   CodeQueries queries_;
@@ -59,7 +60,7 @@ class GroupSearch {
   int64_t rows_packed_ = 0;            // how many of rows_queries_ are packed
   std::vector<int32_t> rows_k_;
   std::vector<float> rows_vectors_;
-  std::vector<std::vector<corpus::RankedScore>*> outputs_;
+  std::vector<size_t> places_;  // in the results, of the queries that are searched
 };
 
 }  // namespace nearfield::cpu

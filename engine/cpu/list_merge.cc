@@ -1,14 +1,13 @@
 #include "engine/cpu/list_merge.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
-
-#include "engine/score/order.h"
 
 namespace nearfield::cpu {
 
-void MergeLists(Workspace& workspace, int32_t participants, int32_t query, int32_t worker,
-                std::vector<corpus::RankedScore>* best) {
+absl::Span<const uint64_t> MergeLists(Workspace& workspace, int32_t participants, int32_t query,
+                                      int32_t worker) {
   const auto q = static_cast<size_t>(query);
   int64_t total = 0;
   for (int32_t w = 0; w < participants; ++w) {
@@ -24,10 +23,7 @@ void MergeLists(Workspace& workspace, int32_t participants, int32_t query, int32
   const int64_t k = std::min<int64_t>(workspace.k[q], total);
   if (k < total) std::nth_element(merged, merged + k - 1, end, std::greater<>());
   std::sort(merged, merged + k, std::greater<>());
-  best->resize(static_cast<size_t>(k));
-  for (int64_t i = 0; i < k; ++i) {
-    (*best)[static_cast<size_t>(i)] = {score::KeyScore(merged[i]), score::KeyRank(merged[i])};
-  }
+  return {merged, static_cast<size_t>(k)};
 }
 
 int32_t MergeThreads(int64_t keys, int32_t queries_count, int32_t participants) {

@@ -88,17 +88,14 @@ class ListedSearch {
     return cancelled ? absl::CancelledError("the search was cancelled") : absl::OkStatus();
   }
 
-  // Appends the best k of each generation for a query that Score() has scored.
-  void Take(int64_t query, int32_t k, std::vector<std::vector<corpus::RankedScore>>& lists) {
-    auto keys = keys_.begin() + query * rows_count_;
+  // Stores the best k of each generation for a query that Score() has scored, at `place` of *best.
+  void Take(int64_t query, int32_t k, size_t place, corpus::RankedLists* best) {
+    uint64_t* keys = keys_.data() + query * rows_count_;
     for (size_t g = 0; g < generations_.size(); ++g) {
       const auto count = static_cast<int64_t>(generations_[g].live_slots.size());
       const int64_t kept = std::min<int64_t>(k, count);
       std::partial_sort(keys, keys + kept, keys + count, std::greater<>());
-      lists[g].reserve(static_cast<size_t>(kept));
-      for (int64_t i = 0; i < kept; ++i) {
-        lists[g].push_back({.score = score::KeyScore(keys[i]), .rank = score::KeyRank(keys[i])});
-      }
+      best->Assign(place, g, {keys, static_cast<size_t>(kept)});
       keys += count;
     }
   }
@@ -177,7 +174,7 @@ bool PrefersListed(const corpus::RowFormat& format,
 
 absl::Status SearchListed(const GenerationScan::Context& context, const corpus::RowFormat& format,
                           absl::Span<const corpus::GenerationView> generations,
-                          const corpus::QueryTile& tile, corpus::BestRows* best,
+                          const corpus::QueryTile& tile, corpus::RankedLists* best,
                           corpus::ScanCost* cost) {
   ListedSearch search(context, format, generations);
   const auto queries = static_cast<int64_t>(tile.k.size());
@@ -188,7 +185,7 @@ absl::Status SearchListed(const GenerationScan::Context& context, const corpus::
     ABSL_RETURN_IF_ERROR(search.Score(tile, first, count));
     for (int64_t i = 0; i < count; ++i) {
       const auto query = static_cast<size_t>(first + i);
-      search.Take(i, tile.k[query], (*best)[query]);
+      search.Take(i, tile.k[query], query, best);
     }
   }
   const int64_t row_bytes = int64_t{PaddedDim(format.dim)} * BytesPerElement(format.row_type);

@@ -17,11 +17,11 @@ bool PrefersListed(const corpus::RowFormat& format,
                    absl::Span<const corpus::GenerationView> generations,
                    absl::Span<const int32_t> k, int32_t threads_count);
 
-// Fills best[query][generation] as corpus::BestRows and adds to *cost. Requires: the caller holds
+// Fills *best as corpus::Backend::Search and adds to *cost. Requires: the caller holds
 // SharedThreads::turn. Errors: Cancelled.
 absl::Status SearchListed(const GenerationScan::Context& context, const corpus::RowFormat& format,
                           absl::Span<const corpus::GenerationView> generations,
-                          const corpus::QueryTile& tile, corpus::BestRows* best,
+                          const corpus::QueryTile& tile, corpus::RankedLists* best,
                           corpus::ScanCost* cost);
 
 }  // namespace nearfield::cpu

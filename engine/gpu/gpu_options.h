@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "engine/bound/scan_code.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield::gpu {
@@ -17,8 +16,6 @@ struct GpuOptions {
   int64_t host_rows_bytes = 0;
   int32_t k_max = kKMax + 1;
   int32_t batch_max = 1024;
-  // Encodes a query on the host.
-  corpus::QueryEncoder encode_query = corpus::EncodeQuery;
 };
 
 }  // namespace nearfield::gpu

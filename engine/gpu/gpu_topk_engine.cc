@@ -5,16 +5,16 @@
 #include <cstddef>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
+#include "engine/gpu/memory/gpu_row_planes.h"
 #include "engine/gpu/memory/gpu_tombstones.h"
+#include "engine/plan/scan_choice.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield::gpu {
 
 GpuTopkEngine::GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& options)
-    : core_(std::move(core)), encode_query_(options.encode_query) {
+    : core_(std::move(core)), row_search_(*core_), single_search_(*core_), batch_search_(*core_) {
   facts_ = {.kind = BackendKind::kGpu,
             .device_name = core_->device_name(),
             .k_max = options.k_max,
@@ -37,45 +37,18 @@ absl::StatusOr<std::unique_ptr<corpus::Tombstones>> GpuTopkEngine::MakeTombstone
   return std::unique_ptr<corpus::Tombstones>(std::move(made));
 }
 
-absl::StatusOr<GpuTopkEngine::Job> GpuTopkEngine::MakeJob(
-    const corpus::RowFormat& format, absl::Span<const corpus::GenerationView> generations,
-    const corpus::QueryTile& tile) const {
-  ABSL_RETURN_IF_ERROR(
-      CheckRange("generations", static_cast<int64_t>(generations.size()), 0, kGenerationsMax));
-  ABSL_RETURN_IF_ERROR(CheckRange("dim", format.dim, 1, kDimMax));
-  ABSL_RETURN_IF_ERROR(
-      CheckRange("queries", static_cast<int64_t>(tile.k.size()), 0, facts_.batch_max));
-  for (std::size_t query = 0; query < tile.k.size(); ++query) {
-    if (tile.k[query] < 1 || tile.k[query] > facts_.k_max) {
-      return RangeError(absl::StrCat("queries[", query, "].k"), tile.k[query], 1, facts_.k_max);
-    }
+bool GpuTopkEngine::ScansCodes(const SearchJob& job) const {
+  // The bounds use the memory of the row scan's keys: two bounds fit in the place of one key.
+  const int64_t numbers = RowNumbers(job);
+  if (job.format.scan == ScanPrecision::kRows || numbers == 0 ||
+      numbers > std::min<int64_t>(2 * core_->engine_facts().keys_max, kRowsMax)) {
+    return false;
   }
-  Job job = {.format = format, .shape = RowShapeOf(format.dim), .queries = &tile};
-  for (const corpus::GenerationView& generation : generations) {
-    const auto* const planes = dynamic_cast<const GpuRowPlanes*>(generation.planes);
-    const auto* const tombstones = dynamic_cast<const GpuTombstones*>(generation.tombstones);
-    if (planes == nullptr || planes->core() != core_.get() || !planes->sealed() ||
-        planes->format().dim != format.dim || planes->format().row_type != format.row_type ||
-        planes->format().metric != format.metric || planes->format().scan != format.scan ||
-        planes->format().rows != format.rows) {
-      return absl::InvalidArgumentError("a generation of another backend or format, or not sealed");
-    }
-    if (generation.tombstones != nullptr &&
-        (tombstones == nullptr || tombstones->core() != core_.get())) {
-      return absl::InvalidArgumentError("tombstones of another backend");
-    }
-    job.planes.push_back(planes);
-    job.tombstones.push_back(tombstones == nullptr ? TombstoneView{} : tombstones->view());
-    job.live_slots.push_back(tombstones == nullptr ? SlotList{} : tombstones->live_slots());
-    SlotList& live = job.live_slots.back();
-    live.count = std::min(live.count, generation.rows_live);
-    job.rows.push_back(generation.rows_live > 0 ? planes->rows_count() : 0);
-    if (job.rows.back() > 0) job.scanned.push_back(static_cast<int64_t>(job.rows.size()) - 1);
-  }
-  return job;
+  if (!job.format.may_scan_rows) return true;
+  return plan::PrefersCodes(WorkOf(job, job.queries_count()));
 }
 
-void GpuTopkEngine::ChooseListed(Job& job) const {
+void GpuTopkEngine::ChooseListed(SearchJob& job) const {
   // Rows in host memory are read one by one at the speed of the link.
   if (job.scanned.empty() || job.format.rows != RowPlacement::kDevice) return;
   int64_t listed = 0;
@@ -84,7 +57,7 @@ void GpuTopkEngine::ChooseListed(Job& job) const {
     if (live.empty()) return;
     listed += live.count;
   }
-  const plan::ScanWork all = WorkOf(job, static_cast<int64_t>(job.queries->k.size()));
+  const plan::ScanWork all = WorkOf(job, job.queries_count());
   plan::ScanWork some = all;
   some.rows = listed;
   const double all_time = ScansCodes(job) ? plan::CodeScanTime(all) : plan::RowScanTime(all);
@@ -95,52 +68,37 @@ void GpuTopkEngine::ChooseListed(Job& job) const {
   }
 }
 
-plan::SearchPlan GpuTopkEngine::PlanTile(const Job& job, int64_t first_query,
-                                         int64_t queries) const {
-  const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query),
-                                                             static_cast<std::size_t>(queries));
-  const plan::SearchShape shape = {.dim_padded = job.shape.padded,
-                                   .queries = static_cast<int32_t>(k.size()),
-                                   .k = *std::max_element(k.begin(), k.end()),
-                                   .rows = job.rows};
-  return plan::PlanSearch(shape, core_->device_facts(), core_->engine_facts());
-}
-
-absl::Status GpuTopkEngine::SearchRows(const Job& job, int64_t first_query, int64_t queries,
-                                       corpus::BestRows& best, corpus::ScanCost& cost) {
-  const auto& cancelled = job.queries->cancelled;
-  const int64_t end = first_query + queries;
-  for (int64_t first = first_query; first < end;) {
-    if (cancelled && cancelled()) return absl::CancelledError("the search was cancelled");
-    const plan::SearchPlan plan = PlanTile(job, first, end - first);
-    ABSL_RETURN_IF_ERROR(RunTile(job, plan, first));
-    TakeResults(job, plan, first, best, cost);
-    first += plan.queries;
-  }
+absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, SearchOutput& out) {
+  job.corpus = CorpusOf(job);
+  std::vector<int64_t> singles;
+  ABSL_RETURN_IF_ERROR(batch_search_.Search(job, out, singles));
+  if (singles.empty()) return absl::OkStatus();
+  std::vector<int64_t> left;
+  ABSL_RETURN_IF_ERROR(single_search_.Search(job, singles, out, left));
+  for (const int64_t query : left) ABSL_RETURN_IF_ERROR(row_search_.Search(job, query, 1, out));
   return absl::OkStatus();
 }
 
-absl::StatusOr<corpus::BestRows> GpuTopkEngine::Search(
-    const corpus::RowFormat& format, absl::Span<const corpus::GenerationView> generations,
-    const corpus::QueryTile& tile, corpus::ScanCost* cost) {
-  ABSL_ASSIGN_OR_RETURN(Job job, MakeJob(format, generations, tile));
+absl::Status GpuTopkEngine::Search(const corpus::RowFormat& format,
+                                   absl::Span<const corpus::GenerationView> generations,
+                                   const corpus::QueryTile& tile, corpus::RankedLists* best,
+                                   corpus::ScanCost* cost) {
+  ABSL_ASSIGN_OR_RETURN(SearchJob job, MakeJob(*core_, facts_, {format, generations, tile}));
   ChooseListed(job);
-  corpus::BestRows best(tile.k.size());
-  for (auto& lists : best) lists.resize(generations.size());
-  corpus::ScanCost sum;
+  best->Reset(tile.k, generations.size());
+  SearchOutput out = {.best = *best, .cost = {}};
   const std::lock_guard<std::mutex> lock(search_mutex_);
   ABSL_RETURN_IF_ERROR(core_->Bind());
   const auto begin = std::chrono::steady_clock::now();
-  const auto queries = static_cast<int64_t>(tile.k.size());
   if (!job.listed && ScansCodes(job)) {
-    ABSL_RETURN_IF_ERROR(SearchCodes(job, best, sum));
+    ABSL_RETURN_IF_ERROR(SearchCodes(job, out));
   } else {
-    ABSL_RETURN_IF_ERROR(SearchRows(job, 0, queries, best, sum));
+    ABSL_RETURN_IF_ERROR(row_search_.Search(job, 0, job.queries_count(), out));
   }
   const auto taken = std::chrono::steady_clock::now() - begin;
-  sum.device_us = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
-  if (cost != nullptr) *cost = sum;
-  return best;
+  out.cost.device_us = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
+  if (cost != nullptr) *cost = out.cost;
+  return absl::OkStatus();
 }
 
 }  // namespace nearfield::gpu

@@ -37,15 +37,10 @@ Head HeadAt(const CorpusSnapshot& snapshot, size_t generation, size_t place,
           .place = place};
 }
 
-absl::Status CheckLists(const CorpusSnapshot& snapshot,
-                        absl::Span<const std::vector<RankedScore>> lists) {
-  if (lists.size() != snapshot.generations.size()) {
-    return absl::InternalError(absl::StrCat("the backend answered for ", lists.size(), " of ",
-                                            snapshot.generations.size(), " generations"));
-  }
-  for (size_t g = 0; g < lists.size(); ++g) {
-    const size_t rows_count = snapshot.generations[g].generation->slot_by_rank.size();
-    for (const RankedScore& ranked : lists[g]) {
+absl::Status CheckRanks(const QueryLists& best) {
+  for (size_t g = 0; g < best.lists.generations_count(); ++g) {
+    const size_t rows_count = best.snapshot.generations[g].generation->slot_by_rank.size();
+    for (const RankedScore& ranked : best.of(g)) {
       if (ranked.rank >= rows_count) {
         return absl::InternalError(absl::StrCat("the backend answered with rank ", ranked.rank,
                                                 " of ", rows_count, " rows"));
@@ -56,10 +51,10 @@ absl::Status CheckLists(const CorpusSnapshot& snapshot,
 }
 
 // Returns the best rows of the only non-empty list, without comparisons.
-std::vector<Hit> TakeBest(const CorpusSnapshot& snapshot, size_t generation,
-                          const std::vector<RankedScore>& list, int32_t k,
+std::vector<Hit> TakeBest(const QueryLists& best, size_t generation, int32_t k,
                           const std::optional<RowRef>& self) {
-  const Generation& rows = *snapshot.generations[generation].generation;
+  const Generation& rows = *best.snapshot.generations[generation].generation;
+  const absl::Span<const RankedScore> list = best.of(generation);
   std::vector<Hit> hits;
   hits.reserve(std::min(list.size(), static_cast<size_t>(k)));
   for (size_t i = 0; i < list.size() && hits.size() < static_cast<size_t>(k); ++i) {
@@ -75,34 +70,31 @@ std::vector<Hit> TakeBest(const CorpusSnapshot& snapshot, size_t generation,
 
 }  // namespace
 
-absl::StatusOr<std::vector<Hit>> MergeBest(const CorpusSnapshot& snapshot,
-                                           absl::Span<const std::vector<RankedScore>> lists,
-                                           int32_t k, const std::optional<RowRef>& self) {
-  if (absl::Status status = CheckLists(snapshot, lists); !status.ok()) return status;
+absl::StatusOr<std::vector<Hit>> MergeBest(const QueryLists& best, int32_t k,
+                                           const std::optional<RowRef>& self) {
+  if (absl::Status status = CheckRanks(best); !status.ok()) return status;
   std::vector<Head> heads;
   size_t rows_count = 0;
-  for (size_t g = 0; g < lists.size(); ++g) {
-    rows_count += lists[g].size();
-    if (!lists[g].empty()) heads.push_back(HeadAt(snapshot, g, 0, lists[g][0]));
+  for (size_t g = 0; g < best.lists.generations_count(); ++g) {
+    const absl::Span<const RankedScore> list = best.of(g);
+    rows_count += list.size();
+    if (!list.empty()) heads.push_back(HeadAt(best.snapshot, g, 0, list[0]));
   }
-  if (heads.size() == 1) {
-    const size_t only = heads.front().generation;
-    return TakeBest(snapshot, only, lists[only], k, self);
-  }
+  if (heads.size() == 1) return TakeBest(best, heads.front().generation, k, self);
   std::make_heap(heads.begin(), heads.end(), ComesAfter);
 
   std::vector<Hit> hits;
   hits.reserve(std::min(rows_count, static_cast<size_t>(k)));
   while (!heads.empty() && hits.size() < static_cast<size_t>(k)) {
     std::pop_heap(heads.begin(), heads.end(), ComesAfter);
-    const Head best = heads.back();
+    const Head head = heads.back();
     heads.pop_back();
-    const RowRef row = {.generation = static_cast<uint32_t>(best.generation),
-                        .slot = static_cast<uint32_t>(best.row.index)};
-    if (row != self) hits.push_back({.score = best.row.score, .row = row});
-    const std::vector<RankedScore>& list = lists[best.generation];
-    if (best.place + 1 < list.size()) {
-      heads.push_back(HeadAt(snapshot, best.generation, best.place + 1, list[best.place + 1]));
+    const RowRef row = {.generation = static_cast<uint32_t>(head.generation),
+                        .slot = static_cast<uint32_t>(head.row.index)};
+    if (row != self) hits.push_back({.score = head.row.score, .row = row});
+    const absl::Span<const RankedScore> list = best.of(head.generation);
+    if (head.place + 1 < list.size()) {
+      heads.push_back(HeadAt(best.snapshot, head.generation, head.place + 1, list[head.place + 1]));
       std::push_heap(heads.begin(), heads.end(), ComesAfter);
     }
   }

@@ -27,13 +27,23 @@ struct Hit {
   corpus::RowRef row;
 };
 
-// Returns the first k rows of all lists by (score descending, id ascending), without `self`.
-// lists[g]: rows of generation g, ordered by (score descending, rank ascending). The result is the
-// answer if each list holds min(k, live rows) rows, one more for a query by id. Errors: Internal
-// (lists that cannot come from this snapshot). Cost: k log(generations) comparisons.
-absl::StatusOr<std::vector<Hit>> MergeBest(const corpus::CorpusSnapshot& snapshot,
-                                           absl::Span<const std::vector<corpus::RankedScore>> lists,
-                                           int32_t k, const std::optional<corpus::RowRef>& self);
+// The lists of one query in each generation of a snapshot.
+struct QueryLists {
+  const corpus::CorpusSnapshot& snapshot;
+  const corpus::RankedLists& lists;  // of as many generations as the snapshot
+  size_t query = 0;
+
+  absl::Span<const corpus::RankedScore> of(size_t generation) const {
+    return lists.list(query, generation);
+  }
+};
+
+// Returns the first k rows of all lists by (score descending, id ascending), without `self`. The
+// result is the answer if each list holds min(k, live rows) rows, one more for a query by id.
+// Errors: Internal (ranks that the snapshot does not have).
+// Cost: k log(generations) comparisons.
+absl::StatusOr<std::vector<Hit>> MergeBest(const QueryLists& best, int32_t k,
+                                           const std::optional<corpus::RowRef>& self);
 
 }  // namespace nearfield
 

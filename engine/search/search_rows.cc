@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -13,9 +14,9 @@
 namespace nearfield {
 namespace {
 
-using corpus::BestRows;
 using corpus::Corpus;
 using corpus::GenerationView;
+using corpus::RankedLists;
 using corpus::ScanCost;
 
 // Queries [begin, end) of a batch, at most the maximum of the backend.
@@ -24,13 +25,32 @@ struct Tile {
   size_t end = 0;
 };
 
+// The results of a search, tile by tile.
+struct Results {
+  RankedLists lists;  // of one tile
+  std::vector<Hits> answers;
+  ScanCost* const cost;
+};
+
+absl::Status CheckShape(const RankedLists& lists, size_t queries_count, size_t generations_count) {
+  if (lists.queries_count() != queries_count) {
+    return absl::InternalError(absl::StrCat("the backend answered ", lists.queries_count(), " of ",
+                                            queries_count, " queries"));
+  }
+  if (lists.generations_count() != generations_count) {
+    return absl::InternalError(absl::StrCat("the backend answered for ", lists.generations_count(),
+                                            " of ", generations_count, " generations"));
+  }
+  return absl::OkStatus();
+}
+
 // Checks the backend's lists: a list that is too short or out of order would become a wrong answer.
-absl::Status CheckComplete(absl::Span<const GenerationView> views,
-                           absl::Span<const std::vector<corpus::RankedScore>> lists, int32_t k) {
+absl::Status CheckComplete(absl::Span<const GenerationView> views, const QueryLists& lists,
+                           int32_t k) {
   int64_t rows_live = 0;
   int64_t rows_listed = 0;
-  for (size_t g = 0; g < std::min(lists.size(), views.size()); ++g) {
-    const std::vector<corpus::RankedScore>& list = lists[g];
+  for (size_t g = 0; g < views.size(); ++g) {
+    const absl::Span<const corpus::RankedScore> list = lists.of(g);
     const bool ordered = std::is_sorted(
         list.begin(), list.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
     if (!ordered || static_cast<int64_t>(list.size()) > views[g].rows_live) {
@@ -47,9 +67,9 @@ absl::Status CheckComplete(absl::Span<const GenerationView> views,
       absl::StrCat("the backend answered ", rows_listed, " of ", expected, " rows"));
 }
 
-// Computes the answers of one tile and stores them in `answers`.
+// Computes the answers of one tile.
 absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Tile& tile,
-                        ScanCost* cost, std::vector<Hits>* answers) {
+                        Results* results) {
   const ResolvedQueries& resolved = search.queries;
   const size_t count = tile.end - tile.begin;
   std::vector<int32_t> k;
@@ -58,28 +78,26 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
   }
   const std::vector<GenerationView> views = search.rows.Views();
   ScanCost tile_cost;
-  absl::StatusOr<BestRows> best = corpus.device()->backend().Search(
+  const absl::Status status = corpus.device()->backend().Search(
       corpus.format(), views,
       {.queries = resolved.vectors.data() + tile.begin * static_cast<size_t>(corpus.spec().dim),
        .k = k,
        .cancelled = search.cancelled,
        .host_work = &corpus.device()->host_work()},
-      &tile_cost);
-  if (!best.ok()) return corpus.device()->Observe(best.status());
-  *cost += tile_cost;
-  if (best->size() != count) {
-    return absl::InternalError(
-        absl::StrCat("the backend answered ", best->size(), " of ", count, " queries"));
-  }
+      &results->lists, &tile_cost);
+  if (!status.ok()) return corpus.device()->Observe(status);
+  *results->cost += tile_cost;
+  const corpus::CorpusSnapshot& snapshot = *search.rows.snapshot;
+  ABSL_RETURN_IF_ERROR(CheckShape(results->lists, count, snapshot.generations.size()));
   const int64_t rows_wanted = std::accumulate(k.begin(), k.end(), int64_t{0});
   return corpus.device()->host_work().ParallelFor(
       static_cast<int64_t>(count), rows_wanted * kBytesPerHit, [&](int64_t place) -> absl::Status {
         const auto i = static_cast<size_t>(place);
         const size_t query = tile.begin + i;
-        ABSL_RETURN_IF_ERROR(CheckComplete(views, (*best)[i], k[i]));
-        ABSL_ASSIGN_OR_RETURN((*answers)[query], MergeBest(*search.rows.snapshot, (*best)[i],
-                                                           search.k[query], resolved.self[query]));
-        (*best)[i] = {};  // freed here, on several threads: a batch has thousands of lists
+        const QueryLists lists = {.snapshot = snapshot, .lists = results->lists, .query = i};
+        ABSL_RETURN_IF_ERROR(CheckComplete(views, lists, k[i]));
+        ABSL_ASSIGN_OR_RETURN(results->answers[query],
+                              MergeBest(lists, search.k[query], resolved.self[query]));
         return absl::OkStatus();
       });
 }
@@ -100,17 +118,17 @@ size_t TileMax(const Corpus& corpus, const RowSearch& search) {
 absl::StatusOr<std::vector<Hits>> SearchRows(const Corpus& corpus, const RowSearch& search,
                                              ScanCost* cost) {
   const size_t queries_count = search.k.size();
-  std::vector<Hits> answers(queries_count);
-  if (search.rows.rows_count() == 0) return answers;
+  Results results = {.lists = {}, .answers = std::vector<Hits>(queries_count), .cost = cost};
+  if (search.rows.rows_count() == 0) return std::move(results.answers);
   const size_t tile_max = TileMax(corpus, search);
   for (size_t begin = 0; begin < queries_count; begin += tile_max) {
     if (search.cancelled && search.cancelled()) {
       return absl::CancelledError("the search was cancelled");
     }
     const Tile tile = {.begin = begin, .end = std::min(begin + tile_max, queries_count)};
-    ABSL_RETURN_IF_ERROR(SearchTile(corpus, search, tile, cost, &answers));
+    ABSL_RETURN_IF_ERROR(SearchTile(corpus, search, tile, &results));
   }
-  return answers;
+  return std::move(results.answers);
 }
 
 }  // namespace nearfield

@@ -18,7 +18,7 @@ size_t DrawOne(size_t count) {
 }  // namespace
 
 AuditDraw::AuditDraw(Auditor* auditor, const SearchRequest& request, const AnswerOrigin& origin)
-    : auditor_(auditor), place_(auditor->Draw()) {
+    : auditor_(auditor), place_(auditor->Reserve()) {
   if (!place_) return;
   query_ = DrawOne(request.queries.size());
   audited_.collection_name = origin.collection_name;

@@ -19,14 +19,15 @@ namespace nearfield::server {
 struct AnswerOrigin {
   std::string collection_name;
   std::string request_id;
-  std::string filter;  // the Filter message as it was sent; empty: none
+  // The Filter message as it was sent; empty: no filter, or no check of the answer.
+  std::string filter;
 };
 
 // A search that the audit has chosen, and one of its queries. Empty for all other searches.
 class AuditDraw {
  public:
   AuditDraw() = default;
-  // Draws whether to audit the search. Call it for every search, before it is queued.
+  // Reserves a slot of the audit for a sampled search, before it is queued.
   AuditDraw(Auditor* auditor, const SearchRequest& request, const AnswerOrigin& origin);
 
   // If the search was chosen, passes the answer of the query to the auditor.

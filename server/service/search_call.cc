@@ -46,6 +46,7 @@ struct Pending {
   AnswerOrigin origin;
   bool with_digest = false;
   bool verify = false;
+  bool sampled = false;  // the audit checks the answer
   AuditDraw audit;
   absl::StatusOr<SearchReply> checked = absl::UnknownError("not run");  // with verify
 
@@ -137,9 +138,12 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   pending->facts.k = pending->k;
   pending->caller = call.caller();
   pending->origin = {.collection_name = request.collection(), .request_id = call.record.request_id};
-  if (request.has_filter()) pending->origin.filter = request.filter().SerializeAsString();
   pending->with_digest = request.with_digest();
   pending->verify = request.verify();
+  pending->sampled = !pending->verify && pending->core->audit->auditor.Sample();
+  if (request.has_filter() && (pending->verify || pending->sampled)) {
+    pending->origin.filter = request.filter().SerializeAsString();
+  }
   return absl::OkStatus();
 }
 
@@ -332,7 +336,9 @@ absl::Status StartChecked(const std::shared_ptr<Pending>& pending) {
 absl::Status Start(const std::shared_ptr<Pending>& pending) {
   if (pending->verify) return StartChecked(pending);
   SearchTicket& ticket = pending->ticket;
-  pending->audit = AuditDraw(&pending->core->audit->auditor, ticket.request, pending->origin);
+  if (pending->sampled) {
+    pending->audit = AuditDraw(&pending->core->audit->auditor, ticket.request, pending->origin);
+  }
   ticket.done = [pending](absl::StatusOr<SearchReply> answer) {
     OnAnswer(pending, std::move(answer));
   };

@@ -94,7 +94,7 @@ std::vector<uint64_t> Expected(const Shape& shape, const Data& data, const float
   return keys;
 }
 
-void CheckAnswer(const std::vector<corpus::RankedScore>& got, const std::vector<uint64_t>& want) {
+void CheckAnswer(absl::Span<const corpus::RankedScore> got, const std::vector<uint64_t>& want) {
   bool same = got.size() == want.size();
   for (size_t i = 0; same && i < got.size(); ++i) {
     same = score::OrderKey(got[i].score, got[i].rank) == want[i];
@@ -129,13 +129,15 @@ class Loaded {
     view_.rows_live = shape.rows_count;
   }
 
-  corpus::BestRows Search(const std::vector<float>& queries, const std::vector<int32_t>& k) {
+  // Returns the lists of the search, valid until the next one.
+  const corpus::RankedLists& Search(const std::vector<float>& queries,
+                                    const std::vector<int32_t>& k) {
     corpus::QueryTile tile;
     tile.queries = queries.data();
     tile.k = k;
-    auto best = backend_->Search(format_, {&view_, 1}, tile, &cost_);
-    if (!best.ok()) Fail(best.status().ToString());
-    return *std::move(best);
+    const absl::Status status = backend_->Search(format_, {&view_, 1}, tile, &best_, &cost_);
+    if (!status.ok()) Fail(status.ToString());
+    return best_;
   }
   const corpus::ScanCost& cost() const { return cost_; }
   double append_seconds() const { return append_seconds_; }
@@ -146,6 +148,7 @@ class Loaded {
   std::unique_ptr<corpus::Backend> backend_;
   std::unique_ptr<corpus::RowPlanes> planes_;
   corpus::GenerationView view_;
+  corpus::RankedLists best_;
   corpus::ScanCost cost_;
   double append_seconds_ = 0;
 };
@@ -239,9 +242,9 @@ void RunShape(const Shape& shape, const Options& options, const std::vector<Limi
         const std::vector<float> queries(all_queries.begin(),
                                          all_queries.begin() + int64_t{batch} * shape.dim);
         const std::vector<int32_t> k(count, options.k);
-        const corpus::BestRows best = loaded.Search(queries, k);
-        CheckAnswer(best.front()[0], expected.front());
-        CheckAnswer(best.back()[0], expected[count - 1]);
+        const corpus::RankedLists& best = loaded.Search(queries, k);
+        CheckAnswer(best.list(0, 0), expected.front());
+        CheckAnswer(best.list(count - 1, 0), expected[count - 1]);
         const Timing timing =
             MedianOf({.warmups = 2, .runs = options.tiny ? 11 : 51, .seconds_max = options.seconds},
                      [&](int) { loaded.Search(queries, k); });

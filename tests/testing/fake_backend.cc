@@ -19,9 +19,9 @@
 
 namespace nearfield::testing {
 
-using corpus::BestRows;
 using corpus::GenerationView;
 using corpus::QueryTile;
+using corpus::RankedLists;
 using corpus::RankedScore;
 using corpus::RowFormat;
 using corpus::RowPlanes;
@@ -57,7 +57,7 @@ void FakeDevice::RunCopyHook() {
   if (hook) hook();
 }
 
-void FakeDevice::CorruptAnswers(std::function<void(BestRows*)> corrupt) {
+void FakeDevice::CorruptAnswers(std::function<void(RankedLists*)> corrupt) {
   const std::lock_guard<std::mutex> lock(mutex_);
   corrupt_ = std::move(corrupt);
 }
@@ -285,27 +285,27 @@ class FakeBackend final : public corpus::Backend {
     return std::unique_ptr<Tombstones>(new FakeTombstones(device_, std::move(words)));
   }
 
-  absl::StatusOr<BestRows> Search(const RowFormat& format,
-                                  absl::Span<const GenerationView> generations,
-                                  const QueryTile& tile, ScanCost* cost) override {
+  absl::Status Search(const RowFormat& format, absl::Span<const GenerationView> generations,
+                      const QueryTile& tile, RankedLists* best, ScanCost* cost) override {
     ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kSearch));
     if (tile.k.size() > static_cast<size_t>(facts_.batch_max)) {
       return absl::InternalError("more queries than batch_max");
     }
     const auto dim = static_cast<size_t>(format.dim);
-    BestRows best(tile.k.size());
+    best->Reset(tile.k, generations.size());
     for (size_t g = 0; g < generations.size(); ++g) {
       for (size_t q = 0; q < tile.k.size(); ++q) {
         if (tile.cancelled && tile.cancelled()) return absl::CancelledError("cancelled");
-        best[q].push_back(
-            SearchGeneration(format, generations[g], {tile.queries + q * dim, dim}, tile.k[q]));
+        const std::vector<RankedScore> found =
+            SearchGeneration(format, generations[g], {tile.queries + q * dim, dim}, tile.k[q]);
+        std::copy(found.begin(), found.end(), best->Resize(q, g, found.size()).begin());
         cost->candidates += generations[g].rows_live;
       }
       if (g == 0) CallHook();
     }
     cost->device_us += 1;
-    CallCorrupt(&best);
-    return best;
+    CallCorrupt(best);
+    return absl::OkStatus();
   }
 
   int64_t device_bytes_total() const override { return device_->options_.memory_bytes; }
@@ -323,8 +323,8 @@ class FakeBackend final : public corpus::Backend {
     if (hook) hook();
   }
 
-  void CallCorrupt(BestRows* best) {
-    std::function<void(BestRows*)> corrupt;
+  void CallCorrupt(RankedLists* best) {
+    std::function<void(RankedLists*)> corrupt;
     {
       const std::lock_guard<std::mutex> lock(device_->mutex_);
       corrupt = device_->corrupt_;

@@ -1,5 +1,5 @@
 // CodeKernels: the arithmetic of a code scan, once per instruction set: products of codes, bounds
-// computed from the products, and encoding (corpus/scan_code.h).
+// computed from the products, and encoding (bound/scan_code.h).
 #ifndef NEARFIELD_ENGINE_CPU_KERNELS_CODE_KERNELS_H_
 #define NEARFIELD_ENGINE_CPU_KERNELS_CODE_KERNELS_H_
 
@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "engine/bound/certified_bound.h"
+#include "engine/bound/query_encoder.h"
 #include "engine/bound/rotation.h"
 #include "engine/bound/scan_code.h"
 #include "nearfield/engine/types.h"
@@ -16,9 +17,9 @@ namespace nearfield::cpu {
 // The int8 codes of a row are stored with 128 added, as unsigned bytes, because the instruction
 // that multiplies bytes requires one unsigned factor. Rows are padded to whole cache lines; the
 // value of the padding does not matter.
-inline constexpr int32_t kCodeLine = 64;
 inline constexpr int32_t kCodeBias = 128;
-constexpr int32_t CodeStride(int32_t dim) { return (dim + kCodeLine - 1) / kCodeLine * kCodeLine; }
+using corpus::CodeStride;
+using corpus::kCodeLine;
 
 // Consecutive rows of a plane of codes, 64-byte aligned, CodeStride(dim) bytes apart.
 struct CodeTile {
@@ -79,18 +80,8 @@ struct EncodeRows {
   score::RowBound* bounds = nullptr;
   double* scratch = nullptr;  // EncodeScratchDoubles(dim), 64-byte aligned
 };
-constexpr int64_t EncodeScratchDoubles(int32_t dim) { return int64_t{3} * CodeStride(dim); }
-
-// A query to encode.
-struct EncodeQueryArgs {
-  const corpus::Rotation* rotation = nullptr;
-  int32_t dim = 0;
-  Metric metric = Metric::kDot;
-  const float* query = nullptr;  // [dim]
-  int8_t* first = nullptr;       // out: codes, [dim]
-  int8_t* second = nullptr;      // out: codes, [dim]
-  double* scratch = nullptr;     // EncodeScratchDoubles(dim), 64-byte aligned
-};
+using corpus::EncodeQueryArgs;
+using corpus::EncodeScratchDoubles;
 
 // The functions of one instruction set. Each defines its own layout of packed queries. Queries have
 // two codes: panels use the first; the survivors are then bounded with both.
@@ -117,8 +108,8 @@ struct CodeKernels {
   // rows_count * queries_count.
   int32_t (*filter_panels)(const PanelFilter& filter, Survivor* survivors) = nullptr;
   void (*encode_rows)(const EncodeRows& encode) = nullptr;
-  // Equivalent to corpus::EncodeQuery.
-  corpus::QueryBounds (*encode_query)(const EncodeQueryArgs& args) = nullptr;
+  // Equivalent to corpus::EncodeQueryPlain.
+  corpus::EncodeQueryFunction encode_query = nullptr;
 };
 
 // Returns the implementation in plain C++.

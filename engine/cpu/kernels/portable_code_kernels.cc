@@ -111,12 +111,6 @@ void EncodeEach(const EncodeRows& encode) {
   }
 }
 
-corpus::QueryBounds EncodeQuery(const EncodeQueryArgs& args) {
-  const auto size = static_cast<size_t>(args.dim);
-  return corpus::EncodeQuery(*args.rotation, args.metric, absl::MakeConstSpan(args.query, size),
-                             absl::MakeSpan(args.first, size), absl::MakeSpan(args.second, size));
-}
-
 }  // namespace
 
 const CodeKernels& PortableCodeKernels() {
@@ -130,7 +124,7 @@ const CodeKernels& PortableCodeKernels() {
                                            .filter_one = FilterOne,
                                            .filter_panels = FilterPanels,
                                            .encode_rows = EncodeEach,
-                                           .encode_query = EncodeQuery};
+                                           .encode_query = corpus::EncodeQueryPlain};
   return kKernels;
 }
 

@@ -12,9 +12,9 @@
 #include "hwy/highway.h"
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-#include "engine/cpu/kernels/code_encode-inl.h"
 #include "engine/cpu/kernels/code_filter-inl.h"
 #include "engine/cpu/kernels/code_scan-inl.h"
+#include "engine/cpu/kernels/row_encode-inl.h"
 #include "engine/cpu/kernels/scan_group-inl.h"
 #include "engine/cpu/kernels/scan_one-inl.h"
 #include "engine/cpu/kernels/score_filter-inl.h"
@@ -45,7 +45,7 @@ ScanKernels KernelsWith(const char* name) {
                     .filter_one = FilterOne,
                     .filter_panels = FilterPanels,
                     .encode_rows = EncodeRowsOf,
-                    .encode_query = EncodeQueryCodes}};
+                    .encode_query = encode::EncodeQueryCodes}};
 }
 #endif
 

@@ -10,16 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/bound/vector_tags-inl.h"
 #include "engine/cpu/kernels/scan_kernels.h"
-#include "hwy/highway.h"
-
-// Loops over registers must be fully unrolled, or the accumulators are kept in memory.
-#undef NEARFIELD_UNROLL
-#ifdef __clang__
-#define NEARFIELD_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define NEARFIELD_UNROLL _Pragma("GCC unroll 32")
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace nearfield::cpu {
@@ -27,12 +19,11 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Tag = hn::ScalableTag<double>;
-using Vec = hn::VFromD<Tag>;
-inline constexpr Tag kTag;
-inline constexpr int32_t kWidth = static_cast<int32_t>(hn::MaxLanes(Tag()));  // doubles per vector
+using corpus::HWY_NAMESPACE::kTag;
+using corpus::HWY_NAMESPACE::kWidth;
+using corpus::HWY_NAMESPACE::Tag;
+using corpus::HWY_NAMESPACE::Vec;
 inline constexpr int32_t kParts = kDimStep / kWidth;  // vectors that hold the 32 accumulators
-static_assert(kWidth == 4 || kWidth == 8);
 
 // Returns kWidth elements from `index` on, widened exactly.
 template <RowType kType>

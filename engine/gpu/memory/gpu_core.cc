@@ -174,7 +174,8 @@ absl::Status GpuCore::TakeSearchWorkspace() {
   ABSL_RETURN_IF_ERROR(w.counts.Create(health_, kListsMax * int64_t{sizeof(SelectCount)}));
   ABSL_RETURN_IF_ERROR(take(w.batch, kBatchBytes));
   ABSL_RETURN_IF_ERROR(w.batch_host.Create(health_, kBatchBytes));
-  ABSL_RETURN_IF_ERROR(w.batch_outcomes.Create(health_, int64_t{kBatchQueriesMax} * 16));
+  ABSL_RETURN_IF_ERROR(
+      w.batch_outcomes.Create(health_, int64_t{kBatchQueriesMax} * int64_t{sizeof(BatchOutcome)}));
   ABSL_RETURN_IF_ERROR(w.code_outcome.Create(health_, int64_t{sizeof(OneQueryOutcome)}));
   std::memset(w.code_outcome.host(), 0, sizeof(OneQueryOutcome));
   ABSL_RETURN_IF_ERROR(w.stream.Create(health_, Stream::Priority::kHigh));

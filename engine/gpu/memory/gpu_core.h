@@ -43,7 +43,7 @@ struct SearchWorkspace {
   PinnedMemory code_outcome;    // mapped: OneQueryOutcome
   char* batch = nullptr;        // kBatchBytes: vectors, k, codes and states of a batch
   PinnedMemory batch_host;      // vectors and k before their copy to the device
-  PinnedMemory batch_outcomes;  // mapped: [kBatchQueriesMax] uint4
+  PinnedMemory batch_outcomes;  // mapped: [kBatchQueriesMax] BatchOutcome
   Stream stream;
 };
 

@@ -72,9 +72,10 @@ TEST(CodeAllocationsTest, ASearchAllocatesNothingButItsAnswer) {
     tile.queries = vectors.data();
     tile.k = k;
     corpus::ScanCost cost;
+    corpus::RankedLists best;
     for (int i = 0; i < 20; ++i) {
       const int64_t before = allocations.load();
-      ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &cost));
+      ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, &cost));
       if (i < 10) continue;
       // One list per query and generation, one list of lists per query, and the outer list.
       EXPECT_LE(allocations.load() - before, 2 * queries + 4);

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "engine/bound/query_encoder.h"
 #include "engine/bound/scan_code.h"
 #include "engine/cpu/kernels/code_kernels.h"
 #include "engine/cpu/kernels/scan_kernels.h"
@@ -153,6 +155,34 @@ TEST_P(CodeEncodeTest, ZeroRowsOfCosineScoreLessThanAnything) {
   const Encoded rows(kernels(), corpus);
   for (const score::RowBound& bound : rows.bounds()) {
     EXPECT_EQ(bound.residual, -std::numeric_limits<float>::infinity());
+  }
+}
+
+// Every backend encodes queries with the fastest kernels that this CPU supports.
+TEST(QueryEncoderTest, EncodesAsTheFastestKernels) {
+  Random random(testing::TestSeed());
+  corpus::QueryEncoder encoder;
+  for (const int32_t dim : testing::kEncodedDims) {
+    const Corpus corpus = testing::AnyCorpus(random, dim, CorpusFamily::kGaussian);
+    const corpus::Rotation rotation(dim, corpus::kRotationSeed);
+    const std::vector<float> query = testing::MakeQuery(corpus, QueryFamily::kGaussian, random);
+    const std::vector<int8_t> none(query.size());
+    std::vector<int8_t> first = none, second = none, want_first = none, want_second = none;
+    ScratchBuffer<double> scratch;
+    EncodeQueryArgs args;
+    args.rotation = &rotation;
+    args.dim = dim;
+    args.metric = corpus.spec.metric;
+    args.query = query.data();
+    args.first = want_first.data();
+    args.second = want_second.data();
+    args.scratch = scratch.Ensure(EncodeScratchDoubles(dim));
+    const corpus::QueryBounds want = SupportedScanKernels().front()->codes.encode_query(args);
+    const corpus::QueryBounds bounds = encoder.Encode(
+        rotation, corpus.spec.metric, query, absl::MakeSpan(first), absl::MakeSpan(second));
+    EXPECT_EQ(first, want_first);
+    EXPECT_EQ(second, want_second);
+    EXPECT_EQ(std::memcmp(&bounds, &want, sizeof(bounds)), 0) << "dim " << dim;
   }
 }
 

@@ -253,8 +253,9 @@ TEST(CodeSearchFactsTest, PlanesWithoutCodesAreRefused) {
   tile.queries = query.data();
   tile.k = k;
   corpus::ScanCost cost;
+  corpus::RankedLists best;
   EXPECT_THAT(
-      backend->Search(testing::FormatOf(CodesSpec(33)), {&loaded.view, 1}, tile, &cost),
+      backend->Search(testing::FormatOf(CodesSpec(33)), {&loaded.view, 1}, tile, &best, &cost),
       StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("codes that it lacks")));
   // Codes serve only the metric that they were made for.
   const testing::LoadedGeneration coded =
@@ -262,7 +263,7 @@ TEST(CodeSearchFactsTest, PlanesWithoutCodesAreRefused) {
   CollectionSpec other = CodesSpec(33);
   other.metric = Metric::kL2;
   EXPECT_THAT(
-      backend->Search(testing::FormatOf(other), {&coded.view, 1}, tile, &cost),
+      backend->Search(testing::FormatOf(other), {&coded.view, 1}, tile, &best, &cost),
       StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("codes that it lacks")));
 }
 

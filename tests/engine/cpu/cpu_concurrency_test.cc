@@ -48,7 +48,7 @@ HostGeneration SomeRows(int32_t dim, int64_t rows_count, ScanChoice scan, Random
       RankOrder::kShuffled, false, random);
 }
 
-bool Same(const std::vector<corpus::RankedScore>& a, const std::vector<corpus::RankedScore>& b) {
+bool Same(absl::Span<const corpus::RankedScore> a, absl::Span<const corpus::RankedScore> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
     return x.score == y.score && x.rank == y.rank;
   });
@@ -71,6 +71,7 @@ TEST_P(CancellationTest, AskedBetweenTilesAndObeyedEachTime) {
   tile.queries = queries.data();
   tile.k = k;
   corpus::ScanCost cost;
+  corpus::RankedLists best;
   const corpus::RowFormat format = testing::FormatOf(generation.corpus.spec);
 
   int32_t calls = 0;
@@ -78,24 +79,23 @@ TEST_P(CancellationTest, AskedBetweenTilesAndObeyedEachTime) {
     ++calls;
     return false;
   };
-  ASSERT_OK(backend->Search(format, {&loaded.view, 1}, tile, &cost));
+  ASSERT_OK(backend->Search(format, {&loaded.view, 1}, tile, &best, &cost));
   const int32_t calls_sure = threads == 1 ? 20 : 1;  // other threads may take most of the tiles
   EXPECT_GE(calls, calls_sure);
 
   for (int32_t cancel_at = 1; cancel_at <= 20; ++cancel_at) {
     int32_t asked = 0;
     tile.cancelled = [&asked, at = cancel_at] { return ++asked >= at; };
-    const auto best = backend->Search(format, {&loaded.view, 1}, tile, &cost);
+    const absl::Status status = backend->Search(format, {&loaded.view, 1}, tile, &best, &cost);
     EXPECT_LE(asked, cancel_at) << "asked again after the answer was yes";
-    EXPECT_EQ(absl::IsCancelled(best.status()), asked == cancel_at) << best.status();
+    EXPECT_EQ(absl::IsCancelled(status), asked == cancel_at) << status;
     if (cancel_at <= calls_sure) {
       EXPECT_EQ(asked, cancel_at);
     }
   }
   tile.cancelled = nullptr;
-  const auto after = backend->Search(format, {&loaded.view, 1}, tile, &cost);
-  ASSERT_OK(after);
-  EXPECT_TRUE(Same((*after)[0][0], testing::ReferenceTop(generation, {queries.data(), 64}, 3)));
+  ASSERT_OK(backend->Search(format, {&loaded.view, 1}, tile, &best, &cost));
+  EXPECT_TRUE(Same(best.list(0, 0), testing::ReferenceTop(generation, {queries.data(), 64}, 3)));
 }
 
 INSTANTIATE_TEST_SUITE_P(ThreadsAndQueries, CancellationTest,
@@ -135,8 +135,9 @@ TEST_P(CpuConcurrencyTest, SearchesFillsAndDeletionsAtOnceAllAnswerRight) {
         tile.queries = queries.data();
         tile.k = k;
         corpus::ScanCost cost;
-        const auto best = backend->Search(format, {&loaded.view, 1}, tile, &cost);
-        if (!best.ok() || !Same(best->back()[0], want)) wrong.fetch_add(1);
+        corpus::RankedLists best;
+        const absl::Status status = backend->Search(format, {&loaded.view, 1}, tile, &best, &cost);
+        if (!status.ok() || !Same(best.list(k.size() - 1, 0), want)) wrong.fetch_add(1);
       }
     });
   }
@@ -173,15 +174,16 @@ TEST_P(CpuConcurrencyTest, ACallerThatFlushesDenormalsIsRefused) {
   tile.queries = query.data();
   tile.k = k;
   corpus::ScanCost cost;
+  corpus::RankedLists best;
   const corpus::RowFormat format = testing::FormatOf(generation.corpus.spec);
   const uint32_t mode = _mm_getcsr();
   for (const uint32_t bits : {0x8000u, 0x0040u, 0x2000u}) {  // FTZ, DAZ, round down
     _mm_setcsr(mode | bits);
-    const auto best = backend->Search(format, {&loaded.view, 1}, tile, &cost);
+    const absl::Status status = backend->Search(format, {&loaded.view, 1}, tile, &best, &cost);
     _mm_setcsr(mode);
-    EXPECT_THAT(best, StatusIs(absl::StatusCode::kFailedPrecondition));
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
   }
-  EXPECT_OK(backend->Search(format, {&loaded.view, 1}, tile, &cost));
+  EXPECT_OK(backend->Search(format, {&loaded.view, 1}, tile, &best, &cost));
 }
 
 }  // namespace

@@ -162,7 +162,8 @@ TEST(CpuSearchFactsTest, CostCountsTheRowsReadAndTheCandidates) {
   tile.queries = queries.data();
   tile.k = k;
   corpus::ScanCost cost;
-  ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &cost));
+  corpus::RankedLists best;
+  ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, &cost));
   EXPECT_EQ(cost.bytes_read, 1000 * 64 * 4);  // once for both queries
   EXPECT_GE(cost.candidates, 1001);
   EXPECT_LE(cost.candidates, 2000);
@@ -186,13 +187,12 @@ TEST(CpuSearchFactsTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
   tile.queries = queries.data();
   tile.k = k;
   corpus::ScanCost cost;
-  const auto none = backend->Search(testing::FormatOf(spec), {}, tile, &cost);
-  ASSERT_OK(none);
-  EXPECT_EQ(none->size(), 1u);
-  EXPECT_TRUE((*none)[0].empty());
-  const auto all_deleted = backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &cost);
-  ASSERT_OK(all_deleted);
-  EXPECT_TRUE((*all_deleted)[0][0].empty());
+  corpus::RankedLists best;
+  ASSERT_OK(backend->Search(testing::FormatOf(spec), {}, tile, &best, &cost));
+  EXPECT_EQ(best.queries_count(), 1u);
+  EXPECT_EQ(best.generations_count(), 0u);
+  ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, &cost));
+  EXPECT_TRUE(best.list(0, 0).empty());
 }
 
 TEST(CpuSearchFactsTest, RefusesWhatIsOutOfRangeByName) {
@@ -219,13 +219,14 @@ TEST(CpuSearchFactsTest, RefusesWhatIsOutOfRangeByName) {
   corpus::QueryTile tile;
   tile.queries = queries.data();
   corpus::ScanCost cost;
+  corpus::RankedLists best;
   const std::vector<int32_t> k_zero = {1, 0};
   tile.k = k_zero;
-  EXPECT_THAT((*backend)->Search(format, {}, tile, &cost),
+  EXPECT_THAT((*backend)->Search(format, {}, tile, &best, &cost),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queries[1].k = 0")));
   const std::vector<int32_t> three = {1, 1, 1};
   tile.k = three;
-  EXPECT_THAT((*backend)->Search(format, {}, tile, &cost),
+  EXPECT_THAT((*backend)->Search(format, {}, tile, &best, &cost),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 2")));
 }
 

@@ -34,7 +34,7 @@ struct EncodedCorpus {
     const int64_t stride = cpu::CodeStride(dim);
     const int64_t rows_count = corpus.rows_count();
     const int64_t row_stride = int64_t{cpu::PaddedDim(dim)} * BytesPerElement(corpus.spec.row_type);
-    cpu::ScratchBuffer<std::byte> row_buffer;
+    ScratchBuffer<std::byte> row_buffer;
     std::byte* const rows = row_buffer.Ensure(rows_count * row_stride);
     std::fill(rows, rows + rows_count * row_stride, std::byte{0});
     for (int64_t r = 0; r < rows_count; ++r) {
@@ -46,7 +46,7 @@ struct EncodedCorpus {
         {rows, static_cast<int32_t>(rows_count), cpu::PaddedDim(dim), corpus.spec.row_type},
         squares.data());
     bounds.resize(static_cast<size_t>(rows_count));
-    cpu::ScratchBuffer<double> scratch;
+    ScratchBuffer<double> scratch;
     cpu::EncodeRows encode;
     encode.rotation = &rotation;
     encode.dim = dim;
@@ -63,7 +63,7 @@ struct EncodedCorpus {
   }
 
   std::vector<score::RowBound> bounds;
-  cpu::ScratchBuffer<uint8_t> codes;  // [rows, CodeStride(dim)]
+  ScratchBuffer<uint8_t> codes;  // [rows, CodeStride(dim)]
 };
 
 }  // namespace nearfield::testing

@@ -231,16 +231,19 @@ TEST_F(EngineSearchTest, AnswersThatCannotBeAreInternalErrors) {
   ASSERT_OK(UploadAll(*collection, PlainRows({1, 2}, {1, 2})));
   const std::vector<float> query = {1, 0};
   const auto search = [&] { return SearchOne(*fake_.engine, *collection, query, 2).status(); };
-  fake_.device->CorruptAnswers([](corpus::BestRows* best) { (*best)[0][0][1].rank = 2; });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("rank 2 of 2 rows")));
-  fake_.device->CorruptAnswers([](corpus::BestRows* best) { best->clear(); });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 queries")));
-  fake_.device->CorruptAnswers([](corpus::BestRows* best) { (*best)[0].clear(); });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 generations")));
-  fake_.device->CorruptAnswers([](corpus::BestRows* best) { (*best)[0][0].pop_back(); });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("1 of 2 rows")));
   fake_.device->CorruptAnswers(
-      [](corpus::BestRows* best) { std::swap((*best)[0][0][0], (*best)[0][0][1]); });
+      [](corpus::RankedLists* best) { best->Resize(0, 0, 2)[1].rank = 2; });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("rank 2 of 2 rows")));
+  fake_.device->CorruptAnswers([](corpus::RankedLists* best) { best->Reset({}, 1); });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 queries")));
+  fake_.device->CorruptAnswers([](corpus::RankedLists* best) { best->Reset({2}, 0); });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 generations")));
+  fake_.device->CorruptAnswers([](corpus::RankedLists* best) { best->Resize(0, 0, 1); });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("1 of 2 rows")));
+  fake_.device->CorruptAnswers([](corpus::RankedLists* best) {
+    const absl::Span<corpus::RankedScore> list = best->Resize(0, 0, 2);
+    std::swap(list[0], list[1]);
+  });
   EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("out of order")));
 }
 

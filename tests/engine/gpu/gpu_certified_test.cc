@@ -336,11 +336,11 @@ TEST_F(GpuCertifiedTest, CodesCopiedToAnotherGenerationEqualTheReference) {
     corpus::QueryTile tile;
     tile.queries = vectors.data();
     tile.k = k;
-    const auto best = backend_->Search(format, {&view, 1}, tile, nullptr);
-    ASSERT_OK(best);
+    corpus::RankedLists best;
+    ASSERT_OK(backend_->Search(format, {&view, 1}, tile, &best, nullptr));
     for (size_t q = 0; q < queries; ++q) {
       const absl::Span<const float> query = absl::MakeConstSpan(vectors).subspan(q * 64, 64);
-      EXPECT_EQ(ToBits((*best)[q][0]), ToBits(reference.Top(query, 10)));
+      EXPECT_EQ(ToBits(best.list(q, 0)), ToBits(reference.Top(query, 10)));
     }
   }
 }
@@ -359,7 +359,8 @@ TEST_F(GpuCertifiedTest, ACancelledBatchSearchStops) {
   tile.queries = queries.data();
   tile.k = k;
   tile.cancelled = [] { return true; };
-  EXPECT_THAT(backend_->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, nullptr),
+  corpus::RankedLists best;
+  EXPECT_THAT(backend_->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, nullptr),
               StatusIs(absl::StatusCode::kCancelled));
 }
 

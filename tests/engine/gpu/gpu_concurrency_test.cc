@@ -63,10 +63,10 @@ TEST_F(GpuConcurrencyTest, SearchesGoOnWhileOthersUploadAndRead) {
         corpus::QueryTile tile;
         tile.queries = query.data();
         tile.k = k;
-        const auto best =
-            backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, nullptr);
-        ASSERT_OK(best);
-        ASSERT_EQ(ToBits((*best)[0][0]), expected);
+        corpus::RankedLists best;
+        ASSERT_OK(
+            backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, nullptr));
+        ASSERT_EQ(ToBits(best.list(0, 0)), expected);
         if (uploads.load() >= 40) stop.store(true);
       }
       stop.store(true);

@@ -51,7 +51,7 @@ class GpuTest : public ::testing::Test {
 
 // (score bits, rank): comparable bit for bit.
 using Ranked = std::vector<std::pair<uint32_t, uint32_t>>;
-inline Ranked ToBits(const std::vector<corpus::RankedScore>& best) {
+inline Ranked ToBits(absl::Span<const corpus::RankedScore> best) {
   Ranked bits;
   for (const corpus::RankedScore& row : best) {
     bits.emplace_back(score::BitsFromFloat(row.score), row.rank);

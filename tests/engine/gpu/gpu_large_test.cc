@@ -66,9 +66,9 @@ TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
   tile.queries = query.data();
   tile.k = k;
   const corpus::GenerationView view = {.planes = planes->get(), .rows_live = kBlockRows * kCopies};
-  const auto best = backend.Search(testing::FormatOf(spec), {&view, 1}, tile, nullptr);
-  ASSERT_OK(best);
-  ASSERT_EQ(ToBits((*best)[0][0]), expected);
+  corpus::RankedLists best;
+  ASSERT_OK(backend.Search(testing::FormatOf(spec), {&view, 1}, tile, &best, nullptr));
+  ASSERT_EQ(ToBits(best.list(0, 0)), expected);
 
   std::vector<uint8_t> last(static_cast<size_t>(block.corpus.row_bytes()));
   ASSERT_OK((*planes)->ReadRange(kBlockRows * kCopies - 1, 1, last.data()));

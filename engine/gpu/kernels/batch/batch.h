@@ -44,6 +44,14 @@ struct BatchQuery {
   uint32_t overflow;  // not 0: a row found no room in the queue; later stages skip the query
 };
 
+// Result of one query, stored as one vector of 16 bytes.
+struct alignas(16) BatchOutcome {
+  uint32_t reached;   // rows whose score reaches the threshold
+  uint32_t rescored;  // rows scored canonically
+  uint32_t overflow;  // not 0: some rows found no room, so the query has no answer
+  uint32_t reserved;
+};
+
 struct BatchArgs {
   CodedCorpus corpus;
   score::RotationShape rotation;
@@ -60,7 +68,7 @@ struct BatchArgs {
   // Answers, in mapped host memory or device memory.
   uint64_t* keys = nullptr;  // [queries, keys_pitch], best first
   uint32_t keys_pitch = 0;
-  uint4* outcomes = nullptr;  // [queries]: reached, scored, overflow, 0
+  BatchOutcome* outcomes = nullptr;  // [queries]
 };
 
 // The tiles of 64 rows whose number is a multiple of `step` but not of `done_step`, which an

@@ -162,7 +162,7 @@ class Refinement {
   }
 
   __device__ void Report(uint32_t reached, bool overflow) const {
-    args_.outcomes[blockIdx.x] = uint4{reached, state_.scored, overflow ? 1u : 0u, 0u};
+    args_.outcomes[blockIdx.x] = BatchOutcome{reached, state_.scored, overflow ? 1u : 0u, 0u};
   }
 
  private:

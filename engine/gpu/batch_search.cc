@@ -1,4 +1,5 @@
-// The certified scan of a batch of queries, host side: see kernels/batch/batch.h.
+#include "engine/gpu/batch_search.h"
+
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -8,9 +9,8 @@
 #include "engine/base/checked_math.h"
 #include "engine/base/host_work.h"
 #include "engine/base/status_macros.h"
-#include "engine/gpu/gpu_topk_engine.h"
-#include "engine/gpu/kernels/batch/batch.h"
 #include "engine/plan/batch_plan.h"
+#include "engine/plan/scan_choice.h"
 
 namespace nearfield::gpu {
 namespace {
@@ -39,12 +39,12 @@ absl::Status SpreadOverHost(HostWork* work, int64_t count, int64_t bytes,
 
 // Returns a shape for queries [first_query, ...): as many as have room for their queues, vectors
 // and answers. Its `queries` is 0 if the kernels cannot serve them.
-GpuTopkEngine::BatchShape GpuTopkEngine::ShapeBatch(const Job& job, const CodedCorpus& corpus,
-                                                    int64_t first_query) const {
-  const plan::EngineFacts& facts = core_->engine_facts();
+BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, int64_t first_query) const {
+  const CodedCorpus& corpus = job.corpus;
+  const plan::EngineFacts& facts = core_.engine_facts();
   const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query));
-  BatchShape shape;
-  if (!core_->has_batch_kernels() || corpus.numbers >= kScoredBit) return shape;
+  Shape shape;
+  if (!core_.has_batch_kernels() || corpus.numbers >= kScoredBit) return shape;
   int64_t queries = std::min<int64_t>(static_cast<int64_t>(k.size()), kBatchQueriesMax);
   shape.k = *std::max_element(k.begin(), k.begin() + queries);
   if (shape.k > kBatchKMax) return shape;
@@ -60,17 +60,17 @@ GpuTopkEngine::BatchShape GpuTopkEngine::ShapeBatch(const Job& job, const CodedC
   return shape;
 }
 
-absl::StatusOr<BatchArgs> GpuTopkEngine::StageBatch(const Job& job, const CodedCorpus& corpus,
-                                                    int64_t first_query, const BatchShape& shape) {
-  SearchWorkspace& workspace = core_->workspace();
+absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, int64_t first_query,
+                                             const Shape& shape) {
+  SearchWorkspace& workspace = core_.workspace();
   const int64_t dim = job.format.dim;
   const int64_t queries = shape.queries;
   BatchArgs args;
-  args.corpus = corpus;
+  args.corpus = job.corpus;
   args.rotation = score::RotationShapeOf(job.format.dim, job.format.seed);
   args.metric = job.format.metric;
   args.queries = static_cast<int32_t>(queries);
-  args.code_stride = corpus.generations[0].codes.code_bytes;
+  args.code_stride = job.corpus.generations[0].codes.code_bytes;
   // Vectors and k are copied to the device together; codes and states are computed there.
   const int64_t k_at = RoundUp(4 * dim * queries, kAlign);
   const int64_t first_at = RoundUp(k_at + 4 * queries, kAlign);
@@ -86,7 +86,7 @@ absl::StatusOr<BatchArgs> GpuTopkEngine::StageBatch(const Job& job, const CodedC
       }));
   std::memcpy(host + k_at, job.queries->k.data() + first_query,
               static_cast<std::size_t>(4 * queries));
-  ABSL_RETURN_IF_ERROR(core_->health().Check(
+  ABSL_RETURN_IF_ERROR(core_.health().Check(
       cudaMemcpyAsync(device, host, static_cast<std::size_t>(k_at + 4 * queries),
                       cudaMemcpyHostToDevice, workspace.stream.get()),
       "cudaMemcpyAsync"));
@@ -99,14 +99,13 @@ absl::StatusOr<BatchArgs> GpuTopkEngine::StageBatch(const Job& job, const CodedC
   args.capacity = static_cast<uint32_t>(shape.capacity);
   args.keys = reinterpret_cast<uint64_t*>(workspace.results.device());
   args.keys_pitch = static_cast<uint32_t>(shape.keys_pitch);
-  args.outcomes = reinterpret_cast<uint4*>(workspace.batch_outcomes.device());
+  args.outcomes = reinterpret_cast<BatchOutcome*>(workspace.batch_outcomes.device());
   return args;
 }
 
-absl::Status GpuTopkEngine::RunBatch(const Job& job, const BatchArgs& args,
-                                     const BatchShape& shape) {
-  SearchWorkspace& workspace = core_->workspace();
-  DeviceHealth& health = core_->health();
+absl::Status BatchSearch::Run(const SearchJob& job, const BatchArgs& args, const Shape& shape) {
+  SearchWorkspace& workspace = core_.workspace();
+  DeviceHealth& health = core_.health();
   cudaStream_t stream = workspace.stream.get();
   ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchEncode(args, stream), "encoding queries"));
   const std::vector<plan::ScanStage> stages = plan::PlanStages(
@@ -117,7 +116,7 @@ absl::Status GpuTopkEngine::RunBatch(const Job& job, const BatchArgs& args,
                               .tiles = static_cast<uint32_t>(one.tiles),
                               .last = &one == &stages.back()};
     ABSL_RETURN_IF_ERROR(
-        health.Check(LaunchBatchScan(args, stage, core_->device_facts().sm_count, stream),
+        health.Check(LaunchBatchScan(args, stage, core_.device_facts().sm_count, stream),
                      "launching the scan of a batch"));
     ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchRefine(job.format.row_type, args, stage, stream),
                                       "launching the refinement of a batch"));
@@ -125,40 +124,60 @@ absl::Status GpuTopkEngine::RunBatch(const Job& job, const BatchArgs& args,
   return health.Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
-absl::Status GpuTopkEngine::SearchBatch(const Job& job, const CodedCorpus& corpus,
-                                        int64_t first_query, const BatchShape& shape,
-                                        corpus::BestRows& best, corpus::ScanCost& cost,
-                                        std::vector<int64_t>& left) {
-  SearchWorkspace& workspace = core_->workspace();
-  ABSL_ASSIGN_OR_RETURN(const BatchArgs args, StageBatch(job, corpus, first_query, shape));
-  ABSL_RETURN_IF_ERROR(RunBatch(job, args, shape));
-  const int64_t at_once = BatchQueriesAtOnce(args.queries, args.code_stride);
+// Moves the keys of the batch into the output and adds the cost of the batch.
+absl::Status BatchSearch::TakeResults(const SearchJob& job, int64_t first_query, const Shape& shape,
+                                      SearchOutput& out, std::vector<int64_t>& left) const {
+  SearchWorkspace& workspace = core_.workspace();
+  const CodedCorpus& corpus = job.corpus;
+  const int64_t at_once =
+      BatchQueriesAtOnce(static_cast<int>(shape.queries), corpus.generations[0].codes.code_bytes);
   for (const CodedGeneration& generation : absl::MakeConstSpan(corpus.generations, corpus.count)) {
-    cost.bytes_read += CeilDiv(shape.queries, at_once) * generation.rows_count *
-                       (generation.codes.code_bytes + int64_t{sizeof(score::RowBound)});
+    out.cost.bytes_read += CeilDiv(shape.queries, at_once) * generation.rows_count *
+                           (generation.codes.code_bytes + int64_t{sizeof(score::RowBound)});
   }
-  const auto* const outcomes = reinterpret_cast<const uint4*>(workspace.batch_outcomes.host());
+  const auto* const outcomes =
+      reinterpret_cast<const BatchOutcome*>(workspace.batch_outcomes.host());
   const auto* const keys = reinterpret_cast<const uint64_t*>(workspace.results.host());
   int64_t keys_bytes = 0;
   for (int64_t i = 0; i < shape.queries; ++i) {
-    const uint4 outcome = outcomes[i];
-    cost.candidates += outcome.y;
-    cost.bytes_read += outcome.y * corpus.generations[0].rows.row_bytes;
-    if (outcome.z != 0) {
+    const BatchOutcome& outcome = outcomes[i];
+    out.cost.candidates += outcome.rescored;
+    out.cost.bytes_read += outcome.rescored * corpus.generations[0].rows.row_bytes;
+    if (outcome.overflow != 0) {
       left.push_back(first_query + i);
+      ++out.cost.escalations.tighter;
     } else {
-      ++cost.queries_of_codes;
-      keys_bytes += int64_t{8} * outcome.x;
+      ++out.cost.queries_of_codes;
+      keys_bytes += int64_t{8} * outcome.reached;
     }
   }
   return SpreadOverHost(job.queries->host_work, shape.queries, 4 * keys_bytes, [&](int64_t i) {
-    const uint4 outcome = outcomes[i];
-    const auto count = std::min<std::size_t>(outcome.x, static_cast<std::size_t>(shape.keys_pitch));
-    if (outcome.z == 0) {
-      TakeKeys(job, corpus, first_query + i, {keys + i * shape.keys_pitch, count}, best);
+    const BatchOutcome& outcome = outcomes[i];
+    const auto count =
+        std::min<std::size_t>(outcome.reached, static_cast<std::size_t>(shape.keys_pitch));
+    if (outcome.overflow == 0) {
+      TakeKeys(job, first_query + i, {keys + i * shape.keys_pitch, count}, out.best);
     }
     return absl::OkStatus();
   });
+}
+
+absl::Status BatchSearch::Search(const SearchJob& job, SearchOutput& out,
+                                 std::vector<int64_t>& left) {
+  const int64_t queries = job.queries_count();
+  for (int64_t first = 0; first < queries;) {
+    ABSL_RETURN_IF_ERROR(job.CheckCancelled());
+    const Shape shape = ShapeBatch(job, first);
+    if (shape.queries == 0 || !plan::PrefersBatch(WorkOf(job, shape.queries))) {
+      left.push_back(first++);
+      continue;
+    }
+    ABSL_ASSIGN_OR_RETURN(const BatchArgs args, Stage(job, first, shape));
+    ABSL_RETURN_IF_ERROR(Run(job, args, shape));
+    ABSL_RETURN_IF_ERROR(TakeResults(job, first, shape, out, left));
+    first += shape.queries;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace nearfield::gpu

@@ -1,22 +1,22 @@
-// corpus::Rotation with vectors: the same additions in another order, so its error bound holds.
+// Rotation with vectors: the same additions in another order, so its error bound holds.
 // Included once per instruction set.
-#if defined(NEARFIELD_ENGINE_CPU_KERNELS_HADAMARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef NEARFIELD_ENGINE_CPU_KERNELS_HADAMARD_INL_H_
-#undef NEARFIELD_ENGINE_CPU_KERNELS_HADAMARD_INL_H_
+#if defined(NEARFIELD_ENGINE_BOUND_ROTATION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NEARFIELD_ENGINE_BOUND_ROTATION_INL_H_
+#undef NEARFIELD_ENGINE_BOUND_ROTATION_INL_H_
 #else
-#define NEARFIELD_ENGINE_CPU_KERNELS_HADAMARD_INL_H_
+#define NEARFIELD_ENGINE_BOUND_ROTATION_INL_H_
 #endif
 
 #include <cmath>
 
 #include "engine/bound/rotation.h"
-#include "engine/cpu/kernels/vector_steps-inl.h"
+#include "engine/bound/vector_tags-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace nearfield::cpu {
+namespace nearfield::corpus {
 namespace HWY_NAMESPACE {
 
-// Smaller blocks use the portable kernels.
+// Smaller blocks are rotated without vectors.
 inline constexpr int64_t kRotationBlockMin = 2 * kWidth;
 
 // Negates the lanes whose index has the bit kHalf.
@@ -99,7 +99,7 @@ inline void ApplySigns(const double* signs, int64_t size, double* values) {
 }
 
 // Applies Rr or Rq, depending on the shift.
-inline void Rotate(const corpus::Rotation& rotation, int shift, double* values) {
+inline void Rotate(const Rotation& rotation, int shift, double* values) {
   const double scale = std::ldexp(1.0, -shift);
   const int64_t dim = rotation.dimension();
   const int64_t block = rotation.block();
@@ -110,7 +110,7 @@ inline void Rotate(const corpus::Rotation& rotation, int shift, double* values) 
 }
 
 // Applies Rq^T.
-inline void BringBack(const corpus::Rotation& rotation, double* values) {
+inline void BringBack(const Rotation& rotation, double* values) {
   const double scale = std::ldexp(1.0, -rotation.query_shift());
   const int64_t dim = rotation.dimension();
   const int64_t block = rotation.block();
@@ -121,7 +121,7 @@ inline void BringBack(const corpus::Rotation& rotation, double* values) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace nearfield::cpu
+}  // namespace nearfield::corpus
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard per instruction set

@@ -1,5 +1,7 @@
-// The scan of exact rows, host side. Runs one tile of a plan: copies queries up, enqueues scans and
-// selections, waits once, and reads the results from pinned memory.
+// Runs one tile of a plan at a time: copies queries up, enqueues scans and selections, waits once,
+// and reads the results from pinned memory.
+#include "engine/gpu/row_search.h"
+
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -8,9 +10,7 @@
 
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
-#include "engine/gpu/gpu_topk_engine.h"
 #include "engine/gpu/kernels/row_scan/scan.h"
-#include "engine/score/order.h"
 #include "engine/score/squared_norm.h"
 #include "engine/topk/select.h"
 
@@ -21,14 +21,14 @@ constexpr int64_t kBlockAlign = 256;
 
 }  // namespace
 
-GpuTopkEngine::QueryBlock GpuTopkEngine::StageQueries(const Job& job, const plan::SearchPlan& plan,
-                                                      int64_t first_query) {
+RowSearch::QueryBlock RowSearch::StageQueries(const SearchJob& job, const plan::SearchPlan& plan,
+                                              int64_t first_query) {
   const int64_t dim = job.format.dim;
   QueryBlock block;
   block.k_at = RoundUp(int64_t{8} * plan.queries, kBlockAlign);
   block.queries_at = RoundUp(block.k_at + int64_t{4} * plan.queries, kBlockAlign);
   block.bytes = block.queries_at + 4 * dim * plan.queries;
-  char* const host = core_->workspace().queries_host.host();
+  char* const host = core_.workspace().queries_host.host();
   const float* const queries = job.queries->queries + first_query * dim;
   std::memcpy(host + block.k_at, job.queries->k.data() + first_query,
               std::size_t{4} * static_cast<std::size_t>(plan.queries));
@@ -42,9 +42,9 @@ GpuTopkEngine::QueryBlock GpuTopkEngine::StageQueries(const Job& job, const plan
   return block;
 }
 
-absl::Status GpuTopkEngine::EnqueueScan(const Job& job, const plan::SearchPlan& plan,
-                                        const plan::PlanPiece& piece, const QueryBlock& block) {
-  SearchWorkspace& workspace = core_->workspace();
+absl::Status RowSearch::EnqueueScan(const SearchJob& job, const plan::SearchPlan& plan,
+                                    const plan::PlanPiece& piece, const QueryBlock& block) {
+  SearchWorkspace& workspace = core_.workspace();
   const auto generation = static_cast<std::size_t>(piece.generation);
   const ScanArgs args = {
       .rows = job.planes[generation]->view(),
@@ -62,14 +62,12 @@ absl::Status GpuTopkEngine::EnqueueScan(const Job& job, const plan::SearchPlan& 
                              .queries_per_warp = plan.queries_per_scan,
                              .blocks_x = piece.scan_blocks,
                              .blocks_y = plan.scan_subtiles};
-  return core_->health().Check(LaunchScan(launch, args, workspace.stream.get()),
-                               "launching a scan");
+  return core_.health().Check(LaunchScan(launch, args, workspace.stream.get()), "launching a scan");
 }
 
-absl::Status GpuTopkEngine::EnqueueSelect(const plan::SearchPlan& plan, const plan::PlanStep& step,
-                                          const std::vector<int32_t>& slots,
-                                          const QueryBlock& block) {
-  SearchWorkspace& workspace = core_->workspace();
+absl::Status RowSearch::EnqueueSelect(const plan::SearchPlan& plan, const plan::PlanStep& step,
+                                      const std::vector<int32_t>& slots, const QueryBlock& block) {
+  SearchWorkspace& workspace = core_.workspace();
   SelectArgs args;
   args.keys = workspace.keys;
   args.keys_pitch = plan.keys_pitch;
@@ -91,8 +89,8 @@ absl::Status GpuTopkEngine::EnqueueSelect(const plan::SearchPlan& plan, const pl
   args.results_pitch = static_cast<int32_t>(plan.results_pitch);
   args.counts = reinterpret_cast<SelectCount*>(workspace.counts.device());
   args.carry_keys = static_cast<int32_t>(plan.carry_keys);
-  return core_->health().Check(LaunchSelect(step.select_groups, args, workspace.stream.get()),
-                               "launching a selection");
+  return core_.health().Check(LaunchSelect(step.select_groups, args, workspace.stream.get()),
+                              "launching a selection");
 }
 
 namespace {
@@ -109,11 +107,11 @@ std::vector<int32_t> ResultSlots(const std::vector<int64_t>& rows) {
 
 }  // namespace
 
-absl::Status GpuTopkEngine::RunTile(const Job& job, const plan::SearchPlan& plan,
-                                    int64_t first_query) {
+absl::Status RowSearch::RunTile(const SearchJob& job, const plan::SearchPlan& plan,
+                                int64_t first_query) {
   if (plan.steps.empty()) return absl::OkStatus();
-  SearchWorkspace& workspace = core_->workspace();
-  DeviceHealth& health = core_->health();
+  SearchWorkspace& workspace = core_.workspace();
+  DeviceHealth& health = core_.health();
   const QueryBlock block = StageQueries(job, plan, first_query);
   const std::vector<int32_t> slots = ResultSlots(job.rows);
   ABSL_RETURN_IF_ERROR(
@@ -130,28 +128,48 @@ absl::Status GpuTopkEngine::RunTile(const Job& job, const plan::SearchPlan& plan
   return health.Check(cudaStreamSynchronize(workspace.stream.get()), "cudaStreamSynchronize");
 }
 
-void GpuTopkEngine::TakeResults(const Job& job, const plan::SearchPlan& plan, int64_t first_query,
-                                corpus::BestRows& best, corpus::ScanCost& cost) const {
-  const SearchWorkspace& workspace = core_->workspace();
+void RowSearch::TakeResults(const SearchJob& job, const plan::SearchPlan& plan, int64_t first_query,
+                            SearchOutput& out) const {
+  const SearchWorkspace& workspace = core_.workspace();
   const auto* const keys = reinterpret_cast<const uint64_t*>(workspace.results.host());
   const auto* const counts = reinterpret_cast<const SelectCount*>(workspace.counts.host());
   const std::vector<int32_t> slots = ResultSlots(job.rows);
   for (std::size_t generation = 0; generation < job.rows.size(); ++generation) {
     if (slots[generation] < 0) continue;
-    cost.bytes_read +=
+    out.cost.bytes_read +=
         job.rows[generation] * job.planes[generation]->view().row_bytes * plan.scan_subtiles;
     for (int32_t query = 0; query < plan.queries; ++query) {
       const int64_t list = int64_t{slots[generation]} * plan.queries + query;
       const uint64_t* const list_keys = keys + list * plan.results_pitch;
-      cost.candidates += counts[list].candidates;
-      auto& rows = best[static_cast<std::size_t>(first_query + query)][generation];
-      rows.reserve(counts[list].kept);
-      for (uint32_t i = 0; i < counts[list].kept; ++i) {
-        rows.push_back(
-            {.score = score::KeyScore(list_keys[i]), .rank = score::KeyRank(list_keys[i])});
-      }
+      out.cost.candidates += counts[list].candidates;
+      out.best.Assign(static_cast<std::size_t>(first_query + query), generation,
+                      {list_keys, counts[list].kept});
     }
   }
+}
+
+plan::SearchPlan RowSearch::PlanTile(const SearchJob& job, int64_t first_query,
+                                     int64_t queries) const {
+  const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query),
+                                                             static_cast<std::size_t>(queries));
+  const plan::SearchShape shape = {.dim_padded = job.shape.padded,
+                                   .queries = static_cast<int32_t>(k.size()),
+                                   .k = *std::max_element(k.begin(), k.end()),
+                                   .rows = job.rows};
+  return plan::PlanSearch(shape, core_.device_facts(), core_.engine_facts());
+}
+
+absl::Status RowSearch::Search(const SearchJob& job, int64_t first_query, int64_t queries,
+                               SearchOutput& out) {
+  const int64_t end = first_query + queries;
+  for (int64_t first = first_query; first < end;) {
+    ABSL_RETURN_IF_ERROR(job.CheckCancelled());
+    const plan::SearchPlan plan = PlanTile(job, first, end - first);
+    ABSL_RETURN_IF_ERROR(RunTile(job, plan, first));
+    TakeResults(job, plan, first, out);
+    first += plan.queries;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace nearfield::gpu

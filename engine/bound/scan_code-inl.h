@@ -1,22 +1,21 @@
-// Vectorized encoding of rows and queries, equivalent to corpus/scan_code.cc. Sums are added in
-// another order, which the bounds allow. Included once per instruction set.
-#if defined(NEARFIELD_ENGINE_CPU_KERNELS_CODE_ENCODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef NEARFIELD_ENGINE_CPU_KERNELS_CODE_ENCODE_INL_H_
-#undef NEARFIELD_ENGINE_CPU_KERNELS_CODE_ENCODE_INL_H_
+// Vectorized encoding, equivalent to scan_code.cc. Sums are added in another order, which the
+// bounds allow. Included once per instruction set.
+#if defined(NEARFIELD_ENGINE_BOUND_SCAN_CODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NEARFIELD_ENGINE_BOUND_SCAN_CODE_INL_H_
+#undef NEARFIELD_ENGINE_BOUND_SCAN_CODE_INL_H_
 #else
-#define NEARFIELD_ENGINE_CPU_KERNELS_CODE_ENCODE_INL_H_
+#define NEARFIELD_ENGINE_BOUND_SCAN_CODE_INL_H_
 #endif
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <limits>
+#include <cstdint>
 
-#include "engine/cpu/kernels/code_kernels.h"
-#include "engine/cpu/kernels/hadamard-inl.h"
+#include "engine/bound/query_encoder.h"
+#include "engine/bound/rotation-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace nearfield::cpu {
+namespace nearfield::corpus {
 namespace HWY_NAMESPACE {
 
 // Arrays of values and codes are padded with zeros to whole vectors of codes.
@@ -85,62 +84,9 @@ inline void Divide(double* values, int64_t size, double divisor) {
   }
 }
 
-template <RowType kType>
-score::RowBound EncodeOne(const EncodeRows& encode, int32_t r) {
-  const corpus::Rotation& rotation = *encode.rotation;
-  const auto dim = static_cast<int32_t>(rotation.dimension());
-  const int64_t size = CodeStride(dim);
-  const std::byte* const row = encode.rows + int64_t{r} * PaddedDim(dim) * BytesPerElement(kType);
-  double* const values = encode.scratch;
-  double* const work = values + size;
-  for (int32_t d = 0; d < PaddedDim(dim); d += kWidth) {
-    hn::Store(LoadElements<kType>(row, d), kTag, values + d);
-  }
-  std::fill(values + PaddedDim(dim), values + size, 0.0);
-  const double squared = encode.squares[r];
-  const bool cosine = encode.metric == Metric::kCosine;
-  if (cosine && squared > 0.0) Divide(values, PaddedDim(dim), std::sqrt(squared));
-  std::memcpy(work, values, static_cast<size_t>(size) * sizeof(double));
-  Rotate(rotation, rotation.row_shift(), work);
-  auto* const codes = reinterpret_cast<int8_t*>(encode.codes + r * size);
-  const TakenCodes taken = TakeCodes<false>(work, size, codes);
-  const hn::ScalableTag<int8_t> bytes;
-  const auto bias = hn::Set(bytes, static_cast<int8_t>(kCodeBias));
-  for (int64_t i = 0; i < size; i += static_cast<int64_t>(hn::Lanes(bytes))) {
-    hn::Store(hn::Xor(hn::Load(bytes, codes + i), bias), bytes, codes + i);  // adds the bias
-  }
-  if (cosine && squared == 0.0) return {.residual = -std::numeric_limits<float>::infinity()};
-  // Compute the residual in the space of the row: this assumes nothing about the rotation.
-  BringBack(rotation, work);
-  return score::MakeRowBound(taken.scale, Squares(values, work, size), taken.norm,
-                             rotation.RelativeError(), encode.metric == Metric::kL2 ? squared : 0.0,
-                             dim);
-}
-
-template <RowType kType>
-void EncodeAll(const EncodeRows& encode) {
-  for (int32_t r = 0; r < encode.rows_count; ++r) {
-    encode.bounds[r] = EncodeOne<kType>(encode, r);
-  }
-}
-
-void EncodeRowsOf(const EncodeRows& encode) {
-  if (encode.rotation->block() < kRotationBlockMin) {
-    return PortableCodeKernels().encode_rows(encode);
-  }
-  switch (encode.row_type) {
-    case RowType::kFloat32:
-      return EncodeAll<RowType::kFloat32>(encode);
-    case RowType::kFloat16:
-      return EncodeAll<RowType::kFloat16>(encode);
-    case RowType::kBFloat16:
-      return EncodeAll<RowType::kBFloat16>(encode);
-  }
-}
-
-corpus::QueryBounds EncodeQueryCodes(const EncodeQueryArgs& args) {
-  const corpus::Rotation& rotation = *args.rotation;
-  if (rotation.block() < kRotationBlockMin) return PortableCodeKernels().encode_query(args);
+inline QueryBounds EncodeQueryCodes(const EncodeQueryArgs& args) {
+  const Rotation& rotation = *args.rotation;
+  if (rotation.block() < kRotationBlockMin) return EncodeQueryPlain(args);
   const auto dim = static_cast<int32_t>(rotation.dimension());
   const int64_t size = CodeStride(dim);
   double* const values = args.scratch;
@@ -160,7 +106,7 @@ corpus::QueryBounds EncodeQueryCodes(const EncodeQueryArgs& args) {
   norms.without_first = norm();
   norms.rest = norms.without_first;
   const bool l2 = args.metric == Metric::kL2;
-  corpus::QueryBounds bounds;
+  QueryBounds bounds;
   bounds.first_only = score::MakeQueryBound(of_first.scale, 0.0f, norms, rotation.RelativeError(),
                                             l2, squares, dim);
   const TakenCodes of_second = TakeCodes<true>(values, size, codes);
@@ -172,7 +118,7 @@ corpus::QueryBounds EncodeQueryCodes(const EncodeQueryArgs& args) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace nearfield::cpu
+}  // namespace nearfield::corpus
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard per instruction set
