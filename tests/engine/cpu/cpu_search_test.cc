@@ -227,7 +227,7 @@ TEST(CpuSearchFactsTest, RefusesWhatIsOutOfRangeByName) {
   const std::vector<int32_t> three = {1, 1, 1};
   tile.k = three;
   EXPECT_THAT((*backend)->Search(format, {}, tile, &best, &cost),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 2")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be 0 .. 2")));
 }
 
 }  // namespace
