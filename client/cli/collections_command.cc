@@ -175,7 +175,7 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
       *create, &spec->scan,
       "The data that scans read: int8 codes kept next to the rows, the rows themselves, or what is "
       "fastest on the server's device [auto]");
-  AddRowHomeOption(
+  AddRowPlacementOption(
       *create, &spec->rows,
       "Where the rows lie [device]; on the host only where the server runs on the CPU");
   AddAttributeOption(*create, &spec->attributes);

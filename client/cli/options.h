@@ -88,7 +88,7 @@ CLI::Option* AddScanOption(CLI::App& app, Target* target, const std::string& des
 }
 
 template <typename Target>
-CLI::Option* AddRowHomeOption(CLI::App& app, Target* target, const std::string& description) {
+CLI::Option* AddRowPlacementOption(CLI::App& app, Target* target, const std::string& description) {
   return AddNamedOption<RowPlacement>(
       app, "--rows", target, description,
       {{"device", RowPlacement::kDevice}, {"host", RowPlacement::kHost}});

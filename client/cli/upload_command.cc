@@ -296,7 +296,7 @@ void AddCreateOptions(CLI::App& command, UploadArguments* arguments) {
                    "Make the collection first, with the file's dimension and type");
   AddMetricOption(command, &arguments->metric);
   AddScanOption(command, &arguments->scan, "With --create: what scans read [auto]");
-  AddRowHomeOption(command, &arguments->rows, "With --create: where the rows lie [device]");
+  AddRowPlacementOption(command, &arguments->rows, "With --create: where the rows lie [device]");
   AddAttributeOption(command, &arguments->attributes, "With --create: ");
 }
 
