@@ -19,15 +19,19 @@ namespace nearfield::server {
 struct AnswerOrigin {
   std::string collection_name;
   std::string request_id;
-  std::string filter;  // as it was sent: a Filter message; empty: none
+  std::string filter;  // the Filter message, if the answer is checked; empty: no filter
 };
 
-// A search that the audit has chosen, and one of its queries. Empty for all others.
+// A search that the audit has chosen, and one of its queries. Empty for all other searches.
 class AuditDraw {
  public:
   AuditDraw() = default;
-  // Called for every search, before it is queued.
-  AuditDraw(Auditor* auditor, const SearchRequest& request, const AnswerOrigin& origin);
+  // Samples a search.
+  explicit AuditDraw(Auditor* auditor) : auditor_(auditor->Sample() ? auditor : nullptr) {}
+  bool sampled() const { return auditor_ != nullptr; }
+
+  // Reserves a slot of the audit, if the search was sampled. Call it before the search is queued.
+  void Reserve(const SearchRequest& request, const AnswerOrigin& origin);
 
   // Hands the answer to that query to the auditor, where the search was chosen.
   void Submit(const SearchReply& reply);

@@ -144,9 +144,12 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   pending->facts.k = pending->k;
   pending->caller = call.caller();
   pending->origin = {.collection_name = request.collection(), .request_id = call.record.request_id};
-  if (request.has_filter()) pending->origin.filter = request.filter().SerializeAsString();
   pending->with_digest = request.with_digest();
   pending->verify = request.verify();
+  if (!pending->verify) pending->audit = AuditDraw(&pending->core->audit->auditor);
+  if (request.has_filter() && (pending->verify || pending->audit.sampled())) {
+    pending->origin.filter = request.filter().SerializeAsString();
+  }
   return absl::OkStatus();
 }
 
@@ -338,7 +341,7 @@ absl::Status StartChecked(const std::shared_ptr<Pending>& pending) {
 absl::Status Start(const std::shared_ptr<Pending>& pending) {
   if (pending->verify) return StartChecked(pending);
   SearchTicket& ticket = pending->ticket;
-  pending->audit = AuditDraw(&pending->core->audit->auditor, ticket.request, pending->origin);
+  pending->audit.Reserve(ticket.request, pending->origin);
   ticket.done = [pending](absl::StatusOr<SearchReply> answer) {
     OnAnswer(pending, std::move(answer));
   };

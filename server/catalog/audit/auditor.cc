@@ -38,10 +38,13 @@ Auditor::~Auditor() {
 
 bool Auditor::Resting() const { return clock_->Now() < rest_until_; }
 
-Auditor::Place Auditor::Draw() {
-  if (options_.share == 0) return {};
-  const uint64_t number = drawn_.fetch_add(1, std::memory_order_relaxed);
-  if (Scramble(number) % static_cast<uint64_t>(options_.share) != 0) return {};
+bool Auditor::Sample() {
+  if (options_.share == 0) return false;
+  const uint64_t number = sampled_.fetch_add(1, std::memory_order_relaxed);
+  return Scramble(number) % static_cast<uint64_t>(options_.share) == 0;
+}
+
+Auditor::Place Auditor::Reserve() {
   const std::lock_guard lock(mutex_);
   if (ending_.load() || places_taken_ >= kAuditPlaces || Resting()) {
     ++counts_.answers_dropped;

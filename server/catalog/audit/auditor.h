@@ -73,9 +73,11 @@ class Auditor {
     Auditor* auditor_ = nullptr;
   };
 
-  // Samples a search; call it for every search before it is queued. Returns a slot if the search is
-  // to be audited. Cost: a few ns for other searches.
-  Place Draw();
+  // Samples a search: returns true if its answer is to be audited. Call it for every search. Cost:
+  // a few ns.
+  bool Sample();
+  // Returns a slot for the answer of a sampled search; no slot if all are taken.
+  Place Reserve();
   // Queues the answer for its check. Does not block.
   void Submit(Place place, AuditedAnswer answer);
 
@@ -96,7 +98,7 @@ class Auditor {
   const Clock* const clock_;
   Alarm* const alarm_;
   const Tell tell_;
-  std::atomic<uint64_t> drawn_{0};
+  std::atomic<uint64_t> sampled_{0};
   std::atomic<bool> ending_{false};
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable arrived_;

@@ -32,7 +32,7 @@ class AuditorTest : public AuditFixture {
 
 TEST_F(AuditorTest, ARightAnswerRaisesNothing) {
   Auditor auditor({.share = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
-  auditor.Submit(auditor.Draw(), Answer(collection_, {1, 0}, 3));
+  auditor.Submit(auditor.Reserve(), Answer(collection_, {1, 0}, 3));
   AwaitAudited(auditor, 1);
   EXPECT_EQ(auditor.counts().rows_checked, 4);
   EXPECT_EQ(auditor.counts().mismatches, 0);
@@ -47,7 +47,7 @@ TEST_F(AuditorTest, AFlippedScoreBitIsFoundAndCanBeReplayed) {
     corpus::RankedScore& score = best->Resize(0, 0, best->list(0, 0).size()).at(1);
     score.score = std::nextafterf(score.score, 9.0f);
   });
-  auditor.Submit(auditor.Draw(), Answer(collection_, {1, 0}, 3));
+  auditor.Submit(auditor.Reserve(), Answer(collection_, {1, 0}, 3));
   AwaitAudited(auditor, 1);
   EXPECT_EQ(auditor.counts().mismatches, 1);
   EXPECT_EQ(stops_, 1);
@@ -78,7 +78,7 @@ TEST_F(AuditorTest, AWrongIdIsFoundAfterTheCollectionHasMovedOn) {
   AuditedAnswer answer = Answer(collection_, {1, 0}, 3);
   answer.answer.ids = testing::Ids({10, 12, 11});
   ASSERT_OK(collection_->Delete(testing::Ids({11})));
-  auditor.Submit(auditor.Draw(), std::move(answer));
+  auditor.Submit(auditor.Reserve(), std::move(answer));
   AwaitAudited(auditor, 1);
   ASSERT_THAT(raised(), SizeIs(1));
   EXPECT_THAT(raised()[0].what, HasSubstr("place 1: claimed id 12"));
@@ -90,14 +90,14 @@ TEST_F(AuditorTest, AnEpochIsHeldNoLongerThanTheCheck) {
   Auditor auditor({.share = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
   AuditedAnswer answer = Answer(collection_, {1, 0}, 3);
   const std::weak_ptr<const PinnedEpoch> epoch = answer.at;
-  auditor.Submit(auditor.Draw(), std::move(answer));
+  auditor.Submit(auditor.Reserve(), std::move(answer));
   while (!epoch.expired()) std::this_thread::yield();
   EXPECT_EQ(auditor.counts().answers_audited, 1);
 }
 
 TEST_F(AuditorTest, AShareOfZeroChoosesNone) {
   Auditor auditor({.share = 0}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
-  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(auditor.Draw());
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(auditor.Sample());
   EXPECT_EQ(auditor.counts().answers_dropped, 0);
 }
 
@@ -105,7 +105,7 @@ TEST_F(AuditorTest, OneInAHundredIsChosenAndNotEveryHundredth) {
   Auditor auditor({.share = 100}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
   std::vector<int> chosen;
   for (int i = 0; i < 100000; ++i) {
-    if (auditor.Draw()) chosen.push_back(i % 100);
+    if (auditor.Sample()) chosen.push_back(i % 100);
   }
   EXPECT_GT(chosen.size(), 800u);
   EXPECT_LT(chosen.size(), 1200u);
@@ -140,10 +140,10 @@ class SlowAuditTest : public AuditFixture {
 TEST_F(SlowAuditTest, ABusyAuditorDropsAndCounts) {
   Auditor auditor({.share = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
   script_->verify_gate.Close();
-  for (int64_t i = 0; i < kAuditPlaces; ++i) auditor.Submit(auditor.Draw(), EmptyAnswer());
+  for (int64_t i = 0; i < kAuditPlaces; ++i) auditor.Submit(auditor.Reserve(), EmptyAnswer());
   script_->verify_gate.AwaitArrivals(1);
-  EXPECT_FALSE(auditor.Draw());
-  EXPECT_FALSE(auditor.Draw());
+  EXPECT_FALSE(auditor.Reserve());
+  EXPECT_FALSE(auditor.Reserve());
   EXPECT_EQ(auditor.counts().answers_dropped, 2);
   script_->verify_gate.Open();
   while (auditor.counts().answers_audited < kAuditPlaces) std::this_thread::yield();
@@ -152,24 +152,24 @@ TEST_F(SlowAuditTest, ABusyAuditorDropsAndCounts) {
 
 TEST_F(SlowAuditTest, APlaceThatIsNotUsedComesBack) {
   Auditor auditor({.share = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
-  for (int i = 0; i < 100; ++i) EXPECT_TRUE(auditor.Draw());
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(auditor.Reserve());
   EXPECT_EQ(auditor.counts().answers_dropped, 0);
 }
 
 TEST_F(SlowAuditTest, AfterACheckItRestsInProportion) {
   Auditor auditor({.share = 1, .cpu_percent = 5}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
   script_->verify_gate.Close();
-  auditor.Submit(auditor.Draw(), EmptyAnswer());
+  auditor.Submit(auditor.Reserve(), EmptyAnswer());
   script_->verify_gate.AwaitArrivals(1);
-  auditor.Submit(auditor.Draw(), EmptyAnswer());  // waits, and is dropped when the rest begins
+  auditor.Submit(auditor.Reserve(), EmptyAnswer());  // waits, and is dropped when the rest begins
   clock_.Advance(std::chrono::milliseconds(10));
   script_->verify_gate.Open();
   while (auditor.counts().answers_dropped < 1) std::this_thread::yield();
   EXPECT_EQ(auditor.counts().busy_us, 10000);
   clock_.Advance(std::chrono::milliseconds(189));  // of 190
-  EXPECT_FALSE(auditor.Draw());
+  EXPECT_FALSE(auditor.Reserve());
   clock_.Advance(std::chrono::milliseconds(1));
-  auditor.Submit(auditor.Draw(), EmptyAnswer());
+  auditor.Submit(auditor.Reserve(), EmptyAnswer());
   while (auditor.counts().answers_audited < 2) std::this_thread::yield();
   EXPECT_EQ(auditor.counts().answers_dropped, 2);
 }
@@ -181,8 +181,8 @@ TEST_F(SlowAuditTest, TheEndCancelsTheCheckUnderWay) {
       told = counts.answers_dropped * 10 + counts.answers_failed;
     });
     script_->verify_gate.Close();
-    auditor.Submit(auditor.Draw(), EmptyAnswer());
-    auditor.Submit(auditor.Draw(), EmptyAnswer());
+    auditor.Submit(auditor.Reserve(), EmptyAnswer());
+    auditor.Submit(auditor.Reserve(), EmptyAnswer());
     script_->verify_gate.AwaitArrivals(1);
   }
   EXPECT_EQ(told, 20) << "the one that waited and the one that was cancelled; neither failed";
