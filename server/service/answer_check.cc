@@ -17,8 +17,8 @@ size_t DrawOne(size_t count) {
 
 }  // namespace
 
-AuditDraw::AuditDraw(Auditor* auditor, const SearchRequest& request, const AnswerOrigin& origin)
-    : auditor_(auditor), place_(auditor->Reserve()) {
+void AuditDraw::Reserve(const SearchRequest& request, const AnswerOrigin& origin) {
+  if (sampled()) place_ = auditor_->Reserve();
   if (!place_) return;
   query_ = DrawOne(request.queries.size());
   audited_.collection_name = origin.collection_name;

@@ -19,16 +19,19 @@ namespace nearfield::server {
 struct AnswerOrigin {
   std::string collection_name;
   std::string request_id;
-  // The Filter message as it was sent; empty: no filter, or no check of the answer.
-  std::string filter;
+  std::string filter;  // the Filter message, if the answer is checked; empty: no filter
 };
 
 // A search that the audit has chosen, and one of its queries. Empty for all other searches.
 class AuditDraw {
  public:
   AuditDraw() = default;
-  // Reserves a slot of the audit for a sampled search, before it is queued.
-  AuditDraw(Auditor* auditor, const SearchRequest& request, const AnswerOrigin& origin);
+  // Samples a search.
+  explicit AuditDraw(Auditor* auditor) : auditor_(auditor->Sample() ? auditor : nullptr) {}
+  bool sampled() const { return auditor_ != nullptr; }
+
+  // Reserves a slot of the audit, if the search was sampled. Call it before the search is queued.
+  void Reserve(const SearchRequest& request, const AnswerOrigin& origin);
 
   // If the search was chosen, passes the answer of the query to the auditor.
   void Submit(const SearchReply& reply);

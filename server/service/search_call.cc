@@ -140,8 +140,8 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   pending->origin = {.collection_name = request.collection(), .request_id = call.record.request_id};
   pending->with_digest = request.with_digest();
   pending->verify = request.verify();
-  pending->sampled = !pending->verify && pending->core->audit->auditor.Sample();
-  if (request.has_filter() && (pending->verify || pending->sampled)) {
+  if (!pending->verify) pending->audit = AuditDraw(&pending->core->audit->auditor);
+  if (request.has_filter() && (pending->verify || pending->audit.sampled())) {
     pending->origin.filter = request.filter().SerializeAsString();
   }
   return absl::OkStatus();
@@ -336,9 +336,7 @@ absl::Status StartChecked(const std::shared_ptr<Pending>& pending) {
 absl::Status Start(const std::shared_ptr<Pending>& pending) {
   if (pending->verify) return StartChecked(pending);
   SearchTicket& ticket = pending->ticket;
-  if (pending->sampled) {
-    pending->audit = AuditDraw(&pending->core->audit->auditor, ticket.request, pending->origin);
-  }
+  pending->audit.Reserve(ticket.request, pending->origin);
   ticket.done = [pending](absl::StatusOr<SearchReply> answer) {
     OnAnswer(pending, std::move(answer));
   };
