@@ -195,8 +195,9 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Drop(const std::string
           absl::StrCat("name: ", Shown(name), " is an alias of the collection ", Shown(named->name),
                        ": name the collection itself, or drop the alias alone"));
     }
-    if (named->store != nullptr)
+    if (named->store != nullptr) {
       ABSL_RETURN_IF_ERROR(named->store->DropCollection(named->store_id));
+    }
     named->dropped.store(true);
     const MutexLock lock(mutex_);
     collections_.erase(name);

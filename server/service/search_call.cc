@@ -46,7 +46,6 @@ struct Pending {
   AnswerOrigin origin;
   bool with_digest = false;
   bool verify = false;
-  bool sampled = false;  // the audit checks the answer
   AuditDraw audit;
   absl::StatusOr<SearchReply> checked = absl::UnknownError("not run");  // with verify
 

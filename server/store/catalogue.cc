@@ -144,7 +144,7 @@ absl::Status Catalogue::Start() {
   // A commit in the log may not have been synced before its process died. It is part of the state
   // now, so it must be durable: another commit syncs the whole log. On a full disk there is no
   // commit, and the log does not change.
-  const absl::Status started = Commit({}, {.kind = CommitKind::kStart});
+  absl::Status started = Commit({}, {.kind = CommitKind::kStart});
   if (!started.ok() && !absl::IsResourceExhausted(started)) return started;
   return DrawIncarnation();
 }

@@ -209,7 +209,7 @@ absl::StatusOr<UploadResultRow> UploadResultRow::FromValues(absl::Span<const Val
   UploadResultRow row;
   RowReader reader(values);
   reader.Number(&row.id, 1).Number(&row.rows_replaced).Number(&row.commit_number, 1);
-  return Checked(reader, std::move(row));
+  return Checked(reader, row);
 }
 
 std::vector<Value> CommitRow::Values() const {

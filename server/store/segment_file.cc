@@ -34,7 +34,7 @@ void AddPart(absl::Span<const uint8_t> bytes, std::vector<iovec>* parts) {
 // written again. Without memory for the message, the error has none.
 template <typename Sync>
 absl::Status SyncOrInternal(Sync sync) {
-  const absl::Status synced = CatchOutOfMemory(sync);
+  absl::Status synced = CatchOutOfMemory(sync);
   if (synced.ok() || absl::IsInternal(synced)) return synced;
   const absl::Status failed =
       CatchOutOfMemory([&]() -> absl::Status { return absl::InternalError(synced.message()); });

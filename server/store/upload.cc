@@ -39,6 +39,7 @@ absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                             .touched_unix_s = core->Now()});
   // Allocated before the commit, so that nothing is allocated after it.
   std::vector<std::string> files;
+  files.reserve(gone.size());
   for (const int64_t id : gone) files.push_back(SegmentFileName(id));
   std::map<int64_t, std::string> caller = {{output.identity().segment, options.caller}};
   core->Touch(output.identity().segment);
