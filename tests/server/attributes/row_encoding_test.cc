@@ -127,9 +127,9 @@ TEST(RowEncodingTest, BytesOfARowAreBounded) {
   };
   const size_t at_limit = 65536 - 4 - 63 * 1022 - 2;
   EXPECT_OK(encoded(at_limit));
-  EXPECT_THAT(encoded(at_limit + 1),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("row 1 has 65537 bytes"), HasSubstr("limit is 65536"))));
+  EXPECT_THAT(encoded(at_limit + 1), StatusIs(absl::StatusCode::kInvalidArgument,
+                                              AllOf(HasSubstr("row 1 has 65537 bytes"),
+                                                    HasSubstr("must be at most 65536"))));
 }
 
 TEST(RowEncodingTest, WhatNoEncoderWritesIsRefused) {
