@@ -16,16 +16,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
+
+from server import ServerEnded, ServerProcess
 
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data"
 COLLECTION = "packages"
 NEIGHBORS = 5
 NEIGHBORS_SHOWN = 3
-READY_SECONDS_MAX = 120
-STOP_SECONDS_MAX = 60
 # Questions printed without --all: different fields, with answers that a reader can judge quickly.
 SHOWN = (0, 3, 11, 20, 26, 33)
 
@@ -68,9 +66,6 @@ class Command:
             raise DemoError(f"nearfield {' '.join(arguments)}: exit code {ran.returncode}: {ran.stderr.strip()}")
         return ran.stdout
 
-    def is_healthy(self) -> bool:
-        return subprocess.run(self.line("health"), capture_output=True, check=False).returncode == 0
-
     def search_all(self) -> list[Answer]:
         """Sends every query of the file in a separate request, and verifies each answer with the
         oracle."""
@@ -102,65 +97,25 @@ class Command:
         ]
 
 
-def log_end(folder: pathlib.Path) -> str:
-    """Returns the last lines of the server's log, which contain the reason for its end."""
-    return "\n".join((folder / "log").read_text(encoding="utf-8", errors="replace").splitlines()[-6:])
-
-
-def await_ready(process: subprocess.Popen[bytes], folder: pathlib.Path, program: pathlib.Path) -> Command:
-    """Waits until the server has passed its self-test and is SERVING; returns the command for
-    it."""
-    deadline = time.monotonic() + READY_SECONDS_MAX
-    pause = threading.Event()
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise DemoError(f"the server ended with exit code {process.returncode}:\n{log_end(folder)}")
-        port_file = folder / "port"
-        if port_file.exists() and port_file.read_text().strip():
-            command = Command(program, f"127.0.0.1:{port_file.read_text().strip()}")
-            if command.is_healthy():
-                return command
-        pause.wait(0.02)
-    raise DemoError(f"the server was not ready after {READY_SECONDS_MAX} s:\n{log_end(folder)}")
-
-
 @contextlib.contextmanager
 def running_server(programs: pathlib.Path, backend: str, keep: bool) -> Iterator[tuple[Command, int]]:
     """Runs a server on a free loopback port. Stops it at the end and checks its exit code."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="nearfield-demo-"))
-    log = open(folder / "log", "wb")
-    process = subprocess.Popen(
-        [
-            str(programs / "nearfield-server"),
-            "--listen",
-            "127.0.0.1:0",
-            "--port-file",
-            str(folder / "port"),
-            "--backend",
-            backend,
-            "--data-dir",
-            str(folder / "data"),
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
+    server = ServerProcess(
+        [str(programs / "nearfield-server"), "--listen", "127.0.0.1:0", "--log-level", "info", "--backend", backend,
+         "--data-dir", str(folder / "data")],
+        folder / "log", new_session=True)  # fmt: skip
     done = False
     try:
-        yield await_ready(process, folder, programs / "nearfield"), process.pid
+        yield Command(programs / "nearfield", server.wait_ready()), server.process.pid
         done = True
+    except (ServerEnded, TimeoutError) as error:
+        raise DemoError(str(error)) from error
     finally:
-        log.close()
         if not (keep and done):
-            process.send_signal(signal.SIGTERM)
-            try:
-                code = process.wait(STOP_SECONDS_MAX)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                code = process.wait()
+            code = server.terminate()
             if done and code != 0:
-                raise DemoError(f"the server did not drain: exit code {code}\n{log_end(folder)}")
+                raise DemoError(f"the server did not drain: exit code {code}\n{server.log_end()}")
             shutil.rmtree(folder)
 
 

@@ -3,15 +3,13 @@ receipt, the short tables."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
+from campaign import Row, cell
 from select_cases import CUB_36, CUB_36_US, HARD_INPUTS, SETS, TARGETS_US, Case, case_of, shape_of
 
-Row = dict[str, Any]
 TORCH = "torch.topk"
 # For one (batch, n), the slowest k up to n / 8 may take at most SPREAD_MAX times as long as the
 # fastest.
@@ -37,13 +35,6 @@ def merge(rows: list[Row], peers: list[Row]) -> None:
             row["peers_graph_us"] = dict(in_graph[shape_of(row)])
 
 
-def write_receipt(path: Path, facts: dict[str, Any], rows: list[Row]) -> None:
-    """Writes the facts first, then one row per line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = ",\n".join("  " + json.dumps(row) for row in rows)
-    path.write_text(f'{json.dumps(facts, indent=1)[:-2]},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8")
-
-
 class Results:
     """The timed rows, by case."""
 
@@ -56,10 +47,6 @@ class Results:
         """Returns the adaptive rows of a set."""
         found = (self.by_case.get(case._replace(algorithm="adaptive")) for case in SETS[name]())
         return [row for row in found if row is not None]
-
-
-def cell(value: float | None, width: int, digits: int = 1) -> str:
-    return f"{value:>{width}.{digits}f}" if value is not None else "-".rjust(width)
 
 
 def place(row: Row) -> str:

@@ -4,11 +4,14 @@
 #ifndef NEARFIELD_TESTS_BENCH_BLOCK_BUBBLE_H_
 #define NEARFIELD_TESTS_BENCH_BLOCK_BUBBLE_H_
 
+#include <cuda_runtime_api.h>
+
 #include <cstdint>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nearfield/engine/engine.h"
+#include "nearfield/engine/select.h"
 
 namespace nearfield::bench {
 
@@ -24,6 +27,17 @@ struct BlockBubbleRows {
 // compare bit for bit. Keeps scratch memory between calls. Thread safety: not thread-safe.
 absl::StatusOr<Neighbors> BlockBubbleSearch(const BlockBubbleRows& rows,
                                             absl::Span<const float> query, int32_t k);
+
+// The same selection over a row of scores, for the selection benchmark: for one row of fp32 and at
+// most tens of milliseconds of work.
+bool BlockBubbleSupports(const select::Shape& shape);
+
+int64_t BlockBubbleWorkspaceBytes(const select::Shape& shape);
+
+// Like Selector::Run, for a shape that BlockBubbleSupports accepts. The workspace may hold
+// anything.
+absl::Status BlockBubbleSelect(const select::Shape& shape, const select::Buffers& buffers,
+                               cudaStream_t stream);
 
 }  // namespace nearfield::bench
 

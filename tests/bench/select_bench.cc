@@ -25,8 +25,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
-#include "tests/bench/select_case.h"
 #include "tests/bench/select_runner.h"
+#include "tests/bench/timed_case.h"
 
 namespace nearfield::bench {
 namespace {
@@ -47,7 +47,7 @@ constexpr char kHelp[] =
     "  --tiny             a few seconds; checks, times little; exit code 0 where there is no GPU\n";
 
 struct Config {
-  std::vector<SelectCase> cases;
+  std::vector<TimedCase> cases;
   std::string tune_file;
   bool json = false;
   bool tiny = false;
@@ -65,7 +65,7 @@ constexpr size_t kK = 2;
 
 // Returns every combination with k <= n. The algorithm changes fastest, then k: neighbors share an
 // input.
-absl::StatusOr<std::vector<SelectCase>> Combine(const Axes& axes) {
+absl::StatusOr<std::vector<TimedCase>> Combine(const Axes& axes) {
   std::vector<std::array<std::string, 6>> lines = {{}};
   for (const size_t axis : {0, 1, 3, 4, 2, 5}) {
     std::vector<std::array<std::string, 6>> longer;
@@ -77,12 +77,12 @@ absl::StatusOr<std::vector<SelectCase>> Combine(const Axes& axes) {
     }
     lines = std::move(longer);
   }
-  std::vector<SelectCase> cases;
+  std::vector<TimedCase> cases;
   for (const auto& line : lines) {
     int64_t n = 0;
     int64_t k = 0;
     if (absl::SimpleAtoi(line[kN], &n) && absl::SimpleAtoi(line[kK], &k) && k > n) continue;
-    ABSL_ASSIGN_OR_RETURN(SelectCase one, ParseSelectCase(absl::StrJoin(line, " ")));
+    ABSL_ASSIGN_OR_RETURN(TimedCase one, ParseTimedCase(absl::StrJoin(line, " ")));
     cases.push_back(std::move(one));
   }
   return cases;
@@ -171,19 +171,19 @@ absl::StatusOr<Config> Parse(int argc, char** argv) {
   if (case_file.empty()) {
     ABSL_ASSIGN_OR_RETURN(config.cases, Combine(axes));
   } else {
-    ABSL_ASSIGN_OR_RETURN(config.cases, ReadSelectCases(case_file));
+    ABSL_ASSIGN_OR_RETURN(config.cases, ReadTimedCases(case_file));
   }
   return config;
 }
 
 std::string Number(double value) { return absl::StrFormat("%.2f", value); }
 
-std::string Json(const SelectCase& one, const SelectRow& row, double limit_us) {
+std::string Json(const TimedCase& one, const SelectRow& row, double limit_us) {
   std::string line = absl::StrFormat(
       R"({"bench":"select","name":"%s","choice":"%s","batch":%d,"n":%d,"k":%d,"dtype":"%s",)"
       R"("input":"%s","us":%.2f)",
-      one.algorithm, row.choice, one.shape.batch, one.shape.n, one.shape.k, Name(one.shape.type),
-      Name(one.input), row.us);
+      one.algorithm, row.choice, one.shape.batch, one.shape.n, one.shape.k,
+      select::FormatOf(one.shape.type).name, NameOf(one.input), row.us);
   if (row.graph_us) absl::StrAppend(&line, ",\"graph_us\":", Number(*row.graph_us));
   absl::StrAppendFormat(&line,
                         R"(,"limit_us":%.2f,"share_of_limit":%.3f,"runs":%d,"copies":%d,)"
@@ -193,12 +193,12 @@ std::string Json(const SelectCase& one, const SelectRow& row, double limit_us) {
   return line;
 }
 
-std::string JsonWrong(const SelectCase& one, absl::string_view message) {
+std::string JsonWrong(const TimedCase& one, absl::string_view message) {
   return absl::StrFormat(
       R"({"bench":"select","name":"%s","batch":%d,"n":%d,"k":%d,"dtype":"%s","input":"%s",)"
       R"("error":"%s","matches_oracle":false})",
-      one.algorithm, one.shape.batch, one.shape.n, one.shape.k, Name(one.shape.type),
-      Name(one.input), message);
+      one.algorithm, one.shape.batch, one.shape.n, one.shape.k,
+      select::FormatOf(one.shape.type).name, NameOf(one.input), message);
 }
 
 // Message that the watchdog prints before it ends the program.
@@ -211,13 +211,13 @@ extern "C" void OnAlarm(int /*signal*/) {
 }
 
 // Gives this case limit_s seconds from now on.
-void Watch(const SelectCase& one, unsigned limit_s) {
+void Watch(const TimedCase& one, unsigned limit_s) {
   alarm(0);
   absl::SNPrintF(g_hanging.data(), g_hanging.size(), "select_bench: hangs: %s\n", Describe(one));
   alarm(limit_s);
 }
 
-void Print(const Config& config, const SelectCase& one, const SelectRow& row) {
+void Print(const Config& config, const TimedCase& one, const SelectRow& row) {
   const double limit_us = static_cast<double>(BytesMoved(one.shape)) / (config.read_tb_s * 1e6);
   if (config.json) {
     std::printf("NEARFIELD_BENCH_JSON %s\n", Json(one, row, limit_us).c_str());
@@ -243,7 +243,7 @@ class Tuner {
     if (file_ != nullptr) std::fclose(file_);
   }
 
-  bool Skips(const SelectCase& one) {
+  bool Skips(const TimedCase& one) {
     if (file_ == nullptr) return false;
     if (one.algorithm == select::kAdaptive || one.algorithm == kSelectBlockBubble) return true;
     const Line line = {one.shape.batch, one.shape.k};
@@ -261,7 +261,7 @@ class Tuner {
     return true;
   }
 
-  void Note(const SelectCase& one, const SelectRow& row) {
+  void Note(const TimedCase& one, const SelectRow& row) {
     if (file_ == nullptr) return;
     us_[{one.shape.batch, one.shape.k}][one.shape.n][one.algorithm] = row.us;
     absl::FPrintF(file_, "%d,%d,%d,%s,%.2f\n", one.shape.batch, one.shape.n, one.shape.k,
@@ -277,9 +277,9 @@ class Tuner {
 };
 
 // Drops cases with inputs above 1 GiB: a coarse grid does not need them.
-std::vector<SelectCase> WithoutHuge(const std::vector<SelectCase>& cases) {
-  std::vector<SelectCase> kept;
-  for (const SelectCase& one : cases) {
+std::vector<TimedCase> WithoutHuge(const std::vector<TimedCase>& cases) {
+  std::vector<TimedCase> kept;
+  for (const TimedCase& one : cases) {
     if (InputBytes(one.shape) <= int64_t{1} << 30) kept.push_back(one);
   }
   return kept;
@@ -300,7 +300,7 @@ absl::StatusOr<int> RunCases(const Config& config) {
     std::printf("select_bench: left out: %s\n", dropped.c_str());
   }
   int wrong = 0;
-  for (const SelectCase& one : runner->cases()) {
+  for (const TimedCase& one : runner->cases()) {
     if (tuner.Skips(one)) continue;
     Watch(one, config.limit_s);
     const absl::StatusOr<SelectRow> row = runner->Run(one);

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import random
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +18,10 @@ from grpc_status import rpc_status
 from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+
+from server import ServerEnded, ServerProcess  # noqa: E402, F401
+
 DEADLINE_S = 60
 
 
@@ -58,23 +60,20 @@ def pb(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     return SimpleNamespace(**found)
 
 
-class ServerEnded(AssertionError):
-    """The server process ended before it listened."""
-
-
-class Server:
+class Server(ServerProcess):
     """A running nearfield-server and stubs for it."""
 
     def __init__(self, program: str, pb: SimpleNamespace, folder: Path, arguments: list[str],
                  environment: dict[str, str] | None = None) -> None:
-        self.port_file = folder / "port"
-        self.log = folder / "server.log"
+        port_file = folder / "port"
         if "--data-dir" not in arguments:
             arguments = [*arguments, "--data-dir", str(folder / "data")]
-        self.process = subprocess.Popen(
-            [program, "--listen", "127.0.0.1:0", "--port-file", str(self.port_file), "--log-format", "json", *arguments],
-            stdout=self.log.open("wb"), stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
-        self.address = f"127.0.0.1:{self._port()}"
+        super().__init__(
+            [program, "--listen", "127.0.0.1:0", "--port-file", str(port_file), "--log-format", "json", *arguments],
+            folder / "server.log", environment={**os.environ, **(environment or {})})
+        # The server writes the port file atomically once it listens.
+        port = self.wait_for(lambda: port_file.read_text() if port_file.exists() else None, DEADLINE_S)
+        self.address = f"127.0.0.1:{int(port)}"
         self.channel = grpc.insecure_channel(self.address, options=[("grpc.max_receive_message_length", -1),
                                                                     ("grpc.max_send_message_length", -1)])
         self.health = health_pb2_grpc.HealthStub(self.channel)
@@ -82,15 +81,6 @@ class Server:
         self.ingest = pb.IngestStub(self.channel)
         self.admin = pb.AdminStub(self.channel)
         self.pb = pb
-
-    def _port(self) -> int:
-        """Waits for the port file, which the server writes atomically once it listens."""
-        waiter = subprocess.run(
-            ["bash", "-c", 'until [ -s "$1" ]; do kill -0 "$2" || exit 1; read -rt 0.02 <> <(:) || :; done', "wait",
-             str(self.port_file), str(self.process.pid)], timeout=DEADLINE_S, check=False)
-        if waiter.returncode != 0:
-            raise ServerEnded(f"the server ended with {self.process.wait()}:\n{self.log.read_text()}")
-        return int(self.port_file.read_text().strip())
 
     def wait_serving(self) -> None:
         """Watches grpc.health.v1 until SERVING. The server already listens, so a failed connection
@@ -100,16 +90,10 @@ class Server:
                 return
         raise AssertionError("the health stream ended before SERVING")
 
-    def terminate(self) -> int:
-        """Sends SIGTERM; returns the exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=DEADLINE_S)
-
     def close(self) -> None:
         self.channel.close()
         if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(timeout=DEADLINE_S)
+            self.kill()
 
 
 @pytest.fixture

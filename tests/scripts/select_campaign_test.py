@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 sys.path.insert(0, str(ROOT / "tests" / "bench"))
 
+import campaign  # noqa: E402
 import plot_select  # noqa: E402
 import select_cases  # noqa: E402
 import select_summary  # noqa: E402
@@ -78,7 +79,7 @@ class Merge(unittest.TestCase):
         rows = [row_of(Case(1, 100, k), k) for k in (1, 2, 3)]
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "receipts" / "select_x.json"
-            select_summary.write_receipt(path, {"command": "x", "gpu": "y"}, rows)
+            campaign.write_receipt(path, {"command": "x", "gpu": "y"}, rows)
             written = path.read_text(encoding="utf-8")
         self.assertEqual(json.loads(written), {"command": "x", "gpu": "y", "rows": rows})
         self.assertEqual(sum('"bench"' in line for line in written.splitlines()), 3)

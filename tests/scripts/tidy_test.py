@@ -12,7 +12,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 
-from tidy_rules import formatting, headers, includes, registration, shell, sizes, text, tree  # noqa: E402
+from tidy_rules import budget, formatting, headers, includes, registration, shell, sizes, text, tree  # noqa: E402
 
 
 def header(body: str, guard: str = "NEARFIELD_X_H_") -> str:
@@ -348,7 +348,13 @@ class Command(PlantedTree):
         )
 
     def test_a_clean_tree_passes_and_a_violation_fails(self) -> None:
-        self.plant({".clang-format": (ROOT / ".clang-format").read_text(), "engine/base/a.h": header("int A();")})
+        self.plant(
+            {
+                ".clang-format": (ROOT / ".clang-format").read_text(),
+                "engine/base/a.h": header("int A();"),
+                budget.BUDGETS: "engine/base 50\n",
+            }
+        )
         self.assertEqual(self.run_tidy().returncode, 0, self.run_tidy().stdout)
         self.plant({"engine/base/b.cc": "// TODO: b\n"})
         failed = self.run_tidy()

@@ -19,20 +19,13 @@ constexpr unsigned char kPoison = 0xa5;
 constexpr int kHangSecondsDefault = 30;
 
 absl::Status Poison(char* begin, int64_t bytes, cudaStream_t stream) {
-  return Cuda(cudaMemsetAsync(begin, kPoison, static_cast<size_t>(bytes), stream),
-              "cudaMemsetAsync");
+  return CheckCuda(cudaMemsetAsync(begin, kPoison, static_cast<size_t>(bytes), stream),
+                   "cudaMemsetAsync");
 }
 
 absl::Status Copy(void* to, const void* from, int64_t bytes, cudaStream_t stream) {
-  return Cuda(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream),
-              "cudaMemcpyAsync");
-}
-
-absl::StatusOr<std::vector<char>> Download(const char* begin, int64_t bytes, cudaStream_t stream) {
-  std::vector<char> host(static_cast<size_t>(bytes));
-  ABSL_RETURN_IF_ERROR(Copy(host.data(), begin, bytes, stream));
-  ABSL_RETURN_IF_ERROR(Cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"));
-  return host;
+  return CheckCuda(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream),
+                   "cudaMemcpyAsync");
 }
 
 // Returns the position of the first byte of [begin, end) that is not poison; -1 if there is none.
@@ -54,39 +47,21 @@ std::chrono::seconds HangSeconds() {
 
 }  // namespace
 
-absl::Status Cuda(cudaError_t error, std::string_view call) {
-  if (error == cudaSuccess) return absl::OkStatus();
-  const std::string message = absl::StrCat(std::string(call), ": ", cudaGetErrorString(error));
-  cudaGetLastError();  // a sticky error comes back with the next call
-  return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(message)
-                                            : absl::InternalError(message);
-}
-
-absl::Status DeviceBuffer::Allocate(int64_t bytes) {
-  ABSL_RETURN_IF_ERROR(Cuda(cudaFree(data_), "cudaFree"));
-  data_ = nullptr;
-  size_ = 0;
-  ABSL_RETURN_IF_ERROR(Cuda(cudaMalloc(&data_, static_cast<size_t>(bytes)),
-                            absl::StrCat("cudaMalloc of ", bytes, " bytes")));
-  size_ = bytes;
-  return absl::OkStatus();
-}
-
 absl::Status GuardedOutput::Arm(int64_t bytes, int64_t offset, cudaStream_t stream) {
   bytes_ = bytes;
   offset_ = offset;
   const int64_t all = kGuardBytes + offset + bytes + kGuardBytes;
   ABSL_RETURN_IF_ERROR(buffer_.Reserve(all));
-  return Poison(buffer_.data(), all, stream);
+  return Poison(buffer_.as<char>(), all, stream);
 }
 
-char* GuardedOutput::data() const { return buffer_.data() + kGuardBytes + offset_; }
+char* GuardedOutput::data() const { return buffer_.as<char>() + kGuardBytes + offset_; }
 
 absl::StatusOr<std::vector<char>> GuardedOutput::Collect(cudaStream_t stream) const {
   const int64_t begin = kGuardBytes + offset_;
   const int64_t end = begin + bytes_;
   ABSL_ASSIGN_OR_RETURN(const std::vector<char> all,
-                        Download(buffer_.data(), end + kGuardBytes, stream));
+                        Download(buffer_.as<char>(), end + kGuardBytes, stream));
   if (const int64_t at = FirstWritten(all, 0, begin); at >= 0) {
     return absl::DataLossError(absl::StrCat("written ", begin - at, " bytes before an output"));
   }
@@ -108,25 +83,25 @@ absl::Status GuardedWorkspace::Reserve(const Selector& selector, int64_t bytes,
 
 absl::Status GuardedWorkspace::Reset(const Selector& selector, cudaStream_t stream) {
   if (capacity_ < 0) return absl::OkStatus();
-  ABSL_RETURN_IF_ERROR(Poison(buffer_.data(), kGuardBytes + capacity_ + kGuardBytes, stream));
+  ABSL_RETURN_IF_ERROR(Poison(buffer_.as<char>(), kGuardBytes + capacity_ + kGuardBytes, stream));
   return selector.InitWorkspace(data(), capacity_, stream);
 }
 
-char* GuardedWorkspace::data() const { return buffer_.data() + kGuardBytes; }
+char* GuardedWorkspace::data() const { return buffer_.as<char>() + kGuardBytes; }
 
 absl::Status GuardedWorkspace::Arm(int64_t bytes, cudaStream_t stream) {
   bytes_ = bytes;
-  ABSL_RETURN_IF_ERROR(Copy(saved_.data(), data() + bytes, kGuardBytes, stream));
+  ABSL_RETURN_IF_ERROR(Copy(saved_.as<char>(), data() + bytes, kGuardBytes, stream));
   return Poison(data() + bytes, kGuardBytes, stream);
 }
 
 absl::Status GuardedWorkspace::Disarm(cudaStream_t stream) {
   ABSL_ASSIGN_OR_RETURN(const std::vector<char> before,
-                        Download(buffer_.data(), kGuardBytes, stream));
+                        Download(buffer_.as<char>(), kGuardBytes, stream));
   ABSL_ASSIGN_OR_RETURN(const std::vector<char> behind,
                         Download(data() + bytes_, kGuardBytes, stream));
-  ABSL_RETURN_IF_ERROR(Poison(buffer_.data(), kGuardBytes, stream));
-  ABSL_RETURN_IF_ERROR(Copy(data() + bytes_, saved_.data(), kGuardBytes, stream));
+  ABSL_RETURN_IF_ERROR(Poison(buffer_.as<char>(), kGuardBytes, stream));
+  ABSL_RETURN_IF_ERROR(Copy(data() + bytes_, saved_.as<char>(), kGuardBytes, stream));
   if (FirstWritten(before, 0, kGuardBytes) >= 0) {
     return absl::DataLossError("written before the workspace");
   }
@@ -143,29 +118,30 @@ CallSite::~CallSite() {
 }
 
 absl::Status CallSite::Init() {
-  ABSL_RETURN_IF_ERROR(Cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
-                            "cudaStreamCreateWithFlags"));
-  return Cuda(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  ABSL_RETURN_IF_ERROR(CheckCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+                                 "cudaStreamCreateWithFlags"));
+  return CheckCuda(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming),
+                   "cudaEventCreateWithFlags");
 }
 
 absl::Status CallSite::Upload(const HostScores& scores) {
   const auto bytes = static_cast<int64_t>(scores.image().size());
   // Exactly this size, so that compute-sanitizer notices a read past the end.
-  if (scores_.size() != bytes) ABSL_RETURN_IF_ERROR(scores_.Allocate(bytes));
+  if (scores_.bytes() != bytes) ABSL_RETURN_IF_ERROR(scores_.Allocate(bytes));
   scores_begin_ = scores.begin();
-  ABSL_RETURN_IF_ERROR(Copy(scores_.data(), scores.image().data(), bytes, stream_));
-  return Cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  ABSL_RETURN_IF_ERROR(Copy(scores_.as<char>(), scores.image().data(), bytes, stream_));
+  return CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
 absl::StatusOr<char*> CallSite::AllocateScores(int64_t bytes) {
   ABSL_RETURN_IF_ERROR(scores_.Allocate(bytes));
   scores_begin_ = 0;
-  return scores_.data();
+  return scores_.as<char>();
 }
 
 absl::Status CallSite::CheckScores(const HostScores& scores) const {
   ABSL_ASSIGN_OR_RETURN(const std::vector<char> now,
-                        Download(scores_.data(), scores_.size(), stream_));
+                        Download(scores_.as<char>(), scores_.bytes(), stream_));
   return now == scores.image() ? absl::OkStatus() : absl::DataLossError("the scores were written");
 }
 
@@ -180,7 +156,7 @@ absl::StatusOr<Buffers> CallSite::Arm(const SelectCase& problem, std::string_vie
   ABSL_RETURN_IF_ERROR(
       values_.Arm(results * value_bytes, problem.values_offset * value_bytes, stream_));
   ABSL_RETURN_IF_ERROR(indices_.Arm(results * 4, problem.indices_offset * 4, stream_));
-  buffers.scores = scores_.data() + scores_begin_;
+  buffers.scores = scores_.as<char>() + scores_begin_;
   buffers.stride = problem.stride;
   buffers.values = values_.data();
   buffers.indices = reinterpret_cast<uint32_t*>(indices_.data());
@@ -189,7 +165,7 @@ absl::StatusOr<Buffers> CallSite::Arm(const SelectCase& problem, std::string_vie
 }
 
 absl::Status CallSite::Await(std::string_view what) {
-  ABSL_RETURN_IF_ERROR(Cuda(cudaEventRecord(done_, stream_), "cudaEventRecord"));
+  ABSL_RETURN_IF_ERROR(CheckCuda(cudaEventRecord(done_, stream_), "cudaEventRecord"));
   const auto deadline = std::chrono::steady_clock::now() + HangSeconds();
   cudaError_t state = cudaEventQuery(done_);
   while (state == cudaErrorNotReady) {
@@ -202,7 +178,7 @@ absl::Status CallSite::Await(std::string_view what) {
     std::this_thread::yield();
     state = cudaEventQuery(done_);
   }
-  return Cuda(state, "the kernels");
+  return CheckCuda(state, "the kernels");
 }
 
 absl::StatusOr<Answer> CallSite::Collect(const SelectCase& problem) {
@@ -226,27 +202,6 @@ absl::StatusOr<Answer> CallSite::Select(const SelectCase& problem, std::string_v
   ABSL_RETURN_IF_ERROR(selector_.Run(problem.shape, buffers, stream_, algorithm));
   ABSL_RETURN_IF_ERROR(Await(absl::StrCat(std::string(algorithm), ": ", Describe(problem))));
   return Collect(problem);
-}
-
-absl::Status Compare(const SelectCase& problem, const Answer& expected, const Answer& got) {
-  if (expected == got) return absl::OkStatus();
-  if (expected.values.size() != got.values.size()) return absl::DataLossError("sizes differ");
-  size_t differences = 0;
-  size_t first = expected.values.size();
-  for (size_t i = 0; i < expected.values.size(); ++i) {
-    if (expected.values[i] == got.values[i] && expected.indices[i] == got.indices[i]) continue;
-    if (differences++ == 0) first = i;
-  }
-  const auto key = [&](const Answer& answer) {
-    const uint32_t bits = answer.values[first];
-    return absl::StrFormat("0x%x (%g) at %d", bits, DecodeScore(problem.shape.type, bits),
-                           answer.indices[first]);
-  };
-  return absl::DataLossError(absl::StrCat(differences, " of ", expected.values.size(),
-                                          " differ, first row ",
-                                          static_cast<int64_t>(first) / problem.shape.k, " place ",
-                                          static_cast<int64_t>(first) % problem.shape.k,
-                                          ": expected ", key(expected), ", got ", key(got)));
 }
 
 std::string Environment(const char* name) {

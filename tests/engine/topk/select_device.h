@@ -12,35 +12,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nearfield/engine/select.h"
-#include "tests/engine/topk/select_cases.h"
-#include "tests/engine/topk/select_oracle.h"
+#include "tests/engine/topk/kit/select_cases.h"
+#include "tests/engine/topk/kit/select_cuda.h"
+#include "tests/engine/topk/kit/select_oracle.h"
 
 namespace nearfield::select {
-
-// Converts a CUDA error to a status. Errors: Internal (CUDA failed), ResourceExhausted (CUDA had no
-// memory).
-absl::Status Cuda(cudaError_t error, std::string_view call);
-
-class DeviceBuffer {
- public:
-  DeviceBuffer() = default;
-  DeviceBuffer(const DeviceBuffer&) = delete;
-  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
-  ~DeviceBuffer() { cudaFree(data_); }
-
-  // Discards the previous contents.
-  absl::Status Allocate(int64_t bytes);
-  // Ensures a size of at least `bytes`. Discards the previous contents if the buffer grows.
-  absl::Status Reserve(int64_t bytes) {
-    return bytes <= size_ ? absl::OkStatus() : Allocate(bytes);
-  }
-  char* data() const { return static_cast<char*>(data_); }
-  int64_t size() const { return size_; }
-
- private:
-  void* data_ = nullptr;
-  int64_t size_ = 0;
-};
 
 // A poisoned output between guards, so that a score never written and a write out of bounds are
 // noticed.
@@ -52,7 +28,7 @@ class GuardedOutput {
   absl::StatusOr<std::vector<char>> Collect(cudaStream_t stream) const;
 
  private:
-  DeviceBuffer buffer_;
+  DeviceMemory buffer_;
   int64_t bytes_ = 0;
   int64_t offset_ = 0;
 };
@@ -70,8 +46,8 @@ class GuardedWorkspace {
   absl::Status Reset(const Selector& selector, cudaStream_t stream);
 
  private:
-  DeviceBuffer buffer_;
-  DeviceBuffer saved_;
+  DeviceMemory buffer_;
+  DeviceMemory saved_;
   int64_t capacity_ = -1;
   int64_t bytes_ = 0;
 };
@@ -115,15 +91,12 @@ class CallSite {
   const Selector& selector_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t done_ = nullptr;
-  DeviceBuffer scores_;
+  DeviceMemory scores_;
   int64_t scores_begin_ = 0;
   GuardedOutput values_;
   GuardedOutput indices_;
   GuardedWorkspace workspace_;
 };
-
-// Returns OK if they are equal, else DataLoss that shows the first difference.
-absl::Status Compare(const SelectCase& problem, const Answer& expected, const Answer& got);
 
 // Returns the environment variable, "" if it is not set.
 std::string Environment(const char* name);

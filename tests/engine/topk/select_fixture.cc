@@ -97,7 +97,7 @@ void SelectorTest::CompareOne(const SelectCase& problem, size_t turn, Tally& tal
     tally.Supported(algorithm);
     const std::string call_before = call_before_;
     const absl::StatusOr<Answer> got = Select(problem, algorithm);
-    const absl::Status status = got.ok() ? Compare(problem, expected, *got) : got.status();
+    const absl::Status status = got.ok() ? Compare(problem.shape, expected, *got) : got.status();
     tally.Compared(algorithm, Describe(problem), status);
     if (status.ok()) continue;
     std::printf("the call before: %s\n", call_before.c_str());

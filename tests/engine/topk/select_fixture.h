@@ -21,9 +21,9 @@
 
 #include "nearfield/engine/select.h"
 #include "tests/engine/gpu/gpu_fixture.h"
-#include "tests/engine/topk/select_cases.h"
+#include "tests/engine/topk/kit/select_cases.h"
+#include "tests/engine/topk/kit/select_oracle.h"
 #include "tests/engine/topk/select_device.h"
-#include "tests/engine/topk/select_oracle.h"
 
 namespace nearfield::select {
 

@@ -80,7 +80,7 @@ TEST_F(SelectLibraryTest, AnyAlgorithmFollowsAnyOther) {
         if (!Supports(problem.shape, algorithm)) continue;
         const auto got = Select(problem, algorithm);
         ASSERT_OK(got) << algorithm << " of " << first << ", " << second;
-        ASSERT_OK(Compare(problem, expected, *got))
+        ASSERT_OK(Compare(problem.shape, expected, *got))
             << algorithm << " of " << first << ", " << second;
       }
     }
@@ -107,7 +107,8 @@ TEST_F(SelectLibraryTest, TopKIsAPrefixOfTopKPlusOne) {
             prefix.values.push_back(longer->values[static_cast<size_t>(i)]);
             prefix.indices.push_back(longer->indices[static_cast<size_t>(i)]);
           }
-          ASSERT_OK(Compare(problem, prefix, *shorter)) << algorithm << ": " << Describe(problem);
+          ASSERT_OK(Compare(problem.shape, prefix, *shorter))
+              << algorithm << ": " << Describe(problem);
         }
       }
     }
@@ -127,7 +128,8 @@ TEST_F(SelectLibraryTest, TwentyTimesGivesTheSameBytes) {
         for (int time = 1; time < 20; ++time) {
           const auto again = Select(problem, algorithm);
           ASSERT_OK(again) << algorithm << ": " << Describe(problem);
-          ASSERT_OK(Compare(problem, *first, *again)) << algorithm << ": " << Describe(problem);
+          ASSERT_OK(Compare(problem.shape, *first, *again))
+              << algorithm << ": " << Describe(problem);
         }
       }
     }
@@ -158,7 +160,7 @@ TEST_F(SelectLibraryTest, ARowAloneEqualsTheRowInABatch) {
       const Answer expected = {
           .values = {all->values.begin() + row * kK, all->values.begin() + (row + 1) * kK},
           .indices = {all->indices.begin() + row * kK, all->indices.begin() + (row + 1) * kK}};
-      ASSERT_OK(Compare(alone, expected, *got)) << algorithm << " row " << row;
+      ASSERT_OK(Compare(alone.shape, expected, *got)) << algorithm << " row " << row;
     }
   }
 }

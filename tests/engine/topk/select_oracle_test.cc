@@ -1,6 +1,6 @@
 // Compares the oracle of the selection tests with answers worked out by hand, and checks the test
 // inputs. Needs no GPU.
-#include "tests/engine/topk/select_oracle.h"
+#include "tests/engine/topk/kit/select_oracle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <numeric>
 
 #include "engine/score/row_types.h"
-#include "tests/engine/topk/select_cases.h"
+#include "tests/engine/topk/kit/select_cases.h"
 #include "tests/testing/seed.h"
 
 namespace nearfield::select {
@@ -137,11 +137,11 @@ TEST(SelectCasesTest, InputsAreWhatTheyAreCalled) {
       case Input::kTiesAtTheThreshold:
         EXPECT_EQ(count(all.values[99]), 5000);
         break;
-      case Input::kAscending:
+      case Input::kSortedUp:
         EXPECT_GE(all.indices.front(), 8900u);
         EXPECT_NE(all.values.front(), all.values.back());
         break;
-      case Input::kDescending:
+      case Input::kSortedDown:
         EXPECT_EQ(all.indices.front(), 0u);
         EXPECT_NE(all.values.front(), all.values.back());
         break;
@@ -164,6 +164,21 @@ TEST(SelectCasesTest, InputsAreWhatTheyAreCalled) {
         EXPECT_LT(nans, 9000);
     }
   }
+}
+
+// The names of the timed inputs and types seed their scores, so another name changes the hashes of
+// the benchmark's receipts.
+TEST(SelectCasesTest, NamesOfTheBenchmark) {
+  EXPECT_STREQ(NameOf(Input::kNormal), "normal");
+  EXPECT_STREQ(NameOf(Input::kUniform), "uniform");
+  EXPECT_STREQ(NameOf(Input::kAllEqual), "all_equal");
+  EXPECT_STREQ(NameOf(Input::kTwoValues), "two_values");
+  EXPECT_STREQ(NameOf(Input::kSortedUp), "sorted_up");
+  EXPECT_STREQ(NameOf(Input::kSortedDown), "sorted_down");
+  EXPECT_STREQ(NameOf(Input::kOneBin), "one_bin");
+  EXPECT_STREQ(FormatOf(RowType::kFloat32).name, "fp32");
+  EXPECT_STREQ(FormatOf(RowType::kFloat16).name, "fp16");
+  EXPECT_STREQ(FormatOf(RowType::kBFloat16).name, "bf16");
 }
 
 TEST(SelectCasesTest, SampledShapesAreLegalAndBounded) {

@@ -1,15 +1,14 @@
-// Inputs of the selection tests: adversarial scores, shapes around every border, rows that begin
-// anywhere. They are the same for one seed on every machine. Needs no GPU.
-#ifndef NEARFIELD_TESTS_ENGINE_TOPK_SELECT_CASES_H_
-#define NEARFIELD_TESTS_ENGINE_TOPK_SELECT_CASES_H_
+// Inputs of the selection tests and benchmarks: adversarial scores, shapes around every border,
+// rows that begin anywhere. They are the same for one seed on every machine. Needs no GPU.
+#ifndef NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_CASES_H_
+#define NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_CASES_H_
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "nearfield/engine/select.h"
-#include "tests/engine/topk/select_oracle.h"
+#include "tests/engine/topk/kit/select_oracle.h"
 #include "tests/testing/random.h"
 
 namespace nearfield::select {
@@ -20,8 +19,8 @@ enum class Input : uint8_t {
   kAllEqual,
   kTwoValues,
   kFewDistinct,
-  kAscending,
-  kDescending,
+  kSortedUp,
+  kSortedDown,
   kOneBin,              // all in [0.7, 0.7001]
   kOneUlpApart,         // five neighboring values
   kTiesAtTheThreshold,  // k / 2 better ones, then up to 5,000 equal ones, then the rest
@@ -46,38 +45,40 @@ enum class Input : uint8_t {
 };
 struct NamedInput {
   Input input;
-  std::string_view name;
+  const char* name;
 };
 inline constexpr NamedInput kInputs[] = {
     {Input::kNormal, "normal"},
     {Input::kUniform, "uniform"},
-    {Input::kAllEqual, "all equal"},
-    {Input::kTwoValues, "two values"},
-    {Input::kFewDistinct, "few distinct"},
-    {Input::kAscending, "ascending"},
-    {Input::kDescending, "descending"},
-    {Input::kOneBin, "one bin"},
-    {Input::kOneUlpApart, "one ulp apart"},
-    {Input::kTiesAtTheThreshold, "ties at the threshold"},
+    {Input::kAllEqual, "all_equal"},
+    {Input::kTwoValues, "two_values"},
+    {Input::kFewDistinct, "few_distinct"},
+    {Input::kSortedUp, "sorted_up"},
+    {Input::kSortedDown, "sorted_down"},
+    {Input::kOneBin, "one_bin"},
+    {Input::kOneUlpApart, "one_ulp_apart"},
+    {Input::kTiesAtTheThreshold, "ties_at_the_threshold"},
     {Input::kZeros, "zeros"},
     {Input::kDenormals, "denormals"},
     {Input::kInfinities, "infinities"},
-    {Input::kAllMinusInfinity, "all -inf"},
-    {Input::kFewNans, "few NaNs"},
-    {Input::kHalfNans, "half NaNs"},
-    {Input::kAllNans, "all NaNs"},
-    {Input::kMaxFinite, "max finite"},
-    {Input::kOneOutlier, "one outlier"},
-    {Input::kHeavyTailed, "heavy-tailed"},
-    {Input::kBestTogether, "best together"},
-    {Input::kBestAtTheEnd, "best at the end"},
-    {Input::kBestAtTheBegin, "best at the begin"},
-    {Input::kPeriod32, "period 32"},
-    {Input::kPeriod64, "period 64"},
-    {Input::kPeriod4096, "period 4096"},
+    {Input::kAllMinusInfinity, "all_minus_inf"},
+    {Input::kFewNans, "few_nans"},
+    {Input::kHalfNans, "half_nans"},
+    {Input::kAllNans, "all_nans"},
+    {Input::kMaxFinite, "max_finite"},
+    {Input::kOneOutlier, "one_outlier"},
+    {Input::kHeavyTailed, "heavy_tailed"},
+    {Input::kBestTogether, "best_together"},
+    {Input::kBestAtTheEnd, "best_at_the_end"},
+    {Input::kBestAtTheBegin, "best_at_the_begin"},
+    {Input::kPeriod32, "period_32"},
+    {Input::kPeriod64, "period_64"},
+    {Input::kPeriod4096, "period_4096"},
     {Input::kClustered, "clustered"},
-    {Input::kRandomBits, "random bits"},
+    {Input::kRandomBits, "random_bits"},
 };
+
+const char* NameOf(Input input);
 
 struct SelectCase {
   Shape shape;
@@ -128,4 +129,4 @@ std::vector<SelectCase> SmokeCases(testing::Random& random);
 
 }  // namespace nearfield::select
 
-#endif  // NEARFIELD_TESTS_ENGINE_TOPK_SELECT_CASES_H_
+#endif  // NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_CASES_H_

@@ -1,21 +1,29 @@
-// Owners of CUDA objects for the selection benchmark.
-#ifndef NEARFIELD_TESTS_BENCH_SELECT_CUDA_H_
-#define NEARFIELD_TESTS_BENCH_SELECT_CUDA_H_
+// Owners of CUDA objects for the selection tests and benchmarks.
+#ifndef NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_CUDA_H_
+#define NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_CUDA_H_
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 
-namespace nearfield::bench {
+namespace nearfield::select {
 
-inline absl::Status CheckCuda(cudaError_t error, const char* call) {
+// Errors: ResourceExhausted (CUDA had no memory), Internal (CUDA failed).
+inline absl::Status CheckCuda(cudaError_t error, std::string_view call) {
   if (error == cudaSuccess) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(call, ": ", cudaGetErrorString(error)));
+  const std::string message = absl::StrCat(std::string(call), ": ", cudaGetErrorString(error));
+  cudaGetLastError();  // a sticky error comes back with the next call
+  return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(message)
+                                            : absl::InternalError(message);
 }
 
 class DeviceMemory {
@@ -25,12 +33,19 @@ class DeviceMemory {
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   ~DeviceMemory() { cudaFree(data_); }
 
-  // Call once.
+  // Discards the previous contents.
   absl::Status Allocate(int64_t bytes) {
+    ABSL_RETURN_IF_ERROR(CheckCuda(cudaFree(data_), "cudaFree"));
+    data_ = nullptr;
+    bytes_ = 0;
     ABSL_RETURN_IF_ERROR(CheckCuda(cudaMalloc(&data_, static_cast<size_t>(bytes)),
-                                   absl::StrCat("cudaMalloc of ", bytes, " bytes").c_str()));
+                                   absl::StrCat("cudaMalloc of ", bytes, " bytes")));
     bytes_ = bytes;
     return absl::OkStatus();
+  }
+  // Ensures a size of at least `bytes`. Discards the previous contents if the memory grows.
+  absl::Status Reserve(int64_t bytes) {
+    return bytes <= bytes_ ? absl::OkStatus() : Allocate(bytes);
   }
 
   template <typename T>
@@ -43,6 +58,17 @@ class DeviceMemory {
   void* data_ = nullptr;
   int64_t bytes_ = 0;
 };
+
+// Copies from the device after the earlier work of the stream, and waits for the copy.
+template <typename T>
+absl::StatusOr<std::vector<T>> Download(const T* from, int64_t count, cudaStream_t stream) {
+  std::vector<T> to(static_cast<size_t>(count));
+  ABSL_RETURN_IF_ERROR(CheckCuda(
+      cudaMemcpyAsync(to.data(), from, to.size() * sizeof(T), cudaMemcpyDeviceToHost, stream),
+      "cudaMemcpyAsync"));
+  ABSL_RETURN_IF_ERROR(CheckCuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"));
+  return to;
+}
 
 class TimedStream {
  public:
@@ -100,14 +126,20 @@ class Graph {
 
   // Captures the work that enqueue() enqueues on the stream. Call once.
   template <typename Enqueue>
-  absl::Status Capture(cudaStream_t stream, Enqueue enqueue) {
-    ABSL_RETURN_IF_ERROR(CheckCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
-                                   "cudaStreamBeginCapture"));
+  absl::Status Capture(cudaStream_t stream, cudaStreamCaptureMode mode, Enqueue enqueue) {
+    ABSL_RETURN_IF_ERROR(CheckCuda(cudaStreamBeginCapture(stream, mode), "cudaStreamBeginCapture"));
     const absl::Status enqueued = enqueue();
     const cudaError_t ended = cudaStreamEndCapture(stream, &graph_);
     ABSL_RETURN_IF_ERROR(enqueued);
     ABSL_RETURN_IF_ERROR(CheckCuda(ended, "cudaStreamEndCapture"));
     return CheckCuda(cudaGraphInstantiate(&executable_, graph_, 0), "cudaGraphInstantiate");
+  }
+
+  absl::StatusOr<size_t> CountNodes() const {
+    size_t nodes = 0;
+    ABSL_RETURN_IF_ERROR(
+        CheckCuda(cudaGraphGetNodes(graph_, nullptr, &nodes), "cudaGraphGetNodes"));
+    return nodes;
   }
 
   absl::Status Launch(cudaStream_t stream) const {
@@ -119,6 +151,6 @@ class Graph {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-}  // namespace nearfield::bench
+}  // namespace nearfield::select
 
-#endif  // NEARFIELD_TESTS_BENCH_SELECT_CUDA_H_
+#endif  // NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_CUDA_H_

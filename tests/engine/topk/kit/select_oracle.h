@@ -1,13 +1,13 @@
 // The slow, obviously right selection, on the host: the rules of nearfield/engine/select.h in IEEE
 // arithmetic, with a sort. It shares no code with the kernels.
-#ifndef NEARFIELD_TESTS_ENGINE_TOPK_SELECT_ORACLE_H_
-#define NEARFIELD_TESTS_ENGINE_TOPK_SELECT_ORACLE_H_
+#ifndef NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_ORACLE_H_
+#define NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_ORACLE_H_
 
 #include <cstdint>
 #include <functional>
-#include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "nearfield/engine/select.h"
 
 namespace nearfield::select {
@@ -16,7 +16,7 @@ inline constexpr RowType kScoreTypes[] = {RowType::kFloat32, RowType::kFloat16, 
 
 // A binary floating-point format like IEEE's: sign, exponent, mantissa, from the top bit down.
 struct ScoreFormat {
-  std::string_view name;
+  const char* name;
   int bytes;
   int exponent_bits;
   int mantissa_bits;
@@ -67,9 +67,12 @@ Answer SelectRow(RowType type, const void* row, int64_t n, int64_t k);
 // Runs SelectRow for each row, on all cores. Scores and stride are as in Buffers, in host memory.
 Answer SelectBatch(const Shape& shape, const void* scores, int64_t stride);
 
+// Returns OK if they are equal, else DataLoss that shows the first difference.
+absl::Status Compare(const Shape& shape, const Answer& expected, const Answer& got);
+
 // Calls work(0) to work(count - 1), on all cores.
 void ForEach(int64_t count, const std::function<void(int64_t)>& work);
 
 }  // namespace nearfield::select
 
-#endif  // NEARFIELD_TESTS_ENGINE_TOPK_SELECT_ORACLE_H_
+#endif  // NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_ORACLE_H_

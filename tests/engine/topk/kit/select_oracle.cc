@@ -1,4 +1,4 @@
-#include "tests/engine/topk/select_oracle.h"
+#include "tests/engine/topk/kit/select_oracle.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,6 +7,9 @@
 #include <cstring>
 #include <limits>
 #include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace nearfield::select {
 namespace {
@@ -114,6 +117,26 @@ Answer SelectBatch(const Shape& shape, const void* scores, int64_t stride) {
     std::copy(best.indices.begin(), best.indices.end(), all.indices.begin() + row * shape.k);
   });
   return all;
+}
+
+absl::Status Compare(const Shape& shape, const Answer& expected, const Answer& got) {
+  if (expected == got) return absl::OkStatus();
+  if (expected.values.size() != got.values.size()) return absl::DataLossError("sizes differ");
+  size_t differences = 0;
+  size_t first = expected.values.size();
+  for (size_t i = 0; i < expected.values.size(); ++i) {
+    if (expected.values[i] == got.values[i] && expected.indices[i] == got.indices[i]) continue;
+    if (differences++ == 0) first = i;
+  }
+  const auto key = [&](const Answer& answer) {
+    const uint32_t bits = answer.values[first];
+    return absl::StrFormat("0x%x (%g) at %d", bits, DecodeScore(shape.type, bits),
+                           answer.indices[first]);
+  };
+  return absl::DataLossError(absl::StrCat(
+      differences, " of ", expected.values.size(), " differ, first row ",
+      static_cast<int64_t>(first) / shape.k, " place ", static_cast<int64_t>(first) % shape.k,
+      ": expected ", key(expected), ", got ", key(got)));
 }
 
 void ForEach(int64_t count, const std::function<void(int64_t)>& work) {

@@ -1,4 +1,4 @@
-#include "tests/engine/topk/select_cases.h"
+#include "tests/engine/topk/kit/select_cases.h"
 
 #include <algorithm>
 #include <bit>
@@ -146,9 +146,9 @@ class RowMaker {
       return Uniform(begin <= i && i < begin + shape_.k ? 2.0f : 0.0f);
     };
     switch (input_) {
-      case Input::kAscending:
+      case Input::kSortedUp:
         return FromRank(step - greatest);
-      case Input::kDescending:
+      case Input::kSortedDown:
         return FromRank(greatest - step);
       case Input::kTiesAtTheThreshold:  // shuffled afterwards
         if (i < shape_.k / 2) return Uniform(2.0f);
@@ -180,14 +180,17 @@ class RowMaker {
 
 }  // namespace
 
-std::string Describe(const SelectCase& problem) {
-  std::string name;
+const char* NameOf(Input input) {
   for (const NamedInput& named : kInputs) {
-    if (named.input == problem.input) name = std::string(named.name);
+    if (named.input == input) return named.name;
   }
-  return absl::StrCat(std::string(FormatOf(problem.shape.type).name), ", batch ",
-                      problem.shape.batch, ", n ", problem.shape.n, ", k ", problem.shape.k, ", ",
-                      name, ", seed ", problem.seed, ", stride ", problem.stride, ", offsets ",
+  return "?";
+}
+
+std::string Describe(const SelectCase& problem) {
+  return absl::StrCat(FormatOf(problem.shape.type).name, ", batch ", problem.shape.batch, ", n ",
+                      problem.shape.n, ", k ", problem.shape.k, ", ", NameOf(problem.input),
+                      ", seed ", problem.seed, ", stride ", problem.stride, ", offsets ",
                       problem.scores_offset, "/", problem.values_offset, "/",
                       problem.indices_offset, problem.margin_behind ? "" : ", no margin");
 }

@@ -1,14 +1,14 @@
-#include "tests/bench/select_oracle.h"
+#include "tests/bench/select_certificate.h"
 
 #include <algorithm>
-#include <cstring>
-#include <cub/device/device_radix_sort.cuh>
 
-#include "tests/bench/select_case.h"
 #include "tests/bench/select_keys.cuh"
 
 namespace nearfield::bench {
 namespace {
+
+using select::CheckCuda;
+using select::Download;
 
 constexpr int kThreads = 256;
 constexpr int64_t kBlocksMax = 2048;       // of a striding grid
@@ -23,26 +23,6 @@ __device__ int64_t GlobalThread() {
   return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
 }
 __device__ int64_t GlobalThreads() { return static_cast<int64_t>(gridDim.x) * kThreads; }
-
-// Writes the keys of a row. Grid up to 2,048 blocks of 256, striding. Reads n scores, writes 8 n
-// bytes.
-template <typename Raw>
-__global__ void RowKeysKernel(const Raw* row, int64_t n, uint64_t* keys) {
-  for (int64_t i = GlobalThread(); i < n; i += GlobalThreads()) {
-    keys[i] = SortKey(row[i], static_cast<uint32_t>(i));
-  }
-}
-
-// Writes the first k of sorted keys, as a result. Grid up to 2,048 blocks of 256, striding. Reads k
-// keys and k scores, writes 8 k bytes.
-template <typename Raw>
-__global__ void KeysToBestKernel(const Raw* row, const uint64_t* keys, int64_t k, uint32_t* best) {
-  for (int64_t i = GlobalThread(); i < k; i += GlobalThreads()) {
-    const uint32_t index = IndexOf(keys[i]);
-    best[i] = ResultBits(row[index]);
-    best[k + i] = index;
-  }
-}
 
 template <typename Raw>
 struct Result {
@@ -116,87 +96,20 @@ __global__ void HashKernel(const Raw* values, const uint32_t* indices, int64_t c
   if (threadIdx.x % 32 == 0) atomicAdd(hash, static_cast<unsigned long long>(sum));
 }
 
-absl::StatusOr<size_t> SortBytes(int64_t n) {
-  size_t bytes = 0;
-  cub::DoubleBuffer<uint64_t> keys;
-  ABSL_RETURN_IF_ERROR(CheckCuda(
-      cub::DeviceRadixSort::SortKeysDescending(nullptr, bytes, keys, static_cast<uint32_t>(n)),
-      "asking CUB for the size of its sort"));
-  return bytes;
-}
-
-template <typename T>
-absl::StatusOr<std::vector<T>> Download(const T* from, int64_t count) {
-  std::vector<T> to(static_cast<size_t>(count));
-  ABSL_RETURN_IF_ERROR(CheckCuda(
-      cudaMemcpy(to.data(), from, to.size() * sizeof(T), cudaMemcpyDeviceToHost), "cudaMemcpy"));
-  return to;
-}
-
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SelectOracle>> SelectOracle::Create(const Limits& limits,
-                                                                   cudaStream_t stream) {
-  std::unique_ptr<SelectOracle> oracle(new SelectOracle(stream));
-  oracle->kept_max_ = limits.kept_max;
-  ABSL_ASSIGN_OR_RETURN(const size_t sort_bytes, SortBytes(limits.n_max));
-  ABSL_RETURN_IF_ERROR(oracle->keys_.Allocate(2 * 8 * limits.n_max));
-  ABSL_RETURN_IF_ERROR(oracle->sort_.Allocate(static_cast<int64_t>(sort_bytes) + 256));
-  ABSL_RETURN_IF_ERROR(oracle->best_.Allocate(2 * 4 * limits.kept_max));
-  ABSL_RETURN_IF_ERROR(oracle->last_keys_.Allocate(8 * limits.batch_max));
-  ABSL_RETURN_IF_ERROR(oracle->counts_.Allocate(8 * limits.batch_max));
-  ABSL_RETURN_IF_ERROR(oracle->word_.Allocate(8));
-  return oracle;
+absl::StatusOr<std::unique_ptr<SelectCertificate>> SelectCertificate::Create(int64_t batch_max,
+                                                                             cudaStream_t stream) {
+  std::unique_ptr<SelectCertificate> certificate(new SelectCertificate(stream));
+  ABSL_RETURN_IF_ERROR(certificate->last_keys_.Allocate(8 * batch_max));
+  ABSL_RETURN_IF_ERROR(certificate->counts_.Allocate(8 * batch_max));
+  ABSL_RETURN_IF_ERROR(certificate->word_.Allocate(8));
+  return certificate;
 }
 
-absl::StatusOr<BestOfRow> SelectOracle::BestOf(const select::Shape& shape, const void* scores,
-                                               int64_t row, int64_t k) {
-  if (k > kept_max_ || shape.n > keys_.bytes() / 16)
-    return absl::InternalError("the oracle has no memory for this shape");
-  auto* const keys = keys_.as<uint64_t>();
-  WithScores(shape.type, scores, [&](const auto* all) {
-    RowKeysKernel<<<StridingBlocks(shape.n), kThreads, 0, stream_>>>(all + row * shape.n, shape.n,
-                                                                     keys);
-  });
-  ABSL_RETURN_IF_ERROR(CheckCuda(cudaGetLastError(), "launching the keys of the oracle"));
-  cub::DoubleBuffer<uint64_t> buffer(keys, keys + keys_.bytes() / 16);
-  size_t sort_bytes = static_cast<size_t>(sort_.bytes());
-  ABSL_RETURN_IF_ERROR(CheckCuda(
-      cub::DeviceRadixSort::SortKeysDescending(sort_.as<void>(), sort_bytes, buffer,
-                                               static_cast<uint32_t>(shape.n), 0, 64, stream_),
-      "the sort of the oracle"));
-  auto* const best = best_.as<uint32_t>();
-  WithScores(shape.type, scores, [&](const auto* all) {
-    KeysToBestKernel<<<StridingBlocks(k), kThreads, 0, stream_>>>(all + row * shape.n,
-                                                                  buffer.Current(), k, best);
-  });
-  ABSL_RETURN_IF_ERROR(CheckCuda(cudaGetLastError(), "launching the answer of the oracle"));
-  ABSL_RETURN_IF_ERROR(CheckCuda(cudaStreamSynchronize(stream_), "the oracle"));
-  BestOfRow answer;
-  ABSL_ASSIGN_OR_RETURN(answer.value_bits, Download(best, k));
-  ABSL_ASSIGN_OR_RETURN(answer.indices, Download(best + k, k));
-  return answer;
-}
-
-absl::StatusOr<BestOfRow> SelectOracle::ResultOf(const select::Shape& shape,
-                                                 const select::Buffers& buffers, int64_t row) {
-  BestOfRow result;
-  ABSL_ASSIGN_OR_RETURN(result.indices, Download(buffers.indices + row * shape.k, shape.k));
-  const int64_t bytes = ScoreBytes(shape.type);
-  ABSL_ASSIGN_OR_RETURN(
-      const std::vector<char> raw,
-      Download(static_cast<const char*>(buffers.values) + row * shape.k * bytes, shape.k * bytes));
-  result.value_bits.resize(static_cast<size_t>(shape.k));
-  for (size_t i = 0; i < result.value_bits.size(); ++i) {
-    std::memcpy(&result.value_bits[i], raw.data() + i * static_cast<size_t>(bytes),
-                static_cast<size_t>(bytes));  // little-endian: zero-extends
-  }
-  return result;
-}
-
-absl::Status SelectOracle::Certify(const select::Shape& shape, const select::Buffers& buffers) {
+absl::Status SelectCertificate::Check(const select::Shape& shape, const select::Buffers& buffers) {
   if (shape.batch > counts_.bytes() / 8)
-    return absl::InternalError("the oracle has no memory for this batch");
+    return absl::InternalError("the certificate has no memory for this batch");
   auto* const fault = word_.as<unsigned long long>();
   auto* const counts = counts_.as<unsigned long long>();
   auto* const last_keys = last_keys_.as<uint64_t>();
@@ -219,14 +132,13 @@ absl::Status SelectOracle::Certify(const select::Shape& shape, const select::Buf
         scores, shape.n, last_keys, counts);
   });
   ABSL_RETURN_IF_ERROR(CheckCuda(cudaGetLastError(), "launching the certificate"));
-  ABSL_RETURN_IF_ERROR(CheckCuda(cudaStreamSynchronize(stream_), "the certificate"));
-  ABSL_ASSIGN_OR_RETURN(const std::vector<unsigned long long> found, Download(fault, 1));
+  ABSL_ASSIGN_OR_RETURN(const std::vector<unsigned long long> found, Download(fault, 1, stream_));
   if (found[0] != kNoFault) {
     return absl::DataLossError(absl::StrCat("wrong index, value or order first in row ",
                                             found[0] >> 32, ", place ", found[0] & 0xffffffffu));
   }
   ABSL_ASSIGN_OR_RETURN(const std::vector<unsigned long long> greater,
-                        Download(counts, shape.batch));
+                        Download(counts, shape.batch, stream_));
   for (size_t row = 0; row < greater.size(); ++row) {
     if (greater[row] == static_cast<unsigned long long>(shape.k)) continue;
     return absl::DataLossError(absl::StrCat("row ", row, ": ", greater[row],
@@ -235,8 +147,8 @@ absl::Status SelectOracle::Certify(const select::Shape& shape, const select::Buf
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> SelectOracle::Hash(const select::Shape& shape,
-                                            const select::Buffers& buffers) {
+absl::StatusOr<uint64_t> SelectCertificate::Hash(const select::Shape& shape,
+                                                 const select::Buffers& buffers) {
   auto* const hash = word_.as<unsigned long long>();
   const int64_t count = shape.batch * shape.k;
   ABSL_RETURN_IF_ERROR(CheckCuda(cudaMemsetAsync(hash, 0, 8, stream_), "cudaMemsetAsync"));
@@ -245,8 +157,7 @@ absl::StatusOr<uint64_t> SelectOracle::Hash(const select::Shape& shape,
                                                                 hash);
   });
   ABSL_RETURN_IF_ERROR(CheckCuda(cudaGetLastError(), "launching the hash"));
-  ABSL_RETURN_IF_ERROR(CheckCuda(cudaStreamSynchronize(stream_), "the hash"));
-  ABSL_ASSIGN_OR_RETURN(const std::vector<unsigned long long> value, Download(hash, 1));
+  ABSL_ASSIGN_OR_RETURN(const std::vector<unsigned long long> value, Download(hash, 1, stream_));
   return value[0];
 }
 
