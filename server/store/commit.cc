@@ -7,7 +7,6 @@
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/little_endian.h"
-#include "server/store/planted_bug.h"
 #include "server/store/segment_writer_impl.h"
 #include "server/store/store.h"
 #include "server/store/store_core.h"
@@ -92,13 +91,6 @@ void ForgetOldTokens(const StoreCore& core, Transaction* transaction) {
   for (const auto& [commit, id] : committed) core.RemoveUpload(id, transaction);
 }
 
-// A commit is one transaction, `whole`. The others are used only by planted bugs.
-struct CommitSteps {
-  Transaction before;
-  Transaction whole;
-  Transaction after;
-};
-
 }  // namespace
 
 absl::Status Store::CommitUpload(SegmentWriter* writer, const UploadCommit& commit) {
@@ -137,36 +129,31 @@ absl::Status Store::CommitSegment(SegmentWriter* writer, const UploadCommit& com
   const CollectionRow collection =
       commit.without_effect ? *now : After(*now, upload, replaced_count);
 
-  CommitSteps steps;
+  Transaction transaction;
   SegmentChange change;
   if (impl.mode == UploadMode::kReplace && !commit.without_effect) {
-    RemoveRows(*core_, impl.collection(),
-               Planted(PlantedBug::kReplaceApart) ? &steps.before : &steps.whole, &change);
+    RemoveRows(*core_, impl.collection(), &transaction, &change);
   }
   if (extent.rows > 0) {
-    steps.whole.Put(segment);
+    transaction.Put(segment);
     core_->Add(collection, segment, &change);
   }
   if (commit.replaced_ids != nullptr) {
-    core_->PutDeletions(impl.collection(), upload.epoch, *commit.replaced_ids,
-                        Planted(PlantedBug::kDeletionApart) ? &steps.after : &steps.whole);
+    core_->PutDeletions(impl.collection(), upload.epoch, *commit.replaced_ids, &transaction);
   }
   if (open != nullptr) {
-    ForgetOldTokens(*core_, &steps.whole);
-    Transaction* const token = Planted(PlantedBug::kTokenApart) ? &steps.after : &steps.whole;
-    token->Put(upload);
-    token->Put(UploadResultRow{.id = upload.id,
-                               .rows_replaced = now->rows_live + upload.rows - collection.rows_live,
-                               .commit_number = core_->catalogue->commits_count() + 1});
+    ForgetOldTokens(*core_, &transaction);
+    transaction.Put(upload);
+    transaction.Put(
+        UploadResultRow{.id = upload.id,
+                        .rows_replaced = now->rows_live + upload.rows - collection.rows_live,
+                        .commit_number = core_->catalogue->commits_count() + 1});
   }
-  steps.whole.Put(collection);
+  transaction.Put(collection);
   const CommitNote note = {.kind = CommitKind::kCommitUpload,
                            .collection = impl.collection(),
                            .epoch = collection.epoch};
-  if (!steps.before.empty()) ABSL_RETURN_IF_ERROR(core_->Commit(std::move(steps.before), note));
-  ABSL_RETURN_IF_ERROR(core_->Commit(std::move(steps.whole), note, std::move(change)));
-  if (!steps.after.empty()) ABSL_RETURN_IF_ERROR(core_->Commit(std::move(steps.after), note));
-  if (Planted(PlantedBug::kCommitBeforeSync)) impl.output.Sync().IgnoreError();
+  ABSL_RETURN_IF_ERROR(core_->Commit(std::move(transaction), note, std::move(change)));
 
   impl.committed = true;
   if (extent.rows == 0) {  // an orphan at worst

@@ -9,7 +9,6 @@
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/block_stream.h"
-#include "server/store/planted_bug.h"
 #include "server/store/segment_reader.h"
 #include "server/store/store.h"
 #include "server/store/store_core.h"
@@ -160,14 +159,13 @@ absl::Status Swap(StoreCore* core, const Work& work, const Choice& choice,
   Transaction transaction;
   SegmentChange change;
   if (output != nullptr) {
-    const SegmentRow row = {
-        .id = output->identity().segment,
-        .collection = work.collection.id,
-        .seq = Planted(PlantedBug::kLateEpoch) ? now.epoch : work.collection.epoch,
-        .rows = output->extent().rows,
-        .blocks = output->extent().blocks,
-        .bytes = output->extent().bytes,
-        .digest = output->digest()};
+    const SegmentRow row = {.id = output->identity().segment,
+                            .collection = work.collection.id,
+                            .seq = work.collection.epoch,
+                            .rows = output->extent().rows,
+                            .blocks = output->extent().blocks,
+                            .bytes = output->extent().bytes,
+                            .digest = output->digest()};
     core->Add(now, row, &change);
     transaction.Put(row);
   }
@@ -176,15 +174,8 @@ absl::Status Swap(StoreCore* core, const Work& work, const Choice& choice,
     core->Remove(segment->row().id, &change);
   }
   for (const DeletionRow& record : work.records) transaction.Remove<DeletionRow>(record.id);
-  if (!Planted(PlantedBug::kRecordsDroppedEarly)) {
-    for (const auto& [seq, ids] : needed) {
-      core->PutDeletions(work.collection.id, seq, ids, &transaction);
-    }
-  }
-  if (Planted(PlantedBug::kUnlinkBeforeSwap)) {
-    for (const auto& segment : choice.inputs) {
-      ABSL_RETURN_IF_ERROR(core->directory->Remove(segment->name()));
-    }
+  for (const auto& [seq, ids] : needed) {
+    core->PutDeletions(work.collection.id, seq, ids, &transaction);
   }
   return core->Commit(
       std::move(transaction),

@@ -8,7 +8,6 @@
 #include "engine/base/checked_math.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
-#include "server/store/planted_bug.h"
 
 namespace nearfield::store {
 namespace {
@@ -60,8 +59,7 @@ absl::StatusOr<SegmentOutput> SegmentOutput::Create(std::shared_ptr<const Direct
                                                     const SegmentIdentity& identity,
                                                     const SegmentPlan& plan) {
   const std::string name = SegmentFileName(identity.segment);
-  const int exclusive = Planted(PlantedBug::kOrphansKept) ? 0 : O_EXCL;
-  absl::StatusOr<File> file = directory->OpenFile(name, O_RDWR | O_CREAT | exclusive);
+  absl::StatusOr<File> file = directory->OpenFile(name, O_RDWR | O_CREAT | O_EXCL);
   // The data directory is gone, so all later writes would be lost even if they succeed.
   if (absl::IsNotFound(file.status())) return absl::InternalError(file.status().message());
   ABSL_RETURN_IF_ERROR(file.status());
@@ -143,8 +141,7 @@ absl::Status SegmentOutput::Append(const StoredBlock& block) {
 }
 
 absl::Status SegmentOutput::Sync() {
-  absl::Status synced = SyncOrInternal([this] { return file_.SyncData(); });
-  if (!synced.ok() && !Planted(PlantedBug::kSyncErrorIgnored)) return synced;
+  ABSL_RETURN_IF_ERROR(SyncOrInternal([this] { return file_.SyncData(); }));
   return SyncOrInternal([this] { return directory_->Sync(); });
 }
 

@@ -8,7 +8,6 @@
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/orphans.h"
-#include "server/store/planted_bug.h"
 #include "server/store/segment_reader.h"
 #include "server/store/store_core.h"
 
@@ -157,7 +156,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
     ABSL_ASSIGN_OR_RETURN(const std::vector<Orphan> orphans, FindOrphans(*core));
     ABSL_ASSIGN_OR_RETURN(const std::vector<OpenFile> uploads, CheckFiles(core.get()));
     ABSL_RETURN_IF_ERROR(core->catalogue->Start());
-    if (!Planted(PlantedBug::kOrphansKept)) ABSL_RETURN_IF_ERROR(ClearOrphans(orphans, core.get()));
+    ABSL_RETURN_IF_ERROR(ClearOrphans(orphans, core.get()));
     ABSL_RETURN_IF_ERROR(CutUploads(*core, uploads));
     return std::unique_ptr<Store>(new Store(std::move(core)));
   });

@@ -9,7 +9,6 @@
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/open_uploads.h"
-#include "server/store/planted_bug.h"
 #include "server/store/segment_writer_impl.h"
 #include "server/store/store.h"
 #include "server/store/store_core.h"
@@ -105,11 +104,6 @@ absl::Status SegmentWriter::Sync() {
 
 absl::Status SegmentWriter::SealAndSync() {
   ABSL_RETURN_IF_ERROR(impl_->Usable());
-  if (Planted(PlantedBug::kCommitBeforeSync)) {
-    impl_->output.Seal().IgnoreError();
-    impl_->bytes_synced = bytes();
-    return absl::OkStatus();
-  }
   absl::Status synced = impl_->output.Trim();
   if (synced.ok()) synced = impl_->output.Seal();
   if (synced.ok()) synced = impl_->output.Sync();
@@ -128,9 +122,7 @@ absl::Status SegmentWriter::RecordCheckpoint() {
     return absl::FailedPreconditionError("upload_token: an upload without one has no checkpoints");
   }
   StoreCore& core = *impl_->core;
-  if (!Planted(PlantedBug::kUndurableCheckpoint)) {
-    ABSL_RETURN_IF_ERROR(core.SurviveFile(impl_->output.Sync()));
-  }
+  ABSL_RETURN_IF_ERROR(core.SurviveFile(impl_->output.Sync()));
   const std::lock_guard lock(core.mutex);
   const UploadRow* const old = core.catalogue->tables().Find<UploadRow>(impl_->segment());
   if (old == nullptr) return DroppedMeanwhile(collection_id());
