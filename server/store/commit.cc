@@ -63,7 +63,7 @@ CollectionRow After(CollectionRow collection, const UploadRow& upload, int64_t r
 
 // Removes all segments and deletion records of a collection.
 void RemoveRows(const StoreCore& core, int64_t collection, Transaction* transaction,
-                SegmentChange* change) {
+                SegmentChange* change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   const Tables& tables = core.catalogue->tables();
   for (const auto& [id, row] : tables.Of<SegmentRow>()) {
     if (row.collection != collection) continue;
@@ -76,7 +76,8 @@ void RemoveRows(const StoreCore& core, int64_t collection, Transaction* transact
 }
 
 // Forgets the oldest tokens of committed uploads beyond the limit, to make room for one.
-void ForgetOldTokens(const StoreCore& core, Transaction* transaction) {
+void ForgetOldTokens(const StoreCore& core, Transaction* transaction)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   std::vector<std::pair<int64_t, int64_t>> committed;  // commit number (0: unknown) and id
   const Tables& tables = core.catalogue->tables();
   for (const auto& [id, row] : tables.Of<UploadRow>()) {
@@ -101,7 +102,7 @@ absl::Status Store::CommitSegment(SegmentWriter* writer, const UploadCommit& com
   SegmentWriter::Impl& impl = *writer->impl_;
   ABSL_RETURN_IF_ERROR(impl.Usable());
   const SegmentExtent extent = impl.output.extent();
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   const Tables& tables = core_->catalogue->tables();
   const CollectionRow* const now = tables.Find<CollectionRow>(impl.collection());
   const UploadRow* const open = tables.Find<UploadRow>(impl.segment());

@@ -141,17 +141,18 @@ absl::Status Rewrite(const Work& work, const Choice& choice, const CompactOption
   return output->Sync();
 }
 
-// Returns whether all segments that the compaction read still exist. Requires: the lock.
-bool Unchanged(const StoreCore& core, const Work& work) {
+// Returns whether all segments that the compaction read still exist.
+bool Unchanged(const StoreCore& core, const Work& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   return std::all_of(work.segments.begin(), work.segments.end(), [&core](const auto& segment) {
+    core.AssertLocked();
     return core.segments.count(segment->row().id) > 0;
   });
 }
 
 // Replaces inputs by the output, and old records by the needed ones, in one transaction.
-// Requires: the lock.
 absl::Status Swap(StoreCore* core, const Work& work, const Choice& choice,
-                  const std::map<int64_t, IdColumn>& needed, const SegmentOutput* output) {
+                  const std::map<int64_t, IdColumn>& needed, const SegmentOutput* output)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core->mutex) {
   if (!Unchanged(*core, work)) {
     return absl::AbortedError("the collection was dropped or replaced during its compaction");
   }
@@ -184,7 +185,7 @@ absl::Status Swap(StoreCore* core, const Work& work, const Choice& choice,
 }
 
 absl::StatusOr<Work> Begin(StoreCore* core, int64_t collection_id) {
-  const std::lock_guard lock(core->mutex);
+  const MutexLock lock(core->mutex);
   ABSL_ASSIGN_OR_RETURN(CollectionRow collection, core->FindSound(collection_id));
   if (core->compactions.count(collection_id) > 0) {
     return absl::AbortedError("another compaction of this collection runs");
@@ -224,14 +225,14 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
   result.bytes_after = result.bytes_before - input_bytes;
   if (choice.inputs.empty() && result.ids_dropped == 0) return result;
   if (choice.rows_live == 0) {
-    const std::lock_guard lock(core->mutex);
+    const MutexLock lock(core->mutex);
     ABSL_RETURN_IF_ERROR(Swap(core, work, choice, needed, nullptr));
     return result;
   }
   int64_t id = 0;
   SegmentPlan plan = {.free_bytes_min = core->options.free_bytes_min};
   {
-    const std::lock_guard lock(core->mutex);
+    const MutexLock lock(core->mutex);
     id = core->catalogue->AllocateId();
     plan.commits = core->catalogue->commits_count();
     core->writers.insert(id);
@@ -245,9 +246,12 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
   if (status.ok()) {
     status = CatchOutOfMemory([&] { return Rewrite(work, choice, options, &*output); });
   }
-  const std::lock_guard lock(core->mutex);
+  const MutexLock lock(core->mutex);
   if (status.ok()) {
-    status = CatchOutOfMemory([&] { return Swap(core, work, choice, needed, &*output); });
+    status = CatchOutOfMemory([&] {
+      core->AssertLocked();
+      return Swap(core, work, choice, needed, &*output);
+    });
   }
   core->writers.erase(id);
   if (!status.ok()) {
@@ -262,7 +266,7 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
 }  // namespace
 
 bool Store::CompactionDue(int64_t collection_id, const CompactOptions& options) const {
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   int64_t rows = 0;
   int64_t dead_max = 0;  // each id in a record made at most one stored row dead
   int64_t small = 0;
@@ -286,7 +290,7 @@ absl::StatusOr<CompactionResult> Store::Compact(int64_t collection_id,
   absl::StatusOr<CompactionResult> result =
       CatchOutOfMemory([&] { return Run(core_.get(), work, options); });
   {
-    const std::lock_guard lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     core_->compactions.erase(collection_id);
   }
   core_->NoteRead(collection_id, result.status());

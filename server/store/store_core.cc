@@ -53,7 +53,7 @@ absl::Status StoreCore::SurviveFile(const absl::Status& status) {
 
 void StoreCore::NoteRead(int64_t collection, const absl::Status& status) {
   if (!absl::IsDataLoss(status)) return;
-  const std::lock_guard lock(read_mutex);
+  const MutexLock lock(read_mutex);
   ReadFailures& failures = read_failures[collection];
   failures.count += 1;
   failures.latest = status;
@@ -116,7 +116,7 @@ uint64_t StoreCore::IncarnationOf(int64_t collection) const {
 }
 
 void StoreCore::Leave(int64_t segment) noexcept {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   writers.erase(segment);
 }
 
@@ -208,6 +208,7 @@ void StoreCore::RemoveUpload(int64_t id, Transaction* transaction) const {
 std::vector<int64_t> StoreCore::RemoveIdleUploads(Transaction* transaction) const {
   const int64_t idle_max = options.upload_idle_s_max;
   const auto is_idle = [&](int64_t id, const UploadRow& row) {
+    AssertLocked();
     if (const auto touched = touched_s.find(id); touched != touched_s.end()) {
       return SteadyNow() - touched->second > idle_max;
     }

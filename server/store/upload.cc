@@ -24,7 +24,7 @@ absl::Status NoSuchUpload() {
 // Adds an upload with a token to the catalogue, and removes the uploads that it replaces.
 absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                           const BeginUploadOptions& options) {
-  const std::lock_guard lock(core->mutex);
+  const MutexLock lock(core->mutex);
   const int64_t collection = output.identity().collection;
   // The collection and the open uploads may have changed while the file was made.
   ABSL_RETURN_IF_ERROR(core->FindSound(collection).status());
@@ -48,6 +48,7 @@ absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
   for (const std::string& file : files) core->RemoveFile(file);
   core->upload_callers.merge(caller);
   const auto has_ended = [core](const auto& entry) {
+    core->AssertLocked();
     const UploadRow* const row = core->catalogue->tables().Find<UploadRow>(entry.first);
     return row == nullptr || row->state == UploadState::kCommitted;
   };
@@ -62,7 +63,7 @@ SegmentWriter::SegmentWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)
 
 SegmentWriter::~SegmentWriter() {
   StoreCore& core = *impl_->core;
-  const std::lock_guard lock(core.mutex);
+  const MutexLock lock(core.mutex);
   core.writers.erase(impl_->segment());
   const UploadRow* const row = core.catalogue->tables().Find<UploadRow>(impl_->segment());
   if (impl_->committed || core.failed.load()) return;
@@ -123,7 +124,7 @@ absl::Status SegmentWriter::RecordCheckpoint() {
   }
   StoreCore& core = *impl_->core;
   ABSL_RETURN_IF_ERROR(core.SurviveFile(impl_->output.Sync()));
-  const std::lock_guard lock(core.mutex);
+  const MutexLock lock(core.mutex);
   const UploadRow* const old = core.catalogue->tables().Find<UploadRow>(impl_->segment());
   if (old == nullptr) return DroppedMeanwhile(collection_id());
   UploadRow row = *old;
@@ -156,7 +157,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
   ABSL_RETURN_IF_ERROR(CheckRoom(*core_->directory, plan.bytes_expected, plan.free_bytes_min));
   SegmentIdentity identity;
   {
-    const std::lock_guard lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->FindSound(collection_id));
     if (!options.token.empty()) {
       Transaction unused;  // checked again after the file is made
@@ -202,7 +203,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::s
   StreamSource source = {.directory = core_->directory.get(), .may_be_longer = true};
   UploadMode mode = UploadMode::kInsert;
   {
-    const std::lock_guard lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     const UploadRow* const row = core_->FindUpload(token);
     if (row == nullptr) return NoSuchUpload();
     if (row->state == UploadState::kCommitted) {
@@ -241,7 +242,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::s
 }
 
 absl::StatusOr<UploadFacts> Store::GetUpload(const std::string& token) const {
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   const UploadRow* const row = token.empty() ? nullptr : core_->FindUpload(token);
   if (row == nullptr) return NoSuchUpload();
   const auto* const result = core_->catalogue->tables().Find<UploadResultRow>(row->id);
@@ -260,7 +261,7 @@ absl::Status Store::DropUpload(const std::string& token) {
 
 absl::Status Store::DropOpenUpload(const std::string& token) {
   ABSL_RETURN_IF_ERROR(core_->Usable());
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   const UploadRow* const row = token.empty() ? nullptr : core_->FindUpload(token);
   if (row == nullptr) return NoSuchUpload();
   if (core_->writers.count(row->id) > 0) {
