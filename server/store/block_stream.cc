@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/mutex.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
@@ -97,6 +98,7 @@ class ReadAhead {
       const MutexLock lock(mutex_);
       buffers_.push_back(std::move(job.buffer));
       ++jobs_taken_;
+      CHECK_LE(jobs_taken_, jobs_planned_);
     }
     changed_.NotifyAll();
   }
@@ -131,7 +133,10 @@ class ReadAhead {
             CatchOutOfMemory([&] { return DecodeAll(sources_[job.source], deleted_, &job); });
       }
       lock.Lock();
-      if (deliver) Place(number) = std::move(job);
+      if (deliver) {
+        CHECK(!Place(number).has_value());
+        Place(number) = std::move(job);
+      }
       lock.Unlock();
       changed_.NotifyAll();
     }

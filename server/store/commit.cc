@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/little_endian.h"
@@ -155,6 +156,7 @@ absl::Status Store::CommitSegment(SegmentWriter* writer, const UploadCommit& com
                            .collection = impl.collection(),
                            .epoch = collection.epoch};
   ABSL_RETURN_IF_ERROR(core_->Commit(std::move(transaction), note, std::move(change)));
+  DCHECK(core_->SegmentsAgree(impl.collection()));
 
   impl.committed = true;
   if (extent.rows == 0) {  // an orphan at worst

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/block_stream.h"
@@ -157,9 +158,11 @@ absl::Status Swap(StoreCore* core, const Work& work, const Choice& choice,
     return absl::AbortedError("the collection was dropped or replaced during its compaction");
   }
   ABSL_ASSIGN_OR_RETURN(const CollectionRow now, core->Find(work.collection.id));
+  CHECK_GE(now.epoch, work.collection.epoch);
   Transaction transaction;
   SegmentChange change;
   if (output != nullptr) {
+    CHECK_EQ(output->extent().rows, choice.rows_live);
     const SegmentRow row = {.id = output->identity().segment,
                             .collection = work.collection.id,
                             .seq = work.collection.epoch,
@@ -178,10 +181,12 @@ absl::Status Swap(StoreCore* core, const Work& work, const Choice& choice,
   for (const auto& [seq, ids] : needed) {
     core->PutDeletions(work.collection.id, seq, ids, &transaction);
   }
-  return core->Commit(
+  ABSL_RETURN_IF_ERROR(core->Commit(
       std::move(transaction),
       {.kind = CommitKind::kCompact, .collection = work.collection.id, .epoch = now.epoch},
-      std::move(change));
+      std::move(change)));
+  DCHECK(core->SegmentsAgree(work.collection.id));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Work> Begin(StoreCore* core, int64_t collection_id) {
@@ -197,7 +202,7 @@ absl::StatusOr<Work> Begin(StoreCore* core, int64_t collection_id) {
   for (const auto& [id, row] : core->catalogue->tables().Of<DeletionRow>()) {
     if (row.collection == collection_id) work.records.push_back(row);
   }
-  core->compactions.insert(collection_id);
+  CHECK(core->compactions.insert(collection_id).second);
   return work;
 }
 
@@ -235,7 +240,7 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
     const MutexLock lock(core->mutex);
     id = core->catalogue->AllocateId();
     plan.commits = core->catalogue->commits_count();
-    core->writers.insert(id);
+    CHECK(core->writers.insert(id).second);
   }
   absl::StatusOr<SegmentOutput> output = CatchOutOfMemory([&] {
     SegmentIdentity identity = choice.inputs.front()->identity();

@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
@@ -122,9 +123,11 @@ void SegmentOutput::WriteSoon() {
 }
 
 absl::Status SegmentOutput::Append(const StoredBlock& block) {
+  CHECK_EQ(block.number, extent_.blocks);
   ABSL_ASSIGN_OR_RETURN(const EncodedBlock encoded, EncodeBlock(identity_, extent_.rows, block));
   const int64_t end = extent_.bytes + encoded.header.bytes();
   if (end > bytes_reserved_) ABSL_RETURN_IF_ERROR(ReserveTo(end + kReserveStep));
+  CHECK_LE(end, bytes_reserved_);
   std::vector<iovec> parts;
   for (const absl::Span<const uint8_t> bytes :
        {absl::MakeConstSpan(encoded.head), absl::MakeConstSpan(encoded.ids), encoded.vectors,

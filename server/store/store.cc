@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/check_range.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
@@ -321,7 +322,7 @@ absl::Status Store::CommitDelete(int64_t collection_id, uint64_t epoch, const Id
     return absl::FailedPreconditionError(
         absl::StrCat("epoch: ", epoch, " cannot follow the collection's epoch ", collection.epoch));
   }
-  return CatchOutOfMemory([&] {
+  return CatchOutOfMemory([&]() -> absl::Status {
     core_->AssertLocked();
     Transaction transaction;
     collection.epoch += 1;
@@ -330,7 +331,9 @@ absl::Status Store::CommitDelete(int64_t collection_id, uint64_t epoch, const Id
     const CommitNote note = {
         .kind = CommitKind::kDelete, .collection = collection_id, .epoch = collection.epoch};
     transaction.Put(std::move(collection));
-    return core_->Commit(std::move(transaction), note);
+    ABSL_RETURN_IF_ERROR(core_->Commit(std::move(transaction), note));
+    DCHECK(core_->SegmentsAgree(collection_id));
+    return absl::OkStatus();
   });
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/checksum.h"
@@ -117,7 +118,7 @@ uint64_t StoreCore::IncarnationOf(int64_t collection) const {
 
 void StoreCore::Leave(int64_t segment) noexcept {
   const MutexLock lock(mutex);
-  writers.erase(segment);
+  CHECK_EQ(writers.erase(segment), size_t{1});
 }
 
 void StoreCore::Add(const CollectionRow& collection, const SegmentRow& row,
@@ -135,11 +136,26 @@ void StoreCore::Apply(SegmentChange change) noexcept {
   std::erase_if(segments_gone, [](const auto& gone) { return gone.second.expired(); });
   for (const auto& [id, segment] : change.removed) {
     const auto it = segments.find(id);
+    CHECK(it != segments.end());
     it->second->Doom();
     segments.erase(it);
   }
   segments_gone.merge(change.removed);
   segments.merge(change.added);
+  CHECK(change.added.empty());
+}
+
+bool StoreCore::SegmentsAgree(int64_t collection) const {
+  const Tables& tables = catalogue->tables();
+  const CollectionRow* const row = tables.Find<CollectionRow>(collection);
+  int64_t rows_max = 0;
+  for (const auto& segment : SegmentsOf(collection)) {
+    const SegmentRow* const known = tables.Find<SegmentRow>(segment->row().id);
+    if (known == nullptr || known->rows != segment->row().rows) return false;
+    rows_max += known->rows - static_cast<int64_t>(known->superseded.size() / 8);
+  }
+  return row != nullptr && row->rows_live <= rows_max &&
+         segments.size() == tables.Of<SegmentRow>().size();
 }
 
 void StoreCore::RemoveFile(const std::string& name) const noexcept {

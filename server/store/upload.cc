@@ -5,6 +5,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
@@ -64,7 +65,7 @@ SegmentWriter::SegmentWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)
 SegmentWriter::~SegmentWriter() {
   StoreCore& core = *impl_->core;
   const MutexLock lock(core.mutex);
-  core.writers.erase(impl_->segment());
+  CHECK_EQ(core.writers.erase(impl_->segment()), size_t{1});
   const UploadRow* const row = core.catalogue->tables().Find<UploadRow>(impl_->segment());
   if (impl_->committed || core.failed.load()) return;
   if (const auto touched = core.touched_s.find(impl_->segment()); touched != core.touched_s.end()) {
@@ -127,6 +128,8 @@ absl::Status SegmentWriter::RecordCheckpoint() {
   const MutexLock lock(core.mutex);
   const UploadRow* const old = core.catalogue->tables().Find<UploadRow>(impl_->segment());
   if (old == nullptr) return DroppedMeanwhile(collection_id());
+  CHECK_GE(next_block(), old->next_block);  // a checkpoint keeps what an earlier one recorded
+  CHECK_GE(bytes(), old->bytes_durable);
   UploadRow row = *old;
   row.next_block = next_block();
   row.rows = rows_count();
@@ -165,7 +168,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
     }
     identity = core_->Identity(collection, core_->catalogue->AllocateId());
     plan.commits = core_->catalogue->commits_count();
-    core_->writers.insert(identity.segment);
+    CHECK(core_->writers.insert(identity.segment).second);
   }
   absl::Cleanup leave = [&] { core_->Leave(identity.segment); };
   // Allocate everything before the commit. Make the file without the lock, because reserving disk
@@ -219,7 +222,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::s
     source.identity = core_->Identity(collection, row->id);
     source.extent = {.blocks = row->next_block, .rows = row->rows, .bytes = row->bytes_durable};
     mode = row->mode;
-    core_->writers.insert(row->id);
+    CHECK(core_->writers.insert(row->id).second);
   }
   absl::Cleanup leave = [&] { core_->Leave(source.identity.segment); };
   StreamTotals totals;
