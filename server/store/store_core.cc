@@ -145,15 +145,16 @@ void StoreCore::Apply(SegmentChange change) noexcept {
   CHECK(change.added.empty());
 }
 
-bool StoreCore::SegmentsAgree(int64_t collection) const {
+bool StoreCore::SegmentsAgree(int64_t collection) const noexcept {
   const Tables& tables = catalogue->tables();
-  const CollectionRow* const row = tables.Find<CollectionRow>(collection);
   int64_t rows_max = 0;
-  for (const auto& segment : SegmentsOf(collection)) {
-    const SegmentRow* const known = tables.Find<SegmentRow>(segment->row().id);
-    if (known == nullptr || known->rows != segment->row().rows) return false;
-    rows_max += known->rows - static_cast<int64_t>(known->superseded.size() / 8);
+  for (const auto& [id, segment] : segments) {
+    const SegmentRow* const row = tables.Find<SegmentRow>(id);
+    if (row == nullptr || row->rows != segment->row().rows) return false;
+    if (row->collection != collection) continue;
+    rows_max += row->rows - static_cast<int64_t>(row->superseded.size() / 8);
   }
+  const CollectionRow* const row = tables.Find<CollectionRow>(collection);
   return row != nullptr && row->rows_live <= rows_max &&
          segments.size() == tables.Of<SegmentRow>().size();
 }

@@ -97,8 +97,8 @@ struct StoreCore {
   // The caller allocates the name before the commit, so that no file stays because memory ran out.
   void RemoveFile(const std::string& name) const noexcept;
   // Returns true if the list of segments is that of the catalogue, and the segments of the
-  // collection have at least its live rows. Holds after every commit.
-  bool SegmentsAgree(int64_t collection) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // collection have at least its live rows. Holds after every commit. Allocates nothing.
+  bool SegmentsAgree(int64_t collection) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Returns the segments of a collection, older commits first.
   std::vector<std::shared_ptr<CommittedSegment>> SegmentsOf(int64_t collection) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
