@@ -177,7 +177,7 @@ TEST(StoreTest, RefusesWhatCannotBe) {
   Store& store = tested.store();
   const auto invalid = absl::StatusCode::kInvalidArgument;
   EXPECT_THAT(store.CreateCollection("", {.dim = 1}, ""), StatusIs(invalid, HasSubstr("name")));
-  EXPECT_THAT(store.CreateCollection("a", {.dim = 0}, ""), StatusIs(invalid, HasSubstr("dim: 0")));
+  EXPECT_THAT(store.CreateCollection("a", {.dim = 0}, ""), StatusIs(invalid, HasSubstr("dim = 0")));
   EXPECT_THAT(store.CreateCollection("a", {.dim = kDimMax + 1}, ""), StatusIs(invalid));
   tested.Create("a", 1);
   ASSERT_OK(tested.Upload("a", 1));
