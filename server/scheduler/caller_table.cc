@@ -43,7 +43,6 @@ double CallerTable::StartOf(const Caller& caller, SearchPriority priority) const
 
 void CallerTable::Book(Caller* caller, SearchPriority priority, double start, double cost_us) {
   const size_t i = IndexOf(priority);
-  DCHECK_GE(start, caller->finish[i]);
   caller->finish[i] = start + cost_us;
   finish_max_[i] = std::max(finish_max_[i], caller->finish[i]);
 }
