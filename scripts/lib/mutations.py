@@ -9,6 +9,7 @@ import re
 import subprocess
 
 FOLDER = "tests/mutations"
+CRASH_FOLDER = "tests/fault/mutations"  # bugs that the crash harness must detect
 FIELDS = ("Breaks", "Unit", "Test", "Target", "Needs")
 REQUIRED = ("Breaks", "Unit", "Test")
 FIELD_LINE = re.compile(r"^(\w+): (.+)$")
@@ -67,8 +68,8 @@ def parse(path: pathlib.Path) -> Mutation:
     )
 
 
-def load(root: pathlib.Path) -> list[Mutation]:
-    return [parse(path) for path in sorted((root / FOLDER).glob("*.patch"))]
+def load(root: pathlib.Path, folder: str = FOLDER) -> list[Mutation]:
+    return [parse(path) for path in sorted((root / folder).glob("*.patch"))]
 
 
 def applies(root: pathlib.Path, mutation: Mutation) -> str:

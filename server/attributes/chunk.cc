@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 
 namespace nearfield::server {
@@ -19,11 +20,14 @@ absl::Status TooManyRows(int64_t first, int64_t rows) {
 }  // namespace
 
 void AttributeChunk::SetRows(OrdinalSet rows) {
+  CHECK(!rows.empty());
   rows.Compact();
   rows_ = std::move(rows);
   rows_count_ = rows_.size();
   first_ = rows_.first();
   last_ = rows_.last();
+  CHECK_LE(rows_count_, kRowsMax);
+  CHECK_LT(int64_t{last_} - first_, kSpanMax);
 }
 
 std::shared_ptr<const AttributeChunk> AttributeChunk::Merge(
@@ -116,6 +120,7 @@ std::vector<std::shared_ptr<const AttributeChunk>> AttributeChunkBuilder::BuildP
   for (Part& part : parts_) {
     auto chunk = std::make_shared<AttributeChunk>();
     const uint64_t end = begin + static_cast<uint64_t>(part.rows_count);
+    CHECK_LE(end, static_cast<uint64_t>(kOrdinalsCount));
     chunk->SetRows(OrdinalSet::FromRange({.begin = begin, .end = end}));
     for (int32_t attribute = 0; attribute < schema_->size(); ++attribute) {
       AttributeEntries& entries = part.entries[static_cast<size_t>(attribute)];

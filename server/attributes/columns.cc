@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield::server {
@@ -168,6 +169,7 @@ int64_t AttributeColumns::rows_count() const {
   const MutexLock lock(mutex_);
   int64_t rows = -dead_.size();
   for (const auto& chunk : current_->chunks) rows += chunk->rows_count();
+  CHECK_GE(rows, 0);  // every dead row is in a chunk
   return rows;
 }
 

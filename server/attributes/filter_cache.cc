@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/types/span.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield::server {
@@ -70,6 +71,8 @@ void FilterCache::Keep(const std::string& key, std::shared_ptr<const FilterRows>
     entries_.pop_back();
     ++stats_.evictions;
   }
+  CHECK_GE(stats_.bytes, 0);
+  CHECK_EQ(places_.size(), entries_.size());
   stats_.entries_count = static_cast<int64_t>(entries_.size());
 }
 

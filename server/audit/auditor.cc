@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "engine/base/check.h"
 #include "engine/base/scramble.h"
 #include "server/audit/background.h"
 
@@ -57,6 +58,7 @@ Auditor::Place Auditor::Reserve() {
 void Auditor::GiveBack() {
   const MutexLock lock(mutex_);
   --places_taken_;
+  CHECK_GE(places_taken_, 0);
 }
 
 void Auditor::Submit(Place place, AuditedAnswer answer) {

@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
+#include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/attributes/schema_encoding.h"
@@ -160,8 +161,10 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Create(const std::stri
       ABSL_ASSIGN_OR_RETURN(
           named->store_id, base_.store->CreateCollection(name, spec, encoded, &named->incarnation));
     }
+    CHECK_NE(named->incarnation, uint64_t{0});
     const MutexLock lock(mutex_);
     collections_.merge(added);
+    CHECK(added.empty());  // no other caller changes names meanwhile
     return named;
   });
 }
@@ -200,7 +203,7 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Drop(const std::string
     }
     named->dropped.store(true);
     const MutexLock lock(mutex_);
-    collections_.erase(name);
+    CHECK_EQ(collections_.erase(name), size_t{1});
     for (auto it = aliases_.begin(); it != aliases_.end();) {
       it = it->second == named ? aliases_.erase(it) : std::next(it);
     }
@@ -234,6 +237,8 @@ absl::StatusOr<Catalog::AliasChange> Catalog::SetAlias(const std::string& alias,
       ABSL_RETURN_IF_ERROR(change.now->store->SetAlias(alias, change.now->store_id));
     }
     const MutexLock lock(mutex_);
+    DCHECK(!collections_.contains(alias));
+    DCHECK(collections_.contains(change.now->name));
     aliases_.erase(alias);
     aliases_.merge(added);
     return change;
@@ -310,11 +315,14 @@ namespace {
 // `remove` receives the commit hook.
 template <typename Remove>
 absl::StatusOr<DeleteResult> DeleteDurably(const NamedCollection& named, Remove remove) {
-  const CommitHook record = [&named](const PendingChange& change) {
+  uint64_t epoch = 0;  // that the store recorded
+  const CommitHook record = [&](const PendingChange& change) {
+    epoch = change.epoch;
     return named.store->CommitDelete(named.store_id, change.epoch, *change.ids_removed);
   };
   ABSL_ASSIGN_OR_RETURN(const DeleteResult result,
                         remove(named.store == nullptr ? CommitHook() : record));
+  CHECK(epoch == 0 || result.epoch == epoch);
   named.changed();
   return result;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/attributes/evaluate.h"
@@ -25,7 +26,14 @@ CollectionAttributes::CollectionAttributes(AttributeSchema schema,
                                            std::shared_ptr<AttributeShared> shared)
     : shared_(std::move(shared)), columns_(std::move(schema)) {}
 
-CollectionAttributes::~CollectionAttributes() { shared_->memory_bytes -= bytes_noted_; }
+AttributeShared::~AttributeShared() { DCHECK_EQ(memory_bytes.load(), 0); }
+
+void AttributeShared::Release(int64_t bytes) {
+  const int64_t left = memory_bytes -= bytes;
+  CHECK_GE(left, 0);
+}
+
+CollectionAttributes::~CollectionAttributes() { shared_->Release(bytes_noted_); }
 
 void CollectionAttributes::NoteBytes() {
   const MutexLock lock(bytes_mutex_);
@@ -122,7 +130,7 @@ AttributeUpload::AttributeUpload(CollectionAttributes* to, AttributeLimit limit)
 
 AttributeUpload::~AttributeUpload() {
   if (added_) Settle(false);
-  to_->shared_->memory_bytes -= bytes_noted_;
+  to_->shared_->Release(bytes_noted_);
 }
 
 absl::Status AttributeUpload::Append(const AttributeBlock& block) {
@@ -150,10 +158,12 @@ absl::Status AttributeUpload::AppendStored(int64_t rows_count, const BytesColumn
 }
 
 absl::Status AttributeUpload::Add(uint32_t first_ordinal) {
+  CHECK(!added_);
   const uint64_t end = first_ordinal + static_cast<uint64_t>(builder_.rows_count());
   rows_ = OrdinalSet::FromRange({.begin = first_ordinal, .end = std::min(end, kOrdinalsEnd)});
   {
     const MutexLock lock(to_->mutex_);
+    DCHECK_EQ(to_->adding_.IntersectionSize(rows_), 0);  // no two uploads have an ordinal
     to_->adding_.UniteWith(rows_);
     added_ = true;
   }
@@ -174,7 +184,7 @@ void AttributeUpload::Settle(bool visible) noexcept {
     return absl::OkStatus();
   }).IgnoreError();
   to_->NoteBytes();
-  to_->shared_->memory_bytes -= std::exchange(bytes_noted_, 0);
+  to_->shared_->Release(std::exchange(bytes_noted_, 0));
   const MutexLock lock(to_->mutex_);
   to_->adding_.Subtract(rows_);
   added_ = false;

@@ -30,6 +30,10 @@ namespace nearfield::server {
 struct AttributeShared {
   AttributeShared(int64_t memory_bytes_max_in, int64_t cache_bytes_max)
       : memory_bytes_max(memory_bytes_max_in), cache(cache_bytes_max) {}
+  // Requires: all bytes were released.
+  ~AttributeShared();
+
+  void Release(int64_t bytes);
 
   const int64_t memory_bytes_max;  // limit on host memory for the attributes of all rows
   std::atomic<int64_t> memory_bytes{0};

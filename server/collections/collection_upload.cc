@@ -1,10 +1,12 @@
 #include "server/collections/collection_upload.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "server/attributes/row_encoding.h"
 
@@ -93,6 +95,10 @@ absl::Status CollectionUpload::Resume(const UploadRequestFacts& facts) {
 }
 
 absl::Status CollectionUpload::Append(const UploadBlock& block, const AttributeBlock& attributes) {
+  if (segment_ != nullptr) {  // the client and the disk count the same blocks and rows
+    CHECK_EQ(segment_->next_block(), place_.next_block);
+    CHECK_EQ(segment_->rows_count(), place_.rows_count);
+  }
   failed_ = true;
   BytesColumn encoded;
   const AttributeSchema& schema = named_->attributes->schema();
@@ -139,15 +145,16 @@ absl::StatusOr<CommitResult> CollectionUpload::Commit() {
   // A start moves a sealed segment that was not committed to lost/. So seal it after everything
   // that takes long or may run out of memory.
   if (segment_ != nullptr) ABSL_RETURN_IF_ERROR(segment_->Sync());
-  bool recorded = false;
+  std::optional<uint64_t> recorded;  // the epoch
   ABSL_ASSIGN_OR_RETURN(const CommitResult result,
                         upload_->Commit([&](const PendingChange& change) {
-                          recorded = true;
+                          recorded = change.epoch;
                           return Record(change);
                         }));
+  CHECK_EQ(result.epoch, recorded.value_or(result.epoch));
   attributes_.Settle(true);
   // The upload changed nothing. Record that under its token.
-  if (segment_ != nullptr && !recorded && resumable_) {
+  if (segment_ != nullptr && !recorded.has_value() && resumable_) {
     ABSL_RETURN_IF_ERROR(named_->store->CommitUpload(
         segment_.get(), {.epoch = result.epoch, .without_effect = true}));
   }

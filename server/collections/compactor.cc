@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 
@@ -62,7 +63,9 @@ absl::StatusOr<GivenBack> Compactor::CompactNow(std::shared_ptr<NamedCollection>
     }
     if (order.done) return order.result;
     if (order.begun || !order.cancelled()) continue;
-    orders_.erase(std::find(orders_.begin(), orders_.end(), &order));
+    const auto place = std::find(orders_.begin(), orders_.end(), &order);
+    CHECK(place != orders_.end());
+    orders_.erase(place);
     return absl::CancelledError("cancelled while another compaction ran");
   }
 }

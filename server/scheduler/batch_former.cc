@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/check.h"
+
 namespace nearfield::server {
 namespace {
 
@@ -69,6 +71,10 @@ FormedBatch BatchFormer::Form(TimePoint now) {
                                     : batch.queries + RidersMax(*group, batch.queries);
     Fill(group, kBatch, {queries_max, limits_.reply_bytes_max}, now, &batch);
   }
+  if (batch.tickets.size() > 1) {
+    CHECK_LE(batch.queries, limits_.batch_max);
+    CHECK_LE(reply_bytes_, limits_.reply_bytes_max);
+  }
   return batch;
 }
 
@@ -117,6 +123,7 @@ void BatchFormer::Take(LineEntry& entry, FormedBatch* batch) {
 void BatchFormer::Settle(FormedBatch* batch, double us, TimePoint now) {
   const double query_us = us / static_cast<double>(std::max<int64_t>(batch->queries, 1));
   for (const PassPart& part : batch->parts) {
+    CHECK_GT(part.caller->running, 0);
     --part.caller->running;
     callers_->NoteServed(part.caller, query_us * static_cast<double>(part.queries), now);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "server/scheduler/search_queue.h"
 
 namespace nearfield::server {
@@ -36,6 +37,7 @@ void Answer(SearchResult result, const Pass& pass) {
     next = end;
     ticket->done(std::move(reply));
   }
+  CHECK(next == result.queries.end());
 }
 
 void Fail(const absl::Status& status, const Clock& clock, const SearchTickets& tickets) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/check.h"
+
 namespace nearfield::server {
 namespace {
 
@@ -68,10 +70,14 @@ void CallerTable::Enter(Caller* caller, const Load& load) {
 }
 
 void CallerTable::Leave(Caller* caller, const Load& load) {
+  CHECK_GT(caller->requests, 0);
+  CHECK_GE(caller->bytes, load.bytes);
   caller->bytes -= load.bytes;
   caller->cost_us[IndexOf(load.priority)] -= load.cost_us;
   if (--caller->requests > 0) return;
   --waiting_;
+  CHECK_GE(waiting_, 0);
+  CHECK_EQ(caller->bytes, 0);
   caller->cost_us = {};  // drops the rounding errors of the sums
 }
 

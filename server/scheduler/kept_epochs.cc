@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "server/scheduler/retry_hint.h"
 
 namespace nearfield::server {
@@ -86,6 +87,7 @@ absl::Status KeptEpochs::Keep(const std::string& caller,
     if (fresh) {
       if (absl::Status room = MakeRoom(caller, &forgotten); !room.ok()) return room;
       entries_.push_front({.caller = caller, .collection = collection, .at = std::move(at)});
+      CHECK_LE(static_cast<int64_t>(entries_.size()), options_.epochs_total_max);
     } else {
       entries_.splice(entries_.begin(), entries_, known);
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "server/scheduler/retry_hint.h"
 
@@ -45,6 +46,8 @@ void ByteAccount::Hold::Resize(int64_t bytes) {
 
 ByteAccount::ByteAccount(Options options)
     : options_(std::move(options)), times_free_(TimesFree(options_.caller_share)) {}
+
+ByteAccount::~ByteAccount() { DCHECK_EQ(bytes(), 0); }
 
 absl::StatusOr<ByteAccount::Hold> ByteAccount::Reserve(const std::string& caller, int64_t bytes) {
   ABSL_RETURN_IF_ERROR(TryAdd(caller, 0, bytes));
@@ -95,6 +98,8 @@ void ByteAccount::AddLocked(const std::string& caller, int64_t bytes) {
   if (bytes == 0) return;
   const auto it = callers_.try_emplace(caller, 0).first;
   it->second += bytes;
+  CHECK_GE(it->second, 0);
+  CHECK_GE(this->bytes(), it->second);
   if (it->second == 0) callers_.erase(it);
 }
 

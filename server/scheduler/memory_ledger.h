@@ -58,6 +58,8 @@ class ByteAccount {
   };
 
   explicit ByteAccount(Options options);
+  // Requires: every hold was released.
+  ~ByteAccount();
 
   // Errors: ResourceExhausted with a retry hint; names the caller's bytes, all bytes and the limit.
   absl::StatusOr<Hold> Reserve(const std::string& caller, int64_t bytes);

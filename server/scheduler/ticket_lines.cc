@@ -1,5 +1,7 @@
 #include "server/scheduler/ticket_lines.h"
 
+#include "engine/base/check.h"
+
 namespace nearfield::server {
 namespace {
 
@@ -27,6 +29,7 @@ void TicketLine::Insert(LineEntry entry) {
 }
 
 LineEntry TicketLine::PopFront() {
+  CHECK(!entries_.empty());
   LineEntry first = std::move(entries_.front());
   entries_.pop_front();
   queries_ -= first.queries;
@@ -118,7 +121,13 @@ void TicketLines::Leaves(const LineEntry& entry) {
   bytes_ -= entry.bytes;
   --waiting_[IndexOf(entry.ticket->priority)];
   callers_->Leave(entry.caller, LoadOf(entry));
-  if (requests_ == 0) earliest_deadline_ = TimePoint::max();
+  CHECK_GE(bytes_, 0);
+  CHECK_GE(waiting_[IndexOf(entry.ticket->priority)], 0);
+  CHECK_EQ(requests_, waiting_[0] + waiting_[1]);
+  if (requests_ == 0) {
+    CHECK_EQ(bytes_, 0);
+    earliest_deadline_ = TimePoint::max();
+  }
 }
 
 LineEntry TicketLines::PopFront(TicketGroup* group, SearchPriority priority) {
@@ -155,6 +164,7 @@ void TicketLines::Clear(SearchTickets* all) {
       }
     }
   }
+  CHECK_EQ(requests_, 0);
 }
 
 }  // namespace nearfield::server

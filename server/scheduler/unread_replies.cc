@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/check.h"
+
 namespace nearfield::server {
 namespace {
 
@@ -32,6 +34,7 @@ UnreadReplies::~UnreadReplies() {
   }
   changed_.NotifyAll();
   thread_.join();
+  CHECK(entries_.empty());
 }
 
 UnreadReplies::Entries::iterator UnreadReplies::Add(std::function<void()> cancel) {
@@ -39,6 +42,7 @@ UnreadReplies::Entries::iterator UnreadReplies::Add(std::function<void()> cancel
   entry->cancel = std::move(cancel);
   const MutexLock lock(mutex_);
   entry->deadline = clock_->Now() + limit_;  // set under the lock: the list is ordered by deadline
+  DCHECK(entries_.empty() || entries_.back()->deadline <= entry->deadline);
   return entries_.insert(entries_.end(), std::move(entry));
 }
 

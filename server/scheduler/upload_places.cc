@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "server/scheduler/retry_hint.h"
 
 namespace nearfield::server {
@@ -62,6 +63,7 @@ absl::StatusOr<std::unique_ptr<UploadPlaces::Place>> UploadPlaces::Take(const st
     if (refusal.ok()) {
       entries_.push_back(
           {.caller = caller, .lose = std::move(lose), .slow_at = clock_->Now() + limits_.window});
+      CHECK_LE(static_cast<int64_t>(entries_.size()), limits_.places_max);
       return std::unique_ptr<Place>(new Place(this, std::prev(entries_.end())));
     }
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "server/scheduler/retry_hint.h"
 
 namespace nearfield::server {
@@ -27,6 +28,7 @@ WorkerPool::~WorkerPool() {
   }
   arrived_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
+  CHECK(jobs_.empty());  // the threads end after the last job
 }
 
 absl::Status WorkerPool::Post(std::function<void()> job, std::function<void()> after) {
@@ -61,6 +63,7 @@ void WorkerPool::Loop() {
     job.work = nullptr;  // releases what the job holds before the place is free
     lock.Lock();
     --running_;
+    CHECK_GE(running_, 0);
     lock.Unlock();
     if (job.after != nullptr) job.after();
     job.after = nullptr;

@@ -9,7 +9,6 @@
 #include "engine/base/status_macros.h"
 #include "server/store/checksum.h"
 #include "server/store/little_endian.h"
-#include "server/store/planted_bug.h"
 
 namespace nearfield::store {
 namespace {
@@ -173,7 +172,7 @@ absl::StatusOr<DecodedBlock> DecodeBlock(const SegmentIdentity& identity, std::s
       const int64_t end = std::min(begin + kPieceBytes, header.PlaneEnd(plane));
       const auto covered =
           bytes.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
-      if (Crc32c(covered) != (*checksums)[piece] && !Planted(PlantedBug::kChecksumsUnverified)) {
+      if (Crc32c(covered) != (*checksums)[piece]) {
         return BadBytes(path, header.number, offset + begin, offset + end,
                         "differs from its checksum");
       }

@@ -1,14 +1,15 @@
 #include "server/store/block_stream.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/mutex.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/segment_reader.h"
@@ -76,47 +77,48 @@ class ReadAhead {
 
   ~ReadAhead() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopped_ = true;
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
     for (std::thread& thread : threads_) thread.join();
   }
 
   // Returns the next job in order; nullopt after the last one.
   std::optional<ReadJob> Next() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     std::optional<ReadJob>& next = Place(jobs_taken_);
-    changed_.wait(
-        lock, [&] { return next.has_value() || (planned_all_ && jobs_taken_ == jobs_planned_); });
+    while (!next.has_value() && (!planned_all_ || jobs_taken_ < jobs_planned_)) changed_.Wait(lock);
     return std::exchange(next, std::nullopt);
   }
 
   // Releases a job whose blocks are no longer needed, so that another read can begin.
   void GiveBack(ReadJob job) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       buffers_.push_back(std::move(job.buffer));
       ++jobs_taken_;
+      CHECK_LE(jobs_taken_, jobs_planned_);
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
  private:
-  std::optional<ReadJob>& Place(int64_t number) {
+  std::optional<ReadJob>& Place(int64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return done_[static_cast<size_t>(number % jobs_max_)];
   }
 
   void Work() {
     for (;;) {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] {
-        return stopped_ || planned_all_ || jobs_planned_ - jobs_taken_ < jobs_max_;
-      });
+      MutexLock lock(mutex_);
+      while (!stopped_ && !planned_all_ && jobs_planned_ - jobs_taken_ >= jobs_max_) {
+        changed_.Wait(lock);
+      }
       if (stopped_ || planned_all_) return;
       const int64_t number = jobs_planned_++;
       ReadJob job;
-      job.status = CatchOutOfMemory([&] { return Plan(&job); });
+      // clang checks a lambda as a function of its own; this one runs with the mutex held.
+      job.status = CatchOutOfMemory([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Plan(&job); });
       if (job.status.ok() && job.reader == nullptr) {  // there was nothing left to plan
         --jobs_planned_;
         planned_all_ = true;
@@ -125,21 +127,24 @@ class ReadAhead {
       if (!job.status.ok()) planned_all_ = true;
       const bool read = job.status.ok() && job.reader != nullptr;
       const bool deliver = job.reader != nullptr || !job.status.ok();
-      lock.unlock();
+      lock.Unlock();
       if (read) {
         job.status =
             CatchOutOfMemory([&] { return DecodeAll(sources_[job.source], deleted_, &job); });
       }
-      lock.lock();
-      if (deliver) Place(number) = std::move(job);
-      lock.unlock();
-      changed_.notify_all();
+      lock.Lock();
+      if (deliver) {
+        CHECK(!Place(number).has_value());
+        Place(number) = std::move(job);
+      }
+      lock.Unlock();
+      changed_.NotifyAll();
     }
   }
 
-  // Finds the next blocks; leaves job->reader null at the end. Called with the lock held, because
-  // the next blocks depend on the headers read here, which are small.
-  absl::Status Plan(ReadJob* job) {
+  // Finds the next blocks; leaves job->reader null at the end. Keeps the mutex while it reads
+  // headers, which are small, because the next blocks depend on them.
+  absl::Status Plan(ReadJob* job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (reader_ != nullptr && reader_->AtEnd()) {
       reader_ = nullptr;
       ++source_;
@@ -173,17 +178,18 @@ class ReadAhead {
   const DeletedIds* const deleted_;
   const LoadOptions& options_;
   int64_t jobs_max_ = 0;
-  std::mutex mutex_;  // guards the members below
-  std::condition_variable changed_;
-  std::shared_ptr<SegmentReader> reader_;  // of sources_[source_]
-  size_t source_ = 0;
-  int64_t jobs_planned_ = 0;
-  int64_t jobs_taken_ = 0;  // jobs taken and given back
-  bool planned_all_ = false;
-  bool stopped_ = false;
-  std::vector<std::optional<ReadJob>> done_;  // by number modulo jobs_max_, the maximum in flight
-  std::vector<ReadBuffer> buffers_;
   std::vector<std::thread> threads_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::shared_ptr<SegmentReader> reader_ ABSL_GUARDED_BY(mutex_);  // of sources_[source_]
+  size_t source_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t jobs_planned_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t jobs_taken_ ABSL_GUARDED_BY(mutex_) = 0;  // jobs taken and given back
+  bool planned_all_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  // By number modulo jobs_max_, the maximum in flight.
+  std::vector<std::optional<ReadJob>> done_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ReadBuffer> buffers_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Counts the rows and blocks of one source as they are delivered.

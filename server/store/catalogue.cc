@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/copy_file.h"
@@ -264,6 +265,7 @@ absl::Status Catalogue::Write(const Transaction& transaction, RowSum* sum) {
   };
   const auto& edits = std::get<Transaction::Edits<Row>>(transaction.edits_);
   for (const int64_t id : edits.removed) {
+    CHECK(!edits.put.contains(id));  // at most one edit for each row
     subtract_old(id);
     const Value key = id;
     ABSL_RETURN_IF_ERROR(database_->Run(absl::StrCat("DELETE FROM ", Row::kTable, " WHERE id=?"),
@@ -273,6 +275,8 @@ absl::Status Catalogue::Write(const Transaction& transaction, RowSum* sum) {
     }
   }
   for (const auto& [id, row] : edits.put) {
+    CHECK_LT(id, next_id_);
+    if constexpr (std::is_same_v<Row, CollectionRow>) row.CheckFollows(tables_.Find<Row>(id));
     subtract_old(id);
     std::vector<Value> values = row.Values();
     sum->Add(RowDigest(Row::kTable, values));
@@ -314,6 +318,7 @@ void Catalogue::Remember(Transaction* transaction) noexcept {
   for (const int64_t id : edits.removed) rows.erase(id);
   for (const auto& [id, row] : edits.put) rows.erase(id);
   rows.merge(edits.put);
+  DCHECK(edits.put.empty());
 }
 
 absl::Status Catalogue::AfterCommit() noexcept {

@@ -1,6 +1,7 @@
 #include "server/store/catalogue_rows.h"
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "server/store/little_endian.h"
 
 namespace nearfield::store {
@@ -132,6 +133,13 @@ std::vector<Value> CollectionRow::Values() const {
           epoch,
           rows_live,
           created_unix_s};
+}
+
+void CollectionRow::CheckFollows(const CollectionRow* old) const {
+  const int64_t before = old != nullptr ? old->epoch : 0;
+  CHECK_GE(epoch, before);
+  CHECK_LE(epoch, before + 1);
+  CHECK_GE(rows_live, 0);
 }
 
 absl::StatusOr<CollectionRow> CollectionRow::FromValues(absl::Span<const Value> values) {

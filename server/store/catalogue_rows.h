@@ -49,6 +49,9 @@ struct CollectionRow {
 
   std::vector<Value> Values() const;
   static absl::StatusOr<CollectionRow> FromValues(absl::Span<const Value> values);
+  // Checks that this row may replace `old` (null: a new collection) in a commit: the epoch grows by
+  // at most one.
+  void CheckFollows(const CollectionRow* old) const;
 };
 
 struct AliasRow {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "server/store/store_core.h"
 
@@ -12,11 +13,12 @@ namespace nearfield::store {
 
 // Checks that an upload with options.token may begin. Removes idle uploads. If the limit of all
 // callers or of this one is reached, removes the longest idle upload without a writer and without
-// durable rows. Puts the removals into `transaction`, and returns their segments. Requires: the
-// store's lock. Errors: AlreadyExists (the token), ResourceExhausted (no upload can be removed).
+// durable rows. Puts the removals into `transaction`, and returns their segments.
+// Errors: AlreadyExists (the token), ResourceExhausted (no upload can be removed).
 absl::StatusOr<std::vector<int64_t>> AdmitUpload(const StoreCore& core,
                                                  const BeginUploadOptions& options,
-                                                 Transaction* transaction);
+                                                 Transaction* transaction)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex);
 
 }  // namespace nearfield::store
 

@@ -12,7 +12,8 @@
 namespace nearfield::store {
 namespace {
 
-absl::StatusOr<Orphan> Inspect(const StoreCore& core, const std::string& name, int64_t segment) {
+absl::StatusOr<Orphan> Inspect(const StoreCore& core, const std::string& name, int64_t segment)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   ABSL_ASSIGN_OR_RETURN(const File file, core.directory->OpenFile(name, O_RDONLY));
   Orphan orphan = {.name = name, .segment = segment};
   ABSL_ASSIGN_OR_RETURN(orphan.bytes, file.Size());
@@ -28,7 +29,8 @@ absl::StatusOr<Orphan> Inspect(const StoreCore& core, const std::string& name, i
   return orphan;
 }
 
-absl::StatusOr<std::vector<Orphan>> List(const StoreCore& core) {
+absl::StatusOr<std::vector<Orphan>> List(const StoreCore& core)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, core.directory->Names());
   std::vector<Orphan> orphans;
   for (const std::string& name : names) {
@@ -43,7 +45,8 @@ absl::StatusOr<std::vector<Orphan>> List(const StoreCore& core) {
 }
 
 // Refuses a catalogue that lost commits that the orphan knows of.
-absl::Status CheckCatalogueIsCurrent(const StoreCore& core, const Orphan& orphan) {
+absl::Status CheckCatalogueIsCurrent(const StoreCore& core, const Orphan& orphan)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   constexpr const char* kAdvice =
       "put back the files of one moment together, or restore a snapshot";
   const Catalogue& catalogue = *core.catalogue;

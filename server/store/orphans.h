@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/store/segment_format.h"
@@ -36,10 +37,12 @@ struct Orphan {
 // not started. Errors: DataLoss (the catalogue is older than a segment, or there is no high-water
 // mark but there are segments that the catalogue does not name), FailedPrecondition (a segment of
 // another store, or one that a newer build wrote), I/O errors.
-absl::StatusOr<std::vector<Orphan>> FindOrphans(const StoreCore& core);
+absl::StatusOr<std::vector<Orphan>> FindOrphans(const StoreCore& core)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex);
 
 // Removes the orphans or moves them to lost/. Fills core->orphans. Errors: I/O errors.
-absl::Status ClearOrphans(const std::vector<Orphan>& orphans, StoreCore* core);
+absl::Status ClearOrphans(const std::vector<Orphan>& orphans, StoreCore* core)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core->mutex);
 
 }  // namespace nearfield::store
 

@@ -5,10 +5,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
-#include "server/store/planted_bug.h"
 
 namespace nearfield::store {
 namespace {
@@ -60,8 +60,7 @@ absl::StatusOr<SegmentOutput> SegmentOutput::Create(std::shared_ptr<const Direct
                                                     const SegmentIdentity& identity,
                                                     const SegmentPlan& plan) {
   const std::string name = SegmentFileName(identity.segment);
-  const int exclusive = Planted(PlantedBug::kOrphansKept) ? 0 : O_EXCL;
-  absl::StatusOr<File> file = directory->OpenFile(name, O_RDWR | O_CREAT | exclusive);
+  absl::StatusOr<File> file = directory->OpenFile(name, O_RDWR | O_CREAT | O_EXCL);
   // The data directory is gone, so all later writes would be lost even if they succeed.
   if (absl::IsNotFound(file.status())) return absl::InternalError(file.status().message());
   ABSL_RETURN_IF_ERROR(file.status());
@@ -124,9 +123,11 @@ void SegmentOutput::WriteSoon() {
 }
 
 absl::Status SegmentOutput::Append(const StoredBlock& block) {
+  CHECK_EQ(block.number, extent_.blocks);
   ABSL_ASSIGN_OR_RETURN(const EncodedBlock encoded, EncodeBlock(identity_, extent_.rows, block));
   const int64_t end = extent_.bytes + encoded.header.bytes();
   if (end > bytes_reserved_) ABSL_RETURN_IF_ERROR(ReserveTo(end + kReserveStep));
+  CHECK_LE(end, bytes_reserved_);
   std::vector<iovec> parts;
   for (const absl::Span<const uint8_t> bytes :
        {absl::MakeConstSpan(encoded.head), absl::MakeConstSpan(encoded.ids), encoded.vectors,
@@ -143,8 +144,7 @@ absl::Status SegmentOutput::Append(const StoredBlock& block) {
 }
 
 absl::Status SegmentOutput::Sync() {
-  absl::Status synced = SyncOrInternal([this] { return file_.SyncData(); });
-  if (!synced.ok() && !Planted(PlantedBug::kSyncErrorIgnored)) return synced;
+  ABSL_RETURN_IF_ERROR(SyncOrInternal([this] { return file_.SyncData(); }));
   return SyncOrInternal([this] { return directory_->Sync(); });
 }
 

@@ -86,7 +86,7 @@ absl::StatusOr<std::vector<std::shared_ptr<CommittedSegment>>> CopyCatalogue(
   ABSL_RETURN_IF_ERROR(MakeDirectory(dir));
   std::vector<std::shared_ptr<CommittedSegment>> segments;
   {
-    const std::lock_guard lock(core->mutex);
+    const MutexLock lock(core->mutex);
     ABSL_RETURN_IF_ERROR(core->catalogue->CopyTo(absl::StrCat(dir, "/", kCatalogueName)));
     for (const auto& [id, segment] : core->segments) segments.push_back(segment);
   }
@@ -174,7 +174,7 @@ absl::Status Store::Snapshot(const std::string& path, const SnapshotOptions& opt
   return CatchOutOfMemory([&]() -> absl::Status {
     ABSL_RETURN_IF_ERROR(core_->Usable());
     {
-      const std::lock_guard lock(core_->mutex);
+      const MutexLock lock(core_->mutex);
       if (!core_->damaged.empty()) return core_->damaged.begin()->second;
     }
     if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat(path, ": exists already"));

@@ -5,11 +5,11 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/open_uploads.h"
-#include "server/store/planted_bug.h"
 #include "server/store/segment_writer_impl.h"
 #include "server/store/store.h"
 #include "server/store/store_core.h"
@@ -25,7 +25,7 @@ absl::Status NoSuchUpload() {
 // Adds an upload with a token to the catalogue, and removes the uploads that it replaces.
 absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                           const BeginUploadOptions& options) {
-  const std::lock_guard lock(core->mutex);
+  const MutexLock lock(core->mutex);
   const int64_t collection = output.identity().collection;
   // The collection and the open uploads may have changed while the file was made.
   ABSL_RETURN_IF_ERROR(core->FindSound(collection).status());
@@ -49,6 +49,7 @@ absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
   for (const std::string& file : files) core->RemoveFile(file);
   core->upload_callers.merge(caller);
   const auto has_ended = [core](const auto& entry) {
+    core->AssertLocked();
     const UploadRow* const row = core->catalogue->tables().Find<UploadRow>(entry.first);
     return row == nullptr || row->state == UploadState::kCommitted;
   };
@@ -63,8 +64,8 @@ SegmentWriter::SegmentWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)
 
 SegmentWriter::~SegmentWriter() {
   StoreCore& core = *impl_->core;
-  const std::lock_guard lock(core.mutex);
-  core.writers.erase(impl_->segment());
+  const MutexLock lock(core.mutex);
+  CHECK_EQ(core.writers.erase(impl_->segment()), size_t{1});
   const UploadRow* const row = core.catalogue->tables().Find<UploadRow>(impl_->segment());
   if (impl_->committed || core.failed.load()) return;
   if (const auto touched = core.touched_s.find(impl_->segment()); touched != core.touched_s.end()) {
@@ -105,11 +106,6 @@ absl::Status SegmentWriter::Sync() {
 
 absl::Status SegmentWriter::SealAndSync() {
   ABSL_RETURN_IF_ERROR(impl_->Usable());
-  if (Planted(PlantedBug::kCommitBeforeSync)) {
-    impl_->output.Seal().IgnoreError();
-    impl_->bytes_synced = bytes();
-    return absl::OkStatus();
-  }
   absl::Status synced = impl_->output.Trim();
   if (synced.ok()) synced = impl_->output.Seal();
   if (synced.ok()) synced = impl_->output.Sync();
@@ -128,12 +124,12 @@ absl::Status SegmentWriter::RecordCheckpoint() {
     return absl::FailedPreconditionError("upload_token: an upload without one has no checkpoints");
   }
   StoreCore& core = *impl_->core;
-  if (!Planted(PlantedBug::kUndurableCheckpoint)) {
-    ABSL_RETURN_IF_ERROR(core.SurviveFile(impl_->output.Sync()));
-  }
-  const std::lock_guard lock(core.mutex);
+  ABSL_RETURN_IF_ERROR(core.SurviveFile(impl_->output.Sync()));
+  const MutexLock lock(core.mutex);
   const UploadRow* const old = core.catalogue->tables().Find<UploadRow>(impl_->segment());
   if (old == nullptr) return DroppedMeanwhile(collection_id());
+  CHECK_GE(next_block(), old->next_block);  // a checkpoint keeps what an earlier one recorded
+  CHECK_GE(bytes(), old->bytes_durable);
   UploadRow row = *old;
   row.next_block = next_block();
   row.rows = rows_count();
@@ -164,7 +160,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
   ABSL_RETURN_IF_ERROR(CheckRoom(*core_->directory, plan.bytes_expected, plan.free_bytes_min));
   SegmentIdentity identity;
   {
-    const std::lock_guard lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->FindSound(collection_id));
     if (!options.token.empty()) {
       Transaction unused;  // checked again after the file is made
@@ -172,7 +168,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
     }
     identity = core_->Identity(collection, core_->catalogue->AllocateId());
     plan.commits = core_->catalogue->commits_count();
-    core_->writers.insert(identity.segment);
+    CHECK(core_->writers.insert(identity.segment).second);
   }
   absl::Cleanup leave = [&] { core_->Leave(identity.segment); };
   // Allocate everything before the commit. Make the file without the lock, because reserving disk
@@ -210,7 +206,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::s
   StreamSource source = {.directory = core_->directory.get(), .may_be_longer = true};
   UploadMode mode = UploadMode::kInsert;
   {
-    const std::lock_guard lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     const UploadRow* const row = core_->FindUpload(token);
     if (row == nullptr) return NoSuchUpload();
     if (row->state == UploadState::kCommitted) {
@@ -226,7 +222,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::s
     source.identity = core_->Identity(collection, row->id);
     source.extent = {.blocks = row->next_block, .rows = row->rows, .bytes = row->bytes_durable};
     mode = row->mode;
-    core_->writers.insert(row->id);
+    CHECK(core_->writers.insert(row->id).second);
   }
   absl::Cleanup leave = [&] { core_->Leave(source.identity.segment); };
   StreamTotals totals;
@@ -249,7 +245,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::s
 }
 
 absl::StatusOr<UploadFacts> Store::GetUpload(const std::string& token) const {
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   const UploadRow* const row = token.empty() ? nullptr : core_->FindUpload(token);
   if (row == nullptr) return NoSuchUpload();
   const auto* const result = core_->catalogue->tables().Find<UploadResultRow>(row->id);
@@ -268,7 +264,7 @@ absl::Status Store::DropUpload(const std::string& token) {
 
 absl::Status Store::DropOpenUpload(const std::string& token) {
   ABSL_RETURN_IF_ERROR(core_->Usable());
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   const UploadRow* const row = token.empty() ? nullptr : core_->FindUpload(token);
   if (row == nullptr) return NoSuchUpload();
   if (core_->writers.count(row->id) > 0) {

@@ -200,46 +200,55 @@ bool RunFlips(const CampaignOptions& options) {
   return good;
 }
 
-const std::vector<Control>& Controls() {
+std::vector<Control> Controls(const CampaignOptions& options) {
   using Provoke = Control::Provoke;
   const auto sync = [](const char* which) {
     return Control{.name = std::string("ignored_syncs_of_") + which,
                    .environment = {{"NEARFIELD_FAULT_IGNORE_SYNC", which}}};
   };
-  const auto bug = [](const char* which, Provoke provoke = Provoke::kDeaths) {
+  const Control early_ack = {.name = "ack_before_commit",
+                             .environment = {{"NEARFIELD_CRASH_EARLY_ACK", "1"}}};
+  const auto patch = [&](const char* which, Provoke provoke = Provoke::kDeaths) {
     return Control{
-        .name = which, .environment = {{"NEARFIELD_PLANTED_BUG", which}}, .provoke = provoke};
+        .name = which, .provoke = provoke, .worker = options.patched_workers + "/" + which};
   };
   const auto on_threads = [](Control control) {
     control.name += "_on_threads";
     control.threads = kThreads;
     return control;
   };
-  static const std::vector<Control>* const controls = new std::vector<Control>{
+  std::vector<Control> controls = {
       sync("segments"),
       sync("directories"),
       sync("catalogue"),
-      bug("commit_before_sync"),
-      bug("ack_before_commit"),
-      on_threads(bug("commit_before_sync")),
-      on_threads(bug("ack_before_commit")),
-      bug("orphans_kept"),
-      bug("deletion_apart"),
-      bug("token_apart"),
-      bug("replace_apart"),
-      bug("unlink_before_swap"),
-      bug("records_dropped_early"),
-      bug("late_epoch"),
-      bug("undurable_checkpoint"),
-      bug("sync_error_ignored", Provoke::kErrors),
-      bug("checksums_unverified", Provoke::kFlips),
+      early_ack,
+      on_threads(early_ack),
+      patch("commit_before_sync"),
+      on_threads(patch("commit_before_sync")),
+      patch("orphans_kept"),
+      patch("deletion_apart"),
+      patch("token_apart"),
+      patch("replace_apart"),
+      patch("unlink_before_swap"),
+      patch("records_dropped_early"),
+      patch("late_epoch"),
+      patch("undurable_checkpoint"),
+      patch("sync_error_ignored", Provoke::kErrors),
+      patch("checksums_unverified", Provoke::kFlips),
   };
-  return *controls;
+  if (options.patched_workers.empty()) {
+    std::erase_if(controls, [](const Control& control) { return !control.worker.empty(); });
+  }
+  return controls;
 }
 
-bool Caught(const CampaignOptions& options, const Control& control) {
+bool Caught(CampaignOptions options, const Control& control) {
+  if (!control.worker.empty()) options.worker = control.worker;
   Random random(Scramble(options.seed));
   CrashRunner runner = RunnerIn(options, "control-" + control.name);
+  runner.Reset();
+  // A worker that cannot run would count as caught.
+  if (runner.Run({.seed = 1, .threads = control.threads}).code != 0) return false;
   bool caught = false;
   if (control.provoke == Control::Provoke::kDeaths) {
     for (int64_t points = 0; !caught && points < kControlPointsMax;) {

@@ -15,6 +15,9 @@ struct CampaignOptions {
   std::string worker;
   std::string library;
   std::string dir;  // for work; files of failed cases stay there
+  // Folder of workers that were built with the patches of tests/fault/mutations, and have their
+  // names. Empty: their controls are left out.
+  std::string patched_workers;
   int64_t points = 2000;
   int64_t jobs = 2;  // concurrent
   uint64_t seed = 1;
@@ -41,11 +44,12 @@ struct Control {
   std::vector<std::pair<std::string, std::string>> environment;
   enum class Provoke { kDeaths, kErrors, kFlips } provoke = Provoke::kDeaths;
   int64_t threads = 1;  // threads of the worker
+  std::string worker;   // one that a patch has changed; empty: that of the options
 };
-const std::vector<Control>& Controls();
+std::vector<Control> Controls(const CampaignOptions& options);
 
 // Returns true if the harness finds an error with the bug planted. Deterministic for a seed.
-bool Caught(const CampaignOptions& options, const Control& control);
+bool Caught(CampaignOptions options, const Control& control);
 
 }  // namespace nearfield::fault
 

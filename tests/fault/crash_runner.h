@@ -23,7 +23,7 @@ struct Life {
   uint64_t seed = 0;
   int64_t steps = 0;  // per thread
   int64_t threads = 1;
-  std::vector<std::pair<std::string, std::string>> environment;  // planted bugs
+  std::vector<std::pair<std::string, std::string>> environment;  // of a control
 };
 
 struct FlipOptions {

@@ -37,12 +37,11 @@ int Live(const std::string& root, const std::string& log_path, const std::string
          const Work& work) {
   CrashLog log(log_path, work.lanes);
   const std::string kind = Environment("NEARFIELD_FAULT_KIND");
-  CrashSession session(
-      {.root = root,
-       .seed = work.seed,
-       .acknowledges_early = Environment("NEARFIELD_PLANTED_BUG") == "ack_before_commit",
-       .calls_may_fail = kind != "count" && kind != "kill" && kind != "power"},
-      &log);
+  CrashSession session({.root = root,
+                        .seed = work.seed,
+                        .acknowledges_early = !Environment("NEARFIELD_CRASH_EARLY_ACK").empty(),
+                        .calls_may_fail = kind != "count" && kind != "kill" && kind != "power"},
+                       &log);
   // OpenSSL allocates at its first use and does not survive a failure there. Make that first use
   // now, as part of the start of the process, before a store exists.
   store::Sha256();
