@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -97,7 +96,7 @@ RowFormat Corpus::format() const {
 }
 
 std::shared_ptr<const CorpusSnapshot> Corpus::Pin() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return snapshot_;
 }
 
@@ -111,14 +110,14 @@ absl::StatusOr<SearchedRows> Corpus::Searched(
 }
 
 void Corpus::PrepareSwap() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(replaced_, [](const auto& snapshot) { return snapshot.expired(); });
   if (replaced_.size() == replaced_.capacity()) replaced_.reserve(2 * replaced_.size() + 1);
 }
 
 void Corpus::Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     replaced_.push_back(snapshot_);
     snapshot_.swap(next);
   }
@@ -160,7 +159,7 @@ absl::StatusOr<std::unique_ptr<Upload>> Corpus::BeginUpload(const UploadReservat
 
 absl::StatusOr<CommitResult> Corpus::Publish(std::shared_ptr<const Generation> generation,
                                              UploadMode mode, const CommitHook& before_visible) {
-  const std::lock_guard<std::mutex> change(change_mutex_);
+  const MutexLock change(change_mutex_);
   const std::shared_ptr<const CorpusSnapshot> snapshot = Pin();
   Remainder left = {.generations = snapshot->generations, .ids_removed = IdColumn(spec_.id_type)};
   CommitResult result = {.epoch = snapshot->epoch};
@@ -225,7 +224,7 @@ absl::StatusOr<DeleteResult> Corpus::DeleteRows(const RowFilter& rows,
 
 absl::StatusOr<DeleteResult> Corpus::Reduce(Reduction without, const CommitHook& before_visible) {
   ABSL_RETURN_IF_ERROR(device_->Check());
-  const std::lock_guard<std::mutex> change(change_mutex_);
+  const MutexLock change(change_mutex_);
   const std::shared_ptr<const CorpusSnapshot> snapshot = Pin();
   ABSL_ASSIGN_OR_RETURN(Remainder left, without(*snapshot));
   const int64_t rows_deleted = left.ids_removed.size();
@@ -266,7 +265,7 @@ absl::StatusOr<CompactionResult> Corpus::Compact(const CompactionOptions& option
 // Searches and changes continue during the copy. Changes wait only while the copy is swapped in.
 absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& options) {
   ABSL_RETURN_IF_ERROR(device_->Check());
-  const std::lock_guard<std::mutex> compaction(compaction_mutex_);
+  const MutexLock compaction(compaction_mutex_);
   CompactionStep step = {.before = Pin()};
   step.indices = ChooseCompaction(*step.before, options);
   CompactionResult result = {.done = step.indices.empty()};
@@ -279,7 +278,7 @@ absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& op
   ABSL_ASSIGN_OR_RETURN(step.copy, Merge(device_, format(), sources));
   result.rows_copied = step.copy->rows_count();
 
-  const std::lock_guard<std::mutex> change(change_mutex_);
+  const MutexLock change(change_mutex_);
   const std::shared_ptr<const CorpusSnapshot> current = Pin();
   ABSL_ASSIGN_OR_RETURN(auto generations, Replace(*device_, *current, step));
   if (!generations) return CompactionResult{};  // a commit has merged some of them meanwhile

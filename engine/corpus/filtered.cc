@@ -157,7 +157,7 @@ absl::StatusOr<SearchedRows> WithoutRows(const Device& device, const SearchedRow
 std::shared_ptr<const Choice> ChoiceCache::Find(
     const std::shared_ptr<const CorpusSnapshot>& snapshot,
     const std::shared_ptr<const RowFilter>& filter) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (entry->snapshot.lock() != snapshot || entry->filter.lock() != filter) continue;
     entries_.splice(entries_.begin(), entries_, entry);
@@ -168,7 +168,7 @@ std::shared_ptr<const Choice> ChoiceCache::Find(
 
 void ChoiceCache::TrimTo(size_t entries_max) {
   std::list<Entry> forgotten;  // destroyed after the lock is released
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
     if (entry->snapshot.expired() || entry->filter.expired()) {
@@ -193,7 +193,7 @@ absl::StatusOr<std::shared_ptr<const Choice>> ChoiceCache::Get(
   if (!choice.ok()) return choice.status();
   auto made = std::make_shared<const Choice>(*std::move(choice));
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     entries_.push_front({.snapshot = snapshot, .filter = filter, .choice = made});
   }
   Trim();

@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 #include "engine/corpus/device.h"
 #include "engine/corpus/snapshot.h"
 #include "nearfield/engine/row_filter.h"
@@ -96,8 +97,8 @@ class ChoiceCache {
   // As Trim, and removes the least recently used entries beyond `entries_max`.
   void TrimTo(size_t entries_max);
 
-  std::mutex mutex_;
-  std::list<Entry> entries_;  // most recently used first
+  Mutex mutex_;
+  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // most recently used first
 };
 
 }  // namespace nearfield::corpus

@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -37,7 +36,7 @@ std::shared_ptr<const PinnedEpoch> Corpus::PinEpoch() const {
 PinnedEpochs Corpus::HeldEpochs() const {
   std::vector<std::shared_ptr<const CorpusSnapshot>> held;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     held.push_back(snapshot_);
     for (const auto& replaced : replaced_) {
       if (auto snapshot = replaced.lock()) held.push_back(std::move(snapshot));

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -46,7 +45,7 @@ std::shared_ptr<HostBudget> HostBudget::Make(int64_t bytes_total) {
 
 absl::StatusOr<HostReservation> HostBudget::Reserve(int64_t bytes) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const int64_t bytes_free = bytes_total_ - bytes_used_;
     if (bytes > bytes_free) {
       return absl::ResourceExhaustedError(
@@ -59,12 +58,12 @@ absl::StatusOr<HostReservation> HostBudget::Reserve(int64_t bytes) {
 }
 
 int64_t HostBudget::bytes_used() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes_used_;
 }
 
 void HostBudget::GiveBack(int64_t bytes) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   bytes_used_ -= bytes;
 }
 

@@ -28,7 +28,7 @@ uint64_t RunStarts(uint64_t bits, int64_t length) {
 
 absl::StatusOr<uint32_t> OrdinalPool::Take(int64_t rows_count) {
   return CatchOutOfMemory([&]() -> absl::StatusOr<uint32_t> {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const std::optional<int64_t> first = FindFree(rows_count)) {
       SetFree(*first, *first + rows_count, false);
       free_count_ -= rows_count;
@@ -50,7 +50,7 @@ absl::StatusOr<uint32_t> OrdinalPool::Take(int64_t rows_count) {
 }
 
 void OrdinalPool::Release(uint32_t first, int64_t rows_count) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   assert(first + rows_count <= end_);
   SetFree(first, first + rows_count, true);
   free_count_ += rows_count;

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/check_range.h"
+#include "engine/base/mutex.h"
 #include "engine/base/status_macros.h"
 #include "engine/cpu/group_search.h"
 #include "engine/cpu/kernels/scan_kernels.h"
@@ -79,8 +80,8 @@ class CpuTopkEngine : public corpus::Backend {
   corpus::BackendFacts facts_;
   const std::shared_ptr<MemoryBudget> budget_;
   const std::shared_ptr<SharedThreads> threads_;
-  Workspace workspace_;       // guarded by threads_->turn
-  GroupSearch group_search_;  // guarded by threads_->turn
+  Workspace workspace_ ABSL_GUARDED_BY(threads_->turn);
+  GroupSearch group_search_ ABSL_GUARDED_BY(threads_->turn);
 };
 
 absl::Status CpuTopkEngine::Check(const corpus::RowFormat& format,
@@ -117,7 +118,7 @@ absl::Status CpuTopkEngine::Search(const corpus::RowFormat& format,
                                    corpus::ScanCost* cost) {
   ABSL_RETURN_IF_ERROR(Check(format, generations, tile));
   threads_->NoteSearch();
-  const std::lock_guard turn(threads_->turn);
+  const MutexLock turn(threads_->turn);
   const auto start = std::chrono::steady_clock::now();
   *cost = {};
   best->Reset(tile.k, generations.size());

@@ -174,11 +174,14 @@ absl::Status CpuRowPlanes::Append(const void* rows, int64_t rows_count) {
               std::min(rows_a_store, rows_here - r), scratch.get());
       }
     };
-    std::unique_lock turn(resources_.threads->turn, std::defer_lock);
-    const bool parallel = rows_here * stride_bytes_ >= parallel_bytes_min &&
-                          !resources_.threads->SearchedLately() && turn.try_lock();
-    resources_.threads->pool.Run(parallel ? resources_.threads->pool.threads_count() : 1,
-                                 store_some);
+    SharedThreads& threads = *resources_.threads;
+    if (rows_here * stride_bytes_ >= parallel_bytes_min && !threads.SearchedLately() &&
+        threads.turn.TryLock()) {
+      const MutexLock turn(threads.turn, std::adopt_lock);
+      threads.pool.Run(threads.pool.threads_count(), store_some);
+    } else {
+      store_some(0);
+    }
     ABSL_RETURN_IF_ERROR(error.status());
   }
   rows_count_ += rows_count;

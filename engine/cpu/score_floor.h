@@ -6,9 +6,10 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "engine/base/mutex.h"
 #include "engine/score/score.h"
 
 namespace nearfield::cpu {
@@ -21,6 +22,7 @@ class ScoreFloor {
   static constexpr int64_t kAddedMax = 64;
 
   void Reset(int32_t k) {
+    const MutexLock lock(mutex_);
     k_ = static_cast<size_t>(k);
     best_.clear();
     best_.reserve(k_ + kAddedMax);
@@ -33,7 +35,7 @@ class ScoreFloor {
   // Adds the scores of rows not added before. Requires: count <= kAddedMax. Cost: O(k + count) if
   // one of them is above the floor.
   void Add(const float* scores, int64_t count) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const size_t before = best_.size();
     for (int64_t i = 0; i < count; ++i) {
       if (before < k_ || scores[i] > score()) best_.push_back(scores[i]);
@@ -46,9 +48,9 @@ class ScoreFloor {
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<float> best_;  // guarded by mutex_
-  size_t k_ = 1;
+  Mutex mutex_;
+  std::vector<float> best_ ABSL_GUARDED_BY(mutex_);
+  size_t k_ ABSL_GUARDED_BY(mutex_) = 1;
   std::atomic<float> score_{score::MinusInfinity()};
 };
 

@@ -87,7 +87,7 @@ absl::Status GpuTopkEngine::Search(const corpus::RowFormat& format,
   ChooseListed(job);
   best->Reset(tile.k, generations.size());
   SearchOutput out = {.best = *best, .cost = {}};
-  const std::lock_guard<std::mutex> lock(search_mutex_);
+  const MutexLock lock(search_mutex_);
   ABSL_RETURN_IF_ERROR(core_->Bind());
   const auto begin = std::chrono::steady_clock::now();
   if (!job.listed && ScansCodes(job)) {

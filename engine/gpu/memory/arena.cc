@@ -68,6 +68,7 @@ absl::Status Arena::CreateOnHost(DeviceHealth& health, int64_t bytes) {
 }
 
 void Arena::CutSlabs() {
+  const MutexLock lock(mutex_);
   free_.reserve(static_cast<std::size_t>(slabs_count_));
   for (int64_t slab = slabs_count_ - 1; slab >= 0; --slab) {
     free_.push_back(base_ + workspace_bytes_ + slab * slab_bytes());
@@ -93,7 +94,7 @@ absl::StatusOr<char*> Arena::TakeWorkspace(int64_t bytes) {
 void Arena::Seal() { sealed_ = true; }
 
 absl::StatusOr<std::vector<char*>> Arena::TakeSlabs(int64_t count) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto available = static_cast<int64_t>(free_.size());
   if (count > available) {
     return absl::ResourceExhaustedError(
@@ -106,12 +107,12 @@ absl::StatusOr<std::vector<char*>> Arena::TakeSlabs(int64_t count) {
 }
 
 void Arena::GiveBack(const std::vector<char*>& slabs) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   free_.insert(free_.end(), slabs.rbegin(), slabs.rend());
 }
 
 int64_t Arena::bytes_used() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes_total() - (static_cast<int64_t>(free_.size()) << slab_shift_);
 }
 

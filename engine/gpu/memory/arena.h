@@ -5,11 +5,12 @@
 #define NEARFIELD_ENGINE_GPU_MEMORY_ARENA_H_
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 #include "engine/gpu/runtime/device_health.h"
 
 namespace nearfield::gpu {
@@ -64,8 +65,8 @@ class Arena {
   bool sealed_ = false;
   int32_t slab_shift_ = 0;
   int64_t slabs_count_ = 0;
-  mutable std::mutex mutex_;
-  std::vector<char*> free_;  // guarded by mutex_; taken from the back
+  mutable Mutex mutex_;
+  std::vector<char*> free_ ABSL_GUARDED_BY(mutex_);  // taken from the back
 };
 
 }  // namespace nearfield::gpu
