@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/check_range.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
@@ -118,6 +119,8 @@ void Corpus::PrepareSwap() {
 void Corpus::Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept {
   {
     const MutexLock lock(mutex_);
+    CHECK_GE(next->epoch, snapshot_->epoch);
+    CHECK_LT(replaced_.size(), replaced_.capacity());  // PrepareSwap has made room
     replaced_.push_back(snapshot_);
     snapshot_.swap(next);
   }
@@ -130,6 +133,8 @@ absl::Status Corpus::Show(std::vector<GenerationState> generations, const Pendin
   auto next = std::make_shared<CorpusSnapshot>();
   next->epoch = change.epoch;
   next->generations = std::move(generations);
+  CHECK_EQ(change.epoch, Pin()->epoch + 1);
+  next->Check();
   PrepareSwap();
   if (before_visible) ABSL_RETURN_IF_ERROR(before_visible(change));
   Swap(std::move(next));
@@ -285,6 +290,8 @@ absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& op
   auto next = std::make_shared<CorpusSnapshot>();
   next->epoch = current->epoch;
   next->generations = *std::move(generations);
+  CHECK_EQ(next->rows_live(), current->rows_live());
+  next->Check();
   PrepareSwap();
   Swap(std::move(next));
   return result;

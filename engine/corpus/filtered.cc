@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/change.h"
 #include "engine/corpus/tombstone_words.h"
@@ -78,8 +79,9 @@ int64_t CountChosen(const CorpusSnapshot& snapshot, const RowFilter& filter) {
 void RowSet::Add(const CorpusSnapshot& snapshot, const RowRef& row) {
   words_.resize(snapshot.generations.size());
   std::vector<uint64_t>& words = words_[row.generation];
+  const int64_t rows_count = snapshot.generations[row.generation].generation->rows_count();
+  CHECK_LT(int64_t{row.slot}, rows_count);
   if (words.empty()) {
-    const int64_t rows_count = snapshot.generations[row.generation].generation->rows_count();
     words.resize(static_cast<size_t>((rows_count + 63) / 64));
   }
   words[row.slot / 64] |= uint64_t{1} << (row.slot % 64);
@@ -108,7 +110,9 @@ std::vector<GenerationView> SearchedRows::Views() const {
   for (size_t g = 0; g < views.size(); ++g) {
     views[g].rows_live = choice->rows_live[g];
     if (choice->tombstones[g] != nullptr) views[g].tombstones = choice->tombstones[g].get();
-    if (!choice->slots.empty()) views[g].live_slots = choice->slots[g];
+    if (choice->slots.empty()) continue;
+    views[g].live_slots = choice->slots[g];
+    CHECK_EQ(static_cast<int64_t>(views[g].live_slots.size()), views[g].rows_live);
   }
   return views;
 }

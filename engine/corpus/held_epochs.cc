@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/check.h"
 #include "engine/corpus/corpus.h"
 
 namespace nearfield::corpus {
@@ -79,6 +80,7 @@ absl::StatusOr<std::shared_ptr<const CorpusSnapshot>> Corpus::At(const PinnedEpo
   if (pin == nullptr || pin->corpus() != this) {
     return absl::InvalidArgumentError("at: an epoch of another collection");
   }
+  DCHECK_LE(pin->epoch(), Pin()->epoch);
   return pin->snapshot();
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield::corpus {
@@ -44,6 +45,7 @@ std::shared_ptr<HostBudget> HostBudget::Make(int64_t bytes_total) {
 }
 
 absl::StatusOr<HostReservation> HostBudget::Reserve(int64_t bytes) {
+  CHECK_GE(bytes, 0);
   {
     const MutexLock lock(mutex_);
     const int64_t bytes_free = bytes_total_ - bytes_used_;
@@ -64,6 +66,7 @@ int64_t HostBudget::bytes_used() const {
 
 void HostBudget::GiveBack(int64_t bytes) {
   const MutexLock lock(mutex_);
+  CHECK_LE(bytes, bytes_used_);
   bytes_used_ -= bytes;
 }
 

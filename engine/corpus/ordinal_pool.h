@@ -35,6 +35,8 @@ class OrdinalPool {
   // Sets or clears bits [begin, end) of free_.
   void SetFree(int64_t begin, int64_t end, bool free) noexcept
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns true if the members agree with each other. Cost: one pass over the bitmap.
+  bool IsConsistent() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Moves end_ below the free ordinals immediately before it.
   void Trim() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/id_filter.h"
 #include "engine/corpus/id_order.h"
@@ -71,6 +72,18 @@ int64_t CorpusSnapshot::rows_live() const {
   int64_t rows = 0;
   for (const GenerationState& state : generations) rows += state.rows_live;
   return rows;
+}
+
+void CorpusSnapshot::Check() const {
+  CHECK_LE(generations.size(), size_t{kGenerationsMax});
+  for (const GenerationState& state : generations) {
+    const int64_t rows_count = state.generation->rows_count();
+    CHECK_GT(state.rows_live, 0);
+    CHECK_LE(state.rows_live, rows_count);
+    CHECK_EQ(state.tombstones == nullptr, state.rows_live == rows_count);
+    DCHECK_EQ(static_cast<int64_t>(LiveSlots(state.tombstones.get(), 0, rows_count).size()),
+              state.rows_live);
+  }
 }
 
 std::vector<GenerationView> CorpusSnapshot::Views() const {

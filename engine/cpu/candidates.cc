@@ -64,6 +64,7 @@ void Candidates::Score(const CandidateContext& context, const Candidate* begin, 
                       ? score::L2Score(sums[i])
                       : score::CosineScore(sums[i], context.queries->square(query_),
                                            planes.squares()[slots[i]]);
+      DCHECK_LE(scores[i], begin[i].upper);  // the certified bound
       best.Push(score::OrderKey(scores[i], planes.ranks()[slots[i]]));
     }
     context.queries->floor(query_).Add(scores, listed.count);

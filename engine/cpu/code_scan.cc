@@ -102,7 +102,7 @@ void CodeScan::PrepareWorkspace() {
     workspace.key_offsets[q] = keys;
     keys += TopKeys::Capacity(workspace.k[q]);
     workspace.candidate_offsets[q] = candidates;
-    candidates += Candidates::WaitingMax(group_.k[q]) + rows_a_tile_;
+    candidates += Candidates::Capacity(group_.k[q], rows_a_tile_);
   }
   const int64_t width = int64_t{queries_.panels_count()} * queries_.kernels().lanes;
   const int64_t width_max = int64_t{kPanelsMax} * queries_.kernels().lanes;
@@ -124,7 +124,8 @@ void CodeScan::PrepareWorkspace() {
     space.lists.resize(std::max(space.lists.size(), queries));
     for (size_t q = 0; q < queries; ++q) {
       space.best[q].Reset(storage + workspace.key_offsets[q], workspace.k[q]);
-      space.lists[q].Reset(waiting + workspace.candidate_offsets[q], static_cast<int32_t>(q),
+      space.lists[q].Reset(waiting + workspace.candidate_offsets[q],
+                           Candidates::Capacity(group_.k[q], rows_a_tile_), static_cast<int32_t>(q),
                            group_.k[q]);
     }
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
@@ -119,6 +120,7 @@ absl::Status CpuRowPlanes::CheckSlots(absl::Span<const uint32_t> slots) const {
 
 void CpuRowPlanes::Store(const std::byte* packed, int64_t begin, int64_t rows_count,
                          double* scratch) {
+  CHECK_LE(begin + rows_count, rows_max_);
   std::byte* out = rows_.data() + begin * stride_bytes_;
   if (row_bytes_ == stride_bytes_) {
     std::memcpy(out, packed, static_cast<size_t>(rows_count * row_bytes_));

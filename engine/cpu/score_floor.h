@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "engine/base/check.h"
 #include "engine/base/mutex.h"
 #include "engine/score/score.h"
 
@@ -35,6 +36,7 @@ class ScoreFloor {
   // Adds the scores of rows not added before. Requires: count <= kAddedMax. Cost: O(k + count) if
   // one of them is above the floor.
   void Add(const float* scores, int64_t count) {
+    CHECK_LE(count, kAddedMax);
     const MutexLock lock(mutex_);
     const size_t before = best_.size();
     for (int64_t i = 0; i < count; ++i) {
@@ -44,6 +46,7 @@ class ScoreFloor {
     const auto kth = best_.begin() + static_cast<int64_t>(k_) - 1;
     std::nth_element(best_.begin(), kth, best_.end(), std::greater<>());
     best_.resize(k_);
+    DCHECK_GE(best_[k_ - 1], score());  // a floor only rises
     score_.store(best_[k_ - 1], std::memory_order_relaxed);
   }
 

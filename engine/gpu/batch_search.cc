@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/host_work.h"
 #include "engine/base/status_macros.h"
@@ -57,6 +58,8 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, int64_t first_q
                       facts.result_keys_max / shape.keys_pitch});
   shape.queries = queries;
   if (queries > 0) shape.capacity = std::min(kCapacityMax, facts.keys_max / queries);
+  CHECK_LE(queries * shape.capacity, facts.keys_max);
+  CHECK_LE(queries * shape.keys_pitch, facts.result_keys_max);
   return shape;
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
@@ -103,6 +104,7 @@ void TakeKeys(const SearchJob& job, int64_t query, absl::Span<const uint64_t> ke
     const int index = job.corpus.IndexOf(number);
     const uint32_t rank = number - job.corpus.generations[index].rows_begin;
     const auto generation = static_cast<std::size_t>(job.scanned[static_cast<std::size_t>(index)]);
+    CHECK_LT(int64_t{rank}, job.rows[generation]);
     if (best.list(place, generation).size() >= k) continue;
     best.Append(place, generation, {.score = score, .rank = rank});
   }

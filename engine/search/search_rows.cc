@@ -51,8 +51,10 @@ absl::Status CheckComplete(absl::Span<const GenerationView> views, const QueryLi
   int64_t rows_listed = 0;
   for (size_t g = 0; g < views.size(); ++g) {
     const absl::Span<const corpus::RankedScore> list = lists.of(g);
-    const bool ordered = std::is_sorted(
-        list.begin(), list.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+    const bool ordered =
+        std::adjacent_find(list.begin(), list.end(), [](const auto& a, const auto& b) {
+          return a.score != b.score ? a.score < b.score : a.rank >= b.rank;
+        }) == list.end();
     if (!ordered || static_cast<int64_t>(list.size()) > views[g].rows_live) {
       return absl::InternalError(absl::StrCat("the backend answered ", list.size(), " of ",
                                               views[g].rows_live, " rows of a generation",

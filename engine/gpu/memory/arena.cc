@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 
@@ -95,6 +96,7 @@ void Arena::Seal() { sealed_ = true; }
 
 absl::StatusOr<std::vector<char*>> Arena::TakeSlabs(int64_t count) {
   const MutexLock lock(mutex_);
+  CHECK_GE(count, 0);
   const auto available = static_cast<int64_t>(free_.size());
   if (count > available) {
     return absl::ResourceExhaustedError(
@@ -108,6 +110,11 @@ absl::StatusOr<std::vector<char*>> Arena::TakeSlabs(int64_t count) {
 
 void Arena::GiveBack(const std::vector<char*>& slabs) {
   const MutexLock lock(mutex_);
+  CHECK_LE(static_cast<int64_t>(free_.size() + slabs.size()), slabs_count_);
+  for (const char* const slab : slabs) {
+    const int64_t offset = slab - (base_ + workspace_bytes_);
+    DCHECK(offset >= 0 && offset < bytes_total() && offset % slab_bytes() == 0);
+  }
   free_.insert(free_.end(), slabs.rbegin(), slabs.rend());
 }
 

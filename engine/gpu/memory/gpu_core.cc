@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/kernels/batch/batch.h"
@@ -191,6 +192,7 @@ absl::Status GpuCore::TakeSearchWorkspace() {
 absl::Status GpuCore::WriteExtent(const Extent& extent, const void* data, int64_t bytes) {
   const auto* source = static_cast<const char*>(data);
   const int64_t slab_bytes = arena_.slab_bytes();
+  CHECK_LE(extent.offset + bytes, static_cast<int64_t>(extent.slabs->size()) * slab_bytes);
   for (int64_t done = 0; done < bytes;) {
     ABSL_ASSIGN_OR_RETURN(StagingRing::Lease lease, upload_ring_.Acquire());
     const int64_t staged = std::min(bytes - done, upload_ring_.buffer_bytes());

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr int64_t kTableAlign = 256;
 
 std::vector<char*> TakeTail(std::vector<char*>& slabs, int64_t kept) {
+  CHECK(0 <= kept && kept <= static_cast<int64_t>(slabs.size()));
   std::vector<char*> tail(slabs.begin() + kept, slabs.end());
   slabs.resize(static_cast<std::size_t>(kept));
   return tail;
@@ -137,6 +139,7 @@ absl::Status GpuRowPlanes::Append(const void* rows, int64_t rows_count) {
 
 // Stores rows from the lease's device memory, row-major, as rows [rows_count_, ...).
 absl::Status GpuRowPlanes::StoreRows(const StagingRing::Lease& lease, int64_t rows_count) {
+  CHECK_LE(rows_count_ + rows_count, rows_max_);
   const auto first = static_cast<uint32_t>(rows_count_);
   const auto count = static_cast<uint32_t>(rows_count);
   const RowType row = format_.row_type;
