@@ -40,17 +40,17 @@ class RankedLists {
   size_t generations_count() const { return generations_count_; }
 
   absl::Span<const RankedScore> list(size_t query, size_t generation) const {
-    const size_t place = PlaceOf(query, generation);
-    return {rows_.get() + place * pitch_, counts_[place]};
+    const size_t index = ListIndex(query, generation);
+    return {rows_.get() + index * pitch_, counts_[index]};
   }
 
   // Changes the number of rows of a list and returns them. The values of new rows are undefined.
   // Requires: count <= pitch.
   absl::Span<RankedScore> Resize(size_t query, size_t generation, size_t count) {
     CHECK_LE(count, pitch_);
-    const size_t place = PlaceOf(query, generation);
-    counts_[place] = static_cast<uint32_t>(count);
-    return {rows_.get() + place * pitch_, count};
+    const size_t index = ListIndex(query, generation);
+    counts_[index] = static_cast<uint32_t>(count);
+    return {rows_.get() + index * pitch_, count};
   }
 
   void Append(size_t query, size_t generation, const RankedScore& row) {
@@ -65,7 +65,7 @@ class RankedLists {
   }
 
  private:
-  size_t PlaceOf(size_t query, size_t generation) const {
+  size_t ListIndex(size_t query, size_t generation) const {
     DCHECK_LT(query, queries_count_);
     DCHECK_LT(generation, generations_count_);
     return query * generations_count_ + generation;

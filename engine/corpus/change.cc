@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
-#include "engine/corpus/filtered.h"
 #include "engine/corpus/id_order.h"
+#include "engine/corpus/row_selection.h"
 #include "engine/corpus/tombstone_words.h"
 
 namespace nearfield::corpus {

@@ -51,7 +51,7 @@ absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
         "scan = rows: a collection that keeps its rows on the host needs codes to scan: int8 or "
         "auto");
   }
-  if (spec.rows == RowPlacement::kHost && backend.facts().kind == BackendKind::kGpu &&
+  if (spec.rows == RowPlacement::kHost && backend.info().kind == BackendKind::kGpu &&
       backend.host_rows_bytes_total() == 0) {
     return absl::FailedPreconditionError(
         "rows = host: there is no host memory for rows; host_rows_bytes, the setting that takes "
@@ -68,8 +68,8 @@ ScanPrecision PrecisionOf(const CollectionSpec& spec, const Backend& backend) {
   if (spec.scan == ScanChoice::kInt8 || spec.rows == RowPlacement::kHost) {
     return ScanPrecision::kInt8;
   }
-  const BackendFacts& facts = backend.facts();
-  return spec.dim >= facts.scan_dim_min ? facts.scan : ScanPrecision::kRows;
+  const BackendInfo& info = backend.info();
+  return spec.dim >= info.scan_dim_min ? info.scan : ScanPrecision::kRows;
 }
 
 }  // namespace
@@ -104,9 +104,9 @@ std::shared_ptr<const CorpusSnapshot> Corpus::Pin() const {
 absl::StatusOr<SearchedRows> Corpus::Searched(
     const std::shared_ptr<const CorpusSnapshot>& snapshot,
     const std::shared_ptr<const RowFilter>& filter) const {
-  SearchedRows rows = {.snapshot = snapshot, .choice = nullptr};
+  SearchedRows rows = {.snapshot = snapshot, .selection = nullptr};
   if (filter == nullptr) return rows;
-  ABSL_ASSIGN_OR_RETURN(rows.choice, choices_.Get(*device_, snapshot, filter));
+  ABSL_ASSIGN_OR_RETURN(rows.selection, selections_.Get(*device_, snapshot, filter));
   return rows;
 }
 
@@ -125,7 +125,7 @@ void Corpus::Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept {
     snapshot_.swap(next);
   }
   next = nullptr;  // may release the last reference to a generation: without the lock
-  choices_.Trim();
+  selections_.Trim();
 }
 
 absl::Status Corpus::Show(std::vector<GenerationState> generations, const PendingChange& change,

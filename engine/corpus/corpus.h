@@ -14,8 +14,8 @@
 #include "engine/base/mutex.h"
 #include "engine/corpus/change.h"
 #include "engine/corpus/device.h"
-#include "engine/corpus/filtered.h"
 #include "engine/corpus/ordinal_pool.h"
+#include "engine/corpus/row_selection.h"
 #include "engine/corpus/snapshot.h"
 #include "nearfield/engine/collection.h"
 
@@ -54,7 +54,7 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   int64_t row_bytes() const { return int64_t{spec_.dim} * BytesPerElement(spec_.row_type); }
 
   std::shared_ptr<const PinnedEpoch> PinEpoch() const override;
-  PinnedEpochs HeldEpochs() const override;
+  PinnedEpochs ReachableEpochs() const override;
   HeldBytes BytesHeldBy(const PinnedEpochs& epochs) const override;
 
   // Returns the rows of a snapshot that `filter` (null: all) chooses. Errors: ResourceExhausted (no
@@ -104,7 +104,7 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   const std::shared_ptr<Device> device_;
   const ScanPrecision scan_;
   OrdinalPool ordinals_;
-  mutable ChoiceCache choices_;
+  mutable RowSelectionCache selections_;
   Mutex compaction_mutex_ ABSL_ACQUIRED_BEFORE(change_mutex_);  // one compaction at a time
   Mutex change_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable Mutex mutex_;

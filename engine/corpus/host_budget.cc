@@ -36,7 +36,7 @@ absl::Status HostReservation::Grow(int64_t bytes) {
 
 void HostReservation::ShrinkTo(int64_t bytes_kept) {
   if (bytes_kept >= bytes_) return;
-  budget_->GiveBack(bytes_ - bytes_kept);
+  budget_->Release(bytes_ - bytes_kept);
   bytes_ = bytes_kept;
 }
 
@@ -64,7 +64,7 @@ int64_t HostBudget::bytes_used() const {
   return bytes_used_;
 }
 
-void HostBudget::GiveBack(int64_t bytes) {
+void HostBudget::Release(int64_t bytes) {
   const MutexLock lock(mutex_);
   CHECK_LE(bytes, bytes_used_);
   bytes_used_ -= bytes;

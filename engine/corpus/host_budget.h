@@ -53,7 +53,7 @@ class HostBudget : public std::enable_shared_from_this<HostBudget> {
  private:
   friend class HostReservation;
   explicit HostBudget(int64_t bytes_total) : bytes_total_(bytes_total) {}
-  void GiveBack(int64_t bytes);
+  void Release(int64_t bytes);
 
   const int64_t bytes_total_;
   mutable Mutex mutex_;

@@ -104,7 +104,7 @@ void Candidates::ScoreBest(const CandidateContext& context, int64_t keep) {
   refined_ = count_;
 }
 
-int64_t Candidates::Settle(const CandidateContext& context, bool refine) {
+int64_t Candidates::FinalizeTile(const CandidateContext& context, bool refine) {
   const ScoreFloor& floor = context.queries->floor(query_);
   const int64_t rescored_before = rescored_;
   int64_t refined = 0;
@@ -122,7 +122,7 @@ int64_t Candidates::Settle(const CandidateContext& context, bool refine) {
   return refined + kScoreWork * (rescored_ - rescored_before);
 }
 
-int64_t Candidates::Thin(const CandidateContext& context) {
+int64_t Candidates::ReduceWaiting(const CandidateContext& context) {
   const int64_t rescored_before = rescored_;
   DropRuledOut(0, context.queries->floor(query_).score());
   if (TooManyWait()) ScoreTop(context, k_);

@@ -66,10 +66,10 @@ class Candidates {
   // Call after each tile. Scores the best candidates if no floor is known. If `refine`, the bounds
   // of the new candidates are of the first code alone, and both codes refine them. Returns the work
   // done, in bounds refined and rows scored (kScoreWork each).
-  int64_t Settle(const CandidateContext& context, bool refine);
+  int64_t FinalizeTile(const CandidateContext& context, bool refine);
   // If more candidates wait than allowed, scores a few of the best to raise the floor, and drops
   // what it rules out. Returns the work done.
-  int64_t Thin(const CandidateContext& context);
+  int64_t ReduceWaiting(const CandidateContext& context);
   bool TooManyWait() const { return count_ > WaitingMax(k_); }
   int64_t waiting() const { return count_; }
   // Scores the best until at most half of WaitingMax wait. Returns the work done.

@@ -37,17 +37,17 @@ absl::StatusOr<BudgetShare> BudgetShare::Take(std::shared_ptr<MemoryBudget> budg
 }
 
 BudgetShare::~BudgetShare() {
-  if (budget_ != nullptr) budget_->GiveBack(bytes_);
+  if (budget_ != nullptr) budget_->Release(bytes_);
 }
 
-void MemoryBudget::GiveBack(int64_t bytes) {
+void MemoryBudget::Release(int64_t bytes) {
   const int64_t used_before = bytes_used_.fetch_sub(bytes, std::memory_order_relaxed);
   CHECK_LE(bytes, used_before);
 }
 
 void BudgetShare::Shrink(int64_t bytes) {
   CHECK_LE(bytes, bytes_);
-  budget_->GiveBack(bytes_ - bytes);
+  budget_->Release(bytes_ - bytes);
   bytes_ = bytes;
 }
 

@@ -11,7 +11,7 @@
 #include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
-#include "engine/bound/scan_code.h"
+#include "engine/bound/int8_code.h"
 #include "engine/cpu/first_error.h"
 #include "engine/cpu/workspace.h"
 #include "engine/score/arithmetic_mode.h"
@@ -177,7 +177,7 @@ absl::Status CpuRowPlanes::Append(const void* rows, int64_t rows_count) {
       }
     };
     SharedThreads& threads = *resources_.threads;
-    if (rows_here * stride_bytes_ >= parallel_bytes_min && !threads.SearchedLately() &&
+    if (rows_here * stride_bytes_ >= parallel_bytes_min && !threads.SearchedRecently() &&
         threads.turn.TryLock()) {
       const MutexLock turn(threads.turn, std::adopt_lock);
       threads.pool.Run(threads.pool.threads_count(), store_some);

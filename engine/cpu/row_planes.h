@@ -32,13 +32,13 @@ struct SharedThreads {
   ThreadPool pool ABSL_GUARDED_BY(turn);
 
   static int64_t Now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-  void NoteSearch() { searched_at.store(Now(), std::memory_order_relaxed); }
+  void RecordSearch() { searched_at.store(Now(), std::memory_order_relaxed); }
   // Returns true if the last search was recent, so another may come at any moment. Other work does
   // not take the turn then.
-  bool SearchedLately() const {
-    constexpr std::chrono::steady_clock::duration kLately = std::chrono::milliseconds(50);
+  bool SearchedRecently() const {
+    constexpr std::chrono::steady_clock::duration kRecently = std::chrono::milliseconds(50);
     const int64_t last = searched_at.load(std::memory_order_relaxed);
-    return last != 0 && Now() - last < kLately.count();
+    return last != 0 && Now() - last < kRecently.count();
   }
 };
 

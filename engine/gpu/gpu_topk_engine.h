@@ -25,7 +25,7 @@ class GpuTopkEngine : public corpus::Backend {
  public:
   GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& options);
 
-  const corpus::BackendFacts& facts() const override { return facts_; }
+  const corpus::BackendInfo& info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> Reserve(const corpus::RowFormat& format,
                                                              int64_t rows_max) override;
   absl::StatusOr<std::unique_ptr<corpus::Tombstones>> MakeTombstones(
@@ -51,7 +51,7 @@ class GpuTopkEngine : public corpus::Backend {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
 
   const std::shared_ptr<GpuCore> core_;
-  corpus::BackendFacts facts_;
+  corpus::BackendInfo info_;
   Mutex search_mutex_;  // held by the search that uses the workspace of the core
   RowSearch row_search_ ABSL_GUARDED_BY(search_mutex_);
   SingleSearch single_search_ ABSL_GUARDED_BY(search_mutex_);

@@ -158,7 +158,7 @@ plan::SearchPlan RowSearch::PlanTile(const SearchJob& job, int64_t first_query,
                                    .queries = static_cast<int32_t>(k.size()),
                                    .k = *std::max_element(k.begin(), k.end()),
                                    .rows = job.rows};
-  return plan::PlanSearch(shape, core_.device_facts(), core_.engine_facts());
+  return plan::PlanSearch(shape, core_.device_properties(), core_.engine_limits());
 }
 
 absl::Status RowSearch::Search(const SearchJob& job, int64_t first_query, int64_t queries,

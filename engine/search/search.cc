@@ -360,7 +360,7 @@ absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimi
                  .rows_scanned = snapshot->rows_live(),
                  .candidates = cost.candidates,
                  .bytes_read = cost.bytes_read,
-                 .backend = corpus.device()->backend().facts().kind,
+                 .backend = corpus.device()->backend().info().kind,
                  .precision = 2 * cost.queries_of_codes > static_cast<int64_t>(batch.queries.size())
                                   ? corpus.format().scan
                                   : ScanPrecision::kRows,

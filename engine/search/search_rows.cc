@@ -111,7 +111,7 @@ size_t TileMax(const Corpus& corpus, const RowSearch& search) {
   const auto k = static_cast<size_t>(*std::max_element(search.k.begin(), search.k.end())) + 1;
   const size_t query_bytes =
       k * search.rows.snapshot->generations.size() * sizeof(corpus::RankedScore);
-  const auto batch_max = static_cast<size_t>(corpus.device()->backend().facts().batch_max);
+  const auto batch_max = static_cast<size_t>(corpus.device()->backend().info().batch_max);
   return std::clamp<size_t>(kTileListBytesMax / query_bytes, 1, std::max<size_t>(1, batch_max));
 }
 

@@ -108,7 +108,7 @@ absl::StatusOr<std::vector<char*>> Arena::TakeSlabs(int64_t count) {
   return slabs;
 }
 
-void Arena::GiveBack(const std::vector<char*>& slabs) {
+void Arena::Release(const std::vector<char*>& slabs) {
   const MutexLock lock(mutex_);
   CHECK_LE(static_cast<int64_t>(free_.size() + slabs.size()), slabs_count_);
   for (const char* const slab : slabs) {

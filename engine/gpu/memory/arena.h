@@ -47,7 +47,7 @@ class Arena {
   // Returns `count` slabs, lowest addresses first, or none. Errors: ResourceExhausted (with the
   // needed and the free bytes). Thread safety: this and all functions below are thread-safe.
   absl::StatusOr<std::vector<char*>> TakeSlabs(int64_t count);
-  void GiveBack(const std::vector<char*>& slabs);
+  void Release(const std::vector<char*>& slabs);
 
   int32_t slab_shift() const { return slab_shift_; }
   int64_t slab_bytes() const { return int64_t{1} << slab_shift_; }

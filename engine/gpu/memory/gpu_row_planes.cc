@@ -100,9 +100,9 @@ absl::Status GpuRowPlanes::TakeSlabs() {
 GpuRowPlanes::~GpuRowPlanes() {
   // An aborted upload may still be writing to the slabs.
   if (!sealed_ && core_->Bind().ok()) core_->DrainUploads().IgnoreError();
-  row_arena().GiveBack(row_slabs_);
-  core_->arena().GiveBack(meta_slabs_);
-  core_->arena().GiveBack(code_slabs_);
+  row_arena().Release(row_slabs_);
+  core_->arena().Release(meta_slabs_);
+  core_->arena().Release(code_slabs_);
 }
 
 absl::Status GpuRowPlanes::CheckRoom(int64_t rows_count) const {
@@ -215,10 +215,10 @@ absl::Status GpuRowPlanes::Seal(absl::Span<const uint32_t> ranks) {
   ABSL_RETURN_IF_ERROR(core_->DrainUploads());
   Arena& arena = core_->arena();
   const int64_t meta_bytes = view_.ranks_offset + 4 * rows_count_;
-  row_arena().GiveBack(TakeTail(row_slabs_, CeilDiv(rows_count_, view_.rows_per_slab)));
-  arena.GiveBack(TakeTail(meta_slabs_, CeilDiv(meta_bytes, arena.slab_bytes())));
+  row_arena().Release(TakeTail(row_slabs_, CeilDiv(rows_count_, view_.rows_per_slab)));
+  arena.Release(TakeTail(meta_slabs_, CeilDiv(meta_bytes, arena.slab_bytes())));
   if (has_codes()) {
-    arena.GiveBack(TakeTail(code_slabs_, CeilDiv(rows_count_, codes_.rows_per_slab)));
+    arena.Release(TakeTail(code_slabs_, CeilDiv(rows_count_, codes_.rows_per_slab)));
   }
   sealed_ = true;
   return absl::OkStatus();

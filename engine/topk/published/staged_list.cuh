@@ -55,7 +55,7 @@ class StagedList {
     while (true) {
       Stage(keys, pending);
       if (__syncthreads_or(pending != 0) == 0) return;
-      Settle(k);
+      MergeStaged(k);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         if (keys[i] <= threshold_) pending &= ~(1u << i);
@@ -64,7 +64,7 @@ class StagedList {
   }
 
   // Sorts the staged keys into the list and truncates it to k.
-  __device__ __forceinline__ void Settle(uint32_t k) {
+  __device__ __forceinline__ void MergeStaged(uint32_t k) {
     __syncthreads();
     const uint32_t count = min(count_, kCapacity);
     constexpr int kFewItems = (kItems / 3) | 1;

@@ -34,7 +34,7 @@ std::shared_ptr<const PinnedEpoch> Corpus::PinEpoch() const {
 }
 
 // After a compaction, several snapshots have the same epoch; they show the same rows.
-PinnedEpochs Corpus::HeldEpochs() const {
+PinnedEpochs Corpus::ReachableEpochs() const {
   std::vector<std::shared_ptr<const CorpusSnapshot>> held;
   {
     const MutexLock lock(mutex_);
