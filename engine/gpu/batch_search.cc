@@ -150,6 +150,8 @@ absl::Status BatchSearch::TakeResults(const SearchJob& job, int64_t first_query,
       left.push_back(first_query + i);
       ++out.cost.escalations.tighter;
     } else {
+      // Several generations need all rows that reach the threshold.
+      CHECK(corpus.count == 1 || int64_t{outcome.reached} <= shape.keys_pitch);
       ++out.cost.queries_of_codes;
       keys_bytes += int64_t{8} * outcome.reached;
     }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/score/squared_norm.h"
@@ -140,6 +141,7 @@ absl::StatusOr<bool> SingleSearch::SearchOne(const SearchJob& job, int64_t query
     }
   }
   if (outcome.overflow != 0) return false;
+  CHECK_LE(outcome.reached, kCandidatesMax);
   ++out.cost.queries_of_codes;
   TakeKeys(job, query, {keys, std::min(outcome.reached, args.keys_max)}, out.best);
   return true;

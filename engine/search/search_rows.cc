@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield {
@@ -77,6 +78,7 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
   std::vector<int32_t> k;
   for (size_t i = tile.begin; i < tile.end; ++i) {
     k.push_back(search.k[i] + (resolved.self[i] ? 1 : 0));
+    CHECK(1 <= k.back() && k.back() <= corpus.device()->backend().info().k_max);
   }
   const std::vector<GenerationView> views = search.rows.Views();
   ScanCost tile_cost;
