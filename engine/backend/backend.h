@@ -34,7 +34,7 @@ struct RowFormat {
 };
 
 // The planes of one generation on the device: exact rows, squared norms S(x,x), ranks, and for a
-// scan of codes the codes and their bounds (corpus/scan_code.h). Filled, sealed, then immutable.
+// scan of codes the codes and their bounds (bound/int8_code.h). Filled, sealed, then immutable.
 // Thread safety: one thread calls Append and Seal; after Seal, any thread may call Read. The
 // destructor releases the memory.
 class RowPlanes {
@@ -85,7 +85,7 @@ struct GenerationView {
 struct QueryTile {
   // [k.size(), dim] row-major fp32, finite; for cosine no query is all zeros.
   const float* queries = nullptr;
-  absl::Span<const int32_t> k;      // neighbors of each query, 1 .. BackendFacts::k_max
+  absl::Span<const int32_t> k;      // neighbors of each query, 1 .. BackendInfo::k_max
   std::function<bool()> cancelled;  // may be empty; true: return Cancelled between steps
   HostWork* host_work = nullptr;    // for the host's part; null: only the caller's thread
 };
@@ -107,7 +107,7 @@ struct ScanCost {
   }
 };
 
-struct BackendFacts {
+struct BackendInfo {
   BackendKind kind = BackendKind::kCpu;
   std::string device_name;
   int32_t k_max = 0;  // one more than the k of a query: a query by id drops its own row
@@ -123,7 +123,7 @@ struct BackendFacts {
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual const BackendFacts& facts() const = 0;
+  virtual const BackendInfo& info() const = 0;
 
   // Allocates device memory of this backend for `rows_max` rows.
   // Errors: ResourceExhausted (reports needed and free bytes).

@@ -3,12 +3,13 @@
 #define NEARFIELD_ENGINE_BACKEND_RANKED_LISTS_H_
 
 #include <algorithm>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "engine/base/check.h"
 #include "engine/base/scratch_buffer.h"
 #include "engine/score/order.h"
 
@@ -39,32 +40,34 @@ class RankedLists {
   size_t generations_count() const { return generations_count_; }
 
   absl::Span<const RankedScore> list(size_t query, size_t generation) const {
-    const size_t place = PlaceOf(query, generation);
-    return {rows_.get() + place * pitch_, counts_[place]};
+    const size_t index = ListIndex(query, generation);
+    return {rows_.get() + index * pitch_, counts_[index]};
   }
 
   // Changes the number of rows of a list and returns them. The values of new rows are undefined.
   // Requires: count <= pitch.
   absl::Span<RankedScore> Resize(size_t query, size_t generation, size_t count) {
-    assert(count <= pitch_);
-    const size_t place = PlaceOf(query, generation);
-    counts_[place] = static_cast<uint32_t>(count);
-    return {rows_.get() + place * pitch_, count};
+    CHECK_LE(count, pitch_);
+    const size_t index = ListIndex(query, generation);
+    counts_[index] = static_cast<uint32_t>(count);
+    return {rows_.get() + index * pitch_, count};
   }
 
   void Append(size_t query, size_t generation, const RankedScore& row) {
     Resize(query, generation, list(query, generation).size() + 1).back() = row;
   }
 
-  // Replaces a list by the rows of order keys (score/order.h).
+  // Replaces a list by the rows of order keys (score/order.h). Requires: the keys descend.
   void Assign(size_t query, size_t generation, absl::Span<const uint64_t> keys) {
+    DCHECK(std::adjacent_find(keys.begin(), keys.end(), std::less_equal<>()) == keys.end());
     RankedScore* row = Resize(query, generation, keys.size()).data();
     for (const uint64_t key : keys) *row++ = {score::KeyScore(key), score::KeyRank(key)};
   }
 
  private:
-  size_t PlaceOf(size_t query, size_t generation) const {
-    assert(query < queries_count_ && generation < generations_count_);
+  size_t ListIndex(size_t query, size_t generation) const {
+    DCHECK_LT(query, queries_count_);
+    DCHECK_LT(generation, generations_count_);
     return query * generations_count_ + generation;
   }
 

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "engine/base/check.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -87,7 +89,8 @@ void ThreadPool::CallBody(int32_t worker) noexcept {
 }
 
 void ThreadPool::Run(int32_t participants, Body body) {
-  if (participants <= 1) return body(0);
+  CHECK(1 <= participants && participants <= threads_count());
+  if (participants == 1) return body(0);
   body_ = &body;
   participants_ = participants;
   running_.store(participants - 1, std::memory_order_relaxed);

@@ -12,7 +12,7 @@
 #include "hwy/highway.h"
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-#include "engine/bound/scan_code-inl.h"
+#include "engine/bound/int8_code-inl.h"
 #endif
 
 HWY_BEFORE_NAMESPACE();

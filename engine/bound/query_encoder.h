@@ -6,8 +6,8 @@
 
 #include "absl/types/span.h"
 #include "engine/base/scratch_buffer.h"
+#include "engine/bound/int8_code.h"
 #include "engine/bound/rotation.h"
-#include "engine/bound/scan_code.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield::corpus {

@@ -6,9 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
-#include "engine/corpus/filtered.h"
 #include "engine/corpus/id_order.h"
+#include "engine/corpus/row_selection.h"
 #include "engine/corpus/tombstone_words.h"
 
 namespace nearfield::corpus {
@@ -28,6 +29,7 @@ namespace {
 // Returns `state` with the deleted rows `words`, which leave `rows_live` live rows.
 absl::StatusOr<GenerationState> Reduced(const Device& device, const GenerationState& state,
                                         std::vector<uint64_t> words, int64_t rows_live) {
+  CHECK(0 <= rows_live && rows_live <= state.rows_live);
   GenerationState result = state;
   result.rows_live = rows_live;
   // No row is removed, or all rows are.
@@ -45,6 +47,7 @@ absl::StatusOr<GenerationState> WithoutSlots(const Device& device, const Generat
   int64_t rows_live = state.rows_live;
   std::vector<uint64_t> words = CopyWords(state.tombstones.get(), state.generation->rows_count());
   for (const uint32_t slot : slots) {
+    CHECK_LT(int64_t{slot}, state.generation->rows_count());
     if (IsDeleted(words, slot)) continue;
     words[slot / 64] |= uint64_t{1} << (slot % 64);
     --rows_live;
@@ -56,6 +59,7 @@ absl::StatusOr<GenerationState> WithoutBits(const Device& device, const Generati
                                             absl::Span<const uint64_t> bits) {
   int64_t rows_live = state.rows_live;
   std::vector<uint64_t> words = CopyWords(state.tombstones.get(), state.generation->rows_count());
+  CHECK_EQ(bits.size(), words.size());
   for (size_t i = 0; i < words.size(); ++i) {
     rows_live -= std::popcount(bits[i] & ~words[i]);
     words[i] |= bits[i];

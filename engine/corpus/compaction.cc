@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/change.h"
 #include "engine/corpus/merge_policy.h"
@@ -60,6 +61,7 @@ absl::StatusOr<std::optional<std::vector<GenerationState>>> Replace(const Device
       ++slot_of_copy;
     }
   }
+  CHECK_EQ(int64_t{slot_of_copy}, step.copy->rows_count());
   std::vector<GenerationState> generations;
   for (const GenerationState& state : current.generations) {
     const bool replaced =

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/check_range.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
@@ -51,7 +51,7 @@ absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
         "scan = rows: a collection that keeps its rows on the host needs codes to scan: int8 or "
         "auto");
   }
-  if (spec.rows == RowPlacement::kHost && backend.facts().kind == BackendKind::kGpu &&
+  if (spec.rows == RowPlacement::kHost && backend.info().kind == BackendKind::kGpu &&
       backend.host_rows_bytes_total() == 0) {
     return absl::FailedPreconditionError(
         "rows = host: there is no host memory for rows; host_rows_bytes, the setting that takes "
@@ -68,8 +68,8 @@ ScanPrecision PrecisionOf(const CollectionSpec& spec, const Backend& backend) {
   if (spec.scan == ScanChoice::kInt8 || spec.rows == RowPlacement::kHost) {
     return ScanPrecision::kInt8;
   }
-  const BackendFacts& facts = backend.facts();
-  return spec.dim >= facts.scan_dim_min ? facts.scan : ScanPrecision::kRows;
+  const BackendInfo& info = backend.info();
+  return spec.dim >= info.scan_dim_min ? info.scan : ScanPrecision::kRows;
 }
 
 }  // namespace
@@ -97,33 +97,35 @@ RowFormat Corpus::format() const {
 }
 
 std::shared_ptr<const CorpusSnapshot> Corpus::Pin() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return snapshot_;
 }
 
 absl::StatusOr<SearchedRows> Corpus::Searched(
     const std::shared_ptr<const CorpusSnapshot>& snapshot,
     const std::shared_ptr<const RowFilter>& filter) const {
-  SearchedRows rows = {.snapshot = snapshot, .choice = nullptr};
+  SearchedRows rows = {.snapshot = snapshot, .selection = nullptr};
   if (filter == nullptr) return rows;
-  ABSL_ASSIGN_OR_RETURN(rows.choice, choices_.Get(*device_, snapshot, filter));
+  ABSL_ASSIGN_OR_RETURN(rows.selection, selections_.Get(*device_, snapshot, filter));
   return rows;
 }
 
 void Corpus::PrepareSwap() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(replaced_, [](const auto& snapshot) { return snapshot.expired(); });
   if (replaced_.size() == replaced_.capacity()) replaced_.reserve(2 * replaced_.size() + 1);
 }
 
 void Corpus::Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
+    CHECK_GE(next->epoch, snapshot_->epoch);
+    CHECK_LT(replaced_.size(), replaced_.capacity());  // PrepareSwap has made room
     replaced_.push_back(snapshot_);
     snapshot_.swap(next);
   }
   next = nullptr;  // may release the last reference to a generation: without the lock
-  choices_.Trim();
+  selections_.Trim();
 }
 
 absl::Status Corpus::Show(std::vector<GenerationState> generations, const PendingChange& change,
@@ -131,6 +133,8 @@ absl::Status Corpus::Show(std::vector<GenerationState> generations, const Pendin
   auto next = std::make_shared<CorpusSnapshot>();
   next->epoch = change.epoch;
   next->generations = std::move(generations);
+  CHECK_EQ(change.epoch, Pin()->epoch + 1);
+  next->Check();
   PrepareSwap();
   if (before_visible) ABSL_RETURN_IF_ERROR(before_visible(change));
   Swap(std::move(next));
@@ -160,7 +164,7 @@ absl::StatusOr<std::unique_ptr<Upload>> Corpus::BeginUpload(const UploadReservat
 
 absl::StatusOr<CommitResult> Corpus::Publish(std::shared_ptr<const Generation> generation,
                                              UploadMode mode, const CommitHook& before_visible) {
-  const std::lock_guard<std::mutex> change(change_mutex_);
+  const MutexLock change(change_mutex_);
   const std::shared_ptr<const CorpusSnapshot> snapshot = Pin();
   Remainder left = {.generations = snapshot->generations, .ids_removed = IdColumn(spec_.id_type)};
   CommitResult result = {.epoch = snapshot->epoch};
@@ -225,7 +229,7 @@ absl::StatusOr<DeleteResult> Corpus::DeleteRows(const RowFilter& rows,
 
 absl::StatusOr<DeleteResult> Corpus::Reduce(Reduction without, const CommitHook& before_visible) {
   ABSL_RETURN_IF_ERROR(device_->Check());
-  const std::lock_guard<std::mutex> change(change_mutex_);
+  const MutexLock change(change_mutex_);
   const std::shared_ptr<const CorpusSnapshot> snapshot = Pin();
   ABSL_ASSIGN_OR_RETURN(Remainder left, without(*snapshot));
   const int64_t rows_deleted = left.ids_removed.size();
@@ -266,7 +270,7 @@ absl::StatusOr<CompactionResult> Corpus::Compact(const CompactionOptions& option
 // Searches and changes continue during the copy. Changes wait only while the copy is swapped in.
 absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& options) {
   ABSL_RETURN_IF_ERROR(device_->Check());
-  const std::lock_guard<std::mutex> compaction(compaction_mutex_);
+  const MutexLock compaction(compaction_mutex_);
   CompactionStep step = {.before = Pin()};
   step.indices = ChooseCompaction(*step.before, options);
   CompactionResult result = {.done = step.indices.empty()};
@@ -279,13 +283,15 @@ absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& op
   ABSL_ASSIGN_OR_RETURN(step.copy, Merge(device_, format(), sources));
   result.rows_copied = step.copy->rows_count();
 
-  const std::lock_guard<std::mutex> change(change_mutex_);
+  const MutexLock change(change_mutex_);
   const std::shared_ptr<const CorpusSnapshot> current = Pin();
   ABSL_ASSIGN_OR_RETURN(auto generations, Replace(*device_, *current, step));
   if (!generations) return CompactionResult{};  // a commit has merged some of them meanwhile
   auto next = std::make_shared<CorpusSnapshot>();
   next->epoch = current->epoch;
   next->generations = *std::move(generations);
+  CHECK_EQ(next->rows_live(), current->rows_live());
+  next->Check();
   PrepareSwap();
   Swap(std::move(next));
   return result;

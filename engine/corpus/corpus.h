@@ -5,16 +5,17 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 #include "engine/corpus/change.h"
 #include "engine/corpus/device.h"
-#include "engine/corpus/filtered.h"
 #include "engine/corpus/ordinal_pool.h"
+#include "engine/corpus/row_selection.h"
 #include "engine/corpus/snapshot.h"
 #include "nearfield/engine/collection.h"
 
@@ -53,7 +54,7 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   int64_t row_bytes() const { return int64_t{spec_.dim} * BytesPerElement(spec_.row_type); }
 
   std::shared_ptr<const PinnedEpoch> PinEpoch() const override;
-  PinnedEpochs HeldEpochs() const override;
+  PinnedEpochs ReachableEpochs() const override;
   HeldBytes BytesHeldBy(const PinnedEpochs& epochs) const override;
 
   // Returns the rows of a snapshot that `filter` (null: all) chooses. Errors: ResourceExhausted (no
@@ -89,25 +90,28 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   absl::StatusOr<DeleteResult> Reduce(Reduction without, const CommitHook& before_visible);
   absl::StatusOr<CompactionResult> CompactOnce(const CompactionOptions& options);
   absl::StatusOr<FetchResult> FetchRows(const IdColumn& ids, const RowParts& parts) const;
-  // Makes `change` and `generations` visible after the hook has succeeded. Requires: change_mutex_.
+  // Makes `change` and `generations` visible after the hook has succeeded.
   absl::Status Show(std::vector<GenerationState> generations, const PendingChange& change,
-                    const CommitHook& before_visible);
-  // Reserves an entry for the snapshot that the next Swap replaces. Requires: change_mutex_.
-  void PrepareSwap();
-  // Replaces the snapshot. Does not allocate, because the hook has committed. Requires:
-  // change_mutex_, a call of PrepareSwap.
-  void Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept;
+                    const CommitHook& before_visible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
+  // Reserves an entry for the snapshot that the next Swap replaces.
+  void PrepareSwap() ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
+  // Replaces the snapshot. Does not allocate, because the hook has committed. Requires: a
+  // call of PrepareSwap.
+  void Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
 
   const CollectionSpec spec_;
   const std::shared_ptr<Device> device_;
   const ScanPrecision scan_;
   OrdinalPool ordinals_;
-  mutable ChoiceCache choices_;
-  std::mutex compaction_mutex_;  // one compaction at a time; acquired before change_mutex_
-  std::mutex change_mutex_;
-  mutable std::mutex mutex_;
-  std::shared_ptr<const CorpusSnapshot> snapshot_;  // guarded by mutex_; replaced with both held
-  std::vector<std::weak_ptr<const CorpusSnapshot>> replaced_;  // guarded by mutex_; until released
+  mutable RowSelectionCache selections_;
+  Mutex compaction_mutex_ ABSL_ACQUIRED_BEFORE(change_mutex_);  // one compaction at a time
+  Mutex change_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  mutable Mutex mutex_;
+  // Replaced only while change_mutex_ is held too.
+  std::shared_ptr<const CorpusSnapshot> snapshot_ ABSL_GUARDED_BY(mutex_);
+  // Earlier snapshots, until their last holder releases them.
+  std::vector<std::weak_ptr<const CorpusSnapshot>> replaced_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace nearfield::corpus

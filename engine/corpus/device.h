@@ -5,11 +5,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "engine/backend/backend.h"
 #include "engine/base/host_work.h"
+#include "engine/base/mutex.h"
 #include "engine/corpus/host_budget.h"
 
 namespace nearfield::corpus {
@@ -34,8 +35,8 @@ class Device {
   const std::unique_ptr<Backend> backend_;
   const std::shared_ptr<HostBudget> host_;
   const std::unique_ptr<HostWork> host_work_;
-  mutable std::mutex mutex_;
-  mutable absl::Status lost_;  // guarded by mutex_; OK while the device works
+  mutable Mutex mutex_;
+  mutable absl::Status lost_ ABSL_GUARDED_BY(mutex_);  // OK while the device works
 };
 
 }  // namespace nearfield::corpus

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 
@@ -47,6 +48,18 @@ int64_t StringBytes(const IdColumn& ids) {
 }
 
 }  // namespace
+
+void Generation::Check() const {
+  CHECK_LE(rows_count(), kRowsMax);
+  CHECK_EQ(planes->rows_count(), rows_count());
+  CHECK_EQ(ordinals.size(), rows_count());
+  CHECK_EQ(static_cast<int64_t>(slot_by_rank.size()), rows_count());
+  CHECK(payloads.size() == 0 || payloads.size() == rows_count());
+  CHECK(0 < named && named <= rows_count());
+  DCHECK(!FindDouble(ids, ordered_ids().order).has_value());
+  DCHECK(std::is_sorted(slot_by_rank.begin(), slot_by_rank.begin() + named,
+                        [this](uint32_t a, uint32_t b) { return ids.Compare(a, ids, b) < 0; }));
+}
 
 std::vector<uint32_t> Generation::superseded() const {
   std::vector<uint32_t> slots(slot_by_rank.begin() + named, slot_by_rank.end());
@@ -96,6 +109,7 @@ absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts,
   generation->host.ShrinkTo(generation->ids.bytes() + generation->payloads.bytes() +
                             generation->filter.bytes() + generation->ordinals.bytes() +
                             generation->rows_count() * static_cast<int64_t>(sizeof(uint32_t)));
+  generation->Check();
   return std::shared_ptr<const Generation>(std::move(generation));
 }
 

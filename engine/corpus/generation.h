@@ -43,6 +43,9 @@ struct Generation {
     return {.ids = &ids,
             .order = absl::MakeConstSpan(slot_by_rank).first(static_cast<size_t>(named))};
   }
+  // Aborts if an invariant is broken: every column has one entry per row, and slot_by_rank is in id
+  // order. Cost: constant; in dev and sanitizer builds one comparison of ids per row.
+  void Check() const;
   // Returns the superseded slots, ascending.
   std::vector<uint32_t> superseded() const;
   std::string_view payload(uint32_t slot) const {

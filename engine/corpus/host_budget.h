@@ -5,10 +5,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 
 namespace nearfield::corpus {
 
@@ -52,11 +53,11 @@ class HostBudget : public std::enable_shared_from_this<HostBudget> {
  private:
   friend class HostReservation;
   explicit HostBudget(int64_t bytes_total) : bytes_total_(bytes_total) {}
-  void GiveBack(int64_t bytes);
+  void Release(int64_t bytes);
 
   const int64_t bytes_total_;
-  mutable std::mutex mutex_;
-  int64_t bytes_used_ = 0;  // guarded by mutex_
+  mutable Mutex mutex_;
+  int64_t bytes_used_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace nearfield::corpus

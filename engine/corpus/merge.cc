@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/merge_policy.h"
 #include "engine/corpus/tombstone_words.h"
@@ -80,6 +81,7 @@ absl::StatusOr<std::shared_ptr<const Generation>> Merge(const std::shared_ptr<De
     const Generation& generation = *source->generation;
     const std::vector<uint32_t> slots =
         LiveSlots(source->tombstones.get(), 0, generation.rows_count());
+    CHECK_EQ(static_cast<int64_t>(slots.size()), source->rows_live);
     ABSL_RETURN_IF_ERROR(device->Observe(parts.planes->AppendFrom(*generation.planes, slots)));
     parts.ordinals.AppendFrom(generation.ordinals, slots);
     for (const uint32_t slot : slots) {
@@ -114,6 +116,7 @@ absl::StatusOr<std::vector<GenerationState>> MergeDownTo(const std::shared_ptr<D
                        merged.status().message()));
     }
     if (!merged.ok()) return merged.status();
+    CHECK_LT(merged->size(), states.size());
     states = *std::move(merged);
   }
   return states;

@@ -4,11 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 
 namespace nearfield::corpus {
 
@@ -29,20 +30,25 @@ class OrdinalPool {
   void Release(uint32_t first, int64_t rows_count) noexcept;
 
  private:
-  // Returns the start of the first free range below end_ that is long enough. Requires: mutex_.
-  std::optional<int64_t> FindFree(int64_t rows_count) const;
-  // Sets or clears bits [begin, end) of free_. Requires: mutex_.
-  void SetFree(int64_t begin, int64_t end, bool free) noexcept;
-  // Moves end_ below the free ordinals immediately before it. Requires: mutex_.
-  void Trim() noexcept;
+  // Returns the start of the first free range below end_ that is long enough.
+  std::optional<int64_t> FindFree(int64_t rows_count) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sets or clears bits [begin, end) of free_.
+  void SetFree(int64_t begin, int64_t end, bool free) noexcept
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns true if the members agree with each other. Cost: one pass over the bitmap.
+  bool IsConsistent() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves end_ below the free ordinals immediately before it.
+  void Trim() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t ordinals_max_;
-  mutable std::mutex mutex_;      // guards the members below
-  std::vector<uint64_t> free_;    // bit i % 64 of word i / 64: ordinal i is free; ends at end_
-  int64_t end_ = 0;               // ordinals from end_ on are free; the one before it is in use
-  int64_t free_count_ = 0;        // free ordinals below end_
-  size_t first_word_ = 0;         // all words of free_ before it are zero
-  int64_t too_long_ = INT64_MAX;  // every free range below end_ is shorter
+  Mutex mutex_;
+  // Bit i % 64 of word i / 64: ordinal i is free; ends at end_.
+  std::vector<uint64_t> free_ ABSL_GUARDED_BY(mutex_);
+  // Ordinals from end_ on are free; the one before it is in use.
+  int64_t end_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t free_count_ ABSL_GUARDED_BY(mutex_) = 0;        // free ordinals below end_
+  size_t first_word_ ABSL_GUARDED_BY(mutex_) = 0;         // all words of free_ before it are zero
+  int64_t too_long_ ABSL_GUARDED_BY(mutex_) = INT64_MAX;  // every free range below end_ is shorter
 };
 
 }  // namespace nearfield::corpus

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "engine/base/check.h"
+
 namespace nearfield::corpus {
 namespace {
 
@@ -38,6 +40,7 @@ Ordinals::Ordinals(uint32_t first, int64_t rows_count) : rows_count_(rows_count)
 }
 
 uint32_t Ordinals::at(uint32_t slot) const {
+  DCHECK_LT(int64_t{slot}, rows_count_);
   const auto after = std::upper_bound(runs_.begin(), runs_.end(), slot,
                                       [](uint32_t at, const Run& run) { return at < run.slot; });
   const Run& run = *(after - 1);
@@ -56,6 +59,7 @@ void Ordinals::Append(uint32_t ordinal) {
 void Ordinals::AppendFrom(const Ordinals& other, absl::Span<const uint32_t> slots) {
   size_t run = 0;
   for (const uint32_t slot : slots) {
+    DCHECK_LT(int64_t{slot}, other.size());
     while (int64_t{slot} >= other.EndOf(run)) ++run;
     Append(other.runs_[run].ordinal + (slot - other.runs_[run].slot));
   }

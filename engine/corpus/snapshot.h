@@ -31,6 +31,10 @@ struct CorpusSnapshot {
 
   int64_t rows_live() const;
   std::vector<GenerationView> Views() const;
+  // Aborts if an invariant is broken: at most kGenerationsMax generations, each with a live row and
+  // with tombstones that agree with rows_live. Cost: one step per generation; in dev and sanitizer
+  // builds one per row.
+  void Check() const;
 };
 
 // A row of a snapshot.

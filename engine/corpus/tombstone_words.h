@@ -9,10 +9,12 @@
 
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
+#include "engine/base/check.h"
 
 namespace nearfield::corpus {
 
 inline bool IsDeleted(absl::Span<const uint64_t> words, uint32_t slot) {
+  DCHECK_LT(slot / 64, words.size());
   return (words[slot / 64] >> (slot % 64) & 1u) != 0;
 }
 

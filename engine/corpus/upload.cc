@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/out_of_memory.h"
@@ -191,6 +192,8 @@ absl::Status CorpusUpload::Take(const UploadBlock& block) {
     parts_.ids.AppendFrom(*block.ids, i);
     parts_.payloads.Append(block.payloads == nullptr ? std::string_view() : block.payloads->at(i));
   }
+  CHECK_LE(parts_.ids.size(), reservation_.rows_max);
+  CHECK_EQ(parts_.payloads.size(), parts_.ids.size());
   return absl::OkStatus();
 }
 

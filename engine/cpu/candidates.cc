@@ -64,6 +64,7 @@ void Candidates::Score(const CandidateContext& context, const Candidate* begin, 
                       ? score::L2Score(sums[i])
                       : score::CosineScore(sums[i], context.queries->square(query_),
                                            planes.squares()[slots[i]]);
+      DCHECK_LE(scores[i], begin[i].upper);  // the certified bound
       best.Push(score::OrderKey(scores[i], planes.ranks()[slots[i]]));
     }
     context.queries->floor(query_).Add(scores, listed.count);
@@ -103,7 +104,7 @@ void Candidates::ScoreBest(const CandidateContext& context, int64_t keep) {
   refined_ = count_;
 }
 
-int64_t Candidates::Settle(const CandidateContext& context, bool refine) {
+int64_t Candidates::FinalizeTile(const CandidateContext& context, bool refine) {
   const ScoreFloor& floor = context.queries->floor(query_);
   const int64_t rescored_before = rescored_;
   int64_t refined = 0;
@@ -121,7 +122,7 @@ int64_t Candidates::Settle(const CandidateContext& context, bool refine) {
   return refined + kScoreWork * (rescored_ - rescored_before);
 }
 
-int64_t Candidates::Thin(const CandidateContext& context) {
+int64_t Candidates::ReduceWaiting(const CandidateContext& context) {
   const int64_t rescored_before = rescored_;
   DropRuledOut(0, context.queries->floor(query_).score());
   if (TooManyWait()) ScoreTop(context, k_);

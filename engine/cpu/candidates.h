@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "engine/base/check.h"
 #include "engine/score/score.h"
 
 namespace nearfield::cpu {
@@ -37,9 +38,15 @@ class Candidates {
  public:
   // Returns how many candidates may wait. The candidates of one tile may exceed it temporarily.
   static constexpr int64_t WaitingMax(int32_t k) { return int64_t{2} * k + 128; }
+  // Returns the storage needed for k and tiles of this many rows, in candidates.
+  static constexpr int64_t Capacity(int32_t k, int64_t tile_rows) {
+    return WaitingMax(k) + tile_rows;
+  }
 
-  void Reset(Candidate* storage, int32_t query, int32_t k) {
+  // Requires: `storage` has room for `capacity` candidates.
+  void Reset(Candidate* storage, int64_t capacity, int32_t query, int32_t k) {
     waiting_ = storage;
+    capacity_ = capacity;
     query_ = query;
     k_ = k;
     count_ = 0;
@@ -47,7 +54,10 @@ class Candidates {
     rescored_ = 0;
   }
 
-  void Push(float upper, uint32_t slot) { waiting_[count_++] = {upper, slot}; }
+  void Push(float upper, uint32_t slot) {
+    DCHECK_LT(count_, capacity_);
+    waiting_[count_++] = {upper, slot};
+  }
   bool HasNew() const { return count_ > refined_; }
 
   // Scoring a row at a random address costs about as much as refining the bounds of this many rows.
@@ -56,10 +66,10 @@ class Candidates {
   // Call after each tile. Scores the best candidates if no floor is known. If `refine`, the bounds
   // of the new candidates are of the first code alone, and both codes refine them. Returns the work
   // done, in bounds refined and rows scored (kScoreWork each).
-  int64_t Settle(const CandidateContext& context, bool refine);
+  int64_t FinalizeTile(const CandidateContext& context, bool refine);
   // If more candidates wait than allowed, scores a few of the best to raise the floor, and drops
   // what it rules out. Returns the work done.
-  int64_t Thin(const CandidateContext& context);
+  int64_t ReduceWaiting(const CandidateContext& context);
   bool TooManyWait() const { return count_ > WaitingMax(k_); }
   int64_t waiting() const { return count_; }
   // Scores the best until at most half of WaitingMax wait. Returns the work done.
@@ -80,6 +90,7 @@ class Candidates {
   void ScoreBest(const CandidateContext& context, int64_t keep);
 
   Candidate* waiting_ = nullptr;
+  int64_t capacity_ = 0;
   int32_t query_ = 0;
   int32_t k_ = 0;
   int64_t count_ = 0;

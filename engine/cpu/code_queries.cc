@@ -91,7 +91,7 @@ absl::Status CodeQueries::Prepare(const Input& input, const ScanKernels& kernels
   }
   for (size_t q = 0; q < count; ++q) {
     states_[q].floor.Reset(input.k[q]);
-    states_[q].given_up.store(false, std::memory_order_relaxed);
+    states_[q].abandoned.store(false, std::memory_order_relaxed);
   }
   const auto participants = static_cast<int32_t>(
       std::clamp<int64_t>(count_ * dim_padded_ / kElementsAThread, 1, pool.threads_count()));

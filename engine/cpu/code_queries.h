@@ -56,13 +56,13 @@ class CodeQueries {
 
   ScoreFloor& floor(int32_t query) { return states_[static_cast<size_t>(query)].floor; }
   // True if bounds rule out too few rows for this query, which is then searched by a row scan.
-  bool given_up(int32_t query) const {
-    return states_[static_cast<size_t>(query)].given_up.load(std::memory_order_relaxed);
+  bool abandoned(int32_t query) const {
+    return states_[static_cast<size_t>(query)].abandoned.load(std::memory_order_relaxed);
   }
-  void GiveUp(int32_t query) {
-    states_[static_cast<size_t>(query)].given_up.store(true, std::memory_order_relaxed);
+  void Abandon(int32_t query) {
+    states_[static_cast<size_t>(query)].abandoned.store(true, std::memory_order_relaxed);
   }
-  // Work of all threads on the query's candidates in one generation (Candidates::Settle).
+  // Work of all threads on the query's candidates in one generation (Candidates::FinalizeTile).
   void ResetWork(int32_t query) {
     states_[static_cast<size_t>(query)].work.store(0, std::memory_order_relaxed);
   }
@@ -75,7 +75,7 @@ class CodeQueries {
   // State of one query that all threads of a scan share.
   struct State {
     ScoreFloor floor;
-    std::atomic<bool> given_up{false};
+    std::atomic<bool> abandoned{false};
     std::atomic<int64_t> work{0};
   };
 

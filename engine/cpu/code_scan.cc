@@ -102,7 +102,7 @@ void CodeScan::PrepareWorkspace() {
     workspace.key_offsets[q] = keys;
     keys += TopKeys::Capacity(workspace.k[q]);
     workspace.candidate_offsets[q] = candidates;
-    candidates += Candidates::WaitingMax(group_.k[q]) + rows_a_tile_;
+    candidates += Candidates::Capacity(group_.k[q], rows_a_tile_);
   }
   const int64_t width = int64_t{queries_.panels_count()} * queries_.kernels().lanes;
   const int64_t width_max = int64_t{kPanelsMax} * queries_.kernels().lanes;
@@ -115,7 +115,7 @@ void CodeScan::PrepareWorkspace() {
       if (deleted_ != nullptr) PrepareLiveTile(planes_.code_stride(), rows_a_tile_, space);
     } else {
       space.products.Ensure(int64_t{2} * rows_a_tile_);
-      space.passed.Ensure(rows_a_tile_);
+      space.surviving.Ensure(rows_a_tile_);
       space.upper.Ensure(rows_a_tile_);
     }
     uint64_t* const storage = space.keys.Ensure(keys);
@@ -124,7 +124,8 @@ void CodeScan::PrepareWorkspace() {
     space.lists.resize(std::max(space.lists.size(), queries));
     for (size_t q = 0; q < queries; ++q) {
       space.best[q].Reset(storage + workspace.key_offsets[q], workspace.k[q]);
-      space.lists[q].Reset(waiting + workspace.candidate_offsets[q], static_cast<int32_t>(q),
+      space.lists[q].Reset(waiting + workspace.candidate_offsets[q],
+                           Candidates::Capacity(group_.k[q], rows_a_tile_), static_cast<int32_t>(q),
                            group_.k[q]);
     }
   }
@@ -151,10 +152,10 @@ void CodeScan::ScanTiles(int32_t worker) {
     }
     rows_read_.fetch_add(rows_read, std::memory_order_relaxed);
     rows_scanned_.fetch_add(rows_count, std::memory_order_relaxed);
-    Settle(space);
+    FinalizeTile(space);
   }
   for (int32_t q = 0; q < queries_count_; ++q) {
-    if (!queries_.given_up(q)) space.lists[static_cast<size_t>(q)].Finish(ContextOf(space));
+    if (!queries_.abandoned(q)) space.lists[static_cast<size_t>(q)].Finish(ContextOf(space));
   }
 }
 
@@ -163,7 +164,7 @@ void CodeScan::ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspa
   int32_t* const first = space.products.get();
   int32_t* const second = first + rows_a_tile_;
   for (int32_t q = 0; q < queries_count_; ++q) {
-    if (queries_.given_up(q)) continue;
+    if (queries_.abandoned(q)) continue;
     kernels.scan_one(planes_.code_tile(begin, rows_count), queries_.one(q), first, second);
     OneFilter filter;
     filter.bounds = planes_.bounds() + begin;
@@ -172,10 +173,10 @@ void CodeScan::ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspa
     filter.query = queries_.bound(q);
     filter.threshold = queries_.floor(q).score();
     filter.rows_count = rows_count;
-    const int32_t passed = kernels.filter_one(filter, space.passed.get(), space.upper.get());
+    const int32_t surviving = kernels.filter_one(filter, space.surviving.get(), space.upper.get());
     Candidates& list = space.lists[static_cast<size_t>(q)];
-    for (int32_t i = 0; i < passed; ++i) {
-      const int64_t slot = begin + space.passed.get()[i];
+    for (int32_t i = 0; i < surviving; ++i) {
+      const int64_t slot = begin + space.surviving.get()[i];
       if (Deleted(slot)) continue;
       list.Push(OrderableUpper(space.upper.get()[i]), static_cast<uint32_t>(slot));
     }
@@ -213,7 +214,7 @@ void CodeScan::ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorks
         const Survivor& survivor = space.survivors.get()[i];
         const int64_t slot = begin + live.RowAt(r + survivor.row);
         const int32_t q = query + survivor.query;
-        if (Deleted(slot) || queries_.given_up(q)) continue;
+        if (Deleted(slot) || queries_.abandoned(q)) continue;
         space.lists[static_cast<size_t>(q)].Push(OrderableUpper(survivor.upper),
                                                  static_cast<uint32_t>(slot));
       }
@@ -233,24 +234,24 @@ bool CodeScan::RowsAreCheaper(int32_t query, int64_t work, int64_t waiting) cons
   return scores * (rows - scanned) / scanned + waiting > rows / rows_a_score;
 }
 
-void CodeScan::Settle(ThreadWorkspace& space) {
+void CodeScan::FinalizeTile(ThreadWorkspace& space) {
   const CandidateContext context = ContextOf(space);
-  bool all_given_up = true;
+  bool all_abandoned = true;
   for (int32_t q = 0; q < queries_count_; ++q) {
-    if (queries_.given_up(q)) continue;
-    all_given_up = false;
+    if (queries_.abandoned(q)) continue;
+    all_abandoned = false;
     Candidates& list = space.lists[static_cast<size_t>(q)];
     if (!list.HasNew()) continue;
-    int64_t work = queries_.AddWork(q, list.Settle(context, queries_.in_panels()));
-    if (list.TooManyWait()) work = queries_.AddWork(q, list.Thin(context));
+    int64_t work = queries_.AddWork(q, list.FinalizeTile(context, queries_.in_panels()));
+    if (list.TooManyWait()) work = queries_.AddWork(q, list.ReduceWaiting(context));
     const int64_t waiting = list.TooManyWait() ? list.waiting() : 0;  // scores still to compute
     if (RowsAreCheaper(q, work, waiting)) {
-      queries_.GiveUp(q);
+      queries_.Abandon(q);
     } else if (waiting > 0) {
       queries_.AddWork(q, list.ScoreSome(context));
     }
   }
-  if (all_given_up) next_turn_.store(tiles_count_, std::memory_order_relaxed);
+  if (all_abandoned) next_turn_.store(tiles_count_, std::memory_order_relaxed);
 }
 
 absl::Status CodeScan::Run(const ScanOutput& best, corpus::ScanCost* cost) {
@@ -279,7 +280,7 @@ absl::Status CodeScan::Run(const ScanOutput& best, corpus::ScanCost* cost) {
   const int32_t mergers = MergeThreads(keys, queries_count_, participants_);
   context_.pool->Run(mergers, [&](int32_t worker) {
     for (int32_t q; (q = next_merge_.fetch_add(1, std::memory_order_relaxed)) < queries_count_;) {
-      if (queries_.given_up(q)) continue;
+      if (queries_.abandoned(q)) continue;
       best.Assign(q, MergeLists(*context_.workspace, participants_, q, worker));
     }
   });

@@ -30,7 +30,7 @@ class CodeScan {
 
   // Fills the list of every query that is not abandoned at the end with the best rows of the
   // generation in its order: at least the rows that reach the query's floor after all scans.
-  // Abandons queries whose bounds rule out too few rows (CodeQueries::GiveUp). Adds to *cost.
+  // Abandons queries whose bounds rule out too few rows (CodeQueries::Abandon). Adds to *cost.
   // Errors: as GenerationScan.
   absl::Status Run(const ScanOutput& best, corpus::ScanCost* cost);
 
@@ -43,7 +43,7 @@ class CodeScan {
   void ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspace& space);
   // live: rows of the tile that starts at `begin`.
   void ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorkspace& space);
-  void Settle(ThreadWorkspace& space);
+  void FinalizeTile(ThreadWorkspace& space);
   // Returns true if a row scan is cheaper for the query. work: spent on it by all threads so far;
   // waiting: candidates still to score.
   bool RowsAreCheaper(int32_t query, int64_t work, int64_t waiting) const;

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/check_range.h"
+#include "engine/base/mutex.h"
 #include "engine/base/status_macros.h"
 #include "engine/cpu/group_search.h"
 #include "engine/cpu/kernels/scan_kernels.h"
@@ -38,16 +39,16 @@ class CpuTopkEngine : public corpus::Backend {
         threads_(std::make_shared<SharedThreads>(threads_count)),
         workspace_(threads_count),
         group_search_({&threads_->pool, &kernels_, &workspace_}) {
-    facts_.kind = BackendKind::kCpu;
-    facts_.device_name = absl::StrCat(kernels.name, " (", threads_count,
-                                      threads_count == 1 ? " thread)" : " threads)");
-    facts_.k_max = options.k_max;
-    facts_.batch_max = options.batch_max;
-    facts_.scan = ScanPrecision::kInt8;
-    facts_.scan_dim_min = kCodesDimMin;
+    info_.kind = BackendKind::kCpu;
+    info_.device_name = absl::StrCat(kernels.name, " (", threads_count,
+                                     threads_count == 1 ? " thread)" : " threads)");
+    info_.k_max = options.k_max;
+    info_.batch_max = options.batch_max;
+    info_.scan = ScanPrecision::kInt8;
+    info_.scan_dim_min = kCodesDimMin;
   }
 
-  const corpus::BackendFacts& facts() const override { return facts_; }
+  const corpus::BackendInfo& info() const override { return info_; }
 
   absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> Reserve(const corpus::RowFormat& format,
                                                              int64_t rows_max) override {
@@ -76,21 +77,21 @@ class CpuTopkEngine : public corpus::Backend {
                      const corpus::QueryTile& tile) const;
 
   const ScanKernels& kernels_;
-  corpus::BackendFacts facts_;
+  corpus::BackendInfo info_;
   const std::shared_ptr<MemoryBudget> budget_;
   const std::shared_ptr<SharedThreads> threads_;
-  Workspace workspace_;       // guarded by threads_->turn
-  GroupSearch group_search_;  // guarded by threads_->turn
+  Workspace workspace_ ABSL_GUARDED_BY(threads_->turn);
+  GroupSearch group_search_ ABSL_GUARDED_BY(threads_->turn);
 };
 
 absl::Status CpuTopkEngine::Check(const corpus::RowFormat& format,
                                   absl::Span<const corpus::GenerationView> generations,
                                   const corpus::QueryTile& tile) const {
   ABSL_RETURN_IF_ERROR(
-      CheckRange("queries", static_cast<int64_t>(tile.k.size()), 0, facts_.batch_max));
+      CheckRange("queries", static_cast<int64_t>(tile.k.size()), 0, info_.batch_max));
   for (size_t q = 0; q < tile.k.size(); ++q) {
-    if (tile.k[q] < 1 || tile.k[q] > facts_.k_max) {
-      return RangeError(absl::StrCat("queries[", q, "].k"), tile.k[q], 1, facts_.k_max);
+    if (tile.k[q] < 1 || tile.k[q] > info_.k_max) {
+      return RangeError(absl::StrCat("queries[", q, "].k"), tile.k[q], 1, info_.k_max);
     }
   }
   for (const corpus::GenerationView& view : generations) {
@@ -116,8 +117,8 @@ absl::Status CpuTopkEngine::Search(const corpus::RowFormat& format,
                                    const corpus::QueryTile& tile, corpus::RankedLists* best,
                                    corpus::ScanCost* cost) {
   ABSL_RETURN_IF_ERROR(Check(format, generations, tile));
-  threads_->NoteSearch();
-  const std::lock_guard turn(threads_->turn);
+  threads_->RecordSearch();
+  const MutexLock turn(threads_->turn);
   const auto start = std::chrono::steady_clock::now();
   *cost = {};
   best->Reset(tile.k, generations.size());
@@ -141,7 +142,7 @@ absl::Status CpuTopkEngine::Search(const corpus::RowFormat& format,
     first += count;
   }
   cost->device_us = MicrosSince(start);
-  threads_->NoteSearch();
+  threads_->RecordSearch();
   return absl::OkStatus();
 }
 

@@ -90,7 +90,7 @@ void GenerationScan::PrepareWorkspace() {
     space.kernel_scratch.Ensure(scratch);
     space.sums.Ensure(int64_t{queries_count_} * rows_a_tile_);
     space.row_roots.Ensure(rows_a_tile_);
-    space.passed.Ensure(rows_a_tile_);
+    space.surviving.Ensure(rows_a_tile_);
     uint64_t* const storage = space.keys.Ensure(keys);
     space.best.resize(std::max(space.best.size(), queries));
     for (size_t q = 0; q < queries; ++q) {
@@ -177,12 +177,12 @@ void GenerationScan::SelectRows(int32_t query, int64_t begin, int32_t rows_count
   if (metric == Metric::kCosine && filter.score_min <= -1.0f) {
     filter.score_min = score::MinusInfinity();
   }
-  int32_t* const passed = space.passed.get();
-  const int32_t passed_count = context_.kernels->filter(filter, passed);
-  for (int32_t i = 0; i < passed_count; ++i) {
-    const int64_t slot = begin + passed[i];
+  int32_t* const surviving = space.surviving.get();
+  const int32_t surviving_count = context_.kernels->filter(filter, surviving);
+  for (int32_t i = 0; i < surviving_count; ++i) {
+    const int64_t slot = begin + surviving[i];
     if (deleted_ != nullptr && ((deleted_[slot / 64] >> (slot % 64)) & 1) != 0) continue;
-    const double sum = sums[passed[i]];
+    const double sum = sums[surviving[i]];
     const float score = metric == Metric::kDot ? score::DotScore(sum)
                         : metric == Metric::kL2
                             ? score::L2Score(sum)

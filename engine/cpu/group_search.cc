@@ -76,7 +76,7 @@ absl::Status GroupSearch::Begin(const Task& task) {
   for (size_t q = 0; q < count; ++q) {
     if (rows_only_[q] == 0) continue;
     rows_queries_.push_back(static_cast<int32_t>(q));
-    if (codes_) queries_.GiveUp(static_cast<int32_t>(q));
+    if (codes_) queries_.Abandon(static_cast<int32_t>(q));
   }
   return absl::OkStatus();
 }
@@ -126,7 +126,7 @@ absl::Status GroupSearch::SearchCodes(const Task& task, size_t generation,
       scan.Run({.lists = best, .generation = generation, .queries = places_}, cost));
   rows_queries_.clear();
   for (int32_t q = 0; q < queries_.count(); ++q) {
-    if (queries_.given_up(q)) rows_queries_.push_back(q);
+    if (queries_.abandoned(q)) rows_queries_.push_back(q);
   }
   return absl::OkStatus();
 }
@@ -147,7 +147,7 @@ absl::Status GroupSearch::SearchRows(const Task& task, size_t generation, corpus
 void GroupSearch::CutAtFloors(const Task& task, corpus::RankedLists* best, corpus::ScanCost* cost) {
   for (int32_t q = 0; q < queries_.count(); ++q) {
     if (rows_only_[static_cast<size_t>(q)] != 0) continue;
-    if (queries_.given_up(q)) {
+    if (queries_.abandoned(q)) {
       ++cost->escalations.canonical;
     } else {
       ++cost->queries_of_codes;

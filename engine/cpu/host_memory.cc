@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 
 namespace nearfield::cpu {
@@ -36,11 +37,17 @@ absl::StatusOr<BudgetShare> BudgetShare::Take(std::shared_ptr<MemoryBudget> budg
 }
 
 BudgetShare::~BudgetShare() {
-  if (budget_ != nullptr) budget_->GiveBack(bytes_);
+  if (budget_ != nullptr) budget_->Release(bytes_);
+}
+
+void MemoryBudget::Release(int64_t bytes) {
+  const int64_t used_before = bytes_used_.fetch_sub(bytes, std::memory_order_relaxed);
+  CHECK_LE(bytes, used_before);
 }
 
 void BudgetShare::Shrink(int64_t bytes) {
-  budget_->GiveBack(bytes_ - bytes);
+  CHECK_LE(bytes, bytes_);
+  budget_->Release(bytes_ - bytes);
   bytes_ = bytes;
 }
 

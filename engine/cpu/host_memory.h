@@ -23,7 +23,7 @@ class MemoryBudget {
 
   // Errors: ResourceExhausted (needed and free bytes); nothing is taken then.
   absl::Status Take(int64_t bytes);
-  void GiveBack(int64_t bytes) { bytes_used_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void Release(int64_t bytes);
 
  private:
   const int64_t bytes_total_;

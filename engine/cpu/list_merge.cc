@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <functional>
 
+#include "engine/base/check.h"
+
 namespace nearfield::cpu {
 
 absl::Span<const uint64_t> MergeLists(Workspace& workspace, int32_t participants, int32_t query,
@@ -20,6 +22,7 @@ absl::Span<const uint64_t> MergeLists(Workspace& workspace, int32_t participants
     const TopKeys& part = workspace.threads[static_cast<size_t>(w)].best[q];
     end = std::copy(part.begin(), part.end(), end);
   }
+  DCHECK_EQ(end - merged, total);
   const int64_t k = std::min<int64_t>(workspace.k[q], total);
   if (k < total) std::nth_element(merged, merged + k - 1, end, std::greater<>());
   std::sort(merged, merged + k, std::greater<>());

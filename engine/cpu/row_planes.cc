@@ -7,10 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
-#include "engine/bound/scan_code.h"
+#include "engine/bound/int8_code.h"
 #include "engine/cpu/first_error.h"
 #include "engine/cpu/workspace.h"
 #include "engine/score/arithmetic_mode.h"
@@ -119,6 +120,7 @@ absl::Status CpuRowPlanes::CheckSlots(absl::Span<const uint32_t> slots) const {
 
 void CpuRowPlanes::Store(const std::byte* packed, int64_t begin, int64_t rows_count,
                          double* scratch) {
+  CHECK_LE(begin + rows_count, rows_max_);
   std::byte* out = rows_.data() + begin * stride_bytes_;
   if (row_bytes_ == stride_bytes_) {
     std::memcpy(out, packed, static_cast<size_t>(rows_count * row_bytes_));
@@ -174,11 +176,14 @@ absl::Status CpuRowPlanes::Append(const void* rows, int64_t rows_count) {
               std::min(rows_a_store, rows_here - r), scratch.get());
       }
     };
-    std::unique_lock turn(resources_.threads->turn, std::defer_lock);
-    const bool parallel = rows_here * stride_bytes_ >= parallel_bytes_min &&
-                          !resources_.threads->SearchedLately() && turn.try_lock();
-    resources_.threads->pool.Run(parallel ? resources_.threads->pool.threads_count() : 1,
-                                 store_some);
+    SharedThreads& threads = *resources_.threads;
+    if (rows_here * stride_bytes_ >= parallel_bytes_min && !threads.SearchedRecently() &&
+        threads.turn.TryLock()) {
+      const MutexLock turn(threads.turn, std::adopt_lock);
+      threads.pool.Run(threads.pool.threads_count(), store_some);
+    } else {
+      store_some(0);
+    }
     ABSL_RETURN_IF_ERROR(error.status());
   }
   rows_count_ += rows_count;

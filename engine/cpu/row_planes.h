@@ -8,13 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
+#include "engine/base/mutex.h"
 #include "engine/base/thread_pool.h"
 #include "engine/bound/rotation.h"
 #include "engine/cpu/host_memory.h"
@@ -26,18 +27,18 @@ namespace nearfield::cpu {
 // threads only if they are idle.
 struct SharedThreads {
   explicit SharedThreads(int32_t threads_count) : pool(threads_count) {}
-  std::mutex turn;
+  Mutex turn;
   std::atomic<int64_t> searched_at{0};  // ticks of the steady clock; 0: never
-  ThreadPool pool;                      // guarded by turn
+  ThreadPool pool ABSL_GUARDED_BY(turn);
 
   static int64_t Now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-  void NoteSearch() { searched_at.store(Now(), std::memory_order_relaxed); }
+  void RecordSearch() { searched_at.store(Now(), std::memory_order_relaxed); }
   // Returns true if the last search was recent, so another may come at any moment. Other work does
   // not take the turn then.
-  bool SearchedLately() const {
-    constexpr std::chrono::steady_clock::duration kLately = std::chrono::milliseconds(50);
+  bool SearchedRecently() const {
+    constexpr std::chrono::steady_clock::duration kRecently = std::chrono::milliseconds(50);
     const int64_t last = searched_at.load(std::memory_order_relaxed);
-    return last != 0 && Now() - last < kLately.count();
+    return last != 0 && Now() - last < kRecently.count();
   }
 };
 

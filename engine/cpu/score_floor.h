@@ -6,9 +6,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "engine/base/check.h"
+#include "engine/base/mutex.h"
 #include "engine/score/score.h"
 
 namespace nearfield::cpu {
@@ -21,6 +23,7 @@ class ScoreFloor {
   static constexpr int64_t kAddedMax = 64;
 
   void Reset(int32_t k) {
+    const MutexLock lock(mutex_);
     k_ = static_cast<size_t>(k);
     best_.clear();
     best_.reserve(k_ + kAddedMax);
@@ -33,7 +36,8 @@ class ScoreFloor {
   // Adds the scores of rows not added before. Requires: count <= kAddedMax. Cost: O(k + count) if
   // one of them is above the floor.
   void Add(const float* scores, int64_t count) {
-    const std::lock_guard lock(mutex_);
+    CHECK_LE(count, kAddedMax);
+    const MutexLock lock(mutex_);
     const size_t before = best_.size();
     for (int64_t i = 0; i < count; ++i) {
       if (before < k_ || scores[i] > score()) best_.push_back(scores[i]);
@@ -42,13 +46,14 @@ class ScoreFloor {
     const auto kth = best_.begin() + static_cast<int64_t>(k_) - 1;
     std::nth_element(best_.begin(), kth, best_.end(), std::greater<>());
     best_.resize(k_);
+    DCHECK_GE(best_[k_ - 1], score());  // a floor only rises
     score_.store(best_[k_ - 1], std::memory_order_relaxed);
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<float> best_;  // guarded by mutex_
-  size_t k_ = 1;
+  Mutex mutex_;
+  std::vector<float> best_ ABSL_GUARDED_BY(mutex_);
+  size_t k_ ABSL_GUARDED_BY(mutex_) = 1;
   std::atomic<float> score_{score::MinusInfinity()};
 };
 

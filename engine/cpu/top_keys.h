@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "engine/base/check.h"
 #include "engine/score/order.h"
 
 namespace nearfield::cpu {
@@ -21,6 +22,7 @@ class TopKeys {
 
   // Requires: k >= 1 and `storage` has room for Capacity(k) keys.
   void Reset(uint64_t* storage, int32_t k) {
+    CHECK_GE(k, 1);
     keys_ = storage;
     k_ = k;
     count_ = 0;
@@ -35,6 +37,7 @@ class TopKeys {
 
   void Push(uint64_t key) {
     if (key <= threshold_) return;
+    DCHECK_LT(count_, Capacity(k_));
     keys_[count_++] = key;
     ++taken_;
     if (count_ == Capacity(k_)) Cut();

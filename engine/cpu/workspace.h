@@ -21,7 +21,7 @@ struct alignas(64) ThreadWorkspace {
   ScratchBuffer<double> kernel_scratch;
   ScratchBuffer<double> sums;
   ScratchBuffer<double> row_roots;
-  ScratchBuffer<int32_t> passed;
+  ScratchBuffer<int32_t> surviving;
   ScratchBuffer<uint64_t> keys;  // of all queries of the group, consecutive
   ScratchBuffer<uint64_t> merged;
   std::vector<TopKeys> best;  // one per query of the group

@@ -6,11 +6,12 @@
 #include <cstddef>
 #include <cstring>
 
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/host_work.h"
 #include "engine/base/status_macros.h"
 #include "engine/plan/batch_plan.h"
-#include "engine/plan/scan_choice.h"
+#include "engine/plan/scan_cost.h"
 
 namespace nearfield::gpu {
 namespace {
@@ -28,8 +29,8 @@ int64_t QueryDeviceBytes(int32_t dim, int32_t code_bytes) {
 }
 
 // Runs body(i) for each i in [0, count), on several threads if `work` is not null.
-absl::Status SpreadOverHost(HostWork* work, int64_t count, int64_t bytes,
-                            absl::FunctionRef<absl::Status(int64_t)> body) {
+absl::Status ParallelForOnHost(HostWork* work, int64_t count, int64_t bytes,
+                               absl::FunctionRef<absl::Status(int64_t)> body) {
   if (work != nullptr) return work->ParallelFor(count, bytes, body);
   for (int64_t i = 0; i < count; ++i) ABSL_RETURN_IF_ERROR(body(i));
   return absl::OkStatus();
@@ -41,10 +42,10 @@ absl::Status SpreadOverHost(HostWork* work, int64_t count, int64_t bytes,
 // and answers. Its `queries` is 0 if the kernels cannot serve them.
 BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, int64_t first_query) const {
   const CodedCorpus& corpus = job.corpus;
-  const plan::EngineFacts& facts = core_.engine_facts();
+  const plan::EngineLimits& limits = core_.engine_limits();
   const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query));
   Shape shape;
-  if (!core_.has_batch_kernels() || corpus.numbers >= kScoredBit) return shape;
+  if (!core_.has_batch_kernels() || corpus.row_index_end >= kScoredBit) return shape;
   int64_t queries = std::min<int64_t>(static_cast<int64_t>(k.size()), kBatchQueriesMax);
   shape.k = *std::max_element(k.begin(), k.begin() + queries);
   if (shape.k > kBatchKMax) return shape;
@@ -52,11 +53,13 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, int64_t first_q
   // Ranks of different generations do not compare, so all rows that reach the threshold are needed.
   shape.keys_pitch = corpus.count == 1 ? shape.k : static_cast<int32_t>(kBatchKeysMax);
   const int64_t least = std::max(kCapacityMin, kCapacityPerNeighbor * shape.k);
-  queries = std::min({queries, facts.keys_max / least,
+  queries = std::min({queries, limits.keys_max / least,
                       (kBatchBytes - 8 * kAlign) / QueryDeviceBytes(job.format.dim, code_bytes),
-                      facts.result_keys_max / shape.keys_pitch});
+                      limits.result_keys_max / shape.keys_pitch});
   shape.queries = queries;
-  if (queries > 0) shape.capacity = std::min(kCapacityMax, facts.keys_max / queries);
+  if (queries > 0) shape.capacity = std::min(kCapacityMax, limits.keys_max / queries);
+  CHECK_LE(queries * shape.capacity, limits.keys_max);
+  CHECK_LE(queries * shape.keys_pitch, limits.result_keys_max);
   return shape;
 }
 
@@ -79,7 +82,7 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, int64_t first
   char* const device = workspace.batch;
   char* const host = workspace.batch_host.host();
   ABSL_RETURN_IF_ERROR(
-      SpreadOverHost(job.queries->host_work, queries, 4 * dim * queries, [&](int64_t i) {
+      ParallelForOnHost(job.queries->host_work, queries, 4 * dim * queries, [&](int64_t i) {
         std::memcpy(host + 4 * dim * i, job.queries->queries + (first_query + i) * dim,
                     static_cast<std::size_t>(4 * dim));
         return absl::OkStatus();
@@ -109,14 +112,14 @@ absl::Status BatchSearch::Run(const SearchJob& job, const BatchArgs& args, const
   cudaStream_t stream = workspace.stream.get();
   ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchEncode(args, stream), "encoding queries"));
   const std::vector<plan::ScanStage> stages = plan::PlanStages(
-      args.corpus.numbers / kBatchTileRows, kBatchTileRows, shape.k, shape.capacity);
+      args.corpus.row_index_end / kBatchTileRows, kBatchTileRows, shape.k, shape.capacity);
   for (const plan::ScanStage& one : stages) {
     const BatchStage stage = {.step = static_cast<uint32_t>(one.step),
                               .done_step = static_cast<uint32_t>(one.done_step),
                               .tiles = static_cast<uint32_t>(one.tiles),
                               .last = &one == &stages.back()};
     ABSL_RETURN_IF_ERROR(
-        health.Check(LaunchBatchScan(args, stage, core_.device_facts().sm_count, stream),
+        health.Check(LaunchBatchScan(args, stage, core_.device_properties().sm_count, stream),
                      "launching the scan of a batch"));
     ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchRefine(job.format.row_type, args, stage, stream),
                                       "launching the refinement of a batch"));
@@ -147,11 +150,13 @@ absl::Status BatchSearch::TakeResults(const SearchJob& job, int64_t first_query,
       left.push_back(first_query + i);
       ++out.cost.escalations.tighter;
     } else {
+      // Several generations need all rows that reach the threshold.
+      CHECK(corpus.count == 1 || int64_t{outcome.reached} <= shape.keys_pitch);
       ++out.cost.queries_of_codes;
       keys_bytes += int64_t{8} * outcome.reached;
     }
   }
-  return SpreadOverHost(job.queries->host_work, shape.queries, 4 * keys_bytes, [&](int64_t i) {
+  return ParallelForOnHost(job.queries->host_work, shape.queries, 4 * keys_bytes, [&](int64_t i) {
     const BatchOutcome& outcome = outcomes[i];
     const auto count =
         std::min<std::size_t>(outcome.reached, static_cast<std::size_t>(shape.keys_pitch));

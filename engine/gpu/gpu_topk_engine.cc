@@ -8,19 +8,19 @@
 #include "engine/base/status_macros.h"
 #include "engine/gpu/memory/gpu_row_planes.h"
 #include "engine/gpu/memory/gpu_tombstones.h"
-#include "engine/plan/scan_choice.h"
+#include "engine/plan/scan_cost.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield::gpu {
 
 GpuTopkEngine::GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& options)
     : core_(std::move(core)), row_search_(*core_), single_search_(*core_), batch_search_(*core_) {
-  facts_ = {.kind = BackendKind::kGpu,
-            .device_name = core_->device_name(),
-            .k_max = options.k_max,
-            .batch_max = options.batch_max,
-            .scan = ScanPrecision::kInt8,
-            .read_bytes_per_second = core_->read_bytes_per_second()};
+  info_ = {.kind = BackendKind::kGpu,
+           .device_name = core_->device_name(),
+           .k_max = options.k_max,
+           .batch_max = options.batch_max,
+           .scan = ScanPrecision::kInt8,
+           .read_bytes_per_second = core_->read_bytes_per_second()};
 }
 
 absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> GpuTopkEngine::Reserve(
@@ -39,9 +39,9 @@ absl::StatusOr<std::unique_ptr<corpus::Tombstones>> GpuTopkEngine::MakeTombstone
 
 bool GpuTopkEngine::ScansCodes(const SearchJob& job) const {
   // The bounds use the memory of the row scan's keys: two bounds fit in the place of one key.
-  const int64_t numbers = RowNumbers(job);
-  if (job.format.scan == ScanPrecision::kRows || numbers == 0 ||
-      numbers > std::min<int64_t>(2 * core_->engine_facts().keys_max, kRowsMax)) {
+  const int64_t row_index_end = RowIndexEnd(job);
+  if (job.format.scan == ScanPrecision::kRows || row_index_end == 0 ||
+      row_index_end > std::min<int64_t>(2 * core_->engine_limits().keys_max, kRowsMax)) {
     return false;
   }
   if (!job.format.may_scan_rows) return true;
@@ -83,11 +83,11 @@ absl::Status GpuTopkEngine::Search(const corpus::RowFormat& format,
                                    absl::Span<const corpus::GenerationView> generations,
                                    const corpus::QueryTile& tile, corpus::RankedLists* best,
                                    corpus::ScanCost* cost) {
-  ABSL_ASSIGN_OR_RETURN(SearchJob job, MakeJob(*core_, facts_, {format, generations, tile}));
+  ABSL_ASSIGN_OR_RETURN(SearchJob job, MakeJob(*core_, info_, {format, generations, tile}));
   ChooseListed(job);
   best->Reset(tile.k, generations.size());
   SearchOutput out = {.best = *best, .cost = {}};
-  const std::lock_guard<std::mutex> lock(search_mutex_);
+  const MutexLock lock(search_mutex_);
   ABSL_RETURN_IF_ERROR(core_->Bind());
   const auto begin = std::chrono::steady_clock::now();
   if (!job.listed && ScansCodes(job)) {

@@ -5,13 +5,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
+#include "engine/base/mutex.h"
 #include "engine/gpu/batch_search.h"
 #include "engine/gpu/memory/gpu_core.h"
 #include "engine/gpu/row_search.h"
@@ -24,7 +25,7 @@ class GpuTopkEngine : public corpus::Backend {
  public:
   GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& options);
 
-  const corpus::BackendFacts& facts() const override { return facts_; }
+  const corpus::BackendInfo& info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> Reserve(const corpus::RowFormat& format,
                                                              int64_t rows_max) override;
   absl::StatusOr<std::unique_ptr<corpus::Tombstones>> MakeTombstones(
@@ -46,14 +47,15 @@ class GpuTopkEngine : public corpus::Backend {
   void ChooseListed(SearchJob& job) const;
   // Answers all queries from codes: together, then one by one, and from the rows those that had too
   // many candidates.
-  absl::Status SearchCodes(SearchJob& job, SearchOutput& out);
+  absl::Status SearchCodes(SearchJob& job, SearchOutput& out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
 
   const std::shared_ptr<GpuCore> core_;
-  corpus::BackendFacts facts_;
-  std::mutex search_mutex_;  // held by the search that uses the workspace and the strategies
-  RowSearch row_search_;
-  SingleSearch single_search_;
-  BatchSearch batch_search_;
+  corpus::BackendInfo info_;
+  Mutex search_mutex_;  // held by the search that uses the workspace of the core
+  RowSearch row_search_ ABSL_GUARDED_BY(search_mutex_);
+  SingleSearch single_search_ ABSL_GUARDED_BY(search_mutex_);
+  BatchSearch batch_search_ ABSL_GUARDED_BY(search_mutex_);
 };
 
 }  // namespace nearfield::gpu

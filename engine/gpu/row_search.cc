@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/kernels/row_scan/scan.h"
@@ -141,6 +142,7 @@ void RowSearch::TakeResults(const SearchJob& job, const plan::SearchPlan& plan, 
     for (int32_t query = 0; query < plan.queries; ++query) {
       const int64_t list = int64_t{slots[generation]} * plan.queries + query;
       const uint64_t* const list_keys = keys + list * plan.results_pitch;
+      CHECK_LE(int64_t{counts[list].kept}, plan.results_pitch);
       out.cost.candidates += counts[list].candidates;
       out.best.Assign(static_cast<std::size_t>(first_query + query), generation,
                       {list_keys, counts[list].kept});
@@ -156,7 +158,7 @@ plan::SearchPlan RowSearch::PlanTile(const SearchJob& job, int64_t first_query,
                                    .queries = static_cast<int32_t>(k.size()),
                                    .k = *std::max_element(k.begin(), k.end()),
                                    .rows = job.rows};
-  return plan::PlanSearch(shape, core_.device_facts(), core_.engine_facts());
+  return plan::PlanSearch(shape, core_.device_properties(), core_.engine_limits());
 }
 
 absl::Status RowSearch::Search(const SearchJob& job, int64_t first_query, int64_t queries,

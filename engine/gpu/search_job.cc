@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
@@ -19,17 +20,17 @@ absl::Status SearchJob::CheckCancelled() const {
   return absl::CancelledError("the search was cancelled");
 }
 
-absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const corpus::BackendFacts& facts,
+absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const corpus::BackendInfo& info,
                                   const SearchArguments& arguments) {
   const auto& [format, generations, tile] = arguments;
   ABSL_RETURN_IF_ERROR(
       CheckRange("generations", static_cast<int64_t>(generations.size()), 0, kGenerationsMax));
   ABSL_RETURN_IF_ERROR(CheckRange("dim", format.dim, 1, kDimMax));
   ABSL_RETURN_IF_ERROR(
-      CheckRange("queries", static_cast<int64_t>(tile.k.size()), 0, facts.batch_max));
+      CheckRange("queries", static_cast<int64_t>(tile.k.size()), 0, info.batch_max));
   for (std::size_t query = 0; query < tile.k.size(); ++query) {
-    if (tile.k[query] < 1 || tile.k[query] > facts.k_max) {
-      return RangeError(absl::StrCat("queries[", query, "].k"), tile.k[query], 1, facts.k_max);
+    if (tile.k[query] < 1 || tile.k[query] > info.k_max) {
+      return RangeError(absl::StrCat("queries[", query, "].k"), tile.k[query], 1, info.k_max);
     }
   }
   SearchJob job = {.format = format, .shape = RowShapeOf(format.dim), .queries = &tile};
@@ -57,16 +58,16 @@ absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const corpus::BackendFact
   return job;
 }
 
-int64_t RowNumbers(const SearchJob& job) {
-  int64_t numbers = 0;
-  for (const int64_t count : job.rows) numbers += RoundUp(count, kRowNumberAlign);
-  return numbers;
+int64_t RowIndexEnd(const SearchJob& job) {
+  int64_t end = 0;
+  for (const int64_t count : job.rows) end += RoundUp(count, kRowIndexAlign);
+  return end;
 }
 
 plan::ScanWork WorkOf(const SearchJob& job, int64_t queries) {
   const GpuRowPlanes& planes = *job.planes.front();
   const CodesView& codes = planes.codes();
-  return {.rows = RowNumbers(job),
+  return {.rows = RowIndexEnd(job),
           .row_bytes = planes.view().row_bytes,
           .code_bytes = codes.code_bytes + static_cast<int64_t>(sizeof(score::RowBound)),
           .queries = queries,
@@ -81,9 +82,9 @@ CodedCorpus CorpusOf(const SearchJob& job) {
         .rows = job.planes[generation]->view(),
         .codes = job.planes[generation]->codes(),
         .tombstones = job.tombstones[generation],
-        .rows_begin = corpus.numbers,
+        .rows_begin = corpus.row_index_end,
         .rows_count = static_cast<uint32_t>(job.rows[generation])};
-    corpus.numbers += static_cast<uint32_t>(RoundUp(job.rows[generation], kRowNumberAlign));
+    corpus.row_index_end += static_cast<uint32_t>(RoundUp(job.rows[generation], kRowIndexAlign));
   }
   return corpus;
 }
@@ -92,17 +93,18 @@ void TakeKeys(const SearchJob& job, int64_t query, absl::Span<const uint64_t> ke
               corpus::RankedLists& best) {
   const auto place = static_cast<std::size_t>(query);
   const auto k = static_cast<std::size_t>(job.queries->k[place]);
-  if (job.corpus.count == 1) {  // the numbers of its rows are their ranks
+  if (job.corpus.count == 1) {  // its keys hold ranks: rows_begin is 0
     best.Assign(place, static_cast<std::size_t>(job.scanned.front()), keys.subspan(0, k));
     return;
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const float score = score::KeyScore(keys[i]);
     if (i >= k && score < score::KeyScore(keys[k - 1])) break;
-    const uint32_t number = score::KeyRank(keys[i]);
-    const int index = job.corpus.IndexOf(number);
-    const uint32_t rank = number - job.corpus.generations[index].rows_begin;
+    const uint32_t global_rank = score::KeyRank(keys[i]);  // rows_begin + rank
+    const int index = job.corpus.GenerationIndex(global_rank);
+    const uint32_t rank = global_rank - job.corpus.generations[index].rows_begin;
     const auto generation = static_cast<std::size_t>(job.scanned[static_cast<std::size_t>(index)]);
+    CHECK_LT(int64_t{rank}, job.rows[generation]);
     if (best.list(place, generation).size() >= k) continue;
     best.Append(place, generation, {.score = score, .rank = rank});
   }

@@ -14,7 +14,7 @@
 #include "engine/gpu/kernels/primitives/device_views.h"
 #include "engine/gpu/memory/gpu_core.h"
 #include "engine/gpu/memory/gpu_row_planes.h"
-#include "engine/plan/scan_choice.h"
+#include "engine/plan/scan_cost.h"
 
 namespace nearfield::gpu {
 
@@ -48,11 +48,11 @@ struct SearchArguments {
 };
 
 // Checks the arguments. Errors: InvalidArgument.
-absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const corpus::BackendFacts& facts,
+absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const corpus::BackendInfo& info,
                                   const SearchArguments& arguments);
 
-// Returns the number of row numbers that the generations to scan take in a CodedCorpus.
-int64_t RowNumbers(const SearchJob& job);
+// Returns the end of the global row indices that the generations to scan take in a CodedCorpus.
+int64_t RowIndexEnd(const SearchJob& job);
 // Returns the work of scanning all rows for `queries` queries. Requires: a generation to scan.
 plan::ScanWork WorkOf(const SearchJob& job, int64_t queries);
 CodedCorpus CorpusOf(const SearchJob& job);

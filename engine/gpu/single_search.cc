@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/score/squared_norm.h"
@@ -74,14 +75,14 @@ const corpus::Rotation& SingleSearch::Rotation(const corpus::RowFormat& format) 
   return *rotation_;
 }
 
-// Blocks until launch `number` has written its outcome. The kernel writes it last, so it is visible
+// Blocks until this launch has written its outcome. The kernel writes it last, so it is visible
 // before the kernel has ended. Checks regularly that the device still works.
-absl::Status SingleSearch::AwaitOutcome(uint32_t number) {
+absl::Status SingleSearch::AwaitOutcome(uint32_t launch) {
   constexpr int kLooksBetweenQueries = 4096;
   const SearchWorkspace& workspace = core_.workspace();
   const auto* const outcome =
       reinterpret_cast<const OneQueryOutcome*>(workspace.code_outcome.host());
-  const auto there = [&] { return __atomic_load_n(&outcome->launch, __ATOMIC_ACQUIRE) == number; };
+  const auto there = [&] { return __atomic_load_n(&outcome->launch, __ATOMIC_ACQUIRE) == launch; };
   for (;;) {
     for (int look = 0; look < kLooksBetweenQueries; ++look) {
       if (there()) return absl::OkStatus();
@@ -98,8 +99,8 @@ absl::StatusOr<OneQueryOutcome> SingleSearch::Run(const SearchJob& job, OneQuery
   SearchWorkspace& workspace = core_.workspace();
   args.launch = ++launches_;
   ABSL_RETURN_IF_ERROR(
-      core_.health().Check(LaunchOneQuery(job.format.row_type, core_.device_facts().sm_count, args,
-                                          workspace.stream.get()),
+      core_.health().Check(LaunchOneQuery(job.format.row_type, core_.device_properties().sm_count,
+                                          args, workspace.stream.get()),
                            "launching a certified scan"));
   ABSL_RETURN_IF_ERROR(AwaitOutcome(args.launch));
   return *reinterpret_cast<const OneQueryOutcome*>(workspace.code_outcome.host());
@@ -112,7 +113,7 @@ absl::StatusOr<bool> SingleSearch::SearchOne(const SearchJob& job, int64_t query
   const float* const vector = job.queries->queries + query * dim;
   args.k = static_cast<uint32_t>(job.queries->k[static_cast<std::size_t>(query)]);
   args.samples_per_block =
-      SamplesPerBlock(static_cast<int32_t>(args.k), core_.device_facts().sm_count);
+      SamplesPerBlock(static_cast<int32_t>(args.k), core_.device_properties().sm_count);
   // Ranks of different generations do not compare, so all ties of the k-th best are needed then.
   args.keys_max = args.corpus.count == 1 ? args.k : kCandidatesMax;
   args.threshold = 0;
@@ -140,6 +141,7 @@ absl::StatusOr<bool> SingleSearch::SearchOne(const SearchJob& job, int64_t query
     }
   }
   if (outcome.overflow != 0) return false;
+  CHECK_LE(outcome.reached, kCandidatesMax);
   ++out.cost.queries_of_codes;
   TakeKeys(job, query, {keys, std::min(outcome.reached, args.keys_max)}, out.best);
   return true;

@@ -40,7 +40,7 @@ class SingleSearch {
   // Returns the rotation of this format. Caches the last one.
   const corpus::Rotation& Rotation(const corpus::RowFormat& format);
   absl::StatusOr<OneQueryOutcome> Run(const SearchJob& job, OneQueryArgs& args);
-  absl::Status AwaitOutcome(uint32_t number);
+  absl::Status AwaitOutcome(uint32_t launch);
 
   GpuCore& core_;
   corpus::QueryEncoder encoder_;

@@ -20,8 +20,8 @@ int64_t AlignKeysDown(int64_t keys) { return keys / kKeysAlign * kKeysAlign; }
 
 // Returns the widest variant that the queries can use and whose shared memory leaves room for a
 // second block on the SM. One query always has a variant.
-ScanVariant ChooseVariant(const SearchShape& shape, const DeviceFacts& device,
-                          const EngineFacts& engine) {
+ScanVariant ChooseVariant(const SearchShape& shape, const DeviceProperties& device,
+                          const EngineLimits& engine) {
   ScanVariant chosen = engine.variants.front();
   for (const ScanVariant& variant : engine.variants) {
     const int64_t bytes = SharedBytes(shape, variant) + kSharedReserved;
@@ -32,8 +32,8 @@ ScanVariant ChooseVariant(const SearchShape& shape, const DeviceFacts& device,
   return chosen;
 }
 
-int32_t ScanBlocks(const SearchShape& shape, const DeviceFacts& device, const ScanVariant& variant,
-                   int64_t rows, int32_t rows_per_block) {
+int32_t ScanBlocks(const SearchShape& shape, const DeviceProperties& device,
+                   const ScanVariant& variant, int64_t rows, int32_t rows_per_block) {
   const int64_t by_shared =
       device.shared_bytes_per_sm / (SharedBytes(shape, variant) + kSharedReserved);
   const int64_t per_sm = std::clamp<int64_t>(by_shared, 1, variant.blocks_per_sm);
@@ -54,7 +54,7 @@ int32_t ScannedGenerations(const SearchShape& shape) {
 
 // Returns the queries of the tile: all that fit the workspace in one step, in whole sub-tiles;
 // otherwise one sub-tile.
-int32_t TileQueries(const SearchShape& shape, const EngineFacts& engine, const SearchPlan& plan) {
+int32_t TileQueries(const SearchShape& shape, const EngineLimits& engine, const SearchPlan& plan) {
   const int64_t lists = std::max<int64_t>(1, ScannedGenerations(shape));
   const int64_t by_results = engine.result_keys_max / (plan.results_pitch * lists);
   const int64_t by_keys =
@@ -67,7 +67,7 @@ int32_t TileQueries(const SearchShape& shape, const EngineFacts& engine, const S
 
 // Plans the blocks for the selection of a step: per problem, as many as its keys justify and as the
 // device holds concurrently.
-void PlanSelect(const DeviceFacts& device, const EngineFacts& engine, const SearchPlan& plan,
+void PlanSelect(const DeviceProperties& device, const EngineLimits& engine, const SearchPlan& plan,
                 PlanStep& step) {
   int64_t keys = 0;
   for (const PlanPiece& piece : step.pieces) {
@@ -85,8 +85,8 @@ void PlanSelect(const DeviceFacts& device, const EngineFacts& engine, const Sear
 
 }  // namespace
 
-SearchPlan PlanSearch(const SearchShape& shape, const DeviceFacts& device,
-                      const EngineFacts& engine) {
+SearchPlan PlanSearch(const SearchShape& shape, const DeviceProperties& device,
+                      const EngineLimits& engine) {
   SearchPlan plan;
   const ScanVariant variant = ChooseVariant(shape, device, engine);
   plan.queries_per_scan = variant.queries;
@@ -130,7 +130,7 @@ SearchPlan PlanSearch(const SearchShape& shape, const DeviceFacts& device,
   return plan;
 }
 
-bool WorkspaceIsEnough(const EngineFacts& engine, int32_t generations_max) {
+bool WorkspaceIsEnough(const EngineLimits& engine, int32_t generations_max) {
   if (engine.variants.empty() || engine.variants.front().queries != 1) return false;
   const int64_t queries = engine.variants.back().queries;
   return engine.queries_max >= queries &&

@@ -23,14 +23,14 @@ struct ScanVariant {
   int32_t blocks_per_sm = 0;  // allowed by its registers
 };
 
-struct DeviceFacts {
+struct DeviceProperties {
   int32_t sm_count = 0;
   int64_t shared_bytes_per_sm = 0;
   int64_t shared_bytes_per_block_max = 0;
 };
 
 // Limits of the kernels and of the workspace.
-struct EngineFacts {
+struct EngineLimits {
   std::vector<ScanVariant> variants;  // ascending queries; the first has 1
   int32_t scan_rows_per_block = 0;    // rows that a block scores together
   int64_t keys_per_select_block = 0;  // keys that justify a block
@@ -83,12 +83,12 @@ struct SearchPlan {
 inline constexpr int64_t kKeysAlign = 16;
 
 // Plans the next tile. Requires: the limits of a workspace that passes WorkspaceIsEnough.
-SearchPlan PlanSearch(const SearchShape& shape, const DeviceFacts& device,
-                      const EngineFacts& engine);
+SearchPlan PlanSearch(const SearchShape& shape, const DeviceProperties& device,
+                      const EngineLimits& engine);
 
 // Returns true if any legal shape can be planned: the workspace has room for the carry and some
 // rows of a full sub-tile, and for its results from `generations_max` generations.
-bool WorkspaceIsEnough(const EngineFacts& engine, int32_t generations_max);
+bool WorkspaceIsEnough(const EngineLimits& engine, int32_t generations_max);
 
 }  // namespace nearfield::plan
 

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/score/neighbor_order.h"
 
 namespace nearfield {
@@ -68,6 +69,18 @@ std::vector<Hit> TakeBest(const QueryLists& best, size_t generation, int32_t k,
   return hits;
 }
 
+// Returns true if the rows are in the total order, which also excludes duplicates.
+bool InOrder(const CorpusSnapshot& snapshot, const std::vector<Hit>& hits) {
+  const auto scored_id = [&snapshot](const Hit& hit) {
+    return score::ScoredId{.score = hit.score,
+                           .ids = &snapshot.generations[hit.row.generation].generation->ids,
+                           .index = hit.row.slot};
+  };
+  return std::adjacent_find(hits.begin(), hits.end(), [&](const Hit& a, const Hit& b) {
+           return !score::ComesBefore(scored_id(a), scored_id(b));
+         }) == hits.end();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Hit>> MergeBest(const QueryLists& best, int32_t k,
@@ -80,7 +93,11 @@ absl::StatusOr<std::vector<Hit>> MergeBest(const QueryLists& best, int32_t k,
     rows_count += list.size();
     if (!list.empty()) heads.push_back(HeadAt(best.snapshot, g, 0, list[0]));
   }
-  if (heads.size() == 1) return TakeBest(best, heads.front().generation, k, self);
+  if (heads.size() == 1) {
+    std::vector<Hit> hits = TakeBest(best, heads.front().generation, k, self);
+    DCHECK(InOrder(best.snapshot, hits));
+    return hits;
+  }
   std::make_heap(heads.begin(), heads.end(), ComesAfter);
 
   std::vector<Hit> hits;
@@ -98,6 +115,7 @@ absl::StatusOr<std::vector<Hit>> MergeBest(const QueryLists& best, int32_t k,
       std::push_heap(heads.begin(), heads.end(), ComesAfter);
     }
   }
+  DCHECK(InOrder(best.snapshot, hits));
   return hits;
 }
 

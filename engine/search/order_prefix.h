@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "engine/corpus/filtered.h"
+#include "engine/corpus/row_selection.h"
 #include "engine/corpus/snapshot.h"
 #include "engine/search/search_rows.h"
 #include "nearfield/engine/engine.h"

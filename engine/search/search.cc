@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/search/order_prefix.h"
 #include "engine/search/resolve.h"
@@ -114,6 +115,9 @@ absl::Status SearchDeep(const DeepSearch& deep, KnownRows* known, ScanCost* cost
                             .k = absl::MakeConstSpan(&k, 1),
                             .cancelled = deep.search.cancelled};
     ABSL_ASSIGN_OR_RETURN(const std::vector<Hits> best, SearchRows(deep.corpus, pass, cost));
+    // The order continues: the rows found before were excluded because they come first.
+    DCHECK(known->hits.empty() || best.front().empty() ||
+           known->hits.back().score >= best.front().front().score);
     known->hits.insert(known->hits.end(), best.front().begin(), best.front().end());
     known->whole = static_cast<int64_t>(best.front().size()) < k;
   }
@@ -134,6 +138,7 @@ Hits Cut(KnownRows* known, const Query& query) {
   Hits& hits = known->hits;
   const auto count = static_cast<int64_t>(hits.size());
   const int64_t first = query.skip - known->begin;
+  CHECK_GE(first, 0);
   const auto begin = hits.begin() + std::min(count, first);
   auto end = hits.begin() + std::min(count, first + query.k);
   if (query.score_min) {
@@ -310,6 +315,7 @@ absl::StatusOr<std::vector<Neighbors>> Gather(const Corpus& corpus, const Corpus
 }  // namespace
 
 void KnownRows::MarkAll(const CorpusSnapshot& snapshot) {
+  CHECK_GE(marked, begin);
   for (; marked < count(); ++marked) {
     rows.Add(snapshot, hits[static_cast<size_t>(marked - begin)].row);
   }
@@ -354,7 +360,7 @@ absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimi
                  .rows_scanned = snapshot->rows_live(),
                  .candidates = cost.candidates,
                  .bytes_read = cost.bytes_read,
-                 .backend = corpus.device()->backend().facts().kind,
+                 .backend = corpus.device()->backend().info().kind,
                  .precision = 2 * cost.queries_of_codes > static_cast<int64_t>(batch.queries.size())
                                   ? corpus.format().scan
                                   : ScanPrecision::kRows,

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield {
@@ -51,8 +52,10 @@ absl::Status CheckComplete(absl::Span<const GenerationView> views, const QueryLi
   int64_t rows_listed = 0;
   for (size_t g = 0; g < views.size(); ++g) {
     const absl::Span<const corpus::RankedScore> list = lists.of(g);
-    const bool ordered = std::is_sorted(
-        list.begin(), list.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+    const bool ordered =
+        std::adjacent_find(list.begin(), list.end(), [](const auto& a, const auto& b) {
+          return a.score != b.score ? a.score < b.score : a.rank >= b.rank;
+        }) == list.end();
     if (!ordered || static_cast<int64_t>(list.size()) > views[g].rows_live) {
       return absl::InternalError(absl::StrCat("the backend answered ", list.size(), " of ",
                                               views[g].rows_live, " rows of a generation",
@@ -75,6 +78,7 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
   std::vector<int32_t> k;
   for (size_t i = tile.begin; i < tile.end; ++i) {
     k.push_back(search.k[i] + (resolved.self[i] ? 1 : 0));
+    CHECK(1 <= k.back() && k.back() <= corpus.device()->backend().info().k_max);
   }
   const std::vector<GenerationView> views = search.rows.Views();
   ScanCost tile_cost;
@@ -109,7 +113,7 @@ size_t TileMax(const Corpus& corpus, const RowSearch& search) {
   const auto k = static_cast<size_t>(*std::max_element(search.k.begin(), search.k.end())) + 1;
   const size_t query_bytes =
       k * search.rows.snapshot->generations.size() * sizeof(corpus::RankedScore);
-  const auto batch_max = static_cast<size_t>(corpus.device()->backend().facts().batch_max);
+  const auto batch_max = static_cast<size_t>(corpus.device()->backend().info().batch_max);
   return std::clamp<size_t>(kTileListBytesMax / query_bytes, 1, std::max<size_t>(1, batch_max));
 }
 

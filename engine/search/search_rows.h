@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/corpus/corpus.h"
-#include "engine/corpus/filtered.h"
+#include "engine/corpus/row_selection.h"
 #include "engine/search/merge_best.h"
 #include "engine/search/resolve.h"
 

@@ -106,9 +106,9 @@ absl::StatusOr<Chunk> ReadChunk(const GenerationState& state, const ChunkSlots& 
 
 // Scores and sorts every live row of the snapshot, chunk by chunk. The best k rows of the corpus
 // are among the best k of the chunks.
-absl::StatusOr<Best> AskOracle(const Corpus& corpus, const CorpusSnapshot& snapshot,
-                               const OracleTask& task, const std::function<bool()>& cancelled,
-                               int64_t* rows_checked) {
+absl::StatusOr<Best> QueryOracle(const Corpus& corpus, const CorpusSnapshot& snapshot,
+                                 const OracleTask& task, const std::function<bool()>& cancelled,
+                                 int64_t* rows_checked) {
   const CollectionSpec& spec = corpus.spec();
   Best best = {.ids = IdColumn(spec.id_type), .scores = {}};
   for (size_t g = 0; g < snapshot.generations.size(); ++g) {
@@ -205,7 +205,7 @@ absl::StatusOr<VerifyResult> VerifyClaim(const Corpus& corpus, const Claim& clai
       .filter = claim.query.filter.get(),
       .chunk_rows_max = std::clamp<int64_t>(staging_bytes / corpus.row_bytes(), 1, kChunkRowsMax)};
   ABSL_ASSIGN_OR_RETURN(const Best best,
-                        AskOracle(corpus, *snapshot, task, cancelled, &result.rows_checked));
+                        QueryOracle(corpus, *snapshot, task, cancelled, &result.rows_checked));
   result.expected.ids = IdColumn(corpus.spec().id_type);
   for (size_t i = static_cast<size_t>(claim.query.skip); i < best.scores.size(); ++i) {
     if (claim.query.score_min && best.scores[i] < *claim.query.score_min) break;

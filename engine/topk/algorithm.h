@@ -24,7 +24,7 @@ struct SelectShape {
   int64_t k = 0;      // 1 .. n
 };
 
-struct SelectFacts {
+struct SelectDevice {
   int32_t sm_count = 0;
   int64_t shared_bytes_per_block_max = 0;
   int64_t shared_bytes_per_sm = 0;
@@ -32,7 +32,7 @@ struct SelectFacts {
 
 struct SelectCall {
   SelectShape shape;
-  SelectFacts facts;
+  SelectDevice device;
   const void* scores = nullptr;  // [batch] rows, `stride` scores apart
   int64_t stride = 0;            // >= n
   void* values = nullptr;        // [batch, k]
@@ -46,13 +46,13 @@ struct SelectAlgorithm {
   const char* name;
   const char* summary;
   // Returns nullptr if it can select the shape, else the reason with the limit.
-  const char* (*refuses)(const SelectShape& shape, const SelectFacts& facts);
+  const char* (*refuses)(const SelectShape& shape, const SelectDevice& device);
   // Returns the bytes of workspace that a call needs. The first kSelectStateBytes of every
   // workspace hold state that the algorithms share: it is zero between calls. The rest is undefined
   // when a call begins.
-  int64_t (*workspace_bytes)(const SelectShape& shape, const SelectFacts& facts);
+  int64_t (*workspace_bytes)(const SelectShape& shape, const SelectDevice& device);
   // Sets the attributes of its kernels on the current device. Called once.
-  cudaError_t (*prepare)(const SelectFacts& facts);
+  cudaError_t (*prepare)(const SelectDevice& device);
   // Enqueues the selection. Asynchronous; can be captured in a CUDA graph.
   cudaError_t (*launch)(const SelectCall& call);
 };
@@ -70,7 +70,7 @@ extern const SelectAlgorithm kShortRow;
 extern const SelectAlgorithm kWarpTournament;
 
 // The algorithm that serves a shape, and all that can be forced: tables in algorithms.cc.
-const SelectAlgorithm& ChooseSelect(const SelectShape& shape, const SelectFacts& facts);
+const SelectAlgorithm& ChooseSelect(const SelectShape& shape, const SelectDevice& device);
 std::span<const SelectAlgorithm* const> AllSelectAlgorithms();
 
 }  // namespace nearfield::gpu

@@ -42,11 +42,11 @@ constexpr std::array kPolicy = {
 
 }  // namespace
 
-const SelectAlgorithm& ChooseSelect(const SelectShape& shape, const SelectFacts& facts) {
+const SelectAlgorithm& ChooseSelect(const SelectShape& shape, const SelectDevice& device) {
   for (const SelectPolicyEntry& entry : kPolicy) {
     const bool holds = shape.n <= entry.n_max && shape.k <= entry.k_max &&
-                       (entry.many_rows || shape.batch <= facts.sm_count);
-    if (holds && entry.algorithm->refuses(shape, facts) == nullptr) {
+                       (entry.many_rows || shape.batch <= device.sm_count);
+    if (holds && entry.algorithm->refuses(shape, device) == nullptr) {
       return *entry.algorithm;
     }
   }

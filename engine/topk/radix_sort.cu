@@ -114,14 +114,14 @@ dim3 GridFor(int64_t items, int64_t rows) {
   return {static_cast<unsigned>(blocks), static_cast<unsigned>(rows)};
 }
 
-const char* Refuses(const SelectShape&, const SelectFacts&) { return nullptr; }
+const char* Refuses(const SelectShape&, const SelectDevice&) { return nullptr; }
 
-int64_t WorkspaceBytes(const SelectShape& shape, const SelectFacts&) {
+int64_t WorkspaceBytes(const SelectShape& shape, const SelectDevice&) {
   const SortPlan plan = PlanSort(shape);
   return kSelectStateBytes + 2 * plan.keys_bytes + plan.scratch_bytes;
 }
 
-cudaError_t Prepare(const SelectFacts&) { return cudaSuccess; }
+cudaError_t Prepare(const SelectDevice&) { return cudaSuccess; }
 
 template <typename Scores>
 cudaError_t LaunchRows(const SelectCall& call, const SortPlan& plan, RowRange range) {

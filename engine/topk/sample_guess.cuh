@@ -39,13 +39,13 @@ class SampleGuess {
                                   Shared& shared) {
     Chunk chunk;
     Load(sample, 0, chunk);
-    AskFor(sample, 1);
+    Prefetch(sample, 1);
     Clear(shared);
     Window window = {-__builtin_huge_valf(), __builtin_huge_valf()};
     uint32_t above = 0;
     uint32_t inside = sample.vectors() * kPerVector;
     for (int round = 0; round < kRounds; ++round) {
-      if (!Narrow(chunk, &window, shared)) return kNoSelectKey;
+      if (!NarrowWindow(chunk, &window, shared)) return kNoSelectKey;
       if (window.low == window.high) {
         return TieKey(window.low, target.wanted - above, inside, sample.row.size());
       }
@@ -56,7 +56,7 @@ class SampleGuess {
         Count(chunk, window, scale, round > 0, shared);
         if (++number >= ChunksOf(sample)) break;
         Load(sample, number, chunk);
-        AskFor(sample, number + 1);
+        Prefetch(sample, number + 1);
       }
       __syncthreads();
       FindGuess(shared, target.wanted - above);
@@ -108,8 +108,8 @@ class SampleGuess {
   // Returns the number in the sample of this thread's i-th vector of a chunk; it may be past the
   // end. Each chunk has pairs from all over the row, so that the first chunk represents all of
   // them.
-  __device__ static uint32_t NumberOf(const RowSample<Source, kThreads>& sample, uint32_t chunk,
-                                      int i) {
+  __device__ static uint32_t VectorIndexOf(const RowSample<Source, kThreads>& sample,
+                                           uint32_t chunk, int i) {
     const uint32_t place = threadIdx.x + static_cast<uint32_t>(i) * kThreads;
     return 2 * (place / 2 * ChunksOf(sample) + chunk) + place % 2;
   }
@@ -119,7 +119,7 @@ class SampleGuess {
     chunk.vectors = 0;
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
-      const uint32_t vector = NumberOf(sample, number, i);
+      const uint32_t vector = VectorIndexOf(sample, number, i);
       if (vector >= sample.vectors()) break;
       chunk.loaded[i] = sample.row.Load(sample.VectorOf(vector));
       chunk.vectors = static_cast<uint32_t>(i) + 1;
@@ -128,7 +128,7 @@ class SampleGuess {
 
   // Narrows the window to the chunk's scores inside it. Returns false if there is none, or an
   // infinite one.
-  __device__ static bool Narrow(const Chunk& chunk, Window* window, Shared& shared) {
+  __device__ static bool NarrowWindow(const Chunk& chunk, Window* window, Shared& shared) {
     const ScoreSpread spread = Reduce::Join(
         ScoreSpread::Of<kScores>(
             [&](int j) { return chunk.has(j); }, [&](int j) { return chunk.score(j); },
@@ -147,14 +147,14 @@ class SampleGuess {
   }
 
   // Prefetches the vectors that Load will read, to L2.
-  __device__ static void AskFor(const RowSample<Source, kThreads>& sample, uint32_t number) {
+  __device__ static void Prefetch(const RowSample<Source, kThreads>& sample, uint32_t number) {
     if (number >= ChunksOf(sample)) return;
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
       asm volatile("prefetch.global.L2 [%0];"
                    :
                    : "l"(__cvta_generic_to_global(
-                       sample.row.Address(sample.VectorOf(NumberOf(sample, number, i))))));
+                       sample.row.Address(sample.VectorOf(VectorIndexOf(sample, number, i))))));
     }
   }
 

@@ -34,34 +34,34 @@ struct SampledGrid {
 
 // Many rows: one block each. Few rows: as many blocks per row as the device holds concurrently and
 // the row justifies.
-SampledGrid GridOf(const SelectShape& shape, const SelectFacts& facts) {
+SampledGrid GridOf(const SelectShape& shape, const SelectDevice& device) {
   SampledGrid grid;
   grid.rows_at_once = shape.batch;
-  if (shape.batch > facts.sm_count) {
+  if (shape.batch > device.sm_count) {
     while (shape.k > kSampledPolicies[grid.policy].shape.k_max) ++grid.policy;
     return grid;
   }
   grid.policy = kSampledPolicies.size() - 1;
   const int64_t worth = (shape.n + kScoresPerBlock - 1) / kScoresPerBlock;
-  const int64_t room = facts.sm_count / shape.batch;
+  const int64_t room = device.sm_count / shape.batch;
   grid.blocks_per_row = static_cast<int32_t>(std::clamp<int64_t>(room, 1, worth));
   if (shape.batch > kGroupsMax) grid.blocks_per_row = 1;
   return grid;
 }
 
-const char* Refuses(const SelectShape& shape, const SelectFacts&) {
+const char* Refuses(const SelectShape& shape, const SelectDevice&) {
   static_assert(kSampledKMax == 6144, "said below");
   return shape.k > kSampledKMax ? "k: sampled_threshold keeps at most 6144 results" : nullptr;
 }
 
-int64_t WorkspaceBytes(const SelectShape& shape, const SelectFacts& facts) {
-  const SampledGrid grid = GridOf(shape, facts);
+int64_t WorkspaceBytes(const SelectShape& shape, const SelectDevice& device) {
+  const SampledGrid grid = GridOf(shape, device);
   if (grid.blocks_per_row == 1) return kSelectStateBytes;
   return kSelectStateBytes +
          grid.rows_at_once * 2 * kSampledCapacityMax * int64_t{sizeof(uint64_t)};
 }
 
-cudaError_t Prepare(const SelectFacts&) {
+cudaError_t Prepare(const SelectDevice&) {
   for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     const SampledTable table = TableOf(type);
     for (std::size_t policy = 0; policy < kSampledPolicies.size(); ++policy) {
@@ -77,7 +77,7 @@ cudaError_t Prepare(const SelectFacts&) {
 
 cudaError_t Launch(const SelectCall& call) {
   const SelectShape& shape = call.shape;
-  const SampledGrid grid = GridOf(shape, call.facts);
+  const SampledGrid grid = GridOf(shape, call.device);
   const SampledTable table = TableOf(shape.type);
   SampledArgs args;
   args.scores = call.scores;

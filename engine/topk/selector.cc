@@ -63,7 +63,7 @@ gpu::SelectShape ToGpu(const Shape& shape) {
 
 class GpuSelector final : public Selector {
  public:
-  explicit GpuSelector(const gpu::SelectFacts& facts) : facts_(facts) {}
+  explicit GpuSelector(const gpu::SelectDevice& device) : device_(device) {}
 
   std::vector<AlgorithmInfo> Algorithms() const override {
     std::vector<AlgorithmInfo> infos = {
@@ -86,7 +86,7 @@ class GpuSelector final : public Selector {
   absl::StatusOr<int64_t> WorkspaceBytes(const Shape& shape,
                                          std::string_view algorithm) const override {
     ABSL_ASSIGN_OR_RETURN(const SelectAlgorithm* const found, Find(shape, algorithm));
-    const int64_t own = found->workspace_bytes(ToGpu(shape), facts_);
+    const int64_t own = found->workspace_bytes(ToGpu(shape), device_);
     return kGroupBytes + std::max(own, gpu::kSelectStateBytes);
   }
 
@@ -104,7 +104,7 @@ class GpuSelector final : public Selector {
     ABSL_RETURN_IF_ERROR(CheckBuffers(shape, buffers));
     gpu::SelectCall call;
     call.shape = ToGpu(shape);
-    call.facts = facts_;
+    call.device = device_;
     call.scores = buffers.scores;
     call.stride = buffers.stride == 0 ? shape.n : buffers.stride;
     call.values = buffers.values;
@@ -113,7 +113,7 @@ class GpuSelector final : public Selector {
     call.workspace = static_cast<char*>(buffers.workspace) + kGroupBytes;
     call.stream = stream;
     const int64_t needed =
-        kGroupBytes + std::max(found->workspace_bytes(call.shape, facts_), gpu::kSelectStateBytes);
+        kGroupBytes + std::max(found->workspace_bytes(call.shape, device_), gpu::kSelectStateBytes);
     if (buffers.workspace_bytes < needed) {
       return absl::InvalidArgumentError(absl::StrCat("workspace_bytes = ", buffers.workspace_bytes,
                                                      ", ", found->name, " needs ", needed));
@@ -125,10 +125,10 @@ class GpuSelector final : public Selector {
   absl::StatusOr<const SelectAlgorithm*> Find(const Shape& shape,
                                               std::string_view algorithm) const {
     ABSL_RETURN_IF_ERROR(CheckShape(shape));
-    if (algorithm == kAdaptive) return &gpu::ChooseSelect(ToGpu(shape), facts_);
+    if (algorithm == kAdaptive) return &gpu::ChooseSelect(ToGpu(shape), device_);
     for (const SelectAlgorithm* candidate : gpu::AllSelectAlgorithms()) {
       if (algorithm != candidate->name) continue;
-      const char* const why_not = candidate->refuses(ToGpu(shape), facts_);
+      const char* const why_not = candidate->refuses(ToGpu(shape), device_);
       if (why_not == nullptr) return candidate;
       return absl::UnimplementedError(absl::StrCat(why_not, " (batch = ", shape.batch,
                                                    ", n = ", shape.n, ", k = ", shape.k, ")"));
@@ -148,10 +148,10 @@ class GpuSelector final : public Selector {
                       std::numeric_limits<int64_t>::max() / score_bytes / shape.batch);
   }
 
-  const gpu::SelectFacts facts_;
+  const gpu::SelectDevice device_;
 };
 
-absl::StatusOr<gpu::SelectFacts> FactsOf(int device) {
+absl::StatusOr<gpu::SelectDevice> PropertiesOf(int device) {
   ABSL_RETURN_IF_ERROR(Check(cudaSetDevice(device), "cudaSetDevice"));
   const auto read = [device](cudaDeviceAttr attribute, int64_t* value) {
     int found = 0;
@@ -159,15 +159,15 @@ absl::StatusOr<gpu::SelectFacts> FactsOf(int device) {
     *value = found;
     return Check(error, "cudaDeviceGetAttribute");
   };
-  gpu::SelectFacts facts;
+  gpu::SelectDevice properties;
   int64_t sm_count = 0;
   ABSL_RETURN_IF_ERROR(read(cudaDevAttrMultiProcessorCount, &sm_count));
   ABSL_RETURN_IF_ERROR(
-      read(cudaDevAttrMaxSharedMemoryPerBlockOptin, &facts.shared_bytes_per_block_max));
+      read(cudaDevAttrMaxSharedMemoryPerBlockOptin, &properties.shared_bytes_per_block_max));
   ABSL_RETURN_IF_ERROR(
-      read(cudaDevAttrMaxSharedMemoryPerMultiprocessor, &facts.shared_bytes_per_sm));
-  facts.sm_count = static_cast<int32_t>(sm_count);
-  return facts;
+      read(cudaDevAttrMaxSharedMemoryPerMultiprocessor, &properties.shared_bytes_per_sm));
+  properties.sm_count = static_cast<int32_t>(sm_count);
+  return properties;
 }
 
 }  // namespace
@@ -175,11 +175,11 @@ absl::StatusOr<gpu::SelectFacts> FactsOf(int device) {
 absl::StatusOr<std::unique_ptr<Selector>> Selector::Create(const SelectorOptions& options) {
   const absl::Status usable = gpu::ProbeGpu(options.device);
   if (!usable.ok()) return absl::UnavailableError(usable.message());
-  ABSL_ASSIGN_OR_RETURN(const gpu::SelectFacts facts, FactsOf(options.device));
+  ABSL_ASSIGN_OR_RETURN(const gpu::SelectDevice device, PropertiesOf(options.device));
   for (const SelectAlgorithm* algorithm : gpu::AllSelectAlgorithms()) {
-    ABSL_RETURN_IF_ERROR(Check(algorithm->prepare(facts), algorithm->name));
+    ABSL_RETURN_IF_ERROR(Check(algorithm->prepare(device), algorithm->name));
   }
-  return std::unique_ptr<Selector>(std::make_unique<GpuSelector>(facts));
+  return std::unique_ptr<Selector>(std::make_unique<GpuSelector>(device));
 }
 
 }  // namespace nearfield::select

@@ -17,7 +17,7 @@ namespace {
 
 // A row's scores in registers. Thread t has those at t, t + kThreads, ...
 template <typename Scores, int kThreads, int kItemsOf>
-class HeldScores {
+class RegisterScores {
  public:
   static constexpr int kItems = kItemsOf;
 
@@ -26,7 +26,7 @@ class HeldScores {
     uint32_t n;
   };
 
-  __device__ explicit HeldScores(const Origin& origin) : n_(origin.n) {
+  __device__ explicit RegisterScores(const Origin& origin) : n_(origin.n) {
     const typename Scores::Raw* const mine = origin.row + threadIdx.x;
 #pragma unroll
     for (int j = 0; j < kItems; ++j) scores_[j] = has(j) ? Scores::Value(mine[j * kThreads]) : 0.0f;
@@ -78,17 +78,18 @@ __global__ void __launch_bounds__(kShortRowPolicies[kPolicy].threads,
     ShortRowKernel(const __grid_constant__ ShortRowArgs args) {
   constexpr ShortRowPolicy kShape = kShortRowPolicies[kPolicy];
   using Shared = ShortRowShared<kPolicy>;
-  using Held = HeldScores<Scores, kShape.threads, kShape.items>;
+  using Loaded = RegisterScores<Scores, kShape.threads, kShape.items>;
   using Raw = typename Scores::Raw;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   auto& shared = *reinterpret_cast<Shared*>(shared_bytes);
   const int64_t row = blockIdx.x;
-  const typename Held::Origin origin = {static_cast<const Raw*>(args.scores) + row * args.stride,
-                                        args.n};
+  const typename Loaded::Origin origin = {static_cast<const Raw*>(args.scores) + row * args.stride,
+                                          args.n};
   const ScoreResults<Scores> results = {static_cast<Raw*>(args.values) + row * args.k,
                                         args.indices + row * args.k};
   using Sort = BucketSort<ScoreSource<Scores>, Shared>;
-  if (Sort::template TrySort<Held>(origin, args.k, BitsOf<Scores>(args.n), shared, results)) return;
+  if (Sort::template TrySort<Loaded>(origin, args.k, BitsOf<Scores>(args.n), shared, results))
+    return;
   for (uint32_t i = threadIdx.x; i < args.n; i += kShape.threads) {
     shared.keys[i] = KeyOf(Scores::Value(origin.row[i]), i);
   }
@@ -116,16 +117,16 @@ const ShortRowKernels& KernelsOf(RowType type) {
   return kKernels<BFloat16Scores>;
 }
 
-const char* Refuses(const SelectShape& shape, const SelectFacts&) {
+const char* Refuses(const SelectShape& shape, const SelectDevice&) {
   static_assert(kShortRowPolicies.back().n_max() == 16384, "said below");
   return shape.n > kShortRowPolicies.back().n_max()
              ? "n: short_row holds rows of at most 16384 scores"
              : nullptr;
 }
 
-int64_t WorkspaceBytes(const SelectShape&, const SelectFacts&) { return kSelectStateBytes; }
+int64_t WorkspaceBytes(const SelectShape&, const SelectDevice&) { return kSelectStateBytes; }
 
-cudaError_t Prepare(const SelectFacts&) {
+cudaError_t Prepare(const SelectDevice&) {
   for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     for (std::size_t policy = 0; policy < kShortRowPolicies.size(); ++policy) {
       const cudaError_t error = cudaFuncSetAttribute(
@@ -138,16 +139,16 @@ cudaError_t Prepare(const SelectFacts&) {
 }
 
 // Returns the policy for a shape: few rows get a whole SM each.
-std::size_t PolicyOf(const SelectShape& shape, const SelectFacts& facts) {
+std::size_t PolicyOf(const SelectShape& shape, const SelectDevice& device) {
   const bool fits_small = shape.n <= kShortRowPolicies[0].n_max();
-  return fits_small && (shape.batch > facts.sm_count || shape.n <= kShortRowPolicies[1].threads)
+  return fits_small && (shape.batch > device.sm_count || shape.n <= kShortRowPolicies[1].threads)
              ? 0
              : 1;
 }
 
 cudaError_t Launch(const SelectCall& call) {
   const SelectShape& shape = call.shape;
-  const std::size_t policy = PolicyOf(shape, call.facts);
+  const std::size_t policy = PolicyOf(shape, call.device);
   ShortRowArgs args;
   args.scores = call.scores;
   args.stride = call.stride;

@@ -112,7 +112,7 @@ absl::Status CollectionAttributes::DropDead(const Collection& collection) {
     if (columns_.rows_count() - adding_.size() - live_count <= dead_max) return absl::OkStatus();
     snapshot = columns_.Snapshot();
     adding = adding_;
-    epochs = collection.HeldEpochs();
+    epochs = collection.ReachableEpochs();
   }
   OrdinalSet dead;
   for (const auto& chunk : snapshot->chunks) dead.UniteWith(chunk->rows());

@@ -141,7 +141,7 @@ class Loaded {
   }
   const corpus::ScanCost& cost() const { return cost_; }
   double append_seconds() const { return append_seconds_; }
-  const std::string& device_name() const { return backend_->facts().device_name; }
+  const std::string& device_name() const { return backend_->info().device_name; }
 
  private:
   const corpus::RowFormat format_;

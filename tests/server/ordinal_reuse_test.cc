@@ -33,7 +33,7 @@ class WatchedCollection final : public Collection {
   const CollectionSpec& spec() const override { return watched_->spec(); }
   CollectionStats Stats() const override { return watched_->Stats(); }
   std::shared_ptr<const PinnedEpoch> PinEpoch() const override { return watched_->PinEpoch(); }
-  PinnedEpochs HeldEpochs() const override { return watched_->HeldEpochs(); }
+  PinnedEpochs ReachableEpochs() const override { return watched_->ReachableEpochs(); }
   HeldBytes BytesHeldBy(const PinnedEpochs& epochs) const override {
     return watched_->BytesHeldBy(epochs);
   }

@@ -81,7 +81,7 @@ class ScriptedCollection final : public Collection,
     const std::lock_guard lock(shown_mutex_);
     return shown_;
   }
-  PinnedEpochs HeldEpochs() const override { return {PinEpoch()}; }
+  PinnedEpochs ReachableEpochs() const override { return {PinEpoch()}; }
   HeldBytes BytesHeldBy(const PinnedEpochs& /*epochs*/) const override { return {}; }
   absl::StatusOr<CompactionResult> Compact(const CompactionOptions&) override {
     return CompactionResult{.done = true};

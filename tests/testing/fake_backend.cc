@@ -263,14 +263,14 @@ std::vector<RankedScore> SearchGeneration(const RowFormat& format, const Generat
 class FakeBackend final : public corpus::Backend {
  public:
   explicit FakeBackend(std::shared_ptr<FakeDevice> device) : device_(std::move(device)) {
-    facts_.kind = device_->options_.kind;
-    facts_.device_name = "a fake";
-    facts_.k_max = device_->options_.k_max;
-    facts_.batch_max = device_->options_.batch_max;
-    facts_.read_bytes_per_second = device_->options_.read_bytes_per_second;
+    info_.kind = device_->options_.kind;
+    info_.device_name = "a fake";
+    info_.k_max = device_->options_.k_max;
+    info_.batch_max = device_->options_.batch_max;
+    info_.read_bytes_per_second = device_->options_.read_bytes_per_second;
   }
 
-  const corpus::BackendFacts& facts() const override { return facts_; }
+  const corpus::BackendInfo& info() const override { return info_; }
 
   absl::StatusOr<std::unique_ptr<RowPlanes>> Reserve(const RowFormat& format,
                                                      int64_t rows_max) override {
@@ -288,7 +288,7 @@ class FakeBackend final : public corpus::Backend {
   absl::Status Search(const RowFormat& format, absl::Span<const GenerationView> generations,
                       const QueryTile& tile, RankedLists* best, ScanCost* cost) override {
     ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kSearch));
-    if (tile.k.size() > static_cast<size_t>(facts_.batch_max)) {
+    if (tile.k.size() > static_cast<size_t>(info_.batch_max)) {
       return absl::InternalError("more queries than batch_max");
     }
     const auto dim = static_cast<size_t>(format.dim);
@@ -333,7 +333,7 @@ class FakeBackend final : public corpus::Backend {
   }
 
   const std::shared_ptr<FakeDevice> device_;
-  corpus::BackendFacts facts_;
+  corpus::BackendInfo info_;
 };
 
 std::unique_ptr<corpus::Backend> MakeFakeBackend(std::shared_ptr<FakeDevice> device) {

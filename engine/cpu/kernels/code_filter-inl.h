@@ -7,7 +7,7 @@
 #define NEARFIELD_ENGINE_CPU_KERNELS_CODE_FILTER_INL_H_
 #endif
 
-#include "engine/cpu/kernels/code_scan-inl.h"
+#include "engine/cpu/kernels/code_products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nearfield::cpu {
@@ -45,7 +45,7 @@ HWY_INLINE VecF Scaled(VecF scale, const int32_t* products) {
   return hn::Mul(scale, hn::ConvertTo(kTagF, hn::LoadU(kTag32, products)));
 }
 
-int32_t FilterOne(const OneFilter& filter, int32_t* passed, float* upper) {
+int32_t FilterOne(const OneFilter& filter, int32_t* surviving, float* upper) {
   const score::QueryBound& q = filter.query;
   const QueryTerms query = {hn::Set(kTagF, q.of_residual), hn::Set(kTagF, q.of_norm),
                             hn::Set(kTagF, q.squared_norm_lower)};
@@ -68,7 +68,7 @@ int32_t FilterOne(const OneFilter& filter, int32_t* passed, float* upper) {
     hn::Store(bound, kTagF, bounds);
     for (; kept != 0; kept &= kept - 1) {
       const int32_t lane = __builtin_ctz(kept);
-      passed[count] = r + lane;
+      surviving[count] = r + lane;
       upper[count++] = bounds[lane];
     }
   }
@@ -76,7 +76,7 @@ int32_t FilterOne(const OneFilter& filter, int32_t* passed, float* upper) {
     const float u = score::UpperScore(filter.bounds[r], q,
                                       score::CodeProduct(q, filter.first[r], filter.second[r]));
     if (u < filter.threshold) continue;
-    passed[count] = r;
+    surviving[count] = r;
     upper[count++] = u;
   }
   return count;

@@ -1,5 +1,5 @@
 // CodeKernels: the arithmetic of a code scan, once per instruction set: products of codes, bounds
-// computed from the products, and encoding (bound/scan_code.h).
+// computed from the products, and encoding (bound/int8_code.h).
 #ifndef NEARFIELD_ENGINE_CPU_KERNELS_CODE_KERNELS_H_
 #define NEARFIELD_ENGINE_CPU_KERNELS_CODE_KERNELS_H_
 
@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "engine/bound/certified_bound.h"
+#include "engine/bound/int8_code.h"
 #include "engine/bound/query_encoder.h"
 #include "engine/bound/rotation.h"
-#include "engine/bound/scan_code.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield::cpu {
@@ -103,7 +103,7 @@ struct CodeKernels {
                       int32_t* products) = nullptr;
   // Writes the rows with !(bound < threshold), ascending, and their bounds; returns their number.
   // Both outputs have room for rows_count.
-  int32_t (*filter_one)(const OneFilter& filter, int32_t* passed, float* upper) = nullptr;
+  int32_t (*filter_one)(const OneFilter& filter, int32_t* surviving, float* upper) = nullptr;
   // Writes the pairs with !(bound < threshold); returns their number. Requires: room for
   // rows_count * queries_count.
   int32_t (*filter_panels)(const PanelFilter& filter, Survivor* survivors) = nullptr;

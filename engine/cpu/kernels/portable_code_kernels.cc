@@ -51,13 +51,13 @@ void ScanPanels(const CodeTile& tile, const std::byte* packed, int32_t panels_co
   }
 }
 
-int32_t FilterOne(const OneFilter& filter, int32_t* passed, float* upper) {
+int32_t FilterOne(const OneFilter& filter, int32_t* surviving, float* upper) {
   int32_t count = 0;
   for (int32_t r = 0; r < filter.rows_count; ++r) {
     const float u =
         score::UpperScore(filter.bounds[r], filter.query,
                           score::CodeProduct(filter.query, filter.first[r], filter.second[r]));
-    passed[count] = r;
+    surviving[count] = r;
     upper[count] = u;
     count += u < filter.threshold ? 0 : 1;
   }

@@ -99,13 +99,13 @@ void ScanGroup(const GroupScan& scan) {
 
 // Under cosine a NaN score means a zero row, which scores -inf. It is kept, as !(score < min) is
 // true.
-int32_t Filter(const ScoreFilter& filter, int32_t* passed) {
+int32_t Filter(const ScoreFilter& filter, int32_t* surviving) {
   int32_t count = 0;
   for (int32_t r = 0; r < filter.rows_count; ++r) {
     double value = filter.sums[r];
     if (filter.metric == Metric::kCosine) value /= filter.query_root * filter.row_roots[r];
     if (filter.metric == Metric::kL2) value = -value;
-    passed[count] = r;
+    surviving[count] = r;
     count += static_cast<float>(value) < filter.score_min ? 0 : 1;
   }
   return count;

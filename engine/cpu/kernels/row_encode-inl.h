@@ -1,4 +1,4 @@
-// Vectorized encoding of stored rows, equivalent to EncodeRow of bound/scan_code.cc. Included once
+// Vectorized encoding of stored rows, equivalent to EncodeRow of bound/int8_code.cc. Included once
 // per instruction set.
 #if defined(NEARFIELD_ENGINE_CPU_KERNELS_ROW_ENCODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEARFIELD_ENGINE_CPU_KERNELS_ROW_ENCODE_INL_H_
@@ -12,7 +12,7 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/bound/scan_code-inl.h"
+#include "engine/bound/int8_code-inl.h"
 #include "engine/cpu/kernels/code_kernels.h"
 #include "engine/cpu/kernels/vector_steps-inl.h"
 

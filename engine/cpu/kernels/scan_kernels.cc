@@ -13,7 +13,7 @@
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 #include "engine/cpu/kernels/code_filter-inl.h"
-#include "engine/cpu/kernels/code_scan-inl.h"
+#include "engine/cpu/kernels/code_products-inl.h"
 #include "engine/cpu/kernels/row_encode-inl.h"
 #include "engine/cpu/kernels/scan_group-inl.h"
 #include "engine/cpu/kernels/scan_one-inl.h"

@@ -83,7 +83,7 @@ struct ScanKernels {
   int64_t (*scratch_doubles)(int32_t dim_padded) = nullptr;
   void (*scan_group)(const GroupScan& scan) = nullptr;
   // Writes the indexes of the rows that pass, ascending, and returns their number.
-  int32_t (*filter)(const ScoreFilter& filter, int32_t* passed) = nullptr;
+  int32_t (*filter)(const ScoreFilter& filter, int32_t* surviving) = nullptr;
   CodeKernels codes;
 };
 

@@ -16,7 +16,7 @@ namespace HWY_NAMESPACE {
 // which the caller allows for. Under cosine a zero row gives NaN. It scores -inf, and !(NaN < min)
 // keeps it.
 template <Metric kMetric>
-int32_t FilterRows(const ScoreFilter& filter, int32_t* passed) {
+int32_t FilterRows(const ScoreFilter& filter, int32_t* surviving) {
   const hn::Rebind<float, Tag> as_float;
   const auto score_min = hn::Set(as_float, filter.score_min);
   const Vec query_root = hn::Set(kTag, filter.query_root);
@@ -34,20 +34,20 @@ int32_t FilterRows(const ScoreFilter& filter, int32_t* passed) {
     uint32_t kept = ~static_cast<uint32_t>(below_bits[0]) & ((1u << kWidth) - 1);
     for (; kept != 0; kept &= kept - 1) {
       const int32_t row = r + __builtin_ctz(kept);
-      if (row < filter.rows_count) passed[count++] = row;
+      if (row < filter.rows_count) surviving[count++] = row;
     }
   }
   return count;
 }
 
-int32_t Filter(const ScoreFilter& filter, int32_t* passed) {
+int32_t Filter(const ScoreFilter& filter, int32_t* surviving) {
   switch (filter.metric) {
     case Metric::kDot:
-      return FilterRows<Metric::kDot>(filter, passed);
+      return FilterRows<Metric::kDot>(filter, surviving);
     case Metric::kCosine:
-      return FilterRows<Metric::kCosine>(filter, passed);
+      return FilterRows<Metric::kCosine>(filter, surviving);
     case Metric::kL2:
-      return FilterRows<Metric::kL2>(filter, passed);
+      return FilterRows<Metric::kL2>(filter, surviving);
   }
   return 0;
 }

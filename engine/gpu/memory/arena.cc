@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 
@@ -68,6 +69,7 @@ absl::Status Arena::CreateOnHost(DeviceHealth& health, int64_t bytes) {
 }
 
 void Arena::CutSlabs() {
+  const MutexLock lock(mutex_);
   free_.reserve(static_cast<std::size_t>(slabs_count_));
   for (int64_t slab = slabs_count_ - 1; slab >= 0; --slab) {
     free_.push_back(base_ + workspace_bytes_ + slab * slab_bytes());
@@ -93,7 +95,8 @@ absl::StatusOr<char*> Arena::TakeWorkspace(int64_t bytes) {
 void Arena::Seal() { sealed_ = true; }
 
 absl::StatusOr<std::vector<char*>> Arena::TakeSlabs(int64_t count) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
+  CHECK_GE(count, 0);
   const auto available = static_cast<int64_t>(free_.size());
   if (count > available) {
     return absl::ResourceExhaustedError(
@@ -105,13 +108,18 @@ absl::StatusOr<std::vector<char*>> Arena::TakeSlabs(int64_t count) {
   return slabs;
 }
 
-void Arena::GiveBack(const std::vector<char*>& slabs) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+void Arena::Release(const std::vector<char*>& slabs) {
+  const MutexLock lock(mutex_);
+  CHECK_LE(static_cast<int64_t>(free_.size() + slabs.size()), slabs_count_);
+  for (const char* const slab : slabs) {
+    const int64_t offset = slab - (base_ + workspace_bytes_);
+    DCHECK(offset >= 0 && offset < bytes_total() && offset % slab_bytes() == 0);
+  }
   free_.insert(free_.end(), slabs.rbegin(), slabs.rend());
 }
 
 int64_t Arena::bytes_used() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes_total() - (static_cast<int64_t>(free_.size()) << slab_shift_);
 }
 

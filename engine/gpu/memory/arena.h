@@ -5,11 +5,12 @@
 #define NEARFIELD_ENGINE_GPU_MEMORY_ARENA_H_
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 #include "engine/gpu/runtime/device_health.h"
 
 namespace nearfield::gpu {
@@ -46,7 +47,7 @@ class Arena {
   // Returns `count` slabs, lowest addresses first, or none. Errors: ResourceExhausted (with the
   // needed and the free bytes). Thread safety: this and all functions below are thread-safe.
   absl::StatusOr<std::vector<char*>> TakeSlabs(int64_t count);
-  void GiveBack(const std::vector<char*>& slabs);
+  void Release(const std::vector<char*>& slabs);
 
   int32_t slab_shift() const { return slab_shift_; }
   int64_t slab_bytes() const { return int64_t{1} << slab_shift_; }
@@ -64,8 +65,8 @@ class Arena {
   bool sealed_ = false;
   int32_t slab_shift_ = 0;
   int64_t slabs_count_ = 0;
-  mutable std::mutex mutex_;
-  std::vector<char*> free_;  // guarded by mutex_; taken from the back
+  mutable Mutex mutex_;
+  std::vector<char*> free_ ABSL_GUARDED_BY(mutex_);  // taken from the back
 };
 
 }  // namespace nearfield::gpu

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/kernels/batch/batch.h"
@@ -49,19 +50,19 @@ int64_t FixedWorkspaceBytes() {
          kReadRing.buffers_count * kReadRing.buffer_bytes + 16 * 256;
 }
 
-plan::EngineFacts EngineFactsOf(int32_t k_max, int64_t key_bytes) {
-  plan::EngineFacts facts;
+plan::EngineLimits EngineLimitsOf(int32_t k_max, int64_t key_bytes) {
+  plan::EngineLimits limits;
   for (const ScanPolicy& policy : kScanPolicies) {
-    facts.variants.push_back({.queries = policy.queries, .blocks_per_sm = policy.blocks_per_sm});
+    limits.variants.push_back({.queries = policy.queries, .blocks_per_sm = policy.blocks_per_sm});
   }
-  facts.scan_rows_per_block = kScanRows * (kScanThreads / kWarp);
-  facts.keys_per_select_block = kSelectKeysPerBlock;
-  facts.select_groups_max = kGroupsMax;
-  facts.keys_max = key_bytes / 8;
-  facts.result_keys_max = kResultKeys;
-  facts.queries_max = kTileQueriesMax;
-  facts.k_max = k_max;
-  return facts;
+  limits.scan_rows_per_block = kScanRows * (kScanThreads / kWarp);
+  limits.keys_per_select_block = kSelectKeysPerBlock;
+  limits.select_groups_max = kGroupsMax;
+  limits.keys_max = key_bytes / 8;
+  limits.result_keys_max = kResultKeys;
+  limits.queries_max = kTileQueriesMax;
+  limits.k_max = k_max;
+  return limits;
 }
 
 }  // namespace
@@ -85,7 +86,7 @@ absl::Status GpuCore::Bind() {
 
 absl::Status GpuCore::Init(const GpuOptions& options) {
   ABSL_RETURN_IF_ERROR(Bind());
-  ABSL_RETURN_IF_ERROR(ReadDeviceFacts());
+  ABSL_RETURN_IF_ERROR(ReadDeviceProperties());
   ABSL_RETURN_IF_ERROR(PrepareKernels());
   ABSL_RETURN_IF_ERROR(TakeMemory(options));
   ABSL_RETURN_IF_ERROR(TakeSearchWorkspace());
@@ -93,13 +94,13 @@ absl::Status GpuCore::Init(const GpuOptions& options) {
   ABSL_RETURN_IF_ERROR(read_ring_.Create(health_, arena_, kReadRing));
   arena_.Seal();
   health_.EndSetup();
-  if (!plan::WorkspaceIsEnough(engine_facts_, kGenerationsMax)) {
+  if (!plan::WorkspaceIsEnough(engine_limits_, kGenerationsMax)) {
     return absl::InternalError("the GPU workspace is too small for its own limits");
   }
   return absl::OkStatus();
 }
 
-absl::Status GpuCore::ReadDeviceFacts() {
+absl::Status GpuCore::ReadDeviceProperties() {
   cudaDeviceProp properties = {};
   ABSL_RETURN_IF_ERROR(
       health_.Check(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties"));
@@ -112,7 +113,7 @@ absl::Status GpuCore::ReadDeviceFacts() {
     read_bytes_per_second_ = 0.92 * 2.0 * 1000.0 * clock_khz * (bus_bits / 8.0);
   }
   has_batch_kernels_ = properties.major == 9 && properties.minor == 0;
-  device_facts_ = {
+  device_properties_ = {
       .sm_count = properties.multiProcessorCount,
       .shared_bytes_per_sm = static_cast<int64_t>(properties.sharedMemPerMultiprocessor),
       .shared_bytes_per_block_max = static_cast<int64_t>(properties.sharedMemPerBlockOptin)};
@@ -122,7 +123,7 @@ absl::Status GpuCore::ReadDeviceFacts() {
 absl::Status GpuCore::PrepareKernels() {
   // The kernels of this build are planned for this minimum of shared memory. Every device from
   // compute capability 9.0 on has it.
-  const auto shared_bytes = static_cast<int>(device_facts_.shared_bytes_per_block_max);
+  const auto shared_bytes = static_cast<int>(device_properties_.shared_bytes_per_block_max);
   ABSL_RETURN_IF_ERROR(health_.Check(PrepareScan(shared_bytes), "loading the scan kernels"));
   ABSL_RETURN_IF_ERROR(health_.Check(PrepareSelect(), "loading the selection kernel"));
   if (has_batch_kernels_) {
@@ -149,7 +150,7 @@ absl::Status GpuCore::TakeMemory(const GpuOptions& options) {
         absl::StrCat("GPU ", device_, ": memory_bytes = ", rows_bytes, ", the minimum is ", kMiB));
   }
   const int64_t key_bytes = KeyBytes(rows_bytes);
-  engine_facts_ = EngineFactsOf(options.k_max, key_bytes);
+  engine_limits_ = EngineLimitsOf(options.k_max, key_bytes);
   ABSL_RETURN_IF_ERROR(arena_.Create(
       health_, {.workspace_bytes = FixedWorkspaceBytes() + key_bytes, .slab_bytes = rows_bytes}));
   return host_rows_.CreateOnHost(health_, options.host_rows_bytes);
@@ -162,7 +163,7 @@ absl::Status GpuCore::TakeSearchWorkspace() {
     return absl::OkStatus();
   };
   SearchWorkspace& w = workspace_;
-  ABSL_RETURN_IF_ERROR(take(w.keys, engine_facts_.keys_max * 8));
+  ABSL_RETURN_IF_ERROR(take(w.keys, engine_limits_.keys_max * 8));
   ABSL_RETURN_IF_ERROR(take(w.candidates, kSelectCandidateBytes));
   ABSL_RETURN_IF_ERROR(take(w.groups, kSelectGroupBytes));
   ABSL_RETURN_IF_ERROR(take(w.samples, int64_t{kSamplesMax} * 4));
@@ -191,6 +192,7 @@ absl::Status GpuCore::TakeSearchWorkspace() {
 absl::Status GpuCore::WriteExtent(const Extent& extent, const void* data, int64_t bytes) {
   const auto* source = static_cast<const char*>(data);
   const int64_t slab_bytes = arena_.slab_bytes();
+  CHECK_LE(extent.offset + bytes, static_cast<int64_t>(extent.slabs->size()) * slab_bytes);
   for (int64_t done = 0; done < bytes;) {
     ABSL_ASSIGN_OR_RETURN(StagingRing::Lease lease, upload_ring_.Acquire());
     const int64_t staged = std::min(bytes - done, upload_ring_.buffer_bytes());

@@ -76,8 +76,8 @@ class GpuCore {
   StagingRing& upload_ring() { return upload_ring_; }
   StagingRing& read_ring() { return read_ring_; }
   SearchWorkspace& workspace() { return workspace_; }
-  const plan::DeviceFacts& device_facts() const { return device_facts_; }
-  const plan::EngineFacts& engine_facts() const { return engine_facts_; }
+  const plan::DeviceProperties& device_properties() const { return device_properties_; }
+  const plan::EngineLimits& engine_limits() const { return engine_limits_; }
   // Returns the approximate rate of streaming loads: 92% of the memory's peak rate.
   double read_bytes_per_second() const { return read_bytes_per_second_; }
   bool has_batch_kernels() const { return has_batch_kernels_; }
@@ -86,7 +86,7 @@ class GpuCore {
  private:
   explicit GpuCore(int device) : device_(device), health_(device) {}
   absl::Status Init(const GpuOptions& options);
-  absl::Status ReadDeviceFacts();
+  absl::Status ReadDeviceProperties();
   absl::Status PrepareKernels();
   absl::Status TakeMemory(const GpuOptions& options);
   absl::Status TakeSearchWorkspace();
@@ -98,8 +98,8 @@ class GpuCore {
   StagingRing upload_ring_;
   StagingRing read_ring_;
   SearchWorkspace workspace_;
-  plan::DeviceFacts device_facts_;
-  plan::EngineFacts engine_facts_;
+  plan::DeviceProperties device_properties_;
+  plan::EngineLimits engine_limits_;
   double read_bytes_per_second_ = 0;
   bool has_batch_kernels_ = false;  // true on sm_90, the only architecture that they exist for
   std::string device_name_;

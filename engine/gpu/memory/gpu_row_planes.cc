@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr int64_t kTableAlign = 256;
 
 std::vector<char*> TakeTail(std::vector<char*>& slabs, int64_t kept) {
+  CHECK(0 <= kept && kept <= static_cast<int64_t>(slabs.size()));
   std::vector<char*> tail(slabs.begin() + kept, slabs.end());
   slabs.resize(static_cast<std::size_t>(kept));
   return tail;
@@ -98,9 +100,9 @@ absl::Status GpuRowPlanes::TakeSlabs() {
 GpuRowPlanes::~GpuRowPlanes() {
   // An aborted upload may still be writing to the slabs.
   if (!sealed_ && core_->Bind().ok()) core_->DrainUploads().IgnoreError();
-  row_arena().GiveBack(row_slabs_);
-  core_->arena().GiveBack(meta_slabs_);
-  core_->arena().GiveBack(code_slabs_);
+  row_arena().Release(row_slabs_);
+  core_->arena().Release(meta_slabs_);
+  core_->arena().Release(code_slabs_);
 }
 
 absl::Status GpuRowPlanes::CheckRoom(int64_t rows_count) const {
@@ -137,6 +139,7 @@ absl::Status GpuRowPlanes::Append(const void* rows, int64_t rows_count) {
 
 // Stores rows from the lease's device memory, row-major, as rows [rows_count_, ...).
 absl::Status GpuRowPlanes::StoreRows(const StagingRing::Lease& lease, int64_t rows_count) {
+  CHECK_LE(rows_count_ + rows_count, rows_max_);
   const auto first = static_cast<uint32_t>(rows_count_);
   const auto count = static_cast<uint32_t>(rows_count);
   const RowType row = format_.row_type;
@@ -212,10 +215,10 @@ absl::Status GpuRowPlanes::Seal(absl::Span<const uint32_t> ranks) {
   ABSL_RETURN_IF_ERROR(core_->DrainUploads());
   Arena& arena = core_->arena();
   const int64_t meta_bytes = view_.ranks_offset + 4 * rows_count_;
-  row_arena().GiveBack(TakeTail(row_slabs_, CeilDiv(rows_count_, view_.rows_per_slab)));
-  arena.GiveBack(TakeTail(meta_slabs_, CeilDiv(meta_bytes, arena.slab_bytes())));
+  row_arena().Release(TakeTail(row_slabs_, CeilDiv(rows_count_, view_.rows_per_slab)));
+  arena.Release(TakeTail(meta_slabs_, CeilDiv(meta_bytes, arena.slab_bytes())));
   if (has_codes()) {
-    arena.GiveBack(TakeTail(code_slabs_, CeilDiv(rows_count_, codes_.rows_per_slab)));
+    arena.Release(TakeTail(code_slabs_, CeilDiv(rows_count_, codes_.rows_per_slab)));
   }
   sealed_ = true;
   return absl::OkStatus();

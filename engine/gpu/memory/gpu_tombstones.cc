@@ -62,6 +62,6 @@ absl::StatusOr<std::unique_ptr<GpuTombstones>> GpuTombstones::Make(std::shared_p
   return made;
 }
 
-GpuTombstones::~GpuTombstones() { core_->arena().GiveBack(slabs_); }
+GpuTombstones::~GpuTombstones() { core_->arena().Release(slabs_); }
 
 }  // namespace nearfield::gpu

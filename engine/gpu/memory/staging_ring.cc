@@ -21,31 +21,44 @@ absl::Status StagingRing::Create(DeviceHealth& health, Arena& arena, const Shape
 }
 
 absl::StatusOr<StagingRing::Lease> StagingRing::Acquire() {
-  Lease lease;
-  lease.ring_ = this;
-  lease.lock_ = std::unique_lock<std::mutex>(mutex_);
+  MutexLock lock(mutex_);
+  while (leased_) lease_ended_.Wait(lock);
+  leased_ = true;
   Buffer& buffer = buffers_[next_];
   next_ = (next_ + 1) % buffers_.size();
-  lease.done_ = buffer.done.get();
+  lock.Unlock();
+  Lease lease(*this, buffer.done.get(), buffer.host.host(), buffer.device);
   // An event that was never recorded is complete.
   ABSL_RETURN_IF_ERROR(
       health_->Check(cudaEventSynchronize(buffer.done.get()), "cudaEventSynchronize"));
-  lease.host_ = buffer.host.host();
-  lease.device_ = buffer.device;
   return lease;
 }
 
+void StagingRing::EndLease() {
+  const MutexLock lock(mutex_);
+  leased_ = false;
+  lease_ended_.NotifyOne();
+}
+
+StagingRing::Lease::Lease(Lease&& other) noexcept
+    : ring_(other.ring_),
+      active_(std::exchange(other.active_, false)),
+      done_(other.done_),
+      host_(other.host_),
+      device_(other.device_) {}
+
 // Work may have been enqueued before an error: the buffer stays busy until that work is done.
 StagingRing::Lease::~Lease() {
-  if (lock_.owns_lock()) {
-    ring_->health_->Check(cudaEventRecord(done_, stream()), "cudaEventRecord").IgnoreError();
-  }
+  if (!active_) return;
+  ring_->health_->Check(cudaEventRecord(done_, stream()), "cudaEventRecord").IgnoreError();
+  ring_->EndLease();
 }
 
 absl::Status StagingRing::Lease::Submit() {
   absl::Status recorded =
       ring_->health_->Check(cudaEventRecord(done_, stream()), "cudaEventRecord");
-  lock_.unlock();
+  active_ = false;
+  ring_->EndLease();
   return recorded;
 }
 

@@ -7,11 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 #include "engine/gpu/memory/arena.h"
 #include "engine/gpu/runtime/cuda_handles.h"
 #include "engine/gpu/runtime/device_health.h"
@@ -38,8 +39,7 @@ class StagingRing {
   // others wait for it. End it with Submit or Finish; after an error, just destroy it.
   class Lease {
    public:
-    Lease() = default;
-    Lease(Lease&&) = default;
+    Lease(Lease&& other) noexcept;
     Lease& operator=(Lease&&) = delete;
     ~Lease();
 
@@ -55,11 +55,14 @@ class StagingRing {
 
    private:
     friend class StagingRing;
-    StagingRing* ring_ = nullptr;
-    std::unique_lock<std::mutex> lock_;
-    cudaEvent_t done_ = nullptr;
-    char* host_ = nullptr;
-    char* device_ = nullptr;
+    Lease(StagingRing& ring, cudaEvent_t done, char* host, char* device)
+        : ring_(&ring), done_(done), host_(host), device_(device) {}
+
+    StagingRing* ring_;
+    bool active_ = true;  // false: submitted, or moved from
+    cudaEvent_t done_;
+    char* host_;
+    char* device_;
   };
   absl::StatusOr<Lease> Acquire();
 
@@ -70,12 +73,17 @@ class StagingRing {
     Event done;
   };
 
+  // Lets the next caller of Acquire continue.
+  void EndLease();
+
   DeviceHealth* health_ = nullptr;
   int64_t buffer_bytes_ = 0;
   Stream stream_;
   std::vector<Buffer> buffers_;
-  std::mutex mutex_;
-  std::size_t next_ = 0;  // guarded by mutex_
+  Mutex mutex_;
+  CondVar lease_ended_;
+  bool leased_ ABSL_GUARDED_BY(mutex_) = false;
+  std::size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace nearfield::gpu

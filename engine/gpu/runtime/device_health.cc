@@ -13,7 +13,7 @@ absl::Status DeviceHealth::Check(cudaError_t error, const char* call) {
     return absl::ResourceExhaustedError(
         absl::StrCat("GPU ", device_, ": ", call, ": ", text, " (", name, ")"));
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (why_.ok()) {
     why_ = absl::UnavailableError(absl::StrCat("GPU ", device_, " is lost: ", call, ": ", text,
                                                " (", name, "); restart the process"));
@@ -23,7 +23,7 @@ absl::Status DeviceHealth::Check(cudaError_t error, const char* call) {
 }
 
 absl::Status DeviceHealth::status() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return why_;
 }
 

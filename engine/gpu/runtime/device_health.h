@@ -5,9 +5,10 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "engine/base/mutex.h"
 
 namespace nearfield::gpu {
 
@@ -36,8 +37,8 @@ class DeviceHealth {
   const int device_;
   std::atomic<bool> setup_{true};
   std::atomic<bool> lost_{false};
-  mutable std::mutex mutex_;
-  absl::Status why_;  // guarded by mutex_; set once
+  mutable Mutex mutex_;
+  absl::Status why_ ABSL_GUARDED_BY(mutex_);  // set once
 };
 
 }  // namespace nearfield::gpu

@@ -64,9 +64,9 @@ class WarpFilter {
     const uint32_t before_me = (1u << threadIdx.x % kWarp) - 1;
 #pragma unroll
     for (int i = 0; i < kOffered; ++i) {
-      const bool is_wanted = keys[i] > threshold;
-      const uint32_t wanted = __ballot_sync(kFullWarp, is_wanted);
-      if (is_wanted) staging_[staged_ + __popc(wanted & before_me)] = keys[i];
+      const bool reaches = keys[i] > threshold;
+      const uint32_t wanted = __ballot_sync(kFullWarp, reaches);
+      if (reaches) staging_[staged_ + __popc(wanted & before_me)] = keys[i];
       staged_ += static_cast<uint32_t>(__popc(wanted));
     }
 #pragma unroll 1
@@ -231,7 +231,7 @@ __global__ void __launch_bounds__(kListThreads, 2) BlockFilterKernel(const ListR
   const bool has_edges = blockIdx.y == 0 && warp == 0;
   const uint64_t edge[1] = {has_edges ? EdgeKey(row, threadIdx.x % kWarp) : kNoSelectKey};
   staged.Add(edge, rows.k);
-  staged.Settle(rows.k);
+  staged.MergeStaged(rows.k);
   FinishRow<Scores>(rows, staged, [&](uint32_t rank) { return staged.At(rank); });
 }
 
@@ -245,7 +245,7 @@ struct Kernels {
   }
 };
 
-const char* Refuses(const SelectShape& shape, const SelectFacts& /*facts*/) {
+const char* Refuses(const SelectShape& shape, const SelectDevice& /*device*/) {
   return shape.k <= kBlockFilterKMax ? nullptr : "k is above 2048, the limit of block_filter";
 }
 

@@ -127,7 +127,7 @@ struct Kernels {
   }
 };
 
-const char* Refuses(const SelectShape& shape, const SelectFacts& /*facts*/) {
+const char* Refuses(const SelectShape& shape, const SelectDevice& /*device*/) {
   return shape.k <= kBlockSortKMax ? nullptr : "k is above 512, the limit of block_sort";
 }
 

@@ -212,14 +212,14 @@ __device__ inline void WriteRow(const DigitSelectArgs& args, uint64_t row, Digit
 template <int kUnroll, typename Stripe>
 __device__ __forceinline__ void SelectRow(const DigitSelectArgs& args, uint64_t row,
                                           const Stripe& stripe, DigitBlock& block) {
-  const OwnCounts mine = Narrow<kUnroll>(stripe, max(args.capacity, args.compact_max), block);
+  const OwnCounts mine = NarrowWindow<kUnroll>(stripe, max(args.capacity, args.compact_max), block);
   uint32_t count;
   if (block.window.candidates <= args.capacity) {
     count = CollectShared<kUnroll>(stripe, block);
   } else {
     const KeyStripe keys = Compact<kUnroll>(stripe, mine, args.compact + row * args.compact_max,
                                             args.compact_max, block);
-    Narrow<kKeysUnroll>(keys, args.capacity, block);
+    NarrowWindow<kKeysUnroll>(keys, args.capacity, block);
     count = CollectShared<kKeysUnroll>(keys, block);
   }
   if (block.group.size() > 1) {

@@ -102,7 +102,7 @@ struct DigitPlan {
 };
 
 // Returns the plan for shape.batch concurrent rows. Requires: k <= kDigitKMax.
-inline DigitPlan PlanDigitSelect(const SelectShape& shape, const SelectFacts& facts,
+inline DigitPlan PlanDigitSelect(const SelectShape& shape, const SelectDevice& device,
                                  const DigitPolicy& policy) {
   DigitPlan plan;
   plan.rows = shape.batch;
@@ -115,12 +115,12 @@ inline DigitPlan PlanDigitSelect(const SelectShape& shape, const SelectFacts& fa
     plan.args.compact_max = static_cast<uint32_t>(shape.n / policy.compact_part);
     plan.compact_bytes = plan.rows * int64_t{plan.args.compact_max} * 8;
   }
-  if (shape.batch < facts.sm_count) {
+  if (shape.batch < device.sm_count) {
     // As many blocks as can be resident concurrently: kernels are compiled for two per SM.
     const int64_t shared_bytes = DigitSharedBytes(plan.args.capacity) + 1024;  // CUDA uses 1 KiB
     const int64_t per_sm =
-        std::clamp<int64_t>(facts.shared_bytes_per_sm / shared_bytes, int64_t{1}, int64_t{2});
-    const int64_t room = per_sm * facts.sm_count / shape.batch;
+        std::clamp<int64_t>(device.shared_bytes_per_sm / shared_bytes, int64_t{1}, int64_t{2});
+    const int64_t room = per_sm * device.sm_count / shape.batch;
     const int64_t worth = (shape.n + policy.keys_per_block - 1) / policy.keys_per_block;
     plan.args.blocks_per_row = static_cast<int32_t>(std::clamp<int64_t>(room, 1, worth));
   }
@@ -134,9 +134,9 @@ inline DigitPlan PlanDigitSelect(const SelectShape& shape, const SelectFacts& fa
 }
 
 // Returns nullptr if the device has the shared memory for k, else the limit.
-inline const char* DigitSelectRefuses(int64_t k, const SelectFacts& facts) {
+inline const char* DigitSelectRefuses(int64_t k, const SelectDevice& device) {
   if (k > kDigitKMax) return "k is above 4096, the limit of a selection by digits";
-  if (DigitSharedBytes(DigitCapacityOf(k)) > facts.shared_bytes_per_block_max) {
+  if (DigitSharedBytes(DigitCapacityOf(k)) > device.shared_bytes_per_block_max) {
     return "k is above what the shared memory of a block on this device can sort";
   }
   return nullptr;
@@ -145,9 +145,9 @@ static_assert(kDigitKMax == 4096, "the reason names it");
 
 // Allows a kernel all the shared memory that it can use, and loads it.
 template <typename Kernel>
-cudaError_t PrepareDigitKernel(Kernel kernel, const SelectFacts& facts) {
+cudaError_t PrepareDigitKernel(Kernel kernel, const SelectDevice& device) {
   const int64_t bytes =
-      std::min(DigitSharedBytes(kDigitCapacityMax), facts.shared_bytes_per_block_max);
+      std::min(DigitSharedBytes(kDigitCapacityMax), device.shared_bytes_per_block_max);
   return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                               cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
 }

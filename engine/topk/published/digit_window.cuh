@@ -55,7 +55,7 @@ struct DigitWindow {
     return bits > digit_bits ? bits - digit_bits : 0;
   }
 
-  __device__ void Enter(const FoundBin& found, int shift) {
+  __device__ void EnterBin(const FoundBin& found, int shift) {
     const uint64_t offset = uint64_t{found.bin} << shift;
     base += offset;
     span = min(span - offset, (uint64_t{1} << shift) - 1);
@@ -128,7 +128,7 @@ struct OwnCounts {
   uint32_t above = 0;
   uint32_t equal = 0;
 
-  __device__ void Enter(const FoundBin& found, const uint4& quad) {
+  __device__ void EnterBin(const FoundBin& found, const uint4& quad) {
     const uint32_t counts[4] = {quad.x, quad.y, quad.z, quad.w};
     equal = 0;
 #pragma unroll
@@ -152,8 +152,8 @@ struct DigitBlock {
 
 // Makes passes over the stripe until at most `enough` keys reach the window. Requires: enough >= k.
 template <int kUnroll, typename Stripe>
-__device__ __forceinline__ OwnCounts Narrow(const Stripe& stripe, uint32_t enough,
-                                            DigitBlock& block) {
+__device__ __forceinline__ OwnCounts NarrowWindow(const Stripe& stripe, uint32_t enough,
+                                                  DigitBlock& block) {
   OwnCounts mine;
   // Exactly k keys reach a window of a single key, so the second condition never ends the loop
   // alone, unless the scores change during the selection.
@@ -163,8 +163,8 @@ __device__ __forceinline__ OwnCounts Narrow(const Stripe& stripe, uint32_t enoug
     const uint4 own = OwnQuad(block.shared);
     const FoundBin found = FindBin(block.shared, block.group.SumBins(QuadOfThread(), own),
                                    block.k - block.window.above);
-    mine.Enter(found, own);
-    block.window.Enter(found, shift);
+    mine.EnterBin(found, own);
+    block.window.EnterBin(found, shift);
   }
   return mine;
 }

@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kHistogramPolicies[kPolicy].threads, 2)
     window.span = end - 1 - window.base;
     window.above = found.greater;
     window.candidates = found.greater + found.equal;
-    Narrow<1>(stripe, args.capacity, block);
+    NarrowWindow<1>(stripe, args.capacity, block);
   }
   const uint32_t count = CollectShared<kCollectUnroll>(stripe, block);
   SortKeys(count);
@@ -119,16 +119,16 @@ Kernel KernelOf(RowType type) {
   return HistogramKernel<BFloat16Scores, kPolicy>;
 }
 
-const char* Refuses(const SelectShape& shape, const SelectFacts& facts) {
-  return DigitSelectRefuses(shape.k, facts);
+const char* Refuses(const SelectShape& shape, const SelectDevice& device) {
+  return DigitSelectRefuses(shape.k, device);
 }
 
-int64_t WorkspaceBytes(const SelectShape&, const SelectFacts&) { return kSelectStateBytes; }
+int64_t WorkspaceBytes(const SelectShape&, const SelectDevice&) { return kSelectStateBytes; }
 
 template <int kPolicy>
-cudaError_t Prepare(const SelectFacts& facts) {
+cudaError_t Prepare(const SelectDevice& device) {
   for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
-    const cudaError_t error = PrepareDigitKernel(KernelOf<kPolicy>(type), facts);
+    const cudaError_t error = PrepareDigitKernel(KernelOf<kPolicy>(type), device);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;

@@ -59,26 +59,26 @@ Kernel KernelOf(RowType type) {
   return RadixSelectKernel<BFloat16Scores>;
 }
 
-const char* Refuses(const SelectShape& shape, const SelectFacts& facts) {
-  return DigitSelectRefuses(shape.k, facts);
+const char* Refuses(const SelectShape& shape, const SelectDevice& device) {
+  return DigitSelectRefuses(shape.k, device);
 }
 
-cudaError_t Prepare(const SelectFacts& facts) {
+cudaError_t Prepare(const SelectDevice& device) {
   for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
-    const cudaError_t error = PrepareDigitKernel(KernelOf(type), facts);
+    const cudaError_t error = PrepareDigitKernel(KernelOf(type), device);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;
 }
 
 template <int kPolicy>
-int64_t WorkspaceBytes(const SelectShape& shape, const SelectFacts& facts) {
-  return kSelectStateBytes + PlanDigitSelect(shape, facts, kRadixSelectPolicies[kPolicy]).bytes();
+int64_t WorkspaceBytes(const SelectShape& shape, const SelectDevice& device) {
+  return kSelectStateBytes + PlanDigitSelect(shape, device, kRadixSelectPolicies[kPolicy]).bytes();
 }
 
 template <int kPolicy>
 cudaError_t Launch(const SelectCall& call) {
-  DigitPlan plan = PlanDigitSelect(call.shape, call.facts, kRadixSelectPolicies[kPolicy]);
+  DigitPlan plan = PlanDigitSelect(call.shape, call.device, kRadixSelectPolicies[kPolicy]);
   plan.args.input = call.scores;
   plan.args.stride = call.stride;
   plan.args.values = call.values;

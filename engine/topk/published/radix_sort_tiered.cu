@@ -88,27 +88,27 @@ __global__ void __launch_bounds__(kDigitThreads, 2)
   SelectRow<kKeysUnroll>(args, row, KeyStripe(keys, n, group.rank(), group.size()), block);
 }
 
-const char* Refuses(const SelectShape& shape, const SelectFacts& facts) {
-  return DigitSelectRefuses(shape.k, facts);
+const char* Refuses(const SelectShape& shape, const SelectDevice& device) {
+  return DigitSelectRefuses(shape.k, device);
 }
 
-DigitPlan PlanFinish(const SelectShape& shape, const SelectFacts& facts, int64_t rows) {
+DigitPlan PlanFinish(const SelectShape& shape, const SelectDevice& device, int64_t rows) {
   SelectShape part = shape;
   part.batch = rows;
-  return PlanDigitSelect(part, facts, kFinishPolicy);
+  return PlanDigitSelect(part, device, kFinishPolicy);
 }
 
-int64_t WorkspaceBytes(const SelectShape& shape, const SelectFacts& facts) {
+int64_t WorkspaceBytes(const SelectShape& shape, const SelectDevice& device) {
   const RowSortPlan sort = PlanRowSort(shape);
-  int64_t finish_bytes = PlanFinish(shape, facts, sort.rows).bytes();
+  int64_t finish_bytes = PlanFinish(shape, device, sort.rows).bytes();
   // The last group of rows may be smaller, and then has more blocks per row.
   const int64_t rest = shape.batch % sort.rows;
-  if (rest > 0) finish_bytes = std::max(finish_bytes, PlanFinish(shape, facts, rest).bytes());
+  if (rest > 0) finish_bytes = std::max(finish_bytes, PlanFinish(shape, device, rest).bytes());
   return kSelectStateBytes + sort.bytes() + finish_bytes;
 }
 
-cudaError_t Prepare(const SelectFacts& facts) {
-  return PrepareDigitKernel(FinishTieredKernel, facts);
+cudaError_t Prepare(const SelectDevice& device) {
+  return PrepareDigitKernel(FinishTieredKernel, device);
 }
 
 cudaError_t Launch(const SelectCall& call) {
@@ -122,7 +122,7 @@ cudaError_t Launch(const SelectCall& call) {
     const uint64_t* sorted = nullptr;
     cudaError_t error = LaunchRowSort(call, sort, range, begin_bit, &sorted);
     if (error != cudaSuccess) return error;
-    DigitPlan plan = PlanFinish(shape, call.facts, range.rows);
+    DigitPlan plan = PlanFinish(shape, call.device, range.rows);
     plan.args.input = sorted;
     plan.args.stride = shape.n;
     plan.args.sorted_from_bit = begin_bit > IdleOrderBits(shape.type) ? 32 + begin_bit : 0;

@@ -128,7 +128,7 @@ __device__ __forceinline__ void MergeLists(const ListRows& rows, const uint64_t*
     if (__syncthreads_or(any) == 0) break;
     staged.Add(keys, rows.k);
   }
-  staged.Settle(rows.k);
+  staged.MergeStaged(rows.k);
 }
 
 // Finishes a block. key_at(rank) returns its rank-th best key, or 0 after the last, and may read

@@ -36,11 +36,11 @@ class StagedList {
   // Returns memory for kCapacity keys that may be used before Restart.
   __device__ uint64_t* scratch() { return keys_; }
 
-  // Returns the threshold: a key not above it cannot be among the k best. Only Restart and Settle
-  // change it.
+  // Returns the threshold: a key not above it cannot be among the k best. Only Restart and
+  // MergeStaged change it.
   __device__ uint64_t threshold() const { return threshold_; }
 
-  // Returns the key of `rank`. Valid after Settle.
+  // Returns the key of `rank`. Valid after MergeStaged.
   __device__ uint64_t At(uint32_t rank) const { return rank < count_ ? keys_[rank] : kNoSelectKey; }
 
   // Adds those of the threads' keys that are above the threshold.
@@ -50,12 +50,12 @@ class StagedList {
     uint32_t pending = 0;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) pending |= keys[i] > threshold_ ? 1u << i : 0u;
-    // One barrier per call, except in the rare call that fills the memory. Settle always makes
+    // One barrier per call, except in the rare call that fills the memory. MergeStaged always makes
     // room, so every iteration takes a key.
     while (true) {
       Stage(keys, pending);
       if (__syncthreads_or(pending != 0) == 0) return;
-      Settle(k);
+      MergeStaged(k);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         if (keys[i] <= threshold_) pending &= ~(1u << i);
@@ -64,7 +64,7 @@ class StagedList {
   }
 
   // Sorts the staged keys into the list and truncates it to k.
-  __device__ __forceinline__ void Settle(uint32_t k) {
+  __device__ __forceinline__ void MergeStaged(uint32_t k) {
     __syncthreads();
     const uint32_t count = min(count_, kCapacity);
     constexpr int kFewItems = (kItems / 3) | 1;

@@ -303,7 +303,7 @@ struct Kernels {
   }
 };
 
-const char* Refuses(const SelectShape& shape, const SelectFacts& /*facts*/) {
+const char* Refuses(const SelectShape& shape, const SelectDevice& /*device*/) {
   return shape.k <= kWarpTournamentKMax ? nullptr : "k is above 1024, the limit of warp_tournament";
 }
 

@@ -1,4 +1,4 @@
-// Tests the vectorized encoders: as with corpus/scan_code.cc, no canonical score lies above its
+// Tests the vectorized encoders: as with bound/int8_code.cc, no canonical score lies above its
 // bound.
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/bound/int8_code.h"
 #include "engine/bound/query_encoder.h"
-#include "engine/bound/scan_code.h"
 #include "engine/cpu/kernels/code_kernels.h"
 #include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/workspace.h"

@@ -236,7 +236,7 @@ TEST_P(CodeKernelsTest, TheFilterOfOneQueryKeepsWhatIsNotBelowAndNothingElse) {
     const std::vector<int32_t> second = AnyProducts(kFilterRows, random_);
     const score::QueryBound query = AnyQueryBound(random_);
     const float threshold = AnyTerm(random_);
-    std::vector<int32_t> passed(kFilterRows);
+    std::vector<int32_t> surviving(kFilterRows);
     std::vector<float> upper(kFilterRows);
     const int32_t count = kernels().filter_one({.bounds = bounds.data(),
                                                 .first = first.data(),
@@ -244,14 +244,14 @@ TEST_P(CodeKernelsTest, TheFilterOfOneQueryKeepsWhatIsNotBelowAndNothingElse) {
                                                 .query = query,
                                                 .threshold = threshold,
                                                 .rows_count = kFilterRows},
-                                               passed.data(), upper.data());
+                                               surviving.data(), upper.data());
     size_t next = 0;
     for (size_t r = 0; r < bounds.size(); ++r) {
       const float u =
           score::UpperScore(bounds[r], query, score::CodeProduct(query, first[r], second[r]));
       if (u < threshold) continue;
       ASSERT_LT(static_cast<int32_t>(next), count);
-      ASSERT_EQ(passed[next], static_cast<int32_t>(r));
+      ASSERT_EQ(surviving[next], static_cast<int32_t>(r));
       ASSERT_TRUE(std::isnan(u) ? std::isnan(upper[next])
                                 : score::BitsFromFloat(upper[next]) == score::BitsFromFloat(u));
       ++next;

@@ -211,8 +211,8 @@ TEST(CpuSearchFactsTest, RefusesWhatIsOutOfRangeByName) {
   options.batch_max = 2;
   const auto backend = MakeCpuTopkEngine(options);
   ASSERT_OK(backend);
-  EXPECT_EQ((*backend)->facts().device_name, CpuInstructionSets()[0] + " (1 thread)");
-  EXPECT_EQ((*backend)->facts().k_max, kKMax + 1);
+  EXPECT_EQ((*backend)->info().device_name, CpuInstructionSets()[0] + " (1 thread)");
+  EXPECT_EQ((*backend)->info().k_max, kKMax + 1);
   corpus::RowFormat format;
   format.dim = 1;
   const std::vector<float> queries(3, 1.0f);

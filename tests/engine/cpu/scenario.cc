@@ -140,7 +140,7 @@ corpus::ScanCost ExpectReferenceAnswers(corpus::Backend& backend, const Scenario
     for (const ReferenceRows& rows : reference) whole.push_back(rows.Top(query, scenario.k[q]));
     SCOPED_TRACE(::testing::Message()
                  << Describe(scenario.spec) << ", query " << q << " of " << scenario.k.size()
-                 << ", k = " << scenario.k[q] << ", " << backend.facts().device_name);
+                 << ", k = " << scenario.k[q] << ", " << backend.info().device_name);
     ExpectLists(best, q, whole, scenario.k[q]);
     if (::testing::Test::HasFatalFailure()) return cost;
   }

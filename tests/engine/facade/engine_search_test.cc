@@ -245,6 +245,18 @@ TEST_F(EngineSearchTest, AnswersThatCannotBeAreInternalErrors) {
     std::swap(list[0], list[1]);
   });
   EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("out of order")));
+  // The same row twice, and rows with the same score in the reverse order of their ids.
+  fake_.device->CorruptAnswers([](corpus::RankedLists* best) {
+    const absl::Span<corpus::RankedScore> list = best->Resize(0, 0, 2);
+    list[1] = list[0];
+  });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("out of order")));
+  fake_.device->CorruptAnswers([](corpus::RankedLists* best) {
+    const absl::Span<corpus::RankedScore> list = best->Resize(0, 0, 2);
+    list[0] = {.score = 1, .rank = 1};
+    list[1] = {.score = 1, .rank = 0};
+  });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("out of order")));
 }
 
 // A reply that is too large is refused before any of it is copied: four rows of 8 bytes here.

@@ -43,12 +43,16 @@ absl::Span<RankedScore> FirstList(RankedLists* best, size_t query) {
   return best->Resize(query, 0, lists.list(query, 0).size());
 }
 
-// The injected faults keep every list complete and sorted by score, so only the comparison with the
-// oracle detects them.
+// The injected faults keep every list complete and in order, so only the comparison with the oracle
+// detects them.
 void LoseFirstRow(RankedLists* best) {
   for (size_t q = 0; q < best->queries_count(); ++q) {
     const absl::Span<RankedScore> list = FirstList(best, q);
+    float& last = list.back().score;
+    const float below = std::nextafter(last, -std::numeric_limits<float>::infinity());
+    if (below == last) continue;
     std::copy(list.begin() + 1, list.end(), list.begin());
+    last = below;  // else the same row twice in succession
   }
 }
 
@@ -62,8 +66,11 @@ void RaiseFirstScore(RankedLists* best) {
 void SwapRowsOfDifferentScores(RankedLists* best) {
   for (size_t q = 0; q < best->queries_count(); ++q) {
     const absl::Span<RankedScore> list = FirstList(best, q);
+    const auto score = [&](size_t i) { return list[i].score; };
     for (size_t i = 1; i < list.size(); ++i) {
-      if (list[i - 1].score == list[i].score) continue;
+      const bool first_of_its_score = i == 1 || score(i - 2) != score(i - 1);
+      const bool last_of_its_score = i + 1 == list.size() || score(i) != score(i + 1);
+      if (score(i - 1) == score(i) || !first_of_its_score || !last_of_its_score) continue;
       std::swap(list[i - 1].rank, list[i].rank);
       break;
     }

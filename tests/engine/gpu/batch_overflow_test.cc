@@ -1,8 +1,8 @@
 // Tests a query of a batch whose queue overflowed. It is answered alone later; until then the batch
 // continues without it.
 //
-// Regression: such a query once got the threshold +inf. The comparison in held_scan turned it into
-// a NaN, which lets every row through, so each later row cost the query an atomic addition.
+// Regression: such a query once got the threshold +inf. The comparison in batch_scan_rs turned it
+// into a NaN, which lets every row through, so each later row cost the query an atomic addition.
 #include <cuda_runtime_api.h>
 
 #include <cstring>
@@ -84,12 +84,12 @@ class BatchOverflowTest : public GpuTest, public ::testing::WithParamInterface<i
   BatchArgs Args(int32_t queries) const {
     BatchArgs args;
     args.corpus.count = 1;
-    args.corpus.numbers = static_cast<uint32_t>(corpus_.rows_count());
+    args.corpus.row_index_end = static_cast<uint32_t>(corpus_.rows_count());
     args.corpus.generations[0] = {.rows = planes_->view(),
                                   .codes = planes_->codes(),
                                   .tombstones = {},
                                   .rows_begin = 0,
-                                  .rows_count = args.corpus.numbers};
+                                  .rows_count = args.corpus.row_index_end};
     args.rotation = score::RotationShapeOf(kDim, planes_->format().seed);
     args.queries = queries;
     args.code_stride = planes_->codes().code_bytes;
@@ -137,7 +137,7 @@ TEST_P(BatchOverflowTest, SmokeAQueryThatOverflowedCollectsNoMoreRows) {
   const BatchStage before = {.step = 16, .done_step = 32, .tiles = kTiles / 32};
   ASSERT_EQ(LaunchBatchRefine(RowType::kFloat32, args, before, nullptr), cudaSuccess);
   const BatchStage after = {.step = 1, .done_step = 16, .tiles = kTiles - kTiles / 16};
-  const int sm_count = core_->device_facts().sm_count;
+  const int sm_count = core_->device_properties().sm_count;
   ASSERT_EQ(LaunchBatchScan(args, after, sm_count, nullptr), cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 

@@ -132,7 +132,7 @@ TEST_F(GpuCertifiedTest, SmokeGreatBatchesEqualTheReferenceOnEveryFamily) {
   }
 }
 
-// Dimensions at the limits of lines, groups, steps, and of queries passed as kernel parameters.
+// Dimensions at the limits of slices, groups, steps, and of queries passed as kernel parameters.
 TEST_F(GpuCertifiedTest, EqualsTheReferenceOnEveryDimension) {
   for (const int32_t dim : {1, 127, 128, 129, 256, 257, 384, 511, 513, 640, 768, 896, 1024, 1025,
                             1536, 1537, 2048, 4096, 8192}) {
@@ -251,7 +251,7 @@ TEST_F(GpuCertifiedTest, AThresholdThatIsTooLowIsRaised) {
   cudaDeviceProp properties = {};
   ASSERT_EQ(cudaGetDevice(&device), cudaSuccess);
   ASSERT_EQ(cudaGetDeviceProperties(&properties, device), cudaSuccess);
-  // Distance between the row numbers that one group of lanes scans, at 8 one-line rows per group.
+  // Distance between the row indices that one group of lanes scans, at 8 one-slice rows per group.
   const int64_t stride = int64_t{properties.multiProcessorCount} * 16 * 32;
   constexpr int64_t kRounds = 6;
   constexpr int64_t kGood = 1700;  // per round: 10,200 in all, more than there is room for

@@ -338,8 +338,8 @@ TEST_F(GpuSearchTest, AGenerationWithoutLiveRowsBetweenOthersHasNoList) {
 TEST_F(GpuSearchTest, RefusesWhatIsOutOfRangeByName) {
   const auto backend = MakeEngine(64 * kMiB);
   ASSERT_NE(backend, nullptr);
-  EXPECT_EQ(backend->facts().k_max, kKMax + 1);
-  EXPECT_EQ(backend->facts().kind, BackendKind::kGpu);
+  EXPECT_EQ(backend->info().k_max, kKMax + 1);
+  EXPECT_EQ(backend->info().kind, BackendKind::kGpu);
   const std::vector<float> queries(2, 1.0f);
   corpus::QueryTile tile;
   corpus::RankedLists best;

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/plan/scan_choice.h"
+#include "engine/plan/scan_cost.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
 

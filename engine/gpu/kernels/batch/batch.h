@@ -25,11 +25,12 @@ inline constexpr int32_t kBatchKMax = 1024;
 inline constexpr int32_t kBatchDimMax = 8192;
 // Maximum number of rows that may reach a query's last threshold.
 inline constexpr uint32_t kBatchKeysMax = 2048;
-// Row numbers of a batch stay below this bit, which marks a row that has its canonical score.
+// Global row indices of a batch stay below this bit, which marks a row that has its canonical
+// score.
 inline constexpr uint32_t kScoredBit = 0x80000000u;
-inline constexpr uint32_t kNoNumber = 0xffffffffu;
+inline constexpr uint32_t kNoRowIndex = 0xffffffffu;
 
-// A row in a query's queue: its number, and the bits of an upper bound of its score. With
+// A row in a query's queue: its global index, and the bits of an upper bound of its score. With
 // kScoredBit: the bits of the score itself.
 using QueueEntry = uint2;
 
@@ -71,7 +72,7 @@ struct BatchArgs {
   BatchOutcome* outcomes = nullptr;  // [queries]
 };
 
-// The tiles of 64 rows whose number is a multiple of `step` but not of `done_step`, which an
+// The tiles of 64 rows whose index is a multiple of `step` but not of `done_step`, which an
 // earlier stage has scanned. done_step is 0 in the first stage, which queues all of its rows.
 struct BatchStage {
   uint32_t step = 1;

@@ -25,7 +25,7 @@ struct QueryTerms {
 
 // A survivor: a row that may reach a query's threshold.
 struct Survivor {
-  uint32_t number;
+  uint32_t row_index;
   float upper;
   uint32_t query;
 };
@@ -38,20 +38,20 @@ struct SurvivorRing {
 struct ScanShared {
   uint64_t arrivals[kBatchWarpgroupsMax][kStagesMax];
   float squared_norm_lower[kBatchColumnsMax];  // h of each query
-  bool wanted[kBatchColumnsMax];               // IsWanted of each query
+  bool alive[kBatchColumnsMax];                // IsAlive of each query
   SurvivorRing survivors[kBatchThreadsMax / kWarp];
 };
 
 // Returns whether a stage after the first collects rows for this query of the batch: the query
 // exists and its queue has not overflowed. A threshold cannot say so: +inf is a legal one.
-__device__ __forceinline__ bool IsWanted(const BatchArgs& args, int query) {
+__device__ __forceinline__ bool IsAlive(const BatchArgs& args, int query) {
   return query < args.queries && args.state[query].overflow == 0;
 }
 
 // Returns the terms of a query. For a query that is not wanted, only a row without a finite bound
 // reaches them.
 __device__ __forceinline__ QueryTerms TermsOf(const BatchArgs& args, int query) {
-  if (!IsWanted(args, query)) return {0, 0, 0, score::FloatFromBits(0x7f800000u)};
+  if (!IsAlive(args, query)) return {0, 0, 0, score::FloatFromBits(0x7f800000u)};
   const BatchQuery& state = args.state[query];
   const score::QueryBound& bound = state.first_only;
   return {bound.first_scale, bound.of_residual, bound.of_norm,
@@ -101,7 +101,7 @@ class SurvivorList {
     if (Lane() < reserved_ && slot_ < args_.capacity) {
       const Survivor row = list_[(begin_ == 0 ? kSurvivorsMax : begin_) - kWarp + Lane()];
       args_.queues[static_cast<int64_t>(row.query) * args_.capacity + slot_] =
-          QueueEntry{row.number, __float_as_uint(row.upper)};
+          QueueEntry{row.row_index, __float_as_uint(row.upper)};
     }
     reserved_ = 0;
     __syncwarp();
@@ -124,7 +124,7 @@ struct MyRows {
   uint32_t index;                // of the first row, in the tile
   bool present[2];
 
-  // absent: TilePlace::Absent().
+  // absent: TileLocation::Absent().
   __device__ MyRows(const unsigned char* of_tile, uint64_t absent) {
     const uint32_t thread = threadIdx.x % kWarpgroup;
     index = thread / kWarp * 16 + thread % kWarp / 4;
@@ -158,12 +158,13 @@ __device__ __forceinline__ float WithSquaredNorm(float upper, float squared_norm
 // First stage: writes every row to every queue, in the slot given by its position.
 template <int kQueries>
 __device__ __forceinline__ void KeepAll(const BatchArgs& args, const int32_t (&sums)[kQueries / 2],
-                                        const MyRows& mine, uint32_t first_number,
+                                        const MyRows& mine, uint32_t first_row_index,
                                         const QueryTerms* terms, const float* squared_norm_lower,
                                         int first_query, int64_t first_place) {
   const score::RowBound bounds[2] = {mine.Bound(0), mine.Bound(1)};
-  const uint32_t numbers[2] = {mine.present[0] ? first_number + mine.index : kNoNumber,
-                               mine.present[1] ? first_number + mine.index + 8 : kNoNumber};
+  const uint32_t row_indices[2] = {
+      mine.present[0] ? first_row_index + mine.index : kNoRowIndex,
+      mine.present[1] ? first_row_index + mine.index + 8 : kNoRowIndex};
 #pragma unroll
   for (int j = 0; j < kQueries / 2; ++j) {
     const int query = j / 4 * 8 + 2 * (static_cast<int>(threadIdx.x) % 4) + j % 2;
@@ -172,7 +173,7 @@ __device__ __forceinline__ void KeepAll(const BatchArgs& args, const int32_t (&s
     const float upper =
         WithSquaredNorm(UpperOf(sums[j], bounds[which], terms[query]), squared_norm_lower[query]);
     args.queues[static_cast<int64_t>(first_query + query) * args.capacity + first_place +
-                mine.index + 8 * which] = QueueEntry{numbers[which], __float_as_uint(upper)};
+                mine.index + 8 * which] = QueueEntry{row_indices[which], __float_as_uint(upper)};
   }
 }
 
@@ -198,7 +199,7 @@ __device__ __forceinline__ void TakeQuad(const int32_t (&sums)[kSums], int at, i
 // so the rest is a loop, which takes no space in the instruction cache.
 template <int kQueries>
 __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], const MyRows& mine,
-                                         uint32_t first_number, const QueryTerms* terms,
+                                         uint32_t first_row_index, const QueryTerms* terms,
                                          const ScanShared& shared, int first_query,
                                          SurvivorList& list) {
   const int first_of_mine = 2 * (static_cast<int>(threadIdx.x) % 4);
@@ -239,7 +240,7 @@ __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], co
       const QueryTerms& term = my_terms[8 * j + i % 2];
       const float upper = UpperOf(quad[i], mine.Bound(i / 2), term);
       // A row with a bound of +inf also reaches the threshold of a query that is not wanted.
-      const bool present = mine.present[i / 2] && shared.wanted[first_of_mine + 8 * j + i % 2];
+      const bool present = mine.present[i / 2] && shared.alive[first_of_mine + 8 * j + i % 2];
       if (!(upper < term.reach) && present) passing |= 1u << i;
     }
     // A lane rarely has two survivors.
@@ -250,7 +251,7 @@ __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], co
       const int32_t sum = i == 0 ? quad[0] : i == 1 ? quad[1] : i == 2 ? quad[2] : quad[3];
       const int query = first_of_mine + 8 * j + (i & 1);
       const float upper = UpperOf(sum, mine.Bound(i / 2), terms[query]);
-      list.Add(lanes, {first_number + mine.index + 4u * static_cast<uint32_t>(i & 2),
+      list.Add(lanes, {first_row_index + mine.index + 4u * static_cast<uint32_t>(i & 2),
                        WithSquaredNorm(upper, shared.squared_norm_lower[query]),
                        static_cast<uint32_t>(first_query + query)});
       passing &= passing - 1;

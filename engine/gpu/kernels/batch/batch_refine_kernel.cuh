@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "engine/gpu/kernels/batch/batch.h"
-#include "engine/gpu/kernels/primitives/code_scan.cuh"
+#include "engine/gpu/kernels/primitives/code_products.cuh"
 #include "engine/gpu/kernels/primitives/final_sort.cuh"
-#include "engine/gpu/kernels/primitives/score_numbers.cuh"
+#include "engine/gpu/kernels/primitives/score_rows.cuh"
 #include "engine/gpu/kernels/primitives/threshold_bins.cuh"
 #include "engine/score/order.h"
 
@@ -67,7 +67,7 @@ class Refinement {
     const uint32_t of_bounds = KthGreatest<kThreads>(k_, shared_.bins, [&](auto visit) {
       for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
         const QueueEntry entry = queue_[i];
-        if (entry.x != kNoNumber) visit(OrderOf(entry));
+        if (entry.x != kNoRowIndex) visit(OrderOf(entry));
       }
     });
     if (threadIdx.x == 0) {
@@ -79,7 +79,7 @@ class Refinement {
     // Any k rows with these bounds prove a threshold, so ties need no order.
     for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
       const QueueEntry entry = queue_[i];
-      if (entry.x == kNoNumber || OrderOf(entry) < of_bounds) continue;
+      if (entry.x == kNoRowIndex || OrderOf(entry) < of_bounds) continue;
       if ((entry.x & kScoredBit) != 0) {
         const uint32_t at = atomicAdd(&shared_.scored, 1u);
         if (at < kListMax) shared_.scores[at] = OrderOf(entry);
@@ -106,8 +106,8 @@ class Refinement {
     uint32_t kept = 0;
     for (uint32_t begin = 0; begin < count; begin += kThreads) {
       const uint32_t i = begin + threadIdx.x;
-      const QueueEntry entry = i < count ? queue_[i] : QueueEntry{kNoNumber, 0};
-      const bool keeps = entry.x != kNoNumber && !(__uint_as_float(entry.y) < reach);
+      const QueueEntry entry = i < count ? queue_[i] : QueueEntry{kNoRowIndex, 0};
+      const bool keeps = entry.x != kNoRowIndex && !(__uint_as_float(entry.y) < reach);
       __syncthreads();  // all threads have read before any writes
       const uint32_t before = BlockReduce<kThreads>::PrefixSum(keeps ? 1 : 0, shared_.bins.reduce);
       if (keeps) queue_[kept + before] = entry;
@@ -131,7 +131,7 @@ class Refinement {
       const uint32_t end = min(count, begin + kListMax);
       for (uint32_t i = begin + threadIdx.x; i < end; i += kThreads) {
         const QueueEntry entry = queue_[i];
-        if (entry.x == kNoNumber || __uint_as_float(entry.y) < reach) continue;
+        if (entry.x == kNoRowIndex || __uint_as_float(entry.y) < reach) continue;
         if ((entry.x & kScoredBit) != 0) {
           AddFinal(entry.x & ~kScoredBit, OrderOf(entry), threshold);
         } else {
@@ -143,10 +143,10 @@ class Refinement {
       __syncthreads();
       const uint32_t left = shared_.scored;
       if (threadIdx.x == 0) state_.scored += left;
-      ScoreNumbers<Row, kWarps>(
+      ScoreRows<Row, kWarps>(
           args_.corpus, query_, left, [&](uint32_t i) { return queue_[shared_.scores[i]].x; },
-          [&](uint32_t, uint32_t number, float score) {
-            AddFinal(number, score::OrderedBits(score), threshold);
+          [&](uint32_t, uint32_t row_index, float score) {
+            AddFinal(row_index, score::OrderedBits(score), threshold);
           });
       __syncthreads();
     }
@@ -176,10 +176,10 @@ class Refinement {
   template <typename Done>
   __device__ void ScoreList(uint32_t listed, const Done& done) {
     if (threadIdx.x == 0) state_.scored += listed;
-    ScoreNumbers<Row, kWarps>(
+    ScoreRows<Row, kWarps>(
         args_.corpus, query_, listed, [&](uint32_t i) { return queue_[shared_.list[i]].x; },
-        [&](uint32_t i, uint32_t number, float score) {
-          queue_[shared_.list[i]] = QueueEntry{number | kScoredBit, __float_as_uint(score)};
+        [&](uint32_t i, uint32_t row_index, float score) {
+          queue_[shared_.list[i]] = QueueEntry{row_index | kScoredBit, __float_as_uint(score)};
           done(score::OrderedBits(score));
         });
   }
@@ -193,14 +193,14 @@ class Refinement {
          base += kWarps * kGroupRows) {
       const uint32_t i = min(base + group, listed - 1);
       const uint32_t place = shared_.list[i];
-      const uint32_t number = queue_[place].x;
-      const CodedGeneration& generation = args_.corpus.Of(number);
-      const uint32_t slot = number - generation.rows_begin;
-      const char* const pieces[1] = {generation.codes.piece(slot, lane % kGroupLanes)};
+      const uint32_t row_index = queue_[place].x;
+      const CodedGeneration& generation = args_.corpus.Of(row_index);
+      const uint32_t slot = row_index - generation.rows_begin;
+      const char* const chunks[1] = {generation.codes.chunk(slot, lane % kGroupLanes)};
       const score::RowBound bound = *generation.codes.bound(slot);
       CodeSums<1> sums;
-      const int lines = generation.codes.code_bytes / kCodeLineBytes;
-      for (int at = 0; at < lines; at += 8) AddLines(pieces, at, lines, codes_, sums);
+      const int slices = generation.codes.code_bytes / kSliceBytes;
+      for (int at = 0; at < slices; at += 8) AddSlices(chunks, at, slices, codes_, sums);
       const RowSums products = SumsOfMyRow(sums);
       if (lane % kGroupLanes != 0 || base + group >= listed) continue;
       const float upper = score::UpperScore(
@@ -209,12 +209,12 @@ class Refinement {
     }
   }
 
-  __device__ void AddFinal(uint32_t number, uint32_t order, uint32_t threshold) {
+  __device__ void AddFinal(uint32_t row_index, uint32_t order, uint32_t threshold) {
     if (order < threshold) return;
     const uint32_t at = atomicAdd(&shared_.finals, 1u);
     if (at >= kBatchKeysMax) return;
-    const CodedGeneration& generation = args_.corpus.Of(number);
-    const uint32_t rank = *generation.rows.rank(number - generation.rows_begin);
+    const CodedGeneration& generation = args_.corpus.Of(row_index);
+    const uint32_t rank = *generation.rows.rank(row_index - generation.rows_begin);
     final_.keys[at] =
         (uint64_t{order} << 32) | static_cast<uint32_t>(~(generation.rows_begin + rank));
   }

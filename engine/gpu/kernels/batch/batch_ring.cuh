@@ -1,4 +1,4 @@
-// Copies rows for a batch scan to shared memory: tiles of 64 rows, one line at a time, through one
+// Copies rows for a batch scan to shared memory: tiles of 64 rows, one slice at a time, through one
 // ring per warpgroup.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_RING_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_RING_CUH_
@@ -13,33 +13,34 @@ namespace nearfield::gpu {
 // Dynamic and static shared memory per block, without the driver's part.
 inline constexpr int64_t kSharedBytesMax = 232448 - 1024;
 
-// One stage of the ring: a line of 64 rows.
-inline constexpr int kLineRowsBytes = kProductRows * kCodeLineBytes;
+// One stage of the ring: a slice of 64 rows.
+inline constexpr int kTileSliceBytes = kProductRows * kSliceBytes;
 inline constexpr int kBoundBytes = static_cast<int>(sizeof(score::RowBound));
 inline constexpr int kTileBoundsBytes = kProductRows * kBoundBytes;
 inline constexpr int kStagesMax = 6;
 inline constexpr int kStagesMin = 3;
 inline constexpr int kBatchWarpgroupsMax = 3;
 
-// Layout of the rings in shared memory: for each warpgroup its lines, then the bounds of its tiles.
-// A tile's bounds arrive with its last line. If a tile has at least as many lines as the ring has
-// stages, the bounds of the previous tile are no longer in use by then, so one place suffices.
+// Layout of the rings in shared memory: for each warpgroup its slices, then the bounds of its
+// tiles. A tile's bounds arrive with its last slice. If a tile has at least as many slices as the
+// ring has stages, the bounds of the previous tile are no longer in use by then, so one stage
+// suffices.
 struct RingShape {
   int warpgroups = 0;  // per block; 0: the room is too small
-  int stages = 0;      // lines
-  int bound_places = 0;
+  int stages = 0;      // slices
+  int bound_stages = 0;
 
   NEARFIELD_HOST_DEVICE constexpr int bytes() const {
-    return stages * kLineRowsBytes + bound_places * kTileBoundsBytes;
+    return stages * kTileSliceBytes + bound_stages * kTileBoundsBytes;
   }
 };
 
-// Returns the ring with as many lines as fit in `room` bytes. Prefers three warpgroups, else two:
+// Returns the ring with as many slices as fit in `room` bytes. Prefers three warpgroups, else two:
 // while one compares its products, the other two can multiply.
-constexpr RingShape ShapeRing(int64_t room, int lines) {
+constexpr RingShape ShapeRing(int64_t room, int slices) {
   for (int warpgroups = kBatchWarpgroupsMax; warpgroups >= 2; --warpgroups) {
     for (int stages = kStagesMax; stages >= kStagesMin; --stages) {
-      const RingShape ring = {warpgroups, stages, lines >= stages ? 1 : stages};
+      const RingShape ring = {warpgroups, stages, slices >= stages ? 1 : stages};
       if (warpgroups * int64_t{ring.bytes()} <= room) return ring;
     }
   }
@@ -79,51 +80,51 @@ __device__ __forceinline__ void CopyBulk(uint32_t to, const char* from, int byte
       : "memory");
 }
 
-// Returns the number of the stage's tile `index`.
+// Returns the index, over all tiles, of the stage's tile `index`.
 __device__ __forceinline__ uint32_t TileAt(const BatchStage& stage, uint32_t index) {
   if (stage.done_step == 0) return index * stage.step;
   const uint32_t ratio = stage.done_step / stage.step;
   return stage.step * (index / (ratio - 1) * ratio + 1 + index % (ratio - 1));
 }
 
-// Location of a tile's rows. The numbers of a generation begin at a whole tile.
-struct TilePlace {
+// Location of a tile's rows. The row indices of a generation begin at a whole tile.
+struct TileLocation {
   const CodedGeneration* generation;
   uint32_t slot;     // of the first row
   uint32_t slab;     // of the first row
   uint32_t in_slab;  // index of the first row in its slab
 
-  __device__ TilePlace(const CodedCorpus& corpus, uint32_t tile) {
-    const uint32_t number = tile * kBatchTileRows;
-    generation = &corpus.Of(number);
-    slot = number - generation->rows_begin;
+  __device__ TileLocation(const CodedCorpus& corpus, uint32_t tile) {
+    const uint32_t row_index = tile * kBatchTileRows;
+    generation = &corpus.Of(row_index);
+    slot = row_index - generation->rows_begin;
     slab = slot / generation->codes.rows_per_slab;
     in_slab = slot - slab * generation->codes.rows_per_slab;
   }
 
   // The slab of a row and the row's index there. Row() uses the last row if `index` is beyond it.
-  struct Place {
+  struct RowLocation {
     char* slab;
     uint32_t row;
   };
-  __device__ Place Row(uint32_t index) const {
+  __device__ RowLocation Row(uint32_t index) const {
     const CodesView& codes = generation->codes;
     uint32_t row = in_slab + min(index, generation->rows_count - 1 - slot);
     uint32_t of = slab;
     for (; row >= codes.rows_per_slab; row -= codes.rows_per_slab) ++of;
     return {codes.slabs[of], row};
   }
-  // The group of eight rows that contains row `index`: its first line and its bounds.
+  // The group of eight rows that contains row `index`: its first slice and its bounds.
   struct Group {
-    const char* lines = nullptr;
+    const char* slices = nullptr;
     const char* bounds = nullptr;
   };
   __device__ Group GroupOf(uint32_t index) const {
     const CodesView& codes = generation->codes;
-    const Place place = Row(index);
-    const uint32_t first = place.row / kCodeGroupRows * kCodeGroupRows;
-    return {place.slab + static_cast<int64_t>(first) * codes.code_bytes,
-            place.slab + static_cast<int64_t>(codes.rows_per_slab) * codes.code_bytes +
+    const RowLocation row = Row(index);
+    const uint32_t first = row.row / kSwizzleAtomRows * kSwizzleAtomRows;
+    return {row.slab + static_cast<int64_t>(first) * codes.code_bytes,
+            row.slab + static_cast<int64_t>(codes.rows_per_slab) * codes.code_bytes +
                 first * kBoundBytes};
   }
   // Returns one bit per row of the tile, set if the row does not exist or is deleted.
@@ -134,9 +135,9 @@ struct TilePlace {
   }
 };
 
-// Returns the offset in a ring of the bounds that arrive with the line in stage `at`.
-__device__ __forceinline__ int BoundsPlace(const RingShape& shape, int at) {
-  return shape.stages * kLineRowsBytes + (shape.bound_places > 1 ? at : 0) * kTileBoundsBytes;
+// Returns the offset in a ring of the bounds that arrive with the slice in stage `at`.
+__device__ __forceinline__ int BoundsOffset(const RingShape& shape, int at) {
+  return shape.stages * kTileSliceBytes + (shape.bound_stages > 1 ? at : 0) * kTileBoundsBytes;
 }
 
 // Returns true in one lane of a converged warp, always the same lane.
@@ -150,8 +151,8 @@ __device__ __forceinline__ bool IsElected() {
   return elected != 0;
 }
 
-// Sends lines of 64 rows to a warpgroup's ring. Each of its warps sends a part, by an elected lane,
-// so that no warp delays the others. Requires: all warps of the group call, converged.
+// Sends slices of 64 rows to a warpgroup's ring. Each of its warps sends a part, by an elected
+// lane, so that no warp delays the others. Requires: all warps of the group call, converged.
 class RowSender {
  public:
   __device__ RowSender(const BatchArgs& args, const BatchStage& stage, const RingShape& shape,
@@ -167,15 +168,15 @@ class RowSender {
     if (tile_ < stage_.tiles) FindTile();
   }
 
-  // Sends the next line. Requires: the ring has room for it.
-  __device__ __forceinline__ void SendNext(int lines) {
+  // Sends the next slice. Requires: the ring has room for it.
+  __device__ __forceinline__ void SendNext(int slices) {
     if (tile_ >= stage_.tiles) return;
-    const bool last = line_ + 1 == lines;
+    const bool last = slice_ + 1 == slices;
     if (IsElected()) {
       uint64_t* const arrival = arrivals_ + at_;
-      if (part_ == 0) ExpectBytes(arrival, kLineRowsBytes + (last ? kTileBoundsBytes : 0));
-      const uint32_t to = ring_ + static_cast<uint32_t>(at_ * kLineRowsBytes);
-      const uint32_t bounds_to = ring_ + static_cast<uint32_t>(BoundsPlace(shape_, at_));
+      if (part_ == 0) ExpectBytes(arrival, kTileSliceBytes + (last ? kTileBoundsBytes : 0));
+      const uint32_t to = ring_ + static_cast<uint32_t>(at_ * kTileSliceBytes);
+      const uint32_t bounds_to = ring_ + static_cast<uint32_t>(BoundsOffset(shape_, at_));
       if (together_) {
         SendTogether(to, bounds_to, last, arrival);
       } else {
@@ -184,36 +185,37 @@ class RowSender {
     }
     __syncwarp();
     at_ = at_ + 1 == shape_.stages ? 0 : at_ + 1;
-    if (++line_ < lines) return;
-    line_ = 0;
+    if (++slice_ < slices) return;
+    slice_ = 0;
     tile_ += tiles_step_;
-    // Long before the tile's first line is sent, because the slab addresses come from memory.
+    // Long before the tile's first slice is sent, because the slab addresses come from memory.
     if (tile_ < stage_.tiles) FindTile();
   }
 
  private:
   static constexpr int kParts = kWarpgroup / kWarp;
-  static constexpr int kGroupsOfPart = kProductRows / static_cast<int>(kCodeGroupRows) / kParts;
+  static constexpr int kGroupsOfPart = kProductRows / static_cast<int>(kSwizzleAtomRows) / kParts;
 
   __device__ __forceinline__ void FindTile() {
-    const TilePlace place(args_.corpus, TileAt(stage_, tile_));
-    const CodedGeneration& generation = *place.generation;
-    together_ = place.in_slab + kBatchTileRows <= generation.codes.rows_per_slab &&
-                place.slot + kBatchTileRows <= generation.rows_count;
-    const TilePlace::Group first = place.GroupOf(0);
-    group_bytes_ = static_cast<int>(kCodeGroupRows) * generation.codes.code_bytes;
-    from_ = first.lines + part_ * kGroupsOfPart * group_bytes_;
+    const TileLocation location(args_.corpus, TileAt(stage_, tile_));
+    const CodedGeneration& generation = *location.generation;
+    together_ = location.in_slab + kBatchTileRows <= generation.codes.rows_per_slab &&
+                location.slot + kBatchTileRows <= generation.rows_count;
+    const TileLocation::Group first = location.GroupOf(0);
+    group_bytes_ = static_cast<int>(kSwizzleAtomRows) * generation.codes.code_bytes;
+    from_ = first.slices + part_ * kGroupsOfPart * group_bytes_;
     bounds_ = static_cast<int>(first.bounds - from_);
   }
 
   // Sends groups of eight rows that are contiguous in a slab.
   __device__ __forceinline__ void SendTogether(uint32_t to, uint32_t bounds_to, bool last,
                                                uint64_t* arrival) const {
-    const char* from = from_ + line_ * kCodeLineStride;
-    to += static_cast<uint32_t>(part_ * kGroupsOfPart * kCodeLineStride);
+    const char* from = from_ + slice_ * kSwizzleAtomBytes;
+    to += static_cast<uint32_t>(part_ * kGroupsOfPart * kSwizzleAtomBytes);
 #pragma unroll
     for (int group = 0; group < kGroupsOfPart; ++group) {
-      CopyBulk(to + static_cast<uint32_t>(group * kCodeLineStride), from, kCodeLineStride, arrival);
+      CopyBulk(to + static_cast<uint32_t>(group * kSwizzleAtomBytes), from, kSwizzleAtomBytes,
+               arrival);
       from += group_bytes_;
     }
     if (last && part_ == kParts - 1) {
@@ -224,13 +226,14 @@ class RowSender {
   // Sends the groups of a tile that spans two slabs or the end of the rows. The last group is
   // repeated in place of groups that do not exist.
   __device__ void SendGroups(uint32_t to, uint32_t bounds_to, bool last, uint64_t* arrival) const {
-    constexpr int kGroupBounds = static_cast<int>(kCodeGroupRows) * kBoundBytes;
-    const TilePlace place(args_.corpus, TileAt(stage_, tile_));
+    constexpr int kGroupBounds = static_cast<int>(kSwizzleAtomRows) * kBoundBytes;
+    const TileLocation location(args_.corpus, TileAt(stage_, tile_));
 #pragma unroll 1
     for (int group = part_ * kGroupsOfPart; group < (part_ + 1) * kGroupsOfPart; ++group) {
-      const TilePlace::Group of = place.GroupOf(static_cast<uint32_t>(group) * kCodeGroupRows);
-      CopyBulk(to + static_cast<uint32_t>(group * kCodeLineStride),
-               of.lines + line_ * kCodeLineStride, kCodeLineStride, arrival);
+      const TileLocation::Group of =
+          location.GroupOf(static_cast<uint32_t>(group) * kSwizzleAtomRows);
+      CopyBulk(to + static_cast<uint32_t>(group * kSwizzleAtomBytes),
+               of.slices + slice_ * kSwizzleAtomBytes, kSwizzleAtomBytes, arrival);
       if (last) {
         CopyBulk(bounds_to + static_cast<uint32_t>(group * kGroupBounds), of.bounds, kGroupBounds,
                  arrival);
@@ -246,7 +249,7 @@ class RowSender {
   const int part_;  // index of the warp in its group
   uint32_t tile_;
   const uint32_t tiles_step_;
-  int line_ = 0;
+  int slice_ = 0;
   int at_ = 0;
   // The tile that is being sent.
   const char* from_ = nullptr;  // the first group that this warp sends

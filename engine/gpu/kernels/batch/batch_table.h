@@ -16,10 +16,10 @@ cudaError_t PrepareBatchEncode();
 cudaError_t PrepareBatchScan();
 
 // The scan of every stage after the first, for blocks that hold their queries in registers.
-bool HeldScanServes(int queries, int32_t code_stride);
-cudaError_t PrepareHeldScan();
-cudaError_t LaunchHeldScan(const BatchArgs& args, const BatchStage& stage, int sm_count,
-                           cudaStream_t stream);
+bool BatchScanRsServes(int queries, int32_t code_stride);
+cudaError_t PrepareBatchScanRs();
+cudaError_t LaunchBatchScanRs(const BatchArgs& args, const BatchStage& stage, int sm_count,
+                              cudaStream_t stream);
 
 }  // namespace nearfield::gpu
 

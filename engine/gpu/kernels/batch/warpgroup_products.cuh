@@ -13,15 +13,15 @@ inline constexpr int kWarpgroup = 128;    // threads
 inline constexpr int kProductRows = 64;   // rows that a warpgroup multiplies together
 inline constexpr int kProductBytes = 32;  // bytes of a code that one instruction multiplies
 
-// Operands are stored in lines of 128 bytes, one per row or query. Eight contiguous lines form a
-// 1,024-byte swizzle atom: 16-byte chunks are permuted so that the same chunk of eight lines falls
+// Operands are stored in slices of 128 bytes, one per row or query. Eight contiguous slices form a
+// 1,024-byte swizzle atom: 16-byte chunks are permuted so that the same chunk of eight slices falls
 // into different banks.
-__device__ __forceinline__ uint32_t PieceOffset(int line, int piece) {
-  return static_cast<uint32_t>(line * kCodeLineBytes + ((piece ^ (line & 7)) << 4));
+__device__ __forceinline__ uint32_t ChunkOffset(int slice, int chunk) {
+  return static_cast<uint32_t>(slice * kSliceBytes + ((chunk ^ (slice & 7)) << 4));
 }
 
-// Returns the wgmma descriptor of the lines at `address` in shared memory: a multiple of 1,024,
-// plus 32 per step inside the lines. Eight lines are contiguous; the next eight follow `stride`
+// Returns the wgmma descriptor of the slices at `address` in shared memory: a multiple of 1,024,
+// plus 32 per step inside the slices. Eight slices are contiguous; the next eight follow `stride`
 // bytes after their start, a multiple of 1,024.
 __device__ __forceinline__ uint64_t OperandAt(uint32_t address, int stride = 1024) {
   constexpr uint64_t kExchange128 = uint64_t{1} << 62;
@@ -33,7 +33,7 @@ __device__ __forceinline__ uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// Returns the first address in shared memory from `bytes` on where lines may begin.
+// Returns the first address in shared memory from `bytes` on where slices may begin.
 __device__ __forceinline__ unsigned char* AlignedTo1024(unsigned char* bytes) {
   return bytes + (0u - SharedAddress(bytes)) % 1024u;
 }

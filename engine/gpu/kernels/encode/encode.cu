@@ -33,7 +33,7 @@ struct Scratch {
   }
 };
 
-// Encodes rows as codes and bounds. Each step makes the same claims as corpus/scan_code.h; the
+// Encodes rows as codes and bounds. Each step makes the same claims as bound/int8_code.h; the
 // codes themselves may differ in their last unit.
 // Grid <= 128 blocks of 128; a block encodes one row at a time. Reads the row twice (the second
 // time from cache), writes code_bytes + 16 B per row. fp64: 4 x D log2 D additions, 16 passes
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     residual = sums.Sum(residual);
     for (int i = thread; i < args.codes.code_bytes / 16; i += kThreads) {
-      *reinterpret_cast<uint4*>(args.codes.piece(args.first + index, i)) =
+      *reinterpret_cast<uint4*>(args.codes.chunk(args.first + index, i)) =
           reinterpret_cast<const uint4*>(scratch.codes)[i];
     }
     if (thread == 0) {
@@ -122,8 +122,8 @@ __global__ void __launch_bounds__(kThreads)
        index += gridDim.x * kWarps) {
     const uint32_t slot = args.slots[index];
     for (int i = lane; i < args.to.code_bytes / 16; i += kWarp) {
-      *reinterpret_cast<uint4*>(args.to.piece(args.first + index, i)) =
-          *reinterpret_cast<const uint4*>(args.from.piece(slot, i));
+      *reinterpret_cast<uint4*>(args.to.chunk(args.first + index, i)) =
+          *reinterpret_cast<const uint4*>(args.from.chunk(slot, i));
     }
     if (lane == 0) *args.to.bound(args.first + index) = *args.from.bound(slot);
   }

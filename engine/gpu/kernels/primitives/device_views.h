@@ -49,38 +49,38 @@ struct RowsView {
   }
 };
 
-// Codes are stored in the swizzled layout that the tensor cores read. A code is cut into lines of
-// 128 bytes. The same line of eight neighboring rows is contiguous; in it, the 16-byte pieces of
-// each row are permuted, so that the same piece of eight rows falls into different banks of shared
-// memory. Bytes of a group of eight rows:
-//   [line][row % 8][piece ^ row % 8][16].
-inline constexpr int kCodeLineBytes = 128;
-inline constexpr int kCodeLinePieces = kCodeLineBytes / 16;
-inline constexpr uint32_t kCodeGroupRows = 8;
-inline constexpr int kCodeLineStride = kCodeLineBytes * static_cast<int>(kCodeGroupRows);
+// Codes are stored in the swizzled layout that the tensor cores read. A code is cut into slices of
+// 128 bytes. The same slice of eight neighboring rows is one swizzle atom; in it, the 16-byte
+// chunks of each row are permuted, so that the same chunk of eight rows falls into different banks
+// of shared memory. Bytes of a group of eight rows:
+//   [slice][row % 8][chunk ^ row % 8][16].
+inline constexpr int kSliceBytes = 128;
+inline constexpr int kSliceChunks = kSliceBytes / 16;
+inline constexpr uint32_t kSwizzleAtomRows = 8;
+inline constexpr int kSwizzleAtomBytes = kSliceBytes * static_cast<int>(kSwizzleAtomRows);
 
 NEARFIELD_HOST_DEVICE constexpr int32_t CodeBytesOf(int32_t dim) {
-  return (dim + kCodeLineBytes - 1) / kCodeLineBytes * kCodeLineBytes;
+  return (dim + kSliceBytes - 1) / kSliceBytes * kSliceBytes;
 }
 
 // Codes and their bounds, in slabs of their own: the codes of a slab's rows, followed by the bounds
 // of these rows.
 struct CodesView {
   char* const* slabs = nullptr;  // table in device memory
-  uint32_t rows_per_slab = 0;    // a multiple of kCodeGroupRows
-  int32_t code_bytes = 0;        // of a row: whole lines, zero after the dimension
+  uint32_t rows_per_slab = 0;    // a multiple of kSwizzleAtomRows
+  int32_t code_bytes = 0;        // of a row: whole slices, zero after the dimension
 
-  // Returns the address, in a slab, of a piece of the first line of a row. The same piece of the
-  // next line is kCodeGroupRows lines further.
-  NEARFIELD_HOST_DEVICE char* piece_in(char* slab, uint32_t row_in_slab, int piece) const {
-    const uint32_t in_group = row_in_slab % kCodeGroupRows;
+  // Returns the address, in a slab, of a chunk of the first slice of a row. The same chunk of the
+  // next slice is kSwizzleAtomRows slices further.
+  NEARFIELD_HOST_DEVICE char* chunk_in(char* slab, uint32_t row_in_slab, int chunk) const {
+    const uint32_t in_group = row_in_slab % kSwizzleAtomRows;
     return slab + static_cast<int64_t>(row_in_slab - in_group) * code_bytes +
-           in_group * kCodeLineBytes + ((static_cast<uint32_t>(piece) ^ in_group) * 16);
+           in_group * kSliceBytes + ((static_cast<uint32_t>(chunk) ^ in_group) * 16);
   }
-  NEARFIELD_HOST_DEVICE char* piece(uint32_t index, int piece) const {
+  NEARFIELD_HOST_DEVICE char* chunk(uint32_t index, int chunk) const {
     const uint32_t slab = index / rows_per_slab;
-    return piece_in(slabs[slab], index - slab * rows_per_slab, piece % kCodeLinePieces) +
-           piece / kCodeLinePieces * kCodeLineStride;
+    return chunk_in(slabs[slab], index - slab * rows_per_slab, chunk % kSliceChunks) +
+           chunk / kSliceChunks * kSwizzleAtomBytes;
   }
   NEARFIELD_HOST_DEVICE score::RowBound* bound(uint32_t index) const {
     const uint32_t slab = index / rows_per_slab;

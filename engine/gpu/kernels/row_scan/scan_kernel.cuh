@@ -145,18 +145,19 @@ __device__ void AccumulateTail(const ScanGroup& group, const double* staged,
 }
 
 // Data of a row that its key needs in addition to the sum.
-struct RowFacts {
+struct RowProperties {
   uint32_t rank = 0;
   bool dead = false;
   double squared = 1.0;
 };
 
-__device__ inline RowFacts LoadFacts(const ScanArgs& args, uint32_t slot, bool cosine) {
-  RowFacts facts;
-  facts.rank = *args.rows.rank(slot);
-  facts.dead = args.tombstones.dead(slot);
-  if (cosine) facts.squared = *args.rows.norm(slot);
-  return facts;
+__device__ inline RowProperties LoadRowProperties(const ScanArgs& args, uint32_t slot,
+                                                  bool cosine) {
+  RowProperties properties;
+  properties.rank = *args.rows.rank(slot);
+  properties.dead = args.tombstones.dead(slot);
+  if (cosine) properties.squared = *args.rows.norm(slot);
+  return properties;
 }
 
 template <bool kL2>
@@ -209,19 +210,20 @@ __global__ void __launch_bounds__(kScanThreads, kScanPolicies[kPolicy].blocks_pe
     const uint32_t my_row = rows.first + my_sum % kScanRows;
     const bool counts = writes && my_row < args.row_end;
     // Loaded before the rows if registers allow, so that it costs no wait of its own.
-    RowFacts facts;
-    if (kQueries <= 2 && counts) facts = LoadFacts(args, rows.Slot(my_sum % kScanRows), cosine);
+    RowProperties properties;
+    if (kQueries <= 2 && counts)
+      properties = LoadRowProperties(args, rows.Slot(my_sum % kScanRows), cosine);
     double sums[kSums] = {};
     AccumulateBlocks<Row, kL2, kQueries, kDepth>(rows, staged, sums);
     AccumulateTail<Row, kL2, kQueries>(rows, staged, sums);
     const double sum = WarpTree(sums, lane);
     if (counts) {
-      if (kQueries > 2) facts = LoadFacts(args, rows.Slot(my_sum % kScanRows), cosine);
+      if (kQueries > 2) properties = LoadRowProperties(args, rows.Slot(my_sum % kScanRows), cosine);
       const double query_squared = cosine ? args.query_squared[my_query] : 1.0;
-      const float score = FinishScore<kL2>(args.metric, sum, query_squared, facts.squared);
+      const float score = FinishScore<kL2>(args.metric, sum, query_squared, properties.squared);
       uint64_t* keys = args.keys + static_cast<int64_t>(my_query) * args.keys_pitch;
       keys[my_row - args.row_begin] =
-          facts.dead ? score::kNoKey : score::OrderKey(score, facts.rank);
+          properties.dead ? score::kNoKey : score::OrderKey(score, properties.rank);
     }
   }
 }

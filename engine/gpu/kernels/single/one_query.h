@@ -23,7 +23,7 @@ inline constexpr uint32_t kSamplesPerBlockMax = 64;
 // Maximum of all blocks together.
 inline constexpr uint32_t kSamplesMax = 17 * kOneQueryThreads;
 // Bytes of a query as it is passed to the kernel: its two codes, each padded with zeros to whole
-// lines, then its dimensions as fp32.
+// slices, then its dimensions as fp32.
 constexpr int64_t QueryBytes(int32_t dim, int32_t code_bytes) {
   return int64_t{2} * code_bytes + int64_t{4} * dim;
 }
@@ -60,7 +60,7 @@ struct OneQueryArgs {
   uint32_t threshold = 0;
   double query_squared = 1.0;  // S(q, q); read for cosine only
   // Workspace.
-  float* uppers = nullptr;         // [numbers]
+  float* uppers = nullptr;         // [corpus.row_index_end]
   uint32_t* samples = nullptr;     // [kSamplesMax]
   uint64_t* candidates = nullptr;  // [kCandidatesMax]
   OneQueryState* state = nullptr;
@@ -82,7 +82,7 @@ constexpr int OneQueryUnits(int32_t code_bytes) {
 
 // Returns the number that the rows of a code slab are a multiple of.
 constexpr int64_t CodeSlabAlign(int32_t code_bytes) {
-  return OneQueryUnits(code_bytes) > 2 ? 4 * OneQueryUnits(code_bytes) : kCodeGroupRows;
+  return OneQueryUnits(code_bytes) > 2 ? 4 * OneQueryUnits(code_bytes) : kSwizzleAtomRows;
 }
 
 int64_t OneQuerySharedBytes(int32_t dimension, int32_t code_bytes);

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "engine/gpu/kernels/primitives/code_scan.cuh"
+#include "engine/gpu/kernels/primitives/code_products.cuh"
 #include "engine/gpu/kernels/primitives/final_sort.cuh"
-#include "engine/gpu/kernels/primitives/score_numbers.cuh"
+#include "engine/gpu/kernels/primitives/score_rows.cuh"
 #include "engine/gpu/kernels/primitives/threshold_bins.cuh"
 #include "engine/gpu/kernels/single/one_query.h"
 #include "engine/score/order.h"
@@ -24,15 +24,15 @@ using FinalShared = FinalSort<kOneQueryThreads, kCandidatesMax, 12>;
 // Static shared memory: small values that are used across phases.
 struct OneQueryShared {
   float best_upper[kGroups];
-  uint32_t best_number[kGroups];
+  uint32_t best_row_index[kGroups];
   uint32_t chosen[kGroups];  // groups in order of their best bounds
   ThresholdBins bins;
   uint32_t listed;
   bool last;
 };
 
-// Layout of the dynamic shared memory: the query in fp64, its codes, the numbers of candidates. At
-// the end the sort uses all of it.
+// Layout of the dynamic shared memory: the query in fp64, its codes, the row indices of candidates.
+// At the end the sort uses all of it.
 struct OneQueryLayout {
   int64_t codes_at = 0;
   int64_t list_at = 0;
@@ -55,15 +55,15 @@ __device__ void TakeSamples(const OneQueryArgs& args, const StagedQuery& query, 
 #pragma unroll
   for (int step = kGroupLanes / 2; step > 0; step /= 2) {
     const float upper = __shfl_xor_sync(kFullWarp, best.upper, step);
-    const uint32_t number = __shfl_xor_sync(kFullWarp, best.number, step);
-    if (upper > best.upper || (upper == best.upper && number < best.number)) {
-      best = {upper, number};
+    const uint32_t row_index = __shfl_xor_sync(kFullWarp, best.row_index, step);
+    if (upper > best.upper || (upper == best.upper && row_index < best.row_index)) {
+      best = {upper, row_index};
     }
   }
   if (lane % kGroupLanes == 0) {
     const int group = warp * kGroupRows + lane / kGroupLanes;
     shared.best_upper[group] = best.upper;
-    shared.best_number[group] = best.number;
+    shared.best_row_index[group] = best.row_index;
   }
   __syncthreads();
   // Eight adjacent lanes compare one group's bound with all others.
@@ -79,14 +79,15 @@ __device__ void TakeSamples(const OneQueryArgs& args, const StagedQuery& query, 
   // Groups without a row come last.
   uint32_t count = 0;
   for (uint32_t i = threadIdx.x; i < args.samples_per_block; i += kOneQueryThreads) {
-    if (shared.best_number[shared.chosen[i]] == 0xffffffffu) __stcg(samples + i, 0u);
+    if (shared.best_row_index[shared.chosen[i]] == 0xffffffffu) __stcg(samples + i, 0u);
   }
   while (count < args.samples_per_block &&
-         shared.best_number[shared.chosen[count]] != 0xffffffffu) {
+         shared.best_row_index[shared.chosen[count]] != 0xffffffffu) {
     ++count;
   }
-  ScoreNumbers<Row, kOneQueryWarps>(
-      args.corpus, query, count, [&](uint32_t i) { return shared.best_number[shared.chosen[i]]; },
+  ScoreRows<Row, kOneQueryWarps>(
+      args.corpus, query, count,
+      [&](uint32_t i) { return shared.best_row_index[shared.chosen[i]]; },
       [&](uint32_t i, uint32_t, float score) { __stcg(samples + i, score::OrderedBits(score)); });
 }
 
@@ -110,14 +111,14 @@ __device__ inline uint32_t ThresholdOfSamples(const OneQueryArgs& args, OneQuery
   });
 }
 
-// Lists the numbers of all rows that may reach the threshold, from this block's chunks of 32
-// numbers. Consecutive chunks go to different blocks. shared.listed may exceed the list's capacity.
+// Lists the indices of all rows that may reach the threshold, from this block's chunks of 32
+// indices. Consecutive chunks go to different blocks. shared.listed may exceed the list's capacity.
 __device__ inline void ListCandidates(const OneQueryArgs& args, float threshold, uint32_t* list,
                                       OneQueryShared& shared) {
   constexpr int kAtOnce = 4;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const uint32_t warp = threadIdx.x / kWarp;
-  const uint32_t chunks = args.corpus.numbers / kWarp;
+  const uint32_t chunks = args.corpus.row_index_end / kWarp;
   const uint32_t stride = gridDim.x * kOneQueryWarps;
   for (uint64_t first = blockIdx.x + uint64_t{gridDim.x} * warp; first < chunks;
        first += uint64_t{stride} * kAtOnce) {
@@ -131,13 +132,13 @@ __device__ inline void ListCandidates(const OneQueryArgs& args, float threshold,
     for (int i = 0; i < kAtOnce; ++i) {
       const uint64_t chunk = first + uint64_t{stride} * static_cast<uint32_t>(i);
       if (chunk >= chunks) break;
-      const auto number = static_cast<uint32_t>(chunk) * kWarp + static_cast<uint32_t>(lane);
+      const auto row_index = static_cast<uint32_t>(chunk) * kWarp + static_cast<uint32_t>(lane);
       if (uppers[i] < threshold) continue;
-      const CodedGeneration& generation = args.corpus.Of(number);
-      const uint32_t slot = number - generation.rows_begin;
+      const CodedGeneration& generation = args.corpus.Of(row_index);
+      const uint32_t slot = row_index - generation.rows_begin;
       if (slot >= generation.rows_count || generation.tombstones.dead(slot)) continue;
       const uint32_t at = atomicAdd(&shared.listed, 1u);
-      if (at < kBlockCandidatesMax) list[at] = number;
+      if (at < kBlockCandidatesMax) list[at] = row_index;
     }
   }
 }
@@ -147,12 +148,12 @@ __device__ inline void ListCandidates(const OneQueryArgs& args, float threshold,
 template <typename Row>
 __device__ void ScoreCandidates(const OneQueryArgs& args, const StagedQuery& query,
                                 uint32_t threshold, const uint32_t* list, uint32_t listed) {
-  ScoreNumbers<Row, kOneQueryWarps>(
+  ScoreRows<Row, kOneQueryWarps>(
       args.corpus, query, listed, [&](uint32_t i) { return list[i]; },
-      [&](uint32_t, uint32_t number, float score) {
+      [&](uint32_t, uint32_t row_index, float score) {
         if (score::OrderedBits(score) < threshold) return;
-        const CodedGeneration& generation = args.corpus.Of(number);
-        const uint32_t rank = *generation.rows.rank(number - generation.rows_begin);
+        const CodedGeneration& generation = args.corpus.Of(row_index);
+        const uint32_t rank = *generation.rows.rank(row_index - generation.rows_begin);
         const uint32_t at = atomicAdd(&args.state->candidates, 1u);
         if (at < kCandidatesMax) {
           __stcg(args.candidates + at, score::OrderKey(score, generation.rows_begin + rank));

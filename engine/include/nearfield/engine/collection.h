@@ -194,7 +194,7 @@ class Collection {
 
   // Returns the current state and each earlier state that still has a holder. No other state can be
   // requested again.
-  virtual PinnedEpochs HeldEpochs() const = 0;
+  virtual PinnedEpochs ReachableEpochs() const = 0;
 
   // Returns the memory that these states of the collection hold together and the current state does
   // not. It is released when none of them has a holder. Attributes are not included.

@@ -1,9 +1,10 @@
-#include "engine/corpus/filtered.h"
+#include "engine/corpus/row_selection.h"
 
 #include <bit>
 #include <optional>
 #include <utility>
 
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/change.h"
 #include "engine/corpus/tombstone_words.h"
@@ -78,8 +79,9 @@ int64_t CountChosen(const CorpusSnapshot& snapshot, const RowFilter& filter) {
 void RowSet::Add(const CorpusSnapshot& snapshot, const RowRef& row) {
   words_.resize(snapshot.generations.size());
   std::vector<uint64_t>& words = words_[row.generation];
+  const int64_t rows_count = snapshot.generations[row.generation].generation->rows_count();
+  CHECK_LT(int64_t{row.slot}, rows_count);
   if (words.empty()) {
-    const int64_t rows_count = snapshot.generations[row.generation].generation->rows_count();
     words.resize(static_cast<size_t>((rows_count + 63) / 64));
   }
   words[row.slot / 64] |= uint64_t{1} << (row.slot % 64);
@@ -92,57 +94,60 @@ int64_t RowSet::bytes() const {
 }
 
 bool SearchedRows::Holds(const RowRef& row) const {
-  if (choice == nullptr) return true;
-  if (choice->rows_live[row.generation] == 0) return false;
-  const std::shared_ptr<const Tombstones>& left_out = choice->tombstones[row.generation];
+  if (selection == nullptr) return true;
+  if (selection->rows_live[row.generation] == 0) return false;
+  const std::shared_ptr<const Tombstones>& left_out = selection->tombstones[row.generation];
   return left_out == nullptr || !IsDeleted(left_out->words(), row.slot);
 }
 
 int64_t SearchedRows::rows_count() const {
-  return choice == nullptr ? snapshot->rows_live() : choice->rows_count;
+  return selection == nullptr ? snapshot->rows_live() : selection->rows_count;
 }
 
 std::vector<GenerationView> SearchedRows::Views() const {
   std::vector<GenerationView> views = snapshot->Views();
-  if (choice == nullptr) return views;
+  if (selection == nullptr) return views;
   for (size_t g = 0; g < views.size(); ++g) {
-    views[g].rows_live = choice->rows_live[g];
-    if (choice->tombstones[g] != nullptr) views[g].tombstones = choice->tombstones[g].get();
-    if (!choice->slots.empty()) views[g].live_slots = choice->slots[g];
+    views[g].rows_live = selection->rows_live[g];
+    if (selection->tombstones[g] != nullptr) views[g].tombstones = selection->tombstones[g].get();
+    if (selection->slots.empty()) continue;
+    views[g].live_slots = selection->slots[g];
+    CHECK_EQ(static_cast<int64_t>(views[g].live_slots.size()), views[g].rows_live);
   }
   return views;
 }
 
-absl::StatusOr<Choice> Choose(const Device& device, const CorpusSnapshot& snapshot,
-                              const RowFilter& filter) {
-  Choice choice;
+absl::StatusOr<RowSelection> SelectRows(const Device& device, const CorpusSnapshot& snapshot,
+                                        const RowFilter& filter) {
+  RowSelection selection;
   std::vector<std::vector<uint64_t>> left_out;
   for (const GenerationState& state : snapshot.generations) {
     left_out.push_back(LeftOut(state, filter));
-    choice.rows_live.push_back(state.generation->rows_count() - CountBits(left_out.back()));
-    choice.rows_count += choice.rows_live.back();
+    selection.rows_live.push_back(state.generation->rows_count() - CountBits(left_out.back()));
+    selection.rows_count += selection.rows_live.back();
   }
-  const bool few = choice.rows_count * kLiveRowsPerListed <= snapshot.rows_live();
+  const bool few = selection.rows_count * kLiveRowsPerListed <= snapshot.rows_live();
   for (size_t g = 0; g < left_out.size(); ++g) {
     const GenerationState& state = snapshot.generations[g];
-    if (few) choice.slots.push_back(ZeroBits(left_out[g], state.generation->rows_count()));
-    choice.tombstones.push_back(nullptr);
-    if (choice.rows_live[g] == 0 || choice.rows_live[g] == state.rows_live) continue;
+    if (few) selection.slots.push_back(ZeroBits(left_out[g], state.generation->rows_count()));
+    selection.tombstones.push_back(nullptr);
+    if (selection.rows_live[g] == 0 || selection.rows_live[g] == state.rows_live) continue;
     auto tombstones = device.backend().MakeTombstones(std::move(left_out[g]));
     if (!tombstones.ok()) return device.Observe(tombstones.status());
-    choice.tombstones.back() = *std::move(tombstones);
+    selection.tombstones.back() = *std::move(tombstones);
   }
-  return choice;
+  return selection;
 }
 
 absl::StatusOr<SearchedRows> WithoutRows(const Device& device, const SearchedRows& rows,
                                          const RowSet& left_out) {
-  auto rest = std::make_shared<Choice>();
+  auto rest = std::make_shared<RowSelection>();
   for (size_t g = 0; g < rows.snapshot->generations.size(); ++g) {
     GenerationState state = rows.snapshot->generations[g];
-    if (rows.choice != nullptr) {
-      state.rows_live = rows.choice->rows_live[g];
-      if (rows.choice->tombstones[g] != nullptr) state.tombstones = rows.choice->tombstones[g];
+    if (rows.selection != nullptr) {
+      state.rows_live = rows.selection->rows_live[g];
+      if (rows.selection->tombstones[g] != nullptr)
+        state.tombstones = rows.selection->tombstones[g];
     }
     if (const absl::Span<const uint64_t> words = left_out.words(g); !words.empty()) {
       ABSL_ASSIGN_OR_RETURN(state, WithoutBits(device, state, words));
@@ -151,24 +156,24 @@ absl::StatusOr<SearchedRows> WithoutRows(const Device& device, const SearchedRow
     rest->rows_live.push_back(state.rows_live);
     rest->rows_count += state.rows_live;
   }
-  return SearchedRows{.snapshot = rows.snapshot, .choice = std::move(rest)};
+  return SearchedRows{.snapshot = rows.snapshot, .selection = std::move(rest)};
 }
 
-std::shared_ptr<const Choice> ChoiceCache::Find(
+std::shared_ptr<const RowSelection> RowSelectionCache::Find(
     const std::shared_ptr<const CorpusSnapshot>& snapshot,
     const std::shared_ptr<const RowFilter>& filter) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (entry->snapshot.lock() != snapshot || entry->filter.lock() != filter) continue;
     entries_.splice(entries_.begin(), entries_, entry);
-    return entry->choice;
+    return entry->selection;
   }
   return nullptr;
 }
 
-void ChoiceCache::TrimTo(size_t entries_max) {
+void RowSelectionCache::TrimTo(size_t entries_max) {
   std::list<Entry> forgotten;  // destroyed after the lock is released
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
     if (entry->snapshot.expired() || entry->filter.expired()) {
@@ -181,20 +186,20 @@ void ChoiceCache::TrimTo(size_t entries_max) {
   }
 }
 
-absl::StatusOr<std::shared_ptr<const Choice>> ChoiceCache::Get(
+absl::StatusOr<std::shared_ptr<const RowSelection>> RowSelectionCache::Get(
     const Device& device, const std::shared_ptr<const CorpusSnapshot>& snapshot,
     const std::shared_ptr<const RowFilter>& filter) {
-  if (std::shared_ptr<const Choice> known = Find(snapshot, filter)) return known;
-  auto choice = Choose(device, *snapshot, *filter);
-  if (absl::IsResourceExhausted(choice.status())) {
+  if (std::shared_ptr<const RowSelection> known = Find(snapshot, filter)) return known;
+  auto selection = SelectRows(device, *snapshot, *filter);
+  if (absl::IsResourceExhausted(selection.status())) {
     TrimTo(0);
-    choice = Choose(device, *snapshot, *filter);
+    selection = SelectRows(device, *snapshot, *filter);
   }
-  if (!choice.ok()) return choice.status();
-  auto made = std::make_shared<const Choice>(*std::move(choice));
+  if (!selection.ok()) return selection.status();
+  auto made = std::make_shared<const RowSelection>(*std::move(selection));
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    entries_.push_front({.snapshot = snapshot, .filter = filter, .choice = made});
+    const MutexLock lock(mutex_);
+    entries_.push_front({.snapshot = snapshot, .filter = filter, .selection = made});
   }
   Trim();
   return made;

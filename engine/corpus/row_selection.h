@@ -1,15 +1,16 @@
 // The rows of a snapshot that a filter chooses.
-#ifndef NEARFIELD_ENGINE_CORPUS_FILTERED_H_
-#define NEARFIELD_ENGINE_CORPUS_FILTERED_H_
+#ifndef NEARFIELD_ENGINE_CORPUS_ROW_SELECTION_H_
+#define NEARFIELD_ENGINE_CORPUS_ROW_SELECTION_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 #include "engine/corpus/device.h"
 #include "engine/corpus/snapshot.h"
 #include "nearfield/engine/row_filter.h"
@@ -17,7 +18,7 @@
 namespace nearfield::corpus {
 
 // Some of the live rows of a snapshot, with one entry for each generation. Immutable.
-struct Choice {
+struct RowSelection {
   // Null: no row is excluded. Else the deleted and the excluded rows.
   std::vector<std::shared_ptr<const Tombstones>> tombstones;
   std::vector<int64_t> rows_live;  // number of chosen rows; may be 0
@@ -45,7 +46,7 @@ class RowSet {
 // The rows that a search may return.
 struct SearchedRows {
   std::shared_ptr<const CorpusSnapshot> snapshot;
-  std::shared_ptr<const Choice> choice;  // null: all live rows
+  std::shared_ptr<const RowSelection> selection;  // null: all live rows
 
   int64_t rows_count() const;
   // Returns whether these rows include a live row of the snapshot.
@@ -55,8 +56,8 @@ struct SearchedRows {
 
 // Returns the live rows that the filter chooses. Errors: ResourceExhausted (no device memory for
 // one bit for each row).
-absl::StatusOr<Choice> Choose(const Device& device, const CorpusSnapshot& snapshot,
-                              const RowFilter& filter);
+absl::StatusOr<RowSelection> SelectRows(const Device& device, const CorpusSnapshot& snapshot,
+                                        const RowFilter& filter);
 
 // Returns the slots of the live rows of one generation that the filter chooses, ascending.
 std::vector<uint32_t> ChosenSlots(const GenerationState& state, const RowFilter& filter);
@@ -67,15 +68,15 @@ RowFilter LiveRows(const CorpusSnapshot& snapshot);
 RowFilter RowsWithIds(const CorpusSnapshot& snapshot, const IdColumn& ids);
 int64_t CountChosen(const CorpusSnapshot& snapshot, const RowFilter& filter);
 
-// Returns `rows` without the rows of `left_out`. Errors: as Choose.
+// Returns `rows` without the rows of `left_out`. Errors: as SelectRows.
 absl::StatusOr<SearchedRows> WithoutRows(const Device& device, const SearchedRows& rows,
                                          const RowSet& left_out);
 
-// Caches the last few choices, so that repeated use of a filter on the same snapshot costs nothing.
-// Thread-safe.
-class ChoiceCache {
+// Caches the last few selections, so that repeated use of a filter on the same snapshot costs
+// nothing. Thread-safe.
+class RowSelectionCache {
  public:
-  absl::StatusOr<std::shared_ptr<const Choice>> Get(
+  absl::StatusOr<std::shared_ptr<const RowSelection>> Get(
       const Device& device, const std::shared_ptr<const CorpusSnapshot>& snapshot,
       const std::shared_ptr<const RowFilter>& filter);
 
@@ -88,18 +89,18 @@ class ChoiceCache {
   struct Entry {
     std::weak_ptr<const CorpusSnapshot> snapshot;
     std::weak_ptr<const RowFilter> filter;
-    std::shared_ptr<const Choice> choice;
+    std::shared_ptr<const RowSelection> selection;
   };
 
-  std::shared_ptr<const Choice> Find(const std::shared_ptr<const CorpusSnapshot>& snapshot,
-                                     const std::shared_ptr<const RowFilter>& filter);
+  std::shared_ptr<const RowSelection> Find(const std::shared_ptr<const CorpusSnapshot>& snapshot,
+                                           const std::shared_ptr<const RowFilter>& filter);
   // As Trim, and removes the least recently used entries beyond `entries_max`.
   void TrimTo(size_t entries_max);
 
-  std::mutex mutex_;
-  std::list<Entry> entries_;  // most recently used first
+  Mutex mutex_;
+  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // most recently used first
 };
 
 }  // namespace nearfield::corpus
 
-#endif  // NEARFIELD_ENGINE_CORPUS_FILTERED_H_
+#endif  // NEARFIELD_ENGINE_CORPUS_ROW_SELECTION_H_

@@ -3,11 +3,11 @@
 // with both of the query's codes. Many queries are bound by the multiply units: a lane is a query,
 // four bytes of a row are broadcast to all lanes, and up to 6 x 4 sums stay in registers, so no sum
 // is ever added across lanes.
-#if defined(NEARFIELD_ENGINE_CPU_KERNELS_CODE_SCAN_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef NEARFIELD_ENGINE_CPU_KERNELS_CODE_SCAN_INL_H_
-#undef NEARFIELD_ENGINE_CPU_KERNELS_CODE_SCAN_INL_H_
+#if defined(NEARFIELD_ENGINE_CPU_KERNELS_CODE_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NEARFIELD_ENGINE_CPU_KERNELS_CODE_PRODUCTS_INL_H_
+#undef NEARFIELD_ENGINE_CPU_KERNELS_CODE_PRODUCTS_INL_H_
 #else
-#define NEARFIELD_ENGINE_CPU_KERNELS_CODE_SCAN_INL_H_
+#define NEARFIELD_ENGINE_CPU_KERNELS_CODE_PRODUCTS_INL_H_
 #endif
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Tests that no canonical score is above its bound from codes, for any row and query.
-#include "engine/bound/scan_code.h"
+#include "engine/bound/int8_code.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The scan of codes for one query: an upper bound of every row's score.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_CODE_SCAN_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_CODE_SCAN_CUH_
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_CODE_PRODUCTS_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_CODE_PRODUCTS_CUH_
 
 #include <cstdint>
 
@@ -18,7 +18,7 @@ inline constexpr int kGroupRows = kWarp / kGroupLanes;
 // The row with the largest bound among the rows of a group of lanes.
 struct BestRow {
   float upper = 0;
-  uint32_t number = 0xffffffffu;  // none
+  uint32_t row_index = 0xffffffffu;  // none
 };
 
 // Both codes of the query in shared memory, padded with zeros to a whole step.
@@ -38,27 +38,27 @@ struct RowSums {
   int32_t second = 0;
 };
 
-// Adds lines [begin, begin + 8 / kRows) of each row. Each lane loads one piece per line, eight in
-// all; all loads are issued before the first is used. pieces: this lane's piece of each row's first
-// line.
+// Adds slices [begin, begin + 8 / kRows) of each row. Each lane loads one chunk per slice, eight in
+// all; all loads are issued before the first is used. chunks: this lane's chunk of each row's first
+// slice.
 template <int kRows>
-__device__ __forceinline__ void AddLines(const char* const (&pieces)[kRows], int begin, int lines,
-                                         const SharedCodes& query, CodeSums<kRows>& sums) {
+__device__ __forceinline__ void AddSlices(const char* const (&chunks)[kRows], int begin, int slices,
+                                          const SharedCodes& query, CodeSums<kRows>& sums) {
   constexpr int kSteps = 8 / kRows;
   const int lane = static_cast<int>(threadIdx.x) % kGroupLanes;
   uint4 codes[kRows][kSteps];
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
-    if (begin + step >= lines) break;
+    if (begin + step >= slices) break;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      LoadStreaming(reinterpret_cast<const uint4*>(pieces[r] + (begin + step) * kCodeLineStride),
+      LoadStreaming(reinterpret_cast<const uint4*>(chunks[r] + (begin + step) * kSwizzleAtomBytes),
                     codes[r][step]);
     }
   }
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
-    if (begin + step >= lines) break;
+    if (begin + step >= slices) break;
     const uint4 first = query.first[(begin + step) * kGroupLanes + lane];
     const uint4 second = query.second[(begin + step) * kGroupLanes + lane];
 #pragma unroll
@@ -87,7 +87,7 @@ __device__ __forceinline__ RowSums SumsOfMyRow(CodeSums<kRows>& sums) {
 }
 
 // Writes a bound of every row to args.uppers. A warp processes 4 * kRows rows with consecutive
-// numbers at a time, each group of 8 lanes kRows of them. Each lane returns the best of the rows
+// indices at a time, each group of 8 lanes kRows of them. Each lane returns the best of the rows
 // that it finished.
 template <int kRows>
 __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
@@ -102,23 +102,23 @@ __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
   int g = 0;
   for (uint64_t begin =
            uint64_t{blockIdx.x * (kOneQueryThreads / kWarp) + threadIdx.x / kWarp} * kStepRows;
-       begin < args.corpus.numbers; begin += uint64_t{warps} * kStepRows) {
-    const auto number = static_cast<uint32_t>(begin);
-    while (g + 1 < args.corpus.count && number >= args.corpus.generations[g + 1].rows_begin) ++g;
+       begin < args.corpus.row_index_end; begin += uint64_t{warps} * kStepRows) {
+    const auto row_index = static_cast<uint32_t>(begin);
+    while (g + 1 < args.corpus.count && row_index >= args.corpus.generations[g + 1].rows_begin) ++g;
     const CodedGeneration& generation = args.corpus.generations[g];
-    const uint32_t first_slot = number - generation.rows_begin;
-    if (first_slot >= generation.rows_count) continue;  // numbers without a row
+    const uint32_t first_slot = row_index - generation.rows_begin;
+    if (first_slot >= generation.rows_count) continue;  // indices without a row
     const uint32_t last_slot = generation.rows_count - 1;
     const uint32_t per_slab = generation.codes.rows_per_slab;
     const uint32_t slab = first_slot / per_slab;
     char* const base = generation.codes.slabs[slab];
     const int64_t code_bytes = generation.codes.code_bytes;
-    const char* pieces[kRows];
+    const char* chunks[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const uint32_t slot =
           min(first_slot + static_cast<uint32_t>(r * kGroupRows + group), last_slot);
-      pieces[r] = generation.codes.piece_in(base, slot - slab * per_slab, in_group);
+      chunks[r] = generation.codes.chunk_in(base, slot - slab * per_slab, in_group);
     }
     const uint32_t my_slot = first_slot + static_cast<uint32_t>(in_group * kGroupRows + group);
     const bool mine = in_group < kRows && my_slot <= last_slot;
@@ -129,10 +129,10 @@ __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
                     bound_bits);
     }
     CodeSums<kRows> sums;
-    const int lines = static_cast<int>(code_bytes / kCodeLineBytes);
-    AddLines(pieces, 0, lines, query, sums);
+    const int slices = static_cast<int>(code_bytes / kSliceBytes);
+    AddSlices(chunks, 0, slices, query, sums);
     if constexpr (kRows == 1) {
-      for (int at = 8; at < lines; at += 8) AddLines(pieces, at, lines, query, sums);
+      for (int at = 8; at < slices; at += 8) AddSlices(chunks, at, slices, query, sums);
     }
     const RowSums products = SumsOfMyRow(sums);
     if (mine) {
@@ -140,9 +140,9 @@ __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
                                      __uint_as_float(bound_bits.z), __uint_as_float(bound_bits.w)};
       const float upper = score::UpperScore(
           bound, query_bound, score::CodeProduct(query_bound, products.first, products.second));
-      const uint32_t my_number = generation.rows_begin + my_slot;
-      __stcg(args.uppers + my_number, upper);
-      if (upper > best.upper && !generation.tombstones.dead(my_slot)) best = {upper, my_number};
+      const uint32_t my_row_index = generation.rows_begin + my_slot;
+      __stcg(args.uppers + my_row_index, upper);
+      if (upper > best.upper && !generation.tombstones.dead(my_slot)) best = {upper, my_row_index};
     }
   }
   return best;
@@ -150,4 +150,4 @@ __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
 
 }  // namespace nearfield::gpu
 
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_CODE_SCAN_CUH_
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_CODE_PRODUCTS_CUH_

@@ -1,7 +1,7 @@
 // Decides whether a search reads codes or exact rows, if it may choose. Pure host functions; no
 // CUDA.
-#ifndef NEARFIELD_ENGINE_PLAN_SCAN_CHOICE_H_
-#define NEARFIELD_ENGINE_PLAN_SCAN_CHOICE_H_
+#ifndef NEARFIELD_ENGINE_PLAN_SCAN_COST_H_
+#define NEARFIELD_ENGINE_PLAN_SCAN_COST_H_
 
 #include <cstdint>
 
@@ -27,4 +27,4 @@ inline bool PrefersCodes(const ScanWork& work) { return CodeScanTime(work) < Row
 
 }  // namespace nearfield::plan
 
-#endif  // NEARFIELD_ENGINE_PLAN_SCAN_CHOICE_H_
+#endif  // NEARFIELD_ENGINE_PLAN_SCAN_COST_H_

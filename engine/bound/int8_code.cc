@@ -1,4 +1,4 @@
-#include "engine/bound/scan_code.h"
+#include "engine/bound/int8_code.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Measures filters over the attributes of many rows, on one core: the time for each kind of
 // condition, the time to build and merge the indexes, and the memory that these take. Compares each
 // answer with the slow filter, on a sample of blocks, before it times it.
-//   filter_bench [--tiny] [--rows=N] [--case=PART]
+//   attribute_filter_bench [--tiny] [--rows=N] [--case=PART]
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -35,7 +35,7 @@ using server::ConditionKind;
 using server::FilterTree;
 
 [[noreturn]] void Fail(const std::string& message) {
-  std::fprintf(stderr, "filter_bench: %s\n", message.c_str());
+  std::fprintf(stderr, "attribute_filter_bench: %s\n", message.c_str());
   std::exit(1);
 }
 

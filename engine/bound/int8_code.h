@@ -1,7 +1,7 @@
 // The int8 codes of rows and queries in a rotated space, with bounds on their residuals. For
 // cosine, rows and queries are divided by their norms first.
-#ifndef NEARFIELD_ENGINE_BOUND_SCAN_CODE_H_
-#define NEARFIELD_ENGINE_BOUND_SCAN_CODE_H_
+#ifndef NEARFIELD_ENGINE_BOUND_INT8_CODE_H_
+#define NEARFIELD_ENGINE_BOUND_INT8_CODE_H_
 
 #include <cstdint>
 
@@ -30,4 +30,4 @@ QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<cons
 
 }  // namespace nearfield::corpus
 
-#endif  // NEARFIELD_ENGINE_BOUND_SCAN_CODE_H_
+#endif  // NEARFIELD_ENGINE_BOUND_INT8_CODE_H_

@@ -1,10 +1,10 @@
-// Vectorized encoding, equivalent to scan_code.cc. Sums are added in another order, which the
+// Vectorized encoding, equivalent to int8_code.cc. Sums are added in another order, which the
 // bounds allow. Included once per instruction set.
-#if defined(NEARFIELD_ENGINE_BOUND_SCAN_CODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef NEARFIELD_ENGINE_BOUND_SCAN_CODE_INL_H_
-#undef NEARFIELD_ENGINE_BOUND_SCAN_CODE_INL_H_
+#if defined(NEARFIELD_ENGINE_BOUND_INT8_CODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NEARFIELD_ENGINE_BOUND_INT8_CODE_INL_H_
+#undef NEARFIELD_ENGINE_BOUND_INT8_CODE_INL_H_
 #else
-#define NEARFIELD_ENGINE_BOUND_SCAN_CODE_INL_H_
+#define NEARFIELD_ENGINE_BOUND_INT8_CODE_INL_H_
 #endif
 
 #include <algorithm>

@@ -2,11 +2,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "engine/base/check.h"
 #include "engine/corpus/corpus.h"
 
 namespace nearfield::corpus {
@@ -34,10 +34,10 @@ std::shared_ptr<const PinnedEpoch> Corpus::PinEpoch() const {
 }
 
 // After a compaction, several snapshots have the same epoch; they show the same rows.
-PinnedEpochs Corpus::HeldEpochs() const {
+PinnedEpochs Corpus::ReachableEpochs() const {
   std::vector<std::shared_ptr<const CorpusSnapshot>> held;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     held.push_back(snapshot_);
     for (const auto& replaced : replaced_) {
       if (auto snapshot = replaced.lock()) held.push_back(std::move(snapshot));
@@ -80,6 +80,7 @@ absl::StatusOr<std::shared_ptr<const CorpusSnapshot>> Corpus::At(const PinnedEpo
   if (pin == nullptr || pin->corpus() != this) {
     return absl::InvalidArgumentError("at: an epoch of another collection");
   }
+  DCHECK_LE(pin->epoch(), Pin()->epoch);
   return pin->snapshot();
 }
 

@@ -1,4 +1,4 @@
-#include "engine/plan/scan_choice.h"
+#include "engine/plan/scan_cost.h"
 
 #include <algorithm>
 

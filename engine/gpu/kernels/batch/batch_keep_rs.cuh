@@ -1,8 +1,8 @@
 // Keeps the rows that may reach a threshold, for the scan that holds its queries in registers. A
 // warpgroup's sums are 64 queries x 64 rows here; a thread holds those of two queries and 16 rows
 // of each.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_BATCH_HELD_KEEP_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_BATCH_HELD_KEEP_CUH_
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_KEEP_RS_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_KEEP_RS_CUH_
 
 #include <cstdint>
 
@@ -12,17 +12,17 @@
 
 namespace nearfield::gpu {
 
-inline constexpr int kHeldThreads = 2 * kWarpgroup;
-inline constexpr int kHeldQueries = 2 * kProductRows;  // per block
+inline constexpr int kRsThreads = 2 * kWarpgroup;
+inline constexpr int kRsQueries = 2 * kProductRows;  // per block
 
-using HeldSums = int32_t[kProductRows / 2];
+using RsSums = int32_t[kProductRows / 2];
 
 // sums (+)= 64 queries x 64 rows over 32 bytes, with the queries' codes in registers.
 // codes[i] of lane l in warp w of the group: query 16 w + l / 4 + 8 (i mod 2), bytes
 // 16 (i / 2) + 4 (l mod 4) ... + 3.
 // sums[4 j + i]: query 16 w + l / 4 + 8 (i / 2), row 8 j + 2 (l mod 4) + i mod 2.
-__device__ __forceinline__ void AddProducts(HeldSums& sums, const uint32_t (&codes)[4],
-                                            uint64_t rows, bool keep) {
+__device__ __forceinline__ void AddProducts(RsSums& sums, const uint32_t (&codes)[4], uint64_t rows,
+                                            bool keep) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %37, 0;\n"
       "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {"
@@ -41,13 +41,13 @@ __device__ __forceinline__ void AddProducts(HeldSums& sums, const uint32_t (&cod
 
 // Compiler barrier after wgmma.wait_group: keeps reads of the accumulators from moving above the
 // wait.
-__device__ __forceinline__ void HoldSums(HeldSums& sums) {
+__device__ __forceinline__ void FenceSums(RsSums& sums) {
 #pragma unroll
   for (int32_t& sum : sums) asm volatile("" : "+r"(sum)::"memory");
 }
 
 // The two queries of a thread.
-struct HeldQueries {
+struct RsQueries {
   int first_of_block;
   int count;  // queries of the batch
 
@@ -60,10 +60,10 @@ struct HeldQueries {
 };
 
 // Terms of a block's queries in shared memory.
-struct HeldQueryTerms {
-  QueryTerms terms[kHeldQueries];
-  float squared_norm_lower[kHeldQueries];  // h
-  bool wanted[kHeldQueries];               // IsWanted
+struct RsQueryTerms {
+  QueryTerms terms[kRsQueries];
+  float squared_norm_lower[kRsQueries];  // h
+  bool alive[kRsQueries];                // IsAlive
 };
 
 // Compares bounds with thresholds for a thread's two queries. All terms are divided by t1, so that
@@ -79,10 +79,10 @@ struct ReachTerms {
   float of_squared_norm[2];
   float reach[2];
 
-  __device__ ReachTerms(const HeldQueries& queries, const HeldQueryTerms& of_block) : ratio(0) {
+  __device__ ReachTerms(const RsQueries& queries, const RsQueryTerms& of_block) : ratio(0) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      Set(i, of_block.terms[queries.InBlock(i)], of_block.wanted[queries.InBlock(i)]);
+      Set(i, of_block.terms[queries.InBlock(i)], of_block.alive[queries.InBlock(i)]);
     }
   }
 
@@ -93,7 +93,7 @@ struct ReachTerms {
   }
 
  private:
-  __device__ void Set(int i, const QueryTerms& of, bool wanted) {
+  __device__ void Set(int i, const QueryTerms& of, bool alive) {
     constexpr float kMore = 1.0f + 0x1p-19f;
     residual[i] = __fdiv_ru(__fmul_ru(of.of_residual, kMore), of.scale);
     const float lower = __fsub_rd(of.reach, __fmul_ru(fabsf(of.reach), 0x1p-19f));
@@ -107,14 +107,15 @@ struct ReachTerms {
       reach[i] = score::MinusInfinity();
     }
     // Only a row without a finite bound reaches the threshold of a query that is not wanted.
-    if (!wanted) reach[i] = score::FloatFromBits(0x7f800000u);
+    if (!alive) reach[i] = score::FloatFromBits(0x7f800000u);
   }
 };
 
-// A tile of rows: its bounds, its first number, and one bit per absent row (TilePlace::Absent).
-struct HeldTile {
+// A tile of rows: its bounds, its first row index, and one bit per absent row
+// (TileLocation::Absent).
+struct RsTile {
   const score::RowBound* bounds;  // in shared memory
-  uint32_t first_number;
+  uint32_t first_row_index;
   uint64_t absent;
 };
 
@@ -125,7 +126,7 @@ struct PairTerms {
   float scales[2];
   float rests[2];  // of each query
 
-  __device__ __forceinline__ PairTerms(const ReachTerms& reach, const HeldTile& tile, int row) {
+  __device__ __forceinline__ PairTerms(const ReachTerms& reach, const RsTile& tile, int row) {
     const score::RowBound bounds[2] = {tile.bounds[row], tile.bounds[row + 1]};
     const float slack = fmaf(reach.ratio, fmaxf(bounds[0].norm, bounds[1].norm),
                              fmaxf(bounds[0].residual, bounds[1].residual));
@@ -146,8 +147,8 @@ struct PairTerms {
 
 // Returns one bit per quad of sums, set if one of the four may reach its query's threshold.
 template <bool kWhole>
-__device__ __forceinline__ uint32_t QuadsThatReach(const HeldSums& sums, const ReachTerms& reach,
-                                                   const HeldTile& tile, int first_row) {
+__device__ __forceinline__ uint32_t QuadsThatReach(const RsSums& sums, const ReachTerms& reach,
+                                                   const RsTile& tile, int first_row) {
   constexpr uint32_t kSign = 0x80000000u;
   uint32_t below = 0;
 #pragma unroll
@@ -169,10 +170,9 @@ __device__ __forceinline__ uint32_t QuadsThatReach(const HeldSums& sums, const R
 // Adds the rows of a tile that may reach their query's threshold to `list`. Compares all sums first
 // and sets one mask bit per quad of sums. Few bits are set, so the rest is a loop, which takes no
 // space in the instruction cache.
-__device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTerms& reach,
-                                             const HeldQueryTerms& of_block,
-                                             const HeldQueries& queries, const HeldTile& tile,
-                                             SurvivorList& list) {
+__device__ __forceinline__ void KeepSomeRows(const RsSums& sums, const ReachTerms& reach,
+                                             const RsQueryTerms& of_block, const RsQueries& queries,
+                                             const RsTile& tile, SurvivorList& list) {
   const int first_row = 2 * (static_cast<int>(threadIdx.x) % 4);
   uint32_t quads = tile.absent == 0 ? QuadsThatReach<true>(sums, reach, tile, first_row)
                                     : QuadsThatReach<false>(sums, reach, tile, first_row);
@@ -185,8 +185,8 @@ __device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTe
     const int row = first_row + 8 * j;
     const PairTerms pair(reach, tile, row);
     // A row with a bound of +inf also reaches the threshold of a query that is not wanted.
-    uint32_t passing = (of_block.wanted[queries.InBlock(0)] ? 3u : 0u) |
-                       (of_block.wanted[queries.InBlock(1)] ? 12u : 0u);
+    uint32_t passing = (of_block.alive[queries.InBlock(0)] ? 3u : 0u) |
+                       (of_block.alive[queries.InBlock(1)] ? 12u : 0u);
 #pragma unroll
     for (int i = 0; i < 4; ++i) passing &= ~(pair.Over(quad[i], i) >> 31 << i);
     // Expand the two rows' bits to both queries.
@@ -199,7 +199,7 @@ __device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTe
       const int32_t sum = i == 0 ? quad[0] : i == 1 ? quad[1] : i == 2 ? quad[2] : quad[3];
       const int query = queries.InBlock(i < 2 ? 0 : 1);
       const float upper = UpperOf(sum, tile.bounds[row + (i & 1)], of_block.terms[query]);
-      list.Add(lanes, {tile.first_number + static_cast<uint32_t>(row + (i & 1)),
+      list.Add(lanes, {tile.first_row_index + static_cast<uint32_t>(row + (i & 1)),
                        WithSquaredNorm(upper, of_block.squared_norm_lower[query]),
                        static_cast<uint32_t>(queries.first_of_block + query)});
       passing &= passing - 1;
@@ -209,4 +209,4 @@ __device__ __forceinline__ void KeepSomeRows(const HeldSums& sums, const ReachTe
 
 }  // namespace nearfield::gpu
 
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_BATCH_HELD_KEEP_CUH_
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_KEEP_RS_CUH_
