@@ -21,7 +21,7 @@ Auditor::Auditor(const AuditorOptions& options, Engine* engine, const Clock* clo
       alarm_(alarm),
       tell_(std::move(tell)),
       told_(clock->Now()) {
-  if (options_.share > 0) thread_ = std::thread([this] { Loop(); });
+  if (options_.one_in > 0) thread_ = std::thread([this] { Loop(); });
 }
 
 Auditor::~Auditor() {
@@ -39,9 +39,9 @@ Auditor::~Auditor() {
 bool Auditor::Resting() const { return clock_->Now() < rest_until_; }
 
 bool Auditor::Sample() {
-  if (options_.share == 0) return false;
+  if (options_.one_in == 0) return false;
   const uint64_t number = sampled_.fetch_add(1, std::memory_order_relaxed);
-  return Scramble(number) % static_cast<uint64_t>(options_.share) == 0;
+  return Scramble(number) % static_cast<uint64_t>(options_.one_in) == 0;
 }
 
 Auditor::Place Auditor::Reserve() {

@@ -29,8 +29,8 @@ struct AuditCounts {
 };
 
 struct AuditorOptions {
-  // Audits one search in every `share`, at pseudo-random intervals; 0 disables the audit.
-  int64_t share = 0;
+  // Audits one search in every `one_in`, at pseudo-random intervals; 0 disables the audit.
+  int64_t one_in = 0;
   // Maximum percent of one core, 1 .. 100. The thread rests after each check to stay below it.
   int64_t cpu_percent = 100;
 };

@@ -8,7 +8,7 @@ namespace nearfield::server {
 namespace {
 
 AuditOptions OptionsOf(const Settings& settings) {
-  return {.auditor = {.share = settings.audit_share.value(),
+  return {.auditor = {.one_in = settings.audit_one_in.value(),
                       .cpu_percent = settings.audit_cpu_percent.value()},
           .scrubber = {.interval = std::chrono::seconds(settings.scrub_interval_s.value()),
                        .bytes_per_second = settings.scrub_bytes_per_second.value()}};
