@@ -99,10 +99,10 @@ struct DeepSearch {
 // some. Each search excludes the rows that earlier ones found. Stops early if the score of the last
 // row found is below the minimum.
 absl::Status SearchDeep(const DeepSearch& deep, KnownRows* known, ScanCost* cost) {
-  const std::optional<float>& score_min = deep.query.score_min;
+  const std::optional<float>& threshold = deep.query.score_threshold;
   const corpus::SearchedRows& rows = deep.search.rows;
   while (!known->whole && known->count() < deep.rows_wanted) {
-    if (score_min && !known->hits.empty() && known->hits.back().score < *score_min) break;
+    if (threshold && !known->hits.empty() && known->hits.back().score < *threshold) break;
     known->MarkAll(*rows.snapshot);
     ABSL_ASSIGN_OR_RETURN(const corpus::SearchedRows rest,
                           WithoutRows(*deep.corpus.device(), rows, known->rows));
@@ -123,9 +123,9 @@ absl::Status SearchDeep(const DeepSearch& deep, KnownRows* known, ScanCost* cost
 // Returns true if rows of the answer follow the requested page.
 bool MoreFollow(const KnownRows& known, const Query& query, int64_t rows_of_order) {
   const int64_t end = query.skip + query.k;
-  if (!query.score_min) return end < rows_of_order;
+  if (!query.score_threshold) return end < rows_of_order;
   const auto next = static_cast<size_t>(std::max<int64_t>(0, end - known.begin));
-  return next < known.hits.size() && known.hits[next].score >= *query.score_min;
+  return next < known.hits.size() && known.hits[next].score >= *query.score_threshold;
 }
 
 // Returns the requested page of the known rows. Moves the rows out of *known if they belong to this
@@ -136,8 +136,8 @@ Hits Cut(KnownRows* known, const Query& query) {
   const int64_t first = query.skip - known->begin;
   const auto begin = hits.begin() + std::min(count, first);
   auto end = hits.begin() + std::min(count, first + query.k);
-  if (query.score_min) {
-    while (end != begin && std::prev(end)->score < *query.score_min) --end;
+  if (query.score_threshold) {
+    while (end != begin && std::prev(end)->score < *query.score_threshold) --end;
   }
   if (begin != hits.begin() || HeldPrefix::Of(query) != nullptr) return Hits(begin, end);
   hits.erase(end, hits.end());
@@ -146,7 +146,7 @@ Hits Cut(KnownRows* known, const Query& query) {
 
 struct Answers {
   std::vector<Hits> hits;             // one per query
-  std::vector<int64_t> rows_matched;  // one per query
+  std::vector<int64_t> matched_rows;  // one per query
   std::vector<bool> more;             // one per query
 };
 
@@ -181,7 +181,7 @@ absl::Status AnswerOne(const GroupSearch& group, const RowSearch& search, size_t
                                     known, group.cost));
   }
   if (HeldPrefix::Of(query) != nullptr) known->DropBefore(*group.snapshot, query.skip);
-  group.answers->rows_matched[place] = rows_of_order;
+  group.answers->matched_rows[place] = rows_of_order;
   group.answers->more[place] = query.tell_more && MoreFollow(*known, query, rows_of_order);
   group.answers->hits[place] = Cut(known, query);
   return absl::OkStatus();
@@ -234,7 +234,7 @@ absl::StatusOr<Answers> SearchGroups(const Corpus& corpus,
                                      int32_t k_max, ScanCost* cost) {
   Answers answers;
   answers.hits.resize(batch.queries.size());
-  answers.rows_matched.resize(batch.queries.size());
+  answers.matched_rows.resize(batch.queries.size());
   answers.more.resize(batch.queries.size());
   const GroupSearch to = {corpus, snapshot, batch, k_max, cost, &answers};
   for (const Group& group : GroupByFilter(batch.queries)) {
@@ -345,7 +345,7 @@ absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimi
   ABSL_RETURN_IF_ERROR(CheckResultBytes(corpus, *snapshot, answers.hits, batch.parts));
   ABSL_ASSIGN_OR_RETURN(result.queries, Gather(corpus, *snapshot, answers.hits, batch.parts));
   for (size_t q = 0; q < result.queries.size(); ++q) {
-    result.queries[q].rows_matched = answers.rows_matched[q];
+    result.queries[q].matched_rows = answers.matched_rows[q];
     result.queries[q].more = answers.more[q];
   }
   const auto elapsed = std::chrono::steady_clock::now() - begin;

@@ -143,8 +143,8 @@ absl::StatusOr<VerifyTask> FromProto(const pb::VerifyRequest& request,
   ABSL_ASSIGN_OR_RETURN(const int32_t k, KFromProto(request.has_k(), request.k(), limits));
   ABSL_RETURN_IF_ERROR(AppendQuery("query", request.query(), spec, &task.search));
   task.search.queries.back().k = k;
-  ABSL_ASSIGN_OR_RETURN(task.search.queries.back().score_min,
-                        ScoreMin(request.has_score_threshold(), request.score_threshold()));
+  ABSL_ASSIGN_OR_RETURN(task.search.queries.back().score_threshold,
+                        ScoreThreshold(request.has_score_threshold(), request.score_threshold()));
   const auto skip_max = static_cast<uint64_t>(limits.page_rows_max);
   if (request.skip() > skip_max) {
     return ArgumentError("skip",

@@ -211,7 +211,7 @@ absl::Status ReserveMemory(Pending* pending) {
 struct ResultFacts {
   std::string next_cursor;
   bool cut = false;
-  int64_t rows_matched = 0;
+  int64_t matched_rows = 0;
 };
 
 // Sets the cursor of the next page; leaves it empty if there is none.
@@ -229,7 +229,7 @@ void SetNextPage(const Pending& pending, size_t query, const SearchReply& reply,
 std::vector<ResultFacts> FactsOf(const Pending& pending, const SearchReply& reply) {
   std::vector<ResultFacts> facts(reply.result.queries.size());
   for (size_t i = 0; i < facts.size(); ++i) {
-    facts[i].rows_matched = reply.result.queries[i].rows_matched;
+    facts[i].matched_rows = reply.result.queries[i].matched_rows;
     if (pending.with_cursor) SetNextPage(pending, i, reply, &facts[i]);
   }
   return facts;
@@ -251,7 +251,7 @@ void SetFacts(const Pending& pending, std::vector<ResultFacts> facts,
   for (size_t i = 0; i < facts.size(); ++i) {
     pb::QueryResult* const result = response->mutable_results(static_cast<int>(i));
     if (pending.filter.has_value()) {
-      result->set_matched_rows(static_cast<uint64_t>(facts[i].rows_matched));
+      result->set_matched_rows(static_cast<uint64_t>(facts[i].matched_rows));
     }
     if (!facts[i].next_cursor.empty()) result->set_next_cursor(std::move(facts[i].next_cursor));
     if (facts[i].cut) result->set_cut(true);

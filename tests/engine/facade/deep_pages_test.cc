@@ -59,7 +59,7 @@ std::vector<uint64_t> Numbers(const IdColumn& ids) {
 TEST_F(DeepPages, RowsThatTieWithTheMinimumScoreFollowAcrossSearches) {
   Make(2);
   Upload({1, 2, 3, 4, 5, 6}, {3, 2, 2, 2, 2, 1});
-  const Query whole = {.vector = kVector, .k = 2, .score_min = 2.0f};
+  const Query whole = {.vector = kVector, .k = 2, .score_threshold = 2.0f};
   std::vector<uint64_t> found;
   for (const int64_t skip : {0, 2, 4}) {
     Query query = whole;
@@ -131,9 +131,12 @@ TEST_F(DeepPages, AFullSearchIsNotTheLast) {
 TEST_F(DeepPages, MoreTellsOfRowsOfTheAnswerAlone) {
   Make(4);
   Upload({1, 2, 3, 4, 5, 6}, {6, 5, 4, 4, 2, 1});
-  const auto more = [&](int32_t k, int64_t skip, std::optional<float> score_min) {
-    return Page(
-               {.vector = kVector, .k = k, .score_min = score_min, .skip = skip, .tell_more = true})
+  const auto more = [&](int32_t k, int64_t skip, std::optional<float> score_threshold) {
+    return Page({.vector = kVector,
+                 .k = k,
+                 .score_threshold = score_threshold,
+                 .skip = skip,
+                 .tell_more = true})
         .more;
   };
   EXPECT_TRUE(more(4, 0, std::nullopt));
@@ -153,8 +156,8 @@ TEST_F(DeepPages, MoreTellsOfRowsOfTheAnswerAlone) {
   EXPECT_TRUE(own(4, 0).more);
   EXPECT_FALSE(own(4, 1).more) << "five rows are not the query's own";
   EXPECT_EQ(own(4, 1).ids.size(), 4);
-  EXPECT_EQ(own(4, 0).rows_matched, 5);
-  EXPECT_EQ(Page({.vector = kVector, .k = 1, .score_min = 4.0f}).rows_matched, 6);
+  EXPECT_EQ(own(4, 0).matched_rows, 5);
+  EXPECT_EQ(Page({.vector = kVector, .k = 1, .score_threshold = 4.0f}).matched_rows, 6);
 }
 
 // The query's own row is subtracted from the rows of a filter only if it passes the filter.
@@ -166,7 +169,7 @@ TEST_F(DeepPages, TheOwnRowIsLeftOutOfAFilterThatChoosesIt) {
     const auto rows = std::make_shared<const RowFilter>(*collection_->RowsWithIds(nullptr, ids));
     const Neighbors found =
         Page({.row_id = Id(uint64_t{1}), .k = 2, .filter = rows, .tell_more = true});
-    EXPECT_EQ(found.rows_matched, 2) << chosen;
+    EXPECT_EQ(found.matched_rows, 2) << chosen;
     EXPECT_EQ(found.ids.size(), 2) << chosen;
     EXPECT_FALSE(found.more) << chosen;
   }
@@ -189,7 +192,7 @@ void ExpectPagesWithPrefix(FakeEngine& fake, Collection& collection, const IdCol
       const IdColumn& got = page->queries[0].ids;
       ASSERT_EQ(got.size(), std::clamp<int64_t>(rows - skip, 0, k));
       for (int64_t i = 0; i < got.size(); ++i) EXPECT_EQ(got.Compare(i, whole, skip + i), 0);
-      EXPECT_EQ(page->queries[0].rows_matched, rows);
+      EXPECT_EQ(page->queries[0].matched_rows, rows);
     }
     EXPECT_EQ(prefix->rows_count(), rows);
     const int64_t others = k == 10 ? 0 : rows / k / 2 + 2;
@@ -229,7 +232,7 @@ TEST_F(DeepPages, AreTheOrderCutIntoPieces) {
   }
   ExpectPagesWithPrefix(fake_, *collection_, whole);
   // The minimum score ends the searches, regardless of the number of rows.
-  EXPECT_EQ(Page({.vector = kVector, .k = 10, .score_min = 12.5f, .skip = 5}).ids.size(), 1)
+  EXPECT_EQ(Page({.vector = kVector, .k = 10, .score_threshold = 12.5f, .skip = 5}).ids.size(), 1)
       << "of six rows with a score of 13";
 }
 
