@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "engine/base/status_macros.h"
-#include "engine/search/order_prefix.h"
+#include "engine/search/result_page_cache.h"
 #include "engine/search/resolve.h"
 #include "engine/search/search_rows.h"
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "server/scheduler/caller_table.h"
+#include "server/scheduler/fair_queue_accounts.h"
 #include "server/scheduler/clock.h"
-#include "server/scheduler/ticket_lines.h"
+#include "server/scheduler/pending_queue.h"
 
 namespace nearfield::server {
 

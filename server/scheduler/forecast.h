@@ -7,7 +7,7 @@
 
 #include "server/scheduler/batch_former.h"
 #include "server/scheduler/clock.h"
-#include "server/scheduler/ticket_lines.h"
+#include "server/scheduler/pending_queue.h"
 
 namespace nearfield::server {
 

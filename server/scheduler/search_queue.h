@@ -10,13 +10,13 @@
 #include "absl/status/status.h"
 #include "engine/base/mutex.h"
 #include "server/scheduler/batch_former.h"
-#include "server/scheduler/caller_table.h"
+#include "server/scheduler/fair_queue_accounts.h"
 #include "server/scheduler/clock.h"
 #include "server/scheduler/forecast.h"
 #include "server/scheduler/memory_ledger.h"
-#include "server/scheduler/pass_times.h"
+#include "server/scheduler/latency_model.h"
 #include "server/scheduler/search_request.h"
-#include "server/scheduler/ticket_lines.h"
+#include "server/scheduler/pending_queue.h"
 
 namespace nearfield::server {
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "nearfield/v1/retrieval.pb.h"
-#include "server/scheduler/kept_epochs.h"
+#include "server/scheduler/pinned_snapshot_cache.h"
 #include "server/scheduler/memory_ledger.h"
 #include "server/scheduler/search_request.h"
 #include "server/service/call.h"

@@ -24,7 +24,7 @@
 #include "server/scheduler/clock.h"
 #include "server/scheduler/engine_thread.h"
 #include "server/scheduler/epoch_waiters.h"
-#include "server/scheduler/kept_epochs.h"
+#include "server/scheduler/pinned_snapshot_cache.h"
 #include "server/scheduler/memory_ledger.h"
 #include "server/scheduler/pass_counter.h"
 #include "server/scheduler/search_queue.h"

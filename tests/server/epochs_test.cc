@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "server/scheduler/epoch_waiters.h"
-#include "server/scheduler/kept_epochs.h"
+#include "server/scheduler/pinned_snapshot_cache.h"
 #include "server/scheduler/retry_hint.h"
 #include "tests/server/fake_clock.h"
 #include "tests/testing/fake_engine.h"

@@ -2,7 +2,7 @@
 #include <random>
 #include <set>
 
-#include "server/scheduler/caller_table.h"
+#include "server/scheduler/fair_queue_accounts.h"
 #include "tests/server/queue_fixture.h"
 #include "tests/testing/seed.h"
 

@@ -1,5 +1,5 @@
 // Tests of learned pass times: outliers, extrapolation, expiry.
-#include "server/scheduler/pass_times.h"
+#include "server/scheduler/latency_model.h"
 
 #include <cmath>
 

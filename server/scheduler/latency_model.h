@@ -1,6 +1,6 @@
 // PassTimes: latency model of passes over one collection, learned from the passes that ended.
-#ifndef NEARFIELD_SERVER_SCHEDULER_PASS_TIMES_H_
-#define NEARFIELD_SERVER_SCHEDULER_PASS_TIMES_H_
+#ifndef NEARFIELD_SERVER_SCHEDULER_LATENCY_MODEL_H_
+#define NEARFIELD_SERVER_SCHEDULER_LATENCY_MODEL_H_
 
 #include <array>
 #include <cstddef>
@@ -115,4 +115,4 @@ double PassFloorUs(const Collection& collection, double read_bytes_per_second);
 
 }  // namespace nearfield::server
 
-#endif  // NEARFIELD_SERVER_SCHEDULER_PASS_TIMES_H_
+#endif  // NEARFIELD_SERVER_SCHEDULER_LATENCY_MODEL_H_

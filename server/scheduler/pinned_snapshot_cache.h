@@ -1,6 +1,6 @@
 // KeptEpochs: pinned earlier states of collections that later pages of a search may request.
-#ifndef NEARFIELD_SERVER_SCHEDULER_KEPT_EPOCHS_H_
-#define NEARFIELD_SERVER_SCHEDULER_KEPT_EPOCHS_H_
+#ifndef NEARFIELD_SERVER_SCHEDULER_PINNED_SNAPSHOT_CACHE_H_
+#define NEARFIELD_SERVER_SCHEDULER_PINNED_SNAPSHOT_CACHE_H_
 
 #include <chrono>
 #include <cstdint>
@@ -105,4 +105,4 @@ class KeptEpochs {
 
 }  // namespace nearfield::server
 
-#endif  // NEARFIELD_SERVER_SCHEDULER_KEPT_EPOCHS_H_
+#endif  // NEARFIELD_SERVER_SCHEDULER_PINNED_SNAPSHOT_CACHE_H_

@@ -1,4 +1,4 @@
-#include "server/scheduler/kept_epochs.h"
+#include "server/scheduler/pinned_snapshot_cache.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,6 +1,6 @@
 // HeldPrefix: the implementation of OrderPrefix.
-#ifndef NEARFIELD_ENGINE_SEARCH_ORDER_PREFIX_H_
-#define NEARFIELD_ENGINE_SEARCH_ORDER_PREFIX_H_
+#ifndef NEARFIELD_ENGINE_SEARCH_RESULT_PAGE_CACHE_H_
+#define NEARFIELD_ENGINE_SEARCH_RESULT_PAGE_CACHE_H_
 
 #include <cstdint>
 #include <memory>
@@ -60,4 +60,4 @@ class HeldPrefix final : public OrderPrefix {
 
 }  // namespace nearfield
 
-#endif  // NEARFIELD_ENGINE_SEARCH_ORDER_PREFIX_H_
+#endif  // NEARFIELD_ENGINE_SEARCH_RESULT_PAGE_CACHE_H_

@@ -1,4 +1,4 @@
-#include "server/scheduler/ticket_lines.h"
+#include "server/scheduler/pending_queue.h"
 
 namespace nearfield::server {
 namespace {

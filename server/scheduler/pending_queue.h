@@ -1,6 +1,6 @@
 // TicketLines: the waiting searches, one queue for each group that can share a pass, in turn order.
-#ifndef NEARFIELD_SERVER_SCHEDULER_TICKET_LINES_H_
-#define NEARFIELD_SERVER_SCHEDULER_TICKET_LINES_H_
+#ifndef NEARFIELD_SERVER_SCHEDULER_PENDING_QUEUE_H_
+#define NEARFIELD_SERVER_SCHEDULER_PENDING_QUEUE_H_
 
 #include <algorithm>
 #include <array>
@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "server/scheduler/caller_table.h"
+#include "server/scheduler/fair_queue_accounts.h"
 #include "server/scheduler/clock.h"
-#include "server/scheduler/pass_times.h"
+#include "server/scheduler/latency_model.h"
 #include "server/scheduler/search_request.h"
 
 namespace nearfield::server {
@@ -183,4 +183,4 @@ class TicketLines {
 
 }  // namespace nearfield::server
 
-#endif  // NEARFIELD_SERVER_SCHEDULER_TICKET_LINES_H_
+#endif  // NEARFIELD_SERVER_SCHEDULER_PENDING_QUEUE_H_

@@ -1,4 +1,4 @@
-#include "server/scheduler/pass_times.h"
+#include "server/scheduler/latency_model.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "server/scheduler/caller_table.h"
+#include "server/scheduler/fair_queue_accounts.h"
 
 #include <algorithm>
 #include <cmath>

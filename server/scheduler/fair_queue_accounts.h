@@ -1,6 +1,6 @@
 // CallerTable: gives every caller an equal share of the device's time.
-#ifndef NEARFIELD_SERVER_SCHEDULER_CALLER_TABLE_H_
-#define NEARFIELD_SERVER_SCHEDULER_CALLER_TABLE_H_
+#ifndef NEARFIELD_SERVER_SCHEDULER_FAIR_QUEUE_ACCOUNTS_H_
+#define NEARFIELD_SERVER_SCHEDULER_FAIR_QUEUE_ACCOUNTS_H_
 
 #include <array>
 #include <cstddef>
@@ -88,4 +88,4 @@ class CallerTable {
 
 }  // namespace nearfield::server
 
-#endif  // NEARFIELD_SERVER_SCHEDULER_CALLER_TABLE_H_
+#endif  // NEARFIELD_SERVER_SCHEDULER_FAIR_QUEUE_ACCOUNTS_H_
