@@ -172,13 +172,13 @@ bool BelongsBefore(const AuditRecord& record) {
 // Counts rows that must not be in the answer: below the threshold, or excluded by the filter.
 size_t CountUnwanted(const AuditRecord& record, std::vector<std::string>* findings) {
   const Neighbors& claimed = record.answer.neighbors;
-  const std::optional<float>& score_min = record.answer.score_threshold;
+  const std::optional<float>& score_threshold = record.answer.score_threshold;
   size_t unwanted = 0;
   for (size_t i = 0; i < claimed.scores.size(); ++i) {
     const Id id = At(claimed.ids, i);
     const auto passes = record.passes.find(id);
     const bool left_out = passes != record.passes.end() && !passes->second;
-    const bool below = score_min && claimed.scores[i] < *score_min;
+    const bool below = score_threshold && claimed.scores[i] < *score_threshold;
     if (!left_out && !below) continue;
     if (++unwanted == 1) {
       findings->push_back(Cat("the answer, place ", i, ": ", Shown(id, claimed.scores[i]),

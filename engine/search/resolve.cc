@@ -73,8 +73,9 @@ absl::Status CheckQuery(const CollectionSpec& spec, const Query& query, int32_t 
   if (query.skip < 0 || query.skip > kRowsMax) {
     return RangeError(Name(index, "skip"), query.skip, 0, kRowsMax);
   }
-  if (query.score_min && std::isnan(*query.score_min)) {
-    return absl::InvalidArgumentError(absl::StrCat(Name(index, "score_min"), " is not a number"));
+  if (query.score_threshold && std::isnan(*query.score_threshold)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Name(index, "score_threshold"), " is not a number"));
   }
   if (!query.row_id) return CheckVector(spec, query.vector, index);
   if (!query.vector.empty()) {

@@ -16,8 +16,8 @@
 #include "absl/types/span.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
-#include "engine/search/order_prefix.h"
 #include "engine/search/resolve.h"
+#include "engine/search/result_page_cache.h"
 #include "engine/search/search_rows.h"
 
 namespace nearfield {
@@ -82,8 +82,8 @@ ResolvedQueries Pick(const ResolvedQueries& all, absl::Span<const size_t> places
 // order are known and `missing` more are needed. A prefix is doubled, so that the pages of a search
 // cost few scans even if they are small.
 int64_t RowsAhead(const Query& query, int64_t found, int64_t missing) {
-  if (query.prefix == nullptr) return missing;
-  const int64_t room = HeldPrefix::Of(query)->rows_max() - found;
+  if (query.page_cache == nullptr) return missing;
+  const int64_t room = ResultPageCacheImpl::Of(query)->rows_max() - found;
   return std::max(missing, std::min(found, room));
 }
 
@@ -100,10 +100,10 @@ struct DeepSearch {
 // some. Each search excludes the rows that earlier ones found. Stops early if the score of the last
 // row found is below the minimum.
 absl::Status SearchDeep(const DeepSearch& deep, KnownRows* known, ScanCost* cost) {
-  const std::optional<float>& score_min = deep.query.score_min;
+  const std::optional<float>& threshold = deep.query.score_threshold;
   const corpus::SearchedRows& rows = deep.search.rows;
   while (!known->whole && known->count() < deep.rows_wanted) {
-    if (score_min && !known->hits.empty() && known->hits.back().score < *score_min) break;
+    if (threshold && !known->hits.empty() && known->hits.back().score < *threshold) break;
     known->MarkAll(*rows.snapshot);
     ABSL_ASSIGN_OR_RETURN(const corpus::SearchedRows rest,
                           WithoutRows(*deep.corpus.device(), rows, known->rows));
@@ -127,9 +127,9 @@ absl::Status SearchDeep(const DeepSearch& deep, KnownRows* known, ScanCost* cost
 // Returns true if rows of the answer follow the requested page.
 bool MoreFollow(const KnownRows& known, const Query& query, int64_t rows_of_order) {
   const int64_t end = query.skip + query.k;
-  if (!query.score_min) return end < rows_of_order;
+  if (!query.score_threshold) return end < rows_of_order;
   const auto next = static_cast<size_t>(std::max<int64_t>(0, end - known.begin));
-  return next < known.hits.size() && known.hits[next].score >= *query.score_min;
+  return next < known.hits.size() && known.hits[next].score >= *query.score_threshold;
 }
 
 // Returns the requested page of the known rows. Moves the rows out of *known if they belong to this
@@ -141,17 +141,17 @@ Hits Cut(KnownRows* known, const Query& query) {
   CHECK_GE(first, 0);
   const auto begin = hits.begin() + std::min(count, first);
   auto end = hits.begin() + std::min(count, first + query.k);
-  if (query.score_min) {
-    while (end != begin && std::prev(end)->score < *query.score_min) --end;
+  if (query.score_threshold) {
+    while (end != begin && std::prev(end)->score < *query.score_threshold) --end;
   }
-  if (begin != hits.begin() || HeldPrefix::Of(query) != nullptr) return Hits(begin, end);
+  if (begin != hits.begin() || ResultPageCacheImpl::Of(query) != nullptr) return Hits(begin, end);
   hits.erase(end, hits.end());
   return std::move(hits);
 }
 
 struct Answers {
   std::vector<Hits> hits;             // one per query
-  std::vector<int64_t> rows_matched;  // one per query
+  std::vector<int64_t> matched_rows;  // one per query
   std::vector<bool> more;             // one per query
 };
 
@@ -185,8 +185,8 @@ absl::Status AnswerOne(const GroupSearch& group, const RowSearch& search, size_t
                                      .k_max = group.k_max},
                                     known, group.cost));
   }
-  if (HeldPrefix::Of(query) != nullptr) known->DropBefore(*group.snapshot, query.skip);
-  group.answers->rows_matched[place] = rows_of_order;
+  if (ResultPageCacheImpl::Of(query) != nullptr) known->DropBefore(*group.snapshot, query.skip);
+  group.answers->matched_rows[place] = rows_of_order;
   group.answers->more[place] = query.tell_more && MoreFollow(*known, query, rows_of_order);
   group.answers->hits[place] = Cut(known, query);
   return absl::OkStatus();
@@ -200,9 +200,9 @@ absl::Status SearchGroup(const GroupSearch& group, const RowSearch& search,
   std::vector<size_t> fresh;  // among `places`
   for (size_t i = 0; i < places.size(); ++i) {
     const Query& query = group.batch.queries[places[i]];
-    HeldPrefix* const prefix = HeldPrefix::Of(query);
-    if (prefix != nullptr && prefix->Serves(group.snapshot, query.skip)) {
-      ABSL_RETURN_IF_ERROR(AnswerOne(group, search, i, places[i], &prefix->known()));
+    ResultPageCacheImpl* const cache = ResultPageCacheImpl::Of(query);
+    if (cache != nullptr && cache->Serves(group.snapshot, query.skip)) {
+      ABSL_RETURN_IF_ERROR(AnswerOne(group, search, i, places[i], &cache->known()));
       continue;
     }
     k.push_back(static_cast<int32_t>(std::min<int64_t>(query.rows_wanted(), group.k_max)));
@@ -224,9 +224,9 @@ absl::Status SearchGroup(const GroupSearch& group, const RowSearch& search,
     known.hits = std::move(hits[i]);
     known.whole = whole;
     KnownRows* of_query = &known;
-    if (HeldPrefix* const prefix = HeldPrefix::Of(group.batch.queries[place])) {
-      prefix->Begin(group.snapshot, std::move(known));
-      of_query = &prefix->known();
+    if (ResultPageCacheImpl* const cache = ResultPageCacheImpl::Of(group.batch.queries[place])) {
+      cache->Begin(group.snapshot, std::move(known));
+      of_query = &cache->known();
     }
     ABSL_RETURN_IF_ERROR(AnswerOne(group, search, fresh[i], place, of_query));
   }
@@ -239,7 +239,7 @@ absl::StatusOr<Answers> SearchGroups(const Corpus& corpus,
                                      int32_t k_max, ScanCost* cost) {
   Answers answers;
   answers.hits.resize(batch.queries.size());
-  answers.rows_matched.resize(batch.queries.size());
+  answers.matched_rows.resize(batch.queries.size());
   answers.more.resize(batch.queries.size());
   const GroupSearch to = {corpus, snapshot, batch, k_max, cost, &answers};
   for (const Group& group : GroupByFilter(batch.queries)) {
@@ -328,8 +328,8 @@ void KnownRows::DropBefore(const CorpusSnapshot& snapshot, int64_t place) {
   begin += dropped;
 }
 
-std::shared_ptr<OrderPrefix> MakeOrderPrefix(int64_t rows_max) {
-  return std::make_shared<HeldPrefix>(rows_max);
+std::shared_ptr<ResultPageCache> MakeResultPageCache(int64_t rows_max) {
+  return std::make_shared<ResultPageCacheImpl>(rows_max);
 }
 
 absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimits& limits,
@@ -351,7 +351,7 @@ absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimi
   ABSL_RETURN_IF_ERROR(CheckResultBytes(corpus, *snapshot, answers.hits, batch.parts));
   ABSL_ASSIGN_OR_RETURN(result.queries, Gather(corpus, *snapshot, answers.hits, batch.parts));
   for (size_t q = 0; q < result.queries.size(); ++q) {
-    result.queries[q].rows_matched = answers.rows_matched[q];
+    result.queries[q].matched_rows = answers.matched_rows[q];
     result.queries[q].more = answers.more[q];
   }
   const auto elapsed = std::chrono::steady_clock::now() - begin;

@@ -208,7 +208,7 @@ absl::StatusOr<VerifyResult> VerifyClaim(const Corpus& corpus, const Claim& clai
                         QueryOracle(corpus, *snapshot, task, cancelled, &result.rows_checked));
   result.expected.ids = IdColumn(corpus.spec().id_type);
   for (size_t i = static_cast<size_t>(claim.query.skip); i < best.scores.size(); ++i) {
-    if (claim.query.score_min && best.scores[i] < *claim.query.score_min) break;
+    if (claim.query.score_threshold && best.scores[i] < *claim.query.score_threshold) break;
     result.expected.ids.AppendFrom(best.ids, static_cast<int64_t>(i));
     result.expected.scores.push_back(best.scores[i]);
   }

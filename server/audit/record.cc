@@ -211,8 +211,9 @@ std::string EncodeRecord(const RecordContext& context, const AnswerMismatch& mis
   json["query"] = QueryJson(query);
   json["k"] = query.k;
   json["skip"] = query.skip;
-  if (query.score_min.has_value()) {
-    json["score_min_bits"] = absl::StrFormat("%08x", std::bit_cast<uint32_t>(*query.score_min));
+  if (query.score_threshold.has_value()) {
+    json["score_min_bits"] =
+        absl::StrFormat("%08x", std::bit_cast<uint32_t>(*query.score_threshold));
   }
   if (query.filter != nullptr) {
     json["filter"] = FilterJson(*query.filter);

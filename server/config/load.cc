@@ -9,9 +9,12 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
 #include "server/config/exit_code.h"
 #include "server/config/file.h"
@@ -62,6 +65,15 @@ void AddFlags(const Settings& settings, CLI::App* app,
   }
 }
 
+// Returns InvalidArgument if `text` is the flag ("--k-max=3") or the variable ("NEARFIELD_K_MAX")
+// of a renamed setting.
+absl::Status CheckNotRenamedFrom(absl::string_view place, absl::string_view text,
+                                 absl::string_view prefix) {
+  if (!absl::ConsumePrefix(&text, prefix)) return absl::OkStatus();
+  const std::string name = absl::AsciiStrToLower(text.substr(0, text.find('=')));
+  return CheckNotRenamed(std::string(place), absl::StrReplaceAll(name, {{"-", "_"}}));
+}
+
 absl::StatusOr<std::optional<std::string>> ParseCommandLine(int argc, const char* const* argv,
                                                             const Settings& settings,
                                                             CommandLine* line) {
@@ -86,6 +98,9 @@ absl::StatusOr<std::optional<std::string>> ParseCommandLine(int argc, const char
   } catch (const CLI::CallForHelp&) {
     return app.help();
   } catch (const CLI::Error& error) {
+    for (int i = 1; i < argc; ++i) {
+      ABSL_RETURN_IF_ERROR(CheckNotRenamedFrom("command line", argv[i], "--"));
+    }
     return absl::InvalidArgumentError(absl::StrCat("command line: ", error.what()));
   }
   for (const auto& [name, option] : options) {
@@ -118,6 +133,11 @@ absl::StatusOr<std::map<std::string, std::string>> ReadFile(const std::string& p
 // Sets each setting from its source with the highest precedence.
 absl::Status Resolve(const std::map<std::string, std::string>& file, const Environment& environment,
                      const CommandLine& line, Settings* settings) {
+  for (const auto& [name, value] : environment) {
+    if (value.empty()) continue;
+    ABSL_RETURN_IF_ERROR(
+        CheckNotRenamedFrom(absl::StrCat("environment variable ", name), name, kPrefix));
+  }
   for (SettingBase* setting : settings->all()) {
     if (const auto it = file.find(setting->name()); it != file.end()) {
       ABSL_RETURN_IF_ERROR(setting->Set(it->second, SettingSource::kFile));
@@ -134,7 +154,7 @@ absl::Status Resolve(const std::map<std::string, std::string>& file, const Envir
 }
 
 // Adapts the defaults to the machine and checks rules that involve several settings.
-absl::StatusOr<MemoryPlan> Settle(const HostMachine& machine, Settings* settings) {
+absl::StatusOr<MemoryPlan> FinalizeSettings(const HostMachine& machine, Settings* settings) {
   ScaleDefaults(machine, settings);
   ABSL_RETURN_IF_ERROR(settings->Validate());
   MemoryPlan plan = PlanMemory(*settings, machine);
@@ -185,7 +205,7 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
     ABSL_ASSIGN_OR_RETURN(file, ReadFile(line.config_file, *settings));
   }
   ABSL_RETURN_IF_ERROR(Resolve(file, environment, line, settings));
-  ABSL_ASSIGN_OR_RETURN(const MemoryPlan plan, Settle(machine, settings));
+  ABSL_ASSIGN_OR_RETURN(const MemoryPlan plan, FinalizeSettings(machine, settings));
   const std::vector<std::string> unknown = UnknownVariables(environment, *settings);
   if (line.check_config) {
     std::string text = settings->Effective() + plan.Text();

@@ -28,8 +28,8 @@ struct LoadOutcome {
 };
 
 // Fills `settings`. Called once. An empty environment variable is treated as absent.
-// Errors: InvalidArgument (unknown flag or key, bad value, inconsistent settings), NotFound (the
-// file).
+// Errors: InvalidArgument (unknown flag or key, renamed setting, bad value, inconsistent settings),
+// NotFound (the file).
 absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
                                          const Environment& environment, Settings* settings,
                                          const HostMachine& machine = ThisMachine());

@@ -12,6 +12,10 @@
 
 namespace nearfield::server {
 
+// Returns InvalidArgument with the present name if earlier versions called a setting `name`.
+// `place` begins the message.
+absl::Status CheckNotRenamed(std::string_view place, std::string_view name);
+
 // The source of the value in force. Later sources win.
 enum class SettingSource : uint8_t { kDefault, kFile, kEnvironment, kFlag };
 std::string_view SettingSourceName(SettingSource source);

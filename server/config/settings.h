@@ -251,12 +251,12 @@ struct Settings : SettingList {
       *this, "streams_max", 128, {1, 100000}, "Maximum concurrent calls on one connection."};
 
   // Audit of answers and rows in production.
-  NumberSetting audit_share{*this,
-                            "audit_share",
-                            100,
-                            {0, 1000000000},
-                            "Audit one search in every N against the oracle, outside the request "
-                            "path. 0 disables the audit."};
+  NumberSetting audit_one_in{*this,
+                             "audit_one_in",
+                             100,
+                             {0, 1000000000},
+                             "Audit one search in every N against the oracle, outside the request "
+                             "path. 0 disables the audit."};
   NumberSetting audit_cpu_percent{
       *this,
       "audit_cpu_percent",

@@ -119,12 +119,12 @@ void ToProto(const AcceptCounts& counts, pb::ConnectionCounters* counters) {
   counters->set_pauses_count(static_cast<uint64_t>(counts.pauses));
 }
 
-void ToProto(const SnapshotFacts& facts, pb::SnapshotInfo* info) {
-  info->set_name(facts.name);
-  info->set_files_count(static_cast<uint64_t>(facts.files));
-  info->set_bytes(static_cast<uint64_t>(facts.bytes));
-  info->set_created_unix_s(facts.created_unix_s);
-  info->set_error(std::string(facts.state.message()));
+void ToProto(const SnapshotInfo& snapshot, pb::SnapshotInfo* info) {
+  info->set_name(snapshot.name);
+  info->set_files_count(static_cast<uint64_t>(snapshot.files));
+  info->set_bytes(static_cast<uint64_t>(snapshot.bytes));
+  info->set_created_unix_s(snapshot.created_unix_s);
+  info->set_error(std::string(snapshot.state.message()));
 }
 
 void ToProto(const GivenBack& given, pb::CompactResponse* response) {
@@ -143,8 +143,8 @@ absl::StatusOr<VerifyTask> FromProto(const pb::VerifyRequest& request,
   ABSL_ASSIGN_OR_RETURN(const int32_t k, KFromProto(request.has_k(), request.k(), limits));
   ABSL_RETURN_IF_ERROR(AppendQuery("query", request.query(), spec, &task.search));
   task.search.queries.back().k = k;
-  ABSL_ASSIGN_OR_RETURN(task.search.queries.back().score_min,
-                        ScoreMin(request.has_score_threshold(), request.score_threshold()));
+  ABSL_ASSIGN_OR_RETURN(task.search.queries.back().score_threshold,
+                        ScoreThreshold(request.has_score_threshold(), request.score_threshold()));
   const auto skip_max = static_cast<uint64_t>(limits.page_rows_max);
   if (request.skip() > skip_max) {
     return ArgumentError("skip",

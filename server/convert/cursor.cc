@@ -67,7 +67,7 @@ uint64_t SearchFingerprint(uint64_t incarnation, const Query& query, std::string
     if (const auto* const number = std::get_if<uint64_t>(&*query.row_id)) hash.AddNumber(*number);
     if (const auto* const text = std::get_if<std::string>(&*query.row_id)) hash.AddText(*text);
   }
-  if (query.score_min.has_value()) hash.Add(&*query.score_min, sizeof(float));
+  if (query.score_threshold.has_value()) hash.Add(&*query.score_threshold, sizeof(float));
   hash.AddText(filter);
   return hash.value();
 }

@@ -135,7 +135,7 @@ absl::StatusOr<SearchPriority> PriorityFromProto(const pb::SearchRequest& reques
   }
 }
 
-absl::StatusOr<std::optional<float>> ScoreMin(bool present, float score) {
+absl::StatusOr<std::optional<float>> ScoreThreshold(bool present, float score) {
   if (!present) return std::optional<float>();
   if (std::isnan(score)) {
     return ArgumentError("score_threshold", "is not a number", "nan");
@@ -149,8 +149,8 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
   const CollectionSpec& spec = collection->spec();
   ABSL_RETURN_IF_ERROR(CheckRange("queries", request.queries_size(), 1, limits.queries_max));
   ABSL_ASSIGN_OR_RETURN(const int32_t k, KFromProto(request.has_k(), request.k(), limits));
-  ABSL_ASSIGN_OR_RETURN(const std::optional<float> score_min,
-                        ScoreMin(request.has_score_threshold(), request.score_threshold()));
+  ABSL_ASSIGN_OR_RETURN(const std::optional<float> score_threshold,
+                        ScoreThreshold(request.has_score_threshold(), request.score_threshold()));
   SearchRequest native;
   native.parts = {.vectors = request.with_vectors(),
                   .payloads = request.with_payload(),
@@ -160,7 +160,7 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
     ABSL_RETURN_IF_ERROR(
         AppendQuery(absl::StrCat("queries[", i, "]"), request.queries(i), spec, &native));
     native.queries.back().k = k;
-    native.queries.back().score_min = score_min;
+    native.queries.back().score_threshold = score_threshold;
   }
   SetVectorSpans(spec, &native);
   native.collection = std::move(collection);
@@ -201,7 +201,7 @@ int64_t ReplyBytesExpected(const SearchRequest& request, const RequestLimits& li
 int64_t ReplyBytesMin(const SearchRequest& request, int64_t rows_count) {
   // A filter or a minimum score may exclude every row.
   const Query& any = request.queries.front();
-  if (any.filter != nullptr || any.score_min.has_value()) return 0;
+  if (any.filter != nullptr || any.score_threshold.has_value()) return 0;
   const CollectionSpec& spec = request.collection->spec();
   // A score and an id: 8 bytes for a number, or the tag, length and one byte of a text.
   int64_t neighbor_bytes = 4 + (spec.id_type == IdType::kUint64 ? 8 : 3);

@@ -26,7 +26,7 @@ absl::Status AppendQuery(const std::string& field, const pb::Query& query,
 void SetVectorSpans(const CollectionSpec& spec, SearchRequest* request);
 
 // Returns the requested minimum score, if any. Errors: InvalidArgument (not a number).
-absl::StatusOr<std::optional<float>> ScoreMin(bool present, float score);
+absl::StatusOr<std::optional<float>> ScoreThreshold(bool present, float score);
 
 // Returns kInteractive if absent. Errors: InvalidArgument (not a priority).
 absl::StatusOr<SearchPriority> PriorityFromProto(const pb::SearchRequest& request);

@@ -89,7 +89,7 @@ def test_a_verified_search_is_answered(shared, api, rng):
 
 @pytest.mark.parametrize("backend", ["auto"])
 def test_the_audit_of_live_traffic_finds_nothing_wrong(start, api, rng, backend):
-    server = start("--backend", backend, "--audit-share", "1", "--audit-cpu-percent", "100")
+    server = start("--backend", backend, "--audit-one-in", "1", "--audit-cpu-percent", "100")
     client = api(server)
     client.create("live", 24, "COSINE")
     rows = rng.standard_normal((2000, 24), dtype=np.float32)

@@ -349,7 +349,7 @@ def pb_upload(server, numbers: list[int], vectors: np.ndarray) -> None:
 
 
 def test_counters_tell_what_was_done(start, nearfield, books):
-    server = start("--data-dir", "none", "--audit-share", "0")
+    server = start("--data-dir", "none", "--audit-one-in", "0")
     library = books(server)
     rows = len(library.vectors)
     for _ in range(3):

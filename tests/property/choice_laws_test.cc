@@ -73,11 +73,11 @@ TEST_P(ChoiceLaws, AFilterEqualsACollectionOfTheChosenRows) {
       alone.queries = {query};
       alone.queries[0].filter = nullptr;
       want.push_back(SearchOrFail(engine(), **chosen, alone).at(0));
-      EXPECT_EQ(want.back().rows_matched, static_cast<int64_t>(indices.size()));
+      EXPECT_EQ(want.back().matched_rows, static_cast<int64_t>(indices.size()));
     }
     const std::vector<Neighbors> got = SearchOrFail(engine(), **collection, batch);
     ExpectAnswers(got, want);
-    for (size_t q = 0; q < got.size(); ++q) EXPECT_EQ(got[q].rows_matched, want[q].rows_matched);
+    for (size_t q = 0; q < got.size(); ++q) EXPECT_EQ(got[q].matched_rows, want[q].matched_rows);
     // Search again, now from the filter cache; then compare with the oracle.
     ExpectAnswers(SearchOrFail(engine(), **collection, batch), want);
     const auto verdict = engine().Verify(
@@ -178,7 +178,7 @@ TEST_P(ChoiceLaws, PagesAreTheOrderCutIntoPieces) {
     for (int i = 0; i < 4; ++i) {
       query.k = static_cast<int32_t>(random.Between(1, 50));
       query.skip = random.Between(0, c.corpus.rows_count() + 3);
-      if (random.OneIn(2)) query.prefix = MakeOrderPrefix(all);
+      if (random.OneIn(2)) query.page_cache = MakeResultPageCache(all);
       if (query.skip + query.k > all) continue;
       Neighbors want;
       want.ids = IdColumn(c.corpus.spec.id_type);
@@ -190,12 +190,12 @@ TEST_P(ChoiceLaws, PagesAreTheOrderCutIntoPieces) {
       ASSERT_THAT(SearchOrFail(engine(), **collection, batch).at(0), BytesEqual(want));
       if (!want.scores.empty()) {  // a minimum score ends the answer at the first lower score
         const size_t cut = static_cast<size_t>(random.Between(0, want.ids.size()));
-        query.score_min = want.scores[cut];
+        query.score_threshold = want.scores[cut];
         size_t kept = 0;
-        while (kept < want.scores.size() && !(want.scores[kept] < *query.score_min)) ++kept;
+        while (kept < want.scores.size() && !(want.scores[kept] < *query.score_threshold)) ++kept;
         ASSERT_THAT(SearchOrFail(engine(), **collection, batch).at(0),
                     BytesEqual(testing::Prefix(want, static_cast<int64_t>(kept))));
-        query.score_min.reset();
+        query.score_threshold.reset();
       }
     }
   });

@@ -187,7 +187,7 @@ TEST_F(AuditServiceTest, AVerifiedSearchNeverSendsAWrongAnswer) {
 }
 
 TEST_F(AuditServiceTest, AWrongScoreInLiveTrafficIsFoundAndEndsTheServing) {
-  Set(settings_.audit_share, "1");
+  Set(settings_.audit_one_in, "1");
   ServeRows();
   FlipAScoreBit();
   // The audit runs after the answer was sent.
@@ -198,7 +198,7 @@ TEST_F(AuditServiceTest, AWrongScoreInLiveTrafficIsFoundAndEndsTheServing) {
 }
 
 TEST_F(AuditServiceTest, AWrongIdInAStreamIsFound) {
-  Set(settings_.audit_share, "1");
+  Set(settings_.audit_one_in, "1");
   ServeRows();
   script_->CorruptAnswers([](Neighbors* neighbors) {
     std::vector<uint64_t> ids;
@@ -216,7 +216,7 @@ TEST_F(AuditServiceTest, AWrongIdInAStreamIsFound) {
 }
 
 TEST_F(AuditServiceTest, RightAnswersOfLiveTrafficAreAuditedAndCounted) {
-  Set(settings_.audit_share, "1");
+  Set(settings_.audit_one_in, "1");
   Set(settings_.audit_cpu_percent, "100");
   ServeRows();
   const Auditor& auditor = server_->state().core()->audit->auditor;

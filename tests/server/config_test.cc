@@ -181,6 +181,21 @@ TEST_F(ConfigTest, UnknownKeysFlagsAndBadLinesAreErrors) {
   EXPECT_EQ(settings_.k_max.value(), 9);
 }
 
+TEST_F(ConfigTest, TheOldNameOfASettingIsAnErrorThatNamesThePresentOne) {
+  const auto is_renamed = [](const std::string& place) {
+    return StatusIs(absl::StatusCode::kInvalidArgument,
+                    HasSubstr(place + ": setting 'audit_share' is now called 'audit_one_in'"));
+  };
+  EXPECT_THAT(Load({"--audit-share", "5"}), is_renamed("command line"));
+  EXPECT_THAT(Load({"--audit-share=5"}), is_renamed("command line"));
+  EXPECT_THAT(Load({"--config", File("\naudit_share = 5\n")}), is_renamed("line 2"));
+  environment_ = {{"NEARFIELD_AUDIT_SHARE", "5"}};
+  EXPECT_THAT(Load({}), is_renamed("environment variable NEARFIELD_AUDIT_SHARE"));
+  environment_ = {{"NEARFIELD_AUDIT_SHARE", ""}};
+  EXPECT_OK(Load({"--audit-one-in", "5"}));
+  EXPECT_EQ(settings_.audit_one_in.value(), 5);
+}
+
 TEST_F(ConfigTest, SettingsMustFitTogether) {
   EXPECT_THAT(
       Load({"--response-bytes-max", "64KiB"}),

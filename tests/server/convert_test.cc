@@ -304,10 +304,10 @@ TEST(CursorTest, TellsSearchesApartByAllThatTheirOrderDependsOn) {
   query.vector = other;
   EXPECT_NE(fingerprint(query), known);
   query = plain;
-  query.score_min = 0.0f;
+  query.score_threshold = 0.0f;
   const uint64_t with_minimum = fingerprint(query);
   EXPECT_NE(with_minimum, known);
-  query.score_min = 0.5f;
+  query.score_threshold = 0.5f;
   EXPECT_NE(fingerprint(query), with_minimum);
   query = {.row_id = Id(uint64_t{1})};
   const uint64_t of_row = fingerprint(query);

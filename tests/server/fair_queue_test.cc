@@ -2,7 +2,7 @@
 #include <random>
 #include <set>
 
-#include "server/scheduler/caller_table.h"
+#include "server/scheduler/fair_queue_accounts.h"
 #include "tests/server/queue_fixture.h"
 #include "tests/testing/seed.h"
 
@@ -246,11 +246,11 @@ TEST_F(FairQueueTest, PromisesAreKeptWhileEveryCallerAsksForMoreThanItsShare) {
   EXPECT_GE(static_cast<int64_t>(accepted.size()), 3000 * 16 * 9 / 10) << "and the device is busy";
 }
 
-TEST(CallerTableTest, TheNumberOfCallersIsBounded) {
-  CallerTable table;
-  std::set<CallerTable::Caller*> debtors;
+TEST(FairQueueAccountsTest, TheNumberOfCallersIsBounded) {
+  FairQueueAccounts table;
+  std::set<FairQueueAccounts::Account*> debtors;
   for (int i = 0; i < 5000; ++i) {
-    CallerTable::Caller* caller = table.Find("caller " + std::to_string(i));
+    FairQueueAccounts::Account* caller = table.Find("caller " + std::to_string(i));
     table.Book(caller, SearchPriority::kInteractive, 0, 100);
     debtors.insert(caller);
   }

@@ -227,7 +227,7 @@ class ModelTest : public ::testing::Test {
     ModelQuery asked = {.vector = DrawVector(), .row_id = {}};
     asked.k = static_cast<int32_t>(random_.Between(1, 65));
     if (random_.OneIn(3)) asked.skip = random_.Between(0, 150);
-    if (random_.OneIn(4)) asked.score_min = static_cast<float>(random_.Between(-3, 4));
+    if (random_.OneIn(4)) asked.score_threshold = static_cast<float>(random_.Between(-3, 4));
     if (random_.OneIn(5) && !state.model.rows.empty()) {
       const std::vector<uint64_t> ids = state.model.AllIds();
       asked.row_id = random_.OneOf<uint64_t>(ids);
@@ -236,7 +236,7 @@ class ModelTest : public ::testing::Test {
     std::vector<uint64_t> passing = state.model.AllIds();
     Query query = {.vector = asked.vector, .row_id = asked.row_id, .k = asked.k};
     query.skip = asked.skip;
-    query.score_min = asked.score_min;
+    query.score_threshold = asked.score_threshold;
     std::shared_ptr<const PinnedEpoch> at = state.at;
     if (random_.OneIn(2)) {
       const FilterTree tree = DrawFilter();
@@ -256,7 +256,7 @@ class ModelTest : public ::testing::Test {
     EXPECT_EQ(result->epoch, state.model.epoch);
     const bool passes_itself =
         asked.row_id && std::find(passing.begin(), passing.end(), *asked.row_id) != passing.end();
-    EXPECT_EQ(result->queries[0].rows_matched,
+    EXPECT_EQ(result->queries[0].matched_rows,
               static_cast<int64_t>(passing.size()) - (passes_itself ? 1 : 0));
     ASSERT_THAT(result->queries[0], BytesEqual(ModelAnswer(spec_, state.model, passing, asked)));
   }

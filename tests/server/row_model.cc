@@ -36,7 +36,7 @@ Neighbors ModelAnswer(const CollectionSpec& spec, const RowModel& model,
   const Neighbors all = testing::OracleAnswer(corpus, vector, query.skip + query.k);
   Neighbors answer;
   for (auto place = static_cast<size_t>(query.skip); place < all.scores.size(); ++place) {
-    if (query.score_min.has_value() && all.scores[place] < *query.score_min) break;
+    if (query.score_threshold.has_value() && all.scores[place] < *query.score_threshold) break;
     answer.ids.AppendFrom(all.ids, static_cast<int64_t>(place));
     answer.scores.push_back(all.scores[place]);
   }

@@ -37,7 +37,7 @@ struct ModelQuery {
   std::optional<uint64_t> row_id;
   int32_t k = 1;
   int64_t skip = 0;
-  std::optional<float> score_min;
+  std::optional<float> score_threshold;
 };
 
 // Returns the oracle's answer over the rows with these ids.

@@ -49,7 +49,7 @@ void ServerFixture::Set(SettingBase& setting, const std::string& value) {
 
 void ServerFixture::Listen() {
   if (settings_.data_dir.source() == SettingSource::kDefault) Set(settings_.data_dir, "none");
-  if (settings_.audit_share.source() == SettingSource::kDefault) Set(settings_.audit_share, "0");
+  if (settings_.audit_one_in.source() == SettingSource::kDefault) Set(settings_.audit_one_in, "0");
   if (settings_.log_requests.source() == SettingSource::kDefault) {
     Set(settings_.log_requests, "all");
   }

@@ -59,7 +59,7 @@ std::vector<uint64_t> Numbers(const IdColumn& ids) {
 TEST_F(DeepPages, RowsThatTieWithTheMinimumScoreFollowAcrossSearches) {
   Make(2);
   Upload({1, 2, 3, 4, 5, 6}, {3, 2, 2, 2, 2, 1});
-  const Query whole = {.vector = kVector, .k = 2, .score_min = 2.0f};
+  const Query whole = {.vector = kVector, .k = 2, .score_threshold = 2.0f};
   std::vector<uint64_t> found;
   for (const int64_t skip : {0, 2, 4}) {
     Query query = whole;
@@ -67,12 +67,12 @@ TEST_F(DeepPages, RowsThatTieWithTheMinimumScoreFollowAcrossSearches) {
     for (const uint64_t id : Numbers(Page(query).ids)) found.push_back(id);
   }
   EXPECT_THAT(found, ElementsAre(1, 2, 3, 4, 5));
-  const auto prefix = MakeOrderPrefix(100);
+  const auto cache = MakeResultPageCache(100);
   found.clear();
   for (const int64_t skip : {0, 2, 4}) {
     Query query = whole;
     query.skip = skip;
-    query.prefix = prefix;
+    query.page_cache = cache;
     for (const uint64_t id : Numbers(Page(query).ids)) found.push_back(id);
   }
   EXPECT_THAT(found, ElementsAre(1, 2, 3, 4, 5));
@@ -82,9 +82,9 @@ TEST_F(DeepPages, RowsThatTieWithTheMinimumScoreFollowAcrossSearches) {
 TEST_F(DeepPages, APrefixIsOfOneState) {
   Make(2);
   Upload({1, 2, 3, 4}, {1, 2, 3, 4});
-  const auto prefix = MakeOrderPrefix(100);
+  const auto cache = MakeResultPageCache(100);
   const auto page = [&](int64_t skip) {
-    return Numbers(Page({.vector = kVector, .k = 2, .skip = skip, .prefix = prefix}).ids);
+    return Numbers(Page({.vector = kVector, .k = 2, .skip = skip, .page_cache = cache}).ids);
   };
   EXPECT_THAT(page(0), ElementsAre(4, 3));
   Upload({5}, {5});
@@ -100,10 +100,10 @@ TEST_F(DeepPages, APrefixOfAnEqualShapeIsOfOneState) {
   const auto before = collection_->PinEpoch();
   ASSERT_OK(collection_->Delete(Ids({1, 2, 3, 4})));
   Upload({11, 12, 13, 14}, {4, 3, 2, 1});
-  const auto prefix = MakeOrderPrefix(100);
+  const auto cache = MakeResultPageCache(100);
   const auto page = [&](int64_t skip, std::shared_ptr<const PinnedEpoch> at) {
     return Numbers(
-        Page({.vector = kVector, .k = 2, .skip = skip, .prefix = prefix}, std::move(at)).ids);
+        Page({.vector = kVector, .k = 2, .skip = skip, .page_cache = cache}, std::move(at)).ids);
   };
   EXPECT_THAT(page(0, before), ElementsAre(4, 3));
   EXPECT_THAT(page(2, nullptr), ElementsAre(13, 14));
@@ -114,11 +114,11 @@ TEST_F(DeepPages, APrefixOfAnEqualShapeIsOfOneState) {
 TEST_F(DeepPages, AFullSearchIsNotTheLast) {
   Make(3);
   Upload({1, 2, 3, 4, 5, 6, 7, 8, 9}, {9, 8, 7, 6, 5, 4, 3, 2, 1});
-  const auto prefix = MakeOrderPrefix(100);
+  const auto cache = MakeResultPageCache(100);
   std::vector<uint64_t> found;
   for (int64_t skip = 0; skip < 12; skip += 3) {
     for (const uint64_t id :
-         Numbers(Page({.vector = kVector, .k = 3, .skip = skip, .prefix = prefix}).ids)) {
+         Numbers(Page({.vector = kVector, .k = 3, .skip = skip, .page_cache = cache}).ids)) {
       found.push_back(id);
     }
   }
@@ -131,9 +131,12 @@ TEST_F(DeepPages, AFullSearchIsNotTheLast) {
 TEST_F(DeepPages, MoreTellsOfRowsOfTheAnswerAlone) {
   Make(4);
   Upload({1, 2, 3, 4, 5, 6}, {6, 5, 4, 4, 2, 1});
-  const auto more = [&](int32_t k, int64_t skip, std::optional<float> score_min) {
-    return Page(
-               {.vector = kVector, .k = k, .score_min = score_min, .skip = skip, .tell_more = true})
+  const auto more = [&](int32_t k, int64_t skip, std::optional<float> score_threshold) {
+    return Page({.vector = kVector,
+                 .k = k,
+                 .score_threshold = score_threshold,
+                 .skip = skip,
+                 .tell_more = true})
         .more;
   };
   EXPECT_TRUE(more(4, 0, std::nullopt));
@@ -153,8 +156,8 @@ TEST_F(DeepPages, MoreTellsOfRowsOfTheAnswerAlone) {
   EXPECT_TRUE(own(4, 0).more);
   EXPECT_FALSE(own(4, 1).more) << "five rows are not the query's own";
   EXPECT_EQ(own(4, 1).ids.size(), 4);
-  EXPECT_EQ(own(4, 0).rows_matched, 5);
-  EXPECT_EQ(Page({.vector = kVector, .k = 1, .score_min = 4.0f}).rows_matched, 6);
+  EXPECT_EQ(own(4, 0).matched_rows, 5);
+  EXPECT_EQ(Page({.vector = kVector, .k = 1, .score_threshold = 4.0f}).matched_rows, 6);
 }
 
 // The query's own row is subtracted from the rows of a filter only if it passes the filter.
@@ -166,7 +169,7 @@ TEST_F(DeepPages, TheOwnRowIsLeftOutOfAFilterThatChoosesIt) {
     const auto rows = std::make_shared<const RowFilter>(*collection_->RowsWithIds(nullptr, ids));
     const Neighbors found =
         Page({.row_id = Id(uint64_t{1}), .k = 2, .filter = rows, .tell_more = true});
-    EXPECT_EQ(found.rows_matched, 2) << chosen;
+    EXPECT_EQ(found.matched_rows, 2) << chosen;
     EXPECT_EQ(found.ids.size(), 2) << chosen;
     EXPECT_FALSE(found.more) << chosen;
   }
@@ -177,11 +180,11 @@ TEST_F(DeepPages, TheOwnRowIsLeftOutOfAFilterThatChoosesIt) {
 void ExpectPagesWithPrefix(FakeEngine& fake, Collection& collection, const IdColumn& whole) {
   const auto rows = static_cast<int64_t>(whole.size());
   for (const int32_t k : {1, 3, 10}) {
-    const auto prefix = MakeOrderPrefix(rows);
+    const auto cache = MakeResultPageCache(rows);
     const int64_t scans = fake.device->calls(FakeCall::kSearch);
     for (int64_t skip = 0; skip < rows + 2 * k; skip += k) {
       SearchBatch batch;
-      batch.queries = {{.vector = kVector, .k = k, .skip = skip, .prefix = prefix}};
+      batch.queries = {{.vector = kVector, .k = k, .skip = skip, .page_cache = cache}};
       batch.queries.push_back({.vector = kVector, .k = k, .skip = skip % 7});
       if (skip % 2 == 0) batch.queries.pop_back();
       const auto page = fake.engine->Search(collection, batch);
@@ -189,9 +192,9 @@ void ExpectPagesWithPrefix(FakeEngine& fake, Collection& collection, const IdCol
       const IdColumn& got = page->queries[0].ids;
       ASSERT_EQ(got.size(), std::clamp<int64_t>(rows - skip, 0, k));
       for (int64_t i = 0; i < got.size(); ++i) EXPECT_EQ(got.Compare(i, whole, skip + i), 0);
-      EXPECT_EQ(page->queries[0].rows_matched, rows);
+      EXPECT_EQ(page->queries[0].matched_rows, rows);
     }
-    EXPECT_EQ(prefix->rows_count(), rows);
+    EXPECT_EQ(cache->rows_count(), rows);
     const int64_t others = k == 10 ? 0 : rows / k / 2 + 2;
     EXPECT_LE(fake.device->calls(FakeCall::kSearch) - scans - others, 5 + rows / 10) << k;
   }
@@ -229,7 +232,7 @@ TEST_F(DeepPages, AreTheOrderCutIntoPieces) {
   }
   ExpectPagesWithPrefix(fake_, *collection_, whole);
   // The minimum score ends the searches, regardless of the number of rows.
-  EXPECT_EQ(Page({.vector = kVector, .k = 10, .score_min = 12.5f, .skip = 5}).ids.size(), 1)
+  EXPECT_EQ(Page({.vector = kVector, .k = 10, .score_threshold = 12.5f, .skip = 5}).ids.size(), 1)
       << "of six rows with a score of 13";
 }
 
@@ -246,11 +249,11 @@ TEST_F(DeepPages, APrefixStaysSmallAndLooksBack) {
     values.push_back(static_cast<float>(random.Between(0, 50)));
   }
   Upload(ids, values);
-  const auto prefix = MakeOrderPrefix(INT64_MAX);
-  Query query = {.vector = kVector, .k = 8, .prefix = prefix};
+  const auto cache = MakeResultPageCache(INT64_MAX);
+  Query query = {.vector = kVector, .k = 8, .page_cache = cache};
   for (query.skip = 0; query.skip < 800; query.skip += 8) {
     ASSERT_EQ(Page(query).ids.size(), 8);
-    EXPECT_LE(prefix->bytes(), 6400 / 8 + 64 * 12);
+    EXPECT_LE(cache->bytes(), 6400 / 8 + 64 * 12);
   }
   const int64_t scans = Scans();
   query.skip = 792;

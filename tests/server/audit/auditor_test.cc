@@ -31,7 +31,7 @@ class AuditorTest : public AuditFixture {
 };
 
 TEST_F(AuditorTest, ARightAnswerRaisesNothing) {
-  Auditor auditor({.share = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  Auditor auditor({.one_in = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
   auditor.Submit(auditor.Reserve(), Answer(collection_, {1, 0}, 3));
   AwaitAudited(auditor, 1);
   EXPECT_EQ(auditor.counts().rows_checked, 4);
@@ -42,7 +42,7 @@ TEST_F(AuditorTest, ARightAnswerRaisesNothing) {
 }
 
 TEST_F(AuditorTest, AFlippedScoreBitIsFoundAndCanBeReplayed) {
-  Auditor auditor({.share = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  Auditor auditor({.one_in = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
   fake_.device->CorruptAnswers([](corpus::RankedLists* best) {
     corpus::RankedScore& score = best->Resize(0, 0, best->list(0, 0).size()).at(1);
     score.score = std::nextafterf(score.score, 9.0f);
@@ -74,7 +74,7 @@ TEST_F(AuditorTest, AFlippedScoreBitIsFoundAndCanBeReplayed) {
 }
 
 TEST_F(AuditorTest, AWrongIdIsFoundAfterTheCollectionHasMovedOn) {
-  Auditor auditor({.share = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  Auditor auditor({.one_in = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
   AuditedAnswer answer = Answer(collection_, {1, 0}, 3);
   answer.answer.ids = testing::Ids({10, 12, 11});
   ASSERT_OK(collection_->Delete(testing::Ids({11})));
@@ -87,7 +87,7 @@ TEST_F(AuditorTest, AWrongIdIsFoundAfterTheCollectionHasMovedOn) {
 }
 
 TEST_F(AuditorTest, AnEpochIsHeldNoLongerThanTheCheck) {
-  Auditor auditor({.share = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  Auditor auditor({.one_in = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
   AuditedAnswer answer = Answer(collection_, {1, 0}, 3);
   const std::weak_ptr<const PinnedEpoch> epoch = answer.at;
   auditor.Submit(auditor.Reserve(), std::move(answer));
@@ -96,13 +96,13 @@ TEST_F(AuditorTest, AnEpochIsHeldNoLongerThanTheCheck) {
 }
 
 TEST_F(AuditorTest, AShareOfZeroChoosesNone) {
-  Auditor auditor({.share = 0}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  Auditor auditor({.one_in = 0}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
   for (int i = 0; i < 1000; ++i) EXPECT_FALSE(auditor.Sample());
   EXPECT_EQ(auditor.counts().answers_dropped, 0);
 }
 
 TEST_F(AuditorTest, OneInAHundredIsChosenAndNotEveryHundredth) {
-  Auditor auditor({.share = 100}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  Auditor auditor({.one_in = 100}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
   std::vector<int> chosen;
   for (int i = 0; i < 100000; ++i) {
     if (auditor.Sample()) chosen.push_back(i % 100);
@@ -138,7 +138,7 @@ class SlowAuditTest : public AuditFixture {
 };
 
 TEST_F(SlowAuditTest, ABusyAuditorDropsAndCounts) {
-  Auditor auditor({.share = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
+  Auditor auditor({.one_in = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
   script_->verify_gate.Close();
   for (int64_t i = 0; i < kAuditPlaces; ++i) auditor.Submit(auditor.Reserve(), EmptyAnswer());
   script_->verify_gate.AwaitArrivals(1);
@@ -151,13 +151,13 @@ TEST_F(SlowAuditTest, ABusyAuditorDropsAndCounts) {
 }
 
 TEST_F(SlowAuditTest, APlaceThatIsNotUsedComesBack) {
-  Auditor auditor({.share = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
+  Auditor auditor({.one_in = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(auditor.Reserve());
   EXPECT_EQ(auditor.counts().answers_dropped, 0);
 }
 
 TEST_F(SlowAuditTest, AfterACheckItRestsInProportion) {
-  Auditor auditor({.share = 1, .cpu_percent = 5}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
+  Auditor auditor({.one_in = 1, .cpu_percent = 5}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
   script_->verify_gate.Close();
   auditor.Submit(auditor.Reserve(), EmptyAnswer());
   script_->verify_gate.AwaitArrivals(1);
@@ -175,17 +175,17 @@ TEST_F(SlowAuditTest, AfterACheckItRestsInProportion) {
 }
 
 TEST_F(SlowAuditTest, TheEndCancelsTheCheckUnderWay) {
-  std::atomic<int64_t> told{0};
+  std::atomic<int64_t> reported{0};
   {
-    Auditor auditor({.share = 1}, engine_.get(), &clock_, &alarm_, [&](const AuditCounts& counts) {
-      told = counts.answers_dropped * 10 + counts.answers_failed;
+    Auditor auditor({.one_in = 1}, engine_.get(), &clock_, &alarm_, [&](const AuditCounts& counts) {
+      reported = counts.answers_dropped * 10 + counts.answers_failed;
     });
     script_->verify_gate.Close();
     auditor.Submit(auditor.Reserve(), EmptyAnswer());
     auditor.Submit(auditor.Reserve(), EmptyAnswer());
     script_->verify_gate.AwaitArrivals(1);
   }
-  EXPECT_EQ(told, 20) << "the one that waited and the one that was cancelled; neither failed";
+  EXPECT_EQ(reported, 20) << "the one that waited and the one that was cancelled; neither failed";
   EXPECT_THAT(raised(), IsEmpty());
 }
 

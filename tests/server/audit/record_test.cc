@@ -68,9 +68,9 @@ TEST_F(RecordTest, HoldsFilterThresholdSkipAndTheRowOfAQueryById) {
   Neighbors wrong;
   wrong.ids = testing::Ids({12});
   wrong.scores = {1};
-  const nlohmann::json record =
-      Record({.row_id = Id(uint64_t{10}), .k = 2, .filter = filter, .score_min = -1.0f, .skip = 1},
-             wrong, collection);
+  const nlohmann::json record = Record(
+      {.row_id = Id(uint64_t{10}), .k = 2, .filter = filter, .score_threshold = -1.0f, .skip = 1},
+      wrong, collection);
   EXPECT_EQ(record["query"], (nlohmann::json{{"row_id", 10}}));
   EXPECT_EQ(record["skip"], 1);
   EXPECT_EQ(record["score_min_bits"], "bf800000");

@@ -159,10 +159,10 @@ TEST_F(NarrowedReplayTest, AFilteredAnswer) {
 }
 
 TEST_F(NarrowedReplayTest, AnAnswerWithAThreshold) {
-  EXPECT_EQ(Verdict({.score_min = 6.5f}, {7}), ReplayVerdict::kNotReproduced);
-  EXPECT_EQ(Verdict({.score_min = 6.5f}, {7, 6}), ReplayVerdict::kReproduced);
+  EXPECT_EQ(Verdict({.score_threshold = 6.5f}, {7}), ReplayVerdict::kNotReproduced);
+  EXPECT_EQ(Verdict({.score_threshold = 6.5f}, {7, 6}), ReplayVerdict::kReproduced);
   EXPECT_THAT(last_.findings, Contains(HasSubstr("below the threshold")));
-  EXPECT_EQ(Verdict({.score_min = 6.5f}, {}), ReplayVerdict::kReproduced);
+  EXPECT_EQ(Verdict({.score_threshold = 6.5f}, {}), ReplayVerdict::kReproduced);
 }
 
 TEST_F(NarrowedReplayTest, APage) {
@@ -173,7 +173,7 @@ TEST_F(NarrowedReplayTest, APage) {
 
 // A check that needs the server sends it the original request.
 TEST_F(NarrowedReplayTest, TheRecordHoldsWhatWasAsked) {
-  Verdict({.filter = odd_, .score_min = 1.5f, .skip = 1}, {5, 3});
+  Verdict({.filter = odd_, .score_threshold = 1.5f, .skip = 1}, {5, 3});
   std::ifstream file(*raised().back().record);
   std::ostringstream text;
   text << file.rdbuf();

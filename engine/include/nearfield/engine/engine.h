@@ -67,18 +67,19 @@ struct Capacity {
   int64_t host_rows_bytes_used = 0;
 };
 
-// State that the pages of one search share, so that the next page costs at most one scan: one bit
-// per row of the collection, set for the rows found so far, and the last rows found (at most two
-// pages and 2 k_max rows, 12 bytes each). It belongs to one query, filter and state; a search of
-// another state, or for rows before the last page, resets it. Thread safety: one search at a time.
-class OrderPrefix {
+// ResultPageCache: state that the pages of one search share, so that the next page costs at most
+// one scan: one bit per row of the collection, set for the rows found so far, and the last rows
+// found (at most two pages and 2 k_max rows, 12 bytes each). It belongs to one query, filter and
+// state; a search of another state, or for rows before the last page, resets it. Thread safety: one
+// search at a time.
+class ResultPageCache {
  public:
-  virtual ~OrderPrefix() = default;
+  virtual ~ResultPageCache() = default;
   virtual int64_t rows_count() const = 0;  // leading rows of the order that were found
   virtual int64_t bytes() const = 0;       // of host memory
 };
-// Creates a prefix for a search that requests at most the first rows_max rows of the order.
-std::shared_ptr<OrderPrefix> MakeOrderPrefix(int64_t rows_max);
+// Creates a cache for a search that requests at most the first rows_max rows of the order.
+std::shared_ptr<ResultPageCache> MakeResultPageCache(int64_t rows_max);
 
 struct Query {
   absl::Span<const float> vector;  // [dim] fp32, borrowed for the call; or empty:
@@ -87,19 +88,19 @@ struct Query {
   // Rows that may be in the answer; null: all. Queries with the same filter object share its work.
   std::shared_ptr<const RowFilter> filter;
   // Rows with a lower score are not in the answer. Not NaN.
-  std::optional<float> score_min;
+  std::optional<float> score_threshold;
   // The answer begins after this many rows of the order: the next page. Beyond k_max - k it costs
   // one scan for every k_max rows.
   int64_t skip = 0;
   // The rows that earlier pages found, if there are several pages. A page then scans only for rows
   // that are not known yet, and reads ahead by up to as many rows as are known. May be null.
-  std::shared_ptr<OrderPrefix> prefix;
-  // Report in Neighbors::more whether rows follow the answer. With score_min this needs the
+  std::shared_ptr<ResultPageCache> page_cache;
+  // Report in Neighbors::more whether rows follow the answer. With score_threshold this needs the
   // following row, so an answer that ends at k_max rows of the order costs one more scan.
   bool tell_more = false;
 
   // Returns the number of leading rows of the order that the answer depends on.
-  int64_t rows_wanted() const { return skip + k + (tell_more && score_min ? 1 : 0); }
+  int64_t rows_wanted() const { return skip + k + (tell_more && score_threshold ? 1 : 0); }
 };
 
 struct SearchBatch {
@@ -118,9 +119,9 @@ struct Neighbors {
   std::vector<float> scores;
   std::vector<uint8_t> rows;  // [scores.size(), dim] in the row type, if requested
   BytesColumn payloads;       // one value per neighbor, if requested
-  // Rows that would be in the answer with unlimited k and without score_min: those that the filter
-  // chose (without a filter, all live rows), except the row of a query by id.
-  int64_t rows_matched = 0;
+  // Rows that would be in the answer with unlimited k and without score_threshold: those that the
+  // filter chose (without a filter, all live rows), except the row of a query by id.
+  int64_t matched_rows = 0;
   bool more = false;  // tell_more: with a larger k, more rows would be in the answer
 };
 
@@ -198,9 +199,9 @@ class Engine {
                                               const SearchBatch& batch) = 0;
 
   // Checks an answer against the oracle, which reads every exact row back from the device and sorts
-  // all of them. The query's filter, score_min and skip apply as in a search. Slow by design: N *
-  // dim multiplications on one core. Errors: as Search; FailedPrecondition (the claim's epoch is
-  // not the epoch to check against; names both).
+  // all of them. The query's filter, score_threshold and skip apply as in a search. Slow by design:
+  // N * dim multiplications on one core. Errors: as Search; FailedPrecondition (the claim's epoch
+  // is not the epoch to check against; names both).
   virtual absl::StatusOr<VerifyResult> Verify(const Collection& collection, const Claim& claim,
                                               const std::function<bool()>& cancelled) = 0;
 
