@@ -47,7 +47,7 @@ def in_build_files(path: str) -> bool:
 
 
 # The folders whose locks do not use engine/base/mutex.h yet.
-UNCONVERTED_FOLDERS = ("engine/corpus/", "engine/cpu/", "engine/gpu/", "server/service/", "server/store/")
+UNCONVERTED_FOLDERS = ("engine/corpus/", "engine/cpu/", "engine/gpu/", "server/store/")
 
 
 def with_checked_locks(path: str) -> bool:
