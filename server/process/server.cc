@@ -28,7 +28,7 @@ constexpr int kLookaheadBytes = 4 << 20;
 constexpr int kFrameBytesMax = 1 << 20;
 constexpr int kReadChunkBytes = 256 << 10;
 // Limit on the metadata of a connection. A connection that exceeds it ends with all its calls. If a
-// call exceeds kMetadataBytesMax (service/call.h), only that call is refused.
+// call exceeds kMetadataBytesMax (service/grpc_call.h), only that call is refused.
 constexpr int kMetadataBytesOfConnectionMax = 128 * 1024;
 // Deadline for the first SETTINGS frame of a connection. A silent connection frees its place after
 // this time.
@@ -138,9 +138,10 @@ Server::Server(const Settings* settings, Log* log, const Clock* clock)
       log_(log),
       clock_(clock),
       state_(settings, log, clock),
-      retrieval_(&state_),
-      ingest_(&state_),
-      admin_(&state_, [this] { health_.Refresh(); }) {}
+      service_(&state_, [this] { health_.Refresh(); }),
+      retrieval_(GrpcBase()),
+      ingest_(GrpcBase(), settings->request_bytes_max.value()),
+      admin_(GrpcBase()) {}
 
 Server::~Server() = default;
 

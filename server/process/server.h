@@ -10,15 +10,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/calls/local_service.h"
+#include "server/calls/server_state.h"
 #include "server/config/exit_code.h"
 #include "server/config/settings.h"
 #include "server/edge/acceptor.h"
 #include "server/process/engine_factory.h"
-#include "server/service/admin_service.h"
+#include "server/service/grpc_services.h"
 #include "server/service/health_service.h"
-#include "server/service/ingest_service.h"
-#include "server/service/retrieval_service.h"
-#include "server/service/server_state.h"
 #include "server/telemetry/log.h"
 
 namespace nearfield::server {
@@ -58,8 +57,11 @@ class Server {
   void Fail();
 
   ServerState& state() { return state_; }
+  // Returns the service that the port adapts, for callers in this process.
+  NearfieldService& service() { return service_; }
 
  private:
+  ServiceBase GrpcBase() { return {.service = &service_, .requests = &state_.ledger().requests}; }
   // Returns null if no data is stored.
   absl::StatusOr<std::unique_ptr<store::Store>> OpenStore();
   absl::Status LoadCollections(Core* core);
@@ -75,6 +77,7 @@ class Server {
   const Clock* const clock_;
   ServerState state_;
   HealthService health_;
+  LocalService service_;
   RetrievalService retrieval_;
   IngestService ingest_;
   AdminService admin_;

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "server/audit/audit.h"
+#include "server/calls/server_state.h"
 #include "server/service/health_service.h"
-#include "server/service/server_state.h"
 
 namespace nearfield::server {
 

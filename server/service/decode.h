@@ -31,17 +31,32 @@ absl::StatusOr<ByteAccount::Hold> Decode(grpc::ByteBuffer* bytes, ByteAccount* a
 absl::Status DecodeWithin(int64_t bytes_max, grpc::ByteBuffer* bytes,
                           google::protobuf::Message* message);
 
+// The memory that decoding may take.
+struct DecodeLimits {
+  ByteAccount* account = nullptr;
+  // A message that takes at most this is not reserved in the account.
+  int64_t unreserved_bytes_max = 0;
+};
+
 // As Decode, but the returned message keeps its reservation until the last holder releases it.
 template <typename Request>
 absl::StatusOr<std::shared_ptr<const Request>> DecodeHeld(grpc::ByteBuffer* bytes,
-                                                          ByteAccount* account,
+                                                          const DecodeLimits& limits,
                                                           const std::string& caller) {
   struct Held {
     ByteAccount::Hold hold;  // destroyed after the message
     Request message;
   };
   const auto held = std::make_shared<Held>();
-  ABSL_ASSIGN_OR_RETURN(held->hold, Decode(bytes, account, caller, &held->message));
+  absl::Status unreserved = absl::ResourceExhaustedError("");
+  if (limits.unreserved_bytes_max > 0) {
+    unreserved = DecodeWithin(limits.unreserved_bytes_max, bytes, &held->message);
+  }
+  if (absl::IsResourceExhausted(unreserved)) {
+    ABSL_ASSIGN_OR_RETURN(held->hold, Decode(bytes, limits.account, caller, &held->message));
+  } else if (!unreserved.ok()) {
+    return unreserved;
+  }
   return std::shared_ptr<const Request>(held, &held->message);
 }
 

@@ -59,7 +59,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
 
   // Sets the status. `look`: number of the look-up that found it. A later one may arrive first.
   void Tell(hv::HealthCheckResponse::ServingStatus status, uint64_t look) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (look < told_look_) return;
     told_look_ = look;
     wanted_ = status;
@@ -67,7 +67,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
   }
 
   void End(grpc::Status status) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (ending_) return;
     ending_ = true;
     end_ = std::move(status);
@@ -75,7 +75,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
   }
 
   void OnWriteDone(bool ok) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     writing_ = false;
     if (!ok && !ending_) {
       ending_ = true;
@@ -92,8 +92,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
   }
 
  private:
-  // Requires: mutex_.
-  void Advance() {
+  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_ || writing_) return;
     if (wanted_ != sent_) {  // also before the end, so that the last status is sent
       sent_ = wanted_;
@@ -108,16 +107,18 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
 
   HealthService* const service_;
   const std::string name_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::shared_ptr<HealthWatch> self_;  // until OnDone
   hv::HealthCheckResponse response_;
-  hv::HealthCheckResponse::ServingStatus wanted_ = hv::HealthCheckResponse::UNKNOWN;
-  hv::HealthCheckResponse::ServingStatus sent_ = hv::HealthCheckResponse::UNKNOWN;
-  uint64_t told_look_ = 0;
-  grpc::Status end_;
-  bool writing_ = false;
-  bool ending_ = false;
-  bool finished_ = false;
+  hv::HealthCheckResponse::ServingStatus wanted_ ABSL_GUARDED_BY(mutex_) =
+      hv::HealthCheckResponse::UNKNOWN;
+  hv::HealthCheckResponse::ServingStatus sent_ ABSL_GUARDED_BY(mutex_) =
+      hv::HealthCheckResponse::UNKNOWN;
+  uint64_t told_look_ ABSL_GUARDED_BY(mutex_) = 0;
+  grpc::Status end_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // Takes requests as bytes, because gRPC would decode them without a limit on their memory.
@@ -137,7 +138,7 @@ HealthService::~HealthService() = default;
 
 void HealthService::SetServing(bool serving) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (shut_down_) return;
     serving_ = serving && !withdrawn_;
   }
@@ -145,7 +146,7 @@ void HealthService::SetServing(bool serving) {
 }
 
 void HealthService::SetCollections(std::function<CollectionState(const std::string& name)> look) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   look_ = std::move(look);
 }
 
@@ -154,7 +155,7 @@ void HealthService::Refresh() { TellWatches(); }
 void HealthService::TellWatches() {
   std::vector<std::shared_ptr<HealthWatch>> watches;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     watches.assign(watches_.begin(), watches_.end());
   }
   for (const auto& watch : watches) Tell(watch.get());
@@ -163,7 +164,7 @@ void HealthService::TellWatches() {
 void HealthService::Tell(HealthWatch* watch) {
   uint64_t look = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     look = ++looks_count_;
   }
   watch->Tell(StatusOf(watch->name()), look);
@@ -174,7 +175,7 @@ hv::HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string
   if (!of_collection && !IsKnown(service)) return hv::HealthCheckResponse::SERVICE_UNKNOWN;
   std::function<CollectionState(const std::string&)> look;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!serving_) return hv::HealthCheckResponse::NOT_SERVING;
     look = look_;
   }
@@ -192,7 +193,7 @@ hv::HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string
 
 void HealthService::Withdraw() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     withdrawn_ = true;
   }
   SetServing(false);
@@ -202,7 +203,7 @@ void HealthService::Shutdown() {
   SetServing(false);
   std::vector<std::shared_ptr<HealthWatch>> watches;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     shut_down_ = true;
     watches.assign(watches_.begin(), watches_.end());
   }
@@ -211,7 +212,7 @@ void HealthService::Shutdown() {
 }
 
 void HealthService::Forget(const std::shared_ptr<HealthWatch>& watch) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   watches_.erase(watch);
 }
 
@@ -246,7 +247,7 @@ grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::Watch(
   }
   bool shut_down = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     watches_.insert(watch);
     shut_down = shut_down_;
   }

@@ -7,10 +7,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "engine/base/mutex.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
 namespace nearfield::server {
@@ -54,13 +55,13 @@ class HealthService final : public grpc::health::v1::Health::Service {
   void Tell(HealthWatch* watch);
   void TellWatches();
 
-  std::mutex mutex_;
-  std::function<CollectionState(const std::string& name)> look_;
-  bool serving_ = false;
-  bool withdrawn_ = false;
-  bool shut_down_ = false;
-  uint64_t looks_count_ = 0;
-  std::set<std::shared_ptr<HealthWatch>> watches_;
+  Mutex mutex_;
+  std::function<CollectionState(const std::string& name)> look_ ABSL_GUARDED_BY(mutex_);
+  bool serving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool withdrawn_ ABSL_GUARDED_BY(mutex_) = false;
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t looks_count_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<std::shared_ptr<HealthWatch>> watches_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace nearfield::server

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "server/calls/upload_session.h"
 #include "server/convert/admin.h"
 #include "server/convert/cursor.h"
 #include "server/convert/ingest.h"
 #include "server/convert/retrieval.h"
 #include "server/convert/text.h"
-#include "server/service/upload_session.h"
 #include "tests/server/scripted_engine.h"
 #include "tests/testing/seed.h"
 #include "tests/testing/status_matchers.h"

@@ -45,17 +45,18 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/edge": "engine/include engine/base server/telemetry",
         "server/telemetry": "engine/include engine/base server/config proto",
         "server/security": "engine/base server/config proto",
-        "server/service": "engine/include engine/base server/convert server/scheduler server/attributes server/audit server/collections server/config "
+        "server/calls": "engine/include engine/base server/convert server/scheduler server/attributes server/audit server/collections server/config "
         "server/telemetry server/edge/accept_counts.h server/security proto",
+        "server/service": "engine/base server/calls server/convert server/scheduler/memory_ledger.h proto",
         "server/process": "engine/include engine/base server/attributes server/audit server/config server/convert server/scheduler "
-        "server/collections server/store server/service server/edge server/telemetry server/security proto",
+        "server/collections server/store server/calls server/service server/edge server/telemetry server/security proto",
         "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
         "client/formats": "client/cpp",
         "client/cli": "client/cpp client/formats proto",
         "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
         "engine/plan engine/cpu engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
         "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
-        "server/process server/edge server/telemetry server/security server/service client/cpp client/formats client/cli proto",
+        "server/process server/edge server/telemetry server/security server/calls server/service client/cpp client/formats client/cli proto",
     }.items()
 }
 
@@ -66,12 +67,15 @@ CUDA = re.compile(
     r"^(cuda|cub/|thrust/|cooperative_groups|mma\.h|nvml|nvtx|device_launch|curand|cublas|sm_\d|nv/target)"
 )
 RPC = re.compile(r"^(grpc|google/protobuf/|google/rpc/)|\.pb\.h$")
+GRPC = re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$")
 # Folders that may include CUDA headers, and folders that must not include those of gRPC and
 # protobuf (generated ones included).
 CUDA_FOLDERS = ("engine/gpu/", "engine/topk/", "tests/")
 RPC_FREE_FOLDERS = (
     "engine/", "server/config/", "server/scheduler/", "server/attributes/", "server/collections/", "server/audit/", "server/store/"
 )
+# Folders that use the messages but know no transport.
+GRPC_FREE_FOLDERS = ("server/calls/", "server/convert/")
 
 
 def layer_of(path: str) -> str | None:
@@ -101,7 +105,9 @@ def folder_findings(path: str, target: str) -> list[str]:
     if CUDA.match(target) and not path.startswith(CUDA_FOLDERS):
         messages.append(f"<{target}>: CUDA only in engine/gpu, engine/topk and tests")
     if RPC.search(target) and path.startswith(RPC_FREE_FOLDERS):
-        messages.append(f"<{target}>: no gRPC or protobuf here; only convert and service use them")
+        messages.append(f"<{target}>: no gRPC or protobuf here; only convert, calls and service use them")
+    if GRPC.search(target) and path.startswith(GRPC_FREE_FOLDERS):
+        messages.append(f"<{target}>: no gRPC here; only service and process use it")
     if target == "ranges":
         messages.append("<ranges>: clang-14 cannot compile libstdc++'s views")
     return messages

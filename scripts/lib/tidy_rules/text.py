@@ -46,14 +46,9 @@ def in_build_files(path: str) -> bool:
     )
 
 
-# The folders whose locks do not use engine/base/mutex.h yet.
-UNCONVERTED_FOLDERS = ("server/service/",)
-
-
 def with_checked_locks(path: str) -> bool:
     """Returns True for the production code that can include engine/base/mutex.h: not the client."""
-    skipped = ("tests/", "client/", *UNCONVERTED_FOLDERS)
-    return in_cxx(path) and not path.startswith(skipped) and path != "engine/base/mutex.h"
+    return in_cxx(path) and not path.startswith(("tests/", "client/")) and path != "engine/base/mutex.h"
 
 
 def in_engine(path: str) -> bool:
