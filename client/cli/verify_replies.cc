@@ -35,7 +35,7 @@ class ReplyLog {
     const absl::StatusOr<LoggedReply> reply = ParseLoggedReply(line);
     if (absl::IsDataLoss(reply.status())) {
       ++tally_.damaged;
-      Tell(place, "damaged", std::string(reply.status().message()));
+      PrintFinding(place, "damaged", std::string(reply.status().message()));
       return absl::OkStatus();
     }
     NF_RETURN_IF_ERROR(reply.status());
@@ -51,7 +51,7 @@ class ReplyLog {
     tally_.rows_checked += check->rows_checked;
     if (check->equal) return absl::OkStatus();
     ++tally_.mismatches;
-    Tell(place, "mismatch", Verdict(*check));
+    PrintFinding(place, "mismatch", Verdict(*check));
     return absl::OkStatus();
   }
 
@@ -97,7 +97,8 @@ class ReplyLog {
     return &specs_.emplace(collection, std::move(info.spec)).first->second;
   }
 
-  void Tell(const std::string& place, std::string_view what, const std::string& text) const {
+  void PrintFinding(const std::string& place, std::string_view what,
+                    const std::string& text) const {
     if (global_.json) {
       Print(Cat(JsonObject()
                     .Add("line", std::string_view(place))

@@ -65,12 +65,12 @@ class Upload::Impl {
     reader_ = std::thread([this] { ReadAll(); });
     stream_->Write(request);  // a failure ends the reads, and Finish() returns the reason
     std::unique_lock<std::mutex> lock(mutex_);
-    const auto told = [this] { return accepted_ || committed_ || reads_ended_; };
+    const auto responded = [this] { return accepted_ || committed_ || reads_ended_; };
     bool answered = true;
     if (patience) {
-      answered = changed_.wait_for(lock, *patience, told);
+      answered = changed_.wait_for(lock, *patience, responded);
     } else {
-      changed_.wait(lock, told);
+      changed_.wait(lock, responded);
     }
     was_committed_ = committed_.has_value();
     rows_to_skip_ = was_committed_ ? committed_->rows_count : rows_resumed_;
@@ -96,7 +96,7 @@ class Upload::Impl {
     for (size_t begin = Skip(count, &places); begin < count;) {
       const std::vector<ColumnPlace> from = places;
       const absl::StatusOr<size_t> end = BlockEnd(rows, begin, block_bytes_max_, &places);
-      if (!end.ok()) return GiveUp(end.status());
+      if (!end.ok()) return Fail(end.status());
       v1::UploadRequest request;
       FillBlock(rows, begin, *end, request.mutable_block());
       for (size_t i = 0; i < from.size(); ++i)
@@ -169,7 +169,7 @@ class Upload::Impl {
   }
 
   // Ends an upload that may have been sent in part: committing the rest must be impossible.
-  absl::Status GiveUp(const absl::Status& status) {
+  absl::Status Fail(const absl::Status& status) {
     context_.TryCancel();
     static_cast<void>(Finish());
     status_ = status;

@@ -1,4 +1,4 @@
-// HeldPrefix: the implementation of OrderPrefix.
+// ResultPageCacheImpl: the implementation of ResultPageCache (nearfield/engine/engine.h).
 #ifndef NEARFIELD_ENGINE_SEARCH_RESULT_PAGE_CACHE_H_
 #define NEARFIELD_ENGINE_SEARCH_RESULT_PAGE_CACHE_H_
 
@@ -29,11 +29,12 @@ struct KnownRows {
   void DropBefore(const corpus::CorpusSnapshot& snapshot, int64_t place);
 };
 
-class HeldPrefix final : public OrderPrefix {
+class ResultPageCacheImpl final : public ResultPageCache {
  public:
-  explicit HeldPrefix(int64_t rows_max) : rows_max_(rows_max) {}
-  static HeldPrefix* Of(const Query& query) {
-    return static_cast<HeldPrefix*>(query.prefix.get());  // MakeOrderPrefix creates no other type
+  explicit ResultPageCacheImpl(int64_t rows_max) : rows_max_(rows_max) {}
+  static ResultPageCacheImpl* Of(const Query& query) {
+    // MakeResultPageCache creates no other type.
+    return static_cast<ResultPageCacheImpl*>(query.page_cache.get());
   }
 
   int64_t rows_count() const override { return known_.count(); }

@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "engine/base/status_macros.h"
-#include "engine/search/result_page_cache.h"
 #include "engine/search/resolve.h"
+#include "engine/search/result_page_cache.h"
 #include "engine/search/search_rows.h"
 
 namespace nearfield {
@@ -81,8 +81,8 @@ ResolvedQueries Pick(const ResolvedQueries& all, absl::Span<const size_t> places
 // order are known and `missing` more are needed. A prefix is doubled, so that the pages of a search
 // cost few scans even if they are small.
 int64_t RowsAhead(const Query& query, int64_t found, int64_t missing) {
-  if (query.prefix == nullptr) return missing;
-  const int64_t room = HeldPrefix::Of(query)->rows_max() - found;
+  if (query.page_cache == nullptr) return missing;
+  const int64_t room = ResultPageCacheImpl::Of(query)->rows_max() - found;
   return std::max(missing, std::min(found, room));
 }
 
@@ -139,7 +139,7 @@ Hits Cut(KnownRows* known, const Query& query) {
   if (query.score_threshold) {
     while (end != begin && std::prev(end)->score < *query.score_threshold) --end;
   }
-  if (begin != hits.begin() || HeldPrefix::Of(query) != nullptr) return Hits(begin, end);
+  if (begin != hits.begin() || ResultPageCacheImpl::Of(query) != nullptr) return Hits(begin, end);
   hits.erase(end, hits.end());
   return std::move(hits);
 }
@@ -180,7 +180,7 @@ absl::Status AnswerOne(const GroupSearch& group, const RowSearch& search, size_t
                                      .k_max = group.k_max},
                                     known, group.cost));
   }
-  if (HeldPrefix::Of(query) != nullptr) known->DropBefore(*group.snapshot, query.skip);
+  if (ResultPageCacheImpl::Of(query) != nullptr) known->DropBefore(*group.snapshot, query.skip);
   group.answers->matched_rows[place] = rows_of_order;
   group.answers->more[place] = query.tell_more && MoreFollow(*known, query, rows_of_order);
   group.answers->hits[place] = Cut(known, query);
@@ -195,9 +195,9 @@ absl::Status SearchGroup(const GroupSearch& group, const RowSearch& search,
   std::vector<size_t> fresh;  // among `places`
   for (size_t i = 0; i < places.size(); ++i) {
     const Query& query = group.batch.queries[places[i]];
-    HeldPrefix* const prefix = HeldPrefix::Of(query);
-    if (prefix != nullptr && prefix->Serves(group.snapshot, query.skip)) {
-      ABSL_RETURN_IF_ERROR(AnswerOne(group, search, i, places[i], &prefix->known()));
+    ResultPageCacheImpl* const cache = ResultPageCacheImpl::Of(query);
+    if (cache != nullptr && cache->Serves(group.snapshot, query.skip)) {
+      ABSL_RETURN_IF_ERROR(AnswerOne(group, search, i, places[i], &cache->known()));
       continue;
     }
     k.push_back(static_cast<int32_t>(std::min<int64_t>(query.rows_wanted(), group.k_max)));
@@ -219,9 +219,9 @@ absl::Status SearchGroup(const GroupSearch& group, const RowSearch& search,
     known.hits = std::move(hits[i]);
     known.whole = whole;
     KnownRows* of_query = &known;
-    if (HeldPrefix* const prefix = HeldPrefix::Of(group.batch.queries[place])) {
-      prefix->Begin(group.snapshot, std::move(known));
-      of_query = &prefix->known();
+    if (ResultPageCacheImpl* const cache = ResultPageCacheImpl::Of(group.batch.queries[place])) {
+      cache->Begin(group.snapshot, std::move(known));
+      of_query = &cache->known();
     }
     ABSL_RETURN_IF_ERROR(AnswerOne(group, search, fresh[i], place, of_query));
   }
@@ -322,8 +322,8 @@ void KnownRows::DropBefore(const CorpusSnapshot& snapshot, int64_t place) {
   begin += dropped;
 }
 
-std::shared_ptr<OrderPrefix> MakeOrderPrefix(int64_t rows_max) {
-  return std::make_shared<HeldPrefix>(rows_max);
+std::shared_ptr<ResultPageCache> MakeResultPageCache(int64_t rows_max) {
+  return std::make_shared<ResultPageCacheImpl>(rows_max);
 }
 
 absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimits& limits,

@@ -133,7 +133,7 @@ void AttributeColumns::Drop(const OrdinalSet& dead) {
   DropHere(dead);
 }
 
-void AttributeColumns::GiveUp(const OrdinalSet& rows) {
+void AttributeColumns::Release(const OrdinalSet& rows) {
   const MutexLock lock(mutex_);
   DropHere(rows);
   freed_.UniteWith(OrdinalSet::Difference(rows, dead_));

@@ -50,7 +50,7 @@ class AttributeColumns {
 
   // Drops the rows of a failed upload. The ordinals of rows that were never added are free
   // immediately.
-  void GiveUp(const OrdinalSet& rows);
+  void Release(const OrdinalSet& rows);
 
   // Returns, once each, the ordinals of dropped rows that are in no chunk any more. New rows may be
   // added with them.

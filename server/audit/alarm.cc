@@ -25,8 +25,8 @@ void Alarm::RaiseOne(const Mismatch& mismatch) {
   const RecordContext context = {.server_version = options_.server_version,
                                  .engine = options_.engine,
                                  .unix_seconds = options_.unix_seconds()};
-  options_.tell(Explain(mismatch),
-                folder_.Write(EncodeRecord(context, mismatch), context.unix_seconds));
+  options_.report(Explain(mismatch),
+                  folder_.Write(EncodeRecord(context, mismatch), context.unix_seconds));
 }
 
 void Alarm::Raise(const AnswerMismatch& mismatch) { RaiseOne(mismatch); }

@@ -23,7 +23,7 @@ class Alarm {
     // Stops serving. Called first for every mismatch, from any thread.
     std::function<void()> stop = [] {};
     // Reports the mismatch and the path of its record, or why there is none.
-    std::function<void(const std::string& what, const absl::StatusOr<std::string>& record)> tell =
+    std::function<void(const std::string& what, const absl::StatusOr<std::string>& record)> report =
         [](const std::string&, const absl::StatusOr<std::string>&) {};
     // Returns the seconds since 1970, for records. Null: the system clock.
     std::function<int64_t()> unix_seconds;

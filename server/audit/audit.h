@@ -17,8 +17,8 @@ struct AuditBase {
   Engine* engine = nullptr;
   const Clock* clock = nullptr;
   std::function<std::vector<std::shared_ptr<NamedCollection>>()> collections;
-  Auditor::Tell tell_audit = [](const AuditCounts&) {};
-  std::function<void(const ScrubCounts&)> tell_scrub = [](const ScrubCounts&) {};
+  Auditor::Report report_audit = [](const AuditCounts&) {};
+  std::function<void(const ScrubCounts&)> report_scrub = [](const ScrubCounts&) {};
   std::function<void(const std::string& collection, const absl::Status&)> scrub_failed =
       [](const std::string&, const absl::Status&) {};
 };
@@ -32,12 +32,12 @@ class Audit {
  public:
   Audit(const AuditOptions& options, AuditBase base, Alarm::Options alarm_options)
       : alarm(std::move(alarm_options)),
-        auditor(options.auditor, base.engine, base.clock, &alarm, std::move(base.tell_audit)),
+        auditor(options.auditor, base.engine, base.clock, &alarm, std::move(base.report_audit)),
         scrubber(options.scrubber, {.collections = std::move(base.collections),
                                     .clock = base.clock,
                                     .pace = &pace_,
                                     .alarm = &alarm,
-                                    .tell = std::move(base.tell_scrub),
+                                    .report = std::move(base.report_scrub),
                                     .failed = std::move(base.scrub_failed)}) {}
 
  private:

@@ -18,7 +18,7 @@ class OwnedQuery {
   explicit OwnedQuery(const Query& query)
       : values_(query.vector.begin(), query.vector.end()), query_(query) {
     query_.vector = {};
-    query_.prefix = nullptr;  // the oracle must not use results of earlier pages
+    query_.page_cache = nullptr;  // the oracle must not use results of earlier pages
   }
 
   // Returns a query that borrows from this object, which must outlive it.

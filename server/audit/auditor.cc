@@ -9,18 +9,18 @@
 namespace nearfield::server {
 namespace {
 
-constexpr int64_t kTellUs = int64_t{600} * 1'000'000;
+constexpr int64_t kReportUs = int64_t{600} * 1'000'000;
 
 }  // namespace
 
 Auditor::Auditor(const AuditorOptions& options, Engine* engine, const Clock* clock, Alarm* alarm,
-                 Tell tell)
+                 Report report)
     : options_(options),
       engine_(engine),
       clock_(clock),
       alarm_(alarm),
-      tell_(std::move(tell)),
-      told_(clock->Now()) {
+      report_(std::move(report)),
+      reported_(clock->Now()) {
   if (options_.one_in > 0) thread_ = std::thread([this] { Loop(); });
 }
 
@@ -96,7 +96,7 @@ void Auditor::Loop() {
     Check(job.answer);
   }
   const AuditCounts all = counts();
-  if (all.answers_audited + all.answers_dropped > 0) tell_(all);
+  if (all.answers_audited + all.answers_dropped > 0) report_(all);
 }
 
 void Auditor::Check(const AuditedAnswer& answer) {
@@ -107,7 +107,7 @@ void Auditor::Check(const AuditedAnswer& answer) {
   const bool wrong = verdict.ok() && !verdict->equal;
   if (wrong) alarm_->Raise(AnswerMismatch{.audited = answer, .verdict = *verdict});
   AuditCounts now;
-  bool tell = false;
+  bool report = false;
   {
     const MutexLock lock(mutex_);
     counts_.answers_audited += verdict.ok() ? 1 : 0;
@@ -118,11 +118,11 @@ void Auditor::Check(const AuditedAnswer& answer) {
     counts_.rows_checked += verdict.ok() ? verdict->rows_checked : 0;
     counts_.busy_us += MicrosBetween(begin, end);
     rest_until_ = end + (end - begin) * (100 - options_.cpu_percent) / options_.cpu_percent;
-    tell = MicrosBetween(told_, end) >= kTellUs;
-    if (tell) told_ = end;
+    report = MicrosBetween(reported_, end) >= kReportUs;
+    if (report) reported_ = end;
     now = counts_;
   }
-  if (tell) tell_(now);
+  if (report) report_(now);
 }
 
 }  // namespace nearfield::server

@@ -42,12 +42,12 @@ inline constexpr int64_t kAuditPlaces = 4;
 // Runs one thread. Thread-safe.
 class Auditor {
  public:
-  using Tell = std::function<void(const AuditCounts&)>;
+  using Report = std::function<void(const AuditCounts&)>;
 
   // The callback receives the counts on the auditor's thread, at intervals, and at the end if any
   // answer was sampled. All arguments outlive the auditor.
   Auditor(const AuditorOptions& options, Engine* engine, const Clock* clock, Alarm* alarm,
-          Tell tell);
+          Report report);
   // Cancels the running check and drops the waiting answers.
   ~Auditor();
   Auditor(const Auditor&) = delete;
@@ -97,7 +97,7 @@ class Auditor {
   Engine* const engine_;
   const Clock* const clock_;
   Alarm* const alarm_;
-  const Tell tell_;
+  const Report report_;
   std::atomic<uint64_t> sampled_{0};
   std::atomic<bool> ending_{false};
   mutable Mutex mutex_;
@@ -105,7 +105,7 @@ class Auditor {
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
   int64_t places_taken_ ABSL_GUARDED_BY(mutex_) = 0;
   TimePoint rest_until_ ABSL_GUARDED_BY(mutex_) = TimePoint::min();
-  TimePoint told_ ABSL_GUARDED_BY(mutex_);
+  TimePoint reported_ ABSL_GUARDED_BY(mutex_);
   AuditCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -41,7 +41,7 @@ bool Scrubber::Pass() {
     base_.failed(named->name, status);
   }
   counts_.passes += 1;
-  base_.tell(counts_);
+  base_.report(counts_);
   return true;
 }
 

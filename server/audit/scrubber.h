@@ -30,7 +30,7 @@ struct ScrubberBase {
   Pace* pace = nullptr;
   Alarm* alarm = nullptr;
   // Called after each pass.
-  std::function<void(const ScrubCounts&)> tell = [](const ScrubCounts&) {};
+  std::function<void(const ScrubCounts&)> report = [](const ScrubCounts&) {};
   // Called if the scrub of a collection fails.
   std::function<void(const std::string& collection, const absl::Status&)> failed =
       [](const std::string&, const absl::Status&) {};

@@ -264,7 +264,7 @@ Catalog::Aliases Catalog::ListAliases() const {
   return aliases_;
 }
 
-absl::StatusOr<store::UploadFacts> Catalog::GetUpload(const std::string& token) const {
+absl::StatusOr<store::UploadInfo> Catalog::GetUpload(const std::string& token) const {
   if (base_.store != nullptr) return base_.store->GetUpload(token);
   return absl::FailedPreconditionError(
       "upload_token: this server keeps no data directory (data_dir is none)");
@@ -286,15 +286,15 @@ absl::StatusOr<std::vector<Catalog::ListedUpload>> Catalog::ListUploads() const 
   return listed;
 }
 
-absl::StatusOr<store::UploadFacts> Catalog::DropUpload(const std::string& token) const {
-  ABSL_ASSIGN_OR_RETURN(const store::UploadFacts facts, GetUpload(token));
-  if (facts.state == store::UploadState::kCommitted) {
+absl::StatusOr<store::UploadInfo> Catalog::DropUpload(const std::string& token) const {
+  ABSL_ASSIGN_OR_RETURN(const store::UploadInfo info, GetUpload(token));
+  if (info.state == store::UploadState::kCommitted) {
     return absl::FailedPreconditionError(
-        absl::StrCat("upload_token: the upload was committed, its ", facts.rows_count,
-                     " rows are visible from epoch ", facts.epoch));
+        absl::StrCat("upload_token: the upload was committed, its ", info.rows_count,
+                     " rows are visible from epoch ", info.epoch));
   }
   ABSL_RETURN_IF_ERROR(base_.store->DropUpload(token));
-  return facts;
+  return info;
 }
 
 std::vector<std::shared_ptr<NamedCollection>> Catalog::List() const {

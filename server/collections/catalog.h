@@ -116,7 +116,7 @@ class Catalog {
 
   // Returns what the store knows about an upload with a token. Errors: NotFound, FailedPrecondition
   // (nothing is stored).
-  absl::StatusOr<store::UploadFacts> GetUpload(const std::string& token) const;
+  absl::StatusOr<store::UploadInfo> GetUpload(const std::string& token) const;
   // Returns the open uploads with a token, in the order of Store::OpenUploads. Errors:
   // FailedPrecondition (nothing is stored).
   struct ListedUpload {
@@ -126,7 +126,7 @@ class Catalog {
   absl::StatusOr<std::vector<ListedUpload>> ListUploads() const;
   // Drops an open upload and returns its last state. Errors: as GetUpload; FailedPrecondition
   // (committed, or in use by a stream).
-  absl::StatusOr<store::UploadFacts> DropUpload(const std::string& token) const;
+  absl::StatusOr<store::UploadInfo> DropUpload(const std::string& token) const;
 
   const AttributeShared& attributes() const { return *attributes_; }
 

@@ -91,7 +91,7 @@ void CollectionAttributes::Release(Collection& collection) {
 }
 
 // Drops rows that no state shows or will show. A state pinned later shows only rows of the states
-// held now, rows of uploads between Add and Settle, and rows that are not in the snapshot yet.
+// held now, rows of uploads between Add and Finalize, and rows that are not in the snapshot yet.
 absl::Status CollectionAttributes::DropDead(const Collection& collection) {
   const MutexLock look(look_mutex_);
   std::shared_ptr<const AttributeSnapshot> snapshot;
@@ -121,7 +121,7 @@ AttributeUpload::AttributeUpload(CollectionAttributes* to, AttributeLimit limit)
     : to_(to), limit_(limit), builder_(&to->columns_.schema()) {}
 
 AttributeUpload::~AttributeUpload() {
-  if (added_) Settle(false);
+  if (added_) Finalize(false);
   to_->shared_->memory_bytes -= bytes_noted_;
 }
 
@@ -161,7 +161,7 @@ absl::Status AttributeUpload::Add(uint32_t first_ordinal) {
   return CatchOutOfMemory([&] { return to_->columns_.Add(std::move(chunks)); });
 }
 
-void AttributeUpload::Settle(bool visible) noexcept {
+void AttributeUpload::Finalize(bool visible) noexcept {
   if (!added_) return;
   // The commit is already decided. If memory is exhausted, small chunks stay unmerged and invisible
   // rows stay until the next Tidy.
@@ -169,7 +169,7 @@ void AttributeUpload::Settle(bool visible) noexcept {
     if (visible) {
       to_->columns_.MergeSmall();
     } else {
-      to_->columns_.GiveUp(rows_);
+      to_->columns_.Release(rows_);
     }
     return absl::OkStatus();
   }).IgnoreError();

@@ -91,7 +91,7 @@ class CollectionAttributes {
   // ordinal that was found dead names another row when it is dropped.
   Mutex look_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   Mutex mutex_;
-  OrdinalSet adding_ ABSL_GUARDED_BY(mutex_);  // rows of uploads between Add and Settle
+  OrdinalSet adding_ ABSL_GUARDED_BY(mutex_);  // rows of uploads between Add and Finalize
   Mutex bytes_mutex_;
   int64_t bytes_noted_ ABSL_GUARDED_BY(bytes_mutex_) = 0;  // part of shared_->memory_bytes
 };
@@ -100,7 +100,7 @@ class CollectionAttributes {
 // only records the bytes: attributes that were stored are always loaded.
 enum class AttributeLimit : uint8_t { kRefuses, kNotes };
 
-// The attributes of the rows of one upload. If it is destroyed before Settle(true), its rows are
+// The attributes of the rows of one upload. If it is destroyed before Finalize(true), its rows are
 // removed. Not thread-safe.
 class AttributeUpload {
  public:
@@ -127,7 +127,7 @@ class AttributeUpload {
   // released once the rows are gone. Errors: ResourceExhausted.
   absl::Status Add(uint32_t first_ordinal);
   // Ends the upload: `visible` if the engine shows the rows, else it never will.
-  void Settle(bool visible) noexcept;
+  void Finalize(bool visible) noexcept;
 
  private:
   CollectionAttributes* const to_;

@@ -22,16 +22,16 @@ int64_t BytesOf(const UploadBlock& block) {
 }  // namespace
 
 absl::Status CheckTokenIsOf(const NamedCollection& named, UploadMode mode,
-                            const store::UploadFacts& known) {
+                            const store::UploadInfo& known) {
   if (known.collection_id == named.store_id && known.mode == mode) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "begin.upload_token: of an upload into another collection, or with another mode");
 }
 
 CollectionUpload::CollectionUpload(std::shared_ptr<NamedCollection> named,
-                                   const UploadRequestFacts& facts)
+                                   const BeginUploadRequest& request)
     : named_(std::move(named)),
-      resumable_(!facts.token.empty()),
+      resumable_(!request.token.empty()),
       attributes_(named_->attributes.get()) {}
 
 CollectionUpload::~CollectionUpload() {
@@ -40,46 +40,48 @@ CollectionUpload::~CollectionUpload() {
 }
 
 absl::StatusOr<std::unique_ptr<CollectionUpload>> CollectionUpload::Begin(
-    std::shared_ptr<NamedCollection> named, const UploadRequestFacts& facts) {
-  std::unique_ptr<CollectionUpload> upload(new CollectionUpload(std::move(named), facts));
+    std::shared_ptr<NamedCollection> named, const BeginUploadRequest& request) {
+  std::unique_ptr<CollectionUpload> upload(new CollectionUpload(std::move(named), request));
   const NamedCollection& to = *upload->named_;
   if (upload->resumable_ && to.store == nullptr) {
     return absl::FailedPreconditionError(
         "begin.upload_token: this server keeps nothing on a disk (data_dir is none), so that no "
         "upload can be resumed");
   }
-  ABSL_ASSIGN_OR_RETURN(upload->upload_, to.collection->BeginUpload(facts.reservation));
-  if (to.store != nullptr) ABSL_RETURN_IF_ERROR(upload->OpenSegment(facts));
+  ABSL_ASSIGN_OR_RETURN(upload->upload_, to.collection->BeginUpload(request.reservation));
+  if (to.store != nullptr) ABSL_RETURN_IF_ERROR(upload->OpenSegment(request));
   return upload;
 }
 
-absl::Status CollectionUpload::OpenSegment(const UploadRequestFacts& facts) {
-  const UploadMode mode = facts.reservation.mode;
+absl::Status CollectionUpload::OpenSegment(const BeginUploadRequest& request) {
+  const UploadMode mode = request.reservation.mode;
   if (resumable_) {
-    const auto known = named_->store->GetUpload(facts.token);
+    const auto known = named_->store->GetUpload(request.token);
     if (known.ok()) {
       ABSL_RETURN_IF_ERROR(CheckTokenIsOf(*named_, mode, *known));
-      if (known->rows_count > facts.reservation.rows_max) {
+      if (known->rows_count > request.reservation.rows_max) {
         return ArgumentError(
             "begin.rows_max",
-            absl::StrCat(facts.reservation.rows_max, ", but the upload of this token has ",
+            absl::StrCat(request.reservation.rows_max, ", but the upload of this token has ",
                          known->rows_count, " rows already"),
-            absl::StrCat(facts.reservation.rows_max), absl::StrCat(known->rows_count));
+            absl::StrCat(request.reservation.rows_max), absl::StrCat(known->rows_count));
       }
-      return Resume(facts);
+      return Resume(request);
     }
     if (!absl::IsNotFound(known.status())) return known.status();
   }
-  store::BeginUploadOptions options = {.mode = mode, .token = facts.token, .caller = facts.caller};
-  options.bytes_expected = store::UploadBytes(
-      named_->collection->spec(), facts.reservation.rows_max, facts.reservation.payload_bytes_max);
+  store::BeginUploadOptions options = {
+      .mode = mode, .token = request.token, .caller = request.caller};
+  options.bytes_expected =
+      store::UploadBytes(named_->collection->spec(), request.reservation.rows_max,
+                         request.reservation.payload_bytes_max);
   ABSL_ASSIGN_OR_RETURN(segment_, named_->store->BeginUpload(named_->store_id, options));
   return absl::OkStatus();
 }
 
-absl::Status CollectionUpload::Resume(const UploadRequestFacts& facts) {
+absl::Status CollectionUpload::Resume(const BeginUploadRequest& request) {
   const auto play_again = [&](const store::StoredBlock& block) -> absl::Status {
-    if (facts.dead) ABSL_RETURN_IF_ERROR(facts.dead());
+    if (request.dead) ABSL_RETURN_IF_ERROR(request.dead());
     const UploadBlock rows = {.ids = block.ids, .rows = block.rows, .payloads = block.payloads};
     place_.rows_count += block.ids->size();
     if (block.payloads != nullptr) place_.payload_bytes += block.payloads->value_bytes();
@@ -87,7 +89,7 @@ absl::Status CollectionUpload::Resume(const UploadRequestFacts& facts) {
     return upload_->Append(rows);
   };
   ABSL_ASSIGN_OR_RETURN(segment_,
-                        named_->store->ResumeUpload(facts.token, play_again, facts.caller));
+                        named_->store->ResumeUpload(request.token, play_again, request.caller));
   place_.next_block = segment_->next_block();
   return absl::OkStatus();
 }
@@ -145,7 +147,7 @@ absl::StatusOr<CommitResult> CollectionUpload::Commit() {
                           recorded = true;
                           return Record(change);
                         }));
-  attributes_.Settle(true);
+  attributes_.Finalize(true);
   // The upload changed nothing. Record that under its token.
   if (segment_ != nullptr && !recorded && resumable_) {
     ABSL_RETURN_IF_ERROR(named_->store->CommitUpload(

@@ -16,7 +16,7 @@
 
 namespace nearfield::server {
 
-struct UploadRequestFacts {
+struct BeginUploadRequest {
   UploadReservation reservation;
   std::string token;   // empty: the upload ends with its stream
   std::string caller;  // owner of the upload; empty: none in particular
@@ -35,7 +35,7 @@ struct UploadPlace {
 // Checks that the upload with this token is into this collection and has this mode. Errors:
 // FailedPrecondition.
 absl::Status CheckTokenIsOf(const NamedCollection& named, UploadMode mode,
-                            const store::UploadFacts& known);
+                            const store::UploadInfo& known);
 
 // One upload. If it is destroyed before its commit, it is removed, except for its durable blocks if
 // it has a token. Not thread-safe.
@@ -47,7 +47,7 @@ class CollectionUpload {
   // is stored; the token belongs to another collection or mode, or is in use); InvalidArgument (the
   // token has more rows than the reservation).
   static absl::StatusOr<std::unique_ptr<CollectionUpload>> Begin(
-      std::shared_ptr<NamedCollection> named, const UploadRequestFacts& facts);
+      std::shared_ptr<NamedCollection> named, const BeginUploadRequest& request);
   ~CollectionUpload();
 
   // Returns the position after the blocks so far.
@@ -63,9 +63,9 @@ class CollectionUpload {
   absl::StatusOr<CommitResult> Commit();
 
  private:
-  CollectionUpload(std::shared_ptr<NamedCollection> named, const UploadRequestFacts& facts);
-  absl::Status OpenSegment(const UploadRequestFacts& facts);
-  absl::Status Resume(const UploadRequestFacts& facts);
+  CollectionUpload(std::shared_ptr<NamedCollection> named, const BeginUploadRequest& request);
+  absl::Status OpenSegment(const BeginUploadRequest& request);
+  absl::Status Resume(const BeginUploadRequest& request);
   // Makes the commit durable.
   absl::Status Record(const PendingChange& change);
 

@@ -42,7 +42,7 @@ class LoadedAttributes {
   absl::Status Index() {
     const auto rows_count = static_cast<uint32_t>(part_->rows_count());
     ABSL_RETURN_IF_ERROR(part_->Add(next_ordinal_));
-    part_->Settle(true);
+    part_->Finalize(true);
     next_ordinal_ += rows_count;
     Begin();
     return absl::OkStatus();

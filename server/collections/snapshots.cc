@@ -32,8 +32,8 @@ absl::Status ValidateSnapshotName(std::string_view name) {
       std::string(name));
 }
 
-absl::StatusOr<SnapshotFacts> CreateSnapshot(const SnapshotPlace& place, const std::string& name,
-                                             const std::function<bool()>& cancelled) {
+absl::StatusOr<SnapshotInfo> CreateSnapshot(const SnapshotPlace& place, const std::string& name,
+                                            const std::function<bool()>& cancelled) {
   ABSL_RETURN_IF_ERROR(ValidateSnapshotName(name));
   ABSL_RETURN_IF_ERROR(CheckPlace(place));
   if (place.store == nullptr) {
@@ -41,7 +41,7 @@ absl::StatusOr<SnapshotFacts> CreateSnapshot(const SnapshotPlace& place, const s
         "this server keeps nothing on a disk (data_dir is none), so that there is nothing to copy");
   }
   ABSL_ASSIGN_OR_RETURN(const auto before, store::Store::ListSnapshots(place.dir));
-  const auto same = [&name](const SnapshotFacts& facts) { return facts.name == name; };
+  const auto same = [&name](const SnapshotInfo& info) { return info.name == name; };
   if (std::any_of(before.begin(), before.end(), same)) return AlreadyThere(name);
   if (static_cast<int64_t>(before.size()) >= place.snapshots_max) {
     return absl::ResourceExhaustedError(absl::StrCat("there are ", before.size(),
@@ -58,7 +58,7 @@ absl::StatusOr<SnapshotFacts> CreateSnapshot(const SnapshotPlace& place, const s
   return absl::InternalError("the snapshot was removed as soon as it was made");
 }
 
-absl::StatusOr<std::vector<SnapshotFacts>> ListSnapshots(const SnapshotPlace& place) {
+absl::StatusOr<std::vector<SnapshotInfo>> ListSnapshots(const SnapshotPlace& place) {
   ABSL_RETURN_IF_ERROR(CheckPlace(place));
   return store::Store::ListSnapshots(place.dir);
 }

@@ -14,7 +14,7 @@
 
 namespace nearfield::server {
 
-using store::SnapshotFacts;
+using store::SnapshotInfo;
 
 struct SnapshotPlace {
   store::Store* store = nullptr;  // null: nothing is stored, so no snapshot can be made
@@ -30,11 +30,11 @@ absl::Status ValidateSnapshotName(std::string_view name);
 // one caller at a time.
 // Errors: InvalidArgument (name), FailedPrecondition (no store, no dir), AlreadyExists,
 // ResourceExhausted (snapshots_max, disk full), Cancelled.
-absl::StatusOr<SnapshotFacts> CreateSnapshot(const SnapshotPlace& place, const std::string& name,
-                                             const std::function<bool()>& cancelled);
+absl::StatusOr<SnapshotInfo> CreateSnapshot(const SnapshotPlace& place, const std::string& name,
+                                            const std::function<bool()>& cancelled);
 
 // Ordered by name. Errors: FailedPrecondition (no dir).
-absl::StatusOr<std::vector<SnapshotFacts>> ListSnapshots(const SnapshotPlace& place);
+absl::StatusOr<std::vector<SnapshotInfo>> ListSnapshots(const SnapshotPlace& place);
 
 }  // namespace nearfield::server
 

@@ -154,7 +154,7 @@ absl::Status Resolve(const std::map<std::string, std::string>& file, const Envir
 }
 
 // Adapts the defaults to the machine and checks rules that involve several settings.
-absl::StatusOr<MemoryPlan> Settle(const HostMachine& machine, Settings* settings) {
+absl::StatusOr<MemoryPlan> FinalizeSettings(const HostMachine& machine, Settings* settings) {
   ScaleDefaults(machine, settings);
   ABSL_RETURN_IF_ERROR(settings->Validate());
   MemoryPlan plan = PlanMemory(*settings, machine);
@@ -205,7 +205,7 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
     ABSL_ASSIGN_OR_RETURN(file, ReadFile(line.config_file, *settings));
   }
   ABSL_RETURN_IF_ERROR(Resolve(file, environment, line, settings));
-  ABSL_ASSIGN_OR_RETURN(const MemoryPlan plan, Settle(machine, settings));
+  ABSL_ASSIGN_OR_RETURN(const MemoryPlan plan, FinalizeSettings(machine, settings));
   const std::vector<std::string> unknown = UnknownVariables(environment, *settings);
   if (line.check_config) {
     std::string text = settings->Effective() + plan.Text();

@@ -119,12 +119,12 @@ void ToProto(const AcceptCounts& counts, pb::ConnectionCounters* counters) {
   counters->set_pauses_count(static_cast<uint64_t>(counts.pauses));
 }
 
-void ToProto(const SnapshotFacts& facts, pb::SnapshotInfo* info) {
-  info->set_name(facts.name);
-  info->set_files_count(static_cast<uint64_t>(facts.files));
-  info->set_bytes(static_cast<uint64_t>(facts.bytes));
-  info->set_created_unix_s(facts.created_unix_s);
-  info->set_error(std::string(facts.state.message()));
+void ToProto(const SnapshotInfo& snapshot, pb::SnapshotInfo* info) {
+  info->set_name(snapshot.name);
+  info->set_files_count(static_cast<uint64_t>(snapshot.files));
+  info->set_bytes(static_cast<uint64_t>(snapshot.bytes));
+  info->set_created_unix_s(snapshot.created_unix_s);
+  info->set_error(std::string(snapshot.state.message()));
 }
 
 void ToProto(const GivenBack& given, pb::CompactResponse* response) {

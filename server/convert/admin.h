@@ -33,7 +33,7 @@ void ToProto(const PassCounts& counts, pb::PassCounters* counters);
 void ToProto(const AuditCounts& counts, pb::AuditCounters* counters);
 void ToProto(const AcceptCounts& counts, pb::ConnectionCounters* counters);
 
-void ToProto(const SnapshotFacts& facts, pb::SnapshotInfo* info);
+void ToProto(const SnapshotInfo& snapshot, pb::SnapshotInfo* info);
 void ToProto(const GivenBack& given, pb::CompactResponse* response);
 
 // Input of Verify: one query and, optionally, the answer that the client claims.

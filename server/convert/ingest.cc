@@ -121,14 +121,14 @@ absl::StatusOr<int64_t> FromProto(const pb::ListUploadsRequest& request) {
 }
 
 void ToProto(const Catalog::ListedUpload& listed, pb::OpenUpload* upload) {
-  const store::OpenUpload& facts = listed.upload;
-  upload->set_upload_token(facts.token);
+  const store::OpenUpload& open_upload = listed.upload;
+  upload->set_upload_token(open_upload.token);
   upload->set_collection(listed.collection);
-  upload->set_mode(ToProto(facts.mode));
-  upload->set_rows_count(static_cast<uint64_t>(facts.rows_count));
-  upload->set_bytes_on_disk(static_cast<uint64_t>(facts.bytes_on_disk));
-  upload->set_untouched_s(static_cast<uint64_t>(facts.untouched_s));
-  upload->set_is_live(facts.is_live);
+  upload->set_mode(ToProto(open_upload.mode));
+  upload->set_rows_count(static_cast<uint64_t>(open_upload.rows_count));
+  upload->set_bytes_on_disk(static_cast<uint64_t>(open_upload.bytes_on_disk));
+  upload->set_untouched_s(static_cast<uint64_t>(open_upload.untouched_s));
+  upload->set_is_live(open_upload.is_live);
 }
 
 absl::StatusOr<BlockRows> FromProto(const pb::UploadBlock& block, const CollectionSpec& spec,

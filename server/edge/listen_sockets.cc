@@ -136,8 +136,8 @@ absl::StatusOr<Address> UnixAddress(const std::string& path) {
 
 // Returns true if `path` is a socket whose process has ended.
 bool IsStale(const std::string& path, const Address& address) {
-  struct stat facts = {};
-  if (stat(path.c_str(), &facts) != 0 || !S_ISSOCK(facts.st_mode)) return false;
+  struct stat file_info = {};
+  if (stat(path.c_str(), &file_info) != 0 || !S_ISSOCK(file_info.st_mode)) return false;
   const int probe = socket(AF_UNIX, SOCK_STREAM | kFlags, 0);
   if (probe < 0) return false;
   const bool refused = connect(probe, address.get(), address.size) != 0 && errno == ECONNREFUSED;
@@ -146,8 +146,8 @@ bool IsStale(const std::string& path, const Address& address) {
 }
 
 ino_t InodeOf(const std::string& path) {
-  struct stat facts = {};
-  return stat(path.c_str(), &facts) == 0 ? facts.st_ino : 0;
+  struct stat file_info = {};
+  return stat(path.c_str(), &file_info) == 0 ? file_info.st_ino : 0;
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ Alarm::Options AlarmOptionsOf(const Core& core, ServerState* state, HealthServic
     state->Distrust();
     health->Withdraw();
   };
-  options.tell = [log = state->log()](const std::string& what,
-                                      const absl::StatusOr<std::string>& record) {
+  options.report = [log = state->log()](const std::string& what,
+                                        const absl::StatusOr<std::string>& record) {
     log->Write(LogLevel::kError, "a wrong answer or row was found: nothing is answered any more",
                {{"what", what},
                 {"record", record.ok() ? *record : ""},
@@ -34,7 +34,7 @@ Alarm::Options AlarmOptionsOf(const Core& core, ServerState* state, HealthServic
   return options;
 }
 
-void TellAudit(Log* log, const AuditCounts& counts) {
+void LogAudit(Log* log, const AuditCounts& counts) {
   log->Write(LogLevel::kInfo, "audit",
              {{"answers_audited", counts.answers_audited},
               {"answers_dropped", counts.answers_dropped},
@@ -44,7 +44,7 @@ void TellAudit(Log* log, const AuditCounts& counts) {
               {"busy_us", counts.busy_us}});
 }
 
-void TellScrub(Log* log, const ScrubCounts& counts) {
+void LogScrub(Log* log, const ScrubCounts& counts) {
   log->Write(LogLevel::kInfo, "scrub",
              {{"passes", counts.passes.load()},
               {"rows", counts.rows.load()},
@@ -62,8 +62,8 @@ std::unique_ptr<Audit> StartAudit(Core* core, ServerState* state, HealthService*
   base.engine = core->engine.get();
   base.clock = &state->clock();
   base.collections = [core] { return core->catalog.List(); };
-  base.tell_audit = [log](const AuditCounts& counts) { TellAudit(log, counts); };
-  base.tell_scrub = [log](const ScrubCounts& counts) { TellScrub(log, counts); };
+  base.report_audit = [log](const AuditCounts& counts) { LogAudit(log, counts); };
+  base.report_scrub = [log](const ScrubCounts& counts) { LogScrub(log, counts); };
   base.scrub_failed = [log, health](const std::string& collection, const absl::Status& status) {
     health->Refresh();
     log->Write(absl::IsDataLoss(status) ? LogLevel::kError : LogLevel::kWarning,

@@ -14,21 +14,21 @@ constexpr size_t kSkipsMax = 64;
 
 }  // namespace
 
-bool BatchFormer::IsDead(const LineEntry& entry, TimePoint now) {
+bool BatchFormer::IsDead(const PendingSearch& entry, TimePoint now) {
   const SearchTicket& ticket = *entry.ticket;
   if (entry.deadline <= now) return true;
   return ticket.cancelled != nullptr && ticket.cancelled->load(std::memory_order_relaxed);
 }
 
 TicketGroup* BatchFormer::Lead(TimePoint now, FormedBatch* batch) {
-  while (!lines_->empty()) {
-    TicketGroup* const interactive = lines_->First(kInteractive);
-    TicketGroup* const batched = lines_->First(kBatch);
+  while (!pending_->empty()) {
+    TicketGroup* const interactive = pending_->First(kInteractive);
+    TicketGroup* const batched = pending_->First(kBatch);
     TicketGroup* group = interactive != nullptr ? interactive : batched;
     batch->leader = interactive != nullptr ? kInteractive : kBatch;
     batch->yielded = false;
     if (interactive != nullptr && batched != nullptr) {
-      const int64_t queries = batched->lines[0].queries() + batched->lines[1].queries();
+      const int64_t queries = batched->queues[0].queries() + batched->queues[1].queries();
       const double pass_us =
           batched->PredictUs(static_cast<double>(std::min(queries, limits_.batch_max)));
       // kBatch leads once it has saved the time that its own pass takes from the others.
@@ -38,35 +38,35 @@ TicketGroup* BatchFormer::Lead(TimePoint now, FormedBatch* batch) {
         batch->yielded = true;
       }
     }
-    if (!IsDead(group->line(batch->leader).front(), now)) return group;
-    batch->dead.push_back(std::move(lines_->PopFront(group, batch->leader).ticket));
+    if (!IsDead(group->queue(batch->leader).front(), now)) return group;
+    batch->dead.push_back(std::move(pending_->PopFront(group, batch->leader).ticket));
   }
   return nullptr;
 }
 
 FormedBatch BatchFormer::Form(TimePoint now) {
   FormedBatch batch;
-  callers_->NotePassBegins();
+  callers_->BeginPass();
   TicketGroup* const group = Lead(now, &batch);
   if (group == nullptr) return batch;
-  batch.times = group->times;
+  batch.latency = group->latency;
   batch.kind = group->kind;
   batch.work = group->work;
   const auto room = static_cast<size_t>(std::min(
-      limits_.batch_max, static_cast<int64_t>(group->lines[0].size() + group->lines[1].size())));
+      limits_.batch_max, static_cast<int64_t>(group->queues[0].size() + group->queues[1].size())));
   batch.tickets.reserve(room);
   batch.parts.reserve(room);
   // The leader runs, however large it is.
-  LineEntry first = lines_->PopFront(group, batch.leader);
+  PendingSearch first = pending_->PopFront(group, batch.leader);
   callers_->Serve(batch.leader, first.start);
   batch.queries = first.queries;
   reply_bytes_ = first.reply_bytes;
   Take(first, &batch);
   Fill(group, kInteractive, {limits_.batch_max, limits_.reply_bytes_max}, now, &batch);
-  if (!group->line(kBatch).empty()) {
+  if (!group->queue(kBatch).empty()) {
     const int64_t queries_max = batch.leader == kBatch
                                     ? limits_.batch_max
-                                    : batch.queries + RidersMax(*group, batch.queries);
+                                    : batch.queries + AddedQueriesMax(*group, batch.queries);
     Fill(group, kBatch, {queries_max, limits_.reply_bytes_max}, now, &batch);
   }
   return batch;
@@ -75,28 +75,28 @@ FormedBatch BatchFormer::Form(TimePoint now) {
 void BatchFormer::Fill(TicketGroup* group, SearchPriority priority, Room room, TimePoint now,
                        FormedBatch* batch) {
   size_t skips = 0;
-  using Choice = TicketLine::Choice;
-  lines_->TakeFromFront(
+  using Decision = TurnQueue::Decision;
+  pending_->TakeFromFront(
       group, priority,
-      [&](const LineEntry& entry) {
-        if (batch->queries >= room.queries || skips > kSkipsMax) return Choice::kStop;
-        if (IsDead(entry, now)) return Choice::kDrop;
+      [&](const PendingSearch& entry) {
+        if (batch->queries >= room.queries || skips > kSkipsMax) return Decision::kStop;
+        if (IsDead(entry, now)) return Decision::kDrop;
         if (entry.queries > room.queries - batch->queries ||
             entry.reply_bytes > room.reply_bytes - reply_bytes_) {
           ++skips;
-          return Choice::kSkip;
+          return Decision::kSkip;
         }
         batch->queries += entry.queries;
         reply_bytes_ += entry.reply_bytes;
-        return Choice::kTake;
+        return Decision::kTake;
       },
-      [&](LineEntry& entry, Choice choice) {
-        if (choice == Choice::kTake) return Take(entry, batch);
+      [&](PendingSearch& entry, Decision decision) {
+        if (decision == Decision::kTake) return Take(entry, batch);
         batch->dead.push_back(std::move(entry.ticket));
       });
 }
 
-int64_t BatchFormer::RidersMax(const TicketGroup& group, int64_t queries) const {
+int64_t BatchFormer::AddedQueriesMax(const TicketGroup& group, int64_t queries) const {
   const double us_max = group.PredictUs(static_cast<double>(queries)) / (1 - limits_.batch_share);
   int64_t fits = 0;
   int64_t too_many = limits_.batch_max - queries + 1;
@@ -108,25 +108,25 @@ int64_t BatchFormer::RidersMax(const TicketGroup& group, int64_t queries) const 
   return fits;
 }
 
-void BatchFormer::Take(LineEntry& entry, FormedBatch* batch) {
+void BatchFormer::Take(PendingSearch& entry, FormedBatch* batch) {
   ++entry.caller->running;
   batch->parts.push_back({.caller = entry.caller, .queries = entry.queries});
   batch->tickets.push_back(std::move(entry.ticket));
 }
 
-void BatchFormer::Settle(FormedBatch* batch, double us, TimePoint now) {
+void BatchFormer::RecordPass(FormedBatch* batch, double us, TimePoint now) {
   const double query_us = us / static_cast<double>(std::max<int64_t>(batch->queries, 1));
   for (const PassPart& part : batch->parts) {
     --part.caller->running;
-    callers_->NoteServed(part.caller, query_us * static_cast<double>(part.queries), now);
+    callers_->AddServed(part.caller, query_us * static_cast<double>(part.queries), now);
   }
   batch->parts.clear();
   if (batch->yielded) {
     saved_us_ = std::max(0.0, saved_us_ - (1 - limits_.batch_share) * us);
-  } else if (batch->leader == kInteractive && lines_->Waits(kBatch)) {
+  } else if (batch->leader == kInteractive && pending_->HasWaiting(kBatch)) {
     saved_us_ += limits_.batch_share * us;
   }
-  if (!lines_->Waits(kBatch)) saved_us_ = 0;
+  if (!pending_->HasWaiting(kBatch)) saved_us_ = 0;
 }
 
 }  // namespace nearfield::server

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "server/scheduler/fair_queue_accounts.h"
 #include "server/scheduler/clock.h"
+#include "server/scheduler/fair_queue_accounts.h"
 #include "server/scheduler/pending_queue.h"
 
 namespace nearfield::server {
@@ -21,7 +21,7 @@ struct BatchLimits {
 
 // One caller's share of a pass.
 struct PassPart {
-  CallerTable::Caller* caller = nullptr;
+  FairQueueAccounts::Account* caller = nullptr;
   int64_t queries = 0;
 };
 
@@ -30,7 +30,7 @@ struct FormedBatch {
   SearchTickets tickets;
   SearchTickets dead;           // found expired or cancelled while choosing; the queue answers them
   std::vector<PassPart> parts;  // one for each ticket
-  std::shared_ptr<PassTimes> times;
+  std::shared_ptr<LatencyModel> latency;
   PassKind kind;
   SearchWork work;
   int64_t queries = 0;
@@ -47,14 +47,14 @@ struct FormedBatch {
 // Not thread-safe.
 class BatchFormer {
  public:
-  // `lines` and `callers` outlive the former.
-  BatchFormer(const BatchLimits& limits, TicketLines* lines, CallerTable* callers)
-      : limits_(limits), lines_(lines), callers_(callers) {}
+  // `pending` and `callers` outlive the former.
+  BatchFormer(const BatchLimits& limits, PendingQueue* pending, FairQueueAccounts* callers)
+      : limits_(limits), pending_(pending), callers_(callers) {}
 
   // Returns no tickets if no search that waits is alive.
   FormedBatch Form(TimePoint now);
   // Records that the pass of `batch` took `us` and ended at `now`. Called once for each batch.
-  void Settle(FormedBatch* batch, double us, TimePoint now);
+  void RecordPass(FormedBatch* batch, double us, TimePoint now);
 
  private:
   struct Room {
@@ -66,13 +66,13 @@ class BatchFormer {
   TicketGroup* Lead(TimePoint now, FormedBatch* batch);
   void Fill(TicketGroup* group, SearchPriority priority, Room room, TimePoint now,
             FormedBatch* batch);
-  static void Take(LineEntry& entry, FormedBatch* batch);
-  static bool IsDead(const LineEntry& entry, TimePoint now);
-  int64_t RidersMax(const TicketGroup& group, int64_t queries) const;
+  static void Take(PendingSearch& entry, FormedBatch* batch);
+  static bool IsDead(const PendingSearch& entry, TimePoint now);
+  int64_t AddedQueriesMax(const TicketGroup& group, int64_t queries) const;
 
   const BatchLimits limits_;
-  TicketLines* const lines_;
-  CallerTable* const callers_;
+  PendingQueue* const pending_;
+  FairQueueAccounts* const callers_;
   double saved_us_ = 0;      // device time that kBatch may use while kInteractive waits
   int64_t reply_bytes_ = 0;  // reply bytes of the batch being formed
 };

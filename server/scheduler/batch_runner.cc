@@ -15,7 +15,7 @@ namespace {
 bool NobodyWaits(const Clock& clock, const SearchTickets& tickets) {
   const TimePoint now = clock.Now();
   for (const auto& ticket : tickets) {
-    if (Wanted(*ticket, now).ok()) return false;
+    if (CheckAlive(*ticket, now).ok()) return false;
   }
   return true;
 }
@@ -42,7 +42,7 @@ void Fail(const absl::Status& status, const Clock& clock, const SearchTickets& t
   for (const auto& ticket : tickets) {
     // The engine also returns Cancelled for an expired deadline. Report which of the two it was.
     const absl::Status why =
-        absl::IsCancelled(status) ? Wanted(*ticket, clock.Now()) : absl::OkStatus();
+        absl::IsCancelled(status) ? CheckAlive(*ticket, clock.Now()) : absl::OkStatus();
     ticket->done(why.ok() ? status : why);
   }
 }
@@ -88,7 +88,7 @@ Pass RunPass(const PassBase& base, SearchTickets tickets) {
     pass.result = absl::InternalError(absl::StrCat(
         "the engine answered ", pass.result->queries.size(), " of ", queries_count, " queries"));
   }
-  if (pass.result.ok()) base.counter->Note(*pass.result);
+  if (pass.result.ok()) base.counter->Record(*pass.result);
   return pass;
 }
 

@@ -38,7 +38,7 @@ void EngineThread::Loop() {
     SearchTickets batch = queue_->Take();
     if (batch.empty()) return;
     Pass pass = RunPass(base_, std::move(batch));
-    queue_->NotePass(ExactMicrosBetween(pass.begin, pass.end), pass.result.ok());
+    queue_->RecordPass(ExactMicrosBetween(pass.begin, pass.end), pass.result.ok());
     if (MaySplit(pass)) {
       RunHalves(base_, std::move(pass));
     } else {

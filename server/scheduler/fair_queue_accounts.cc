@@ -16,7 +16,7 @@ constexpr double kMeanWeight = 0.25;
 
 }  // namespace
 
-CallerTable::Caller* CallerTable::Find(const std::string& name) {
+FairQueueAccounts::Account* FairQueueAccounts::Find(const std::string& name) {
   const auto it = callers_.find(name);
   if (it != callers_.end()) return &it->second;
   if (callers_.size() >= kCallersMax) {
@@ -28,46 +28,47 @@ CallerTable::Caller* CallerTable::Find(const std::string& name) {
   return &callers_[name];
 }
 
-bool CallerTable::IsIdle(const Caller& caller) const {
+bool FairQueueAccounts::IsIdle(const Account& caller) const {
   bool idle = caller.requests == 0 && caller.running == 0;
   for (size_t i = 0; i < kPriorities; ++i) idle = idle && caller.finish[i] <= now_[i];
   return idle;
 }
 
-double CallerTable::StartOf(const Caller& caller, SearchPriority priority) const {
+double FairQueueAccounts::StartOf(const Account& caller, SearchPriority priority) const {
   const size_t i = IndexOf(priority);
   return std::max(now_[i], caller.finish[i]);
 }
 
-void CallerTable::Book(Caller* caller, SearchPriority priority, double start, double cost_us) {
+void FairQueueAccounts::Book(Account* caller, SearchPriority priority, double start,
+                             double cost_us) {
   const size_t i = IndexOf(priority);
   caller->finish[i] = start + cost_us;
   finish_max_[i] = std::max(finish_max_[i], caller->finish[i]);
 }
 
-void CallerTable::Serve(SearchPriority priority, double start) {
+void FairQueueAccounts::Serve(SearchPriority priority, double start) {
   double& now = now_[IndexOf(priority)];
   now = std::max(now, start);
 }
 
-void CallerTable::Decayed::Add(double value, TimePoint now) {
+void FairQueueAccounts::Decayed::Add(double value, TimePoint now) {
   value_ = At(now) + value;
   at_ = now;
 }
 
-double CallerTable::Decayed::At(TimePoint now) const {
+double FairQueueAccounts::Decayed::At(TimePoint now) const {
   // All values of one pass are added at the same time.
   if (value_ == 0 || at_ == now) return value_;
   return value_ * std::exp2(-ExactMicrosBetween(at_, now) / kHalfLifeUs);
 }
 
-void CallerTable::Enter(Caller* caller, const Load& load) {
+void FairQueueAccounts::AddWaiting(Account* caller, const Load& load) {
   if (caller->requests++ == 0) ++waiting_;
   caller->bytes += load.bytes;
   caller->cost_us[IndexOf(load.priority)] += load.cost_us;
 }
 
-void CallerTable::Leave(Caller* caller, const Load& load) {
+void FairQueueAccounts::RemoveWaiting(Account* caller, const Load& load) {
   caller->bytes -= load.bytes;
   caller->cost_us[IndexOf(load.priority)] -= load.cost_us;
   if (--caller->requests > 0) return;
@@ -75,16 +76,17 @@ void CallerTable::Leave(Caller* caller, const Load& load) {
   caller->cost_us = {};  // drops the rounding errors of the sums
 }
 
-void CallerTable::NotePassBegins() {
+void FairQueueAccounts::BeginPass() {
   waiting_mean_ += kMeanWeight * (static_cast<double>(waiting_) - waiting_mean_);
 }
 
-void CallerTable::NoteServed(Caller* caller, double us, TimePoint now) {
+void FairQueueAccounts::AddServed(Account* caller, double us, TimePoint now) {
   caller->served_us.Add(us, now);
   served_us_.Add(us, now);
 }
 
-double CallerTable::BacklogUs(const Caller& caller, SearchPriority priority, TimePoint now) const {
+double FairQueueAccounts::BacklogUs(const Account& caller, SearchPriority priority,
+                                    TimePoint now) const {
   if (caller.requests == 0) return 0;
   const double all_us = served_us_.At(now);
   const double had = all_us > 0 ? caller.served_us.At(now) / all_us : 0;
@@ -94,6 +96,6 @@ double CallerTable::BacklogUs(const Caller& caller, SearchPriority priority, Tim
   return std::max(own_us, 0.0) / std::clamp(std::max(had, equal), 1e-3, 1.0);
 }
 
-void CallerTable::Forget() { now_ = finish_max_; }
+void FairQueueAccounts::Forget() { now_ = finish_max_; }
 
 }  // namespace nearfield::server

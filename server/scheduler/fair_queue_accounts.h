@@ -1,4 +1,4 @@
-// CallerTable: gives every caller an equal share of the device's time.
+// FairQueueAccounts: one account for each caller; gives callers equal shares of the device's time.
 #ifndef NEARFIELD_SERVER_SCHEDULER_FAIR_QUEUE_ACCOUNTS_H_
 #define NEARFIELD_SERVER_SCHEDULER_FAIR_QUEUE_ACCOUNTS_H_
 
@@ -19,7 +19,7 @@ namespace nearfield::server {
 // plus the predicted device time. Searches are served in the order of their starts. If one caller
 // queues a thousand searches, its second search comes after the first one of every other caller.
 // Not thread-safe.
-class CallerTable {
+class FairQueueAccounts {
  public:
   // A sum that decays by half in each half-life.
   class Decayed {
@@ -31,7 +31,8 @@ class CallerTable {
     double value_ = 0;
     TimePoint at_;
   };
-  struct Caller {
+  // One caller's account.
+  struct Account {
     int64_t requests = 0;                       // requests that wait
     int64_t bytes = 0;                          // bytes of waiting requests
     std::array<double, kPriorities> cost_us{};  // their predicted device time
@@ -43,42 +44,42 @@ class CallerTable {
   // Returns the entry of `name`. The pointer is valid until the next Find, and while requests of
   // the caller wait or run. If too many callers have an account that is not idle, new callers share
   // one entry.
-  Caller* Find(const std::string& name);
+  Account* Find(const std::string& name);
 
   // Returns the start of the caller's next search.
-  double StartOf(const Caller& caller, SearchPriority priority) const;
+  double StartOf(const Account& caller, SearchPriority priority) const;
   // Books a search that starts at `start` and takes `cost_us`.
-  void Book(Caller* caller, SearchPriority priority, double start, double cost_us);
+  void Book(Account* caller, SearchPriority priority, double start, double cost_us);
   // Advances the virtual clock: a pass begins whose leader has this start.
   void Serve(SearchPriority priority, double start);
-  // Enter adds a waiting search of the caller; Leave removes one.
+  // AddWaiting adds a waiting search of the caller; RemoveWaiting removes one.
   struct Load {
     SearchPriority priority = SearchPriority::kInteractive;
     int64_t bytes = 0;
     double cost_us = 0;
   };
-  void Enter(Caller* caller, const Load& load);
-  void Leave(Caller* caller, const Load& load);
+  void AddWaiting(Account* caller, const Load& load);
+  void RemoveWaiting(Account* caller, const Load& load);
   // Updates the mean number of waiting callers. Call it before a pass is chosen.
-  void NotePassBegins();
+  void BeginPass();
   // Records that the caller received `us` of a device pass that ended at `now`.
-  void NoteServed(Caller* caller, double us, TimePoint now);
+  void AddServed(Account* caller, double us, TimePoint now);
   // Returns how long a search of this priority waits for the caller's own searches, if other
   // callers keep the load of the recent past. That is the predicted time of those own searches that
   // do not yield to this priority, divided by the caller's share of the device. The share is the
   // caller's recent one, or an equal share among all waiting callers if that is larger. The current
   // queue alone underestimates the wait: callers that come later but received less device time go
   // first.
-  double BacklogUs(const Caller& caller, SearchPriority priority, TimePoint now) const;
+  double BacklogUs(const Account& caller, SearchPriority priority, TimePoint now) const;
   // Drops the debts of all callers. Called when nothing waits and nothing runs.
   void Forget();
 
   size_t size() const { return callers_.size(); }
 
  private:
-  bool IsIdle(const Caller& caller) const;
+  bool IsIdle(const Account& caller) const;
 
-  std::unordered_map<std::string, Caller> callers_;
+  std::unordered_map<std::string, Account> callers_;
   std::array<double, kPriorities> now_{};         // the virtual clocks
   std::array<double, kPriorities> finish_max_{};  // the latest end that was booked
   Decayed served_us_;

@@ -25,13 +25,13 @@ double Filled(double queries, double waiting, double batch_max) {
 // Returns the start of the search that leads the newcomer's pass: the newcomer or one queued before
 // it.
 double LeaderStart(const Newcomer& newcomer, double ahead, double batch_max) {
-  const TicketLine& line = newcomer.group->line(newcomer.priority);
-  if (line.empty()) return newcomer.start;
+  const TurnQueue& queue = newcomer.group->queue(newcomer.priority);
+  if (queue.empty()) return newcomer.start;
   const double passes = std::floor(ahead / batch_max);
   const double tickets_a_pass =
-      batch_max * static_cast<double>(line.size()) / static_cast<double>(line.queries());
+      batch_max * static_cast<double>(queue.size()) / static_cast<double>(queue.queries());
   const auto index = static_cast<size_t>(passes * tickets_a_pass);
-  return index < line.size() ? std::min(newcomer.start, line.at(index).start) : newcomer.start;
+  return index < queue.size() ? std::min(newcomer.start, queue.at(index).start) : newcomer.start;
 }
 
 }  // namespace
@@ -41,41 +41,42 @@ double RemainingUs(const RunningPass& pass, TimePoint now) {
   return std::abs(pass.predicted_us - elapsed_us);
 }
 
-Forecast Predict(const TicketLines& lines, const BatchLimits& limits, const Newcomer& newcomer) {
+Forecast Predict(const PendingQueue& pending, const BatchLimits& limits, const Newcomer& newcomer) {
   const auto batch_max = static_cast<double>(limits.batch_max);
   const bool interactive = newcomer.priority == SearchPriority::kInteractive;
   const auto own = static_cast<double>(newcomer.queries);
-  const TicketLine& own_line = newcomer.group->line(newcomer.priority);
-  const double ahead = own_line.QueriesBefore(newcomer.start);
+  const TurnQueue& own_queue = newcomer.group->queue(newcomer.priority);
+  const double ahead = own_queue.QueriesBefore(newcomer.start);
   const double leader_start = LeaderStart(newcomer, ahead, batch_max);
   double own_class_us = 0;    // passes for the newcomer's own priority
   double other_class_us = 0;  // passes for kInteractive that a newcomer of kBatch must let go first
-  for (const auto& group : lines.groups()) {
-    const TicketLine& line = group->line(newcomer.priority);
+  for (const auto& group : pending.groups()) {
+    const TurnQueue& queue = group->queue(newcomer.priority);
     const bool is_own = group.get() == newcomer.group;
-    if (is_own || !line.empty()) {
-      const double before = is_own ? ahead + own : line.QueriesBefore(leader_start);
-      const double waiting = static_cast<double>(line.queries()) + (is_own ? own : 0);
+    if (is_own || !queue.empty()) {
+      const double before = is_own ? ahead + own : queue.QueriesBefore(leader_start);
+      const double waiting = static_cast<double>(queue.queries()) + (is_own ? own : 0);
       own_class_us += PassesUs(*group, Filled(before, waiting, batch_max), batch_max);
     }
     if (!interactive) {
-      const auto others = static_cast<double>(group->line(SearchPriority::kInteractive).queries());
+      const auto others = static_cast<double>(group->queue(SearchPriority::kInteractive).queries());
       other_class_us += PassesUs(*group, others, batch_max);
     }
   }
   // The newcomer's own pass holds the rest of its group, at most a full batch.
   const double in_own_pass =
-      Filled(ahead + own, static_cast<double>(own_line.queries()) + own, batch_max);
+      Filled(ahead + own, static_cast<double>(own_queue.queries()) + own, batch_max);
   const double rest = in_own_pass - (std::ceil(in_own_pass / batch_max) - 1) * batch_max;
   const double rest_us = newcomer.group->PredictUs(rest);
   Forecast forecast;
   // More searches arrive before the pass begins. Assume as many as for the recent passes.
   const bool shared = newcomer.group->work == SearchWork{};
   forecast.pass_us =
-      shared ? std::max(rest_us, newcomer.group->times->TypicalUs(newcomer.group->kind)) : rest_us;
+      shared ? std::max(rest_us, newcomer.group->latency->TypicalUs(newcomer.group->kind))
+             : rest_us;
   own_class_us += forecast.pass_us - rest_us;
   double total_us = own_class_us;
-  if (interactive && lines.Waits(SearchPriority::kBatch)) total_us /= 1 - limits.batch_share;
+  if (interactive && pending.HasWaiting(SearchPriority::kBatch)) total_us /= 1 - limits.batch_share;
   if (!interactive) {
     total_us = std::min(own_class_us + other_class_us, own_class_us / limits.batch_share);
   }
@@ -83,10 +84,11 @@ Forecast Predict(const TicketLines& lines, const BatchLimits& limits, const Newc
   return forecast;
 }
 
-double DrainUs(const TicketLines& lines, const BatchLimits& limits) {
+double DrainUs(const PendingQueue& pending, const BatchLimits& limits) {
   double us = 0;
-  for (const auto& group : lines.groups()) {
-    const auto queries = static_cast<double>(group->lines[0].queries() + group->lines[1].queries());
+  for (const auto& group : pending.groups()) {
+    const auto queries =
+        static_cast<double>(group->queues[0].queries() + group->queues[1].queries());
     us += PassesUs(*group, queries, static_cast<double>(limits.batch_max));
   }
   return us;

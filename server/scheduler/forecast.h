@@ -37,10 +37,10 @@ double RemainingUs(const RunningPass& pass, TimePoint now);
 
 // Predicts the time of all passes that run before the newcomer's pass, and of that pass. Each pass
 // is filled with the searches that can share it. Cost: one binary search for each group that waits.
-Forecast Predict(const TicketLines& lines, const BatchLimits& limits, const Newcomer& newcomer);
+Forecast Predict(const PendingQueue& pending, const BatchLimits& limits, const Newcomer& newcomer);
 
 // Predicts the time of all passes that serve the waiting searches.
-double DrainUs(const TicketLines& lines, const BatchLimits& limits);
+double DrainUs(const PendingQueue& pending, const BatchLimits& limits);
 
 }  // namespace nearfield::server
 

@@ -17,12 +17,12 @@ constexpr size_t kTrackedMax = 4096;
 
 }  // namespace
 
-void PassTimes::Bucket::Add(Point sample) {
+void LatencyModel::Bucket::Add(Point sample) {
   samples[count % kSamples] = sample;
   ++count;
 }
 
-PassTimes::Point PassTimes::Bucket::Median() const {
+LatencyModel::Point LatencyModel::Bucket::Median() const {
   std::array<Point, kSamples> sorted = samples;
   const size_t filled = std::min(count, kSamples);
   const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(filled);
@@ -32,7 +32,7 @@ PassTimes::Point PassTimes::Bucket::Median() const {
   return *middle;
 }
 
-void PassTimes::Note(PassKind kind, int64_t queries, double us, TimePoint now, bool complete) {
+void LatencyModel::Record(PassKind kind, int64_t queries, double us, TimePoint now, bool complete) {
   const auto queries_count = static_cast<double>(std::max<int64_t>(queries, 1));
   if (!complete && us <= PredictUs(kind, queries_count)) return;
   Curve& curve = curves_[IndexOf(kind)];
@@ -48,7 +48,7 @@ void PassTimes::Note(PassKind kind, int64_t queries, double us, TimePoint now, b
   curve.query_us = typical.us / typical.queries;
 }
 
-void PassTimes::Rebuild(Curve* curve, TimePoint now) {
+void LatencyModel::Rebuild(Curve* curve, TimePoint now) {
   curve->points.clear();
   for (Bucket& bucket : curve->buckets) {
     if (bucket.count == 0) continue;
@@ -65,7 +65,7 @@ void PassTimes::Rebuild(Curve* curve, TimePoint now) {
   }
 }
 
-const PassTimes::Curve* PassTimes::CurveOf(PassKind kind) const {
+const LatencyModel::Curve* LatencyModel::CurveOf(PassKind kind) const {
   const Curve& own = curves_[IndexOf(kind)];
   if (!own.points.empty()) return &own;
   for (size_t i = 0; i < (kind.few_rows ? kKinds : kFewRows); ++i) {
@@ -75,17 +75,17 @@ const PassTimes::Curve* PassTimes::CurveOf(PassKind kind) const {
   return nullptr;
 }
 
-double PassTimes::QueryUs(PassKind kind) const {
+double LatencyModel::QueryUs(PassKind kind) const {
   const Curve* const curve = CurveOf(kind);
   return curve == nullptr ? 0 : curve->query_us;
 }
 
-double PassTimes::TypicalUs(PassKind kind) const {
+double LatencyModel::TypicalUs(PassKind kind) const {
   const Curve* const curve = CurveOf(kind);
   return curve == nullptr ? 0 : curve->recent.Median().us;
 }
 
-double PassTimes::PredictUs(PassKind kind, double queries) const {
+double LatencyModel::PredictUs(PassKind kind, double queries) const {
   if (queries <= 0) return 0;
   const Curve* curve = CurveOf(kind);
   const double floor_us = kind.few_rows ? 0 : floor_us_;
@@ -102,34 +102,34 @@ double PassTimes::PredictUs(PassKind kind, double queries) const {
   return before.us + part * (next->us - before.us);
 }
 
-bool PassTimes::IsFresh(TimePoint now) const {
+bool LatencyModel::IsFresh(TimePoint now) const {
   return newest_ != TimePoint::min() && now - newest_ <= kFreshFor;
 }
 
-bool PassTimes::TakeProbe(TimePoint now) {
+bool LatencyModel::TakeProbe(TimePoint now) {
   if (probed_ != TimePoint::min() && now - probed_ <= kFreshFor) return false;
   probed_ = now;
   return true;
 }
 
-std::shared_ptr<PassTimes> PassModel::Find(
+std::shared_ptr<LatencyModel> LatencyModels::Find(
     const std::shared_ptr<const Collection>& collection) const {
   const auto it = tracked_.find(collection.get());
   // While the weak pointer exists, a new collection at the same address has another owner.
   if (it == tracked_.end() || it->second.collection.expired()) return nullptr;
-  return it->second.times;
+  return it->second.latency;
 }
 
-std::shared_ptr<PassTimes> PassModel::Add(const std::shared_ptr<const Collection>& collection,
-                                          double floor_us) {
+std::shared_ptr<LatencyModel> LatencyModels::Add(
+    const std::shared_ptr<const Collection>& collection, double floor_us) {
   if (tracked_.size() >= kTrackedMax) {
     for (auto it = tracked_.begin(); it != tracked_.end();) {
       it = it->second.collection.expired() ? tracked_.erase(it) : std::next(it);
     }
     if (tracked_.size() >= kTrackedMax) tracked_.erase(tracked_.begin());
   }
-  Tracked tracked = {.collection = collection, .times = std::make_shared<PassTimes>(floor_us)};
-  return tracked_.insert_or_assign(collection.get(), std::move(tracked)).first->second.times;
+  Tracked tracked = {.collection = collection, .latency = std::make_shared<LatencyModel>(floor_us)};
+  return tracked_.insert_or_assign(collection.get(), std::move(tracked)).first->second.latency;
 }
 
 double PassFloorUs(const Collection& collection, double read_bytes_per_second) {

@@ -1,4 +1,4 @@
-// PassTimes: latency model of passes over one collection, learned from the passes that ended.
+// LatencyModel: latency model of passes over one collection, learned from the passes that ended.
 #ifndef NEARFIELD_SERVER_SCHEDULER_LATENCY_MODEL_H_
 #define NEARFIELD_SERVER_SCHEDULER_LATENCY_MODEL_H_
 
@@ -26,14 +26,14 @@ struct PassKind {
 // uses their median, so that one slow pass changes nothing. Buckets without a new sample for two
 // seconds are dropped when another bucket gets one.
 // Not thread-safe.
-class PassTimes {
+class LatencyModel {
  public:
   // `floor_us`: minimum time of any pass. It is the estimate until a pass has ended.
-  explicit PassTimes(double floor_us) : floor_us_(floor_us) {}
+  explicit LatencyModel(double floor_us) : floor_us_(floor_us) {}
 
   // Records a pass of `queries` that took `us`. If it was cancelled (`complete` is false), `us` is
   // only a lower bound of its time.
-  void Note(PassKind kind, int64_t queries, double us, TimePoint now, bool complete = true);
+  void Record(PassKind kind, int64_t queries, double us, TimePoint now, bool complete = true);
 
   // Returns the predicted time: linear interpolation between known points, square root beyond them.
   // The square root is halfway between a pass whose time does not depend on its queries and one
@@ -92,19 +92,19 @@ class PassTimes {
 
 // The latency models of all recently searched collections.
 // Not thread-safe.
-class PassModel {
+class LatencyModels {
  public:
   // Returns null if the collection is not known yet.
-  std::shared_ptr<PassTimes> Find(const std::shared_ptr<const Collection>& collection) const;
+  std::shared_ptr<LatencyModel> Find(const std::shared_ptr<const Collection>& collection) const;
   // Drops collections that no longer exist and, if too many are tracked, an arbitrary one.
-  std::shared_ptr<PassTimes> Add(const std::shared_ptr<const Collection>& collection,
-                                 double floor_us);
+  std::shared_ptr<LatencyModel> Add(const std::shared_ptr<const Collection>& collection,
+                                    double floor_us);
   size_t size() const { return tracked_.size(); }
 
  private:
   struct Tracked {
     std::weak_ptr<const Collection> collection;  // detects a later collection at the same address
-    std::shared_ptr<PassTimes> times;
+    std::shared_ptr<LatencyModel> latency;
   };
   std::unordered_map<const Collection*, Tracked> tracked_;
 };

@@ -2,7 +2,7 @@
 
 namespace nearfield::server {
 
-void PassCounter::Note(const SearchResult& result) {
+void PassCounter::Record(const SearchResult& result) {
   const SearchCost& cost = result.cost;
   const MutexLock lock(mutex_);
   ++counts_.passes;

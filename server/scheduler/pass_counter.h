@@ -25,7 +25,7 @@ struct PassCounts {
 // Thread-safe.
 class PassCounter {
  public:
-  void Note(const SearchResult& result);
+  void Record(const SearchResult& result);
   PassCounts counts() const;
 
  private:

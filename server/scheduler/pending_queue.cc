@@ -6,17 +6,17 @@ namespace {
 // Number of groups kept although nothing waits in them, so that a lone search finds its group.
 constexpr size_t kGroupsKept = 16;
 
-bool IsBefore(const LineEntry& a, const LineEntry& b) {
+bool IsBefore(const PendingSearch& a, const PendingSearch& b) {
   return a.start != b.start ? a.start < b.start : a.number < b.number;
 }
 
-CallerTable::Load LoadOf(const LineEntry& entry) {
+FairQueueAccounts::Load LoadOf(const PendingSearch& entry) {
   return {.priority = entry.ticket->priority, .bytes = entry.bytes, .cost_us = entry.cost_us};
 }
 
 }  // namespace
 
-void TicketLine::Insert(LineEntry entry) {
+void TurnQueue::Insert(PendingSearch entry) {
   queries_ += entry.queries;
   if (entries_.empty() || IsBefore(entries_.back(), entry)) {
     entries_.push_back(std::move(entry));
@@ -26,19 +26,19 @@ void TicketLine::Insert(LineEntry entry) {
   entries_.insert(place, std::move(entry));
 }
 
-LineEntry TicketLine::PopFront() {
-  LineEntry first = std::move(entries_.front());
+PendingSearch TurnQueue::PopFront() {
+  PendingSearch first = std::move(entries_.front());
   entries_.pop_front();
   queries_ -= first.queries;
   return first;
 }
 
-double TicketLine::QueriesBefore(double start) const {
+double TurnQueue::QueriesBefore(double start) const {
   if (entries_.empty()) return 0;
   // A search with the same start arrived earlier and goes first.
-  const auto place =
-      std::upper_bound(entries_.begin(), entries_.end(), start,
-                       [](double value, const LineEntry& entry) { return value < entry.start; });
+  const auto place = std::upper_bound(
+      entries_.begin(), entries_.end(), start,
+      [](double value, const PendingSearch& entry) { return value < entry.start; });
   const auto before = static_cast<double>(place - entries_.begin());
   return before * static_cast<double>(queries_) / static_cast<double>(entries_.size());
 }
@@ -47,7 +47,7 @@ SearchWork SearchWork::Of(const SearchRequest& request, int64_t k_max) {
   const Query& query = request.queries.front();
   const int64_t rows = request.at == nullptr ? INT64_MAX : request.at->rows_count();
   const int64_t wanted = std::min(query.rows_wanted(), rows);
-  const int64_t known = query.prefix == nullptr ? 0 : query.prefix->rows_count();
+  const int64_t known = query.page_cache == nullptr ? 0 : query.page_cache->rows_count();
   if (known > 0) {
     const int64_t missing = std::max<int64_t>(0, wanted - known);
     return {.shared = false, .own_scans = missing / k_max + (missing % k_max > 0 ? 1 : 0)};
@@ -56,10 +56,11 @@ SearchWork SearchWork::Of(const SearchRequest& request, int64_t k_max) {
   return {.own_scans = behind / k_max + (behind % k_max > 0 ? 1 : 0)};
 }
 
-double TicketGroup::PassUs(const PassTimes& times, PassKind kind, SearchWork work, double queries) {
-  const double shared_us = work.shared ? times.PredictUs(kind, queries) : 0;
+double TicketGroup::PassUs(const LatencyModel& latency, PassKind kind, SearchWork work,
+                           double queries) {
+  const double shared_us = work.shared ? latency.PredictUs(kind, queries) : 0;
   if (work.own_scans == 0) return shared_us;
-  return shared_us + static_cast<double>(work.own_scans) * queries * times.PredictUs(kind, 1);
+  return shared_us + static_cast<double>(work.own_scans) * queries * latency.PredictUs(kind, 1);
 }
 
 bool TicketGroup::Fits(const SearchRequest& request, SearchWork wanted) const {
@@ -71,7 +72,7 @@ bool TicketGroup::Fits(const SearchRequest& request, SearchWork wanted) const {
          epoch == EpochOf(request);
 }
 
-TicketGroup* TicketLines::GroupOf(const SearchRequest& request, SearchWork work) {
+TicketGroup* PendingQueue::GroupOf(const SearchRequest& request, SearchWork work) {
   for (const auto& group : groups_) {
     if (group->Fits(request, work)) return group.get();
   }
@@ -84,20 +85,20 @@ TicketGroup* TicketLines::GroupOf(const SearchRequest& request, SearchWork work)
   return groups_.back().get();
 }
 
-TicketGroup* TicketLines::First(SearchPriority priority) const {
+TicketGroup* PendingQueue::First(SearchPriority priority) const {
   TicketGroup* first = nullptr;
-  if (!Waits(priority)) return first;
+  if (!HasWaiting(priority)) return first;
   for (const auto& group : groups_) {
-    const TicketLine& line = group->line(priority);
-    if (line.empty()) continue;
-    if (first == nullptr || IsBefore(line.front(), first->line(priority).front())) {
+    const TurnQueue& queue = group->queue(priority);
+    if (queue.empty()) continue;
+    if (first == nullptr || IsBefore(queue.front(), first->queue(priority).front())) {
       first = group.get();
     }
   }
   return first;
 }
 
-void TicketLines::Insert(TicketGroup* group, LineEntry entry) {
+void PendingQueue::Insert(TicketGroup* group, PendingSearch entry) {
   if (group->empty()) {
     group->kind = {.copies = group->parts.vectors || group->parts.payloads,
                    .few_rows = entry.ticket->request.few_rows};
@@ -107,50 +108,50 @@ void TicketLines::Insert(TicketGroup* group, LineEntry entry) {
   ++requests_;
   bytes_ += entry.bytes;
   ++waiting_[IndexOf(entry.ticket->priority)];
-  callers_->Enter(entry.caller, LoadOf(entry));
+  callers_->AddWaiting(entry.caller, LoadOf(entry));
   earliest_deadline_ = std::min(earliest_deadline_, entry.deadline);
   const SearchPriority priority = entry.ticket->priority;
-  group->line(priority).Insert(std::move(entry));
+  group->queue(priority).Insert(std::move(entry));
 }
 
-void TicketLines::Leaves(const LineEntry& entry) {
+void PendingQueue::RemoveFromTotals(const PendingSearch& entry) {
   --requests_;
   bytes_ -= entry.bytes;
   --waiting_[IndexOf(entry.ticket->priority)];
-  callers_->Leave(entry.caller, LoadOf(entry));
+  callers_->RemoveWaiting(entry.caller, LoadOf(entry));
   if (requests_ == 0) earliest_deadline_ = TimePoint::max();
 }
 
-LineEntry TicketLines::PopFront(TicketGroup* group, SearchPriority priority) {
-  LineEntry entry = group->line(priority).PopFront();
-  Leaves(entry);
+PendingSearch PendingQueue::PopFront(TicketGroup* group, SearchPriority priority) {
+  PendingSearch entry = group->queue(priority).PopFront();
+  RemoveFromTotals(entry);
   return entry;
 }
 
-void TicketLines::Sweep(TimePoint now, bool cancelled_too,
-                        const std::function<void(LineEntry&)>& dead) {
+void PendingQueue::Sweep(TimePoint now, bool cancelled_too,
+                         const std::function<void(PendingSearch&)>& dead) {
   TimePoint earliest = TimePoint::max();
-  const auto is_dead = [&](const LineEntry& entry) {
+  const auto is_dead = [&](const PendingSearch& entry) {
     const CancelFlag& cancelled = entry.ticket->cancelled;
     if (entry.deadline <= now || (cancelled_too && cancelled != nullptr && cancelled->load())) {
-      return TicketLine::Choice::kDrop;
+      return TurnQueue::Decision::kDrop;
     }
     earliest = std::min(earliest, entry.deadline);
-    return TicketLine::Choice::kSkip;
+    return TurnQueue::Decision::kSkip;
   };
   for (const auto& group : groups_) {
     for (const SearchPriority priority : {SearchPriority::kInteractive, SearchPriority::kBatch}) {
       TakeFromFront(group.get(), priority, is_dead,
-                    [&](LineEntry& entry, TicketLine::Choice) { dead(entry); });
+                    [&](PendingSearch& entry, TurnQueue::Decision) { dead(entry); });
     }
   }
   earliest_deadline_ = earliest;
 }
 
-void TicketLines::Clear(SearchTickets* all) {
+void PendingQueue::Clear(SearchTickets* all) {
   for (const auto& group : groups_) {
     for (const SearchPriority priority : {SearchPriority::kInteractive, SearchPriority::kBatch}) {
-      while (!group->line(priority).empty()) {
+      while (!group->queue(priority).empty()) {
         all->push_back(std::move(PopFront(group.get(), priority).ticket));
       }
     }

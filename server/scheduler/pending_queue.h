@@ -1,4 +1,4 @@
-// TicketLines: the waiting searches, one queue for each group that can share a pass, in turn order.
+// PendingQueue: the waiting searches, in turn order, by groups that can share a pass.
 #ifndef NEARFIELD_SERVER_SCHEDULER_PENDING_QUEUE_H_
 #define NEARFIELD_SERVER_SCHEDULER_PENDING_QUEUE_H_
 
@@ -13,15 +13,15 @@
 #include <utility>
 #include <vector>
 
-#include "server/scheduler/fair_queue_accounts.h"
 #include "server/scheduler/clock.h"
+#include "server/scheduler/fair_queue_accounts.h"
 #include "server/scheduler/latency_model.h"
 #include "server/scheduler/search_request.h"
 
 namespace nearfield::server {
 
 // One search in its queue. It holds what choosing needs, so that only chosen tickets are touched.
-struct LineEntry {
+struct PendingSearch {
   double start = 0;     // on the virtual clock of its priority
   uint64_t number = 0;  // sequence number of arrival
   int64_t queries = 0;
@@ -30,42 +30,42 @@ struct LineEntry {
   int64_t bytes = 0;
   int64_t reply_bytes = 0;
   TimePoint deadline = TimePoint::max();
-  CallerTable::Caller* caller = nullptr;
+  FairQueueAccounts::Account* caller = nullptr;
   std::unique_ptr<SearchTicket> ticket;
 };
 
 // The searches of one group and priority, ordered by (start, number).
-class TicketLine {
+class TurnQueue {
  public:
   bool empty() const { return entries_.empty(); }
   size_t size() const { return entries_.size(); }
   int64_t queries() const { return queries_; }
-  const LineEntry& front() const { return entries_.front(); }
-  const LineEntry& at(size_t index) const { return entries_[index]; }
+  const PendingSearch& front() const { return entries_.front(); }
+  const PendingSearch& at(size_t index) const { return entries_[index]; }
 
   // Inserts in order. At either end no entry moves: searches of a busy caller go last, those of an
   // idle caller first.
-  void Insert(LineEntry entry);
-  LineEntry PopFront();
+  void Insert(PendingSearch entry);
+  PendingSearch PopFront();
 
   // Returns the estimated number of queries in searches whose turn is before `start`. Uses the mean
   // number of queries in a search.
   double QueriesBefore(double start) const;
 
   // Calls `choose` for each search from the front. Removes those chosen with kTake or kDrop and
-  // passes them to `out` with the choice.
-  enum class Choice : uint8_t { kTake, kDrop, kSkip, kStop };  // kTake and kDrop remove the entry
+  // passes them to `out` with the decision.
+  enum class Decision : uint8_t { kTake, kDrop, kSkip, kStop };  // kTake and kDrop remove the entry
   template <typename Choose, typename Out>
   void TakeFromFront(Choose choose, Out out) {
     size_t kept = 0;
     size_t looked = 0;
     for (; looked < entries_.size(); ++looked) {
-      LineEntry& entry = entries_[looked];
-      const Choice choice = choose(std::as_const(entry));
-      if (choice == Choice::kStop) break;
-      if (choice != Choice::kSkip) {
+      PendingSearch& entry = entries_[looked];
+      const Decision decision = choose(std::as_const(entry));
+      if (decision == Decision::kStop) break;
+      if (decision != Decision::kSkip) {
         queries_ -= entry.queries;
-        out(entry, choice);
+        out(entry, decision);
       } else {
         if (kept != looked) entries_[kept] = std::move(entry);
         ++kept;
@@ -79,7 +79,7 @@ class TicketLine {
   }
 
  private:
-  std::deque<LineEntry> entries_;
+  std::deque<PendingSearch> entries_;
   int64_t queries_ = 0;
 };
 
@@ -113,11 +113,11 @@ struct TicketGroup {
   }
   bool Fits(const SearchRequest& request, SearchWork wanted) const;
   // Returns the predicted time of a pass with this number of the group's queries.
-  double PredictUs(double queries) const { return PassUs(*times, kind, work, queries); }
-  static double PassUs(const PassTimes& times, PassKind kind, SearchWork work, double queries);
-  bool empty() const { return lines[0].empty() && lines[1].empty(); }
-  TicketLine& line(SearchPriority priority) { return lines[IndexOf(priority)]; }
-  const TicketLine& line(SearchPriority priority) const { return lines[IndexOf(priority)]; }
+  double PredictUs(double queries) const { return PassUs(*latency, kind, work, queries); }
+  static double PassUs(const LatencyModel& latency, PassKind kind, SearchWork work, double queries);
+  bool empty() const { return queues[0].empty() && queues[1].empty(); }
+  TurnQueue& queue(SearchPriority priority) { return queues[IndexOf(priority)]; }
+  const TurnQueue& queue(SearchPriority priority) const { return queues[IndexOf(priority)]; }
 
   const Collection* const collection;  // alive while a search of the group waits
   const RowParts parts;
@@ -125,24 +125,24 @@ struct TicketGroup {
   const bool filtered;
   const std::weak_ptr<const RowFilter> filter;
   const SearchWork work;
-  std::shared_ptr<PassTimes> times;
+  std::shared_ptr<LatencyModel> latency;
   PassKind kind;  // covers all searches that came since the group was empty
-  std::array<TicketLine, kPriorities> lines;
+  std::array<TurnQueue, kPriorities> queues;
 };
 
 // All waiting searches. The callers' totals are updated here, because every search enters and
 // leaves through this class.
 // Not thread-safe.
-class TicketLines {
+class PendingQueue {
  public:
   // `callers` outlives this object.
-  explicit TicketLines(CallerTable* callers) : callers_(callers) {}
+  explicit PendingQueue(FairQueueAccounts* callers) : callers_(callers) {}
 
   bool empty() const { return requests_ == 0; }
   int64_t requests() const { return requests_; }
   int64_t bytes() const { return bytes_; }
   // Returns true if a search of this priority waits.
-  bool Waits(SearchPriority priority) const { return waiting_[IndexOf(priority)] > 0; }
+  bool HasWaiting(SearchPriority priority) const { return waiting_[IndexOf(priority)] > 0; }
   // Returns a lower bound of the waiting searches' deadlines.
   TimePoint earliest_deadline() const { return earliest_deadline_; }
 
@@ -153,26 +153,27 @@ class TicketLines {
   // waits.
   TicketGroup* First(SearchPriority priority) const;
 
-  void Insert(TicketGroup* group, LineEntry entry);
-  LineEntry PopFront(TicketGroup* group, SearchPriority priority);
+  void Insert(TicketGroup* group, PendingSearch entry);
+  PendingSearch PopFront(TicketGroup* group, SearchPriority priority);
   template <typename Choose, typename Out>
   void TakeFromFront(TicketGroup* group, SearchPriority priority, Choose choose, Out out) {
-    group->line(priority).TakeFromFront(choose, [&](LineEntry& entry, TicketLine::Choice choice) {
-      Leaves(entry);
-      out(entry, choice);
-    });
+    const auto remove = [&](PendingSearch& entry, TurnQueue::Decision decision) {
+      RemoveFromTotals(entry);
+      out(entry, decision);
+    };
+    group->queue(priority).TakeFromFront(choose, remove);
   }
 
   // Removes all searches with a deadline at or before `now` and passes them to `dead`; with
   // `cancelled_too`, also the cancelled ones. Cost: visits every waiting search.
-  void Sweep(TimePoint now, bool cancelled_too, const std::function<void(LineEntry&)>& dead);
+  void Sweep(TimePoint now, bool cancelled_too, const std::function<void(PendingSearch&)>& dead);
   // Moves all waiting searches to `all`.
   void Clear(SearchTickets* all);
 
  private:
-  void Leaves(const LineEntry& entry);
+  void RemoveFromTotals(const PendingSearch& entry);
 
-  CallerTable* const callers_;
+  FairQueueAccounts* const callers_;
   std::vector<std::unique_ptr<TicketGroup>> groups_;
   int64_t requests_ = 0;
   int64_t bytes_ = 0;

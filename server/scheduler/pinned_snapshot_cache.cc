@@ -27,10 +27,10 @@ absl::Status Full(const char* whose, int64_t count, const std::string& limit) {
 
 }  // namespace
 
-KeptEpochs::KeptEpochs(const Options& options, const Clock* clock)
+PinnedSnapshotCache::PinnedSnapshotCache(const Options& options, const Clock* clock)
     : options_(options), clock_(clock), thread_([this] { Run(); }) {}
 
-KeptEpochs::~KeptEpochs() {
+PinnedSnapshotCache::~PinnedSnapshotCache() {
   {
     const MutexLock lock(mutex_);
     ending_ = true;
@@ -39,7 +39,7 @@ KeptEpochs::~KeptEpochs() {
   thread_.join();
 }
 
-absl::Status KeptEpochs::MakeRoom(const std::string& caller, Entries* forgotten) {
+absl::Status PinnedSnapshotCache::MakeRoom(const std::string& caller, Entries* forgotten) {
   int64_t own = 0;
   auto oldest = entries_.end();  // the caller's oldest entry that no stream holds
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
@@ -52,7 +52,7 @@ absl::Status KeptEpochs::MakeRoom(const std::string& caller, Entries* forgotten)
   if (!own_full && all < options_.epochs_total_max) return absl::OkStatus();
   if (!own_full) oldest = OldestOfMost();
   if (oldest != entries_.end()) {
-    GiveUp(oldest, forgotten);
+    Drop(oldest, forgotten);
     return absl::OkStatus();
   }
   if (own_full) {
@@ -62,7 +62,7 @@ absl::Status KeptEpochs::MakeRoom(const std::string& caller, Entries* forgotten)
   return Full("streams of all callers", all, absl::StrCat(options_.epochs_total_max));
 }
 
-KeptEpochs::Entries::iterator KeptEpochs::OldestOfMost() {
+PinnedSnapshotCache::Entries::iterator PinnedSnapshotCache::OldestOfMost() {
   std::map<std::string_view, int64_t> counts;
   for (const Entry& entry : entries_) ++counts[entry.caller];
   auto oldest = entries_.end();
@@ -73,9 +73,9 @@ KeptEpochs::Entries::iterator KeptEpochs::OldestOfMost() {
   return oldest;
 }
 
-absl::Status KeptEpochs::Keep(const std::string& caller,
-                              const std::shared_ptr<const Collection>& collection,
-                              std::shared_ptr<const PinnedEpoch> at, EpochHold* hold) {
+absl::Status PinnedSnapshotCache::Keep(const std::string& caller,
+                                       const std::shared_ptr<const Collection>& collection,
+                                       std::shared_ptr<const PinnedEpoch> at, EpochHold* hold) {
   Entries forgotten;
   {
     const MutexLock lock(mutex_);
@@ -102,7 +102,7 @@ absl::Status KeptEpochs::Keep(const std::string& caller,
   return absl::OkStatus();
 }
 
-std::shared_ptr<const PinnedEpoch> KeptEpochs::Find(
+std::shared_ptr<const PinnedEpoch> PinnedSnapshotCache::Find(
     const std::shared_ptr<const Collection>& collection, uint64_t epoch) {
   {
     const MutexLock lock(mutex_);
@@ -119,17 +119,17 @@ std::shared_ptr<const PinnedEpoch> KeptEpochs::Find(
   return current->epoch() == epoch ? current : nullptr;
 }
 
-void KeptEpochs::Forget(const Collection* collection) {
+void PinnedSnapshotCache::Forget(const Collection* collection) {
   Entries forgotten;
   const MutexLock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
-    if (entry->collection.lock().get() == collection) GiveUp(entry, &forgotten);
+    if (entry->collection.lock().get() == collection) Drop(entry, &forgotten);
     entry = next;
   }
 }
 
-void KeptEpochs::DropExpired() {
+void PinnedSnapshotCache::DropExpired() {
   Entries forgotten;
   const MutexLock lock(mutex_);
   const TimePoint now = clock_->Now();
@@ -137,12 +137,12 @@ void KeptEpochs::DropExpired() {
     const auto next = std::next(entry);
     // After a stream has ended, its epoch stays for a cursor that continues after it.
     if (!entry->hold.expired()) entry->expires = now + options_.keep;
-    if (entry->expires <= now) GiveUp(entry, &forgotten);
+    if (entry->expires <= now) Drop(entry, &forgotten);
     entry = next;
   }
 }
 
-HeldBytes KeptEpochs::BytesOf(const Choice& entries) {
+HeldBytes PinnedSnapshotCache::BytesOf(const Candidates& entries) {
   std::map<std::shared_ptr<const Collection>, PinnedEpochs> pins;
   for (const Entries::iterator& entry : entries) {
     if (auto collection = entry->collection.lock()) pins[collection].push_back(entry->at);
@@ -152,16 +152,16 @@ HeldBytes KeptEpochs::BytesOf(const Choice& entries) {
   return bytes;
 }
 
-KeptEpochs::Entries::iterator KeptEpochs::Victim() {
-  const auto pinned = [](const Choice& choice) {
-    const HeldBytes bytes = BytesOf(choice);
+PinnedSnapshotCache::Entries::iterator PinnedSnapshotCache::Victim() {
+  const auto pinned = [](const Candidates& candidates) {
+    const HeldBytes bytes = BytesOf(candidates);
     return bytes.device + bytes.host + bytes.host_rows;
   };
-  std::map<std::string, Choice> callers;
+  std::map<std::string, Candidates> callers;
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (pinned({entry}) > 0) callers[entry->caller].push_back(entry);
   }
-  const Choice* most = nullptr;
+  const Candidates* most = nullptr;
   int64_t most_bytes = 0;
   for (const auto& [caller, own] : callers) {
     const int64_t bytes = pinned(own);
@@ -176,24 +176,24 @@ KeptEpochs::Entries::iterator KeptEpochs::Victim() {
   return most->back();
 }
 
-void KeptEpochs::TrimLocked(Entries* forgotten) {
+void PinnedSnapshotCache::TrimLocked(Entries* forgotten) {
   while (true) {
-    Choice all;
+    Candidates all;
     for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) all.push_back(entry);
     if (BytesOf(all).FitsIn(options_.bytes_max)) return;
     const auto victim = Victim();
     if (victim == entries_.end()) return;
-    GiveUp(victim, forgotten);
+    Drop(victim, forgotten);
   }
 }
 
-void KeptEpochs::Trim() {
+void PinnedSnapshotCache::Trim() {
   Entries forgotten;
   const MutexLock lock(mutex_);
   TrimLocked(&forgotten);
 }
 
-void KeptEpochs::Run() {
+void PinnedSnapshotCache::Run() {
   while (true) {
     {
       MutexLock lock(mutex_);

@@ -1,4 +1,4 @@
-// KeptEpochs: pinned earlier states of collections that later pages of a search may request.
+// PinnedSnapshotCache: pinned earlier epochs of collections, for later pages of a search.
 #ifndef NEARFIELD_SERVER_SCHEDULER_PINNED_SNAPSHOT_CACHE_H_
 #define NEARFIELD_SERVER_SCHEDULER_PINNED_SNAPSHOT_CACHE_H_
 
@@ -23,14 +23,13 @@ namespace nearfield::server {
 // dropped to free its memory.
 using EpochHold = std::shared_ptr<const void>;
 
-// Snapshot cache with a quota of epochs for each caller, a limit on all epochs and a limit on
-// bytes.
+// Has a quota of epochs for each caller, a limit on all epochs and a limit on bytes.
 // At epochs_total_max, a new epoch replaces the oldest one that no stream holds of the caller with
 // the most epochs. If all epochs together pin more than bytes_max, the caller whose epochs pin the
 // most loses its least recently used one; epochs that no stream holds go first. One thread drops
 // expired epochs.
 // Thread-safe.
-class KeptEpochs {
+class PinnedSnapshotCache {
  public:
   struct Options {
     std::chrono::milliseconds keep{60'000};  // lifetime of an epoch after its last use
@@ -43,8 +42,8 @@ class KeptEpochs {
                            .host_rows = std::numeric_limits<int64_t>::max()};
   };
   // `clock` outlives this object.
-  KeptEpochs(const Options& options, const Clock* clock);
-  ~KeptEpochs();
+  PinnedSnapshotCache(const Options& options, const Clock* clock);
+  ~PinnedSnapshotCache();
 
   // Keeps a state for the caller, or renews it if the caller has it already. If the caller has
   // epochs_max others, drops its least recently used one. `hold` (may be null) receives a hold on
@@ -76,7 +75,7 @@ class KeptEpochs {
     }
   };
   using Entries = std::list<Entry>;
-  using Choice = std::vector<Entries::iterator>;
+  using Candidates = std::vector<Entries::iterator>;
 
   // Dropped entries move to `forgotten`. The caller destroys them without the lock, because they
   // may be the last references to rows.
@@ -86,10 +85,10 @@ class KeptEpochs {
   Entries::iterator OldestOfMost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TrimLocked(Entries* forgotten) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the bytes that the entries pin together.
-  static HeldBytes BytesOf(const Choice& entries);
+  static HeldBytes BytesOf(const Candidates& entries);
   // Returns the entry to drop next if all together pin too much; end() if none pins anything.
   Entries::iterator Victim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void GiveUp(Entries::iterator entry, Entries* forgotten) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void Drop(Entries::iterator entry, Entries* forgotten) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     forgotten->splice(forgotten->end(), entries_, entry);
   }
   void Run();

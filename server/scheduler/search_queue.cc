@@ -20,8 +20,8 @@ constexpr std::chrono::milliseconds kTick(10);
 // Fraction added to a forecast: half of all passes take longer than their median.
 constexpr double kCaution = 0.15;
 
-LineEntry EntryOf(SearchTicket ticket) {
-  LineEntry entry;
+PendingSearch EntryOf(SearchTicket ticket) {
+  PendingSearch entry;
   entry.queries = static_cast<int64_t>(ticket.request.queries.size());
   for (const Query& query : ticket.request.queries) {
     const int64_t k = std::min<int64_t>(query.skip + query.k, INT32_MAX);
@@ -35,22 +35,22 @@ LineEntry EntryOf(SearchTicket ticket) {
 }
 
 // Returns the device time to charge for the search: its share of a pass and its own scans.
-double CostUs(const LineEntry& entry, const PassTimes& times, SearchWork work) {
+double CostUs(const PendingSearch& entry, const LatencyModel& latency, SearchWork work) {
   const SearchRequest& request = entry.ticket->request;
   const PassKind kind = {.copies = request.parts.vectors || request.parts.payloads,
                          .few_rows = request.few_rows,
                          .k_max = entry.k_max};
   // If nothing is known, charge by the number of queries.
-  const double known_us = times.QueryUs(kind);
+  const double known_us = latency.QueryUs(kind);
   const double query_us = known_us > 0 ? known_us : 1;
-  const double scan_us = std::max(query_us, times.PredictUs(kind, 1));
+  const double scan_us = std::max(query_us, latency.PredictUs(kind, 1));
   return static_cast<double>(entry.queries) *
          ((work.shared ? query_us : 1) + static_cast<double>(work.own_scans) * scan_us);
 }
 
 }  // namespace
 
-absl::Status Wanted(const SearchTicket& ticket, TimePoint now) {
+absl::Status CheckAlive(const SearchTicket& ticket, TimePoint now) {
   // Check the deadline first: the transport cancels a call whose deadline passed.
   if (ticket.deadline.has_value() && now >= *ticket.deadline) {
     return absl::DeadlineExceededError(
@@ -78,33 +78,33 @@ SearchQueue::SearchQueue(const SearchQueueLimits& limits, const Clock* clock)
                     .reply_bytes_max = limits.reply_bytes_max,
                     .batch_share = limits.batch_share},
       clock_(clock),
-      lines_(&callers_),
-      former_(batch_limits_, &lines_, &callers_) {}
+      pending_(&callers_),
+      former_(batch_limits_, &pending_, &callers_) {}
 
 SearchQueue::~SearchQueue() { Close(); }
 
 absl::Status SearchQueue::Push(SearchTicket ticket) {
   ticket.queued = clock_->Now();
-  ABSL_RETURN_IF_ERROR(Wanted(ticket, ticket.queued));
-  LineEntry entry = EntryOf(std::move(ticket));
+  ABSL_RETURN_IF_ERROR(CheckAlive(ticket, ticket.queued));
+  PendingSearch entry = EntryOf(std::move(ticket));
   const std::shared_ptr<const Collection>& collection = entry.ticket->request.collection;
   SearchTickets dead;
   absl::Status status;
   bool wake_watcher = false;
   {
     MutexLock lock(mutex_);
-    std::shared_ptr<PassTimes> times = model_.Find(collection);
-    if (times == nullptr) {
+    std::shared_ptr<LatencyModel> latency = model_.Find(collection);
+    if (latency == nullptr) {
       // The collection may be busy with a commit. Release the lock, so that no other search waits
       // for it.
       lock.Unlock();
       const double floor_us = PassFloorUs(*collection, limits_.read_bytes_per_second);
       lock.Lock();
-      times = model_.Find(collection);
-      if (times == nullptr) times = model_.Add(collection, floor_us);
+      latency = model_.Find(collection);
+      if (latency == nullptr) latency = model_.Add(collection, floor_us);
     }
     if (closed_) return Closed();
-    status = Insert(&entry, times, &dead);
+    status = Insert(&entry, latency, &dead);
     wake_watcher = status.ok() && watcher_asleep_ && running_.has_value();
   }
   if (status.ok()) arrived_.NotifyOne();
@@ -113,33 +113,33 @@ absl::Status SearchQueue::Push(SearchTicket ticket) {
   return status;
 }
 
-absl::Status SearchQueue::Insert(LineEntry* entry, const std::shared_ptr<PassTimes>& times,
+absl::Status SearchQueue::Insert(PendingSearch* entry, const std::shared_ptr<LatencyModel>& latency,
                                  SearchTickets* dead) {
   entry->caller = callers_.Find(entry->ticket->caller);
   ABSL_RETURN_IF_ERROR(CheckRoom(*entry, dead));
   const SearchPriority priority = entry->ticket->priority;
   const SearchWork work = SearchWork::Of(entry->ticket->request, limits_.k_max);
-  TicketGroup* const group = lines_.GroupOf(entry->ticket->request, work);
-  group->times = times;
-  entry->cost_us = CostUs(*entry, *times, work);
+  TicketGroup* const group = pending_.GroupOf(entry->ticket->request, work);
+  group->latency = latency;
+  entry->cost_us = CostUs(*entry, *latency, work);
   entry->start = callers_.StartOf(*entry->caller, priority);
   ABSL_RETURN_IF_ERROR(CheckForecast(
       {.group = group, .priority = priority, .start = entry->start, .queries = entry->queries},
       *entry));
   callers_.Book(entry->caller, priority, entry->start, entry->cost_us);
-  lines_.Insert(group, std::move(*entry));
+  pending_.Insert(group, std::move(*entry));
   return absl::OkStatus();
 }
 
-absl::Status SearchQueue::CheckLimits(const LineEntry& entry) const {
-  if (lines_.requests() >= limits_.requests_max ||
-      (!lines_.empty() && lines_.bytes() + entry.bytes > limits_.bytes_max)) {
+absl::Status SearchQueue::CheckLimits(const PendingSearch& entry) const {
+  if (pending_.requests() >= limits_.requests_max ||
+      (!pending_.empty() && pending_.bytes() + entry.bytes > limits_.bytes_max)) {
     return Full();
   }
-  const CallerTable::Caller& caller = *entry.caller;
+  const FairQueueAccounts::Account& caller = *entry.caller;
   const double times_free = TimesFree(limits_.caller_share);
-  const auto free = static_cast<double>(limits_.requests_max - lines_.requests());
-  const auto bytes_free = static_cast<double>(limits_.bytes_max - lines_.bytes());
+  const auto free = static_cast<double>(limits_.requests_max - pending_.requests());
+  const auto bytes_free = static_cast<double>(limits_.bytes_max - pending_.bytes());
   if (caller.requests > 0 &&
       (static_cast<double>(caller.requests + 1) > times_free * free ||
        static_cast<double>(caller.bytes + entry.bytes) > times_free * bytes_free)) {
@@ -148,21 +148,21 @@ absl::Status SearchQueue::CheckLimits(const LineEntry& entry) const {
   return absl::OkStatus();
 }
 
-absl::Status SearchQueue::CheckRoom(const LineEntry& entry, SearchTickets* dead) {
+absl::Status SearchQueue::CheckRoom(const PendingSearch& entry, SearchTickets* dead) {
   absl::Status status = CheckLimits(entry);
   const TimePoint now = entry.ticket->queued;
-  if (status.ok() || (now < lines_.earliest_deadline() && now - swept_ < kTick)) return status;
+  if (status.ok() || (now < pending_.earliest_deadline() && now - swept_ < kTick)) return status;
   swept_ = now;
-  lines_.Sweep(now, /*cancelled_too=*/true,
-               [&](LineEntry& each) { dead->push_back(std::move(each.ticket)); });
+  pending_.Sweep(now, /*cancelled_too=*/true,
+                 [&](PendingSearch& each) { dead->push_back(std::move(each.ticket)); });
   return CheckLimits(entry);
 }
 
-absl::Status SearchQueue::CheckForecast(const Newcomer& newcomer, const LineEntry& entry) {
-  if (!limits_.admission || (lines_.empty() && !running_.has_value())) return absl::OkStatus();
+absl::Status SearchQueue::CheckForecast(const Newcomer& newcomer, const PendingSearch& entry) {
+  if (!limits_.admission || (pending_.empty() && !running_.has_value())) return absl::OkStatus();
   const SearchTicket& ticket = *entry.ticket;
   const TimePoint now = ticket.queued;
-  Forecast forecast = Predict(lines_, batch_limits_, newcomer);
+  Forecast forecast = Predict(pending_, batch_limits_, newcomer);
   forecast.wait_us =
       std::max(forecast.wait_us, callers_.BacklogUs(*entry.caller, newcomer.priority, now));
   if (running_.has_value()) forecast.wait_us += RemainingUs(*running_, now);
@@ -172,8 +172,8 @@ absl::Status SearchQueue::CheckForecast(const Newcomer& newcomer, const LineEntr
                                  .wait_us_max = static_cast<double>(limits_.wait_us_max)};
   absl::Status status = CheckLateness(forecast, limits);
   if (status.ok()) return status;
-  PassTimes* const times = newcomer.group->times.get();
-  if (!times->IsFresh(now) && times->TakeProbe(now)) return absl::OkStatus();
+  LatencyModel* const latency = newcomer.group->latency.get();
+  if (!latency->IsFresh(now) && latency->TakeProbe(now)) return absl::OkStatus();
   return status;
 }
 
@@ -184,10 +184,10 @@ SearchTickets SearchQueue::TakeFormed(SearchTickets* dead) {
   *dead = std::move(formed_.dead);
   SearchTickets tickets = std::move(formed_.tickets);
   if (!tickets.empty()) {
-    running_ =
-        RunningPass{.begin = now,
-                    .predicted_us = TicketGroup::PassUs(*formed_.times, formed_.kind, formed_.work,
-                                                        static_cast<double>(formed_.queries))};
+    running_ = RunningPass{
+        .begin = now,
+        .predicted_us = TicketGroup::PassUs(*formed_.latency, formed_.kind, formed_.work,
+                                            static_cast<double>(formed_.queries))};
   }
   return tickets;
 }
@@ -199,13 +199,13 @@ SearchTickets SearchQueue::Take() {
     bool wake_watcher = false;
     {
       MutexLock lock(mutex_);
-      if (!closed_ && lines_.empty()) {
+      if (!closed_ && pending_.empty()) {
         EndPass(std::nullopt, false);
-        while (!closed_ && lines_.empty()) arrived_.Wait(lock);
+        while (!closed_ && pending_.empty()) arrived_.Wait(lock);
       }
       if (closed_) return {};
       tickets = TakeFormed(&dead);
-      wake_watcher = watcher_asleep_ && !lines_.empty();
+      wake_watcher = watcher_asleep_ && !pending_.empty();
     }
     if (wake_watcher) overdue_.NotifyOne();
     if (!dead.empty()) Answer(dead);
@@ -224,7 +224,7 @@ SearchTickets SearchQueue::TryTake() {
   return tickets;
 }
 
-void SearchQueue::NotePass(double pass_us, bool complete) {
+void SearchQueue::RecordPass(double pass_us, bool complete) {
   const MutexLock lock(mutex_);
   EndPass(pass_us, complete);
 }
@@ -234,20 +234,20 @@ void SearchQueue::NotePass(double pass_us, bool complete) {
 void SearchQueue::Learn(double pass_us, TimePoint now, bool complete) {
   const SearchWork& work = formed_.work;
   if (work.own_scans == 0) {
-    if (work.shared) formed_.times->Note(formed_.kind, formed_.queries, pass_us, now, complete);
+    if (work.shared) formed_.latency->Record(formed_.kind, formed_.queries, pass_us, now, complete);
     return;
   }
   const int64_t scans = work.own_scans * formed_.queries + (work.shared ? 1 : 0);
-  formed_.times->Note(formed_.kind, 1, pass_us / static_cast<double>(scans), now, complete);
+  formed_.latency->Record(formed_.kind, 1, pass_us / static_cast<double>(scans), now, complete);
 }
 
 void SearchQueue::EndPass(std::optional<double> pass_us, bool complete) {
   if (!running_.has_value()) return;
   const TimePoint now = clock_->Now();
   if (pass_us.has_value()) Learn(*pass_us, now, complete);
-  former_.Settle(&formed_, pass_us.value_or(0), now);
+  former_.RecordPass(&formed_, pass_us.value_or(0), now);
   running_.reset();
-  if (lines_.empty()) callers_.Forget();
+  if (pending_.empty()) callers_.Forget();
 }
 
 void SearchQueue::AnswerOverdue() {
@@ -255,9 +255,9 @@ void SearchQueue::AnswerOverdue() {
   {
     const MutexLock lock(mutex_);
     const TimePoint now = clock_->Now();
-    if (now >= lines_.earliest_deadline()) {
-      lines_.Sweep(now, /*cancelled_too=*/false,
-                   [&](LineEntry& each) { dead.push_back(std::move(each.ticket)); });
+    if (now >= pending_.earliest_deadline()) {
+      pending_.Sweep(now, /*cancelled_too=*/false,
+                     [&](PendingSearch& each) { dead.push_back(std::move(each.ticket)); });
     }
   }
   Answer(dead);
@@ -266,7 +266,7 @@ void SearchQueue::AnswerOverdue() {
 bool SearchQueue::AwaitOverdue() {
   {
     MutexLock lock(mutex_);
-    while (!closed_ && clock_->Now() < lines_.earliest_deadline()) {
+    while (!closed_ && clock_->Now() < pending_.earliest_deadline()) {
       // Sleep only after a tick without work, so that Push seldom has to wake this thread.
       overdue_.WaitFor(lock, kTick);
       if (IsBusy() || closed_) continue;
@@ -285,7 +285,7 @@ void SearchQueue::Close() {
   {
     const MutexLock lock(mutex_);
     closed_ = true;
-    lines_.Clear(&left);
+    pending_.Clear(&left);
   }
   arrived_.NotifyAll();
   overdue_.NotifyAll();
@@ -294,40 +294,41 @@ void SearchQueue::Close() {
 
 void SearchQueue::Answer(const SearchTickets& dead) const {
   for (const auto& each : dead) {
-    each->done(Wanted(*each, clock_->Now()));
+    each->done(CheckAlive(*each, clock_->Now()));
   }
 }
 
 int64_t SearchQueue::waiting() const {
   const MutexLock lock(mutex_);
-  return lines_.requests();
+  return pending_.requests();
 }
 
 int64_t SearchQueue::waiting_bytes() const {
   const MutexLock lock(mutex_);
-  return lines_.bytes();
+  return pending_.bytes();
 }
 
-bool SearchQueue::IsBusy() const { return running_.has_value() && !lines_.empty(); }
+bool SearchQueue::IsBusy() const { return running_.has_value() && !pending_.empty(); }
 
 double SearchQueue::BusyUs() const {
   const double running_us = running_.has_value() ? RemainingUs(*running_, clock_->Now()) : 0;
-  return running_us + DrainUs(lines_, batch_limits_);
+  return running_us + DrainUs(pending_, batch_limits_);
 }
 
 absl::Status SearchQueue::Full() const {
   // About half of the waiting searches are served by then.
-  return Overloaded(absl::StrCat("the search queue is full: ", lines_.requests(), " requests with ",
-                                 lines_.bytes(), " bytes wait, the limits are ",
-                                 limits_.requests_max, " and ", limits_.bytes_max),
-                    BusyUs() / 2);
+  return Overloaded(
+      absl::StrCat("the search queue is full: ", pending_.requests(), " requests with ",
+                   pending_.bytes(), " bytes wait, the limits are ", limits_.requests_max, " and ",
+                   limits_.bytes_max),
+      BusyUs() / 2);
 }
 
-absl::Status SearchQueue::CallerFull(const CallerTable::Caller& caller) const {
+absl::Status SearchQueue::CallerFull(const FairQueueAccounts::Account& caller) const {
   return Overloaded(
       absl::StrCat("this caller's share of the search queue is full: ", caller.requests,
-                   " of its requests with ", caller.bytes, " bytes wait, of ", lines_.requests(),
-                   " with ", lines_.bytes(), " in all; one caller may hold ",
+                   " of its requests with ", caller.bytes, " bytes wait, of ", pending_.requests(),
+                   " with ", pending_.bytes(), " in all; one caller may hold ",
                    limits_.caller_share * 100, "% of ", limits_.requests_max, " and ",
                    limits_.bytes_max, ", less while others wait"),
       BusyUs() / 2);

@@ -10,13 +10,13 @@
 #include "absl/status/status.h"
 #include "engine/base/mutex.h"
 #include "server/scheduler/batch_former.h"
-#include "server/scheduler/fair_queue_accounts.h"
 #include "server/scheduler/clock.h"
+#include "server/scheduler/fair_queue_accounts.h"
 #include "server/scheduler/forecast.h"
-#include "server/scheduler/memory_ledger.h"
 #include "server/scheduler/latency_model.h"
-#include "server/scheduler/search_request.h"
+#include "server/scheduler/memory_ledger.h"
 #include "server/scheduler/pending_queue.h"
+#include "server/scheduler/search_request.h"
 
 namespace nearfield::server {
 
@@ -52,13 +52,14 @@ class SearchQueue {
   absl::Status Push(SearchTicket ticket);
 
   // Returns tickets that can share one device pass, chosen by BatchFormer. Their pass runs until
-  // NotePass or the next Take. Dead tickets found on the way are answered and dropped. Blocks until
-  // a ticket waits, but never waits for a fuller batch. Returns no tickets if the queue is closed.
+  // RecordPass or the next Take. Dead tickets found on the way are answered and dropped. Blocks
+  // until a ticket waits, but never waits for a fuller batch. Returns no tickets if the queue is
+  // closed.
   SearchTickets Take();
   // As Take, but does not block; also returns no tickets if nothing waits.
   SearchTickets TryTake();
   // Records that the pass of the batch taken last has ended; `complete` if it succeeded.
-  void NotePass(double pass_us, bool complete = true);
+  void RecordPass(double pass_us, bool complete = true);
 
   // Answers the tickets whose deadline has passed.
   void AnswerOverdue() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -75,20 +76,20 @@ class SearchQueue {
  private:
   // Moves the entry to the waiting ones, unless it is refused. Tickets found dead on the way move
   // to `dead`.
-  absl::Status Insert(LineEntry* entry, const std::shared_ptr<PassTimes>& times,
+  absl::Status Insert(PendingSearch* entry, const std::shared_ptr<LatencyModel>& latency,
                       SearchTickets* dead) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns an error if the entry does not fit into the queue or into its caller's share.
-  absl::Status CheckLimits(const LineEntry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckLimits(const PendingSearch& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // As CheckLimits, but first drops dead tickets if the queue may have any.
-  absl::Status CheckRoom(const LineEntry& entry, SearchTickets* dead)
+  absl::Status CheckRoom(const PendingSearch& entry, SearchTickets* dead)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckForecast(const Newcomer& newcomer, const LineEntry& entry)
+  absl::Status CheckForecast(const Newcomer& newcomer, const PendingSearch& entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the running pass, if any; `pass_us` is set if its time is known.
   void EndPass(std::optional<double> pass_us, bool complete) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Learn(double pass_us, TimePoint now, bool complete) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CallerFull(const CallerTable::Caller& caller) const
+  absl::Status CallerFull(const FairQueueAccounts::Account& caller) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   double BusyUs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns true if a pass runs and tickets wait.
@@ -102,9 +103,9 @@ class SearchQueue {
   mutable Mutex mutex_;
   CondVar arrived_;
   CondVar overdue_;
-  PassModel model_ ABSL_GUARDED_BY(mutex_);
-  CallerTable callers_ ABSL_GUARDED_BY(mutex_);
-  TicketLines lines_ ABSL_GUARDED_BY(mutex_);
+  LatencyModels model_ ABSL_GUARDED_BY(mutex_);
+  FairQueueAccounts callers_ ABSL_GUARDED_BY(mutex_);
+  PendingQueue pending_ ABSL_GUARDED_BY(mutex_);
   BatchFormer former_ ABSL_GUARDED_BY(mutex_);
   FormedBatch formed_ ABSL_GUARDED_BY(mutex_);  // the running batch, without its tickets
   std::optional<RunningPass> running_ ABSL_GUARDED_BY(mutex_);
@@ -118,7 +119,7 @@ class SearchQueue {
 absl::StatusOr<SearchReply> SearchAndWait(SearchQueue* queue, SearchTicket ticket);
 
 // Returns DeadlineExceeded or Cancelled if no caller waits for the ticket any more, else OK.
-absl::Status Wanted(const SearchTicket& ticket, TimePoint now);
+absl::Status CheckAlive(const SearchTicket& ticket, TimePoint now);
 
 }  // namespace nearfield::server
 

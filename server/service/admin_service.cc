@@ -90,7 +90,7 @@ grpc::ServerUnaryReactor* AdminService::DropCollection(
         call.record.collection = request->name();
         ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Drop(request->name()));
         names_changed_();
-        core.kept_epochs.Forget(named->collection.get());
+        core.pinned_snapshots.Forget(named->collection.get());
         call.record.rows = named->collection->Stats().rows_count;
         response->set_rows_count(static_cast<uint64_t>(call.record.rows));
         return absl::OkStatus();

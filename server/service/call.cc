@@ -82,7 +82,7 @@ Call::Call(ServerState* state, grpc::CallbackServerContext* context, const char*
 
 Call::~Call() {
   watch_.End();
-  state_->request_log().Note(record, status_);
+  state_->request_log().Record(record, status_);
   state_->live_calls().Remove(live_);
   if (entered_) state_->Leave();
 }
@@ -107,7 +107,7 @@ grpc::Status Call::Close(const absl::Status& given) {
             : given;
   status_ = status;
   record.total_us = MicrosBetween(begin_, state_->clock().Now());
-  state_->call_counter().Note(record, status);  // before the client receives the status
+  state_->call_counter().Record(record, status);  // before the client receives the status
   context_->AddTrailingMetadata(kRequestIdKey, record.request_id);
   WatchReply();
   if (status.ok()) return grpc::Status::OK;

@@ -62,9 +62,9 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
     }
     request_.set_with_cursor(true);
     if (request_.has_cursor()) ABSL_RETURN_IF_ERROR(BeginAtCursor());
-    prefix_ = MakeOrderPrefix(request_.has_cursor()
-                                  ? INT64_MAX
-                                  : static_cast<int64_t>(std::min<uint64_t>(left_, INT64_MAX)));
+    page_cache_ = MakeResultPageCache(
+        request_.has_cursor() ? INT64_MAX
+                              : static_cast<int64_t>(std::min<uint64_t>(left_, INT64_MAX)));
     Next();
     return absl::OkStatus();
   }
@@ -107,7 +107,7 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
     StartSearch(core_, call_, request,
                 {.response = &response_,
                  .holds = &call_.holds,
-                 .prefix = prefix_,
+                 .page_cache = page_cache_,
                  .epoch_hold = &epoch_hold_},
                 [this](const absl::Status& status, const SearchFacts& facts) {
                   Note(facts, &call_.record);
@@ -117,7 +117,7 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
 
   void OnPage(const absl::Status& status) {
     if (!status.ok()) return Finish(call_.Close(status));
-    hold_.Resize(messages_bytes_ + prefix_->bytes());
+    hold_.Resize(messages_bytes_ + page_cache_->bytes());
     const pb::QueryResult& page = response_.results(0);
     const bool follows = page.has_next_cursor();
     if (follows) request_.set_cursor(page.next_cursor());
@@ -146,9 +146,9 @@ class SearchAll final : public grpc::ServerWriteReactor<pb::SearchResponse> {
   uint64_t left_ = UINT64_MAX;  // maximum rows to send
   int64_t rows_to_skip_ = 0;    // rows before the first row to send
   EpochHold epoch_hold_;
-  std::shared_ptr<OrderPrefix> prefix_;
+  std::shared_ptr<ResultPageCache> page_cache_;
   int64_t messages_bytes_ = 0;
-  ByteAccount::Hold hold_;  // for messages_bytes_ and prefix_
+  ByteAccount::Hold hold_;  // for messages_bytes_ and page_cache_
   pb::SearchResponse response_;
 };
 

@@ -100,7 +100,7 @@ absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limi
   }
   for (Query& query : queries) {
     query.skip = pending->position;
-    query.prefix = pending->output.prefix;
+    query.page_cache = pending->output.page_cache;
     query.tell_more = true;
     if (pending->streamed()) continue;
     query.k =
@@ -151,7 +151,7 @@ absl::Status SetEpoch(Pending* pending) {
   if (!pending->cursor.has_value()) return absl::OkStatus();
   SearchRequest& search = pending->ticket.request;
   const NamedCollection& named = *pending->named;
-  search.at = pending->core->kept_epochs.Find(named.collection, pending->cursor->epoch);
+  search.at = pending->core->pinned_snapshots.Find(named.collection, pending->cursor->epoch);
   if (search.at != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "cursor: epoch ", pending->cursor->epoch, " is kept no longer, the collection is at epoch ",
@@ -168,15 +168,15 @@ void SetRows(const ChosenRows& chosen, Pending* pending) {
 
 // Evaluates the filter, on a worker. Takes up to seconds.
 absl::Status EvaluateFilter(Pending* pending) {
-  ABSL_RETURN_IF_ERROR(Wanted(pending->ticket, pending->state->clock().Now()));
+  ABSL_RETURN_IF_ERROR(CheckAlive(pending->ticket, pending->state->clock().Now()));
   const NamedCollection& named = *pending->named;
   const auto nobody_waits = [pending] {
-    return !Wanted(pending->ticket, pending->state->clock().Now()).ok();
+    return !CheckAlive(pending->ticket, pending->state->clock().Now()).ok();
   };
   const absl::StatusOr<ChosenRows> chosen = named.attributes->Choose(
       *named.collection, *pending->filter, pending->ticket.request.at, nobody_waits);
   if (absl::IsCancelled(chosen.status())) {
-    ABSL_RETURN_IF_ERROR(Wanted(pending->ticket, pending->state->clock().Now()));
+    ABSL_RETURN_IF_ERROR(CheckAlive(pending->ticket, pending->state->clock().Now()));
   }
   ABSL_RETURN_IF_ERROR(chosen.status());
   SetRows(*chosen, pending);
@@ -242,8 +242,8 @@ absl::Status KeepEpoch(const Pending& pending, const std::vector<ResultFacts>& f
     return !result.next_cursor.empty();
   });
   if (!follows) return absl::OkStatus();
-  return pending.core->kept_epochs.Keep(pending.caller, pending.named->collection, reply.at,
-                                        pending.output.epoch_hold);
+  return pending.core->pinned_snapshots.Keep(pending.caller, pending.named->collection, reply.at,
+                                             pending.output.epoch_hold);
 }
 
 void SetFacts(const Pending& pending, std::vector<ResultFacts> facts,

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "nearfield/v1/retrieval.pb.h"
-#include "server/scheduler/pinned_snapshot_cache.h"
 #include "server/scheduler/memory_ledger.h"
+#include "server/scheduler/pinned_snapshot_cache.h"
 #include "server/scheduler/search_request.h"
 #include "server/service/call.h"
 #include "server/service/search_facts.h"
@@ -23,7 +23,7 @@ struct SearchOutput {
   nearfield::v1::SearchResponse* response = nullptr;
   MemoryHolds* holds = nullptr;
   // State that the pages of one stream share; null for a single search.
-  std::shared_ptr<OrderPrefix> prefix;
+  std::shared_ptr<ResultPageCache> page_cache;
   // Receives a hold on the epoch of the pages. If not null, page_rows_max does not apply.
   EpochHold* epoch_hold = nullptr;
 };

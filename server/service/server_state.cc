@@ -121,7 +121,7 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
                    [this] {
                      compactor.Nudge();
                      epoch_waiters.Nudge();
-                     kept_epochs.Trim();
+                     pinned_snapshots.Trim();
                    },
                .attribute_memory_bytes = PlanOf(settings, *engine).attribute_memory_bytes,
                .filter_cache_bytes = settings.filter_cache_bytes.value()},
@@ -132,10 +132,10 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
                              {{"collection", collection}, {"error", status.ToString()}});
                 }),
       epoch_waiters(settings.queue_requests_max.value(), clock),
-      kept_epochs({.keep = std::chrono::milliseconds(settings.cursor_ms.value()),
-                   .epochs_max = settings.epochs_kept_max.value(),
-                   .bytes_max = PinnedBytesMax(*engine, Share(settings.epochs_kept_percent))},
-                  clock),
+      pinned_snapshots({.keep = std::chrono::milliseconds(settings.cursor_ms.value()),
+                        .epochs_max = settings.epochs_kept_max.value(),
+                        .bytes_max = PinnedBytesMax(*engine, Share(settings.epochs_kept_percent))},
+                       clock),
       queue(QueueLimitsOf(settings, read_bytes_per_second), clock),
       replies({.what = "replies", .threads = ReplyThreads(), .waiting_max = kRepliesMax}),
       engine_thread({.engine = engine.get(), .clock = clock, .counter = &pass_counter}, &queue),

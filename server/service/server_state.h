@@ -24,9 +24,9 @@
 #include "server/scheduler/clock.h"
 #include "server/scheduler/engine_thread.h"
 #include "server/scheduler/epoch_waiters.h"
-#include "server/scheduler/pinned_snapshot_cache.h"
 #include "server/scheduler/memory_ledger.h"
 #include "server/scheduler/pass_counter.h"
+#include "server/scheduler/pinned_snapshot_cache.h"
 #include "server/scheduler/search_queue.h"
 #include "server/scheduler/unread_replies.h"
 #include "server/scheduler/upload_places.h"
@@ -51,7 +51,7 @@ struct Core {
   Compactor compactor;
   std::unique_ptr<Audit> audit;  // set before the core serves
   EpochWaiters epoch_waiters;
-  KeptEpochs kept_epochs;
+  PinnedSnapshotCache pinned_snapshots;
   SearchQueue queue;
   PassCounter pass_counter;
   WorkerPool replies;  // makes reply messages for the engine thread, which it outlives

@@ -11,7 +11,7 @@
 
 namespace nearfield::store {
 
-struct FileFacts {
+struct FileInfo {
   int64_t bytes = 0;
   std::string sha256;  // hex
 };
@@ -19,8 +19,8 @@ struct FileFacts {
 // Polled between pieces of a few MiB; true ends the call with Cancelled.
 using CancelCheck = std::function<bool()>;
 
-absl::StatusOr<FileFacts> ReadFile(const Directory& directory, const std::string& name,
-                                   const CancelCheck& cancelled = nullptr);
+absl::StatusOr<FileInfo> ReadFile(const Directory& directory, const std::string& name,
+                                  const CancelCheck& cancelled = nullptr);
 
 // Copies a file to the new file `to`, which must not exist. The bytes are on the disk when this
 // returns OK; the name is durable after a sync of the directory.
@@ -28,8 +28,8 @@ struct CopyTarget {
   const Directory& directory;
   std::string name;
 };
-absl::StatusOr<FileFacts> CopyFile(const Directory& from, const std::string& name,
-                                   const CopyTarget& to, const CancelCheck& cancelled = nullptr);
+absl::StatusOr<FileInfo> CopyFile(const Directory& from, const std::string& name,
+                                  const CopyTarget& to, const CancelCheck& cancelled = nullptr);
 
 }  // namespace nearfield::store
 

@@ -19,9 +19,9 @@ absl::StatusOr<Orphan> Inspect(const StoreCore& core, const std::string& name, i
   SegmentHeaderBytes header = {};
   if (file.ReadAt(0, absl::MakeSpan(header)).ok()) {
     ABSL_RETURN_IF_ERROR(CheckSegmentVersion(absl::MakeConstSpan(header), file.path()));
-    orphan.facts = ParseSegmentHeader(absl::MakeConstSpan(header));
+    orphan.info = ParseSegmentHeader(absl::MakeConstSpan(header));
   }
-  if (orphan.facts.has_value() && orphan.facts->store != core.catalogue->store_id()) {
+  if (orphan.info.has_value() && orphan.info->store != core.catalogue->store_id()) {
     return absl::FailedPreconditionError(
         absl::StrCat(file.path(), ": a segment of another store; move it away"));
   }
@@ -47,10 +47,10 @@ absl::Status CheckCatalogueIsCurrent(const StoreCore& core, const Orphan& orphan
   constexpr const char* kAdvice =
       "put back the files of one moment together, or restore a snapshot";
   const Catalogue& catalogue = *core.catalogue;
-  if (orphan.facts.has_value() && orphan.facts->stage.commits > catalogue.commits_count()) {
+  if (orphan.info.has_value() && orphan.info->stage.commits > catalogue.commits_count()) {
     return absl::DataLossError(absl::StrCat(
         core.directory->PathOf(kCatalogueName), ": ends at commit ", catalogue.commits_count(),
-        ", but the segment ", orphan.name, " was made after commit ", orphan.facts->stage.commits,
+        ", but the segment ", orphan.name, " was made after commit ", orphan.info->stage.commits,
         ": the catalogue is an older copy or lost its log; ", kAdvice));
   }
   if (!catalogue.high_water_found() && !orphan.unfinished()) {

@@ -26,10 +26,10 @@ struct Orphan {
   std::string name;
   int64_t segment = 0;
   int64_t bytes = 0;
-  std::optional<SegmentFacts> facts;  // nullopt: the header is damaged
+  std::optional<SegmentInfo> info;  // nullopt: the header is damaged
 
   // Returns whether the file was never committed. A segment is sealed and synced before its commit.
-  bool unfinished() const { return bytes == 0 || (facts.has_value() && !facts->stage.sealed); }
+  bool unfinished() const { return bytes == 0 || (info.has_value() && !info->stage.sealed); }
 };
 
 // Lists the orphans; changes nothing. Requires: core.segments is complete, and the catalogue was

@@ -115,9 +115,9 @@ absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentId
   if (!HeaderIntact(bytes)) return Damaged(path, "the header is damaged (bytes [0, 4096))");
   ABSL_RETURN_IF_ERROR(CheckSegmentVersion(bytes, path));
   const uint32_t version = GetUint32(bytes.data() + kVersionAt);
-  const std::optional<SegmentFacts> facts = ParseSegmentHeader(bytes);
+  const std::optional<SegmentInfo> info = ParseSegmentHeader(bytes);
   SegmentHeaderBytes expected = {};
-  if (facts.has_value()) expected = EncodeSegmentHeader(identity, facts->stage);
+  if (info.has_value()) expected = EncodeSegmentHeader(identity, info->stage);
   if (version == 1) {  // has no stage
     PutUint32(1, expected.data() + kVersionAt);
     expected[kStageAt] = 0;
@@ -131,12 +131,12 @@ absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentId
   return absl::OkStatus();
 }
 
-std::optional<SegmentFacts> ParseSegmentHeader(absl::Span<const uint8_t> bytes) {
+std::optional<SegmentInfo> ParseSegmentHeader(absl::Span<const uint8_t> bytes) {
   if (!HeaderIntact(bytes) ||
       GetUint32(bytes.data() + kVersionAt) > static_cast<uint32_t>(kSegmentFormatVersion)) {
     return std::nullopt;
   }
-  return SegmentFacts{
+  return SegmentInfo{
       .store = std::string(bytes.begin() + 16, bytes.begin() + 16 + kStoreIdBytes),
       .stage = {.sealed = bytes[kStageAt] != kOpenStage,
                 .commits = static_cast<int64_t>(GetUint64(bytes.data() + kCommitsAt))}};

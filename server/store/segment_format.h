@@ -70,11 +70,11 @@ absl::Status CheckSegmentVersion(absl::Span<const uint8_t> bytes, std::string_vi
 absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentIdentity& identity,
                                 std::string_view path);
 // Parses an intact header. Returns nullopt if it is damaged or of a newer format.
-struct SegmentFacts {
+struct SegmentInfo {
   std::string store;
   SegmentStage stage;
 };
-std::optional<SegmentFacts> ParseSegmentHeader(absl::Span<const uint8_t> bytes);
+std::optional<SegmentInfo> ParseSegmentHeader(absl::Span<const uint8_t> bytes);
 
 struct BlockHeader {
   int64_t segment = 0;

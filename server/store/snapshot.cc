@@ -22,18 +22,17 @@ constexpr int64_t kManifestBytesMax = int64_t{1} << 30;
 constexpr char kUnfinishedSuffix[] = ".partial";
 constexpr char kCopySuffix[] = ".catalog";  // next to it, while the catalogue is copied
 
-ManifestFile Listed(const std::string& name, const FileFacts& facts) {
-  return {.name = name, .bytes = facts.bytes, .sha256 = facts.sha256};
+ManifestFile Listed(const std::string& name, const FileInfo& info) {
+  return {.name = name, .bytes = info.bytes, .sha256 = info.sha256};
 }
 
 // Links or copies a file. A committed segment never changes, so a hard link is as good as a copy.
 absl::StatusOr<ManifestFile> LinkOrCopy(const Directory& from, const std::string& name,
                                         const Directory& to, const CancelCheck& cancelled) {
   const bool linked = from.LinkTo(name, to).ok();
-  ABSL_ASSIGN_OR_RETURN(const FileFacts facts, linked
-                                                   ? ReadFile(to, name, cancelled)
-                                                   : CopyFile(from, name, {to, name}, cancelled));
-  return Listed(name, facts);
+  ABSL_ASSIGN_OR_RETURN(const FileInfo info, linked ? ReadFile(to, name, cancelled)
+                                                    : CopyFile(from, name, {to, name}, cancelled));
+  return Listed(name, info);
 }
 
 absl::Status WriteManifest(const Directory& directory, const std::vector<ManifestFile>& files) {
@@ -93,9 +92,9 @@ absl::StatusOr<std::vector<std::shared_ptr<CommittedSegment>>> CopyCatalogue(
   ABSL_RETURN_IF_ERROR(ForgetRunningState(dir));
   {
     ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> source, Directory::Open(dir));
-    ABSL_ASSIGN_OR_RETURN(const FileFacts facts,
+    ABSL_ASSIGN_OR_RETURN(const FileInfo info,
                           CopyFile(*source, kCatalogueName, {target, kCatalogueName}));
-    *listed = Listed(kCatalogueName, facts);
+    *listed = Listed(kCatalogueName, info);
   }
   ABSL_RETURN_IF_ERROR(RemoveDirectory(dir));
   return segments;
@@ -120,7 +119,7 @@ absl::Status WriteSnapshot(StoreCore* core, const std::string& path,
 absl::Status CopyVerified(const Directory& from, const Directory& to) {
   ABSL_ASSIGN_OR_RETURN(const std::vector<ManifestFile> files, ReadManifest(from));
   for (const ManifestFile& listed : files) {
-    ABSL_ASSIGN_OR_RETURN(const FileFacts found, CopyFile(from, listed.name, {to, listed.name}));
+    ABSL_ASSIGN_OR_RETURN(const FileInfo found, CopyFile(from, listed.name, {to, listed.name}));
     if (found.bytes != listed.bytes || found.sha256 != listed.sha256) {
       return absl::DataLossError(
           absl::StrCat(from.PathOf(listed.name), ": differs from the snapshot's manifest"));
@@ -129,18 +128,18 @@ absl::Status CopyVerified(const Directory& from, const Directory& to) {
   return to.Sync();
 }
 
-SnapshotFacts FactsOf(const Directory& directory, const std::string& name) {
-  SnapshotFacts facts = {.name = name};
+SnapshotInfo InfoOf(const Directory& directory, const std::string& name) {
+  SnapshotInfo info = {.name = name};
   const absl::StatusOr<std::vector<ManifestFile>> files = ReadManifest(directory);
-  facts.state = files.status();
-  if (!files.ok()) return facts;
-  facts.files = static_cast<int64_t>(files->size());
-  for (const ManifestFile& file : *files) facts.bytes += file.bytes;
+  info.state = files.status();
+  if (!files.ok()) return info;
+  info.files = static_cast<int64_t>(files->size());
+  for (const ManifestFile& file : *files) info.bytes += file.bytes;
   struct stat manifest = {};
   if (::stat(directory.PathOf(kManifestName).c_str(), &manifest) == 0) {
-    facts.created_unix_s = manifest.st_mtime;
+    info.created_unix_s = manifest.st_mtime;
   }
-  return facts;
+  return info;
 }
 
 bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
@@ -196,8 +195,8 @@ absl::Status Store::Snapshot(const std::string& path, const SnapshotOptions& opt
   });
 }
 
-absl::StatusOr<std::vector<SnapshotFacts>> Store::ListSnapshots(const std::string& dir) {
-  std::vector<SnapshotFacts> snapshots;
+absl::StatusOr<std::vector<SnapshotInfo>> Store::ListSnapshots(const std::string& dir) {
+  std::vector<SnapshotInfo> snapshots;
   const absl::StatusOr<std::shared_ptr<const Directory>> parent = Directory::Open(dir);
   if (absl::IsNotFound(parent.status())) return snapshots;
   ABSL_RETURN_IF_ERROR(parent.status());
@@ -206,7 +205,7 @@ absl::StatusOr<std::vector<SnapshotFacts>> Store::ListSnapshots(const std::strin
     if (IsUnfinishedSnapshot(name)) continue;
     const auto directory = Directory::Open((*parent)->PathOf(name));
     if (!directory.ok() || !(*directory)->Has(kManifestName)) continue;
-    snapshots.push_back(FactsOf(**directory, name));
+    snapshots.push_back(InfoOf(**directory, name));
   }
   return snapshots;
 }

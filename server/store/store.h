@@ -160,7 +160,7 @@ class Store {
                                                               const BlockSink& sink,
                                                               const std::string& caller = "");
   // Returns the state of an upload. Errors: NotFound (never begun, or forgotten: see StoreOptions).
-  absl::StatusOr<UploadFacts> GetUpload(const std::string& token) const;
+  absl::StatusOr<UploadInfo> GetUpload(const std::string& token) const;
   // Returns the open uploads with a token, longest idle first; equal ages by token.
   std::vector<OpenUpload> OpenUploads() const;
   // Forgets a token, and removes the rows of an open upload. Errors: NotFound, FailedPrecondition
@@ -203,7 +203,7 @@ class Store {
   absl::Status Snapshot(const std::string& path, const SnapshotOptions& options = {});
   // Returns the snapshots in a directory, by name. Skips everything that is not a complete
   // snapshot. Empty if the directory does not exist.
-  static absl::StatusOr<std::vector<SnapshotFacts>> ListSnapshots(const std::string& dir);
+  static absl::StatusOr<std::vector<SnapshotInfo>> ListSnapshots(const std::string& dir);
   // Makes the data directory `to` from a snapshot: copies the files, checks every file against the
   // manifest and every checksum in it, and then renames the directory to `to`. Errors:
   // AlreadyExists (`to`), DataLoss.

@@ -72,7 +72,7 @@ struct UploadCommit {
 
 enum class UploadState : uint8_t { kOpen = 1, kCommitted = 2 };
 
-struct UploadFacts {
+struct UploadInfo {
   UploadState state = UploadState::kOpen;
   int64_t collection_id = 0;
   UploadMode mode = UploadMode::kInsert;
@@ -135,7 +135,7 @@ struct SnapshotOptions {
 };
 
 // A snapshot as its manifest describes it. Its files were not read.
-struct SnapshotFacts {
+struct SnapshotInfo {
   std::string name;  // of its directory, without the path
   int64_t files = 0;
   int64_t bytes = 0;           // of the files; other snapshots and the store may share some

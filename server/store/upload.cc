@@ -248,18 +248,18 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::s
   return writer;
 }
 
-absl::StatusOr<UploadFacts> Store::GetUpload(const std::string& token) const {
+absl::StatusOr<UploadInfo> Store::GetUpload(const std::string& token) const {
   const std::lock_guard lock(core_->mutex);
   const UploadRow* const row = token.empty() ? nullptr : core_->FindUpload(token);
   if (row == nullptr) return NoSuchUpload();
   const auto* const result = core_->catalogue->tables().Find<UploadResultRow>(row->id);
-  return UploadFacts{.state = row->state,
-                     .collection_id = row->collection,
-                     .mode = row->mode,
-                     .next_block = row->next_block,
-                     .rows_count = row->rows,
-                     .rows_replaced = result != nullptr ? result->rows_replaced : 0,
-                     .epoch = static_cast<uint64_t>(row->epoch)};
+  return UploadInfo{.state = row->state,
+                    .collection_id = row->collection,
+                    .mode = row->mode,
+                    .next_block = row->next_block,
+                    .rows_count = row->rows,
+                    .rows_replaced = result != nullptr ? result->rows_replaced : 0,
+                    .epoch = static_cast<uint64_t>(row->epoch)};
 }
 
 absl::Status Store::DropUpload(const std::string& token) {

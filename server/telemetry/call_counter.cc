@@ -2,7 +2,7 @@
 
 namespace nearfield::server {
 
-void CallCounter::Note(const RequestRecord& record, const absl::Status& status) {
+void CallCounter::Record(const RequestRecord& record, const absl::Status& status) {
   const std::string code = absl::StatusCodeToString(status.code());
   const MutexLock lock(mutex_);
   CallCount& count = counts_[{record.method, code}];

@@ -26,7 +26,7 @@ using CallCounts = std::map<std::pair<std::string, std::string>, CallCount>;
 // Thread-safe.
 class CallCounter {
  public:
-  void Note(const RequestRecord& record, const absl::Status& status);
+  void Record(const RequestRecord& record, const absl::Status& status);
   CallCounts counts() const;
 
  private:

@@ -51,10 +51,10 @@ class RequestLog {
   // `log` outlives this object.
   RequestLog(Log* log, const RequestLogPolicy& policy) : log_(log) { SetPolicy(policy); }
   void SetPolicy(const RequestLogPolicy& policy);
-  void Note(const RequestRecord& record, const absl::Status& status);
+  void Record(const RequestRecord& record, const absl::Status& status);
 
  private:
-  bool Wanted(const RequestRecord& record, const absl::Status& status);
+  bool ShouldLog(const RequestRecord& record, const absl::Status& status);
 
   Log* const log_;
   std::atomic<bool> all_{true};

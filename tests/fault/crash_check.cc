@@ -150,7 +150,7 @@ absl::StatusOr<Model> Read(const store::Store& store, const Model& expected) {
     }
   }
   for (const auto& [token, upload] : expected.uploads) {
-    const absl::StatusOr<store::UploadFacts> facts = store.GetUpload(token);
+    const absl::StatusOr<store::UploadInfo> facts = store.GetUpload(token);
     if (absl::IsNotFound(facts.status())) continue;
     ABSL_RETURN_IF_ERROR(facts.status());
     found.uploads[token] = {.collection = names[facts->collection_id],

@@ -178,7 +178,7 @@ TEST_P(ChoiceLaws, PagesAreTheOrderCutIntoPieces) {
     for (int i = 0; i < 4; ++i) {
       query.k = static_cast<int32_t>(random.Between(1, 50));
       query.skip = random.Between(0, c.corpus.rows_count() + 3);
-      if (random.OneIn(2)) query.prefix = MakeOrderPrefix(all);
+      if (random.OneIn(2)) query.page_cache = MakeResultPageCache(all);
       if (query.skip + query.k > all) continue;
       Neighbors want;
       want.ids = IdColumn(c.corpus.spec.id_type);

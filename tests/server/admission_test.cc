@@ -217,11 +217,11 @@ class WorkTest : public QueueFixture {
     Begin();
   }
   absl::Status AskFor(int64_t skip, double deadline_us,
-                      std::shared_ptr<OrderPrefix> prefix = nullptr) {
+                      std::shared_ptr<ResultPageCache> page_cache = nullptr) {
     return TryPush({.collection = collection_,
                     .deadline_us = deadline_us,
                     .skip = skip,
-                    .prefix = std::move(prefix)});
+                    .page_cache = std::move(page_cache)});
   }
   std::shared_ptr<Collection> collection_;
 };
@@ -254,12 +254,12 @@ TEST_F(WorkTest, DeepPagesHaveAPassOfTheirOwnAndTeachWhatOneScanTakes) {
 }
 
 TEST_F(WorkTest, APageThatIsKnownAlreadyCostsNothing) {
-  struct Known final : OrderPrefix {
+  struct Known final : ResultPageCache {
     int64_t rows_count() const override { return 1000; }
     int64_t bytes() const override { return 0; }
   };
-  const auto prefix = std::make_shared<Known>();
-  EXPECT_OK(AskFor(/*skip=*/990, /*deadline_us=*/15000, prefix));
+  const auto page_cache = std::make_shared<Known>();
+  EXPECT_OK(AskFor(/*skip=*/990, /*deadline_us=*/15000, page_cache));
   End();
   Begin();
   EXPECT_EQ(RunningUs(), 0);
@@ -268,7 +268,7 @@ TEST_F(WorkTest, APageThatIsKnownAlreadyCostsNothing) {
   Begin();
   EXPECT_THAT(AskFor(/*skip=*/0, /*deadline_us=*/15000), StatusIs(kExhausted))
       << "it did not teach that passes take no time";
-  EXPECT_OK(AskFor(/*skip=*/1090, /*deadline_us=*/25000, prefix)) << "one scan is missing";
+  EXPECT_OK(AskFor(/*skip=*/1090, /*deadline_us=*/25000, page_cache)) << "one scan is missing";
 }
 
 TEST_F(WorkTest, AFilterOfFewRowsIsLearnedApart) {

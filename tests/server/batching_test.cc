@@ -161,7 +161,7 @@ TEST_F(BatchingTest, AFullQueueRefusesAtOnceAndSaysWhenToComeBack) {
   SearchQueue queue({.requests_max = 2}, &clock_);
   ASSERT_OK(queue.Push(Ticket("0", a_)));
   RunOne(&queue);
-  queue.NotePass(1000000);
+  queue.RecordPass(1000000);
   answers_.clear();
   ASSERT_OK(queue.Push(Ticket("1", a_)));
   ASSERT_OK(queue.Push(Ticket("2", a_)));

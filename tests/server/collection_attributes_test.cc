@@ -56,7 +56,7 @@ class CollectionAttributesTest : public ::testing::Test {
     if (!status.ok()) return status;
     if (before_commit) before_commit();
     status = upload->Commit().status();
-    if (status.ok()) attributes.Settle(true);
+    if (status.ok()) attributes.Finalize(true);
     return status;
   }
 

@@ -78,7 +78,7 @@ TEST_F(DurableCatalogTest, ACollectionOfTheRemovedBf16ScanIsSearchedByInt8Codes)
 TEST(CheckTokenIsOfTest, ATokenIsOfOneCollectionAndOneMode) {
   NamedCollection named;
   named.store_id = 3;
-  const store::UploadFacts known = {.collection_id = 3, .mode = UploadMode::kUpsert};
+  const store::UploadInfo known = {.collection_id = 3, .mode = UploadMode::kUpsert};
   EXPECT_OK(CheckTokenIsOf(named, UploadMode::kUpsert, known));
   const auto refused =
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("begin.upload_token"));
@@ -89,9 +89,9 @@ TEST(CheckTokenIsOfTest, ATokenIsOfOneCollectionAndOneMode) {
 
 TEST_F(DurableCatalogTest, AReplacementOfNothingByNothingIsCommitted) {
   const auto named = Make("a");
-  const UploadRequestFacts facts = {
+  const BeginUploadRequest request = {
       .reservation = {.rows_max = 1, .mode = UploadMode::kReplace}, .token = "t", .dead = nullptr};
-  auto upload = CollectionUpload::Begin(named, facts);
+  auto upload = CollectionUpload::Begin(named, request);
   ASSERT_OK(upload);
   const auto result = (*upload)->Commit();
   ASSERT_OK(result);
@@ -101,18 +101,18 @@ TEST_F(DurableCatalogTest, AReplacementOfNothingByNothingIsCommitted) {
 
 TEST_F(DurableCatalogTest, AnUploadIsNotReadAgainForNobody) {
   const auto named = Make("a");
-  UploadRequestFacts facts = {.reservation = {.rows_max = 2}, .token = "t", .dead = nullptr};
+  BeginUploadRequest request = {.reservation = {.rows_max = 2}, .token = "t", .dead = nullptr};
   const std::vector<uint8_t> rows(kDim * sizeof(float));
   const IdColumn ids = IdColumn::OfNumbers({1});
   {
-    auto upload = CollectionUpload::Begin(named, facts);
+    auto upload = CollectionUpload::Begin(named, request);
     ASSERT_OK(upload);
     ASSERT_OK((*upload)->Append({.ids = &ids, .rows = rows}, {.rows_count = 1}));
   }
-  facts.dead = [] { return absl::CancelledError("gone"); };
-  EXPECT_THAT(CollectionUpload::Begin(named, facts), StatusIs(absl::StatusCode::kCancelled));
-  facts.dead = nullptr;
-  auto upload = CollectionUpload::Begin(named, facts);
+  request.dead = [] { return absl::CancelledError("gone"); };
+  EXPECT_THAT(CollectionUpload::Begin(named, request), StatusIs(absl::StatusCode::kCancelled));
+  request.dead = nullptr;
+  auto upload = CollectionUpload::Begin(named, request);
   ASSERT_OK(upload);
   EXPECT_EQ((*upload)->place().rows_count, 1);
   EXPECT_EQ((*upload)->Commit()->rows_count, 1);

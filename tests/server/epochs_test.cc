@@ -106,7 +106,7 @@ TEST_F(EpochsTest, AWaitEndsWithItsCollection) {
 }
 
 TEST_F(EpochsTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {
-  KeptEpochs kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
+  PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   EXPECT_NE(kept.Find(collection_, 0), nullptr) << "the current one is always there";
   ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch()));
   Commit();
@@ -124,7 +124,7 @@ TEST_F(EpochsTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {
 }
 
 TEST_F(EpochsTest, WhatIsKeptIsBoundedAndGivenUp) {
-  KeptEpochs kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
+  PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   std::vector<std::weak_ptr<const PinnedEpoch>> pins;
   for (int i = 0; i < 3; ++i) {
     auto pin = collection_->PinEpoch();
@@ -138,7 +138,7 @@ TEST_F(EpochsTest, WhatIsKeptIsBoundedAndGivenUp) {
   EXPECT_NE(kept.Find(collection_, 2), nullptr);
   clock_.Advance(std::chrono::milliseconds(60));
   kept.DropExpired();
-  // The thread of KeptEpochs may be dropping it concurrently.
+  // The thread of PinnedSnapshotCache may be dropping it concurrently.
   while (!pins[1].expired()) std::this_thread::yield();
   EXPECT_FALSE(pins[2].expired());
   const std::shared_ptr<Collection> other = *fake_.engine->CreateCollection(testing::kPlainSpec);
@@ -150,7 +150,7 @@ TEST_F(EpochsTest, WhatIsKeptIsBoundedAndGivenUp) {
 // Regression: all callers shared one limit on epochs, so that any caller could end the pages of
 // another.
 TEST_F(EpochsTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
-  KeptEpochs kept({.epochs_max = 2}, &clock_);
+  PinnedSnapshotCache kept({.epochs_max = 2}, &clock_);
   ASSERT_OK(kept.Keep("honest", collection_, collection_->PinEpoch()));
   for (int i = 0; i < 4; ++i) {
     Commit();
@@ -165,7 +165,7 @@ TEST_F(EpochsTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
 
 // Regression: one client with many names took all epochs, and every new caller was refused.
 TEST_F(EpochsTest, BeyondAllCallersNumberTheOneWithTheMostLosesItsOldest) {
-  KeptEpochs kept({.epochs_max = 3, .epochs_total_max = 3}, &clock_);
+  PinnedSnapshotCache kept({.epochs_max = 3, .epochs_total_max = 3}, &clock_);
   ASSERT_OK(kept.Keep("one", collection_, collection_->PinEpoch()));
   for (int i = 0; i < 2; ++i) {
     Commit();
@@ -183,7 +183,7 @@ TEST_F(EpochsTest, BeyondAllCallersNumberTheOneWithTheMostLosesItsOldest) {
 }
 
 TEST_F(EpochsTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStreamsHoldAll) {
-  KeptEpochs kept({.epochs_max = 2, .epochs_total_max = 2}, &clock_);
+  PinnedSnapshotCache kept({.epochs_max = 2, .epochs_total_max = 2}, &clock_);
   EpochHold first;
   EpochHold second;
   ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch(), &first));
@@ -202,7 +202,7 @@ TEST_F(EpochsTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStreamsHoldAll) {
 // Regression: a SearchAll whose reader paused longer than the lifetime of an epoch lost it at the
 // next commit.
 TEST_F(EpochsTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
-  KeptEpochs kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
+  PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   EpochHold first;
   EpochHold second;
   ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch(), &first));
@@ -241,9 +241,9 @@ TEST_F(EpochsTest, EpochsThatPinTooMuchMemoryAreGivenUpWhereMostIsPinned) {
   EXPECT_EQ(collection_->BytesHeldBy({large, large}).host, large_bytes) << "counted once";
   EXPECT_EQ(collection_->BytesHeldBy({collection_->PinEpoch()}).host, 0);
 
-  KeptEpochs::Options options;
+  PinnedSnapshotCache::Options options;
   options.bytes_max.host = large_bytes;
-  KeptEpochs kept(options, &clock_);
+  PinnedSnapshotCache kept(options, &clock_);
   ASSERT_OK(kept.Keep("large", collection_, large));
   EpochHold hold;
   ASSERT_OK(kept.Keep("small", collection_, collection_->PinEpoch(), &hold));

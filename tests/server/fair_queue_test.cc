@@ -247,10 +247,10 @@ TEST_F(FairQueueTest, PromisesAreKeptWhileEveryCallerAsksForMoreThanItsShare) {
 }
 
 TEST(CallerTableTest, TheNumberOfCallersIsBounded) {
-  CallerTable table;
-  std::set<CallerTable::Caller*> debtors;
+  FairQueueAccounts table;
+  std::set<FairQueueAccounts::Account*> debtors;
   for (int i = 0; i < 5000; ++i) {
-    CallerTable::Caller* caller = table.Find("caller " + std::to_string(i));
+    FairQueueAccounts::Account* caller = table.Find("caller " + std::to_string(i));
     table.Book(caller, SearchPriority::kInteractive, 0, 100);
     debtors.insert(caller);
   }

@@ -118,7 +118,7 @@ TEST(RequestLogTest, FailedSlowAndSampledCallsGetALine) {
   const auto note = [&](int64_t total_us, const absl::Status& status) {
     lines.lines.clear();
     record.total_us = total_us;
-    requests.Note(record, status);
+    requests.Record(record, status);
     return lines.lines.size();
   };
   EXPECT_EQ(note(1, absl::NotFoundError("no collection")), 1u);

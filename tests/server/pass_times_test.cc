@@ -16,16 +16,16 @@ constexpr PassKind kPlain = {.copies = false, .k_max = 10};
 
 class PassTimesTest : public ::testing::Test {
  protected:
-  void Note(int64_t queries, double us, int times = 5) {
+  void Record(int64_t queries, double us, int times = 5) {
     for (int i = 0; i < times; ++i) {
       clock_.Advance(us);
-      times_.Note(kPlain, queries, us, clock_.Now());
+      times_.Record(kPlain, queries, us, clock_.Now());
     }
   }
   double Predict(double queries) const { return times_.PredictUs(kPlain, queries); }
 
   FakeClock clock_;
-  PassTimes times_{50};
+  LatencyModel times_{50};
 };
 
 TEST_F(PassTimesTest, BeforeAnyPassItIsTheFloor) {
@@ -36,58 +36,58 @@ TEST_F(PassTimesTest, BeforeAnyPassItIsTheFloor) {
 }
 
 TEST_F(PassTimesTest, KnownPassesAreMetAndALineLiesBetweenThem) {
-  for (const int queries : {1, 2, 4, 8, 16, 32, 64}) Note(queries, 1000 + 100 * queries);
+  for (const int queries : {1, 2, 4, 8, 16, 32, 64}) Record(queries, 1000 + 100 * queries);
   for (int queries = 1; queries <= 64; ++queries) {
     EXPECT_EQ(std::round(Predict(queries)), 1000 + 100 * queries);
   }
 }
 
 TEST_F(PassTimesTest, FourOutliersOfFiveMakeNoDifferenceToAStepOfOne) {
-  Note(8, 1000);
-  Note(8, 500000, /*times=*/2);
+  Record(8, 1000);
+  Record(8, 500000, /*times=*/2);
   EXPECT_EQ(Predict(8), 1000);
-  Note(8, 500000, /*times=*/1);
+  Record(8, 500000, /*times=*/1);
   EXPECT_EQ(Predict(8), 500000) << "three of five are no outliers";
 }
 
 TEST_F(PassTimesTest, BeyondWhatIsKnownItGrowsBetweenNotAtAllAndInProportion) {
-  Note(4, 1000);
+  Record(4, 1000);
   for (const int times : {2, 16, 256}) {
     EXPECT_THAT(Predict(4 * times), AllOf(Ge(1000), Le(1000 * times)));
     EXPECT_EQ(Predict(4 * times), 1000 * std::sqrt(times));
   }
   EXPECT_EQ(Predict(1), 500);
-  EXPECT_THAT(PassTimes(800).PredictUs(kPlain, 1), 800) << "never below the floor";
+  EXPECT_THAT(LatencyModel(800).PredictUs(kPlain, 1), 800) << "never below the floor";
 }
 
 TEST_F(PassTimesTest, MoreQueriesNeverTakeLess) {
-  Note(1, 90000, /*times=*/1);
-  Note(16, 2000);
+  Record(1, 90000, /*times=*/1);
+  Record(16, 2000);
   EXPECT_LE(Predict(1), 2000) << "the first pass was slow: one with more says so";
   for (int queries = 1; queries < 100; ++queries) EXPECT_LE(Predict(queries), Predict(queries + 1));
 }
 
 TEST_F(PassTimesTest, WhatWasNotRenewedIsForgotten) {
-  Note(1024, 900000);
+  Record(1024, 900000);
   clock_.Advance(3e6);
-  Note(512, 2000);
+  Record(512, 2000);
   EXPECT_LE(Predict(1024), 3000);
 }
 
 TEST_F(PassTimesTest, APassThatWasGivenUpOnlyTeachesThatItTakesLonger) {
-  Note(8, 1000);
-  for (int i = 0; i < 3; ++i) times_.Note(kPlain, 8, 200, clock_.Now(), /*complete=*/false);
+  Record(8, 1000);
+  for (int i = 0; i < 3; ++i) times_.Record(kPlain, 8, 200, clock_.Now(), /*complete=*/false);
   EXPECT_EQ(Predict(8), 1000);
-  for (int i = 0; i < 3; ++i) times_.Note(kPlain, 8, 5000, clock_.Now(), /*complete=*/false);
+  for (int i = 0; i < 3; ++i) times_.Record(kPlain, 8, 5000, clock_.Now(), /*complete=*/false);
   EXPECT_EQ(Predict(8), 5000);
 }
 
 TEST_F(PassTimesTest, KindsAreLearnedApartAndLendToEachOther) {
   const PassKind copies = {.copies = true, .k_max = 10};
   const PassKind deep = {.copies = false, .k_max = 4096};
-  Note(8, 1000);
+  Record(8, 1000);
   EXPECT_EQ(times_.PredictUs(copies, 8), 1000);
-  for (int i = 0; i < 5; ++i) times_.Note(copies, 8, 9000, clock_.Now());
+  for (int i = 0; i < 5; ++i) times_.Record(copies, 8, 9000, clock_.Now());
   EXPECT_EQ(times_.PredictUs(copies, 8), 9000);
   EXPECT_EQ(Predict(8), 1000);
   EXPECT_EQ(times_.PredictUs(deep, 8), 1000);
@@ -103,7 +103,7 @@ TEST_F(PassTimesTest, AProbeIsGivenOnceASecond) {
 TEST(PassModelTest, ACollectionThatIsGoneIsForgottenThoughItsAddressIsReused) {
   const auto script = std::make_shared<EngineScript>();
   const std::unique_ptr<Engine> engine = MakeScriptedEngine(script);
-  PassModel model;
+  LatencyModels model;
   std::shared_ptr<Collection> first = *engine->CreateCollection({.dim = 2});
   model.Add(first, 7);
   ASSERT_NE(model.Find(first), nullptr);
@@ -117,7 +117,7 @@ TEST(PassModelTest, ACollectionThatIsGoneIsForgottenThoughItsAddressIsReused) {
 TEST(PassModelTest, TheNumberOfCollectionsIsBounded) {
   const auto script = std::make_shared<EngineScript>();
   const std::unique_ptr<Engine> engine = MakeScriptedEngine(script);
-  PassModel model;
+  LatencyModels model;
   std::vector<std::shared_ptr<Collection>> alive;
   for (int i = 0; i < 5000; ++i) {
     alive.push_back(*engine->CreateCollection({.dim = 2}));

@@ -34,7 +34,7 @@ struct Ask {
   int64_t skip = 0;
   std::shared_ptr<const RowFilter> filter = nullptr;
   bool few_rows = false;
-  std::shared_ptr<OrderPrefix> prefix = nullptr;
+  std::shared_ptr<ResultPageCache> page_cache = nullptr;
 };
 
 // Durations of a pass over one collection.
@@ -84,7 +84,7 @@ class QueueFixture : public ::testing::Test {
     query.vector = absl::MakeConstSpan(ticket.request.values).subspan(0, 2);
     query.skip = ask.skip;
     query.filter = ask.filter;
-    query.prefix = ask.prefix;
+    query.page_cache = ask.page_cache;
     ticket.request.few_rows = ask.few_rows;
     ticket.request.queries.assign(static_cast<size_t>(ask.queries), query);
     ticket.caller = ask.caller;
@@ -150,7 +150,7 @@ class QueueFixture : public ::testing::Test {
     pass.tickets = std::move(running_);
     running_.clear();
     pass.result = std::move(result);
-    queue_->NotePass(took);
+    queue_->RecordPass(took);
     AnswerPass(clock_, std::move(pass));
   }
   std::vector<int> RunOne() {

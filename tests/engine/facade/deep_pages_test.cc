@@ -67,12 +67,12 @@ TEST_F(DeepPages, RowsThatTieWithTheMinimumScoreFollowAcrossSearches) {
     for (const uint64_t id : Numbers(Page(query).ids)) found.push_back(id);
   }
   EXPECT_THAT(found, ElementsAre(1, 2, 3, 4, 5));
-  const auto prefix = MakeOrderPrefix(100);
+  const auto cache = MakeResultPageCache(100);
   found.clear();
   for (const int64_t skip : {0, 2, 4}) {
     Query query = whole;
     query.skip = skip;
-    query.prefix = prefix;
+    query.page_cache = cache;
     for (const uint64_t id : Numbers(Page(query).ids)) found.push_back(id);
   }
   EXPECT_THAT(found, ElementsAre(1, 2, 3, 4, 5));
@@ -82,9 +82,9 @@ TEST_F(DeepPages, RowsThatTieWithTheMinimumScoreFollowAcrossSearches) {
 TEST_F(DeepPages, APrefixIsOfOneState) {
   Make(2);
   Upload({1, 2, 3, 4}, {1, 2, 3, 4});
-  const auto prefix = MakeOrderPrefix(100);
+  const auto cache = MakeResultPageCache(100);
   const auto page = [&](int64_t skip) {
-    return Numbers(Page({.vector = kVector, .k = 2, .skip = skip, .prefix = prefix}).ids);
+    return Numbers(Page({.vector = kVector, .k = 2, .skip = skip, .page_cache = cache}).ids);
   };
   EXPECT_THAT(page(0), ElementsAre(4, 3));
   Upload({5}, {5});
@@ -100,10 +100,10 @@ TEST_F(DeepPages, APrefixOfAnEqualShapeIsOfOneState) {
   const auto before = collection_->PinEpoch();
   ASSERT_OK(collection_->Delete(Ids({1, 2, 3, 4})));
   Upload({11, 12, 13, 14}, {4, 3, 2, 1});
-  const auto prefix = MakeOrderPrefix(100);
+  const auto cache = MakeResultPageCache(100);
   const auto page = [&](int64_t skip, std::shared_ptr<const PinnedEpoch> at) {
     return Numbers(
-        Page({.vector = kVector, .k = 2, .skip = skip, .prefix = prefix}, std::move(at)).ids);
+        Page({.vector = kVector, .k = 2, .skip = skip, .page_cache = cache}, std::move(at)).ids);
   };
   EXPECT_THAT(page(0, before), ElementsAre(4, 3));
   EXPECT_THAT(page(2, nullptr), ElementsAre(13, 14));
@@ -114,11 +114,11 @@ TEST_F(DeepPages, APrefixOfAnEqualShapeIsOfOneState) {
 TEST_F(DeepPages, AFullSearchIsNotTheLast) {
   Make(3);
   Upload({1, 2, 3, 4, 5, 6, 7, 8, 9}, {9, 8, 7, 6, 5, 4, 3, 2, 1});
-  const auto prefix = MakeOrderPrefix(100);
+  const auto cache = MakeResultPageCache(100);
   std::vector<uint64_t> found;
   for (int64_t skip = 0; skip < 12; skip += 3) {
     for (const uint64_t id :
-         Numbers(Page({.vector = kVector, .k = 3, .skip = skip, .prefix = prefix}).ids)) {
+         Numbers(Page({.vector = kVector, .k = 3, .skip = skip, .page_cache = cache}).ids)) {
       found.push_back(id);
     }
   }
@@ -180,11 +180,11 @@ TEST_F(DeepPages, TheOwnRowIsLeftOutOfAFilterThatChoosesIt) {
 void ExpectPagesWithPrefix(FakeEngine& fake, Collection& collection, const IdColumn& whole) {
   const auto rows = static_cast<int64_t>(whole.size());
   for (const int32_t k : {1, 3, 10}) {
-    const auto prefix = MakeOrderPrefix(rows);
+    const auto cache = MakeResultPageCache(rows);
     const int64_t scans = fake.device->calls(FakeCall::kSearch);
     for (int64_t skip = 0; skip < rows + 2 * k; skip += k) {
       SearchBatch batch;
-      batch.queries = {{.vector = kVector, .k = k, .skip = skip, .prefix = prefix}};
+      batch.queries = {{.vector = kVector, .k = k, .skip = skip, .page_cache = cache}};
       batch.queries.push_back({.vector = kVector, .k = k, .skip = skip % 7});
       if (skip % 2 == 0) batch.queries.pop_back();
       const auto page = fake.engine->Search(collection, batch);
@@ -194,7 +194,7 @@ void ExpectPagesWithPrefix(FakeEngine& fake, Collection& collection, const IdCol
       for (int64_t i = 0; i < got.size(); ++i) EXPECT_EQ(got.Compare(i, whole, skip + i), 0);
       EXPECT_EQ(page->queries[0].matched_rows, rows);
     }
-    EXPECT_EQ(prefix->rows_count(), rows);
+    EXPECT_EQ(cache->rows_count(), rows);
     const int64_t others = k == 10 ? 0 : rows / k / 2 + 2;
     EXPECT_LE(fake.device->calls(FakeCall::kSearch) - scans - others, 5 + rows / 10) << k;
   }
@@ -249,11 +249,11 @@ TEST_F(DeepPages, APrefixStaysSmallAndLooksBack) {
     values.push_back(static_cast<float>(random.Between(0, 50)));
   }
   Upload(ids, values);
-  const auto prefix = MakeOrderPrefix(INT64_MAX);
-  Query query = {.vector = kVector, .k = 8, .prefix = prefix};
+  const auto cache = MakeResultPageCache(INT64_MAX);
+  Query query = {.vector = kVector, .k = 8, .page_cache = cache};
   for (query.skip = 0; query.skip < 800; query.skip += 8) {
     ASSERT_EQ(Page(query).ids.size(), 8);
-    EXPECT_LE(prefix->bytes(), 6400 / 8 + 64 * 12);
+    EXPECT_LE(cache->bytes(), 6400 / 8 + 64 * 12);
   }
   const int64_t scans = Scans();
   query.skip = 792;

@@ -207,16 +207,16 @@ TEST(AttributeColumnsTest, SmallUploadsBeforeALargeChunkDoNotCopyIt) {
 TEST(AttributeColumnsTest, AnUploadThatIsGivenUpFreesItsOrdinals) {
   const AttributeSchema schema = *AttributeSchema::Create(Specs(), {});
   AttributeColumns columns(schema);
-  columns.GiveUp(OrdinalSet::FromRange({.begin = 3, .end = 7}));
+  columns.Release(OrdinalSet::FromRange({.begin = 3, .end = 7}));
   EXPECT_THAT(columns.TakeFreed().ToVector(), ElementsAre(3, 4, 5, 6));
   EXPECT_TRUE(columns.TakeFreed().empty());
   ASSERT_OK(columns.Add(ChunksOf(schema, Numbered(1), 0)));
   ASSERT_OK(columns.Add(ChunksOf(schema, Numbered(2), 1)));
   while (columns.MergeStep()) {
   }
-  columns.GiveUp(OrdinalSet::FromRange({.begin = 0, .end = 1}));
+  columns.Release(OrdinalSet::FromRange({.begin = 0, .end = 1}));
   EXPECT_TRUE(columns.TakeFreed().empty()) << "in a chunk with others";
-  columns.GiveUp(OrdinalSet::FromRange({.begin = 1, .end = 3}));
+  columns.Release(OrdinalSet::FromRange({.begin = 1, .end = 3}));
   EXPECT_THAT(columns.TakeFreed().ToVector(), ElementsAre(0, 1, 2));
 }
 

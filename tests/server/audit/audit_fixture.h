@@ -57,7 +57,7 @@ class AuditFixture : public ::testing::Test {
     options.engine = fake_.engine->Info();
     options.record_dir = record_dir;
     options.stop = [this] { ++stops_; };
-    options.tell = [this](const std::string& what, const absl::StatusOr<std::string>& record) {
+    options.report = [this](const std::string& what, const absl::StatusOr<std::string>& record) {
       const std::lock_guard lock(mutex_);
       raised_.push_back({.what = what, .record = record});
     };

@@ -175,17 +175,17 @@ TEST_F(SlowAuditTest, AfterACheckItRestsInProportion) {
 }
 
 TEST_F(SlowAuditTest, TheEndCancelsTheCheckUnderWay) {
-  std::atomic<int64_t> told{0};
+  std::atomic<int64_t> reported{0};
   {
     Auditor auditor({.one_in = 1}, engine_.get(), &clock_, &alarm_, [&](const AuditCounts& counts) {
-      told = counts.answers_dropped * 10 + counts.answers_failed;
+      reported = counts.answers_dropped * 10 + counts.answers_failed;
     });
     script_->verify_gate.Close();
     auditor.Submit(auditor.Reserve(), EmptyAnswer());
     auditor.Submit(auditor.Reserve(), EmptyAnswer());
     script_->verify_gate.AwaitArrivals(1);
   }
-  EXPECT_EQ(told, 20) << "the one that waited and the one that was cancelled; neither failed";
+  EXPECT_EQ(reported, 20) << "the one that waited and the one that was cancelled; neither failed";
   EXPECT_THAT(raised(), IsEmpty());
 }
 

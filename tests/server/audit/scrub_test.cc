@@ -246,17 +246,18 @@ TEST_F(ScrubTest, TheScrubberPassesOnceAnInterval) {
     std::atomic<bool> ended_{false};
   };
   StepPace pace(&clock_, &waits);
-  std::atomic<int64_t> told{0};
+  std::atomic<int64_t> reported{0};
   {
-    Scrubber scrubber({.interval = std::chrono::seconds(60), .bytes_per_second = 32},
-                      {.collections = [this] { return catalog_->List(); },
-                       .clock = &clock_,
-                       .pace = &pace,
-                       .alarm = &alarm_,
-                       .tell = [&](const ScrubCounts& counts) { told = counts.passes.load(); }});
+    Scrubber scrubber(
+        {.interval = std::chrono::seconds(60), .bytes_per_second = 32},
+        {.collections = [this] { return catalog_->List(); },
+         .clock = &clock_,
+         .pace = &pace,
+         .alarm = &alarm_,
+         .report = [&](const ScrubCounts& counts) { reported = counts.passes.load(); }});
     while (pace.count() < 5) std::this_thread::yield();
   }
-  EXPECT_GE(told, 2);
+  EXPECT_GE(reported, 2);
   using std::chrono::seconds;
   EXPECT_THAT(
       waits, ::testing::ElementsAre(seconds(60), seconds(1), seconds(59), seconds(1), seconds(59)));

@@ -67,18 +67,19 @@ struct Capacity {
   int64_t host_rows_bytes_used = 0;
 };
 
-// State that the pages of one search share, so that the next page costs at most one scan: one bit
-// per row of the collection, set for the rows found so far, and the last rows found (at most two
-// pages and 2 k_max rows, 12 bytes each). It belongs to one query, filter and state; a search of
-// another state, or for rows before the last page, resets it. Thread safety: one search at a time.
-class OrderPrefix {
+// ResultPageCache: state that the pages of one search share, so that the next page costs at most
+// one scan: one bit per row of the collection, set for the rows found so far, and the last rows
+// found (at most two pages and 2 k_max rows, 12 bytes each). It belongs to one query, filter and
+// state; a search of another state, or for rows before the last page, resets it. Thread safety: one
+// search at a time.
+class ResultPageCache {
  public:
-  virtual ~OrderPrefix() = default;
+  virtual ~ResultPageCache() = default;
   virtual int64_t rows_count() const = 0;  // leading rows of the order that were found
   virtual int64_t bytes() const = 0;       // of host memory
 };
-// Creates a prefix for a search that requests at most the first rows_max rows of the order.
-std::shared_ptr<OrderPrefix> MakeOrderPrefix(int64_t rows_max);
+// Creates a cache for a search that requests at most the first rows_max rows of the order.
+std::shared_ptr<ResultPageCache> MakeResultPageCache(int64_t rows_max);
 
 struct Query {
   absl::Span<const float> vector;  // [dim] fp32, borrowed for the call; or empty:
@@ -93,7 +94,7 @@ struct Query {
   int64_t skip = 0;
   // The rows that earlier pages found, if there are several pages. A page then scans only for rows
   // that are not known yet, and reads ahead by up to as many rows as are known. May be null.
-  std::shared_ptr<OrderPrefix> prefix;
+  std::shared_ptr<ResultPageCache> page_cache;
   // Report in Neighbors::more whether rows follow the answer. With score_threshold this needs the
   // following row, so an answer that ends at k_max rows of the order costs one more scan.
   bool tell_more = false;
