@@ -246,7 +246,7 @@ TEST_F(FairQueueTest, PromisesAreKeptWhileEveryCallerAsksForMoreThanItsShare) {
   EXPECT_GE(static_cast<int64_t>(accepted.size()), 3000 * 16 * 9 / 10) << "and the device is busy";
 }
 
-TEST(CallerTableTest, TheNumberOfCallersIsBounded) {
+TEST(FairQueueAccountsTest, TheNumberOfCallersIsBounded) {
   FairQueueAccounts table;
   std::set<FairQueueAccounts::Account*> debtors;
   for (int i = 0; i < 5000; ++i) {

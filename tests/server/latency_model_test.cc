@@ -1,4 +1,4 @@
-// Tests of learned pass times: outliers, extrapolation, expiry.
+// Tests of LatencyModel: outliers, extrapolation, expiry.
 #include "server/scheduler/latency_model.h"
 
 #include <cmath>
@@ -14,35 +14,35 @@ using ::testing::Le;
 
 constexpr PassKind kPlain = {.copies = false, .k_max = 10};
 
-class PassTimesTest : public ::testing::Test {
+class LatencyModelTest : public ::testing::Test {
  protected:
   void Record(int64_t queries, double us, int times = 5) {
     for (int i = 0; i < times; ++i) {
       clock_.Advance(us);
-      times_.Record(kPlain, queries, us, clock_.Now());
+      model_.Record(kPlain, queries, us, clock_.Now());
     }
   }
-  double Predict(double queries) const { return times_.PredictUs(kPlain, queries); }
+  double Predict(double queries) const { return model_.PredictUs(kPlain, queries); }
 
   FakeClock clock_;
-  LatencyModel times_{50};
+  LatencyModel model_{50};
 };
 
-TEST_F(PassTimesTest, BeforeAnyPassItIsTheFloor) {
+TEST_F(LatencyModelTest, BeforeAnyPassItIsTheFloor) {
   EXPECT_EQ(Predict(1), 50);
   EXPECT_EQ(Predict(1000), 50);
   EXPECT_EQ(Predict(0), 0);
-  EXPECT_FALSE(times_.IsFresh(clock_.Now()));
+  EXPECT_FALSE(model_.IsFresh(clock_.Now()));
 }
 
-TEST_F(PassTimesTest, KnownPassesAreMetAndALineLiesBetweenThem) {
+TEST_F(LatencyModelTest, KnownPassesAreMetAndALineLiesBetweenThem) {
   for (const int queries : {1, 2, 4, 8, 16, 32, 64}) Record(queries, 1000 + 100 * queries);
   for (int queries = 1; queries <= 64; ++queries) {
     EXPECT_EQ(std::round(Predict(queries)), 1000 + 100 * queries);
   }
 }
 
-TEST_F(PassTimesTest, FourOutliersOfFiveMakeNoDifferenceToAStepOfOne) {
+TEST_F(LatencyModelTest, FourOutliersOfFiveMakeNoDifferenceToAStepOfOne) {
   Record(8, 1000);
   Record(8, 500000, /*times=*/2);
   EXPECT_EQ(Predict(8), 1000);
@@ -50,7 +50,7 @@ TEST_F(PassTimesTest, FourOutliersOfFiveMakeNoDifferenceToAStepOfOne) {
   EXPECT_EQ(Predict(8), 500000) << "three of five are no outliers";
 }
 
-TEST_F(PassTimesTest, BeyondWhatIsKnownItGrowsBetweenNotAtAllAndInProportion) {
+TEST_F(LatencyModelTest, BeyondWhatIsKnownItGrowsBetweenNotAtAllAndInProportion) {
   Record(4, 1000);
   for (const int times : {2, 16, 256}) {
     EXPECT_THAT(Predict(4 * times), AllOf(Ge(1000), Le(1000 * times)));
@@ -60,44 +60,44 @@ TEST_F(PassTimesTest, BeyondWhatIsKnownItGrowsBetweenNotAtAllAndInProportion) {
   EXPECT_THAT(LatencyModel(800).PredictUs(kPlain, 1), 800) << "never below the floor";
 }
 
-TEST_F(PassTimesTest, MoreQueriesNeverTakeLess) {
+TEST_F(LatencyModelTest, MoreQueriesNeverTakeLess) {
   Record(1, 90000, /*times=*/1);
   Record(16, 2000);
   EXPECT_LE(Predict(1), 2000) << "the first pass was slow: one with more says so";
   for (int queries = 1; queries < 100; ++queries) EXPECT_LE(Predict(queries), Predict(queries + 1));
 }
 
-TEST_F(PassTimesTest, WhatWasNotRenewedIsForgotten) {
+TEST_F(LatencyModelTest, WhatWasNotRenewedIsForgotten) {
   Record(1024, 900000);
   clock_.Advance(3e6);
   Record(512, 2000);
   EXPECT_LE(Predict(1024), 3000);
 }
 
-TEST_F(PassTimesTest, APassThatWasGivenUpOnlyTeachesThatItTakesLonger) {
+TEST_F(LatencyModelTest, APassThatWasGivenUpOnlyTeachesThatItTakesLonger) {
   Record(8, 1000);
-  for (int i = 0; i < 3; ++i) times_.Record(kPlain, 8, 200, clock_.Now(), /*complete=*/false);
+  for (int i = 0; i < 3; ++i) model_.Record(kPlain, 8, 200, clock_.Now(), /*complete=*/false);
   EXPECT_EQ(Predict(8), 1000);
-  for (int i = 0; i < 3; ++i) times_.Record(kPlain, 8, 5000, clock_.Now(), /*complete=*/false);
+  for (int i = 0; i < 3; ++i) model_.Record(kPlain, 8, 5000, clock_.Now(), /*complete=*/false);
   EXPECT_EQ(Predict(8), 5000);
 }
 
-TEST_F(PassTimesTest, KindsAreLearnedApartAndLendToEachOther) {
+TEST_F(LatencyModelTest, KindsAreLearnedApartAndLendToEachOther) {
   const PassKind copies = {.copies = true, .k_max = 10};
   const PassKind deep = {.copies = false, .k_max = 4096};
   Record(8, 1000);
-  EXPECT_EQ(times_.PredictUs(copies, 8), 1000);
-  for (int i = 0; i < 5; ++i) times_.Record(copies, 8, 9000, clock_.Now());
-  EXPECT_EQ(times_.PredictUs(copies, 8), 9000);
+  EXPECT_EQ(model_.PredictUs(copies, 8), 1000);
+  for (int i = 0; i < 5; ++i) model_.Record(copies, 8, 9000, clock_.Now());
+  EXPECT_EQ(model_.PredictUs(copies, 8), 9000);
   EXPECT_EQ(Predict(8), 1000);
-  EXPECT_EQ(times_.PredictUs(deep, 8), 1000);
+  EXPECT_EQ(model_.PredictUs(deep, 8), 1000);
 }
 
-TEST_F(PassTimesTest, AProbeIsGivenOnceASecond) {
-  EXPECT_TRUE(times_.TakeProbe(clock_.Now()));
-  EXPECT_FALSE(times_.TakeProbe(clock_.Now()));
+TEST_F(LatencyModelTest, AProbeIsGivenOnceASecond) {
+  EXPECT_TRUE(model_.TakeProbe(clock_.Now()));
+  EXPECT_FALSE(model_.TakeProbe(clock_.Now()));
   clock_.Advance(1.5e6);
-  EXPECT_TRUE(times_.TakeProbe(clock_.Now()));
+  EXPECT_TRUE(model_.TakeProbe(clock_.Now()));
 }
 
 TEST(PassModelTest, ACollectionThatIsGoneIsForgottenThoughItsAddressIsReused) {
