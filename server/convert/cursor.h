@@ -22,7 +22,7 @@ std::string EncodeCursor(const Cursor& cursor);
 absl::StatusOr<Cursor> DecodeCursor(std::string_view bytes);
 
 // Returns a 64-bit hash that distinguishes searches with different orders. It covers the
-// collection's incarnation, the vector or row id, the minimum score and the filter (its canonical
+// collection's incarnation, the vector or row id, the score threshold and the filter (its canonical
 // bytes; empty: none). It does not cover k. It guards against mistakes, not against attacks: a
 // forged cursor shows nothing that a search does not show.
 uint64_t SearchFingerprint(uint64_t incarnation, const Query& query, std::string_view filter);
