@@ -46,7 +46,7 @@ TicketGroup* BatchFormer::Lead(TimePoint now, FormedBatch* batch) {
 
 FormedBatch BatchFormer::Form(TimePoint now) {
   FormedBatch batch;
-  callers_->BeginPass();
+  accounts_->BeginPass();
   TicketGroup* const group = Lead(now, &batch);
   if (group == nullptr) return batch;
   batch.latency = group->latency;
@@ -58,7 +58,7 @@ FormedBatch BatchFormer::Form(TimePoint now) {
   batch.parts.reserve(room);
   // The leader runs, however large it is.
   PendingSearch first = pending_->PopFront(group, batch.leader);
-  callers_->Serve(batch.leader, first.start);
+  accounts_->Serve(batch.leader, first.start);
   batch.queries = first.queries;
   reply_bytes_ = first.reply_bytes;
   Take(first, &batch);
@@ -118,7 +118,7 @@ void BatchFormer::RecordPass(FormedBatch* batch, double us, TimePoint now) {
   const double query_us = us / static_cast<double>(std::max<int64_t>(batch->queries, 1));
   for (const PassPart& part : batch->parts) {
     --part.caller->running;
-    callers_->AddServed(part.caller, query_us * static_cast<double>(part.queries), now);
+    accounts_->AddServed(part.caller, query_us * static_cast<double>(part.queries), now);
   }
   batch->parts.clear();
   if (batch->yielded) {

@@ -47,9 +47,9 @@ struct FormedBatch {
 // Not thread-safe.
 class BatchFormer {
  public:
-  // `pending` and `callers` outlive the former.
-  BatchFormer(const BatchLimits& limits, PendingQueue* pending, FairQueueAccounts* callers)
-      : limits_(limits), pending_(pending), callers_(callers) {}
+  // `pending` and `accounts` outlive the former.
+  BatchFormer(const BatchLimits& limits, PendingQueue* pending, FairQueueAccounts* accounts)
+      : limits_(limits), pending_(pending), accounts_(accounts) {}
 
   // Returns no tickets if no search that waits is alive.
   FormedBatch Form(TimePoint now);
@@ -72,7 +72,7 @@ class BatchFormer {
 
   const BatchLimits limits_;
   PendingQueue* const pending_;
-  FairQueueAccounts* const callers_;
+  FairQueueAccounts* const accounts_;
   double saved_us_ = 0;      // device time that kBatch may use while kInteractive waits
   int64_t reply_bytes_ = 0;  // reply bytes of the batch being formed
 };

@@ -108,7 +108,7 @@ void PendingQueue::Insert(TicketGroup* group, PendingSearch entry) {
   ++requests_;
   bytes_ += entry.bytes;
   ++waiting_[IndexOf(entry.ticket->priority)];
-  callers_->AddWaiting(entry.caller, LoadOf(entry));
+  accounts_->AddWaiting(entry.caller, LoadOf(entry));
   earliest_deadline_ = std::min(earliest_deadline_, entry.deadline);
   const SearchPriority priority = entry.ticket->priority;
   group->queue(priority).Insert(std::move(entry));
@@ -118,7 +118,7 @@ void PendingQueue::RemoveFromTotals(const PendingSearch& entry) {
   --requests_;
   bytes_ -= entry.bytes;
   --waiting_[IndexOf(entry.ticket->priority)];
-  callers_->RemoveWaiting(entry.caller, LoadOf(entry));
+  accounts_->RemoveWaiting(entry.caller, LoadOf(entry));
   if (requests_ == 0) earliest_deadline_ = TimePoint::max();
 }
 

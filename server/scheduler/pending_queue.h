@@ -135,8 +135,8 @@ struct TicketGroup {
 // Not thread-safe.
 class PendingQueue {
  public:
-  // `callers` outlives this object.
-  explicit PendingQueue(FairQueueAccounts* callers) : callers_(callers) {}
+  // `accounts` outlives this object.
+  explicit PendingQueue(FairQueueAccounts* accounts) : accounts_(accounts) {}
 
   bool empty() const { return requests_ == 0; }
   int64_t requests() const { return requests_; }
@@ -173,7 +173,7 @@ class PendingQueue {
  private:
   void RemoveFromTotals(const PendingSearch& entry);
 
-  FairQueueAccounts* const callers_;
+  FairQueueAccounts* const accounts_;
   std::vector<std::unique_ptr<TicketGroup>> groups_;
   int64_t requests_ = 0;
   int64_t bytes_ = 0;

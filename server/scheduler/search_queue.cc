@@ -78,8 +78,8 @@ SearchQueue::SearchQueue(const SearchQueueLimits& limits, const Clock* clock)
                     .reply_bytes_max = limits.reply_bytes_max,
                     .batch_share = limits.batch_share},
       clock_(clock),
-      pending_(&callers_),
-      former_(batch_limits_, &pending_, &callers_) {}
+      pending_(&accounts_),
+      former_(batch_limits_, &pending_, &accounts_) {}
 
 SearchQueue::~SearchQueue() { Close(); }
 
@@ -115,18 +115,18 @@ absl::Status SearchQueue::Push(SearchTicket ticket) {
 
 absl::Status SearchQueue::Insert(PendingSearch* entry, const std::shared_ptr<LatencyModel>& latency,
                                  SearchTickets* dead) {
-  entry->caller = callers_.Find(entry->ticket->caller);
+  entry->caller = accounts_.Find(entry->ticket->caller);
   ABSL_RETURN_IF_ERROR(CheckRoom(*entry, dead));
   const SearchPriority priority = entry->ticket->priority;
   const SearchWork work = SearchWork::Of(entry->ticket->request, limits_.k_max);
   TicketGroup* const group = pending_.GroupOf(entry->ticket->request, work);
   group->latency = latency;
   entry->cost_us = CostUs(*entry, *latency, work);
-  entry->start = callers_.StartOf(*entry->caller, priority);
+  entry->start = accounts_.StartOf(*entry->caller, priority);
   ABSL_RETURN_IF_ERROR(CheckForecast(
       {.group = group, .priority = priority, .start = entry->start, .queries = entry->queries},
       *entry));
-  callers_.Book(entry->caller, priority, entry->start, entry->cost_us);
+  accounts_.Book(entry->caller, priority, entry->start, entry->cost_us);
   pending_.Insert(group, std::move(*entry));
   return absl::OkStatus();
 }
@@ -164,7 +164,7 @@ absl::Status SearchQueue::CheckForecast(const Newcomer& newcomer, const PendingS
   const TimePoint now = ticket.queued;
   Forecast forecast = Predict(pending_, batch_limits_, newcomer);
   forecast.wait_us =
-      std::max(forecast.wait_us, callers_.BacklogUs(*entry.caller, newcomer.priority, now));
+      std::max(forecast.wait_us, accounts_.BacklogUs(*entry.caller, newcomer.priority, now));
   if (running_.has_value()) forecast.wait_us += RemainingUs(*running_, now);
   forecast.wait_us += kCaution * forecast.total_us();
   const LatenessLimits limits = {.now = now,
@@ -247,7 +247,7 @@ void SearchQueue::EndPass(std::optional<double> pass_us, bool complete) {
   if (pass_us.has_value()) Learn(*pass_us, now, complete);
   former_.RecordPass(&formed_, pass_us.value_or(0), now);
   running_.reset();
-  if (pending_.empty()) callers_.Forget();
+  if (pending_.empty()) accounts_.Forget();
 }
 
 void SearchQueue::AnswerOverdue() {

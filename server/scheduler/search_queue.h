@@ -104,7 +104,7 @@ class SearchQueue {
   CondVar arrived_;
   CondVar overdue_;
   LatencyModels model_ ABSL_GUARDED_BY(mutex_);
-  FairQueueAccounts callers_ ABSL_GUARDED_BY(mutex_);
+  FairQueueAccounts accounts_ ABSL_GUARDED_BY(mutex_);
   PendingQueue pending_ ABSL_GUARDED_BY(mutex_);
   BatchFormer former_ ABSL_GUARDED_BY(mutex_);
   FormedBatch formed_ ABSL_GUARDED_BY(mutex_);  // the running batch, without its tickets
