@@ -34,7 +34,7 @@ UnreadReplies::~UnreadReplies() {
   }
   changed_.NotifyAll();
   thread_.join();
-  CHECK(entries_.empty());
+  DCHECK(entries_.empty());
 }
 
 UnreadReplies::Entries::iterator UnreadReplies::Add(std::function<void()> cancel) {
