@@ -1,4 +1,4 @@
-// Tests of the command, run as a program against an in-process server.
+// Tests of the command, run as a program against a server in this process.
 #include <string>
 #include <vector>
 

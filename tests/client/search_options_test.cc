@@ -1,5 +1,5 @@
 // Tests of the options of search, count, fetch, delete and verify, and of pages; against an
-// in-process server.
+// a server in this process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "nearfield/client/client.h"
 #include "nearfield/v1/admin.pb.h"
 #include "tests/client/fake_clock.h"
-#include "tests/client/fake_server.h"
+#include "tests/client/test_server.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
@@ -85,7 +85,7 @@ class SearchOptionsTest : public ::testing::Test {
                                              {"tags", AttributeType::kKeyword, true}};
   const std::vector<float> query_ = {1};
   const Filter filter_ = Filter::Equal("year", 2020);
-  FakeServer server_;
+  TestServer server_;
   FakeClock clock_;
   Client client_;
 };
