@@ -6,6 +6,7 @@
 #include "nearfield/v1/ingest.pb.h"
 #include "nearfield/v1/retrieval.pb.h"
 #include "tests/client/cli_fixture.h"
+#include "tests/client/upload_script.h"
 
 namespace nearfield::client {
 namespace {
@@ -31,32 +32,6 @@ class CliOptionsTest : public CliTest {
     ASSERT_EQ(uploaded.exit_code, 0) << uploaded.err;
     EXPECT_THAT(uploaded.err, HasSubstr("no row has a value of the attribute good"));
     EXPECT_THAT(uploaded.err, Not(HasSubstr("attribute year")));
-  }
-
-  // Returns the blocks and the beginnings of all uploads.
-  std::vector<v1::UploadBlock> Blocks() {
-    std::vector<v1::UploadBlock> blocks;
-    for (const auto& request : server_.requests<v1::UploadRequest>("Upload")) {
-      if (request.has_block()) blocks.push_back(request.block());
-    }
-    return blocks;
-  }
-  v1::UploadBegin LastBegin() {
-    v1::UploadBegin begin;
-    for (const auto& request : server_.requests<v1::UploadRequest>("Upload")) {
-      if (request.has_begin()) begin = request.begin();
-    }
-    return begin;
-  }
-
-  // Ends the next upload with `end` when the server has received as many rows.
-  void EndUploadAfter(uint64_t rows_count, const absl::Status& end) {
-    server_.OnReply<v1::UploadResponse>(
-        "Upload", [=, ended = false](const auto* response) mutable -> std::optional<Refusal> {
-          if (ended || response->progress().rows_received() < rows_count) return std::nullopt;
-          ended = true;
-          return Refusal{end};
-        });
   }
 
   // Returns the cursor after the first page of two rows.
@@ -88,7 +63,7 @@ TEST_F(CliOptionsTest, AttributesAreDeclaredAndShown) {
 
 TEST_F(CliOptionsTest, AttributesOfJsonlRowsAreSent) {
   FillBooks();
-  const v1::UploadBlock block = Blocks().at(0);
+  const v1::UploadBlock block = BlocksOf(server_).at(0);
   ASSERT_EQ(block.attributes_size(), 3);
   EXPECT_EQ(block.attributes(0).attribute(), "year");
   EXPECT_EQ(block.attributes(0).presence(), "\x03");
@@ -103,11 +78,11 @@ TEST_F(CliOptionsTest, AttributesStandBesideBinaryFiles) {
   const Outcome made = Run({"upload", "c", vectors, "--create", "--metric", "dot", "--attribute",
                             "year:int64", "--payloads", payloads, "--attributes", payloads});
   EXPECT_EQ(made.exit_code, 0) << made.err;
-  EXPECT_EQ(Blocks().back().attributes(0).values().int64_values(1), 8);
-  EXPECT_EQ(Blocks().back().payloads(0), "{\"year\":7,\"t\":1}");
+  EXPECT_EQ(BlocksOf(server_).back().attributes(0).values().int64_values(1), 8);
+  EXPECT_EQ(BlocksOf(server_).back().payloads(0), "{\"year\":7,\"t\":1}");
   EXPECT_EQ(Run({"upload", "c", vectors, "--mode", "upsert", "--attributes", csv}).exit_code, 0);
-  EXPECT_EQ(Blocks().back().attributes(0).presence(), "\x01");
-  EXPECT_EQ(LastBegin().mode(), v1::UPLOAD_MODE_UPSERT);
+  EXPECT_EQ(BlocksOf(server_).back().attributes(0).presence(), "\x01");
+  EXPECT_EQ(LastBegin(server_).mode(), v1::UPLOAD_MODE_UPSERT);
   const std::string bad = folder_.Write("bad.csv", "year\n5\nfive\n");
   const Outcome refused = Run({"upload", "c", vectors, "--attributes", bad});
   EXPECT_EQ(refused.exit_code, 2);
@@ -270,18 +245,18 @@ TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
   const std::string file = folder_.Write("rows.jsonl", rows);
   const std::vector<std::string> command = {
       "upload", "c", file, "--create", "--metric", "dot", "--block-bytes", "1024", "--token", "t"};
-  EndUploadAfter(50, absl::UnavailableError("broken"));
+  EndUploadsAfter(server_, {50});
   const Outcome by_itself = Run(command);
   EXPECT_EQ(by_itself.exit_code, 0) << by_itself.err;
   EXPECT_THAT(by_itself.err, HasSubstr("rows from an earlier try: they are skipped"));
   EXPECT_THAT(by_itself.out, HasSubstr("uploaded 200 rows"));
   EXPECT_EQ(Run({"count", "c"}).out, "200\n");
   EXPECT_EQ(Run({"uploads", "show", "t"}).out, "committed: 200 rows, visible from epoch 1\n");
-  const size_t blocks = Blocks().size();
+  const size_t blocks = BlocksOf(server_).size();
   const Outcome again = Run(command);
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("uploaded before: 200 rows to c; visible from epoch 1"));
-  EXPECT_EQ(Blocks().size(), blocks);
+  EXPECT_EQ(BlocksOf(server_).size(), blocks);
   // Regression: another file with the same token was reported as uploaded.
   std::vector<std::string> other = command;
   other[2] = folder_.Write("other.jsonl", rows + "{\"id\":200,\"vector\":[1]}\n");
@@ -306,9 +281,9 @@ TEST_F(CliOptionsTest, OpenUploadsAreListed) {
     return client.BeginUpload(
         {.collection = "docs", .rows_max = 1234, .mode = UploadMode::kUpsert, .token = token});
   };
-  EndUploadAfter(0, absl::UnavailableError("broken"));
+  EndUploadsAfter(server_, {0});
   EXPECT_FALSE(begin(std::string("\0\x1b[2J", 5)).ok());
-  EndUploadAfter(1234, absl::UnavailableError("broken"));
+  EndUploadsAfter(server_, {1234});
   auto broken = begin("live");
   ASSERT_OK(broken);
   std::vector<uint64_t> numbers(1234);
@@ -345,7 +320,7 @@ TEST_F(CliOptionsTest, AnUploadThatFailedIsRepeatedByTheSameCommand) {
   const std::string file = folder_.Write("rows.jsonl", rows);
   const std::vector<std::string> command = {
       "upload", "c", file, "--create", "--metric", "dot", "--block-bytes", "1024", "--token", "t"};
-  EndUploadAfter(100, absl::ResourceExhaustedError("the disk is full"));
+  EndUploadsAfter(server_, {100}, absl::ResourceExhaustedError("the disk is full"));
   const Outcome failed = Run(command);
   EXPECT_EQ(failed.exit_code, 3);
   EXPECT_THAT(failed.err,

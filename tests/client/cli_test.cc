@@ -377,8 +377,8 @@ TEST_F(CliTest, AFailedUploadSaysWhatIsLeft) {
   const std::string rows = folder_.Write("r.fbin", Fbin(1, 1, {infinite}));
   const Outcome outcome = Run({"upload", "new", rows, "--create", "--metric", "dot"});
   EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_THAT(outcome.err,
-              AllOf(HasSubstr("row 0"), HasSubstr("collection new was made, and is empty")));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("row 0 (id 0) is not finite in dimension 0"),
+                                 HasSubstr("collection new was made, and is empty")));
   const Outcome unknown = Run({"upload", "none", rows});
   EXPECT_EQ(unknown.exit_code, 1);
   EXPECT_THAT(unknown.err, HasSubstr("--create"));

@@ -27,7 +27,6 @@ using grpc::internal::RpcMethod;
 using ToClient = grpc::ServerReaderWriter<ByteBuffer, ByteBuffer>;
 using ToServer = grpc::ClientReaderWriter<ByteBuffer, ByteBuffer>;
 using MethodDescriptor = google::protobuf::MethodDescriptor;
-using ServiceDescriptor = google::protobuf::ServiceDescriptor;
 
 constexpr char kCallerKey[] = "nearfield-caller";
 constexpr char kRequestIdKey[] = "nearfield-request-id";
@@ -45,33 +44,6 @@ ByteBuffer BufferOf(const std::string& bytes) {
   const grpc::Slice slice(bytes);
   return {&slice, 1};
 }
-
-// A service whose methods all are streams of bytes in both directions: on the wire, each call is
-// one.
-class ByteService final : public grpc::Service {
- public:
-  using Handler = std::function<grpc::Status(const MethodDescriptor& method, const char* path,
-                                             grpc::ServerContext* context, ToClient* client)>;
-
-  ByteService(const ServiceDescriptor& service, const Handler& handler) {
-    for (int i = 0; i < service.method_count(); ++i) {
-      const MethodDescriptor& method = *service.method(i);
-      const char* path =
-          paths_.emplace_back("/" + service.full_name() + "/" + method.name()).c_str();
-      AddMethod(new grpc::internal::RpcServiceMethod(
-          path, RpcMethod::BIDI_STREAMING,
-          new grpc::internal::BidiStreamingHandler<ByteService, ByteBuffer, ByteBuffer>(
-              [handler, &method, path](ByteService*, grpc::ServerContext* context,
-                                       ToClient* client) {
-                return handler(method, path, context, client);
-              },
-              this)));
-    }
-  }
-
- private:
-  std::deque<std::string> paths_;
-};
 
 // The server over the CPU backend, with little memory and a data directory.
 class RealServer final : public server::InProcessServer {
@@ -109,51 +81,40 @@ class RealServer final : public server::InProcessServer {
   std::future<void> drained_;
 };
 
-}  // namespace
-
-// What the proxy knows of a method: its script, and the record of its calls.
+// The script of a method, and the record of its calls.
 struct MethodState {
+  CallRecord record;
   std::deque<Refusal> refusals;
-  std::shared_ptr<std::function<std::optional<Refusal>(std::string*)>> hook;
-  int calls = 0;
-  std::vector<int64_t> deadlines_ms;
-  std::vector<std::string> requests;
-  std::string caller;
-  std::string request_id;
+  std::shared_ptr<TestServer::Hook> hook;
 };
 
-class TestServer::Impl {
+// A service with the methods of the server's services. Each method is a stream of bytes in both
+// directions, as every call is on the wire.
+class Proxy final : public grpc::Service {
  public:
-  // The end of the server ends all calls through the proxy.
-  ~Impl() {
-    ended_.Notify();
-    server_.End();
-    if (proxy_ != nullptr) proxy_->Shutdown();
+  Proxy() {
+    for (const google::protobuf::FileDescriptor* file :
+         {v1::SearchRequest::descriptor()->file(), v1::UploadRequest::descriptor()->file(),
+          v1::CreateCollectionRequest::descriptor()->file(),
+          grpc::health::v1::HealthCheckRequest::descriptor()->file()}) {
+      for (int i = 0; i < file->service(0)->method_count(); ++i) Add(*file->service(0)->method(i));
+    }
   }
 
-  RealServer& server() { return server_; }
-  const absl::Notification& ended() const { return ended_; }
-
-  std::string Address() {
-    if (server_.channel() == nullptr) server_.Serve();
-    if (proxy_ != nullptr) return address_;
-    for (const ServiceDescriptor* service :
-         {v1::SearchRequest::descriptor()->file()->service(0),
-          v1::UploadRequest::descriptor()->file()->service(0),
-          v1::CreateCollectionRequest::descriptor()->file()->service(0),
-          grpc::health::v1::HealthCheckRequest::descriptor()->file()->service(0)}) {
-      services_.emplace_back(
-          *service, [this](const auto& method, const char* path, auto* context, auto* client) {
-            return Call(method, path, context, client);
-          });
-    }
+  // Passes calls to `channel` from now on. Returns the address of the proxy.
+  std::string Start(std::shared_ptr<grpc::Channel> channel) {
+    channel_ = std::move(channel);
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.SetMaxReceiveMessageSize(-1);
-    for (ByteService& service : services_) builder.RegisterService(&service);
-    proxy_ = builder.BuildAndStart();
-    return address_ = "127.0.0.1:" + std::to_string(port);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    return "127.0.0.1:" + std::to_string(port);
+  }
+  // Requires: all calls end without it.
+  void Stop() {
+    if (server_ != nullptr) server_->Shutdown();
   }
 
   // Calls `use` with the state of a method, under the lock.
@@ -164,6 +125,18 @@ class TestServer::Impl {
   }
 
  private:
+  void Add(const MethodDescriptor& method) {
+    const char* path =
+        paths_.emplace_back("/" + method.service()->full_name() + "/" + method.name()).c_str();
+    AddMethod(new grpc::internal::RpcServiceMethod(
+        path, RpcMethod::BIDI_STREAMING,
+        new grpc::internal::BidiStreamingHandler<Proxy, ByteBuffer, ByteBuffer>(
+            [&method, path](Proxy* proxy, grpc::ServerContext* context, ToClient* client) {
+              return proxy->Call(method, path, context, client);
+            },
+            this)));
+  }
+
   // One call through the proxy, on its own thread. Requests of a stream in both directions pass one
   // by one, each with its reply, so that a test knows what the server has when the call ends.
   grpc::Status Call(const MethodDescriptor& method, const char* path, grpc::ServerContext* context,
@@ -173,19 +146,18 @@ class TestServer::Impl {
       return EndWith(*refused, name, context);
     // The deadline and a cancellation reach the server.
     const auto to_server = grpc::ClientContext::FromServerContext(*context);
-    if (const std::string caller = With(name, [](auto& state) { return state.caller; });
-        !caller.empty()) {
-      to_server->AddMetadata(kCallerKey, caller);
+    for (const auto& [key, value] : context->client_metadata()) {
+      if (key == kCallerKey) to_server->AddMetadata(kCallerKey, {value.data(), value.size()});
     }
     const std::unique_ptr<ToServer> server(
         grpc::internal::ClientReaderWriterFactory<ByteBuffer, ByteBuffer>::Create(
-            server_.channel().get(), RpcMethod(path, RpcMethod::BIDI_STREAMING), to_server.get()));
+            channel_.get(), RpcMethod(path, RpcMethod::BIDI_STREAMING), to_server.get()));
     const bool pairs = method.client_streaming() && method.server_streaming();
     std::optional<Refusal> end;
     bool open = true;
     ByteBuffer request;
     while (open && client->Read(&request)) {
-      With(name, [&](auto& state) { state.requests.push_back(BytesOf(request)); });
+      With(name, [&](auto& state) { state.record.requests.push_back(BytesOf(request)); });
       open = server->Write(request) && (!pairs || PassReply(name, server.get(), client, &end));
     }
     if (context->IsCancelled()) to_server->TryCancel();
@@ -201,7 +173,7 @@ class TestServer::Impl {
       const std::string text(value.data(), value.size());
       if (key.starts_with("grpc-")) continue;  // part of the status
       context->AddTrailingMetadata(std::string(key.data(), key.size()), text);
-      if (key == kRequestIdKey) With(name, [&](auto& state) { state.request_id = text; });
+      if (key == kRequestIdKey) With(name, [&](auto& state) { state.record.request_id = text; });
     }
     return status;
   }
@@ -209,14 +181,14 @@ class TestServer::Impl {
   // Records a call. Returns its scripted end, if it has one.
   std::optional<Refusal> Enter(const std::string& name, grpc::ServerContext* context) {
     return With(name, [&](MethodState& state) -> std::optional<Refusal> {
-      ++state.calls;
+      ++state.record.calls;
       const auto left = context->deadline() - std::chrono::system_clock::now();
-      state.deadlines_ms.push_back(
+      state.record.deadlines_ms.push_back(
           std::chrono::duration_cast<std::chrono::milliseconds>(left).count());
-      const auto caller = context->client_metadata().find(kCallerKey);
-      state.caller = caller == context->client_metadata().end()
-                         ? ""
-                         : std::string(caller->second.data(), caller->second.size());
+      state.record.caller = "";
+      for (const auto& [key, value] : context->client_metadata()) {
+        if (key == kCallerKey) state.record.caller.assign(value.data(), value.size());
+      }
       if (state.refusals.empty()) return std::nullopt;
       const Refusal refusal = state.refusals.front();
       state.refusals.pop_front();
@@ -227,7 +199,7 @@ class TestServer::Impl {
   grpc::Status EndWith(const Refusal& refusal, const std::string& name,
                        grpc::ServerContext* context) {
     const std::string id =
-        With(name, [&](auto& state) { return state.request_id = "scripted-" + name; });
+        With(name, [&](auto& state) { return state.record.request_id = "scripted-" + name; });
     context->AddTrailingMetadata(kRequestIdKey, id);
     if (refusal.retry_after_ms)
       context->AddTrailingMetadata("retry-after-ms", *refusal.retry_after_ms);
@@ -235,8 +207,7 @@ class TestServer::Impl {
             std::string(refusal.status.message())};
   }
 
-  // Passes one reply to the client. Returns false after the last one, and if the test ends the
-  // call.
+  // Passes one reply to the client. Returns false if there is none, or if the test ends the call.
   bool PassReply(const std::string& name, ToServer* server, ToClient* client,
                  std::optional<Refusal>* end) {
     ByteBuffer reply;
@@ -250,50 +221,57 @@ class TestServer::Impl {
     return client->Write(reply) && !*end;
   }
 
-  absl::Notification ended_;
-  RealServer server_;
+  std::deque<std::string> paths_;
+  std::shared_ptr<grpc::Channel> channel_;
   std::mutex mutex_;
   std::map<std::string, MethodState> methods_;  // by name, under the lock
-  std::deque<ByteService> services_;
-  std::unique_ptr<grpc::Server> proxy_;
-  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace
+
+struct TestServer::Impl {
+  // The end of the server ends all calls through the proxy.
+  ~Impl() {
+    ended.Notify();
+    server.End();
+    proxy.Stop();
+  }
+
+  absl::Notification ended;
+  RealServer server;
+  Proxy proxy;
+  std::string address;
 };
 
 TestServer::TestServer() : impl_(std::make_unique<Impl>()) {}
 TestServer::~TestServer() = default;
 
 void TestServer::Set(const std::string& setting, const std::string& value) {
-  impl_->server().SetByName(setting, value);
+  impl_->server.SetByName(setting, value);
 }
-void TestServer::Listen() { impl_->server().Listen(); }
-std::string TestServer::address() const { return impl_->Address(); }
-void TestServer::StartDrain() { impl_->server().StartDrain(); }
+void TestServer::Listen() { impl_->server.Listen(); }
+std::string TestServer::address() const {
+  if (impl_->server.channel() == nullptr) impl_->server.Serve();
+  if (impl_->address.empty()) impl_->address = impl_->proxy.Start(impl_->server.channel());
+  return impl_->address;
+}
+void TestServer::StartDrain() { impl_->server.StartDrain(); }
 
 void TestServer::Refuse(const std::string& method, std::vector<Refusal> refusals) {
-  impl_->With(method,
-              [&](auto& state) { state.refusals.assign(refusals.begin(), refusals.end()); });
+  impl_->proxy.With(method,
+                    [&](auto& state) { state.refusals.assign(refusals.begin(), refusals.end()); });
 }
 void TestServer::AwaitEnd(std::chrono::milliseconds wait_max) {
-  impl_->ended().WaitForNotificationWithTimeout(absl::FromChrono(wait_max));
+  impl_->ended.WaitForNotificationWithTimeout(absl::FromChrono(wait_max));
 }
 void TestServer::SetHook(const std::string& method, Hook hook) {
-  impl_->With(method, [&](auto& state) { state.hook = std::make_shared<Hook>(std::move(hook)); });
+  impl_->proxy.With(method,
+                    [&](auto& state) { state.hook = std::make_shared<Hook>(std::move(hook)); });
 }
 
-int TestServer::calls(const std::string& method) const {
-  return impl_->With(method, [](auto& state) { return state.calls; });
-}
-std::vector<int64_t> TestServer::deadlines_ms(const std::string& method) const {
-  return impl_->With(method, [](auto& state) { return state.deadlines_ms; });
-}
-std::string TestServer::caller(const std::string& method) const {
-  return impl_->With(method, [](auto& state) { return state.caller; });
-}
-std::string TestServer::request_id(const std::string& method) const {
-  return impl_->With(method, [](auto& state) { return state.request_id; });
-}
-std::vector<std::string> TestServer::request_bytes(const std::string& method) const {
-  return impl_->With(method, [](auto& state) { return state.requests; });
+CallRecord TestServer::record(const std::string& method) const {
+  return impl_->proxy.With(method, [](auto& state) { return state.record; });
 }
 
 }  // namespace nearfield::client

@@ -1,5 +1,5 @@
-// TestServer: the real server in this process, behind a proxy. The proxy records the calls, and
-// ends or changes them where a test says so: replies that a server never sends. Needs no gRPC
+// TestServer: the real server in this process, behind a proxy. The proxy records the calls. Where a
+// test says so it also ends a call or changes a reply, as a server never does. Needs no gRPC
 // header.
 #ifndef NEARFIELD_TESTS_CLIENT_TEST_SERVER_H_
 #define NEARFIELD_TESTS_CLIENT_TEST_SERVER_H_
@@ -27,8 +27,20 @@ struct Refusal {
   bool after_reply = false;                                  // OnReply: the reply is sent first
 };
 
+// The calls of one method.
+struct CallRecord {
+  int calls = 0;
+  std::vector<int64_t> deadlines_ms;  // time left to each call's deadline when it began
+  std::vector<std::string> requests;  // messages of all calls that were not refused
+  std::string caller;                 // of the last call
+  std::string request_id;             // that the last call ended with
+};
+
 class TestServer {
  public:
+  // Called with the bytes of a reply.
+  using Hook = std::function<std::optional<Refusal>(std::string*)>;
+
   TestServer();
   ~TestServer();
 
@@ -45,13 +57,13 @@ class TestServer {
   void Refuse(const std::string& method, std::vector<Refusal> refusals);
   // Calls `hook(Reply*)` with every later reply to `method`. The hook may change it, and may
   // return a Refusal, which ends the call.
-  template <typename Reply, typename Hook>
-  void OnReply(const std::string& method, Hook hook) {
+  template <typename Reply, typename ReplyHook>
+  void OnReply(const std::string& method, ReplyHook hook) {
     SetHook(method, [hook](std::string* bytes) mutable -> std::optional<Refusal> {
       Reply reply;
       EXPECT_TRUE(reply.ParseFromString(*bytes));
       std::optional<Refusal> end;
-      if constexpr (std::is_void_v<std::invoke_result_t<Hook, Reply*>>) {
+      if constexpr (std::is_void_v<std::invoke_result_t<ReplyHook, Reply*>>) {
         hook(&reply);
       } else {
         end = hook(&reply);
@@ -64,17 +76,18 @@ class TestServer {
   // Waits until this object is destroyed, or for `wait_max`; a hook calls it to delay a reply.
   void AwaitEnd(std::chrono::milliseconds wait_max = std::chrono::hours(1));
 
-  int calls(const std::string& method) const;
-  // Returns the milliseconds left until the deadline, at the start of each call of the method.
-  std::vector<int64_t> deadlines_ms(const std::string& method) const;
-  // Returns the caller of the last call, and the request id that it ended with.
-  std::string caller(const std::string& method) const;
-  std::string request_id(const std::string& method) const;
+  CallRecord record(const std::string& method) const;
+  int calls(const std::string& method) const { return record(method).calls; }
+  std::string caller(const std::string& method) const { return record(method).caller; }
+  std::string request_id(const std::string& method) const { return record(method).request_id; }
+  std::vector<int64_t> deadlines_ms(const std::string& method) const {
+    return record(method).deadlines_ms;
+  }
   // Returns the messages of all calls of a method that were not refused.
   template <typename Request>
   std::vector<Request> requests(const std::string& method) const {
     std::vector<Request> requests;
-    for (const std::string& bytes : request_bytes(method))
+    for (const std::string& bytes : record(method).requests)
       EXPECT_TRUE(requests.emplace_back().ParseFromString(bytes)) << method;
     return requests;
   }
@@ -86,11 +99,9 @@ class TestServer {
   }
 
  private:
-  class Impl;
-  using Hook = std::function<std::optional<Refusal>(std::string*)>;
+  struct Impl;
 
   void SetHook(const std::string& method, Hook hook);
-  std::vector<std::string> request_bytes(const std::string& method) const;
 
   std::unique_ptr<Impl> impl_;
 };

@@ -14,6 +14,7 @@
 #include "nearfield/v1/ingest.pb.h"
 #include "nearfield/v1/retrieval.pb.h"
 #include "tests/client/test_server.h"
+#include "tests/client/upload_script.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
@@ -63,13 +64,6 @@ class UploadTest : public ::testing::Test {
     while (!abandoned()) std::this_thread::yield();
   }
 
-  // Ends uploads in place of their confirmation, or after it.
-  void EndAtCommit(const Refusal& end) {
-    server_.OnReply<v1::UploadResponse>("Upload", [end](const auto* response) {
-      return response->has_committed() ? std::optional(end) : std::nullopt;
-    });
-  }
-
   static constexpr uint32_t kDim = 64;
   TestServer server_;
   Client client_;
@@ -93,9 +87,7 @@ TEST_F(UploadTest, BlocksStayBelowTheServersLimitAndEveryRowArrivesOnce) {
   EXPECT_EQ(result->epoch, 1u);
   EXPECT_EQ(result->request_id, server_.request_id("Upload"));
   std::vector<uint64_t> blocks;
-  for (const auto& request : server_.requests<v1::UploadRequest>("Upload")) {
-    if (request.has_block()) blocks.push_back(request.block().ByteSizeLong());
-  }
+  for (const auto& block : BlocksOf(server_)) blocks.push_back(block.ByteSizeLong());
   EXPECT_THAT(blocks, Each(Le(5000u)));
   EXPECT_THAT(blocks, SizeIs(Gt(50u)));
   EXPECT_EQ(client_.Count("c")->rows_count, kCount);
@@ -154,7 +146,8 @@ TEST_F(UploadTest, ARefusalMidwayEndsTheUploadWithTheServersWord) {
   std::memcpy(rows.vectors.data() + 101 * kDim * sizeof(float), &infinite, sizeof(infinite));
   absl::Status status = upload->Write(rows.block());
   if (status.ok()) status = upload->Commit().status();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("row 101")));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument,
+                               HasSubstr("row 101 (id 101) is not finite in dimension 0")));
   EXPECT_EQ(RequestIdOf(status), server_.request_id("Upload"));
   EXPECT_EQ(upload->Write(Rows(0, 1, kDim).block()), status);  // later calls return the same error
   EXPECT_EQ(upload->Commit().status(), status);
@@ -183,7 +176,8 @@ TEST_F(UploadTest, AServerThatNeverAcceptsIsNotAwaitedForEver) {
 }
 
 TEST_F(UploadTest, ACommitThatWasConfirmedStandsThoughTheStreamBreaks) {
-  EndAtCommit({absl::UnavailableError("broken"), std::nullopt, /*after_reply=*/true});
+  EndUploadsAtCommit(server_,
+                     {absl::UnavailableError("broken"), std::nullopt, /*after_reply=*/true});
   auto upload = client_.BeginUpload({.collection = "c", .rows_max = 5});
   ASSERT_OK(upload->Write(Rows(0, 5, kDim).block()));
   const auto result = upload->Commit();
@@ -193,11 +187,11 @@ TEST_F(UploadTest, ACommitThatWasConfirmedStandsThoughTheStreamBreaks) {
 }
 
 TEST_F(UploadTest, ACommitInDoubtSaysSo) {
-  EndAtCommit({absl::OkStatus()});
+  EndUploadsAtCommit(server_, {absl::OkStatus()});
   auto upload = client_.BeginUpload({.collection = "c", .rows_max = 5});
   ASSERT_OK(upload->Write(Rows(0, 5, kDim).block()));
   EXPECT_THAT(upload->Commit(), StatusIs(absl::StatusCode::kInternal));
-  EndAtCommit({absl::UnavailableError("broken")});
+  EndUploadsAtCommit(server_, {absl::UnavailableError("broken")});
   auto broken = client_.BeginUpload({.collection = "c", .rows_max = 5});
   ASSERT_OK(broken->Write(Rows(5, 5, kDim).block()));
   EXPECT_THAT(broken->Commit(),

@@ -9,6 +9,7 @@
 #include "nearfield/v1/ingest.pb.h"
 #include "tests/client/fake_clock.h"
 #include "tests/client/test_server.h"
+#include "tests/client/upload_script.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
@@ -83,8 +84,9 @@ class UploadTokenTest : public ::testing::Test {
     const std::vector<float> values = Widen(fetched->vectors.dtype, fetched->vectors.bytes);
     ASSERT_EQ(values, std::vector<float>(ids.begin(), ids.end()));
     for (const uint64_t id : ids) {
-      const auto year = Filter::Equal("year", static_cast<int64_t>(id));
-      const auto count = client_.Count("c", {.filter = year});
+      const auto own_year = Filter::And({Filter::HasId(std::vector<uint64_t>{id}),
+                                         Filter::Equal("year", static_cast<int64_t>(id))});
+      const auto count = client_.Count("c", {.filter = own_year});
       ASSERT_OK(count);
       ASSERT_EQ(count->rows_count, id % 3 == 0 ? 0u : 1u) << id;
     }
@@ -92,33 +94,6 @@ class UploadTokenTest : public ::testing::Test {
     ASSERT_OK(with_year);
     ASSERT_EQ(with_year->rows_count, kRows - (kRows + 2) / 3);
     EXPECT_EQ(client_.Count("c")->rows_count, kRows);
-  }
-
-  // Ends each of the next upload streams when the server has received as many rows of it.
-  void BreakUploadsAfter(std::vector<uint64_t> rows) {
-    server_.OnReply<v1::UploadResponse>(
-        "Upload",
-        [rows, rows_before = uint64_t{0},
-         streams = size_t{0}](const auto* response) mutable -> std::optional<Refusal> {
-          if (response->has_accepted()) {
-            rows_before = response->accepted().rows_received();
-            ++streams;
-          }
-          if (!response->has_progress() || streams > rows.size() ||
-              response->progress().rows_received() - rows_before < rows[streams - 1]) {
-            return std::nullopt;
-          }
-          return Refusal{absl::UnavailableError("broken")};
-        });
-  }
-
-  // Returns the blocks that the client has sent.
-  std::vector<v1::UploadBlock> Blocks() {
-    std::vector<v1::UploadBlock> blocks;
-    for (const auto& request : server_.requests<v1::UploadRequest>("Upload")) {
-      if (request.has_block()) blocks.push_back(request.block());
-    }
-    return blocks;
   }
 
   TestServer server_;
@@ -139,18 +114,15 @@ TEST_F(UploadTokenTest, ModesAndTokensAreSent) {
     const auto result = upload->Commit();
     ASSERT_OK(result);
     EXPECT_EQ(result->rows_replaced, mode == UploadMode::kInsert ? 0 : kRows);
-    v1::UploadBegin begin;
-    for (const auto& request : server_.requests<v1::UploadRequest>("Upload")) {
-      if (request.has_begin()) begin = request.begin();
-    }
+    const v1::UploadBegin begin = LastBegin(server_);
     EXPECT_EQ(static_cast<int>(begin.mode()), static_cast<int>(mode));
     EXPECT_FALSE(begin.has_upload_token());
-    EXPECT_FALSE(Blocks().back().has_block_number());
+    EXPECT_FALSE(BlocksOf(server_).back().has_block_number());
   }
 }
 
 TEST_F(UploadTokenTest, AnUploadGoesOnWhereAnEarlierStreamEnded) {
-  BreakUploadsAfter({40});
+  EndUploadsAfter(server_, {40});
   auto first = client_.BeginUpload(Options("t"));
   ASSERT_OK(first);
   absl::Status broken = WriteAll(*first, 7);
@@ -160,7 +132,7 @@ TEST_F(UploadTokenTest, AnUploadGoesOnWhereAnEarlierStreamEnded) {
   ASSERT_OK(open);
   EXPECT_FALSE(open->committed);
   EXPECT_GE(open->rows_count, 40u);
-  EXPECT_EQ(open->next_block, Blocks().size());
+  EXPECT_EQ(open->next_block, BlocksOf(server_).size());
 
   auto second = client_.BeginUpload(Options("t"));
   ASSERT_OK(second);
@@ -174,14 +146,14 @@ TEST_F(UploadTokenTest, AnUploadGoesOnWhereAnEarlierStreamEnded) {
   ExpectEveryRowOnce();
 
   // A third upload sends nothing and gets the same answer.
-  const size_t blocks_before = Blocks().size();
+  const size_t blocks_before = BlocksOf(server_).size();
   auto third = client_.BeginUpload(Options("t"));
   ASSERT_OK(third);
   EXPECT_TRUE(third->was_committed());
   EXPECT_EQ(third->rows_resumed(), kRows);
   ASSERT_OK(WriteAll(*third, 50));
   EXPECT_EQ(third->Commit()->epoch, result->epoch);
-  EXPECT_EQ(Blocks().size(), blocks_before);
+  EXPECT_EQ(BlocksOf(server_).size(), blocks_before);
   EXPECT_EQ(client_.GetUpload("t")->epoch, result->epoch);
   EXPECT_TRUE(client_.GetUpload("t")->committed);
   EXPECT_THAT(client_.GetUpload("other"), StatusIs(absl::StatusCode::kNotFound));
@@ -189,7 +161,7 @@ TEST_F(UploadTokenTest, AnUploadGoesOnWhereAnEarlierStreamEnded) {
 }
 
 TEST_F(UploadTokenTest, AnOpenUploadCanBeGivenUp) {
-  BreakUploadsAfter({40});
+  EndUploadsAfter(server_, {40});
   auto upload = client_.BeginUpload(Options("t"));
   ASSERT_OK(upload);
   absl::Status broken = WriteAll(*upload, 7);
@@ -203,7 +175,7 @@ TEST_F(UploadTokenTest, AnOpenUploadCanBeGivenUp) {
 
 TEST_F(UploadTokenTest, AWholeUploadIsRepeatedAsLongAsItComesOn) {
   // There are more breaks than tries, but each try gets further than the one before.
-  BreakUploadsAfter({10, 10, 10, 10, 10, 10});
+  EndUploadsAfter(server_, {10, 10, 10, 10, 10, 10});
   std::vector<uint64_t> resumed;
   const auto result = client_.UploadWithToken(Options("t"), [&](Upload& upload) {
     resumed.push_back(upload.rows_resumed());
@@ -217,7 +189,7 @@ TEST_F(UploadTokenTest, AWholeUploadIsRepeatedAsLongAsItComesOn) {
 }
 
 TEST_F(UploadTokenTest, ARepeatedUploadEndsWhereItComesNoFurther) {
-  BreakUploadsAfter({10});
+  EndUploadsAfter(server_, {10});
   int tries = 0;
   const auto stuck = client_.UploadWithToken(Options("t"), [&](Upload&) -> absl::Status {
     ++tries;
@@ -245,7 +217,7 @@ TEST_F(UploadTokenTest, ATokenThatIsStillInUseIsAskedForAgain) {
   EXPECT_THAT(client_.UploadWithToken(Options("t"), [](Upload& u) { return WriteAll(u, kRows); }),
               StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_EQ(server_.calls("Upload"), 1);
-  BreakUploadsAfter({10});
+  EndUploadsAfter(server_, {10});
   bool broke = false;
   const auto result = client_.UploadWithToken(Options("t"), [&](Upload& upload) {
     const absl::Status status = WriteAll(upload, kRows);
@@ -281,10 +253,7 @@ TEST_F(UploadTokenTest, AnUploadThatGoesOnIsAwaitedBeyondTheDeadlineOfACall) {
 }
 
 TEST_F(UploadTokenTest, ACommitInDoubtIsCleared) {
-  server_.OnReply<v1::UploadResponse>("Upload", [](const auto* response) -> std::optional<Refusal> {
-    if (!response->has_committed()) return std::nullopt;
-    return Refusal{absl::UnavailableError("broken")};
-  });
+  EndUploadsAtCommit(server_, {absl::UnavailableError("broken")});
   auto lost = client_.BeginUpload(Options("t"));
   ASSERT_OK(WriteAll(*lost, kRows));
   EXPECT_THAT(lost->Commit(),
@@ -330,9 +299,9 @@ TEST_F(UploadTokenTest, ListsAreCutWithTheirRows) {
   ASSERT_OK(
       upload->Write({.ids = &ids, .vectors = std::string(20 * 4, '\0'), .attributes = attributes}));
   ASSERT_OK(upload->Commit());
-  EXPECT_THAT(Blocks(), SizeIs(::testing::Gt(3u)));
+  EXPECT_THAT(BlocksOf(server_), SizeIs(::testing::Gt(3u)));
   uint64_t number = 0;
-  for (const v1::UploadBlock& block : Blocks()) {
+  for (const v1::UploadBlock& block : BlocksOf(server_)) {
     const v1::AttributeColumn& column = block.attributes(0);
     ASSERT_EQ(column.list_sizes_size(), block.ids().numbers_size());
     EXPECT_FALSE(column.has_presence());
