@@ -46,6 +46,7 @@ TEST_F(CliTest, LimitsAreShownWithTheirMeaning) {
 }
 
 TEST_F(CliTest, SnapshotsAndCompactionTellWhatTheServerSaid) {
+  server_.KeepData();
   Fill();
   server_.OnReply<v1::CreateSnapshotResponse>("CreateSnapshot", [](auto* reply) {
     reply->mutable_snapshot()->set_bytes(12345);

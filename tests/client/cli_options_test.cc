@@ -240,6 +240,7 @@ TEST_F(CliOptionsTest, AllPagesAreOneTableAfterTheOther) {
 }
 
 TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
+  server_.KeepData();
   std::string rows;
   for (int i = 0; i < 200; ++i) rows += "{\"id\":" + std::to_string(i) + ",\"vector\":[1]}\n";
   const std::string file = folder_.Write("rows.jsonl", rows);
@@ -274,6 +275,7 @@ TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
 
 // Regression: the tokens that held an upload slot and disk space were not listed anywhere.
 TEST_F(CliOptionsTest, OpenUploadsAreListed) {
+  server_.KeepData();
   EXPECT_EQ(Run({"uploads", "list", "--json"}).out, "");
   Client client = *Client::Connect({.address = server_.address(), .retry = {.tries_max = 1}});
   ASSERT_OK(client.CreateCollection({.name = "docs", .dim = 1}));
@@ -315,6 +317,7 @@ TEST_F(CliOptionsTest, OpenUploadsAreListed) {
 }
 
 TEST_F(CliOptionsTest, AnUploadThatFailedIsRepeatedByTheSameCommand) {
+  server_.KeepData();
   std::string rows;
   for (int i = 0; i < 200; ++i) rows += "{\"id\":" + std::to_string(i) + ",\"vector\":[1]}\n";
   const std::string file = folder_.Write("rows.jsonl", rows);

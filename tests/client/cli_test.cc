@@ -129,6 +129,7 @@ TEST_F(CliTest, AnUploadIsSearchedFetchedCountedAndDeleted) {
 }
 
 TEST_F(CliTest, JsonIsOneObjectALine) {
+  server_.KeepData();
   Fill();
   for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
            {"search", "docs", "--id", "a", "b", "--payload", "--vectors", "--explain"},

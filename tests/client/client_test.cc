@@ -78,6 +78,7 @@ TEST_F(ClientTest, SearchesByFloatsBytesAndIds) {
 }
 
 TEST_F(ClientTest, EveryOtherCallGivesWhatTheServerSaid) {
+  server_.KeepData();
   Client client = MakeTestClient();
   Fill(client);
   const auto fetched = client.Fetch("c", std::vector<uint64_t>{9, 2});
@@ -97,48 +98,6 @@ TEST_F(ClientTest, EveryOtherCallGivesWhatTheServerSaid) {
   EXPECT_EQ(client.GetCapacity()->device_name, "a device");
   EXPECT_EQ(client.DropCollection("c").value(), 2u);
   EXPECT_THAT(client.Count("c"), StatusIs(absl::StatusCode::kNotFound));
-}
-
-TEST_F(ClientTest, AliasesSnapshotsAndCompactionGiveWhatTheServerSaid) {
-  Client client = MakeTestClient();
-  Fill(client);
-  ASSERT_OK(client.CreateCollection({.name = "d", .dim = 2}));
-  auto set = client.SetAlias("live", "c");
-  ASSERT_OK(set);
-  EXPECT_EQ(set->collection.spec.name, "c");
-  EXPECT_THAT(set->collection.aliases, ElementsAre("live"));
-  EXPECT_EQ(set->collection_before, "");
-  EXPECT_EQ(client.SetAlias("live", "d")->collection_before, "c");
-  EXPECT_THAT(client.GetCollection("live")->aliases, ElementsAre("live"));
-  EXPECT_EQ(client.DropAlias("live").value(), "d");
-  EXPECT_THAT(client.DropAlias("live"), StatusIs(absl::StatusCode::kNotFound));
-  server_.OnReply<v1::ListSnapshotsResponse>("ListSnapshots", [](auto* reply) {
-    reply->mutable_snapshots(0)->set_files_count(3);
-    reply->mutable_snapshots(0)->set_bytes(12345);
-    reply->mutable_snapshots(0)->set_created_unix_s(1715938200);
-  });
-  ASSERT_OK(client.CreateSnapshot("monday"));
-  const auto snapshots = client.ListSnapshots();
-  ASSERT_OK(snapshots);
-  ASSERT_THAT(*snapshots, SizeIs(1));
-  EXPECT_EQ(snapshots->front().name, "monday");
-  EXPECT_EQ(snapshots->front().files_count, 3u);
-  EXPECT_EQ(snapshots->front().bytes, 12345u);
-  EXPECT_EQ(snapshots->front().created_unix_s, 1715938200);
-  server_.OnReply<v1::CompactResponse>("Compact", [](auto* reply) {
-    reply->set_rows_given_back(1234);
-    reply->set_device_bytes_given_back(2000);
-    reply->set_host_bytes_given_back(3000);
-    reply->set_stored_rows_given_back(5);
-    reply->set_stored_bytes_given_back(4000);
-  });
-  const auto given = client.Compact("c");
-  ASSERT_OK(given);
-  EXPECT_EQ(given->rows_given_back, 1234u);
-  EXPECT_EQ(given->device_bytes_given_back, 2000u);
-  EXPECT_EQ(given->host_bytes_given_back, 3000u);
-  EXPECT_EQ(given->stored_rows_given_back, 5u);
-  EXPECT_EQ(given->stored_bytes_given_back, 4000u);
 }
 
 TEST_F(ClientTest, LimitsAreAskedForOnce) {
@@ -176,6 +135,7 @@ TEST_F(ClientTest, ErrorsKeepTheServersMessageAndRequestId) {
 }
 
 TEST_F(ClientTest, TransientRefusalsAreRepeatedWhereThatIsSafe) {
+  server_.KeepData();
   Client client = MakeTestClient();
   Fill(client);
   const std::vector<Refusal> refusals = {{absl::UnavailableError("starting"), std::nullopt},

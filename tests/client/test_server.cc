@@ -45,20 +45,20 @@ ByteBuffer BufferOf(const std::string& bytes) {
   return {&slice, 1};
 }
 
-// The server over the CPU backend, with little memory and a data directory.
+// The server over the CPU backend, with little memory.
 class RealServer final : public server::InProcessServer {
  public:
   RealServer() {
     make_engine_ = Engine::Create;
-    for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
-             {"data_dir", folder_.path() + "/data"},
-             {"snapshot_dir", folder_.path() + "/snapshots"},
-             {"backend", "cpu"},
-             {"threads", "1"},
-             {"memory_bytes", "64MiB"},
-             {"host_memory_bytes", "64MiB"}}) {
-      SetByName(name, value);
-    }
+    Set(settings_.backend, "cpu");
+    Set(settings_.threads, "1");
+    Set(settings_.memory_bytes, "64MiB");
+    Set(settings_.host_memory_bytes, "64MiB");
+  }
+
+  void KeepData() {
+    Set(settings_.data_dir, folder_.path() + "/data");
+    Set(settings_.snapshot_dir, folder_.path() + "/snapshots");
   }
 
   void SetByName(const std::string& name, const std::string& value) {
@@ -250,6 +250,7 @@ TestServer::~TestServer() = default;
 void TestServer::Set(const std::string& setting, const std::string& value) {
   impl_->server.SetByName(setting, value);
 }
+void TestServer::KeepData() { impl_->server.KeepData(); }
 void TestServer::Listen() { impl_->server.Listen(); }
 std::string TestServer::address() const {
   if (impl_->server.channel() == nullptr) impl_->server.Serve();

@@ -46,6 +46,8 @@ class TestServer {
 
   // Sets a setting of the server by its name. Requires: neither address() nor Listen was called.
   void Set(const std::string& setting, const std::string& value);
+  // Gives the server directories for data and snapshots; else it keeps no data. Requires: as Set.
+  void KeepData();
   // Listens without serving: health is NOT_SERVING. Requires: address() was not called.
   void Listen();
   // Returns the address of the proxy. The first call starts the server, unless it listens.

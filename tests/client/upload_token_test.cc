@@ -29,12 +29,15 @@ constexpr uint64_t kRows = 100;
 
 class UploadTokenTest : public ::testing::Test {
  protected:
-  UploadTokenTest()
-      : client_(MakeClient({.address = server_.address(),
-                            .deadline = milliseconds(20000),
-                            .retry = {.tries_max = 3}},
-                           &clock_)) {
+  UploadTokenTest() : client_(MakeTestClient()) {
     EXPECT_OK(client_.CreateCollection({.name = "c", .dim = 1, .attributes = Attributes()}));
+  }
+
+  Client MakeTestClient() {
+    server_.KeepData();
+    return MakeClient(
+        {.address = server_.address(), .deadline = milliseconds(20000), .retry = {.tries_max = 3}},
+        &clock_);
   }
 
   static std::vector<AttributeSpec> Attributes() {

@@ -1,5 +1,5 @@
-// InProcessServer: a server in this process, with a real channel to it. ServerFixture: a test fixture
-// that is one.
+// InProcessServer: a server in this process, with a real channel to it. ServerFixture: a test
+// fixture that is one.
 #ifndef NEARFIELD_TESTS_SERVER_SERVER_FIXTURE_H_
 #define NEARFIELD_TESTS_SERVER_SERVER_FIXTURE_H_
 
