@@ -1,4 +1,4 @@
-// CliTest: runs the command as a program against an in-process server.
+// CliTest: runs the command as a program against a server in this process.
 #ifndef NEARFIELD_TESTS_CLIENT_CLI_FIXTURE_H_
 #define NEARFIELD_TESTS_CLIENT_CLI_FIXTURE_H_
 
@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/client/fake_server.h"
 #include "tests/client/test_files.h"
+#include "tests/client/test_server.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
@@ -78,7 +78,7 @@ class CliTest : public ::testing::Test {
                 ::testing::Not(::testing::HasSubstr("\r")));  // not a terminal: no redrawing
   }
 
-  FakeServer server_;
+  TestServer server_;
   TempFolder folder_;
 };
 

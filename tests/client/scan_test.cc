@@ -6,18 +6,20 @@
 #include <vector>
 
 #include "nearfield/client/client.h"
-#include "tests/client/fake_server.h"
+#include "nearfield/v1/admin.pb.h"
+#include "nearfield/v1/retrieval.pb.h"
+#include "tests/client/test_server.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 namespace {
 
-Client ConnectTo(const FakeServer& server) {
+Client ConnectTo(const TestServer& server) {
   return *Client::Connect({.address = server.address()});
 }
 
 TEST(ClientScan, ACollectionKeepsWhatItWasAskedToScan) {
-  FakeServer server;
+  TestServer server;
   Client client = ConnectTo(server);
   const auto plain = client.CreateCollection({.name = "plain", .dim = 2});
   ASSERT_OK(plain);
@@ -30,25 +32,29 @@ TEST(ClientScan, ACollectionKeepsWhatItWasAskedToScan) {
   EXPECT_EQ(huge->spec.scan, ScanChoice::kInt8);
   EXPECT_EQ(huge->spec.rows, RowPlacement::kHost);
   // Values that a newer server may send, and fields that an older one omits.
-  const auto newer = client.CreateCollection({.name = "newer",
-                                              .dim = 2,
-                                              .scan = static_cast<ScanChoice>(99),
-                                              .rows = static_cast<RowPlacement>(99)});
+  server.OnReply<v1::CreateCollectionResponse>("CreateCollection", [](auto* reply) {
+    reply->mutable_collection()->set_scan(static_cast<v1::ScanChoice>(99));
+    reply->mutable_collection()->set_rows(static_cast<v1::RowHome>(99));
+  });
+  const auto newer = client.CreateCollection({.name = "newer", .dim = 2});
   ASSERT_OK(newer);
   EXPECT_EQ(newer->spec.scan, ScanChoice::kUnknown);
   EXPECT_EQ(newer->spec.rows, RowPlacement::kUnknown);
-  const auto older = client.CreateCollection(
-      {.name = "older", .dim = 2, .scan = ScanChoice::kUnknown, .rows = RowPlacement::kUnknown});
+  server.OnReply<v1::CreateCollectionResponse>("CreateCollection", [](auto* reply) {
+    reply->mutable_collection()->clear_scan();
+    reply->mutable_collection()->clear_rows();
+  });
+  const auto older = client.CreateCollection({.name = "older", .dim = 2});
   ASSERT_OK(older);
   EXPECT_EQ(older->spec.scan, ScanChoice::kUnknown);
 }
 
 TEST(ClientScan, TheCostTellsEscalationsAndTheShareOfTheReadLimit) {
-  FakeServer server;
+  TestServer server;
   Client client = ConnectTo(server);
   ASSERT_OK(client.CreateCollection({.name = "c", .dim = 2}));
   const std::vector<float> query = {2, 1};
-  server.script().tamper_search = [](v1::SearchResponse* response) {
+  server.OnReply<v1::SearchResponse>("Search", [](auto* response) {
     v1::SearchCost* cost = response->mutable_cost();
     cost->set_scan_precision(v1::SCAN_PRECISION_INT8);
     cost->set_device_us(250);
@@ -56,7 +62,7 @@ TEST(ClientScan, TheCostTellsEscalationsAndTheShareOfTheReadLimit) {
     cost->set_read_ns_min(225'000);
     cost->mutable_escalations()->set_tighter(2);
     cost->mutable_escalations()->set_canonical(1);
-  };
+  });
   const auto answer = client.Search("c", query);
   ASSERT_OK(answer);
   EXPECT_EQ(answer->cost.scan_precision, ScanPrecision::kInt8);
@@ -65,13 +71,13 @@ TEST(ClientScan, TheCostTellsEscalationsAndTheShareOfTheReadLimit) {
   EXPECT_EQ(answer->cost.read_ns_min, 225'000u);
   ASSERT_TRUE(answer->cost.read_limit_share().has_value());
   EXPECT_EQ(*answer->cost.read_limit_share(), 0.9);
-  server.script().tamper_search = [](v1::SearchResponse* response) {
+  server.OnReply<v1::SearchResponse>("Search", [](auto* response) {
     response->mutable_cost()->set_device_us(250);  // the server does not know its bandwidth
-  };
+  });
   EXPECT_EQ(client.Search("c", query)->cost.read_limit_share(), std::nullopt);
-  server.script().tamper_search = [](v1::SearchResponse* response) {
+  server.OnReply<v1::SearchResponse>("Search", [](auto* response) {
     response->mutable_cost()->set_read_ns_min(900);  // too short a pass to measure
-  };
+  });
   EXPECT_EQ(client.Search("c", query)->cost.read_limit_share(), std::nullopt);
 }
 

@@ -1,4 +1,5 @@
-// ServerFixture: a server over the scripted engine, with a real channel to it.
+// InProcessServer: a server in this process, with a real channel to it. ServerFixture: a test
+// fixture that is one.
 #ifndef NEARFIELD_TESTS_SERVER_SERVER_FIXTURE_H_
 #define NEARFIELD_TESTS_SERVER_SERVER_FIXTURE_H_
 
@@ -44,10 +45,13 @@ MATCHER_P2(HasCodeAndMessage, code, message,
          DetailsProblem(arg).empty();
 }
 
-class ServerFixture : public ::testing::Test {
- protected:
-  ServerFixture();
-  ~ServerFixture() override;
+// Keeps no data, audits nothing and logs every request, unless Set says otherwise.
+class InProcessServer {
+ public:
+  InProcessServer();
+  ~InProcessServer();
+  InProcessServer(const InProcessServer&) = delete;
+  InProcessServer& operator=(const InProcessServer&) = delete;
 
   // Call it before Listen.
   void Set(SettingBase& setting, const std::string& value);
@@ -56,7 +60,28 @@ class ServerFixture : public ::testing::Test {
   // Listens and serves.
   void Serve();
   void Drain();
+  std::vector<std::string> LogLines();
 
+ protected:
+  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
+  // Creates the server's engine; the scripted one unless a test sets another before Serve.
+  EngineFactory make_engine_ = [this](const EngineOptions&) { return MakeScriptedEngine(script_); };
+  Settings settings_;
+  SteadyClock clock_;
+  const Clock* server_clock_ = &clock_;  // unless a test sets another before Listen
+  std::mutex log_mutex_;
+  std::vector<std::string> log_lines_;
+  Log log_;
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<pb::Retrieval::Stub> retrieval_;
+  std::unique_ptr<pb::Ingest::Stub> ingest_;
+  std::unique_ptr<pb::Admin::Stub> admin_;
+  std::unique_ptr<grpc::health::v1::Health::Stub> health_;
+};
+
+class ServerFixture : public ::testing::Test, public InProcessServer {
+ protected:
   grpc::Status CreateCollection(const std::string& name, uint32_t dim = 2,
                                 pb::Metric metric = pb::METRIC_DOT,
                                 pb::IdType id_type = pb::ID_TYPE_UINT64);
@@ -78,23 +103,6 @@ class ServerFixture : public ::testing::Test {
 
   static std::optional<std::string> Trailer(const grpc::ClientContext& context,
                                             const std::string& key);
-  std::vector<std::string> LogLines();
-
-  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
-  // Creates the server's engine; the scripted one unless a test sets another before Serve.
-  EngineFactory make_engine_ = [this](const EngineOptions&) { return MakeScriptedEngine(script_); };
-  Settings settings_;
-  SteadyClock clock_;
-  const Clock* server_clock_ = &clock_;  // unless a test sets another before Listen
-  std::mutex log_mutex_;
-  std::vector<std::string> log_lines_;
-  Log log_;
-  std::unique_ptr<Server> server_;
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<pb::Retrieval::Stub> retrieval_;
-  std::unique_ptr<pb::Ingest::Stub> ingest_;
-  std::unique_ptr<pb::Admin::Stub> admin_;
-  std::unique_ptr<grpc::health::v1::Health::Stub> health_;
 };
 
 }  // namespace nearfield::server
