@@ -373,9 +373,9 @@ TEST_F(AdminServiceTest, ASecondServerCannotTakeTheSamePort) {
 }
 
 // A method of an unregistered reflection service is UNIMPLEMENTED.
-class ReflectionTest : public ServerFixture, public ::testing::WithParamInterface<bool> {};
+class ServerReflectionTest : public ServerFixture, public ::testing::WithParamInterface<bool> {};
 
-TEST_P(ReflectionTest, IsServedOnlyWhereAskedFor) {
+TEST_P(ServerReflectionTest, IsServedOnlyWhereAskedFor) {
   Set(settings_.reflection, GetParam() ? "true" : "false");
   Serve();
   grpc::ClientContext context;
@@ -390,7 +390,7 @@ TEST_P(ReflectionTest, IsServedOnlyWhereAskedFor) {
               HasCode(GetParam() ? grpc::StatusCode::OK : grpc::StatusCode::UNIMPLEMENTED));
 }
 
-INSTANTIATE_TEST_SUITE_P(OnAndOff, ReflectionTest, ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(OnAndOff, ServerReflectionTest, ::testing::Bool());
 
 }  // namespace
 }  // namespace nearfield::server

@@ -21,7 +21,7 @@ struct BadUpload {
   std::string message;
 };
 
-class BadUploadTest : public IngestServiceTest {
+class IngestRefusalsTest : public IngestServiceTest {
  protected:
   static pb::UploadRequest BeginWith(const std::function<void(pb::UploadBegin&)>& change) {
     pb::UploadRequest request = Begin("c", 10, 100);
@@ -138,7 +138,7 @@ class BadUploadTest : public IngestServiceTest {
   }
 };
 
-TEST_F(BadUploadTest, IsNamedAndLeavesNothing) {
+TEST_F(IngestRefusalsTest, IsNamedAndLeavesNothing) {
   Set(settings_.payload_bytes_max, "1KiB");
   ServeEmpty();
   ASSERT_THAT(CreateCollection("texts", 2, pb::METRIC_DOT, pb::ID_TYPE_STRING),
@@ -161,7 +161,7 @@ TEST_F(BadUploadTest, IsNamedAndLeavesNothing) {
 
 // A test gap: only a payload one byte above the limit was tested, so the limit itself could have
 // been refused.
-TEST_F(BadUploadTest, APayloadOfExactlyTheLimitIsTaken) {
+TEST_F(IngestRefusalsTest, APayloadOfExactlyTheLimitIsTaken) {
   Set(settings_.payload_bytes_max, "1KiB");
   ServeEmpty();
   EXPECT_THAT(Send({Begin("c", 1, 1024), Block({1}, std::string(1024, 'x')), Commit()}),
@@ -172,7 +172,7 @@ TEST_F(BadUploadTest, APayloadOfExactlyTheLimitIsTaken) {
 }
 
 // Regression: blocks of up to 11 bytes more than upload_block_bytes_max were accepted.
-TEST_F(BadUploadTest, ABlockIsBoundedToTheByte) {
+TEST_F(IngestRefusalsTest, ABlockIsBoundedToTheByte) {
   constexpr size_t kBlockMax = (64 << 10) - 16;
   Set(settings_.request_bytes_max, "64KiB");
   Set(settings_.payload_bytes_max, "16KiB");

@@ -36,7 +36,7 @@ constexpr uint64_t kIdsMax = 300;
 constexpr int32_t kDim = 4;
 constexpr size_t kHeldMax = 4;
 
-class ModelTest : public ::testing::Test {
+class CatalogModelTest : public ::testing::Test {
  protected:
   // A state that a reader holds, with its correct content.
   struct Held {
@@ -44,7 +44,7 @@ class ModelTest : public ::testing::Test {
     RowModel model;
   };
 
-  ModelTest() { Start(); }
+  CatalogModelTest() { Start(); }
 
   void Start() {
     EngineOptions options;
@@ -307,7 +307,7 @@ class ModelTest : public ::testing::Test {
   int operation_ = 0;
 };
 
-TEST_F(ModelTest, EveryOperationDoesWhatTheMapDoes) {
+TEST_F(CatalogModelTest, EveryOperationDoesWhatTheMapDoes) {
   for (; operation_ < kOperations; ++operation_) {
     SCOPED_TRACE(operation_);
     Step();

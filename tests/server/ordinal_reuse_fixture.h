@@ -1,4 +1,5 @@
-// OrdinalReuseTest: a collection in memory whose rows have one attribute, and a model of its rows.
+// CollectionOrdinalsTest: a collection in memory whose rows have one attribute, and a model of its
+// rows.
 #ifndef NEARFIELD_TESTS_SERVER_ORDINAL_REUSE_FIXTURE_H_
 #define NEARFIELD_TESTS_SERVER_ORDINAL_REUSE_FIXTURE_H_
 
@@ -26,7 +27,7 @@
 namespace nearfield::server {
 
 // The attribute of the rows is n.
-class OrdinalReuseTest : public ::testing::Test {
+class CollectionOrdinalsTest : public ::testing::Test {
  protected:
   // A held state, and the rows that it must show.
   struct Held {

@@ -72,7 +72,7 @@ class WatchedCollection final : public Collection {
 };
 
 // Makes random changes with ids from a small range, so that rows are replaced.
-class ManyUpsertsTest : public OrdinalReuseTest {
+class CollectionOrdinalsUpsertTest : public CollectionOrdinalsTest {
  protected:
   FilterTree DrawFilter() {
     return RandomFilter(random_, specs_, static_cast<int>(random_.Between(1, 4)), kIdsMax);
@@ -121,7 +121,7 @@ class ManyUpsertsTest : public OrdinalReuseTest {
 };
 
 // After 2^32 uploaded rows, dead ones included, every upload was refused until a restart.
-TEST_F(ManyUpsertsTest, UpsertsOfManyTimesTheOrdinalsGoOn) {
+TEST_F(CollectionOrdinalsUpsertTest, UpsertsOfManyTimesTheOrdinalsGoOn) {
   constexpr int64_t kOrdinalsMax = 20'000;
   Start(kOrdinalsMax);
   std::deque<Held> held;
@@ -146,7 +146,7 @@ TEST_F(ManyUpsertsTest, UpsertsOfManyTimesTheOrdinalsGoOn) {
   }
 }
 
-TEST_F(OrdinalReuseTest, AHeldEpochKeepsItsOrdinalsAndItsAnswers) {
+TEST_F(CollectionOrdinalsTest, AHeldEpochKeepsItsOrdinalsAndItsAnswers) {
   Start(10'000);
   ASSERT_OK(Upsert({0, 2000}, 1));
   std::shared_ptr<const PinnedEpoch> held = named_->collection->PinEpoch();
@@ -169,7 +169,7 @@ TEST_F(OrdinalReuseTest, AHeldEpochKeepsItsOrdinalsAndItsAnswers) {
 }
 
 // Failed inserts kept their ordinals forever.
-TEST_F(OrdinalReuseTest, FailedUploadsGiveTheirOrdinalsBack) {
+TEST_F(CollectionOrdinalsTest, FailedUploadsGiveTheirOrdinalsBack) {
   Start(3000);
   ASSERT_OK(Upsert({0, 1000}, 1));
   for (int i = 0; i < 20; ++i) {
@@ -184,7 +184,7 @@ TEST_F(OrdinalReuseTest, FailedUploadsGiveTheirOrdinalsBack) {
 
 // A filter also chooses dead rows. By the time of the deletion, their ordinals may belong to other
 // rows.
-TEST_F(OrdinalReuseTest, ADeletionByFilterSparesARowWithTheOrdinalOfADeadOne) {
+TEST_F(CollectionOrdinalsTest, ADeletionByFilterSparesARowWithTheOrdinalOfADeadOne) {
   Start(10'000);
   ASSERT_OK(Upsert({0, 2000}, 1));
   ASSERT_OK(Upsert({2000, 2010}, 1));
@@ -201,7 +201,7 @@ TEST_F(OrdinalReuseTest, ADeletionByFilterSparesARowWithTheOrdinalOfADeadOne) {
   EXPECT_EQ(Answer(Exists("n"), nullptr).ids.size(), 2000);
 }
 
-TEST_F(OrdinalReuseTest, WithoutFreeOrdinalsAnUploadIsRefusedWithTheNumbers) {
+TEST_F(CollectionOrdinalsTest, WithoutFreeOrdinalsAnUploadIsRefusedWithTheNumbers) {
   Start(1000);
   ASSERT_OK(Upsert({0, 600}, 1));
   const std::shared_ptr<const PinnedEpoch> held = named_->collection->PinEpoch();
@@ -216,7 +216,7 @@ TEST_F(OrdinalReuseTest, WithoutFreeOrdinalsAnUploadIsRefusedWithTheNumbers) {
 
 // During a search for dead rows, a merge freed rows that an earlier search had found. An upload
 // took their ordinals, and its rows were dropped in place of the dead ones.
-TEST_F(OrdinalReuseTest, NoOrdinalIsReleasedWhileDeadRowsAreLookedFor) {
+TEST_F(CollectionOrdinalsTest, NoOrdinalIsReleasedWhileDeadRowsAreLookedFor) {
   Start(100'000);
   ASSERT_OK(Upsert({0, 4000}, 1));
   Delete({0, 1500});

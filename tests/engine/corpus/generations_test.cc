@@ -64,9 +64,9 @@ IdColumn IdOf(const Model& model, int64_t row) {
   return ids;
 }
 
-class GenerationsTest : public ::testing::TestWithParam<CorpusFamily> {};
+class CorpusMergeModelTest : public ::testing::TestWithParam<CorpusFamily> {};
 
-TEST_P(GenerationsTest, CommitsDeletionsAndMergesEqualTheOracle) {
+TEST_P(CorpusMergeModelTest, CommitsDeletionsAndMergesEqualTheOracle) {
   Random random(TestSeed());
   for (const IdType id_type : {IdType::kUint64, IdType::kString}) {
     FakeEngine fake = MakeFakeEngine();
@@ -109,11 +109,11 @@ TEST_P(GenerationsTest, CommitsDeletionsAndMergesEqualTheOracle) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GenerationsTest,
+INSTANTIATE_TEST_SUITE_P(Families, CorpusMergeModelTest,
                          ::testing::Values(CorpusFamily::kGaussian, CorpusFamily::kDuplicates,
                                            CorpusFamily::kAllEqual, CorpusFamily::kZeroRows));
 
-TEST(Generations, ThousandsOfOneRowCommitsCopyLittle) {
+TEST(CorpusMergeTest, ThousandsOfOneRowCommitsCopyLittle) {
   FakeEngine fake = MakeFakeEngine();
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);
   constexpr uint64_t kCommits = 5000;
@@ -125,7 +125,7 @@ TEST(Generations, ThousandsOfOneRowCommitsCopyLittle) {
   EXPECT_LT(fake.device->rows_copied(), static_cast<int64_t>(10 * kCommits));
 }
 
-TEST(Generations, AMergeDropsDeletedRowsAndTheirMemory) {
+TEST(CorpusMergeTest, AMergeDropsDeletedRowsAndTheirMemory) {
   FakeEngine fake = MakeFakeEngine();
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);
   for (uint64_t i = 0; i < 16; ++i) {
@@ -140,7 +140,7 @@ TEST(Generations, AMergeDropsDeletedRowsAndTheirMemory) {
   EXPECT_LE(stats.generations_count, kGenerationsMax);
 }
 
-class MergeFaultTest : public ::testing::Test {
+class CorpusMergeFaultTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (uint64_t i = 0; i < 16; ++i) {
@@ -160,7 +160,7 @@ class MergeFaultTest : public ::testing::Test {
   Capacity before_;
 };
 
-TEST_F(MergeFaultTest, AFaultInTheMiddleOfAMergeChangesNothing) {
+TEST_F(CorpusMergeFaultTest, AFaultInTheMiddleOfAMergeChangesNothing) {
   for (const FakeCall call : {FakeCall::kAppendFrom, FakeCall::kSeal}) {
     // The first Seal is that of the upload itself.
     fake_.device->FailAt(call, call == FakeCall::kSeal ? 2 : 3, absl::InternalError("scripted"));
@@ -170,7 +170,7 @@ TEST_F(MergeFaultTest, AFaultInTheMiddleOfAMergeChangesNothing) {
   EXPECT_OK(UploadAll(*collection_, PlainRows({99}, {1})));
 }
 
-TEST_F(MergeFaultTest, WithoutMemoryForABigMergeASmallOneServes) {
+TEST_F(CorpusMergeFaultTest, WithoutMemoryForABigMergeASmallOneServes) {
   auto upload = *collection_->BeginUpload({.rows_max = 1});
   const Corpus row = PlainRows({99}, {1});
   ASSERT_OK(upload->Append({.ids = &row.ids, .rows = row.rows}));
@@ -180,7 +180,7 @@ TEST_F(MergeFaultTest, WithoutMemoryForABigMergeASmallOneServes) {
   EXPECT_EQ(collection_->Stats().rows_count, 17);
 }
 
-TEST(MergeMemory, WithoutAnyMemoryTheCommitIsRefusedInClearWords) {
+TEST(CorpusMergeMemoryTest, WithoutAnyMemoryTheCommitIsRefusedInClearWords) {
   // Memory for 17 rows of 20 bytes, and one byte less than two further rows.
   FakeEngineOptions options;
   options.device.memory_bytes = 17 * 20 + 39;

@@ -51,7 +51,7 @@ Corpus RowsOf(const Model& model) {
   return PlainRows(ids, values);
 }
 
-class Mutation : public ::testing::Test {
+class CorpusChangeTest : public ::testing::Test {
  protected:
   void ExpectModel() {
     const auto stats = collection_->Stats();
@@ -117,7 +117,7 @@ struct Told {
   bool removes_all = false;
 };
 
-TEST_F(Mutation, SmokeAnyOrderOfChangesEqualsAMap) {
+TEST_F(CorpusChangeTest, SmokeAnyOrderOfChangesEqualsAMap) {
   for (int step = 0; step < 1500; ++step) {
     SCOPED_TRACE(::testing::Message() << "step " << step);
     Told told;
@@ -168,7 +168,7 @@ TEST_F(Mutation, SmokeAnyOrderOfChangesEqualsAMap) {
   }
 }
 
-TEST_F(Mutation, UpsertTakesTheLastOfAnIdAndTellsTheHookWhatGoes) {
+TEST_F(CorpusChangeTest, UpsertTakesTheLastOfAnIdAndTellsTheHookWhatGoes) {
   ASSERT_OK(Send(*collection_, PlainRows({1, 2, 3}, {1, 2, 3}), UploadMode::kInsert));
   Told told;
   const auto result = Send(*collection_, PlainRows({7, 2, 7, 9, 7, 2}, {10, 20, 30, 40, 50, 60}),
@@ -192,7 +192,7 @@ TEST_F(Mutation, UpsertTakesTheLastOfAnIdAndTellsTheHookWhatGoes) {
   ExpectModel();
 }
 
-TEST_F(Mutation, ReplaceRefusesDoublesAndMayEmptyTheCollection) {
+TEST_F(CorpusChangeTest, ReplaceRefusesDoublesAndMayEmptyTheCollection) {
   ASSERT_OK(Send(*collection_, PlainRows({1, 2}, {1, 2}), UploadMode::kInsert));
   EXPECT_THAT(Send(*collection_, PlainRows({5, 5}, {1, 2}), UploadMode::kReplace),
               StatusIs(StatusCode::kAlreadyExists, HasSubstr("id 5 is twice")));
@@ -213,7 +213,7 @@ TEST_F(Mutation, ReplaceRefusesDoublesAndMayEmptyTheCollection) {
   EXPECT_EQ(collection_->Stats().device_bytes, 0);
 }
 
-TEST_F(Mutation, ACollectionGoesOnFromTheEpochItIsMadeAt) {
+TEST_F(CorpusChangeTest, ACollectionGoesOnFromTheEpochItIsMadeAt) {
   collection_ = *fake_.engine->CreateCollection(kPlainSpec, 41);
   EXPECT_EQ(collection_->Stats().epoch, 41u);
   const auto result = Send(*collection_, PlainRows({1}, {1}), UploadMode::kInsert);
@@ -221,7 +221,7 @@ TEST_F(Mutation, ACollectionGoesOnFromTheEpochItIsMadeAt) {
   EXPECT_EQ(result->epoch, 42u);
 }
 
-TEST_F(Mutation, CompactionGivesDeadRowsBack) {
+TEST_F(CorpusChangeTest, CompactionGivesDeadRowsBack) {
   std::vector<uint64_t> ids(1000);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = i;
   ASSERT_OK(
@@ -242,7 +242,7 @@ TEST_F(Mutation, CompactionGivesDeadRowsBack) {
   EXPECT_TRUE(collection_->Compact({})->done);
 }
 
-TEST_F(Mutation, CompactionSaysWhatItCannotDo) {
+TEST_F(CorpusChangeTest, CompactionSaysWhatItCannotDo) {
   EXPECT_THAT(collection_->Compact({.dead_share_max = 1.0}),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("dead_share_max = 1")));
   EXPECT_THAT(collection_->Compact({.generations_max = 17}),
@@ -264,7 +264,7 @@ TEST_F(Mutation, CompactionSaysWhatItCannotDo) {
 
 // A compaction that publishes the epoch of its start would revert the epochs of commits during its
 // copy.
-TEST_F(Mutation, ACommitDuringTheCopyOfACompactionKeepsItsEpochAndItsRows) {
+TEST_F(CorpusChangeTest, ACommitDuringTheCopyOfACompactionKeepsItsEpochAndItsRows) {
   for (uint64_t id = 0; id < 100; ++id) model_[id] = static_cast<float>(id % 7);
   ASSERT_OK(Send(*collection_, RowsOf(model_), UploadMode::kInsert));
   std::vector<uint64_t> gone(50);
@@ -291,7 +291,7 @@ TEST_F(Mutation, ACommitDuringTheCopyOfACompactionKeepsItsEpochAndItsRows) {
 
 // The bits after the last row of a word were counted as excluded rows, so the number of chosen rows
 // was too small.
-TEST_F(Mutation, AFilterCountsNoBitsAfterTheLastRow) {
+TEST_F(CorpusChangeTest, AFilterCountsNoBitsAfterTheLastRow) {
   int64_t rows_count = 0;
   for (const int64_t added : {1, 62, 1, 1, 64}) {  // also the sizes of the parts
     std::vector<uint64_t> ids;
@@ -310,7 +310,7 @@ TEST_F(Mutation, AFilterCountsNoBitsAfterTheLastRow) {
   }
 }
 
-TEST_F(Mutation, RowsDeletedWhileTheyAreCopiedStayDeleted) {
+TEST_F(CorpusChangeTest, RowsDeletedWhileTheyAreCopiedStayDeleted) {
   constexpr uint64_t kRows = 400;
   std::atomic<bool> going_on{true};
   for (uint64_t part = 0; part < 8; ++part) {

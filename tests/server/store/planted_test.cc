@@ -14,7 +14,7 @@ bool Holds(const std::string& path, const std::string& text) {
   return std::string(std::istreambuf_iterator<char>(file), {}).find(text) != std::string::npos;
 }
 
-TEST(PlantedTest, OnlyTheTestLibraryKnowsThem) {
+TEST(StorePlantedBugTest, OnlyTheTestLibraryKnowsThem) {
   for (const char* const text : {"NEARFIELD_PLANTED_BUG", "commit_before_sync", "late_epoch"}) {
     EXPECT_TRUE(Holds(NEARFIELD_STORE_PLANTED_LIBRARY, text)) << text;
     EXPECT_FALSE(Holds(NEARFIELD_STORE_LIBRARY, text)) << text;
