@@ -19,7 +19,7 @@
 #include "server/scheduler/search_queue.h"
 #include "server/scheduler/worker_pool.h"
 #include "tests/server/fake_clock.h"
-#include "tests/server/scripted_engine.h"
+#include "tests/testing/scripted_engine.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
@@ -88,8 +88,8 @@ class SearchQueueBatchingTest : public ::testing::Test {
 
   FakeClock clock_;
   PassCounter counter_;
-  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
-  std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
+  std::shared_ptr<testing::EngineScript> script_ = std::make_shared<testing::EngineScript>();
+  std::unique_ptr<Engine> engine_ = testing::MakeScriptedEngine(script_);
   std::shared_ptr<Collection> a_;
   std::shared_ptr<Collection> b_;
   std::map<std::string, absl::StatusOr<SearchReply>> answers_;
@@ -260,7 +260,7 @@ TEST_F(SearchQueueBatchingTest, ABatchMayCopyAFewRepliesAndOnlyTheOneAtFaultFail
 
 TEST_F(SearchQueueBatchingTest, ALostDeviceFailsThePassOnce) {
   SearchQueue queue({}, &clock_);
-  script_->device_lost = true;
+  script_->device->Lose();
   ASSERT_OK(queue.Push(Ticket("1", a_)));
   ASSERT_OK(queue.Push(Ticket("2", a_)));
   RunOne(&queue);
@@ -324,7 +324,7 @@ TEST_F(SearchQueueBatchingTest, TheEngineThreadTakesWhatGatheredDuringThePassBef
 }
 
 TEST(WorkerPoolTest, RefusesBeyondItsBoundAndRunsTheRest) {
-  Gate gate;
+  testing::Gate gate;
   gate.Close();
   std::atomic<int> ran{0};
   {

@@ -65,7 +65,7 @@ TEST_F(IngestDeleteTest, DeletesThatWaitAreBoundedAndHoldUpNoUpload) {
   Set(settings_.uploads_max, "1");
   Serve();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
-  Gate gate;
+  testing::Gate gate;
   gate.Close();
   Core* core = server_->state().core();
   while (core->deletes.Post([&] { gate.Pass(); }).ok()) {

@@ -50,8 +50,12 @@ class IngestRefusalsTest : public IngestServiceTest {
         {{Begin("c", 2), Block({1, 2}), wrong_count},
          kInvalid,
          "commit.rows_count: 3, the upload has 2"},
-        {{Begin("c", 2), Block({1, 1}), Commit()}, grpc::StatusCode::ALREADY_EXISTS, "row 1"},
-        {{Begin("c", 2), Block({1, 7}), Commit()}, grpc::StatusCode::ALREADY_EXISTS, "row 1"},
+        {{Begin("c", 2), Block({1, 1}), Commit()},
+         grpc::StatusCode::ALREADY_EXISTS,
+         "id 1 is twice in the upload"},
+        {{Begin("c", 2), Block({1, 7}), Commit()},
+         grpc::StatusCode::ALREADY_EXISTS,
+         "id 7 is already in the collection"},
     };
   }
 
@@ -85,7 +89,7 @@ class IngestRefusalsTest : public IngestServiceTest {
         {{BeginWith([](auto& b) { b.set_upload_token("t"); })},
          grpc::StatusCode::FAILED_PRECONDITION,
          "data_dir is none"},
-        {{Begin("c", 1 << 30)}, grpc::StatusCode::RESOURCE_EXHAUSTED, "free are"},
+        {{Begin("c", 1 << 30)}, grpc::StatusCode::RESOURCE_EXHAUSTED, "bytes are free"},
     };
   }
 
@@ -156,7 +160,7 @@ TEST_F(IngestRefusalsTest, IsNamedAndLeavesNothing) {
   }
   AwaitNoUpload();
   EXPECT_EQ(RowsCount(), 1u);
-  EXPECT_EQ(script_->device_bytes_used, 8);
+  EXPECT_EQ(script_->device->bytes_used(), kDeviceRowBytes);
 }
 
 // A test gap: only a payload one byte above the limit was tested, so the limit itself could have

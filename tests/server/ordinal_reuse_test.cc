@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/server/ordinal_reuse_fixture.h"
+#include "tests/testing/forwarding_collection.h"
 
 namespace nearfield::server {
 namespace {
@@ -25,49 +26,17 @@ constexpr uint64_t kIdsMax = 500;
 
 bool Never() { return false; }
 
-// Forwards to a collection, and calls `looking` before each LiveRows.
-class WatchedCollection final : public Collection {
+// Calls `looking` before each LiveRows.
+class WatchedCollection final : public testing::ForwardingCollection {
  public:
-  WatchedCollection(Collection* watched, std::function<void()> looking)
-      : watched_(watched), looking_(std::move(looking)) {}
-  const CollectionSpec& spec() const override { return watched_->spec(); }
-  CollectionStats Stats() const override { return watched_->Stats(); }
-  std::shared_ptr<const PinnedEpoch> PinEpoch() const override { return watched_->PinEpoch(); }
-  PinnedEpochs HeldEpochs() const override { return watched_->HeldEpochs(); }
-  HeldBytes BytesHeldBy(const PinnedEpochs& epochs) const override {
-    return watched_->BytesHeldBy(epochs);
-  }
-  absl::StatusOr<std::unique_ptr<Upload>> BeginUpload(const UploadReservation& of) override {
-    return watched_->BeginUpload(of);
-  }
-  absl::StatusOr<DeleteResult> Delete(const IdColumn& ids, const CommitHook& hook) override {
-    return watched_->Delete(ids, hook);
-  }
-  absl::StatusOr<DeleteResult> DeleteRows(const RowFilter& rows, const CommitHook& hook) override {
-    return watched_->DeleteRows(rows, hook);
-  }
+  WatchedCollection(std::shared_ptr<Collection> watched, std::function<void()> looking)
+      : ForwardingCollection(std::move(watched)), looking_(std::move(looking)) {}
   absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch* at) const override {
     looking_();
-    return watched_->LiveRows(at);
-  }
-  absl::StatusOr<RowFilter> RowsWithIds(const PinnedEpoch* at, const IdColumn& ids) const override {
-    return watched_->RowsWithIds(at, ids);
-  }
-  absl::StatusOr<int64_t> CountRows(const PinnedEpoch* at, const RowFilter& rows) const override {
-    return watched_->CountRows(at, rows);
-  }
-  void ReleaseOrdinals(uint32_t first, int64_t rows_count) noexcept override {
-    watched_->ReleaseOrdinals(first, rows_count);
-  }
-  absl::StatusOr<CompactionResult> Compact(const CompactionOptions& options) override {
-    return watched_->Compact(options);
-  }
-  absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const override {
-    return watched_->Fetch(ids, parts);
+    return target()->LiveRows(at);
   }
 
  private:
-  Collection* const watched_;
   const std::function<void()> looking_;
 };
 
@@ -223,7 +192,7 @@ TEST_F(CollectionOrdinalsTest, NoOrdinalIsReleasedWhileDeadRowsAreLookedFor) {
   Tidy();  // dropped, but fewer than half of their chunk: they stay in it until the next merge
   Delete({1500, 2700});
   std::vector<std::thread> others;
-  WatchedCollection watched(named_->collection.get(), [&] {
+  WatchedCollection watched(named_->collection, [&] {
     if (!others.empty()) return;
     others.emplace_back([&] {
       EXPECT_OK(Upsert({4000, 6000}, 2));  // merged with the chunk

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "tests/server/audit/audit_fixture.h"
-#include "tests/server/scripted_engine.h"
+#include "tests/testing/scripted_engine.h"
 
 namespace nearfield::server {
 namespace {
@@ -117,7 +117,7 @@ TEST_F(AuditorTest, OneInAHundredIsChosenAndNotEveryHundredth) {
 // The oracle of this engine waits at a gate.
 class AuditorOverloadTest : public AuditFixture {
  protected:
-  void SetUp() override { engine_ = MakeScriptedEngine(script_); }
+  void SetUp() override { engine_ = testing::MakeScriptedEngine(script_); }
   ~AuditorOverloadTest() override { script_->verify_gate.Open(); }
 
   AuditedAnswer EmptyAnswer() {
@@ -131,7 +131,7 @@ class AuditorOverloadTest : public AuditFixture {
     return answer;
   }
 
-  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
+  std::shared_ptr<testing::EngineScript> script_ = std::make_shared<testing::EngineScript>();
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<Collection> collection_;
   Alarm alarm_{AlarmOptions("")};
