@@ -53,7 +53,7 @@ class CollectionOrdinalsUpsertTest : public CollectionOrdinalsTest {
     for (int64_t count = random_.Between(1, random_.OneIn(3) ? 4 : 400); count > 0; --count) {
       ids.push_back(static_cast<uint64_t>(random_.Between(0, kIdsMax)));
     }
-    if (fails) ids.push_back(model_.rows.begin()->first);
+    if (fails) ids.push_back(std::get<uint64_t>(model_.rows.begin()->first));
     const absl::Status uploaded = Upload(fails ? UploadMode::kInsert : UploadMode::kUpsert, ids,
                                          [this] { return random_.Between(-3, 60); });
     if (fails) {
@@ -75,7 +75,7 @@ class CollectionOrdinalsUpsertTest : public CollectionOrdinalsTest {
       if (HasFatalFailure()) return;
     }
     RowModel next = model_;
-    for (const uint64_t id : before.Passing(tree, specs_)) {
+    for (const Id& id : PassingIds(tree, specs_, before)) {
       const auto now = next.rows.find(id);
       if (now != next.rows.end() && now->second.payload == before.rows.at(id).payload) {
         next.rows.erase(now);
