@@ -71,7 +71,7 @@ TEST_F(PagesServiceTest, SearchSaysWhereItsLimitCutsTheOrder) {
   search.set_k(8);
   search.clear_cursor();
   search.set_cursor(All(search, 40).next_cursor);
-  EXPECT_THAT(Search(search), HasCodeAndMessage(kInvalid, AllOf(HasSubstr("cursor: behind 40 rows"),
+  EXPECT_THAT(Search(search), HasCodeAndMessage(kInvalid, AllOf(HasSubstr("cursor: after 40 rows"),
                                                                 HasSubstr("page_rows_max is 40"))));
   EXPECT_THAT(All(search).sizes, ElementsAre(1));
 }
