@@ -103,6 +103,21 @@ UploadData UploadData::Make(const CollectionSpec& spec, int64_t number) {
   return upload;
 }
 
+RowModel::Upload UploadData::Rows() const {
+  RowModel::Upload upload;
+  for (const UploadBlockData& block : blocks) {
+    const size_t row_bytes = block.rows.size() / static_cast<size_t>(block.ids.size());
+    for (int64_t i = 0; i < block.ids.size(); ++i) {
+      upload.emplace_back(
+          block.ids.at(i),
+          ModelRow{.vector = block.rows.substr(static_cast<size_t>(i) * row_bytes, row_bytes),
+                   .payload = std::string(block.payloads.at(i)),
+                   .attributes = std::string(block.attributes.at(i))});
+    }
+  }
+  return upload;
+}
+
 CommitEffect EffectOf(const ModelCollection& collection, const UploadData& upload) {
   CommitEffect effect = {.replaced = IdColumn(collection.spec.id_type)};
   std::map<Id, int64_t> last;
@@ -188,9 +203,8 @@ void Model::Apply(const Operation& operation) {
       return;
     case Operation::Kind::kDelete: {
       ModelCollection& collection = collections[operation.collection];
-      const IdColumn ids = DeletedBy(collection, operation.number);
-      for (int64_t i = 0; i < ids.size(); ++i) collection.rows.erase(ids.at(i));
-      ++collection.epoch;
+      // The store makes an epoch of every deletion, also of one without rows.
+      if (collection.Delete(DeletedBy(collection, operation.number)) == 0) ++collection.epoch;
       return;
     }
     case Operation::Kind::kCommit:
@@ -198,18 +212,7 @@ void Model::Apply(const Operation& operation) {
   }
   ModelCollection& collection = collections[operation.collection];
   const UploadData upload = UploadData::Make(collection.spec, operation.upload);
-  if (upload.mode == store::UploadMode::kReplace) collection.rows.clear();
-  const auto row_bytes =
-      static_cast<size_t>(collection.spec.dim * BytesPerElement(collection.spec.row_type));
-  for (const UploadBlockData& block : upload.blocks) {
-    for (int64_t i = 0; i < block.ids.size(); ++i) {
-      collection.rows[block.ids.at(i)] = {
-          .vector = block.rows.substr(static_cast<size_t>(i) * row_bytes, row_bytes),
-          .payload = std::string(block.payloads.at(i)),
-          .attributes = std::string(block.attributes.at(i))};
-    }
-  }
-  ++collection.epoch;
+  collection.Commit(upload.mode, upload.Rows());
   if (const auto it = uploads.find(TokenOf(operation.upload)); it != uploads.end()) {
     it->second.state = store::UploadState::kCommitted;
     it->second.next_block = static_cast<int64_t>(upload.blocks.size());

@@ -16,25 +16,15 @@
 #include "nearfield/engine/collection.h"
 #include "nearfield/engine/id_column.h"
 #include "server/store/stored_types.h"
+#include "tests/testing/row_model.h"
 
 namespace nearfield::fault {
 
-struct ModelRow {
-  std::string vector;
-  std::string payload;
-  std::string attributes;
-
-  bool operator==(const ModelRow& other) const {
-    return vector == other.vector && payload == other.payload && attributes == other.attributes;
-  }
-};
-
+using RowModel = testing::RowModel<std::string>;  // the encoded attributes
+using ModelRow = RowModel::Row;
 using ModelRows = std::map<Id, ModelRow>;
 
-struct ModelCollection {
-  CollectionSpec spec;
-  uint64_t epoch = 0;
-  ModelRows rows;
+struct ModelCollection : RowModel {
   std::set<std::string> aliases;
 };
 
@@ -94,6 +84,7 @@ struct UploadData {
   bool has_token = false;
   std::vector<UploadBlockData> blocks;
 
+  RowModel::Upload Rows() const;
   static UploadData Make(const CollectionSpec& spec, int64_t number);
 };
 std::string TokenOf(int64_t upload);

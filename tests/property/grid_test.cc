@@ -17,7 +17,7 @@ namespace {
 using testing::MakeCollection;
 using testing::Random;
 
-class Sizes : public Laws {
+class EngineSizesTest : public Laws {
  protected:
   void ExpectOracleOn(const CaseWish& wish) {
     ForEachCase((CasesCount() + 9) / 10, wish, [this](const Case& c, Random& random) {
@@ -28,21 +28,21 @@ class Sizes : public Laws {
     });
   }
 };
-NEARFIELD_ON_EVERY_BACKEND(Sizes);
+NEARFIELD_ON_EVERY_BACKEND(EngineSizesTest);
 
-TEST_P(Sizes, EveryRowCountNextToABorderEqualsTheOracle) {
+TEST_P(EngineSizesTest, EveryRowCountNextToABorderEqualsTheOracle) {
   for (const int64_t rows_count : kRowsBorders) ExpectOracleOn({.rows_count = rows_count});
 }
 
-TEST_P(Sizes, EveryDimensionNextToABorderEqualsTheOracle) {
+TEST_P(EngineSizesTest, EveryDimensionNextToABorderEqualsTheOracle) {
   for (const int32_t dim : kDimBorders) ExpectOracleOn({.dim = dim});
 }
 
-TEST_P(Sizes, EveryBatchNextToABorderEqualsTheOracle) {
+TEST_P(EngineSizesTest, EveryBatchNextToABorderEqualsTheOracle) {
   for (const int32_t batch : kBatchBorders) ExpectOracleOn({.batch = batch});
 }
 
-TEST_P(Sizes, EveryKNextToABorderEqualsTheOracle) {
+TEST_P(EngineSizesTest, EveryKNextToABorderEqualsTheOracle) {
   for (const int32_t k : kKBorders) {
     ExpectOracleOn({.k = k});
     ExpectOracleOn({.rows_count = 4097, .k = k});
@@ -112,7 +112,7 @@ class EveryCut {
 };
 
 // Every backend, scan and cut must give the same answer.
-TEST(AllPaths, GiveTheSameBytes) {
+TEST(EnginePathsTest, GiveTheSameBytes) {
   const std::vector<Engine*> engines = EnginesHere();
   ForEachCase(CasesCount(), {}, [&](const Case& drawn, Random& random) {
     EveryCut cut(drawn, random);
@@ -126,7 +126,7 @@ TEST(AllPaths, GiveTheSameBytes) {
 }
 
 // Corpora larger than the oracle can check in time.
-TEST(Backends, CpuAndGpuGiveTheSameBytes) {
+TEST(EngineBackendsTest, CpuAndGpuGiveTheSameBytes) {
   const absl::Status usable = testing::Usable(BackendKind::kGpu);
   if (!usable.ok()) GTEST_SKIP() << "only the CPU backend here: " << usable.message();
   const std::vector<Engine*> engines = EnginesHere();

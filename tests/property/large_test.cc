@@ -38,7 +38,7 @@ static_assert(kRows * kDim > int64_t{1} << 31);
 constexpr int64_t kPlanted[] = {0,         1'048'575, 1'048'576, 2'097'151,
                                 2'097'152, 2'097'153, kRows - 1};
 
-class LargeCorpus : public ::testing::Test {
+class EngineLargeCorpusTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const absl::Status usable = testing::Usable(BackendKind::kGpu);
@@ -107,7 +107,7 @@ class LargeCorpus : public ::testing::Test {
   std::vector<float> query_;
 };
 
-TEST_F(LargeCorpus, BeyondTwoToThe31ElementsEqualsTheOracleToTheBit) {
+TEST_F(EngineLargeCorpusTest, BeyondTwoToThe31ElementsEqualsTheOracleToTheBit) {
   SearchBatch batch;
   batch.queries.push_back({.vector = query_, .row_id = std::nullopt, .k = 100});
   const absl::StatusOr<SearchResult> result = engine_->Search(*collection_, batch);

@@ -19,13 +19,13 @@ struct Space {
   std::vector<float> values;  // values of an element; exact in every row type
 };
 
-class Tiny : public Laws {
+class EngineTinyCorporaTest : public Laws {
  protected:
   // Compares every `stride`-th corpus of one space with `rows_count` rows with the oracle, for
   // every k, with several queries in one batch.
   void ExpectOracleOnAll(const Space& space, int64_t rows_count, int64_t stride);
 };
-NEARFIELD_ON_EVERY_BACKEND(Tiny);
+NEARFIELD_ON_EVERY_BACKEND(EngineTinyCorporaTest);
 
 std::vector<uint8_t> RowBytes(RowType type, const std::vector<float>& values) {
   std::vector<uint8_t> bytes;
@@ -61,7 +61,8 @@ std::vector<std::vector<float>> Queries(int32_t dim) {
   return {std::vector<float>(size, 1.0f), std::vector<float>(size, -1.0f), mixed};
 }
 
-void Tiny::ExpectOracleOnAll(const Space& space, int64_t rows_count, int64_t stride) {
+void EngineTinyCorporaTest::ExpectOracleOnAll(const Space& space, int64_t rows_count,
+                                              int64_t stride) {
   const std::vector<std::vector<float>> queries = Queries(space.dim);
   const int64_t corpora = Power(static_cast<int64_t>(space.values.size()), space.dim * rows_count);
   for (int64_t number = 0; number < corpora; number += stride) {
@@ -94,7 +95,7 @@ void Tiny::ExpectOracleOnAll(const Space& space, int64_t rows_count, int64_t str
   }
 }
 
-TEST_P(Tiny, EveryCorpusEqualsTheOracle) {
+TEST_P(EngineTinyCorporaTest, EveryCorpusEqualsTheOracle) {
   const std::vector<Space> spaces = {{.dim = 1, .values = {0.0f, -0.0f, 1.0f, -1.0f, 2.0f}},
                                      {.dim = 2, .values = {-0.0f, 1.0f, -1.0f}},
                                      {.dim = 3, .values = {0.0f, 1.0f}}};

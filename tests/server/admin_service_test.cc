@@ -84,9 +84,9 @@ TEST_F(AdminServiceTest, CollectionsAreCreatedDescribedListedAndDropped) {
     ASSERT_EQ(list.collections_size(), 2);
     EXPECT_EQ(list.collections(0).name(), "a");
     EXPECT_EQ(list.collections(0).rows_count(), 2u);
-    EXPECT_EQ(list.collections(0).device_bytes(), 16u);
+    EXPECT_EQ(list.collections(0).device_bytes(), static_cast<uint64_t>(2 * kDeviceRowBytes));
     EXPECT_EQ(list.collections(0).scan(), pb::SCAN_CHOICE_AUTO);
-    EXPECT_EQ(list.collections(0).scan_precision(), pb::SCAN_PRECISION_INT8);
+    EXPECT_EQ(list.collections(0).scan_precision(), pb::SCAN_PRECISION_ROWS);
     EXPECT_EQ(list.collections(1).name(), "c");
   }
   pb::GetCollectionRequest get;
@@ -140,9 +140,9 @@ TEST_F(AdminServiceTest, CapacityIsExactAtTheMomentOfTheCall) {
   grpc::ClientContext context;
   ASSERT_THAT(admin_->GetCapacity(&context, {}, &capacity), HasCode(grpc::StatusCode::OK));
   EXPECT_EQ(capacity.backend(), pb::BACKEND_CPU);
-  EXPECT_EQ(capacity.device_name(), "scripted");
+  EXPECT_EQ(capacity.device_name(), "a fake");
   EXPECT_EQ(capacity.device_bytes_total(), 1u << 30);
-  EXPECT_GE(capacity.device_bytes_used(), 24u);
+  EXPECT_EQ(capacity.device_bytes_used(), static_cast<uint64_t>(3 * kDeviceRowBytes));
   EXPECT_EQ(capacity.host_rows_bytes_total(), 1u << 22);
   EXPECT_EQ(capacity.host_rows_bytes_used(), 1u << 21);
   EXPECT_FALSE(capacity.server_version().empty());
@@ -236,7 +236,8 @@ TEST_F(AdminServiceTest, NothingServesBeforeTheSelfTestHasPassed) {
   ExpectHealth(hv::HealthCheckResponse::NOT_SERVING);
   script_->self_test_gate.Close();
   auto boot = std::async(std::launch::async, [&] {
-    return server_->Boot([this](const EngineOptions&) { return MakeScriptedEngine(script_); });
+    return server_->Boot(
+        [this](const EngineOptions&) { return testing::MakeScriptedEngine(script_); });
   });
   script_->self_test_gate.AwaitArrivals(1);
   ExpectHealth(hv::HealthCheckResponse::NOT_SERVING);
@@ -264,8 +265,9 @@ TEST_F(AdminServiceTest, NothingServesBeforeTheSelfTestHasPassed) {
 TEST_F(AdminServiceTest, AFailedSelfTestNeverServes) {
   Listen();
   script_->self_test_differs = true;
-  EXPECT_EQ(server_->Boot([this](const EngineOptions&) { return MakeScriptedEngine(script_); }),
-            ExitCode::kSelfTest);
+  EXPECT_EQ(
+      server_->Boot([this](const EngineOptions&) { return testing::MakeScriptedEngine(script_); }),
+      ExitCode::kSelfTest);
   ExpectHealth(hv::HealthCheckResponse::NOT_SERVING);
   EXPECT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::UNAVAILABLE));
 }
@@ -289,13 +291,13 @@ TEST_F(AdminServiceTest, AnEngineThatCannotBeMadeHasItsExitCode) {
 TEST_F(AdminServiceTest, AGpuThatCannotBeUsedLeavesTheRowsTheirShareOfThePlan) {
   HostMachine machine = {.memory_bytes = 16 * kGiB, .cores = 4, .has_gpu = true};
   std::vector<EngineOptions> made;
-  std::weak_ptr<EngineScript> first;
+  std::weak_ptr<testing::EngineScript> first;
   const auto engine = MakePlannedEngine(settings_, machine, [&](const EngineOptions& options) {
     EXPECT_TRUE(first.expired()) << "two engines at once";
-    auto script = std::make_shared<EngineScript>();
+    auto script = std::make_shared<testing::EngineScript>();
     first = script;
     made.push_back(options);
-    return MakeScriptedEngine(std::move(script));
+    return testing::MakeScriptedEngine(std::move(script));
   });
   ASSERT_TRUE(engine.ok());
   machine.has_gpu = false;
@@ -316,8 +318,9 @@ TEST_F(AdminServiceTest, WatchTellsEveryChangeAndEndsWithTheServer) {
   hv::HealthCheckResponse response;
   ASSERT_TRUE(watch->Read(&response));
   EXPECT_EQ(response.status(), hv::HealthCheckResponse::NOT_SERVING);
-  ASSERT_EQ(server_->Boot([this](const EngineOptions&) { return MakeScriptedEngine(script_); }),
-            ExitCode::kClean);
+  ASSERT_EQ(
+      server_->Boot([this](const EngineOptions&) { return testing::MakeScriptedEngine(script_); }),
+      ExitCode::kClean);
   ASSERT_TRUE(watch->Read(&response));
   EXPECT_EQ(response.status(), hv::HealthCheckResponse::SERVING);
   auto drained = std::async(std::launch::async, [&] { Drain(); });
@@ -373,9 +376,9 @@ TEST_F(AdminServiceTest, ASecondServerCannotTakeTheSamePort) {
 }
 
 // A method of an unregistered reflection service is UNIMPLEMENTED.
-class ReflectionTest : public ServerFixture, public ::testing::WithParamInterface<bool> {};
+class ServerReflectionTest : public ServerFixture, public ::testing::WithParamInterface<bool> {};
 
-TEST_P(ReflectionTest, IsServedOnlyWhereAskedFor) {
+TEST_P(ServerReflectionTest, IsServedOnlyWhereAskedFor) {
   Set(settings_.reflection, GetParam() ? "true" : "false");
   Serve();
   grpc::ClientContext context;
@@ -390,7 +393,7 @@ TEST_P(ReflectionTest, IsServedOnlyWhereAskedFor) {
               HasCode(GetParam() ? grpc::StatusCode::OK : grpc::StatusCode::UNIMPLEMENTED));
 }
 
-INSTANTIATE_TEST_SUITE_P(OnAndOff, ReflectionTest, ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(OnAndOff, ServerReflectionTest, ::testing::Bool());
 
 }  // namespace
 }  // namespace nearfield::server

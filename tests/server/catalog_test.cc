@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/server/scripted_engine.h"
+#include "tests/testing/scripted_engine.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
@@ -37,8 +37,8 @@ TEST(CollectionNameTest, AMessageNeverCarriesControlCharacters) {
 
 class CatalogTest : public ::testing::Test {
  protected:
-  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
-  std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
+  std::shared_ptr<testing::EngineScript> script_ = std::make_shared<testing::EngineScript>();
+  std::unique_ptr<Engine> engine_ = testing::MakeScriptedEngine(script_);
   Catalog catalog_{{.engine = engine_.get(), .store = nullptr}, /*collections_max=*/2};
   const CollectionSpec spec_{.dim = 4};
 };

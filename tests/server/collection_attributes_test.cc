@@ -165,12 +165,12 @@ TEST_F(CollectionAttributesTest, RowsThatBecomeVisibleAfterTheChoiceAreNotDelete
   EXPECT_EQ(CountAt(Compare("n", Comparison::kLess, Integers({kBatch})), nullptr), 0);
 }
 
-class LittleMemoryTest : public CollectionAttributesTest {
+class CollectionAttributesMemoryTest : public CollectionAttributesTest {
  protected:
-  LittleMemoryTest() : CollectionAttributesTest(100'000) {}
+  CollectionAttributesMemoryTest() : CollectionAttributesTest(100'000) {}
 };
 
-TEST_F(LittleMemoryTest, AnUploadBeyondTheMemoryIsRefusedWithBothNumbers) {
+TEST_F(CollectionAttributesMemoryTest, AnUploadBeyondTheMemoryIsRefusedWithBothNumbers) {
   ASSERT_OK(Upload(0));
   absl::Status status;
   uint64_t uploads = 1;

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 namespace hv = ::grpc::health::v1;
 
-class ConnectionsTest : public ServerFixture {
+class ServerConnectionsTest : public ServerFixture {
  protected:
   // Returns a separate connection.
   std::shared_ptr<grpc::Channel> NewChannel() const {
@@ -44,7 +44,7 @@ class ConnectionsTest : public ServerFixture {
   }
 };
 
-TEST_F(ConnectionsTest, TheConnectionBeyondTheLimitIsRefusedUntilOneEnds) {
+TEST_F(ServerConnectionsTest, TheConnectionBeyondTheLimitIsRefusedUntilOneEnds) {
   Set(settings_.connections_max, "2");
   Serve();
   auto first = NewChannel();
@@ -60,7 +60,7 @@ TEST_F(ConnectionsTest, TheConnectionBeyondTheLimitIsRefusedUntilOneEnds) {
 }
 
 // Regression: idle connections held their descriptors as long as their clients answered pings.
-TEST_F(ConnectionsTest, AConnectionWithoutACallIsClosedAndTheNextCallOpensAnother) {
+TEST_F(ServerConnectionsTest, AConnectionWithoutACallIsClosedAndTheNextCallOpensAnother) {
   Set(settings_.connection_idle_ms, "100");
   Serve();
   const auto channel = NewChannel();
@@ -71,7 +71,7 @@ TEST_F(ConnectionsTest, AConnectionWithoutACallIsClosedAndTheNextCallOpensAnothe
   EXPECT_EQ(server_->connections().accepted, 2);
 }
 
-TEST_F(ConnectionsTest, AnOldConnectionTakesNoNewCallAndItsUploadRunsToTheEnd) {
+TEST_F(ServerConnectionsTest, AnOldConnectionTakesNoNewCallAndItsUploadRunsToTheEnd) {
   Set(settings_.connection_age_ms, "300");
   Serve();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
@@ -94,12 +94,12 @@ TEST_F(ConnectionsTest, AnOldConnectionTakesNoNewCallAndItsUploadRunsToTheEnd) {
   EXPECT_EQ(response.committed().rows_count(), 1u);
 }
 
-TEST_F(ConnectionsTest, TheLogNamesThePeerOfATcpConnection) {
+TEST_F(ServerConnectionsTest, TheLogNamesThePeerOfATcpConnection) {
   ServeRows();
   EXPECT_THAT(LogLines(), ::testing::Contains(HasSubstr("\"peer\":\"ipv4:127.0.0.1:")));
 }
 
-TEST_F(ConnectionsTest, AUnixSocketServesAndItsPeerIsNamed) {
+TEST_F(ServerConnectionsTest, AUnixSocketServesAndItsPeerIsNamed) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/connections_", getpid());
   Set(settings_.listen, "unix:" + path);
   ServeRows();
@@ -109,7 +109,7 @@ TEST_F(ConnectionsTest, AUnixSocketServesAndItsPeerIsNamed) {
   EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
 
-TEST_F(ConnectionsTest, CountersTellTheConnections) {
+TEST_F(ServerConnectionsTest, CountersTellTheConnections) {
   Serve();
   grpc::ClientContext context;
   pb::GetCountersResponse counters;
@@ -123,7 +123,7 @@ TEST_F(ConnectionsTest, CountersTellTheConnections) {
 
 // Regression: the transport's limit applies to the connection. 20 kB of metadata on one call ended
 // an upload on the same connection.
-TEST_F(ConnectionsTest, TooMuchMetadataFailsItsOwnCallAlone) {
+TEST_F(ServerConnectionsTest, TooMuchMetadataFailsItsOwnCallAlone) {
   Serve();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
   grpc::ClientContext upload_context;

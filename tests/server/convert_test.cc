@@ -16,7 +16,7 @@
 #include "server/convert/ingest.h"
 #include "server/convert/retrieval.h"
 #include "server/convert/text.h"
-#include "tests/server/scripted_engine.h"
+#include "tests/testing/scripted_engine.h"
 #include "tests/testing/seed.h"
 #include "tests/testing/status_matchers.h"
 
@@ -38,8 +38,8 @@ constexpr RequestLimits kLimits = {.k_max = 100,
                                    .queue_requests_max = 8};
 
 std::shared_ptr<Collection> NewCollection(const CollectionSpec& spec) {
-  static const auto* const engine =
-      new std::unique_ptr<Engine>(MakeScriptedEngine(std::make_shared<EngineScript>()));
+  static const auto* const engine = new std::unique_ptr<Engine>(
+      testing::MakeScriptedEngine(std::make_shared<testing::EngineScript>()));
   return *(*engine)->CreateCollection(spec);
 }
 
@@ -244,8 +244,8 @@ class UploadSessionTest : public ::testing::Test {
   }
   int64_t rows_count() { return (*catalog_.Find("c"))->collection->Stats().rows_count; }
 
-  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
-  std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
+  std::shared_ptr<testing::EngineScript> script_ = std::make_shared<testing::EngineScript>();
+  std::unique_ptr<Engine> engine_ = testing::MakeScriptedEngine(script_);
   Catalog catalog_{{.engine = engine_.get(), .store = nullptr}, 4};
   const std::function<absl::Status()> alive_ = [] { return absl::OkStatus(); };
 };
@@ -261,7 +261,7 @@ TEST_F(UploadSessionTest, ADeadCallerCommitsNothing) {
   }
   EXPECT_EQ(rows_count(), 0);
   EXPECT_EQ(script_->uploads_open, 0);
-  EXPECT_EQ(script_->device_bytes_used, 0);
+  EXPECT_EQ(script_->device->bytes_used(), 0);
 }
 
 TEST_F(UploadSessionTest, AfterCommitThereIsNothingToSay) {

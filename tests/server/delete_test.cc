@@ -11,9 +11,9 @@ using ::testing::HasSubstr;
 
 constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
 
-class DeleteTest : public ServerFixture {};
+class IngestDeleteTest : public ServerFixture {};
 
-TEST_F(DeleteTest, DeleteRemovesRowsAndRefusesWhatTheContractSays) {
+TEST_F(IngestDeleteTest, DeleteRemovesRowsAndRefusesWhatTheContractSays) {
   Set(settings_.fetch_ids_max, "3");
   Serve();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
@@ -61,11 +61,11 @@ TEST_F(DeleteTest, DeleteRemovesRowsAndRefusesWhatTheContractSays) {
               HasCodeAndMessage(kInvalid, HasSubstr("filter: given with 1 ids")));
 }
 
-TEST_F(DeleteTest, DeletesThatWaitAreBoundedAndHoldUpNoUpload) {
+TEST_F(IngestDeleteTest, DeletesThatWaitAreBoundedAndHoldUpNoUpload) {
   Set(settings_.uploads_max, "1");
   Serve();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
-  Gate gate;
+  testing::Gate gate;
   gate.Close();
   Core* core = server_->state().core();
   while (core->deletes.Post([&] { gate.Pass(); }).ok()) {

@@ -9,7 +9,7 @@
 namespace nearfield::server {
 namespace {
 
-class DrainTest : public ServerFixture {
+class ServerDrainTest : public ServerFixture {
  protected:
   static void ExpectEndedByTheServer(const grpc::Status& status,
                                      const grpc::ClientContext& context) {
@@ -21,7 +21,7 @@ class DrainTest : public ServerFixture {
 
 // Regression: gRPC cancelled the remaining calls, and its statuses lacked the metadata that every
 // error promises.
-TEST_F(DrainTest, AfterTheDrainTimeWhatIsLeftIsUnavailableWithItsMetadata) {
+TEST_F(ServerDrainTest, AfterTheDrainTimeWhatIsLeftIsUnavailableWithItsMetadata) {
   Set(settings_.drain_ms, "20");
   ServeRows();
   script_->search_gate.Close();
@@ -47,7 +47,7 @@ TEST_F(DrainTest, AfterTheDrainTimeWhatIsLeftIsUnavailableWithItsMetadata) {
 }
 
 // Regression: a call that waited for an epoch delayed the end for the whole drain time.
-TEST_F(DrainTest, AWaitForAnEpochEndsWhenTheDrainBegins) {
+TEST_F(ServerDrainTest, AWaitForAnEpochEndsWhenTheDrainBegins) {
   Set(settings_.drain_ms, "86400000");
   ServeRows();
   grpc::ClientContext context;
@@ -63,7 +63,7 @@ TEST_F(DrainTest, AWaitForAnEpochEndsWhenTheDrainBegins) {
 }
 
 // Regression: an upload with a silent client also delayed the end.
-TEST_F(DrainTest, ASilentUploadEndsSoonAfterTheDrainBegins) {
+TEST_F(ServerDrainTest, ASilentUploadEndsSoonAfterTheDrainBegins) {
   Set(settings_.drain_ms, "86400000");
   Set(settings_.upload_idle_ms, "3000");
   ServeRows();
@@ -79,7 +79,7 @@ TEST_F(DrainTest, ASilentUploadEndsSoonAfterTheDrainBegins) {
 }
 
 // A watch begins before its collection exists, and outlives it.
-TEST_F(DrainTest, AHealthWatchFollowsACollectionFromBeforeItIsCreatedToTheDrain) {
+TEST_F(ServerDrainTest, AHealthWatchFollowsACollectionFromBeforeItIsCreatedToTheDrain) {
   using Health = grpc::health::v1::HealthCheckResponse;
   Serve();
   grpc::health::v1::HealthCheckRequest request;
@@ -112,7 +112,7 @@ TEST_F(DrainTest, AHealthWatchFollowsACollectionFromBeforeItIsCreatedToTheDrain)
 
 // A stream ends when it is cancelled; its search ends when the engine has finished it. The engine
 // and its threads must still exist then.
-TEST_F(DrainTest, TheEngineOutlivesASearchWhoseStreamHasEnded) {
+TEST_F(ServerDrainTest, TheEngineOutlivesASearchWhoseStreamHasEnded) {
   Set(settings_.drain_ms, "0");
   Serve();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));

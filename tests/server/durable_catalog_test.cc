@@ -119,11 +119,11 @@ TEST_F(DurableCatalogTest, AnUploadIsNotReadAgainForNobody) {
 }
 
 // Rows from several uploads, each within the maximum memory of one upload.
-class ManyUploadsTest : public DurableCatalogTest {
+class DurableCatalogUploadsTest : public DurableCatalogTest {
  protected:
   static constexpr int64_t kRows = 50'000;
 
-  ManyUploadsTest() { attribute_memory_bytes_ = 4 << 20; }
+  DurableCatalogUploadsTest() { attribute_memory_bytes_ = 4 << 20; }
 
   std::shared_ptr<NamedCollection> MakeNamed() {
     AttributeSchema schema =
@@ -161,7 +161,7 @@ class ManyUploadsTest : public DurableCatalogTest {
   }
 };
 
-TEST_F(ManyUploadsTest, WhatWasServedIsLoadedWithTheSameMemory) {
+TEST_F(DurableCatalogUploadsTest, WhatWasServedIsLoadedWithTheSameMemory) {
   const auto named = MakeNamed();
   constexpr int64_t kUploads = 6;
   for (int64_t i = 0; i < kUploads; ++i) ASSERT_OK(UploadNamed(named, i * kRows, kRows));

@@ -30,7 +30,7 @@ using testing::MakeFakeEngine;
 using testing::PlainRows;
 using testing::UploadAll;
 
-class EpochsTest : public ::testing::Test {
+class EpochsFixture : public ::testing::Test {
  protected:
   void Commit() { ASSERT_OK(UploadAll(*collection_, PlainRows({next_id_++}, {1}))); }
   EpochWait Wait(uint64_t epoch, std::promise<absl::Status>* told, int64_t ms = 1000) {
@@ -47,7 +47,10 @@ class EpochsTest : public ::testing::Test {
   uint64_t next_id_ = 1;
 };
 
-TEST_F(EpochsTest, AWaitEndsWhenItsEpochIsThere) {
+using EpochWaitersTest = EpochsFixture;
+using PinnedSnapshotCacheTest = EpochsFixture;
+
+TEST_F(EpochWaitersTest, AWaitEndsWhenItsEpochIsThere) {
   EpochWaiters waiters(10, &clock_);
   std::promise<absl::Status> at_once;
   waiters.Await(Wait(0, &at_once));
@@ -66,7 +69,7 @@ TEST_F(EpochsTest, AWaitEndsWhenItsEpochIsThere) {
   EXPECT_OK(second_told.get());
 }
 
-TEST_F(EpochsTest, AWaitEndsWithItsDeadlineItsCallerOrTheServer) {
+TEST_F(EpochWaitersTest, AWaitEndsWithItsDeadlineItsCallerOrTheServer) {
   std::promise<absl::Status> late;
   std::promise<absl::Status> left;
   std::promise<absl::Status> refused;
@@ -93,7 +96,7 @@ TEST_F(EpochsTest, AWaitEndsWithItsDeadlineItsCallerOrTheServer) {
   EXPECT_THAT(closed.get_future().get(), StatusIs(absl::StatusCode::kUnavailable));
 }
 
-TEST_F(EpochsTest, AWaitEndsWithItsCollection) {
+TEST_F(EpochWaitersTest, AWaitEndsWithItsCollection) {
   EpochWaiters waiters(10, &clock_);
   std::atomic<bool> dropped{false};
   std::promise<absl::Status> told;
@@ -105,7 +108,7 @@ TEST_F(EpochsTest, AWaitEndsWithItsCollection) {
               StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("9"), HasSubstr("dropped"))));
 }
 
-TEST_F(EpochsTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {
+TEST_F(PinnedSnapshotCacheTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {
   PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   EXPECT_NE(kept.Find(collection_, 0), nullptr) << "the current one is always there";
   ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch()));
@@ -123,7 +126,7 @@ TEST_F(EpochsTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {
   EXPECT_EQ(kept.Find(collection_, 2), nullptr);
 }
 
-TEST_F(EpochsTest, WhatIsKeptIsBoundedAndGivenUp) {
+TEST_F(PinnedSnapshotCacheTest, WhatIsKeptIsBoundedAndGivenUp) {
   PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   std::vector<std::weak_ptr<const PinnedEpoch>> pins;
   for (int i = 0; i < 3; ++i) {
@@ -149,7 +152,7 @@ TEST_F(EpochsTest, WhatIsKeptIsBoundedAndGivenUp) {
 
 // Regression: all callers shared one limit on epochs, so that any caller could end the pages of
 // another.
-TEST_F(EpochsTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
+TEST_F(PinnedSnapshotCacheTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
   PinnedSnapshotCache kept({.epochs_max = 2}, &clock_);
   ASSERT_OK(kept.Keep("honest", collection_, collection_->PinEpoch()));
   for (int i = 0; i < 4; ++i) {
@@ -164,7 +167,7 @@ TEST_F(EpochsTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
 }
 
 // Regression: one client with many names took all epochs, and every new caller was refused.
-TEST_F(EpochsTest, BeyondAllCallersNumberTheOneWithTheMostLosesItsOldest) {
+TEST_F(PinnedSnapshotCacheTest, BeyondAllCallersNumberTheOneWithTheMostLosesItsOldest) {
   PinnedSnapshotCache kept({.epochs_max = 3, .epochs_total_max = 3}, &clock_);
   ASSERT_OK(kept.Keep("one", collection_, collection_->PinEpoch()));
   for (int i = 0; i < 2; ++i) {
@@ -182,7 +185,7 @@ TEST_F(EpochsTest, BeyondAllCallersNumberTheOneWithTheMostLosesItsOldest) {
   EXPECT_NE(kept.Find(collection_, 3), nullptr);
 }
 
-TEST_F(EpochsTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStreamsHoldAll) {
+TEST_F(PinnedSnapshotCacheTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStreamsHoldAll) {
   PinnedSnapshotCache kept({.epochs_max = 2, .epochs_total_max = 2}, &clock_);
   EpochHold first;
   EpochHold second;
@@ -201,7 +204,7 @@ TEST_F(EpochsTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStreamsHoldAll) {
 
 // Regression: a SearchAll whose reader paused longer than the lifetime of an epoch lost it at the
 // next commit.
-TEST_F(EpochsTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
+TEST_F(PinnedSnapshotCacheTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
   PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   EpochHold first;
   EpochHold second;
@@ -223,7 +226,7 @@ TEST_F(EpochsTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
 }
 
 // Regression: kept epochs held the rows of every replaced corpus, so that a reader blocked uploads.
-TEST_F(EpochsTest, EpochsThatPinTooMuchMemoryAreGivenUpWhereMostIsPinned) {
+TEST_F(PinnedSnapshotCacheTest, EpochsThatPinTooMuchMemoryAreGivenUpWhereMostIsPinned) {
   const auto replace = [&](int64_t rows_count) {
     auto upload = collection_->BeginUpload({.rows_max = rows_count, .mode = UploadMode::kReplace});
     ASSERT_OK(upload);

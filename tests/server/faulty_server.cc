@@ -14,12 +14,12 @@
 #include <thread>
 
 #include "server/process/run_server.h"
-#include "tests/server/scripted_engine.h"
+#include "tests/testing/scripted_engine.h"
 
 namespace {
 
 // Reports to the test that a search is held.
-void TellWhenHeld(nearfield::server::EngineScript* script) {
+void TellWhenHeld(nearfield::testing::EngineScript* script) {
   script->search_gate.AwaitArrivals(1);
   std::puts("held");
   std::fflush(stdout);
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   const char* given =
       std::getenv("NEARFIELD_FAULT");  // NOLINT(concurrency-mt-unsafe): before threads
   const std::string fault = given == nullptr ? "" : given;
-  const auto script = std::make_shared<nearfield::server::EngineScript>();
+  const auto script = std::make_shared<nearfield::testing::EngineScript>();
   const std::string lose = "lose_at_search=";
   if (fault.rfind(lose, 0) == 0) script->lose_at_search = std::stoll(fault.substr(lose.size()));
   if (fault == "self_test") script->self_test_differs = true;
@@ -46,6 +46,6 @@ int main(int argc, char** argv) {
         if (fault == "no_engine")
           return absl::FailedPreconditionError("backend = gpu: no usable GPU");
         if (hangs) std::thread([script] { TellWhenHeld(script.get()); }).detach();
-        return nearfield::server::MakeScriptedEngine(script);
+        return nearfield::testing::MakeScriptedEngine(script);
       });
 }

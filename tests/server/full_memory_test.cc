@@ -14,10 +14,10 @@ struct FullMemoryCase {
   int64_t payload_bytes = 0;
 };
 
-class FullMemoryTest : public DurableCatalogFixture,
-                       public ::testing::WithParamInterface<FullMemoryCase> {
+class CatalogLoadMemoryTest : public DurableCatalogFixture,
+                              public ::testing::WithParamInterface<FullMemoryCase> {
  protected:
-  FullMemoryTest() { host_memory_bytes_ = 4 << 20; }
+  CatalogLoadMemoryTest() { host_memory_bytes_ = 4 << 20; }
   void SetUp() override { Open(); }
 
   double Used() const {
@@ -59,7 +59,7 @@ class FullMemoryTest : public DurableCatalogFixture,
 
 // Regression: loading took 42 bytes of host memory per row, serving 14. A collection that was
 // uploaded in small parts could not be loaded after a restart.
-TEST_P(FullMemoryTest, ACollectionThatFillsTheMemoryIsThereAfterARestart) {
+TEST_P(CatalogLoadMemoryTest, ACollectionThatFillsTheMemoryIsThereAfterARestart) {
   const auto named = *catalog_->Create("a", {.dim = kDim, .id_type = GetParam().id_type});
   for (int64_t rows_count = 65'536; rows_count > 0 && Used() < 0.95;) {
     const absl::Status status = UploadNext(named, rows_count);
@@ -76,7 +76,7 @@ TEST_P(FullMemoryTest, ACollectionThatFillsTheMemoryIsThereAfterARestart) {
   EXPECT_EQ(Answer(**again), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(Values, FullMemoryTest,
+INSTANTIATE_TEST_SUITE_P(Values, CatalogLoadMemoryTest,
                          ::testing::Values(FullMemoryCase{}, FullMemoryCase{.payload_bytes = 100},
                                            FullMemoryCase{.id_type = IdType::kString},
                                            FullMemoryCase{.id_type = IdType::kString,

@@ -21,7 +21,7 @@ struct BadUpload {
   std::string message;
 };
 
-class BadUploadTest : public IngestServiceTest {
+class IngestRefusalsTest : public IngestServiceTest {
  protected:
   static pb::UploadRequest BeginWith(const std::function<void(pb::UploadBegin&)>& change) {
     pb::UploadRequest request = Begin("c", 10, 100);
@@ -50,8 +50,12 @@ class BadUploadTest : public IngestServiceTest {
         {{Begin("c", 2), Block({1, 2}), wrong_count},
          kInvalid,
          "commit.rows_count: 3, the upload has 2"},
-        {{Begin("c", 2), Block({1, 1}), Commit()}, grpc::StatusCode::ALREADY_EXISTS, "row 1"},
-        {{Begin("c", 2), Block({1, 7}), Commit()}, grpc::StatusCode::ALREADY_EXISTS, "row 1"},
+        {{Begin("c", 2), Block({1, 1}), Commit()},
+         grpc::StatusCode::ALREADY_EXISTS,
+         "id 1 is twice in the upload"},
+        {{Begin("c", 2), Block({1, 7}), Commit()},
+         grpc::StatusCode::ALREADY_EXISTS,
+         "id 7 is already in the collection"},
     };
   }
 
@@ -85,7 +89,7 @@ class BadUploadTest : public IngestServiceTest {
         {{BeginWith([](auto& b) { b.set_upload_token("t"); })},
          grpc::StatusCode::FAILED_PRECONDITION,
          "data_dir is none"},
-        {{Begin("c", 1 << 30)}, grpc::StatusCode::RESOURCE_EXHAUSTED, "free are"},
+        {{Begin("c", 1 << 30)}, grpc::StatusCode::RESOURCE_EXHAUSTED, "bytes are free"},
     };
   }
 
@@ -138,7 +142,7 @@ class BadUploadTest : public IngestServiceTest {
   }
 };
 
-TEST_F(BadUploadTest, IsNamedAndLeavesNothing) {
+TEST_F(IngestRefusalsTest, IsNamedAndLeavesNothing) {
   Set(settings_.payload_bytes_max, "1KiB");
   ServeEmpty();
   ASSERT_THAT(CreateCollection("texts", 2, pb::METRIC_DOT, pb::ID_TYPE_STRING),
@@ -156,12 +160,12 @@ TEST_F(BadUploadTest, IsNamedAndLeavesNothing) {
   }
   AwaitNoUpload();
   EXPECT_EQ(RowsCount(), 1u);
-  EXPECT_EQ(script_->device_bytes_used, 8);
+  EXPECT_EQ(script_->device->bytes_used(), kDeviceRowBytes);
 }
 
 // A test gap: only a payload one byte above the limit was tested, so the limit itself could have
 // been refused.
-TEST_F(BadUploadTest, APayloadOfExactlyTheLimitIsTaken) {
+TEST_F(IngestRefusalsTest, APayloadOfExactlyTheLimitIsTaken) {
   Set(settings_.payload_bytes_max, "1KiB");
   ServeEmpty();
   EXPECT_THAT(Send({Begin("c", 1, 1024), Block({1}, std::string(1024, 'x')), Commit()}),
@@ -172,7 +176,7 @@ TEST_F(BadUploadTest, APayloadOfExactlyTheLimitIsTaken) {
 }
 
 // Regression: blocks of up to 11 bytes more than upload_block_bytes_max were accepted.
-TEST_F(BadUploadTest, ABlockIsBoundedToTheByte) {
+TEST_F(IngestRefusalsTest, ABlockIsBoundedToTheByte) {
   constexpr size_t kBlockMax = (64 << 10) - 16;
   Set(settings_.request_bytes_max, "64KiB");
   Set(settings_.payload_bytes_max, "16KiB");

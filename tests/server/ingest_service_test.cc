@@ -27,7 +27,7 @@ TEST_F(IngestServiceTest, AnUploadIsAcceptedReportsProgressAndCommitsAsOneEpoch)
   for (size_t i = 1; i + 1 < responses.size(); ++i) EXPECT_TRUE(responses[i].has_progress());
   EXPECT_EQ(RowsCount(), 3u);
   AwaitNoUpload();
-  EXPECT_EQ(script_->device_bytes_used, 3 * 8)
+  EXPECT_EQ(script_->device->bytes_used(), 3 * kDeviceRowBytes)
       << "the unused part of the reservation is given back";
 }
 
@@ -70,7 +70,7 @@ TEST_F(IngestServiceTest, AnUploadOfADroppedCollectionIsAborted) {
   }
   EXPECT_THAT(stream->Finish(), HasCodeAndMessage(grpc::StatusCode::ABORTED, HasSubstr("dropped")));
   AwaitNoUpload();
-  EXPECT_EQ(script_->device_bytes_used, 0);
+  EXPECT_EQ(script_->device->bytes_used(), 0);
 }
 
 TEST_F(IngestServiceTest, ASilentClientIsGivenUp) {
@@ -180,7 +180,7 @@ TEST_F(IngestServiceTest, ACancelledUploadLeavesNothingEvenWhileTheEngineWorks) 
   AwaitNoUpload();
   const uint64_t rows = RowsCount();
   EXPECT_LE(rows, 1u);
-  EXPECT_EQ(script_->device_bytes_used, static_cast<int64_t>(rows) * 8);
+  EXPECT_EQ(script_->device->bytes_used(), static_cast<int64_t>(rows) * kDeviceRowBytes);
 }
 
 TEST_F(IngestServiceTest, ADeadlineEndsAnUpload) {
@@ -194,7 +194,7 @@ TEST_F(IngestServiceTest, ADeadlineEndsAnUpload) {
   }
   EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::DEADLINE_EXCEEDED));
   Drain();  // the server may hear of the upload after the client has abandoned it
-  EXPECT_EQ(script_->device_bytes_used, 0);
+  EXPECT_EQ(script_->device->bytes_used(), 0);
 }
 
 TEST_F(IngestServiceTest, AClientThatReadsNoProgressStillUploads) {
@@ -227,7 +227,7 @@ TEST_F(IngestServiceTest, ManyUploadsAtOnceAllCommit) {
 
 TEST_F(IngestServiceTest, ALostDeviceIsUnavailable) {
   ServeEmpty();
-  script_->device_lost = true;
+  script_->device->Lose();
   grpc::ClientContext context;
   EXPECT_THAT(Send({Begin("c", 1), Block({1}), Commit()}, nullptr, &context),
               HasCode(grpc::StatusCode::UNAVAILABLE));

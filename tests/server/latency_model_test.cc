@@ -101,8 +101,8 @@ TEST_F(LatencyModelTest, AProbeIsGivenOnceASecond) {
 }
 
 TEST(PassModelTest, ACollectionThatIsGoneIsForgottenThoughItsAddressIsReused) {
-  const auto script = std::make_shared<EngineScript>();
-  const std::unique_ptr<Engine> engine = MakeScriptedEngine(script);
+  const auto script = std::make_shared<testing::EngineScript>();
+  const std::unique_ptr<Engine> engine = testing::MakeScriptedEngine(script);
   LatencyModels model;
   std::shared_ptr<Collection> first = *engine->CreateCollection({.dim = 2});
   model.Add(first, 7);
@@ -115,8 +115,8 @@ TEST(PassModelTest, ACollectionThatIsGoneIsForgottenThoughItsAddressIsReused) {
 }
 
 TEST(PassModelTest, TheNumberOfCollectionsIsBounded) {
-  const auto script = std::make_shared<EngineScript>();
-  const std::unique_ptr<Engine> engine = MakeScriptedEngine(script);
+  const auto script = std::make_shared<testing::EngineScript>();
+  const std::unique_ptr<Engine> engine = testing::MakeScriptedEngine(script);
   LatencyModels model;
   std::vector<std::shared_ptr<Collection>> alive;
   for (int i = 0; i < 5000; ++i) {
@@ -131,8 +131,8 @@ TEST(PassModelTest, TheNumberOfCollectionsIsBounded) {
 }
 
 TEST(PassModelTest, TheFloorIsWhatTheDeviceReadsAtBest) {
-  const auto script = std::make_shared<EngineScript>();
-  const std::unique_ptr<Engine> engine = MakeScriptedEngine(script);
+  const auto script = std::make_shared<testing::EngineScript>();
+  const std::unique_ptr<Engine> engine = testing::MakeScriptedEngine(script);
   const std::shared_ptr<Collection> rows =
       *engine->CreateCollection({.dim = 2, .scan = ScanChoice::kRows});
   EXPECT_EQ(PassFloorUs(*rows, 0), 0);

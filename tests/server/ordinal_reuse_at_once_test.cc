@@ -19,7 +19,7 @@ using testing::Random;
 
 // Callers with their own ids, a thread that calls Tidy, and readers, all concurrently. A row's
 // vector holds its n.
-class OrdinalReuseAtOnceTest : public OrdinalReuseTest {
+class CollectionOrdinalsConcurrencyTest : public CollectionOrdinalsTest {
  protected:
   static constexpr int64_t kValues = 4;
 
@@ -71,7 +71,7 @@ class OrdinalReuseAtOnceTest : public OrdinalReuseTest {
   }
 };
 
-TEST_F(OrdinalReuseAtOnceTest, FiltersStayRightWhileOrdinalsAreUsedAgain) {
+TEST_F(CollectionOrdinalsConcurrencyTest, FiltersStayRightWhileOrdinalsAreUsedAgain) {
   Start(200'000);
   std::atomic<bool> done{false};
   std::vector<std::thread> uploads;

@@ -128,7 +128,7 @@ TEST_F(PagesServiceTest, LimitsTellWhatBoundsPagesFiltersAndUploads) {
   EXPECT_EQ(limits.filter_bytes_max(), 65536u);
 }
 
-class IncarnationTest : public PagesServiceTest {
+class PageCursorIncarnationTest : public PagesServiceTest {
  protected:
   // Serves this data directory. A collection "c" in it is used as it is.
   void ServeDir(const std::string& name) {
@@ -161,7 +161,7 @@ class IncarnationTest : public PagesServiceTest {
 
 // Regression: a collection was identified by its number in its data directory. A cursor of another
 // directory, or from before a restore, was accepted if the collection reached the same epoch.
-TEST_F(IncarnationTest, ACursorOfAnotherHistoryIsRefused) {
+TEST_F(PageCursorIncarnationTest, ACursorOfAnotherHistoryIsRefused) {
   ServeDir("a");
   MakeRows();
   pb::CreateSnapshotRequest snapshot;
@@ -196,7 +196,7 @@ TEST_F(IncarnationTest, ACursorOfAnotherHistoryIsRefused) {
 
 // Regression: an epoch was only a number. After a restore, other commits satisfied min_epoch, or
 // none ever did.
-TEST_F(IncarnationTest, AnEpochOfAnotherIncarnationIsRefusedAtOnce) {
+TEST_F(PageCursorIncarnationTest, AnEpochOfAnotherIncarnationIsRefusedAtOnce) {
   ServeDir("a");
   MakeRows();
   const uint64_t known = Incarnation();

@@ -18,7 +18,7 @@
 #include "server/scheduler/batch_runner.h"
 #include "server/scheduler/search_queue.h"
 #include "tests/server/fake_clock.h"
-#include "tests/server/scripted_engine.h"
+#include "tests/testing/scripted_engine.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
@@ -173,8 +173,8 @@ class QueueFixture : public ::testing::Test {
   int64_t k_max_ = 0;
   FakeClock clock_;
   PassCounter counter_;
-  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
-  std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
+  std::shared_ptr<testing::EngineScript> script_ = std::make_shared<testing::EngineScript>();
+  std::unique_ptr<Engine> engine_ = testing::MakeScriptedEngine(script_);
   std::map<const Collection*, PassTime> times_;
   std::unique_ptr<SearchQueue> queue_;
   std::vector<std::unique_ptr<Waiter>> waiters_;

@@ -19,7 +19,7 @@ using ::absl_testing::StatusIs;
 constexpr int64_t kBatchMax = 24;
 constexpr int64_t kRequestsMax = 60;
 
-class QueueModelTest : public QueueFixture {
+class SearchQueueModelTest : public QueueFixture {
  protected:
   int Draw(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
 
@@ -85,7 +85,7 @@ class QueueModelTest : public QueueFixture {
   std::set<int> waiting_;
 };
 
-TEST_F(QueueModelTest, EverySearchIsAnsweredExactlyOnceWhateverHappens) {
+TEST_F(SearchQueueModelTest, EverySearchIsAnsweredExactlyOnceWhateverHappens) {
   for (const bool admission : {true, false}) {
     Start({.requests_max = kRequestsMax,
            .bytes_max = 1 << 14,
@@ -133,7 +133,7 @@ TEST_F(QueueModelTest, EverySearchIsAnsweredExactlyOnceWhateverHappens) {
 }
 
 // Without limits, no search waits forever: permanent load starves no caller.
-TEST_F(QueueModelTest, EverybodyIsServedInTheEnd) {
+TEST_F(SearchQueueModelTest, EverybodyIsServedInTheEnd) {
   Start({.requests_max = 1000000, .batch_max = kBatchMax, .admission = false, .caller_share = 1});
   const std::vector<std::shared_ptr<Collection>> collections = {
       NewCollection({.pass_us = 1000, .query_us = 10}),
@@ -172,7 +172,7 @@ std::string BytesOf(const Neighbors& neighbors) {
   return bytes;
 }
 
-TEST_F(QueueModelTest, AnAnswerHasTheSameBytesWhateverSharesItsPass) {
+TEST_F(SearchQueueModelTest, AnAnswerHasTheSameBytesWhateverSharesItsPass) {
   const std::shared_ptr<Collection> rows = NewCollection();
   std::unique_ptr<Upload> upload = *rows->BeginUpload({.rows_max = 50, .payload_bytes_max = 0});
   std::vector<uint64_t> numbers;
@@ -217,7 +217,7 @@ TEST_F(QueueModelTest, AnAnswerHasTheSameBytesWhateverSharesItsPass) {
   }
 }
 
-TEST_F(QueueModelTest, ThreadsThatPushAtOnceAreAllAnsweredWhileTheEngineRuns) {
+TEST_F(SearchQueueModelTest, ThreadsThatPushAtOnceAreAllAnsweredWhileTheEngineRuns) {
   const std::shared_ptr<Collection> rows = NewCollection();
   const SteadyClock clock;
   constexpr int kThreads = 4;
@@ -250,7 +250,7 @@ TEST_F(QueueModelTest, ThreadsThatPushAtOnceAreAllAnsweredWhileTheEngineRuns) {
 
 // Regression: the device held a search for minutes. Other waiting searches got their expired
 // deadlines only when it ended.
-TEST_F(QueueModelTest, APassedDeadlineIsAnsweredWhileThePassIsStillRunning) {
+TEST_F(SearchQueueModelTest, APassedDeadlineIsAnsweredWhileThePassIsStillRunning) {
   const std::shared_ptr<Collection> rows = NewCollection();
   const SteadyClock clock;
   SearchQueue queue({}, &clock);

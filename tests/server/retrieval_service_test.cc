@@ -384,7 +384,7 @@ TEST_F(RetrievalServiceTest, EveryReplyAndErrorCarriesARequestIdAndOneLogLine) {
 
 TEST_F(RetrievalServiceTest, ALostDeviceIsUnavailableWithAHint) {
   ServeRows();
-  script_->device_lost = true;
+  script_->device->Lose();
   grpc::ClientContext context;
   pb::SearchResponse response;
   EXPECT_THAT(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response),

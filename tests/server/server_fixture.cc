@@ -74,7 +74,7 @@ void InProcessServer::Serve() {
 
 void InProcessServer::Drain() {
   if (server_ == nullptr) return;
-  const ExitCode expected = script_->device_lost            ? ExitCode::kDeviceLost
+  const ExitCode expected = !script_->device->Health().ok() ? ExitCode::kDeviceLost
                             : server_->state().distrusted() ? ExitCode::kSelfTest
                                                             : ExitCode::kClean;
   EXPECT_EQ(server_->Drain(), expected);

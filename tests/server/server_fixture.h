@@ -20,7 +20,7 @@
 #include "server/config/settings.h"
 #include "server/process/engine_factory.h"
 #include "server/process/server.h"
-#include "tests/server/scripted_engine.h"
+#include "tests/testing/scripted_engine.h"
 
 namespace nearfield::server {
 
@@ -63,9 +63,11 @@ class InProcessServer {
   std::vector<std::string> LogLines();
 
  protected:
-  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
+  std::shared_ptr<testing::EngineScript> script_ = std::make_shared<testing::EngineScript>();
   // Creates the server's engine; the scripted one unless a test sets another before Serve.
-  EngineFactory make_engine_ = [this](const EngineOptions&) { return MakeScriptedEngine(script_); };
+  EngineFactory make_engine_ = [this](const EngineOptions&) {
+    return testing::MakeScriptedEngine(script_);
+  };
   Settings settings_;
   SteadyClock clock_;
   const Clock* server_clock_ = &clock_;  // unless a test sets another before Listen
@@ -88,6 +90,8 @@ class ServerFixture : public ::testing::Test, public InProcessServer {
   // Uploads the row (id, 1) for each id, as fp32 with dim 2.
   grpc::Status UploadRows(const std::string& name, const std::vector<uint64_t>& ids,
                           const std::string& payload = "");
+  // Device memory of such a row: its values, its norm and its rank.
+  static constexpr int64_t kDeviceRowBytes = 8 + 8 + 4;
 
   // Serves a collection "c" with the rows 1, 2, 3, 4.
   void ServeRows();

@@ -47,7 +47,7 @@ class HookedClock final : public Clock {
   std::atomic<TimePoint::duration> ahead_{};
 };
 
-class UploadsTest : public IngestServiceTest {
+class IngestUploadsTest : public IngestServiceTest {
  protected:
   void ServeDurably() {
     Set(settings_.data_dir, dir_ / "data");
@@ -77,7 +77,7 @@ class UploadsTest : public IngestServiceTest {
   const store::TempDir dir_;
 };
 
-TEST_F(UploadsTest, OpenUploadsAreListedWithWhatTheyHold) {
+TEST_F(IngestUploadsTest, OpenUploadsAreListedWithWhatTheyHold) {
   ServeDurably();
   EXPECT_EQ(List().uploads_count(), 0u);
   // Ends without a commit; its rows stay under the token.
@@ -110,14 +110,14 @@ TEST_F(UploadsTest, OpenUploadsAreListedWithWhatTheyHold) {
   EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
 }
 
-TEST_F(UploadsTest, WithoutADataDirectoryThereIsNoList) {
+TEST_F(IngestUploadsTest, WithoutADataDirectoryThereIsNoList) {
   ServeEmpty();
   EXPECT_THAT(ListStatus(1), HasCodeAndMessage(grpc::StatusCode::FAILED_PRECONDITION,
                                                HasSubstr("data_dir is none")));
 }
 
 // Regression: 64 cancelled begins blocked every further upload with a token for a week.
-TEST_F(UploadsTest, CancelledBeginsBarNoFurtherUpload) {
+TEST_F(IngestUploadsTest, CancelledBeginsBarNoFurtherUpload) {
   Set(settings_.upload_tokens_max, "4");
   ServeDurably();
   for (int i = 0; i < 8; ++i) {
@@ -136,7 +136,7 @@ TEST_F(UploadsTest, CancelledBeginsBarNoFurtherUpload) {
 }
 
 // Regression: a resumed upload accepted a mode that it did not begin with.
-TEST_F(UploadsTest, ATokenOfAnotherModeOrCollectionIsRefused) {
+TEST_F(IngestUploadsTest, ATokenOfAnotherModeOrCollectionIsRefused) {
   ServeDurably();
   ASSERT_THAT(CreateCollection("d"), HasCode(grpc::StatusCode::OK));
   EXPECT_THAT(Send({BeginToken("open"), Block({1})}), HasCode(grpc::StatusCode::INVALID_ARGUMENT));
@@ -158,7 +158,7 @@ TEST_F(UploadsTest, ATokenOfAnotherModeOrCollectionIsRefused) {
 
 // Regression: after uploads_max streams were cancelled while the engine worked, every upload was
 // refused.
-TEST_F(UploadsTest, AStreamCancelledWhileTheEngineWorksGivesItsPlaceBack) {
+TEST_F(IngestUploadsTest, AStreamCancelledWhileTheEngineWorksGivesItsPlaceBack) {
   Set(settings_.uploads_max, "1");
   ServeEmpty();
   script_->append_gate.Close();
@@ -181,7 +181,7 @@ TEST_F(UploadsTest, AStreamCancelledWhileTheEngineWorksGivesItsPlaceBack) {
 
 // Regression: uploads that sent a small block now and then held all places, and every other upload
 // was refused.
-TEST_F(UploadsTest, ATricklingUploadGivesItsPlaceToOneThatIsRefused) {
+TEST_F(IngestUploadsTest, ATricklingUploadGivesItsPlaceToOneThatIsRefused) {
   Set(settings_.uploads_max, "1");
   Set(settings_.upload_idle_ms, "3000");
   Set(settings_.upload_bytes_per_second_min, "1GiB");
@@ -210,7 +210,7 @@ TEST_F(UploadsTest, ATricklingUploadGivesItsPlaceToOneThatIsRefused) {
 
 // Regression: an upload that lost its place got the error that nothing is committed while its
 // commit continued.
-TEST_F(UploadsTest, AnUploadThatLosesItsPlaceWhileItCommitsIsToldOfTheCommit) {
+TEST_F(IngestUploadsTest, AnUploadThatLosesItsPlaceWhileItCommitsIsToldOfTheCommit) {
   HookedClock clock;
   server_clock_ = &clock;
   Set(settings_.uploads_max, "1");
@@ -246,7 +246,7 @@ TEST_F(UploadsTest, AnUploadThatLosesItsPlaceWhileItCommitsIsToldOfTheCommit) {
 }
 
 // Regression: one caller took all upload places, and every other caller was refused.
-TEST_F(UploadsTest, ACallerLeavesPlacesToOthers) {
+TEST_F(IngestUploadsTest, ACallerLeavesPlacesToOthers) {
   Set(settings_.uploads_max, "2");
   Set(settings_.caller_share_percent, "50");
   ServeEmpty();
@@ -268,7 +268,7 @@ TEST_F(UploadsTest, ACallerLeavesPlacesToOthers) {
 
 // Short ids take ten times their bytes after decoding: more than the memory of an upload's place,
 // and less than the ledger has.
-TEST_F(UploadsTest, ABlockOfShortTextIdsTakesTheRoomOfTheLedger) {
+TEST_F(IngestUploadsTest, ABlockOfShortTextIdsTakesTheRoomOfTheLedger) {
   Set(settings_.request_bytes_max, "1MiB");
   Serve();
   ASSERT_THAT(CreateCollection("c", 1, pb::METRIC_DOT, pb::ID_TYPE_STRING),

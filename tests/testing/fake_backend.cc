@@ -116,12 +116,19 @@ void FakeDevice::CountCopied(int64_t rows) {
   rows_copied_ += rows;
 }
 
+namespace {
+
+int64_t RowBytes(const RowFormat& format) {
+  return int64_t{format.dim} * BytesPerElement(format.row_type);
+}
+
+}  // namespace
+
 class FakeRowPlanes final : public RowPlanes {
  public:
   FakeRowPlanes(std::shared_ptr<FakeDevice> device, const RowFormat& format, int64_t rows_max)
       : device_(std::move(device)),
-        row_bytes_(static_cast<size_t>(format.dim) *
-                   static_cast<size_t>(BytesPerElement(format.row_type))),
+        row_bytes_(static_cast<size_t>(RowBytes(format))),
         bytes_(BytesFor(format, rows_max)) {
     const std::lock_guard<std::mutex> lock(device_->mutex_);
     device_->planes_.insert(this);
@@ -144,7 +151,7 @@ class FakeRowPlanes final : public RowPlanes {
 
   // Counts the row, its norm and its rank, as a real device does.
   static int64_t BytesFor(const RowFormat& format, int64_t rows_count) {
-    return rows_count * (int64_t{format.dim} * BytesPerElement(format.row_type) + 8 + 4);
+    return rows_count * (RowBytes(format) + 8 + 4);
   }
 
   absl::Status Append(const void* rows, int64_t rows_count) override {
@@ -301,15 +308,20 @@ class FakeBackend final : public corpus::Backend {
         std::copy(found.begin(), found.end(), best->Resize(q, g, found.size()).begin());
         cost->candidates += generations[g].rows_live;
       }
+      cost->bytes_read += RowBytes(format) * generations[g].planes->rows_count();
       if (g == 0) CallHook();
     }
-    cost->device_us += 1;
+    cost->device_us += device_->options_.search_us;
+    if (format.scan == ScanPrecision::kInt8) {
+      cost->queries_of_codes += static_cast<int64_t>(tile.k.size());
+    }
     CallCorrupt(best);
     return absl::OkStatus();
   }
 
   int64_t device_bytes_total() const override { return device_->options_.memory_bytes; }
   int64_t host_rows_bytes_total() const override { return device_->options_.host_rows_bytes; }
+  int64_t host_rows_bytes_used() const override { return device_->options_.host_rows_bytes_used; }
   int64_t device_bytes_used() const override { return device_->bytes_used(); }
   absl::Status Health() const override { return device_->Health(); }
 

@@ -23,9 +23,11 @@ struct FakeDeviceOptions {
   BackendKind kind = BackendKind::kCpu;
   int64_t memory_bytes = int64_t{64} << 20;
   int64_t host_rows_bytes = 0;
+  int64_t host_rows_bytes_used = 0;  // reported; no row lies there
   int32_t k_max = kKMax + 1;
   int32_t batch_max = 1024;
   double read_bytes_per_second = 0;
+  int64_t search_us = 1;  // reported for each call of Search
 };
 
 enum class FakeCall : uint8_t {
@@ -61,6 +63,8 @@ class FakeDevice {
   // false if there is no such row. Requires: no other thread reads rows.
   bool FlipResidentBit(absl::Span<const uint8_t> row, int64_t bit);
 
+  // Returns Unavailable if the device is lost.
+  absl::Status Health() const;
   int64_t bytes_used() const;
   int64_t calls(FakeCall call) const;
   // Returns the number of rows that AppendFrom copied: the cost of merges.
@@ -78,7 +82,6 @@ class FakeDevice {
 
   // Counts the call. Returns its scripted fault, or Unavailable if the device is lost.
   absl::Status Enter(FakeCall call);
-  absl::Status Health() const;
   absl::Status Take(int64_t bytes);
   void GiveBack(int64_t bytes);
   void CountCopied(int64_t rows);

@@ -43,7 +43,7 @@ Corpus Group(uint64_t group) {
   return PlainRows(ids, values);
 }
 
-TEST(Concurrency, SearchesSeeWholeCommitsAndWholeDeletions) {
+TEST(CorpusConcurrencyTest, SearchesSeeWholeCommitsAndWholeDeletions) {
   FakeEngine fake = MakeFakeEngine();
   auto collection = *fake.engine->CreateCollection(kPlainSpec);
   std::atomic<int> writers{3};
@@ -86,7 +86,7 @@ TEST(Concurrency, SearchesSeeWholeCommitsAndWholeDeletions) {
   EXPECT_EQ(fake.engine->GetCapacity().host_bytes_used, 0);
 }
 
-TEST(Concurrency, OfUploadsWithTheSameIdExactlyOneCommits) {
+TEST(CorpusConcurrencyTest, OfUploadsWithTheSameIdExactlyOneCommits) {
   FakeEngine fake = MakeFakeEngine();
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);
   constexpr uint64_t kRounds = 40;

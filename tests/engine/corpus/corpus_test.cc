@@ -159,9 +159,9 @@ TEST_F(CorpusTest, IdsOfTheWrongTypeAreRefused) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("are uint64")));
 }
 
-class FetchTest : public ::testing::TestWithParam<IdType> {};
+class CorpusFetchTest : public ::testing::TestWithParam<IdType> {};
 
-TEST_P(FetchTest, GivesLiveRowsInTheOrderAskedForBitForBit) {
+TEST_P(CorpusFetchTest, GivesLiveRowsInTheOrderAskedForBitForBit) {
   FakeEngine fake = MakeFakeEngine();
   const CollectionSpec spec = {
       .dim = 3, .metric = Metric::kL2, .row_type = RowType::kFloat16, .id_type = GetParam()};
@@ -194,7 +194,8 @@ TEST_P(FetchTest, GivesLiveRowsInTheOrderAskedForBitForBit) {
   EXPECT_EQ(bare->payloads.size(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(IdTypes, FetchTest, ::testing::Values(IdType::kUint64, IdType::kString));
+INSTANTIATE_TEST_SUITE_P(IdTypes, CorpusFetchTest,
+                         ::testing::Values(IdType::kUint64, IdType::kString));
 
 TEST_F(CorpusTest, ADroppedCollectionGivesAllMemoryBack) {
   ASSERT_OK(UploadAll(*collection_, PlainRows({1, 2}, {1, 2})));
@@ -215,7 +216,7 @@ TEST_F(CorpusTest, ACollectionOutlivesItsEngine) {
   EXPECT_EQ(fake_.device->bytes_used(), 0);
 }
 
-TEST(RowsOnTheHost, NeedMemoryThereWhereTheDeviceHasItsOwn) {
+TEST(CorpusHostRowsTest, NeedMemoryThereWhereTheDeviceHasItsOwn) {
   const CollectionSpec spec = {.dim = 2, .rows = RowPlacement::kHost};
   EXPECT_OK(MakeFakeEngine().engine->CreateCollection(spec));
   const FakeEngine without = MakeFakeEngine({.device = {.kind = BackendKind::kGpu}});

@@ -56,10 +56,10 @@ bool Same(absl::Span<const corpus::RankedScore> a, absl::Span<const corpus::Rank
 
 constexpr ScanChoice kScans[] = {ScanChoice::kInt8, ScanChoice::kRows};
 
-class CancellationTest : public ::testing::TestWithParam<std::tuple<int32_t, int32_t, ScanChoice>> {
-};
+class CpuCancellationTest
+    : public ::testing::TestWithParam<std::tuple<int32_t, int32_t, ScanChoice>> {};
 
-TEST_P(CancellationTest, AskedBetweenTilesAndObeyedEachTime) {
+TEST_P(CpuCancellationTest, AskedBetweenTilesAndObeyedEachTime) {
   const auto [threads, queries_count, scan] = GetParam();
   Random random(testing::TestSeed());
   const auto backend = MakeBackend(threads);
@@ -98,7 +98,7 @@ TEST_P(CancellationTest, AskedBetweenTilesAndObeyedEachTime) {
   EXPECT_TRUE(Same(best.list(0, 0), testing::ReferenceTop(generation, {queries.data(), 64}, 3)));
 }
 
-INSTANTIATE_TEST_SUITE_P(ThreadsAndQueries, CancellationTest,
+INSTANTIATE_TEST_SUITE_P(ThreadsAndQueries, CpuCancellationTest,
                          ::testing::Combine(::testing::Values(1, 3), ::testing::Values(1, 9),
                                             ::testing::ValuesIn(kScans)));
 

@@ -24,7 +24,7 @@ using ::testing::ElementsAre;
 constexpr float kVector[2] = {1.0f, 0.0f};
 
 // An engine whose searches find at most `k_max` rows each.
-class DeepPages : public ::testing::Test {
+class EngineDeepPagesTest : public ::testing::Test {
  protected:
   void Make(int32_t k_max) {
     fake_ = MakeFakeEngine({.engine = {.host_memory_bytes = 1 << 20, .k_max = k_max}});
@@ -56,7 +56,7 @@ std::vector<uint64_t> Numbers(const IdColumn& ids) {
 
 // Regression: rows that tie with the minimum score belong in the answer, even if one search ends at
 // the first of them. The deep search stopped there; a random test found this with one seed in four.
-TEST_F(DeepPages, RowsThatTieWithTheMinimumScoreFollowAcrossSearches) {
+TEST_F(EngineDeepPagesTest, RowsThatTieWithTheMinimumScoreFollowAcrossSearches) {
   Make(2);
   Upload({1, 2, 3, 4, 5, 6}, {3, 2, 2, 2, 2, 1});
   const Query whole = {.vector = kVector, .k = 2, .score_threshold = 2.0f};
@@ -79,7 +79,7 @@ TEST_F(DeepPages, RowsThatTieWithTheMinimumScoreFollowAcrossSearches) {
 }
 
 // Rows found at another state are dropped.
-TEST_F(DeepPages, APrefixIsOfOneState) {
+TEST_F(EngineDeepPagesTest, APrefixIsOfOneState) {
   Make(2);
   Upload({1, 2, 3, 4}, {1, 2, 3, 4});
   const auto cache = MakeResultPageCache(100);
@@ -94,7 +94,7 @@ TEST_F(DeepPages, APrefixIsOfOneState) {
 
 // The same between states of the same shape: the rows of a wrong prefix then exist, so only the ids
 // show the error.
-TEST_F(DeepPages, APrefixOfAnEqualShapeIsOfOneState) {
+TEST_F(EngineDeepPagesTest, APrefixOfAnEqualShapeIsOfOneState) {
   Make(2);
   Upload({1, 2, 3, 4}, {1, 2, 3, 4});
   const auto before = collection_->PinEpoch();
@@ -111,7 +111,7 @@ TEST_F(DeepPages, APrefixOfAnEqualShapeIsOfOneState) {
 }
 
 // A search that fills its k exactly is not the last one: more rows may follow.
-TEST_F(DeepPages, AFullSearchIsNotTheLast) {
+TEST_F(EngineDeepPagesTest, AFullSearchIsNotTheLast) {
   Make(3);
   Upload({1, 2, 3, 4, 5, 6, 7, 8, 9}, {9, 8, 7, 6, 5, 4, 3, 2, 1});
   const auto cache = MakeResultPageCache(100);
@@ -128,7 +128,7 @@ TEST_F(DeepPages, AFullSearchIsNotTheLast) {
 
 // Regression: a cursor was returned although no row followed, because the query's own row and rows
 // below the minimum score were counted.
-TEST_F(DeepPages, MoreTellsOfRowsOfTheAnswerAlone) {
+TEST_F(EngineDeepPagesTest, MoreTellsOfRowsOfTheAnswerAlone) {
   Make(4);
   Upload({1, 2, 3, 4, 5, 6}, {6, 5, 4, 4, 2, 1});
   const auto more = [&](int32_t k, int64_t skip, std::optional<float> score_threshold) {
@@ -161,7 +161,7 @@ TEST_F(DeepPages, MoreTellsOfRowsOfTheAnswerAlone) {
 }
 
 // The query's own row is subtracted from the rows of a filter only if it passes the filter.
-TEST_F(DeepPages, TheOwnRowIsLeftOutOfAFilterThatChoosesIt) {
+TEST_F(EngineDeepPagesTest, TheOwnRowIsLeftOutOfAFilterThatChoosesIt) {
   Make(4);
   Upload({1, 2, 3, 4}, {4, 3, 2, 1});
   for (const bool chosen : {true, false}) {
@@ -201,7 +201,7 @@ void ExpectPagesWithPrefix(FakeEngine& fake, Collection& collection, const IdCol
 }
 
 // Pages beyond the largest k: each search excludes the rows that earlier ones found.
-TEST_F(DeepPages, AreTheOrderCutIntoPieces) {
+TEST_F(EngineDeepPagesTest, AreTheOrderCutIntoPieces) {
   Make(10);
   std::vector<uint64_t> ids;
   std::vector<float> values;
@@ -239,7 +239,7 @@ TEST_F(DeepPages, AreTheOrderCutIntoPieces) {
 // Regression: a prefix kept 16 bytes for every returned row. It keeps one bit per row of the
 // collection, and the last pages. A page that is requested again, or an earlier one, is still
 // answered.
-TEST_F(DeepPages, APrefixStaysSmallAndLooksBack) {
+TEST_F(EngineDeepPagesTest, APrefixStaysSmallAndLooksBack) {
   Make(8);
   Random random(TestSeed());
   std::vector<uint64_t> ids;

@@ -20,7 +20,7 @@ using absl::StatusCode;
 using absl_testing::StatusIs;
 using ::testing::HasSubstr;
 
-TEST(Options, EachOneOutOfRangeIsNamedWithValueAndLimit) {
+TEST(EngineOptionsTest, EachOneOutOfRangeIsNamedWithValueAndLimit) {
   struct Case {
     std::function<void(EngineOptions*)> change;
     std::string message;
@@ -52,7 +52,7 @@ TEST(Options, EachOneOutOfRangeIsNamedWithValueAndLimit) {
   }
 }
 
-TEST(Options, DefaultsOfMemoryAreSharesOfWhatThereIs) {
+TEST(EngineOptionsTest, DefaultsOfMemoryAreSharesOfWhatThereIs) {
   const int64_t physical = PhysicalMemoryBytes();
   EXPECT_GT(physical, int64_t{1} << 20);
   EXPECT_LT(physical, int64_t{1} << 60);
@@ -62,7 +62,7 @@ TEST(Options, DefaultsOfMemoryAreSharesOfWhatThereIs) {
   EXPECT_EQ(HostMemoryBytes({.host_memory_bytes = 19}), 19);
 }
 
-TEST(Options, TheCpuBackendPromisesNoMoreMemoryThanThereIs) {
+TEST(EngineOptionsTest, TheCpuBackendPromisesNoMoreMemoryThanThereIs) {
   const int64_t physical = PhysicalMemoryBytes();
   EXPECT_OK(CheckCpuMemory({.memory_bytes = physical}));
   EXPECT_THAT(CheckCpuMemory({.memory_bytes = physical + 1}),
@@ -71,14 +71,14 @@ TEST(Options, TheCpuBackendPromisesNoMoreMemoryThanThereIs) {
                                     ", the memory that this process may use")));
 }
 
-TEST(Options, ABackendMadeForFewerNeighborsIsRefused) {
+TEST(EngineOptionsTest, ABackendMadeForFewerNeighborsIsRefused) {
   const auto device = std::make_shared<FakeDevice>(FakeDeviceOptions{.k_max = 100});
   EXPECT_THAT(MakeEngine(MakeFakeBackend(device), {.k_max = 100}, ""),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("k_max = 100")));
   EXPECT_OK(MakeEngine(MakeFakeBackend(device), {.k_max = 99}, ""));
 }
 
-TEST(Options, InfoAndCapacityTellThem) {
+TEST(EngineOptionsTest, InfoAndCapacityTellThem) {
   FakeEngineOptions options;
   options.engine = {.host_memory_bytes = 12345, .k_max = 50, .batch_max = 7};
   options.device.read_bytes_per_second = 4.5e12;

@@ -49,7 +49,7 @@ class HeldSearch {
   absl::StatusOr<SearchResult> result_ = absl::InternalError("not run");
 };
 
-class SnapshotTest : public ::testing::Test {
+class EngineSnapshotTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_OK(UploadAll(*collection_, PlainRows({1, 2, 3}, {1, 2, 3})));
@@ -69,7 +69,7 @@ class SnapshotTest : public ::testing::Test {
   Neighbors want_;
 };
 
-TEST_F(SnapshotTest, RowsDeletedMeanwhileAreStillSeenAndTheirMemoryGoesLater) {
+TEST_F(EngineSnapshotTest, RowsDeletedMeanwhileAreStillSeenAndTheirMemoryGoesLater) {
   HeldSearch search(fake_, *collection_);
   ASSERT_OK(collection_->Delete(Ids({3})));
   ASSERT_OK(collection_->Delete(Ids({1, 2})));
@@ -80,7 +80,7 @@ TEST_F(SnapshotTest, RowsDeletedMeanwhileAreStillSeenAndTheirMemoryGoesLater) {
   EXPECT_EQ(fake_.engine->GetCapacity().host_bytes_used, 0);
 }
 
-TEST_F(SnapshotTest, RowsCommittedAndMergedMeanwhileAreNotSeen) {
+TEST_F(EngineSnapshotTest, RowsCommittedAndMergedMeanwhileAreNotSeen) {
   HeldSearch search(fake_, *collection_);
   for (uint64_t i = 0; i < 40; ++i) {
     ASSERT_OK(UploadAll(*collection_, PlainRows({100 + i}, {50})));
@@ -96,7 +96,7 @@ TEST_F(SnapshotTest, RowsCommittedAndMergedMeanwhileAreNotSeen) {
 }
 
 // Without the pin a search would read freed planes here, which ASan detects.
-TEST_F(SnapshotTest, ASearchKeepsItsCollectionsRowsWhenMergesDropThem) {
+TEST_F(EngineSnapshotTest, ASearchKeepsItsCollectionsRowsWhenMergesDropThem) {
   for (uint64_t i = 0; i < 15; ++i) {
     ASSERT_OK(UploadAll(*collection_, PlainRows({10 + i}, {-1})));
   }

@@ -107,7 +107,7 @@ uint32_t ScoreBits(const GoldenCase& golden, Metric metric) {
       oracle::Score(metric, golden.row_type, golden.query, golden.row.data()));
 }
 
-TEST(Golden, CoversEveryRowTypeAndLength) {
+TEST(OracleGoldenTest, CoversEveryRowTypeAndLength) {
   std::set<RowType> row_types;
   std::set<size_t> dims;
   const std::vector<GoldenCase> cases = ReadGolden();
@@ -124,14 +124,14 @@ TEST(Golden, CoversEveryRowTypeAndLength) {
   EXPECT_TRUE(dims.count(200) == 1);
 }
 
-TEST(Golden, SumsHaveTheSameBits) {
+TEST(OracleGoldenTest, SumsHaveTheSameBits) {
   for (const GoldenCase& golden : ReadGolden()) {
     EXPECT_EQ(SumBits(golden, score::DotStep), golden.s) << golden.name;
     EXPECT_EQ(SumBits(golden, score::L2Step), golden.t) << golden.name;
   }
 }
 
-TEST(Golden, ScoresOfTheOracleHaveTheSameBits) {
+TEST(OracleGoldenTest, ScoresOfTheOracleHaveTheSameBits) {
   for (const GoldenCase& golden : ReadGolden()) {
     EXPECT_EQ(ScoreBits(golden, Metric::kDot), golden.dot) << golden.name;
     EXPECT_EQ(ScoreBits(golden, Metric::kL2), golden.l2) << golden.name;

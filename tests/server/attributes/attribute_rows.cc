@@ -171,6 +171,15 @@ std::vector<uint32_t> PassingRows(const FilterTree& filter, const std::vector<At
   return passing;
 }
 
+std::vector<Id> PassingIds(const FilterTree& filter, const std::vector<AttributeSpec>& specs,
+                           const RowModel& model) {
+  std::vector<Id> ids;
+  for (const auto& [id, row] : model.rows) {
+    if (Passes(filter, specs, row.attributes, std::get<uint64_t>(id))) ids.push_back(id);
+  }
+  return ids;
+}
+
 std::unique_ptr<AttributeColumns> ColumnsOf(const AttributeSchema& schema,
                                             absl::Span<const PlainRow> rows,
                                             absl::Span<const int64_t> upload_sizes) {

@@ -15,6 +15,7 @@
 #include "server/attributes/evaluate.h"
 #include "server/attributes/filter_tree.h"
 #include "tests/testing/random.h"
+#include "tests/testing/row_model.h"
 
 namespace nearfield::server {
 
@@ -40,6 +41,13 @@ bool Passes(const FilterTree& filter, const std::vector<AttributeSpec>& specs, c
 // Returns the ordinals of the rows that pass. Row i has ordinal and id i.
 std::vector<uint32_t> PassingRows(const FilterTree& filter, const std::vector<AttributeSpec>& specs,
                                   absl::Span<const PlainRow> rows);
+
+// The expected content of a collection of the server. Its ids are numbers.
+using RowModel = testing::RowModel<PlainRow>;
+
+// Returns the ids of the rows that pass, ascending.
+std::vector<Id> PassingIds(const FilterTree& filter, const std::vector<AttributeSpec>& specs,
+                           const RowModel& model);
 
 // Returns columns that hold the rows, in uploads of these sizes. The last upload takes the rest.
 std::unique_ptr<AttributeColumns> ColumnsOf(const AttributeSchema& schema,

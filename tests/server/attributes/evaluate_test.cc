@@ -167,10 +167,10 @@ TEST(EvaluateLaws, ManyRowsOfFewAndOfManyValues) {
   }
 }
 
-class MissingValuesTest : public ::testing::Test {
+class EvaluateMissingValuesTest : public ::testing::Test {
  protected:
   // Row 0: x = 1, tags = [a, b]. Row 1: x = 2, tags = []. Row 2: no attributes.
-  MissingValuesTest() {
+  EvaluateMissingValuesTest() {
     const std::vector<PlainRow> rows = {
         {.attributes = {std::vector<PlainValue>{int64_t{1}},
                         std::vector<PlainValue>{std::string("a"), std::string("b")}}},
@@ -185,7 +185,7 @@ class MissingValuesTest : public ::testing::Test {
   std::unique_ptr<AttributeColumns> columns_;
 };
 
-TEST_F(MissingValuesTest, AComparisonOfAMissingValueIsFalseAndItsNegationTrue) {
+TEST_F(EvaluateMissingValuesTest, AComparisonOfAMissingValueIsFalseAndItsNegationTrue) {
   EXPECT_THAT(RowsOf(Compare("x", Comparison::kEqual, Integers({1}))), ElementsAre(0));
   EXPECT_THAT(RowsOf(Compare("x", Comparison::kNotEqual, Integers({1}))), ElementsAre(1));
   EXPECT_THAT(RowsOf(Not(Compare("x", Comparison::kEqual, Integers({1})))), ElementsAre(1, 2));
@@ -194,7 +194,7 @@ TEST_F(MissingValuesTest, AComparisonOfAMissingValueIsFalseAndItsNegationTrue) {
   EXPECT_THAT(RowsOf(Not(Exists("x"))), ElementsAre(2));
 }
 
-TEST_F(MissingValuesTest, AnEmptyListIsThereAndHoldsNothing) {
+TEST_F(EvaluateMissingValuesTest, AnEmptyListIsThereAndHoldsNothing) {
   EXPECT_THAT(RowsOf(Exists("tags")), ElementsAre(0, 1));
   EXPECT_THAT(RowsOf(OfValues(ConditionKind::kListAny, "tags", Keywords({"a", "z"}))),
               ElementsAre(0));
@@ -205,7 +205,7 @@ TEST_F(MissingValuesTest, AnEmptyListIsThereAndHoldsNothing) {
               ElementsAre(1, 2));
 }
 
-TEST_F(MissingValuesTest, ErrorsOfIdsAndCancellationEndIt) {
+TEST_F(EvaluateMissingValuesTest, ErrorsOfIdsAndCancellationEndIt) {
   IdColumn ids;
   ids.AppendNumber(1);
   const auto filter = ValidateFilter(And({Exists("x"), HasId(ids)}), schema_, {});

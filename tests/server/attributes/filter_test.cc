@@ -195,7 +195,7 @@ TEST(FilterTest, WhatIsNoTreeIsRefused) {
 }
 
 // Filters have the same canonical bytes if and only if they differ only in order and repetition.
-TEST(CanonicalBytesLaws, OrderAndRepetitionOfOperandsDoNotMatter) {
+TEST(FilterCanonicalBytesLaws, OrderAndRepetitionOfOperandsDoNotMatter) {
   const FilterTree a = OfValues(ConditionKind::kIn, "d", Doubles({1, -0.0, 2}));
   const FilterTree b = OfValues(ConditionKind::kIn, "d", Doubles({2, 0.0, 1, 2}));
   const FilterTree c = Compare("i", Comparison::kLess, Integers({1}));
@@ -227,7 +227,7 @@ TEST(CanonicalBytesLaws, OrderAndRepetitionOfOperandsDoNotMatter) {
   }
 }
 
-TEST(CanonicalBytesLaws, EqualBytesPassTheSameRows) {
+TEST(FilterCanonicalBytesLaws, EqualBytesPassTheSameRows) {
   testing::Random random(testing::TestSeed());
   const std::vector<AttributeSpec> specs = {
       {.name = "b", .type = AttributeType::kBool},

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "tests/server/audit/audit_fixture.h"
-#include "tests/server/scripted_engine.h"
+#include "tests/testing/scripted_engine.h"
 
 namespace nearfield::server {
 namespace {
@@ -115,10 +115,10 @@ TEST_F(AuditorTest, OneInAHundredIsChosenAndNotEveryHundredth) {
 }
 
 // The oracle of this engine waits at a gate.
-class SlowAuditTest : public AuditFixture {
+class AuditorOverloadTest : public AuditFixture {
  protected:
-  void SetUp() override { engine_ = MakeScriptedEngine(script_); }
-  ~SlowAuditTest() override { script_->verify_gate.Open(); }
+  void SetUp() override { engine_ = testing::MakeScriptedEngine(script_); }
+  ~AuditorOverloadTest() override { script_->verify_gate.Open(); }
 
   AuditedAnswer EmptyAnswer() {
     if (collection_ == nullptr) collection_ = *engine_->CreateCollection(testing::kPlainSpec);
@@ -131,13 +131,13 @@ class SlowAuditTest : public AuditFixture {
     return answer;
   }
 
-  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
+  std::shared_ptr<testing::EngineScript> script_ = std::make_shared<testing::EngineScript>();
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<Collection> collection_;
   Alarm alarm_{AlarmOptions("")};
 };
 
-TEST_F(SlowAuditTest, ABusyAuditorDropsAndCounts) {
+TEST_F(AuditorOverloadTest, ABusyAuditorDropsAndCounts) {
   Auditor auditor({.one_in = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
   script_->verify_gate.Close();
   for (int64_t i = 0; i < kAuditPlaces; ++i) auditor.Submit(auditor.Reserve(), EmptyAnswer());
@@ -150,13 +150,13 @@ TEST_F(SlowAuditTest, ABusyAuditorDropsAndCounts) {
   EXPECT_EQ(auditor.counts().answers_dropped, 2);
 }
 
-TEST_F(SlowAuditTest, APlaceThatIsNotUsedComesBack) {
+TEST_F(AuditorOverloadTest, APlaceThatIsNotUsedComesBack) {
   Auditor auditor({.one_in = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(auditor.Reserve());
   EXPECT_EQ(auditor.counts().answers_dropped, 0);
 }
 
-TEST_F(SlowAuditTest, AfterACheckItRestsInProportion) {
+TEST_F(AuditorOverloadTest, AfterACheckItRestsInProportion) {
   Auditor auditor({.one_in = 1, .cpu_percent = 5}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
   script_->verify_gate.Close();
   auditor.Submit(auditor.Reserve(), EmptyAnswer());
@@ -174,7 +174,7 @@ TEST_F(SlowAuditTest, AfterACheckItRestsInProportion) {
   EXPECT_EQ(auditor.counts().answers_dropped, 2);
 }
 
-TEST_F(SlowAuditTest, TheEndCancelsTheCheckUnderWay) {
+TEST_F(AuditorOverloadTest, TheEndCancelsTheCheckUnderWay) {
   std::atomic<int64_t> reported{0};
   {
     Auditor auditor({.one_in = 1}, engine_.get(), &clock_, &alarm_, [&](const AuditCounts& counts) {

@@ -19,11 +19,11 @@ namespace {
 
 using testing::AllocationFailure;
 
-class AllocationTest : public ::testing::Test {
+class StoreAllocationTest : public ::testing::Test {
  protected:
   using Call = std::function<absl::Status()>;
 
-  AllocationTest() : tested_(dir_ / "data"), id_(tested_.Create("a", 1)) {}
+  StoreAllocationTest() : tested_(dir_ / "data"), id_(tested_.Create("a", 1)) {}
 
   // Runs `call` with its n-th allocation failing. Returns whether there was such an allocation.
   bool FailsAt(int64_t n, AllocationFailure::Threads threads, const Call& call,
@@ -124,7 +124,7 @@ class AllocationTest : public ::testing::Test {
 
 // Memory ran out between the catalogue's COMMIT and the update of the tables in memory. The next
 // commit took the same place in the chain, and the store never opened again.
-TEST_F(AllocationTest, AnUploadCommitsAsAWholeOrNotAtAll) {
+TEST_F(StoreAllocationTest, AnUploadCommitsAsAWholeOrNotAtAll) {
   const int64_t upload = UpsertAfter(50);
   FailEach(
       AllocationFailure::Threads::kThis,
@@ -145,7 +145,7 @@ TEST_F(AllocationTest, AnUploadCommitsAsAWholeOrNotAtAll) {
       });
 }
 
-TEST_F(AllocationTest, ADeletionCommitsAsAWholeOrNotAtAll) {
+TEST_F(StoreAllocationTest, ADeletionCommitsAsAWholeOrNotAtAll) {
   IdColumn ids;
   FailEach(
       AllocationFailure::Threads::kThis,
@@ -167,7 +167,7 @@ TEST_F(AllocationTest, ADeletionCommitsAsAWholeOrNotAtAll) {
 using Kind = fault::Operation::Kind;
 
 // The calls that change names let std::bad_alloc escape from the store: it ended the process.
-TEST_F(AllocationTest, ACollectionIsCreatedOrNot) {
+TEST_F(StoreAllocationTest, ACollectionIsCreatedOrNot) {
   uint64_t incarnation = 0;
   FailEachOf(
       {.kind = Kind::kCreate, .number = 1, .collection = "b"},
@@ -184,7 +184,7 @@ TEST_F(AllocationTest, ACollectionIsCreatedOrNot) {
       });
 }
 
-TEST_F(AllocationTest, ACollectionIsDroppedWithAllOfItOrNot) {
+TEST_F(StoreAllocationTest, ACollectionIsDroppedWithAllOfItOrNot) {
   const auto create = [&] {
     tested_.Create("b", 1);
     ASSERT_OK(tested_.Upload("b", UpsertAfter(1)));
@@ -204,7 +204,7 @@ TEST_F(AllocationTest, ACollectionIsDroppedWithAllOfItOrNot) {
       });
 }
 
-TEST_F(AllocationTest, AnAliasIsSetOrNot) {
+TEST_F(StoreAllocationTest, AnAliasIsSetOrNot) {
   FailEachOf(
       {.kind = Kind::kAlias, .collection = "a", .count = 1},
       [&] { return tested_.store().SetAlias("alias-1", id_); },
@@ -212,7 +212,7 @@ TEST_F(AllocationTest, AnAliasIsSetOrNot) {
       [&] { ASSERT_OK(tested_.store().DropAlias("alias-1")); });
 }
 
-TEST_F(AllocationTest, AnAliasIsDroppedOrNot) {
+TEST_F(StoreAllocationTest, AnAliasIsDroppedOrNot) {
   const auto set = [&] { ASSERT_OK(tested_.store().SetAlias("alias-1", id_)); };
   const fault::Operation alias = {.kind = Kind::kAlias, .collection = "a", .count = 1};
   set();
@@ -224,7 +224,7 @@ TEST_F(AllocationTest, AnAliasIsDroppedOrNot) {
 
 // The writer was allocated only after the catalogue named the upload: the call failed, but its
 // token was in use.
-TEST_F(AllocationTest, AnUploadBeginsOrNot) {
+TEST_F(StoreAllocationTest, AnUploadBeginsOrNot) {
   const int64_t upload = UpsertAfter(50);
   FailEachOf(
       {.kind = Kind::kBegin, .collection = "a", .upload = upload},
@@ -240,7 +240,7 @@ TEST_F(AllocationTest, AnUploadBeginsOrNot) {
 
 // An upload without a token left its file. A check of the whole store then found a file that
 // nothing names.
-TEST_F(AllocationTest, AnUploadThatDoesNotBeginLeavesNoFile) {
+TEST_F(StoreAllocationTest, AnUploadThatDoesNotBeginLeavesNoFile) {
   FailEach(
       AllocationFailure::Threads::kThis, [&] { KeepRows(); },
       [&]() -> absl::Status {
@@ -252,7 +252,7 @@ TEST_F(AllocationTest, AnUploadThatDoesNotBeginLeavesNoFile) {
 
 // The end of an upload's stream records the durable rows in a destructor. There std::bad_alloc
 // ended the process.
-TEST_F(AllocationTest, ACheckpointIsRecordedOrNot) {
+TEST_F(StoreAllocationTest, ACheckpointIsRecordedOrNot) {
   const int64_t upload = UpsertAfter(50);
   const std::string token = fault::TokenOf(upload);
   const auto begin = [&] {
@@ -277,7 +277,7 @@ TEST_F(AllocationTest, ACheckpointIsRecordedOrNot) {
 }
 
 // The upload stayed "in use by another stream" until the process ended.
-TEST_F(AllocationTest, AnUploadThatIsNotResumedIsLeft) {
+TEST_F(StoreAllocationTest, AnUploadThatIsNotResumedIsLeft) {
   const int64_t upload = UpsertAfter(50);
   const std::string token = fault::TokenOf(upload);
   ASSERT_OK((*tested_.Begin("a", upload, token))->Checkpoint());
@@ -301,7 +301,7 @@ TEST_F(AllocationTest, AnUploadThatIsNotResumedIsLeft) {
       [] {});
 }
 
-TEST_F(AllocationTest, AnUploadIsDroppedOrNot) {
+TEST_F(StoreAllocationTest, AnUploadIsDroppedOrNot) {
   const int64_t upload = UpsertAfter(50);
   const std::string token = fault::TokenOf(upload);
   const fault::Operation begun = {.kind = Kind::kBegin, .collection = "a", .upload = upload};
@@ -313,7 +313,7 @@ TEST_F(AllocationTest, AnUploadIsDroppedOrNot) {
       [&] { return tested_.store().DropUpload(token); }, begun, begin);
 }
 
-TEST_F(AllocationTest, ACheckOfTheWholeStoreFailsWithoutAnEffect) {
+TEST_F(StoreAllocationTest, ACheckOfTheWholeStoreFailsWithoutAnEffect) {
   ASSERT_OK(tested_.Upload("a", UpsertAfter(1)));
   bool failed = true;
   for (int64_t n = 1; failed; ++n) {
@@ -326,7 +326,7 @@ TEST_F(AllocationTest, ACheckOfTheWholeStoreFailsWithoutAnEffect) {
   EXPECT_TRUE(tested_.Same());
 }
 
-TEST_F(AllocationTest, AStoreIsOpenedOrNot) {
+TEST_F(StoreAllocationTest, AStoreIsOpenedOrNot) {
   ASSERT_OK(tested_.Upload("a", UpsertAfter(1)));
   tested_.Close();
   // Each start adds a commit to read, so each attempt starts with the same directory.
@@ -351,7 +351,7 @@ TEST_F(AllocationTest, AStoreIsOpenedOrNot) {
 
 // Memory ran out after the COMMIT of a compaction. The process did not know the new segment, so the
 // next compaction dropped the records that its dead rows needed, and those rows came back.
-TEST_F(AllocationTest, ACompactionChangesNoRows) {
+TEST_F(StoreAllocationTest, ACompactionChangesNoRows) {
   const CompactOptions all = {
       .dead_share_max = 0, .small_bytes_max = int64_t{1} << 40, .small_segments_min = 2};
   FailEach(
@@ -370,7 +370,7 @@ TEST_F(AllocationTest, ACompactionChangesNoRows) {
 }
 
 // A thread of the load ended the process if it had no memory for the rows that it had read.
-TEST_F(AllocationTest, ALoadFailsAndTheNextOneGivesEveryRow) {
+TEST_F(StoreAllocationTest, ALoadFailsAndTheNextOneGivesEveryRow) {
   for (const int64_t number : {1, 50}) ASSERT_OK(tested_.Upload("a", UpsertAfter(number)));
   bool failed = true;
   for (int64_t n = 1; failed; ++n) {

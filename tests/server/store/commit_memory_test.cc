@@ -46,7 +46,7 @@ const bool configured = [] {
   return sqlite3_config(SQLITE_CONFIG_MALLOC, &failing) == SQLITE_OK;
 }();
 
-class CommitMemoryTest : public ::testing::Test {
+class StoreCommitMemoryTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(configured);
@@ -88,7 +88,7 @@ class CommitMemoryTest : public ::testing::Test {
   bool failed_ = false;
 };
 
-TEST_F(CommitMemoryTest, AChangeWithoutMemoryForItsErrorHasNotHappened) {
+TEST_F(StoreCommitMemoryTest, AChangeWithoutMemoryForItsErrorHasNotHappened) {
   failed_ = true;
   for (int64_t n = 1; failed_; ++n) {
     ASSERT_LT(n, 5000) << "allocates without end";
@@ -104,7 +104,7 @@ TEST_F(CommitMemoryTest, AChangeWithoutMemoryForItsErrorHasNotHappened) {
 
 // A COMMIT of unknown outcome was reported as RESOURCE_EXHAUSTED, "nothing changed", if memory also
 // ran out for its error. The process continued without the change that the log has.
-TEST_F(CommitMemoryTest, ACommitOfUnknownOutcomeEndsTheProcessAlsoWithoutMemoryForItsError) {
+TEST_F(StoreCommitMemoryTest, ACommitOfUnknownOutcomeEndsTheProcessAlsoWithoutMemoryForItsError) {
   absl::Status status;
   for (int64_t n = 1; n < 100 && !failed_; ++n) {
     status = Create("c" + std::to_string(n), 1, kLogIndexBytes);

@@ -36,9 +36,9 @@ CompactOptions All() {
 
 // Two collections with rows, and an open upload "t" into the first. ModelStore fails the test if
 // the store calls on_fatal.
-class FailureTest : public ::testing::Test {
+class StoreFailureTest : public ::testing::Test {
  protected:
-  FailureTest() : tested_(dir_ / "data") {
+  StoreFailureTest() : tested_(dir_ / "data") {
     a_ = tested_.Create("a", 1);
     for (int64_t number = 1; number <= 3; ++number) EXPECT_OK(tested_.Upload("a", number));
     EXPECT_OK(tested_.Delete("a", 1));
@@ -81,11 +81,11 @@ class FailureTest : public ::testing::Test {
   int64_t b_ = 0;
 };
 
-class NoDescriptorTest : public FailureTest, public ::testing::WithParamInterface<int> {};
+class StoreNoDescriptorTest : public StoreFailureTest, public ::testing::WithParamInterface<int> {};
 
 // A process without descriptors or memory ended at the next upload, resumed upload or compaction,
 // although nothing had been written. All searches in flight ended with it.
-TEST_P(NoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
+TEST_P(StoreNoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
   {
     const FailingCalls failing([&](const FileCall& call) {
       const bool segment = absl::EndsWith(call.path, ".seg");
@@ -109,7 +109,7 @@ TEST_P(NoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
 }
 
 // If SQLite could not open its file of a snapshot, the error was INTERNAL, as for a bug.
-TEST_P(NoDescriptorTest, ASnapshotIsResourceExhaustedAndTheNextOneSucceeds) {
+TEST_P(StoreNoDescriptorTest, ASnapshotIsResourceExhaustedAndTheNextOneSucceeds) {
   const std::string path = dir_ / "snapshot";
   absl::Status status = absl::UnknownError("");
   for (int64_t at = 1; !status.ok(); ++at) {
@@ -128,11 +128,11 @@ TEST_P(NoDescriptorTest, ASnapshotIsResourceExhaustedAndTheNextOneSucceeds) {
   EXPECT_TRUE(tested_.Same());
 }
 
-INSTANTIATE_TEST_SUITE_P(Errors, NoDescriptorTest, ::testing::Values(EMFILE, ENFILE, ENOMEM));
+INSTANTIATE_TEST_SUITE_P(Errors, StoreNoDescriptorTest, ::testing::Values(EMFILE, ENFILE, ENOMEM));
 
 // A missing segment was reported as an unknown collection, and the scrub took it for one that a
 // compaction had replaced.
-TEST_F(FailureTest, ASegmentThatVanishedOrIsForbiddenIsDataLoss) {
+TEST_F(StoreFailureTest, ASegmentThatVanishedOrIsForbiddenIsDataLoss) {
   for (const int error : {ENOENT, EACCES}) {
     const FailingCalls failing([&](const FileCall& call) {
       const bool segment = absl::EndsWith(call.path, ".seg");
@@ -147,7 +147,7 @@ TEST_F(FailureTest, ASegmentThatVanishedOrIsForbiddenIsDataLoss) {
 
 // One unreadable sector of a committed segment ended the process when a compaction read it,
 // although the collection was intact in memory.
-TEST_F(FailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
+TEST_F(StoreFailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
   int64_t reads = 0;
   bool failed = true;
   for (int64_t at = 1; failed; ++at) {
@@ -179,7 +179,7 @@ TEST_F(FailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
 }
 
 // A segment with an unreadable header prevented the start of the whole server.
-TEST_F(FailureTest, AnUnreadableHeaderTakesOnlyItsCollectionOut) {
+TEST_F(StoreFailureTest, AnUnreadableHeaderTakesOnlyItsCollectionOut) {
   for (const int error : {EIO, EACCES}) {
     tested_.Close();
     const std::string segment = tested_.SegmentPath(2);
@@ -200,7 +200,7 @@ TEST_F(FailureTest, AnUnreadableHeaderTakesOnlyItsCollectionOut) {
 }
 
 // Data that a failed sync dropped cannot be written again, so this failure must end the process.
-TEST_F(FailureTest, AFailedSyncOfASegmentIsFatal) {
+TEST_F(StoreFailureTest, AFailedSyncOfASegmentIsFatal) {
   tested_.Close();
   absl::Status fatal;
   StoreOptions options = tested_.Options();
@@ -234,7 +234,7 @@ size_t PlaceOf(const std::vector<std::string>& calls, const std::string& call) {
 }
 
 // The bytes of a segment, and then its name, must be durable before the commit that names it.
-TEST_F(FailureTest, ASegmentAndItsNameAreSyncedBeforeItsCommit) {
+TEST_F(StoreFailureTest, ASegmentAndItsNameAreSyncedBeforeItsCommit) {
   const std::string name =
       std::filesystem::path(tested_.SegmentPath(NextSegment())).filename().string();
   absl::Status uploaded;
@@ -247,7 +247,7 @@ TEST_F(FailureTest, ASegmentAndItsNameAreSyncedBeforeItsCommit) {
   EXPECT_LT(PlaceOf(calls, "write catalog.db-wal"), calls.size());
 }
 
-TEST_F(FailureTest, AnUploadWithATokenIsSyncedBeforeTheCatalogueNamesIt) {
+TEST_F(StoreFailureTest, AnUploadWithATokenIsSyncedBeforeTheCatalogueNamesIt) {
   const std::string name =
       std::filesystem::path(tested_.SegmentPath(NextSegment())).filename().string();
   const std::vector<std::string> calls =
@@ -258,7 +258,7 @@ TEST_F(FailureTest, AnUploadWithATokenIsSyncedBeforeTheCatalogueNamesIt) {
   EXPECT_LT(directory, PlaceOf(calls, "write catalog.db-wal"));
 }
 
-TEST_F(FailureTest, ASnapshotIsDurableUnderItsName) {
+TEST_F(StoreFailureTest, ASnapshotIsDurableUnderItsName) {
   absl::Status taken;
   bool renamed = false;
   std::string last;
@@ -275,7 +275,7 @@ TEST_F(FailureTest, ASnapshotIsDurableUnderItsName) {
 }
 
 // Two streams that began the same token concurrently both got a writer.
-TEST_F(FailureTest, OneTokenBegunTwiceAtOnceHasOneWriter) {
+TEST_F(StoreFailureTest, OneTokenBegunTwiceAtOnceHasOneWriter) {
   std::unique_ptr<SegmentWriter> inner;
   bool begun = false;
   const FailingCalls failing([&](const FileCall& call) {
@@ -293,7 +293,7 @@ TEST_F(FailureTest, OneTokenBegunTwiceAtOnceHasOneWriter) {
 }
 
 // A process that could start only one of several threads ended.
-TEST_F(FailureTest, ALoadNeedsOnlyOneThread) {
+TEST_F(StoreFailureTest, ALoadNeedsOnlyOneThread) {
   int64_t rows = 0;
   const auto count = [&rows](const StoredBlock& block) {
     rows += block.ids->size();
@@ -310,7 +310,7 @@ TEST_F(FailureTest, ALoadNeedsOnlyOneThread) {
 
 // SQLite mapped an index of its log, which it could not extend on a full disk. So a cleanly stopped
 // server did not start again.
-TEST_F(FailureTest, AFullDiskStopsNoStart) {
+TEST_F(StoreFailureTest, AFullDiskStopsNoStart) {
   tested_.Close();
   {
     const FailingCalls failing([&](const FileCall& call) {
@@ -333,7 +333,7 @@ TEST_F(FailureTest, AFullDiskStopsNoStart) {
 
 // A full disk has no space for the table that format 2 adds. The start serves format 1, and the
 // first commit that finds space upgrades it.
-TEST_F(FailureTest, ADirectoryOfFormat1OnAFullDiskIsServedAndBroughtUpToDateOnceThereIsRoom) {
+TEST_F(StoreFailureTest, ADirectoryOfFormat1OnAFullDiskIsServedAndBroughtUpToDateOnceThereIsRoom) {
   tested_.Close();
   Sql("DROP TABLE upload_results; UPDATE facts SET format=1; PRAGMA user_version=1");
   bool full = false;

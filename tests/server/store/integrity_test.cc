@@ -40,9 +40,9 @@ struct PlainBlock {
   std::vector<float> rows;
 };
 
-class IntegrityTest : public ::testing::Test {
+class StoreIntegrityTest : public ::testing::Test {
  protected:
-  IntegrityTest() { Open(dir_ / "data"); }
+  StoreIntegrityTest() { Open(dir_ / "data"); }
 
   void Open(const std::string& dir) {
     store_ = nullptr;
@@ -103,7 +103,7 @@ class IntegrityTest : public ::testing::Test {
 };
 
 // A stream that was silent for the idle time lost its upload to the next one that began.
-TEST_F(IntegrityTest, AnIdleUploadThatAStreamStillWritesStays) {
+TEST_F(StoreIntegrityTest, AnIdleUploadThatAStreamStillWritesStays) {
   const int64_t id = Create();
   const auto writer = store_->BeginUpload(id, {.token = "slow"});
   ASSERT_OK(writer);
@@ -116,7 +116,7 @@ TEST_F(IntegrityTest, AnIdleUploadThatAStreamStillWritesStays) {
 }
 
 // The file of an upload is made without the lock, so another stream may take the token meanwhile.
-TEST_F(IntegrityTest, OneOfManyStreamsThatBeginATokenTogetherGetsIt) {
+TEST_F(StoreIntegrityTest, OneOfManyStreamsThatBeginATokenTogetherGetsIt) {
   constexpr int kStreams = 6;
   const int64_t id = Create();
   for (int round = 0; round < 10; ++round) {
@@ -144,7 +144,7 @@ TEST_F(IntegrityTest, OneOfManyStreamsThatBeginATokenTogetherGetsIt) {
 
 // A valid segment of another history has the number, sizes and header that the catalogue expects.
 // Only the digest of its content differs.
-TEST_F(IntegrityTest, ASegmentOfACopiedStoreIsNotTheOneThatWasCommitted) {
+TEST_F(StoreIntegrityTest, ASegmentOfACopiedStoreIsNotTheOneThatWasCommitted) {
   const int64_t id = Create();
   store_ = nullptr;
   std::filesystem::copy(dir_ / "data", dir_ / "copy");
@@ -164,7 +164,7 @@ TEST_F(IntegrityTest, ASegmentOfACopiedStoreIsNotTheOneThatWasCommitted) {
 
 // Compaction drops the deletion records that no id of a kept segment needs. An id that is misread
 // would bring its row back.
-TEST_F(IntegrityTest, ADamagedIdOfAKeptSegmentEndsTheCompaction) {
+TEST_F(StoreIntegrityTest, ADamagedIdOfAKeptSegmentEndsTheCompaction) {
   const int64_t id = Create();
   Upsert(id, PlainBlock(Ids(100), 1.0f), 1);
   ASSERT_OK(store_->CommitDelete(id, 2, IdColumn::OfNumbers({7})));
@@ -185,7 +185,7 @@ TEST_F(IntegrityTest, ADamagedIdOfAKeptSegmentEndsTheCompaction) {
 
 // A row of the last commit is in the compacted segment, and a kept segment still needs the record
 // that replaced its predecessor. So the compacted segment must have the seq of the commit.
-TEST_F(IntegrityTest, ACompactedRowOutlivesTheRecordOfItsPredecessor) {
+TEST_F(StoreIntegrityTest, ACompactedRowOutlivesTheRecordOfItsPredecessor) {
   const int64_t id = Create();
   Upsert(id, PlainBlock(Ids(2000), 1.0f), 1);
   Upsert(id, PlainBlock({5}, 2.0f), 2, {5});

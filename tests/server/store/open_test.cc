@@ -20,9 +20,9 @@ using ::testing::HasSubstr;
 
 // A closed store with two committed segments, 2 and 3, of collection 1, and another collection with
 // one segment.
-class OpenTest : public ::testing::Test {
+class StoreOpenTest : public ::testing::Test {
  protected:
-  OpenTest() : tested_(dir_ / "data") {
+  StoreOpenTest() : tested_(dir_ / "data") {
     tested_.Create("a", 1);
     EXPECT_OK(tested_.Upload("a", 1));
     EXPECT_OK(tested_.Upload("a", 2));
@@ -65,13 +65,13 @@ class OpenTest : public ::testing::Test {
   int64_t other_ = 0;
 };
 
-TEST_F(OpenTest, TheSetUpIsRight) {
+TEST_F(StoreOpenTest, TheSetUpIsRight) {
   ASSERT_TRUE(std::filesystem::exists(tested_.SegmentPath(2)));
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
 }
 
-TEST_F(OpenTest, OneProcessAtATime) {
+TEST_F(StoreOpenTest, OneProcessAtATime) {
   tested_.Reopen();
   EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kFailedPrecondition,
                                      AllOf(HasSubstr(dir_ / "data"), HasSubstr("in use"))));
@@ -79,13 +79,13 @@ TEST_F(OpenTest, OneProcessAtATime) {
   EXPECT_OK(OpenStatus());
 }
 
-TEST_F(OpenTest, ANewerFormatIsRefusedWithBothVersions) {
+TEST_F(StoreOpenTest, ANewerFormatIsRefusedWithBothVersions) {
   Sql("PRAGMA user_version=3");
   EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kFailedPrecondition,
                                      AllOf(HasSubstr("format 3"), HasSubstr("up to 2"))));
 }
 
-TEST_F(OpenTest, ADirectoryOfFormat1IsBroughtUpToDate) {
+TEST_F(StoreOpenTest, ADirectoryOfFormat1IsBroughtUpToDate) {
   Sql("DROP TABLE upload_results");
   Sql("UPDATE facts SET format=1");
   Sql("PRAGMA user_version=1");
@@ -98,12 +98,12 @@ TEST_F(OpenTest, ADirectoryOfFormat1IsBroughtUpToDate) {
   EXPECT_TRUE(tested_.Same());
 }
 
-TEST_F(OpenTest, AMissingSegmentIsNamed) {
+TEST_F(StoreOpenTest, AMissingSegmentIsNamed) {
   std::filesystem::remove(tested_.SegmentPath(3));
   ExpectOneDamaged("0003.seg");
 }
 
-TEST_F(OpenTest, ACheckTellsOfAllThatIsWrong) {
+TEST_F(StoreOpenTest, ACheckTellsOfAllThatIsWrong) {
   std::filesystem::remove(tested_.SegmentPath(2));
   const std::string of_other = tested_.SegmentPath(6);  // of collection 5
   const auto size = static_cast<std::streamoff>(std::filesystem::file_size(of_other));
@@ -120,26 +120,26 @@ TEST_F(OpenTest, ACheckTellsOfAllThatIsWrong) {
                        AllOf(HasSubstr(tested_.SegmentPath(2)), HasSubstr(of_other))));
 }
 
-TEST_F(OpenTest, SwappedSegmentsAreSeen) {
+TEST_F(StoreOpenTest, SwappedSegmentsAreSeen) {
   std::filesystem::rename(tested_.SegmentPath(2), dir_ / "kept");
   std::filesystem::copy(tested_.SegmentPath(3), tested_.SegmentPath(2));
   ExpectOneDamaged("0002.seg");
 }
 
-TEST_F(OpenTest, AShorterSegmentIsSeen) {
+TEST_F(StoreOpenTest, AShorterSegmentIsSeen) {
   const auto size = std::filesystem::file_size(tested_.SegmentPath(2));
   std::filesystem::resize_file(tested_.SegmentPath(2), size - 1);
   ExpectOneDamaged("0002.seg");
 }
 
-TEST_F(OpenTest, SegmentsWithoutACatalogueAreNotTakenForGarbage) {
+TEST_F(StoreOpenTest, SegmentsWithoutACatalogueAreNotTakenForGarbage) {
   std::filesystem::remove(dir_ / "data/catalog.db");
   EXPECT_THAT(OpenStatus(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("catalog.db")));
   EXPECT_TRUE(std::filesystem::exists(tested_.SegmentPath(2)));
 }
 
-TEST_F(OpenTest, AnOlderCatalogueIsSeen) {
+TEST_F(StoreOpenTest, AnOlderCatalogueIsSeen) {
   std::filesystem::copy(dir_ / "data/catalog.db", dir_ / "older");
   tested_.Reopen();
   ASSERT_OK(tested_.Upload("a", 3));
@@ -149,17 +149,17 @@ TEST_F(OpenTest, AnOlderCatalogueIsSeen) {
   EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("acknowledged")));
 }
 
-TEST_F(OpenTest, ARowChangedByHandBreaksTheDigest) {
+TEST_F(StoreOpenTest, ARowChangedByHandBreaksTheDigest) {
   Sql("UPDATE segments SET rows=rows-1 WHERE id=2");
   EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("catalog.db")));
 }
 
-TEST_F(OpenTest, ARemovedCommitBreaksTheChain) {
+TEST_F(StoreOpenTest, ARemovedCommitBreaksTheChain) {
   Sql("DELETE FROM commits WHERE id=3");
   EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("chain")));
 }
 
-TEST_F(OpenTest, TheParentDirectoryMustBeThere) {
+TEST_F(StoreOpenTest, TheParentDirectoryMustBeThere) {
   StoreOptions options = tested_.Options();
   options.dir = dir_ / "no/such";
   EXPECT_THAT(Store::Open(options), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no/such")));

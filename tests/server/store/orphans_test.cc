@@ -24,9 +24,9 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 namespace fs = std::filesystem;
 
-class OrphansTest : public ::testing::Test {
+class StoreOrphansTest : public ::testing::Test {
  protected:
-  OrphansTest() : tested_(dir_ / "data") {
+  StoreOrphansTest() : tested_(dir_ / "data") {
     tested_.Create("a", 1);
     for (int64_t number = 1; number <= 3; ++number) EXPECT_OK(tested_.Upload("a", number));
   }
@@ -79,7 +79,7 @@ class OrphansTest : public ::testing::Test {
 
 // A data directory that was copied without catalog.db-wal and high_water started empty, and every
 // segment in it was unlinked without a warning.
-TEST_F(OrphansTest, ACatalogueWithoutItsLogIsRefusedAndNoSegmentIsTouched) {
+TEST_F(StoreOrphansTest, ACatalogueWithoutItsLogIsRefusedAndNoSegmentIsTouched) {
   const std::set<std::string> segments = Segments();
   CopyTo("copy");
   fs::remove(dir_ / "copy/catalog.db-wal");
@@ -95,7 +95,7 @@ TEST_F(OrphansTest, ACatalogueWithoutItsLogIsRefusedAndNoSegmentIsTouched) {
 }
 
 // The mark alone is too weak, because an older pair of catalogue and mark is consistent.
-TEST_F(OrphansTest, ACatalogueOlderThanASegmentIsRefused) {
+TEST_F(StoreOrphansTest, ACatalogueOlderThanASegmentIsRefused) {
   tested_.Close();
   CopyTo("older");
   tested_.Reopen();
@@ -116,7 +116,7 @@ TEST_F(OrphansTest, ACatalogueOlderThanASegmentIsRefused) {
 
 // An older build took a segment of a newer format for damaged: its start moved the segment to
 // lost/, or did not load its collection.
-TEST_F(OrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouched) {
+TEST_F(StoreOrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouched) {
   const std::set<std::string> before = Segments();
   const auto writer = tested_.Begin("a", 4);
   ASSERT_OK(writer);
@@ -142,7 +142,7 @@ TEST_F(OrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouched) {
 
 // One lost commit cannot be distinguished from an upload that ended before its commit. Without the
 // mark the start is refused; with it the segment is moved to lost/.
-TEST_F(OrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
+TEST_F(StoreOrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
   const std::set<std::string> before = Segments();
   const auto writer = tested_.Begin("a", 4);
   ASSERT_OK(writer);
@@ -175,7 +175,7 @@ TEST_F(OrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
 
 // A file that was never sealed was never committed. So crashes during uploads, with and without a
 // token, do not fill the disk.
-TEST_F(OrphansTest, UnfinishedUploadsAreRemoved) {
+TEST_F(StoreOrphansTest, UnfinishedUploadsAreRemoved) {
   const std::set<std::string> before = Segments();
   const auto plain = tested_.Begin("a", 4);
   ASSERT_OK(plain);
@@ -204,7 +204,7 @@ TEST_F(OrphansTest, UnfinishedUploadsAreRemoved) {
   EXPECT_TRUE(tested_.Same());
 }
 
-TEST_F(OrphansTest, DamagedFilesAreSetAsideUnderNamesOfTheirOwn) {
+TEST_F(StoreOrphansTest, DamagedFilesAreSetAsideUnderNamesOfTheirOwn) {
   for (int64_t count = 1; count <= 2; ++count) {
     tested_.Close();
     std::ofstream(tested_.SegmentPath(77)) << "half a header";
@@ -217,7 +217,7 @@ TEST_F(OrphansTest, DamagedFilesAreSetAsideUnderNamesOfTheirOwn) {
   EXPECT_OK(tested_.store().Verify());
 }
 
-TEST_F(OrphansTest, ASegmentOfAnotherStoreIsRefused) {
+TEST_F(StoreOrphansTest, ASegmentOfAnotherStoreIsRefused) {
   tested_.Close();
   const TempDir other;
   {

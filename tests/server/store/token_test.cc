@@ -18,9 +18,9 @@ namespace {
 using ::absl_testing::StatusIs;
 using ::testing::HasSubstr;
 
-class TokenTest : public ::testing::Test {
+class StoreTokenTest : public ::testing::Test {
  protected:
-  TokenTest() : tested_(dir_ / "data") { id_ = tested_.Create("a", 1); }
+  StoreTokenTest() : tested_(dir_ / "data") { id_ = tested_.Create("a", 1); }
   Store& store() { return tested_.store(); }
 
   const TempDir dir_;
@@ -29,9 +29,9 @@ class TokenTest : public ::testing::Test {
 };
 
 // A store with two clocks that the test sets.
-class ClockTest : public TokenTest {
+class StoreTokenClockTest : public StoreTokenTest {
  protected:
-  ClockTest() {
+  StoreTokenClockTest() {
     options_ = tested_.Options();
     options_.unix_seconds = [this] { return unix_s_; };
     options_.steady_seconds = [this] { return steady_s_; };
@@ -71,7 +71,7 @@ class ClockTest : public TokenTest {
 };
 
 // When the clock jumped ahead by eight days, every open upload was dropped.
-TEST_F(ClockTest, AClockThatJumpsAheadDropsNoOpenUpload) {
+TEST_F(StoreTokenClockTest, AClockThatJumpsAheadDropsNoOpenUpload) {
   ASSERT_OK(opened_->BeginUpload(id_, {.token = "t"}));
   unix_s_ += 8 * kDay;
   Sweep();
@@ -90,7 +90,7 @@ TEST_F(ClockTest, AClockThatJumpsAheadDropsNoOpenUpload) {
 
 // For an upload of an earlier process only the system clock measures the age. It is kept for an
 // hour, so that it can be resumed.
-TEST_F(ClockTest, AnUploadOfAnEarlierProcessIsKeptForAnHour) {
+TEST_F(StoreTokenClockTest, AnUploadOfAnEarlierProcessIsKeptForAnHour) {
   ASSERT_OK(opened_->BeginUpload(id_, {.token = "t"}));
   BothClocks(kDay + 1);
   OpenAgain();
@@ -104,7 +104,7 @@ TEST_F(ClockTest, AnUploadOfAnEarlierProcessIsKeptForAnHour) {
 
 // After the clock was set back, the newest upload seemed idle for longest. It was dropped to make
 // room for the next one while its client still sent rows, and it was listed first.
-TEST_F(ClockTest, TheUploadUntouchedForLongestGivesWayWhateverTheClockSays) {
+TEST_F(StoreTokenClockTest, TheUploadUntouchedForLongestGivesWayWhateverTheClockSays) {
   options_.uploads_open_max = 2;
   for (const bool restart : {false, true}) {
     OpenAgain();
@@ -129,7 +129,7 @@ TEST_F(ClockTest, TheUploadUntouchedForLongestGivesWayWhateverTheClockSays) {
 
 // After the clock was set back by an hour, the newest commit seemed the oldest. Its token was
 // forgotten first, and the retry after a lost reply ran the upload again.
-TEST_F(ClockTest, TheTokensOfTheLastCommitsAreKeptWhateverTheClockSays) {
+TEST_F(StoreTokenClockTest, TheTokensOfTheLastCommitsAreKeptWhateverTheClockSays) {
   options_.tokens_max = 3;
   OpenAgain();
   auto early = opened_->BeginUpload(id_, {.token = "begun first, committed last"});
@@ -151,7 +151,7 @@ TEST_F(ClockTest, TheTokensOfTheLastCommitsAreKeptWhateverTheClockSays) {
 }
 
 // A repeated token was always answered with rows_replaced 0.
-TEST_F(TokenTest, ACommittedTokenTellsWhatItReplaced) {
+TEST_F(StoreTokenTest, ACommittedTokenTellsWhatItReplaced) {
   ASSERT_OK(tested_.Upload("a", 1));
   const auto rows = static_cast<int64_t>(tested_.model().collections.at("a").rows.size());
   const uint64_t epoch = tested_.model().collections.at("a").epoch;
@@ -176,7 +176,7 @@ TEST_F(TokenTest, ACommittedTokenTellsWhatItReplaced) {
 
 // Only the last step kept the bytes free that deletes need. Uploads that exceeded their declared
 // size, and compactions, filled the disk.
-TEST_F(TokenTest, AnUploadLeavesTheFreeBytesThatItDidNotDeclare) {
+TEST_F(StoreTokenTest, AnUploadLeavesTheFreeBytesThatItDidNotDeclare) {
   StoreOptions options = tested_.Options();
   tested_.Close();
   options.free_bytes_min = int64_t{1} << 60;

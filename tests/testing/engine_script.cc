@@ -1,9 +1,9 @@
 // EngineScript and Gate: gates, and records of the engine's calls.
 #include <chrono>
 
-#include "tests/server/scripted_engine.h"
+#include "tests/testing/scripted_engine.h"
 
-namespace nearfield::server {
+namespace nearfield::testing {
 
 void Gate::Close() {
   const std::lock_guard lock(mutex_);
@@ -51,4 +51,4 @@ void EngineScript::NoteBatch(int64_t size) {
   batch_sizes_.push_back(size);
 }
 
-}  // namespace nearfield::server
+}  // namespace nearfield::testing

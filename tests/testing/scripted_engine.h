@@ -1,7 +1,7 @@
-// ScriptedEngine: an engine for the server's tests. It uses brute force in host memory, and a
-// script of faults and gates.
-#ifndef NEARFIELD_TESTS_SERVER_SCRIPTED_ENGINE_H_
-#define NEARFIELD_TESTS_SERVER_SCRIPTED_ENGINE_H_
+// ScriptedEngine: the engine over a fake device, for tests of its callers. Gates hold its calls,
+// and a script makes them fail and records them.
+#ifndef NEARFIELD_TESTS_TESTING_SCRIPTED_ENGINE_H_
+#define NEARFIELD_TESTS_TESTING_SCRIPTED_ENGINE_H_
 
 #include <atomic>
 #include <condition_variable>
@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
+#include "tests/testing/fake_backend.h"
 
-namespace nearfield::server {
+namespace nearfield::testing {
 
 // Holds callers until it is opened, and reports how many arrived.
 class Gate {
@@ -33,24 +34,26 @@ class Gate {
   int64_t arrivals_ = 0;
 };
 
-// Shared between a test and the engine that it passes to a server.
+// Shared between a test and the engine that it passes to the tested code.
 struct EngineScript {
+  // The memory and the faults of the device.
+  const std::shared_ptr<FakeDevice> device =
+      std::make_shared<FakeDevice>(FakeDeviceOptions{.memory_bytes = int64_t{1} << 30,
+                                                     .host_rows_bytes = 1 << 22,
+                                                     .host_rows_bytes_used = 1 << 21,
+                                                     .search_us = 7});
   Gate search_gate;
   Gate self_test_gate;
   Gate append_gate;
   Gate commit_gate;
   Gate verify_gate;
   Gate filter_gate;  // filters by id wait here during their evaluation
-  std::atomic<bool> device_lost{false};
   std::atomic<bool> self_test_differs{false};
   // If true, searches ignore `cancelled`.
   std::atomic<bool> deaf_searches{false};
   std::atomic<int64_t> searches{0};
-  std::atomic<int64_t> pins{0};  // calls of PinEpoch, for all collections
   std::atomic<int64_t> cancelled_searches{0};
   std::atomic<int64_t> uploads_open{0};
-  std::atomic<int64_t> device_bytes_total{int64_t{1} << 30};
-  std::atomic<int64_t> device_bytes_used{0};
   // Loses the device in the search with this number; 0: never.
   std::atomic<int64_t> lose_at_search{0};
   std::atomic<int64_t> read_bytes_per_second{0};
@@ -74,6 +77,6 @@ struct EngineScript {
 
 std::unique_ptr<Engine> MakeScriptedEngine(std::shared_ptr<EngineScript> script);
 
-}  // namespace nearfield::server
+}  // namespace nearfield::testing
 
-#endif  // NEARFIELD_TESTS_SERVER_SCRIPTED_ENGINE_H_
+#endif  // NEARFIELD_TESTS_TESTING_SCRIPTED_ENGINE_H_
