@@ -171,11 +171,11 @@ void GenerationScan::SelectRows(int32_t query, int64_t begin, int32_t rows_count
   filter.row_roots = space.row_roots.get();
   filter.query_root = std::sqrt(query_square);
   filter.rows_count = rows_count;
-  filter.score_threshold = threshold_before == score::kNoKey ? score::MinusInfinity()
-                                                             : score::KeyScore(threshold_before);
+  filter.score_min = threshold_before == score::kNoKey ? score::MinusInfinity()
+                                                       : score::KeyScore(threshold_before);
   // The filter does not clamp: a cosine just below -1 scores -1.
-  if (metric == Metric::kCosine && filter.score_threshold <= -1.0f) {
-    filter.score_threshold = score::MinusInfinity();
+  if (metric == Metric::kCosine && filter.score_min <= -1.0f) {
+    filter.score_min = score::MinusInfinity();
   }
   int32_t* const surviving = space.surviving.get();
   const int32_t surviving_count = context_.kernels->filter(filter, surviving);

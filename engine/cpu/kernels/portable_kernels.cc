@@ -106,7 +106,7 @@ int32_t Filter(const ScoreFilter& filter, int32_t* surviving) {
     if (filter.metric == Metric::kCosine) value /= filter.query_root * filter.row_roots[r];
     if (filter.metric == Metric::kL2) value = -value;
     surviving[count] = r;
-    count += static_cast<float>(value) < filter.score_threshold ? 0 : 1;
+    count += static_cast<float>(value) < filter.score_min ? 0 : 1;
   }
   return count;
 }

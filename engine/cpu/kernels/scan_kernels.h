@@ -55,14 +55,14 @@ struct GroupScan {
   Upcoming upcoming;
 };
 
-// Input of filter(), which finds the rows of a tile that may reach score_threshold. Rows that
-// cannot are left out; doubtful rows are kept.
+// Input of filter(), which finds the rows of a tile that may reach score_min. Rows that cannot are
+// left out; doubtful rows are kept.
 struct ScoreFilter {
   Metric metric = Metric::kDot;
   const double* sums = nullptr;       // [rows_count], readable to the next multiple of kRowGroup
   const double* row_roots = nullptr;  // cosine: sqrt(S(x,x)), same extent
   double query_root = 0;              // cosine: sqrt(S(q,q))
-  float score_threshold = 0;
+  float score_min = 0;
   int32_t rows_count = 0;
 };
 

@@ -18,7 +18,7 @@ namespace HWY_NAMESPACE {
 template <Metric kMetric>
 int32_t FilterRows(const ScoreFilter& filter, int32_t* surviving) {
   const hn::Rebind<float, Tag> as_float;
-  const auto score_threshold = hn::Set(as_float, filter.score_threshold);
+  const auto score_min = hn::Set(as_float, filter.score_min);
   const Vec query_root = hn::Set(kTag, filter.query_root);
   int32_t count = 0;
   for (int32_t r = 0; r < filter.rows_count; r += kWidth) {
@@ -27,7 +27,7 @@ int32_t FilterRows(const ScoreFilter& filter, int32_t* surviving) {
       value = hn::Div(value, hn::Mul(query_root, hn::LoadU(kTag, filter.row_roots + r)));
     }
     if constexpr (kMetric == Metric::kL2) value = hn::Neg(value);
-    const auto below = hn::Lt(hn::DemoteTo(as_float, value), score_threshold);
+    const auto below = hn::Lt(hn::DemoteTo(as_float, value), score_min);
     if (hn::AllTrue(as_float, below)) continue;
     uint8_t below_bits[8] = {};  // StoreMaskBits may write 8 bytes
     hn::StoreMaskBits(as_float, below, below_bits);
