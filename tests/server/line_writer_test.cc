@@ -123,7 +123,7 @@ TEST(LineWriterTest, TheEndDoesNotWaitForABlockedReader) {
   int64_t dropped = 0;
   while (dropped == 0 || std::count(text.begin(), text.end(), '\n') < 100 - dropped + 1) {
     text += pipe.ReadSome();
-    const size_t reported = text.find("dropped ");
+    const size_t told = text.find("dropped ");
     if (told != std::string::npos) dropped = std::stoll(text.substr(told + 8, 2));
   }
 }

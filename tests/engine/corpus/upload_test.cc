@@ -164,12 +164,12 @@ TEST_F(CorpusUploadTest, OrdinalsTakenBeforeTheCommitAreThoseThatShow) {
   EXPECT_EQ(*upload->TakeOrdinals(), 2u);
   EXPECT_THAT(upload->Append(block),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("only be committed")));
-  uint32_t reported = 0;
+  uint32_t first_ordinal = 0;
   ASSERT_OK(upload->Commit([&](const PendingChange& change) {
-    reported = change.first_ordinal;
+    first_ordinal = change.first_ordinal;
     return absl::OkStatus();
   }));
-  EXPECT_EQ(told, 2u);
+  EXPECT_EQ(first_ordinal, 2u);
   EXPECT_EQ(collection->LiveRows(nullptr)->chosen, (std::vector<uint64_t>{0b1100}));
 }
 

@@ -196,14 +196,14 @@ TEST_P(ScanKernelsTest, FilterKeepsEveryRowThatReachesTheThreshold) {
       }
       std::vector<float> thresholds = {score::MinusInfinity(), infinity, 0.0f, 1.0f};
       thresholds.insert(thresholds.end(), scores.begin(), scores.end());
-      for (const float score_threshold : thresholds) {
-        if (metric == Metric::kCosine && score_threshold <= -1.0f) continue;  // the caller passes -inf
+      for (const float score_min : thresholds) {
+        if (metric == Metric::kCosine && score_min <= -1.0f) continue;  // the caller passes -inf
         std::vector<int32_t> surviving(sums.size(), -1);
         const int32_t count = kernels().filter({.metric = metric,
                                                 .sums = sums.data(),
                                                 .row_roots = roots.data(),
                                                 .query_root = std::sqrt(query_square),
-                                                .score_threshold = score_threshold,
+                                                .score_min = score_min,
                                                 .rows_count = rows_count},
                                                surviving.data());
         ASSERT_LE(count, rows_count);
@@ -211,7 +211,7 @@ TEST_P(ScanKernelsTest, FilterKeepsEveryRowThatReachesTheThreshold) {
         ASSERT_TRUE(std::is_sorted(surviving.begin(), surviving.end()));
         for (int32_t r = 0; r < rows_count; ++r) {
           const bool kept = std::binary_search(surviving.begin(), surviving.end(), r);
-          const bool reaches = scores[static_cast<size_t>(r)] >= score_threshold;
+          const bool reaches = scores[static_cast<size_t>(r)] >= score_min;
           ASSERT_TRUE(kept || !reaches) << "row " << r << " of " << rows_count;
           if (metric == Metric::kDot) {
             ASSERT_EQ(kept, reaches) << "row " << r;
