@@ -119,7 +119,8 @@ void Corpus::PrepareSwap() {
 void Corpus::Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept {
   {
     const MutexLock lock(mutex_);
-    CHECK_GE(next->epoch, snapshot_->epoch);
+    // Modulo 2^64: the commits of a load may begin below epoch 0.
+    CHECK_LE(next->epoch - snapshot_->epoch, uint64_t{1});
     CHECK_LT(replaced_.size(), replaced_.capacity());  // PrepareSwap has made room
     replaced_.push_back(snapshot_);
     snapshot_.swap(next);

@@ -80,7 +80,7 @@ absl::StatusOr<std::shared_ptr<const CorpusSnapshot>> Corpus::At(const PinnedEpo
   if (pin == nullptr || pin->corpus() != this) {
     return absl::InvalidArgumentError("at: an epoch of another collection");
   }
-  DCHECK_LE(pin->epoch(), Pin()->epoch);
+  DCHECK_GE(static_cast<int64_t>(Pin()->epoch - pin->epoch()), 0);  // modulo 2^64
   return pin->snapshot();
 }
 

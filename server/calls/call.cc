@@ -11,6 +11,7 @@ namespace nearfield::server {
 namespace {
 
 constexpr int64_t kUnavailableRetryMs = 1000;
+constexpr auto kDeadlineMax = std::chrono::hours(24 * 365);  // a later one is none
 
 // Returns kInspection for methods that a server that is not trusted any more still answers. Callers
 // do not rely on their answers.
@@ -37,7 +38,10 @@ Call::Call(ServerState* state, CallContext* context, const char* method)
   record.peer = facts.peer;
   if (refusal_.ok()) refusal_ = CheckCallerName(facts.caller_name);
   caller_ = CallerOf(facts);
-  if (facts.time_left.has_value()) deadline_ = begin_ + *facts.time_left;
+  if (facts.deadline.has_value()) {
+    const auto left = *facts.deadline - std::chrono::system_clock::now();
+    if (left <= kDeadlineMax) deadline_ = begin_ + left;
+  }
 }
 
 Call::~Call() {

@@ -134,13 +134,21 @@ class UploadStream final : public ActiveCall, public std::enable_shared_from_thi
   // Runs on a worker. Only this function and GiveUp use the session.
   void Work(const Incoming<pb::UploadRequest>& incoming) {
     absl::StatusOr<pb::UploadResponse> response = HandleMessage(incoming);
-    const MutexLock lock(mutex_);
+    bool finished = false;
+    {
+      const MutexLock lock(mutex_);
+      last_active_ = state_->clock().Now();
+      place_->Resume(session_->totals().bytes - std::exchange(bytes_, session_->totals().bytes));
+      call_.record.collection = session_->collection();
+      call_.record.rows = session_->totals().rows;
+      finished = finished_;
+      if (!finished) Continue(std::move(response));
+    }
+    if (finished) GiveUp();  // dropping the session syncs its durable blocks: without the lock
+  }
+
+  void Continue(absl::StatusOr<pb::UploadResponse> response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     working_ = false;
-    last_active_ = state_->clock().Now();
-    place_->Resume(session_->totals().bytes - std::exchange(bytes_, session_->totals().bytes));
-    call_.record.collection = session_->collection();
-    call_.record.rows = session_->totals().rows;
-    if (finished_) return GiveAll();
     if (!response.ok()) return End(response.status());
     if (session_->committed()) {
       committed_ = *std::move(response);
@@ -182,7 +190,7 @@ class UploadStream final : public ActiveCall, public std::enable_shared_from_thi
     context_->WriteAndFinish(committed_, call_.Close(*end_));
   }
 
-  // Runs on a worker, instead of Work().
+  // Runs on a worker, instead of Work() or at its end.
   void GiveUp() {
     session_.reset();
     const MutexLock lock(mutex_);

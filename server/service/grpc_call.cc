@@ -36,22 +36,13 @@ absl::Status CheckMetadata(const grpc::CallbackServerContext& context) {
       absl::StrCat("metadata: ", bytes, " bytes, the limit is ", kMetadataBytesMax));
 }
 
-// Returns nullopt without a deadline. gRPC's deadline is a wall time.
-std::optional<std::chrono::nanoseconds> TimeLeft(const grpc::CallbackServerContext& context) {
-  const auto deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
-  const auto left = deadline - std::chrono::system_clock::now();
-  if (left > std::chrono::hours(24 * 365)) return std::nullopt;
-  return left;
-}
-
 }  // namespace
 
 CallFacts FactsOf(const grpc::CallbackServerContext& context) {
   return {.request_id = std::string(Metadata(context, kClientRequestId)),
           .caller_name = std::string(Metadata(context, kClientCaller)),
           .peer = context.peer(),
-          .time_left = TimeLeft(context),
+          .deadline = context.deadline(),
           .status = CheckMetadata(context)};
 }
 

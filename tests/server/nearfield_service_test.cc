@@ -288,8 +288,9 @@ TEST_F(NearfieldServiceTest, CancelAndDeadlineEndACallThatWaits) {
     call.Cancel();
     EXPECT_THAT(call.AwaitEnd().status, absl_testing::StatusIs(absl::StatusCode::kCancelled));
   }
-  const CallEnd late = Call(&NearfieldService::Search, request, &response,
-                            {.time_left = std::chrono::milliseconds(50)});
+  const CallEnd late =
+      Call(&NearfieldService::Search, request, &response,
+           {.deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(50)});
   EXPECT_THAT(late.status, absl_testing::StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
