@@ -100,7 +100,7 @@ TEST_F(LatencyModelTest, AProbeIsGivenOnceASecond) {
   EXPECT_TRUE(model_.TakeProbe(clock_.Now()));
 }
 
-TEST(PassModelTest, ACollectionThatIsGoneIsForgottenThoughItsAddressIsReused) {
+TEST(LatencyModelsTest, ACollectionThatIsGoneIsForgottenThoughItsAddressIsReused) {
   const auto script = std::make_shared<testing::EngineScript>();
   const std::unique_ptr<Engine> engine = testing::MakeScriptedEngine(script);
   LatencyModels model;
@@ -114,7 +114,7 @@ TEST(PassModelTest, ACollectionThatIsGoneIsForgottenThoughItsAddressIsReused) {
   EXPECT_EQ(model.Find(same_address), nullptr);
 }
 
-TEST(PassModelTest, TheNumberOfCollectionsIsBounded) {
+TEST(LatencyModelsTest, TheNumberOfCollectionsIsBounded) {
   const auto script = std::make_shared<testing::EngineScript>();
   const std::unique_ptr<Engine> engine = testing::MakeScriptedEngine(script);
   LatencyModels model;
@@ -130,7 +130,7 @@ TEST(PassModelTest, TheNumberOfCollectionsIsBounded) {
   EXPECT_EQ(model.size(), 1u);
 }
 
-TEST(PassModelTest, TheFloorIsWhatTheDeviceReadsAtBest) {
+TEST(LatencyModelsTest, TheFloorIsWhatTheDeviceReadsAtBest) {
   const auto script = std::make_shared<testing::EngineScript>();
   const std::unique_ptr<Engine> engine = testing::MakeScriptedEngine(script);
   const std::shared_ptr<Collection> rows =

@@ -287,7 +287,9 @@ TEST_F(QueueServiceTest, AReplyThatNobodyTakesEndsItsCall) {
   const auto unread = StubWithFixedWindows();
   grpc::ClientContext context;
   const auto stream = unread->SearchStream(&context);
-  while (server_->state().unread_replies().cancelled_count() == 0) stream->Write(Wide());
+  while (stream->Write(Wide())) {
+  }
+  EXPECT_GT(server_->state().unread_replies().cancelled_count(), 0);
   pb::SearchResponse response;
   while (stream->Read(&response)) {
   }

@@ -198,7 +198,7 @@ TEST(StoreTest, AFatalErrorEndsEverything) {
   const TempDir dir;
   std::string told;
   StoreOptions options = {.dir = dir / "data"};
-  options.on_fatal = [&told](const absl::Status& status) { reported = status.ToString(); };
+  options.on_fatal = [&told](const absl::Status& status) { told = status.ToString(); };
   const auto store = Store::Open(options);
   ASSERT_OK(store);
   const int64_t id = *(*store)->CreateCollection("a", {.dim = 1}, "");
