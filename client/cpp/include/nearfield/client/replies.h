@@ -302,7 +302,8 @@ struct Counters {
   // Device passes that returned answers. Each adds one, regardless of how many searches shared it.
   struct Passes {
     uint64_t passes_count = 0;
-    // Queries in passes in which most queries scanned rows, and in those in which most scanned codes.
+    // Queries in passes in which most queries scanned rows, and in those in which most scanned
+    // codes.
     uint64_t queries_rows_count = 0;
     uint64_t queries_int8_count = 0;
     uint64_t device_us = 0;
