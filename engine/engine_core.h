@@ -13,8 +13,9 @@
 namespace nearfield {
 
 // Creates an engine with k_max, batch_max and host_memory_bytes (0: the default) of `options`.
-// `note` becomes EngineInfo::note. Errors: InvalidArgument (an option out of range, or a backend
-// made for fewer neighbors), FailedPrecondition (the arithmetic mode of this thread).
+// `note` becomes EngineInfo::note. Errors: InvalidArgument (an option out of range; k_max
+// not below that of the backend, which returns one row more for a query by id), FailedPrecondition
+// (the arithmetic mode of this thread).
 absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::unique_ptr<corpus::Backend> backend,
                                                    const EngineOptions& options, std::string note);
 

@@ -12,7 +12,8 @@ namespace nearfield {
 // Errors: InvalidArgument (names the option, its value and the limit).
 absl::Status CheckOptions(const EngineOptions& options);
 
-// Checks the memory of the CPU backend, whose device memory is host memory. Errors: as above.
+// Checks that options.memory_bytes is at most the physical memory that this process may use,
+// because the CPU backend allocates it there. Errors: as above.
 absl::Status CheckCpuMemory(const EngineOptions& options);
 
 // Returns options.memory_bytes, or half of the physical memory.

@@ -50,7 +50,7 @@ void PrintCollections(const GlobalOptions& global, std::span<const CollectionInf
                {"ids"},
                {"scan"},
                {"rows in"},
-               {"kept"},
+               {"durable"},
                {"epoch", Align::kRight},
                {"generations", Align::kRight},
                {"device", Align::kRight},
@@ -105,7 +105,8 @@ int Create(const GlobalOptions& global, const CollectionSpec& spec) {
   return kExitOk;
 }
 
-// Rows cannot be restored: asks for confirmation on a terminal; elsewhere --yes is required.
+// Dropped rows cannot be recovered by this program: asks for confirmation on a terminal; elsewhere
+// --yes is required.
 bool Confirmed(const std::string& name) {
   if (isatty(STDIN_FILENO) == 0) {
     PrintError(Cat("drop deletes every row of ", name, ": say --yes"));
@@ -173,8 +174,8 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
   AddIdTypeOption(*create, &spec->id_type, "Type of its ids [uint64]");
   AddScanOption(
       *create, &spec->scan,
-      "The data that scans read: int8 codes kept next to the rows, the rows themselves, or what is "
-      "fastest on the server's device [auto]");
+      "Data that a scan reads: int8 codes stored next to the rows, the rows themselves, or the "
+      "fastest of these on the server's device [auto]");
   AddRowPlacementOption(
       *create, &spec->rows,
       "Where the rows lie [device]; on the host only where the server runs on the CPU");

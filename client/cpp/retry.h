@@ -29,7 +29,7 @@ struct Attempt {
   absl::Status status;
   std::optional<std::chrono::milliseconds> retry_after;  // the server's hint
   // Retry regardless of the status. For a limited time such tries do not use up tries_max.
-  bool passes_over = false;
+  bool retry_always = false;
 };
 
 struct RetryPlan {
@@ -39,7 +39,7 @@ struct RetryPlan {
 };
 
 // Runs `attempt` until it succeeds, fails for good, or no time or try is left; returns the last
-// status. Retried: UNAVAILABLE, RESOURCE_EXHAUSTED with a hint, and tries with `passes_over` (for
+// status. Retried: UNAVAILABLE, RESOURCE_EXHAUSTED with a hint, and tries with `retry_always` (for
 // ten seconds after the first of them). The wait doubles from try to try, is drawn at random from
 // its upper half, and is never shorter than the hint. A wait that would exceed the deadline is not
 // begun.

@@ -47,12 +47,12 @@ class Upload::Impl {
     static_cast<void>(Finish());
   }
 
-  // Opens the stream and waits until the server accepts or refuses. Without `patience` it waits as
+  // Opens the stream and waits until the server accepts or refuses. Without `timeout` it waits as
   // long as the connection lives.
-  Attempt Begin(std::optional<std::chrono::milliseconds> patience, uint64_t block_bytes_max) {
+  Attempt Begin(std::optional<std::chrono::milliseconds> timeout, uint64_t block_bytes_max) {
     block_bytes_max_ = block_bytes_max;
-    // The time left, if this is not the first try.
-    if (options_.deadline) context_.set_deadline(std::chrono::system_clock::now() + *patience);
+    // With a deadline, `timeout` is the time left until it.
+    if (options_.deadline) context_.set_deadline(std::chrono::system_clock::now() + *timeout);
     core_->Introduce(&context_);
     stream_ = core_->ingest().Upload(&context_);
     v1::UploadRequest request;
@@ -67,8 +67,8 @@ class Upload::Impl {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto responded = [this] { return accepted_ || committed_ || reads_ended_; };
     bool answered = true;
-    if (patience) {
-      answered = changed_.wait_for(lock, *patience, responded);
+    if (timeout) {
+      answered = changed_.wait_for(lock, *timeout, responded);
     } else {
       changed_.wait(lock, responded);
     }
@@ -80,7 +80,7 @@ class Upload::Impl {
     Attempt outcome = Finish();
     if (!answered) {
       outcome.status = absl::DeadlineExceededError(
-          Cat("the server did not accept the upload within ", patience->count(), " ms"));
+          Cat("the server did not accept the upload within ", timeout->count(), " ms"));
     }
     status_ = outcome.status;
     return outcome;
@@ -329,7 +329,7 @@ absl::StatusOr<UploadResult> Client::UploadWithToken(
     Upload upload(std::make_unique<Upload::Impl>(core_, options));
     Attempt begun = upload.impl_->Begin(LeftOf(plan, clock), block_bytes_max);
     // A server that has not yet noticed the end of the previous stream still holds its token.
-    begun.passes_over = !std::exchange(first, false) && absl::IsFailedPrecondition(begun.status);
+    begun.retry_always = !std::exchange(first, false) && absl::IsFailedPrecondition(begun.status);
     if (!begun.status.ok()) return begun;
     advanced |= upload.rows_resumed() > rows_known;
     rows_known = std::max(rows_known, upload.rows_resumed());

@@ -22,7 +22,6 @@ namespace nearfield::client {
 // microseconds; for doubles also "inf" and "-inf"; a list as an array. null, or no member: no
 // value. In CSV: the same without quotes; a list as a JSON array. An empty cell: no value; "" in
 // quotes: an empty keyword.
-// quotes: an empty keyword.
 class AttributeReader {
  public:
   explicit AttributeReader(const std::vector<AttributeSpec>& specs);

@@ -68,10 +68,10 @@ FilterToken Quoted(std::string_view text, size_t at, size_t* end) {
 }
 
 FilterToken Sign(std::string_view text, size_t at, size_t* end) {
-  for (const std::string_view sign : {"==", "!=", "<=", ">=", "<", ">", "(", ")", ","}) {
-    if (text.substr(at, sign.size()) != sign) continue;
-    *end = at + sign.size();
-    return {.kind = Kind::kSign, .text = std::string(sign), .at = at};
+  for (const std::string_view symbol : {"==", "!=", "<=", ">=", "<", ">", "(", ")", ","}) {
+    if (text.substr(at, symbol.size()) != symbol) continue;
+    *end = at + symbol.size();
+    return {.kind = Kind::kSymbol, .text = std::string(symbol), .at = at};
   }
   *end = at + 1;
   if (text[at] == '=') return {.kind = Kind::kBad, .text = "write ==", .at = at};

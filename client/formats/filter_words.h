@@ -27,7 +27,7 @@ struct FilterToken {
     kName,    // `id`: `text` without the backquotes
     kString,  // "de" or 'de': `text` decoded
     kNumber,  // 2020, -1.5e3, -inf: `text` as written
-    kSign,    // ( ) , == != < <= > >=
+    kSymbol,  // ( ) , == != < <= > >=
     kBad,     // `text` is the error message
   };
 
@@ -39,7 +39,7 @@ struct FilterToken {
     return kind == wanted && text == spelling;
   }
   bool IsWord(std::string_view word) const { return Is(Kind::kWord, word); }
-  bool IsSign(std::string_view sign) const { return Is(Kind::kSign, sign); }
+  bool IsSymbol(std::string_view symbol) const { return Is(Kind::kSymbol, symbol); }
 };
 
 // Returns the token at byte `at`, or after white space there. `*end` is the byte after the token.

@@ -1,4 +1,4 @@
-// CheckJson of json_text.h, the only part that uses a JSON library.
+// CheckJson and JsonString of json_text.h: the only functions that use a JSON library (nlohmann).
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -76,7 +76,7 @@ class Tombstones {
 struct GenerationView {
   const RowPlanes* planes = nullptr;       // sealed
   const Tombstones* tombstones = nullptr;  // null: no row deleted
-  int64_t rows_live = 0;                   // 0: no row is searched, whatever tombstones has
+  int64_t rows_live = 0;                   // rows to search; if 0, tombstones is ignored
   // The slots that are not deleted, ascending, if they are few; else empty. A hint with the same
   // content as tombstones: a backend may score only these slots instead of scanning.
   absl::Span<const uint32_t> live_slots;
@@ -110,7 +110,9 @@ struct ScanCost {
 struct BackendInfo {
   BackendKind kind = BackendKind::kCpu;
   std::string device_name;
-  int32_t k_max = 0;  // one more than the k of a query: a query by id drops its own row
+  // Maximum k of Search. One more than EngineOptions::k_max, because a query by id finds its own
+  // row too.
+  int32_t k_max = 0;
   int32_t batch_max = 0;
   // The scan that kAuto selects for a dimension of at least scan_dim_min; below it, kRows.
   ScanPrecision scan = ScanPrecision::kRows;

@@ -20,10 +20,11 @@ struct alignas(16) RowBound {
   float squared_norm_lower = 0;  // n: for L2, at most S(x, x); else 0
 };
 
-// Bound of a query's codes c1 and c2.
+// Bound of a query's codes c1 and c2. t1 * c1 + t2 * c2 approximates the query; for L2, twice the
+// query.
 struct QueryBound {
   float first_scale = 0;         // t1
-  float second_scale = 0;        // t2: the codes represent t1 * c1 + t2 * c2
+  float second_scale = 0;        // t2
   float of_residual = 0;         // A
   float of_norm = 0;             // B
   float squared_norm_lower = 0;  // h: for L2, at most S(q, q); else 0
@@ -93,9 +94,9 @@ NEARFIELD_HOST_DEVICE inline double NormUp(double squares, int64_t dimension) {
   return (std::sqrt(squares) + std::sqrt(terms) * 0x1p-536) * (1.0 + NormError(dimension));
 }
 
+inline constexpr double kCodeMax = 127.0;
 // Returns the scale of codes for values of at most this magnitude: 0 if it is too small for a
 // scale, +inf if it is too large.
-inline constexpr double kCodeMax = 127.0;
 NEARFIELD_HOST_DEVICE inline float CodeScale(double magnitude) {
   return static_cast<float>(magnitude / kCodeMax);
 }

@@ -1,5 +1,5 @@
 // Parameters of the rotation in which codes are computed, for the host and the device; see
-// corpus/rotation.h.
+// bound/rotation.h.
 #ifndef NEARFIELD_ENGINE_BOUND_ROTATION_SHAPE_H_
 #define NEARFIELD_ENGINE_BOUND_ROTATION_SHAPE_H_
 

@@ -20,14 +20,14 @@ namespace nearfield::corpus {
 std::vector<size_t> ChooseCompaction(const CorpusSnapshot& snapshot,
                                      const CompactionOptions& options);
 
-// Returns `current` with `copy` in place of the generations at `indices` of `before`, of which it
-// was made. Rows that were deleted since are deleted in the copy too. Returns nullopt if one of
-// these generations is gone. Errors: ResourceExhausted, Unavailable.
 struct CompactionStep {
   std::shared_ptr<const CorpusSnapshot> before;
   std::vector<size_t> indices;
   std::shared_ptr<const Generation> copy;
 };
+// Returns `current` with `copy` in place of the generations at `indices` of `before`, of which it
+// was made. Rows that were deleted since are deleted in the copy too. Returns nullopt if one of
+// these generations is gone. Errors: ResourceExhausted, Unavailable.
 absl::StatusOr<std::optional<std::vector<GenerationState>>> Replace(const Device& device,
                                                                     const CorpusSnapshot& current,
                                                                     const CompactionStep& step);

@@ -12,8 +12,7 @@
 namespace nearfield::corpus {
 namespace {
 
-// If there are more live rows than this for each chosen row, the slots of the chosen rows are
-// listed too.
+// The slots of the chosen rows are listed too if at most one live row in this many is chosen.
 constexpr int64_t kLiveRowsPerListed = 32;
 
 // Returns the bits of the rows that are deleted or not chosen.

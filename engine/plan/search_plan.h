@@ -6,7 +6,6 @@
 // fit the workspace, and then selects for each of them. A generation that does not fit alone is
 // split into parts, one per step. The k best keys so far (the carry) take part in the selection of
 // the next part.
-// the next.
 #ifndef NEARFIELD_ENGINE_PLAN_SEARCH_PLAN_H_
 #define NEARFIELD_ENGINE_PLAN_SEARCH_PLAN_H_
 

@@ -13,7 +13,8 @@
 
 namespace nearfield {
 
-// The first count() rows of an order: the last of them as hits, the earlier ones only as bits.
+// The first count() rows of a query's result order: the last of them as hits, the earlier ones only
+// as bits.
 struct KnownRows {
   int64_t begin = 0;  // rows of the order before hits.front()
   Hits hits;

@@ -1,4 +1,5 @@
-// SearchCorpus: answers a batch of queries over a pinned snapshot.
+// SearchCorpus: pins one snapshot of a corpus (batch.at, or the current one) and answers a batch of
+// queries over it.
 #ifndef NEARFIELD_ENGINE_SEARCH_SEARCH_H_
 #define NEARFIELD_ENGINE_SEARCH_SEARCH_H_
 

@@ -46,6 +46,7 @@ struct RowKeys {
   int row_bits;
 
   __device__ uint64_t Begin(uint32_t row, uint32_t rows) const {
+    // Two shifts, because with row_bits = 0 one shift by 64 would be undefined.
     return uint64_t{rows - 1 - row} << (63 - row_bits) << 1;
   }
   __device__ uint64_t Key(uint64_t begin, uint32_t order, uint32_t index) const {
@@ -73,7 +74,7 @@ struct SortRows {
 // Reads a score and writes 8 B each: 12 B per fp32 score, 2.8 us for 1M at 4.31 TB/s.
 // Requires: rows <= 2^row_bits, n <= 2^(32 - row_bits).
 // Steps: one, for every score.
-// Source: none; a map.
+// Source: none; elementwise.
 template <typename Scores>
 __global__ void __launch_bounds__(kThreads) MakeRowKeysKernel(SortRows rows) {
   const int64_t row = blockIdx.y;
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(kThreads) MakeRowKeysKernel(SortRows rows) {
 // Reads 8 B and writes 8 B (6 B for 16-bit scores) per result.
 // Requires: k <= n.
 // Steps: one, for every result.
-// Source: none; a map.
+// Source: none; elementwise.
 template <typename Scores>
 __global__ void __launch_bounds__(kThreads) TakeFirstKernel(SortRows rows) {
   const int64_t row = blockIdx.y;

@@ -72,7 +72,7 @@ struct RowSample {
   int pairs_log2 = 0;
 
   __device__ uint32_t vectors() const { return 2u << pairs_log2; }
-  __device__ float Share() const {
+  __device__ float SampledFraction() const {
     return static_cast<float>(ScoreVector<Source>::kCount * vectors()) /
            static_cast<float>(row.size());
   }

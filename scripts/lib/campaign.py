@@ -1,4 +1,5 @@
-"""The parts that all campaign scripts share: options, running benchmarks, the machine, receipts."""
+"""Functions shared by the campaigns that run benchmarks (all except mutation_campaign): command line,
+running a benchmark, description of the machine, receipt (the JSON file of the results)."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "build/bench/bin"
 RECEIPTS = ROOT / "tests/bench/receipts"
-MARK = "NEARFIELD_BENCH_JSON "
+RESULT_PREFIX = "NEARFIELD_BENCH_JSON "
 
 Row = dict[str, Any]
+Facts = dict[str, Any]
 
 
 def parser_of(description: str | None, receipt: str) -> argparse.ArgumentParser:
@@ -52,7 +54,7 @@ def command_line() -> str:
     return f"scripts/{Path(sys.argv[0]).name} " + " ".join(sys.argv[1:])
 
 
-def machine() -> Row:
+def machine() -> Facts:
     """Returns the processor and the kernel of this machine."""
     return {"cpu": cpu_name(), "cores": os.cpu_count(), "kernel": platform.release()}
 
@@ -67,7 +69,7 @@ def cpu_name() -> str:
     return found.group(1) if found else platform.machine()
 
 
-def environment(commit: str) -> Row:
+def environment(commit: str) -> Facts:
     """Returns the conditions of a measurement on the GPU. The owner of a card who locked its clocks
     sets NEARFIELD_CLOCKS_LOCKED=1."""
     query = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").splitlines()
@@ -90,8 +92,8 @@ def run(command: list[str], log: list[str]) -> tuple[int, list[Row]]:
         assert process.stdout is not None
         for line in process.stdout:
             log.append(line.rstrip("\n"))
-            if line.startswith(MARK):
-                rows.append(json.loads(line[len(MARK) :]))
+            if line.startswith(RESULT_PREFIX):
+                rows.append(json.loads(line[len(RESULT_PREFIX) :]))
             else:
                 print(line, end="", flush=True)
     return process.returncode, rows
@@ -102,7 +104,7 @@ def cell(value: float | None, width: int, digits: int = 1) -> str:
     return f"{value:>{width}.{digits}f}" if value is not None else "-".rjust(width)
 
 
-def receipt_path(bench: str, facts: Row) -> Path:
+def receipt_path(bench: str, facts: Facts) -> Path:
     """Returns the path of a benchmark's receipt, named after the device."""
     device = facts["gpu"] if facts["gpu"] != "none" else "cpu"
     return RECEIPTS / f"{bench}_{re.sub(r'[^A-Za-z0-9]+', '_', device).strip('_').lower()}.json"
@@ -115,7 +117,7 @@ def write_receipt(out: Path, receipt: Row, rows: list[Row]) -> None:
     out.write_text(f'{json.dumps(receipt, indent=1)[:-2]},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8")
 
 
-def finish(arguments: argparse.Namespace, out: Path, facts: Row, rows: list[Row], log: list[str], table: str) -> None:
+def finish(arguments: argparse.Namespace, out: Path, facts: Facts, rows: list[Row], log: list[str], table: str) -> None:
     """Writes the receipt if there are rows, and the log if it is wanted; prints the table."""
     if rows:
         write_receipt(out, {"command": command_line(), **facts}, rows)

@@ -1,10 +1,12 @@
 // PostingLists: the rows of each distinct value of an attribute. A value is identified by its code,
-// its position in value order. This part of an index is the same for every type.
+// which is its position in value order (not an int8 code of a vector). This part of an index is the
+// same for every type.
 //
 // A value with few rows stores them in a plain list, 4 bytes each. A value with at least kHeavyRows
-// rows has its own bitmap. If each row has at most one value, cuts are stored: all rows below a
-// code, every kCutRows rows. The rows of any range of codes are then the difference of two cuts,
-// corrected by at most kCutRows rows at its two ends.
+// rows has its own bitmap. If each row has at most one value, there are also prefix bitmaps
+// ("cuts"), about one every kCutRows rows: a cut holds all rows whose code is below its own. The
+// rows of a range of codes are then the difference of two cuts, corrected by at most kCutRows rows
+// at its two ends.
 #ifndef NEARFIELD_SERVER_ATTRIBUTES_POSTING_LISTS_H_
 #define NEARFIELD_SERVER_ATTRIBUTES_POSTING_LISTS_H_
 

@@ -26,10 +26,10 @@ Auditor::Auditor(const AuditorOptions& options, Engine* engine, const Clock* clo
 }
 
 Auditor::~Auditor() {
-  std::deque<Job> dropped;  // destroyed without the lock, because that releases their places
+  std::deque<Job> dropped;  // destroyed without the lock, because that releases their slots
   {
     const MutexLock lock(mutex_);
-    ending_.store(true);  // under the lock, with the counts: the ending thread reports them
+    ending_.store(true);  // under the lock: the thread's last report includes the drops
     counts_.answers_dropped += static_cast<int64_t>(jobs_.size());
     dropped.swap(jobs_);
   }
@@ -37,7 +37,7 @@ Auditor::~Auditor() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool Auditor::Resting() const { return clock_->Now() < rest_until_; }
+bool Auditor::Paused() const { return clock_->Now() < paused_until_; }
 
 bool Auditor::Sample() {
   if (options_.one_in == 0) return false;
@@ -45,27 +45,27 @@ bool Auditor::Sample() {
   return Scramble(number) % static_cast<uint64_t>(options_.one_in) == 0;
 }
 
-Auditor::Place Auditor::Reserve() {
+Auditor::Slot Auditor::Reserve() {
   const MutexLock lock(mutex_);
-  if (ending_.load() || places_taken_ >= kAuditPlaces || Resting()) {
+  if (ending_.load() || slots_taken_ >= kAuditSlots || Paused()) {
     ++counts_.answers_dropped;
     return {};
   }
-  ++places_taken_;
-  return Place(this);
+  ++slots_taken_;
+  return Slot(this);
 }
 
-void Auditor::GiveBack() {
+void Auditor::ReleaseSlot() {
   const MutexLock lock(mutex_);
-  --places_taken_;
-  CHECK_GE(places_taken_, 0);
+  --slots_taken_;
+  CHECK_GE(slots_taken_, 0);
 }
 
-void Auditor::Submit(Place place, AuditedAnswer answer) {
+void Auditor::Submit(Slot slot, AuditedAnswer answer) {
   {
     const MutexLock lock(mutex_);
-    if (!ending_.load() && !Resting()) {
-      jobs_.push_back({.place = std::move(place), .answer = std::move(answer)});
+    if (!ending_.load() && !Paused()) {
+      jobs_.push_back({.slot = std::move(slot), .answer = std::move(answer)});
     } else {
       ++counts_.answers_dropped;
     }
@@ -87,7 +87,7 @@ void Auditor::Loop() {
       MutexLock lock(mutex_);
       while (jobs_.empty() && !ending_.load()) arrived_.Wait(lock);
       if (ending_.load()) break;
-      if (Resting()) {  // drop waiting answers: they would hold their epochs for the whole rest
+      if (Paused()) {  // drop waiting answers: they would hold their epochs for the whole rest
         counts_.answers_dropped += static_cast<int64_t>(jobs_.size());
         dropped.swap(jobs_);
         continue;
@@ -119,7 +119,7 @@ void Auditor::Check(const AuditedAnswer& answer) {
     counts_.mismatches += wrong ? 1 : 0;
     counts_.rows_checked += verdict.ok() ? verdict->rows_checked : 0;
     counts_.busy_us += MicrosBetween(begin, end);
-    rest_until_ = end + (end - begin) * (100 - options_.cpu_percent) / options_.cpu_percent;
+    paused_until_ = end + (end - begin) * (100 - options_.cpu_percent) / options_.cpu_percent;
     report = MicrosBetween(reported_, end) >= kReportUs;
     if (report) reported_ = end;
     now = counts_;

@@ -37,7 +37,7 @@ struct AuditorOptions {
 
 // Maximum number of answers that are sampled, wait or are being checked. Each pins its epoch until
 // it is checked or dropped; none waits while the auditor rests.
-inline constexpr int64_t kAuditPlaces = 4;
+inline constexpr int64_t kAuditSlots = 4;
 
 // Runs one thread. Thread-safe.
 class Auditor {
@@ -54,22 +54,22 @@ class Auditor {
   Auditor& operator=(const Auditor&) = delete;
 
   // A slot for one answer, released if it is not used. The auditor outlives it.
-  class Place {
+  class Slot {
    public:
-    Place() = default;
-    Place(Place&& other) noexcept : auditor_(std::exchange(other.auditor_, nullptr)) {}
-    Place& operator=(Place&& other) noexcept {
+    Slot() = default;
+    Slot(Slot&& other) noexcept : auditor_(std::exchange(other.auditor_, nullptr)) {}
+    Slot& operator=(Slot&& other) noexcept {
       std::swap(auditor_, other.auditor_);
       return *this;
     }
-    ~Place() {
-      if (auditor_ != nullptr) auditor_->GiveBack();
+    ~Slot() {
+      if (auditor_ != nullptr) auditor_->ReleaseSlot();
     }
     explicit operator bool() const { return auditor_ != nullptr; }
 
    private:
     friend class Auditor;
-    explicit Place(Auditor* auditor) : auditor_(auditor) {}
+    explicit Slot(Auditor* auditor) : auditor_(auditor) {}
     Auditor* auditor_ = nullptr;
   };
 
@@ -77,19 +77,19 @@ class Auditor {
   // a few ns.
   bool Sample();
   // Returns a slot for the answer of a sampled search; no slot if all are taken.
-  Place Reserve();
+  Slot Reserve();
   // Queues the answer for its check. Does not block.
-  void Submit(Place place, AuditedAnswer answer);
+  void Submit(Slot slot, AuditedAnswer answer);
 
   AuditCounts counts() const;
 
  private:
   struct Job {
-    Place place;
+    Slot slot;
     AuditedAnswer answer;
   };
-  void GiveBack() ABSL_LOCKS_EXCLUDED(mutex_);
-  bool Resting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleaseSlot() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Paused() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Loop();
   void Check(const AuditedAnswer& answer);
 
@@ -103,8 +103,8 @@ class Auditor {
   mutable Mutex mutex_;
   CondVar arrived_;
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
-  int64_t places_taken_ ABSL_GUARDED_BY(mutex_) = 0;
-  TimePoint rest_until_ ABSL_GUARDED_BY(mutex_) = TimePoint::min();
+  int64_t slots_taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  TimePoint paused_until_ ABSL_GUARDED_BY(mutex_) = TimePoint::min();
   TimePoint reported_ ABSL_GUARDED_BY(mutex_);
   AuditCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;

@@ -33,7 +33,7 @@ bool Scrubber::Pass() {
                             .alarm = base_.alarm,
                             .counts = &counts_};
   for (const std::shared_ptr<NamedCollection>& named : base_.collections()) {
-    if (named->store == nullptr || named->dropped.load() || !named->state.ok()) continue;
+    if (named->store == nullptr || named->dropped.load() || !named->load_status.ok()) continue;
     const absl::Status status = ScrubCollection(*named, tools);
     if (absl::IsCancelled(status)) return false;
     if (status.ok() || named->dropped.load()) continue;

@@ -21,7 +21,7 @@ void Describe(const NamedCollection& named, const Catalog::Aliases& aliases,
   info->set_incarnation(named.incarnation);
   info->set_host_bytes(info->host_bytes() + static_cast<uint64_t>(named.attributes->bytes()));
   info->set_durable(named.store != nullptr);
-  info->set_error(std::string(named.state.message()));
+  info->set_error(std::string(named.load_status.message()));
   if (named.store != nullptr) {
     info->set_read_failures_count(
         static_cast<uint64_t>(named.store->ReadFailuresOf(named.store_id).count));

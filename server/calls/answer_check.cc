@@ -18,8 +18,8 @@ size_t DrawOne(size_t count) {
 }  // namespace
 
 void AuditDraw::Reserve(const SearchRequest& request, const AnswerOrigin& origin) {
-  if (sampled()) place_ = auditor_->Reserve();
-  if (!place_) return;
+  if (sampled()) slot_ = auditor_->Reserve();
+  if (!slot_) return;
   query_ = DrawOne(request.queries.size());
   audited_.collection_name = origin.collection_name;
   audited_.request_id = origin.request_id;
@@ -29,11 +29,11 @@ void AuditDraw::Reserve(const SearchRequest& request, const AnswerOrigin& origin
 }
 
 void AuditDraw::Submit(const SearchReply& reply) {
-  if (!place_) return;
+  if (!slot_) return;
   audited_.at = reply.at;
   audited_.answer = WithoutParts(reply.result.queries[query_]);
   audited_.precision = reply.result.cost.precision;
-  auditor_->Submit(std::move(place_), std::move(audited_));
+  auditor_->Submit(std::move(slot_), std::move(audited_));
 }
 
 ReplyCheck::ReplyCheck(const SearchRequest& request, const AnswerOrigin& origin)

@@ -38,7 +38,7 @@ class AuditDraw {
 
  private:
   Auditor* auditor_ = nullptr;
-  Auditor::Place place_;
+  Auditor::Slot slot_;
   size_t query_ = 0;  // index in the request
   AuditedAnswer audited_;
 };

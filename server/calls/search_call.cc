@@ -56,7 +56,7 @@ struct Pending {
 // Checks that the cursor fits the rest of the request.
 absl::Status CheckCursor(const Pending& pending, const pb::SearchRequest& request) {
   const Cursor& cursor = *pending.cursor;
-  if (cursor.search != pending.fingerprints.front()) {
+  if (cursor.search_fingerprint != pending.fingerprints.front()) {
     return ArgumentError(
         "cursor",
         "of another search: collection, query, filter and score_threshold must be those of the "
@@ -222,8 +222,9 @@ void SetNextPage(const Pending& pending, size_t query, const SearchReply& reply,
   const int64_t position = pending.position + static_cast<int64_t>(neighbors.scores.size());
   facts->cut = !pending.streamed() && position >= pending.state->limits().page_rows_max;
   if (facts->cut) return;
-  facts->next_cursor = EncodeCursor(
-      {.epoch = reply.result.epoch, .position = position, .search = pending.fingerprints[query]});
+  facts->next_cursor = EncodeCursor({.epoch = reply.result.epoch,
+                                     .position = position,
+                                     .search_fingerprint = pending.fingerprints[query]});
 }
 
 std::vector<ResultFacts> FactsOf(const Pending& pending, const SearchReply& reply) {

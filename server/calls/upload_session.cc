@@ -74,7 +74,7 @@ absl::StatusOr<pb::UploadResponse> UploadSession::Begin(const pb::UploadBegin& b
   ABSL_ASSIGN_OR_RETURN(upload_, CollectionUpload::Begin(named_, {.reservation = totals_.declared,
                                                                   .token = begin.upload_token(),
                                                                   .caller = caller_,
-                                                                  .dead = dead}));
+                                                                  .check_caller = dead}));
   const UploadPlace& place = upload_->place();
   totals_.rows = place.rows_count;
   totals_.payload_bytes = place.payload_bytes;

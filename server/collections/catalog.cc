@@ -103,7 +103,7 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::LoadOne(
       Make(stored.name, std::move(empty),
            std::make_unique<CollectionAttributes>(
                schema.ok() ? *std::move(schema) : AttributeSchema(), attributes_));
-  named->state = std::move(state);
+  named->load_status = std::move(state);
   return Stored(stored, std::move(named));
 }
 
@@ -185,7 +185,7 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::FindAny(const std::str
 absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Find(const std::string& name) const {
   std::shared_ptr<NamedCollection> named = LookUp(name);
   if (named == nullptr) return NoSuchCollection("collection", name);
-  if (!named->state.ok()) return named->state;
+  if (!named->load_status.ok()) return named->load_status;
   return named;
 }
 

@@ -34,12 +34,12 @@ struct NamedCollection {
   std::shared_ptr<Collection> collection;
   std::unique_ptr<CollectionAttributes> attributes;
   store::Store* store = nullptr;  // null: nothing is stored
-  int64_t store_id = 0;
+  int64_t store_id = 0;           // number of this collection in the store
   // Identifies the collection among all collections in all data directories; never 0. A store keeps
   // it across restarts. A data directory restored from a snapshot gets another one.
   uint64_t incarnation = 0;
   // Not OK if the rows could not be loaded. Then `collection` is empty, and only a drop is allowed.
-  absl::Status state;
+  absl::Status load_status;
   std::function<void()> changed;  // called after each commit and deletion
   std::atomic<bool> dropped{false};
 };
@@ -68,13 +68,13 @@ class Catalog {
   };
   Catalog(Base base, int64_t collections_max);
 
-  // Loads all collections of the store. A collection that cannot be loaded is listed with its
-  // error. `progress` is called at intervals.
-  // Errors: Unavailable (device lost), Cancelled.
   struct LoadProgress {
     const std::string& collection;
     store::LoadProgress of_collection;
   };
+  // Loads all collections of the store. A collection that cannot be loaded is listed with its
+  // error. `progress` is called at intervals.
+  // Errors: Unavailable (device lost), Cancelled.
   absl::Status Load(const std::function<void(const LoadProgress&)>& progress,
                     const std::function<bool()>& cancelled);
 
@@ -85,8 +85,8 @@ class Catalog {
                                                           AttributeSchema schema = {});
 
   // Finds a collection by its name or an alias.
-  // Errors: NotFound (names the field `collection`; FindAny names `name`); the collection's state
-  // if it could not be loaded.
+  // Errors: NotFound (names the field `collection`; FindAny names `name`); the collection's
+  // load_status if it could not be loaded.
   absl::StatusOr<std::shared_ptr<NamedCollection>> Find(const std::string& name) const;
   // As Find, but also returns a collection that could not be loaded.
   absl::StatusOr<std::shared_ptr<NamedCollection>> FindAny(const std::string& name) const;
@@ -95,14 +95,14 @@ class Catalog {
   // Errors: NotFound, FailedPrecondition (an alias; names its collection), and those of the store.
   absl::StatusOr<std::shared_ptr<NamedCollection>> Drop(const std::string& name);
 
-  // Makes `alias` another name of the collection. If it named another collection, the change is
-  // atomic: every look-up finds one of the two.
-  // Errors: InvalidArgument (alias), NotFound, the collection's state, AlreadyExists (a collection
-  // has this name), ResourceExhausted (kAliasesMax), and those of the store.
   struct AliasChange {
     std::shared_ptr<NamedCollection> now;
     std::shared_ptr<NamedCollection> before;  // null: the alias is new
   };
+  // Makes `alias` another name of the collection. If it named another collection, the change is
+  // atomic: every look-up finds one of the two.
+  // Errors: InvalidArgument (alias), NotFound, the collection's load_status, AlreadyExists (a
+  // collection has this name), ResourceExhausted (kAliasesMax), and those of the store.
   absl::StatusOr<AliasChange> SetAlias(const std::string& alias, const std::string& collection);
   // Returns the collection that the alias named. Errors: NotFound (also for the name of a
   // collection), and those of the store.
@@ -117,12 +117,12 @@ class Catalog {
   // Returns what the store knows about an upload with a token. Errors: NotFound, FailedPrecondition
   // (nothing is stored).
   absl::StatusOr<store::UploadInfo> GetUpload(const std::string& token) const;
-  // Returns the open uploads with a token, in the order of Store::OpenUploads. Errors:
-  // FailedPrecondition (nothing is stored).
   struct ListedUpload {
     store::OpenUpload upload;
     std::string collection;
   };
+  // Returns the open uploads with a token, in the order of Store::OpenUploads. Errors:
+  // FailedPrecondition (nothing is stored).
   absl::StatusOr<std::vector<ListedUpload>> ListUploads() const;
   // Drops an open upload and returns its last state. Errors: as GetUpload; FailedPrecondition
   // (committed, or in use by a stream).

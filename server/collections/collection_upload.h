@@ -22,7 +22,7 @@ struct BeginUploadRequest {
   std::string caller;  // owner of the upload; empty: none in particular
   // Returns an error if no caller waits any more. Polled while the blocks of a resumed upload are
   // read. May be empty.
-  std::function<absl::Status()> dead;
+  std::function<absl::Status()> check_caller;
 };
 
 // Position of an upload's next block. Only a resumed upload does not begin with zeros.

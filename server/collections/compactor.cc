@@ -108,7 +108,7 @@ void Compactor::Run() {
 absl::Status Compactor::CompactAll() {
   for (const std::shared_ptr<NamedCollection>& named : collections_()) {
     if (Interrupted()) return absl::OkStatus();
-    if (named->dropped.load() || !named->state.ok()) continue;
+    if (named->dropped.load() || !named->load_status.ok()) continue;
     const absl::Status status = CatchOutOfMemory([&] { return CompactOne(*named); });
     // Aborted: something changed meanwhile, and another nudge follows.
     if (status.ok() || absl::IsAborted(status) || absl::IsCancelled(status)) continue;

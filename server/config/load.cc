@@ -192,9 +192,10 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
   CommandLine line;
   ABSL_ASSIGN_OR_RETURN(const std::optional<std::string> help,
                         ParseCommandLine(argc, argv, *settings, &line));
-  if (help.has_value()) return LoadOutcome{LoadOutcome::Action::kPrint, *help, {}};
+  if (help.has_value()) return LoadOutcome{LoadOutcome::Action::kPrint, *help, "", {}};
   if (line.version) {
-    return LoadOutcome{LoadOutcome::Action::kPrint, "nearfield-server " NEARFIELD_VERSION "\n", {}};
+    return LoadOutcome{
+        LoadOutcome::Action::kPrint, "nearfield-server " NEARFIELD_VERSION "\n", "", {}};
   }
   if (const auto it = environment.find(kConfigVariable);
       line.config_file.empty() && it != environment.end()) {
@@ -212,10 +213,10 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
     for (const std::string& name : unknown) {
       absl::StrAppend(&text, "# ", name, " of the environment names no setting: ignored\n");
     }
-    return LoadOutcome{LoadOutcome::Action::kPrint, text, unknown};
+    return LoadOutcome{LoadOutcome::Action::kPrint, text, "", unknown};
   }
   if (!line.check_data_dir && line.restore_from.empty()) {
-    return LoadOutcome{LoadOutcome::Action::kServe, "", unknown};
+    return LoadOutcome{LoadOutcome::Action::kServe, "", "", unknown};
   }
   if (line.check_data_dir && !line.restore_from.empty()) {
     return absl::InvalidArgumentError(
@@ -225,8 +226,8 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
     return absl::InvalidArgumentError(
         absl::StrCat("data_dir = \"", settings->data_dir.value(), "\": names no directory"));
   }
-  if (line.check_data_dir) return LoadOutcome{LoadOutcome::Action::kCheckDataDir, "", unknown};
-  return LoadOutcome{LoadOutcome::Action::kRestore, line.restore_from, unknown};
+  if (line.check_data_dir) return LoadOutcome{LoadOutcome::Action::kCheckDataDir, "", "", unknown};
+  return LoadOutcome{LoadOutcome::Action::kRestore, "", line.restore_from, unknown};
 }
 
 }  // namespace nearfield::server

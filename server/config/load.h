@@ -21,8 +21,8 @@ struct LoadOutcome {
   // The action that the command line requests.
   enum class Action { kServe, kPrint, kCheckDataDir, kRestore };
   Action action = Action::kServe;
-  // kPrint: text for stdout; then exit 0. kRestore: directory of the snapshot.
-  std::string text;
+  std::string output;        // kPrint: text for stdout; then exit 0
+  std::string snapshot_dir;  // kRestore: directory of the snapshot
   // Environment variables that match no setting. They are ignored, and most likely misspelled.
   std::vector<std::string> unknown_variables;
 };

@@ -36,7 +36,7 @@ class Hash {
 
 std::string EncodeCursor(const Cursor& cursor) {
   const uint64_t numbers[kNumbers] = {cursor.epoch, static_cast<uint64_t>(cursor.position),
-                                      cursor.search};
+                                      cursor.search_fingerprint};
   std::string bytes(kBytes, kVersion);
   std::memcpy(bytes.data() + 1, numbers, sizeof numbers);
   return bytes;
@@ -52,8 +52,9 @@ absl::StatusOr<Cursor> DecodeCursor(std::string_view bytes) {
                          absl::StrCat(bytes.size(), " bytes"));
   }
   std::memcpy(numbers, bytes.data() + 1, sizeof numbers);
-  const Cursor cursor = {
-      .epoch = numbers[0], .position = static_cast<int64_t>(numbers[1]), .search = numbers[2]};
+  const Cursor cursor = {.epoch = numbers[0],
+                         .position = static_cast<int64_t>(numbers[1]),
+                         .search_fingerprint = numbers[2]};
   if (cursor.position >= 0) return cursor;
   return ArgumentError("cursor", "damaged: its place is negative");
 }

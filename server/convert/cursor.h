@@ -14,7 +14,7 @@ namespace nearfield::server {
 struct Cursor {
   uint64_t epoch = 0;
   int64_t position = 0;  // rows of the order before the next page
-  uint64_t search = 0;   // SearchFingerprint of the search
+  uint64_t search_fingerprint = 0;
 };
 
 std::string EncodeCursor(const Cursor& cursor);

@@ -12,8 +12,9 @@
 namespace nearfield::server {
 
 // Counts descriptors whose owner closes them without notice. A descriptor number is reused after a
-// close, so each entry stores the device and inode of its socket: the kernel numbers socket inodes
-// in ascending order. SO_COOKIE is not available in every sandbox. Not thread-safe.
+// close, so each entry stores the device and inode of its socket. A new socket with the same
+// number has another inode, because the kernel assigns them in ascending order. (SO_COOKIE would
+// identify a socket too, but is not available in every sandbox.) Not thread-safe.
 class ConnectionTable {
  public:
   // Adds an open socket. Call it before its owner may close it.

@@ -268,13 +268,13 @@ int RunServer(int argc, char** argv, const EngineFactory& make_engine) {
   }
   UnblockSignals();
   if (outcome->action == LoadOutcome::Action::kPrint) {
-    std::fputs(outcome->text.c_str(), stdout);
+    std::fputs(outcome->output.c_str(), stdout);
     return static_cast<int>(ExitCode::kClean);
   }
   if (outcome->action == LoadOutcome::Action::kCheckDataDir) {
     return static_cast<int>(CheckDataDir(settings.data_dir.value()));
   }
-  return static_cast<int>(RestoreDataDir(outcome->text, settings.data_dir.value()));
+  return static_cast<int>(RestoreDataDir(outcome->snapshot_dir, settings.data_dir.value()));
 }
 
 }  // namespace nearfield::server

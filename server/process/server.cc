@@ -96,7 +96,7 @@ void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
 
 // Returns true if the collection was loaded and no data of it was found unreadable since.
 bool IsReadable(const NamedCollection& named) {
-  return named.state.ok() &&
+  return named.load_status.ok() &&
          (named.store == nullptr || named.store->ReadFailuresOf(named.store_id).count == 0);
 }
 
@@ -241,9 +241,9 @@ absl::Status Server::LoadCollections(Core* core) {
   const auto collections = core->catalog.List();
   for (const auto& named : collections) {
     rows += named->collection->Stats().rows_count;
-    if (named->state.ok()) continue;
+    if (named->load_status.ok()) continue;
     log_->Write(LogLevel::kError, "a collection is not served",
-                {{"collection", named->name}, {"error", named->state.ToString()}});
+                {{"collection", named->name}, {"error", named->load_status.ToString()}});
   }
   log_->Write(LogLevel::kInfo, "collections loaded",
               {{"collections", static_cast<int64_t>(collections.size())},

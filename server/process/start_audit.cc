@@ -74,7 +74,7 @@ std::unique_ptr<Audit> StartAudit(Core* core, ServerState* state, HealthService*
                                        AlarmOptionsOf(*core, state, health));
   if (const int64_t records = audit->alarm.RecordsCount(); records > 0) {
     log->Write(LogLevel::kWarning,
-               "records of earlier wrong answers are there: look at them, then move them away",
+               "audit_dir has records of earlier mismatches: examine them, then move them away",
                {{"audit_dir", state->settings().AuditDir()}, {"records", records}});
   }
   return audit;

@@ -15,8 +15,8 @@ double PassesUs(const TicketGroup& group, double queries, double batch_max) {
   return full_us + group.PredictUs(rest);
 }
 
-// Returns the queries that run with the first `queries`: passes also take searches queued after
-// their leader, up to whole passes.
+// Returns how many queries have run when the first `queries` have: each pass is filled, up to
+// batch_max, with searches that were queued after its leader.
 double Filled(double queries, double waiting, double batch_max) {
   if (queries <= 0) return 0;
   return std::min(waiting, std::ceil(queries / batch_max) * batch_max);
@@ -49,7 +49,7 @@ Forecast Predict(const PendingQueue& pending, const BatchLimits& limits, const N
   const double ahead = own_queue.QueriesBefore(newcomer.start);
   const double leader_start = LeaderStart(newcomer, ahead, batch_max);
   double own_class_us = 0;    // passes for the newcomer's own priority
-  double other_class_us = 0;  // passes for kInteractive that a newcomer of kBatch must let go first
+  double other_class_us = 0;  // passes for kInteractive that run before a newcomer of kBatch
   for (const auto& group : pending.groups()) {
     const TurnQueue& queue = group->queue(newcomer.priority);
     const bool is_own = group.get() == newcomer.group;
@@ -70,10 +70,10 @@ Forecast Predict(const PendingQueue& pending, const BatchLimits& limits, const N
   const double rest_us = newcomer.group->PredictUs(rest);
   Forecast forecast;
   // More searches arrive before the pass begins. Assume as many as for the recent passes.
-  const bool shared = newcomer.group->work == SearchWork{};
+  const bool only_shared_scan = newcomer.group->work == SearchWork{};
   forecast.pass_us =
-      shared ? std::max(rest_us, newcomer.group->latency->TypicalUs(newcomer.group->kind))
-             : rest_us;
+      only_shared_scan ? std::max(rest_us, newcomer.group->latency->TypicalUs(newcomer.group->kind))
+                       : rest_us;
   own_class_us += forecast.pass_us - rest_us;
   double total_us = own_class_us;
   if (interactive && pending.HasWaiting(SearchPriority::kBatch)) total_us /= 1 - limits.batch_share;

@@ -26,7 +26,7 @@ struct Newcomer {
 };
 
 struct Forecast {
-  double wait_us = 0;  // until its pass begins
+  double wait_us = 0;  // until its pass begins; Predict does not include the running pass
   double pass_us = 0;  // duration of that pass
   double total_us() const { return wait_us + pass_us; }
 };
@@ -35,8 +35,9 @@ struct Forecast {
 // that it needs another t.
 double RemainingUs(const RunningPass& pass, TimePoint now);
 
-// Predicts the time of all passes that run before the newcomer's pass, and of that pass. Each pass
-// is filled with the searches that can share it. Cost: one binary search for each group that waits.
+// Predicts the time of the waiting passes that run before the newcomer's pass, and of that pass.
+// The caller adds the running pass (RemainingUs). Each pass is filled with the searches that can
+// share it. Cost: one binary search for each group that waits.
 Forecast Predict(const PendingQueue& pending, const BatchLimits& limits, const Newcomer& newcomer);
 
 // Predicts the time of all passes that serve the waiting searches.

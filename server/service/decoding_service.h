@@ -23,17 +23,16 @@ struct ServiceBase {
   ByteAccount* requests = nullptr;      // reserves the memory of requests
 };
 
-// `Base` is a generated service. The derived service's constructor calls Answer for each method.
+// `Base` is a generated service. The derived service's constructor calls Register for each method.
 template <typename Base>
 class DecodingService : public Base {
  protected:
   explicit DecodingService(const ServiceBase& base) : base_(base) {}
 
-  // Answers the unary method with the full name `name` by `call`.
+  // Registers `call` as the handler of the unary method with the full name `name`.
   template <typename Request, typename Response>
-  void Answer(const char* name,
-              ActiveCallPtr (NearfieldService::*call)(CallContext*, std::shared_ptr<const Request>,
-                                                      Response*)) {
+  void Register(const char* name, ActiveCallPtr (NearfieldService::*call)(
+                                      CallContext*, std::shared_ptr<const Request>, Response*)) {
     const google::protobuf::MethodDescriptor& method = Find(name);
     const auto start = [this, call, &method](grpc::CallbackServerContext* context,
                                              const grpc::ByteBuffer* bytes, Response* response) {
@@ -50,9 +49,9 @@ class DecodingService : public Base {
 
   // As above, for a method with a stream of replies.
   template <typename Request, typename Response>
-  void Answer(const char* name,
-              ActiveCallPtr (NearfieldService::*call)(ReplyStream<Response>*,
-                                                      std::shared_ptr<const Request>)) {
+  void Register(const char* name,
+                ActiveCallPtr (NearfieldService::*call)(ReplyStream<Response>*,
+                                                        std::shared_ptr<const Request>)) {
     const google::protobuf::MethodDescriptor& method = Find(name);
     const auto start = [this, call, &method](grpc::CallbackServerContext* context,
                                              const grpc::ByteBuffer* bytes) {
@@ -70,9 +69,9 @@ class DecodingService : public Base {
   // As above, for a method with streams in both directions. A request that takes at most
   // `unreserved_bytes_max` is not reserved.
   template <typename Request, typename Response>
-  void Answer(const char* name,
-              ActiveCallPtr (NearfieldService::*call)(MessageStream<Request, Response>*),
-              int64_t unreserved_bytes_max = 0) {
+  void Register(const char* name,
+                ActiveCallPtr (NearfieldService::*call)(MessageStream<Request, Response>*),
+                int64_t unreserved_bytes_max = 0) {
     const DecodeLimits limits = {.account = base_.requests,
                                  .unreserved_bytes_max = unreserved_bytes_max};
     this->MarkMethodRawCallback(Find(name).index(),

@@ -118,10 +118,10 @@ class Catalogue {
 
   // Makes an empty catalogue, durably. Requires: the directory holds none.
   static absl::Status Create(const Directory& directory, int64_t created_unix_s);
-  // Reads every table, and checks it against the chain of commits and the high-water mark. Changes
-  // nothing that a later Open checks, so a refused directory stays refused. Errors: DataLoss
-  // (damaged, or older than acknowledged commits), FailedPrecondition (a newer format, in use), and
-  // I/O errors.
+  // Reads every table, and checks it against the chain of commits and the high-water mark. Writes
+  // nothing that affects a later Open, so a directory that was refused is refused again. Errors:
+  // DataLoss (damaged, or older than acknowledged commits), FailedPrecondition (a newer format, in
+  // use), and I/O errors.
   static absl::StatusOr<std::unique_ptr<Catalogue>> Open(std::shared_ptr<const Directory> directory,
                                                          Options options);
   // Makes the commits that Open found durable, and upgrades an earlier format. On a full disk, the
@@ -131,7 +131,7 @@ class Catalogue {
   const std::string& store_id() const { return store_id_; }
   // Returns a random number of kStoreIdBytes bytes. It differs in every directory that is made from
   // a snapshot.
-  const std::string& incarnation() const { return incarnation_; }
+  const std::string& directory_incarnation() const { return incarnation_; }
   const Tables& tables() const { return tables_; }
   int64_t commits_count() const { return last_.id; }
   // Returns whether there is a high-water mark. After Start there always is one.

@@ -40,7 +40,8 @@ struct CollectionRow {
   int64_t id = 0;
   std::string name;
   CollectionSpec spec;
-  // The stored scan choice was removed. The row keeps its number; spec.scan is kInt8.
+  // The stored number is a scan choice that no longer exists (bf16). The row keeps the number;
+  // spec.scan is kInt8.
   bool scan_removed = false;
   std::string schema;
   int64_t epoch = 0;
@@ -49,7 +50,7 @@ struct CollectionRow {
 
   std::vector<Value> Values() const;
   static absl::StatusOr<CollectionRow> FromValues(absl::Span<const Value> values);
-  // Checks that this row may replace `old` (null: a new collection) in a commit: the epoch grows by
+  // CHECKs that this row may replace `old` (null: a new collection) in a commit: the epoch grows by
   // at most one.
   void CheckFollows(const CollectionRow* old) const;
 };

@@ -110,7 +110,7 @@ uint64_t StoreCore::IncarnationOf(int64_t collection) const {
   const Digest digest = Sha256()
                             .Add(std::string_view("nearfield incarnation of a collection"))
                             .Add(std::string_view(catalogue->store_id()))
-                            .Add(std::string_view(catalogue->incarnation()))
+                            .Add(std::string_view(catalogue->directory_incarnation()))
                             .AddNumber(collection)
                             .Value();
   return std::max<uint64_t>(1, GetUint64(digest.data()));

@@ -1,5 +1,5 @@
-// RequestLog: writes one line for each request, with its caller, outcome and times. Never logs
-// vectors, ids or payloads.
+// RequestLog: writes one line for each request that its policy selects, with the peer's address,
+// the status and times. Never logs vectors, ids or payloads.
 #ifndef NEARFIELD_SERVER_TELEMETRY_REQUEST_LOG_H_
 #define NEARFIELD_SERVER_TELEMETRY_REQUEST_LOG_H_
 

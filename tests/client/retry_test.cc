@@ -66,7 +66,7 @@ TEST(Retry, GivesUpAfterTriesMaxWithTheLastStatus) {
 }
 
 TEST(Retry, WhatPassesOverTakesNoTryAndIsAwaitedForAWhile) {
-  const Attempt passing = {.status = absl::FailedPreconditionError("in use"), .passes_over = true};
+  const Attempt passing = {.status = absl::FailedPreconditionError("in use"), .retry_always = true};
   const RetryPolicy policy = {
       .tries_max = 2, .backoff_first = milliseconds(0), .backoff_max = milliseconds(0)};
   std::vector<Attempt> attempts(50, passing);

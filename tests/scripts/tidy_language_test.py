@@ -34,6 +34,10 @@ class Language(PlantedTree):
         text = "// The rows of a page. Of these,\n// each is shown. Returns whether one is\n// left. What remains is dropped.\n"
         self.assert_finds(self.findings("engine/x.h", text), "engine/x.h:1: 'Of ...'", "engine/x.h:3: 'What ...'")
 
+    def test_a_line_that_repeats_the_end_of_the_line_above_is_found(self) -> None:
+        text = "// It is in the next part.\n// the next.\n// Rows of the next part are older than\n// the next part.\n"
+        self.assert_finds(self.findings("engine/x.h", text), "engine/x.h:2: 'the next.': repeats the line above")
+
     def test_a_question_may_begin_with_what(self) -> None:
         self.assert_finds(self.findings("README.md", "What is it? A service.\n"))
 

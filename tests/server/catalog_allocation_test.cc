@@ -110,7 +110,8 @@ TEST_F(CatalogAllocationTest, AnUploadWhoseAttributesFindNoMemoryIsNotSetAsideBy
   const AttributeSchema schema = *AttributeSchema::Create({{.name = "n"}}, {});
   const auto named = catalog_->Create("a", {.dim = kDim}, schema);
   ASSERT_OK(named);
-  auto upload = CollectionUpload::Begin(*named, {.reservation = {.rows_max = 1}, .dead = nullptr});
+  auto upload =
+      CollectionUpload::Begin(*named, {.reservation = {.rows_max = 1}, .check_caller = nullptr});
   ASSERT_OK(upload);
   const IdColumn ids = IdColumn::OfNumbers({1});
   const std::vector<uint8_t> rows(kDim * sizeof(float), 1);

@@ -316,17 +316,18 @@ TEST(CursorTest, TellsSearchesApartByAllThatTheirOrderDependsOn) {
 }
 
 TEST(CursorTest, ComesBackAsItWasOrIsRefused) {
-  const std::string bytes = EncodeCursor({.epoch = 3, .position = 40, .search = 5});
+  const std::string bytes = EncodeCursor({.epoch = 3, .position = 40, .search_fingerprint = 5});
   const auto cursor = DecodeCursor(bytes);
   ASSERT_OK(cursor);
   EXPECT_EQ(cursor->epoch, 3u);
   EXPECT_EQ(cursor->position, 40);
-  EXPECT_EQ(cursor->search, 5u);
+  EXPECT_EQ(cursor->search_fingerprint, 5u);
   const auto refused = StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cursor: "));
   EXPECT_THAT(DecodeCursor(bytes.substr(1)), refused);
   EXPECT_THAT(DecodeCursor(bytes + "x"), refused);
   EXPECT_THAT(DecodeCursor("\2" + bytes.substr(1)), refused);
-  EXPECT_THAT(DecodeCursor(EncodeCursor({.epoch = 3, .position = -1, .search = 5})), refused);
+  EXPECT_THAT(DecodeCursor(EncodeCursor({.epoch = 3, .position = -1, .search_fingerprint = 5})),
+              refused);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST_F(DurableCatalogTest, ACollectionOfTheRemovedBf16ScanIsSearchedByInt8Codes)
   ASSERT_OK(store::SetStoredScan(dir_ / "data", store::kStoredScanBf16));
   Open();
   const auto named = *catalog_->Find("a");
-  ASSERT_OK(named->state);
+  ASSERT_OK(named->load_status);
   EXPECT_EQ(named->collection->spec().scan, ScanChoice::kInt8);
   EXPECT_EQ(named->collection->Stats().scan, ScanPrecision::kInt8);
   EXPECT_EQ(Answer(*named), before);
@@ -89,8 +89,9 @@ TEST(CheckTokenIsOfTest, ATokenIsOfOneCollectionAndOneMode) {
 
 TEST_F(DurableCatalogTest, AReplacementOfNothingByNothingIsCommitted) {
   const auto named = Make("a");
-  const BeginUploadRequest request = {
-      .reservation = {.rows_max = 1, .mode = UploadMode::kReplace}, .token = "t", .dead = nullptr};
+  const BeginUploadRequest request = {.reservation = {.rows_max = 1, .mode = UploadMode::kReplace},
+                                      .token = "t",
+                                      .check_caller = nullptr};
   auto upload = CollectionUpload::Begin(named, request);
   ASSERT_OK(upload);
   const auto result = (*upload)->Commit();
@@ -101,7 +102,8 @@ TEST_F(DurableCatalogTest, AReplacementOfNothingByNothingIsCommitted) {
 
 TEST_F(DurableCatalogTest, AnUploadIsNotReadAgainForNobody) {
   const auto named = Make("a");
-  BeginUploadRequest request = {.reservation = {.rows_max = 2}, .token = "t", .dead = nullptr};
+  BeginUploadRequest request = {
+      .reservation = {.rows_max = 2}, .token = "t", .check_caller = nullptr};
   const std::vector<uint8_t> rows(kDim * sizeof(float));
   const IdColumn ids = IdColumn::OfNumbers({1});
   {
@@ -109,9 +111,9 @@ TEST_F(DurableCatalogTest, AnUploadIsNotReadAgainForNobody) {
     ASSERT_OK(upload);
     ASSERT_OK((*upload)->Append({.ids = &ids, .rows = rows}, {.rows_count = 1}));
   }
-  request.dead = [] { return absl::CancelledError("gone"); };
+  request.check_caller = [] { return absl::CancelledError("gone"); };
   EXPECT_THAT(CollectionUpload::Begin(named, request), StatusIs(absl::StatusCode::kCancelled));
-  request.dead = nullptr;
+  request.check_caller = nullptr;
   auto upload = CollectionUpload::Begin(named, request);
   ASSERT_OK(upload);
   EXPECT_EQ((*upload)->place().rows_count, 1);
@@ -173,7 +175,7 @@ TEST_F(DurableCatalogUploadsTest, WhatWasServedIsLoadedWithTheSameMemory) {
   const std::string before = Answer(*named);
   Open();
   const auto again = *catalog_->Find("a");
-  ASSERT_OK(again->state);
+  ASSERT_OK(again->load_status);
   EXPECT_EQ(again->collection->Stats().rows_count, kUploads * kRows);
   EXPECT_EQ(Answer(*again), before);
   EXPECT_EQ(CountThird(*again), kUploads * kRows / 3);
@@ -190,7 +192,7 @@ TEST_F(DurableCatalogTest, SnapshotsAreMadeListedAndRestored) {
   EXPECT_EQ(made->name, "monday");
   EXPECT_EQ(made->files, 2);
   EXPECT_GT(made->bytes, 300 * kDim * 4);
-  EXPECT_OK(made->state);
+  EXPECT_OK(made->load_status);
   const std::string then = Answer(*named);
   Delete(*named, 0, 100);
   ASSERT_OK(CreateSnapshot(Place(), "tuesday", Never));

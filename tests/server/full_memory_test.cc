@@ -71,7 +71,7 @@ TEST_P(CatalogLoadMemoryTest, ACollectionThatFillsTheMemoryIsThereAfterARestart)
   Open();
   const auto again = catalog_->Find("a");
   ASSERT_OK(again);
-  ASSERT_OK((*again)->state);
+  ASSERT_OK((*again)->load_status);
   EXPECT_EQ((*again)->collection->Stats().rows_count, rows_);
   EXPECT_EQ(Answer(**again), before);
 }

@@ -90,10 +90,10 @@ TEST(MemoryPlan, CheckConfigPrintsTheSumWithItsParts) {
   int64_t sum = 0;
   for (const MemoryPart& part : plan.parts) {
     sum += part.bytes;
-    EXPECT_THAT(printed->text, HasSubstr("#   " + part.name + ": " + std::to_string(part.bytes)));
+    EXPECT_THAT(printed->output, HasSubstr("#   " + part.name + ": " + std::to_string(part.bytes)));
   }
   EXPECT_EQ(sum, plan.total_bytes);
-  EXPECT_THAT(printed->text,
+  EXPECT_THAT(printed->output,
               HasSubstr("# memory sum: " + std::to_string(sum) + " of 8589934592\n"));
 }
 

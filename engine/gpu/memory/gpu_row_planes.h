@@ -39,7 +39,7 @@ class GpuRowPlanes : public corpus::RowPlanes {
   const corpus::RowFormat& format() const { return format_; }
   bool sealed() const { return sealed_; }
   const RowsView& view() const { return view_; }
-  // Has no slabs if the format has no codes.
+  // Returns a view without slabs if the format has no codes (ScanPrecision::kRows).
   const CodesView& codes() const { return codes_; }
 
  private:

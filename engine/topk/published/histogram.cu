@@ -21,7 +21,8 @@ namespace {
 // infinity. NaN: bin 0, below that of -inf.
 template <int kBinsLog2>
 __device__ __forceinline__ uint32_t BinOf(float score) {
-  static_assert(kBinsLog2 >= 8 && kBinsLog2 <= 10, "bin 0 is NaN's alone, and shared memory");
+  static_assert(kBinsLog2 >= 8 && kBinsLog2 <= 10,
+                "bin 0 must hold NaN alone, and the bins must fit into shared memory");
   const uint32_t bits = __half_as_ushort(__float2half_rn(score + 0.0f));  // -0 + 0 is +0
   const uint32_t ascending = (bits & 0x8000u) != 0 ? 0xffffu - bits : bits | 0x8000u;
   return isnan(score) ? 0 : ascending >> (16 - kBinsLog2);

@@ -44,19 +44,18 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/audit": "engine/include engine/base server/attributes server/collections server/store server/scheduler/clock.h",
         "server/edge": "engine/include engine/base server/telemetry",
         "server/telemetry": "engine/include engine/base server/config proto",
-        "server/security": "engine/base server/config proto",
         "server/calls": "engine/include engine/base server/convert server/scheduler server/attributes server/audit server/collections server/config "
-        "server/telemetry server/edge/accept_counts.h server/security proto",
+        "server/telemetry server/edge/accept_counts.h proto",
         "server/service": "engine/base server/calls server/convert server/scheduler/memory_ledger.h proto",
         "server/process": "engine/include engine/base server/attributes server/audit server/config server/convert server/scheduler "
-        "server/collections server/store server/calls server/service server/edge server/telemetry server/security proto",
+        "server/collections server/store server/calls server/service server/edge server/telemetry proto",
         "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
         "client/formats": "client/cpp",
         "client/cli": "client/cpp client/formats proto",
         "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
         "engine/plan engine/cpu engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
         "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
-        "server/process server/edge server/telemetry server/security server/calls server/service client/cpp client/formats client/cli proto",
+        "server/process server/edge server/telemetry server/calls server/service client/cpp client/formats client/cli proto",
     }.items()
 }
 
@@ -99,8 +98,8 @@ def target_layer(tree: Tree, path: str, target: str) -> str | None:
 
 
 def folder_findings(path: str, target: str) -> list[str]:
-    """Checks includes of libraries: CUDA only in engine/gpu, engine/topk and tests, gRPC and protobuf
-    never in the engine."""
+    """Checks includes of libraries: CUDA (CUDA_FOLDERS), gRPC and protobuf (RPC_FREE_FOLDERS,
+    GRPC_FREE_FOLDERS), <ranges>."""
     messages = []
     if CUDA.match(target) and not path.startswith(CUDA_FOLDERS):
         messages.append(f"<{target}>: CUDA only in engine/gpu, engine/topk and tests")

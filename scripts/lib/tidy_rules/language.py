@@ -1,5 +1,5 @@
 """Checks for plain technical English: words and sentence openings that comments, documents and
-messages must not contain."""
+messages must not contain, and lines that repeat the one above."""
 
 from __future__ import annotations
 
@@ -155,6 +155,10 @@ def check_prose(path: str, prose: Prose) -> Iterator[Finding]:
         for banned in PHRASES:
             if (found := banned.pattern.search(line)) and not allowed(line, "language"):
                 yield Finding(path, number, "language", f"'{found[0]}': write {banned.advice}")
+    for number, (above, line) in enumerate(zip(prose.lines, prose.lines[1:]), prose.line + 1):
+        repeats = line.endswith(".") and " " in line and line[:-1] in above[-len(line) - 6 :]
+        if repeats and "`" not in line and not allowed(line, "language"):
+            yield Finding(path, number, "language", f"'{line}': repeats the line above")
     text, begin = " ".join(prose.lines), 0
     for number, line in enumerate(prose.lines, prose.line):
         for found in OPENING.finditer(text):

@@ -46,8 +46,8 @@ def opens_function(statement: str) -> bool:
         return False
     # In a constructor's initializers, `member_{...}` opens no body: its brace directly follows a
     # name.
-    in_initialisers = re.search(r"\)\s*(?:noexcept\s*)?:[^:]", head) is not None
-    return not (in_initialisers and re.search(r"\w$", head))
+    in_initializers = re.search(r"\)\s*(?:noexcept\s*)?:[^:]", head) is not None
+    return not (in_initializers and re.search(r"\w$", head))
 
 
 def find_functions(text: str) -> list[Function]:

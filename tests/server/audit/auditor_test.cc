@@ -140,13 +140,13 @@ class AuditorOverloadTest : public AuditFixture {
 TEST_F(AuditorOverloadTest, ABusyAuditorDropsAndCounts) {
   Auditor auditor({.one_in = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
   script_->verify_gate.Close();
-  for (int64_t i = 0; i < kAuditPlaces; ++i) auditor.Submit(auditor.Reserve(), EmptyAnswer());
+  for (int64_t i = 0; i < kAuditSlots; ++i) auditor.Submit(auditor.Reserve(), EmptyAnswer());
   script_->verify_gate.AwaitArrivals(1);
   EXPECT_FALSE(auditor.Reserve());
   EXPECT_FALSE(auditor.Reserve());
   EXPECT_EQ(auditor.counts().answers_dropped, 2);
   script_->verify_gate.Open();
-  while (auditor.counts().answers_audited < kAuditPlaces) std::this_thread::yield();
+  while (auditor.counts().answers_audited < kAuditSlots) std::this_thread::yield();
   EXPECT_EQ(auditor.counts().answers_dropped, 2);
 }
 

@@ -72,8 +72,9 @@ struct BatchArgs {
   BatchOutcome* outcomes = nullptr;  // [queries]
 };
 
-// The tiles of 64 rows whose index is a multiple of `step` but not of `done_step`, which an
-// earlier stage has scanned. done_step is 0 in the first stage, which queues all of its rows.
+// A stage scans the tiles (64 rows) whose index is a multiple of `step`, except multiples of
+// `done_step`: earlier stages scanned these. done_step is 0 in the first stage, which queues all of
+// its rows.
 struct BatchStage {
   uint32_t step = 1;
   uint32_t done_step = 0;

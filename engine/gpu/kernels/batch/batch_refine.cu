@@ -1,3 +1,4 @@
+// Launches the refine kernels, and prepares all kernels of a batch.
 #include "engine/gpu/kernels/batch/batch_refine_kernel.cuh"
 #include "engine/gpu/kernels/batch/batch_table.h"
 
@@ -16,7 +17,8 @@ BatchRefinePointer KernelOf(RowType row, bool many) {
   return BatchRefineBFloat16(many);
 }
 
-// With more queries than this, two small blocks per SM are faster than one large block.
+// Up to one query per SM of an H100 or H200 (132), a block of kRefineMany threads per query is
+// faster. With more queries, two blocks of kRefineFew threads per SM are.
 constexpr int kManyThreadsQueriesMax = 132;
 
 int64_t SharedBytes(int32_t dimension, int32_t code_bytes, bool many) {

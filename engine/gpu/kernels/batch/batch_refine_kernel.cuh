@@ -14,7 +14,7 @@
 
 namespace nearfield::gpu {
 
-// Threads per block. With many queries blocks are small, so that two share an SM.
+// Threads per block. With many queries, blocks have kRefineFew threads, so that two share an SM.
 inline constexpr int kRefineFew = 256;
 inline constexpr int kRefineMany = 512;
 inline constexpr uint32_t kListMax = 1536;  // entries processed together; more than kBatchKMax

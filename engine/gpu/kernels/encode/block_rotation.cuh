@@ -1,4 +1,4 @@
-// The rotation of corpus/rotation.h for one vector, by one block, in fp64 in shared memory.
+// The rotation of bound/rotation.h for one vector, by one block, in fp64 in shared memory.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_BLOCK_ROTATION_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_BLOCK_ROTATION_CUH_
 

@@ -1,4 +1,4 @@
-// Encodes rows; a block encodes one row at a time.
+// Encodes rows as int8 codes, one row at a time per block, and copies codes between slabs.
 #include "engine/gpu/kernels/encode/encode.h"
 
 #include <cstdint>
@@ -83,6 +83,7 @@ __global__ void __launch_bounds__(kThreads)
       code_squares += code * code;
     }
     code_squares = sums.Sum(code_squares);  // exact: a sum of integers below 2^53
+    // Rq^T, the inverse of the rotation of rows, scales by the shift of queries.
     rotation.BringBack(v, args.rotation.query_shift);
     double residual = 0;
     for (int i = thread; i < dimension; i += kThreads) {

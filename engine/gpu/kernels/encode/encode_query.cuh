@@ -1,4 +1,4 @@
-// Encodes a query by one block. Each step makes the same claims as bound/int8_code.h.
+// Encodes a query by one block. The bounds are as valid as those of bound/int8_code.h.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_ENCODE_QUERY_CUH_
 #define NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_ENCODE_QUERY_CUH_
 

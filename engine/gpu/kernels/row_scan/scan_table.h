@@ -1,5 +1,5 @@
-// Instantiations of the scan kernel: a table for each row type and kind of step, with one entry for
-// each policy.
+// Instantiations of the scan kernel: for each row type a table for products and one for squared
+// differences (L2), with one entry for each policy.
 #ifndef NEARFIELD_ENGINE_GPU_KERNELS_ROW_SCAN_SCAN_TABLE_H_
 #define NEARFIELD_ENGINE_GPU_KERNELS_ROW_SCAN_SCAN_TABLE_H_
 

@@ -100,8 +100,8 @@ class Upload {
   // Makes all rows visible atomically, as epoch + 1. An upload without rows commits nothing and
   // returns the current epoch; with kReplace it empties the collection. Errors: AlreadyExists
   // (kInsert: an id twice in the upload, or already in the collection; kReplace: an id twice; names
-  // it); ResourceExhausted (the corpus has kGenerationsMax parts and no memory to merge them;
-  // kUpsert: no device memory for one bit per row of the parts whose rows are replaced);
+  // it); ResourceExhausted (the corpus has kGenerationsMax generations and no memory to merge them;
+  // kUpsert: no device memory for one bit per row of the generations whose rows are replaced);
   // Unavailable (device lost); the error of the hook.
   virtual absl::StatusOr<CommitResult> Commit(const CommitHook& before_visible) = 0;
   absl::StatusOr<CommitResult> Commit() { return Commit(nullptr); }
@@ -142,9 +142,9 @@ struct CollectionStats {
 };
 
 struct CompactionOptions {
-  // A part with a larger share of deleted rows is copied without them.
+  // A generation with a larger share of deleted rows is copied without them.
   double dead_share_max = 0.2;
-  // If there are more parts, some are joined. 1 .. kGenerationsMax.
+  // If there are more generations, some are joined. 1 .. kGenerationsMax.
   int32_t generations_max = kGenerationsMax / 2;
 };
 
@@ -206,27 +206,27 @@ class Collection {
       const UploadReservation& reservation) = 0;
 
   // Deletes rows by id. Deleting only unknown ids does not change the epoch. Errors:
-  // InvalidArgument (id type), ResourceExhausted (no device memory for one bit per row of the parts
-  // that hold the ids), Unavailable (device lost). After an error nothing is deleted.
+  // InvalidArgument (id type), ResourceExhausted (no device memory for one bit per row of the
+  // generations that hold the ids), Unavailable (device lost). After an error nothing is deleted.
   virtual absl::StatusOr<DeleteResult> Delete(const IdColumn& ids,
                                               const CommitHook& before_visible) = 0;
   absl::StatusOr<DeleteResult> Delete(const IdColumn& ids) { return Delete(ids, nullptr); }
 
-  // Deletes the live rows that `rows` chooses. A row that has taken over the id of a chosen row
-  // since then has another ordinal, and stays. A row that has taken over the ordinal of a chosen
-  // row is deleted. So choose only rows of a state that is held until the call returns: their
-  // ordinals are not released. Errors: as Delete.
+  // Deletes the live rows whose ordinals `rows` contains. Ids do not matter: a newer row with the
+  // same id has another ordinal, and stays. Requires: `rows` was chosen in a state that the caller
+  // holds until the call returns; otherwise an ordinal may belong to another row by then. Errors:
+  // as Delete.
   virtual absl::StatusOr<DeleteResult> DeleteRows(const RowFilter& rows,
                                                   const CommitHook& before_visible) = 0;
 
   // Returns the live rows of `at` (null: the current state), by ordinal. Cost: a pass over one bit
-  // per row. Errors of these three: InvalidArgument (an epoch of another collection; the type of
-  // the ids).
+  // per row. Errors: InvalidArgument (an epoch of another collection).
   virtual absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch* at) const = 0;
-  // Returns those with these ids; unknown ids are ignored.
+  // Returns the live rows with these ids; unknown ids are ignored. Errors: InvalidArgument (an
+  // epoch of another collection, or the type of the ids).
   virtual absl::StatusOr<RowFilter> RowsWithIds(const PinnedEpoch* at,
                                                 const IdColumn& ids) const = 0;
-  // Returns the number of those that `rows` chooses.
+  // Returns the number of live rows that `rows` chooses. Errors: as LiveRows.
   virtual absl::StatusOr<int64_t> CountRows(const PinnedEpoch* at, const RowFilter& rows) const = 0;
 
   // Makes ordinals free for the rows of later uploads. Requires: all of them are in use; no held
@@ -235,10 +235,10 @@ class Collection {
   // exception: a failed Commit without TakeOrdinals frees the ordinals that it took itself.
   virtual void ReleaseOrdinals(uint32_t first, int64_t rows_count) noexcept = 0;
 
-  // Releases the memory of deleted rows and joins small parts, where that is worthwhile, by copying
-  // live rows. Searches and changes continue; answers and the epoch do not change. Each call does
-  // one step; `done` if there was nothing to do. Errors: ResourceExhausted (no memory for the copy
-  // in addition to the rows), Cancelled, Unavailable (device lost).
+  // Releases the memory of deleted rows and joins small generations, where that is worthwhile, by
+  // copying live rows. Searches and changes continue; answers and the epoch do not change. Each
+  // call does one step; `done` if there was nothing to do. Errors: ResourceExhausted (no memory for
+  // the copy in addition to the rows), Cancelled, Unavailable (device lost).
   virtual absl::StatusOr<CompactionResult> Compact(const CompactionOptions& options) = 0;
 
   // Returns rows by id. Errors: InvalidArgument (id type), Unavailable (device lost).

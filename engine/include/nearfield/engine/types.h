@@ -12,7 +12,8 @@ namespace nearfield {
 // "Score".
 enum class Metric : uint8_t { kDot = 1, kCosine = 2, kL2 = 3 };
 
-// Element type of stored rows, and of the scores that a selection reads. Queries are always fp32.
+// Element type of stored rows, and of the scores that a top-k selection (topk/select.h) reads.
+// Queries are always fp32.
 enum class RowType : uint8_t { kFloat32 = 1, kFloat16 = 2, kBFloat16 = 3 };
 
 enum class IdType : uint8_t { kUint64 = 1, kString = 2 };

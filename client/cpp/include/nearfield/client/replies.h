@@ -72,8 +72,8 @@ struct Neighbors {
   std::optional<uint64_t> matched_rows;
 };
 
-// Queries whose candidates did not fit into the space reserved for them, by the fallback that was
-// used.
+// Number of queries whose candidates did not fit into the space reserved for them, for each
+// fallback.
 struct ScanEscalations {
   uint64_t tighter = 0;    // collected again, with a threshold of exact scores
   uint64_t canonical = 0;  // scanned over the exact rows
@@ -246,10 +246,11 @@ struct Limits {
   uint64_t rows_per_collection_max = 0;
   uint32_t collections_max = 0;
   uint32_t queue_requests_max = 0;
-  uint64_t cursor_ms = 0;            // milliseconds for which the epoch of a cursor is kept
-  uint64_t page_rows_max = 0;        // rows of one order that pages of Search may reach
-  uint32_t epochs_kept_max = 0;      // for the cursors and SearchAll streams of one caller
-  uint32_t epochs_kept_percent = 0;  // of the memory for rows, for rows that only kept epochs show
+  uint64_t cursor_ms = 0;        // milliseconds for which the epoch of a cursor is kept
+  uint64_t page_rows_max = 0;    // rows of one order that pages of Search may reach
+  uint32_t epochs_kept_max = 0;  // for the cursors and SearchAll streams of one caller
+  // Maximum percent of the memory for rows that rows visible only in kept epochs may use.
+  uint32_t epochs_kept_percent = 0;
   uint32_t uploads_max = 0;
   uint32_t verify_max = 0;
   uint32_t aliases_max = 0;
@@ -301,7 +302,8 @@ struct Counters {
   // Device passes that returned answers. Each adds one, regardless of how many searches shared it.
   struct Passes {
     uint64_t passes_count = 0;
-    // Queries of the passes, by what most of the pass's queries scanned.
+    // Queries in passes in which most queries scanned rows, and in those in which most scanned
+    // codes.
     uint64_t queries_rows_count = 0;
     uint64_t queries_int8_count = 0;
     uint64_t device_us = 0;

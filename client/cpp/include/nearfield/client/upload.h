@@ -21,7 +21,7 @@ namespace nearfield::client {
 
 // The effect of an upload on ids that are already in the collection.
 enum class UploadMode : uint8_t {
-  kInsert = 1,   // AlreadyExists
+  kInsert = 1,   // the upload is refused: AlreadyExists
   kUpsert = 2,   // the row is replaced; if an id occurs several times, the last one wins
   kReplace = 3,  // the upload becomes the whole collection
 };
@@ -95,8 +95,10 @@ struct OpenUpload {
   UploadMode mode = UploadMode::kInsert;
   uint64_t rows_count = 0;     // durable rows
   uint64_t bytes_on_disk = 0;  // of its file, including space reserved for later blocks
-  uint64_t untouched_s = 0;    // seconds since it began, rows became durable, or its stream ended
-  bool is_live = false;        // a stream is sending it now
+  // Seconds since the latest of: its begin or resumption, its last durable rows, the end of its
+  // stream.
+  uint64_t untouched_s = 0;
+  bool is_live = false;  // a stream is sending it now
 };
 
 struct OpenUploads {
@@ -110,7 +112,6 @@ struct OpenUploads {
 //
 // With a token, write the same rows from the first one, in blocks of any size: rows that the server
 // has from an earlier stream are skipped.
-// an earlier stream are skipped.
 class Upload {
  public:
   Upload(Upload&&) noexcept;
