@@ -192,7 +192,7 @@ TEST_F(DurableCatalogTest, SnapshotsAreMadeListedAndRestored) {
   EXPECT_EQ(made->name, "monday");
   EXPECT_EQ(made->files, 2);
   EXPECT_GT(made->bytes, 300 * kDim * 4);
-  EXPECT_OK(made->load_status);
+  EXPECT_OK(made->state);
   const std::string then = Answer(*named);
   Delete(*named, 0, 100);
   ASSERT_OK(CreateSnapshot(Place(), "tuesday", Never));
