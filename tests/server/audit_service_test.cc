@@ -311,7 +311,7 @@ TEST_F(AuditServiceTest, EarlierRecordsAreToldOfAtTheStart) {
   std::filesystem::create_directory(folder_ + "/audit");
   std::ofstream(folder_ + "/audit/audit-1-1.json") << "{}";
   Serve();
-  EXPECT_THAT(LogLines(), Contains(HasSubstr("records of earlier wrong answers")));
+  EXPECT_THAT(LogLines(), Contains(HasSubstr("records of earlier mismatches")));
 }
 
 }  // namespace
