@@ -145,8 +145,9 @@ absl::StatusOr<SearchedRows> WithoutRows(const Device& device, const SearchedRow
     GenerationState state = rows.snapshot->generations[g];
     if (rows.selection != nullptr) {
       state.rows_live = rows.selection->rows_live[g];
-      if (rows.selection->tombstones[g] != nullptr)
+      if (rows.selection->tombstones[g] != nullptr) {
         state.tombstones = rows.selection->tombstones[g];
+      }
     }
     if (const absl::Span<const uint64_t> words = left_out.words(g); !words.empty()) {
       ABSL_ASSIGN_OR_RETURN(state, WithoutBits(device, state, words));

@@ -136,8 +136,9 @@ absl::Status GroupSearch::SearchRows(const Task& task, size_t generation, corpus
   // Queries are only added to the set, so an equal count means an equal set.
   if (rows_packed_ != static_cast<int64_t>(rows_queries_.size())) PackRowsQueries(task);
   places_.clear();
-  for (const int32_t q : rows_queries_)
+  for (const int32_t q : rows_queries_) {
     places_.push_back(task.first_query + static_cast<size_t>(q));
+  }
   const QueryGroup group = {task.format, rows_k_, task.cancelled};
   GenerationScan scan(context_, group, task.generations[generation]);
   return scan.Run({.lists = best, .generation = generation, .queries = places_}, cost);

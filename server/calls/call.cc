@@ -92,8 +92,9 @@ absl::Status Call::DeadStatus() const {
   if (deadline_.has_value() && state_->clock().Now() >= *deadline_) {
     return absl::DeadlineExceededError("the deadline passed");
   }
-  if (cancelled_->load(std::memory_order_relaxed))
+  if (cancelled_->load(std::memory_order_relaxed)) {
     return absl::CancelledError("the caller cancelled the call");
+  }
   return absl::OkStatus();
 }
 

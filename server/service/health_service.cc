@@ -126,12 +126,12 @@ HealthService::HealthService() {
   MarkMethodRawCallback(
       0, new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, hv::HealthCheckResponse>(
              [this](auto* context, auto* bytes, auto* response) {
-               return Check(context, bytes, response);
+               return AnswerCheck(context, bytes, response);
              }));
   MarkMethodRawCallback(
       1,
       new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, hv::HealthCheckResponse>(
-          [this](auto* /*context*/, auto* bytes) { return Watch(bytes); }));
+          [this](auto* /*context*/, auto* bytes) { return BeginWatch(bytes); }));
 }
 
 HealthService::~HealthService() = default;
@@ -216,9 +216,9 @@ void HealthService::Forget(const std::shared_ptr<HealthWatch>& watch) {
   watches_.erase(watch);
 }
 
-grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* context,
-                                               const grpc::ByteBuffer* bytes,
-                                               hv::HealthCheckResponse* response) {
+grpc::ServerUnaryReactor* HealthService::AnswerCheck(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* bytes,
+                                                     hv::HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const absl::StatusOr<std::string> service = ServiceIn(bytes);
   if (!service.ok()) {
@@ -236,7 +236,7 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
   return reactor;
 }
 
-grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::Watch(
+grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::BeginWatch(
     const grpc::ByteBuffer* bytes) {
   const absl::StatusOr<std::string> service = ServiceIn(bytes);
   auto watch = std::make_shared<HealthWatch>(this, service.value_or(""));

@@ -44,10 +44,10 @@ class HealthService final : public grpc::health::v1::Health::Service {
   void Shutdown();
 
  private:
-  grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context,
-                                  const grpc::ByteBuffer* bytes,
-                                  grpc::health::v1::HealthCheckResponse* response);
-  grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* Watch(
+  grpc::ServerUnaryReactor* AnswerCheck(grpc::CallbackServerContext* context,
+                                        const grpc::ByteBuffer* bytes,
+                                        grpc::health::v1::HealthCheckResponse* response);
+  grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* BeginWatch(
       const grpc::ByteBuffer* bytes);
   friend class HealthWatch;
   void Forget(const std::shared_ptr<HealthWatch>& watch);
