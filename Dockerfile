@@ -1,6 +1,8 @@
-# nearfield as a container image. Both images must be of one distribution release: the server links that release's libraries.
+# Container image of nearfield. Both images must belong to the same distribution release, because
+# the server links that release's libraries.
 #   docker build -t nearfield .
-#   docker build -t nearfield --build-arg BUILD_IMAGE=debian:12 --build-arg RUNTIME_IMAGE=debian:12 .   # CPU only
+#   docker build -t nearfield --build-arg BUILD_IMAGE=debian:12 \
+#     --build-arg RUNTIME_IMAGE=debian:12 .                       # CPU only
 ARG BUILD_IMAGE=nvidia/cuda:13.0.2-devel-ubuntu24.04
 ARG RUNTIME_IMAGE=nvidia/cuda:13.0.2-base-ubuntu24.04
 
@@ -16,7 +18,8 @@ COPY engine engine
 COPY client client
 COPY server server
 ENV CCACHE_BASEDIR=/src CCACHE_NOHASHDIR=1
-# AUTO builds the GPU backend where the build image holds the toolkit; ON makes its absence an error.
+# AUTO builds the GPU backend if the build image has the CUDA toolkit; ON makes its absence an
+# error.
 ARG NEARFIELD_CUDA=AUTO
 ARG NEARFIELD_CUDA_ARCHITECTURES=90
 RUN cmake --preset release -D NEARFIELD_CUDA=${NEARFIELD_CUDA} \
@@ -43,7 +46,8 @@ LABEL org.opencontainers.image.title="nearfield" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.licenses="Apache-2.0"
 
-# Inside a container loopback reaches nobody: listen on all of its addresses, and publish the port with care.
+# Loopback inside a container cannot be reached from outside: listen on all of the container's
+# addresses, and publish the port with care.
 ENV NEARFIELD_LISTEN=0.0.0.0:50051 \
     NEARFIELD_DATA_DIR=/var/lib/nearfield/data \
     NEARFIELD_LOG_FORMAT=json \

@@ -1,4 +1,4 @@
-// Chooses the backend.
+// Engine::Create: chooses the backend.
 #include "nearfield/engine/engine.h"
 
 #include <memory>
@@ -11,21 +11,21 @@
 #include "engine/base/status_macros.h"
 #include "engine/cpu/cpu_topk_engine.h"
 #include "engine/engine_core.h"
-#include "engine/gpu/gpu_topk_engine.h"
+#include "engine/gpu/make_gpu_topk_engine.h"
+#include "engine/gpu/runtime/probe_gpu.h"
 #include "engine/options.h"
 
 namespace nearfield {
 namespace {
 
 absl::StatusOr<std::unique_ptr<Engine>> CreateOnGpu(const EngineOptions& options) {
-  // One neighbor more than a query may ask for: a query by id drops its own row.
+  // One neighbor more than k_max, because a query by id drops its own row.
   ABSL_ASSIGN_OR_RETURN(std::unique_ptr<corpus::Backend> backend,
                         gpu::MakeGpuTopkEngine({.device = options.device,
                                                 .memory_bytes = options.memory_bytes,
                                                 .host_rows_bytes = options.host_rows_bytes,
                                                 .k_max = options.k_max + 1,
-                                                .batch_max = options.batch_max,
-                                                .encode_query = cpu::MakeQueryEncoder()}));
+                                                .batch_max = options.batch_max}));
   return MakeEngine(std::move(backend), options,
                     absl::StrCat("GPU ", options.device, " is usable"));
 }

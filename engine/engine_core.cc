@@ -15,9 +15,9 @@
 #include "engine/corpus/device.h"
 #include "engine/options.h"
 #include "engine/score/arithmetic_mode.h"
-#include "engine/search.h"
-#include "engine/self_test.h"
-#include "engine/verify.h"
+#include "engine/search/search.h"
+#include "engine/search/self_test.h"
+#include "engine/search/verify.h"
 
 namespace nearfield {
 namespace {
@@ -36,13 +36,13 @@ class EngineCore final : public Engine {
         note_(std::move(note)) {}
 
   EngineInfo Info() const override {
-    const corpus::BackendFacts& facts = device_->backend().facts();
-    return {.backend = facts.kind,
-            .device_name = facts.device_name,
+    const corpus::BackendInfo& info = device_->backend().info();
+    return {.backend = info.kind,
+            .device_name = info.device_name,
             .note = note_,
             .k_max = limits_.k_max,
             .batch_max = limits_.batch_max,
-            .read_bytes_per_second = facts.read_bytes_per_second};
+            .read_bytes_per_second = info.read_bytes_per_second};
   }
 
   Capacity GetCapacity() const override {
@@ -80,7 +80,7 @@ class EngineCore final : public Engine {
   absl::Status SelfTest(uint64_t seed) override { return RunSelfTest(this, seed); }
 
  private:
-  // The corpus behind `collection`, where this engine and this thread can score it.
+  // Returns the corpus of `collection`, if this engine and this thread can search it.
   absl::StatusOr<const Corpus*> Ready(const Collection& collection) const {
     ABSL_RETURN_IF_ERROR(device_->Check());
     ABSL_RETURN_IF_ERROR(score::CheckArithmeticMode());
@@ -103,10 +103,10 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::unique_ptr<corpus::Backe
                                                    const EngineOptions& options, std::string note) {
   ABSL_RETURN_IF_ERROR(CheckOptions(options));
   ABSL_RETURN_IF_ERROR(score::CheckArithmeticMode());
-  if (backend->facts().k_max <= options.k_max) {
+  if (backend->info().k_max <= options.k_max) {
     return absl::InvalidArgumentError(
         absl::StrCat("k_max = ", options.k_max, " is too large for a backend that returns ",
-                     backend->facts().k_max, " rows, one of them for a query by id"));
+                     backend->info().k_max, " rows, one of them for a query by id"));
   }
   auto device = std::make_shared<Device>(std::move(backend), HostMemoryBytes(options));
   return std::unique_ptr<Engine>(new EngineCore(std::move(device), options, std::move(note)));

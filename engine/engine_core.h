@@ -1,5 +1,5 @@
-// The engine over any backend: what Engine::Create makes once it has chosen one, and what tests
-// make over a fake.
+// MakeEngine: the engine over a given backend. Engine::Create calls it with the backend that it
+// chose, tests with a fake one.
 #ifndef NEARFIELD_ENGINE_ENGINE_CORE_H_
 #define NEARFIELD_ENGINE_ENGINE_CORE_H_
 
@@ -7,14 +7,15 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/corpus/backend.h"
+#include "engine/backend/backend.h"
 #include "nearfield/engine/engine.h"
 
 namespace nearfield {
 
-// Takes k_max, batch_max and host_memory_bytes (0: the default) from `options`. `note` goes to
-// EngineInfo::note. Errors: InvalidArgument (an option out of range, or a backend made for fewer
-// neighbors), FailedPrecondition (the arithmetic mode of this thread).
+// Creates an engine with k_max, batch_max and host_memory_bytes (0: the default) of `options`.
+// `note` becomes EngineInfo::note. Errors: InvalidArgument (an option out of range; k_max
+// not below that of the backend, which returns one row more for a query by id), FailedPrecondition
+// (the arithmetic mode of this thread).
 absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::unique_ptr<corpus::Backend> backend,
                                                    const EngineOptions& options, std::string note);
 

@@ -1,9 +1,11 @@
 #include "engine/options.h"
 
 #include <cstdint>
+#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check_range.h"
 #include "engine/base/physical_memory.h"
 #include "engine/base/status_macros.h"
 
@@ -13,31 +15,19 @@ namespace {
 constexpr int32_t kBatchMax = 65'536;
 constexpr int32_t kThreadsMax = 4'096;
 constexpr int32_t kDeviceMax = 1'023;
-constexpr int64_t kOrdinalsMax = int64_t{1} << 32;  // they are uint32
+constexpr int64_t kOrdinalsMax = int64_t{1} << 32;  // ordinals are uint32
 
-struct Range {
-  int64_t min = 0;
-  int64_t max = 0;
-};
-
-absl::Status CheckRange(const char* name, int64_t value, Range range) {
-  if (value >= range.min && value <= range.max) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " = ", value, " is out of range: ", range.min, " to ", range.max));
-}
-
+// 0 stands for the default.
 absl::Status CheckBytes(const char* name, int64_t value) {
-  if (value >= 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " = ", value, " is out of range: 0 (the default) or more bytes"));
+  return CheckRange(name, value, 0, std::numeric_limits<int64_t>::max());
 }
 
-// What is promised of the host's memory must be there.
+// Checks that the host has the memory that the options reserve.
 absl::Status CheckFits(const char* name, int64_t value) {
   const int64_t physical = PhysicalMemoryBytes();
   if (value <= physical) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      name, " = ", value, " is out of range: this process may use ", physical, " bytes of memory"));
+  return MustBe(name, absl::StrCat(value),
+                absl::StrCat("at most ", physical, ", the memory that this process may use"));
 }
 
 }  // namespace
@@ -48,16 +38,15 @@ absl::Status CheckOptions(const EngineOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("backend = ", static_cast<int>(options.backend),
                                                    " is none: auto, cpu or gpu"));
   }
-  ABSL_RETURN_IF_ERROR(CheckRange("device", options.device, {.min = 0, .max = kDeviceMax}));
+  ABSL_RETURN_IF_ERROR(CheckRange("device", options.device, 0, kDeviceMax));
   ABSL_RETURN_IF_ERROR(CheckBytes("memory_bytes", options.memory_bytes));
   ABSL_RETURN_IF_ERROR(CheckBytes("host_memory_bytes", options.host_memory_bytes));
   ABSL_RETURN_IF_ERROR(CheckFits("host_memory_bytes", options.host_memory_bytes));
   ABSL_RETURN_IF_ERROR(CheckBytes("host_rows_bytes", options.host_rows_bytes));
-  ABSL_RETURN_IF_ERROR(CheckRange("threads", options.threads, {.min = 0, .max = kThreadsMax}));
-  ABSL_RETURN_IF_ERROR(CheckRange("k_max", options.k_max, {.min = 1, .max = kKMax}));
-  ABSL_RETURN_IF_ERROR(
-      CheckRange("ordinals_max", options.ordinals_max, {.min = 1, .max = kOrdinalsMax}));
-  return CheckRange("batch_max", options.batch_max, {.min = 1, .max = kBatchMax});
+  ABSL_RETURN_IF_ERROR(CheckRange("threads", options.threads, 0, kThreadsMax));
+  ABSL_RETURN_IF_ERROR(CheckRange("k_max", options.k_max, 1, kKMax));
+  ABSL_RETURN_IF_ERROR(CheckRange("ordinals_max", options.ordinals_max, 1, kOrdinalsMax));
+  return CheckRange("batch_max", options.batch_max, 1, kBatchMax);
 }
 
 absl::Status CheckCpuMemory(const EngineOptions& options) {

@@ -1,4 +1,4 @@
-// Checks and defaults of EngineOptions.
+// Validation and defaults of EngineOptions.
 #ifndef NEARFIELD_ENGINE_OPTIONS_H_
 #define NEARFIELD_ENGINE_OPTIONS_H_
 
@@ -12,13 +12,14 @@ namespace nearfield {
 // Errors: InvalidArgument (names the option, its value and the limit).
 absl::Status CheckOptions(const EngineOptions& options);
 
-// Of the CPU backend alone, whose device memory is the host's. Errors: as above.
+// Checks that options.memory_bytes is at most the physical memory that this process may use,
+// because the CPU backend allocates it there. Errors: as above.
 absl::Status CheckCpuMemory(const EngineOptions& options);
 
-// options.memory_bytes, or half of the physical memory.
+// Returns options.memory_bytes, or half of the physical memory.
 int64_t CpuMemoryBytes(const EngineOptions& options);
 
-// options.host_memory_bytes, or a quarter of the physical memory.
+// Returns options.host_memory_bytes, or a quarter of the physical memory.
 int64_t HostMemoryBytes(const EngineOptions& options);
 
 }  // namespace nearfield

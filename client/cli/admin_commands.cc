@@ -13,7 +13,7 @@
 namespace nearfield::client {
 namespace {
 
-// Of work that grows with the rows, unless --timeout says otherwise: a day.
+// Deadline of calls whose work grows with the rows, without --timeout: one day.
 constexpr std::chrono::hours kLongWork{24};
 
 CallOptions LongWork(const GlobalOptions& global) {
@@ -113,11 +113,11 @@ void AddAliasCommand(CLI::App& app, const GlobalOptions& global, Action* action)
   CLI::App* group = app.add_subcommand("alias", "Give collections other names, and move them");
   group->require_subcommand(1);
   group->footer(
-      "Every command takes an alias in place of a collection's name, but for collections drop. A "
+      "Every command takes an alias in place of a collection's name, except collections drop. A "
       "move is atomic: who\n"
       "searches meanwhile finds the one collection or the other. nearfield collections list shows "
       "them.\n"
-      "Example, a collection built anew goes live:\n"
+      "Example, a rebuilt collection goes live:\n"
       "  nearfield upload docs-2 docs.npy --create --metric cosine\n"
       "  nearfield alias set docs docs-2");
   auto alias = std::make_shared<std::string>();

@@ -117,7 +117,7 @@ std::string Shown(const Id& id, float score) {
                          std::bit_cast<uint32_t>(score));
 }
 
-// How many of the neighbors whose rows are known have another score than the formula gives.
+// Counts of neighbors whose rows are known, and of those with another score than the formula's.
 struct Recount {
   size_t known = 0;
   size_t wrong = 0;
@@ -143,8 +143,8 @@ Recount CountWrong(const AuditRecord& record, const Neighbors& neighbors, std::s
   return recount;
 }
 
-// Where the two answers part, the row of the oracle's side belongs before that of the other, or
-// there is none on the other side.
+// Returns true if, at the first difference, the oracle's row ranks before the answer's row, or the
+// answer has no row there.
 bool BelongsBefore(const AuditRecord& record) {
   const Neighbors& claimed = record.answer.neighbors;
   const Neighbors& expected = record.expected;
@@ -169,16 +169,16 @@ bool BelongsBefore(const AuditRecord& record) {
   return a != b ? a > b : right < other;
 }
 
-// Rows of the answer that may not be in it at all: below the threshold, or left out by the filter.
+// Counts rows that must not be in the answer: below the threshold, or excluded by the filter.
 size_t CountUnwanted(const AuditRecord& record, std::vector<std::string>* findings) {
   const Neighbors& claimed = record.answer.neighbors;
-  const std::optional<float>& score_min = record.answer.score_threshold;
+  const std::optional<float>& score_threshold = record.answer.score_threshold;
   size_t unwanted = 0;
   for (size_t i = 0; i < claimed.scores.size(); ++i) {
     const Id id = At(claimed.ids, i);
     const auto passes = record.passes.find(id);
     const bool left_out = passes != record.passes.end() && !passes->second;
-    const bool below = score_min && claimed.scores[i] < *score_min;
+    const bool below = score_threshold && claimed.scores[i] < *score_threshold;
     if (!left_out && !below) continue;
     if (++unwanted == 1) {
       findings->push_back(Cat("the answer, place ", i, ": ", Shown(id, claimed.scores[i]),
@@ -188,7 +188,7 @@ size_t CountUnwanted(const AuditRecord& record, std::vector<std::string>* findin
   return unwanted;
 }
 
-// Whether the rows that there are leave nothing open.
+// Returns true if the record says for each of its rows whether it passes the filter.
 bool TellsWhatPasses(const AuditRecord& record) {
   return !record.filtered || record.passes.size() == record.rows.size();
 }

@@ -1,5 +1,5 @@
-// A record that a server wrote of a wrong answer or a wrong resident row
-// (server/catalog/audit/README.md), and what can be said of it without any server.
+// AuditRecord: a server's record of a wrong answer or a wrong row in memory
+// (server/audit/README.md), and the checks of it that need no server.
 #ifndef NEARFIELD_CLIENT_CLI_AUDIT_RECORD_H_
 #define NEARFIELD_CLIENT_CLI_AUDIT_RECORD_H_
 
@@ -17,7 +17,7 @@
 namespace nearfield::client {
 
 struct AuditRecord {
-  bool of_answer = true;  // else of a resident row
+  bool of_answer = true;  // else of a row in memory
   std::string server_version;
   std::string backend;
   std::string found_by;
@@ -25,40 +25,41 @@ struct AuditRecord {
   uint64_t epoch = 0;
   std::string explanation;
 
-  // Of an answer.
+  // For an answer.
   LoggedReply answer;  // the query is its own vector or an id
   Neighbors expected;
   uint64_t skip = 0;  // rows of the order before the answer
   bool filtered = false;
-  std::string filter_message;                      // may be empty in spite of a filter
-  std::map<Id, bool> passes;                       // of `rows`, with a filter
-  std::map<Id, std::vector<float>> rows;           // as they lay in memory; some of them
+  std::string filter_message;                      // may be empty even if there was a filter
+  std::map<Id, bool> passes;                       // of `rows`, if there was a filter
+  std::map<Id, std::vector<float>> rows;           // as they were in memory; may be incomplete
   std::optional<std::vector<float>> query_vector;  // absent: a row that is not in the record
 
-  // Of a row.
+  // For a row.
   std::string file;
   uint64_t block = 0;
   Id id;
   std::string stored;
-  std::optional<std::string> resident;  // absent: not in memory at all
+  std::optional<std::string> resident;  // absent: not in memory
 };
 
-// Errors: InvalidArgument naming the member and the reason.
+// Errors: InvalidArgument (names the member and the reason).
 absl::StatusOr<AuditRecord> ParseAuditRecord(std::string_view text);
 
 enum class ReplayVerdict : uint8_t {
-  kReproduced,     // the record's own data prove the answer or row wrong
-  kNotReproduced,  // they prove nothing wrong
-  kOracleDiffers,  // the oracle's scores are not those of the record's rows
-  kUnknown,        // the record has not the rows that it takes
+  kReproduced,     // the record's own data prove that the answer or row was wrong
+  kNotReproduced,  // they do not
+  kOracleDiffers,  // the oracle's scores do not match the record's rows
+  kUnknown,        // the record lacks the rows that the check needs
 };
 
 struct Replay {
   ReplayVerdict verdict = ReplayVerdict::kUnknown;
-  std::vector<std::string> findings;  // one a line
+  std::vector<std::string> findings;  // one per line
 };
 
-// Scores the record's rows by the contract's formula, or compares the two sides of a row.
+// Computes the scores of the record's rows by the contract's formula; for a row, compares the
+// stored and the resident bytes.
 Replay ReplayOffline(const AuditRecord& record);
 
 }  // namespace nearfield::client

@@ -1,5 +1,5 @@
-// The score of the result contract, computed once more: what a replay holds a server's scores
-// against.
+// The score of the result contract, implemented independently of the server. A replay compares a
+// server's scores with it.
 #ifndef NEARFIELD_CLIENT_CLI_CANONICAL_SCORE_H_
 #define NEARFIELD_CLIENT_CLI_CANONICAL_SCORE_H_
 
@@ -9,7 +9,8 @@
 
 namespace nearfield::client {
 
-// "Score" in proto/nearfield/v1/retrieval.proto, to the bit. Finite values, as many of both.
+// Returns the score as defined in proto/nearfield/v1/retrieval.proto, "Score", to the bit.
+// Requires: finite values, query and row of the same length.
 float CanonicalScore(Metric metric, std::span<const float> query, std::span<const float> row);
 
 }  // namespace nearfield::client

@@ -7,7 +7,7 @@
 namespace nearfield::client {
 namespace {
 
-constexpr int kTriesMax = 5;  // against a collection that changes all the time
+constexpr int kTriesMax = 5;  // bounds the tries if the collection changes all the time
 
 }  // namespace
 

@@ -10,8 +10,8 @@
 
 namespace nearfield::client {
 
-// Checks the answer. Where the collection has moved on from its epoch meanwhile, searches again,
-// replaces the answer, and checks that.
+// Checks the answer. If the collection is no longer at its epoch, searches again, replaces the
+// answer, and checks the new one.
 absl::StatusOr<VerifyAnswer> CheckAnswer(Client& client, std::string_view collection,
                                          const Query& query, const SearchOptions& options,
                                          QueryAnswer* answer);

@@ -29,7 +29,7 @@ std::vector<std::string> AttributeTexts(std::span<const AttributeSpec> attribute
   return texts;
 }
 
-// As it was asked for; what that came to, where the server chose.
+// Returns the requested choice, and the server's decision if the request left it open.
 std::string ScanText(const CollectionInfo& info) {
   const std::string asked(Name(info.spec.scan));
   const bool chosen =
@@ -50,7 +50,7 @@ void PrintCollections(const GlobalOptions& global, std::span<const CollectionInf
                {"ids"},
                {"scan"},
                {"rows in"},
-               {"kept"},
+               {"durable"},
                {"epoch", Align::kRight},
                {"generations", Align::kRight},
                {"device", Align::kRight},
@@ -105,7 +105,8 @@ int Create(const GlobalOptions& global, const CollectionSpec& spec) {
   return kExitOk;
 }
 
-// Rows cannot be had back: a person is asked, a program must have said --yes.
+// Dropped rows cannot be recovered by this program: asks for confirmation on a terminal; elsewhere
+// --yes is required.
 bool Confirmed(const std::string& name) {
   if (isatty(STDIN_FILENO) == 0) {
     PrintError(Cat("drop deletes every row of ", name, ": say --yes"));
@@ -123,7 +124,7 @@ int Drop(const GlobalOptions& global, const std::string& name, bool yes) {
   if (!yes && !Confirmed(name)) return kExitUsage;
   auto client = ConnectTo(global);
   if (!client.ok()) return BadInput(client.status());
-  // Rows that could not be loaded are not counted: their number is not known.
+  // If the rows could not be loaded, their number is unknown.
   const auto info = client->GetCollection(name);
   const bool counted = !info.ok() || info->error.empty();
   const auto rows_count = client->DropCollection(name);
@@ -171,18 +172,18 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
   AddMetricOption(*create, &spec->metric)->required();
   AddDataTypeOption(*create, &spec->dtype, "Element type of its rows [float32]");
   AddIdTypeOption(*create, &spec->id_type, "Type of its ids [uint64]");
-  AddScanOption(*create, &spec->scan,
-                "What scans read: int8 codes or a bf16 copy kept beside the rows, the rows "
-                "themselves, or what is fastest on the server's device [auto]");
-  AddRowHomeOption(
+  AddScanOption(
+      *create, &spec->scan,
+      "Data that a scan reads: int8 codes stored next to the rows, the rows themselves, or the "
+      "fastest of these on the server's device [auto]");
+  AddRowPlacementOption(
       *create, &spec->rows,
       "Where the rows lie [device]; on the host only where the server runs on the CPU");
   AddAttributeOption(*create, &spec->attributes);
   create->footer(
       "--scan and --rows are a choice of speed and memory alone: ids and score bits are the same "
       "for each. Codes take\n"
-      "about dim + 16 bytes a row, a bf16 copy 2 x dim + 16; nearfield search --explain shows what "
-      "a search read.\n"
+      "about dim + 16 bytes a row; nearfield search --explain shows what a search read.\n"
       "\n"
       "Examples:\n"
       "  nearfield collections create docs --dim 384 --metric cosine --dtype float16 --id-type "

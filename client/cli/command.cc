@@ -19,7 +19,7 @@ absl::StatusOr<Client> ConnectTo(const GlobalOptions& global) {
 void Print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 void PrintError(std::string_view text) {
-  std::fflush(stdout);  // results that came before the error stay before it
+  std::fflush(stdout);  // keeps earlier results before the error message
   const std::string line = Cat("nearfield: ", Printable(text), "\n");
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
@@ -39,7 +39,7 @@ int CallFailed(const GlobalOptions& global, const absl::Status& status) {
     return kExitUnreachable;
   }
   const std::string id = RequestIdOf(status);
-  // Refused by the library itself: nothing was sent.
+  // The client library itself refused the call: nothing was sent.
   if (id.empty() && absl::IsInvalidArgument(status)) return BadInput(status);
   PrintError(id.empty() ? reason : Cat(reason, " (request ", id, ")"));
   switch (status.code()) {

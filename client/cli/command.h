@@ -1,5 +1,5 @@
-// What every command shares: the global options, the connection, and how results and errors reach
-// the user.
+// Parts shared by all commands: the global options, the connection, and the output of results and
+// errors.
 #ifndef NEARFIELD_CLIENT_CLI_COMMAND_H_
 #define NEARFIELD_CLIENT_CLI_COMMAND_H_
 
@@ -19,10 +19,10 @@ class App;
 
 namespace nearfield::client {
 
-// The exit codes that --help documents.
+// Exit codes, as documented by --help.
 enum ExitCode : int {
   kExitOk = 0,
-  kExitNegative = 1,     // unhealthy, a mismatch, or what was asked for is not there
+  kExitNegative = 1,     // unhealthy, a mismatch, or the requested object does not exist
   kExitUsage = 2,        // wrong usage or a bad input file
   kExitRefused = 3,      // the server refused
   kExitUnreachable = 4,  // no server was reached
@@ -32,7 +32,7 @@ struct GlobalOptions {
   std::string address = ClientOptions().address;
   std::optional<double> timeout_s;  // absent: the library's default
   bool json = false;
-  std::string caller;  // empty: the server goes by the address
+  std::string caller;  // empty: the server uses the address
 
   std::optional<std::chrono::milliseconds> timeout() const {
     if (!timeout_s) return std::nullopt;
@@ -40,11 +40,11 @@ struct GlobalOptions {
   }
 };
 
-// A command puts what it was asked to do here; main() runs it once the command line is fully
-// parsed.
+// The work of the chosen command. The command's parser stores it here; main() runs it after the
+// whole command line is parsed.
 using Action = std::function<int()>;
 
-// Each adds its commands to the app.
+// Each function adds its commands to the app.
 void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddUploadsCommand(CLI::App& app, const GlobalOptions& global, Action* action);
@@ -58,7 +58,7 @@ void AddCountersCommand(CLI::App& app, const GlobalOptions& global, Action* acti
 void AddServerCommands(CLI::App& app, const GlobalOptions& global,
                        Action* action);  // health, limits, capacity
 
-// A client of the server at the global address, or the error of a bad address.
+// Returns a client of the server at the global address. Errors: InvalidArgument (a bad address).
 absl::StatusOr<Client> ConnectTo(const GlobalOptions& global);
 
 void Print(std::string_view text);       // to standard output
@@ -66,16 +66,16 @@ void PrintError(std::string_view text);  // to standard error, as "nearfield: TE
 
 // Reports a bad input or wrong usage; returns kExitUsage.
 int BadInput(const absl::Status& status);
-// Reports a call that failed, with what to do; returns kExitNegative (NOT_FOUND), kExitRefused or
+// Reports a failed call and what to do about it; returns kExitNegative (NOT_FOUND), kExitRefused or
 // kExitUnreachable.
 int CallFailed(const GlobalOptions& global, const absl::Status& status);
 
-// Ids given on the command line or in a file, of the collection's type (asked of the server).
+// Ids from the command line or a file, of the collection's type (requested from the server).
 struct IdArguments {
   std::vector<std::string> ids;
   std::string path;
 };
-// Returns nothing after having reported why; `exit_code` is then what to return.
+// Returns nullopt after it has reported the error; `exit_code` is then the value to return.
 std::optional<IdColumn> ResolveIds(Client& client, const GlobalOptions& global,
                                    std::string_view collection, const IdArguments& arguments,
                                    int* exit_code);

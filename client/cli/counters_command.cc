@@ -43,8 +43,8 @@ int ShowCounters(const GlobalOptions& global) {
             Grouped(passes.device_us / 1000), " ms, ",
             HumanBytes(static_cast<double>(passes.bytes_read)), " read\n",  //
             "queries      ", Grouped(passes.queries_int8_count), " int8, ",
-            Grouped(passes.queries_bf16_count), " bf16, ", Grouped(passes.queries_rows_count),
-            " rows; ", Grouped(passes.candidates), " candidates\n",      //
+            Grouped(passes.queries_rows_count), " rows; ", Grouped(passes.candidates),
+            " candidates\n",                                             //
             "escalations  ", EscalationsText(passes.escalations), "\n",  //
             "audit        ", Grouped(audit.answers_audited_count), " answers checked, ",
             Grouped(audit.answers_dropped_count), " dropped, ", Grouped(audit.answers_failed_count),
@@ -60,7 +60,7 @@ int ShowCounters(const GlobalOptions& global) {
 
 void AddCountersCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
   CLI::App* counters =
-      app.add_subcommand("counters", "What the server has done since its start, summed");
+      app.add_subcommand("counters", "Show sums of what the server has done since its start");
   counters->footer(
       "Calls by method and status; device passes, each counted once however many searches shared "
       "it;\n"

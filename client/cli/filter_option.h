@@ -1,4 +1,4 @@
-// --filter: a condition as text.
+// Option --filter: a filter as text.
 #ifndef NEARFIELD_CLIENT_CLI_FILTER_OPTION_H_
 #define NEARFIELD_CLIENT_CLI_FILTER_OPTION_H_
 
@@ -14,13 +14,13 @@ class Option;
 
 namespace nearfield::client {
 
-// How a filter is written: for the help of commands that take one.
+// Syntax of a filter, for the help of commands that accept one.
 extern const char kFilterHelp[];
 
 CLI::Option* AddFilterOption(CLI::App& app, std::string* text, const std::string& description);
 
-// Reads the text by what the collection declares (asked of the server); an empty text is no filter.
-// Returns false after having reported why; `exit_code` is then what to return.
+// Parses the text with the collection's schema (requested from the server); an empty text is no
+// filter. Returns false after it has reported the error; `exit_code` is then the value to return.
 bool ResolveFilter(Client& client, const GlobalOptions& global, std::string_view collection,
                    const std::string& text, std::optional<Filter>* filter, int* exit_code);
 

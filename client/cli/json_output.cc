@@ -224,7 +224,6 @@ JsonObject ToJson(const Counters& counters) {
                              .Add("passes_count", passes.passes_count)
                              .Add("queries_rows_count", passes.queries_rows_count)
                              .Add("queries_int8_count", passes.queries_int8_count)
-                             .Add("queries_bf16_count", passes.queries_bf16_count)
                              .Add("device_us", passes.device_us)
                              .Add("candidates", passes.candidates)
                              .Add("bytes_read", passes.bytes_read)

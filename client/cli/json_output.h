@@ -1,4 +1,4 @@
-// Text for programs: one JSON object a line.
+// JSON output for programs: one object per line.
 #ifndef NEARFIELD_CLIENT_CLI_JSON_OUTPUT_H_
 #define NEARFIELD_CLIENT_CLI_JSON_OUTPUT_H_
 
@@ -21,18 +21,18 @@ class JsonObject {
   JsonObject& Add(std::string_view key, int32_t value) { return Add(key, int64_t{value}); }
   JsonObject& Add(std::string_view key, uint32_t value) { return Add(key, uint64_t{value}); }
   JsonObject& Add(std::string_view key, bool value);
-  // Six digits; null where absent. Finite.
+  // Prints six digits; null if absent. Requires: finite.
   JsonObject& Add(std::string_view key, std::optional<double> value);
   JsonObject& Add(std::string_view key, std::string_view value);  // quoted
   JsonObject& Add(std::string_view key, const char* value) {
     return Add(key, std::string_view(value));
   }
   JsonObject& Add(std::string_view key, const Id& id);
-  JsonObject& AddJson(std::string_view key, std::string_view json);  // as it is
-  // "payload" with an object or array that the bytes spell, else with the text they are;
-  // "payload_base64" where they are neither.
+  JsonObject& AddJson(std::string_view key, std::string_view json);  // `json` unchanged
+  // Adds "payload" with the object or array that the bytes encode, or else with the bytes as text;
+  // "payload_base64" if they are neither.
   JsonObject& AddPayload(std::string_view bytes);
-  // Fields of another object, after these.
+  // Appends the fields of another object.
   JsonObject& Append(const JsonObject& other);
 
   std::string ToString() const { return "{" + fields_ + "}"; }
@@ -41,10 +41,10 @@ class JsonObject {
   std::string fields_;
 };
 
-// %.9g, which names every fp32 value; infinities as the strings "inf" and "-inf", for which JSON
-// has no number.
+// Returns the value as %.9g, which identifies every fp32 value; infinities as the strings "inf" and
+// "-inf", because JSON has no number for them.
 std::string JsonNumber(float value);
-// The same for a person: without quotes.
+// The same without quotes, for text output.
 std::string ScoreText(float score);
 
 std::string JsonNumbers(std::span<const float> values);

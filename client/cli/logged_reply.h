@@ -1,4 +1,5 @@
-// One line of a log of replies: a query, what was asked, and the answer with its epoch and digest.
+// LoggedReply: one line of a log of replies: a query with its options, and the answer with its
+// epoch and digest.
 #ifndef NEARFIELD_CLIENT_CLI_LOGGED_REPLY_H_
 #define NEARFIELD_CLIENT_CLI_LOGGED_REPLY_H_
 
@@ -29,10 +30,10 @@ struct LoggedReply {
   Neighbors neighbors;  // ids and scores
 };
 
-// One JSON object without a line break. Its digest is that of this answer alone.
+// Returns one JSON object without a line break. Its digest covers this answer only.
 std::string ToJsonLine(const LoggedReply& reply);
 
-// Errors: InvalidArgument (no such line: says what is wrong), DataLoss (the answer does not fit its
+// Errors: InvalidArgument (not a line of a log; says why), DataLoss (the answer does not match its
 // digest: the log was damaged or changed).
 absl::StatusOr<LoggedReply> ParseLoggedReply(std::string_view line);
 

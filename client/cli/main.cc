@@ -1,4 +1,4 @@
-// The command `nearfield`.
+// Main program of the command `nearfield`.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +33,7 @@ constexpr char kFooter[] =
 constexpr double kTimeoutMin = 0.001;
 constexpr double kTimeoutMax = 1e6;
 
-// Empty, or what is wrong. NaN lies in no range, and in none that is asked for its ends.
+// Returns the error, or empty. NaN fails both comparisons and is refused.
 std::string CheckTimeout(const std::string& given) {
   char* end = nullptr;
   const double seconds = std::strtod(given.c_str(), &end);
@@ -42,13 +42,14 @@ std::string CheckTimeout(const std::string& given) {
   return Cat(given, ", must be ", kTimeoutMin, " .. ", kTimeoutMax, " seconds");
 }
 
-// The group of commands that was given without one of its own: `uploads list`, or the program.
+// Returns the innermost command group on the command line that lacks a command: `uploads`, or the
+// program itself.
 CLI::App& InnermostGroup(CLI::App& app) {
   const std::vector<CLI::App*> given = app.get_subcommands();
   return given.empty() ? app : InnermostGroup(*given.back());
 }
 
-// Names a word that is no command, in place of "A subcommand is required".
+// Reports the word that is not a command, instead of "A subcommand is required".
 bool TellUnknownCommand(CLI::App& app) {
   CLI::App& group = InnermostGroup(app);
   const std::vector<std::string> left = app.remaining(/*recurse=*/true);
@@ -118,7 +119,7 @@ int Run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return nearfield::client::Run(argc, argv);
-  } catch (const std::exception& error) {  // no memory, or a mistake in a command's declaration
+  } catch (const std::exception& error) {  // out of memory, or a bug in a command's declaration
     std::fprintf(stderr, "nearfield: %s\n", error.what());
     return nearfield::client::kExitUsage;
   }

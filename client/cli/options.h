@@ -1,4 +1,4 @@
-// Options that several commands take, declared once.
+// Options that several commands share.
 #ifndef NEARFIELD_CLIENT_CLI_OPTIONS_H_
 #define NEARFIELD_CLIENT_CLI_OPTIONS_H_
 
@@ -17,7 +17,7 @@
 
 namespace nearfield::client {
 
-// An option whose value is one of a few names. `Target` is an E or a std::optional<E>.
+// Adds an option whose value is one of a set of names. `Target` is an E or a std::optional<E>.
 template <typename E, typename Target>
 CLI::Option* AddNamedOption(CLI::App& app, const std::string& flag, Target* target,
                             const std::string& description,
@@ -37,8 +37,8 @@ CLI::Option* AddNamedOption(CLI::App& app, const std::string& flag, Target* targ
       ->check(CLI::IsMember(spellings));
 }
 
-// A check of whole numbers within [min, max], made on the text, so that one that no integer holds
-// is told its limits too.
+// Checks that an option is a whole number in [min, max]. Works on the text, so that a number too
+// large for any integer type gets the same message.
 inline CLI::Validator WholeNumber(uint64_t min, uint64_t max) {
   return CLI::Validator(
       [min, max](const std::string& given) {
@@ -52,7 +52,7 @@ inline CLI::Validator WholeNumber(uint64_t min, uint64_t max) {
       "");
 }
 
-// A number of things, at least 1.
+// Adds an option for a number of things, at least 1.
 inline CLI::Option* AddCountOption(CLI::App& app, const std::string& flag, uint32_t* target,
                                    const std::string& description) {
   return app.add_option(flag, *target, description)
@@ -82,17 +82,16 @@ CLI::Option* AddIdTypeOption(CLI::App& app, Target* target, const std::string& d
 
 template <typename Target>
 CLI::Option* AddScanOption(CLI::App& app, Target* target, const std::string& description) {
-  return AddNamedOption<ScanChoice>(app, "--scan", target, description,
-                                    {{"auto", ScanChoice::kAuto},
-                                     {"int8", ScanChoice::kInt8},
-                                     {"bf16", ScanChoice::kBf16},
-                                     {"rows", ScanChoice::kRows}});
+  return AddNamedOption<ScanChoice>(
+      app, "--scan", target, description,
+      {{"auto", ScanChoice::kAuto}, {"int8", ScanChoice::kInt8}, {"rows", ScanChoice::kRows}});
 }
 
 template <typename Target>
-CLI::Option* AddRowHomeOption(CLI::App& app, Target* target, const std::string& description) {
-  return AddNamedOption<RowHome>(app, "--rows", target, description,
-                                 {{"device", RowHome::kDevice}, {"host", RowHome::kHost}});
+CLI::Option* AddRowPlacementOption(CLI::App& app, Target* target, const std::string& description) {
+  return AddNamedOption<RowPlacement>(
+      app, "--rows", target, description,
+      {{"device", RowPlacement::kDevice}, {"host", RowPlacement::kHost}});
 }
 
 inline CLI::Option* AddAttributeOption(CLI::App& app, std::vector<AttributeSpec>* target,
@@ -118,7 +117,7 @@ inline CLI::Option* AddAttributeOption(CLI::App& app, std::vector<AttributeSpec>
 inline CLI::Option* AddMinEpochOption(CLI::App& app, std::optional<uint64_t>* target) {
   return app.add_option("--min-epoch", *target,
                         "Wait until the collection has reached this epoch, such as the one that an "
-                        "upload has told");
+                        "upload printed");
 }
 
 inline CLI::Option* AddScoreThresholdOption(CLI::App& app, std::optional<float>* target) {

@@ -46,7 +46,7 @@ void ProgressPrinter::Show(const UploadProgress& progress) {
   complete_ = complete;
   next_ = progress.elapsed + (options_.terminal ? kTerminalInterval : kLineInterval);
   const std::string line = ProgressLine(progress, options_.rows_total, options_.width);
-  // "\x1b[K" clears what a longer line before has left.
+  // "\x1b[K" clears the rest of a longer previous line.
   options_.write(options_.terminal ? Cat("\r", line, "\x1b[K") : Cat(line, "\n"));
   line_open_ = options_.terminal;
 }

@@ -1,5 +1,4 @@
-// How an upload's progress is told: a bar that redraws itself on a terminal, a line now and then
-// elsewhere.
+// Upload progress: a bar that is redrawn on a terminal, or periodic lines elsewhere.
 #ifndef NEARFIELD_CLIENT_CLI_PROGRESS_H_
 #define NEARFIELD_CLIENT_CLI_PROGRESS_H_
 
@@ -13,8 +12,8 @@
 
 namespace nearfield::client {
 
-// "[#####-----]  50%  500,000 of 1,000,000 rows  120 MB/s  ETA 0:12", at most `width` columns: the
-// bar gives way first.
+// Returns "[#####-----]  50%  500,000 of 1,000,000 rows  120 MB/s  ETA 0:12", at most `width`
+// columns; the bar is shortened first.
 std::string ProgressLine(const UploadProgress& progress, uint64_t rows_total, size_t width);
 
 class ProgressPrinter {
@@ -28,10 +27,10 @@ class ProgressPrinter {
 
   explicit ProgressPrinter(Options options) : options_(std::move(options)) {}
 
-  // Writes where it is time for it (ten times a second on a terminal, else every five seconds), and
-  // always at the end.
+  // Writes the progress if it is due (ten times a second on a terminal, else every five seconds),
+  // and always at the end.
   void Show(const UploadProgress& progress);
-  // Ends the line that a terminal still shows; to be called before anything else is written.
+  // Ends the line that is open on a terminal. Call it before any other output.
   void Finish();
 
  private:

@@ -1,4 +1,4 @@
-// The answer to one query, and the epoch that it belongs to.
+// QueryAnswer: the answer to one query, with its epoch.
 #ifndef NEARFIELD_CLIENT_CLI_QUERY_ANSWER_H_
 #define NEARFIELD_CLIENT_CLI_QUERY_ANSWER_H_
 

@@ -40,7 +40,7 @@ std::string Sentence(ReplayVerdict verdict) {
   return "";
 }
 
-// What the server's oracle says of the recorded answer.
+// Asks the server's oracle about the recorded answer.
 absl::Status AskServer(const GlobalOptions& global, const AuditRecord& record, Replay* replay) {
   if (record.filtered && record.filter_message.empty()) {
     replay->findings.push_back("the record does not say what the filter was");

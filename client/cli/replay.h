@@ -1,4 +1,4 @@
-// nearfield verify --replay: an audit record once more.
+// nearfield verify --replay: checks an audit record again.
 #ifndef NEARFIELD_CLIENT_CLI_REPLAY_H_
 #define NEARFIELD_CLIENT_CLI_REPLAY_H_
 
@@ -8,9 +8,9 @@
 
 namespace nearfield::client {
 
-// From the record's own rows where it has them, without a server; else the server is asked, at the
-// record's epoch. Returns the exit code: kExitNegative where the record is proven right, that is,
-// the answer or row was wrong, or where that cannot be told.
+// Replays the record from its own rows if it contains them, without a server; else asks the server,
+// at the record's epoch. Returns the exit code: kExitNegative if the answer or row is confirmed to
+// be wrong, or if that cannot be decided.
 int ReplayRecord(const GlobalOptions& global, const std::string& path);
 
 }  // namespace nearfield::client

@@ -39,7 +39,7 @@ IdColumn Part(const IdColumn& ids, size_t begin, size_t end) {
   return part;
 }
 
-// Row i of an answer as JSON numbers, or empty.
+// Returns row i of an answer as JSON numbers, or empty.
 std::string VectorJson(const FetchAnswer& answer, size_t i) {
   if (answer.vectors.bytes.empty()) return "";
   const size_t row_bytes = answer.vectors.bytes.size() / Count(answer.ids);

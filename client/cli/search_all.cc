@@ -12,14 +12,14 @@ int PrintAllPages(Client& client, const GlobalOptions& global, const SearchAllJo
                   const SearchOutputOptions& output) {
   absl::StatusOr<SearchPages> pages = client.SearchAll(job.collection, job.query, job.options);
   if (!pages.ok()) return CallFailed(global, pages.status());
-  std::string cursor;  // behind what was printed
+  std::string cursor;  // continues after the printed rows
   uint64_t rows_count = 0;
   for (uint64_t page = 1;; ++page) {
     absl::StatusOr<std::optional<SearchAnswer>> answer = pages->Next();
     if (!answer.ok()) {
       const int exit_code = CallFailed(global, answer.status());
       if (!cursor.empty()) {
-        PrintError(Cat("to go on behind the rows above: --cursor ", CursorText(cursor)));
+        PrintError(Cat("to continue after the rows above: --cursor ", CursorText(cursor)));
       }
       return exit_code;
     }
@@ -30,14 +30,14 @@ int PrintAllPages(Client& client, const GlobalOptions& global, const SearchAllJo
     SearchAnswer& found = **answer;
     QueryAnswer one{.epoch = found.epoch, .neighbors = std::move(found.results[0])};
     cursor = one.neighbors.next_cursor;
-    if (page > 1 && Count(one.neighbors.ids) == 0) continue;  // of an earlier server
+    if (page > 1 && Count(one.neighbors.ids) == 0) continue;  // sent by earlier servers
     const SearchReport report{.query_number = job.query_number,
                               .label = page == 1 ? job.label : Cat(job.label, ", page ", page),
                               .answer = &one,
                               .cost = &found.cost,
                               .first_place = rows_count};
     Print(FormatReport(report, output));
-    std::fflush(stdout);  // whoever reads may use a page before the next one
+    std::fflush(stdout);  // a reader may use each page before the next one
     rows_count += Count(one.neighbors.ids);
   }
 }

@@ -1,4 +1,4 @@
-// nearfield search --all
+// nearfield search --all: one search, printed page by page.
 #ifndef NEARFIELD_CLIENT_CLI_SEARCH_ALL_H_
 #define NEARFIELD_CLIENT_CLI_SEARCH_ALL_H_
 
@@ -18,8 +18,8 @@ struct SearchAllJob {
   std::string label;  // "query 3"
 };
 
-// Prints the pages of one search as they come; after a failure, which it reports, also how to go
-// on. Returns the exit code.
+// Prints the pages of one search as they arrive. Reports a failure, and how to continue after it.
+// Returns the exit code.
 int PrintAllPages(Client& client, const GlobalOptions& global, const SearchAllJob& job,
                   const SearchOutputOptions& output);
 

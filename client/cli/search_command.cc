@@ -25,7 +25,7 @@
 namespace nearfield::client {
 namespace {
 
-// Left for what a request holds besides its queries' bytes.
+// Space in a request for everything except the bytes of its queries.
 constexpr uint64_t kRequestSpareBytes = 4096;
 constexpr uint64_t kQueryOverheadBytes = 32;
 
@@ -37,7 +37,7 @@ struct SearchArguments {
   SearchOutputOptions output;
   bool verify = false;
   std::string record;  // file for the replies; empty: none
-  uint32_t batch = 0;  // queries in one request; 0: as many as the server takes
+  uint32_t batch = 0;  // queries per request; 0: the server's maximum
   std::string filter;
   std::optional<std::string> cursor;  // as printed
   bool all = false;
@@ -89,12 +89,12 @@ std::optional<QueryList> Queries(Client& client, const GlobalOptions& global,
   return list;
 }
 
-// The end of the queries, from `begin` on, that one request takes.
+// Returns the end of the run of queries, from `begin`, that fits into one request.
 size_t BatchEnd(const QueryList& list, size_t begin, const SearchArguments& arguments,
                 const Limits& limits) {
   const size_t count_max = std::max<size_t>(
       arguments.batch == 0 ? limits.queries_max : std::min(arguments.batch, limits.queries_max), 1);
-  // A filter as a message takes no more than its text, but for the ids and numbers in it.
+  // A filter message is no larger than its text, except for the ids and numbers in it.
   uint64_t bytes = kRequestSpareBytes + 8 * arguments.filter.size();
   size_t end = begin;
   while (end < list.queries.size() && end - begin < count_max) {
@@ -105,10 +105,10 @@ size_t BatchEnd(const QueryList& list, size_t begin, const SearchArguments& argu
   return end;
 }
 
-// Appends answers to a log, one a line.
+// Appends answers to a log, one per line.
 class Recorder {
  public:
-  // An empty path: nothing is recorded.
+  // With an empty path, nothing is recorded.
   absl::Status Open(const std::string& path) {
     if (path.empty()) return absl::OkStatus();
     file_.open(path, std::ios::app | std::ios::binary);
@@ -128,7 +128,7 @@ class Recorder {
   std::ofstream file_;
 };
 
-// What a run leaves behind besides its output.
+// The results of a run other than its output.
 struct Outcome {
   Recorder recorder;
   int exit_code = kExitOk;
@@ -138,7 +138,7 @@ std::string FilterTextOf(const SearchOptions& options) {
   return options.filter ? FilterText(*options.filter) : "";
 }
 
-// Prints the answers of one request. Notes where the oracle disagrees.
+// Prints the answers of one request. Records whether the oracle disagrees.
 absl::Status SearchBatch(Client& client, const SearchArguments& arguments, const QueryList& list,
                          std::pair<size_t, size_t> range, Outcome* outcome) {
   const std::span<const Query> queries(list.queries.data() + range.first,
@@ -181,7 +181,7 @@ absl::Status CheckPaging(const SearchArguments& arguments) {
   if (arguments.all && (arguments.batch > 0 || arguments.options.with_cursor)) {
     return absl::InvalidArgumentError("--all goes without --batch and --with-cursor");
   }
-  // As an answer behind which no row follows gives it: a loop over pages must end there.
+  // The cursor of an answer that no row follows: a loop over pages must end here.
   if (arguments.cursor && arguments.cursor->empty()) {
     return absl::InvalidArgumentError(
         "--cursor: empty, must be the next_cursor of an answer; without one no row follows");
@@ -194,7 +194,7 @@ absl::Status CheckPaging(const SearchArguments& arguments) {
   return absl::OkStatus();
 }
 
-// What the options say of pages and filters, as the calls take it.
+// Resolves the options for pages and filters into arguments of the calls.
 bool ResolvePaging(Client& client, const GlobalOptions& global, SearchArguments& arguments,
                    int* exit_code) {
   if (arguments.cursor) {
@@ -214,7 +214,7 @@ bool ResolvePaging(Client& client, const GlobalOptions& global, SearchArguments&
 int SearchAllQueries(Client& client, const GlobalOptions& global, const SearchArguments& arguments,
                      const QueryList& list) {
   SearchOptions options = arguments.options;
-  if (!arguments.k_given) options.k = 0;  // pages as large as the server makes them
+  if (!arguments.k_given) options.k = 0;  // pages as large as the server allows
   for (size_t i = 0; i < list.queries.size(); ++i) {
     const SearchAllJob job = {.collection = arguments.collection,
                               .query = list.queries[i],
@@ -275,7 +275,7 @@ int RunSearch(const GlobalOptions& global, SearchArguments& arguments) {
   return outcome.exit_code;
 }
 
-// Which rows, from which epoch, and how many of them.
+// Adds the options that choose the rows, the epoch, and the number of rows.
 void AddChoiceOptions(CLI::App& command, SearchArguments* arguments) {
   AddFilterOption(command, &arguments->filter, "Only rows that pass, as written below");
   AddScoreThresholdOption(command, &arguments->options.score_threshold);
@@ -287,11 +287,11 @@ void AddChoiceOptions(CLI::App& command, SearchArguments* arguments) {
   command.add_flag("--all", arguments->all,
                    "Every row, page by page, of one epoch; pages of -k rows where it is given");
   command.add_option("--results-max", arguments->results_max,
-                     "With --all: stop after so many rows [all]");
+                     "With --all: stop after this many rows [all]");
   command.add_flag("--with-cursor", arguments->options.with_cursor,
                    "Show the cursor of the next page");
   command.add_option("--cursor", arguments->cursor,
-                     "Go on behind an earlier page: the same query, filter and threshold");
+                     "Continue after an earlier page: the same query, filter and threshold");
 }
 
 }  // namespace
@@ -305,7 +305,7 @@ void AddSearchCommand(CLI::App& app, const GlobalOptions& global, Action* action
   command->add_option("--row", arguments->file.row, "Only this row of the file, counted from 0");
   AddFormatOption(*command, &arguments->file.format);
   AddDataTypeOption(*command, &arguments->file.dtype,
-                    "What the file's elements are: needed for bfloat16");
+                    "Type of the file's elements: needed for bfloat16");
   command->add_option("--id", arguments->ids.ids,
                       "Search with stored rows, by id; the row itself is left out of its answer");
   CLI::Option* k = AddCountOption(*command, "-k", &arguments->options.k, "Neighbors wanted")
@@ -331,7 +331,7 @@ void AddSearchCommand(CLI::App& app, const GlobalOptions& global, Action* action
   command->footer(
       "From standard input: a JSON array of numbers, an array of such arrays, or one {\"vector\": "
       "[...]} or array a line.\n"
-      "Scores are printed so that they name every bit of the fp32 score (%.9g).\n"
+      "Scores are printed so that they name every bit of the float32 score (%.9g).\n"
       "\n" +
       std::string(kFilterHelp) +
       "\n"

@@ -14,7 +14,7 @@ constexpr size_t kVectorWidthMax = 40;
 
 double Seconds(uint64_t microseconds) { return static_cast<double>(microseconds) * 1e-6; }
 
-// How near the device came to the least time in which it can read those bytes.
+// Returns the share of the device's read limit that the search reached.
 std::string LimitText(const SearchCost& cost) {
   const std::optional<double> share = cost.read_limit_share();
   if (!share) return "";

@@ -1,4 +1,4 @@
-// How the answer to a query is printed.
+// Output of search answers.
 #ifndef NEARFIELD_CLIENT_CLI_SEARCH_OUTPUT_H_
 #define NEARFIELD_CLIENT_CLI_SEARCH_OUTPUT_H_
 
@@ -25,26 +25,26 @@ struct SearchReport {
   uint64_t query_number = 0;
   std::string label;  // "query 3", "id apt"
   const QueryAnswer* answer = nullptr;
-  const SearchCost* cost = nullptr;     // of the request that the query was part of
-  const VerifyAnswer* check = nullptr;  // null where none was asked for
-  uint64_t first_place = 0;             // neighbors before these, on earlier pages
+  const SearchCost* cost = nullptr;     // of the request that contained the query
+  const VerifyAnswer* check = nullptr;  // null if no check was requested
+  uint64_t first_place = 0;             // number of neighbors on earlier pages
 };
 
-// One JSON line, or a heading, a table and what was asked for besides.
+// Returns one JSON line, or a heading, a table and the requested extras.
 std::string FormatReport(const SearchReport& report, const SearchOutputOptions& options);
 
-// A cursor, which is any bytes, as text and back (base64). Errors: InvalidArgument.
+// Encodes a cursor (any bytes) as base64 text, and decodes it. Errors: InvalidArgument.
 std::string CursorText(std::string_view cursor);
 absl::StatusOr<std::string> ParseCursor(std::string_view text);
 
-// "none", or "3 tighter, 1 canonical".
+// Returns "none", or "3 tighter, 1 canonical".
 std::string EscalationsText(const ScanEscalations& escalations);
 
-// What the oracle found, in words: "verified ..." or "MISMATCH ...".
+// Returns the oracle's verdict as text: "verified ..." or "MISMATCH ...".
 std::string Verdict(const VerifyAnswer& check);
 
-// "epoch 3; path gpu/int8; 120 candidates of 5,000 rows scanned, 2.00 MB read; escalations none",
-// and a line of times with the share of the read limit, where the server knows it.
+// Returns "epoch 3; path gpu/int8; 120 candidates of 5,000 rows scanned, 2.00 MB read; escalations
+// none", and a line of times with the share of the read limit, if the server knows it.
 std::string Explanation(const SearchCost& cost, uint64_t epoch);
 
 }  // namespace nearfield::client

@@ -24,7 +24,7 @@ void PrintHealth(const GlobalOptions& global, const std::string& service, Health
   } else {
     Print(Cat(Name(health), "\n"));
   }
-  std::fflush(stdout);  // a watcher reads each line as it comes
+  std::fflush(stdout);  // a watching program reads each line as it arrives
 }
 
 int Watch(const GlobalOptions& global, const std::string& service) {
@@ -34,14 +34,14 @@ int Watch(const GlobalOptions& global, const std::string& service) {
     PrintHealth(global, service, health);
     return true;
   });
-  // A watch ends only with the server or the connection: the words for a server never reached would
-  // mislead.
+  // A watch ends only if the server or the connection ends. The message for a server that was never
+  // reached would mislead.
   PrintError(
       Cat("the watch ended: ", absl::StatusCodeToString(status.code()), ": ", status.message()));
   return kExitNegative;
 }
 
-// A probe has two outcomes: whatever is not SERVING, an unreachable server included, is 1.
+// A probe has two outcomes: anything except SERVING, including an unreachable server, is 1.
 int Check(const GlobalOptions& global, const std::string& service) {
   auto client = ConnectTo(global);
   if (!client.ok()) return BadInput(client.status());
@@ -150,7 +150,7 @@ int ShowCapacity(const GlobalOptions& global) {
 void AddServerCommands(CLI::App& app, const GlobalOptions& global, Action* action) {
   auto service = std::make_shared<std::string>();
   auto watch = std::make_shared<bool>(false);
-  CLI::App* health = app.add_subcommand("health", "Whether the server is ready to serve");
+  CLI::App* health = app.add_subcommand("health", "Show whether the server is ready to serve");
   health->add_option("--service", *service,
                      "One service, such as nearfield.v1.Retrieval [the server as a whole]");
   health->add_flag("--watch", *watch, "Print the status now and after each change, until stopped");

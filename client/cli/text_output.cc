@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kGap = "  ";
 
-// C0 and C1 controls and DEL: C1 (U+0080 .. U+009F) drives terminals as ESC does.
+// C0 and C1 controls and DEL: C1 (U+0080 .. U+009F) controls terminals in the same way as ESC.
 bool IsControl(std::string_view character) {
   const auto first = static_cast<uint8_t>(character[0]);
   if (character.size() == 1) return first < 0x20 || first == 0x7f;

@@ -1,4 +1,4 @@
-// Text for people: tables, sizes, times, and bytes of others made safe for a terminal.
+// Text output for people: tables, sizes, times, and untrusted bytes made safe for a terminal.
 #ifndef NEARFIELD_CLIENT_CLI_TEXT_OUTPUT_H_
 #define NEARFIELD_CLIENT_CLI_TEXT_OUTPUT_H_
 
@@ -10,14 +10,14 @@
 
 namespace nearfield::client {
 
-// What a terminal may show: control characters, which could drive it, and malformed UTF-8 become
-// '?'; line ends and tabs become spaces.
+// Returns the text in a form that is safe for a terminal. Control characters (which could control
+// it) and malformed UTF-8 become '?'; line ends and tabs become spaces.
 std::string Printable(std::string_view bytes);
 
-// Characters of UTF-8, as an estimate of the columns it takes.
+// Returns the number of UTF-8 characters, as an estimate of the columns.
 size_t Width(std::string_view text);
 
-// At most `width_max` characters; a cut text ends in "...".
+// Returns at most `width_max` characters; a shortened text ends in "...".
 std::string Shortened(std::string_view text, size_t width_max);
 
 std::string HumanBytes(double bytes);  // "512 B", "1.5 GB"; powers of 1000
@@ -29,7 +29,8 @@ std::string TimeText(int64_t unix_s);  // "2024-05-17 09:30:00", in UTC
 
 enum class Align : uint8_t { kLeft, kRight };
 
-// Rows of cells under a header, columns padded to their widest cell. Cells are made printable.
+// A table: rows of cells under a header, with columns padded to their widest cell. Replaces
+// unprintable characters in cells.
 class Table {
  public:
   struct Column {
@@ -39,7 +40,7 @@ class Table {
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // Requires as many cells as there are columns.
+  // Requires: one cell per column.
   void Add(const std::vector<std::string>& cells);
   // Lines end in "\n"; the last column is not padded.
   std::string ToString() const;

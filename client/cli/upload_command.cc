@@ -27,7 +27,7 @@ struct UploadArguments {
   bool create = false;
   std::optional<Metric> metric;
   std::optional<ScanChoice> scan;
-  std::optional<RowHome> rows;
+  std::optional<RowPlacement> rows;
   std::vector<AttributeSpec> attributes;  // with --create
   UploadMode mode = UploadMode::kInsert;
   std::string token;
@@ -56,7 +56,7 @@ absl::Status CheckArguments(const UploadArguments& arguments) {
   return absl::OkStatus();
 }
 
-// What the collection fixes, the files must agree with.
+// Checks that the files match the properties that are fixed for the collection.
 absl::Status CheckAgainst(const CollectionInfo& info, const RowSource::Shape& shape) {
   const std::string name = Cat("collection ", info.spec.name);
   if (shape.dim != info.spec.dim) {
@@ -77,10 +77,10 @@ size_t TerminalWidth() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-// All rows of the source.
+// Writes all rows of the source.
 absl::Status WriteRows(RowSource& source, const UploadOptions& options, Upload& upload,
                        absl::Status* bad_input) {
-  // A little less than a block, so that ids do not push a few rows into a block of their own.
+  // Slightly less than a block, so that ids do not push a few rows into a separate block.
   const uint64_t batch_bytes_max = options.block_bytes_max - options.block_bytes_max / 8;
   for (RowBatch batch;;) {
     *bad_input = source.Next(batch_bytes_max, &batch);
@@ -101,7 +101,7 @@ struct Sent {
   bool was_committed = false;
 };
 
-// Rows from the source to the server, in one upload; with a token as often as it takes.
+// Sends the rows of the source in one upload; with a token, retries as often as needed.
 Sent SendRows(Client& client, const UploadArguments& arguments, RowSource& source,
               const UploadOptions& options) {
   Sent sent;
@@ -118,7 +118,7 @@ Sent SendRows(Client& client, const UploadArguments& arguments, RowSource& sourc
     absl::Status fits = TellResumed(upload, options.mode, source.shape().rows_count);
     if (!fits.ok() || upload.was_committed()) return fits;
     if (std::exchange(first, false)) return WriteRows(source, options, upload, &sent.bad_input);
-    // A source is read once: the next try has its own.
+    // A source can be read only once: each retry opens a new one.
     auto again = OpenRowSource(arguments.source);
     sent.bad_input = again.status();
     return again.ok() ? WriteRows(**again, options, upload, &sent.bad_input) : again.status();
@@ -199,7 +199,7 @@ int Send(const GlobalOptions& global, const UploadArguments& arguments, Client& 
   return kExitOk;
 }
 
-// A name that no row has a value of may be misspelt in the file.
+// Warns about attributes that no row has a value of: their name may be misspelled in the file.
 void TellUnused(const UploadArguments& arguments, const RowSource::Shape& shape) {
   for (size_t i = 0; i < shape.rows_with_attribute.size(); ++i) {
     if (shape.rows_with_attribute[i] > 0) continue;
@@ -207,7 +207,7 @@ void TellUnused(const UploadArguments& arguments, const RowSource::Shape& shape)
   }
 }
 
-// Makes the collection; one that an earlier try of this upload has made will do.
+// Creates the collection. A collection that an earlier try of this upload created is accepted.
 absl::Status MakeCollection(Client& client, const UploadArguments& arguments,
                             const RowSource::Shape& shape) {
   const CollectionSpec spec;  // the defaults
@@ -243,7 +243,7 @@ int RunUpload(const GlobalOptions& global, UploadArguments& arguments) {
     info = *std::move(found);
     arguments.source.id_type = info->spec.id_type;
     arguments.source.attributes = info->spec.attributes;
-    // Bytes that only their reader can name are read as what the collection stores.
+    // A file cannot state that its bytes are bf16, so they are read as the collection's type.
     if (!arguments.source.dtype && info->spec.dtype == DataType::kBFloat16) {
       arguments.source.dtype = info->spec.dtype;
     }
@@ -274,7 +274,7 @@ int RunUpload(const GlobalOptions& global, UploadArguments& arguments) {
 void AddModeOptions(CLI::App& command, UploadArguments* arguments) {
   AddNamedOption<UploadMode>(
       command, "--mode", &arguments->mode,
-      "What happens to an id that is there already: insert refuses it, upsert replaces its row, "
+      "Treatment of an id that already exists: insert refuses it, upsert replaces its row, "
       "and replace makes the upload the whole collection [insert]",
       {{"insert", UploadMode::kInsert},
        {"upsert", UploadMode::kUpsert},
@@ -296,7 +296,7 @@ void AddCreateOptions(CLI::App& command, UploadArguments* arguments) {
                    "Make the collection first, with the file's dimension and type");
   AddMetricOption(command, &arguments->metric);
   AddScanOption(command, &arguments->scan, "With --create: what scans read [auto]");
-  AddRowHomeOption(command, &arguments->rows, "With --create: where the rows lie [device]");
+  AddRowPlacementOption(command, &arguments->rows, "With --create: where the rows lie [device]");
   AddAttributeOption(command, &arguments->attributes, "With --create: ");
 }
 
@@ -311,7 +311,7 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
       ->required();
   AddFormatOption(*command, &source.format);
   AddDataTypeOption(*command, &source.dtype,
-                    "What the file's elements are: needed for bfloat16, which .npy stores as <u2; "
+                    "Type of the file's elements: needed for bfloat16, which .npy stores as <u2; "
                     "for .jsonl with "
                     "--create: what to store");
   command->add_option(
@@ -337,7 +337,7 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
   command->footer(
       "All rows become visible at once, at the end; of an upload that fails or is interrupted no "
       "row "
-      "stays, but for\n"
+      "stays, except\n"
       "those that a --token keeps for the next try. A collection that --create has made stays, "
       "empty.\n"
       "Text files are checked from end to end before the first byte is sent. Files are read as "
@@ -346,13 +346,13 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
       "\n"
       "Formats:\n"
       "  .npy    a 2-D array, C order, <f4 or <f2; bfloat16 as <u2 with --dtype bfloat16\n"
-      "  .fbin   int32 rows, int32 dim, then fp32 values\n"
-      "  .fvecs  rows of int32 dim and fp32 values\n"
+      "  .fbin   int32 rows, int32 dim, then float32 values\n"
+      "  .fvecs  rows of int32 dim and float32 values\n"
       "  .jsonl  {\"id\": 7, \"vector\": [0.1, ...], \"payload\": {\"title\": \"...\"}} a line; id "
       "and payload may be\n"
       "          absent; a payload that is a string is stored as its text, any other as compact "
       "JSON;\n"
-      "          attributes stand beside them: {..., \"year\": 2020, \"tags\": [\"a\"], \"made\": "
+      "          attributes are next to them: {..., \"year\": 2020, \"tags\": [\"a\"], \"made\": "
       "\"2024-05-17T09:30:00Z\"}\n"
       "\n"
       "Examples:\n"

@@ -15,7 +15,7 @@ absl::Status TellResumed(const Upload& upload, UploadMode mode, uint64_t rows_to
     }
     return absl::OkStatus();
   }
-  // An upsert counts rows of one id once.
+  // Several rows with one id are one row after an upsert.
   const bool fits = mode == UploadMode::kUpsert ? rows <= rows_total : rows == rows_total;
   if (!fits) {
     return absl::FailedPreconditionError(Cat("token: its upload had ", rows, " rows, the file has ",
@@ -31,7 +31,8 @@ bool MayGoOn(const absl::Status& status, const UploadProgress& progress) {
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kCancelled:
       return true;
-    case absl::StatusCode::kResourceExhausted:  // on the way; what never fits is refused before
+    // An upload that can never fit is refused before its first row.
+    case absl::StatusCode::kResourceExhausted:
       return progress.rows_skipped + progress.rows_sent > 0;
     default:
       return false;

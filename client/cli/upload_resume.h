@@ -1,4 +1,4 @@
-// What the command says of an upload with a token: where it goes on, and whether it can.
+// Messages about a resumed upload, and whether it can be continued.
 #ifndef NEARFIELD_CLIENT_CLI_UPLOAD_RESUME_H_
 #define NEARFIELD_CLIENT_CLI_UPLOAD_RESUME_H_
 
@@ -9,11 +9,11 @@
 
 namespace nearfield::client {
 
-// Tells the user what the server has already of `rows_total` rows. Errors: FailedPrecondition where
-// the token has committed the rows of another file, which must not pass for an upload of this one.
+// Reports how many of `rows_total` rows the server already has. Errors: FailedPrecondition (the
+// token was committed with another number of rows, so it belongs to another file).
 absl::Status TellResumed(const Upload& upload, UploadMode mode, uint64_t rows_total);
 
-// Whether the same command may do better another time; `progress` is how far it came.
+// Returns true if the same command may succeed later; `progress` is how far the upload got.
 bool MayGoOn(const absl::Status& status, const UploadProgress& progress);
 
 }  // namespace nearfield::client

@@ -51,7 +51,7 @@ const char* NameOf(UploadMode mode) {
   return "?";
 }
 
-// As it is where a terminal may show all of it, else "0x" and hexadecimal digits.
+// Returns the token itself if a terminal can show all of it, else "0x" and hexadecimal digits.
 std::string TokenText(const std::string& token) {
   if (Printable(token) == token) return token;
   std::string text = "0x";
@@ -121,7 +121,7 @@ int DropUpload(const GlobalOptions& global, const std::string& token) {
 }  // namespace
 
 void AddUploadsCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
-  CLI::App* group = app.add_subcommand("uploads", "What became of uploads with a token");
+  CLI::App* group = app.add_subcommand("uploads", "Show and drop uploads with a token");
   group->require_subcommand(1);
   auto uploads_max = std::make_shared<std::optional<uint32_t>>();
   CLI::App* list = group->add_subcommand(
@@ -138,7 +138,7 @@ void AddUploadsCommand(CLI::App& app, const GlobalOptions& global, Action* actio
     *action = [&global, uploads_max] { return ListUploads(global, *uploads_max); };
   });
   auto token = std::make_shared<std::string>();
-  CLI::App* show = group->add_subcommand("show", "Whether it was committed, or how far it came");
+  CLI::App* show = group->add_subcommand("show", "Show whether it was committed, or its progress");
   show->alias("get");
   show->add_option("token", *token, "The token that the upload was given")->required();
   show->footer(
@@ -152,7 +152,7 @@ void AddUploadsCommand(CLI::App& app, const GlobalOptions& global, Action* actio
     *action = [&global, token] { return ShowUpload(global, *token); };
   });
   CLI::App* drop = group->add_subcommand(
-      "drop", "Give up an upload that was not committed: its rows go, its token is free again");
+      "drop", "Drop an upload that was not committed: removes its rows and frees its token");
   drop->add_option("token", *token, "The token that the upload was given")->required();
   drop->callback([&global, action, token] {
     *action = [&global, token] { return DropUpload(global, *token); };

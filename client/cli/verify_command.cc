@@ -21,15 +21,15 @@
 namespace nearfield::client {
 namespace {
 
-// A draw takes one of this many rows nearest to a random direction.
+// Each sampled row is one of this many rows nearest to a random direction.
 constexpr uint32_t kDrawDepth = 1000;
-// A draw that gives a zero row is repeated, at most so often.
+// Maximum number of repetitions if a sample is a zero row.
 constexpr int kDrawTriesMax = 100;
 
 struct VerifyArguments {
   std::string collection;
-  std::string replies;  // a log of replies instead
-  std::string replay;   // an audit record instead
+  std::string replies;  // a log of replies, instead of a collection
+  std::string replay;   // an audit record, instead of a collection
   QueryFileOptions file;
   uint32_t sample = 20;
   uint64_t seed = 1;
@@ -44,7 +44,8 @@ struct Tally {
   uint64_t epoch = 0;
 };
 
-// The id of a stored row: one of those nearest to a random direction, since no call lists ids.
+// Returns the id of a stored row: one of those nearest to a random direction, because no call lists
+// ids.
 absl::StatusOr<Id> DrawRow(Client& client, const CollectionInfo& info, uint32_t depth,
                            std::mt19937_64& random) {
   std::normal_distribution<float> normal;
@@ -58,7 +59,7 @@ absl::StatusOr<Id> DrawRow(Client& client, const CollectionInfo& info, uint32_t 
   return At(answer.results[0].ids, random() % count);
 }
 
-// The stored vector of a drawn row that can be a query: a zero row cannot under cosine.
+// Returns the stored vector of a sampled row that can be a query. With cosine, a zero row cannot.
 absl::StatusOr<std::pair<Id, EncodedVectors>> DrawQuery(Client& client, const CollectionInfo& info,
                                                         uint32_t depth, std::mt19937_64& random) {
   for (int tries = 0; tries < kDrawTriesMax; ++tries) {
@@ -132,7 +133,8 @@ class Verifier {
 absl::Status VerifySample(Client& client, const VerifyArguments& arguments, Verifier* verifier) {
   NF_ASSIGN_OR_RETURN(const CollectionInfo info, client.GetCollection(arguments.collection));
   if (info.rows_count == 0) {
-    // Also said of one whose rows could not be loaded: its count is refused, with the reason.
+    // rows_count is also 0 if the rows could not be loaded: then Count fails and reports the
+    // reason.
     NF_ASSIGN_OR_RETURN(const CountAnswer counted, client.Count(arguments.collection));
     if (counted.rows_count == 0) return absl::OkStatus();
   }
@@ -142,7 +144,8 @@ absl::Status VerifySample(Client& client, const VerifyArguments& arguments, Veri
   for (uint32_t i = 0; i < arguments.sample; ++i) {
     NF_ASSIGN_OR_RETURN(const auto drawn, DrawQuery(client, info, depth, random));
     const std::string label = Cat("row ", ToString(drawn.first));
-    // By turns as a vector, which must find itself, and as an id, which must not.
+    // Alternates between the vector, whose answer must contain the row, and the id, whose answer
+    // must not.
     const Query query =
         i % 2 == 0 ? Query(EncodedQuery{.dtype = drawn.second.dtype, .bytes = drawn.second.bytes})
                    : Query(drawn.first);
@@ -195,13 +198,14 @@ void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action
                       "Repeat the check of this audit record of a server instead");
   AddCountOption(*command, "--sample", &arguments->sample, "Stored rows to draw as queries")
       ->capture_default_str();
-  command->add_option("--seed", arguments->seed, "Of the draw")->capture_default_str();
+  command->add_option("--seed", arguments->seed, "Random seed for the sampled queries")
+      ->capture_default_str();
   command->add_option("-q,--queries", arguments->file.path,
                       "Queries of a vector file instead: .npy, .fbin, .fvecs or .jsonl");
   command->add_option("--row", arguments->file.row, "Only this row of the file, counted from 0");
   AddFormatOption(*command, &arguments->file.format);
   AddDataTypeOption(*command, &arguments->file.dtype,
-                    "What the file's elements are: needed for bfloat16");
+                    "Type of the file's elements: needed for bfloat16");
   AddCountOption(*command, "-k", &arguments->options.k, "Neighbors of each answer")
       ->capture_default_str();
   AddFilterOption(*command, &arguments->filter,

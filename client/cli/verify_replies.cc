@@ -23,19 +23,19 @@ struct Tally {
   uint64_t damaged = 0;
   uint64_t not_checkable = 0;
   uint64_t rows_checked = 0;
-  std::string first_reason;  // why one was not checkable
+  std::string first_reason;  // why the first of them was not checkable
 };
 
 class ReplyLog {
  public:
   ReplyLog(const GlobalOptions& global, Client& client) : global_(global), client_(client) {}
 
-  // Errors: those of a line that is none, and of a server that does not answer.
+  // Errors: those of an invalid line, and of a server that does not answer.
   absl::Status CheckLine(const std::string& place, std::string_view line) {
     const absl::StatusOr<LoggedReply> reply = ParseLoggedReply(line);
     if (absl::IsDataLoss(reply.status())) {
       ++tally_.damaged;
-      Tell(place, "damaged", std::string(reply.status().message()));
+      PrintFinding(place, "damaged", std::string(reply.status().message()));
       return absl::OkStatus();
     }
     NF_RETURN_IF_ERROR(reply.status());
@@ -51,7 +51,7 @@ class ReplyLog {
     tally_.rows_checked += check->rows_checked;
     if (check->equal) return absl::OkStatus();
     ++tally_.mismatches;
-    Tell(place, "mismatch", Verdict(*check));
+    PrintFinding(place, "mismatch", Verdict(*check));
     return absl::OkStatus();
   }
 
@@ -89,7 +89,7 @@ class ReplyLog {
     return client_.Verify(reply.collection, View(reply.query), claim);
   }
 
-  // What the collection declares; asked of the server once.
+  // Returns the collection's spec, requested from the server once.
   absl::StatusOr<const CollectionSpec*> SpecOf(const std::string& collection) {
     const auto found = specs_.find(collection);
     if (found != specs_.end()) return &found->second;
@@ -97,7 +97,8 @@ class ReplyLog {
     return &specs_.emplace(collection, std::move(info.spec)).first->second;
   }
 
-  void Tell(const std::string& place, std::string_view what, const std::string& text) const {
+  void PrintFinding(const std::string& place, std::string_view what,
+                    const std::string& text) const {
     if (global_.json) {
       Print(Cat(JsonObject()
                     .Add("line", std::string_view(place))

@@ -1,4 +1,4 @@
-// nearfield verify --replies: a log of replies against the server's oracle.
+// nearfield verify --replies: checks a log of replies with the server's oracle.
 #ifndef NEARFIELD_CLIENT_CLI_VERIFY_REPLIES_H_
 #define NEARFIELD_CLIENT_CLI_VERIFY_REPLIES_H_
 
@@ -8,9 +8,9 @@
 
 namespace nearfield::client {
 
-// Asks Admin.Verify about every line, at its own epoch, and prints what differs and a summary. An
-// answer of another epoch than the collection's cannot be checked, and counts as neither right nor
-// wrong. Returns the exit code: kExitNegative for a difference, a damaged line, or where nothing
+// Calls Admin.Verify for every line, at its own epoch, and prints the differences and a summary. An
+// answer of another epoch than the collection's current one cannot be checked: it is neither right
+// nor wrong. Returns the exit code: kExitNegative for a difference, a damaged line, or if nothing
 // could be checked.
 int VerifyReplies(const GlobalOptions& global, const std::string& path);
 

@@ -14,7 +14,7 @@ absl::StatusOr<AliasAnswer> Client::SetAlias(std::string_view alias, std::string
   request.set_alias(std::string(alias));
   request.set_collection(std::string(collection));
   v1::SetAliasResponse response;
-  // Not repeated: in between somebody else may have moved it on.
+  // Not repeated: another caller may have moved the alias since.
   NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::SetAlias, request, &response,
                                  {.deadline = options.deadline, .idempotent = false}));
   AliasAnswer answer;

@@ -11,7 +11,7 @@ namespace {
 constexpr std::array<std::string_view, 6> kTypeNames = {"unknown", "int64",   "double",
                                                         "bool",    "keyword", "timestamp"};
 
-// Appends a value of the right type.
+// Appends a value, which must be of the column's type.
 void Append(const AttributeValue& value, AttributeValues* values) {
   std::visit(
       [&](auto& column) {

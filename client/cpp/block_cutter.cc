@@ -9,7 +9,7 @@
 namespace nearfield::client {
 namespace {
 
-// Tags and lengths of the block's own fields: seven, of at most 11 bytes each.
+// Tags and lengths of the block's own fields: seven, each at most 11 bytes.
 constexpr uint64_t kBlockOverheadBytes = 77;
 // A tag and a length before each element of a repeated string.
 constexpr uint64_t kElementOverheadBytes = 6;
@@ -21,11 +21,11 @@ uint64_t IdBytes(const IdColumn& ids, size_t i) {
   return sizeof(uint64_t);
 }
 
-// A column's own tags and lengths: six, of at most 11 bytes each.
+// A column's own tags and lengths: six, each at most 11 bytes.
 constexpr uint64_t kColumnOverheadBytes = 66;
-// A number or a time, as a varint or a fixed one; a truth value.
+// A number or a time, as a varint or a fixed-size field; or a bool.
 constexpr uint64_t kValueBytesMost = 10;
-// The size of a list, and the row's bit in the column of those that have a value.
+// The size of a list, and the row's bit in the presence column.
 constexpr uint64_t kListSizeBytesMost = 5;
 constexpr uint64_t kPresenceBytes = 1;
 

@@ -1,5 +1,5 @@
-// Cuts rows into blocks whose messages stay below a limit. Knows the wire format's sizes, and
-// nothing else of it.
+// Block cutter: splits rows into blocks whose messages stay below a size limit. It knows only the
+// sizes of the wire format.
 #ifndef NEARFIELD_CLIENT_CPP_BLOCK_CUTTER_H_
 #define NEARFIELD_CLIENT_CPP_BLOCK_CUTTER_H_
 
@@ -14,17 +14,17 @@
 
 namespace nearfield::client {
 
-// Whether the columns agree. Errors: InvalidArgument naming the two lengths.
+// Checks that the columns have the same length. Errors: InvalidArgument (names the two lengths).
 absl::Status CheckColumns(const RowBlock& rows);
 
-// A place between two rows of an attribute column: how many rows, rows with a value, and values
-// stand before it. Requires a checked column that outlives it.
+// A position between two rows of an attribute column: the number of rows, of rows with a value, and
+// of values before it. Requires: a checked column that outlives it.
 class ColumnPlace {
  public:
   explicit ColumnPlace(const AttributeColumn& column) : column_(&column) {}
 
-  uint64_t RowBytes() const;  // that the next row takes in a message, at most
-  void Advance();             // behind the next row
+  uint64_t RowBytes() const;  // upper bound for the next row's bytes in a message
+  void Advance();             // moves past the next row
 
   const AttributeColumn& column() const { return *column_; }
   bool next_has_value() const { return column_->presence.empty() || column_->presence[rows_]; }
@@ -41,12 +41,12 @@ class ColumnPlace {
   size_t values_ = 0;
 };
 
-// The start of each attribute column.
+// Returns the start of each attribute column.
 std::vector<ColumnPlace> StartOf(const RowBlock& rows);
 
-// The end of the longest run of rows from `begin` on that fits a block of bytes_max bytes, at least
-// one row long. `places`, which stand at `begin`, are moved there. Requires checked columns and
-// begin < Count(*rows.ids). Errors: InvalidArgument where the row alone does not fit.
+// Returns the end of the longest run of rows from `begin` that fits into a block of bytes_max
+// bytes; at least one row. Moves `places` from `begin` to that end. Requires: checked columns,
+// begin < Count(*rows.ids). Errors: InvalidArgument (a single row does not fit).
 absl::StatusOr<size_t> BlockEnd(const RowBlock& rows, size_t begin, uint64_t bytes_max,
                                 std::vector<ColumnPlace>* places);
 

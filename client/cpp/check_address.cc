@@ -10,9 +10,10 @@
 namespace nearfield::client {
 namespace {
 
+constexpr uint32_t kPortMin = 1;
 constexpr uint32_t kPortMax = 65535;
 
-// What follows the scheme, or nothing where the form has no port.
+// Returns the part after the scheme, or empty if this form has no port.
 std::string_view HostsOf(std::string_view address) {
   for (const std::string_view scheme : {"unix:", "unix-abstract:", "vsock:"}) {
     if (address.substr(0, scheme.size()) == scheme) return "";
@@ -21,13 +22,13 @@ std::string_view HostsOf(std::string_view address) {
     if (address.substr(0, scheme.size()) != scheme) continue;
     address.remove_prefix(scheme.size());
     if (address.substr(0, 2) != "//") return address;
-    const size_t path = address.find('/', 2);  // behind the name server to ask
+    const size_t path = address.find('/', 2);  // after the name server
     return path == std::string_view::npos ? "" : address.substr(path + 1);
   }
   return address;
 }
 
-// The text behind the colon of one host, or nothing.
+// Returns the text after the colon of one host, or empty.
 std::string_view PortOf(std::string_view host) {
   const size_t bracket = host.rfind(']');
   const size_t colon = host.find(':', bracket == std::string_view::npos ? 0 : bracket);
@@ -36,7 +37,7 @@ std::string_view PortOf(std::string_view host) {
   return port.find(':') == std::string_view::npos ? port : "";  // an IPv6 address without a port
 }
 
-// What a resolver reads as a number, as far as it can: names of services begin with a letter.
+// Returns true if a resolver parses this as a number. Names of services begin with a letter.
 bool IsNumber(std::string_view port) {
   return !port.empty() &&
          std::string_view("0123456789+- \t").find(port[0]) != std::string_view::npos;
@@ -46,7 +47,7 @@ bool IsGood(std::string_view port) {
   uint32_t value = 0;
   const char* end = port.data() + port.size();
   const auto parsed = std::from_chars(port.data(), end, value);
-  return parsed.ec == std::errc() && parsed.ptr == end && value >= 1 && value <= kPortMax;
+  return parsed.ec == std::errc() && parsed.ptr == end && value >= kPortMin && value <= kPortMax;
 }
 
 }  // namespace
@@ -60,7 +61,7 @@ absl::Status CheckAddress(std::string_view address) {
     const std::string_view port = PortOf(hosts.substr(0, comma));
     hosts.remove_prefix(std::min(comma + 1, hosts.size()));
     if (!IsNumber(port) || IsGood(port)) continue;
-    return absl::InvalidArgumentError(Cat("address: port ", port, ", must be 1 .. ", kPortMax));
+    return absl::InvalidArgumentError(OutOfRange("address: port", port, kPortMin, kPortMax));
   }
   return absl::OkStatus();
 }

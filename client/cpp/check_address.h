@@ -1,4 +1,4 @@
-// Whether an address names ports that there are.
+// Checks the port in an address.
 #ifndef NEARFIELD_CLIENT_CPP_CHECK_ADDRESS_H_
 #define NEARFIELD_CLIENT_CPP_CHECK_ADDRESS_H_
 
@@ -8,8 +8,8 @@
 
 namespace nearfield::client {
 
-// Of host:port, [ipv6]:port, and the same behind dns:, ipv4: and ipv6:, the port must be one.
-// Any other form, and a name in the place of the port, is left to gRPC. Errors: InvalidArgument.
+// Checks that the port of host:port or [ipv6]:port, also after dns:, ipv4: or ipv6:, is valid. Any
+// other form, and a service name in place of the port, is left to gRPC. Errors: InvalidArgument.
 absl::Status CheckAddress(std::string_view address);
 
 }  // namespace nearfield::client

@@ -1,5 +1,5 @@
-// Text that a message cannot carry is refused before it is sent: the server would never see it, and
-// the caller would get no message.
+// Checks of text before it is sent. The server would never see a message with invalid text, and the
+// caller would get no error message.
 #ifndef NEARFIELD_CLIENT_CPP_CHECK_TEXT_H_
 #define NEARFIELD_CLIENT_CPP_CHECK_TEXT_H_
 
@@ -13,8 +13,8 @@
 
 namespace nearfield::client {
 
-// All: InvalidArgument naming `field`, and the text as far as it can be shown, where it is not
-// UTF-8.
+// All return InvalidArgument if a text is not UTF-8, with `field` and the printable part of the
+// text.
 absl::Status CheckText(std::string_view field, std::string_view text);
 absl::Status CheckText(std::string_view field, const IdColumn& ids);
 absl::Status CheckText(std::span<const AttributeColumn> attributes);

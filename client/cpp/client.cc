@@ -15,7 +15,7 @@ using Core = Client::Core;
 
 constexpr size_t kCallerBytesMax = 128;
 
-// A header carries printable ASCII only.
+// A header may contain printable ASCII only.
 absl::Status CheckCaller(std::string_view caller) {
   if (caller.size() > kCallerBytesMax) {
     return absl::InvalidArgumentError(

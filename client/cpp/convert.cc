@@ -10,7 +10,7 @@
 namespace nearfield::client {
 namespace {
 
-// The enums' numbers are frozen in the proto, and ours are the same.
+// The enums of the proto have frozen numbers, and the client's have the same.
 static_assert(static_cast<int>(DataType::kBFloat16) == v1::DATA_TYPE_BFLOAT16);
 static_assert(static_cast<int>(DataType::kFloat16) == v1::DATA_TYPE_FLOAT16);
 static_assert(static_cast<int>(Metric::kCosine) == v1::METRIC_COSINE);
@@ -18,18 +18,15 @@ static_assert(static_cast<int>(Metric::kL2) == v1::METRIC_L2);
 static_assert(static_cast<int>(IdType::kString) == v1::ID_TYPE_STRING);
 static_assert(static_cast<int>(Backend::kGpu) == v1::BACKEND_GPU);
 static_assert(static_cast<int>(ScanPrecision::kInt8) == v1::SCAN_PRECISION_INT8);
-static_assert(static_cast<int>(ScanPrecision::kBf16) == v1::SCAN_PRECISION_BF16);
-
 static_assert(static_cast<int>(ScanChoice::kInt8) == v1::SCAN_CHOICE_INT8);
-static_assert(static_cast<int>(ScanChoice::kBf16) == v1::SCAN_CHOICE_BF16);
 static_assert(static_cast<int>(ScanChoice::kRows) == v1::SCAN_CHOICE_ROWS);
-static_assert(static_cast<int>(RowHome::kHost) == v1::ROW_HOME_HOST);
+static_assert(static_cast<int>(RowPlacement::kHost) == v1::ROW_HOME_HOST);
 
 absl::Status Malformed(std::string_view what) {
   return absl::InternalError(Cat("malformed reply: ", what));
 }
 
-// A value that a newer server may have added reads as kUnknown.
+// Returns kUnknown for a value that a newer server may have added.
 Backend FromProto(v1::Backend backend) {
   return v1::Backend_IsValid(backend) ? static_cast<Backend>(backend) : Backend::kUnknown;
 }
@@ -38,8 +35,8 @@ ScanChoice FromProto(v1::ScanChoice scan) {
   return v1::ScanChoice_IsValid(scan) ? static_cast<ScanChoice>(scan) : ScanChoice::kUnknown;
 }
 
-RowHome FromProto(v1::RowHome rows) {
-  return v1::RowHome_IsValid(rows) ? static_cast<RowHome>(rows) : RowHome::kUnknown;
+RowPlacement FromProto(v1::RowHome rows) {
+  return v1::RowHome_IsValid(rows) ? static_cast<RowPlacement>(rows) : RowPlacement::kUnknown;
 }
 
 absl::StatusOr<DataType> FromProto(v1::DataType dtype) {
@@ -120,7 +117,7 @@ v1::DataType ToProto(DataType dtype) { return static_cast<v1::DataType>(dtype); 
 v1::Metric ToProto(Metric metric) { return static_cast<v1::Metric>(metric); }
 v1::IdType ToProto(IdType type) { return static_cast<v1::IdType>(type); }
 v1::ScanChoice ToProto(ScanChoice scan) { return static_cast<v1::ScanChoice>(scan); }
-v1::RowHome ToProto(RowHome rows) { return static_cast<v1::RowHome>(rows); }
+v1::RowHome ToProto(RowPlacement rows) { return static_cast<v1::RowHome>(rows); }
 
 void ToProto(const Id& id, v1::Id* proto) {
   if (const auto* number = std::get_if<uint64_t>(&id)) {
@@ -234,7 +231,6 @@ Counters FromProto(const v1::GetCountersResponse& proto) {
   counters.passes = {.passes_count = passes.passes_count(),
                      .queries_rows_count = passes.queries_rows_count(),
                      .queries_int8_count = passes.queries_int8_count(),
-                     .queries_bf16_count = passes.queries_bf16_count(),
                      .device_us = passes.device_us(),
                      .candidates = passes.candidates(),
                      .bytes_read = passes.bytes_read(),

@@ -1,4 +1,5 @@
-// Proto to plain values and back. Total: a malformed reply becomes an error, never a crash.
+// Conversion between proto messages and plain values. Total: a malformed reply becomes an error,
+// never a crash.
 #ifndef NEARFIELD_CLIENT_CPP_CONVERT_H_
 #define NEARFIELD_CLIENT_CPP_CONVERT_H_
 
@@ -18,13 +19,13 @@ v1::DataType ToProto(DataType dtype);
 v1::Metric ToProto(Metric metric);
 v1::IdType ToProto(IdType type);
 v1::ScanChoice ToProto(ScanChoice scan);
-v1::RowHome ToProto(RowHome rows);
+v1::RowHome ToProto(RowPlacement rows);
 void ToProto(const Id& id, v1::Id* proto);
-// Ids [begin, end).
+// Converts ids [begin, end).
 void ToProto(const IdColumn& ids, size_t begin, size_t end, v1::IdList* proto);
 void ToProto(const Query& query, v1::Query* proto);
-void ToProto(const Neighbors& neighbors, v1::QueryResult* proto);  // ids and scores
-// Errors: InvalidArgument where the filter cannot be sent.
+void ToProto(const Neighbors& neighbors, v1::QueryResult* proto);  // ids and scores only
+// Errors: InvalidArgument (the filter cannot be sent).
 absl::Status ToProto(std::string_view collection, std::span<const Query> queries,
                      const SearchOptions& options, v1::SearchRequest* request);
 
@@ -33,12 +34,12 @@ Capacity FromProto(const v1::GetCapacityResponse& proto);
 Counters FromProto(const v1::GetCountersResponse& proto);
 CompactAnswer FromProto(const v1::CompactResponse& proto);
 
-// These move out of the message. Errors: Internal where its columns disagree.
+// These move data out of the message. Errors: Internal (its columns differ in length).
 absl::StatusOr<CollectionInfo> FromProto(v1::CollectionInfo* proto);
 SnapshotInfo FromProto(v1::SnapshotInfo* proto);
 absl::StatusOr<SearchAnswer> FromProto(v1::SearchResponse* proto);
-// A reply with another number of results than queries would be read out of bounds by a trusting
-// caller: Internal.
+// Checks that there is one result for each query: a caller that trusts the number would read out of
+// bounds. Errors: Internal.
 absl::Status CheckResults(const SearchAnswer& answer, size_t queries_count);
 absl::StatusOr<FetchAnswer> FromProto(v1::FetchResponse* proto);
 absl::StatusOr<VerifyAnswer> FromProto(v1::VerifyResponse* proto);

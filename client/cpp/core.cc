@@ -15,26 +15,26 @@ constexpr char kCallerKey[] = "nearfield-caller";
 constexpr char kRetryAfterKey[] = "retry-after-ms";
 constexpr char kRequestIdPayload[] = "nearfield.request-id";
 constexpr char kUnreachablePayload[] = "nearfield.unreachable";
-// Of a connection with a call under way. A nearfield server takes a probe every 10 s.
+// Keepalive of a connection with a call in progress. A nearfield server accepts a ping every 10 s.
 constexpr int kKeepaliveMs = 30000;
 constexpr int kKeepaliveTimeoutMs = 20000;
-constexpr uint64_t kUncheckedRequestBytes = uint64_t{1}
-                                            << 20;  // smaller ones are worth no question of limits
+// Smaller requests are not worth a request for the limits.
+constexpr uint64_t kUncheckedRequestBytes = uint64_t{1} << 20;
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
-  // The server states its own limits (GetLimits), and its replies stay below them.
+  // The server publishes its limits (GetLimits), and its replies stay below them.
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // A server that comes back is found by the next try, not a second later.
+  // Short, so that the next try reaches a server that is available again. The default is a second.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-  // A server that is gone without a word is noticed, however long a call may take.
+  // Detects a server that disappeared without closing the connection, however long a call may take.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit: a wait sends no data
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit: waiting sends no data
   return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
 }
 
@@ -113,7 +113,7 @@ Attempt Client::Core::Outcome(const grpc::Status& status,
     outcome.status.SetPayload(kRequestIdPayload, absl::Cord(id));
     return outcome;
   }
-  // Every answer of a server bears an id: this status was made on the way to it.
+  // Every answer of a server contains an id. This status has none, so the transport created it.
   const bool no_connection = channel_->GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_READY;
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
       (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && no_connection)) {
@@ -129,7 +129,7 @@ absl::Status Client::Core::Run(const CallSpec& spec,
   return RunWithRetries(plan, *clock_, [&] {
     grpc::ClientContext context;
     Introduce(&context);
-    // What is left of the one deadline that covers all tries.
+    // The time left until the deadline, which covers all tries.
     context.set_deadline(
         std::chrono::system_clock::now() +
         std::chrono::duration_cast<std::chrono::microseconds>(plan.deadline - clock_->Now()));

@@ -1,4 +1,4 @@
-// The connection behind a Client, and the one way a unary call is made.
+// Client::Core: the connection of a Client, and the implementation of its unary calls.
 #ifndef NEARFIELD_CLIENT_CPP_CORE_H_
 #define NEARFIELD_CLIENT_CPP_CORE_H_
 
@@ -18,7 +18,7 @@
 
 namespace nearfield::client {
 
-// A Client whose waits follow `clock`, which must outlive it.
+// Returns a Client whose waits use `clock`, which must outlive it.
 Client MakeClient(const ClientOptions& options, Clock* clock);
 
 class Client::Core {
@@ -26,14 +26,15 @@ class Client::Core {
   Core(const ClientOptions& options, Clock* clock);
 
   struct CallSpec {
-    std::optional<std::chrono::milliseconds> deadline;  // absent: that of the client
+    std::optional<std::chrono::milliseconds> deadline;  // absent: the client's deadline
     bool idempotent = true;
-    std::optional<TimePoint> until;  // in place of the deadline
+    std::optional<TimePoint> until;  // instead of the deadline
   };
-  // Of a call that may ask for the limits first: the deadline counts from here for both.
+  // Returns the spec of a call that may first request the limits: one deadline covers both, from
+  // now.
   CallSpec SpecFrom(const std::optional<std::chrono::milliseconds>& deadline) const;
 
-  // Calls with retries. `request_id`, where not null, receives the server's id of a call that
+  // Calls with retries. If `request_id` is not null, it receives the server's id of a call that
   // succeeded.
   template <typename Stub, typename Request, typename Response>
   absl::Status Call(Stub& stub,
@@ -49,13 +50,13 @@ class Client::Core {
         request_id);
   }
 
-  // To be called before a context is used: says who calls.
+  // Adds the caller's name to a context. Call it before the context is used.
   void Introduce(grpc::ClientContext* context) const;
-  // The plan of a call that begins now.
+  // Returns the retry plan of a call that begins now.
   RetryPlan PlanFor(const CallSpec& spec) const;
-  // Status and hint of a finished call.
+  // Returns status and retry hint of a finished call.
   Attempt Outcome(const grpc::Status& status, const grpc::ClientContext& context) const;
-  // Refuses a request larger than the server takes, with a better message than gRPC's own.
+  // Refuses a request that exceeds the server's limit, with a better message than gRPC's own.
   absl::Status CheckRequestBytes(uint64_t bytes, const CallSpec& spec);
   absl::StatusOr<Limits> GetLimits(const CallSpec& spec);
 
@@ -82,7 +83,7 @@ class Client::Core {
   std::optional<Limits> limits_;
 };
 
-// The value of "nearfield-request-id", or empty. Requires a finished call.
+// Returns the value of "nearfield-request-id", or empty. Requires: a finished call.
 std::string RequestIdIn(const grpc::ClientContext& context);
 
 }  // namespace nearfield::client

@@ -1,4 +1,5 @@
-// fp16 and bf16 to and from fp32, by the bits: no compiler extension, the same on every host.
+// Conversion of fp16 and bf16 to and from fp32 by bit operations: no compiler extension, so the
+// result is the same on every host.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -11,8 +12,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "vectors travel as little-endian bytes");
 
 constexpr uint32_t kHalfOverflow =
-    0x477ff000;  // the least fp32 that rounds beyond the greatest fp16, 65504
-constexpr uint32_t kHalfNormal = 0x38800000;  // 2^-14, the least normal fp16
+    0x477ff000;  // the smallest fp32 that rounds beyond the largest fp16, 65504
+constexpr uint32_t kHalfNormal = 0x38800000;  // 2^-14, the smallest normal fp16
 
 float HalfToFloat(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
@@ -26,13 +27,13 @@ float HalfToFloat(uint16_t half) {
   return std::bit_cast<float>(sign | (widened << 23) | (mantissa << 13));
 }
 
-// Nearest even; the caller has refused what is not finite or would overflow.
+// Rounds to nearest even. Requires: the value is finite and does not overflow.
 uint16_t FloatToHalf(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude < kHalfNormal) {
-    // fp16 denormals count units of 2^-24: the scaling is exact, and nearbyint rounds to nearest
+    // fp16 denormals are multiples of 2^-24: the scaling is exact, and nearbyint rounds to nearest
     // even.
     const float units = std::nearbyint(std::ldexp(std::bit_cast<float>(magnitude), 24));
     return static_cast<uint16_t>(sign | static_cast<uint32_t>(units));

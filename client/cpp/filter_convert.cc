@@ -156,7 +156,7 @@ absl::Status ToProto(const AttributeSpec& spec, v1::AttributeSpec* proto) {
 }
 
 AttributeSpec FromProto(v1::AttributeSpec* proto) {
-  // A type that a newer server may have added reads as kUnknown.
+  // A type that a newer server may have added becomes kUnknown.
   const bool known = v1::AttributeType_IsValid(proto->type());
   return {.name = std::move(*proto->mutable_name()),
           .type = known ? static_cast<AttributeType>(proto->type()) : AttributeType::kUnknown,

@@ -1,4 +1,4 @@
-// Filters and attributes to proto and back.
+// Conversion of filters and attributes to proto and back.
 #ifndef NEARFIELD_CLIENT_CPP_FILTER_CONVERT_H_
 #define NEARFIELD_CLIENT_CPP_FILTER_CONVERT_H_
 
@@ -11,14 +11,14 @@
 
 namespace nearfield::client {
 
-// Errors: InvalidArgument with the path of the condition, as the server would name it.
+// Errors: InvalidArgument, with the path of the condition as the server would name it.
 absl::Status ToProto(const Filter& filter, v1::Filter* proto);
 
-// Errors: InvalidArgument where the name is not UTF-8.
+// Errors: InvalidArgument (the name is not UTF-8).
 absl::Status ToProto(const AttributeSpec& spec, v1::AttributeSpec* proto);
 AttributeSpec FromProto(v1::AttributeSpec* proto);
 
-// Values [begin, end).
+// Converts values [begin, end).
 void ToProto(const AttributeValues& values, size_t begin, size_t end, v1::AttributeValues* proto);
 
 }  // namespace nearfield::client

@@ -9,9 +9,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kPassesOverWithin{10000};
-constexpr milliseconds kPassesOverWaitMin{
-    50};  // whatever the policy: its tries have no other bound
+constexpr milliseconds kRetryAlwaysWithin{10000};
+constexpr milliseconds kRetryAlwaysWaitMin{
+    50};  // independent of the policy: these tries have no other bound
 
 class SteadyClock final : public Clock {
  public:
@@ -20,12 +20,12 @@ class SteadyClock final : public Clock {
 };
 
 bool WorthRepeating(const Attempt& outcome) {
-  if (outcome.passes_over || outcome.status.code() == absl::StatusCode::kUnavailable) return true;
+  if (outcome.retry_always || outcome.status.code() == absl::StatusCode::kUnavailable) return true;
   return outcome.status.code() == absl::StatusCode::kResourceExhausted &&
          outcome.retry_after.has_value();
 }
 
-// Random, so that many clients refused at once do not come back at once.
+// Random, so that many clients that were refused together do not retry together.
 milliseconds Jittered(milliseconds backoff) {
   thread_local std::minstd_rand random(std::random_device{}());
   const int64_t half = std::max<int64_t>(backoff.count() / 2, 0);
@@ -42,16 +42,16 @@ Clock* Clock::Real() {
 absl::Status RunWithRetries(const RetryPlan& plan, Clock& clock,
                             const std::function<Attempt()>& attempt) {
   milliseconds backoff = std::max(plan.policy.backoff_first, milliseconds(0));
-  std::optional<TimePoint> passes_over_until;
+  std::optional<TimePoint> retry_always_until;
   for (int32_t tries = 0;;) {
     const Attempt outcome = attempt();
     if (outcome.status.ok() || !plan.idempotent || !WorthRepeating(outcome)) return outcome.status;
     milliseconds wait_min = outcome.retry_after.value_or(milliseconds(0));
-    if (outcome.passes_over) {
+    if (outcome.retry_always) {
       const TimePoint now = clock.Now();
-      if (!passes_over_until) passes_over_until = now + kPassesOverWithin;
-      if (now >= *passes_over_until) return outcome.status;
-      wait_min = std::max(wait_min, kPassesOverWaitMin);
+      if (!retry_always_until) retry_always_until = now + kRetryAlwaysWithin;
+      if (now >= *retry_always_until) return outcome.status;
+      wait_min = std::max(wait_min, kRetryAlwaysWaitMin);
     } else if (++tries >= plan.policy.tries_max) {
       return outcome.status;
     }

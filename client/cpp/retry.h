@@ -1,4 +1,4 @@
-// When a call is tried again, and when it is given up. Knows nothing of gRPC.
+// Retry policy: when a call is retried, and when it fails. Independent of gRPC.
 #ifndef NEARFIELD_CLIENT_CPP_RETRY_H_
 #define NEARFIELD_CLIENT_CPP_RETRY_H_
 
@@ -14,34 +14,35 @@ namespace nearfield::client {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-// Time as the retries see it; tests put a fake in its place.
+// The clock of the retries; tests replace it.
 class Clock {
  public:
   virtual ~Clock() = default;
   virtual TimePoint Now() = 0;
   virtual void SleepFor(std::chrono::milliseconds duration) = 0;
-  // The steady clock.
+  // Returns the steady clock.
   static Clock* Real();
 };
 
-// What one try came to.
+// The outcome of one try.
 struct Attempt {
   absl::Status status;
   std::optional<std::chrono::milliseconds> retry_after;  // the server's hint
-  // Worth another try, whatever the status; counts as none of tries_max, for a while.
-  bool passes_over = false;
+  // Retry regardless of the status. For a limited time such tries do not use up tries_max.
+  bool retry_always = false;
 };
 
 struct RetryPlan {
   RetryPolicy policy;
-  TimePoint deadline;      // of all tries and the waits between them
+  TimePoint deadline;      // of all tries including the waits between them
   bool idempotent = true;  // false: one try only
 };
 
 // Runs `attempt` until it succeeds, fails for good, or no time or try is left; returns the last
-// status. Tried again: UNAVAILABLE, RESOURCE_EXHAUSTED with a hint, and what passes over (for ten
-// seconds from its first time on). The wait doubles from try to try, is drawn at random from its
-// upper half, and is never shorter than the hint; a wait that would pass the deadline is not begun.
+// status. Retried: UNAVAILABLE, RESOURCE_EXHAUSTED with a hint, and tries with `retry_always` (for
+// ten seconds after the first of them). The wait doubles from try to try, is drawn at random from
+// its upper half, and is never shorter than the hint. A wait that would exceed the deadline is not
+// begun.
 absl::Status RunWithRetries(const RetryPlan& plan, Clock& clock,
                             const std::function<Attempt()>& attempt);
 

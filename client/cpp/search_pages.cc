@@ -81,7 +81,7 @@ class SearchPages::Impl {
     return outcome;
   }
 
-  // After the last page all is there, however the stream ends.
+  // Drains the stream. After the last page the answer is complete, however the stream ends.
   void End() {
     complete_ = true;
     v1::SearchResponse unread;
@@ -113,9 +113,9 @@ class SearchPages::Impl {
   std::shared_ptr<Client::Core> core_;
   const TimePoint deadline_;
   const bool has_deadline_;
-  v1::SearchAllRequest request_;  // for what is behind the last page
+  v1::SearchAllRequest request_;  // for the rows after the last page
   std::unique_ptr<Stream> stream_;
-  std::optional<uint64_t> left_;  // rows still wanted; absent: all
+  std::optional<uint64_t> left_;  // rows still to be returned; absent: all
   std::optional<uint64_t> epoch_;
   bool last_page_ = false;
   bool complete_ = false;

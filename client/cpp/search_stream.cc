@@ -67,7 +67,7 @@ class SearchStream::Impl {
   }
 
  private:
-  // The number of queries of the search that the next answer is for.
+  // Returns the number of queries of the search that the next answer belongs to.
   absl::StatusOr<size_t> TakeUnanswered() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (unanswered_.empty()) return absl::InternalError("malformed reply: an answer to no search");
@@ -76,8 +76,8 @@ class SearchStream::Impl {
     return queries_count;
   }
 
-  // What the stream's end means to the caller. A server that could not read a message takes it for
-  // the end of them, and ends well.
+  // Returns the status for the end of the stream. A server that could not read a message treats it
+  // as the end of the messages and returns OK.
   absl::Status EndStatus(const absl::Status& status) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!refused_.ok()) return refused_;

@@ -6,7 +6,7 @@
 namespace nearfield::client {
 namespace {
 
-// One table an enum: the printed name and the parsed one cannot drift apart.
+// One table per enum, so that the printed name and the parsed one cannot differ.
 template <typename E>
 using Names = std::array<std::pair<E, std::string_view>, 3>;
 
@@ -19,17 +19,12 @@ constexpr std::array<std::pair<IdType, std::string_view>, 2> kIdTypes = {
     {{IdType::kUint64, "uint64"}, {IdType::kString, "string"}}};
 constexpr std::array<std::pair<Backend, std::string_view>, 2> kBackends = {
     {{Backend::kCpu, "cpu"}, {Backend::kGpu, "gpu"}}};
-constexpr Names<ScanPrecision> kPrecisions = {{{ScanPrecision::kRows, "rows"},
-                                               {ScanPrecision::kInt8, "int8"},
-                                               {ScanPrecision::kBf16, "bf16"}}};
-
-constexpr std::array<std::pair<ScanChoice, std::string_view>, 4> kScanChoices = {
-    {{ScanChoice::kAuto, "auto"},
-     {ScanChoice::kInt8, "int8"},
-     {ScanChoice::kBf16, "bf16"},
-     {ScanChoice::kRows, "rows"}}};
-constexpr std::array<std::pair<RowHome, std::string_view>, 2> kRowHomes = {
-    {{RowHome::kDevice, "device"}, {RowHome::kHost, "host"}}};
+constexpr std::array<std::pair<ScanPrecision, std::string_view>, 2> kPrecisions = {
+    {{ScanPrecision::kRows, "rows"}, {ScanPrecision::kInt8, "int8"}}};
+constexpr Names<ScanChoice> kScanChoices = {
+    {{ScanChoice::kAuto, "auto"}, {ScanChoice::kInt8, "int8"}, {ScanChoice::kRows, "rows"}}};
+constexpr std::array<std::pair<RowPlacement, std::string_view>, 2> kRowPlacements = {
+    {{RowPlacement::kDevice, "device"}, {RowPlacement::kHost, "host"}}};
 
 template <typename Table, typename E>
 std::string_view NameIn(const Table& table, E value) {
@@ -55,7 +50,7 @@ std::string_view Name(IdType type) { return NameIn(kIdTypes, type); }
 std::string_view Name(Backend backend) { return NameIn(kBackends, backend); }
 std::string_view Name(ScanPrecision precision) { return NameIn(kPrecisions, precision); }
 std::string_view Name(ScanChoice scan) { return NameIn(kScanChoices, scan); }
-std::string_view Name(RowHome rows) { return NameIn(kRowHomes, rows); }
+std::string_view Name(RowPlacement rows) { return NameIn(kRowPlacements, rows); }
 
 std::optional<Metric> ParseMetric(std::string_view name) { return ValueIn<Metric>(kMetrics, name); }
 std::optional<DataType> ParseDataType(std::string_view name) {

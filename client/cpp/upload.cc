@@ -26,7 +26,7 @@ absl::Status Check(const UploadOptions& options) {
   return CheckText("collection", options.collection);
 }
 
-// What is left until the deadline of a plan that may have none.
+// Returns the time left until the deadline of a plan; nullopt if it has none.
 std::optional<std::chrono::milliseconds> LeftOf(const RetryPlan& plan, Clock& clock) {
   if (plan.deadline == TimePoint::max()) return std::nullopt;
   return std::chrono::duration_cast<std::chrono::milliseconds>(plan.deadline - clock.Now());
@@ -34,8 +34,8 @@ std::optional<std::chrono::milliseconds> LeftOf(const RetryPlan& plan, Clock& cl
 
 }  // namespace
 
-// The caller's thread writes; a thread of our own reads all along, because a server whose progress
-// nobody reads would stop.
+// The caller's thread writes. A second thread reads all the time, because a server stops when its
+// progress messages are not read.
 class Upload::Impl {
  public:
   Impl(std::shared_ptr<Client::Core> core, const UploadOptions& options)
@@ -47,12 +47,12 @@ class Upload::Impl {
     static_cast<void>(Finish());
   }
 
-  // Opens the stream and waits until the server has accepted or refused; without `patience` as
+  // Opens the stream and waits until the server accepts or refuses. Without `timeout` it waits as
   // long as the connection lives.
-  Attempt Begin(std::optional<std::chrono::milliseconds> patience, uint64_t block_bytes_max) {
+  Attempt Begin(std::optional<std::chrono::milliseconds> timeout, uint64_t block_bytes_max) {
     block_bytes_max_ = block_bytes_max;
-    // What is left of it, where this is not the first try.
-    if (options_.deadline) context_.set_deadline(std::chrono::system_clock::now() + *patience);
+    // With a deadline, `timeout` is the time left until it.
+    if (options_.deadline) context_.set_deadline(std::chrono::system_clock::now() + *timeout);
     core_->Introduce(&context_);
     stream_ = core_->ingest().Upload(&context_);
     v1::UploadRequest request;
@@ -63,14 +63,14 @@ class Upload::Impl {
     begin->set_rows_max(options_.rows_max);
     begin->set_payload_bytes_max(options_.payload_bytes_max);
     reader_ = std::thread([this] { ReadAll(); });
-    stream_->Write(request);  // a failure ends the reads, and Finish() tells why
+    stream_->Write(request);  // a failure ends the reads, and Finish() returns the reason
     std::unique_lock<std::mutex> lock(mutex_);
-    const auto told = [this] { return accepted_ || committed_ || reads_ended_; };
+    const auto responded = [this] { return accepted_ || committed_ || reads_ended_; };
     bool answered = true;
-    if (patience) {
-      answered = changed_.wait_for(lock, *patience, told);
+    if (timeout) {
+      answered = changed_.wait_for(lock, *timeout, responded);
     } else {
-      changed_.wait(lock, told);
+      changed_.wait(lock, responded);
     }
     was_committed_ = committed_.has_value();
     rows_to_skip_ = was_committed_ ? committed_->rows_count : rows_resumed_;
@@ -80,7 +80,7 @@ class Upload::Impl {
     Attempt outcome = Finish();
     if (!answered) {
       outcome.status = absl::DeadlineExceededError(
-          Cat("the server did not accept the upload within ", patience->count(), " ms"));
+          Cat("the server did not accept the upload within ", timeout->count(), " ms"));
     }
     status_ = outcome.status;
     return outcome;
@@ -96,7 +96,7 @@ class Upload::Impl {
     for (size_t begin = Skip(count, &places); begin < count;) {
       const std::vector<ColumnPlace> from = places;
       const absl::StatusOr<size_t> end = BlockEnd(rows, begin, block_bytes_max_, &places);
-      if (!end.ok()) return GiveUp(end.status());
+      if (!end.ok()) return Fail(end.status());
       v1::UploadRequest request;
       FillBlock(rows, begin, *end, request.mutable_block());
       for (size_t i = 0; i < from.size(); ++i)
@@ -118,7 +118,7 @@ class Upload::Impl {
     stream_->WritesDone();
     const Attempt outcome = Finish();
     status_ = outcome.status;
-    if (committed_) {  // the rows are there, whatever befell the stream after it said so
+    if (committed_) {  // the rows are committed, even if the stream failed afterwards
       status_ = absl::FailedPreconditionError("the upload has been committed");
       if (!was_committed_) Report();
       return *committed_;
@@ -168,15 +168,15 @@ class Upload::Impl {
     changed_.notify_all();
   }
 
-  // Ends an upload of which a part may have been sent: a commit of the rest must not be possible.
-  absl::Status GiveUp(const absl::Status& status) {
+  // Ends an upload that may have been sent in part: committing the rest must be impossible.
+  absl::Status Fail(const absl::Status& status) {
     context_.TryCancel();
     static_cast<void>(Finish());
     status_ = status;
     return status_;
   }
 
-  // Passes over what the server has already; returns the first row to send.
+  // Skips the rows that the server already has; returns the first row to send.
   size_t Skip(size_t count, std::vector<ColumnPlace>* places) {
     const auto skipped =
         static_cast<size_t>(was_committed_ ? count : std::min<uint64_t>(count, rows_to_skip_));
@@ -200,7 +200,7 @@ class Upload::Impl {
     }
   }
 
-  // The values of the rows between two places.
+  // Adds the values of the rows between two positions.
   static void AddColumn(const ColumnPlace& from, const ColumnPlace& to, v1::UploadBlock* block) {
     const size_t with_value = to.rows_with_value() - from.rows_with_value();
     if (with_value == 0) return;  // no column: no row has a value
@@ -237,7 +237,8 @@ class Upload::Impl {
     return absl::OkStatus();
   }
 
-  // Waits for the end of the stream. The reader goes first: Finish() may not overtake a read.
+  // Waits for the end of the stream. Joins the reader first: Finish() must not run before a read
+  // ends.
   Attempt Finish() {
     reader_.join();
     finished_ = true;
@@ -267,9 +268,9 @@ class Upload::Impl {
   bool finished_ = false;
   absl::Status status_;  // not OK once the upload is over
   bool was_committed_ = false;
-  uint64_t next_block_ = 0;    // set by the reader before accepted_, then the writer's
-  uint64_t rows_resumed_ = 0;  // the same; rows that the server had when this stream began
-  uint64_t rows_to_skip_ = 0;  // of those, what Write has not passed over yet
+  uint64_t next_block_ = 0;    // set by the reader before accepted_, then owned by the writer
+  uint64_t rows_resumed_ = 0;  // likewise; rows that the server had when this stream began
+  uint64_t rows_to_skip_ = 0;  // part of these that Write has not skipped yet
   uint64_t rows_skipped_ = 0;
   uint64_t rows_sent_ = 0;
   uint64_t bytes_sent_ = 0;
@@ -278,7 +279,7 @@ class Upload::Impl {
   std::condition_variable changed_;
   bool accepted_ = false;                  // guarded by mutex_
   bool reads_ended_ = false;               // guarded by mutex_
-  std::optional<UploadResult> committed_;  // the reader's until it is joined
+  std::optional<UploadResult> committed_;  // owned by the reader until it is joined
 };
 
 Upload::Upload(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -298,7 +299,7 @@ absl::StatusOr<Upload> Client::BeginUpload(const UploadOptions& options) {
   NF_ASSIGN_OR_RETURN(const Limits limits, core_->GetLimits(spec));
   const uint64_t block_bytes_max = std::min(options.block_bytes_max, limits.upload_block_bytes_max);
   RetryPlan plan = core_->PlanFor(spec);
-  // A server that goes on with an upload reads all that it has of it before it accepts.
+  // Before a server accepts a resumed upload, it reads all rows that it has of it.
   if (!options.token.empty() && !options.deadline) plan.deadline = TimePoint::max();
   std::unique_ptr<Upload::Impl> impl;
   NF_RETURN_IF_ERROR(RunWithRetries(plan, core_->clock(), [&] {
@@ -327,8 +328,8 @@ absl::StatusOr<UploadResult> Client::UploadWithToken(
   const auto attempt = [&]() -> Attempt {
     Upload upload(std::make_unique<Upload::Impl>(core_, options));
     Attempt begun = upload.impl_->Begin(LeftOf(plan, clock), block_bytes_max);
-    // A server that has not noticed yet that the stream before is gone holds on to its token.
-    begun.passes_over = !std::exchange(first, false) && absl::IsFailedPrecondition(begun.status);
+    // A server that has not yet noticed the end of the previous stream still holds its token.
+    begun.retry_always = !std::exchange(first, false) && absl::IsFailedPrecondition(begun.status);
     if (!begun.status.ok()) return begun;
     advanced |= upload.rows_resumed() > rows_known;
     rows_known = std::max(rows_known, upload.rows_resumed());

@@ -81,11 +81,11 @@ void AttributeFile::Rewind() {
   lines_ = LineReader(file_.bytes().bytes);
   if (!csv_) return;
   csv_.emplace(file_.bytes().bytes);
-  static_cast<void>(csv_->Next(&cells_).ok());  // the names
+  static_cast<void>(csv_->Next(&cells_).ok());  // skip the line of names
 }
 
 std::vector<AttributeColumn> AttributeFile::Next(uint64_t rows_count) {
-  // Scan() has shown that every row can be read.
+  // Scan() has verified that every row can be read.
   for (uint64_t i = 0; i < rows_count; ++i) static_cast<void>(ReadRow(&reader_).ok());
   return reader_.Take();
 }

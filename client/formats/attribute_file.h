@@ -1,5 +1,5 @@
-// A file of attributes beside a file of vectors: .jsonl, one JSON object a row, or .csv with the
-// names in its first line.
+// AttributeFile: attributes in a file separate from the vectors: .jsonl with one JSON object per
+// row, or .csv with the names in its first line.
 #ifndef NEARFIELD_CLIENT_FORMATS_ATTRIBUTE_FILE_H_
 #define NEARFIELD_CLIENT_FORMATS_ATTRIBUTE_FILE_H_
 
@@ -18,24 +18,24 @@ namespace nearfield::client {
 
 class AttributeFile {
  public:
-  // Reads the file once and checks every row. Members and columns that are no attribute are passed
-  // over, so that a file of payloads may be one of attributes, too. Errors: NotFound, and
-  // InvalidArgument naming file, line and reason.
+  // Reads the file once and checks every row. Members and columns that are not attributes are
+  // ignored, so a file of payloads can also be a file of attributes. Errors: NotFound;
+  // InvalidArgument (names file, line and reason).
   static absl::StatusOr<AttributeFile> Open(const std::string& path,
                                             const std::vector<AttributeSpec>& specs);
 
   uint64_t rows_count() const { return rows_count_; }
-  // Rows with a value, of each attribute.
+  // For each attribute, the number of rows with a value.
   const std::vector<uint64_t>& rows_with_value() const { return rows_with_value_; }
 
-  // The next rows. Requires that so many are left.
+  // Returns the next rows. Requires: at least rows_count rows are left.
   std::vector<AttributeColumn> Next(uint64_t rows_count);
 
  private:
   AttributeFile(MappedFile file, const std::vector<AttributeSpec>& specs);
   absl::Status Scan(const std::vector<AttributeSpec>& specs);
   absl::Status ReadHeader(const std::vector<AttributeSpec>& specs);
-  // False at the end.
+  // Returns false at the end.
   absl::StatusOr<bool> ReadRow(AttributeReader* reader);
   void Rewind();
   std::string place() const { return csv_ ? csv_->place() : lines_.place(); }
@@ -45,7 +45,7 @@ class AttributeFile {
   LineReader lines_;
   std::optional<CsvReader> csv_;  // absent: JSON lines
   std::vector<CsvCell> cells_;
-  std::vector<size_t> columns_;  // of the attributes in the CSV
+  std::vector<size_t> columns_;  // CSV columns of the attributes
   size_t columns_count_ = 0;
   uint64_t rows_count_ = 0;
   std::vector<uint64_t> rows_with_value_;

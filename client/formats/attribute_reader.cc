@@ -11,7 +11,7 @@
 namespace nearfield::client {
 namespace {
 
-// One JSON value that is no null.
+// Parses one JSON value that is not null.
 absl::StatusOr<AttributeValue> JsonValue(std::string_view json, AttributeType type) {
   const std::optional<std::string> text = JsonString(json);
   const bool bracket = !json.empty() && (json.front() == '[' || json.front() == '{');

@@ -1,4 +1,4 @@
-// Values of attributes from text, row by row.
+// AttributeReader: parses attribute values from text, row by row.
 #ifndef NEARFIELD_CLIENT_FORMATS_ATTRIBUTE_READER_H_
 #define NEARFIELD_CLIENT_FORMATS_ATTRIBUTE_READER_H_
 
@@ -15,29 +15,30 @@
 
 namespace nearfield::client {
 
-// Collects the values of all attributes. Each row is given once; after an error the reader is of no
-// more use.
+// Collects the values of all attributes, row by row. After an error the reader must not be used
+// again.
 //
-// In JSON: a number, true or false, a string; a time as ParseTimestamp takes it, or microseconds;
-// for doubles also "inf" and "-inf"; a list as an array; null, or no member: no value.
-// In CSV: the same without quotes; a list as a JSON array; an empty cell: no value, but "" in
+// In JSON: a number, true or false, a string; a time in the form of ParseTimestamp, or as
+// microseconds; for doubles also "inf" and "-inf"; a list as an array. null, or no member: no
+// value. In CSV: the same without quotes; a list as a JSON array. An empty cell: no value; "" in
 // quotes: an empty keyword.
 class AttributeReader {
  public:
   explicit AttributeReader(const std::vector<AttributeSpec>& specs);
 
-  // The next row, from members of a checked JSON object. Members of other names are passed over.
-  // Errors: InvalidArgument naming the attribute; one twice.
+  // Adds a row from the members of a checked JSON object. Members with other names are ignored.
+  // Errors: InvalidArgument (names the attribute; also for an attribute that occurs twice).
   absl::Status AddRow(std::span<const JsonMember> members);
 
-  // The next row, from a line of CSV. columns[i] is the place of attribute i, or kNoColumn.
+  // Adds a row from a line of CSV. columns[i] is the column of attribute i, or kNoColumn.
   static constexpr size_t kNoColumn = ~size_t{0};
   absl::Status AddRow(const std::vector<CsvCell>& cells, const std::vector<size_t>& columns);
 
-  // The rows since the last call, a column an attribute that one of them has; counts them.
+  // Returns the rows since the last call: one column for each attribute that one of them has. Adds
+  // them to rows_with_value().
   std::vector<AttributeColumn> Take();
 
-  // Rows with a value, of each attribute, up to the last Take().
+  // For each attribute, the number of rows with a value, up to the last Take().
   const std::vector<uint64_t>& rows_with_value() const { return rows_with_value_; }
 
  private:
@@ -45,7 +46,7 @@ class AttributeReader {
   std::vector<uint64_t> rows_with_value_;
 };
 
-// Whether one of the attributes has that name.
+// Returns true if one of the attributes has that name.
 bool Declares(std::span<const AttributeSpec> specs, std::string_view name);
 
 }  // namespace nearfield::client

@@ -47,7 +47,7 @@ absl::StatusOr<bool> CsvReader::Next(std::vector<CsvCell>* cells) {
     if (line_ends && !cell.quoted && !cell.text.empty() && cell.text.back() == '\r') {
       cell.text.pop_back();
     }
-    if (rest_.substr(0, 2) == "\r\n") rest_.remove_prefix(1);  // behind a closing quote
+    if (rest_.substr(0, 2) == "\r\n") rest_.remove_prefix(1);  // after a closing quote
     if (rest_.empty()) return true;
     const char c = rest_.front();
     if (c != ',' && c != '\n') {

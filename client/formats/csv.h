@@ -22,19 +22,19 @@ class CsvReader {
  public:
   explicit CsvReader(std::string_view text);
 
-  // The next record; false at the end. Errors: InvalidArgument (a quote that is not closed, or that
-  // stands in the middle of a cell); then nothing more can be read.
+  // Reads the next record; returns false at the end. Errors: InvalidArgument (a quote that is not
+  // closed, or in the middle of a cell); then nothing more can be read.
   absl::StatusOr<bool> Next(std::vector<CsvCell>* cells);
 
-  // "line 7": where the last record begins.
+  // Returns "line 7": the line where the last record begins.
   std::string place() const;
 
  private:
   absl::Status TakeQuoted(CsvCell* cell);
 
   std::string_view rest_;
-  uint64_t line_ = 1;         // of what is left
-  uint64_t record_line_ = 0;  // where the last record began
+  uint64_t line_ = 1;         // the line of the unread part
+  uint64_t record_line_ = 0;  // the line where the last record began
 };
 
 }  // namespace nearfield::client

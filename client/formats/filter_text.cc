@@ -17,7 +17,7 @@ namespace {
 using Kind = Filter::Kind;
 using TokenKind = FilterToken::Kind;
 
-// Brackets and "not"s inside each other; brackets alone make no level of the filter.
+// Maximum nesting of brackets and "not"s. Brackets alone are not a level of the filter.
 constexpr int kNestingMax = 64;
 
 struct Operator {
@@ -52,7 +52,7 @@ Filter Membership(Kind kind, std::string attribute, std::vector<AttributeValue> 
   return Filter::ListAll(std::move(attribute), std::move(values));
 }
 
-// A filter and how many levels it has.
+// A filter with its number of levels.
 struct Tree {
   Filter filter;
   size_t levels = 1;
@@ -66,7 +66,7 @@ class Parser {
 
   absl::StatusOr<Filter> Parse() {
     if (token_.kind == TokenKind::kEnd) return Bad("a filter is expected");
-    NF_ASSIGN_OR_RETURN(Tree tree, Either());
+    NF_ASSIGN_OR_RETURN(Tree tree, ParseOr());
     if (token_.kind != TokenKind::kEnd) return Bad("expected \"and\", \"or\" or the end");
     return std::move(tree.filter);
   }
@@ -78,26 +78,26 @@ class Parser {
     next_ = end;
   }
 
-  // A complaint about the token that is at hand; that of a bad token is its own.
+  // Returns an error at the current token; a bad token has its own message.
   absl::Status Bad(std::string_view reason) const {
     return BadFilter(text_, token_.at,
                      token_.kind == TokenKind::kBad ? std::string_view(token_.text) : reason);
   }
 
-  absl::Status TakeSign(std::string_view sign) {
-    if (!token_.IsSign(sign)) return Bad(Cat("expected ", sign));
+  absl::Status TakeSymbol(std::string_view symbol) {
+    if (!token_.IsSymbol(symbol)) return Bad(Cat("expected ", symbol));
     Advance();
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Tree> Either() {
-    return Operands("or", Filter::Or, [this] { return Both(); });
+  absl::StatusOr<Tree> ParseOr() {
+    return Operands("or", Filter::Or, [this] { return ParseAnd(); });
   }
-  absl::StatusOr<Tree> Both() {
-    return Operands("and", Filter::And, [this] { return Condition(); });
+  absl::StatusOr<Tree> ParseAnd() {
+    return Operands("and", Filter::And, [this] { return ParseNegation(); });
   }
 
-  // Operands with a word between them; one alone is itself.
+  // Parses operands separated by `word`; a single operand is returned unchanged.
   template <typename Operand>
   absl::StatusOr<Tree> Operands(std::string_view word, Filter (*combine)(std::vector<Filter>),
                                 const Operand& operand) {
@@ -113,55 +113,56 @@ class Parser {
       levels = std::max(levels, next.levels);
       filters.push_back(std::move(next.filter));
     }
-    return Above(combine(std::move(filters)), levels, at);
+    return OneLevelUp(combine(std::move(filters)), levels, at);
   }
 
-  // A filter that stands on others of so many levels.
-  absl::StatusOr<Tree> Above(Filter filter, size_t levels, size_t at) const {
+  // Returns the filter with one level more than its operands, which have `levels`. Errors:
+  // InvalidArgument (too many levels).
+  absl::StatusOr<Tree> OneLevelUp(Filter filter, size_t levels, size_t at) const {
     if (levels < kFilterLevelsMax) return Tree{.filter = std::move(filter), .levels = levels + 1};
     return BadFilter(text_, at,
                      Cat("\"and\", \"or\" and \"not\" are nested too deep: a filter has at most ",
                          kFilterLevelsMax, " levels"));
   }
 
-  absl::StatusOr<Tree> Condition() {
+  absl::StatusOr<Tree> ParseNegation() {
     if (nesting_ == kNestingMax) return Bad(Cat("more than ", kNestingMax, " brackets and nots"));
     ++nesting_;
-    absl::StatusOr<Tree> tree = UncountedCondition();
+    absl::StatusOr<Tree> tree = ParseUncountedNegation();
     --nesting_;
     return tree;
   }
 
-  absl::StatusOr<Tree> UncountedCondition() {
+  absl::StatusOr<Tree> ParseUncountedNegation() {
     const size_t at = token_.at;
     if (token_.IsWord("not")) {
       Advance();
-      NF_ASSIGN_OR_RETURN(Tree operand, Condition());
-      return Above(Filter::Not(std::move(operand.filter)), operand.levels, at);
+      NF_ASSIGN_OR_RETURN(Tree operand, ParseNegation());
+      return OneLevelUp(Filter::Not(std::move(operand.filter)), operand.levels, at);
     }
-    if (token_.IsSign("(")) {
+    if (token_.IsSymbol("(")) {
       Advance();
-      NF_ASSIGN_OR_RETURN(Tree inner, Either());
-      NF_RETURN_IF_ERROR(TakeSign(")"));
+      NF_ASSIGN_OR_RETURN(Tree inner, ParseOr());
+      NF_RETURN_IF_ERROR(TakeSymbol(")"));
       return inner;
     }
-    absl::StatusOr<Filter> leaf = Leaf();
+    absl::StatusOr<Filter> leaf = ParseLeaf();
     if (!leaf.ok()) return leaf.status();
     return Tree{.filter = *std::move(leaf)};
   }
 
-  absl::StatusOr<Filter> Leaf() {
+  absl::StatusOr<Filter> ParseLeaf() {
     if (token_.IsWord("exists")) {
       Advance();
-      NF_RETURN_IF_ERROR(TakeSign("("));
+      NF_RETURN_IF_ERROR(TakeSymbol("("));
       NF_ASSIGN_OR_RETURN(const AttributeSpec* spec, TakeAttribute());
-      NF_RETURN_IF_ERROR(TakeSign(")"));
+      NF_RETURN_IF_ERROR(TakeSymbol(")"));
       return Filter::Exists(spec->name);
     }
     if (token_.IsWord("id")) return IdCondition();
     NF_ASSIGN_OR_RETURN(const AttributeSpec* spec, TakeAttribute());
     for (const Operator& op : kComparisons) {
-      if (token_.IsSign(op.spelling)) return TakeComparison(*spec, op);
+      if (token_.IsSymbol(op.spelling)) return TakeComparison(*spec, op);
     }
     for (const Operator& op : kSets) {
       if (token_.IsWord(op.spelling)) return TakeMembership(*spec, op);
@@ -207,18 +208,18 @@ class Parser {
                               : Cat(spec.name, " is no list: ask with in"));
     }
     Advance();
-    NF_RETURN_IF_ERROR(TakeSign("("));
+    NF_RETURN_IF_ERROR(TakeSymbol("("));
     std::vector<AttributeValue> values;
     do {
       NF_ASSIGN_OR_RETURN(AttributeValue value, TakeValue(spec));
       values.push_back(std::move(value));
     } while (TakeComma());
-    NF_RETURN_IF_ERROR(TakeSign(")"));
+    NF_RETURN_IF_ERROR(TakeSymbol(")"));
     return Membership(op.kind, spec.name, std::move(values));
   }
 
   bool TakeComma() {
-    if (!token_.IsSign(",")) return false;
+    if (!token_.IsSymbol(",")) return false;
     Advance();
     return true;
   }
@@ -233,18 +234,18 @@ class Parser {
   absl::StatusOr<Filter> IdCondition() {
     Advance();
     IdColumn ids = EmptyIds(schema_.id_type);
-    if (token_.IsSign("==")) {
+    if (token_.IsSymbol("==")) {
       Advance();
       NF_RETURN_IF_ERROR(TakeId(&ids));
       return Filter::HasId(std::move(ids));
     }
     if (!token_.IsWord("in")) return Bad("expected == or in; an attribute `id` needs backquotes");
     Advance();
-    NF_RETURN_IF_ERROR(TakeSign("("));
+    NF_RETURN_IF_ERROR(TakeSymbol("("));
     do {
       NF_RETURN_IF_ERROR(TakeId(&ids));
     } while (TakeComma());
-    NF_RETURN_IF_ERROR(TakeSign(")"));
+    NF_RETURN_IF_ERROR(TakeSymbol(")"));
     return Filter::HasId(std::move(ids));
   }
 
@@ -258,8 +259,8 @@ class Parser {
 
   const std::string_view text_;
   const FilterSchema& schema_;
-  FilterToken token_;  // at hand
-  size_t next_ = 0;    // byte behind it
+  FilterToken token_;  // the current token
+  size_t next_ = 0;    // byte after the current token
   int nesting_ = 0;
 };
 
@@ -289,7 +290,7 @@ bool IsJunction(const Filter& filter) {
   return filter.kind() == Kind::kAnd || filter.kind() == Kind::kOr;
 }
 
-// What an `and` or `or` of one comes to.
+// Returns the filter that remains after removing every `and` and `or` of a single operand.
 const Filter& Inner(const Filter& filter) {
   const Filter* inner = &filter;
   while (IsJunction(*inner) && inner->operands().size() == 1) inner = &inner->operands().front();
@@ -304,7 +305,7 @@ absl::StatusOr<Filter> ParseFilter(std::string_view text, const FilterSchema& sc
 
 std::string FilterText(const Filter& given) {
   const Filter& filter = Inner(given);
-  // An `and` inside an `or` needs no brackets, but is easier to read with them.
+  // An `and` inside an `or` needs no brackets, but they make it easier to read.
   const auto operand = [](const Filter& inner) {
     return IsJunction(Inner(inner)) ? Cat("(", FilterText(inner), ")") : FilterText(inner);
   };

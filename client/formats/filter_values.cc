@@ -25,11 +25,12 @@ std::optional<int64_t> WholeNumber(std::string_view text) {
   return number;
 }
 
-// Rounded once, to nearest even. A decimal beyond the range is none; infinities are words.
+// Parses a decimal, rounded once, to nearest even; nullopt if it is out of range. Infinities are
+// words.
 std::optional<double> Decimal(std::string_view text) {
   if (text == "inf") return std::numeric_limits<double>::infinity();
   if (text == "-inf") return -std::numeric_limits<double>::infinity();
-  // Letters besides the exponent's would be words for from_chars.
+  // from_chars would also accept words such as "nan".
   if (text.find_first_not_of("+-.0123456789eE") != std::string_view::npos) return std::nullopt;
   double number = 0;
   const char* end = text.data() + text.size();
@@ -80,7 +81,7 @@ absl::StatusOr<AttributeValue> ValueOf(const FilterToken& token, const Attribute
   const bool timestamp = type == AttributeType::kTimestamp;
   const bool quoted = type == AttributeType::kKeyword || timestamp;
   if (token.kind == Kind::kString && quoted) {
-    // A number in quotes is no time.
+    // A quoted number is not a timestamp.
     if (!timestamp) return AttributeValue(token.text);
     const absl::StatusOr<Timestamp> time = ParseTimestamp(token.text);
     if (!time.ok()) return time.status();

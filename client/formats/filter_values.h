@@ -1,4 +1,4 @@
-// The values of a filter's text.
+// Values in the text of a filter.
 #ifndef NEARFIELD_CLIENT_FORMATS_FILTER_VALUES_H_
 #define NEARFIELD_CLIENT_FORMATS_FILTER_VALUES_H_
 
@@ -12,16 +12,16 @@
 
 namespace nearfield::client {
 
-// A value of that type as it is written without quotes: a whole number, a decimal, true or false,
-// and for timestamps what ParseTimestamp takes or microseconds; a keyword is the text itself.
-// Errors: InvalidArgument naming the text and what is expected.
+// Parses a value of that type, written without quotes: an integer, a decimal, true or false; for
+// timestamps the form of ParseTimestamp or microseconds; a keyword is the text itself. Errors:
+// InvalidArgument (names the text and what is expected).
 absl::StatusOr<AttributeValue> ParseValue(std::string_view text, AttributeType type);
 
-// A token as a value of that attribute. Errors: InvalidArgument without a place.
+// Converts a token to a value of that attribute. Errors: InvalidArgument (without a column).
 absl::StatusOr<AttributeValue> ValueOf(const FilterToken& token, const AttributeSpec& spec);
 absl::StatusOr<Id> IdOf(const FilterToken& token, IdType type);
 
-// As a filter's text spells it.
+// Returns the value as it is written in a filter.
 std::string ValueText(const AttributeValue& value);
 
 }  // namespace nearfield::client

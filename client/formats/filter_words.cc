@@ -13,13 +13,14 @@ bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool IsWordCharacter(char c) { return IsLetter(c) || IsDigit(c); }
 
-// A number, with what follows it directly: "20x" is one bad number, not a number and a word.
+// Accepts the characters of a number and those directly after it: "20x" is one bad number, not a
+// number and a word.
 bool IsNumberCharacter(char c, char before) {
   return IsWordCharacter(c) || c == '.' ||
          ((c == '+' || c == '-') && (before == 'e' || before == 'E'));
 }
 
-// One past the closing quote; npos where there is none.
+// Returns the byte after the closing quote; npos if there is none.
 size_t QuotedEnd(std::string_view text, size_t at) {
   const char quote = text[at];
   for (++at; at < text.size(); ++at) {
@@ -32,7 +33,7 @@ size_t QuotedEnd(std::string_view text, size_t at) {
   return std::string_view::npos;
 }
 
-// '...' as a JSON string.
+// Converts '...' to a JSON string.
 std::string WithDoubleQuotes(std::string_view quoted) {
   std::string json = "\"";
   for (size_t i = 1; i + 1 < quoted.size(); ++i) {
@@ -67,10 +68,10 @@ FilterToken Quoted(std::string_view text, size_t at, size_t* end) {
 }
 
 FilterToken Sign(std::string_view text, size_t at, size_t* end) {
-  for (const std::string_view sign : {"==", "!=", "<=", ">=", "<", ">", "(", ")", ","}) {
-    if (text.substr(at, sign.size()) != sign) continue;
-    *end = at + sign.size();
-    return {.kind = Kind::kSign, .text = std::string(sign), .at = at};
+  for (const std::string_view symbol : {"==", "!=", "<=", ">=", "<", ">", "(", ")", ","}) {
+    if (text.substr(at, symbol.size()) != symbol) continue;
+    *end = at + symbol.size();
+    return {.kind = Kind::kSymbol, .text = std::string(symbol), .at = at};
   }
   *end = at + 1;
   if (text[at] == '=') return {.kind = Kind::kBad, .text = "write ==", .at = at};

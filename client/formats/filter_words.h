@@ -1,4 +1,4 @@
-// The words and signs of a filter's text.
+// Tokens of a filter's text.
 #ifndef NEARFIELD_CLIENT_FORMATS_FILTER_WORDS_H_
 #define NEARFIELD_CLIENT_FORMATS_FILTER_WORDS_H_
 
@@ -12,7 +12,7 @@
 
 namespace nearfield::client {
 
-// Attributes of these names stand in backquotes.
+// Attributes with these names are written in backquotes.
 inline constexpr std::array<std::string_view, 10> kFilterWords = {
     "and", "or", "not", "exists", "in", "any", "all", "id", "true", "false"};
 
@@ -23,29 +23,29 @@ inline bool IsFilterWord(std::string_view text) {
 struct FilterToken {
   enum class Kind {
     kEnd,
-    kWord,    // and, or, exists, year: `text` as it stands
+    kWord,    // and, or, exists, year: `text` as written
     kName,    // `id`: `text` without the backquotes
     kString,  // "de" or 'de': `text` decoded
-    kNumber,  // 2020, -1.5e3, -inf: `text` as it stands
-    kSign,    // ( ) , == != < <= > >=
-    kBad,     // `text` is the complaint
+    kNumber,  // 2020, -1.5e3, -inf: `text` as written
+    kSymbol,  // ( ) , == != < <= > >=
+    kBad,     // `text` is the error message
   };
 
   Kind kind = Kind::kEnd;
   std::string text;
-  size_t at = 0;  // byte of the whole text where it begins
+  size_t at = 0;  // byte of the whole text where the token begins
 
   bool Is(Kind wanted, std::string_view spelling) const {
     return kind == wanted && text == spelling;
   }
   bool IsWord(std::string_view word) const { return Is(Kind::kWord, word); }
-  bool IsSign(std::string_view sign) const { return Is(Kind::kSign, sign); }
+  bool IsSymbol(std::string_view symbol) const { return Is(Kind::kSymbol, symbol); }
 };
 
-// The token at byte `at` or behind white space there; `*end` is where it ends.
+// Returns the token at byte `at`, or after white space there. `*end` is the byte after the token.
 FilterToken NextFilterToken(std::string_view text, size_t at, size_t* end);
 
-// InvalidArgument "column 14: REASON", for byte `at` of `text`.
+// Returns InvalidArgument "column 14: REASON", for byte `at` of `text`.
 absl::Status BadFilter(std::string_view text, size_t at, std::string_view reason);
 
 }  // namespace nearfield::client

@@ -1,4 +1,4 @@
-// Ids and payloads that stand in files of their own, one a row.
+// Files of ids, and ids in files of payloads.
 #ifndef NEARFIELD_CLIENT_FORMATS_ID_FILE_H_
 #define NEARFIELD_CLIENT_FORMATS_ID_FILE_H_
 
@@ -13,23 +13,21 @@
 
 namespace nearfield::client {
 
-// A text as an id of that type. Errors: InvalidArgument where it is empty, or no number 0 .. 2^64
-// - 1.
+// Parses an id of that type. Errors: InvalidArgument (empty, or not a number 0 .. 2^64 - 1).
 absl::StatusOr<Id> ParseId(std::string_view text, IdType type);
 
-// The ids of a file, in order, in memory (8 bytes a number).
+// Reads all ids of a file into memory, in order (8 bytes per number).
 //   .npy    a 1-D array of <u8, or <i8 without negatives: numbers
-//   .jsonl  a JSON string or whole number a line
-//   others  a text, one id a line: of `type`, or strings where it is absent
-// Errors: NotFound and InvalidArgument naming file, line and reason; also where the file's ids are
-// not of `type`.
+//   .jsonl  a JSON string or integer per line
+//   others  a text, one id per line: of `type`, or strings if `type` is absent
+// Errors: NotFound; InvalidArgument (names file, line and reason; also if the ids are not of
+// `type`).
 absl::StatusOr<IdColumn> ReadIds(const std::string& path, std::optional<IdType> type);
 
-// The same for bytes in memory; the format follows from the name.
+// The same for bytes in memory; the name determines the format.
 absl::StatusOr<IdColumn> ParseIds(const NamedBytes& file, std::optional<IdType> type);
 
-// The id that an object of a payload file carries in the member `field`. Requires a checked JSON
-// object.
+// Returns the id in member `field` of an object of a payload file. Requires: a checked JSON object.
 absl::StatusOr<Id> IdInPayload(std::string_view object, std::string_view field);
 
 }  // namespace nearfield::client

@@ -1,4 +1,4 @@
-// The part of json_text.h that asks a JSON library.
+// CheckJson and JsonString of json_text.h: the only functions that use a JSON library (nlohmann).
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -9,7 +9,7 @@
 namespace nearfield::client {
 namespace {
 
-// Accepts everything and keeps the first complaint.
+// Accepts all values and keeps the first error.
 class Checker final : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return true; }
@@ -27,7 +27,7 @@ class Checker final : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    // The library's message names itself and the place first: "[...] parse error at ...: reason".
+    // The library's message begins with its name and the place: "[...] parse error at ...: reason".
     std::string reason = error.what();
     if (const size_t cut = reason.find(": "); cut != std::string::npos) reason.erase(0, cut + 2);
     if (error.id == kOutOfRange) reason = "a number beyond the range of a double";
@@ -45,7 +45,7 @@ class Checker final : public nlohmann::json_sax<nlohmann::json> {
 }  // namespace
 
 absl::Status CheckJson(std::string_view text) {
-  // The library takes a NUL for the end of the text, and skips a byte order mark.
+  // The library treats a NUL as the end of the text, and skips a byte order mark.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return absl::InvalidArgumentError(Cat("column ", nul + 1, ": a NUL byte"));
   }

@@ -105,7 +105,7 @@ absl::StatusOr<std::vector<float>> JsonFields::FloatBits(std::string_view name) 
   for (const std::string_view element : elements) {
     const std::optional<std::string> digits = JsonString(element);
     if (!digits || digits->size() != kFloatDigits || !IsHex(*digits)) {
-      return Bad(name, Cat("element ", values.size(), " is not the 8 digits of an fp32 value"));
+      return Bad(name, Cat("element ", values.size(), " is not the 8 digits of a float32 value"));
     }
     values.push_back(
         std::bit_cast<float>(static_cast<uint32_t>(std::stoul(*digits, nullptr, /*base=*/16))));

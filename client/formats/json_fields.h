@@ -1,4 +1,4 @@
-// Members of a JSON object by name, as the values they must be.
+// JsonFields: typed access to the members of a JSON object.
 #ifndef NEARFIELD_CLIENT_FORMATS_JSON_FIELDS_H_
 #define NEARFIELD_CLIENT_FORMATS_JSON_FIELDS_H_
 
@@ -14,25 +14,25 @@
 
 namespace nearfield::client {
 
-// Borrows the text. Errors of all calls: InvalidArgument naming the member.
+// Borrows the text. Errors of all calls: InvalidArgument (names the member).
 class JsonFields {
  public:
-  // Errors: InvalidArgument where `text` is no JSON object, or has a member twice.
+  // Errors: InvalidArgument (`text` is not a JSON object, or has a member twice).
   static absl::StatusOr<JsonFields> Parse(std::string_view text);
 
-  // Nothing where it is absent or null.
+  // Returns nullopt if the member is absent or null.
   std::optional<std::string_view> Find(std::string_view name) const;
 
   absl::StatusOr<JsonFields> Object(std::string_view name) const;
   absl::StatusOr<std::string> Text(std::string_view name) const;
   absl::StatusOr<uint64_t> Number(std::string_view name) const;
-  // The bytes that hexadecimal digits spell.
+  // Returns the bytes that the hexadecimal digits encode.
   absl::StatusOr<std::string> Hex(std::string_view name) const;
   absl::StatusOr<Id> OneId(std::string_view name) const;
   absl::StatusOr<IdColumn> Ids(std::string_view name) const;
-  // An array of fp32 values, each as the eight digits of its bits.
+  // Returns an array of fp32 values, each written as the eight digits of its bits.
   absl::StatusOr<std::vector<float>> FloatBits(std::string_view name) const;
-  // One of a few names: `parse` gives nothing for any other.
+  // Returns one of a set of names; `parse` returns nullopt for any other.
   template <typename E>
   absl::StatusOr<E> Named(std::string_view name,
                           std::optional<E> (*parse)(std::string_view)) const {
@@ -50,9 +50,9 @@ class JsonFields {
   std::vector<JsonMember> members_;
 };
 
-// Digits, lower case.
+// Returns hexadecimal digits in lower case.
 std::string ToHex(std::string_view bytes);
-// ["3f800000",...]: the bits of each value.
+// Returns ["3f800000",...]: the bits of each value.
 std::string FloatBitsJson(const std::vector<float>& values);
 
 }  // namespace nearfield::client

@@ -15,7 +15,7 @@ namespace {
 
 bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// The end of the string whose opening quote stands at `at`: one past its closing quote.
+// Returns the end of the string whose opening quote is at `at`: the byte after its closing quote.
 size_t StringEnd(std::string_view text, size_t at) {
   for (++at; at < text.size(); ++at) {
     if (text[at] == '\\') {
@@ -27,7 +27,8 @@ size_t StringEnd(std::string_view text, size_t at) {
   return text.size();
 }
 
-// The first ',' or ':' outside strings and nested values from `at` on, or the end.
+// Returns the position of the first ',' or ':' outside strings and nested values from `at`, or the
+// end.
 size_t SeparatorAt(std::string_view text, size_t at) {
   size_t depth = 0;
   while (at < text.size()) {
@@ -44,7 +45,7 @@ size_t SeparatorAt(std::string_view text, size_t at) {
   return at;
 }
 
-// What stands between the outer brackets.
+// Returns the text between the outer brackets.
 absl::StatusOr<std::string_view> Inside(std::string_view text, char open, char close) {
   const std::string_view trimmed = TrimJson(text);
   if (trimmed.size() < 2 || trimmed.front() != open || trimmed.back() != close) {
@@ -54,13 +55,13 @@ absl::StatusOr<std::string_view> Inside(std::string_view text, char open, char c
   return TrimJson(trimmed.substr(1, trimmed.size() - 2));
 }
 
-// One decimal, rounded once. False where it is no number, or no finite fp32.
+// Parses one decimal, rounded once. Returns false if it is not a number or not a finite fp32.
 bool ParseFloat(std::string_view text, float* value) {
   const char* end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, *value);
   if (parsed.ec == std::errc() && parsed.ptr == end) return std::isfinite(*value);
   if (parsed.ec != std::errc::result_out_of_range) return false;
-  // Too large, or smaller than half of the least denormal, which rounds to zero.
+  // Too large, or smaller than half of the smallest denormal, which rounds to zero.
   const double wide = std::strtod(std::string(text).c_str(), nullptr);
   if (std::fabs(wide) > 1.0) return false;
   *value = std::signbit(wide) ? -0.0f : 0.0f;

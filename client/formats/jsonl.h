@@ -18,19 +18,19 @@ namespace nearfield::client {
 struct JsonRow {
   std::optional<Id> id;
   std::vector<float> vector;
-  std::string payload;                 // empty where there is none
-  std::vector<JsonMember> attributes;  // with values that point into the line
+  std::string payload;                 // empty if absent
+  std::vector<JsonMember> attributes;  // values point into the line
 };
 
-// `vector` is required; `id`, `payload` and the attributes may be absent. Any other member, or one
-// twice, is an error: most often a misspelling. Errors: InvalidArgument naming the member and the
-// reason. Whether an attribute's value is of its type is not asked here.
+// Parses a line. `vector` is required; `id`, `payload` and the attributes may be absent. Any other
+// member, or one that occurs twice, is an error: usually a misspelling. Errors: InvalidArgument
+// (names the member and the reason). Does not check the types of attribute values.
 absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line,
                                      std::span<const AttributeSpec> attributes = {});
 
-// The bytes stored for a JSON value: a string's own text; nothing for null; else the value as
-// compact JSON, its numbers and the order of its members as written. Requires a text that CheckJson
-// accepts.
+// Returns the bytes to store for a JSON value: the text of a string; empty for null; else the value
+// as compact JSON, with its numbers and the order of its members as written. Requires: a text that
+// CheckJson accepts.
 std::string PayloadBytes(std::string_view json);
 
 }  // namespace nearfield::client

@@ -49,7 +49,7 @@ class JsonlSource final : public RowSource {
     while (bytes < bytes_max && lines_.Next(&line)) {
       NF_ASSIGN_OR_RETURN(JsonRow row, ParseJsonRow(line, specs_));
       NF_RETURN_IF_ERROR(attributes_.AddRow(row.attributes));
-      Narrow(shape_.dtype, row.vector, &batch->vectors);  // Scan() has shown that it fits
+      Narrow(shape_.dtype, row.vector, &batch->vectors);  // Scan() has verified that it fits
       bytes += row.vector.size() * ElementBytes(shape_.dtype) + row.payload.size();
       Append(row.id ? *row.id : Id(lines_.number() - 1), &batch->ids);
       for (const JsonMember& member : row.attributes) bytes += member.value.size();

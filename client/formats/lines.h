@@ -1,4 +1,4 @@
-// The lines of a text, one by one, without a copy.
+// LineReader: the lines of a text, one by one, without a copy.
 #ifndef NEARFIELD_CLIENT_FORMATS_LINES_H_
 #define NEARFIELD_CLIENT_FORMATS_LINES_H_
 
@@ -16,7 +16,7 @@ class LineReader {
     if (rest_.substr(0, 3) == "\xef\xbb\xbf") rest_.remove_prefix(3);
   }
 
-  // False at the end.
+  // Returns false at the end.
   bool Next(std::string_view* line) {
     if (rest_.empty()) return false;
     ++number_;
@@ -27,10 +27,10 @@ class LineReader {
     return true;
   }
 
-  // Of the line that Next() gave last, counted from 1; 0 before the first.
+  // Returns the number of the last line that Next() returned, from 1; 0 before the first.
   uint64_t number() const { return number_; }
 
-  // "line 7": the place in messages.
+  // Returns "line 7": the place in messages.
   std::string place() const { return "line " + std::to_string(number_); }
 
  private:

@@ -14,7 +14,7 @@
 namespace nearfield::client {
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
-  // O_NONBLOCK: opening a named pipe must fail below, not wait for a writer.
+  // O_NONBLOCK: opening a named pipe must not wait for a writer; the check below refuses it.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return absl::ErrnoToStatus(errno, Cat("cannot open ", path));
   struct stat info = {};
@@ -37,7 +37,7 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   const int error = errno;
   close(fd);
   if (data == MAP_FAILED) return absl::ErrnoToStatus(error, Cat("cannot map ", path));
-  madvise(data, size, MADV_SEQUENTIAL);  // only advice: failure changes nothing
+  madvise(data, size, MADV_SEQUENTIAL);  // only a hint: ignore failure
   return MappedFile(path, static_cast<const char*>(data), size);
 }
 
@@ -57,7 +57,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 void MappedFile::Forget(uint64_t end) {
   constexpr size_t kStepBytes = size_t{16}
-                                << 20;  // a multiple of any page size; fewer calls than blocks
+                                << 20;  // a multiple of any page size; avoids a call for each block
   const size_t until = std::min<size_t>(end, size_) / kStepBytes * kStepBytes;
   if (until <= forgotten_) return;
   madvise(const_cast<char*>(data_) + forgotten_, until - forgotten_, MADV_DONTNEED);

@@ -1,5 +1,5 @@
-// A file mapped for reading: its pages are read as they are touched, and the system may drop them
-// again.
+// MappedFile: a file mapped for reading. Pages are read when they are first accessed, and the
+// system may drop them again.
 #ifndef NEARFIELD_CLIENT_FORMATS_MAPPED_FILE_H_
 #define NEARFIELD_CLIENT_FORMATS_MAPPED_FILE_H_
 
@@ -13,20 +13,19 @@
 
 namespace nearfield::client {
 
-// Requires that nobody shortens the file meanwhile: pages cut off a mapped file end the process
-// (SIGBUS).
+// Requires: no other process truncates the file in the meantime. Access to a page after the new end
+// would end the process (SIGBUS).
 class MappedFile {
  public:
-  // Errors, each naming the path: NotFound, PermissionDenied; InvalidArgument where it is no
-  // regular file.
+  // Errors, each with the path: NotFound, PermissionDenied, InvalidArgument (not a regular file).
   static absl::StatusOr<MappedFile> Open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
-  // Says that the first `end` bytes will not be read again soon: their pages leave the process, and
-  // are read anew if they are.
+  // Releases the pages of the first `end` bytes, which will not be read again soon. A later access
+  // reads them again.
   void Forget(uint64_t end);
 
   NamedBytes bytes() const { return {.name = path_, .bytes = {data_, size_}}; }
@@ -36,7 +35,7 @@ class MappedFile {
       : path_(std::move(path)), data_(data), size_(size) {}
 
   std::string path_;
-  const char* data_;  // null where size_ is 0
+  const char* data_;  // null if size_ is 0
   size_t size_;
   size_t forgotten_ = 0;
 };

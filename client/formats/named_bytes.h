@@ -1,4 +1,4 @@
-// Bytes of a file, with the name that error messages give it.
+// NamedBytes: the bytes of a file, with its name for error messages.
 #ifndef NEARFIELD_CLIENT_FORMATS_NAMED_BYTES_H_
 #define NEARFIELD_CLIENT_FORMATS_NAMED_BYTES_H_
 
@@ -14,7 +14,7 @@ struct NamedBytes {
   std::string_view bytes;
 };
 
-// "FILE: PLACE: REASON", the form of every complaint about an input file.
+// Returns InvalidArgument "FILE: PLACE: REASON", the form of every error about an input file.
 template <typename... Reason>
 absl::Status BadFile(std::string_view name, std::string_view place, const Reason&... reason) {
   return absl::InvalidArgumentError(Cat(name, ": ", place, ": ", reason...));

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kAxesMax = 32;  // NumPy's own limit
 
-// Reads the Python literal that the header is: a dict of three known keys.
+// Parses the header, a Python literal: a dict of three known keys.
 class LiteralParser {
  public:
   LiteralParser(const NamedBytes& file, uint64_t begin, uint64_t end)

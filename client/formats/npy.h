@@ -12,13 +12,13 @@
 namespace nearfield::client {
 
 struct NpyHeader {
-  std::string descr;  // of the elements, such as "<f4"
+  std::string descr;  // type of the elements, such as "<f4"
   bool fortran_order = false;
   std::vector<uint64_t> shape;
   uint64_t data_offset = 0;
 };
 
-// Errors: InvalidArgument, naming the byte and what was expected there. Reads only the header.
+// Parses the header only. Errors: InvalidArgument (names the byte and what was expected there).
 absl::StatusOr<NpyHeader> ParseNpyHeader(const NamedBytes& file);
 
 }  // namespace nearfield::client

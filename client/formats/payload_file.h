@@ -1,4 +1,4 @@
-// A .jsonl file of payloads: one JSON object a row.
+// PayloadFile: a .jsonl file of payloads, one JSON object per row.
 #ifndef NEARFIELD_CLIENT_FORMATS_PAYLOAD_FILE_H_
 #define NEARFIELD_CLIENT_FORMATS_PAYLOAD_FILE_H_
 
@@ -15,10 +15,10 @@ namespace nearfield::client {
 
 class PayloadFile {
  public:
-  // Reads the file once, checks each line, and takes the ids from the member `id_field` where that
-  // is not empty.
-  //   id_type: of the collection; absent: that of the first row.
-  // Errors: NotFound, and InvalidArgument naming file, line and reason.
+  // Reads the file once and checks each line. If `id_field` is not empty, reads the ids from the
+  // member of that name.
+  //   id_type: of the collection; absent: the type of the first row.
+  // Errors: NotFound; InvalidArgument (names file, line and reason).
   static absl::StatusOr<PayloadFile> Open(const std::string& path, const std::string& id_field,
                                           std::optional<IdType> id_type);
 
@@ -26,7 +26,7 @@ class PayloadFile {
   uint64_t payload_bytes() const { return payload_bytes_; }
   const IdColumn& ids() const { return ids_; }  // empty without an id_field
 
-  // The next row's payload. Requires that rows are left.
+  // Returns the next row's payload. Requires: rows are left.
   std::string Next();
 
  private:

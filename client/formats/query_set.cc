@@ -10,7 +10,7 @@
 namespace nearfield::client {
 namespace {
 
-// A text of numbers, as fp32 bytes.
+// Adds a vector from its JSON text, as fp32 bytes.
 absl::Status AddVector(std::string_view json, QuerySet* queries) {
   NF_ASSIGN_OR_RETURN(const std::vector<float> values, JsonFloats(json));
   if (values.empty()) return absl::InvalidArgumentError("an empty vector");
@@ -18,7 +18,7 @@ absl::Status AddVector(std::string_view json, QuerySet* queries) {
   return absl::OkStatus();
 }
 
-// One JSON value: a vector, vectors, or an object that has one.
+// Adds one JSON value: a vector, several vectors, or an object that contains one.
 absl::Status AddValue(std::string_view text, QuerySet* queries) {
   NF_RETURN_IF_ERROR(CheckJson(text));
   const std::string_view value = TrimJson(text);
@@ -53,7 +53,7 @@ absl::Status KeepRow(const QueryFileOptions& options, uint64_t rows_count) {
 
 absl::StatusOr<QuerySet> ParseQueries(const NamedBytes& text) {
   QuerySet queries;
-  // A text of several lines may still be one value; only if it is none, each line must be.
+  // A text of several lines may still be one JSON value. Only if it is not, each line must be one.
   if (CheckJson(text.bytes).ok()) {
     const absl::Status status = AddValue(text.bytes, &queries);
     if (!status.ok()) return BadFile(text.name, "JSON", status.message());

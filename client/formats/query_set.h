@@ -17,23 +17,24 @@ namespace nearfield::client {
 struct QuerySet {
   DataType dtype = DataType::kFloat32;
   std::vector<std::string> vectors;  // each one query, encoded
-  uint64_t first_row = 0;            // the number that the first one has in its file
+  uint64_t first_row = 0;            // number of the first query in its file
 };
 
 struct QueryFileOptions {
   std::string path;
-  std::optional<FileFormat> format;  // absent: by the name's ending
+  std::optional<FileFormat> format;  // absent: from the file name
   std::optional<DataType> dtype;     // binary: see ParseLayout
-  std::optional<uint64_t> row;       // only this one
+  std::optional<uint64_t> row;       // read only this one
 };
 
-// Queries of a vector file; of a .jsonl file the lines that ParseQueries takes.
-// Errors: NotFound; InvalidArgument naming file, place and reason, also where the row is not there
-// or no row is.
+// Reads the queries of a vector file; from a .jsonl file, the lines that ParseQueries accepts.
+// Errors: NotFound; InvalidArgument (names file, place and reason; also if the requested row or any
+// row is missing).
 absl::StatusOr<QuerySet> ReadQueries(const QueryFileOptions& options);
 
-// Queries of a JSON text, as fp32: an array of numbers; an array of such arrays; an object with a
-// member "vector"; or one of these a line. Lengths may differ: the server knows the dimension.
+// Parses queries from a JSON text, as fp32: an array of numbers; an array of such arrays; an object
+// with a member "vector"; or one of these per line. Lengths may differ: the server knows the
+// dimension.
 absl::StatusOr<QuerySet> ParseQueries(const NamedBytes& text);
 
 }  // namespace nearfield::client

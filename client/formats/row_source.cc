@@ -13,7 +13,7 @@
 namespace nearfield::client {
 namespace {
 
-// Part [begin, end) of a column.
+// Returns elements [begin, end) of a column.
 IdColumn Slice(const IdColumn& ids, uint64_t begin, uint64_t end) {
   return std::visit(
       [&](const auto& column) -> IdColumn {

@@ -1,4 +1,5 @@
-// Rows to upload: vectors, ids and payloads of one or more files, in order, a batch at a time.
+// RowSource: rows to upload. Reads vectors, ids and payloads from one or more files, in order, in
+// batches.
 #ifndef NEARFIELD_CLIENT_FORMATS_ROW_SOURCE_H_
 #define NEARFIELD_CLIENT_FORMATS_ROW_SOURCE_H_
 
@@ -20,48 +21,48 @@ namespace nearfield::client {
 struct RowBatch {
   IdColumn ids;
   std::string vectors;                // rows * dim * ElementBytes(dtype)
-  std::vector<std::string> payloads;  // none, or one a row
+  std::vector<std::string> payloads;  // none, or one per row
   std::vector<AttributeColumn> attributes;
 };
 
 class RowSource {
  public:
-  // Known before the first row is read, and true to the byte.
+  // Known and exact before the first row is read.
   struct Shape {
     uint64_t rows_count = 0;
     uint64_t payload_bytes = 0;
     uint32_t dim = 0;
     DataType dtype = DataType::kFloat32;
     IdType id_type = IdType::kUint64;
-    // Of each attribute of the options, how many rows have a value; empty where none are read.
+    // For each attribute of the options, the number of rows with a value; empty if none are read.
     std::vector<uint64_t> rows_with_attribute;
   };
 
   virtual ~RowSource() = default;
   virtual const Shape& shape() const = 0;
 
-  // Replaces `batch` by the next rows: at least one, then no more once they have reached bytes_max;
+  // Replaces `batch` by the next rows: at least one, and no more after they have reached bytes_max;
   // no row at the end.
   virtual absl::Status Next(uint64_t bytes_max, RowBatch* batch) = 0;
 };
 
 struct RowSourceOptions {
   std::string path;
-  std::optional<FileFormat> format;  // absent: by the name's ending
+  std::optional<FileFormat> format;  // absent: from the file name
   std::optional<DataType>
-      dtype;  // binary: see ParseLayout. .jsonl: what values are rounded to; absent: float32
-  std::optional<IdType> id_type;          // of the collection; absent: as the files have them
-  std::string ids_path;                   // ids in a file of their own (id_file.h)
-  std::string payloads_path;              // .jsonl, one object a row
-  std::string id_field;                   // the member of those objects that is the id
-  std::vector<AttributeSpec> attributes;  // that rows may have, as the collection declares them
-  std::string attributes_path;  // .jsonl or .csv, beside a binary file; a .jsonl carries its own
+      dtype;  // binary: see ParseLayout. .jsonl: the type to round to; absent: float32
+  std::optional<IdType> id_type;          // of the collection; absent: the type in the files
+  std::string ids_path;                   // a separate file of ids (id_file.h)
+  std::string payloads_path;              // .jsonl, one object per row
+  std::string id_field;                   // the member of those objects that holds the id
+  std::vector<AttributeSpec> attributes;  // declared by the collection; rows may have them
+  std::string attributes_path;  // .jsonl or .csv, for a binary file; a .jsonl file has its own
 };
 
-// Opens the files, and reads those that are text once from end to end, so that a bad line is found
-// before anything is sent. Vectors of binary files stay on disk until their batch; ids are held in
-// memory. Rows without ids get 0, 1, 2, ... Errors: NotFound, and InvalidArgument naming file,
-// place and reason.
+// Opens the files, and reads text files completely once, so that a bad line is found before
+// anything is sent. Vectors of binary files stay on disk until their batch; ids are held in memory.
+// Rows without ids get 0, 1, 2, ... Errors: NotFound; InvalidArgument (names file, place and
+// reason).
 absl::StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const RowSourceOptions& options);
 
 }  // namespace nearfield::client

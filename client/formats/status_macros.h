@@ -1,5 +1,5 @@
-// Early return on a non-OK absl::Status or StatusOr, for the clients (which see nothing of the
-// engine).
+// Macros that return early on a non-OK absl::Status or StatusOr. For the client, which does not
+// include headers of the engine.
 #ifndef NEARFIELD_CLIENT_FORMATS_STATUS_MACROS_H_
 #define NEARFIELD_CLIENT_FORMATS_STATUS_MACROS_H_
 
@@ -15,7 +15,7 @@
 
 #define NF_CONCAT_INNER(a, b) a##b
 #define NF_CONCAT(a, b) NF_CONCAT_INNER(a, b)
-// The arguments are declared and assigned to: neither takes parentheses.
+// The arguments are declared and assigned to, so they cannot be parenthesized.
 // NOLINTBEGIN(bugprone-macro-parentheses)
 #define NF_ASSIGN_OR_RETURN_IMPL(result, lhs, expr)    \
   auto result = (expr);                                \

@@ -1,4 +1,5 @@
-// Joining text. Debian's absl::StrCat does not take std::string_view; this does.
+// String concatenation, and the text of a value out of range. Debian's absl::StrCat does not accept
+// std::string_view; Cat does.
 #ifndef NEARFIELD_CLIENT_FORMATS_TEXT_H_
 #define NEARFIELD_CLIENT_FORMATS_TEXT_H_
 
@@ -11,7 +12,7 @@
 
 namespace nearfield::client {
 
-// An argument as absl takes it.
+// Converts an argument to a type that absl accepts.
 template <typename T>
 decltype(auto) AbslArgument(const T& value) {
   if constexpr (std::is_same_v<T, std::string_view>) {
@@ -24,6 +25,13 @@ decltype(auto) AbslArgument(const T& value) {
 template <typename... Parts>
 std::string Cat(const Parts&... parts) {
   return absl::StrCat(AbslArgument(parts)...);
+}
+
+// Returns "FIELD = VALUE, must be MIN .. MAX".
+template <typename Value, typename Limit>
+std::string OutOfRange(std::string_view field, const Value& value, const Limit& min,
+                       const Limit& max) {
+  return Cat(field, " = ", value, ", must be ", min, " .. ", max);
 }
 
 }  // namespace nearfield::client

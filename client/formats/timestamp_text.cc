@@ -16,7 +16,7 @@ using std::chrono::microseconds;
 constexpr int kYearMax = 9999;
 constexpr int kFractionDigitsMax = 6;
 
-// Takes what it recognises from the front of a text.
+// Removes recognized tokens from the front of a text.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest_(text) {}
@@ -27,7 +27,7 @@ class Scanner {
     rest_.remove_prefix(1);
     return true;
   }
-  // Exactly `count` digits.
+  // Takes exactly `count` digits.
   bool TakeDigits(size_t count, int* number) {
     if (rest_.size() < count) return false;
     *number = 0;
@@ -38,7 +38,7 @@ class Scanner {
     rest_.remove_prefix(count);
     return true;
   }
-  // One to six digits, as millionths.
+  // Takes one to six digits, as millionths.
   bool TakeMillionths(int* number) {
     *number = 0;
     int digits = 0;
@@ -64,7 +64,7 @@ struct Clock {
   int millionths = 0;
 };
 
-// "T09:30:00.25Z"
+// Takes "T09:30:00.25Z".
 bool TakeClock(Scanner* text, Clock* clock) {
   if (!text->Take('T') || !text->TakeDigits(2, &clock->hour) || !text->Take(':') ||
       !text->TakeDigits(2, &clock->minute)) {
@@ -104,7 +104,7 @@ absl::StatusOr<Timestamp> ParseTimestamp(std::string_view text) {
 }
 
 bool HasTimestampText(Timestamp time) {
-  // Compared as days: the calendar's own years end at 32767.
+  // Compared as days, because std::chrono's years end at 32767.
   const auto day = std::chrono::floor<days>(time);
   return day >= std::chrono::sys_days(std::chrono::year(0) / 1 / 1) &&
          day <= std::chrono::sys_days(std::chrono::year(kYearMax) / 12 / 31);

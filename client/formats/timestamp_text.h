@@ -1,4 +1,4 @@
-// Times as text: ISO 8601, UTC, to the microsecond.
+// Timestamps as text: ISO 8601, UTC, with microseconds.
 #ifndef NEARFIELD_CLIENT_FORMATS_TIMESTAMP_TEXT_H_
 #define NEARFIELD_CLIENT_FORMATS_TIMESTAMP_TEXT_H_
 
@@ -10,14 +10,14 @@
 
 namespace nearfield::client {
 
-// "2024-05-17", "2024-05-17T09:30Z", "2024-05-17T09:30:00Z", "2024-05-17T09:30:00.25Z": years 0000
-// to 9999 of the Gregorian calendar, at most six digits behind the second, no leap second; a time
-// of day must say that it is UTC ("Z"). Errors: InvalidArgument.
+// Parses "2024-05-17", "2024-05-17T09:30Z", "2024-05-17T09:30:00Z", "2024-05-17T09:30:00.25Z":
+// years 0000 to 9999 of the Gregorian calendar, at most six digits after the decimal point, no leap
+// second. A time of day must end in "Z" (UTC). Errors: InvalidArgument.
 absl::StatusOr<Timestamp> ParseTimestamp(std::string_view text);
 
-// "2024-05-17T09:30:00Z", with six digits behind the second where there is a fraction, which
-// ParseTimestamp reads back; outside the years 0000 to 9999 the microseconds since 1970 as a
-// number.
+// Returns "2024-05-17T09:30:00Z", with six digits after the decimal point if there is a fraction;
+// ParseTimestamp reads it back. Outside the years 0000 to 9999, returns the microseconds since 1970
+// as a number.
 std::string TimestampText(Timestamp time);
 bool HasTimestampText(Timestamp time);  // false: a number
 

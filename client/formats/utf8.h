@@ -1,4 +1,4 @@
-// Well-formed text, told from any other bytes.
+// Validation of UTF-8 text.
 #ifndef NEARFIELD_CLIENT_FORMATS_UTF8_H_
 #define NEARFIELD_CLIENT_FORMATS_UTF8_H_
 
@@ -7,11 +7,11 @@
 
 namespace nearfield::client {
 
-// Whether the bytes are UTF-8 (no overlong form, no surrogate).
+// Returns true if the bytes are UTF-8 (no overlong form, no surrogate).
 bool IsUtf8(std::string_view bytes);
 
-// The length of the UTF-8 character at the front of `bytes`; 0 where there is none or it is
-// malformed.
+// Returns the length of the UTF-8 character at the front of `bytes`; 0 if `bytes` is empty or the
+// character is malformed.
 size_t Utf8Length(std::string_view bytes);
 
 }  // namespace nearfield::client

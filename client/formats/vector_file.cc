@@ -7,6 +7,7 @@
 
 #include "client/formats/npy.h"
 #include "client/formats/status_macros.h"
+#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 constexpr uint64_t kInt32Bytes = 4;
 constexpr std::string_view kFormats = ".npy, .fbin, .fvecs or .jsonl";
 
-// Requires at + 4 <= file.bytes.size().
+// Requires: at + 4 <= file.bytes.size().
 int32_t Int32At(const NamedBytes& file, uint64_t at) {
   int32_t value = 0;
   std::memcpy(&value, file.bytes.data() + at, sizeof(value));
@@ -66,15 +67,17 @@ absl::StatusOr<VectorLayout> NpyLayout(const NamedBytes& file, std::optional<Dat
                    "the array is in Fortran order; save np.ascontiguousarray(array)");
   }
   const uint64_t dim = header.shape[1];
-  if (dim == 0 || dim > std::numeric_limits<uint32_t>::max()) {
-    return BadFile(file.name, "header", "shape ", Shape(header), ": dim must be 1 .. 2^32 - 1");
+  constexpr uint64_t kDimMax = std::numeric_limits<uint32_t>::max();
+  if (dim == 0 || dim > kDimMax) {
+    return BadFile(file.name, "header", "shape ", Shape(header), ": ",
+                   OutOfRange("dim", dim, uint64_t{1}, kDimMax));
   }
   layout.dim = static_cast<uint32_t>(dim);
   layout.rows_count = header.shape[0];
   layout.offset = header.data_offset;
   layout.stride = layout.row_bytes();
   const uint64_t data_bytes = file.bytes.size() - layout.offset;
-  // Division, not multiplication: a lying header must not overflow its way past the check.
+  // Division, not multiplication: a malicious header must not pass the check by overflow.
   if (data_bytes % layout.stride != 0 || data_bytes / layout.stride != layout.rows_count) {
     return BadFile(file.name, Cat("byte ", layout.offset), "shape ", Shape(header), " of ",
                    header.descr, " needs rows of ", layout.stride, " bytes, ", layout.rows_count,
@@ -83,7 +86,7 @@ absl::StatusOr<VectorLayout> NpyLayout(const NamedBytes& file, std::optional<Dat
   return layout;
 }
 
-// The usual cause of an absurd header.
+// Returns a hint about the usual cause of an implausible header: big-endian data.
 std::string EndianHint(int32_t value) {
   const uint32_t swapped = __builtin_bswap32(static_cast<uint32_t>(value));
   if (swapped == 0 || swapped > 1000000) return "";

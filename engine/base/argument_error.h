@@ -1,4 +1,4 @@
-// InvalidArgument with facts that a program can read: the field, its value and the limit.
+// InvalidArgument statuses with machine-readable details: the field, its value and the limit.
 #ifndef NEARFIELD_ENGINE_BASE_ARGUMENT_ERROR_H_
 #define NEARFIELD_ENGINE_BASE_ARGUMENT_ERROR_H_
 
@@ -11,19 +11,20 @@
 
 namespace nearfield {
 
-// What is wrong with an argument. Empty where it cannot be said in a word: the message says it.
+// Details of an invalid argument. A member is empty if it cannot be given in a few words; then only
+// the message has it.
 struct ArgumentFacts {
   std::string field;
   std::string value;  // a number, a name, or "absent"
   std::string limit;  // "4096" or "1 .. 4096"
 };
 
-// Facts travel as payloads of the status under these names.
+// Names of the status payloads that hold the details.
 inline constexpr char kArgumentFieldPayload[] = "nearfield/argument-field";
 inline constexpr char kArgumentValuePayload[] = "nearfield/argument-value";
 inline constexpr char kArgumentLimitPayload[] = "nearfield/argument-limit";
 
-// The status with these facts; those that it has already stay.
+// Returns the status with these details added; existing details stay.
 inline absl::Status WithArgument(absl::Status status, const ArgumentFacts& facts) {
   const auto add = [&status](const char* name, const std::string& text) {
     if (!text.empty() && !status.GetPayload(name)) status.SetPayload(name, absl::Cord(text));
@@ -35,20 +36,22 @@ inline absl::Status WithArgument(absl::Status status, const ArgumentFacts& facts
   return status;
 }
 
-// InvalidArgument with the message "field: problem".
+// Returns InvalidArgument with the message "field: problem".
 inline absl::Status ArgumentError(const std::string& field, const std::string& problem,
                                   const std::string& value = "", const std::string& limit = "") {
   return WithArgument(absl::InvalidArgumentError(absl::StrCat(field, ": ", problem)),
                       {.field = field, .value = value, .limit = limit});
 }
 
-// InvalidArgument with the message "field: value, must be limit".
+// Returns InvalidArgument with the message "field = value, must be limit".
 inline absl::Status MustBe(const std::string& field, const std::string& value,
                            const std::string& limit) {
-  return ArgumentError(field, absl::StrCat(value, ", must be ", limit), value, limit);
+  return WithArgument(
+      absl::InvalidArgumentError(absl::StrCat(field, " = ", value, ", must be ", limit)),
+      {.field = field, .value = value, .limit = limit});
 }
 
-// The facts of a status made with these functions; empty where it has none.
+// Returns the details that these functions added to a status; empty if it has none.
 inline ArgumentFacts ArgumentFactsOf(const absl::Status& status) {
   const auto get = [&status](const char* name) {
     const auto payload = status.GetPayload(name);

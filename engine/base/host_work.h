@@ -1,30 +1,34 @@
-// The host's part of a large batch, spread over a few threads.
+// HostWork: runs the host's part of a large batch on a few threads.
 #ifndef NEARFIELD_ENGINE_BASE_HOST_WORK_H_
 #define NEARFIELD_ENGINE_BASE_HOST_WORK_H_
 
 #include <cstdint>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "engine/base/mutex.h"
 #include "engine/base/thread_pool.h"
 
 namespace nearfield {
 
-// Thread-safe: one caller at a time has the threads, others work alone meanwhile.
+// Thread safety: thread-safe. One caller at a time uses the threads; others run alone in the
+// meantime.
 class HostWork {
  public:
-  // threads_count >= 1: the caller of Spread counts.
-  explicit HostWork(int32_t threads_count) : pool_(threads_count) {}
+  // threads_count >= 1 includes the caller of ParallelFor.
+  explicit HostWork(int32_t threads_count) : threads_count_(threads_count), pool_(threads_count) {}
 
-  // Calls body(i) once for each i in [0, count), on more threads than this one where the `bytes`
-  // that all of it moves are worth waking them. Where bodies fail, the error of the least i; what
-  // comes behind it may not have run. ResourceExhausted where a body runs out of memory.
-  absl::Status Spread(int64_t count, int64_t bytes, absl::FunctionRef<absl::Status(int64_t)> body);
+  // Calls body(i) once for each i in [0, count). Uses further threads only if the `bytes` that the
+  // whole loop moves justify waking them. Errors: that of the smallest failing i, and bodies after
+  // it may not have run; ResourceExhausted (a body runs out of memory).
+  absl::Status ParallelFor(int64_t count, int64_t bytes,
+                           absl::FunctionRef<absl::Status(int64_t)> body);
 
  private:
-  std::mutex turn_;
-  ThreadPool pool_;  // guarded by turn_
+  const int32_t threads_count_;
+  Mutex turn_;
+  ThreadPool pool_ ABSL_GUARDED_BY(turn_);
 };
 
 }  // namespace nearfield

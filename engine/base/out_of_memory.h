@@ -1,5 +1,5 @@
-// Turns std::bad_alloc into a status at the edge of the engine: no exception leaves a function of
-// nearfield.
+// Converts std::bad_alloc to a status at the boundary of the engine: no function of nearfield lets
+// an exception escape.
 #ifndef NEARFIELD_ENGINE_BASE_OUT_OF_MEMORY_H_
 #define NEARFIELD_ENGINE_BASE_OUT_OF_MEMORY_H_
 
@@ -9,15 +9,15 @@
 
 namespace nearfield {
 
-// Made once: a copy takes no memory.
+// Created once, so that a copy needs no memory.
 inline const absl::Status& OutOfMemory() {
   static const auto* const status =
       new absl::Status(absl::StatusCode::kResourceExhausted, "the host is out of memory");
   return *status;
 }
 
-// work(), or ResourceExhausted where the host ran out of memory inside it. work returns a Status or
-// a StatusOr.
+// Returns work(), or ResourceExhausted if the host ran out of memory inside it. `work` returns a
+// Status or a StatusOr.
 template <typename Work>
 auto CatchOutOfMemory(Work work) -> decltype(work()) {
   try {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kNone = INT64_MAX;
 
-// The limit that a file states; kNone where it is absent, unreadable or "max".
+// Returns the limit in a file; kNone if it is absent, unreadable or "max".
 int64_t LimitIn(const std::string& path) {
   std::ifstream file(path);
   std::string text;
@@ -27,9 +27,9 @@ int64_t LimitIn(const std::string& path) {
   return bytes;
 }
 
-// The lowest limit of the group `path` ("/a/b") and of those above it. In a container the groups
-// may be mounted from the container's own on: then the host's path is not there, and the root of
-// the mount is the group.
+// Returns the lowest limit of the group `path` ("/a/b") and of the groups that contain it. In a
+// container, the mount may begin at the container's own group. Then the host's path does not exist
+// under it, and the root of the mount is the group.
 int64_t LowestLimit(const std::string& mount, std::string path, const std::string& file) {
   int64_t lowest = LimitIn(absl::StrCat(mount, "/", file));
   while (path.size() > 1) {

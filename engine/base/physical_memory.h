@@ -1,4 +1,4 @@
-// The memory of the machine, as far as it is this process's to use.
+// Size of the machine's memory that this process may use.
 #ifndef NEARFIELD_ENGINE_BASE_PHYSICAL_MEMORY_H_
 #define NEARFIELD_ENGINE_BASE_PHYSICAL_MEMORY_H_
 
@@ -7,13 +7,13 @@
 
 namespace nearfield {
 
-// Returns the bytes of memory that this process may use: the machine's, or less where its cgroup (a
-// container, a service) allows less.
+// Returns the bytes of memory that this process may use: those of the machine, or less if its
+// cgroup (a container, a service) has a lower limit.
 int64_t PhysicalMemoryBytes();
 
-// Returns the lowest memory limit of the process's cgroups and of all groups that contain them,
-// INT64_MAX where none is set. Reads proc/self/cgroup and sys/fs/cgroup under `root`; knows
-// versions 1 and 2.
+// Returns the lowest memory limit of the process's cgroups and of all groups that contain them;
+// INT64_MAX if no limit is set. Reads proc/self/cgroup and sys/fs/cgroup under `root`. Supports
+// cgroup versions 1 and 2.
 int64_t CgroupMemoryLimit(const std::string& root);
 
 }  // namespace nearfield

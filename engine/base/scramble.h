@@ -1,5 +1,5 @@
-// A bijection of 64-bit numbers that leaves no pattern: numbers that differ in a few bits differ in
-// all halves. The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+// A bijective hash of 64-bit numbers: a change of a few input bits affects all output bits.
+// Source: the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 #ifndef NEARFIELD_ENGINE_BASE_SCRAMBLE_H_
 #define NEARFIELD_ENGINE_BASE_SCRAMBLE_H_
 

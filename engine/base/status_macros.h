@@ -1,5 +1,5 @@
-// Early return on a non-OK absl::Status or StatusOr. Upstream Abseil's names; Debian 12's Abseil
-// lacks the header.
+// Macros that return early on a non-OK absl::Status or StatusOr. They have upstream Abseil's names;
+// Debian 12's Abseil lacks the header.
 #ifndef NEARFIELD_ENGINE_BASE_STATUS_MACROS_H_
 #define NEARFIELD_ENGINE_BASE_STATUS_MACROS_H_
 
@@ -15,7 +15,7 @@
 
 #define NEARFIELD_STATUS_CONCAT_INNER(a, b) a##b
 #define NEARFIELD_STATUS_CONCAT(a, b) NEARFIELD_STATUS_CONCAT_INNER(a, b)
-// The arguments are declared and assigned to: neither takes parentheses.
+// The arguments are declared and assigned to, so they cannot be parenthesized.
 // NOLINTBEGIN(bugprone-macro-parentheses)
 #define NEARFIELD_ASSIGN_OR_RETURN_IMPL(result, lhs, expr) \
   auto result = (expr);                                    \

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "engine/base/check.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -10,9 +12,9 @@
 namespace nearfield {
 namespace {
 
-// How long a thread spins before it sleeps: longer than the gap between two generations of one
-// search, short enough that an idle server burns nothing. Waking a sleeper costs about 5 to 50 us
-// on a virtual machine.
+// How long a thread spins before it sleeps. Longer than the gap between two generations of one
+// search, and short enough that an idle server uses no CPU time. Waking a sleeping thread costs
+// about 5 to 50 us on a virtual machine.
 constexpr std::chrono::microseconds kSpin{50};
 
 void Pause() {
@@ -27,11 +29,11 @@ void Pause() {
 
 void ThreadPool::Signal::Raise() {
   raised_.store(true);
-  // Sequentially consistent on both sides: either we see the sleeper, or it sees the flag before it
-  // sleeps.
+  // Sequentially consistent on both sides: either this thread sees the sleeper, or the sleeper sees
+  // the flag before it sleeps.
   if (!sleeping_.load()) return;
-  const std::lock_guard lock(mutex_);
-  condition_.notify_one();
+  const MutexLock lock(mutex_);
+  condition_.NotifyOne();
 }
 
 void ThreadPool::Signal::Wait() {
@@ -39,9 +41,9 @@ void ThreadPool::Signal::Wait() {
   while (!raised_.load(std::memory_order_acquire)) {
     for (int i = 0; i < 8 && !raised_.load(std::memory_order_relaxed); ++i) Pause();
     if (std::chrono::steady_clock::now() < spin_end) continue;
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     sleeping_.store(true);
-    condition_.wait(lock, [this] { return raised_.load(); });
+    while (!raised_.load()) condition_.Wait(lock);
     sleeping_.store(false);
   }
   raised_.store(false, std::memory_order_relaxed);
@@ -60,8 +62,8 @@ ThreadPool::~ThreadPool() {
   for (const auto& worker : workers_) worker->thread.join();
 }
 
-// A tree: the caller wakes two workers, each of those two more, so that 64 are awake after six
-// wake-ups' time.
+// Wakes the workers as a tree: the caller wakes two, and each of them two more, so that 64 are
+// awake after the time of six wake-ups.
 void ThreadPool::WakeChildren(int32_t worker) {
   for (int32_t child = 2 * worker + 1; child <= 2 * worker + 2 && child < participants_; ++child) {
     workers_[static_cast<size_t>(child - 1)]->start.Raise();
@@ -87,7 +89,8 @@ void ThreadPool::CallBody(int32_t worker) noexcept {
 }
 
 void ThreadPool::Run(int32_t participants, Body body) {
-  if (participants <= 1) return body(0);
+  CHECK(1 <= participants && participants <= threads_count());
+  if (participants == 1) return body(0);
   body_ = &body;
   participants_ = participants;
   running_.store(participants - 1, std::memory_order_relaxed);

@@ -1,17 +1,17 @@
-// Threads that wait for work together: made once, woken quickly, no allocation a task.
+// ThreadPool: threads that are created once, wake quickly, and need no allocation per task.
 #ifndef NEARFIELD_ENGINE_BASE_THREAD_POOL_H_
 #define NEARFIELD_ENGINE_BASE_THREAD_POOL_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
+#include "engine/base/mutex.h"
 
 namespace nearfield {
 
@@ -19,7 +19,7 @@ class ThreadPool {
  public:
   using Body = absl::FunctionRef<void(int32_t worker)>;
 
-  // threads_count >= 1 counts the caller of Run: one less is started here.
+  // threads_count >= 1 includes the caller of Run: one thread fewer is started.
   explicit ThreadPool(int32_t threads_count);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -27,15 +27,15 @@ class ThreadPool {
 
   int32_t threads_count() const { return static_cast<int32_t>(workers_.size()) + 1; }
 
-  // Calls body(w) for w = 0 .. participants-1 at once, w = 0 on this thread, and returns when all
-  // have returned. 1 <= participants <= threads_count(). One Run at a time: the callers take turns
-  // outside. If bodies throw, rethrows the first exception after all bodies have returned; the next
-  // Run works as if nothing had happened. Cost: some microseconds to wake workers that have gone to
-  // sleep, less than one while they still spin.
+  // Calls body(w) for w = 0 .. participants-1 concurrently, w = 0 on this thread, and returns when
+  // all have returned. Requires: 1 <= participants <= threads_count(). Only one Run at a time: the
+  // callers must serialize their calls. If bodies throw, rethrows the first exception after all
+  // bodies have returned; the pool stays usable. Cost: several microseconds to wake sleeping
+  // workers, less than one while they still spin.
   void Run(int32_t participants, Body body);
 
  private:
-  // Something one thread waits for: it spins for a while, then sleeps.
+  // An event that one thread waits for: it spins for a while, then sleeps.
   class alignas(64) Signal {
    public:
     void Raise();
@@ -44,8 +44,8 @@ class ThreadPool {
    private:
     std::atomic<bool> raised_{false};
     std::atomic<bool> sleeping_{false};
-    std::mutex mutex_;
-    std::condition_variable condition_;
+    Mutex mutex_;
+    CondVar condition_;
   };
 
   struct Worker {
@@ -59,8 +59,9 @@ class ThreadPool {
   void WakeChildren(int32_t worker);
 
   std::vector<std::unique_ptr<Worker>> workers_;  // of index 1, 2, ...
-  // Of the Run in progress; written before the first signal, stable until the last worker is done.
-  const Body* body_ = nullptr;  // null: the pool is ending
+  // State of the Run in progress: written before the first signal, constant until the last worker
+  // is done.
+  const Body* body_ = nullptr;  // null: the pool is shutting down
   int32_t participants_ = 0;
   std::atomic<int32_t> running_{0};
   std::atomic<bool> threw_{false};

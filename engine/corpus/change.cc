@@ -6,9 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
-#include "engine/corpus/filtered.h"
 #include "engine/corpus/id_order.h"
+#include "engine/corpus/row_selection.h"
 #include "engine/corpus/tombstone_words.h"
 
 namespace nearfield::corpus {
@@ -25,12 +26,13 @@ absl::Status CheckNew(const CorpusSnapshot& snapshot, const OrderedIds& ids) {
 
 namespace {
 
-// `state` with `words` as its deleted rows, which leave `rows_live` of them.
+// Returns `state` with the deleted rows `words`, which leave `rows_live` live rows.
 absl::StatusOr<GenerationState> Reduced(const Device& device, const GenerationState& state,
                                         std::vector<uint64_t> words, int64_t rows_live) {
+  CHECK(0 <= rows_live && rows_live <= state.rows_live);
   GenerationState result = state;
   result.rows_live = rows_live;
-  // Nothing goes, or the whole generation does.
+  // No row is removed, or all rows are.
   if (result.rows_live == state.rows_live || result.rows_live == 0) return result;
   auto tombstones = device.backend().MakeTombstones(std::move(words));
   if (!tombstones.ok()) return device.Observe(tombstones.status());
@@ -45,6 +47,7 @@ absl::StatusOr<GenerationState> WithoutSlots(const Device& device, const Generat
   int64_t rows_live = state.rows_live;
   std::vector<uint64_t> words = CopyWords(state.tombstones.get(), state.generation->rows_count());
   for (const uint32_t slot : slots) {
+    CHECK_LT(int64_t{slot}, state.generation->rows_count());
     if (IsDeleted(words, slot)) continue;
     words[slot / 64] |= uint64_t{1} << (slot % 64);
     --rows_live;
@@ -56,6 +59,7 @@ absl::StatusOr<GenerationState> WithoutBits(const Device& device, const Generati
                                             absl::Span<const uint64_t> bits) {
   int64_t rows_live = state.rows_live;
   std::vector<uint64_t> words = CopyWords(state.tombstones.get(), state.generation->rows_count());
+  CHECK_EQ(bits.size(), words.size());
   for (size_t i = 0; i < words.size(); ++i) {
     rows_live -= std::popcount(bits[i] & ~words[i]);
     words[i] |= bits[i];
@@ -65,7 +69,7 @@ absl::StatusOr<GenerationState> WithoutBits(const Device& device, const Generati
 
 namespace {
 
-// `slots`: of live rows, each once; one list a generation.
+// `slots`: the slots of live rows, each once; one list for each generation.
 absl::StatusOr<Remainder> WithoutRowsAt(const Device& device, const CorpusSnapshot& snapshot,
                                         absl::Span<const std::vector<uint32_t>> slots,
                                         IdType id_type) {
@@ -93,7 +97,7 @@ absl::StatusOr<Remainder> Without(const Device& device, const CorpusSnapshot& sn
     return true;
   });
   for (std::vector<uint32_t>& of_generation : slots) {
-    // An id that was asked for twice stands here twice, one after the other.
+    // If the caller passed an id twice, its slot is here twice, in succession.
     const auto end = std::unique(of_generation.begin(), of_generation.end());
     of_generation.erase(end, of_generation.end());
   }

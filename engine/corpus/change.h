@@ -1,4 +1,5 @@
-// What a change leaves of a snapshot: pure functions, that a corpus calls while it makes a change.
+// Functions that remove rows from a snapshot, without side effects. A corpus calls them during a
+// change.
 #ifndef NEARFIELD_ENGINE_CORPUS_CHANGE_H_
 #define NEARFIELD_ENGINE_CORPUS_CHANGE_H_
 
@@ -15,15 +16,15 @@
 
 namespace nearfield::corpus {
 
-// Errors: AlreadyExists where a live row of `snapshot` has an id of `ids`: names it.
+// Checks that no live row of `snapshot` has an id of `ids`. Errors: AlreadyExists (names the id).
 absl::Status CheckNew(const CorpusSnapshot& snapshot, const OrderedIds& ids);
 
-// `state` without the rows at `slots` (perhaps deleted already, perhaps twice). Errors:
-// ResourceExhausted (no device memory for the bits), Unavailable.
+// Returns `state` without the rows at `slots`. A slot may be deleted already, or occur twice.
+// Errors: ResourceExhausted (no device memory for the bits), Unavailable.
 absl::StatusOr<GenerationState> WithoutSlots(const Device& device, const GenerationState& state,
                                              absl::Span<const uint32_t> slots);
 
-// The same without the rows whose bits are set: bit (slot % 64) of word slot / 64.
+// Returns `state` without the rows whose bits are set: bit (slot % 64) of word slot / 64.
 absl::StatusOr<GenerationState> WithoutBits(const Device& device, const GenerationState& state,
                                             absl::Span<const uint64_t> bits);
 
@@ -32,16 +33,16 @@ struct Remainder {
   IdColumn ids_removed;  // in no order
 };
 
-// The snapshot without the rows that `ids` name; other ids count for nothing. Errors: as
+// Returns the snapshot without the rows that `ids` name. Ignores other ids. Errors: as
 // WithoutSlots.
 absl::StatusOr<Remainder> Without(const Device& device, const CorpusSnapshot& snapshot,
                                   const OrderedIds& ids);
 
-// The same without the live rows that `rows` chooses.
+// Returns the snapshot without the live rows that `rows` chooses. Errors: as WithoutSlots.
 absl::StatusOr<Remainder> WithoutChosen(const Device& device, const CorpusSnapshot& snapshot,
                                         const RowFilter& rows, IdType id_type);
 
-// A new generation as the first snapshot shows it: without its superseded rows.
+// Returns the state of a new generation in its first snapshot: without its superseded rows.
 absl::StatusOr<GenerationState> FirstState(const Device& device,
                                            std::shared_ptr<const Generation> generation);
 

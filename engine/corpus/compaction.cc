@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/change.h"
 #include "engine/corpus/merge_policy.h"
@@ -17,7 +18,7 @@ double DeadShare(const GenerationState& state) {
   return 1.0 - static_cast<double>(state.rows_live) / rows_count;
 }
 
-// The generation of `snapshot` that has the same rows; null where it is gone.
+// Returns the generation of `snapshot` that has the same rows; null if it is gone.
 const GenerationState* Find(const CorpusSnapshot& snapshot, const GenerationState& state) {
   for (const GenerationState& other : snapshot.generations) {
     if (other.generation == state.generation) return &other;
@@ -60,6 +61,7 @@ absl::StatusOr<std::optional<std::vector<GenerationState>>> Replace(const Device
       ++slot_of_copy;
     }
   }
+  CHECK_EQ(int64_t{slot_of_copy}, step.copy->rows_count());
   std::vector<GenerationState> generations;
   for (const GenerationState& state : current.generations) {
     const bool replaced =

@@ -1,4 +1,5 @@
-// Compaction: live rows of some generations copied into one, beside searches and changes.
+// Compaction: copies the live rows of some generations into one, concurrently with searches and
+// changes.
 #ifndef NEARFIELD_ENGINE_CORPUS_COMPACTION_H_
 #define NEARFIELD_ENGINE_CORPUS_COMPACTION_H_
 
@@ -13,20 +14,20 @@
 
 namespace nearfield::corpus {
 
-// Indices of the generations to copy into one now; empty where nothing is to be done. Those with
-// too many deleted rows come first, each by itself; then, where there are too many, what
-// ChooseMerge says.
+// Returns the indices of the generations to copy into one now; empty if there is nothing to do.
+// Generations with too many deleted rows come first, one in each call. Then, if there are too many
+// generations, those of ChooseMerge.
 std::vector<size_t> ChooseCompaction(const CorpusSnapshot& snapshot,
                                      const CompactionOptions& options);
 
-// `current` with `copy`, made of the generations at `indices` of `before`, in their place: rows
-// deleted since are deleted in the copy too. Nothing where one of them is gone by now. Errors:
-// ResourceExhausted, Unavailable.
 struct CompactionStep {
   std::shared_ptr<const CorpusSnapshot> before;
   std::vector<size_t> indices;
   std::shared_ptr<const Generation> copy;
 };
+// Returns `current` with `copy` in place of the generations at `indices` of `before`, of which it
+// was made. Rows that were deleted since are deleted in the copy too. Returns nullopt if one of
+// these generations is gone. Errors: ResourceExhausted, Unavailable.
 absl::StatusOr<std::optional<std::vector<GenerationState>>> Replace(const Device& device,
                                                                     const CorpusSnapshot& current,
                                                                     const CompactionStep& step);

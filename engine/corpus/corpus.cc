@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,6 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/check_range.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/change.h"
@@ -22,10 +23,7 @@
 namespace nearfield::corpus {
 
 absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
-  if (spec.dim < 1 || spec.dim > kDimMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dim = ", spec.dim, " is out of range: 1 to ", kDimMax));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("dim", spec.dim, 1, kDimMax));
   if (spec.metric != Metric::kDot && spec.metric != Metric::kCosine && spec.metric != Metric::kL2) {
     return absl::InvalidArgumentError(
         absl::StrCat("metric = ", static_cast<int>(spec.metric), " is none: dot, cosine or l2"));
@@ -33,27 +31,27 @@ absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
   if (spec.row_type != RowType::kFloat32 && spec.row_type != RowType::kFloat16 &&
       spec.row_type != RowType::kBFloat16) {
     return absl::InvalidArgumentError(absl::StrCat("row_type = ", static_cast<int>(spec.row_type),
-                                                   " is none: fp32, fp16 or bf16"));
+                                                   " is none: float32, float16 or bfloat16"));
   }
   if (spec.id_type != IdType::kUint64 && spec.id_type != IdType::kString) {
     return absl::InvalidArgumentError(
         absl::StrCat("id_type = ", static_cast<int>(spec.id_type), " is none: uint64 or string"));
   }
   if (spec.scan != ScanChoice::kAuto && spec.scan != ScanChoice::kInt8 &&
-      spec.scan != ScanChoice::kBf16 && spec.scan != ScanChoice::kRows) {
+      spec.scan != ScanChoice::kRows) {
     return absl::InvalidArgumentError(
-        absl::StrCat("scan = ", static_cast<int>(spec.scan), " is none: auto, int8, bf16 or rows"));
+        absl::StrCat("scan = ", static_cast<int>(spec.scan), " is none: auto, int8 or rows"));
   }
-  if (spec.rows != RowHome::kDevice && spec.rows != RowHome::kHost) {
+  if (spec.rows != RowPlacement::kDevice && spec.rows != RowPlacement::kHost) {
     return absl::InvalidArgumentError(
         absl::StrCat("rows = ", static_cast<int>(spec.rows), " is none: device or host"));
   }
-  if (spec.rows == RowHome::kHost && spec.scan == ScanChoice::kRows) {
+  if (spec.rows == RowPlacement::kHost && spec.scan == ScanChoice::kRows) {
     return absl::InvalidArgumentError(
-        "scan = rows: a collection that keeps its rows on the host needs codes to scan: int8, "
-        "bf16 or auto");
+        "scan = rows: a collection that keeps its rows on the host needs codes to scan: int8 or "
+        "auto");
   }
-  if (spec.rows == RowHome::kHost && backend.facts().kind == BackendKind::kGpu &&
+  if (spec.rows == RowPlacement::kHost && backend.info().kind == BackendKind::kGpu &&
       backend.host_rows_bytes_total() == 0) {
     return absl::FailedPreconditionError(
         "rows = host: there is no host memory for rows; host_rows_bytes, the setting that takes "
@@ -64,13 +62,14 @@ absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
 
 namespace {
 
-// A collection that keeps its rows on the host has nothing but codes to scan.
+// A collection with its rows on the host can scan only codes.
 ScanPrecision PrecisionOf(const CollectionSpec& spec, const Backend& backend) {
   if (spec.scan == ScanChoice::kRows) return ScanPrecision::kRows;
-  if (spec.scan == ScanChoice::kBf16) return ScanPrecision::kBf16;
-  if (spec.scan == ScanChoice::kInt8 || spec.rows == RowHome::kHost) return ScanPrecision::kInt8;
-  const BackendFacts& facts = backend.facts();
-  return spec.dim >= facts.scan_dim_min ? facts.scan : ScanPrecision::kRows;
+  if (spec.scan == ScanChoice::kInt8 || spec.rows == RowPlacement::kHost) {
+    return ScanPrecision::kInt8;
+  }
+  const BackendInfo& info = backend.info();
+  return spec.dim >= info.scan_dim_min ? info.scan : ScanPrecision::kRows;
 }
 
 }  // namespace
@@ -93,38 +92,41 @@ RowFormat Corpus::format() const {
           .metric = spec_.metric,
           .row_type = spec_.row_type,
           .scan = scan_,
-          .may_scan_rows = spec_.scan == ScanChoice::kAuto && spec_.rows == RowHome::kDevice,
+          .may_scan_rows = spec_.scan == ScanChoice::kAuto && spec_.rows == RowPlacement::kDevice,
           .rows = spec_.rows};
 }
 
 std::shared_ptr<const CorpusSnapshot> Corpus::Pin() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return snapshot_;
 }
 
 absl::StatusOr<SearchedRows> Corpus::Searched(
     const std::shared_ptr<const CorpusSnapshot>& snapshot,
     const std::shared_ptr<const RowFilter>& filter) const {
-  SearchedRows rows = {.snapshot = snapshot, .choice = nullptr};
+  SearchedRows rows = {.snapshot = snapshot, .selection = nullptr};
   if (filter == nullptr) return rows;
-  ABSL_ASSIGN_OR_RETURN(rows.choice, choices_.Get(*device_, snapshot, filter));
+  ABSL_ASSIGN_OR_RETURN(rows.selection, selections_.Get(*device_, snapshot, filter));
   return rows;
 }
 
 void Corpus::PrepareSwap() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(replaced_, [](const auto& snapshot) { return snapshot.expired(); });
   if (replaced_.size() == replaced_.capacity()) replaced_.reserve(2 * replaced_.size() + 1);
 }
 
 void Corpus::Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
+    // Modulo 2^64: the commits of a load may begin below epoch 0.
+    CHECK_LE(next->epoch - snapshot_->epoch, uint64_t{1});
+    CHECK_LT(replaced_.size(), replaced_.capacity());  // PrepareSwap has made room
     replaced_.push_back(snapshot_);
     snapshot_.swap(next);
   }
-  next = nullptr;  // perhaps the last hold on a generation: unlocked
-  choices_.Trim();
+  next = nullptr;  // may release the last reference to a generation: without the lock
+  selections_.Trim();
 }
 
 absl::Status Corpus::Show(std::vector<GenerationState> generations, const PendingChange& change,
@@ -132,6 +134,8 @@ absl::Status Corpus::Show(std::vector<GenerationState> generations, const Pendin
   auto next = std::make_shared<CorpusSnapshot>();
   next->epoch = change.epoch;
   next->generations = std::move(generations);
+  CHECK_EQ(change.epoch, Pin()->epoch + 1);
+  next->Check();
   PrepareSwap();
   if (before_visible) ABSL_RETURN_IF_ERROR(before_visible(change));
   Swap(std::move(next));
@@ -161,7 +165,7 @@ absl::StatusOr<std::unique_ptr<Upload>> Corpus::BeginUpload(const UploadReservat
 
 absl::StatusOr<CommitResult> Corpus::Publish(std::shared_ptr<const Generation> generation,
                                              UploadMode mode, const CommitHook& before_visible) {
-  const std::lock_guard<std::mutex> change(change_mutex_);
+  const MutexLock change(change_mutex_);
   const std::shared_ptr<const CorpusSnapshot> snapshot = Pin();
   Remainder left = {.generations = snapshot->generations, .ids_removed = IdColumn(spec_.id_type)};
   CommitResult result = {.epoch = snapshot->epoch};
@@ -226,7 +230,7 @@ absl::StatusOr<DeleteResult> Corpus::DeleteRows(const RowFilter& rows,
 
 absl::StatusOr<DeleteResult> Corpus::Reduce(Reduction without, const CommitHook& before_visible) {
   ABSL_RETURN_IF_ERROR(device_->Check());
-  const std::lock_guard<std::mutex> change(change_mutex_);
+  const MutexLock change(change_mutex_);
   const std::shared_ptr<const CorpusSnapshot> snapshot = Pin();
   ABSL_ASSIGN_OR_RETURN(Remainder left, without(*snapshot));
   const int64_t rows_deleted = left.ids_removed.size();
@@ -257,20 +261,17 @@ absl::StatusOr<int64_t> Corpus::CountRows(const PinnedEpoch* at, const RowFilter
 
 absl::StatusOr<CompactionResult> Corpus::Compact(const CompactionOptions& options) {
   if (!(options.dead_share_max >= 0 && options.dead_share_max < 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("dead_share_max = ", options.dead_share_max,
-                                                   " is out of range: 0 to below 1"));
+    return MustBe("dead_share_max", absl::StrCat(options.dead_share_max),
+                  "at least 0 and less than 1");
   }
-  if (options.generations_max < 1 || options.generations_max > kGenerationsMax) {
-    return absl::InvalidArgumentError(absl::StrCat("generations_max = ", options.generations_max,
-                                                   " is out of range: 1 to ", kGenerationsMax));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("generations_max", options.generations_max, 1, kGenerationsMax));
   return CatchOutOfMemory([&] { return CompactOnce(options); });
 }
 
-// The copy is made beside searches and changes; only its place is taken while changes wait.
+// Searches and changes continue during the copy. Changes wait only while the copy is swapped in.
 absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& options) {
   ABSL_RETURN_IF_ERROR(device_->Check());
-  const std::lock_guard<std::mutex> compaction(compaction_mutex_);
+  const MutexLock compaction(compaction_mutex_);
   CompactionStep step = {.before = Pin()};
   step.indices = ChooseCompaction(*step.before, options);
   CompactionResult result = {.done = step.indices.empty()};
@@ -283,13 +284,15 @@ absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& op
   ABSL_ASSIGN_OR_RETURN(step.copy, Merge(device_, format(), sources));
   result.rows_copied = step.copy->rows_count();
 
-  const std::lock_guard<std::mutex> change(change_mutex_);
+  const MutexLock change(change_mutex_);
   const std::shared_ptr<const CorpusSnapshot> current = Pin();
   ABSL_ASSIGN_OR_RETURN(auto generations, Replace(*device_, *current, step));
-  if (!generations) return CompactionResult{};  // a commit merged some of them meanwhile
+  if (!generations) return CompactionResult{};  // a commit has merged some of them meanwhile
   auto next = std::make_shared<CorpusSnapshot>();
   next->epoch = current->epoch;
   next->generations = *std::move(generations);
+  CHECK_EQ(next->rows_live(), current->rows_live());
+  next->Check();
   PrepareSwap();
   Swap(std::move(next));
   return result;
@@ -326,10 +329,7 @@ absl::StatusOr<FetchResult> Corpus::FetchRows(const IdColumn& ids, const RowPart
 }
 
 absl::Status Corpus::CheckIdType(const IdColumn& ids) const {
-  if (ids.size() > kRowsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("ids: ", ids.size(), " ids in one call; at most ", kRowsMax));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("ids", ids.size(), 0, kRowsMax));
   if (ids.type() == spec_.id_type) return absl::OkStatus();
   return absl::InvalidArgumentError(
       spec_.id_type == IdType::kUint64

@@ -1,35 +1,36 @@
-// The corpus of one collection: a snapshot that searches pin, and the commits and deletions that
-// replace it.
+// Corpus: all rows of one collection, as a snapshot that searches pin and that commits and
+// deletions replace.
 #ifndef NEARFIELD_ENGINE_CORPUS_CORPUS_H_
 #define NEARFIELD_ENGINE_CORPUS_CORPUS_H_
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 #include "engine/corpus/change.h"
 #include "engine/corpus/device.h"
-#include "engine/corpus/filtered.h"
 #include "engine/corpus/ordinal_pool.h"
+#include "engine/corpus/row_selection.h"
 #include "engine/corpus/snapshot.h"
 #include "nearfield/engine/collection.h"
 
 namespace nearfield::corpus {
 
-// Errors: InvalidArgument (a field out of range: names it, its value and the limit),
-// FailedPrecondition (rows on the host, and the backend has no memory for them).
+// Checks the fields of `spec`. Errors: InvalidArgument (a field is out of range: reports its name,
+// value and limit), FailedPrecondition (rows on the host, and the backend has no memory for them).
 absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend);
 
-// Of the locks, `change_mutex_` makes commits and deletions follow one another, checks and merges
-// included. `mutex_` guards pointers alone: a search holds it for one copy and never waits for a
-// change in the making.
+// Locks: `change_mutex_` serializes commits and deletions, including their checks and merges.
+// `mutex_` guards pointers only: a search holds it to copy one pointer, and never waits for a
+// change in progress.
 class Corpus final : public Collection, public std::enable_shared_from_this<Corpus> {
  public:
-  // Empty, at `epoch`. Requires CheckSpec(spec).ok() and 1 <= ordinals_max <= 2^32.
+  // Makes an empty corpus at `epoch`. Requires: CheckSpec(spec).ok(), 1 <= ordinals_max <= 2^32.
   static std::shared_ptr<Corpus> Make(const CollectionSpec& spec, std::shared_ptr<Device> device,
                                       uint64_t epoch, int64_t ordinals_max);
 
@@ -53,29 +54,29 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   int64_t row_bytes() const { return int64_t{spec_.dim} * BytesPerElement(spec_.row_type); }
 
   std::shared_ptr<const PinnedEpoch> PinEpoch() const override;
-  PinnedEpochs HeldEpochs() const override;
+  PinnedEpochs ReachableEpochs() const override;
   HeldBytes BytesHeldBy(const PinnedEpochs& epochs) const override;
 
-  // The rows of a snapshot that `filter` (null: all) chooses. Errors: ResourceExhausted (no device
-  // memory for a bit a row).
+  // Returns the rows of a snapshot that `filter` (null: all) chooses. Errors: ResourceExhausted (no
+  // device memory for one bit for each row).
   absl::StatusOr<SearchedRows> Searched(const std::shared_ptr<const CorpusSnapshot>& snapshot,
                                         const std::shared_ptr<const RowFilter>& filter) const;
 
-  // The snapshot behind `epoch` (null: the current one). Errors: InvalidArgument (of another
-  // collection).
+  // Returns the snapshot of `epoch` (null: the current one). Errors: InvalidArgument (`epoch` is of
+  // another collection).
   absl::StatusOr<std::shared_ptr<const CorpusSnapshot>> At(const PinnedEpoch* epoch) const;
 
-  // Ordinals for the rows of an upload: the first of them. Errors: as OrdinalPool::Take.
+  // Takes ordinals for the rows of an upload and returns the first. Errors: as OrdinalPool::Take.
   absl::StatusOr<uint32_t> TakeOrdinals(int64_t rows_count) { return ordinals_.Take(rows_count); }
   void ReleaseOrdinals(uint32_t first, int64_t rows_count) noexcept override {
     ordinals_.Release(first, rows_count);
   }
 
-  // The current state; it stays as it is for as long as it is held.
+  // Returns the current snapshot. It does not change while it is held.
   std::shared_ptr<const CorpusSnapshot> Pin() const;
 
-  // Makes the rows of `generation` (null: none) visible, merging first where there are too many
-  // generations; epoch + 1. Errors: as Upload::Commit. Then nothing changed.
+  // Makes the rows of `generation` (null: none) visible at epoch + 1. Merges first if there are too
+  // many generations. Errors: as Upload::Commit; nothing changed then.
   absl::StatusOr<CommitResult> Publish(std::shared_ptr<const Generation> generation,
                                        UploadMode mode, const CommitHook& before_visible);
 
@@ -84,30 +85,33 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
          int64_t ordinals_max);
 
   absl::Status CheckIdType(const IdColumn& ids) const;
-  // Shows what `without` leaves of the current snapshot.
+  // Publishes the result of `without` for the current snapshot.
   using Reduction = absl::FunctionRef<absl::StatusOr<Remainder>(const CorpusSnapshot& snapshot)>;
   absl::StatusOr<DeleteResult> Reduce(Reduction without, const CommitHook& before_visible);
   absl::StatusOr<CompactionResult> CompactOnce(const CompactionOptions& options);
   absl::StatusOr<FetchResult> FetchRows(const IdColumn& ids, const RowParts& parts) const;
-  // Shows `change` and `generations`, once the hook allows it. Requires change_mutex_.
+  // Makes `change` and `generations` visible after the hook has succeeded.
   absl::Status Show(std::vector<GenerationState> generations, const PendingChange& change,
-                    const CommitHook& before_visible);
-  // Makes room for the snapshot that the next Swap replaces. Requires change_mutex_.
-  void PrepareSwap();
-  // Replaces the snapshot. Allocates nothing: the hook has committed. Requires change_mutex_ and
-  // PrepareSwap.
-  void Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept;
+                    const CommitHook& before_visible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
+  // Reserves an entry for the snapshot that the next Swap replaces.
+  void PrepareSwap() ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
+  // Replaces the snapshot. Does not allocate, because the hook has committed. Requires: a
+  // call of PrepareSwap.
+  void Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
 
   const CollectionSpec spec_;
   const std::shared_ptr<Device> device_;
   const ScanPrecision scan_;
   OrdinalPool ordinals_;
-  mutable ChoiceCache choices_;
-  std::mutex compaction_mutex_;  // one compaction at a time; taken before change_mutex_
-  std::mutex change_mutex_;
-  mutable std::mutex mutex_;
-  std::shared_ptr<const CorpusSnapshot> snapshot_;  // guarded by mutex_; replaced under both
-  std::vector<std::weak_ptr<const CorpusSnapshot>> replaced_;  // by mutex_; until nobody holds them
+  mutable RowSelectionCache selections_;
+  Mutex compaction_mutex_ ABSL_ACQUIRED_BEFORE(change_mutex_);  // one compaction at a time
+  Mutex change_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  mutable Mutex mutex_;
+  // Replaced only while change_mutex_ is held too.
+  std::shared_ptr<const CorpusSnapshot> snapshot_ ABSL_GUARDED_BY(mutex_);
+  // Earlier snapshots, until their last holder releases them.
+  std::vector<std::weak_ptr<const CorpusSnapshot>> replaced_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace nearfield::corpus

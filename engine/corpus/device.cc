@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -12,7 +11,7 @@
 namespace nearfield::corpus {
 namespace {
 
-// Copies and lookups of a large batch: a few threads are as fast as memory.
+// For copies and lookups of a large batch: a few threads saturate the memory bandwidth.
 constexpr unsigned kHostThreadsMax = 4;
 
 int32_t HostThreads() {
@@ -29,7 +28,7 @@ Device::Device(std::unique_ptr<Backend> backend, int64_t host_bytes_total)
 
 absl::Status Device::Check() const {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!lost_.ok()) return lost_;
   }
   return Observe(backend_->Health());
@@ -37,7 +36,7 @@ absl::Status Device::Check() const {
 
 absl::Status Device::Observe(absl::Status status) const {
   if (!absl::IsUnavailable(status)) return status;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (lost_.ok()) lost_ = status;
   return status;
 }

@@ -1,20 +1,21 @@
-// One backend and what all collections on it share: host memory, and the knowledge that the device
-// is lost.
+// Device: one backend and the state that all its collections share: the host memory budget, host
+// threads, and whether the device is lost.
 #ifndef NEARFIELD_ENGINE_CORPUS_DEVICE_H_
 #define NEARFIELD_ENGINE_CORPUS_DEVICE_H_
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "engine/backend/backend.h"
 #include "engine/base/host_work.h"
-#include "engine/corpus/backend.h"
+#include "engine/base/mutex.h"
 #include "engine/corpus/host_budget.h"
 
 namespace nearfield::corpus {
 
-// Thread-safe. Held by a shared pointer: generations outlive the engine where a search or a
+// Thread-safe. Held by a shared pointer, because generations outlive the engine if a search or a
 // collection still holds them.
 class Device {
  public:
@@ -24,18 +25,18 @@ class Device {
   HostBudget& host() const { return *host_; }
   HostWork& host_work() const { return *host_work_; }
 
-  // OK, or Unavailable for ever after the backend has reported it once.
+  // Returns OK, or Unavailable forever after the backend has reported it once.
   absl::Status Check() const;
 
-  // Passes `status` on, and remembers an Unavailable.
+  // Returns `status`, and stores it if it is Unavailable.
   absl::Status Observe(absl::Status status) const;
 
  private:
   const std::unique_ptr<Backend> backend_;
   const std::shared_ptr<HostBudget> host_;
   const std::unique_ptr<HostWork> host_work_;
-  mutable std::mutex mutex_;
-  mutable absl::Status lost_;  // guarded by mutex_; OK while the device works
+  mutable Mutex mutex_;
+  mutable absl::Status lost_ ABSL_GUARDED_BY(mutex_);  // OK while the device works
 };
 
 }  // namespace nearfield::corpus

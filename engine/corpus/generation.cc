@@ -11,18 +11,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield::corpus {
 namespace {
 
-// End of a payload, slot_by_rank; and only while sorting: a key and a rank.
+// Bytes for the end of a payload and slot_by_rank; during sorting also for a key and a rank.
 constexpr int64_t kBytesPerRow = 8 + 4;
 constexpr int64_t kSortBytesPerRow = 16 + 4;
 
-// Moves all but the last of equal ids behind the others, and returns how many are left in front.
-// `order`: OrderById(ids), where equal ids follow one another by slot.
+// Moves all except the last of equal ids to the end, and returns the number of ids before them.
+// `order`: OrderById(ids), in which equal ids are ordered by slot.
 int64_t PutSupersededLast(const IdColumn& ids, std::vector<uint32_t>& order) {
   std::vector<uint32_t> superseded;
   size_t named = 0;
@@ -48,6 +49,18 @@ int64_t StringBytes(const IdColumn& ids) {
 
 }  // namespace
 
+void Generation::Check() const {
+  CHECK_LE(rows_count(), kRowsMax);
+  CHECK_EQ(planes->rows_count(), rows_count());
+  CHECK_EQ(ordinals.size(), rows_count());
+  CHECK_EQ(static_cast<int64_t>(slot_by_rank.size()), rows_count());
+  CHECK(payloads.size() == 0 || payloads.size() == rows_count());
+  CHECK(0 < named && named <= rows_count());
+  DCHECK(!FindDouble(ids, ordered_ids().order).has_value());
+  DCHECK(std::is_sorted(slot_by_rank.begin(), slot_by_rank.begin() + named,
+                        [this](uint32_t a, uint32_t b) { return ids.Compare(a, ids, b) < 0; }));
+}
+
 std::vector<uint32_t> Generation::superseded() const {
   std::vector<uint32_t> slots(slot_by_rank.begin() + named, slot_by_rank.end());
   std::sort(slots.begin(), slots.end());
@@ -55,17 +68,18 @@ std::vector<uint32_t> Generation::superseded() const {
 }
 
 int64_t BuildBytes(int64_t rows_count, int64_t id_bytes, int64_t payload_bytes) {
-  // Rows are fewer than 2^32: only the payload can be beyond counting.
+  // There are fewer than 2^32 rows, so only the payload bytes can overflow the sum.
   const int64_t beside = rows_count * (kBytesPerRow + kSortBytesPerRow) +
                          IdFilter::BytesFor(rows_count) + Ordinals::kRunBytes;
   return CheckedAdd(beside + id_bytes, payload_bytes).value_or(-1);
 }
 
-absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts, Doubles doubles) {
+absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts,
+                                                       DuplicatePolicy duplicates) {
   std::vector<uint32_t> slot_by_rank = OrderById(parts.ids);
   int64_t named = parts.ids.size();
   if (const std::optional<uint32_t> slot = FindDouble(parts.ids, slot_by_rank)) {
-    if (doubles == Doubles::kRefused) {
+    if (duplicates == DuplicatePolicy::kRefused) {
       return absl::AlreadyExistsError(
           absl::StrCat("id ", IdText(parts.ids.at(*slot)), " is twice in the upload"));
     }
@@ -80,9 +94,9 @@ absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts, Do
   generation->ordinals = std::move(parts.ordinals);
   generation->slot_by_rank = std::move(slot_by_rank);
   generation->named = named;
-  // A copy holds just what its values need. While it is made both are there: the fixed part lies in
-  // what sorting took, and the values are counted. Without memory for them the columns are kept as
-  // they are, with room for more.
+  // Copy the columns, because a copy has no spare capacity. Both exist during the copy: memory
+  // reserved for sorting covers the fixed part, and Grow reserves the values. If there is no memory
+  // for them, keep the columns with their spare capacity.
   const int64_t values_max = std::max(StringBytes(parts.ids), parts.payloads.value_bytes());
   const bool copied = generation->host.Grow(values_max).ok();
   generation->ids = copied ? IdColumn(std::as_const(parts.ids)) : std::move(parts.ids);
@@ -95,6 +109,7 @@ absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts, Do
   generation->host.ShrinkTo(generation->ids.bytes() + generation->payloads.bytes() +
                             generation->filter.bytes() + generation->ordinals.bytes() +
                             generation->rows_count() * static_cast<int64_t>(sizeof(uint32_t)));
+  generation->Check();
   return std::shared_ptr<const Generation>(std::move(generation));
 }
 

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield::corpus {
@@ -36,7 +36,7 @@ absl::Status HostReservation::Grow(int64_t bytes) {
 
 void HostReservation::ShrinkTo(int64_t bytes_kept) {
   if (bytes_kept >= bytes_) return;
-  budget_->GiveBack(bytes_ - bytes_kept);
+  budget_->Release(bytes_ - bytes_kept);
   bytes_ = bytes_kept;
 }
 
@@ -45,8 +45,9 @@ std::shared_ptr<HostBudget> HostBudget::Make(int64_t bytes_total) {
 }
 
 absl::StatusOr<HostReservation> HostBudget::Reserve(int64_t bytes) {
+  CHECK_GE(bytes, 0);
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const int64_t bytes_free = bytes_total_ - bytes_used_;
     if (bytes > bytes_free) {
       return absl::ResourceExhaustedError(
@@ -59,12 +60,13 @@ absl::StatusOr<HostReservation> HostBudget::Reserve(int64_t bytes) {
 }
 
 int64_t HostBudget::bytes_used() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes_used_;
 }
 
-void HostBudget::GiveBack(int64_t bytes) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+void HostBudget::Release(int64_t bytes) {
+  const MutexLock lock(mutex_);
+  CHECK_LE(bytes, bytes_used_);
   bytes_used_ -= bytes;
 }
 

@@ -1,20 +1,21 @@
-// Host memory for ids and payloads: counted, so that an upload that cannot fit is refused before
-// its first row.
+// HostBudget: accounts for the host memory of ids and payloads, so that an upload that cannot fit
+// is refused before its first row.
 #ifndef NEARFIELD_ENGINE_CORPUS_HOST_BUDGET_H_
 #define NEARFIELD_ENGINE_CORPUS_HOST_BUDGET_H_
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 
 namespace nearfield::corpus {
 
 class HostBudget;
 
-// A held part of the budget; its destruction gives it back. Movable; not thread-safe.
+// A reserved part of the budget. The destructor releases it. Movable; not thread-safe.
 class HostReservation {
  public:
   HostReservation() = default;
@@ -23,9 +24,9 @@ class HostReservation {
   ~HostReservation();
 
   int64_t bytes() const { return bytes_; }
-  // Takes more. Errors: as HostBudget::Reserve. Requires a reservation, and bytes >= 0.
+  // Reserves more. Errors: as HostBudget::Reserve. Requires: made by Reserve, bytes >= 0.
   absl::Status Grow(int64_t bytes);
-  // Gives back all but `bytes_kept`; keeps what it holds where that is less.
+  // Releases all except `bytes_kept`; releases nothing if it holds less.
   void ShrinkTo(int64_t bytes_kept);
 
  private:
@@ -36,13 +37,14 @@ class HostReservation {
   int64_t bytes_ = 0;
 };
 
-// Thread-safe. Held by a shared pointer: reservations outlive the engine where results or
+// Thread-safe. Held by a shared pointer, because reservations outlive the engine if results or
 // collections do.
 class HostBudget : public std::enable_shared_from_this<HostBudget> {
  public:
   static std::shared_ptr<HostBudget> Make(int64_t bytes_total);
 
-  // Errors: ResourceExhausted (needed, free and total bytes). Requires bytes >= 0.
+  // Reserves `bytes`. Errors: ResourceExhausted (reports needed, free and total bytes). Requires:
+  // bytes >= 0.
   absl::StatusOr<HostReservation> Reserve(int64_t bytes);
 
   int64_t bytes_total() const { return bytes_total_; }
@@ -51,11 +53,11 @@ class HostBudget : public std::enable_shared_from_this<HostBudget> {
  private:
   friend class HostReservation;
   explicit HostBudget(int64_t bytes_total) : bytes_total_(bytes_total) {}
-  void GiveBack(int64_t bytes);
+  void Release(int64_t bytes);
 
   const int64_t bytes_total_;
-  mutable std::mutex mutex_;
-  int64_t bytes_used_ = 0;  // guarded by mutex_
+  mutable Mutex mutex_;
+  int64_t bytes_used_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace nearfield::corpus

@@ -53,7 +53,7 @@ void IdColumn::AppendFrom(const IdColumn& other, int64_t index) {
     AppendNumber(other.number(index));
   } else if (&other != this) {
     AppendString(other.string(index));
-  } else {  // the bytes may move while they are appended
+  } else {  // `other` may be this column, whose bytes may move during the append
     AppendString(std::string(other.string(index)));
   }
 }

@@ -21,7 +21,7 @@ uint64_t IdHash(const IdColumn& ids, int64_t index) {
   const uint64_t value = ids.type() == IdType::kUint64
                              ? ids.number(index)
                              : std::hash<std::string_view>()(ids.string(index));
-  return Scramble(value);  // both halves of it are used
+  return Scramble(value);  // both halves of the hash are used
 }
 
 IdFilter::IdFilter(const IdColumn& ids)

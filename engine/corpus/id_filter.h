@@ -1,6 +1,6 @@
-// A filter that says "not here" of most ids that a generation does not hold, at the cost of one
-// memory access: most new ids are in no generation, and an exact look into each of sixteen would
-// cost more than the upload itself.
+// IdFilter: a Bloom filter that rejects most ids that a generation does not hold, at the cost of
+// one memory access. Most new ids are in no generation, and an exact look-up in each of sixteen
+// generations would cost more than the upload itself.
 #ifndef NEARFIELD_ENGINE_CORPUS_ID_FILTER_H_
 #define NEARFIELD_ENGINE_CORPUS_ID_FILTER_H_
 
@@ -12,17 +12,18 @@
 
 namespace nearfield::corpus {
 
-// Of the id at `index`; the same for the same id in any column of this process.
+// Returns the hash of the id at `index`. Equal ids of all columns in this process have equal
+// hashes.
 uint64_t IdHash(const IdColumn& ids, int64_t index);
 
-// A Bloom filter whose bits for one id lie in one 64-bit word: 16 bits a row, four of them set.
-// About one id in 150 that is not there passes; none that is there fails.
+// A blocked Bloom filter: the four bits of an id are in one 64-bit word. It has 16 bits for each
+// row. About one absent id in 150 passes; every id that is present passes.
 class IdFilter {
  public:
   IdFilter() = default;
   explicit IdFilter(const IdColumn& ids);
 
-  // Of a filter for this many rows.
+  // Returns the bytes of a filter for `rows_count` rows.
   static int64_t BytesFor(int64_t rows_count);
   int64_t bytes() const { return static_cast<int64_t>(words_.capacity() * sizeof(uint64_t)); }
 
@@ -32,7 +33,7 @@ class IdFilter {
   }
 
  private:
-  // The upper half of the hash chooses the word, the lower half the bits.
+  // The upper half of the hash selects the word, the lower half the bits.
   size_t Word(uint64_t hash) const {
     return static_cast<size_t>((hash >> 32) * static_cast<uint64_t>(words_.size()) >> 32);
   }
@@ -41,7 +42,7 @@ class IdFilter {
            uint64_t{1} << (hash >> 12 & 63) | uint64_t{1} << (hash >> 18 & 63);
   }
 
-  std::vector<uint64_t> words_;  // fewer than 2^32: rows are
+  std::vector<uint64_t> words_;  // fewer than 2^32, as the rows are
 };
 
 }  // namespace nearfield::corpus

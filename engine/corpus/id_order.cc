@@ -16,13 +16,13 @@
 namespace nearfield::corpus {
 namespace {
 
-// What decides most comparisons without a look at the column.
+// Decides most comparisons without an access to the column.
 struct SortKey {
   uint64_t key = 0;
   uint32_t index = 0;
 };
 
-// Eight bytes from `begin` on, so that unsigned order is bytewise order.
+// Returns eight bytes from `begin` on as a number whose unsigned order is the bytewise order.
 uint64_t EightBytes(std::string_view text, size_t begin) {
   uint64_t bytes = 0;
   for (size_t i = begin; i < begin + sizeof(bytes); ++i) {
@@ -31,7 +31,8 @@ uint64_t EightBytes(std::string_view text, size_t begin) {
   return bytes;
 }
 
-// Bytes that all ids begin with: "user/", often. What comes after them tells ids apart.
+// Returns the length of the prefix that all ids share, for example "user/". The bytes after it
+// distinguish ids.
 size_t CommonPrefix(const IdColumn& ids) {
   std::string_view common = ids.string(0);
   for (int64_t i = 1; i < ids.size() && !common.empty(); ++i) {
@@ -96,7 +97,7 @@ std::string IdText(const Id& id) {
 }
 
 int64_t Gallop(const OrderedIds& a, int64_t begin, const OrderedIds& b, int64_t place) {
-  int64_t low = begin;  // every place before it is less
+  int64_t low = begin;  // the ids at all places before it are less
   int64_t step = 1;
   int64_t high = begin;
   while (high < a.size() && a.Compare(high, b, place) < 0) {

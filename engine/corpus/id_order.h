@@ -1,4 +1,4 @@
-// Ids in their order: sorting a column, finding doubles, and the ids two sorted columns share.
+// Functions on id columns: sorting, finding duplicates, and intersecting two sorted columns.
 #ifndef NEARFIELD_ENGINE_CORPUS_ID_ORDER_H_
 #define NEARFIELD_ENGINE_CORPUS_ID_ORDER_H_
 
@@ -12,20 +12,22 @@
 
 namespace nearfield::corpus {
 
-// Indices of `ids` in id order; equal ids by index. Requires ids.size() <= kRowsMax.
-// Cost: one pass where the column is in order already; else a sort with 16 bytes an id beside it.
+// Returns the indices of `ids` in id order; equal ids by index. Requires: ids.size() <= kRowsMax.
+// Cost: one pass if the column is sorted already; else a sort with 16 additional bytes for each id.
 std::vector<uint32_t> OrderById(const IdColumn& ids);
 
-// place[order[i]] = i: for order = slots in id order, the rank of each slot.
+// Returns the inverse permutation: place[order[i]] = i. If `order` is the slots in id order, these
+// are the ranks of the slots.
 std::vector<uint32_t> Inverse(absl::Span<const uint32_t> order);
 
-// Index of an id that `ids` holds twice (the later of the two); `order` is OrderById(ids).
+// Returns the index of an id that `ids` holds twice (the later of the two), or nullopt. `order` is
+// OrderById(ids).
 std::optional<uint32_t> FindDouble(const IdColumn& ids, absl::Span<const uint32_t> order);
 
-// `17`, or `"name"` with unprintable bytes escaped: how messages name an id.
+// Returns an id as messages show it: `17`, or `"name"` with unprintable bytes escaped.
 std::string IdText(const Id& id);
 
-// A column with its order, borrowed.
+// A column with its order. Both are borrowed.
 struct OrderedIds {
   const IdColumn* ids = nullptr;
   absl::Span<const uint32_t> order;
@@ -37,12 +39,12 @@ struct OrderedIds {
   }
 };
 
-// The first place in [begin, a.size()) whose id is not less than b's at `place`: doubling steps,
-// then halving them.
+// Returns the first place in [begin, a.size()) whose id is not less than b's id at `place`. Uses
+// galloping search: steps that double, then a binary search.
 int64_t Gallop(const OrderedIds& a, int64_t begin, const OrderedIds& b, int64_t place);
 
 // Calls visit(a_index, b_index) for every id of `a` that `b` holds too, in id order, until visit
-// returns false. `a` may hold an id several times, `b` may not. Cost: about m log(n / m)
+// returns false. `a` may hold an id several times; `b` must not. Cost: about m log(n / m)
 // comparisons for sizes m <= n.
 template <typename Visit>
 void ForEachShared(const OrderedIds& a, const OrderedIds& b, Visit visit) {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/merge_policy.h"
 #include "engine/corpus/tombstone_words.h"
@@ -24,7 +25,7 @@ absl::StatusOr<GenerationParts> ReserveParts(const std::shared_ptr<Device>& devi
   int64_t rows_count = 0;
   int64_t id_bytes = 0;
   int64_t payload_bytes = 0;
-  int64_t runs_max = 0;  // of ordinals: each row left out may cut one in two
+  int64_t runs_max = 0;  // runs of ordinals: each row that is left out may split one
   for (const GenerationState* source : sources) {
     rows_count += source->rows_live;
     id_bytes += source->generation->ids.bytes();
@@ -53,7 +54,7 @@ std::vector<int64_t> RowsLive(const std::vector<GenerationState>& states) {
   return rows_live;
 }
 
-// `states` with those at `indices` merged into one.
+// Returns `states` with the generations at `indices` merged into one.
 absl::StatusOr<std::vector<GenerationState>> MergeAt(const std::shared_ptr<Device>& device,
                                                      const RowFormat& format,
                                                      const std::vector<GenerationState>& states,
@@ -80,6 +81,7 @@ absl::StatusOr<std::shared_ptr<const Generation>> Merge(const std::shared_ptr<De
     const Generation& generation = *source->generation;
     const std::vector<uint32_t> slots =
         LiveSlots(source->tombstones.get(), 0, generation.rows_count());
+    CHECK_EQ(static_cast<int64_t>(slots.size()), source->rows_live);
     ABSL_RETURN_IF_ERROR(device->Observe(parts.planes->AppendFrom(*generation.planes, slots)));
     parts.ordinals.AppendFrom(generation.ordinals, slots);
     for (const uint32_t slot : slots) {
@@ -87,7 +89,7 @@ absl::StatusOr<std::shared_ptr<const Generation>> Merge(const std::shared_ptr<De
       parts.payloads.Append(generation.payload(slot));
     }
   }
-  return Seal(std::move(parts), Doubles::kRefused);
+  return Seal(std::move(parts), DuplicatePolicy::kRefused);
 }
 
 absl::StatusOr<std::vector<GenerationState>> MergeDownTo(const std::shared_ptr<Device>& device,
@@ -114,6 +116,7 @@ absl::StatusOr<std::vector<GenerationState>> MergeDownTo(const std::shared_ptr<D
                        merged.status().message()));
     }
     if (!merged.ok()) return merged.status();
+    CHECK_LT(merged->size(), states.size());
     states = *std::move(merged);
   }
   return states;

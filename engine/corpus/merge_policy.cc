@@ -12,8 +12,8 @@
 namespace nearfield::corpus {
 namespace {
 
-// A balanced merge may copy this many times the rows of the cheapest one, or this many rows, for
-// the places it frees: a single commit never waits for much more than it must.
+// A balanced merge may copy kCostRatioMax times the rows of the cheapest one, or kSmallRows rows,
+// if it frees more generations. So a single commit never waits much longer than it must.
 constexpr int64_t kCostRatioMax = 4;
 constexpr int64_t kSmallRows = 16'384;
 
@@ -65,7 +65,7 @@ std::vector<size_t> ChooseMerge(absl::Span<const int64_t> rows_live) {
   const Window* best = nullptr;
   for (const Window& window : windows) {
     if (window.rows > rows_max) continue;
-    // rows / places_freed, compared crosswise; at most 2^32 * 16.
+    // Compares rows / places_freed by cross-multiplication; products are at most 2^32 * 16.
     if (best == nullptr || window.rows * static_cast<int64_t>(best->places_freed()) <
                                best->rows * static_cast<int64_t>(window.places_freed())) {
       best = &window;

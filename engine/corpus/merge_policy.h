@@ -1,4 +1,5 @@
-// Which generations to merge when a corpus has as many as it may: a pure function of their sizes.
+// The choice of generations to merge when a corpus has its maximum number of them: a pure function
+// of their sizes.
 #ifndef NEARFIELD_ENGINE_CORPUS_MERGE_POLICY_H_
 #define NEARFIELD_ENGINE_CORPUS_MERGE_POLICY_H_
 
@@ -10,17 +11,19 @@
 
 namespace nearfield::corpus {
 
-// Indices of two or more generations to copy into one; empty where no two fit into one (kRowsMax).
+// Returns the indices of two or more generations to copy into one; empty if no two fit into one
+// (kRowsMax).
 //
-// A merge is balanced where its largest part is at most twice the others together: each row it
-// copies then ends in a generation at least 1.5 times as large as before, so no row is copied more
-// than about log1.5(rows) times, however many commits there are. Among balanced merges of about the
-// smallest cost it takes the one that copies fewest rows for each place it makes free. Where none
-// is balanced, sizes grow threefold from one to the next, and the two smallest together are tiny
-// beside the rest: those.
+// A merge is balanced if its largest part is at most twice as large as all others together. Then
+// each copied row ends in a generation at least 1.5 times as large as before. So no row is copied
+// more than about log1.5(rows) times, for any number of commits. Among the balanced merges of about
+// minimum cost, the function chooses the one with the fewest copied rows for each generation that
+// it frees. If no merge is balanced, each size is about three times the one before it or more, and
+// the two smallest together are tiny compared with the rest. Then it chooses these two.
 std::vector<size_t> ChooseMerge(absl::Span<const int64_t> rows_live);
 
-// The two smallest: what a merge needs least memory for. Empty where they do not fit into one.
+// Returns the two smallest generations, whose merge needs the minimum memory. Empty if they do not
+// fit into one.
 std::vector<size_t> SmallestMerge(absl::Span<const int64_t> rows_live);
 
 }  // namespace nearfield::corpus

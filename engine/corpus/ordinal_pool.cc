@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 
 namespace nearfield::corpus {
@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kWordBits = 64;
 
-// Bit i of the result: bits [i, i + length) of `bits` are set. Requires 1 <= length <= 64.
+// Returns a word whose bit i is set if bits [i, i + length) of `bits` are. Requires: length is 1 ..
+// 64.
 uint64_t RunStarts(uint64_t bits, int64_t length) {
   for (int64_t known = 1; known < length && bits != 0;) {
     const int64_t step = std::min(known, length - known);
@@ -26,11 +27,13 @@ uint64_t RunStarts(uint64_t bits, int64_t length) {
 }  // namespace
 
 absl::StatusOr<uint32_t> OrdinalPool::Take(int64_t rows_count) {
+  CHECK_GT(rows_count, 0);
   return CatchOutOfMemory([&]() -> absl::StatusOr<uint32_t> {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const std::optional<int64_t> first = FindFree(rows_count)) {
       SetFree(*first, *first + rows_count, false);
       free_count_ -= rows_count;
+      DCHECK(IsConsistent());
       return static_cast<uint32_t>(*first);
     }
     too_long_ = std::min(too_long_, rows_count);
@@ -44,23 +47,36 @@ absl::StatusOr<uint32_t> OrdinalPool::Take(int64_t rows_count) {
     free_.resize(static_cast<size_t>((end_ + rows_count + kWordBits - 1) / kWordBits));
     const int64_t first = end_;
     end_ += rows_count;
+    DCHECK(IsConsistent());
     return static_cast<uint32_t>(first);
   });
 }
 
 void OrdinalPool::Release(uint32_t first, int64_t rows_count) noexcept {
-  const std::lock_guard lock(mutex_);
-  assert(first + rows_count <= end_);
+  const MutexLock lock(mutex_);
+  CHECK_LE(first + rows_count, end_);
   SetFree(first, first + rows_count, true);
   free_count_ += rows_count;
   first_word_ = std::min(first_word_, static_cast<size_t>(first / kWordBits));
   too_long_ = INT64_MAX;
   Trim();
+  DCHECK(IsConsistent());  // also fails if one of the ordinals was free already
+}
+
+bool OrdinalPool::IsConsistent() const {
+  int64_t free_count = 0;
+  for (const uint64_t word : free_) free_count += std::popcount(word);
+  const bool last_in_use =
+      end_ == 0 ||
+      (free_[static_cast<size_t>((end_ - 1) / kWordBits)] >> ((end_ - 1) % kWordBits) & 1) == 0;
+  return free_count == free_count_ && end_ <= ordinals_max_ && last_in_use &&
+         static_cast<int64_t>(free_.size()) == (end_ + kWordBits - 1) / kWordBits &&
+         first_word_ <= free_.size();
 }
 
 std::optional<int64_t> OrdinalPool::FindFree(int64_t rows_count) const {
   if (rows_count >= too_long_) return std::nullopt;
-  int64_t length = 0;  // of the free range that ends where the word begins
+  int64_t length = 0;  // length of the free range that ends where the word begins
   for (size_t word = first_word_; word < free_.size(); ++word) {
     const int64_t begin = static_cast<int64_t>(word) * kWordBits;
     const uint64_t bits = free_[word];

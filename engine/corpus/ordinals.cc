@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "engine/base/check.h"
+
 namespace nearfield::corpus {
 namespace {
 
-// Bits [begin, begin + 64) of `words`; zeros behind the last word.
+// Returns bits [begin, begin + 64) of `words`; bits after the last word are zero.
 uint64_t BitsAt(absl::Span<const uint64_t> words, int64_t begin) {
   const auto word = static_cast<size_t>(begin / 64);
   const int64_t shift = begin % 64;
@@ -16,8 +18,8 @@ uint64_t BitsAt(absl::Span<const uint64_t> words, int64_t begin) {
   return low | words[word + 1] << (64 - shift);
 }
 
-// Sets bits [to, to + count) of `target` as bits [from, from + count) of `source` are; they are
-// zero before.
+// Copies bits [from, from + count) of `source` to bits [to, to + count) of `target`. Requires: the
+// bits of `target` are zero.
 void CopyBits(absl::Span<const uint64_t> source, int64_t from, int64_t count, int64_t to,
               absl::Span<uint64_t> target) {
   while (count > 0) {
@@ -38,6 +40,7 @@ Ordinals::Ordinals(uint32_t first, int64_t rows_count) : rows_count_(rows_count)
 }
 
 uint32_t Ordinals::at(uint32_t slot) const {
+  DCHECK_LT(int64_t{slot}, rows_count_);
   const auto after = std::upper_bound(runs_.begin(), runs_.end(), slot,
                                       [](uint32_t at, const Run& run) { return at < run.slot; });
   const Run& run = *(after - 1);
@@ -56,6 +59,7 @@ void Ordinals::Append(uint32_t ordinal) {
 void Ordinals::AppendFrom(const Ordinals& other, absl::Span<const uint32_t> slots) {
   size_t run = 0;
   for (const uint32_t slot : slots) {
+    DCHECK_LT(int64_t{slot}, other.size());
     while (int64_t{slot} >= other.EndOf(run)) ++run;
     Append(other.runs_[run].ordinal + (slot - other.runs_[run].slot));
   }

@@ -1,5 +1,5 @@
-// The ordinals of a generation's rows, by slot: runs of neighbours, since rows keep the order they
-// came in.
+// Ordinals: the ordinals of a generation's rows, by slot, as runs of consecutive ones. Runs are
+// long because rows keep their upload order.
 #ifndef NEARFIELD_ENGINE_CORPUS_ORDINALS_H_
 #define NEARFIELD_ENGINE_CORPUS_ORDINALS_H_
 
@@ -16,26 +16,26 @@ class Ordinals {
   static constexpr int64_t kRunBytes = 8;
 
   Ordinals() = default;
-  // first, first + 1, ...
+  // Makes the ordinals first, first + 1, ...
   Ordinals(uint32_t first, int64_t rows_count);
 
   int64_t size() const { return rows_count_; }
   int64_t bytes() const { return static_cast<int64_t>(runs_.capacity() * sizeof(Run)); }
   int64_t runs_count() const { return static_cast<int64_t>(runs_.size()); }
-  // Requires slot < size(). Cost: log(runs).
+  // Requires: slot < size(). Cost: log(runs).
   uint32_t at(uint32_t slot) const;
 
-  // Those of `other` at `slots` (ascending), in that order.
+  // Appends the ordinals of `other` at `slots` (ascending), in that order.
   void AppendFrom(const Ordinals& other, absl::Span<const uint32_t> slots);
 
-  // Sets bit (slot % 64) of word slot / 64 for each row that `filter` chooses; `words` are zero
-  // before, and reach to size().
+  // Sets bit (slot % 64) of word slot / 64 for each row that `filter` chooses. Requires: `words`
+  // are zero and have size() bits.
   void Choose(const RowFilter& filter, absl::Span<uint64_t> words) const;
 
  private:
   struct Run {
-    uint32_t slot = 0;     // its first
-    uint32_t ordinal = 0;  // of that
+    uint32_t slot = 0;     // first slot of the run
+    uint32_t ordinal = 0;  // ordinal of this slot
   };
   static_assert(sizeof(Run) == kRunBytes);
   int64_t EndOf(size_t run) const {

@@ -9,9 +9,9 @@
 namespace nearfield::corpus {
 namespace {
 
-// Infinite or NaN: an exponent of all ones. With the sign bit masked off, adding one unit of the
-// exponent carries into the sign bit just then, and never into the next element: several elements
-// are checked in one word.
+// An element is infinite or NaN if all bits of its exponent are ones. With the sign bit masked off,
+// adding one unit of the exponent carries into the sign bit in exactly this case, and never into
+// the next element. So one word checks several elements.
 struct Lanes {
   uint64_t magnitude_mask = 0;
   uint64_t exponent_unit = 0;
@@ -52,7 +52,7 @@ bool AnyCarry(const Lanes& lanes, const uint8_t* bytes, size_t words) {
 std::optional<int64_t> FindNonFinite(RowType row_type, absl::Span<const uint8_t> rows) {
   const Lanes lanes = LanesOf(row_type);
   const size_t words = rows.size() / kWordBytes;
-  size_t clean = 0;  // words before it are finite
+  size_t clean = 0;  // all words before it are finite
   while (clean < words) {
     const size_t block = std::min(kBlockWords, words - clean);
     if (AnyCarry(lanes, rows.data() + clean * kWordBytes, block)) break;
@@ -60,7 +60,7 @@ std::optional<int64_t> FindNonFinite(RowType row_type, absl::Span<const uint8_t>
   }
   const auto element_bytes = static_cast<size_t>(BytesPerElement(row_type));
   for (size_t byte = clean * kWordBytes; byte < rows.size(); byte += element_bytes) {
-    uint64_t word = 0;  // one element; the lanes above it are zero, which is finite
+    uint64_t word = 0;  // one element; the other lanes are zero, which is finite
     std::memcpy(&word, rows.data() + byte, element_bytes);
     if (Carries(lanes, word) != 0) return static_cast<int64_t>(byte / element_bytes);
   }

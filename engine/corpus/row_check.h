@@ -1,4 +1,4 @@
-// Are the values of stored rows finite? Asked of every uploaded byte, so at memory speed.
+// Checks at memory speed that all values of uploaded rows are finite.
 #ifndef NEARFIELD_ENGINE_CORPUS_ROW_CHECK_H_
 #define NEARFIELD_ENGINE_CORPUS_ROW_CHECK_H_
 
@@ -10,8 +10,8 @@
 
 namespace nearfield::corpus {
 
-// Index of the first element that is infinite or NaN. `rows` holds whole elements, little-endian,
-// at any alignment.
+// Returns the index of the first element that is infinite or NaN. `rows` holds whole elements,
+// little-endian, at any alignment.
 std::optional<int64_t> FindNonFinite(RowType row_type, absl::Span<const uint8_t> rows);
 
 }  // namespace nearfield::corpus

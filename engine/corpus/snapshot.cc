@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/id_filter.h"
 #include "engine/corpus/id_order.h"
@@ -19,11 +20,11 @@
 namespace nearfield::corpus {
 namespace {
 
-// Rows are staged in pieces of about this size, so that reading many rows takes bounded host memory
-// beside them.
+// Rows are staged in pieces of about this size, so that reading many rows takes bounded additional
+// host memory.
 constexpr int64_t kStagingBytes = 8 << 20;
 
-// The copies out of one generation, through a staging buffer.
+// Makes the copies from one generation, through a staging buffer.
 absl::Status ReadGeneration(const Generation& generation, absl::Span<const RowCopy> copies,
                             int64_t row_bytes) {
   const auto row_size = static_cast<size_t>(row_bytes);
@@ -44,25 +45,25 @@ absl::Status ReadGeneration(const Generation& generation, absl::Span<const RowCo
   return absl::OkStatus();
 }
 
-// For each generation the ids that may be in it, in id order. In pieces, so that the hashes stay in
-// the cache while each filter is asked.
+// Returns, for each generation, the ids that may be in it, in id order. Works in pieces, so that
+// the hashes stay in the cache while they are tested against each filter.
 std::vector<std::vector<uint32_t>> FilterIds(const CorpusSnapshot& snapshot,
                                              const OrderedIds& wanted) {
   constexpr size_t kPieceIds = 1 << 15;
-  std::vector<std::vector<uint32_t>> passed(snapshot.generations.size());
+  std::vector<std::vector<uint32_t>> matching(snapshot.generations.size());
   std::vector<uint64_t> hashes;
   for (size_t begin = 0; begin < wanted.order.size(); begin += kPieceIds) {
     const absl::Span<const uint32_t> piece = wanted.order.subspan(begin, kPieceIds);
     hashes.clear();
     for (const uint32_t index : piece) hashes.push_back(IdHash(*wanted.ids, index));
-    for (size_t g = 0; g < passed.size(); ++g) {
+    for (size_t g = 0; g < matching.size(); ++g) {
       const IdFilter& filter = snapshot.generations[g].generation->filter;
       for (size_t i = 0; i < piece.size(); ++i) {
-        if (filter.MayHold(hashes[i])) passed[g].push_back(piece[i]);
+        if (filter.MayHold(hashes[i])) matching[g].push_back(piece[i]);
       }
     }
   }
-  return passed;
+  return matching;
 }
 
 }  // namespace
@@ -71,6 +72,18 @@ int64_t CorpusSnapshot::rows_live() const {
   int64_t rows = 0;
   for (const GenerationState& state : generations) rows += state.rows_live;
   return rows;
+}
+
+void CorpusSnapshot::Check() const {
+  CHECK_LE(generations.size(), size_t{kGenerationsMax});
+  for (const GenerationState& state : generations) {
+    const int64_t rows_count = state.generation->rows_count();
+    CHECK_GT(state.rows_live, 0);
+    CHECK_LE(state.rows_live, rows_count);
+    CHECK_EQ(state.tombstones == nullptr, state.rows_live == rows_count);
+    DCHECK_EQ(static_cast<int64_t>(LiveSlots(state.tombstones.get(), 0, rows_count).size()),
+              state.rows_live);
+  }
 }
 
 std::vector<GenerationView> CorpusSnapshot::Views() const {
@@ -86,11 +99,11 @@ std::vector<GenerationView> CorpusSnapshot::Views() const {
 
 void ForEachLive(const CorpusSnapshot& snapshot, const OrderedIds& wanted,
                  absl::FunctionRef<bool(uint32_t index, const RowRef& row)> visit) {
-  const std::vector<std::vector<uint32_t>> passed = FilterIds(snapshot, wanted);
+  const std::vector<std::vector<uint32_t>> matching = FilterIds(snapshot, wanted);
   bool going_on = true;
   for (size_t g = 0; g < snapshot.generations.size() && going_on; ++g) {
     const GenerationState& state = snapshot.generations[g];
-    ForEachShared({.ids = wanted.ids, .order = passed[g]}, state.generation->ordered_ids(),
+    ForEachShared({.ids = wanted.ids, .order = matching[g]}, state.generation->ordered_ids(),
                   [&](uint32_t index, uint32_t slot) {
                     if (IsDeleted(state.tombstones.get(), slot)) return true;
                     going_on = visit(index, {.generation = static_cast<uint32_t>(g), .slot = slot});
@@ -122,7 +135,7 @@ int64_t PartBytes(const CorpusSnapshot& snapshot, const RowRef& row, int64_t row
 absl::Status CheckPartBytes(int64_t bytes, const RowParts& parts) {
   if (parts.bytes_max == 0 || bytes <= parts.bytes_max) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("the vectors and payloads asked for take ",
-                                                   bytes, " bytes; the limit is ", parts.bytes_max,
+                                                   bytes, " bytes, the limit is ", parts.bytes_max,
                                                    ": ask for fewer rows at once"));
 }
 

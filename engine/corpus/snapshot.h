@@ -1,5 +1,5 @@
-// A corpus at one epoch: what a search pins and then sees, whatever is committed or deleted
-// meanwhile.
+// CorpusSnapshot: the state of a corpus at one epoch. A search pins it, and later commits and
+// deletions do not change it.
 #ifndef NEARFIELD_ENGINE_CORPUS_SNAPSHOT_H_
 #define NEARFIELD_ENGINE_CORPUS_SNAPSHOT_H_
 
@@ -11,14 +11,14 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "engine/corpus/backend.h"
+#include "engine/backend/backend.h"
 #include "engine/corpus/generation.h"
 #include "engine/corpus/id_order.h"
 #include "nearfield/engine/collection.h"
 
 namespace nearfield::corpus {
 
-// One generation and the rows of it that are deleted at this epoch.
+// One generation and its rows that are deleted at this epoch.
 struct GenerationState {
   std::shared_ptr<const Generation> generation;
   std::shared_ptr<const Tombstones> tombstones;  // null: no row deleted
@@ -31,6 +31,10 @@ struct CorpusSnapshot {
 
   int64_t rows_live() const;
   std::vector<GenerationView> Views() const;
+  // Aborts if an invariant is broken: at most kGenerationsMax generations, each with a live row and
+  // with tombstones that agree with rows_live. Cost: one step per generation; in dev and sanitizer
+  // builds one per row.
+  void Check() const;
 };
 
 // A row of a snapshot.
@@ -42,28 +46,29 @@ struct RowRef {
 };
 
 // Calls visit(index, row) for every id of `wanted` that names a live row of the snapshot, until
-// visit returns false. `wanted` may hold an id several times. Cost: a filter access an id and
-// generation; exact comparisons for the ids that pass.
+// visit returns false. `wanted` may hold an id several times. Cost: one filter access for each id
+// and generation; exact comparisons for the ids that pass.
 void ForEachLive(const CorpusSnapshot& snapshot, const OrderedIds& wanted,
                  absl::FunctionRef<bool(uint32_t index, const RowRef& row)> visit);
 
-// The live row of each id, in the order of `ids`; nothing where no row has the id.
+// Returns the live row of each id, in the order of `ids`; nullopt if no row has the id.
 std::vector<std::optional<RowRef>> Locate(const CorpusSnapshot& snapshot, const IdColumn& ids);
 
-// A row to copy, and where to.
+// A row to copy, and its destination.
 struct RowCopy {
   RowRef row;
   uint8_t* to = nullptr;
 };
 
-// Bytes of the row that `parts` asks for.
+// Returns the bytes of the requested parts of a row.
 int64_t PartBytes(const CorpusSnapshot& snapshot, const RowRef& row, int64_t row_bytes,
                   const RowParts& parts);
 
-// ResourceExhausted where `bytes` is beyond parts.bytes_max.
+// Returns ResourceExhausted if `bytes` exceeds parts.bytes_max.
 absl::Status CheckPartBytes(int64_t bytes, const RowParts& parts);
 
-// Makes the copies, `row_bytes` each: few device transfers a generation, whatever the order.
+// Makes the copies, `row_bytes` each. Uses few device transfers for each generation, for any order
+// of `copies`.
 absl::Status ReadRows(const CorpusSnapshot& snapshot, absl::Span<const RowCopy> copies,
                       int64_t row_bytes);
 

@@ -1,4 +1,4 @@
-// Bit sets of deleted slots on the host: bit (slot % 64) of word slot / 64.
+// Functions on bit sets of deleted slots on the host: bit (slot % 64) of word slot / 64.
 #ifndef NEARFIELD_ENGINE_CORPUS_TOMBSTONE_WORDS_H_
 #define NEARFIELD_ENGINE_CORPUS_TOMBSTONE_WORDS_H_
 
@@ -8,20 +8,22 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "engine/corpus/backend.h"
+#include "engine/backend/backend.h"
+#include "engine/base/check.h"
 
 namespace nearfield::corpus {
 
 inline bool IsDeleted(absl::Span<const uint64_t> words, uint32_t slot) {
+  DCHECK_LT(slot / 64, words.size());
   return (words[slot / 64] >> (slot % 64) & 1u) != 0;
 }
 
-// False where no tombstones are given.
+// Returns false if `tombstones` is null.
 inline bool IsDeleted(const Tombstones* tombstones, uint32_t slot) {
   return tombstones != nullptr && IsDeleted(tombstones->words(), slot);
 }
 
-// The places of the bits that are not set, of the first bits_count, ascending.
+// Returns the positions of the clear bits among the first bits_count, ascending.
 inline std::vector<uint32_t> ZeroBits(absl::Span<const uint64_t> words, int64_t bits_count) {
   std::vector<uint32_t> places;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -33,10 +35,10 @@ inline std::vector<uint32_t> ZeroBits(absl::Span<const uint64_t> words, int64_t 
   return places;
 }
 
-// A copy of `tombstones` (null: none) with room for `rows_count` slots.
+// Returns a copy of `tombstones` (null: none) with space for `rows_count` slots.
 std::vector<uint64_t> CopyWords(const Tombstones* tombstones, int64_t rows_count);
 
-// The slots of [begin, end) that are not deleted, ascending.
+// Returns the slots of [begin, end) that are not deleted, ascending.
 std::vector<uint32_t> LiveSlots(const Tombstones* tombstones, int64_t begin, int64_t end);
 
 }  // namespace nearfield::corpus

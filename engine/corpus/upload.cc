@@ -1,6 +1,7 @@
 #include "engine/corpus/upload.h"
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
@@ -9,6 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
@@ -20,14 +23,9 @@ namespace nearfield::corpus {
 namespace {
 
 absl::Status CheckReservation(const UploadReservation& reservation) {
-  if (reservation.rows_max < 1 || reservation.rows_max > kRowsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rows_max = ", reservation.rows_max, " is out of range: 1 to ", kRowsMax));
-  }
-  if (reservation.payload_bytes_max < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "payload_bytes_max = ", reservation.payload_bytes_max, " is out of range: 0 or more"));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("rows_max", reservation.rows_max, 1, kRowsMax));
+  ABSL_RETURN_IF_ERROR(CheckRange("payload_bytes_max", reservation.payload_bytes_max, 0,
+                                  std::numeric_limits<int64_t>::max()));
   if (reservation.mode != UploadMode::kInsert && reservation.mode != UploadMode::kUpsert &&
       reservation.mode != UploadMode::kReplace) {
     return absl::InvalidArgumentError(absl::StrCat("mode = ", static_cast<int>(reservation.mode),
@@ -36,18 +34,18 @@ absl::Status CheckReservation(const UploadReservation& reservation) {
   return absl::OkStatus();
 }
 
-// What ids of this many rows take, but for the bytes of strings.
+// Returns the bytes of `rows_max` ids, excluding the bytes of strings.
 int64_t FixedIdBytes(int64_t rows_max) {
   return rows_max * int64_t{sizeof(uint64_t)};  // a number, or the end of a string
 }
 
-// The most that the bytes of values can take: a string id counts in full, so that no upload fails
-// in the middle.
+// Returns the maximum bytes of id strings. Each is counted with its maximum length, so that no
+// upload fails in the middle.
 int64_t StringBytesMax(IdType type, int64_t rows_max) {
   return type == IdType::kString ? rows_max * kIdBytesMax : 0;
 }
 
-// What the block's values take beyond FixedIdBytes and what every row takes.
+// Returns the bytes of the block's values, excluding FixedIdBytes and the fixed bytes of each row.
 int64_t ValueBytes(const UploadBlock& block) {
   int64_t bytes = block.payloads == nullptr ? 0 : block.payloads->value_bytes();
   for (int64_t i = 0; block.ids->type() == IdType::kString && i < block.ids->size(); ++i) {
@@ -81,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Upload>> CorpusUpload::Begin(std::shared_ptr<Corp
   if (!planes.ok()) return device->Observe(planes.status());
   parts.planes = *std::move(planes);
   parts.ids = IdColumn(corpus->spec().id_type);
-  try {  // address space only: pages are taken as rows arrive
+  try {  // reserves address space only: pages are allocated as rows arrive
     parts.ids.Reserve(rows_max);
     parts.payloads.Reserve(rows_max, reservation.payload_bytes_max);
   } catch (const std::bad_alloc&) {
@@ -194,6 +192,8 @@ absl::Status CorpusUpload::Take(const UploadBlock& block) {
     parts_.ids.AppendFrom(*block.ids, i);
     parts_.payloads.Append(block.payloads == nullptr ? std::string_view() : block.payloads->at(i));
   }
+  CHECK_LE(parts_.ids.size(), reservation_.rows_max);
+  CHECK_EQ(parts_.payloads.size(), parts_.ids.size());
   return absl::OkStatus();
 }
 
@@ -209,7 +209,7 @@ absl::StatusOr<uint32_t> CorpusUpload::TakeOrdinals() {
 absl::StatusOr<CommitResult> CorpusUpload::Commit(const CommitHook& before_visible) {
   ABSL_RETURN_IF_ERROR(CheckOpen());
   open_ = false;
-  GenerationParts parts = std::move(parts_);  // whatever happens, its memory goes with it
+  GenerationParts parts = std::move(parts_);  // its memory is released in any case
   const int64_t rows_count = parts.ids.size();
   if (rows_count == 0) return Publish(std::move(parts), before_visible);
   const bool asked_for = first_ordinal_.has_value();
@@ -217,7 +217,7 @@ absl::StatusOr<CommitResult> CorpusUpload::Commit(const CommitHook& before_visib
     ABSL_ASSIGN_OR_RETURN(first_ordinal_, corpus_->TakeOrdinals(rows_count));
   }
   absl::StatusOr<CommitResult> result = Publish(std::move(parts), before_visible);
-  // Ordinals that the caller asked for may stand in what the caller keeps by ordinals.
+  // The caller may have stored ordinals that it requested, so they are not released here.
   if (!result.ok() && !asked_for) corpus_->ReleaseOrdinals(*first_ordinal_, rows_count);
   return result;
 }
@@ -229,8 +229,9 @@ absl::StatusOr<CommitResult> CorpusUpload::Publish(GenerationParts parts,
     std::shared_ptr<const Generation> generation;
     if (!parts.ids.empty()) {
       parts.ordinals = Ordinals(*first_ordinal_, parts.ids.size());
-      const Doubles doubles = mode == UploadMode::kUpsert ? Doubles::kLastWins : Doubles::kRefused;
-      ABSL_ASSIGN_OR_RETURN(generation, Seal(std::move(parts), doubles));
+      const DuplicatePolicy duplicates =
+          mode == UploadMode::kUpsert ? DuplicatePolicy::kLastWins : DuplicatePolicy::kRefused;
+      ABSL_ASSIGN_OR_RETURN(generation, Seal(std::move(parts), duplicates));
     }
     return corpus_->Publish(std::move(generation), mode, before_visible);
   });

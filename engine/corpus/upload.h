@@ -1,4 +1,4 @@
-// One running upload into a Corpus.
+// CorpusUpload: one running upload into a Corpus.
 #ifndef NEARFIELD_ENGINE_CORPUS_UPLOAD_H_
 #define NEARFIELD_ENGINE_CORPUS_UPLOAD_H_
 
@@ -17,7 +17,7 @@ class Corpus;
 
 class CorpusUpload final : public Upload {
  public:
-  // Takes all memory of `reservation`. Errors: InvalidArgument, ResourceExhausted, as
+  // Reserves all memory of `reservation`. Errors: InvalidArgument, ResourceExhausted, as
   // Collection::BeginUpload.
   static absl::StatusOr<std::unique_ptr<Upload>> Begin(std::shared_ptr<Corpus> corpus,
                                                        const UploadReservation& reservation);
@@ -37,7 +37,7 @@ class CorpusUpload final : public Upload {
   absl::Status CheckIds(const IdColumn& ids) const;
   absl::Status CheckPayloads(const UploadBlock& block) const;
   absl::Status Take(const UploadBlock& block);
-  // Makes `parts`, whose rows are numbered, visible.
+  // Makes `parts` visible. Requires: first_ordinal_ is set if there are rows.
   absl::StatusOr<CommitResult> Publish(GenerationParts parts, const CommitHook& before_visible);
 
   const std::shared_ptr<Corpus> corpus_;

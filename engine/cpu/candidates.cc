@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "engine/cpu/code_queries.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/row_planes.h"
-#include "engine/cpu/scan_kernels.h"
 #include "engine/cpu/top_keys.h"
 #include "engine/cpu/workspace.h"
 #include "engine/score/order.h"
@@ -64,6 +64,7 @@ void Candidates::Score(const CandidateContext& context, const Candidate* begin, 
                       ? score::L2Score(sums[i])
                       : score::CosineScore(sums[i], context.queries->square(query_),
                                            planes.squares()[slots[i]]);
+      DCHECK_LE(scores[i], begin[i].upper);  // the certified bound
       best.Push(score::OrderKey(scores[i], planes.ranks()[slots[i]]));
     }
     context.queries->floor(query_).Add(scores, listed.count);
@@ -86,7 +87,7 @@ void Candidates::ScoreBest(const CandidateContext& context, int64_t keep) {
   if (count_ <= keep) return;
   std::sort(waiting_, waiting_ + count_,
             [](const Candidate& a, const Candidate& b) { return a.upper > b.upper; });
-  // A few at a time: each time the floor may rule out the rest.
+  // Score a few at a time: each step may raise the floor enough to rule out the rest.
   const int64_t at_once = std::max<int64_t>(16, k_ / 2);
   int64_t scored = 0;
   while (count_ - scored > keep) {
@@ -103,25 +104,25 @@ void Candidates::ScoreBest(const CandidateContext& context, int64_t keep) {
   refined_ = count_;
 }
 
-int64_t Candidates::Settle(const CandidateContext& context, bool refine) {
+int64_t Candidates::FinalizeTile(const CandidateContext& context, bool refine) {
   const ScoreFloor& floor = context.queries->floor(query_);
   const int64_t rescored_before = rescored_;
   int64_t refined = 0;
   const bool floor_unknown = floor.score() == score::MinusInfinity();
-  if (floor_unknown && count_ >= k_) {  // the k best of what there is make a first floor
+  if (floor_unknown && count_ >= k_) {  // the k best candidates so far give a first floor
     ScoreTop(context, k_);
     refined_ = 0;
   }
   if (refine) {
     refined = count_ - refined_;
     Refine(context);
-    DropRuledOut(refined_, floor.score());  // the older ones wait until there are too many
+    DropRuledOut(refined_, floor.score());  // older ones stay until there are too many
   }
   refined_ = count_;
   return refined + kScoreWork * (rescored_ - rescored_before);
 }
 
-int64_t Candidates::Thin(const CandidateContext& context) {
+int64_t Candidates::ReduceWaiting(const CandidateContext& context) {
   const int64_t rescored_before = rescored_;
   DropRuledOut(0, context.queries->floor(query_).score());
   if (TooManyWait()) ScoreTop(context, k_);

@@ -1,9 +1,10 @@
-// Rows that bounds do not rule out, of one query and one thread, and their canonical scores.
+// Candidates: rows of one query and one thread that bounds do not rule out, and their scores.
 #ifndef NEARFIELD_ENGINE_CPU_CANDIDATES_H_
 #define NEARFIELD_ENGINE_CPU_CANDIDATES_H_
 
 #include <cstdint>
 
+#include "engine/base/check.h"
 #include "engine/score/score.h"
 
 namespace nearfield::cpu {
@@ -17,12 +18,12 @@ struct Candidate {
   float upper = 0;  // at least its score; never NaN
   uint32_t slot = 0;
 };
-// A bound that says nothing is the greatest.
+// Maps NaN, a bound that says nothing, to +inf, so that bounds can be ordered.
 inline float OrderableUpper(float upper) {
   return upper == upper ? upper : -score::MinusInfinity();
 }
 
-// What candidates are scored with: one generation, one thread.
+// The generation and the thread that candidates are scored with.
 struct CandidateContext {
   const CpuRowPlanes* planes = nullptr;
   const ScanKernels* kernels = nullptr;
@@ -30,15 +31,22 @@ struct CandidateContext {
   ThreadWorkspace* space = nullptr;
 };
 
-// They wait, so that most are ruled out by the floor that the best of them set: only these, the
-// best by their bounds, are scored at once. Memory is lent.
+// The waiting candidates of one query on one thread. Only those with the best bounds are scored
+// immediately: their scores raise the floor, which rules out most of the others while they wait.
+// The caller lends the memory.
 class Candidates {
  public:
-  // Candidates that may wait; a tile's may come on top.
+  // Returns how many candidates may wait. The candidates of one tile may exceed it temporarily.
   static constexpr int64_t WaitingMax(int32_t k) { return int64_t{2} * k + 128; }
+  // Returns the storage needed for k and tiles of this many rows, in candidates.
+  static constexpr int64_t Capacity(int32_t k, int64_t tile_rows) {
+    return WaitingMax(k) + tile_rows;
+  }
 
-  void Reset(Candidate* storage, int32_t query, int32_t k) {
+  // Requires: `storage` has room for `capacity` candidates.
+  void Reset(Candidate* storage, int64_t capacity, int32_t query, int32_t k) {
     waiting_ = storage;
+    capacity_ = capacity;
     query_ = query;
     k_ = k;
     count_ = 0;
@@ -46,43 +54,47 @@ class Candidates {
     rescored_ = 0;
   }
 
-  void Push(float upper, uint32_t slot) { waiting_[count_++] = {upper, slot}; }
+  void Push(float upper, uint32_t slot) {
+    DCHECK_LT(count_, capacity_);
+    waiting_[count_++] = {upper, slot};
+  }
   bool HasNew() const { return count_ > refined_; }
 
-  // To score a row that lies anywhere costs about as much as to refine the bounds of this many.
+  // Scoring a row at a random address costs about as much as refining the bounds of this many rows.
   static constexpr int64_t kScoreWork = 8;
 
-  // After a tile. refine: the bounds of the new ones are of the first code alone. Scores the best
-  // where no floor is known. Returns what it took, in bounds refined and rows scored (kScoreWork
-  // each).
-  int64_t Settle(const CandidateContext& context, bool refine);
-  // Where more wait than may: scores a few of the best, for a higher floor, and drops what that
-  // rules out. Returns what it took.
-  int64_t Thin(const CandidateContext& context);
+  // Call after each tile. Scores the best candidates if no floor is known. If `refine`, the bounds
+  // of the new candidates are of the first code alone, and both codes refine them. Returns the work
+  // done, in bounds refined and rows scored (kScoreWork each).
+  int64_t FinalizeTile(const CandidateContext& context, bool refine);
+  // If more candidates wait than allowed, scores a few of the best to raise the floor, and drops
+  // what it rules out. Returns the work done.
+  int64_t ReduceWaiting(const CandidateContext& context);
   bool TooManyWait() const { return count_ > WaitingMax(k_); }
   int64_t waiting() const { return count_; }
-  // Scores the best until half as many wait as may. Returns what it took.
+  // Scores the best until at most half of WaitingMax wait. Returns the work done.
   int64_t ScoreSome(const CandidateContext& context);
-  // Scores all that are left and not ruled out.
+  // Scores all remaining candidates that are not ruled out.
   void Finish(const CandidateContext& context) { ScoreBest(context, 0); }
 
   int64_t rescored() const { return rescored_; }
 
  private:
-  // Of those from `begin` on.
+  // Drops the ruled-out candidates from index `begin` on.
   void DropRuledOut(int64_t begin, float floor);
-  // Scores the best `count` <= waiting(); then drops what is ruled out. The rest is in no order.
+  // Scores the best `count` <= waiting(), then drops what is ruled out. Leaves the rest unordered.
   void ScoreTop(const CandidateContext& context, int64_t count);
   void Refine(const CandidateContext& context);
   void Score(const CandidateContext& context, const Candidate* begin, int64_t count);
-  // Best first, until at most `keep` are left.
+  // Scores candidates, best first, until at most `keep` remain.
   void ScoreBest(const CandidateContext& context, int64_t keep);
 
   Candidate* waiting_ = nullptr;
+  int64_t capacity_ = 0;
   int32_t query_ = 0;
   int32_t k_ = 0;
   int64_t count_ = 0;
-  int64_t refined_ = 0;  // the first ones' bounds are of all codes
+  int64_t refined_ = 0;  // candidates [0, refined_) have bounds with all codes
   int64_t rescored_ = 0;
 };
 

@@ -10,9 +10,9 @@
 namespace nearfield::cpu {
 namespace {
 
-// From this many queries on, a panel's lanes are filled well enough to beat one query at a time.
+// With at least this many queries, panels are full enough to beat one query at a time.
 constexpr int32_t kPanelQueriesMin = 5;
-// What a thread encodes before another one is worth waking: some 2 us a query of 768 dimensions.
+// Elements to encode that justify waking one more thread: about 2 us per query of 768 dimensions.
 constexpr int64_t kElementsAThread = 16 * 768;
 
 }  // namespace
@@ -61,25 +61,25 @@ void CodeQueries::PackPanels(const Input& input) {
     terms[q] = bound.first_scale;
     terms[width_ + q] = bound.of_residual;
     terms[2 * width_ + q] = bound.of_norm;
-    terms[3 * width_ + q] = bound.less;
+    terms[3 * width_ + q] = bound.squared_norm_lower;
   }
 }
 
 absl::Status CodeQueries::Prepare(const Input& input, const ScanKernels& kernels,
                                   ThreadPool& pool) {
   const int32_t dim = input.format.dim;
-  kernels_ = &kernels.codes_of(input.format.scan);
+  kernels_ = &kernels.codes;
   const int32_t lanes = kernels_->lanes;
   count_ = static_cast<int32_t>(input.k.size());
   panels_count_ = InPanels(count_) ? (count_ + lanes - 1) / lanes : 0;
+  dim_ = dim;
   dim_padded_ = PaddedDim(dim);
-  code_bytes_ = int64_t{kernels_->query_element_bytes} * dim;
   one_bytes_ = RoundUp(kernels_->one_bytes(dim), kCodeLine);
   panel_bytes_ = kernels_->panel_bytes(dim);
   width_ = int64_t{panels_count_} * lanes;
   ones_.Ensure(count_ * one_bytes_);
   panels_.Ensure(panels_count_ * panel_bytes_);
-  codes_.Ensure(int64_t{2} * count_ * code_bytes_);
+  codes_.Ensure(2 * count_ * dim_);
   terms_.Ensure(4 * width_);
   wide_.Ensure(count_ * dim_padded_);
   const auto count = static_cast<size_t>(count_);
@@ -91,7 +91,7 @@ absl::Status CodeQueries::Prepare(const Input& input, const ScanKernels& kernels
   }
   for (size_t q = 0; q < count; ++q) {
     states_[q].floor.Reset(input.k[q]);
-    states_[q].given_up.store(false, std::memory_order_relaxed);
+    states_[q].abandoned.store(false, std::memory_order_relaxed);
   }
   const auto participants = static_cast<int32_t>(
       std::clamp<int64_t>(count_ * dim_padded_ / kElementsAThread, 1, pool.threads_count()));

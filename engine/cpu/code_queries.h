@@ -1,6 +1,5 @@
-// A group of queries as a scan of codes needs them: codes in the kernels' own layouts, what bounds
-// their products with the rows', fp64 for scoring candidates, and the score that each one's answer
-// must reach.
+// CodeQueries: a group of queries prepared for a code scan: codes in the kernels' layouts, the
+// bounds of their products with rows, fp64 vectors for scoring candidates, and score floors.
 #ifndef NEARFIELD_ENGINE_CPU_CODE_QUERIES_H_
 #define NEARFIELD_ENGINE_CPU_CODE_QUERIES_H_
 
@@ -12,36 +11,34 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "engine/backend/backend.h"
 #include "engine/base/thread_pool.h"
-#include "engine/corpus/backend.h"
-#include "engine/corpus/rotation.h"
-#include "engine/cpu/scan_kernels.h"
+#include "engine/bound/certified_bound.h"
+#include "engine/bound/rotation.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/score_floor.h"
 #include "engine/cpu/workspace.h"
-#include "engine/score/certified_bound.h"
 
 namespace nearfield::cpu {
 
-// Memory is kept from one group to the next.
+// Keeps its memory from one group to the next.
 class CodeQueries {
  public:
   struct Input {
     const float* queries = nullptr;  // [k.size(), dim]
     absl::Span<const int32_t> k;
     corpus::RowFormat format;
-    const corpus::Rotation* rotation = nullptr;  // null: codes are not rotated
+    const corpus::Rotation* rotation = nullptr;
   };
-  // Replaces the group. Uses the threads where there is enough to do. Errors: FailedPrecondition (a
-  // thread does not compute in the arithmetic mode that bounds need).
+  // Replaces the group. Uses the threads of the pool if there is enough work. Errors:
+  // FailedPrecondition (a thread is not in the arithmetic mode that the bounds require).
   absl::Status Prepare(const Input& input, const ScanKernels& kernels, ThreadPool& pool);
 
   int32_t count() const { return count_; }
-  // Few queries are scanned one by one, with all codes; more of them in panels, by the first.
+  // Returns true if this many queries are scanned in panels, by the first code. Fewer queries are
+  // scanned one by one, with both codes.
   static bool InPanels(int32_t count);
   bool in_panels() const { return panels_count_ > 0; }
-  // What panels leave is bounded again, with the second code.
-  bool refines() const { return in_panels() && kernels_->two_codes; }
-  // Of the codes that the queries are encoded for.
   const CodeKernels& kernels() const { return *kernels_; }
   int32_t panels_count() const { return panels_count_; }
   const std::byte* one(int32_t query) const { return ones_.get() + query * one_bytes_; }
@@ -49,23 +46,23 @@ class CodeQueries {
   const score::QueryBound& bound(int32_t query) const {
     return bounds_[static_cast<size_t>(query)].both;
   }
-  // Of the first codes, [panels_count * lanes] each.
+  // Terms of the bounds with the first code, [panels_count * lanes] each.
   const float* first_scale() const { return terms_.get(); }
   const float* of_residual() const { return terms_.get() + width_; }
   const float* of_norm() const { return terms_.get() + 2 * width_; }
-  const float* less() const { return terms_.get() + 3 * width_; }
+  const float* squared_norm_lower() const { return terms_.get() + 3 * width_; }
   const double* wide(int32_t query) const { return wide_.get() + query * dim_padded_; }
   double square(int32_t query) const { return squares_[static_cast<size_t>(query)]; }
 
   ScoreFloor& floor(int32_t query) { return states_[static_cast<size_t>(query)].floor; }
-  // Queries that bounds do not help; theirs is a scan of the rows.
-  bool given_up(int32_t query) const {
-    return states_[static_cast<size_t>(query)].given_up.load(std::memory_order_relaxed);
+  // True if bounds rule out too few rows for this query, which is then searched by a row scan.
+  bool abandoned(int32_t query) const {
+    return states_[static_cast<size_t>(query)].abandoned.load(std::memory_order_relaxed);
   }
-  void GiveUp(int32_t query) {
-    states_[static_cast<size_t>(query)].given_up.store(true, std::memory_order_relaxed);
+  void Abandon(int32_t query) {
+    states_[static_cast<size_t>(query)].abandoned.store(true, std::memory_order_relaxed);
   }
-  // What all threads have spent on the query's candidates in one generation (Candidates::Settle).
+  // Work of all threads on the query's candidates in one generation (Candidates::FinalizeTile).
   void ResetWork(int32_t query) {
     states_[static_cast<size_t>(query)].work.store(0, std::memory_order_relaxed);
   }
@@ -75,34 +72,34 @@ class CodeQueries {
   }
 
  private:
-  // What the threads of a scan share of a query.
+  // State of one query that all threads of a scan share.
   struct State {
     ScoreFloor floor;
-    std::atomic<bool> given_up{false};
+    std::atomic<bool> abandoned{false};
     std::atomic<int64_t> work{0};
   };
 
   void EncodeQuery(const Input& input, const ScanKernels& kernels, int32_t query, double* scratch);
   void PackPanels(const Input& input);
-  // The first or second code of a query.
-  std::byte* code(int64_t query, int64_t which) const {
-    return codes_.get() + (2 * query + which) * code_bytes_;
+  // Returns the first (which = 0) or second (which = 1) code of a query.
+  int8_t* code(int64_t query, int64_t which) const {
+    return codes_.get() + (2 * query + which) * dim_;
   }
 
   const CodeKernels* kernels_ = nullptr;
   int32_t count_ = 0;
   int32_t panels_count_ = 0;
-  int64_t code_bytes_ = 0;
   int64_t one_bytes_ = 0;
   int64_t panel_bytes_ = 0;
   int64_t width_ = 0;
+  int64_t dim_ = 0;
   int64_t dim_padded_ = 0;
   ScratchBuffer<std::byte> ones_;
   ScratchBuffer<std::byte> panels_;
-  ScratchBuffer<std::byte> codes_;  // [count][2][dim]
+  ScratchBuffer<int8_t> codes_;  // [count][2][dim]
   ScratchBuffer<float> terms_;
   ScratchBuffer<double> wide_;
-  std::vector<ScratchBuffer<double>> scratch_;  // one a thread
+  std::vector<ScratchBuffer<double>> scratch_;  // one per thread
   std::vector<corpus::QueryBounds> bounds_;
   std::vector<double> squares_;  // S(q,q), for cosine
   std::unique_ptr<State[]> states_;

@@ -15,31 +15,33 @@
 namespace nearfield::cpu {
 namespace {
 
-// Codes that a thread takes at a time: some 10 us of work for one query.
+// Bytes of codes per tile: about 10 us of work for one query.
 constexpr int64_t kTileBytes = 128 << 10;
 constexpr int32_t kTileRowsMax = 512;
-// In panels: so that a tile stays in the second-level cache while all panels pass.
+// For panels: small enough that a tile stays in the L2 cache while all panels are scanned.
 constexpr int64_t kPanelTileBytes = 192 << 10;
 constexpr int32_t kPanelTileRowsMax = 256;
-// Rows whose products are filtered while they are in the first-level cache.
+// Rows whose products are filtered together, while they are in the L1 cache.
 constexpr int32_t kPanelRowsAtOnce = 24;
-// What a thread does in a microsecond at most, as in generation_scan.cc.
+// Upper limits of a thread's speed, as in generation_scan.cc.
 constexpr int64_t kCodeBytesPerUs = 20'000;
-constexpr int64_t kMultiplyAddsPerUs = 250'000;  // of int8 codes, four a word
-constexpr int64_t kBf16MultiplyAddsPerUs = 60'000;
+constexpr int64_t kMultiplyAddsPerUs = 250'000;
 constexpr int64_t kThreadUs = 20;
 constexpr int64_t kTilesPerThread = 4;
-// Tiles from all over the generation come first: what they find is typical in whatever order the
-// rows lie, so that floors rise early and queries that codes cannot help are known early.
+// Probes: tiles from all over the generation that are scanned first. Their candidates are typical
+// in any order of the rows, so floors rise early and queries without benefit from codes are
+// recognized early.
 constexpr int64_t kProbesMax = 16;
 constexpr int64_t kTilesAProbe = 4;
 constexpr int64_t kProbeStep = 5;
 
-// When a query gives up, in rows that all its threads have scored. One row in so many may be scored
-// before a scan of all rows is cheaper; in a batch that scan is about three times as fast a row.
+// A query abandons codes when all its threads together have scored too many rows: a scan of all
+// rows is cheaper if more than one row in this number must be scored. In a batch that scan is about
+// three times as fast per row.
 constexpr int64_t kRowsAScore = 8;
 constexpr int64_t kRowsAScoreInPanels = 16;
-// A beginning that proves nothing yet: for each thread, and by the size of the generation.
+// Scores allowed at the start, which do not yet prove anything: per thread, and one per this many
+// rows of the generation.
 constexpr int64_t kScoresAThread = 128;
 constexpr int64_t kRowsAScoreAtFirst = 128;
 
@@ -58,9 +60,7 @@ void CodeScan::PlanTiles() {
   const int64_t rows = planes_.rows_count();
   const int64_t stride = planes_.code_stride();
   const int64_t scan_us = rows * stride / kCodeBytesPerUs;
-  const int64_t multiply_us =
-      rows * queries_count_ * group_.format.dim /
-      (queries_.kernels().two_codes ? kMultiplyAddsPerUs : kBf16MultiplyAddsPerUs);
+  const int64_t multiply_us = rows * queries_count_ * group_.format.dim / kMultiplyAddsPerUs;
   participants_ = static_cast<int32_t>(std::clamp<int64_t>(
       std::max(scan_us, multiply_us) / kThreadUs, 1, context_.pool->threads_count()));
   const bool panels = queries_.in_panels();
@@ -76,12 +76,12 @@ void CodeScan::PlanTiles() {
       std::bit_floor(static_cast<uint64_t>(std::min(kProbesMax, tiles_count_ / kTilesAProbe))));
 }
 
-// The probes are the first tiles of equal stretches, not in their order; then come all others in
-// order.
+// Returns the tile to scan at `turn`. First come the probes, which are the first tiles of equal
+// stretches, in scattered order. All other tiles follow in order.
 int64_t CodeScan::TileAt(int64_t turn) const {
   if (probes_count_ == 0) return turn;
   const int64_t stretch = tiles_count_ / probes_count_;
-  if (turn < probes_count_) {  // a power of two: an odd step visits all
+  if (turn < probes_count_) {  // a power of two, so the odd step visits all probes
     return (probes_count_ / 2 + turn * kProbeStep) % probes_count_ * stretch;
   }
   const int64_t other = turn - probes_count_;
@@ -102,7 +102,7 @@ void CodeScan::PrepareWorkspace() {
     workspace.key_offsets[q] = keys;
     keys += TopKeys::Capacity(workspace.k[q]);
     workspace.candidate_offsets[q] = candidates;
-    candidates += Candidates::WaitingMax(group_.k[q]) + rows_a_tile_;
+    candidates += Candidates::Capacity(group_.k[q], rows_a_tile_);
   }
   const int64_t width = int64_t{queries_.panels_count()} * queries_.kernels().lanes;
   const int64_t width_max = int64_t{kPanelsMax} * queries_.kernels().lanes;
@@ -115,7 +115,7 @@ void CodeScan::PrepareWorkspace() {
       if (deleted_ != nullptr) PrepareLiveTile(planes_.code_stride(), rows_a_tile_, space);
     } else {
       space.products.Ensure(int64_t{2} * rows_a_tile_);
-      space.passed.Ensure(rows_a_tile_);
+      space.surviving.Ensure(rows_a_tile_);
       space.upper.Ensure(rows_a_tile_);
     }
     uint64_t* const storage = space.keys.Ensure(keys);
@@ -124,7 +124,8 @@ void CodeScan::PrepareWorkspace() {
     space.lists.resize(std::max(space.lists.size(), queries));
     for (size_t q = 0; q < queries; ++q) {
       space.best[q].Reset(storage + workspace.key_offsets[q], workspace.k[q]);
-      space.lists[q].Reset(waiting + workspace.candidate_offsets[q], static_cast<int32_t>(q),
+      space.lists[q].Reset(waiting + workspace.candidate_offsets[q],
+                           Candidates::Capacity(group_.k[q], rows_a_tile_), static_cast<int32_t>(q),
                            group_.k[q]);
     }
   }
@@ -151,10 +152,10 @@ void CodeScan::ScanTiles(int32_t worker) {
     }
     rows_read_.fetch_add(rows_read, std::memory_order_relaxed);
     rows_scanned_.fetch_add(rows_count, std::memory_order_relaxed);
-    Settle(space);
+    FinalizeTile(space);
   }
   for (int32_t q = 0; q < queries_count_; ++q) {
-    if (!queries_.given_up(q)) space.lists[static_cast<size_t>(q)].Finish(ContextOf(space));
+    if (!queries_.abandoned(q)) space.lists[static_cast<size_t>(q)].Finish(ContextOf(space));
   }
 }
 
@@ -163,7 +164,7 @@ void CodeScan::ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspa
   int32_t* const first = space.products.get();
   int32_t* const second = first + rows_a_tile_;
   for (int32_t q = 0; q < queries_count_; ++q) {
-    if (queries_.given_up(q)) continue;
+    if (queries_.abandoned(q)) continue;
     kernels.scan_one(planes_.code_tile(begin, rows_count), queries_.one(q), first, second);
     OneFilter filter;
     filter.bounds = planes_.bounds() + begin;
@@ -172,10 +173,10 @@ void CodeScan::ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspa
     filter.query = queries_.bound(q);
     filter.threshold = queries_.floor(q).score();
     filter.rows_count = rows_count;
-    const int32_t passed = kernels.filter_one(filter, space.passed.get(), space.upper.get());
+    const int32_t surviving = kernels.filter_one(filter, space.surviving.get(), space.upper.get());
     Candidates& list = space.lists[static_cast<size_t>(q)];
-    for (int32_t i = 0; i < passed; ++i) {
-      const int64_t slot = begin + space.passed.get()[i];
+    for (int32_t i = 0; i < surviving; ++i) {
+      const int64_t slot = begin + space.surviving.get()[i];
       if (Deleted(slot)) continue;
       list.Push(OrderableUpper(space.upper.get()[i]), static_cast<uint32_t>(slot));
     }
@@ -187,7 +188,7 @@ void CodeScan::ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorks
   float* const thresholds = space.thresholds.get();
   for (int32_t q = 0; q < queries_count_; ++q) thresholds[q] = queries_.floor(q).score();
   std::fill(thresholds + queries_count_, thresholds + queries_.panels_count() * kernels.lanes,
-            -score::MinusInfinity());  // lanes without a query: quickly below
+            -score::MinusInfinity());  // lanes without a query take the fast path
   for (int32_t panel = 0; panel < queries_.panels_count(); panel += kPanelsMax) {
     const int32_t panels = std::min(kPanelsMax, queries_.panels_count() - panel);
     const int32_t query = panel * kernels.lanes;
@@ -206,14 +207,14 @@ void CodeScan::ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorks
       filter.first_scale = queries_.first_scale() + query;
       filter.of_residual = queries_.of_residual() + query;
       filter.of_norm = queries_.of_norm() + query;
-      filter.less = queries_.less() + query;
+      filter.squared_norm_lower = queries_.squared_norm_lower() + query;
       filter.threshold = thresholds + query;
       const int32_t count = kernels.filter_panels(filter, space.survivors.get());
       for (int32_t i = 0; i < count; ++i) {
         const Survivor& survivor = space.survivors.get()[i];
         const int64_t slot = begin + live.RowAt(r + survivor.row);
         const int32_t q = query + survivor.query;
-        if (Deleted(slot) || queries_.given_up(q)) continue;
+        if (Deleted(slot) || queries_.abandoned(q)) continue;
         space.lists[static_cast<size_t>(q)].Push(OrderableUpper(survivor.upper),
                                                  static_cast<uint32_t>(slot));
       }
@@ -229,32 +230,31 @@ bool CodeScan::RowsAreCheaper(int32_t query, int64_t work, int64_t waiting) cons
   const int64_t at_first = participants_ * (kScoresAThread + group_.k[static_cast<size_t>(query)]) +
                            rows / kRowsAScoreAtFirst;
   if (scores <= at_first + scanned / rows_a_score) return false;
-  // What is left at this rate, against all rows.
+  // The scores that remain at this rate, compared with scanning all rows.
   return scores * (rows - scanned) / scanned + waiting > rows / rows_a_score;
 }
 
-void CodeScan::Settle(ThreadWorkspace& space) {
+void CodeScan::FinalizeTile(ThreadWorkspace& space) {
   const CandidateContext context = ContextOf(space);
-  bool all_given_up = true;
+  bool all_abandoned = true;
   for (int32_t q = 0; q < queries_count_; ++q) {
-    if (queries_.given_up(q)) continue;
-    all_given_up = false;
+    if (queries_.abandoned(q)) continue;
+    all_abandoned = false;
     Candidates& list = space.lists[static_cast<size_t>(q)];
     if (!list.HasNew()) continue;
-    int64_t work = queries_.AddWork(q, list.Settle(context, queries_.refines()));
-    if (list.TooManyWait()) work = queries_.AddWork(q, list.Thin(context));
-    const int64_t waiting = list.TooManyWait() ? list.waiting() : 0;  // work to come
+    int64_t work = queries_.AddWork(q, list.FinalizeTile(context, queries_.in_panels()));
+    if (list.TooManyWait()) work = queries_.AddWork(q, list.ReduceWaiting(context));
+    const int64_t waiting = list.TooManyWait() ? list.waiting() : 0;  // scores still to compute
     if (RowsAreCheaper(q, work, waiting)) {
-      queries_.GiveUp(q);
+      queries_.Abandon(q);
     } else if (waiting > 0) {
       queries_.AddWork(q, list.ScoreSome(context));
     }
   }
-  if (all_given_up) next_turn_.store(tiles_count_, std::memory_order_relaxed);
+  if (all_abandoned) next_turn_.store(tiles_count_, std::memory_order_relaxed);
 }
 
-absl::Status CodeScan::Run(absl::Span<std::vector<corpus::RankedScore>* const> best,
-                           corpus::ScanCost* cost) {
+absl::Status CodeScan::Run(const ScanOutput& best, corpus::ScanCost* cost) {
   if (Cancelled()) return absl::CancelledError("search cancelled by its caller");
   for (int32_t q = 0; q < queries_count_; ++q) queries_.ResetWork(q);
   PlanTiles();
@@ -280,8 +280,8 @@ absl::Status CodeScan::Run(absl::Span<std::vector<corpus::RankedScore>* const> b
   const int32_t mergers = MergeThreads(keys, queries_count_, participants_);
   context_.pool->Run(mergers, [&](int32_t worker) {
     for (int32_t q; (q = next_merge_.fetch_add(1, std::memory_order_relaxed)) < queries_count_;) {
-      if (queries_.given_up(q)) continue;
-      MergeLists(*context_.workspace, participants_, q, worker, best[static_cast<size_t>(q)]);
+      if (queries_.abandoned(q)) continue;
+      best.Assign(q, MergeLists(*context_.workspace, participants_, q, worker));
     }
   });
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// The rows of one generation that may be among the best of a group of queries, found by their codes
-// and scored canonically, on the threads of the pool.
+// CodeScan: finds the rows of one generation that may be among the best of a group of queries by
+// their codes, and scores them canonically, on the threads of the pool.
 #ifndef NEARFIELD_ENGINE_CPU_CODE_SCAN_H_
 #define NEARFIELD_ENGINE_CPU_CODE_SCAN_H_
 
@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "engine/backend/backend.h"
 #include "engine/base/thread_pool.h"
-#include "engine/corpus/backend.h"
 #include "engine/cpu/candidates.h"
 #include "engine/cpu/code_queries.h"
 #include "engine/cpu/first_error.h"
@@ -22,31 +22,30 @@
 
 namespace nearfield::cpu {
 
-// Borrows everything for one Run. The caller holds SharedThreads::turn.
+// Borrows all arguments for one Run. Requires: the caller holds SharedThreads::turn.
 class CodeScan {
  public:
   CodeScan(const GenerationScan::Context& context, const QueryGroup& group, CodeQueries& queries,
            const corpus::GenerationView& view);
 
-  // For every query that is not given up at the end: *best[query] holds the best rows of the
-  // generation in its order, at least those that reach the query's floor at the end of all scans.
-  // Gives queries up (CodeQueries::GiveUp) that bounds help too little. Adds to *cost.
+  // Fills the list of every query that is not abandoned at the end with the best rows of the
+  // generation in its order: at least the rows that reach the query's floor after all scans.
+  // Abandons queries whose bounds rule out too few rows (CodeQueries::Abandon). Adds to *cost.
   // Errors: as GenerationScan.
-  absl::Status Run(absl::Span<std::vector<corpus::RankedScore>* const> best,
-                   corpus::ScanCost* cost);
+  absl::Status Run(const ScanOutput& best, corpus::ScanCost* cost);
 
  private:
   void PlanTiles();
   void PrepareWorkspace();
-  bool Cancelled() const;  // asks the caller; on its thread only
+  bool Cancelled() const;  // calls the caller's function; on the caller's thread only
   int64_t TileAt(int64_t turn) const;
   void ScanTiles(int32_t worker);
   void ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspace& space);
-  // `live` are rows of the tile that starts at `begin`.
+  // live: rows of the tile that starts at `begin`.
   void ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorkspace& space);
-  void Settle(ThreadWorkspace& space);
-  // Whether the query does better to give up: `work` has been spent on it by all threads, so many
-  // candidates wait.
+  void FinalizeTile(ThreadWorkspace& space);
+  // Returns true if a row scan is cheaper for the query. work: spent on it by all threads so far;
+  // waiting: candidates still to score.
   bool RowsAreCheaper(int32_t query, int64_t work, int64_t waiting) const;
   bool Deleted(int64_t slot) const {
     return deleted_ != nullptr && ((deleted_[slot / 64] >> (slot % 64)) & 1) != 0;
@@ -59,14 +58,14 @@ class CodeScan {
   const QueryGroup& group_;
   CodeQueries& queries_;
   const CpuRowPlanes& planes_;
-  const uint64_t* const deleted_;  // null: none
+  const uint64_t* const deleted_;  // null: no row is deleted
   const int32_t queries_count_;
   int32_t rows_a_tile_ = 0;
   int64_t tiles_count_ = 0;
   int64_t probes_count_ = 0;
   int32_t participants_ = 1;
   std::atomic<int64_t> next_turn_{0};
-  std::atomic<int64_t> rows_scanned_{0};  // or left out, as they are deleted
+  std::atomic<int64_t> rows_scanned_{0};  // includes deleted rows that were skipped
   std::atomic<int64_t> rows_read_{0};
   std::atomic<int32_t> next_merge_{0};
   std::atomic<bool> cancelled_{false};

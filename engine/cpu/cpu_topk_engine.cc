@@ -2,25 +2,27 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/check_range.h"
+#include "engine/base/mutex.h"
 #include "engine/base/status_macros.h"
 #include "engine/cpu/group_search.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/listed_search.h"
 #include "engine/cpu/row_planes.h"
-#include "engine/cpu/scan_kernels.h"
 #include "engine/cpu/workspace.h"
 
 namespace nearfield::cpu {
 namespace {
 
-// Measured: from here on a scan of codes is the faster one for every number of rows and queries.
-// Below, one query gains nothing by it, and the codes would take more than half the rows' memory.
+// Measured: from this dimension on a code scan is faster for every number of rows and queries.
+// Below it one query is not faster, and codes would take more than half of the rows' memory.
 constexpr int32_t kCodesDimMin = 32;
 
 int64_t MicrosSince(std::chrono::steady_clock::time_point start) {
@@ -37,16 +39,16 @@ class CpuTopkEngine : public corpus::Backend {
         threads_(std::make_shared<SharedThreads>(threads_count)),
         workspace_(threads_count),
         group_search_({&threads_->pool, &kernels_, &workspace_}) {
-    facts_.kind = BackendKind::kCpu;
-    facts_.device_name = absl::StrCat(kernels.name, " (", threads_count,
-                                      threads_count == 1 ? " thread)" : " threads)");
-    facts_.k_max = options.k_max;
-    facts_.batch_max = options.batch_max;
-    facts_.scan = ScanPrecision::kInt8;
-    facts_.scan_dim_min = kCodesDimMin;
+    info_.kind = BackendKind::kCpu;
+    info_.device_name = absl::StrCat(kernels.name, " (", threads_count,
+                                     threads_count == 1 ? " thread)" : " threads)");
+    info_.k_max = options.k_max;
+    info_.batch_max = options.batch_max;
+    info_.scan = ScanPrecision::kInt8;
+    info_.scan_dim_min = kCodesDimMin;
   }
 
-  const corpus::BackendFacts& facts() const override { return facts_; }
+  const corpus::BackendInfo& info() const override { return info_; }
 
   absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> Reserve(const corpus::RowFormat& format,
                                                              int64_t rows_max) override {
@@ -60,10 +62,10 @@ class CpuTopkEngine : public corpus::Backend {
     return std::make_unique<CpuTombstones>(std::move(words), std::move(share));
   }
 
-  absl::StatusOr<corpus::BestRows> Search(const corpus::RowFormat& format,
-                                          absl::Span<const corpus::GenerationView> generations,
-                                          const corpus::QueryTile& tile,
-                                          corpus::ScanCost* cost) override;
+  absl::Status Search(const corpus::RowFormat& format,
+                      absl::Span<const corpus::GenerationView> generations,
+                      const corpus::QueryTile& tile, corpus::RankedLists* best,
+                      corpus::ScanCost* cost) override;
 
   int64_t device_bytes_total() const override { return budget_->bytes_total(); }
   int64_t device_bytes_used() const override { return budget_->bytes_used(); }
@@ -75,24 +77,21 @@ class CpuTopkEngine : public corpus::Backend {
                      const corpus::QueryTile& tile) const;
 
   const ScanKernels& kernels_;
-  corpus::BackendFacts facts_;
+  corpus::BackendInfo info_;
   const std::shared_ptr<MemoryBudget> budget_;
   const std::shared_ptr<SharedThreads> threads_;
-  Workspace workspace_;       // guarded by threads_->turn
-  GroupSearch group_search_;  // guarded by threads_->turn
+  Workspace workspace_ ABSL_GUARDED_BY(threads_->turn);
+  GroupSearch group_search_ ABSL_GUARDED_BY(threads_->turn);
 };
 
 absl::Status CpuTopkEngine::Check(const corpus::RowFormat& format,
                                   absl::Span<const corpus::GenerationView> generations,
                                   const corpus::QueryTile& tile) const {
-  if (static_cast<int64_t>(tile.k.size()) > facts_.batch_max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("queries: ", tile.k.size(), " in a batch, at most ", facts_.batch_max));
-  }
+  ABSL_RETURN_IF_ERROR(
+      CheckRange("queries", static_cast<int64_t>(tile.k.size()), 0, info_.batch_max));
   for (size_t q = 0; q < tile.k.size(); ++q) {
-    if (tile.k[q] < 1 || tile.k[q] > facts_.k_max) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("query ", q, ": k = ", tile.k[q], ", must be in [1, ", facts_.k_max, "]"));
+    if (tile.k[q] < 1 || tile.k[q] > info_.k_max) {
+      return RangeError(absl::StrCat("queries[", q, "].k"), tile.k[q], 1, info_.k_max);
     }
   }
   for (const corpus::GenerationView& view : generations) {
@@ -113,21 +112,21 @@ absl::Status CpuTopkEngine::Check(const corpus::RowFormat& format,
   return absl::OkStatus();
 }
 
-absl::StatusOr<corpus::BestRows> CpuTopkEngine::Search(
-    const corpus::RowFormat& format, absl::Span<const corpus::GenerationView> generations,
-    const corpus::QueryTile& tile, corpus::ScanCost* cost) {
+absl::Status CpuTopkEngine::Search(const corpus::RowFormat& format,
+                                   absl::Span<const corpus::GenerationView> generations,
+                                   const corpus::QueryTile& tile, corpus::RankedLists* best,
+                                   corpus::ScanCost* cost) {
   ABSL_RETURN_IF_ERROR(Check(format, generations, tile));
-  threads_->NoteSearch();
-  const std::lock_guard turn(threads_->turn);
+  threads_->RecordSearch();
+  const MutexLock turn(threads_->turn);
   const auto start = std::chrono::steady_clock::now();
   *cost = {};
-  corpus::BestRows best(tile.k.size(),
-                        std::vector<std::vector<corpus::RankedScore>>(generations.size()));
+  best->Reset(tile.k, generations.size());
   if (PrefersListed(format, generations, tile.k, threads_->pool.threads_count())) {
     const GenerationScan::Context context = {&threads_->pool, &kernels_, &workspace_};
-    ABSL_RETURN_IF_ERROR(SearchListed(context, format, generations, tile, &best, cost));
+    ABSL_RETURN_IF_ERROR(SearchListed(context, format, generations, tile, best, cost));
     cost->device_us = MicrosSince(start);
-    return best;
+    return absl::OkStatus();
   }
   for (size_t first = 0; first < tile.k.size();) {
     const absl::Span<const int32_t> rest = tile.k.subspan(first);
@@ -137,19 +136,14 @@ absl::StatusOr<corpus::BestRows> CpuTopkEngine::Search(
     task.generations = generations;
     task.queries = tile.queries + static_cast<int64_t>(first) * format.dim;
     task.k = rest.subspan(0, count);
+    task.first_query = first;
     task.cancelled = &tile.cancelled;
-    ABSL_RETURN_IF_ERROR(group_search_.Run(task, absl::MakeSpan(best).subspan(first, count), cost));
+    ABSL_RETURN_IF_ERROR(group_search_.Run(task, best, cost));
     first += count;
   }
   cost->device_us = MicrosSince(start);
-  threads_->NoteSearch();
-  return best;
-}
-
-absl::Status CheckRange(const char* name, int64_t value, int64_t min, int64_t max) {
-  if (value >= min && value <= max) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " = ", value, ", must be in [", min, ", ", max, "]"));
+  threads_->RecordSearch();
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -182,24 +176,6 @@ absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeCpuTopkEngine(const CpuOpti
   const int32_t threads =
       options.threads != 0 ? options.threads : std::clamp(cores, 1, kThreadsMax);
   return std::make_unique<CpuTopkEngine>(options, threads, **found);
-}
-
-corpus::QueryEncoder MakeQueryEncoder() {
-  const CodeKernels& kernels = SupportedScanKernels().front()->codes;
-  auto scratch = std::make_shared<ScratchBuffer<double>>();
-  return [&kernels, scratch](const corpus::Rotation& rotation, Metric metric,
-                             absl::Span<const float> query, absl::Span<int8_t> first,
-                             absl::Span<int8_t> second) {
-    EncodeQueryArgs args;
-    args.rotation = &rotation;
-    args.dim = static_cast<int32_t>(query.size());
-    args.metric = metric;
-    args.query = query.data();
-    args.first = first.data();
-    args.second = second.data();
-    args.scratch = scratch->Ensure(EncodeScratchDoubles(args.dim));
-    return kernels.encode_query(args);
-  };
 }
 
 }  // namespace nearfield::cpu

@@ -1,4 +1,5 @@
-// The CPU backend: exact rows in host memory, and codes of them, scanned with SIMD on all cores.
+// Factory of the CPU backend, which holds rows and codes in host memory and scans them with SIMD on
+// all cores.
 #ifndef NEARFIELD_ENGINE_CPU_CPU_TOPK_ENGINE_H_
 #define NEARFIELD_ENGINE_CPU_CPU_TOPK_ENGINE_H_
 
@@ -8,32 +9,28 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/corpus/backend.h"
-#include "engine/corpus/scan_code.h"
+#include "engine/backend/backend.h"
 
 namespace nearfield::cpu {
 
 struct CpuOptions {
-  int64_t memory_bytes = 0;  // budget for rows; > 0
-  int32_t threads = 0;       // of the scan; 0: all cores
+  int64_t memory_bytes = 0;  // budget for rows, in bytes; > 0
+  int32_t threads = 0;       // threads of a scan; 0: all cores
   int32_t k_max = kKMax + 1;
   int32_t batch_max = 1024;
-  // Instruction set of the scan, one of CpuInstructionSets(); empty: the best this CPU has. All
-  // give the same bits.
+  // Instruction set of the scan, one of CpuInstructionSets(); empty: the fastest that this CPU
+  // supports. All give the same bits.
   std::string instruction_set;
 };
 
-// What CpuOptions::instruction_set may name on this CPU, the fastest first: "AVX3_VNNI", "AVX3",
-// "AVX2", "portable".
+// Returns the instruction sets that this CPU supports, fastest first: "AVX3_VNNI", "AVX3", "AVX2",
+// "portable".
 std::vector<std::string> CpuInstructionSets();
 
-// The budget counts rows padded to 32 elements, plus 12 bytes a row; where codes are scanned, codes
-// padded to 64 bytes, plus 16 bytes a row; plus tombstones.
-// Errors: InvalidArgument (an option out of range: names it, its value and the limit).
+// Creates the CPU backend. Its budget counts rows padded to 32 elements plus 12 bytes per row; for
+// code scans also codes padded to 64 bytes plus 16 bytes per row; and tombstones.
+// Errors: InvalidArgument (an option is out of range: names it, its value and the limit).
 absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeCpuTopkEngine(const CpuOptions& options);
-
-// corpus::EncodeQuery with the best instructions of this CPU.
-corpus::QueryEncoder MakeQueryEncoder();
 
 }  // namespace nearfield::cpu
 

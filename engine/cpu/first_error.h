@@ -1,4 +1,4 @@
-// The first error of threads that work together.
+// FirstError: keeps the first error of threads that work together.
 #ifndef NEARFIELD_ENGINE_CPU_FIRST_ERROR_H_
 #define NEARFIELD_ENGINE_CPU_FIRST_ERROR_H_
 
@@ -11,13 +11,13 @@ namespace nearfield::cpu {
 
 class FirstError {
  public:
-  // From any thread. Returns whether `status` is OK.
+  // Keeps `status` if it is the first error. Returns true if it is OK. Call from any thread.
   bool Check(absl::Status status) {
     if (status.ok()) return true;
     if (!set_.exchange(true, std::memory_order_relaxed)) status_ = std::move(status);
     return false;
   }
-  // After all threads are done.
+  // Requires: all threads are done.
   const absl::Status& status() const { return status_; }
 
  private:

@@ -13,22 +13,22 @@
 namespace nearfield::cpu {
 namespace {
 
-// One query: bytes of rows a thread takes at a time. Some 10 us of work: the shared counter and the
-// wait for the slowest thread stay below a percent or two of a scan worth several threads.
+// One query: bytes of rows per tile. About 10 us of work: the shared counter and the wait for the
+// slowest thread stay below one or two percent of a scan that is worth several threads.
 constexpr int64_t kTileBytes = 128 << 10;
 constexpr int32_t kTileRowsMax = 1024;
-// Several queries: the same, by what the rows take when widened to fp64. Long enough to fetch the
-// next tile meanwhile, short enough that two tiles fit the second-level cache beside the queries.
+// Several queries: bytes per tile of rows widened to fp64. Long enough to fetch the next tile
+// meanwhile, short enough that two tiles fit in the L2 cache next to the queries.
 constexpr int64_t kGroupTileBytes = 192 << 10;
 constexpr int32_t kGroupTileRowsMax = 64;
-// What a thread does in a microsecond at most, with rows in its cache: this only decides how many
-// threads are worth waking.
+// Upper limits of a thread's speed, with rows in its cache. They only decide how many threads are
+// worth waking.
 constexpr int64_t kRowBytesPerUs = 30'000;
 constexpr int64_t kMultiplyAddsPerUs = 35'000;
-// Work that one more thread must have to be worth its waking. (1000 x 384 fp32, one query: 27 us on
-// one thread, 16 us on two that still spin; a sleeping thread takes some 5 to 50 us to come.)
+// Work that justifies waking one more thread. (1000 x 384 fp32, one query: 27 us on one thread,
+// 16 us on two that still spin; a sleeping thread takes about 5 to 50 us to start.)
 constexpr int64_t kThreadUs = 20;
-// Tiles a thread should find at least, so that uneven threads finish together.
+// Minimum number of tiles per thread, so that threads of different speed finish together.
 constexpr int64_t kTilesPerThread = 4;
 
 int64_t ThreadsWorthwhile(int64_t work_us, int32_t threads_count) {
@@ -90,7 +90,7 @@ void GenerationScan::PrepareWorkspace() {
     space.kernel_scratch.Ensure(scratch);
     space.sums.Ensure(int64_t{queries_count_} * rows_a_tile_);
     space.row_roots.Ensure(rows_a_tile_);
-    space.passed.Ensure(rows_a_tile_);
+    space.surviving.Ensure(rows_a_tile_);
     uint64_t* const storage = space.keys.Ensure(keys);
     space.best.resize(std::max(space.best.size(), queries));
     for (size_t q = 0; q < queries; ++q) {
@@ -111,7 +111,7 @@ bool GenerationScan::Cancelled() const {
 void GenerationScan::ScanTiles(int32_t worker) {
   if (!error_.Check(score::CheckArithmeticMode())) return;
   ThreadWorkspace& space = context_.workspace->threads[static_cast<size_t>(worker)];
-  // One tile ahead, so that the next one's memory can be fetched while this one is computed.
+  // Claim one tile ahead, so that its memory can be fetched while this one is computed.
   int64_t tile = next_tile_.fetch_add(1, std::memory_order_relaxed);
   while (tile < tiles_count_) {
     if (worker == 0 && Cancelled()) cancelled_.store(true, std::memory_order_relaxed);
@@ -152,7 +152,8 @@ void GenerationScan::ScanTile(int64_t tile, int64_t next_tile, ThreadWorkspace& 
   for (int32_t q = 0; q < queries_count_; ++q) SelectRows(q, begin, rows_count, space);
 }
 
-// The filter leaves few rows; each of those is scored by the one definition in score.h.
+// Adds the rows of a tile that may be in the answer. The filter leaves few rows; each is scored by
+// the one definition in score.h.
 void GenerationScan::SelectRows(int32_t query, int64_t begin, int32_t rows_count,
                                 ThreadWorkspace& space) {
   TopKeys& best = space.best[static_cast<size_t>(query)];
@@ -176,12 +177,12 @@ void GenerationScan::SelectRows(int32_t query, int64_t begin, int32_t rows_count
   if (metric == Metric::kCosine && filter.score_min <= -1.0f) {
     filter.score_min = score::MinusInfinity();
   }
-  int32_t* const passed = space.passed.get();
-  const int32_t passed_count = context_.kernels->filter(filter, passed);
-  for (int32_t i = 0; i < passed_count; ++i) {
-    const int64_t slot = begin + passed[i];
+  int32_t* const surviving = space.surviving.get();
+  const int32_t surviving_count = context_.kernels->filter(filter, surviving);
+  for (int32_t i = 0; i < surviving_count; ++i) {
+    const int64_t slot = begin + surviving[i];
     if (deleted_ != nullptr && ((deleted_[slot / 64] >> (slot % 64)) & 1) != 0) continue;
-    const double sum = sums[passed[i]];
+    const double sum = sums[surviving[i]];
     const float score = metric == Metric::kDot ? score::DotScore(sum)
                         : metric == Metric::kL2
                             ? score::L2Score(sum)
@@ -197,15 +198,13 @@ void GenerationScan::SelectRows(int32_t query, int64_t begin, int32_t rows_count
   }
 }
 
-void GenerationScan::Merge(absl::Span<std::vector<corpus::RankedScore>* const> best,
-                           int32_t worker) {
+void GenerationScan::Merge(const ScanOutput& best, int32_t worker) {
   for (int32_t q; (q = next_merge_.fetch_add(1, std::memory_order_relaxed)) < queries_count_;) {
-    MergeLists(*context_.workspace, participants_, q, worker, best[static_cast<size_t>(q)]);
+    best.Assign(q, MergeLists(*context_.workspace, participants_, q, worker));
   }
 }
 
-absl::Status GenerationScan::Run(absl::Span<std::vector<corpus::RankedScore>* const> best,
-                                 corpus::ScanCost* cost) {
+absl::Status GenerationScan::Run(const ScanOutput& best, corpus::ScanCost* cost) {
   if (Cancelled()) return absl::CancelledError("search cancelled by its caller");
   PlanTiles();
   PrepareWorkspace();

@@ -1,19 +1,19 @@
-// The exact top-k of one generation for a group of queries, on the threads of the pool.
+// GenerationScan: the exact top-k of one generation for a group of queries, on the pool's threads.
 #ifndef NEARFIELD_ENGINE_CPU_GENERATION_SCAN_H_
 #define NEARFIELD_ENGINE_CPU_GENERATION_SCAN_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "engine/backend/backend.h"
 #include "engine/base/thread_pool.h"
-#include "engine/corpus/backend.h"
 #include "engine/cpu/first_error.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/row_planes.h"
-#include "engine/cpu/scan_kernels.h"
 #include "engine/cpu/workspace.h"
 
 namespace nearfield::cpu {
@@ -25,7 +25,18 @@ struct QueryGroup {
   const std::function<bool()>* cancelled = nullptr;
 };
 
-// Borrows everything for one Run. The caller holds SharedThreads::turn.
+// The lists that a scan fills: one list for each query of its group.
+struct ScanOutput {
+  corpus::RankedLists* lists = nullptr;
+  size_t generation = 0;
+  absl::Span<const size_t> queries;  // the place of each query in `lists`
+
+  void Assign(int32_t query, absl::Span<const uint64_t> keys) const {
+    lists->Assign(queries[static_cast<size_t>(query)], generation, keys);
+  }
+};
+
+// Borrows all arguments for one Run. Requires: the caller holds SharedThreads::turn.
 class GenerationScan {
  public:
   struct Context {
@@ -37,25 +48,24 @@ class GenerationScan {
   GenerationScan(const Context& context, const QueryGroup& group,
                  const corpus::GenerationView& view);
 
-  // Fills best(query) for every query of the group, adds to *cost. Errors: Cancelled,
-  // FailedPrecondition (a thread does not compute in the arithmetic mode that exact scores need).
-  absl::Status Run(absl::Span<std::vector<corpus::RankedScore>* const> best,
-                   corpus::ScanCost* cost);
+  // Fills the list of every query of the group and adds to *cost. Errors: Cancelled,
+  // FailedPrecondition (a thread is not in the arithmetic mode that exact scores require).
+  absl::Status Run(const ScanOutput& best, corpus::ScanCost* cost);
 
  private:
   void PlanTiles();
   void PrepareWorkspace();
-  bool Cancelled() const;  // asks the caller; on its thread only
+  bool Cancelled() const;  // calls the caller's function; on the caller's thread only
   void ScanTiles(int32_t worker);
   void ScanTile(int64_t tile, int64_t next_tile, ThreadWorkspace& space);
   void SelectRows(int32_t query, int64_t begin, int32_t rows_count, ThreadWorkspace& space);
-  void Merge(absl::Span<std::vector<corpus::RankedScore>* const> best, int32_t worker);
+  void Merge(const ScanOutput& best, int32_t worker);
   int32_t RowsInTile(int64_t tile) const;
 
   const Context context_;
   const QueryGroup& group_;
   const CpuRowPlanes& planes_;
-  const uint64_t* const deleted_;  // null: none
+  const uint64_t* const deleted_;  // null: no row is deleted
   const int32_t queries_count_;
   const SumKind kind_;
   int32_t rows_a_tile_ = 0;

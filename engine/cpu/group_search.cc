@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 #include "engine/base/status_macros.h"
 #include "engine/cpu/candidates.h"
@@ -13,11 +14,11 @@
 namespace nearfield::cpu {
 namespace {
 
-// Limits of a group: its vectors in fp64, and the lists that each thread keeps.
+// Limits of a group: its vectors in fp64, and the lists of each thread.
 constexpr int64_t kQueryBytesMax = int64_t{8} << 20;
 constexpr int64_t kListBytesMax = int64_t{16} << 20;
-// With fewer rows a neighbor than this, too many would have to be scored. In a batch a scan of rows
-// costs less a query.
+// Minimum rows per requested neighbor for a code scan; with fewer, too many rows would be scored.
+// In a batch a row scan costs less per query.
 constexpr int64_t kRowsANeighborMin = 16;
 constexpr int64_t kRowsANeighborMinInPanels = 64;
 
@@ -75,7 +76,7 @@ absl::Status GroupSearch::Begin(const Task& task) {
   for (size_t q = 0; q < count; ++q) {
     if (rows_only_[q] == 0) continue;
     rows_queries_.push_back(static_cast<int32_t>(q));
-    if (codes_) queries_.GiveUp(static_cast<int32_t>(q));
+    if (codes_) queries_.Abandon(static_cast<int32_t>(q));
   }
   return absl::OkStatus();
 }
@@ -98,7 +99,7 @@ void GroupSearch::PackRowsQueries(const Task& task) {
   const int32_t dim_padded = PaddedDim(dim);
   double* const packed = workspace.queries.Ensure(int64_t{count} * dim_padded);
   workspace.query_squares.resize(static_cast<size_t>(count) + kRowGroup);
-  if (task.format.metric == Metric::kCosine) {  // a query is a row of fp32: squared in padded form
+  if (task.format.metric == Metric::kCosine) {  // square each query like a padded row of fp32
     for (int32_t q = 0; q < count; ++q) {
       auto* const row = reinterpret_cast<float*>(packed);
       const float* const query = queries + int64_t{q} * dim;
@@ -115,50 +116,54 @@ void GroupSearch::PackRowsQueries(const Task& task) {
   std::fill(packed + dim, packed + dim_padded, 0.0);
 }
 
-absl::Status GroupSearch::SearchCodes(const Task& task, size_t generation, Lists best,
-                                      corpus::ScanCost* cost) {
-  outputs_.clear();
-  for (auto& of_query : best) outputs_.push_back(&of_query[generation]);
+absl::Status GroupSearch::SearchCodes(const Task& task, size_t generation,
+                                      corpus::RankedLists* best, corpus::ScanCost* cost) {
+  places_.resize(task.k.size());
+  std::iota(places_.begin(), places_.end(), task.first_query);
   const QueryGroup group = {task.format, task.k, task.cancelled};
   CodeScan scan(context_, group, queries_, task.generations[generation]);
-  ABSL_RETURN_IF_ERROR(scan.Run(outputs_, cost));
+  ABSL_RETURN_IF_ERROR(
+      scan.Run({.lists = best, .generation = generation, .queries = places_}, cost));
   rows_queries_.clear();
   for (int32_t q = 0; q < queries_.count(); ++q) {
-    if (queries_.given_up(q)) rows_queries_.push_back(q);
+    if (queries_.abandoned(q)) rows_queries_.push_back(q);
   }
   return absl::OkStatus();
 }
 
-absl::Status GroupSearch::SearchRows(const Task& task, size_t generation, Lists best,
+absl::Status GroupSearch::SearchRows(const Task& task, size_t generation, corpus::RankedLists* best,
                                      corpus::ScanCost* cost) {
-  // Queries are only ever added: another count is another set.
+  // Queries are only added to the set, so an equal count means an equal set.
   if (rows_packed_ != static_cast<int64_t>(rows_queries_.size())) PackRowsQueries(task);
-  outputs_.clear();
+  places_.clear();
   for (const int32_t q : rows_queries_) {
-    outputs_.push_back(&best[static_cast<size_t>(q)][generation]);
+    places_.push_back(task.first_query + static_cast<size_t>(q));
   }
   const QueryGroup group = {task.format, rows_k_, task.cancelled};
   GenerationScan scan(context_, group, task.generations[generation]);
-  return scan.Run(outputs_, cost);
+  return scan.Run({.lists = best, .generation = generation, .queries = places_}, cost);
 }
 
-// What lies below the floor was found by chance: only above it is every row of the generation.
-void GroupSearch::CutAtFloors(Lists best, corpus::ScanCost* cost) {
+// Drops rows below the floors: a list is complete only above its floor.
+void GroupSearch::CutAtFloors(const Task& task, corpus::RankedLists* best, corpus::ScanCost* cost) {
   for (int32_t q = 0; q < queries_.count(); ++q) {
     if (rows_only_[static_cast<size_t>(q)] != 0) continue;
-    if (queries_.given_up(q)) {
+    if (queries_.abandoned(q)) {
       ++cost->escalations.canonical;
     } else {
       ++cost->queries_of_codes;
     }
     const float floor = queries_.floor(q).score();
-    for (std::vector<corpus::RankedScore>& list : best[static_cast<size_t>(q)]) {
-      while (!list.empty() && list.back().score < floor) list.pop_back();
+    const size_t place = task.first_query + static_cast<size_t>(q);
+    for (size_t g = 0; g < task.generations.size(); ++g) {
+      absl::Span<const corpus::RankedScore> list = best->list(place, g);
+      while (!list.empty() && list.back().score < floor) list.remove_suffix(1);
+      best->Resize(place, g, list.size());
     }
   }
 }
 
-absl::Status GroupSearch::Run(const Task& task, Lists best, corpus::ScanCost* cost) {
+absl::Status GroupSearch::Run(const Task& task, corpus::RankedLists* best, corpus::ScanCost* cost) {
   ABSL_RETURN_IF_ERROR(Begin(task));
   for (size_t g = 0; g < task.generations.size(); ++g) {
     if (task.generations[g].rows_live == 0) continue;
@@ -167,7 +172,7 @@ absl::Status GroupSearch::Run(const Task& task, Lists best, corpus::ScanCost* co
     }
     if (!rows_queries_.empty()) ABSL_RETURN_IF_ERROR(SearchRows(task, g, best, cost));
   }
-  if (codes_) CutAtFloors(best, cost);
+  if (codes_) CutAtFloors(task, best, cost);
   return absl::OkStatus();
 }
 

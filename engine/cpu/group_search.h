@@ -1,21 +1,23 @@
-// A group of queries over all generations: by codes where a collection has them and they help, else
-// over the rows.
+// GroupSearch: searches all generations for a group of queries: by codes if the collection has them
+// and they help, else by a row scan.
 #ifndef NEARFIELD_ENGINE_CPU_GROUP_SEARCH_H_
 #define NEARFIELD_ENGINE_CPU_GROUP_SEARCH_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "engine/corpus/backend.h"
+#include "engine/backend/backend.h"
 #include "engine/cpu/code_queries.h"
 #include "engine/cpu/generation_scan.h"
 
 namespace nearfield::cpu {
 
-// Kept from one group to the next, for its memory. The caller holds SharedThreads::turn.
+// Reused for each group, so that it keeps its memory. Requires: the caller holds
+// SharedThreads::turn.
 class GroupSearch {
  public:
   explicit GroupSearch(const GenerationScan::Context& context) : context_(context) {}
@@ -25,39 +27,40 @@ class GroupSearch {
     absl::Span<const corpus::GenerationView> generations;
     const float* queries = nullptr;  // [k.size(), dim]
     absl::Span<const int32_t> k;
+    size_t first_query = 0;  // the place of the first query in the results
     const std::function<bool()>* cancelled = nullptr;
   };
-  // best[query][generation], as corpus::BestRows. Adds to *cost. Errors: as GenerationScan::Run.
-  absl::Status Run(const Task& task, absl::Span<std::vector<std::vector<corpus::RankedScore>>> best,
-                   corpus::ScanCost* cost);
+  // Fills the lists of the group as corpus::Backend::Search and adds to *cost. Errors: as
+  // GenerationScan::Run.
+  absl::Status Run(const Task& task, corpus::RankedLists* best, corpus::ScanCost* cost);
 
-  // Queries of one task share the second-level cache and the lists' memory: how many of k.size()
-  // do.
+  // Returns how many of the first k.size() queries fit in one task: they share the L2 cache and the
+  // memory for lists.
   static int64_t QueriesTogether(const corpus::RowFormat& format, absl::Span<const int32_t> k);
 
-  // Whether a query with this k, one of queries_count together, is searched by codes at first.
+  // Returns true if a query with this k, one of queries_count together, starts with a code scan.
   static bool StartsWithCodes(const corpus::RowFormat& format, int64_t rows_live, int32_t k,
                               int64_t queries_count);
 
  private:
-  using Lists = absl::Span<std::vector<std::vector<corpus::RankedScore>>>;
-
   absl::Status Begin(const Task& task);
-  absl::Status SearchCodes(const Task& task, size_t generation, Lists best, corpus::ScanCost* cost);
-  absl::Status SearchRows(const Task& task, size_t generation, Lists best, corpus::ScanCost* cost);
-  // The queries of rows_queries_, for a scan of rows.
+  absl::Status SearchCodes(const Task& task, size_t generation, corpus::RankedLists* best,
+                           corpus::ScanCost* cost);
+  absl::Status SearchRows(const Task& task, size_t generation, corpus::RankedLists* best,
+                          corpus::ScanCost* cost);
+  // Packs the queries of rows_queries_ for a row scan.
   void PackRowsQueries(const Task& task);
-  void CutAtFloors(Lists best, corpus::ScanCost* cost);
+  void CutAtFloors(const Task& task, corpus::RankedLists* best, corpus::ScanCost* cost);
 
   const GenerationScan::Context context_;
   CodeQueries queries_;
-  bool codes_ = false;                 // some query is searched by codes
-  std::vector<uint8_t> rows_only_;     // a query: from the beginning on
-  std::vector<int32_t> rows_queries_;  // those scanned over rows, ascending
-  int64_t rows_packed_ = 0;            // how many of them are packed
+  bool codes_ = false;                 // at least one query is searched by codes
+  std::vector<uint8_t> rows_only_;     // per query: searched by rows from the start
+  std::vector<int32_t> rows_queries_;  // queries searched by rows, ascending
+  int64_t rows_packed_ = 0;            // how many of rows_queries_ are packed
   std::vector<int32_t> rows_k_;
   std::vector<float> rows_vectors_;
-  std::vector<std::vector<corpus::RankedScore>*> outputs_;
+  std::vector<size_t> places_;  // in the results, of the queries that are searched
 };
 
 }  // namespace nearfield::cpu

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 
 namespace nearfield::cpu {
@@ -13,7 +14,7 @@ namespace {
 
 constexpr int64_t kPageBytes = 4096;
 constexpr int64_t kHugePageBytes = int64_t{2} << 20;
-// Smaller mappings stay on small pages: a huge one would be cleared in full for a few rows.
+// Smaller mappings use small pages: a huge page would be cleared in full for a few rows.
 constexpr int64_t kHugeMappingBytesMin = 2 * kHugePageBytes;
 
 }  // namespace
@@ -36,11 +37,17 @@ absl::StatusOr<BudgetShare> BudgetShare::Take(std::shared_ptr<MemoryBudget> budg
 }
 
 BudgetShare::~BudgetShare() {
-  if (budget_ != nullptr) budget_->GiveBack(bytes_);
+  if (budget_ != nullptr) budget_->Release(bytes_);
+}
+
+void MemoryBudget::Release(int64_t bytes) {
+  const int64_t used_before = bytes_used_.fetch_sub(bytes, std::memory_order_relaxed);
+  CHECK_LE(bytes, used_before);
 }
 
 void BudgetShare::Shrink(int64_t bytes) {
-  budget_->GiveBack(bytes_ - bytes);
+  CHECK_LE(bytes, bytes_);
+  budget_->Release(bytes_ - bytes);
   bytes_ = bytes;
 }
 
@@ -57,14 +64,14 @@ absl::StatusOr<Mapping> Mapping::Create(int64_t bytes) {
                      " bytes: ", std::system_category().message(errno)));
   }
   auto* begin = static_cast<std::byte*>(raw);
-  if (huge) {  // cut to a huge-page boundary
+  if (huge) {  // trim to a huge-page boundary
     const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(raw));
     const int64_t head = RoundUp(address, kHugePageBytes) - address;
     if (head > 0) munmap(begin, static_cast<size_t>(head));
     begin += head;
     if (head < slack) munmap(begin + bytes, static_cast<size_t>(slack - head));
-    madvise(begin, static_cast<size_t>(bytes),
-            MADV_HUGEPAGE);  // a wish: refused, small pages serve
+    // Advisory: if the system refuses, small pages are used.
+    madvise(begin, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   }
   return Mapping(begin, bytes);
 }

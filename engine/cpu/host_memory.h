@@ -1,5 +1,5 @@
-// Host memory of the CPU backend: a byte budget, and mappings that cost nothing until they are
-// touched.
+// Host memory of the CPU backend: MemoryBudget counts bytes; a Mapping takes physical memory only
+// when its pages are touched.
 #ifndef NEARFIELD_ENGINE_CPU_HOST_MEMORY_H_
 #define NEARFIELD_ENGINE_CPU_HOST_MEMORY_H_
 
@@ -14,23 +14,23 @@
 
 namespace nearfield::cpu {
 
-// Thread-safe.
+// A limit on bytes. Thread-safe.
 class MemoryBudget {
  public:
   explicit MemoryBudget(int64_t bytes_total) : bytes_total_(bytes_total) {}
   int64_t bytes_total() const { return bytes_total_; }
   int64_t bytes_used() const { return bytes_used_.load(std::memory_order_relaxed); }
 
-  // Errors: ResourceExhausted, with the needed and the free bytes; then nothing is taken.
+  // Errors: ResourceExhausted (needed and free bytes); nothing is taken then.
   absl::Status Take(int64_t bytes);
-  void GiveBack(int64_t bytes) { bytes_used_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void Release(int64_t bytes);
 
  private:
   const int64_t bytes_total_;
   std::atomic<int64_t> bytes_used_{0};
 };
 
-// Bytes taken from a budget, given back on destruction.
+// Bytes taken from a budget. The destructor releases them.
 class BudgetShare {
  public:
   static absl::StatusOr<BudgetShare> Take(std::shared_ptr<MemoryBudget> budget, int64_t bytes);
@@ -40,7 +40,7 @@ class BudgetShare {
   BudgetShare& operator=(BudgetShare&&) = delete;
 
   int64_t bytes() const { return bytes_; }
-  // Gives back all but `bytes` <= bytes().
+  // Releases all but `bytes`. Requires: bytes <= bytes().
   void Shrink(int64_t bytes);
 
  private:
@@ -51,11 +51,11 @@ class BudgetShare {
   int64_t bytes_;
 };
 
-// Zeroed memory from the kernel, page-aligned; large ones lie on huge pages where the system grants
+// Zeroed, page-aligned memory from the system. Large mappings use huge pages if the system grants
 // them.
 class Mapping {
  public:
-  // bytes >= 0. Errors: ResourceExhausted (the system refuses the address space).
+  // Requires: bytes >= 0. Errors: ResourceExhausted (the system refuses the address space).
   static absl::StatusOr<Mapping> Create(int64_t bytes);
   ~Mapping();
   Mapping(Mapping&& other) noexcept

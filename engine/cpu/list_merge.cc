@@ -1,14 +1,15 @@
 #include "engine/cpu/list_merge.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 
-#include "engine/score/order.h"
+#include "engine/base/check.h"
 
 namespace nearfield::cpu {
 
-void MergeLists(Workspace& workspace, int32_t participants, int32_t query, int32_t worker,
-                std::vector<corpus::RankedScore>* best) {
+absl::Span<const uint64_t> MergeLists(Workspace& workspace, int32_t participants, int32_t query,
+                                      int32_t worker) {
   const auto q = static_cast<size_t>(query);
   int64_t total = 0;
   for (int32_t w = 0; w < participants; ++w) {
@@ -21,18 +22,16 @@ void MergeLists(Workspace& workspace, int32_t participants, int32_t query, int32
     const TopKeys& part = workspace.threads[static_cast<size_t>(w)].best[q];
     end = std::copy(part.begin(), part.end(), end);
   }
+  DCHECK_EQ(end - merged, total);
   const int64_t k = std::min<int64_t>(workspace.k[q], total);
   if (k < total) std::nth_element(merged, merged + k - 1, end, std::greater<>());
   std::sort(merged, merged + k, std::greater<>());
-  best->resize(static_cast<size_t>(k));
-  for (int64_t i = 0; i < k; ++i) {
-    (*best)[static_cast<size_t>(i)] = {score::KeyScore(merged[i]), score::KeyRank(merged[i])};
-  }
+  return {merged, static_cast<size_t>(k)};
 }
 
 int32_t MergeThreads(int64_t keys, int32_t queries_count, int32_t participants) {
   constexpr int64_t kKeysMergedPerUs = 30;
-  constexpr int64_t kThreadUs = 20;  // what a thread must have to do to be worth its waking
+  constexpr int64_t kThreadUs = 20;  // work that justifies waking one more thread
   const int64_t worthwhile =
       std::clamp<int64_t>(keys / kKeysMergedPerUs / kThreadUs, 1, participants);
   return static_cast<int32_t>(std::min<int64_t>(queries_count, worthwhile));

@@ -1,21 +1,20 @@
-// The lists of all threads to one.
+// Merges the lists of all threads into one.
 #ifndef NEARFIELD_ENGINE_CPU_LIST_MERGE_H_
 #define NEARFIELD_ENGINE_CPU_LIST_MERGE_H_
 
 #include <cstdint>
-#include <vector>
 
-#include "engine/corpus/backend.h"
+#include "absl/types/span.h"
 #include "engine/cpu/workspace.h"
 
 namespace nearfield::cpu {
 
-// The best workspace.k[query] rows that threads 0 .. participants-1 have kept for `query`, in
-// order. `worker`: whose memory may be used.
-void MergeLists(Workspace& workspace, int32_t participants, int32_t query, int32_t worker,
-                std::vector<corpus::RankedScore>* best);
+// Returns the best workspace.k[query] keys that threads 0 .. participants-1 have kept for `query`,
+// in order. They are in the memory of thread `worker`, valid until its next call.
+absl::Span<const uint64_t> MergeLists(Workspace& workspace, int32_t participants, int32_t query,
+                                      int32_t worker);
 
-// How many threads to merge that many keys with.
+// Returns the number of threads to merge that many keys with.
 int32_t MergeThreads(int64_t keys, int32_t queries_count, int32_t participants);
 
 }  // namespace nearfield::cpu

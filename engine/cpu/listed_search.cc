@@ -10,8 +10,8 @@
 #include "engine/cpu/code_queries.h"
 #include "engine/cpu/first_error.h"
 #include "engine/cpu/group_search.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/row_planes.h"
-#include "engine/cpu/scan_kernels.h"
 #include "engine/cpu/workspace.h"
 #include "engine/score/arithmetic_mode.h"
 #include "engine/score/order.h"
@@ -20,15 +20,16 @@
 namespace nearfield::cpu {
 namespace {
 
-// In the time of one row that lies anywhere, a scan of codes passes about so many on one thread.
+// One thread scans about this many codes in the time that scoring one row at a random address
+// takes.
 constexpr int64_t kScannedPerListed = 24;
-// Rows that a thread takes at a time, and keys that wait to be sorted.
+// Rows per chunk, and maximum number of keys before they are sorted.
 constexpr int64_t kChunkRows = 128;
 constexpr int64_t kKeysMax = int64_t{1} << 20;
-// Multiplications that one more thread must have to be worth its waking.
+// Multiplications that justify waking one more thread.
 constexpr int64_t kWorkAThread = 200'000;
 
-// Some listed rows of one generation, and where their keys go.
+// Some listed rows of one generation, and the position of their keys.
 struct Chunk {
   size_t generation = 0;
   absl::Span<const uint32_t> slots;
@@ -63,7 +64,7 @@ class ListedSearch {
 
   int64_t rows_count() const { return rows_count_; }
 
-  // The keys of queries [first, first + count) of the tile, [count][rows_count()].
+  // Computes the keys of queries [first, first + count) of the tile, [count][rows_count()].
   absl::Status Score(const corpus::QueryTile& tile, int64_t first, int64_t count) {
     Widen(tile.queries + first * format_.dim, count);
     keys_.resize(static_cast<size_t>(count * rows_count_));
@@ -87,23 +88,20 @@ class ListedSearch {
     return cancelled ? absl::CancelledError("the search was cancelled") : absl::OkStatus();
   }
 
-  // The best k of each generation for a query that was scored.
-  void Take(int64_t query, int32_t k, std::vector<std::vector<corpus::RankedScore>>& lists) {
-    auto keys = keys_.begin() + query * rows_count_;
+  // Stores the best k of each generation for a query that Score() has scored, at `place` of *best.
+  void Take(int64_t query, int32_t k, size_t place, corpus::RankedLists* best) {
+    uint64_t* keys = keys_.data() + query * rows_count_;
     for (size_t g = 0; g < generations_.size(); ++g) {
       const auto count = static_cast<int64_t>(generations_[g].live_slots.size());
       const int64_t kept = std::min<int64_t>(k, count);
       std::partial_sort(keys, keys + kept, keys + count, std::greater<>());
-      lists[g].reserve(static_cast<size_t>(kept));
-      for (int64_t i = 0; i < kept; ++i) {
-        lists[g].push_back({.score = score::KeyScore(keys[i]), .rank = score::KeyRank(keys[i])});
-      }
+      best->Assign(place, g, {keys, static_cast<size_t>(kept)});
       keys += count;
     }
   }
 
  private:
-  // Queries in fp64, padded with zeros; S(q,q) for cosine.
+  // Converts queries to fp64, padded with zeros; computes S(q,q) for cosine.
   void Widen(const float* queries, int64_t count) {
     const int32_t dim_padded = PaddedDim(format_.dim);
     float* const padded = padded_.Ensure(dim_padded);
@@ -167,7 +165,7 @@ bool PrefersListed(const corpus::RowFormat& format,
   }
   const auto queries = static_cast<int64_t>(k.size());
   if (CodeQueries::InPanels(static_cast<int32_t>(queries))) {
-    // Panels take the codes of listed rows alone: less than the rows themselves.
+    // Panels read only the codes of listed rows, which are smaller than the rows.
     const int32_t k_max = *std::max_element(k.begin(), k.end());
     if (GroupSearch::StartsWithCodes(format, listed, k_max, queries)) return false;
   }
@@ -176,7 +174,7 @@ bool PrefersListed(const corpus::RowFormat& format,
 
 absl::Status SearchListed(const GenerationScan::Context& context, const corpus::RowFormat& format,
                           absl::Span<const corpus::GenerationView> generations,
-                          const corpus::QueryTile& tile, corpus::BestRows* best,
+                          const corpus::QueryTile& tile, corpus::RankedLists* best,
                           corpus::ScanCost* cost) {
   ListedSearch search(context, format, generations);
   const auto queries = static_cast<int64_t>(tile.k.size());
@@ -187,7 +185,7 @@ absl::Status SearchListed(const GenerationScan::Context& context, const corpus::
     ABSL_RETURN_IF_ERROR(search.Score(tile, first, count));
     for (int64_t i = 0; i < count; ++i) {
       const auto query = static_cast<size_t>(first + i);
-      search.Take(i, tile.k[query], (*best)[query]);
+      search.Take(i, tile.k[query], query, best);
     }
   }
   const int64_t row_bytes = int64_t{PaddedDim(format.dim)} * BytesPerElement(format.row_type);

@@ -5,8 +5,8 @@
 namespace nearfield::cpu {
 namespace {
 
-// A copied row costs a group of 64 queries about a tenth of its products: with fewer deleted rows
-// than one in so many the copy would cost what it saves.
+// For a group of 64 queries, copying a row costs about a tenth of its products. If fewer than one
+// row in this number is deleted, the copy costs as much as it saves.
 constexpr int32_t kRowsADeletedMin = 4;
 
 }  // namespace

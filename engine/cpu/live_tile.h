@@ -1,10 +1,10 @@
-// The rows of a tile of codes that a scan has to look at.
+// LiveTile: the rows of a tile of codes that a scan must read.
 #ifndef NEARFIELD_ENGINE_CPU_LIVE_TILE_H_
 #define NEARFIELD_ENGINE_CPU_LIVE_TILE_H_
 
 #include <cstdint>
 
-#include "engine/cpu/code_kernels.h"
+#include "engine/cpu/kernels/code_kernels.h"
 #include "engine/cpu/row_planes.h"
 #include "engine/cpu/workspace.h"
 
@@ -13,17 +13,18 @@ namespace nearfield::cpu {
 struct LiveTile {
   CodeTile tile;
   const score::RowBound* bounds = nullptr;  // [tile.rows_count]
-  const int32_t* rows = nullptr;            // which of the asked ones these are; null: all of them
+  const int32_t* rows = nullptr;            // their indexes among the given rows; null: all rows
 
   int32_t RowAt(int32_t i) const { return rows == nullptr ? i : rows[i]; }
 };
 
-// Memory for LiveRows of tiles of so many rows.
+// Allocates memory in `space` for LiveRows of tiles of up to rows_max rows.
 void PrepareLiveTile(int64_t code_stride, int32_t rows_max, ThreadWorkspace& space);
 
-// Rows [begin, begin + rows_count). Where a fourth or more of them are deleted, the others are
-// copied side by side into `space`, so that many queries pay for these alone; else they stay where
-// they are, deleted ones among them. deleted: a bit a row of the planes, or null.
+// Returns the rows to scan of rows [begin, begin + rows_count). If a quarter or more of them are
+// deleted, copies the others into contiguous memory of `space`, so that many queries pay for these
+// alone. Otherwise returns them in place, including the deleted ones. deleted: one bit per row of
+// the planes, or null.
 LiveTile LiveRows(const CpuRowPlanes& planes, const uint64_t* deleted, int64_t begin,
                   int32_t rows_count, ThreadWorkspace& space);
 

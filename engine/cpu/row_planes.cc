@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
-#include "engine/corpus/scan_code.h"
+#include "engine/bound/int8_code.h"
 #include "engine/cpu/first_error.h"
 #include "engine/cpu/workspace.h"
 #include "engine/score/arithmetic_mode.h"
@@ -17,28 +19,20 @@
 namespace nearfield::cpu {
 namespace {
 
-// Rows stored at a time by one thread: copied, then squared while still in its cache.
+// Bytes of rows that one thread stores at a time: copied, then squared while still in its cache.
 constexpr int64_t kStoreBytes = 256 << 10;
-constexpr int64_t kEncodeBytes = 32 << 10;  // where they are encoded too
-// Bytes stored in one turn with the threads: a search that arrives meanwhile waits for no more than
-// this.
+constexpr int64_t kEncodeBytes = 32 << 10;  // the same if rows are also encoded
+// Bytes stored while holding the threads' turn: limits how long a search that arrives meanwhile
+// waits.
 constexpr int64_t kTurnBytes = 4 << 20;
-// Below this the caller alone is as fast.
+// Below this the caller's thread alone is as fast.
 constexpr int64_t kParallelBytesMin = 1 << 20;
-// Of rows to encode, which takes longer than to store.
+// The same for rows to encode, which takes longer than storing.
 constexpr int64_t kParallelEncodeBytesMin = 64 << 10;
 
-// Of a row's code; 0: there is none.
+// Returns the bytes of a row's code; 0 if it has none.
 int64_t CodeBytes(const corpus::RowFormat& format) {
-  switch (format.scan) {
-    case ScanPrecision::kRows:
-      break;
-    case ScanPrecision::kInt8:
-      return CodeStride(format.dim);
-    case ScanPrecision::kBf16:
-      return Bf16Stride(format.dim);
-  }
-  return 0;
+  return format.scan != ScanPrecision::kRows ? CodeStride(format.dim) : 0;
 }
 int64_t BoundBytes(const corpus::RowFormat& format) {
   return format.scan != ScanPrecision::kRows ? int64_t{sizeof(score::RowBound)} : 0;
@@ -62,19 +56,13 @@ absl::StatusOr<int64_t> CpuRowPlanes::BytesNeeded(const corpus::RowFormat& forma
 absl::StatusOr<std::unique_ptr<CpuRowPlanes>> CpuRowPlanes::Reserve(const corpus::RowFormat& format,
                                                                     int64_t rows_max,
                                                                     const Resources& resources) {
-  if (format.dim < 1 || format.dim > kDimMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dim = ", format.dim, ", must be in [1, ", kDimMax, "]"));
-  }
-  if (rows_max < 1 || rows_max > kRowsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rows_max = ", rows_max, ", must be in [1, ", kRowsMax, "]"));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("dim", format.dim, 1, kDimMax));
+  ABSL_RETURN_IF_ERROR(CheckRange("rows_max", rows_max, 1, kRowsMax));
   ABSL_ASSIGN_OR_RETURN(const int64_t bytes, BytesNeeded(format, rows_max));
   ABSL_ASSIGN_OR_RETURN(BudgetShare share, BudgetShare::Take(resources.budget, bytes));
   const int64_t stride = int64_t{PaddedDim(format.dim)} * BytesPerElement(format.row_type);
   ABSL_ASSIGN_OR_RETURN(Mapping rows, Mapping::Create(rows_max * stride));
-  // Squares are written a row group at a time.
+  // Squares are written for whole row groups.
   ABSL_ASSIGN_OR_RETURN(Mapping squares,
                         Mapping::Create((rows_max + kRowGroup) * int64_t{sizeof(double)}));
   ABSL_ASSIGN_OR_RETURN(Mapping ranks, Mapping::Create(rows_max * int64_t{sizeof(uint32_t)}));
@@ -113,8 +101,8 @@ bool CpuRowPlanes::Answers(const corpus::RowFormat& format) const {
 absl::Status CpuRowPlanes::CheckRoom(int64_t rows_count) const {
   if (sealed_) return absl::FailedPreconditionError("rows appended after Seal");
   if (rows_count < 0 || rows_count > rows_max_ - rows_count_) {
-    return absl::ResourceExhaustedError(absl::StrCat("rows_count = ", rows_count, " beside ",
-                                                     rows_count_,
+    return absl::ResourceExhaustedError(absl::StrCat("rows_count = ", rows_count,
+                                                     " in addition to ", rows_count_,
                                                      " present exceeds rows_max = ", rows_max_));
   }
   return absl::OkStatus();
@@ -132,17 +120,18 @@ absl::Status CpuRowPlanes::CheckSlots(absl::Span<const uint32_t> slots) const {
 
 void CpuRowPlanes::Store(const std::byte* packed, int64_t begin, int64_t rows_count,
                          double* scratch) {
+  CHECK_LE(begin + rows_count, rows_max_);
   std::byte* out = rows_.data() + begin * stride_bytes_;
   if (row_bytes_ == stride_bytes_) {
     std::memcpy(out, packed, static_cast<size_t>(rows_count * row_bytes_));
-  } else {  // the padding is zero already: the mapping is fresh
+  } else {  // the padding is already zero, because the mapping is fresh
     for (int64_t r = 0; r < rows_count; ++r) {
       std::memcpy(out + r * stride_bytes_, packed + r * row_bytes_,
                   static_cast<size_t>(row_bytes_));
     }
   }
-  // Kernels write whole row groups, and the rows after these may be another thread's: through a
-  // buffer.
+  // Write squares through a buffer: kernels write whole row groups, and the rows after these may
+  // belong to another thread.
   constexpr int32_t kRowsAtOnce = 128;
   static_assert(kRowsAtOnce % kRowGroup == 0);
   alignas(64) double buffer[kRowsAtOnce];
@@ -163,7 +152,7 @@ void CpuRowPlanes::Store(const std::byte* packed, int64_t begin, int64_t rows_co
     encode.codes = codes() + (begin + r) * code_stride_;
     encode.bounds = reinterpret_cast<score::RowBound*>(bounds_.data()) + begin + r;
     encode.scratch = scratch;
-    resources_.kernels->codes_of(format_.scan).encode_rows(encode);
+    resources_.kernels->codes.encode_rows(encode);
   }
 }
 
@@ -187,11 +176,14 @@ absl::Status CpuRowPlanes::Append(const void* rows, int64_t rows_count) {
               std::min(rows_a_store, rows_here - r), scratch.get());
       }
     };
-    std::unique_lock turn(resources_.threads->turn, std::defer_lock);
-    const bool parallel = rows_here * stride_bytes_ >= parallel_bytes_min &&
-                          !resources_.threads->SearchedLately() && turn.try_lock();
-    resources_.threads->pool.Run(parallel ? resources_.threads->pool.threads_count() : 1,
-                                 store_some);
+    SharedThreads& threads = *resources_.threads;
+    if (rows_here * stride_bytes_ >= parallel_bytes_min && !threads.SearchedRecently() &&
+        threads.turn.TryLock()) {
+      const MutexLock turn(threads.turn, std::adopt_lock);
+      threads.pool.Run(threads.pool.threads_count(), store_some);
+    } else {
+      store_some(0);
+    }
     ABSL_RETURN_IF_ERROR(error.status());
   }
   rows_count_ += rows_count;

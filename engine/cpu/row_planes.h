@@ -1,5 +1,5 @@
-// The planes of one generation in host memory: rows padded to kDimStep elements, S(x,x), ranks; for
-// a scan of codes, int8 or bf16, the codes, padded to cache lines, and what bounds them.
+// CpuRowPlanes: the planes of one generation in host memory: rows padded to kDimStep elements,
+// S(x,x), ranks, and for a code scan the codes, padded to cache lines, and their bounds.
 #ifndef NEARFIELD_ENGINE_CPU_ROW_PLANES_H_
 #define NEARFIELD_ENGINE_CPU_ROW_PLANES_H_
 
@@ -8,35 +8,37 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/backend/backend.h"
+#include "engine/base/mutex.h"
 #include "engine/base/thread_pool.h"
-#include "engine/corpus/backend.h"
-#include "engine/corpus/rotation.h"
+#include "engine/bound/rotation.h"
 #include "engine/cpu/host_memory.h"
-#include "engine/cpu/scan_kernels.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 
 namespace nearfield::cpu {
 
-// The threads of a backend, and whose turn it is. Searches wait for their turn; fills only use idle
-// threads.
+// The threads of a backend, and a mutex for their use. Searches wait for their turn; fills use the
+// threads only if they are idle.
 struct SharedThreads {
   explicit SharedThreads(int32_t threads_count) : pool(threads_count) {}
-  std::mutex turn;
+  Mutex turn;
   std::atomic<int64_t> searched_at{0};  // ticks of the steady clock; 0: never
-  ThreadPool pool;                      // guarded by turn
+  ThreadPool pool ABSL_GUARDED_BY(turn);
 
   static int64_t Now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-  void NoteSearch() { searched_at.store(Now(), std::memory_order_relaxed); }
-  // Whether a search may come at any moment: then what else there is to do takes no turn.
-  bool SearchedLately() const {
-    constexpr std::chrono::steady_clock::duration kLately = std::chrono::milliseconds(50);
+  void RecordSearch() { searched_at.store(Now(), std::memory_order_relaxed); }
+  // Returns true if the last search was recent, so another may come at any moment. Other work does
+  // not take the turn then.
+  bool SearchedRecently() const {
+    constexpr std::chrono::steady_clock::duration kRecently = std::chrono::milliseconds(50);
     const int64_t last = searched_at.load(std::memory_order_relaxed);
-    return last != 0 && Now() - last < kLately.count();
+    return last != 0 && Now() - last < kRecently.count();
   }
 };
 
@@ -72,9 +74,8 @@ class CpuRowPlanes : public corpus::RowPlanes {
   const double* squares() const { return reinterpret_cast<const double*>(squares_.data()); }
   const uint32_t* ranks() const { return reinterpret_cast<const uint32_t*>(ranks_.data()); }
 
-  // Of a scan of codes only.
+  // For formats with codes only.
   bool has_codes() const { return format_.scan != ScanPrecision::kRows; }
-  // Null: the codes are not rotated.
   const corpus::Rotation* rotation() const { return rotation_.get(); }
   int64_t code_stride() const { return code_stride_; }
   CodeTile code_tile(int64_t begin, int32_t rows_count) const {
@@ -84,10 +85,12 @@ class CpuRowPlanes : public corpus::RowPlanes {
     return reinterpret_cast<const score::RowBound*>(bounds_.data());
   }
 
-  // Whether it can be searched as `format` says: rows always can, codes only for their own metric.
+  // Returns true if the planes can be searched as `format`: rows always can, codes only with their
+  // own metric.
   bool Answers(const corpus::RowFormat& format) const;
 
-  // What a generation of that many rows takes from the budget, if the number is representable.
+  // Returns the bytes that a generation of this many rows takes from the budget.
+  // Errors: ResourceExhausted (the number is not representable).
   static absl::StatusOr<int64_t> BytesNeeded(const corpus::RowFormat& format, int64_t rows_count);
 
  private:
@@ -100,7 +103,7 @@ class CpuRowPlanes : public corpus::RowPlanes {
   absl::Status CheckRoom(int64_t rows_count) const;
   absl::Status CheckSlots(absl::Span<const uint32_t> slots) const;
   // Copies packed rows to slots [begin, begin + rows_count), computes their S(x,x) and encodes
-  // them; `scratch` as EncodeRows wants it.
+  // them. scratch: as EncodeRows::scratch.
   void Store(const std::byte* packed, int64_t begin, int64_t rows_count, double* scratch);
   uint8_t* codes() const { return reinterpret_cast<uint8_t*>(codes_.data()); }
 
@@ -112,7 +115,7 @@ class CpuRowPlanes : public corpus::RowPlanes {
   const Resources resources_;
   BudgetShare share_;
   Mapping rows_, squares_, ranks_, codes_, bounds_;
-  const std::unique_ptr<const corpus::Rotation> rotation_;  // of int8 codes; else null
+  const std::unique_ptr<const corpus::Rotation> rotation_;  // null: no codes
   int64_t rows_count_ = 0;
   bool sealed_ = false;
 };

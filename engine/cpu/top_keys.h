@@ -1,4 +1,4 @@
-// The best k of a stream of order keys (score/order.h), in memory that the caller lends.
+// TopKeys: the best k of a stream of order keys (score/order.h), in memory that the caller lends.
 #ifndef NEARFIELD_ENGINE_CPU_TOP_KEYS_H_
 #define NEARFIELD_ENGINE_CPU_TOP_KEYS_H_
 
@@ -6,20 +6,23 @@
 #include <cstdint>
 #include <functional>
 
+#include "engine/base/check.h"
 #include "engine/score/order.h"
 
 namespace nearfield::cpu {
 
-// A buffer of a few k keys, cut back to the best k whenever it is full. The k-th best of a cut is
-// the threshold: later keys must exceed it. So the worst stream (ever better keys) costs one
-// selection among capacity keys for every capacity - k of them, and a random one almost nothing.
+// A buffer of about 3 k keys that is cut back to the best k whenever it is full. The k-th best of a
+// cut is the threshold, which later keys must exceed. The worst stream (ever better keys) costs one
+// selection among Capacity(k) keys for every Capacity(k) - k of them, a random one almost nothing.
 class TopKeys {
  public:
-  // Keys of memory wanted for k: larger factors cut less often, smaller ones stay in cache.
+  // Returns the storage needed for k, in keys. A larger factor cuts less often; a smaller one stays
+  // in cache.
   static constexpr int64_t Capacity(int32_t k) { return int64_t{3} * k + 64; }
 
-  // `storage` has room for Capacity(k) keys. k >= 1.
+  // Requires: k >= 1 and `storage` has room for Capacity(k) keys.
   void Reset(uint64_t* storage, int32_t k) {
+    CHECK_GE(k, 1);
     keys_ = storage;
     k_ = k;
     count_ = 0;
@@ -27,22 +30,23 @@ class TopKeys {
     threshold_ = score::kNoKey;
   }
 
-  // Keys not above this cannot be among the best k.
+  // Returns the threshold: keys not above it cannot be among the best k.
   uint64_t threshold() const { return threshold_; }
-  // A threshold known from elsewhere: at least k keys of the same generation reach it.
+  // Raises the threshold to `key`. Requires: at least k keys of the same generation reach it.
   void RaiseThreshold(uint64_t key) { threshold_ = std::max(threshold_, key); }
 
   void Push(uint64_t key) {
     if (key <= threshold_) return;
+    DCHECK_LT(count_, Capacity(k_));
     keys_[count_++] = key;
     ++taken_;
     if (count_ == Capacity(k_)) Cut();
   }
 
-  // Unordered; contains the best min(k, keys pushed) keys above the threshold, and maybe others.
+  // The kept keys, unordered: the best min(k, keys pushed) above the threshold and possibly others.
   const uint64_t* begin() const { return keys_; }
   const uint64_t* end() const { return keys_ + count_; }
-  // Keys that passed the threshold of their time.
+  // Returns how many keys passed the threshold at the time of their Push.
   int64_t taken() const { return taken_; }
 
  private:

@@ -1,83 +1,104 @@
 #include "engine/gpu/gpu_topk_engine.h"
 
-#include <cuda_runtime_api.h>
-
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/gpu/gpu_backend.h"
-#include "engine/gpu/gpu_core.h"
+#include "engine/gpu/memory/gpu_row_planes.h"
+#include "engine/gpu/memory/gpu_tombstones.h"
+#include "engine/plan/scan_cost.h"
+#include "nearfield/engine/types.h"
 
 namespace nearfield::gpu {
-namespace {
 
-// "90" -> 9.0; the least architecture this build has code for.
-constexpr int kArchitectureMin = NEARFIELD_CUDA_ARCHITECTURE_MIN;
+GpuTopkEngine::GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& options)
+    : core_(std::move(core)), row_search_(*core_), single_search_(*core_), batch_search_(*core_) {
+  info_ = {.kind = BackendKind::kGpu,
+           .device_name = core_->device_name(),
+           .k_max = options.k_max,
+           .batch_max = options.batch_max,
+           .scan = ScanPrecision::kInt8,
+           .read_bytes_per_second = core_->read_bytes_per_second()};
+}
 
-absl::Status NotUsable(cudaError_t error) {
-  switch (error) {
-    case cudaErrorInsufficientDriver:
-      return absl::FailedPreconditionError("no NVIDIA driver found, or one too old for this build");
-    case cudaErrorNoDevice:
-      return absl::FailedPreconditionError("no NVIDIA GPU found");
-    default:
-      return absl::FailedPreconditionError(
-          absl::StrCat("the GPU is not usable: ", cudaGetErrorString(error), " (",
-                       cudaGetErrorName(error), ")"));
+absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> GpuTopkEngine::Reserve(
+    const corpus::RowFormat& format, int64_t rows_max) {
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuRowPlanes> planes,
+                        GpuRowPlanes::Reserve(core_, format, rows_max));
+  return std::unique_ptr<corpus::RowPlanes>(std::move(planes));
+}
+
+absl::StatusOr<std::unique_ptr<corpus::Tombstones>> GpuTopkEngine::MakeTombstones(
+    std::vector<uint64_t> words) {
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuTombstones> made,
+                        GpuTombstones::Make(core_, std::move(words)));
+  return std::unique_ptr<corpus::Tombstones>(std::move(made));
+}
+
+bool GpuTopkEngine::ScansCodes(const SearchJob& job) const {
+  // The bounds use the memory of the row scan's keys: two bounds fit in the place of one key.
+  const int64_t row_index_end = RowIndexEnd(job);
+  if (job.format.scan == ScanPrecision::kRows || row_index_end == 0 ||
+      row_index_end > std::min<int64_t>(2 * core_->engine_limits().keys_max, kRowsMax)) {
+    return false;
+  }
+  if (!job.format.may_scan_rows) return true;
+  return plan::PrefersCodes(WorkOf(job, job.queries_count()));
+}
+
+void GpuTopkEngine::ChooseListed(SearchJob& job) const {
+  // Rows in host memory are read one by one at the speed of the link.
+  if (job.scanned.empty() || job.format.rows != RowPlacement::kDevice) return;
+  int64_t listed = 0;
+  for (const int64_t g : job.scanned) {
+    const SlotList& live = job.live_slots[static_cast<std::size_t>(g)];
+    if (live.empty()) return;
+    listed += live.count;
+  }
+  const plan::ScanWork all = WorkOf(job, job.queries_count());
+  plan::ScanWork some = all;
+  some.rows = listed;
+  const double all_time = ScansCodes(job) ? plan::CodeScanTime(all) : plan::RowScanTime(all);
+  if (plan::RowScanTime(some) >= all_time) return;
+  job.listed = true;
+  for (const int64_t g : job.scanned) {
+    job.rows[static_cast<std::size_t>(g)] = job.live_slots[static_cast<std::size_t>(g)].count;
   }
 }
 
-absl::Status CheckOptions(const GpuOptions& options) {
-  if (options.memory_bytes < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("memory_bytes = ", options.memory_bytes, ", must not be negative"));
-  }
-  if (options.host_rows_bytes < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("host_rows_bytes = ", options.host_rows_bytes, ", must not be negative"));
-  }
-  if (options.k_max < 1 || options.k_max > kSelectKMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("k_max = ", options.k_max, ", must be 1 .. ", kSelectKMax));
-  }
-  if (options.batch_max < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("batch_max = ", options.batch_max, ", must be at least 1"));
-  }
+absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, SearchOutput& out) {
+  job.corpus = CorpusOf(job);
+  std::vector<int64_t> singles;
+  ABSL_RETURN_IF_ERROR(batch_search_.Search(job, out, singles));
+  if (singles.empty()) return absl::OkStatus();
+  std::vector<int64_t> left;
+  ABSL_RETURN_IF_ERROR(single_search_.Search(job, singles, out, left));
+  for (const int64_t query : left) ABSL_RETURN_IF_ERROR(row_search_.Search(job, query, 1, out));
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status ProbeGpu(int32_t device) {
-  int present = 0;
-  const cudaError_t counted = cudaGetDeviceCount(&present);
-  if (counted != cudaSuccess) return NotUsable(counted);
-  if (device < 0 || device >= present) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("device ", device, " asked for, ", present, " present"));
+absl::Status GpuTopkEngine::Search(const corpus::RowFormat& format,
+                                   absl::Span<const corpus::GenerationView> generations,
+                                   const corpus::QueryTile& tile, corpus::RankedLists* best,
+                                   corpus::ScanCost* cost) {
+  ABSL_ASSIGN_OR_RETURN(SearchJob job, MakeJob(*core_, info_, {format, generations, tile}));
+  ChooseListed(job);
+  best->Reset(tile.k, generations.size());
+  SearchOutput out = {.best = *best, .cost = {}};
+  const MutexLock lock(search_mutex_);
+  ABSL_RETURN_IF_ERROR(core_->Bind());
+  const auto begin = std::chrono::steady_clock::now();
+  if (!job.listed && ScansCodes(job)) {
+    ABSL_RETURN_IF_ERROR(SearchCodes(job, out));
+  } else {
+    ABSL_RETURN_IF_ERROR(row_search_.Search(job, 0, job.queries_count(), out));
   }
-  int major = 0;
-  int minor = 0;
-  cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  if (error != cudaSuccess) return NotUsable(error);
-  error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-  if (error != cudaSuccess) return NotUsable(error);
-  if (major * 10 + minor < kArchitectureMin) {
-    return absl::FailedPreconditionError(absl::StrCat("compute capability ", major, ".", minor,
-                                                      ", this build is for ", kArchitectureMin / 10,
-                                                      ".", kArchitectureMin % 10));
-  }
+  const auto taken = std::chrono::steady_clock::now() - begin;
+  out.cost.device_us = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
+  if (cost != nullptr) *cost = out.cost;
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeGpuTopkEngine(const GpuOptions& options) {
-  static_assert(kSelectKMax == kKMax + 1, "a query by id asks for one more");
-  ABSL_RETURN_IF_ERROR(CheckOptions(options));
-  ABSL_RETURN_IF_ERROR(ProbeGpu(options.device));
-  ABSL_ASSIGN_OR_RETURN(std::shared_ptr<GpuCore> core, GpuCore::Create(options));
-  return std::unique_ptr<corpus::Backend>(std::make_unique<GpuBackend>(std::move(core), options));
 }
 
 }  // namespace nearfield::gpu

@@ -1,36 +1,62 @@
-// The GPU backend: exact rows in VRAM, scored and selected there. No CUDA header here: a build
-// without CUDA links a version that says so.
+// GpuTopkEngine implements corpus::Backend on a GPU: it creates row planes and tombstones, and
+// picks the strategy of each search.
 #ifndef NEARFIELD_ENGINE_GPU_GPU_TOPK_ENGINE_H_
 #define NEARFIELD_ENGINE_GPU_GPU_TOPK_ENGINE_H_
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/corpus/backend.h"
-#include "engine/corpus/scan_code.h"
+#include "absl/types/span.h"
+#include "engine/backend/backend.h"
+#include "engine/base/mutex.h"
+#include "engine/gpu/batch_search.h"
+#include "engine/gpu/memory/gpu_core.h"
+#include "engine/gpu/row_search.h"
+#include "engine/gpu/search_job.h"
+#include "engine/gpu/single_search.h"
 
 namespace nearfield::gpu {
 
-struct GpuOptions {
-  int32_t device = 0;        // CUDA ordinal
-  int64_t memory_bytes = 0;  // for rows, ranks and bitmaps; 0: 85% of what is free
-  // Page-locked host memory for the rows of collections that keep them there.
-  int64_t host_rows_bytes = 0;
-  int32_t k_max = kKMax + 1;
-  int32_t batch_max = 1024;
-  // How the host encodes a query.
-  corpus::QueryEncoder encode_query = corpus::EncodeQuery;
+class GpuTopkEngine : public corpus::Backend {
+ public:
+  GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& options);
+
+  const corpus::BackendInfo& info() const override { return info_; }
+  absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> Reserve(const corpus::RowFormat& format,
+                                                             int64_t rows_max) override;
+  absl::StatusOr<std::unique_ptr<corpus::Tombstones>> MakeTombstones(
+      std::vector<uint64_t> words) override;
+  absl::Status Search(const corpus::RowFormat& format,
+                      absl::Span<const corpus::GenerationView> generations,
+                      const corpus::QueryTile& tile, corpus::RankedLists* best,
+                      corpus::ScanCost* cost) override;
+  int64_t device_bytes_total() const override { return core_->arena().bytes_total(); }
+  int64_t device_bytes_used() const override { return core_->arena().bytes_used(); }
+  int64_t host_rows_bytes_total() const override { return core_->host_rows().bytes_total(); }
+  int64_t host_rows_bytes_used() const override { return core_->host_rows().bytes_used(); }
+  absl::Status Health() const override { return core_->health().status(); }
+
+ private:
+  // Returns true if the search reads codes: by demand of the format, or because that is faster.
+  bool ScansCodes(const SearchJob& job) const;
+  // Limits the scan to the listed live rows, if they are few and that takes less time.
+  void ChooseListed(SearchJob& job) const;
+  // Answers all queries from codes: together, then one by one, and from the rows those that had too
+  // many candidates.
+  absl::Status SearchCodes(SearchJob& job, SearchOutput& out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
+
+  const std::shared_ptr<GpuCore> core_;
+  corpus::BackendInfo info_;
+  Mutex search_mutex_;  // held by the search that uses the workspace of the core
+  RowSearch row_search_ ABSL_GUARDED_BY(search_mutex_);
+  SingleSearch single_search_ ABSL_GUARDED_BY(search_mutex_);
+  BatchSearch batch_search_ ABSL_GUARDED_BY(search_mutex_);
 };
-
-// OK where a usable GPU is present; else FailedPrecondition that says why ("built without CUDA",
-// "no NVIDIA driver found", "device 3 asked for, 1 present", "compute capability 7.5, this build is
-// for 9.0").
-absl::Status ProbeGpu(int32_t device);
-
-// Takes all device memory now and seals it: no allocation after this.
-absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeGpuTopkEngine(const GpuOptions& options);
 
 }  // namespace nearfield::gpu
 

@@ -13,7 +13,7 @@
 namespace nearfield::oracle {
 namespace {
 
-// Element `index` of a row, whose memory need not be aligned. Exact.
+// Returns element `index` of a row, exactly. The row's memory need not be aligned.
 double Element(RowType row_type, const void* row, size_t index) {
   if (row_type == RowType::kFloat32) {
     float value;
@@ -28,8 +28,8 @@ double Element(RowType row_type, const void* row, size_t index) {
 
 using Step = double (*)(double, double, double);
 
-// The 32 accumulators and their tree over vectors a and b, element d of which a_at(d) and b_at(d)
-// give.
+// Sums over vectors a and b with the 32 accumulators and their tree; a_at(d) and b_at(d) return
+// element d.
 template <Step kStep, typename A, typename B>
 double Sum(size_t dim, A a_at, B b_at) {
   double sums[score::kAccumulators] = {};
@@ -45,7 +45,7 @@ double QuerySquared(absl::Span<const float> query) {
   return Sum<score::DotStep>(query.size(), at, at);
 }
 
-// `query_squared`: S(q,q), read for cosine only.
+// query_squared: S(q,q), read for cosine only.
 float ScoreRow(Metric metric, RowType row_type, absl::Span<const float> query, double query_squared,
                const void* row) {
   const auto query_at = [query](size_t d) { return static_cast<double>(query[d]); };

@@ -1,5 +1,5 @@
-// The oracle: the slow, obviously right answer. Scores every row by the formula, sorts all of them.
-// Shares only engine/score with the engine it checks.
+// The oracle: a slow, obviously correct reference. It scores every row by the formula and sorts all
+// of them. It shares only engine/score with the engine that it checks.
 #ifndef NEARFIELD_ENGINE_ORACLE_ORACLE_H_
 #define NEARFIELD_ENGINE_ORACLE_ORACLE_H_
 
@@ -18,22 +18,22 @@ struct Rows {
   Metric metric = Metric::kDot;
   RowType row_type = RowType::kFloat32;
   const void* data = nullptr;     // [ids->size(), dim] row-major, host memory
-  const IdColumn* ids = nullptr;  // all different
+  const IdColumn* ids = nullptr;  // all distinct
 };
 
-// Indices of rows and their scores, best first.
+// Row indices and their scores, best first.
 struct Answer {
   std::vector<int64_t> rows;
   std::vector<float> scores;
 };
 
-// The canonical score of one row ([query.size()] elements of `row_type`, any alignment) for a
-// query. Finite values; for cosine the query is not all zeros.
+// Returns the canonical score of one row ([query.size()] elements of `row_type`, any alignment) for
+// a query. Requires: finite values; for cosine the query is not all zeros.
 float Score(Metric metric, RowType row_type, absl::Span<const float> query, const void* row);
 
-// The min(k, rows) best rows in the total order (score descending, id ascending). Cost: every row
-// scored, all sorted. A corpus too large for one call is asked in chunks; their answers merge by
-// score::ComesBefore.
+// Returns the min(k, rows) best rows in the total order (score descending, id ascending). Cost:
+// scores and sorts every row. Split a corpus that is too large for one call into chunks, and merge
+// their answers with score::ComesBefore.
 Answer TopK(const Rows& rows, absl::Span<const float> query, int64_t k);
 
 }  // namespace nearfield::oracle

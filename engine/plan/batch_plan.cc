@@ -7,8 +7,8 @@
 namespace nearfield::plan {
 namespace {
 
-// Rows of the first stage: enough that the k-th best of them says something. More, where they are
-// few, spare the later stages rows that pass; but each of them goes to every queue.
+// Rows of the first stage: enough that the k-th best of them is a useful threshold. While they are
+// few, more of them reduce the survivors of later stages; but each of them goes to every queue.
 constexpr int64_t kFirstRowsMin = 4096;
 constexpr int64_t kFirstRowsEnough = 8192;
 constexpr int64_t kFirstRowsPerNeighborMin = 8;
@@ -21,8 +21,8 @@ int64_t FirstRows(int32_t k) {
 
 int64_t GrowthMax(int32_t k) { return k <= 16 ? 16 : k <= 128 ? 8 : 4; }
 
-// How many times as many tiles a stage has than those before it: the least with which no more
-// stages are needed than with the greatest.
+// Returns the ratio of a stage's tiles to those of all stages before it: the smallest that needs no
+// more stages than the maximum ratio does.
 int64_t Growth(int64_t tiles, int64_t first_tiles, int32_t k) {
   const int64_t whole = CeilDiv(tiles, first_tiles);
   int steps = 0;
@@ -41,7 +41,7 @@ std::vector<ScanStage> PlanStages(int64_t tiles, int64_t tile_rows, int32_t k, i
   const int64_t first_tiles = std::max<int64_t>(1, first_rows / tile_rows);
   const int64_t growth = Growth(tiles, first_tiles, k);
   std::vector<ScanStage> stages;
-  // From the last stage to the first.
+  // Builds the stages from the last to the first.
   for (int64_t step = 1;; step *= growth) {
     const bool first = CeilDiv(tiles, step) <= first_tiles;
     const int64_t done_step = first ? 0 : step * growth;

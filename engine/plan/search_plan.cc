@@ -8,8 +8,8 @@
 namespace nearfield::plan {
 namespace {
 
-constexpr int64_t kSharedReserved = 1024;  // CUDA's own, of each block
-constexpr int64_t kPartRowsMin = 1024;     // a part smaller than this is not worth its launches
+constexpr int64_t kSharedReserved = 1024;  // reserved by CUDA in each block
+constexpr int64_t kPartRowsMin = 1024;     // a smaller part is not worth its launches
 
 int64_t SharedBytes(const SearchShape& shape, const ScanVariant& variant) {
   return int64_t{8} * shape.dim_padded * variant.queries;
@@ -18,10 +18,10 @@ int64_t SharedBytes(const SearchShape& shape, const ScanVariant& variant) {
 int64_t AlignKeys(int64_t keys) { return RoundUp(keys, kKeysAlign); }
 int64_t AlignKeysDown(int64_t keys) { return keys / kKeysAlign * kKeysAlign; }
 
-// The widest variant that the queries can use and whose shared memory leaves room for a second
-// block on the SM; one query always has a variant.
-ScanVariant ChooseVariant(const SearchShape& shape, const DeviceFacts& device,
-                          const EngineFacts& engine) {
+// Returns the widest variant that the queries can use and whose shared memory leaves room for a
+// second block on the SM. One query always has a variant.
+ScanVariant ChooseVariant(const SearchShape& shape, const DeviceProperties& device,
+                          const EngineLimits& engine) {
   ScanVariant chosen = engine.variants.front();
   for (const ScanVariant& variant : engine.variants) {
     const int64_t bytes = SharedBytes(shape, variant) + kSharedReserved;
@@ -32,15 +32,15 @@ ScanVariant ChooseVariant(const SearchShape& shape, const DeviceFacts& device,
   return chosen;
 }
 
-int32_t ScanBlocks(const SearchShape& shape, const DeviceFacts& device, const ScanVariant& variant,
-                   int64_t rows, int32_t rows_per_block) {
+int32_t ScanBlocks(const SearchShape& shape, const DeviceProperties& device,
+                   const ScanVariant& variant, int64_t rows, int32_t rows_per_block) {
   const int64_t by_shared =
       device.shared_bytes_per_sm / (SharedBytes(shape, variant) + kSharedReserved);
   const int64_t per_sm = std::clamp<int64_t>(by_shared, 1, variant.blocks_per_sm);
   return static_cast<int32_t>(std::min(per_sm * device.sm_count, CeilDiv(rows, rows_per_block)));
 }
 
-// Keys of one query where every generation is scanned whole.
+// Returns the keys of one query if every generation is scanned whole.
 int64_t WholeKeys(const SearchShape& shape) {
   int64_t keys = 0;
   for (const int64_t rows : shape.rows) keys += AlignKeys(rows);
@@ -52,9 +52,9 @@ int32_t ScannedGenerations(const SearchShape& shape) {
       std::count_if(shape.rows.begin(), shape.rows.end(), [](int64_t rows) { return rows > 0; }));
 }
 
-// Queries of the tile: all that fit the workspace in one step, in whole sub-tiles; else one
-// sub-tile.
-int32_t TileQueries(const SearchShape& shape, const EngineFacts& engine, const SearchPlan& plan) {
+// Returns the queries of the tile: all that fit the workspace in one step, in whole sub-tiles;
+// otherwise one sub-tile.
+int32_t TileQueries(const SearchShape& shape, const EngineLimits& engine, const SearchPlan& plan) {
   const int64_t lists = std::max<int64_t>(1, ScannedGenerations(shape));
   const int64_t by_results = engine.result_keys_max / (plan.results_pitch * lists);
   const int64_t by_keys =
@@ -65,9 +65,9 @@ int32_t TileQueries(const SearchShape& shape, const EngineFacts& engine, const S
   return static_cast<int32_t>(queries > subtile ? queries / subtile * subtile : queries);
 }
 
-// Blocks for the selection of a step: as many a problem as its keys are worth and the device holds
-// at once.
-void PlanSelect(const DeviceFacts& device, const EngineFacts& engine, const SearchPlan& plan,
+// Plans the blocks for the selection of a step: per problem, as many as its keys justify and as the
+// device holds concurrently.
+void PlanSelect(const DeviceProperties& device, const EngineLimits& engine, const SearchPlan& plan,
                 PlanStep& step) {
   int64_t keys = 0;
   for (const PlanPiece& piece : step.pieces) {
@@ -85,8 +85,8 @@ void PlanSelect(const DeviceFacts& device, const EngineFacts& engine, const Sear
 
 }  // namespace
 
-SearchPlan PlanSearch(const SearchShape& shape, const DeviceFacts& device,
-                      const EngineFacts& engine) {
+SearchPlan PlanSearch(const SearchShape& shape, const DeviceProperties& device,
+                      const EngineLimits& engine) {
   SearchPlan plan;
   const ScanVariant variant = ChooseVariant(shape, device, engine);
   plan.queries_per_scan = variant.queries;
@@ -95,7 +95,7 @@ SearchPlan PlanSearch(const SearchShape& shape, const DeviceFacts& device,
   plan.results_pitch = AlignKeys(shape.k);
   plan.queries = TileQueries(shape, engine, plan);
   plan.scan_subtiles = static_cast<int32_t>(CeilDiv(plan.queries, plan.queries_per_scan));
-  const int64_t room = AlignKeysDown(engine.keys_max / plan.queries);  // keys of a query
+  const int64_t room = AlignKeysDown(engine.keys_max / plan.queries);  // keys per query
   int64_t used = plan.carry_keys;
   PlanStep step;
   const auto flush = [&] {
@@ -130,7 +130,7 @@ SearchPlan PlanSearch(const SearchShape& shape, const DeviceFacts& device,
   return plan;
 }
 
-bool WorkspaceIsEnough(const EngineFacts& engine, int32_t generations_max) {
+bool WorkspaceIsEnough(const EngineLimits& engine, int32_t generations_max) {
   if (engine.variants.empty() || engine.variants.front().queries != 1) return false;
   const int64_t queries = engine.variants.back().queries;
   return engine.queries_max >= queries &&

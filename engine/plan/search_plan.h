@@ -1,11 +1,11 @@
-// Decides how a search runs on a GPU: which queries go together, which rows, on how many blocks.
-// Pure host functions of shapes, device facts and workspace; no CUDA.
+// Plans how a search runs on a GPU: which queries and rows are processed together, and on how many
+// blocks. Pure host functions of shapes, device properties and workspace; no CUDA.
 //
-// A tile of queries comes first: it is copied up, scanned and selected, and its answers come back
-// with one synchronisation. A tile runs in steps. A step scans whole generations as long as their
-// keys fit the workspace and then selects for each of them; a generation that does not fit alone is
-// cut into parts, one a step, and the k best keys so far (the carry) take part in the selection of
-// the next.
+// A tile of queries is copied to the device, scanned and selected, and its answers come back with
+// one synchronization. A tile runs in steps. A step scans whole generations as long as their keys
+// fit the workspace, and then selects for each of them. A generation that does not fit alone is
+// split into parts, one per step. The k best keys so far (the carry) take part in the selection of
+// the next part.
 #ifndef NEARFIELD_ENGINE_PLAN_SEARCH_PLAN_H_
 #define NEARFIELD_ENGINE_PLAN_SEARCH_PLAN_H_
 
@@ -16,25 +16,25 @@
 
 namespace nearfield::plan {
 
-// A shape of the scan kernel.
+// A variant of the scan kernel.
 struct ScanVariant {
-  int32_t queries = 0;        // scored against a row at once
-  int32_t blocks_per_sm = 0;  // that its registers allow
+  int32_t queries = 0;        // scored against a row together
+  int32_t blocks_per_sm = 0;  // allowed by its registers
 };
 
-struct DeviceFacts {
+struct DeviceProperties {
   int32_t sm_count = 0;
   int64_t shared_bytes_per_sm = 0;
   int64_t shared_bytes_per_block_max = 0;
 };
 
-// What the kernels and the workspace allow.
-struct EngineFacts {
+// Limits of the kernels and of the workspace.
+struct EngineLimits {
   std::vector<ScanVariant> variants;  // ascending queries; the first has 1
-  int32_t scan_rows_per_block = 0;    // that a block scores at once
-  int64_t keys_per_select_block = 0;  // worth a block
-  int32_t select_groups_max = 0;      // groups of several blocks
-  int64_t keys_max = 0;               // of the workspace, all queries of a tile together
+  int32_t scan_rows_per_block = 0;    // rows that a block scores together
+  int64_t keys_per_select_block = 0;  // keys that justify a block
+  int32_t select_groups_max = 0;      // maximum number of groups of several blocks
+  int64_t keys_max = 0;               // of the workspace, for all queries of a tile
   int64_t result_keys_max = 0;        // of the result buffer
   int32_t queries_max = 0;            // of a tile
   int32_t k_max = 0;
@@ -42,15 +42,15 @@ struct EngineFacts {
 
 struct SearchShape {
   int32_t dim_padded = 0;  // elements of a stored row
-  int32_t queries = 0;     // still to be answered, >= 1
-  int32_t k = 0;           // the greatest of them
-  // Rows of each generation; 0: not to be scanned.
+  int32_t queries = 0;     // not yet answered, >= 1
+  int32_t k = 0;           // the largest of them
+  // Rows of each generation; 0: it is not scanned.
   absl::Span<const int64_t> rows;
 };
 
-// Rows [row_begin, row_end) of a generation; their keys stand at key_begin of each query's keys. A
-// part of a cut generation stands behind the carry, and from the second part on its selection
-// begins at the carry, place 0.
+// Rows [row_begin, row_end) of a generation. Their keys begin at key_begin of each query's keys.
+// The keys of a part of a split generation follow the carry. From the second part on, its selection
+// begins at the carry, position 0.
 struct PlanPiece {
   int32_t generation = 0;
   int64_t row_begin = 0;
@@ -68,26 +68,26 @@ struct PlanStep {
 };
 
 struct SearchPlan {
-  int32_t queries = 0;            // of this tile: the first ones of the shape's
-  int32_t queries_per_scan = 0;   // of the variant chosen
-  int32_t scan_subtiles = 0;      // ceil(queries / queries_per_scan): times each row is read
+  int32_t queries = 0;            // of this tile: the first of the shape's queries
+  int32_t queries_per_scan = 0;   // of the chosen variant
+  int32_t scan_subtiles = 0;      // ceil(queries / queries_per_scan): number of reads of each row
   int64_t scan_shared_bytes = 0;  // of a block
-  int64_t carry_keys = 0;         // keys kept free at the begin of each query's keys
-  int64_t keys_pitch = 0;         // keys of a query
-  int64_t results_pitch = 0;      // keys of a list
+  int64_t carry_keys = 0;         // keys reserved at the start of each query's keys
+  int64_t keys_pitch = 0;         // keys per query
+  int64_t results_pitch = 0;      // keys per list
   std::vector<PlanStep> steps;
 };
 
 // Keys of a piece start at multiples of this, so that 16-byte loads are aligned.
 inline constexpr int64_t kKeysAlign = 16;
 
-// The next tile. Requires the facts of a workspace that passes WorkspaceIsEnough.
-SearchPlan PlanSearch(const SearchShape& shape, const DeviceFacts& device,
-                      const EngineFacts& engine);
+// Plans the next tile. Requires: the limits of a workspace that passes WorkspaceIsEnough.
+SearchPlan PlanSearch(const SearchShape& shape, const DeviceProperties& device,
+                      const EngineLimits& engine);
 
-// True where any legal shape can be planned: a full sub-tile's carry and some rows, and its results
-// for `generations_max` generations.
-bool WorkspaceIsEnough(const EngineFacts& engine, int32_t generations_max);
+// Returns true if any legal shape can be planned: the workspace has room for the carry and some
+// rows of a full sub-tile, and for its results from `generations_max` generations.
+bool WorkspaceIsEnough(const EngineLimits& engine, int32_t generations_max);
 
 }  // namespace nearfield::plan
 

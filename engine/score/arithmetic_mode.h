@@ -1,6 +1,7 @@
 // The floating-point environment that scores need: round to nearest even, denormals neither flushed
-// (FTZ) nor read as zero (DAZ). It belongs to a thread, and a library loaded into the process may
-// have changed it: every thread that scores asks once before it starts. Host only.
+// (FTZ) nor read as zero (DAZ). The environment belongs to a thread, and a library in the process
+// may have changed it. So every thread that computes scores checks it once before it starts. Host
+// only.
 #ifndef NEARFIELD_ENGINE_SCORE_ARITHMETIC_MODE_H_
 #define NEARFIELD_ENGINE_SCORE_ARITHMETIC_MODE_H_
 
@@ -16,7 +17,7 @@
 
 namespace nearfield::score {
 
-// Of the calling thread. Errors: FailedPrecondition (says what is set).
+// Checks the calling thread. Errors: FailedPrecondition (says what is set).
 inline absl::Status CheckArithmeticMode() {
   if (std::fegetround() != FE_TONEAREST) {
     return absl::FailedPreconditionError(

@@ -1,4 +1,4 @@
-// One definition for the host compiler and for nvcc.
+// NEARFIELD_HOST_DEVICE: compiles one definition with the host compiler and with nvcc.
 #ifndef NEARFIELD_ENGINE_SCORE_HOST_DEVICE_H_
 #define NEARFIELD_ENGINE_SCORE_HOST_DEVICE_H_
 

@@ -1,7 +1,7 @@
-// The total order: a higher score first; on an equal score the smaller id first.
-// Inside a generation, rank (place in id order) stands for the id, and one 64-bit key holds both: a
-// greater key is better. Ranks of different generations are not comparable: their lists are merged
-// by (score, id).
+// The total order: the higher score first; on equal scores the smaller id first. Inside a
+// generation, the rank (place in id order) represents the id, and one 64-bit key holds score and
+// rank: a larger key is better. Ranks of different generations are not comparable: their lists are
+// merged by (score, id).
 #ifndef NEARFIELD_ENGINE_SCORE_ORDER_H_
 #define NEARFIELD_ENGINE_SCORE_ORDER_H_
 
@@ -12,8 +12,8 @@
 
 namespace nearfield::score {
 
-// Monotone: a < b as floats exactly when OrderedBits(a) < OrderedBits(b). Scores are never NaN and
-// never -0.
+// Maps a score to bits with the same order: a < b as floats exactly when OrderedBits(a) <
+// OrderedBits(b). Requires: not NaN and not -0, which holds for all scores.
 NEARFIELD_HOST_DEVICE inline uint32_t OrderedBits(float score) {
   const uint32_t bits = BitsFromFloat(score);
   return (bits & 0x80000000u) != 0 ? ~bits : (bits | 0x80000000u);
@@ -23,9 +23,9 @@ NEARFIELD_HOST_DEVICE inline float ScoreFromOrderedBits(uint32_t ordered) {
   return FloatFromBits((ordered & 0x80000000u) != 0 ? (ordered & 0x7fffffffu) : ~ordered);
 }
 
-// Key of no row at all: below the key of every row, as ranks stay below 2^32 - 1.
+// The key of no row: below the key of every row, because ranks stay below 2^32 - 1.
 inline constexpr uint64_t kNoKey = 0;
-// Rows in a generation are fewer than this.
+// A generation has fewer rows than this.
 inline constexpr int64_t kRankMax = 0xfffffffe;
 
 NEARFIELD_HOST_DEVICE inline uint64_t OrderKey(float score, uint32_t rank) {

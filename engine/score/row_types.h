@@ -1,5 +1,5 @@
-// Stored row elements (fp16, bf16) to fp32, exactly, without hardware or compiler support; and fp32
-// to the narrow types.
+// Exact conversion of stored row elements (fp16, bf16) to fp32, without hardware or compiler
+// support; and of fp32 to the narrow types.
 #ifndef NEARFIELD_ENGINE_SCORE_ROW_TYPES_H_
 #define NEARFIELD_ENGINE_SCORE_ROW_TYPES_H_
 
@@ -10,7 +10,8 @@
 
 namespace nearfield::score {
 
-// IEEE binary16 bits to fp32, exact for every value, denormals and non-finite ones included.
+// Converts IEEE binary16 bits to fp32. Exact for every value, including denormals and non-finite
+// ones.
 NEARFIELD_HOST_DEVICE inline float FloatFromHalfBits(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
   const uint32_t exponent = (half >> 10) & 0x1fu;
@@ -23,20 +24,20 @@ NEARFIELD_HOST_DEVICE inline float FloatFromHalfBits(uint16_t half) {
   return FloatFromBits(sign | ((exponent + 112) << 23) | (mantissa << 13));
 }
 
-// bfloat16 bits to fp32, exact.
+// Converts bfloat16 bits to fp32. Exact.
 NEARFIELD_HOST_DEVICE inline float FloatFromBfloat16Bits(uint16_t bits) {
   return FloatFromBits(static_cast<uint32_t>(bits) << 16);
 }
 
-// fp32 to binary16 bits, to nearest even; beyond the greatest finite value gives infinity. Finite
-// input.
+// Converts fp32 to binary16 bits, rounded to nearest even; a value that rounds above the largest
+// finite one becomes infinity. Requires: finite.
 inline uint16_t HalfBitsFromFloat(float value) {
   const uint32_t bits = BitsFromFloat(value);
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude >= 0x47800000u) return static_cast<uint16_t>(sign | 0x7c00u);  // >= 65536
-  if (magnitude < 0x38800000u) {  // below the least normal: count in units of 2^-24, ties to even
-                                  // by the fp32 addition
+  if (magnitude < 0x38800000u) {  // below the smallest normal: units of 2^-24; the fp32 addition
+                                  // rounds ties to even
     const float shifted = FloatFromBits(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (BitsFromFloat(shifted) & 0xffffu));
   }
@@ -44,7 +45,8 @@ inline uint16_t HalfBitsFromFloat(float value) {
   return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
 }
 
-// fp32 to bfloat16 bits, to nearest even. Finite input; the greatest values round to infinity.
+// Converts fp32 to bfloat16 bits, rounded to nearest even; the largest values become infinity.
+// Requires: finite.
 inline uint16_t Bfloat16BitsFromFloat(float value) {
   const uint32_t bits = BitsFromFloat(value);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);

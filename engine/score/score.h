@@ -1,8 +1,7 @@
-// The canonical score: every score nearfield returns comes from these functions, on the host and on
-// the device. The contract is written in proto/nearfield/v1/retrieval.proto, "Score". Inputs are
-// finite.
+// The canonical score. Every score that nearfield returns is computed by these functions, on the
+// host and on the device. Contract: proto/nearfield/v1/retrieval.proto, "Score". Inputs are finite.
 //
-// S(q, x): 32 fp64 accumulators, +0.0 at first. Dimension d adds to accumulator d mod 32, in
+// S(q, x): 32 fp64 accumulators, initially +0.0. Dimension d adds to accumulator d mod 32, in
 // increasing order of d; then for h = 16, 8, 4, 2, 1: a[l] += a[l + h] for l < h; S = a[0]. Vectors
 // padded with zeros give the same bits.
 #ifndef NEARFIELD_ENGINE_SCORE_SCORE_H_
@@ -17,7 +16,7 @@ namespace nearfield::score {
 
 inline constexpr int kAccumulators = 32;
 
-// One dimension of a dot product. The product of two fp32 values is exact in fp64, so fusing
+// Adds one dimension of a dot product. The product of two fp32 values is exact in fp64, so fusing
 // changes no bit.
 NEARFIELD_HOST_DEVICE inline double DotStep(double query, double row, double sum) {
 #ifdef __CUDA_ARCH__
@@ -27,7 +26,7 @@ NEARFIELD_HOST_DEVICE inline double DotStep(double query, double row, double sum
 #endif
 }
 
-// One dimension of a squared distance. t * t is not exact: the fused form is the definition.
+// Adds one dimension of a squared distance. t * t is not exact: the fused form is the definition.
 NEARFIELD_HOST_DEVICE inline double L2Step(double query, double row, double sum) {
 #ifdef __CUDA_ARCH__
   const double t = __dsub_rn(query, row);
@@ -38,7 +37,7 @@ NEARFIELD_HOST_DEVICE inline double L2Step(double query, double row, double sum)
 #endif
 }
 
-// The final tree over the 32 accumulators; destroys them.
+// Sums the 32 accumulators as a tree; overwrites them.
 NEARFIELD_HOST_DEVICE inline double ReduceAccumulators(double* sums) {
   for (int half = kAccumulators / 2; half >= 1; half /= 2) {
     for (int lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
@@ -68,11 +67,11 @@ NEARFIELD_HOST_DEVICE inline uint32_t BitsFromFloat(float value) {
 
 NEARFIELD_HOST_DEVICE inline float MinusInfinity() { return FloatFromBits(0xff800000u); }
 
-// dot: S rounded to nearest even; +0.0f turns -0 into +0. May be +-inf.
+// Returns the dot score: S rounded to nearest even; +0.0f turns -0 into +0. May be +-inf.
 NEARFIELD_HOST_DEVICE inline float DotScore(double s) { return static_cast<float>(s) + 0.0f; }
 
-// cosine: S(q,x) / (sqrt(S(q,q)) * sqrt(S(x,x))), clamped to [-1, 1]; exactly -inf for a zero row.
-// S(q,q) > 0.
+// Returns the cosine score: S(q,x) / (sqrt(S(q,q)) * sqrt(S(x,x))), clamped to [-1, 1]; exactly
+// -inf for a zero row. Requires: S(q,q) > 0.
 NEARFIELD_HOST_DEVICE inline float CosineScore(double s, double query_squared, double row_squared) {
   if (row_squared == 0.0) return MinusInfinity();
 #ifdef __CUDA_ARCH__
@@ -85,7 +84,8 @@ NEARFIELD_HOST_DEVICE inline float CosineScore(double s, double query_squared, d
   return score > 1.0f ? 1.0f : (score < -1.0f ? -1.0f : score);
 }
 
-// L2: the squared distance negated, so that higher is better; +0 for equal vectors. May be -inf.
+// Returns the L2 score: the negated squared distance, so that higher is better; +0 for equal
+// vectors. May be -inf.
 NEARFIELD_HOST_DEVICE inline float L2Score(double squared_distance) {
   return 0.0f - static_cast<float>(squared_distance);
 }

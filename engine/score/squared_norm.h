@@ -1,4 +1,4 @@
-// S(x, x) of an fp32 vector on the host.
+// SquaredNorm: S(x, x) of an fp32 vector on the host.
 #ifndef NEARFIELD_ENGINE_SCORE_SQUARED_NORM_H_
 #define NEARFIELD_ENGINE_SCORE_SQUARED_NORM_H_
 

@@ -1,4 +1,4 @@
-# Compiler settings every nearfield target shares, and the helpers that declare targets.
+# Compiler settings that every nearfield target shares, and helper functions that declare targets.
 include_guard(GLOBAL)
 
 set(CMAKE_CXX_STANDARD 20)
@@ -16,7 +16,7 @@ if(NEARFIELD_CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${NEARFIELD_CCACHE})
 endif()
 
-# CUDA: found beside PATH too, where the toolkit's own packages put it.
+# Searches for nvcc on PATH and in the folders where the toolkit's packages install it.
 set(NEARFIELD_WITH_CUDA OFF)
 if(NOT NEARFIELD_CUDA STREQUAL "OFF")
   find_program(NEARFIELD_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
@@ -29,7 +29,8 @@ if(NOT NEARFIELD_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
-    # CMake 3.25 sets a property of this target wherever CUDA is 10 or newer; CUDA 13 no longer has the library.
+    # CMake 3.25 sets a property of this target for CUDA 10 or newer, but CUDA 13 no longer has the
+    # library.
     add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
     find_package(CUDAToolkit REQUIRED)
     set(NEARFIELD_WITH_CUDA ON)
@@ -55,23 +56,26 @@ target_compile_options(nearfield_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -ftz=false -prec-div=true -prec-sqrt=true --expt-relaxed-constexpr
     -Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-missing-field-initializers,-ffp-contract=off>)
 if(NEARFIELD_SANITIZE)
-  # Instrumented, a std::variant that holds a string looks uninitialised to g++-12; the plain builds keep the warning.
+  # In instrumented builds g++-12 reports a std::variant that holds a string as uninitialized. The
+  # other builds keep the warning.
   target_compile_options(nearfield_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${NEARFIELD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1
       $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>>)
   target_link_options(nearfield_flags INTERFACE -fsanitize=${NEARFIELD_SANITIZE})
 endif()
 
-# nearfield_library(NAME SOURCES a.cc b.cu [DEPS targets...]): a static library with the project's flags.
+# nearfield_library(NAME SOURCES a.cc b.cu [DEPS targets...]): declares a static library with the
+# project's flags.
 function(nearfield_library NAME)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_library(${NAME} STATIC ${ARG_SOURCES})
   target_link_libraries(${NAME} PUBLIC nearfield_flags ${ARG_DEPS})
 endfunction()
 
-# nearfield_ctest_entries(PREFIX_VAR PROPERTIES_VAR [TIMEOUT s] [LABELS ...] [ENVIRONMENT ...] [COST n] [RESOURCE_LOCK r]
-# [RUN_SERIAL b]): sets the prefix of this folder's ctest entries (the folder below tests/ and a dot) and their
-# properties. A sanitizer slows a program several times, so the limit is four times as long under one.
+# nearfield_ctest_entries(PREFIX_VAR PROPERTIES_VAR [TIMEOUT s] [LABELS ...] [ENVIRONMENT ...] [COST
+# n] [RESOURCE_LOCK r] [RUN_SERIAL b]): sets the prefix of this folder's ctest entries (the folder
+# below tests/ and a dot) and their properties. A sanitizer slows a program several times, so with
+# one the time limit is four times as long.
 function(nearfield_ctest_entries PREFIX_VAR PROPERTIES_VAR)
   cmake_parse_arguments(ARG "" "TIMEOUT;COST;RESOURCE_LOCK;RUN_SERIAL" "SOURCES;DEPS;COMMAND;LABELS;ENVIRONMENT" ${ARGN})
   file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
@@ -92,8 +96,9 @@ function(nearfield_ctest_entries PREFIX_VAR PROPERTIES_VAR)
   set(${PROPERTIES_VAR} "${properties}" PARENT_SCOPE)
 endfunction()
 
-# nearfield_test(NAME SOURCES x_test.cc [DEPS ...] [properties as above]): a GoogleTest program. Each case is a ctest
-# entry of its own, FOLDER.NAME.Suite.Case; ctest lists the cases when it starts and the program has changed.
+# nearfield_test(NAME SOURCES x_test.cc [DEPS ...] [properties as above]): declares a GoogleTest
+# program. Each case is a ctest entry, FOLDER.NAME.Suite.Case. ctest lists the cases when it starts,
+# if the program has changed.
 function(nearfield_test NAME)
   cmake_parse_arguments(ENTRY "" "TIMEOUT;COST;RESOURCE_LOCK;RUN_SERIAL" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
   add_executable(${NAME} ${ENTRY_SOURCES})
@@ -103,8 +108,8 @@ function(nearfield_test NAME)
     TEST_PREFIX ${prefix}${NAME}. PROPERTIES ${properties})
 endfunction()
 
-# nearfield_command_test(NAME COMMAND program arguments... [properties as above]): any other program, one ctest entry,
-# FOLDER.NAME.
+# nearfield_command_test(NAME COMMAND program arguments... [properties as above]): declares any
+# other program as one ctest entry, FOLDER.NAME.
 function(nearfield_command_test NAME)
   cmake_parse_arguments(ENTRY "" "TIMEOUT;COST;RESOURCE_LOCK;RUN_SERIAL" "COMMAND;LABELS;ENVIRONMENT" ${ARGN})
   nearfield_ctest_entries(prefix properties ${ARGN})

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Make the demo corpus: Debian package descriptions and their sentence embeddings.
 
-Reads the package lists that apt keeps (Packages and Translation-en), selects packages,
-embeds "name: summary. long description" with all-MiniLM-L6-v2 and writes
+Reads the package lists that apt keeps (Packages and Translation-en), selects packages, embeds
+"name: summary. long description" with all-MiniLM-L6-v2 and writes
 
   packages.fp16.npy  [N, 384] float16   packages.jsonl    N lines
   queries.f32.npy    [40, 384] float32  queries.json      40 strings
 
-into the output folder. With --check it tests the files that are there instead.
+into the output folder. With --check it tests the existing files instead.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SECTIONS = frozenset(
     vcs video web x11 xfce""".split()
 )
 
-# Parts of a program rather than the program itself.
+# Parts of a program instead of the program itself.
 PART = re.compile(
     r"-(dev|dbg|dbgsym|doc|docs|data|common|l10n|i18n|lang|themes?|examples|headers|source|tests)$"
     r"|-(doc|l10n|help|lang|i18n)-|-dev-"
@@ -52,7 +52,7 @@ LIBRARY = re.compile(r"^lib(?!re)")
 NO_CONTENT = re.compile(
     r"transitional|dummy (package|metapackage)|meta-?package|virtual package|empty package", re.I
 )
-# Parts and libraries, told by their summary.
+# Parts and libraries, recognized by their summary.
 ADDED = re.compile(
     r"\b(librar(y|ies)|modules?|plug-?ins?|bindings?|extensions?|applet|themes?|icons?|"
     r"(data|support|configuration) files|add-?ons?|drivers?|framework|API|backend|wrapper|"
@@ -66,7 +66,7 @@ MODULE = re.compile(
     r"webext|vim|emacs|asterisk|gap|hunspell|myspell|aspell|ttf|puppet-module|tryton-modules|"
     r"vdr-plugin|gnome-shell-extension|horizon|fcitx5?|ibus|uwsgi|collectd|nagios)-"
 )
-# Widely used programs: kept whatever the lists say of them.
+# Widely used programs: always preferred, independent of the lists.
 WELL_KNOWN = frozenset(
     """aircrack-ng anki ardour aria2 atop audacity bat blender bmon borgbackup borgmatic bowtie2
     btop bwa caddy calibre celestia cheese chromium clementine clonezilla cmus darktable
@@ -123,12 +123,12 @@ def find_list(folder: Path, pattern: str, hint: str) -> Path:
     found = sorted(folder.glob(pattern))
     if len(found) != 1:
         names = ", ".join(p.name for p in found) or "none"
-        raise CorpusError(f"need one file {pattern} in {folder}, found: {names}. {hint}")
+        raise CorpusError(f"expected one file {pattern} in {folder}, found: {names}. {hint}")
     return found[0]
 
 
 def stanzas(text: str) -> Iterator[dict[str, str]]:
-    """Split a deb822 list into one dict a paragraph; folded lines keep their newlines."""
+    """Split a deb822 list into one dict per paragraph; folded lines keep their newlines."""
     for block in text.split("\n\n"):
         fields: dict[str, str] = {}
         key = ""
@@ -194,7 +194,7 @@ def score(p: Package, named_by: dict[str, int]) -> int:
 
 
 def select(candidates: Iterable[Package], named_by: dict[str, int], count: int) -> list[Package]:
-    """Pick count packages, one a source, sorted by name.
+    """Pick count packages, one per source, sorted by name.
 
     Equal scores are ordered by the SHA-256 of the name, so the cut is even and stable.
     """
@@ -208,7 +208,7 @@ def select(candidates: Iterable[Package], named_by: dict[str, int], count: int) 
         if held is None or rank(p) < rank(held):
             best[p.source] = p
     if len(best) < count:
-        raise CorpusError(f"only {len(best)} packages remain, {count} wanted")
+        raise CorpusError(f"only {len(best)} packages remain, but --count is {count}")
     ordered = sorted(
         best.values(),
         key=lambda p: (-score(p, named_by), hashlib.sha256(p.name.encode()).hexdigest()),
@@ -239,16 +239,16 @@ def write_npy(path: Path, array: np.ndarray) -> None:
 
 
 def read_npy(path: Path, dtype: type, rows: int) -> np.ndarray:
-    """Load a [rows, 384] array of unit vectors and test what the README says of it."""
+    """Load a [rows, 384] array of unit vectors and check the properties that the README states."""
     with path.open("rb") as f:
         version = np.lib.format.read_magic(f)
     array = np.load(path, allow_pickle=False)
     if version != (1, 0) or array.dtype != dtype or not array.flags["C_CONTIGUOUS"]:
         raise CorpusError(f"{path}: version {version}, dtype {array.dtype}, or not C order")
     if array.shape != (rows, DIM):
-        raise CorpusError(f"{path}: shape {array.shape}, {(rows, DIM)} wanted")
+        raise CorpusError(f"{path}: shape {array.shape}, expected {(rows, DIM)}")
     if not np.isfinite(array).all():
-        raise CorpusError(f"{path}: holds values that are not finite")
+        raise CorpusError(f"{path}: contains values that are not finite")
     error = np.abs(np.linalg.norm(array.astype(np.float64), axis=1) - 1.0).max()
     if error > 1e-3:
         raise CorpusError(f"{path}: a norm is {error:.2e} away from 1")
@@ -345,7 +345,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=here, help="folder to write to")
     parser.add_argument("--count", type=int, default=5000, help="packages to choose")
     parser.add_argument("--check", action="store_true",
-                        help="only test the files in --out (needs numpy alone)")
+                        help="only test the files in --out (needs only numpy)")
     parser.add_argument("--show", type=int, default=0, metavar="K",
                         help="only print the best K packages for each query")
     args = parser.parse_args()

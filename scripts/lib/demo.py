@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The demo's run: a real server, the real command, a real corpus. Called by scripts/demo, which builds the programs."""
+"""Runs the demo: a real server, the real command, a real corpus. Called by scripts/demo, which
+builds the programs."""
 
 from __future__ import annotations
 
@@ -15,26 +16,24 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
+
+from server import ServerEnded, ServerProcess
 
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data"
 COLLECTION = "packages"
 NEIGHBORS = 5
 NEIGHBORS_SHOWN = 3
-READY_SECONDS_MAX = 120
-STOP_SECONDS_MAX = 60
-# Questions printed without --all: different fields, and answers that a person can judge at a glance.
+# Questions printed without --all: different fields, with answers that a reader can judge quickly.
 SHOWN = (0, 3, 11, 20, 26, 33)
 
 
 class DemoError(Exception):
-    """What went wrong, said to the person who ran the demo."""
+    """An error, with a message for the user of the demo."""
 
 
 class Paint:
-    """Colours on a terminal, nothing elsewhere."""
+    """Colors on a terminal, plain text elsewhere."""
 
     def __init__(self) -> None:
         self.on = sys.stdout.isatty() and "NO_COLOR" not in os.environ
@@ -52,7 +51,7 @@ class Answer:
 
 
 class Command:
-    """The nearfield command, talking to one server."""
+    """The nearfield command, connected to one server."""
 
     def __init__(self, program: pathlib.Path, target: str) -> None:
         self.program = program
@@ -67,12 +66,10 @@ class Command:
             raise DemoError(f"nearfield {' '.join(arguments)}: exit code {ran.returncode}: {ran.stderr.strip()}")
         return ran.stdout
 
-    def is_healthy(self) -> bool:
-        return subprocess.run(self.line("health"), capture_output=True, check=False).returncode == 0
-
     def search_all(self) -> list[Answer]:
-        """Every query of the file, each in a request of its own, each checked against the oracle."""
-        # Exit code 1 says that an answer was not the oracle's; which one, the answers say themselves.
+        """Sends every query of the file in a separate request, and verifies each answer with the
+        oracle."""
+        # Exit code 1 means that an answer differed from the oracle's; the replies show which one.
         lines = self.run(
             "search",
             COLLECTION,
@@ -100,64 +97,25 @@ class Command:
         ]
 
 
-def log_end(folder: pathlib.Path) -> str:
-    """The last lines of the server's log: why it ended stands there."""
-    return "\n".join((folder / "log").read_text(encoding="utf-8", errors="replace").splitlines()[-6:])
-
-
-def await_ready(process: subprocess.Popen[bytes], folder: pathlib.Path, program: pathlib.Path) -> Command:
-    """The command for the server, once that says SERVING: it self-tests first."""
-    deadline = time.monotonic() + READY_SECONDS_MAX
-    pause = threading.Event()
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise DemoError(f"the server ended with exit code {process.returncode}:\n{log_end(folder)}")
-        port_file = folder / "port"
-        if port_file.exists() and port_file.read_text().strip():
-            command = Command(program, f"127.0.0.1:{port_file.read_text().strip()}")
-            if command.is_healthy():
-                return command
-        pause.wait(0.02)
-    raise DemoError(f"the server was not ready after {READY_SECONDS_MAX} s:\n{log_end(folder)}")
-
-
 @contextlib.contextmanager
 def running_server(programs: pathlib.Path, backend: str, keep: bool) -> Iterator[tuple[Command, int]]:
-    """A server on a free loopback port; stopped at the end, and its exit code is checked."""
+    """Runs a server on a free loopback port. Stops it at the end and checks its exit code."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="nearfield-demo-"))
-    log = open(folder / "log", "wb")
-    process = subprocess.Popen(
-        [
-            str(programs / "nearfield-server"),
-            "--listen",
-            "127.0.0.1:0",
-            "--port-file",
-            str(folder / "port"),
-            "--backend",
-            backend,
-            "--data-dir",
-            str(folder / "data"),
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
+    server = ServerProcess(
+        [str(programs / "nearfield-server"), "--listen", "127.0.0.1:0", "--log-level", "info", "--backend", backend,
+         "--data-dir", str(folder / "data")],
+        folder / "log", new_session=True)  # fmt: skip
     done = False
     try:
-        yield await_ready(process, folder, programs / "nearfield"), process.pid
+        yield Command(programs / "nearfield", server.wait_ready()), server.process.pid
         done = True
+    except (ServerEnded, TimeoutError) as error:
+        raise DemoError(str(error)) from error
     finally:
-        log.close()
         if not (keep and done):
-            process.send_signal(signal.SIGTERM)
-            try:
-                code = process.wait(STOP_SECONDS_MAX)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                code = process.wait()
+            code = server.terminate()
             if done and code != 0:
-                raise DemoError(f"the server did not drain: exit code {code}\n{log_end(folder)}")
+                raise DemoError(f"the server did not drain: exit code {code}\n{server.log_end()}")
             shutil.rmtree(folder)
 
 
@@ -167,7 +125,7 @@ def device(command: Command) -> str:
 
 
 def upload(command: Command) -> str:
-    """Sends the corpus; the last line that the command printed tells how it went."""
+    """Sends the corpus; returns the last line that the command printed, a summary of the upload."""
     return command.run(
         "upload",
         COLLECTION,
@@ -229,7 +187,7 @@ def main() -> int:
     )
     if arguments.keep:
         print(
-            f"\nThe server goes on (process {pid}). Search it, and stop it:\n  export NEARFIELD_ADDRESS={command.target}"
+            f"\nThe server is still running (process {pid}). To search it, and to stop it:\n  export NEARFIELD_ADDRESS={command.target}"
         )
         print(
             f"  {arguments.programs}/nearfield search {COLLECTION} --id gimp -k 5 --fields summary --verify\n  kill {pid}"

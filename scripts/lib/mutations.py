@@ -1,4 +1,5 @@
-"""Planted bugs: the patches of tests/mutations, what each breaks, and the test that must notice it."""
+"""Planted bugs: the patches of tests/mutations, the behaviour that each breaks, and the test
+that must detect it."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import re
 import subprocess
 
 FOLDER = "tests/mutations"
+CRASH_FOLDER = "tests/fault/mutations"  # bugs that the crash harness must detect
 FIELDS = ("Breaks", "Unit", "Test", "Target", "Needs")
 REQUIRED = ("Breaks", "Unit", "Test")
 FIELD_LINE = re.compile(r"^(\w+): (.+)$")
@@ -22,9 +24,9 @@ class Mutation:
     name: str
     path: pathlib.Path
     breaks: str  # the behaviour that is wrong with the patch applied
-    unit: str  # the source file or folder whose tests must notice
+    unit: str  # the source file or folder whose tests must detect it
     test: str  # the ctest entry that must fail, or the start of the names of several
-    targets: tuple[str, ...]  # what to build for that test; none for a test of the scripts
+    targets: tuple[str, ...]  # build targets for that test; empty for a test of the scripts
     needs_gpu: bool
     files: tuple[str, ...]  # the files that the patch changes
 
@@ -34,7 +36,8 @@ class Mutation:
 
 
 def parse(path: pathlib.Path) -> Mutation:
-    """Reads one patch. Raises ValueError, whose text names the file and the field, where its header is wrong."""
+    """Reads one patch. Raises ValueError, with the file and the field in its text, if the header
+    is wrong."""
     text = path.read_text(encoding="utf-8")
     fields: dict[str, str] = {}
     for line in text.splitlines():
@@ -42,7 +45,7 @@ def parse(path: pathlib.Path) -> Mutation:
             break
         match = FIELD_LINE.match(line)
         if match is None or match[1] not in FIELDS or match[1] in fields:
-            raise ValueError(f"{path.name}: '{line}' is none of the header's fields: {', '.join(FIELDS)}, each once")
+            raise ValueError(f"{path.name}: '{line}' is not a header field; allowed, each once: {', '.join(FIELDS)}")
         fields[match[1]] = match[2].strip()
     for field in REQUIRED:
         if field not in fields:
@@ -65,12 +68,12 @@ def parse(path: pathlib.Path) -> Mutation:
     )
 
 
-def load(root: pathlib.Path) -> list[Mutation]:
-    return [parse(path) for path in sorted((root / FOLDER).glob("*.patch"))]
+def load(root: pathlib.Path, folder: str = FOLDER) -> list[Mutation]:
+    return [parse(path) for path in sorted((root / folder).glob("*.patch"))]
 
 
 def applies(root: pathlib.Path, mutation: Mutation) -> str:
-    """Returns why the patch does not fit the tree, or nothing where it does."""
+    """Returns why the patch does not fit the tree, or an empty string if it does."""
     ran = subprocess.run(
         ["git", "apply", "--check", str(mutation.path)], cwd=root, check=False, capture_output=True, text=True
     )
@@ -78,7 +81,8 @@ def applies(root: pathlib.Path, mutation: Mutation) -> str:
 
 
 def missing_test(root: pathlib.Path, mutation: Mutation) -> str:
-    """Returns why the named test cannot exist, judged by the sources alone; nothing where it does."""
+    """Returns why the named test cannot exist, according to the sources, or an empty string if
+    it exists."""
     name = TEST_NAME.match(mutation.test)
     assert name is not None, mutation.test
     folder = root / "tests" / name["folder"]
@@ -102,7 +106,8 @@ def missing_test(root: pathlib.Path, mutation: Mutation) -> str:
 
 
 def declared_sources(folder: pathlib.Path, program: str) -> list[pathlib.Path] | None:
-    """The sources of a test program beside its CMakeLists.txt, or None where no list declares it."""
+    """Returns the sources of a test program next to its CMakeLists.txt, or None if no list
+    declares it."""
     declared = re.compile(rf"nearfield_(?:command_)?test\({re.escape(program)}\s([^)]*)\)")
     for path in sorted(folder.rglob("CMakeLists.txt")):
         match = declared.search(path.read_text(encoding="utf-8"))

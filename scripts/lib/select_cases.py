@@ -1,4 +1,4 @@
-"""The cases of the selection campaign, their targets, and what CUB 3.6 took on some of them."""
+"""The cases of the selection campaign, their targets, and times of CUB 3.6 for some of them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Case(NamedTuple):
         return " ".join(str(part) for part in self)
 
     def shape(self) -> tuple[int, int, int, str, str]:
-        """The case without its algorithm: what a peer's row is matched by."""
+        """Returns the case without its algorithm, by which a peer's row is matched."""
         return self[:5]
 
 
 def shape_of(row: dict[str, Any]) -> tuple[int, int, int, str, str]:
-    """The same of a row of the benchmark or of a peer."""
+    """Returns the shape of a row of the benchmark or of a peer."""
     return row["batch"], row["n"], row["k"], row["dtype"], row["input"]
 
 
@@ -33,7 +33,7 @@ def case_of(row: dict[str, Any]) -> Case:
     return Case(*shape_of(row), row["name"])
 
 
-# (batch, n, k): at most so many microseconds, sorted, one call between two events on one H200.
+# (batch, n, k): maximum time in microseconds; sorted, one call between two events on one H200.
 TARGETS_US: dict[tuple[int, int, int], float] = {
     (1024, 50_000, 2048): 65,
     (1, 10_000, 100): 12,
@@ -52,7 +52,8 @@ TARGETS_US: dict[tuple[int, int, int], float] = {
     (1024, 131_072, 2048): 150,
 }
 
-# CUB 3.6, newer than the toolkit's: unsorted, an earlier run on the same card model. Batch 1: DeviceTopK; else its batched top-k.
+# Times of CUB 3.6, newer than the toolkit's, from an earlier run on the same card model; unsorted.
+# Batch 1: DeviceTopK; else its batched top-k.
 CUB_36 = "cub 3.6 (earlier run)"
 CUB_36_US: dict[tuple[int, int, int], float] = {
     (1, 10_000, 8): 25.2, (1, 10_000, 100): 24.6, (1, 10_000, 1000): 24.4, (1, 10_000, 2048): 24.4,
@@ -72,7 +73,7 @@ GRID_NS = (3_072, 8_192, 16_384, 50_000, 131_072, 1_000_000)
 GRID_KS = (1, 8, 16, 32, 64, 100, 128, 256, 512, 1024, 2048)
 GRID_BYTES_MAX = 8_000_000_000
 
-# What the figure shows: each implementation over n at one k, and over k at one (batch, n).
+# Data of the figure: each implementation over n at one k, and over k at one (batch, n).
 OVER_N_K = 100
 OVER_N = {
     1: (1_024, 4_096, 16_384, 65_536, 262_144, 1_000_000, 4_194_304, 16_777_216, 100_000_000),
@@ -92,12 +93,12 @@ TYPE_SHAPES = (
 
 
 def bars() -> list[Case]:
-    """Every figure of the table of targets."""
+    """Returns every case of the table of targets."""
     return [Case(*shape) for shape in TARGETS_US]
 
 
 def grid() -> list[Case]:
-    """Against PyTorch everywhere."""
+    """Returns the cases that are compared with PyTorch."""
     return [
         Case(batch, n, k)
         for batch in GRID_BATCHES
@@ -108,19 +109,19 @@ def grid() -> list[Case]:
 
 
 def algorithms() -> list[Case]:
-    """All implementations, as the figure shows them."""
+    """Returns all implementations, for the shapes of the figure."""
     over_n = [Case(batch, n, OVER_N_K, algorithm="all") for batch, ns in OVER_N.items() for n in ns]
     over_k = [Case(batch, n, k, algorithm="all") for batch, n in OVER_K for k in GRID_KS]
     return list(dict.fromkeys(over_n + over_k))
 
 
 def adversarial() -> list[Case]:
-    """Inputs that a selection could stumble over, beside the normal one."""
+    """Returns inputs that are hard for a selection, each with the normal input for comparison."""
     return [Case(*shape, input=name) for shape in HARD_SHAPES for name in ("normal", *HARD_INPUTS)]
 
 
 def types() -> list[Case]:
-    """16-bit scores."""
+    """Returns cases with 16-bit scores."""
     return [Case(*shape, dtype=dtype) for dtype in ("fp16", "bf16") for shape in TYPE_SHAPES]
 
 
@@ -131,12 +132,13 @@ SETS: dict[str, Callable[[], list[Case]]] = {
     "adversarial": adversarial,
     "types": types,
 }
-# Where PyTorch's figure is wanted too.
+# Sets for which PyTorch is measured too.
 TORCH_SETS = ("bars", "grid", "algorithms", "types")
 
 
 def in_order(cases: Iterable[Case]) -> list[Case]:
-    """Each once, those of one input next to each other; "all" takes the place of any single algorithm."""
+    """Returns each case once, with cases of one input next to each other; "all" replaces any
+    single algorithm."""
     wanted = set(cases)
     everything = {case.shape() for case in wanted if case.algorithm == "all"}
     kept = [case for case in wanted if case.algorithm == "all" or case.shape() not in everything]

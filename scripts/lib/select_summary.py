@@ -1,25 +1,26 @@
-"""What the selection campaign makes of the rows of select_bench and its peers: the merge, the receipt, the short tables."""
+"""Processes the rows of select_bench and its peers for the selection campaign: the merge, the
+receipt, the short tables."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
+from campaign import Row, cell
 from select_cases import CUB_36, CUB_36_US, HARD_INPUTS, SETS, TARGETS_US, Case, case_of, shape_of
 
-Row = dict[str, Any]
 TORCH = "torch.topk"
-# On one (batch, n) the slowest k up to n / 8 costs at most so many times the fastest.
+# For one (batch, n), the slowest k up to n / 8 may take at most SPREAD_MAX times as long as the
+# fastest.
 SPREAD_MAX = 1.6
-# An algorithm faster than the adaptive choice by more than this is named.
+# The tables list an algorithm that is faster than the adaptive choice by more than this factor.
 REGRET = 1.15
 
 
 def merge(rows: list[Row], peers: list[Row]) -> None:
-    """Puts the peers' times into the rows of the same shape: one call in peers_us, a graph's share in peers_graph_us."""
+    """Adds the peers' times to the rows of the same shape: one call in peers_us, one call in a
+    graph in peers_graph_us."""
     one_call: dict[tuple[Any, ...], dict[str, float]] = {}
     in_graph: dict[tuple[Any, ...], dict[str, float]] = {}
     for peer in peers:
@@ -34,13 +35,6 @@ def merge(rows: list[Row], peers: list[Row]) -> None:
             row["peers_graph_us"] = dict(in_graph[shape_of(row)])
 
 
-def write_receipt(path: Path, facts: dict[str, Any], rows: list[Row]) -> None:
-    """The facts first, then one row a line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = ",\n".join("  " + json.dumps(row) for row in rows)
-    path.write_text(f'{json.dumps(facts, indent=1)[:-2]},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8")
-
-
 class Results:
     """The timed rows, by case."""
 
@@ -50,13 +44,9 @@ class Results:
         self.by_case = {case_of(row): row for row in rows if row["matches_oracle"]}
 
     def of(self, name: str) -> list[Row]:
-        """The adaptive rows of a set."""
+        """Returns the adaptive rows of a set."""
         found = (self.by_case.get(case._replace(algorithm="adaptive")) for case in SETS[name]())
         return [row for row in found if row is not None]
-
-
-def cell(value: float | None, width: int, digits: int = 1) -> str:
-    return f"{value:>{width}.{digits}f}" if value is not None else "-".rjust(width)
 
 
 def place(row: Row) -> str:
@@ -65,7 +55,7 @@ def place(row: Row) -> str:
 
 
 def bars_table(results: Results) -> list[str]:
-    """One line a target: ours beside it, the limit and the peers."""
+    """Formats one line per target: our times, the limit and the peers."""
     rows = results.of("bars")
     if not rows:
         return []
@@ -81,7 +71,8 @@ def bars_table(results: Results) -> list[str]:
 
 
 def spread(rows: list[Row], field: str) -> tuple[float, Row, Row] | None:
-    """The worst slowest-k over fastest-k among the (batch, n) of these rows, and the two rows; k up to n / 8."""
+    """Returns the largest slowest-k over fastest-k among the (batch, n) of these rows, with the
+    two rows; k up to n / 8."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if 8 * row["k"] <= row["n"] and field in row:
@@ -96,7 +87,8 @@ def spread(rows: list[Row], field: str) -> tuple[float, Row, Row] | None:
 
 
 def against(peer: str, name: str, rows: list[Row], ours: str = "us", theirs: str = "peers_us") -> list[str]:
-    """How many cases are faster than the peer, by how much, and the worst."""
+    """Counts the cases that are faster than the peer; reports the mean factor and the worst
+    case."""
     pairs = [(row[theirs][peer] / row[ours], row) for row in rows if peer in row.get(theirs, {}) and ours in row]
     if not pairs:
         return []
@@ -125,7 +117,7 @@ def grid_table(results: Results) -> list[str]:
 
 
 def adversarial_table(results: Results) -> list[str]:
-    """For each hard input the worst ratio to the normal one of the same shape."""
+    """Formats, for each hard input, the highest ratio to the normal input of the same shape."""
     lines = []
     for name in HARD_INPUTS:
         ratios = []
@@ -141,7 +133,7 @@ def adversarial_table(results: Results) -> list[str]:
 
 
 def algorithms_table(results: Results) -> list[str]:
-    """Where another algorithm beats the adaptive choice by more than a little."""
+    """Lists the shapes where another algorithm beats the adaptive choice by more than REGRET."""
     lines = []
     shapes = {case.shape() for case in SETS["algorithms"]()}
     groups: dict[tuple[Any, ...], list[Row]] = {}
@@ -159,7 +151,7 @@ def algorithms_table(results: Results) -> list[str]:
     compared = sum(len(rows) > 1 for rows in groups.values())
     if not compared:
         return []
-    return [f"algorithms: {len(lines)} of {compared} shapes where one beats the adaptive choice by over "
+    return [f"algorithms: {len(lines)} of {compared} shapes where an algorithm beats the adaptive choice by more than "
             f"{(REGRET - 1) * 100:.0f} %", *lines]
 
 
@@ -171,7 +163,7 @@ def types_table(results: Results) -> list[str]:
 
 
 def summary(rows: list[Row], names: list[str]) -> str:
-    """The short tables of these sets, and what was wrong."""
+    """Formats the short tables of these sets, and the errors."""
     results = Results(rows)
     tables = {
         "types": types_table,

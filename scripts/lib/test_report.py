@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Adds up what every stage of scripts/test ran and prints the closing line: N passed, N failed, N skipped.
+"""Adds up the results of all stages of scripts/test and prints the final line: N passed, N failed,
+N skipped.
 
-Counts single test cases: those of GoogleTest, pytest and unittest are read from their own closing lines, which ctest
-keeps in its JUnit file; a ctest entry of any other kind (a benchmark in its tiny mode) counts as one, and so does a stage
-that is one check (tidy, lint, container). A GoogleTest case is a ctest entry of its own; one that skipped itself counts
-as skipped. Skipped and failed cases are listed by name, and the end of a failed case's output is shown again, so that the
-end of a long log tells why.
+The counts are of single test cases. For GoogleTest, pytest and unittest they are read from the
+final lines of their output, which ctest keeps in its JUnit file. Any other ctest entry (a benchmark
+in its tiny mode) counts as one case, and so does a stage that is one check (tidy, lint, container).
+A GoogleTest case is a separate ctest entry; one that skipped itself counts as skipped. Skipped and
+failed cases are listed by name. The end of a failed case's output is repeated, so that the end of a
+long log shows the reason.
 """
 
 from __future__ import annotations
@@ -31,12 +33,13 @@ UNITTEST_CLOSING = re.compile(r"^(?:OK|FAILED)(?: \(([\w=, ]*)\))?$", re.MULTILI
 
 @dataclasses.dataclass
 class Tally:
-    """What ran: how many passed, and the names of those that did not."""
+    """The results: the number of cases that passed, and the names of those that did not."""
 
     passed: int = 0
     failed: list[str] = dataclasses.field(default_factory=list)
     skipped: list[str] = dataclasses.field(default_factory=list)
-    ends: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # of what failed: its name, its output's end
+    # name and end of the output of each failure
+    ends: list[tuple[str, str]] = dataclasses.field(default_factory=list)
 
     def add(self, other: Tally) -> None:
         self.passed += other.passed
@@ -54,12 +57,13 @@ def unique(names: list[str]) -> list[str]:
 
 
 def case_name(entry: str, case: str) -> str:
-    """The entry's name where it is that of the case already, else both."""
+    """Returns the entry's name if it ends with that of the case, else both names."""
     return entry if entry.endswith("." + case) else f"{entry}: {case}"
 
 
 def gtest_tally(entry: str, output: str) -> Tally | None:
-    """The cases of one GoogleTest program, or None where the output has no closing line of its."""
+    """Counts the cases of one GoogleTest program; None if the output has no final line of
+    GoogleTest."""
     passed = GTEST_PASSED.findall(output)
     if not passed:
         return None
@@ -104,12 +108,13 @@ def unittest_tally(entry: str, output: str) -> Tally | None:
 
 
 def entry_tally(entry: str, status: str, output: str) -> Tally:
-    """One ctest entry: its cases where its framework is known, else itself. A crash is never lost."""
+    """Counts the cases of one ctest entry if its framework is known, else the entry itself. A
+    crash is always counted."""
     tally = gtest_tally(entry, output) or pytest_tally(entry, output) or unittest_tally(entry, output)
     if status == "fail":
         tally = tally or Tally()
         if not tally.failed:
-            tally.failed.append(f"{entry}: ended badly after its cases, or timed out")
+            tally.failed.append(f"{entry}: failed after its cases, or timed out")
         return tally
     if status != "run":
         return Tally(skipped=[entry])

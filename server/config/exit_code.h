@@ -1,4 +1,4 @@
-// How the server process ends; --help and DESIGN.md say the same.
+// Exit codes of the server process. --help and DESIGN.md list the same codes.
 #ifndef NEARFIELD_SERVER_CONFIG_EXIT_CODE_H_
 #define NEARFIELD_SERVER_CONFIG_EXIT_CODE_H_
 

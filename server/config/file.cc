@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/status_macros.h"
 
 namespace nearfield::server {
 namespace {
@@ -16,7 +17,7 @@ absl::string_view WithoutComment(absl::string_view text) {
   return absl::StripAsciiWhitespace(text.substr(0, text.find('#')));
 }
 
-// What stands behind the '='; nothing where it is not one value.
+// Parses the text after '='. Returns nullopt if it is not exactly one value.
 std::optional<std::string> ParseValue(absl::string_view text) {
   text = absl::StripAsciiWhitespace(text);
   if (text.empty() || text.front() != '"') {
@@ -48,22 +49,23 @@ absl::StatusOr<std::map<std::string, std::string>> ParseConfigFile(const std::st
   for (size_t i = 0; i < lines.size(); ++i) {
     const absl::string_view line = lines[i];
     if (WithoutComment(line).empty()) continue;
-    const std::string place = absl::StrCat("configuration file ", path, ", line ", i + 1, ": ");
+    const std::string place = absl::StrCat("configuration file ", path, ", line ", i + 1);
     const size_t equals = line.find('=');
     const std::string name(absl::StripAsciiWhitespace(line.substr(0, equals)));
     std::optional<std::string> value;
     if (equals != absl::string_view::npos) value = ParseValue(line.substr(equals + 1));
     if (!value.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          place, "'", absl::CHexEscape(line.substr(0, 100)), "' is not 'name = value'"));
+          place, ": '", absl::CHexEscape(line.substr(0, 100)), "' is not 'name = value'"));
     }
+    ABSL_RETURN_IF_ERROR(CheckNotRenamed(place, name));
     if (!IsKnown(name, settings)) {
-      return absl::InvalidArgumentError(absl::StrCat(place, "unknown setting '",
+      return absl::InvalidArgumentError(absl::StrCat(place, ": unknown setting '",
                                                      absl::CHexEscape(name.substr(0, 100)),
                                                      "'; --help lists all"));
     }
     if (!values.emplace(name, *std::move(value)).second) {
-      return absl::InvalidArgumentError(absl::StrCat(place, name, " is given twice"));
+      return absl::InvalidArgumentError(absl::StrCat(place, ": ", name, " is given twice"));
     }
   }
   return values;

@@ -1,5 +1,5 @@
-// The configuration file: one 'name = value' a line, '#' begins a comment, a value may stand in
-// double quotes.
+// Parser of the configuration file: one 'name = value' on a line. '#' begins a comment. A value may
+// be in double quotes.
 #ifndef NEARFIELD_SERVER_CONFIG_FILE_H_
 #define NEARFIELD_SERVER_CONFIG_FILE_H_
 
@@ -11,8 +11,8 @@
 
 namespace nearfield::server {
 
-// The values of the file, by setting name. `path` is for messages.
-// Errors: InvalidArgument with the line (no such form, unknown name, a name twice).
+// Returns the values of the file by setting name. `path` is used in messages.
+// Errors: InvalidArgument with the line (syntax, unknown name, duplicate name).
 absl::StatusOr<std::map<std::string, std::string>> ParseConfigFile(const std::string& path,
                                                                    const std::string& text,
                                                                    const SettingList& settings);

@@ -9,9 +9,12 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
 #include "server/config/exit_code.h"
 #include "server/config/file.h"
@@ -28,10 +31,10 @@ constexpr char kDescription[] =
 
 constexpr char kPrefix[] = "NEARFIELD_";
 constexpr char kConfigVariable[] = "NEARFIELD_CONFIG";
-// Of the command `nearfield`, which may share the environment.
+// Variables of the command `nearfield`, which may share the environment.
 constexpr std::array kClientVariables = {"NEARFIELD_ADDRESS", "NEARFIELD_CALLER"};
 
-// What the command line holds, unparsed.
+// The unparsed contents of the command line.
 struct CommandLine {
   std::string config_file;
   bool check_config = false;
@@ -49,7 +52,7 @@ std::string ExitCodeHelp() {
   return text;
 }
 
-// One flag a setting; its default and limits stand in the help.
+// Adds one flag for each setting. The help shows its default and limits.
 void AddFlags(const Settings& settings, CLI::App* app,
               std::map<std::string, CLI::Option*>* options) {
   for (const SettingBase* setting : settings.all()) {
@@ -60,6 +63,15 @@ void AddFlags(const Settings& settings, CLI::App* app,
                                                : app->add_option(setting->flag(), help);
     (*options)[setting->name()] = option;
   }
+}
+
+// Returns InvalidArgument if `text` is the flag ("--k-max=3") or the variable ("NEARFIELD_K_MAX")
+// of a renamed setting.
+absl::Status CheckNotRenamedFrom(absl::string_view place, absl::string_view text,
+                                 absl::string_view prefix) {
+  if (!absl::ConsumePrefix(&text, prefix)) return absl::OkStatus();
+  const std::string name = absl::AsciiStrToLower(text.substr(0, text.find('=')));
+  return CheckNotRenamed(std::string(place), absl::StrReplaceAll(name, {{"-", "_"}}));
 }
 
 absl::StatusOr<std::optional<std::string>> ParseCommandLine(int argc, const char* const* argv,
@@ -86,6 +98,9 @@ absl::StatusOr<std::optional<std::string>> ParseCommandLine(int argc, const char
   } catch (const CLI::CallForHelp&) {
     return app.help();
   } catch (const CLI::Error& error) {
+    for (int i = 1; i < argc; ++i) {
+      ABSL_RETURN_IF_ERROR(CheckNotRenamedFrom("command line", argv[i], "--"));
+    }
     return absl::InvalidArgumentError(absl::StrCat("command line: ", error.what()));
   }
   for (const auto& [name, option] : options) {
@@ -104,7 +119,8 @@ absl::StatusOr<std::map<std::string, std::string>> ReadFile(const std::string& p
   std::ifstream file(path);
   std::string text;
   char chunk[4096];
-  // read() reports what the buffer below it throws, as of a directory, in the stream's state.
+  // If the file is a directory, for example, the buffer throws. read() reports that in the state of
+  // the stream.
   while (file.read(chunk, sizeof(chunk)), file.gcount() > 0) {
     text.append(chunk, static_cast<size_t>(file.gcount()));
   }
@@ -114,9 +130,14 @@ absl::StatusOr<std::map<std::string, std::string>> ReadFile(const std::string& p
   return ParseConfigFile(path, text, settings);
 }
 
-// Takes the strongest source of each setting.
+// Sets each setting from its source with the highest precedence.
 absl::Status Resolve(const std::map<std::string, std::string>& file, const Environment& environment,
                      const CommandLine& line, Settings* settings) {
+  for (const auto& [name, value] : environment) {
+    if (value.empty()) continue;
+    ABSL_RETURN_IF_ERROR(
+        CheckNotRenamedFrom(absl::StrCat("environment variable ", name), name, kPrefix));
+  }
   for (SettingBase* setting : settings->all()) {
     if (const auto it = file.find(setting->name()); it != file.end()) {
       ABSL_RETURN_IF_ERROR(setting->Set(it->second, SettingSource::kFile));
@@ -132,8 +153,8 @@ absl::Status Resolve(const std::map<std::string, std::string>& file, const Envir
   return absl::OkStatus();
 }
 
-// Fits the defaults to the machine, and checks what no single setting can.
-absl::StatusOr<MemoryPlan> Settle(const HostMachine& machine, Settings* settings) {
+// Adapts the defaults to the machine and checks rules that involve several settings.
+absl::StatusOr<MemoryPlan> FinalizeSettings(const HostMachine& machine, Settings* settings) {
   ScaleDefaults(machine, settings);
   ABSL_RETURN_IF_ERROR(settings->Validate());
   MemoryPlan plan = PlanMemory(*settings, machine);
@@ -171,9 +192,10 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
   CommandLine line;
   ABSL_ASSIGN_OR_RETURN(const std::optional<std::string> help,
                         ParseCommandLine(argc, argv, *settings, &line));
-  if (help.has_value()) return LoadOutcome{LoadOutcome::Action::kPrint, *help, {}};
+  if (help.has_value()) return LoadOutcome{LoadOutcome::Action::kPrint, *help, "", {}};
   if (line.version) {
-    return LoadOutcome{LoadOutcome::Action::kPrint, "nearfield-server " NEARFIELD_VERSION "\n", {}};
+    return LoadOutcome{
+        LoadOutcome::Action::kPrint, "nearfield-server " NEARFIELD_VERSION "\n", "", {}};
   }
   if (const auto it = environment.find(kConfigVariable);
       line.config_file.empty() && it != environment.end()) {
@@ -184,17 +206,17 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
     ABSL_ASSIGN_OR_RETURN(file, ReadFile(line.config_file, *settings));
   }
   ABSL_RETURN_IF_ERROR(Resolve(file, environment, line, settings));
-  ABSL_ASSIGN_OR_RETURN(const MemoryPlan plan, Settle(machine, settings));
+  ABSL_ASSIGN_OR_RETURN(const MemoryPlan plan, FinalizeSettings(machine, settings));
   const std::vector<std::string> unknown = UnknownVariables(environment, *settings);
   if (line.check_config) {
     std::string text = settings->Effective() + plan.Text();
     for (const std::string& name : unknown) {
       absl::StrAppend(&text, "# ", name, " of the environment names no setting: ignored\n");
     }
-    return LoadOutcome{LoadOutcome::Action::kPrint, text, unknown};
+    return LoadOutcome{LoadOutcome::Action::kPrint, text, "", unknown};
   }
   if (!line.check_data_dir && line.restore_from.empty()) {
-    return LoadOutcome{LoadOutcome::Action::kServe, "", unknown};
+    return LoadOutcome{LoadOutcome::Action::kServe, "", "", unknown};
   }
   if (line.check_data_dir && !line.restore_from.empty()) {
     return absl::InvalidArgumentError(
@@ -204,8 +226,8 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
     return absl::InvalidArgumentError(
         absl::StrCat("data_dir = \"", settings->data_dir.value(), "\": names no directory"));
   }
-  if (line.check_data_dir) return LoadOutcome{LoadOutcome::Action::kCheckDataDir, "", unknown};
-  return LoadOutcome{LoadOutcome::Action::kRestore, line.restore_from, unknown};
+  if (line.check_data_dir) return LoadOutcome{LoadOutcome::Action::kCheckDataDir, "", "", unknown};
+  return LoadOutcome{LoadOutcome::Action::kRestore, "", line.restore_from, unknown};
 }
 
 }  // namespace nearfield::server

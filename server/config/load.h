@@ -1,4 +1,4 @@
-// Settings from file < environment < flag.
+// LoadSettings: reads settings from a file, the environment and flags; later sources win.
 #ifndef NEARFIELD_SERVER_CONFIG_LOAD_H_
 #define NEARFIELD_SERVER_CONFIG_LOAD_H_
 
@@ -13,22 +13,22 @@
 
 namespace nearfield::server {
 
-// Environment variables by name: those that begin as the settings' do.
+// Environment variables by name; only those with the prefix of the settings.
 using Environment = std::map<std::string, std::string>;
 Environment ProcessEnvironment();
 
 struct LoadOutcome {
-  // What the command line asked for.
+  // The action that the command line requests.
   enum class Action { kServe, kPrint, kCheckDataDir, kRestore };
   Action action = Action::kServe;
-  // kPrint: for stdout; then exit 0. kRestore: the snapshot's directory.
-  std::string text;
-  // Of the environment, what names no setting: ignored, and most likely misspelt.
+  std::string output;        // kPrint: text for stdout; then exit 0
+  std::string snapshot_dir;  // kRestore: directory of the snapshot
+  // Environment variables that match no setting. They are ignored, and most likely misspelled.
   std::vector<std::string> unknown_variables;
 };
 
-// Fills `settings`, once. An empty environment variable counts as absent.
-// Errors: InvalidArgument (unknown flag or key, bad value, settings that do not fit together),
+// Fills `settings`. Called once. An empty environment variable is treated as absent.
+// Errors: InvalidArgument (unknown flag or key, renamed setting, bad value, inconsistent settings),
 // NotFound (the file).
 absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
                                          const Environment& environment, Settings* settings,

@@ -11,27 +11,28 @@
 namespace nearfield::server {
 namespace {
 
-// Code, stacks, gRPC, SQLite and the self-test; on a GPU also what the CUDA driver maps. Measured:
-// an idle server has 40 to 70 MiB resident.
+// Code, stacks, gRPC, SQLite and the self-test; with a GPU also the memory that the CUDA driver
+// maps. Measured: an idle server has 40 to 70 MiB resident.
 constexpr int64_t kProcessBytes = 96 * kMiB;
 constexpr int64_t kDriverBytes = 512 * kMiB;
-// Threads on which gRPC parses messages, as its callback queue counts them.
+// Limits on the number of threads on which gRPC's callback queue parses messages.
 constexpr int64_t kParsingThreadsMin = 2;
 constexpr int64_t kParsingThreadsMax = 16;
-// Of a connection without a call, beside what counts in transport_bytes_max.
+// Bytes of a connection without a call that transport_bytes_max does not cover.
 constexpr int64_t kConnectionBytes = 32 * kKiB;
-// Of an upload: a block that is worked on, its native form, and the next block.
+// Blocks that an upload holds: the current message, its native form and the next message.
 constexpr int64_t kUploadBlocks = 3;
-// An allocator holds more than it gives out: this part of what comes and goes.
+// An allocator holds more than it hands out: 1 / kAllocatorPart of the transient parts.
 constexpr int64_t kAllocatorPart = 8;
-// Of the memory, left to everything else on the machine.
+// 1 / kOthersPart of the memory is left to the rest of the machine.
 constexpr int64_t kOthersPart = 16;
 
-// Below this machine defaults do not shrink further: the sum is refused where it does not fit.
+// With less memory than this, defaults do not shrink further. The plan is refused if its sum does
+// not fit.
 constexpr int64_t kScaledMemoryMin = kGiB;
 
 // Shares of what the other parts leave, for settings that are 0: rows, ids and payloads,
-// attributes. None takes more than 1 / most of the memory.
+// attributes. Each is at most 1 / most of the memory.
 struct DataShare {
   int64_t weight;
   int64_t most;
@@ -45,14 +46,14 @@ bool RowsInHostMemory(const Settings& settings, const HostMachine& machine) {
   return backend == "cpu" || (backend == "auto" && !machine.has_gpu);
 }
 
-// Bytes that the operator has given to rows and what belongs to them.
+// Returns the bytes that the operator assigned to rows and their data.
 int64_t GivenBytes(const Settings& settings, bool rows_in_host_memory) {
   return (rows_in_host_memory ? settings.memory_bytes.value() : 0) +
          settings.host_memory_bytes.value() + settings.host_rows_bytes.value() +
          settings.attribute_memory_bytes.value();
 }
 
-// The parts that come and go with calls.
+// Returns the parts that calls allocate and release.
 std::vector<MemoryPart> TransientParts(const Settings& settings, const HostMachine& machine) {
   const int64_t message = settings.request_bytes_max.value();
   const int64_t threads = std::clamp(machine.cores / 2, kParsingThreadsMin, kParsingThreadsMax);
@@ -79,7 +80,7 @@ std::vector<MemoryPart> TransientParts(const Settings& settings, const HostMachi
   return parts;
 }
 
-// Resolves one data setting: what was set, or its share of `left`.
+// Resolves one data setting: its value if it was set, else its share of `left`.
 int64_t Resolve(int64_t asked, DataShare share, int64_t left, int64_t weights, int64_t memory) {
   if (asked > 0) return asked;
   if (weights == 0) return 0;
@@ -99,7 +100,7 @@ HostMachine ThisMachine() {
 void ScaleDefaults(const HostMachine& machine, Settings* settings) {
   const int64_t given = GivenBytes(*settings, RowsInHostMemory(*settings, machine));
   const int64_t left = machine.memory_bytes - machine.memory_bytes / kOthersPart - given;
-  // The defaults take less than half of a machine that has twice what is left.
+  // The defaults take less than half of a machine with twice the remaining memory.
   const int64_t memory =
       std::min(machine.memory_bytes, std::max<int64_t>(2 * left, kScaledMemoryMin));
   const auto scale = [memory](BytesSetting& setting, int64_t part) {

@@ -1,4 +1,5 @@
-// The bytes of host memory that the server may hold: its parts, their sum, and defaults that fit.
+// MemoryPlan: the host memory that the server may hold. Computes its parts, their sum, and defaults
+// that fit.
 #ifndef NEARFIELD_SERVER_CONFIG_MEMORY_PLAN_H_
 #define NEARFIELD_SERVER_CONFIG_MEMORY_PLAN_H_
 
@@ -11,41 +12,42 @@
 
 namespace nearfield::server {
 
-// The machine, or as much of it as the process's cgroup allows.
+// The machine, limited to what the process's cgroup allows.
 struct HostMachine {
   int64_t memory_bytes = 0;
   int64_t cores = 1;
-  bool has_gpu = false;  // a device node is there: with backend = auto, rows lie in its memory
+  bool has_gpu = false;  // a device node exists: with backend = auto, rows are in GPU memory
 };
 HostMachine ThisMachine();
 
 struct MemoryPart {
-  std::string name;   // the setting that bounds it, or what it is
+  std::string name;   // the setting that limits it, or a description
   std::string bound;  // how the bytes follow from settings
   int64_t bytes = 0;
 };
 
 struct MemoryPlan {
-  // Settings that are 0, resolved: shares of what all other parts leave.
-  int64_t memory_bytes = 0;  // of rows on the CPU backend; 0: rows lie in a GPU's memory
+  // The resolved values of settings that are 0: shares of what all other parts leave.
+  int64_t memory_bytes = 0;  // rows on the CPU backend; 0: rows are in GPU memory
   int64_t host_memory_bytes = 0;
   int64_t attribute_memory_bytes = 0;
 
-  // The other parts leave next to nothing for settings that are 0.
+  // True if the other parts leave almost nothing for settings that are 0.
   bool starved = false;
 
   std::vector<MemoryPart> parts;
   int64_t total_bytes = 0;
   int64_t physical_bytes = 0;
 
-  // One comment line for each part, and one for the sum.
+  // Returns one comment line for each part and one for the sum.
   std::string Text() const;
 };
 
-// Replaces defaults that are too large for the machine. What was set stays.
+// Lowers defaults that are too large for the machine. Values that were set explicitly do not
+// change.
 void ScaleDefaults(const HostMachine& machine, Settings* settings);
 
-// Requires validated settings.
+// Requires: validated settings.
 MemoryPlan PlanMemory(const Settings& settings, const HostMachine& machine);
 
 // Errors: InvalidArgument (the sum exceeds the machine's memory; names sum, memory and parts).

@@ -1,4 +1,4 @@
-// Settings that a running server takes over from its changed configuration.
+// Reloader: applies changed settings to a running server.
 #ifndef NEARFIELD_SERVER_CONFIG_RELOAD_H_
 #define NEARFIELD_SERVER_CONFIG_RELOAD_H_
 
@@ -16,22 +16,23 @@ namespace nearfield::server {
 // Not thread-safe.
 class Reloader {
  public:
-  // Fills settings anew from file, environment and flags, as at the start.
+  // Fills settings from file, environment and flags, as at the start.
   using Load = std::function<absl::Status(Settings*)>;
-  // A part of the server that can change while it runs: the settings that it is made of, and what
-  // puts new values in force.
+  // A part of the server that can change while it runs: its settings, and the function that applies
+  // new values.
   struct Part {
     std::vector<std::string> settings;
     std::function<void(const Settings&)> apply;
   };
   struct Outcome {
-    std::vector<std::string> changed;       // "name = value", in force now
-    std::vector<std::string> need_restart;  // names; the values at the start stay in force
+    std::vector<std::string> changed;       // "name = value", now in force
+    std::vector<std::string> need_restart;  // names; their values from the start stay in force
   };
 
   Reloader(const Settings& at_start, Load load, std::vector<Part> parts);
 
-  // Errors: as `load`. Nothing has changed then.
+  // Loads the settings and applies those that changed. On error, nothing changes. Errors: as
+  // `load`.
   absl::StatusOr<Outcome> Reload();
 
  private:

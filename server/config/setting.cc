@@ -18,9 +18,15 @@ struct ByteUnit {
   std::string_view suffix;
   int64_t bytes;
 };
-// Greatest first: Text() takes the first that divides.
+// Largest first: Text() uses the first unit that divides the value.
 constexpr std::array kByteUnits = {ByteUnit{"TiB", int64_t{1} << 40}, ByteUnit{"GiB", 1 << 30},
                                    ByteUnit{"MiB", 1 << 20}, ByteUnit{"KiB", 1 << 10}};
+
+struct RenamedSetting {
+  std::string_view before;
+  std::string_view now;
+};
+constexpr std::array kRenamedSettings = {RenamedSetting{"audit_share", "audit_one_in"}};
 
 std::optional<int64_t> WholeNumber(std::string_view text) {
   int64_t value = 0;
@@ -41,6 +47,16 @@ std::string ByteText(int64_t bytes) {
 }
 
 }  // namespace
+
+absl::Status CheckNotRenamed(std::string_view place, std::string_view name) {
+  for (const RenamedSetting& renamed : kRenamedSettings) {
+    if (renamed.before != name) continue;
+    return absl::InvalidArgumentError(absl::StrCat(std::string(place), ": setting '",
+                                                   std::string(name), "' is now called '",
+                                                   std::string(renamed.now), "'"));
+  }
+  return absl::OkStatus();
+}
 
 std::string_view SettingSourceName(SettingSource source) {
   switch (source) {

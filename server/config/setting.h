@@ -1,5 +1,5 @@
-// One setting of the server: its name, default, unit, limits and help, declared once, where it is a
-// member of Settings.
+// One setting of the server. Its name, default, unit, limits and help are declared once, where it
+// is a member of Settings.
 #ifndef NEARFIELD_SERVER_CONFIG_SETTING_H_
 #define NEARFIELD_SERVER_CONFIG_SETTING_H_
 
@@ -12,7 +12,11 @@
 
 namespace nearfield::server {
 
-// Where the value in force came from; a later one wins.
+// Returns InvalidArgument with the present name if earlier versions called a setting `name`.
+// `place` begins the message.
+absl::Status CheckNotRenamed(std::string_view place, std::string_view name);
+
+// The source of the value in force. Later sources win.
 enum class SettingSource : uint8_t { kDefault, kFile, kEnvironment, kFlag };
 std::string_view SettingSourceName(SettingSource source);
 
@@ -41,7 +45,7 @@ class SettingBase {
   SettingBase(const SettingBase&) = delete;
   SettingBase& operator=(const SettingBase&) = delete;
 
-  // "k_max": the key in the file. The flag is "--k-max", the environment variable
+  // The key in the configuration file: "k_max". The flag is "--k-max", the environment variable
   // "NEARFIELD_K_MAX".
   const std::string& name() const { return name_; }
   std::string flag() const;
@@ -49,17 +53,17 @@ class SettingBase {
   const std::string& help() const { return help_; }
   SettingSource source() const { return source_; }
 
-  // Takes the value in `text`. Errors: InvalidArgument naming the setting, the text and what is
-  // allowed.
+  // Sets the value from `text`. Errors: InvalidArgument naming the setting, the text and the
+  // allowed values.
   absl::Status Set(std::string_view text, SettingSource source);
-  // The value in force, as Set accepts it.
+  // Returns the value in force, in the form that Set accepts.
   virtual std::string Text() const = 0;
-  // "1 .. 4096", "auto|cpu|gpu".
+  // Returns the allowed values: "1 .. 4096", "auto|cpu|gpu".
   virtual std::string Allowed() const = 0;
   virtual bool is_switch() const { return false; }
 
  protected:
-  // False: not a value of this setting; nothing has changed.
+  // Returns false and changes nothing if `text` is not a value of this setting.
   virtual bool Parse(std::string_view text) = 0;
 
  private:
@@ -73,7 +77,7 @@ struct Range {
   int64_t max = 0;
 };
 
-// A whole number.
+// An integer.
 class NumberSetting : public SettingBase {
  public:
   NumberSetting(SettingList& list, std::string name, int64_t value, Range range, std::string help)
@@ -98,14 +102,15 @@ class BytesSetting : public NumberSetting {
   using NumberSetting::NumberSetting;
   std::string Text() const override;
   std::string Allowed() const override;
-  // Takes `bytes`, or the smallest value allowed, where the default is more. What was set stays.
+  // If the default is in force and larger, lowers it to `bytes` or to the smallest allowed value. A
+  // value that was set explicitly does not change.
   void LowerDefault(int64_t bytes);
 
  protected:
   bool Parse(std::string_view text) override;
 };
 
-// Any text that a configuration file can quote: no control character, quote or backslash.
+// Any text that a configuration file can quote: no control characters, quotes or backslashes.
 class TextSetting : public SettingBase {
  public:
   TextSetting(SettingList& list, std::string name, std::string value, std::string help)
@@ -123,7 +128,7 @@ class TextSetting : public SettingBase {
   std::string value_;
 };
 
-// One of a few words.
+// One of a fixed list of words.
 class ChoiceSetting : public SettingBase {
  public:
   ChoiceSetting(SettingList& list, std::string name, std::vector<std::string> choices,
@@ -143,7 +148,7 @@ class ChoiceSetting : public SettingBase {
   std::string value_;
 };
 
-// On or off: "true", "false".
+// A boolean: "true" or "false".
 class SwitchSetting : public SettingBase {
  public:
   SwitchSetting(SettingList& list, std::string name, bool value, std::string help)

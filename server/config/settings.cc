@@ -18,17 +18,17 @@ namespace {
 constexpr char kUnix[] = "unix:";
 constexpr size_t kUnixPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
 
-// What stands before the port.
+// Returns the part before the port.
 std::string HostOf(const std::string& listen) { return listen.substr(0, listen.rfind(':')); }
 
-// Checks the form only: whether a host resolves is known when the server binds.
+// Checks the form only. Bind reports a host that does not resolve.
 bool IsAddress(const std::string& listen) {
   if (absl::StartsWith(listen, kUnix)) return listen.size() > sizeof(kUnix) - 1;
   const size_t colon = listen.rfind(':');
   if (colon == std::string::npos || colon == 0) return false;
   const std::string host = HostOf(listen);
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  // Without brackets, which of its colons stands before the port is anybody's guess.
+  // Without brackets, it is ambiguous which colon precedes the port.
   if (!bracketed && host.find_first_of(":[]") != std::string::npos) return false;
   const std::string port = listen.substr(colon + 1);
   uint32_t number = 0;
@@ -36,7 +36,7 @@ bool IsAddress(const std::string& listen) {
          absl::SimpleAtoi(port, &number) && number <= 65535;
 }
 
-// Whether `path` is `dir` or lies in it, by their names alone.
+// Returns true if `path` is `dir` or inside it. Compares the names only.
 bool Holds(const std::string& dir, const std::string& path) {
   const auto relative = std::filesystem::path(path).lexically_normal().lexically_relative(
       std::filesystem::path(dir).lexically_normal());
@@ -141,7 +141,7 @@ bool IsLoopback(const std::string& listen) {
   if (absl::StartsWith(listen, kUnix)) return true;
   const std::string host = HostOf(listen);
   if (host == "localhost" || host == "[::1]") return true;
-  // A literal: "127.example.org" may be anywhere.
+  // Require a literal address: "127.example.org" may be any host.
   in_addr address{};
   return absl::StartsWith(host, "127.") && inet_pton(AF_INET, host.c_str(), &address) == 1;
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
+#include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "server/convert/retrieval.h"
 
@@ -11,23 +12,21 @@ namespace nearfield::server {
 
 namespace {
 
-// What the collection keeps for its scans, and where its rows lie.
+// Sets the copy that the collection's scans read, and the memory that holds its rows.
 absl::Status SetScan(const pb::CreateCollectionRequest& request, CollectionSpec* spec) {
   const std::optional<ScanChoice> scan = ScanChoiceFromProto(request.scan());
   if (!scan.has_value()) {
-    return MustBe("scan", absl::StrCat(static_cast<int>(request.scan())),
-                  "AUTO, INT8, BF16 or ROWS");
+    return MustBe("scan", absl::StrCat(static_cast<int>(request.scan())), "AUTO, INT8 or ROWS");
   }
-  const std::optional<RowHome> rows = RowHomeFromProto(request.rows());
+  const std::optional<RowPlacement> rows = RowPlacementFromProto(request.rows());
   if (!rows.has_value()) {
     return MustBe("rows", absl::StrCat(static_cast<int>(request.rows())), "DEVICE or HOST");
   }
-  if (*rows == RowHome::kHost && *scan == ScanChoice::kRows) {
+  if (*rows == RowPlacement::kHost && *scan == ScanChoice::kRows) {
     return ArgumentError(
         "scan",
-        "ROWS, must be AUTO, INT8 or BF16 where rows is HOST: the device then holds nothing but "
-        "codes",
-        "ROWS", "AUTO, INT8 or BF16");
+        "ROWS, must be AUTO or INT8 where rows is HOST: the device then holds nothing but codes",
+        "ROWS", "AUTO or INT8");
   }
   spec->scan = *scan;
   spec->rows = *rows;
@@ -37,9 +36,7 @@ absl::Status SetScan(const pb::CreateCollectionRequest& request, CollectionSpec*
 }  // namespace
 
 absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& request) {
-  if (request.dim() < 1 || request.dim() > static_cast<uint32_t>(kDimMax)) {
-    return MustBe("dim", absl::StrCat(request.dim()), absl::StrCat("1 .. ", kDimMax));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("dim", request.dim(), 1, kDimMax));
   const std::optional<Metric> metric = MetricFromProto(request.metric());
   if (!metric.has_value()) {
     return MustBe("metric", absl::StrCat(static_cast<int>(request.metric())), "DOT, COSINE or L2");
@@ -99,7 +96,6 @@ void ToProto(const PassCounts& counts, pb::PassCounters* counters) {
   counters->set_passes_count(static_cast<uint64_t>(counts.passes));
   counters->set_queries_rows_count(queries(ScanPrecision::kRows));
   counters->set_queries_int8_count(queries(ScanPrecision::kInt8));
-  counters->set_queries_bf16_count(queries(ScanPrecision::kBf16));
   counters->set_device_us(static_cast<uint64_t>(counts.device_us));
   counters->set_candidates(static_cast<uint64_t>(counts.candidates));
   counters->set_bytes_read(static_cast<uint64_t>(counts.bytes_read));
@@ -123,12 +119,12 @@ void ToProto(const AcceptCounts& counts, pb::ConnectionCounters* counters) {
   counters->set_pauses_count(static_cast<uint64_t>(counts.pauses));
 }
 
-void ToProto(const SnapshotFacts& facts, pb::SnapshotInfo* info) {
-  info->set_name(facts.name);
-  info->set_files_count(static_cast<uint64_t>(facts.files));
-  info->set_bytes(static_cast<uint64_t>(facts.bytes));
-  info->set_created_unix_s(facts.created_unix_s);
-  info->set_error(std::string(facts.state.message()));
+void ToProto(const SnapshotInfo& snapshot, pb::SnapshotInfo* info) {
+  info->set_name(snapshot.name);
+  info->set_files_count(static_cast<uint64_t>(snapshot.files));
+  info->set_bytes(static_cast<uint64_t>(snapshot.bytes));
+  info->set_created_unix_s(snapshot.created_unix_s);
+  info->set_error(std::string(snapshot.state.message()));
 }
 
 void ToProto(const GivenBack& given, pb::CompactResponse* response) {
@@ -147,8 +143,8 @@ absl::StatusOr<VerifyTask> FromProto(const pb::VerifyRequest& request,
   ABSL_ASSIGN_OR_RETURN(const int32_t k, KFromProto(request.has_k(), request.k(), limits));
   ABSL_RETURN_IF_ERROR(AppendQuery("query", request.query(), spec, &task.search));
   task.search.queries.back().k = k;
-  ABSL_ASSIGN_OR_RETURN(task.search.queries.back().score_min,
-                        ScoreMin(request.has_score_threshold(), request.score_threshold()));
+  ABSL_ASSIGN_OR_RETURN(task.search.queries.back().score_threshold,
+                        ScoreThreshold(request.has_score_threshold(), request.score_threshold()));
   const auto skip_max = static_cast<uint64_t>(limits.page_rows_max);
   if (request.skip() > skip_max) {
     return ArgumentError("skip",

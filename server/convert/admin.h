@@ -1,4 +1,4 @@
-// Proto <-> native for the Admin service.
+// Conversion between proto and native types for the Admin service.
 #ifndef NEARFIELD_SERVER_CONVERT_ADMIN_H_
 #define NEARFIELD_SERVER_CONVERT_ADMIN_H_
 
@@ -10,19 +10,18 @@
 #include "absl/status/statusor.h"
 #include "nearfield/engine/engine.h"
 #include "nearfield/v1/admin.pb.h"
-#include "server/batching/pass_counter.h"
-#include "server/batching/search_request.h"
-#include "server/catalog/audit/auditor.h"
-#include "server/catalog/compactor.h"
-#include "server/catalog/snapshots.h"
+#include "server/audit/auditor.h"
+#include "server/collections/compactor.h"
+#include "server/collections/snapshots.h"
 #include "server/convert/common.h"
 #include "server/convert/limits.h"
 #include "server/edge/accept_counts.h"
+#include "server/scheduler/pass_counter.h"
+#include "server/scheduler/search_request.h"
 
 namespace nearfield::server {
 
-// Errors: InvalidArgument, Unimplemented (attributes, a bf16 scan). The name is checked by the
-// catalogue.
+// Errors: InvalidArgument. The catalog checks the name.
 absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& request);
 
 void ToProto(const std::string& name, const CollectionSpec& spec, const CollectionStats& stats,
@@ -34,10 +33,10 @@ void ToProto(const PassCounts& counts, pb::PassCounters* counters);
 void ToProto(const AuditCounts& counts, pb::AuditCounters* counters);
 void ToProto(const AcceptCounts& counts, pb::ConnectionCounters* counters);
 
-void ToProto(const SnapshotFacts& facts, pb::SnapshotInfo* info);
+void ToProto(const SnapshotInfo& snapshot, pb::SnapshotInfo* info);
 void ToProto(const GivenBack& given, pb::CompactResponse* response);
 
-// What Verify checks: one query, and an answer where the client claims one.
+// Input of Verify: one query and, optionally, the answer that the client claims.
 struct VerifyTask {
   SearchRequest search;  // exactly one query
   std::optional<uint64_t> epoch;

@@ -65,7 +65,7 @@ absl::Status ReadPresence(const std::string& field, const pb::AttributeColumn& m
   return absl::OkStatus();
 }
 
-// The row of the nth one that has a value.
+// Returns the row of the n-th present value (from 0).
 int64_t RowOfPresent(const std::vector<bool>& present, int64_t n) {
   int64_t row = 0;
   for (; row < static_cast<int64_t>(present.size()); ++row) {
@@ -83,7 +83,7 @@ int64_t RowOfValue(const AttributeColumn& column, bool is_list, int64_t value) {
   return RowOfPresent(column.present, list);
 }
 
-// How many values the rows should have together, by the presence and the sizes of lists.
+// Returns the number of values that all rows together must have, from the presence and list sizes.
 absl::StatusOr<int64_t> ReadSizes(const std::string& field, const pb::AttributeColumn& message,
                                   const AttributeSpec& spec, const AttributeLimits& limits,
                                   AttributeColumn* column) {
@@ -106,7 +106,7 @@ absl::StatusOr<int64_t> ReadSizes(const std::string& field, const pb::AttributeC
     if (size > limits.list_values_max) {
       return Invalid(absl::StrCat(field, ".list_sizes[", i, "]"),
                      absl::StrCat(size, " values in row ", RowOfPresent(column->present, i),
-                                  ", the limit is ", limits.list_values_max));
+                                  ", must be at most ", limits.list_values_max));
     }
     values += size;
   }
@@ -122,7 +122,7 @@ absl::Status CheckValues(const std::string& field, const AttributeSpec& spec,
     std::string problem;
     if (keywords &&
         static_cast<int64_t>(column.values.keyword(i).size()) > limits.keyword_bytes_max) {
-      problem = absl::StrCat(column.values.keyword(i).size(), " bytes, the limit is ",
+      problem = absl::StrCat(column.values.keyword(i).size(), " bytes, must be at most ",
                              limits.keyword_bytes_max);
     } else if (!keywords && std::isnan(column.values.number(i))) {
       problem = "NaN, must be a number or an infinity";

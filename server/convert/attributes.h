@@ -1,4 +1,5 @@
-// Proto <-> native for declared attributes and for the attribute columns of an upload block.
+// Conversion between proto and native types for declared attributes and for the attribute columns
+// of an upload block.
 #ifndef NEARFIELD_SERVER_CONVERT_ATTRIBUTES_H_
 #define NEARFIELD_SERVER_CONVERT_ATTRIBUTES_H_
 
@@ -10,15 +11,15 @@
 
 #include "absl/status/statusor.h"
 #include "nearfield/v1/common.pb.h"
-#include "server/catalog/attributes/attribute_block.h"
-#include "server/catalog/attributes/limits.h"
-#include "server/catalog/attributes/schema.h"
-#include "server/catalog/attributes/value_column.h"
+#include "server/attributes/attribute_block.h"
+#include "server/attributes/limits.h"
+#include "server/attributes/schema.h"
+#include "server/attributes/value_column.h"
 #include "server/convert/common.h"
 
 namespace nearfield::server {
 
-// Nothing for unspecified and unknown values.
+// Returns nullopt for unspecified and unknown values.
 std::optional<AttributeType> AttributeTypeFromProto(pb::AttributeType type);
 pb::AttributeType ToProto(AttributeType type);
 
@@ -29,20 +30,22 @@ absl::StatusOr<AttributeSchema> FromProto(
 void ToProto(const AttributeSchema& schema,
              google::protobuf::RepeatedPtrField<pb::AttributeSpec>* specs);
 
-// The columns of a block of `rows_count` rows; an attribute that none of them names is missing in
-// every row. Errors: InvalidArgument, as "block.attributes[1].list_sizes: ...", with the row where
-// one is at fault. What the attributes of one row take together is checked by EncodeRowAttributes.
+// Returns the columns of a block of `rows_count` rows. An attribute that no column names is missing
+// in every row. EncodeRowAttributes checks the total size of one row's attributes.
+// Errors: InvalidArgument, as "block.attributes[1].list_sizes: ...", with the row if one is at
+// fault.
 absl::StatusOr<AttributeBlock> FromProto(
     const google::protobuf::RepeatedPtrField<pb::AttributeColumn>& columns,
     const AttributeSchema& schema, int64_t rows_count, const AttributeLimits& limits);
 
-// How many values there are, of all types together.
+// Returns the number of values, of all types together.
 int64_t ValuesCount(const pb::AttributeValues& values);
-// The type whose member is filled; nothing where none is. Errors: InvalidArgument where more than
-// one is; `field` is the path of `values`.
+// Returns the type of the member that has values; nullopt if none has. `field` is the path of
+// `values`.
+// Errors: InvalidArgument (several members have values).
 absl::StatusOr<std::optional<AttributeType>> TypeOfValues(const std::string& field,
                                                           const pb::AttributeValues& values);
-// The member of this type.
+// Returns the values of the member of this type.
 ValueColumn ValuesFromProto(const pb::AttributeValues& values, AttributeType type);
 
 }  // namespace nearfield::server

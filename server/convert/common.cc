@@ -53,8 +53,6 @@ std::optional<ScanChoice> ScanChoiceFromProto(pb::ScanChoice scan) {
       return ScanChoice::kAuto;
     case pb::SCAN_CHOICE_INT8:
       return ScanChoice::kInt8;
-    case pb::SCAN_CHOICE_BF16:
-      return ScanChoice::kBf16;
     case pb::SCAN_CHOICE_ROWS:
       return ScanChoice::kRows;
     default:
@@ -62,13 +60,13 @@ std::optional<ScanChoice> ScanChoiceFromProto(pb::ScanChoice scan) {
   }
 }
 
-std::optional<RowHome> RowHomeFromProto(pb::RowHome rows) {
+std::optional<RowPlacement> RowPlacementFromProto(pb::RowHome rows) {
   switch (rows) {
     case pb::ROW_HOME_UNSPECIFIED:
     case pb::ROW_HOME_DEVICE:
-      return RowHome::kDevice;
+      return RowPlacement::kDevice;
     case pb::ROW_HOME_HOST:
-      return RowHome::kHost;
+      return RowPlacement::kHost;
     default:
       return std::nullopt;
   }
@@ -112,8 +110,6 @@ pb::ScanPrecision ToProto(ScanPrecision precision) {
       return pb::SCAN_PRECISION_ROWS;
     case ScanPrecision::kInt8:
       return pb::SCAN_PRECISION_INT8;
-    case ScanPrecision::kBf16:
-      return pb::SCAN_PRECISION_BF16;
   }
   return pb::SCAN_PRECISION_UNSPECIFIED;
 }
@@ -124,31 +120,17 @@ pb::ScanChoice ToProto(ScanChoice scan) {
       return pb::SCAN_CHOICE_AUTO;
     case ScanChoice::kInt8:
       return pb::SCAN_CHOICE_INT8;
-    case ScanChoice::kBf16:
-      return pb::SCAN_CHOICE_BF16;
     case ScanChoice::kRows:
       return pb::SCAN_CHOICE_ROWS;
   }
   return pb::SCAN_CHOICE_UNSPECIFIED;
 }
 
-pb::RowHome ToProto(RowHome rows) {
-  return rows == RowHome::kHost ? pb::ROW_HOME_HOST : pb::ROW_HOME_DEVICE;
+pb::RowHome ToProto(RowPlacement rows) {
+  return rows == RowPlacement::kHost ? pb::ROW_HOME_HOST : pb::ROW_HOME_DEVICE;
 }
 
 const char* NameOf(IdType type) { return type == IdType::kUint64 ? "uint64" : "string"; }
-
-const char* NameOf(RowType type) {
-  switch (type) {
-    case RowType::kFloat32:
-      return "fp32";
-    case RowType::kFloat16:
-      return "fp16";
-    case RowType::kBFloat16:
-      return "bf16";
-  }
-  return "?";
-}
 
 const char* NameOf(ScanPrecision precision) {
   switch (precision) {
@@ -156,8 +138,6 @@ const char* NameOf(ScanPrecision precision) {
       return "rows";
     case ScanPrecision::kInt8:
       return "int8";
-    case ScanPrecision::kBf16:
-      return "bf16";
   }
   return "?";
 }

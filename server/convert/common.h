@@ -1,5 +1,6 @@
-// Proto <-> native for what the services share. Pure and total: any message gives a value or an
-// error that names the field, its value and the limit.
+// Conversion between proto and native types that several services share. The functions are pure and
+// total: for any message they return a value, or an error that names the field, its value and the
+// limit.
 #ifndef NEARFIELD_SERVER_CONVERT_COMMON_H_
 #define NEARFIELD_SERVER_CONVERT_COMMON_H_
 
@@ -19,27 +20,26 @@ namespace nearfield::server {
 
 namespace pb = ::nearfield::v1;
 
-// Nothing for unspecified and unknown values.
+// Returns nullopt for unspecified and unknown values.
 std::optional<Metric> MetricFromProto(pb::Metric metric);
 std::optional<RowType> RowTypeFromProto(pb::DataType dtype);
 std::optional<IdType> IdTypeFromProto(pb::IdType type);
-// What is left unspecified is the default: kAuto, kDevice. Nothing for unknown values, and for what
-// is not served.
+// Returns the default (kAuto, kDevice) for an unspecified value; nullopt for an unknown one.
 std::optional<ScanChoice> ScanChoiceFromProto(pb::ScanChoice scan);
-std::optional<RowHome> RowHomeFromProto(pb::RowHome rows);
+std::optional<RowPlacement> RowPlacementFromProto(pb::RowHome rows);
 pb::Metric ToProto(Metric metric);
 pb::DataType ToProto(RowType type);
 pb::IdType ToProto(IdType type);
 pb::Backend ToProto(BackendKind backend);
 pb::ScanPrecision ToProto(ScanPrecision precision);
 pb::ScanChoice ToProto(ScanChoice scan);
-pb::RowHome ToProto(RowHome rows);
-// "uint64", "string"; "fp32", "fp16", "bf16"; "rows", "int8": for messages.
+pb::RowHome ToProto(RowPlacement rows);
+// Returns "uint64", "string"; or "rows", "int8": for messages.
 const char* NameOf(IdType type);
-const char* NameOf(RowType type);
 const char* NameOf(ScanPrecision precision);
 
-// 1 .. kIdBytesMax bytes of UTF-8. `field` is the path in the message: "ids.texts[3]".
+// Checks that `text` is 1 .. kIdBytesMax bytes of UTF-8. `field` is the path in the message:
+// "ids.texts[3]".
 absl::Status CheckStringId(const std::string& field, const std::string& text);
 
 absl::StatusOr<Id> IdFromProto(const std::string& field, const pb::Id& id, IdType type);
@@ -48,12 +48,12 @@ struct CountRange {
   int64_t min = 0;
   int64_t max = 0;
 };
-// The list that matches `type`, whole; the other list must be empty.
+// Returns all ids of the list that matches `type`. Requires that the other list is empty.
 absl::StatusOr<IdColumn> IdsFromProto(const std::string& field, const pb::IdList& ids, IdType type,
                                       CountRange count);
 
 void IdsToProto(const IdColumn& ids, pb::IdList* list);
-// Bytes that `ids` needs as an IdList, at least.
+// Returns the minimum number of bytes that `ids` takes as an IdList.
 int64_t IdListBytesMin(const IdColumn& ids);
 
 }  // namespace nearfield::server

@@ -14,7 +14,7 @@ constexpr char kVersion = 1;
 constexpr size_t kNumbers = 3;
 constexpr size_t kBytes = 1 + kNumbers * sizeof(uint64_t);
 
-// FNV-1a.
+// FNV-1a hash.
 class Hash {
  public:
   void Add(const void* bytes, size_t count) {
@@ -36,7 +36,7 @@ class Hash {
 
 std::string EncodeCursor(const Cursor& cursor) {
   const uint64_t numbers[kNumbers] = {cursor.epoch, static_cast<uint64_t>(cursor.position),
-                                      cursor.search};
+                                      cursor.search_fingerprint};
   std::string bytes(kBytes, kVersion);
   std::memcpy(bytes.data() + 1, numbers, sizeof numbers);
   return bytes;
@@ -52,8 +52,9 @@ absl::StatusOr<Cursor> DecodeCursor(std::string_view bytes) {
                          absl::StrCat(bytes.size(), " bytes"));
   }
   std::memcpy(numbers, bytes.data() + 1, sizeof numbers);
-  const Cursor cursor = {
-      .epoch = numbers[0], .position = static_cast<int64_t>(numbers[1]), .search = numbers[2]};
+  const Cursor cursor = {.epoch = numbers[0],
+                         .position = static_cast<int64_t>(numbers[1]),
+                         .search_fingerprint = numbers[2]};
   if (cursor.position >= 0) return cursor;
   return ArgumentError("cursor", "damaged: its place is negative");
 }
@@ -67,7 +68,7 @@ uint64_t SearchFingerprint(uint64_t incarnation, const Query& query, std::string
     if (const auto* const number = std::get_if<uint64_t>(&*query.row_id)) hash.AddNumber(*number);
     if (const auto* const text = std::get_if<std::string>(&*query.row_id)) hash.AddText(*text);
   }
-  if (query.score_min.has_value()) hash.Add(&*query.score_min, sizeof(float));
+  if (query.score_threshold.has_value()) hash.Add(&*query.score_threshold, sizeof(float));
   hash.AddText(filter);
   return hash.value();
 }

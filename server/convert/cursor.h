@@ -1,4 +1,4 @@
-// Where a page ended, as the bytes that clients carry.
+// Cursor: the position after a page. Clients carry it as opaque bytes.
 #ifndef NEARFIELD_SERVER_CONVERT_CURSOR_H_
 #define NEARFIELD_SERVER_CONVERT_CURSOR_H_
 
@@ -14,16 +14,17 @@ namespace nearfield::server {
 struct Cursor {
   uint64_t epoch = 0;
   int64_t position = 0;  // rows of the order before the next page
-  uint64_t search = 0;   // SearchFingerprint of what is searched
+  uint64_t search_fingerprint = 0;
 };
 
 std::string EncodeCursor(const Cursor& cursor);
 // Errors: InvalidArgument.
 absl::StatusOr<Cursor> DecodeCursor(std::string_view bytes);
 
-// Tells searches apart whose orders differ: by the collection's incarnation, vector or row, minimum
-// score, filter (its canonical bytes; empty: none). Not k. 64 bits against mistakes, not against
-// malice: a forged cursor shows nothing that a search does not.
+// Returns a 64-bit hash that distinguishes searches with different orders. It covers the
+// collection's incarnation, the vector or row id, the score threshold and the filter (its canonical
+// bytes; empty: none). It does not cover k. It guards against mistakes, not against attacks: a
+// forged cursor shows nothing that a search does not show.
 uint64_t SearchFingerprint(uint64_t incarnation, const Query& query, std::string_view filter);
 
 }  // namespace nearfield::server

@@ -5,10 +5,11 @@
 #include <google/protobuf/wire_format_lite.h>
 
 #include <cstddef>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include "engine/base/mutex.h"
 
 namespace nearfield::server {
 namespace {
@@ -20,49 +21,48 @@ using google::protobuf::MessageFactory;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-// As the decoder: deeper messages are refused.
+// The decoder's limit: deeper messages are refused.
 constexpr int kDepthMax = 100;
-// Bytes that an allocator adds to one allocation, rounding included; to a large one up to a page.
+// Bytes that an allocator adds to one allocation, including rounding; up to a page for a large one.
 constexpr int64_t kAllocationBytes = 16;
 constexpr int64_t kPageBytes = 4096;
-// The first array of a repeated field. Later ones double, and while one is copied old and new hold
-// the same elements: an element counts twice.
+// The first array of a repeated field. Later arrays double. During a copy, the old and the new
+// array hold the same elements, so each element counts twice.
 constexpr int64_t kFirstArrayBytes = 96;
 constexpr int64_t kPointerBytes = 2 * sizeof(void*);
 constexpr int64_t kStringBytes = sizeof(std::string) + kAllocationBytes;
-// Up to here the decoder reserves a text at once; a longer one grows as an array does.
+// Up to this size the decoder allocates a text once; a longer text grows like an array.
 constexpr int64_t kReservedTextBytes = 50'000'000;
-// The set of unknown fields, its first array and one field, which is a field's share of both at
-// most; a nested set.
+// Maximum bytes for each unknown field: its share of the set of unknown fields and of its array, or
+// a nested set.
 constexpr int64_t kUnknownBytes = 128;
 
-// Memory costs of the fields of a message type.
+// The memory that an object of a type and its fields take.
 struct TypeCosts {
   struct Field {
     enum class Kind : uint8_t { kUnknown, kScalar, kText, kMessage };
     Kind kind = Kind::kUnknown;
     bool repeated = false;
-    WireFormatLite::WireType wire_type = WireFormatLite::WIRETYPE_VARINT;  // of one scalar
+    WireFormatLite::WireType wire_type = WireFormatLite::WIRETYPE_VARINT;  // of a single scalar
     int64_t element_bytes = 0;
-    const TypeCosts* type = nullptr;  // kMessage
+    const TypeCosts* type = nullptr;  // for kMessage
   };
   int64_t object_bytes = 0;
-  std::vector<Field> fields;  // by number
+  std::vector<Field> fields;  // by field number
 };
 
-// The costs of all types that were asked for. Thread-safe.
+// The costs of all types that were requested so far. Thread-safe.
 class CostTable {
  public:
   const TypeCosts& Of(const Descriptor* type) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return Add(type);
   }
 
  private:
-  // Requires mutex_.
-  const TypeCosts& Add(const Descriptor* type) {
+  const TypeCosts& Add(const Descriptor* type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto [it, added] = types_.try_emplace(type);
-    TypeCosts& costs = it->second;  // stays where it is
+    TypeCosts& costs = it->second;  // references stay valid
     if (!added) return costs;
     const Message* const prototype = MessageFactory::generated_factory()->GetPrototype(type);
     costs.object_bytes = static_cast<int64_t>(prototype->SpaceUsedLong()) + kAllocationBytes;
@@ -74,7 +74,7 @@ class CostTable {
     return costs;
   }
 
-  TypeCosts::Field FieldOf(const FieldDescriptor& field) {
+  TypeCosts::Field FieldOf(const FieldDescriptor& field) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     using Kind = TypeCosts::Field::Kind;
     const auto type = static_cast<WireFormatLite::FieldType>(field.type());
     TypeCosts::Field costs = {.repeated = field.is_repeated(),
@@ -103,8 +103,8 @@ class CostTable {
     return costs;
   }
 
-  std::mutex mutex_;
-  std::unordered_map<const Descriptor*, TypeCosts> types_;
+  Mutex mutex_;
+  std::unordered_map<const Descriptor*, TypeCosts> types_ ABSL_GUARDED_BY(mutex_);
 };
 
 CostTable& Costs() {
@@ -117,7 +117,7 @@ int64_t TextBytes(int64_t size) {
          (size < kPageBytes ? kAllocationBytes : kPageBytes);
 }
 
-// Walks over the fields of one message.
+// Iterates over the fields of one message, and sums up their memory.
 class Scan {
  public:
   Scan(CodedInputStream* wire, int64_t bytes_max) : wire_(*wire), bytes_max_(bytes_max) {}
@@ -125,7 +125,7 @@ class Scan {
   int64_t bytes() const { return bytes_; }
   bool full() const { return bytes_ > bytes_max_; }
 
-  // False where the bytes are no message of this type.
+  // Returns false if the bytes are not a message of this type.
   bool Fields(const TypeCosts& type, int depth) {
     uint64_t seen = 0;  // repeated fields with numbers below 64
     while (!full()) {

@@ -1,4 +1,4 @@
-// The memory that decoding a message may take, computed from its bytes alone.
+// DecodedBytesMax: a bound on the memory that decoding a message takes, computed from its bytes.
 #ifndef NEARFIELD_SERVER_CONVERT_DECODED_BYTES_H_
 #define NEARFIELD_SERVER_CONVERT_DECODED_BYTES_H_
 
@@ -11,13 +11,12 @@
 
 namespace nearfield::server {
 
-// Returns at least the bytes of memory that hold anything at one moment while `wire` is decoded
-// into a message of the type of `message`: allocated room that is never written costs nothing. An
-// empty text takes two bytes on the wire and fifty in memory, so the size on the wire bounds
-// nothing. Stops where the sum exceeds `bytes_max`, and returns what it has by then, which is more
-// than `bytes_max`. Cost: tens of nanoseconds for each field outside of packed lists, texts and
-// bytes. Errors: InvalidArgument where the bytes are no such message. What this accepts may still
-// be refused by the decoder, for a text that is not UTF-8.
+// Returns an upper bound on the memory in use at any moment while `wire` is decoded into a message
+// of the type of `message`. Allocated memory that is never written does not count. An empty text
+// takes two bytes on the wire and fifty in memory, so the size on the wire is no bound. Stops when
+// the sum exceeds `bytes_max`, and returns that sum. Cost: tens of nanoseconds for each field
+// outside of packed lists, texts and bytes. Errors: InvalidArgument (the bytes are not such a
+// message). The decoder may still refuse an accepted message, for a text that is not UTF-8.
 absl::StatusOr<int64_t> DecodedBytesMax(const google::protobuf::Message& message,
                                         google::protobuf::io::ZeroCopyInputStream* wire,
                                         int64_t bytes_max);

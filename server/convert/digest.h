@@ -1,4 +1,4 @@
-// The digest of an answer, as the contract defines it.
+// ResultDigest: the digest of an answer, as the API contract defines it.
 #ifndef NEARFIELD_SERVER_CONVERT_DIGEST_H_
 #define NEARFIELD_SERVER_CONVERT_DIGEST_H_
 
@@ -8,9 +8,10 @@
 
 namespace nearfield::server {
 
-// The 32 bytes of SearchResponse.result_digest for these results: "Digest" in retrieval.proto.
-// Cost: one SHA-256 pass over 12 bytes a neighbor (number ids): 0.4 us for one query with k = 10,
-// 0.7 ms for 1,024 queries with k = 100, on a processor with SHA instructions.
+// Returns the 32 bytes of SearchResponse.result_digest for these results: "Digest" in
+// retrieval.proto.
+// Cost: one SHA-256 pass over 12 bytes for each neighbor (number ids): 0.4 us for one query with k
+// = 10, 0.7 ms for 1,024 queries with k = 100, on a processor with SHA instructions.
 std::string ResultDigest(const nearfield::v1::SearchResponse& response);
 
 }  // namespace nearfield::server

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
-#include "server/catalog/attributes/filter.h"
+#include "server/attributes/filter.h"
 #include "server/convert/attributes.h"
 
 namespace nearfield::server {
@@ -107,7 +107,7 @@ class TreeMaker {
   }
 
  private:
-  // A filter whose condition is not in the tree yet; those that come first are at the back.
+  // A filter whose condition is not in the tree yet. The next one to add is at the back.
   struct Waiting {
     const pb::Filter* message = nullptr;
     int32_t parent = -1;
@@ -206,7 +206,7 @@ class TreeMaker {
                           TypeOfValues(PathOf(tree_, place) + ".values", message.values()));
     Condition& condition = tree_.conditions.back();
     condition.attribute = message.attribute();
-    // That there are none is refused by ValidateFilter.
+    // ValidateFilter rejects a condition without values.
     if (type.has_value()) condition.values = ValuesFromProto(message.values(), *type);
     return absl::OkStatus();
   }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
+#include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 
@@ -45,7 +46,7 @@ absl::StatusOr<BytesColumn> PayloadsFromProto(const pb::UploadBlock& block, int6
     const std::string& payload = block.payloads(i);
     if (static_cast<int64_t>(payload.size()) > bytes_max) {
       return ArgumentError(absl::StrCat("block.payloads[", i, "]"),
-                           absl::StrCat(payload.size(), " bytes, the limit is ", bytes_max),
+                           absl::StrCat(payload.size(), " bytes, must be at most ", bytes_max),
                            absl::StrCat(payload.size(), " bytes"), absl::StrCat(bytes_max));
     }
     column.Append(payload);
@@ -115,19 +116,19 @@ absl::StatusOr<UploadReservation> FromProto(const pb::UploadBegin& begin) {
 absl::StatusOr<int64_t> FromProto(const pb::ListUploadsRequest& request) {
   if (!request.has_uploads_max()) return kListedUploadsDefault;
   const int64_t uploads_max = request.uploads_max();
-  if (uploads_max >= 1 && uploads_max <= kListedUploadsMax) return uploads_max;
-  return MustBe("uploads_max", absl::StrCat(uploads_max), absl::StrCat("1 .. ", kListedUploadsMax));
+  ABSL_RETURN_IF_ERROR(CheckRange("uploads_max", uploads_max, 1, kListedUploadsMax));
+  return uploads_max;
 }
 
 void ToProto(const Catalog::ListedUpload& listed, pb::OpenUpload* upload) {
-  const store::OpenUpload& facts = listed.upload;
-  upload->set_upload_token(facts.token);
+  const store::OpenUpload& open_upload = listed.upload;
+  upload->set_upload_token(open_upload.token);
   upload->set_collection(listed.collection);
-  upload->set_mode(ToProto(facts.mode));
-  upload->set_rows_count(static_cast<uint64_t>(facts.rows_count));
-  upload->set_bytes_on_disk(static_cast<uint64_t>(facts.bytes_on_disk));
-  upload->set_untouched_s(static_cast<uint64_t>(facts.untouched_s));
-  upload->set_is_live(facts.is_live);
+  upload->set_mode(ToProto(open_upload.mode));
+  upload->set_rows_count(static_cast<uint64_t>(open_upload.rows_count));
+  upload->set_bytes_on_disk(static_cast<uint64_t>(open_upload.bytes_on_disk));
+  upload->set_untouched_s(static_cast<uint64_t>(open_upload.untouched_s));
+  upload->set_is_live(open_upload.is_live);
 }
 
 absl::StatusOr<BlockRows> FromProto(const pb::UploadBlock& block, const CollectionSpec& spec,

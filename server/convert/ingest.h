@@ -1,4 +1,4 @@
-// Proto <-> native for the Ingest service.
+// Conversion between proto and native types for the Ingest service.
 #ifndef NEARFIELD_SERVER_CONVERT_INGEST_H_
 #define NEARFIELD_SERVER_CONVERT_INGEST_H_
 
@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "nearfield/engine/collection.h"
 #include "nearfield/v1/ingest.pb.h"
-#include "server/catalog/catalog.h"
+#include "server/collections/catalog.h"
 #include "server/convert/common.h"
 #include "server/convert/limits.h"
 
@@ -22,34 +22,36 @@ inline constexpr int64_t kListedUploadsDefault = 1000;
 // Errors: InvalidArgument (mode, rows_max, payload_bytes_max, upload_token).
 absl::StatusOr<UploadReservation> FromProto(const pb::UploadBegin& begin);
 
-// A block in native form. `rows` lies in the message, which outlives this.
+// A block in native form. `rows` points into the message, which must outlive this.
 struct BlockRows {
   IdColumn ids;
   absl::Span<const uint8_t> rows;
   BytesColumn payloads;
 };
 
-// What an upload has taken so far, of what it declared.
+// The totals that an upload declared and that it has sent so far.
 struct UploadTotals {
   UploadReservation declared;
   int64_t rows = 0;
   int64_t payload_bytes = 0;
-  int64_t bytes = 0;  // of the blocks as messages
+  int64_t bytes = 0;  // size of the block messages
 };
 
-// Uploads that a ListUploads reply may have. Errors: InvalidArgument (uploads_max).
+// Returns the maximum number of uploads in a ListUploads reply. Errors: InvalidArgument
+// (uploads_max).
 absl::StatusOr<int64_t> FromProto(const pb::ListUploadsRequest& request);
 void ToProto(const Catalog::ListedUpload& listed, pb::OpenUpload* upload);
 
-// Checks the block against the collection, the limits and what was declared; counts it in `totals`
-// where it is good. Errors: InvalidArgument, Unimplemented. Values are left to the engine.
+// Checks the block against the collection, the limits and the declaration. Adds it to `totals` if
+// it is valid. The engine checks the vector values.
+// Errors: InvalidArgument.
 absl::StatusOr<BlockRows> FromProto(const pb::UploadBlock& block, const CollectionSpec& spec,
                                     const RequestLimits& limits, UploadTotals* totals);
 
-// Errors: InvalidArgument where the client counts other rows than were sent.
+// Errors: InvalidArgument (rows_count differs from the rows that were sent).
 absl::Status CheckCommit(const pb::UploadCommit& commit, const UploadTotals& totals);
 
-// Errors: InvalidArgument where there are both.
+// Errors: InvalidArgument (both ids and a filter are set).
 absl::Status CheckOneOfIdsAndFilter(const pb::DeleteRequest& request);
 absl::StatusOr<IdColumn> FromProto(const pb::DeleteRequest& request, const CollectionSpec& spec,
                                    const RequestLimits& limits);

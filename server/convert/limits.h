@@ -1,4 +1,4 @@
-// What this server accepts in one request, and what it says of itself in GetLimits.
+// RequestLimits: what this server accepts in one request, as GetLimits reports it.
 #ifndef NEARFIELD_SERVER_CONVERT_LIMITS_H_
 #define NEARFIELD_SERVER_CONVERT_LIMITS_H_
 
@@ -8,8 +8,8 @@ namespace nearfield::server {
 
 struct RequestLimits {
   int64_t k_max = 0;
-  int64_t queries_max = 0;    // queries in one search
-  int64_t fetch_ids_max = 0;  // ids in one fetch or delete
+  int64_t queries_max = 0;    // in one search
+  int64_t fetch_ids_max = 0;  // in one fetch or delete
   int64_t request_bytes_max = 0;
   int64_t response_bytes_max = 0;
   int64_t payload_bytes_max = 0;  // of one row

@@ -6,20 +6,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
+#include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "nearfield/engine/row_codec.h"
-#include "server/batching/retry_hint.h"
-#include "server/catalog/attributes/limits.h"
-#include "server/catalog/catalog.h"
+#include "server/attributes/limits.h"
+#include "server/collections/catalog.h"
 #include "server/convert/ingest.h"
+#include "server/scheduler/retry_hint.h"
 
 namespace nearfield::server {
 namespace {
 
 constexpr uint32_t kDefaultK = 10;
 
-// Finite, and not all zero where the metric divides by the norm.
+// Checks that the values are finite, and not all zero if the metric divides by the norm.
 absl::Status CheckValues(const std::string& field, absl::Span<const float> values, Metric metric) {
   bool zero = true;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -75,9 +76,7 @@ const char kFetchAdvice[] = "ask for fewer ids, or without vectors or payloads";
 
 absl::StatusOr<int32_t> KFromProto(bool present, uint32_t k, const RequestLimits& limits) {
   if (!present) return static_cast<int32_t>(std::min<int64_t>(kDefaultK, limits.k_max));
-  if (k == 0 || k > limits.k_max) {
-    return MustBe("k", absl::StrCat(k), absl::StrCat("1 .. ", limits.k_max));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("k", k, 1, limits.k_max));
   return static_cast<int32_t>(k);
 }
 
@@ -136,7 +135,7 @@ absl::StatusOr<SearchPriority> PriorityFromProto(const pb::SearchRequest& reques
   }
 }
 
-absl::StatusOr<std::optional<float>> ScoreMin(bool present, float score) {
+absl::StatusOr<std::optional<float>> ScoreThreshold(bool present, float score) {
   if (!present) return std::optional<float>();
   if (std::isnan(score)) {
     return ArgumentError("score_threshold", "is not a number", "nan");
@@ -148,13 +147,10 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
                                         std::shared_ptr<const Collection> collection,
                                         const RequestLimits& limits) {
   const CollectionSpec& spec = collection->spec();
-  if (request.queries_size() < 1 || request.queries_size() > limits.queries_max) {
-    return MustBe("queries", absl::StrCat(request.queries_size()),
-                  absl::StrCat("1 .. ", limits.queries_max));
-  }
+  ABSL_RETURN_IF_ERROR(CheckRange("queries", request.queries_size(), 1, limits.queries_max));
   ABSL_ASSIGN_OR_RETURN(const int32_t k, KFromProto(request.has_k(), request.k(), limits));
-  ABSL_ASSIGN_OR_RETURN(const std::optional<float> score_min,
-                        ScoreMin(request.has_score_threshold(), request.score_threshold()));
+  ABSL_ASSIGN_OR_RETURN(const std::optional<float> score_threshold,
+                        ScoreThreshold(request.has_score_threshold(), request.score_threshold()));
   SearchRequest native;
   native.parts = {.vectors = request.with_vectors(),
                   .payloads = request.with_payload(),
@@ -164,7 +160,7 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
     ABSL_RETURN_IF_ERROR(
         AppendQuery(absl::StrCat("queries[", i, "]"), request.queries(i), spec, &native));
     native.queries.back().k = k;
-    native.queries.back().score_min = score_min;
+    native.queries.back().score_threshold = score_threshold;
   }
   SetVectorSpans(spec, &native);
   native.collection = std::move(collection);
@@ -173,7 +169,7 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
 
 namespace {
 
-// Of a result or a list around its values: tags, lengths, a cursor, the costs.
+// Bytes of a result or list in addition to its values: tags, lengths, a cursor, the costs.
 constexpr int64_t kFrameBytes = 128;
 
 int64_t NeighborsMax(const SearchRequest& request, int64_t rows_count) {
@@ -203,11 +199,11 @@ int64_t ReplyBytesExpected(const SearchRequest& request, const RequestLimits& li
 }
 
 int64_t ReplyBytesMin(const SearchRequest& request, int64_t rows_count) {
-  // A filter or a least score may leave nothing.
+  // A filter or a minimum score may exclude every row.
   const Query& any = request.queries.front();
-  if (any.filter != nullptr || any.score_min.has_value()) return 0;
+  if (any.filter != nullptr || any.score_threshold.has_value()) return 0;
   const CollectionSpec& spec = request.collection->spec();
-  // A score, and an id: 8 bytes of a number, or tag, length and one byte of a text.
+  // A score and an id: 8 bytes for a number, or the tag, length and one byte of a text.
   int64_t neighbor_bytes = 4 + (spec.id_type == IdType::kUint64 ? 8 : 3);
   if (request.parts.vectors) neighbor_bytes += int64_t{spec.dim} * BytesPerElement(spec.row_type);
   if (request.parts.payloads) neighbor_bytes += 2;
@@ -270,7 +266,7 @@ void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
   response->mutable_results()->Reserve(static_cast<int>(reply.result.queries.size()));
   for (Neighbors& neighbors : reply.result.queries) {
     NeighborsToProto(spec, parts, neighbors, response->add_results());
-    neighbors = Neighbors();  // one copy of a large answer at a time
+    neighbors = Neighbors();  // keep only one copy of a large answer at a time
   }
   const SearchCost& native = reply.result.cost;
   pb::SearchCost* cost = response->mutable_cost();
@@ -307,7 +303,7 @@ void ToProto(const CollectionSpec& spec, RowParts parts, const IdColumn& asked,
     }
   }
   IdColumn missing(asked.type());
-  int64_t next = 0;  // found ids stand in the order asked for
+  int64_t next = 0;  // found ids are in the order of the request
   for (int64_t i = 0; i < asked.size(); ++i) {
     if (next < found.ids.size() && asked.Compare(i, found.ids, next) == 0) {
       ++next;

@@ -1,4 +1,4 @@
-// Proto <-> native for the Retrieval service.
+// Conversion between proto and native types for the Retrieval service.
 #ifndef NEARFIELD_SERVER_CONVERT_RETRIEVAL_H_
 #define NEARFIELD_SERVER_CONVERT_RETRIEVAL_H_
 
@@ -10,48 +10,48 @@
 #include "nearfield/engine/collection.h"
 #include "nearfield/engine/engine.h"
 #include "nearfield/v1/retrieval.pb.h"
-#include "server/batching/search_request.h"
 #include "server/convert/common.h"
 #include "server/convert/limits.h"
+#include "server/scheduler/search_request.h"
 
 namespace nearfield::server {
 
-// The neighbors asked for, checked: 10 where absent. Errors: InvalidArgument.
+// Returns the checked k; 10, or k_max if it is smaller, if absent. Errors: InvalidArgument.
 absl::StatusOr<int32_t> KFromProto(bool present, uint32_t k, const RequestLimits& limits);
 
-// Appends the query, checked against `spec`, to `request`; `field` is its path: "queries[3]". The
-// vector lies in request->values; SetVectorSpans makes the spans once all queries are there.
+// Checks the query against `spec` and appends it to `request`. `field` is its path: "queries[3]".
+// Its vector is appended to request->values. Call SetVectorSpans after all queries are appended.
 absl::Status AppendQuery(const std::string& field, const pb::Query& query,
                          const CollectionSpec& spec, SearchRequest* request);
 void SetVectorSpans(const CollectionSpec& spec, SearchRequest* request);
 
-// The least score of an answer, where one is asked for. Errors: InvalidArgument (not a number).
-absl::StatusOr<std::optional<float>> ScoreMin(bool present, float score);
+// Returns the requested minimum score, if any. Errors: InvalidArgument (not a number).
+absl::StatusOr<std::optional<float>> ScoreThreshold(bool present, float score);
 
-// kInteractive where absent. Errors: InvalidArgument (not a priority).
+// Returns kInteractive if absent. Errors: InvalidArgument (not a priority).
 absl::StatusOr<SearchPriority> PriorityFromProto(const pb::SearchRequest& request);
 
 absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
                                         std::shared_ptr<const Collection> collection,
                                         const RequestLimits& limits);
 
-// Least bytes of the reply to `request` while the collection has `rows_count` rows.
+// Returns the minimum bytes of the reply to `request` while the collection has `rows_count` rows.
 int64_t ReplyBytesMin(const SearchRequest& request, int64_t rows_count);
-// Bytes to reserve for that reply: its most, at most a full reply; text ids and payloads count as
-// twice the mean of the collection's.
+// Returns the bytes to reserve for that reply: its maximum, but at most response_bytes_max. Text
+// ids and payloads are estimated as twice the collection's mean.
 int64_t ReplyBytesExpected(const SearchRequest& request, const RequestLimits& limits);
-// ResourceExhausted with advice where a reply of `bytes` passes the limit.
+// Returns ResourceExhausted with `advice` if a reply of `bytes` exceeds the limit.
 absl::Status CheckReplyBytes(int64_t bytes, const RequestLimits& limits, const std::string& advice);
-// What the engine refused for its size, with advice; any other status as it is.
+// Appends `advice` to the engine's refusal of a too large answer; returns any other status
+// unchanged.
 absl::Status WithAdvice(const absl::Status& status, const std::string& advice);
 extern const char kSearchAdvice[];
 extern const char kFetchAdvice[];
 
-// The least time to read `bytes`, rounded up; 0 where the rate is not known (0).
+// Returns the minimum time to read `bytes`, rounded up; 0 if the rate is 0 (not known).
 uint64_t ReadNsMin(int64_t bytes, double bytes_per_second);
 
-// Moves the answer into the message. Of the cost, `total_us` and `read_ns_min` are left to the
-// caller.
+// Moves the answer into the message. The caller sets `total_us` and `read_ns_min` of the cost.
 void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
              pb::SearchResponse* response);
 void NeighborsToProto(const CollectionSpec& spec, RowParts parts, const Neighbors& neighbors,
@@ -61,12 +61,12 @@ absl::StatusOr<Neighbors> NeighborsFromProto(const std::string& field,
                                              const RequestLimits& limits);
 
 RowParts PartsFromProto(const pb::FetchRequest& request, const RequestLimits& limits);
-// `asked`: the ids of the request; those not found are listed as missing.
+// `asked`: the ids of the request. Ids that were not found are listed as missing.
 void ToProto(const CollectionSpec& spec, RowParts parts, const IdColumn& asked,
              const FetchResult& found, pb::FetchResponse* response);
-// Least bytes of that reply.
+// Returns the minimum bytes of the reply with these rows.
 int64_t ReplyBytesMin(const FetchResult& found);
-// Most bytes of the reply to a fetch of `ids`.
+// Returns the maximum bytes of the reply to a fetch of `ids`.
 int64_t ReplyBytesMax(const CollectionSpec& spec, RowParts parts, const IdColumn& ids,
                       const RequestLimits& limits);
 

@@ -3,14 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "server/catalog/attributes/schema.h"
+#include "server/attributes/schema.h"
 
 namespace nearfield::server {
 namespace {
 
 struct Lead {
   int bytes;           // of the whole sequence; 0: not a lead byte
-  uint8_t second_min;  // first continuation byte, where RFC 3629 narrows it
+  uint8_t second_min;  // range of the first continuation byte (RFC 3629)
   uint8_t second_max;
 };
 

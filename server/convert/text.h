@@ -1,4 +1,4 @@
-// Checks and quoting of text that came from a client.
+// Checks and quotes text that came from a client.
 #ifndef NEARFIELD_SERVER_CONVERT_TEXT_H_
 #define NEARFIELD_SERVER_CONVERT_TEXT_H_
 
@@ -7,10 +7,11 @@
 
 namespace nearfield::server {
 
-// Well-formed UTF-8 (RFC 3629: no surrogates, nothing overlong, nothing above U+10FFFF).
+// Returns true for well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms, nothing above
+// U+10FFFF).
 bool IsUtf8(std::string_view text);
 
-// For a message: in quotes, escaped, cut to a readable length.
+// Returns `text` for a message: quoted, escaped and cut to a readable length.
 std::string Quote(std::string_view text);
 
 }  // namespace nearfield::server

@@ -1,4 +1,4 @@
-// What a server has done with its connections.
+// AcceptCounts: counts of a server's connections.
 #ifndef NEARFIELD_SERVER_EDGE_ACCEPT_COUNTS_H_
 #define NEARFIELD_SERVER_EDGE_ACCEPT_COUNTS_H_
 
@@ -9,8 +9,8 @@ namespace nearfield::server {
 struct AcceptCounts {
   int64_t open = 0;  // now
   int64_t accepted = 0;
-  int64_t refused = 0;  // closed at once: connections_max were open
-  int64_t pauses = 0;   // for want of descriptors or memory
+  int64_t refused = 0;  // closed immediately, because connections_max were open
+  int64_t pauses = 0;   // for lack of descriptors or memory
 };
 
 }  // namespace nearfield::server

@@ -18,9 +18,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPauseMin{10};
 constexpr milliseconds kPauseMax{250};
-// A full table is looked through this often at most, however fast connections come.
+// Minimum interval between sweeps of a full table, however fast connections arrive.
 constexpr milliseconds kSweepInterval{10};
-// Between two log lines about refused connections.
+// Minimum interval between two log lines about refused connections.
 constexpr std::chrono::seconds kTellInterval{10};
 constexpr int kRound = 64;
 
@@ -28,7 +28,8 @@ int AcceptNow(int listen_fd) {
   return accept4(listen_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-// The connection ended before it was accepted, or the network failed it: the next one may be good.
+// Returns true if only this connection failed: it ended before it was accepted, or the network
+// failed. The next one may succeed.
 bool IsOfOneConnection(int error) {
   switch (error) {
     case EINTR:
@@ -72,7 +73,7 @@ void Acceptor::Stop() {
 }
 
 AcceptCounts Acceptor::counts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   table_.Sweep();
   AcceptCounts counts = counts_;
   counts.open = table_.size();
@@ -117,7 +118,7 @@ void Acceptor::AcceptRound(int listen_fd) {
 }
 
 bool Acceptor::IsFull() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return table_.size() >= options_.connections_max;
 }
 
@@ -129,14 +130,14 @@ bool Acceptor::Sweep() {
     return false;
   }
   swept_at_ = now;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   table_.Sweep();
   return true;
 }
 
 void Acceptor::Take(int fd) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (table_.size() < options_.connections_max) {
       table_.Add(fd);
       ++counts_.accepted;
@@ -156,7 +157,7 @@ void Acceptor::Take(int fd) {
 
 void Acceptor::Pause(int error) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++counts_.pauses;
   }
   if (pause_ == milliseconds(0)) {

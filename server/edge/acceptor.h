@@ -1,4 +1,4 @@
-// Accepts connections on a thread of its own and hands them over.
+// Acceptor: accepts connections on its own thread and passes them on.
 #ifndef NEARFIELD_SERVER_EDGE_ACCEPTOR_H_
 #define NEARFIELD_SERVER_EDGE_ACCEPTOR_H_
 
@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "engine/base/mutex.h"
 #include "server/edge/accept_counts.h"
 #include "server/edge/connection_table.h"
 #include "server/edge/listen_sockets.h"
@@ -22,14 +23,14 @@ struct AcceptorOptions {
   // Takes ownership of a connected descriptor, and may close it at any time. Called on the
   // acceptor's thread.
   std::function<void(int fd)> on_connection;
-  // accept4 without blocking, or a test's: a descriptor, or -1 and errno.
+  // Non-blocking accept4, or a test's replacement: returns a descriptor, or -1 and errno.
   std::function<int(int listen_fd)> accept;
 };
 
-// A listener must outlive a shortage. Where the system has no descriptor or memory for a connection
-// (EMFILE, ENFILE, ENOBUFS, ENOMEM), accepting pauses for 10 ms, then twice as long, up to 250 ms,
-// until it succeeds; meanwhile connections wait in the kernel's queue. The connection beyond
-// `connections_max` is accepted and closed at once, so its client hears of it at once.
+// Accepts connections and survives shortages. If the system has no descriptor or memory for a
+// connection (EMFILE, ENFILE, ENOBUFS, ENOMEM), it pauses for 10 ms, then doubles the pause up to
+// 250 ms, until accepting succeeds. Meanwhile connections wait in the kernel's queue. A connection
+// beyond `connections_max` is accepted and closed, so that its client gets an error immediately.
 // Thread-safe.
 class Acceptor {
  public:
@@ -39,8 +40,8 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // Ends the thread and closes the listening sockets: connecting is refused by the kernel from then
-  // on. Connections that were handed over stay.
+  // Ends the thread and closes the listening sockets. From then on the kernel refuses connections.
+  // Connections that were passed on stay open.
   void Stop();
 
   AcceptCounts counts() const;
@@ -49,12 +50,12 @@ class Acceptor {
   using Clock = std::chrono::steady_clock;
 
   void Run();
-  // Blocks until a connection waits, a pause is over, or Stop. False: stop.
+  // Blocks until a connection waits, a pause ends, or Stop is called. Returns false after Stop.
   bool Await();
-  // Takes the connections that wait, at most a round of them.
+  // Accepts waiting connections, at most kRound of them.
   void AcceptRound(int listen_fd);
   bool IsFull() const;
-  // False where the last sweep was a moment ago: connections wait until the next one.
+  // Returns false if the last sweep was too recent: connections wait until the next one.
   bool Sweep();
   void Take(int fd);
   void Pause(int error);
@@ -64,17 +65,17 @@ class Acceptor {
   Log* const log_;
   std::unique_ptr<ListenSockets> sockets_;
   int stop_fd_ = -1;
-  // Of the thread alone.
+  // The following members are used only by the thread.
   std::chrono::milliseconds pause_{0};
-  Clock::time_point wake_at_;  // nothing is accepted before
+  Clock::time_point wake_at_;  // nothing is accepted before this time
   Clock::time_point swept_at_;
   Clock::time_point told_at_;
   bool waits_ = false;
   bool full_told_ = false;
 
-  mutable std::mutex mutex_;  // table_ and counts_
-  mutable ConnectionTable table_;
-  AcceptCounts counts_;
+  mutable Mutex mutex_;
+  mutable ConnectionTable table_ ABSL_GUARDED_BY(mutex_);
+  AcceptCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

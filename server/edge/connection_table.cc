@@ -7,9 +7,9 @@
 namespace nearfield::server {
 
 std::optional<ConnectionTable::Identity> ConnectionTable::IdentityOf(int fd) {
-  struct stat facts = {};
-  if (fstat(fd, &facts) != 0) return std::nullopt;
-  return Identity(facts.st_dev, facts.st_ino);
+  struct stat file_info = {};
+  if (fstat(fd, &file_info) != 0) return std::nullopt;
+  return Identity(file_info.st_dev, file_info.st_ino);
 }
 
 void ConnectionTable::Add(int fd) {

@@ -1,4 +1,4 @@
-// The connections that were accepted and are still open.
+// ConnectionTable: the accepted connections that are still open.
 #ifndef NEARFIELD_SERVER_EDGE_CONNECTION_TABLE_H_
 #define NEARFIELD_SERVER_EDGE_CONNECTION_TABLE_H_
 
@@ -11,21 +11,22 @@
 
 namespace nearfield::server {
 
-// Counts descriptors that belong to another owner, which closes them without notice. A descriptor
-// number is reused after a close, so each entry keeps the device and the inode of its socket: the
-// kernel counts inodes of sockets up. SO_COOKIE is not there in every sandbox. Not thread-safe.
+// Counts descriptors whose owner closes them without notice. A descriptor number is reused after a
+// close, so each entry stores the device and inode of its socket. A new socket with the same
+// number has another inode, because the kernel assigns them in ascending order. (SO_COOKIE would
+// identify a socket too, but is not available in every sandbox.) Not thread-safe.
 class ConnectionTable {
  public:
-  // Adds an open socket, before its owner may close it.
+  // Adds an open socket. Call it before its owner may close it.
   void Add(int fd);
   // Removes the sockets that are closed. Cost: one system call for each entry.
   void Sweep();
-  // At least the number of open connections; exact after a sweep.
+  // Returns an upper bound of the number of open connections; exact after a sweep.
   int64_t size() const { return static_cast<int64_t>(identities_.size()); }
 
  private:
   using Identity = std::pair<dev_t, ino_t>;
-  static std::optional<Identity> IdentityOf(int fd);  // nullopt: it is not open
+  static std::optional<Identity> IdentityOf(int fd);  // nullopt: not open
 
   std::unordered_map<int, Identity> identities_;
 };

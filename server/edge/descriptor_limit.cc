@@ -7,7 +7,7 @@
 namespace nearfield::server {
 namespace {
 
-// Stands for RLIM_INFINITY: beyond what the kernel allows one process (fs.nr_open).
+// Replaces RLIM_INFINITY; above the kernel's limit for one process (fs.nr_open).
 constexpr rlim_t kLimitMax = 1 << 30;
 
 }  // namespace
@@ -16,7 +16,7 @@ void RaiseDescriptorLimit() {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
-  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));  // a refusal shows in DescriptorLimit()
+  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));  // DescriptorLimit() shows a failure
 }
 
 int64_t DescriptorLimit() {

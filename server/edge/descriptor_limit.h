@@ -1,4 +1,4 @@
-// The number of descriptors that the process may open.
+// Raises and reads the limit on the process's descriptors.
 #ifndef NEARFIELD_SERVER_EDGE_DESCRIPTOR_LIMIT_H_
 #define NEARFIELD_SERVER_EDGE_DESCRIPTOR_LIMIT_H_
 

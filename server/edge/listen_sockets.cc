@@ -65,7 +65,7 @@ bool IsWildcard(const Address& address) {
   return four->sin_addr.s_addr == htonl(INADDR_ANY);
 }
 
-// [::] with the port of `address`.
+// Returns [::] with the port of `address`.
 Address AnyIpv6(const Address& address) {
   Address any;
   auto* six = reinterpret_cast<sockaddr_in6*>(any.get());
@@ -95,12 +95,12 @@ absl::StatusOr<std::vector<Address>> Resolve(const std::string& host, const std:
   return addresses;
 }
 
-// One listening TCP socket. Errors: AlreadyExists (in use), InvalidArgument.
+// Returns a listening TCP socket. Errors: AlreadyExists (in use), InvalidArgument.
 absl::StatusOr<int> ListenTcp(const Address& address, std::chrono::milliseconds user_timeout) {
   const int fd = socket(address.family(), SOCK_STREAM | kFlags, 0);
   if (fd < 0) return Failed("socket");
-  // SO_REUSEADDR allows a restart while old connections end; without SO_REUSEPORT a second server
-  // on the same address fails. The other options are inherited by accepted connections.
+  // SO_REUSEADDR allows a restart while old connections end. Without SO_REUSEPORT a second server
+  // on the same address fails. Accepted connections inherit the other options.
   SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   SetOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(user_timeout.count()));
@@ -134,10 +134,10 @@ absl::StatusOr<Address> UnixAddress(const std::string& path) {
   return address;
 }
 
-// True where `path` is a socket that was left by a process that has ended.
+// Returns true if `path` is a socket whose process has ended.
 bool IsStale(const std::string& path, const Address& address) {
-  struct stat facts = {};
-  if (stat(path.c_str(), &facts) != 0 || !S_ISSOCK(facts.st_mode)) return false;
+  struct stat file_info = {};
+  if (stat(path.c_str(), &file_info) != 0 || !S_ISSOCK(file_info.st_mode)) return false;
   const int probe = socket(AF_UNIX, SOCK_STREAM | kFlags, 0);
   if (probe < 0) return false;
   const bool refused = connect(probe, address.get(), address.size) != 0 && errno == ECONNREFUSED;
@@ -146,8 +146,8 @@ bool IsStale(const std::string& path, const Address& address) {
 }
 
 ino_t InodeOf(const std::string& path) {
-  struct stat facts = {};
-  return stat(path.c_str(), &facts) == 0 ? facts.st_ino : 0;
+  struct stat file_info = {};
+  return stat(path.c_str(), &file_info) == 0 ? file_info.st_ino : 0;
 }
 
 }  // namespace
@@ -195,11 +195,11 @@ absl::Status ListenSockets::BindTcp(const std::string& host, const std::string& 
     if (port_ != 0) SetPort(port_, &address);
     absl::StatusOr<int> fd = last;
     if (IsWildcard(address)) fd = ListenTcp(AnyIpv6(address), user_timeout);
-    // Without IPv6 on this machine the wildcard is that of IPv4.
+    // Without IPv6 on this machine, fall back to the IPv4 wildcard.
     if (!fd.ok() && !absl::IsAlreadyExists(fd.status())) fd = ListenTcp(address, user_timeout);
     if (absl::IsAlreadyExists(fd.status())) return fd.status();
     if (!fd.ok()) {
-      last = fd.status();  // a name may have addresses that this machine lacks
+      last = fd.status();  // a name may have addresses that this machine does not have
       continue;
     }
     descriptors_.push_back(*fd);

@@ -1,4 +1,4 @@
-// The listening sockets of one address.
+// ListenSockets: the listening sockets of one address.
 #ifndef NEARFIELD_SERVER_EDGE_LISTEN_SOCKETS_H_
 #define NEARFIELD_SERVER_EDGE_LISTEN_SOCKETS_H_
 
@@ -16,8 +16,8 @@
 
 namespace nearfield::server {
 
-// The addresses of IPv4 and IPv6 in a list of getaddrinfo, in its order and each once: a name that
-// is in /etc/hosts twice has the same address twice.
+// Returns the IPv4 and IPv6 addresses of a getaddrinfo list, in its order, without duplicates: a
+// name that is twice in /etc/hosts has the same address twice.
 std::vector<sockaddr_storage> DistinctAddresses(const addrinfo* found);
 
 class ListenSockets {
@@ -36,7 +36,7 @@ class ListenSockets {
   ListenSockets& operator=(const ListenSockets&) = delete;
 
   const std::vector<int>& descriptors() const { return descriptors_; }
-  // The bound port; 0 of a unix socket.
+  // Returns the bound port; 0 for a unix socket.
   int port() const { return port_; }
 
  private:
@@ -47,7 +47,7 @@ class ListenSockets {
 
   std::vector<int> descriptors_;
   int port_ = 0;
-  std::string path_;  // of a unix socket
+  std::string path_;  // for a unix socket
   ino_t path_inode_ = 0;
 };
 

@@ -9,24 +9,24 @@
 namespace nearfield::server {
 namespace {
 
-absl::Status NoSuchMessage(const google::protobuf::Message& message) {
+absl::Status CannotDecode(const google::protobuf::Message& message) {
   return ArgumentError("message",
                        absl::StrCat("cannot be decoded: it is no ", message.GetTypeName(),
                                     ", or a text in it is not UTF-8"));
 }
 
-// Returns the most that decoding `bytes` takes. Errors: InvalidArgument, ResourceExhausted.
+// Returns the maximum memory of decoding `bytes`. Errors: InvalidArgument, ResourceExhausted.
 absl::StatusOr<int64_t> BytesNeeded(grpc::ByteBuffer* bytes, int64_t bytes_max,
                                     const char* limit_name,
                                     const google::protobuf::Message& message) {
   grpc::ProtoBufferReader reader(bytes);
-  if (!reader.status().ok()) return NoSuchMessage(message);
+  if (!reader.status().ok()) return CannotDecode(message);
   const absl::StatusOr<int64_t> needed = DecodedBytesMax(message, &reader, bytes_max);
-  if (!needed.ok()) return NoSuchMessage(message);
+  if (!needed.ok()) return CannotDecode(message);
   if (*needed <= bytes_max) return needed;
   return absl::ResourceExhaustedError(absl::StrCat(
-      "message: ", bytes->Length(), " bytes that take more than ", bytes_max,
-      " in memory when they are decoded, the limit", limit_name, ": send smaller messages"));
+      "message: ", bytes->Length(), " bytes; decoded, it may take more than ", bytes_max,
+      " bytes of memory, the limit", limit_name, ": send smaller messages"));
 }
 
 absl::Status Parse(grpc::ByteBuffer* bytes, google::protobuf::Message* message) {
@@ -38,7 +38,7 @@ absl::Status Parse(grpc::ByteBuffer* bytes, google::protobuf::Message* message) 
   bytes->Clear();
   if (decoded) return absl::OkStatus();
   message->Clear();
-  return NoSuchMessage(*message);
+  return CannotDecode(*message);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Requests from bytes to messages. Decoding is where a small message may become large, so its
-// memory is reserved first.
+// Decodes requests from bytes to messages. A small message may become large when it is decoded, so
+// its memory is reserved first.
 #ifndef NEARFIELD_SERVER_SERVICE_DECODE_H_
 #define NEARFIELD_SERVER_SERVICE_DECODE_H_
 
@@ -14,34 +14,49 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/status_macros.h"
-#include "server/batching/memory_ledger.h"
+#include "server/scheduler/memory_ledger.h"
 
 namespace nearfield::server {
 
-// Decodes `bytes`, which are empty afterwards, and holds in `account` what the message takes: while
-// it is decoded at most (DecodedBytesMax), afterwards as it is.
-// Errors: InvalidArgument (no such message), ResourceExhausted (no room in the account; without a
-// retry hint where the message can never have room).
+// Decodes `bytes`, which are empty afterwards. Reserves memory in `account`: the maximum that
+// decoding can take (DecodedBytesMax) before, and the memory of the message after. Returns the
+// reservation. Errors: InvalidArgument (not such a message), ResourceExhausted (the account has no
+// room; without a retry hint if the message can never fit).
 absl::StatusOr<ByteAccount::Hold> Decode(grpc::ByteBuffer* bytes, ByteAccount* account,
                                          const std::string& caller,
                                          google::protobuf::Message* message);
 
 // Decodes `bytes`, which are empty afterwards, without an account.
-// Errors: InvalidArgument (no such message), ResourceExhausted (it may take more than `bytes_max`).
+// Errors: InvalidArgument (not such a message), ResourceExhausted (may take more than `bytes_max`).
 absl::Status DecodeWithin(int64_t bytes_max, grpc::ByteBuffer* bytes,
                           google::protobuf::Message* message);
 
-// A message that counts in the ledger for as long as it is held.
+// The memory that decoding may take.
+struct DecodeLimits {
+  ByteAccount* account = nullptr;
+  // A message that takes at most this is not reserved in the account.
+  int64_t unreserved_bytes_max = 0;
+};
+
+// As Decode, but the returned message keeps its reservation until the last holder releases it.
 template <typename Request>
 absl::StatusOr<std::shared_ptr<const Request>> DecodeHeld(grpc::ByteBuffer* bytes,
-                                                          ByteAccount* account,
+                                                          const DecodeLimits& limits,
                                                           const std::string& caller) {
   struct Held {
-    ByteAccount::Hold hold;  // ends after the message
+    ByteAccount::Hold hold;  // destroyed after the message
     Request message;
   };
   const auto held = std::make_shared<Held>();
-  ABSL_ASSIGN_OR_RETURN(held->hold, Decode(bytes, account, caller, &held->message));
+  absl::Status unreserved = absl::ResourceExhaustedError("");
+  if (limits.unreserved_bytes_max > 0) {
+    unreserved = DecodeWithin(limits.unreserved_bytes_max, bytes, &held->message);
+  }
+  if (absl::IsResourceExhausted(unreserved)) {
+    ABSL_ASSIGN_OR_RETURN(held->hold, Decode(bytes, limits.account, caller, &held->message));
+  } else if (!unreserved.ok()) {
+    return unreserved;
+  }
   return std::shared_ptr<const Request>(held, &held->message);
 }
 

@@ -1,56 +1,45 @@
-// A gRPC service whose methods get their requests as bytes, and decode them once there is memory
-// for them. gRPC itself decodes before it calls anything of ours: a message of 64 MiB of empty
-// texts would take a GiB before it could be refused.
+// DecodingService: a gRPC service whose methods receive requests as bytes, and decode them after
+// their memory is reserved. gRPC itself decodes before it calls the service: 64 MiB of empty texts
+// would take 1 GiB before they could be refused.
 #ifndef NEARFIELD_SERVER_SERVICE_DECODING_SERVICE_H_
 #define NEARFIELD_SERVER_SERVICE_DECODING_SERVICE_H_
 
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
-#include "server/service/call.h"
+#include "server/calls/nearfield_service.h"
 #include "server/service/decode.h"
-#include "server/service/server_state.h"
+#include "server/service/grpc_call.h"
 
 namespace nearfield::server {
 
-// A call that ends with an error before anything was done for it.
-template <typename Reactor>
-class RefusedCall final : public Reactor {
- public:
-  RefusedCall(ServerState* state, grpc::CallbackServerContext* context, const char* method,
-              const absl::Status& status)
-      : call_(state, context, method) {
-    const absl::StatusOr<Core*> core = call_.Enter();  // a server that does not serve says so first
-    this->Finish(call_.Close(core.ok() ? status : core.status()));
-  }
-  void OnDone() override { delete this; }
-
- private:
-  Call call_;
+// The objects that a gRPC service of the server needs. They outlive it.
+struct ServiceBase {
+  NearfieldService* service = nullptr;  // answers the calls
+  ByteAccount* requests = nullptr;      // reserves the memory of requests
 };
 
-// `Base` is a generated service. The derived service names its methods in its constructor.
+// `Base` is a generated service. The derived service's constructor calls Register for each method.
 template <typename Base>
 class DecodingService : public Base {
  protected:
-  // `state` outlives the service.
-  explicit DecodingService(ServerState* state) : state_(state) {}
+  explicit DecodingService(const ServiceBase& base) : base_(base) {}
 
-  // Answers the unary method `name`, its full name, by `call`.
-  template <typename Service, typename Request, typename Response>
-  void Answer(const char* name,
-              grpc::ServerUnaryReactor* (Service::*call)(grpc::CallbackServerContext*,
-                                                         std::shared_ptr<const Request>,
-                                                         Response*)) {
+  // Registers `call` as the handler of the unary method with the full name `name`.
+  template <typename Request, typename Response>
+  void Register(const char* name, ActiveCallPtr (NearfieldService::*call)(
+                                      CallContext*, std::shared_ptr<const Request>, Response*)) {
     const google::protobuf::MethodDescriptor& method = Find(name);
     const auto start = [this, call, &method](grpc::CallbackServerContext* context,
                                              const grpc::ByteBuffer* bytes, Response* response) {
-      return Decoded<Request, grpc::ServerUnaryReactor>(
-          method, context, bytes, [&](std::shared_ptr<const Request> request) {
-            return (static_cast<Service*>(this)->*call)(context, std::move(request), response);
+      return Decoded<Request, GrpcUnaryCall>(
+          method, context, bytes,
+          [&](GrpcUnaryCall* reactor, std::shared_ptr<const Request> request) {
+            return (base_.service->*call)(reactor, std::move(request), response);
           });
     };
     this->MarkMethodRawCallback(
@@ -58,16 +47,18 @@ class DecodingService : public Base {
         new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, Response>(start));
   }
 
-  // The same for a method with a stream of replies.
-  template <typename Service, typename Request, typename Response>
-  void Answer(const char* name, grpc::ServerWriteReactor<Response>* (Service::*call)(
-                                    grpc::CallbackServerContext*, std::shared_ptr<const Request>)) {
+  // As above, for a method with a stream of replies.
+  template <typename Request, typename Response>
+  void Register(const char* name,
+                ActiveCallPtr (NearfieldService::*call)(ReplyStream<Response>*,
+                                                        std::shared_ptr<const Request>)) {
     const google::protobuf::MethodDescriptor& method = Find(name);
     const auto start = [this, call, &method](grpc::CallbackServerContext* context,
                                              const grpc::ByteBuffer* bytes) {
-      return Decoded<Request, grpc::ServerWriteReactor<Response>>(
-          method, context, bytes, [&](std::shared_ptr<const Request> request) {
-            return (static_cast<Service*>(this)->*call)(context, std::move(request));
+      return Decoded<Request, GrpcReplyStream<Response>>(
+          method, context, bytes,
+          [&](GrpcReplyStream<Response>* reactor, std::shared_ptr<const Request> request) {
+            return (base_.service->*call)(reactor, std::move(request));
           });
     };
     this->MarkMethodRawCallback(
@@ -75,18 +66,23 @@ class DecodingService : public Base {
         new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, Response>(start));
   }
 
-  // The same for a method with streams both ways, which decodes by itself.
-  template <typename Service, typename Response>
-  void Answer(const char* name, grpc::ServerBidiReactor<grpc::ByteBuffer, Response>* (
-                                    Service::*call)(grpc::CallbackServerContext*)) {
+  // As above, for a method with streams in both directions. A request that takes at most
+  // `unreserved_bytes_max` is not reserved.
+  template <typename Request, typename Response>
+  void Register(const char* name,
+                ActiveCallPtr (NearfieldService::*call)(MessageStream<Request, Response>*),
+                int64_t unreserved_bytes_max = 0) {
+    const DecodeLimits limits = {.account = base_.requests,
+                                 .unreserved_bytes_max = unreserved_bytes_max};
     this->MarkMethodRawCallback(Find(name).index(),
                                 new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, Response>(
-                                    [this, call](grpc::CallbackServerContext* context) {
-                                      return (static_cast<Service*>(this)->*call)(context);
+                                    [this, call, limits](grpc::CallbackServerContext* context) {
+                                      auto* const reactor =
+                                          new GrpcMessageStream<Request, Response>(context, limits);
+                                      reactor->Bind((base_.service->*call)(reactor));
+                                      return reactor;
                                     }));
   }
-
-  ServerState* const state_;
 
  private:
   static const google::protobuf::MethodDescriptor& Find(const char* name) {
@@ -97,13 +93,19 @@ class DecodingService : public Base {
   Reactor* Decoded(const google::protobuf::MethodDescriptor& method,
                    grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,
                    const Start& start) {
-    // gRPC keeps the bytes to the end of the call, and never reads them again.
+    auto* const reactor = new Reactor(context);
+    // gRPC keeps the bytes until the end of the call, but never reads them again.
     auto* const taken = const_cast<grpc::ByteBuffer*>(bytes);
-    auto request = DecodeHeld<Request>(taken, &state_->ledger().requests, CallerOf(*context));
+    auto request =
+        DecodeHeld<Request>(taken, {.account = base_.requests}, CallerOf(reactor->facts()));
     taken->Clear();
-    if (request.ok()) return start(*std::move(request));
-    return new RefusedCall<Reactor>(state_, context, method.name().c_str(), request.status());
+    reactor->Bind(request.ok()
+                      ? start(reactor, *std::move(request))
+                      : base_.service->Refuse(reactor, method.name().c_str(), request.status()));
+    return reactor;
   }
+
+  const ServiceBase base_;
 };
 
 }  // namespace nearfield::server

@@ -22,13 +22,13 @@ namespace {
 constexpr std::array kServices = {"", "nearfield.v1.Retrieval", "nearfield.v1.Ingest",
                                   "nearfield.v1.Admin"};
 
-// Bytes that a decoded health request may take: it names one service.
+// Maximum memory of one decoded request, which holds the name of a service.
 constexpr int64_t kRequestBytesMax = 64 * 1024;
 
-// The service that the request names. Errors: as a refused argument.
+// Returns the service that the request names. Errors: those of a refused argument.
 absl::StatusOr<std::string> ServiceIn(const grpc::ByteBuffer* bytes) {
   hv::HealthCheckRequest request;
-  // gRPC keeps the bytes to the end of the call, and never reads them again.
+  // gRPC keeps the bytes until the end of the call, but never reads them again.
   auto* const taken = const_cast<grpc::ByteBuffer*>(bytes);
   const absl::Status status = DecodeWithin(kRequestBytesMax, taken, &request);
   taken->Clear();
@@ -45,7 +45,7 @@ bool IsKnown(const std::string& service) {
 
 }  // namespace
 
-// One watch: sends the latest status whenever it differs from the last one sent.
+// One watch. Sends the latest status if it differs from the last one that was sent.
 class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckResponse>,
                           public std::enable_shared_from_this<HealthWatch> {
  public:
@@ -54,12 +54,12 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
 
   const std::string& name() const { return name_; }
 
-  // Before it is told anything.
+  // Call it before the first status.
   void Start() { self_ = shared_from_this(); }
 
-  // `look`: the number of the look that found `status`. A later look may be told first.
+  // Sets the status. `look`: number of the look-up that found it. A later one may arrive first.
   void Tell(hv::HealthCheckResponse::ServingStatus status, uint64_t look) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (look < told_look_) return;
     told_look_ = look;
     wanted_ = status;
@@ -67,7 +67,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
   }
 
   void End(grpc::Status status) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (ending_) return;
     ending_ = true;
     end_ = std::move(status);
@@ -75,7 +75,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
   }
 
   void OnWriteDone(bool ok) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     writing_ = false;
     if (!ok && !ending_) {
       ending_ = true;
@@ -92,10 +92,9 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
   }
 
  private:
-  // Requires mutex_.
-  void Advance() {
+  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_ || writing_) return;
-    if (wanted_ != sent_) {  // also before the end: the last status is not lost
+    if (wanted_ != sent_) {  // also before the end, so that the last status is sent
       sent_ = wanted_;
       response_.set_status(wanted_);
       writing_ = true;
@@ -108,36 +107,38 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
 
   HealthService* const service_;
   const std::string name_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::shared_ptr<HealthWatch> self_;  // until OnDone
   hv::HealthCheckResponse response_;
-  hv::HealthCheckResponse::ServingStatus wanted_ = hv::HealthCheckResponse::UNKNOWN;
-  hv::HealthCheckResponse::ServingStatus sent_ = hv::HealthCheckResponse::UNKNOWN;
-  uint64_t told_look_ = 0;
-  grpc::Status end_;
-  bool writing_ = false;
-  bool ending_ = false;
-  bool finished_ = false;
+  hv::HealthCheckResponse::ServingStatus wanted_ ABSL_GUARDED_BY(mutex_) =
+      hv::HealthCheckResponse::UNKNOWN;
+  hv::HealthCheckResponse::ServingStatus sent_ ABSL_GUARDED_BY(mutex_) =
+      hv::HealthCheckResponse::UNKNOWN;
+  uint64_t told_look_ ABSL_GUARDED_BY(mutex_) = 0;
+  grpc::Status end_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Requests are taken as bytes, which gRPC would decode whatever memory they take then.
+// Takes requests as bytes, because gRPC would decode them without a limit on their memory.
 HealthService::HealthService() {
   MarkMethodRawCallback(
       0, new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, hv::HealthCheckResponse>(
              [this](auto* context, auto* bytes, auto* response) {
-               return Check(context, bytes, response);
+               return AnswerCheck(context, bytes, response);
              }));
   MarkMethodRawCallback(
       1,
       new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, hv::HealthCheckResponse>(
-          [this](auto* /*context*/, auto* bytes) { return Watch(bytes); }));
+          [this](auto* /*context*/, auto* bytes) { return BeginWatch(bytes); }));
 }
 
 HealthService::~HealthService() = default;
 
 void HealthService::SetServing(bool serving) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (shut_down_) return;
     serving_ = serving && !withdrawn_;
   }
@@ -145,7 +146,7 @@ void HealthService::SetServing(bool serving) {
 }
 
 void HealthService::SetCollections(std::function<CollectionState(const std::string& name)> look) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   look_ = std::move(look);
 }
 
@@ -154,7 +155,7 @@ void HealthService::Refresh() { TellWatches(); }
 void HealthService::TellWatches() {
   std::vector<std::shared_ptr<HealthWatch>> watches;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     watches.assign(watches_.begin(), watches_.end());
   }
   for (const auto& watch : watches) Tell(watch.get());
@@ -163,7 +164,7 @@ void HealthService::TellWatches() {
 void HealthService::Tell(HealthWatch* watch) {
   uint64_t look = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     look = ++looks_count_;
   }
   watch->Tell(StatusOf(watch->name()), look);
@@ -174,7 +175,7 @@ hv::HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string
   if (!of_collection && !IsKnown(service)) return hv::HealthCheckResponse::SERVICE_UNKNOWN;
   std::function<CollectionState(const std::string&)> look;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!serving_) return hv::HealthCheckResponse::NOT_SERVING;
     look = look_;
   }
@@ -192,7 +193,7 @@ hv::HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string
 
 void HealthService::Withdraw() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     withdrawn_ = true;
   }
   SetServing(false);
@@ -202,7 +203,7 @@ void HealthService::Shutdown() {
   SetServing(false);
   std::vector<std::shared_ptr<HealthWatch>> watches;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     shut_down_ = true;
     watches.assign(watches_.begin(), watches_.end());
   }
@@ -211,13 +212,13 @@ void HealthService::Shutdown() {
 }
 
 void HealthService::Forget(const std::shared_ptr<HealthWatch>& watch) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   watches_.erase(watch);
 }
 
-grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* context,
-                                               const grpc::ByteBuffer* bytes,
-                                               hv::HealthCheckResponse* response) {
+grpc::ServerUnaryReactor* HealthService::AnswerCheck(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* bytes,
+                                                     hv::HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const absl::StatusOr<std::string> service = ServiceIn(bytes);
   if (!service.ok()) {
@@ -235,7 +236,7 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
   return reactor;
 }
 
-grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::Watch(
+grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::BeginWatch(
     const grpc::ByteBuffer* bytes) {
   const absl::StatusOr<std::string> service = ServiceIn(bytes);
   auto watch = std::make_shared<HealthWatch>(this, service.value_or(""));
@@ -246,7 +247,7 @@ grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::Watch(
   }
   bool shut_down = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     watches_.insert(watch);
     shut_down = shut_down_;
   }

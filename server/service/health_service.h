@@ -1,5 +1,5 @@
-// grpc.health.v1: a status per service, with Watch. Its own service rather than gRPC's default one,
-// which says SERVING from the first instant on; here nothing is SERVING before SetServing.
+// HealthService: grpc.health.v1, with a status for each service, and Watch. It replaces gRPC's
+// default service, which is SERVING from the start; here nothing is SERVING before SetServing.
 #ifndef NEARFIELD_SERVER_SERVICE_HEALTH_SERVICE_H_
 #define NEARFIELD_SERVER_SERVICE_HEALTH_SERVICE_H_
 
@@ -7,19 +7,20 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "engine/base/mutex.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
 namespace nearfield::server {
 
 class HealthWatch;
 
-// The health service of one collection is this and its name. It is NOT_SERVING where the collection
-// is not loaded, or where its stored rows could not be read since: searches go on from memory, but
-// a restart may not load it. The whole server stays SERVING.
+// The health service of a collection is this prefix and its name. It is NOT_SERVING if the
+// collection is not loaded, or if a read of its stored rows has failed since: searches continue
+// from memory, but a restart may fail to load it. The whole server stays SERVING.
 inline constexpr char kCollectionHealthPrefix[] = "nearfield.v1.Collection/";
 
 // Knows "" (the whole server), the three services of nearfield.v1 and every collection.
@@ -29,24 +30,24 @@ class HealthService final : public grpc::health::v1::Health::Service {
   HealthService();
   ~HealthService() override;
 
-  // How a collection of this name is. `look` outlives the last call, and is called without a lock.
+  // State of a collection by name. `look` outlives the last call, and is called without a lock.
   enum class CollectionState : uint8_t { kUnknown, kGood, kDamaged };
   void SetCollections(std::function<CollectionState(const std::string& name)> look);
-  // Tells watches of collections what is now.
+  // Sends the current status to the watches of collections.
   void Refresh();
 
-  // All services at once: they live and die with the one engine.
+  // Sets the status of all services, which share one engine.
   void SetServing(bool serving);
-  // Not serving for good; watches go on.
+  // Sets NOT_SERVING permanently; watches continue.
   void Withdraw();
-  // Not serving for good, and every watch is ended.
+  // Sets NOT_SERVING permanently, and ends every watch.
   void Shutdown();
 
  private:
-  grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context,
-                                  const grpc::ByteBuffer* bytes,
-                                  grpc::health::v1::HealthCheckResponse* response);
-  grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* Watch(
+  grpc::ServerUnaryReactor* AnswerCheck(grpc::CallbackServerContext* context,
+                                        const grpc::ByteBuffer* bytes,
+                                        grpc::health::v1::HealthCheckResponse* response);
+  grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* BeginWatch(
       const grpc::ByteBuffer* bytes);
   friend class HealthWatch;
   void Forget(const std::shared_ptr<HealthWatch>& watch);
@@ -54,13 +55,13 @@ class HealthService final : public grpc::health::v1::Health::Service {
   void Tell(HealthWatch* watch);
   void TellWatches();
 
-  std::mutex mutex_;
-  std::function<CollectionState(const std::string& name)> look_;
-  bool serving_ = false;
-  bool withdrawn_ = false;
-  bool shut_down_ = false;
-  uint64_t looks_count_ = 0;
-  std::set<std::shared_ptr<HealthWatch>> watches_;
+  Mutex mutex_;
+  std::function<CollectionState(const std::string& name)> look_ ABSL_GUARDED_BY(mutex_);
+  bool serving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool withdrawn_ ABSL_GUARDED_BY(mutex_) = false;
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t looks_count_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<std::shared_ptr<HealthWatch>> watches_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace nearfield::server

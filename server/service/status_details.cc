@@ -15,13 +15,13 @@ namespace nearfield::server {
 namespace {
 
 constexpr char kDomain[] = "nearfield";
-// A status travels in headers, of which peers take 8 KiB in all by default: the message, percent
-// encoded, and the details, base64 encoded.
+// A status is sent in headers, of which peers accept 8 KiB in total by default: the message,
+// percent encoded, and the details, base64 encoded.
 constexpr size_t kMessageBytesMax = 1024;
 constexpr size_t kDescriptionBytesMax = 512;
 constexpr size_t kFactBytesMax = 256;
 
-// The first bytes of `text`, cut between characters. Bytes that are no UTF-8 become '?'.
+// Returns a prefix of `text`, cut between characters. Replaces bytes that are not UTF-8 by '?'.
 std::string Utf8Prefix(const std::string& text, size_t bytes_max) {
   size_t size = text.size();
   if (size > bytes_max) {
@@ -36,8 +36,8 @@ std::string Utf8Prefix(const std::string& text, size_t bytes_max) {
   return prefix;
 }
 
-// The field that a message begins with, as those of the engine do: "queries[3].row_id = 7 names
-// ..".
+// Returns the field at the start of a message, as in messages of the engine: "queries[3].row_id = 7
+// names ..".
 std::string LeadingField(const std::string& message) {
   size_t size = 0;
   while (size < message.size() && (absl::ascii_isalnum(static_cast<unsigned char>(message[size])) ||
@@ -47,11 +47,15 @@ std::string LeadingField(const std::string& message) {
   return message.substr(0, size);
 }
 
-// The message without the field that it begins with.
+// Returns the message without the field at its start.
 std::string DescriptionOf(const std::string& message, const std::string& field) {
-  const std::string begin = absl::StrCat(field, ": ");
-  return Utf8Prefix(absl::StartsWith(message, begin) ? message.substr(begin.size()) : message,
-                    kDescriptionBytesMax);
+  for (const char* const separator : {": ", " = "}) {
+    const std::string begin = absl::StrCat(field, separator);
+    if (absl::StartsWith(message, begin)) {
+      return Utf8Prefix(message.substr(begin.size()), kDescriptionBytesMax);
+    }
+  }
+  return Utf8Prefix(message, kDescriptionBytesMax);
 }
 
 void AddErrorInfo(const absl::Status& status, const ArgumentFacts& facts,

@@ -1,4 +1,4 @@
-// From absl::Status to what a client is told: the gRPC status with its google.rpc details.
+// Converts an absl::Status to the gRPC status for the client, with google.rpc details.
 #ifndef NEARFIELD_SERVER_SERVICE_STATUS_DETAILS_H_
 #define NEARFIELD_SERVER_SERVICE_STATUS_DETAILS_H_
 
@@ -11,8 +11,9 @@
 
 namespace nearfield::server {
 
-// The details are those of common.proto, "Error details". The message is UTF-8 and cut to a length
-// that fits a header; that of the details is the same, as libraries that decode them demand.
+// Returns the status with the details of common.proto, "Error details". The message is UTF-8 and is
+// truncated to fit a header. The details hold the same message, as libraries that decode them
+// require.
 grpc::Status WithDetails(const absl::Status& status, std::optional<int64_t> retry_after_ms);
 
 }  // namespace nearfield::server

@@ -9,12 +9,11 @@
 #include "engine/base/status_macros.h"
 #include "server/store/checksum.h"
 #include "server/store/little_endian.h"
-#include "server/store/planted_bug.h"
 
 namespace nearfield::store {
 namespace {
 
-// Writes the ends, then the bytes, of `count` strings that `at` gives.
+// Writes the ends, then the bytes, of the `count` strings that `at` returns.
 template <typename At>
 std::vector<uint8_t> EncodeStrings(int64_t count, At at) {
   size_t bytes_count = 0;
@@ -71,7 +70,7 @@ absl::Status CheckShape(const SegmentIdentity& identity, const StoredBlock& bloc
   return absl::OkStatus();
 }
 
-// Bytes of the block's planes at most, in 64 bits: checked before anything is encoded.
+// Returns the maximum bytes of the block's planes, in 64 bits. It is checked before the encoding.
 int64_t PlaneBytes(const StoredBlock& block) {
   const int64_t rows = block.ids->size();
   int64_t bytes = static_cast<int64_t>(block.rows.size()) + block.ids->bytes() + 8 * rows;
@@ -122,7 +121,7 @@ absl::StatusOr<EncodedBlock> EncodeBlock(const SegmentIdentity& identity, int64_
                                          const StoredBlock& block) {
   ABSL_RETURN_IF_ERROR(CheckShape(identity, block));
   if (const int64_t bytes = PlaneBytes(block); bytes > kBlockBytesMax - (int64_t{1} << 20)) {
-    return absl::InvalidArgumentError(absl::StrCat("block: ", bytes, " bytes; the limit is ",
+    return absl::InvalidArgumentError(absl::StrCat("block: ", bytes, " bytes, must be at most ",
                                                    kBlockBytesMax - (int64_t{1} << 20)));
   }
   EncodedBlock encoded;
@@ -173,7 +172,7 @@ absl::StatusOr<DecodedBlock> DecodeBlock(const SegmentIdentity& identity, std::s
       const int64_t end = std::min(begin + kPieceBytes, header.PlaneEnd(plane));
       const auto covered =
           bytes.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
-      if (Crc32c(covered) != (*checksums)[piece] && !Planted(PlantedBug::kChecksumsUnverified)) {
+      if (Crc32c(covered) != (*checksums)[piece]) {
         return BadBytes(path, header.number, offset + begin, offset + end,
                         "differs from its checksum");
       }

@@ -1,4 +1,4 @@
-// Rows to the planes of a block, and back.
+// Encodes rows as the planes of a block, and decodes them.
 #ifndef NEARFIELD_SERVER_STORE_BLOCK_CODEC_H_
 #define NEARFIELD_SERVER_STORE_BLOCK_CODEC_H_
 
@@ -18,16 +18,16 @@
 
 namespace nearfield::store {
 
-// Numbers: 8 bytes each. Strings: the end of each as 4 bytes, then their bytes.
+// Encodes a column of ids. Numbers: 8 bytes each. Strings: 4-byte ends, then the bytes.
 std::vector<uint8_t> EncodeIds(const IdColumn& ids);
-// Appends `rows` ids. Errors: DataLoss where the bytes are no such column.
+// Appends `rows` ids to `ids`. Errors: DataLoss (the bytes are not such a column).
 absl::Status DecodeIds(absl::Span<const uint8_t> bytes, int64_t rows, IdColumn* ids);
 
-// As strings; nothing at all where every value is empty.
+// Encode and decode values like string ids. The result is empty if every value is empty.
 std::vector<uint8_t> EncodeValues(const BytesColumn* values);
 absl::Status DecodeValues(absl::Span<const uint8_t> bytes, int64_t rows, BytesColumn* values);
 
-// A block ready to be written: the vectors stay where they are.
+// A block that is ready to be written. The vectors are not copied.
 struct EncodedBlock {
   BlockHeader header;
   std::vector<uint8_t> head;  // header and table
@@ -37,12 +37,12 @@ struct EncodedBlock {
   std::vector<uint8_t> attributes;
 };
 
-// Errors: InvalidArgument (columns of different lengths, another id type, a block beyond
-// kBlockBytesMax).
+// Encodes a block. Errors: InvalidArgument (columns of different lengths, another id type, more
+// than kBlockBytesMax).
 absl::StatusOr<EncodedBlock> EncodeBlock(const SegmentIdentity& identity, int64_t first_row,
                                          const StoredBlock& block);
 
-// A block read and verified. `rows` lies in bytes held by the reader.
+// A block that was read and verified. `rows` points into bytes that the reader holds.
 struct DecodedBlock {
   BlockHeader header;
   IdColumn ids;
@@ -59,12 +59,12 @@ struct DecodedBlock {
   }
 };
 
-// `bytes`: the whole block. Errors: DataLoss naming the bytes of the file (`offset` on) that differ
-// from their checksum.
+// Verifies and decodes a block. `bytes`: the whole block. `offset`: its position in the file.
+// Errors: DataLoss (names the bytes of the file that differ from their checksum).
 absl::StatusOr<DecodedBlock> DecodeBlock(const SegmentIdentity& identity, std::string_view path,
                                          int64_t offset, absl::Span<uint8_t> bytes);
 
-// "PATH: block 3, bytes [4096, 8192): WHAT" as DataLoss; block -1: not known.
+// Returns DataLoss: "PATH: block 3, bytes [4096, 8192): WHAT". Block -1: the block is not known.
 absl::Status BadBytes(std::string_view path, int64_t block, int64_t begin, int64_t end,
                       absl::string_view what);
 

@@ -1,14 +1,15 @@
 #include "server/store/block_stream.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/mutex.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/segment_reader.h"
@@ -16,18 +17,18 @@
 namespace nearfield::store {
 namespace {
 
-// Memory for one read, kept for the next one: fresh pages cost as much as reading.
+// Memory for one read, kept for the next one, because fresh pages cost as much as reading.
 struct ReadBuffer {
   std::unique_ptr<uint8_t[]> bytes;
   size_t capacity = 0;
 };
 
-// Blocks that are read at once.
+// Blocks that are read together.
 struct ReadJob {
   size_t source = 0;
   std::shared_ptr<const SegmentReader> reader;
   std::vector<BlockPlace> places;
-  bool first = false;  // of its source
+  bool first = false;  // the first job of its source
   bool last = false;
   ReadBuffer buffer;
   std::vector<DecodedBlock> blocks;
@@ -56,7 +57,7 @@ absl::Status DecodeAll(const StreamSource& source, const DeletedIds* deleted, Re
   return absl::OkStatus();
 }
 
-// Hands out reads in order to the threads, and takes their results back in order.
+// Distributes reads to the threads in order, and returns their results in order.
 class ReadAhead {
  public:
   ReadAhead(absl::Span<const StreamSource> sources, const DeletedIds* deleted,
@@ -69,77 +70,81 @@ class ReadAhead {
     try {
       for (int i = 0; i < threads_count; ++i) threads_.emplace_back([this] { Work(); });
     } catch (const std::exception&) {
-      // No memory, or no thread. Fewer threads do the same work.
+      // No memory, or no thread: continue with fewer threads.
       if (threads_.empty()) throw std::bad_alloc();
     }
   }
 
   ~ReadAhead() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopped_ = true;
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // The next job in order; nothing after the last one.
+  // Returns the next job in order; nullopt after the last one.
   std::optional<ReadJob> Next() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     std::optional<ReadJob>& next = Place(jobs_taken_);
-    changed_.wait(
-        lock, [&] { return next.has_value() || (planned_all_ && jobs_taken_ == jobs_planned_); });
+    while (!next.has_value() && (!planned_all_ || jobs_taken_ < jobs_planned_)) changed_.Wait(lock);
     return std::exchange(next, std::nullopt);
   }
 
-  // The job's blocks are no longer needed: another read may begin.
+  // Releases a job whose blocks are no longer needed, so that another read can begin.
   void GiveBack(ReadJob job) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       buffers_.push_back(std::move(job.buffer));
       ++jobs_taken_;
+      CHECK_LE(jobs_taken_, jobs_planned_);
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
  private:
-  std::optional<ReadJob>& Place(int64_t number) {
+  std::optional<ReadJob>& Place(int64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return done_[static_cast<size_t>(number % jobs_max_)];
   }
 
   void Work() {
     for (;;) {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] {
-        return stopped_ || planned_all_ || jobs_planned_ - jobs_taken_ < jobs_max_;
-      });
+      MutexLock lock(mutex_);
+      while (!stopped_ && !planned_all_ && jobs_planned_ - jobs_taken_ >= jobs_max_) {
+        changed_.Wait(lock);
+      }
       if (stopped_ || planned_all_) return;
       const int64_t number = jobs_planned_++;
       ReadJob job;
-      job.status = CatchOutOfMemory([&] { return Plan(&job); });
-      if (job.status.ok() && job.reader == nullptr) {  // nothing was left to plan
+      // clang checks a lambda as a function of its own; this one runs with the mutex held.
+      job.status = CatchOutOfMemory([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Plan(&job); });
+      if (job.status.ok() && job.reader == nullptr) {  // there was nothing left to plan
         --jobs_planned_;
         planned_all_ = true;
       }
-      // What fails ends the stream: its consumer sees the error in its turn.
+      // An error ends the stream. The consumer gets it in order.
       if (!job.status.ok()) planned_all_ = true;
       const bool read = job.status.ok() && job.reader != nullptr;
       const bool deliver = job.reader != nullptr || !job.status.ok();
-      lock.unlock();
+      lock.Unlock();
       if (read) {
         job.status =
             CatchOutOfMemory([&] { return DecodeAll(sources_[job.source], deleted_, &job); });
       }
-      lock.lock();
-      if (deliver) Place(number) = std::move(job);
-      lock.unlock();
-      changed_.notify_all();
+      lock.Lock();
+      if (deliver) {
+        CHECK(!Place(number).has_value());
+        Place(number) = std::move(job);
+      }
+      lock.Unlock();
+      changed_.NotifyAll();
     }
   }
 
-  // Finds the next blocks; leaves job->reader empty at the end. Called with the lock held: headers
-  // are small, and what comes next depends on them.
-  absl::Status Plan(ReadJob* job) {
+  // Finds the next blocks; leaves job->reader null at the end. Keeps the mutex while it reads
+  // headers, which are small, because the next blocks depend on them.
+  absl::Status Plan(ReadJob* job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (reader_ != nullptr && reader_->AtEnd()) {
       reader_ = nullptr;
       ++source_;
@@ -173,20 +178,21 @@ class ReadAhead {
   const DeletedIds* const deleted_;
   const LoadOptions& options_;
   int64_t jobs_max_ = 0;
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::shared_ptr<SegmentReader> reader_;  // of sources_[source_]
-  size_t source_ = 0;
-  int64_t jobs_planned_ = 0;
-  int64_t jobs_taken_ = 0;  // and given back
-  bool planned_all_ = false;
-  bool stopped_ = false;
-  std::vector<std::optional<ReadJob>> done_;  // by number, modulo jobs_max_: no more are under way
-  std::vector<ReadBuffer> buffers_;
   std::vector<std::thread> threads_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::shared_ptr<SegmentReader> reader_ ABSL_GUARDED_BY(mutex_);  // of sources_[source_]
+  size_t source_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t jobs_planned_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t jobs_taken_ ABSL_GUARDED_BY(mutex_) = 0;  // jobs taken and given back
+  bool planned_all_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  // By number modulo jobs_max_, the maximum in flight.
+  std::vector<std::optional<ReadJob>> done_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ReadBuffer> buffers_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Rows and blocks of one source, as they come.
+// Counts the rows and blocks of one source as they are delivered.
 struct SourceTotals {
   SegmentExtent extent;
   Sha256 digest;

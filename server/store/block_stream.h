@@ -1,4 +1,4 @@
-// Segments as a stream of verified blocks, read ahead by several threads, in order.
+// StreamBlocks: reads segments as an ordered stream of verified blocks, with read-ahead threads.
 #ifndef NEARFIELD_SERVER_STORE_BLOCK_STREAM_H_
 #define NEARFIELD_SERVER_STORE_BLOCK_STREAM_H_
 
@@ -18,37 +18,37 @@
 
 namespace nearfield::store {
 
-// One segment to be read, or the durable part of one that is being written.
+// One segment to read, or the durable part of one that is being written.
 struct StreamSource {
   const Directory* directory = nullptr;
   SegmentIdentity identity;
   SegmentExtent extent;
-  bool may_be_longer = false;       // an unfinished upload: what follows the extent is not read
-  std::string digest;               // expected of the whole extent; empty: not known
-  int64_t seq = 0;                  // for liveness
-  std::vector<int64_t> superseded;  // likewise
+  bool may_be_longer = false;       // an unfinished upload: bytes after the extent are not read
+  std::string digest;               // expected digest of the whole extent; empty: not known
+  int64_t seq = 0;                  // determines which rows are live
+  std::vector<int64_t> superseded;  // also
 };
 
 StreamSource SourceOf(const CommittedSegment& segment);
 
 struct StreamTotals {
-  int64_t rows = 0;       // read
-  int64_t rows_dead = 0;  // of those, left out
+  int64_t rows = 0;       // rows read
+  int64_t rows_dead = 0;  // those of them that were left out
   int64_t blocks = 0;
   int64_t bytes = 0;
-  Sha256 digest;  // of the last source, to go on with
+  Sha256 digest;  // of the last source, to be continued by an append
 };
 
-// Gets each block that has live rows; its bytes live until the sink returns.
+// Receives each block that has live rows. Its bytes are valid until the sink returns.
 using BlockSink =
     std::function<absl::Status(const StreamSource& source, const DecodedBlock& block)>;
 
 // Calls `sink` on this thread for every block of every source, in order. Every block is verified
-// before; a source that ends with other rows, blocks or another digest than expected is DataLoss.
-//   deleted: rows to leave out, or null: all rows come.
-// Memory: (options.threads + 2) reads. Errors: DataLoss (names file, block, bytes), Cancelled, the
-// sink's, ResourceExhausted (memory), I/O errors. Errors come in order too: all before was
-// delivered.
+// first. A source that ends with other rows, blocks or another digest than expected is DataLoss.
+//   deleted: rows to leave out; null: none.
+// Memory: (options.threads + 2) reads. Errors: DataLoss (names file, block, bytes), Cancelled,
+// those of the sink, ResourceExhausted (memory), I/O errors. Errors are returned in order: all
+// blocks before the error were delivered.
 absl::Status StreamBlocks(absl::Span<const StreamSource> sources, const DeletedIds* deleted,
                           const LoadOptions& options, const BlockSink& sink, StreamTotals* totals);
 

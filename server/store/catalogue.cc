@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/copy_file.h"
@@ -16,10 +17,10 @@ namespace {
 
 constexpr char kNewName[] = "catalog.db.new";
 constexpr char kLogName[] = "catalog.db-wal";
-// Rows of the table of facts: what the directory is, and its incarnation.
+// Rows of the table of facts: the store, and its incarnation.
 constexpr int64_t kStoreFact = 1;
 constexpr int64_t kIncarnationFact = 2;
-// Links of the chain that are kept: enough to look back, bounded.
+// Maximum links of the chain that are kept.
 constexpr int64_t kLinksMax = 1024;
 
 std::string CreateTable(const char* table, const char* columns) {
@@ -63,8 +64,8 @@ void Transaction::PutDeletion(DeletionRow row, std::string ids) {
 }
 
 absl::Status Catalogue::Create(const Directory& directory, int64_t created_unix_s) {
-  // Made whole under another name, with a plain journal, then renamed: a catalogue that has its
-  // name has its tables, whatever happened meanwhile.
+  // Make the catalogue completely under another name, with a plain journal, then rename it. So a
+  // catalogue with the final name always has its tables.
   for (const char* const suffix : {"-journal", "-wal", ".copy", ""}) {
     ABSL_RETURN_IF_ERROR(directory.Remove(absl::StrCat(kNewName, suffix)));
   }
@@ -101,8 +102,8 @@ absl::Status Catalogue::Create(const Directory& directory, int64_t created_unix_
   ABSL_RETURN_IF_ERROR(database->Run("COMMIT"));
   ABSL_RETURN_IF_ERROR(database->UseLog());
   ABSL_RETURN_IF_ERROR(database->Close());
-  // A copy, because SQLite does not look whether syncing the directory succeeds: a name that it
-  // synced may be lost for all that later syncs say.
+  // Copy the file, because SQLite does not check whether its sync of the directory succeeded. A
+  // name whose sync failed may be lost although later syncs succeed.
   const std::string copy = absl::StrCat(kNewName, ".copy");
   ABSL_RETURN_IF_ERROR(CopyFile(directory, kNewName, {directory, copy}).status());
   ABSL_RETURN_IF_ERROR(directory.Rename(copy, kCatalogueName));
@@ -115,8 +116,8 @@ absl::StatusOr<std::unique_ptr<Catalogue>> Catalogue::Open(
   std::unique_ptr<Catalogue> catalogue(new Catalogue());
   catalogue->directory_ = std::move(directory);
   catalogue->options_ = options;
-  // SQLite does not look whether syncing the directory of its log succeeds. So the log gets its
-  // name here, durably, before SQLite's first commit (Start) syncs the directory once more.
+  // SQLite does not check whether its sync of the log's directory succeeded. So make the name of
+  // the log durable here, before SQLite's first commit (Start) syncs the directory again.
   ABSL_RETURN_IF_ERROR(catalogue->directory_->OpenFile(kLogName, O_RDWR | O_CREAT).status());
   ABSL_ASSIGN_OR_RETURN(catalogue->high_water_, HighWater::Open(*catalogue->directory_));
   ABSL_RETURN_IF_ERROR(catalogue->directory_->Sync());
@@ -141,16 +142,16 @@ absl::Status Catalogue::Start() {
     ABSL_ASSIGN_OR_RETURN(high_water_, HighWater::Create(*directory_));
     ABSL_RETURN_IF_ERROR(directory_->Sync());
   }
-  // A commit found in the log may not have been synced before its process died. Now it counts, so
-  // now it must last: committing again syncs the whole log. On a full disk there is no commit, and
-  // the log is as it was.
+  // A commit in the log may not have been synced before its process died. It is part of the state
+  // now, so it must be durable: another commit syncs the whole log. On a full disk there is no
+  // commit, and the log does not change.
   absl::Status started = Commit({}, {.kind = CommitKind::kStart});
   if (!started.ok() && !absl::IsResourceExhausted(started)) return started;
   return DrawIncarnation();
 }
 
 // Directories of earlier versions, and those made from a snapshot, have no incarnation yet. On a
-// full disk the one drawn is good until the process ends.
+// full disk, the drawn incarnation is valid until the process ends.
 absl::Status Catalogue::DrawIncarnation() {
   if (incarnation_.size() == static_cast<size_t>(kStoreIdBytes)) return absl::OkStatus();
   ABSL_ASSIGN_OR_RETURN(incarnation_, DrawRandomId("incarnation"));
@@ -190,7 +191,7 @@ absl::Status Catalogue::ReadFacts() {
   return absl::OkStatus();
 }
 
-// Format 2 has one more table. It is empty here, so the sum over all rows stays as it is.
+// Adds the table that format 2 has in addition. It is empty, so the sum over all rows stays.
 absl::Status Catalogue::Upgrade() {
   if (format_ == kFormatVersion) return absl::OkStatus();
   absl::Status upgraded = CatchOutOfMemory([&]() -> absl::Status {
@@ -264,6 +265,7 @@ absl::Status Catalogue::Write(const Transaction& transaction, RowSum* sum) {
   };
   const auto& edits = std::get<Transaction::Edits<Row>>(transaction.edits_);
   for (const int64_t id : edits.removed) {
+    CHECK(!edits.put.contains(id));  // at most one edit for each row
     subtract_old(id);
     const Value key = id;
     ABSL_RETURN_IF_ERROR(database_->Run(absl::StrCat("DELETE FROM ", Row::kTable, " WHERE id=?"),
@@ -273,6 +275,8 @@ absl::Status Catalogue::Write(const Transaction& transaction, RowSum* sum) {
     }
   }
   for (const auto& [id, row] : edits.put) {
+    CHECK_LT(id, next_id_);
+    if constexpr (std::is_same_v<Row, CollectionRow>) row.CheckFollows(tables_.Find<Row>(id));
     subtract_old(id);
     std::vector<Value> values = row.Values();
     sum->Add(RowDigest(Row::kTable, values));
@@ -314,12 +318,13 @@ void Catalogue::Remember(Transaction* transaction) noexcept {
   for (const int64_t id : edits.removed) rows.erase(id);
   for (const auto& [id, row] : edits.put) rows.erase(id);
   rows.merge(edits.put);
+  DCHECK(edits.put.empty());
 }
 
 absl::Status Catalogue::AfterCommit() noexcept {
   ABSL_RETURN_IF_ERROR(high_water_->Raise(last_.id));
   if (database_->log_pages() < options_.log_pages_max) return absl::OkStatus();
-  // On a full disk the log stays as it is, valid, and grows until there is room.
+  // On a full disk the log stays valid, and grows until there is space.
   const absl::Status moved = database_->Checkpoint();
   return absl::IsResourceExhausted(moved) ? absl::OkStatus() : moved;
 }

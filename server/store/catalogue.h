@@ -1,4 +1,4 @@
-// The catalogue: one SQLite database, the only place where anything is committed.
+// Catalogue: one SQLite database in which every change of the store is committed.
 #ifndef NEARFIELD_SERVER_STORE_CATALOGUE_H_
 #define NEARFIELD_SERVER_STORE_CATALOGUE_H_
 
@@ -24,10 +24,11 @@ namespace nearfield::store {
 
 inline constexpr char kCatalogueName[] = "catalog.db";
 
-// Whether a name in a data directory is the catalogue's: the database, its log, one being made.
+// Returns whether a name in a data directory belongs to the catalogue: the database, its log, or a
+// database that is being made.
 bool IsCatalogueFile(const std::string& name);
 
-// Every row of every table (of deletions all but the ids), as committed.
+// All committed rows of all tables, except the ids of deletions.
 class Tables {
  public:
   template <typename Row>
@@ -51,16 +52,16 @@ class Tables {
       maps_;
 };
 
-// Edits that are committed together or not at all. At most one edit a row.
+// Edits that are committed atomically. At most one edit for each row.
 class Transaction {
  public:
-  // Adds the row or takes the place of the one with its id.
+  // Adds the row, or replaces the row with its id.
   template <typename Row>
   void Put(Row row) {
     const int64_t id = row.id;
     std::get<Edits<Row>>(edits_).put.insert_or_assign(id, std::move(row));
   }
-  // The row must be there.
+  // Requires: the row exists.
   template <typename Row>
   void Remove(int64_t id) {
     std::get<Edits<Row>>(edits_).removed.insert(id);
@@ -76,7 +77,7 @@ class Transaction {
 
  private:
   friend class Catalogue;
-  // The nodes of `put` become those of Tables, so that nothing is allocated after a commit.
+  // The nodes of `put` become nodes of Tables, so that nothing is allocated after a commit.
   template <typename Row>
   struct Edits {
     std::map<int64_t, Row> put;
@@ -88,7 +89,7 @@ class Transaction {
   std::map<int64_t, std::string> deletion_ids_;
 };
 
-// What a transaction was, for the chain of commits.
+// The kind of a transaction, for the chain of commits.
 enum class CommitKind : uint8_t {
   kCreateStore = 1,
   kStart,
@@ -108,52 +109,53 @@ struct CommitNote {
   int64_t epoch = 0;
 };
 
-// Not thread-safe: the store holds its lock.
+// Not thread-safe: the store calls it with its lock held.
 class Catalogue {
  public:
   struct Options {
-    int64_t log_pages_max = 1000;  // of the write-ahead log, before it is moved into the database
+    int64_t log_pages_max = 1000;  // pages of the write-ahead log before a checkpoint
   };
 
-  // Makes an empty catalogue, durably. The directory must hold none.
+  // Makes an empty catalogue, durably. Requires: the directory holds none.
   static absl::Status Create(const Directory& directory, int64_t created_unix_s);
-  // Reads every table, and checks it against the chain of commits and the high-water mark. Changes
-  // nothing that a later Open would check: a directory that is refused stays refused. Errors:
-  // DataLoss (damaged, or older than commits that were acknowledged), FailedPrecondition (a newer
-  // format, in use), and I/O errors.
+  // Reads every table, and checks it against the chain of commits and the high-water mark. Writes
+  // nothing that affects a later Open, so a directory that was refused is refused again. Errors:
+  // DataLoss (damaged, or older than acknowledged commits), FailedPrecondition (a newer format, in
+  // use), and I/O errors.
   static absl::StatusOr<std::unique_ptr<Catalogue>> Open(std::shared_ptr<const Directory> directory,
                                                          Options options);
-  // Makes what Open found last, and brings an earlier format up to date; on a full disk the first
-  // commit with room does. Once, after Open and before all other calls that change something.
+  // Makes the commits that Open found durable, and upgrades an earlier format. On a full disk, the
+  // first commit that finds space does it. Call it once, after Open and before all other changes.
   absl::Status Start();
 
   const std::string& store_id() const { return store_id_; }
-  // A random number of kStoreIdBytes bytes: another one in every directory made from a snapshot.
-  const std::string& incarnation() const { return incarnation_; }
+  // Returns a random number of kStoreIdBytes bytes. It differs in every directory that is made from
+  // a snapshot.
+  const std::string& directory_incarnation() const { return incarnation_; }
   const Tables& tables() const { return tables_; }
   int64_t commits_count() const { return last_.id; }
-  // Reports whether there is a high-water mark; after Start there always is.
+  // Returns whether there is a high-water mark. After Start there always is one.
   bool high_water_found() const { return high_water_ != nullptr; }
 
-  // A number never used before for a collection, segment or record.
+  // Returns a number that was never used for a collection, segment or record.
   int64_t AllocateId() { return next_id_++; }
-  // The number was used by a file that the catalogue does not know.
+  // Marks a number as used by a file that the catalogue does not know.
   void SkipId(int64_t id) { next_id_ = std::max(next_id_, id + 1); }
 
-  // Commits, durably. ResourceExhausted: the disk or the host's memory is full, nothing changed.
-  // Any other error: the state on the disk is unknown, and the process must end.
+  // Commits, durably. Errors: ResourceExhausted (the disk or the host's memory is full; nothing
+  // changed). After any other error the state on the disk is unknown, and the process must end.
   absl::Status Commit(Transaction transaction, const CommitNote& note);
 
-  // The ids of a deletion record, verified. Errors: DataLoss naming the record.
+  // Returns the verified ids of a deletion record. Errors: DataLoss (names the record).
   absl::StatusOr<std::string> ReadDeletedIds(const DeletionRow& row);
 
-  // The next Open draws a new incarnation: for a catalogue that becomes part of a snapshot.
+  // Removes the incarnation, so that the next Open draws a new one. For a catalogue of a snapshot.
   absl::Status ForgetIncarnation();
-  // A copy of the database in a new file, not yet synced.
+  // Copies the database to a new file, without a sync.
   absl::Status CopyTo(const std::string& path);
-  // Reads everything once more. Returns how many links of the chain were checked.
+  // Reads and checks everything again. Returns the number of checked links of the chain.
   absl::StatusOr<int64_t> Audit();
-  // Takes the log away, so that the database stands alone.
+  // Removes the log, so that the database is a single file.
   absl::Status Close() { return database_->Close(); }
 
  private:
@@ -168,7 +170,7 @@ class Catalogue {
   template <typename Row>
   absl::Status Write(const Transaction& transaction, RowSum* sum);
   absl::Status WriteAll(const Transaction& transaction, CommitRow* link);
-  // The tables after a commit. Allocates nothing: a commit that is durable cannot fail any more.
+  // Applies a durable commit to the tables. Does not allocate, because it must not fail.
   template <typename Row>
   void Remember(Transaction* transaction) noexcept;
   absl::Status AfterCommit() noexcept;
@@ -182,7 +184,7 @@ class Catalogue {
   std::string incarnation_;
   Tables tables_;
   CommitRow last_;
-  int64_t format_ = 0;  // on the disk
+  int64_t format_ = 0;  // of the database on the disk
   int64_t next_id_ = 1;
 };
 

@@ -1,12 +1,38 @@
 #include "server/store/catalogue_rows.h"
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "server/store/little_endian.h"
 
 namespace nearfield::store {
 namespace {
 
-// Takes the values of a row one by one and remembers whether each was as it must be.
+// The stored numbers of scan choices. They are frozen and are not those of ScanChoice. Earlier
+// versions stored kScanBf16 for scans of a bf16 copy of the rows. It stays in their rows: the
+// digests cover it, and an earlier build can open the directory again.
+constexpr int64_t kScanAuto = 1;
+constexpr int64_t kScanInt8 = 2;
+constexpr int64_t kScanRows = 3;
+constexpr int64_t kScanBf16 = 4;
+
+int64_t StoredScan(ScanChoice scan) {
+  switch (scan) {
+    case ScanChoice::kAuto:
+      break;
+    case ScanChoice::kInt8:
+      return kScanInt8;
+    case ScanChoice::kRows:
+      return kScanRows;
+  }
+  return kScanAuto;
+}
+
+ScanChoice ScanFromStored(int64_t number) {
+  if (number == kScanAuto) return ScanChoice::kAuto;
+  return number == kScanRows ? ScanChoice::kRows : ScanChoice::kInt8;
+}
+
+// Reads the values of a row one by one, and records whether all of them were valid.
 class RowReader {
  public:
   explicit RowReader(absl::Span<const Value> values) : values_(values) {}
@@ -101,7 +127,7 @@ std::vector<Value> CollectionRow::Values() const {
           Number(spec.metric),
           Number(spec.row_type),
           Number(spec.id_type),
-          Number(spec.scan),
+          scan_removed ? kScanBf16 : StoredScan(spec.scan),
           Number(spec.rows),
           schema,
           epoch,
@@ -109,15 +135,25 @@ std::vector<Value> CollectionRow::Values() const {
           created_unix_s};
 }
 
+void CollectionRow::CheckFollows(const CollectionRow* old) const {
+  const int64_t before = old != nullptr ? old->epoch : 0;
+  CHECK_GE(epoch, before);
+  CHECK_LE(epoch, before + 1);
+  CHECK_GE(rows_live, 0);
+}
+
 absl::StatusOr<CollectionRow> CollectionRow::FromValues(absl::Span<const Value> values) {
   CollectionRow row;
   int64_t dim = 0;
+  int64_t scan = 0;
   RowReader reader(values);
   reader.Number(&row.id, 1).Bytes(&row.name).Number(&dim, 1, kDimMax);
   reader.Enum(&row.spec.metric, 3).Enum(&row.spec.row_type, 3).Enum(&row.spec.id_type, 2);
-  reader.Enum(&row.spec.scan, 4).Enum(&row.spec.rows, 2).Bytes(&row.schema);
+  reader.Number(&scan, kScanAuto, kScanBf16).Enum(&row.spec.rows, 2).Bytes(&row.schema);
   reader.Number(&row.epoch).Number(&row.rows_live).Number(&row.created_unix_s, INT64_MIN);
   row.spec.dim = static_cast<int32_t>(dim);
+  row.scan_removed = scan == kScanBf16;
+  row.spec.scan = ScanFromStored(scan);
   return Checked(reader, std::move(row));
 }
 

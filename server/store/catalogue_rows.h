@@ -1,4 +1,4 @@
-// The rows of the catalogue's tables, each as a struct and as the values SQLite holds.
+// The rows of the catalogue's tables, each as a struct and as SQLite values.
 #ifndef NEARFIELD_SERVER_STORE_CATALOGUE_ROWS_H_
 #define NEARFIELD_SERVER_STORE_CATALOGUE_ROWS_H_
 
@@ -16,7 +16,7 @@
 
 namespace nearfield::store {
 
-// Sum of the digests of rows, modulo 2^128: the same whatever their order, and cheap to update.
+// Sum of the digests of rows modulo 2^128. Independent of their order, and cheap to update.
 class RowSum {
  public:
   void Add(const Digest& digest);
@@ -29,7 +29,7 @@ class RowSum {
 };
 
 // Each row type has: kTable, its name; kColumns, for CREATE TABLE, `id` first; Values(), in that
-// order; FromValues(), with DataLoss for values that cannot be.
+// order; FromValues(), which returns DataLoss for impossible values.
 
 struct CollectionRow {
   static constexpr const char* kTable = "collections";
@@ -40,6 +40,9 @@ struct CollectionRow {
   int64_t id = 0;
   std::string name;
   CollectionSpec spec;
+  // The stored number is a scan choice that no longer exists (bf16). The row keeps the number;
+  // spec.scan is kInt8.
+  bool scan_removed = false;
   std::string schema;
   int64_t epoch = 0;
   int64_t rows_live = 0;
@@ -47,6 +50,9 @@ struct CollectionRow {
 
   std::vector<Value> Values() const;
   static absl::StatusOr<CollectionRow> FromValues(absl::Span<const Value> values);
+  // CHECKs that this row may replace `old` (null: a new collection) in a commit: the epoch grows by
+  // at most one.
+  void CheckFollows(const CollectionRow* old) const;
 };
 
 struct AliasRow {
@@ -67,7 +73,7 @@ struct SegmentRow {
       "id INTEGER PRIMARY KEY, collection, seq, rows, blocks, bytes, digest, superseded";
   int64_t id = 0;
   int64_t collection = 0;
-  int64_t seq = 0;  // epoch up to which deletions are already worked in
+  int64_t seq = 0;  // epoch up to which deletions are already applied
   int64_t rows = 0;
   int64_t blocks = 0;
   int64_t bytes = 0;       // size of the file
@@ -79,18 +85,18 @@ struct SegmentRow {
   std::vector<int64_t> SupersededRows() const;
 };
 
-// Ids that a commit took away; the ids themselves stay in the database.
+// A deletion record: ids that a commit removed. The ids themselves are only in the database.
 struct DeletionRow {
   static constexpr const char* kTable = "deletions";
   static constexpr const char* kColumns =
       "id INTEGER PRIMARY KEY, collection, seq, ids_count, digest, ids";
   int64_t id = 0;
   int64_t collection = 0;
-  int64_t seq = 0;  // the epoch: rows of segments with a smaller seq are dead
+  int64_t seq = 0;  // epoch of the commit: rows of segments with a smaller seq are dead
   int64_t ids_count = 0;
   std::string digest;  // SHA-256 of the ids
 
-  std::vector<Value> Values() const;  // all but the ids
+  std::vector<Value> Values() const;  // all values except the ids
   static absl::StatusOr<DeletionRow> FromValues(absl::Span<const Value> values);
 };
 
@@ -115,14 +121,14 @@ struct UploadRow {
   static absl::StatusOr<UploadRow> FromValues(absl::Span<const Value> values);
 };
 
-// What the commit of an upload with a token did, for the caller that asks again. Uploads that were
+// The result of the commit of an upload with a token, for a repeated request. Uploads that were
 // committed in format 1 have none.
 struct UploadResultRow {
   static constexpr const char* kTable = "upload_results";
   static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, rows_replaced, commit_number";
   int64_t id = 0;  // of its upload
   int64_t rows_replaced = 0;
-  int64_t commit_number = 0;  // in the chain: the order in which tokens are forgotten
+  int64_t commit_number = 0;  // in the chain; the oldest tokens are forgotten first
 
   std::vector<Value> Values() const;
   static absl::StatusOr<UploadResultRow> FromValues(absl::Span<const Value> values);
@@ -137,18 +143,18 @@ struct CommitRow {
   int64_t kind = 0;
   int64_t collection = 0;
   int64_t epoch = 0;
-  int64_t next_id = 0;   // of rows and segments: ids from here on were never used
+  int64_t next_id = 0;   // ids of rows and segments from next_id on were never used
   std::string state;     // sum over all rows of all tables after this transaction
   std::string previous;  // chain of the link before
   std::string chain;     // SHA-256 over all of the above
 
   std::vector<Value> Values() const;
   static absl::StatusOr<CommitRow> FromValues(absl::Span<const Value> values);
-  // What `chain` must be in this store.
+  // Returns the correct value of `chain` in this store.
   Digest Chain(const std::string& store_id) const;
 };
 
-// SHA-256 of a row of that table.
+// Returns the SHA-256 of a row of the table.
 Digest RowDigest(const char* table, absl::Span<const Value> values);
 
 }  // namespace nearfield::store

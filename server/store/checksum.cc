@@ -12,8 +12,8 @@
 namespace nearfield::store {
 namespace {
 
-// OpenSSL's hash functions fail only where memory runs out. A digest computed after that would be a
-// wrong one, and the catalogue would keep it.
+// OpenSSL's hash functions fail only if memory runs out. A digest computed after that would be
+// wrong, and the catalogue would store it.
 void ThrowUnless(bool done) {
   if (!done) throw std::bad_alloc();
 }
@@ -21,11 +21,11 @@ void ThrowUnless(bool done) {
 }  // namespace
 
 uint32_t Crc32c(absl::Span<const uint8_t> bytes, uint32_t previous) {
-  constexpr size_t kStep = size_t{1} << 30;  // the library counts in int
+  constexpr size_t kStep = size_t{1} << 30;  // the library takes the size as int
   uint32_t state = ~previous;
   while (!bytes.empty()) {
     const absl::Span<const uint8_t> step = bytes.subspan(0, std::min(kStep, bytes.size()));
-    // The library takes a pointer to mutable bytes and only reads them.
+    // The library takes a pointer to mutable bytes but only reads them.
     state = crc32_iscsi(const_cast<uint8_t*>(step.data()), static_cast<int>(step.size()), state);
     bytes.remove_prefix(step.size());
   }

@@ -1,4 +1,4 @@
-// CRC32C for pieces of data, SHA-256 for whole files and the chain of commits.
+// Checksums: CRC32C for pieces of data, SHA-256 for whole files and the chain of commits.
 #ifndef NEARFIELD_SERVER_STORE_CHECKSUM_H_
 #define NEARFIELD_SERVER_STORE_CHECKSUM_H_
 
@@ -14,16 +14,16 @@ struct evp_md_ctx_st;
 
 namespace nearfield::store {
 
-// CRC32C (Castagnoli) of `bytes` behind those that gave `previous`; in hardware where there is.
-// Cost: 10 to 30 GB/s on one core.
+// Returns the CRC32C (Castagnoli) of `bytes` after the bytes with the CRC32C `previous`. Uses
+// hardware instructions if present. Cost: 10 to 30 GB/s on one core.
 uint32_t Crc32c(absl::Span<const uint8_t> bytes, uint32_t previous = 0);
 
 using Digest = std::array<uint8_t, 32>;
 
-std::string DigestBytes(const Digest& digest);  // 32 bytes, as the catalogue keeps it
+std::string DigestBytes(const Digest& digest);  // the 32 bytes, as in the catalogue
 std::string DigestHex(const Digest& digest);
 
-// SHA-256, piece by piece. Throws std::bad_alloc where OpenSSL has no memory.
+// Incremental SHA-256. Throws std::bad_alloc if OpenSSL has no memory.
 class Sha256 {
  public:
   Sha256();
@@ -34,7 +34,7 @@ class Sha256 {
   Sha256& Add(absl::Span<const uint8_t> bytes);
   Sha256& Add(std::string_view bytes);
   Sha256& AddNumber(int64_t value);  // 8 bytes, little-endian
-  // Of all added so far; more may be added afterwards.
+  // Returns the digest of all bytes added so far. More may be added afterwards.
   Digest Value() const;
 
  private:

@@ -1,13 +1,13 @@
-// The commit of an upload: one catalogue transaction.
+// Store::CommitUpload: the commit of an upload in one transaction of the catalogue.
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/little_endian.h"
-#include "server/store/planted_bug.h"
 #include "server/store/segment_writer_impl.h"
 #include "server/store/store.h"
 #include "server/store/store_core.h"
@@ -54,7 +54,7 @@ absl::Status CheckCommit(const CollectionRow& collection, UploadMode mode, int64
       absl::StrCat("epoch: ", commit.epoch, "; the commit's epoch must be ", epoch));
 }
 
-// The collection as the commit leaves it.
+// Returns the row of the collection after the commit.
 CollectionRow After(CollectionRow collection, const UploadRow& upload, int64_t replaced) {
   collection.epoch = upload.epoch;
   if (upload.mode == UploadMode::kReplace) collection.rows_live = 0;
@@ -62,9 +62,9 @@ CollectionRow After(CollectionRow collection, const UploadRow& upload, int64_t r
   return collection;
 }
 
-// All segments and deletion records of a collection go.
+// Removes all segments and deletion records of a collection.
 void RemoveRows(const StoreCore& core, int64_t collection, Transaction* transaction,
-                SegmentChange* change) {
+                SegmentChange* change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   const Tables& tables = core.catalogue->tables();
   for (const auto& [id, row] : tables.Of<SegmentRow>()) {
     if (row.collection != collection) continue;
@@ -77,8 +77,9 @@ void RemoveRows(const StoreCore& core, int64_t collection, Transaction* transact
 }
 
 // Forgets the oldest tokens of committed uploads beyond the limit, to make room for one.
-void ForgetOldTokens(const StoreCore& core, Transaction* transaction) {
-  std::vector<std::pair<int64_t, int64_t>> committed;  // commit number (0: not known) and id
+void ForgetOldTokens(const StoreCore& core, Transaction* transaction)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
+  std::vector<std::pair<int64_t, int64_t>> committed;  // commit number (0: unknown) and id
   const Tables& tables = core.catalogue->tables();
   for (const auto& [id, row] : tables.Of<UploadRow>()) {
     if (row.state != UploadState::kCommitted) continue;
@@ -92,13 +93,6 @@ void ForgetOldTokens(const StoreCore& core, Transaction* transaction) {
   for (const auto& [commit, id] : committed) core.RemoveUpload(id, transaction);
 }
 
-// A commit is one transaction: `whole`. The others stay empty but where a fault is planted.
-struct CommitSteps {
-  Transaction before;
-  Transaction whole;
-  Transaction after;
-};
-
 }  // namespace
 
 absl::Status Store::CommitUpload(SegmentWriter* writer, const UploadCommit& commit) {
@@ -109,7 +103,7 @@ absl::Status Store::CommitSegment(SegmentWriter* writer, const UploadCommit& com
   SegmentWriter::Impl& impl = *writer->impl_;
   ABSL_RETURN_IF_ERROR(impl.Usable());
   const SegmentExtent extent = impl.output.extent();
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   const Tables& tables = core_->catalogue->tables();
   const CollectionRow* const now = tables.Find<CollectionRow>(impl.collection());
   const UploadRow* const open = tables.Find<UploadRow>(impl.segment());
@@ -137,36 +131,32 @@ absl::Status Store::CommitSegment(SegmentWriter* writer, const UploadCommit& com
   const CollectionRow collection =
       commit.without_effect ? *now : After(*now, upload, replaced_count);
 
-  CommitSteps steps;
+  Transaction transaction;
   SegmentChange change;
   if (impl.mode == UploadMode::kReplace && !commit.without_effect) {
-    RemoveRows(*core_, impl.collection(),
-               Planted(PlantedBug::kReplaceApart) ? &steps.before : &steps.whole, &change);
+    RemoveRows(*core_, impl.collection(), &transaction, &change);
   }
   if (extent.rows > 0) {
-    steps.whole.Put(segment);
+    transaction.Put(segment);
     core_->Add(collection, segment, &change);
   }
   if (commit.replaced_ids != nullptr) {
-    core_->PutDeletions(impl.collection(), upload.epoch, *commit.replaced_ids,
-                        Planted(PlantedBug::kDeletionApart) ? &steps.after : &steps.whole);
+    core_->PutDeletions(impl.collection(), upload.epoch, *commit.replaced_ids, &transaction);
   }
   if (open != nullptr) {
-    ForgetOldTokens(*core_, &steps.whole);
-    Transaction* const token = Planted(PlantedBug::kTokenApart) ? &steps.after : &steps.whole;
-    token->Put(upload);
-    token->Put(UploadResultRow{.id = upload.id,
-                               .rows_replaced = now->rows_live + upload.rows - collection.rows_live,
-                               .commit_number = core_->catalogue->commits_count() + 1});
+    ForgetOldTokens(*core_, &transaction);
+    transaction.Put(upload);
+    transaction.Put(
+        UploadResultRow{.id = upload.id,
+                        .rows_replaced = now->rows_live + upload.rows - collection.rows_live,
+                        .commit_number = core_->catalogue->commits_count() + 1});
   }
-  steps.whole.Put(collection);
+  transaction.Put(collection);
   const CommitNote note = {.kind = CommitKind::kCommitUpload,
                            .collection = impl.collection(),
                            .epoch = collection.epoch};
-  if (!steps.before.empty()) ABSL_RETURN_IF_ERROR(core_->Commit(std::move(steps.before), note));
-  ABSL_RETURN_IF_ERROR(core_->Commit(std::move(steps.whole), note, std::move(change)));
-  if (!steps.after.empty()) ABSL_RETURN_IF_ERROR(core_->Commit(std::move(steps.after), note));
-  if (Planted(PlantedBug::kCommitBeforeSync)) impl.output.Sync().IgnoreError();
+  ABSL_RETURN_IF_ERROR(core_->Commit(std::move(transaction), note, std::move(change)));
+  DCHECK(core_->SegmentsAgree(impl.collection()));
 
   impl.committed = true;
   if (extent.rows == 0) {  // an orphan at worst

@@ -1,14 +1,15 @@
-// Compaction: fewer, fuller segments with the same live rows. Why it is right: DESIGN.md.
+// Store::Compact: rewrites segments into fewer, fuller ones with the same live rows. For the proof
+// see DESIGN.md.
 #include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/block_stream.h"
-#include "server/store/planted_bug.h"
 #include "server/store/segment_reader.h"
 #include "server/store/store.h"
 #include "server/store/store_core.h"
@@ -18,7 +19,7 @@ namespace {
 
 using SegmentList = std::vector<std::shared_ptr<CommittedSegment>>;
 
-// What one compaction works on: the collection as it was when it began.
+// The input of one compaction: the collection at its begin.
 struct Work {
   CollectionRow collection;
   SegmentList segments;
@@ -27,7 +28,7 @@ struct Work {
 };
 
 struct Choice {
-  SegmentList inputs;  // rewritten
+  SegmentList inputs;  // segments to rewrite
   SegmentList kept;
   int64_t rows_live = 0;  // of the inputs
 };
@@ -41,7 +42,7 @@ absl::Status Cancelled(const CompactOptions& options) {
   return absl::OkStatus();
 }
 
-// Calls `visit` with the ids of each block of a segment and the place of its first row.
+// Calls `visit` with the ids of each block of a segment and the position of its first row.
 template <typename Visit>
 absl::Status VisitIds(const CommittedSegment& segment, const CompactOptions& options, Visit visit) {
   ABSL_ASSIGN_OR_RETURN(SegmentReader reader,
@@ -98,7 +99,7 @@ absl::StatusOr<Choice> Choose(const Work& work, const CompactOptions& options) {
   return choice;
 }
 
-// Ids whose records some row of a kept segment needs to stay dead, by seq.
+// Returns the ids, by seq, whose records are needed to keep rows of kept segments dead.
 absl::StatusOr<std::map<int64_t, IdColumn>> NeededIds(const Work& work, const Choice& choice,
                                                       const CompactOptions& options) {
   std::map<int64_t, IdColumn> needed;
@@ -141,31 +142,34 @@ absl::Status Rewrite(const Work& work, const Choice& choice, const CompactOption
   return output->Sync();
 }
 
-// Whether everything the compaction read is still there. With the lock held.
-bool Unchanged(const StoreCore& core, const Work& work) {
+// Returns whether all segments that the compaction read still exist.
+bool Unchanged(const StoreCore& core, const Work& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   return std::all_of(work.segments.begin(), work.segments.end(), [&core](const auto& segment) {
+    core.AssertLocked();
     return core.segments.count(segment->row().id) > 0;
   });
 }
 
-// Exchanges inputs for output, and old records for those needed, in one transaction. With the lock.
+// Replaces inputs by the output, and old records by the needed ones, in one transaction.
 absl::Status Swap(StoreCore* core, const Work& work, const Choice& choice,
-                  const std::map<int64_t, IdColumn>& needed, const SegmentOutput* output) {
+                  const std::map<int64_t, IdColumn>& needed, const SegmentOutput* output)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core->mutex) {
   if (!Unchanged(*core, work)) {
     return absl::AbortedError("the collection was dropped or replaced during its compaction");
   }
   ABSL_ASSIGN_OR_RETURN(const CollectionRow now, core->Find(work.collection.id));
+  CHECK_GE(now.epoch, work.collection.epoch);
   Transaction transaction;
   SegmentChange change;
   if (output != nullptr) {
-    const SegmentRow row = {
-        .id = output->identity().segment,
-        .collection = work.collection.id,
-        .seq = Planted(PlantedBug::kLateEpoch) ? now.epoch : work.collection.epoch,
-        .rows = output->extent().rows,
-        .blocks = output->extent().blocks,
-        .bytes = output->extent().bytes,
-        .digest = output->digest()};
+    CHECK_EQ(output->extent().rows, choice.rows_live);
+    const SegmentRow row = {.id = output->identity().segment,
+                            .collection = work.collection.id,
+                            .seq = work.collection.epoch,
+                            .rows = output->extent().rows,
+                            .blocks = output->extent().blocks,
+                            .bytes = output->extent().bytes,
+                            .digest = output->digest()};
     core->Add(now, row, &change);
     transaction.Put(row);
   }
@@ -174,24 +178,19 @@ absl::Status Swap(StoreCore* core, const Work& work, const Choice& choice,
     core->Remove(segment->row().id, &change);
   }
   for (const DeletionRow& record : work.records) transaction.Remove<DeletionRow>(record.id);
-  if (!Planted(PlantedBug::kRecordsDroppedEarly)) {
-    for (const auto& [seq, ids] : needed) {
-      core->PutDeletions(work.collection.id, seq, ids, &transaction);
-    }
+  for (const auto& [seq, ids] : needed) {
+    core->PutDeletions(work.collection.id, seq, ids, &transaction);
   }
-  if (Planted(PlantedBug::kUnlinkBeforeSwap)) {
-    for (const auto& segment : choice.inputs) {
-      ABSL_RETURN_IF_ERROR(core->directory->Remove(segment->name()));
-    }
-  }
-  return core->Commit(
+  ABSL_RETURN_IF_ERROR(core->Commit(
       std::move(transaction),
       {.kind = CommitKind::kCompact, .collection = work.collection.id, .epoch = now.epoch},
-      std::move(change));
+      std::move(change)));
+  DCHECK(core->SegmentsAgree(work.collection.id));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Work> Begin(StoreCore* core, int64_t collection_id) {
-  const std::lock_guard lock(core->mutex);
+  const MutexLock lock(core->mutex);
   ABSL_ASSIGN_OR_RETURN(CollectionRow collection, core->FindSound(collection_id));
   if (core->compactions.count(collection_id) > 0) {
     return absl::AbortedError("another compaction of this collection runs");
@@ -203,7 +202,7 @@ absl::StatusOr<Work> Begin(StoreCore* core, int64_t collection_id) {
   for (const auto& [id, row] : core->catalogue->tables().Of<DeletionRow>()) {
     if (row.collection == collection_id) work.records.push_back(row);
   }
-  core->compactions.insert(collection_id);
+  CHECK(core->compactions.insert(collection_id).second);
   return work;
 }
 
@@ -231,17 +230,17 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
   result.bytes_after = result.bytes_before - input_bytes;
   if (choice.inputs.empty() && result.ids_dropped == 0) return result;
   if (choice.rows_live == 0) {
-    const std::lock_guard lock(core->mutex);
+    const MutexLock lock(core->mutex);
     ABSL_RETURN_IF_ERROR(Swap(core, work, choice, needed, nullptr));
     return result;
   }
   int64_t id = 0;
   SegmentPlan plan = {.free_bytes_min = core->options.free_bytes_min};
   {
-    const std::lock_guard lock(core->mutex);
+    const MutexLock lock(core->mutex);
     id = core->catalogue->AllocateId();
     plan.commits = core->catalogue->commits_count();
-    core->writers.insert(id);
+    CHECK(core->writers.insert(id).second);
   }
   absl::StatusOr<SegmentOutput> output = CatchOutOfMemory([&] {
     SegmentIdentity identity = choice.inputs.front()->identity();
@@ -252,9 +251,12 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
   if (status.ok()) {
     status = CatchOutOfMemory([&] { return Rewrite(work, choice, options, &*output); });
   }
-  const std::lock_guard lock(core->mutex);
+  const MutexLock lock(core->mutex);
   if (status.ok()) {
-    status = CatchOutOfMemory([&] { return Swap(core, work, choice, needed, &*output); });
+    status = CatchOutOfMemory([&] {
+      core->AssertLocked();
+      return Swap(core, work, choice, needed, &*output);
+    });
   }
   core->writers.erase(id);
   if (!status.ok()) {
@@ -269,9 +271,9 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
 }  // namespace
 
 bool Store::CompactionDue(int64_t collection_id, const CompactOptions& options) const {
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   int64_t rows = 0;
-  int64_t dead_max = 0;  // an id in a record killed one row at most of those that are stored
+  int64_t dead_max = 0;  // each id in a record made at most one stored row dead
   int64_t small = 0;
   for (const auto& segment : core_->SegmentsOf(collection_id)) {
     rows += segment->row().rows;
@@ -293,7 +295,7 @@ absl::StatusOr<CompactionResult> Store::Compact(int64_t collection_id,
   absl::StatusOr<CompactionResult> result =
       CatchOutOfMemory([&] { return Run(core_.get(), work, options); });
   {
-    const std::lock_guard lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     core_->compactions.erase(collection_id);
   }
   core_->NoteRead(collection_id, result.status());

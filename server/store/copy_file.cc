@@ -11,17 +11,17 @@ namespace {
 
 constexpr int64_t kCopyBytes = int64_t{4} << 20;
 
-absl::StatusOr<FileFacts> ReadWhole(const Directory& directory, const std::string& name,
-                                    const File* copy, const CancelCheck& cancelled) {
+absl::StatusOr<FileInfo> ReadWhole(const Directory& directory, const std::string& name,
+                                   const File* copy, const CancelCheck& cancelled) {
   ABSL_ASSIGN_OR_RETURN(const File file, directory.OpenFile(name, O_RDONLY));
-  FileFacts facts;
-  ABSL_ASSIGN_OR_RETURN(facts.bytes, file.Size());
-  std::vector<uint8_t> bytes(static_cast<size_t>(std::min(kCopyBytes, facts.bytes)));
+  FileInfo info;
+  ABSL_ASSIGN_OR_RETURN(info.bytes, file.Size());
+  std::vector<uint8_t> bytes(static_cast<size_t>(std::min(kCopyBytes, info.bytes)));
   Sha256 sum;
-  for (int64_t offset = 0; offset < facts.bytes;) {
+  for (int64_t offset = 0; offset < info.bytes;) {
     if (cancelled && cancelled()) return absl::CancelledError("cancelled");
     const auto part = absl::MakeSpan(bytes).subspan(
-        0, static_cast<size_t>(std::min(static_cast<int64_t>(bytes.size()), facts.bytes - offset)));
+        0, static_cast<size_t>(std::min(static_cast<int64_t>(bytes.size()), info.bytes - offset)));
     ABSL_RETURN_IF_ERROR(file.ReadAt(offset, part));
     sum.Add(part);
     if (copy != nullptr) {
@@ -30,24 +30,24 @@ absl::StatusOr<FileFacts> ReadWhole(const Directory& directory, const std::strin
     }
     offset += static_cast<int64_t>(part.size());
   }
-  facts.sha256 = DigestHex(sum.Value());
-  return facts;
+  info.sha256 = DigestHex(sum.Value());
+  return info;
 }
 
 }  // namespace
 
-absl::StatusOr<FileFacts> ReadFile(const Directory& directory, const std::string& name,
-                                   const CancelCheck& cancelled) {
+absl::StatusOr<FileInfo> ReadFile(const Directory& directory, const std::string& name,
+                                  const CancelCheck& cancelled) {
   return ReadWhole(directory, name, nullptr, cancelled);
 }
 
-absl::StatusOr<FileFacts> CopyFile(const Directory& from, const std::string& name,
-                                   const CopyTarget& to, const CancelCheck& cancelled) {
+absl::StatusOr<FileInfo> CopyFile(const Directory& from, const std::string& name,
+                                  const CopyTarget& to, const CancelCheck& cancelled) {
   ABSL_ASSIGN_OR_RETURN(const File copy,
                         to.directory.OpenFile(to.name, O_WRONLY | O_CREAT | O_EXCL));
-  ABSL_ASSIGN_OR_RETURN(FileFacts facts, ReadWhole(from, name, &copy, cancelled));
+  ABSL_ASSIGN_OR_RETURN(FileInfo info, ReadWhole(from, name, &copy, cancelled));
   ABSL_RETURN_IF_ERROR(copy.SyncData());
-  return facts;
+  return info;
 }
 
 }  // namespace nearfield::store

@@ -1,4 +1,4 @@
-// Whole files: read into a digest, or into another file.
+// Reads whole files into a digest, or copies them to another file.
 #ifndef NEARFIELD_SERVER_STORE_COPY_FILE_H_
 #define NEARFIELD_SERVER_STORE_COPY_FILE_H_
 
@@ -11,25 +11,25 @@
 
 namespace nearfield::store {
 
-struct FileFacts {
+struct FileInfo {
   int64_t bytes = 0;
   std::string sha256;  // hex
 };
 
-// Asked between pieces of a few MiB; true ends the call with Cancelled.
+// Polled between pieces of a few MiB; true ends the call with Cancelled.
 using CancelCheck = std::function<bool()>;
 
-absl::StatusOr<FileFacts> ReadFile(const Directory& directory, const std::string& name,
-                                   const CancelCheck& cancelled = nullptr);
+absl::StatusOr<FileInfo> ReadFile(const Directory& directory, const std::string& name,
+                                  const CancelCheck& cancelled = nullptr);
 
-// Makes the file `to`, which must not be there, with the bytes of another one. They are on the
-// disk when this returns OK; the name is, once the directory is synced.
+// Copies a file to the new file `to`, which must not exist. The bytes are on the disk when this
+// returns OK; the name is durable after a sync of the directory.
 struct CopyTarget {
   const Directory& directory;
   std::string name;
 };
-absl::StatusOr<FileFacts> CopyFile(const Directory& from, const std::string& name,
-                                   const CopyTarget& to, const CancelCheck& cancelled = nullptr);
+absl::StatusOr<FileInfo> CopyFile(const Directory& from, const std::string& name,
+                                  const CopyTarget& to, const CancelCheck& cancelled = nullptr);
 
 }  // namespace nearfield::store
 

@@ -1,4 +1,4 @@
-// Which ids were taken away, and when: decides whether a stored row is live.
+// DeletedIds: the deleted ids and their epochs, which decide whether a stored row is live.
 #ifndef NEARFIELD_SERVER_STORE_DELETED_IDS_H_
 #define NEARFIELD_SERVER_STORE_DELETED_IDS_H_
 
@@ -18,22 +18,22 @@
 
 namespace nearfield::store {
 
-// Rows of a segment with seq s are dead where a record with a greater seq holds their id; of
-// several records for one id only the greatest seq counts, so only that is held. Cost: a hash table
-// over the ids. Building is not thread-safe; asking is.
+// A row of a segment with seq s is dead if a record with a larger seq holds its id. Only the
+// largest seq of an id is held, because it decides. Memory: a hash table over the ids. Thread
+// safety: look-ups are thread-safe, changes are not.
 class DeletedIds {
  public:
   explicit DeletedIds(IdType type) : type_(type) {}
 
-  // `bytes`: `count` ids as EncodeIds writes them. Errors: DataLoss.
+  // Adds a record. `bytes`: `count` ids as EncodeIds writes them. Errors: DataLoss.
   absl::Status Add(std::string_view bytes, int64_t count, int64_t seq);
 
-  // Takes one id into the table.
+  // Adds one id.
   void Mark(const IdColumn& ids, int64_t index, int64_t seq);
 
   bool empty() const { return numbers_.empty() && strings_.empty(); }
   int64_t size() const { return static_cast<int64_t>(numbers_.size() + strings_.size()); }
-  // The greatest seq that took this id away; 0: none.
+  // Returns the largest seq of a record that holds this id; 0: none.
   int64_t SeqOf(const IdColumn& ids, int64_t index) const;
   bool Dead(const IdColumn& ids, int64_t index, int64_t segment_seq) const {
     return SeqOf(ids, index) > segment_seq;
@@ -46,13 +46,13 @@ class DeletedIds {
   };
 
   const IdType type_;
-  // Not absl::flat_hash_map: where memory runs out while it grows, it frees what it never had.
+  // Not absl::flat_hash_map: if memory runs out while it grows, it frees memory that it never got.
   std::unordered_map<uint64_t, int64_t, absl::Hash<uint64_t>> numbers_;
   std::unordered_map<std::string, int64_t, TextHash, std::equal_to<>> strings_;
 };
 
-// Leaves in `block` only the rows that are live: neither deleted nor, by `superseded` (places in
-// the segment, ascending), replaced by a later row of their own segment. Returns how many went.
+// Removes from `block` the rows that are dead: deleted, or replaced by a later row of their own
+// segment (`superseded`: places in the segment, ascending). Returns the number of removed rows.
 // Moves rows inside the block's bytes.
 int64_t DropDeadRows(const DeletedIds& deleted, int64_t segment_seq,
                      absl::Span<const int64_t> superseded, DecodedBlock* block);

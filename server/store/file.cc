@@ -135,7 +135,7 @@ absl::Status File::Truncate(int64_t size) const {
 }
 
 absl::Status File::SyncData() const {
-  // Not retried, whatever the error: a second call may say OK for data the first one dropped.
+  // Never retried: a second call may return OK for data that the first one dropped.
   if (::fdatasync(fd_) != 0) return WriteError(errno, "fdatasync", path_);
   return absl::OkStatus();
 }
@@ -149,7 +149,7 @@ void File::WillRead(int64_t offset, int64_t bytes) const {
 }
 
 absl::StatusOr<std::shared_ptr<const Directory>> Directory::Open(const std::string& path) {
-  std::string name = path;  // no memory is needed once the descriptor is there
+  std::string name = path;  // allocated first: an open descriptor must not leak
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return ReadError(errno, "open", path);
   File file(fd, std::move(name));
@@ -161,7 +161,7 @@ std::string Directory::PathOf(std::string_view name) const {
 }
 
 absl::StatusOr<File> Directory::OpenFile(const std::string& name, int flags) const {
-  std::string path = PathOf(name);  // a file that is made is not lost for want of memory
+  std::string path = PathOf(name);  // allocated first: a new file must not be lost
   const int fd = ::openat(file_.fd(), name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return ReadError(errno, "open", path);
   return File(fd, std::move(path));
@@ -237,7 +237,7 @@ absl::StatusOr<int64_t> Directory::FreeBytes() const {
 }
 
 int64_t Directory::AllocatedBytes(const std::string& name) const {
-  constexpr int64_t kStatBlockBytes = 512;  // whatever the file system's own blocks are
+  constexpr int64_t kStatBlockBytes = 512;  // independent of the file system's block size
   struct stat facts = {};
   if (::fstatat(file_.fd(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) return 0;
   return int64_t{facts.st_blocks} * kStatBlockBytes;

@@ -1,4 +1,4 @@
-// System calls on files and directories, with absl::Status and names in every message.
+// System calls on files and directories, with results as absl::Status and names in every message.
 #ifndef NEARFIELD_SERVER_STORE_FILE_H_
 #define NEARFIELD_SERVER_STORE_FILE_H_
 
@@ -18,16 +18,17 @@
 
 namespace nearfield::store {
 
-// What a failed call means: ResourceExhausted (no room on the disk, no descriptor or no memory),
-// NotFound, AlreadyExists, FailedPrecondition (permissions, a read-only or wrong kind of file),
-// else Internal: an I/O error.
+// Returns the status for a failed call: ResourceExhausted (no space on the disk, no descriptor or
+// no memory), NotFound, AlreadyExists, FailedPrecondition (permissions, a read-only or wrong kind
+// of file), else Internal: an I/O error.
 absl::Status SystemError(int error, std::string_view call, std::string_view path);
-// The same for calls that open or read. DataLoss instead of Internal: nothing was changed.
+// As SystemError, for calls that open or read: DataLoss instead of Internal.
 absl::Status ReadError(int error, std::string_view call, std::string_view path);
-// The same for calls that change or sync an open file or directory: ResourceExhausted or Internal.
+// As SystemError, for calls that change or sync an open file or directory: ResourceExhausted or
+// Internal.
 absl::Status WriteError(int error, std::string_view call, std::string_view path);
 
-// An open file and the path it is named by in messages. Closed at its end.
+// An open file, and its path for messages. The destructor closes it.
 class File {
  public:
   File() = default;
@@ -44,18 +45,18 @@ class File {
   void Close();
 
   absl::StatusOr<int64_t> Size() const;
-  // All of `bytes`. Errors: DataLoss (the file ends before, or cannot be read).
+  // Reads all of `bytes`. Errors: DataLoss (the file ends before, or cannot be read).
   absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> bytes) const;
-  // All of `parts`, one after another; changes `parts`.
+  // Writes all of `parts`, one after another. Changes `parts`.
   absl::Status WriteAt(int64_t offset, absl::Span<iovec> parts) const;
-  // Reserves room on the disk past the end without changing the size. Where the file system cannot:
-  // OK, and nothing is reserved.
+  // Reserves disk space past the end without changing the size. If the file system cannot do this,
+  // returns OK and reserves nothing.
   absl::Status Reserve(int64_t offset, int64_t bytes) const;
   absl::Status Truncate(int64_t size) const;
-  // Data, and the size, are on the disk when this returns OK. After an error nothing may be retried
-  // on this file: the kernel may have dropped what it could not write.
+  // Makes the data and the size durable. After an error nothing may be retried on this file,
+  // because the kernel may have dropped the data that it could not write.
   absl::Status SyncData() const;
-  // Hints, without promise: begin to write; these bytes are read next; they are not read again.
+  // Hints to the kernel: begin to write these bytes; these bytes are read next.
   void StartWriteback(int64_t offset, int64_t bytes) const;
   void WillRead(int64_t offset, int64_t bytes) const;
 
@@ -64,7 +65,7 @@ class File {
   std::string path_;
 };
 
-// An open directory; files in it are reached relative to its descriptor.
+// An open directory. Files in it are opened relative to its descriptor.
 class Directory {
  public:
   // Errors: NotFound, FailedPrecondition.
@@ -73,24 +74,25 @@ class Directory {
   const std::string& path() const { return file_.path(); }
   std::string PathOf(std::string_view name) const;
 
-  // `flags`: of open(2); O_CLOEXEC and O_NOFOLLOW are added, new files get mode 0600.
+  // Opens a file. Adds O_CLOEXEC and O_NOFOLLOW to the `flags` of open(2). New files get mode 0600.
   absl::StatusOr<File> OpenFile(const std::string& name, int flags) const;
   bool Has(const std::string& name) const;
-  // Names of everything in it but "." and "..", in order.
+  // Returns the names of all entries except "." and "..", in order.
   absl::StatusOr<std::vector<std::string>> Names() const;
-  // OK where it was not there.
+  // Removes a file. OK if it does not exist.
   absl::Status Remove(const std::string& name) const;
   absl::Status Rename(const std::string& from, const std::string& to) const;
   // Moves a file of this directory into another one of the same file system.
   absl::Status MoveTo(const std::string& name, const Directory& to, const std::string& as) const;
-  // A second name, in another directory, for a file of this one.
+  // Makes a hard link, in another directory, to a file of this one.
   absl::Status LinkTo(const std::string& name, const Directory& to) const;
-  // Names made, renamed and removed are on the disk when this returns OK.
+  // Makes new, renamed and removed names durable.
   absl::Status Sync() const;
-  // For one process at a time, until the directory is closed. Errors: FailedPrecondition.
+  // Locks the directory for this process until it is closed. Errors: FailedPrecondition (locked by
+  // another process).
   absl::Status Lock() const;
   absl::StatusOr<int64_t> FreeBytes() const;
-  // What a file takes on the disk, reserved room included; 0 where it is not there.
+  // Returns the disk space of a file, including reserved space; 0 if it does not exist.
   int64_t AllocatedBytes(const std::string& name) const;
 
  private:
@@ -99,13 +101,13 @@ class Directory {
   File file_;
 };
 
-// Makes a directory that is not there yet and makes its name durable. Errors: AlreadyExists.
+// Makes a new directory, and makes its name durable. Errors: AlreadyExists.
 absl::Status MakeDirectory(const std::string& path);
-// Removes a directory and the files in it; directories in it are an error. OK if it is not there.
+// Removes a directory and the files in it; directories in it are an error. OK if it does not exist.
 absl::Status RemoveDirectory(const std::string& path);
-// Gives a directory another name beside its old one. Errors: AlreadyExists (`to` holds something).
+// Renames a directory within its parent. Errors: AlreadyExists (`to` is not empty).
 absl::Status RenameDirectory(const std::string& from, const std::string& to);
-// Where the name of `path` stands: "." for a name alone.
+// Returns the parent directory of `path`: "." for a name without a directory.
 std::string ParentOf(const std::string& path);
 // Makes the names in the parent of `path` durable.
 absl::Status SyncParent(const std::string& path);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "server/store/checksum.h"
 #include "server/store/little_endian.h"
@@ -49,6 +50,7 @@ absl::StatusOr<std::unique_ptr<HighWater>> HighWater::Create(const Directory& di
 }
 
 absl::Status HighWater::Raise(int64_t commits) {
+  CHECK_GE(commits, commits_);
   Mark bytes = Encode(commits);
   iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
   const absl::Status written = file_.WriteAt(commits % 2 * kPlaceBytes, absl::MakeSpan(&part, 1));

@@ -1,9 +1,9 @@
-// How many transactions were ever acknowledged, beside the catalogue.
+// HighWater: a file next to the catalogue with the number of acknowledged transactions.
 //
-// SQLite cannot tell a damaged log from one that ends early: it would open without the last commits
-// and say nothing. The mark can: a catalogue that knows of fewer commits has lost some. The mark is
-// written after each commit and not synced, so it is never ahead of a catalogue that is whole;
-// where a power loss takes the mark back, only this one check is weaker.
+// SQLite cannot distinguish a damaged log from one that ends early: it would open without the last
+// commits and report nothing. The mark detects this: a catalogue with fewer commits has lost some.
+// The mark is written after each commit and not synced, so it is never ahead of an intact
+// catalogue. If a power loss reverts the mark, only this check becomes weaker.
 #ifndef NEARFIELD_SERVER_STORE_HIGH_WATER_H_
 #define NEARFIELD_SERVER_STORE_HIGH_WATER_H_
 
@@ -21,13 +21,14 @@ inline constexpr char kHighWaterName[] = "high_water";
 
 class HighWater {
  public:
-  // Returns null where there is no mark. One that is damaged counts as never written.
+  // Returns null if there is no mark. A damaged mark is treated as one that was never written.
   static absl::StatusOr<std::unique_ptr<HighWater>> Open(const Directory& directory);
   // Makes an empty mark; its name is not synced yet.
   static absl::StatusOr<std::unique_ptr<HighWater>> Create(const Directory& directory);
 
   int64_t commits() const { return commits_; }
-  // OK where the disk is full, too: the commit stands, and the mark is only as old as it was.
+  // Writes the number of commits. Returns OK also if the disk is full: the commit is durable, and
+  // only the mark is old.
   absl::Status Raise(int64_t commits);
 
  private:

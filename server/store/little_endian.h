@@ -1,4 +1,4 @@
-// Numbers as bytes, least significant first, on every machine.
+// Reads and writes numbers as bytes, least significant first.
 #ifndef NEARFIELD_SERVER_STORE_LITTLE_ENDIAN_H_
 #define NEARFIELD_SERVER_STORE_LITTLE_ENDIAN_H_
 

@@ -1,4 +1,4 @@
-// Reading: the live rows of a collection, and the check of everything.
+// Store::Load and Store::Verify: reading the live rows of a collection, and checking everything.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -16,15 +16,15 @@
 namespace nearfield::store {
 namespace {
 
-// A collection as it was at one moment; its segments stay readable as long as this lives.
+// A collection at one moment. Its segments stay readable during the view's lifetime.
 struct CollectionView {
   CollectionRow collection;
   std::vector<std::shared_ptr<CommittedSegment>> segments;
   DeletedIds deleted;
 };
 
-// With the lock held.
-absl::StatusOr<CollectionView> Take(const StoreCore& core, int64_t collection_id) {
+absl::StatusOr<CollectionView> Take(const StoreCore& core, int64_t collection_id)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   ABSL_ASSIGN_OR_RETURN(CollectionRow collection, core.FindSound(collection_id));
   ABSL_ASSIGN_OR_RETURN(DeletedIds deleted, core.ReadDeleted(collection));
   return CollectionView{.collection = std::move(collection),
@@ -32,7 +32,7 @@ absl::StatusOr<CollectionView> Take(const StoreCore& core, int64_t collection_id
                         .deleted = std::move(deleted)};
 }
 
-// Leaves one segment of the view, and nothing else to be read.
+// Removes all segments except one from the view.
 absl::Status KeepOnly(int64_t segment, CollectionView* view) {
   std::vector<std::shared_ptr<CommittedSegment>> kept;
   for (const auto& each : view->segments) {
@@ -67,8 +67,8 @@ absl::StatusOr<StreamTotals> Stream(const CollectionView& view, const LoadOption
   return totals;
 }
 
-// No file may lie there that neither the catalogue nor anybody at work knows. With the lock held.
-absl::Status CheckNames(const StoreCore& core) {
+// Checks that each file is known to the catalogue or to a running operation.
+absl::Status CheckNames(const StoreCore& core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, core.directory->Names());
   for (const std::string& name : names) {
     const std::optional<int64_t> segment = SegmentOfFileName(name);
@@ -96,10 +96,10 @@ absl::Status VerifyUpload(const StreamSource& upload) {
       [](const StreamSource&, const DecodedBlock&) { return absl::OkStatus(); }, &totals);
 }
 
-// What a check finds wrong, told as one: the first damage is not all that its reader must know.
+// Collects all damages that a check finds, so that it reports more than the first one.
 class Damages {
  public:
-  // Gives back what is no damage: there the check ends.
+  // Returns an error that is not a damage; it ends the check.
   absl::Status Note(const absl::Status& status) {
     if (!absl::IsDataLoss(status)) return status;
     texts_.emplace_back(status.message());
@@ -120,7 +120,7 @@ absl::Status Store::Load(int64_t collection_id, const BlockSink& sink,
                          const LoadOptions& options) const {
   ABSL_RETURN_IF_ERROR(core_->Usable());
   const auto take = [&] {
-    const std::lock_guard lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     return Take(*core_, collection_id);
   };
   absl::Status loaded = CatchOutOfMemory([&]() -> absl::Status {
@@ -133,14 +133,14 @@ absl::Status Store::Load(int64_t collection_id, const BlockSink& sink,
 }
 
 ReadFailures Store::ReadFailuresOf(int64_t collection_id) const {
-  const std::lock_guard lock(core_->read_mutex);
+  const MutexLock lock(core_->read_mutex);
   const auto it = core_->read_failures.find(collection_id);
   return it == core_->read_failures.end() ? ReadFailures() : it->second;
 }
 
 absl::StatusOr<std::vector<int64_t>> Store::Segments(int64_t collection_id) const {
   ABSL_RETURN_IF_ERROR(core_->Usable());
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   ABSL_RETURN_IF_ERROR(core_->Find(collection_id).status());
   std::vector<int64_t> ids;
   for (const auto& segment : core_->SegmentsOf(collection_id)) ids.push_back(segment->row().id);
@@ -155,7 +155,7 @@ absl::StatusOr<VerifyReport> Store::Verify() const {
     std::vector<CollectionView> views;
     std::vector<StreamSource> uploads;
     {
-      const std::lock_guard lock(core_->mutex);
+      const MutexLock lock(core_->mutex);
       ABSL_ASSIGN_OR_RETURN(report.commits, core_->catalogue->Audit());
       ABSL_RETURN_IF_ERROR(damages.Note(CheckNames(*core_)));
       for (const auto& [id, row] : core_->catalogue->tables().Of<CollectionRow>()) {

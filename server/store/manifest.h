@@ -1,4 +1,4 @@
-// The list of a snapshot's files with their SHA-256, itself protected by one.
+// The manifest of a snapshot: the list of its files with their SHA-256, and a SHA-256 of the list.
 #ifndef NEARFIELD_SERVER_STORE_MANIFEST_H_
 #define NEARFIELD_SERVER_STORE_MANIFEST_H_
 
@@ -18,10 +18,10 @@ struct ManifestFile {
   std::string sha256;  // hex
 };
 
-// As text: one line a file, the last line the digest of those before.
+// Returns the manifest as text: one line for each file; the last line is the digest of all others.
 std::string EncodeManifest(const std::vector<ManifestFile>& files);
-// Errors: DataLoss (damaged, or a name that no snapshot holds), FailedPrecondition (a newer
-// format).
+// Parses and checks a manifest. Errors: DataLoss (damaged, or a name that is not a file of a
+// snapshot), FailedPrecondition (a newer format).
 absl::StatusOr<std::vector<ManifestFile>> ParseManifest(const std::string& text);
 
 }  // namespace nearfield::store

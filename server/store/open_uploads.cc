@@ -13,14 +13,16 @@ namespace {
 
 using OpenRows = std::vector<const UploadRow*>;
 
-// Uploads that this process has not touched come first, in the order of their begins: no clock that
-// is set changes that.
-bool IsEarlier(const StoreCore& core, const UploadRow& a, const UploadRow& b) {
+// Orders uploads by their last use. Uploads that this process has not used come first, in the order
+// of their begins. So setting the system clock does not change the order.
+bool IsEarlier(const StoreCore& core, const UploadRow& a, const UploadRow& b)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   return std::make_pair(core.TouchedAt(a.id), a.id) < std::make_pair(core.TouchedAt(b.id), b.id);
 }
 
-// Those that stay open once `gone` are removed.
-OpenRows OpenUploadsBut(const StoreCore& core, const std::vector<int64_t>& gone) {
+// Returns the uploads that stay open after `gone` are removed.
+OpenRows OpenUploadsBut(const StoreCore& core, const std::vector<int64_t>& gone)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   OpenRows open;
   for (const auto& [id, row] : core.catalogue->tables().Of<UploadRow>()) {
     if (row.state != UploadState::kOpen) continue;
@@ -29,7 +31,8 @@ OpenRows OpenUploadsBut(const StoreCore& core, const std::vector<int64_t>& gone)
   return open;
 }
 
-OpenRows OfCaller(const StoreCore& core, const OpenRows& open, const std::string& caller) {
+OpenRows OfCaller(const StoreCore& core, const OpenRows& open, const std::string& caller)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   OpenRows own;
   for (const UploadRow* const row : open) {
     const auto known = core.upload_callers.find(row->id);
@@ -38,8 +41,9 @@ OpenRows OfCaller(const StoreCore& core, const OpenRows& open, const std::string
   return own;
 }
 
-// Null where every one has a writer or durable rows.
-const UploadRow* FirstToGiveWay(const StoreCore& core, const OpenRows& open) {
+// Returns the upload to remove; null if each has a writer or durable rows.
+const UploadRow* FirstToGiveWay(const StoreCore& core, const OpenRows& open)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   const UploadRow* first = nullptr;
   for (const UploadRow* const row : open) {
     if (row->next_block > 0 || core.writers.count(row->id) > 0) continue;
@@ -94,7 +98,7 @@ std::vector<OpenUpload> Store::OpenUploads() const {
   std::vector<UploadRow> rows;
   std::vector<OpenUpload> uploads;
   {
-    const std::lock_guard lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     for (const auto& [id, row] : core_->catalogue->tables().Of<UploadRow>()) {
       if (row.state == UploadState::kOpen) rows.push_back(row);
     }

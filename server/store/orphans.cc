@@ -12,23 +12,25 @@
 namespace nearfield::store {
 namespace {
 
-absl::StatusOr<Orphan> Inspect(const StoreCore& core, const std::string& name, int64_t segment) {
+absl::StatusOr<Orphan> Inspect(const StoreCore& core, const std::string& name, int64_t segment)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   ABSL_ASSIGN_OR_RETURN(const File file, core.directory->OpenFile(name, O_RDONLY));
   Orphan orphan = {.name = name, .segment = segment};
   ABSL_ASSIGN_OR_RETURN(orphan.bytes, file.Size());
   SegmentHeaderBytes header = {};
   if (file.ReadAt(0, absl::MakeSpan(header)).ok()) {
     ABSL_RETURN_IF_ERROR(CheckSegmentVersion(absl::MakeConstSpan(header), file.path()));
-    orphan.facts = ParseSegmentHeader(absl::MakeConstSpan(header));
+    orphan.info = ParseSegmentHeader(absl::MakeConstSpan(header));
   }
-  if (orphan.facts.has_value() && orphan.facts->store != core.catalogue->store_id()) {
+  if (orphan.info.has_value() && orphan.info->store != core.catalogue->store_id()) {
     return absl::FailedPreconditionError(
         absl::StrCat(file.path(), ": a segment of another store; move it away"));
   }
   return orphan;
 }
 
-absl::StatusOr<std::vector<Orphan>> List(const StoreCore& core) {
+absl::StatusOr<std::vector<Orphan>> List(const StoreCore& core)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, core.directory->Names());
   std::vector<Orphan> orphans;
   for (const std::string& name : names) {
@@ -42,15 +44,16 @@ absl::StatusOr<std::vector<Orphan>> List(const StoreCore& core) {
   return orphans;
 }
 
-// Refuses a catalogue that lost commits which the orphan knows of.
-absl::Status CheckCatalogueIsCurrent(const StoreCore& core, const Orphan& orphan) {
+// Refuses a catalogue that lost commits that the orphan knows of.
+absl::Status CheckCatalogueIsCurrent(const StoreCore& core, const Orphan& orphan)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   constexpr const char* kAdvice =
       "put back the files of one moment together, or restore a snapshot";
   const Catalogue& catalogue = *core.catalogue;
-  if (orphan.facts.has_value() && orphan.facts->stage.commits > catalogue.commits_count()) {
+  if (orphan.info.has_value() && orphan.info->stage.commits > catalogue.commits_count()) {
     return absl::DataLossError(absl::StrCat(
         core.directory->PathOf(kCatalogueName), ": ends at commit ", catalogue.commits_count(),
-        ", but the segment ", orphan.name, " was made after commit ", orphan.facts->stage.commits,
+        ", but the segment ", orphan.name, " was made after commit ", orphan.info->stage.commits,
         ": the catalogue is an older copy or lost its log; ", kAdvice));
   }
   if (!catalogue.high_water_found() && !orphan.unfinished()) {
@@ -68,7 +71,7 @@ absl::StatusOr<std::shared_ptr<const Directory>> OpenLost(const StoreCore& core)
   return Directory::Open(path);
 }
 
-// A name in lost/ that is free: numbers may have been given again.
+// Returns an unused name in lost/. A number may have been assigned again.
 std::string FreeName(const Directory& lost, const std::string& name) {
   std::string free = name;
   for (int copy = 2; lost.Has(free); ++copy) free = absl::StrCat(name, ".", copy);
@@ -126,7 +129,7 @@ absl::Status ClearOrphans(const std::vector<Orphan>& orphans, StoreCore* core) {
       ABSL_RETURN_IF_ERROR(SetAside(*core, orphan, &report));
     }
   }
-  // The names must be gone for good before their numbers can be given again.
+  // The removal of the names must be durable before their numbers are assigned again.
   if (!orphans.empty()) ABSL_RETURN_IF_ERROR(core->directory->Sync());
   ABSL_RETURN_IF_ERROR(CountLost(*core, &report));
   core->orphans = std::move(report);

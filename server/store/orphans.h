@@ -1,9 +1,10 @@
-// Segment files that the catalogue does not name, at a start.
+// Orphans: segment files that the catalogue does not name, at a start.
 //
-// An upload that a death interrupted leaves a file that was never sealed: it was never committed,
-// and is removed. A sealed file may have been committed: it was about to be when the process died,
-// a later commit removed it and the death came before the unlink, or the catalogue lost the commit.
-// It is moved to lost/ in the data directory, and only an operator removes it from there.
+// An upload that the end of its process interrupted leaves a file that was never sealed. It was
+// never committed, and is removed. A sealed file may have been committed: its commit was next when
+// the process died, or a later commit removed it and the process died before the unlink, or the
+// catalogue lost the commit. It is moved to lost/ in the data directory, and only an operator
+// removes it there.
 #ifndef NEARFIELD_SERVER_STORE_ORPHANS_H_
 #define NEARFIELD_SERVER_STORE_ORPHANS_H_
 
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/store/segment_format.h"
@@ -25,20 +27,22 @@ struct Orphan {
   std::string name;
   int64_t segment = 0;
   int64_t bytes = 0;
-  std::optional<SegmentFacts> facts;  // nothing: the header is damaged
+  std::optional<SegmentInfo> info;  // nullopt: the header is damaged
 
-  // A segment is sealed and synced before its commit, so this one was never committed.
-  bool unfinished() const { return bytes == 0 || (facts.has_value() && !facts->stage.sealed); }
+  // Returns whether the file was never committed. A segment is sealed and synced before its commit.
+  bool unfinished() const { return bytes == 0 || (info.has_value() && !info->stage.sealed); }
 };
 
-// Lists the orphans; changes nothing. Requires core.segments, and that the catalogue was not
-// started. Errors: DataLoss (the catalogue is older than a segment, or has no high-water mark
-// beside segments that it does not name), FailedPrecondition (a segment of another store, or
-// one that a newer build wrote), I/O errors.
-absl::StatusOr<std::vector<Orphan>> FindOrphans(const StoreCore& core);
+// Lists the orphans; changes nothing. Requires: core.segments is complete, and the catalogue was
+// not started. Errors: DataLoss (the catalogue is older than a segment, or there is no high-water
+// mark but there are segments that the catalogue does not name), FailedPrecondition (a segment of
+// another store, or one that a newer build wrote), I/O errors.
+absl::StatusOr<std::vector<Orphan>> FindOrphans(const StoreCore& core)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex);
 
 // Removes the orphans or moves them to lost/. Fills core->orphans. Errors: I/O errors.
-absl::Status ClearOrphans(const std::vector<Orphan>& orphans, StoreCore* core);
+absl::Status ClearOrphans(const std::vector<Orphan>& orphans, StoreCore* core)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core->mutex);
 
 }  // namespace nearfield::store
 

@@ -5,23 +5,23 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
-#include "server/store/planted_bug.h"
 
 namespace nearfield::store {
 namespace {
 
-// Room is reserved in steps of this where an upload outgrows what it declared.
+// Step in which disk space is reserved if an upload exceeds its declared size.
 constexpr int64_t kReserveStep = int64_t{4} << 20;
-// Bytes after which the kernel is told to begin writing, so that the sync at the end is short.
+// Bytes after which writeback is started, so that the final sync is short.
 constexpr int64_t kWriteSoonBytes = int64_t{8} << 20;
 
 void AddPart(absl::Span<const uint8_t> bytes, std::vector<iovec>* parts) {
   static constexpr std::array<uint8_t, kPlaneAlignment> kZeros = {};
   if (bytes.empty()) return;
-  // writev takes pointers to mutable bytes and only reads them.
+  // writev takes pointers to mutable bytes but only reads them.
   parts->push_back({.iov_base = const_cast<uint8_t*>(bytes.data()), .iov_len = bytes.size()});
   const auto size = static_cast<int64_t>(bytes.size());
   if (const int64_t padding = RoundUp(size, kPlaneAlignment) - size; padding > 0) {
@@ -30,8 +30,8 @@ void AddPart(absl::Span<const uint8_t> bytes, std::vector<iovec>* parts) {
   }
 }
 
-// A sync that failed for whatever reason is an I/O error, a full disk included: what it dropped
-// cannot be written again. Where there is no memory for the reason it has none.
+// Calls `sync`, and returns Internal for every error, also for a full disk: dropped data cannot be
+// written again. Without memory for the message, the error has none.
 template <typename Sync>
 absl::Status SyncOrInternal(Sync sync) {
   absl::Status synced = CatchOutOfMemory(sync);
@@ -52,7 +52,7 @@ absl::Status CheckRoom(const Directory& directory, int64_t bytes, int64_t free_b
 }
 
 CommittedSegment::~CommittedSegment() {
-  // A file that cannot be removed now is an orphan, and the next start removes it.
+  // If the file cannot be removed now, it is an orphan that the next start removes.
   if (doomed_.load()) CatchOutOfMemory([this] { return directory_->Remove(name()); }).IgnoreError();
 }
 
@@ -60,9 +60,8 @@ absl::StatusOr<SegmentOutput> SegmentOutput::Create(std::shared_ptr<const Direct
                                                     const SegmentIdentity& identity,
                                                     const SegmentPlan& plan) {
   const std::string name = SegmentFileName(identity.segment);
-  const int exclusive = Planted(PlantedBug::kOrphansKept) ? 0 : O_EXCL;
-  absl::StatusOr<File> file = directory->OpenFile(name, O_RDWR | O_CREAT | exclusive);
-  // The data directory is gone: what is written now is lost, whatever the calls say.
+  absl::StatusOr<File> file = directory->OpenFile(name, O_RDWR | O_CREAT | O_EXCL);
+  // The data directory is gone, so all later writes would be lost even if they succeed.
   if (absl::IsNotFound(file.status())) return absl::InternalError(file.status().message());
   ABSL_RETURN_IF_ERROR(file.status());
   absl::Cleanup discard = [&] {  // an orphan at worst
@@ -124,9 +123,11 @@ void SegmentOutput::WriteSoon() {
 }
 
 absl::Status SegmentOutput::Append(const StoredBlock& block) {
+  CHECK_EQ(block.number, extent_.blocks);
   ABSL_ASSIGN_OR_RETURN(const EncodedBlock encoded, EncodeBlock(identity_, extent_.rows, block));
   const int64_t end = extent_.bytes + encoded.header.bytes();
   if (end > bytes_reserved_) ABSL_RETURN_IF_ERROR(ReserveTo(end + kReserveStep));
+  CHECK_LE(end, bytes_reserved_);
   std::vector<iovec> parts;
   for (const absl::Span<const uint8_t> bytes :
        {absl::MakeConstSpan(encoded.head), absl::MakeConstSpan(encoded.ids), encoded.vectors,
@@ -143,8 +144,7 @@ absl::Status SegmentOutput::Append(const StoredBlock& block) {
 }
 
 absl::Status SegmentOutput::Sync() {
-  absl::Status synced = SyncOrInternal([this] { return file_.SyncData(); });
-  if (!synced.ok() && !Planted(PlantedBug::kSyncErrorIgnored)) return synced;
+  ABSL_RETURN_IF_ERROR(SyncOrInternal([this] { return file_.SyncData(); }));
   return SyncOrInternal([this] { return directory_->Sync(); });
 }
 

@@ -1,4 +1,4 @@
-// Segment files: written once from begin to end, then only read.
+// Segment files: each is written once from start to end, and then only read.
 #ifndef NEARFIELD_SERVER_STORE_SEGMENT_FILE_H_
 #define NEARFIELD_SERVER_STORE_SEGMENT_FILE_H_
 
@@ -20,8 +20,8 @@
 
 namespace nearfield::store {
 
-// A committed segment. Who reads it holds it; once doomed, its file goes with the last holder, so a
-// load that began before a compaction ends undisturbed.
+// A committed segment. Readers hold it by a shared pointer. After Doom(), its file is removed with
+// the last holder, so a compaction does not disturb a load that began before it.
 class CommittedSegment {
  public:
   CommittedSegment(std::shared_ptr<const Directory> directory, SegmentIdentity identity,
@@ -44,36 +44,37 @@ class CommittedSegment {
   const std::shared_ptr<const Directory> directory_;
   const SegmentIdentity identity_;
   const SegmentRow row_;
-  const std::string name_;  // kept, so that the file is removed also where there is no memory
+  const std::string name_;  // stored, so that the file can be removed without memory
   std::atomic<bool> doomed_{false};
 };
 
-// Where a segment that is being written stands.
+// The size of a segment that is being written.
 struct SegmentExtent {
   int64_t blocks = 0;
   int64_t rows = 0;
-  int64_t bytes = 0;  // of the file, its header included
+  int64_t bytes = 0;  // of the file, including its header
 };
 
-// What a new segment file is made for.
+// The parameters of a new segment file.
 struct SegmentPlan {
-  int64_t bytes_expected = 0;  // reserved at once
-  int64_t free_bytes_min = 0;  // of the disk, left free whatever the segment needs
-  int64_t commits = 0;         // of the catalogue so far: see SegmentStage
+  int64_t bytes_expected = 0;  // reserved immediately
+  int64_t free_bytes_min = 0;  // bytes of the disk that the segment must leave free
+  int64_t commits = 0;         // commits of the catalogue so far: see SegmentStage
 };
 
-// Errors: ResourceExhausted where `bytes` more would leave less than `free_bytes_min` of the disk.
+// Checks the free space of the disk. Errors: ResourceExhausted (`bytes` more would leave less than
+// `free_bytes_min`).
 absl::Status CheckRoom(const Directory& directory, int64_t bytes, int64_t free_bytes_min);
 
-// A segment being written. Not thread-safe. Errors: ResourceExhausted (the disk is full; the file
-// may then only be discarded), InvalidArgument (the block), else an I/O error.
+// A segment that is being written. Not thread-safe. Errors: ResourceExhausted (the disk is full;
+// after that the file may only be discarded), InvalidArgument (the block), else an I/O error.
 class SegmentOutput {
  public:
-  // Makes the file, reserves room and writes the header. Nothing is durable yet.
+  // Makes the file, reserves disk space and writes the header. Nothing is durable yet.
   static absl::StatusOr<SegmentOutput> Create(std::shared_ptr<const Directory> directory,
                                               const SegmentIdentity& identity,
                                               const SegmentPlan& plan);
-  // Goes on behind `extent`, whose digest is `digest`; what lies behind it is cut off.
+  // Continues after `extent`, whose digest is `digest`. Truncates the bytes after it.
   static absl::StatusOr<SegmentOutput> Reopen(std::shared_ptr<const Directory> directory,
                                               const SegmentIdentity& identity,
                                               const SegmentExtent& extent, Sha256 digest,
@@ -84,17 +85,17 @@ class SegmentOutput {
   const std::string& path() const { return file_.path(); }
   std::string digest() const { return DigestBytes(digest_.Value()); }
 
-  // Requires block.number == extent().blocks.
+  // Writes a block. Requires: block.number == extent().blocks.
   absl::Status Append(const StoredBlock& block);
-  // Marks the file as complete, so that it may be committed after the next Sync. Until then a start
-  // takes it for an upload that was never committed.
+  // Marks the file as complete, so that it may be committed after the next Sync. Until then, a
+  // start treats it as an upload that was never committed.
   absl::Status Seal();
-  // All blocks, and the file's name, are on the disk when this returns OK. ResourceExhausted never:
-  // what cannot be synced is lost.
+  // Makes all blocks and the file's name durable. Never returns ResourceExhausted, because data
+  // that cannot be synced is lost.
   absl::Status Sync();
-  // Gives back room reserved and not used.
+  // Releases reserved disk space that is not used.
   absl::Status Trim() { return file_.Truncate(extent_.bytes); }
-  // Cuts the file to its first `bytes` and gives back all room past them: nothing may be appended.
+  // Truncates the file to `bytes`, and releases the space after them. Nothing may be appended then.
   absl::Status CutTo(int64_t bytes) { return file_.Truncate(bytes); }
   // Removes the file.
   absl::Status Discard();
@@ -114,12 +115,12 @@ class SegmentOutput {
   SegmentIdentity identity_;
   std::string name_;
   File file_;
-  SegmentHeaderBytes header_ = {};  // as it lies in the file
+  SegmentHeaderBytes header_ = {};  // as in the file
   SegmentExtent extent_;
   Sha256 digest_;
   int64_t free_bytes_min_ = 0;
   int64_t bytes_reserved_ = 0;
-  int64_t bytes_sent_ = 0;  // for which writing to the disk was begun
+  int64_t bytes_sent_ = 0;  // bytes whose writeback was started
 };
 
 }  // namespace nearfield::store

@@ -36,8 +36,8 @@ constexpr size_t kCommitsAt = 56;
 constexpr uint8_t kOpenStage = 1;
 constexpr uint8_t kSealedStage = 2;
 
-// The checksum of a header whose stage is sealed. It holds for the open stage, too: so sealing
-// changes one byte, which a power loss cannot tear, of a header that durable blocks may need.
+// Returns the checksum of a header as if its stage were sealed. So sealing changes only one byte of
+// a header that durable blocks may need, and a power loss cannot tear one byte.
 uint32_t HeaderChecksum(absl::Span<const uint8_t> bytes) {
   const uint8_t sealed =
       bytes[kStageAt] == kOpenStage ? kSealedStage : static_cast<uint8_t>(bytes[kStageAt]);
@@ -57,7 +57,7 @@ bool HeaderIntact(absl::Span<const uint8_t> bytes) {
 
 }  // namespace
 
-// Not absl::StrFormat, which ends the process where memory runs out.
+// Not absl::StrFormat, which ends the process if memory runs out.
 std::string SegmentFileName(int64_t segment) {
   const std::string digits = std::to_string(segment);
   const size_t zeros = kNameDigits - std::min(digits.size(), size_t{kNameDigits});
@@ -115,10 +115,10 @@ absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentId
   if (!HeaderIntact(bytes)) return Damaged(path, "the header is damaged (bytes [0, 4096))");
   ABSL_RETURN_IF_ERROR(CheckSegmentVersion(bytes, path));
   const uint32_t version = GetUint32(bytes.data() + kVersionAt);
-  const std::optional<SegmentFacts> facts = ParseSegmentHeader(bytes);
+  const std::optional<SegmentInfo> info = ParseSegmentHeader(bytes);
   SegmentHeaderBytes expected = {};
-  if (facts.has_value()) expected = EncodeSegmentHeader(identity, facts->stage);
-  if (version == 1) {  // without a stage
+  if (info.has_value()) expected = EncodeSegmentHeader(identity, info->stage);
+  if (version == 1) {  // has no stage
     PutUint32(1, expected.data() + kVersionAt);
     expected[kStageAt] = 0;
     PutHeaderChecksum(&expected);
@@ -131,12 +131,12 @@ absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentId
   return absl::OkStatus();
 }
 
-std::optional<SegmentFacts> ParseSegmentHeader(absl::Span<const uint8_t> bytes) {
+std::optional<SegmentInfo> ParseSegmentHeader(absl::Span<const uint8_t> bytes) {
   if (!HeaderIntact(bytes) ||
       GetUint32(bytes.data() + kVersionAt) > static_cast<uint32_t>(kSegmentFormatVersion)) {
     return std::nullopt;
   }
-  return SegmentFacts{
+  return SegmentInfo{
       .store = std::string(bytes.begin() + 16, bytes.begin() + 16 + kStoreIdBytes),
       .stage = {.sealed = bytes[kStageAt] != kOpenStage,
                 .commits = static_cast<int64_t>(GetUint64(bytes.data() + kCommitsAt))}};
@@ -235,7 +235,7 @@ void AppendPieceChecksums(absl::Span<const uint8_t> plane, std::vector<uint32_t>
     checksums->push_back(Crc32c(plane.subspan(0, size)));
     plane.remove_prefix(size);
   }
-  // A piece is a multiple of the alignment, so the padding always belongs to the last one.
+  // A piece is a multiple of the alignment, so the padding always belongs to the last piece.
   if (padding > 0) {
     checksums->back() = Crc32c(absl::MakeConstSpan(kZeros).subspan(0, padding), checksums->back());
   }

@@ -17,10 +17,10 @@
 
 namespace nearfield::store {
 
-// Of the catalogue. Raised when an older build could misread what a newer one wrote. 2 has the
+// Format of the catalogue. Increased if an older build could misread data of a newer one. 2 has the
 // table of upload results.
 inline constexpr int32_t kFormatVersion = 2;
-// Of segments. 2 has a SegmentStage in the header; 1 counts as sealed after 0 commits.
+// Format of segments. 2 has a SegmentStage in the header; 1 is treated as sealed after 0 commits.
 inline constexpr int32_t kSegmentFormatVersion = 2;
 
 inline constexpr int64_t kSegmentHeaderBytes = 4096;
@@ -31,11 +31,11 @@ inline constexpr int64_t kStoreIdBytes = 16;
 inline constexpr int kPlanesCount = 4;
 enum Plane : int { kIdPlane = 0, kVectorPlane = 1, kPayloadPlane = 2, kAttributePlane = 3 };
 
-// "0000000000000007.seg" for 7, and back.
+// Return the name of a segment's file, "0000000000000007.seg" for 7, and the segment of a name.
 std::string SegmentFileName(int64_t segment);
 std::optional<int64_t> SegmentOfFileName(std::string_view name);
 
-// What a segment file says of itself, and the catalogue says of it.
+// The identity of a segment, stored both in its file and in the catalogue.
 struct SegmentIdentity {
   std::string store;  // kStoreIdBytes, drawn when the store was made
   int64_t collection = 0;
@@ -47,33 +47,34 @@ struct SegmentIdentity {
   int64_t row_bytes() const { return int64_t{dim} * BytesPerElement(row_type); }
 };
 
-// How a segment file came to be: what a file that the catalogue does not name tells a start.
+// The stage of a segment file. A start reads it from files that the catalogue does not name.
 struct SegmentStage {
-  // Complete, and so perhaps committed. Only a segment that is sealed and synced is ever committed.
+  // The file is complete and may be committed. Only sealed and synced segments are ever committed.
   bool sealed = true;
-  // Commits of the catalogue that were durable when the file was made. A catalogue that ends at
-  // fewer is older than the file.
+  // Durable commits of the catalogue when the file was made. A catalogue with fewer is older than
+  // the file.
   int64_t commits = 0;
 };
 
 using SegmentHeaderBytes = std::array<uint8_t, kSegmentHeaderBytes>;
 SegmentHeaderBytes EncodeSegmentHeader(const SegmentIdentity& identity, const SegmentStage& stage);
-// The same header with its stage sealed: the bytes that the segment's digest covers.
+// Returns the header with its stage sealed, which the segment's digest covers.
 SegmentHeaderBytes SealedHeader(const SegmentHeaderBytes& bytes);
 
-// FailedPrecondition for an intact header of a newer format than this build reads: names both.
+// Checks the format. Errors: FailedPrecondition (an intact header of a newer format than this build
+// reads: names both).
 absl::Status CheckSegmentVersion(absl::Span<const uint8_t> bytes, std::string_view path);
 
-// Any stage is good. Errors: DataLoss (damaged, or of another segment), FailedPrecondition (a newer
-// format). `path` is for the message.
+// Checks a header; accepts any stage. `path` is for the message. Errors: DataLoss (damaged, or of
+// another segment), FailedPrecondition (a newer format).
 absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentIdentity& identity,
                                 std::string_view path);
-// What an intact header says; nothing where it is damaged or of a newer format.
-struct SegmentFacts {
+// Parses an intact header. Returns nullopt if it is damaged or of a newer format.
+struct SegmentInfo {
   std::string store;
   SegmentStage stage;
 };
-std::optional<SegmentFacts> ParseSegmentHeader(absl::Span<const uint8_t> bytes);
+std::optional<SegmentInfo> ParseSegmentHeader(absl::Span<const uint8_t> bytes);
 
 struct BlockHeader {
   int64_t segment = 0;
@@ -82,8 +83,8 @@ struct BlockHeader {
   int64_t rows = 0;                                    // >= 1
   std::array<int64_t, kPlanesCount> plane_bytes = {};  // without padding
 
-  int64_t PlaneBegin(int plane) const;  // from the begin of the block
-  int64_t PlaneEnd(int plane) const;    // its padding included
+  int64_t PlaneBegin(int plane) const;  // offset from the start of the block
+  int64_t PlaneEnd(int plane) const;    // including its padding
   int64_t PlanePieces(int plane) const;
   int64_t FirstPiece(int plane) const;  // its place in the table
   int64_t pieces() const { return FirstPiece(kPlanesCount); }
@@ -91,18 +92,18 @@ struct BlockHeader {
   int64_t bytes() const { return PlaneBegin(kPlanesCount); }  // of the whole block
 };
 
-// Header and table: what stands in front of the planes. `checksums`: one a piece.
+// Returns the header and the table, which precede the planes. `checksums`: one for each piece.
 std::vector<uint8_t> EncodeBlockHead(const BlockHeader& header,
                                      absl::Span<const uint32_t> checksums);
 
-// `bytes`: kBlockHeaderBytes. Every size of a header that parses is within kBlockBytesMax. Errors:
-// DataLoss, without a name: the caller knows the place.
+// Parses a block header of kBlockHeaderBytes. All sizes in the result are within kBlockBytesMax.
+// Errors: DataLoss (without the file's name, which the caller knows).
 absl::StatusOr<BlockHeader> ParseBlockHeader(absl::Span<const uint8_t> bytes);
-// The table that follows that header, checked. Errors: as above.
+// Parses and checks the table after a header. Errors: as ParseBlockHeader.
 absl::StatusOr<std::vector<uint32_t>> ParseBlockTable(absl::Span<const uint8_t> header_bytes,
                                                       absl::Span<const uint8_t> table_bytes);
 
-// Checksums of the pieces of one plane, padding included.
+// Appends the checksums of the pieces of one plane, including its padding.
 void AppendPieceChecksums(absl::Span<const uint8_t> plane, std::vector<uint32_t>* checksums);
 
 }  // namespace nearfield::store

@@ -64,7 +64,7 @@ absl::StatusOr<std::vector<BlockPlace>> SegmentReader::NextBlocks(int64_t bytes_
   while (!AtEnd()) {
     const SegmentExtent before = {.blocks = blocks_, .rows = rows_, .bytes = offset_};
     ABSL_ASSIGN_OR_RETURN(const BlockPlace place, NextBlock());
-    if (!places.empty() && place.end() - begin > bytes_max) {  // the next call's first
+    if (!places.empty() && place.end() - begin > bytes_max) {  // the first block of the next call
       blocks_ = before.blocks;
       rows_ = before.rows;
       offset_ = before.bytes;
@@ -82,7 +82,7 @@ absl::Status SegmentReader::Read(absl::Span<const BlockPlace> places,
 
 absl::StatusOr<IdColumn> SegmentReader::ReadIds(const BlockPlace& place) const {
   const BlockHeader& header = place.header;
-  // Header, table and the plane of ids lie next to each other.
+  // Header, table and the plane of ids are contiguous.
   std::vector<uint8_t> bytes(static_cast<size_t>(header.PlaneEnd(kIdPlane)));
   ABSL_RETURN_IF_ERROR(file_.ReadAt(place.offset, absl::MakeSpan(bytes)));
   const auto all = absl::MakeConstSpan(bytes);

@@ -1,4 +1,4 @@
-// The inside of a SegmentWriter; only server/store includes it.
+// SegmentWriter::Impl, the private part of a SegmentWriter. Only server/store includes it.
 #ifndef NEARFIELD_SERVER_STORE_SEGMENT_WRITER_IMPL_H_
 #define NEARFIELD_SERVER_STORE_SEGMENT_WRITER_IMPL_H_
 

@@ -1,4 +1,4 @@
-// Backup: snapshots of a running store, and a data directory made from one.
+// Snapshots of a running store, and data directories made from them.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,20 +20,19 @@ namespace {
 
 constexpr int64_t kManifestBytesMax = int64_t{1} << 30;
 constexpr char kUnfinishedSuffix[] = ".partial";
-constexpr char kCopySuffix[] = ".catalog";  // beside it, while the catalogue is copied
+constexpr char kCopySuffix[] = ".catalog";  // next to it, while the catalogue is copied
 
-ManifestFile Listed(const std::string& name, const FileFacts& facts) {
-  return {.name = name, .bytes = facts.bytes, .sha256 = facts.sha256};
+ManifestFile Listed(const std::string& name, const FileInfo& info) {
+  return {.name = name, .bytes = info.bytes, .sha256 = info.sha256};
 }
 
-// A committed segment never changes, so a second name for it is a copy.
+// Links or copies a file. A committed segment never changes, so a hard link is as good as a copy.
 absl::StatusOr<ManifestFile> LinkOrCopy(const Directory& from, const std::string& name,
                                         const Directory& to, const CancelCheck& cancelled) {
   const bool linked = from.LinkTo(name, to).ok();
-  ABSL_ASSIGN_OR_RETURN(const FileFacts facts, linked
-                                                   ? ReadFile(to, name, cancelled)
-                                                   : CopyFile(from, name, {to, name}, cancelled));
-  return Listed(name, facts);
+  ABSL_ASSIGN_OR_RETURN(const FileInfo info, linked ? ReadFile(to, name, cancelled)
+                                                    : CopyFile(from, name, {to, name}, cancelled));
+  return Listed(name, info);
 }
 
 absl::Status WriteManifest(const Directory& directory, const std::vector<ManifestFile>& files) {
@@ -51,7 +50,7 @@ absl::StatusOr<std::vector<ManifestFile>> ReadManifest(const Directory& director
   ABSL_ASSIGN_OR_RETURN(const int64_t size, file.Size());
   if (size > kManifestBytesMax) {
     return absl::DataLossError(
-        absl::StrCat(file.path(), ": ", size, " bytes; the limit is ", kManifestBytesMax));
+        absl::StrCat(file.path(), ": ", size, " bytes, must be at most ", kManifestBytesMax));
   }
   std::string text(static_cast<size_t>(size), '\0');
   ABSL_RETURN_IF_ERROR(
@@ -59,9 +58,9 @@ absl::StatusOr<std::vector<ManifestFile>> ReadManifest(const Directory& director
   return ParseManifest(text);
 }
 
-// Forgets what is of the running store alone: uploads that were open when the catalogue was copied,
-// whose files are not in the snapshot, and the incarnation, as commits after a restore give the
-// numbers of later epochs to other rows.
+// Removes the state of the running store from the copied catalogue: open uploads, whose files are
+// not in the snapshot, and the incarnation, because commits after a restore reuse the numbers of
+// later epochs for other rows.
 absl::Status ForgetRunningState(const std::string& dir) {
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory, Directory::Open(dir));
   ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Catalogue> copy,
@@ -78,24 +77,24 @@ absl::Status ForgetRunningState(const std::string& dir) {
   return copy->Close();
 }
 
-// The catalogue of now, in a directory of its own beside the snapshot's: where SQLite worked, it
-// may have passed over a directory that could not be synced.
+// Copies the current catalogue. Uses a separate directory `dir` next to the snapshot's, because
+// SQLite may have ignored a failed sync of the directory in which it worked.
 absl::StatusOr<std::vector<std::shared_ptr<CommittedSegment>>> CopyCatalogue(
     StoreCore* core, const std::string& dir, const Directory& target, ManifestFile* listed) {
-  ABSL_RETURN_IF_ERROR(RemoveDirectory(dir));  // left by one that failed
+  ABSL_RETURN_IF_ERROR(RemoveDirectory(dir));  // left by a failed snapshot
   ABSL_RETURN_IF_ERROR(MakeDirectory(dir));
   std::vector<std::shared_ptr<CommittedSegment>> segments;
   {
-    const std::lock_guard lock(core->mutex);
+    const MutexLock lock(core->mutex);
     ABSL_RETURN_IF_ERROR(core->catalogue->CopyTo(absl::StrCat(dir, "/", kCatalogueName)));
     for (const auto& [id, segment] : core->segments) segments.push_back(segment);
   }
   ABSL_RETURN_IF_ERROR(ForgetRunningState(dir));
   {
     ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> source, Directory::Open(dir));
-    ABSL_ASSIGN_OR_RETURN(const FileFacts facts,
+    ABSL_ASSIGN_OR_RETURN(const FileInfo info,
                           CopyFile(*source, kCatalogueName, {target, kCatalogueName}));
-    *listed = Listed(kCatalogueName, facts);
+    *listed = Listed(kCatalogueName, info);
   }
   ABSL_RETURN_IF_ERROR(RemoveDirectory(dir));
   return segments;
@@ -103,7 +102,7 @@ absl::StatusOr<std::vector<std::shared_ptr<CommittedSegment>>> CopyCatalogue(
 
 absl::Status WriteSnapshot(StoreCore* core, const std::string& path,
                            const SnapshotOptions& options) {
-  ABSL_RETURN_IF_ERROR(RemoveDirectory(path));  // left by one that failed
+  ABSL_RETURN_IF_ERROR(RemoveDirectory(path));  // left by a failed snapshot
   ABSL_RETURN_IF_ERROR(MakeDirectory(path));
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory, Directory::Open(path));
   std::vector<ManifestFile> files(1);
@@ -120,7 +119,7 @@ absl::Status WriteSnapshot(StoreCore* core, const std::string& path,
 absl::Status CopyVerified(const Directory& from, const Directory& to) {
   ABSL_ASSIGN_OR_RETURN(const std::vector<ManifestFile> files, ReadManifest(from));
   for (const ManifestFile& listed : files) {
-    ABSL_ASSIGN_OR_RETURN(const FileFacts found, CopyFile(from, listed.name, {to, listed.name}));
+    ABSL_ASSIGN_OR_RETURN(const FileInfo found, CopyFile(from, listed.name, {to, listed.name}));
     if (found.bytes != listed.bytes || found.sha256 != listed.sha256) {
       return absl::DataLossError(
           absl::StrCat(from.PathOf(listed.name), ": differs from the snapshot's manifest"));
@@ -129,18 +128,18 @@ absl::Status CopyVerified(const Directory& from, const Directory& to) {
   return to.Sync();
 }
 
-SnapshotFacts FactsOf(const Directory& directory, const std::string& name) {
-  SnapshotFacts facts = {.name = name};
+SnapshotInfo InfoOf(const Directory& directory, const std::string& name) {
+  SnapshotInfo info = {.name = name};
   const absl::StatusOr<std::vector<ManifestFile>> files = ReadManifest(directory);
-  facts.state = files.status();
-  if (!files.ok()) return facts;
-  facts.files = static_cast<int64_t>(files->size());
-  for (const ManifestFile& file : *files) facts.bytes += file.bytes;
+  info.state = files.status();
+  if (!files.ok()) return info;
+  info.files = static_cast<int64_t>(files->size());
+  for (const ManifestFile& file : *files) info.bytes += file.bytes;
   struct stat manifest = {};
   if (::stat(directory.PathOf(kManifestName).c_str(), &manifest) == 0) {
-    facts.created_unix_s = manifest.st_mtime;
+    info.created_unix_s = manifest.st_mtime;
   }
-  return facts;
+  return info;
 }
 
 bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
@@ -174,13 +173,13 @@ absl::Status Store::Snapshot(const std::string& path, const SnapshotOptions& opt
   return CatchOutOfMemory([&]() -> absl::Status {
     ABSL_RETURN_IF_ERROR(core_->Usable());
     {
-      const std::lock_guard lock(core_->mutex);
+      const MutexLock lock(core_->mutex);
       if (!core_->damaged.empty()) return core_->damaged.begin()->second;
     }
     if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat(path, ": exists already"));
     absl::Status made = MakeDirectory(ParentOf(path));
     if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
-    // Opened before the snapshot gets its name, after which only the sync may fail.
+    // Open the parent before the rename, because after the rename only the sync may fail.
     ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> parent,
                           Directory::Open(ParentOf(path)));
     const std::string partial = path + kUnfinishedSuffix;
@@ -196,8 +195,8 @@ absl::Status Store::Snapshot(const std::string& path, const SnapshotOptions& opt
   });
 }
 
-absl::StatusOr<std::vector<SnapshotFacts>> Store::ListSnapshots(const std::string& dir) {
-  std::vector<SnapshotFacts> snapshots;
+absl::StatusOr<std::vector<SnapshotInfo>> Store::ListSnapshots(const std::string& dir) {
+  std::vector<SnapshotInfo> snapshots;
   const absl::StatusOr<std::shared_ptr<const Directory>> parent = Directory::Open(dir);
   if (absl::IsNotFound(parent.status())) return snapshots;
   ABSL_RETURN_IF_ERROR(parent.status());
@@ -206,7 +205,7 @@ absl::StatusOr<std::vector<SnapshotFacts>> Store::ListSnapshots(const std::strin
     if (IsUnfinishedSnapshot(name)) continue;
     const auto directory = Directory::Open((*parent)->PathOf(name));
     if (!directory.ok() || !(*directory)->Has(kManifestName)) continue;
-    snapshots.push_back(FactsOf(**directory, name));
+    snapshots.push_back(InfoOf(**directory, name));
   }
   return snapshots;
 }
@@ -216,7 +215,7 @@ absl::Status Store::Restore(const std::string& from, const std::string& to) {
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> source, Directory::Open(from));
   const std::string name = WithoutTrailingSlashes(to);
   const std::string fresh = name + ".restoring";
-  ABSL_RETURN_IF_ERROR(RemoveDirectory(fresh));  // left by one that the process did not survive
+  ABSL_RETURN_IF_ERROR(RemoveDirectory(fresh));  // left by an interrupted restore
   ABSL_RETURN_IF_ERROR(MakeDirectory(fresh));
   if (absl::Status restored = RestoreInto(*source, fresh); !restored.ok()) {
     RemoveDirectory(fresh).IgnoreError();

@@ -12,7 +12,7 @@
 namespace nearfield::store {
 namespace {
 
-// Makes a kept statement ready for its next use, also where memory ran out in the middle of it.
+// Resets a kept statement for its next use, also after memory ran out during its execution.
 struct Reset {
   void operator()(sqlite3_stmt* statement) const {
     sqlite3_reset(statement);
@@ -48,9 +48,9 @@ absl::Status Database::Configure(Mode mode) {
         return SQLITE_OK;
       },
       this);
-  // Exclusive locking keeps the index of the log in our own memory, if it is set before anything
-  // reads the database: no -shm file is made, mapped, or needs room on the disk. A new database is
-  // made with a plain journal, and takes to the log at its end: see UseLog.
+  // If exclusive locking is set before the first read of the database, SQLite keeps the index of
+  // the log in its own memory. Then there is no -shm file, which would need disk space. A new
+  // database is made with a plain journal, and switches to the log at the end: see UseLog.
   if (mode == Mode::kExisting) ABSL_RETURN_IF_ERROR(Run("PRAGMA locking_mode=EXCLUSIVE"));
   for (const char* const setting :
        {"PRAGMA mmap_size=0", "PRAGMA synchronous=FULL", "PRAGMA cell_size_check=ON",
@@ -63,7 +63,7 @@ absl::Status Database::Configure(Mode mode) {
 }
 
 absl::Status Database::SetJournal(const std::string& mode) {
-  std::string now;  // SQLite answers with the mode it is in, whatever was asked for
+  std::string now;  // SQLite returns its current mode, not the requested one
   ABSL_RETURN_IF_ERROR(Query("PRAGMA journal_mode=" + mode, {}, [&now](std::vector<Value> row) {
     if (auto* const text = absl::get_if<std::string>(&row[0])) now = *text;
     return absl::OkStatus();
@@ -93,7 +93,7 @@ absl::Status Database::Error(int code, const std::string& what) const {
       return absl::ResourceExhaustedError(message);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-    case SQLITE_ERROR:  // a table or column that must be there is not
+    case SQLITE_ERROR:  // a required table or column does not exist
     case SQLITE_CONSTRAINT:
     case SQLITE_MISMATCH:
       return absl::DataLossError(message);
@@ -141,7 +141,7 @@ absl::StatusOr<std::vector<Value>> Database::Row(sqlite3_stmt* statement) const 
         row.emplace_back(sqlite3_column_int64(statement, i));
         break;
       case SQLITE_BLOB:
-      case SQLITE_TEXT: {  // settings answer in text
+      case SQLITE_TEXT: {  // settings return text
         const void* const bytes = sqlite3_column_blob(statement, i);
         const auto size = static_cast<size_t>(sqlite3_column_bytes(statement, i));
         row.emplace_back(std::string(static_cast<const char*>(bytes), bytes != nullptr ? size : 0));

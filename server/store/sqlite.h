@@ -1,4 +1,4 @@
-// A thin skin over one SQLite connection: values, statements, errors as absl::Status.
+// Database: a thin wrapper of one SQLite connection, with errors as absl::Status.
 #ifndef NEARFIELD_SERVER_STORE_SQLITE_H_
 #define NEARFIELD_SERVER_STORE_SQLITE_H_
 
@@ -19,8 +19,8 @@ struct sqlite3_stmt;
 
 namespace nearfield::store {
 
-// INTEGER, BLOB. Not std::variant: where copying a string runs out of memory, libstdc++ 12 destroys
-// the copy that was never made.
+// INTEGER or BLOB. Not std::variant: if a copy of a string runs out of memory, libstdc++ 12
+// destroys the copy that was never made.
 using Value = absl::variant<int64_t, std::string>;
 
 // Not thread-safe.
@@ -31,34 +31,34 @@ class Database {
  public:
   enum class Mode { kExisting, kCreate };
 
-  // One connection that shares the file with nobody, without memory mapping, in WAL mode with
-  // synchronous=FULL. Checkpoints happen only in Checkpoint(): SQLite swallows the errors of its
-  // automatic ones.
+  // Opens a connection with exclusive locking, without memory mapping, in WAL mode with
+  // synchronous=FULL. Checkpoints happen only in Checkpoint(), because SQLite ignores the errors of
+  // its automatic ones.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path, Mode mode);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // One statement with ?-parameters; kept prepared.
+  // Runs one statement with ?-parameters. The prepared statement is kept.
   absl::Status Run(const std::string& sql, absl::Span<const Value> values = {});
   using RowSink = std::function<absl::Status(std::vector<Value> row)>;
   absl::Status Query(const std::string& sql, absl::Span<const Value> values, const RowSink& sink);
-  // Ends a transaction. Internal where memory ran out: SQLite may have written the log before.
+  // Commits a transaction. Internal if memory ran out: SQLite may have written the log already.
   absl::Status Commit();
-  // Allocates nothing of its own, so that it works where memory ran out.
+  // Makes no allocation of its own, so that it works after memory ran out.
   absl::Status Rollback();
-  // Rows that the last Run changed.
+  // Returns the number of rows that the last Run changed.
   int64_t changes() const;
 
   bool in_transaction() const;
 
-  // Pages in the write-ahead log after the last commit.
+  // Returns the pages in the write-ahead log after the last commit.
   int64_t log_pages() const { return log_pages_; }
   // Moves the log's pages into the database file, durably.
   absl::Status Checkpoint();
-  // A database made with kCreate takes to the log from now on.
+  // Switches a database made with kCreate to the write-ahead log.
   absl::Status UseLog();
-  // Takes the log away, so that the file stands alone.
+  // Removes the log, so that the database is a single file.
   absl::Status Close();
 
  private:

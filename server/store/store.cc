@@ -4,10 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/check_range.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/orphans.h"
-#include "server/store/planted_bug.h"
 #include "server/store/segment_reader.h"
 #include "server/store/store_core.h"
 
@@ -18,10 +19,10 @@ absl::Status CheckBytes(const char* field, const std::string& value, int64_t min
   const auto bytes = static_cast<int64_t>(value.size());
   if (bytes >= min && bytes <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(field, ": ", bytes, " bytes; must be ", min, " .. ", max));
+      absl::StrCat(field, " = ", bytes, " bytes, must be ", min, " .. ", max));
 }
 
-// The directory with a catalogue in it, locked.
+// Opens and locks the directory, and makes a catalogue if there is none.
 absl::StatusOr<std::shared_ptr<const Directory>> TakeDirectory(const StoreCore& core) {
   const absl::Status made = MakeDirectory(core.options.dir);
   if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
@@ -43,17 +44,18 @@ absl::StatusOr<std::shared_ptr<const Directory>> TakeDirectory(const StoreCore& 
   return directory;
 }
 
-// An open upload, whose file ends with its durable bytes.
+// The file of an open upload. CutUploads truncates it to its durable bytes.
 struct OpenFile {
   int64_t segment = 0;
   int64_t bytes_durable = 0;
 };
 
-// Looks at the header and size of every segment; changes nothing. A damaged one makes its
-// collection one that cannot be read; the others are not at fault. Returns the open uploads that
-// can be resumed.
-absl::StatusOr<std::vector<OpenFile>> CheckFiles(StoreCore* core) {
-  // Says nothing of the file, or a newer build wrote it.
+// Checks the header and size of every segment; changes no file. Records the collection of a damaged
+// segment as unreadable; other collections are not affected. Returns the open uploads that can be
+// resumed.
+absl::StatusOr<std::vector<OpenFile>> CheckFiles(StoreCore* core)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core->mutex) {
+  // An error that refuses the start: it does not concern the file, or a newer build wrote the file.
   const auto refuses = [](const absl::Status& status) {
     return absl::IsResourceExhausted(status) || absl::IsFailedPrecondition(status);
   };
@@ -75,7 +77,7 @@ absl::StatusOr<std::vector<OpenFile>> CheckFiles(StoreCore* core) {
                                               upload.bytes_durable, /*may_be_longer=*/true)
                               .status();
     if (refuses(status)) return status;
-    // Any other error is returned to the caller that resumes the upload.
+    // ResumeUpload reports any other error.
     if (status.ok()) uploads.push_back({.segment = id, .bytes_durable = upload.bytes_durable});
   }
   return uploads;
@@ -90,8 +92,8 @@ absl::Status CutUploads(const StoreCore& core, const std::vector<OpenFile>& uplo
   return absl::OkStatus();
 }
 
-// Rows that point nowhere cannot come from this program.
-absl::Status CheckTables(const StoreCore& core) {
+// Checks that all references between rows are valid, as this program always writes them.
+absl::Status CheckTables(const StoreCore& core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   const Tables& tables = core.catalogue->tables();
   bool good = true;
   for (const auto& [id, row] : tables.Of<SegmentRow>()) {
@@ -129,9 +131,9 @@ const AliasRow* FindAlias(const Tables& tables, const std::string& alias) {
 Store::Store(std::shared_ptr<StoreCore> core) : core_(std::move(core)) {}
 
 Store::~Store() {
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   if (core_->failed.load()) return;
-  // The log is valid where it is; without it the catalogue is one file.
+  // The log is valid as it is; removing it makes the catalogue a single file.
   core_->Survive(core_->catalogue->Close()).IgnoreError();
   core_->failed.store(true);
 }
@@ -141,6 +143,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
     auto core = std::make_shared<StoreCore>();
     core->options = std::move(options);
     ABSL_ASSIGN_OR_RETURN(core->directory, TakeDirectory(*core));
+    const MutexLock lock(core->mutex);
     ABSL_ASSIGN_OR_RETURN(
         core->catalogue,
         Catalogue::Open(core->directory, {.log_pages_max = core->options.log_pages_max}));
@@ -152,11 +155,11 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
     }
     core->Apply(std::move(found));
     core->opened_s = core->SteadyNow();
-    // Whatever refuses the directory comes before the first change: a refusal must not wear off.
+    // Make all checks that refuse the directory before the first change, so that it stays refused.
     ABSL_ASSIGN_OR_RETURN(const std::vector<Orphan> orphans, FindOrphans(*core));
     ABSL_ASSIGN_OR_RETURN(const std::vector<OpenFile> uploads, CheckFiles(core.get()));
     ABSL_RETURN_IF_ERROR(core->catalogue->Start());
-    if (!Planted(PlantedBug::kOrphansKept)) ABSL_RETURN_IF_ERROR(ClearOrphans(orphans, core.get()));
+    ABSL_RETURN_IF_ERROR(ClearOrphans(orphans, core.get()));
     ABSL_RETURN_IF_ERROR(CutUploads(*core, uploads));
     return std::unique_ptr<Store>(new Store(std::move(core)));
   });
@@ -170,18 +173,19 @@ bool Store::IsIn(const std::string& dir) {
 }
 
 uint64_t Store::IncarnationOf(int64_t collection_id) const {
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   return core_->IncarnationOf(collection_id);
 }
 
 std::vector<StoredCollection> Store::Collections() const {
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   const Tables& tables = core_->catalogue->tables();
   std::vector<StoredCollection> collections;
   for (const auto& [id, row] : tables.Of<CollectionRow>()) {
     StoredCollection collection = {.id = id,
                                    .name = row.name,
                                    .spec = row.spec,
+                                   .scan_removed = row.scan_removed,
                                    .attribute_schema = row.schema,
                                    .epoch = static_cast<uint64_t>(row.epoch),
                                    .rows_count = row.rows_live,
@@ -208,10 +212,8 @@ absl::StatusOr<int64_t> Store::CreateCollection(const std::string& name, const C
     ABSL_RETURN_IF_ERROR(core_->Usable());
     ABSL_RETURN_IF_ERROR(CheckBytes("name", name, 1, kNameBytesMax));
     ABSL_RETURN_IF_ERROR(CheckBytes("attribute_schema", attribute_schema, 0, kSchemaBytesMax));
-    if (spec.dim < 1 || spec.dim > kDimMax) {
-      return absl::InvalidArgumentError(absl::StrCat("dim: ", spec.dim, " must be 1 .. ", kDimMax));
-    }
-    const std::lock_guard lock(core_->mutex);
+    ABSL_RETURN_IF_ERROR(CheckRange("dim", spec.dim, 1, kDimMax));
+    const MutexLock lock(core_->mutex);
     const Tables& tables = core_->catalogue->tables();
     if (NameTaken(tables, name) || FindAlias(tables, name) != nullptr) {
       return absl::AlreadyExistsError("name: a collection or alias of this name exists already");
@@ -234,7 +236,7 @@ absl::StatusOr<int64_t> Store::CreateCollection(const std::string& name, const C
 absl::Status Store::DropCollection(int64_t collection_id) {
   return CatchOutOfMemory([&]() -> absl::Status {
     ABSL_RETURN_IF_ERROR(core_->Usable());
-    const std::lock_guard lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     ABSL_RETURN_IF_ERROR(core_->Find(collection_id).status());
     const Tables& tables = core_->catalogue->tables();
     Transaction transaction;
@@ -251,7 +253,7 @@ absl::Status Store::DropCollection(int64_t collection_id) {
       transaction.Remove<SegmentRow>(id);
       core_->Remove(id, &change);
     }
-    std::vector<std::string> uploads;  // names of files
+    std::vector<std::string> uploads;  // file names
     for (const auto& [id, row] : tables.Of<UploadRow>()) {
       if (row.collection != collection_id) continue;
       core_->RemoveUpload(id, &transaction);
@@ -264,7 +266,7 @@ absl::Status Store::DropCollection(int64_t collection_id) {
         std::move(change)));
     core_->damaged.erase(collection_id);
     {
-      const std::lock_guard read_lock(core_->read_mutex);
+      const MutexLock read_lock(core_->read_mutex);
       core_->read_failures.erase(collection_id);
     }
     for (const std::string& name : uploads) core_->RemoveFile(name);
@@ -276,7 +278,7 @@ absl::Status Store::SetAlias(const std::string& alias, int64_t collection_id) {
   return CatchOutOfMemory([&]() -> absl::Status {
     ABSL_RETURN_IF_ERROR(core_->Usable());
     ABSL_RETURN_IF_ERROR(CheckBytes("alias", alias, 1, kNameBytesMax));
-    const std::lock_guard lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     ABSL_RETURN_IF_ERROR(core_->Find(collection_id).status());
     const Tables& tables = core_->catalogue->tables();
     if (NameTaken(tables, alias)) {
@@ -295,7 +297,7 @@ absl::Status Store::SetAlias(const std::string& alias, int64_t collection_id) {
 absl::Status Store::DropAlias(const std::string& alias) {
   return CatchOutOfMemory([&]() -> absl::Status {
     ABSL_RETURN_IF_ERROR(core_->Usable());
-    const std::lock_guard lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     const AliasRow* const row = FindAlias(core_->catalogue->tables(), alias);
     if (row == nullptr) return absl::NotFoundError("no such alias");
     const CommitNote note = {.kind = CommitKind::kAlias, .collection = row->collection};
@@ -307,20 +309,21 @@ absl::Status Store::DropAlias(const std::string& alias) {
 
 absl::Status Store::CommitDelete(int64_t collection_id, uint64_t epoch, const IdColumn& ids) {
   ABSL_RETURN_IF_ERROR(core_->Usable());
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   ABSL_ASSIGN_OR_RETURN(CollectionRow collection, core_->FindSound(collection_id));
   if (ids.type() != collection.spec.id_type) {
     return absl::InvalidArgumentError("ids: of another type than the collection's");
   }
   if (ids.empty() || ids.size() > collection.rows_live) {
-    return absl::InvalidArgumentError(absl::StrCat("ids: ", ids.size(), "; must be 1 .. ",
+    return absl::InvalidArgumentError(absl::StrCat("ids = ", ids.size(), ", must be 1 .. ",
                                                    collection.rows_live, ", the live rows"));
   }
   if (static_cast<int64_t>(epoch) != collection.epoch + 1) {
     return absl::FailedPreconditionError(
         absl::StrCat("epoch: ", epoch, " cannot follow the collection's epoch ", collection.epoch));
   }
-  return CatchOutOfMemory([&] {
+  return CatchOutOfMemory([&]() -> absl::Status {
+    core_->AssertLocked();
     Transaction transaction;
     collection.epoch += 1;
     collection.rows_live -= ids.size();
@@ -328,7 +331,9 @@ absl::Status Store::CommitDelete(int64_t collection_id, uint64_t epoch, const Id
     const CommitNote note = {
         .kind = CommitKind::kDelete, .collection = collection_id, .epoch = collection.epoch};
     transaction.Put(std::move(collection));
-    return core_->Commit(std::move(transaction), note);
+    ABSL_RETURN_IF_ERROR(core_->Commit(std::move(transaction), note));
+    DCHECK(core_->SegmentsAgree(collection_id));
+    return absl::OkStatus();
   });
 }
 

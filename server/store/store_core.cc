@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/checksum.h"
@@ -17,10 +18,10 @@
 namespace nearfield::store {
 namespace {
 
-// Bytes of ids in one deletion record: far below what SQLite takes as one value.
+// Maximum bytes of ids in one deletion record: far below SQLite's limit for one value.
 constexpr int64_t kRecordBytesMax = int64_t{8} << 20;
-// An upload that seems idle at a start is kept for so long, to be resumed: its age is that of the
-// system's clock, which may be wrong.
+// An upload that seems idle at a start is kept for this time, so that it can be resumed: its age is
+// measured by the system clock, which may be wrong.
 constexpr int64_t kGraceSeconds = 3600;
 
 }  // namespace
@@ -53,7 +54,7 @@ absl::Status StoreCore::SurviveFile(const absl::Status& status) {
 
 void StoreCore::NoteRead(int64_t collection, const absl::Status& status) {
   if (!absl::IsDataLoss(status)) return;
-  const std::lock_guard lock(read_mutex);
+  const MutexLock lock(read_mutex);
   ReadFailures& failures = read_failures[collection];
   failures.count += 1;
   failures.latest = status;
@@ -109,15 +110,15 @@ uint64_t StoreCore::IncarnationOf(int64_t collection) const {
   const Digest digest = Sha256()
                             .Add(std::string_view("nearfield incarnation of a collection"))
                             .Add(std::string_view(catalogue->store_id()))
-                            .Add(std::string_view(catalogue->incarnation()))
+                            .Add(std::string_view(catalogue->directory_incarnation()))
                             .AddNumber(collection)
                             .Value();
   return std::max<uint64_t>(1, GetUint64(digest.data()));
 }
 
 void StoreCore::Leave(int64_t segment) noexcept {
-  const std::lock_guard lock(mutex);
-  writers.erase(segment);
+  const MutexLock lock(mutex);
+  CHECK_EQ(writers.erase(segment), size_t{1});
 }
 
 void StoreCore::Add(const CollectionRow& collection, const SegmentRow& row,
@@ -135,11 +136,27 @@ void StoreCore::Apply(SegmentChange change) noexcept {
   std::erase_if(segments_gone, [](const auto& gone) { return gone.second.expired(); });
   for (const auto& [id, segment] : change.removed) {
     const auto it = segments.find(id);
+    CHECK(it != segments.end());
     it->second->Doom();
     segments.erase(it);
   }
   segments_gone.merge(change.removed);
   segments.merge(change.added);
+  CHECK(change.added.empty());
+}
+
+bool StoreCore::SegmentsAgree(int64_t collection) const noexcept {
+  const Tables& tables = catalogue->tables();
+  int64_t rows_max = 0;
+  for (const auto& [id, segment] : segments) {
+    const SegmentRow* const row = tables.Find<SegmentRow>(id);
+    if (row == nullptr || row->rows != segment->row().rows) return false;
+    if (row->collection != collection) continue;
+    rows_max += row->rows - static_cast<int64_t>(row->superseded.size() / 8);
+  }
+  const CollectionRow* const row = tables.Find<CollectionRow>(collection);
+  return row != nullptr && row->rows_live <= rows_max &&
+         segments.size() == tables.Of<SegmentRow>().size();
 }
 
 void StoreCore::RemoveFile(const std::string& name) const noexcept {
@@ -208,6 +225,7 @@ void StoreCore::RemoveUpload(int64_t id, Transaction* transaction) const {
 std::vector<int64_t> StoreCore::RemoveIdleUploads(Transaction* transaction) const {
   const int64_t idle_max = options.upload_idle_s_max;
   const auto is_idle = [&](int64_t id, const UploadRow& row) {
+    AssertLocked();
     if (const auto touched = touched_s.find(id); touched != touched_s.end()) {
       return SteadyNow() - touched->second > idle_max;
     }

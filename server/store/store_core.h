@@ -1,4 +1,4 @@
-// What the parts of the store share; only server/store includes it.
+// StoreCore: the state that the parts of the store share. Only server/store includes it.
 #ifndef NEARFIELD_SERVER_STORE_STORE_CORE_H_
 #define NEARFIELD_SERVER_STORE_STORE_CORE_H_
 
@@ -6,13 +6,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
 #include "server/store/block_stream.h"
 #include "server/store/catalogue.h"
 #include "server/store/deleted_ids.h"
@@ -21,7 +22,7 @@
 
 namespace nearfield::store {
 
-// Segments that a commit adds to the books of a store, or takes out of them. Made before the
+// Segments that a commit adds to the list of segments or removes from it. Allocated before the
 // commit, so that nothing is allocated after it.
 struct SegmentChange {
   std::map<int64_t, std::shared_ptr<CommittedSegment>> added;
@@ -31,80 +32,97 @@ struct SegmentChange {
 struct StoreCore {
   StoreOptions options;
   std::shared_ptr<const Directory> directory;
-  std::atomic<bool> failed{false};  // or closed
-  OrphanReport orphans;             // of the start
+  std::atomic<bool> failed{false};  // failed or closed
+  OrphanReport orphans;             // report of the start
 
-  // Collections of which something could not be read. A lock of their own, because health checks
-  // look here while commits sync.
-  mutable std::mutex read_mutex;
-  std::map<int64_t, ReadFailures> read_failures;
+  // Collections with failed reads. They have their own lock, because health checks read them while
+  // commits sync.
+  mutable Mutex read_mutex;
+  std::map<int64_t, ReadFailures> read_failures ABSL_GUARDED_BY(read_mutex);
 
-  mutable std::mutex mutex;  // guards what follows
-  std::unique_ptr<Catalogue> catalogue;
-  std::map<int64_t, std::shared_ptr<CommittedSegment>> segments;     // of the catalogue
-  std::map<int64_t, std::weak_ptr<CommittedSegment>> segments_gone;  // some may still be read
-  std::set<int64_t> writers;                                         // segments being written
-  // Of open uploads begun or resumed since the store was opened. Kept in memory alone: a caller is
-  // a name that a client gives itself, not a fact of the data.
-  std::map<int64_t, std::string> upload_callers;
-  std::set<int64_t> compactions;  // collections being compacted
-  // Collections with a segment that was missing or damaged at the start: DataLoss, names it.
-  std::map<int64_t, absl::Status> damaged;
+  mutable Mutex mutex ABSL_ACQUIRED_BEFORE(read_mutex);
+  std::unique_ptr<Catalogue> catalogue ABSL_GUARDED_BY(mutex) ABSL_PT_GUARDED_BY(mutex);
+  // The segments of the catalogue, and removed ones that may still be read.
+  std::map<int64_t, std::shared_ptr<CommittedSegment>> segments ABSL_GUARDED_BY(mutex);
+  std::map<int64_t, std::weak_ptr<CommittedSegment>> segments_gone ABSL_GUARDED_BY(mutex);
+  std::set<int64_t> writers ABSL_GUARDED_BY(mutex);  // segments being written
+  // Callers of open uploads that were begun or resumed since the store was opened. Only in memory:
+  // a caller is a name that a client chooses, not part of the data.
+  std::map<int64_t, std::string> upload_callers ABSL_GUARDED_BY(mutex);
+  std::set<int64_t> compactions ABSL_GUARDED_BY(mutex);  // collections being compacted
+  // Collections with a missing or damaged segment at the start. DataLoss names the segment.
+  std::map<int64_t, absl::Status> damaged ABSL_GUARDED_BY(mutex);
 
-  // Steady seconds: when the store was opened, and when each open upload was last touched since.
-  int64_t opened_s = 0;
-  std::map<int64_t, int64_t> touched_s;
+  // Steady seconds of the opening of the store, and of the last use of each open upload since.
+  int64_t opened_s ABSL_GUARDED_BY(mutex) = 0;
+  std::map<int64_t, int64_t> touched_s ABSL_GUARDED_BY(mutex);
 
-  // Unavailable after a fatal error or the end of the store. Checked at the begin of every call.
+  // Returns Unavailable after a fatal error or the end of the store. Every call checks it first.
   absl::Status Usable() const;
-  // The outcome of a commit of the catalogue. Ends the process for any error except
-  // ResourceExhausted; returns what the caller shall return.
+  // Handles the result of a commit of the catalogue. Ends the process for any error except
+  // ResourceExhausted. Returns the status that the caller returns.
   absl::Status Survive(const absl::Status& status);
-  // Ends the process, unless on_fatal returns; also where there is no memory left to say why.
+  // Ends the process, unless on_fatal returns; also without memory for the message.
   void Fail(const absl::Status& status) const noexcept;
-  // The outcome of work on segment files. Ends the process for Internal, which only a call that
-  // changes or syncs a file gives (file.h). Nothing else left the disk in an unknown state.
+  // Handles the result of work on segment files. Ends the process for Internal, which only calls
+  // that change or sync a file return (file.h). No other error leaves the disk in an unknown state.
   absl::Status SurviveFile(const absl::Status& status);
-  // Remembers a DataLoss that reading a collection met. Takes the lock.
-  void NoteRead(int64_t collection, const absl::Status& status);
-  // A segment is not written any more. Takes the lock.
-  void Leave(int64_t segment) noexcept;
-  int64_t Now() const;        // of the system's clock, which may be set: for display
+  // Records a DataLoss of a read of a collection.
+  void NoteRead(int64_t collection, const absl::Status& status) ABSL_LOCKS_EXCLUDED(read_mutex);
+  // Ends the writing of a segment.
+  void Leave(int64_t segment) noexcept ABSL_LOCKS_EXCLUDED(mutex);
+  int64_t Now() const;        // the system clock, which may be set: for display
   int64_t SteadyNow() const;  // for ages
+  // Does nothing; clang then assumes that the mutex is held. For lambdas, which clang checks as
+  // functions of their own.
+  void AssertLocked() const ABSL_ASSERT_EXCLUSIVE_LOCK(mutex) {}
 
-  // The rest with the lock held.
-  absl::StatusOr<CollectionRow> Find(int64_t collection) const;
-  // The same of one that can be read. Errors: and DataLoss.
-  absl::StatusOr<CollectionRow> FindSound(int64_t collection) const;
-  SegmentIdentity Identity(const CollectionRow& collection, int64_t segment) const;
-  uint64_t IncarnationOf(int64_t collection) const;  // see Store
-  const UploadRow* FindUpload(const std::string& token) const;
-  // Commits the transaction, then changes the books.
-  absl::Status Commit(Transaction transaction, const CommitNote& note, SegmentChange change = {});
-  void Add(const CollectionRow& collection, const SegmentRow& row, SegmentChange* change) const;
-  void Remove(int64_t segment, SegmentChange* change) const;
-  void Apply(SegmentChange change) noexcept;
-  // Removes the file of an upload that a commit ended. One that stays is an orphan at worst. The
-  // caller makes the name before the commit, so that no file stays for want of memory.
+  absl::StatusOr<CollectionRow> Find(int64_t collection) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // As Find, for a collection that can be read. Errors: as Find; DataLoss.
+  absl::StatusOr<CollectionRow> FindSound(int64_t collection) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  SegmentIdentity Identity(const CollectionRow& collection, int64_t segment) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // See Store.
+  uint64_t IncarnationOf(int64_t collection) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  const UploadRow* FindUpload(const std::string& token) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Commits the transaction, and then applies `change`.
+  absl::Status Commit(Transaction transaction, const CommitNote& note, SegmentChange change = {})
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Add(const CollectionRow& collection, const SegmentRow& row, SegmentChange* change) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Remove(int64_t segment, SegmentChange* change) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Apply(SegmentChange change) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Removes the file of an upload that a commit ended. A file that cannot be removed is an orphan.
+  // The caller allocates the name before the commit, so that no file stays because memory ran out.
   void RemoveFile(const std::string& name) const noexcept;
-  // Older commits first.
-  std::vector<std::shared_ptr<CommittedSegment>> SegmentsOf(int64_t collection) const;
-  // All deletion records of a collection.
-  absl::StatusOr<DeletedIds> ReadDeleted(const CollectionRow& collection) const;
-  // Records for these ids, cut to a bounded size each.
+  // Returns true if the list of segments is that of the catalogue, and the segments of the
+  // collection have at least its live rows. Holds after every commit. Allocates nothing.
+  bool SegmentsAgree(int64_t collection) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Returns the segments of a collection, older commits first.
+  std::vector<std::shared_ptr<CommittedSegment>> SegmentsOf(int64_t collection) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Reads all deletion records of a collection.
+  absl::StatusOr<DeletedIds> ReadDeleted(const CollectionRow& collection) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Puts deletion records for these ids into the transaction, each of bounded size.
   void PutDeletions(int64_t collection, int64_t seq, const IdColumn& ids,
-                    Transaction* transaction) const;
-  // An open upload was begun, resumed, checkpointed or left by its writer.
-  void Touch(int64_t upload) { touched_s[upload] = SteadyNow(); }
-  // Steady seconds of the last touch by this process; INT64_MIN where there was none.
-  int64_t TouchedAt(int64_t upload) const;
-  // Seconds since the last touch of an open upload. Only the system's clock tells it of a touch by
-  // an earlier process: at least the time since the start.
-  int64_t UntouchedSeconds(const UploadRow& row) const;
+                    Transaction* transaction) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Records that an open upload was begun, resumed, checkpointed or left by its writer.
+  void Touch(int64_t upload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    touched_s[upload] = SteadyNow();
+  }
+  // Returns the steady seconds of the last use by this process; INT64_MIN if there was none.
+  int64_t TouchedAt(int64_t upload) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Returns the seconds since the last use of an open upload. For a use by an earlier process, only
+  // the system clock can measure it; the result is then at least the time since the start.
+  int64_t UntouchedSeconds(const UploadRow& row) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Puts the removal of an upload and its result into the transaction.
-  void RemoveUpload(int64_t id, Transaction* transaction) const;
+  void RemoveUpload(int64_t id, Transaction* transaction) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Puts the removal of idle uploads into the transaction; returns their segments.
-  std::vector<int64_t> RemoveIdleUploads(Transaction* transaction) const;
+  std::vector<int64_t> RemoveIdleUploads(Transaction* transaction) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };
 
 }  // namespace nearfield::store

@@ -1,15 +1,15 @@
-// Uploads until their commit: begin, blocks, checkpoint, resume.
+// Store: uploads until their commit: begin, blocks, checkpoint, resume.
 #include <algorithm>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/open_uploads.h"
-#include "server/store/planted_bug.h"
 #include "server/store/segment_writer_impl.h"
 #include "server/store/store.h"
 #include "server/store/store_core.h"
@@ -22,12 +22,12 @@ absl::Status NoSuchUpload() {
   return absl::NotFoundError("no upload with this token: never begun, or forgotten");
 }
 
-// Takes an upload with a token into the catalogue; those that give way to it leave it.
+// Adds an upload with a token to the catalogue, and removes the uploads that it replaces.
 absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                           const BeginUploadOptions& options) {
-  const std::lock_guard lock(core->mutex);
+  const MutexLock lock(core->mutex);
   const int64_t collection = output.identity().collection;
-  // Both may have changed while the file was made.
+  // The collection and the open uploads may have changed while the file was made.
   ABSL_RETURN_IF_ERROR(core->FindSound(collection).status());
   Transaction transaction;
   ABSL_ASSIGN_OR_RETURN(const std::vector<int64_t> gone, AdmitUpload(*core, options, &transaction));
@@ -37,7 +37,7 @@ absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                             .mode = options.mode,
                             .bytes_durable = output.extent().bytes,
                             .touched_unix_s = core->Now()});
-  // Made before the commit, so that nothing is allocated after it.
+  // Allocated before the commit, so that nothing is allocated after it.
   std::vector<std::string> files;
   files.reserve(gone.size());
   for (const int64_t id : gone) files.push_back(SegmentFileName(id));
@@ -49,6 +49,7 @@ absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
   for (const std::string& file : files) core->RemoveFile(file);
   core->upload_callers.merge(caller);
   const auto has_ended = [core](const auto& entry) {
+    core->AssertLocked();
     const UploadRow* const row = core->catalogue->tables().Find<UploadRow>(entry.first);
     return row == nullptr || row->state == UploadState::kCommitted;
   };
@@ -63,15 +64,15 @@ SegmentWriter::SegmentWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)
 
 SegmentWriter::~SegmentWriter() {
   StoreCore& core = *impl_->core;
-  const std::lock_guard lock(core.mutex);
-  core.writers.erase(impl_->segment());
+  const MutexLock lock(core.mutex);
+  CHECK_EQ(core.writers.erase(impl_->segment()), size_t{1});
   const UploadRow* const row = core.catalogue->tables().Find<UploadRow>(impl_->segment());
   if (impl_->committed || core.failed.load()) return;
   if (const auto touched = core.touched_s.find(impl_->segment()); touched != core.touched_s.end()) {
     touched->second = core.SteadyNow();
   }
-  // A file that cannot be removed is an orphan, and the next start removes it; room that cannot be
-  // given back is given back when the upload is resumed.
+  // If the file cannot be removed, it is an orphan that the next start removes. Disk space that
+  // cannot be released now is released when the upload is resumed.
   CatchOutOfMemory([&] {
     return row == nullptr ? impl_->output.Discard() : impl_->output.CutTo(row->bytes_durable);
   }).IgnoreError();
@@ -105,11 +106,6 @@ absl::Status SegmentWriter::Sync() {
 
 absl::Status SegmentWriter::SealAndSync() {
   ABSL_RETURN_IF_ERROR(impl_->Usable());
-  if (Planted(PlantedBug::kCommitBeforeSync)) {
-    impl_->output.Seal().IgnoreError();
-    impl_->bytes_synced = bytes();
-    return absl::OkStatus();
-  }
   absl::Status synced = impl_->output.Trim();
   if (synced.ok()) synced = impl_->output.Seal();
   if (synced.ok()) synced = impl_->output.Sync();
@@ -128,12 +124,12 @@ absl::Status SegmentWriter::RecordCheckpoint() {
     return absl::FailedPreconditionError("upload_token: an upload without one has no checkpoints");
   }
   StoreCore& core = *impl_->core;
-  if (!Planted(PlantedBug::kUndurableCheckpoint)) {
-    ABSL_RETURN_IF_ERROR(core.SurviveFile(impl_->output.Sync()));
-  }
-  const std::lock_guard lock(core.mutex);
+  ABSL_RETURN_IF_ERROR(core.SurviveFile(impl_->output.Sync()));
+  const MutexLock lock(core.mutex);
   const UploadRow* const old = core.catalogue->tables().Find<UploadRow>(impl_->segment());
   if (old == nullptr) return DroppedMeanwhile(collection_id());
+  CHECK_GE(next_block(), old->next_block);  // a checkpoint keeps what an earlier one recorded
+  CHECK_GE(bytes(), old->bytes_durable);
   UploadRow row = *old;
   row.next_block = next_block();
   row.rows = rows_count();
@@ -156,27 +152,27 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
   ABSL_RETURN_IF_ERROR(core_->Usable());
   if (static_cast<int64_t>(options.token.size()) > kTokenBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat("upload_token: ", options.token.size(),
-                                                   " bytes; the limit is ", kTokenBytesMax));
+                                                   " bytes, must be at most ", kTokenBytesMax));
   }
   SegmentPlan plan = {.bytes_expected = options.bytes_expected,
                       .free_bytes_min = core_->options.free_bytes_min};
-  // Refused before anything is written, so that the disk keeps room for the catalogue.
+  // Refuse before any write, so that the disk keeps space for the catalogue.
   ABSL_RETURN_IF_ERROR(CheckRoom(*core_->directory, plan.bytes_expected, plan.free_bytes_min));
   SegmentIdentity identity;
   {
-    const std::lock_guard lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->FindSound(collection_id));
     if (!options.token.empty()) {
-      Transaction unused;  // asked again once the file is made
+      Transaction unused;  // checked again after the file is made
       ABSL_RETURN_IF_ERROR(AdmitUpload(*core_, options, &unused).status());
     }
     identity = core_->Identity(collection, core_->catalogue->AllocateId());
     plan.commits = core_->catalogue->commits_count();
-    core_->writers.insert(identity.segment);
+    CHECK(core_->writers.insert(identity.segment).second);
   }
   absl::Cleanup leave = [&] { core_->Leave(identity.segment); };
-  // All that may run out of memory comes before the commit. The file is made without the lock:
-  // reserving room may take its time.
+  // Allocate everything before the commit. Make the file without the lock, because reserving disk
+  // space may be slow.
   std::string token = options.token;
   const std::string name = SegmentFileName(identity.segment);
   absl::StatusOr<SegmentOutput> output = SegmentOutput::Create(core_->directory, identity, plan);
@@ -187,10 +183,10 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
                                                        .mode = options.mode,
                                                        .token = std::move(token)});
   auto writer = absl::WrapUnique(new SegmentWriter(std::move(impl)));
-  std::move(leave).Cancel();  // the writer leaves, and discards its file
+  std::move(leave).Cancel();  // from here on, the writer's destructor does both
   std::move(discard).Cancel();
   if (!options.token.empty()) {
-    // The catalogue may only name a file that is there for good.
+    // The catalogue may only name a durable file.
     ABSL_RETURN_IF_ERROR(core_->SurviveFile(writer->impl_->output.Sync()));
     ABSL_RETURN_IF_ERROR(RecordUpload(core_.get(), writer->impl_->output, options));
   }
@@ -210,7 +206,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::s
   StreamSource source = {.directory = core_->directory.get(), .may_be_longer = true};
   UploadMode mode = UploadMode::kInsert;
   {
-    const std::lock_guard lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     const UploadRow* const row = core_->FindUpload(token);
     if (row == nullptr) return NoSuchUpload();
     if (row->state == UploadState::kCommitted) {
@@ -226,7 +222,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::s
     source.identity = core_->Identity(collection, row->id);
     source.extent = {.blocks = row->next_block, .rows = row->rows, .bytes = row->bytes_durable};
     mode = row->mode;
-    core_->writers.insert(row->id);
+    CHECK(core_->writers.insert(row->id).second);
   }
   absl::Cleanup leave = [&] { core_->Leave(source.identity.segment); };
   StreamTotals totals;
@@ -248,18 +244,18 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::s
   return writer;
 }
 
-absl::StatusOr<UploadFacts> Store::GetUpload(const std::string& token) const {
-  const std::lock_guard lock(core_->mutex);
+absl::StatusOr<UploadInfo> Store::GetUpload(const std::string& token) const {
+  const MutexLock lock(core_->mutex);
   const UploadRow* const row = token.empty() ? nullptr : core_->FindUpload(token);
   if (row == nullptr) return NoSuchUpload();
   const auto* const result = core_->catalogue->tables().Find<UploadResultRow>(row->id);
-  return UploadFacts{.state = row->state,
-                     .collection_id = row->collection,
-                     .mode = row->mode,
-                     .next_block = row->next_block,
-                     .rows_count = row->rows,
-                     .rows_replaced = result != nullptr ? result->rows_replaced : 0,
-                     .epoch = static_cast<uint64_t>(row->epoch)};
+  return UploadInfo{.state = row->state,
+                    .collection_id = row->collection,
+                    .mode = row->mode,
+                    .next_block = row->next_block,
+                    .rows_count = row->rows,
+                    .rows_replaced = result != nullptr ? result->rows_replaced : 0,
+                    .epoch = static_cast<uint64_t>(row->epoch)};
 }
 
 absl::Status Store::DropUpload(const std::string& token) {
@@ -268,7 +264,7 @@ absl::Status Store::DropUpload(const std::string& token) {
 
 absl::Status Store::DropOpenUpload(const std::string& token) {
   ABSL_RETURN_IF_ERROR(core_->Usable());
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   const UploadRow* const row = token.empty() ? nullptr : core_->FindUpload(token);
   if (row == nullptr) return NoSuchUpload();
   if (core_->writers.count(row->id) > 0) {
@@ -285,7 +281,8 @@ absl::Status Store::DropOpenUpload(const std::string& token) {
 }
 
 int64_t UploadBytes(const CollectionSpec& spec, int64_t rows, int64_t value_bytes) {
-  // An id or its end, the ends of payload and attributes; for each block header, padding and table.
+  // Per row: an id or its end, and the ends of payload and attributes. Per block: header, padding
+  // and table.
   const int64_t row_bytes = int64_t{spec.dim} * BytesPerElement(spec.row_type) + 8 + 4 + 4;
   const int64_t planes = rows * row_bytes + value_bytes;
   const int64_t blocks = CeilDiv(rows, 1000);

@@ -2,9 +2,9 @@
 
 namespace nearfield::server {
 
-void CallCounter::Note(const RequestRecord& record, const absl::Status& status) {
+void CallCounter::Record(const RequestRecord& record, const absl::Status& status) {
   const std::string code = absl::StatusCodeToString(status.code());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   CallCount& count = counts_[{record.method, code}];
   ++count.calls;
   count.rows += record.rows;
@@ -12,7 +12,7 @@ void CallCounter::Note(const RequestRecord& record, const absl::Status& status) 
 }
 
 CallCounts CallCounter::counts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counts_;
 }
 

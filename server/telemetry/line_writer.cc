@@ -7,11 +7,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <condition_variable>
-#include <mutex>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "engine/base/mutex.h"
 
 namespace nearfield::server {
 namespace {
@@ -20,7 +21,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kEndWait{500};
 
-// Blocks while the descriptor is full. What cannot be written (closed, broken pipe) is discarded.
+// Writes all bytes; blocks while the descriptor is full. Discards what cannot be written (closed
+// descriptor, broken pipe).
 void WriteAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(fd, bytes.data(), bytes.size());
@@ -35,17 +37,20 @@ void WriteAll(int fd, std::string_view bytes) {
   }
 }
 
-// Keeps the pool for the rest of the process.
+// Keeps the pool until the process ends.
 void LeaveBehind(std::shared_ptr<spdlog::details::thread_pool> pool) {
-  static std::mutex& mutex = *new std::mutex;
-  static auto& pools = *new std::vector<std::shared_ptr<spdlog::details::thread_pool>>;
-  const std::lock_guard lock(mutex);
-  pools.push_back(std::move(pool));
+  struct Left {
+    Mutex mutex;
+    std::vector<std::shared_ptr<spdlog::details::thread_pool>> pools ABSL_GUARDED_BY(mutex);
+  };
+  static Left& left = *new Left;
+  const MutexLock lock(left.mutex);
+  left.pools.push_back(std::move(pool));
 }
 
 }  // namespace
 
-// Called by the pool's one thread.
+// Called only by the pool's single thread.
 class LineWriter::Sink final : public spdlog::sinks::sink {
  public:
   // `pool` outlives its thread, which alone uses the sink.
@@ -58,24 +63,29 @@ class LineWriter::Sink final : public spdlog::sinks::sink {
     WriteAll(options_.fd, line_);
     TellDropped();
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ++written_;
     }
-    wrote_.notify_all();
+    wrote_.NotifyAll();
   }
   void flush() override {}
   void set_pattern(const std::string& /*pattern*/) override {}
   void set_formatter(std::unique_ptr<spdlog::formatter> /*formatter*/) override {}
 
-  // False: some of the first `posted` lines are neither written nor dropped within `wait`.
+  // Returns false if some of the first `posted` lines are neither written nor dropped within
+  // `wait`.
   bool AwaitWritten(int64_t posted, milliseconds wait) {
-    std::unique_lock lock(mutex_);
-    return wrote_.wait_for(lock, wait, [&] {
-      return written_ + static_cast<int64_t>(pool_->overrun_counter()) >= posted;
-    });
+    MutexLock lock(mutex_);
+    const auto end = std::chrono::steady_clock::now() + wait;
+    while (!IsWritten(posted) && wrote_.WaitUntil(lock, end)) {
+    }
+    return IsWritten(posted);
   }
 
  private:
+  bool IsWritten(int64_t posted) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return written_ + static_cast<int64_t>(pool_->overrun_counter()) >= posted;
+  }
   void TellDropped() {
     const auto dropped = static_cast<int64_t>(pool_->overrun_counter());
     if (dropped == told_) return;
@@ -87,9 +97,9 @@ class LineWriter::Sink final : public spdlog::sinks::sink {
   spdlog::details::thread_pool* const pool_;
   std::string line_;
   int64_t told_ = 0;
-  std::mutex mutex_;
-  std::condition_variable wrote_;
-  int64_t written_ = 0;
+  Mutex mutex_;
+  CondVar wrote_;
+  int64_t written_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 LineWriter::LineWriter(LineWriterOptions options)
@@ -98,7 +108,8 @@ LineWriter::LineWriter(LineWriterOptions options)
       logger_(std::make_shared<spdlog::async_logger>(
           "nearfield", sink_, pool_, spdlog::async_overflow_policy::overrun_oldest)) {
   logger_->set_level(spdlog::level::trace);
-  logger_->set_error_handler([](const std::string& /*error*/) {});  // the default writes to stderr
+  // The default handler writes to stderr.
+  logger_->set_error_handler([](const std::string& /*error*/) {});
 }
 
 LineWriter::~LineWriter() {

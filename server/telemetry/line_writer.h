@@ -1,4 +1,4 @@
-// Writes lines to a descriptor on a thread of its own.
+// LineWriter: writes lines to a descriptor on its own thread.
 #ifndef NEARFIELD_SERVER_TELEMETRY_LINE_WRITER_H_
 #define NEARFIELD_SERVER_TELEMETRY_LINE_WRITER_H_
 
@@ -21,28 +21,28 @@ namespace nearfield::server {
 
 struct LineWriterOptions {
   int fd = 2;
-  size_t lines_max = 4096;  // that wait
-  // Returns the line that tells how many lines were dropped since the last such line, and in all.
-  // It is written once lines flow again.
+  size_t lines_max = 4096;  // maximum number of waiting lines
+  // Returns the line that reports how many lines were dropped since the last such line, and in
+  // total. It is written once the descriptor accepts lines again.
   std::function<std::string(int64_t dropped, int64_t dropped_in_all)> dropped_line;
 };
 
-// A reader that does not read never blocks a caller: the oldest waiting line is dropped instead.
-// Thread-safe.
+// A slow reader never blocks a caller: the oldest waiting line is dropped instead. Thread-safe.
 class LineWriter {
  public:
   explicit LineWriter(LineWriterOptions options);
-  // As Flush with a short wait. Where the descriptor is blocked, the thread is left behind: it ends
-  // with the process.
+  // Flushes with a short wait. If the descriptor is blocked, the thread keeps running until the
+  // process ends.
   ~LineWriter();
   LineWriter(const LineWriter&) = delete;
   LineWriter& operator=(const LineWriter&) = delete;
 
   // Does not block.
   void Write(const std::string& line);
-  // Blocks until every line so far is written or dropped. False: not within `wait`.
+  // Blocks until every line so far is written or dropped. Returns false if that takes longer than
+  // `wait`.
   bool Flush(std::chrono::milliseconds wait);
-  // Lines that were dropped since the start.
+  // Returns the number of lines dropped since the start.
   int64_t dropped() const;
 
  private:

@@ -18,7 +18,7 @@ constexpr std::array kLevelNames = {"debug", "info", "warning", "error"};
 
 const char* NameOf(LogLevel level) { return kLevelNames.at(static_cast<size_t>(level)); }
 
-// Wall clock, UTC, to the microsecond.
+// Returns the wall-clock time in UTC with microseconds.
 std::string Timestamp() {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::Now(), absl::UTCTimeZone());
 }

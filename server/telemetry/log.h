@@ -1,4 +1,4 @@
-// The server's log: one line an event, as text or as one JSON object, on stderr.
+// Log: the server's log on stderr. One line for each event, as text or as one JSON object.
 #ifndef NEARFIELD_SERVER_TELEMETRY_LOG_H_
 #define NEARFIELD_SERVER_TELEMETRY_LOG_H_
 
@@ -22,23 +22,24 @@ struct LogField {
   std::variant<int64_t, std::string> value;
 };
 
-// Thread-safe. Control characters and invalid UTF-8 of callers never reach a line as such.
+// Escapes control characters and invalid UTF-8 from callers. Thread-safe.
 class Log {
  public:
   using Sink = std::function<void(const std::string& line)>;
 
-  // Lines go to stderr, on a thread of their own: a blocked reader of stderr never blocks a caller.
+  // Writes lines to stderr on a separate thread, so that a blocked reader of stderr never blocks a
+  // caller.
   Log(LogFormat format, LogLevel least);
-  // Lines go to `sink`, called from any thread.
+  // Passes lines to `sink`, which is called from any thread.
   Log(LogFormat format, LogLevel least, Sink sink);
   ~Log();
 
   bool Enabled(LogLevel level) const { return level >= least_.load(std::memory_order_relaxed); }
   void SetLevel(LogLevel least) { least_.store(least); }
   void Write(LogLevel level, const std::string& message, const std::vector<LogField>& fields = {});
-  // Waits until the lines so far are written, for half a second at most.
+  // Blocks until the lines so far are written, for at most half a second.
   void Flush();
-  // Lines that were dropped, since stderr did not take them.
+  // Returns the number of lines that were dropped because stderr did not accept them.
   int64_t dropped() const;
 
  private:
@@ -48,7 +49,7 @@ class Log {
   Sink sink_;
 };
 
-// "info" and so on; the names of the setting log_level.
+// Parses a name of the setting log_level: "info" and so on.
 LogLevel LogLevelFromName(const std::string& name);
 
 }  // namespace nearfield::server

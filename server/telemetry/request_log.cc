@@ -54,14 +54,14 @@ void RequestLog::SetPolicy(const RequestLogPolicy& policy) {
   sample_ = policy.sample;
 }
 
-bool RequestLog::Wanted(const RequestRecord& record, const absl::Status& status) {
+bool RequestLog::ShouldLog(const RequestRecord& record, const absl::Status& status) {
   if (all_ || !status.ok() || record.total_us >= slow_us_) return true;
   const int64_t sample = sample_;
   return sample > 0 && others_.fetch_add(1, std::memory_order_relaxed) % sample == 0;
 }
 
-void RequestLog::Note(const RequestRecord& record, const absl::Status& status) {
-  if (Wanted(record, status)) LogRequest(log_, record, status);
+void RequestLog::Record(const RequestRecord& record, const absl::Status& status) {
+  if (ShouldLog(record, status)) LogRequest(log_, record, status);
 }
 
 std::string RequestId(std::string_view from_client) {

@@ -1,5 +1,5 @@
-// One line a request: who asked what, how it ended, where the time went. Never vectors, ids or
-// payloads.
+// RequestLog: writes one line for each request that its policy selects, with the peer's address,
+// the status and times. Never logs vectors, ids or payloads.
 #ifndef NEARFIELD_SERVER_TELEMETRY_REQUEST_LOG_H_
 #define NEARFIELD_SERVER_TELEMETRY_REQUEST_LOG_H_
 
@@ -24,22 +24,23 @@ struct RequestRecord {
   int64_t queue_us = 0;
   int64_t device_us = 0;
   int64_t total_us = 0;
-  // What the passes of its searches read: "rows", "int8", "mixed" in a stream that saw both, empty
-  // without a search; and the queries of those passes that took a slower way.
+  // The rows or codes that the passes of its searches read: "rows", "int8"; "mixed" in a stream
+  // with both; empty without a search. The escalations are the queries of those passes that needed
+  // a slower path.
   std::string scan;
   int64_t escalations_tighter = 0;
   int64_t escalations_canonical = 0;
 };
 
-// Writes the line of a call. Refusals and successes are info; the server's own faults (Internal,
-// DataLoss, Unknown) are errors.
+// Writes the line of a call. Successes and refusals have level info. Faults of the server
+// (Internal, DataLoss, Unknown) have level error.
 void LogRequest(Log* log, const RequestRecord& record, const absl::Status& status);
 
-// Which calls get a line.
+// Selects the calls that get a line.
 struct RequestLogPolicy {
   bool all = true;
-  // Where not all: those that failed, those that took at least `slow_us`, and one in `sample` of
-  // the others (0: none of them).
+  // If `all` is false: logs calls that failed, calls that took at least `slow_us`, and one in
+  // `sample` of the others (0: none of them).
   int64_t slow_us = 0;
   int64_t sample = 0;
 };
@@ -47,13 +48,13 @@ struct RequestLogPolicy {
 // Thread-safe.
 class RequestLog {
  public:
-  // `log` outlives this.
+  // `log` outlives this object.
   RequestLog(Log* log, const RequestLogPolicy& policy) : log_(log) { SetPolicy(policy); }
   void SetPolicy(const RequestLogPolicy& policy);
-  void Note(const RequestRecord& record, const absl::Status& status);
+  void Record(const RequestRecord& record, const absl::Status& status);
 
  private:
-  bool Wanted(const RequestRecord& record, const absl::Status& status);
+  bool ShouldLog(const RequestRecord& record, const absl::Status& status);
 
   Log* const log_;
   std::atomic<bool> all_{true};
@@ -62,8 +63,8 @@ class RequestLog {
   std::atomic<int64_t> others_{0};  // calls that neither failed nor were slow
 };
 
-// The client's id where it is 1 .. 128 printable ASCII characters without blanks, else a new random
-// one.
+// Returns the client's id if it is 1 .. 128 printable ASCII characters without blanks, else a new
+// random one.
 std::string RequestId(std::string_view from_client);
 
 }  // namespace nearfield::server

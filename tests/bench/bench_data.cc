@@ -10,7 +10,7 @@
 namespace nearfield::bench {
 namespace {
 
-// SplitMix64: a small counter-based generator, so that any row can be drawn by itself.
+// SplitMix64: a small counter-based generator, so any row can be drawn independently.
 uint64_t Mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -18,7 +18,7 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Box and Muller's transform: two normal values from two uniform ones.
+// The Box-Muller transform: two normal values from two uniform ones.
 void FillRow(uint64_t seed, int64_t row, int32_t dim, float* out) {
   uint64_t state = Mix(seed ^ Mix(static_cast<uint64_t>(row)));
   for (int32_t d = 0; d < dim; d += 2) {

@@ -1,5 +1,5 @@
-// Reproducible Gaussian data for benchmarks: the same seed gives the same bytes on any machine and
-// thread count.
+// Reproducible data for benchmarks: a seed gives the same bytes on any machine and with any number
+// of threads.
 #ifndef NEARFIELD_TESTS_BENCH_BENCH_DATA_H_
 #define NEARFIELD_TESTS_BENCH_BENCH_DATA_H_
 
@@ -8,17 +8,18 @@
 
 namespace nearfield::bench {
 
-// [rows_count, dim] row-major fp32, independent normal values; row r depends on (seed, r) only.
-// Uses all cores.
+// Returns [rows_count, dim] row-major fp32, independent normal values. Row r depends only on (seed,
+// r). Uses all cores.
 std::vector<float> GaussianRows(int64_t rows_count, int32_t dim, uint64_t seed);
 
-// What embeddings look like, and what is hard for a scan of codes.
-//   kGaussian: independent normal values. kClustered: normal around one of 1,000 centres, so that a
-//   query has many near neighbours. kOutliers: eight dimensions thirty times as great as the rest.
+// Kinds of data: some resemble embeddings, some are hard for a scan of codes.
+//   kGaussian:  independent normal values.
+//   kClustered: normal around one of 1,000 centers, so that a query has many near neighbors.
+//   kOutliers:  eight dimensions are thirty times larger than the others.
 enum class DataKind : uint8_t { kGaussian, kClustered, kOutliers };
 
-// As GaussianRows; rows of one seed of a kind have the same centres and dimensions as those of any
-// other.
+// Returns rows as GaussianRows does, of the given kind. The centers and the outlier dimensions do
+// not depend on the seed.
 std::vector<float> MakeRows(DataKind kind, int64_t rows_count, int32_t dim, uint64_t seed);
 
 }  // namespace nearfield::bench

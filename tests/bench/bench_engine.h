@@ -1,4 +1,4 @@
-// What the benchmarks of searches share: rows, filling a collection, comparing answers.
+// Helpers of the search benchmarks: make rows, fill a collection, compare answers.
 #ifndef NEARFIELD_TESTS_BENCH_BENCH_ENGINE_H_
 #define NEARFIELD_TESTS_BENCH_BENCH_ENGINE_H_
 
@@ -12,18 +12,19 @@
 
 namespace nearfield::bench {
 
-// Rows of a corpus of any size, made from few, so that only these take memory: row i is base row
-// i % base rows, its elements turned round by i / base rows places. No two rows are the same as
-// long as that is less than dim.
+// Rows of a corpus of any size, made from a few base rows, so that only these take memory. Row i is
+// base row i % base_rows with its elements rotated by i / base_rows places. All rows differ while
+// that number is below dim.
 class RowSource {
  public:
-  // `base`: [rows, dim] row-major fp32; kept in `row_type`, rounded to nearest.
+  // `base`: [rows, dim] row-major fp32; stored in `row_type`, rounded to nearest.
   RowSource(absl::Span<const float> base, int32_t dim, RowType row_type);
 
   int32_t dim() const { return dim_; }
   RowType row_type() const { return row_type_; }
   int64_t row_bytes() const { return int64_t{dim_} * BytesPerElement(row_type_); }
-  // Rows [begin, begin + count), row-major; in `scratch` where they are made.
+  // Returns rows [begin, begin + count), row-major. They point into `scratch` if they have to be
+  // made.
   absl::Span<const uint8_t> Rows(int64_t begin, int64_t count, std::vector<uint8_t>* scratch) const;
 
  private:
@@ -33,14 +34,14 @@ class RowSource {
   int64_t base_rows_ = 0;
 };
 
-// A new collection with the first rows of the source in one commit; ids 0 .. rows_count-1. The
-// spec's dim and row type are those of the source.
+// Creates a collection with the first rows of the source in one commit; ids 0 .. rows_count-1.
+// Requires: the spec's dim and row type are those of the source.
 absl::StatusOr<std::shared_ptr<Collection>> FillCollection(Engine& engine,
                                                            const CollectionSpec& spec,
                                                            const RowSource& source,
                                                            int64_t rows_count);
 
-// Ids and score bits.
+// Returns true if ids and score bits are equal.
 bool SameBits(const Neighbors& a, const Neighbors& b);
 
 }  // namespace nearfield::bench

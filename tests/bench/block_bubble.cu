@@ -3,22 +3,27 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <cstddef>
+#include <cstdint>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/score/order.h"
 #include "engine/score/score.h"
+#include "tests/bench/select_keys.cuh"
+#include "tests/engine/topk/kit/select_cuda.h"
 
 namespace nearfield::bench {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int64_t kRowsPerBlock = 1024;  // of the partial selection
+using select::CheckCuda;
 
-// Scores every row. Grid ceil(N / 256), block 256: one thread a row, which reads it alone, so
-// neighbouring threads read addresses a row apart.
+constexpr int kThreads = 256;
+constexpr int64_t kRowsPerBlock = 1024;  // in the partial selection
+constexpr int64_t kColumnsMax = 1'000'000;
+constexpr int64_t kWorkMax = 300'000'000;  // n * k: about 30 ms
+
+// Scores every row. Grid ceil(N / 256), block 256: one thread scores one row and reads it alone, so
+// neighboring threads read addresses that are one row apart.
 __global__ void ScoreRowsKernel(BlockBubbleRows rows, const float* query, uint64_t* keys) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (row >= rows.rows_count) return;
@@ -36,72 +41,105 @@ __global__ void ScoreRowsKernel(BlockBubbleRows rows, const float* query, uint64
       score::OrderKey(score::DotScore(score::ReduceAccumulators(sums)), static_cast<uint32_t>(row));
 }
 
-// Keeps the k best keys of a block's rows, sorted. Grid ceil(N / 1024), block 1: the thread lets
-// each key bubble up.
-__global__ void PartialTopKKernel(const uint64_t* keys, int64_t rows_count, int k,
-                                  uint64_t* partials) {
+// Keys as ScoreRowsKernel stored them.
+struct StoredKeys {
+  __device__ uint64_t operator()(int64_t row) const { return keys[row]; }
+  const uint64_t* keys;
+};
+
+// Keys made from scores.
+struct KeysOfScores {
+  __device__ uint64_t operator()(int64_t column) const {
+    return SortKey(scores[column], static_cast<uint32_t>(column));
+  }
+  const float* scores;
+};
+
+// Keeps the k best of a block's keys, sorted. Grid ceil(count / 1024), block 1: the thread bubbles
+// each key up. Reads count keys once; writes and shifts in partials[blocks][k], which stay in
+// cache. Requires: k >= 1.
+template <typename KeyAt>
+__global__ void PartialTopKKernel(KeyAt key_at, int64_t count, int64_t k, uint64_t* partials) {
   uint64_t* const best = partials + static_cast<int64_t>(blockIdx.x) * k;
-  for (int i = 0; i < k; ++i) best[i] = score::kNoKey;
+  for (int64_t i = 0; i < k; ++i) best[i] = score::kNoKey;
   const int64_t begin = static_cast<int64_t>(blockIdx.x) * kRowsPerBlock;
-  const int64_t end = min(begin + kRowsPerBlock, rows_count);
-  for (int64_t row = begin; row < end; ++row) {
-    const uint64_t key = keys[row];
+  const int64_t end = min(begin + kRowsPerBlock, count);
+  for (int64_t at = begin; at < end; ++at) {
+    const uint64_t key = key_at(at);
     if (key <= best[k - 1]) continue;
-    int place = k - 1;
+    int64_t place = k - 1;
     for (; place > 0 && best[place - 1] < key; --place) best[place] = best[place - 1];
     best[place] = key;
   }
 }
 
-// Merges the blocks' lists into one. Grid 1, block 1: a look at every list's head for each result.
-__global__ void MergeTopKKernel(const uint64_t* partials, int blocks, int k, int* heads,
-                                uint64_t* best) {
-  for (int block = 0; block < blocks; ++block) heads[block] = 0;
-  for (int i = 0; i < k; ++i) {
-    uint64_t greatest = score::kNoKey;
-    int from = 0;
-    for (int block = 0; block < blocks; ++block) {
-      const int head = heads[block];
-      const uint64_t key =
-          head < k ? partials[static_cast<int64_t>(block) * k + head] : score::kNoKey;
-      if (key > greatest) {
-        greatest = key;
-        from = block;
-      }
-    }
-    best[i] = greatest;
-    ++heads[from];
-  }
-}
-
-absl::Status Check(cudaError_t error, const char* call) {
-  if (error == cudaSuccess) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(call, ": ", cudaGetErrorString(error)));
-}
-
-// Device memory that only grows.
-class Scratch {
- public:
-  absl::StatusOr<void*> AtLeast(size_t bytes) {
-    if (bytes <= bytes_) return memory_;
-    cudaFree(memory_);
-    memory_ = nullptr;
-    bytes_ = 0;
-    ABSL_RETURN_IF_ERROR(Check(cudaMalloc(&memory_, bytes), "cudaMalloc"));
-    bytes_ = bytes;
-    return memory_;
-  }
-
- private:
-  void* memory_ = nullptr;  // lives as long as the process
-  size_t bytes_ = 0;
+struct Lists {
+  const uint64_t* partials;  // [count, k]
+  int64_t* heads;            // [count]
+  int64_t count;
+  int64_t k;
 };
 
-template <typename T>
-absl::StatusOr<T*> Take(Scratch& scratch, int64_t count) {
-  ABSL_ASSIGN_OR_RETURN(void* const memory,
-                        scratch.AtLeast(static_cast<size_t>(count) * sizeof(T)));
-  return static_cast<T*>(memory);
+// Stores the keys themselves.
+struct PutKey {
+  __device__ void operator()(int64_t i, uint64_t key) const { best[i] = key; }
+  uint64_t* best;
+};
+
+// Stores the value and the index of each key.
+struct PutResult {
+  __device__ void operator()(int64_t i, uint64_t key) const {
+    const uint32_t index = IndexOf(key);
+    indices[i] = index;
+    values[i] = __uint_as_float(ResultBits(scores[index]));
+  }
+  const float* scores;
+  float* values;
+  uint32_t* indices;
+};
+
+// Merges the blocks' lists into one. Grid 1, block 1: reads the head of every list for each result.
+// Reads k * lists keys of 8 bytes, most of them from cache. Requires: at least k keys in the lists.
+template <typename Put>
+__global__ void MergeTopKKernel(Lists lists, Put put) {
+  for (int64_t list = 0; list < lists.count; ++list) lists.heads[list] = 0;
+  for (int64_t i = 0; i < lists.k; ++i) {
+    uint64_t greatest = score::kNoKey;
+    int64_t from = 0;
+    for (int64_t list = 0; list < lists.count; ++list) {
+      const int64_t head = lists.heads[list];
+      const uint64_t key = head < lists.k ? lists.partials[list * lists.k + head] : score::kNoKey;
+      if (key > greatest) {
+        greatest = key;
+        from = list;
+      }
+    }
+    ++lists.heads[from];
+    put(i, greatest);
+  }
+}
+
+int64_t Blocks(int64_t count) { return (count + kRowsPerBlock - 1) / kRowsPerBlock; }
+
+// Keys and heads of the lists of every block.
+int64_t ListBytes(int64_t count, int64_t k) {
+  return Blocks(count) * (k + 1) * static_cast<int64_t>(sizeof(uint64_t));
+}
+
+// Enqueues both kernels. `lists` is device memory of ListBytes.
+template <typename KeyAt, typename Put>
+absl::Status Select(KeyAt key_at, int64_t count, int64_t k, void* lists, Put put,
+                    cudaStream_t stream) {
+  const int64_t blocks = Blocks(count);
+  auto* const partials = static_cast<uint64_t*>(lists);
+  PartialTopKKernel<<<static_cast<unsigned>(blocks), 1, 0, stream>>>(key_at, count, k, partials);
+  MergeTopKKernel<<<1, 1, 0, stream>>>(
+      Lists{.partials = partials,
+            .heads = reinterpret_cast<int64_t*>(partials + blocks * k),
+            .count = blocks,
+            .k = k},
+      put);
+  return CheckCuda(cudaGetLastError(), "launching block_bubble");
 }
 
 Neighbors ToNeighbors(const std::vector<uint64_t>& keys) {
@@ -117,30 +155,50 @@ Neighbors ToNeighbors(const std::vector<uint64_t>& keys) {
 
 absl::StatusOr<Neighbors> BlockBubbleSearch(const BlockBubbleRows& rows,
                                             absl::Span<const float> query, int32_t k) {
-  static Scratch query_memory, key_memory, partial_memory, head_memory, best_memory;
-  const int kept = static_cast<int>(std::min<int64_t>(k, rows.rows_count));
+  // They live as long as the process.
+  static auto& query_memory = *new select::DeviceMemory;
+  static auto& key_memory = *new select::DeviceMemory;
+  static auto& list_memory = *new select::DeviceMemory;
+  static auto& best_memory = *new select::DeviceMemory;
+  constexpr auto kKeyBytes = static_cast<int64_t>(sizeof(uint64_t));
+  const int64_t kept = std::min<int64_t>(k, rows.rows_count);
   if (kept == 0) return ToNeighbors({});
-  const auto blocks = static_cast<int>((rows.rows_count + kRowsPerBlock - 1) / kRowsPerBlock);
-  ABSL_ASSIGN_OR_RETURN(float* const device_query, Take<float>(query_memory, rows.dim));
-  ABSL_ASSIGN_OR_RETURN(uint64_t* const keys, Take<uint64_t>(key_memory, rows.rows_count));
-  ABSL_ASSIGN_OR_RETURN(uint64_t* const partials,
-                        Take<uint64_t>(partial_memory, int64_t{blocks} * kept));
-  ABSL_ASSIGN_OR_RETURN(int* const heads, Take<int>(head_memory, blocks));
-  ABSL_ASSIGN_OR_RETURN(uint64_t* const best, Take<uint64_t>(best_memory, kept));
+  ABSL_RETURN_IF_ERROR(query_memory.Reserve(rows.dim * static_cast<int64_t>(sizeof(float))));
+  ABSL_RETURN_IF_ERROR(key_memory.Reserve(rows.rows_count * kKeyBytes));
+  ABSL_RETURN_IF_ERROR(list_memory.Reserve(ListBytes(rows.rows_count, kept)));
+  ABSL_RETURN_IF_ERROR(best_memory.Reserve(kept * kKeyBytes));
   ABSL_RETURN_IF_ERROR(
-      Check(cudaMemcpyAsync(device_query, query.data(), query.size() * sizeof(float),
-                            cudaMemcpyHostToDevice, nullptr),
-            "cudaMemcpyAsync"));
+      CheckCuda(cudaMemcpyAsync(query_memory.as<void>(), query.data(), query.size() * sizeof(float),
+                                cudaMemcpyHostToDevice, nullptr),
+                "cudaMemcpyAsync"));
+  auto* const keys = key_memory.as<uint64_t>();
+  auto* const best = best_memory.as<uint64_t>();
   const auto score_blocks = static_cast<unsigned>((rows.rows_count + kThreads - 1) / kThreads);
-  ScoreRowsKernel<<<score_blocks, kThreads>>>(rows, device_query, keys);
-  PartialTopKKernel<<<static_cast<unsigned>(blocks), 1>>>(keys, rows.rows_count, kept, partials);
-  MergeTopKKernel<<<1, 1>>>(partials, blocks, kept, heads, best);
-  ABSL_RETURN_IF_ERROR(Check(cudaGetLastError(), "launching the baseline"));
-  std::vector<uint64_t> result(static_cast<size_t>(kept));
-  ABSL_RETURN_IF_ERROR(Check(
-      cudaMemcpy(result.data(), best, result.size() * sizeof(uint64_t), cudaMemcpyDeviceToHost),
-      "cudaMemcpy"));
+  ScoreRowsKernel<<<score_blocks, kThreads>>>(rows, query_memory.as<float>(), keys);
+  ABSL_RETURN_IF_ERROR(Select(StoredKeys{keys}, rows.rows_count, kept, list_memory.as<void>(),
+                              PutKey{best}, /*stream=*/nullptr));
+  ABSL_ASSIGN_OR_RETURN(const std::vector<uint64_t> result,
+                        select::Download(best, kept, /*stream=*/nullptr));
   return ToNeighbors(result);
+}
+
+bool BlockBubbleSupports(const select::Shape& shape) {
+  return shape.type == RowType::kFloat32 && shape.batch == 1 && shape.n <= kColumnsMax &&
+         shape.n * shape.k <= kWorkMax;
+}
+
+int64_t BlockBubbleWorkspaceBytes(const select::Shape& shape) {
+  return ListBytes(shape.n, shape.k);
+}
+
+absl::Status BlockBubbleSelect(const select::Shape& shape, const select::Buffers& buffers,
+                               cudaStream_t stream) {
+  if (!BlockBubbleSupports(shape) || buffers.workspace_bytes < BlockBubbleWorkspaceBytes(shape))
+    return absl::InvalidArgumentError("block_bubble: not this shape, or too small a workspace");
+  const auto* const scores = static_cast<const float*>(buffers.scores);
+  const PutResult put = {
+      .scores = scores, .values = static_cast<float*>(buffers.values), .indices = buffers.indices};
+  return Select(KeysOfScores{scores}, shape.n, shape.k, buffers.workspace, put, stream);
 }
 
 }  // namespace nearfield::bench

@@ -1,14 +1,17 @@
-// The first version that this service grew from, kept as a baseline for the benchmark and the
-// tests; the engine does not use it. One thread a row scores, one thread a block inserts by
-// bubbling, one thread merges.
+// The first version of this service, kept as a baseline for the benchmark and the tests; the engine
+// does not use it. One thread per row scores, one thread per block inserts by bubbling, one thread
+// merges.
 #ifndef NEARFIELD_TESTS_BENCH_BLOCK_BUBBLE_H_
 #define NEARFIELD_TESTS_BENCH_BLOCK_BUBBLE_H_
+
+#include <cuda_runtime_api.h>
 
 #include <cstdint>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nearfield/engine/engine.h"
+#include "nearfield/engine/select.h"
 
 namespace nearfield::bench {
 
@@ -19,11 +22,22 @@ struct BlockBubbleRows {
   int32_t dim = 0;
 };
 
-// The min(k, rows_count) best rows by dot product, ids are row numbers: query up, search, results
-// down. The same score and order as the engine's, so answers compare bit for bit. Scratch memory is
-// kept between calls. Not thread-safe.
+// Returns the min(k, rows_count) best rows by dot product; ids are row numbers. Copies the query to
+// the device, searches, copies the results back. Scores and order are the engine's, so answers
+// compare bit for bit. Keeps scratch memory between calls. Thread safety: not thread-safe.
 absl::StatusOr<Neighbors> BlockBubbleSearch(const BlockBubbleRows& rows,
                                             absl::Span<const float> query, int32_t k);
+
+// The same selection over a row of scores, for the selection benchmark: for one row of fp32 and at
+// most tens of milliseconds of work.
+bool BlockBubbleSupports(const select::Shape& shape);
+
+int64_t BlockBubbleWorkspaceBytes(const select::Shape& shape);
+
+// Like Selector::Run, for a shape that BlockBubbleSupports accepts. The workspace may hold
+// anything.
+absl::Status BlockBubbleSelect(const select::Shape& shape, const select::Buffers& buffers,
+                               cudaStream_t stream);
 
 }  // namespace nearfield::bench
 

@@ -1,8 +1,8 @@
-// The certified scan beside the scan of exact rows, host to host, on one backend: one query and
-// batches, over data that is easy and hard for codes.
-// Compares ids and score bits of both paths for every query, and with the oracle for the first,
-// before anything is timed; a difference ends the run. Prints one line "NEARFIELD_BENCH_JSON {...}"
-// a configuration.
+// Compares the certified scan with the scan of exact rows, host to host, on one backend. Runs
+// single queries and batches, over data that is easy and data that is hard for codes. Before it
+// times anything, it compares ids and score bits of both paths for every query, and the first
+// answer with the oracle; it stops at a difference. Prints one line "NEARFIELD_BENCH_JSON {...}"
+// per configuration.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -35,15 +35,14 @@ struct Config {
   std::vector<int32_t> ks = {10, 100};
   std::vector<int32_t> batches = {1};
   std::vector<DataKind> kinds = {DataKind::kGaussian};
-  std::string real;  // folder of a real corpus, in the place of kinds and dims
+  std::string real;  // folder of a real corpus, which replaces kinds and dims
   Metric metric = Metric::kDot;
   RowType row_type = RowType::kFloat32;
-  RowHome home = RowHome::kDevice;      // of the rows that go with the codes
-  ScanChoice scan = ScanChoice::kInt8;  // the codes: int8 or bf16
+  RowPlacement home = RowPlacement::kDevice;  // placement of the rows that have codes
   BackendChoice backend = BackendChoice::kAuto;
   int32_t threads = 0;
   double read_tb_s = 4.53;  // measured streaming read of the device, for the limit
-  bool rows = true;         // time the scan of exact rows too
+  bool rows = true;         // also time the scan of exact rows
   Repeats repeats = {.warmups = 3, .runs = 51, .seconds_max = 2};
 };
 
@@ -51,9 +50,9 @@ constexpr std::array<const char*, 3> kKindNames = {"gaussian", "clustered", "out
 constexpr std::array<const char*, 3> kMetricNames = {"dot", "cosine", "l2"};
 constexpr std::array<const char*, 3> kTypeNames = {"fp32", "fp16", "bf16"};
 constexpr std::array<const char*, 2> kHomeNames = {"device", "host"};
-// Rows beyond these are made of them.
+// Further rows are rotations of these.
 constexpr int64_t kBaseRowsMax = 1'000'000;
-// What the oracle reads back and scores, on one core, in well under a minute.
+// Maximum number of rows that the oracle reads back and scores on one core in well under a minute.
 constexpr int64_t kOracleRowsMax = 20'000'000;
 
 using bench::Name;
@@ -65,7 +64,7 @@ struct Queries {
   std::vector<float> vectors;  // [count, dim]
 };
 
-// One corpus, held twice: with codes and without.
+// One corpus, stored twice: with codes and without.
 class Case {
  public:
   Case(const Config& config, Engine& engine, const Queries& queries, const RowSource& source)
@@ -79,7 +78,7 @@ class Case {
   absl::Status Run(int64_t rows_count) {
     rows_count_ = rows_count;
     CollectionSpec spec = {.dim = dim_, .metric = config_.metric, .row_type = source_.row_type()};
-    spec.scan = config_.scan;
+    spec.scan = ScanChoice::kInt8;
     spec.rows = config_.home;
     const auto begin = std::chrono::steady_clock::now();
     ABSL_ASSIGN_OR_RETURN(codes_, FillCollection(engine_, spec, source_, rows_count));
@@ -89,7 +88,7 @@ class Case {
                 taken.count(), row_gb / taken.count());
     std::fflush(stdout);
     spec.scan = ScanChoice::kRows;
-    spec.rows = RowHome::kDevice;
+    spec.rows = RowPlacement::kDevice;
     ABSL_ASSIGN_OR_RETURN(exact_, FillCollection(engine_, spec, source_, rows_count));
     for (const int32_t batch : config_.batches) {
       for (const int32_t k : config_.ks) ABSL_RETURN_IF_ERROR(RunBatch(batch, k));
@@ -109,7 +108,7 @@ class Case {
     return batch;
   }
 
-  // Every query on both paths; the first against the oracle, where that takes seconds.
+  // Compares every query on both paths, and the first with the oracle if that takes seconds only.
   absl::StatusOr<SearchCost> Compare(int32_t batch, int32_t k) {
     SearchCost sum;
     int64_t searches = 0;
@@ -156,9 +155,9 @@ class Case {
     if (config_.rows) {
       ABSL_ASSIGN_OR_RETURN(exact, Time(*exact_, batch, k));
     }
-    // The codes once, whatever the batch; a batch of many is bound by multiplications instead.
-    const int32_t element_bytes = config_.scan == ScanChoice::kBf16 ? 2 : 1;
-    const double code_bytes = static_cast<double>((dim_ * element_bytes + 127) / 128 * 128 + 16);
+    // A pass reads the codes once for any batch size. Multiplications, not reads, limit a large
+    // batch.
+    const double code_bytes = static_cast<double>((dim_ + 127) / 128 * 128 + 16);
     const double limit_us =
         static_cast<double>(rows_count_) * code_bytes / (config_.read_tb_s * 1e6);
     std::printf(
@@ -192,12 +191,12 @@ class Case {
 
 absl::Status RunSource(const Config& config, const RowSource& source, const Queries& queries) {
   const int64_t rows_max = *std::max_element(config.rows_counts.begin(), config.rows_counts.end());
-  // A copy with codes and one without, each with its norms and ranks, and slab rounding.
+  // Room for a copy with codes and one without, each with its norms and ranks, and for slab
+  // rounding.
   constexpr int64_t kRounding = int64_t{2} << 30;
   const int64_t row_bytes = source.row_bytes() + 32 * BytesPerElement(config.row_type);
-  const bool on_host = config.home == RowHome::kHost;
-  const int64_t device_row_bytes =
-      (on_host ? 1 : 2) * row_bytes + 2 * source.dim() + 127 + 16 + 2 * 12;
+  const bool on_host = config.home == RowPlacement::kHost;
+  const int64_t device_row_bytes = (on_host ? 1 : 2) * row_bytes + source.dim() + 127 + 16 + 2 * 12;
   ABSL_ASSIGN_OR_RETURN(
       const std::unique_ptr<Engine> engine,
       Engine::Create({.backend = config.backend,
@@ -253,7 +252,7 @@ constexpr char kHelp[] =
     "  --n=1000000,...  --dim=1024,...  --k=10,100  --batch=1,32,...\n"
     "  --data=gaussian,clustered,outliers   --metric=dot|cosine|l2   --backend=auto|cpu|gpu\n"
     "  --real=scripts/data  the corpus of real text instead; more rows are its rows, turned round\n"
-    "  --dtype=fp32|fp16|bf16   --rows=device|host   --scan=int8|bf16\n"
+    "  --dtype=fp32|fp16|bf16   --rows=device|host\n"
     "  --threads=N          of the CPU backend; 0: all cores\n"
     "  --read-tb-s=4.53     measured streaming read of the device, for the limit\n"
     "  --no-rows            do not time the scan of exact rows\n"
@@ -280,11 +279,7 @@ absl::Status Set(absl::string_view name, absl::string_view value, Config* config
     config->row_type = static_cast<RowType>(type + 1);
   } else if (name == "--rows") {
     ABSL_ASSIGN_OR_RETURN(const size_t home, Find(kHomeNames, value));
-    config->home = static_cast<RowHome>(home + 1);
-  } else if (name == "--scan") {
-    constexpr std::array<const char*, 2> kScans = {"int8", "bf16"};
-    ABSL_ASSIGN_OR_RETURN(const size_t scan, Find(kScans, value));
-    config->scan = scan == 0 ? ScanChoice::kInt8 : ScanChoice::kBf16;
+    config->home = static_cast<RowPlacement>(home + 1);
   } else if (name == "--backend") {
     constexpr std::array<const char*, 3> kBackends = {"auto", "cpu", "gpu"};
     ABSL_ASSIGN_OR_RETURN(const size_t backend, Find(kBackends, value));

@@ -19,7 +19,8 @@ std::atomic<uint64_t> sink{0};  // keeps the compiler from dropping the work
 
 constexpr int64_t kLineBytes = 64;
 
-// Every byte of [data, data + bytes), with and without a prefetch ahead: the better one counts.
+// Reads every byte of [data, data + bytes), with or without a prefetch ahead; callers use the
+// faster.
 void ReadAll(const std::byte* data, int64_t bytes, int64_t fetch_ahead) {
   __m128i sums[4] = {};
   for (int64_t i = 0; i < bytes; i += kLineBytes) {
@@ -33,7 +34,7 @@ void ReadAll(const std::byte* data, int64_t bytes, int64_t fetch_ahead) {
 }
 
 constexpr int64_t kSteps = 2'000'000;
-constexpr int kChains = 16;  // more than latency times units: 4 x 2
+constexpr int kChains = 16;  // exceeds latency times units: 4 x 2
 
 __attribute__((target("avx512f"))) int64_t MultiplyAddsWide() {
   __m512d sums[kChains];
@@ -50,7 +51,7 @@ __attribute__((target("avx512f"))) int64_t MultiplyAddsWide() {
 }
 
 __attribute__((target("avx2,fma"))) int64_t MultiplyAdds() {
-  constexpr int kChainsHere = 12;  // of 16 registers
+  constexpr int kChainsHere = 12;  // fits the 16 registers
   __m256d sums[kChainsHere];
   for (auto& sum : sums) sum = _mm256_set1_pd(1.0);
   const __m256d factor = _mm256_set1_pd(0.999);

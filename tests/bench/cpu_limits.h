@@ -1,5 +1,5 @@
-// What this machine's cores and memory can do at most: the limits that CPU benchmarks are held
-// against.
+// Measures the maximum rates of this machine's cores and memory, to which CPU benchmarks are
+// compared.
 #ifndef NEARFIELD_TESTS_BENCH_CPU_LIMITS_H_
 #define NEARFIELD_TESTS_BENCH_CPU_LIMITS_H_
 
@@ -9,12 +9,11 @@
 
 namespace nearfield::bench {
 
-// Bytes a second that `threads` threads together read from `bytes` of memory, each its own stretch
-// in order.
+// Returns the bytes per second that `threads` threads together read from `bytes` of memory; each
+// thread reads its own part in order.
 double StreamingReadRate(ThreadPool& pool, int32_t threads, int64_t bytes);
 
-// Floating-point operations a second in fp64, two a multiply-add, with nothing but registers
-// involved.
+// Returns the fp64 floating-point operations per second, two per multiply-add, on registers only.
 double MultiplyAddRate(ThreadPool& pool, int32_t threads);
 
 }  // namespace nearfield::bench

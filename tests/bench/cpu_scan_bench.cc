@@ -1,12 +1,12 @@
-// The CPU backend's scan against the limits of the machine: memory for one query, multiply-adds for
-// many.
+// Compares the CPU backend's scan with the limits of the machine: memory for one query,
+// multiply-adds for many.
 //   cpu_scan_bench [--tiny] [--threads=1,2,...] [--instruction-set=AVX2] [--k=10] [--seconds=4]
-//   [--case=<part of a case's name>] [--path=int8,bf16,rows] [--batch=1,8,64] [--json]
+//   [--case=<part of a case's name>] [--path=int8,rows] [--batch=1,8,64] [--json]
 //   [--shape=200000x384,...: fp32, dot, instead of the list]
-//   [--data=gaussian|equal: equal rows, which no bound can rule out]
-//   [--dump=<folder>: rows and queries of the fp32 shapes, for a peer, and nothing else]
-// Every answer is compared with engine/score to the bit before its case is timed; a difference ends
-// the run with 1.
+//   [--data=gaussian|equal: equal rows, which no bound can exclude]
+//   [--dump=<folder>: only writes rows and queries of the fp32 shapes, for a peer]
+// Compares every answer with engine/score to the bit before it times the case. Exits with 1 after a
+// difference.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -18,10 +18,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/backend/backend.h"
 #include "engine/base/thread_pool.h"
-#include "engine/corpus/backend.h"
 #include "engine/cpu/cpu_topk_engine.h"
-#include "engine/cpu/scan_kernels.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/score/order.h"
 #include "engine/score/row_types.h"
 #include "engine/score/score.h"
@@ -38,7 +38,7 @@ struct Limits {
   double flops;
 };
 
-// Rows in their stored type, and as the fp32 values they stand for.
+// Rows in their stored type, and the fp32 values that they represent.
 struct Data {
   std::vector<float> values;
   std::vector<uint16_t> narrow;
@@ -75,7 +75,7 @@ double Sum(bool product, const float* q, const float* x, int32_t dim) {
   return score::ReduceAccumulators(sums);
 }
 
-// Rank equals slot in this benchmark.
+// Returns the expected keys; in this benchmark the rank of a row is its slot.
 std::vector<uint64_t> Expected(const Shape& shape, const Data& data, const float* query,
                                int32_t k) {
   const double query_square = Sum(true, query, query, shape.dim);
@@ -94,7 +94,7 @@ std::vector<uint64_t> Expected(const Shape& shape, const Data& data, const float
   return keys;
 }
 
-void CheckAnswer(const std::vector<corpus::RankedScore>& got, const std::vector<uint64_t>& want) {
+void CheckAnswer(absl::Span<const corpus::RankedScore> got, const std::vector<uint64_t>& want) {
   bool same = got.size() == want.size();
   for (size_t i = 0; same && i < got.size(); ++i) {
     same = score::OrderKey(got[i].score, got[i].rank) == want[i];
@@ -102,7 +102,7 @@ void CheckAnswer(const std::vector<corpus::RankedScore>& got, const std::vector<
   if (!same) Fail("an answer differs from engine/score: not timed");
 }
 
-// A loaded backend of one thread count.
+// A backend with loaded rows, for one number of threads.
 class Loaded {
  public:
   Loaded(const Shape& shape, const Data& data, int32_t threads, ScanPrecision path,
@@ -129,23 +129,26 @@ class Loaded {
     view_.rows_live = shape.rows_count;
   }
 
-  corpus::BestRows Search(const std::vector<float>& queries, const std::vector<int32_t>& k) {
+  // Returns the lists of the search, valid until the next one.
+  const corpus::RankedLists& Search(const std::vector<float>& queries,
+                                    const std::vector<int32_t>& k) {
     corpus::QueryTile tile;
     tile.queries = queries.data();
     tile.k = k;
-    auto best = backend_->Search(format_, {&view_, 1}, tile, &cost_);
-    if (!best.ok()) Fail(best.status().ToString());
-    return *std::move(best);
+    const absl::Status status = backend_->Search(format_, {&view_, 1}, tile, &best_, &cost_);
+    if (!status.ok()) Fail(status.ToString());
+    return best_;
   }
   const corpus::ScanCost& cost() const { return cost_; }
   double append_seconds() const { return append_seconds_; }
-  const std::string& device_name() const { return backend_->facts().device_name; }
+  const std::string& device_name() const { return backend_->info().device_name; }
 
  private:
   const corpus::RowFormat format_;
   std::unique_ptr<corpus::Backend> backend_;
   std::unique_ptr<corpus::RowPlanes> planes_;
   corpus::GenerationView view_;
+  corpus::RankedLists best_;
   corpus::ScanCost cost_;
   double append_seconds_ = 0;
 };
@@ -161,13 +164,14 @@ struct Case {
 };
 
 int64_t RowBytes(const Case& c) {
-  constexpr auto kBoundBytes = static_cast<int64_t>(sizeof(score::RowBound));
-  if (c.path == ScanPrecision::kInt8) return cpu::CodeStride(c.shape.dim) + kBoundBytes;
-  if (c.path == ScanPrecision::kBf16) return cpu::Bf16Stride(c.shape.dim) + kBoundBytes;
+  if (c.path == ScanPrecision::kInt8) {
+    return cpu::CodeStride(c.shape.dim) + static_cast<int64_t>(sizeof(score::RowBound));
+  }
   return int64_t{cpu::PaddedDim(c.shape.dim)} * BytesPerElement(c.shape.row_type);
 }
 
-// What the path must at least take: bytes of copies or rows from memory, or fp64 multiply-adds.
+// Returns the minimum time of the path: the time to read codes or rows from memory, or to do fp64
+// multiply-adds.
 double PredictedSeconds(const Case& c, const Limits& limits) {
   const double read =
       static_cast<double>(c.shape.rows_count * RowBytes(c)) / limits.read_bytes_per_s;
@@ -209,7 +213,7 @@ void WriteFloats(const std::string& path, const std::vector<float>& values) {
   if (!written || std::fclose(file) != 0) Fail(absl::StrCat("cannot write ", path));
 }
 
-// <rows>x<dim>.rows and .queries, little-endian fp32: what RunShape times.
+// Writes <rows>x<dim>.rows and .queries, little-endian fp32: the data that RunShape times.
 void DumpShape(const Shape& shape, const Options& options) {
   if (shape.row_type != RowType::kFloat32) return;
   const int32_t batch_max = *std::max_element(options.batches.begin(), options.batches.end());
@@ -223,7 +227,7 @@ void RunShape(const Shape& shape, const Options& options, const std::vector<Limi
   const int32_t batch_max = *std::max_element(batches.begin(), batches.end());
   const Data data = MakeData(shape, options.equal_rows);
   const std::vector<float> all_queries = GaussianRows(batch_max, shape.dim, /*seed=*/2);
-  std::vector<std::vector<uint64_t>> expected;  // of every query that is checked
+  std::vector<std::vector<uint64_t>> expected;  // for every query that is checked
   for (int32_t query = 0; query < batch_max; ++query) {
     const bool checked = query == 0 || std::count(batches.begin(), batches.end(), query + 1) > 0;
     expected.push_back(
@@ -238,9 +242,9 @@ void RunShape(const Shape& shape, const Options& options, const std::vector<Limi
         const std::vector<float> queries(all_queries.begin(),
                                          all_queries.begin() + int64_t{batch} * shape.dim);
         const std::vector<int32_t> k(count, options.k);
-        const corpus::BestRows best = loaded.Search(queries, k);
-        CheckAnswer(best.front()[0], expected.front());
-        CheckAnswer(best.back()[0], expected[count - 1]);
+        const corpus::RankedLists& best = loaded.Search(queries, k);
+        CheckAnswer(best.list(0, 0), expected.front());
+        CheckAnswer(best.list(count - 1, 0), expected[count - 1]);
         const Timing timing =
             MedianOf({.warmups = 2, .runs = options.tiny ? 11 : 51, .seconds_max = options.seconds},
                      [&](int) { loaded.Search(queries, k); });

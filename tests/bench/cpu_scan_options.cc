@@ -56,7 +56,7 @@ std::vector<ScanPrecision> ParsePaths(const std::string& text) {
   for (const std::string& part : std::vector<std::string>(absl::StrSplit(text, ','))) {
     const auto* const named = std::find_if(std::begin(kPaths), std::end(kPaths),
                                            [&](ScanPrecision path) { return part == Name(path); });
-    if (named == std::end(kPaths)) Fail("--path: int8, bf16 or rows");
+    if (named == std::end(kPaths)) Fail("--path: int8 or rows");
     paths.push_back(*named);
   }
   return paths;

@@ -1,4 +1,4 @@
-// What cpu_scan_bench is asked to measure.
+// Options of cpu_scan_bench.
 #ifndef NEARFIELD_TESTS_BENCH_CPU_SCAN_OPTIONS_H_
 #define NEARFIELD_TESTS_BENCH_CPU_SCAN_OPTIONS_H_
 
@@ -19,8 +19,7 @@ struct Shape {
   Metric metric;
 };
 
-inline constexpr ScanPrecision kPaths[] = {ScanPrecision::kInt8, ScanPrecision::kBf16,
-                                           ScanPrecision::kRows};
+inline constexpr ScanPrecision kPaths[] = {ScanPrecision::kInt8, ScanPrecision::kRows};
 
 struct Options {
   bool tiny = false;
@@ -32,19 +31,18 @@ struct Options {
   std::vector<Shape> shapes;
   bool equal_rows = false;
   std::string dump;
-  bool json = false;  // a line for scripts/cpu_campaign beside each line for people
+  bool json = false;  // also prints a JSON line for scripts/cpu_campaign per case
   int32_t k = 10;
-  double seconds = 4;  // per case, at most
+  double seconds = 4;  // maximum per case
 };
 
-// Ends the program with 1.
+// Prints the message and ends the program with 1.
 [[noreturn]] void Fail(const std::string& message);
 
 const char* Name(RowType type);
 const char* Name(Metric metric);
 
-// Fails where an argument is unknown or wrong. Threads and batches that are not given are filled
-// in.
+// Parses the arguments; fails if one is unknown or wrong. Fills in default threads and batches.
 Options ParseOptions(int argc, char** argv);
 
 }  // namespace nearfield::bench

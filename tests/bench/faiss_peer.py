@@ -1,10 +1,12 @@
-"""What a user would pick instead on a CPU: FAISS's exact search (IndexFlatIP, fp32) with the same rows, queries and threads.
+"""Times the usual alternative on a CPU: FAISS's exact search (IndexFlatIP, fp32) with the same
+rows, queries and threads.
 
     python3 tests/bench/faiss_peer.py --folder DIR --shape 200000x384 --threads 2
 
-DIR holds what `cpu_scan_bench --dump=DIR` wrote. Prints one line "NEARFIELD_BENCH_JSON {...}" a configuration and setting:
-FAISS as it comes, and with its threshold for matrix multiplication set so that every batch takes that way. Without FAISS
-(PyPI faiss-cpu) it says so and exits 3. A peer for benchmarks only: no test needs it.
+DIR holds the output of `cpu_scan_bench --dump=DIR`. Prints one line "NEARFIELD_BENCH_JSON {...}"
+per configuration and setting: FAISS with its defaults, and with its threshold set so that every
+batch uses matrix multiplication. Without FAISS (PyPI faiss-cpu) it reports that and exits with 3.
+Only benchmarks use this peer; no test needs it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 
 
 def parse() -> argparse.Namespace:
-    """The grid, as in cpu_scan_bench."""
+    """Parses the grid, with the options of cpu_scan_bench."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     numbers = lambda text: [int(part) for part in text.split(",")]  # noqa: E731
     parser.add_argument("--folder", type=Path, required=True)

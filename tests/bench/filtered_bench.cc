@@ -1,6 +1,6 @@
-// Searches that a filter narrows beside the same search without one, on any backend: random rows of
-// several shares, one query and a batch. Each answer is compared with the oracle's first. Prints
-// lines "NEARFIELD_BENCH_JSON {...}".
+// Compares searches with a filter to the same search without one, on any backend: filters that pass
+// random rows of several shares, with one query and with a batch. Compares each answer with the
+// oracle's first. Prints lines "NEARFIELD_BENCH_JSON {...}".
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Options {
   std::vector<int64_t> batches = {1, 64};
   std::vector<double> shares = {1, 0.5, 0.1, 0.05, 0.02, 0.01, 0.001, 0.00001};
   int runs = 51;
-  bool fresh = false;  // each search has a filter that was not seen before
+  bool fresh = false;  // gives each search a new filter
 };
 
 [[noreturn]] void Fail(const std::string& what) {
@@ -43,7 +43,7 @@ T OrFail(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-// Each row with this chance.
+// Returns a filter that passes each row with probability `share`.
 std::shared_ptr<const RowFilter> RandomFilter(int64_t rows_count, double share) {
   std::mt19937_64 random(7);
   std::bernoulli_distribution chosen(share);

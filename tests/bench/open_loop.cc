@@ -17,7 +17,7 @@ namespace {
 
 using server::TimePoint;
 
-// Between two looks at memory.
+// Interval between two readings of memory use.
 constexpr std::chrono::milliseconds kLookEvery(50);
 
 Sample::End EndOf(const absl::Status& status) {
@@ -44,7 +44,7 @@ struct Load {
     if (sample.end != Sample::End::kPending) ++answered_twice;
     sample.took_us = static_cast<float>(server::ExactMicrosBetween(arrived, clock.Now()));
     sample.end = EndOf(status);
-    // Under the lock: whoever waits may end the load as soon as it sees the last.
+    // Under the lock: the waiting thread may destroy the load as soon as the last search has ended.
     const std::lock_guard lock(mutex);
     ++ended;
     if (ended == static_cast<int64_t>(samples.size())) all_ended.notify_one();
@@ -65,7 +65,8 @@ struct Load {
   }
 };
 
-// When, and by whom, the searches come: drawn before the load, so that drawing takes no time of it.
+// Time and caller of a search. All are drawn before the load starts, so that drawing does not delay
+// it.
 struct Arrival {
   double at_us = 0;
   int64_t caller = -1;  // -1: the quiet one

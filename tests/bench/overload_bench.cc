@@ -1,8 +1,9 @@
-// The search queue under five times the load that the device can serve, beside four fifths of it:
-// how much is still served in time, how fast the rest is refused, what accepted searches wait, what
-// memory it takes, and how soon it is over. The device is a clock: it computes nothing. Then what
-// the queue adds to a lone search, and how long the device is idle between two passes. Prints lines
-// "NEARFIELD_BENCH_JSON {...}"; ends with 1 where a bar is missed (--tiny: where anything is lost).
+// Sends the search queue five times the load that the device can serve, and four fifths of it for
+// comparison. Measures how much is still served in time, the latency of refusals, the latency of
+// accepted searches, the memory, and the time to recover. The device is a clock and computes
+// nothing. Also measures the time that the queue adds to a lone search, and the device's idle time
+// between two passes. Prints lines "NEARFIELD_BENCH_JSON {...}". Exits with 1 if a limit is missed
+// (--tiny: if a search is lost).
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -14,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/batching/engine_thread.h"
-#include "server/batching/search_queue.h"
+#include "server/scheduler/engine_thread.h"
+#include "server/scheduler/search_queue.h"
 #include "tests/bench/open_loop.h"
 #include "tests/bench/timed_device.h"
 
@@ -27,13 +28,13 @@ using server::SearchQueue;
 using server::SearchQueueLimits;
 using server::SteadyClock;
 
-// 6,400 queries a second in full passes of 10 ms.
+// 6,400 queries per second in full passes of 10 ms.
 constexpr DeviceTimes kTimes = {.pass_us = 2000, .query_us = 125};
 constexpr int64_t kBatchMax = 64;
 constexpr std::chrono::microseconds kPollEvery(100);
-constexpr double kGoodputMin = 0.9;      // of the capacity
+constexpr double kGoodputMin = 0.9;      // share of the capacity
 constexpr double kRefusalUsMax = 5000;   // p99.9
-constexpr double kAcceptedRatioMax = 2;  // of p99s
+constexpr double kAcceptedRatioMax = 2;  // ratio of the p99s
 constexpr double kRecoverySecondsMax = 2;
 
 double Quantile(std::vector<double> values, double q) {
@@ -45,9 +46,9 @@ double Quantile(std::vector<double> values, double q) {
 struct Summary {
   double answered_per_second = 0;  // within the deadline
   double refused_share = 0;
-  double late_share = 0;  // of those accepted: expired, or answered after the deadline
+  double late_share = 0;  // of accepted searches: expired, or answered after the deadline
   double accepted_us_p50 = 0;
-  double accepted_us_p99 = 0;  // an expired one counts as endless
+  double accepted_us_p99 = 0;  // an expired search counts as infinite
   double refusal_us_p50 = 0;
   double refusal_us_p999 = 0;
   double refusal_us_max = 0;
@@ -90,7 +91,7 @@ Summary Summarize(const LoadSpec& spec, const LoadResult& load) {
   return summary;
 }
 
-// Seconds until a tenth of a second without a refusal or a late answer begins.
+// Returns the seconds until the first 100 ms without a refusal or a late answer.
 double RecoverySeconds(const LoadSpec& spec, const LoadResult& load) {
   constexpr double kWindowUs = 100000;
   std::vector<bool> spoiled(static_cast<size_t>(load.seconds * 1e6 / kWindowUs) + 2);
@@ -121,7 +122,7 @@ int RunOverload(bool tiny, double seconds) {
   const LoadResult base_load = RunLoad(spec, collection, clock, &queue);
   const Summary base = Summarize(spec, base_load);
 
-  // Callers that give up at twice the time that most answers take while there is no overload.
+  // The callers' deadline is twice the p99 latency without overload.
   spec = {.seconds = seconds,
           .rate = 5 * capacity,
           .deadline_us = kAcceptedRatioMax * base.accepted_us_p99,
@@ -163,7 +164,7 @@ int RunOverload(bool tiny, double seconds) {
   return met ? 0 : 1;
 }
 
-// From Push until the device has the search, while nothing else waits.
+// Measures the time from Push until the device has the search, with no other search waiting.
 void RunLone(bool tiny) {
   const SteadyClock clock;
   const size_t rounds = tiny ? 200 : 20000;
@@ -198,7 +199,8 @@ void RunLone(bool tiny) {
       Quantile(device_us, 0.99));
 }
 
-// Between the end of a pass and the begin of the next, while a full batch always waits.
+// Measures the time from the end of a pass to the start of the next, with a full batch always
+// waiting.
 void RunGap(int64_t batch, bool tiny) {
   const SteadyClock clock;
   const int64_t passes_count = tiny ? 20 : 400;
@@ -212,8 +214,8 @@ void RunGap(int64_t batch, bool tiny) {
     const EngineThread thread({.engine = &device, .clock = &clock, .counter = &counter}, &queue);
     for (int64_t sent = 0; sent < batch * passes_count;) {
       if (sent - ended >= 3 * batch) {
-        // To be woken by the engine thread would count as a gap.
-        std::this_thread::sleep_for(kPollEvery);  // tidy: allow(sleep): as said
+        // Poll: a wake-up by the engine thread would add to the gap.
+        std::this_thread::sleep_for(kPollEvery);  // tidy: allow(sleep): see above
         continue;
       }
       server::SearchTicket ticket = OneQuery(collection);

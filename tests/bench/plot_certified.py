@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Draws a receipt of the certified scan's campaign as an SVG: one query over n, batches over their size, log-log.
+"""Draws a receipt of the certified scan's campaign as an SVG: one query over n, batches over their
+size, log-log.
 
     tests/bench/plot_certified.py tests/bench/receipts/certified_nvidia_h200.json
 
-writes certified_nvidia_h200.svg beside it. Needs the standard library only.
+writes certified_nvidia_h200.svg next to it. Needs only the standard library.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ PANELS = (
 
 
 def lines_of(rows: list[dict[str, Any]], panel: Panel) -> Lines:
-    """The points of each implementation, by the axis."""
+    """Returns the points of each implementation, by the axis."""
     lines: dict[str, dict[int, float]] = {}
     for row in rows:
         if (row["data"], row["metric"]) != ("gaussian", "dot") or any(row[name] != value for name, value in panel.fixed.items()):
             continue
-        copy = "bf16 copy" if row["path"] == "bf16" else "codes"
-        times = {f"nearfield, {copy}": row["us"], **row["peers_us"]}
+        if row["path"] == "bf16":  # of an earlier version
+            continue
+        times = {"nearfield, codes": row["us"], **row["peers_us"]}
         if row["rows_us"] > 0:
             times["nearfield, rows"] = row["rows_us"]
         if panel.unit == "us":
@@ -46,7 +48,7 @@ def lines_of(rows: list[dict[str, Any]], panel: Panel) -> Lines:
 
 
 def main() -> int:
-    """Reads the receipt, writes the figure; returns the exit code."""
+    """Reads the receipt and writes the figure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("receipt", type=Path)
     receipt_path = parser.parse_args().receipt

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Draws a receipt of the selection campaign as an SVG: time over n and over k, a line an implementation, log-log.
+"""Draws a receipt of the selection campaign as an SVG: time over n and over k, one line per
+implementation, log-log.
 
     tests/bench/plot_select.py tests/bench/receipts/select_nvidia_h200.json
 
-writes select_nvidia_h200.svg beside it: one call between two events, fp32, normal scores. Needs the standard library only.
+writes select_nvidia_h200.svg next to it: one call between two events, fp32, normal scores. Needs
+only the standard library.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from xml.sax.saxutils import escape
 WIDTH, HEIGHT = 480, 340
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 34, 44
 LEGEND = 190
-# Distinct on white and to eyes that take red for green: Okabe and Ito, 2008; the adaptive choice is black.
+# Colors that are distinct on white, also with red-green color blindness (Okabe and Ito, 2008). The
+# adaptive choice is black.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6d31", "#7b4fa3", "#5a8f29")
 SPECIAL = {"adaptive": "#000000", "torch.topk": "#d62728", "read limit": "#888888", "fp32 read limit": "#bbbbbb"}
 
 
 class Panel(NamedTuple):
-    """One diagram: an axis, and what is the same in all its rows."""
+    """One diagram: its axis, and the values that all its rows share."""
 
     title: str
     axis: str
@@ -43,7 +46,7 @@ Lines = dict[str, list[tuple[int, float]]]
 
 
 def lines_of(rows: list[dict[str, Any]], panel: Panel) -> Lines:
-    """The points of each implementation, by the axis."""
+    """Returns the points of each implementation, by the axis."""
     lines: dict[str, dict[int, float]] = {}
     for row in rows:
         fits = all(row[name] == value for name, value in panel.fixed.items())
@@ -57,7 +60,7 @@ def lines_of(rows: list[dict[str, Any]], panel: Panel) -> Lines:
 
 
 class Scale:
-    """A logarithmic axis: values to pixels."""
+    """A logarithmic axis that maps values to pixels."""
 
     def __init__(self, low: float, high: float, begin: float, end: float) -> None:
         self.low, self.high = math.log10(low), math.log10(max(high, low * 1.001))
@@ -71,7 +74,7 @@ class Scale:
 
 
 def short(value: float) -> str:
-    """10k, 1M; below a thousand the number itself."""
+    """Formats a number as 10k or 1M; below a thousand as the number itself."""
     for unit, name in ((1e6, "M"), (1e3, "k")):
         if value >= unit:
             return f"{value / unit:g}{name}"
@@ -83,12 +86,12 @@ def text(x: float, y: float, words: str, anchor: str = "middle", extra: str = ""
 
 
 def draw_panel(panel: Panel, lines: Lines, colours: dict[str, str]) -> list[str]:
-    """The diagram at the origin; empty where no row fits."""
+    """Draws the diagram at the origin; empty if no row fits."""
     points = [point for line in lines.values() for point in line]
     if not points:
         return []
     across = Scale(min(x for x, _ in points), max(x for x, _ in points), LEFT, WIDTH - RIGHT)
-    # The limit of a small input is far below any launch: it may leave the frame.
+    # The limit of a small input is far below the time of any launch, so it may leave the frame.
     floor = min((y for name, line in lines.items() if not name.endswith("limit") for _, y in line), default=1.0)
     low, top = 10 ** math.floor(math.log10(floor)), 10 ** math.ceil(math.log10(max(y for _, y in points)))
     up = Scale(low, top, HEIGHT - BOTTOM, TOP)
@@ -124,7 +127,7 @@ def draw_legend(names: list[str], colours: dict[str, str]) -> list[str]:
 
 
 def draw(receipt: dict[str, Any], panels: list[tuple[Panel, Lines]]) -> str:
-    """The whole figure: its diagrams, two side by side, and one legend."""
+    """Draws the whole figure: its diagrams in two columns, and one legend."""
     names = {name for _, lines in panels for name in lines}
     plain = sorted(names - SPECIAL.keys())
     colours = {**SPECIAL, **{name: COLOURS[i % len(COLOURS)] for i, name in enumerate(plain)}}
@@ -144,7 +147,7 @@ def draw(receipt: dict[str, Any], panels: list[tuple[Panel, Lines]]) -> str:
 
 
 def main() -> int:
-    """Reads the receipt, writes the figure; returns the exit code."""
+    """Reads the receipt and writes the figure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("receipt", type=Path)
     parser.add_argument("--out", type=Path, help="default: the receipt's name with .svg")

@@ -7,9 +7,7 @@
 namespace nearfield::bench {
 
 inline const char* Name(ScanPrecision precision) {
-  return precision == ScanPrecision::kInt8   ? "int8"
-         : precision == ScanPrecision::kBf16 ? "bf16"
-                                             : "rows";
+  return precision == ScanPrecision::kInt8 ? "int8" : "rows";
 }
 
 }  // namespace nearfield::bench

@@ -11,7 +11,7 @@
 namespace nearfield::bench {
 namespace {
 
-// A matrix of fp16 or fp32, as fp32.
+// Reads a matrix of fp16 or fp32 as fp32.
 absl::StatusOr<std::vector<float>> ReadMatrix(const std::string& path, int32_t* dim) {
   ABSL_ASSIGN_OR_RETURN(const client::VectorFile file,
                         client::VectorFile::Open(path, client::FileFormat::kNpy, std::nullopt));

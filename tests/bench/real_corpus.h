@@ -1,4 +1,4 @@
-// The repository's corpus of real text (scripts/data), for benchmarks.
+// The corpus of real text in the repository (scripts/data), for benchmarks.
 #ifndef NEARFIELD_TESTS_BENCH_REAL_CORPUS_H_
 #define NEARFIELD_TESTS_BENCH_REAL_CORPUS_H_
 
@@ -16,8 +16,8 @@ struct RealCorpus {
   std::vector<float> queries;  // [queries, dim] row-major
 };
 
-// Of `folder`: packages.fp16.npy and queries.f32.npy. Errors: those of a file that is not there or
-// is not what it should be.
+// Reads packages.fp16.npy and queries.f32.npy from `folder`. Errors: a file is missing or has the
+// wrong content.
 absl::StatusOr<RealCorpus> ReadRealCorpus(const std::string& folder);
 
 }  // namespace nearfield::bench

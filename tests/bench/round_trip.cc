@@ -4,17 +4,14 @@
 
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "tests/bench/block_bubble.h"
+#include "tests/engine/topk/kit/select_cuda.h"
 
 namespace nearfield::bench {
 namespace {
 
-absl::Status Check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(what, ": ", cudaGetErrorString(error)));
-}
+using select::CheckCuda;
 
 class CudaRoundTrip : public RoundTrip {
  public:
@@ -31,23 +28,24 @@ class CudaRoundTrip : public RoundTrip {
 
   absl::Status Init() {
     const size_t bytes = query_bytes_ + result_bytes_;
-    ABSL_RETURN_IF_ERROR(Check(cudaMalloc(&device_, bytes), "cudaMalloc"));
+    ABSL_RETURN_IF_ERROR(CheckCuda(cudaMalloc(&device_, bytes), "cudaMalloc"));
     ABSL_RETURN_IF_ERROR(
-        Check(cudaHostAlloc(&pinned_, bytes, cudaHostAllocDefault), "cudaHostAlloc"));
-    return Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+        CheckCuda(cudaHostAlloc(&pinned_, bytes, cudaHostAllocDefault), "cudaHostAlloc"));
+    return CheckCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+                     "cudaStreamCreate");
   }
 
   absl::Status PlaceQuery(absl::Span<const float> query) override {
-    return Check(
+    return CheckCuda(
         cudaMemcpy(device_, query.data(), query.size() * sizeof(float), cudaMemcpyHostToDevice),
         "cudaMemcpy");
   }
 
   absl::StatusOr<absl::Span<const float>> QueryDown() override {
     ABSL_RETURN_IF_ERROR(
-        Check(cudaMemcpyAsync(pinned_, device_, query_bytes_, cudaMemcpyDeviceToHost, stream_),
-              "cudaMemcpyAsync"));
-    ABSL_RETURN_IF_ERROR(Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"));
+        CheckCuda(cudaMemcpyAsync(pinned_, device_, query_bytes_, cudaMemcpyDeviceToHost, stream_),
+                  "cudaMemcpyAsync"));
+    ABSL_RETURN_IF_ERROR(CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"));
     return absl::MakeConstSpan(static_cast<const float*>(pinned_), query_bytes_ / sizeof(float));
   }
 
@@ -59,11 +57,11 @@ class CudaRoundTrip : public RoundTrip {
       std::memcpy(out + i * sizeof(id), &id, sizeof(id));
     }
     std::memcpy(out + count * sizeof(uint64_t), neighbors.scores.data(), count * sizeof(float));
-    ABSL_RETURN_IF_ERROR(Check(cudaMemcpyAsync(static_cast<char*>(device_) + query_bytes_, out,
-                                               count * (sizeof(uint64_t) + sizeof(float)),
-                                               cudaMemcpyHostToDevice, stream_),
-                               "cudaMemcpyAsync"));
-    return Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    ABSL_RETURN_IF_ERROR(CheckCuda(cudaMemcpyAsync(static_cast<char*>(device_) + query_bytes_, out,
+                                                   count * (sizeof(uint64_t) + sizeof(float)),
+                                                   cudaMemcpyHostToDevice, stream_),
+                                   "cudaMemcpyAsync"));
+    return CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
  private:
@@ -82,8 +80,8 @@ class CudaBlockBubble : public BlockBubbleBaseline {
   ~CudaBlockBubble() override { cudaFree(rows_); }
 
   absl::Status Init(absl::Span<const float> rows) {
-    ABSL_RETURN_IF_ERROR(Check(cudaMalloc(&rows_, rows.size() * sizeof(float)), "cudaMalloc"));
-    return Check(
+    ABSL_RETURN_IF_ERROR(CheckCuda(cudaMalloc(&rows_, rows.size() * sizeof(float)), "cudaMalloc"));
+    return CheckCuda(
         cudaMemcpy(rows_, rows.data(), rows.size() * sizeof(float), cudaMemcpyHostToDevice),
         "cudaMemcpy");
   }

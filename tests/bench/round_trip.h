@@ -1,5 +1,5 @@
-// The transfers of a CPU round trip: a query that lies in device memory comes down, its results go
-// up again.
+// The transfers of a CPU round trip: a query in device memory is copied to the host, and its
+// results are copied back.
 #ifndef NEARFIELD_TESTS_BENCH_ROUND_TRIP_H_
 #define NEARFIELD_TESTS_BENCH_ROUND_TRIP_H_
 
@@ -15,25 +15,25 @@ namespace nearfield::bench {
 class RoundTrip {
  public:
   virtual ~RoundTrip() = default;
-  // Places a query in device memory, not timed.
+  // Copies a query into device memory; not part of the measured time.
   virtual absl::Status PlaceQuery(absl::Span<const float> query) = 0;
-  // The placed query, copied down to pinned memory; valid until the next call.
+  // Copies the placed query into pinned memory; the result is valid until the next call.
   virtual absl::StatusOr<absl::Span<const float>> QueryDown() = 0;
-  // Ids and scores of one answer, copied up; returns when they are there.
+  // Copies the ids and scores of one answer to the device; returns when the copy is complete.
   virtual absl::Status ResultsUp(const Neighbors& neighbors) = 0;
 };
 
 // Errors: FailedPrecondition without CUDA or a GPU.
 absl::StatusOr<std::unique_ptr<RoundTrip>> MakeRoundTrip(int32_t dim, int32_t k_max);
 
-// The first version that this service grew from, kept as a baseline: one thread a row scores, one
-// thread a block inserts by bubbling, a serial merge. Rows [rows_count, dim] fp32 are copied to the
-// device once.
+// The first version of this service, kept as a baseline: one thread per row scores, one thread per
+// block inserts by bubbling, a serial merge. Rows [rows_count, dim] fp32 are copied to the device
+// once.
 class BlockBubbleBaseline {
  public:
   virtual ~BlockBubbleBaseline() = default;
-  // Dot product over the first `rows_count` rows; ids are row numbers. Query up, search, results
-  // down.
+  // Returns the best of the first `rows_count` rows by dot product; ids are row numbers. Copies the
+  // query to the device, searches, copies the results back.
   virtual absl::StatusOr<Neighbors> Search(absl::Span<const float> query, int64_t rows_count,
                                            int32_t k) = 0;
 };

@@ -1,4 +1,4 @@
-// Builds without CUDA: no device to come from or to go to.
+// The round trip in builds without CUDA, which have no device.
 #include "tests/bench/round_trip.h"
 
 namespace nearfield::bench {

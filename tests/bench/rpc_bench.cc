@@ -1,9 +1,9 @@
-// Search over loopback beside a unary echo of the same bytes: what the service adds to the engine's
-// own time. Both go through the same generic client. The echo server is a process of its own, as
-// nearfield-server is; it takes the request's bytes and answers with as many bytes as a Search
-// reply has, through the same gRPC and the callback API: once at once, and once after the time that
-// the engine takes (cores that slept that long wake up late, whoever wakes them). Needs a running
-// nearfield-server with a collection. Prints one line "NEARFIELD_BENCH_JSON {...}".
+// Compares a search over loopback with a unary echo of as many bytes, to measure the time that the
+// service adds to the engine's. Both use the same generic client. The echo server is a separate
+// process, as nearfield-server is, with the same gRPC and callback API. It returns as many bytes as
+// a Search reply has: once immediately, and once after the engine's time, because cores that slept
+// that long wake up slowly. Requires a running nearfield-server with a collection. Prints one line
+// "NEARFIELD_BENCH_JSON {...}".
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -85,7 +85,7 @@ class EchoService : public grpc::CallbackGenericService {
   grpc::ByteBuffer reply_;
 };
 
-// Serves echoes of `reply_bytes` bytes until its standard input closes; prints its port.
+// Serves echoes of `reply_bytes` bytes until its standard input closes. Prints its port.
 int RunEchoServer(size_t reply_bytes) {
   EchoService echo(Buffer(std::string(reply_bytes, 'e')));
   int port = 0;
@@ -101,7 +101,7 @@ int RunEchoServer(size_t reply_bytes) {
   return 0;
 }
 
-// This program once more, as the echo server, for as long as this object lives.
+// Runs this program again as the echo server, for the lifetime of this object.
 class EchoProcess {
  public:
   explicit EchoProcess(size_t reply_bytes) {
@@ -133,7 +133,7 @@ class EchoProcess {
     close(to_child_);
     if (pid_ > 0) waitpid(pid_, nullptr, 0);
   }
-  int port() const { return port_; }  // 0 where it could not be started
+  int port() const { return port_; }  // 0: it could not be started
 
  private:
   pid_t pid_ = 0;
@@ -141,7 +141,7 @@ class EchoProcess {
   int port_ = 0;
 };
 
-// One unary call through the generic client; returns when the reply is there.
+// Makes one unary call through the generic client; returns when the reply has arrived.
 grpc::Status Call(grpc::GenericStub& stub, const std::string& method,
                   const grpc::ByteBuffer& request, grpc::ByteBuffer* reply, uint64_t hold_us = 0) {
   grpc::ClientContext context;
@@ -169,7 +169,7 @@ int Fail(const std::string& what, const grpc::Status& status) {
   return 1;
 }
 
-// What one search looked like from the client and, by its reply, from the server.
+// Measurements of one series of searches, by the client and as reported by the server.
 struct Searches {
   Timing timing;
   std::vector<uint64_t> engine_us;

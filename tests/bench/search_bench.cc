@@ -1,11 +1,12 @@
-// Exact search, host to host, one query, dot product, fp32 rows: the GPU-resident path beside a CPU
-// round trip in one process.
-//   GPU-resident: query up, search, results down.
-//   CPU round trip: query down from device memory, CPU scan and selection in the same order,
-//   results up. block_bubble: the first version of this service, as a baseline.
-// Compares ids and score bits of all paths, and with the oracle, before anything is timed; a
-// difference ends the run. Prints one line "NEARFIELD_BENCH_JSON {...}" a configuration. Predicts
-// bytes / --read-tb-s.
+// Compares the GPU-resident path with a CPU round trip in one process: exact search, host to host,
+// one query, dot product, fp32 rows.
+//   GPU-resident:   query to the device, search, results back.
+//   CPU round trip: query from device memory to the host, CPU scan and selection in the same order,
+//   results back to the device.
+//   block_bubble:   the first version of this service, as a baseline.
+// Before it times anything, it compares ids and score bits of all paths, and one answer with the
+// oracle; it stops at a difference. Prints one line "NEARFIELD_BENCH_JSON {...}" per configuration.
+// The predicted time is bytes / --read-tb-s.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -42,9 +43,9 @@ struct Config {
   Repeats repeats;
 };
 
-constexpr int kQueries = 16;  // rotated, so that no run repeats the one before
+constexpr int kQueries = 16;  // rotated, so that no run repeats the previous query
 
-// One engine with the first rows of the data as a collection.
+// One engine, with the first rows of the data as a collection.
 struct Side {
   std::unique_ptr<Engine> engine;
   std::shared_ptr<Collection> collection;
@@ -62,7 +63,7 @@ absl::StatusOr<SearchResult> Search(Side& side, absl::Span<const float> query, i
   return side.engine->Search(*side.collection, batch);
 }
 
-// FNV-1a over ids and score bits: two runs that agree print the same.
+// FNV-1a over ids and score bits: equal answers have equal hashes.
 uint64_t Hash(uint64_t hash, const Neighbors& neighbors) {
   const auto mix = [&hash](uint64_t value) { hash = (hash ^ value) * 0x100000001b3u; };
   for (size_t i = 0; i < neighbors.scores.size(); ++i) {
@@ -74,7 +75,7 @@ uint64_t Hash(uint64_t hash, const Neighbors& neighbors) {
   return hash;
 }
 
-// One (N, D): both sides filled, all K.
+// One (N, D), with both sides filled, for all k.
 class Case {
  public:
   Case(const Config& config, int64_t rows_count, const RowSource& source)
@@ -99,7 +100,7 @@ class Case {
                                static_cast<size_t>(dim_));
   }
 
-  // Every query on every path, and one against the oracle. Returns the hash of all answers.
+  // Compares every query on every path, and one with the oracle. Returns the hash of all answers.
   absl::StatusOr<uint64_t> Compare(int32_t k) {
     uint64_t hash = 0xcbf29ce484222325u;
     for (int i = 0; i < kQueries; ++i) {
@@ -140,7 +141,7 @@ class Case {
       ABSL_ASSIGN_OR_RETURN(const SearchResult one, Search(*gpu_, QueryAt(0), k));
       if (one.cost.precision == ScanPrecision::kInt8) {
         path = "int8";
-        // Codes come in lines of 128 bytes, each row's bound beside them.
+        // Codes are padded to 128 bytes per row; each row also has a bound of 16 bytes.
         bytes = static_cast<double>(rows_count_) * ((dim_ + 127) / 128 * 128 + 16);
       }
     }

@@ -1,7 +1,7 @@
-// The selection library on the device: every case compared with the oracle, then timed as one call
+// Selection benchmark on the device: compares every case with the oracle, then times it as one call
 // between two events and as 20 calls in a graph. A wrong result is reported and not timed, and the
-// exit code is 1. Prints one line "NEARFIELD_BENCH_JSON {...}" a case with --json, else a table.
-// Predicts (scores read + results written) / --read-tb-s.
+// exit code is 1. Prints one line "NEARFIELD_BENCH_JSON {...}" per case with --json, else a table.
+// The predicted limit is (scores read + results written) / --read-tb-s.
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -25,8 +25,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
-#include "tests/bench/select_case.h"
 #include "tests/bench/select_runner.h"
+#include "tests/bench/timed_case.h"
 
 namespace nearfield::bench {
 namespace {
@@ -47,7 +47,7 @@ constexpr char kHelp[] =
     "  --tiny             a few seconds; checks, times little; exit code 0 where there is no GPU\n";
 
 struct Config {
-  std::vector<SelectCase> cases;
+  std::vector<TimedCase> cases;
   std::string tune_file;
   bool json = false;
   bool tiny = false;
@@ -63,8 +63,9 @@ constexpr std::array<absl::string_view, 6> kAxisNames = {"--batch", "--n",     "
 constexpr size_t kN = 1;
 constexpr size_t kK = 2;
 
-// Every combination with k <= n. The algorithm changes fastest, then k: neighbours share an input.
-absl::StatusOr<std::vector<SelectCase>> Combine(const Axes& axes) {
+// Returns every combination with k <= n. The algorithm changes fastest, then k: neighbors share an
+// input.
+absl::StatusOr<std::vector<TimedCase>> Combine(const Axes& axes) {
   std::vector<std::array<std::string, 6>> lines = {{}};
   for (const size_t axis : {0, 1, 3, 4, 2, 5}) {
     std::vector<std::array<std::string, 6>> longer;
@@ -76,12 +77,12 @@ absl::StatusOr<std::vector<SelectCase>> Combine(const Axes& axes) {
     }
     lines = std::move(longer);
   }
-  std::vector<SelectCase> cases;
+  std::vector<TimedCase> cases;
   for (const auto& line : lines) {
     int64_t n = 0;
     int64_t k = 0;
     if (absl::SimpleAtoi(line[kN], &n) && absl::SimpleAtoi(line[kK], &k) && k > n) continue;
-    ABSL_ASSIGN_OR_RETURN(SelectCase one, ParseSelectCase(absl::StrJoin(line, " ")));
+    ABSL_ASSIGN_OR_RETURN(TimedCase one, ParseTimedCase(absl::StrJoin(line, " ")));
     cases.push_back(std::move(one));
   }
   return cases;
@@ -113,7 +114,7 @@ const Axes& TuneAxes() {
   return axes;
 }
 
-// One option that is a number; whether it was one of these.
+// Parses one option that is a number. Returns false if it is not one of these.
 absl::StatusOr<bool> ParseNumber(absl::string_view name, absl::string_view value, Config& config) {
   bool good = true;
   if (name == "--runs") {
@@ -170,19 +171,19 @@ absl::StatusOr<Config> Parse(int argc, char** argv) {
   if (case_file.empty()) {
     ABSL_ASSIGN_OR_RETURN(config.cases, Combine(axes));
   } else {
-    ABSL_ASSIGN_OR_RETURN(config.cases, ReadSelectCases(case_file));
+    ABSL_ASSIGN_OR_RETURN(config.cases, ReadTimedCases(case_file));
   }
   return config;
 }
 
 std::string Number(double value) { return absl::StrFormat("%.2f", value); }
 
-std::string Json(const SelectCase& one, const SelectRow& row, double limit_us) {
+std::string Json(const TimedCase& one, const SelectRow& row, double limit_us) {
   std::string line = absl::StrFormat(
       R"({"bench":"select","name":"%s","choice":"%s","batch":%d,"n":%d,"k":%d,"dtype":"%s",)"
       R"("input":"%s","us":%.2f)",
-      one.algorithm, row.choice, one.shape.batch, one.shape.n, one.shape.k, Name(one.shape.type),
-      Name(one.input), row.us);
+      one.algorithm, row.choice, one.shape.batch, one.shape.n, one.shape.k,
+      select::FormatOf(one.shape.type).name, NameOf(one.input), row.us);
   if (row.graph_us) absl::StrAppend(&line, ",\"graph_us\":", Number(*row.graph_us));
   absl::StrAppendFormat(&line,
                         R"(,"limit_us":%.2f,"share_of_limit":%.3f,"runs":%d,"copies":%d,)"
@@ -192,15 +193,15 @@ std::string Json(const SelectCase& one, const SelectRow& row, double limit_us) {
   return line;
 }
 
-std::string JsonWrong(const SelectCase& one, absl::string_view message) {
+std::string JsonWrong(const TimedCase& one, absl::string_view message) {
   return absl::StrFormat(
       R"({"bench":"select","name":"%s","batch":%d,"n":%d,"k":%d,"dtype":"%s","input":"%s",)"
       R"("error":"%s","matches_oracle":false})",
-      one.algorithm, one.shape.batch, one.shape.n, one.shape.k, Name(one.shape.type),
-      Name(one.input), message);
+      one.algorithm, one.shape.batch, one.shape.n, one.shape.k,
+      select::FormatOf(one.shape.type).name, NameOf(one.input), message);
 }
 
-// What the watchdog says before it ends the program.
+// Message that the watchdog prints before it ends the program.
 std::array<char, 256> g_hanging{};
 
 extern "C" void OnAlarm(int /*signal*/) {
@@ -209,14 +210,14 @@ extern "C" void OnAlarm(int /*signal*/) {
   _exit(9);
 }
 
-// From now on this case has limit_s seconds.
-void Watch(const SelectCase& one, unsigned limit_s) {
+// Gives this case limit_s seconds from now on.
+void Watch(const TimedCase& one, unsigned limit_s) {
   alarm(0);
   absl::SNPrintF(g_hanging.data(), g_hanging.size(), "select_bench: hangs: %s\n", Describe(one));
   alarm(limit_s);
 }
 
-void Print(const Config& config, const SelectCase& one, const SelectRow& row) {
+void Print(const Config& config, const TimedCase& one, const SelectRow& row) {
   const double limit_us = static_cast<double>(BytesMoved(one.shape)) / (config.read_tb_s * 1e6);
   if (config.json) {
     std::printf("NEARFIELD_BENCH_JSON %s\n", Json(one, row, limit_us).c_str());
@@ -229,8 +230,8 @@ void Print(const Config& config, const SelectCase& one, const SelectRow& row) {
   std::fflush(stdout);
 }
 
-// Writes the CSV, and leaves out an algorithm from the n on before which it took more than 20 times
-// the best's time.
+// Writes the CSV. Skips an algorithm from the n on before which it took more than 20 times as long
+// as the best one.
 class Tuner {
  public:
   explicit Tuner(std::FILE* file) : file_(file) {
@@ -242,7 +243,7 @@ class Tuner {
     if (file_ != nullptr) std::fclose(file_);
   }
 
-  bool Skips(const SelectCase& one) {
+  bool Skips(const TimedCase& one) {
     if (file_ == nullptr) return false;
     if (one.algorithm == select::kAdaptive || one.algorithm == kSelectBlockBubble) return true;
     const Line line = {one.shape.batch, one.shape.k};
@@ -260,7 +261,7 @@ class Tuner {
     return true;
   }
 
-  void Note(const SelectCase& one, const SelectRow& row) {
+  void Note(const TimedCase& one, const SelectRow& row) {
     if (file_ == nullptr) return;
     us_[{one.shape.batch, one.shape.k}][one.shape.n][one.algorithm] = row.us;
     absl::FPrintF(file_, "%d,%d,%d,%s,%.2f\n", one.shape.batch, one.shape.n, one.shape.k,
@@ -270,21 +271,21 @@ class Tuner {
  private:
   using Line = std::pair<int64_t, int64_t>;  // batch, k
 
-  std::FILE* file_;  // owned; null: nothing is tuned
+  std::FILE* file_;                                                      // owned; null: no tuning
   std::map<Line, std::map<int64_t, std::map<std::string, double>>> us_;  // by n, by algorithm
   std::set<std::pair<Line, std::string>> slow_;
 };
 
-// A coarse grid has no use for inputs beyond a GiB.
-std::vector<SelectCase> WithoutHuge(const std::vector<SelectCase>& cases) {
-  std::vector<SelectCase> kept;
-  for (const SelectCase& one : cases) {
+// Drops cases with inputs above 1 GiB: a coarse grid does not need them.
+std::vector<TimedCase> WithoutHuge(const std::vector<TimedCase>& cases) {
+  std::vector<TimedCase> kept;
+  for (const TimedCase& one : cases) {
     if (InputBytes(one.shape) <= int64_t{1} << 30) kept.push_back(one);
   }
   return kept;
 }
 
-// Runs every case; returns how many were wrong.
+// Runs every case. Returns the number of wrong ones.
 absl::StatusOr<int> RunCases(const Config& config) {
   const bool tunes = !config.tune_file.empty();
   std::FILE* const file = tunes ? std::fopen(config.tune_file.c_str(), "w") : nullptr;
@@ -299,7 +300,7 @@ absl::StatusOr<int> RunCases(const Config& config) {
     std::printf("select_bench: left out: %s\n", dropped.c_str());
   }
   int wrong = 0;
-  for (const SelectCase& one : runner->cases()) {
+  for (const TimedCase& one : runner->cases()) {
     if (tuner.Skips(one)) continue;
     Watch(one, config.limit_s);
     const absl::StatusOr<SelectRow> row = runner->Run(one);

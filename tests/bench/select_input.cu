@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "tests/bench/select_cuda.h"
 #include "tests/bench/select_keys.cuh"
+#include "tests/engine/topk/kit/select_cuda.h"
+#include "tests/testing/random.h"
 
 namespace nearfield::bench {
 namespace {
@@ -12,25 +13,18 @@ constexpr int kThreads = 256;
 constexpr int64_t kBlocksMax = 2048;
 
 struct FillSpec {
-  SelectInput input;
+  select::Input input;
   uint64_t seed;
   int64_t total;  // batch * n
   int64_t n;
 };
 
-// SplitMix64's finaliser: Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
-// 2014.
-__device__ uint64_t Mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 __device__ void Convert(float value, float* to) { *to = value; }
 __device__ void Convert(float value, __half* to) { *to = __float2half_rn(value); }
 __device__ void Convert(float value, __nv_bfloat16* to) { *to = __float2bfloat16_rn(value); }
 
-// 1 and what random low bits add: the upper 20 of fp32's bits, the upper 12 of the others' are one.
+// 1 with random low bits: the upper 20 bits of fp32, or the upper 12 of the other types, are those
+// of 1.
 __device__ void OneBin(uint32_t random, float* to) {
   *to = __uint_as_float(0x3f800000u | (random & 0xfffu));
 }
@@ -41,7 +35,7 @@ __device__ void OneBin(uint32_t random, __nv_bfloat16* to) {
   *to = __ushort_as_bfloat16(static_cast<unsigned short>(0x3f80u | (random & 0xfu)));
 }
 
-// Two independent normal values: Box and Muller, "A note on the generation of random normal
+// Returns two independent normal values: Box and Muller, "A note on the generation of random normal
 // deviates", 1958.
 __device__ float2 Normals(uint64_t random) {
   const float first = static_cast<float>(static_cast<uint32_t>(random >> 32)) * 0x1p-32f + 0x1p-33f;
@@ -56,18 +50,18 @@ __device__ float2 Normals(uint64_t random) {
 template <typename Raw>
 __device__ void FillOne(const FillSpec& spec, int64_t place, uint32_t random, Raw* to) {
   switch (spec.input) {
-    case SelectInput::kUniform:
+    case select::Input::kUniform:
       return Convert(static_cast<float>(random >> 8) * 0x1p-24f, to);
-    case SelectInput::kTwoValues:
+    case select::Input::kTwoValues:
       return Convert((random >> 31) != 0 ? 2.0f : 1.0f, to);
-    case SelectInput::kSortedUp:
-    case SelectInput::kSortedDown: {
+    case select::Input::kSortedUp:
+    case select::Input::kSortedDown: {
       const double part = static_cast<double>(place % spec.n) / static_cast<double>(spec.n);
       const double rising = 2 * part - 1;
-      return Convert(static_cast<float>(spec.input == SelectInput::kSortedUp ? rising : -rising),
+      return Convert(static_cast<float>(spec.input == select::Input::kSortedUp ? rising : -rising),
                      to);
     }
-    case SelectInput::kOneBin:
+    case select::Input::kOneBin:
       return OneBin(random, to);
     default:
       return Convert(0.5f, to);
@@ -75,19 +69,20 @@ __device__ void FillOne(const FillSpec& spec, int64_t place, uint32_t random, Ra
 }
 
 // Fills an input from the counter of each pair of scores.
-// Grid up to 2,048 blocks of 256, striding: one thread makes two neighbours from one 64-bit number.
+// Grid up to 2,048 blocks of 256, striding: one thread makes two neighbors from one 64-bit number.
 // Writes total scores once; bound by the arithmetic of the normals, not by memory.
-// Requires total >= 1.
+// Requires: total >= 1.
 template <typename Raw>
 __global__ void FillKernel(FillSpec spec, Raw* scores) {
   const int64_t pairs = (spec.total + 1) / 2;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t pair = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; pair < pairs;
        pair += stride) {
-    const uint64_t random = Mix(spec.seed + static_cast<uint64_t>(pair) * 0x9e3779b97f4a7c15u);
+    const uint64_t random =
+        testing::Scramble(spec.seed + static_cast<uint64_t>(pair) * 0x9e3779b97f4a7c15u);
     const int64_t place = 2 * pair;
     const bool both = place + 1 < spec.total;
-    if (spec.input == SelectInput::kNormal) {
+    if (spec.input == select::Input::kNormal) {
       const float2 normals = Normals(random);
       Convert(normals.x, scores + place);
       if (both) Convert(normals.y, scores + place + 1);
@@ -100,7 +95,7 @@ __global__ void FillKernel(FillSpec spec, Raw* scores) {
 
 }  // namespace
 
-absl::Status FillScores(const SelectCase& one, uint64_t seed, void* scores, cudaStream_t stream) {
+absl::Status FillScores(const TimedCase& one, uint64_t seed, void* scores, cudaStream_t stream) {
   const FillSpec spec = {
       .input = one.input, .seed = seed, .total = one.shape.batch * one.shape.n, .n = one.shape.n};
   const int64_t blocks = std::min(((spec.total + 1) / 2 + kThreads - 1) / kThreads, kBlocksMax);
@@ -109,7 +104,7 @@ absl::Status FillScores(const SelectCase& one, uint64_t seed, void* scores, cuda
     FillKernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(spec,
                                                                        static_cast<Raw*>(scores));
   });
-  return CheckCuda(cudaGetLastError(), "filling the scores");
+  return select::CheckCuda(cudaGetLastError(), "filling the scores");
 }
 
 }  // namespace nearfield::bench

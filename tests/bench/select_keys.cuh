@@ -1,5 +1,5 @@
-// The order of the contract in nearfield/engine/select.h, written once more for the benchmark's own
-// oracle and baseline: nothing here is shared with the code under test.
+// The order of the contract in nearfield/engine/select.h, implemented separately for the
+// benchmark's own oracle and baseline: nothing here is shared with the code under test.
 #ifndef NEARFIELD_TESTS_BENCH_SELECT_KEYS_CUH_
 #define NEARFIELD_TESTS_BENCH_SELECT_KEYS_CUH_
 
@@ -24,7 +24,7 @@ __device__ inline uint32_t QuietNaN(float) { return 0x7fc00000u; }
 __device__ inline uint32_t QuietNaN(__half) { return 0x7e00u; }
 __device__ inline uint32_t QuietNaN(__nv_bfloat16) { return 0x7fc0u; }
 
-// As a result states the score: +0 for both zeros, one NaN for all.
+// Returns the bits of the score as a result states it: +0 for both zeros, one NaN for all.
 template <typename Raw>
 __device__ uint32_t ResultBits(Raw raw) {
   const float value = ValueOf(raw);
@@ -32,7 +32,8 @@ __device__ uint32_t ResultBits(Raw raw) {
   return value == 0.0f ? 0u : BitsOf(raw);
 }
 
-// A greater key is better; no two scores of a row have equal keys. NaN has the least of all ranks.
+// Returns the key of a score. A greater key is better, and the keys of a row are unique. NaN has
+// the lowest rank.
 template <typename Raw>
 __device__ uint64_t SortKey(Raw raw, uint32_t index) {
   const float value = ValueOf(raw);
@@ -48,15 +49,15 @@ __device__ inline uint32_t IndexOf(uint64_t key) {
   return 0xffffffffu - static_cast<uint32_t>(key);
 }
 
-// Calls visit(scores) with the pointer as a pointer to its type.
+// Calls visit(scores) with the pointer cast to its type.
 template <typename Visit>
-void WithScores(select::ScoreType type, const void* scores, Visit visit) {
+void WithScores(RowType type, const void* scores, Visit visit) {
   switch (type) {
-    case select::ScoreType::kFloat32:
+    case RowType::kFloat32:
       return visit(static_cast<const float*>(scores));
-    case select::ScoreType::kFloat16:
+    case RowType::kFloat16:
       return visit(static_cast<const __half*>(scores));
-    case select::ScoreType::kBFloat16:
+    case RowType::kBFloat16:
       return visit(static_cast<const __nv_bfloat16*>(scores));
   }
 }

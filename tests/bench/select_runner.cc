@@ -8,13 +8,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/status_macros.h"
-#include "tests/bench/select_block_bubble.h"
+#include "tests/bench/block_bubble.h"
 #include "tests/bench/select_input.h"
 
 namespace nearfield::bench {
 namespace {
 
-constexpr int64_t kColdBytes = 120'000'000;  // twice the L2 of the card that the targets are for
+using select::CheckCuda;
+
+constexpr int64_t kColdBytes = 120'000'000;  // twice the L2 of the target card
 constexpr int kCallsPerGraph = 20;
 constexpr int kGraphWarmups = 2;
 constexpr int kWarmups = 3;
@@ -28,10 +30,10 @@ double MedianOf(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
-// What makes the input: cases that agree here share it.
-std::string InputOf(const SelectCase& one) {
-  return absl::StrFormat("%d %d %s %s", one.shape.batch, one.shape.n, Name(one.shape.type),
-                         Name(one.input));
+// Returns the description of the input; cases that agree in it share the input.
+std::string InputOf(const TimedCase& one) {
+  return absl::StrFormat("%d %d %s %s", one.shape.batch, one.shape.n,
+                         select::FormatOf(one.shape.type).name, NameOf(one.input));
 }
 
 uint64_t Fnv(uint64_t hash, std::string_view text) {
@@ -39,8 +41,8 @@ uint64_t Fnv(uint64_t hash, std::string_view text) {
   return hash;
 }
 
-// The first, the last and two more.
-std::set<int64_t> RowsToCheck(const SelectCase& one, uint64_t seed) {
+// Returns the rows to check: the first, the last and two more.
+std::set<int64_t> RowsToCheck(const TimedCase& one, uint64_t seed) {
   const auto batch = static_cast<uint64_t>(one.shape.batch);
   const uint64_t random = Fnv(seed ^ 0xcbf29ce484222325u, InputOf(one));
   return {0, one.shape.batch - 1, static_cast<int64_t>((random >> 8) % batch),
@@ -60,7 +62,7 @@ class Clock {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SelectRunner>> SelectRunner::Create(
-    const SelectRunnerOptions& options, const std::vector<SelectCase>& cases) {
+    const SelectRunnerOptions& options, const std::vector<TimedCase>& cases) {
   std::unique_ptr<SelectRunner> runner(new SelectRunner(options));
   ABSL_RETURN_IF_ERROR(CheckCuda(cudaSetDevice(0), "cudaSetDevice"));
   ABSL_ASSIGN_OR_RETURN(runner->selector_, select::Selector::Create({.device = 0}));
@@ -71,18 +73,18 @@ absl::StatusOr<std::unique_ptr<SelectRunner>> SelectRunner::Create(
   return runner;
 }
 
-absl::Status SelectRunner::Expand(const std::vector<SelectCase>& cases) {
+absl::Status SelectRunner::Expand(const std::vector<TimedCase>& cases) {
   size_t free_bytes = 0;
   size_t total_bytes = 0;
   ABSL_RETURN_IF_ERROR(CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo"));
   const auto memory_bytes =
       static_cast<int64_t>(static_cast<double>(free_bytes) * options_.memory_part);
-  for (const SelectCase& one : cases) {
+  for (const TimedCase& one : cases) {
     if (one.algorithm != kEveryAlgorithm) {
       ABSL_RETURN_IF_ERROR(ExpandOne(one, memory_bytes, /*named=*/true));
       continue;
     }
-    SelectCase each = one;
+    TimedCase each = one;
     for (const select::AlgorithmInfo& algorithm : selector_->Algorithms()) {
       each.algorithm = algorithm.name;
       ABSL_RETURN_IF_ERROR(ExpandOne(each, memory_bytes, /*named=*/false));
@@ -93,8 +95,8 @@ absl::Status SelectRunner::Expand(const std::vector<SelectCase>& cases) {
   return absl::OkStatus();
 }
 
-// Keeps a case that can run here; else says why not if it was asked for by name.
-absl::Status SelectRunner::ExpandOne(const SelectCase& one, int64_t memory_bytes, bool named) {
+// Keeps a case that can run here; otherwise records the reason if the case names its algorithm.
+absl::Status SelectRunner::ExpandOne(const TimedCase& one, int64_t memory_bytes, bool named) {
   const absl::StatusOr<int64_t> workspace_bytes = WorkspaceBytes(one);
   if (absl::IsUnimplemented(workspace_bytes.status())) {
     if (named) {
@@ -108,9 +110,10 @@ absl::Status SelectRunner::ExpandOne(const SelectCase& one, int64_t memory_bytes
         workspace_bytes.status().code(),
         absl::StrCat(Describe(one), ": ", std::string(workspace_bytes.status().message())));
   }
-  const int64_t results = one.shape.batch * one.shape.k * (ScoreBytes(one.shape.type) + 4);
-  const int64_t needed = Copies(one.shape) * Aligned(InputBytes(one.shape)) + results +
-                         *workspace_bytes + 24 * one.shape.n;
+  const int64_t results =
+      one.shape.batch * one.shape.k * (select::FormatOf(one.shape.type).bytes + 4);
+  const int64_t needed =
+      Copies(one.shape) * Aligned(InputBytes(one.shape)) + results + *workspace_bytes;
   if (needed > memory_bytes) {
     dropped_.push_back(absl::StrCat(Describe(one), ": ", needed, " bytes of ", memory_bytes));
     return absl::OkStatus();
@@ -119,7 +122,7 @@ absl::Status SelectRunner::ExpandOne(const SelectCase& one, int64_t memory_bytes
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> SelectRunner::WorkspaceBytes(const SelectCase& one) const {
+absl::StatusOr<int64_t> SelectRunner::WorkspaceBytes(const TimedCase& one) const {
   if (one.algorithm != kSelectBlockBubble) {
     return selector_->WorkspaceBytes(one.shape, one.algorithm);
   }
@@ -135,25 +138,24 @@ absl::Status SelectRunner::Allocate() {
   int64_t indices = 0;
   int64_t workspace = 0;
   int64_t baseline = 0;
-  SelectOracle::Limits limits;
-  for (const SelectCase& one : cases_) {
+  int64_t batch_max = 1;
+  for (const TimedCase& one : cases_) {
     const select::Shape& shape = one.shape;
     ABSL_ASSIGN_OR_RETURN(const int64_t bytes, WorkspaceBytes(one));
     int64_t& greatest = one.algorithm == kSelectBlockBubble ? baseline : workspace;
     greatest = std::max(greatest, bytes);
     scores = std::max(scores, Copies(shape) * Aligned(InputBytes(shape)));
-    values = std::max(values, shape.batch * shape.k * ScoreBytes(shape.type));
+    values = std::max(values, shape.batch * shape.k * select::FormatOf(shape.type).bytes);
     indices = std::max(indices, shape.batch * shape.k * 4);
-    limits.batch_max = std::max(limits.batch_max, shape.batch);
-    limits.n_max = std::max(limits.n_max, shape.n);
-    limits.kept_max = std::max(limits.kept_max, shape.k);
+    batch_max = std::max(batch_max, shape.batch);
+    k_max_ = std::max(k_max_, shape.k);
   }
   ABSL_RETURN_IF_ERROR(scores_.Allocate(scores));
   ABSL_RETURN_IF_ERROR(values_.Allocate(values));
   ABSL_RETURN_IF_ERROR(indices_.Allocate(indices));
   ABSL_RETURN_IF_ERROR(workspace_.Allocate(std::max(workspace, kAlignment)));
   ABSL_RETURN_IF_ERROR(baseline_.Allocate(std::max(baseline, kAlignment)));
-  ABSL_ASSIGN_OR_RETURN(oracle_, SelectOracle::Create(limits, stream_.get()));
+  ABSL_ASSIGN_OR_RETURN(certificate_, SelectCertificate::Create(batch_max, stream_.get()));
   return workspace == 0 ? absl::OkStatus() : InitWorkspace();
 }
 
@@ -168,8 +170,8 @@ int64_t SelectRunner::Copies(const select::Shape& shape) const {
   return std::clamp<int64_t>((kColdBytes + bytes - 1) / bytes, 1, options_.copies_max);
 }
 
-// Makes the input, unless it is the last case's, and its copies.
-absl::Status SelectRunner::PrepareInput(const SelectCase& one) {
+// Makes the input and its copies, unless the last case had the same input.
+absl::Status SelectRunner::PrepareInput(const TimedCase& one) {
   const std::string input = InputOf(one);
   if (input == input_) return absl::OkStatus();
   input_.clear();
@@ -197,10 +199,10 @@ select::Buffers SelectRunner::BuffersOf(const select::Shape& shape, int64_t copy
           .workspace_bytes = workspace_.bytes()};
 }
 
-// Fills the results with what no selection writes.
+// Fills the results with bytes that no selection writes.
 absl::Status SelectRunner::Poison(const select::Shape& shape) const {
   const auto count = static_cast<size_t>(shape.batch * shape.k);
-  const auto value_bytes = static_cast<size_t>(ScoreBytes(shape.type));
+  const auto value_bytes = static_cast<size_t>(select::FormatOf(shape.type).bytes);
   ABSL_RETURN_IF_ERROR(CheckCuda(
       cudaMemsetAsync(values_.as<void>(), 0xff, count * value_bytes, stream_.get()), "poison"));
   ABSL_RETURN_IF_ERROR(
@@ -208,9 +210,9 @@ absl::Status SelectRunner::Poison(const select::Shape& shape) const {
   return stream_.Synchronize();
 }
 
-absl::Status SelectRunner::Launch(const SelectCase& one, int64_t copy) const {
+absl::Status SelectRunner::Launch(const TimedCase& one, int64_t copy) const {
   select::Buffers buffers = BuffersOf(one.shape, copy);
-  if (one.algorithm == kSelectBlockBubble) {  // and leaves the library's state alone
+  if (one.algorithm == kSelectBlockBubble) {  // its own workspace: the library's state stays intact
     buffers.workspace = baseline_.as<void>();
     buffers.workspace_bytes = baseline_.bytes();
     return BlockBubbleSelect(one.shape, buffers, stream_.get());
@@ -218,47 +220,67 @@ absl::Status SelectRunner::Launch(const SelectCase& one, int64_t copy) const {
   return selector_->Run(one.shape, buffers, stream_.get(), one.algorithm);
 }
 
-absl::Status SelectRunner::CheckRow(const SelectCase& one, int64_t row) {
-  const auto k = static_cast<size_t>(one.shape.k);
-  BestOfRow& best = best_[row];
-  if (best.indices.size() < k) {
-    const int64_t kept = std::min(one.shape.n, oracle_->kept_max());
-    ABSL_ASSIGN_OR_RETURN(best,
-                          oracle_->BestOf(one.shape, BuffersOf(one.shape, 0).scores, row, kept));
-  }
-  ABSL_ASSIGN_OR_RETURN(const BestOfRow got,
-                        SelectOracle::ResultOf(one.shape, BuffersOf(one.shape, 0), row));
-  for (size_t i = 0; i < k; ++i) {
-    if (got.indices[i] == best.indices[i] && got.value_bits[i] == best.value_bits[i]) continue;
-    return absl::DataLossError(
-        absl::StrFormat("row %d, place %d: index %u, value bits %08x; the oracle has %u, %08x", row,
-                        i, got.indices[i], got.value_bits[i], best.indices[i], best.value_bits[i]));
-  }
-  return absl::OkStatus();
+// Returns the k_max_ best of a row of the input, from the oracle on the host.
+absl::StatusOr<select::Answer> SelectRunner::OracleRow(const select::Shape& shape,
+                                                       int64_t row) const {
+  const int64_t bytes = shape.n * select::FormatOf(shape.type).bytes;
+  ABSL_ASSIGN_OR_RETURN(const std::vector<char> scores,
+                        select::Download(scores_.as<char>() + row * bytes, bytes, stream_.get()));
+  return select::SelectRow(shape.type, scores.data(), shape.n, std::min(shape.n, k_max_));
 }
 
-// The same bits as every other run on this input with this k.
-absl::Status SelectRunner::CheckHash(const SelectCase& one, uint64_t hash, const char* when) {
+// Returns a row of the results, unchanged.
+absl::StatusOr<select::Answer> SelectRunner::ResultRow(const select::Shape& shape,
+                                                       int64_t row) const {
+  const int64_t bytes = shape.k * select::FormatOf(shape.type).bytes;
+  ABSL_ASSIGN_OR_RETURN(const std::vector<char> values,
+                        select::Download(values_.as<char>() + row * bytes, bytes, stream_.get()));
+  select::Answer result;
+  ABSL_ASSIGN_OR_RETURN(result.indices, select::Download(indices_.as<uint32_t>() + row * shape.k,
+                                                         shape.k, stream_.get()));
+  for (int64_t i = 0; i < shape.k; ++i) {
+    result.values.push_back(select::LoadScore(shape.type, values.data(), i));
+  }
+  return result;
+}
+
+absl::Status SelectRunner::CheckRow(const TimedCase& one, int64_t row) {
+  const auto k = static_cast<size_t>(one.shape.k);
+  select::Answer& best = best_[row];
+  if (best.indices.size() < k) {
+    ABSL_ASSIGN_OR_RETURN(best, OracleRow(one.shape, row));
+  }
+  const select::Answer expected = {.values = {best.values.begin(), best.values.begin() + k},
+                                   .indices = {best.indices.begin(), best.indices.begin() + k}};
+  ABSL_ASSIGN_OR_RETURN(const select::Answer got, ResultRow(one.shape, row));
+  const absl::Status same = Compare(one.shape, expected, got);
+  if (same.ok()) return same;
+  return absl::DataLossError(absl::StrCat("row ", row, " alone: ", std::string(same.message())));
+}
+
+// Checks that the hash equals that of every other run on this input with this k.
+absl::Status SelectRunner::CheckHash(const TimedCase& one, uint64_t hash, const char* when) {
   const auto [place, inserted] = hash_of_k_.emplace(one.shape.k, hash);
   if (inserted || place->second == hash) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrFormat("%s the result hashes to %016x; it was %016x", when, hash, place->second));
 }
 
-absl::StatusOr<uint64_t> SelectRunner::Check(const SelectCase& one) {
+absl::StatusOr<uint64_t> SelectRunner::Check(const TimedCase& one) {
   ABSL_RETURN_IF_ERROR(Poison(one.shape));
   ABSL_RETURN_IF_ERROR(Launch(one, 0));
   ABSL_RETURN_IF_ERROR(stream_.Synchronize());
   for (const int64_t row : RowsToCheck(one, options_.seed)) {
     ABSL_RETURN_IF_ERROR(CheckRow(one, row));
   }
-  ABSL_RETURN_IF_ERROR(oracle_->Certify(one.shape, BuffersOf(one.shape, 0)));
-  ABSL_ASSIGN_OR_RETURN(const uint64_t hash, oracle_->Hash(one.shape, BuffersOf(one.shape, 0)));
+  ABSL_RETURN_IF_ERROR(certificate_->Check(one.shape, BuffersOf(one.shape, 0)));
+  ABSL_ASSIGN_OR_RETURN(const uint64_t hash,
+                        certificate_->Hash(one.shape, BuffersOf(one.shape, 0)));
   ABSL_RETURN_IF_ERROR(CheckHash(one, hash, "before timing"));
   return hash;
 }
 
-absl::Status SelectRunner::TimeCalls(const SelectCase& one, SelectRow& row) const {
+absl::Status SelectRunner::TimeCalls(const TimedCase& one, SelectRow& row) const {
   double slowest_us = 0;
   for (int i = 0; i < kWarmups; ++i) {
     ABSL_ASSIGN_OR_RETURN(const double us,
@@ -281,13 +303,13 @@ absl::Status SelectRunner::TimeCalls(const SelectCase& one, SelectRow& row) cons
   return absl::OkStatus();
 }
 
-absl::Status SelectRunner::TimeGraph(const SelectCase& one, SelectRow& row) const {
-  Graph graph;
+absl::Status SelectRunner::TimeGraph(const TimedCase& one, SelectRow& row) const {
+  select::Graph graph;
   const auto enqueue = [&] {
     for (int i = 0; i < kCallsPerGraph; ++i) ABSL_RETURN_IF_ERROR(Launch(one, i % row.copies));
     return absl::OkStatus();
   };
-  ABSL_RETURN_IF_ERROR(graph.Capture(stream_.get(), enqueue));
+  ABSL_RETURN_IF_ERROR(graph.Capture(stream_.get(), cudaStreamCaptureModeThreadLocal, enqueue));
   for (int i = 0; i < kGraphWarmups; ++i) ABSL_RETURN_IF_ERROR(graph.Launch(stream_.get()));
   std::vector<double> times;
   const Clock clock;
@@ -302,7 +324,7 @@ absl::Status SelectRunner::TimeGraph(const SelectCase& one, SelectRow& row) cons
   return absl::OkStatus();
 }
 
-absl::StatusOr<SelectRow> SelectRunner::CheckAndTime(const SelectCase& one) {
+absl::StatusOr<SelectRow> SelectRunner::CheckAndTime(const TimedCase& one) {
   SelectRow row;
   ABSL_RETURN_IF_ERROR(PrepareInput(one));
   ABSL_ASSIGN_OR_RETURN(row.workspace_bytes, WorkspaceBytes(one));
@@ -314,19 +336,21 @@ absl::StatusOr<SelectRow> SelectRunner::CheckAndTime(const SelectCase& one) {
   row.warm = row.copies * InputBytes(one.shape) < kColdBytes;
   ABSL_ASSIGN_OR_RETURN(row.hash, Check(one));
   ABSL_RETURN_IF_ERROR(TimeCalls(one, row));
-  ABSL_ASSIGN_OR_RETURN(const uint64_t after, oracle_->Hash(one.shape, BuffersOf(one.shape, 0)));
+  ABSL_ASSIGN_OR_RETURN(const uint64_t after,
+                        certificate_->Hash(one.shape, BuffersOf(one.shape, 0)));
   ABSL_RETURN_IF_ERROR(CheckHash(one, after, "after many calls"));
   if (!options_.graph || row.us > kSlowUs) return row;
   ABSL_RETURN_IF_ERROR(TimeGraph(one, row));
-  ABSL_ASSIGN_OR_RETURN(const uint64_t last, oracle_->Hash(one.shape, BuffersOf(one.shape, 0)));
+  ABSL_ASSIGN_OR_RETURN(const uint64_t last,
+                        certificate_->Hash(one.shape, BuffersOf(one.shape, 0)));
   ABSL_RETURN_IF_ERROR(CheckHash(one, last, "after graphs"));
   return row;
 }
 
-absl::StatusOr<SelectRow> SelectRunner::Run(const SelectCase& one) {
+absl::StatusOr<SelectRow> SelectRunner::Run(const TimedCase& one) {
   absl::StatusOr<SelectRow> row = CheckAndTime(one);
   if (row.ok() || !absl::IsDataLoss(row.status())) return row;
-  // What a wrong call left in the workspace is not the next case's fault.
+  // The next case must not see what a wrong call left in the workspace.
   if (one.algorithm != kSelectBlockBubble) ABSL_RETURN_IF_ERROR(InitWorkspace());
   return row;
 }

@@ -1,8 +1,9 @@
-"""What a user would pick instead: torch.topk (largest, sorted) on the same card, timed as select_bench times the library.
+"""Times torch.topk (largest, sorted) on the same card, as select_bench times the library.
 
-Prints a line "NEARFIELD_BENCH_JSON {...}" a case for one call between two events, then another for 20 calls in a CUDA graph
-where PyTorch can capture them. Scores of the same distribution, preallocated outputs, as many copies of the input to rotate
-through. Without PyTorch or a GPU it says so and exits 3.
+Prints one line "NEARFIELD_BENCH_JSON {...}" per case for one call between two events, then another
+for 20 calls in a CUDA graph if PyTorch can capture them. The scores have the same distribution, the
+outputs are preallocated, and the runs rotate through as many copies of the input. Without PyTorch
+or a GPU it prints the reason and exits with 3.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-COLD_BYTES = 120_000_000  # twice the L2 of the card that the targets are for
+COLD_BYTES = 120_000_000  # twice the L2 of the target card
 COPIES_MAX = 8
 CALLS_PER_GRAPH = 20
-GRAPH_US_MAX = 2_000  # beyond it a launch is no part of the time
+GRAPH_US_MAX = 2_000  # above it, the cost of a launch is negligible
 GRAPH_FAILURES_MAX = 3
 
 
 class Case(NamedTuple):
-    """One line of a case file: batch n k type input, and an algorithm that is not for PyTorch."""
+    """One line of a case file: batch n k type input, and an algorithm, which is ignored."""
 
     batch: int
     n: int
@@ -53,7 +54,7 @@ def read_cases(path: str) -> list[Case]:
 
 
 class Peer:
-    """torch.topk over the copies of one input at a time."""
+    """Runs torch.topk over the copies of one input at a time."""
 
     def __init__(self, torch: Any, arguments: argparse.Namespace) -> None:
         self.torch = torch
@@ -65,7 +66,7 @@ class Peer:
         self.copies: list[Any] = []
 
     def prepare(self, case: Case) -> None:
-        """Makes the input, unless it is the last case's, and its copies."""
+        """Makes the input and its copies, unless the last case had the same input."""
         shape = (case.batch, case.n, case.dtype, case.input)
         if shape == self.shape:
             return
@@ -86,7 +87,7 @@ class Peer:
         return call
 
     def time(self, enqueue: Callable[[int], None], runs: int) -> tuple[float, int]:
-        """The median of single runs between two events, in microseconds, and how many there were."""
+        """Returns the median time of one run between two events, in us, and the number of runs."""
         begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
         times: list[float] = []
         started = time.perf_counter()
@@ -124,7 +125,7 @@ class Peer:
 
 
 def rows_of(peer: Peer, cases: list[Case]) -> Iterator[dict[str, Any]]:
-    """All single calls first, so that what capture may break is lost alone."""
+    """Yields all single calls first, so that a failing capture costs only the graph times."""
     facts = {"bench": "torch.topk", "torch": peer.torch.__version__}
     quick = []
     for case in cases:
@@ -154,7 +155,7 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("select_torch_peer: PyTorch sees no GPU", file=sys.stderr)
         return 3
-    gc.freeze()  # each capture collects garbage: not among what importing PyTorch left
+    gc.freeze()  # each capture collects garbage; skip the objects of the PyTorch import
     for row in rows_of(Peer(torch, arguments), read_cases(arguments.case_file)):
         print("NEARFIELD_BENCH_JSON " + json.dumps(row), flush=True)
     return 0

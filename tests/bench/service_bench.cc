@@ -1,7 +1,7 @@
-// A running nearfield-server under load: searches by 1 to 128 callers, searches that arrive at
-// random times, uploads, and searches during an upload, all from processes of their own. Fills a
-// collection first and has some answers checked by the server's oracle. Prints lines
-// "NEARFIELD_BENCH_JSON {...}"; ends with 1 where a call failed or an answer was wrong.
+// Loads a running nearfield-server from separate processes: searches by 1 to 128 callers, searches
+// that arrive at random times, uploads, and searches during an upload. Fills a collection first,
+// and has the server's oracle check some answers. Prints lines "NEARFIELD_BENCH_JSON {...}". Exits
+// with 1 if a call failed or an answer was wrong.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
@@ -26,31 +26,31 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kConnections = 4;  // of a worker
+constexpr size_t kConnections = 4;  // per worker
 constexpr int32_t kOpenCallers = 512;
 constexpr int64_t kQueries = 1024;
 constexpr uint64_t kQuerySeed = 999;
-constexpr int64_t kPartRows = 100'000;  // handed over at once
+constexpr int64_t kPartRows = 100'000;  // passed to the client at a time
 
 struct Options {
   std::string address = "127.0.0.1:50051";
   std::string collection = "service_bench";
-  bool fill = false;  // makes the collection and uploads its rows
+  bool fill = false;  // creates the collection and uploads its rows
   int64_t rows_count = 100'000;
   int32_t dim = 768;
   uint32_t k = 10;
-  double seconds = 3;  // of each load
+  double seconds = 3;  // duration of each load
   std::vector<int32_t> callers = {1, 2, 4, 8, 16, 32, 64, 128};
-  std::vector<double> shares = {0.5, 0.8, 0.95};  // open loop: of the greatest closed-loop rate
-  int64_t upload_rows = 0;                        // rows uploaded while searches go on; 0: none
-  bool rows_alone = false;  // no copy for scans: what an upload takes without encoding
+  std::vector<double> shares = {0.5, 0.8, 0.95};  // open loop: of the best closed-loop rate
+  int64_t upload_rows = 0;                        // rows uploaded during searches; 0: none
+  bool rows_alone = false;                        // no codes: measures an upload without encoding
   uint64_t block_bytes = client::UploadOptions().block_bytes_max;
   int64_t verified = 3;   // answers that the oracle checks
-  int32_t processes = 4;  // that share a load
-  bool worker = false;    // one of them
-  double rate = 0;        // of a worker
-  uint64_t seed = 0;      // of a worker
-  std::string program;    // this one
+  int32_t processes = 4;  // that share one load
+  bool worker = false;    // runs as one of them
+  double rate = 0;        // only for a worker
+  uint64_t seed = 0;      // only for a worker
+  std::string program;    // path of this program
 };
 
 [[noreturn]] void Fail(const std::string& what) {
@@ -69,11 +69,11 @@ double SecondsSince(Clock::time_point begin) {
 }
 
 struct UploadFigures {
-  double seconds = 0;  // from begin to committed
+  double seconds = 0;  // from begin to commit
   double bytes_per_second = 0;
 };
 
-// The rows exist before the clock starts.
+// Uploads the rows. They exist before the clock starts.
 UploadFigures UploadRows(client::Client& client, const Options& options,
                          const std::string& collection, const std::vector<float>& rows) {
   const auto rows_count = static_cast<int64_t>(rows.size()) / options.dim;
@@ -153,8 +153,8 @@ LoadFigures RunSearches(const Options& options, const Load& load) {
   return Summarize(RunInProcesses(command, load, options.processes));
 }
 
-// Searches beside an upload into another collection, and beside none. They end before the upload
-// does: it is expected to take `upload_seconds`, and fails the run where it is faster.
+// Times searches without and during an upload into another collection. The searches must end before
+// the upload, which is expected to take `upload_seconds`; the run fails if it is faster.
 void RunDuringUpload(client::Client& client, const Options& options, double upload_seconds) {
   const Load load = {.callers = 16, .seconds = std::max(0.5, 0.5 * upload_seconds)};
   PrintLoad("closed_no_upload", options, load.callers, RunSearches(options, load));
@@ -209,7 +209,7 @@ int Run(const Options& options) {
                      static_cast<double>(options.rows_count);
   }
   Verify(client, options, target);
-  RunSearches(options, {.callers = 8, .seconds = 1});  // warm
+  RunSearches(options, {.callers = 8, .seconds = 1});  // warm-up
   double rate_max = 0;
   for (const int32_t callers : options.callers) {
     const LoadFigures figures =

@@ -40,7 +40,7 @@ void Add(LoadTally part, LoadTally* sum) {
   sum->batch_sum += part.batch_sum;
 }
 
-// Runs `work(caller, tally)` on a thread for each caller.
+// Runs `work(caller, tally)` on one thread for each caller.
 LoadTally RunCallers(int32_t callers, const std::function<void(size_t, LoadTally*)>& work) {
   std::vector<LoadTally> tallies(static_cast<size_t>(callers));
   std::vector<std::thread> threads;
@@ -70,7 +70,7 @@ LoadTally RunOpenLoop(const ServiceTarget& target, const Load& load, uint64_t se
   std::mt19937_64 random(seed);
   std::exponential_distribution<double> gap(load.rate);
   const Clock::time_point begin = Clock::now();
-  double next_s = 0;  // of the next search, from the begin; guarded by the mutex, as the next
+  double next_s = 0;  // when the next search is due; guarded by mutex
   size_t next_number = seed;
   return RunCallers(load.callers, [&](size_t caller, LoadTally* tally) {
     while (true) {

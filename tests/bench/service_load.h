@@ -11,30 +11,31 @@
 namespace nearfield::bench {
 
 struct ServiceTarget {
-  std::vector<client::Client> clients;  // a connection each; callers share them in turn
+  std::vector<client::Client> clients;  // one connection each; callers share them in turn
   std::string collection;
   std::vector<float> queries;  // [queries_count, dim] row-major
   uint32_t dim = 0;
   uint32_t k = 10;
 };
 
-// What was seen of searches.
+// The measured searches of one load.
 struct LoadTally {
-  std::vector<double> took_us;  // of each that was answered
+  std::vector<double> took_us;  // one per answered search
   int64_t failed = 0;
-  std::string error;     // of the first failure
-  double batch_sum = 0;  // over searches, queries that shared a pass
-  double seconds = 0;    // that the load took
+  std::string error;     // message of the first failure
+  double batch_sum = 0;  // sum over searches of the queries in their pass
+  double seconds = 0;    // duration of the load
 };
 
 struct Load {
-  int32_t callers = 1;  // at once; in an open loop, one more waits, and its wait counts
+  // Concurrent callers. In an open loop, later searches wait and their wait is included.
+  int32_t callers = 1;
   double seconds = 1;
-  double rate = 0;  // searches a second; 0: each caller sends one after the other
+  double rate = 0;  // searches per second; 0: each caller sends one after another
 };
 
-// A closed loop, or an open one: searches at random times, `rate` a second in the mean, whatever is
-// still under way; a search's time counts from when it was to be sent.
+// Runs a closed loop, or an open one: searches at random times, `rate` per second on average,
+// independent of searches in flight. The time of a search starts when it was due.
 LoadTally RunLoad(const ServiceTarget& target, const Load& load, uint64_t seed);
 
 struct LoadFigures {
@@ -49,7 +50,7 @@ struct LoadFigures {
   double batch_mean = 0;
 };
 
-// Of tallies that were taken at the same time.
+// Combines tallies of loads that ran concurrently.
 LoadFigures Summarize(const std::vector<LoadTally>& tallies);
 
 }  // namespace nearfield::bench

@@ -1,5 +1,5 @@
-// A load spread over processes: one alone, with its one set of connections, is slower than the
-// server.
+// A load that is spread over processes: a single one, with its set of connections, is slower than
+// the server.
 #ifndef NEARFIELD_TESTS_BENCH_SERVICE_PROCESSES_H_
 #define NEARFIELD_TESTS_BENCH_SERVICE_PROCESSES_H_
 
@@ -11,11 +11,11 @@
 
 namespace nearfield::bench {
 
-// Writes a tally to standard output, for ReadTallies of another process.
+// Writes a tally to standard output, for ReadTallies in another process.
 void PrintTally(const LoadTally& tally);
 
-// Runs `command` with "--worker --callers n --seconds s --rate r --seed i" in so many processes
-// that share the load; ends this one where one of them fails.
+// Runs `command` with "--worker --callers n --seconds s --rate r --seed i" in `processes` processes
+// that share the load. Ends this process if one of them fails.
 std::vector<LoadTally> RunInProcesses(const std::string& command, const Load& load,
                                       int32_t processes);
 

@@ -1,7 +1,8 @@
-// The durable store beside the disk it lies on: upload, commit, load (warm and cold), compaction.
+// Compares the durable store with the disk that holds it: upload, commit, load (warm and cold),
+// compaction.
 //
-// The peers are what the same bytes cost without a store: write and fdatasync of a plain file, and
-// reads of it. Rows are checked bit for bit as they come back, before anything is timed.
+// The peers are the same bytes without a store: write and fdatasync of a plain file, and reads of
+// it. The rows are checked bit for bit when they are read back, before anything is timed.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -42,7 +43,7 @@ void Print(const char* what, double bytes, double seconds) {
   std::fflush(stdout);
 }
 
-// Puts what the page cache holds of these files out of it.
+// Removes these files from the page cache.
 void Forget(const std::string& dir) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(dir)) {
     const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
@@ -60,7 +61,7 @@ class StoreBench {
     testing::Random random(1);
     block_.resize(static_cast<size_t>(options_.block_rows * options_.dim) * 4);
     for (size_t i = 0; i + 8 <= block_.size(); i += 8) {
-      const uint64_t bits = random.Bits() & 0x3fffffff3fffffffu;  // finite, of both halves
+      const uint64_t bits = random.Bits() & 0x3fffffff3fffffffu;  // both fp32 halves are finite
       std::memcpy(block_.data() + i, &bits, 8);
     }
     bytes_ = static_cast<double>(options_.rows * options_.dim) * 4;
@@ -94,7 +95,8 @@ class StoreBench {
  private:
   int64_t blocks() const { return options_.rows / options_.block_rows; }
 
-  // Ids 0, 1, ..; the first 8 bytes of a row's block tell its number, so that no two are alike.
+  // Makes a block with ids 0, 1, ... The first 8 bytes of a block are its number, so that no two
+  // are equal.
   store::StoredBlock Block(int64_t number, IdColumn* ids) {
     for (int64_t i = 0; i < options_.block_rows; ++i) {
       ids->AppendNumber(static_cast<uint64_t>(number * options_.block_rows + i));
@@ -114,7 +116,7 @@ class StoreBench {
       }
       if (::fdatasync(fd) != 0) std::abort();
     };
-    // Twice: a disk image may grow at the first touch of a place, and the store comes second.
+    // Write twice: a disk image may grow at the first write to a place, and the store runs second.
     write();
     if (::ftruncate(fd, 0) != 0) std::abort();
     const double wrote = Seconds(write);

@@ -36,7 +36,7 @@ class EmptyCollection final : public Collection {
     return absl::UnimplementedError("a timed device has no rows");
   }
   std::shared_ptr<const PinnedEpoch> PinEpoch() const override { return nullptr; }
-  PinnedEpochs HeldEpochs() const override { return {}; }
+  PinnedEpochs ReachableEpochs() const override { return {}; }
   HeldBytes BytesHeldBy(const PinnedEpochs& /*epochs*/) const override { return {}; }
   absl::StatusOr<CompactionResult> Compact(const CompactionOptions& /*options*/) override {
     return CompactionResult{.done = true};

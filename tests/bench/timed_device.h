@@ -1,4 +1,4 @@
-// A device that computes nothing and takes a known time, to measure what stands in front of it.
+// A device that computes nothing and takes a known time, to measure the code in front of it.
 #ifndef NEARFIELD_TESTS_BENCH_TIMED_DEVICE_H_
 #define NEARFIELD_TESTS_BENCH_TIMED_DEVICE_H_
 
@@ -11,33 +11,33 @@
 
 namespace nearfield::bench {
 
-// One Engine::Search, as the device saw it.
+// One Engine::Search, as seen by the device.
 struct TimedPass {
   std::chrono::steady_clock::time_point begin;
   std::chrono::steady_clock::time_point end;
   int64_t queries = 0;
 };
 
-// A pass takes pass_us and query_us for each of its queries, asleep.
+// Times of the device: a pass sleeps for pass_us plus query_us per query.
 struct DeviceTimes {
   double pass_us = 0;
   double query_us = 0;
   double Of(int64_t queries) const { return pass_us + query_us * static_cast<double>(queries); }
-  // Queries a second in passes of so many.
+  // Returns the queries per second in passes of `queries`.
   double Capacity(int64_t queries) const {
     return static_cast<double>(queries) * 1e6 / Of(queries);
   }
 };
 
-// Answers each query with nothing. Search is called by one thread at a time.
+// Answers each query with an empty result. Requires: one thread at a time calls Search.
 class TimedDevice final : public Engine {
  public:
-  // Remembers up to `passes_max` passes.
+  // Records at most `passes_max` passes.
   TimedDevice(const DeviceTimes& times, size_t passes_max);
 
-  // Not while a search runs.
+  // Requires: no search runs.
   void SetTimes(const DeviceTimes& times);
-  // The passes since the last call. Not while a search runs.
+  // Returns the passes since the last call. Requires: no search runs.
   std::vector<TimedPass> TakePasses();
 
   EngineInfo Info() const override { return {}; }

@@ -16,11 +16,11 @@ struct Timing {
 
 struct Repeats {
   int warmups = 5;
-  int runs = 51;            // at least; the median is taken over all
-  double seconds_max = 20;  // stops early after 11 runs
+  int runs = 51;            // at most; the median is over all
+  double seconds_max = 20;  // stops after this time, but not before 11 runs
 };
 
-// run(i) is called with i = 0, 1, 2, ... and must have finished all its work when it returns.
+// Calls run(i) with i = 0, 1, 2, ... Requires: run(i) has finished all its work when it returns.
 template <typename Run>
 Timing MedianOf(const Repeats& repeats, Run run) {
   using Clock = std::chrono::steady_clock;

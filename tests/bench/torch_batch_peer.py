@@ -1,7 +1,9 @@
-"""What a user would pick instead for a batch: PyTorch's exact search (mm + topk) on the same card, host to host.
+"""Times the usual alternative for a batch: PyTorch's exact search (mm + topk) on the same card,
+host to host.
 
-fp32 is the peer that is exact (but for its rounding); tf32 and bf16 are inexact and shown beside it. Prints one line
-"NEARFIELD_BENCH_JSON {...}" a configuration. Without PyTorch or a GPU it says so and exits 3.
+fp32 is the exact peer, except for its rounding; tf32 and bf16 are inexact and shown for comparison.
+Prints one line "NEARFIELD_BENCH_JSON {...}" per configuration. Without PyTorch or a GPU it reports
+that and exits with 3.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import time
 
 
 def parse() -> argparse.Namespace:
-    """The grid, as in certified_bench."""
+    """Parses the grid, with the options of certified_bench."""
     parser = argparse.ArgumentParser(description=__doc__)
     numbers = lambda text: [int(part) for part in text.split(",")]  # noqa: E731
     parser.add_argument("--n", type=numbers, default=[1_000_000])

@@ -1,7 +1,8 @@
-"""What a user would pick instead: PyTorch's exact search (mv + topk, fp32) on the same card, host to host.
+"""Times the usual alternative: PyTorch's exact search (mv + topk, fp32) on the same card, host to
+host.
 
-Prints one line "NEARFIELD_BENCH_JSON {...}" a configuration: the query goes up from pinned memory, scores and ids come
-down. Without PyTorch or a GPU it says so and exits 3.
+Prints one line "NEARFIELD_BENCH_JSON {...}" per configuration: copies the query from pinned memory
+to the device and scores and ids back. Without PyTorch or a GPU it reports that and exits with 3.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 
 
 def parse() -> argparse.Namespace:
-    """The grid, as in search_bench."""
+    """Parses the grid, with the options of search_bench."""
     parser = argparse.ArgumentParser(description=__doc__)
     numbers = lambda text: [int(part) for part in text.split(",")]  # noqa: E731
     parser.add_argument("--n", type=numbers, default=[10_000, 50_000, 100_000, 500_000, 1_000_000])

@@ -1,4 +1,4 @@
-// Attributes: values, columns, and the files that they are read from.
+// Tests of attributes: values, columns, and the files that contain them.
 #include "nearfield/client/attributes.h"
 
 #include <gmock/gmock.h>
@@ -43,11 +43,11 @@ TEST(Attributes, TheTypeOfAValueIsThatOfTheExpression) {
   EXPECT_EQ(AttributeValue(std::string_view("de")), AttributeValue(std::string("de")));
   EXPECT_EQ(AttributeValue(sys_days(1970y / 1 / 2)),
             AttributeValue(Timestamp(microseconds(int64_t{86400} * 1000000))));
-  // Finer times are rounded down, before 1970 too.
+  // Finer times are rounded down, also before 1970.
   using Fine = std::chrono::time_point<std::chrono::system_clock, std::chrono::nanoseconds>;
   EXPECT_EQ(AttributeValue(Fine(1999ns)), AttributeValue(Timestamp(1us)));
   EXPECT_EQ(AttributeValue(Fine(-1ns)), AttributeValue(Timestamp(-1us)));
-  // No int64 holds each of them, and a char is no number.
+  // int64 cannot hold every value of the first type, and a char is not a number.
   static_assert(!std::is_constructible_v<AttributeValue, uint64_t>);
   static_assert(!std::is_constructible_v<AttributeValue, char>);
   static_assert(!std::is_constructible_v<AttributeValue, int*>);
@@ -98,7 +98,7 @@ class AttributeFiles : public ::testing::Test {
   TempFolder folder_;
 };
 
-// What both files below say, row by row in two batches.
+// Checks the values that both files below contain, row by row in two batches.
 void ExpectTheValues(AttributeFile& file) {
   EXPECT_EQ(file.rows_count(), 4u);
   EXPECT_THAT(file.rows_with_value(), ElementsAre(2, 3, 1, 2, 2, 2));
@@ -190,7 +190,7 @@ TEST_F(AttributeFiles, RowsOfASourceCarryTheirAttributesInEveryBatch) {
     const auto source = OpenRowSource(options);
     ASSERT_OK(source);
     EXPECT_THAT((*source)->shape().rows_with_attribute, ElementsAre(3, 0));
-    std::vector<int64_t> years;  // 0: none
+    std::vector<int64_t> years;  // 0: missing
     RowBatch batch;
     while ((*source)->Next(1, &batch).ok() && Count(batch.ids) > 0) {
       ASSERT_EQ(Count(batch.ids), 1u);

@@ -48,7 +48,7 @@ Rows RandomRows(std::mt19937& random) {
   return rows;
 }
 
-// The least a message with these rows can take: their bytes alone.
+// Returns a lower bound for the size of a message with these rows: the bytes of their data.
 uint64_t RawBytes(const Rows& rows, size_t begin, size_t end) {
   uint64_t bytes = (end - begin) * (rows.vectors.size() / Count(rows.ids));
   for (size_t i = begin; i < end; ++i) {
@@ -77,7 +77,7 @@ TEST(BlockCutter, BlocksFollowEachOtherFillAndFit) {
   }
 }
 
-// A block counts 77 bytes for its own fields; here each row takes 4 bytes of vector and 8 of id.
+// A block has 77 bytes for its own fields; here each row has 4 bytes of vector and 8 of id.
 TEST(BlockCutter, ABlockHoldsTheRowsThatFitAndNoneMore) {
   Rows rows;
   rows.ids = IdColumn(std::vector<uint64_t>(10));
@@ -90,11 +90,11 @@ TEST(BlockCutter, ABlockHoldsTheRowsThatFitAndNoneMore) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("takes 89 bytes")));
 }
 
-// Columns of every shape: scalars and lists, with and without missing values.
+// Returns columns of every shape: scalars and lists, with and without missing values.
 std::vector<AttributeColumn> RandomColumns(std::mt19937& random, size_t rows_count) {
   AttributeColumnBuilder numbers({"n", AttributeType::kInt64});
   AttributeColumnBuilder keywords({"k", AttributeType::kKeyword, true});
-  const auto missing = random() % 3;  // of four
+  const auto missing = random() % 3;  // of four rows
   for (size_t i = 0; i < rows_count; ++i) {
     if (random() % 4 < missing) {
       numbers.AddMissing();
@@ -132,7 +132,7 @@ TEST(BlockCutter, AttributesAreCutWithTheirRows) {
       ASSERT_LE(bytes, kBytesMax);
       begin = *end;
     }
-    // The last place is the end of every column.
+    // The last position is the end of every column.
     EXPECT_EQ(places[0].values(), Count(rows.attributes[0].values));
     EXPECT_EQ(places[1].values(), Count(rows.attributes[1].values));
     EXPECT_EQ(places[1].rows_with_value(), rows.attributes[1].list_sizes.size());

@@ -12,7 +12,7 @@ namespace {
 
 using absl_testing::StatusIs;
 
-// gRPC takes such a port modulo 65536: 117636 reached whatever listened at 52100.
+// gRPC uses such a port modulo 65536: 117636 connected to the process that listened at 52100.
 TEST(CheckAddress, APortBeyondTheLimitIsRefusedAndNotWrapped) {
   for (const std::string port : {"0", "00", "65536", "117636", "4294967297", "99999999999999999999",
                                  "-13420", "+80", "5005l", " 80"}) {
@@ -21,7 +21,7 @@ TEST(CheckAddress, APortBeyondTheLimitIsRefusedAndNotWrapped) {
           "dns://8.8.8.8:53/localhost", "ipv6:[::1]", "ipv4:127.0.0.1:1,127.0.0.2", ""}) {
       EXPECT_THAT(CheckAddress(host + ":" + port),
                   StatusIs(absl::StatusCode::kInvalidArgument,
-                           "address: port " + port + ", must be 1 .. 65535"))
+                           "address: port = " + port + ", must be 1 .. 65535"))
           << host;
     }
   }

@@ -1,7 +1,8 @@
-// nearfield alias, snapshot and compact.
+// Tests of nearfield alias, snapshot and compact.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "nearfield/v1/admin.pb.h"
 #include "tests/client/cli_fixture.h"
 
 namespace nearfield::client {
@@ -24,11 +25,13 @@ TEST_F(CliTest, AnAliasIsSetMovedUsedAndDropped) {
   EXPECT_EQ(Run({"alias", "set", "live", "gone"}).exit_code, 1);
 }
 
-// A collection that may not load again after a restart looked like any other.
+// A collection that may fail to load after a restart was shown like any other.
 TEST_F(CliTest, ACollectionWhoseStoredRowsCannotBeReadSaysSo) {
   Fill();
   EXPECT_THAT(Run({"collections", "show", "docs"}).out, Not(HasSubstr("may not load again")));
-  server_.script().read_failures_count = 1200;
+  server_.OnReply<v1::GetCollectionResponse>("GetCollection", [](auto* reply) {
+    reply->mutable_collection()->set_read_failures_count(1200);
+  });
   EXPECT_THAT(
       Run({"collections", "show", "docs"}).out,
       HasSubstr("docs may not load again: its stored rows could not be read (1,200 times)\n"));
@@ -37,13 +40,25 @@ TEST_F(CliTest, ACollectionWhoseStoredRowsCannotBeReadSaysSo) {
 }
 
 TEST_F(CliTest, LimitsAreShownWithTheirMeaning) {
-  server_.script().limits.set_upload_tokens_max(77);
+  server_.Set("upload_tokens_max", "77");
   EXPECT_THAT(Run({"limits"}).out, HasSubstr("77  open uploads with a token\n"));
   EXPECT_THAT(Run({"limits", "--json"}).out, HasSubstr("\"upload_tokens_max\":77"));
 }
 
 TEST_F(CliTest, SnapshotsAndCompactionTellWhatTheServerSaid) {
+  server_.KeepData();
   Fill();
+  server_.OnReply<v1::CreateSnapshotResponse>("CreateSnapshot", [](auto* reply) {
+    reply->mutable_snapshot()->set_bytes(12345);
+    reply->mutable_snapshot()->set_created_unix_s(1715938200);
+  });
+  server_.OnReply<v1::CompactResponse>("Compact", [](auto* reply) {
+    reply->set_rows_given_back(1234);
+    reply->set_device_bytes_given_back(2000);
+    reply->set_host_bytes_given_back(3000);
+    reply->set_stored_rows_given_back(5);
+    reply->set_stored_bytes_given_back(4000);
+  });
   EXPECT_THAT(Run({"snapshot", "create", "monday"}).out,
               AllOf(HasSubstr("monday"), HasSubstr("2024-05-17 09:30:00"), HasSubstr("12.3 kB")));
   EXPECT_THAT(Run({"snapshot", "list"}).out, HasSubstr("monday"));
@@ -51,7 +66,7 @@ TEST_F(CliTest, SnapshotsAndCompactionTellWhatTheServerSaid) {
               AllOf(HasSubstr("1,234 deleted rows, 2.00 kB of the device and 3.00 kB of the host"),
                     HasSubstr("5 deleted rows, 4.00 kB given back")));
   EXPECT_EQ(Run({"compact", "gone"}).exit_code, 1);
-  // They may take long, unless told otherwise.
+  // These calls have a long deadline unless --timeout is given.
   EXPECT_GT(server_.deadlines_ms("Compact").front(), 23 * 3600 * 1000);
   EXPECT_GT(server_.deadlines_ms("CreateSnapshot").front(), 23 * 3600 * 1000);
   Run({"compact", "docs", "--timeout", "7"});

@@ -1,4 +1,4 @@
-// The command, run as a program against an in-process server.
+// CliTest: runs the command as a program against a server in this process.
 #ifndef NEARFIELD_TESTS_CLIENT_CLI_FIXTURE_H_
 #define NEARFIELD_TESTS_CLIENT_CLI_FIXTURE_H_
 
@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/client/fake_server.h"
 #include "tests/client/test_files.h"
+#include "tests/client/test_server.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
@@ -63,7 +63,7 @@ class CliTest : public ::testing::Test {
     return {.exit_code = WEXITSTATUS(status), .out = ReadAll(out), .err = ReadAll(err)};
   }
 
-  // Makes collection "docs" of three rows of dim 2 with string ids a, b, c and payloads.
+  // Creates collection "docs" of three rows of dim 2 with string ids a, b, c and payloads.
   void Fill() {
     const std::string rows = folder_.Write(
         "docs.jsonl",
@@ -75,10 +75,10 @@ class CliTest : public ::testing::Test {
     EXPECT_THAT(uploaded.out, ::testing::HasSubstr("uploaded 3 rows"));
     EXPECT_THAT(uploaded.err, ::testing::HasSubstr("100%"));
     EXPECT_THAT(uploaded.err,
-                ::testing::Not(::testing::HasSubstr("\r")));  // no terminal, no redrawing
+                ::testing::Not(::testing::HasSubstr("\r")));  // not a terminal: no redrawing
   }
 
-  FakeServer server_;
+  TestServer server_;
   TempFolder folder_;
 };
 

@@ -1,6 +1,12 @@
-// Filters, attributes, pages, modes and tokens on the command line.
+// Tests of filters, attributes, pages, modes and tokens on the command line.
+#include <numeric>
+
+#include "nearfield/client/client.h"
 #include "nearfield/v1/admin.pb.h"
+#include "nearfield/v1/ingest.pb.h"
+#include "nearfield/v1/retrieval.pb.h"
 #include "tests/client/cli_fixture.h"
+#include "tests/client/upload_script.h"
 
 namespace nearfield::client {
 namespace {
@@ -12,7 +18,7 @@ using ::testing::Not;
 
 class CliOptionsTest : public CliTest {
  protected:
-  // Collection "books" of three rows with attributes.
+  // Creates collection "books" of three rows with attributes.
   void FillBooks() {
     const std::string rows = folder_.Write(
         "books.jsonl",
@@ -26,6 +32,18 @@ class CliOptionsTest : public CliTest {
     ASSERT_EQ(uploaded.exit_code, 0) << uploaded.err;
     EXPECT_THAT(uploaded.err, HasSubstr("no row has a value of the attribute good"));
     EXPECT_THAT(uploaded.err, Not(HasSubstr("attribute year")));
+  }
+
+  // Returns the cursor after the first page of two rows.
+  std::string SecondPage() {
+    const Outcome first = Run({"search", "books", "-k", "2", "--with-cursor"}, "[1, 1]");
+    const std::string before = "next page: --cursor ";
+    const size_t begin = first.out.find(before);
+    EXPECT_NE(begin, std::string::npos) << first.out;
+    return begin == std::string::npos
+               ? ""
+               : first.out.substr(begin + before.size(),
+                                  first.out.find('\n', begin) - begin - before.size());
   }
 };
 
@@ -45,7 +63,7 @@ TEST_F(CliOptionsTest, AttributesAreDeclaredAndShown) {
 
 TEST_F(CliOptionsTest, AttributesOfJsonlRowsAreSent) {
   FillBooks();
-  const v1::UploadBlock block = server_.blocks().at(0);
+  const v1::UploadBlock block = BlocksOf(server_).at(0);
   ASSERT_EQ(block.attributes_size(), 3);
   EXPECT_EQ(block.attributes(0).attribute(), "year");
   EXPECT_EQ(block.attributes(0).presence(), "\x03");
@@ -60,11 +78,11 @@ TEST_F(CliOptionsTest, AttributesStandBesideBinaryFiles) {
   const Outcome made = Run({"upload", "c", vectors, "--create", "--metric", "dot", "--attribute",
                             "year:int64", "--payloads", payloads, "--attributes", payloads});
   EXPECT_EQ(made.exit_code, 0) << made.err;
-  EXPECT_EQ(server_.blocks().back().attributes(0).values().int64_values(1), 8);
-  EXPECT_EQ(server_.blocks().back().payloads(0), "{\"year\":7,\"t\":1}");
+  EXPECT_EQ(BlocksOf(server_).back().attributes(0).values().int64_values(1), 8);
+  EXPECT_EQ(BlocksOf(server_).back().payloads(0), "{\"year\":7,\"t\":1}");
   EXPECT_EQ(Run({"upload", "c", vectors, "--mode", "upsert", "--attributes", csv}).exit_code, 0);
-  EXPECT_EQ(server_.blocks().back().attributes(0).presence(), "\x01");
-  EXPECT_EQ(server_.last<v1::UploadBegin>("Upload").mode(), v1::UPLOAD_MODE_UPSERT);
+  EXPECT_EQ(BlocksOf(server_).back().attributes(0).presence(), "\x01");
+  EXPECT_EQ(LastBegin(server_).mode(), v1::UPLOAD_MODE_UPSERT);
   const std::string bad = folder_.Write("bad.csv", "year\n5\nfive\n");
   const Outcome refused = Run({"upload", "c", vectors, "--attributes", bad});
   EXPECT_EQ(refused.exit_code, 2);
@@ -84,15 +102,15 @@ TEST_F(CliOptionsTest, AFilterReachesEachCommandThatTakesOne) {
   };
   const Outcome found = Run({"search", "books", "--id", "1", "--filter", filter});
   EXPECT_EQ(found.exit_code, 0) << found.err;
-  EXPECT_THAT(found.out, HasSubstr("2 neighbors of 3 rows that pass"));
+  EXPECT_THAT(found.out, HasSubstr("1 neighbors of 1 rows that pass"));
   expect_sent(server_.last<v1::SearchRequest>("Search").filter());
   EXPECT_THAT(Run({"search", "books", "--id", "1", "--filter", filter, "--json"}).out,
-              HasSubstr("\"matched_rows\":3"));
+              HasSubstr("\"matched_rows\":1"));
   EXPECT_EQ(Run({"search", "books", "--id", "1", "--filter", filter, "--all"}).exit_code, 0);
   expect_sent(server_.last<v1::SearchAllRequest>("SearchAll").search().filter());
-  EXPECT_EQ(Run({"count", "books", "--filter", filter, "--min-epoch", "2"}).exit_code, 0);
+  EXPECT_EQ(Run({"count", "books", "--filter", filter, "--min-epoch", "1"}).exit_code, 0);
   expect_sent(server_.last<v1::CountRequest>("Count").filter());
-  EXPECT_EQ(server_.last<v1::CountRequest>("Count").min_epoch(), 2u);
+  EXPECT_EQ(server_.last<v1::CountRequest>("Count").min_epoch(), 1u);
   EXPECT_EQ(Run({"verify", "books", "--sample", "1", "--filter", filter}).exit_code, 0);
   expect_sent(server_.last<v1::VerifyRequest>("Verify").filter());
   const Outcome deleted = Run({"delete", "books", "--filter", filter});
@@ -116,7 +134,7 @@ TEST_F(CliOptionsTest, ABadFilterPointsAtTheColumnAndSendsNothing) {
                                        "\"yeer\"; it declares year:int64, tags:keyword[]"));
     EXPECT_THAT(outcome.out, IsEmpty());
     args.back() = "";
-    EXPECT_EQ(Run(args).exit_code, 2);  // an empty filter is a mistake, not everything
+    EXPECT_EQ(Run(args).exit_code, 2);  // an empty filter is an error; it does not select all rows
   }
   EXPECT_EQ(server_.calls("Search") + server_.calls("Count") + server_.calls("Delete"), 0);
   EXPECT_EQ(Run({"delete", "books", "1", "--filter", "year == 1"}).exit_code, 2);
@@ -125,31 +143,30 @@ TEST_F(CliOptionsTest, ABadFilterPointsAtTheColumnAndSendsNothing) {
 
 TEST_F(CliOptionsTest, ASearchSaysWhatItWantsBesides) {
   FillBooks();
-  EXPECT_EQ(Run({"search", "books", "--id", "1", "--score-threshold", "-0.25", "--min-epoch", "2",
+  EXPECT_EQ(Run({"search", "books", "--id", "1", "--score-threshold", "-0.25", "--min-epoch", "1",
                  "--priority", "batch", "--caller", "crawler"})
                 .exit_code,
             0);
   const auto request = server_.last<v1::SearchRequest>("Search");
   EXPECT_EQ(request.score_threshold(), -0.25f);
-  EXPECT_EQ(request.min_epoch(), 2u);
+  EXPECT_EQ(request.min_epoch(), 1u);
   EXPECT_EQ(request.priority(), v1::SEARCH_PRIORITY_BATCH);
   EXPECT_EQ(server_.caller("Search"), "crawler");
   EXPECT_EQ(Run({"search", "books", "--id", "1", "--priority", "urgent"}).exit_code, 2);
   EXPECT_EQ(Run({"count", "books", "--caller", "a\nb"}).exit_code, 2);
-  EXPECT_EQ(Run({"fetch", "books", "1", "--min-epoch", "2"}).exit_code, 0);
-  EXPECT_EQ(server_.last<v1::FetchRequest>("Fetch").min_epoch(), 2u);
+  EXPECT_EQ(Run({"fetch", "books", "1", "--min-epoch", "1"}).exit_code, 0);
+  EXPECT_EQ(server_.last<v1::FetchRequest>("Fetch").min_epoch(), 1u);
   EXPECT_EQ(Run({"verify", "books", "--sample", "1", "--score-threshold", "0.5"}).exit_code, 0);
   EXPECT_EQ(server_.last<v1::VerifyRequest>("Verify").score_threshold(), 0.5f);
 }
 
 TEST_F(CliOptionsTest, PagesGoOnWithTheirCursor) {
   FillBooks();
-  const Outcome first = Run({"search", "books", "-k", "2", "--with-cursor"}, "[1, 1]");
-  EXPECT_THAT(first.out, HasSubstr("next page: --cursor Mg==\n"));  // "2"
-  const Outcome second = Run({"search", "books", "-k", "2", "--cursor", "Mg=="}, "[1, 1]");
+  const std::string cursor = SecondPage();
+  const Outcome second = Run({"search", "books", "-k", "2", "--cursor", cursor}, "[1, 1]");
   EXPECT_THAT(second.out, AllOf(HasSubstr("query 0: 1 neighbors"), HasSubstr("no row follows\n")));
   EXPECT_THAT(Run({"search", "books", "-k", "2", "--with-cursor", "--json"}, "[1, 1]").out,
-              HasSubstr("\"next_cursor\":\"Mg==\""));
+              HasSubstr("\"next_cursor\":\"" + cursor + "\""));
   for (const std::vector<std::string>& more :
        std::vector<std::vector<std::string>>{{"--cursor", "*"},
                                              {"--cursor", "Mg==", "--verify"},
@@ -162,7 +179,8 @@ TEST_F(CliOptionsTest, PagesGoOnWithTheirCursor) {
     EXPECT_EQ(Run(args, "[1, 1]").exit_code, 2) << ::testing::PrintToString(more);
   }
   EXPECT_EQ(Run({"search", "books", "--cursor", "Mg=="}, "[[1, 1], [1, 0]]").exit_code, 2);
-  // An empty one gave the first page: a loop that went on with an empty next_cursor had no end.
+  // Regression: an empty cursor returned the first page, so a loop that passed an empty next_cursor
+  // never ended.
   for (const std::vector<std::string>& empty : std::vector<std::vector<std::string>>{
            {"--cursor", ""}, {"--cursor="}, {"--all", "--cursor", ""}}) {
     std::vector<std::string> args = {"search", "books"};
@@ -190,11 +208,12 @@ TEST_F(CliOptionsTest, ARecordedAnswerIsCheckedWithItsFilterAndThreshold) {
        std::vector<std::vector<std::string>>{{"--all"}, {"--cursor", "Mg=="}}) {
     std::vector<std::string> args = {"search", "books", "--id", "1", "--record", log};
     args.insert(args.end(), page.begin(), page.end());
-    EXPECT_EQ(Run(args).exit_code, 2);  // a page is no whole answer
+    EXPECT_EQ(Run(args).exit_code, 2);  // a page is not a whole answer
   }
 }
 
 TEST_F(CliOptionsTest, AllPagesAreOneTableAfterTheOther) {
+  server_.Set("k_max", "2");
   FillBooks();
   const Outcome all = Run({"search", "books", "--all"}, "[1, 1]");
   EXPECT_EQ(all.exit_code, 0) << all.err;
@@ -210,32 +229,36 @@ TEST_F(CliOptionsTest, AllPagesAreOneTableAfterTheOther) {
   const auto request = server_.last<v1::SearchAllRequest>("SearchAll");
   EXPECT_EQ(request.search().k(), 1u);
   EXPECT_EQ(request.results_max(), 2u);
-  // What was printed stays good: it is told how to go on.
-  server_.script().pages_until_break = {1, 0, 0, 0};
+  // Printed pages stay valid; the error says how to continue.
+  const std::string cursor = SecondPage();
+  server_.OnReply<v1::SearchResponse>("SearchAll", [pages = 0](const auto*) mutable {
+    return Refusal{absl::UnavailableError("broken"), std::nullopt, /*after_reply=*/++pages == 1};
+  });
   const Outcome broken = Run({"search", "books", "--all"}, "[1, 1]");
   EXPECT_EQ(broken.exit_code, 3);
-  EXPECT_THAT(broken.err, HasSubstr("to go on behind the rows above: --cursor Mg=="));
+  EXPECT_THAT(broken.err, HasSubstr("to continue after the rows above: --cursor " + cursor));
 }
 
 TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
+  server_.KeepData();
   std::string rows;
   for (int i = 0; i < 200; ++i) rows += "{\"id\":" + std::to_string(i) + ",\"vector\":[1]}\n";
   const std::string file = folder_.Write("rows.jsonl", rows);
   const std::vector<std::string> command = {
       "upload", "c", file, "--create", "--metric", "dot", "--block-bytes", "1024", "--token", "t"};
-  server_.script().upload_rows_until_break = {50};
+  EndUploadsAfter(server_, {50});
   const Outcome by_itself = Run(command);
   EXPECT_EQ(by_itself.exit_code, 0) << by_itself.err;
   EXPECT_THAT(by_itself.err, HasSubstr("rows from an earlier try: they are skipped"));
   EXPECT_THAT(by_itself.out, HasSubstr("uploaded 200 rows"));
   EXPECT_EQ(Run({"count", "c"}).out, "200\n");
-  EXPECT_EQ(Run({"uploads", "show", "t"}).out, "committed: 200 rows, visible from epoch 2\n");
-  const size_t blocks = server_.blocks().size();
+  EXPECT_EQ(Run({"uploads", "show", "t"}).out, "committed: 200 rows, visible from epoch 1\n");
+  const size_t blocks = BlocksOf(server_).size();
   const Outcome again = Run(command);
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_THAT(again.out, HasSubstr("uploaded before: 200 rows to c; visible from epoch 2"));
-  EXPECT_EQ(server_.blocks().size(), blocks);
-  // Another file under the same token was said to be uploaded.
+  EXPECT_THAT(again.out, HasSubstr("uploaded before: 200 rows to c; visible from epoch 1"));
+  EXPECT_EQ(BlocksOf(server_).size(), blocks);
+  // Regression: another file with the same token was reported as uploaded.
   std::vector<std::string> other = command;
   other[2] = folder_.Write("other.jsonl", rows + "{\"id\":200,\"vector\":[1]}\n");
   const Outcome refused = Run(other);
@@ -247,13 +270,37 @@ TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
   std::vector<std::string> with_json = command;
   with_json.emplace_back("--json");
   EXPECT_THAT(Run(with_json).out,
-              AllOf(HasSubstr("\"was_committed\":true"), HasSubstr("\"epoch\":2")));
+              AllOf(HasSubstr("\"was_committed\":true"), HasSubstr("\"epoch\":1")));
 }
 
-// Which tokens held a place and disk space could only be guessed.
+// Regression: the tokens that held an upload slot and disk space were not listed anywhere.
 TEST_F(CliOptionsTest, OpenUploadsAreListed) {
+  server_.KeepData();
   EXPECT_EQ(Run({"uploads", "list", "--json"}).out, "");
-  server_.script().open_uploads = {{"live", 1234}, {std::string("\0\x1b[2J", 5), 0}};
+  Client client = *Client::Connect({.address = server_.address(), .retry = {.tries_max = 1}});
+  ASSERT_OK(client.CreateCollection({.name = "docs", .dim = 1}));
+  const auto begin = [&](const std::string& token) {
+    return client.BeginUpload(
+        {.collection = "docs", .rows_max = 1234, .mode = UploadMode::kUpsert, .token = token});
+  };
+  EndUploadsAfter(server_, {0});
+  EXPECT_FALSE(begin(std::string("\0\x1b[2J", 5)).ok());
+  EndUploadsAfter(server_, {1234});
+  auto broken = begin("live");
+  ASSERT_OK(broken);
+  std::vector<uint64_t> numbers(1234);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const IdColumn ids = numbers;
+  EXPECT_OK(broken->Write({.ids = &ids, .vectors = std::string(1234 * sizeof(float), '\0')}));
+  EXPECT_FALSE(broken->Commit().ok());
+  const auto live = begin("live");
+  ASSERT_OK(live);
+  server_.OnReply<v1::ListUploadsResponse>("ListUploads", [](auto* reply) {
+    for (v1::OpenUpload& open : *reply->mutable_uploads()) {
+      open.set_bytes_on_disk(12345678);
+      open.set_untouched_s(3661);
+    }
+  });
   const Outcome listed = Run({"uploads", "list"});
   EXPECT_EQ(listed.exit_code, 0) << listed.err;
   EXPECT_THAT(listed.out, AllOf(HasSubstr("0x001b5b324a  docs        upsert      0  12.3 MB"),
@@ -270,27 +317,25 @@ TEST_F(CliOptionsTest, OpenUploadsAreListed) {
 }
 
 TEST_F(CliOptionsTest, AnUploadThatFailedIsRepeatedByTheSameCommand) {
+  server_.KeepData();
   std::string rows;
   for (int i = 0; i < 200; ++i) rows += "{\"id\":" + std::to_string(i) + ",\"vector\":[1]}\n";
   const std::string file = folder_.Write("rows.jsonl", rows);
   const std::vector<std::string> command = {
       "upload", "c", file, "--create", "--metric", "dot", "--block-bytes", "1024", "--token", "t"};
-  server_.script().upload_rows_until_refusal = 100;
-  server_.script().upload_refusal = {absl::ResourceExhaustedError("the disk is full"),
-                                     std::nullopt};
+  EndUploadsAfter(server_, {100}, absl::ResourceExhaustedError("the disk is full"));
   const Outcome failed = Run(command);
   EXPECT_EQ(failed.exit_code, 3);
   EXPECT_THAT(failed.err,
               AllOf(HasSubstr("the disk is full"), HasSubstr("repeat the same command to go on")));
   EXPECT_THAT(Run({"uploads", "show", "t"}).out, HasSubstr("open: "));
   EXPECT_THAT(Run({"uploads", "show", "t", "--json"}).out, HasSubstr("\"committed\":false"));
-  server_.script().upload_rows_until_refusal = std::nullopt;
   const Outcome repeated = Run(command);
   EXPECT_EQ(repeated.exit_code, 0) << repeated.err;
   EXPECT_THAT(repeated.err, HasSubstr("of 200 rows from an earlier try"));
   EXPECT_EQ(Run({"count", "c"}).out, "200\n");
   EXPECT_EQ(Run({"uploads", "show", "other"}).exit_code, 1);
-  // Another collection's token is no excuse for another shape.
+  // A token of another collection does not excuse another shape.
   const std::string wide = folder_.Write("wide.jsonl", "{\"id\":1,\"vector\":[1,2]}\n");
   EXPECT_NE(Run({"upload", "c", wide, "--create", "--metric", "dot", "--token", "u"}).exit_code, 0);
   EXPECT_EQ(Run({"upload", "c", wide, "--token", ""}).exit_code, 2);
@@ -298,7 +343,7 @@ TEST_F(CliOptionsTest, AnUploadThatFailedIsRepeatedByTheSameCommand) {
   EXPECT_EQ(Run({"upload", "c", wide, "--attribute", "a:int64"}).exit_code, 2);
 }
 
-// It was said of every error of an upload with a token.
+// Regression: every error of an upload with a token gave this advice.
 TEST_F(CliOptionsTest, ToRepeatIsAdvisedOnlyWhereItMayHelp) {
   const std::string file = folder_.Write("rows.jsonl", "{\"id\":1,\"vector\":[1]}\n");
   ASSERT_EQ(Run({"collections", "create", "c", "--dim", "1", "--metric", "dot"}).exit_code, 0);
@@ -327,7 +372,7 @@ TEST_F(CliOptionsTest, AReplacementSaysWhatItReplaced) {
   FillBooks();
   const std::string rows = folder_.Write("r.jsonl", "{\"id\":9,\"vector\":[1,0]}\n");
   const Outcome replaced = Run({"upload", "books", rows, "--mode", "replace"});
-  EXPECT_THAT(replaced.out, HasSubstr(", in the place of 3 rows; visible from epoch 3"));
+  EXPECT_THAT(replaced.out, HasSubstr(", in the place of 3 rows; visible from epoch 2"));
   EXPECT_THAT(Run({"upload", "books", rows, "--mode", "replace", "--json"}).out,
               HasSubstr("\"rows_replaced\":1"));
 }

@@ -1,9 +1,12 @@
-// The command, run as a program against an in-process server.
+// Tests of the command, run as a program against a server in this process.
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "client/formats/json_text.h"
 #include "client/formats/lines.h"
+#include "nearfield/v1/admin.pb.h"
+#include "nearfield/v1/retrieval.pb.h"
 #include "tests/client/cli_fixture.h"
 
 namespace nearfield::client {
@@ -15,7 +18,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Every line must be one JSON value.
+// Checks that every line is one JSON value.
 void ExpectJsonLines(const std::string& text) {
   LineReader lines(text);
   for (std::string_view line; lines.Next(&line);) EXPECT_OK(CheckJson(line)) << line;
@@ -68,7 +71,7 @@ TEST_F(CliTest, WrongUsageExitsWithTwo) {
   }
 }
 
-// It was answered with "A subcommand is required", or "Could not convert".
+// Regression: the error was "A subcommand is required", or "Could not convert".
 TEST_F(CliTest, WrongUsageIsNamedWithWhatIsRight) {
   struct Case {
     std::vector<std::string> args;
@@ -105,7 +108,7 @@ TEST_F(CliTest, NoServerIsFourAndSaysWhatToDo) {
   EXPECT_EQ(RunPlain({"health", "--address", "unix:/nonexistent/socket"}).exit_code, 1);
   const Outcome bad = RunPlain({"count", "docs", "--address", "127.0.0.1:117636"});
   EXPECT_EQ(bad.exit_code, 2);
-  EXPECT_EQ(bad.err, "nearfield: address: port 117636, must be 1 .. 65535\n");
+  EXPECT_EQ(bad.err, "nearfield: address: port = 117636, must be 1 .. 65535\n");
 }
 
 TEST_F(CliTest, AnUploadIsSearchedFetchedCountedAndDeleted) {
@@ -126,6 +129,7 @@ TEST_F(CliTest, AnUploadIsSearchedFetchedCountedAndDeleted) {
 }
 
 TEST_F(CliTest, JsonIsOneObjectALine) {
+  server_.KeepData();
   Fill();
   for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
            {"search", "docs", "--id", "a", "b", "--payload", "--vectors", "--explain"},
@@ -155,12 +159,32 @@ TEST_F(CliTest, JsonIsOneObjectALine) {
 }
 
 TEST_F(CliTest, CountersAreSummedUp) {
+  server_.OnReply<v1::GetCountersResponse>("GetCounters", [](auto* reply) {
+    reply->Clear();
+    reply->set_started_unix_ms(1715938200123);
+    v1::CallCounter& calls = *reply->add_calls();
+    calls.set_method("Search");
+    calls.set_status("OK");
+    calls.set_calls_count(7);
+    calls.set_rows_count(70);
+    calls.set_total_us(14007);
+    reply->mutable_passes()->set_passes_count(5);
+    reply->mutable_passes()->set_queries_int8_count(6);
+    reply->mutable_passes()->set_bytes_read(3000000);
+    reply->mutable_passes()->mutable_escalations()->set_tighter(2);
+    reply->mutable_audit()->set_answers_audited_count(1);
+    reply->mutable_connections()->set_open_count(3);
+    reply->mutable_connections()->set_accepted_count(1200);
+    reply->mutable_connections()->set_refused_count(4);
+    reply->mutable_connections()->set_pauses_count(5);
+    reply->set_log_lines_dropped_count(8);
+  });
   EXPECT_EQ(Run({"counters"}).out,
             "since 2024-05-17 09:30:00 UTC\n"
             "method  status  calls  rows  mean us\n"
             "Search  OK          7    70    2,001\n"
             "passes       5, on the device for 0 ms, 3.00 MB read\n"
-            "queries      6 int8, 0 bf16, 0 rows; 0 candidates\n"
+            "queries      6 int8, 0 rows; 0 candidates\n"
             "escalations  2 tighter, 0 canonical\n"
             "audit        1 answers checked, 0 dropped, 0 failed; 0 wrong\n"
             "connections  3 open, 1,200 accepted, 4 refused; 5 pauses of accepting\n"
@@ -169,8 +193,8 @@ TEST_F(CliTest, CountersAreSummedUp) {
       Run({"counters", "--json"}).out,
       "{\"started_unix_ms\":1715938200123,\"calls\":[{\"method\":\"Search\",\"status\":\"OK\","
       "\"calls_count\":7,\"rows_count\":70,\"total_us\":14007}],\"passes\":{\"passes_count\":5,"
-      "\"queries_rows_count\":0,\"queries_int8_count\":6,\"queries_bf16_count\":0,\"device_us\":0,"
-      "\"candidates\":0,\"bytes_read\":3000000,\"escalations\":{\"tighter\":2,\"canonical\":0}},"
+      "\"queries_rows_count\":0,\"queries_int8_count\":6,\"device_us\":0,\"candidates\":0,"
+      "\"bytes_read\":3000000,\"escalations\":{\"tighter\":2,\"canonical\":0}},"
       "\"audit\":{\"answers_audited_count\":1,\"answers_dropped_count\":0,"
       "\"answers_failed_count\":0,\"mismatches_count\":0,\"rows_checked_count\":0},"
       "\"connections\":{\"open_count\":3,\"accepted_count\":1200,\"refused_count\":4,"
@@ -188,8 +212,8 @@ TEST_F(CliTest, ScoresAndVectorsAreExactInJson) {
 }
 
 TEST_F(CliTest, ManyQueriesAreSentInBatchesAndAnsweredInOrder) {
+  server_.Set("queries_max", "3");
   Fill();
-  server_.script().limits.set_queries_max(3);
   std::string queries;
   for (int i = 0; i < 10; ++i) queries += "[" + std::to_string(i) + ",1]\n";
   const Outcome outcome = Run({"search", "docs", "-k", "1", "--json"}, queries);
@@ -209,7 +233,11 @@ TEST_F(CliTest, VerifyTellsTruthFromMismatch) {
   EXPECT_EQ(good.exit_code, 0);
   EXPECT_THAT(good.out, HasSubstr("verified: ids and score bits"));
   EXPECT_THAT(Run({"verify", "docs", "--sample", "4"}).out, HasSubstr("verified: 4 of 4 answers"));
-  server_.script().verify_lies = true;
+  server_.OnReply<v1::VerifyResponse>("Verify", [](auto* reply) {
+    reply->set_equal(false);
+    reply->set_first_difference(0);
+    reply->set_explanation("made up");
+  });
   const Outcome bad = Run({"search", "docs", "--id", "a", "--verify"});
   EXPECT_EQ(bad.exit_code, 1);
   EXPECT_THAT(bad.out, AllOf(HasSubstr("MISMATCH at place 1"), HasSubstr("made up")));
@@ -220,10 +248,11 @@ TEST_F(CliTest, VerifyTellsTruthFromMismatch) {
 
 TEST_F(CliTest, AVerifyOvertakenByAWriteSearchesAgain) {
   Fill();
-  server_.script().epoch_moves = 2;
+  const Refusal moved = {absl::FailedPreconditionError("epoch: the collection has moved on")};
+  server_.Refuse("Verify", {moved, moved});
   EXPECT_EQ(Run({"search", "docs", "--id", "a", "--verify"}).exit_code, 0);
   EXPECT_EQ(server_.calls("Search"), 3);
-  server_.script().epoch_moves = 1000;
+  server_.Refuse("Verify", std::vector<Refusal>(1000, moved));
   EXPECT_EQ(Run({"search", "docs", "--id", "a", "--verify"}).exit_code, 3);
 }
 
@@ -240,8 +269,9 @@ TEST_F(CliTest, ADrawFollowsItsSeed) {
 TEST_F(CliTest, HealthIsAProbe) {
   EXPECT_EQ(Run({"health"}).exit_code, 0);
   EXPECT_EQ(Run({"health", "--service", "nobody"}).exit_code, 1);
-  server_.SetServing(false);
-  const Outcome outcome = Run({"health"});
+  TestServer booting;
+  booting.Listen();
+  const Outcome outcome = RunPlain({"health", "--address", booting.address()});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.out, "NOT_SERVING\n");
 }
@@ -251,8 +281,9 @@ TEST_F(CliTest, RefusalsShowTheStatusAndItsRequest) {
   Fill();
   const Outcome outcome = Run({"search", "docs"}, "[1, 2, 3]");
   EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("INVALID_ARGUMENT"), HasSubstr("dimension 3"),
-                                 HasSubstr("(request fake-")));
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("INVALID_ARGUMENT"), HasSubstr("3 values, the collection has dim 2"),
+                    HasSubstr("(request " + server_.request_id("Search"))));
 }
 
 TEST_F(CliTest, BadInputIsNamedAndNothingIsSent) {
@@ -322,7 +353,7 @@ TEST_F(CliTest, ACollectionShowsWhatItScansAndWhereItsRowsLie) {
 
 TEST_F(CliTest, ExplainShowsThePathAndTheReadLimit) {
   Fill();
-  server_.script().tamper_search = [](v1::SearchResponse* response) {
+  server_.OnReply<v1::SearchResponse>("Search", [](auto* response) {
     v1::SearchCost* cost = response->mutable_cost();
     cost->set_scan_precision(v1::SCAN_PRECISION_INT8);
     cost->set_candidates(2);
@@ -330,7 +361,7 @@ TEST_F(CliTest, ExplainShowsThePathAndTheReadLimit) {
     cost->set_device_us(20);
     cost->set_read_ns_min(5000);
     cost->mutable_escalations()->set_tighter(1);
-  };
+  });
   const Outcome text = Run({"search", "docs", "--id", "a", "--explain"});
   EXPECT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out, AllOf(HasSubstr("path cpu/int8; 2 candidates of 3 rows scanned, 96 B read"),
@@ -343,12 +374,11 @@ TEST_F(CliTest, ExplainShowsThePathAndTheReadLimit) {
 }
 
 TEST_F(CliTest, AFailedUploadSaysWhatIsLeft) {
-  server_.script().upload_rows_until_refusal = 0;
-  server_.script().upload_refusal = {absl::InvalidArgumentError("row 0: not finite"), std::nullopt};
-  const std::string rows = folder_.Write("r.fbin", Fbin(1, 1, {1}));
+  const float infinite = std::numeric_limits<float>::infinity();
+  const std::string rows = folder_.Write("r.fbin", Fbin(1, 1, {infinite}));
   const Outcome outcome = Run({"upload", "new", rows, "--create", "--metric", "dot"});
   EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("row 0: not finite"),
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("row 0 (id 0) is not finite in dimension 0"),
                                  HasSubstr("collection new was made, and is empty")));
   const Outcome unknown = Run({"upload", "none", rows});
   EXPECT_EQ(unknown.exit_code, 1);

@@ -1,9 +1,10 @@
-// nearfield verify over logs of replies and audit records.
+// Tests of nearfield verify with logs of replies and audit records.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "nearfield/v1/admin.pb.h"
 #include "tests/client/cli_fixture.h"
 
 namespace nearfield::client {
@@ -22,17 +23,21 @@ TEST_F(CliTest, ALogOfRepliesIsCheckedAtItsOwnEpoch) {
   const Outcome right = Run({"verify", "--replies", log});
   EXPECT_EQ(right.exit_code, 0) << right.err;
   EXPECT_THAT(right.out, HasSubstr("verified: 3 of 3 answers"));
-  server_.script().verify_lies = true;
+  server_.OnReply<v1::VerifyResponse>("Verify", [](auto* reply) {
+    reply->set_equal(false);
+    reply->set_first_difference(0);
+  });
   const Outcome wrong = Run({"verify", "--replies", log, "--json"});
   EXPECT_EQ(wrong.exit_code, 1);
   EXPECT_THAT(wrong.out, AllOf(HasSubstr("\"line\":\"line 2\",\"result\":\"mismatch\""),
                                HasSubstr("\"answers_checked\":3,\"mismatches\":3")));
-  server_.script().verify_lies = false;
-  server_.script().epoch_moves = 1;
+  server_.OnReply<v1::VerifyResponse>("Verify", [](auto*) {});
+  const Refusal moved = {absl::FailedPreconditionError("epoch: the collection has moved on")};
+  server_.Refuse("Verify", {moved});
   const Outcome partly = Run({"verify", "--replies", log});
   EXPECT_EQ(partly.exit_code, 0);
   EXPECT_THAT(partly.out, AllOf(HasSubstr("2 of 2"), HasSubstr("not checkable: 1 answers")));
-  server_.script().epoch_moves = 1000;
+  server_.Refuse("Verify", std::vector<Refusal>(1000, moved));
   const Outcome none = Run({"verify", "--replies", log});
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_THAT(none.out, AllOf(StartsWith("nothing verified: no answer could be checked\n"),
@@ -43,11 +48,14 @@ TEST_F(CliTest, ALogOfRepliesIsCheckedAtItsOwnEpoch) {
   EXPECT_THAT(bad.err, HasSubstr("bad.jsonl: line 2: member \"collection\": absent"));
 }
 
-// Such a collection says that it has 0 rows: verify called it empty and ended with 0, and drop
-// named 0 rows.
+// Regression: such a collection reports 0 rows, so verify called it empty and ended with 0, and
+// drop reported 0 rows.
 TEST_F(CliTest, ACollectionThatCouldNotBeLoadedIsNeitherEmptyNorVerified) {
   Fill();
-  server_.script().collection_error = "7.seg: damaged";
+  server_.OnReply<v1::GetCollectionResponse>("GetCollection", [](auto* reply) {
+    reply->mutable_collection()->set_error("7.seg: damaged");
+    reply->mutable_collection()->set_rows_count(0);
+  });
   server_.Refuse("Count", {{absl::DataLossError("7.seg: damaged"), std::nullopt}});
   const Outcome verified = Run({"verify", "docs"});
   EXPECT_EQ(verified.exit_code, 3);
@@ -58,12 +66,12 @@ TEST_F(CliTest, ACollectionThatCouldNotBeLoadedIsNeitherEmptyNorVerified) {
   Fill();
   EXPECT_EQ(Run({"collections", "drop", "docs", "--yes", "--json"}).out,
             "{\"name\":\"docs\",\"rows_count\":null}\n");
-  server_.script().collection_error = "";
+  server_.OnReply<v1::GetCollectionResponse>("GetCollection", [](auto*) {});
   Fill();
   EXPECT_EQ(Run({"collections", "drop", "docs", "--yes"}).out, "dropped docs and its 3 rows\n");
 }
 
-// A sample of none was said to be a collection without rows.
+// Regression: with a sample of 0, a collection was reported to have no rows.
 TEST_F(CliTest, ASampleOfNoRowIsRefused) {
   Fill();
   for (const std::string option : {"--sample", "-k"}) {

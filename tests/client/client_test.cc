@@ -1,4 +1,4 @@
-// The library against an in-process server.
+// Tests of the client library against a server in this process.
 #include "nearfield/client/client.h"
 
 #include <gmock/gmock.h>
@@ -7,14 +7,16 @@
 #include <limits>
 
 #include "client/cpp/retry.h"
+#include "nearfield/v1/admin.pb.h"
+#include "nearfield/v1/retrieval.pb.h"
 #include "tests/client/fake_clock.h"
-#include "tests/client/fake_server.h"
+#include "tests/client/test_server.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 
 Client MakeClient(const ClientOptions& options,
-                  Clock* clock);  // client/cpp/core.h, without its gRPC
+                  Clock* clock);  // client/cpp/core.h without its gRPC headers
 
 namespace {
 
@@ -31,7 +33,7 @@ class ClientTest : public ::testing::Test {
         {.address = server_.address(), .deadline = deadline, .retry = {.tries_max = 100}}, &clock_);
   }
 
-  // A collection "c" of the rows (1,0), (0,1), (1,1) with ids 1, 2, 3.
+  // Creates collection "c" of the rows (1,0), (0,1), (1,1) with ids 1, 2, 3.
   void Fill(Client& client) {
     ASSERT_OK(client.CreateCollection({.name = "c", .dim = 2}));
     auto upload = client.BeginUpload({.collection = "c", .rows_max = 3, .payload_bytes_max = 10});
@@ -44,7 +46,7 @@ class ClientTest : public ::testing::Test {
     ASSERT_OK(upload->Commit());
   }
 
-  FakeServer server_;
+  TestServer server_;
   FakeClock clock_;
 };
 
@@ -59,7 +61,7 @@ TEST_F(ClientTest, SearchesByFloatsBytesAndIds) {
   const auto answer =
       client.Search("c", queries, {.k = 2, .with_payload = true, .with_vectors = true});
   ASSERT_OK(answer);
-  EXPECT_EQ(answer->epoch, 2u);
+  EXPECT_EQ(answer->epoch, 1u);
   EXPECT_FALSE(answer->request_id.empty());
   EXPECT_EQ(answer->cost.backend, Backend::kCpu);
   EXPECT_EQ(answer->cost.batch_size, 3u);
@@ -72,10 +74,11 @@ TEST_F(ClientTest, SearchesByFloatsBytesAndIds) {
     EXPECT_THAT(Widen(neighbors.vectors.dtype, neighbors.vectors.bytes), ElementsAre(1, 1, 1, 0));
   }
   EXPECT_EQ(answer->results[2].ids,
-            IdColumn(std::vector<uint64_t>{1, 2}));  // the row itself is left out
+            IdColumn(std::vector<uint64_t>{1, 2}));  // the answer excludes the row itself
 }
 
 TEST_F(ClientTest, EveryOtherCallGivesWhatTheServerSaid) {
+  server_.KeepData();
   Client client = MakeTestClient();
   Fill(client);
   const auto fetched = client.Fetch("c", std::vector<uint64_t>{9, 2});
@@ -85,47 +88,20 @@ TEST_F(ClientTest, EveryOtherCallGivesWhatTheServerSaid) {
   EXPECT_THAT(Widen(fetched->vectors.dtype, fetched->vectors.bytes), ElementsAre(0, 1));
   EXPECT_EQ(client.Count("c")->rows_count, 3u);
   EXPECT_EQ(client.Delete("c", std::vector<uint64_t>{1, 9})->rows_deleted, 1u);
-  EXPECT_EQ(client.GetCollection("c")->epoch, 3u);
+  EXPECT_EQ(client.GetCollection("c")->epoch, 2u);
   EXPECT_EQ(client.GetCollection("c")->rows_count, 2u);
   EXPECT_THAT(*client.ListCollections(), SizeIs(1));
-  EXPECT_EQ(client.GetCollection("c")->scan_precision, ScanPrecision::kInt8);
+  EXPECT_EQ(client.GetCollection("c")->scan_precision, ScanPrecision::kRows);
   EXPECT_TRUE(client.GetCollection("c")->durable && client.GetCollection("c")->error.empty());
-  EXPECT_EQ(client.GetCapacity()->device_name, "a fake");
+  server_.OnReply<v1::GetCapacityResponse>("GetCapacity",
+                                           [](auto* reply) { reply->set_device_name("a device"); });
+  EXPECT_EQ(client.GetCapacity()->device_name, "a device");
   EXPECT_EQ(client.DropCollection("c").value(), 2u);
   EXPECT_THAT(client.Count("c"), StatusIs(absl::StatusCode::kNotFound));
 }
 
-TEST_F(ClientTest, AliasesSnapshotsAndCompactionGiveWhatTheServerSaid) {
-  Client client = MakeTestClient();
-  Fill(client);
-  ASSERT_OK(client.CreateCollection({.name = "d", .dim = 2}));
-  auto set = client.SetAlias("live", "c");
-  ASSERT_OK(set);
-  EXPECT_EQ(set->collection.spec.name, "c");
-  EXPECT_THAT(set->collection.aliases, ElementsAre("live"));
-  EXPECT_EQ(set->collection_before, "");
-  EXPECT_EQ(client.SetAlias("live", "d")->collection_before, "c");
-  EXPECT_THAT(client.GetCollection("live")->aliases, ElementsAre("live"));
-  EXPECT_EQ(client.DropAlias("live").value(), "d");
-  EXPECT_THAT(client.DropAlias("live"), StatusIs(absl::StatusCode::kNotFound));
-  ASSERT_OK(client.CreateSnapshot("monday"));
-  const auto snapshots = client.ListSnapshots();
-  ASSERT_OK(snapshots);
-  ASSERT_THAT(*snapshots, SizeIs(1));
-  EXPECT_EQ(snapshots->front().name, "monday");
-  EXPECT_EQ(snapshots->front().files_count, 3u);
-  EXPECT_EQ(snapshots->front().bytes, 12345u);
-  EXPECT_EQ(snapshots->front().created_unix_s, 1715938200);
-  const auto given = client.Compact("c");
-  ASSERT_OK(given);
-  EXPECT_EQ(given->rows_given_back, 1234u);
-  EXPECT_EQ(given->device_bytes_given_back, 2000u);
-  EXPECT_EQ(given->host_bytes_given_back, 3000u);
-  EXPECT_EQ(given->stored_rows_given_back, 5u);
-  EXPECT_EQ(given->stored_bytes_given_back, 4000u);
-}
-
 TEST_F(ClientTest, LimitsAreAskedForOnce) {
+  server_.Set("queries_max", "64");
   Client client = MakeTestClient();
   EXPECT_EQ(client.GetLimits()->queries_max, 64u);
   EXPECT_EQ(client.GetLimits()->queries_max, 64u);
@@ -146,19 +122,20 @@ TEST_F(ClientTest, VerifyCarriesTheClaim) {
   const auto check = client.Verify("c", asked, claim);
   ASSERT_OK(check);
   EXPECT_FALSE(check->equal);
-  EXPECT_EQ(check->first_difference, 0);
+  EXPECT_EQ(check->first_difference, 1);
   EXPECT_THAT(check->expected.scores, ElementsAre(3.0f, 2.0f, 1.0f));
 }
 
 TEST_F(ClientTest, ErrorsKeepTheServersMessageAndRequestId) {
   Client client = MakeTestClient();
   const auto status = client.Count("none").status();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound, "collection: no \"none\""));
-  EXPECT_THAT(RequestIdOf(status), HasSubstr("fake-"));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound, "collection: no collection \"none\""));
+  EXPECT_EQ(RequestIdOf(status), server_.request_id("Count"));
   EXPECT_FALSE(IsUnreachable(status));
 }
 
 TEST_F(ClientTest, TransientRefusalsAreRepeatedWhereThatIsSafe) {
+  server_.KeepData();
   Client client = MakeTestClient();
   Fill(client);
   const std::vector<Refusal> refusals = {{absl::UnavailableError("starting"), std::nullopt},
@@ -181,7 +158,7 @@ TEST_F(ClientTest, TransientRefusalsAreRepeatedWhereThatIsSafe) {
   EXPECT_OK(client.ListSnapshots());
   EXPECT_OK(client.Verify("c", std::span<const float>(query), {}));
   EXPECT_OK(client.BeginUpload(
-      {.collection = "c", .rows_max = 1}));  // before its first row it may be repeated
+      {.collection = "c", .rows_max = 1}));  // it may be repeated before its first row
 }
 
 TEST_F(ClientTest, MakingAndDroppingAreNeverRepeated) {
@@ -209,14 +186,14 @@ TEST_F(ClientTest, RefusalForLackOfMemoryIsFinal) {
   EXPECT_EQ(server_.calls("Count"), 2);
 }
 
-// One deadline covers all tries: each has only what is left of it.
+// One deadline covers all tries: each try gets the remaining time.
 TEST_F(ClientTest, TheDeadlineCoversAllTries) {
   Client client = MakeTestClient(milliseconds(20000));
   server_.Refuse("Count", std::vector<Refusal>(50, {absl::UnavailableError("draining"), "8000"}));
   EXPECT_THAT(client.Count("c"), StatusIs(absl::StatusCode::kUnavailable, "draining"));
   const std::vector<int64_t> left = server_.deadlines_ms("Count");
-  ASSERT_THAT(left, SizeIs(3));  // after 0, 8 and 16 s; a wait until 24 s would pass the deadline
-  // In coarse steps: the header that carries a deadline rounds it up.
+  ASSERT_THAT(left, SizeIs(3));  // after 0, 8 and 16 s; a wait until 24 s would exceed the deadline
+  // The bounds are coarse, because the header that carries a deadline rounds it up.
   EXPECT_GT(left[0], 16000);
   EXPECT_LT(left[1], 16000);
   EXPECT_LT(left[2], 8000);
@@ -242,7 +219,7 @@ TEST_F(ClientTest, BadOptionsAreRefusedBeforeAnyCall) {
 }
 
 TEST_F(ClientTest, AnOversizedRequestIsNotSent) {
-  server_.script().limits.set_request_bytes_max(2000000);
+  server_.Set("request_bytes_max", "2000000");
   Client client = MakeTestClient();
   const std::vector<float> query(600000);
   EXPECT_THAT(client.Search("c", query),
@@ -296,7 +273,11 @@ TEST_F(ClientTest, TextThatIsNotUtf8IsNotSent) {
 TEST_F(ClientTest, AStreamThatEndsWellWithoutAllAnswersIsAnError) {
   Client client = MakeTestClient();
   Fill(client);
-  server_.script().stream_answers_max = 1;
+  int answers = 0;
+  server_.OnReply<v1::SearchResponse>("SearchStream", [&](const auto*) -> std::optional<Refusal> {
+    if (++answers == 1) return std::nullopt;
+    return Refusal{absl::OkStatus()};
+  });
   auto stream = client.OpenSearchStream("c");
   ASSERT_OK(stream);
   const std::vector<float> vector = {1, 0};
@@ -309,9 +290,9 @@ TEST_F(ClientTest, AStreamThatEndsWellWithoutAllAnswersIsAnError) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("1 searches unanswered")));
 }
 
-// The limits are asked for within the call, so they share its deadline.
+// The limits are requested within the call, so they share its deadline.
 TEST_F(ClientTest, AskingForTheLimitsTakesFromTheDeadlineOfTheCall) {
-  server_.script().limits.set_request_bytes_max(5000000);
+  server_.Set("request_bytes_max", "5000000");
   Client client = MakeTestClient(milliseconds(20000));
   server_.Refuse("GetLimits", {{absl::UnavailableError("starting"), "12000"}});
   EXPECT_THAT(client.Search("c", std::vector<float>(600000)),
@@ -346,7 +327,7 @@ TEST_F(ClientTest, MalformedRepliesAreErrors) {
         response->mutable_results(0)->mutable_vectors()->set_data("abc");
       }};
   for (size_t i = 0; i < tampers.size(); ++i) {
-    server_.script().tamper_search = tampers[i];
+    server_.OnReply<v1::SearchResponse>("Search", tampers[i]);
     EXPECT_THAT(client.Search("c", std::vector<float>{1, 0}),
                 StatusIs(absl::StatusCode::kInternal, HasSubstr("malformed reply")))
         << i;
@@ -372,15 +353,15 @@ TEST_F(ClientTest, AStreamAnswersInOrderAndEndsWithItsStatus) {
   const std::vector<float> wrong = {1, 2, 3};
   const Query query = std::span<const float>(wrong);
   EXPECT_TRUE(stream->Send(std::span(&query, 1)));
-  EXPECT_THAT(stream->Receive(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("dimension 3")));
+  EXPECT_THAT(stream->Receive(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                          HasSubstr("3 values, the collection has dim 2")));
   EXPECT_THAT(stream->Receive(), StatusIs(absl::StatusCode::kInvalidArgument));
   auto ended = client.OpenSearchStream("c");
   ended->SendDone();
   const auto end = ended->Receive();
   ASSERT_OK(end);
   EXPECT_FALSE(end->has_value());
-  const auto abandoned = client.OpenSearchStream("c");  // its end must not hang
+  const auto abandoned = client.OpenSearchStream("c");  // its destructor must not hang
 }
 
 TEST_F(ClientTest, HealthIsWatchedThroughItsChanges) {
@@ -390,7 +371,7 @@ TEST_F(ClientTest, HealthIsWatchedThroughItsChanges) {
   std::vector<Health> seen;
   EXPECT_OK(client.WatchHealth("", [&](Health health) {
     seen.push_back(health);
-    server_.SetServing(false);
+    if (seen.size() == 1) server_.StartDrain();
     return seen.size() < 2;
   }));
   EXPECT_THAT(seen, ElementsAre(Health::kServing, Health::kNotServing));

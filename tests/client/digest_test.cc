@@ -1,4 +1,4 @@
-// The library recomputes the digest that it asked for.
+// Tests of the digest that the library recomputes for each answer.
 #include "nearfield/client/digest.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "nearfield/client/client.h"
-#include "tests/client/fake_server.h"
+#include "nearfield/v1/retrieval.pb.h"
+#include "tests/client/test_server.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
@@ -17,18 +18,20 @@ namespace {
 using ::absl_testing::StatusIs;
 
 TEST(ClientDigest, AReplyThatDoesNotFitItsDigestIsDataLoss) {
-  FakeServer server;
+  TestServer server;
   Client client = *Client::Connect({.address = server.address()});
   ASSERT_OK(client.CreateCollection({.name = "c", .dim = 2}));
   const std::vector<float> query = {2, 1};
   const Neighbors neighbors = {.ids = std::vector<uint64_t>{5}, .scores = {0.5f}};
   const std::string digest = ResultDigest(std::vector<Neighbors>{neighbors});
   float score = 0.5f;
-  server.script().tamper_search = [&](v1::SearchResponse* response) {
-    response->mutable_results(0)->mutable_ids()->add_numbers(5);
-    response->mutable_results(0)->add_scores(score);
-    response->set_result_digest(digest);
-  };
+  for (const char* method : {"Search", "SearchStream"}) {
+    server.OnReply<v1::SearchResponse>(method, [&](v1::SearchResponse* response) {
+      response->mutable_results(0)->mutable_ids()->add_numbers(5);
+      response->mutable_results(0)->add_scores(score);
+      response->set_result_digest(digest);
+    });
+  }
   const auto answer = client.Search("c", query, {.with_digest = true});
   ASSERT_OK(answer);
   EXPECT_EQ(answer->digest, digest);

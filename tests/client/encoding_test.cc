@@ -1,4 +1,4 @@
-// Conversions between fp32 and the narrow types, by exhaustion.
+// Exhaustive tests of the conversions between fp32 and the narrow types.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -25,7 +25,7 @@ std::optional<uint16_t> Narrowed(DataType dtype, float value) {
   return bits;
 }
 
-// The value of an fp16 from its definition.
+// Computes the value of an fp16 from its definition.
 double HalfValue(uint16_t bits) {
   const int exponent = (bits >> 10) & 31;
   const int mantissa = bits & 1023;
@@ -54,8 +54,8 @@ TEST(Encoding, EveryFiniteBFloat16ComesBack) {
   }
 }
 
-// Between two neighbors of the narrow type the nearer one is taken, and the even one of two equally
-// near.
+// A value between two neighbors of the narrow type becomes the nearer one; a value in the middle
+// becomes the even one.
 TEST(Encoding, RoundsToNearestEvenBetweenAllNeighbors) {
   for (const auto& [dtype, last] : {std::pair(DataType::kFloat16, uint16_t{0x7bff}),
                                     std::pair(DataType::kBFloat16, uint16_t{0x7f7f})}) {
@@ -64,7 +64,7 @@ TEST(Encoding, RoundsToNearestEvenBetweenAllNeighbors) {
       const double low = static_cast<double>(Widened(dtype, bits));
       const double high = static_cast<double>(Widened(dtype, next));
       const auto middle = static_cast<float>((low + high) / 2);
-      if (static_cast<double>(middle) != (low + high) / 2) continue;  // below fp32's least denormal
+      if (static_cast<double>(middle) != (low + high) / 2) continue;  // below fp32's denormals
       const uint16_t even = (bits & 1) == 0 ? bits : next;
       ASSERT_EQ(Narrowed(dtype, middle), even) << bits;
       const float below = std::nextafter(middle, 0.0f);

@@ -1,4 +1,4 @@
-// A clock that moves only when told to, or slept on.
+// FakeClock: a clock that moves only through Advance() and SleepFor().
 #ifndef NEARFIELD_TESTS_CLIENT_FAKE_CLOCK_H_
 #define NEARFIELD_TESTS_CLIENT_FAKE_CLOCK_H_
 

@@ -1,4 +1,4 @@
-// Filters and attributes as messages.
+// Tests of the conversion of filters and attributes to messages.
 #include "client/cpp/filter_convert.h"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,7 @@ TEST(FilterConvert, EachConditionHasItsMessage) {
   ExpectProto(Filter::Or({Filter::Exists("a"), Filter::Not(Filter::And({Filter::Exists("b")}))}),
               "or_ { filters { exists { attribute: 'a' } } "
               "filters { not_ { and_ { filters { exists { attribute: 'b' } } } } } }");
-  // What is empty is set all the same, for the server to refuse by its path.
+  // Empty operands are set too, so that the server can refuse them with their path.
   ExpectProto(Filter::And({}), "and_ {}");
   ExpectProto(Filter::In("a", {}), "in_ { attribute: 'a' values {} }");
   ExpectProto(Filter::HasId(std::vector<uint64_t>{}), "has_id {}");

@@ -149,7 +149,7 @@ TEST(FilterText, ErrorsPointAtTheColumn) {
   EXPECT_THAT(ParseFilter("x == 1", {}), StatusIs(kInvalid, HasSubstr("it declares none")));
 }
 
-// As many brackets as would exhaust the stack of a parser without a bound.
+// Enough brackets to exhaust the stack of a parser without a bound.
 TEST(FilterText, DepthIsBounded) {
   const std::string open(1 << 20, '(');
   EXPECT_THAT(Parse(open), StatusIs(kInvalid, HasSubstr("column 65: more than 64 brackets")));
@@ -179,7 +179,7 @@ TEST(FilterText, AnyTreePrintsAsATextThatReadsAsAnEqualTree) {
   }
 }
 
-// A text can only write an `and` of two or more.
+// The text form can only express an `and` of two or more operands.
 TEST(FilterText, AnAndOfOneIsReadAsThatOne) {
   const Filter one = Filter::Exists("year");
   EXPECT_EQ(FilterText(Filter::And({Filter::Or({one})})), "exists(year)");

@@ -1,5 +1,5 @@
-// A bounded run of the fuzz target: valid files, mutated at random. The same seed runs the same
-// inputs.
+// A bounded run of the fuzz target on valid files with random mutations. The same seed gives the
+// same inputs.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -22,8 +22,8 @@ void Feed(uint8_t reader, const std::string& bytes) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
 }
 
-// A few edits of the kinds that break parsers: flips, cuts, insertions of telling bytes, copies of
-// a part, and great numbers.
+// Applies a few edits of the kinds that break parsers: bit flips, deletions, insertions of bytes
+// with a meaning, copies of a part, and large numbers.
 std::string Mutated(std::string bytes, std::mt19937& random) {
   using std::literals::operator""sv;  // one of the bytes is NUL
   static constexpr std::string_view kTelling =

@@ -36,7 +36,7 @@ TEST(JsonText, AcceptsValuesAndRefusesEverythingElse) {
   EXPECT_THAT(CheckJson(std::string_view("[1]\0[2]", 7)), StatusIs(kInvalid, HasSubstr("NUL")));
 }
 
-// A nesting that would exhaust the stack of a recursive parser.
+// A nesting depth that would exhaust the stack of a recursive parser.
 TEST(JsonText, DepthCostsNoStack) {
   const std::string deep = std::string(1000000, '[') + std::string(1000000, ']');
   EXPECT_OK(CheckJson(deep));
@@ -80,8 +80,8 @@ TEST(JsonText, EveryFloatComesBackFromItsDecimal) {
   }
 }
 
-// 1 + 2^-24 + 2^-60 lies just above the middle of two floats: by way of a double it would round to
-// the middle, and down.
+// 1 + 2^-24 + 2^-60 is slightly above the middle of two floats. Conversion through a double would
+// round it to the middle, and then down.
 TEST(JsonText, DecimalsAreRoundedOnce) {
   EXPECT_THAT(JsonFloats("[1.00000005960464477626]"),
               IsOkAndHolds(ElementsAre(std::nextafter(1.0f, 2.0f))));

@@ -1,4 +1,4 @@
-// Digests and logs of replies: what is written is read back to the bit, and damage is noticed.
+// Tests of digests and logs of replies: lines are read back to the bit, and damage is detected.
 #include "client/cli/logged_reply.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ Neighbors Texts() {
   return {.ids = std::vector<std::string>{"a", "\xc3\xa4"}, .scores = {0.0f, -INFINITY}};
 }
 
-// The constants come from a few lines of Python with hashlib and struct.
+// The constants were computed in Python with hashlib and struct.
 TEST(DigestTest, EqualsThatOfAnotherLanguage) {
   EXPECT_EQ(ToHex(ResultDigest({})),
             "6dc400999004409bfbbca5b52187cb7e75a1b8894fca2d2a7c86a43268d93210");

@@ -1,4 +1,4 @@
-// What the command prints.
+// Tests of the command's output.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ TEST(JsonOutput, PayloadsAreJsonTextOrBase64) {
   EXPECT_EQ(json_of("[1]"), "{\"payload\":[1]}");
   EXPECT_EQ(json_of("{broken"), "{\"payload\":\"{broken\"}");
   EXPECT_EQ(json_of("12"),
-            "{\"payload\":\"12\"}");  // a text that happens to be digits stays a text
+            "{\"payload\":\"12\"}");  // a text of digits stays a text
   EXPECT_EQ(json_of(""), "{\"payload\":\"\"}");
   EXPECT_EQ(json_of("\xff\xfe"), "{\"payload_base64\":\"//4=\"}");
 }
@@ -119,8 +119,7 @@ TEST(SearchOutput, ATableShowsChosenFields) {
   EXPECT_THAT(text, HasSubstr("verified: ids and score bits are the oracle's (5,000 rows"));
 }
 
-// Bytes that others stored must not drive the terminal of who reads them.
-// A page that a limit of the server ended looked like the last one.
+// Regression: a page that a limit of the server ended looked like the last one.
 TEST(SearchOutput, SaysWhetherRowsFollow) {
   QueryAnswer answer;
   answer.neighbors.ids = std::vector<uint64_t>{7};
@@ -139,6 +138,7 @@ TEST(SearchOutput, SaysWhetherRowsFollow) {
   EXPECT_THAT(text(), ::testing::HasSubstr("\nnext page: --cursor Mg==\n"));
 }
 
+// Stored bytes of other users must not control the terminal.
 TEST(TextOutput, NothingThatDrivesATerminalGetsThrough) {
   EXPECT_EQ(Printable("a\x1b[2Jb\x07\x7f\xc2\x9b"
                       "c\nd\xff\xc3\xa9"),

@@ -12,7 +12,7 @@
 
 namespace nearfield::client {
 
-// One of each type, a list of each, and names that are words of a filter's text.
+// One attribute of each type, a list of each type, and names that are words of a filter's text.
 inline const std::vector<AttributeSpec>& EveryAttribute() {
   static const std::vector<AttributeSpec> attributes = {
       {"year", AttributeType::kInt64},        {"price", AttributeType::kDouble},
@@ -78,7 +78,7 @@ inline Filter RandomCondition(std::mt19937_64& random, IdType id_type) {
                                                                                values.front());
 }
 
-// At most `levels` levels; `and` and `or` have two operands or more.
+// Returns a filter of at most `levels` levels; `and` and `or` have at least two operands.
 inline Filter RandomFilter(std::mt19937_64& random, IdType id_type,
                            size_t levels = kFilterLevelsMax) {
   if (levels == 1 || random() % 3 == 0) return RandomCondition(random, id_type);

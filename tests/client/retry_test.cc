@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 const absl::Status kUnavailable = absl::UnavailableError("draining");
 const absl::Status kExhausted = absl::ResourceExhaustedError("queue full");
 
-// Answers with a script, then OK; each try takes `try_cost` of fake time.
+// Returns scripted attempts, then OK; each try takes `try_cost` of fake time.
 class Script {
  public:
   explicit Script(std::vector<Attempt> attempts) : attempts_(std::move(attempts)) {}
@@ -66,7 +66,7 @@ TEST(Retry, GivesUpAfterTriesMaxWithTheLastStatus) {
 }
 
 TEST(Retry, WhatPassesOverTakesNoTryAndIsAwaitedForAWhile) {
-  const Attempt passing = {.status = absl::FailedPreconditionError("in use"), .passes_over = true};
+  const Attempt passing = {.status = absl::FailedPreconditionError("in use"), .retry_always = true};
   const RetryPolicy policy = {
       .tries_max = 2, .backoff_first = milliseconds(0), .backoff_max = milliseconds(0)};
   std::vector<Attempt> attempts(50, passing);
@@ -87,7 +87,7 @@ TEST(Retry, OnlyTransientRefusalsAreRepeated) {
     Script hinted(Times(1, status, milliseconds(1)));
     const bool unavailable = status.code() == absl::StatusCode::kUnavailable;
     EXPECT_EQ(plain.Run({}, milliseconds(30000)).ok(), unavailable) << code;
-    // Lack of memory is RESOURCE_EXHAUSTED without a hint: repeating it cannot help.
+    // Lack of memory is RESOURCE_EXHAUSTED without a hint: a retry cannot help.
     EXPECT_EQ(hinted.Run({}, milliseconds(30000)).ok(),
               unavailable || status.code() == absl::StatusCode::kResourceExhausted)
         << code;
@@ -122,7 +122,7 @@ TEST(Retry, TheServersHintIsTheLeastWait) {
   EXPECT_EQ(script.sleeps(), std::vector<milliseconds>{milliseconds(7000)});
 }
 
-// A server that is wrong about its recovery would be asked again at once, by every client.
+// Otherwise every client would immediately retry against a server that underestimates its recovery.
 TEST(Retry, AShortHintDoesNotShortenTheWait) {
   Script script(Times(1, kExhausted, milliseconds(1)));
   EXPECT_OK(script.Run({.backoff_first = milliseconds(1000), .backoff_max = milliseconds(1000)},

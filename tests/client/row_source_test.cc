@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-// All rows of a source, joined; checks on the way that each batch's columns agree.
+// Reads all rows of a source into one batch; checks that the columns of each batch agree.
 RowBatch ReadAll(RowSource& source, uint64_t bytes_max) {
   RowBatch all{.ids = EmptyIds(source.shape().id_type), .vectors = {}, .payloads = {}};
   const uint64_t row_bytes = source.shape().dim * ElementBytes(source.shape().dtype);
@@ -31,7 +31,7 @@ RowBatch ReadAll(RowSource& source, uint64_t bytes_max) {
     EXPECT_EQ(batch.vectors.size(), rows * row_bytes);
     if (rows == 0) return all;
     EXPECT_TRUE(batch.payloads.empty() || batch.payloads.size() == rows);
-    // Not one row more than was needed to reach the limit.
+    // The batch has no row beyond the one that reached the limit.
     EXPECT_TRUE(rows == 1 || (rows - 1) * row_bytes < bytes_max);
     for (size_t i = 0; i < rows; ++i) Append(At(batch.ids, i), &all.ids);
     all.vectors += batch.vectors;
@@ -54,7 +54,7 @@ class RowSources : public ::testing::Test {
   const std::string vectors_ = folder_.Write("v.fbin", Fbin(3, 2, values_));
 };
 
-// However the rows are cut into batches, they are the same rows, and what the shape promised.
+// Every batch size yields the same rows, and they match the shape.
 TEST_F(RowSources, AnyBatchSizeGivesTheSameRows) {
   const std::string payloads =
       folder_.Write("p.jsonl", "{\"id\": \"c\"}\n{\"id\":\"b\", \"n\": 1}\r\n{\"id\":\"a\"}");
@@ -156,7 +156,7 @@ TEST_F(RowSources, FilesThatDisagreeAreRefused) {
               StatusIs(kInvalid, HasSubstr("4")));
   EXPECT_FALSE(OpenStatus({.path = vectors_, .payloads_path = payloads, .id_field = "id"}).ok());
   EXPECT_FALSE(OpenStatus({.path = vectors_, .id_field = "id"}).ok());
-  // Numbered rows do not fit a collection of strings.
+  // Numbers as ids do not fit a collection of strings.
   EXPECT_THAT(OpenStatus({.path = vectors_, .id_type = IdType::kString}),
               StatusIs(kInvalid, HasSubstr("--ids")));
   EXPECT_THAT(OpenStatus({.path = folder_.Write("e.fbin", Fbin(0, 2, {}))}),

@@ -1,4 +1,4 @@
-// What a collection scans, as the library asks for it and tells it.
+// Tests of the scan options and costs in the library's requests and replies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,49 +6,55 @@
 #include <vector>
 
 #include "nearfield/client/client.h"
-#include "tests/client/fake_server.h"
+#include "nearfield/v1/admin.pb.h"
+#include "nearfield/v1/retrieval.pb.h"
+#include "tests/client/test_server.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 namespace {
 
-Client ConnectTo(const FakeServer& server) {
+Client ConnectTo(const TestServer& server) {
   return *Client::Connect({.address = server.address()});
 }
 
 TEST(ClientScan, ACollectionKeepsWhatItWasAskedToScan) {
-  FakeServer server;
+  TestServer server;
   Client client = ConnectTo(server);
   const auto plain = client.CreateCollection({.name = "plain", .dim = 2});
   ASSERT_OK(plain);
   EXPECT_EQ(plain->spec.scan, ScanChoice::kAuto);
-  EXPECT_EQ(plain->spec.rows, RowHome::kDevice);
+  EXPECT_EQ(plain->spec.rows, RowPlacement::kDevice);
   ASSERT_OK(client.CreateCollection(
-      {.name = "huge", .dim = 2, .scan = ScanChoice::kInt8, .rows = RowHome::kHost}));
+      {.name = "huge", .dim = 2, .scan = ScanChoice::kInt8, .rows = RowPlacement::kHost}));
   const auto huge = client.GetCollection("huge");
   ASSERT_OK(huge);
   EXPECT_EQ(huge->spec.scan, ScanChoice::kInt8);
-  EXPECT_EQ(huge->spec.rows, RowHome::kHost);
-  // What a newer server may say, and what an older one leaves out.
-  const auto newer = client.CreateCollection({.name = "newer",
-                                              .dim = 2,
-                                              .scan = static_cast<ScanChoice>(99),
-                                              .rows = static_cast<RowHome>(99)});
+  EXPECT_EQ(huge->spec.rows, RowPlacement::kHost);
+  // Values that a newer server may send, and fields that an older one omits.
+  server.OnReply<v1::CreateCollectionResponse>("CreateCollection", [](auto* reply) {
+    reply->mutable_collection()->set_scan(static_cast<v1::ScanChoice>(99));
+    reply->mutable_collection()->set_rows(static_cast<v1::RowHome>(99));
+  });
+  const auto newer = client.CreateCollection({.name = "newer", .dim = 2});
   ASSERT_OK(newer);
   EXPECT_EQ(newer->spec.scan, ScanChoice::kUnknown);
-  EXPECT_EQ(newer->spec.rows, RowHome::kUnknown);
-  const auto older = client.CreateCollection(
-      {.name = "older", .dim = 2, .scan = ScanChoice::kUnknown, .rows = RowHome::kUnknown});
+  EXPECT_EQ(newer->spec.rows, RowPlacement::kUnknown);
+  server.OnReply<v1::CreateCollectionResponse>("CreateCollection", [](auto* reply) {
+    reply->mutable_collection()->clear_scan();
+    reply->mutable_collection()->clear_rows();
+  });
+  const auto older = client.CreateCollection({.name = "older", .dim = 2});
   ASSERT_OK(older);
   EXPECT_EQ(older->spec.scan, ScanChoice::kUnknown);
 }
 
 TEST(ClientScan, TheCostTellsEscalationsAndTheShareOfTheReadLimit) {
-  FakeServer server;
+  TestServer server;
   Client client = ConnectTo(server);
   ASSERT_OK(client.CreateCollection({.name = "c", .dim = 2}));
   const std::vector<float> query = {2, 1};
-  server.script().tamper_search = [](v1::SearchResponse* response) {
+  server.OnReply<v1::SearchResponse>("Search", [](auto* response) {
     v1::SearchCost* cost = response->mutable_cost();
     cost->set_scan_precision(v1::SCAN_PRECISION_INT8);
     cost->set_device_us(250);
@@ -56,7 +62,7 @@ TEST(ClientScan, TheCostTellsEscalationsAndTheShareOfTheReadLimit) {
     cost->set_read_ns_min(225'000);
     cost->mutable_escalations()->set_tighter(2);
     cost->mutable_escalations()->set_canonical(1);
-  };
+  });
   const auto answer = client.Search("c", query);
   ASSERT_OK(answer);
   EXPECT_EQ(answer->cost.scan_precision, ScanPrecision::kInt8);
@@ -65,13 +71,13 @@ TEST(ClientScan, TheCostTellsEscalationsAndTheShareOfTheReadLimit) {
   EXPECT_EQ(answer->cost.read_ns_min, 225'000u);
   ASSERT_TRUE(answer->cost.read_limit_share().has_value());
   EXPECT_EQ(*answer->cost.read_limit_share(), 0.9);
-  server.script().tamper_search = [](v1::SearchResponse* response) {
-    response->mutable_cost()->set_device_us(250);  // the server does not know its limit
-  };
+  server.OnReply<v1::SearchResponse>("Search", [](auto* response) {
+    response->mutable_cost()->set_device_us(250);  // the server does not know its bandwidth
+  });
   EXPECT_EQ(client.Search("c", query)->cost.read_limit_share(), std::nullopt);
-  server.script().tamper_search = [](v1::SearchResponse* response) {
+  server.OnReply<v1::SearchResponse>("Search", [](auto* response) {
     response->mutable_cost()->set_read_ns_min(900);  // too short a pass to measure
-  };
+  });
   EXPECT_EQ(client.Search("c", query)->cost.read_limit_share(), std::nullopt);
 }
 

@@ -1,21 +1,24 @@
-// What a search, a count, a fetch, a delete and a check may ask for, and pages; against an
-// in-process server.
+// Tests of the options of search, count, fetch, delete and verify, and of pages; against an
+// a server in this process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <utility>
 
 #include "client/cpp/retry.h"
 #include "nearfield/client/client.h"
 #include "nearfield/v1/admin.pb.h"
+#include "nearfield/v1/ingest.pb.h"
+#include "nearfield/v1/retrieval.pb.h"
 #include "tests/client/fake_clock.h"
-#include "tests/client/fake_server.h"
+#include "tests/client/test_server.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 
 Client MakeClient(const ClientOptions& options,
-                  Clock* clock);  // client/cpp/core.h, without its gRPC
+                  Clock* clock);  // client/cpp/core.h without its gRPC headers
 
 namespace {
 
@@ -31,17 +34,20 @@ class SearchOptionsTest : public ::testing::Test {
  protected:
   SearchOptionsTest() : client_(MakeTestClient(4)) {
     EXPECT_OK(client_.CreateCollection({.name = "c", .dim = 1, .attributes = specs_}));
+    AttributeColumnBuilder years(specs_[0]);
     std::vector<uint64_t> numbers;
     std::vector<float> values;
     for (uint64_t i = 0; i < kRows; ++i) {
       numbers.push_back(i);
+      EXPECT_OK(years.Add(2020));
       values.push_back(static_cast<float>(kRows - i));
     }
     const IdColumn ids = numbers;
     std::string vectors;
     EXPECT_TRUE(Narrow(DataType::kFloat32, values, &vectors));
     auto upload = client_.BeginUpload({.collection = "c", .rows_max = kRows});
-    EXPECT_OK(upload->Write({.ids = &ids, .vectors = vectors}));
+    const std::vector<AttributeColumn> attributes = {years.Take()};
+    EXPECT_OK(upload->Write({.ids = &ids, .vectors = vectors, .attributes = attributes}));
     EXPECT_OK(upload->Commit());
   }
 
@@ -53,7 +59,7 @@ class SearchOptionsTest : public ::testing::Test {
                       &clock_);
   }
 
-  // The ids of all pages; stops at an error, which it returns.
+  // Returns the ids of all pages, or the first error.
   absl::StatusOr<std::vector<uint64_t>> All(Client& client, const SearchAllOptions& options,
                                             int* pages_count = nullptr) {
     auto pages = client.SearchAll("c", std::span<const float>(query_), options);
@@ -62,7 +68,7 @@ class SearchOptionsTest : public ::testing::Test {
     for (;;) {
       auto page = pages->Next();
       if (!page.ok()) {
-        EXPECT_EQ(pages->Next().status(), page.status());  // and stays so
+        EXPECT_EQ(pages->Next().status(), page.status());  // later calls return the same error
         return page.status();
       }
       if (!page->has_value()) break;
@@ -70,7 +76,7 @@ class SearchOptionsTest : public ::testing::Test {
       const auto& ids = std::get<std::vector<uint64_t>>((*page)->results[0].ids);
       found.insert(found.end(), ids.begin(), ids.end());
     }
-    EXPECT_FALSE(pages->Next()->has_value());  // and stays so
+    EXPECT_FALSE(pages->Next()->has_value());  // later calls return the same
     return found;
   }
 
@@ -80,12 +86,33 @@ class SearchOptionsTest : public ::testing::Test {
     return rows;
   }
 
+  // Ends each of the next calls of SearchAll after as many pages.
+  void BreakPagesAfter(const std::vector<int>& pages) {
+    server_.OnReply<v1::SearchResponse>(
+        "SearchAll",
+        [this, pages, first = server_.calls("SearchAll"), call = -1,
+         sent = 0](const auto*) mutable -> std::optional<Refusal> {
+          const int now = server_.calls("SearchAll") - first - 1;
+          if (std::exchange(call, now) != now) sent = 0;
+          const auto place = static_cast<size_t>(now);
+          if (place >= pages.size() || ++sent < pages[place]) return std::nullopt;
+          return Refusal{absl::UnavailableError("broken"), std::nullopt, pages[place] > 0};
+        });
+  }
+
+  // Returns the cursor after the first rows of the order.
+  std::string CursorAfter(uint32_t rows_count) {
+    const auto answer = client_.Search("c", query_, {.k = rows_count, .with_cursor = true});
+    EXPECT_OK(answer);
+    return answer->results[0].next_cursor;
+  }
+
   static constexpr uint64_t kRows = 9;
   const std::vector<AttributeSpec> specs_ = {{"year", AttributeType::kInt64},
                                              {"tags", AttributeType::kKeyword, true}};
   const std::vector<float> query_ = {1};
   const Filter filter_ = Filter::Equal("year", 2020);
-  FakeServer server_;
+  TestServer server_;
   FakeClock clock_;
   Client client_;
 };
@@ -99,44 +126,45 @@ TEST_F(SearchOptionsTest, ASearchAsksForWhatItsOptionsSay) {
                                      {.k = 2,
                                       .filter = filter_,
                                       .score_threshold = -0.5f,
-                                      .min_epoch = 2,
+                                      .min_epoch = 1,
                                       .priority = SearchPriority::kBatch,
                                       .with_cursor = true});
   ASSERT_OK(answer);
   EXPECT_EQ(answer->results[0].matched_rows, kRows);
-  EXPECT_EQ(answer->results[0].next_cursor, "2");
+  EXPECT_NE(answer->results[0].next_cursor, "");
   auto request = server_.last<v1::SearchRequest>("Search");
   EXPECT_EQ(request.filter().comparison().value().int64_value(), 2020);
   EXPECT_EQ(request.score_threshold(), -0.5f);
-  EXPECT_EQ(request.min_epoch(), 2u);
+  EXPECT_EQ(request.min_epoch(), 1u);
   EXPECT_EQ(request.priority(), v1::SEARCH_PRIORITY_BATCH);
   EXPECT_TRUE(request.with_cursor());
   EXPECT_FALSE(request.has_cursor());
   EXPECT_EQ(server_.caller("Search"), "tests");
 
-  const auto next = client_.Search("c", query_, {.k = 2, .cursor = "2"});
+  const std::string cursor = CursorAfter(2);
+  const auto next = client_.Search("c", query_, {.k = 2, .cursor = cursor});
   ASSERT_OK(next);
   EXPECT_EQ(next->results[0].ids, IdColumn(std::vector<uint64_t>{2, 3}));
   EXPECT_FALSE(next->results[0].matched_rows.has_value());
   request = server_.last<v1::SearchRequest>("Search");
-  EXPECT_EQ(request.cursor(), "2");
+  EXPECT_EQ(request.cursor(), cursor);
   EXPECT_FALSE(request.has_filter() || request.has_score_threshold() || request.has_min_epoch() ||
                request.has_priority() || request.has_with_cursor());
 }
 
 TEST_F(SearchOptionsTest, EveryOtherCallAsksForWhatItsOptionsSay) {
-  ASSERT_OK(client_.Count("c", {.filter = filter_, .min_epoch = 2}));
+  ASSERT_OK(client_.Count("c", {.filter = filter_, .min_epoch = 1}));
   const auto count = server_.last<v1::CountRequest>("Count");
   EXPECT_EQ(count.filter().comparison().attribute(), "year");
-  EXPECT_EQ(count.min_epoch(), 2u);
-  ASSERT_OK(client_.Fetch("c", std::vector<uint64_t>{1}, {.min_epoch = 2}));
-  EXPECT_EQ(server_.last<v1::FetchRequest>("Fetch").min_epoch(), 2u);
+  EXPECT_EQ(count.min_epoch(), 1u);
+  ASSERT_OK(client_.Fetch("c", std::vector<uint64_t>{1}, {.min_epoch = 1}));
+  EXPECT_EQ(server_.last<v1::FetchRequest>("Fetch").min_epoch(), 1u);
   ASSERT_OK(client_.Verify("c", std::span<const float>(query_),
                            {.filter = filter_, .score_threshold = 1.0f}));
   const auto verify = server_.last<v1::VerifyRequest>("Verify");
   EXPECT_TRUE(verify.has_filter());
   EXPECT_EQ(verify.score_threshold(), 1.0f);
-  // A delete by filter is worth another try: it deletes what passes then.
+  // A delete by filter is retried: it deletes the rows that pass at that time.
   server_.Refuse("Delete", {{absl::UnavailableError("draining"), "5"}});
   ASSERT_OK(client_.Delete("c", filter_));
   EXPECT_EQ(server_.calls("Delete"), 2);
@@ -189,39 +217,44 @@ TEST_F(SearchOptionsTest, CallersAreCheckedAndSentByEveryKindOfCall) {
 TEST_F(SearchOptionsTest, AllPagesTogetherAreTheAnswer) {
   int pages_count = 0;
   EXPECT_EQ(*All(client_, {}, &pages_count), FirstRows(kRows));
-  EXPECT_EQ(pages_count, 5);  // the fake's pages have two rows
+  EXPECT_EQ(pages_count, 1);
   EXPECT_FALSE(server_.last<v1::SearchAllRequest>("SearchAll").search().has_k());
+  pages_count = 0;
+  EXPECT_EQ(*All(client_, {.search = {.k = 2}}, &pages_count), FirstRows(kRows));
+  EXPECT_EQ(pages_count, 5);
   pages_count = 0;
   EXPECT_EQ(*All(client_, {.search = {.k = 4}, .results_max = 7}, &pages_count), FirstRows(7));
   EXPECT_EQ(pages_count, 2);
-  EXPECT_EQ(server_.calls("SearchAll"), 2);
+  EXPECT_EQ(server_.calls("SearchAll"), 3);
   SearchOptions from;
   from.k = 100;
-  from.cursor = "6";
+  from.cursor = CursorAfter(6);
   EXPECT_THAT(*All(client_, {.search = from}), ElementsAre(6, 7, 8));
 }
 
 TEST_F(SearchOptionsTest, PagesGoOnAfterALostConnection) {
-  // Five breaks would be more than the tries, but for the pages in between.
-  server_.script().pages_until_break = {1, 0, 0, 2, 0, 1};
+  // There are more breaks than tries, but each page resets the number of tries.
+  BreakPagesAfter({1, 0, 0, 2, 0, 1});
   EXPECT_EQ(*All(client_, {.search = {.k = 2}, .results_max = 8}), FirstRows(8));
   EXPECT_EQ(server_.calls("SearchAll"), 6);
   EXPECT_EQ(server_.last<v1::SearchAllRequest>("SearchAll").results_max(), 2u);
-  server_.script().pages_until_break = {1, 0, 0, 0, 0};
-  EXPECT_THAT(All(client_, {}), StatusIs(absl::StatusCode::kUnavailable, "broken"));
-  // All rows have come: how the stream ends is no matter.
-  server_.script().pages_until_break = {5};
-  EXPECT_EQ(*All(client_, {}), FirstRows(kRows));
+  BreakPagesAfter({1, 0, 0, 0, 0});
+  EXPECT_THAT(All(client_, {.search = {.k = 2}}),
+              StatusIs(absl::StatusCode::kUnavailable, "broken"));
+  // All rows have arrived, so the status of the stream does not matter.
+  BreakPagesAfter({5});
+  EXPECT_EQ(*All(client_, {.search = {.k = 2}}), FirstRows(kRows));
 }
 
 TEST_F(SearchOptionsTest, PagesEndWithTheServersWord) {
   server_.Refuse("SearchAll", {{absl::InvalidArgumentError("results_max: 0"), std::nullopt}});
   EXPECT_THAT(All(client_, {}), StatusIs(kInvalid, "results_max: 0"));
   EXPECT_THAT(client_.SearchAll("\xff", std::span<const float>(query_)), StatusIs(kInvalid));
-  // A page of another epoch is no page of this search.
+  // A page of another epoch does not belong to this search.
   uint64_t epoch = 2;
-  server_.script().tamper_search = [&](v1::SearchResponse* page) { page->set_epoch(epoch++); };
-  EXPECT_THAT(All(client_, {}), StatusIs(absl::StatusCode::kInternal, HasSubstr("epoch 3 after")));
+  server_.OnReply<v1::SearchResponse>("SearchAll", [&](auto* page) { page->set_epoch(epoch++); });
+  EXPECT_THAT(All(client_, {.search = {.k = 2}}),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("epoch 3 after")));
 }
 
 TEST_F(SearchOptionsTest, PagesThatAreNotWantedAreLeft) {

@@ -1,4 +1,4 @@
-// Input files for the tests of the client's readers, as bytes and on disk.
+// Input files for the tests of the client's readers, in memory and on disk.
 #ifndef NEARFIELD_TESTS_CLIENT_TEST_FILES_H_
 #define NEARFIELD_TESTS_CLIENT_TEST_FILES_H_
 
@@ -15,7 +15,7 @@
 
 namespace nearfield::client {
 
-// A folder that goes with the object.
+// A temporary folder, removed by the destructor.
 class TempFolder {
  public:
   TempFolder() {
@@ -49,7 +49,7 @@ std::string Bytes(const std::vector<T>& values) {
   return bytes;
 }
 
-// A .npy file with that header text, padded as NumPy pads it.
+// Returns a .npy file with that header text, padded as NumPy pads it.
 inline std::string Npy(std::string header, std::string_view data, int version = 1) {
   const size_t length_bytes = version == 1 ? 2 : 4;
   while ((8 + length_bytes + header.size() + 1) % 64 != 0) header += ' ';
@@ -71,7 +71,7 @@ inline std::string Fbin(int32_t rows, int32_t dim, const std::vector<float>& val
   return Bytes(std::vector<int32_t>{rows, dim}) + Bytes(values);
 }
 
-// Rows of one dimension.
+// Returns an .fvecs file; each row may have its own dimension.
 inline std::string Fvecs(const std::vector<std::vector<float>>& rows) {
   std::string file;
   for (const auto& row : rows) {

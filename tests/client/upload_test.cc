@@ -1,13 +1,20 @@
-// Uploads against an in-process server.
+// Tests of uploads against a server in this process.
 #include "nearfield/client/upload.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+#include <limits>
 #include <numeric>
+#include <thread>
 
 #include "nearfield/client/client.h"
-#include "tests/client/fake_server.h"
+#include "nearfield/v1/ingest.pb.h"
+#include "nearfield/v1/retrieval.pb.h"
+#include "tests/client/test_server.h"
+#include "tests/client/upload_script.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
@@ -21,7 +28,7 @@ using ::testing::HasSubstr;
 using ::testing::Le;
 using ::testing::SizeIs;
 
-// Rows with ids begin .. begin + count - 1 of dim fp32 values, the row's number each.
+// Rows with ids begin .. begin + count - 1; each of the dim fp32 values is the row's number.
 struct Rows {
   Rows(uint64_t begin, size_t count, uint32_t dim) {
     std::vector<uint64_t> numbers(count);
@@ -45,14 +52,27 @@ class UploadTest : public ::testing::Test {
     EXPECT_OK(client_.CreateCollection({.name = "c", .dim = kDim}));
   }
 
+  // Waits until the server has ended an upload without a commit.
+  void AwaitAbandonedUpload() {
+    const auto abandoned = [this] {
+      const auto counters = client_.GetCounters();
+      EXPECT_OK(counters);
+      return std::any_of(counters->calls.begin(), counters->calls.end(), [](const auto& calls) {
+        return calls.method == "Upload" && calls.status != "OK";
+      });
+    };
+    while (!abandoned()) std::this_thread::yield();
+  }
+
   static constexpr uint32_t kDim = 64;
-  FakeServer server_;
+  TestServer server_;
   Client client_;
 };
 
 TEST_F(UploadTest, BlocksStayBelowTheServersLimitAndEveryRowArrivesOnce) {
   constexpr size_t kCount = 1000;
-  server_.script().limits.set_upload_block_bytes_max(5000);
+  server_.OnReply<v1::GetLimitsResponse>(
+      "GetLimits", [](auto* limits) { limits->set_upload_block_bytes_max(5000); });
   std::vector<UploadProgress> seen;
   auto upload = client_.BeginUpload(
       {.collection = "c", .rows_max = kCount, .on_progress = [&](const UploadProgress& progress) {
@@ -64,9 +84,10 @@ TEST_F(UploadTest, BlocksStayBelowTheServersLimitAndEveryRowArrivesOnce) {
   const auto result = upload->Commit();
   ASSERT_OK(result);
   EXPECT_EQ(result->rows_count, kCount);
-  EXPECT_EQ(result->epoch, 2u);
-  EXPECT_THAT(result->request_id, HasSubstr("fake-"));
-  const std::vector<uint64_t> blocks = server_.block_bytes();
+  EXPECT_EQ(result->epoch, 1u);
+  EXPECT_EQ(result->request_id, server_.request_id("Upload"));
+  std::vector<uint64_t> blocks;
+  for (const auto& block : BlocksOf(server_)) blocks.push_back(block.ByteSizeLong());
   EXPECT_THAT(blocks, Each(Le(5000u)));
   EXPECT_THAT(blocks, SizeIs(Gt(50u)));
   EXPECT_EQ(client_.Count("c")->rows_count, kCount);
@@ -85,15 +106,17 @@ TEST_F(UploadTest, BlocksStayBelowTheServersLimitAndEveryRowArrivesOnce) {
   EXPECT_EQ(seen.back().bytes_sent, std::accumulate(blocks.begin(), blocks.end(), uint64_t{0}));
 }
 
-// The server takes no block: what the client hands over must stay bounded, not grow to the whole
-// upload.
+// The server reads no block: the data that the client hands to gRPC must stay bounded, and not grow
+// to the whole upload.
 TEST_F(UploadTest, AServerThatDoesNotReadStopsTheWriter) {
-  server_.script().hold_uploads = true;
+  server_.OnReply<v1::UploadResponse>("Upload", [this](const auto* response) {
+    if (response->has_progress()) server_.AwaitEnd();
+  });
   constexpr size_t kBlocks = 256;
   uint64_t bytes_sent = 0;
   auto upload = client_.BeginUpload(
       {.collection = "c",
-       .rows_max = 1 << 30,
+       .rows_max = 1 << 16,
        .deadline = milliseconds(4000),
        .on_progress = [&](const UploadProgress& progress) { bytes_sent = progress.bytes_sent; }});
   ASSERT_OK(upload);
@@ -115,17 +138,18 @@ TEST_F(UploadTest, ARefusalBeforeTheFirstRowIsTheServersWord) {
 }
 
 TEST_F(UploadTest, ARefusalMidwayEndsTheUploadWithTheServersWord) {
-  server_.script().upload_rows_until_refusal = 100;
-  server_.script().upload_refusal = {absl::InvalidArgumentError("row 101: not finite"),
-                                     std::nullopt};
   auto upload =
-      client_.BeginUpload({.collection = "c", .rows_max = 1 << 20, .block_bytes_max = 4096});
+      client_.BeginUpload({.collection = "c", .rows_max = 20000, .block_bytes_max = 4096});
   ASSERT_OK(upload);
-  absl::Status status = upload->Write(Rows(0, 20000, kDim).block());
+  Rows rows(0, 20000, kDim);
+  const float infinite = std::numeric_limits<float>::infinity();
+  std::memcpy(rows.vectors.data() + 101 * kDim * sizeof(float), &infinite, sizeof(infinite));
+  absl::Status status = upload->Write(rows.block());
   if (status.ok()) status = upload->Commit().status();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, "row 101: not finite"));
-  EXPECT_THAT(RequestIdOf(status), HasSubstr("fake-"));
-  EXPECT_EQ(upload->Write(Rows(0, 1, kDim).block()), status);  // and stays so
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument,
+                               HasSubstr("row 101 (id 101) is not finite in dimension 0")));
+  EXPECT_EQ(RequestIdOf(status), server_.request_id("Upload"));
+  EXPECT_EQ(upload->Write(Rows(0, 1, kDim).block()), status);  // later calls return the same error
   EXPECT_EQ(upload->Commit().status(), status);
   EXPECT_EQ(client_.Count("c")->rows_count, 0u);
 }
@@ -136,7 +160,7 @@ TEST_F(UploadTest, CancelledOrAbandonedUploadsLeaveNothing) {
     ASSERT_OK(upload);
     ASSERT_OK(upload->Write(Rows(0, 5, kDim).block()));
   }
-  server_.AwaitAbandonedUpload();
+  AwaitAbandonedUpload();
   auto upload = client_.BeginUpload({.collection = "c", .rows_max = 10});
   ASSERT_OK(upload);
   upload->Cancel();
@@ -145,14 +169,15 @@ TEST_F(UploadTest, CancelledOrAbandonedUploadsLeaveNothing) {
 }
 
 TEST_F(UploadTest, AServerThatNeverAcceptsIsNotAwaitedForEver) {
-  server_.script().accept_uploads = false;
+  server_.OnReply<v1::UploadResponse>("Upload", [this](const auto*) { server_.AwaitEnd(); });
   Client hasty = *Client::Connect({.address = server_.address(), .deadline = milliseconds(100)});
   EXPECT_THAT(hasty.BeginUpload({.collection = "c", .rows_max = 1}),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
 }
 
 TEST_F(UploadTest, ACommitThatWasConfirmedStandsThoughTheStreamBreaks) {
-  server_.script().break_after_commit = true;
+  EndUploadsAtCommit(server_,
+                     {absl::UnavailableError("broken"), std::nullopt, /*after_reply=*/true});
   auto upload = client_.BeginUpload({.collection = "c", .rows_max = 5});
   ASSERT_OK(upload->Write(Rows(0, 5, kDim).block()));
   const auto result = upload->Commit();
@@ -162,18 +187,18 @@ TEST_F(UploadTest, ACommitThatWasConfirmedStandsThoughTheStreamBreaks) {
 }
 
 TEST_F(UploadTest, ACommitInDoubtSaysSo) {
-  server_.script().commit_in_silence = true;
+  EndUploadsAtCommit(server_, {absl::OkStatus()});
   auto upload = client_.BeginUpload({.collection = "c", .rows_max = 5});
   ASSERT_OK(upload->Write(Rows(0, 5, kDim).block()));
   EXPECT_THAT(upload->Commit(), StatusIs(absl::StatusCode::kInternal));
-  server_.script().break_after_commit = true;
+  EndUploadsAtCommit(server_, {absl::UnavailableError("broken")});
   auto broken = client_.BeginUpload({.collection = "c", .rows_max = 5});
   ASSERT_OK(broken->Write(Rows(5, 5, kDim).block()));
   EXPECT_THAT(broken->Commit(),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("count before repeating")));
 }
 
-// The rows before it have been sent: a commit of only those would be half of what the caller meant.
+// The rows before it were sent: a commit of only those would be half of the caller's upload.
 TEST_F(UploadTest, ARowThatFitsNoBlockEndsTheUpload) {
   auto upload = client_.BeginUpload(
       {.collection = "c", .rows_max = 3, .payload_bytes_max = 9000, .block_bytes_max = 1000});
@@ -183,7 +208,7 @@ TEST_F(UploadTest, ARowThatFitsNoBlockEndsTheUpload) {
   const absl::Status status = upload->Write(rows.block());
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("id 2")));
   EXPECT_EQ(upload->Commit().status(), status);
-  server_.AwaitAbandonedUpload();
+  AwaitAbandonedUpload();
   EXPECT_EQ(client_.Count("c")->rows_count, 0u);
 }
 

@@ -1,4 +1,4 @@
-// Upload modes, attributes, and uploads that go on; against an in-process server.
+// Tests of upload modes, attributes, and resumed uploads; against a server in this process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,14 +6,16 @@
 
 #include "client/cpp/retry.h"
 #include "nearfield/client/client.h"
+#include "nearfield/v1/ingest.pb.h"
 #include "tests/client/fake_clock.h"
-#include "tests/client/fake_server.h"
+#include "tests/client/test_server.h"
+#include "tests/client/upload_script.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 
 Client MakeClient(const ClientOptions& options,
-                  Clock* clock);  // client/cpp/core.h, without its gRPC
+                  Clock* clock);  // client/cpp/core.h without its gRPC headers
 
 namespace {
 
@@ -27,12 +29,19 @@ constexpr uint64_t kRows = 100;
 
 class UploadTokenTest : public ::testing::Test {
  protected:
-  UploadTokenTest()
-      : client_(MakeClient({.address = server_.address(),
-                            .deadline = milliseconds(20000),
-                            .retry = {.tries_max = 3}},
-                           &clock_)) {
-    EXPECT_OK(client_.CreateCollection({.name = "c", .dim = 1}));
+  UploadTokenTest() : client_(MakeTestClient()) {
+    EXPECT_OK(client_.CreateCollection({.name = "c", .dim = 1, .attributes = Attributes()}));
+  }
+
+  Client MakeTestClient() {
+    server_.KeepData();
+    return MakeClient(
+        {.address = server_.address(), .deadline = milliseconds(20000), .retry = {.tries_max = 3}},
+        &clock_);
+  }
+
+  static std::vector<AttributeSpec> Attributes() {
+    return {{"year", AttributeType::kInt64}, {"tags", AttributeType::kKeyword, true}};
   }
 
   UploadOptions Options(const std::string& token) {
@@ -43,7 +52,7 @@ class UploadTokenTest : public ::testing::Test {
             .on_progress = [this](const UploadProgress& progress) { last_ = progress; }};
   }
 
-  // Rows 0 .. kRows - 1, each with the value and the attribute of its number, in calls of `step`.
+  // Writes rows 0 .. kRows - 1, `step` per call; value and attribute of each row are its number.
   static absl::Status WriteAll(Upload& upload, uint64_t step) {
     for (uint64_t begin = 0; begin < kRows; begin += step) {
       std::vector<uint64_t> numbers(std::min(step, kRows - begin));
@@ -68,34 +77,29 @@ class UploadTokenTest : public ::testing::Test {
     return absl::OkStatus();
   }
 
-  // Every row was received once, with its own values, whatever the streams.
+  // Checks that the collection has every row once, with its own values.
   void ExpectEveryRowOnce() {
-    uint64_t next = 0;
-    for (const v1::UploadBlock& block : server_.blocks()) {
-      const auto rows = static_cast<size_t>(block.ids().numbers_size());
-      const bool some = block.attributes_size() == 1;
-      const v1::AttributeColumn column = some ? block.attributes(0) : v1::AttributeColumn();
-      int value = 0;
-      for (size_t i = 0; i < rows; ++i, ++next) {
-        ASSERT_EQ(block.ids().numbers(static_cast<int>(i)), next);
-        const bool present =
-            some && (!column.has_presence() ||
-                     ((static_cast<uint8_t>(column.presence()[i / 8]) >> (i % 8)) & 1u) != 0);
-        ASSERT_EQ(present, next % 3 != 0) << next;
-        if (present) {
-          ASSERT_EQ(static_cast<uint64_t>(column.values().int64_values(value++)), next);
-        }
-      }
-      ASSERT_EQ(value, column.values().int64_values_size());
-      if (column.has_presence()) {
-        ASSERT_EQ(column.presence().size(), (rows + 7) / 8);
-      }
+    std::vector<uint64_t> ids(kRows);
+    std::iota(ids.begin(), ids.end(), 0);
+    const auto fetched = client_.Fetch("c", ids);
+    ASSERT_OK(fetched);
+    ASSERT_EQ(fetched->ids, IdColumn(ids));
+    const std::vector<float> values = Widen(fetched->vectors.dtype, fetched->vectors.bytes);
+    ASSERT_EQ(values, std::vector<float>(ids.begin(), ids.end()));
+    for (const uint64_t id : ids) {
+      const auto own_year = Filter::And({Filter::HasId(std::vector<uint64_t>{id}),
+                                         Filter::Equal("year", static_cast<int64_t>(id))});
+      const auto count = client_.Count("c", {.filter = own_year});
+      ASSERT_OK(count);
+      ASSERT_EQ(count->rows_count, id % 3 == 0 ? 0u : 1u) << id;
     }
-    EXPECT_EQ(next, kRows);
+    const auto with_year = client_.Count("c", {.filter = Filter::Exists("year")});
+    ASSERT_OK(with_year);
+    ASSERT_EQ(with_year->rows_count, kRows - (kRows + 2) / 3);
     EXPECT_EQ(client_.Count("c")->rows_count, kRows);
   }
 
-  FakeServer server_;
+  TestServer server_;
   FakeClock clock_;
   Client client_;
   UploadProgress last_;
@@ -112,16 +116,16 @@ TEST_F(UploadTokenTest, ModesAndTokensAreSent) {
     ASSERT_OK(WriteAll(*upload, kRows));
     const auto result = upload->Commit();
     ASSERT_OK(result);
-    EXPECT_EQ(result->rows_replaced, mode == UploadMode::kReplace ? 2 * kRows : 0);
-    const auto begin = server_.last<v1::UploadBegin>("Upload");
+    EXPECT_EQ(result->rows_replaced, mode == UploadMode::kInsert ? 0 : kRows);
+    const v1::UploadBegin begin = LastBegin(server_);
     EXPECT_EQ(static_cast<int>(begin.mode()), static_cast<int>(mode));
     EXPECT_FALSE(begin.has_upload_token());
-    EXPECT_FALSE(server_.blocks().back().has_block_number());
+    EXPECT_FALSE(BlocksOf(server_).back().has_block_number());
   }
 }
 
 TEST_F(UploadTokenTest, AnUploadGoesOnWhereAnEarlierStreamEnded) {
-  server_.script().upload_rows_until_break = {40};
+  EndUploadsAfter(server_, {40});
   auto first = client_.BeginUpload(Options("t"));
   ASSERT_OK(first);
   absl::Status broken = WriteAll(*first, 7);
@@ -131,12 +135,12 @@ TEST_F(UploadTokenTest, AnUploadGoesOnWhereAnEarlierStreamEnded) {
   ASSERT_OK(open);
   EXPECT_FALSE(open->committed);
   EXPECT_GE(open->rows_count, 40u);
-  EXPECT_EQ(open->next_block, server_.blocks().size());
+  EXPECT_EQ(open->next_block, BlocksOf(server_).size());
 
   auto second = client_.BeginUpload(Options("t"));
   ASSERT_OK(second);
   EXPECT_EQ(second->rows_resumed(), open->rows_count);
-  ASSERT_OK(WriteAll(*second, 11));  // cut otherwise
+  ASSERT_OK(WriteAll(*second, 11));  // in other blocks
   const auto result = second->Commit();
   ASSERT_OK(result);
   EXPECT_EQ(result->rows_count, kRows);
@@ -144,15 +148,15 @@ TEST_F(UploadTokenTest, AnUploadGoesOnWhereAnEarlierStreamEnded) {
   EXPECT_EQ(last_.rows_skipped + last_.rows_sent, kRows);
   ExpectEveryRowOnce();
 
-  // Once more: nothing is sent, and the answer is the same.
-  const size_t blocks_before = server_.blocks().size();
+  // A third upload sends nothing and gets the same answer.
+  const size_t blocks_before = BlocksOf(server_).size();
   auto third = client_.BeginUpload(Options("t"));
   ASSERT_OK(third);
   EXPECT_TRUE(third->was_committed());
   EXPECT_EQ(third->rows_resumed(), kRows);
   ASSERT_OK(WriteAll(*third, 50));
   EXPECT_EQ(third->Commit()->epoch, result->epoch);
-  EXPECT_EQ(server_.blocks().size(), blocks_before);
+  EXPECT_EQ(BlocksOf(server_).size(), blocks_before);
   EXPECT_EQ(client_.GetUpload("t")->epoch, result->epoch);
   EXPECT_TRUE(client_.GetUpload("t")->committed);
   EXPECT_THAT(client_.GetUpload("other"), StatusIs(absl::StatusCode::kNotFound));
@@ -160,7 +164,7 @@ TEST_F(UploadTokenTest, AnUploadGoesOnWhereAnEarlierStreamEnded) {
 }
 
 TEST_F(UploadTokenTest, AnOpenUploadCanBeGivenUp) {
-  server_.script().upload_rows_until_break = {40};
+  EndUploadsAfter(server_, {40});
   auto upload = client_.BeginUpload(Options("t"));
   ASSERT_OK(upload);
   absl::Status broken = WriteAll(*upload, 7);
@@ -173,8 +177,8 @@ TEST_F(UploadTokenTest, AnOpenUploadCanBeGivenUp) {
 }
 
 TEST_F(UploadTokenTest, AWholeUploadIsRepeatedAsLongAsItComesOn) {
-  // More breaks than there are tries: each comes further than the one before.
-  server_.script().upload_rows_until_break = {10, 10, 10, 10, 10, 10};
+  // There are more breaks than tries, but each try gets further than the one before.
+  EndUploadsAfter(server_, {10, 10, 10, 10, 10, 10});
   std::vector<uint64_t> resumed;
   const auto result = client_.UploadWithToken(Options("t"), [&](Upload& upload) {
     resumed.push_back(upload.rows_resumed());
@@ -188,7 +192,7 @@ TEST_F(UploadTokenTest, AWholeUploadIsRepeatedAsLongAsItComesOn) {
 }
 
 TEST_F(UploadTokenTest, ARepeatedUploadEndsWhereItComesNoFurther) {
-  server_.script().upload_rows_until_break = {10};
+  EndUploadsAfter(server_, {10});
   int tries = 0;
   const auto stuck = client_.UploadWithToken(Options("t"), [&](Upload&) -> absl::Status {
     ++tries;
@@ -196,7 +200,7 @@ TEST_F(UploadTokenTest, ARepeatedUploadEndsWhereItComesNoFurther) {
   });
   EXPECT_THAT(stuck, StatusIs(absl::StatusCode::kUnavailable, "stuck"));
   EXPECT_EQ(tries, 3);
-  // What no repetition mends is told at once.
+  // An error that a retry cannot fix is returned immediately.
   tries = 0;
   const auto refused = client_.UploadWithToken(Options("u"), [&](Upload&) -> absl::Status {
     ++tries;
@@ -208,15 +212,15 @@ TEST_F(UploadTokenTest, ARepeatedUploadEndsWhereItComesNoFurther) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("token: empty")));
 }
 
-// A server may still think that the stream before is alive, and refuse the token of a stream that
-// follows it at once. It is refused for good where no stream of ours came before.
+// A server may still consider the previous stream alive, and refuse its token to a stream that
+// follows immediately. Without a previous stream of this client, the refusal is final.
 TEST_F(UploadTokenTest, ATokenThatIsStillInUseIsAskedForAgain) {
   const Refusal in_use = {absl::FailedPreconditionError("in use by another stream"), std::nullopt};
   server_.Refuse("Upload", {in_use});
   EXPECT_THAT(client_.UploadWithToken(Options("t"), [](Upload& u) { return WriteAll(u, kRows); }),
               StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_EQ(server_.calls("Upload"), 1);
-  server_.script().upload_rows_until_break = {10};
+  EndUploadsAfter(server_, {10});
   bool broke = false;
   const auto result = client_.UploadWithToken(Options("t"), [&](Upload& upload) {
     const absl::Status status = WriteAll(upload, kRows);
@@ -228,33 +232,36 @@ TEST_F(UploadTokenTest, ATokenThatIsStillInUseIsAskedForAgain) {
   ExpectEveryRowOnce();
 }
 
-// A server that goes on with a large upload accepts after it has read all that it has of it, which
-// took longer than the client's deadline: no try ever came further.
+// Regression: before a server accepts a large resumed upload, it reads all that it has of it. That
+// took longer than the client's deadline, so no try ever got further.
 TEST_F(UploadTokenTest, AnUploadThatGoesOnIsAwaitedBeyondTheDeadlineOfACall) {
   Client hasty = MakeClient({.address = server_.address(), .deadline = milliseconds(20)}, &clock_);
-  ASSERT_OK(hasty.GetLimits({.deadline = milliseconds(20000)}));  // remembered
-  server_.script().accept_after = milliseconds(300);
+  ASSERT_OK(hasty.GetLimits({.deadline = milliseconds(20000)}));  // cached
+  server_.OnReply<v1::UploadResponse>("Upload", [this](const auto* response) {
+    if (response->has_accepted()) server_.AwaitEnd(milliseconds(300));
+  });
   auto upload = hasty.BeginUpload(Options("t"));
   ASSERT_OK(upload);
   upload->Cancel();
   ASSERT_OK(
       hasty.UploadWithToken(Options("u"), [](Upload& other) { return WriteAll(other, kRows); }));
-  // Without a token nothing has to be read; and a deadline of the caller's own holds.
+  // Without a token the server has nothing to read, and a deadline set by the caller applies.
   EXPECT_THAT(hasty.BeginUpload(Options("")), StatusIs(absl::StatusCode::kDeadlineExceeded));
   UploadOptions bounded = Options("v");
   bounded.deadline = milliseconds(20);
   EXPECT_THAT(hasty.BeginUpload(bounded), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  bounded.token = "w";  // the server may still wait for the stream of the other
   EXPECT_THAT(hasty.UploadWithToken(bounded, [](Upload&) { return absl::OkStatus(); }),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
 }
 
 TEST_F(UploadTokenTest, ACommitInDoubtIsCleared) {
-  server_.script().commit_in_silence = true;
-  server_.script().break_after_commit = true;
+  EndUploadsAtCommit(server_, {absl::UnavailableError("broken")});
   auto lost = client_.BeginUpload(Options("t"));
   ASSERT_OK(WriteAll(*lost, kRows));
   EXPECT_THAT(lost->Commit(),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("repeat it with the same token")));
+  server_.OnReply<v1::UploadResponse>("Upload", [](const auto*) {});
   const auto result =
       client_.UploadWithToken(Options("t"), [](Upload& upload) { return WriteAll(upload, kRows); });
   ASSERT_OK(result);
@@ -295,9 +302,9 @@ TEST_F(UploadTokenTest, ListsAreCutWithTheirRows) {
   ASSERT_OK(
       upload->Write({.ids = &ids, .vectors = std::string(20 * 4, '\0'), .attributes = attributes}));
   ASSERT_OK(upload->Commit());
-  EXPECT_THAT(server_.blocks(), SizeIs(::testing::Gt(3u)));
+  EXPECT_THAT(BlocksOf(server_), SizeIs(::testing::Gt(3u)));
   uint64_t number = 0;
-  for (const v1::UploadBlock& block : server_.blocks()) {
+  for (const v1::UploadBlock& block : BlocksOf(server_)) {
     const v1::AttributeColumn& column = block.attributes(0);
     ASSERT_EQ(column.list_sizes_size(), block.ids().numbers_size());
     EXPECT_FALSE(column.has_presence());

@@ -77,7 +77,7 @@ TEST(VectorFile, EveryFormatGivesBackItsRowsBitForBit) {
   }
 }
 
-// A truncated file, or one with a byte too many, is never read as a shorter or longer one.
+// A truncated file, or one with an extra byte, is never read as a shorter or longer one.
 TEST(VectorFile, EveryOtherLengthIsRefused) {
   const Sample sample = {.rows = {{1, 2, 3}, {4, 5, 6}}, .flat = {}, .values = {1, 2, 3, 4, 5, 6}};
   const std::string npy = Npy(NpyHeaderText("<f4", "(2, 3)"), Bytes(sample.values));
@@ -92,7 +92,7 @@ TEST(VectorFile, EveryOtherLengthIsRefused) {
   }
   EXPECT_FALSE(Layout(npy + "x", FileFormat::kNpy).ok());
   EXPECT_FALSE(Layout(fbin + "x", FileFormat::kFbin).ok());
-  // An .fvecs file has no count: whole rows are all that can be told.
+  // An .fvecs file has no row count: only the length of whole rows can be checked.
   const std::string fvecs = Fvecs(sample.rows);
   for (size_t length = 0; length < fvecs.size(); ++length) {
     EXPECT_EQ(Layout(fvecs.substr(0, length), FileFormat::kFvecs).ok(), length == fvecs.size() / 2);
@@ -105,7 +105,7 @@ TEST(Npy, HeadersThatLieAreRefused) {
         .status();
   };
   EXPECT_OK(status_of("<f4", "(2, 3)"));
-  // 2^32 * 2^32 * 4 overflows to 0; 2^62 rows of 4 bytes overflow as well.
+  // 2^32 * 2^32 * 4 overflows to 0; 2^62 rows of 4 bytes overflow too.
   for (const std::string shape :
        {"(4294967296, 4294967296)", "(4611686018427387904, 1)", "(18446744073709551615, 3)",
         "(99999999999999999999, 3)", "(2, 4294967296)", "(2, 0)", "(-2, 3)", "(2, 4)", "(3, 3)",

@@ -1,6 +1,8 @@
-"""The image that scripts/container built: what its configuration says, and what its root file system does when started.
+"""Tests of the image that scripts/container built: its configuration, and its root file system when
+it is started.
 
-Reads NEARFIELD_IMAGE_ROOT (the mounted root file system) and NEARFIELD_IMAGE_CONFIG (what `buildah inspect` printed).
+Reads NEARFIELD_IMAGE_ROOT (the mounted root file system) and NEARFIELD_IMAGE_CONFIG (the output of
+`buildah inspect`).
 """
 
 from __future__ import annotations
@@ -9,19 +11,21 @@ import json
 import os
 import pathlib
 import re
-import signal
 import subprocess
+import sys
 import tempfile
-import threading
 import time
 import unittest
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+
+from server import ServerProcess  # noqa: E402
+
 IMAGE_ROOT = os.environ.get("NEARFIELD_IMAGE_ROOT", "")
 IMAGE_CONFIG = os.environ.get("NEARFIELD_IMAGE_CONFIG", "")
 VOLUME = "/var/lib/nearfield"
-READY_SECONDS_MAX = 120
 DRAIN_SECONDS_MAX = 40
 
 
@@ -33,7 +37,7 @@ def image_config() -> dict[str, Any]:
 
 
 class Configuration(unittest.TestCase):
-    """What a container engine reads."""
+    """Tests of the configuration that a container engine reads."""
 
     def setUp(self) -> None:
         self.config = image_config()
@@ -69,7 +73,7 @@ class Configuration(unittest.TestCase):
 
     def test_nothing_of_the_build_host_stayed(self) -> None:
         root = pathlib.Path(IMAGE_ROOT)
-        # The build mounts these from its host; an empty mount point is all that may stay of one.
+        # The build mounts these from its host. Only an empty mount point may remain.
         for mounted in ("usr/local/cuda", "root/.cache/ccache"):
             self.assertEqual(list((root / mounted).glob("*")), [], mounted)
         self.assertFalse((root / "etc/apt/apt.conf.d/99build-host").read_bytes())
@@ -84,7 +88,8 @@ class Configuration(unittest.TestCase):
 
 
 class Life(unittest.TestCase):
-    """One server from start to drain, in the image's root file system, read-only, as its user."""
+    """Tests of one server from start to drain, in the image's read-only root file system, as its
+    user."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -102,14 +107,11 @@ class Life(unittest.TestCase):
         enter = str(ROOT / "tests/container/enter")
         return [enter, IMAGE_ROOT, self.user, str(self.volume), VOLUME, str(ROOT / "scripts/data"), *arguments]
 
-    def start(self) -> subprocess.Popen[bytes]:
-        # The image listens on all addresses, and so does this server, on a free port; loopback is the way in.
+    def start(self) -> ServerProcess:
+        # The image listens on all addresses, and so does this server, on a free port. Tests connect
+        # over loopback.
         environment = self.environment | {"NEARFIELD_LISTEN": "0.0.0.0:0", "NEARFIELD_PORT_FILE": f"{VOLUME}/port"}
-        with open(self.log, "wb") as log:
-            server = subprocess.Popen(
-                self.line("nearfield-server"), env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-        self.addCleanup(server.wait)
+        server = ServerProcess(self.line("nearfield-server"), self.log, environment)
         self.addCleanup(server.kill)
         return server
 
@@ -130,22 +132,15 @@ class Life(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, f"{arguments}: {ran.stdout}{ran.stderr}")
         return ran.stdout
 
-    def await_health(self, server: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + READY_SECONDS_MAX
-        pause = threading.Event()
-        while time.monotonic() < deadline:
-            self.assertIsNone(server.poll(), f"the server ended: {self.log.read_text()}")
-            port_file = self.volume / "port"
-            self.port = port_file.read_text().strip() if port_file.exists() else ""
-            if self.port and self.command("health").returncode == 0:
-                return
-            pause.wait(0.05)
-        self.fail(f"not healthy after {READY_SECONDS_MAX} s: {self.log.read_text()}")
+    def await_health(self, server: ServerProcess) -> None:
+        server.wait_ready()
+        self.port = (self.volume / "port").read_text().strip()
+        self.checked("health")
 
     def test_it_starts_answers_and_drains(self) -> None:
         server = self.start()
         self.await_health(server)
-        self.assertEqual(os.stat(f"/proc/{server.pid}").st_uid, 65532, "the server runs as another user")
+        self.assertEqual(os.stat(f"/proc/{server.process.pid}").st_uid, 65532, "the server runs as another user")
 
         self.checked(
             "upload",
@@ -167,8 +162,7 @@ class Life(unittest.TestCase):
         self.assertEqual(len(answer["neighbors"]), 5)
 
         begin = time.monotonic()
-        server.send_signal(signal.SIGTERM)
-        self.assertEqual(server.wait(DRAIN_SECONDS_MAX), 0, self.log.read_text())
+        self.assertEqual(server.terminate(DRAIN_SECONDS_MAX), 0, self.log.read_text())
         self.assertLess(time.monotonic() - begin, DRAIN_SECONDS_MAX)
         self.assertNotEqual(self.command("health").returncode, 0, "health must fail once the server is gone")
 

@@ -1,7 +1,9 @@
-"""One abusive client over raw HTTP/2, as a process of its own: python abuse.py KIND PORT PATH MESSAGE_FILE COUNT
+"""One abusive client over raw HTTP/2, as a separate process: python abuse.py KIND PORT PATH
+MESSAGE_FILE COUNT
 
-Says "held" once what it does is in place, goes on until its stdin ends, and then prints a JSON object that counts the
-calls by their grpc-status ("none": no status came). It talks to 127.0.0.1 alone.
+Prints "held" when the abuse is in place and continues until its stdin ends. Then it prints a JSON
+object that counts the calls by their grpc-status ("none": no status came). It connects only to
+127.0.0.1.
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ STREAMS_A_CONNECTION = 8
 
 
 class Peer:
-    """A connection; nothing is read from it but what keeps it alive."""
+    """A connection from which nothing is read, except what keeps it alive."""
 
     def __init__(self, port: int, window: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.http = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding="utf-8"))
         self.http.initiate_connection()
         self.http.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: window})
-        self.left: dict[int, int] = {}  # bytes of each stream that are still to be sent
-        self.content: dict[int, bytes] = {}  # whose last bytes they are, where they are not zeros
+        self.left: dict[int, int] = {}  # per stream, the bytes still to be sent
+        self.content: dict[int, bytes] = {}  # per stream, its last bytes if they are not zeros
         self.streams: set[int] = set()
         self.statuses: collections.Counter = collections.Counter()
         self.flush()
@@ -52,13 +54,13 @@ class Peer:
         return stream
 
     def send(self, stream: int, message: bytes) -> None:
-        """A whole message, which fits the first window."""
+        """Sends a whole message, which fits the first window."""
         data = struct.pack(">BI", 0, len(message)) + message
         for at in range(0, len(data), 16384):
             self.http.send_data(stream, data[at:at + 16384], end_stream=at + 16384 >= len(data))
 
     def pump(self) -> bool:
-        """Moves what can be moved; False once the connection is gone."""
+        """Sends and receives what is possible; returns False once the connection is closed."""
         for stream in list(self.left):
             while self.left.get(stream, 0) > 0 and len(self.unsent) < 1 << 20:
                 left = self.left[stream]
@@ -111,7 +113,7 @@ def abuse(kind: str, port: int, path: str, message: bytes, count: int) -> list[P
         peers = [Peer(port, 0) for _ in range(count)]
         for peer in peers:
             peer.send(peer.call(path), message)
-    elif kind == "unfinished":  # all of a message but its end
+    elif kind == "unfinished":  # all of a message except its end
         peers = [Peer(port, 65535) for _ in range(-(-count // STREAMS_A_CONNECTION))]
         for i in range(count):
             peer = peers[i // STREAMS_A_CONNECTION]
@@ -125,13 +127,13 @@ def abuse(kind: str, port: int, path: str, message: bytes, count: int) -> list[P
             stream = peer.call(path, "gzip")
             peer.content[stream] = struct.pack(">BI", 1, len(message)) + message
             peer.left[stream] = len(peer.content[stream])
-    elif kind == "frames":  # whole requests, framed already, and no window for their replies
+    elif kind == "frames":  # whole framed requests, and no window for their replies
         peers = [Peer(port, 0) for _ in range(count)]
         for peer in peers:
             stream = peer.call(path)
             peer.content[stream] = message
             peer.left[stream] = len(message)
-    elif kind == "slow":  # half of a request each
+    elif kind == "slow":  # half a request each
         peers = [Peer(port, 65535) for _ in range(count)]
         for peer in peers:
             peer.http.send_data(peer.call(path), b"\0\0")

@@ -1,4 +1,5 @@
-"""Attributes and filters once more, written from the comments of proto/nearfield/v1/common.proto. Shares no code with the server."""
+"""A second implementation of attributes and filters, written from the comments of
+proto/nearfield/v1/common.proto. It shares no code with the server."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def draw_row(draw: random.Random) -> dict:
 
 
 def columns(pb: SimpleNamespace, rows: list[dict]) -> list:
-    """One AttributeColumn an attribute that some row has."""
+    """Returns one AttributeColumn for each attribute that some row has."""
     result = []
     for name, kind in TYPES.items():
         present = [name in row for row in rows]
@@ -53,7 +54,7 @@ def columns(pb: SimpleNamespace, rows: list[dict]) -> list:
 
 
 def draw_filter(draw: random.Random, ids: list[int], depth: int = 3) -> tuple:
-    """A filter as nested tuples; to_proto and passes read it."""
+    """Draws a filter as nested tuples, which to_proto and passes read."""
     if depth > 1 and draw.random() < 0.6:
         kind = draw.choice(["and", "or", "not"])
         return (kind, [draw_filter(draw, ids, depth - 1) for _ in range(1 if kind == "not" else draw.randint(1, 3))])

@@ -1,6 +1,7 @@
-"""The result contract once more, in numpy, written from the comments of proto/nearfield/v1/retrieval.proto.
+"""A second implementation of the result contract in numpy, written from the comments of
+proto/nearfield/v1/retrieval.proto.
 
-Shares no code with the server. Scores are compared as bits.
+It shares no code with the server. Scores are compared as bits.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ Array = np.ndarray
 
 
 def sums(products: Array) -> Array:
-    """[rows, dim] fp64 terms -> [rows] sums in the canonical order: 32 accumulators, then the tree."""
+    """Sums [rows, dim] fp64 terms to [rows] in the canonical order: 32 accumulators, then the
+    tree."""
     rows, dim = products.shape
     padded = np.zeros((rows, -(-dim // 32) * 32))
     padded[:, :dim] = products
@@ -26,12 +28,13 @@ def sums(products: Array) -> Array:
 
 
 def dot(query: Array, rows: Array) -> Array:
-    """[dim] fp32, [rows, dim] -> [rows] fp64 S(q, x)."""
+    """Returns S(q, x) as [rows] fp64 for a [dim] fp32 query and [rows, dim] rows."""
     return sums(query.astype(np.float64)[None, :] * rows.astype(np.float64))
 
 
 def scores(metric: str, query: Array, rows: Array) -> Array:
-    """[rows] fp32 scores. L2 only for values whose squared differences are exact in fp64 (fma is not in numpy)."""
+    """Returns [rows] fp32 scores. L2 is correct only for values whose squared differences are exact
+    in fp64, because numpy has no fma."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         if metric == "dot":
             return dot(query, rows).astype(np.float32) + np.float32(0)
@@ -46,7 +49,7 @@ def scores(metric: str, query: Array, rows: Array) -> Array:
 
 
 def best(metric: str, query: Array, rows: Array, ids: list, k: int) -> list[tuple[object, int]]:
-    """The min(k, rows) best as (id, score bits), best first."""
+    """Returns the min(k, rows) best as (id, score bits), best first."""
     values = scores(metric, query, rows)
     key = [identity.encode() if isinstance(identity, str) else identity for identity in ids]
     order = sorted(range(len(ids)), key=lambda row: (-float(values[row]), key[row]))[:k]

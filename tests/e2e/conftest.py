@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import random
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +18,10 @@ from grpc_status import rpc_status
 from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+
+from server import ServerEnded, ServerProcess  # noqa: E402, F401
+
 DEADLINE_S = 60
 
 
@@ -37,7 +39,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
-    """Random numbers of this run's seed."""
+    """Random numbers from this run's seed."""
     return np.random.default_rng(request.config.getoption("--seed"))
 
 
@@ -58,23 +60,20 @@ def pb(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     return SimpleNamespace(**found)
 
 
-class ServerEnded(AssertionError):
-    """Before it listened."""
-
-
-class Server:
+class Server(ServerProcess):
     """A running nearfield-server and stubs for it."""
 
     def __init__(self, program: str, pb: SimpleNamespace, folder: Path, arguments: list[str],
                  environment: dict[str, str] | None = None) -> None:
-        self.port_file = folder / "port"
-        self.log = folder / "server.log"
+        port_file = folder / "port"
         if "--data-dir" not in arguments:
             arguments = [*arguments, "--data-dir", str(folder / "data")]
-        self.process = subprocess.Popen(
-            [program, "--listen", "127.0.0.1:0", "--port-file", str(self.port_file), "--log-format", "json", *arguments],
-            stdout=self.log.open("wb"), stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
-        self.address = f"127.0.0.1:{self._port()}"
+        super().__init__(
+            [program, "--listen", "127.0.0.1:0", "--port-file", str(port_file), "--log-format", "json", *arguments],
+            folder / "server.log", environment={**os.environ, **(environment or {})})
+        # The server writes the port file atomically once it listens.
+        port = self.wait_for(lambda: port_file.read_text() if port_file.exists() else None, DEADLINE_S)
+        self.address = f"127.0.0.1:{int(port)}"
         self.channel = grpc.insecure_channel(self.address, options=[("grpc.max_receive_message_length", -1),
                                                                     ("grpc.max_send_message_length", -1)])
         self.health = health_pb2_grpc.HealthStub(self.channel)
@@ -83,37 +82,23 @@ class Server:
         self.admin = pb.AdminStub(self.channel)
         self.pb = pb
 
-    def _port(self) -> int:
-        """Waits for the port file: the server writes it atomically once it listens."""
-        waiter = subprocess.run(
-            ["bash", "-c", 'until [ -s "$1" ]; do kill -0 "$2" || exit 1; read -rt 0.02 <> <(:) || :; done', "wait",
-             str(self.port_file), str(self.process.pid)], timeout=DEADLINE_S, check=False)
-        if waiter.returncode != 0:
-            raise ServerEnded(f"the server ended with {self.process.wait()}:\n{self.log.read_text()}")
-        return int(self.port_file.read_text().strip())
-
     def wait_serving(self) -> None:
-        """Watch of grpc.health.v1 until SERVING. It listens already: a connection that fails is the end of the process."""
+        """Watches grpc.health.v1 until SERVING. The server already listens, so a failed connection
+        means that the process ended."""
         for update in self.health.Watch(health_pb2.HealthCheckRequest(), timeout=DEADLINE_S):
             if update.status == health_pb2.HealthCheckResponse.SERVING:
                 return
         raise AssertionError("the health stream ended before SERVING")
 
-    def terminate(self) -> int:
-        """SIGTERM; returns the exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=DEADLINE_S)
-
     def close(self) -> None:
         self.channel.close()
         if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(timeout=DEADLINE_S)
+            self.kill()
 
 
 @pytest.fixture
 def start(request: pytest.FixtureRequest, pb: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory):
-    """start(*arguments) -> a Server that serves; all are stopped at the end of the test."""
+    """start(*arguments) -> a Server that serves. All servers are stopped at the end of the test."""
     servers: list[Server] = []
 
     def start_one(*arguments: str) -> Server:
@@ -129,7 +114,7 @@ def start(request: pytest.FixtureRequest, pb: SimpleNamespace, tmp_path_factory:
 
 @pytest.fixture(scope="module")
 def shared(request: pytest.FixtureRequest, pb: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory):
-    """One server for the tests of a module that do not disturb each other."""
+    """One server for those tests of a module that do not disturb each other."""
     server = Server(request.config.getoption("--server"), pb, tmp_path_factory.mktemp("server"), [])
     server.wait_serving()
     yield server
@@ -144,7 +129,8 @@ class Api:
         self.server = server
 
     def create(self, name: str, dim: int, metric: str = "DOT", dtype: str = "FLOAT32", ids: str = "UINT64", **more):
-        """Returns its CollectionInfo; `more` are further fields of the request."""
+        """Creates a collection and returns its CollectionInfo; `more` are further fields of the
+        request."""
         pb = self.pb
         return self.server.admin.CreateCollection(pb.CreateCollectionRequest(
             name=name, dim=dim, metric=pb.Metric.Value(f"METRIC_{metric}"), dtype=pb.DataType.Value(f"DATA_TYPE_{dtype}"),
@@ -184,7 +170,7 @@ class Api:
             self.pb.SearchRequest(collection=name, queries=vectors, k=k, **more), timeout=DEADLINE_S)
 
     def answer(self, result) -> list[tuple[object, int]]:
-        """(id, score bits) of a QueryResult."""
+        """Returns the (id, score bits) of a QueryResult."""
         ids = list(result.ids.texts) or list(result.ids.numbers)
         bits = np.array(result.scores, dtype=np.float32).view(np.uint32)
         assert len(ids) == len(bits)
@@ -199,7 +185,8 @@ def api(pb: SimpleNamespace):
 
 @pytest.fixture
 def refused():
-    """refused(code, call, *words): the call must fail with this status and a message that holds the words."""
+    """refused(code, call, *words): the call must fail with this status and a message that contains
+    the words."""
     def check(code: grpc.StatusCode, call, *words: str) -> grpc.RpcError:
         with pytest.raises(grpc.RpcError) as caught:
             call()

@@ -1,4 +1,4 @@
-"""What operators do to a server that is in use: aliases, snapshots, restore, checks, compaction."""
+"""Administration of a server in use: aliases, snapshots, restore, checks, compaction."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def rows_of(rng, count: int) -> np.ndarray:
 
 
 def everything(client, name: str, queries) -> tuple:
-    """Epoch, ids, score bits and payloads of all rows, for each query."""
+    """Returns the epoch, ids, score bits and payloads of all rows, for each query."""
     reply = client.search(name, queries, 4096, with_payload=True)
     return reply.epoch, [client.answer(result) for result in reply.results], [list(r.payloads) for r in reply.results]
 
 
 @pytest.fixture
 def offline(request):
-    """offline(*arguments) -> the server program, run to its end."""
+    """offline(*arguments) -> the finished process of the server program."""
     def run(*arguments) -> subprocess.CompletedProcess:
         return subprocess.run([request.config.getoption("--server"), *map(str, arguments)], capture_output=True, text=True,
                               timeout=60, check=False)
@@ -128,7 +128,8 @@ def test_aliases_outlive_the_process_and_names_are_strict(places, refused, rng, 
 
 
 def test_a_snapshot_under_load_restores_one_epoch_to_the_bit(places, rng, offline, command):
-    """While uploads and deletes go on: the restored server answers as the old one did at the snapshot's epoch."""
+    """Uploads and deletes run meanwhile. The restored server answers as the old one did at the
+    snapshot's epoch."""
     client = places.serve()
     pb = client.pb
     client.create("a", DIM, "COSINE")
@@ -181,7 +182,7 @@ def test_a_snapshot_under_load_restores_one_epoch_to_the_bit(places, rng, offlin
         assert everything(again, "names", queries) == last
         verdict = again.server.admin.Verify(pb.VerifyRequest(collection="a", query=again.query(queries[0]), k=50))
         assert verdict.equal, verdict.explanation
-        # It goes on from there.
+        # The restored server continues from that epoch.
         assert again.upload("a", [10**9], rows_of(rng, 1)).epoch == epoch + 1
 
 
@@ -192,7 +193,7 @@ def test_snapshots_are_refused_as_the_contract_says(places, start, api, refused)
     for name in ("", ".", "..", "../a", "a/b", "/tmp/a", "a\0b", "a.partial", "a.partial.catalog", "-a", "x" * 64):
         refused(INVALID, lambda: admin.CreateSnapshot(pb.CreateSnapshotRequest(name=name)), "name")
     assert not places.snapshots.exists()
-    # Many at once: each is made, or told to come again.
+    # Makes many concurrently: each one is made, or refused with a retry delay.
     codes: list = []
 
     def create(number: int) -> None:

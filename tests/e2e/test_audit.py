@@ -1,4 +1,5 @@
-"""The contract checked in production: digests, verified searches, the audit of live traffic, logs of replies, the scrub."""
+"""Checks of the contract in production: digests, verified searches, the audit of live traffic,
+reply logs, the scrub."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ DEADLINE_S = 60
 
 
 def digest(results) -> bytes:
-    """SearchResponse.result_digest, written from the comment of retrieval.proto."""
+    """Computes SearchResponse.result_digest, written from the comment in retrieval.proto."""
     sha = hashlib.sha256(b"nearfield result digest 1")
     for result in results:
         numbers, texts = list(result.ids.numbers), list(result.ids.texts)
@@ -33,8 +34,9 @@ def digest(results) -> bytes:
 
 
 def log_lines(server, message: str) -> list[dict]:
-    """The lines of the server's log with this message."""
-    whole, _, _ = server.log.read_text().rpartition("\n")  # the last line may still be in the writing
+    """Returns the lines of the server's log with this message."""
+    # the server may still be writing the last line
+    whole, _, _ = server.log.read_text().rpartition("\n")
     lines = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
     return [line for line in lines if line.get("message") == message]
 
@@ -63,7 +65,7 @@ def test_digests_agree_with_python(shared, api, rng):
             reply = client.search(name, rows[:7], k, with_digest=True)
             assert reply.result_digest == digest(reply.results), (name, k)
             assert not client.search(name, rows[:7], k).HasField("result_digest")
-    # The same rows in another collection, cut otherwise: another epoch, the same digest.
+    # The same rows in another collection, in other blocks: another epoch, the same digest.
     ids = list(range(300))
     client.create("digest-one", 33, "DOT")
     client.create("digest-many", 33, "DOT", scan="SCAN_CHOICE_ROWS")
@@ -87,7 +89,7 @@ def test_a_verified_search_is_answered(shared, api, rng):
 
 @pytest.mark.parametrize("backend", ["auto"])
 def test_the_audit_of_live_traffic_finds_nothing_wrong(start, api, rng, backend):
-    server = start("--backend", backend, "--audit-share", "1", "--audit-cpu-percent", "100")
+    server = start("--backend", backend, "--audit-one-in", "1", "--audit-cpu-percent", "100")
     client = api(server)
     client.create("live", 24, "COSINE")
     rows = rng.standard_normal((2000, 24), dtype=np.float32)
@@ -135,7 +137,7 @@ def test_a_log_of_replies_is_verified(shared, api, cli, rng, tmp_path: Path):
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "verified: 6 of 6 answers" in checked.stdout
 
-    # An answer that the server never gave, with a digest that fits.
+    # An answer that the server never gave, with a matching digest.
     line = json.loads(log.read_text().splitlines()[0])
     line["ids"][0], line["ids"][1] = line["ids"][1], line["ids"][0]
     result = client.pb.QueryResult(ids=client.ids(line["ids"]))
@@ -152,7 +154,7 @@ def test_a_log_of_replies_is_verified(shared, api, cli, rng, tmp_path: Path):
     assert damaged.returncode == 1
     assert "does not fit its digest" in damaged.stdout
 
-    # The collection moves on: not checkable, and never counted as equal.
+    # The collection changes: replies are not checkable, and never counted as equal.
     client.upload("logged", ["new"], rows[:1] + np.float32(1))
     later = cli(shared, "verify", "--replies", str(log), "--json")
     assert later.returncode == 1
@@ -161,7 +163,8 @@ def test_a_log_of_replies_is_verified(shared, api, cli, rng, tmp_path: Path):
 
 
 def test_the_scrub_compares_what_is_resident(start, api, rng, tmp_path: Path):
-    """A block damaged on the disk is named by the running server, which goes on serving what it has in memory."""
+    """The running server reports a block that is damaged on the disk and continues to serve it from
+    memory."""
     data = tmp_path / "data"
     server = start("--data-dir", str(data), "--scrub-interval-s", "1")
     client = api(server)

@@ -1,7 +1,8 @@
 """A real server that is killed, or loses power, at random moments, while clients change it.
 
-After each death the next server must hold everything that was acknowledged, to the bit, and of the one call a client had
-under way all or nothing. `scripts/crash --only server` runs it alone; the store by itself dies thousands of times there.
+After each death the next server must hold everything that was acknowledged, to the bit. A client's
+one call in flight must be present as a whole or not at all. `scripts/crash --only server` runs this
+test alone; there the store itself also dies thousands of times.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ import pytest
 from conftest import Api, Server, ServerEnded
 from crash_model import DIM, State, difference, draw
 
-CALLS_MAX = 40  # of each client in one life
+CALLS_MAX = 40  # by each client in one life
 WAIT_S = 60
 
 
 class Finding(Exception):
-    """Something that must not be: its kind, and what it is."""
+    """A violation: its kind and a description."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(f"{kind}: {text}")
@@ -33,11 +34,12 @@ class Finding(Exception):
 
 
 class Died(Exception):
-    """The server is gone, as it was meant to be."""
+    """The server died, as intended."""
 
 
 class Actor:
-    """One client that changes one collection, one call at a time, and knows what was acknowledged."""
+    """One client that changes one collection, one call at a time, and records what was
+    acknowledged."""
 
     def __init__(self, name: str, metric: str, texts: bool, seed) -> None:
         self.name, self.metric, self.texts = name, metric, texts
@@ -59,7 +61,7 @@ class Actor:
         self.acked += 1
 
     def settle(self, epoch: int) -> None:
-        """What was under way is done, with this epoch."""
+        """Records that the call in flight is done, with this epoch."""
         if epoch != self.pending.after.epoch:
             raise Finding("wrong", f"{self.name}: {self.pending.mode} came to epoch {epoch} after epoch {self.state.epoch}")
         self.state, self.pending = self.pending.after, None
@@ -80,7 +82,8 @@ class Actor:
         return list(api.server.ingest.Upload(iter(requests), timeout=WAIT_S))[-1].committed.epoch
 
     def found(self, api: Api) -> list[tuple]:
-        """For each query what the server answers: epoch, (id, score bits) of all rows, payloads."""
+        """Returns the server's answer to each query: epoch, (id, score bits) of all rows,
+        payloads."""
         reply = api.search(self.name, self.queries, 4096, with_payload=True)
         return [(reply.epoch, api.answer(result), list(result.payloads)) for result in reply.results]
 
@@ -89,7 +92,8 @@ class Actor:
         return [(state.epoch, answer, [state.rows[identity][1] for identity, _ in answer]) for answer in answers]
 
     def check(self, api: Api) -> None:
-        """Everything acknowledged, and of the call under way all or nothing; then that is settled."""
+        """Checks that everything acknowledged is present, and all or nothing of the call in flight;
+        then resolves that call."""
         found, before = self.found(api), self.expected(self.state)
         after = self.expected(self.pending.after) if self.pending else None
         if found == before:
@@ -106,7 +110,7 @@ class Actor:
         self.pending = None
 
     def finish(self, api: Api, applied: bool) -> None:
-        """An upload with a token goes on where its durable blocks end, and is committed once."""
+        """Continues an upload with a token after its durable blocks; it must be committed once."""
         operation, next_block = self.pending, 0
         try:
             facts = api.server.ingest.GetUpload(api.pb.GetUploadRequest(upload_token=operation.token), timeout=WAIT_S)
@@ -127,13 +131,15 @@ class Actor:
 
 
 class Maintainer:
-    """One client that compacts, takes snapshots and moves an alias: none of it may change an answer."""
+    """One client that compacts, takes snapshots and moves an alias. None of this may change an
+    answer."""
 
     def __init__(self, actors: list[Actor], snapshots: Path, seed) -> None:
         self.actors, self.folder = actors, snapshots
         self.rng = np.random.default_rng(seed)
         self.alias, self.alias_pending = None, None
-        self.snapshots: dict[str, dict[str, tuple[int, int]]] = {}  # name -> collection -> epochs it may be of
+        # name -> collection -> range of epochs that it may hold
+        self.snapshots: dict[str, dict[str, tuple[int, int]]] = {}
         self.pending: tuple[str, dict[str, int]] | None = None
         self.calls, self.acked = 0, 0
 
@@ -177,7 +183,7 @@ class Maintainer:
             raise Finding("lost", f"snapshots {listed}, acknowledged were {sorted(self.snapshots)}")
 
     def prune(self) -> None:
-        """Keeps the latest two, and nothing that was never finished, as an operator does."""
+        """Keeps the latest two snapshots and removes unfinished ones, as an operator does."""
         for name in list(self.snapshots)[:-2]:
             shutil.rmtree(self.folder / name)
             del self.snapshots[name]
@@ -220,7 +226,8 @@ class Campaign:
             if server is not None:
                 server.channel.close()
                 server.process.wait(timeout=WAIT_S)
-            # A start may die as well, but only as it was meant to: by SIGKILL, without a word about its end.
+            # A start may die too, but only as intended: by SIGKILL, without a log line about its
+            # end.
             if faults is None or '"exit_code"' in log or (server is None and "with -9" not in str(error)):
                 raise Finding("lost", f"a start failed: {log[-2000:]}") from error
             raise Died from error
@@ -236,7 +243,7 @@ class Campaign:
             client.check(api)
 
     def life(self, faults: dict[str, str] | None, kill_after_s: float | None) -> None:
-        """One server, from its start to its death."""
+        """Runs one server, from its start to its death."""
         api = self.start(faults)
         try:
             with self.until_death(api):
@@ -273,7 +280,7 @@ class Campaign:
     @staticmethod
     @contextmanager
     def until_death(api: Api):
-        """A call that fails because the server died is the end of a life; any other failure is a finding."""
+        """A call that fails because the server died ends a life; any other failure is a finding."""
         try:
             yield
         except grpc.RpcError as error:
@@ -286,7 +293,8 @@ class Campaign:
             raise Died from error
 
     def restore(self) -> None:
-        """A snapshot holds each collection as it was at one epoch of those that passed while it was taken."""
+        """Checks that a snapshot holds each collection at one of the epochs that passed while it
+        was taken."""
         if not self.maintainer.snapshots:
             return
         name = str(self.rng.choice(list(self.maintainer.snapshots)))
@@ -316,7 +324,7 @@ def faults_of(library: str, campaign: Campaign, kind: str, at: int, ignore_sync:
 
 
 def caught(campaign: Campaign, library: str, ignored: str) -> bool:
-    """Whether a server whose syncs of one kind do nothing is found out."""
+    """Returns True if the campaign detects that a server ignores syncs of one kind."""
     for _ in range(20):
         try:
             campaign.life(faults_of(library, campaign, "power", int(campaign.rng.integers(50, 400)), ignored), None)
@@ -324,14 +332,14 @@ def caught(campaign: Campaign, library: str, ignored: str) -> bool:
             continue
         except Finding:
             return True
-        except grpc.RpcError:  # DATA_LOSS, and what follows from it
+        except grpc.RpcError:  # DATA_LOSS, and its consequences
             return True
     return False
 
 
 @pytest.fixture
 def work():
-    """In memory where that can be: what a disk does is played."""
+    """A working folder, in memory if possible: the fault library models the disk."""
     place = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="nearfield-crash-", dir=place if place.is_dir() else None))
     yield folder

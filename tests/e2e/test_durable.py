@@ -1,4 +1,5 @@
-"""What a client was told is committed is there after the process is killed: rows, ids, payloads, epochs, score bits."""
+"""Commits that a client saw acknowledged survive a kill of the process: rows, ids, payloads,
+epochs, score bits."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ def rows_of(rng, count: int, dim: int = 16) -> np.ndarray:
 
 @pytest.fixture
 def lives(start, api, tmp_path):
-    """lives() -> an Api of a server on the same data directory; the one before is killed first."""
+    """lives() -> an Api of a server on the same data directory; the previous server is killed
+    first."""
     servers: list = []
 
     def next_life(*arguments: str):
@@ -64,7 +66,7 @@ def test_everything_committed_survives_a_kill(lives, rng):
         assert [snapshot(client, name, queries) for name in ("a", "names")] == before
         verdict = client.server.admin.Verify(pb.VerifyRequest(collection="a", query=client.query(queries[0]), k=50))
         assert verdict.equal, verdict.explanation
-    # It goes on where it was: epochs, ids that are taken, ids that are free again.
+    # The server continues where it was: epochs, ids in use, ids that are free again.
     assert upload(client, "a", "INSERT", [100], rows_of(rng, 1)).epoch == 4
     with pytest.raises(grpc.RpcError) as caught:
         upload(client, "a", "INSERT", [5], rows_of(rng, 1))
@@ -83,7 +85,7 @@ def test_an_upload_with_a_token_goes_on_after_a_kill_and_is_committed_once(lives
     rows = rows_of(rng, 600)
     blocks = [client.block(list(range(at, at + 200)), rows[at:at + 200]) for at in (0, 200, 400)]
     head = pb.UploadRequest(begin=pb.UploadBegin(collection="a", rows_max=600, payload_bytes_max=0, upload_token=b"t-1"))
-    # A stream that ends without a commit: its blocks stay, nothing is visible.
+    # After a stream without a commit its blocks stay, and nothing is visible.
     with pytest.raises(grpc.RpcError):
         list(client.server.ingest.Upload(iter([head, *blocks[:2]]), timeout=60))
     state = client.server.ingest.GetUpload(pb.GetUploadRequest(upload_token=b"t-1"))
@@ -95,7 +97,7 @@ def test_an_upload_with_a_token_goes_on_after_a_kill_and_is_committed_once(lives
     accepted = replies[0].accepted
     assert (accepted.next_block, accepted.rows_received) == (2, 400)
     assert (replies[-1].committed.epoch, replies[-1].committed.rows_count) == (1, 600)
-    # Again: the same answer, and no second commit.
+    # A repeated commit returns the same answer and makes no second commit.
     client = lives()
     again = list(client.server.ingest.Upload(iter([head]), timeout=60))
     assert (again[-1].committed.epoch, again[-1].committed.rows_count) == (1, 600)
@@ -107,7 +109,8 @@ def test_an_upload_with_a_token_goes_on_after_a_kill_and_is_committed_once(lives
 
 
 def test_a_token_of_another_collection_or_mode_is_refused_whether_committed_or_open(lives, refused, rng):
-    """Once a committed token was answered with Committed whatever the collection: rows that were nowhere, acknowledged."""
+    """Regression: a committed token was answered with Committed for any collection, which
+    acknowledged rows that were stored nowhere."""
     client = lives()
     pb = client.pb
     client.create("a", 16)
@@ -134,7 +137,7 @@ def test_a_token_of_another_collection_or_mode_is_refused_whether_committed_or_o
 
 
 def test_a_transient_refusal_names_its_retry_delay_in_every_form(start, api):
-    """gRPC's own retries and stock libraries did not see retry-after-ms."""
+    """Regression: gRPC's own retries and stock libraries did not recognize retry-after-ms."""
     client = api(start("--uploads-max", "1"))
     pb = client.pb
     client.create("a", 16)
@@ -160,7 +163,8 @@ def test_a_transient_refusal_names_its_retry_delay_in_every_form(start, api):
 
 
 def test_an_abandoned_upload_is_listed_until_it_is_dropped(lives, refused, rng):
-    """An upload that no stream sent any more held its place and its disk space, unseen."""
+    """Regression: an upload whose stream had stopped kept its upload slot and its disk space, and
+    no call listed it."""
     client = lives()
     pb = client.pb
     client.create("a", 16)
@@ -175,7 +179,7 @@ def test_an_abandoned_upload_is_listed_until_it_is_dropped(lives, refused, rng):
     assert client.server.ingest.DropUpload(pb.DropUploadRequest(upload_token=b"left")).rows_count == 2
     assert client.server.ingest.ListUploads(pb.ListUploadsRequest()).uploads_count == 0
     refused(grpc.StatusCode.INVALID_ARGUMENT,
-            lambda: client.server.ingest.ListUploads(pb.ListUploadsRequest(uploads_max=10001)), "uploads_max: 10001")
+            lambda: client.server.ingest.ListUploads(pb.ListUploadsRequest(uploads_max=10001)), "uploads_max = 10001")
 
 
 def test_a_second_server_may_not_have_the_same_directory(lives, request, tmp_path):
@@ -211,14 +215,14 @@ def test_a_damaged_file_is_named_and_never_a_shorter_answer(lives, tmp_path, rng
 def test_what_a_collection_scans_survives_a_restart(lives, rng):
     client = lives()
     pb = client.pb
-    client.create("a", 48, scan="SCAN_CHOICE_BF16")
+    client.create("a", 48, scan="SCAN_CHOICE_INT8")
     rows = rng.standard_normal((1200, 48), dtype=np.float32)
     client.upload("a", list(range(1200)), rows)
     for _ in range(2):
         info = client.server.admin.GetCollection(pb.GetCollectionRequest(name="a")).collection
-        assert info.scan == pb.SCAN_CHOICE_BF16
+        assert info.scan == pb.SCAN_CHOICE_INT8
         reply = client.search("a", rows[5:6], 10)
-        assert reply.cost.scan_precision == pb.SCAN_PRECISION_BF16
+        assert reply.cost.scan_precision == pb.SCAN_PRECISION_INT8
         client = lives()
 
 

@@ -1,4 +1,5 @@
-"""Filters, waits for an epoch, and pages, as a client sees them; against a model in Python and the contract in numpy."""
+"""Filters, waits for an epoch, and pages, as a client sees them, compared with a model in Python
+and the contract in numpy."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ DIM = 8
 
 
 class Library:
-    """A collection with attributes, and what must be in it."""
+    """A collection with attributes, and its expected content."""
 
     def __init__(self, client, name: str, rng: np.random.Generator) -> None:
         self.client = client
@@ -59,7 +60,7 @@ class Library:
         return self.rng.integers(-3, 4, DIM).astype(np.float32)
 
     def check(self, searches: int) -> None:
-        """Random filtered searches and counts give what the model gives, and the oracle agrees."""
+        """Random filtered searches and counts equal the model's, and the oracle agrees."""
         retrieval, admin = self.client.server.retrieval, self.client.server.admin
         for _ in range(searches):
             tree = attributes.draw_filter(self.draw, list(self.vectors) + [10**9])
@@ -188,7 +189,8 @@ def test_min_epoch_waits_for_what_was_written(start, library, refused):
 
 
 def in_time(call):
-    """Calls again where the server got no processor for a tenth of a second, and its answer came too late."""
+    """Repeats a call while its answer comes too late because the server got no CPU for a tenth of a
+    second."""
     for _ in range(10):
         try:
             return call()
@@ -199,7 +201,7 @@ def in_time(call):
 
 
 def pages(books: Library, query: np.ndarray, k: int, **more) -> tuple[list, list[int]]:
-    """All pages put together, and their epochs; commits go on between them."""
+    """Returns all pages joined, and their epochs. Commits happen between the pages."""
     found, epochs, cursor = [], [], None
     while True:
         reply = books.client.search(books.name, query, k, **({"cursor": cursor} if cursor else {"with_cursor": True}), **more)
@@ -251,7 +253,7 @@ def test_cursors_are_checked(start, library, refused):
 
     assert not gone(), "asked for in time"
     released = threading.Event()
-    released.wait(3)  # nothing asks for the epoch meanwhile
+    released.wait(3)  # no request uses the epoch meanwhile
     assert gone()
 
 
@@ -275,9 +277,9 @@ def test_all_rows_above_a_score_arrive_in_pages(start, library, refused):
     assert everything(score_threshold=least) == [
         found for found in whole if np.array([found[1]], dtype=np.uint32).view(np.float32)[0] >= least]
     assert everything(filter=attributes.to_proto(pb, tree)) == books.best(query, books.passing(tree), 700)
-    refused(INVALID, lambda: everything(results_max=0), "results_max: 0, must be at least 1")
+    refused(INVALID, lambda: everything(results_max=0), "results_max = 0, must be at least 1")
     two = pb.SearchRequest(collection=books.name, queries=[client.query(query)] * 2)
-    refused(INVALID, lambda: list(retrieval.SearchAll(pb.SearchAllRequest(search=two))), "search.queries: 2")
+    refused(INVALID, lambda: list(retrieval.SearchAll(pb.SearchAllRequest(search=two))), "search.queries = 2")
     stream = retrieval.SearchAll(pb.SearchAllRequest(search=pb.SearchRequest(
         collection=books.name, queries=[client.query(query)], k=1)), timeout=60)
     next(iter(stream))

@@ -1,4 +1,4 @@
-"""Start, health, drain, restart, broken-off uploads, deadlines, the command."""
+"""Start, health, drain, restart, interrupted uploads, deadlines, the command."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def test_without_a_data_directory_a_restart_starts_empty(start, api):
 
 
 def test_sigterm_drains(start, api):
-    """NOT_SERVING first; an upload in flight is given the time to finish; exit 0."""
+    """Health becomes NOT_SERVING first; an upload in flight gets time to finish; the exit code is
+    0."""
     server = start("--drain-ms", "30000")
     client = api(server)
     client.create("drain", 4)
@@ -71,7 +72,7 @@ def test_sigterm_drains(start, api):
 
 
 def test_a_drain_is_bounded(start, api):
-    """An upload that never ends does not hold the process."""
+    """An upload that never ends does not keep the process alive."""
     server = start("--drain-ms", "200")
     client = api(server)
     client.create("stuck", 4)
@@ -105,7 +106,7 @@ def test_an_upload_broken_off_leaves_nothing(start, api):
     assert capacity().device_bytes_used > before.device_bytes_used
     call.cancel()
     stop.set()
-    # Nothing of it is visible, its ids are free, and the process ends cleanly.
+    # No row of it is visible, its ids are free, and the process ends cleanly.
     client.upload("broken", list(range(1000)), np.ones((1000, 64), dtype=np.float32))
     count = server.retrieval.Count(client.pb.CountRequest(collection="broken"))
     assert (count.epoch, count.rows_count) == (1, 1000)
@@ -137,7 +138,7 @@ def test_the_reply_names_its_path_and_cost(shared, api, rng):
     assert cost.backend in (client.pb.BACKEND_CPU, client.pb.BACKEND_GPU)
     assert cost.scan_precision in (client.pb.SCAN_PRECISION_ROWS, client.pb.SCAN_PRECISION_INT8)
     assert cost.rows_scanned == 100
-    assert cost.bytes_read >= 100 * 32  # codes at least
+    assert cost.bytes_read >= 100 * 32  # at least the codes
     assert cost.escalations.tighter <= 1
     assert cost.escalations.canonical <= 1
     assert cost.batch_size >= 1
@@ -154,7 +155,8 @@ def test_request_ids_are_echoed_or_made(shared, api):
 
 
 def test_the_allocator_gives_memory_back(shared):
-    """glibc's keeps what was freed: the resident size followed the most that was ever held."""
+    """Regression: glibc's allocator keeps freed memory, so the resident size stayed at its
+    maximum."""
     assert "libjemalloc" in Path(f"/proc/{shared.process.pid}/maps").read_text()
 
 

@@ -1,7 +1,8 @@
-"""Abuse does not pass the memory that --check-config announces, and honest callers go on.
+"""Under abuse, memory stays within the sum that --check-config announces, and honest callers
+continue to be served.
 
-Each abuse runs in a process of its own, bounded in count and time, against a server with small limits. Without its
-bounds the server would pass the sum in each of them.
+Each abuse runs in a separate process, bounded in count and time, against a server with small
+limits. Without its bounds the server would exceed the sum in each of them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ LIMITS = ["--backend", "cpu", "--memory-bytes", "64MiB", "--host-memory-bytes", 
           "--connections-max", "600", "--reply-unread-ms", "1000"]
 DIM = 1024
 ROWS = 64
-# Two loaded cores hold up a call for as long now and then, whatever the server does.
+# Two loaded cores sometimes delay a call by this long, independent of the server.
 BASE_S_MIN = 0.02
 CALLS = 120
 
@@ -52,14 +53,15 @@ class Abuse:
         assert self.process.stdout.readline() == "held\n"
 
     def end(self) -> dict[str, int]:
-        """Calls by their grpc-status."""
+        """Ends the abuse; returns the number of calls by grpc-status."""
         out, _ = self.process.communicate(timeout=60)
         assert self.process.returncode == 0
         return json.loads(out)
 
 
 class Honest:
-    """Two callers that search, one call after the other. They try again where they are told to come back."""
+    """Two callers that search, one call after another. They retry when the server refuses a call
+    with a retry delay."""
 
     def __init__(self, pb, server) -> None:
         self.stub = pb.RetrievalStub(server.channel)
@@ -71,7 +73,7 @@ class Honest:
                 self.stub.Search(self.request, timeout=20, metadata=[("nearfield-caller", "honest")])
                 return
             except grpc.RpcError as error:
-                # gRPC's own quota ends streams and connections of anyone where it runs out.
+                # gRPC's own quota ends streams and connections of any client when it runs out.
                 if error.code() not in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE):
                     raise
 
@@ -100,7 +102,8 @@ def peak_bytes(server) -> int:
 
 @pytest.fixture(scope="module")
 def limited(request, pb, tmp_path_factory):
-    """A server with small limits, 64 rows, the sum it announces, and an honest caller's p99 of an idle server."""
+    """A server with small limits and 64 rows, the sum that it announces, and an honest caller's p99
+    while it is idle."""
     from conftest import Api, Server
     program = request.config.getoption("--server")
     server = Server(program, pb, tmp_path_factory.mktemp("limited"), LIMITS)
@@ -117,7 +120,7 @@ def limited(request, pb, tmp_path_factory):
 
 
 def bomb() -> bytes:
-    """A gzip file of a MiB or so that holds a GiB."""
+    """Returns a gzip file of about 1 MiB that expands to 1 GiB."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     zeros = bytes(16 * MIB)
     return b"".join([packer.compress(zeros) for _ in range(64)] + [packer.flush()])
@@ -129,11 +132,11 @@ def fetches_done(server, pb) -> int:
 
 
 def check(server, pb, kind: str, path: str, message: bytes, count: int, folder: Path) -> dict[str, int]:
-    """Runs one abuse beside honest callers; returns its calls by status."""
+    """Runs one abuse together with honest callers; returns its calls by status."""
     abuse = Abuse(kind, server, path, message, count, folder)
     deadline = time.monotonic() + 30
     while path == FETCH and fetches_done(server, pb) < count and time.monotonic() < deadline:
-        pass  # their work is done, or they are refused
+        pass  # the fetches are done, or they are refused
     p99 = server.honest.p99()
     statuses = abuse.end()
     assert p99 <= 10 * server.base, f"p99 {p99:.3f} s, base {server.base:.3f} s; {statuses}"
@@ -147,20 +150,23 @@ EXHAUSTED = "8"
 
 
 def test_fetches_that_nobody_reads_stay_within_the_ledger(limited, pb, tmp_path):
-    """48 Fetches with repeated ids held 3.4 GB under a limit of 64 MiB: their replies were not counted."""
+    """Regression: 48 Fetches with repeated ids held 3.4 GB under a limit of 64 MiB, because their
+    replies were not counted."""
     request = pb.FetchRequest(collection="c", ids=pb.IdList(numbers=[1] * 3900))  # 15.2 MiB of rows
     statuses = check(limited, pb, "unread", FETCH, request.SerializeToString(), 48, tmp_path)
     assert statuses.get(EXHAUSTED, 0) > 0, statuses
 
 
 def test_searches_that_nobody_reads_are_cancelled_and_block_nobody(limited, pb, tmp_path):
-    """40 connections that never opened their window made every caller be refused for as long as they liked."""
+    """Regression: 40 connections that never opened their window caused every caller to be refused
+    for as long as they stayed."""
     # By id, so that the request fits the first window; 15 MiB of rows.
     request = pb.SearchRequest(collection="c", queries=[pb.Query(row_id=pb.Id(number=1))] * 60, k=ROWS, with_vectors=True)
     check(limited, pb, "unread", SEARCH, request.SerializeToString(), 40, tmp_path)
     limited.honest.p99()
     deadline = time.monotonic() + 60
-    while True:  # a large reply as well finds room, once those of the silent readers are cancelled
+    # a large reply also finds room after the replies of the silent readers are cancelled
+    while True:
         try:
             limited.retrieval.Search(request, timeout=20)
             break
@@ -169,12 +175,13 @@ def test_searches_that_nobody_reads_are_cancelled_and_block_nobody(limited, pb, 
 
 
 def test_messages_without_an_end_stay_within_the_transport(limited, pb, tmp_path):
-    """40 unfinished messages held 2.6 GB: nothing bounded what gRPC keeps of them."""
+    """Regression: 40 unfinished messages held 2.6 GB, because nothing limited the part that gRPC
+    keeps."""
     check(limited, pb, "unfinished", SEARCH, str(REQUEST_BYTES_MAX - 64).encode(), 64, tmp_path)
 
 
 def test_a_compressed_message_is_refused_before_it_grows(limited, pb, tmp_path):
-    """A MiB of gzip became 1.1 GB before its size was looked at."""
+    """Regression: 1 MiB of gzip became 1.1 GB before its size was checked."""
     with_gzip = limited.channel.unary_unary(SEARCH, request_serializer=lambda data: data)
     statuses = check(limited, pb, "gzip", SEARCH, bomb(), 1, tmp_path)
     assert statuses.get("12", 0) == 1, statuses
@@ -188,7 +195,7 @@ def frame(message: bytes) -> bytes:
 
 
 def empties(*fields: int) -> bytes:
-    """A message of 8 MiB: a path of fields, the last of which comes again and again, empty."""
+    """Returns a message of 8 MiB: a path of fields, with the last one repeated and empty."""
     message = bytes([fields[-1] << 3 | 2, 0]) * (4 * MIB)
     for field in reversed(fields[:-1]):
         message = pb_bytes(field, message)
@@ -221,7 +228,7 @@ def test_messages_that_grow_when_they_are_decoded_stay_within_the_ledger(limited
 
 
 def test_an_upload_whose_progress_nobody_takes_is_cancelled(request, pb, tmp_path, tmp_path_factory):
-    """A client that sent blocks and never took a progress message kept its place for as long as it liked."""
+    """A client that sent blocks and never took a progress message kept its place forever."""
     from conftest import Api, Server
     server = Server(request.config.getoption("--server"), pb, tmp_path_factory.mktemp("progress"),
                     [*LIMITS, "--upload-idle-ms", "86400000"])
@@ -229,7 +236,7 @@ def test_an_upload_whose_progress_nobody_takes_is_cancelled(request, pb, tmp_pat
         server.wait_serving()
         client = Api(pb, server)
         client.create("u", 1)
-        blocks = 12_000  # their progress is more than the transport takes over from the server
+        blocks = 12_000  # their progress exceeds the buffers of the transport
         row = np.zeros((1, 1), dtype=np.float32)
         messages = [client.begin("u", blocks), *(client.block([i], row) for i in range(blocks))]
         abuse = Abuse("frames", server, "/nearfield.v1.Ingest/Upload",
@@ -247,6 +254,7 @@ def test_an_upload_whose_progress_nobody_takes_is_cancelled(request, pb, tmp_pat
 
 @pytest.mark.parametrize(("kind", "count"), [("half_open", 300), ("slow", 200), ("cancels", 400)])
 def test_connections_and_cancels_cost_what_is_announced(limited, pb, tmp_path, kind, count):
-    """Connections that say nothing, requests that stop in the middle, calls that are cancelled at once."""
+    """Silent connections, requests that stop in the middle, calls that are cancelled
+    immediately."""
     request = pb.SearchRequest(collection="c", queries=[pb.Query(row_id=pb.Id(number=1))], k=3)
     check(limited, pb, kind, SEARCH, request.SerializeToString(), count, tmp_path)

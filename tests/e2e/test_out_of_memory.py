@@ -1,6 +1,6 @@
-"""A real server whose n-th allocation fails while it starts: it serves, or says so in one line and ends with 2.
+"""Tests a real server whose n-th allocation fails during its start: it serves, or reports it in one line and exits with 2.
 
-It ended with SIGABRT and a message of the C++ runtime. Whatever a start did, the next one has every row.
+It ended with SIGABRT and a message of the C++ runtime. After every such start, the next one has every row.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Starts:
         return int((self.folder / "calls").read_text().split()[3])
 
     def fail(self, at: int) -> tuple[int, str]:
-        """Ends the server once it serves. Returns its exit code and what it wrote."""
+        """Ends the server once it serves. Returns its exit code and its output."""
         return self._end(self._start("enomem", at))
 
     def failed(self) -> str:
-        """The line of the last allocation that failed."""
+        """Returns the line of the last allocation that failed."""
         return self.log.read_text()
 
     def _start(self, kind: str, at: int) -> subprocess.Popen:
@@ -71,8 +71,11 @@ def serve(program: str, pb, folder: Path, data: Path) -> Api:
 
 
 def ended_by_library(code: int, failed: str, written: str) -> bool:
-    """Libraries that cannot report it end the process: OpenSSL's first use and the CUDA runtime, which registers kernels
-    before main, do not look at what malloc returns, and gRPC's gpr_malloc calls abort()."""
+    """Returns whether a library ended the process because it cannot report the failure.
+
+    OpenSSL's first use and the CUDA runtime, which registers kernels before main, do not check the result of malloc.
+    gRPC's gpr_malloc calls abort().
+    """
     library = next((name for name in failed.split()[4:] if not name.startswith(OWN_FRAMES)), "")
     if library == "nearfield-server":
         return code == -signal.SIGSEGV and not written

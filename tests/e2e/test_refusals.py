@@ -1,4 +1,5 @@
-"""Bad input is refused with the right status, naming field, value and limit; nothing is changed by it."""
+"""Bad input is refused with the right status and a message that names field, value and limit; it
+changes nothing."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def test_a_score_threshold_that_is_no_number_is_refused(filled, refused):
 def test_an_upload_mode_that_is_none_is_refused(filled, refused):
     pb = filled.pb
     begin = pb.UploadRequest(begin=pb.UploadBegin(collection=filled.name, mode=9, rows_max=1, payload_bytes_max=0))
-    refused(INVALID, lambda: list(filled.server.ingest.Upload(iter([begin]))), "begin.mode: 9")
+    refused(INVALID, lambda: list(filled.server.ingest.Upload(iter([begin]))), "begin.mode = 9")
 
 
 @pytest.mark.parametrize("case", ["dim", "nan", "dtype", "id type", "too many", "no begin", "no rows_max", "wrong total"])
@@ -104,7 +105,7 @@ def test_a_bad_collection_is_refused(filled, refused, name, dim, metric):
 
 
 @pytest.mark.parametrize(("scan", "rows", "words"), [
-    (77, 1, ["scan: 77"]), (-1, 1, ["scan: -1"]), (1, 77, ["rows: 77"]), (4, 2, ["scan: ROWS", "rows is HOST"])])
+    (77, 1, ["scan = 77"]), (-1, 1, ["scan = -1"]), (1, 77, ["rows = 77"]), (4, 2, ["scan: ROWS", "rows is HOST"])])
 def test_a_bad_scan_choice_is_refused(filled, refused, scan, rows, words):
     refused(INVALID, lambda: filled.create("bad-scan", 8, scan=scan, rows=rows), *words)
 
@@ -136,7 +137,7 @@ def test_a_reply_beyond_the_limit_is_refused_with_advice(start, api, refused):
 
 
 def test_stock_libraries_decode_the_details_of_a_refusal(filled):
-    """Programs had to parse the message to learn which field was refused."""
+    """Regression: programs had to parse the message to learn which field was refused."""
     with pytest.raises(grpc.RpcError) as caught:
         filled.search(filled.name, np.ones(8), 4097)
     status = rpc_status.from_call(caught.value)

@@ -15,19 +15,20 @@
 #include <cstring>
 #include <new>
 
-// Nothing here may allocate before an allocation is forwarded: it would call itself without end.
+// No code in this file may allocate before it forwards an allocation: that would recurse without
+// end.
 namespace nearfield::fault {
 namespace {
 
-// Zero-initialized, so that it serves before any constructor of the program runs.
+// Zero-initialized, so it can be used before any constructor of the program runs.
 struct Allocations {
-  std::atomic<bool> read{false};  // the environment was read
-  std::atomic<int64_t> at{0};     // the number of the one that fails; 0: none does
-  std::atomic<int> marks{0};      // allocations count while this is above 0
+  std::atomic<bool> read{false};  // the environment has been read
+  std::atomic<int64_t> at{0};     // number of the allocation that fails; 0: none
+  std::atomic<int> marks{0};      // allocations are counted while this is positive
   std::atomic<int64_t> counted{0};
 };
 Allocations allocations;
-// Of the library itself. The model keeps the access from allocating.
+// Positive while the library itself runs. The TLS model keeps the access from allocating.
 __attribute__((tls_model("initial-exec"))) thread_local int own = 0;
 
 void ReadEnvironment() {
@@ -60,7 +61,7 @@ char* WriteModules(char* at, const char* end) {
   return at;
 }
 
-// Not inlined, so that a debugger stops where the allocation fails.
+// Not inlined, so that a debugger can stop where the allocation fails.
 [[gnu::noinline]] void LogFailure(int64_t number) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe)
   const char* const log = std::getenv("NEARFIELD_FAULT_LOG");
@@ -78,7 +79,7 @@ char* WriteModules(char* at, const char* end) {
   ::syscall(SYS_close, fd);
 }
 
-// Counts one allocation. Returns whether it shall fail, with errno set.
+// Counts one allocation. Returns true, with errno set, if it must fail.
 bool Fails() {
   if (!allocations.read.load(std::memory_order_relaxed)) ReadEnvironment();
   if (own > 0 || allocations.marks.load(std::memory_order_relaxed) <= 0) return false;
@@ -89,7 +90,7 @@ bool Fails() {
   return true;
 }
 
-// The function of this name that the program would have without this library.
+// Returns the function of this name that the program would call without this library.
 template <typename Function>
 Function Next(std::atomic<Function>* known, const char* name) {
   Function function = known->load(std::memory_order_relaxed);
@@ -150,8 +151,8 @@ NF_EXPORT int posix_memalign(void** memory, size_t alignment, size_t bytes) noex
 
 }  // extern "C"
 
-// jemalloc brings an operator new that does not call malloc, so all forms are taken over. The
-// memory comes from malloc: every operator delete takes it.
+// jemalloc provides an operator new that does not call malloc, so this file replaces all forms.
+// They allocate with malloc, so every operator delete can free their memory.
 namespace {
 
 void* NewOrNull(size_t bytes) { return ::malloc(bytes > 0 ? bytes : 1); }
@@ -182,8 +183,8 @@ void* operator new(size_t bytes, std::align_val_t alignment) {
 void* operator new[](size_t bytes, std::align_val_t alignment) {
   return OrThrow(AlignedOrNull(bytes, alignment));
 }
-// libstdc++'s and jemalloc's sized forms may need the allocator's own size class: plain free serves
-// memory of every form above.
+// The sized forms of libstdc++ and jemalloc may rely on the allocator's size class. Plain free
+// works for every form above.
 void operator delete(void* memory) noexcept { ::free(memory); }
 void operator delete[](void* memory) noexcept { ::free(memory); }
 void operator delete(void* memory, size_t /*bytes*/) noexcept { ::free(memory); }

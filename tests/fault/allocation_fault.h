@@ -1,9 +1,8 @@
 // Makes one allocation of the process fail: malloc and its family return null with ENOMEM, operator
 // new throws std::bad_alloc.
 //
-// The preloaded library counts the allocations of all threads. It takes the functions over before
-// any allocator that the program links, and forwards to that one: with jemalloc linked, to
-// jemalloc.
+// The preloaded library counts the allocations of all threads. It takes precedence over any
+// allocator that the program links and forwards to that one: with jemalloc linked, to jemalloc.
 #ifndef NEARFIELD_TESTS_FAULT_ALLOCATION_FAULT_H_
 #define NEARFIELD_TESTS_FAULT_ALLOCATION_FAULT_H_
 
@@ -13,11 +12,11 @@
 
 namespace nearfield::fault {
 
-// Allocations counted since the process began. Only the library itself may call it.
+// Returns the number of allocations counted since the process began. Only the library may call it.
 int64_t CountedAllocations();
 
-// While it lives, the allocations of this thread are the library's own and do not count. Only the
-// library itself may use it.
+// While an instance lives, this thread's allocations belong to the library and are not counted.
+// Only the library may use it.
 class OwnAllocations {
  public:
   OwnAllocations();
@@ -26,8 +25,8 @@ class OwnAllocations {
   OwnAllocations& operator=(const OwnAllocations&) = delete;
 };
 
-// Counts the allocations while it lives, in a process with NEARFIELD_FAULT_ALLOCATIONS=marked.
-// kPause inside of kCount stops counting. Has no effect where the library is not loaded.
+// Counts allocations while an instance lives, in a process with NEARFIELD_FAULT_ALLOCATIONS=marked.
+// kPause inside kCount suspends the count. Has no effect if the library is not loaded.
 class CountAllocations {
  public:
   enum class Mode : int8_t { kCount = 1, kPause = -1 };

@@ -20,13 +20,14 @@ using testing::Scramble;
 
 constexpr int64_t kDeathsOnOneDirectory = 60;
 constexpr int64_t kThreads = 3;     // in every second directory
-constexpr int64_t kStepsMax = 400;  // of a life: more than it lives
+constexpr int64_t kStepsMax = 400;  // of one life: more than it survives
 constexpr int64_t kControlPointsMax = 1500;
-constexpr int64_t kFlipStride = 29;  // of the control alone: a part of all bytes will do
+constexpr int64_t kFlipStride = 29;  // for the control only: some of the bytes suffice
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-// Most lives are short, so that opening and recovering are hit as often as working is.
+// Draws one life of the worker. Most lives are short, so that opening and recovery fail as often as
+// regular work.
 Life DrawLife(Random& random, const Environment& environment, int64_t threads) {
   const int64_t span = random.OneIn(3) ? 25 : random.OneIn(4) ? 400 : 120;
   return {.kind = random.OneIn(4) ? "kill" : "power",
@@ -48,7 +49,7 @@ struct Series {
   Environment environment;
 };
 
-// Up to `series.points` deaths on one directory, then a check; ends at the first finding.
+// Causes up to `series.points` deaths in one directory, then checks it. Stops at the first finding.
 Tally DieOften(CrashRunner& runner, Random& random, const Series& series) {
   runner.Reset();
   Tally tally;
@@ -66,7 +67,7 @@ Tally DieOften(CrashRunner& runner, Random& random, const Series& series) {
   return tally;
 }
 
-// Calls `work(0 .. count-1)` on so many threads.
+// Calls work(0) .. work(count - 1) on `jobs` threads.
 void InParallel(int64_t jobs, int64_t count, const std::function<void(int64_t)>& work) {
   std::atomic<int64_t> next{0};
   std::vector<std::thread> threads;
@@ -78,18 +79,18 @@ void InParallel(int64_t jobs, int64_t count, const std::function<void(int64_t)>&
   for (std::thread& thread : threads) thread.join();
 }
 
-// Returns whether `failed`, a line of the fault library, is of a call on the data directory itself:
-// not on a snapshot or on a directory restored from one, which hold a catalogue as well.
+// Returns whether `failed`, a line of the fault library, is a call on the data directory itself,
+// and not on a snapshot or a directory restored from one. These hold a catalogue too.
 bool OnDataDirectory(const std::string& failed) {
   return failed.find("/data/") != std::string::npos ||
          (failed.size() >= 5 && failed.compare(failed.size() - 5, 5, "/data") == 0);
 }
 
-// Returns whether the failed call excuses an end of the worker, as server/store/DESIGN.md says
-// under "Errors". A failed change of the data directory may end the process or refuse the start,
-// and so may any call on its catalogue. A full disk ends nothing; it refuses only a start that
-// makes a new store. Without a descriptor the start may be refused, and without memory also, or
-// SQLite ends in its COMMIT.
+// Returns true if the failed call excuses the end of the worker (server/store/DESIGN.md, "Errors").
+// After a failed change of the data directory, or any failed call on its catalogue, the process may
+// end or refuse to start. A full disk never ends the process; it only refuses a start that makes a
+// new store. Without descriptors the start may be refused. Without memory the start may be refused,
+// or SQLite may end the process in its COMMIT.
 bool Excused(const CrashRunner& runner, const Life& life, const Death& death) {
   const std::string failed = runner.FailedCall();
   const bool refused = death.code == kExitRefused;
@@ -103,7 +104,7 @@ bool Excused(const CrashRunner& runner, const Life& life, const Death& death) {
   return refused || OnDataDirectory(failed);
 }
 
-// One failed call in a fresh directory, and what is left after it.
+// Fails one call in a fresh directory, then checks what remains.
 Tally FailOnce(CrashRunner& runner, Life life) {
   runner.Reset();
   Tally tally;
@@ -121,7 +122,7 @@ Tally FailOnce(CrashRunner& runner, Life life) {
   return tally;
 }
 
-// Every call that `whole` made fails once, in every way that concerns it.
+// Returns one life for each call that `whole` made and each error that applies to it.
 std::vector<Life> LivesWithErrors(const Death& whole, const CampaignOptions& options) {
   std::vector<Life> lives;
   for (int64_t at = 1; at <= whole.calls; ++at) {
@@ -135,7 +136,7 @@ std::vector<Life> LivesWithErrors(const Death& whole, const CampaignOptions& opt
   }
   Random random(Scramble(options.seed + 1));
   const int64_t count = std::min(options.allocations, whole.allocations);
-  for (int64_t i = 0; i < count; ++i) {  // one of each of `count` equal parts
+  for (int64_t i = 0; i < count; ++i) {  // one from each of `count` equal parts
     const int64_t begin = whole.allocations * i / count;
     const int64_t end = whole.allocations * (i + 1) / count;
     lives.push_back({.kind = "enomem", .at = random.Between(begin, end) + 1});
@@ -199,46 +200,55 @@ bool RunFlips(const CampaignOptions& options) {
   return good;
 }
 
-const std::vector<Control>& Controls() {
+std::vector<Control> Controls(const CampaignOptions& options) {
   using Provoke = Control::Provoke;
   const auto sync = [](const char* which) {
     return Control{.name = std::string("ignored_syncs_of_") + which,
                    .environment = {{"NEARFIELD_FAULT_IGNORE_SYNC", which}}};
   };
-  const auto bug = [](const char* which, Provoke provoke = Provoke::kDeaths) {
+  const Control early_ack = {.name = "ack_before_commit",
+                             .environment = {{"NEARFIELD_CRASH_EARLY_ACK", "1"}}};
+  const auto patch = [&](const char* which, Provoke provoke = Provoke::kDeaths) {
     return Control{
-        .name = which, .environment = {{"NEARFIELD_PLANTED_BUG", which}}, .provoke = provoke};
+        .name = which, .provoke = provoke, .worker = options.patched_workers + "/" + which};
   };
   const auto on_threads = [](Control control) {
     control.name += "_on_threads";
     control.threads = kThreads;
     return control;
   };
-  static const std::vector<Control>* const controls = new std::vector<Control>{
+  std::vector<Control> controls = {
       sync("segments"),
       sync("directories"),
       sync("catalogue"),
-      bug("commit_before_sync"),
-      bug("ack_before_commit"),
-      on_threads(bug("commit_before_sync")),
-      on_threads(bug("ack_before_commit")),
-      bug("orphans_kept"),
-      bug("deletion_apart"),
-      bug("token_apart"),
-      bug("replace_apart"),
-      bug("unlink_before_swap"),
-      bug("records_dropped_early"),
-      bug("late_epoch"),
-      bug("undurable_checkpoint"),
-      bug("sync_error_ignored", Provoke::kErrors),
-      bug("checksums_unverified", Provoke::kFlips),
+      early_ack,
+      on_threads(early_ack),
+      patch("commit_before_sync"),
+      on_threads(patch("commit_before_sync")),
+      patch("orphans_kept"),
+      patch("deletion_apart"),
+      patch("token_apart"),
+      patch("replace_apart"),
+      patch("unlink_before_swap"),
+      patch("records_dropped_early"),
+      patch("late_epoch"),
+      patch("undurable_checkpoint"),
+      patch("sync_error_ignored", Provoke::kErrors),
+      patch("checksums_unverified", Provoke::kFlips),
   };
-  return *controls;
+  if (options.patched_workers.empty()) {
+    std::erase_if(controls, [](const Control& control) { return !control.worker.empty(); });
+  }
+  return controls;
 }
 
-bool Caught(const CampaignOptions& options, const Control& control) {
+bool Caught(CampaignOptions options, const Control& control) {
+  if (!control.worker.empty()) options.worker = control.worker;
   Random random(Scramble(options.seed));
   CrashRunner runner = RunnerIn(options, "control-" + control.name);
+  runner.Reset();
+  // A worker that cannot run would count as caught.
+  if (runner.Run({.seed = 1, .threads = control.threads}).code != 0) return false;
   bool caught = false;
   if (control.provoke == Control::Provoke::kDeaths) {
     for (int64_t points = 0; !caught && points < kControlPointsMax;) {
@@ -256,7 +266,7 @@ bool Caught(const CampaignOptions& options, const Control& control) {
                          .environment = control.environment};
       const Tally tally = FailOnce(runner, life);
       caught = !tally.clean();
-      if (tally.points == 0) break;  // beyond the end of the script
+      if (tally.points == 0) break;  // past the end of the script
     }
   } else {
     runner.Reset();

@@ -14,38 +14,42 @@ namespace nearfield::fault {
 struct CampaignOptions {
   std::string worker;
   std::string library;
-  std::string dir;  // for work; what failed stays in it
+  std::string dir;  // for work; files of failed cases stay there
+  // Folder of workers that were built with the patches of tests/fault/mutations, and have their
+  // names. Empty: their controls are left out.
+  std::string patched_workers;
   int64_t points = 2000;
-  int64_t jobs = 2;  // at once
+  int64_t jobs = 2;  // concurrent
   uint64_t seed = 1;
-  int64_t allocations = 400;  // of the script that fail; spread evenly over all of them
-  int64_t error_steps = 60;   // operations of the script in which every call fails once
+  int64_t allocations = 400;  // of the script that fail; evenly spread over all of them
+  int64_t error_steps = 60;   // operations in the script in which every call fails once
 };
 
-// Deaths at random calls, many on one directory; each life begins with a check of everything. In
-// every second directory several threads change the store at the same time.
+// Kills the worker at random calls, many times in one directory. Each life begins with a check of
+// the whole store. In every second directory several threads change the store concurrently.
 Tally RunDeaths(const CampaignOptions& options);
 
-// Every call of a script fails once with EIO and once with ENOSPC, and a full disk for a while, and
-// so do `allocations` of its allocations; afterwards everything acknowledged must be there, and
-// nothing may be acknowledged after a failed sync.
+// Fails every call of a script once with EIO, once with ENOSPC, and as part of a period with a full
+// disk; also fails `allocations` of its allocations. Afterwards every acknowledged operation must
+// be present, and none may be acknowledged after a failed sync.
 Tally RunErrors(const CampaignOptions& options);
 
-// Every byte of a small data set changed, one at a time (crash_flips.h). Prints what came of it on
-// stderr; whether each was seen or harmless.
+// Changes every byte of a small data set, one at a time (crash_flips.h). Prints the outcome on
+// stderr. Returns true if each change was detected or harmless.
 bool RunFlips(const CampaignOptions& options);
 
-// A fault planted on purpose, and how to provoke it.
+// A planted bug, and how to provoke it.
 struct Control {
   std::string name;
   std::vector<std::pair<std::string, std::string>> environment;
   enum class Provoke { kDeaths, kErrors, kFlips } provoke = Provoke::kDeaths;
-  int64_t threads = 1;  // of the worker
+  int64_t threads = 1;  // threads of the worker
+  std::string worker;   // one that a patch has changed; empty: that of the options
 };
-const std::vector<Control>& Controls();
+std::vector<Control> Controls(const CampaignOptions& options);
 
-// Whether the harness finds something wrong with the fault planted. Deterministic by the seed.
-bool Caught(const CampaignOptions& options, const Control& control);
+// Returns true if the harness finds an error with the bug planted. Deterministic for a seed.
+bool Caught(CampaignOptions options, const Control& control);
 
 }  // namespace nearfield::fault
 

@@ -32,8 +32,8 @@ bool Same(const Model& a, const Model& b) {
                     });
 }
 
-// Rows of one collection against what was acknowledged. Ids that operations in flight may change
-// count as half of one where they are neither as before nor as after.
+// Compares the rows of one collection with the acknowledged ones. Counts an id that operations in
+// flight may change as `half` if its row is neither as before nor as after.
 void CompareRows(const std::string& name, const ModelRows& found, const ModelRows& before,
                  const ModelRows& after, Findings* findings) {
   for (const auto& [id, row] : before) {
@@ -92,8 +92,8 @@ Findings Explain(const Model& found, const Model& before, const Model& after) {
   return findings;
 }
 
-// Reports whether `found` is `before` with some of `left` applied in an order that the model
-// allows. Adds them to `*happened` in that order.
+// Returns true if `found` is `before` plus some operations of `left`, in an order that the model
+// allows. Appends these to `*happened` in that order.
 bool Explains(const Model& found, const Model& before, const std::vector<Operation>& left,
               std::vector<Operation>* happened) {
   if (Same(found, before)) return true;
@@ -150,7 +150,7 @@ absl::StatusOr<Model> Read(const store::Store& store, const Model& expected) {
     }
   }
   for (const auto& [token, upload] : expected.uploads) {
-    const absl::StatusOr<store::UploadFacts> facts = store.GetUpload(token);
+    const absl::StatusOr<store::UploadInfo> facts = store.GetUpload(token);
     if (absl::IsNotFound(facts.status())) continue;
     ABSL_RETURN_IF_ERROR(facts.status());
     found.uploads[token] = {.collection = names[facts->collection_id],

@@ -13,10 +13,10 @@
 namespace nearfield::fault {
 
 struct Findings {
-  int64_t lost = 0;   // acknowledged rows, or whatever else was acknowledged, that are not there
-  int64_t half = 0;   // commits of which only a part is there
-  int64_t wrong = 0;  // rows with other bytes, rows that must not be there, refusals
-  std::string first;  // what was found first, in words
+  int64_t lost = 0;   // acknowledged rows and other acknowledged changes that are missing
+  int64_t half = 0;   // commits that are present only in part
+  int64_t wrong = 0;  // rows with other bytes, unexpected rows, refusals
+  std::string first;  // the first finding, in words
 
   bool none() const { return lost + half + wrong == 0; }
   void Add(int64_t* count, int64_t by, const std::string& what) {
@@ -25,12 +25,12 @@ struct Findings {
   }
 };
 
-// Everything a store says it holds, as a model. Errors: what the store said.
+// Returns the content of a store as a model. Errors: those of the store.
 absl::StatusOr<Model> Read(const store::Store& store, const Model& expected);
 
-// Compares with `acknowledged`. Any of the operations in flight, which were begun and never
-// acknowledged, may be there as a whole, in any order that the model allows.
-// Returns the findings; `*happened` the operations that are there, in such an order.
+// Compares with `acknowledged`. Any operation in flight (begun and never acknowledged) may be
+// present as a whole, in any order that the model allows. Returns the findings; sets `*happened` to
+// the operations that are present, in such an order.
 Findings Compare(const Model& found, const Model& acknowledged,
                  const std::vector<Operation>& in_flight, std::vector<Operation>* happened);
 

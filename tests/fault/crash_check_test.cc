@@ -1,5 +1,5 @@
-// The comparison that decides what a store may hold after a death with several operations in
-// flight.
+// Tests of the comparison that decides what a store may hold after a death with several operations
+// in flight.
 #include "tests/fault/crash_check.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class CrashCheckTest : public ::testing::Test {
     }
   }
 
-  // An upload into `collection`, acknowledged in `model`.
+  // Applies an acknowledged upload into `collection` to `model`.
   void Commit(const std::string& collection, uint64_t epoch, Model* model) {
     model->Apply(CommitOf(collection, epoch));
   }
@@ -50,7 +50,7 @@ class CrashCheckTest : public ::testing::Test {
   Model before_;  // two collections at epoch 1
 };
 
-// Each thread has one operation in flight: any of them may be there.
+// Each thread has one operation in flight; any of them may be present.
 TEST_F(CrashCheckTest, EverySubsetOfTheOperationsInFlightIsFound) {
   const std::vector<Operation> in_flight = {
       CommitOf("own", 2),
@@ -68,8 +68,8 @@ TEST_F(CrashCheckTest, EverySubsetOfTheOperationsInFlightIsFound) {
   }
 }
 
-// Two operations of one collection made the epochs 2 and 3: the order is that of the epochs,
-// whatever the order in the log.
+// Two operations of one collection made the epochs 2 and 3. Their order is that of the epochs, not
+// that of the log.
 TEST_F(CrashCheckTest, OperationsOfOneCollectionAreOrderedByTheirEpochs) {
   const Operation second = DeleteOf("shared", 3);
   const Operation first = CommitOf("shared", 2);
@@ -81,7 +81,7 @@ TEST_F(CrashCheckTest, OperationsOfOneCollectionAreOrderedByTheirEpochs) {
   EXPECT_FALSE(Compare(With({second}), before_, {second, first}, &happened).none());
 }
 
-// The store gave one epoch to two commits.
+// The store gave the same epoch to two commits.
 TEST_F(CrashCheckTest, TwoOperationsInFlightOfOneEpochAreNotBothThere) {
   const Operation a = CommitOf("shared", 2);
   const Operation b = DeleteOf("shared", 2);
@@ -118,8 +118,8 @@ TEST_F(CrashCheckTest, HalfOfAnOperationInFlightIsFoundNextToWholeOnes) {
   EXPECT_FALSE(Compare(found, before_, {whole, half}, &happened).none());
 }
 
-// The log of several lanes is read after a death: all that is neither acknowledged nor refused is
-// in flight, and no number is drawn again.
+// Reads a log of several lanes after a death. Operations that are neither acknowledged nor refused
+// are in flight, and no number is drawn again.
 TEST_F(CrashCheckTest, TheLogKeepsTheOperationsInFlightOfEveryLane) {
   const std::string path =
       ::testing::TempDir() + "crash_check_test_" + std::to_string(testing::TestSeed()) + ".log";

@@ -1,4 +1,4 @@
-// How the crash worker ends when it does not die.
+// Exit codes of the crash worker if it does not die.
 #ifndef NEARFIELD_TESTS_FAULT_CRASH_EXIT_H_
 #define NEARFIELD_TESTS_FAULT_CRASH_EXIT_H_
 
@@ -6,7 +6,7 @@ namespace nearfield::fault {
 
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitRefused = 6;    // the store did not open
-inline constexpr int kExitFindings = 10;  // what it holds is not what it acknowledged
+inline constexpr int kExitFindings = 10;  // the store's content is not what it acknowledged
 
 }  // namespace nearfield::fault
 

@@ -65,7 +65,8 @@ std::vector<File> ReadFiles(const std::string& dir) {
   return files;
 }
 
-// A few commits of every kind, then the files as a kill would leave them: the store is still open.
+// Makes a few commits of every kind and returns the files as a kill would leave them: read while
+// the store is open.
 absl::StatusOr<std::vector<File>> MakeDataSet(const std::string& dir, Model* model) {
   const std::string name = "c1";
   {

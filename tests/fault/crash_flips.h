@@ -1,4 +1,4 @@
-// Every byte of a small data set changed, one at a time.
+// Changes every byte of a small data set, one at a time.
 #ifndef NEARFIELD_TESTS_FAULT_CRASH_FLIPS_H_
 #define NEARFIELD_TESTS_FAULT_CRASH_FLIPS_H_
 
@@ -7,10 +7,10 @@
 
 namespace nearfield::fault {
 
-// Makes a data set in `directory`, as a killed process leaves it, with a log not yet moved into the
-// database and an open upload. Then changes every `stride`th byte of all files, from byte `first`
-// on: the store must refuse to open or to load, or load exactly the same rows. Prints on stderr
-// `flips= detected= harmless= undetected=`; returns 0 where none is undetected.
+// Makes a data set in `directory` as a killed process leaves it: with a log that is not yet moved
+// into the database, and an open upload. Then changes every `stride`th byte of all files, from byte
+// `first` on. The store must refuse to open or to load, or load exactly the same rows. Prints
+// `flips= detected= harmless= undetected=` on stderr. Returns 0 if none is undetected.
 int FlipEveryByte(const std::string& directory, int64_t first, int64_t stride);
 
 }  // namespace nearfield::fault

@@ -12,10 +12,10 @@ namespace nearfield::fault {
 namespace {
 
 constexpr int64_t kCollectionsMax = 3;
-constexpr int64_t kRowsMax = 1500;  // of a collection; beyond, deletes come more often
+constexpr int64_t kRowsMax = 1500;  // per collection; above it, deletes are more frequent
 constexpr size_t kUploadsMax = 3;
 constexpr size_t kSnapshotsMax = 2;
-constexpr int64_t kAliases = 4;       // of each lane
+constexpr int64_t kAliases = 4;       // per lane
 constexpr char kShared[] = "shared";  // the collection that all lanes change
 
 bool SameBlock(const store::StoredBlock& a, const store::StoredBlock& b) {
@@ -29,7 +29,7 @@ bool SameBlock(const store::StoredBlock& a, const store::StoredBlock& b) {
   return true;
 }
 
-// An early end that is not the store's fault.
+// Returns OK for a full disk, which is not an error of the store.
 absl::Status OkIfFull(const absl::Status& status) {
   return absl::IsResourceExhausted(status) ? absl::OkStatus() : status;
 }
@@ -113,7 +113,7 @@ absl::Status CrashLane::Resume(const ModelUpload& upload, Findings* findings) {
   return absl::OkStatus();
 }
 
-// A shared lock for the time of one operation, so that a snapshot holds whole ones.
+// Holds the gate shared during the operation, so that a snapshot contains only whole operations.
 template <typename Run>
 absl::Status CrashLane::Do(const Operation& operation, Run run) {
   const std::shared_lock gate(*gate_);
@@ -129,8 +129,8 @@ absl::Status CrashLane::Do(const Operation& operation, Run run) {
   return status;
 }
 
-// Another lane committed to the shared collection since this operation was drawn up: its epoch is
-// given away, or it takes more ids than there are rows.
+// Returns true if another lane committed to the shared collection after this operation was drawn.
+// Then its epoch is used, or it deletes more ids than there are rows.
 bool CrashLane::Overtaken(const Operation& operation, const absl::Status& status) const {
   const bool refused = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
   if (!refused || operation.collection != kShared) return false;
@@ -203,7 +203,7 @@ absl::Status CrashLane::AppendSome() {
   const absl::Status appended = Counted([&] {
     return upload.writer->Append(upload.data.blocks[next].View(static_cast<int64_t>(next)));
   });
-  // On a full disk the upload ends; one with a token waits for the next life.
+  // A full disk ends the upload; one with a token is resumed in the next life.
   if (absl::IsResourceExhausted(appended)) {
     uploads_.erase(uploads_.begin() + static_cast<int64_t>(place));
   }
@@ -231,7 +231,7 @@ absl::Status CrashLane::Commit() {
   OpenUpload upload = std::move(*whole);
   uploads_.erase(whole);
   const absl::Status synced = Counted([&] { return upload.writer->Sync(); });
-  if (!synced.ok()) return OkIfFull(synced);  // one with a token waits for the next life
+  if (!synced.ok()) return OkIfFull(synced);  // one with a token is resumed in the next life
   const ModelCollection collection = *Copy(upload.collection);
   const CommitEffect effect = EffectOf(collection, upload.data);
   const store::UploadCommit commit = {.epoch = collection.epoch + 1,
@@ -295,7 +295,7 @@ absl::Status CrashLane::Compact() {
   absl::Status nested;
   store::CompactOptions options = {.small_bytes_max = random_.OneIn(2) ? int64_t{1} << 20 : 0,
                                    .small_segments_min = 3};
-  // Commits go on while a compaction runs: here in the middle of it, on the same thread.
+  // Commits must work during a compaction: run one in the middle of it, on the same thread.
   options.cancelled = [&] {
     const CountAllocations pause(CountAllocations::Mode::kPause);
     if (nested.ok() && random_.OneIn(4)) nested = Delete(name);
@@ -304,7 +304,7 @@ absl::Status CrashLane::Compact() {
   const absl::Status compacted =
       Counted([&] { return store_->Compact(IdOf(name), options).status(); });
   ABSL_RETURN_IF_ERROR(nested);
-  // Another lane compacts the shared collection.
+  // Another lane is compacting the shared collection.
   if (absl::IsAborted(compacted) && name == kShared) return absl::OkStatus();
   return Excused(compacted);
 }
@@ -313,12 +313,12 @@ absl::Status CrashLane::Snapshot() {
   if (log_->snapshots().size() >= kSnapshotsMax) return CheckSnapshot();
   const std::unique_lock gate(*gate_);
   const int64_t number = log_->NextNumber(lane_);
-  // One that was whole when its process died, but never logged, may have the same number.
+  // A snapshot that was complete but not logged when its process died may have the same number.
   ABSL_RETURN_IF_ERROR(Excused(store::RemoveDirectory(SnapshotDir(number))));
   const absl::Status taken =
       Counted([&, path = SnapshotDir(number)] { return store_->Snapshot(path); });
   if (taken.ok()) log_->AddSnapshot(number);
-  // Where SQLite cannot open its copy for writing, it opens it for reading.
+  // If SQLite cannot open its copy for writing, it opens it for reading.
   if (options_.calls_may_fail && absl::IsFailedPrecondition(taken)) return absl::OkStatus();
   return Excused(taken);
 }

@@ -1,9 +1,8 @@
-// One thread of a life of the store: draws operations by a seed, runs them and logs them.
+// One thread in a life of the store: draws operations from a seed, runs them and logs them.
 //
-// Lanes run at the same time on one store. Each has collections, uploads and aliases of its own,
-// and all change one shared collection, where a commit that another one overtook is refused: so
-// each lane has at most one operation that is not acknowledged, and their order is that of the
-// epochs.
+// Lanes run concurrently on one store. Each lane has collections, uploads and aliases of its own.
+// All lanes change one shared collection, which refuses a commit if another lane committed first.
+// So each lane has at most one unacknowledged operation, and the epochs give their order.
 #ifndef NEARFIELD_TESTS_FAULT_CRASH_LANE_H_
 #define NEARFIELD_TESTS_FAULT_CRASH_LANE_H_
 
@@ -26,10 +25,11 @@
 namespace nearfield::fault {
 
 struct SessionOptions {
-  std::string root;  // data/ and snapshots lie in it
+  std::string root;  // contains data/ and the snapshots
   uint64_t seed = 0;
   bool acknowledges_early = false;  // a planted bug of the worker itself
-  // Calls are made to fail: whatever only reads, or opens a file, may fail without consequence.
+  // Calls are made to fail: operations that only read, or open a file, may fail without
+  // consequence.
   bool calls_may_fail = false;
 };
 
@@ -41,7 +41,7 @@ auto Counted(const Call& call) {
 }
 
 inline store::StoreOptions OptionsFor(const std::string& dir) {
-  // A short log, so that moving it into the database is hit often.
+  // Keeps the log short, so that it is often moved into the database.
   return {.dir = dir, .free_bytes_min = 0, .log_pages_max = 16, .unix_seconds = [] {
             return int64_t{1'700'000'000};
           }};
@@ -49,13 +49,13 @@ inline store::StoreOptions OptionsFor(const std::string& dir) {
 
 class CrashLane {
  public:
-  // Lane 0 alone takes snapshots. `gate` is one of all lanes.
+  // Only lane 0 takes snapshots. All lanes share `gate`.
   CrashLane(const SessionOptions& options, int64_t lane, store::Store* store, CrashLog* log,
             std::shared_mutex* gate);
 
-  // Goes on with an open upload of an earlier life. Errors: the store's.
+  // Continues an open upload of an earlier life. Errors: those of the store.
   absl::Status Resume(const ModelUpload& upload, Findings* findings);
-  // One random operation. Not OK: the store did what it may not.
+  // Runs one random operation. Errors: the store broke its contract.
   absl::Status Step();
   // Ends the uploads.
   void Close();
@@ -67,7 +67,7 @@ class CrashLane {
     std::string collection;
     UploadData data;
   };
-  // Collections that this lane may change; empty: there is none.
+  // Collections that this lane may change; an empty name: there is none.
   struct Choice {
     std::vector<std::string> own;
     std::string shared;
@@ -77,11 +77,11 @@ class CrashLane {
   std::string SnapshotDir(int64_t number) const;
   int64_t IdOf(const std::string& collection) const;
   Choice Choose() const;
-  // A collection by chance; empty: there is none.
+  // Returns a random collection; empty: there is none.
   std::string AnyCollection();
   std::optional<ModelCollection> Copy(const std::string& name) const;
   CollectionSpec SpecOfCollection(const std::string& name) const;
-  // Logs the operation, runs it, and logs how it ended.
+  // Logs the operation, runs it, and logs the outcome.
   template <typename Run>
   absl::Status Do(const Operation& operation, Run run);
   bool Overtaken(const Operation& operation, const absl::Status& status) const;

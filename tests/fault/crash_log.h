@@ -1,5 +1,5 @@
-// The log of a worker: what it was about to do, and what the store acknowledged. It lies outside
-// the directory that loses power, one write a line.
+// The log of a worker: operations that it began, and those that the store acknowledged. The file
+// lies outside the directory that loses power; each line is one write.
 #ifndef NEARFIELD_TESTS_FAULT_CRASH_LOG_H_
 #define NEARFIELD_TESTS_FAULT_CRASH_LOG_H_
 
@@ -13,23 +13,24 @@
 
 namespace nearfield::fault {
 
-// Lines: "try OPERATION", then "ack NUMBER" or "no NUMBER" (refused, no effect), or nothing where
-// the process died; "snap NUMBER HASH" for a finished snapshot, "unsnap NUMBER" once it is checked.
+// Lines: "try OPERATION", then "ack NUMBER" or "no NUMBER" (refused, no effect), or neither if the
+// process died; "snap NUMBER HASH" for a finished snapshot, "unsnap NUMBER" after its check.
 //
 // Several lanes, each a thread, write one log. The numbers of lane L are L modulo the number of
-// lanes, so that each lane draws the same in every run. Thread-safe, except where noted.
+// lanes, so that each lane draws the same numbers in every run. Thread safety: thread-safe, except
+// where noted.
 class CrashLog {
  public:
-  // Reads what is there and builds the model of it. A log always has the same number of lanes.
+  // Reads an existing log and builds its model. A log always has the same number of lanes.
   CrashLog(const std::string& path, int64_t lanes);
   ~CrashLog();
   CrashLog(const CrashLog&) = delete;
   CrashLog& operator=(const CrashLog&) = delete;
 
   int64_t lanes() const { return static_cast<int64_t>(last_numbers_.size()); }
-  // Not while lanes run.
+  // Requires: no lane runs.
   const Model& model() const { return model_; }
-  // Returns look(model), while the model stands still.
+  // Returns look(model) and keeps the model unchanged during the call.
   template <typename Look>
   auto With(Look look) const {
     const std::lock_guard lock(mutex_);
@@ -41,7 +42,7 @@ class CrashLog {
   int64_t NextNumber(int64_t lane);
 
   void Try(const Operation& operation);
-  // The operation in flight with this number happened, or it did not.
+  // Records that the operation in flight with this number happened, or did not.
   void Acknowledge(int64_t number);
   void Refuse(int64_t number);
   // Requires: no operation is in flight.
@@ -49,9 +50,9 @@ class CrashLog {
   void RemoveSnapshot(int64_t number);
 
  private:
-  // The rest requires the mutex.
+  // The members below require the mutex.
   void Take(const std::string& line);
-  void Add(const std::string& line);  // writes it, then takes it
+  void Add(const std::string& line);  // writes the line, then applies it
   int64_t& LastOf(int64_t number);
 
   mutable std::mutex mutex_;

@@ -1,4 +1,4 @@
-// The crash harness. See scripts/crash --help.
+// Entry point of the crash harness. See scripts/crash --help.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -26,7 +26,8 @@ void Usage() {
   std::fprintf(
       stderr,
       "usage: crash_main [--points N] [--seed S] [--jobs N] [--error-steps N]\n"
-      "                  [--allocations N] [--work DIR] [--only deaths|errors|controls|flips]\n");
+      "                  [--allocations N] [--work DIR] [--only deaths|errors|controls|flips]\n"
+      "                  [--patched-workers DIR]\n");
 }
 
 bool Parse(int argc, char** argv, Arguments* arguments) {
@@ -44,6 +45,8 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
       arguments->campaign.error_steps = std::strtoll(value.c_str(), nullptr, 10);
     } else if (flag == "--allocations") {
       arguments->campaign.allocations = std::strtoll(value.c_str(), nullptr, 10);
+    } else if (flag == "--patched-workers") {
+      arguments->campaign.patched_workers = value;
     } else if (flag == "--work") {
       arguments->work = value;
     } else if (flag == "--only") {
@@ -62,7 +65,7 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
 }
 
 int64_t CountCaught(const CampaignOptions& options) {
-  const std::vector<Control>& controls = Controls();
+  const std::vector<Control> controls = Controls(options);
   std::mutex mutex;
   size_t next = 0;
   int64_t caught = 0;
@@ -85,8 +88,8 @@ int64_t CountCaught(const CampaignOptions& options) {
   return caught;
 }
 
-// Sets the campaign's directory. What a disk loses is modelled, so memory serves as well, and
-// faster.
+// Sets the campaign's directory. The harness models the loss of data, so a file system in memory
+// works too and is faster.
 bool MakeDirectory(const Arguments& arguments, std::string* dir) {
   const std::vector<std::string> places = arguments.work.empty()
                                               ? std::vector<std::string>{"/dev/shm", "/tmp"}
@@ -116,7 +119,7 @@ int Main(Arguments arguments) {
     ++tally.wrong;
     if (tally.first.empty()) tally.first = "a changed byte went unseen";
   }
-  const auto planted = static_cast<int64_t>(arguments.controls ? Controls().size() : 0);
+  const auto planted = static_cast<int64_t>(arguments.controls ? Controls(options).size() : 0);
   const int64_t caught = arguments.controls ? CountCaught(options) : 0;
   const bool good = tally.clean() && caught == planted;
   if (!tally.first.empty()) std::fprintf(stderr, "first finding: %s\n", tally.first.c_str());

@@ -37,7 +37,8 @@ std::string Bytes(Random& random, int64_t count) {
   return bytes;
 }
 
-// Empty for a third of the columns, else of any length, zero included.
+// Appends an empty value if `bytes_max` is 0 (a third of the columns), else one of random length,
+// which may be zero.
 void AppendValue(Random& random, int64_t bytes_max, BytesColumn* values) {
   values->Append(bytes_max == 0 ? "" : Bytes(random, random.Between(0, bytes_max)));
 }
@@ -98,6 +99,21 @@ UploadData UploadData::Make(const CollectionSpec& spec, int64_t number) {
     }
     block.rows = Bytes(random, rows_count * row_bytes);
     upload.blocks.push_back(std::move(block));
+  }
+  return upload;
+}
+
+RowModel::Upload UploadData::Rows() const {
+  RowModel::Upload upload;
+  for (const UploadBlockData& block : blocks) {
+    const size_t row_bytes = block.rows.size() / static_cast<size_t>(block.ids.size());
+    for (int64_t i = 0; i < block.ids.size(); ++i) {
+      upload.emplace_back(
+          block.ids.at(i),
+          ModelRow{.vector = block.rows.substr(static_cast<size_t>(i) * row_bytes, row_bytes),
+                   .payload = std::string(block.payloads.at(i)),
+                   .attributes = std::string(block.attributes.at(i))});
+    }
   }
   return upload;
 }
@@ -187,9 +203,8 @@ void Model::Apply(const Operation& operation) {
       return;
     case Operation::Kind::kDelete: {
       ModelCollection& collection = collections[operation.collection];
-      const IdColumn ids = DeletedBy(collection, operation.number);
-      for (int64_t i = 0; i < ids.size(); ++i) collection.rows.erase(ids.at(i));
-      ++collection.epoch;
+      // The store makes an epoch of every deletion, also of one without rows.
+      if (collection.Delete(DeletedBy(collection, operation.number)) == 0) ++collection.epoch;
       return;
     }
     case Operation::Kind::kCommit:
@@ -197,18 +212,7 @@ void Model::Apply(const Operation& operation) {
   }
   ModelCollection& collection = collections[operation.collection];
   const UploadData upload = UploadData::Make(collection.spec, operation.upload);
-  if (upload.mode == store::UploadMode::kReplace) collection.rows.clear();
-  const auto row_bytes =
-      static_cast<size_t>(collection.spec.dim * BytesPerElement(collection.spec.row_type));
-  for (const UploadBlockData& block : upload.blocks) {
-    for (int64_t i = 0; i < block.ids.size(); ++i) {
-      collection.rows[block.ids.at(i)] = {
-          .vector = block.rows.substr(static_cast<size_t>(i) * row_bytes, row_bytes),
-          .payload = std::string(block.payloads.at(i)),
-          .attributes = std::string(block.attributes.at(i))};
-    }
-  }
-  ++collection.epoch;
+  collection.Commit(upload.mode, upload.Rows());
   if (const auto it = uploads.find(TokenOf(operation.upload)); it != uploads.end()) {
     it->second.state = store::UploadState::kCommitted;
     it->second.next_block = static_cast<int64_t>(upload.blocks.size());

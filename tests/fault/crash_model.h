@@ -1,7 +1,8 @@
-// What the store must hold after the operations of a log: written down in maps, beside the store.
+// The expected content of the store after the operations of a log, in maps that are independent of
+// the store.
 //
-// Every operation is a line of text and its effect a function of that line and of the model before
-// it, so the whole history is one small log and the model of any moment can be built from it.
+// Every operation is one line of text. Its effect depends only on that line and on the model before
+// it, so one small log holds the whole history and the model of any moment can be rebuilt from it.
 #ifndef NEARFIELD_TESTS_FAULT_CRASH_MODEL_H_
 #define NEARFIELD_TESTS_FAULT_CRASH_MODEL_H_
 
@@ -15,25 +16,15 @@
 #include "nearfield/engine/collection.h"
 #include "nearfield/engine/id_column.h"
 #include "server/store/stored_types.h"
+#include "tests/testing/row_model.h"
 
 namespace nearfield::fault {
 
-struct ModelRow {
-  std::string vector;
-  std::string payload;
-  std::string attributes;
-
-  bool operator==(const ModelRow& other) const {
-    return vector == other.vector && payload == other.payload && attributes == other.attributes;
-  }
-};
-
+using RowModel = testing::RowModel<std::string>;  // the encoded attributes
+using ModelRow = RowModel::Row;
 using ModelRows = std::map<Id, ModelRow>;
 
-struct ModelCollection {
-  CollectionSpec spec;
-  uint64_t epoch = 0;
-  ModelRows rows;
+struct ModelCollection : RowModel {
   std::set<std::string> aliases;
 };
 
@@ -49,8 +40,8 @@ struct Operation {
   enum class Kind : uint8_t {
     kCreate,
     kDrop,
-    kBegin,       // of an upload with a token
-    kCheckpoint,  // of the first `count` blocks
+    kBegin,       // only for an upload with a token
+    kCheckpoint,  // checkpoints the first `count` blocks
     kCommit,
     kDropUpload,
     kDelete,
@@ -58,11 +49,11 @@ struct Operation {
     kDropAlias,
   };
   Kind kind = Kind::kCreate;
-  int64_t number = 0;      // of the operation: draws what is random in it
+  int64_t number = 0;      // of the operation: seeds its random choices
   std::string collection;  // its name
   int64_t upload = 0;      // number of an upload
   int64_t count = 0;
-  uint64_t epoch = 0;  // that a commit or delete makes; 0: the next one, whichever it is
+  uint64_t epoch = 0;  // that a commit or delete makes; 0: the next one
 
   std::string Line() const;
   static Operation Parse(const std::string& line);
@@ -72,12 +63,12 @@ struct Model {
   std::map<std::string, ModelCollection> collections;  // by name
   std::map<std::string, ModelUpload> uploads;          // by token
 
-  // Reports whether the operation can be the next one. One whose epoch was given away is refused.
+  // Returns true if the operation can be the next one. One whose epoch is already used is refused.
   bool Allows(const Operation& operation) const;
   void Apply(const Operation& operation);
 };
 
-// One block of an upload, as the store takes it.
+// One block of an upload, in the form that the store accepts.
 struct UploadBlockData {
   IdColumn ids;
   std::string rows;
@@ -87,28 +78,29 @@ struct UploadBlockData {
   store::StoredBlock View(int64_t number) const;
 };
 
-// Upload `number` into a collection with this spec: always the same.
+// The data of upload `number` into a collection with this spec; always the same.
 struct UploadData {
   store::UploadMode mode = store::UploadMode::kInsert;
   bool has_token = false;
   std::vector<UploadBlockData> blocks;
 
+  RowModel::Upload Rows() const;
   static UploadData Make(const CollectionSpec& spec, int64_t number);
 };
 std::string TokenOf(int64_t upload);
 
 CollectionSpec SpecOf(int64_t operation);
-// What a commit of these blocks does to the rows there: which ids it replaces, which of its own
-// rows later ones supersede.
+// The effect of committing these blocks on the existing rows: ids that are replaced, and rows of
+// the upload that later rows supersede.
 struct CommitEffect {
   IdColumn replaced;
   std::vector<int64_t> superseded;
 };
 CommitEffect EffectOf(const ModelCollection& collection, const UploadData& upload);
-// The live ids that delete operation `number` takes.
+// Returns the live ids that delete operation `number` deletes.
 IdColumn DeletedBy(const ModelCollection& collection, int64_t number);
 
-// The same for the same rows, in whatever order they came.
+// Returns a hash of the content that does not depend on the order of the rows.
 uint64_t HashOf(const Model& model);
 
 }  // namespace nearfield::fault

@@ -18,11 +18,11 @@
 namespace nearfield::fault {
 namespace {
 
-// Far more than they take: beyond, the worker hangs.
+// Far more than the worker needs: after this time it hangs.
 constexpr int kLifeSecondsMax = 300;
 constexpr int kFlipsSecondsMax = 500;
 
-// Waits for the process; one that hangs is killed, and counts as exit code -1.
+// Waits for the process. Kills one that hangs; its exit code is then -1.
 Death Await(pid_t child, int seconds_max) {
   const int watched = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
   pollfd ready = {.fd = watched, .events = POLLIN};
@@ -38,7 +38,7 @@ Death Await(pid_t child, int seconds_max) {
   return {.code = WEXITSTATUS(status)};
 }
 
-// `quiet`: what it prints is not shown.
+// `quiet`: discards the output.
 pid_t Start(const std::vector<std::string>& command, const std::vector<std::string>& environment,
             bool quiet) {
   std::vector<char*> arguments;
@@ -132,9 +132,9 @@ std::vector<std::string> CrashRunner::LogLines() const {
 }
 
 bool CrashRunner::AckAfterFailedSync() const {
-  // Only syncs of the store itself: a snapshot that fails is no more than that. SQLite syncs a
-  // directory with fdatasync and ignores its failure; the store never relies on that one, which the
-  // names that are gone afterwards put to the test.
+  // Counts only syncs of the store itself; a failed snapshot has no further effect. SQLite syncs a
+  // directory with fdatasync and ignores a failure. The store does not rely on that sync, which
+  // this harness tests: the names that it should have made durable are lost afterwards.
   const std::string data = Path("root/data");
   bool failed = false;
   for (const std::string& line : LogLines()) {

@@ -1,4 +1,4 @@
-// Starts the worker again and again on one directory, with a fault in each life.
+// Starts the worker repeatedly in one directory, with a fault in each life.
 #ifndef NEARFIELD_TESTS_FAULT_CRASH_RUNNER_H_
 #define NEARFIELD_TESTS_FAULT_CRASH_RUNNER_H_
 
@@ -12,31 +12,31 @@ namespace nearfield::fault {
 struct RunnerOptions {
   std::string worker;   // path of crash_worker
   std::string library;  // path of the fault library
-  std::string dir;  // an existing directory of its own, best in memory: syncs cost nothing there
+  std::string dir;      // an existing directory of this runner, best in memory
 };
 
 // One life of the worker.
 struct Life {
-  std::string kind = "count";  // of fault_plan.h
+  std::string kind = "count";  // see fault_plan.h
   int64_t at = 0;
   int64_t times = 1;
   uint64_t seed = 0;
-  int64_t steps = 0;  // of each thread
+  int64_t steps = 0;  // per thread
   int64_t threads = 1;
-  std::vector<std::pair<std::string, std::string>> environment;  // planted bugs
+  std::vector<std::pair<std::string, std::string>> environment;  // of a control
 };
 
 struct FlipOptions {
-  int64_t first = 0;   // byte of the data set
-  int64_t stride = 1;  // and every so many after it
+  int64_t first = 0;   // first byte of the data set
+  int64_t stride = 1;  // distance to the next byte
   std::vector<std::pair<std::string, std::string>> environment;
   bool quiet = false;
 };
 
 struct Death {
-  bool killed = false;  // by the fault, as wanted
+  bool killed = false;  // by the fault, as intended
   int code = 0;         // else the exit code
-  // Calls that changed, read and opened files, and allocations of the store, where the worker ended
+  // The calls that changed, read and opened files, and the store's allocations, if the worker ended
   // by itself.
   int64_t calls = 0;
   int64_t reads = 0;
@@ -50,7 +50,7 @@ struct Tally {
   int64_t lost = 0;
   int64_t half = 0;
   int64_t wrong = 0;
-  std::string first;  // finding, in words
+  std::string first;  // first finding, in words
 
   bool clean() const { return lost + half + wrong == 0; }
   void Add(const Tally& other);
@@ -60,21 +60,21 @@ class CrashRunner {
  public:
   explicit CrashRunner(RunnerOptions options) : options_(std::move(options)) {}
 
-  // An empty directory and log.
+  // Makes an empty directory and log.
   void Reset();
   Death Run(const Life& life) const;
-  // Runs the worker's `flips` (crash_flips.h); its exit code.
+  // Runs the worker's `flips` (crash_flips.h) and returns its exit code.
   int Flips(const FlipOptions& options) const;
-  // What the last life found, into the tally; `death` as Run returned it.
+  // Adds the findings of the last life to the tally; `death` is the result of Run.
   void Count(const Death& death, Tally* tally) const;
-  // Whether an acknowledgement follows a failed sync in the log.
+  // Returns true if the log has an acknowledgement after a failed sync.
   bool AckAfterFailedSync() const;
-  // Whether a call was made to fail since the last Reset.
+  // Returns true if a call was made to fail since the last Reset.
   bool SawFailure() const { return !FailedCall().empty(); }
-  // The log's line on the first call that was made to fail; empty: there was none.
+  // Returns the log's line about the first call that was made to fail; empty: there was none.
   std::string FailedCall() const;
   int64_t Acknowledged() const { return LinesThatBegin("ack "); }
-  // Reports whether the store was opened and an operation begun since the last Reset.
+  // Returns true if the store was opened and an operation begun since the last Reset.
   bool Tried() const { return LinesThatBegin("try ") > 0; }
   std::string dir() const { return options_.dir; }
 

@@ -32,7 +32,7 @@ Findings CrashSession::Check() {
   }
   Model expected = log_->model();
   const std::vector<Operation> in_flight = log_->InFlight();
-  for (const Operation& operation : in_flight) {  // tokens that may be there
+  for (const Operation& operation : in_flight) {  // tokens that may exist
     if (operation.kind == Operation::Kind::kBegin) expected.Apply(operation);
   }
   absl::StatusOr<Model> found = Read(*store_, expected);

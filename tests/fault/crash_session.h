@@ -1,4 +1,5 @@
-// One life of a store between two deaths: checked at its start, then driven by a seed.
+// One life of a store between two deaths: checks the store, then changes it with operations drawn
+// from a seed.
 #ifndef NEARFIELD_TESTS_FAULT_CRASH_SESSION_H_
 #define NEARFIELD_TESTS_FAULT_CRASH_SESSION_H_
 
@@ -18,15 +19,15 @@ namespace nearfield::fault {
 
 class CrashSession {
  public:
-  // With the lanes of the log.
+  // Uses as many lanes as the log has.
   CrashSession(SessionOptions options, CrashLog* log);
 
-  // Opens the store. Errors: the store's.
+  // Opens the store. Errors: those of the store.
   absl::Status Open();
-  // Compares everything with the log, and settles the operations in flight.
+  // Compares the store with the log and resolves the operations in flight.
   Findings Check();
-  // So many random operations in each lane, all lanes at the same time. Not OK: the store did what
-  // it may not.
+  // Runs `steps` random operations in each lane, all lanes concurrently. Errors: the store broke
+  // its contract.
   absl::Status Run(int64_t steps);
   void Close();
 

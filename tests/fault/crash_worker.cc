@@ -1,5 +1,5 @@
-// One life of the store: opens it, checks everything against the log, then works until it is told
-// to stop or dies. Started again and again by crash_main, with the fault library loaded into it.
+// One life of the store: opens it, checks all of it against the log, then runs operations until the
+// step limit or until it dies. crash_main starts it repeatedly with the fault library preloaded.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +29,7 @@ std::string Environment(const char* name) {
 
 struct Work {
   uint64_t seed = 0;
-  int64_t steps = 0;  // of each lane
+  int64_t steps = 0;  // per lane
   int64_t lanes = 1;
 };
 
@@ -37,14 +37,13 @@ int Live(const std::string& root, const std::string& log_path, const std::string
          const Work& work) {
   CrashLog log(log_path, work.lanes);
   const std::string kind = Environment("NEARFIELD_FAULT_KIND");
-  CrashSession session(
-      {.root = root,
-       .seed = work.seed,
-       .acknowledges_early = Environment("NEARFIELD_PLANTED_BUG") == "ack_before_commit",
-       .calls_may_fail = kind != "count" && kind != "kill" && kind != "power"},
-      &log);
-  // OpenSSL allocates at its first use, and does not survive a failure there: that is a part of the
-  // start of a process, before there is a store.
+  CrashSession session({.root = root,
+                        .seed = work.seed,
+                        .acknowledges_early = !Environment("NEARFIELD_CRASH_EARLY_ACK").empty(),
+                        .calls_may_fail = kind != "count" && kind != "kill" && kind != "power"},
+                       &log);
+  // OpenSSL allocates at its first use and does not survive a failure there. Make that first use
+  // now, as part of the start of the process, before a store exists.
   store::Sha256();
   Findings findings;
   if (const absl::Status opened = session.Open(); !opened.ok()) {

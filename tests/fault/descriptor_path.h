@@ -1,4 +1,4 @@
-// Paths of files that system calls name by descriptors.
+// Paths of files that system calls name by descriptor.
 #ifndef NEARFIELD_TESTS_FAULT_DESCRIPTOR_PATH_H_
 #define NEARFIELD_TESTS_FAULT_DESCRIPTOR_PATH_H_
 
@@ -10,7 +10,7 @@
 
 namespace nearfield::fault {
 
-// Empty where it has none.
+// Returns the path of a descriptor; empty if it has none.
 inline std::string PathOfFd(int fd) {
   char path[PATH_MAX];
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
@@ -18,7 +18,7 @@ inline std::string PathOfFd(int fd) {
   return size > 0 ? std::string(path, static_cast<size_t>(size)) : "";
 }
 
-// The path that the *at() family of calls means.
+// Returns the path that the arguments of an *at() call name.
 inline std::string PathOf(int directory, const char* name) {
   if (name[0] == '/') return name;
   if (directory != AT_FDCWD) return PathOfFd(directory) + "/" + name;

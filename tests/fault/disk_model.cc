@@ -13,7 +13,7 @@
 namespace nearfield::fault {
 namespace {
 
-// Straight to the kernel: what the library does is not hit by its faults.
+// Calls the kernel directly, so that the library's faults do not affect its own calls.
 int RawOpen(const std::string& path, int flags) {
   return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path.c_str(), flags | O_CLOEXEC, 0600));
 }
@@ -44,7 +44,7 @@ void RemoveTree(const std::string& path) {
   RawUnlink(path, AT_REMOVEDIR);
 }
 
-// `path`, where it lies under `from`, moved under `to`.
+// If `path` lies under `from`, moves it under `to`.
 void Move(const std::string& from, const std::string& to, std::string* path) {
   if (path->compare(0, from.size() + 1, from + "/") == 0) *path = to + path->substr(from.size());
 }
@@ -82,7 +82,7 @@ void DiskModel::BeforeWrite(int fd, int64_t offset, int64_t bytes) {
 void DiskModel::BeforeTruncate(int fd, int64_t size) {
   FileState* const state = StateOf(fd);
   if (state == nullptr) return;
-  // What is cut off may come back.
+  // The part that is cut off may come back.
   Remember(state, size, std::max(size, SizeOf(fd)));
 }
 
@@ -128,7 +128,7 @@ void DiskModel::AfterUnlink(const std::string& path, const std::string& kept) {
 
 void DiskModel::AfterRename(const std::string& from, const std::string& to,
                             const std::string& kept) {
-  for (NameChange& change : names_) {  // a directory takes with it what is in it
+  for (NameChange& change : names_) {  // the content of a directory moves with it
     Move(from, to, &change.path);
     Move(from, to, &change.to);
   }
@@ -144,7 +144,7 @@ bool DiskModel::NameChange::In(const std::string& directory) const {
          (kind == NameKind::kRename && DirectoryOf(to) == directory);
 }
 
-// A rename from one directory to another is durable once both were synced.
+// A rename between directories is durable after both have been synced.
 bool DiskModel::NameChange::SyncedBy(const std::string& directory) {
   if (dropped || !In(directory)) return false;
   if (kind != NameKind::kRename) return true;
@@ -158,7 +158,7 @@ void DiskModel::AfterDirectorySync(const std::string& directory) {
   for (size_t i = 0; i < names_.size(); ++i) {
     durable[i] = names_[i].SyncedBy(directory);
     if (!durable[i] || names_[i].kind != NameKind::kRemoveDirectory) continue;
-    // With the directory went what was in it, whatever has its name since.
+    // The content of the directory was removed with it, even if its names exist again since then.
     for (size_t j = 0; j < i; ++j) durable[j] = durable[j] || names_[j].IsUnder(names_[i].path);
   }
   std::vector<NameChange> left;
@@ -189,7 +189,7 @@ void DiskModel::Revert(FileState* state, testing::Random* random) {
   if (new_size > size) RawTruncate(state->fd, new_size);
   for (const auto& [sector, bytes] : state->durable) {
     const int64_t offset = sector * kSectorBytes;
-    // What a truncation cut off comes back as it was, or not at all.
+    // The part that a truncation cut off comes back unchanged or not at all.
     const bool back =
         (new_size > size && offset + kSectorBytes > size) || all || random->OneIn(odds);
     const int64_t wanted = std::min(kSectorBytes, new_size - offset);
@@ -221,7 +221,7 @@ void DiskModel::Undo(const NameChange& change) const {
   }
 }
 
-// For each change the first one of those that share names with it: they happen in order.
+// Returns for each change the first of the changes that share names with it: these happen in order.
 std::vector<size_t> DiskModel::Groups() const {
   std::vector<size_t> parents(names_.size());
   std::iota(parents.begin(), parents.end(), size_t{0});
@@ -236,7 +236,7 @@ std::vector<size_t> DiskModel::Groups() const {
       const auto [it, is_new] = last.try_emplace(name, i);
       if (!is_new) parents[root(i)] = root(it->second);
     }
-    // What was in a directory cannot come back without it.
+    // The content of a directory cannot come back without the directory.
     if (names_[i].kind != NameKind::kRemoveDirectory) continue;
     for (size_t j = 0; j < i; ++j) {
       if (names_[j].IsUnder(names_[i].path)) parents[root(i)] = root(j);
@@ -250,7 +250,7 @@ std::vector<size_t> DiskModel::Groups() const {
 void DiskModel::LosePower(testing::Random& random) {
   for (auto& [key, state] : files_) Revert(&state, &random);
   const std::vector<size_t> groups = Groups();
-  std::map<size_t, size_t> survivors;  // of each group: how many changes from its begin
+  std::map<size_t, size_t> survivors;  // per group, how many of its first changes survive
   for (size_t i = 0; i < names_.size(); ++i) ++survivors[groups[i]];
   const int64_t mood = random.Between(0, 4);
   for (auto& [group, count] : survivors) {
@@ -273,7 +273,7 @@ void DiskModel::LoseDropped() {
   for (auto& [key, state] : files_) {
     if (state.dropped) Revert(&state, nullptr);
   }
-  // With a change goes all that came after it to the same names.
+  // If a change is lost, all later changes to the same names are lost too.
   const std::vector<size_t> groups = Groups();
   std::map<size_t, bool> lost;
   std::vector<bool> undone(names_.size());

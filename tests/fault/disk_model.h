@@ -1,9 +1,9 @@
-// What a disk may lose: everything written since the last sync of its file, every name made,
-// renamed or removed since the last sync of its directory.
+// Models the data that a disk may lose: writes after the last sync of their file, and names made,
+// renamed or removed after the last sync of their directory.
 //
-// The real files hold the newest state. Beside them this remembers the durable one: the old content
-// of every sector changed since the last sync, the old size, and how to undo each change of a name.
-// At a power loss a random part of all that is undone.
+// The real files hold the newest state. This model remembers the durable state: the old content of
+// every sector changed since the last sync, the old size, and how to undo each change of a name. At
+// a power loss it undoes a random part of the changes that are not durable.
 #ifndef NEARFIELD_TESTS_FAULT_DISK_MODEL_H_
 #define NEARFIELD_TESTS_FAULT_DISK_MODEL_H_
 
@@ -24,35 +24,37 @@ class DiskModel {
  public:
   explicit DiskModel(std::string stash) : stash_(std::move(stash)) {}
 
-  // Before bytes [offset, offset + bytes) of an open file change.
+  // Called before bytes [offset, offset + bytes) of an open file change.
   void BeforeWrite(int fd, int64_t offset, int64_t bytes);
   void BeforeTruncate(int fd, int64_t size);
   void AfterSync(int fd);
-  // A sync failed: what it should have written is dropped for good, whatever later syncs say.
+  // Called after a failed sync: the data that it should have written is lost, even if later syncs
+  // succeed.
   void SyncFailed(int fd);
 
   void AfterCreate(const std::string& path, int fd);
   void AfterMakeDirectory(const std::string& path);
   void AfterRemoveDirectory(const std::string& path);
   void AfterLink(const std::string& path);
-  // The file about to lose its name is kept aside. Returns under which name; empty: none was there.
+  // Links the file that is about to lose its name into the stash. Returns the path of the link;
+  // empty: there was no file.
   std::string BeforeReplace(const std::string& path);
   void AfterUnlink(const std::string& path, const std::string& kept);
   void AfterRename(const std::string& from, const std::string& to, const std::string& kept);
   void AfterDirectorySync(const std::string& directory);
   void DirectorySyncFailed(const std::string& directory);
 
-  // Undoes a random part of all that is not durable.
+  // Undoes a random part of the changes that are not durable.
   void LosePower(testing::Random& random);
-  // Undoes all that failed syncs dropped.
+  // Undoes all changes that failed syncs dropped.
   void LoseDropped();
 
  private:
   struct FileState {
-    int fd = -1;  // our own
+    int fd = -1;  // a descriptor of the model
     int64_t durable_size = 0;
     std::map<int64_t, std::array<char, kSectorBytes>>
-        durable;  // sectors changed since, as they were
+        durable;  // sectors changed since the last sync, with their old content
     bool dropped = false;
   };
   enum class NameKind : uint8_t { kMake, kMakeDirectory, kRemove, kRemoveDirectory, kRename };
@@ -63,10 +65,10 @@ class DiskModel {
     std::string kept;  // the file that lost this name
     bool dropped = false;
     bool from_synced = false;  // kRename: the directory of `path` was synced since
-    bool to_synced = false;    // and that of `to`
+    bool to_synced = false;    // and the directory of `to`
 
-    bool In(const std::string& directory) const;       // changes it
-    bool SyncedBy(const std::string& directory);       // and is durable now
+    bool In(const std::string& directory) const;       // returns true if it changes the directory
+    bool SyncedBy(const std::string& directory);       // records a sync; true: durable now
     bool IsUnder(const std::string& directory) const;  // its first name
   };
 

@@ -1,4 +1,4 @@
-// The model of the disk itself: what was synced stays, what was not may go, and nothing else.
+// Tests of the disk model: synced data stays, other data may be lost, and nothing else changes.
 #include "tests/fault/disk_model.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ class DiskModelTest : public ::testing::Test {
   }
   bool Has(const std::string& name) const { return std::filesystem::exists(Path(name)); }
 
-  // A durable file with this content, open.
+  // Makes a durable file with this content and returns an open descriptor.
   int Durable(const std::string& name, const std::string& content) const {
     std::ofstream(Path(name), std::ios::binary) << content;
     return ::open(Path(name).c_str(), O_RDWR | O_CLOEXEC);
@@ -128,7 +128,7 @@ TEST_F(DiskModelTest, NamesComeAndGoUntilTheDirectoryIsSynced) {
   EXPECT_EQ(outcomes, (std::set<std::string>{"", "a", "ab", "b"}));
 }
 
-// A directory that is made anew under the name of one that was removed has nothing to do with it.
+// A directory that is made under the name of a removed one has no relation to the old one.
 TEST_F(DiskModelTest, ADirectoryMadeAnewKeepsWhatWasSyncedInIt) {
   testing::Random random(testing::TestSeed());
   std::set<std::string> outcomes;
@@ -168,8 +168,8 @@ TEST_F(DiskModelTest, ADirectoryMadeAnewKeepsWhatWasSyncedInIt) {
   EXPECT_EQ(outcomes, (std::set<std::string>{"new", "nothing", "old"}));
 }
 
-// The sync of either directory made a rename between two durable: a store that forgot the other one
-// passed.
+// The sync of either directory made a rename between two directories durable, so a store that
+// forgot the other sync passed.
 TEST_F(DiskModelTest, ARenameBetweenDirectoriesIsDurableOnceBothAreSynced) {
   testing::Random random(testing::TestSeed());
   std::set<std::string> outcomes;
@@ -196,7 +196,7 @@ TEST_F(DiskModelTest, AFailedSyncDropsItsDataForGood) {
   const int fd = Durable("a", "old");
   Write(disk, fd, 0, "new");
   disk.SyncFailed(fd);
-  disk.AfterSync(fd);  // says OK the second time
+  disk.AfterSync(fd);  // returns OK the second time
   disk.LoseDropped();
   EXPECT_EQ(Content("a"), "old");
   ::close(fd);

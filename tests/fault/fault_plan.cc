@@ -32,7 +32,7 @@ FaultKind KindOf(const std::string& text) {
   return FaultKind::kCount;
 }
 
-// The place in calls_ of the calls that are counted together.
+// Returns the index in calls_ of the group with which the call is counted.
 size_t GroupOf(CallKind call) {
   if (call == CallKind::kRead) return 1;
   return call == CallKind::kOpen ? 2 : 0;
@@ -47,7 +47,7 @@ bool EndsWith(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-// Straight to the kernel: the library's own calls are not hit by its faults.
+// Calls the kernel directly, so that the library's faults do not affect its own calls.
 void Put(const std::string& path, int flags, const std::string& text) {
   const long fd =
       ::syscall(SYS_openat, AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0600);
@@ -108,7 +108,7 @@ Step FaultPlan::Next(CallKind call) {
       if (call == CallKind::kWrite && random_.OneIn(2)) return Step::kDiePartial;
       return random_.OneIn(2) ? Step::kDieBefore : Step::kDieAfter;
     case FaultKind::kEnospc:
-      // A full disk hits what takes room.
+      // A full disk fails only calls that need space.
       if (call == CallKind::kRemoveName || call == CallKind::kTruncate || call == CallKind::kSync) {
         return Step::kProceed;
       }

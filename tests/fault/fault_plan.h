@@ -1,23 +1,25 @@
-// What the fault library shall do to the process it is loaded into; read from the environment.
+// The plan of the fault library for the process that loads it, read from the environment.
 //
-//   NEARFIELD_FAULT_ROOT         files under this absolute path count; unset: nothing happens
+//   NEARFIELD_FAULT_ROOT         absolute path: only files under it are covered; unset: no effect
 //   NEARFIELD_FAULT_STASH        an empty directory on the same file system, outside the root
-//   NEARFIELD_FAULT_KIND         kill: the process dies; power: it dies, and a part of the data
-//   that
-//                                was not synced is lost; eio, enospc: calls that change a file
-//                                fail; eio-read: reads fail; emfile, enfile: opens fail; enomem:
-//                                one allocation fails (allocation_fault.h); count: nothing happens
-//   NEARFIELD_FAULT_AT           the number of the call, from 1, that is hit; changes, reads, opens
-//                                and allocations are counted apart; the kind selects one of them
-//   NEARFIELD_FAULT_ALLOCATIONS  marked: only allocations count that the program marks; unset: all
-//   NEARFIELD_FAULT_TIMES        where calls fail: so many in a row (default 1)
-//   NEARFIELD_FAULT_SEED         for everything random
+//   NEARFIELD_FAULT_KIND         count: no effect
+//                                kill: the process dies
+//                                power: it dies, and a part of the unsynced data is lost
+//                                eio, enospc: calls that change a file fail
+//                                eio-read: reads fail
+//                                emfile, enfile: opens fail
+//                                enomem: one allocation fails (allocation_fault.h)
+//   NEARFIELD_FAULT_AT           number of the affected call, from 1; changes, reads, opens and
+//                                allocations have separate counts, and the kind selects one
+//   NEARFIELD_FAULT_ALLOCATIONS  marked: counts only allocations that the program marks; unset: all
+//   NEARFIELD_FAULT_TIMES        number of consecutive calls that fail (default 1)
+//   NEARFIELD_FAULT_SEED         seeds all random choices
 //   NEARFIELD_FAULT_IGNORE_SYNC  segments, catalogue or directories: their syncs do nothing and
 //                                return OK
-//   NEARFIELD_FAULT_LOG          gets one line when a call is made to fail; that of an allocation
-//                                names the program or library of each frame of its stack
-//   NEARFIELD_FAULT_CALLS        gets the numbers of changes, reads, opens and allocations when the
-//                                process ends by itself
+//   NEARFIELD_FAULT_LOG          file that gets a line for each call that is made to fail; for an
+//                                allocation it names the program or library of each stack frame
+//   NEARFIELD_FAULT_CALLS        file that gets the counts of changes, reads, opens and allocations
+//                                if the process ends by itself
 #ifndef NEARFIELD_TESTS_FAULT_FAULT_PLAN_H_
 #define NEARFIELD_TESTS_FAULT_FAULT_PLAN_H_
 
@@ -31,10 +33,10 @@ namespace nearfield::fault {
 
 enum class FaultKind : uint8_t { kCount, kKill, kPower, kEio, kEnospc, kEioRead, kEmfile, kEnfile };
 
-// What happens to one call.
+// The outcome of one call.
 enum class Step : uint8_t { kProceed, kDieBefore, kDiePartial, kDieAfter, kFail };
 
-// What a call does, as far as errors go.
+// Kinds of calls that differ in the errors that they can get.
 enum class CallKind : uint8_t {
   kWrite,
   kMakeName,
@@ -51,7 +53,7 @@ class FaultPlan {
   static FaultPlan FromEnvironment();
 
   bool active() const { return !root_.empty(); }
-  // Whether un-synced state has to be remembered.
+  // Returns true if state that is not synced must be remembered.
   bool models_disk() const { return kind_ == FaultKind::kPower || kind_ == FaultKind::kEio; }
   FaultKind kind() const { return kind_; }
   int error() const;
@@ -60,7 +62,7 @@ class FaultPlan {
 
   bool Covers(const std::string& path) const;
   bool IgnoresSync(const std::string& path, bool is_directory) const;
-  // Counts one call on a file that is covered.
+  // Counts one call on a covered file and returns its outcome.
   Step Next(CallKind call);
   void LogFailure(const char* call, const std::string& path) const;
   void WriteCalls(int64_t allocations) const;

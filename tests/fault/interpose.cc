@@ -1,5 +1,5 @@
-// The system calls that open, read and change files, taken over from libc when this library is
-// preloaded. Any program will do that calls libc for them; stdio does not (it calls inside libc).
+// Replaces libc's system calls that open, read and change files when this library is preloaded. It
+// works for any program that calls libc for them, but not for stdio, which calls inside libc.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -22,8 +22,8 @@
 namespace nearfield::fault {
 namespace {
 
-// One fault a process. Every call that is covered runs under the lock, so that nothing moves while
-// the process dies.
+// State of the library: one fault per process. Every covered call runs under the lock, so that no
+// file changes while the process dies.
 struct Shim {
   FaultPlan plan = FaultPlan::FromEnvironment();
   DiskModel disk{plan.stash()};
@@ -37,7 +37,7 @@ struct Shim {
   }
 };
 
-// The path of a regular file or directory under the root; empty for everything else.
+// Returns the path of a regular file or directory under the root; empty for all others.
 std::string Covered(int fd) {
   Shim& shim = Shim::Get();
   if (!shim.plan.active()) return "";
@@ -60,15 +60,15 @@ std::string PathAt(int directory, const char* name) {
   for (;;) ::pause();
 }
 
-// What a call is to the library: who it hits, and how it is done.
+// A covered call: its name for the log, its kind and its path.
 struct Call {
   const char* name;
   CallKind kind;
   const std::string& path;
 };
 
-// Runs one covered call as the plan wants it. `prepare` tells the disk model before, `act` does it,
-// `part` does some of it, `done` tells the model after a success.
+// Runs one covered call according to the plan. `prepare` notifies the disk model before the call,
+// `act` performs it, `part` performs a part of it, `done` notifies the model after a success.
 template <typename Prepare, typename Act, typename Part, typename Done>
 long RunCall(const Call& call, Prepare prepare, Act act, Part part, Done done) {
   Shim& shim = Shim::Get();
@@ -96,7 +96,7 @@ long RunCall(const Call& call, Prepare prepare, Act act, Part part, Done done) {
 
 constexpr auto kNothing = [](auto&&...) {};
 
-// Reports whether a call that changes nothing shall fail; sets errno then.
+// Returns true, with errno set, if a call that changes nothing must fail.
 bool Fails(const Call& call) {
   Shim& shim = Shim::Get();
   const std::lock_guard lock(shim.mutex);
@@ -270,7 +270,7 @@ long MakeDirectory(int directory, const char* name, mode_t mode) {
                  [&](long) { shim.disk.AfterMakeDirectory(path); });
 }
 
-// The process ends by itself: what failed syncs dropped is gone.
+// Called when the process ends by itself: removes the data that failed syncs dropped.
 void End() {
   Shim& shim = Shim::Get();
   if (!shim.plan.active()) return;

@@ -1,5 +1,5 @@
-// A bounded run of a fuzzer's entry on inputs drawn from the seed; NEARFIELD_FUZZ_INPUTS says how
-// many.
+// A bounded run of a fuzzer's entry on inputs drawn from the seed. NEARFIELD_FUZZ_INPUTS sets their
+// number.
 #ifndef NEARFIELD_TESTS_FUZZ_BOUNDED_RUN_H_
 #define NEARFIELD_TESTS_FUZZ_BOUNDED_RUN_H_
 
@@ -14,12 +14,12 @@
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
 
-// libFuzzer's entry, of the fuzzer that is linked in: aborts where something is wrong.
+// libFuzzer's entry of the linked fuzzer. Aborts on an error.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace nearfield::fuzz {
 
-// draw(random) makes one input.
+// draw(random) returns one input.
 template <typename Draw>
 void RunBounded(int inputs_count, Draw draw) {
   int count = 0;

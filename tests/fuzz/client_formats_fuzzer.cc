@@ -1,6 +1,6 @@
-// Feeds any bytes to every reader of the client. The first byte chooses the reader; the rest is its
-// file. What is accepted must hold what the reader promised: rows that lie inside the file, columns
-// that agree, text that stays JSON.
+// Feeds arbitrary bytes to every reader of the client. The first byte chooses the reader; the rest
+// is its file. Accepted input must keep the reader's promises: rows lie inside the file, columns
+// agree, text stays JSON.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -54,7 +54,7 @@ void ReadText(std::string_view text) {
     if (TrimJson(text).front() == '{') Require(JsonMembers(text).ok());
     if (TrimJson(text).front() == '[') Require(JsonElements(text).ok());
   }
-  // Without the check, the cutters must still stay in bounds.
+  // Even without the check, the cutters must stay in bounds.
   static_cast<void>(JsonMembers(text).ok());
   static_cast<void>(JsonElements(text).ok());
   static_cast<void>(JsonFloats(text).ok());
@@ -76,7 +76,7 @@ size_t LevelsOf(const Filter& filter) {
   return levels + 1;
 }
 
-// What is accepted prints as a text that is read as the same filter.
+// An accepted filter must print as text that parses to the same filter.
 void ReadFilter(std::string_view text) {
   for (const IdType id_type : {IdType::kUint64, IdType::kString}) {
     const FilterSchema schema = {.attributes = Attributes(), .id_type = id_type};
@@ -111,7 +111,7 @@ void ReadCsv(std::string_view text) {
 
 }  // namespace
 
-// One input: its first byte chooses the reader.
+// Runs one input: its first byte chooses the reader.
 static void Run(std::string_view input) {
   if (input.empty()) return;
   const std::string_view bytes = input.substr(1);

@@ -1,6 +1,6 @@
-// Any bytes as a filter: taken as a message, or as instructions that make one, so that inputs get
-// past the parser. It is refused with a message that one can print, or it passes the rows that the
-// slow filter passes, whatever chunks hold them.
+// Takes arbitrary bytes as a filter: as a message, or as instructions that build one, so that
+// inputs get past the parser. The filter must be refused with a printable message, or pass the same
+// rows as the slow filter, independent of the chunks that hold the rows.
 #include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "nearfield/v1/common.pb.h"
-#include "server/catalog/attributes/evaluate.h"
+#include "server/attributes/evaluate.h"
 #include "server/convert/filter.h"
 #include "tests/server/attributes/attribute_rows.h"
 
@@ -41,7 +41,7 @@ struct Rows {
   std::unique_ptr<AttributeColumns> columns;
 };
 
-// The same for every input.
+// Returns the rows, which are the same for every input.
 const Rows& TheRows() {
   static const Rows* const rows = [] {
     testing::Random random(1);
@@ -53,7 +53,7 @@ const Rows& TheRows() {
   return *rows;
 }
 
-// Takes small numbers off the input; zeros once it is used up.
+// Takes small numbers off the input; returns zeros after its end.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : left_(bytes) {}
@@ -94,7 +94,7 @@ std::string TakeName(Reader& reader) {
   return which < 250 ? Specs()[which % Specs().size()].name : std::string(reader.TakeText());
 }
 
-// The type that the attribute has, mostly.
+// Returns the attribute's own type in most cases, else another one.
 AttributeType TypeFor(const std::string& name, Reader& reader) {
   for (const AttributeSpec& spec : Specs()) {
     if (spec.name == name && reader.Take(1) < 250) return spec.type;
@@ -142,7 +142,7 @@ void TakeValues(Reader& reader, pb::ValueCondition* condition) {
   }
 }
 
-// Levels are bounded so that this recursion is; one more than the server takes.
+// The level limit bounds this recursion; it is one more than the server's limit.
 void TakeFilter(int levels, Reader& reader, pb::Filter* filter) {
   const uint64_t kind = reader.Take(1) % (levels > 1 ? 9 : 6);
   const auto take_list = [&](pb::FilterList* list) {

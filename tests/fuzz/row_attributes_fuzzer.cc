@@ -1,5 +1,6 @@
-// Any bytes as the stored attributes of a row: they are refused, or they are just what the encoder
-// makes of the values they hold, and these can be indexed. What makes the schema comes first.
+// Takes arbitrary bytes as the stored attributes of a row, preceded by bytes that define the
+// schema. They must be refused, or equal the encoder's output for the values that they hold, and
+// those values can be indexed.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -9,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/catalog/attributes/chunk.h"
-#include "server/catalog/attributes/row_encoding.h"
+#include "server/attributes/chunk.h"
+#include "server/attributes/row_encoding.h"
 
 namespace nearfield::server {
 namespace {
@@ -19,7 +20,7 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// One byte an attribute: its type, and whether it is a list.
+// Makes a schema from one byte per attribute: its type, and whether it is a list.
 AttributeSchema SchemaOf(std::string_view bytes) {
   std::vector<AttributeSpec> specs;
   for (const char byte : bytes) {

@@ -15,7 +15,7 @@ void PutValue(Random& random, uint8_t type, std::vector<uint8_t>* bytes) {
   for (int i = 0; i < size; ++i) bytes->push_back(static_cast<uint8_t>(random.Bits()));
 }
 
-// A schema and a row of it as the encoder would write it, then, mostly, a few bytes changed.
+// Draws a schema and a row as the encoder would write it, then in most cases changes a few bytes.
 std::vector<uint8_t> DrawInput(Random& random) {
   const auto attributes = static_cast<uint8_t>(random.Between(0, 8));
   std::vector<uint8_t> input = {attributes};

@@ -22,7 +22,7 @@ namespace {
 
 using testing::Corpus;
 
-// Reads numbers from the input; zeros once it is used up.
+// Reads numbers from the input; returns zeros after its end.
 class Reader {
  public:
   Reader(const uint8_t* data, size_t size) : data_(data), size_(size) {}
@@ -35,7 +35,7 @@ class Reader {
     size_ -= taken;
     return value;
   }
-  // In [0, end).
+  // Returns a number in [0, end).
   int64_t Below(int64_t end) { return static_cast<int64_t>(Take(2)) % end; }
 
  private:
@@ -43,7 +43,7 @@ class Reader {
   size_t size_;
 };
 
-// The bits made finite: an exponent of all ones loses its lowest bit.
+// Makes the bits finite: clears the lowest bit of an exponent of all ones.
 uint32_t Finite(RowType type, uint32_t bits) {
   const uint32_t exponent = type == RowType::kFloat32   ? 0x7f800000u
                             : type == RowType::kFloat16 ? 0x7c00u
@@ -61,7 +61,7 @@ CollectionSpec ReadSpec(Reader& reader) {
   return spec;
 }
 
-// Ids from the numbers 0 .. 255 and their decimal strings; a number that came before is left out,
+// Reads ids from the numbers 0 .. 255 or their decimal strings. Skips a number that came before,
 // with its row.
 Corpus ReadCorpus(Reader& reader, const CollectionSpec& spec) {
   Corpus corpus{.spec = spec, .rows = {}, .ids = IdColumn(spec.id_type)};

@@ -1,4 +1,5 @@
-// Any bytes as a corpus, its history and a query: the engine must answer as the oracle does.
+// Takes arbitrary bytes as a corpus, its history and a query. The engine's answer must equal the
+// oracle's.
 #ifndef NEARFIELD_TESTS_FUZZ_SEARCH_FUZZER_H_
 #define NEARFIELD_TESTS_FUZZ_SEARCH_FUZZER_H_
 
@@ -6,13 +7,14 @@
 #include <cstdint>
 #include <string>
 
-// libFuzzer's entry: aborts, with the difference on stderr, where the engine's answer is not the
+// libFuzzer's entry: aborts, with the difference on stderr, if the engine's answer is not the
 // oracle's.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace nearfield::fuzz {
 
-// What is wrong with the engine's answer to this input; empty where it is the oracle's.
+// Describes the difference between the engine's and the oracle's answer to this input; empty if
+// they are equal.
 std::string SearchDifference(const uint8_t* data, size_t size);
 
 }  // namespace nearfield::fuzz

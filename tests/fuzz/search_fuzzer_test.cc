@@ -1,5 +1,5 @@
-// A bounded run of the fuzzer's entry, on inputs drawn from the seed; NEARFIELD_FUZZ_INPUTS says
-// how many.
+// A bounded run of the fuzzer's entry on inputs drawn from the seed. NEARFIELD_FUZZ_INPUTS sets
+// their number.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -22,7 +22,7 @@ int InputsCount() {
   return named != nullptr && absl::SimpleAtoi(named, &count) && count > 0 ? count : 4000;
 }
 
-// Bytes of few values make ties, duplicates and zeros; bytes of all values make extremes.
+// Few different byte values make ties, duplicates and zeros; all byte values make extremes.
 std::vector<uint8_t> DrawInput(testing::Random& random) {
   const auto mask =
       random.OneOf<uint8_t>({uint8_t{0xff}, uint8_t{0x81}, uint8_t{0x43}, uint8_t{0x01}});

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/scores.txt: what the score formula gives, worked out independently of the C++.
+"""Makes tests/golden/scores.txt: results of the score formula, computed independently of the C++
+code.
 
-Written from the contract in proto/nearfield/v1/retrieval.proto, "Score", with nothing but the standard library. Python
-floats are IEEE fp64; fp32 and fp16 are packed by `struct`; the fused multiply-add is worked out in fractions and rounded
-once. Usage: make_golden.py [FILE] writes the file; make_golden.py --check [FILE] compares it, exit code 1 where it differs.
+Written from the contract in proto/nearfield/v1/retrieval.proto, "Score", with only the standard
+library. Python floats are IEEE fp64; `struct` packs fp32 and fp16; fractions compute the fused
+multiply-add, which is then rounded once. Usage: make_golden.py [FILE] writes the file;
+make_golden.py --check [FILE] compares it and exits with 1 if it differs.
 
-One case a line, fields separated by spaces; numbers as the hexadecimal digits of their bits, vectors one element after
-the other:
+Each line is one case, with fields separated by spaces. Numbers are the hexadecimal digits of their
+bits; vectors are one element after another:
   name row_type S(q,x) T(q,x) dot cosine l2 query row
-  S, T: fp64 bits. dot, cosine, l2: fp32 bits of the score, cosine "-" where the query is all zeros.
+  S, T: fp64 bits. dot, cosine, l2: fp32 bits of the score, cosine "-" if the query is all zeros.
 """
 
 import math
@@ -37,7 +39,7 @@ def bits_from_fp64(value):
 
 
 def element(row_type, bits):
-    """The value of one stored element, exactly."""
+    """Returns the exact value of one stored element."""
     if row_type == "fp32":
         return fp32_from_bits(bits)
     if row_type == "fp16":
@@ -46,7 +48,7 @@ def element(row_type, bits):
 
 
 def exact_round_to_fp32(value):
-    """fp64 to the nearest fp32, ties to even, by integer arithmetic alone."""
+    """Rounds fp64 to the nearest fp32, ties to even, with integer arithmetic only."""
     if value == 0.0 or math.isinf(value):
         return value
     magnitude = Fraction(abs(value))
@@ -63,7 +65,7 @@ def exact_round_to_fp32(value):
 
 
 def to_fp32(value):
-    """(float)value, as the hardware rounds it; checked against integer arithmetic."""
+    """Returns (float)value, as the hardware rounds it; checked against integer arithmetic."""
     try:
         result = struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:
@@ -73,7 +75,8 @@ def to_fp32(value):
 
 
 def fused_multiply_add(a, b, c):
-    """a * b + c rounded once to fp64. Zero results here are always +0, as c never is -0."""
+    """Returns a * b + c rounded once to fp64. A zero result here is always +0, because c is never
+    -0."""
     return float(Fraction(a) * Fraction(b) + Fraction(c))
 
 
@@ -102,7 +105,7 @@ def l2_sum(q, x):
 
 
 def plus_zero(score):
-    """score + 0.0f: turns -0 into +0."""
+    """Returns score + 0.0f, which turns -0 into +0."""
     return score + 0.0
 
 
@@ -131,7 +134,8 @@ def case_line(name, row_type, query_bits, row_bits):
 
 
 class Generator:
-    """Draws element bits; uses nothing of `random` but its bits, so that every Python makes the same file."""
+    """Draws element bits. It uses only the bits of `random`, so that every Python version makes the
+    same file."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -143,7 +147,8 @@ class Generator:
         return sum(self.unit() for _ in range(12)) - 6.0
 
     def encode(self, row_type, value):
-        """Bits of a value near `value` (truncated, not rounded: which one does not matter here)."""
+        """Returns the bits of a value near `value` (truncated, not rounded; it does not matter
+        which)."""
         if row_type == "fp16":
             return struct.unpack("<H", struct.pack("<e", value))[0]
         bits = bits_from_fp32(to_fp32(value))
@@ -165,7 +170,8 @@ class Generator:
         return sign | (MAX_BITS[row_type] - self.random.getrandbits(3))
 
     def cancelling(self, row_type):
-        """Values of very different size: the order of the additions shows in the result."""
+        """Returns values of very different magnitude, so that the order of additions changes the
+        result."""
         scale = 2.0 ** (self.random.getrandbits(5) % (14 if row_type == "fp16" else 32))
         return self.encode(row_type, self.gaussian() * scale)
 
@@ -198,7 +204,8 @@ def drawn_cases(generator):
 
 
 def cancelling_pairs(generator):
-    """Big products that cancel across accumulators and leave the small ones: order decides the fp32 bits, too."""
+    """Large products that cancel across accumulators and leave the small ones: the order also
+    decides the fp32 bits."""
     for row_type in ROW_TYPES:
         for dim in (34, 65, 97, 130):
             query = generator.draw("cancelling", "fp32", dim)
@@ -212,7 +219,7 @@ def cancelling_pairs(generator):
 
 
 def parallel_pairs(generator):
-    """Cosine of +-1, equal rows (L2 of 0), and rows one unit in the last place apart."""
+    """Cosine of +-1, equal rows (L2 of 0), and rows that differ by one unit in the last place."""
     for row_type in ROW_TYPES:
         for dim in (1, 7, 32, 45, 96):
             row = generator.draw("normal", row_type, dim)
@@ -231,7 +238,7 @@ def f32(*values):
 
 
 def border_cases():
-    """Where the conversion to fp32 rounds, overflows or loses its sign."""
+    """Cases where the conversion to fp32 rounds, overflows or loses its sign."""
     greatest = fp32_from_bits(0x7F7FFFFF)
     half_ulp = 2.0**103
     below = fp32_from_bits(bits_from_fp32(half_ulp) - 1)
@@ -266,7 +273,8 @@ def border_cases():
 
 
 def fused_cases(generator):
-    """Distances whose squares need more than 53 bits: fused and unfused differ in T."""
+    """Distances whose squares need more than 53 bits: T differs between fused and unfused
+    arithmetic."""
     for row_type in ROW_TYPES:
         for dim in (33, 64, 70):
             query = [bits_from_fp32(fp32_from_bits(bits) * 1.0e-6) for bits in generator.draw("normal", "fp32", dim)]
@@ -274,7 +282,8 @@ def fused_cases(generator):
 
 
 def rounding_cases(generator):
-    """Cosines so near a tie of fp32 that other ways to take the norms, or to divide by them, round to another score."""
+    """Cosines so close to a tie of fp32 that other ways to compute the norms, or to divide by them,
+    give another score."""
     wanted = {"product_of_squares": 4, "two_divisions": 4}
     tie = 1.0 - 3 * 2.0**-25
     while any(wanted.values()):

@@ -16,7 +16,7 @@ namespace {
 
 using testing::Random;
 
-// A border or, as often, any number up to the greatest border.
+// Returns one of the borders or, as often, any number up to the largest border.
 template <typename T, size_t kSize>
 T BorderOrAny(Random& random, const std::array<T, kSize>& borders) {
   const auto i = static_cast<size_t>(random.Between(0, kSize));
@@ -44,7 +44,7 @@ Query QueryOf(const Case& c, size_t query) {
 }  // namespace
 
 Case DrawCase(Random& random, const CaseWish& wish) {
-  // What is wished for comes first; the others share what is left of the work.
+  // Values that `wish` fixes are used as they are; the other sizes share the remaining work.
   const int64_t batch_wished = wish.batch.value_or(1);
   const int64_t dim_max = wish.work_max / (wish.rows_count.value_or(1) * batch_wished);
   const int32_t dim = wish.dim.value_or(BorderUpTo(random, kDimBorders, dim_max));
@@ -99,7 +99,7 @@ int CasesCount() {
   static const int count = [] {
     int parsed = 0;
     const char* named =
-        std::getenv("NEARFIELD_PROPERTY_CASES");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+        std::getenv("NEARFIELD_PROPERTY_CASES");  // NOLINT(concurrency-mt-unsafe): no setenv
     if (named == nullptr || !absl::SimpleAtoi(named, &parsed) || parsed < 1) parsed = kCasesDefault;
     std::printf("%d random cases a law (NEARFIELD_PROPERTY_CASES)\n", parsed);
     return parsed;

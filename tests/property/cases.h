@@ -1,5 +1,5 @@
-// The random cases that the laws are tried on: a corpus of one family, queries of several, and k
-// for each.
+// Random cases for the laws: a corpus of one family, queries of several families, and a k for each
+// query.
 #ifndef NEARFIELD_TESTS_PROPERTY_CASES_H_
 #define NEARFIELD_TESTS_PROPERTY_CASES_H_
 
@@ -23,32 +23,32 @@ inline constexpr std::array<int32_t, 22> kDimBorders = {1,    2,    3,    31,   
                                                         65,   100,  127,  128,  129,  384, 511, 768,
                                                         1000, 1024, 1536, 2047, 4096, 8192};
 inline constexpr std::array<int32_t, 8> kBatchBorders = {1, 2, 3, 7, 8, 9, 33, 64};
-// Neighbors asked for; the last three stand for rows - 1, rows and rows + 1.
+// Values of k; the last three stand for rows - 1, rows and rows + 1.
 inline constexpr std::array<int32_t, 9> kKBorders = {1, 2, 10, 100, 1000, 4096, -1, -2, -3};
 
-// What a case must have; the rest is drawn.
+// Properties that a case must have; the others are drawn.
 struct CaseWish {
   std::optional<int64_t> rows_count;
   std::optional<int32_t> dim;
   std::optional<int32_t> batch;
-  std::optional<int32_t> k;       // of kKBorders
-  int64_t work_max = 16'000'000;  // rows * dim * batch: what the oracle must multiply
+  std::optional<int32_t> k;       // a value of kKBorders
+  int64_t work_max = 16'000'000;  // maximum of rows * dim * batch, for the oracle
 };
 
 struct Case {
   testing::Corpus corpus;
   std::vector<std::vector<float>> queries;
-  std::vector<int32_t> k;  // one a query
-  std::string text;        // what it is, for a failure
+  std::vector<int32_t> k;  // one per query
+  std::string text;        // describes the case when a law fails
 
   SearchBatch Batch() const;              // all queries
-  SearchBatch Batch(size_t query) const;  // one of them
+  SearchBatch Batch(size_t query) const;  // one query
   std::vector<Neighbors> OracleAnswers() const;
 };
 
 Case DrawCase(testing::Random& random, const CaseWish& wish = {});
 
-// Random cases for each law: NEARFIELD_PROPERTY_CASES, or this.
+// Returns the number of random cases for each law: NEARFIELD_PROPERTY_CASES, or kCasesDefault.
 inline constexpr int kCasesDefault = 40;
 int CasesCount();
 

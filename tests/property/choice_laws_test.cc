@@ -1,4 +1,4 @@
-// Laws of a search over a choice of rows: filters, pages, least scores, earlier epochs.
+// Laws of a search over a subset of the rows: filters, pages, minimum scores, earlier epochs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,8 @@ using testing::Random;
 
 class ChoiceLaws : public Laws {};
 
-// Each row with this chance; the rows of `corpus` have their places as ordinals.
+// Returns a filter that chooses each row with the same random probability. The ordinal of a row is
+// its index in the corpus.
 std::shared_ptr<const RowFilter> DrawFilter(int64_t rows_count, Random& random) {
   auto filter = std::make_shared<RowFilter>();
   const int64_t one_in = random.OneOf<int64_t>({1, 2, 3, 20, 400, 1'000'000});
@@ -28,7 +29,7 @@ std::shared_ptr<const RowFilter> DrawFilter(int64_t rows_count, Random& random) 
     if (random.OneIn(one_in))
       filter->chosen[static_cast<size_t>(row / 64)] |= uint64_t{1} << (row % 64);
   }
-  // Words that are not there choose nothing.
+  // A filter may have fewer words than rows: rows past its end are not chosen.
   if (random.OneIn(4)) filter->chosen.resize(filter->chosen.size() / 2);
   return filter;
 }
@@ -41,7 +42,7 @@ std::vector<int64_t> ChosenIndices(const RowFilter& filter, int64_t rows_count) 
   return indices;
 }
 
-// The same rows in the given order of upload: the ordinal of a row is its place there.
+// Cuts the rows into parts that keep their order, so that the ordinal of a row is its index.
 std::vector<std::vector<int64_t>> InOrder(int64_t rows_count, int64_t parts_count) {
   std::vector<std::vector<int64_t>> parts(static_cast<size_t>(parts_count));
   for (int64_t row = 0; row < rows_count; ++row) {
@@ -72,12 +73,12 @@ TEST_P(ChoiceLaws, AFilterEqualsACollectionOfTheChosenRows) {
       alone.queries = {query};
       alone.queries[0].filter = nullptr;
       want.push_back(SearchOrFail(engine(), **chosen, alone).at(0));
-      EXPECT_EQ(want.back().rows_matched, static_cast<int64_t>(indices.size()));
+      EXPECT_EQ(want.back().matched_rows, static_cast<int64_t>(indices.size()));
     }
     const std::vector<Neighbors> got = SearchOrFail(engine(), **collection, batch);
     ExpectAnswers(got, want);
-    for (size_t q = 0; q < got.size(); ++q) EXPECT_EQ(got[q].rows_matched, want[q].rows_matched);
-    // Again, from what is remembered; and by the oracle.
+    for (size_t q = 0; q < got.size(); ++q) EXPECT_EQ(got[q].matched_rows, want[q].matched_rows);
+    // Search again, now from the filter cache; then compare with the oracle.
     ExpectAnswers(SearchOrFail(engine(), **collection, batch), want);
     const auto verdict = engine().Verify(
         **collection,
@@ -177,7 +178,7 @@ TEST_P(ChoiceLaws, PagesAreTheOrderCutIntoPieces) {
     for (int i = 0; i < 4; ++i) {
       query.k = static_cast<int32_t>(random.Between(1, 50));
       query.skip = random.Between(0, c.corpus.rows_count() + 3);
-      if (random.OneIn(2)) query.prefix = MakeOrderPrefix(all);
+      if (random.OneIn(2)) query.page_cache = MakeResultPageCache(all);
       if (query.skip + query.k > all) continue;
       Neighbors want;
       want.ids = IdColumn(c.corpus.spec.id_type);
@@ -187,14 +188,14 @@ TEST_P(ChoiceLaws, PagesAreTheOrderCutIntoPieces) {
         want.scores.push_back(whole.scores[static_cast<size_t>(place)]);
       }
       ASSERT_THAT(SearchOrFail(engine(), **collection, batch).at(0), BytesEqual(want));
-      if (!want.scores.empty()) {  // a least score ends the answer where the order falls below it
+      if (!want.scores.empty()) {  // a minimum score ends the answer at the first lower score
         const size_t cut = static_cast<size_t>(random.Between(0, want.ids.size()));
-        query.score_min = want.scores[cut];
+        query.score_threshold = want.scores[cut];
         size_t kept = 0;
-        while (kept < want.scores.size() && !(want.scores[kept] < *query.score_min)) ++kept;
+        while (kept < want.scores.size() && !(want.scores[kept] < *query.score_threshold)) ++kept;
         ASSERT_THAT(SearchOrFail(engine(), **collection, batch).at(0),
                     BytesEqual(testing::Prefix(want, static_cast<int64_t>(kept))));
-        query.score_min.reset();
+        query.score_threshold.reset();
       }
     }
   });

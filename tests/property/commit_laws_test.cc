@@ -1,4 +1,4 @@
-// Laws of uploads, commits and deletions: how a corpus came to be never shows in an answer.
+// Laws of uploads, commits and deletions: the history of a corpus never changes an answer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,7 +69,7 @@ TEST_P(CommitLaws, AnySplitIntoCommitsChangesNothing) {
   });
 }
 
-// More commits than there may be generations: small ones are merged on the way.
+// Makes more commits than the maximum number of generations, so that small ones are merged.
 TEST_P(CommitLaws, ManySmallCommitsChangeNothing) {
   ForEachCase((CasesCount() + 2) / 3, {.rows_count = 129, .dim = 33},
               [this](const Case& c, Random& random) {
@@ -84,7 +84,7 @@ TEST_P(CommitLaws, ManySmallCommitsChangeNothing) {
 
 TEST_P(CommitLaws, AddingALosingRowChangesNothing) {
   ForEachCase(CasesCount(), {.batch = 1}, [this](const Case& c, Random& random) {
-    // The last of the order loses to every k below the number of rows.
+    // The last row in order is in no answer whose k is below the number of rows.
     const Neighbors all = testing::OracleAnswer(c.corpus, c.queries[0], c.corpus.rows_count());
     const int64_t rows_kept = c.corpus.rows_count() - 1;
     if (rows_kept == 0) return;
@@ -113,7 +113,7 @@ TEST_P(CommitLaws, DeletingEqualsNeverHavingUploaded) {
     const auto collection = MakeCollection(
         engine(), c.corpus, RandomParts(c.corpus.rows_count(), random.Between(1, 6), random));
     ASSERT_OK(collection);
-    // Half of the rows or most of them, in one deletion or several; then the rest.
+    // Delete half of the rows or more, in one call or several; then delete the others.
     const std::vector<std::vector<int64_t>> parts =
         RandomParts(c.corpus.rows_count(), random.OneOf<int64_t>({2, 3, 8}), random);
     std::vector<int64_t> kept = parts[0];
@@ -165,7 +165,7 @@ TEST_P(CommitLaws, AnUploadThatIsNotCommittedLeavesNothingBehind) {
   });
 }
 
-// Searches run while rows are committed and deleted: each sees one epoch, whole.
+// Searches run while rows are committed and deleted. Each search must see exactly one epoch.
 TEST_P(CommitLaws, ASearchSeesExactlyOneEpoch) {
   constexpr int64_t kSteps = 12;
   ForEachCase(
@@ -174,8 +174,8 @@ TEST_P(CommitLaws, ASearchSeesExactlyOneEpoch) {
         const auto collection = engine().CreateCollection(c.corpus.spec);
         ASSERT_OK(collection);
         const auto parts = RandomParts(c.corpus.rows_count(), kSteps, random);
-        // Each step uploads a part, each second one then deletes the part before; the oracle's
-        // answer after each.
+        // Each step uploads a part; every second step then deletes the previous part. `expected`
+        // holds the oracle's answer after each change.
         std::vector<int64_t> live;
         std::map<uint64_t, Neighbors> expected;
         expected[0] = testing::OracleAnswer(testing::Select(c.corpus, live), c.queries[0], c.k[0]);
@@ -185,7 +185,7 @@ TEST_P(CommitLaws, ASearchSeesExactlyOneEpoch) {
         for (auto& by_epoch : seen) {
           searchers.emplace_back([&, this] {
             for (bool last = false; !last;) {
-              last = done.load();  // one more search after the last commit
+              last = done.load();  // search again after the last commit
               absl::StatusOr<SearchResult> result = engine().Search(**collection, c.Batch());
               ASSERT_OK(result);
               by_epoch[result->epoch].push_back(std::move(result->queries[0]));

@@ -1,5 +1,5 @@
-// A corpus of more than 2^31 elements in one generation: indices that wrap at 32 bits show here.
-// Needs a GPU with room.
+// A corpus of more than 2^31 elements in one generation, to find indices that overflow 32 bits.
+// Requires a GPU with enough free memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,12 +33,12 @@ constexpr int64_t kBlockRows = 50'000;
 constexpr int64_t kBaseRows = 4096;
 static_assert(kRows * kDim > int64_t{1} << 31);
 
-// Rows that win by far, next to every border of 32-bit arithmetic on elements and bytes, and at
-// both ends.
+// Rows with the highest scores. They lie next to every border of 32-bit arithmetic on elements and
+// bytes, and at both ends.
 constexpr int64_t kPlanted[] = {0,         1'048'575, 1'048'576, 2'097'151,
                                 2'097'152, 2'097'153, kRows - 1};
 
-class LargeCorpus : public ::testing::Test {
+class EngineLargeCorpusTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const absl::Status usable = testing::Usable(BackendKind::kGpu);
@@ -59,8 +59,8 @@ class LargeCorpus : public ::testing::Test {
     Upload();
   }
 
-  // Row `index`: a base row, told apart by two elements; a planted one is the query, each time a
-  // little longer.
+  // Returns row `index`. A planted row is the query times a scale that grows with each planted row.
+  // Any other row is a base row with two elements changed, so that rows differ.
   std::vector<uint16_t> Row(int64_t index) const {
     std::vector<uint16_t> row(kDim);
     const auto planted = std::find(std::begin(kPlanted), std::end(kPlanted), index);
@@ -107,7 +107,7 @@ class LargeCorpus : public ::testing::Test {
   std::vector<float> query_;
 };
 
-TEST_F(LargeCorpus, BeyondTwoToThe31ElementsEqualsTheOracleToTheBit) {
+TEST_F(EngineLargeCorpusTest, BeyondTwoToThe31ElementsEqualsTheOracleToTheBit) {
   SearchBatch batch;
   batch.queries.push_back({.vector = query_, .row_id = std::nullopt, .k = 100});
   const absl::StatusOr<SearchResult> result = engine_->Search(*collection_, batch);
@@ -115,8 +115,7 @@ TEST_F(LargeCorpus, BeyondTwoToThe31ElementsEqualsTheOracleToTheBit) {
   const Neighbors& answer = result->queries[0];
   ASSERT_EQ(answer.ids.size(), 100);
 
-  // The planted rows come first, the longest of them at the top, with the scores the oracle gives
-  // them.
+  // The planted rows come first, the longest at the top, with the oracle's scores.
   const auto planted_count = static_cast<int64_t>(std::size(kPlanted));
   Neighbors planted;
   for (int64_t place = 0; place < planted_count; ++place) {
@@ -146,7 +145,7 @@ TEST_F(LargeCorpus, BeyondTwoToThe31ElementsEqualsTheOracleToTheBit) {
   EXPECT_TRUE(verified->equal) << verified->explanation;
   EXPECT_EQ(verified->rows_checked, kRows);
 
-  // In a batch with others, and for the greatest k, the answer is the same.
+  // The answer is the same in a batch with other queries and for the maximum k.
   batch.queries.clear();
   std::vector<std::vector<float>> others;
   for (int64_t i = 0; i < 8; ++i) others.push_back(testing::Decode(spec_, base_.row(i)));
@@ -157,7 +156,7 @@ TEST_F(LargeCorpus, BeyondTwoToThe31ElementsEqualsTheOracleToTheBit) {
   ASSERT_OK(batched);
   EXPECT_THAT(testing::Prefix(batched->queries[8], 100), BytesEqual(answer));
 
-  // Without the best rows the next ones come up.
+  // After the best rows are deleted, the next ones take their places.
   ASSERT_OK(collection_->Delete(planted.ids));
   const absl::StatusOr<SearchResult> rest = engine_->Search(
       *collection_, {.queries = {batch.queries[8]}, .parts = {}, .cancelled = nullptr});

@@ -12,8 +12,8 @@
 namespace nearfield::property {
 namespace {
 
-// A law's own, so that its cases stay the same when it runs alone; the same for every backend and
-// scan ("Law/CpuInt8", "Law/GpuRows").
+// Returns a seed for the running law. It is the same when the law runs alone, and for every backend
+// and scan ("Law/CpuInt8", "Law/GpuRows").
 uint64_t SeedOfTest() {
   const std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
   uint64_t seed = testing::TestSeed();
@@ -26,11 +26,8 @@ uint64_t SeedOfTest() {
 }  // namespace
 
 std::string Name(const Way& way) {
-  return absl::StrCat(testing::Name(way.backend),
-                      way.scan == ScanChoice::kInt8   ? "Int8"
-                      : way.scan == ScanChoice::kBf16 ? "Bf16"
-                                                      : "Rows",
-                      way.rows == RowHome::kHost ? "HostRows" : "");
+  return absl::StrCat(testing::Name(way.backend), way.scan == ScanChoice::kInt8 ? "Int8" : "Rows",
+                      way.rows == RowPlacement::kHost ? "HostRows" : "");
 }
 
 void Laws::SetUp() {

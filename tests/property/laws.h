@@ -1,5 +1,5 @@
-// The fixture of the laws: one run for each backend and for each way it scans, skipped with the
-// reason where the machine has none.
+// The fixture of the laws: one run for each backend and scan. Runs that this machine cannot make
+// are skipped, with the reason.
 #ifndef NEARFIELD_TESTS_PROPERTY_LAWS_H_
 #define NEARFIELD_TESTS_PROPERTY_LAWS_H_
 
@@ -25,30 +25,26 @@ namespace nearfield::property {
 struct Way {
   BackendKind backend = BackendKind::kCpu;
   ScanChoice scan = ScanChoice::kInt8;
-  RowHome rows = RowHome::kDevice;
+  RowPlacement rows = RowPlacement::kDevice;
 };
-inline constexpr std::array kWays = {Way{BackendKind::kCpu, ScanChoice::kInt8},
-                                     Way{BackendKind::kCpu, ScanChoice::kBf16},
-                                     Way{BackendKind::kCpu, ScanChoice::kRows},
-                                     Way{BackendKind::kGpu, ScanChoice::kInt8},
-                                     Way{BackendKind::kGpu, ScanChoice::kBf16},
-                                     Way{BackendKind::kGpu, ScanChoice::kRows},
-                                     Way{BackendKind::kGpu, ScanChoice::kInt8, RowHome::kHost},
-                                     Way{BackendKind::kGpu, ScanChoice::kBf16, RowHome::kHost}};
-// "CpuInt8", "GpuBf16HostRows"
+inline constexpr std::array kWays = {
+    Way{BackendKind::kCpu, ScanChoice::kInt8}, Way{BackendKind::kCpu, ScanChoice::kRows},
+    Way{BackendKind::kGpu, ScanChoice::kInt8}, Way{BackendKind::kGpu, ScanChoice::kRows},
+    Way{BackendKind::kGpu, ScanChoice::kInt8, RowPlacement::kHost}};
+// Returns a name such as "CpuInt8" or "GpuInt8HostRows".
 std::string Name(const Way& way);
 
 using Law = std::function<void(const Case&, testing::Random&)>;
 
-// Runs `law` on `cases_count` random cases, each from the run's seed, the test's name and its
-// number; ends with the first that fails, and says which it was.
+// Runs `law` on `cases_count` random cases. The seed of a case comes from the run's seed, the
+// test's name and the case's number. Stops at the first failure and prints which case it was.
 void ForEachCase(int cases_count, const CaseWish& wish, const Law& law);
 
 class Laws : public ::testing::TestWithParam<Way> {
  protected:
   void SetUp() override;
   Engine& engine() { return *engine_; }
-  // The same, for collections that are scanned in this way.
+  // The same, for collections that use the scan and row placement of this run.
   void ForEachCase(int cases_count, const CaseWish& wish, const Law& law);
   void ForEachCase(const Law& law) { ForEachCase(CasesCount(), {}, law); }
 
@@ -60,14 +56,15 @@ class Laws : public ::testing::TestWithParam<Way> {
   INSTANTIATE_TEST_SUITE_P(Backends, Suite, ::testing::ValuesIn(kWays), \
                            [](const auto& way) { return Name(way.param); })
 
-// Answers of one batch; a failure of the test, and no answers, where the search fails.
+// Returns the answers of one batch. If the search fails, the test fails and there are no answers.
 std::vector<Neighbors> SearchOrFail(Engine& engine, const Collection& collection,
                                     const SearchBatch& batch);
 
-// Every answer is the expected one, to the bit.
+// Expects every answer to equal the expected one, to the bit.
 void ExpectAnswers(const std::vector<Neighbors>& got, const std::vector<Neighbors>& want);
 
-// The indices 0 .. rows_count-1, shuffled and cut into `parts_count` parts, some perhaps empty.
+// Returns the indices 0 .. rows_count-1, shuffled and cut into `parts_count` parts; a part may be
+// empty.
 std::vector<std::vector<int64_t>> RandomParts(int64_t rows_count, int64_t parts_count,
                                               testing::Random& random);
 

@@ -1,4 +1,4 @@
-// Laws of a search over one corpus as it lies.
+// Laws of a search over one corpus that does not change.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ TEST_P(SearchLaws, TwiceGivesTheSameBytes) {
   });
 }
 
-// A query by id is scored with the row as stored, and leaves that row out.
+// A query by id scores against the stored row and excludes that row from the answer.
 TEST_P(SearchLaws, AQueryByIdIsTheRowsVectorOverTheOtherRows) {
   ForEachCase(CasesCount(), {.batch = 1}, [this](const Case& c, Random& random) {
     const auto collection = MakeCollection(engine(), c.corpus);

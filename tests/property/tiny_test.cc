@@ -1,4 +1,4 @@
-// Every corpus there is of a few rows over a few values: all orders, all ties, all k.
+// All corpora of a few rows over a few values: all orders, all ties, all k.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -16,16 +16,16 @@ namespace {
 
 struct Space {
   int32_t dim;
-  std::vector<float> values;  // of an element; exact in every row type
+  std::vector<float> values;  // values of an element; exact in every row type
 };
 
-class Tiny : public Laws {
+class EngineTinyCorporaTest : public Laws {
  protected:
-  // The corpora of one space with `rows_count` rows, every `stride`-th of them; every k and several
-  // queries in one batch.
+  // Compares every `stride`-th corpus of one space with `rows_count` rows with the oracle, for
+  // every k, with several queries in one batch.
   void ExpectOracleOnAll(const Space& space, int64_t rows_count, int64_t stride);
 };
-NEARFIELD_ON_EVERY_BACKEND(Tiny);
+NEARFIELD_ON_EVERY_BACKEND(EngineTinyCorporaTest);
 
 std::vector<uint8_t> RowBytes(RowType type, const std::vector<float>& values) {
   std::vector<uint8_t> bytes;
@@ -39,7 +39,7 @@ std::vector<uint8_t> RowBytes(RowType type, const std::vector<float>& values) {
   return bytes;
 }
 
-// The `number`-th of all ways to choose `count` values.
+// Returns the `number`-th of all ways to choose `count` values.
 std::vector<float> Choice(const std::vector<float>& values, int64_t count, int64_t number) {
   std::vector<float> chosen;
   for (int64_t i = 0; i < count; ++i, number /= static_cast<int64_t>(values.size())) {
@@ -61,7 +61,8 @@ std::vector<std::vector<float>> Queries(int32_t dim) {
   return {std::vector<float>(size, 1.0f), std::vector<float>(size, -1.0f), mixed};
 }
 
-void Tiny::ExpectOracleOnAll(const Space& space, int64_t rows_count, int64_t stride) {
+void EngineTinyCorporaTest::ExpectOracleOnAll(const Space& space, int64_t rows_count,
+                                              int64_t stride) {
   const std::vector<std::vector<float>> queries = Queries(space.dim);
   const int64_t corpora = Power(static_cast<int64_t>(space.values.size()), space.dim * rows_count);
   for (int64_t number = 0; number < corpora; number += stride) {
@@ -94,12 +95,12 @@ void Tiny::ExpectOracleOnAll(const Space& space, int64_t rows_count, int64_t str
   }
 }
 
-TEST_P(Tiny, EveryCorpusEqualsTheOracle) {
+TEST_P(EngineTinyCorporaTest, EveryCorpusEqualsTheOracle) {
   const std::vector<Space> spaces = {{.dim = 1, .values = {0.0f, -0.0f, 1.0f, -1.0f, 2.0f}},
                                      {.dim = 2, .values = {-0.0f, 1.0f, -1.0f}},
                                      {.dim = 3, .values = {0.0f, 1.0f}}};
-  // Fewer random cases, as under a sanitizer, mean fewer corpora here; the stride shares no factor
-  // with 9, so that every metric and row type still comes up.
+  // If a run asks for fewer random cases, as under a sanitizer, check fewer corpora too. The stride
+  // is coprime to 9, so every metric and row type still occurs.
   const int64_t stride = CasesCount() >= kCasesDefault ? 1 : 31;
   for (const Space& space : spaces) {
     for (int64_t rows_count = 1; rows_count <= 4; ++rows_count) {

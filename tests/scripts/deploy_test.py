@@ -1,4 +1,5 @@
-"""The compose file, the Dockerfile and the server agree: the same health check, settings that exist, a grace longer than the drain."""
+"""Tests that the compose file, the Dockerfile and the server agree: the same health check, existing
+settings, a grace period longer than the drain."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def text(path: str) -> str:
 
 
 def settings() -> set[str]:
-    """The names that the server declares, as environment variables."""
+    """Returns the names of the environment variables for the settings that the server declares."""
     names = re.findall(r'Setting \w+\{\s*\*this,\s*"(\w+)"', text("server/config/settings.h"))
     return {"NEARFIELD_" + name.upper() for name in names}
 

@@ -1,8 +1,10 @@
-"""The planted bugs of tests/mutations fit the tree and name tests that exist; the parser refuses a bad header."""
+"""Tests that the planted bugs of tests/mutations fit the tree and name existing tests, and that the
+parser refuses a bad header."""
 
 from __future__ import annotations
 
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -87,10 +89,10 @@ class Static(Folder):
 
 
 class Planted(unittest.TestCase):
-    """The patches of this tree."""
+    """Tests of the patches of this tree."""
 
     def test_every_patch_applies_and_names_a_test_that_exists(self) -> None:
-        for mutation in mutations.load(ROOT):
+        for mutation in mutations.load(ROOT) + mutations.load(ROOT, mutations.CRASH_FOLDER):
             with self.subTest(mutation.name):
                 self.assertEqual(mutations.applies(ROOT, mutation), "")
                 self.assertEqual(mutations.missing_test(ROOT, mutation), "")
@@ -98,6 +100,11 @@ class Planted(unittest.TestCase):
 
     def test_there_are_patches(self) -> None:
         self.assertGreater(len(mutations.load(ROOT)), 0)
+
+    def test_the_crash_harness_has_a_control_for_each_of_its_patches(self) -> None:
+        controls = (ROOT / "tests/fault/crash_campaign.cc").read_text(encoding="utf-8")
+        named = sorted(set(re.findall(r'\bpatch\("(\w+)"', controls)))
+        self.assertEqual([mutation.name for mutation in mutations.load(ROOT, mutations.CRASH_FOLDER)], named)
 
 
 if __name__ == "__main__":

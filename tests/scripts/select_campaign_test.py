@@ -1,4 +1,5 @@
-"""The selection campaign: its cases, the merge with the peers, the short tables, the receipt and the figure."""
+"""Tests of the selection campaign: its cases, the merge with the peers, the short tables, the
+receipt and the figure."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 sys.path.insert(0, str(ROOT / "tests" / "bench"))
 
+import campaign  # noqa: E402
 import plot_select  # noqa: E402
 import select_cases  # noqa: E402
 import select_summary  # noqa: E402
@@ -23,7 +25,7 @@ from select_cases import Case  # noqa: E402
 
 
 def row_of(case: Case, us: float, **more: Any) -> dict[str, Any]:
-    """A row as select_bench prints it."""
+    """Returns a row as select_bench prints it."""
     batch, n, k, dtype, name, algorithm = case
     return {"bench": "select", "name": algorithm, "choice": algorithm, "batch": batch, "n": n, "k": k, "dtype": dtype,
             "input": name, "us": us, "graph_us": us / 2, "limit_us": us / 4, "matches_oracle": True, **more}  # fmt: skip
@@ -77,7 +79,7 @@ class Merge(unittest.TestCase):
         rows = [row_of(Case(1, 100, k), k) for k in (1, 2, 3)]
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "receipts" / "select_x.json"
-            select_summary.write_receipt(path, {"command": "x", "gpu": "y"}, rows)
+            campaign.write_receipt(path, {"command": "x", "gpu": "y"}, rows)
             written = path.read_text(encoding="utf-8")
         self.assertEqual(json.loads(written), {"command": "x", "gpu": "y", "rows": rows})
         self.assertEqual(sum('"bench"' in line for line in written.splitlines()), 3)
@@ -105,7 +107,7 @@ class Summary(unittest.TestCase):
         self.assertIn("theirs/ours 4.00;", self.tables(rows, peers, "grid"))
 
     def test_the_spread_over_k_leaves_out_k_beyond_an_eighth_of_n(self) -> None:
-        slow = {256: 17.0, 512: 90.0, 1: 10.0}  # 512 is beyond 3072 / 8
+        slow = {256: 17.0, 512: 90.0, 1: 10.0}  # 512 is more than 3072 / 8
         rows = [row_of(case, slow.get(case.k, 12.0)) for case in self.grid]
         table = self.tables(rows, [], "grid")
         self.assertIn("grid, us: slowest over fastest k <= n/8 at most 1.70 (limit 1.6), at 8 x 3072, k=256: 17.0 us", table)
@@ -146,7 +148,7 @@ class Summary(unittest.TestCase):
 
 class Script(unittest.TestCase):
     def run_campaign(self, folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The script with a program that answers every case of its case file in 7 us."""
+        """Runs the script with a program that answers every case of its case file with 7 us."""
         program = pathlib.Path(folder) / "select_bench"
         program.write_text(
             f"#!{sys.executable}\nimport json, sys\n"

@@ -1,4 +1,5 @@
-"""The closing count of scripts/test: nothing that failed, crashed or was skipped is lost in it."""
+"""Tests of the final count of scripts/test: it includes every test that failed, crashed or was
+skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stages that the options of scripts/test choose."""
+"""Tests of the stages that the options of scripts/test select."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Stages(unittest.TestCase):
         self.assertEqual(self.chosen("--only", "lint,tidy"), ["lint", "tidy"])
         unknown = run("--only", "lnit")
         self.assertEqual(unknown.returncode, 2)
-        self.assertIn("no stage 'lnit'; there are: tidy", unknown.stderr)
+        self.assertIn("no stage 'lnit'; the stages are: tidy", unknown.stderr)
 
     def test_every_change_runs_all_stages(self) -> None:
         self.assertIn('scripts/test --all "$@"', (ROOT / ".ci" / "run").read_text(encoding="utf-8"))

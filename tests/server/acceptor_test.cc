@@ -1,4 +1,4 @@
-// Accepting connections: shortages, limits, addresses.
+// Tests of accepting connections: shortages, limits, addresses.
 #include "server/edge/acceptor.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ std::unique_ptr<ListenSockets> Bind(const std::string& listen) {
   return sockets.ok() ? *std::move(sockets) : nullptr;
 }
 
-// A blocking connection; -1 where it is refused.
+// Returns a blocking connection; -1 if it is refused.
 int Connect(int family, int port) {
   const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_storage address = {};
@@ -68,7 +68,7 @@ bool IsClosedByPeer(int fd) {
   return read(fd, &byte, 1) <= 0;
 }
 
-// The connections handed over, in their order.
+// Collects the accepted connections in order.
 class Taken {
  public:
   void Push(int fd) {
@@ -109,7 +109,7 @@ class AcceptorTest : public ::testing::Test {
   std::optional<Acceptor> acceptor_;
 };
 
-// The listener was given up for ever after one accept without a free descriptor.
+// Regression: one accept without a free descriptor closed the listener permanently.
 TEST_F(AcceptorTest, AShortageOfDescriptorsPausesAcceptingAndEndsWithIt) {
   for (const int shortage : {EMFILE, ENFILE, ENOBUFS, ENOMEM}) {
     std::atomic<int> error{shortage};
@@ -121,7 +121,7 @@ TEST_F(AcceptorTest, AShortageOfDescriptorsPausesAcceptingAndEndsWithIt) {
       errno = error;
       return -1;
     });
-    const int client = Connect();  // the kernel takes it
+    const int client = Connect();  // the kernel accepts it
     failed_thrice.get_future().wait();
     error = 0;
     const int server = taken_.Await();
@@ -145,8 +145,8 @@ TEST_F(AcceptorTest, AFailureOfOneConnectionDoesNotPause) {
   close(client);
 }
 
-// The limit counts what is open, so each connection that ends makes room for one, whoever closed
-// it and whatever its descriptor is used for then.
+// The limit applies to open connections. Each connection that ends frees a place, whichever side
+// closed it and however its descriptor number is reused.
 TEST_F(AcceptorTest, TheConnectionBeyondTheLimitIsClosedAtOnceAndRoomReturns) {
   Start(2);
   const int first = Connect();
@@ -170,8 +170,8 @@ TEST_F(AcceptorTest, TheConnectionBeyondTheLimitIsClosedAtOnceAndRoomReturns) {
     close(fd);
 }
 
-// Where the kernel gives no SO_COOKIE, as of a pipe, closed connections never left the table: after
-// one peak the server refused all.
+// Regression: for descriptors without SO_COOKIE, such as a pipe, closed connections never left the
+// table. After one peak the server refused all connections.
 TEST(ConnectionTableTest, ADescriptorWithoutACookieLeavesTheTableWhenItIsClosed) {
   int ends[2] = {};
   ASSERT_EQ(pipe(ends), 0);
@@ -244,8 +244,8 @@ TEST(ListenSocketsTest, AWildcardTakesBothFamiliesAndANameItsAddresses) {
   EXPECT_NE(named->port(), 0);
 }
 
-// With two lines "127.0.0.1 localhost" in /etc/hosts the start was refused: the second bind of the
-// same address found it in use.
+// Regression: with two lines "127.0.0.1 localhost" in /etc/hosts the start failed, because the
+// second bind found the same address in use.
 TEST(ListenSocketsTest, AnAddressThatANameHasTwiceIsBoundOnce) {
   sockaddr_in four = {.sin_family = AF_INET};
   four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -1,4 +1,4 @@
-// Aliases, snapshots and compaction over a real channel.
+// Tests of aliases, snapshots and compaction over a real channel.
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -19,7 +19,7 @@ constexpr auto kPrecondition = grpc::StatusCode::FAILED_PRECONDITION;
 
 class AdminCallsTest : public ServerFixture {
  protected:
-  // With a data directory and a place for snapshots.
+  // Serves with a data directory and a directory for snapshots.
   void ServeDurably() {
     Set(settings_.data_dir, dir_ / "data");
     Set(settings_.snapshot_dir, dir_ / "snapshots");
@@ -238,7 +238,7 @@ TEST_F(AdminCallsTest, CompactGivesBackTheDiskOfDeletedRows) {
   EXPECT_THAT(Compact("gone", &given), HasCode(grpc::StatusCode::NOT_FOUND));
 }
 
-// Only the log and a health check of the collection showed that its stored rows could not be read.
+// Only the log and a health check of the collection reported that its stored rows were unreadable.
 TEST_F(AdminCallsTest, ACollectionCountsTheReadsThatFailed) {
   ServeDurably();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));

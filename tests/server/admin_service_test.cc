@@ -1,4 +1,4 @@
-// Admin and health over a real channel, and the server's life as callers see it.
+// Tests of Admin and health over a real channel, and of the server's life as callers see it.
 #include <functional>
 #include <future>
 #include <limits>
@@ -84,9 +84,9 @@ TEST_F(AdminServiceTest, CollectionsAreCreatedDescribedListedAndDropped) {
     ASSERT_EQ(list.collections_size(), 2);
     EXPECT_EQ(list.collections(0).name(), "a");
     EXPECT_EQ(list.collections(0).rows_count(), 2u);
-    EXPECT_EQ(list.collections(0).device_bytes(), 16u);
+    EXPECT_EQ(list.collections(0).device_bytes(), static_cast<uint64_t>(2 * kDeviceRowBytes));
     EXPECT_EQ(list.collections(0).scan(), pb::SCAN_CHOICE_AUTO);
-    EXPECT_EQ(list.collections(0).scan_precision(), pb::SCAN_PRECISION_INT8);
+    EXPECT_EQ(list.collections(0).scan_precision(), pb::SCAN_PRECISION_ROWS);
     EXPECT_EQ(list.collections(1).name(), "c");
   }
   pb::GetCollectionRequest get;
@@ -122,14 +122,14 @@ TEST_F(AdminServiceTest, EveryBadCollectionIsNamed) {
               HasCodeAndMessage(kInvalid, HasSubstr("name: \"a/b\"")));
   EXPECT_THAT(code([](auto& r) { r.clear_name(); }), HasCode(kInvalid));
   EXPECT_THAT(code([](auto& r) { r.set_dim(0); }),
-              HasCodeAndMessage(kInvalid, HasSubstr("dim: 0, must be 1 .. 8192")));
+              HasCodeAndMessage(kInvalid, HasSubstr("dim = 0, must be 1 .. 8192")));
   EXPECT_THAT(code([](auto& r) { r.set_dim(8193); }), HasCode(kInvalid));
   EXPECT_THAT(code([](auto& r) { r.clear_metric(); }),
-              HasCodeAndMessage(kInvalid, HasSubstr("metric: 0")));
+              HasCodeAndMessage(kInvalid, HasSubstr("metric = 0")));
   EXPECT_THAT(code([](auto& r) { r.clear_dtype(); }),
-              HasCodeAndMessage(kInvalid, HasSubstr("dtype: 0")));
+              HasCodeAndMessage(kInvalid, HasSubstr("dtype = 0")));
   EXPECT_THAT(code([](auto& r) { r.clear_id_type(); }),
-              HasCodeAndMessage(kInvalid, HasSubstr("id_type: 0")));
+              HasCodeAndMessage(kInvalid, HasSubstr("id_type = 0")));
   EXPECT_THAT(code([](auto& r) { r.set_metric(static_cast<pb::Metric>(77)); }), HasCode(kInvalid));
   EXPECT_THAT(code([](auto& r) { r.add_attributes(); }), HasCode(kInvalid));
 }
@@ -140,9 +140,9 @@ TEST_F(AdminServiceTest, CapacityIsExactAtTheMomentOfTheCall) {
   grpc::ClientContext context;
   ASSERT_THAT(admin_->GetCapacity(&context, {}, &capacity), HasCode(grpc::StatusCode::OK));
   EXPECT_EQ(capacity.backend(), pb::BACKEND_CPU);
-  EXPECT_EQ(capacity.device_name(), "scripted");
+  EXPECT_EQ(capacity.device_name(), "a fake");
   EXPECT_EQ(capacity.device_bytes_total(), 1u << 30);
-  EXPECT_GE(capacity.device_bytes_used(), 24u);
+  EXPECT_EQ(capacity.device_bytes_used(), static_cast<uint64_t>(3 * kDeviceRowBytes));
   EXPECT_EQ(capacity.host_rows_bytes_total(), 1u << 22);
   EXPECT_EQ(capacity.host_rows_bytes_used(), 1u << 21);
   EXPECT_FALSE(capacity.server_version().empty());
@@ -236,7 +236,8 @@ TEST_F(AdminServiceTest, NothingServesBeforeTheSelfTestHasPassed) {
   ExpectHealth(hv::HealthCheckResponse::NOT_SERVING);
   script_->self_test_gate.Close();
   auto boot = std::async(std::launch::async, [&] {
-    return server_->Boot([this](const EngineOptions&) { return MakeScriptedEngine(script_); });
+    return server_->Boot(
+        [this](const EngineOptions&) { return testing::MakeScriptedEngine(script_); });
   });
   script_->self_test_gate.AwaitArrivals(1);
   ExpectHealth(hv::HealthCheckResponse::NOT_SERVING);
@@ -264,8 +265,9 @@ TEST_F(AdminServiceTest, NothingServesBeforeTheSelfTestHasPassed) {
 TEST_F(AdminServiceTest, AFailedSelfTestNeverServes) {
   Listen();
   script_->self_test_differs = true;
-  EXPECT_EQ(server_->Boot([this](const EngineOptions&) { return MakeScriptedEngine(script_); }),
-            ExitCode::kSelfTest);
+  EXPECT_EQ(
+      server_->Boot([this](const EngineOptions&) { return testing::MakeScriptedEngine(script_); }),
+      ExitCode::kSelfTest);
   ExpectHealth(hv::HealthCheckResponse::NOT_SERVING);
   EXPECT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::UNAVAILABLE));
 }
@@ -284,18 +286,18 @@ TEST_F(AdminServiceTest, AnEngineThatCannotBeMadeHasItsExitCode) {
   }
 }
 
-// A machine with a device node and no usable GPU: rows took half of its memory, which the plan had
-// given to the other parts.
+// Regression: on a machine with a device node but no usable GPU, rows took half of the memory,
+// which the plan had assigned to other parts.
 TEST_F(AdminServiceTest, AGpuThatCannotBeUsedLeavesTheRowsTheirShareOfThePlan) {
   HostMachine machine = {.memory_bytes = 16 * kGiB, .cores = 4, .has_gpu = true};
   std::vector<EngineOptions> made;
-  std::weak_ptr<EngineScript> first;
+  std::weak_ptr<testing::EngineScript> first;
   const auto engine = MakePlannedEngine(settings_, machine, [&](const EngineOptions& options) {
     EXPECT_TRUE(first.expired()) << "two engines at once";
-    auto script = std::make_shared<EngineScript>();
+    auto script = std::make_shared<testing::EngineScript>();
     first = script;
     made.push_back(options);
-    return MakeScriptedEngine(std::move(script));
+    return testing::MakeScriptedEngine(std::move(script));
   });
   ASSERT_TRUE(engine.ok());
   machine.has_gpu = false;
@@ -316,8 +318,9 @@ TEST_F(AdminServiceTest, WatchTellsEveryChangeAndEndsWithTheServer) {
   hv::HealthCheckResponse response;
   ASSERT_TRUE(watch->Read(&response));
   EXPECT_EQ(response.status(), hv::HealthCheckResponse::NOT_SERVING);
-  ASSERT_EQ(server_->Boot([this](const EngineOptions&) { return MakeScriptedEngine(script_); }),
-            ExitCode::kClean);
+  ASSERT_EQ(
+      server_->Boot([this](const EngineOptions&) { return testing::MakeScriptedEngine(script_); }),
+      ExitCode::kClean);
   ASSERT_TRUE(watch->Read(&response));
   EXPECT_EQ(response.status(), hv::HealthCheckResponse::SERVING);
   auto drained = std::async(std::launch::async, [&] { Drain(); });
@@ -372,10 +375,10 @@ TEST_F(AdminServiceTest, ASecondServerCannotTakeTheSamePort) {
                                                         HasSubstr(server_->address())));
 }
 
-// The reflection service is there or not: its method is UNIMPLEMENTED where it is not registered.
-class ReflectionTest : public ServerFixture, public ::testing::WithParamInterface<bool> {};
+// A method of an unregistered reflection service is UNIMPLEMENTED.
+class ServerReflectionTest : public ServerFixture, public ::testing::WithParamInterface<bool> {};
 
-TEST_P(ReflectionTest, IsServedOnlyWhereAskedFor) {
+TEST_P(ServerReflectionTest, IsServedOnlyWhereAskedFor) {
   Set(settings_.reflection, GetParam() ? "true" : "false");
   Serve();
   grpc::ClientContext context;
@@ -390,7 +393,7 @@ TEST_P(ReflectionTest, IsServedOnlyWhereAskedFor) {
               HasCode(GetParam() ? grpc::StatusCode::OK : grpc::StatusCode::UNIMPLEMENTED));
 }
 
-INSTANTIATE_TEST_SUITE_P(OnAndOff, ReflectionTest, ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(OnAndOff, ServerReflectionTest, ::testing::Bool());
 
 }  // namespace
 }  // namespace nearfield::server

@@ -1,6 +1,6 @@
-// Admission by predicted time: who is refused at once, with what hint, and what cannot shut the
-// door.
-#include "server/batching/retry_hint.h"
+// Tests of admission by predicted time: which searches are refused, with which hint, and which
+// failures must not block admission.
+#include "server/scheduler/retry_hint.h"
 #include "tests/server/queue_fixture.h"
 
 namespace nearfield::server {
@@ -14,9 +14,9 @@ using ::testing::Optional;
 
 constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
 
-class AdmissionTest : public QueueFixture {};
+class SearchQueueAdmissionTest : public QueueFixture {};
 
-TEST_F(AdmissionTest, WhatCannotMeetItsDeadlineIsRefusedAtOnceAndTheHintIsWhenItCould) {
+TEST_F(SearchQueueAdmissionTest, WhatCannotMeetItsDeadlineIsRefusedAtOnceAndTheHintIsWhenItCould) {
   Start({});
   const auto slow = NewCollection({.pass_us = 100000});
   Learn(slow, 1);
@@ -30,14 +30,14 @@ TEST_F(AdmissionTest, WhatCannotMeetItsDeadlineIsRefusedAtOnceAndTheHintIsWhenIt
   const std::optional<int64_t> hint = RetryAfterMs(refused);
   ASSERT_TRUE(hint.has_value());
   EXPECT_EQ(queue_->waiting(), 0);
-  // 150 ms are predicted, and some caution.
+  // The prediction is 150 ms plus a safety margin.
   EXPECT_GE(*hint, 90);
   EXPECT_LE(*hint, 120);
   EXPECT_OK(
       TryPush({.collection = other, .deadline_us = 60000.0 + 1000.0 * static_cast<double>(*hint)}));
 }
 
-TEST_F(AdmissionTest, ARefusedSearchIsNeverAnsweredAndCostsNoPass) {
+TEST_F(SearchQueueAdmissionTest, ARefusedSearchIsNeverAnsweredAndCostsNoPass) {
   Start({});
   const auto slow = NewCollection({.pass_us = 100000});
   Learn(slow, 1);
@@ -50,14 +50,14 @@ TEST_F(AdmissionTest, ARefusedSearchIsNeverAnsweredAndCostsNoPass) {
   EXPECT_EQ(at(refused).answers, 0);
 }
 
-TEST_F(AdmissionTest, NothingIsRefusedByPredictionWhileTheEngineIsIdle) {
+TEST_F(SearchQueueAdmissionTest, NothingIsRefusedByPredictionWhileTheEngineIsIdle) {
   Start({});
   const auto slow = NewCollection({.pass_us = 10e6});
   Learn(slow, 1);
   EXPECT_OK(TryPush({.collection = slow, .deadline_us = 1000}));
 }
 
-TEST_F(AdmissionTest, WhatIsNotKnownIsNoReasonToRefuse) {
+TEST_F(SearchQueueAdmissionTest, WhatIsNotKnownIsNoReasonToRefuse) {
   Start({});
   const auto fresh = NewCollection({.pass_us = 1e6});
   Push({.collection = fresh});
@@ -65,7 +65,7 @@ TEST_F(AdmissionTest, WhatIsNotKnownIsNoReasonToRefuse) {
   EXPECT_OK(TryPush({.collection = fresh, .deadline_us = 1000}));
 }
 
-TEST_F(AdmissionTest, OneSlowPassDoesNotShutTheDoor) {
+TEST_F(SearchQueueAdmissionTest, OneSlowPassDoesNotShutTheDoor) {
   Start({});
   const auto a = NewCollection({.pass_us = 10000});
   Learn(a, 1);
@@ -77,7 +77,7 @@ TEST_F(AdmissionTest, OneSlowPassDoesNotShutTheDoor) {
   EXPECT_OK(TryPush({.collection = a, .deadline_us = 50000}));
 }
 
-TEST_F(AdmissionTest, ADeviceThatBecameFasterIsFoundOutOnceASecond) {
+TEST_F(SearchQueueAdmissionTest, ADeviceThatBecameFasterIsFoundOutOnceASecond) {
   Start({});
   const auto a = NewCollection({.pass_us = 1e6});
   const auto busy = NewCollection({.pass_us = 10000});
@@ -100,7 +100,7 @@ TEST_F(AdmissionTest, ADeviceThatBecameFasterIsFoundOutOnceASecond) {
   EXPECT_OK(TryPush({.collection = a, .deadline_us = 200000}));
 }
 
-TEST_F(AdmissionTest, APassThatDoesNotEndIsTakenForAsLateAgain) {
+TEST_F(SearchQueueAdmissionTest, APassThatDoesNotEndIsTakenForAsLateAgain) {
   Start({});
   const auto a = NewCollection({.pass_us = 10000});
   Learn(a, 1);
@@ -116,7 +116,7 @@ TEST_F(AdmissionTest, APassThatDoesNotEndIsTakenForAsLateAgain) {
   EXPECT_OK(TryPush({.collection = a, .deadline_us = 400000})) << "it is over";
 }
 
-TEST_F(AdmissionTest, AWaitBeyondTheLimitIsRefusedWhateverTheDeadline) {
+TEST_F(SearchQueueAdmissionTest, AWaitBeyondTheLimitIsRefusedWhateverTheDeadline) {
   Start({.wait_us_max = 50000});
   const auto a = NewCollection({.pass_us = 100000});
   Learn(a, 1);
@@ -127,7 +127,7 @@ TEST_F(AdmissionTest, AWaitBeyondTheLimitIsRefusedWhateverTheDeadline) {
   EXPECT_OK(TryPush({.collection = a}));
 }
 
-TEST_F(AdmissionTest, OffMeansThatOnlyTheBoundsRefuse) {
+TEST_F(SearchQueueAdmissionTest, OffMeansThatOnlyTheBoundsRefuse) {
   Start({.requests_max = 2, .admission = false});
   const auto a = NewCollection({.pass_us = 1e6});
   Learn(a, 1);
@@ -138,7 +138,7 @@ TEST_F(AdmissionTest, OffMeansThatOnlyTheBoundsRefuse) {
   EXPECT_THAT(TryPush({.collection = a}), StatusIs(kExhausted, HasSubstr("queue is full")));
 }
 
-TEST_F(AdmissionTest, ALoneCallerHasItsShareOfTheQueueAndOthersFindRoom) {
+TEST_F(SearchQueueAdmissionTest, ALoneCallerHasItsShareOfTheQueueAndOthersFindRoom) {
   Start({.requests_max = 100, .caller_share = 0.8});
   const auto a = NewCollection();
   int accepted = 0;
@@ -150,7 +150,7 @@ TEST_F(AdmissionTest, ALoneCallerHasItsShareOfTheQueueAndOthersFindRoom) {
   EXPECT_OK(TryPush({.caller = "second", .collection = a}));
 }
 
-TEST_F(AdmissionTest, GreedyCallersLeaveRoomForANewOne) {
+TEST_F(SearchQueueAdmissionTest, GreedyCallersLeaveRoomForANewOne) {
   Start({.requests_max = 100, .batch_max = 10, .caller_share = 0.8});
   const auto a = NewCollection();
   for (int pass = 0; pass < 100; ++pass) {
@@ -165,7 +165,7 @@ TEST_F(AdmissionTest, GreedyCallersLeaveRoomForANewOne) {
   }
 }
 
-TEST_F(AdmissionTest, BytesAreSharedAsRequestsAreButOneSearchAlwaysFits) {
+TEST_F(SearchQueueAdmissionTest, BytesAreSharedAsRequestsAreButOneSearchAlwaysFits) {
   Start({.bytes_max = 100000, .caller_share = 0.5});
   const auto a = NewCollection();
   EXPECT_OK(TryPush({.caller = "greedy", .collection = a, .bytes = 40000}));
@@ -177,12 +177,12 @@ TEST_F(AdmissionTest, BytesAreSharedAsRequestsAreButOneSearchAlwaysFits) {
               StatusIs(kExhausted, HasSubstr("queue is full")));
 }
 
-// A caller of whom a search always waits kept the bytes of those that were served: after enough of
-// them its share was full for ever.
-TEST_F(AdmissionTest, AServedSearchGivesTheBytesOfItsCallerBack) {
+// Regression: a caller that always had a waiting search was still charged the bytes of its served
+// ones. Its share filled up permanently.
+TEST_F(SearchQueueAdmissionTest, AServedSearchGivesTheBytesOfItsCallerBack) {
   Start({.bytes_max = 100000, .caller_share = 0.5});
   const auto a = NewCollection();
-  const auto b = NewCollection();  // no pass takes both
+  const auto b = NewCollection();  // no pass contains searches of both
   ASSERT_OK(TryPush({.caller = "steady", .collection = a, .bytes = 10000}));
   for (int i = 0; i < 20; ++i) {
     ASSERT_OK(TryPush({.caller = "steady", .collection = i % 2 == 0 ? b : a, .bytes = 10000})) << i;
@@ -190,7 +190,7 @@ TEST_F(AdmissionTest, AServedSearchGivesTheBytesOfItsCallerBack) {
   }
 }
 
-TEST_F(AdmissionTest, APassedDeadlineIsAnsweredWhileTheDeviceWorks) {
+TEST_F(SearchQueueAdmissionTest, APassedDeadlineIsAnsweredWhileTheDeviceWorks) {
   Start({});
   const auto a = NewCollection({.pass_us = 1e6});
   Push({.collection = a});
@@ -206,10 +206,10 @@ TEST_F(AdmissionTest, APassedDeadlineIsAnsweredWhileTheDeviceWorks) {
   EXPECT_THAT(RunOne(), ElementsAre(patient));
 }
 
-// Rows behind the k_max first cost a scan of their own for each k_max: k is 10 here.
-class WorkTest : public QueueFixture {
+// Each k_max rows after the first k_max cost a separate scan; k is 10 here.
+class SearchWorkTest : public QueueFixture {
  protected:
-  WorkTest() {
+  SearchWorkTest() {
     Start({.k_max = 100});
     collection_ = NewCollection({.pass_us = 10000, .few_rows_us = 100});
     Learn(collection_, 1);
@@ -217,26 +217,27 @@ class WorkTest : public QueueFixture {
     Begin();
   }
   absl::Status AskFor(int64_t skip, double deadline_us,
-                      std::shared_ptr<OrderPrefix> prefix = nullptr) {
+                      std::shared_ptr<ResultPageCache> page_cache = nullptr) {
     return TryPush({.collection = collection_,
                     .deadline_us = deadline_us,
                     .skip = skip,
-                    .prefix = std::move(prefix)});
+                    .page_cache = std::move(page_cache)});
   }
   std::shared_ptr<Collection> collection_;
 };
 
-TEST_F(WorkTest, ADeepPageIsExpectedToTakeItsScans) {
+TEST_F(SearchWorkTest, ADeepPageIsExpectedToTakeItsScans) {
   EXPECT_THAT(AskFor(/*skip=*/990, /*deadline_us=*/100000),
               StatusIs(kExhausted, HasSubstr("take 100 ms")));
   EXPECT_OK(AskFor(/*skip=*/90, /*deadline_us=*/30000)) << "one scan finds all";
   EXPECT_OK(AskFor(/*skip=*/990, /*deadline_us=*/200000));
-  // What comes behind it is told of its time: 10 ms of the pass that runs, 10 and 100.
+  // A later search must wait for the running pass (10 ms), its own (10 ms) and the deep page (100
+  // ms).
   EXPECT_THAT(AskFor(/*skip=*/0, /*deadline_us=*/100000), StatusIs(kExhausted));
   EXPECT_OK(AskFor(/*skip=*/0, /*deadline_us=*/200000));
 }
 
-TEST_F(WorkTest, DeepPagesHaveAPassOfTheirOwnAndTeachWhatOneScanTakes) {
+TEST_F(SearchWorkTest, DeepPagesHaveAPassOfTheirOwnAndTeachWhatOneScanTakes) {
   const int deep = Push({.collection = collection_, .skip = 990});
   const int plain = Push({.collection = collection_});
   End();
@@ -252,13 +253,13 @@ TEST_F(WorkTest, DeepPagesHaveAPassOfTheirOwnAndTeachWhatOneScanTakes) {
   EXPECT_THAT(AskFor(/*skip=*/990, /*deadline_us=*/100000), StatusIs(kExhausted));
 }
 
-TEST_F(WorkTest, APageThatIsKnownAlreadyCostsNothing) {
-  struct Known final : OrderPrefix {
+TEST_F(SearchWorkTest, APageThatIsKnownAlreadyCostsNothing) {
+  struct Known final : ResultPageCache {
     int64_t rows_count() const override { return 1000; }
     int64_t bytes() const override { return 0; }
   };
-  const auto prefix = std::make_shared<Known>();
-  EXPECT_OK(AskFor(/*skip=*/990, /*deadline_us=*/15000, prefix));
+  const auto page_cache = std::make_shared<Known>();
+  EXPECT_OK(AskFor(/*skip=*/990, /*deadline_us=*/15000, page_cache));
   End();
   Begin();
   EXPECT_EQ(RunningUs(), 0);
@@ -267,10 +268,10 @@ TEST_F(WorkTest, APageThatIsKnownAlreadyCostsNothing) {
   Begin();
   EXPECT_THAT(AskFor(/*skip=*/0, /*deadline_us=*/15000), StatusIs(kExhausted))
       << "it did not teach that passes take no time";
-  EXPECT_OK(AskFor(/*skip=*/1090, /*deadline_us=*/25000, prefix)) << "one scan is missing";
+  EXPECT_OK(AskFor(/*skip=*/1090, /*deadline_us=*/25000, page_cache)) << "one scan is missing";
 }
 
-TEST_F(WorkTest, AFilterOfFewRowsIsLearnedApart) {
+TEST_F(SearchWorkTest, AFilterOfFewRowsIsLearnedApart) {
   const auto filter = std::make_shared<RowFilter>();
   const Ask few = {
       .collection = collection_, .deadline_us = 15000, .filter = filter, .few_rows = true};
@@ -286,8 +287,8 @@ TEST_F(WorkTest, AFilterOfFewRowsIsLearnedApart) {
   EXPECT_THAT(TryPush({.collection = collection_, .deadline_us = 15000}), StatusIs(kExhausted));
 }
 
-// Two filters are two scans: each is a pass, in which nobody waits for the other.
-TEST_F(WorkTest, OnlyThoseWithOneFilterShareAPass) {
+// Two filters need two scans, so their searches never share a pass.
+TEST_F(SearchWorkTest, OnlyThoseWithOneFilterShareAPass) {
   const auto one = std::make_shared<RowFilter>();
   const auto other = std::make_shared<RowFilter>();
   std::vector<int> numbers;

@@ -1,4 +1,4 @@
-// Digests, verified searches and the audit as a client sees them.
+// Tests of digests, verified searches and the audit as a client sees them.
 #include <openssl/sha.h>
 
 #include <chrono>
@@ -42,13 +42,13 @@ class AuditServiceTest : public ServerFixture {
     request.set_verify(true);
     return request;
   }
-  // The answer's second score is one unit in the last place too great.
+  // Makes the second score of every answer one unit in the last place too large.
   void FlipAScoreBit() {
     script_->CorruptAnswers([](Neighbors* neighbors) {
       neighbors->scores[1] = std::nextafterf(neighbors->scores[1], INFINITY);
     });
   }
-  // Returns with the first NOT_SERVING.
+  // Returns at the first NOT_SERVING.
   void AwaitNotServing() {
     grpc::ClientContext context;
     const auto watch = health_->Watch(&context, hv::HealthCheckRequest());
@@ -66,7 +66,7 @@ class AuditServiceTest : public ServerFixture {
     }
     return count;
   }
-  // As a server is found that gave a wrong answer.
+  // Checks the behavior of a server that gave a wrong answer.
   void ExpectDistrusted() {
     pb::SearchResponse response;
     grpc::ClientContext context;
@@ -75,7 +75,7 @@ class AuditServiceTest : public ServerFixture {
     EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
     EXPECT_EQ(response.results_size(), 0);
     EXPECT_THAT(UploadRows("c", {9}), HasCode(grpc::StatusCode::UNAVAILABLE));
-    // It can be looked at.
+    // Read-only calls still work.
     grpc::ClientContext listing;
     pb::ListCollectionsResponse collections;
     EXPECT_THAT(admin_->ListCollections(&listing, {}, &collections), HasCode(kOk));
@@ -92,7 +92,7 @@ class AuditServiceTest : public ServerFixture {
   std::string folder_;
 };
 
-// By the text of retrieval.proto, once more.
+// A second implementation of the text in retrieval.proto.
 std::string Digest(const std::string& bytes) {
   std::string digest(32, '\0');
   SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
@@ -118,7 +118,7 @@ TEST_F(AuditServiceTest, TheDigestIsOfIdsAndScoresAlone) {
                           Raw(uint64_t{3}) + Raw(4.0f) + Raw(3.0f);
   EXPECT_EQ(response.result_digest(), Digest("nearfield result digest 1" + one + one));
 
-  // Another epoch, payloads and vectors: the same answer.
+  // Another epoch, payloads and vectors do not change the digest.
   ASSERT_THAT(UploadRows("c", {0}), HasCode(kOk));
   pb::SearchResponse later;
   request.set_with_payload(true);
@@ -187,17 +187,18 @@ TEST_F(AuditServiceTest, AVerifiedSearchNeverSendsAWrongAnswer) {
 }
 
 TEST_F(AuditServiceTest, AWrongScoreInLiveTrafficIsFoundAndEndsTheServing) {
-  Set(settings_.audit_share, "1");
+  Set(settings_.audit_one_in, "1");
   ServeRows();
   FlipAScoreBit();
-  EXPECT_THAT(Search(SearchFor("c", {1, 0})), HasCode(kOk));  // its answer is gone already
+  // The audit runs after the answer was sent.
+  EXPECT_THAT(Search(SearchFor("c", {1, 0})), HasCode(kOk));
   AwaitNotServing();
   ExpectDistrusted();
-  while (RecordsCount() == 0) std::this_thread::yield();  // written after the serving was stopped
+  while (RecordsCount() == 0) std::this_thread::yield();  // written after serving has stopped
 }
 
 TEST_F(AuditServiceTest, AWrongIdInAStreamIsFound) {
-  Set(settings_.audit_share, "1");
+  Set(settings_.audit_one_in, "1");
   ServeRows();
   script_->CorruptAnswers([](Neighbors* neighbors) {
     std::vector<uint64_t> ids;
@@ -215,7 +216,7 @@ TEST_F(AuditServiceTest, AWrongIdInAStreamIsFound) {
 }
 
 TEST_F(AuditServiceTest, RightAnswersOfLiveTrafficAreAuditedAndCounted) {
-  Set(settings_.audit_share, "1");
+  Set(settings_.audit_one_in, "1");
   Set(settings_.audit_cpu_percent, "100");
   ServeRows();
   const Auditor& auditor = server_->state().core()->audit->auditor;
@@ -255,7 +256,7 @@ TEST_F(AuditServiceTest, WhatAClientClaimsEndsNothing) {
   ASSERT_THAT(admin_->Verify(&context, request, &verdict), HasCode(kOk));
   EXPECT_FALSE(verdict.equal());
   EXPECT_FALSE(server_->state().distrusted());
-  // Its own answer does.
+  // A wrong answer of the server itself ends serving.
   FlipAScoreBit();
   request.clear_claim();
   grpc::ClientContext again;
@@ -277,7 +278,7 @@ TEST_F(AuditServiceTest, TooManyVerifiedSearchesAreRefusedAtOnce) {
       retrieval_->Search(&context, Verified(), &response),
       HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED, HasSubstr("too many verifications")));
   EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
-  EXPECT_THAT(Search(SearchFor("c", {1, 0})), HasCode(kOk));  // others go on
+  EXPECT_THAT(Search(SearchFor("c", {1, 0})), HasCode(kOk));  // other searches continue
   script_->verify_gate.Open();
   EXPECT_THAT(first.get(), HasCode(kOk));
   EXPECT_THAT(Search(Verified()), HasCode(kOk));  // the place is free
@@ -310,7 +311,7 @@ TEST_F(AuditServiceTest, EarlierRecordsAreToldOfAtTheStart) {
   std::filesystem::create_directory(folder_ + "/audit");
   std::ofstream(folder_ + "/audit/audit-1-1.json") << "{}";
   Serve();
-  EXPECT_THAT(LogLines(), Contains(HasSubstr("records of earlier wrong answers")));
+  EXPECT_THAT(LogLines(), Contains(HasSubstr("records of earlier mismatches")));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The queue, the batches and the workers in front of the engine; with a clock that only the test
-// moves.
+// Tests of the queue, the batches and the workers in front of the engine, with a clock that the
+// test controls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,13 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "server/batching/batch_runner.h"
-#include "server/batching/engine_thread.h"
-#include "server/batching/retry_hint.h"
-#include "server/batching/search_queue.h"
-#include "server/batching/worker_pool.h"
+#include "server/scheduler/batch_runner.h"
+#include "server/scheduler/engine_thread.h"
+#include "server/scheduler/retry_hint.h"
+#include "server/scheduler/search_queue.h"
+#include "server/scheduler/worker_pool.h"
 #include "tests/server/fake_clock.h"
-#include "tests/server/scripted_engine.h"
+#include "tests/testing/scripted_engine.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
@@ -31,9 +31,9 @@ using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
-class BatchingTest : public ::testing::Test {
+class SearchQueueBatchingTest : public ::testing::Test {
  protected:
-  BatchingTest() : a_(NewCollection({1, 2, 3})), b_(NewCollection({10})) {}
+  SearchQueueBatchingTest() : a_(NewCollection({1, 2, 3})), b_(NewCollection({10})) {}
 
   std::shared_ptr<Collection> NewCollection(std::vector<uint64_t> ids) {
     std::shared_ptr<Collection> collection =
@@ -52,7 +52,7 @@ class BatchingTest : public ::testing::Test {
     return collection;
   }
 
-  // A ticket of `queries` queries; its answer lands in answers_[name].
+  // Returns a ticket of `queries` queries; its answer goes to answers_[name].
   SearchTicket Ticket(const std::string& name, const std::shared_ptr<Collection>& collection,
                       int queries = 1) {
     SearchTicket ticket;
@@ -88,14 +88,14 @@ class BatchingTest : public ::testing::Test {
 
   FakeClock clock_;
   PassCounter counter_;
-  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
-  std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
+  std::shared_ptr<testing::EngineScript> script_ = std::make_shared<testing::EngineScript>();
+  std::unique_ptr<Engine> engine_ = testing::MakeScriptedEngine(script_);
   std::shared_ptr<Collection> a_;
   std::shared_ptr<Collection> b_;
   std::map<std::string, absl::StatusOr<SearchReply>> answers_;
 };
 
-TEST_F(BatchingTest, WaitingSearchesOfOneCollectionShareOnePass) {
+TEST_F(SearchQueueBatchingTest, WaitingSearchesOfOneCollectionShareOnePass) {
   SearchQueue queue({}, &clock_);
   ASSERT_OK(queue.Push(Ticket("a1", a_)));
   clock_.Advance(100);
@@ -119,7 +119,7 @@ TEST_F(BatchingTest, WaitingSearchesOfOneCollectionShareOnePass) {
   EXPECT_EQ(queue.waiting(), 0);
 }
 
-TEST_F(BatchingTest, OtherRowPartsOrTooManyQueriesMakeAnotherPass) {
+TEST_F(SearchQueueBatchingTest, OtherRowPartsOrTooManyQueriesMakeAnotherPass) {
   SearchQueue queue({.batch_max = 4}, &clock_);
   ASSERT_OK(queue.Push(Ticket("three", a_, 3)));
   SearchTicket with_vectors = Ticket("vectors", a_);
@@ -133,7 +133,7 @@ TEST_F(BatchingTest, OtherRowPartsOrTooManyQueriesMakeAnotherPass) {
   EXPECT_TRUE(answers_.at("two")->result.queries[0].rows.empty());
 }
 
-TEST_F(BatchingTest, DeadSearchesNeverReachTheDevice) {
+TEST_F(SearchQueueBatchingTest, DeadSearchesNeverReachTheDevice) {
   SearchQueue queue({}, &clock_);
   SearchTicket late = Ticket("late", a_);
   late.deadline = clock_.Now() + std::chrono::milliseconds(5);
@@ -149,7 +149,7 @@ TEST_F(BatchingTest, DeadSearchesNeverReachTheDevice) {
   EXPECT_EQ(script_->searches, 0);
 }
 
-TEST_F(BatchingTest, DeadOnArrivalIsRefused) {
+TEST_F(SearchQueueBatchingTest, DeadOnArrivalIsRefused) {
   SearchQueue queue({}, &clock_);
   SearchTicket late = Ticket("late", a_);
   late.deadline = clock_.Now();
@@ -157,11 +157,11 @@ TEST_F(BatchingTest, DeadOnArrivalIsRefused) {
   EXPECT_EQ(answers_.count("late"), 0u);
 }
 
-TEST_F(BatchingTest, AFullQueueRefusesAtOnceAndSaysWhenToComeBack) {
+TEST_F(SearchQueueBatchingTest, AFullQueueRefusesAtOnceAndSaysWhenToComeBack) {
   SearchQueue queue({.requests_max = 2}, &clock_);
   ASSERT_OK(queue.Push(Ticket("0", a_)));
   RunOne(&queue);
-  queue.NotePass(1000000);
+  queue.RecordPass(1000000);
   answers_.clear();
   ASSERT_OK(queue.Push(Ticket("1", a_)));
   ASSERT_OK(queue.Push(Ticket("2", a_)));
@@ -171,7 +171,7 @@ TEST_F(BatchingTest, AFullQueueRefusesAtOnceAndSaysWhenToComeBack) {
   EXPECT_EQ(answers_.size(), 0u);
 }
 
-TEST_F(BatchingTest, QueuedBytesAreBoundedButOneRequestAlwaysFits) {
+TEST_F(SearchQueueBatchingTest, QueuedBytesAreBoundedButOneRequestAlwaysFits) {
   SearchQueue queue({.bytes_max = 1}, &clock_);
   EXPECT_OK(queue.Push(Ticket("1", a_)));
   EXPECT_THAT(queue.Push(Ticket("2", a_)), StatusIs(absl::StatusCode::kResourceExhausted));
@@ -179,7 +179,7 @@ TEST_F(BatchingTest, QueuedBytesAreBoundedButOneRequestAlwaysFits) {
   EXPECT_OK(queue.Push(Ticket("3", a_)));
 }
 
-TEST_F(BatchingTest, DeadSearchesMakeRoomInAFullQueue) {
+TEST_F(SearchQueueBatchingTest, DeadSearchesMakeRoomInAFullQueue) {
   SearchQueue queue({.requests_max = 1}, &clock_);
   SearchTicket first = Ticket("first", a_);
   const CancelFlag leave = first.cancelled;
@@ -190,7 +190,7 @@ TEST_F(BatchingTest, DeadSearchesMakeRoomInAFullQueue) {
   EXPECT_EQ(queue.waiting(), 1);
 }
 
-TEST_F(BatchingTest, OneAtFaultDoesNotFailTheOthersOfItsPass) {
+TEST_F(SearchQueueBatchingTest, OneAtFaultDoesNotFailTheOthersOfItsPass) {
   SearchQueue queue({}, &clock_);
   SearchTicket bad = Ticket("bad", a_);
   bad.request.queries[0].vector = {};
@@ -203,7 +203,7 @@ TEST_F(BatchingTest, OneAtFaultDoesNotFailTheOthersOfItsPass) {
   EXPECT_THAT(StatusOf("bad"), StatusIs(absl::StatusCode::kNotFound));
 }
 
-TEST_F(BatchingTest, OneAtFaultAmongManyCostsFewPasses) {
+TEST_F(SearchQueueBatchingTest, OneAtFaultAmongManyCostsFewPasses) {
   SearchQueue queue({}, &clock_);
   for (int i = 0; i < 64; ++i) {
     SearchTicket ticket = Ticket(std::to_string(i), a_);
@@ -221,7 +221,7 @@ TEST_F(BatchingTest, OneAtFaultAmongManyCostsFewPasses) {
   EXPECT_EQ(script_->searches, 1 + 2 * 6);
 }
 
-TEST_F(BatchingTest, TheRepliesOfOneBatchAreBoundedButOneRequestAlwaysFits) {
+TEST_F(SearchQueueBatchingTest, TheRepliesOfOneBatchAreBoundedButOneRequestAlwaysFits) {
   SearchQueue queue({.reply_bytes_max = 100}, &clock_);
   for (const auto& [name, bytes] : std::vector<std::pair<std::string, int64_t>>{
            {"60", 60}, {"50", 50}, {"40", 40}, {"1", 1}, {"500", 500}}) {
@@ -235,14 +235,14 @@ TEST_F(BatchingTest, TheRepliesOfOneBatchAreBoundedButOneRequestAlwaysFits) {
   EXPECT_OK(StatusOf("500"));
 }
 
-TEST_F(BatchingTest, ABatchMayCopyAFewRepliesAndOnlyTheOneAtFaultFails) {
+TEST_F(SearchQueueBatchingTest, ABatchMayCopyAFewRepliesAndOnlyTheOneAtFaultFails) {
   SearchQueue queue({}, &clock_);
   const auto push = [&](const std::string& name, int queries, int64_t bytes_max) {
     SearchTicket ticket = Ticket(name, a_, queries);
     ticket.request.parts = {.vectors = true, .payloads = false, .bytes_max = bytes_max};
     ASSERT_OK(queue.Push(std::move(ticket)));
   };
-  push("8", 1, 20);  // a row is 8 bytes; n queries ask for 1 .. n rows
+  push("8", 1, 20);  // a row is 8 bytes; the queries request 1 .. n rows
   push("24", 2, 20);
   push("other", 1, 19);
   RunOne(&queue);
@@ -258,9 +258,9 @@ TEST_F(BatchingTest, ABatchMayCopyAFewRepliesAndOnlyTheOneAtFaultFails) {
   EXPECT_THAT(StatusOf("48"), StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
-TEST_F(BatchingTest, ALostDeviceFailsThePassOnce) {
+TEST_F(SearchQueueBatchingTest, ALostDeviceFailsThePassOnce) {
   SearchQueue queue({}, &clock_);
-  script_->device_lost = true;
+  script_->device->Lose();
   ASSERT_OK(queue.Push(Ticket("1", a_)));
   ASSERT_OK(queue.Push(Ticket("2", a_)));
   RunOne(&queue);
@@ -269,7 +269,7 @@ TEST_F(BatchingTest, ALostDeviceFailsThePassOnce) {
   EXPECT_EQ(script_->searches, 1);
 }
 
-TEST_F(BatchingTest, APassGoesOnWhileOneCallerWaitsAndEndsWithTheLast) {
+TEST_F(SearchQueueBatchingTest, APassGoesOnWhileOneCallerWaitsAndEndsWithTheLast) {
   SearchTicket stays = Ticket("stays", a_);
   SearchTicket leaves = Ticket("leaves", a_);
   stays.deadline = clock_.Now() + std::chrono::seconds(1);
@@ -289,7 +289,7 @@ TEST_F(BatchingTest, APassGoesOnWhileOneCallerWaitsAndEndsWithTheLast) {
   EXPECT_EQ(script_->cancelled_searches, 1);
 }
 
-TEST_F(BatchingTest, CloseAnswersAllThatWaitAndRefusesTheRest) {
+TEST_F(SearchQueueBatchingTest, CloseAnswersAllThatWaitAndRefusesTheRest) {
   SearchQueue queue({}, &clock_);
   ASSERT_OK(queue.Push(Ticket("1", a_)));
   queue.Close();
@@ -298,7 +298,7 @@ TEST_F(BatchingTest, CloseAnswersAllThatWaitAndRefusesTheRest) {
   EXPECT_TRUE(queue.Take().empty());
 }
 
-TEST_F(BatchingTest, TheEngineThreadTakesWhatGatheredDuringThePassBefore) {
+TEST_F(SearchQueueBatchingTest, TheEngineThreadTakesWhatGatheredDuringThePassBefore) {
   SteadyClock clock;
   SearchQueue queue({}, &clock);
   script_->search_gate.Close();
@@ -324,7 +324,7 @@ TEST_F(BatchingTest, TheEngineThreadTakesWhatGatheredDuringThePassBefore) {
 }
 
 TEST(WorkerPoolTest, RefusesBeyondItsBoundAndRunsTheRest) {
-  Gate gate;
+  testing::Gate gate;
   gate.Close();
   std::atomic<int> ran{0};
   {
@@ -345,8 +345,8 @@ TEST(WorkerPoolTest, RefusesBeyondItsBoundAndRunsTheRest) {
   EXPECT_EQ(ran, 3);
 }
 
-// A caller that verified one answer after the other was refused: it had its answer before the place
-// was free.
+// Regression: a caller that verified one answer after another was refused, because it got its
+// answer before its place was free.
 TEST(WorkerPoolTest, ThePlaceIsFreeBeforeTheCallerIsAnswered) {
   WorkerPool pool({.what = "verifications", .threads = 1, .waiting_max = 0});
   for (int i = 0; i < 200; ++i) {

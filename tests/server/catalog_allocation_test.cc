@@ -1,4 +1,4 @@
-// Memory that runs out anywhere in a change of the catalog: memory and the store say the same.
+// Tests changes of the catalog while any allocation fails: memory and the store stay consistent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ class CatalogAllocationTest : public DurableCatalogFixture {
  protected:
   void SetUp() override { Open(); }
 
-  // The names of collections and, with what they name, of aliases.
+  // Pairs of a collection's name and "", and of an alias and its collection.
   using Names = std::vector<std::pair<std::string, std::string>>;
 
   Names InMemory() const {
@@ -46,8 +46,8 @@ class CatalogAllocationTest : public DurableCatalogFixture {
     return names;
   }
 
-  // Fails the 1st, 2nd, .. allocation of `call`, until it runs through without. `undo` follows each
-  // call that is OK.
+  // Calls `call` with its 1st, 2nd, .. allocation failing, until a call makes fewer allocations.
+  // Calls `undo` after each call that returned OK.
   void FailEach(const std::function<absl::Status()>& call, const std::function<void()>& undo) {
     bool failed = true;
     for (int64_t n = 1; failed; ++n) {
@@ -70,8 +70,8 @@ class CatalogAllocationTest : public DurableCatalogFixture {
   }
 };
 
-// The store had committed the collection when memory ran out for its entry in the catalog: the name
-// was taken, and no caller could use or drop it before the next start.
+// The store had committed the collection when memory ran out for its entry in the catalog. The name
+// was taken, and no call could use or drop it before the next start.
 TEST_F(CatalogAllocationTest, ACollectionIsCreatedInMemoryAndInTheStoreOrInNeither) {
   FailEach([&] { return catalog_->Create("b", {.dim = kDim}).status(); },
            [&] {
@@ -91,7 +91,7 @@ TEST_F(CatalogAllocationTest, ACollectionIsDroppedFromBothOrFromNeither) {
   FailEach([&] { return catalog_->Drop("b").status(); }, make);
 }
 
-// An alias went to the new collection in the store, and stayed at the old one in memory.
+// An alias named the new collection in the store, and still the old one in memory.
 TEST_F(CatalogAllocationTest, AnAliasIsSetInBothOrInNeither) {
   Make("a");
   Make("b");
@@ -104,13 +104,14 @@ TEST_F(CatalogAllocationTest, AnAliasIsSetInBothOrInNeither) {
            [&] { ASSERT_OK(catalog_->SetAlias("live", "a")); });
 }
 
-// The segment was sealed before its attributes were indexed: where the process then ended for want
-// of memory, the next start set the segment aside as one that may have been committed.
+// The segment was sealed before its attributes were indexed. If the process then ended because
+// memory ran out, the next start moved the segment to lost/, because it might have been committed.
 TEST_F(CatalogAllocationTest, AnUploadWhoseAttributesFindNoMemoryIsNotSetAsideByTheNextStart) {
   const AttributeSchema schema = *AttributeSchema::Create({{.name = "n"}}, {});
   const auto named = catalog_->Create("a", {.dim = kDim}, schema);
   ASSERT_OK(named);
-  auto upload = CollectionUpload::Begin(*named, {.reservation = {.rows_max = 1}, .dead = nullptr});
+  auto upload =
+      CollectionUpload::Begin(*named, {.reservation = {.rows_max = 1}, .check_caller = nullptr});
   ASSERT_OK(upload);
   const IdColumn ids = IdColumn::OfNumbers({1});
   const std::vector<uint8_t> rows(kDim * sizeof(float), 1);

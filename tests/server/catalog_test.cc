@@ -1,4 +1,4 @@
-#include "server/catalog/catalog.h"
+#include "server/collections/catalog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/server/scripted_engine.h"
+#include "tests/testing/scripted_engine.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
@@ -37,8 +37,8 @@ TEST(CollectionNameTest, AMessageNeverCarriesControlCharacters) {
 
 class CatalogTest : public ::testing::Test {
  protected:
-  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
-  std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
+  std::shared_ptr<testing::EngineScript> script_ = std::make_shared<testing::EngineScript>();
+  std::unique_ptr<Engine> engine_ = testing::MakeScriptedEngine(script_);
   Catalog catalog_{{.engine = engine_.get(), .store = nullptr}, /*collections_max=*/2};
   const CollectionSpec spec_{.dim = 4};
 };
@@ -67,7 +67,7 @@ TEST_F(CatalogTest, ADroppedCollectionLivesAsLongAsItsLastUser) {
     ASSERT_OK(catalog_.Drop("a"));
     EXPECT_TRUE(user->dropped.load());
     EXPECT_FALSE(memory.expired());
-    // The name is free at once, for another collection.
+    // The name is free immediately for another collection.
     EXPECT_NE((*catalog_.Create("a", spec_))->collection, user->collection);
   }
   EXPECT_TRUE(memory.expired());
@@ -87,7 +87,7 @@ TEST_F(CatalogTest, AnAliasIsAnotherNameUntilItIsDroppedOrItsCollectionIs) {
   EXPECT_EQ(moved->now, b);
   EXPECT_EQ(moved->before, a);
   EXPECT_EQ(*catalog_.Find("live"), b);
-  // By way of an alias: of its collection, not of the alias.
+  // An alias of an alias refers to its collection, not to the alias.
   ASSERT_OK(catalog_.SetAlias("next", "live"));
   ASSERT_OK(catalog_.SetAlias("live", "a"));
   EXPECT_EQ(*catalog_.Find("next"), b);

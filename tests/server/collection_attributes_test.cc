@@ -1,6 +1,6 @@
-// The attributes of a collection's rows beside its epochs: nothing asked for is dropped, nothing
-// dropped stays, and memory is bounded.
-#include "server/catalog/collection_attributes.h"
+// Tests of the attributes of a collection's rows across epochs: rows in use are not dropped,
+// dropped rows free their memory, and memory is bounded.
+#include "server/collections/collection_attributes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "server/catalog/attributes/schema_encoding.h"
-#include "server/catalog/catalog.h"
+#include "server/attributes/schema_encoding.h"
+#include "server/collections/catalog.h"
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
 #include "tests/testing/fake_engine.h"
@@ -37,7 +37,7 @@ class CollectionAttributesTest : public ::testing::Test {
       : shared_(std::make_shared<AttributeShared>(memory_bytes, 1 << 20)),
         attributes_(std::make_unique<CollectionAttributes>(schema_, shared_)) {}
 
-  // Rows first .. first + kBatch, each with "n" = its id.
+  // Uploads rows [first, first + kBatch), each with "n" = its id.
   absl::Status Upload(uint64_t first, const std::function<void()>& before_commit = nullptr) {
     std::vector<uint64_t> ids;
     std::vector<PlainRow> rows;
@@ -56,7 +56,7 @@ class CollectionAttributesTest : public ::testing::Test {
     if (!status.ok()) return status;
     if (before_commit) before_commit();
     status = upload->Commit().status();
-    if (status.ok()) attributes.Settle(true);
+    if (status.ok()) attributes.Finalize(true);
     return status;
   }
 
@@ -103,8 +103,8 @@ TEST_F(CollectionAttributesTest, DeadRowsGiveTheirMemoryBackOnceNobodyHoldsThem)
   EXPECT_EQ(shared_->memory_bytes, 0);
 }
 
-// A page without a filter kept the epoch; the filtered search of the same epoch held another pin of
-// it. What the first keeps, the second's next page finds.
+// A page without a filter pins the epoch, and a filtered search of the same epoch pins it
+// separately. The next filtered page must find the rows through the first pin.
 TEST_F(CollectionAttributesTest, AnEpochThatAnyoneHoldsKeepsItsRows) {
   ASSERT_OK(Upload(0));
   const FilterTree low = Compare("n", Comparison::kLess, Integers({100}));
@@ -134,8 +134,8 @@ TEST_F(CollectionAttributesTest, AnUploadThatFailsLeavesNothing) {
   EXPECT_EQ(shared_->memory_bytes, attributes_->bytes());
 }
 
-// With a few callers there was always an upload between its rows' attributes and its commit, and
-// dead rows were only looked for while there was none: they stayed for good.
+// With several callers, some upload was always between adding its attributes and its commit. Dead
+// rows were searched for only while no upload was there, so they stayed forever.
 TEST_F(CollectionAttributesTest, DeadRowsAreDroppedWhileAnUploadCommits) {
   for (uint64_t batch = 0; batch < 3; ++batch) ASSERT_OK(Upload(batch * kBatch));
   const int64_t full = attributes_->bytes();
@@ -148,8 +148,8 @@ TEST_F(CollectionAttributesTest, DeadRowsAreDroppedWhileAnUploadCommits) {
   EXPECT_EQ(CountAt(Compare("n", Comparison::kLess, Integers({3 * kBatch + 7})), nullptr), 7);
 }
 
-// The rows of an upload are indexed before they are visible; what was chosen before they are is
-// without them, also where it is deleted afterwards.
+// The rows of an upload are indexed before they are visible. A choice made before that excludes
+// them, also if they are deleted afterwards.
 TEST_F(CollectionAttributesTest, RowsThatBecomeVisibleAfterTheChoiceAreNotDeleted) {
   ASSERT_OK(Upload(0));
   const FilterTree all = Exists("n");
@@ -165,12 +165,12 @@ TEST_F(CollectionAttributesTest, RowsThatBecomeVisibleAfterTheChoiceAreNotDelete
   EXPECT_EQ(CountAt(Compare("n", Comparison::kLess, Integers({kBatch})), nullptr), 0);
 }
 
-class LittleMemoryTest : public CollectionAttributesTest {
+class CollectionAttributesMemoryTest : public CollectionAttributesTest {
  protected:
-  LittleMemoryTest() : CollectionAttributesTest(100'000) {}
+  CollectionAttributesMemoryTest() : CollectionAttributesTest(100'000) {}
 };
 
-TEST_F(LittleMemoryTest, AnUploadBeyondTheMemoryIsRefusedWithBothNumbers) {
+TEST_F(CollectionAttributesMemoryTest, AnUploadBeyondTheMemoryIsRefusedWithBothNumbers) {
   ASSERT_OK(Upload(0));
   absl::Status status;
   uint64_t uploads = 1;

@@ -1,5 +1,6 @@
-// Compaction on demand, over the real engine and store: all comes back, and no answer changes.
-#include "server/catalog/compactor.h"
+// Tests of compaction on demand, over the real engine and store: it frees everything, and no answer
+// changes.
+#include "server/collections/compactor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,7 +67,7 @@ TEST_F(CompactorTest, WhatTheBackgroundLeavesComesBackWhenAskedForAndNoAnswerCha
   EXPECT_EQ(Answer(**catalog_->Find("a")), before);
 }
 
-// Memory ran out while the background listed the collections, and the process ended.
+// Regression: memory ran out while the background listed the collections, and the process ended.
 TEST_F(CompactorTest, ABackgroundWithoutMemoryGoesOnAtTheNextNudge) {
   compactor_ = nullptr;
   const auto named = Make("a");
@@ -133,7 +134,7 @@ TEST_F(CompactorTest, OneRunsAtATimeAndWhoWaitsCanGiveUp) {
   std::atomic<bool> first{true};
   auto running = std::async(std::launch::async, [&] {
     return compactor_->CompactNow(named, [&, caller = std::this_thread::get_id()] {
-      // The compactor's thread is held here; the caller's asks as well, while it waits its turn.
+      // Hold the compactor's thread here. The caller's thread also polls this while it waits.
       if (std::this_thread::get_id() != caller && first.exchange(false)) {
         begun.set_value();
         released.wait();
@@ -183,7 +184,7 @@ TEST_F(CompactorTest, TheBackgroundGivesTheDiskBackWithoutMemoryForACopy) {
   Upload(named, 0, kRows, seed_);
   Delete(*named, 0, kRows / 2);
   const std::string before = Answer(*named);
-  std::vector<std::unique_ptr<nearfield::Upload>> taken;  // all memory there is
+  std::vector<std::unique_ptr<nearfield::Upload>> taken;  // takes all memory
   for (int64_t rows = kRowsMax; rows > 0;) {
     auto upload = named->collection->BeginUpload({.rows_max = rows});
     if (upload.ok()) {

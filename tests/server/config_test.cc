@@ -1,4 +1,4 @@
-// Settings: precedence, limits, errors.
+// Tests of settings: precedence, limits, errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -79,11 +79,11 @@ TEST_F(ConfigTest, WhatCheckConfigPrintsIsAFileThatGivesTheSameSettings) {
                              "--port-file", "a # b = c", "--backend=cpu"});
   ASSERT_OK(printed);
   EXPECT_EQ(printed->action, LoadOutcome::Action::kPrint);
-  EXPECT_THAT(printed->text,
+  EXPECT_THAT(printed->output,
               AllOf(HasSubstr("memory_bytes = \"3GiB\"  # flag"), HasSubstr("# default")));
   Settings again;
   const std::vector<const char*> argv = {"nearfield-server", "--config", path_.c_str()};
-  File(printed->text);
+  File(printed->output);
   ASSERT_OK(LoadSettings(3, argv.data(), {}, &again));
   for (size_t i = 0; i < again.all().size(); ++i)
     EXPECT_EQ(again.all()[i]->Text(), settings_.all()[i]->Text());
@@ -95,7 +95,7 @@ TEST_F(ConfigTest, WorkOnADataDirectoryIsAskedForOnTheCommandLine) {
   const auto restore = Load({"--restore-from", "/backup/a", "--data-dir", "/data/b"});
   ASSERT_OK(restore);
   EXPECT_EQ(restore->action, LoadOutcome::Action::kRestore);
-  EXPECT_EQ(restore->text, "/backup/a");
+  EXPECT_EQ(restore->snapshot_dir, "/backup/a");
   EXPECT_EQ(settings_.data_dir.value(), "/data/b");
   EXPECT_THAT(Load({"--restore-from", "/backup/a", "--check-data-dir"}),
               StatusIs(absl::StatusCode::kInvalidArgument));
@@ -181,6 +181,21 @@ TEST_F(ConfigTest, UnknownKeysFlagsAndBadLinesAreErrors) {
   EXPECT_EQ(settings_.k_max.value(), 9);
 }
 
+TEST_F(ConfigTest, TheOldNameOfASettingIsAnErrorThatNamesThePresentOne) {
+  const auto is_renamed = [](const std::string& place) {
+    return StatusIs(absl::StatusCode::kInvalidArgument,
+                    HasSubstr(place + ": setting 'audit_share' is now called 'audit_one_in'"));
+  };
+  EXPECT_THAT(Load({"--audit-share", "5"}), is_renamed("command line"));
+  EXPECT_THAT(Load({"--audit-share=5"}), is_renamed("command line"));
+  EXPECT_THAT(Load({"--config", File("\naudit_share = 5\n")}), is_renamed("line 2"));
+  environment_ = {{"NEARFIELD_AUDIT_SHARE", "5"}};
+  EXPECT_THAT(Load({}), is_renamed("environment variable NEARFIELD_AUDIT_SHARE"));
+  environment_ = {{"NEARFIELD_AUDIT_SHARE", ""}};
+  EXPECT_OK(Load({"--audit-one-in", "5"}));
+  EXPECT_EQ(settings_.audit_one_in.value(), 5);
+}
+
 TEST_F(ConfigTest, SettingsMustFitTogether) {
   EXPECT_THAT(
       Load({"--response-bytes-max", "64KiB"}),
@@ -206,7 +221,7 @@ TEST_F(ConfigTest, VariablesThatNameNoSettingAreTold) {
                   {"NEARFIELD_ADDRESS", "host:1"}};
   EXPECT_THAT(Load({})->unknown_variables, ElementsAre("NEARFIELD_K_MAKS"));
   EXPECT_EQ(settings_.k_max.value(), 12);
-  EXPECT_THAT(Load({"--check-config"})->text, HasSubstr("# NEARFIELD_K_MAKS of the environment"));
+  EXPECT_THAT(Load({"--check-config"})->output, HasSubstr("# NEARFIELD_K_MAKS of the environment"));
 }
 
 TEST_F(ConfigTest, TheProcessHasTheVariablesOfTheServerAlone) {
@@ -229,10 +244,10 @@ TEST_F(ConfigTest, HelpNamesEverySettingItsVariableAndTheExitCodes) {
   ASSERT_OK(help);
   EXPECT_EQ(help->action, LoadOutcome::Action::kPrint);
   for (const SettingBase* setting : settings_.all()) {
-    EXPECT_THAT(help->text, AllOf(HasSubstr(setting->flag()), HasSubstr(setting->environment())));
+    EXPECT_THAT(help->output, AllOf(HasSubstr(setting->flag()), HasSubstr(setting->environment())));
   }
-  EXPECT_THAT(help->text, HasSubstr("Exit codes:"));
-  EXPECT_THAT(Load({"--version"})->text, HasSubstr("nearfield-server "));
+  EXPECT_THAT(help->output, HasSubstr("Exit codes:"));
+  EXPECT_THAT(Load({"--version"})->output, HasSubstr("nearfield-server "));
 }
 
 TEST_F(ConfigTest, EverySettingHasItsOwnName) {

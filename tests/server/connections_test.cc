@@ -1,4 +1,4 @@
-// Connections of a server: how many, how long, whose, and what a call may send before its message.
+// Tests of a server's connections: number, lifetime, callers, and the limits of a call's metadata.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -18,16 +18,16 @@ using ::testing::HasSubstr;
 
 namespace hv = ::grpc::health::v1;
 
-class ConnectionsTest : public ServerFixture {
+class ServerConnectionsTest : public ServerFixture {
  protected:
-  // A connection of its own.
+  // Returns a separate connection.
   std::shared_ptr<grpc::Channel> NewChannel() const {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     return grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(),
                                      arguments);
   }
-  // `wait`: until a connection can be had.
+  // `wait`: wait until a connection is available.
   static grpc::Status CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
                                   bool wait = false) {
     grpc::ClientContext context;
@@ -44,7 +44,7 @@ class ConnectionsTest : public ServerFixture {
   }
 };
 
-TEST_F(ConnectionsTest, TheConnectionBeyondTheLimitIsRefusedUntilOneEnds) {
+TEST_F(ServerConnectionsTest, TheConnectionBeyondTheLimitIsRefusedUntilOneEnds) {
   Set(settings_.connections_max, "2");
   Serve();
   auto first = NewChannel();
@@ -59,8 +59,8 @@ TEST_F(ConnectionsTest, TheConnectionBeyondTheLimitIsRefusedUntilOneEnds) {
   EXPECT_EQ(server_->connections().open, 2);
 }
 
-// Idle connections held their descriptors for as long as their clients answered pings.
-TEST_F(ConnectionsTest, AConnectionWithoutACallIsClosedAndTheNextCallOpensAnother) {
+// Regression: idle connections held their descriptors as long as their clients answered pings.
+TEST_F(ServerConnectionsTest, AConnectionWithoutACallIsClosedAndTheNextCallOpensAnother) {
   Set(settings_.connection_idle_ms, "100");
   Serve();
   const auto channel = NewChannel();
@@ -71,7 +71,7 @@ TEST_F(ConnectionsTest, AConnectionWithoutACallIsClosedAndTheNextCallOpensAnothe
   EXPECT_EQ(server_->connections().accepted, 2);
 }
 
-TEST_F(ConnectionsTest, AnOldConnectionTakesNoNewCallAndItsUploadRunsToTheEnd) {
+TEST_F(ServerConnectionsTest, AnOldConnectionTakesNoNewCallAndItsUploadRunsToTheEnd) {
   Set(settings_.connection_age_ms, "300");
   Serve();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
@@ -94,12 +94,12 @@ TEST_F(ConnectionsTest, AnOldConnectionTakesNoNewCallAndItsUploadRunsToTheEnd) {
   EXPECT_EQ(response.committed().rows_count(), 1u);
 }
 
-TEST_F(ConnectionsTest, TheLogNamesThePeerOfATcpConnection) {
+TEST_F(ServerConnectionsTest, TheLogNamesThePeerOfATcpConnection) {
   ServeRows();
   EXPECT_THAT(LogLines(), ::testing::Contains(HasSubstr("\"peer\":\"ipv4:127.0.0.1:")));
 }
 
-TEST_F(ConnectionsTest, AUnixSocketServesAndItsPeerIsNamed) {
+TEST_F(ServerConnectionsTest, AUnixSocketServesAndItsPeerIsNamed) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/connections_", getpid());
   Set(settings_.listen, "unix:" + path);
   ServeRows();
@@ -109,7 +109,7 @@ TEST_F(ConnectionsTest, AUnixSocketServesAndItsPeerIsNamed) {
   EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
 
-TEST_F(ConnectionsTest, CountersTellTheConnections) {
+TEST_F(ServerConnectionsTest, CountersTellTheConnections) {
   Serve();
   grpc::ClientContext context;
   pb::GetCountersResponse counters;
@@ -121,9 +121,9 @@ TEST_F(ConnectionsTest, CountersTellTheConnections) {
   EXPECT_EQ(counters.log_lines_dropped_count(), 0u);
 }
 
-// The transport's limit is one of the connection: 20 kB of metadata on one call ended an upload on
-// the same connection.
-TEST_F(ConnectionsTest, TooMuchMetadataFailsItsOwnCallAlone) {
+// Regression: the transport's limit applies to the connection. 20 kB of metadata on one call ended
+// an upload on the same connection.
+TEST_F(ServerConnectionsTest, TooMuchMetadataFailsItsOwnCallAlone) {
   Serve();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
   grpc::ClientContext upload_context;

@@ -1,5 +1,5 @@
-// Proto <-> native: total on any message, exact where it accepts; and the upload's states, without
-// a stream.
+// Tests of conversion between proto and native types: total on any message, exact where it accepts.
+// Also tests the states of an upload without a stream.
 #include <gmock/gmock.h>
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "server/calls/upload_session.h"
 #include "server/convert/admin.h"
 #include "server/convert/cursor.h"
 #include "server/convert/ingest.h"
 #include "server/convert/retrieval.h"
 #include "server/convert/text.h"
-#include "server/service/upload_session.h"
-#include "tests/server/scripted_engine.h"
+#include "tests/testing/scripted_engine.h"
 #include "tests/testing/seed.h"
 #include "tests/testing/status_matchers.h"
 
@@ -38,8 +38,8 @@ constexpr RequestLimits kLimits = {.k_max = 100,
                                    .queue_requests_max = 8};
 
 std::shared_ptr<Collection> NewCollection(const CollectionSpec& spec) {
-  static const auto* const engine =
-      new std::unique_ptr<Engine>(MakeScriptedEngine(std::make_shared<EngineScript>()));
+  static const auto* const engine = new std::unique_ptr<Engine>(
+      testing::MakeScriptedEngine(std::make_shared<testing::EngineScript>()));
   return *(*engine)->CreateCollection(spec);
 }
 
@@ -136,7 +136,7 @@ TEST(SearchConvertTest, TheLeastReplyIsNeverMoreThanTheReply) {
   EXPECT_GE(least, static_cast<int64_t>(response.ByteSizeLong()) / 2);
 }
 
-// Any bytes that parse are either taken or refused with a message that one can print.
+// Any bytes that parse are accepted, or rejected with a printable message.
 template <typename Message, typename Convert>
 void FeedRandom(uint64_t seed, const Convert& convert) {
   std::mt19937_64 random(seed);
@@ -199,23 +199,24 @@ TEST(EnumConvertTest, EveryValueComesBack) {
     EXPECT_EQ(RowTypeFromProto(ToProto(type)), type);
   for (const IdType type : {IdType::kUint64, IdType::kString})
     EXPECT_EQ(IdTypeFromProto(ToProto(type)), type);
-  for (const ScanChoice scan :
-       {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kBf16, ScanChoice::kRows})
+  for (const ScanChoice scan : {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows}) {
     EXPECT_EQ(ScanChoiceFromProto(ToProto(scan)), scan);
-  for (const RowHome rows : {RowHome::kDevice, RowHome::kHost})
-    EXPECT_EQ(RowHomeFromProto(ToProto(rows)), rows);
+    EXPECT_EQ(static_cast<int>(scan), static_cast<int>(ToProto(scan))) << "one set of numbers";
+  }
+  for (const RowPlacement rows : {RowPlacement::kDevice, RowPlacement::kHost})
+    EXPECT_EQ(RowPlacementFromProto(ToProto(rows)), rows);
   EXPECT_EQ(ToProto(ScanPrecision::kInt8), pb::SCAN_PRECISION_INT8);
-  EXPECT_EQ(ToProto(ScanPrecision::kBf16), pb::SCAN_PRECISION_BF16);
   EXPECT_EQ(ToProto(ScanPrecision::kRows), pb::SCAN_PRECISION_ROWS);
   EXPECT_EQ(MetricFromProto(static_cast<pb::Metric>(99)), std::nullopt);
+  EXPECT_EQ(ScanChoiceFromProto(static_cast<pb::ScanChoice>(3)), std::nullopt) << "was BF16";
   EXPECT_EQ(ScanChoiceFromProto(static_cast<pb::ScanChoice>(99)), std::nullopt);
-  EXPECT_EQ(RowHomeFromProto(static_cast<pb::RowHome>(99)), std::nullopt);
+  EXPECT_EQ(RowPlacementFromProto(static_cast<pb::RowHome>(99)), std::nullopt);
 }
 
-// What older clients send.
+// Older clients do not send these fields.
 TEST(EnumConvertTest, AnAbsentScanIsAutoAndRowsLieOnTheDevice) {
   EXPECT_EQ(ScanChoiceFromProto(pb::SCAN_CHOICE_UNSPECIFIED), ScanChoice::kAuto);
-  EXPECT_EQ(RowHomeFromProto(pb::ROW_HOME_UNSPECIFIED), RowHome::kDevice);
+  EXPECT_EQ(RowPlacementFromProto(pb::ROW_HOME_UNSPECIFIED), RowPlacement::kDevice);
 }
 
 class UploadSessionTest : public ::testing::Test {
@@ -243,8 +244,8 @@ class UploadSessionTest : public ::testing::Test {
   }
   int64_t rows_count() { return (*catalog_.Find("c"))->collection->Stats().rows_count; }
 
-  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
-  std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
+  std::shared_ptr<testing::EngineScript> script_ = std::make_shared<testing::EngineScript>();
+  std::unique_ptr<Engine> engine_ = testing::MakeScriptedEngine(script_);
   Catalog catalog_{{.engine = engine_.get(), .store = nullptr}, 4};
   const std::function<absl::Status()> alive_ = [] { return absl::OkStatus(); };
 };
@@ -260,7 +261,7 @@ TEST_F(UploadSessionTest, ADeadCallerCommitsNothing) {
   }
   EXPECT_EQ(rows_count(), 0);
   EXPECT_EQ(script_->uploads_open, 0);
-  EXPECT_EQ(script_->device_bytes_used, 0);
+  EXPECT_EQ(script_->device->bytes_used(), 0);
 }
 
 TEST_F(UploadSessionTest, AfterCommitThereIsNothingToSay) {
@@ -285,7 +286,8 @@ TEST_F(UploadSessionTest, AnEmptyUploadCommitsNothingAndKeepsTheEpoch) {
   EXPECT_EQ(committed->committed().epoch(), 0u);
 }
 
-// A cursor without the minimum score in it went on in the order of another search.
+// Regression: a cursor did not cover the minimum score and continued in the order of another
+// search.
 TEST(CursorTest, TellsSearchesApartByAllThatTheirOrderDependsOn) {
   const std::vector<float> vector = {1, 2};
   const std::vector<float> other = {1, 3};
@@ -302,10 +304,10 @@ TEST(CursorTest, TellsSearchesApartByAllThatTheirOrderDependsOn) {
   query.vector = other;
   EXPECT_NE(fingerprint(query), known);
   query = plain;
-  query.score_min = 0.0f;
+  query.score_threshold = 0.0f;
   const uint64_t with_minimum = fingerprint(query);
   EXPECT_NE(with_minimum, known);
-  query.score_min = 0.5f;
+  query.score_threshold = 0.5f;
   EXPECT_NE(fingerprint(query), with_minimum);
   query = {.row_id = Id(uint64_t{1})};
   const uint64_t of_row = fingerprint(query);
@@ -314,17 +316,18 @@ TEST(CursorTest, TellsSearchesApartByAllThatTheirOrderDependsOn) {
 }
 
 TEST(CursorTest, ComesBackAsItWasOrIsRefused) {
-  const std::string bytes = EncodeCursor({.epoch = 3, .position = 40, .search = 5});
+  const std::string bytes = EncodeCursor({.epoch = 3, .position = 40, .search_fingerprint = 5});
   const auto cursor = DecodeCursor(bytes);
   ASSERT_OK(cursor);
   EXPECT_EQ(cursor->epoch, 3u);
   EXPECT_EQ(cursor->position, 40);
-  EXPECT_EQ(cursor->search, 5u);
+  EXPECT_EQ(cursor->search_fingerprint, 5u);
   const auto refused = StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cursor: "));
   EXPECT_THAT(DecodeCursor(bytes.substr(1)), refused);
   EXPECT_THAT(DecodeCursor(bytes + "x"), refused);
   EXPECT_THAT(DecodeCursor("\2" + bytes.substr(1)), refused);
-  EXPECT_THAT(DecodeCursor(EncodeCursor({.epoch = 3, .position = -1, .search = 5})), refused);
+  EXPECT_THAT(DecodeCursor(EncodeCursor({.epoch = 3, .position = -1, .search_fingerprint = 5})),
+              refused);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Messages that cannot be decoded, or grow too much, over a real channel.
+// Tests messages that cannot be decoded, or grow too much, over a real channel.
 #include <google/protobuf/unknown_field_set.h>
 
 #include <memory>
@@ -16,7 +16,7 @@ constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
 
 class DecodeServiceTest : public ServerFixture {
  protected:
-  // Ends a call of any kind that gets these bytes as its only message.
+  // Makes a call of any kind with `bytes` as its only message, and returns its status.
   grpc::Status CallWith(const char* path, const std::string& bytes) {
     grpc::ClientContext context;
     using Factory = grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -30,7 +30,7 @@ class DecodeServiceTest : public ServerFixture {
     }
     return stream->Finish();
   }
-  // A message with one field: this one.
+  // Returns a message with `message` as its only field.
   static std::string Nested(int field, const std::string& message) {
     google::protobuf::UnknownFieldSet fields;
     fields.AddLengthDelimited(field, message);
@@ -55,7 +55,7 @@ TEST_F(DecodeServiceTest, AnUndecodableRequestIsAnInvalidArgument) {
   EXPECT_THAT(CallWith("/grpc.health.v1.Health/Watch", "\1"), HasCode(kInvalid));
 }
 
-// 64 MiB of empty texts were decoded into more than 1 GB before the server looked at the message.
+// 64 MiB of empty texts were decoded into more than 1 GB before the server saw the message.
 TEST_F(DecodeServiceTest, WhatGrowsTooMuchWhenItIsDecodedIsRefusedBeforeIt) {
   Set(settings_.request_bytes_max, "1MiB");
   Set(settings_.requests_bytes_max, "4MiB");

@@ -1,4 +1,4 @@
-// The bound on what decoding takes against what it takes: every allocation of this program counts.
+// Tests DecodedBytesMax against the memory that decoding takes: counts every allocation.
 #include "server/convert/decoded_bytes.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@
 
 namespace {
 
-// Allocations from this size on have pages of their own, of which only written ones count.
+// Allocations of at least this size have their own pages, of which only written ones count.
 constexpr size_t kLargeBytes = 64 * 1024;
 constexpr size_t kPageBytes = 4096;
 
@@ -78,7 +78,7 @@ void Free(void* memory) {
     small_bytes -= static_cast<int64_t>(malloc_usable_size(memory));
     return std::free(memory);
   }
-  peak_bytes = std::max(peak_bytes, WrittenBytes());  // old and new, of an array that grew
+  peak_bytes = std::max(peak_bytes, WrittenBytes());  // the old and the new array, when one grows
   munmap(memory, std::exchange(*place, {}).size);
 }
 
@@ -105,7 +105,7 @@ using google::protobuf::io::CodedOutputStream;
 using google::protobuf::io::StringOutputStream;
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-constexpr int kPieceBytes = 8192;  // as those of a transport
+constexpr int kPieceBytes = 8192;  // like the pieces of a transport
 
 absl::StatusOr<int64_t> BoundOf(const Message& message, const std::string& wire,
                                 int64_t bytes_max = kNoLimit, int piece_bytes = kPieceBytes) {
@@ -113,7 +113,7 @@ absl::StatusOr<int64_t> BoundOf(const Message& message, const std::string& wire,
   return DecodedBytesMax(message, &stream, bytes_max);
 }
 
-// Returns the most that decoding `wire` took, the message included.
+// Returns the peak memory of decoding `wire`, including the message.
 int64_t BytesToDecode(const Message& prototype, const std::string& wire) {
   const int64_t before = WrittenBytes();
   peak_bytes = before;
@@ -123,7 +123,7 @@ int64_t BytesToDecode(const Message& prototype, const std::string& wire) {
   return std::max(peak_bytes, WrittenBytes()) - before;
 }
 
-// One field with a length: its tag, `content` and nothing else.
+// Returns one length-delimited field: its tag, the length and `content`.
 std::string Field(int number, const std::string& content) {
   std::string wire;
   {
@@ -151,7 +151,7 @@ void ExpectBounded(const std::string& wire) {
       << M::descriptor()->full_name() << ", " << wire.size() << " bytes";
 }
 
-// 64 MiB of empty texts took more than 1 GB before anything of the server saw the message.
+// 64 MiB of empty texts took more than 1 GB before the server saw the message.
 TEST(DecodedBytesTest, NothingThatGrowsWhenItIsDecodedTakesMoreThanTheBound) {
   constexpr int kMany = 70'000;
   ExpectBounded<pb::IdList>(Times(kMany, Field(2, "")));
@@ -166,7 +166,7 @@ TEST(DecodedBytesTest, NothingThatGrowsWhenItIsDecodedTakesMoreThanTheBound) {
   ExpectBounded<pb::UploadBlock>(Times(kMany, Field(4, Field(2, "\x08\1"))));  // not packed
   ExpectBounded<pb::UploadBlock>(Times(kMany, Field(3, "")));
   ExpectBounded<pb::AttributeValues>(Field(1, Times(kMany, "\1")));    // packed
-  ExpectBounded<pb::AttributeValues>(Times(kMany, "\x08\1"));          // and not
+  ExpectBounded<pb::AttributeValues>(Times(kMany, "\x08\1"));          // not packed
   ExpectBounded<pb::AttributeValues>(Times(kMany, Field(1, "\1")));    // one by one
   ExpectBounded<pb::AttributeValues>(Field(3, Times(kMany, "\1")));    // bools
   ExpectBounded<pb::AttributeColumn>(Field(4, Times(kMany, "\1")));    // uint32
@@ -177,13 +177,13 @@ TEST(DecodedBytesTest, NothingThatGrowsWhenItIsDecodedTakesMoreThanTheBound) {
   ExpectBounded<pb::SearchRequest>(Times(kMany, Field(1, "a collection's name, again")));
 }
 
-// Above 50 MB the decoder does not reserve a text at once: old and new exist at the same time.
+// Above 50 MB the decoder does not allocate a text once: old and new memory exist together.
 TEST(DecodedBytesTest, ALongTextThatGrowsTakesNoMoreThanTheBound) {
   ExpectBounded<pb::VectorBlock>(Field(2, std::string(60'000'000, 'x')));
   ExpectBounded<pb::VectorBlock>(Field(2, std::string(49'000'000, 'x')));
 }
 
-// A bound far above the need would refuse honest messages.
+// A bound far above the actual memory would refuse normal messages.
 TEST(DecodedBytesTest, VectorsAreBoundedByTwiceTheirBytes) {
   pb::SearchRequest search;
   search.set_collection("c");
@@ -244,7 +244,7 @@ class RandomWire {
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       return Field(field.number(), depth > 5 ? "" : Of(*field.message_type(), depth + 1));
     }
-    // Texts, packed lists: one byte varints, and a size that fits fixed fields.
+    // Texts and packed lists: one-byte varints, and a size that fits fixed-size fields.
     return Field(field.number(), std::string(8 * (random_() % 8), 'a'));
   }
 

@@ -1,4 +1,4 @@
-// Ingest.Delete over a real channel.
+// Tests of Ingest.Delete over a real channel.
 #include <functional>
 
 #include "tests/server/server_fixture.h"
@@ -11,9 +11,9 @@ using ::testing::HasSubstr;
 
 constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
 
-class DeleteTest : public ServerFixture {};
+class IngestDeleteTest : public ServerFixture {};
 
-TEST_F(DeleteTest, DeleteRemovesRowsAndRefusesWhatTheContractSays) {
+TEST_F(IngestDeleteTest, DeleteRemovesRowsAndRefusesWhatTheContractSays) {
   Set(settings_.fetch_ids_max, "3");
   Serve();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
@@ -45,7 +45,7 @@ TEST_F(DeleteTest, DeleteRemovesRowsAndRefusesWhatTheContractSays) {
   EXPECT_EQ(response.rows_deleted(), 0u);
   EXPECT_EQ(response.epoch(), 2u) << "nothing was deleted, so the epoch stays";
   EXPECT_THAT(remove([](auto&) {}),
-              HasCodeAndMessage(kInvalid, HasSubstr("ids: 0 ids, must be 1 .. 3")));
+              HasCodeAndMessage(kInvalid, HasSubstr("ids = 0 ids, must be 1 .. 3")));
   EXPECT_THAT(remove([](auto& r) {
                 for (uint64_t id = 0; id < 4; ++id) r.mutable_ids()->add_numbers(id);
               }),
@@ -61,11 +61,11 @@ TEST_F(DeleteTest, DeleteRemovesRowsAndRefusesWhatTheContractSays) {
               HasCodeAndMessage(kInvalid, HasSubstr("filter: given with 1 ids")));
 }
 
-TEST_F(DeleteTest, DeletesThatWaitAreBoundedAndHoldUpNoUpload) {
+TEST_F(IngestDeleteTest, DeletesThatWaitAreBoundedAndHoldUpNoUpload) {
   Set(settings_.uploads_max, "1");
   Serve();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
-  Gate gate;
+  testing::Gate gate;
   gate.Close();
   Core* core = server_->state().core();
   while (core->deletes.Post([&] { gate.Pass(); }).ok()) {

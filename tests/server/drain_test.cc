@@ -1,4 +1,4 @@
-// The end of a server with calls in flight.
+// Tests of the end of a server with calls in flight.
 #include <future>
 #include <string>
 #include <thread>
@@ -9,7 +9,7 @@
 namespace nearfield::server {
 namespace {
 
-class DrainTest : public ServerFixture {
+class ServerDrainTest : public ServerFixture {
  protected:
   static void ExpectEndedByTheServer(const grpc::Status& status,
                                      const grpc::ClientContext& context) {
@@ -19,8 +19,9 @@ class DrainTest : public ServerFixture {
   }
 };
 
-// gRPC cancelled what was left, and its statuses lacked the metadata that every error promises.
-TEST_F(DrainTest, AfterTheDrainTimeWhatIsLeftIsUnavailableWithItsMetadata) {
+// Regression: gRPC cancelled the remaining calls, and its statuses lacked the metadata that every
+// error promises.
+TEST_F(ServerDrainTest, AfterTheDrainTimeWhatIsLeftIsUnavailableWithItsMetadata) {
   Set(settings_.drain_ms, "20");
   ServeRows();
   script_->search_gate.Close();
@@ -45,8 +46,8 @@ TEST_F(DrainTest, AfterTheDrainTimeWhatIsLeftIsUnavailableWithItsMetadata) {
   EXPECT_EQ(script_->uploads_open, 0);
 }
 
-// A call that waits for an epoch held the end for as long as a drain may take.
-TEST_F(DrainTest, AWaitForAnEpochEndsWhenTheDrainBegins) {
+// Regression: a call that waited for an epoch delayed the end for the whole drain time.
+TEST_F(ServerDrainTest, AWaitForAnEpochEndsWhenTheDrainBegins) {
   Set(settings_.drain_ms, "86400000");
   ServeRows();
   grpc::ClientContext context;
@@ -61,8 +62,8 @@ TEST_F(DrainTest, AWaitForAnEpochEndsWhenTheDrainBegins) {
   ExpectEndedByTheServer(search.get(), context);
 }
 
-// So did an upload whose client was silent.
-TEST_F(DrainTest, ASilentUploadEndsSoonAfterTheDrainBegins) {
+// Regression: an upload with a silent client also delayed the end.
+TEST_F(ServerDrainTest, ASilentUploadEndsSoonAfterTheDrainBegins) {
   Set(settings_.drain_ms, "86400000");
   Set(settings_.upload_idle_ms, "3000");
   ServeRows();
@@ -77,8 +78,8 @@ TEST_F(DrainTest, ASilentUploadEndsSoonAfterTheDrainBegins) {
   ExpectEndedByTheServer(status, context);
 }
 
-// A watch is begun before the collection is there, and outlives it.
-TEST_F(DrainTest, AHealthWatchFollowsACollectionFromBeforeItIsCreatedToTheDrain) {
+// A watch begins before its collection exists, and outlives it.
+TEST_F(ServerDrainTest, AHealthWatchFollowsACollectionFromBeforeItIsCreatedToTheDrain) {
   using Health = grpc::health::v1::HealthCheckResponse;
   Serve();
   grpc::health::v1::HealthCheckRequest request;
@@ -109,9 +110,9 @@ TEST_F(DrainTest, AHealthWatchFollowsACollectionFromBeforeItIsCreatedToTheDrain)
   server_ = nullptr;
 }
 
-// A stream ends with its cancellation, its search when the engine is done with it: the engine and
-// the threads below it must still be there.
-TEST_F(DrainTest, TheEngineOutlivesASearchWhoseStreamHasEnded) {
+// A stream ends when it is cancelled; its search ends when the engine has finished it. The engine
+// and its threads must still exist then.
+TEST_F(ServerDrainTest, TheEngineOutlivesASearchWhoseStreamHasEnded) {
   Set(settings_.drain_ms, "0");
   Serve();
   ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
@@ -121,7 +122,7 @@ TEST_F(DrainTest, TheEngineOutlivesASearchWhoseStreamHasEnded) {
   grpc::ClientContext context;
   const auto stream = retrieval_->SearchStream(&context);
   pb::SearchRequest request = SearchFor("c", {1, 0});
-  request.set_with_payload(true);  // an answer that the reply workers make
+  request.set_with_payload(true);  // the reply workers make this answer
   stream->Write(request);
   script_->search_gate.AwaitArrivals(1);
   auto drained = std::async(std::launch::async, [&] { return server_->Drain(); });

@@ -1,4 +1,4 @@
-// Aliases and snapshots of a catalog that keeps its collections.
+// Tests of aliases and snapshots of a catalog that stores its collections.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,9 +6,10 @@
 #include <fstream>
 #include <string>
 
-#include "server/catalog/snapshots.h"
+#include "server/collections/snapshots.h"
 #include "tests/server/attributes/filter_maker.h"
 #include "tests/server/durable_rows.h"
+#include "tests/server/store/older_catalogue.h"
 #include "tests/testing/seed.h"
 
 namespace nearfield::server {
@@ -46,12 +47,38 @@ TEST_F(DurableCatalogTest, AliasesAreThereAgainAfterARestart) {
   EXPECT_THAT(catalog_->ListAliases(), ::testing::IsEmpty());
 }
 
-// A token that was taken up with another mode, or for another collection, would commit other rows
-// than its first stream declared.
+// Earlier versions could keep a bf16 copy of the rows. Such a collection loads with int8 codes.
+TEST_F(DurableCatalogTest, ACollectionOfTheRemovedBf16ScanIsSearchedByInt8Codes) {
+  Upload(*catalog_->Create("a", {.dim = kDim, .scan = ScanChoice::kRows}), 0, 1000, seed_);
+  const std::string before = Answer(**catalog_->Find("a"));
+  catalog_ = nullptr;
+  ASSERT_OK(store::SetStoredScan(dir_ / "data", store::kStoredScanBf16));
+  Open();
+  const auto named = *catalog_->Find("a");
+  ASSERT_OK(named->load_status);
+  EXPECT_EQ(named->collection->spec().scan, ScanChoice::kInt8);
+  EXPECT_EQ(named->collection->Stats().scan, ScanPrecision::kInt8);
+  EXPECT_EQ(Answer(*named), before);
+  const std::vector<float> values(kDim, 0.5f);
+  Query query;
+  query.vector = values;
+  query.k = 10;
+  const auto result = engine_->Search(*named->collection, {.queries = {query}});
+  ASSERT_OK(result);
+  EXPECT_EQ(result->cost.precision, ScanPrecision::kInt8);
+  const auto verdict = engine_->Verify(
+      *named->collection,
+      {.query = query, .neighbors = result->queries.front(), .epoch = result->epoch}, nullptr);
+  ASSERT_OK(verdict);
+  EXPECT_TRUE(verdict->equal) << verdict->explanation;
+}
+
+// If a token were resumed with another mode or collection, the commit would contain other rows than
+// its first stream declared.
 TEST(CheckTokenIsOfTest, ATokenIsOfOneCollectionAndOneMode) {
   NamedCollection named;
   named.store_id = 3;
-  const store::UploadFacts known = {.collection_id = 3, .mode = UploadMode::kUpsert};
+  const store::UploadInfo known = {.collection_id = 3, .mode = UploadMode::kUpsert};
   EXPECT_OK(CheckTokenIsOf(named, UploadMode::kUpsert, known));
   const auto refused =
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("begin.upload_token"));
@@ -62,9 +89,10 @@ TEST(CheckTokenIsOfTest, ATokenIsOfOneCollectionAndOneMode) {
 
 TEST_F(DurableCatalogTest, AReplacementOfNothingByNothingIsCommitted) {
   const auto named = Make("a");
-  const UploadRequestFacts facts = {
-      .reservation = {.rows_max = 1, .mode = UploadMode::kReplace}, .token = "t", .dead = nullptr};
-  auto upload = CollectionUpload::Begin(named, facts);
+  const BeginUploadRequest request = {.reservation = {.rows_max = 1, .mode = UploadMode::kReplace},
+                                      .token = "t",
+                                      .check_caller = nullptr};
+  auto upload = CollectionUpload::Begin(named, request);
   ASSERT_OK(upload);
   const auto result = (*upload)->Commit();
   ASSERT_OK(result);
@@ -74,29 +102,30 @@ TEST_F(DurableCatalogTest, AReplacementOfNothingByNothingIsCommitted) {
 
 TEST_F(DurableCatalogTest, AnUploadIsNotReadAgainForNobody) {
   const auto named = Make("a");
-  UploadRequestFacts facts = {.reservation = {.rows_max = 2}, .token = "t", .dead = nullptr};
+  BeginUploadRequest request = {
+      .reservation = {.rows_max = 2}, .token = "t", .check_caller = nullptr};
   const std::vector<uint8_t> rows(kDim * sizeof(float));
   const IdColumn ids = IdColumn::OfNumbers({1});
   {
-    auto upload = CollectionUpload::Begin(named, facts);
+    auto upload = CollectionUpload::Begin(named, request);
     ASSERT_OK(upload);
     ASSERT_OK((*upload)->Append({.ids = &ids, .rows = rows}, {.rows_count = 1}));
   }
-  facts.dead = [] { return absl::CancelledError("gone"); };
-  EXPECT_THAT(CollectionUpload::Begin(named, facts), StatusIs(absl::StatusCode::kCancelled));
-  facts.dead = nullptr;
-  auto upload = CollectionUpload::Begin(named, facts);
+  request.check_caller = [] { return absl::CancelledError("gone"); };
+  EXPECT_THAT(CollectionUpload::Begin(named, request), StatusIs(absl::StatusCode::kCancelled));
+  request.check_caller = nullptr;
+  auto upload = CollectionUpload::Begin(named, request);
   ASSERT_OK(upload);
   EXPECT_EQ((*upload)->place().rows_count, 1);
   EXPECT_EQ((*upload)->Commit()->rows_count, 1);
 }
 
-// Rows that came in several uploads, each within the memory that one may need at most.
-class ManyUploadsTest : public DurableCatalogTest {
+// Rows from several uploads, each within the maximum memory of one upload.
+class DurableCatalogUploadsTest : public DurableCatalogTest {
  protected:
   static constexpr int64_t kRows = 50'000;
 
-  ManyUploadsTest() { attribute_memory_bytes_ = 4 << 20; }
+  DurableCatalogUploadsTest() { attribute_memory_bytes_ = 4 << 20; }
 
   std::shared_ptr<NamedCollection> MakeNamed() {
     AttributeSchema schema =
@@ -104,7 +133,7 @@ class ManyUploadsTest : public DurableCatalogTest {
     return *catalog_->Create("a", {.dim = kDim, .id_type = IdType::kString}, std::move(schema));
   }
 
-  // Every third row is marked.
+  // Uploads rows of which every third one is marked.
   static absl::Status UploadNamed(const std::shared_ptr<NamedCollection>& named, int64_t first,
                                   int64_t rows_count) {
     IdColumn ids(IdType::kString);
@@ -134,11 +163,11 @@ class ManyUploadsTest : public DurableCatalogTest {
   }
 };
 
-TEST_F(ManyUploadsTest, WhatWasServedIsLoadedWithTheSameMemory) {
+TEST_F(DurableCatalogUploadsTest, WhatWasServedIsLoadedWithTheSameMemory) {
   const auto named = MakeNamed();
   constexpr int64_t kUploads = 6;
   for (int64_t i = 0; i < kUploads; ++i) ASSERT_OK(UploadNamed(named, i * kRows, kRows));
-  // All at once they would need more memory than there is: for ids, and for attributes.
+  // Together in one upload they exceed the memory for ids, and that for attributes.
   EXPECT_THAT(UploadNamed(named, kUploads * kRows, kUploads * kRows),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("host memory")));
   EXPECT_THAT(UploadNamed(named, kUploads * kRows, 2 * kRows),
@@ -146,7 +175,7 @@ TEST_F(ManyUploadsTest, WhatWasServedIsLoadedWithTheSameMemory) {
   const std::string before = Answer(*named);
   Open();
   const auto again = *catalog_->Find("a");
-  ASSERT_OK(again->state);
+  ASSERT_OK(again->load_status);
   EXPECT_EQ(again->collection->Stats().rows_count, kUploads * kRows);
   EXPECT_EQ(Answer(*again), before);
   EXPECT_EQ(CountThird(*again), kUploads * kRows / 3);

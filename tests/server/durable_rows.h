@@ -1,4 +1,4 @@
-// Rows in a catalog over the real engine and store, for tests of what both have to do.
+// DurableCatalogFixture: rows in a catalog over the real engine and store.
 #ifndef NEARFIELD_TESTS_SERVER_DURABLE_ROWS_H_
 #define NEARFIELD_TESTS_SERVER_DURABLE_ROWS_H_
 
@@ -13,8 +13,8 @@
 
 #include "engine/corpus/id_order.h"
 #include "nearfield/engine/engine.h"
-#include "server/catalog/catalog.h"
-#include "server/catalog/collection_upload.h"
+#include "server/collections/catalog.h"
+#include "server/collections/collection_upload.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/random.h"
 #include "tests/testing/status_matchers.h"
@@ -51,7 +51,7 @@ class DurableCatalogFixture : public ::testing::Test {
     return *named;
   }
 
-  // Rows of the ids [begin, end), of values that `seed` draws.
+  // Uploads rows with the ids [begin, end) and random values from `seed`.
   static void Upload(const std::shared_ptr<NamedCollection>& named, uint64_t begin, uint64_t end,
                      uint64_t seed) {
     testing::Random random(seed);
@@ -78,7 +78,7 @@ class DurableCatalogFixture : public ::testing::Test {
     ASSERT_EQ(deleted->rows_deleted, static_cast<int64_t>(end - begin));
   }
 
-  // Epoch, ids and score bits of everything, best first.
+  // Returns the epoch, and the ids and score bits of all rows, best first.
   std::string Answer(const NamedCollection& named) const {
     std::vector<float> values(kDim);
     for (int32_t d = 0; d < kDim; ++d)

@@ -1,4 +1,4 @@
-// Waits for an epoch, and epochs that are kept for pages.
+// Tests of waits for an epoch, and of epochs that are kept for pages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "server/batching/epoch_waiters.h"
-#include "server/batching/kept_epochs.h"
-#include "server/batching/retry_hint.h"
+#include "server/scheduler/epoch_waiters.h"
+#include "server/scheduler/pinned_snapshot_cache.h"
+#include "server/scheduler/retry_hint.h"
 #include "tests/server/fake_clock.h"
 #include "tests/testing/fake_engine.h"
 #include "tests/testing/status_matchers.h"
@@ -30,7 +30,7 @@ using testing::MakeFakeEngine;
 using testing::PlainRows;
 using testing::UploadAll;
 
-class EpochsTest : public ::testing::Test {
+class EpochsFixture : public ::testing::Test {
  protected:
   void Commit() { ASSERT_OK(UploadAll(*collection_, PlainRows({next_id_++}, {1}))); }
   EpochWait Wait(uint64_t epoch, std::promise<absl::Status>* told, int64_t ms = 1000) {
@@ -47,7 +47,10 @@ class EpochsTest : public ::testing::Test {
   uint64_t next_id_ = 1;
 };
 
-TEST_F(EpochsTest, AWaitEndsWhenItsEpochIsThere) {
+using EpochWaitersTest = EpochsFixture;
+using PinnedSnapshotCacheTest = EpochsFixture;
+
+TEST_F(EpochWaitersTest, AWaitEndsWhenItsEpochIsThere) {
   EpochWaiters waiters(10, &clock_);
   std::promise<absl::Status> at_once;
   waiters.Await(Wait(0, &at_once));
@@ -66,7 +69,7 @@ TEST_F(EpochsTest, AWaitEndsWhenItsEpochIsThere) {
   EXPECT_OK(second_told.get());
 }
 
-TEST_F(EpochsTest, AWaitEndsWithItsDeadlineItsCallerOrTheServer) {
+TEST_F(EpochWaitersTest, AWaitEndsWithItsDeadlineItsCallerOrTheServer) {
   std::promise<absl::Status> late;
   std::promise<absl::Status> left;
   std::promise<absl::Status> refused;
@@ -93,7 +96,7 @@ TEST_F(EpochsTest, AWaitEndsWithItsDeadlineItsCallerOrTheServer) {
   EXPECT_THAT(closed.get_future().get(), StatusIs(absl::StatusCode::kUnavailable));
 }
 
-TEST_F(EpochsTest, AWaitEndsWithItsCollection) {
+TEST_F(EpochWaitersTest, AWaitEndsWithItsCollection) {
   EpochWaiters waiters(10, &clock_);
   std::atomic<bool> dropped{false};
   std::promise<absl::Status> told;
@@ -105,8 +108,8 @@ TEST_F(EpochsTest, AWaitEndsWithItsCollection) {
               StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("9"), HasSubstr("dropped"))));
 }
 
-TEST_F(EpochsTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {
-  KeptEpochs kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
+TEST_F(PinnedSnapshotCacheTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {
+  PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   EXPECT_NE(kept.Find(collection_, 0), nullptr) << "the current one is always there";
   ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch()));
   Commit();
@@ -123,8 +126,8 @@ TEST_F(EpochsTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {
   EXPECT_EQ(kept.Find(collection_, 2), nullptr);
 }
 
-TEST_F(EpochsTest, WhatIsKeptIsBoundedAndGivenUp) {
-  KeptEpochs kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
+TEST_F(PinnedSnapshotCacheTest, WhatIsKeptIsBoundedAndGivenUp) {
+  PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   std::vector<std::weak_ptr<const PinnedEpoch>> pins;
   for (int i = 0; i < 3; ++i) {
     auto pin = collection_->PinEpoch();
@@ -138,7 +141,8 @@ TEST_F(EpochsTest, WhatIsKeptIsBoundedAndGivenUp) {
   EXPECT_NE(kept.Find(collection_, 2), nullptr);
   clock_.Advance(std::chrono::milliseconds(60));
   kept.DropExpired();
-  while (!pins[1].expired()) std::this_thread::yield();  // its own thread may be at it as well
+  // The thread of PinnedSnapshotCache may be dropping it concurrently.
+  while (!pins[1].expired()) std::this_thread::yield();
   EXPECT_FALSE(pins[2].expired());
   const std::shared_ptr<Collection> other = *fake_.engine->CreateCollection(testing::kPlainSpec);
   EXPECT_EQ(kept.Find(other, 2), nullptr) << "an epoch is of its collection";
@@ -146,9 +150,10 @@ TEST_F(EpochsTest, WhatIsKeptIsBoundedAndGivenUp) {
   EXPECT_TRUE(pins[2].expired());
 }
 
-// One number of epochs was shared by all callers, so that anybody could end anybody's pages.
-TEST_F(EpochsTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
-  KeptEpochs kept({.epochs_max = 2}, &clock_);
+// Regression: all callers shared one limit on epochs, so that any caller could end the pages of
+// another.
+TEST_F(PinnedSnapshotCacheTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
+  PinnedSnapshotCache kept({.epochs_max = 2}, &clock_);
   ASSERT_OK(kept.Keep("honest", collection_, collection_->PinEpoch()));
   for (int i = 0; i < 4; ++i) {
     Commit();
@@ -161,9 +166,9 @@ TEST_F(EpochsTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
   EXPECT_NE(kept.Find(collection_, 4), nullptr);
 }
 
-// One client under many names took all epochs that there may be, and every new caller was refused.
-TEST_F(EpochsTest, BeyondAllCallersNumberTheOneWithTheMostLosesItsOldest) {
-  KeptEpochs kept({.epochs_max = 3, .epochs_total_max = 3}, &clock_);
+// Regression: one client with many names took all epochs, and every new caller was refused.
+TEST_F(PinnedSnapshotCacheTest, BeyondAllCallersNumberTheOneWithTheMostLosesItsOldest) {
+  PinnedSnapshotCache kept({.epochs_max = 3, .epochs_total_max = 3}, &clock_);
   ASSERT_OK(kept.Keep("one", collection_, collection_->PinEpoch()));
   for (int i = 0; i < 2; ++i) {
     Commit();
@@ -180,8 +185,8 @@ TEST_F(EpochsTest, BeyondAllCallersNumberTheOneWithTheMostLosesItsOldest) {
   EXPECT_NE(kept.Find(collection_, 3), nullptr);
 }
 
-TEST_F(EpochsTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStreamsHoldAll) {
-  KeptEpochs kept({.epochs_max = 2, .epochs_total_max = 2}, &clock_);
+TEST_F(PinnedSnapshotCacheTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStreamsHoldAll) {
+  PinnedSnapshotCache kept({.epochs_max = 2, .epochs_total_max = 2}, &clock_);
   EpochHold first;
   EpochHold second;
   ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch(), &first));
@@ -197,9 +202,10 @@ TEST_F(EpochsTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStreamsHoldAll) {
   EXPECT_EQ(kept.Find(collection_, 1), nullptr);
 }
 
-// A SearchAll whose reader paused for longer than an epoch is kept lost it at the next commit.
-TEST_F(EpochsTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
-  KeptEpochs kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
+// Regression: a SearchAll whose reader paused longer than the lifetime of an epoch lost it at the
+// next commit.
+TEST_F(PinnedSnapshotCacheTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
+  PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   EpochHold first;
   EpochHold second;
   ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch(), &first));
@@ -219,8 +225,8 @@ TEST_F(EpochsTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
   EXPECT_OK(kept.Keep("a", collection_, collection_->PinEpoch()));
 }
 
-// Kept epochs held the rows of every corpus that was replaced, so that a reader kept uploads out.
-TEST_F(EpochsTest, EpochsThatPinTooMuchMemoryAreGivenUpWhereMostIsPinned) {
+// Regression: kept epochs held the rows of every replaced corpus, so that a reader blocked uploads.
+TEST_F(PinnedSnapshotCacheTest, EpochsThatPinTooMuchMemoryAreGivenUpWhereMostIsPinned) {
   const auto replace = [&](int64_t rows_count) {
     auto upload = collection_->BeginUpload({.rows_max = rows_count, .mode = UploadMode::kReplace});
     ASSERT_OK(upload);
@@ -238,9 +244,9 @@ TEST_F(EpochsTest, EpochsThatPinTooMuchMemoryAreGivenUpWhereMostIsPinned) {
   EXPECT_EQ(collection_->BytesHeldBy({large, large}).host, large_bytes) << "counted once";
   EXPECT_EQ(collection_->BytesHeldBy({collection_->PinEpoch()}).host, 0);
 
-  KeptEpochs::Options options;
+  PinnedSnapshotCache::Options options;
   options.bytes_max.host = large_bytes;
-  KeptEpochs kept(options, &clock_);
+  PinnedSnapshotCache kept(options, &clock_);
   ASSERT_OK(kept.Keep("large", collection_, large));
   EpochHold hold;
   ASSERT_OK(kept.Keep("small", collection_, collection_->PinEpoch(), &hold));

@@ -1,8 +1,8 @@
-// Whose turn it is: callers share the device by time, and searches in bulk yield but do not starve.
+// Tests of turns: callers share the device by time, and batch searches yield but do not starve.
 #include <random>
 #include <set>
 
-#include "server/batching/caller_table.h"
+#include "server/scheduler/fair_queue_accounts.h"
 #include "tests/server/queue_fixture.h"
 #include "tests/testing/seed.h"
 
@@ -18,7 +18,7 @@ constexpr auto kBatch = SearchPriority::kBatch;
 
 class FairQueueTest : public QueueFixture {
  protected:
-  // Device time that each caller had of the pass that is about to end.
+  // Adds the device time that each caller gets of the pass that is about to end.
   void Count(const std::vector<int>& numbers, std::map<std::string, double>* served) {
     const double query_us = RunningUs() / static_cast<double>(RunningQueries());
     for (const int number : numbers) {
@@ -68,7 +68,7 @@ TEST_F(FairQueueTest, CallersShareDeviceTimeAndNotSearches) {
   Learn(slow, 1);
   Learn(fast, 1);
   std::map<std::string, double> served;
-  // One search a pass: parts differ, so that none is shared.
+  // One search in each pass: each fills a batch, so that none shares a pass.
   for (int i = 0; i < 300; ++i) Push({.caller = "slow", .collection = slow, .queries = 1024});
   for (int i = 0; i < 3000; ++i) Push({.caller = "fast", .collection = fast, .queries = 1024});
   for (int i = 0; i < 1000; ++i) {
@@ -120,7 +120,7 @@ TEST_F(FairQueueTest, WhoHadNothingWhileOthersWereIdleOwesNothing) {
   EXPECT_EQ(at(RunOne().front()).ask.caller, "new");
 }
 
-// The turns that a caller did not use are gone: it shares with the busy one from now on.
+// A caller cannot save unused turns: it shares equally with the busy caller from now on.
 TEST_F(FairQueueTest, ACallerThatWasAwayDoesNotGetTheTurnsItMissed) {
   Start({.batch_max = 1});
   const auto a = NewCollection({.pass_us = 1000});
@@ -176,7 +176,7 @@ TEST_F(FairQueueTest, BatchSearchesGetTheirShareUnderAnyLoad) {
       const std::vector<int> numbers = Begin();
       all += RunningUs();
       if (at(numbers.front()).ask.caller == "bulk") bulk += RunningUs();
-      // What is guaranteed, but for the pass that is being saved up.
+      // The guaranteed share, except for the pass that is being saved for.
       EXPECT_GE(bulk, share * all - 2 * 4600) << i;
       EXPECT_LE(bulk, share * all + 2 * 4600) << i;
       End();
@@ -213,7 +213,8 @@ TEST_F(FairQueueTest, NorForThatOfItsOwnCaller) {
   EXPECT_OK(TryPush({.caller = "both", .collection = a, .deadline_us = 50000}));
 }
 
-// Others had less, came later and went first: what was promised on what waited alone was not kept.
+// Regression: predictions covered only the waiting searches. Other callers that had received less
+// came later and went first, so predictions were too short.
 TEST_F(FairQueueTest, PromisesAreKeptWhileEveryCallerAsksForMoreThanItsShare) {
   Start({.requests_max = 100000, .batch_max = 16});
   const auto a = NewCollection({.pass_us = 1000, .query_us = 100});
@@ -224,7 +225,7 @@ TEST_F(FairQueueTest, PromisesAreKeptWhileEveryCallerAsksForMoreThanItsShare) {
   for (int pass = 0; pass < 3000; ++pass) {
     Begin();
     const double us = RunningUs();
-    // Five times what the device can do, while it works.
+    // Five times the capacity of the device, while a pass runs.
     for (int i = 0; i < 80; ++i) {
       clock_.Advance(us / 80);
       queue_->AnswerOverdue();
@@ -245,11 +246,11 @@ TEST_F(FairQueueTest, PromisesAreKeptWhileEveryCallerAsksForMoreThanItsShare) {
   EXPECT_GE(static_cast<int64_t>(accepted.size()), 3000 * 16 * 9 / 10) << "and the device is busy";
 }
 
-TEST(CallerTableTest, TheNumberOfCallersIsBounded) {
-  CallerTable table;
-  std::set<CallerTable::Caller*> debtors;
+TEST(FairQueueAccountsTest, TheNumberOfCallersIsBounded) {
+  FairQueueAccounts table;
+  std::set<FairQueueAccounts::Account*> debtors;
   for (int i = 0; i < 5000; ++i) {
-    CallerTable::Caller* caller = table.Find("caller " + std::to_string(i));
+    FairQueueAccounts::Account* caller = table.Find("caller " + std::to_string(i));
     table.Book(caller, SearchPriority::kInteractive, 0, 100);
     debtors.insert(caller);
   }

@@ -1,4 +1,4 @@
-// A clock that stands still until a test moves it.
+// FakeClock: a clock that moves only when a test advances it.
 #ifndef NEARFIELD_TESTS_SERVER_FAKE_CLOCK_H_
 #define NEARFIELD_TESTS_SERVER_FAKE_CLOCK_H_
 
@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "server/batching/clock.h"
+#include "server/scheduler/clock.h"
 
 namespace nearfield::server {
 

@@ -1,11 +1,11 @@
-// The whole server program over an engine that fails as told: by NEARFIELD_FAULT, so that its flags
-// stay the server's.
+// The whole server program over an engine with a fault. NEARFIELD_FAULT selects the fault, so that
+// the flags remain those of the server.
 //   lose_at_search=N  the device is lost in the Nth search
 //   self_test         the self-test differs
-//   no_engine         the engine cannot be made: no GPU
+//   no_engine         the engine cannot be created: no GPU
 //   hang_self_test    the self-test never ends
 //   hang_search       searches end only when they are cancelled
-//   lose_in_drain     so they do, and then the device is lost
+//   lose_in_drain     as hang_search, and then the device is lost
 //   deaf_search       searches never end
 #include <cstdio>
 #include <cstdlib>
@@ -13,13 +13,13 @@
 #include <string>
 #include <thread>
 
-#include "server/run_server.h"
-#include "tests/server/scripted_engine.h"
+#include "server/process/run_server.h"
+#include "tests/testing/scripted_engine.h"
 
 namespace {
 
-// For the test: a search is held now.
-void TellWhenHeld(nearfield::server::EngineScript* script) {
+// Reports to the test that a search is held.
+void TellWhenHeld(nearfield::testing::EngineScript* script) {
   script->search_gate.AwaitArrivals(1);
   std::puts("held");
   std::fflush(stdout);
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   const char* given =
       std::getenv("NEARFIELD_FAULT");  // NOLINT(concurrency-mt-unsafe): before threads
   const std::string fault = given == nullptr ? "" : given;
-  const auto script = std::make_shared<nearfield::server::EngineScript>();
+  const auto script = std::make_shared<nearfield::testing::EngineScript>();
   const std::string lose = "lose_at_search=";
   if (fault.rfind(lose, 0) == 0) script->lose_at_search = std::stoll(fault.substr(lose.size()));
   if (fault == "self_test") script->self_test_differs = true;
@@ -46,6 +46,6 @@ int main(int argc, char** argv) {
         if (fault == "no_engine")
           return absl::FailedPreconditionError("backend = gpu: no usable GPU");
         if (hangs) std::thread([script] { TellWhenHeld(script.get()); }).detach();
-        return nearfield::server::MakeScriptedEngine(script);
+        return nearfield::testing::MakeScriptedEngine(script);
       });
 }

@@ -1,4 +1,5 @@
-// Filters, declared attributes and attribute columns from and to their messages.
+// Tests of the conversion of filters, declared attributes and attribute columns to and from
+// messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "server/catalog/attributes/filter.h"
-#include "server/catalog/attributes/row_encoding.h"
+#include "server/attributes/filter.h"
+#include "server/attributes/row_encoding.h"
 #include "server/convert/attributes.h"
 #include "server/convert/filter.h"
 #include "server/convert/ingest.h"
@@ -30,6 +31,10 @@ using ::testing::StartsWith;
 auto Refused(const std::string& path, const std::string& part) {
   return StatusIs(absl::StatusCode::kInvalidArgument,
                   AllOf(StartsWith(path + ": "), HasSubstr(part)));
+}
+
+auto RefusedValue(const std::string& message) {
+  return StatusIs(absl::StatusCode::kInvalidArgument, StartsWith(message));
 }
 
 absl::Status Converted(const pb::Filter& filter, const AttributeLimits& limits = {}) {
@@ -78,7 +83,7 @@ TEST(FilterConvertTest, NothingSetIsRefusedWithItsPath) {
 TEST(FilterConvertTest, IdsAreOfTheCollectionsType) {
   pb::Filter filter;
   filter.mutable_has_id();
-  EXPECT_THAT(Converted(filter), Refused("filter.has_id", "0 ids, must be 1 .. 4096"));
+  EXPECT_THAT(Converted(filter), RefusedValue("filter.has_id = 0 ids, must be 1 .. 4096"));
   filter.mutable_has_id()->add_texts("a");
   EXPECT_THAT(Converted(filter), Refused("filter.has_id.texts", "ids of type uint64"));
   EXPECT_OK(FromProto(filter, IdType::kString, {}));
@@ -87,7 +92,7 @@ TEST(FilterConvertTest, IdsAreOfTheCollectionsType) {
               Refused("filter.has_id.texts[1]", "must be 1 .. 512"));
 }
 
-// What a client could send to exhaust the server: levels, breadth, lists.
+// Messages that could exhaust the server: many levels, wide filters, long lists.
 TEST(FilterConvertTest, BombsAreRefusedBeforeTheyAreTaken) {
   pb::Filter deep;
   pb::Filter* last = &deep;
@@ -95,8 +100,9 @@ TEST(FilterConvertTest, BombsAreRefusedBeforeTheyAreTaken) {
   last->mutable_exists()->set_attribute("x");
   EXPECT_OK(Converted(deep));
   last->mutable_not_()->mutable_exists()->set_attribute("x");
-  EXPECT_THAT(Converted(deep), Refused("filter.not.not.not.not.not.not.not.not", "the limit is 8"));
-  // Far beyond what recursion could bear: the message itself is made, and freed, without any.
+  EXPECT_THAT(Converted(deep),
+              Refused("filter.not.not.not.not.not.not.not.not", "must be at most 8"));
+  // Far deeper than recursion allows. The message itself is built and freed without recursion.
   constexpr int kLevels = 50'000;
   std::vector<pb::Filter*> levels = {new pb::Filter};
   for (int level = 1; level < kLevels; ++level) {
@@ -113,14 +119,14 @@ TEST(FilterConvertTest, BombsAreRefusedBeforeTheyAreTaken) {
   for (int i = 0; i < 255; ++i) wide.mutable_or_()->add_filters()->mutable_exists();
   EXPECT_OK(Converted(wide));
   wide.mutable_or_()->add_filters()->mutable_exists();
-  EXPECT_THAT(Converted(wide), Refused("filter.or", "the limit is 256"));
-  pb::Filter nested;  // more through levels than in any list
+  EXPECT_THAT(Converted(wide), Refused("filter.or", "must be at most 256"));
+  pb::Filter nested;  // more conditions through levels than in any list
   for (int i = 0; i < 100; ++i) {
     auto* const inner = nested.mutable_and_()->add_filters()->mutable_not_()->mutable_or_();
     inner->add_filters()->mutable_exists();
   }
   EXPECT_THAT(Converted(nested),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the limit is 256")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be at most 256")));
 
   pb::Filter list;
   for (int i = 0; i < 4096; ++i) list.mutable_in_()->mutable_values()->add_int64_values(i);
@@ -129,7 +135,7 @@ TEST(FilterConvertTest, BombsAreRefusedBeforeTheyAreTaken) {
   EXPECT_THAT(Converted(list), Refused("filter.in", "4097 values, must be 1 .. 4096"));
   pb::Filter ids;
   for (uint64_t i = 0; i < 4097; ++i) ids.mutable_has_id()->add_numbers(i);
-  EXPECT_THAT(Converted(ids), Refused("filter.has_id", "4097 ids, must be 1 .. 4096"));
+  EXPECT_THAT(Converted(ids), RefusedValue("filter.has_id = 4097 ids, must be 1 .. 4096"));
 }
 
 TEST(AttributeSpecConvertTest, ASchemaComesBack) {
@@ -250,7 +256,7 @@ TEST_F(ColumnConvertTest, ValuesAndListsAreBounded) {
   doubles[0].mutable_values()->add_double_values(std::nan(""));
   EXPECT_THAT(Converted(doubles), Refused("block.attributes[0].values[1]", "row 2: NaN"));
 
-  // A NaN in a list was stored, and the next start called the row damaged.
+  // Regression: a NaN in a list was stored, and the next start reported the row as damaged.
   Columns lists;
   lists.Add()->set_attribute("ds");
   lists[0].set_presence("\x05");
@@ -273,7 +279,7 @@ TEST_F(ColumnConvertTest, ValuesAndListsAreBounded) {
   EXPECT_OK(Converted(keywords));
   keywords[0].mutable_values()->mutable_keyword_values(1)->push_back('k');
   EXPECT_THAT(Converted(keywords),
-              Refused("block.attributes[0].values[1]", "row 2: 1025 bytes, the limit is 1024"));
+              Refused("block.attributes[0].values[1]", "row 2: 1025 bytes, must be at most 1024"));
 
   Columns list = Of("is", std::vector<int64_t>(1024));
   list[0].set_presence("\x02");
@@ -282,7 +288,7 @@ TEST_F(ColumnConvertTest, ValuesAndListsAreBounded) {
   list[0].mutable_values()->add_int64_values(0);
   list[0].set_list_sizes(0, 1025);
   EXPECT_THAT(Converted(list), Refused("block.attributes[0].list_sizes[0]",
-                                       "1025 values in row 1, the limit is 1024"));
+                                       "1025 values in row 1, must be at most 1024"));
   list[0].set_list_sizes(0, 0xffffffffu);
   EXPECT_THAT(Converted(list), Refused("block.attributes[0].list_sizes[0]", "4294967295 values"));
 }

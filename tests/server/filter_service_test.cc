@@ -1,5 +1,5 @@
-// Filters that are not in the cache: they are evaluated by a few threads of their own, and hold up
-// nothing else.
+// Tests of filters that are not in the cache: a few separate threads evaluate them, and they delay
+// no other call.
 #include <chrono>
 #include <functional>
 #include <future>
@@ -19,7 +19,7 @@ constexpr auto kOk = grpc::StatusCode::OK;
 
 class FilterServiceTest : public ServerFixture {
  protected:
-  // A filter that nothing else asks for.
+  // Sets a filter that no other call uses.
   static void SetFilter(uint64_t id, pb::Filter* filter) {
     filter->mutable_has_id()->add_numbers(id);
   }
@@ -28,7 +28,8 @@ class FilterServiceTest : public ServerFixture {
     SetFilter(id, request.mutable_filter());
     return request;
   }
-  // Longer than any answer takes on a busy machine; a call that waits for the gate ends by it.
+  // Longer than any answer takes on a busy machine. A call that waits for the gate ends at this
+  // deadline.
   static void SetDeadline(grpc::ClientContext* context) {
     context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
   }
@@ -73,7 +74,7 @@ class FilterServiceTest : public ServerFixture {
   void LaterVerify(uint64_t id) {
     Later([this, id] {
       pb::VerifyRequest request;
-      request.set_collection("d");  // which does not change meanwhile
+      request.set_collection("d");  // "d" does not change meanwhile
       *request.mutable_query() = SearchFor("c", {1, 0}).queries(0);
       SetFilter(id, request.mutable_filter());
       grpc::ClientContext context;
@@ -103,8 +104,9 @@ class FilterServiceTest : public ServerFixture {
   std::vector<std::future<grpc::Status>> calls_;
 };
 
-// Filters were evaluated on gRPC's own threads: as many slow ones as there are threads stopped
-// every call, Health.Check included; one behind min_epoch stopped all that wait for an epoch.
+// Regression: filters were evaluated on gRPC's own threads. As many slow filters as threads stopped
+// every call, including Health.Check. A slow filter of a call with min_epoch stopped all calls that
+// waited for an epoch.
 TEST_F(FilterServiceTest, SlowFiltersHoldUpNoCallWithoutOne) {
   Set(settings_.filter_threads, "2");
   ServeRows();
@@ -126,7 +128,7 @@ TEST_F(FilterServiceTest, SlowFiltersHoldUpNoCallWithoutOne) {
     LaterSearchAll(400 + i);
   }
   LaterVerify(500);
-  script_->filter_gate.AwaitArrivals(3);  // the two threads, and the verification's own
+  script_->filter_gate.AwaitArrivals(3);  // the two filter threads and the verification's thread
   EXPECT_THAT(CheckHealth(), HasCode(kOk));
   EXPECT_THAT(SearchSoon(SearchFor("c", {1, 0})), HasCode(kOk));
   pb::SearchRequest next_epoch = SearchFor("c", {1, 0});
@@ -158,7 +160,7 @@ TEST_F(FilterServiceTest, MoreFiltersThanMayWaitAreRefusedWithAHint) {
   script_->filter_gate.Close();
   LaterCount(1);
   script_->filter_gate.AwaitArrivals(1);
-  // One of the two finds a place; which one is not known.
+  // One of the two finds a place; it is not known which.
   std::vector<std::optional<std::string>> hints(2);
   std::vector<std::future<grpc::Status>> both;
   for (size_t i = 0; i < 2; ++i) {
@@ -182,8 +184,8 @@ TEST_F(FilterServiceTest, MoreFiltersThanMayWaitAreRefusedWithAHint) {
   AwaitAll();
 }
 
-// The evaluation did not ask whether its caller was still there: a filter was evaluated to its end,
-// and kept in the cache, for a caller that had gone.
+// Regression: an evaluation did not check for cancellation. A filter was evaluated to the end and
+// cached for a caller that had left.
 TEST_F(FilterServiceTest, AFilterIsNotEvaluatedToTheEndForACallerThatLeft) {
   Set(settings_.filter_threads, "1");
   ServeRows();

@@ -1,4 +1,4 @@
-// What was served is loaded again, however full the host memory was.
+// Tests that a restart loads everything that was served, however full the host memory was.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,10 +14,10 @@ struct FullMemoryCase {
   int64_t payload_bytes = 0;
 };
 
-class FullMemoryTest : public DurableCatalogFixture,
-                       public ::testing::WithParamInterface<FullMemoryCase> {
+class CatalogLoadMemoryTest : public DurableCatalogFixture,
+                              public ::testing::WithParamInterface<FullMemoryCase> {
  protected:
-  FullMemoryTest() { host_memory_bytes_ = 4 << 20; }
+  CatalogLoadMemoryTest() { host_memory_bytes_ = 4 << 20; }
   void SetUp() override { Open(); }
 
   double Used() const {
@@ -57,9 +57,9 @@ class FullMemoryTest : public DurableCatalogFixture,
   int64_t rows_ = 0;
 };
 
-// Loading took 42 bytes of host memory per row, serving 14: a collection that was uploaded in small
-// parts was gone after a restart.
-TEST_P(FullMemoryTest, ACollectionThatFillsTheMemoryIsThereAfterARestart) {
+// Regression: loading took 42 bytes of host memory per row, serving 14. A collection that was
+// uploaded in small parts could not be loaded after a restart.
+TEST_P(CatalogLoadMemoryTest, ACollectionThatFillsTheMemoryIsThereAfterARestart) {
   const auto named = *catalog_->Create("a", {.dim = kDim, .id_type = GetParam().id_type});
   for (int64_t rows_count = 65'536; rows_count > 0 && Used() < 0.95;) {
     const absl::Status status = UploadNext(named, rows_count);
@@ -71,12 +71,12 @@ TEST_P(FullMemoryTest, ACollectionThatFillsTheMemoryIsThereAfterARestart) {
   Open();
   const auto again = catalog_->Find("a");
   ASSERT_OK(again);
-  ASSERT_OK((*again)->state);
+  ASSERT_OK((*again)->load_status);
   EXPECT_EQ((*again)->collection->Stats().rows_count, rows_);
   EXPECT_EQ(Answer(**again), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(Values, FullMemoryTest,
+INSTANTIATE_TEST_SUITE_P(Values, CatalogLoadMemoryTest,
                          ::testing::Values(FullMemoryCase{}, FullMemoryCase{.payload_bytes = 100},
                                            FullMemoryCase{.id_type = IdType::kString},
                                            FullMemoryCase{.id_type = IdType::kString,

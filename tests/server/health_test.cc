@@ -1,4 +1,4 @@
-// The health of one collection beside that of the whole server.
+// Tests of the health of one collection and of the whole server.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ class HealthTest : public ::testing::Test {
   std::unique_ptr<hv::Health::Stub> stub_;
 };
 
-// A collection whose stored rows cannot be read any more was seen by nobody who did not read logs.
+// Regression: only the log showed that the stored rows of a collection could not be read any more.
 TEST_F(HealthTest, ADamagedCollectionIsNotServingAndTheServerIs) {
   EXPECT_EQ(Check("nearfield.v1.Collection/c"), hv::HealthCheckResponse::SERVING);
   EXPECT_EQ(Check("nearfield.v1.Collection/other"), hv::HealthCheckResponse::SERVICE_UNKNOWN);
@@ -68,8 +68,8 @@ TEST_F(HealthTest, ADamagedCollectionIsNotServingAndTheServerIs) {
   EXPECT_EQ(Check("nearfield.v1.Collection/c"), hv::HealthCheckResponse::NOT_SERVING);
 }
 
-// The look asks the catalog and the store: while it waited for them, the service held its lock and
-// no health check of the server was answered.
+// Regression: the service held its lock while it asked the catalog and the store, and meanwhile
+// answered no health check.
 TEST_F(HealthTest, ALookAtACollectionHoldsUpNoOtherCheck) {
   std::promise<void> looking;
   std::promise<void> go_on;

@@ -1,4 +1,4 @@
-// Uploads over a real channel, for the tests of Ingest.
+// IngestServiceTest: uploads over a real channel.
 #ifndef NEARFIELD_TESTS_SERVER_INGEST_FIXTURE_H_
 #define NEARFIELD_TESTS_SERVER_INGEST_FIXTURE_H_
 
@@ -16,7 +16,7 @@ class IngestServiceTest : public ServerFixture {
     Serve();
     ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
   }
-  // Sends all, half-closes, reads all.
+  // Sends all requests, half-closes, and reads all responses.
   grpc::Status Send(const std::vector<pb::UploadRequest>& requests,
                     std::vector<pb::UploadResponse>* responses = nullptr,
                     grpc::ClientContext* context = nullptr) {
@@ -39,7 +39,7 @@ class IngestServiceTest : public ServerFixture {
     EXPECT_THAT(retrieval_->Count(&context, request, &response), HasCode(grpc::StatusCode::OK));
     return response.rows_count();
   }
-  // Waits for the event that the last upload has let go of its memory.
+  // Waits until the last upload has released its memory.
   void AwaitNoUpload() {
     while (script_->uploads_open > 0) std::this_thread::yield();
   }

@@ -1,4 +1,4 @@
-// Ingest over a real channel: every state of an upload, every status code.
+// Tests of Ingest over a real channel: every state of an upload, every status code.
 #include <chrono>
 #include <functional>
 #include <future>
@@ -27,7 +27,7 @@ TEST_F(IngestServiceTest, AnUploadIsAcceptedReportsProgressAndCommitsAsOneEpoch)
   for (size_t i = 1; i + 1 < responses.size(); ++i) EXPECT_TRUE(responses[i].has_progress());
   EXPECT_EQ(RowsCount(), 3u);
   AwaitNoUpload();
-  EXPECT_EQ(script_->device_bytes_used, 3 * 8)
+  EXPECT_EQ(script_->device->bytes_used(), 3 * kDeviceRowBytes)
       << "the unused part of the reservation is given back";
 }
 
@@ -70,7 +70,7 @@ TEST_F(IngestServiceTest, AnUploadOfADroppedCollectionIsAborted) {
   }
   EXPECT_THAT(stream->Finish(), HasCodeAndMessage(grpc::StatusCode::ABORTED, HasSubstr("dropped")));
   AwaitNoUpload();
-  EXPECT_EQ(script_->device_bytes_used, 0);
+  EXPECT_EQ(script_->device->bytes_used(), 0);
 }
 
 TEST_F(IngestServiceTest, ASilentClientIsGivenUp) {
@@ -125,7 +125,7 @@ TEST_F(IngestServiceTest, TooManyUploadsAtOnceAreRefusedWithAHint) {
   EXPECT_THAT(streams[0]->Finish(), HasCode(grpc::StatusCode::CANCELLED));
   while (script_->uploads_open > 1) std::this_thread::yield();
   grpc::Status status;
-  do {  // the place is free once the stream is gone, moments after its memory
+  do {  // the place is free once the stream is gone, shortly after its memory
     status = Send({Begin("c", 1), Block({1}), Commit()});
   } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status, HasCode(grpc::StatusCode::OK));
@@ -133,7 +133,8 @@ TEST_F(IngestServiceTest, TooManyUploadsAtOnceAreRefusedWithAHint) {
   EXPECT_THAT(streams[1]->Finish(), HasCode(grpc::StatusCode::CANCELLED));
 }
 
-// A client that waited for its upload to end was refused the next one: its place was not free yet.
+// Regression: a client that waited for the end of its upload was refused the next one, because its
+// place was not free yet.
 TEST_F(IngestServiceTest, UploadsOneAfterTheOtherNeedOnePlace) {
   Set(settings_.uploads_max, "1");
   ServeEmpty();
@@ -143,8 +144,8 @@ TEST_F(IngestServiceTest, UploadsOneAfterTheOtherNeedOnePlace) {
   }
 }
 
-// A client that sent each block only after the progress on the one before waited for ever where
-// that progress fell into the write of the one before it.
+// Regression: a client that sent each block only after the progress on the previous one waited
+// forever if that progress was due during an earlier write.
 TEST_F(IngestServiceTest, TheLatestProgressAlwaysArrives) {
   ServeEmpty();
   grpc::ClientContext context;
@@ -173,12 +174,13 @@ TEST_F(IngestServiceTest, ACancelledUploadLeavesNothingEvenWhileTheEngineWorks) 
   script_->append_gate.AwaitArrivals(1);
   context.TryCancel();
   EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
-  // Whether the server heard of it before the commit is a race; half an upload never is.
+  // It is a race whether the cancellation reaches the server before the commit. Half an upload is
+  // never visible.
   script_->append_gate.Open();
   AwaitNoUpload();
   const uint64_t rows = RowsCount();
   EXPECT_LE(rows, 1u);
-  EXPECT_EQ(script_->device_bytes_used, static_cast<int64_t>(rows) * 8);
+  EXPECT_EQ(script_->device->bytes_used(), static_cast<int64_t>(rows) * kDeviceRowBytes);
 }
 
 TEST_F(IngestServiceTest, ADeadlineEndsAnUpload) {
@@ -191,8 +193,8 @@ TEST_F(IngestServiceTest, ADeadlineEndsAnUpload) {
   while (stream->Read(&response)) {
   }
   EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::DEADLINE_EXCEEDED));
-  Drain();  // the server may hear of the upload later than the client gives it up
-  EXPECT_EQ(script_->device_bytes_used, 0);
+  Drain();  // the server may hear of the upload after the client has abandoned it
+  EXPECT_EQ(script_->device->bytes_used(), 0);
 }
 
 TEST_F(IngestServiceTest, AClientThatReadsNoProgressStillUploads) {
@@ -225,7 +227,7 @@ TEST_F(IngestServiceTest, ManyUploadsAtOnceAllCommit) {
 
 TEST_F(IngestServiceTest, ALostDeviceIsUnavailable) {
   ServeEmpty();
-  script_->device_lost = true;
+  script_->device->Lose();
   grpc::ClientContext context;
   EXPECT_THAT(Send({Begin("c", 1), Block({1}), Commit()}, nullptr, &context),
               HasCode(grpc::StatusCode::UNAVAILABLE));

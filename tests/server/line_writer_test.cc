@@ -1,4 +1,4 @@
-// Lines to a descriptor that is read, read late, or not at all.
+// Tests of lines to a descriptor that is read, read late, or not at all.
 #include "server/telemetry/line_writer.h"
 
 #include <fcntl.h>
@@ -89,8 +89,8 @@ TEST(LineWriterTest, LinesArriveInOrder) {
   EXPECT_EQ(pipe.ReadAll(), expected);
 }
 
-// A reader that stops must cost lines, not threads: the newest lines stay, and the log tells how
-// many are missing once it flows again.
+// A reader that stops must cost lines, not threads. The newest lines stay, and the log reports the
+// number of missing lines once it is read again.
 TEST(LineWriterTest, ABlockedReaderCostsTheOldestLinesAndTheLogTellsHowMany) {
   Pipe pipe;
   pipe.Fill();
@@ -98,13 +98,14 @@ TEST(LineWriterTest, ABlockedReaderCostsTheOldestLinesAndTheLogTellsHowMany) {
   for (int i = 0; i < 100; ++i) writer.Write(absl::StrCat("line ", i));
   EXPECT_FALSE(writer.Flush(milliseconds(1)));
   const int64_t dropped = writer.dropped();
-  EXPECT_GE(dropped, 89);  // ten wait, and one may be in the thread's hands
+  EXPECT_GE(dropped, 89);  // ten wait, and the thread may hold one
   EXPECT_LE(dropped, 90);
   pipe.Empty();
   EXPECT_TRUE(writer.Flush(kLong));
   EXPECT_EQ(writer.dropped(), dropped);
   const std::vector<std::string> lines = absl::StrSplit(pipe.ReadAll(), '\n');
-  EXPECT_EQ(lines.size(), static_cast<size_t>(100 - dropped + 2));  // all, the report, an end
+  // The lines, the report, and the empty text after the last newline.
+  EXPECT_EQ(lines.size(), static_cast<size_t>(100 - dropped + 2));
   EXPECT_THAT(lines, ::testing::Contains(absl::StrCat("dropped ", dropped, " of ", dropped)));
   EXPECT_THAT(lines, ::testing::Contains("line 99"));
 }
@@ -116,7 +117,7 @@ TEST(LineWriterTest, TheEndDoesNotWaitForABlockedReader) {
     LineWriter writer(Options(pipe));
     for (int i = 0; i < 100; ++i) writer.Write("line");
   }
-  // Lets the thread that was left behind go on, and awaits its last line: it uses the pipe.
+  // Unblock the abandoned thread and wait for its last line, because it uses the pipe.
   pipe.Empty();
   std::string text;
   int64_t dropped = 0;

@@ -1,4 +1,4 @@
-// Log lines: valid whatever callers send.
+// Tests of log lines: valid for any input of callers.
 #include "server/telemetry/log.h"
 
 #include <gmock/gmock.h>
@@ -109,7 +109,7 @@ TEST(LogTest, LevelsBelowTheLeastAreLeftOut) {
   EXPECT_THAT(lines.lines[0], HasSubstr("warning kept"));
 }
 
-// A line for each call was most of the log and told little.
+// Regression: a line for each call filled the log with little information.
 TEST(RequestLogTest, FailedSlowAndSampledCallsGetALine) {
   Lines lines;
   Log log = lines.log(LogFormat::kText);
@@ -118,7 +118,7 @@ TEST(RequestLogTest, FailedSlowAndSampledCallsGetALine) {
   const auto note = [&](int64_t total_us, const absl::Status& status) {
     lines.lines.clear();
     record.total_us = total_us;
-    requests.Note(record, status);
+    requests.Record(record, status);
     return lines.lines.size();
   };
   EXPECT_EQ(note(1, absl::NotFoundError("no collection")), 1u);

@@ -1,5 +1,5 @@
-// The ledger of bytes that calls make the server hold.
-#include "server/batching/memory_ledger.h"
+// Tests of the ledger of bytes that calls make the server hold.
+#include "server/scheduler/memory_ledger.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/batching/retry_hint.h"
+#include "server/scheduler/retry_hint.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
@@ -30,7 +30,8 @@ ByteAccount::Options Replies(int64_t copies = 1) {
           .caller_share = 0.8};
 }
 
-// Bytes counted only once the work was done: all that was under way came on top of the limit.
+// Regression: bytes were counted only after the work was done, so that work in progress exceeded
+// the limit.
 TEST(ByteAccountTest, NothingIsAdmittedBeyondTheLimit) {
   ByteAccount account(Replies());
   const auto large = account.Reserve("a", 900);
@@ -70,13 +71,14 @@ TEST(ByteAccountTest, AHoldGrowsOnlyWhereThereIsRoom) {
   EXPECT_THAT(hold->Grow(1001), StatusIs(kExhausted));
   EXPECT_EQ(hold->bytes(), 700);
   EXPECT_EQ(account.bytes(), 700);
-  hold->Resize(1200);  // what is there already counts, whatever the limit
+  hold->Resize(1200);  // memory in use is counted even above the limit
   EXPECT_THAT(account.Reserve("b", 1), StatusIs(kExhausted));
   hold->Resize(0);
   EXPECT_EQ(account.bytes(), 0);
 }
 
-// A reply is held twice, as a message and as its bytes on the wire; one of them was not counted.
+// Regression: a reply is held twice, as a message and in serialized form, but only one copy was
+// counted.
 TEST(ByteAccountTest, EveryCopyCounts) {
   ByteAccount account(Replies(/*copies=*/2));
   auto hold = account.Reserve("a", 300);
@@ -87,8 +89,8 @@ TEST(ByteAccountTest, EveryCopyCounts) {
   EXPECT_EQ(account.bytes(), 100);
 }
 
-// Eight large requests, each under a name of its own, took the whole account: every caller was
-// refused until they ended.
+// Regression: eight large requests, each with its own caller name, took the whole account. Every
+// caller was refused until they ended.
 TEST(ByteAccountTest, LargeHoldsUnderManyNamesLeaveRoomForOthers) {
   constexpr int64_t kLarge = 64 << 20;
   constexpr int64_t kSmall = 64 << 10;

@@ -1,5 +1,5 @@
-// What the server may hold in memory: the sum of its parts fits every machine, and a sum that does
-// not is refused.
+// Tests of the memory plan: the sum of its parts fits every machine, and a sum that does not fit is
+// refused.
 #include "server/config/memory_plan.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,8 @@ absl::StatusOr<LoadOutcome> Load(std::vector<const char*> arguments, const HostM
   return LoadSettings(static_cast<int>(arguments.size()), arguments.data(), {}, settings, machine);
 }
 
-// The defaults let a server of 1 GiB hold 1 GiB of replies, and rows, and uploads beside them.
+// Regression: the defaults let a server of 1 GiB hold 1 GiB of replies, and rows and uploads in
+// addition.
 TEST(MemoryPlan, TheDefaultsFitSmallAndLargeMachines) {
   for (const int64_t gib : {1, 2, 4, 8, 16, 64, 128, 1024}) {
     for (const bool gpu : {false, true}) {
@@ -65,7 +66,7 @@ TEST(MemoryPlan, WhatWasSetStaysAndOtherDefaultsGiveWay) {
   EXPECT_LE(plan.total_bytes, machine.memory_bytes);
 }
 
-// Nothing compared the sum of the settings with the memory: each was checked alone.
+// Regression: each setting was checked alone, and their sum was not compared with the memory.
 TEST(MemoryPlan, ASumBeyondTheMemoryIsRefusedAndNamesItsParts) {
   Settings settings;
   EXPECT_THAT(Load({"--backend=cpu", "--memory-bytes=3GiB", "--replies-bytes-max=2GiB"},
@@ -89,10 +90,10 @@ TEST(MemoryPlan, CheckConfigPrintsTheSumWithItsParts) {
   int64_t sum = 0;
   for (const MemoryPart& part : plan.parts) {
     sum += part.bytes;
-    EXPECT_THAT(printed->text, HasSubstr("#   " + part.name + ": " + std::to_string(part.bytes)));
+    EXPECT_THAT(printed->output, HasSubstr("#   " + part.name + ": " + std::to_string(part.bytes)));
   }
   EXPECT_EQ(sum, plan.total_bytes);
-  EXPECT_THAT(printed->text,
+  EXPECT_THAT(printed->output,
               HasSubstr("# memory sum: " + std::to_string(sum) + " of 8589934592\n"));
 }
 

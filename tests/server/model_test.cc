@@ -1,4 +1,5 @@
-// Random changes, searches and restarts of one durable collection, against a map and the oracle.
+// Tests random changes, searches and restarts of one durable collection against a map and the
+// oracle.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,14 +13,14 @@
 #include <variant>
 #include <vector>
 
-#include "server/catalog/catalog.h"
-#include "server/catalog/collection_upload.h"
+#include "server/collections/catalog.h"
+#include "server/collections/collection_upload.h"
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
-#include "tests/server/row_model.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/answers.h"
 #include "tests/testing/random.h"
+#include "tests/testing/row_model.h"
 #include "tests/testing/seed.h"
 #include "tests/testing/status_matchers.h"
 
@@ -35,15 +36,15 @@ constexpr uint64_t kIdsMax = 300;
 constexpr int32_t kDim = 4;
 constexpr size_t kHeldMax = 4;
 
-class ModelTest : public ::testing::Test {
+class CatalogModelTest : public ::testing::Test {
  protected:
-  // A state that somebody holds, and what it must show.
+  // A state that a reader holds, with its correct content.
   struct Held {
     std::shared_ptr<const PinnedEpoch> at;
     RowModel model;
   };
 
-  ModelTest() { Start(); }
+  CatalogModelTest() { Start(); }
 
   void Start() {
     EngineOptions options;
@@ -76,7 +77,7 @@ class ModelTest : public ::testing::Test {
   }
 
   std::vector<float> DrawVector() {
-    std::vector<float> values;  // from few, so that scores tie
+    std::vector<float> values;  // from few values, so that scores tie
     for (int32_t d = 0; d < kDim; ++d) values.push_back(static_cast<float>(random_.Between(-2, 3)));
     return values;
   }
@@ -92,16 +93,14 @@ class ModelTest : public ::testing::Test {
     const std::string token =
         random_.OneIn(3) ? "token " + std::to_string(operation_) : std::string();
     auto upload = Begin(mode, rows_count, token);
-    RowModel next = model_;
-    if (mode == UploadMode::kReplace) next.rows.clear();
-    bool duplicate = false;
-    std::vector<uint64_t> seen;
+    RowModel::Upload rows;
     for (int64_t row = 0; row < rows_count;) {
       const int64_t block_rows = std::min(rows_count - row, random_.Between(1, 20));
-      AppendBlock(mode, block_rows, &next, &seen, &duplicate, upload.get());
+      AppendBlock(block_rows, &rows, upload.get());
       if (::testing::Test::HasFatalFailure()) return;
       row += block_rows;
-      if (!token.empty() && random_.OneIn(4)) {  // the stream breaks, and another goes on
+      // The stream breaks, and another one resumes the upload.
+      if (!token.empty() && random_.OneIn(4)) {
         const UploadPlace place = upload->place();
         upload = nullptr;
         upload = Begin(mode, rows_count, token);
@@ -112,11 +111,10 @@ class ModelTest : public ::testing::Test {
     const bool given_up = random_.OneIn(10);
     if (!given_up) {
       const auto result = upload->Commit();
-      if (!duplicate) {
+      if (model_.Accepts(mode, rows)) {
         ASSERT_OK(result);
-        if (rows_count > 0 || !model_.rows.empty()) ++next.epoch;
-        EXPECT_EQ(result->epoch, next.epoch);
-        model_ = std::move(next);
+        model_.Commit(mode, rows);
+        EXPECT_EQ(result->epoch, model_.epoch);
         return;
       }
       EXPECT_THAT(result, StatusIs(absl::StatusCode::kAlreadyExists));
@@ -138,26 +136,20 @@ class ModelTest : public ::testing::Test {
     return *std::move(upload);
   }
 
-  void AppendBlock(UploadMode mode, int64_t rows_count, RowModel* next, std::vector<uint64_t>* seen,
-                   bool* duplicate, CollectionUpload* upload) {
+  void AppendBlock(int64_t rows_count, RowModel::Upload* rows, CollectionUpload* upload) {
     IdColumn ids;
     std::vector<uint8_t> bytes;
     BytesColumn payloads;
     const std::vector<PlainRow> attributes = RandomRows(random_, specs_, rows_count);
     for (const PlainRow& plain : attributes) {
       const auto id = static_cast<uint64_t>(random_.Between(0, kIdsMax));
-      const bool twice = std::find(seen->begin(), seen->end(), id) != seen->end();
-      seen->push_back(id);
-      if (mode != UploadMode::kUpsert && twice) *duplicate = true;
-      if (mode == UploadMode::kInsert && model_.rows.count(id) > 0) *duplicate = true;
-      const RowModel::Row row = {.values = DrawVector(),
+      const RowModel::Row row = {.vector = testing::StoredVector(DrawVector()),
                                  .payload = std::string(static_cast<size_t>(id % 7), 'p'),
                                  .attributes = plain};
-      const auto* const begin = reinterpret_cast<const uint8_t*>(row.values.data());
-      bytes.insert(bytes.end(), begin, begin + kDim * sizeof(float));
+      bytes.insert(bytes.end(), row.vector.begin(), row.vector.end());
       ids.AppendNumber(id);
       payloads.Append(row.payload);
-      next->rows[id] = row;
+      rows->emplace_back(id, row);
     }
     ASSERT_OK(upload->Append({.ids = &ids, .rows = bytes, .payloads = &payloads},
                              BlockOf(schema_, attributes)));
@@ -165,31 +157,23 @@ class ModelTest : public ::testing::Test {
 
   void DeleteIds() {
     IdColumn ids;
-    RowModel next = model_;
     for (int64_t count = random_.Between(1, 30); count > 0; --count) {
-      const auto id = static_cast<uint64_t>(random_.Between(0, kIdsMax));
-      ids.AppendNumber(id);
-      next.rows.erase(id);
+      ids.AppendNumber(static_cast<uint64_t>(random_.Between(0, kIdsMax)));
     }
-    ExpectDeleted(DeleteRows(*named_, ids), std::move(next));
+    ExpectDeleted(DeleteRows(*named_, ids), model_.Delete(ids));
   }
 
   void DeleteByFilter() {
     const FilterTree tree = random_.OneIn(3) ? DrawFilter() : And({DrawFilter(), DrawFilter()});
-    RowModel next = model_;
-    for (const uint64_t id : model_.Passing(tree, specs_)) next.rows.erase(id);
     const auto chosen = Choose(tree, nullptr);
     ASSERT_OK(chosen);
-    ExpectDeleted(DeleteRows(*named_, *chosen), std::move(next));
+    ExpectDeleted(DeleteRows(*named_, *chosen), model_.Delete(PassingIds(tree, specs_, model_)));
   }
 
-  void ExpectDeleted(const absl::StatusOr<DeleteResult>& result, RowModel next) {
+  void ExpectDeleted(const absl::StatusOr<DeleteResult>& result, int64_t rows_count) {
     ASSERT_OK(result);
-    const size_t deleted = model_.rows.size() - next.rows.size();
-    EXPECT_EQ(result->rows_deleted, static_cast<int64_t>(deleted));
-    if (deleted > 0) ++next.epoch;
-    EXPECT_EQ(result->epoch, next.epoch);
-    model_ = std::move(next);
+    EXPECT_EQ(result->rows_deleted, rows_count);
+    EXPECT_EQ(result->epoch, model_.epoch);
   }
 
   absl::StatusOr<ChosenRows> Choose(const FilterTree& tree, std::shared_ptr<const PinnedEpoch> at) {
@@ -209,7 +193,8 @@ class ModelTest : public ::testing::Test {
   }
 
   void Hold() {
-    // A filter asks at the epoch while it is the current one; later it is asked for again.
+    // Evaluate a filter while the epoch is current. Search() evaluates filters at the held epoch
+    // later.
     const auto chosen = Choose(DrawFilter(), nullptr);
     ASSERT_OK(chosen);
     held_.push_back({.at = chosen->at, .model = model_});
@@ -221,19 +206,16 @@ class ModelTest : public ::testing::Test {
     const Held state =
         earlier ? held_[static_cast<size_t>(random_.Between(0, static_cast<int64_t>(held_.size())))]
                 : Held{.at = nullptr, .model = model_};
-    ModelQuery asked = {.vector = DrawVector(), .row_id = {}};
-    asked.k = static_cast<int32_t>(random_.Between(1, 65));
-    if (random_.OneIn(3)) asked.skip = random_.Between(0, 150);
-    if (random_.OneIn(4)) asked.score_min = static_cast<float>(random_.Between(-3, 4));
-    if (random_.OneIn(5) && !state.model.rows.empty()) {
-      const std::vector<uint64_t> ids = state.model.AllIds();
-      asked.row_id = random_.OneOf<uint64_t>(ids);
-      asked.vector.clear();
+    std::vector<Id> passing = state.model.Ids();
+    const std::vector<float> vector = DrawVector();
+    Query query = {.vector = vector, .row_id = {}};
+    query.k = static_cast<int32_t>(random_.Between(1, 65));
+    if (random_.OneIn(3)) query.skip = random_.Between(0, 150);
+    if (random_.OneIn(4)) query.score_threshold = static_cast<float>(random_.Between(-3, 4));
+    if (random_.OneIn(5) && !passing.empty()) {
+      query.row_id = random_.OneOf<Id>(passing);
+      query.vector = {};
     }
-    std::vector<uint64_t> passing = state.model.AllIds();
-    Query query = {.vector = asked.vector, .row_id = asked.row_id, .k = asked.k};
-    query.skip = asked.skip;
-    query.score_min = asked.score_min;
     std::shared_ptr<const PinnedEpoch> at = state.at;
     if (random_.OneIn(2)) {
       const FilterTree tree = DrawFilter();
@@ -241,7 +223,7 @@ class ModelTest : public ::testing::Test {
       ASSERT_OK(chosen);
       query.filter = chosen->rows;
       at = chosen->at;
-      passing = state.model.Passing(tree, specs_);
+      passing = PassingIds(tree, specs_, state.model);
       EXPECT_EQ(*named_->collection->CountRows(at.get(), *chosen->rows),
                 static_cast<int64_t>(passing.size()));
     }
@@ -252,10 +234,10 @@ class ModelTest : public ::testing::Test {
     ASSERT_OK(result);
     EXPECT_EQ(result->epoch, state.model.epoch);
     const bool passes_itself =
-        asked.row_id && std::find(passing.begin(), passing.end(), *asked.row_id) != passing.end();
-    EXPECT_EQ(result->queries[0].rows_matched,
+        query.row_id && std::find(passing.begin(), passing.end(), *query.row_id) != passing.end();
+    EXPECT_EQ(result->queries[0].matched_rows,
               static_cast<int64_t>(passing.size()) - (passes_itself ? 1 : 0));
-    ASSERT_THAT(result->queries[0], BytesEqual(ModelAnswer(spec_, state.model, passing, asked)));
+    ASSERT_THAT(result->queries[0], BytesEqual(state.model.Answer(passing, query)));
   }
 
   void Fetch() {
@@ -266,12 +248,12 @@ class ModelTest : public ::testing::Test {
     ASSERT_OK(found);
     int64_t place = 0;
     for (int64_t i = 0; i < ids.size(); ++i) {
-      const auto row = model_.rows.find(std::get<uint64_t>(ids.at(i)));
+      const auto row = model_.rows.find(ids.at(i));
       if (row == model_.rows.end()) continue;
       ASSERT_LT(place, found->ids.size());
       EXPECT_EQ(found->ids.Compare(place, ids, i), 0);
       EXPECT_EQ(found->payloads.at(place), row->second.payload);
-      EXPECT_EQ(std::memcmp(found->rows.data() + place * kDim * 4, row->second.values.data(),
+      EXPECT_EQ(std::memcmp(found->rows.data() + place * kDim * 4, row->second.vector.data(),
                             kDim * sizeof(float)),
                 0);
       ++place;
@@ -299,12 +281,12 @@ class ModelTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Catalog> catalog_;
   std::shared_ptr<NamedCollection> named_;
-  RowModel model_;
+  RowModel model_ = {.spec = spec_};
   std::deque<Held> held_;
   int operation_ = 0;
 };
 
-TEST_F(ModelTest, EveryOperationDoesWhatTheMapDoes) {
+TEST_F(CatalogModelTest, EveryOperationDoesWhatTheMapDoes) {
   for (; operation_ < kOperations; ++operation_) {
     SCOPED_TRACE(operation_);
     Step();

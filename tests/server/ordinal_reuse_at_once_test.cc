@@ -1,4 +1,4 @@
-// Ordinals are used again while uploads, readers and Tidy run at once.
+// Tests that ordinals are reused while uploads, readers and Tidy run concurrently.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,9 +17,9 @@ namespace {
 
 using testing::Random;
 
-// Callers of their own ids, a thread that tidies, and readers, all at once. A row's vector tells
-// its n.
-class OrdinalReuseAtOnceTest : public OrdinalReuseTest {
+// Callers with their own ids, a thread that calls Tidy, and readers, all concurrently. A row's
+// vector holds its n.
+class CollectionOrdinalsConcurrencyTest : public CollectionOrdinalsTest {
  protected:
   static constexpr int64_t kValues = 4;
 
@@ -41,12 +41,12 @@ class OrdinalReuseAtOnceTest : public OrdinalReuseTest {
       const auto* const bytes = reinterpret_cast<const uint8_t*>(vectors.data());
       const auto rows = absl::MakeConstSpan(bytes, vectors.size() * sizeof(float));
       ASSERT_OK((*upload)->Append({.ids = &ids, .rows = rows}, BlockOf(schema_, attributes)));
-      if (random.OneIn(5)) continue;  // given up
+      if (random.OneIn(5)) continue;  // abandoned
       ASSERT_OK((*upload)->Commit());
     }
   }
 
-  // Each row of the state passes for its own n, and for no other.
+  // Checks that each row of the state passes the filter of its own n, and no other.
   void ExpectEachRowOnce(const std::shared_ptr<const PinnedEpoch>& at) {
     int64_t rows_count = 0;
     for (int64_t n = 0; n < kValues; ++n) {
@@ -71,7 +71,7 @@ class OrdinalReuseAtOnceTest : public OrdinalReuseTest {
   }
 };
 
-TEST_F(OrdinalReuseAtOnceTest, FiltersStayRightWhileOrdinalsAreUsedAgain) {
+TEST_F(CollectionOrdinalsConcurrencyTest, FiltersStayRightWhileOrdinalsAreUsedAgain) {
   Start(200'000);
   std::atomic<bool> done{false};
   std::vector<std::thread> uploads;

@@ -1,4 +1,5 @@
-// A collection in memory whose rows have one attribute, and a model of what it must show.
+// CollectionOrdinalsTest: a collection in memory whose rows have one attribute, and a model of its
+// rows.
 #ifndef NEARFIELD_TESTS_SERVER_ORDINAL_REUSE_FIXTURE_H_
 #define NEARFIELD_TESTS_SERVER_ORDINAL_REUSE_FIXTURE_H_
 
@@ -13,22 +14,22 @@
 #include <vector>
 
 #include "engine/base/status_macros.h"
-#include "server/catalog/catalog.h"
-#include "server/catalog/collection_upload.h"
+#include "server/collections/catalog.h"
+#include "server/collections/collection_upload.h"
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
-#include "tests/server/row_model.h"
 #include "tests/testing/answers.h"
 #include "tests/testing/random.h"
+#include "tests/testing/row_model.h"
 #include "tests/testing/seed.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 
-// A collection whose rows have one attribute, n.
-class OrdinalReuseTest : public ::testing::Test {
+// The attribute of the rows is n.
+class CollectionOrdinalsTest : public ::testing::Test {
  protected:
-  // A state that is held, and what it must show.
+  // A held state, and the rows that it must show.
   struct Held {
     std::shared_ptr<const PinnedEpoch> at;
     RowModel model;
@@ -58,31 +59,29 @@ class OrdinalReuseTest : public ::testing::Test {
     return ids;
   }
 
-  // Rows with these ids, n as told, and vectors that are drawn. The model follows.
+  // Uploads rows with these ids, values of n from `n`, and random vectors. Updates the model.
   absl::Status Upload(UploadMode mode, const std::vector<uint64_t>& ids,
                       const std::function<int64_t()>& n) {
     ABSL_ASSIGN_OR_RETURN(
         auto upload,
         CollectionUpload::Begin(named_, {.reservation = {.rows_max = 10'000, .mode = mode}}));
-    RowModel next = model_;
-    if (mode == UploadMode::kReplace) next.rows.clear();
+    RowModel::Upload rows;
     std::vector<PlainRow> attributes;
     std::vector<uint8_t> bytes;
     for (const uint64_t id : ids) {
       attributes.push_back({.attributes = {std::vector<PlainValue>{n()}}});
-      const RowModel::Row row = {.values = DrawVector(),
+      const RowModel::Row row = {.vector = testing::StoredVector(DrawVector()),
                                  .payload = std::to_string(++rows_uploaded_),
                                  .attributes = attributes.back()};
-      const auto* const begin = reinterpret_cast<const uint8_t*>(row.values.data());
-      bytes.insert(bytes.end(), begin, begin + row.values.size() * sizeof(float));
-      next.rows[id] = row;
+      bytes.insert(bytes.end(), row.vector.begin(), row.vector.end());
+      rows.emplace_back(id, row);
     }
     const IdColumn column = IdColumn::OfNumbers(ids);
     ABSL_RETURN_IF_ERROR(
         upload->Append({.ids = &column, .rows = bytes}, BlockOf(schema_, attributes)));
     ABSL_ASSIGN_OR_RETURN(const CommitResult result, upload->Commit());
-    next.epoch = result.epoch;
-    model_ = std::move(next);
+    model_.Commit(mode, rows);
+    model_.epoch = result.epoch;
     return absl::OkStatus();
   }
   absl::Status Upsert(Range ids, int64_t n) {
@@ -92,7 +91,7 @@ class OrdinalReuseTest : public ::testing::Test {
   void Delete(Range ids) {
     const auto deleted = DeleteRows(*named_, IdColumn::OfNumbers(IdsOf(ids)));
     ASSERT_OK(deleted);
-    for (const uint64_t id : IdsOf(ids)) model_.rows.erase(id);
+    model_.Delete(IdColumn::OfNumbers(IdsOf(ids)));
     model_.epoch = deleted->epoch;
   }
 
@@ -111,7 +110,7 @@ class OrdinalReuseTest : public ::testing::Test {
                                        [] { return false; });
   }
 
-  // All rows that pass at the state, in order.
+  // Returns all rows that pass at the state, in order.
   Neighbors Answer(const FilterTree& tree, std::shared_ptr<const PinnedEpoch> at) {
     const ChosenRows chosen = Choose(tree, std::move(at));
     Query query = {.vector = vector_, .row_id = {}, .k = kKMax};
@@ -124,15 +123,14 @@ class OrdinalReuseTest : public ::testing::Test {
     return std::move(result->queries[0]);
   }
 
-  // A filter and the slow filter choose the same rows of the state (null: the current one).
+  // Checks that the filter and the slow filter choose the same rows of the state (null: current).
   void ExpectRight(const FilterTree& tree, const Held& state) {
-    const ModelQuery asked = {.vector = vector_, .row_id = {}, .k = kKMax};
-    ASSERT_THAT(Answer(tree, state.at),
-                testing::BytesEqual(
-                    ModelAnswer(spec_, state.model, state.model.Passing(tree, specs_), asked)));
+    const Query asked = {.vector = vector_, .row_id = {}, .k = kKMax};
+    ASSERT_THAT(Answer(tree, state.at), testing::BytesEqual(state.model.Answer(
+                                            PassingIds(tree, specs_, state.model), asked)));
   }
 
-  // One bit a row of the state (null: the current one).
+  // Returns one bit for each row of the state (null: the current one), by ordinal.
   std::vector<uint64_t> Ordinals(const PinnedEpoch* at) {
     return named_->collection->LiveRows(at)->chosen;
   }
@@ -145,7 +143,7 @@ class OrdinalReuseTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Catalog> catalog_;
   std::shared_ptr<NamedCollection> named_;
-  RowModel model_;
+  RowModel model_ = {.spec = spec_};
   int64_t rows_uploaded_ = 0;
 };
 

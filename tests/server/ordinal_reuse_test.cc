@@ -1,5 +1,5 @@
-// Ordinals are used again: uploads go on for ever, and no filter chooses a row by the ordinal that
-// another one had.
+// Tests that ordinals are reused: uploads can continue forever, and no filter chooses a row by the
+// ordinal that another row had.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/server/ordinal_reuse_fixture.h"
+#include "tests/testing/forwarding_collection.h"
 
 namespace nearfield::server {
 namespace {
@@ -25,54 +26,22 @@ constexpr uint64_t kIdsMax = 500;
 
 bool Never() { return false; }
 
-// The collection, which calls `looking` whenever it is asked for the live rows of a state.
-class WatchedCollection final : public Collection {
+// Calls `looking` before each LiveRows.
+class WatchedCollection final : public testing::ForwardingCollection {
  public:
-  WatchedCollection(Collection* watched, std::function<void()> looking)
-      : watched_(watched), looking_(std::move(looking)) {}
-  const CollectionSpec& spec() const override { return watched_->spec(); }
-  CollectionStats Stats() const override { return watched_->Stats(); }
-  std::shared_ptr<const PinnedEpoch> PinEpoch() const override { return watched_->PinEpoch(); }
-  PinnedEpochs HeldEpochs() const override { return watched_->HeldEpochs(); }
-  HeldBytes BytesHeldBy(const PinnedEpochs& epochs) const override {
-    return watched_->BytesHeldBy(epochs);
-  }
-  absl::StatusOr<std::unique_ptr<Upload>> BeginUpload(const UploadReservation& of) override {
-    return watched_->BeginUpload(of);
-  }
-  absl::StatusOr<DeleteResult> Delete(const IdColumn& ids, const CommitHook& hook) override {
-    return watched_->Delete(ids, hook);
-  }
-  absl::StatusOr<DeleteResult> DeleteRows(const RowFilter& rows, const CommitHook& hook) override {
-    return watched_->DeleteRows(rows, hook);
-  }
+  WatchedCollection(std::shared_ptr<Collection> watched, std::function<void()> looking)
+      : ForwardingCollection(std::move(watched)), looking_(std::move(looking)) {}
   absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch* at) const override {
     looking_();
-    return watched_->LiveRows(at);
-  }
-  absl::StatusOr<RowFilter> RowsWithIds(const PinnedEpoch* at, const IdColumn& ids) const override {
-    return watched_->RowsWithIds(at, ids);
-  }
-  absl::StatusOr<int64_t> CountRows(const PinnedEpoch* at, const RowFilter& rows) const override {
-    return watched_->CountRows(at, rows);
-  }
-  void ReleaseOrdinals(uint32_t first, int64_t rows_count) noexcept override {
-    watched_->ReleaseOrdinals(first, rows_count);
-  }
-  absl::StatusOr<CompactionResult> Compact(const CompactionOptions& options) override {
-    return watched_->Compact(options);
-  }
-  absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const override {
-    return watched_->Fetch(ids, parts);
+    return target()->LiveRows(at);
   }
 
  private:
-  Collection* const watched_;
   const std::function<void()> looking_;
 };
 
-// Random changes; ids from few, so that rows are replaced.
-class ManyUpsertsTest : public OrdinalReuseTest {
+// Makes random changes with ids from a small range, so that rows are replaced.
+class CollectionOrdinalsUpsertTest : public CollectionOrdinalsTest {
  protected:
   FilterTree DrawFilter() {
     return RandomFilter(random_, specs_, static_cast<int>(random_.Between(1, 4)), kIdsMax);
@@ -84,7 +53,7 @@ class ManyUpsertsTest : public OrdinalReuseTest {
     for (int64_t count = random_.Between(1, random_.OneIn(3) ? 4 : 400); count > 0; --count) {
       ids.push_back(static_cast<uint64_t>(random_.Between(0, kIdsMax)));
     }
-    if (fails) ids.push_back(model_.rows.begin()->first);
+    if (fails) ids.push_back(std::get<uint64_t>(model_.rows.begin()->first));
     const absl::Status uploaded = Upload(fails ? UploadMode::kInsert : UploadMode::kUpsert, ids,
                                          [this] { return random_.Between(-3, 60); });
     if (fails) {
@@ -94,8 +63,8 @@ class ManyUpsertsTest : public OrdinalReuseTest {
     }
   }
 
-  // Other changes come between the choice and the deletion. The rows of the choice go, and no row
-  // that took the id or the ordinal of one of them since.
+  // Other changes come between the choice and the deletion. The chosen rows are deleted, but no row
+  // that has taken over the id or the ordinal of one of them since.
   void DeleteByFilter() {
     const FilterTree tree = And({DrawFilter(), DrawFilter()});
     const RowModel before = model_;
@@ -106,7 +75,7 @@ class ManyUpsertsTest : public OrdinalReuseTest {
       if (HasFatalFailure()) return;
     }
     RowModel next = model_;
-    for (const uint64_t id : before.Passing(tree, specs_)) {
+    for (const Id& id : PassingIds(tree, specs_, before)) {
       const auto now = next.rows.find(id);
       if (now != next.rows.end() && now->second.payload == before.rows.at(id).payload) {
         next.rows.erase(now);
@@ -121,7 +90,7 @@ class ManyUpsertsTest : public OrdinalReuseTest {
 };
 
 // After 2^32 uploaded rows, dead ones included, every upload was refused until a restart.
-TEST_F(ManyUpsertsTest, UpsertsOfManyTimesTheOrdinalsGoOn) {
+TEST_F(CollectionOrdinalsUpsertTest, UpsertsOfManyTimesTheOrdinalsGoOn) {
   constexpr int64_t kOrdinalsMax = 20'000;
   Start(kOrdinalsMax);
   std::deque<Held> held;
@@ -146,7 +115,7 @@ TEST_F(ManyUpsertsTest, UpsertsOfManyTimesTheOrdinalsGoOn) {
   }
 }
 
-TEST_F(OrdinalReuseTest, AHeldEpochKeepsItsOrdinalsAndItsAnswers) {
+TEST_F(CollectionOrdinalsTest, AHeldEpochKeepsItsOrdinalsAndItsAnswers) {
   Start(10'000);
   ASSERT_OK(Upsert({0, 2000}, 1));
   std::shared_ptr<const PinnedEpoch> held = named_->collection->PinEpoch();
@@ -168,8 +137,8 @@ TEST_F(OrdinalReuseTest, AHeldEpochKeepsItsOrdinalsAndItsAnswers) {
   EXPECT_EQ(Ordinals(nullptr), kept) << "the lowest are free again";
 }
 
-// Inserts that fail took ordinals for good.
-TEST_F(OrdinalReuseTest, FailedUploadsGiveTheirOrdinalsBack) {
+// Failed inserts kept their ordinals forever.
+TEST_F(CollectionOrdinalsTest, FailedUploadsGiveTheirOrdinalsBack) {
   Start(3000);
   ASSERT_OK(Upsert({0, 1000}, 1));
   for (int i = 0; i < 20; ++i) {
@@ -182,9 +151,9 @@ TEST_F(OrdinalReuseTest, FailedUploadsGiveTheirOrdinalsBack) {
   EXPECT_EQ(Answer(Compare("n", Comparison::kEqual, Integers({2})), nullptr).ids.size(), 0);
 }
 
-// A filter chooses dead rows as well; by the time of the deletion their ordinals may be those of
-// other rows.
-TEST_F(OrdinalReuseTest, ADeletionByFilterSparesARowWithTheOrdinalOfADeadOne) {
+// A filter also chooses dead rows. By the time of the deletion, their ordinals may belong to other
+// rows.
+TEST_F(CollectionOrdinalsTest, ADeletionByFilterSparesARowWithTheOrdinalOfADeadOne) {
   Start(10'000);
   ASSERT_OK(Upsert({0, 2000}, 1));
   ASSERT_OK(Upsert({2000, 2010}, 1));
@@ -201,7 +170,7 @@ TEST_F(OrdinalReuseTest, ADeletionByFilterSparesARowWithTheOrdinalOfADeadOne) {
   EXPECT_EQ(Answer(Exists("n"), nullptr).ids.size(), 2000);
 }
 
-TEST_F(OrdinalReuseTest, WithoutFreeOrdinalsAnUploadIsRefusedWithTheNumbers) {
+TEST_F(CollectionOrdinalsTest, WithoutFreeOrdinalsAnUploadIsRefusedWithTheNumbers) {
   Start(1000);
   ASSERT_OK(Upsert({0, 600}, 1));
   const std::shared_ptr<const PinnedEpoch> held = named_->collection->PinEpoch();
@@ -214,16 +183,16 @@ TEST_F(OrdinalReuseTest, WithoutFreeOrdinalsAnUploadIsRefusedWithTheNumbers) {
   ASSERT_OK(Upsert({0, 400}, 3));
 }
 
-// While dead rows were looked for, a merge freed some that were found earlier; an upload took their
-// ordinals, and its rows were dropped in place of the dead ones.
-TEST_F(OrdinalReuseTest, NoOrdinalIsReleasedWhileDeadRowsAreLookedFor) {
+// During a search for dead rows, a merge freed rows that an earlier search had found. An upload
+// took their ordinals, and its rows were dropped in place of the dead ones.
+TEST_F(CollectionOrdinalsTest, NoOrdinalIsReleasedWhileDeadRowsAreLookedFor) {
   Start(100'000);
   ASSERT_OK(Upsert({0, 4000}, 1));
   Delete({0, 1500});
   Tidy();  // dropped, but fewer than half of their chunk: they stay in it until the next merge
   Delete({1500, 2700});
   std::vector<std::thread> others;
-  WatchedCollection watched(named_->collection.get(), [&] {
+  WatchedCollection watched(named_->collection, [&] {
     if (!others.empty()) return;
     others.emplace_back([&] {
       EXPECT_OK(Upsert({4000, 6000}, 2));  // merged with the chunk

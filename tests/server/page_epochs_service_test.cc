@@ -1,4 +1,4 @@
-// Which state the pages of a search are of, and for how long it is kept.
+// Tests of the state to which the pages of a search belong, and of how long it is kept.
 #include <gmock/gmock.h>
 
 #include <cstdint>
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 constexpr auto kPrecondition = grpc::StatusCode::FAILED_PRECONDITION;
 
-// 64 kept epochs were shared by all callers: anybody could end anybody's pages.
+// Regression: all callers shared 64 kept epochs, so that any caller could end the pages of another.
 TEST_F(PagesServiceTest, ACallerLosesItsOwnOldestEpochAndNoOthers) {
   Set(settings_.epochs_kept_max, "2");
   ServeCorpus(20);
@@ -42,7 +42,8 @@ TEST_F(PagesServiceTest, ACallerLosesItsOwnOldestEpochAndNoOthers) {
               HasCodeAndMessage(kPrecondition, HasSubstr("epoch 2 is kept no longer")));
 }
 
-// A SearchAll lost its epoch where its caller, or any other, began searches with cursors beside it.
+// Regression: a SearchAll lost its epoch if its caller, or any other, began searches with cursors
+// meanwhile.
 TEST_F(PagesServiceTest, ALiveSearchAllHoldsItsEpoch) {
   Set(settings_.epochs_kept_max, "2");
   Set(settings_.cursor_ms, "1");
@@ -50,7 +51,7 @@ TEST_F(PagesServiceTest, ALiveSearchAllHoldsItsEpoch) {
   Serve();
   ASSERT_THAT(CreateCollection("c", 1), HasCode(kOk));
   const std::string payload(60'000, 'p');
-  for (uint64_t part = 0; part < 4; ++part) {  // 38 MB: more than lies between server and client
+  for (uint64_t part = 0; part < 4; ++part) {  // 38 MB: more than fits between server and client
     std::vector<uint64_t> ids;
     std::vector<float> values;
     for (uint64_t i = 0; i < 160; ++i) {
@@ -82,7 +83,7 @@ TEST_F(PagesServiceTest, ALiveSearchAllHoldsItsEpoch) {
   EXPECT_EQ(rows, 640);
 }
 
-// A reader that renewed its cursors kept the memory of every corpus that was replaced.
+// Regression: a reader that renewed its cursors kept the memory of every replaced corpus.
 TEST_F(PagesServiceTest, CursorsGiveWayToUploadsBeyondTheirShareOfTheMemory) {
   Set(settings_.epochs_kept_percent, "0");
   ServeCorpus(20);
@@ -127,9 +128,9 @@ TEST_F(PagesServiceTest, LimitsTellWhatBoundsPagesFiltersAndUploads) {
   EXPECT_EQ(limits.filter_bytes_max(), 65536u);
 }
 
-class IncarnationTest : public PagesServiceTest {
+class PageCursorIncarnationTest : public PagesServiceTest {
  protected:
-  // Serves that data directory, with "c" in it as it is or as it was just made.
+  // Serves this data directory. A collection "c" in it is used as it is.
   void ServeDir(const std::string& name) {
     Drain();
     Set(settings_.data_dir, dir_ / name);
@@ -158,9 +159,9 @@ class IncarnationTest : public PagesServiceTest {
   const store::TempDir dir_;
 };
 
-// A collection's identity was its number in its data directory, so a cursor of one directory, or of
-// the history before a restore, was taken for one of another that reached the same epoch.
-TEST_F(IncarnationTest, ACursorOfAnotherHistoryIsRefused) {
+// Regression: a collection was identified by its number in its data directory. A cursor of another
+// directory, or from before a restore, was accepted if the collection reached the same epoch.
+TEST_F(PageCursorIncarnationTest, ACursorOfAnotherHistoryIsRefused) {
   ServeDir("a");
   MakeRows();
   pb::CreateSnapshotRequest snapshot;
@@ -193,8 +194,9 @@ TEST_F(IncarnationTest, ACursorOfAnotherHistoryIsRefused) {
   EXPECT_NE(Incarnation(), incarnation);
 }
 
-// An epoch was a number alone: min_epoch after a restore was reached by other commits, or never.
-TEST_F(IncarnationTest, AnEpochOfAnotherIncarnationIsRefusedAtOnce) {
+// Regression: an epoch was only a number. After a restore, other commits satisfied min_epoch, or
+// none ever did.
+TEST_F(PageCursorIncarnationTest, AnEpochOfAnotherIncarnationIsRefusedAtOnce) {
   ServeDir("a");
   MakeRows();
   const uint64_t known = Incarnation();

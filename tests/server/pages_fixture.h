@@ -1,4 +1,4 @@
-// A server over the engine with a fake device, and answers that come from it in pages.
+// PagesServiceTest: a server over the engine with a fake device, whose answers are read in pages.
 #ifndef NEARFIELD_TESTS_SERVER_PAGES_FIXTURE_H_
 #define NEARFIELD_TESTS_SERVER_PAGES_FIXTURE_H_
 
@@ -22,7 +22,7 @@ namespace nearfield::server {
 inline constexpr auto kOk = grpc::StatusCode::OK;
 inline constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
 
-// One answer in pages.
+// One answer, read in pages.
 struct Pages {
   grpc::Status status;
   Neighbors all;
@@ -77,7 +77,7 @@ class PagesServiceTest : public ServerFixture {
     }
     return stream->Finish();
   }
-  // A commit of one row that no answer here is about.
+  // Commits one row that no tested answer contains.
   void CommitRow(uint64_t id) {
     ASSERT_THAT(UploadBytes(IdColumn::OfNumbers({id}), Bytes({-1e6f})), HasCode(kOk));
   }
@@ -109,7 +109,7 @@ class PagesServiceTest : public ServerFixture {
     pages.status = stream->Finish();
     return pages;
   }
-  // The same by one Search for each page.
+  // As All, but with one Search for each page.
   Pages OneByOne(pb::SearchRequest search) {
     Pages pages;
     search.set_with_cursor(true);

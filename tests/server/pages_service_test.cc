@@ -1,4 +1,4 @@
-// Pages of one search over a real channel: whole, and counted.
+// Tests of the pages of one search over a real channel: complete and counted.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// SearchAll ended in silence at page_rows_max rows, 100,000 by default.
+// Regression: SearchAll ended silently at page_rows_max rows, 100,000 by default.
 TEST_F(PagesServiceTest, SearchAllGoesOnBehindTheLastRowThatSearchReaches) {
   Set(settings_.k_max, "16");
   Set(settings_.page_rows_max, "40");
@@ -52,7 +52,7 @@ TEST_F(PagesServiceTest, SearchAllGivesMoreThanAHundredThousandRows) {
   EXPECT_THAT(pages.all, testing::BytesEqual(Oracle(1, 101'000)));
 }
 
-// A page of Search that page_rows_max ends says so, and a cursor behind that row is refused.
+// A page of Search that ends at page_rows_max reports so, and a cursor after that row is refused.
 TEST_F(PagesServiceTest, SearchSaysWhereItsLimitCutsTheOrder) {
   Set(settings_.k_max, "16");
   Set(settings_.page_rows_max, "40");
@@ -71,7 +71,7 @@ TEST_F(PagesServiceTest, SearchSaysWhereItsLimitCutsTheOrder) {
   search.set_k(8);
   search.clear_cursor();
   search.set_cursor(All(search, 40).next_cursor);
-  EXPECT_THAT(Search(search), HasCodeAndMessage(kInvalid, AllOf(HasSubstr("cursor: behind 40 rows"),
+  EXPECT_THAT(Search(search), HasCodeAndMessage(kInvalid, AllOf(HasSubstr("cursor: after 40 rows"),
                                                                 HasSubstr("page_rows_max is 40"))));
   EXPECT_THAT(All(search).sizes, ElementsAre(1));
 }
@@ -89,8 +89,8 @@ TEST_F(PagesServiceTest, SearchIsNotCutWhereTheLimitIsTheLastRow) {
   EXPECT_FALSE(response.results(0).cut());
 }
 
-// A cursor was given behind the last row of a query by row_id, as its own row was counted, and with
-// a threshold, as rows below it were: SearchAll then sent an empty page.
+// Regression: a query by row_id (its own row was counted) or with a threshold (rows below it were
+// counted) got a cursor after its last row. SearchAll then sent an empty page.
 TEST_F(PagesServiceTest, NoPageFollowsTheLastRowOfTheAnswer) {
   Set(settings_.k_max, "16");
   ServeCorpus(33);
@@ -134,7 +134,7 @@ TEST_F(PagesServiceTest, MatchedRowsLeavesTheOwnRowOut) {
   EXPECT_EQ(response.results(0).matched_rows(), 1u);
 }
 
-// min_epoch beside a cursor waited for an epoch that the page was not of.
+// Regression: min_epoch with a cursor waited for an epoch to which the page does not belong.
 TEST_F(PagesServiceTest, ACursorReadsItsOwnEpoch) {
   ServeCorpus(20);
   pb::SearchRequest search = For(1);
@@ -156,17 +156,17 @@ TEST_F(PagesServiceTest, SearchAllNamesTheFieldsOfItsSearch) {
   ServeCorpus(20);
   pb::SearchRequest search = For(1);
   search.set_k(0);
-  EXPECT_THAT(All(search).status, HasCodeAndMessage(kInvalid, HasSubstr("search.k: 0")));
+  EXPECT_THAT(All(search).status, HasCodeAndMessage(kInvalid, HasSubstr("search.k = 0")));
   search = For(1);
   search.mutable_queries(0)->mutable_vector()->add_values(1);
   EXPECT_THAT(All(search).status, HasCodeAndMessage(kInvalid, HasSubstr("search.queries[0].")));
   search = For(1);
   search.set_cursor("x");
   EXPECT_THAT(All(search).status, HasCodeAndMessage(kInvalid, HasSubstr("search.cursor: 1 bytes")));
-  EXPECT_THAT(All(For(1), 0).status, HasCodeAndMessage(kInvalid, HasSubstr("results_max: 0")));
+  EXPECT_THAT(All(For(1), 0).status, HasCodeAndMessage(kInvalid, HasSubstr("results_max = 0")));
   search = For(1);
   search.add_queries();
-  EXPECT_THAT(All(search).status, HasCodeAndMessage(kInvalid, HasSubstr("search.queries: 2")));
+  EXPECT_THAT(All(search).status, HasCodeAndMessage(kInvalid, HasSubstr("search.queries = 2")));
   search.clear_collection();
   EXPECT_THAT(Search(search), HasCodeAndMessage(grpc::StatusCode::NOT_FOUND,
                                                 HasSubstr("collection: no collection \"\"")));

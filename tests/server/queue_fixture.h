@@ -1,4 +1,5 @@
-// A search queue over a device that exists on a fake clock only: a pass takes a known time.
+// QueueFixture: a search queue over a device that exists only on a fake clock. A pass takes a known
+// time.
 #ifndef NEARFIELD_TESTS_SERVER_QUEUE_FIXTURE_H_
 #define NEARFIELD_TESTS_SERVER_QUEUE_FIXTURE_H_
 
@@ -14,29 +15,29 @@
 #include <utility>
 #include <vector>
 
-#include "server/batching/batch_runner.h"
-#include "server/batching/search_queue.h"
+#include "server/scheduler/batch_runner.h"
+#include "server/scheduler/search_queue.h"
 #include "tests/server/fake_clock.h"
-#include "tests/server/scripted_engine.h"
+#include "tests/testing/scripted_engine.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 
-// One search as a test asks for it.
+// One search of a test.
 struct Ask {
   std::string caller = "somebody";
   std::shared_ptr<Collection> collection;
   int queries = 1;
   SearchPriority priority = SearchPriority::kInteractive;
   double deadline_us = 0;  // from now; 0: none
-  int64_t bytes = 0;       // of its queries, beyond the first few
+  int64_t bytes = 0;       // of its queries, in addition to the first few
   int64_t skip = 0;
   std::shared_ptr<const RowFilter> filter = nullptr;
   bool few_rows = false;
-  std::shared_ptr<OrderPrefix> prefix = nullptr;
+  std::shared_ptr<ResultPageCache> page_cache = nullptr;
 };
 
-// Of a pass over one collection.
+// Durations of a pass over one collection.
 struct PassTime {
   double pass_us = 1000;
   double query_us = 0;
@@ -55,7 +56,7 @@ class QueueFixture : public ::testing::Test {
     CancelFlag cancelled;
   };
 
-  // What waits is answered while there is somebody to hear it.
+  // Destroy the queue first: it answers waiting searches through the other members.
   ~QueueFixture() override { queue_.reset(); }
 
   void Start(const SearchQueueLimits& limits) {
@@ -69,7 +70,7 @@ class QueueFixture : public ::testing::Test {
     return collection;
   }
 
-  // The number of the waiter.
+  // Returns the number of the waiter.
   int Push(const Ask& ask) {
     const int number = static_cast<int>(waiters_.size());
     waiters_.push_back(std::make_unique<Waiter>());
@@ -83,7 +84,7 @@ class QueueFixture : public ::testing::Test {
     query.vector = absl::MakeConstSpan(ticket.request.values).subspan(0, 2);
     query.skip = ask.skip;
     query.filter = ask.filter;
-    query.prefix = ask.prefix;
+    query.page_cache = ask.page_cache;
     ticket.request.few_rows = ask.few_rows;
     ticket.request.queries.assign(static_cast<size_t>(ask.queries), query);
     ticket.caller = ask.caller;
@@ -109,7 +110,8 @@ class QueueFixture : public ::testing::Test {
   absl::Status TryPush(const Ask& ask) { return at(Push(ask)).refusal; }
   Waiter& at(int number) { return *waiters_[static_cast<size_t>(number)]; }
 
-  // Takes the next batch; the device works on it from now on. The numbers of its waiters.
+  // Takes the next batch, on which the device works from now on. Returns the numbers of its
+  // waiters.
   std::vector<int> Begin() {
     running_ = queue_->TryTake();
     std::vector<int> numbers;
@@ -132,14 +134,14 @@ class QueueFixture : public ::testing::Test {
     }
     return queries;
   }
-  // The pass that runs ends, in time or after `us`; its waiters are answered.
+  // Ends the running pass, after its planned time or after `us`, and answers its waiters.
   void End(double us = -1) {
     if (running_.empty()) return;
     const double took = us < 0 ? RunningUs() : us;
     clock_.Advance(took);
     EndNow(took);
   }
-  // The same where the clock has moved already.
+  // As End, but the clock has been advanced already.
   void EndNow(double took) {
     if (running_.empty()) return;
     Pass pass;
@@ -148,7 +150,7 @@ class QueueFixture : public ::testing::Test {
     pass.tickets = std::move(running_);
     running_.clear();
     pass.result = std::move(result);
-    queue_->NotePass(took);
+    queue_->RecordPass(took);
     AnswerPass(clock_, std::move(pass));
   }
   std::vector<int> RunOne() {
@@ -156,7 +158,7 @@ class QueueFixture : public ::testing::Test {
     End();
     return numbers;
   }
-  // Passes of so many queries, so that their time is known.
+  // Runs passes with this number of queries, so that the queue learns their time.
   void Learn(const std::shared_ptr<Collection>& collection, int queries, int passes = 5) {
     for (int i = 0; i < passes; ++i) {
       Push({.caller = "teacher", .collection = collection, .queries = queries});
@@ -171,8 +173,8 @@ class QueueFixture : public ::testing::Test {
   int64_t k_max_ = 0;
   FakeClock clock_;
   PassCounter counter_;
-  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
-  std::unique_ptr<Engine> engine_ = MakeScriptedEngine(script_);
+  std::shared_ptr<testing::EngineScript> script_ = std::make_shared<testing::EngineScript>();
+  std::unique_ptr<Engine> engine_ = testing::MakeScriptedEngine(script_);
   std::map<const Collection*, PassTime> times_;
   std::unique_ptr<SearchQueue> queue_;
   std::vector<std::unique_ptr<Waiter>> waiters_;

@@ -1,12 +1,13 @@
-// Random schedules against what must hold in any: every search is answered exactly once or refused,
-// no pass holds what it must not, and answers do not depend on who shared a pass.
+// Tests invariants under random schedules: every search is answered exactly once or refused, no
+// pass contains searches that it must not, and answers do not depend on the other searches of a
+// pass.
 #include <future>
 #include <random>
 #include <set>
 #include <thread>
 #include <variant>
 
-#include "server/batching/engine_thread.h"
+#include "server/scheduler/engine_thread.h"
 #include "tests/server/queue_fixture.h"
 #include "tests/testing/seed.h"
 
@@ -18,7 +19,7 @@ using ::absl_testing::StatusIs;
 constexpr int64_t kBatchMax = 24;
 constexpr int64_t kRequestsMax = 60;
 
-class QueueModelTest : public QueueFixture {
+class SearchQueueModelTest : public QueueFixture {
  protected:
   int Draw(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
 
@@ -37,7 +38,7 @@ class QueueModelTest : public QueueFixture {
     }
   }
 
-  // Those that were answered without a pass were late or cancelled.
+  // Checks that searches answered without a pass were expired or cancelled.
   void CheckDropped() {
     for (auto it = waiting_.begin(); it != waiting_.end();) {
       const Waiter& waiter = at(*it);
@@ -66,7 +67,7 @@ class QueueModelTest : public QueueFixture {
       queries += waiter.ask.queries;
     }
     EXPECT_TRUE(queries <= kBatchMax || numbers.size() == 1);
-    // Of one caller's, an earlier one is passed over only if it is too great.
+    // An earlier search of the same caller is skipped only if it is too large.
     for (const int number : numbers) {
       for (const int other : waiting_) {
         const Ask& left = at(other).ask;
@@ -84,7 +85,7 @@ class QueueModelTest : public QueueFixture {
   std::set<int> waiting_;
 };
 
-TEST_F(QueueModelTest, EverySearchIsAnsweredExactlyOnceWhateverHappens) {
+TEST_F(SearchQueueModelTest, EverySearchIsAnsweredExactlyOnceWhateverHappens) {
   for (const bool admission : {true, false}) {
     Start({.requests_max = kRequestsMax,
            .bytes_max = 1 << 14,
@@ -131,8 +132,8 @@ TEST_F(QueueModelTest, EverySearchIsAnsweredExactlyOnceWhateverHappens) {
   }
 }
 
-// Without the bounds nothing waits for ever: load that never ends does not starve anyone.
-TEST_F(QueueModelTest, EverybodyIsServedInTheEnd) {
+// Without limits, no search waits forever: permanent load starves no caller.
+TEST_F(SearchQueueModelTest, EverybodyIsServedInTheEnd) {
   Start({.requests_max = 1000000, .batch_max = kBatchMax, .admission = false, .caller_share = 1});
   const std::vector<std::shared_ptr<Collection>> collections = {
       NewCollection({.pass_us = 1000, .query_us = 10}),
@@ -140,12 +141,12 @@ TEST_F(QueueModelTest, EverybodyIsServedInTheEnd) {
   for (const auto& collection : collections) Learn(collection, 8);
   std::map<int, int> pushed_at;
   for (int pass = 0; pass < 2000; ++pass) {
-    // Some more than a pass serves.
+    // Slightly more than a pass serves.
     for (int i = 0; i < 26; ++i) {
       Ask ask = {.caller = "caller " + std::to_string(Draw(8)),
                  .collection = collections[static_cast<size_t>(Draw(3))]};
       if (Draw(8) == 0) ask.priority = SearchPriority::kBatch;
-      if (ask.caller == "caller 7") {  // asks rarely
+      if (ask.caller == "caller 7") {  // this caller searches rarely
         if (Draw(100) != 0) continue;
         pushed_at[Push(ask)] = pass;
       } else {
@@ -160,7 +161,7 @@ TEST_F(QueueModelTest, EverybodyIsServedInTheEnd) {
   }
 }
 
-// Bytes of an answer, in order.
+// Returns the bytes of an answer, in order.
 std::string BytesOf(const Neighbors& neighbors) {
   std::string bytes;
   for (size_t i = 0; i < neighbors.scores.size(); ++i) {
@@ -171,7 +172,7 @@ std::string BytesOf(const Neighbors& neighbors) {
   return bytes;
 }
 
-TEST_F(QueueModelTest, AnAnswerHasTheSameBytesWhateverSharesItsPass) {
+TEST_F(SearchQueueModelTest, AnAnswerHasTheSameBytesWhateverSharesItsPass) {
   const std::shared_ptr<Collection> rows = NewCollection();
   std::unique_ptr<Upload> upload = *rows->BeginUpload({.rows_max = 50, .payload_bytes_max = 0});
   std::vector<uint64_t> numbers;
@@ -216,7 +217,7 @@ TEST_F(QueueModelTest, AnAnswerHasTheSameBytesWhateverSharesItsPass) {
   }
 }
 
-TEST_F(QueueModelTest, ThreadsThatPushAtOnceAreAllAnsweredWhileTheEngineRuns) {
+TEST_F(SearchQueueModelTest, ThreadsThatPushAtOnceAreAllAnsweredWhileTheEngineRuns) {
   const std::shared_ptr<Collection> rows = NewCollection();
   const SteadyClock clock;
   constexpr int kThreads = 4;
@@ -247,9 +248,9 @@ TEST_F(QueueModelTest, ThreadsThatPushAtOnceAreAllAnsweredWhileTheEngineRuns) {
   EXPECT_EQ(answered + refused, kThreads * kEach);
 }
 
-// The device held a search for minutes; others behind it heard of their passed deadlines only when
-// it was done.
-TEST_F(QueueModelTest, APassedDeadlineIsAnsweredWhileThePassIsStillRunning) {
+// Regression: the device held a search for minutes. Other waiting searches got their expired
+// deadlines only when it ended.
+TEST_F(SearchQueueModelTest, APassedDeadlineIsAnsweredWhileThePassIsStillRunning) {
   const std::shared_ptr<Collection> rows = NewCollection();
   const SteadyClock clock;
   SearchQueue queue({}, &clock);

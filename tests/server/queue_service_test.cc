@@ -1,9 +1,9 @@
-// The queue as clients meet it: priorities, callers, refusals by prediction, replies that nobody
-// reads.
+// Tests of the queue as clients see it: priorities, callers, refusals by prediction, unread
+// replies.
 #include <future>
 #include <thread>
 
-#include "server/service/caller_name.h"
+#include "server/calls/caller_name.h"
 #include "tests/server/server_fixture.h"
 
 namespace nearfield::server {
@@ -21,7 +21,7 @@ class QueueServiceTest : public ServerFixture {
   void AwaitWaiting(int64_t count) {
     while (server_->state().core()->queue.waiting() < count) std::this_thread::yield();
   }
-  // Searches in the background, and returns when `waiting` searches wait in all.
+  // Starts a search in the background. Returns when `waiting` searches wait in total.
   std::future<grpc::Status> Later(pb::SearchRequest request, int64_t waiting,
                                   const std::string& caller = "") {
     std::future<grpc::Status> status =
@@ -35,7 +35,7 @@ class QueueServiceTest : public ServerFixture {
     pb::SearchResponse response;
     return retrieval_->Search(&context, request, &response);
   }
-  // A collection "c" of one row of 32 KiB, and a search for it.
+  // Uploads a collection "c" with one row of 32 KiB.
   void UploadWideRow() {
     ASSERT_THAT(CreateCollection("c", 8192), HasCode(grpc::StatusCode::OK));
     grpc::ClientContext upload_context;
@@ -57,7 +57,7 @@ class QueueServiceTest : public ServerFixture {
     wide.set_with_vectors(true);
     return wide;
   }
-  // Receive windows that grow with the link would take in every reply.
+  // Use fixed receive windows: windows that grow with the link would accept every reply.
   std::unique_ptr<pb::Retrieval::Stub> StubWithFixedWindows() {
     grpc::ChannelArguments fixed_windows;
     fixed_windows.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -76,7 +76,7 @@ class QueueServiceTest : public ServerFixture {
     if (hint != nullptr) *hint = Trailer(context, "retry-after-ms");
     return status;
   }
-  // `queries` of them.
+  // Returns a search with `queries` queries.
   static pb::SearchRequest Many(int queries, pb::SearchPriority priority) {
     pb::SearchRequest request = SearchFor("c", {1, 0});
     for (int i = 1; i < queries; ++i) *request.add_queries() = request.queries(0);
@@ -107,7 +107,7 @@ TEST_F(QueueServiceTest, AnUnknownPriorityIsNamed) {
   pb::SearchRequest request = SearchFor("c", {1, 0});
   request.set_priority(static_cast<pb::SearchPriority>(9));
   EXPECT_THAT(Search(request),
-              HasCodeAndMessage(grpc::StatusCode::INVALID_ARGUMENT, HasSubstr("priority: 9")));
+              HasCodeAndMessage(grpc::StatusCode::INVALID_ARGUMENT, HasSubstr("priority = 9")));
   EXPECT_EQ(script_->searches, 0);
 }
 
@@ -133,7 +133,7 @@ TEST_F(QueueServiceTest, WhatWouldMissItsDeadlineIsRefusedWithAHint) {
   script_->search_gate.Close();
   auto first = std::async(std::launch::async, [&] { return Search(SearchFor("c", {1, 0})); });
   script_->search_gate.AwaitArrivals(1);
-  // The longer the pass takes, the longer it is taken for.
+  // The longer the pass overruns, the longer its predicted rest.
   grpc::Status status;
   std::optional<std::string> hint;
   while (status.error_code() != kExhausted) {
@@ -153,7 +153,7 @@ TEST_F(QueueServiceTest, WhatWouldMissItsDeadlineIsRefusedWithAHint) {
 TEST_F(QueueServiceTest, RepliesThatNobodyReadsHoldBackTheirCallerAndNobodyElse) {
   Set(settings_.response_bytes_max, "64KiB");
   Set(settings_.payload_bytes_max, "32KiB");
-  // A pass may book several replies beyond the share: there is room for them below the limit.
+  // A pass may reserve several replies beyond the share. The limit leaves room for them.
   Set(settings_.replies_bytes_max, "1MiB");
   Set(settings_.caller_share_percent, "50");
   Serve();
@@ -182,7 +182,7 @@ TEST_F(QueueServiceTest, RepliesThatNobodyReadsHoldBackTheirCallerAndNobodyElse)
   EXPECT_THAT(SearchAs("slow", wide), HasCode(grpc::StatusCode::OK));
 }
 
-// Only the replies of searches counted, and only once the work was done.
+// Regression: only replies of searches were counted, and only after the work was done.
 TEST_F(QueueServiceTest, AReplyIsReservedBeforeTheWorkForIt) {
   ServeRows();
   ByteAccount& replies = server_->state().ledger().replies;
@@ -202,7 +202,8 @@ TEST_F(QueueServiceTest, AReplyIsReservedBeforeTheWorkForIt) {
   while (replies.bytes() > 0) std::this_thread::yield();
 }
 
-// Only Search and Fetch reserved their replies: lists of collections came on top of the limit.
+// Regression: only Search and Fetch reserved their replies. Lists of collections exceeded the
+// limit.
 TEST_F(QueueServiceTest, AListOfCollectionsReservesItsReply) {
   ServeRows();
   ByteAccount& replies = server_->state().ledger().replies;
@@ -227,7 +228,7 @@ TEST_F(QueueServiceTest, AListOfCollectionsReservesItsReply) {
   while (replies.bytes() > 0) std::this_thread::yield();
 }
 
-// A fetch may name an id a thousand times: each time its row is in the reply.
+// A fetch may name an id a thousand times. Each time its row is in the reply.
 TEST_F(QueueServiceTest, AFetchReservesForEveryIdItNames) {
   Set(settings_.response_bytes_max, "1MiB");
   Set(settings_.replies_bytes_max, "2MiB");
@@ -258,7 +259,7 @@ TEST_F(QueueServiceTest, ARequestHoldsItsBytesUntilItsCallEnds) {
               HasCodeAndMessage(kExhausted, HasSubstr("requests_bytes_max")));
 }
 
-// A SearchAll keeps its message and each page has a copy: one of them was reserved.
+// Regression: a SearchAll holds its message, and each page holds a copy; only one was reserved.
 TEST_F(QueueServiceTest, ASearchAllReservesEveryCopyOfItsMessage) {
   ServeRows();
   ByteAccount& requests = server_->state().ledger().requests;
@@ -275,8 +276,8 @@ TEST_F(QueueServiceTest, ASearchAllReservesEveryCopyOfItsMessage) {
   while (requests.bytes() > 0) std::this_thread::yield();
 }
 
-// A reader that took nothing held its replies, and its share of the memory, for as long as it
-// answered pings.
+// Regression: a reader that read nothing held its replies, and its share of the memory, as long as
+// it answered pings.
 TEST_F(QueueServiceTest, AReplyThatNobodyTakesEndsItsCall) {
   Set(settings_.response_bytes_max, "64KiB");
   Set(settings_.payload_bytes_max, "32KiB");

@@ -1,5 +1,5 @@
-// Retrieval over a real channel: SearchStream, Fetch, Count, GetLimits, and what every call
-// carries.
+// Tests of Retrieval over a real channel: SearchStream, Fetch, Count, GetLimits, and the metadata
+// of every call.
 #include <cmath>
 #include <functional>
 #include <future>
@@ -24,7 +24,7 @@ constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
 
 class RetrievalServiceTest : public ServerFixture {
  protected:
-  // Takes messages as they are, also those that are none.
+  // Opens a stream that sends raw bytes, so that tests can send invalid messages.
   std::unique_ptr<grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> RawSearchStream(
       grpc::ClientContext* context) {
     using Factory = grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -75,7 +75,7 @@ TEST_F(RetrievalServiceTest, AStreamEndsAtItsFirstFailureAndEarlierRepliesStand)
   EXPECT_THAT(Trailer(context, "nearfield-request-id"), Optional(::testing::SizeIs(16)));
 }
 
-// What was still under way of a failed stream went on, on the device and for nothing.
+// Regression: the remaining searches of a failed stream continued on the device, for no reader.
 TEST_F(RetrievalServiceTest, AFailedStreamCancelsItsOtherSearches) {
   ServeRows();
   ASSERT_THAT(CreateCollection("d"), HasCode(grpc::StatusCode::OK));
@@ -98,7 +98,8 @@ TEST_F(RetrievalServiceTest, AFailedStreamCancelsItsOtherSearches) {
   EXPECT_EQ(script_->cancelled_searches, 1);
 }
 
-// A message that cannot be decoded ended the stream OK, with fewer replies than requests.
+// Regression: a message that cannot be decoded ended the stream with OK and fewer replies than
+// requests.
 TEST_F(RetrievalServiceTest, AnUndecodableMessageEndsTheStreamWithAnError) {
   ServeRows();
   const std::string good = SearchFor("c", {1, 0}).SerializeAsString();
@@ -143,7 +144,7 @@ TEST_F(RetrievalServiceTest, AStreamWithoutRequestsIsFineAndACancelledOneEnds) {
   EXPECT_EQ(script_->cancelled_searches, 1);
 }
 
-// Arguments that can never be right waited for the epoch, and ended FAILED_PRECONDITION.
+// Regression: invalid arguments waited for the epoch and ended with FAILED_PRECONDITION.
 TEST_F(RetrievalServiceTest, FetchAndCountCheckTheirArgumentsBeforeTheyAwaitAnEpoch) {
   ServeRows();
   const auto soon = [] { return std::chrono::system_clock::now() + std::chrono::seconds(5); };
@@ -154,7 +155,7 @@ TEST_F(RetrievalServiceTest, FetchAndCountCheckTheirArgumentsBeforeTheyAwaitAnEp
   grpc::ClientContext fetch_context;
   fetch_context.set_deadline(soon());
   EXPECT_THAT(retrieval_->Fetch(&fetch_context, fetch, &fetched),
-              HasCodeAndMessage(kInvalid, HasSubstr("ids: 0 ids")));
+              HasCodeAndMessage(kInvalid, HasSubstr("ids = 0 ids")));
   pb::CountRequest count;
   count.set_collection("c");
   count.set_min_epoch(1000);
@@ -166,7 +167,8 @@ TEST_F(RetrievalServiceTest, FetchAndCountCheckTheirArgumentsBeforeTheyAwaitAnEp
               HasCodeAndMessage(kInvalid, HasSubstr("filter")));
 }
 
-// A name above the limit was passed over in silence: the caller shared the address's place.
+// Regression: a name above the limit was silently ignored, and the caller shared the account of its
+// address.
 TEST_F(RetrievalServiceTest, ACallerNameAboveTheLimitIsRefused) {
   ServeRows();
   const auto status = [&](size_t bytes, auto call) {
@@ -190,7 +192,7 @@ TEST_F(RetrievalServiceTest, ACallerNameAboveTheLimitIsRefused) {
   EXPECT_THAT(status(128, search), HasCode(grpc::StatusCode::OK));
   EXPECT_THAT(status(128, stream), HasCode(grpc::StatusCode::OK));
   const auto refused =
-      HasCodeAndMessage(kInvalid, HasSubstr("nearfield-caller: 129 bytes, must be 1 .. 128"));
+      HasCodeAndMessage(kInvalid, HasSubstr("nearfield-caller = 129 bytes, must be 1 .. 128"));
   EXPECT_THAT(status(129, search), refused);
   EXPECT_THAT(status(129, stream), refused);
 }
@@ -230,11 +232,11 @@ TEST_F(RetrievalServiceTest, FetchAndCountRefuseWhatTheContractSays) {
     return retrieval_->Fetch(&context, request, &response);
   };
   EXPECT_THAT(fetch([](auto&) {}),
-              HasCodeAndMessage(kInvalid, HasSubstr("ids: 0 ids, must be 1 .. 2")));
+              HasCodeAndMessage(kInvalid, HasSubstr("ids = 0 ids, must be 1 .. 2")));
   EXPECT_THAT(fetch([](auto& r) {
                 for (uint64_t i = 0; i < 3; ++i) r.mutable_ids()->add_numbers(i);
               }),
-              HasCodeAndMessage(kInvalid, HasSubstr("ids: 3 ids, must be 1 .. 2")));
+              HasCodeAndMessage(kInvalid, HasSubstr("ids = 3 ids, must be 1 .. 2")));
   EXPECT_THAT(fetch([](auto& r) { r.mutable_ids()->add_texts("a"); }), HasCode(kInvalid));
   EXPECT_THAT(fetch([](auto& r) { r.set_collection("x"); }), HasCode(grpc::StatusCode::NOT_FOUND));
   EXPECT_THAT(fetch([](auto& r) {
@@ -261,7 +263,7 @@ TEST_F(RetrievalServiceTest, FetchAndCountRefuseWhatTheContractSays) {
               HasCodeAndMessage(kInvalid, HasSubstr("filter: no condition is set")));
 }
 
-// The name is looked up once, before the wait: the alias that moves meanwhile changes nothing.
+// The name is looked up once, before the wait. An alias that moves meanwhile changes nothing.
 TEST_F(RetrievalServiceTest, AWaitForAnEpochStaysWithTheCollectionThatTheAliasNamed) {
   ServeRows();
   ASSERT_THAT(CreateCollection("d"), HasCode(grpc::StatusCode::OK));
@@ -311,7 +313,7 @@ TEST_F(RetrievalServiceTest, LimitsAreAnsweredEvenBeforeTheServerServes) {
   EXPECT_EQ(limits.queue_requests_max(), 1024u);
 }
 
-// A client met these limits first in the text of a refusal: GetLimits did not name them.
+// GetLimits did not return these limits: a client first saw them in the text of a refusal.
 TEST_F(RetrievalServiceTest, LimitsNameEverySettingThatRefusesOrEndsACall) {
   Set(settings_.upload_tokens_max, "11");
   Set(settings_.upload_token_s, "12");
@@ -382,7 +384,7 @@ TEST_F(RetrievalServiceTest, EveryReplyAndErrorCarriesARequestIdAndOneLogLine) {
 
 TEST_F(RetrievalServiceTest, ALostDeviceIsUnavailableWithAHint) {
   ServeRows();
-  script_->device_lost = true;
+  script_->device->Lose();
   grpc::ClientContext context;
   pb::SearchResponse response;
   EXPECT_THAT(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response),

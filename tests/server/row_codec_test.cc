@@ -21,7 +21,7 @@ std::vector<uint8_t> Bytes16(uint16_t bits) {
   return {static_cast<uint8_t>(bits & 0xff), static_cast<uint8_t>(bits >> 8)};
 }
 
-// The value of a binary16, from the definition of the format.
+// Returns the value of a binary16, from the definition of the format.
 double HalfValue(uint16_t bits) {
   const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
   const int exponent = (bits >> 10) & 31;

@@ -1,4 +1,4 @@
-// The program at its edges: without descriptors, with a log that is not read, told to reload.
+// Tests of the program in edge cases: without descriptors, with an unread log, on reload.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -36,8 +36,8 @@ grpc::Status CheckHealth(const std::string& address) {
   return stub->Check(&context, hv::HealthCheckRequest(), &response);
 }
 
-// One accept without a free descriptor ended the listener for ever: idle connections of anyone
-// closed the server to everyone, health checks included.
+// Regression: one accept without a free descriptor ended the listener permanently. Idle connections
+// of one client blocked all others, including health checks.
 TEST(RunServerEdgeTest, AfterARunOutOfDescriptorsNewConnectionsAreServedAgain) {
   Process process("", kAnyPort);
   const std::string address = process.Address();
@@ -56,8 +56,8 @@ TEST(RunServerEdgeTest, AfterARunOutOfDescriptorsNewConnectionsAreServedAgain) {
   EXPECT_EQ(process.Wait(), 0);
 }
 
-// The log was written by the threads that serve: once nobody read the pipe at its end, calls and
-// SIGTERM stood still.
+// Regression: serving threads wrote the log. Once its pipe was no longer read, calls and SIGTERM
+// blocked.
 TEST(RunServerEdgeTest, AFullPipeOfStderrStopsNeitherCallsNorTheEnd) {
   std::array<int, 2> ends = {};
   ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK), 0);

@@ -1,4 +1,4 @@
-// The program as a process: exit codes, signals, the port file, a lost device.
+// Tests of the program as a process: exit codes, signals, the port file, a lost device.
 #include <chrono>
 #include <csignal>
 #include <future>
@@ -76,8 +76,8 @@ TEST(RunServerTest, ADeviceLostDuringTheDrainIsExit3) {
   EXPECT_THAT(process.Text("/stderr"), HasSubstr("the device is lost"));
 }
 
-// Supervisors kill after 30 s: with the default of drain_ms a call that never ends is left behind
-// before. Takes the 28 s that the whole exit may take.
+// Supervisors kill a process after 30 s. With the default drain_ms the server abandons a call that
+// never ends before that. Takes 28 s, the maximum time of an exit.
 TEST(RunServerTest, ASearchThatNeverEndsIsLeftBehindWithExit1Within30Seconds) {
   Process process("deaf_search", kAnyPort);
   Client client(process.Address());

@@ -1,4 +1,5 @@
-// What a collection scans: asked for, described, and accounted for in replies and in the log.
+// Tests of a collection's scan: its choice, its description, and its accounting in replies and the
+// log.
 #include <functional>
 #include <future>
 #include <nlohmann/json.hpp>
@@ -7,6 +8,9 @@
 #include <vector>
 
 #include "tests/server/server_fixture.h"
+#include "tests/server/store/model_store.h"
+#include "tests/server/store/older_catalogue.h"
+#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
@@ -38,14 +42,12 @@ class ScanServiceTest : public ServerFixture {
     return status;
   }
 
-  // Serves "codes", "copied" and "plain", each with the rows 1, 2, 3, 4: 32 bytes.
+  // Serves "codes" and "plain", each with the rows 1, 2, 3, 4: 32 bytes.
   void ServeBoth() {
     Serve();
     ASSERT_THAT(Create("codes", [](auto& r) { r.set_scan(pb::SCAN_CHOICE_INT8); }), HasCode(kOk));
-    ASSERT_THAT(Create("copied", [](auto& r) { r.set_scan(pb::SCAN_CHOICE_BF16); }), HasCode(kOk));
     ASSERT_THAT(Create("plain", [](auto& r) { r.set_scan(pb::SCAN_CHOICE_ROWS); }), HasCode(kOk));
     ASSERT_THAT(UploadRows("codes", {1, 2, 3, 4}), HasCode(kOk));
-    ASSERT_THAT(UploadRows("copied", {1, 2, 3, 4}), HasCode(kOk));
     ASSERT_THAT(UploadRows("plain", {1, 2, 3, 4}), HasCode(kOk));
   }
 
@@ -71,7 +73,7 @@ class ScanServiceTest : public ServerFixture {
     ASSERT_THAT(stream->Finish(), HasCode(kOk));
   }
 
-  // The log line of that call, once the server has drained.
+  // Returns the log line of that call. Requires: the server has drained.
   nlohmann::json LineOf(const std::string& request_id) {
     for (const std::string& text : LogLines()) {
       nlohmann::json line = nlohmann::json::parse(text);
@@ -97,8 +99,6 @@ TEST_F(ScanServiceTest, ACollectionSaysWhatItScansAndWhereItsRowsLie) {
            {pb::SCAN_CHOICE_AUTO, pb::ROW_HOME_HOST, pb::SCAN_CHOICE_AUTO, pb::ROW_HOME_HOST},
            {pb::SCAN_CHOICE_INT8, pb::ROW_HOME_DEVICE, pb::SCAN_CHOICE_INT8, pb::ROW_HOME_DEVICE},
            {pb::SCAN_CHOICE_INT8, pb::ROW_HOME_HOST, pb::SCAN_CHOICE_INT8, pb::ROW_HOME_HOST},
-           {pb::SCAN_CHOICE_BF16, pb::ROW_HOME_DEVICE, pb::SCAN_CHOICE_BF16, pb::ROW_HOME_DEVICE},
-           {pb::SCAN_CHOICE_BF16, pb::ROW_HOME_HOST, pb::SCAN_CHOICE_BF16, pb::ROW_HOME_HOST},
            {pb::SCAN_CHOICE_ROWS, pb::ROW_HOME_DEVICE, pb::SCAN_CHOICE_ROWS,
             pb::ROW_HOME_DEVICE}}) {
     const std::string name = "c" + std::to_string(number++);
@@ -122,18 +122,52 @@ TEST_F(ScanServiceTest, ACollectionSaysWhatItScansAndWhereItsRowsLie) {
 
 TEST_F(ScanServiceTest, EveryBadChoiceIsNamedAndNothingIsCreated) {
   Serve();
-  EXPECT_THAT(Create("c", [](auto& r) { r.set_scan(static_cast<pb::ScanChoice>(77)); }),
-              HasCodeAndMessage(kInvalid, HasSubstr("scan: 77, must be AUTO, INT8, BF16 or ROWS")));
+  // 3 was a bf16 copy of the rows in earlier versions.
+  for (const int number : {3, 77}) {
+    EXPECT_THAT(Create("c", [&](auto& r) { r.set_scan(static_cast<pb::ScanChoice>(number)); }),
+                HasCodeAndMessage(kInvalid, HasSubstr("scan = " + std::to_string(number) +
+                                                      ", must be AUTO, INT8 or ROWS")));
+  }
   EXPECT_THAT(Create("c", [](auto& r) { r.set_rows(static_cast<pb::RowHome>(-1)); }),
-              HasCodeAndMessage(kInvalid, HasSubstr("rows: -1, must be DEVICE or HOST")));
+              HasCodeAndMessage(kInvalid, HasSubstr("rows = -1, must be DEVICE or HOST")));
   EXPECT_THAT(Create("c",
                      [](auto& r) {
                        r.set_scan(pb::SCAN_CHOICE_ROWS);
                        r.set_rows(pb::ROW_HOME_HOST);
                      }),
-              HasCodeAndMessage(kInvalid, AllOf(HasSubstr("scan: ROWS, must be AUTO, INT8 or BF16"),
+              HasCodeAndMessage(kInvalid, AllOf(HasSubstr("scan: ROWS, must be AUTO or INT8"),
                                                 HasSubstr("rows is HOST"))));
   EXPECT_THAT(Create("c", [](auto&) {}), HasCode(kOk)) << "the name is still free";
+}
+
+// Earlier versions could create a collection with scan BF16. It is served with int8 codes, and a
+// line of the log says so.
+TEST_F(ScanServiceTest, AStoredCollectionOfTheRemovedBf16ScanIsServedWithInt8Codes) {
+  const store::TempDir dir;
+  Set(settings_.data_dir, dir / "data");
+  ServeBoth();
+  Drain();
+  ASSERT_OK(store::SetStoredScan(dir / "data", store::kStoredScanBf16));
+  Serve();
+  for (const std::string name : {"codes", "plain"}) {
+    pb::GetCollectionRequest get;
+    get.set_name(name);
+    pb::GetCollectionResponse got;
+    grpc::ClientContext context;
+    ASSERT_THAT(admin_->GetCollection(&context, get, &got), HasCode(kOk));
+    EXPECT_EQ(got.collection().scan(), pb::SCAN_CHOICE_INT8);
+    pb::SearchResponse response;
+    ASSERT_THAT(Search(SearchFor(name, {1, 0}), &response), HasCode(kOk));
+    EXPECT_EQ(response.cost().scan_precision(), pb::SCAN_PRECISION_INT8);
+  }
+  Drain();
+  std::vector<std::string> told;
+  for (const std::string& text : LogLines()) {
+    const nlohmann::json line = nlohmann::json::parse(text);
+    if (line["message"] != "a collection of scan bf16 is served with int8 codes") continue;
+    told.push_back(line["collection"]);
+  }
+  EXPECT_THAT(told, ElementsAre("codes", "plain"));
 }
 
 TEST_F(ScanServiceTest, CountersAddUpCallsAndPassesEachOnce) {
@@ -158,7 +192,6 @@ TEST_F(ScanServiceTest, CountersAddUpCallsAndPassesEachOnce) {
   EXPECT_EQ(counters.passes().passes_count(), 3u) << "the second and the third share one";
   EXPECT_EQ(counters.passes().queries_int8_count(), 3u);
   EXPECT_EQ(counters.passes().queries_rows_count(), 1u);
-  EXPECT_EQ(counters.passes().queries_bf16_count(), 0u);
   EXPECT_EQ(counters.passes().device_us(), 3u * 7);
   EXPECT_EQ(counters.passes().bytes_read(), 3u * 32);
   EXPECT_EQ(counters.passes().escalations().tighter(), 3u * 2);
@@ -168,8 +201,8 @@ TEST_F(ScanServiceTest, CountersAddUpCallsAndPassesEachOnce) {
     calls.push_back(each.method() + " " + each.status() + " " + std::to_string(each.calls_count()) +
                     " of " + std::to_string(each.rows_count()));
   }
-  EXPECT_THAT(calls, ElementsAre("CreateCollection OK 3 of 0", "Search NOT_FOUND 1 of 0",
-                                 "Search OK 4 of 16", "Upload OK 3 of 12"));
+  EXPECT_THAT(calls, ElementsAre("CreateCollection OK 2 of 0", "Search NOT_FOUND 1 of 0",
+                                 "Search OK 4 of 16", "Upload OK 2 of 8"));
 }
 
 TEST_F(ScanServiceTest, AReplyTellsThePathItsEscalationsAndTheReadLimit) {
@@ -186,8 +219,6 @@ TEST_F(ScanServiceTest, AReplyTellsThePathItsEscalationsAndTheReadLimit) {
   EXPECT_EQ(response.cost().read_ns_min(), 32u);
   ASSERT_THAT(Search(SearchFor("plain", {1, 0}), &response), HasCode(kOk));
   EXPECT_EQ(response.cost().scan_precision(), pb::SCAN_PRECISION_ROWS);
-  ASSERT_THAT(Search(SearchFor("copied", {1, 0}), &response), HasCode(kOk));
-  EXPECT_EQ(response.cost().scan_precision(), pb::SCAN_PRECISION_BF16);
 }
 
 TEST_F(ScanServiceTest, WithoutAKnownBandwidthThereIsNoReadLimit) {

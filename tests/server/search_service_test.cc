@@ -1,4 +1,4 @@
-// Search over a real channel: every status code of the contract.
+// Tests of Search over a real channel: every status code of the contract.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -83,15 +83,15 @@ TEST_F(SearchServiceTest, EveryBadRequestIsNamed) {
   };
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<Case> cases = {
-      {[](auto& r) { r.clear_queries(); }, kInvalid, "queries: 0, must be 1 .. 3"},
+      {[](auto& r) { r.clear_queries(); }, kInvalid, "queries = 0, must be 1 .. 3"},
       {[](auto& r) {
          for (int i = 0; i < 3; ++i) *r.add_queries() = r.queries(0);
        },
-       kInvalid, "queries: 4, must be 1 .. 3"},
+       kInvalid, "queries = 4, must be 1 .. 3"},
       {[](auto& r) { r.mutable_queries(0)->mutable_vector()->add_values(1); }, kInvalid,
        "queries[0].vector: 3 values, the collection has dim 2"},
-      {[](auto& r) { r.set_k(0); }, kInvalid, "k: 0, must be 1 .. 4096"},
-      {[](auto& r) { r.set_k(4097); }, kInvalid, "k: 4097, must be 1 .. 4096"},
+      {[](auto& r) { r.set_k(0); }, kInvalid, "k = 0, must be 1 .. 4096"},
+      {[](auto& r) { r.set_k(4097); }, kInvalid, "k = 4097, must be 1 .. 4096"},
       {[&](auto& r) { r.mutable_queries(0)->mutable_vector()->set_values(1, nan); }, kInvalid,
        "value 1 is nan"},
       {[](auto& r) { r.mutable_queries(0)->mutable_vector()->set_values(0, INFINITY); }, kInvalid,
@@ -215,7 +215,7 @@ TEST_F(SearchServiceTest, AReplyAboveTheLimitIsRefusedWithAdviceAndNoHint) {
   payloads.set_with_payload(true);
   EXPECT_THAT(Search(payloads),
               HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                                AllOf(HasSubstr("90000 bytes to copy"), HasSubstr("SearchStream"))))
+                                AllOf(HasSubstr("90000 bytes"), HasSubstr("SearchStream"))))
       << "refused by the engine, before it copies";
   payloads.set_k(1);
   EXPECT_THAT(Search(payloads), HasCode(grpc::StatusCode::OK));
@@ -229,7 +229,7 @@ TEST_F(SearchServiceTest, AReplyAboveTheLimitIsRefusedWithAdviceAndNoHint) {
   grpc::ClientContext fetch_context;
   EXPECT_THAT(retrieval_->Fetch(&fetch_context, fetch, &fetched),
               HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                                AllOf(HasSubstr("to copy"), HasSubstr("fewer ids"))));
+                                AllOf(HasSubstr("90024 bytes"), HasSubstr("fewer ids"))));
 }
 
 TEST_F(SearchServiceTest, AnOversizedRequestIsRefused) {
@@ -251,9 +251,9 @@ TEST_F(SearchServiceTest, ASearchWhoseDeadlinePassesInTheQueueNeverReachesTheDev
   pb::SearchResponse response;
   EXPECT_THAT(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response),
               HasCode(grpc::StatusCode::DEADLINE_EXCEEDED));
-  // The server counts from the arrival of the call, a little later than the client, which may tell
-  // it before that it has left. A third search finds the queue full until the server, too, holds
-  // the second for dead.
+  // The server measures the deadline from the arrival of the call, slightly later than the client.
+  // The client may report the expiry first. Until the server has also dropped the second search, a
+  // third one finds the queue full.
   auto third = std::async(std::launch::async, [&] {
     grpc::Status status;
     do {

@@ -33,7 +33,7 @@ std::string DetailsProblem(const grpc::Status& status) {
   return "";
 }
 
-ServerFixture::ServerFixture()
+InProcessServer::InProcessServer()
     : log_(LogFormat::kJson, LogLevel::kInfo, [this](const std::string& line) {
         const std::lock_guard lock(log_mutex_);
         log_lines_.push_back(line);
@@ -41,15 +41,15 @@ ServerFixture::ServerFixture()
   Set(settings_.listen, "127.0.0.1:0");
 }
 
-ServerFixture::~ServerFixture() { Drain(); }
+InProcessServer::~InProcessServer() { Drain(); }
 
-void ServerFixture::Set(SettingBase& setting, const std::string& value) {
+void InProcessServer::Set(SettingBase& setting, const std::string& value) {
   ASSERT_OK(setting.Set(value, SettingSource::kFlag));
 }
 
-void ServerFixture::Listen() {
+void InProcessServer::Listen() {
   if (settings_.data_dir.source() == SettingSource::kDefault) Set(settings_.data_dir, "none");
-  if (settings_.audit_share.source() == SettingSource::kDefault) Set(settings_.audit_share, "0");
+  if (settings_.audit_one_in.source() == SettingSource::kDefault) Set(settings_.audit_one_in, "0");
   if (settings_.log_requests.source() == SettingSource::kDefault) {
     Set(settings_.log_requests, "all");
   }
@@ -67,14 +67,14 @@ void ServerFixture::Listen() {
   health_ = grpc::health::v1::Health::NewStub(channel_);
 }
 
-void ServerFixture::Serve() {
+void InProcessServer::Serve() {
   Listen();
   ASSERT_EQ(server_->Boot(make_engine_), ExitCode::kClean);
 }
 
-void ServerFixture::Drain() {
+void InProcessServer::Drain() {
   if (server_ == nullptr) return;
-  const ExitCode expected = script_->device_lost            ? ExitCode::kDeviceLost
+  const ExitCode expected = !script_->device->Health().ok() ? ExitCode::kDeviceLost
                             : server_->state().distrusted() ? ExitCode::kSelfTest
                                                             : ExitCode::kClean;
   EXPECT_EQ(server_->Drain(), expected);
@@ -169,7 +169,7 @@ std::optional<std::string> ServerFixture::Trailer(const grpc::ClientContext& con
   return std::string(it->second.data(), it->second.size());
 }
 
-std::vector<std::string> ServerFixture::LogLines() {
+std::vector<std::string> InProcessServer::LogLines() {
   const std::lock_guard lock(log_mutex_);
   return log_lines_;
 }

@@ -1,4 +1,4 @@
-// The server program as a process of its own, and a client of it.
+// Process: the server program as a separate process. Client: a client of it.
 #ifndef NEARFIELD_TESTS_SERVER_SERVER_PROCESS_H_
 #define NEARFIELD_TESTS_SERVER_SERVER_PROCESS_H_
 
@@ -28,10 +28,10 @@ namespace nearfield::server {
 
 namespace hv = ::grpc::health::v1;
 
-// One server process; killed where a test leaves it behind.
+// One server process. The destructor kills it if it still runs.
 class Process {
  public:
-  // `stderr_fd`: for the log; -1: the file "/stderr".
+  // `stderr_fd`: descriptor for the log; -1: the file "/stderr".
   Process(const std::string& fault, const std::vector<std::string>& arguments, int stderr_fd = -1) {
     dir_ = ::testing::TempDir() + "/run_server_XXXXXX";
     EXPECT_NE(mkdtemp(dir_.data()), nullptr);
@@ -72,14 +72,14 @@ class Process {
 
   pid_t pid() const { return pid_; }
   void Signal(int number) { kill(pid_, number); }
-  // The exit code, or minus the signal that ended it.
+  // Returns the exit code, or minus the signal that ended it.
   int Wait() {
     int status = 0;
     waitpid(std::exchange(pid_, -1), &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  // "127.0.0.1:PORT", once it listens; empty where it ended before. The file appears whole, by a
-  // rename.
+  // Returns "127.0.0.1:PORT" once the process listens; empty if it ended before. The file appears
+  // complete, through a rename.
   std::string Address() {
     std::string port;
     while (port.empty()) {

@@ -1,4 +1,4 @@
-// The details of errors: what a program reads in place of the message.
+// Tests of error details, which programs read instead of the message.
 #include "server/service/status_details.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ google::rpc::Status DetailsOf(const grpc::Status& status) {
 TEST(StatusDetails, ARefusedArgumentNamesFieldValueAndLimit) {
   const grpc::Status status = WithDetails(MustBe("k", "5000", "1 .. 4096"), std::nullopt);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(status.error_message(), "k: 5000, must be 1 .. 4096");
+  EXPECT_EQ(status.error_message(), "k = 5000, must be 1 .. 4096");
   const google::rpc::Status details = DetailsOf(status);
   const auto info = Find<google::rpc::ErrorInfo>(details);
   ASSERT_TRUE(info.has_value());
@@ -82,7 +82,7 @@ TEST(StatusDetails, OkHasNone) {
   EXPECT_EQ(status.error_details(), "");
 }
 
-// Libraries refuse details whose message is not the status's, or is no UTF-8.
+// Libraries reject details whose message differs from that of the status, or is not UTF-8.
 TEST(StatusDetails, LongMessagesAreCutBetweenCharacters) {
   std::string text = "é";
   while (text.size() < 3000) text += "é";

@@ -1,5 +1,5 @@
-// Replies that nobody takes: their calls are cancelled in time, and only theirs.
-#include "server/batching/unread_replies.h"
+// Tests of unread replies: their calls are cancelled in time, and no others.
+#include "server/scheduler/unread_replies.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 
-// Long enough for the thread itself never to look: the tests do.
+// Long enough that the thread itself never checks; the tests do.
 constexpr milliseconds kLimit(4'000'000);
 
 void Advance(FakeClock* clock, milliseconds time) {
@@ -55,7 +55,7 @@ TEST(UnreadRepliesTest, TheCancelMayEndTheWatchItself) {
   EXPECT_EQ(replies.cancelled_count(), 1);
 }
 
-// What a cancel uses may be destroyed once its watch has ended.
+// The objects that a cancel uses may be destroyed once its watch has ended.
 TEST(UnreadRepliesTest, TheEndOfAWatchWaitsForItsCancel) {
   FakeClock clock;
   UnreadReplies replies(kLimit, &clock);

@@ -1,5 +1,5 @@
-// Places of uploads on a clock that stands still: limits, and who loses its place.
-#include "server/batching/upload_places.h"
+// Tests of upload places on a fake clock: limits, and which upload loses its place.
+#include "server/scheduler/upload_places.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "server/batching/retry_hint.h"
+#include "server/scheduler/retry_hint.h"
 #include "tests/server/fake_clock.h"
 #include "tests/testing/status_matchers.h"
 
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 class UploadPlacesTest : public ::testing::Test {
  protected:
-  // 100 bytes a second over 10 s.
+  // By default, 100 bytes a second over 10 s.
   UploadPlaces Make(int64_t places_max, int64_t caller_places_max, int64_t rate = 100) {
     return UploadPlaces({.places_max = places_max,
                          .caller_places_max = caller_places_max,
@@ -29,7 +29,7 @@ class UploadPlacesTest : public ::testing::Test {
                          .window = seconds(10)},
                         &clock_);
   }
-  // Its name is appended to lost_ when it loses its place.
+  // Returns a callback that appends `name` to lost_ when the upload loses its place.
   UploadPlaces::Lose Note(const std::string& name) {
     return [this, name](const absl::Status& status) {
       EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
@@ -58,7 +58,7 @@ TEST_F(UploadPlacesTest, APlaceIsFreeOnceItIsDestroyed) {
   EXPECT_EQ(lost_, "");
 }
 
-// One caller could hold every place, so that all others were refused for as long as it liked.
+// Regression: one caller could hold every place indefinitely, so that all others were refused.
 TEST_F(UploadPlacesTest, ACallerLeavesPlacesToOthers) {
   EXPECT_EQ(CallerShareOf(8, 80), 6);
   EXPECT_EQ(CallerShareOf(2, 80), 1);
@@ -72,7 +72,7 @@ TEST_F(UploadPlacesTest, ACallerLeavesPlacesToOthers) {
   EXPECT_OK(places.Take("y", Note("d")));
 }
 
-// Eight uploads that sent a few bytes now and then held all places for ever.
+// Regression: eight uploads that sent a few bytes now and then held all places permanently.
 TEST_F(UploadPlacesTest, ATricklingUploadLosesItsPlaceWhenAnotherIsRefused) {
   UploadPlaces places = Make(2, 2);
   const auto fast = places.Take("x", Note("fast"));

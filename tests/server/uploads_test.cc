@@ -1,4 +1,5 @@
-// Places and tokens of uploads over a real channel: who gets one, who loses it, and the list.
+// Tests of upload places and tokens over a real channel: which uploads get a place, which lose it,
+// and the list.
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -21,8 +22,8 @@ using ::testing::HasSubstr;
 
 using Stream = grpc::ClientReaderWriter<pb::UploadRequest, pb::UploadResponse>;
 
-// Runs ahead of the steady clock as a test says. One reading by the thread of the test can be held
-// up until another thread reads the clock.
+// Runs ahead of the steady clock by an offset that the test sets. One reading by the test's thread
+// can be held until another thread reads the clock.
 class HookedClock final : public Clock {
  public:
   TimePoint Now() const override {
@@ -36,7 +37,7 @@ class HookedClock final : public Clock {
     return std::chrono::steady_clock::now() + ahead_.load();
   }
   void Advance(std::chrono::seconds time) { ahead_ = ahead_.load() + time; }
-  // In the next reading of this thread, calls `hook` and waits for a reading of another one.
+  // In the next reading of this thread, calls `hook` and waits for a reading by another thread.
   void HoldUpNextReading(std::function<void()> hook) { hook_ = std::move(hook); }
 
  private:
@@ -46,7 +47,7 @@ class HookedClock final : public Clock {
   std::atomic<TimePoint::duration> ahead_{};
 };
 
-class UploadsTest : public IngestServiceTest {
+class IngestUploadsTest : public IngestServiceTest {
  protected:
   void ServeDurably() {
     Set(settings_.data_dir, dir_ / "data");
@@ -76,10 +77,10 @@ class UploadsTest : public IngestServiceTest {
   const store::TempDir dir_;
 };
 
-TEST_F(UploadsTest, OpenUploadsAreListedWithWhatTheyHold) {
+TEST_F(IngestUploadsTest, OpenUploadsAreListedWithWhatTheyHold) {
   ServeDurably();
   EXPECT_EQ(List().uploads_count(), 0u);
-  // Without a commit: what came of it stays.
+  // Ends without a commit; its rows stay under the token.
   EXPECT_THAT(Send({BeginToken("ended"), Block({1, 2})}),
               HasCode(grpc::StatusCode::INVALID_ARGUMENT));
   grpc::ClientContext context;
@@ -103,20 +104,20 @@ TEST_F(UploadsTest, OpenUploadsAreListedWithWhatTheyHold) {
   EXPECT_EQ(List(1).uploads_size(), 1);
   EXPECT_EQ(List(1).uploads_count(), 2u);
   EXPECT_THAT(ListStatus(0), HasCodeAndMessage(grpc::StatusCode::INVALID_ARGUMENT,
-                                               HasSubstr("uploads_max: 0, must be 1 .. 10000")));
+                                               HasSubstr("uploads_max = 0, must be 1 .. 10000")));
   EXPECT_THAT(ListStatus(10001), HasCode(grpc::StatusCode::INVALID_ARGUMENT));
   context.TryCancel();
   EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
 }
 
-TEST_F(UploadsTest, WithoutADataDirectoryThereIsNoList) {
+TEST_F(IngestUploadsTest, WithoutADataDirectoryThereIsNoList) {
   ServeEmpty();
   EXPECT_THAT(ListStatus(1), HasCodeAndMessage(grpc::StatusCode::FAILED_PRECONDITION,
                                                HasSubstr("data_dir is none")));
 }
 
-// 64 begins that were cancelled barred every further upload with a token for a week.
-TEST_F(UploadsTest, CancelledBeginsBarNoFurtherUpload) {
+// Regression: 64 cancelled begins blocked every further upload with a token for a week.
+TEST_F(IngestUploadsTest, CancelledBeginsBarNoFurtherUpload) {
   Set(settings_.upload_tokens_max, "4");
   ServeDurably();
   for (int i = 0; i < 8; ++i) {
@@ -134,8 +135,8 @@ TEST_F(UploadsTest, CancelledBeginsBarNoFurtherUpload) {
   EXPECT_LE(List().uploads_count(), 4u);
 }
 
-// A mode that a resumed upload did not begin with was taken as its mode.
-TEST_F(UploadsTest, ATokenOfAnotherModeOrCollectionIsRefused) {
+// Regression: a resumed upload accepted a mode that it did not begin with.
+TEST_F(IngestUploadsTest, ATokenOfAnotherModeOrCollectionIsRefused) {
   ServeDurably();
   ASSERT_THAT(CreateCollection("d"), HasCode(grpc::StatusCode::OK));
   EXPECT_THAT(Send({BeginToken("open"), Block({1})}), HasCode(grpc::StatusCode::INVALID_ARGUMENT));
@@ -155,8 +156,9 @@ TEST_F(UploadsTest, ATokenOfAnotherModeOrCollectionIsRefused) {
   EXPECT_EQ(RowsCount(), 1u);
 }
 
-// After uploads_max streams that were cancelled while the engine worked, every upload was refused.
-TEST_F(UploadsTest, AStreamCancelledWhileTheEngineWorksGivesItsPlaceBack) {
+// Regression: after uploads_max streams were cancelled while the engine worked, every upload was
+// refused.
+TEST_F(IngestUploadsTest, AStreamCancelledWhileTheEngineWorksGivesItsPlaceBack) {
   Set(settings_.uploads_max, "1");
   ServeEmpty();
   script_->append_gate.Close();
@@ -170,14 +172,16 @@ TEST_F(UploadsTest, AStreamCancelledWhileTheEngineWorksGivesItsPlaceBack) {
   script_->append_gate.Open();
   AwaitNoUpload();
   grpc::Status status;
-  do {  // the place is free moments after the memory; a lost one ends this test by its time limit
+  // The place is free shortly after the memory. If it is lost, the test ends at its time limit.
+  do {
     status = Send({Begin("c", 1), Block({2}), Commit()});
   } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status, HasCode(grpc::StatusCode::OK));
 }
 
-// Uploads that sent a small block now and then held all places, and every other was refused.
-TEST_F(UploadsTest, ATricklingUploadGivesItsPlaceToOneThatIsRefused) {
+// Regression: uploads that sent a small block now and then held all places, and every other upload
+// was refused.
+TEST_F(IngestUploadsTest, ATricklingUploadGivesItsPlaceToOneThatIsRefused) {
   Set(settings_.uploads_max, "1");
   Set(settings_.upload_idle_ms, "3000");
   Set(settings_.upload_bytes_per_second_min, "1GiB");
@@ -204,15 +208,16 @@ TEST_F(UploadsTest, ATricklingUploadGivesItsPlaceToOneThatIsRefused) {
   EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
 }
 
-// An upload that lost its place was told that nothing is committed while its commit went on.
-TEST_F(UploadsTest, AnUploadThatLosesItsPlaceWhileItCommitsIsToldOfTheCommit) {
+// Regression: an upload that lost its place got the error that nothing is committed while its
+// commit continued.
+TEST_F(IngestUploadsTest, AnUploadThatLosesItsPlaceWhileItCommitsIsToldOfTheCommit) {
   HookedClock clock;
   server_clock_ = &clock;
   Set(settings_.uploads_max, "1");
   ServeEmpty();
-  // The commit should arrive once this thread has chosen the slowest upload, and before it tells
-  // that one. A reading of the clock by the stream, which then waits for the lock of the places,
-  // says so; where it was that of an earlier write, the upload ends before its commit: once more.
+  // The commit must arrive after this thread has chosen the slowest upload and before it notifies
+  // that upload. The stream then reads the clock and waits for the lock of the places. If the
+  // reading came from an earlier write, the upload ends before its commit: try again.
   grpc::Status status;
   do {
     script_->commit_gate.Close();
@@ -240,8 +245,8 @@ TEST_F(UploadsTest, AnUploadThatLosesItsPlaceWhileItCommitsIsToldOfTheCommit) {
   Drain();  // the clock ends here
 }
 
-// One caller took all places of uploads, and every other caller was refused.
-TEST_F(UploadsTest, ACallerLeavesPlacesToOthers) {
+// Regression: one caller took all upload places, and every other caller was refused.
+TEST_F(IngestUploadsTest, ACallerLeavesPlacesToOthers) {
   Set(settings_.uploads_max, "2");
   Set(settings_.caller_share_percent, "50");
   ServeEmpty();
@@ -261,9 +266,9 @@ TEST_F(UploadsTest, ACallerLeavesPlacesToOthers) {
   EXPECT_THAT(streams[0]->Finish(), HasCode(grpc::StatusCode::CANCELLED));
 }
 
-// Short ids take ten times their bytes once they are decoded: more than the memory of an upload's
-// place, and less than the ledger has.
-TEST_F(UploadsTest, ABlockOfShortTextIdsTakesTheRoomOfTheLedger) {
+// Short ids take ten times their bytes after decoding: more than the memory of an upload's place,
+// and less than the ledger has.
+TEST_F(IngestUploadsTest, ABlockOfShortTextIdsTakesTheRoomOfTheLedger) {
   Set(settings_.request_bytes_max, "1MiB");
   Serve();
   ASSERT_THAT(CreateCollection("c", 1, pb::METRIC_DOT, pb::ID_TYPE_STRING),

@@ -7,7 +7,7 @@
 
 namespace {
 
-// Allocations until the one that fails; 0 or less: none fails.
+// Number of the allocation that fails, counted down; 0 or less: none fails.
 thread_local int64_t left_here = 0;
 std::atomic<int64_t> left_anywhere{0};
 std::atomic<bool> failed{false};
@@ -32,7 +32,7 @@ void* Allocate(size_t bytes, size_t alignment) {
 
 }  // namespace
 
-// The other forms call these; a sanitizer's own nothrow form would not.
+// The other forms of operator new call these, except a sanitizer's own nothrow form.
 void* operator new(size_t bytes) { return Allocate(bytes, 1); }
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return Allocate(bytes, static_cast<size_t>(alignment));

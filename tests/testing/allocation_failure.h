@@ -1,5 +1,5 @@
-// Makes operator new fail, once and where the test says. A program that links
-// nearfield_allocation_failure has its operator new and delete replaced.
+// Makes one chosen call of operator new fail. A program that links nearfield_allocation_failure
+// gets another operator new and delete.
 #ifndef NEARFIELD_TESTS_TESTING_ALLOCATION_FAILURE_H_
 #define NEARFIELD_TESTS_TESTING_ALLOCATION_FAILURE_H_
 
@@ -7,8 +7,8 @@
 
 namespace nearfield::testing {
 
-// While it lives, the n-th allocation (1: the next one) throws std::bad_alloc; those before and
-// after it succeed. One at a time.
+// While an instance lives, the n-th allocation (1: the next one) throws std::bad_alloc; all others
+// succeed. At most one instance may exist.
 class AllocationFailure {
  public:
   enum class Threads : uint8_t { kThis, kAll };
@@ -18,7 +18,7 @@ class AllocationFailure {
   AllocationFailure(const AllocationFailure&) = delete;
   AllocationFailure& operator=(const AllocationFailure&) = delete;
 
-  // Reports whether the n-th allocation came. False: the work under test needs fewer than n.
+  // Returns true if the n-th allocation was reached. If false, the tested code makes fewer than n.
   bool happened() const;
 };
 

@@ -1,4 +1,4 @@
-// Comparing answers to the bit. EXPECT_THAT(got, BytesEqual(want)) prints the first difference.
+// Compares answers to the bit: EXPECT_THAT(got, BytesEqual(want)) prints the first difference.
 #ifndef NEARFIELD_TESTS_TESTING_ANSWERS_H_
 #define NEARFIELD_TESTS_TESTING_ANSWERS_H_
 
@@ -10,14 +10,14 @@
 
 namespace nearfield::testing {
 
-// Where ids or score bits of `got` and `want` first differ, in words; empty where they are the
-// same.
+// Describes the first difference in the ids or score bits of `got` and `want`; empty if they are
+// equal.
 std::string FirstDifference(const Neighbors& got, const Neighbors& want);
 
-// The first `k` of `answer`: ids and scores.
+// Returns the ids and scores of the first `k` neighbors of `answer`.
 Neighbors Prefix(const Neighbors& answer, int64_t k);
 
-// Two Neighbors have the same ids and the same score bits, in the same order.
+// Matches Neighbors with the same ids and the same score bits, in the same order.
 MATCHER_P(BytesEqual, want, negation ? "is another answer" : "is the same answer, to the bit") {
   const std::string difference = FirstDifference(arg, want);
   *result_listener << difference;

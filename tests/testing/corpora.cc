@@ -21,8 +21,8 @@ namespace {
 // The bit layout of one element of a row type.
 struct Layout {
   uint32_t sign;        // the sign bit
-  uint32_t max_finite;  // bits of the greatest finite value
-  uint32_t mantissa;    // bits of the greatest denormal
+  uint32_t max_finite;  // bits of the largest finite value
+  uint32_t mantissa;    // bits of the largest denormal
 };
 
 Layout LayoutOf(RowType type) {
@@ -37,8 +37,8 @@ Layout LayoutOf(RowType type) {
   return {.sign = 0x80000000u, .max_finite = 0x7f7fffffu, .mantissa = 0x7fffffu};
 }
 
-// Bits of the element of `type` nearest to `value`, the greatest finite one where that would be
-// infinite.
+// Returns the bits of the element of `type` nearest to `value`; the largest finite one if that
+// would be infinite.
 uint32_t Encode(RowType type, float value) {
   const Layout layout = LayoutOf(type);
   uint32_t bits = score::BitsFromFloat(value);
@@ -62,7 +62,7 @@ uint32_t AnySign(const Layout& layout, Random& random) {
 
 using RowBits = std::vector<uint32_t>;  // the elements of one row
 
-// Draws the rows of one family, one after the other.
+// Draws the rows of one family, one after another.
 class RowMaker {
  public:
   RowMaker(const CollectionSpec& spec, CorpusFamily family, uint64_t seed)
@@ -167,8 +167,8 @@ class RowMaker {
   int64_t count_ = 0;
 };
 
-// Different for different `number`s: a common prefix, the number, then bytes that no digit can
-// continue.
+// Returns a different string for each `number`: a common prefix, the number, then a tail that does
+// not begin with a digit.
 std::string StringId(int64_t number) {
   static constexpr const char* kTails[] = {
       "", "/", "/a", "\xc3\xa9", "\xe6\x97\xa5\xe6\x9c\xac", "\xf0\x9f\x90\x9f"};

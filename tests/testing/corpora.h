@@ -1,5 +1,4 @@
-// Adversarial corpora and queries for tests: everything from a seed, for every row type and id
-// type.
+// Adversarial corpora and queries for tests, drawn from a seed, for every row type and id type.
 #ifndef NEARFIELD_TESTS_TESTING_CORPORA_H_
 #define NEARFIELD_TESTS_TESTING_CORPORA_H_
 
@@ -19,19 +18,19 @@ namespace nearfield::testing {
 
 enum class CorpusFamily : uint8_t {
   kGaussian,
-  kClustered,    // a few centres, little noise
-  kDuplicates,   // every row one of a few
-  kAllEqual,     // every row the same
-  kTwoValues,    // every element +1 or -1
-  kOneHot,       // one element 1, the others 0
-  kDenormal,     // every element a denormal of the row type
-  kMaxFinite,    // every element plus or minus the greatest finite value: scores overflow
+  kClustered,    // a few centers, little noise
+  kDuplicates,   // each row is one of a few
+  kAllEqual,     // all rows are equal
+  kTwoValues,    // each element is +1 or -1
+  kOneHot,       // one element is 1, the others are 0
+  kDenormal,     // each element is a denormal of the row type
+  kMaxFinite,    // each element is plus or minus the largest finite value: scores overflow
   kBitPatterns,  // arbitrary finite bits
-  kNegative,     // every element below zero
-  kNearTies,     // one row, each time with one element one unit in the last place away
-  kZeroRows,     // every second row all zeros, of either sign
-  kAllZero,      // every row all zeros
-  kOutliers,     // a few dimensions a thousand times as large
+  kNegative,     // each element is negative
+  kNearTies,     // copies of one row, each with one element changed by one unit in the last place
+  kZeroRows,     // every second row is all zeros, of either sign
+  kAllZero,      // all rows are zeros
+  kOutliers,     // a few dimensions are a thousand times larger
 };
 inline constexpr std::array kCorpusFamilies = {
     CorpusFamily::kGaussian, CorpusFamily::kClustered, CorpusFamily::kDuplicates,
@@ -44,12 +43,12 @@ enum class QueryFamily : uint8_t {
   kGaussian,
   kRow,          // one of the rows
   kOppositeRow,  // one of the rows, negated
-  kResidual,     // what int8 quantisation of one of the rows loses
+  kResidual,     // the error of one of the rows after int8 quantization
   kDenormal,
   kMaxFinite,
   kBitPatterns,
   kOneHot,
-  kMinusZero,  // all -0; for cosine with one element that is not
+  kMinusZero,  // all -0; for cosine one element differs
 };
 inline constexpr std::array kQueryFamilies = {
     QueryFamily::kGaussian,    QueryFamily::kRow,      QueryFamily::kOppositeRow,
@@ -63,11 +62,11 @@ const char* Name(RowType type);
 const char* Name(IdType type);
 std::string Describe(const CollectionSpec& spec);
 
-// Rows of a collection on the host, as they are uploaded.
+// Rows of a collection in host memory, in the form in which they are uploaded.
 struct Corpus {
   CollectionSpec spec;
   std::vector<uint8_t> rows;  // [ids.size(), dim] row-major, little-endian, in the row type; finite
-  IdColumn ids;               // all different
+  IdColumn ids;               // unique
 
   int64_t rows_count() const { return ids.size(); }
   int64_t row_bytes() const { return int64_t{spec.dim} * BytesPerElement(spec.row_type); }
@@ -77,24 +76,24 @@ struct Corpus {
 Corpus MakeCorpus(const CollectionSpec& spec, CorpusFamily family, int64_t rows_count,
                   uint64_t seed);
 
-// `rows_count` different ids in no order: shuffled small numbers, numbers all over 64 bits, or
-// numbers next to the greatest; strings with common prefixes, of 1 .. kIdBytesMax bytes, some of
-// them beyond ASCII.
+// Returns `rows_count` unique ids in random order. Numbers are small, spread over all 64 bits, or
+// close to the maximum. Strings share prefixes, have 1 .. kIdBytesMax bytes, and some are not
+// ASCII.
 IdColumn MakeIds(IdType type, int64_t rows_count, uint64_t seed);
 
-// A finite query for the corpus; for cosine never all zeros.
+// Returns a finite query for the corpus; for cosine it is never all zeros.
 std::vector<float> MakeQuery(const Corpus& corpus, QueryFamily family, Random& random);
 
-// The elements of a stored row, as fp32: exact.
+// Returns the elements of a stored row as fp32; the conversion is exact.
 std::vector<float> Decode(const CollectionSpec& spec, absl::Span<const uint8_t> row);
 
-// The rows at `indices`, in that order.
+// Returns the rows at `indices`, in that order.
 Corpus Select(const Corpus& corpus, absl::Span<const int64_t> indices);
 
-// 0, 1 .. count-1.
+// Returns 0, 1 .. count-1.
 std::vector<int64_t> AllIndices(int64_t count);
 
-// What the oracle answers: ids and scores.
+// Returns the oracle's answer: ids and scores.
 Neighbors OracleAnswer(const Corpus& corpus, absl::Span<const float> query, int64_t k);
 
 }  // namespace nearfield::testing

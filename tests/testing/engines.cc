@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/gpu/gpu_topk_engine.h"
+#include "engine/gpu/runtime/probe_gpu.h"
 
 namespace nearfield::testing {
 namespace {
@@ -30,7 +30,8 @@ absl::StatusOr<std::unique_ptr<Engine>> NewEngine(BackendKind kind) {
   return Engine::Create(options);
 }
 
-// Owns the engines, so that they end before main() does: CUDA is gone when statics are destroyed.
+// Owns the engines and destroys them before main() returns: CUDA is already shut down when static
+// objects are destroyed.
 struct SharedEngines : ::testing::Environment {
   void TearDown() override { engines = {}; }
   std::array<std::optional<absl::StatusOr<std::unique_ptr<Engine>>>, 2> engines;

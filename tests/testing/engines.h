@@ -16,17 +16,17 @@
 
 namespace nearfield::testing {
 
-// OK where this machine can run the backend; else why not: tests then skip, and say so.
+// Returns OK if this machine can run the backend; otherwise the reason, with which tests skip.
 absl::Status Usable(BackendKind kind);
 
-// The engine of `kind` that all tests of this process share: created at the first call, as it takes
-// its memory once.
+// Returns the engine of `kind` that all tests of this process share. The first call creates it,
+// because an engine reserves its memory when it is created.
 absl::StatusOr<Engine*> SharedEngine(BackendKind kind);
 
 const char* Name(BackendKind kind);
 
-// The payload that UploadRows gives to the row of `ids` at `index`: a function of the id alone,
-// sometimes empty.
+// Returns the payload that UploadRows gives to the row with id `ids[index]`: a function of the id
+// alone, sometimes empty.
 std::string PayloadOf(const IdColumn& ids, int64_t index);
 
 // Uploads the rows of `corpus` at `indices`, in that order, as one commit, in blocks of
@@ -35,10 +35,10 @@ absl::StatusOr<CommitResult> UploadRows(Collection& collection, const Corpus& co
                                         absl::Span<const int64_t> indices,
                                         int64_t block_rows = 1000);
 
-// A new collection with all rows of `corpus` in one commit (none for an empty corpus).
+// Creates a collection with all rows of `corpus` in one commit (no commit for an empty corpus).
 absl::StatusOr<std::shared_ptr<Collection>> MakeCollection(Engine& engine, const Corpus& corpus);
 
-// The same rows in one commit for each span of `parts`.
+// Creates a collection with the same rows in one commit for each element of `parts`.
 absl::StatusOr<std::shared_ptr<Collection>> MakeCollection(
     Engine& engine, const Corpus& corpus, absl::Span<const std::vector<int64_t>> parts);
 

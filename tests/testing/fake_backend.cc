@@ -19,9 +19,9 @@
 
 namespace nearfield::testing {
 
-using corpus::BestRows;
 using corpus::GenerationView;
 using corpus::QueryTile;
+using corpus::RankedLists;
 using corpus::RankedScore;
 using corpus::RowFormat;
 using corpus::RowPlanes;
@@ -57,7 +57,7 @@ void FakeDevice::RunCopyHook() {
   if (hook) hook();
 }
 
-void FakeDevice::CorruptAnswers(std::function<void(BestRows*)> corrupt) {
+void FakeDevice::CorruptAnswers(std::function<void(RankedLists*)> corrupt) {
   const std::lock_guard<std::mutex> lock(mutex_);
   corrupt_ = std::move(corrupt);
 }
@@ -116,12 +116,19 @@ void FakeDevice::CountCopied(int64_t rows) {
   rows_copied_ += rows;
 }
 
+namespace {
+
+int64_t RowBytes(const RowFormat& format) {
+  return int64_t{format.dim} * BytesPerElement(format.row_type);
+}
+
+}  // namespace
+
 class FakeRowPlanes final : public RowPlanes {
  public:
   FakeRowPlanes(std::shared_ptr<FakeDevice> device, const RowFormat& format, int64_t rows_max)
       : device_(std::move(device)),
-        row_bytes_(static_cast<size_t>(format.dim) *
-                   static_cast<size_t>(BytesPerElement(format.row_type))),
+        row_bytes_(static_cast<size_t>(RowBytes(format))),
         bytes_(BytesFor(format, rows_max)) {
     const std::lock_guard<std::mutex> lock(device_->mutex_);
     device_->planes_.insert(this);
@@ -142,9 +149,9 @@ class FakeRowPlanes final : public RowPlanes {
     return false;
   }
 
-  // Rows, norm and rank, as on a real device.
+  // Counts the row, its norm and its rank, as a real device does.
   static int64_t BytesFor(const RowFormat& format, int64_t rows_count) {
-    return rows_count * (int64_t{format.dim} * BytesPerElement(format.row_type) + 8 + 4);
+    return rows_count * (RowBytes(format) + 8 + 4);
   }
 
   absl::Status Append(const void* rows, int64_t rows_count) override {
@@ -238,7 +245,7 @@ class FakeTombstones final : public Tombstones {
 
 namespace {
 
-// Scores every live row, sorts all, keeps k.
+// Scores every live row, sorts all of them, keeps k.
 std::vector<RankedScore> SearchGeneration(const RowFormat& format, const GenerationView& view,
                                           absl::Span<const float> query, int32_t k) {
   const auto& planes = static_cast<const FakeRowPlanes&>(*view.planes);
@@ -263,14 +270,14 @@ std::vector<RankedScore> SearchGeneration(const RowFormat& format, const Generat
 class FakeBackend final : public corpus::Backend {
  public:
   explicit FakeBackend(std::shared_ptr<FakeDevice> device) : device_(std::move(device)) {
-    facts_.kind = device_->options_.kind;
-    facts_.device_name = "a fake";
-    facts_.k_max = device_->options_.k_max;
-    facts_.batch_max = device_->options_.batch_max;
-    facts_.read_bytes_per_second = device_->options_.read_bytes_per_second;
+    info_.kind = device_->options_.kind;
+    info_.device_name = "a fake";
+    info_.k_max = device_->options_.k_max;
+    info_.batch_max = device_->options_.batch_max;
+    info_.read_bytes_per_second = device_->options_.read_bytes_per_second;
   }
 
-  const corpus::BackendFacts& facts() const override { return facts_; }
+  const corpus::BackendInfo& info() const override { return info_; }
 
   absl::StatusOr<std::unique_ptr<RowPlanes>> Reserve(const RowFormat& format,
                                                      int64_t rows_max) override {
@@ -285,31 +292,36 @@ class FakeBackend final : public corpus::Backend {
     return std::unique_ptr<Tombstones>(new FakeTombstones(device_, std::move(words)));
   }
 
-  absl::StatusOr<BestRows> Search(const RowFormat& format,
-                                  absl::Span<const GenerationView> generations,
-                                  const QueryTile& tile, ScanCost* cost) override {
+  absl::Status Search(const RowFormat& format, absl::Span<const GenerationView> generations,
+                      const QueryTile& tile, RankedLists* best, ScanCost* cost) override {
     ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kSearch));
-    if (tile.k.size() > static_cast<size_t>(facts_.batch_max)) {
+    if (tile.k.size() > static_cast<size_t>(info_.batch_max)) {
       return absl::InternalError("more queries than batch_max");
     }
     const auto dim = static_cast<size_t>(format.dim);
-    BestRows best(tile.k.size());
+    best->Reset(tile.k, generations.size());
     for (size_t g = 0; g < generations.size(); ++g) {
       for (size_t q = 0; q < tile.k.size(); ++q) {
         if (tile.cancelled && tile.cancelled()) return absl::CancelledError("cancelled");
-        best[q].push_back(
-            SearchGeneration(format, generations[g], {tile.queries + q * dim, dim}, tile.k[q]));
+        const std::vector<RankedScore> found =
+            SearchGeneration(format, generations[g], {tile.queries + q * dim, dim}, tile.k[q]);
+        std::copy(found.begin(), found.end(), best->Resize(q, g, found.size()).begin());
         cost->candidates += generations[g].rows_live;
       }
+      cost->bytes_read += RowBytes(format) * generations[g].planes->rows_count();
       if (g == 0) CallHook();
     }
-    cost->device_us += 1;
-    CallCorrupt(&best);
-    return best;
+    cost->device_us += device_->options_.search_us;
+    if (format.scan == ScanPrecision::kInt8) {
+      cost->queries_of_codes += static_cast<int64_t>(tile.k.size());
+    }
+    CallCorrupt(best);
+    return absl::OkStatus();
   }
 
   int64_t device_bytes_total() const override { return device_->options_.memory_bytes; }
   int64_t host_rows_bytes_total() const override { return device_->options_.host_rows_bytes; }
+  int64_t host_rows_bytes_used() const override { return device_->options_.host_rows_bytes_used; }
   int64_t device_bytes_used() const override { return device_->bytes_used(); }
   absl::Status Health() const override { return device_->Health(); }
 
@@ -323,8 +335,8 @@ class FakeBackend final : public corpus::Backend {
     if (hook) hook();
   }
 
-  void CallCorrupt(BestRows* best) {
-    std::function<void(BestRows*)> corrupt;
+  void CallCorrupt(RankedLists* best) {
+    std::function<void(RankedLists*)> corrupt;
     {
       const std::lock_guard<std::mutex> lock(device_->mutex_);
       corrupt = device_->corrupt_;
@@ -333,7 +345,7 @@ class FakeBackend final : public corpus::Backend {
   }
 
   const std::shared_ptr<FakeDevice> device_;
-  corpus::BackendFacts facts_;
+  corpus::BackendInfo info_;
 };
 
 std::unique_ptr<corpus::Backend> MakeFakeBackend(std::shared_ptr<FakeDevice> device) {

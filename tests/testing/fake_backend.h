@@ -1,5 +1,6 @@
-// A backend for tests of what stands above backends: rows in plain vectors, exact scores by
-// engine/score, everything sorted. Faults are scripted; a search can be held open by a hook.
+// A backend for tests of the code that uses backends. It keeps rows in vectors, computes exact
+// scores with engine/score and sorts all of them. A test can script faults and block a search in a
+// hook.
 #ifndef NEARFIELD_TESTS_TESTING_FAKE_BACKEND_H_
 #define NEARFIELD_TESTS_TESTING_FAKE_BACKEND_H_
 
@@ -12,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "engine/corpus/backend.h"
+#include "engine/backend/backend.h"
 
 namespace nearfield::testing {
 
@@ -22,9 +23,11 @@ struct FakeDeviceOptions {
   BackendKind kind = BackendKind::kCpu;
   int64_t memory_bytes = int64_t{64} << 20;
   int64_t host_rows_bytes = 0;
+  int64_t host_rows_bytes_used = 0;  // reported; no row lies there
   int32_t k_max = kKMax + 1;
   int32_t batch_max = 1024;
   double read_bytes_per_second = 0;
+  int64_t search_us = 1;  // reported for each call of Search
 };
 
 enum class FakeCall : uint8_t {
@@ -37,32 +40,34 @@ enum class FakeCall : uint8_t {
   kSearch,
 };
 
-// The device behind a FakeBackend: its memory, its faults. Outlives the backend where a test holds
-// it. Thread-safe.
+// The device of a FakeBackend: its memory and its faults. It outlives the backend if a test keeps a
+// reference. Thread safety: thread-safe.
 class FakeDevice {
  public:
   explicit FakeDevice(const FakeDeviceOptions& options) : options_(options) {}
 
-  // The nth call of this kind from now on (1: the next) returns `status`, that call alone: an
-  // Unavailable is forgotten here, so that what stands above must remember it.
+  // Makes only the nth call of this kind from now on (1: the next) return `status`. The device
+  // forgets an Unavailable, so the caller must remember it.
   void FailAt(FakeCall call, int64_t nth, absl::Status status);
-  // Every later call returns Unavailable.
+  // Makes every later call return Unavailable.
   void Lose();
-  // Called in the middle of every search, without a lock: a test may wait there, or change the
-  // corpus.
+  // Sets a hook that runs in the middle of every search, without a lock. The hook may block or
+  // change the corpus.
   void OnSearch(std::function<void()> hook);
-  // The same in the middle of every copy of rows by AppendFrom.
+  // Sets such a hook for every copy of rows by AppendFrom.
   void OnCopy(std::function<void()> hook);
-  // Called with the right answer of every search, to make it a wrong one.
-  void CorruptAnswers(std::function<void(corpus::BestRows*)> corrupt);
+  // Sets a hook that receives the correct answer of every search and may change it.
+  void CorruptAnswers(std::function<void(corpus::RankedLists*)> corrupt);
 
-  // Flips one bit of the first resident row with these bytes: what a bad memory cell does. False
-  // where there is no such row. Requires that nothing reads rows meanwhile.
+  // Flips one bit of the first resident row with these bytes, like a faulty memory cell. Returns
+  // false if there is no such row. Requires: no other thread reads rows.
   bool FlipResidentBit(absl::Span<const uint8_t> row, int64_t bit);
 
+  // Returns Unavailable if the device is lost.
+  absl::Status Health() const;
   int64_t bytes_used() const;
   int64_t calls(FakeCall call) const;
-  // Rows copied by AppendFrom: what merges cost.
+  // Returns the number of rows that AppendFrom copied: the cost of merges.
   int64_t rows_copied() const;
 
  private:
@@ -75,22 +80,21 @@ class FakeDevice {
     absl::Status status;
   };
 
-  // Counts the call; its scripted fault, or the loss of the device.
+  // Counts the call. Returns its scripted fault, or Unavailable if the device is lost.
   absl::Status Enter(FakeCall call);
-  absl::Status Health() const;
   absl::Status Take(int64_t bytes);
   void GiveBack(int64_t bytes);
   void CountCopied(int64_t rows);
   void RunCopyHook();
 
   const FakeDeviceOptions options_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::map<FakeCall, Fault> faults_;
   std::map<FakeCall, int64_t> calls_;
   std::function<void()> on_search_;
   std::function<void()> on_copy_;
-  std::function<void(corpus::BestRows*)> corrupt_;
-  std::set<FakeRowPlanes*> planes_;  // all there are
+  std::function<void(corpus::RankedLists*)> corrupt_;
+  std::set<FakeRowPlanes*> planes_;  // all that exist
   bool lost_ = false;
   int64_t bytes_used_ = 0;
   int64_t rows_copied_ = 0;

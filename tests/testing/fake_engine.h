@@ -1,4 +1,4 @@
-// An engine over a fake device, and short forms of what tests do with it.
+// An engine over a fake device, and helpers for common steps of tests.
 #ifndef NEARFIELD_TESTS_TESTING_FAKE_ENGINE_H_
 #define NEARFIELD_TESTS_TESTING_FAKE_ENGINE_H_
 
@@ -27,19 +27,19 @@ struct FakeEngineOptions {
 
 FakeEngine MakeFakeEngine(const FakeEngineOptions& options = {});
 
-// Uploads all rows in blocks of different sizes, with Payload(id) as payloads, and commits.
+// Uploads all rows in blocks of different sizes, with Payload(id) as payloads, and commits them.
 absl::StatusOr<CommitResult> UploadAll(Collection& collection, const Corpus& rows);
 
-// A payload that tells whose it is; empty for some.
+// Returns a payload that identifies its row; empty for some rows.
 std::string Payload(const Id& id);
 
-// Searches for one vector; the answer's ids and scores.
+// Searches for one vector and returns the answer's ids and scores.
 absl::StatusOr<Neighbors> SearchOne(Engine& engine, const Collection& collection,
                                     absl::Span<const float> vector, int32_t k);
 
 IdColumn Ids(std::vector<uint64_t> numbers);
 
-// `count` rows of a plain collection: dot, fp32, two dimensions; row i is (values[i], 1) with id
+// Returns rows of a plain collection (dot, fp32, two dimensions): row i is (values[i], 1) with id
 // ids[i].
 Corpus PlainRows(std::vector<uint64_t> ids, std::vector<float> values);
 inline constexpr CollectionSpec kPlainSpec = {

@@ -1,4 +1,4 @@
-// Queries and names of tests/testing/corpora.h.
+// Queries and names for tests/testing/corpora.h.
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -19,7 +19,7 @@ std::vector<float> SomeRow(const Corpus& corpus, Random& random) {
   return Decode(corpus.spec, corpus.row(random.Between(0, corpus.rows_count())));
 }
 
-// What is lost when the row is stored as int8 with one scale.
+// Returns the error that remains when the row is stored as int8 with one scale.
 std::vector<float> Residual(std::vector<float> row) {
   float greatest = 0.0f;
   for (const float value : row) greatest = std::max(greatest, std::fabs(value));
@@ -169,7 +169,6 @@ std::string Describe(const CollectionSpec& spec) {
   return absl::StrCat(Name(spec.metric), ", ", Name(spec.row_type), ", dim ", spec.dim, ", ",
                       Name(spec.id_type),
                       spec.scan == ScanChoice::kInt8   ? ", scan int8"
-                      : spec.scan == ScanChoice::kBf16 ? ", scan bf16"
                       : spec.scan == ScanChoice::kRows ? ", scan rows"
                                                        : "");
 }

@@ -1,5 +1,5 @@
-// Random numbers for tests: the same on every machine and library for one seed, unlike <random>'s
-// distributions.
+// Random numbers for tests. One seed gives the same numbers on every machine and library, unlike
+// the distributions of <random>.
 #ifndef NEARFIELD_TESTS_TESTING_RANDOM_H_
 #define NEARFIELD_TESTS_TESTING_RANDOM_H_
 
@@ -12,7 +12,7 @@
 
 namespace nearfield::testing {
 
-// A bijection of 64-bit numbers that leaves no pattern (the finaliser of SplitMix64).
+// A bijection of 64-bit numbers without visible pattern (the finalizer of SplitMix64).
 constexpr uint64_t Scramble(uint64_t value) {
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
@@ -24,14 +24,14 @@ class Random {
   explicit Random(uint64_t seed) : state_(seed) {}
 
   uint64_t Bits() { return Scramble(state_ += 0x9e3779b97f4a7c15u); }
-  // Uniform in [begin, end); requires begin < end.
+  // Returns a uniform number in [begin, end). Requires: begin < end.
   int64_t Between(int64_t begin, int64_t end) {
     return begin + static_cast<int64_t>(Bits() % static_cast<uint64_t>(end - begin));
   }
-  // One in `n`.
+  // Returns true with probability 1/n.
   bool OneIn(int64_t n) { return Between(0, n) == 0; }
   double Unit() { return static_cast<double>(Bits() >> 11) * 0x1p-53; }
-  // Near enough to a normal distribution; within +-6.
+  // Returns a number with roughly a normal distribution, within +-6.
   float Gaussian() {
     double sum = -6.0;
     for (int i = 0; i < 12; ++i)

@@ -1,4 +1,4 @@
-// An output buffer between guard bytes: shows a write before its begin or past its end.
+// An output buffer between guard bytes, which detects a write before its begin or past its end.
 #ifndef NEARFIELD_TESTS_TESTING_RED_ZONE_H_
 #define NEARFIELD_TESTS_TESTING_RED_ZONE_H_
 
@@ -11,7 +11,7 @@
 
 namespace nearfield::testing {
 
-// The elements start out as poison, too, so that one never written shows as wrong.
+// The elements also start as poison, so that an element that was never written has a wrong value.
 template <typename T>
 class RedZone {
  public:
@@ -20,12 +20,12 @@ class RedZone {
   explicit RedZone(size_t size)
       : size_(size), bytes_(kGuardBytes + size * sizeof(T) + kGuardBytes, kPoison) {}
 
-  // Aligned to 16 bytes.
+  // Returns a pointer that is aligned to 16 bytes.
   T* data() { return reinterpret_cast<T*>(bytes_.data() + kGuardBytes); }
   size_t size() const { return size_; }
   T& operator[](size_t index) { return data()[index]; }
 
-  // Whether every guard byte is as it was made; says which is not.
+  // Succeeds if no guard byte has changed; otherwise the message states which one has.
   ::testing::AssertionResult Intact() const {
     for (size_t i = 0; i < kGuardBytes; ++i) {
       if (bytes_[kGuardBytes - 1 - i] != kPoison) {

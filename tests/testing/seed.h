@@ -1,5 +1,5 @@
-// The seed of a test run: printed at the start, taken from --seed=N or NEARFIELD_TEST_SEED, else
-// drawn anew.
+// The random seed of a test run: --seed=N, else NEARFIELD_TEST_SEED, else a random number. It is
+// printed at the start.
 #ifndef NEARFIELD_TESTS_TESTING_SEED_H_
 #define NEARFIELD_TESTS_TESTING_SEED_H_
 
@@ -7,7 +7,7 @@
 
 namespace nearfield::testing {
 
-// The same for the whole run.
+// Returns the seed; constant during the run.
 uint64_t TestSeed();
 
 }  // namespace nearfield::testing

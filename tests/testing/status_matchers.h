@@ -1,5 +1,5 @@
-// Matchers for absl::Status and absl::StatusOr. Upstream Abseil's names; Debian 12's Abseil lacks
-// the header.
+// Matchers for absl::Status and absl::StatusOr, with the names of upstream Abseil. The Abseil of
+// Debian 12 lacks this header.
 #ifndef NEARFIELD_TESTS_TESTING_STATUS_MATCHERS_H_
 #define NEARFIELD_TESTS_TESTING_STATUS_MATCHERS_H_
 
@@ -26,7 +26,7 @@ MATCHER_P(StatusIs, code, "has status code " + absl::StatusCodeToString(code)) {
   return GetStatus(arg).code() == code;
 }
 
-// The message as well: StatusIs(code, HasSubstr("k = 0")).
+// Also matches the message: StatusIs(code, HasSubstr("k = 0")).
 MATCHER_P2(StatusIs, code, message_matcher,
            "has status code " + absl::StatusCodeToString(code) + " and a message") {
   *result_listener << GetStatus(arg).ToString();

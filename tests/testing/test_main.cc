@@ -1,5 +1,5 @@
-// main() of every test program: prints the random seed and accepts one, so that any failure can be
-// run again.
+// main() of every test program. It prints the random seed and accepts one, so that any failure can
+// be repeated.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -34,8 +34,8 @@ uint64_t TestSeed() { return seed; }
 }  // namespace nearfield::testing
 
 #ifdef __SANITIZE_THREAD__
-// The distribution's Abseil is not instrumented: that the last owner of a status frees it after all
-// others have read it is ordered by a count that ThreadSanitizer does not see.
+// Debian's Abseil is not instrumented. A reference count orders the last owner's free of a status
+// after all other reads; ThreadSanitizer does not see that count.
 extern "C" const char* __tsan_default_suppressions() {  // NOLINT(*-reserved-identifier)
   return "race:absl::*Status::UnrefNonInlined\n";
 }

@@ -1,1 +1,1 @@
-"""The rules that scripts/tidy checks, one module a kind."""
+"""The rules that scripts/tidy checks, one module per kind."""

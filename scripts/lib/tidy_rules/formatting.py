@@ -1,4 +1,4 @@
-"""clang-format, the pinned version, over every C++ and CUDA file."""
+"""Checks every C++ and CUDA file with clang-format, the pinned version."""
 
 from __future__ import annotations
 

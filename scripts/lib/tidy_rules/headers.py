@@ -1,4 +1,5 @@
-"""Header guards, and the proof that the public headers hide CUDA and protobuf: each compiles alone."""
+"""Checks header guards, and that each public header compiles alone without CUDA and protobuf
+headers."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ from concurrent import futures
 from tidy_rules.tree import Finding, Tree
 
 GUARD = re.compile(r"^#ifndef (NEARFIELD_\w+_(?:H|CUH)_)\n#define (\w+)\n", re.MULTILINE)
-# A header included by Highway once for each target has no guard of the usual kind.
+# A header that Highway includes once per target has no regular guard.
 PER_TARGET = re.compile(r"HWY_TARGET_TOGGLE|HWY_ONCE")
 PUBLIC_FOLDERS = ("engine/include/", "client/cpp/include/")
 PROTO_INCLUDE = re.compile(r'#include [<"]nearfield/v1/')
-# What a public header of the engine may never reach, even when the compiler would find it by itself.
+# Headers that a public header of the engine must not include, even if the compiler finds them.
 HIDDEN = re.compile(r"/(?:cuda[\w.]*|cub|thrust|google/protobuf|grpc\w*)(?:/|\.h)")
 
 
@@ -31,7 +32,7 @@ def check_guards(tree: Tree) -> list[Finding]:
             findings.append(Finding(path, 1, "guards", "no header guard NEARFIELD_..._H_"))
         elif match.group(1) in seen:
             findings.append(
-                Finding(path, 1, "guards", f"header guard {match.group(1)} is that of {seen[match.group(1)]} too")
+                Finding(path, 1, "guards", f"header guard {match.group(1)} is also used by {seen[match.group(1)]}")
             )
         else:
             seen[match.group(1)] = path

@@ -1,4 +1,4 @@
-"""Who may include whom, read from the #include lines."""
+"""Checks which layer may include which, from the #include lines."""
 
 from __future__ import annotations
 
@@ -9,59 +9,76 @@ from tidy_rules.tree import Finding, Tree
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 
-# The most specific folder decides; what a layer may include is a layer or one header. "proto" is the code generated from proto/.
-# engine/base (status macros, checked arithmetic) knows nothing of the engine, so the server shares it rather than a copy.
+# The most specific folder decides. A layer may include layers or single headers; "proto" is the
+# code generated from proto/. engine/base (status macros, checked arithmetic) does not depend on the
+# engine, so the server uses it too.
 LAYERS: dict[str, frozenset[str]] = {
     layer: frozenset(may.split())
     for layer, may in {
         "engine/include": "",
         "engine/base": "engine/include",
         "engine/score": "engine/base engine/include",
-        "engine/corpus": "engine/base engine/score engine/include",
+        "engine/bound": "engine/score engine/base engine/include",
+        "engine/backend": "engine/corpus engine/score engine/base engine/include",
+        "engine/corpus": "engine/backend engine/bound engine/base engine/score engine/include",
         "engine/plan": "engine/base engine/include",
-        "engine/cpu": "engine/score engine/base engine/corpus engine/include",
+        "engine/cpu": "engine/bound engine/score engine/base engine/backend engine/corpus engine/include",
         "engine/oracle": "engine/score engine/base engine/include",
-        "engine/gpu/device": "engine/base engine/include",
-        "engine/gpu/kernels": "engine/base engine/score",
-        "engine/gpu": "engine/gpu/kernels engine/gpu/device engine/plan engine/corpus engine/base engine/score engine/include",
-        "engine": "engine/cpu engine/gpu engine/oracle engine/corpus engine/plan engine/score engine/base engine/include",
+        "engine/topk": "engine/gpu/runtime engine/score engine/base engine/include",
+        "engine/gpu/memory": "engine/gpu/gpu_options.h engine/gpu/runtime engine/gpu/kernels engine/topk engine/plan engine/backend engine/corpus engine/bound engine/score "
+        "engine/base engine/include",
+        "engine/gpu/runtime": "engine/base engine/include",
+        "engine/gpu/kernels": "engine/base engine/score engine/bound engine/topk nearfield/engine/types.h",
+        "engine/gpu": "engine/gpu/kernels engine/gpu/memory engine/gpu/runtime engine/topk engine/plan engine/backend engine/corpus "
+        "engine/bound engine/base engine/score engine/include",
+        "engine/search": "engine/oracle engine/backend engine/corpus engine/bound engine/score engine/base engine/include",
+        "engine": "engine/search engine/cpu engine/gpu engine/gpu/runtime engine/oracle engine/backend engine/corpus engine/plan engine/score engine/base "
+        "engine/include",
         "server/config": "engine/include engine/base",
-        "server/convert": "engine/include engine/base server/catalog server/batching/search_request.h server/batching/retry_hint.h "
-        "server/batching/pass_counter.h server/edge/accept_counts.h proto",
-        "server/batching": "engine/include engine/base server/telemetry",
+        "server/convert": "engine/include engine/base server/attributes server/audit server/collections server/scheduler/search_request.h server/scheduler/retry_hint.h "
+        "server/scheduler/pass_counter.h server/edge/accept_counts.h proto",
+        "server/scheduler": "engine/include engine/base server/telemetry",
         "server/store": "engine/include engine/base",
-        "server/catalog": "engine/include engine/base server/store server/batching/clock.h",
+        "server/attributes": "engine/include engine/base",
+        "server/collections": "engine/include engine/base server/attributes server/store server/scheduler/clock.h",
+        "server/audit": "engine/include engine/base server/attributes server/collections server/store server/scheduler/clock.h",
         "server/edge": "engine/include engine/base server/telemetry",
         "server/telemetry": "engine/include engine/base server/config proto",
-        "server/security": "engine/base server/config proto",
-        "server/service": "engine/include engine/base server/convert server/batching server/catalog server/config server/telemetry "
-        "server/edge/accept_counts.h server/security proto",
-        "server": "engine/include engine/base server/config server/convert server/batching server/catalog server/store server/service "
-        "server/edge server/telemetry server/security proto",
+        "server/calls": "engine/include engine/base server/convert server/scheduler server/attributes server/audit server/collections server/config "
+        "server/telemetry server/edge/accept_counts.h proto",
+        "server/service": "engine/base server/calls server/convert server/scheduler/memory_ledger.h proto",
+        "server/process": "engine/include engine/base server/attributes server/audit server/config server/convert server/scheduler "
+        "server/collections server/store server/calls server/service server/edge server/telemetry proto",
         "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
         "client/formats": "client/cpp",
         "client/cli": "client/cpp client/formats proto",
-        "tests": "engine engine/include engine/base engine/score engine/corpus engine/plan engine/cpu engine/oracle engine/gpu "
-        "engine/gpu/device engine/gpu/kernels server server/config server/convert server/batching server/store "
-        "server/catalog server/edge server/telemetry server/security server/service client/cpp client/formats client/cli proto",
+        "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
+        "engine/plan engine/cpu engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
+        "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
+        "server/process server/edge server/telemetry server/calls server/service client/cpp client/formats client/cli proto",
     }.items()
 }
 
-# Include prefixes that do not spell the folder they lie in.
+# Include prefixes that differ from the folder of the header.
 PREFIXES = (("nearfield/engine/", "engine/include"), ("nearfield/client/", "client/cpp"), ("nearfield/v1/", "proto"))
 
 CUDA = re.compile(
     r"^(cuda|cub/|thrust/|cooperative_groups|mma\.h|nvml|nvtx|device_launch|curand|cublas|sm_\d|nv/target)"
 )
 RPC = re.compile(r"^(grpc|google/protobuf/|google/rpc/)|\.pb\.h$")
-# Where CUDA's headers may appear, and where those of gRPC and protobuf (generated ones included).
-CUDA_FOLDERS = ("engine/gpu/", "tests/")
-CUDA_SUFFIX_FOLDERS = ("engine/gpu/", "tests/")
-RPC_FREE_FOLDERS = ("engine/", "server/config/", "server/batching/", "server/catalog/", "server/store/")
+GRPC = re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$")
+# Folders that may include CUDA headers, and folders that must not include those of gRPC and
+# protobuf (generated ones included).
+CUDA_FOLDERS = ("engine/gpu/", "engine/topk/", "tests/")
+RPC_FREE_FOLDERS = (
+    "engine/", "server/config/", "server/scheduler/", "server/attributes/", "server/collections/", "server/audit/", "server/store/"
+)
+# Folders that use the messages but know no transport.
+GRPC_FREE_FOLDERS = ("server/calls/", "server/convert/")
 
 
 def layer_of(path: str) -> str | None:
-    """The most specific layer whose folder holds this path."""
+    """Returns the most specific layer whose folder contains this path."""
     for layer in sorted(LAYERS, key=len, reverse=True):
         if path.startswith(layer + "/"):
             return layer
@@ -69,7 +86,7 @@ def layer_of(path: str) -> str | None:
 
 
 def target_layer(tree: Tree, path: str, target: str) -> str | None:
-    """The layer an include reaches, or None for a library outside the tree."""
+    """Returns the layer that an include reaches, or None for a library outside the tree."""
     for prefix, layer in PREFIXES:
         if target.startswith(prefix):
             return layer
@@ -81,14 +98,17 @@ def target_layer(tree: Tree, path: str, target: str) -> str | None:
 
 
 def folder_findings(path: str, target: str) -> list[str]:
-    """The rules about libraries: CUDA only under engine/gpu, gRPC and protobuf never in the engine."""
+    """Checks includes of libraries: CUDA (CUDA_FOLDERS), gRPC and protobuf (RPC_FREE_FOLDERS,
+    GRPC_FREE_FOLDERS), <ranges>."""
     messages = []
     if CUDA.match(target) and not path.startswith(CUDA_FOLDERS):
-        messages.append(f"<{target}>: CUDA only under engine/gpu and in tests")
+        messages.append(f"<{target}>: CUDA only in engine/gpu, engine/topk and tests")
     if RPC.search(target) and path.startswith(RPC_FREE_FOLDERS):
-        messages.append(f"<{target}>: no gRPC or protobuf here; convert and service are where it ends")
+        messages.append(f"<{target}>: no gRPC or protobuf here; only convert, calls and service use them")
+    if GRPC.search(target) and path.startswith(GRPC_FREE_FOLDERS):
+        messages.append(f"<{target}>: no gRPC here; only service and process use it")
     if target == "ranges":
-        messages.append("<ranges>: clang-14 does not take libstdc++'s views")
+        messages.append("<ranges>: clang-14 cannot compile libstdc++'s views")
     return messages
 
 
@@ -98,7 +118,7 @@ def include_findings(tree: Tree, path: str, target: str) -> list[str]:
     if target.endswith((".cc", ".cu")):
         messages.append(f'"{target}": a source file is compiled, not included')
     if target.startswith("tests/") and own != "tests":
-        messages.append(f'"{target}": only tests include tests')
+        messages.append(f'"{target}": only tests may include tests')
     elif own is not None and reached is not None and reached != own and not LAYERS[own] & {reached, target}:
         messages.append(
             f'"{target}": {own} may not include {reached}; it may: {", ".join(sorted(LAYERS[own])) or "nothing"}'
@@ -109,8 +129,8 @@ def include_findings(tree: Tree, path: str, target: str) -> list[str]:
 def check(tree: Tree) -> list[Finding]:
     findings = []
     for path in tree.cxx:
-        if path.endswith((".cu", ".cuh")) and not path.startswith(CUDA_SUFFIX_FOLDERS):
-            findings.append(Finding(path, 1, "includes", "CUDA sources only under engine/gpu and in tests"))
+        if path.endswith((".cu", ".cuh")) and not path.startswith(CUDA_FOLDERS):
+            findings.append(Finding(path, 1, "includes", "CUDA sources only in engine/gpu, engine/topk and tests"))
         for number, line in enumerate(tree.lines(path), 1):
             match = INCLUDE.match(line)
             if match is not None:

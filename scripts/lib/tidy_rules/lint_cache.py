@@ -1,7 +1,7 @@
-"""Remembers which files clang-tidy found nothing in, by the contents of all that it read.
+"""Remembers the files without findings of clang-tidy, by the contents of all its inputs.
 
-The folder lies next to ccache's: a file whose own text, headers, compile command, rules and linter are the same as at
-an earlier clean check is not checked again.
+The folder lies next to ccache's. A file is not checked again if its text, headers, compile command,
+rules and linter are the same as in an earlier check without findings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ UNUSED_DAYS_MAX = 30
 
 
 def default_folder() -> pathlib.Path:
-    """Next to ccache's own folder, or in the user's cache folder where there is no ccache."""
+    """Returns a folder next to ccache's, or in the user's cache folder if there is no ccache."""
     try:
         ran = subprocess.run(["ccache", "--get-config", "cache_dir"], check=False, capture_output=True, text=True)
         found = ran.stdout.strip()
@@ -27,7 +27,8 @@ def default_folder() -> pathlib.Path:
 
 
 def read_deps(build: pathlib.Path) -> dict[str, list[str]]:
-    """Every file that each object was made from, as ninja recorded it: absolute paths."""
+    """Returns the files from which each object was made, as recorded by ninja, as absolute
+    paths."""
     try:
         ran = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], check=False, capture_output=True, text=True)
     except FileNotFoundError:
@@ -43,7 +44,7 @@ def read_deps(build: pathlib.Path) -> dict[str, list[str]]:
 
 
 class LintCache:
-    """Thread safety: the methods may be called from several threads."""
+    """The cache of checks without findings. Thread safety: several threads may call the methods."""
 
     def __init__(self, folder: pathlib.Path, root: pathlib.Path, tool: str) -> None:
         self.folder = folder
@@ -57,7 +58,7 @@ class LintCache:
 
     @functools.cache
     def content(self, path: str) -> str:
-        """A file of the tree by its text; any other by its size and time."""
+        """Identifies a file of the tree by its text, any other file by its size and time."""
         known = pathlib.Path(path)
         if known.is_relative_to(self.root):
             return f"{known.relative_to(self.root)} {hashlib.sha256(known.read_bytes()).hexdigest()}"
@@ -65,7 +66,7 @@ class LintCache:
         return f"{path} {state.st_size} {state.st_mtime_ns}"
 
     def key(self, command: str, deps: list[str]) -> str:
-        """Names the check of one file; nothing where it is not known what the file includes."""
+        """Returns a name for the check of one file; empty if its includes are not known."""
         if not deps:
             return ""
         parts = [self.rules, command.replace(str(self.root), ".")]

@@ -1,4 +1,4 @@
-"""Every test file is named in a CMakeLists.txt of its folder or of one above it."""
+"""Checks that every test file is named in a CMakeLists.txt of its folder or of a parent folder."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def check(tree: Tree) -> list[Finding]:
         above = [(folder / "CMakeLists.txt").as_posix() for folder in here.parents]
         named = re.compile(r"(?<![\w-])" + re.escape(here.name) + r"\b")
         if not any(named.search(lists.get(candidate, "")) for candidate in above):
-            findings.append(Finding(path, 1, "registration", "named in no CMakeLists.txt: it would never run"))
+            findings.append(Finding(path, 1, "registration", "named in no CMakeLists.txt, so it would never run"))
     return findings

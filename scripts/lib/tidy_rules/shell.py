@@ -1,4 +1,4 @@
-"""Shell scripts: strict mode, and what shellcheck says."""
+"""Checks shell scripts for strict mode, and with shellcheck."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMPLAINT = re.compile(r"^(.+?):(\d+):\d+: (?:error|warning|note|style): (.*)$",
 def check(tree: Tree) -> list[Finding]:
     scripts = [path for path in tree.files if path.endswith(".sh") or "bash" in tree.shebang(path)]
     findings = [
-        Finding(path, 1, "shell", "no 'set -euo pipefail' (a library file says so in its caller)")
+        Finding(path, 1, "shell", "no 'set -euo pipefail' (only files in scripts/lib may lack it)")
         for path in scripts
         if not path.startswith("scripts/lib/") and "set -euo pipefail" not in tree.text(path)
     ]

@@ -1,4 +1,4 @@
-"""How long files, functions and kernels may be, and how many parameters a function takes."""
+"""Checks the number of lines of files, functions and kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidy_rules.tree import Finding, Tree
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 KERNEL_LINES_MAX = 120
-# Generated tables and captured data are not read as code.
+# Files that are read as code; generated tables and captured data are not.
 LINE_COUNTED_SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".py", ".cmake", ".proto", ".sh", "CMakeLists.txt")
 
 TOKENS = re.compile(
@@ -35,22 +35,24 @@ class Function:
 
 
 def blank(match: re.Match[str]) -> str:
-    """Spaces of the same shape, so that line numbers stay."""
+    """Returns spaces in the same shape, so that line numbers stay."""
     return re.sub(r"[^\n]", " ", match.group(0))
 
 
 def opens_function(statement: str) -> bool:
-    """Whether the brace after this text, outside any function, opens a function's body."""
+    """Returns True if the brace after this text, outside any function, opens a function's body."""
     head = TEMPLATE.sub("", statement)
     if "(" not in head or NOT_A_FUNCTION.search(head) or CONTROL.search(head):
         return False
-    # In a constructor's initialisers, `member_{...}` opens no body: its brace follows a name at once.
-    in_initialisers = re.search(r"\)\s*(?:noexcept\s*)?:[^:]", head) is not None
-    return not (in_initialisers and re.search(r"\w$", head))
+    # In a constructor's initializers, `member_{...}` opens no body: its brace directly follows a
+    # name.
+    in_initializers = re.search(r"\)\s*(?:noexcept\s*)?:[^:]", head) is not None
+    return not (in_initializers and re.search(r"\w$", head))
 
 
 def find_functions(text: str) -> list[Function]:
-    """Function definitions at namespace or class scope, measured from the line of their signature to the closing brace."""
+    """Returns the function definitions at namespace or class scope, measured from the line of
+    the signature to the closing brace."""
     text = PREPROCESSOR.sub(blank, TOKENS.sub(blank, text))
     functions: list[Function] = []
     scopes: list[str] = []

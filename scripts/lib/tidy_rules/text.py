@@ -1,4 +1,4 @@
-"""Words, calls and flags that no line may hold."""
+"""Checks for words, calls and flags that no line may contain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidy_rules.tree import Finding, Tree, allowed
 
 @dataclasses.dataclass(frozen=True)
 class Ban:
-    """A pattern, the paths it is banned from, and why."""
+    """A pattern, the paths where it is banned, and the reason."""
 
     rule: str
     pattern: re.Pattern[str]
@@ -24,7 +24,7 @@ def anywhere(path: str) -> bool:
 
 
 def is_tidy_itself(path: str) -> bool:
-    """The rules and their tests name what they ban."""
+    """Returns True for the rules and their tests, which name the banned text."""
     return path.startswith("scripts/lib/tidy_rules/") or path == "tests/scripts/tidy_test.py"
 
 
@@ -37,13 +37,18 @@ def in_tests(path: str) -> bool:
 
 
 def outside_arena(path: str) -> bool:
-    return in_cxx(path) and not path.startswith(("engine/gpu/device/", "tests/"))
+    return in_cxx(path) and not path.startswith(("engine/gpu/memory/", "engine/gpu/runtime/", "tests/"))
 
 
 def in_build_files(path: str) -> bool:
     return not is_tidy_itself(path) and path.endswith(
         ("CMakeLists.txt", ".cmake", "CMakePresets.json", "Dockerfile", ".sh")
     )
+
+
+def with_checked_locks(path: str) -> bool:
+    """Returns True for the production code that can include engine/base/mutex.h: not the client."""
+    return in_cxx(path) and not path.startswith(("tests/", "client/")) and path != "engine/base/mutex.h"
 
 
 def in_engine(path: str) -> bool:
@@ -73,26 +78,35 @@ BANS = (
         in_cxx,
         "this instruction saturates; int8 products must be exact",
     ),
-    Ban("managed-memory", re.compile(r"\bcudaMallocManaged\b"), in_cxx, "device memory is the sealed arena's"),
+    Ban("managed-memory", re.compile(r"\bcudaMallocManaged\b"), in_cxx, "device memory comes only from the sealed arena"),
     Ban(
         "device-malloc",
         re.compile(r"\bcuda(?:Malloc|MallocAsync|MallocPitch|Malloc3D|HostAlloc|MallocHost|MallocFromPoolAsync)\b"),
         outside_arena,
-        "allocation only in engine/gpu/device, at start",
+        "allocate only in engine/gpu/memory and engine/gpu/runtime, at start",
     ),
     Ban("rand", re.compile(r"\bstd::rand\b|(?<![\w:.>])s?rand\("), in_cxx, "use <random> with the test seed"),
-    Ban("using-namespace", re.compile(r"^\s*using\s+namespace\s"), in_cxx, "name what is used"),
+    Ban("using-namespace", re.compile(r"^\s*using\s+namespace\s"), in_cxx, "name the identifiers in use"),
     Ban(
         "absl-mutex",
         re.compile(r"\babsl::(?:Mutex|MutexLock|CondVar)\b"),
         in_cxx,
-        "std::mutex: Debian's Abseil is not instrumented for ThreadSanitizer",
+        "use engine/base/mutex.h: Debian's Abseil is not instrumented for ThreadSanitizer",
+    ),
+    Ban(
+        "std-mutex",
+        re.compile(
+            r"\bstd::(?:(?:recursive_|shared_)?(?:timed_)?mutex|lock_guard|unique_lock|scoped_lock|shared_lock|"
+            r"condition_variable(?:_any)?)\b"
+        ),
+        with_checked_locks,
+        "use engine/base/mutex.h: clang checks its locks",
     ),
     Ban(
         "exceptions",
         re.compile(r"^\s*throw\s|\bthrow\s+\w+[({]"),
         lambda path: in_cxx(path) and not in_tests(path),
-        "no exception crosses a nearfield function: absl::Status",
+        "no exception crosses a nearfield function: return absl::Status",
     ),
     Ban(
         "sleep",
@@ -100,7 +114,7 @@ BANS = (
             r"\bsleep_(?:for|until)\b|\b(?:u|nano)?sleep\s*\(|\btime\.sleep\b|\basyncio\.sleep\b|\babsl::SleepFor\b"
         ),
         in_tests,
-        "await the event, with a deadline; a sleep is slow or flaky",
+        "wait for the event, with a deadline; a sleep is slow or flaky",
     ),
     Ban(
         "tolerance",
@@ -109,7 +123,7 @@ BANS = (
             r"|\ballclose\b|\bisclose\b|assertAlmostEqual|pytest\.approx"
         ),
         in_tests,
-        "ids and scores are compared to the bit; anything else states why",
+        "ids and scores are compared to the bit; state the reason for any other comparison",
     ),
     Ban("vacuous", re.compile(r"\b(?:EXPECT|ASSERT)_TRUE\(true\)|\bSUCCEED\(\)"), in_tests, "a test that cannot fail"),
     Ban(

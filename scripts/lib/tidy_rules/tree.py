@@ -1,4 +1,4 @@
-"""The files of a checkout, read once, and the rule about what may lie in its root."""
+"""The files of a checkout, read once, and the rule about entries in its root."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALLOWED = re.compile(r"tidy: allow\(([\w-]+)\): \S")
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One broken rule, printed as compilers print: path:line: what is wrong."""
+    """One broken rule, printed in the form of compilers: path:line: message."""
 
     path: str
     line: int
@@ -32,7 +32,7 @@ class Finding:
 
 
 class Tree:
-    """A checkout: what git tracks or would track, as paths relative to its root."""
+    """A checkout: the files that git tracks or would track, as paths relative to its root."""
 
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
@@ -53,7 +53,7 @@ class Tree:
 
     @functools.cached_property
     def code(self) -> list[str]:
-        """Everything a person wrote as code, extensionless scripts included."""
+        """All files of code, including scripts without a suffix."""
         return [
             path
             for path in self.files
@@ -63,7 +63,8 @@ class Tree:
         ]
 
     def shebang(self, path: str) -> str:
-        """The first line of a file without a suffix, if it names an interpreter; else nothing."""
+        """Returns the first line of a file without a suffix if it names an interpreter, else an
+        empty string."""
         if pathlib.PurePath(path).suffix:
             return ""
         with open(self.root / path, "rb") as opened:
@@ -79,12 +80,12 @@ class Tree:
 
 
 def allowed(line: str, rule: str) -> bool:
-    """Whether the line says that it breaks this rule, and why."""
+    """Returns True if the line states that it breaks this rule, and why."""
     return any(name == rule for name in ALLOWED.findall(line))
 
 
 def check_layout(tree: Tree) -> list[Finding]:
-    """The top-level entries are fixed, and nothing large is tracked."""
+    """Checks that the top-level entries are fixed and that no large file is tracked."""
     findings = []
     for entry in sorted({path.split("/")[0] for path in tree.files} - TOP_LEVEL):
         findings.append(Finding(entry, 1, "layout", "top-level entry outside the fixed layout"))

@@ -20,7 +20,7 @@ TEST(HostWorkTest, EveryPieceRunsOnce) {
     for (const int64_t count : {0, 1, 2, 3, 5, 1000}) {
       for (const int64_t bytes : {int64_t{0}, int64_t{1} << 19, kWorthAll}) {
         std::vector<std::atomic<int>> ran(static_cast<size_t>(count));
-        const absl::Status status = work.Spread(count, bytes, [&](int64_t i) {
+        const absl::Status status = work.ParallelFor(count, bytes, [&](int64_t i) {
           ++ran[static_cast<size_t>(i)];
           return absl::OkStatus();
         });
@@ -34,7 +34,7 @@ TEST(HostWorkTest, EveryPieceRunsOnce) {
 TEST(HostWorkTest, WhatIsWorthItRunsOnAllThreadsAtOnce) {
   HostWork work(3);
   std::latch together(3);
-  const absl::Status status = work.Spread(3, kWorthAll, [&](int64_t) {
+  const absl::Status status = work.ParallelFor(3, kWorthAll, [&](int64_t) {
     together.arrive_and_wait();
     return absl::OkStatus();
   });
@@ -44,7 +44,7 @@ TEST(HostWorkTest, WhatIsWorthItRunsOnAllThreadsAtOnce) {
 TEST(HostWorkTest, LittleWorkStaysOnTheCaller) {
   HostWork work(4);
   const std::thread::id caller = std::this_thread::get_id();
-  const absl::Status status = work.Spread(100, 1000, [&](int64_t) {
+  const absl::Status status = work.ParallelFor(100, 1000, [&](int64_t) {
     EXPECT_EQ(std::this_thread::get_id(), caller);
     return absl::OkStatus();
   });
@@ -53,7 +53,7 @@ TEST(HostWorkTest, LittleWorkStaysOnTheCaller) {
 
 TEST(HostWorkTest, TheErrorOfTheLeastPieceIsTold) {
   HostWork work(4);
-  const absl::Status status = work.Spread(1000, kWorthAll, [&](int64_t i) {
+  const absl::Status status = work.ParallelFor(1000, kWorthAll, [&](int64_t i) {
     if (i % 300 != 299) return absl::OkStatus();
     return absl::InvalidArgumentError(std::to_string(i));
   });
@@ -62,7 +62,7 @@ TEST(HostWorkTest, TheErrorOfTheLeastPieceIsTold) {
 
 TEST(HostWorkTest, LackOfMemoryIsAStatus) {
   HostWork work(2);
-  const absl::Status status = work.Spread(10, kWorthAll, [](int64_t i) -> absl::Status {
+  const absl::Status status = work.ParallelFor(10, kWorthAll, [](int64_t i) -> absl::Status {
     if (i == 7) throw std::bad_alloc();
     return absl::OkStatus();
   });
@@ -71,9 +71,9 @@ TEST(HostWorkTest, LackOfMemoryIsAStatus) {
 
 TEST(HostWorkTest, ASecondCallerWorksAlone) {
   HostWork work(2);
-  const absl::Status status = work.Spread(2, kWorthAll, [&](int64_t) {
+  const absl::Status status = work.ParallelFor(2, kWorthAll, [&](int64_t) {
     const std::thread::id caller = std::this_thread::get_id();
-    return work.Spread(2, kWorthAll, [&](int64_t) {
+    return work.ParallelFor(2, kWorthAll, [&](int64_t) {
       EXPECT_EQ(std::this_thread::get_id(), caller);
       return absl::OkStatus();
     });

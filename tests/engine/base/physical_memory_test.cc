@@ -1,4 +1,4 @@
-// The memory limit of a process, from the files of its cgroups.
+// Tests of the memory limit of a process, read from the files of its cgroups.
 #include "engine/base/physical_memory.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace nearfield {
 namespace {
 
-// A folder that stands for "/".
+// A folder that replaces "/".
 class CgroupTest : public ::testing::Test {
  protected:
   CgroupTest() : root_(::testing::TempDir() + "/cgroup_" + std::to_string(getpid())) {
@@ -31,8 +31,8 @@ class CgroupTest : public ::testing::Test {
   const std::string root_;
 };
 
-// The limit of a service lies in its own group; only the root group was read, which has none: a
-// server in 1 GiB announced 12 GB and was killed.
+// Regression: the limit of a service is in its own group. Only the root group was read, which has
+// no limit, so a server in 1 GiB reported 12 GB and was killed.
 TEST_F(CgroupTest, TheLimitOfTheProcessesOwnGroupCounts) {
   Write("/proc/self/cgroup", "0::/system.slice/nearfield.service\n");
   Write("/sys/fs/cgroup/system.slice/nearfield.service/memory.max", "1073741824\n");
@@ -46,7 +46,7 @@ TEST_F(CgroupTest, TheLowestOfNestedLimitsCounts) {
   Write("/sys/fs/cgroup/a/b/memory.max", "max\n");
   Write("/sys/fs/cgroup/a/b/c/memory.max", "3000\n");
   EXPECT_EQ(Limit(), 1000);
-  Write("/sys/fs/cgroup/memory.max", "500\n");  // of a container's own mount
+  Write("/sys/fs/cgroup/memory.max", "500\n");  // the mount of a container's own group
   EXPECT_EQ(Limit(), 500);
 }
 

@@ -35,8 +35,8 @@ TEST(ThreadPoolTest, WorkerZeroIsTheCaller) {
   EXPECT_NE(ids[1], ids[2]);
 }
 
-// All participants are inside at once: a pool that ran them one after another would never come
-// back.
+// All participants must be inside the body concurrently: a pool that ran them one after another
+// would never return.
 TEST(ThreadPoolTest, ParticipantsRunAtTheSameTime) {
   ThreadPool pool(4);
   for (int round = 0; round < 50; ++round) {
@@ -49,10 +49,10 @@ TEST(ThreadPoolTest, ParticipantsRunAtTheSameTime) {
   }
 }
 
-// A finish that comes long after the caller went to sleep must still wake it.
+// A worker that finishes long after the caller went to sleep must still wake it.
 TEST(ThreadPoolTest, AnIdleCallerIsWoken) {
   ThreadPool pool(2);
-  const auto hold = std::chrono::milliseconds(2);  // far beyond the spinning
+  const auto hold = std::chrono::milliseconds(2);  // much longer than the spinning
   for (int round = 0; round < 20; ++round) {
     const auto end = std::chrono::steady_clock::now() + hold;
     bool done = false;
@@ -65,8 +65,9 @@ TEST(ThreadPoolTest, AnIdleCallerIsWoken) {
   }
 }
 
-// A body that ran out of memory on a worker ended the process. On the caller's thread it unwound
-// Run while other workers still used the body, and the next Run counted wrongly.
+// Regression: a body that ran out of memory on a worker ended the process. On the caller's thread
+// the exception left Run while other workers still used the body, and the next Run started with a
+// wrong number of running workers.
 TEST(ThreadPoolTest, ABodyThatThrowsIsReportedAfterAllHaveReturnedAndTheNextRunWorks) {
   constexpr int32_t kThreads = 4;
   ThreadPool pool(kThreads);
@@ -86,7 +87,7 @@ TEST(ThreadPoolTest, ABodyThatThrowsIsReportedAfterAllHaveReturnedAndTheNextRunW
   }
 }
 
-// The caller learns what went wrong, also where it is the only participant.
+// The caller gets the body's exception, also if it is the only participant.
 TEST(ThreadPoolTest, TheExceptionIsTheOneThatTheBodyThrew) {
   ThreadPool pool(3);
   for (int32_t thrower = 0; thrower < 3; ++thrower) {

@@ -1,4 +1,5 @@
-// Memory that runs out anywhere in a change of a corpus: what the hook recorded is what is shown.
+// Tests changes of a corpus while any allocation fails: the corpus shows exactly what the hook has
+// recorded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@ namespace {
 
 class CorpusAllocationTest : public ::testing::Test {
  protected:
-  // As many rows as are there, or fewer: all are asked for.
+  // Returns the ids of all rows, from a search with a large k.
   std::vector<uint64_t> Shown() {
     const float query[2] = {1, 0};
     const auto answer = SearchOne(*fake_.engine, *collection_, query, 1000);
@@ -29,8 +30,8 @@ class CorpusAllocationTest : public ::testing::Test {
 
   using Change = std::function<absl::Status(const CommitHook& hook)>;
 
-  // Fails the 1st, 2nd, .. allocation of the change that `make` prepares until it runs through
-  // without, and holds the collection against what the hook was told.
+  // Fails the 1st, 2nd, .. allocation of the change that `make` prepares, until a change makes
+  // fewer allocations. Compares the collection with the changes that the hook has recorded.
   void FailEach(const std::function<Change(uint64_t n)>& make) {
     bool failed = true;
     for (int64_t n = 1; failed; ++n) {
@@ -62,8 +63,8 @@ class CorpusAllocationTest : public ::testing::Test {
   std::shared_ptr<Collection> collection_ = *fake_.engine->CreateCollection(kPlainSpec);
 };
 
-// Memory ran out after the record of a commit was durable: the caller was told that the commit
-// failed, and every later one was refused until a restart.
+// Memory ran out after the record of a commit was durable. The commit was reported as failed, and
+// every later one was refused until a restart.
 TEST_F(CorpusAllocationTest, ACommitThatWasRecordedIsShown) {
   for (uint64_t part = 0; part < kGenerationsMax; ++part) {  // the next commit merges some
     ASSERT_OK(UploadAll(*collection_, PlainRows({100 + part}, {1})));

@@ -1,4 +1,4 @@
-// Vectors to hold bounds against, and the canonical scores that the bounds must not lie below.
+// Test vectors for bounds, and the canonical scores that the bounds must not be below.
 #ifndef NEARFIELD_TESTS_ENGINE_CORPUS_BOUND_CASES_H_
 #define NEARFIELD_TESTS_ENGINE_CORPUS_BOUND_CASES_H_
 

@@ -1,4 +1,4 @@
-// Uploads, deletions and searches at once: run under ThreadSanitizer as well.
+// Tests concurrent uploads, deletions and searches. Also run under ThreadSanitizer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,10 +20,10 @@ namespace {
 
 using absl::StatusCode;
 
-constexpr uint64_t kGroup = 4;  // rows a commit makes visible together
+constexpr uint64_t kGroup = 4;  // rows that one commit makes visible together
 
-// Each upload commits ids 4g .. 4g+3, each deletion takes all four: a search that sees one of a
-// group sees all of them, or the snapshot was torn.
+// Each upload commits ids 4g .. 4g+3, and each deletion removes all four. So a search sees all rows
+// of a group or none; else the snapshot was torn.
 void ExpectWholeGroups(const Neighbors& answer) {
   std::set<uint64_t> ids;
   for (int64_t i = 0; i < answer.ids.size(); ++i) ids.insert(answer.ids.number(i));
@@ -43,7 +43,7 @@ Corpus Group(uint64_t group) {
   return PlainRows(ids, values);
 }
 
-TEST(Concurrency, SearchesSeeWholeCommitsAndWholeDeletions) {
+TEST(CorpusConcurrencyTest, SearchesSeeWholeCommitsAndWholeDeletions) {
   FakeEngine fake = MakeFakeEngine();
   auto collection = *fake.engine->CreateCollection(kPlainSpec);
   std::atomic<int> writers{3};
@@ -86,7 +86,7 @@ TEST(Concurrency, SearchesSeeWholeCommitsAndWholeDeletions) {
   EXPECT_EQ(fake.engine->GetCapacity().host_bytes_used, 0);
 }
 
-TEST(Concurrency, OfUploadsWithTheSameIdExactlyOneCommits) {
+TEST(CorpusConcurrencyTest, OfUploadsWithTheSameIdExactlyOneCommits) {
   FakeEngine fake = MakeFakeEngine();
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);
   constexpr uint64_t kRounds = 40;
@@ -95,7 +95,7 @@ TEST(Concurrency, OfUploadsWithTheSameIdExactlyOneCommits) {
   for (uint64_t thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&, thread] {
       for (uint64_t round = 0; round < kRounds; ++round) {
-        // Each thread has a row of its own beside the one they all want.
+        // Each thread inserts one row of its own, and one row that all threads insert.
         const auto result = UploadAll(
             *collection, PlainRows({round, 1'000'000 + round * 4 + thread}, {1.0f, 2.0f}));
         if (result.ok()) {

@@ -1,4 +1,4 @@
-// One collection: duplicates, deletions, rows by id, and memory that comes back.
+// Tests one collection: duplicates, deletions, rows by id, and the release of memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ std::vector<uint64_t> Numbers(const IdColumn& ids) {
 
 class CorpusTest : public ::testing::Test {
  protected:
-  // The ids a search finds, best first.
+  // Returns the ids that a search finds, best first.
   std::vector<uint64_t> Found() {
     const float query[2] = {1, 0};
     const auto answer = SearchOne(*fake_.engine, *collection_, query, 1000);
@@ -159,9 +159,9 @@ TEST_F(CorpusTest, IdsOfTheWrongTypeAreRefused) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("are uint64")));
 }
 
-class FetchTest : public ::testing::TestWithParam<IdType> {};
+class CorpusFetchTest : public ::testing::TestWithParam<IdType> {};
 
-TEST_P(FetchTest, GivesLiveRowsInTheOrderAskedForBitForBit) {
+TEST_P(CorpusFetchTest, GivesLiveRowsInTheOrderAskedForBitForBit) {
   FakeEngine fake = MakeFakeEngine();
   const CollectionSpec spec = {
       .dim = 3, .metric = Metric::kL2, .row_type = RowType::kFloat16, .id_type = GetParam()};
@@ -194,7 +194,8 @@ TEST_P(FetchTest, GivesLiveRowsInTheOrderAskedForBitForBit) {
   EXPECT_EQ(bare->payloads.size(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(IdTypes, FetchTest, ::testing::Values(IdType::kUint64, IdType::kString));
+INSTANTIATE_TEST_SUITE_P(IdTypes, CorpusFetchTest,
+                         ::testing::Values(IdType::kUint64, IdType::kString));
 
 TEST_F(CorpusTest, ADroppedCollectionGivesAllMemoryBack) {
   ASSERT_OK(UploadAll(*collection_, PlainRows({1, 2}, {1, 2})));
@@ -215,8 +216,8 @@ TEST_F(CorpusTest, ACollectionOutlivesItsEngine) {
   EXPECT_EQ(fake_.device->bytes_used(), 0);
 }
 
-TEST(RowsOnTheHost, NeedMemoryThereWhereTheDeviceHasItsOwn) {
-  const CollectionSpec spec = {.dim = 2, .rows = RowHome::kHost};
+TEST(CorpusHostRowsTest, NeedMemoryThereWhereTheDeviceHasItsOwn) {
+  const CollectionSpec spec = {.dim = 2, .rows = RowPlacement::kHost};
   EXPECT_OK(MakeFakeEngine().engine->CreateCollection(spec));
   const FakeEngine without = MakeFakeEngine({.device = {.kind = BackendKind::kGpu}});
   EXPECT_THAT(without.engine->CreateCollection(spec),

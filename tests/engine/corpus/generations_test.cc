@@ -1,4 +1,5 @@
-// More commits than generations: merging changes no answer, copies little, and fails whole.
+// Tests more commits than generations: merging changes no answer, copies few rows, and fails
+// without an effect.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include "tests/testing/answers.h"
 #include "tests/testing/fake_engine.h"
 #include "tests/testing/random.h"
+#include "tests/testing/row_model.h"
 #include "tests/testing/seed.h"
 #include "tests/testing/status_matchers.h"
 
@@ -22,30 +24,9 @@ using absl_testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// What the collection should hold: rows of a corpus, some of them deleted.
-class Model {
- public:
-  explicit Model(Corpus all)
-      : all_(std::move(all)), live_(static_cast<size_t>(all_.rows_count())) {}
-  const Corpus& all() const { return all_; }
-  void Set(int64_t row, bool live) { live_[static_cast<size_t>(row)] = live; }
-  bool live(int64_t row) const { return live_[static_cast<size_t>(row)]; }
-  Corpus Live() const {
-    std::vector<int64_t> rows;
-    for (int64_t row = 0; row < all_.rows_count(); ++row) {
-      if (live(row)) rows.push_back(row);
-    }
-    return Select(all_, rows);
-  }
-
- private:
-  Corpus all_;
-  std::vector<bool> live_;
-};
-
 void ExpectTheOraclesAnswers(const FakeEngine& fake, const Collection& collection,
-                             const Model& model, Random& random) {
-  const Corpus live = model.Live();
+                             const RowModel<>& model, Random& random) {
+  const Corpus live = model.AllRows();
   for (const QueryFamily family : {QueryFamily::kGaussian, QueryFamily::kRow}) {
     if (live.rows_count() == 0) return;
     const std::vector<float> query = MakeQuery(live, family, random);
@@ -57,50 +38,47 @@ void ExpectTheOraclesAnswers(const FakeEngine& fake, const Collection& collectio
   }
 }
 
-IdColumn IdOf(const Model& model, int64_t row) {
-  IdColumn ids(model.all().ids.type());
-  ids.AppendFrom(model.all().ids, row);
-  return ids;
-}
+class CorpusMergeModelTest : public ::testing::TestWithParam<CorpusFamily> {};
 
-class GenerationsTest : public ::testing::TestWithParam<CorpusFamily> {};
-
-TEST_P(GenerationsTest, CommitsDeletionsAndMergesEqualTheOracle) {
+TEST_P(CorpusMergeModelTest, CommitsDeletionsAndMergesEqualTheOracle) {
   Random random(TestSeed());
   for (const IdType id_type : {IdType::kUint64, IdType::kString}) {
     FakeEngine fake = MakeFakeEngine();
     const CollectionSpec spec = {.dim = 5, .metric = Metric::kDot, .id_type = id_type};
     const auto collection = *fake.engine->CreateCollection(spec);
-    Model model(MakeCorpus(spec, GetParam(), 150, random.Bits()));
+    const Corpus all = MakeCorpus(spec, GetParam(), 150, random.Bits());
+    RowModel<> model = {.spec = spec};
     int64_t next = 0;
-    uint64_t epoch = 0;
-    while (next < model.all().rows_count()) {
+    while (next < all.rows_count()) {
       std::vector<int64_t> rows;
       const int64_t count = random.OneIn(4) ? 5 : 1;
-      for (int64_t i = 0; i < count && next < model.all().rows_count(); ++i) rows.push_back(next++);
-      const auto committed = UploadAll(*collection, Select(model.all(), rows));
+      for (int64_t i = 0; i < count && next < all.rows_count(); ++i) rows.push_back(next++);
+      const auto committed = UploadAll(*collection, Select(all, rows));
       ASSERT_OK(committed);
-      EXPECT_EQ(committed->epoch, ++epoch);
-      for (const int64_t row : rows) model.Set(row, true);
+      model.Commit(UploadMode::kInsert, UploadOf(Select(all, rows)));
+      EXPECT_EQ(committed->epoch, model.epoch);
       if (random.OneIn(3)) {
-        const int64_t victim = random.Between(0, next);
-        const auto deleted = collection->Delete(IdOf(model, victim));
+        const int64_t victim[] = {random.Between(0, next)};
+        const IdColumn id = Select(all, victim).ids;
+        const auto deleted = collection->Delete(id);
         ASSERT_OK(deleted);
-        EXPECT_EQ(deleted->rows_deleted, model.live(victim) ? 1 : 0);
-        if (model.live(victim)) ++epoch;
-        model.Set(victim, false);
+        EXPECT_EQ(deleted->rows_deleted, model.Delete(id));
       }
       const CollectionStats stats = collection->Stats();
       EXPECT_LE(stats.generations_count, kGenerationsMax);
-      EXPECT_EQ(stats.epoch, epoch);
-      EXPECT_EQ(stats.rows_count, model.Live().rows_count());
+      EXPECT_EQ(stats.epoch, model.epoch);
+      EXPECT_EQ(stats.rows_count, model.AllRows().rows_count());
       EXPECT_EQ(stats.host_bytes, fake.engine->GetCapacity().host_bytes_used);
       ExpectTheOraclesAnswers(fake, *collection, model, random);
     }
-    EXPECT_GT(fake.device->rows_copied(), 0);  // merges there were
-    const auto fetched = collection->Fetch(model.all().ids, {.vectors = true, .payloads = true});
+    EXPECT_GT(fake.device->rows_copied(), 0);  // there were merges
+    const auto fetched = collection->Fetch(all.ids, {.vectors = true, .payloads = true});
     ASSERT_OK(fetched);
-    const Corpus live = model.Live();
+    std::vector<int64_t> live_rows;
+    for (int64_t row = 0; row < all.rows_count(); ++row) {
+      if (model.rows.count(all.ids.at(row)) > 0) live_rows.push_back(row);
+    }
+    const Corpus live = Select(all, live_rows);
     EXPECT_EQ(fetched->rows, live.rows);
     for (int64_t i = 0; i < live.rows_count(); ++i) {
       EXPECT_EQ(fetched->payloads.at(i), Payload(live.ids.at(i)));
@@ -108,11 +86,11 @@ TEST_P(GenerationsTest, CommitsDeletionsAndMergesEqualTheOracle) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GenerationsTest,
+INSTANTIATE_TEST_SUITE_P(Families, CorpusMergeModelTest,
                          ::testing::Values(CorpusFamily::kGaussian, CorpusFamily::kDuplicates,
                                            CorpusFamily::kAllEqual, CorpusFamily::kZeroRows));
 
-TEST(Generations, ThousandsOfOneRowCommitsCopyLittle) {
+TEST(CorpusMergeTest, ThousandsOfOneRowCommitsCopyLittle) {
   FakeEngine fake = MakeFakeEngine();
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);
   constexpr uint64_t kCommits = 5000;
@@ -124,7 +102,7 @@ TEST(Generations, ThousandsOfOneRowCommitsCopyLittle) {
   EXPECT_LT(fake.device->rows_copied(), static_cast<int64_t>(10 * kCommits));
 }
 
-TEST(Generations, AMergeDropsDeletedRowsAndTheirMemory) {
+TEST(CorpusMergeTest, AMergeDropsDeletedRowsAndTheirMemory) {
   FakeEngine fake = MakeFakeEngine();
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);
   for (uint64_t i = 0; i < 16; ++i) {
@@ -139,7 +117,7 @@ TEST(Generations, AMergeDropsDeletedRowsAndTheirMemory) {
   EXPECT_LE(stats.generations_count, kGenerationsMax);
 }
 
-class MergeFaultTest : public ::testing::Test {
+class CorpusMergeFaultTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (uint64_t i = 0; i < 16; ++i) {
@@ -159,9 +137,9 @@ class MergeFaultTest : public ::testing::Test {
   Capacity before_;
 };
 
-TEST_F(MergeFaultTest, AFaultInTheMiddleOfAMergeChangesNothing) {
+TEST_F(CorpusMergeFaultTest, AFaultInTheMiddleOfAMergeChangesNothing) {
   for (const FakeCall call : {FakeCall::kAppendFrom, FakeCall::kSeal}) {
-    // The upload's own Seal comes first.
+    // The first Seal is that of the upload itself.
     fake_.device->FailAt(call, call == FakeCall::kSeal ? 2 : 3, absl::InternalError("scripted"));
     EXPECT_THAT(UploadAll(*collection_, PlainRows({99}, {1})), StatusIs(StatusCode::kInternal));
     ExpectUnchanged();
@@ -169,7 +147,7 @@ TEST_F(MergeFaultTest, AFaultInTheMiddleOfAMergeChangesNothing) {
   EXPECT_OK(UploadAll(*collection_, PlainRows({99}, {1})));
 }
 
-TEST_F(MergeFaultTest, WithoutMemoryForABigMergeASmallOneServes) {
+TEST_F(CorpusMergeFaultTest, WithoutMemoryForABigMergeASmallOneServes) {
   auto upload = *collection_->BeginUpload({.rows_max = 1});
   const Corpus row = PlainRows({99}, {1});
   ASSERT_OK(upload->Append({.ids = &row.ids, .rows = row.rows}));
@@ -179,8 +157,8 @@ TEST_F(MergeFaultTest, WithoutMemoryForABigMergeASmallOneServes) {
   EXPECT_EQ(collection_->Stats().rows_count, 17);
 }
 
-TEST(MergeMemory, WithoutAnyMemoryTheCommitIsRefusedInClearWords) {
-  // Room for 17 rows of 20 bytes, and one byte less than two rows beside them.
+TEST(CorpusMergeMemoryTest, WithoutAnyMemoryTheCommitIsRefusedInClearWords) {
+  // Memory for 17 rows of 20 bytes, and one byte less than two further rows.
   FakeEngineOptions options;
   options.device.memory_bytes = 17 * 20 + 39;
   FakeEngine fake = MakeFakeEngine(options);
@@ -193,7 +171,7 @@ TEST(MergeMemory, WithoutAnyMemoryTheCommitIsRefusedInClearWords) {
                        AllOf(HasSubstr("16 parts"), HasSubstr("needs 40 bytes"))));
   EXPECT_EQ(collection->Stats().epoch, 16u);
   EXPECT_EQ(fake.device->bytes_used(), 16 * 20);
-  // Space by deletion: the commit then needs no merge at all.
+  // After the deletion of a generation, the commit needs no merge.
   ASSERT_OK(collection->Delete(Ids({3})));
   EXPECT_OK(UploadAll(*collection, PlainRows({99}, {1})));
 }

@@ -22,7 +22,7 @@ TEST(IdColumn, NumbersCompareAsUnsigned) {
 
 TEST(IdColumn, StringsCompareBytewise) {
   IdColumn ids(IdType::kString);
-  // In order: zero bytes count, a prefix comes first, bytes above 127 come last.
+  // In order: zero bytes are compared, a prefix comes first, bytes above 127 come last.
   const std::string in_order[] = {
       std::string("\0", 1), std::string("\0\0", 2), "A", "a", "aa", "b", "\x7f", "\x80", "\xff"};
   for (const std::string& id : in_order) ids.AppendString(id);
@@ -46,7 +46,7 @@ TEST(IdColumn, GivesBackWhatWasAppended) {
   EXPECT_TRUE(strings.empty());
   strings.Append(Id(std::string("first")));
   strings.AppendString("");
-  // Of its own: the bytes move while they are appended.
+  // Appends ids from the same column: its bytes move during the append.
   for (int i = 0; i < 100; ++i) strings.AppendFrom(strings, 0);
   EXPECT_EQ(strings.size(), 102);
   EXPECT_EQ(strings.string(1), "");

@@ -27,7 +27,8 @@ TEST(IdFilter, NeverFailsAnIdThatIsThere) {
   }
 }
 
-// The worst numbers for a weak hash: neighbors, and such as differ in their upper bits alone.
+// The worst numbers for a weak hash: consecutive ones, and ones that differ only in their upper
+// bits.
 TEST(IdFilter, StopsNearlyAllIdsThatAreNotThere) {
   constexpr uint64_t kCount = 20'000;
   for (const int shift : {0, 20, 44}) {

@@ -22,7 +22,7 @@ using testing::MakeIds;
 using testing::Random;
 using testing::TestSeed;
 
-// Ids drawn from few, so that some come twice.
+// Draws ids from a small set, so that some occur twice.
 IdColumn FewIds(IdType type, int64_t count, int64_t different, Random& random) {
   IdColumn ids(type);
   for (int64_t i = 0; i < count; ++i) {
@@ -77,7 +77,7 @@ TEST_P(IdOrder, SharedIdsAreTheIntersection) {
   Random random(TestSeed() + 2);
   for (const auto& [a_size, b_size] : std::vector<std::pair<int64_t, int64_t>>{
            {0, 5}, {5, 0}, {1, 1000}, {1000, 1}, {30, 1000}, {1000, 30}, {200, 200}}) {
-    const IdColumn a = FewIds(GetParam(), a_size, 1500, random);  // doubles allowed on this side
+    const IdColumn a = FewIds(GetParam(), a_size, 1500, random);  // duplicates are allowed here
     IdColumn b(GetParam());
     std::set<Id> in_b;
     const IdColumn drawn = FewIds(GetParam(), b_size, 1500, random);

@@ -26,7 +26,7 @@ struct Simulation {
   std::vector<int64_t> sizes;
   int64_t rows_added = 0;
   int64_t rows_copied = 0;
-  int64_t rows_copied_max = 0;  // by one commit
+  int64_t rows_copied_max = 0;  // in one commit
 
   void Commit(int64_t rows) {
     int64_t copied = 0;
@@ -53,7 +53,7 @@ struct Simulation {
 TEST(MergePolicy, OneRowCommitsCopyEachRowAFewTimes) {
   Simulation simulation;
   for (int i = 0; i < 200'000; ++i) simulation.Commit(1);
-  // log1.5(200,000) is 30; balanced merges are mostly far better than their bound.
+  // log1.5(200,000) is 30; balanced merges usually copy far fewer rows than their bound.
   EXPECT_LT(simulation.rows_copied, 12 * simulation.rows_added);
   EXPECT_EQ(std::accumulate(simulation.sizes.begin(), simulation.sizes.end(), int64_t{0}), 200'000);
 }
@@ -66,7 +66,7 @@ TEST(MergePolicy, ABigGenerationIsLeftAloneBySmallCommits) {
   EXPECT_LT(simulation.rows_copied, 12 * 10'000);
 }
 
-// The trap of "always the two smallest": fifteen equal parts, then one row at a time.
+// The worst case for "always the two smallest": fifteen equal parts, then one row at a time.
 TEST(MergePolicy, EqualBigPartsAreNotCopiedForEachRow) {
   Simulation simulation;
   for (int i = 0; i < 16; ++i) simulation.Commit(1'000'000);
@@ -74,10 +74,10 @@ TEST(MergePolicy, EqualBigPartsAreNotCopiedForEachRow) {
   EXPECT_LT(simulation.rows_copied, 16'000'000 * 4);
 }
 
-// One commit waits for one merge: of sixteen equal parts it copies half, not all.
+// One commit waits for one merge, which copies half of sixteen equal parts, not all.
 TEST(MergePolicy, ABigMergeCostsAtMostFourTimesTheCheapest) {
   EXPECT_EQ(ChooseMerge(std::vector<int64_t>(16, 1'000'000)).size(), 8u);
-  EXPECT_EQ(ChooseMerge(std::vector<int64_t>(16, 1)).size(), 16u);  // small ones all at once
+  EXPECT_EQ(ChooseMerge(std::vector<int64_t>(16, 1)).size(), 16u);  // small ones together
 }
 
 TEST(MergePolicy, CommitsOfAnySizeCopyLogarithmically) {

@@ -1,13 +1,12 @@
-// Changes of a collection against a map: whatever the order of uploads, deletions and compactions,
-// it holds what the map holds and answers as a collection that was filled in one go.
+// Tests changes of a collection against a map. After any order of uploads, deletions and
+// compactions, it holds the rows of the map and answers as a collection that was filled by one
+// upload.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <cstring>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,6 +16,7 @@
 #include "tests/testing/answers.h"
 #include "tests/testing/fake_engine.h"
 #include "tests/testing/random.h"
+#include "tests/testing/row_model.h"
 #include "tests/testing/seed.h"
 #include "tests/testing/status_matchers.h"
 
@@ -26,8 +26,6 @@ namespace {
 using absl::StatusCode;
 using absl_testing::StatusIs;
 using ::testing::HasSubstr;
-
-using Model = std::map<uint64_t, float>;  // id, first element of its row
 
 absl::StatusOr<CommitResult> Send(Collection& collection, const Corpus& rows, UploadMode mode,
                                   const CommitHook& hook = nullptr) {
@@ -40,33 +38,23 @@ absl::StatusOr<CommitResult> Send(Collection& collection, const Corpus& rows, Up
   return (*upload)->Commit(hook);
 }
 
-Corpus RowsOf(const Model& model) {
-  std::vector<uint64_t> ids;
-  std::vector<float> values;
-  for (const auto& [id, value] : model) {
-    ids.push_back(id);
-    values.push_back(value);
-  }
-  return PlainRows(ids, values);
-}
-
-class Mutation : public ::testing::Test {
+class CorpusChangeTest : public ::testing::Test {
  protected:
   void ExpectModel() {
     const auto stats = collection_->Stats();
-    ASSERT_EQ(stats.rows_count, static_cast<int64_t>(model_.size()));
-    ASSERT_EQ(stats.epoch, epoch_);
+    ASSERT_EQ(stats.rows_count, static_cast<int64_t>(model_.rows.size()));
+    ASSERT_EQ(stats.epoch, model_.epoch);
     const float query[2] = {1.0f, 0.5f};
     const auto got = SearchOne(*fake_.engine, *collection_, query, 200);
     ASSERT_OK(got);
     const auto fresh = *fake_.engine->CreateCollection(kPlainSpec);
-    ASSERT_OK(Send(*fresh, RowsOf(model_), UploadMode::kInsert));
+    ASSERT_OK(Send(*fresh, model_.AllRows(), UploadMode::kInsert));
     const auto want = SearchOne(*fake_.engine, *fresh, query, 200);
     ASSERT_OK(want);
     ASSERT_THAT(*got, BytesEqual(*want));
   }
 
-  // Some ids of a small range, perhaps twice; values that tie now and then.
+  // Draws ids from a small range, perhaps some twice, and values that tie sometimes.
   Corpus DrawRows(int64_t rows_max) {
     std::vector<uint64_t> ids;
     std::vector<float> values;
@@ -77,20 +65,39 @@ class Mutation : public ::testing::Test {
     return PlainRows(ids, values);
   }
 
-  static float ValueOf(const Corpus& rows, int64_t row) {
-    float value;
-    std::memcpy(&value, rows.rows.data() + row * rows.row_bytes(), sizeof(value));
-    return value;
+  // Returns rows with the ids [begin, end), some of them equal.
+  static Corpus RowsFrom(uint64_t begin, uint64_t end) {
+    std::vector<uint64_t> ids;
+    std::vector<float> values;
+    for (uint64_t id = begin; id < end; ++id) {
+      ids.push_back(id);
+      values.push_back(static_cast<float>(id % 7));
+    }
+    return PlainRows(ids, values);
+  }
+
+  // Change the collection and the model.
+  absl::Status Upsert(const Corpus& rows) {
+    model_.Commit(UploadMode::kUpsert, UploadOf(rows));
+    return Send(*collection_, rows, UploadMode::kUpsert).status();
+  }
+  absl::Status Delete(const IdColumn& ids) {
+    model_.Delete(ids);
+    return collection_->Delete(ids).status();
+  }
+
+  void SetModel(uint64_t epoch, const Corpus& rows) {
+    model_ = {.spec = kPlainSpec, .epoch = epoch - 1};
+    model_.Commit(UploadMode::kInsert, UploadOf(rows));
   }
 
   FakeEngine fake_ = MakeFakeEngine();
   std::shared_ptr<Collection> collection_ = *fake_.engine->CreateCollection(kPlainSpec);
   Random random_{TestSeed()};
-  Model model_;
-  uint64_t epoch_ = 0;
+  RowModel<> model_ = {.spec = kPlainSpec};
 };
 
-// What the hook was told, once, and what it answers.
+// Records the last call of the hook. `answer` is the hook's result.
 struct Told {
   CommitHook Hook() {
     return [this](const PendingChange& change) {
@@ -116,35 +123,33 @@ struct Told {
   bool removes_all = false;
 };
 
-TEST_F(Mutation, SmokeAnyOrderOfChangesEqualsAMap) {
+TEST_F(CorpusChangeTest, SmokeAnyOrderOfChangesEqualsAMap) {
   for (int step = 0; step < 1500; ++step) {
     SCOPED_TRACE(::testing::Message() << "step " << step);
     Told told;
     const bool refused = random_.OneIn(8);
     if (refused) told.answer = absl::DataLossError("the hook says no");
-    Model next = model_;
+    RowModel<> next = model_;
     absl::Status status;
     const int64_t what = random_.Between(0, 10);
     if (what < 5) {
       const UploadMode mode = what == 0 ? UploadMode::kReplace : UploadMode::kUpsert;
       Corpus rows = DrawRows(12);
       if (mode == UploadMode::kReplace) {
-        next.clear();
-        Model once;
-        for (int64_t i = 0; i < rows.rows_count(); ++i) once[rows.ids.number(i)] = ValueOf(rows, i);
-        rows = RowsOf(once);
+        RowModel<> once = {.spec = kPlainSpec};
+        once.Commit(mode, UploadOf(rows));
+        rows = once.AllRows();
       }
-      for (int64_t i = 0; i < rows.rows_count(); ++i) next[rows.ids.number(i)] = ValueOf(rows, i);
+      next.Commit(mode, UploadOf(rows));
       status = Send(*collection_, rows, mode, told.Hook()).status();
     } else if (what < 7) {
-      Model fresh;
       const uint64_t base = 1000 + static_cast<uint64_t>(step) * 10;
-      for (uint64_t i = 0; i < 3; ++i) fresh[base + i] = static_cast<float>(i);
-      next.insert(fresh.begin(), fresh.end());
-      status = Send(*collection_, RowsOf(fresh), UploadMode::kInsert, told.Hook()).status();
+      const Corpus fresh = PlainRows({base, base + 1, base + 2}, {0, 1, 2});
+      next.Commit(UploadMode::kInsert, UploadOf(fresh));
+      status = Send(*collection_, fresh, UploadMode::kInsert, told.Hook()).status();
     } else if (what < 9) {
       const Corpus rows = DrawRows(20);
-      for (int64_t i = 0; i < rows.rows_count(); ++i) next.erase(rows.ids.number(i));
+      next.Delete(rows.ids);
       status = collection_->Delete(rows.ids, told.Hook()).status();
     } else {
       ASSERT_OK(
@@ -156,9 +161,8 @@ TEST_F(Mutation, SmokeAnyOrderOfChangesEqualsAMap) {
     } else {
       ASSERT_OK(status);
       model_ = std::move(next);
-      epoch_ += static_cast<uint64_t>(told.calls);
       if (told.calls > 0) {
-        EXPECT_EQ(told.epoch, epoch_);
+        EXPECT_EQ(told.epoch, model_.epoch);
       }
     }
     ASSERT_LE(told.calls, 1);
@@ -167,7 +171,7 @@ TEST_F(Mutation, SmokeAnyOrderOfChangesEqualsAMap) {
   }
 }
 
-TEST_F(Mutation, UpsertTakesTheLastOfAnIdAndTellsTheHookWhatGoes) {
+TEST_F(CorpusChangeTest, UpsertTakesTheLastOfAnIdAndTellsTheHookWhatGoes) {
   ASSERT_OK(Send(*collection_, PlainRows({1, 2, 3}, {1, 2, 3}), UploadMode::kInsert));
   Told told;
   const auto result = Send(*collection_, PlainRows({7, 2, 7, 9, 7, 2}, {10, 20, 30, 40, 50, 60}),
@@ -180,18 +184,16 @@ TEST_F(Mutation, UpsertTakesTheLastOfAnIdAndTellsTheHookWhatGoes) {
   EXPECT_THAT(told.superseded, ::testing::ElementsAre(0, 1, 2));
   EXPECT_THAT(told.removed, ::testing::ElementsAre(2));
   EXPECT_FALSE(told.removes_all);
-  model_ = {{1, 1}, {2, 60}, {3, 3}, {7, 50}, {9, 40}};
-  epoch_ = 2;
+  SetModel(2, PlainRows({1, 2, 3, 7, 9}, {1, 60, 3, 50, 40}));
   ExpectModel();
-  // A superseded row is no row: its id is free again once the last one goes.
+  // A superseded row does not hold its id: the id is free after the last row with it is deleted.
   ASSERT_OK(collection_->Delete(Ids({7})));
   ASSERT_OK(Send(*collection_, PlainRows({7}, {8}), UploadMode::kInsert));
-  model_[7] = 8;
-  epoch_ = 4;
+  SetModel(4, PlainRows({1, 2, 3, 7, 9}, {1, 60, 3, 8, 40}));
   ExpectModel();
 }
 
-TEST_F(Mutation, ReplaceRefusesDoublesAndMayEmptyTheCollection) {
+TEST_F(CorpusChangeTest, ReplaceRefusesDoublesAndMayEmptyTheCollection) {
   ASSERT_OK(Send(*collection_, PlainRows({1, 2}, {1, 2}), UploadMode::kInsert));
   EXPECT_THAT(Send(*collection_, PlainRows({5, 5}, {1, 2}), UploadMode::kReplace),
               StatusIs(StatusCode::kAlreadyExists, HasSubstr("id 5 is twice")));
@@ -199,20 +201,19 @@ TEST_F(Mutation, ReplaceRefusesDoublesAndMayEmptyTheCollection) {
   ASSERT_OK(Send(*collection_, PlainRows({2, 5}, {7, 8}), UploadMode::kReplace, told.Hook()));
   EXPECT_TRUE(told.removes_all);
   EXPECT_THAT(told.removed, ::testing::IsEmpty());
-  model_ = {{2, 7}, {5, 8}};
-  epoch_ = 2;
+  SetModel(2, PlainRows({2, 5}, {7, 8}));
   ExpectModel();
   const auto emptied = Send(*collection_, PlainRows({}, {}), UploadMode::kReplace, told.Hook());
   ASSERT_OK(emptied);
   EXPECT_EQ(emptied->rows_replaced, 2);
   EXPECT_EQ(told.calls, 2);
   ASSERT_OK(Send(*collection_, PlainRows({}, {}), UploadMode::kReplace, told.Hook()));
-  EXPECT_EQ(told.calls, 2);  // nothing was there to go
+  EXPECT_EQ(told.calls, 2);  // there was nothing to remove
   EXPECT_EQ(collection_->Stats().epoch, 3u);
   EXPECT_EQ(collection_->Stats().device_bytes, 0);
 }
 
-TEST_F(Mutation, ACollectionGoesOnFromTheEpochItIsMadeAt) {
+TEST_F(CorpusChangeTest, ACollectionGoesOnFromTheEpochItIsMadeAt) {
   collection_ = *fake_.engine->CreateCollection(kPlainSpec, 41);
   EXPECT_EQ(collection_->Stats().epoch, 41u);
   const auto result = Send(*collection_, PlainRows({1}, {1}), UploadMode::kInsert);
@@ -220,7 +221,7 @@ TEST_F(Mutation, ACollectionGoesOnFromTheEpochItIsMadeAt) {
   EXPECT_EQ(result->epoch, 42u);
 }
 
-TEST_F(Mutation, CompactionGivesDeadRowsBack) {
+TEST_F(CorpusChangeTest, CompactionGivesDeadRowsBack) {
   std::vector<uint64_t> ids(1000);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = i;
   ASSERT_OK(
@@ -241,14 +242,14 @@ TEST_F(Mutation, CompactionGivesDeadRowsBack) {
   EXPECT_TRUE(collection_->Compact({})->done);
 }
 
-TEST_F(Mutation, CompactionSaysWhatItCannotDo) {
+TEST_F(CorpusChangeTest, CompactionSaysWhatItCannotDo) {
   EXPECT_THAT(collection_->Compact({.dead_share_max = 1.0}),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("dead_share_max = 1")));
   EXPECT_THAT(collection_->Compact({.generations_max = 17}),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("generations_max = 17")));
   EXPECT_TRUE(collection_->Compact({})->done);
   FakeDeviceOptions device;
-  device.memory_bytes = 1000 * 20 + 200;  // no room for a copy
+  device.memory_bytes = 1000 * 20 + 200;  // no memory for a copy
   fake_ = MakeFakeEngine({.device = device});
   collection_ = *fake_.engine->CreateCollection(kPlainSpec);
   std::vector<uint64_t> ids(1000);
@@ -261,38 +262,32 @@ TEST_F(Mutation, CompactionSaysWhatItCannotDo) {
   EXPECT_EQ(collection_->Stats().rows_count, 500);
 }
 
-// A compaction that shows the epoch it began with takes back the epochs of the commits that came
-// while it copied.
-TEST_F(Mutation, ACommitDuringTheCopyOfACompactionKeepsItsEpochAndItsRows) {
-  for (uint64_t id = 0; id < 100; ++id) model_[id] = static_cast<float>(id % 7);
-  ASSERT_OK(Send(*collection_, RowsOf(model_), UploadMode::kInsert));
+// A compaction that publishes the epoch of its start would revert the epochs of commits during its
+// copy.
+TEST_F(CorpusChangeTest, ACommitDuringTheCopyOfACompactionKeepsItsEpochAndItsRows) {
+  ASSERT_OK(Upsert(RowsFrom(0, 100)));
   std::vector<uint64_t> gone(50);
   for (size_t i = 0; i < gone.size(); ++i) gone[i] = 2 * i;
-  ASSERT_OK(collection_->Delete(Ids(gone)));
-  for (const uint64_t id : gone) model_.erase(id);
+  ASSERT_OK(Delete(Ids(gone)));
   int copies = 0;
   fake_.device->OnCopy([&] {
     if (++copies > 1) return;
-    ASSERT_OK(Send(*collection_, PlainRows({1, 500}, {8, 9}), UploadMode::kUpsert));
-    ASSERT_OK(collection_->Delete(Ids({3})));
+    ASSERT_OK(Upsert(PlainRows({1, 500}, {8, 9})));
+    ASSERT_OK(Delete(Ids({3})));
   });
   const auto compacted = collection_->Compact({});
   ASSERT_OK(compacted);
   EXPECT_EQ(compacted->rows_copied, 50);
   ASSERT_EQ(copies, 1);
-  model_[1] = 8;
-  model_[500] = 9;
-  model_.erase(3);
-  epoch_ = 4;
   ExpectModel();
   EXPECT_EQ(collection_->PinEpoch()->epoch(), 4u);
 }
 
-// The bits after the last row of a word count as rows left out: the count of those chosen was too
-// small by them.
-TEST_F(Mutation, AFilterCountsNoBitsAfterTheLastRow) {
+// The bits after the last row of a word were counted as excluded rows, so the number of chosen rows
+// was too small.
+TEST_F(CorpusChangeTest, AFilterCountsNoBitsAfterTheLastRow) {
   int64_t rows_count = 0;
-  for (const int64_t added : {1, 62, 1, 1, 64}) {  // as parts, too: 1, 62, 1, 1 and 64 rows
+  for (const int64_t added : {1, 62, 1, 1, 64}) {  // also the sizes of the parts
     std::vector<uint64_t> ids;
     for (int64_t i = 0; i < added; ++i) ids.push_back(static_cast<uint64_t>(rows_count + i));
     rows_count += added;
@@ -309,14 +304,11 @@ TEST_F(Mutation, AFilterCountsNoBitsAfterTheLastRow) {
   }
 }
 
-TEST_F(Mutation, RowsDeletedWhileTheyAreCopiedStayDeleted) {
+TEST_F(CorpusChangeTest, RowsDeletedWhileTheyAreCopiedStayDeleted) {
   constexpr uint64_t kRows = 400;
   std::atomic<bool> going_on{true};
   for (uint64_t part = 0; part < 8; ++part) {
-    Model rows;
-    for (uint64_t i = 0; i < kRows / 8; ++i) rows[part * kRows / 8 + i] = static_cast<float>(i % 7);
-    model_.insert(rows.begin(), rows.end());
-    ASSERT_OK(Send(*collection_, RowsOf(rows), UploadMode::kInsert));
+    ASSERT_OK(Upsert(RowsFrom(part * kRows / 8, (part + 1) * kRows / 8)));
   }
   std::thread compactor([&] {
     while (going_on) {
@@ -324,14 +316,12 @@ TEST_F(Mutation, RowsDeletedWhileTheyAreCopiedStayDeleted) {
       EXPECT_OK(result);
     }
   });
-  epoch_ = 8;
-  for (int i = 0; i < 300; ++i, ++epoch_) {
+  for (int i = 0; i < 300; ++i) {
     const auto id = static_cast<uint64_t>(random_.Between(0, kRows));
-    if (model_.erase(id) > 0) {
-      EXPECT_OK(collection_->Delete(Ids({id})));
+    if (model_.rows.count(id) > 0) {
+      EXPECT_OK(Delete(Ids({id})));
     } else {
-      model_[id] = static_cast<float>(i);
-      EXPECT_OK(Send(*collection_, PlainRows({id}, {static_cast<float>(i)}), UploadMode::kUpsert));
+      EXPECT_OK(Upsert(PlainRows({id}, {static_cast<float>(i)})));
     }
   }
   going_on = false;

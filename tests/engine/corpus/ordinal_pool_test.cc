@@ -1,4 +1,4 @@
-// The ordinals of a collection against a plain list of those in use.
+// Tests OrdinalPool against a plain list of the ordinals in use.
 #include "engine/corpus/ordinal_pool.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::Random;
 
-// The lowest free range, found ordinal by ordinal.
+// Finds the lowest free range ordinal by ordinal.
 class PlainPool {
  public:
   explicit PlainPool(int64_t ordinals_max) : used_(static_cast<size_t>(ordinals_max), false) {}
@@ -60,7 +60,7 @@ TEST(OrdinalPoolLaws, TheLowestRangeThatIsLongEnoughIsTaken) {
     PlainPool plain(ordinals_max);
     std::vector<Taken> all;
     for (int step = 0; step < 400; ++step) {
-      if (!all.empty() && random.OneIn(2)) {  // a part of what was taken at once goes
+      if (!all.empty() && random.OneIn(2)) {  // release part of a range
         Taken& taken =
             all[static_cast<size_t>(random.Between(0, static_cast<int64_t>(all.size())))];
         const int64_t begin = random.OneIn(2) ? 0 : random.Between(0, taken.rows_count);

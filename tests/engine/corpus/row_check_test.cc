@@ -24,7 +24,8 @@ bool Finite16(RowType type, uint16_t bits) {
                                                  : score::FloatFromBfloat16Bits(bits));
 }
 
-// Every pattern, in each of the four places of a word, between the greatest finite neighbors.
+// Every pattern, in each of the four places of a word, between neighbors of the largest finite
+// value.
 TEST(RowCheck, AgreesOnEvery16BitPattern) {
   for (const RowType type : {RowType::kFloat16, RowType::kBFloat16}) {
     const uint16_t greatest = type == RowType::kFloat16 ? 0xfbff : 0xff7f;
@@ -58,7 +59,7 @@ TEST(RowCheck, AgreesOnFp32PatternsRoundTheExponents) {
   }
 }
 
-// Blocks, words and the tail: a bad element is found wherever it stands, and the first of two.
+// A bad element is found in blocks, in words and in the tail; of two, the first is found.
 TEST(RowCheck, FindsTheFirstAtAnyPlaceAndAlignment) {
   Random random(TestSeed());
   for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {

@@ -1,5 +1,5 @@
-// Uploads: what is refused, with which words; and that whatever does not commit leaves no byte
-// behind.
+// Tests uploads: the refusals and their messages, and that an upload that does not commit leaves no
+// bytes allocated.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using absl_testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-class UploadTest : public ::testing::Test {
+class CorpusUploadTest : public ::testing::Test {
  protected:
   std::shared_ptr<Collection> Make(const CollectionSpec& spec = kPlainSpec) {
     return *fake_.engine->CreateCollection(spec);
@@ -38,7 +38,7 @@ class UploadTest : public ::testing::Test {
   FakeEngine fake_ = MakeFakeEngine();
 };
 
-TEST_F(UploadTest, ReservationsOutOfRangeAreNamed) {
+TEST_F(CorpusUploadTest, ReservationsOutOfRangeAreNamed) {
   const auto collection = Make();
   EXPECT_THAT(collection->BeginUpload({.rows_max = 0}),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("rows_max = 0")));
@@ -52,13 +52,13 @@ TEST_F(UploadTest, ReservationsOutOfRangeAreNamed) {
   ExpectNoMemoryHeld();
 }
 
-TEST_F(UploadTest, WhatCannotFitIsRefusedAtBegin) {
+TEST_F(CorpusUploadTest, WhatCannotFitIsRefusedAtBegin) {
   const auto collection = Make();
-  // Host: ids, ranks and payloads. 256 MiB are there.
+  // Host memory: ids, ranks and payloads, of 256 MiB.
   EXPECT_THAT(collection->BeginUpload({.rows_max = 1, .payload_bytes_max = int64_t{1} << 30}),
               StatusIs(StatusCode::kResourceExhausted,
                        AllOf(HasSubstr("host memory"), HasSubstr("268435456"))));
-  // Device: 20 bytes a row of 64 MiB.
+  // Device memory: 20 bytes for each row, of 64 MiB.
   EXPECT_THAT(collection->BeginUpload({.rows_max = 4'000'000}),
               StatusIs(StatusCode::kResourceExhausted, HasSubstr("80000000 bytes of device")));
   ExpectNoMemoryHeld();
@@ -68,7 +68,7 @@ TEST_F(UploadTest, WhatCannotFitIsRefusedAtBegin) {
               StatusIs(StatusCode::kResourceExhausted));
 }
 
-TEST_F(UploadTest, AnUploadBrokenOffLeavesNothing) {
+TEST_F(CorpusUploadTest, AnUploadBrokenOffLeavesNothing) {
   const auto collection = Make();
   {
     auto upload = collection->BeginUpload({.rows_max = 1000, .payload_bytes_max = 1000});
@@ -82,7 +82,7 @@ TEST_F(UploadTest, AnUploadBrokenOffLeavesNothing) {
   EXPECT_EQ(collection->Stats().epoch, 0u);
 }
 
-TEST_F(UploadTest, TheUnusedPartIsGivenBackAtCommit) {
+TEST_F(CorpusUploadTest, TheUnusedPartIsGivenBackAtCommit) {
   const auto collection = Make();
   auto upload = *collection->BeginUpload({.rows_max = 100'000, .payload_bytes_max = 1 << 20});
   const Corpus rows = PlainRows({7, 3}, {0.5f, 0.25f});
@@ -96,7 +96,7 @@ TEST_F(UploadTest, TheUnusedPartIsGivenBackAtCommit) {
   EXPECT_EQ(fake_.engine->GetCapacity().host_bytes_used, stats.host_bytes);
 }
 
-TEST_F(UploadTest, AnEmptyUploadCommitsNothing) {
+TEST_F(CorpusUploadTest, AnEmptyUploadCommitsNothing) {
   const auto collection = Make();
   ASSERT_OK(UploadAll(*collection, PlainRows({1}, {1})));
   auto upload = *collection->BeginUpload({.rows_max = 10});
@@ -109,7 +109,7 @@ TEST_F(UploadTest, AnEmptyUploadCommitsNothing) {
   EXPECT_EQ(collection->Stats().generations_count, 1);
 }
 
-// One wrong block each; the upload has taken one good row before it.
+// One wrong block, sent after one good row.
 struct BadBlock {
   std::string name;
   CollectionSpec spec = kPlainSpec;
@@ -150,7 +150,7 @@ std::vector<BadBlock> BadBlocks() {
   return bad;
 }
 
-TEST_F(UploadTest, OrdinalsTakenBeforeTheCommitAreThoseThatShow) {
+TEST_F(CorpusUploadTest, OrdinalsTakenBeforeTheCommitAreThoseThatShow) {
   const auto collection = Make();
   const Corpus corpus = PlainRows({5, 3}, {1, 2});
   const UploadBlock block = {.ids = &corpus.ids, .rows = corpus.rows};
@@ -164,17 +164,17 @@ TEST_F(UploadTest, OrdinalsTakenBeforeTheCommitAreThoseThatShow) {
   EXPECT_EQ(*upload->TakeOrdinals(), 2u);
   EXPECT_THAT(upload->Append(block),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("only be committed")));
-  uint32_t told = 0;
+  uint32_t first_ordinal = 0;
   ASSERT_OK(upload->Commit([&](const PendingChange& change) {
-    told = change.first_ordinal;
+    first_ordinal = change.first_ordinal;
     return absl::OkStatus();
   }));
-  EXPECT_EQ(told, 2u);
+  EXPECT_EQ(first_ordinal, 2u);
   EXPECT_EQ(collection->LiveRows(nullptr)->chosen, (std::vector<uint64_t>{0b1100}));
 }
 
-// Failing inserts took ordinals for good: after enough of them no upload found any.
-TEST_F(UploadTest, AFailedCommitGivesItsOrdinalsBack) {
+// Failed inserts kept their ordinals forever. After enough of them no upload could take any.
+TEST_F(CorpusUploadTest, AFailedCommitGivesItsOrdinalsBack) {
   fake_ = MakeFakeEngine({.engine = {.host_memory_bytes = 1 << 20, .ordinals_max = 5}});
   const auto collection = Make();
   const Corpus corpus = PlainRows({5, 3}, {1, 2});
@@ -192,7 +192,7 @@ TEST_F(UploadTest, AFailedCommitGivesItsOrdinalsBack) {
   EXPECT_EQ(collection->LiveRows(nullptr)->chosen, (std::vector<uint64_t>{0b11}));
   EXPECT_THAT(UploadAll(*collection, corpus), StatusIs(StatusCode::kAlreadyExists));
 
-  // Those that the caller asked for are the caller's to release.
+  // The caller must release ordinals that it requested.
   const auto asked = *collection->BeginUpload({.rows_max = 2});
   ASSERT_OK(asked->Append(block));
   EXPECT_EQ(*asked->TakeOrdinals(), 2u);
@@ -205,7 +205,7 @@ TEST_F(UploadTest, AFailedCommitGivesItsOrdinalsBack) {
   EXPECT_EQ(collection->LiveRows(nullptr)->chosen, (std::vector<uint64_t>{0b1111}));
 }
 
-TEST_F(UploadTest, EachWrongBlockIsNamedAndEndsTheUpload) {
+TEST_F(CorpusUploadTest, EachWrongBlockIsNamedAndEndsTheUpload) {
   for (const BadBlock& bad : BadBlocks()) {
     SCOPED_TRACE(bad.name);
     const auto collection = Make(bad.spec);
@@ -228,7 +228,7 @@ TEST_F(UploadTest, EachWrongBlockIsNamedAndEndsTheUpload) {
   }
 }
 
-TEST_F(UploadTest, StringIdsHaveALength) {
+TEST_F(CorpusUploadTest, StringIdsHaveALength) {
   CollectionSpec spec = kPlainSpec;
   spec.id_type = IdType::kString;
   const std::vector<float> row = {1, 2};
@@ -248,13 +248,13 @@ TEST_F(UploadTest, StringIdsHaveALength) {
   }
 }
 
-TEST_F(UploadTest, ABlockWithoutIdsIsRefused) {
+TEST_F(CorpusUploadTest, ABlockWithoutIdsIsRefused) {
   const auto collection = Make();
   auto upload = *collection->BeginUpload({.rows_max = 1});
   EXPECT_THAT(upload->Append({}), StatusIs(StatusCode::kInvalidArgument, HasSubstr("ids: absent")));
 }
 
-TEST_F(UploadTest, AFaultOfTheDeviceLeavesNothing) {
+TEST_F(CorpusUploadTest, AFaultOfTheDeviceLeavesNothing) {
   const Corpus rows = PlainRows({1, 2}, {1, 2});
   for (const FakeCall call : {FakeCall::kReserve, FakeCall::kAppend, FakeCall::kSeal}) {
     const auto collection = Make();
@@ -262,11 +262,11 @@ TEST_F(UploadTest, AFaultOfTheDeviceLeavesNothing) {
     EXPECT_THAT(UploadAll(*collection, rows), StatusIs(StatusCode::kResourceExhausted));
     EXPECT_EQ(collection->Stats().epoch, 0u);
     ExpectNoMemoryHeld();
-    EXPECT_OK(UploadAll(*collection, rows));  // the next one is none the worse
+    EXPECT_OK(UploadAll(*collection, rows));  // the next upload is not affected
   }
 }
 
-TEST_F(UploadTest, AnUploadOutlivesTheHandleOfItsCollection) {
+TEST_F(CorpusUploadTest, AnUploadOutlivesTheHandleOfItsCollection) {
   auto collection = Make();
   auto upload = *collection->BeginUpload({.rows_max = 2});
   collection.reset();

@@ -1,17 +1,19 @@
-// Codes made with vectors prove as much as those of corpus/scan_code.cc: no canonical score lies
-// above its bound.
+// Tests the vectorized encoders: as with bound/int8_code.cc, no canonical score lies above its
+// bound.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "engine/corpus/scan_code.h"
-#include "engine/cpu/code_kernels.h"
-#include "engine/cpu/scan_kernels.h"
+#include "engine/bound/int8_code.h"
+#include "engine/bound/query_encoder.h"
+#include "engine/cpu/kernels/code_kernels.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/workspace.h"
 #include "tests/engine/cpu/encoded_corpus.h"
 #include "tests/engine/cpu/reference.h"
@@ -30,8 +32,7 @@ using testing::Random;
 class Encoded {
  public:
   Encoded(const ScanKernels& kernels, const Corpus& corpus)
-      : rotation_(corpus.spec.dim, corpus::kRotationSeed),
-        encoded_(kernels, ScanPrecision::kInt8, corpus, CodeStride(corpus.spec.dim), &rotation_) {}
+      : rotation_(corpus.spec.dim, corpus::kRotationSeed), encoded_(kernels, corpus, rotation_) {}
   int8_t code(int64_t row, int32_t d) const {
     const int64_t at = row * CodeStride(static_cast<int32_t>(rotation_.dimension())) + d;
     return static_cast<int8_t>(int32_t{encoded_.codes.get()[at]} - kCodeBias);
@@ -84,7 +85,7 @@ class CodeEncodeTest : public ::testing::TestWithParam<const ScanKernels*> {
     }
   }
 
-  // What the codes of a row leave out of it: the query that makes the bound tightest.
+  // Returns the row minus what its codes represent: the query that makes the bound tightest.
   std::vector<float> ResidualOf(const Corpus& corpus, const Encoded& rows, int64_t row) {
     const int32_t dim = corpus.spec.dim;
     std::vector<double> work(static_cast<size_t>(dim));
@@ -104,7 +105,7 @@ class CodeEncodeTest : public ::testing::TestWithParam<const ScanKernels*> {
       if (!std::isfinite(residual[d])) residual[d] = 1.0f;
       zero = zero && residual[d] == 0.0f;
     }
-    if (zero) residual[0] = 1.0f;  // no query of cosine
+    if (zero) residual[0] = 1.0f;  // cosine rejects a zero query
     return residual;
   }
 };
@@ -125,8 +126,8 @@ TEST_P(CodeEncodeTest, NoScoreLiesAboveItsBound) {
   }
 }
 
-// The rotation does the same additions, so the codes are the same; only sums of squares may round
-// otherwise.
+// The rotation performs the same additions, so the codes are equal. Only sums of squares may round
+// differently.
 TEST_P(CodeEncodeTest, CodesAreThoseOfThePlainCode) {
   for (const int32_t dim : testing::kEncodedDims) {
     Corpus corpus = testing::AnyCorpus(random_, dim, CorpusFamily::kGaussian);
@@ -154,6 +155,34 @@ TEST_P(CodeEncodeTest, ZeroRowsOfCosineScoreLessThanAnything) {
   const Encoded rows(kernels(), corpus);
   for (const score::RowBound& bound : rows.bounds()) {
     EXPECT_EQ(bound.residual, -std::numeric_limits<float>::infinity());
+  }
+}
+
+// Every backend encodes queries with the fastest kernels that this CPU supports.
+TEST(QueryEncoderTest, EncodesAsTheFastestKernels) {
+  Random random(testing::TestSeed());
+  corpus::QueryEncoder encoder;
+  for (const int32_t dim : testing::kEncodedDims) {
+    const Corpus corpus = testing::AnyCorpus(random, dim, CorpusFamily::kGaussian);
+    const corpus::Rotation rotation(dim, corpus::kRotationSeed);
+    const std::vector<float> query = testing::MakeQuery(corpus, QueryFamily::kGaussian, random);
+    const std::vector<int8_t> none(query.size());
+    std::vector<int8_t> first = none, second = none, want_first = none, want_second = none;
+    ScratchBuffer<double> scratch;
+    EncodeQueryArgs args;
+    args.rotation = &rotation;
+    args.dim = dim;
+    args.metric = corpus.spec.metric;
+    args.query = query.data();
+    args.first = want_first.data();
+    args.second = want_second.data();
+    args.scratch = scratch.Ensure(EncodeScratchDoubles(dim));
+    const corpus::QueryBounds want = SupportedScanKernels().front()->codes.encode_query(args);
+    const corpus::QueryBounds bounds = encoder.Encode(
+        rotation, corpus.spec.metric, query, absl::MakeSpan(first), absl::MakeSpan(second));
+    EXPECT_EQ(first, want_first);
+    EXPECT_EQ(second, want_second);
+    EXPECT_EQ(std::memcmp(&bounds, &want, sizeof(bounds)), 0) << "dim " << dim;
   }
 }
 

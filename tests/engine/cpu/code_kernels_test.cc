@@ -1,6 +1,6 @@
-// Codes on every instruction set of this machine: exact products, bounds step for step, and codes
-// that prove what they say.
-#include "engine/cpu/code_kernels.h"
+// Tests the code kernels of every instruction set of this machine: exact products, bounds that
+// equal score::UpperScore, and codes whose bounds hold.
+#include "engine/cpu/kernels/code_kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/cpu/scan_kernels.h"
+#include "engine/bound/certified_bound.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/workspace.h"
-#include "engine/score/certified_bound.h"
 #include "engine/score/score.h"
 #include "tests/engine/cpu/reference.h"
 #include "tests/testing/corpora.h"
@@ -46,7 +46,7 @@ int32_t Product(const int8_t* a, const int8_t* b, int32_t dim) {
   return sum;
 }
 
-// Codes as the planes hold them; what pads a row is anything.
+// Codes in the layout of the planes; the padding of a row is arbitrary.
 class Plane {
  public:
   Plane(const std::vector<int8_t>& codes, int32_t dim) : dim_(dim) {
@@ -126,7 +126,7 @@ TEST_P(CodeKernelsTest, ProductsAreExactInEveryDimension) {
   }
 }
 
-// Where instructions that saturate give another sum.
+// Saturating instructions would give other sums for these codes.
 TEST_P(CodeKernelsTest, ProductsOfTheGreatestCodesAreExact) {
   for (const Fill rows : kFills) {
     for (const Fill queries : kFills) {
@@ -195,7 +195,7 @@ TEST_P(CodeKernelsTest, TheFilterOfPanelsKeepsWhatIsNotBelowAndNothingElse) {
       terms[0].push_back(query.first_scale);
       terms[1].push_back(query.of_residual);
       terms[2].push_back(query.of_norm);
-      terms[3].push_back(query.less);
+      terms[3].push_back(query.squared_norm_lower);
       thresholds.push_back(AnyTerm(random_));
     }
     std::vector<Survivor> survivors(static_cast<size_t>(kFilterRows * queries_count));
@@ -207,7 +207,7 @@ TEST_P(CodeKernelsTest, TheFilterOfPanelsKeepsWhatIsNotBelowAndNothingElse) {
                                                    .first_scale = terms[0].data(),
                                                    .of_residual = terms[1].data(),
                                                    .of_norm = terms[2].data(),
-                                                   .less = terms[3].data(),
+                                                   .squared_norm_lower = terms[3].data(),
                                                    .threshold = thresholds.data()},
                                                   survivors.data());
     std::vector<uint8_t> kept(survivors.size());
@@ -236,7 +236,7 @@ TEST_P(CodeKernelsTest, TheFilterOfOneQueryKeepsWhatIsNotBelowAndNothingElse) {
     const std::vector<int32_t> second = AnyProducts(kFilterRows, random_);
     const score::QueryBound query = AnyQueryBound(random_);
     const float threshold = AnyTerm(random_);
-    std::vector<int32_t> passed(kFilterRows);
+    std::vector<int32_t> surviving(kFilterRows);
     std::vector<float> upper(kFilterRows);
     const int32_t count = kernels().filter_one({.bounds = bounds.data(),
                                                 .first = first.data(),
@@ -244,14 +244,14 @@ TEST_P(CodeKernelsTest, TheFilterOfOneQueryKeepsWhatIsNotBelowAndNothingElse) {
                                                 .query = query,
                                                 .threshold = threshold,
                                                 .rows_count = kFilterRows},
-                                               passed.data(), upper.data());
+                                               surviving.data(), upper.data());
     size_t next = 0;
     for (size_t r = 0; r < bounds.size(); ++r) {
       const float u =
           score::UpperScore(bounds[r], query, score::CodeProduct(query, first[r], second[r]));
       if (u < threshold) continue;
       ASSERT_LT(static_cast<int32_t>(next), count);
-      ASSERT_EQ(passed[next], static_cast<int32_t>(r));
+      ASSERT_EQ(surviving[next], static_cast<int32_t>(r));
       ASSERT_TRUE(std::isnan(u) ? std::isnan(upper[next])
                                 : score::BitsFromFloat(upper[next]) == score::BitsFromFloat(u));
       ++next;

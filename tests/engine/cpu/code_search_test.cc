@@ -1,4 +1,4 @@
-// Searches by codes: to the bit on adversarial rows, and in the ways they are meant to go.
+// Tests searches by codes: exact to the bit on adversarial rows, and on the intended path.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,10 +30,10 @@ using testing::Random;
 using testing::RankOrder;
 using testing::Scenario;
 
-CollectionSpec SpecOf(ScanChoice scan, int32_t dim) {
+CollectionSpec CodesSpec(int32_t dim) {
   CollectionSpec spec;
   spec.dim = dim;
-  spec.scan = scan;
+  spec.scan = ScanChoice::kInt8;
   return spec;
 }
 
@@ -56,16 +56,14 @@ Scenario OneGeneration(const CollectionSpec& spec, CorpusFamily family, int64_t 
   return scenario;
 }
 
-class CodeSearchTest
-    : public ::testing::TestWithParam<std::tuple<std::string, int32_t, ScanChoice>> {
+class CodeSearchTest : public ::testing::TestWithParam<std::tuple<std::string, int32_t>> {
  protected:
   CodeSearchTest() : backend_(MakeBackend(std::get<0>(GetParam()), std::get<1>(GetParam()))) {}
-  static CollectionSpec CodesSpec(int32_t dim) { return SpecOf(std::get<2>(GetParam()), dim); }
   std::unique_ptr<corpus::Backend> backend_;
   Random random_{testing::TestSeed()};
 };
 
-// Few neighbors of many rows, so that codes do serve; several generations share a floor.
+// Requests few neighbors of many rows, so that codes are used. Several generations share a floor.
 TEST_P(CodeSearchTest, EqualsTheReferenceOnEveryFamily) {
   for (const CorpusFamily family : testing::kCorpusFamilies) {
     CollectionSpec spec = CodesSpec(static_cast<int32_t>(random_.Between(1, 130)));
@@ -128,7 +126,7 @@ TEST_P(CodeSearchTest, CodesRuleOutAllButAFewRows) {
   }
 }
 
-// All rows score the same, so no bound is below any score: every query gives up and reads the rows.
+// All rows score the same, so no bound is below any score: every query falls back to a row scan.
 TEST_P(CodeSearchTest, QueriesThatCodesCannotHelpGiveUpEarly) {
   constexpr int64_t kRows = 12'000;
   for (const int64_t queries : {1, 20}) {
@@ -137,13 +135,13 @@ TEST_P(CodeSearchTest, QueriesThatCodesCannotHelpGiveUpEarly) {
     const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_EQ(cost.queries_of_codes, 0);
     EXPECT_EQ(cost.escalations.canonical, queries);
-    // The rows themselves, once, and little beside them.
+    // The rows themselves once, and little in addition.
     const int64_t rows_bytes = kRows * 64 * 4;
     EXPECT_LE(cost.bytes_read, 5 * rows_bytes * queries);
   }
 }
 
-// Keeps every row with this chance.
+// Keeps each row with probability `share`.
 void DeleteAllBut(double share, HostGeneration& generation, Random& random) {
   const auto rows_count = static_cast<int64_t>(generation.ranks.size());
   generation.deleted_words.assign(static_cast<size_t>((rows_count + 63) / 64), 0);
@@ -157,7 +155,8 @@ void DeleteAllBut(double share, HostGeneration& generation, Random& random) {
   }
 }
 
-// What lets most rows of a filtered batch cost nothing; with few deleted rows all are read.
+// A batch skips the deleted rows, so most rows of a filtered search cost nothing. If few rows are
+// deleted, all are read.
 TEST_P(CodeSearchTest, ABatchReadsTheCodesOfTheRowsThatAreLeft) {
   constexpr int32_t kDim = 64;
   for (const double share : {0.9, 0.7, 0.5, 0.2}) {
@@ -169,8 +168,7 @@ TEST_P(CodeSearchTest, ABatchReadsTheCodesOfTheRowsThatAreLeft) {
     const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_EQ(cost.queries_of_codes, 20);
     const int64_t read_of_codes = cost.bytes_read - cost.candidates * kDim * 4;
-    const int64_t code_bytes = scenario.spec.scan == ScanChoice::kBf16 ? 2 : 1;
-    const int64_t row_bytes = kDim * code_bytes + static_cast<int64_t>(sizeof(score::RowBound));
+    const int64_t row_bytes = kDim + static_cast<int64_t>(sizeof(score::RowBound));
     EXPECT_EQ(read_of_codes % row_bytes, 0);
     EXPECT_GE(read_of_codes / row_bytes, generation.rows_live);
     if (share < 0.6) {
@@ -179,7 +177,7 @@ TEST_P(CodeSearchTest, ABatchReadsTheCodesOfTheRowsThatAreLeft) {
   }
 }
 
-// One query that gives up leaves the others of its batch to the codes.
+// If one query abandons its codes, the other queries of its batch still use theirs.
 TEST_P(CodeSearchTest, AQueryGivesUpAlone) {
   Scenario scenario = OneGeneration(CodesSpec(33), CorpusFamily::kGaussian, 6000, random_);
   AddQueries(scenario, 9, 7, random_, QueryFamily::kGaussian);
@@ -189,8 +187,8 @@ TEST_P(CodeSearchTest, AQueryGivesUpAlone) {
   EXPECT_EQ(cost.escalations.canonical, 1);
 }
 
-// The queries that give up are packed for the scan of rows: one that gives up in a later generation
-// must be packed too. The first query scores all rows 0; the second only meets equal rows later.
+// Queries that abandon their codes are packed for the row scan; so must be a query that does so in
+// a later generation. All rows score 0 for the first query; the second has equal rows only later.
 TEST_P(CodeSearchTest, AQueryThatGivesUpInALaterGenerationIsScannedWithItsOwnVector) {
   constexpr int32_t kDim = 33;
   Scenario scenario = OneGeneration(CodesSpec(kDim), CorpusFamily::kGaussian, 6000, random_);
@@ -206,8 +204,8 @@ TEST_P(CodeSearchTest, AQueryThatGivesUpInALaterGenerationIsScannedWithItsOwnVec
   EXPECT_EQ(cost.escalations.canonical, 2);
 }
 
-// Each row better than the one before: what is known after a while is never enough. Tiles from all
-// over the generation come first, so that it is.
+// Each row is better than the one before, so in upload order a floor would never rule out later
+// rows. It does, because tiles from all over the generation are scanned first.
 TEST_P(CodeSearchTest, RowsInAscendingOrderOfScoresAreRuledOutAllTheSame) {
   constexpr int64_t kRows = 60'000;
   constexpr int32_t kDim = 32;
@@ -228,20 +226,19 @@ TEST_P(CodeSearchTest, RowsInAscendingOrderOfScoresAreRuledOutAllTheSame) {
     scenario.queries.assign(static_cast<size_t>(queries * kDim), 1.0f);
     scenario.k.assign(static_cast<size_t>(queries), 10);
     const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
-    if (std::get<1>(GetParam()) > 1) continue;  // what several threads score depends on their turns
+    if (std::get<1>(GetParam()) > 1) continue;  // with several threads the count depends on timing
     EXPECT_EQ(cost.queries_of_codes, queries);
     EXPECT_LE(cost.candidates, queries * kRows / 10);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    InstructionSets, CodeSearchTest,
-    ::testing::Combine(::testing::ValuesIn(CpuInstructionSets()), ::testing::Values(1, 2, 5),
-                       ::testing::Values(ScanChoice::kInt8, ScanChoice::kBf16)),
-    [](const ::testing::TestParamInfo<CodeSearchTest::ParamType>& param) {
-      return std::get<0>(param.param) + "_" + std::to_string(std::get<1>(param.param)) +
-             "_threads_" + testing::Name(std::get<2>(param.param));
-    });
+INSTANTIATE_TEST_SUITE_P(InstructionSets, CodeSearchTest,
+                         ::testing::Combine(::testing::ValuesIn(CpuInstructionSets()),
+                                            ::testing::Values(1, 2, 5)),
+                         [](const ::testing::TestParamInfo<CodeSearchTest::ParamType>& param) {
+                           return std::get<0>(param.param) + "_" +
+                                  std::to_string(std::get<1>(param.param)) + "_threads";
+                         });
 
 TEST(CodeSearchFactsTest, PlanesWithoutCodesAreRefused) {
   const auto backend = MakeBackend("", 1);
@@ -256,16 +253,17 @@ TEST(CodeSearchFactsTest, PlanesWithoutCodesAreRefused) {
   tile.queries = query.data();
   tile.k = k;
   corpus::ScanCost cost;
-  for (const ScanChoice scan : {ScanChoice::kInt8, ScanChoice::kBf16}) {
-    EXPECT_THAT(
-        backend->Search(testing::FormatOf(SpecOf(scan, 33)), {&loaded.view, 1}, tile, &cost),
-        StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("codes that it lacks")));
-  }
-  const testing::LoadedGeneration coded =
-      testing::Load(*backend, scenario.generations[0], SpecOf(ScanChoice::kInt8, 33));
+  corpus::RankedLists best;
   EXPECT_THAT(
-      backend->Search(testing::FormatOf(SpecOf(ScanChoice::kBf16, 33)), {&coded.view, 1}, tile,
-                      &cost),
+      backend->Search(testing::FormatOf(CodesSpec(33)), {&loaded.view, 1}, tile, &best, &cost),
+      StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("codes that it lacks")));
+  // Codes serve only the metric that they were made for.
+  const testing::LoadedGeneration coded =
+      testing::Load(*backend, scenario.generations[0], CodesSpec(33));
+  CollectionSpec other = CodesSpec(33);
+  other.metric = Metric::kL2;
+  EXPECT_THAT(
+      backend->Search(testing::FormatOf(other), {&coded.view, 1}, tile, &best, &cost),
       StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("codes that it lacks")));
 }
 

@@ -1,5 +1,5 @@
-// Searches of the CPU backend against engine/score, to the bit: every instruction set, metric, row
-// type and family.
+// Compares searches of the CPU backend with engine/score, bit for bit, for every instruction set,
+// metric, row type and corpus family.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -123,7 +123,7 @@ TEST_P(CpuSearchTest, EqualsTheReferenceForLargeKAndEveryOrderOfScores) {
 
 TEST_P(CpuSearchTest, ABatchTooLargeForOneGroupIsServedWhole) {
   CollectionSpec spec = Spec();
-  spec.dim = 8000;  // a group holds some 130 queries of this width
+  spec.dim = 8000;  // a group holds about 130 queries of this width
   Scenario scenario;
   scenario.spec = spec;
   scenario.generations.push_back(
@@ -141,7 +141,7 @@ TEST_P(CpuSearchTest, ABatchTooLargeForOneGroupIsServedWhole) {
 INSTANTIATE_TEST_SUITE_P(
     InstructionSets, CpuSearchTest,
     ::testing::Combine(::testing::ValuesIn(CpuInstructionSets()), ::testing::Values(1, 2, 5),
-                       ::testing::Values(ScanChoice::kInt8, ScanChoice::kBf16, ScanChoice::kRows)),
+                       ::testing::Values(ScanChoice::kInt8, ScanChoice::kRows)),
     [](const ::testing::TestParamInfo<CpuSearchTest::ParamType>& param) {
       return std::get<0>(param.param) + "_" + std::to_string(std::get<1>(param.param)) +
              "_threads_" + testing::Name(std::get<2>(param.param));
@@ -162,7 +162,8 @@ TEST(CpuSearchFactsTest, CostCountsTheRowsReadAndTheCandidates) {
   tile.queries = queries.data();
   tile.k = k;
   corpus::ScanCost cost;
-  ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &cost));
+  corpus::RankedLists best;
+  ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, &cost));
   EXPECT_EQ(cost.bytes_read, 1000 * 64 * 4);  // once for both queries
   EXPECT_GE(cost.candidates, 1001);
   EXPECT_LE(cost.candidates, 2000);
@@ -186,13 +187,12 @@ TEST(CpuSearchFactsTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
   tile.queries = queries.data();
   tile.k = k;
   corpus::ScanCost cost;
-  const auto none = backend->Search(testing::FormatOf(spec), {}, tile, &cost);
-  ASSERT_OK(none);
-  EXPECT_EQ(none->size(), 1u);
-  EXPECT_TRUE((*none)[0].empty());
-  const auto all_deleted = backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &cost);
-  ASSERT_OK(all_deleted);
-  EXPECT_TRUE((*all_deleted)[0][0].empty());
+  corpus::RankedLists best;
+  ASSERT_OK(backend->Search(testing::FormatOf(spec), {}, tile, &best, &cost));
+  EXPECT_EQ(best.queries_count(), 1u);
+  EXPECT_EQ(best.generations_count(), 0u);
+  ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, &cost));
+  EXPECT_TRUE(best.list(0, 0).empty());
 }
 
 TEST(CpuSearchFactsTest, RefusesWhatIsOutOfRangeByName) {
@@ -211,22 +211,23 @@ TEST(CpuSearchFactsTest, RefusesWhatIsOutOfRangeByName) {
   options.batch_max = 2;
   const auto backend = MakeCpuTopkEngine(options);
   ASSERT_OK(backend);
-  EXPECT_EQ((*backend)->facts().device_name, CpuInstructionSets()[0] + " (1 thread)");
-  EXPECT_EQ((*backend)->facts().k_max, kKMax + 1);
+  EXPECT_EQ((*backend)->info().device_name, CpuInstructionSets()[0] + " (1 thread)");
+  EXPECT_EQ((*backend)->info().k_max, kKMax + 1);
   corpus::RowFormat format;
   format.dim = 1;
   const std::vector<float> queries(3, 1.0f);
   corpus::QueryTile tile;
   tile.queries = queries.data();
   corpus::ScanCost cost;
+  corpus::RankedLists best;
   const std::vector<int32_t> k_zero = {1, 0};
   tile.k = k_zero;
-  EXPECT_THAT((*backend)->Search(format, {}, tile, &cost),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("query 1: k = 0")));
+  EXPECT_THAT((*backend)->Search(format, {}, tile, &best, &cost),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queries[1].k = 0")));
   const std::vector<int32_t> three = {1, 1, 1};
   tile.k = three;
-  EXPECT_THAT((*backend)->Search(format, {}, tile, &cost),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 2")));
+  EXPECT_THAT((*backend)->Search(format, {}, tile, &best, &cost),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be 0 .. 2")));
 }
 
 }  // namespace

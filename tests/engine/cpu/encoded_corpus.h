@@ -1,4 +1,4 @@
-// A corpus as one table of kernels encodes it, outside of any backend.
+// EncodedCorpus: a corpus encoded by the kernels of one instruction set, without a backend.
 #ifndef NEARFIELD_TESTS_ENGINE_CPU_ENCODED_CORPUS_H_
 #define NEARFIELD_TESTS_ENGINE_CPU_ENCODED_CORPUS_H_
 
@@ -7,18 +7,18 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/corpus/rotation.h"
-#include "engine/cpu/scan_kernels.h"
+#include "engine/bound/rotation.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/workspace.h"
 #include "tests/testing/corpora.h"
 
 namespace nearfield::testing {
 
-// Around every width that a kernel treats in a way of its own.
+// Dimensions around every width that a kernel treats differently.
 inline constexpr int32_t kEncodedDims[] = {1,  2,  7,  8,   15,  16,  17,  31,   32,
                                            33, 63, 64, 100, 130, 384, 768, 1000, 2049};
 
-// A few rows of any metric and type.
+// Returns a few rows of a random metric and row type.
 inline Corpus AnyCorpus(Random& random, int32_t dim, CorpusFamily family) {
   CollectionSpec spec;
   spec.dim = dim;
@@ -28,13 +28,13 @@ inline Corpus AnyCorpus(Random& random, int32_t dim, CorpusFamily family) {
 }
 
 struct EncodedCorpus {
-  // stride: bytes of a row's code. rotation: of int8 codes; else null.
-  EncodedCorpus(const cpu::ScanKernels& kernels, ScanPrecision precision, const Corpus& corpus,
-                int64_t stride, const corpus::Rotation* rotation) {
+  EncodedCorpus(const cpu::ScanKernels& kernels, const Corpus& corpus,
+                const corpus::Rotation& rotation) {
     const int32_t dim = corpus.spec.dim;
+    const int64_t stride = cpu::CodeStride(dim);
     const int64_t rows_count = corpus.rows_count();
     const int64_t row_stride = int64_t{cpu::PaddedDim(dim)} * BytesPerElement(corpus.spec.row_type);
-    cpu::ScratchBuffer<std::byte> row_buffer;
+    ScratchBuffer<std::byte> row_buffer;
     std::byte* const rows = row_buffer.Ensure(rows_count * row_stride);
     std::fill(rows, rows + rows_count * row_stride, std::byte{0});
     for (int64_t r = 0; r < rows_count; ++r) {
@@ -46,9 +46,9 @@ struct EncodedCorpus {
         {rows, static_cast<int32_t>(rows_count), cpu::PaddedDim(dim), corpus.spec.row_type},
         squares.data());
     bounds.resize(static_cast<size_t>(rows_count));
-    cpu::ScratchBuffer<double> scratch;
+    ScratchBuffer<double> scratch;
     cpu::EncodeRows encode;
-    encode.rotation = rotation;
+    encode.rotation = &rotation;
     encode.dim = dim;
     encode.metric = corpus.spec.metric;
     encode.row_type = corpus.spec.row_type;
@@ -59,11 +59,11 @@ struct EncodedCorpus {
     std::fill(encode.codes, encode.codes + rows_count * stride, uint8_t{0xee});
     encode.bounds = bounds.data();
     encode.scratch = scratch.Ensure(cpu::EncodeScratchDoubles(dim));
-    kernels.codes_of(precision).encode_rows(encode);
+    kernels.codes.encode_rows(encode);
   }
 
   std::vector<score::RowBound> bounds;
-  cpu::ScratchBuffer<uint8_t> codes;  // [rows, stride]
+  ScratchBuffer<uint8_t> codes;  // [rows, CodeStride(dim)]
 };
 
 }  // namespace nearfield::testing

@@ -28,7 +28,7 @@ double SquaredFor(Metric metric, const std::vector<float>& row) {
   return metric == Metric::kCosine ? ReferenceSum(cpu::SumKind::kProduct, row, row) : 0.0;
 }
 
-// The squared norms count for cosine alone.
+// Returns the score of a row. The squared norms are used for cosine only.
 float ScoreOf(Metric metric, const std::vector<float>& row, double row_squared,
               absl::Span<const float> query, double query_squared) {
   switch (metric) {
@@ -125,9 +125,7 @@ corpus::RowFormat FormatOf(const CollectionSpec& spec) {
   return {.dim = spec.dim,
           .metric = spec.metric,
           .row_type = spec.row_type,
-          .scan = spec.scan == ScanChoice::kInt8   ? ScanPrecision::kInt8
-                  : spec.scan == ScanChoice::kBf16 ? ScanPrecision::kBf16
-                                                   : ScanPrecision::kRows,
+          .scan = spec.scan == ScanChoice::kInt8 ? ScanPrecision::kInt8 : ScanPrecision::kRows,
           .rows = spec.rows};
 }
 

@@ -1,5 +1,5 @@
-// What the CPU backend must answer, computed with engine/score alone: one row, one query, one
-// dimension at a time.
+// Reference answers for the CPU backend, computed with engine/score alone: one row, one query and
+// one dimension at a time.
 #ifndef NEARFIELD_TESTS_ENGINE_CPU_REFERENCE_H_
 #define NEARFIELD_TESTS_ENGINE_CPU_REFERENCE_H_
 
@@ -8,23 +8,23 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "engine/corpus/backend.h"
-#include "engine/cpu/scan_kernels.h"
+#include "engine/backend/backend.h"
+#include "engine/cpu/kernels/scan_kernels.h"
 #include "tests/testing/corpora.h"
 #include "tests/testing/random.h"
 
 namespace nearfield::testing {
 
-// The sum over all dimensions; `row` is [dim] of the row type.
+// Returns the sum over all dimensions. row: [dim], decoded to float.
 double ReferenceSum(cpu::SumKind kind, const std::vector<float>& row,
                     absl::Span<const float> query);
 float ReferenceScore(Metric metric, const std::vector<float>& row, absl::Span<const float> query);
 
-// A generation on the host: what was appended, and what was deleted.
+// A generation on the host: its appended rows and its deleted slots.
 struct HostGeneration {
   Corpus corpus;
   std::vector<uint32_t> ranks;          // a permutation
-  std::vector<uint64_t> deleted_words;  // empty: none
+  std::vector<uint64_t> deleted_words;  // empty: no row is deleted
   int64_t rows_live = 0;
 
   bool deleted(int64_t slot) const {
@@ -42,13 +42,13 @@ class ReferenceRows {
  public:
   explicit ReferenceRows(const HostGeneration& generation);
 
-  // The k best in order.
+  // Returns the k best rows in order.
   std::vector<corpus::RankedScore> Top(absl::Span<const float> query, int64_t k) const;
 
  private:
   struct Row {
     std::vector<float> elements;
-    double squared = 0;  // the sum of products with itself, where the metric needs it
+    double squared = 0;  // S(x,x), if the metric needs it
     uint32_t rank = 0;
   };
   Metric metric_;
@@ -60,7 +60,7 @@ inline std::vector<corpus::RankedScore> ReferenceTop(const HostGeneration& gener
   return ReferenceRows(generation).Top(query, k);
 }
 
-// The generation on a backend.
+// A generation that was loaded into a backend.
 struct LoadedGeneration {
   std::unique_ptr<corpus::RowPlanes> planes;
   std::unique_ptr<corpus::Tombstones> tombstones;
@@ -72,13 +72,11 @@ inline LoadedGeneration Load(corpus::Backend& backend, const HostGeneration& gen
   return Load(backend, generation, generation.corpus.spec);
 }
 
-// kAuto comes to rows here.
+// Returns the format of a collection. kAuto selects rows here.
 corpus::RowFormat FormatOf(const CollectionSpec& spec);
 
-// For the names of tests.
-inline const char* Name(ScanChoice scan) {
-  return scan == ScanChoice::kInt8 ? "int8" : scan == ScanChoice::kBf16 ? "bf16" : "rows";
-}
+// Returns a name for use in test names.
+inline const char* Name(ScanChoice scan) { return scan == ScanChoice::kInt8 ? "int8" : "rows"; }
 
 }  // namespace nearfield::testing
 

@@ -1,6 +1,6 @@
-// Every instruction set of this machine, and the portable fallback, against engine/score: sums
-// equal to the bit.
-#include "engine/cpu/scan_kernels.h"
+// Compares the sums of every instruction set of this machine and of the portable fallback with
+// engine/score, bit for bit.
+#include "engine/cpu/kernels/scan_kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ uint64_t Bits(double value) {
   return bits;
 }
 
-// A corpus as the backend stores it: rows padded with zeros.
+// A corpus in the backend's layout: rows padded with zeros.
 class PaddedRows {
  public:
   explicit PaddedRows(const Corpus& corpus) : corpus_(corpus) {
@@ -172,7 +172,7 @@ TEST_P(ScanKernelsTest, EveryShapeOfTileAndGroupIsServed) {
   }
 }
 
-// The filter may keep a row in doubt, but never lose one that reaches the threshold; for dot it is
+// The filter may keep a doubtful row but never drops one that reaches the threshold. For dot it is
 // exact.
 TEST_P(ScanKernelsTest, FilterKeepsEveryRowThatReachesTheThreshold) {
   const float infinity = -score::MinusInfinity();
@@ -198,19 +198,19 @@ TEST_P(ScanKernelsTest, FilterKeepsEveryRowThatReachesTheThreshold) {
       thresholds.insert(thresholds.end(), scores.begin(), scores.end());
       for (const float score_min : thresholds) {
         if (metric == Metric::kCosine && score_min <= -1.0f) continue;  // the caller passes -inf
-        std::vector<int32_t> passed(sums.size(), -1);
+        std::vector<int32_t> surviving(sums.size(), -1);
         const int32_t count = kernels().filter({.metric = metric,
                                                 .sums = sums.data(),
                                                 .row_roots = roots.data(),
                                                 .query_root = std::sqrt(query_square),
                                                 .score_min = score_min,
                                                 .rows_count = rows_count},
-                                               passed.data());
+                                               surviving.data());
         ASSERT_LE(count, rows_count);
-        passed.resize(static_cast<size_t>(count));
-        ASSERT_TRUE(std::is_sorted(passed.begin(), passed.end()));
+        surviving.resize(static_cast<size_t>(count));
+        ASSERT_TRUE(std::is_sorted(surviving.begin(), surviving.end()));
         for (int32_t r = 0; r < rows_count; ++r) {
-          const bool kept = std::binary_search(passed.begin(), passed.end(), r);
+          const bool kept = std::binary_search(surviving.begin(), surviving.end(), r);
           const bool reaches = scores[static_cast<size_t>(r)] >= score_min;
           ASSERT_TRUE(kept || !reaches) << "row " << r << " of " << rows_count;
           if (metric == Metric::kDot) {

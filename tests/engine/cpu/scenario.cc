@@ -16,7 +16,7 @@ namespace nearfield::testing {
 namespace {
 
 using Ranked = std::vector<std::pair<uint32_t, uint32_t>>;  // score bits, rank
-Ranked ToBits(const std::vector<corpus::RankedScore>& best) {
+Ranked ToBits(absl::Span<const corpus::RankedScore> best) {
   Ranked bits;
   for (const corpus::RankedScore& row : best) {
     bits.emplace_back(score::BitsFromFloat(row.score), row.rank);
@@ -26,7 +26,7 @@ Ranked ToBits(const std::vector<corpus::RankedScore>& best) {
 
 using Lists = std::vector<std::vector<corpus::RankedScore>>;
 
-// The k-th best score of all lists; -inf where there are fewer.
+// Returns the k-th best score of all lists; -inf if there are fewer scores.
 float FloorOf(const Lists& lists, int32_t k) {
   std::vector<float> scores;
   for (const auto& list : lists) {
@@ -37,18 +37,17 @@ float FloorOf(const Lists& lists, int32_t k) {
   return place < scores.size() ? scores[place] : score::MinusInfinity();
 }
 
-void ExpectLists(const Lists& got, const Lists& whole, int32_t k) {
-  ASSERT_EQ(got.size(), whole.size());
+void ExpectLists(const corpus::RankedLists& best, size_t query, const Lists& whole, int32_t k) {
+  ASSERT_EQ(best.generations_count(), whole.size());
   const float floor = FloorOf(whole, k);
-  for (size_t g = 0; g < got.size(); ++g) {
-    SCOPED_TRACE(::testing::Message() << "generation " << g << " of " << got.size());
+  for (size_t g = 0; g < whole.size(); ++g) {
+    SCOPED_TRACE(::testing::Message() << "generation " << g << " of " << whole.size());
+    const absl::Span<const corpus::RankedScore> got = best.list(query, g);
     const auto needed = std::count_if(whole[g].begin(), whole[g].end(),
                                       [&](const auto& row) { return row.score >= floor; });
-    ASSERT_GE(static_cast<int64_t>(got[g].size()), needed);
-    ASSERT_LE(got[g].size(), whole[g].size());
-    const std::vector<corpus::RankedScore> beginning(
-        whole[g].begin(), whole[g].begin() + static_cast<int64_t>(got[g].size()));
-    ASSERT_EQ(ToBits(got[g]), ToBits(beginning));
+    ASSERT_GE(static_cast<int64_t>(got.size()), needed);
+    ASSERT_LE(got.size(), whole[g].size());
+    ASSERT_EQ(ToBits(got), ToBits(absl::MakeConstSpan(whole[g]).subspan(0, got.size())));
   }
 }
 
@@ -129,10 +128,11 @@ corpus::ScanCost ExpectReferenceAnswers(corpus::Backend& backend, const Scenario
   tile.queries = scenario.queries.data();
   tile.k = scenario.k;
   corpus::ScanCost cost;
-  const auto best = backend.Search(FormatOf(scenario.spec), views, tile, &cost);
-  EXPECT_OK(best);
-  if (!best.ok()) return cost;
-  EXPECT_EQ(best->size(), scenario.k.size());
+  corpus::RankedLists best;
+  const absl::Status status = backend.Search(FormatOf(scenario.spec), views, tile, &best, &cost);
+  EXPECT_OK(status);
+  if (!status.ok()) return cost;
+  EXPECT_EQ(best.queries_count(), scenario.k.size());
   const auto dim = static_cast<size_t>(scenario.spec.dim);
   for (size_t q = 0; q < scenario.k.size(); ++q) {
     const absl::Span<const float> query(scenario.queries.data() + q * dim, dim);
@@ -140,8 +140,8 @@ corpus::ScanCost ExpectReferenceAnswers(corpus::Backend& backend, const Scenario
     for (const ReferenceRows& rows : reference) whole.push_back(rows.Top(query, scenario.k[q]));
     SCOPED_TRACE(::testing::Message()
                  << Describe(scenario.spec) << ", query " << q << " of " << scenario.k.size()
-                 << ", k = " << scenario.k[q] << ", " << backend.facts().device_name);
-    ExpectLists((*best)[q], whole, scenario.k[q]);
+                 << ", k = " << scenario.k[q] << ", " << backend.info().device_name);
+    ExpectLists(best, q, whole, scenario.k[q]);
     if (::testing::Test::HasFatalFailure()) return cost;
   }
   return cost;

@@ -19,7 +19,7 @@ std::vector<uint64_t> BestOf(std::vector<uint64_t> keys, int32_t k) {
 }
 
 void ExpectBest(const std::vector<uint64_t>& stream, int32_t k) {
-  // A red zone of one key behind the storage shows a write past the capacity.
+  // A red zone of one key after the storage detects a write past the capacity.
   constexpr uint64_t kRedZone = 0xfeedfacecafebeef;
   std::vector<uint64_t> storage(static_cast<size_t>(TopKeys::Capacity(k)) + 1, kRedZone);
   TopKeys top;

@@ -1,4 +1,4 @@
-// Once the backend has said Unavailable, every call says so.
+// Tests that every call returns Unavailable once the backend has returned it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 using absl::StatusCode;
 using absl_testing::StatusIs;
 
-class DeviceLostTest : public ::testing::Test {
+class EngineDeviceLostTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_OK(UploadAll(*collection_, PlainRows({1, 2}, {1, 2}))); }
 
@@ -47,7 +47,7 @@ class DeviceLostTest : public ::testing::Test {
   const std::vector<float> vector_ = {1, 0};
 };
 
-TEST_F(DeviceLostTest, ALossDuringASearchStays) {
+TEST_F(EngineDeviceLostTest, ALossDuringASearchStays) {
   auto upload = *collection_->BeginUpload({.rows_max = 1});
   EXPECT_OK(fake_.engine->Health());
   fake_.device->FailAt(FakeCall::kSearch, 1, absl::UnavailableError("scripted"));
@@ -55,13 +55,13 @@ TEST_F(DeviceLostTest, ALossDuringASearchStays) {
   ExpectEverythingUnavailable(*upload);
 }
 
-TEST_F(DeviceLostTest, ALossBetweenCallsIsSeen) {
+TEST_F(EngineDeviceLostTest, ALossBetweenCallsIsSeen) {
   auto upload = *collection_->BeginUpload({.rows_max = 1});
   fake_.device->Lose();
   ExpectEverythingUnavailable(*upload);
 }
 
-TEST_F(DeviceLostTest, ALossWhileRowsAreReadStays) {
+TEST_F(EngineDeviceLostTest, ALossWhileRowsAreReadStays) {
   auto upload = *collection_->BeginUpload({.rows_max = 1});
   fake_.device->FailAt(FakeCall::kRead, 1, absl::UnavailableError("scripted"));
   EXPECT_THAT(collection_->Fetch(Ids({1}), {.vectors = true, .payloads = false}),
@@ -69,7 +69,7 @@ TEST_F(DeviceLostTest, ALossWhileRowsAreReadStays) {
   ExpectEverythingUnavailable(*upload);
 }
 
-TEST_F(DeviceLostTest, ACommitOfALostDeviceShowsNothing) {
+TEST_F(EngineDeviceLostTest, ACommitOfALostDeviceShowsNothing) {
   const Corpus rows = PlainRows({7}, {7});
   auto upload = *collection_->BeginUpload({.rows_max = 1});
   ASSERT_OK(upload->Append({.ids = &rows.ids, .rows = rows.rows}));

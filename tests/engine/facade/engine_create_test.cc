@@ -1,4 +1,4 @@
-// Engine::Create: which backend is chosen, and that it passes its own self-test in time.
+// Tests of Engine::Create: the choice of the backend, and the time of its self-test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <ctime>
 #include <memory>
 
-#include "engine/gpu/gpu_topk_engine.h"
+#include "engine/gpu/runtime/probe_gpu.h"
 #include "nearfield/engine/engine.h"
 #include "tests/testing/answers.h"
 #include "tests/testing/fake_engine.h"
@@ -28,7 +28,7 @@ EngineOptions Small(BackendChoice backend) {
 }
 
 void ExpectSelfTestPassesInTime(Engine& engine) {
-  const std::clock_t begin = std::clock();  // of the processor: how busy the machine is counts not
+  const std::clock_t begin = std::clock();  // CPU time: independent of machine load
   EXPECT_OK(engine.SelfTest(TestSeed()));
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   EXPECT_LT(std::clock() - begin, 2 * CLOCKS_PER_SEC);
@@ -74,7 +74,8 @@ TEST(EngineCreate, OptionsAreCheckedBeforeAnyMemoryIsTaken) {
   EXPECT_THAT(Engine::Create(options), StatusIs(StatusCode::kInvalidArgument, HasSubstr("k_max")));
 }
 
-// The same law as over the fake: uploads, deletions and merges equal the oracle on real backends.
+// The same law as with the fake backend: after uploads, deletions and merges, real backends equal
+// the oracle.
 TEST(EngineCreate, ManyCommitsAndDeletionsEqualTheOracle) {
   for (const BackendChoice choice : {BackendChoice::kCpu, BackendChoice::kAuto}) {
     const auto engine = Engine::Create(Small(choice));

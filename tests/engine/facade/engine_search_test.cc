@@ -1,4 +1,5 @@
-// Searches: what is refused, how generations are merged, what comes beside ids and scores.
+// Tests of searches: refused queries, merged generations, and the data returned in addition to ids
+// and scores.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,8 +41,7 @@ class EngineSearchTest : public ::testing::Test {
       MakeFakeEngine({.engine = {.host_memory_bytes = 1 << 20, .k_max = 100, .batch_max = 8}});
 };
 
-// Validation holds for empty collections as well: the same call must not start to fail with the
-// first row.
+// Empty collections are validated too: the same call must not start to fail with the first row.
 TEST_F(EngineSearchTest, EachWrongQueryIsNamed) {
   const auto dot = Make({.dim = 2});
   const auto cosine = Make({.dim = 2, .metric = Metric::kCosine});
@@ -60,7 +60,7 @@ TEST_F(EngineSearchTest, EachWrongQueryIsNamed) {
                                std::string message) {
     cases.push_back({collection.get(), {.vector = values, .k = k}, std::move(message)});
   };
-  vector(dot, good, 0, "queries[1].k = 0 is out of range: 1 to 100");
+  vector(dot, good, 0, "queries[1].k = 0, must be 1 .. 100");
   vector(dot, good, -3, "queries[1].k = -3");
   vector(dot, good, 101, "queries[1].k = 101");
   vector(dot, three, 1, "queries[1].vector has 3 dimensions; the collection has 2");
@@ -111,7 +111,7 @@ TEST_F(EngineSearchTest, NoRowsGiveEmptyAnswers) {
   EXPECT_EQ(fake_.device->calls(FakeCall::kSearch), 0);
 }
 
-// Equal scores in different generations: the smaller id first, whatever was uploaded when.
+// Equal scores in different generations: the smaller id first, regardless of the order of uploads.
 TEST_F(EngineSearchTest, TiesAcrossGenerationsGoToTheSmallerId) {
   const auto collection = Make(kPlainSpec);
   ASSERT_OK(UploadAll(*collection, PlainRows({50, 10, 40}, {1, 1, 2})));
@@ -225,26 +225,41 @@ TEST_F(EngineSearchTest, CancellationIsAskedForBeforeAndDuringTheScan) {
   }
 }
 
-// A backend that answers with rows which are not there must not be believed.
+// Answers of a backend with rows that do not exist are detected.
 TEST_F(EngineSearchTest, AnswersThatCannotBeAreInternalErrors) {
   const auto collection = Make(kPlainSpec);
   ASSERT_OK(UploadAll(*collection, PlainRows({1, 2}, {1, 2})));
   const std::vector<float> query = {1, 0};
   const auto search = [&] { return SearchOne(*fake_.engine, *collection, query, 2).status(); };
-  fake_.device->CorruptAnswers([](corpus::BestRows* best) { (*best)[0][0][1].rank = 2; });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("rank 2 of 2 rows")));
-  fake_.device->CorruptAnswers([](corpus::BestRows* best) { best->clear(); });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 queries")));
-  fake_.device->CorruptAnswers([](corpus::BestRows* best) { (*best)[0].clear(); });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 generations")));
-  fake_.device->CorruptAnswers([](corpus::BestRows* best) { (*best)[0][0].pop_back(); });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("1 of 2 rows")));
   fake_.device->CorruptAnswers(
-      [](corpus::BestRows* best) { std::swap((*best)[0][0][0], (*best)[0][0][1]); });
+      [](corpus::RankedLists* best) { best->Resize(0, 0, 2)[1].rank = 2; });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("rank 2 of 2 rows")));
+  fake_.device->CorruptAnswers([](corpus::RankedLists* best) { best->Reset({}, 1); });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 queries")));
+  fake_.device->CorruptAnswers([](corpus::RankedLists* best) { best->Reset({2}, 0); });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 generations")));
+  fake_.device->CorruptAnswers([](corpus::RankedLists* best) { best->Resize(0, 0, 1); });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("1 of 2 rows")));
+  fake_.device->CorruptAnswers([](corpus::RankedLists* best) {
+    const absl::Span<corpus::RankedScore> list = best->Resize(0, 0, 2);
+    std::swap(list[0], list[1]);
+  });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("out of order")));
+  // The same row twice, and rows with the same score in the reverse order of their ids.
+  fake_.device->CorruptAnswers([](corpus::RankedLists* best) {
+    const absl::Span<corpus::RankedScore> list = best->Resize(0, 0, 2);
+    list[1] = list[0];
+  });
+  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("out of order")));
+  fake_.device->CorruptAnswers([](corpus::RankedLists* best) {
+    const absl::Span<corpus::RankedScore> list = best->Resize(0, 0, 2);
+    list[0] = {.score = 1, .rank = 1};
+    list[1] = {.score = 1, .rank = 0};
+  });
   EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("out of order")));
 }
 
-// A reply that is too large is refused before a byte of it is copied: four rows of 8 bytes here.
+// A reply that is too large is refused before any of it is copied: four rows of 8 bytes here.
 TEST_F(EngineSearchTest, VectorsAndPayloadsBeyondTheirLimitAreRefused) {
   const auto collection = Make(kPlainSpec);
   ASSERT_OK(UploadAll(*collection, PlainRows({1, 2, 3, 4}, {1, 2, 3, 4})));
@@ -257,7 +272,7 @@ TEST_F(EngineSearchTest, VectorsAndPayloadsBeyondTheirLimitAreRefused) {
   const int64_t reads = fake_.device->calls(FakeCall::kRead);
   batch.parts.bytes_max = 31;
   const auto refused =
-      StatusIs(StatusCode::kResourceExhausted, HasSubstr("take 32 bytes; the limit is 31"));
+      StatusIs(StatusCode::kResourceExhausted, HasSubstr("take 32 bytes, the limit is 31"));
   EXPECT_THAT(fake_.engine->Search(*collection, batch).status(), refused);
   EXPECT_THAT(collection->Fetch(Ids({1, 2, 3, 4}), batch.parts).status(), refused);
   EXPECT_EQ(fake_.device->calls(FakeCall::kRead), reads);

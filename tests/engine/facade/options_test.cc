@@ -20,23 +20,23 @@ using absl::StatusCode;
 using absl_testing::StatusIs;
 using ::testing::HasSubstr;
 
-TEST(Options, EachOneOutOfRangeIsNamedWithValueAndLimit) {
+TEST(EngineOptionsTest, EachOneOutOfRangeIsNamedWithValueAndLimit) {
   struct Case {
     std::function<void(EngineOptions*)> change;
     std::string message;
   };
   const std::vector<Case> cases = {
-      {[](auto* o) { o->k_max = 0; }, "k_max = 0 is out of range: 1 to 4096"},
-      {[](auto* o) { o->k_max = 4097; }, "k_max = 4097 is out of range: 1 to 4096"},
-      {[](auto* o) { o->batch_max = 0; }, "batch_max = 0 is out of range: 1 to 65536"},
+      {[](auto* o) { o->k_max = 0; }, "k_max = 0, must be 1 .. 4096"},
+      {[](auto* o) { o->k_max = 4097; }, "k_max = 4097, must be 1 .. 4096"},
+      {[](auto* o) { o->batch_max = 0; }, "batch_max = 0, must be 1 .. 65536"},
       {[](auto* o) { o->batch_max = 65537; }, "batch_max = 65537"},
-      {[](auto* o) { o->ordinals_max = 0; }, "ordinals_max = 0 is out of range: 1 to 4294967296"},
+      {[](auto* o) { o->ordinals_max = 0; }, "ordinals_max = 0, must be 1 .. 4294967296"},
       {[](auto* o) { o->ordinals_max = 4'294'967'297; }, "ordinals_max = 4294967297"},
-      {[](auto* o) { o->threads = -1; }, "threads = -1 is out of range: 0 to"},
+      {[](auto* o) { o->threads = -1; }, "threads = -1, must be 0 .. "},
       {[](auto* o) { o->device = -1; }, "device = -1"},
       {[](auto* o) { o->memory_bytes = -5; }, "memory_bytes = -5"},
       {[](auto* o) { o->host_memory_bytes = -7; }, "host_memory_bytes = -7"},
-      {[](auto* o) { o->host_memory_bytes = INT64_MAX; }, "this process may use "},
+      {[](auto* o) { o->host_memory_bytes = INT64_MAX; }, ", the memory that this process may use"},
       {[](auto* o) { o->host_rows_bytes = -9; }, "host_rows_bytes = -9"},
       {[](auto* o) { o->backend = static_cast<BackendChoice>(9); }, "backend = 9"},
   };
@@ -52,7 +52,7 @@ TEST(Options, EachOneOutOfRangeIsNamedWithValueAndLimit) {
   }
 }
 
-TEST(Options, DefaultsOfMemoryAreSharesOfWhatThereIs) {
+TEST(EngineOptionsTest, DefaultsOfMemoryAreSharesOfWhatThereIs) {
   const int64_t physical = PhysicalMemoryBytes();
   EXPECT_GT(physical, int64_t{1} << 20);
   EXPECT_LT(physical, int64_t{1} << 60);
@@ -62,24 +62,23 @@ TEST(Options, DefaultsOfMemoryAreSharesOfWhatThereIs) {
   EXPECT_EQ(HostMemoryBytes({.host_memory_bytes = 19}), 19);
 }
 
-TEST(Options, TheCpuBackendPromisesNoMoreMemoryThanThereIs) {
+TEST(EngineOptionsTest, TheCpuBackendPromisesNoMoreMemoryThanThereIs) {
   const int64_t physical = PhysicalMemoryBytes();
   EXPECT_OK(CheckCpuMemory({.memory_bytes = physical}));
-  EXPECT_THAT(
-      CheckCpuMemory({.memory_bytes = physical + 1}),
-      StatusIs(StatusCode::kInvalidArgument, absl::StrCat("memory_bytes = ", physical + 1,
-                                                          " is out of range: this process may use ",
-                                                          physical, " bytes of memory")));
+  EXPECT_THAT(CheckCpuMemory({.memory_bytes = physical + 1}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       absl::StrCat("memory_bytes = ", physical + 1, ", must be at most ", physical,
+                                    ", the memory that this process may use")));
 }
 
-TEST(Options, ABackendMadeForFewerNeighborsIsRefused) {
+TEST(EngineOptionsTest, ABackendMadeForFewerNeighborsIsRefused) {
   const auto device = std::make_shared<FakeDevice>(FakeDeviceOptions{.k_max = 100});
   EXPECT_THAT(MakeEngine(MakeFakeBackend(device), {.k_max = 100}, ""),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("k_max = 100")));
   EXPECT_OK(MakeEngine(MakeFakeBackend(device), {.k_max = 99}, ""));
 }
 
-TEST(Options, InfoAndCapacityTellThem) {
+TEST(EngineOptionsTest, InfoAndCapacityTellThem) {
   FakeEngineOptions options;
   options.engine = {.host_memory_bytes = 12345, .k_max = 50, .batch_max = 7};
   options.device.read_bytes_per_second = 4.5e12;

@@ -1,4 +1,5 @@
-// A query by the id of a stored row: scored with that row exactly, and without it in the answer.
+// Tests of queries by the id of a stored row: the row is the exact query, and the answer excludes
+// it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +30,7 @@ absl::StatusOr<SearchResult> SearchById(Engine& engine, const Collection& collec
   return engine.Search(collection, batch);
 }
 
-TEST(QueryById, EqualsTheOracleOverTheOtherRows) {
+TEST(EngineQueryByIdTest, EqualsTheOracleOverTheOtherRows) {
   Random random(TestSeed());
   for (const RowType row_type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2}) {
@@ -60,8 +61,9 @@ TEST(QueryById, EqualsTheOracleOverTheOtherRows) {
   }
 }
 
-// With dot products the row itself need not be among the best: nothing else may be dropped for it.
-TEST(QueryById, ARowThatIsNotAmongItsOwnBestCostsNoNeighbor) {
+// With dot products a row need not be among its own best rows; then no other row may be dropped for
+// it.
+TEST(EngineQueryByIdTest, ARowThatIsNotAmongItsOwnBestCostsNoNeighbor) {
   FakeEngine fake = MakeFakeEngine();
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);
   ASSERT_OK(UploadAll(*collection, PlainRows({1, 2, 3, 4}, {1, 2, 3, 4})));
@@ -73,7 +75,7 @@ TEST(QueryById, ARowThatIsNotAmongItsOwnBestCostsNoNeighbor) {
   EXPECT_THAT(result->queries[0], BytesEqual(want));
 }
 
-TEST(QueryById, TheOnlyRowHasNoNeighbors) {
+TEST(EngineQueryByIdTest, TheOnlyRowHasNoNeighbors) {
   FakeEngine fake = MakeFakeEngine();
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);
   ASSERT_OK(UploadAll(*collection, PlainRows({1}, {1})));
@@ -82,7 +84,7 @@ TEST(QueryById, TheOnlyRowHasNoNeighbors) {
   EXPECT_TRUE(result->queries[0].scores.empty());
 }
 
-TEST(QueryById, AnIdWithoutALiveRowIsNotFound) {
+TEST(EngineQueryByIdTest, AnIdWithoutALiveRowIsNotFound) {
   FakeEngine fake = MakeFakeEngine();
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);
   EXPECT_THAT(SearchById(*fake.engine, *collection, Id(uint64_t{1}), 1),
@@ -94,7 +96,7 @@ TEST(QueryById, AnIdWithoutALiveRowIsNotFound) {
       StatusIs(StatusCode::kNotFound, HasSubstr("queries[0].row_id = 1 names no row at epoch 2")));
 }
 
-TEST(QueryById, AZeroRowHasNoDirectionForCosine) {
+TEST(EngineQueryByIdTest, AZeroRowHasNoDirectionForCosine) {
   FakeEngine fake = MakeFakeEngine();
   const CollectionSpec spec = {.dim = 4, .metric = Metric::kCosine, .row_type = RowType::kFloat16};
   const Corpus rows = MakeCorpus(spec, CorpusFamily::kAllZero, 2, TestSeed());
@@ -105,7 +107,7 @@ TEST(QueryById, AZeroRowHasNoDirectionForCosine) {
                        AllOf(HasSubstr("queries[0].row_id"), HasSubstr("all zeros"))));
 }
 
-TEST(QueryById, MixesWithVectorsInOneBatch) {
+TEST(EngineQueryByIdTest, MixesWithVectorsInOneBatch) {
   FakeEngine fake = MakeFakeEngine();
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);
   ASSERT_OK(UploadAll(*collection, PlainRows({1, 2, 3}, {1, 2, 3})));

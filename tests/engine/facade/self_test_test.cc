@@ -19,7 +19,8 @@ namespace {
 
 using absl::StatusCode;
 using absl_testing::StatusIs;
-using corpus::BestRows;
+using corpus::RankedLists;
+using corpus::RankedScore;
 using ::testing::HasSubstr;
 
 TEST(SelfTest, PassesOnARightBackendAndLeavesNoMemoryTaken) {
@@ -36,34 +37,48 @@ TEST(SelfTest, PassesWithTheSmallestLimits) {
   EXPECT_OK(MakeFakeEngine(options).engine->SelfTest(TestSeed()));
 }
 
-// The faults keep every list complete and sorted by score: only the comparison with the oracle
-// finds them.
-void LoseFirstRow(BestRows* best) {
-  for (auto& query : *best) {
-    query[0].push_back(query[0].back());
-    query[0].erase(query[0].begin());
+// Returns a query's list in the first generation, to be changed.
+absl::Span<RankedScore> FirstList(RankedLists* best, size_t query) {
+  const RankedLists& lists = *best;
+  return best->Resize(query, 0, lists.list(query, 0).size());
+}
+
+// The injected faults keep every list complete and in order, so only the comparison with the oracle
+// detects them.
+void LoseFirstRow(RankedLists* best) {
+  for (size_t q = 0; q < best->queries_count(); ++q) {
+    const absl::Span<RankedScore> list = FirstList(best, q);
+    float& last = list.back().score;
+    const float below = std::nextafter(last, -std::numeric_limits<float>::infinity());
+    if (below == last) continue;
+    std::copy(list.begin() + 1, list.end(), list.begin());
+    last = below;  // else the same row twice in succession
   }
 }
 
-void RaiseFirstScore(BestRows* best) {
-  for (auto& query : *best) {
-    float& score = query[0][0].score;
+void RaiseFirstScore(RankedLists* best) {
+  for (size_t q = 0; q < best->queries_count(); ++q) {
+    float& score = FirstList(best, q)[0].score;
     score = std::nextafter(score, std::numeric_limits<float>::infinity());
   }
 }
 
-void SwapRowsOfDifferentScores(BestRows* best) {
-  for (auto& query : *best) {
-    for (size_t i = 1; i < query[0].size(); ++i) {
-      if (query[0][i - 1].score == query[0][i].score) continue;
-      std::swap(query[0][i - 1].rank, query[0][i].rank);
+void SwapRowsOfDifferentScores(RankedLists* best) {
+  for (size_t q = 0; q < best->queries_count(); ++q) {
+    const absl::Span<RankedScore> list = FirstList(best, q);
+    const auto score = [&](size_t i) { return list[i].score; };
+    for (size_t i = 1; i < list.size(); ++i) {
+      const bool first_of_its_score = i == 1 || score(i - 2) != score(i - 1);
+      const bool last_of_its_score = i + 1 == list.size() || score(i) != score(i + 1);
+      if (score(i - 1) == score(i) || !first_of_its_score || !last_of_its_score) continue;
+      std::swap(list[i - 1].rank, list[i].rank);
       break;
     }
   }
 }
 
 TEST(SelfTest, FindsEachKindOfWrongAnswer) {
-  const std::vector<std::pair<std::string, std::function<void(BestRows*)>>> faults = {
+  const std::vector<std::pair<std::string, std::function<void(RankedLists*)>>> faults = {
       {"a row lost", LoseFirstRow},
       {"a score one ulp away", RaiseFirstScore},
       {"two rows with each other's score", SwapRowsOfDifferentScores},
@@ -71,8 +86,9 @@ TEST(SelfTest, FindsEachKindOfWrongAnswer) {
   for (const auto& [name, corrupt] : faults) {
     const FakeEngine fake = MakeFakeEngine();
     fake.device->CorruptAnswers(corrupt);
-    EXPECT_THAT(fake.engine->SelfTest(TestSeed()),
-                StatusIs(StatusCode::kDataLoss, HasSubstr("self-test: a wrong answer (dot, fp32")))
+    EXPECT_THAT(
+        fake.engine->SelfTest(TestSeed()),
+        StatusIs(StatusCode::kDataLoss, HasSubstr("self-test: a wrong answer (dot, float32")))
         << name;
   }
 }

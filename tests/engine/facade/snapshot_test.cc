@@ -1,4 +1,4 @@
-// A search sees the epoch it began with, whatever happens to the corpus while it runs.
+// Tests that a search sees the epoch it began with, regardless of changes while it runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 namespace nearfield::testing {
 namespace {
 
-// Holds the next search open in its middle until let go.
+// Blocks the next search in the middle until it is released.
 class HeldSearch {
  public:
   HeldSearch(FakeEngine& fake, const Collection& collection) {
@@ -32,7 +32,7 @@ class HeldSearch {
       result_ = fake.engine->Search(collection, batch);
     });
     reached_.get_future().wait();
-    fake.device->OnSearch(nullptr);  // later searches pass
+    fake.device->OnSearch(nullptr);  // later searches do not block
   }
 
   absl::StatusOr<SearchResult> Finish() {
@@ -49,7 +49,7 @@ class HeldSearch {
   absl::StatusOr<SearchResult> result_ = absl::InternalError("not run");
 };
 
-class SnapshotTest : public ::testing::Test {
+class EngineSnapshotTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_OK(UploadAll(*collection_, PlainRows({1, 2, 3}, {1, 2, 3})));
@@ -69,18 +69,18 @@ class SnapshotTest : public ::testing::Test {
   Neighbors want_;
 };
 
-TEST_F(SnapshotTest, RowsDeletedMeanwhileAreStillSeenAndTheirMemoryGoesLater) {
+TEST_F(EngineSnapshotTest, RowsDeletedMeanwhileAreStillSeenAndTheirMemoryGoesLater) {
   HeldSearch search(fake_, *collection_);
   ASSERT_OK(collection_->Delete(Ids({3})));
   ASSERT_OK(collection_->Delete(Ids({1, 2})));
   EXPECT_EQ(collection_->Stats().rows_count, 0);
-  EXPECT_GE(fake_.engine->GetCapacity().device_bytes_used, 3 * 20);  // the search holds them
+  EXPECT_GE(fake_.engine->GetCapacity().device_bytes_used, 3 * 20);  // the search pins them
   ExpectTheFirstEpoch(search.Finish());
   EXPECT_EQ(fake_.engine->GetCapacity().device_bytes_used, 0);
   EXPECT_EQ(fake_.engine->GetCapacity().host_bytes_used, 0);
 }
 
-TEST_F(SnapshotTest, RowsCommittedAndMergedMeanwhileAreNotSeen) {
+TEST_F(EngineSnapshotTest, RowsCommittedAndMergedMeanwhileAreNotSeen) {
   HeldSearch search(fake_, *collection_);
   for (uint64_t i = 0; i < 40; ++i) {
     ASSERT_OK(UploadAll(*collection_, PlainRows({100 + i}, {50})));
@@ -95,8 +95,8 @@ TEST_F(SnapshotTest, RowsCommittedAndMergedMeanwhileAreNotSeen) {
   EXPECT_EQ(now->ids.number(0), 100u);
 }
 
-// Without the pin a search would read freed planes here; under ASan that is seen.
-TEST_F(SnapshotTest, ASearchKeepsItsCollectionsRowsWhenMergesDropThem) {
+// Without the pin a search would read freed planes here, which ASan detects.
+TEST_F(EngineSnapshotTest, ASearchKeepsItsCollectionsRowsWhenMergesDropThem) {
   for (uint64_t i = 0; i < 15; ++i) {
     ASSERT_OK(UploadAll(*collection_, PlainRows({10 + i}, {-1})));
   }

@@ -1,5 +1,5 @@
-// Verify says yes to the right answer alone.
-#include "engine/verify.h"
+// Tests that Verify accepts only the right answer.
+#include "engine/search/verify.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -135,7 +135,7 @@ TEST_F(VerifyTest, ClaimsThatCannotBeCheckedAreRefused) {
       StatusIs(StatusCode::kInvalidArgument, HasSubstr("k = 0")));
 }
 
-// An answer can be checked for as long as somebody holds its epoch.
+// An answer can be checked for as long as its epoch has a holder.
 TEST_F(VerifyTest, APinnedEpochIsCheckedWhateverCameLater) {
   const std::shared_ptr<const PinnedEpoch> pinned = collection_->PinEpoch();
   ASSERT_OK(collection_->Delete(Ids({10})));
@@ -157,7 +157,7 @@ TEST_F(VerifyTest, CancellationIsAskedFor) {
               StatusIs(StatusCode::kCancelled));
 }
 
-// The host holds one chunk at a time; the verdict does not depend on its size.
+// The host holds one chunk at a time; the verdict does not depend on the chunk size.
 TEST(VerifyChunks, AnyChunkSizeGivesTheSameExpectedAnswer) {
   FakeEngine fake = MakeFakeEngine();
   const CollectionSpec spec = {.dim = 3, .metric = Metric::kL2, .id_type = IdType::kString};

@@ -1,8 +1,8 @@
-// A query of a batch whose queue overflowed is answered alone later; until then the batch goes on
-// without it.
+// Tests a query of a batch whose queue overflowed. It is answered alone later; until then the batch
+// continues without it.
 //
-// Such a query once got the threshold +inf. The comparison of the held scan made a NaN of that,
-// which lets every row through: each later row cost the query an atomic addition.
+// Regression: such a query once got the threshold +inf. The comparison in batch_scan_rs turned it
+// into a NaN, which lets every row through, so each later row cost the query an atomic addition.
 #include <cuda_runtime_api.h>
 
 #include <cstring>
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/gpu/gpu_row_planes.h"
-#include "engine/gpu/kernels/certified/batch.h"
+#include "engine/gpu/kernels/batch/batch.h"
+#include "engine/gpu/memory/gpu_row_planes.h"
 #include "tests/engine/gpu/gpu_fixture.h"
 #include "tests/testing/corpora.h"
 
@@ -57,7 +57,7 @@ class DeviceArray {
 
 class BatchOverflowTest : public GpuTest, public ::testing::WithParamInterface<int32_t> {
  protected:
-  // Fills `planes_`; the bounds of one row in 50 are unknown, so that no threshold rules it out.
+  // Fills `planes_`. The bounds of one row in 50 are unknown, so that no threshold excludes it.
   void MakeRows() {
     core_ = MakeCore(256 * kMiB);
     ASSERT_NE(core_, nullptr);
@@ -84,12 +84,12 @@ class BatchOverflowTest : public GpuTest, public ::testing::WithParamInterface<i
   BatchArgs Args(int32_t queries) const {
     BatchArgs args;
     args.corpus.count = 1;
-    args.corpus.numbers = static_cast<uint32_t>(corpus_.rows_count());
+    args.corpus.row_index_end = static_cast<uint32_t>(corpus_.rows_count());
     args.corpus.generations[0] = {.rows = planes_->view(),
                                   .codes = planes_->codes(),
                                   .tombstones = {},
                                   .rows_begin = 0,
-                                  .rows_count = args.corpus.numbers};
+                                  .rows_count = args.corpus.row_index_end};
     args.rotation = score::RotationShapeOf(kDim, planes_->format().seed);
     args.queries = queries;
     args.code_stride = planes_->codes().code_bytes;
@@ -129,15 +129,15 @@ TEST_P(BatchOverflowTest, SmokeAQueryThatOverflowedCollectsNoMoreRows) {
   args.queues = queues.data();
   ASSERT_EQ(LaunchBatchEncode(args, nullptr), cudaSuccess);
 
-  // After a stage whose rows did not all find room in every third queue; the others are empty, so
-  // their threshold stays at -inf.
+  // The state after a stage that overflowed every third queue. The others are empty, so their
+  // threshold stays at -inf.
   std::vector<BatchQuery> states = state.Get();
   for (size_t i = 0; i < states.size(); i += 3) states[i].listed = kCapacity + 1;
   state.Set(states);
   const BatchStage before = {.step = 16, .done_step = 32, .tiles = kTiles / 32};
-  ASSERT_EQ(LaunchBatchRefine(ScanRow::kFloat32, args, before, nullptr), cudaSuccess);
+  ASSERT_EQ(LaunchBatchRefine(RowType::kFloat32, args, before, nullptr), cudaSuccess);
   const BatchStage after = {.step = 1, .done_step = 16, .tiles = kTiles - kTiles / 16};
-  const int sm_count = core_->device_facts().sm_count;
+  const int sm_count = core_->device_properties().sm_count;
   ASSERT_EQ(LaunchBatchScan(args, after, sm_count, nullptr), cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 
@@ -149,8 +149,8 @@ TEST_P(BatchOverflowTest, SmokeAQueryThatOverflowedCollectsNoMoreRows) {
   }
 }
 
-// Up to 64 queries take the scan whose queries lie in shared memory, more the one that holds them
-// in registers.
+// Up to 64 queries use the scan that keeps the queries in shared memory; more use the one that
+// holds them in registers.
 INSTANTIATE_TEST_SUITE_P(Queries, BatchOverflowTest, ::testing::Values(7, 40, 64, 65, 130, 256),
                          [](const auto& param) { return std::to_string(param.param); });
 

@@ -1,5 +1,5 @@
-// The baseline of the benchmark gives the oracle's answers too: else its times would compare
-// nothing.
+// Checks that the benchmark's baseline returns the oracle's answers: otherwise its times are not
+// comparable.
 #include <cuda_runtime_api.h>
 
 #include <vector>

@@ -13,7 +13,7 @@ std::atomic<cudaError_t> fault_error{cudaSuccess};
 
 void CountAllocation() { allocation_calls.fetch_add(1); }
 
-// The planted error where this call is its turn, else success.
+// Returns the planted error if it is due in this call, else success.
 cudaError_t TakeFault() {
   faultable_calls.fetch_add(1);
   int64_t left = fault_countdown.load();
@@ -35,7 +35,7 @@ int64_t CudaFaultableCalls() { return faultable_calls.load(); }
 
 }  // namespace nearfield::gpu
 
-// NOLINTBEGIN(bugprone-reserved-identifier): the names --wrap asks for.
+// NOLINTBEGIN(bugprone-reserved-identifier): --wrap requires these names.
 extern "C" {
 
 cudaError_t __real_cudaMalloc(void** pointer, size_t bytes);

@@ -1,5 +1,5 @@
-// Stands between the engine and the CUDA runtime, by the linker's --wrap: counts allocations and
-// plants faults.
+// Interposer between the engine and the CUDA runtime, through the linker's --wrap: counts
+// allocations and plants faults.
 #ifndef NEARFIELD_TESTS_ENGINE_GPU_CUDA_INTERPOSER_H_
 #define NEARFIELD_TESTS_ENGINE_GPU_CUDA_INTERPOSER_H_
 
@@ -9,16 +9,16 @@
 
 namespace nearfield::gpu {
 
-// Calls so far that allocate or free device or pinned memory, in all threads.
+// Returns the number of calls so far that allocate or free device or pinned memory, in all threads.
 int64_t CudaAllocationCalls();
 
-// The `countdown`-th of the next calls that enqueue or wait (copy, launch, event, synchronise)
-// fails with `error`; later ones succeed, as they would not on a device that is really lost: what
-// the engine must not take for health. Not enqueued or waited for in the failing call itself. 0
-// takes the fault back.
+// Makes the `countdown`-th of the next calls that enqueue or wait (copy, launch, event,
+// synchronize) fail with `error`. Later calls succeed, although they would not on a device that is
+// really lost: the engine must not take this for health. The failing call itself does not enqueue
+// or wait. A countdown of 0 removes the fault.
 void PlantCudaFault(int64_t countdown, cudaError_t error);
 
-// Calls that a fault can hit, so far.
+// Returns the number of calls so far that a fault can hit.
 int64_t CudaFaultableCalls();
 
 }  // namespace nearfield::gpu

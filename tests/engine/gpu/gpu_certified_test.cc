@@ -1,5 +1,5 @@
-// Searches by codes on the GPU: to the bit on adversarial rows, and in the ways they are meant to
-// go.
+// Tests searches by codes on the GPU: exact to the bit on adversarial rows, and on the intended
+// path.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 
@@ -30,7 +30,7 @@ using testing::Scenario;
 
 constexpr std::array kQueryCounts = {1, 2, 17, 40, 130};
 
-class GpuCertifiedTest : public GpuTest, public ::testing::WithParamInterface<ScanChoice> {
+class GpuCertifiedTest : public GpuTest {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
@@ -42,7 +42,7 @@ class GpuCertifiedTest : public GpuTest, public ::testing::WithParamInterface<Sc
   static CollectionSpec CodesSpec(int32_t dim) {
     CollectionSpec spec;
     spec.dim = dim;
-    spec.scan = GetParam();
+    spec.scan = ScanChoice::kInt8;
     return spec;
   }
 
@@ -69,7 +69,7 @@ class GpuCertifiedTest : public GpuTest, public ::testing::WithParamInterface<Sc
     }
   }
 
-  // Multiplies a query by a power of two, or by nothing, where that leaves it legal.
+  // Multiplies a query by a power of two or by zero, if it stays legal.
   void Rescale(Scenario& scenario, int64_t query) {
     const bool zero = random_.OneIn(20) && scenario.spec.metric != Metric::kCosine;
     const int exponent = random_.OneIn(3) ? static_cast<int>(random_.Between(-50, 51)) : 0;
@@ -88,7 +88,7 @@ class GpuCertifiedTest : public GpuTest, public ::testing::WithParamInterface<Sc
   std::unique_ptr<corpus::Backend> backend_;
 };
 
-TEST_P(GpuCertifiedTest, SmokeEqualsTheReferenceOnEveryFamily) {
+TEST_F(GpuCertifiedTest, SmokeEqualsTheReferenceOnEveryFamily) {
   for (const CorpusFamily family : testing::kCorpusFamilies) {
     SCOPED_TRACE(testing::Name(family));
     Scenario scenario;
@@ -109,9 +109,9 @@ TEST_P(GpuCertifiedTest, SmokeEqualsTheReferenceOnEveryFamily) {
   }
 }
 
-// Queries that the blocks of a batch hold in registers, in stages behind the first: of all scales,
-// some of nothing, the last block not full.
-TEST_P(GpuCertifiedTest, SmokeGreatBatchesEqualTheReferenceOnEveryFamily) {
+// Enough queries for the scan that holds them in registers, which runs after the first stage. They
+// have all scales, some are zero, and the last block is not full.
+TEST_F(GpuCertifiedTest, SmokeGreatBatchesEqualTheReferenceOnEveryFamily) {
   for (const CorpusFamily family : testing::kCorpusFamilies) {
     SCOPED_TRACE(testing::Name(family));
     Scenario scenario;
@@ -132,8 +132,8 @@ TEST_P(GpuCertifiedTest, SmokeGreatBatchesEqualTheReferenceOnEveryFamily) {
   }
 }
 
-// The borders of lines, groups, steps and of what travels with a launch.
-TEST_P(GpuCertifiedTest, EqualsTheReferenceOnEveryDimension) {
+// Dimensions at the limits of slices, groups, steps, and of queries passed as kernel parameters.
+TEST_F(GpuCertifiedTest, EqualsTheReferenceOnEveryDimension) {
   for (const int32_t dim : {1, 127, 128, 129, 256, 257, 384, 511, 513, 640, 768, 896, 1024, 1025,
                             1536, 1537, 2048, 4096, 8192}) {
     SCOPED_TRACE(dim);
@@ -152,7 +152,7 @@ TEST_P(GpuCertifiedTest, EqualsTheReferenceOnEveryDimension) {
   }
 }
 
-TEST_P(GpuCertifiedTest, CodesRuleOutAllButAFewRows) {
+TEST_F(GpuCertifiedTest, CodesRuleOutAllButAFewRows) {
   for (const int64_t queries : kQueryCounts) {
     Scenario scenario;
     scenario.spec = CodesSpec(64);
@@ -167,8 +167,8 @@ TEST_P(GpuCertifiedTest, CodesRuleOutAllButAFewRows) {
   }
 }
 
-// Several stages, and k of every size that a batch serves and one that it does not.
-TEST_P(GpuCertifiedTest, GreatBatchesOfGreatCorporaEqualTheReference) {
+// Several stages, with k of every class that a batch serves and one that it does not.
+TEST_F(GpuCertifiedTest, GreatBatchesOfGreatCorporaEqualTheReference) {
   Scenario scenario;
   scenario.spec = CodesSpec(48);
   AddRows(scenario, CorpusFamily::kGaussian, 150'000, true);
@@ -181,8 +181,8 @@ TEST_P(GpuCertifiedTest, GreatBatchesOfGreatCorporaEqualTheReference) {
   ExpectReferenceAnswers(*backend_, scenario);
 }
 
-// Candidates cross the link; where they are too many, all rows do.
-TEST_P(GpuCertifiedTest, RowsOnTheHostGiveTheSameAnswers) {
+// Only candidates cross the link, or all rows if there are too many candidates.
+TEST_F(GpuCertifiedTest, RowsOnTheHostGiveTheSameAnswers) {
   for (const CorpusFamily family :
        {CorpusFamily::kGaussian, CorpusFamily::kClustered, CorpusFamily::kAllEqual}) {
     for (const RowType row_type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
@@ -190,7 +190,7 @@ TEST_P(GpuCertifiedTest, RowsOnTheHostGiveTheSameAnswers) {
       scenario.spec = CodesSpec(static_cast<int32_t>(random_.Between(1, 300)));
       scenario.spec.metric = static_cast<Metric>(random_.Between(1, 4));
       scenario.spec.row_type = row_type;
-      scenario.spec.rows = RowHome::kHost;
+      scenario.spec.rows = RowPlacement::kHost;
       AddRows(scenario, family, random_.Between(9'000, 20'000), true);
       AddRows(scenario, family, random_.Between(1, 3'000));
       AddQueries(scenario, 1, 10, QueryFamily::kGaussian);
@@ -204,7 +204,7 @@ TEST_P(GpuCertifiedTest, RowsOnTheHostGiveTheSameAnswers) {
   }
 }
 
-TEST_P(GpuCertifiedTest, RowsWhoseProductsCancelEqualTheReference) {
+TEST_F(GpuCertifiedTest, RowsWhoseProductsCancelEqualTheReference) {
   for (const int32_t dim : {64, 200, 1024}) {
     for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2}) {
       CollectionSpec spec = CodesSpec(dim);
@@ -218,7 +218,7 @@ TEST_P(GpuCertifiedTest, RowsWhoseProductsCancelEqualTheReference) {
   }
 }
 
-TEST_P(GpuCertifiedTest, RowsOfExtremeMagnitudeEqualTheReference) {
+TEST_F(GpuCertifiedTest, RowsOfExtremeMagnitudeEqualTheReference) {
   for (const int exponent : {-149, -126, -70, 58, 62, 125}) {
     SCOPED_TRACE(exponent);
     CollectionSpec spec = CodesSpec(96);
@@ -232,7 +232,7 @@ TEST_P(GpuCertifiedTest, RowsOfExtremeMagnitudeEqualTheReference) {
 }
 
 // All rows score the same, so no threshold is above any of them.
-TEST_P(GpuCertifiedTest, TiesBeyondAllRoomAreAnsweredFromTheRows) {
+TEST_F(GpuCertifiedTest, TiesBeyondAllRoomAreAnsweredFromTheRows) {
   for (const int64_t queries : {1, 6, 70}) {
     Scenario scenario;
     scenario.spec = CodesSpec(32);
@@ -244,17 +244,17 @@ TEST_P(GpuCertifiedTest, TiesBeyondAllRoomAreAnsweredFromTheRows) {
   }
 }
 
-// The best rows all lie where few groups of lanes look, so that the first threshold is too low for
-// the room there is; the second is not.
-TEST_P(GpuCertifiedTest, AThresholdThatIsTooLowIsRaised) {
+// Few groups of lanes scan all of the best rows, so the first threshold leaves more candidates than
+// there is room for. The second does not.
+TEST_F(GpuCertifiedTest, AThresholdThatIsTooLowIsRaised) {
   int device = 0;
   cudaDeviceProp properties = {};
   ASSERT_EQ(cudaGetDevice(&device), cudaSuccess);
   ASSERT_EQ(cudaGetDeviceProperties(&properties, device), cudaSuccess);
-  // Row numbers that the same group of lanes scans lie this far apart, at 8 rows of a line a group.
+  // Distance between the row indices that one group of lanes scans, at 8 one-slice rows per group.
   const int64_t stride = int64_t{properties.multiProcessorCount} * 16 * 32;
   constexpr int64_t kRounds = 6;
-  constexpr int64_t kGood = 1700;  // of each round: 10,200, more than there is room for
+  constexpr int64_t kGood = 1700;  // per round: 10,200 in all, more than there is room for
   Scenario scenario;
   scenario.spec = CodesSpec(2);
   testing::Corpus corpus =
@@ -276,10 +276,10 @@ TEST_P(GpuCertifiedTest, AThresholdThatIsTooLowIsRaised) {
 }
 
 // A batch whose queues overflow is answered query by query.
-TEST_P(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
+TEST_F(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
   Scenario scenario;
   scenario.spec = CodesSpec(32);
-  // Every row is one of a few, so that a stage finds thousands at the threshold.
+  // There are few distinct rows, so a stage finds thousands at the threshold.
   testing::Corpus corpus =
       testing::MakeCorpus(scenario.spec, CorpusFamily::kDuplicates, 200'000, random_.Bits());
   scenario.generations.push_back(
@@ -291,8 +291,8 @@ TEST_P(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
   }
 }
 
-// Queries beyond the results' room go in a second part of the batch, with what is theirs.
-TEST_P(GpuCertifiedTest, LaterPartsOfABatchTakeTheirOwnK) {
+// Queries that exceed the room for results run in a second part of the batch, with their own k.
+TEST_F(GpuCertifiedTest, LaterPartsOfABatchTakeTheirOwnK) {
   Scenario scenario;
   scenario.spec = CodesSpec(24);
   AddRows(scenario, CorpusFamily::kGaussian, 9'000);
@@ -306,7 +306,7 @@ TEST_P(GpuCertifiedTest, LaterPartsOfABatchTakeTheirOwnK) {
 }
 
 // A compaction copies codes and bounds to other slots.
-TEST_P(GpuCertifiedTest, CodesCopiedToAnotherGenerationEqualTheReference) {
+TEST_F(GpuCertifiedTest, CodesCopiedToAnotherGenerationEqualTheReference) {
   const CollectionSpec spec = CodesSpec(64);
   const testing::HostGeneration source = testing::MakeGeneration(
       testing::MakeCorpus(spec, CorpusFamily::kOutliers, 9'000, random_.Bits()),
@@ -336,17 +336,17 @@ TEST_P(GpuCertifiedTest, CodesCopiedToAnotherGenerationEqualTheReference) {
     corpus::QueryTile tile;
     tile.queries = vectors.data();
     tile.k = k;
-    const auto best = backend_->Search(format, {&view, 1}, tile, nullptr);
-    ASSERT_OK(best);
+    corpus::RankedLists best;
+    ASSERT_OK(backend_->Search(format, {&view, 1}, tile, &best, nullptr));
     for (size_t q = 0; q < queries; ++q) {
       const absl::Span<const float> query = absl::MakeConstSpan(vectors).subspan(q * 64, 64);
-      EXPECT_EQ(ToBits((*best)[q][0]), ToBits(reference.Top(query, 10)));
+      EXPECT_EQ(ToBits(best.list(q, 0)), ToBits(reference.Top(query, 10)));
     }
   }
 }
 
-// The caller of a large search may go away while its batches run.
-TEST_P(GpuCertifiedTest, ACancelledBatchSearchStops) {
+// The caller of a large search may cancel it while its batches run.
+TEST_F(GpuCertifiedTest, ACancelledBatchSearchStops) {
   const CollectionSpec spec = CodesSpec(32);
   const testing::LoadedGeneration loaded = testing::Load(
       *backend_, testing::MakeGeneration(
@@ -359,15 +359,15 @@ TEST_P(GpuCertifiedTest, ACancelledBatchSearchStops) {
   tile.queries = queries.data();
   tile.k = k;
   tile.cancelled = [] { return true; };
-  EXPECT_THAT(backend_->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, nullptr),
+  corpus::RankedLists best;
+  EXPECT_THAT(backend_->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, nullptr),
               StatusIs(absl::StatusCode::kCancelled));
 }
 
-TEST_P(GpuCertifiedTest, CodesAreCounted) {
+TEST_F(GpuCertifiedTest, CodesAreCounted) {
   const corpus::RowFormat rows = {.dim = 1024};
   corpus::RowFormat codes = rows;
   codes.scan = testing::FormatOf(CodesSpec(1024)).scan;
-  const int64_t code_bytes = GetParam() == ScanChoice::kBf16 ? 2048 : 1024;
   constexpr int64_t kRows = 20'000;
   const int64_t before = backend_->device_bytes_used();
   const auto plain = backend_->Reserve(rows, kRows);
@@ -376,13 +376,9 @@ TEST_P(GpuCertifiedTest, CodesAreCounted) {
   const auto coded = backend_->Reserve(codes, kRows);
   ASSERT_OK(coded);
   const int64_t of_both = backend_->device_bytes_used() - before - of_rows;
-  EXPECT_GE(of_both - of_rows, kRows * (code_bytes + 16));
+  EXPECT_GE(of_both - of_rows, kRows * (1024 + 16));
   EXPECT_EQ((*coded)->device_bytes(), of_both);
 }
-
-INSTANTIATE_TEST_SUITE_P(Codes, GpuCertifiedTest,
-                         ::testing::Values(ScanChoice::kInt8, ScanChoice::kBf16),
-                         [](const auto& param) { return testing::Name(param.param); });
 
 }  // namespace
 }  // namespace nearfield::gpu

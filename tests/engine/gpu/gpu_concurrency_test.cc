@@ -1,4 +1,4 @@
-// Uploads, reads and searches at the same time: answers stay what they were.
+// Runs uploads, reads and searches concurrently: the answers do not change.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -40,7 +40,7 @@ TEST_F(GpuConcurrencyTest, SearchesGoOnWhileOthersUploadAndRead) {
   std::vector<std::thread> threads;
   for (int uploader = 0; uploader < 3; ++uploader) {
     threads.emplace_back([&, uploader] {
-      // Every upload has values of its own, so that rows which land in the wrong place show.
+      // Every upload has its own values, so that rows stored in the wrong place are noticed.
       for (int round = 0; !stop.load(); ++round) {
         const std::vector<float> rows(size_t{30'000} * 64,
                                       static_cast<float>(uploader * 1000 + round));
@@ -63,10 +63,10 @@ TEST_F(GpuConcurrencyTest, SearchesGoOnWhileOthersUploadAndRead) {
         corpus::QueryTile tile;
         tile.queries = query.data();
         tile.k = k;
-        const auto best =
-            backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, nullptr);
-        ASSERT_OK(best);
-        ASSERT_EQ(ToBits((*best)[0][0]), expected);
+        corpus::RankedLists best;
+        ASSERT_OK(
+            backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, nullptr));
+        ASSERT_EQ(ToBits(best.list(0, 0)), expected);
         if (uploads.load() >= 40) stop.store(true);
       }
       stop.store(true);

@@ -1,4 +1,4 @@
-// A GPU for a test, or a visible skip that says why there is none.
+// Fixture that gives a test a GPU, or skips it visibly with the reason why there is none.
 #ifndef NEARFIELD_TESTS_ENGINE_GPU_GPU_FIXTURE_H_
 #define NEARFIELD_TESTS_ENGINE_GPU_GPU_FIXTURE_H_
 
@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/corpus/backend.h"
-#include "engine/gpu/gpu_core.h"
-#include "engine/gpu/gpu_topk_engine.h"
+#include "engine/backend/backend.h"
+#include "engine/gpu/make_gpu_topk_engine.h"
+#include "engine/gpu/memory/gpu_core.h"
+#include "engine/gpu/runtime/probe_gpu.h"
 #include "engine/score/score.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
@@ -48,9 +49,9 @@ class GpuTest : public ::testing::Test {
   testing::Random random_{testing::TestSeed()};
 };
 
-// (score bits, rank): comparable to the bit.
+// (score bits, rank): comparable bit for bit.
 using Ranked = std::vector<std::pair<uint32_t, uint32_t>>;
-inline Ranked ToBits(const std::vector<corpus::RankedScore>& best) {
+inline Ranked ToBits(absl::Span<const corpus::RankedScore> best) {
   Ranked bits;
   for (const corpus::RankedScore& row : best) {
     bits.emplace_back(score::BitsFromFloat(row.score), row.rank);

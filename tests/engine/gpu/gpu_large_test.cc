@@ -1,4 +1,4 @@
-// More elements than 2^31, in slabs of the full size.
+// Searches more than 2^31 elements, in slabs of the full size.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
   if (made.status().code() == absl::StatusCode::kResourceExhausted) GTEST_SKIP() << made.status();
   ASSERT_OK(made);
   corpus::Backend& backend = **made;
-  // One block of rows over and over: a row's score stands at as many ranks as there are copies.
+  // The same block of rows, repeated: a row's score occurs at as many ranks as there are copies.
   constexpr int64_t kBlockRows = 65'536;
   constexpr int64_t kCopies = 34;
   const CollectionSpec spec = {.dim = 1024, .metric = Metric::kDot, .row_type = RowType::kBFloat16};
@@ -55,7 +55,7 @@ TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
                             static_cast<uint32_t>(copy * kBlockRows + row.rank));
     }
   }
-  // Rows of the block with equal scores share their ranks out among each other.
+  // Ranks of rows in the block with equal scores interleave across the copies.
   std::sort(expected.begin(), expected.end(), [](const auto& a, const auto& b) {
     const float score_a = score::FloatFromBits(a.first);
     const float score_b = score::FloatFromBits(b.first);
@@ -66,9 +66,9 @@ TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
   tile.queries = query.data();
   tile.k = k;
   const corpus::GenerationView view = {.planes = planes->get(), .rows_live = kBlockRows * kCopies};
-  const auto best = backend.Search(testing::FormatOf(spec), {&view, 1}, tile, nullptr);
-  ASSERT_OK(best);
-  ASSERT_EQ(ToBits((*best)[0][0]), expected);
+  corpus::RankedLists best;
+  ASSERT_OK(backend.Search(testing::FormatOf(spec), {&view, 1}, tile, &best, nullptr));
+  ASSERT_EQ(ToBits(best.list(0, 0)), expected);
 
   std::vector<uint8_t> last(static_cast<size_t>(block.corpus.row_bytes()));
   ASSERT_OK((*planes)->ReadRange(kBlockRows * kCopies - 1, 1, last.data()));

@@ -1,4 +1,4 @@
-// Rows in VRAM: what comes back, what is counted, what is refused.
+// Tests rows in device memory: read-back, memory accounting, and refused calls.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -36,7 +36,8 @@ TEST_F(GpuRowPlanesTest, SmokeRowsComeBackAsTheyWereAppended) {
   const auto backend = MakeEngine(256 * kMiB, 64 * kMiB);
   ASSERT_NE(backend, nullptr);
   for (const RowType row_type : kRowTypes) {
-    const RowHome home = row_type == RowType::kFloat16 ? RowHome::kHost : RowHome::kDevice;
+    const RowPlacement home =
+        row_type == RowType::kFloat16 ? RowPlacement::kHost : RowPlacement::kDevice;
     for (const int32_t dim :
          {1, 2, 31, 32, 33, 95, 96, 97, 127, 128, 129, 161, 255, 384, 1000, 8191, 8192}) {
       SCOPED_TRACE(dim);
@@ -81,7 +82,7 @@ TEST_F(GpuRowPlanesTest, RowsAppendedFromAnotherGenerationComeBackToo) {
     const corpus::RowFormat format = {
         .dim = kDim,
         .row_type = row_type,
-        .rows = row_type == RowType::kBFloat16 ? RowHome::kHost : RowHome::kDevice};
+        .rows = row_type == RowType::kBFloat16 ? RowPlacement::kHost : RowPlacement::kDevice};
     auto from = backend->Reserve(format, kRows);
     auto to = backend->Reserve(format, 2 * kRows);
     ASSERT_OK(from);
@@ -120,7 +121,7 @@ TEST_F(GpuRowPlanesTest, MemoryIsCountedAndComesBack) {
     const std::vector<float> rows(1024, 1.0f);
     ASSERT_OK((*planes)->Append(rows.data(), 1));
     ASSERT_OK((*planes)->Seal(Ranks(1)));
-    EXPECT_LT((*planes)->device_bytes(), kMiB);  // the unused part is given back
+    EXPECT_LT((*planes)->device_bytes(), kMiB);  // the unused part is released
     auto tombstones = backend->MakeTombstones({1});
     ASSERT_OK(tombstones);
     EXPECT_GT(backend->device_bytes_used(), (*planes)->device_bytes());
@@ -133,7 +134,7 @@ TEST_F(GpuRowPlanesTest, RowsOnTheHostAreCountedThere) {
   ASSERT_NE(backend, nullptr);
   EXPECT_EQ(backend->host_rows_bytes_total(), 32 * kMiB);
   const corpus::RowFormat format = {
-      .dim = 1024, .scan = ScanPrecision::kInt8, .rows = RowHome::kHost};
+      .dim = 1024, .scan = ScanPrecision::kInt8, .rows = RowPlacement::kHost};
   {
     auto planes = backend->Reserve(format, 6'000);
     ASSERT_OK(planes);

@@ -1,10 +1,11 @@
-// Searches of the GPU backend against engine/score, to the bit.
+// Compares searches of the GPU backend with engine/score, bit for bit.
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "engine/gpu/runtime/probe_gpu.h"
 #include "tests/engine/cpu/reference.h"
 #include "tests/engine/gpu/gpu_fixture.h"
 #include "tests/testing/corpora.h"
@@ -26,7 +27,7 @@ constexpr RowType kRowTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::
 constexpr RankOrder kRankOrders[] = {RankOrder::kShuffled, RankOrder::kAscending,
                                      RankOrder::kDescending};
 
-// Generations, queries and what k each wants.
+// Generations, queries, and the k of each query.
 struct Scenario {
   CollectionSpec spec;
   std::vector<HostGeneration> generations;
@@ -73,15 +74,15 @@ void ExpectReferenceAnswers(corpus::Backend& backend, const Scenario& scenario,
   corpus::QueryTile tile;
   tile.queries = scenario.queries.data();
   tile.k = scenario.k;
-  const auto best = backend.Search(testing::FormatOf(scenario.spec), views, tile, cost);
-  ASSERT_OK(best);
-  ASSERT_EQ(best->size(), scenario.k.size());
+  corpus::RankedLists best;
+  ASSERT_OK(backend.Search(testing::FormatOf(scenario.spec), views, tile, &best, cost));
+  ASSERT_EQ(best.queries_count(), scenario.k.size());
+  ASSERT_EQ(best.generations_count(), views.size());
   const auto dim = static_cast<size_t>(scenario.spec.dim);
   for (size_t q = 0; q < scenario.k.size(); ++q) {
-    ASSERT_EQ((*best)[q].size(), views.size());
     const absl::Span<const float> query(scenario.queries.data() + q * dim, dim);
     for (size_t g = 0; g < views.size(); ++g) {
-      ASSERT_EQ(ToBits((*best)[q][g]), ToBits(reference[g].Top(query, scenario.k[q])))
+      ASSERT_EQ(ToBits(best.list(q, g)), ToBits(reference[g].Top(query, scenario.k[q])))
           << testing::Describe(scenario.spec) << ", query " << q << " of " << scenario.k.size()
           << ", k = " << scenario.k[q] << ", generation " << g << " of "
           << scenario.generations[g].corpus.rows_count() << " rows, "
@@ -127,7 +128,7 @@ TEST_F(GpuSearchTest, EqualsTheReferenceOnEveryFamilyMetricAndRowType) {
   }
 }
 
-// Deletes all but `live` rows, anywhere.
+// Deletes all rows except `live` random ones.
 void LeaveLive(int64_t live, Random& random, HostGeneration& generation) {
   const int64_t rows = generation.corpus.rows_count();
   generation.deleted_words.assign(static_cast<size_t>((rows + 63) / 64), 0);
@@ -160,7 +161,7 @@ TEST_F(GpuSearchTest, WhereFewRowsAreLiveNoOthersAreRead) {
         scenario.generations.push_back(testing::MakeGeneration(
             testing::MakeCorpus(scenario.spec, CorpusFamily::kGaussian, rows, random_.Bits()),
             RankOrder::kShuffled, false, random_));
-        // One row in 32 at most, of which 63 may be the bits behind the last row: they count as
+        // At most one row in 32 is live, including up to 63 bits after the last row, which read as
         // live.
         LeaveLive(random_.Between(1, rows / 32 - 62), random_, scenario.generations.back());
       }
@@ -231,8 +232,8 @@ TEST_F(GpuSearchTest, LargeKAndEveryOrderOfScores) {
 }
 
 TEST_F(GpuSearchTest, AGenerationBeyondTheKeyWorkspaceIsScannedInParts) {
-  // 4 MiB of keys: eight queries leave room for some 61,000 rows at a time, so that the best so far
-  // are carried on.
+  // 4 MiB of keys: eight queries leave room for about 61,000 rows at a time, so the best keys so
+  // far are carried over.
   const auto backend = MakeEngine(256 * kMiB);
   ASSERT_NE(backend, nullptr);
   Scenario scenario;
@@ -264,15 +265,15 @@ TEST_F(GpuSearchTest, ABatchEqualsItsQueriesOneByOne) {
   corpus::QueryTile batch;
   batch.queries = scenario.queries.data();
   batch.k = scenario.k;
-  const auto together = backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, batch, nullptr);
-  ASSERT_OK(together);
+  corpus::RankedLists together;
+  ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, batch, &together, nullptr));
   for (size_t q = 0; q < scenario.k.size(); ++q) {
     corpus::QueryTile one;
     one.queries = scenario.queries.data() + q * 70;
     one.k = absl::MakeConstSpan(scenario.k).subspan(q, 1);
-    const auto alone = backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, one, nullptr);
-    ASSERT_OK(alone);
-    ASSERT_EQ(ToBits((*together)[q][0]), ToBits((*alone)[0][0])) << "query " << q;
+    corpus::RankedLists alone;
+    ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, one, &alone, nullptr));
+    ASSERT_EQ(ToBits(together.list(q, 0)), ToBits(alone.list(0, 0))) << "query " << q;
   }
 }
 
@@ -285,7 +286,8 @@ TEST_F(GpuSearchTest, CancelledBeforeATile) {
   tile.queries = queries.data();
   tile.k = k;
   tile.cancelled = [] { return true; };
-  EXPECT_THAT(backend->Search({.dim = 4}, {}, tile, nullptr),
+  corpus::RankedLists best;
+  EXPECT_THAT(backend->Search({.dim = 4}, {}, tile, &best, nullptr),
               StatusIs(absl::StatusCode::kCancelled));
 }
 
@@ -304,13 +306,14 @@ TEST_F(GpuSearchTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
   corpus::QueryTile tile;
   tile.queries = queries.data();
   tile.k = k;
-  const auto none = backend->Search(testing::FormatOf(spec), {}, tile, nullptr);
-  ASSERT_OK(none);
-  EXPECT_TRUE((*none)[0].empty());
-  // Said to be live (and so scanned), but all dead: the device counts for itself.
-  const auto all_dead = backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, nullptr);
-  ASSERT_OK(all_dead);
-  EXPECT_TRUE((*all_dead)[0][0].empty());
+  corpus::RankedLists best;
+  ASSERT_OK(backend->Search(testing::FormatOf(spec), {}, tile, &best, nullptr));
+  EXPECT_EQ(best.queries_count(), 1u);
+  EXPECT_EQ(best.generations_count(), 0u);
+  // The view says that the rows are live, so they are scanned, but all are dead: the device counts
+  // for itself.
+  ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, nullptr));
+  EXPECT_TRUE(best.list(0, 0).empty());
 }
 
 // A generation without live rows is not scanned and has no list among the results.
@@ -335,19 +338,20 @@ TEST_F(GpuSearchTest, AGenerationWithoutLiveRowsBetweenOthersHasNoList) {
 TEST_F(GpuSearchTest, RefusesWhatIsOutOfRangeByName) {
   const auto backend = MakeEngine(64 * kMiB);
   ASSERT_NE(backend, nullptr);
-  EXPECT_EQ(backend->facts().k_max, kKMax + 1);
-  EXPECT_EQ(backend->facts().kind, BackendKind::kGpu);
+  EXPECT_EQ(backend->info().k_max, kKMax + 1);
+  EXPECT_EQ(backend->info().kind, BackendKind::kGpu);
   const std::vector<float> queries(2, 1.0f);
   corpus::QueryTile tile;
+  corpus::RankedLists best;
   tile.queries = queries.data();
   const std::vector<int32_t> zero = {1, 0};
   tile.k = zero;
-  EXPECT_THAT(backend->Search({.dim = 1}, {}, tile, nullptr),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("query 1: k = 0")));
+  EXPECT_THAT(backend->Search({.dim = 1}, {}, tile, &best, nullptr),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queries[1].k = 0")));
   const std::vector<int32_t> many(1025, 1);
   tile.k = many;
-  EXPECT_THAT(backend->Search({.dim = 1}, {}, tile, nullptr),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 1024")));
+  EXPECT_THAT(backend->Search({.dim = 1}, {}, tile, &best, nullptr),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be 0 .. 1024")));
 }
 
 TEST(GpuFactoryTest, RefusesOptionsByName) {

@@ -1,8 +1,9 @@
-// A build without CUDA says so.
+// Checks that a build without CUDA reports it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/gpu/gpu_topk_engine.h"
+#include "engine/gpu/make_gpu_topk_engine.h"
+#include "engine/gpu/runtime/probe_gpu.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::gpu {

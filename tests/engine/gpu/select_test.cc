@@ -1,5 +1,5 @@
-// The selection kernel against std::sort: adversarial keys, every k around the borders, one and
-// several blocks.
+// Compares the selection kernel with std::sort: adversarial keys, every k around the borders, one
+// and several blocks.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/gpu/kernels/select/select.h"
 #include "engine/score/order.h"
+#include "engine/topk/select.h"
 #include "tests/engine/gpu/gpu_fixture.h"
 
 namespace nearfield::gpu {
@@ -21,7 +21,7 @@ using testing::Random;
 constexpr uint64_t kPoison = 0xa5a5a5a5a5a5a5a5u;
 constexpr int64_t kGuard = 64;  // keys
 
-// Device memory of a test; the engine's own comes from its arena.
+// Device memory of a test; the engine's own memory comes from its arena.
 template <typename T>
 class DeviceArray {
  public:
@@ -86,7 +86,7 @@ float ScoreOf(Keys kind, int64_t i, int64_t count, Random& random) {
   }
 }
 
-// `count` keys, unique where they are not kNoKey.
+// Returns `count` keys, unique except for kNoKey.
 std::vector<uint64_t> MakeKeys(Keys kind, int64_t count, Random& random) {
   std::vector<uint32_t> ranks(static_cast<size_t>(count));
   for (size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<uint32_t>(i);
@@ -114,10 +114,10 @@ std::vector<uint64_t> Expected(std::vector<uint64_t> keys, int32_t k) {
   return keys;
 }
 
-// Several problems in one launch: queries that see different keys, pieces of different length.
+// Several problems in one launch: queries with different keys, pieces of different lengths.
 struct Launch {
-  std::vector<std::vector<uint64_t>> piece_keys;  // of each piece: one list, rotated for each query
-  std::vector<int32_t> k;                         // of each query
+  std::vector<std::vector<uint64_t>> piece_keys;  // by piece: one list, rotated for each query
+  std::vector<int32_t> k;                         // by query
   int groups = 1;
   int blocks_per_group = 1;
 };

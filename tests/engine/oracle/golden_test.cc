@@ -1,6 +1,6 @@
-// The formula itself, against scores made by a script that shares no code with it
-// (tests/golden/make_golden.py). The file is tests/golden/scores.txt, or the one NEARFIELD_GOLDEN
-// names.
+// Tests of the formula itself, against scores from a script that shares no code with it
+// (tests/golden/make_golden.py). The file is tests/golden/scores.txt, or the file named by
+// NEARFIELD_GOLDEN.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct GoldenCase {
   uint64_t s = 0;
   uint64_t t = 0;
   uint32_t dot = 0;
-  std::string cosine;  // "-": no score, the query is all zeros
+  std::string cosine;  // "-": no score, because the query is all zeros
   uint32_t l2 = 0;
   std::vector<float> query;
   std::vector<uint8_t> row;
@@ -107,7 +107,7 @@ uint32_t ScoreBits(const GoldenCase& golden, Metric metric) {
       oracle::Score(metric, golden.row_type, golden.query, golden.row.data()));
 }
 
-TEST(Golden, CoversEveryRowTypeAndLength) {
+TEST(OracleGoldenTest, CoversEveryRowTypeAndLength) {
   std::set<RowType> row_types;
   std::set<size_t> dims;
   const std::vector<GoldenCase> cases = ReadGolden();
@@ -124,14 +124,14 @@ TEST(Golden, CoversEveryRowTypeAndLength) {
   EXPECT_TRUE(dims.count(200) == 1);
 }
 
-TEST(Golden, SumsHaveTheSameBits) {
+TEST(OracleGoldenTest, SumsHaveTheSameBits) {
   for (const GoldenCase& golden : ReadGolden()) {
     EXPECT_EQ(SumBits(golden, score::DotStep), golden.s) << golden.name;
     EXPECT_EQ(SumBits(golden, score::L2Step), golden.t) << golden.name;
   }
 }
 
-TEST(Golden, ScoresOfTheOracleHaveTheSameBits) {
+TEST(OracleGoldenTest, ScoresOfTheOracleHaveTheSameBits) {
   for (const GoldenCase& golden : ReadGolden()) {
     EXPECT_EQ(ScoreBits(golden, Metric::kDot), golden.dot) << golden.name;
     EXPECT_EQ(ScoreBits(golden, Metric::kL2), golden.l2) << golden.name;

@@ -1,5 +1,5 @@
-// The oracle orders as the contract says: checked by counting, for each row, the rows that come
-// before it.
+// Tests that the oracle's order is the contract's: for each row, counts the rows that come before
+// it.
 #include "engine/oracle/oracle.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ bool IdLess(const IdColumn& ids, int64_t a, int64_t b) {
   });
 }
 
-// Rows that come before `row`, by the words of the contract.
+// Returns the number of rows that come before `row`, as defined by the contract.
 int64_t PlaceOf(const Corpus& corpus, const std::vector<float>& scores, int64_t row) {
   int64_t before = 0;
   for (int64_t other = 0; other < corpus.rows_count(); ++other) {
@@ -95,7 +95,7 @@ TEST(Oracle, GivesNoMoreThanKAndNoMoreThanThereAre) {
   EXPECT_EQ(testing::OracleAnswer(testing::Select(corpus, {}), query, 3).ids.size(), 0);
 }
 
-// How a corpus too large for one call is asked.
+// A corpus that is too large for one call is split into chunks.
 TEST(Oracle, AnswersOfChunksMergeIntoTheAnswerOfAll) {
   testing::Random random(testing::TestSeed());
   for (const CorpusFamily family : testing::kCorpusFamilies) {

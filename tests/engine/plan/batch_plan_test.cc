@@ -1,4 +1,5 @@
-// Stages of a batch: together they scan every tile once, and the first fits the queues.
+// Tests of the stages of a batch: together they scan every tile once, and the first fits the
+// queues.
 #include "engine/plan/batch_plan.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/plan/scan_choice.h"
+#include "engine/plan/scan_cost.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
 
@@ -17,7 +18,7 @@ using testing::Random;
 
 constexpr int64_t kTileRows = 64;
 
-// Tile `index` of a stage, as the scan kernel counts them.
+// Returns tile `index` of a stage, in the numbering of the scan kernel.
 int64_t TileAt(const ScanStage& stage, int64_t index) {
   if (stage.done_step == 0) return index * stage.step;
   const int64_t ratio = stage.done_step / stage.step;
@@ -55,8 +56,8 @@ TEST(BatchPlanTest, TheFirstStageHasRowsForK) {
   }
 }
 
-// The first stage takes at least 4096 rows, 8 rows per neighbor, and up to 8192 rows 64 per
-// neighbor: a corpus of that size needs no second stage, and one of a tile more does.
+// The first stage has at least 4096 rows, at least 8 rows per neighbor, and up to 8192 rows 64 per
+// neighbor. A corpus of that size needs no second stage, and one with one more tile does.
 TEST(BatchPlanTest, TheFirstStageGrowsWithK) {
   struct Case {
     int32_t k;

@@ -1,4 +1,5 @@
-// Search plans: every row is scanned once for every query, within the workspace, for any shape.
+// Tests of search plans: every row is scanned once for every query, within the workspace, for any
+// shape.
 #include "engine/plan/search_plan.h"
 
 #include <gtest/gtest.h>
@@ -6,9 +7,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/gpu/kernels/scan/scan_policy.h"
-#include "engine/gpu/kernels/select/group_state.h"
-#include "engine/gpu/kernels/select/select_policy.h"
+#include "engine/gpu/kernels/row_scan/scan_policy.h"
+#include "engine/topk/group_state.h"
+#include "engine/topk/select_policy.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
 
@@ -19,27 +20,27 @@ using testing::Random;
 
 constexpr int32_t kGenerations = 16;
 
-DeviceFacts Hopper() {
+DeviceProperties Hopper() {
   return {.sm_count = 132, .shared_bytes_per_sm = 233'472, .shared_bytes_per_block_max = 232'448};
 }
 
-EngineFacts Engine(int64_t keys_max) {
-  EngineFacts facts;
+EngineLimits Engine(int64_t keys_max) {
+  EngineLimits limits;
   for (const gpu::ScanPolicy& policy : gpu::kScanPolicies) {
-    facts.variants.push_back({.queries = policy.queries, .blocks_per_sm = policy.blocks_per_sm});
+    limits.variants.push_back({.queries = policy.queries, .blocks_per_sm = policy.blocks_per_sm});
   }
-  facts.scan_rows_per_block = 32;
-  facts.keys_per_select_block = gpu::kSelectKeysPerBlock;
-  facts.select_groups_max = gpu::kGroupsMax;
-  facts.keys_max = keys_max;
-  facts.result_keys_max = int64_t{8} * kGenerations * 4112;
-  facts.queries_max = 64;
-  facts.k_max = gpu::kSelectKMax;
-  return facts;
+  limits.scan_rows_per_block = 32;
+  limits.keys_per_select_block = gpu::kSelectKeysPerBlock;
+  limits.select_groups_max = gpu::kGroupsMax;
+  limits.keys_max = keys_max;
+  limits.result_keys_max = int64_t{8} * kGenerations * 4112;
+  limits.queries_max = 64;
+  limits.k_max = gpu::kSelectKMax;
+  return limits;
 }
 
-void ExpectValid(const SearchShape& shape, const EngineFacts& engine) {
-  const DeviceFacts device = Hopper();
+void ExpectValid(const SearchShape& shape, const EngineLimits& engine) {
+  const DeviceProperties device = Hopper();
   const SearchPlan plan = PlanSearch(shape, device, engine);
   ASSERT_GE(plan.queries, 1);
   ASSERT_LE(plan.queries, std::min(shape.queries, engine.queries_max));
@@ -64,7 +65,8 @@ void ExpectValid(const SearchShape& shape, const EngineFacts& engine) {
       ASSERT_EQ(piece.row_begin % 4, 0);
       ASSERT_EQ(piece.takes_carry, piece.row_begin > 0);
       ASSERT_EQ(piece.gives_carry, piece.row_end < shape.rows[g]);
-      // The carry has one owner at a time: a piece that takes or gives it is alone in its step.
+      // The carry has one owner at a time: a piece that takes or gives it is the only piece of its
+      // step.
       if (piece.takes_carry || piece.gives_carry) {
         ASSERT_EQ(step.pieces.size(), 1u);
       }
@@ -92,7 +94,7 @@ void ExpectValid(const SearchShape& shape, const EngineFacts& engine) {
 TEST(SearchPlanTest, AnyShapeIsScannedOnceWithinTheWorkspace) {
   Random random(testing::TestSeed());
   for (int round = 0; round < 20'000; ++round) {
-    const EngineFacts engine = Engine(random.Between(512 * 1024, 40'000'000));
+    const EngineLimits engine = Engine(random.Between(512 * 1024, 40'000'000));
     ASSERT_TRUE(WorkspaceIsEnough(engine, kGenerations));
     std::vector<int64_t> rows;
     const int64_t generations = random.Between(0, kGenerations + 1);
@@ -114,7 +116,7 @@ TEST(SearchPlanTest, AnyShapeIsScannedOnceWithinTheWorkspace) {
 }
 
 TEST(SearchPlanTest, EveryVariantIsReachedByTheQueriesItIsFor) {
-  const EngineFacts engine = Engine(1 << 20);
+  const EngineLimits engine = Engine(1 << 20);
   const std::vector<int64_t> rows = {10'000};
   for (const gpu::ScanPolicy& policy : gpu::kScanPolicies) {
     const SearchShape shape = {.dim_padded = 384, .queries = policy.queries, .k = 10, .rows = rows};
@@ -135,7 +137,7 @@ TEST(SearchPlanTest, OneQueryOnASmallCorpusIsOneScanAndOneSelectionOfOneBlock) {
 }
 
 TEST(SearchPlanTest, WideRowsTakeFewerQueriesAtOnce) {
-  const EngineFacts engine = Engine(1 << 20);
+  const EngineLimits engine = Engine(1 << 20);
   const std::vector<int64_t> rows = {10'000};
   EXPECT_EQ(
       PlanSearch({.dim_padded = 8192, .queries = 100, .k = 10, .rows = rows}, Hopper(), engine)
@@ -156,7 +158,7 @@ TEST(SearchPlanTest, NothingToScanIsAPlanWithoutSteps) {
 }
 
 TEST(SearchPlanTest, ATooSmallWorkspaceIsSeen) {
-  EngineFacts engine = Engine(1 << 20);
+  EngineLimits engine = Engine(1 << 20);
   engine.keys_max = 8 * 4097;
   EXPECT_FALSE(WorkspaceIsEnough(engine, kGenerations));
   engine = Engine(1 << 20);

@@ -1,4 +1,4 @@
-// The total order: as keys inside a generation, as a comparator between lists.
+// Tests of the total order: as keys inside a generation, and as a comparator between lists.
 #include "engine/score/order.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Every kind of score, and many drawn ones: never NaN, never -0.
+// Returns every kind of score and many random ones; never NaN, never -0.
 std::vector<float> Scores() {
   constexpr float kMax = std::numeric_limits<float>::max();
   constexpr float kMin = std::numeric_limits<float>::min();
@@ -78,7 +78,7 @@ TEST(OrderKey, GivesScoreAndRankBack) {
   }
 }
 
-// -inf is a legal score: even the worst row of the greatest rank must stand above "no row".
+// -inf is a legal score: even the worst row of the largest rank must rank above "no row".
 TEST(OrderKey, OfAnyRowIsGreaterThanNoRow) {
   EXPECT_GT(OrderKey(-kInfinity, static_cast<uint32_t>(kRankMax - 1)), kNoKey);
   EXPECT_GT(OrderKey(-kInfinity, 0), kNoKey);

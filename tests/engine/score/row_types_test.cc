@@ -1,5 +1,5 @@
-// Stored elements to fp32 and back, against the definition of the formats: value = (-1)^s *
-// mantissa * 2^exponent.
+// Tests of the conversion of stored elements to fp32 and back, against the definition of the
+// formats: value = (-1)^s * mantissa * 2^exponent.
 #include "engine/score/row_types.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ bool IsFinite(Format format, uint32_t bits) {
   return ExponentField(format, bits) != (1u << format.exponent_bits) - 1u;
 }
 
-// What finite `bits` stand for.
+// Returns the value of finite `bits`.
 double Value(Format format, uint32_t bits) {
   const auto mantissa = static_cast<double>(bits & ((1u << format.mantissa_bits) - 1u));
   const int bias = (1 << (format.exponent_bits - 1)) - 1;
@@ -84,7 +84,7 @@ TEST_P(NarrowFormat, EveryFiniteValueComesBackFromFp32) {
   }
 }
 
-// Rounding is monotone, so the borders between neighboring values decide it everywhere.
+// Rounding is monotone, so the midpoints between neighboring values determine it everywhere.
 TEST_P(NarrowFormat, EveryMidpointRoundsToEvenAndItsNeighborsToTheNearest) {
   const Format format = GetParam();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -93,7 +93,7 @@ TEST_P(NarrowFormat, EveryMidpointRoundsToEvenAndItsNeighborsToTheNearest) {
       const double middle = (Value(format, low) + Value(format, low + 1)) / 2;
       const auto border = static_cast<float>(sign != 0 ? -middle : middle);
       if (static_cast<double>(std::fabs(border)) != middle)
-        continue;  // the least denormals of bfloat16
+        continue;  // the smallest denormals of bfloat16
       const float toward_zero = std::nextafter(border, 0.0f);
       const float away = std::nextafter(border, sign != 0 ? -kInfinity : kInfinity);
       ASSERT_EQ(ToBits(format, border), sign | ((low + 1u) & ~1u)) << std::hex << low;

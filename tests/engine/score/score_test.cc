@@ -1,5 +1,4 @@
-// The canonical score: what the contract says beyond the golden values, and the arithmetic it
-// needs.
+// Tests of the canonical score: the contract beyond the golden values, and the arithmetic it needs.
 #include "engine/score/score.h"
 
 #include <gtest/gtest.h>

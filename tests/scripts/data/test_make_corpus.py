@@ -91,7 +91,7 @@ class Selection(unittest.TestCase):
         self.assertEqual(a, b)
 
     def test_too_few(self) -> None:
-        with self.assertRaisesRegex(mc.CorpusError, "only 2 packages remain, 3 wanted"):
+        with self.assertRaisesRegex(mc.CorpusError, "only 2 packages remain, but --count is 3"):
             mc.select(self.candidates, self.named_by, 3)
 
 

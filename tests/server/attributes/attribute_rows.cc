@@ -71,7 +71,7 @@ struct RowCheck {
     return *missing;
   }
 
-  // How many of the condition's values are among the row's.
+  // Returns how many of the condition's values the row has.
   int64_t Met(const Condition& asked) const {
     const PlainAttribute& values = attribute(asked.attribute);
     int64_t met = 0;
@@ -118,7 +118,7 @@ struct RowCheck {
 
 std::vector<PlainRow> RandomRows(Random& random, const std::vector<AttributeSpec>& specs,
                                  int64_t rows_count) {
-  std::vector<int64_t> missing_in;  // an attribute is missing in one of so many rows; 1: in all
+  std::vector<int64_t> missing_in;  // N: the attribute is missing in one row of N; 1: in all
   for (size_t i = 0; i < specs.size(); ++i)
     missing_in.push_back(random.OneOf<int64_t>({1, 2, 3, 10, 1 << 30}));
   std::vector<PlainRow> rows(static_cast<size_t>(rows_count));
@@ -169,6 +169,15 @@ std::vector<uint32_t> PassingRows(const FilterTree& filter, const std::vector<At
     if (Passes(filter, specs, rows[i], i)) passing.push_back(i);
   }
   return passing;
+}
+
+std::vector<Id> PassingIds(const FilterTree& filter, const std::vector<AttributeSpec>& specs,
+                           const RowModel& model) {
+  std::vector<Id> ids;
+  for (const auto& [id, row] : model.rows) {
+    if (Passes(filter, specs, row.attributes, std::get<uint64_t>(id))) ids.push_back(id);
+  }
+  return ids;
 }
 
 std::unique_ptr<AttributeColumns> ColumnsOf(const AttributeSchema& schema,

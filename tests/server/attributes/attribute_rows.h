@@ -1,4 +1,4 @@
-// Rows with attributes as plain values, and the slow, obviously right filter over them.
+// Rows with attributes as plain values, and a slow reference filter that is obviously correct.
 #ifndef NEARFIELD_TESTS_SERVER_ATTRIBUTES_ATTRIBUTE_ROWS_H_
 #define NEARFIELD_TESTS_SERVER_ATTRIBUTES_ATTRIBUTE_ROWS_H_
 
@@ -10,17 +10,18 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "server/catalog/attributes/attribute_block.h"
-#include "server/catalog/attributes/columns.h"
-#include "server/catalog/attributes/evaluate.h"
-#include "server/catalog/attributes/filter_tree.h"
+#include "server/attributes/attribute_block.h"
+#include "server/attributes/columns.h"
+#include "server/attributes/evaluate.h"
+#include "server/attributes/filter_tree.h"
 #include "tests/testing/random.h"
+#include "tests/testing/row_model.h"
 
 namespace nearfield::server {
 
 using PlainValue = std::variant<int64_t, double, bool, std::string>;
 
-// The values of one attribute: nothing where the row has none; one, or those of a list.
+// The values of one attribute: absent if the row has none; one value, or those of a list.
 using PlainAttribute = std::optional<std::vector<PlainValue>>;
 
 struct PlainRow {
@@ -30,23 +31,30 @@ struct PlainRow {
 std::vector<PlainRow> RandomRows(testing::Random& random, const std::vector<AttributeSpec>& specs,
                                  int64_t rows_count);
 
-// Rows [begin, end) as a block.
+// Returns the rows as a block.
 AttributeBlock BlockOf(const AttributeSchema& schema, absl::Span<const PlainRow> rows);
 
-// Whether the row with this id passes: row by row, value by value, as the contract says it.
+// Returns true if the row with this id passes. Evaluates every value, as the contract defines it.
 bool Passes(const FilterTree& filter, const std::vector<AttributeSpec>& specs, const PlainRow& row,
             uint64_t id);
 
-// The ordinals of the rows that pass; row i has ordinal and id i.
+// Returns the ordinals of the rows that pass. Row i has ordinal and id i.
 std::vector<uint32_t> PassingRows(const FilterTree& filter, const std::vector<AttributeSpec>& specs,
                                   absl::Span<const PlainRow> rows);
 
-// Columns that hold the rows, in uploads of these sizes (the last one takes what is left).
+// The expected content of a collection of the server. Its ids are numbers.
+using RowModel = testing::RowModel<PlainRow>;
+
+// Returns the ids of the rows that pass, ascending.
+std::vector<Id> PassingIds(const FilterTree& filter, const std::vector<AttributeSpec>& specs,
+                           const RowModel& model);
+
+// Returns columns that hold the rows, in uploads of these sizes. The last upload takes the rest.
 std::unique_ptr<AttributeColumns> ColumnsOf(const AttributeSchema& schema,
                                             absl::Span<const PlainRow> rows,
                                             absl::Span<const int64_t> upload_sizes);
 
-// A row's id is its ordinal; there are `rows_count`.
+// Resolves ids for rows 0 .. rows_count - 1 whose ordinal is their id.
 EvaluateOptions IdsAreOrdinals(int64_t rows_count);
 
 }  // namespace nearfield::server

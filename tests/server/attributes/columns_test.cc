@@ -1,5 +1,5 @@
-// The columns of a collection: versions, chunks that are merged and dropped, many at once.
-#include "server/catalog/attributes/columns.h"
+// Tests of a collection's columns: versions, merged and dropped chunks, concurrent use.
+#include "server/attributes/columns.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ const std::vector<AttributeSpec>& Specs() {
   return *specs;
 }
 
-// Chunks of `rows`, the first with this ordinal.
+// Returns the chunks of `rows`; the first row has the ordinal `first`.
 std::vector<std::shared_ptr<const AttributeChunk>> ChunksOf(const AttributeSchema& schema,
                                                             absl::Span<const PlainRow> rows,
                                                             uint32_t first) {
@@ -44,7 +44,7 @@ std::vector<std::shared_ptr<const AttributeChunk>> ChunksOf(const AttributeSchem
   return *std::move(chunks);
 }
 
-// Rows whose x is their place.
+// Returns rows whose x is their index.
 std::vector<PlainRow> Numbered(int64_t rows_count) {
   std::vector<PlainRow> rows;
   for (int64_t i = 0; i < rows_count; ++i)
@@ -58,14 +58,14 @@ std::vector<uint32_t> Evaluated(const FilterTree& tree, const AttributeColumns& 
   return Evaluate(*filter, *columns.Snapshot(), IdsAreOrdinals(1 << 20))->ToVector();
 }
 
-// Ordinals that are in a chunk.
+// Returns the ordinals that are in a chunk.
 OrdinalSet InChunks(const AttributeColumns& columns) {
   OrdinalSet rows;
   for (const auto& chunk : columns.Snapshot()->chunks) rows.UniteWith(chunk->rows());
   return rows;
 }
 
-// A scene of random uploads in random order, with gaps of ordinals between some, and some rows
+// Random uploads in random order, with gaps between the ordinals of some, and with some rows
 // dropped.
 TEST(AttributeColumnsLaws, MergingAndDroppingChangeNoLiveRow) {
   Random random(testing::TestSeed());
@@ -84,7 +84,7 @@ TEST(AttributeColumnsLaws, MergingAndDroppingChangeNoLiveRow) {
     std::vector<bool> is_live(rows.size(), false);
     OrdinalSet dropped;
     OrdinalSet freed;
-    // Dropped rows are in a chunk, or their ordinals are returned: once, and they are free.
+    // A dropped row stays in a chunk, or TakeFreed returns its ordinal once.
     const auto expect_freed_once = [&] {
       const OrdinalSet taken = columns.TakeFreed();
       EXPECT_EQ(taken.IntersectionSize(freed), 0);
@@ -140,13 +140,13 @@ TEST(AttributeColumnsTest, ManySmallUploadsBecomeFewChunks) {
   for (uint32_t row = 0; row < rows.size(); row += 10) {
     ASSERT_OK(columns.Add(ChunksOf(schema, absl::MakeConstSpan(rows).subspan(row, 10), row)));
     columns.MergeSmall();
-    // Small ones at once: at most what a binary counter of up to kInlineRowsMax rows leaves.
+    // MergeSmall leaves at most as many chunks as a binary counter of up to kInlineRowsMax rows.
     ASSERT_LE(columns.Snapshot()->chunks.size(), 20'000u / 8192 * 2 + 14);
   }
   while (columns.MergeStep()) {
   }
   const auto snapshot = columns.Snapshot();
-  // Each more than twice as large as all after it.
+  // Each chunk is more than twice as large as all after it.
   EXPECT_LE(snapshot->chunks.size(), 11u);
   int64_t rows_count = 0;
   for (const auto& chunk : snapshot->chunks) rows_count += chunk->rows_count();
@@ -156,14 +156,16 @@ TEST(AttributeColumnsTest, ManySmallUploadsBecomeFewChunks) {
   EXPECT_THAT(found, ElementsAre(19'998, 19'999));
 }
 
-// Uploads may overtake one another: one then comes between rows that are merged already.
+// Concurrent uploads may finish out of order. The rows of one then lie between rows that are merged
+// already.
 TEST(AttributeColumnsTest, RowsThatComeBetweenMergedOnesAreMergedInTheirPlace) {
   const AttributeSchema schema = *AttributeSchema::Create(Specs(), {});
   AttributeColumns columns(schema);
   constexpr uint32_t kRows = 20'000;
   std::vector<PlainRow> rows(3 * kRows);
   for (size_t row = 0; row < rows.size(); ++row) {
-    const auto value = static_cast<int64_t>(row % 2 == 0 ? 25 : row % 50);  // one of half the rows
+    // Half of the rows have the value 25.
+    const auto value = static_cast<int64_t>(row % 2 == 0 ? 25 : row % 50);
     rows[row].attributes = {std::vector<PlainValue>{value}, std::nullopt};
   }
   for (const uint32_t first : {0u, 2 * kRows, kRows}) {
@@ -179,8 +181,8 @@ TEST(AttributeColumnsTest, RowsThatComeBetweenMergedOnesAreMergedInTheirPlace) {
   }
 }
 
-// Rows with used ordinals come before and between others. Each of them made a new copy of the large
-// chunk that followed it.
+// Rows with reused ordinals come before and between other rows. Each of them made a new copy of the
+// large chunk after it.
 TEST(AttributeColumnsTest, SmallUploadsBeforeALargeChunkDoNotCopyIt) {
   const AttributeSchema schema = *AttributeSchema::Create(Specs(), {});
   AttributeColumns columns(schema);
@@ -201,24 +203,24 @@ TEST(AttributeColumnsTest, SmallUploadsBeforeALargeChunkDoNotCopyIt) {
   EXPECT_EQ(columns.Snapshot()->chunks.size(), 1u) << "together they are half as large";
 }
 
-// An upload that failed before its rows were added has ordinals all the same.
+// An upload that failed before its rows were added has taken ordinals, too.
 TEST(AttributeColumnsTest, AnUploadThatIsGivenUpFreesItsOrdinals) {
   const AttributeSchema schema = *AttributeSchema::Create(Specs(), {});
   AttributeColumns columns(schema);
-  columns.GiveUp(OrdinalSet::FromRange({.begin = 3, .end = 7}));
+  columns.Release(OrdinalSet::FromRange({.begin = 3, .end = 7}));
   EXPECT_THAT(columns.TakeFreed().ToVector(), ElementsAre(3, 4, 5, 6));
   EXPECT_TRUE(columns.TakeFreed().empty());
   ASSERT_OK(columns.Add(ChunksOf(schema, Numbered(1), 0)));
   ASSERT_OK(columns.Add(ChunksOf(schema, Numbered(2), 1)));
   while (columns.MergeStep()) {
   }
-  columns.GiveUp(OrdinalSet::FromRange({.begin = 0, .end = 1}));
+  columns.Release(OrdinalSet::FromRange({.begin = 0, .end = 1}));
   EXPECT_TRUE(columns.TakeFreed().empty()) << "in a chunk with others";
-  columns.GiveUp(OrdinalSet::FromRange({.begin = 1, .end = 3}));
+  columns.Release(OrdinalSet::FromRange({.begin = 1, .end = 3}));
   EXPECT_THAT(columns.TakeFreed().ToVector(), ElementsAre(0, 1, 2));
 }
 
-// A bit for each ordinal between them would be the greater part of a gigabyte.
+// One bit for each ordinal between the rows would take most of a gigabyte.
 TEST(AttributeColumnsTest, RowsFarApartStayApart) {
   const AttributeSchema schema = *AttributeSchema::Create(Specs(), {});
   AttributeColumns columns(schema);
@@ -301,7 +303,8 @@ TEST(AttributeColumnsTest, VersionsNameWhatIsThere) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1 ordinals, 13 the first")));
   EXPECT_EQ(columns.Snapshot(), first);
 
-  // Half a chunk goes with the next merge; what is whole goes at once, in a new version.
+  // The half-dropped chunk shrinks in the next merge. The completely dropped chunk is removed
+  // immediately, in a new version.
   const int64_t bytes = columns.bytes();
   columns.Drop(OrdinalSet::FromRange({.begin = 0, .end = 13}));
   EXPECT_EQ(columns.Snapshot()->version, first->version);
@@ -316,7 +319,7 @@ TEST(AttributeColumnsTest, VersionsNameWhatIsThere) {
   EXPECT_EQ(first->chunks[0]->rows_count(), 4);
 }
 
-// Readers see whole uploads only, while rows are added, merged and dropped.
+// Readers see only complete uploads while rows are added, merged and dropped.
 TEST(AttributeColumnsTest, ReadersSeeWholeUploads) {
   const AttributeSchema schema = *AttributeSchema::Create(Specs(), {});
   AttributeColumns columns(schema);
@@ -345,7 +348,8 @@ TEST(AttributeColumnsTest, ReadersSeeWholeUploads) {
   for (uint32_t upload = 0; upload < kUploads; ++upload) {
     EXPECT_OK(columns.Add(ChunksOf(schema, rows, upload * kRows)));
     columns.MergeSmall();
-    // A whole upload: where it was merged with others, it goes with the next merge of those.
+    // Drops a complete upload. If it was merged with others, its rows are removed in their next
+    // merge.
     if (upload % 10 == 9) {
       columns.Drop(
           OrdinalSet::FromRange({.begin = (upload - 9) * kRows, .end = (upload - 8) * kRows}));

@@ -1,5 +1,6 @@
-// Filters over random rows: the same rows as the slow filter finds, however the rows were uploaded.
-#include "server/catalog/attributes/evaluate.h"
+// Tests of filters over random rows: the result equals that of the slow filter, however the rows
+// were uploaded.
+#include "server/attributes/evaluate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ std::vector<uint32_t> Evaluated(const FilterTree& tree, const AttributeColumns& 
   return rows->ToVector();
 }
 
-// Sizes of uploads that sum up to `rows_count` or more.
+// Returns sizes of uploads that add up to at least `rows_count`.
 std::vector<int64_t> RandomSizes(Random& random, int64_t rows_count) {
   std::vector<int64_t> sizes;
   for (int64_t left = rows_count; left > 0; left -= sizes.back())
@@ -74,7 +75,7 @@ TEST(EvaluateLaws, EqualsTheSlowFilterHoweverTheRowsWereUploaded) {
       all += scene.rows_count();
     }
   }
-  // Neither nearly nothing nor nearly everything passes, or the test would see little.
+  // Between 10% and 90% of all rows pass; otherwise the test would check little.
   EXPECT_GT(passing, all / 10);
   EXPECT_LT(passing, all - all / 10);
 }
@@ -123,8 +124,7 @@ TEST(EvaluateLaws, ManyValuesAreTheirConditionsJoined) {
   }
 }
 
-// Values that are cut, held as bitmaps and as lists, in one index: more rows than the other laws
-// have.
+// One index with cuts, bitmaps and plain lists. Needs more rows than the other laws have.
 TEST(EvaluateLaws, ManyRowsOfFewAndOfManyValues) {
   Random random(testing::TestSeed());
   const std::vector<AttributeSpec> specs = {{.name = "few"},
@@ -147,7 +147,7 @@ TEST(EvaluateLaws, ManyRowsOfFewAndOfManyValues) {
   for (int i = 0; i < 60; ++i) {
     const auto comparison = static_cast<Comparison>(random.Between(0, 6));
     const int64_t value = random.Between(0, 40);
-    // Neighbors, with the value of half the rows among them: both ends near one cut.
+    // Adjacent values that include the value of half the rows, so that both ends are near one cut.
     std::vector<int64_t> near_lump;
     for (int64_t near = random.Between(420, 500); near <= 500 + value; ++near)
       near_lump.push_back(near);
@@ -167,10 +167,10 @@ TEST(EvaluateLaws, ManyRowsOfFewAndOfManyValues) {
   }
 }
 
-class MissingValuesTest : public ::testing::Test {
+class EvaluateMissingValuesTest : public ::testing::Test {
  protected:
-  // Rows 0: x = 1, tags = [a, b]; 1: x = 2, tags = []; 2: nothing.
-  MissingValuesTest() {
+  // Row 0: x = 1, tags = [a, b]. Row 1: x = 2, tags = []. Row 2: no attributes.
+  EvaluateMissingValuesTest() {
     const std::vector<PlainRow> rows = {
         {.attributes = {std::vector<PlainValue>{int64_t{1}},
                         std::vector<PlainValue>{std::string("a"), std::string("b")}}},
@@ -185,7 +185,7 @@ class MissingValuesTest : public ::testing::Test {
   std::unique_ptr<AttributeColumns> columns_;
 };
 
-TEST_F(MissingValuesTest, AComparisonOfAMissingValueIsFalseAndItsNegationTrue) {
+TEST_F(EvaluateMissingValuesTest, AComparisonOfAMissingValueIsFalseAndItsNegationTrue) {
   EXPECT_THAT(RowsOf(Compare("x", Comparison::kEqual, Integers({1}))), ElementsAre(0));
   EXPECT_THAT(RowsOf(Compare("x", Comparison::kNotEqual, Integers({1}))), ElementsAre(1));
   EXPECT_THAT(RowsOf(Not(Compare("x", Comparison::kEqual, Integers({1})))), ElementsAre(1, 2));
@@ -194,7 +194,7 @@ TEST_F(MissingValuesTest, AComparisonOfAMissingValueIsFalseAndItsNegationTrue) {
   EXPECT_THAT(RowsOf(Not(Exists("x"))), ElementsAre(2));
 }
 
-TEST_F(MissingValuesTest, AnEmptyListIsThereAndHoldsNothing) {
+TEST_F(EvaluateMissingValuesTest, AnEmptyListIsThereAndHoldsNothing) {
   EXPECT_THAT(RowsOf(Exists("tags")), ElementsAre(0, 1));
   EXPECT_THAT(RowsOf(OfValues(ConditionKind::kListAny, "tags", Keywords({"a", "z"}))),
               ElementsAre(0));
@@ -205,7 +205,7 @@ TEST_F(MissingValuesTest, AnEmptyListIsThereAndHoldsNothing) {
               ElementsAre(1, 2));
 }
 
-TEST_F(MissingValuesTest, ErrorsOfIdsAndCancellationEndIt) {
+TEST_F(EvaluateMissingValuesTest, ErrorsOfIdsAndCancellationEndIt) {
   IdColumn ids;
   ids.AppendNumber(1);
   const auto filter = ValidateFilter(And({Exists("x"), HasId(ids)}), schema_, {});

@@ -1,5 +1,6 @@
-// The cache of filters' answers: the same rows as without it, bounded, and never another state's.
-#include "server/catalog/attributes/filter_cache.h"
+// Tests of the filter cache: the same rows as without it, bounded memory, and never the rows of
+// another state.
+#include "server/attributes/filter_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -69,7 +70,7 @@ TEST_F(FilterCacheTest, TheLeastRecentlyAskedForGoesFirst) {
   const FilterTree c = Not(b);
   FilterCache probe(1 << 20);
   for (const FilterTree& filter : {a, b, c}) Cached(probe, filter);
-  FilterCache cache(probe.stats().bytes - 1);  // one of the three goes
+  FilterCache cache(probe.stats().bytes - 1);  // one of the three is evicted
   Cached(cache, a);
   Cached(cache, b);
   Cached(cache, a);
@@ -93,7 +94,7 @@ TEST_F(FilterCacheTest, AnotherVersionIsAnotherAnswer) {
   EXPECT_EQ(cache.stats().hits, 0);
 }
 
-// An id names another row once it was deleted and uploaded anew, which the columns do not see.
+// After a delete and an upload, an id names another row. The columns do not see this.
 TEST_F(FilterCacheTest, IdsAreOfTheirState) {
   FilterCache cache(1 << 20);
   IdColumn ids;
@@ -109,7 +110,7 @@ TEST_F(FilterCacheTest, IdsAreOfTheirState) {
   const auto rows = cache.Evaluate(Valid(by_id), *columns_->Snapshot(), moved, 2);
   ASSERT_OK(rows);
   EXPECT_THAT(Chosen(**rows), ::testing::ElementsAre(9));
-  // A filter without ids does not care.
+  // A filter without ids does not depend on the state.
   Cached(cache, Exists(specs_[0].name), 1);
   Cached(cache, Exists(specs_[0].name), 2);
   EXPECT_EQ(cache.stats().hits, 2);

@@ -1,4 +1,4 @@
-// Native filters and attribute blocks as messages: what a client would send.
+// Converts native filters and attribute blocks to the messages that a client would send.
 #ifndef NEARFIELD_TESTS_SERVER_ATTRIBUTES_FILTER_MESSAGES_H_
 #define NEARFIELD_TESTS_SERVER_ATTRIBUTES_FILTER_MESSAGES_H_
 
@@ -7,15 +7,15 @@
 #include <cstdint>
 
 #include "nearfield/v1/common.pb.h"
-#include "server/catalog/attributes/attribute_block.h"
-#include "server/catalog/attributes/filter_tree.h"
+#include "server/attributes/attribute_block.h"
+#include "server/attributes/filter_tree.h"
 
 namespace nearfield::server {
 
-// The condition at `place` and what is below it. Ids are numbers.
+// Converts the condition at `place` and its descendants. Ids are numbers.
 void ToMessage(const FilterTree& tree, int32_t place, nearfield::v1::Filter* message);
 
-// A column for each attribute.
+// Adds a column for each attribute.
 void ToMessages(const AttributeSchema& schema, const AttributeBlock& block,
                 google::protobuf::RepeatedPtrField<nearfield::v1::AttributeColumn>* columns);
 

@@ -1,6 +1,6 @@
-// What a filter may be: every limit at the limit and one past it, types, shapes, and paths in
-// errors.
-#include "server/catalog/attributes/filter.h"
+// Tests of valid and invalid filters: every limit exactly and exceeded by one, types, shapes, and
+// paths in errors.
+#include "server/attributes/filter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ TEST(SchemaTest, NamesAndTheirNumberAreBounded) {
   EXPECT_EQ(schema->Find("a64"), std::nullopt);
   specs.push_back({.name = "a64"});
   EXPECT_THAT(AttributeSchema::Create(specs, {}),
-              Refused("attributes", "65 declared, the limit is 64"));
+              Refused("attributes", "65 declared, must be at most 64"));
 }
 
 TEST(FilterTest, LevelsAreBounded) {
@@ -81,7 +81,7 @@ TEST(FilterTest, LevelsAreBounded) {
   EXPECT_EQ(FilterDepth(tree), 8);
   EXPECT_OK(Checked(tree));
   EXPECT_THAT(Checked(Not(tree)), Refused("filter", "more than 8 levels"));
-  // What recursion can bear bounds the setting.
+  // The recursion depth limits the setting.
   for (int level = 9; level <= kFilterDepthMax; ++level) tree = Not(tree);
   EXPECT_OK(Checked(tree, {.filter_depth_max = 1000}));
   EXPECT_FALSE(Checked(Not(tree), {.filter_depth_max = 1000}).ok());
@@ -113,13 +113,13 @@ TEST(FilterTest, ValuesAndIdsOfAConditionAreBounded) {
   }
 }
 
-// A condition: 8 bytes and its name; a keyword: 4 and its own.
+// A condition takes 8 bytes plus its name, a keyword 4 plus its bytes.
 TEST(FilterTest, BytesAreBounded) {
   const size_t keyword_bytes = 65536 - 8 - 1 - 4;
   EXPECT_OK(Checked(Equal("k", Keywords({std::string(keyword_bytes, 'x')}))));
   EXPECT_THAT(
       Checked(Equal("k", Keywords({std::string(keyword_bytes + 1, 'x')}))),
-      Refused("filter", "65537 bytes of conditions, names, values and ids, the limit is 65536"));
+      Refused("filter", "65537 bytes of conditions, names, values and ids, must be at most 65536"));
   EXPECT_EQ(FilterBytes(And({OfValues(ConditionKind::kIn, "i", Integers({1, 2})),
                              HasId(IdColumn::OfNumbers({7}))})),
             8 + (8 + 1 + 16) + (8 + 8));
@@ -194,8 +194,8 @@ TEST(FilterTest, WhatIsNoTreeIsRefused) {
   }
 }
 
-// Filters that are the same but for order and repetition share a name, and no others do.
-TEST(CanonicalBytesLaws, OrderAndRepetitionOfOperandsDoNotMatter) {
+// Filters have the same canonical bytes if and only if they differ only in order and repetition.
+TEST(FilterCanonicalBytesLaws, OrderAndRepetitionOfOperandsDoNotMatter) {
   const FilterTree a = OfValues(ConditionKind::kIn, "d", Doubles({1, -0.0, 2}));
   const FilterTree b = OfValues(ConditionKind::kIn, "d", Doubles({2, 0.0, 1, 2}));
   const FilterTree c = Compare("i", Comparison::kLess, Integers({1}));
@@ -227,7 +227,7 @@ TEST(CanonicalBytesLaws, OrderAndRepetitionOfOperandsDoNotMatter) {
   }
 }
 
-TEST(CanonicalBytesLaws, EqualBytesPassTheSameRows) {
+TEST(FilterCanonicalBytesLaws, EqualBytesPassTheSameRows) {
   testing::Random random(testing::TestSeed());
   const std::vector<AttributeSpec> specs = {
       {.name = "b", .type = AttributeType::kBool},

@@ -1,5 +1,5 @@
-// Sets of ordinals against std::set: containers of every kind, and their borders.
-#include "server/catalog/attributes/ordinal_set.h"
+// Tests of OrdinalSet against std::set: containers of every kind, and their borders.
+#include "server/attributes/ordinal_set.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,9 +20,10 @@ using ::testing::ElementsAre;
 using testing::Random;
 
 constexpr uint32_t kBase = 3 * 65536;
-constexpr size_t kWords = 5 * 1024 - 7;  // the last container is not whole
+constexpr size_t kWords = 5 * 1024 - 7;  // the last container is incomplete
 
-// Runs, scattered ordinals, dense parts, the borders of containers; some below and above the words.
+// Draws runs, scattered ordinals, dense parts and container borders; some below and above the
+// words.
 std::vector<uint32_t> Draw(Random& random) {
   std::set<uint32_t> ordinals;
   for (int64_t part = random.Between(0, 6); part > 0; --part) {

@@ -1,5 +1,5 @@
-// Attributes of rows as bytes: what goes in comes out to the bit, and nothing else is taken.
-#include "server/catalog/attributes/row_encoding.h"
+// Tests of the row encoding: attributes survive it to the bit, and no other bytes are accepted.
+#include "server/attributes/row_encoding.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST(RowEncodingLaws, WhatGoesInComesOut) {
   }
 }
 
-// A changed byte is refused, or it is another row's encoding: never the same attributes twice.
+// A changed byte is rejected or encodes another row. No two encodings have the same attributes.
 TEST(RowEncodingLaws, BytesAndAttributesAreOneToOne) {
   Random random(testing::TestSeed());
   int refused = 0;
@@ -118,7 +118,7 @@ TEST(RowEncodingTest, TheFormatIsFrozen) {
 TEST(RowEncodingTest, BytesOfARowAreBounded) {
   const AttributeSchema schema = *AttributeSchema::Create(
       {{.name = "k", .type = AttributeType::kKeyword, .is_list = true}}, {});
-  // Version, number, type, count; a length in two bytes.
+  // Version, number, type, count; then keywords with a length in two bytes.
   const auto encoded = [&](size_t last_bytes) {
     std::vector<PlainValue> list(64, std::string(1020, 'k'));
     list.back() = std::string(last_bytes, 'k');
@@ -127,9 +127,9 @@ TEST(RowEncodingTest, BytesOfARowAreBounded) {
   };
   const size_t at_limit = 65536 - 4 - 63 * 1022 - 2;
   EXPECT_OK(encoded(at_limit));
-  EXPECT_THAT(encoded(at_limit + 1),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("row 1 has 65537 bytes"), HasSubstr("limit is 65536"))));
+  EXPECT_THAT(encoded(at_limit + 1), StatusIs(absl::StatusCode::kInvalidArgument,
+                                              AllOf(HasSubstr("row 1 has 65537 bytes"),
+                                                    HasSubstr("must be at most 65536"))));
 }
 
 TEST(RowEncodingTest, WhatNoEncoderWritesIsRefused) {

@@ -1,5 +1,5 @@
-// Tests of the audit: an engine over a fake device with a store beneath, a clock and a pace that
-// tests move, an alarm that remembers.
+// AuditFixture: an engine over a fake device and a store, a clock and a pace that tests control,
+// and an alarm that records its calls.
 #ifndef NEARFIELD_TESTS_SERVER_AUDIT_AUDIT_FIXTURE_H_
 #define NEARFIELD_TESTS_SERVER_AUDIT_AUDIT_FIXTURE_H_
 
@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/catalog/audit/audit.h"
-#include "server/catalog/collection_upload.h"
+#include "server/audit/audit.h"
+#include "server/collections/collection_upload.h"
 #include "tests/server/fake_clock.h"
 #include "tests/testing/fake_engine.h"
 #include "tests/testing/status_matchers.h"
@@ -57,7 +57,7 @@ class AuditFixture : public ::testing::Test {
     options.engine = fake_.engine->Info();
     options.record_dir = record_dir;
     options.stop = [this] { ++stops_; };
-    options.tell = [this](const std::string& what, const absl::StatusOr<std::string>& record) {
+    options.report = [this](const std::string& what, const absl::StatusOr<std::string>& record) {
       const std::lock_guard lock(mutex_);
       raised_.push_back({.what = what, .record = record});
     };
@@ -76,7 +76,7 @@ class AuditFixture : public ::testing::Test {
     return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   }
 
-  // The answer to `vector` with k neighbors, as the auditor gets it.
+  // Returns the answer to `vector` with k neighbors, in the form that the auditor gets.
   AuditedAnswer Answer(const std::shared_ptr<Collection>& collection,
                        const std::vector<float>& vector, int32_t k) {
     SearchBatch batch;

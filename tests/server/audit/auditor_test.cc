@@ -1,10 +1,10 @@
-// The auditor: what it finds, what it drops, and that it takes no more than its share of a core.
-#include "server/catalog/audit/auditor.h"
+// Tests of the auditor: the mismatches it finds, the answers it drops, and its limit on CPU time.
+#include "server/audit/auditor.h"
 
 #include <thread>
 
 #include "tests/server/audit/audit_fixture.h"
-#include "tests/server/scripted_engine.h"
+#include "tests/testing/scripted_engine.h"
 
 namespace nearfield::server {
 namespace {
@@ -31,8 +31,8 @@ class AuditorTest : public AuditFixture {
 };
 
 TEST_F(AuditorTest, ARightAnswerRaisesNothing) {
-  Auditor auditor({.share = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
-  auditor.Submit(auditor.Draw(), Answer(collection_, {1, 0}, 3));
+  Auditor auditor({.one_in = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  auditor.Submit(auditor.Reserve(), Answer(collection_, {1, 0}, 3));
   AwaitAudited(auditor, 1);
   EXPECT_EQ(auditor.counts().rows_checked, 4);
   EXPECT_EQ(auditor.counts().mismatches, 0);
@@ -42,12 +42,12 @@ TEST_F(AuditorTest, ARightAnswerRaisesNothing) {
 }
 
 TEST_F(AuditorTest, AFlippedScoreBitIsFoundAndCanBeReplayed) {
-  Auditor auditor({.share = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
-  fake_.device->CorruptAnswers([](corpus::BestRows* best) {
-    corpus::RankedScore& score = best->at(0).at(0).at(1);
+  Auditor auditor({.one_in = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  fake_.device->CorruptAnswers([](corpus::RankedLists* best) {
+    corpus::RankedScore& score = best->Resize(0, 0, best->list(0, 0).size()).at(1);
     score.score = std::nextafterf(score.score, 9.0f);
   });
-  auditor.Submit(auditor.Draw(), Answer(collection_, {1, 0}, 3));
+  auditor.Submit(auditor.Reserve(), Answer(collection_, {1, 0}, 3));
   AwaitAudited(auditor, 1);
   EXPECT_EQ(auditor.counts().mismatches, 1);
   EXPECT_EQ(stops_, 1);
@@ -74,51 +74,51 @@ TEST_F(AuditorTest, AFlippedScoreBitIsFoundAndCanBeReplayed) {
 }
 
 TEST_F(AuditorTest, AWrongIdIsFoundAfterTheCollectionHasMovedOn) {
-  Auditor auditor({.share = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  Auditor auditor({.one_in = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
   AuditedAnswer answer = Answer(collection_, {1, 0}, 3);
   answer.answer.ids = testing::Ids({10, 12, 11});
   ASSERT_OK(collection_->Delete(testing::Ids({11})));
-  auditor.Submit(auditor.Draw(), std::move(answer));
+  auditor.Submit(auditor.Reserve(), std::move(answer));
   AwaitAudited(auditor, 1);
   ASSERT_THAT(raised(), SizeIs(1));
   EXPECT_THAT(raised()[0].what, HasSubstr("place 1: claimed id 12"));
-  // The rows of now are not those of the answer.
+  // The current rows are not those of the answer.
   EXPECT_EQ(ReadRecord(raised()[0])["rows"], nullptr);
 }
 
 TEST_F(AuditorTest, AnEpochIsHeldNoLongerThanTheCheck) {
-  Auditor auditor({.share = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  Auditor auditor({.one_in = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
   AuditedAnswer answer = Answer(collection_, {1, 0}, 3);
   const std::weak_ptr<const PinnedEpoch> epoch = answer.at;
-  auditor.Submit(auditor.Draw(), std::move(answer));
+  auditor.Submit(auditor.Reserve(), std::move(answer));
   while (!epoch.expired()) std::this_thread::yield();
   EXPECT_EQ(auditor.counts().answers_audited, 1);
 }
 
 TEST_F(AuditorTest, AShareOfZeroChoosesNone) {
-  Auditor auditor({.share = 0}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
-  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(auditor.Draw());
+  Auditor auditor({.one_in = 0}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(auditor.Sample());
   EXPECT_EQ(auditor.counts().answers_dropped, 0);
 }
 
 TEST_F(AuditorTest, OneInAHundredIsChosenAndNotEveryHundredth) {
-  Auditor auditor({.share = 100}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
+  Auditor auditor({.one_in = 100}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
   std::vector<int> chosen;
   for (int i = 0; i < 100000; ++i) {
-    if (auditor.Draw()) chosen.push_back(i % 100);
+    if (auditor.Sample()) chosen.push_back(i % 100);
   }
   EXPECT_GT(chosen.size(), 800u);
   EXPECT_LT(chosen.size(), 1200u);
   std::sort(chosen.begin(), chosen.end());
   chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
-  EXPECT_GT(chosen.size(), 90u);  // places within a hundred
+  EXPECT_GT(chosen.size(), 90u);  // positions modulo 100
 }
 
-// The oracle of this one waits at a gate.
-class SlowAuditTest : public AuditFixture {
+// The oracle of this engine waits at a gate.
+class AuditorOverloadTest : public AuditFixture {
  protected:
-  void SetUp() override { engine_ = MakeScriptedEngine(script_); }
-  ~SlowAuditTest() override { script_->verify_gate.Open(); }
+  void SetUp() override { engine_ = testing::MakeScriptedEngine(script_); }
+  ~AuditorOverloadTest() override { script_->verify_gate.Open(); }
 
   AuditedAnswer EmptyAnswer() {
     if (collection_ == nullptr) collection_ = *engine_->CreateCollection(testing::kPlainSpec);
@@ -131,61 +131,61 @@ class SlowAuditTest : public AuditFixture {
     return answer;
   }
 
-  std::shared_ptr<EngineScript> script_ = std::make_shared<EngineScript>();
+  std::shared_ptr<testing::EngineScript> script_ = std::make_shared<testing::EngineScript>();
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<Collection> collection_;
   Alarm alarm_{AlarmOptions("")};
 };
 
-TEST_F(SlowAuditTest, ABusyAuditorDropsAndCounts) {
-  Auditor auditor({.share = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
+TEST_F(AuditorOverloadTest, ABusyAuditorDropsAndCounts) {
+  Auditor auditor({.one_in = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
   script_->verify_gate.Close();
-  for (int64_t i = 0; i < kAuditPlaces; ++i) auditor.Submit(auditor.Draw(), EmptyAnswer());
+  for (int64_t i = 0; i < kAuditSlots; ++i) auditor.Submit(auditor.Reserve(), EmptyAnswer());
   script_->verify_gate.AwaitArrivals(1);
-  EXPECT_FALSE(auditor.Draw());
-  EXPECT_FALSE(auditor.Draw());
+  EXPECT_FALSE(auditor.Reserve());
+  EXPECT_FALSE(auditor.Reserve());
   EXPECT_EQ(auditor.counts().answers_dropped, 2);
   script_->verify_gate.Open();
-  while (auditor.counts().answers_audited < kAuditPlaces) std::this_thread::yield();
+  while (auditor.counts().answers_audited < kAuditSlots) std::this_thread::yield();
   EXPECT_EQ(auditor.counts().answers_dropped, 2);
 }
 
-TEST_F(SlowAuditTest, APlaceThatIsNotUsedComesBack) {
-  Auditor auditor({.share = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
-  for (int i = 0; i < 100; ++i) EXPECT_TRUE(auditor.Draw());
+TEST_F(AuditorOverloadTest, APlaceThatIsNotUsedComesBack) {
+  Auditor auditor({.one_in = 1}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(auditor.Reserve());
   EXPECT_EQ(auditor.counts().answers_dropped, 0);
 }
 
-TEST_F(SlowAuditTest, AfterACheckItRestsInProportion) {
-  Auditor auditor({.share = 1, .cpu_percent = 5}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
+TEST_F(AuditorOverloadTest, AfterACheckItRestsInProportion) {
+  Auditor auditor({.one_in = 1, .cpu_percent = 5}, engine_.get(), &clock_, &alarm_, IgnoreCounts);
   script_->verify_gate.Close();
-  auditor.Submit(auditor.Draw(), EmptyAnswer());
+  auditor.Submit(auditor.Reserve(), EmptyAnswer());
   script_->verify_gate.AwaitArrivals(1);
-  auditor.Submit(auditor.Draw(), EmptyAnswer());  // waits, and is dropped when the rest begins
+  auditor.Submit(auditor.Reserve(), EmptyAnswer());  // waits, and is dropped when the rest begins
   clock_.Advance(std::chrono::milliseconds(10));
   script_->verify_gate.Open();
   while (auditor.counts().answers_dropped < 1) std::this_thread::yield();
   EXPECT_EQ(auditor.counts().busy_us, 10000);
   clock_.Advance(std::chrono::milliseconds(189));  // of 190
-  EXPECT_FALSE(auditor.Draw());
+  EXPECT_FALSE(auditor.Reserve());
   clock_.Advance(std::chrono::milliseconds(1));
-  auditor.Submit(auditor.Draw(), EmptyAnswer());
+  auditor.Submit(auditor.Reserve(), EmptyAnswer());
   while (auditor.counts().answers_audited < 2) std::this_thread::yield();
   EXPECT_EQ(auditor.counts().answers_dropped, 2);
 }
 
-TEST_F(SlowAuditTest, TheEndCancelsTheCheckUnderWay) {
-  std::atomic<int64_t> told{0};
+TEST_F(AuditorOverloadTest, TheEndCancelsTheCheckUnderWay) {
+  std::atomic<int64_t> reported{0};
   {
-    Auditor auditor({.share = 1}, engine_.get(), &clock_, &alarm_, [&](const AuditCounts& counts) {
-      told = counts.answers_dropped * 10 + counts.answers_failed;
+    Auditor auditor({.one_in = 1}, engine_.get(), &clock_, &alarm_, [&](const AuditCounts& counts) {
+      reported = counts.answers_dropped * 10 + counts.answers_failed;
     });
     script_->verify_gate.Close();
-    auditor.Submit(auditor.Draw(), EmptyAnswer());
-    auditor.Submit(auditor.Draw(), EmptyAnswer());
+    auditor.Submit(auditor.Reserve(), EmptyAnswer());
+    auditor.Submit(auditor.Reserve(), EmptyAnswer());
     script_->verify_gate.AwaitArrivals(1);
   }
-  EXPECT_EQ(told, 20) << "the one that waited and the one that was cancelled; neither failed";
+  EXPECT_EQ(reported, 20) << "the one that waited and the one that was cancelled; neither failed";
   EXPECT_THAT(raised(), IsEmpty());
 }
 

@@ -1,7 +1,7 @@
-// Records: whole, bounded, and enough to repeat the check.
-#include "server/catalog/audit/record.h"
+// Tests of records: complete, bounded, and sufficient to repeat the check.
+#include "server/audit/record.h"
 
-#include "server/catalog/audit/record_folder.h"
+#include "server/audit/record_folder.h"
 #include "tests/server/audit/audit_fixture.h"
 
 namespace nearfield::server {
@@ -68,15 +68,15 @@ TEST_F(RecordTest, HoldsFilterThresholdSkipAndTheRowOfAQueryById) {
   Neighbors wrong;
   wrong.ids = testing::Ids({12});
   wrong.scores = {1};
-  const nlohmann::json record =
-      Record({.row_id = Id(uint64_t{10}), .k = 2, .filter = filter, .score_min = -1.0f, .skip = 1},
-             wrong, collection);
+  const nlohmann::json record = Record(
+      {.row_id = Id(uint64_t{10}), .k = 2, .filter = filter, .score_threshold = -1.0f, .skip = 1},
+      wrong, collection);
   EXPECT_EQ(record["query"], (nlohmann::json{{"row_id", 10}}));
   EXPECT_EQ(record["skip"], 1);
   EXPECT_EQ(record["score_min_bits"], "bf800000");
   EXPECT_EQ(record["filter"]["rows_chosen"], 2);
   EXPECT_EQ(record["filter"]["ordinal_bits"], "0600000000000000");
-  EXPECT_EQ(record["rows"][0]["id"], 10);  // what the query's vector is
+  EXPECT_EQ(record["rows"][0]["id"], 10);  // the row with the query's vector
   EXPECT_EQ(record["expected"]["ids"], nlohmann::json({12}));
 }
 

@@ -1,4 +1,4 @@
-// What the audit writes down, the command can repeat without a server, to the bit.
+// Tests that the command-line client repeats a recorded check without a server, to the bit.
 #include <cmath>
 #include <cstring>
 
@@ -42,7 +42,7 @@ TEST(CanonicalScoreTest, EqualsTheOracleToTheBit) {
 
 class ReplayTest : public AuditFixture {
  protected:
-  // Raises the alarm for `answer` where it is wrong, and repeats it from its record.
+  // Raises the alarm for `answer`, then replays its record.
   client::Replay RaiseAndReplay(const AuditedAnswer& answer) {
     const auto verdict = AskOracle(*fake_.engine, answer, nullptr);
     EXPECT_OK(verdict);
@@ -83,7 +83,7 @@ TEST_F(ReplayTest, EveryKindOfWrongAnswerIsReproduced) {
       flipped.answer.scores[4] = std::nextafterf(flipped.answer.scores[4], -INFINITY);
       EXPECT_EQ(RaiseAndReplay(flipped).verdict, ReplayVerdict::kReproduced);
 
-      AuditedAnswer missing = right;  // the third is left out, the eleventh came in
+      AuditedAnswer missing = right;  // without the third neighbor, with the eleventh
       const AuditedAnswer more = Answer(collection, query, 11);
       missing.answer.ids = IdColumn(ids);
       missing.answer.scores.clear();
@@ -119,7 +119,7 @@ TEST_F(ReplayTest, AQueryByIdTakesItsVectorFromTheRecord) {
   EXPECT_EQ(RaiseAndReplay(answer).verdict, ReplayVerdict::kReproduced);
 }
 
-// Seven rows whose score is their id; ordinals count from the first.
+// Seven rows whose score is their id. Ordinals start at 0.
 class NarrowedReplayTest : public ReplayTest {
  protected:
   void SetUp() override {
@@ -159,10 +159,10 @@ TEST_F(NarrowedReplayTest, AFilteredAnswer) {
 }
 
 TEST_F(NarrowedReplayTest, AnAnswerWithAThreshold) {
-  EXPECT_EQ(Verdict({.score_min = 6.5f}, {7}), ReplayVerdict::kNotReproduced);
-  EXPECT_EQ(Verdict({.score_min = 6.5f}, {7, 6}), ReplayVerdict::kReproduced);
+  EXPECT_EQ(Verdict({.score_threshold = 6.5f}, {7}), ReplayVerdict::kNotReproduced);
+  EXPECT_EQ(Verdict({.score_threshold = 6.5f}, {7, 6}), ReplayVerdict::kReproduced);
   EXPECT_THAT(last_.findings, Contains(HasSubstr("below the threshold")));
-  EXPECT_EQ(Verdict({.score_min = 6.5f}, {}), ReplayVerdict::kReproduced);
+  EXPECT_EQ(Verdict({.score_threshold = 6.5f}, {}), ReplayVerdict::kReproduced);
 }
 
 TEST_F(NarrowedReplayTest, APage) {
@@ -171,9 +171,9 @@ TEST_F(NarrowedReplayTest, APage) {
   EXPECT_EQ(Verdict({.skip = 6}, {1}), ReplayVerdict::kNotReproduced);
 }
 
-// What takes the server to check goes to it as it was asked.
+// A check that needs the server sends it the original request.
 TEST_F(NarrowedReplayTest, TheRecordHoldsWhatWasAsked) {
-  Verdict({.filter = odd_, .score_min = 1.5f, .skip = 1}, {5, 3});
+  Verdict({.filter = odd_, .score_threshold = 1.5f, .skip = 1}, {5, 3});
   std::ifstream file(*raised().back().record);
   std::ostringstream text;
   text << file.rdbuf();

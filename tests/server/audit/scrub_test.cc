@@ -1,5 +1,5 @@
-// The scrub: a flipped bit in memory is found and named, whatever is committed meanwhile.
-#include "server/catalog/audit/scrub.h"
+// Tests of the scrub: it finds and names a flipped bit in memory, during any commits.
+#include "server/audit/scrub.h"
 
 #include <thread>
 
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Waits take no time; the test acts in them.
+// Waits take no time; the test acts during them.
 class MovedPace final : public Pace {
  public:
   bool Wait(std::chrono::nanoseconds time) override {
@@ -48,7 +48,7 @@ class ScrubTest : public AuditFixture {
     named_ = *named;
   }
 
-  // One commit in blocks of four rows; row i is (value, 1), its payload the id in decimal.
+  // Makes one commit in blocks of four rows. Row i is (value, 1); its payload is the id in decimal.
   absl::Status Upload(const std::vector<uint64_t>& ids, float value,
                       UploadMode mode = UploadMode::kInsert) {
     const auto upload = CollectionUpload::Begin(
@@ -135,7 +135,7 @@ TEST_F(ScrubTest, EveryBitOfARowCounts) {
 
 TEST_F(ScrubTest, ARowThatIsNotInMemoryIsNamed) {
   ASSERT_OK(Upload({1, 2, 3}, 0));
-  ASSERT_OK(named_->collection->Delete(testing::Ids({2})));  // past the store
+  ASSERT_OK(named_->collection->Delete(testing::Ids({2})));  // bypasses the store
   ASSERT_OK(Scrub());
   ASSERT_THAT(raised(), SizeIs(1));
   EXPECT_THAT(raised()[0].what, HasSubstr("id 2: is not in memory"));
@@ -146,7 +146,7 @@ TEST_F(ScrubTest, RowsThatChangeMeanwhileRaiseNothing) {
   ASSERT_OK(Upload({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 0));
   int waits = 0;
   pace_.on_wait = [&] {
-    if (++waits != 1) return;  // behind the first block
+    if (++waits != 1) return;  // after the first block
     ASSERT_OK(Upload({6, 7}, 50, UploadMode::kUpsert));
     ASSERT_OK(DeleteRows(*named_, testing::Ids({9, 12, 1})));
   };
@@ -246,17 +246,18 @@ TEST_F(ScrubTest, TheScrubberPassesOnceAnInterval) {
     std::atomic<bool> ended_{false};
   };
   StepPace pace(&clock_, &waits);
-  std::atomic<int64_t> told{0};
+  std::atomic<int64_t> reported{0};
   {
-    Scrubber scrubber({.interval = std::chrono::seconds(60), .bytes_per_second = 32},
-                      {.collections = [this] { return catalog_->List(); },
-                       .clock = &clock_,
-                       .pace = &pace,
-                       .alarm = &alarm_,
-                       .tell = [&](const ScrubCounts& counts) { told = counts.passes.load(); }});
+    Scrubber scrubber(
+        {.interval = std::chrono::seconds(60), .bytes_per_second = 32},
+        {.collections = [this] { return catalog_->List(); },
+         .clock = &clock_,
+         .pace = &pace,
+         .alarm = &alarm_,
+         .report = [&](const ScrubCounts& counts) { reported = counts.passes.load(); }});
     while (pace.count() < 5) std::this_thread::yield();
   }
-  EXPECT_GE(told, 2);
+  EXPECT_GE(reported, 2);
   using std::chrono::seconds;
   EXPECT_THAT(
       waits, ::testing::ElementsAre(seconds(60), seconds(1), seconds(59), seconds(1), seconds(59)));

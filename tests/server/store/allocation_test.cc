@@ -1,4 +1,5 @@
-// Memory that runs out anywhere in a change of the store: the change is whole or has not happened.
+// Tests changes of the store while any allocation fails: each change happens as a whole or not at
+// all.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,13 +19,13 @@ namespace {
 
 using testing::AllocationFailure;
 
-class AllocationTest : public ::testing::Test {
+class StoreAllocationTest : public ::testing::Test {
  protected:
   using Call = std::function<absl::Status()>;
 
-  AllocationTest() : tested_(dir_ / "data"), id_(tested_.Create("a", 1)) {}
+  StoreAllocationTest() : tested_(dir_ / "data"), id_(tested_.Create("a", 1)) {}
 
-  // Runs `call` with its n-th allocation failing. Returns whether it came that far.
+  // Runs `call` with its n-th allocation failing. Returns whether there was such an allocation.
   bool FailsAt(int64_t n, AllocationFailure::Threads threads, const Call& call,
                absl::Status* status) {
     const AllocationFailure failure(n, threads);
@@ -32,9 +33,9 @@ class AllocationTest : public ::testing::Test {
     return failure.happened();
   }
 
-  // Fails the 1st, 2nd, .. allocation of `call` until it runs through without. `prepare` comes
-  // before each call and `succeeded` after each that is OK. After every call the process goes on
-  // with a deletion, and the store is opened again.
+  // Calls `call` with its 1st, 2nd, .. allocation failing, until a call makes fewer allocations.
+  // Calls `prepare` before each call, and `succeeded` after each call that returned OK. After every
+  // call it makes a deletion in the same process, and opens the store again.
   void FailEach(AllocationFailure::Threads threads, const std::function<void()>& prepare,
                 const Call& call, const std::function<void()>& succeeded) {
     bool failed = true;
@@ -58,7 +59,7 @@ class AllocationTest : public ::testing::Test {
     EXPECT_OK(tested_.store().Verify());
   }
 
-  // The first small upload after `number` that upserts. It may be uploaded any number of times.
+  // Returns the first small upsert after upload `number`. It can be uploaded any number of times.
   int64_t UpsertAfter(int64_t number) {
     const CollectionSpec& spec = tested_.model().collections.at("a").spec;
     for (;;) {
@@ -70,7 +71,7 @@ class AllocationTest : public ::testing::Test {
     }
   }
 
-  // FailEach of one operation of the model. `undo` is the operation that takes it back.
+  // FailEach for one operation of the model. `undo` is the operation that reverts it.
   void FailEachOf(const fault::Operation& operation, const Call& call, const fault::Operation& undo,
                   const std::function<void()>& take_back) {
     bool done = false;
@@ -89,7 +90,7 @@ class AllocationTest : public ::testing::Test {
         });
   }
 
-  // Enough rows for the next deletion, in few records.
+  // Keeps enough rows for the next deletion, and few deletion records.
   void KeepRows() {
     if (number_ % 8 == 7) {
       ASSERT_OK(tested_.store().Compact(id_, {.dead_share_max = 0}));
@@ -101,7 +102,7 @@ class AllocationTest : public ::testing::Test {
 
   bool FewRows() { return tested_.model().collections.at("a").rows.size() < 3; }
 
-  // An upload that is ready for its commit.
+  // Prepares an upload for its commit.
   void PrepareUpload(int64_t upload) {
     const fault::ModelCollection& collection = tested_.model().collections.at("a");
     auto writer = tested_.Begin("a", upload);
@@ -115,15 +116,15 @@ class AllocationTest : public ::testing::Test {
   const TempDir dir_;
   ModelStore tested_;
   const int64_t id_;
-  int64_t number_ = 0;  // of the last deletion
+  int64_t number_ = 0;  // number of the last deletion
   uint64_t epoch_ = 0;
   fault::CommitEffect effect_;
   std::unique_ptr<SegmentWriter> writer_;
 };
 
-// Memory ran out between the catalogue's COMMIT and the tables in memory: the next commit took the
-// same place in the chain, and the store never opened again.
-TEST_F(AllocationTest, AnUploadCommitsAsAWholeOrNotAtAll) {
+// Memory ran out between the catalogue's COMMIT and the update of the tables in memory. The next
+// commit took the same place in the chain, and the store never opened again.
+TEST_F(StoreAllocationTest, AnUploadCommitsAsAWholeOrNotAtAll) {
   const int64_t upload = UpsertAfter(50);
   FailEach(
       AllocationFailure::Threads::kThis,
@@ -144,7 +145,7 @@ TEST_F(AllocationTest, AnUploadCommitsAsAWholeOrNotAtAll) {
       });
 }
 
-TEST_F(AllocationTest, ADeletionCommitsAsAWholeOrNotAtAll) {
+TEST_F(StoreAllocationTest, ADeletionCommitsAsAWholeOrNotAtAll) {
   IdColumn ids;
   FailEach(
       AllocationFailure::Threads::kThis,
@@ -165,8 +166,8 @@ TEST_F(AllocationTest, ADeletionCommitsAsAWholeOrNotAtAll) {
 
 using Kind = fault::Operation::Kind;
 
-// std::bad_alloc left the store through the calls that change names: it ended the process.
-TEST_F(AllocationTest, ACollectionIsCreatedOrNot) {
+// The calls that change names let std::bad_alloc escape from the store: it ended the process.
+TEST_F(StoreAllocationTest, ACollectionIsCreatedOrNot) {
   uint64_t incarnation = 0;
   FailEachOf(
       {.kind = Kind::kCreate, .number = 1, .collection = "b"},
@@ -183,7 +184,7 @@ TEST_F(AllocationTest, ACollectionIsCreatedOrNot) {
       });
 }
 
-TEST_F(AllocationTest, ACollectionIsDroppedWithAllOfItOrNot) {
+TEST_F(StoreAllocationTest, ACollectionIsDroppedWithAllOfItOrNot) {
   const auto create = [&] {
     tested_.Create("b", 1);
     ASSERT_OK(tested_.Upload("b", UpsertAfter(1)));
@@ -196,14 +197,14 @@ TEST_F(AllocationTest, ACollectionIsDroppedWithAllOfItOrNot) {
   int64_t id = tested_.IdOf("b");
   FailEachOf(
       {.kind = Kind::kDrop, .collection = "b"}, [&] { return tested_.store().DropCollection(id); },
-      {.kind = Kind::kDropAlias, .collection = "a"},  // changes nothing: `create` tells the model
+      {.kind = Kind::kDropAlias, .collection = "a"},  // changes nothing: `create` updates the model
       [&] {
         create();
         id = tested_.IdOf("b");
       });
 }
 
-TEST_F(AllocationTest, AnAliasIsSetOrNot) {
+TEST_F(StoreAllocationTest, AnAliasIsSetOrNot) {
   FailEachOf(
       {.kind = Kind::kAlias, .collection = "a", .count = 1},
       [&] { return tested_.store().SetAlias("alias-1", id_); },
@@ -211,7 +212,7 @@ TEST_F(AllocationTest, AnAliasIsSetOrNot) {
       [&] { ASSERT_OK(tested_.store().DropAlias("alias-1")); });
 }
 
-TEST_F(AllocationTest, AnAliasIsDroppedOrNot) {
+TEST_F(StoreAllocationTest, AnAliasIsDroppedOrNot) {
   const auto set = [&] { ASSERT_OK(tested_.store().SetAlias("alias-1", id_)); };
   const fault::Operation alias = {.kind = Kind::kAlias, .collection = "a", .count = 1};
   set();
@@ -221,9 +222,9 @@ TEST_F(AllocationTest, AnAliasIsDroppedOrNot) {
       [&] { return tested_.store().DropAlias("alias-1"); }, alias, set);
 }
 
-// The catalogue named the upload, and only then the writer was allocated: the call failed, and its
-// token was begun.
-TEST_F(AllocationTest, AnUploadBeginsOrNot) {
+// The writer was allocated only after the catalogue named the upload: the call failed, but its
+// token was in use.
+TEST_F(StoreAllocationTest, AnUploadBeginsOrNot) {
   const int64_t upload = UpsertAfter(50);
   FailEachOf(
       {.kind = Kind::kBegin, .collection = "a", .upload = upload},
@@ -237,9 +238,9 @@ TEST_F(AllocationTest, AnUploadBeginsOrNot) {
       [&] { ASSERT_OK(tested_.store().DropUpload(fault::TokenOf(upload))); });
 }
 
-// An upload without a token left its file: a check of the whole store found a file that belongs to
-// nothing.
-TEST_F(AllocationTest, AnUploadThatDoesNotBeginLeavesNoFile) {
+// An upload without a token left its file. A check of the whole store then found a file that
+// nothing names.
+TEST_F(StoreAllocationTest, AnUploadThatDoesNotBeginLeavesNoFile) {
   FailEach(
       AllocationFailure::Threads::kThis, [&] { KeepRows(); },
       [&]() -> absl::Status {
@@ -249,9 +250,9 @@ TEST_F(AllocationTest, AnUploadThatDoesNotBeginLeavesNoFile) {
       [] {});
 }
 
-// The end of an upload's stream records what is durable, in a destructor: std::bad_alloc ended the
-// process there.
-TEST_F(AllocationTest, ACheckpointIsRecordedOrNot) {
+// The end of an upload's stream records the durable rows in a destructor. There std::bad_alloc
+// ended the process.
+TEST_F(StoreAllocationTest, ACheckpointIsRecordedOrNot) {
   const int64_t upload = UpsertAfter(50);
   const std::string token = fault::TokenOf(upload);
   const auto begin = [&] {
@@ -275,8 +276,8 @@ TEST_F(AllocationTest, ACheckpointIsRecordedOrNot) {
       [&] { tested_.model().Apply({.kind = Kind::kCheckpoint, .upload = upload, .count = 1}); });
 }
 
-// The upload stayed taken: "in use by another stream", until the process ended.
-TEST_F(AllocationTest, AnUploadThatIsNotResumedIsLeft) {
+// The upload stayed "in use by another stream" until the process ended.
+TEST_F(StoreAllocationTest, AnUploadThatIsNotResumedIsLeft) {
   const int64_t upload = UpsertAfter(50);
   const std::string token = fault::TokenOf(upload);
   ASSERT_OK((*tested_.Begin("a", upload, token))->Checkpoint());
@@ -300,7 +301,7 @@ TEST_F(AllocationTest, AnUploadThatIsNotResumedIsLeft) {
       [] {});
 }
 
-TEST_F(AllocationTest, AnUploadIsDroppedOrNot) {
+TEST_F(StoreAllocationTest, AnUploadIsDroppedOrNot) {
   const int64_t upload = UpsertAfter(50);
   const std::string token = fault::TokenOf(upload);
   const fault::Operation begun = {.kind = Kind::kBegin, .collection = "a", .upload = upload};
@@ -312,7 +313,7 @@ TEST_F(AllocationTest, AnUploadIsDroppedOrNot) {
       [&] { return tested_.store().DropUpload(token); }, begun, begin);
 }
 
-TEST_F(AllocationTest, ACheckOfTheWholeStoreFailsWithoutAnEffect) {
+TEST_F(StoreAllocationTest, ACheckOfTheWholeStoreFailsWithoutAnEffect) {
   ASSERT_OK(tested_.Upload("a", UpsertAfter(1)));
   bool failed = true;
   for (int64_t n = 1; failed; ++n) {
@@ -325,10 +326,10 @@ TEST_F(AllocationTest, ACheckOfTheWholeStoreFailsWithoutAnEffect) {
   EXPECT_TRUE(tested_.Same());
 }
 
-TEST_F(AllocationTest, AStoreIsOpenedOrNot) {
+TEST_F(StoreAllocationTest, AStoreIsOpenedOrNot) {
   ASSERT_OK(tested_.Upload("a", UpsertAfter(1)));
   tested_.Close();
-  // Each start is one more commit to read: so each try has the same directory.
+  // Each start adds a commit to read, so each attempt starts with the same directory.
   const std::string data = tested_.Options().dir;
   const std::string first = dir_ / "first";
   std::filesystem::copy(data, first);
@@ -348,15 +349,15 @@ TEST_F(AllocationTest, AStoreIsOpenedOrNot) {
   }
 }
 
-// Memory ran out after the COMMIT of a compaction: the process did not know the new segment, the
-// next compaction dropped the records that kept its dead rows dead, and those rows came back.
-TEST_F(AllocationTest, ACompactionChangesNoRows) {
+// Memory ran out after the COMMIT of a compaction. The process did not know the new segment, so the
+// next compaction dropped the records that its dead rows needed, and those rows came back.
+TEST_F(StoreAllocationTest, ACompactionChangesNoRows) {
   const CompactOptions all = {
       .dead_share_max = 0, .small_bytes_max = int64_t{1} << 40, .small_segments_min = 2};
   FailEach(
       AllocationFailure::Threads::kAll,
       [&] {
-        // Records of deletions are allocations too: without this they would become ever more.
+        // Deletion records cause allocations too. This keeps their number bounded.
         if (number_ % 8 == 0) {
           ASSERT_OK(tested_.store().Compact(id_, all));
         }
@@ -368,8 +369,8 @@ TEST_F(AllocationTest, ACompactionChangesNoRows) {
   EXPECT_TRUE(tested_.Same());
 }
 
-// A thread of the load ended the process where it could not keep what it had read.
-TEST_F(AllocationTest, ALoadFailsAndTheNextOneGivesEveryRow) {
+// A thread of the load ended the process if it had no memory for the rows that it had read.
+TEST_F(StoreAllocationTest, ALoadFailsAndTheNextOneGivesEveryRow) {
   for (const int64_t number : {1, 50}) ASSERT_OK(tested_.Upload("a", UpsertAfter(number)));
   bool failed = true;
   for (int64_t n = 1; failed; ++n) {

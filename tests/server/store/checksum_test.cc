@@ -1,4 +1,4 @@
-// The checksums are the standard ones.
+// Tests that the checksums have their standard values.
 #include "server/store/checksum.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ int64_t openssl_left = 0;
 
 bool OpenSslFails() { return openssl_left > 0 && --openssl_left == 0; }
 
-// OpenSSL takes these only before its first allocation: before main.
+// OpenSSL accepts these only before its first allocation, so they are set before main.
 const int openssl_uses_these = CRYPTO_set_mem_functions(
     [](size_t bytes, const char* /*file*/, int /*line*/) {
       return OpenSslFails() ? nullptr : std::malloc(bytes);
@@ -33,7 +33,7 @@ const int openssl_uses_these = CRYPTO_set_mem_functions(
     },
     [](void* memory, const char* /*file*/, int /*line*/) { std::free(memory); });
 
-// OpenSSL had no memory for a digest and the catalogue got a wrong one: it never opened again.
+// OpenSSL had no memory for a digest, and the catalogue stored a wrong one and never opened again.
 TEST(ChecksumTest, ADigestWithoutMemoryIsBadAllocAndNeverAWrongDigest) {
   ASSERT_EQ(openssl_uses_these, 1);
   const Digest right = Sha256().Add(std::string_view("abc")).Value();

@@ -1,4 +1,4 @@
-// SQLite runs out of memory, and then so does the error that says so.
+// Tests commits when SQLite runs out of memory, and then the error that reports it does too.
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
@@ -17,16 +17,16 @@ namespace {
 
 using testing::AllocationFailure;
 
-// A part of the index of the log, which SQLite adds in the COMMIT that makes the log longer than
-// the parts before cover, after the log was written.
+// Size of one part of the index of the log. SQLite adds a part in the COMMIT that makes the log
+// longer than the existing parts cover, after it has written the log.
 constexpr int kLogIndexBytes = 32768;
 
 sqlite3_mem_methods next = {};
 int64_t left = 0;    // allocations of SQLite until the one that fails; 0: none fails
-int only_bytes = 0;  // counts allocations of this size alone; 0: all
+int only_bytes = 0;  // only allocations of this size count; 0: all
 std::optional<AllocationFailure> follows;
 
-// Returns whether this allocation of SQLite fails. Then the next one of operator new does, too.
+// Returns whether this allocation of SQLite fails. If so, the next one of operator new fails too.
 bool Fails(int bytes) {
   if (left == 0 || (only_bytes != 0 && bytes != only_bytes) || --left > 0) return false;
   follows.emplace(1);
@@ -37,7 +37,7 @@ void* Realloc(void* memory, int bytes) {
   return Fails(bytes) ? nullptr : next.xRealloc(memory, bytes);
 }
 
-// Before SQLite's first use.
+// Configures SQLite before its first use.
 const bool configured = [] {
   if (sqlite3_config(SQLITE_CONFIG_GETMALLOC, &next) != SQLITE_OK) return false;
   sqlite3_mem_methods failing = next;
@@ -46,7 +46,7 @@ const bool configured = [] {
   return sqlite3_config(SQLITE_CONFIG_MALLOC, &failing) == SQLITE_OK;
 }();
 
-class CommitMemoryTest : public ::testing::Test {
+class StoreCommitMemoryTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(configured);
@@ -63,8 +63,8 @@ class CommitMemoryTest : public ::testing::Test {
     ASSERT_OK(opened);
     store_ = *std::move(opened);
   }
-  // A collection that takes many pages of the log. The n-th allocation of SQLite fails, of this
-  // size where it is not 0.
+  // Creates a collection that takes many pages of the log. The n-th allocation of SQLite fails,
+  // counting only those of `bytes` bytes if that is not 0.
   absl::Status Create(const std::string& name, int64_t n, int bytes) {
     const std::string schema(bytes == 0 ? 1 : kSchemaBytesMax, 's');
     left = n;
@@ -88,7 +88,7 @@ class CommitMemoryTest : public ::testing::Test {
   bool failed_ = false;
 };
 
-TEST_F(CommitMemoryTest, AChangeWithoutMemoryForItsErrorHasNotHappened) {
+TEST_F(StoreCommitMemoryTest, AChangeWithoutMemoryForItsErrorHasNotHappened) {
   failed_ = true;
   for (int64_t n = 1; failed_; ++n) {
     ASSERT_LT(n, 5000) << "allocates without end";
@@ -102,9 +102,9 @@ TEST_F(CommitMemoryTest, AChangeWithoutMemoryForItsErrorHasNotHappened) {
   EXPECT_EQ(fatal_, 0);
 }
 
-// A COMMIT whose outcome is unknown was RESOURCE_EXHAUSTED, "nothing changed", where memory ran out
-// for its error as well: the process went on without what the log has.
-TEST_F(CommitMemoryTest, ACommitOfUnknownOutcomeEndsTheProcessAlsoWithoutMemoryForItsError) {
+// A COMMIT of unknown outcome was reported as RESOURCE_EXHAUSTED, "nothing changed", if memory also
+// ran out for its error. The process continued without the change that the log has.
+TEST_F(StoreCommitMemoryTest, ACommitOfUnknownOutcomeEndsTheProcessAlsoWithoutMemoryForItsError) {
   absl::Status status;
   for (int64_t n = 1; n < 100 && !failed_; ++n) {
     status = Create("c" + std::to_string(n), 1, kLogIndexBytes);

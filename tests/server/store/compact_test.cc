@@ -1,4 +1,4 @@
-// Compaction: the same rows in fewer bytes, whatever happens meanwhile.
+// Tests compaction: the same rows in fewer bytes, also with concurrent changes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ CompactOptions All() {
   return {.dead_share_max = 0, .small_bytes_max = int64_t{1} << 40, .small_segments_min = 1};
 }
 
-TEST(CompactTest, RandomCommitsAndCompactionsGiveTheModelsRows) {
+TEST(StoreCompactTest, RandomCommitsAndCompactionsGiveTheModelsRows) {
   const TempDir dir;
   ModelStore tested(dir / "data");
   testing::Random random(testing::TestSeed());
@@ -35,7 +35,7 @@ TEST(CompactTest, RandomCommitsAndCompactionsGiveTheModelsRows) {
       CompactOptions options = {.small_bytes_max = random.OneIn(2) ? 0 : 20'000,
                                 .small_segments_min = 3};
       options.bytes_max = random.OneIn(2) ? 10'000 : int64_t{1} << 30;
-      // In the middle of it rows go, and come.
+      // Delete and upload rows during the compaction.
       absl::Status nested;
       options.cancelled = [&] {
         if (nested.ok() && random.OneIn(6) && !tested.model().collections.at("a").rows.empty()) {
@@ -53,7 +53,7 @@ TEST(CompactTest, RandomCommitsAndCompactionsGiveTheModelsRows) {
   EXPECT_OK(tested.store().Verify());
 }
 
-TEST(CompactTest, OneCompactionOfAllLeavesOnlyLiveRows) {
+TEST(StoreCompactTest, OneCompactionOfAllLeavesOnlyLiveRows) {
   const TempDir dir;
   ModelStore tested(dir / "data");
   const int64_t id = tested.Create("a", 1);
@@ -78,7 +78,7 @@ TEST(CompactTest, OneCompactionOfAllLeavesOnlyLiveRows) {
   EXPECT_OK(tested.store().Verify());
 }
 
-TEST(CompactTest, AnEmptiedCollectionGivesItsSegmentsBack) {
+TEST(StoreCompactTest, AnEmptiedCollectionGivesItsSegmentsBack) {
   const TempDir dir;
   ModelStore tested(dir / "data");
   const int64_t id = tested.Create("a", 1);
@@ -91,7 +91,7 @@ TEST(CompactTest, AnEmptiedCollectionGivesItsSegmentsBack) {
   EXPECT_TRUE(tested.Same());
 }
 
-TEST(CompactTest, NothingToDoChangesNothing) {
+TEST(StoreCompactTest, NothingToDoChangesNothing) {
   const TempDir dir;
   ModelStore tested(dir / "data");
   const int64_t id = tested.Create("a", 1);
@@ -103,7 +103,7 @@ TEST(CompactTest, NothingToDoChangesNothing) {
   EXPECT_EQ(result->bytes_after, result->bytes_before);
 }
 
-TEST(CompactTest, AReplaceOrDropMeanwhileAbortsIt) {
+TEST(StoreCompactTest, AReplaceOrDropMeanwhileAbortsIt) {
   const TempDir dir;
   ModelStore tested(dir / "data");
   const int64_t id = tested.Create("a", 1);
@@ -124,8 +124,8 @@ TEST(CompactTest, AReplaceOrDropMeanwhileAbortsIt) {
   EXPECT_OK(tested.store().Verify());
 }
 
-// A compaction left nothing free for the records of deletes.
-TEST(CompactTest, ItLeavesTheFreeBytesThatDeletesNeed) {
+// A compaction left no free space for the records of deletes.
+TEST(StoreCompactTest, ItLeavesTheFreeBytesThatDeletesNeed) {
   const TempDir dir;
   ModelStore tested(dir / "data");
   const int64_t id = tested.Create("a", 1);
@@ -144,7 +144,7 @@ TEST(CompactTest, ItLeavesTheFreeBytesThatDeletesNeed) {
   EXPECT_TRUE(tested.Same());
 }
 
-TEST(CompactTest, CancelledItLeavesNothing) {
+TEST(StoreCompactTest, CancelledItLeavesNothing) {
   const TempDir dir;
   ModelStore tested(dir / "data");
   const int64_t id = tested.Create("a", 1);

@@ -1,4 +1,4 @@
-// Everything at once: uploads into several collections, deletes, loads, compactions, snapshots.
+// Tests concurrent uploads into several collections, deletes, loads, compactions and snapshots.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kWriters = 3;
 
-// Uploads blocks of one row each with ids of its own, and deletes every second one again.
+// Uploads blocks of one row each with unique ids, and deletes every second row again.
 void Write(Store& store, int64_t collection, int64_t commits) {
   uint64_t epoch = 0;
   for (int64_t i = 0; i < commits; ++i) {

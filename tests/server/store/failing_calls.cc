@@ -33,7 +33,7 @@ Rules& Shared() {
 
 std::atomic<int> g_threads_left{INT_MAX};
 
-// Sets errno and returns true where the call shall fail.
+// Returns true and sets errno if the call must fail.
 bool Fails(FileCall::Kind kind, const std::string& path, bool grows = false) {
   std::shared_ptr<const FailingCalls::Rule> rule;
   {
@@ -87,7 +87,7 @@ int Reserve(int fd, int mode, int64_t offset, int64_t bytes) {
   return static_cast<int>(::syscall(SYS_fallocate, fd, mode, offset, bytes));
 }
 
-int Sync(int fd, long number) {  // NOLINT(google-runtime-int): of syscall
+int Sync(int fd, long number) {  // NOLINT(google-runtime-int): type of syscall
   if (Fails(FileCall::Kind::kSync, fault::PathOfFd(fd))) return -1;
   return static_cast<int>(::syscall(number, fd));
 }

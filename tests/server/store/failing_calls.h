@@ -1,5 +1,5 @@
-// Makes system calls of this process fail. Linked into a test program, the definitions in
-// failing_calls.cc take the place of libc's, for the store and for SQLite alike.
+// FailingCalls: makes system calls of this process fail. In a test program, the definitions in
+// failing_calls.cc replace those of libc, for the store and for SQLite.
 #ifndef NEARFIELD_TESTS_SERVER_STORE_FAILING_CALLS_H_
 #define NEARFIELD_TESTS_SERVER_STORE_FAILING_CALLS_H_
 
@@ -13,12 +13,12 @@ struct FileCall {
   enum class Kind : uint8_t { kOpen, kRead, kWrite, kSync };
   Kind kind = Kind::kOpen;
   std::string path;
-  bool grows = false;  // takes room on the disk: a write past the end, a reservation
+  bool grows = false;  // needs disk space: a write past the end, a reservation
 };
 
-// From its construction to its end every call asks `rule`, which returns the errno of a call that
-// shall fail, or 0. One at a time. Every thread that makes a call asks the rule, without a lock;
-// the rule may make calls itself.
+// During its lifetime every call asks `rule`, which returns the errno of a call that must fail, or
+// 0. At most one object exists at a time. Every thread that makes a call asks the rule, without a
+// lock; the rule may make calls itself.
 class FailingCalls {
  public:
   using Rule = std::function<int(const FileCall& call)>;
@@ -28,7 +28,7 @@ class FailingCalls {
   FailingCalls& operator=(const FailingCalls&) = delete;
 };
 
-// From its construction to its end this process can start only so many threads more.
+// During its lifetime this process can start only a limited number of additional threads.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int threads);

@@ -1,4 +1,4 @@
-// A store whose system calls fail: what ends the call, what ends the collection, what ends the
+// Tests a store whose system calls fail: which failures end the call, the collection or the
 // process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,11 +34,11 @@ CompactOptions All() {
   return {.dead_share_max = 0, .small_bytes_max = int64_t{1} << 40, .small_segments_min = 1};
 }
 
-// Two collections with rows, and an open upload "t" into the first. ModelStore fails the test where
+// Two collections with rows, and an open upload "t" into the first. ModelStore fails the test if
 // the store calls on_fatal.
-class FailureTest : public ::testing::Test {
+class StoreFailureTest : public ::testing::Test {
  protected:
-  FailureTest() : tested_(dir_ / "data") {
+  StoreFailureTest() : tested_(dir_ / "data") {
     a_ = tested_.Create("a", 1);
     for (int64_t number = 1; number <= 3; ++number) EXPECT_OK(tested_.Upload("a", number));
     EXPECT_OK(tested_.Delete("a", 1));
@@ -50,7 +50,7 @@ class FailureTest : public ::testing::Test {
   }
 
   Store& store() { return tested_.store(); }
-  // Runs statements on the catalogue of a closed store; returns the last value.
+  // Runs statements on the catalogue of a closed store. Returns the last value.
   std::string Sql(const char* sql) const {
     sqlite3* connection = nullptr;
     EXPECT_EQ(sqlite3_open((dir_ / "data/catalog.db").c_str(), &connection), SQLITE_OK);
@@ -63,7 +63,7 @@ class FailureTest : public ::testing::Test {
     sqlite3_close(connection);
     return value;
   }
-  // The number that the next file gets.
+  // Returns the number of the next file.
   int64_t NextSegment() {
     int64_t number = 0;
     const FailingCalls failing([&](const FileCall& call) {
@@ -81,11 +81,11 @@ class FailureTest : public ::testing::Test {
   int64_t b_ = 0;
 };
 
-class NoDescriptorTest : public FailureTest, public ::testing::WithParamInterface<int> {};
+class StoreNoDescriptorTest : public StoreFailureTest, public ::testing::WithParamInterface<int> {};
 
-// A process out of descriptors or memory ended at the next upload, resumed upload or compaction,
-// although nothing had been written: every search in flight died with it.
-TEST_P(NoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
+// A process without descriptors or memory ended at the next upload, resumed upload or compaction,
+// although nothing had been written. All searches in flight ended with it.
+TEST_P(StoreNoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
   {
     const FailingCalls failing([&](const FileCall& call) {
       const bool segment = absl::EndsWith(call.path, ".seg");
@@ -108,8 +108,8 @@ TEST_P(NoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
   EXPECT_OK(store().Verify());
 }
 
-// SQLite's file of a snapshot could not be opened: INTERNAL, as if the program were wrong.
-TEST_P(NoDescriptorTest, ASnapshotIsResourceExhaustedAndTheNextOneSucceeds) {
+// If SQLite could not open its file of a snapshot, the error was INTERNAL, as for a bug.
+TEST_P(StoreNoDescriptorTest, ASnapshotIsResourceExhaustedAndTheNextOneSucceeds) {
   const std::string path = dir_ / "snapshot";
   absl::Status status = absl::UnknownError("");
   for (int64_t at = 1; !status.ok(); ++at) {
@@ -128,11 +128,11 @@ TEST_P(NoDescriptorTest, ASnapshotIsResourceExhaustedAndTheNextOneSucceeds) {
   EXPECT_TRUE(tested_.Same());
 }
 
-INSTANTIATE_TEST_SUITE_P(Errors, NoDescriptorTest, ::testing::Values(EMFILE, ENFILE, ENOMEM));
+INSTANTIATE_TEST_SUITE_P(Errors, StoreNoDescriptorTest, ::testing::Values(EMFILE, ENFILE, ENOMEM));
 
-// A segment that vanished was reported as an unknown collection, and the scrub took it for one that
-// a compaction had replaced.
-TEST_F(FailureTest, ASegmentThatVanishedOrIsForbiddenIsDataLoss) {
+// A missing segment was reported as an unknown collection, and the scrub took it for one that a
+// compaction had replaced.
+TEST_F(StoreFailureTest, ASegmentThatVanishedOrIsForbiddenIsDataLoss) {
   for (const int error : {ENOENT, EACCES}) {
     const FailingCalls failing([&](const FileCall& call) {
       const bool segment = absl::EndsWith(call.path, ".seg");
@@ -145,9 +145,9 @@ TEST_F(FailureTest, ASegmentThatVanishedOrIsForbiddenIsDataLoss) {
   EXPECT_EQ(store().ReadFailuresOf(a_).count, 2);
 }
 
-// One unreadable sector under a committed segment ended the process when a compaction came to it,
-// though the collection was served from memory without any trouble.
-TEST_F(FailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
+// One unreadable sector of a committed segment ended the process when a compaction read it,
+// although the collection was intact in memory.
+TEST_F(StoreFailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
   int64_t reads = 0;
   bool failed = true;
   for (int64_t at = 1; failed; ++at) {
@@ -178,8 +178,8 @@ TEST_F(FailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
   EXPECT_OK(store().Verify());
 }
 
-// A segment whose header cannot be read kept the whole server from starting.
-TEST_F(FailureTest, AnUnreadableHeaderTakesOnlyItsCollectionOut) {
+// A segment with an unreadable header prevented the start of the whole server.
+TEST_F(StoreFailureTest, AnUnreadableHeaderTakesOnlyItsCollectionOut) {
   for (const int error : {EIO, EACCES}) {
     tested_.Close();
     const std::string segment = tested_.SegmentPath(2);
@@ -199,8 +199,8 @@ TEST_F(FailureTest, AnUnreadableHeaderTakesOnlyItsCollectionOut) {
   EXPECT_TRUE(tested_.Same());
 }
 
-// What a failed sync dropped cannot be written again: this one must end the process.
-TEST_F(FailureTest, AFailedSyncOfASegmentIsFatal) {
+// Data that a failed sync dropped cannot be written again, so this failure must end the process.
+TEST_F(StoreFailureTest, AFailedSyncOfASegmentIsFatal) {
   tested_.Close();
   absl::Status fatal;
   StoreOptions options = tested_.Options();
@@ -216,7 +216,7 @@ TEST_F(FailureTest, AFailedSyncOfASegmentIsFatal) {
   EXPECT_THAT(fatal, StatusIs(absl::StatusCode::kInternal, HasSubstr("fdatasync")));
 }
 
-// Records the syncs and the writes of `work`, in order, as the names of their files.
+// Returns the file names of the syncs and writes of `work`, in order.
 std::vector<std::string> CallsOf(const std::function<void()>& work) {
   std::vector<std::string> calls;
   const FailingCalls failing([&calls](const FileCall& call) {
@@ -233,8 +233,8 @@ size_t PlaceOf(const std::vector<std::string>& calls, const std::string& call) {
   return static_cast<size_t>(std::find(calls.begin(), calls.end(), call) - calls.begin());
 }
 
-// What a commit names must be on the disk before it: the bytes, and then the name.
-TEST_F(FailureTest, ASegmentAndItsNameAreSyncedBeforeItsCommit) {
+// The bytes of a segment, and then its name, must be durable before the commit that names it.
+TEST_F(StoreFailureTest, ASegmentAndItsNameAreSyncedBeforeItsCommit) {
   const std::string name =
       std::filesystem::path(tested_.SegmentPath(NextSegment())).filename().string();
   absl::Status uploaded;
@@ -247,7 +247,7 @@ TEST_F(FailureTest, ASegmentAndItsNameAreSyncedBeforeItsCommit) {
   EXPECT_LT(PlaceOf(calls, "write catalog.db-wal"), calls.size());
 }
 
-TEST_F(FailureTest, AnUploadWithATokenIsSyncedBeforeTheCatalogueNamesIt) {
+TEST_F(StoreFailureTest, AnUploadWithATokenIsSyncedBeforeTheCatalogueNamesIt) {
   const std::string name =
       std::filesystem::path(tested_.SegmentPath(NextSegment())).filename().string();
   const std::vector<std::string> calls =
@@ -258,7 +258,7 @@ TEST_F(FailureTest, AnUploadWithATokenIsSyncedBeforeTheCatalogueNamesIt) {
   EXPECT_LT(directory, PlaceOf(calls, "write catalog.db-wal"));
 }
 
-TEST_F(FailureTest, ASnapshotIsDurableUnderItsName) {
+TEST_F(StoreFailureTest, ASnapshotIsDurableUnderItsName) {
   absl::Status taken;
   bool renamed = false;
   std::string last;
@@ -274,14 +274,14 @@ TEST_F(FailureTest, ASnapshotIsDurableUnderItsName) {
   EXPECT_EQ(last, dir_.path());
 }
 
-// Two streams that began one token at once both got a writer of it.
-TEST_F(FailureTest, OneTokenBegunTwiceAtOnceHasOneWriter) {
+// Two streams that began the same token concurrently both got a writer.
+TEST_F(StoreFailureTest, OneTokenBegunTwiceAtOnceHasOneWriter) {
   std::unique_ptr<SegmentWriter> inner;
   bool begun = false;
   const FailingCalls failing([&](const FileCall& call) {
     if (call.kind != FileCall::Kind::kOpen || !absl::EndsWith(call.path, ".seg")) return 0;
     if (begun) return 0;
-    begun = true;  // the other stream, while this one makes its file
+    begun = true;  // the other stream begins while this one makes its file
     auto other = store().BeginUpload(a_, {.token = "u"});
     EXPECT_OK(other);
     if (other.ok()) inner = *std::move(other);
@@ -292,8 +292,8 @@ TEST_F(FailureTest, OneTokenBegunTwiceAtOnceHasOneWriter) {
   EXPECT_OK(inner->Checkpoint());
 }
 
-// A process that could start only one of several threads was terminated.
-TEST_F(FailureTest, ALoadNeedsOnlyOneThread) {
+// A process that could start only one of several threads ended.
+TEST_F(StoreFailureTest, ALoadNeedsOnlyOneThread) {
   int64_t rows = 0;
   const auto count = [&rows](const StoredBlock& block) {
     rows += block.ids->size();
@@ -308,9 +308,9 @@ TEST_F(FailureTest, ALoadNeedsOnlyOneThread) {
   EXPECT_THAT(store().Load(a_, count, {.threads = 5}), StatusIs(kResourceExhausted));
 }
 
-// SQLite mapped an index of its log, which it could not extend on a full disk: a server that was
-// stopped cleanly did not start again.
-TEST_F(FailureTest, AFullDiskStopsNoStart) {
+// SQLite mapped an index of its log, which it could not extend on a full disk. So a cleanly stopped
+// server did not start again.
+TEST_F(StoreFailureTest, AFullDiskStopsNoStart) {
   tested_.Close();
   {
     const FailingCalls failing([&](const FileCall& call) {
@@ -331,9 +331,9 @@ TEST_F(FailureTest, AFullDiskStopsNoStart) {
   EXPECT_TRUE(tested_.Same());
 }
 
-// A full disk has no room for the table that format 2 adds: the start serves format 1, and the
-// first commit with room brings it up to date.
-TEST_F(FailureTest, ADirectoryOfFormat1OnAFullDiskIsServedAndBroughtUpToDateOnceThereIsRoom) {
+// A full disk has no space for the table that format 2 adds. The start serves format 1, and the
+// first commit that finds space upgrades it.
+TEST_F(StoreFailureTest, ADirectoryOfFormat1OnAFullDiskIsServedAndBroughtUpToDateOnceThereIsRoom) {
   tested_.Close();
   Sql("DROP TABLE upload_results; UPDATE facts SET format=1; PRAGMA user_version=1");
   bool full = false;

@@ -1,5 +1,5 @@
-// Rows and tokens that must survive what happens next to them, and damage that must be named. Each
-// test is about one check of the store whose loss no other test of the store would notice.
+// Tests that rows and tokens survive concurrent operations, and that damage is reported. Each test
+// covers one check of the store that no other test of the store covers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ using ::absl_testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Rows of one element, in one block.
+// One block of rows with one element each.
 struct PlainBlock {
   PlainBlock(const std::vector<uint64_t>& row_ids, float value)
       : ids(IdColumn::OfNumbers(row_ids)), rows(row_ids.size(), value) {}
@@ -40,9 +40,9 @@ struct PlainBlock {
   std::vector<float> rows;
 };
 
-class IntegrityTest : public ::testing::Test {
+class StoreIntegrityTest : public ::testing::Test {
  protected:
-  IntegrityTest() { Open(dir_ / "data"); }
+  StoreIntegrityTest() { Open(dir_ / "data"); }
 
   void Open(const std::string& dir) {
     store_ = nullptr;
@@ -57,7 +57,7 @@ class IntegrityTest : public ::testing::Test {
   }
   int64_t Create() { return *store_->CreateCollection("a", {.dim = 1}, ""); }
 
-  // Upserts the rows as the next commit; those of `replaced` were there.
+  // Upserts the rows in the next commit. `replaced`: ids that have rows already.
   void Upsert(int64_t collection, const PlainBlock& block, uint64_t epoch,
               const std::vector<uint64_t>& replaced = {}) {
     const auto writer = store_->BeginUpload(collection, {.mode = UploadMode::kUpsert});
@@ -102,8 +102,8 @@ class IntegrityTest : public ::testing::Test {
   std::unique_ptr<Store> store_;
 };
 
-// A stream that sends nothing for the idle time lost its upload to the next one that began.
-TEST_F(IntegrityTest, AnIdleUploadThatAStreamStillWritesStays) {
+// A stream that was silent for the idle time lost its upload to the next one that began.
+TEST_F(StoreIntegrityTest, AnIdleUploadThatAStreamStillWritesStays) {
   const int64_t id = Create();
   const auto writer = store_->BeginUpload(id, {.token = "slow"});
   ASSERT_OK(writer);
@@ -115,8 +115,8 @@ TEST_F(IntegrityTest, AnIdleUploadThatAStreamStillWritesStays) {
   EXPECT_EQ(Rows(id)->size(), 2u);
 }
 
-// The file of an upload is made without the lock, so that a token may be taken meanwhile.
-TEST_F(IntegrityTest, OneOfManyStreamsThatBeginATokenTogetherGetsIt) {
+// The file of an upload is made without the lock, so another stream may take the token meanwhile.
+TEST_F(StoreIntegrityTest, OneOfManyStreamsThatBeginATokenTogetherGetsIt) {
   constexpr int kStreams = 6;
   const int64_t id = Create();
   for (int round = 0; round < 10; ++round) {
@@ -142,9 +142,9 @@ TEST_F(IntegrityTest, OneOfManyStreamsThatBeginATokenTogetherGetsIt) {
   }
 }
 
-// A sound segment of another history: the catalogue knows its number, sizes and header, and only
-// the digest of its contents tells.
-TEST_F(IntegrityTest, ASegmentOfACopiedStoreIsNotTheOneThatWasCommitted) {
+// A valid segment of another history has the number, sizes and header that the catalogue expects.
+// Only the digest of its content differs.
+TEST_F(StoreIntegrityTest, ASegmentOfACopiedStoreIsNotTheOneThatWasCommitted) {
   const int64_t id = Create();
   store_ = nullptr;
   std::filesystem::copy(dir_ / "data", dir_ / "copy");
@@ -162,9 +162,9 @@ TEST_F(IntegrityTest, ASegmentOfACopiedStoreIsNotTheOneThatWasCommitted) {
   EXPECT_THAT(Rows(id), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("digest")));
 }
 
-// Compaction drops the deletion records that no id of a kept segment needs: an id that is misread
+// Compaction drops the deletion records that no id of a kept segment needs. An id that is misread
 // would bring its row back.
-TEST_F(IntegrityTest, ADamagedIdOfAKeptSegmentEndsTheCompaction) {
+TEST_F(StoreIntegrityTest, ADamagedIdOfAKeptSegmentEndsTheCompaction) {
   const int64_t id = Create();
   Upsert(id, PlainBlock(Ids(100), 1.0f), 1);
   ASSERT_OK(store_->CommitDelete(id, 2, IdColumn::OfNumbers({7})));
@@ -183,9 +183,9 @@ TEST_F(IntegrityTest, ADamagedIdOfAKeptSegmentEndsTheCompaction) {
       StatusIs(absl::StatusCode::kDataLoss, AllOf(HasSubstr(segment), HasSubstr("checksum"))));
 }
 
-// A row of the last commit lies in the compacted segment, and the record that replaced its
-// predecessor is still needed by a kept one: the segment must count as new as the commit.
-TEST_F(IntegrityTest, ACompactedRowOutlivesTheRecordOfItsPredecessor) {
+// A row of the last commit is in the compacted segment, and a kept segment still needs the record
+// that replaced its predecessor. So the compacted segment must have the seq of the commit.
+TEST_F(StoreIntegrityTest, ACompactedRowOutlivesTheRecordOfItsPredecessor) {
   const int64_t id = Create();
   Upsert(id, PlainBlock(Ids(2000), 1.0f), 1);
   Upsert(id, PlainBlock({5}, 2.0f), 2, {5});

@@ -1,4 +1,5 @@
-// Load: all live rows, verified, whatever the threads and the cuts; never fewer in silence.
+// Tests Load: it returns all live rows, verified, for any number of threads and any block sizes, or
+// an error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,9 +22,9 @@ using ::absl_testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-class LoadTest : public ::testing::Test {
+class StoreLoadTest : public ::testing::Test {
  protected:
-  LoadTest() : tested_(dir_ / "data") {
+  StoreLoadTest() : tested_(dir_ / "data") {
     id_ = tested_.Create("a", 1);
     for (int64_t number = 1; number <= 12; ++number) {
       EXPECT_OK(tested_.Upload("a", number));
@@ -33,7 +34,7 @@ class LoadTest : public ::testing::Test {
     }
   }
 
-  // Ids in the order they come, and how many blocks there were.
+  // Loads the ids in order, and counts the blocks.
   absl::Status LoadIds(const LoadOptions& options, std::vector<Id>* ids) {
     return tested_.store().Load(
         id_,
@@ -49,7 +50,7 @@ class LoadTest : public ::testing::Test {
   int64_t id_ = 0;
 };
 
-TEST_F(LoadTest, ThreadsAndReadSizesGiveTheSameRowsInTheSameOrder) {
+TEST_F(StoreLoadTest, ThreadsAndReadSizesGiveTheSameRowsInTheSameOrder) {
   std::vector<Id> expected;
   ASSERT_OK(LoadIds({.threads = 1}, &expected));
   EXPECT_EQ(expected.size(), tested_.model().collections.at("a").rows.size());
@@ -62,7 +63,7 @@ TEST_F(LoadTest, ThreadsAndReadSizesGiveTheSameRowsInTheSameOrder) {
   }
 }
 
-TEST_F(LoadTest, ProgressEndsAtTheWhole) {
+TEST_F(StoreLoadTest, ProgressEndsAtTheWhole) {
   LoadProgress last;
   LoadOptions options = {.read_bytes = 1000};
   int64_t calls = 0;
@@ -79,7 +80,7 @@ TEST_F(LoadTest, ProgressEndsAtTheWhole) {
   EXPECT_EQ(last.rows_read, tested_.store().Collections().front().rows_stored);
 }
 
-TEST_F(LoadTest, EndsWhenCancelledOrRefused) {
+TEST_F(StoreLoadTest, EndsWhenCancelledOrRefused) {
   LoadOptions options = {.read_bytes = 1};
   int64_t asked = 0;
   options.cancelled = [&asked] { return ++asked == 3; };
@@ -93,7 +94,7 @@ TEST_F(LoadTest, EndsWhenCancelledOrRefused) {
       StatusIs(absl::StatusCode::kNotFound));
 }
 
-TEST_F(LoadTest, ABadByteIsNamedByFileBlockAndPlace) {
+TEST_F(StoreLoadTest, ABadByteIsNamedByFileBlockAndPlace) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(dir_ / "data")) {
     if (entry.path().extension() == ".seg") files.push_back(entry.path());
@@ -121,8 +122,8 @@ TEST_F(LoadTest, ABadByteIsNamedByFileBlockAndPlace) {
   EXPECT_OK(tested_.store().Verify());
 }
 
-TEST_F(LoadTest, RowsThatWentWithoutARecordAreMissed) {
-  // A caller that names ids which are not there breaks the count, and Load says so.
+TEST_F(StoreLoadTest, RowsThatWentWithoutARecordAreMissed) {
+  // A caller that deletes absent ids makes the count wrong, and Load reports it.
   IdColumn ids = fault::DeletedBy(tested_.model().collections.at("a"), 77);
   IdColumn twice(ids.type());
   twice.AppendFrom(ids, 0);
@@ -133,7 +134,7 @@ TEST_F(LoadTest, RowsThatWentWithoutARecordAreMissed) {
   EXPECT_THAT(LoadIds({}, &found), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("live rows")));
 }
 
-TEST_F(LoadTest, ADropDoesNotDisturbALoadThatBegan) {
+TEST_F(StoreLoadTest, ADropDoesNotDisturbALoadThatBegan) {
   bool dropped = false;
   int64_t rows = 0;
   ASSERT_OK(tested_.store().Load(id_,

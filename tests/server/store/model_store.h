@@ -1,4 +1,4 @@
-// A store in a directory of its own, with a model of what it must hold beside it.
+// ModelStore: a store in its own directory, with a model of its expected content.
 #ifndef NEARFIELD_TESTS_SERVER_STORE_MODEL_STORE_H_
 #define NEARFIELD_TESTS_SERVER_STORE_MODEL_STORE_H_
 
@@ -15,7 +15,7 @@
 
 namespace nearfield::store {
 
-// An empty directory, removed at the end.
+// An empty directory. The destructor removes it.
 class TempDir {
  public:
   TempDir();
@@ -43,20 +43,20 @@ class ModelStore {
   void Reopen();
   void Close() { store_ = nullptr; }
 
-  // A collection named `name`; the number of the operation draws its spec.
+  // Creates a collection. The number of the operation determines its spec.
   int64_t Create(const std::string& name, int64_t number);
   int64_t IdOf(const std::string& name) const;
 
   // Begins upload `number` (see fault::UploadData) and appends all its blocks.
   absl::StatusOr<std::unique_ptr<SegmentWriter>> Begin(const std::string& name, int64_t number,
                                                        const std::string& token = "");
-  // Syncs and commits it, and takes it into the model.
+  // Syncs and commits the upload, and adds it to the model.
   absl::Status Commit(const std::string& name, int64_t number, SegmentWriter* writer);
-  // Both.
+  // Begin and Commit.
   absl::Status Upload(const std::string& name, int64_t number);
   absl::Status Delete(const std::string& name, int64_t number);
 
-  // Everything there is, as in the model, bit for bit.
+  // Checks that the store's content equals the model, bit for bit.
   ::testing::AssertionResult Same();
 
  private:

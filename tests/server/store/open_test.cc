@@ -1,4 +1,4 @@
-// What a store refuses to open, and what it clears away.
+// Tests Open: which directories it refuses, and which files it removes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -18,11 +18,11 @@ using ::absl_testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// A closed store with two committed segments, 2 and 3, of collection 1; and one more collection,
-// with one segment.
-class OpenTest : public ::testing::Test {
+// A closed store with two committed segments, 2 and 3, of collection 1, and another collection with
+// one segment.
+class StoreOpenTest : public ::testing::Test {
  protected:
-  OpenTest() : tested_(dir_ / "data") {
+  StoreOpenTest() : tested_(dir_ / "data") {
     tested_.Create("a", 1);
     EXPECT_OK(tested_.Upload("a", 1));
     EXPECT_OK(tested_.Upload("a", 2));
@@ -39,7 +39,8 @@ class OpenTest : public ::testing::Test {
     sqlite3_close(connection);
   }
 
-  // The collection of the segment can only be dropped; the other one is as it was.
+  // Checks that the collection of the segment can only be dropped, and that the other one is
+  // intact.
   void ExpectOneDamaged(const std::string& segment) {
     const auto damaged = StatusIs(absl::StatusCode::kDataLoss, HasSubstr(segment));
     auto opened = Store::Open(tested_.Options());
@@ -64,13 +65,13 @@ class OpenTest : public ::testing::Test {
   int64_t other_ = 0;
 };
 
-TEST_F(OpenTest, TheSetUpIsRight) {
+TEST_F(StoreOpenTest, TheSetUpIsRight) {
   ASSERT_TRUE(std::filesystem::exists(tested_.SegmentPath(2)));
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
 }
 
-TEST_F(OpenTest, OneProcessAtATime) {
+TEST_F(StoreOpenTest, OneProcessAtATime) {
   tested_.Reopen();
   EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kFailedPrecondition,
                                      AllOf(HasSubstr(dir_ / "data"), HasSubstr("in use"))));
@@ -78,13 +79,13 @@ TEST_F(OpenTest, OneProcessAtATime) {
   EXPECT_OK(OpenStatus());
 }
 
-TEST_F(OpenTest, ANewerFormatIsRefusedWithBothVersions) {
+TEST_F(StoreOpenTest, ANewerFormatIsRefusedWithBothVersions) {
   Sql("PRAGMA user_version=3");
   EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kFailedPrecondition,
                                      AllOf(HasSubstr("format 3"), HasSubstr("up to 2"))));
 }
 
-TEST_F(OpenTest, ADirectoryOfFormat1IsBroughtUpToDate) {
+TEST_F(StoreOpenTest, ADirectoryOfFormat1IsBroughtUpToDate) {
   Sql("DROP TABLE upload_results");
   Sql("UPDATE facts SET format=1");
   Sql("PRAGMA user_version=1");
@@ -97,14 +98,14 @@ TEST_F(OpenTest, ADirectoryOfFormat1IsBroughtUpToDate) {
   EXPECT_TRUE(tested_.Same());
 }
 
-TEST_F(OpenTest, AMissingSegmentIsNamed) {
+TEST_F(StoreOpenTest, AMissingSegmentIsNamed) {
   std::filesystem::remove(tested_.SegmentPath(3));
   ExpectOneDamaged("0003.seg");
 }
 
-TEST_F(OpenTest, ACheckTellsOfAllThatIsWrong) {
+TEST_F(StoreOpenTest, ACheckTellsOfAllThatIsWrong) {
   std::filesystem::remove(tested_.SegmentPath(2));
-  const std::string of_other = tested_.SegmentPath(6);  // of the collection 5, so numbered
+  const std::string of_other = tested_.SegmentPath(6);  // of collection 5
   const auto size = static_cast<std::streamoff>(std::filesystem::file_size(of_other));
   std::fstream file(of_other, std::ios::in | std::ios::out | std::ios::binary);
   file.seekg(size - 1);
@@ -119,26 +120,26 @@ TEST_F(OpenTest, ACheckTellsOfAllThatIsWrong) {
                        AllOf(HasSubstr(tested_.SegmentPath(2)), HasSubstr(of_other))));
 }
 
-TEST_F(OpenTest, SwappedSegmentsAreSeen) {
+TEST_F(StoreOpenTest, SwappedSegmentsAreSeen) {
   std::filesystem::rename(tested_.SegmentPath(2), dir_ / "kept");
   std::filesystem::copy(tested_.SegmentPath(3), tested_.SegmentPath(2));
   ExpectOneDamaged("0002.seg");
 }
 
-TEST_F(OpenTest, AShorterSegmentIsSeen) {
+TEST_F(StoreOpenTest, AShorterSegmentIsSeen) {
   const auto size = std::filesystem::file_size(tested_.SegmentPath(2));
   std::filesystem::resize_file(tested_.SegmentPath(2), size - 1);
   ExpectOneDamaged("0002.seg");
 }
 
-TEST_F(OpenTest, SegmentsWithoutACatalogueAreNotTakenForGarbage) {
+TEST_F(StoreOpenTest, SegmentsWithoutACatalogueAreNotTakenForGarbage) {
   std::filesystem::remove(dir_ / "data/catalog.db");
   EXPECT_THAT(OpenStatus(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("catalog.db")));
   EXPECT_TRUE(std::filesystem::exists(tested_.SegmentPath(2)));
 }
 
-TEST_F(OpenTest, AnOlderCatalogueIsSeen) {
+TEST_F(StoreOpenTest, AnOlderCatalogueIsSeen) {
   std::filesystem::copy(dir_ / "data/catalog.db", dir_ / "older");
   tested_.Reopen();
   ASSERT_OK(tested_.Upload("a", 3));
@@ -148,17 +149,17 @@ TEST_F(OpenTest, AnOlderCatalogueIsSeen) {
   EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("acknowledged")));
 }
 
-TEST_F(OpenTest, ARowChangedByHandBreaksTheDigest) {
+TEST_F(StoreOpenTest, ARowChangedByHandBreaksTheDigest) {
   Sql("UPDATE segments SET rows=rows-1 WHERE id=2");
   EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("catalog.db")));
 }
 
-TEST_F(OpenTest, ARemovedCommitBreaksTheChain) {
+TEST_F(StoreOpenTest, ARemovedCommitBreaksTheChain) {
   Sql("DELETE FROM commits WHERE id=3");
   EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("chain")));
 }
 
-TEST_F(OpenTest, TheParentDirectoryMustBeThere) {
+TEST_F(StoreOpenTest, TheParentDirectoryMustBeThere) {
   StoreOptions options = tested_.Options();
   options.dir = dir_ / "no/such";
   EXPECT_THAT(Store::Open(options), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no/such")));

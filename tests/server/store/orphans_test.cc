@@ -1,4 +1,5 @@
-// Segment files that the catalogue does not name: what a start removes, sets aside and refuses.
+// Tests segment files that the catalogue does not name: which ones a start removes, moves to lost/
+// or refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,26 +24,26 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 namespace fs = std::filesystem;
 
-class OrphansTest : public ::testing::Test {
+class StoreOrphansTest : public ::testing::Test {
  protected:
-  OrphansTest() : tested_(dir_ / "data") {
+  StoreOrphansTest() : tested_(dir_ / "data") {
     tested_.Create("a", 1);
     for (int64_t number = 1; number <= 3; ++number) EXPECT_OK(tested_.Upload("a", number));
   }
 
   absl::Status OpenStatus() const { return Store::Open(tested_.Options()).status(); }
   std::string Data(const std::string& name) const { return dir_ / ("data/" + name); }
-  // The directory as a kill at this moment leaves it.
+  // Copies the directory as a kill at this moment would leave it.
   void CopyTo(const std::string& name) const {
     fs::copy(dir_ / "data", dir_ / name, fs::copy_options::recursive);
   }
-  // Opens a copy instead of the store.
+  // Replaces the store by a copy.
   void Take(const std::string& name) {
     tested_.Close();
     fs::remove_all(dir_ / "data");
     fs::rename(dir_ / name, dir_ / "data");
   }
-  // Names of the segment files in the directory, in order.
+  // Returns the names of the segment files in the directory, in order.
   std::set<std::string> Segments() const {
     std::set<std::string> names;
     for (const auto& entry : fs::directory_iterator(dir_ / "data")) {
@@ -50,7 +51,7 @@ class OrphansTest : public ::testing::Test {
     }
     return names;
   }
-  // The one that is not in `before`.
+  // Returns the segment file that is not in `before`.
   std::string NewIn(const std::set<std::string>& before) const {
     for (const std::string& name : Segments()) {
       if (before.count(name) == 0) return name;
@@ -59,7 +60,7 @@ class OrphansTest : public ::testing::Test {
     return "";
   }
 
-  // Writes a later format into the segment's header.
+  // Writes a newer format into the segment's header.
   static void MakeNewer(const std::string& path) {
     SegmentHeaderBytes header = {};
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -76,15 +77,15 @@ class OrphansTest : public ::testing::Test {
   ModelStore tested_;
 };
 
-// A data directory copied without catalog.db-wal and high_water started empty, and every segment in
-// it was unlinked without a warning.
-TEST_F(OrphansTest, ACatalogueWithoutItsLogIsRefusedAndNoSegmentIsTouched) {
+// A data directory that was copied without catalog.db-wal and high_water started empty, and every
+// segment in it was unlinked without a warning.
+TEST_F(StoreOrphansTest, ACatalogueWithoutItsLogIsRefusedAndNoSegmentIsTouched) {
   const std::set<std::string> segments = Segments();
   CopyTo("copy");
   fs::remove(dir_ / "copy/catalog.db-wal");
   fs::remove(dir_ / "copy/high_water");
   Take("copy");
-  // A supervisor starts the server again and again: the refusal once wore off.
+  // A supervisor restarts the server repeatedly. Once a later start was not refused.
   for (int start = 1; start <= 10; ++start) {
     EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss,
                                        AllOf(HasSubstr("older copy"), HasSubstr(".seg"))));
@@ -93,8 +94,8 @@ TEST_F(OrphansTest, ACatalogueWithoutItsLogIsRefusedAndNoSegmentIsTouched) {
   EXPECT_FALSE(fs::exists(Data("lost")));
 }
 
-// The mark alone is too weak: an older pair of catalogue and mark agrees with itself.
-TEST_F(OrphansTest, ACatalogueOlderThanASegmentIsRefused) {
+// The mark alone is too weak, because an older pair of catalogue and mark is consistent.
+TEST_F(StoreOrphansTest, ACatalogueOlderThanASegmentIsRefused) {
   tested_.Close();
   CopyTo("older");
   tested_.Reopen();
@@ -113,9 +114,9 @@ TEST_F(OrphansTest, ACatalogueOlderThanASegmentIsRefused) {
   EXPECT_EQ(Segments(), segments);
 }
 
-// A segment of a newer format was taken for a damaged one: a start with an older build moved it to
-// lost/, or did without its collection.
-TEST_F(OrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouched) {
+// An older build took a segment of a newer format for damaged: its start moved the segment to
+// lost/, or did not load its collection.
+TEST_F(StoreOrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouched) {
   const std::set<std::string> before = Segments();
   const auto writer = tested_.Begin("a", 4);
   ASSERT_OK(writer);
@@ -126,7 +127,7 @@ TEST_F(OrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouched) {
   const std::set<std::string> segments = Segments();
   ASSERT_THAT(segments, SizeIs(before.size() + 2));
   CopyTo("copy");
-  for (const std::string& name : segments) {  // committed, in an upload, named by nothing
+  for (const std::string& name : segments) {  // committed, of an upload, an orphan
     tested_.Close();
     fs::remove_all(dir_ / "data");
     fs::copy(dir_ / "copy", dir_ / "data");
@@ -139,9 +140,9 @@ TEST_F(OrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouched) {
   }
 }
 
-// One lost commit cannot be told from an upload that died before its commit. Without the mark it is
-// refused; with it the segment is kept aside.
-TEST_F(OrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
+// One lost commit cannot be distinguished from an upload that ended before its commit. Without the
+// mark the start is refused; with it the segment is moved to lost/.
+TEST_F(StoreOrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
   const std::set<std::string> before = Segments();
   const auto writer = tested_.Begin("a", 4);
   ASSERT_OK(writer);
@@ -163,7 +164,7 @@ TEST_F(OrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
   EXPECT_EQ(report.set_aside[0].bytes, bytes);
   EXPECT_EQ(report.lost_bytes, bytes);
   EXPECT_EQ(static_cast<int64_t>(fs::file_size(Data("lost/" + name))), bytes);
-  // The number is not given again, and later starts count the file without touching it.
+  // The number is not assigned again, and later starts count the file without touching it.
   ASSERT_OK(tested_.Upload("a", 6));
   EXPECT_FALSE(fs::exists(Data(name)));
   tested_.Reopen();
@@ -172,9 +173,9 @@ TEST_F(OrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
   EXPECT_TRUE(tested_.Same());
 }
 
-// A file that was never sealed was never committed: crashes in the middle of uploads, with and
-// without a token, do not fill the disk.
-TEST_F(OrphansTest, UnfinishedUploadsAreRemoved) {
+// A file that was never sealed was never committed. So crashes during uploads, with and without a
+// token, do not fill the disk.
+TEST_F(StoreOrphansTest, UnfinishedUploadsAreRemoved) {
   const std::set<std::string> before = Segments();
   const auto plain = tested_.Begin("a", 4);
   ASSERT_OK(plain);
@@ -203,7 +204,7 @@ TEST_F(OrphansTest, UnfinishedUploadsAreRemoved) {
   EXPECT_TRUE(tested_.Same());
 }
 
-TEST_F(OrphansTest, DamagedFilesAreSetAsideUnderNamesOfTheirOwn) {
+TEST_F(StoreOrphansTest, DamagedFilesAreSetAsideUnderNamesOfTheirOwn) {
   for (int64_t count = 1; count <= 2; ++count) {
     tested_.Close();
     std::ofstream(tested_.SegmentPath(77)) << "half a header";
@@ -216,7 +217,7 @@ TEST_F(OrphansTest, DamagedFilesAreSetAsideUnderNamesOfTheirOwn) {
   EXPECT_OK(tested_.store().Verify());
 }
 
-TEST_F(OrphansTest, ASegmentOfAnotherStoreIsRefused) {
+TEST_F(StoreOrphansTest, ASegmentOfAnotherStoreIsRefused) {
   tested_.Close();
   const TempDir other;
   {

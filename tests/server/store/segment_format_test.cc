@@ -1,4 +1,4 @@
-// Headers and blocks: what is written is read, and every changed byte is seen.
+// Tests headers and blocks: they are read as written, and every changed byte is detected.
 #include "server/store/segment_format.h"
 
 #include <gmock/gmock.h>
@@ -58,14 +58,14 @@ TEST(SegmentFormatTest, AStageIsReadBackAndSealedOnce) {
   EXPECT_EQ(ParseSegmentHeader(open)->store, kIdentity.store);
   EXPECT_TRUE(ParseSegmentHeader(sealed)->stage.sealed);
   EXPECT_TRUE(SealedHeader(open) == sealed);
-  // Sealing changes one byte: a power loss cannot leave half of it.
+  // Sealing changes one byte, which a power loss cannot tear.
   int64_t changed = 0;
   for (size_t i = 0; i < open.size(); ++i) changed += open[i] != sealed[i] ? 1 : 0;
   EXPECT_EQ(changed, 1);
   EXPECT_TRUE(SealedHeader(sealed) == sealed);
 }
 
-// Segments that were written before there was a stage are read, and count as sealed.
+// Segments of the format without a stage are read, and are treated as sealed.
 TEST(SegmentFormatTest, AHeaderOfFormat1IsRead) {
   SegmentHeaderBytes bytes = EncodeSegmentHeader(kIdentity, {});
   bytes[8] = 1;
@@ -101,7 +101,7 @@ TEST(SegmentFormatTest, ANewerFormatIsRefusedWithBothVersions) {
                        AllOf(HasSubstr("format 9"), HasSubstr("up to 2"))));
 }
 
-// A block as it lies in the file.
+// Returns the bytes of a block as in the file.
 std::vector<uint8_t> Written(const EncodedBlock& encoded) {
   std::vector<uint8_t> bytes(static_cast<size_t>(encoded.header.bytes()));
   const auto put = [&bytes](int64_t at, absl::Span<const uint8_t> part) {

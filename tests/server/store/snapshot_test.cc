@@ -1,4 +1,4 @@
-// Snapshots of a running store, and stores made from them.
+// Tests snapshots of a running store, and stores made from them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,9 +19,9 @@ namespace {
 using ::absl_testing::StatusIs;
 using ::testing::HasSubstr;
 
-class SnapshotTest : public ::testing::Test {
+class StoreSnapshotTest : public ::testing::Test {
  protected:
-  SnapshotTest() : tested_(dir_ / "data") {
+  StoreSnapshotTest() : tested_(dir_ / "data") {
     tested_.Create("a", 1);
     for (int64_t number = 1; number <= 5; ++number) EXPECT_OK(tested_.Upload("a", number));
     EXPECT_OK(tested_.Delete("a", 1));
@@ -36,7 +36,7 @@ class SnapshotTest : public ::testing::Test {
     file.put(static_cast<char>(old ^ 1));
   }
 
-  // Some segment of the snapshot.
+  // Returns one segment of the snapshot.
   std::filesystem::path Segment() const {
     for (const auto& entry : std::filesystem::directory_iterator(dir_ / "snapshot")) {
       if (entry.path().extension() == ".seg") return entry.path();
@@ -49,8 +49,8 @@ class SnapshotTest : public ::testing::Test {
   ModelStore tested_;
 };
 
-TEST_F(SnapshotTest, ARestoredStoreHoldsTheRowsOfThatMoment) {
-  const auto writer = tested_.Begin("a", 9, "open");  // stays open: not in the snapshot
+TEST_F(StoreSnapshotTest, ARestoredStoreHoldsTheRowsOfThatMoment) {
+  const auto writer = tested_.Begin("a", 9, "open");  // stays open, so it is not in the snapshot
   ASSERT_OK(writer);
   ASSERT_OK((*writer)->Checkpoint());
   ASSERT_OK(tested_.store().Snapshot(dir_ / "snapshot"));
@@ -69,9 +69,9 @@ TEST_F(SnapshotTest, ARestoredStoreHoldsTheRowsOfThatMoment) {
   EXPECT_TRUE(restored.Same());
 }
 
-// Cursors and epochs were told apart by the collection's number alone, which is equal in every data
-// directory: after a restore the number of an epoch that was seen before named other rows.
-TEST_F(SnapshotTest, ARestoredStoreHasAnotherIncarnation) {
+// Cursors and epochs were distinguished only by the collection's id, which is equal in every data
+// directory. After a restore, the number of an earlier epoch named other rows.
+TEST_F(StoreSnapshotTest, ARestoredStoreHasAnotherIncarnation) {
   const int64_t a = tested_.IdOf("a");
   const uint64_t before = tested_.store().IncarnationOf(a);
   EXPECT_NE(before, 0u);
@@ -93,7 +93,7 @@ TEST_F(SnapshotTest, ARestoredStoreHasAnotherIncarnation) {
   EXPECT_TRUE(drawn.insert(other.store().IncarnationOf(a)).second);
 }
 
-TEST_F(SnapshotTest, ADirectoryOfAnEarlierVersionGetsAnIncarnationAtItsFirstStart) {
+TEST_F(StoreSnapshotTest, ADirectoryOfAnEarlierVersionGetsAnIncarnationAtItsFirstStart) {
   const int64_t a = tested_.IdOf("a");
   tested_.Close();
   {
@@ -110,12 +110,12 @@ TEST_F(SnapshotTest, ADirectoryOfAnEarlierVersionGetsAnIncarnationAtItsFirstStar
   EXPECT_OK(tested_.store().Verify());
 }
 
-TEST_F(SnapshotTest, SegmentsAreLinkedNotCopied) {
+TEST_F(StoreSnapshotTest, SegmentsAreLinkedNotCopied) {
   ASSERT_OK(tested_.store().Snapshot(dir_ / "snapshot"));
   EXPECT_EQ(std::filesystem::hard_link_count(Segment()), 2u);
 }
 
-TEST_F(SnapshotTest, AnyChangedByteStopsARestore) {
+TEST_F(StoreSnapshotTest, AnyChangedByteStopsARestore) {
   ASSERT_OK(tested_.store().Snapshot(dir_ / "snapshot"));
   for (const auto& entry : std::filesystem::directory_iterator(dir_ / "snapshot")) {
     const auto size = static_cast<int64_t>(entry.file_size());
@@ -133,7 +133,7 @@ TEST_F(SnapshotTest, AnyChangedByteStopsARestore) {
   EXPECT_TRUE(std::filesystem::exists(dir_ / "restored/catalog.db"));
 }
 
-TEST_F(SnapshotTest, NothingIsOverwritten) {
+TEST_F(StoreSnapshotTest, NothingIsOverwritten) {
   ASSERT_OK(tested_.store().Snapshot(dir_ / "snapshot"));
   EXPECT_THAT(tested_.store().Snapshot(dir_ / "snapshot"),
               StatusIs(absl::StatusCode::kAlreadyExists));
@@ -142,7 +142,7 @@ TEST_F(SnapshotTest, NothingIsOverwritten) {
   EXPECT_TRUE(tested_.Same());
 }
 
-TEST_F(SnapshotTest, AMissingFileStopsARestore) {
+TEST_F(StoreSnapshotTest, AMissingFileStopsARestore) {
   ASSERT_OK(tested_.store().Snapshot(dir_ / "snapshot"));
   const std::filesystem::path missing = Segment();
   std::filesystem::remove(missing);

@@ -1,4 +1,5 @@
-// Collections, commits, deletions: what goes in comes out bit for bit, also after a restart.
+// Tests collections, commits and deletions: the store returns its rows bit for bit, also after a
+// restart.
 #include "server/store/store.h"
 
 #include <gmock/gmock.h>
@@ -7,7 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "server/store/catalogue_rows.h"
 #include "tests/server/store/model_store.h"
+#include "tests/server/store/older_catalogue.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
 #include "tests/testing/status_matchers.h"
@@ -62,7 +65,7 @@ TEST(StoreTest, CollectionsKeepTheirFacts) {
                                .row_type = RowType::kBFloat16,
                                .id_type = IdType::kString,
                                .scan = ScanChoice::kRows,
-                               .rows = RowHome::kHost};
+                               .rows = RowPlacement::kHost};
   const std::string schema("any\0bytes\xff", 10);
   const auto id = tested.store().CreateCollection("name", spec, schema);
   ASSERT_OK(id);
@@ -82,14 +85,13 @@ TEST(StoreTest, CollectionsKeepTheirFacts) {
   EXPECT_EQ(found.spec.row_type, RowType::kBFloat16);
   EXPECT_EQ(found.spec.id_type, IdType::kString);
   EXPECT_EQ(found.spec.scan, ScanChoice::kRows);
-  EXPECT_EQ(found.spec.rows, RowHome::kHost);
+  EXPECT_EQ(found.spec.rows, RowPlacement::kHost);
 }
 
 TEST(StoreTest, EveryScanChoiceIsKept) {
   const TempDir dir;
   ModelStore tested(dir / "data");
-  const std::vector<ScanChoice> scans = {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kBf16,
-                                         ScanChoice::kRows};
+  const std::vector<ScanChoice> scans = {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows};
   for (size_t i = 0; i < scans.size(); ++i) {
     ASSERT_OK(
         tested.store().CreateCollection("c" + std::to_string(i), {.dim = 7, .scan = scans[i]}, ""));
@@ -97,9 +99,53 @@ TEST(StoreTest, EveryScanChoiceIsKept) {
   tested.Reopen();
   std::vector<ScanChoice> found;
   for (const StoredCollection& collection : tested.store().Collections()) {
+    EXPECT_FALSE(collection.scan_removed);
     found.push_back(collection.spec.scan);
   }
   EXPECT_EQ(found, scans);
+}
+
+// Directories of earlier versions have these numbers, which are not those of ScanChoice.
+TEST(StoreTest, TheStoredNumbersOfScanChoicesAreFrozen) {
+  const auto stored = [](ScanChoice scan) {
+    CollectionRow row;
+    row.spec.scan = scan;
+    return absl::get<int64_t>(row.Values()[6]);
+  };
+  EXPECT_EQ(stored(ScanChoice::kAuto), 1);
+  EXPECT_EQ(stored(ScanChoice::kInt8), 2);
+  EXPECT_EQ(stored(ScanChoice::kRows), 3);
+}
+
+// Earlier versions stored the number 4 for scans of a bf16 copy of the rows. Such collections load
+// with int8 codes, and the digests of their rows stay correct after later commits.
+TEST(StoreTest, ACollectionOfTheRemovedBf16ScanIsOneOfInt8Codes) {
+  const TempDir dir;
+  ModelStore tested(dir / "data");
+  tested.Create("a", 1);
+  ASSERT_OK(tested.Upload("a", 1));
+  tested.Close();
+  ASSERT_OK(SetStoredScan(dir / "data", kStoredScanBf16));
+  tested.model().collections.at("a").spec.scan = ScanChoice::kInt8;
+  for (int64_t number = 2; number < 5; ++number) {
+    tested.Reopen();
+    const StoredCollection found = tested.store().Collections().front();
+    EXPECT_EQ(found.spec.scan, ScanChoice::kInt8);
+    EXPECT_TRUE(found.scan_removed);
+    ASSERT_OK(tested.Upload("a", number));
+    ASSERT_TRUE(tested.Same());
+    ASSERT_OK(tested.store().Verify());
+  }
+}
+
+TEST(StoreTest, AnUnknownScanNumberIsDamage) {
+  const TempDir dir;
+  ModelStore tested(dir / "data");
+  tested.Create("a", 1);
+  tested.Close();
+  ASSERT_OK(SetStoredScan(dir / "data", kStoredScanBf16 + 1));
+  EXPECT_THAT(Store::Open(tested.Options()),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("collections")));
 }
 
 TEST(StoreTest, NamesAndAliasesAreOneSpace) {
@@ -114,7 +160,7 @@ TEST(StoreTest, NamesAndAliasesAreOneSpace) {
   EXPECT_THAT(store.CreateCollection("x", {.dim = 1}, ""),
               StatusIs(absl::StatusCode::kAlreadyExists));
   EXPECT_THAT(store.SetAlias("b", a), StatusIs(absl::StatusCode::kAlreadyExists));
-  ASSERT_OK(store.SetAlias("x", b));  // moves
+  ASSERT_OK(store.SetAlias("x", b));  // moves the alias
   EXPECT_THAT(store.Collections()[1].aliases, ElementsAre("x"));
   EXPECT_TRUE(store.Collections()[0].aliases.empty());
   ASSERT_OK(store.DropAlias("x"));
@@ -131,7 +177,7 @@ TEST(StoreTest, RefusesWhatCannotBe) {
   Store& store = tested.store();
   const auto invalid = absl::StatusCode::kInvalidArgument;
   EXPECT_THAT(store.CreateCollection("", {.dim = 1}, ""), StatusIs(invalid, HasSubstr("name")));
-  EXPECT_THAT(store.CreateCollection("a", {.dim = 0}, ""), StatusIs(invalid, HasSubstr("dim: 0")));
+  EXPECT_THAT(store.CreateCollection("a", {.dim = 0}, ""), StatusIs(invalid, HasSubstr("dim = 0")));
   EXPECT_THAT(store.CreateCollection("a", {.dim = kDimMax + 1}, ""), StatusIs(invalid));
   tested.Create("a", 1);
   ASSERT_OK(tested.Upload("a", 1));
@@ -143,7 +189,7 @@ TEST(StoreTest, RefusesWhatCannotBe) {
   EXPECT_THAT(store.CommitDelete(id, collection.epoch + 2, ids),
               StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(store.CommitDelete(id, collection.epoch + 1, IdColumn(ids.type())),
-              StatusIs(invalid, HasSubstr("ids: 0")));
+              StatusIs(invalid, HasSubstr("ids = 0")));
   EXPECT_THAT(store.CommitDelete(id + 100, 1, ids), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_TRUE(tested.Same());
 }
@@ -156,7 +202,7 @@ TEST(StoreTest, AFatalErrorEndsEverything) {
   const auto store = Store::Open(options);
   ASSERT_OK(store);
   const int64_t id = *(*store)->CreateCollection("a", {.dim = 1}, "");
-  // The directory goes away under the store: its next file cannot be made.
+  // The directory of the open store is removed, so its next file cannot be made.
   ASSERT_EQ(::system(("rm -r " + dir.path() + "/data").c_str()), 0);  // NOLINT
   EXPECT_THAT((*store)->BeginUpload(id, {}), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(told, HasSubstr("data"));

@@ -1,4 +1,4 @@
-// Tokens of uploads: how long they are remembered, whatever the clocks say, and what they tell.
+// Tests upload tokens: how long they are remembered for any clock values, and what they report.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,9 +18,9 @@ namespace {
 using ::absl_testing::StatusIs;
 using ::testing::HasSubstr;
 
-class TokenTest : public ::testing::Test {
+class StoreTokenTest : public ::testing::Test {
  protected:
-  TokenTest() : tested_(dir_ / "data") { id_ = tested_.Create("a", 1); }
+  StoreTokenTest() : tested_(dir_ / "data") { id_ = tested_.Create("a", 1); }
   Store& store() { return tested_.store(); }
 
   const TempDir dir_;
@@ -28,10 +28,10 @@ class TokenTest : public ::testing::Test {
   int64_t id_ = 0;
 };
 
-// A store whose two clocks the test sets.
-class ClockTest : public TokenTest {
+// A store with two clocks that the test sets.
+class StoreTokenClockTest : public StoreTokenTest {
  protected:
-  ClockTest() {
+  StoreTokenClockTest() {
     options_ = tested_.Options();
     options_.unix_seconds = [this] { return unix_s_; };
     options_.steady_seconds = [this] { return steady_s_; };
@@ -70,8 +70,8 @@ class ClockTest : public TokenTest {
   int sweeps_ = 0;
 };
 
-// A clock that jumped ahead by eight days dropped every upload that its client meant to resume.
-TEST_F(ClockTest, AClockThatJumpsAheadDropsNoOpenUpload) {
+// When the clock jumped ahead by eight days, every open upload was dropped.
+TEST_F(StoreTokenClockTest, AClockThatJumpsAheadDropsNoOpenUpload) {
   ASSERT_OK(opened_->BeginUpload(id_, {.token = "t"}));
   unix_s_ += 8 * kDay;
   Sweep();
@@ -88,8 +88,9 @@ TEST_F(ClockTest, AClockThatJumpsAheadDropsNoOpenUpload) {
   EXPECT_FALSE(IsThere("t"));
 }
 
-// Of an earlier process only the system's clock tells the age: an hour is left to resume it.
-TEST_F(ClockTest, AnUploadOfAnEarlierProcessIsKeptForAnHour) {
+// For an upload of an earlier process only the system clock measures the age. It is kept for an
+// hour, so that it can be resumed.
+TEST_F(StoreTokenClockTest, AnUploadOfAnEarlierProcessIsKeptForAnHour) {
   ASSERT_OK(opened_->BeginUpload(id_, {.token = "t"}));
   BothClocks(kDay + 1);
   OpenAgain();
@@ -101,9 +102,9 @@ TEST_F(ClockTest, AnUploadOfAnEarlierProcessIsKeptForAnHour) {
   EXPECT_FALSE(IsThere("t"));
 }
 
-// A clock that went back made the newest upload the one untouched for longest: it gave way to the
-// next, while its client still sent rows, and was listed first.
-TEST_F(ClockTest, TheUploadUntouchedForLongestGivesWayWhateverTheClockSays) {
+// After the clock was set back, the newest upload seemed idle for longest. It was dropped to make
+// room for the next one while its client still sent rows, and it was listed first.
+TEST_F(StoreTokenClockTest, TheUploadUntouchedForLongestGivesWayWhateverTheClockSays) {
   options_.uploads_open_max = 2;
   for (const bool restart : {false, true}) {
     OpenAgain();
@@ -126,9 +127,9 @@ TEST_F(ClockTest, TheUploadUntouchedForLongestGivesWayWhateverTheClockSays) {
   }
 }
 
-// A clock that went back by an hour made the newest commit the oldest: its token was forgotten
-// first, and the retry of a lost reply ran the upload again.
-TEST_F(ClockTest, TheTokensOfTheLastCommitsAreKeptWhateverTheClockSays) {
+// After the clock was set back by an hour, the newest commit seemed the oldest. Its token was
+// forgotten first, and the retry after a lost reply ran the upload again.
+TEST_F(StoreTokenClockTest, TheTokensOfTheLastCommitsAreKeptWhateverTheClockSays) {
   options_.tokens_max = 3;
   OpenAgain();
   auto early = opened_->BeginUpload(id_, {.token = "begun first, committed last"});
@@ -149,8 +150,8 @@ TEST_F(ClockTest, TheTokensOfTheLastCommitsAreKeptWhateverTheClockSays) {
   EXPECT_OK(opened_->Verify());
 }
 
-// A repeated token was answered with rows_replaced 0, whatever its commit had replaced.
-TEST_F(TokenTest, ACommittedTokenTellsWhatItReplaced) {
+// A repeated token was always answered with rows_replaced 0.
+TEST_F(StoreTokenTest, ACommittedTokenTellsWhatItReplaced) {
   ASSERT_OK(tested_.Upload("a", 1));
   const auto rows = static_cast<int64_t>(tested_.model().collections.at("a").rows.size());
   const uint64_t epoch = tested_.model().collections.at("a").epoch;
@@ -173,9 +174,9 @@ TEST_F(TokenTest, ACommittedTokenTellsWhatItReplaced) {
   tested_.Reopen();
 }
 
-// Nothing but the last step kept the bytes free that deletes need: uploads that grow beyond what
-// they declared, and compactions, filled the disk.
-TEST_F(TokenTest, AnUploadLeavesTheFreeBytesThatItDidNotDeclare) {
+// Only the last step kept the bytes free that deletes need. Uploads that exceeded their declared
+// size, and compactions, filled the disk.
+TEST_F(StoreTokenTest, AnUploadLeavesTheFreeBytesThatItDidNotDeclare) {
   StoreOptions options = tested_.Options();
   tested_.Close();
   options.free_bytes_min = int64_t{1} << 60;

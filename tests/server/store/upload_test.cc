@@ -1,4 +1,4 @@
-// Uploads: blocks, tokens, checkpoints, and every way in which they do not become rows.
+// Tests uploads: blocks, tokens, checkpoints, and every way in which an upload fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,15 +16,15 @@ namespace {
 using ::absl_testing::StatusIs;
 using ::testing::HasSubstr;
 
-class UploadTest : public ::testing::Test {
+class StoreUploadTest : public ::testing::Test {
  protected:
-  UploadTest() : tested_(dir_ / "data") { id_ = tested_.Create("a", 1); }
+  StoreUploadTest() : tested_(dir_ / "data") { id_ = tested_.Create("a", 1); }
 
   Store& store() { return tested_.store(); }
   fault::UploadData Data(int64_t number) {
     return fault::UploadData::Make(tested_.model().collections.at("a").spec, number);
   }
-  // An upload with a durable block, and no writer.
+  // Begins an upload with one durable block, and leaves it without a writer.
   void BeginDurable(Store* opened, const BeginUploadOptions& options) {
     const fault::UploadData data = Data(1);
     const auto writer = opened->BeginUpload(id_, options);
@@ -45,7 +45,7 @@ class UploadTest : public ::testing::Test {
   int64_t id_ = 0;
 };
 
-TEST_F(UploadTest, AnAbandonedUploadLeavesNothing) {
+TEST_F(StoreUploadTest, AnAbandonedUploadLeavesNothing) {
   {
     const auto writer = tested_.Begin("a", 1);
     ASSERT_OK(writer);
@@ -56,7 +56,7 @@ TEST_F(UploadTest, AnAbandonedUploadLeavesNothing) {
   EXPECT_OK(store().Verify());
 }
 
-TEST_F(UploadTest, BlocksComeInOrderAndOnce) {
+TEST_F(StoreUploadTest, BlocksComeInOrderAndOnce) {
   const fault::UploadData data = Data(1);
   const auto writer = store().BeginUpload(id_, {});
   ASSERT_OK(writer);
@@ -69,7 +69,7 @@ TEST_F(UploadTest, BlocksComeInOrderAndOnce) {
   EXPECT_EQ((*writer)->rows_count(), data.blocks[0].ids.size());
 }
 
-TEST_F(UploadTest, RefusesBlocksThatDoNotFit) {
+TEST_F(StoreUploadTest, RefusesBlocksThatDoNotFit) {
   const fault::UploadData data = Data(1);
   const auto writer = store().BeginUpload(id_, {});
   ASSERT_OK(writer);
@@ -81,11 +81,11 @@ TEST_F(UploadTest, RefusesBlocksThatDoNotFit) {
   const IdColumn none(block.ids->type());
   block.ids = &none;
   EXPECT_THAT((*writer)->Append(block), StatusIs(absl::StatusCode::kInvalidArgument));
-  // The upload goes on.
+  // The upload can continue.
   EXPECT_OK((*writer)->Append(data.blocks[0].View(0)));
 }
 
-TEST_F(UploadTest, ACommitNeedsItsBlocksOnTheDisk) {
+TEST_F(StoreUploadTest, ACommitNeedsItsBlocksOnTheDisk) {
   const auto writer = tested_.Begin("a", 1);
   ASSERT_OK(writer);
   EXPECT_THAT(store().CommitUpload(writer->get(), {.epoch = 1}),
@@ -95,7 +95,7 @@ TEST_F(UploadTest, ACommitNeedsItsBlocksOnTheDisk) {
   EXPECT_TRUE(tested_.Same());
 }
 
-TEST_F(UploadTest, TheEpochMustBeTheNext) {
+TEST_F(StoreUploadTest, TheEpochMustBeTheNext) {
   const auto writer = tested_.Begin("a", 1);
   ASSERT_OK(writer);
   ASSERT_OK((*writer)->Sync());
@@ -106,8 +106,8 @@ TEST_F(UploadTest, TheEpochMustBeTheNext) {
   EXPECT_OK(tested_.Commit("a", 1, writer->get()));
 }
 
-// The engine found nothing to replace; meanwhile another upload may have committed.
-TEST_F(UploadTest, WhatIsWithoutEffectKeepsItsTokenAndNothingElse) {
+// The engine found nothing to replace. Meanwhile another upload may have committed.
+TEST_F(StoreUploadTest, WhatIsWithoutEffectKeepsItsTokenAndNothingElse) {
   const auto before = store().BeginUpload(id_, {.mode = UploadMode::kReplace, .token = "t"});
   const auto behind = store().BeginUpload(id_, {.mode = UploadMode::kReplace, .token = "u"});
   ASSERT_OK(before);
@@ -130,7 +130,7 @@ TEST_F(UploadTest, WhatIsWithoutEffectKeepsItsTokenAndNothingElse) {
               StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
-TEST_F(UploadTest, AnUploadWithoutRowsHasNoEffectButReplaceHas) {
+TEST_F(StoreUploadTest, AnUploadWithoutRowsHasNoEffectButReplaceHas) {
   ASSERT_OK(tested_.Upload("a", 1));
   const uint64_t epoch = tested_.model().collections.at("a").epoch;
   {
@@ -153,7 +153,7 @@ TEST_F(UploadTest, AnUploadWithoutRowsHasNoEffectButReplaceHas) {
   EXPECT_EQ(Files(), 0);
 }
 
-TEST_F(UploadTest, ADropAbortsWhatIsUnderWay) {
+TEST_F(StoreUploadTest, ADropAbortsWhatIsUnderWay) {
   auto writer = tested_.Begin("a", 1, "t");
   ASSERT_OK(writer);
   ASSERT_OK(store().DropCollection(id_));
@@ -166,7 +166,7 @@ TEST_F(UploadTest, ADropAbortsWhatIsUnderWay) {
   EXPECT_THAT(store().GetUpload("t"), StatusIs(absl::StatusCode::kNotFound));
 }
 
-TEST_F(UploadTest, ATokenResumesBehindTheLastCheckpoint) {
+TEST_F(StoreUploadTest, ATokenResumesBehindTheLastCheckpoint) {
   const fault::UploadData data = Data(5);
   ASSERT_GE(data.blocks.size(), 2u);
   {
@@ -209,7 +209,7 @@ TEST_F(UploadTest, ATokenResumesBehindTheLastCheckpoint) {
   EXPECT_TRUE(tested_.Same());
 }
 
-TEST_F(UploadTest, AWriterThatOutlivesTheStoreHoldsTheDirectory) {
+TEST_F(StoreUploadTest, AWriterThatOutlivesTheStoreHoldsTheDirectory) {
   auto writer = tested_.Begin("a", 1);
   ASSERT_OK(writer);
   tested_.Close();
@@ -221,13 +221,13 @@ TEST_F(UploadTest, AWriterThatOutlivesTheStoreHoldsTheDirectory) {
   EXPECT_EQ(Files(), 0);
 }
 
-TEST_F(UploadTest, CheckpointsNeedAToken) {
+TEST_F(StoreUploadTest, CheckpointsNeedAToken) {
   const auto writer = tested_.Begin("a", 1);
   ASSERT_OK(writer);
   EXPECT_THAT((*writer)->Checkpoint(), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
-TEST_F(UploadTest, TokensAreBounded) {
+TEST_F(StoreUploadTest, TokensAreBounded) {
   StoreOptions options = tested_.Options();
   int64_t now = 1000;
   options.unix_seconds = [&now] { return now; };
@@ -260,9 +260,9 @@ TEST_F(UploadTest, TokensAreBounded) {
   EXPECT_OK(store.Verify());
 }
 
-// 64 streams that began a resumable upload and were cancelled kept the room of all they had
-// declared, 12.5 GB, until the server was started again.
-TEST_F(UploadTest, AnUploadWithoutAWriterKeepsOnlyTheRoomOfItsDurableRows) {
+// 64 streams that began a resumable upload and were cancelled kept all the disk space that they had
+// declared, 12.5 GB, until the server was restarted.
+TEST_F(StoreUploadTest, AnUploadWithoutAWriterKeepsOnlyTheRoomOfItsDurableRows) {
   constexpr int64_t kDeclared = int64_t{32} << 20;
   constexpr int64_t kSlack = int64_t{1} << 20;  // blocks of the file system
   const fault::UploadData data = Data(1);
@@ -282,8 +282,8 @@ TEST_F(UploadTest, AnUploadWithoutAWriterKeepsOnlyTheRoomOfItsDurableRows) {
   EXPECT_OK(store().ResumeUpload("t", [](const StoredBlock&) { return absl::OkStatus(); }));
 }
 
-// The same 64 streams left no place for any other upload with a token for a week.
-TEST_F(UploadTest, ABegunUploadWithoutRowsGivesWayToTheNextOne) {
+// For a week, the same 64 streams left no place for any other upload with a token.
+TEST_F(StoreUploadTest, ABegunUploadWithoutRowsGivesWayToTheNextOne) {
   StoreOptions options = tested_.Options();
   int64_t now = 1000;
   options.unix_seconds = [&now] { return now; };
@@ -311,8 +311,8 @@ TEST_F(UploadTest, ABegunUploadWithoutRowsGivesWayToTheNextOne) {
   EXPECT_OK(store.Verify());
 }
 
-// One caller took all the places of uploads with a token, and every other caller was refused.
-TEST_F(UploadTest, ACallerHoldsNoMoreOpenUploadsThanItsShare) {
+// One caller took all places for uploads with a token, and every other caller was refused.
+TEST_F(StoreUploadTest, ACallerHoldsNoMoreOpenUploadsThanItsShare) {
   StoreOptions options = tested_.Options();
   options.uploads_open_max = 3;
   options.uploads_open_per_caller_max = 2;
@@ -332,7 +332,7 @@ TEST_F(UploadTest, ACallerHoldsNoMoreOpenUploadsThanItsShare) {
   EXPECT_OK(store.GetUpload("b1"));
 }
 
-TEST_F(UploadTest, OpenUploadsAreListedByAgeThenToken) {
+TEST_F(StoreUploadTest, OpenUploadsAreListedByAgeThenToken) {
   StoreOptions options = tested_.Options();
   int64_t now = 1000;
   options.steady_seconds = [&now] { return now; };
@@ -360,7 +360,7 @@ TEST_F(UploadTest, OpenUploadsAreListedByAgeThenToken) {
   EXPECT_EQ(uploads[2].untouched_s, 2);
 }
 
-TEST_F(UploadTest, AnUploadThatCannotFitIsRefusedAtOnceAndNothingElseIs) {
+TEST_F(StoreUploadTest, AnUploadThatCannotFitIsRefusedAtOnceAndNothingElseIs) {
   StoreOptions options = tested_.Options();
   tested_.Close();
   options.free_bytes_min = int64_t{1} << 60;
@@ -372,7 +372,7 @@ TEST_F(UploadTest, AnUploadThatCannotFitIsRefusedAtOnceAndNothingElseIs) {
   EXPECT_EQ(Files(), 0);
 }
 
-TEST_F(UploadTest, RoomExpectedCoversWhatIsWritten) {
+TEST_F(StoreUploadTest, RoomExpectedCoversWhatIsWritten) {
   for (int64_t number = 1; number < 30; ++number) {
     const fault::UploadData data = Data(number);
     const auto writer = tested_.Begin("a", number);

@@ -1,4 +1,4 @@
-// A column of opaque byte strings (payloads), compactly held.
+// BytesColumn: a compact column of opaque byte strings (payloads).
 #ifndef NEARFIELD_ENGINE_BYTES_COLUMN_H_
 #define NEARFIELD_ENGINE_BYTES_COLUMN_H_
 
@@ -11,9 +11,9 @@ namespace nearfield {
 class BytesColumn {
  public:
   int64_t size() const { return static_cast<int64_t>(ends_.size()); }
-  // Bytes of the values themselves.
+  // Returns the bytes of the values themselves.
   int64_t value_bytes() const { return static_cast<int64_t>(bytes_.size()); }
-  // Bytes of host memory the column holds on to.
+  // Returns the bytes of host memory that the column occupies.
   int64_t bytes() const {
     return static_cast<int64_t>(ends_.capacity() * sizeof(int64_t) + bytes_.capacity());
   }
@@ -25,7 +25,7 @@ class BytesColumn {
     bytes_.insert(bytes_.end(), value.begin(), value.end());
     ends_.push_back(static_cast<int64_t>(bytes_.size()));
   }
-  // Requires 0 <= index < size().
+  // Requires: 0 <= index < size().
   std::string_view at(int64_t index) const {
     const auto i = static_cast<size_t>(index);
     const int64_t begin = i == 0 ? 0 : ends_[i - 1];

@@ -1,4 +1,4 @@
-// A collection: the corpus of one schema, its uploads and its deletions.
+// Collection: the corpus of one schema, with its uploads and deletions.
 #ifndef NEARFIELD_ENGINE_COLLECTION_H_
 #define NEARFIELD_ENGINE_COLLECTION_H_
 
@@ -24,60 +24,63 @@ struct CollectionSpec {
   RowType row_type = RowType::kFloat32;
   IdType id_type = IdType::kUint64;
   ScanChoice scan = ScanChoice::kAuto;
-  RowHome rows = RowHome::kDevice;
+  RowPlacement rows = RowPlacement::kDevice;
 };
 
-// What an upload does where an id is in the collection already.
+// The effect of an upload on ids that are already in the collection.
 enum class UploadMode : uint8_t {
   kInsert = 1,   // refused: AlreadyExists
-  kUpsert = 2,   // its row is replaced; of an id that is several times in the upload, the last wins
+  kUpsert = 2,   // the row is replaced; if an id occurs several times, the last one wins
   kReplace = 3,  // the upload becomes the whole collection
 };
 
-// What an upload may take; reserved in full at its begin, the unused part given back at its end.
+// Limits of an upload. They are reserved in full when it begins; the unused part is released when
+// it ends.
 struct UploadReservation {
   int64_t rows_max = 0;           // 1 .. kRowsMax
   int64_t payload_bytes_max = 0;  // >= 0
   UploadMode mode = UploadMode::kInsert;
-  // false: the host memory of string ids and payloads is taken as they come, not what they may need
-  // at most; Append can then answer ResourceExhausted.
+  // false: host memory of string ids and payloads is reserved as they arrive, not for their maximum
+  // size. Append can then return ResourceExhausted.
   bool values_reserved = true;
 };
 
 // A change that is about to become visible.
 struct PendingChange {
-  uint64_t epoch = 0;          // the first that shows it
+  uint64_t epoch = 0;          // the first epoch that shows it
   int64_t rows_count = 0;      // rows it adds
-  uint32_t first_ordinal = 0;  // of the upload's rows, in the order they came: see row_filter.h
-  // Rows of the upload, by their place in it, ascending, that a later one of the same id replaces.
+  uint32_t first_ordinal = 0;  // of the upload's rows, in upload order: see row_filter.h
+  // Rows of the upload that a later row of the same id replaces, by position in the upload,
+  // ascending.
   absl::Span<const uint32_t> rows_superseded;
-  // Whose rows go: deleted, or replaced one by one. Borrowed for the call; never null.
+  // Ids of the rows that are deleted or replaced one by one. Borrowed for the call; never null.
   const IdColumn* ids_removed = nullptr;
-  bool removes_all = false;  // every row that was there goes
+  bool removes_all = false;  // every earlier row is removed
 };
 
-// Called once, after every check and with all memory taken, while other changes of the collection
-// wait: where it returns an error nothing changes, and the caller of the change gets that error; OK
-// and the change becomes visible, whatever happens. What keeps a collection durable writes its
-// record here. Not called where nothing changes. May be empty.
+// Called once, after all checks and with all memory reserved, while other changes of the collection
+// wait. If it returns an error, nothing changes, and the caller of the change gets that error. If
+// it returns OK, the change becomes visible in any case. Durable storage writes its record here.
+// Not called if nothing changes. May be empty.
 using CommitHook = std::function<absl::Status(const PendingChange&)>;
 
 // Rows of one upload block, borrowed for the call.
 struct UploadBlock {
-  const IdColumn* ids = nullptr;  // one id a row
+  const IdColumn* ids = nullptr;  // one id per row
   // [ids->size(), dim] row-major, little-endian, in the collection's row type; finite.
   absl::Span<const uint8_t> rows;
-  const BytesColumn* payloads = nullptr;  // one value a row, or null: every payload empty
+  const BytesColumn* payloads = nullptr;  // one value per row, or null: every payload is empty
 };
 
 struct CommitResult {
   uint64_t epoch = 0;         // the first epoch that shows the rows
   int64_t rows_count = 0;     // rows this upload added
-  int64_t rows_replaced = 0;  // rows of earlier epochs that went
+  int64_t rows_replaced = 0;  // rows of earlier epochs that were replaced
 };
 
-// One upload: Append any number of times, then Commit. Destroyed before Commit it leaves nothing
-// behind. Not thread-safe; different uploads may run at once, and searches go on meanwhile.
+// One upload: Append any number of times, then Commit. If it is destroyed before Commit, it has no
+// effect. Thread safety: not thread-safe. Different uploads may run concurrently, and searches
+// continue.
 class Upload {
  public:
   virtual ~Upload() = default;
@@ -87,19 +90,19 @@ class Upload {
   // an error the upload can only be destroyed.
   virtual absl::Status Append(const UploadBlock& block) = 0;
 
-  // The rows are all there: the first one's ordinal, the others follow in the order they came. So
-  // what goes by ordinals can be made ready before Commit, while other changes go on. Afterwards
-  // Append fails, and the ordinals are the caller's to give back where the upload does not commit
-  // (Collection::ReleaseOrdinals). Requires a row. Errors: ResourceExhausted (no free range of
-  // EngineOptions::ordinals_max is long enough).
+  // Returns the ordinal of the first row; the others follow in upload order. Call it after the last
+  // Append, which fails afterwards. Data indexed by ordinal can then be prepared before Commit,
+  // while other changes continue. If the upload does not commit, the caller must release the
+  // ordinals (Collection::ReleaseOrdinals). Requires: at least one row. Errors: ResourceExhausted
+  // (no free range of EngineOptions::ordinals_max is long enough).
   virtual absl::StatusOr<uint32_t> TakeOrdinals() = 0;
 
-  // Makes all rows visible at once: epoch + 1. An upload without rows commits nothing and returns
-  // the current epoch; with kReplace it empties the collection. Errors: AlreadyExists (kInsert: an
-  // id twice in the upload, or already in the collection; kReplace: an id twice; names it);
-  // ResourceExhausted (the corpus has kGenerationsMax parts and no memory to merge them; kUpsert:
-  // no device memory for a bit a row of the parts whose rows are replaced); Unavailable (device
-  // lost); what the hook returned.
+  // Makes all rows visible atomically, as epoch + 1. An upload without rows commits nothing and
+  // returns the current epoch; with kReplace it empties the collection. Errors: AlreadyExists
+  // (kInsert: an id twice in the upload, or already in the collection; kReplace: an id twice; names
+  // it); ResourceExhausted (the corpus has kGenerationsMax generations and no memory to merge them;
+  // kUpsert: no device memory for one bit per row of the generations whose rows are replaced);
+  // Unavailable (device lost); the error of the hook.
   virtual absl::StatusOr<CommitResult> Commit(const CommitHook& before_visible) = 0;
   absl::StatusOr<CommitResult> Commit() { return Commit(nullptr); }
 };
@@ -109,50 +112,50 @@ struct DeleteResult {
   int64_t rows_deleted = 0;  // ids that named a row; others are ignored
 };
 
-// Rows found by id, in the order asked for; ids that name no row are left out.
+// Rows found by id, in the order of the request; ids that name no row are omitted.
 struct FetchResult {
   uint64_t epoch = 0;
   IdColumn ids;
-  std::vector<uint8_t> rows;  // [ids.size(), dim] in the row type, as stored, if asked for
-  BytesColumn payloads;       // one value a row, if asked for
+  std::vector<uint8_t> rows;  // [ids.size(), dim] in the row type, as stored, if requested
+  BytesColumn payloads;       // one value per row, if requested
 };
 
-// What to copy beside ids and scores.
+// Data to copy in addition to ids and scores.
 struct RowParts {
   bool vectors = false;
   bool payloads = false;
-  // Bytes of vectors and payloads that one call may copy, all its queries together:
-  // ResourceExhausted beyond, before anything is copied. 0: no limit.
+  // Maximum bytes of vectors and payloads that one call may copy, over all its queries:
+  // ResourceExhausted above that, before anything is copied. 0: no limit.
   int64_t bytes_max = 0;
 };
 
 struct CollectionStats {
   uint64_t epoch = 0;
   int64_t rows_count = 0;    // live rows
-  int64_t rows_deleted = 0;  // rows deleted whose memory is not yet given back
+  int64_t rows_deleted = 0;  // deleted rows whose memory is not released yet
   int32_t generations_count = 0;
   ScanPrecision scan = ScanPrecision::kRows;  // what scans read: ScanChoice::kAuto resolved
-  // Memory of the device that holds rows (VRAM, or host memory on the CPU backend).
+  // Memory of the device that holds rows (VRAM; host memory on the CPU backend).
   int64_t device_bytes = 0;
-  // Ids, their order and filter, payloads; rows of RowHome::kHost on the GPU backend.
+  // Ids, their order and filter, payloads; rows of RowPlacement::kHost on the GPU backend.
   int64_t host_bytes = 0;
 };
 
 struct CompactionOptions {
-  // A part with a greater share of deleted rows is copied without them.
+  // A generation with a larger share of deleted rows is copied without them.
   double dead_share_max = 0.2;
-  // With more parts than this some are joined. 1 .. kGenerationsMax.
+  // If there are more generations, some are joined. 1 .. kGenerationsMax.
   int32_t generations_max = kGenerationsMax / 2;
 };
 
 struct CompactionResult {
-  bool done = false;            // nothing was to be done
+  bool done = false;            // true: there was nothing to do
   int64_t rows_copied = 0;      // live rows
   int64_t rows_given_back = 0;  // deleted rows whose memory is free now
 };
 
-// A state of a collection that stays as it is, its rows' memory with it, for as long as this is
-// held.
+// A state of a collection that stays unchanged, including the memory of its rows, for as long as
+// this object exists.
 class PinnedEpoch {
  public:
   virtual ~PinnedEpoch() = default;
@@ -162,11 +165,11 @@ class PinnedEpoch {
 
 using PinnedEpochs = std::vector<std::shared_ptr<const PinnedEpoch>>;
 
-// Memory by where it lies.
+// Bytes of memory by location.
 struct HeldBytes {
   int64_t device = 0;     // rows, codes and their bounds, norms, ranks
   int64_t host = 0;       // ids, their order, payloads, bits of deleted rows
-  int64_t host_rows = 0;  // rows of RowHome::kHost on the GPU backend
+  int64_t host_rows = 0;  // rows of RowPlacement::kHost on the GPU backend
 
   HeldBytes& operator+=(const HeldBytes& other) {
     device += other.device;
@@ -179,66 +182,66 @@ struct HeldBytes {
   }
 };
 
-// Thread-safe.
+// Thread safety: thread-safe.
 class Collection {
  public:
   virtual ~Collection() = default;
   virtual const CollectionSpec& spec() const = 0;
   virtual CollectionStats Stats() const = 0;
 
-  // The current state.
+  // Returns the current state.
   virtual std::shared_ptr<const PinnedEpoch> PinEpoch() const = 0;
 
-  // The current state and, once each, those earlier ones that somebody still holds: no other can be
-  // asked for again.
-  virtual PinnedEpochs HeldEpochs() const = 0;
+  // Returns the current state and each earlier state that still has a holder. No other state can be
+  // requested again.
+  virtual PinnedEpochs ReachableEpochs() const = 0;
 
-  // The memory that these states of the collection hold together and the current state does not:
-  // what is given back once nobody holds any of them. Attributes are not part of it.
+  // Returns the memory that these states of the collection hold together and the current state does
+  // not. It is released when none of them has a holder. Attributes are not included.
   virtual HeldBytes BytesHeldBy(const PinnedEpochs& epochs) const = 0;
 
-  // Errors: InvalidArgument (a limit out of range), ResourceExhausted (does not fit: says needed
+  // Errors: InvalidArgument (a limit out of range), ResourceExhausted (does not fit: names needed
   // and free bytes).
   virtual absl::StatusOr<std::unique_ptr<Upload>> BeginUpload(
       const UploadReservation& reservation) = 0;
 
-  // Errors: InvalidArgument (id type), ResourceExhausted (no device memory for a bit a row of the
-  // parts that hold the ids), Unavailable (device lost). After an error nothing is deleted.
-  // Deleting only unknown ids leaves the epoch as it is.
+  // Deletes rows by id. Deleting only unknown ids does not change the epoch. Errors:
+  // InvalidArgument (id type), ResourceExhausted (no device memory for one bit per row of the
+  // generations that hold the ids), Unavailable (device lost). After an error nothing is deleted.
   virtual absl::StatusOr<DeleteResult> Delete(const IdColumn& ids,
                                               const CommitHook& before_visible) = 0;
   absl::StatusOr<DeleteResult> Delete(const IdColumn& ids) { return Delete(ids, nullptr); }
 
-  // Deletes the live rows that `rows` chooses. A row that took the id of a chosen one since the
-  // choice was made has another ordinal, and stays; a row that took the ordinal of one goes with
-  // it. So choose no other rows than those of a state that is held until the call returns: their
-  // ordinals are not released. Errors: as Delete.
+  // Deletes the live rows whose ordinals `rows` contains. Ids do not matter: a newer row with the
+  // same id has another ordinal, and stays. Requires: `rows` was chosen in a state that the caller
+  // holds until the call returns; otherwise an ordinal may belong to another row by then. Errors:
+  // as Delete.
   virtual absl::StatusOr<DeleteResult> DeleteRows(const RowFilter& rows,
                                                   const CommitHook& before_visible) = 0;
 
-  // The live rows of `at` (null: the current state), by ordinal. Cost: a pass over a bit a row.
-  // These three: InvalidArgument (an epoch of another collection; the type of the ids).
+  // Returns the live rows of `at` (null: the current state), by ordinal. Cost: a pass over one bit
+  // per row. Errors: InvalidArgument (an epoch of another collection).
   virtual absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch* at) const = 0;
-  // Those of them with these ids; other ids count for nothing.
+  // Returns the live rows with these ids; unknown ids are ignored. Errors: InvalidArgument (an
+  // epoch of another collection, or the type of the ids).
   virtual absl::StatusOr<RowFilter> RowsWithIds(const PinnedEpoch* at,
                                                 const IdColumn& ids) const = 0;
-  // How many of them `rows` chooses.
+  // Returns the number of live rows that `rows` chooses. Errors: as LiveRows.
   virtual absl::StatusOr<int64_t> CountRows(const PinnedEpoch* at, const RowFilter& rows) const = 0;
 
-  // Makes ordinals free for the rows of later uploads. Requires that all of them are in use. The
-  // caller promises that no state that is held shows a row with one of them, that no running upload
-  // has them, and that no filter of now chooses among the rows of later states. Ordinals that are
-  // never released are never given to another row; those that a failed Commit took itself, without
-  // TakeOrdinals, are free again.
+  // Makes ordinals free for the rows of later uploads. Requires: all of them are in use; no held
+  // state shows a row with one of them; no running upload has them; no existing filter will be used
+  // on later states. Ordinals that are never released are never given to another row, with one
+  // exception: a failed Commit without TakeOrdinals frees the ordinals that it took itself.
   virtual void ReleaseOrdinals(uint32_t first, int64_t rows_count) noexcept = 0;
 
-  // Gives back the memory of deleted rows and joins small parts, where that is worth it, by copying
-  // live rows; searches and changes go on meanwhile, answers and the epoch stay as they are. One
-  // step a call; `done` where nothing is left to do. Errors: ResourceExhausted (no memory for the
-  // copy beside the rows), Cancelled, Unavailable (device lost).
+  // Releases the memory of deleted rows and joins small generations, where that is worthwhile, by
+  // copying live rows. Searches and changes continue; answers and the epoch do not change. Each
+  // call does one step; `done` if there was nothing to do. Errors: ResourceExhausted (no memory for
+  // the copy in addition to the rows), Cancelled, Unavailable (device lost).
   virtual absl::StatusOr<CompactionResult> Compact(const CompactionOptions& options) = 0;
 
-  // Errors: InvalidArgument (id type), Unavailable (device lost).
+  // Returns rows by id. Errors: InvalidArgument (id type), Unavailable (device lost).
   virtual absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const = 0;
 };
 

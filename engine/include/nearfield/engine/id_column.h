@@ -1,4 +1,4 @@
-// A column of ids, all numbers or all strings, compactly held.
+// IdColumn: a compact column of ids, either all numbers or all strings.
 #ifndef NEARFIELD_ENGINE_ID_COLUMN_H_
 #define NEARFIELD_ENGINE_ID_COLUMN_H_
 
@@ -18,29 +18,29 @@ class IdColumn {
   IdType type() const { return type_; }
   int64_t size() const;
   bool empty() const { return size() == 0; }
-  // Bytes of host memory the column holds on to.
+  // Returns the bytes of host memory that the column occupies.
   int64_t bytes() const;
 
   void Reserve(int64_t rows_count);
-  void AppendNumber(uint64_t id) { numbers_.push_back(id); }  // requires type() == kUint64
-  void AppendString(std::string_view id);                     // requires type() == kString
-  void Append(const Id& id);                                  // requires the alternative of type()
-  void AppendFrom(const IdColumn& other, int64_t index);      // requires the same type
+  void AppendNumber(uint64_t id) { numbers_.push_back(id); }  // requires: type() == kUint64
+  void AppendString(std::string_view id);                     // requires: type() == kString
+  void Append(const Id& id);                                  // requires: an id of type()
+  void AppendFrom(const IdColumn& other, int64_t index);      // requires: the same type
 
-  // Requires 0 <= index < size() and the matching type.
+  // Requires: 0 <= index < size() and the matching type.
   uint64_t number(int64_t index) const { return numbers_[static_cast<size_t>(index)]; }
   std::string_view string(int64_t index) const;
   Id at(int64_t index) const;
 
-  // Fetches what at(index) reads into the cache. For loops over many places in no order.
+  // Prefetches the data that at(index) reads. For loops over many positions in no order.
   void Prefetch(int64_t index) const {
     const auto i = static_cast<size_t>(index);
     __builtin_prefetch(type_ == IdType::kUint64 ? static_cast<const void*>(numbers_.data() + i)
                                                 : string_ends_.data() + i);
   }
 
-  // Order of ids: unsigned, or bytewise. Negative, 0 or positive, as (*this)[index] is less, equal
-  // or greater.
+  // Compares ids: numbers as unsigned integers, strings bytewise. Negative, 0 or positive, if
+  // (*this)[index] is less, equal or greater.
   int Compare(int64_t index, const IdColumn& other, int64_t other_index) const;
 
  private:

@@ -1,4 +1,4 @@
-// Row elements as bytes, to fp32, exactly.
+// Exact conversion of row elements from bytes to fp32.
 #ifndef NEARFIELD_ENGINE_ROW_CODEC_H_
 #define NEARFIELD_ENGINE_ROW_CODEC_H_
 
@@ -12,8 +12,9 @@
 namespace nearfield {
 
 // Appends the elements of `bytes` (little-endian, `type`) to `values`. Every value of a narrow type
-// is a value of fp32: nothing is rounded; denormals, infinities and NaN come through. Cost: one
-// pass. Errors: InvalidArgument (bytes that are no whole element); `values` is unchanged then.
+// is a value of fp32, so nothing is rounded; denormals, infinities and NaN are preserved. Cost: one
+// pass. Errors: InvalidArgument (the bytes are not a whole number of elements); then `values` is
+// unchanged.
 absl::Status WidenToFloat(RowType type, absl::Span<const uint8_t> bytes,
                           std::vector<float>* values);
 

@@ -1,4 +1,4 @@
-// A choice among the rows of a collection, by ordinal.
+// RowFilter: a set of rows of a collection, by ordinal.
 #ifndef NEARFIELD_ENGINE_ROW_FILTER_H_
 #define NEARFIELD_ENGINE_ROW_FILTER_H_
 
@@ -8,11 +8,11 @@
 
 namespace nearfield {
 
-// Rows are numbered as they are uploaded: an upload gets the lowest free range of ordinals that is
-// long enough (Upload::TakeOrdinals and PendingChange::first_ordinal tell which). The rows of one
-// state have different ordinals. Ordinals of dead rows are given to later rows once they were
-// released (Collection::ReleaseOrdinals), so a filter is good for states that were held since it
-// was made. Whoever knows the rows' attributes chooses by ordinals. Immutable once a search has it.
+// Rows get ordinals as they are uploaded: an upload takes the lowest free range that is long enough
+// (see Upload::TakeOrdinals and PendingChange::first_ordinal). The rows of one state have different
+// ordinals. Ordinals of dead rows are reused after their release (Collection::ReleaseOrdinals). So
+// a filter is valid for states that have been held since it was made. Code that knows the rows'
+// attributes chooses rows by ordinal. Immutable once it is passed to a search.
 struct RowFilter {
   // Bit (ordinal % 64) of word ordinal / 64. Rows beyond the last word are not chosen.
   std::vector<uint64_t> chosen;

@@ -1,4 +1,4 @@
-// The plain types of the engine's interface. Host C++20, no CUDA, no protobuf.
+// Plain types of the engine's interface. Host C++20, no CUDA, no protobuf.
 #ifndef NEARFIELD_ENGINE_TYPES_H_
 #define NEARFIELD_ENGINE_TYPES_H_
 
@@ -12,32 +12,32 @@ namespace nearfield {
 // "Score".
 enum class Metric : uint8_t { kDot = 1, kCosine = 2, kL2 = 3 };
 
-// Element type of stored rows. Queries are always fp32.
+// Element type of stored rows, and of the scores that a top-k selection (topk/select.h) reads.
+// Queries are always fp32.
 enum class RowType : uint8_t { kFloat32 = 1, kFloat16 = 2, kBFloat16 = 3 };
 
 enum class IdType : uint8_t { kUint64 = 1, kString = 2 };
 
 enum class BackendKind : uint8_t { kCpu = 1, kGpu = 2 };
 
-// What a scan reads. kRows: the exact rows, scored canonically. kInt8: codes of a quarter of the
-// bytes of fp32 rows, whose proven bounds rule out all but a few rows; those are scored
-// canonically. kBf16: a copy of half the bytes, whose bounds are closer. The answer is the same to
-// the bit.
-enum class ScanPrecision : uint8_t { kRows = 1, kInt8 = 2, kBf16 = 3 };
+// The data that a scan reads. kRows: the exact rows, scored canonically. kInt8: codes with a
+// quarter of the bytes of fp32 rows, whose proven bounds exclude all but a few rows; those are
+// scored canonically. The answer is the same to the bit.
+enum class ScanPrecision : uint8_t { kRows = 1, kInt8 = 2 };
 
-// What a collection keeps for its scans. kAuto: what is fastest on the backend. kBf16: a copy for
-// any type of rows; that of bf16 rows saves no bytes but in batches. The numbers are stored.
-enum class ScanChoice : uint8_t { kAuto = 1, kInt8 = 2, kRows = 3, kBf16 = 4 };
+// The data that a collection keeps for its scans. kAuto: the fastest on the backend. The numbers
+// are those of proto/nearfield/v1/common.proto, where 3 is reserved.
+enum class ScanChoice : uint8_t { kAuto = 1, kInt8 = 2, kRows = 4 };
 
-// Where a collection's exact rows lie. kHost: in host memory, so that the device holds four times
-// the rows (with a bf16 copy, twice): scans read codes, and only candidates cross the link. The CPU
-// backend has no other memory; the GPU backend has what EngineOptions::host_rows_bytes took. Needs
-// a scan of codes.
-enum class RowHome : uint8_t { kDevice = 1, kHost = 2 };
+// Where a collection's exact rows are stored. kHost: in host memory, so that the device holds four
+// times the rows: scans read codes, and only candidates cross the link. The CPU backend has no
+// other memory; the GPU backend has EngineOptions::host_rows_bytes. Requires a scan of codes.
+enum class RowPlacement : uint8_t { kDevice = 1, kHost = 2 };
 
-// Queries whose candidates were too many for the room there is, by what was done about it.
+// Queries whose candidates did not fit into the space reserved for them, by the fallback that was
+// used.
 struct ScanEscalations {
-  int64_t tighter = 0;    // collected once more, with a threshold of exact scores
+  int64_t tighter = 0;    // collected again, with a threshold of exact scores
   int64_t canonical = 0;  // scanned over the exact rows
 
   ScanEscalations& operator+=(const ScanEscalations& other) {
@@ -52,12 +52,17 @@ using Id = std::variant<uint64_t, std::string>;
 
 // Hard limits of the design; a server may set lower ones.
 inline constexpr int32_t kDimMax = 8192;         // dimensions of a row
-inline constexpr int32_t kKMax = 4096;           // neighbors a query may ask for
+inline constexpr int32_t kKMax = 4096;           // neighbors per query
 inline constexpr int64_t kRowsMax = 0xfffffffe;  // rows in one generation (ranks are 32 bits)
 inline constexpr int32_t kGenerationsMax = 16;   // immutable parts of one corpus
 inline constexpr int32_t kIdBytesMax = 512;      // bytes of a string id
 
 constexpr int32_t BytesPerElement(RowType type) { return type == RowType::kFloat32 ? 4 : 2; }
+
+// Returns the type as users spell it: "float32", "float16", "bfloat16".
+constexpr const char* NameOf(RowType type) {
+  return type == RowType::kFloat32 ? "float32" : type == RowType::kFloat16 ? "float16" : "bfloat16";
+}
 
 }  // namespace nearfield
 

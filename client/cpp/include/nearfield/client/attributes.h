@@ -1,5 +1,5 @@
-// What a row may have beside its vector, its id and its payload: values of attributes that the
-// collection declares, and that filters ask for.
+// Attributes: typed values that a row may have in addition to its vector, id and payload. A
+// collection declares them, and filters refer to them.
 #ifndef NEARFIELD_CLIENT_ATTRIBUTES_H_
 #define NEARFIELD_CLIENT_ATTRIBUTES_H_
 
@@ -20,7 +20,7 @@
 namespace nearfield::client {
 
 enum class AttributeType : uint8_t {
-  kUnknown = 0,  // of a newer server
+  kUnknown = 0,  // sent by a newer server
   kInt64 = 1,
   kDouble = 2,  // no NaN
   kBool = 3,
@@ -41,20 +41,20 @@ struct AttributeSpec {
   bool operator==(const AttributeSpec& other) const = default;
 };
 
-// "year:int64", "tags:keyword[]".
+// The text form: "year:int64", "tags:keyword[]".
 std::string ToString(const AttributeSpec& spec);
-// Errors: InvalidArgument where it is not of that form; the name is the server's to judge.
+// Errors: InvalidArgument if the text does not have that form. Only the server checks the name.
 absl::StatusOr<AttributeSpec> ParseAttributeSpec(std::string_view text);
 
 using Timestamp = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;
 
-// A whole number that every int64_t can hold.
+// An integer type whose values all fit into int64_t.
 template <typename T>
 concept AttributeInteger = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> &&
                            (std::signed_integral<T> || sizeof(T) < sizeof(int64_t));
 
-// One value. The C++ type chooses the attribute's type: nothing is converted, so a double attribute
-// is compared with 2.0, not with 2.
+// One value. The C++ type determines the attribute's type. Nothing is converted, so compare a
+// double attribute with 2.0, not with 2.
 class AttributeValue {
  public:
   // In the order of AttributeType.
@@ -94,34 +94,34 @@ size_t Count(const AttributeValues& values);
 // The values of one attribute for the rows of a block. A row need not have one.
 struct AttributeColumn {
   std::string attribute;
-  // Of the rows that have a value, in their order; of a list attribute the values of all lists, one
-  // list after the other.
+  // The values of the rows that have one, in row order. For a list attribute, the values of all
+  // lists, one list after the other.
   AttributeValues values;
-  // Which rows have a value, one a row. Empty: every row has one.
+  // For each row, true if it has a value. Empty: every row has one.
   std::vector<bool> presence;
-  // List attributes, one a row that has a value: how many values its list has. An empty list is no
-  // missing one.
+  // List attributes only: for each row that has a value, the number of values in its list. An empty
+  // list is not a missing one.
   std::vector<uint32_t> list_sizes;
 };
 
-// Makes a column row by row.
+// Builds a column row by row.
 class AttributeColumnBuilder {
  public:
   // Requires a known type.
   explicit AttributeColumnBuilder(AttributeSpec spec);
 
-  // The next row's value. Errors: InvalidArgument where it is not of the attribute's type, or the
-  // attribute is a list; then the row has been given none.
+  // Adds the next row's value. Errors: InvalidArgument (the value is not of the attribute's type,
+  // or the attribute is a list); then nothing is added.
   absl::Status Add(const AttributeValue& value);
-  // The same for the attribute that is a list.
+  // Adds the next row's list, for a list attribute. Errors as Add.
   absl::Status AddList(const std::vector<AttributeValue>& values);
-  void AddMissing();  // the next row has none
+  void AddMissing();  // the next row has no value
 
   const AttributeSpec& spec() const { return spec_; }
   size_t rows_count() const { return column_.presence.size(); }
   size_t rows_with_value() const { return rows_with_value_; }
 
-  // The column, and begins a new one.
+  // Returns the column and begins a new one.
   AttributeColumn Take();
 
  private:

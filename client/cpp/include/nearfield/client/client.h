@@ -1,11 +1,11 @@
-// The client of a nearfield server.
+// Client: a connection to a nearfield server, with one method for each RPC.
 //
 //   auto client = nearfield::client::Client::Connect({.address = "127.0.0.1:50051"});
 //   auto answer = client->Search("packages", query, {.k = 10, .with_payload = true});
 //
-// Every call returns the server's status: code and message as the server gave them, and its request
-// id (RequestIdOf). What each code means for which call stands in proto/nearfield/v1. Ids and names
-// that are not UTF-8 are refused before anything is sent: InvalidArgument. No call throws.
+// Every call returns the server's status: code and message as the server sent them, and its request
+// id (RequestIdOf). proto/nearfield/v1 defines the meaning of each code for each call. Ids and
+// names that are not UTF-8 are refused before anything is sent: InvalidArgument. No call throws.
 #ifndef NEARFIELD_CLIENT_CLIENT_H_
 #define NEARFIELD_CLIENT_CLIENT_H_
 
@@ -28,123 +28,128 @@
 
 namespace nearfield::client {
 
-// Copies share one connection. All calls may be made from any number of threads at once.
+// Copies share one connection. Thread safety: all calls may be made concurrently from any number of
+// threads.
 class Client {
  public:
-  // Checks the options; does not wait for the server. The connection is made by the first call, and
-  // again when it is lost. Plaintext: across hosts, TLS ends in a proxy that authenticates.
-  // Proxies named in the environment are not used. Errors: InvalidArgument.
+  // Checks the options; does not wait for the server. The first call opens the connection, and
+  // later calls open it again if it is lost. The connection is plaintext: across hosts, use a proxy
+  // that terminates TLS and authenticates. Proxies named in the environment are not used. Errors:
+  // InvalidArgument.
   static absl::StatusOr<Client> Connect(const ClientOptions& options = {});
 
-  // The k best rows for each query, exactly; see "THE RESULT CONTRACT" in retrieval.proto. Views in
-  // `queries` are borrowed for the call.
+  // Returns the k best rows for each query, exactly; see "THE RESULT CONTRACT" in retrieval.proto.
+  // Views in `queries` are borrowed for the call.
   absl::StatusOr<SearchAnswer> Search(std::string_view collection, std::span<const Query> queries,
                                       const SearchOptions& options = {});
   absl::StatusOr<SearchAnswer> Search(std::string_view collection, std::span<const float> query,
                                       const SearchOptions& options = {});
 
-  // Many searches over one stream. The deadline is that of the whole stream; absent: none.
+  // Opens a stream for many searches. The deadline is that of the whole stream; absent: none.
   absl::StatusOr<SearchStream> OpenSearchStream(std::string_view collection,
                                                 const SearchOptions& options = {});
 
-  // One search whose answer may be greater than a message: its pages, all of one epoch, until
-  // options.results_max rows have come or none follows. With a score_threshold: every row that
-  // reaches it.
+  // Runs one search whose answer may be larger than a message. Its pages, all of one epoch, follow
+  // until options.results_max rows were received or no row follows. With a score_threshold, every
+  // row that reaches it is returned.
   absl::StatusOr<SearchPages> SearchAll(std::string_view collection, const Query& query,
                                         const SearchAllOptions& options = {});
 
-  // Stored rows by id. At most Limits.fetch_ids_max ids.
+  // Returns stored rows by id. At most Limits.fetch_ids_max ids.
   absl::StatusOr<FetchAnswer> Fetch(std::string_view collection, const IdColumn& ids,
                                     const FetchOptions& options = {});
 
   absl::StatusOr<CountAnswer> Count(std::string_view collection, const CountOptions& options = {});
 
-  // Deletes rows by id, at once and as a whole. Ids that name no row are ignored. Where a first try
-  // was lost on the way and repeated, rows_deleted counts what the last try found.
+  // Deletes rows by id, atomically. Ids that name no row are ignored. If the reply of a try is lost
+  // and the call is repeated, rows_deleted is the number that the last try deleted.
   absl::StatusOr<DeleteAnswer> Delete(std::string_view collection, const IdColumn& ids,
                                       const CallOptions& options = {});
-  // Deletes the rows that pass, at once and as a whole. A repeated try deletes what passes then.
+  // Deletes the rows that pass the filter, atomically. A repeated try deletes the rows that pass at
+  // that time.
   absl::StatusOr<DeleteAnswer> Delete(std::string_view collection, const Filter& filter,
                                       const CallOptions& options = {});
 
-  // Reserves room for the whole upload and opens it. Refused here, before the first row, where it
-  // cannot fit.
+  // Reserves space for the whole upload and opens it. An upload that cannot fit is refused here,
+  // before its first row.
   absl::StatusOr<Upload> BeginUpload(const UploadOptions& options);
 
-  // A whole upload, begun again where the connection was lost: options.token is required.
-  // `write_all` writes all rows, from the first on, the same in each try; what the server has
-  // already is skipped. It returns Upload::Write's errors as they are; any other error of its own
-  // ends the upload. Tries are counted anew whenever the server has taken over rows since the last
-  // one. The deadline is that of all tries; absent: none.
+  // Runs a whole upload and repeats it if the connection is lost. Requires options.token.
+  // `write_all` writes all rows from the first one, the same in each try; the client skips those
+  // that the server already has. `write_all` returns errors of Upload::Write unchanged; any other
+  // error that it returns ends the upload. The number of tries starts again whenever the server has
+  // received rows since the last try. The deadline is that of all tries; absent: none.
   absl::StatusOr<UploadResult> UploadWithToken(
       const UploadOptions& options, const std::function<absl::Status(Upload&)>& write_all);
 
-  // What the server knows of an upload with a token. Errors: NotFound.
+  // Returns the server's state of an upload with a token. Errors: NotFound.
   absl::StatusOr<UploadState> GetUpload(std::string_view token, const CallOptions& options = {});
-  // The open uploads with a token. `uploads_max`: of the list, 1 to 10,000; absent: 1,000.
+  // Returns the open uploads with a token, at most `uploads_max` of them (1 to 10,000; absent:
+  // 1,000).
   absl::StatusOr<OpenUploads> ListUploads(std::optional<uint32_t> uploads_max = {},
                                           const CallOptions& options = {});
-  // Gives up an upload that was not committed: its rows go, its token is free. Returns how many
-  // rows the server had. Errors: NotFound, FailedPrecondition (committed, or a stream still sends
-  // it).
+  // Abandons an upload that was not committed: its rows are removed, its token is free. Returns the
+  // number of rows that the server had. Errors: NotFound, FailedPrecondition (committed, or a
+  // stream is still sending it).
   absl::StatusOr<uint64_t> DropUpload(std::string_view token, const CallOptions& options = {});
 
-  // Lets the server's oracle check an answer. `claim` is result i of a SearchAnswer, `epoch` that
-  // answer's epoch, `k` the k asked for. Errors besides the search's: FailedPrecondition where the
-  // collection has moved on from that epoch.
+  // Checks an answer with the server's oracle. `claim` is result i of a SearchAnswer, with that
+  // answer's `epoch` and the requested `k`. Errors: those of a search, and FailedPrecondition if
+  // the collection is no longer at that epoch.
   absl::StatusOr<VerifyAnswer> Verify(std::string_view collection, const Query& query,
                                       const VerifyClaim& claim, const CallOptions& options = {});
 
   absl::StatusOr<CollectionInfo> CreateCollection(const CollectionSpec& spec,
                                                   const CallOptions& options = {});
-  // Returns the number of rows that went with it.
+  // Returns the number of rows that were dropped.
   absl::StatusOr<uint64_t> DropCollection(std::string_view name, const CallOptions& options = {});
   absl::StatusOr<CollectionInfo> GetCollection(std::string_view name,
                                                const CallOptions& options = {});
   absl::StatusOr<std::vector<CollectionInfo>> ListCollections(const CallOptions& options = {});
 
-  // Makes `alias` another name of the collection; every call takes it, but for DropCollection.
-  // Where it was that of another collection it moves from one moment to the next.
+  // Makes `alias` another name of the collection, accepted by every call except DropCollection. If
+  // it was an alias of another collection, it moves atomically.
   absl::StatusOr<AliasAnswer> SetAlias(std::string_view alias, std::string_view collection,
                                        const CallOptions& options = {});
-  // Returns the name of the collection, which stays.
+  // Returns the name of the collection, which is not dropped.
   absl::StatusOr<std::string> DropAlias(std::string_view alias, const CallOptions& options = {});
 
-  // Copies all collections as they are at one moment to where the server's operator keeps
-  // snapshots. Takes time: give a deadline that fits.
+  // Copies all collections, as they are at one moment, to the operator's directory of snapshots.
+  // Takes time: set a deadline that fits.
   absl::StatusOr<SnapshotInfo> CreateSnapshot(std::string_view name,
                                               const CallOptions& options = {});
   absl::StatusOr<std::vector<SnapshotInfo>> ListSnapshots(const CallOptions& options = {});
 
-  // Gives back the memory and the disk space of deleted rows now, in place of when it is worth it.
-  // Takes time: give a deadline that fits.
+  // Releases the memory and the disk space of deleted rows now, without waiting until there are
+  // many. Takes time: set a deadline that fits.
   absl::StatusOr<CompactAnswer> Compact(std::string_view collection,
                                         const CallOptions& options = {});
 
-  // Asked of the server once and remembered.
+  // Requests the limits from the server once and caches them.
   absl::StatusOr<Limits> GetLimits(const CallOptions& options = {});
   absl::StatusOr<Capacity> GetCapacity(const CallOptions& options = {});
   absl::StatusOr<Counters> GetCounters(const CallOptions& options = {});
 
-  // grpc.health.v1: the health of a service by its full name, or of the server where it is empty.
-  // Not tried again.
+  // Returns the health (grpc.health.v1) of a service by its full name; empty: of the server. Not
+  // retried.
   absl::StatusOr<Health> CheckHealth(std::string_view service = "",
                                      const CallOptions& options = {});
-  // Calls `on_change` with the health now and after each change, until it returns false (then OK)
-  // or the stream ends.
+  // Calls `on_change` with the current health and after each change, until it returns false (then
+  // returns OK) or the stream ends.
   absl::Status WatchHealth(std::string_view service, const std::function<bool(Health)>& on_change);
 
-  class Core;  // the connection; of no use to callers
+  class Core;  // the connection; internal
   explicit Client(std::shared_ptr<Core> core) : core_(std::move(core)) {}
 
  private:
   std::shared_ptr<Core> core_;
 };
 
-// The server's id of the request that ended with this status, or empty where no server answered.
+// Returns the server's id of the request that ended with this status; empty if no server answered.
 std::string RequestIdOf(const absl::Status& status);
 
-// Whether the call failed because no server was reached (as opposed to one that refused).
+// Returns true if the call failed because no server was reached (and not because a server refused
+// it).
 bool IsUnreachable(const absl::Status& status);
 
 }  // namespace nearfield::client

@@ -1,4 +1,4 @@
-// The digest of an answer, as any client can compute it.
+// The digest of an answer. Any client can compute it.
 #ifndef NEARFIELD_CLIENT_DIGEST_H_
 #define NEARFIELD_CLIENT_DIGEST_H_
 
@@ -9,7 +9,7 @@
 
 namespace nearfield::client {
 
-// SHA-256 of the ids and score bits of these results: 32 bytes, as defined in
+// Returns the SHA-256 of the ids and score bits of these results: 32 bytes, as defined in
 // proto/nearfield/v1/retrieval.proto, "Digest".
 std::string ResultDigest(std::span<const Neighbors> results);
 

@@ -1,10 +1,10 @@
-// A condition on rows: on their attributes, and on their ids.
+// Filter: a condition on rows, on their attributes and on their ids.
 //
 //   const Filter filter = Filter::And({Filter::Equal("language", "de"),
 //                                      Filter::Less("year", 2020),
 //                                      Filter::Not(Filter::ListAny("tags", {"draft", "old"}))});
 //
-// What is true for which row, and the limits, stand in proto/nearfield/v1/common.proto, at Filter.
+// proto/nearfield/v1/common.proto, at Filter, defines which rows pass, and the limits.
 #ifndef NEARFIELD_CLIENT_FILTER_H_
 #define NEARFIELD_CLIENT_FILTER_H_
 
@@ -22,9 +22,9 @@ namespace nearfield::client {
 // The root is the first level.
 inline constexpr size_t kFilterLevelsMax = 8;
 
-// A value: copies are deep. Attributes are known to the server only, so it is the server that
-// refuses a wrong name or type; the client refuses values of several types in one condition, text
-// that is not UTF-8, and more levels than kFilterLevelsMax.
+// A value type: copies are deep. Only the server knows the attributes, so only the server refuses a
+// wrong name or type. The client refuses values of several types in one condition, text that is not
+// UTF-8, and more levels than kFilterLevelsMax.
 class Filter {
  public:
   enum class Kind : uint8_t {
@@ -44,31 +44,33 @@ class Filter {
     kHasId,
   };
 
-  static Filter And(std::vector<Filter> filters);  // all of them hold; at least one is given
-  static Filter Or(std::vector<Filter> filters);   // one of them holds; at least one is given
+  static Filter And(std::vector<Filter> filters);  // all of them hold; requires at least one
+  static Filter Or(std::vector<Filter> filters);   // one of them holds; requires at least one
   static Filter Not(Filter filter);  // plain negation: also true for rows without the attribute
 
-  // False for a row without the attribute, NotEqual too. Bools have no order.
+  // False for a row without the attribute, including NotEqual. Bools have no order.
   static Filter Equal(std::string attribute, AttributeValue value);
   static Filter NotEqual(std::string attribute, AttributeValue value);
   static Filter Less(std::string attribute, AttributeValue value);
   static Filter LessEqual(std::string attribute, AttributeValue value);
   static Filter Greater(std::string attribute, AttributeValue value);
   static Filter GreaterEqual(std::string attribute, AttributeValue value);
-  // The attribute has one of the values; the list holds one, or all, of them. At least one is
-  // given.
+  // The attribute has one of the values; the list holds one of them, or all of them. At least one
+  // value is required.
   static Filter In(std::string attribute, std::vector<AttributeValue> values);
   static Filter ListAny(std::string attribute, std::vector<AttributeValue> values);
   static Filter ListAll(std::string attribute, std::vector<AttributeValue> values);
-  // The row has a value; an empty list is one.
+  // The row has a value; an empty list is a value.
   static Filter Exists(std::string attribute);
-  // The row's id is one of these, of which there is at least one.
+  // The row's id is one of these. At least one id is required.
   static Filter HasId(IdColumn ids);
 
   Kind kind() const { return kind_; }
-  const std::vector<Filter>& operands() const { return operands_; }  // of kAnd, kOr; one of kNot
+  // Operands of kAnd and kOr; kNot has exactly one.
+  const std::vector<Filter>& operands() const { return operands_; }
   const std::string& attribute() const { return attribute_; }
-  const std::vector<AttributeValue>& values() const { return values_; }  // one of a comparison
+  // Values of the condition; a comparison has exactly one.
+  const std::vector<AttributeValue>& values() const { return values_; }
   const IdColumn& ids() const { return ids_; }
 
   bool operator==(const Filter& other) const;

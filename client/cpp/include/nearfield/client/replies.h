@@ -1,4 +1,4 @@
-// What is asked for and what comes back, as plain values.
+// Requests and replies of the client, as plain values.
 #ifndef NEARFIELD_CLIENT_REPLIES_H_
 #define NEARFIELD_CLIENT_REPLIES_H_
 
@@ -17,20 +17,19 @@
 
 namespace nearfield::client {
 
-// One vector as bytes of a narrow or wide type; the server widens it exactly.
+// One vector as bytes of one of the data types; the server widens it to fp32 exactly.
 struct EncodedQuery {
   DataType dtype = DataType::kFloat32;
   std::string_view bytes;
 };
 
-// An fp32 vector, an encoded vector, or the id of a stored row (which is then left out of the
-// answer).
+// An fp32 vector, an encoded vector, or the id of a stored row (which the answer excludes).
 using Query = std::variant<std::span<const float>, EncodedQuery, Id>;
 
-// Who goes first where two searches wait for the device. The answer is the same.
+// Order of searches that wait for the device. It does not change the answer.
 enum class SearchPriority : uint8_t {
-  kInteractive = 1,  // somebody waits for the answer
-  kBatch = 2,        // work in bulk: waits for the others; give it a deadline to match
+  kInteractive = 1,  // a user waits for the answer
+  kBatch = 2,        // bulk work: waits for the others; set a deadline to match
 };
 
 struct SearchOptions {
@@ -39,47 +38,49 @@ struct SearchOptions {
   bool with_vectors = false;
   std::optional<Filter> filter;          // only rows that pass are in the answer
   std::optional<float> score_threshold;  // only neighbors with at least this score; not NaN
-  // Wait until the collection has reached this epoch: to read what was written. Errors:
-  // FailedPrecondition where it has not within the deadline.
+  // Wait for this epoch of the collection: read your writes. Errors: FailedPrecondition (not
+  // reached within the deadline).
   std::optional<uint64_t> min_epoch;
-  // Of which min_epoch is (CollectionInfo). Errors: FailedPrecondition where the collection has
-  // another one, as it was created anew or restored.
+  // The incarnation of min_epoch (CollectionInfo). Errors: FailedPrecondition (the collection has
+  // another one, because it was created again or restored).
   std::optional<uint64_t> incarnation;
   SearchPriority priority = SearchPriority::kInteractive;
-  // Pages: Neighbors::next_cursor names the place behind an answer, and a search with that cursor
-  // and the same query, filter and threshold goes on there, in the same epoch.
+  // Pages: Neighbors::next_cursor names the place after an answer. A search with that cursor and
+  // the same query, filter and threshold continues there, in the same epoch.
   bool with_cursor = false;
-  std::string cursor;  // empty: begin
-  // Ask for the digest of the answer; it is recomputed here, and a reply that does not fit its own
-  // digest is DataLoss.
+  std::string cursor;  // empty: start at the first row
+  // Request the digest of the answer. The client computes it again; an answer that does not match
+  // its digest is DataLoss.
   bool with_digest = false;
-  // The server's oracle checks the answer before it is sent: slow, and DataLoss where it is wrong.
+  // Let the server's oracle check the answer before it is sent. Slow. Errors: DataLoss (the answer
+  // is wrong).
   bool verify = false;
-  std::optional<std::chrono::milliseconds> deadline;  // absent: that of the client
+  std::optional<std::chrono::milliseconds> deadline;  // absent: the client's deadline
 };
 
-// Neighbors of one query, best first: place i of each column belongs to neighbor i.
+// Neighbors of one query, best first: element i of each column belongs to neighbor i.
 struct Neighbors {
   IdColumn ids;
   std::vector<float> scores;          // higher is better; infinities are legal
-  std::vector<std::string> payloads;  // with_payload: one a neighbor, empty where the row has none
-  EncodedVectors vectors;             // with_vectors: one row a neighbor, in the collection's dtype
-  std::string next_cursor;  // where one was asked for; empty: no row follows, or `cut` is set
-  // Rows follow, but Limits::page_rows_max lets Search give no cursor to them: SearchAll gives
-  // them.
+  std::vector<std::string> payloads;  // with_payload: one per neighbor, empty if the row has none
+  EncodedVectors vectors;   // with_vectors: one row per neighbor, in the collection's dtype
+  std::string next_cursor;  // if requested; empty: no row follows, or `cut` is set
+  // Rows follow, but beyond Limits::page_rows_max, so Search returns no cursor to them: use
+  // SearchAll.
   bool cut = false;
-  // With a filter: rows of the collection that pass it, without the row of a query by id.
+  // With a filter: rows of the collection that pass it, excluding the row of a query by id.
   std::optional<uint64_t> matched_rows;
 };
 
-// Queries whose candidates were too many for the room there is, by what was done about it.
+// Number of queries whose candidates did not fit into the space reserved for them, for each
+// fallback.
 struct ScanEscalations {
-  uint64_t tighter = 0;    // collected once more, with a threshold of exact scores
+  uint64_t tighter = 0;    // collected again, with a threshold of exact scores
   uint64_t canonical = 0;  // scanned over the exact rows
 };
 
 // Where the time went, and which path served the search. Device time, candidates, bytes and
-// escalations are those of the whole pass, which `batch_size` queries shared.
+// escalations are those of the whole device pass, which `batch_size` queries shared.
 struct SearchCost {
   uint64_t queue_us = 0;
   uint64_t device_us = 0;
@@ -91,10 +92,10 @@ struct SearchCost {
   uint64_t rows_scanned = 0;
   uint64_t bytes_read = 0;  // of codes and rows
   ScanEscalations escalations;
-  uint64_t read_ns_min = 0;  // in which the device can read bytes_read at best; 0: unknown
+  uint64_t read_ns_min = 0;  // minimum time in which the device can read bytes_read; 0: unknown
 
-  // The share of the device's read limit that the pass reached: 1 is all of it. A corpus that fits
-  // a cache may pass it. Absent: unknown.
+  // Returns the share of the device's read limit that the pass reached; 1 is all of it. A corpus
+  // that fits into a cache may exceed 1. Absent: unknown.
   std::optional<double> read_limit_share() const {
     if (read_ns_min == 0 || device_us == 0) return std::nullopt;
     return static_cast<double>(read_ns_min) / (1000.0 * static_cast<double>(device_us));
@@ -103,17 +104,17 @@ struct SearchCost {
 
 struct SearchAnswer {
   uint64_t epoch = 0;
-  uint64_t incarnation = 0;        // of which the epoch is; 0: the server does not say
-  std::vector<Neighbors> results;  // one a query, in order
+  uint64_t incarnation = 0;        // of the epoch; 0: the server does not report it
+  std::vector<Neighbors> results;  // one per query, in order
   SearchCost cost;
   std::string request_id;
   std::string digest;  // with_digest: 32 bytes, checked; see digest.h
 };
 
-// A search whose pages come one after the other.
+// Options of a search whose pages follow one another.
 struct SearchAllOptions {
-  // Of the pages. k: rows of one at most; 0: as many as the server gives. The deadline is that of
-  // the whole; absent: none.
+  // Options of each page. k: maximum rows of a page; 0: as many as the server allows. The deadline
+  // is that of the whole search; absent: none.
   SearchOptions search = {.k = 0};
   std::optional<uint64_t> results_max;  // absent: all
 };
@@ -126,18 +127,18 @@ struct FetchOptions {
   std::optional<std::chrono::milliseconds> deadline;
 };
 
-// Found rows in the order asked for.
+// The rows that were found, in the order of the request.
 struct FetchAnswer {
   uint64_t epoch = 0;
-  uint64_t incarnation = 0;  // of which the epoch is
+  uint64_t incarnation = 0;  // of the epoch
   IdColumn ids;
-  EncodedVectors vectors;             // with_vectors: one a row
-  std::vector<std::string> payloads;  // with_payload: one a row
+  EncodedVectors vectors;             // with_vectors: one per row
+  std::vector<std::string> payloads;  // with_payload: one per row
   IdColumn missing;
 };
 
 struct CountOptions {
-  std::optional<Filter> filter;         // only rows that pass count
+  std::optional<Filter> filter;         // count only rows that pass
   std::optional<uint64_t> min_epoch;    // as in a search
   std::optional<uint64_t> incarnation;  // as in a search
   std::optional<std::chrono::milliseconds> deadline;
@@ -145,13 +146,13 @@ struct CountOptions {
 
 struct CountAnswer {
   uint64_t epoch = 0;
-  uint64_t incarnation = 0;  // of which the epoch is
+  uint64_t incarnation = 0;  // of the epoch
   uint64_t rows_count = 0;
 };
 
 struct DeleteAnswer {
   uint64_t epoch = 0;
-  uint64_t incarnation = 0;  // of which the epoch is
+  uint64_t incarnation = 0;  // of the epoch
   uint64_t rows_deleted = 0;
 };
 
@@ -159,9 +160,9 @@ struct VerifyClaim {
   uint32_t k = 10;
   std::optional<uint64_t> epoch;  // absent: the current one
   const Neighbors* neighbors =
-      nullptr;                   // ids and scores to check; null: the server searches by itself
+      nullptr;                   // ids and scores to check; null: the server runs the search
   std::optional<Filter> filter;  // as in the search
-  std::string filter_message;    // in place of `filter`: its bytes as a Filter message
+  std::string filter_message;    // instead of `filter`: a serialized Filter message
   std::optional<float> score_threshold;
   uint64_t skip = 0;  // rows of the order before the claim: those of earlier pages
 };
@@ -170,8 +171,8 @@ struct VerifyAnswer {
   bool equal = false;
   uint64_t epoch = 0;
   uint64_t rows_checked = 0;
-  int32_t first_difference = -1;  // place of the first wrong neighbor; -1 where equal
-  std::string explanation;        // empty where equal
+  int32_t first_difference = -1;  // position of the first wrong neighbor; -1 if equal
+  std::string explanation;        // empty if equal
   Neighbors expected;             // the oracle's answer: ids and scores
   uint64_t oracle_us = 0;
 };
@@ -183,50 +184,51 @@ struct CollectionSpec {
   DataType dtype = DataType::kFloat32;
   IdType id_type = IdType::kUint64;
   ScanChoice scan = ScanChoice::kAuto;
-  RowHome rows = RowHome::kDevice;
-  std::vector<AttributeSpec> attributes;  // that its rows may have
+  RowPlacement rows = RowPlacement::kDevice;
+  std::vector<AttributeSpec> attributes;  // that rows may have
 };
 
 struct CollectionInfo {
   CollectionSpec spec;
   uint64_t epoch = 0;
-  // Drawn when it was created, and again by a restore: epochs count within one. 0: the server does
-  // not say.
+  // Drawn when the collection was created, and again by a restore. Epochs are numbered within one
+  // incarnation. 0: the server does not report it.
   uint64_t incarnation = 0;
   uint64_t rows_count = 0;
-  uint64_t rows_deleted = 0;  // whose memory is not yet given back
+  uint64_t rows_deleted = 0;  // whose memory is not released yet
   uint32_t generations_count = 0;
   uint64_t device_bytes = 0;
   uint64_t host_bytes = 0;
   std::vector<std::string> aliases;  // in order
-  // What scans read, where the spec leaves it to the server; kUnknown: the server does not say.
+  // What scans read, if the spec leaves the choice to the server; kUnknown: not reported.
   ScanPrecision scan_precision = ScanPrecision::kUnknown;
-  bool durable = false;  // its rows are there again after a restart
-  std::string error;     // why its rows could not be loaded; empty where they were
-  // Times since the server's start that its stored rows could not be read. Not 0: a restart may not
-  // load it.
+  bool durable = false;  // its rows survive a restart
+  std::string error;     // why its rows could not be loaded; empty if they were
+  // Failed reads of its stored rows since the server's start. If not 0, a restart may fail to load
+  // it.
   uint64_t read_failures_count = 0;
 };
 
-// What an alias named before; empty where it is new.
+// The result of SetAlias. collection_before: the previous collection of the alias; empty if it is
+// new.
 struct AliasAnswer {
-  CollectionInfo collection;  // that it names now
+  CollectionInfo collection;  // the collection that it names now
   std::string collection_before;
 };
 
 struct SnapshotInfo {
   std::string name;
   uint64_t files_count = 0;
-  uint64_t bytes = 0;  // of its files, some of which other snapshots and the server may share
+  uint64_t bytes = 0;  // size of its files, some of which other snapshots and the server may share
   int64_t created_unix_s = 0;  // by the server's clock
-  std::string error;           // its list of files is damaged: why
+  std::string error;           // why its list of files is damaged; else empty
 };
 
 struct CompactAnswer {
-  uint64_t rows_given_back = 0;  // deleted rows, of the memory
+  uint64_t rows_given_back = 0;  // deleted rows that were removed from memory
   uint64_t device_bytes_given_back = 0;
   uint64_t host_bytes_given_back = 0;
-  uint64_t stored_rows_given_back = 0;  // the same of the disk
+  uint64_t stored_rows_given_back = 0;  // deleted rows that were removed from disk
   uint64_t stored_bytes_given_back = 0;
 };
 
@@ -244,10 +246,11 @@ struct Limits {
   uint64_t rows_per_collection_max = 0;
   uint32_t collections_max = 0;
   uint32_t queue_requests_max = 0;
-  uint64_t cursor_ms = 0;            // for which the epoch of a cursor is kept
-  uint64_t page_rows_max = 0;        // rows of one order that pages of Search may reach
-  uint32_t epochs_kept_max = 0;      // for the cursors and SearchAll streams of one caller
-  uint32_t epochs_kept_percent = 0;  // of the memory for rows, what only kept epochs may hold
+  uint64_t cursor_ms = 0;        // milliseconds for which the epoch of a cursor is kept
+  uint64_t page_rows_max = 0;    // rows of one order that pages of Search may reach
+  uint32_t epochs_kept_max = 0;  // for the cursors and SearchAll streams of one caller
+  // Maximum percent of the memory for rows that rows visible only in kept epochs may use.
+  uint32_t epochs_kept_percent = 0;
   uint32_t uploads_max = 0;
   uint32_t verify_max = 0;
   uint32_t aliases_max = 0;
@@ -279,14 +282,14 @@ struct Capacity {
   uint64_t device_bytes_used = 0;
   uint64_t host_bytes_total = 0;
   uint64_t host_bytes_used = 0;
-  uint64_t host_rows_bytes_total = 0;  // for rows of RowHome::kHost on a GPU
+  uint64_t host_rows_bytes_total = 0;  // for rows of RowPlacement::kHost on a GPU
   uint64_t host_rows_bytes_used = 0;
-  uint64_t attribute_bytes_total = 0;  // of host memory, for the attributes of all rows
+  uint64_t attribute_bytes_total = 0;  // part of the host memory, for the attributes of all rows
   uint64_t attribute_bytes_used = 0;
   std::string server_version;
 };
 
-// Sums since the start of the server. They only grow, except open_count; a restart begins again.
+// Sums since the start of the server. They only grow, except open_count; a restart resets them.
 struct Counters {
   // Calls of one method that ended with one status; a stream is one call.
   struct Calls {
@@ -296,31 +299,31 @@ struct Counters {
     uint64_t rows_count = 0;  // returned, uploaded, deleted or checked
     uint64_t total_us = 0;    // in the server
   };
-  // Device passes that answered, each once, however many searches shared it.
+  // Device passes that returned answers. Each adds one, regardless of how many searches shared it.
   struct Passes {
     uint64_t passes_count = 0;
-    // Their queries, by what most of the pass's queries scanned.
+    // Queries in passes in which most queries scanned rows, and in those in which most scanned
+    // codes.
     uint64_t queries_rows_count = 0;
     uint64_t queries_int8_count = 0;
-    uint64_t queries_bf16_count = 0;
     uint64_t device_us = 0;
     uint64_t candidates = 0;
     uint64_t bytes_read = 0;
     ScanEscalations escalations;
   };
-  // Of live traffic.
+  // The audit of live traffic.
   struct Audit {
-    uint64_t answers_audited_count = 0;  // checked to the end
-    uint64_t answers_dropped_count = 0;  // chosen, and not checked: it was busy or had to rest
-    uint64_t answers_failed_count = 0;   // whose check ended with an error
+    uint64_t answers_audited_count = 0;  // checks that finished
+    uint64_t answers_dropped_count = 0;  // chosen, but the audit was busy or had to pause
+    uint64_t answers_failed_count = 0;   // checks that ended with an error
     uint64_t mismatches_count = 0;
     uint64_t rows_checked_count = 0;
   };
   struct Connections {
     uint64_t open_count = 0;  // now
     uint64_t accepted_count = 0;
-    uint64_t refused_count = 0;  // closed at once: connections_max were open
-    uint64_t pauses_count = 0;   // of accepting, without a descriptor or memory for a connection
+    uint64_t refused_count = 0;  // closed immediately: connections_max were open
+    uint64_t pauses_count = 0;   // accepting paused: no descriptor or memory for a connection
   };
 
   int64_t started_unix_ms = 0;
@@ -328,7 +331,7 @@ struct Counters {
   Passes passes;
   Audit audit;
   Connections connections;
-  uint64_t log_lines_dropped_count = 0;  // the reader of the log was too slow for them
+  uint64_t log_lines_dropped_count = 0;  // because the reader of the log was too slow
 };
 
 enum class Health : uint8_t { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };

@@ -1,4 +1,4 @@
-// One search whose answer comes in pages.
+// SearchPages: one search whose answer is received in pages.
 #ifndef NEARFIELD_CLIENT_SEARCH_PAGES_H_
 #define NEARFIELD_CLIENT_SEARCH_PAGES_H_
 
@@ -11,7 +11,8 @@
 
 namespace nearfield::client {
 
-// Made by Client::SearchAll; used by one thread at a time. All pages are of one epoch.
+// Created by Client::SearchAll. Thread safety: used by one thread at a time. All pages are of one
+// epoch.
 //
 //   for (;;) {
 //     auto page = pages.Next();
@@ -25,10 +26,10 @@ class SearchPages {
   SearchPages& operator=(SearchPages&&) noexcept;
   ~SearchPages();  // cancels what is still running
 
-  // The next page, with one result; nothing after the last one. Where the connection is lost or the
-  // server is busy, the search goes on behind the last page, as often as the client's RetryPolicy
-  // says, counted anew after each page. Errors: the server's status, which stays; Internal where
-  // the server's words do not fit together.
+  // Returns the next page, with one result; nullopt after the last one. If the connection is lost
+  // or the server is busy, the search continues after the last page. It is retried as the client's
+  // RetryPolicy allows, with the tries counted from each page. Errors: the server's status, which
+  // all later calls return too; Internal (malformed replies).
   absl::StatusOr<std::optional<SearchAnswer>> Next();
 
  private:

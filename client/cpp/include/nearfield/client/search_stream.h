@@ -1,5 +1,5 @@
-// Many searches over one stream: no setup per search, and replies may be awaited while the next
-// search is on its way.
+// SearchStream: many searches over one stream. There is no setup for each search, and a caller may
+// await replies while it sends the next search.
 #ifndef NEARFIELD_CLIENT_SEARCH_STREAM_H_
 #define NEARFIELD_CLIENT_SEARCH_STREAM_H_
 
@@ -13,25 +13,25 @@
 
 namespace nearfield::client {
 
-// Made by Client::OpenSearchStream. One thread may send while another receives. The server answers
-// in the order of the requests; one that fails ends the stream. Not repeated when the connection is
-// lost.
+// Created by Client::OpenSearchStream. Thread safety: one thread may send while another receives.
+// The server answers in the order of the requests; a request that fails ends the stream. Not
+// retried if the connection is lost.
 class SearchStream {
  public:
   SearchStream(SearchStream&&) noexcept;
   SearchStream& operator=(SearchStream&&) noexcept;
   ~SearchStream();  // cancels what is still running
 
-  // Sends one search. False where the stream has ended: Receive tells why. An id or a
-  // filter that cannot be sent ends it: InvalidArgument. Views in `queries` are borrowed for the
-  // call.
+  // Sends one search. Returns false if the stream has ended; Receive returns the reason. An id or a
+  // filter that cannot be sent ends the stream: InvalidArgument. Views in `queries` are borrowed
+  // for the call.
   bool Send(std::span<const Query> queries);
 
-  // Says that no further search follows.
+  // Ends the requests: no further search follows.
   void SendDone();
 
-  // The next answer, in the order of Send; nothing after the last one; or the status that ended the
-  // stream. Internal where the answers do not match what was sent.
+  // Returns the next answer, in the order of Send; nullopt after the last one; or the status that
+  // ended the stream. Errors: Internal (the answers do not match what was sent).
   absl::StatusOr<std::optional<SearchAnswer>> Receive();
 
  private:

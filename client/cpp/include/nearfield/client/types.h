@@ -1,4 +1,4 @@
-// The plain types of the client library. No gRPC and no protobuf header is needed to use them.
+// Plain types of the client library. They need no gRPC and no protobuf header.
 #ifndef NEARFIELD_CLIENT_TYPES_H_
 #define NEARFIELD_CLIENT_TYPES_H_
 
@@ -17,35 +17,34 @@ namespace nearfield::client {
 // "Score".
 enum class Metric : uint8_t { kDot = 1, kCosine = 2, kL2 = 3 };
 
-// Element type of vectors given or returned as bytes: little-endian, row-major, no padding.
+// Element type of vectors that are sent or returned as bytes: little-endian, row-major, no padding.
 enum class DataType : uint8_t { kFloat32 = 1, kFloat16 = 2, kBFloat16 = 3 };
 
 // Fixed when a collection is created.
 enum class IdType : uint8_t { kUint64 = 1, kString = 2 };
 
-// Which device computed an answer.
+// The device that computed an answer.
 enum class Backend : uint8_t { kUnknown = 0, kCpu = 1, kGpu = 2 };
 
-// What the scan read to find the candidates; the answer is the same to the bit for each.
-enum class ScanPrecision : uint8_t { kUnknown = 0, kRows = 1, kInt8 = 2, kBf16 = 3 };
+// The data that the scan read to find candidates. The answer is the same to the bit for each.
+enum class ScanPrecision : uint8_t { kUnknown = 0, kRows = 1, kInt8 = 2 };
 
-// What a collection keeps for its scans, and where its rows lie; fixed when it is created. Speed
-// and memory alone: the answer is the same to the bit for each. What each costs stands in
-// proto/nearfield/v1/common.proto. kUnknown: the server did not say.
-enum class ScanChoice : uint8_t { kUnknown = 0, kAuto = 1, kInt8 = 2, kBf16 = 3, kRows = 4 };
-enum class RowHome : uint8_t { kUnknown = 0, kDevice = 1, kHost = 2 };
+// The data that a collection keeps for its scans, and the place of its rows; fixed when it is
+// created. The choice affects only speed and memory: the answer is the same to the bit for each.
+// proto/nearfield/v1/common.proto has the costs. kUnknown: the server did not report it.
+enum class ScanChoice : uint8_t { kUnknown = 0, kAuto = 1, kInt8 = 2, kRows = 4 };
+enum class RowPlacement : uint8_t { kUnknown = 0, kDevice = 1, kHost = 2 };
 
-// The names used by the command and in its JSON: "dot", "float16", "uint64", "gpu", "int8",
-// "host", ...
+// The names in the command and in its JSON: "dot", "float16", "uint64", "gpu", "int8", "host", ...
 std::string_view Name(Metric metric);
 std::string_view Name(DataType dtype);
 std::string_view Name(IdType type);
 std::string_view Name(Backend backend);
 std::string_view Name(ScanPrecision precision);
 std::string_view Name(ScanChoice scan);
-std::string_view Name(RowHome rows);
+std::string_view Name(RowPlacement rows);
 
-// The value of that name, or nothing.
+// The value with that name, or nullopt.
 std::optional<Metric> ParseMetric(std::string_view name);
 std::optional<DataType> ParseDataType(std::string_view name);
 std::optional<IdType> ParseIdType(std::string_view name);
@@ -64,7 +63,7 @@ IdColumn EmptyIds(IdType type);
 size_t Count(const IdColumn& ids);
 Id At(const IdColumn& ids, size_t i);
 void Append(const Id& id, IdColumn* ids);  // requires TypeOf(id) == TypeOf(*ids)
-std::string ToString(const Id& id);        // the number in decimal, or the string as it is
+std::string ToString(const Id& id);        // the number in decimal, or the string itself
 
 // Rows as bytes: rows * dim * ElementBytes(dtype).
 struct EncodedVectors {
@@ -72,11 +71,11 @@ struct EncodedVectors {
   std::string bytes;
 };
 
-// The values of encoded vectors. Exact: every fp16 and bf16 value is an fp32 value.
+// Returns the values of encoded vectors. Exact: every fp16 and bf16 value is an fp32 value.
 std::vector<float> Widen(DataType dtype, std::string_view bytes);
 
-// Appends `values` to `bytes` as `dtype`, each rounded to nearest even. False if a value does not
-// stay finite; what was appended before it remains.
+// Appends `values` to `bytes` as `dtype`, each rounded to nearest even. Returns false if a rounded
+// value is not finite; what was appended before it remains.
 bool Narrow(DataType dtype, std::span<const float> values, std::string* bytes);
 
 }  // namespace nearfield::client

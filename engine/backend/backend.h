@@ -1,0 +1,159 @@
+// Backend: the interface of a device to the engine. It stores rows and finds the best of them.
+// Implemented by engine/cpu and engine/gpu. Rows of a generation are addressed by slot (order of
+// arrival); the backend returns ranks (order of ids).
+#ifndef NEARFIELD_ENGINE_BACKEND_BACKEND_H_
+#define NEARFIELD_ENGINE_BACKEND_BACKEND_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/backend/ranked_lists.h"
+#include "engine/base/host_work.h"
+#include "nearfield/engine/types.h"
+
+namespace nearfield::corpus {
+
+// Seed of the rotation of every collection.
+inline constexpr uint64_t kRotationSeed = 0x6e65617266696c64;
+
+struct RowFormat {
+  int32_t dim = 0;
+  Metric metric = Metric::kDot;
+  RowType row_type = RowType::kFloat32;
+  ScanPrecision scan = ScanPrecision::kRows;
+  // True if the collection does not choose a scan: a search may read the rows if that is faster.
+  bool may_scan_rows = false;
+  RowPlacement rows = RowPlacement::kDevice;
+  uint64_t seed = kRotationSeed;  // of the rotation of the codes
+};
+
+// The planes of one generation on the device: exact rows, squared norms S(x,x), ranks, and for a
+// scan of codes the codes and their bounds (bound/int8_code.h). Filled, sealed, then immutable.
+// Thread safety: one thread calls Append and Seal; after Seal, any thread may call Read. The
+// destructor releases the memory.
+class RowPlanes {
+ public:
+  virtual ~RowPlanes() = default;
+
+  // Appends `rows_count` rows, row-major [rows_count, dim] in the format's row type, host memory
+  // borrowed for the call. Requires: the values are finite, and the rows fit into the reservation.
+  virtual absl::Status Append(const void* rows, int64_t rows_count) = 0;
+
+  // Appends the rows of `source` (same backend and format, sealed) at `slots`, in that order.
+  virtual absl::Status AppendFrom(const RowPlanes& source, absl::Span<const uint32_t> slots) = 0;
+
+  // Ends filling, and releases the unused part of the reservation. ranks[slot]: the position of the
+  // row's id in id order, a permutation of 0 .. rows_count-1.
+  virtual absl::Status Seal(absl::Span<const uint32_t> ranks) = 0;
+
+  // Copies the rows at `slots` to `rows` ([slots.size(), dim], row type), as they were appended.
+  virtual absl::Status Read(absl::Span<const uint32_t> slots, void* rows) const = 0;
+
+  // Copies rows [begin, begin + rows_count) to `rows`, as they were appended.
+  virtual absl::Status ReadRange(int64_t begin, int64_t rows_count, void* rows) const = 0;
+
+  virtual int64_t rows_count() const = 0;
+  virtual int64_t device_bytes() const = 0;
+  // Returns the bytes of rows in host memory; 0 if host and device share one memory.
+  virtual int64_t host_bytes() const { return 0; }
+};
+
+// The set of deleted slots of a generation, on the device. Immutable.
+class Tombstones {
+ public:
+  virtual ~Tombstones() = default;
+  // Returns the bits on the host: bit (slot % 64) of word slot / 64.
+  virtual absl::Span<const uint64_t> words() const = 0;
+};
+
+// One generation as a search sees it.
+struct GenerationView {
+  const RowPlanes* planes = nullptr;       // sealed
+  const Tombstones* tombstones = nullptr;  // null: no row deleted
+  int64_t rows_live = 0;                   // rows to search; if 0, tombstones is ignored
+  // The slots that are not deleted, ascending, if they are few; else empty. A hint with the same
+  // content as tombstones: a backend may score only these slots instead of scanning.
+  absl::Span<const uint32_t> live_slots;
+};
+
+struct QueryTile {
+  // [k.size(), dim] row-major fp32, finite; for cosine no query is all zeros.
+  const float* queries = nullptr;
+  absl::Span<const int32_t> k;      // neighbors of each query, 1 .. BackendInfo::k_max
+  std::function<bool()> cancelled;  // may be empty; true: return Cancelled between steps
+  HostWork* host_work = nullptr;    // for the host's part; null: only the caller's thread
+};
+
+struct ScanCost {
+  int64_t device_us = 0;
+  int64_t candidates = 0;
+  int64_t bytes_read = 0;
+  int64_t queries_of_codes = 0;  // queries answered by a scan of codes
+  ScanEscalations escalations;
+
+  ScanCost& operator+=(const ScanCost& other) {
+    device_us += other.device_us;
+    candidates += other.candidates;
+    bytes_read += other.bytes_read;
+    queries_of_codes += other.queries_of_codes;
+    escalations += other.escalations;
+    return *this;
+  }
+};
+
+struct BackendInfo {
+  BackendKind kind = BackendKind::kCpu;
+  std::string device_name;
+  // Maximum k of Search. One more than EngineOptions::k_max, because a query by id finds its own
+  // row too.
+  int32_t k_max = 0;
+  int32_t batch_max = 0;
+  // The scan that kAuto selects for a dimension of at least scan_dim_min; below it, kRows.
+  ScanPrecision scan = ScanPrecision::kRows;
+  // Peak bandwidth of sequential reads of device memory, measured or derived; 0: unknown.
+  double read_bytes_per_second = 0;
+  int32_t scan_dim_min = 1;
+};
+
+// Thread-safe: searches, reservations and fills may run concurrently.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const BackendInfo& info() const = 0;
+
+  // Allocates device memory of this backend for `rows_max` rows.
+  // Errors: ResourceExhausted (reports needed and free bytes).
+  virtual absl::StatusOr<std::unique_ptr<RowPlanes>> Reserve(const RowFormat& format,
+                                                             int64_t rows_max) = 0;
+
+  // Makes tombstones with `words` as in Tombstones::words(). Errors: ResourceExhausted.
+  virtual absl::StatusOr<std::unique_ptr<Tombstones>> MakeTombstones(
+      std::vector<uint64_t> words) = 0;
+
+  // Fills *best with the exact top-k of each generation: list (query, generation) holds the first
+  // rows of the generation's order, at most k, and at least those that are among the query's k best
+  // of all generations. The lists of a query thus hold min(k, all live rows) rows or more.
+  // Errors: Cancelled, Unavailable (device lost); *best is then undefined.
+  virtual absl::Status Search(const RowFormat& format, absl::Span<const GenerationView> generations,
+                              const QueryTile& tile, RankedLists* best, ScanCost* cost) = 0;
+
+  virtual int64_t device_bytes_total() const = 0;
+  virtual int64_t device_bytes_used() const = 0;
+  // Return the host memory for rows of formats with RowPlacement::kHost. 0 if the device has no
+  // memory of its own.
+  virtual int64_t host_rows_bytes_total() const { return 0; }
+  virtual int64_t host_rows_bytes_used() const { return 0; }
+
+  // Returns OK, or Unavailable with the sticky error.
+  virtual absl::Status Health() const = 0;
+};
+
+}  // namespace nearfield::corpus
+
+#endif  // NEARFIELD_ENGINE_BACKEND_BACKEND_H_

@@ -1,0 +1,83 @@
+// RankedLists: the results of one backend search, in one block of memory that the caller owns.
+#ifndef NEARFIELD_ENGINE_BACKEND_RANKED_LISTS_H_
+#define NEARFIELD_ENGINE_BACKEND_RANKED_LISTS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "engine/base/check.h"
+#include "engine/base/scratch_buffer.h"
+#include "engine/score/order.h"
+
+namespace nearfield::corpus {
+
+// A row of a list: its score, and its rank in its generation.
+struct RankedScore {
+  float score = 0;
+  uint32_t rank = 0;
+};
+
+// One list of rows for each (query, generation), ordered by (score descending, rank ascending). The
+// lists lie `pitch` rows apart in one block, which is reused by the next search.
+// Thread safety: different lists may be written at once.
+class RankedLists {
+ public:
+  // Makes room for the lists of k.size() queries, each of up to the largest k rows, and empties
+  // them. Allocates only if the block grows.
+  void Reset(absl::Span<const int32_t> k, size_t generations_count) {
+    queries_count_ = k.size();
+    generations_count_ = generations_count;
+    pitch_ = k.empty() ? 0 : static_cast<size_t>(*std::max_element(k.begin(), k.end()));
+    counts_.assign(queries_count_ * generations_count, 0);
+    rows_.Ensure(static_cast<int64_t>(counts_.size() * pitch_));
+  }
+
+  size_t queries_count() const { return queries_count_; }
+  size_t generations_count() const { return generations_count_; }
+
+  absl::Span<const RankedScore> list(size_t query, size_t generation) const {
+    const size_t index = ListIndex(query, generation);
+    return {rows_.get() + index * pitch_, counts_[index]};
+  }
+
+  // Changes the number of rows of a list and returns them. The values of new rows are undefined.
+  // Requires: count <= pitch.
+  absl::Span<RankedScore> Resize(size_t query, size_t generation, size_t count) {
+    CHECK_LE(count, pitch_);
+    const size_t index = ListIndex(query, generation);
+    counts_[index] = static_cast<uint32_t>(count);
+    return {rows_.get() + index * pitch_, count};
+  }
+
+  void Append(size_t query, size_t generation, const RankedScore& row) {
+    Resize(query, generation, list(query, generation).size() + 1).back() = row;
+  }
+
+  // Replaces a list by the rows of order keys (score/order.h). Requires: the keys descend.
+  void Assign(size_t query, size_t generation, absl::Span<const uint64_t> keys) {
+    DCHECK(std::adjacent_find(keys.begin(), keys.end(), std::less_equal<>()) == keys.end());
+    RankedScore* row = Resize(query, generation, keys.size()).data();
+    for (const uint64_t key : keys) *row++ = {score::KeyScore(key), score::KeyRank(key)};
+  }
+
+ private:
+  size_t ListIndex(size_t query, size_t generation) const {
+    DCHECK_LT(query, queries_count_);
+    DCHECK_LT(generation, generations_count_);
+    return query * generations_count_ + generation;
+  }
+
+  size_t queries_count_ = 0;
+  size_t generations_count_ = 0;
+  size_t pitch_ = 0;
+  std::vector<uint32_t> counts_;     // [queries][generations]
+  ScratchBuffer<RankedScore> rows_;  // [queries][generations][pitch]
+};
+
+}  // namespace nearfield::corpus
+
+#endif  // NEARFIELD_ENGINE_BACKEND_RANKED_LISTS_H_

@@ -1,0 +1,31 @@
+// The check of a number against its limits, with one message for the whole tree.
+#ifndef NEARFIELD_ENGINE_BASE_CHECK_RANGE_H_
+#define NEARFIELD_ENGINE_BASE_CHECK_RANGE_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "engine/base/argument_error.h"
+
+namespace nearfield {
+
+// Returns InvalidArgument "FIELD = VALUE, must be MIN .. MAX"; "must be at least MIN" if `max` is
+// that of int64_t.
+inline absl::Status RangeError(absl::string_view field, int64_t value, int64_t min, int64_t max) {
+  const bool bounded = max < std::numeric_limits<int64_t>::max();
+  return MustBe(std::string(field), absl::StrCat(value),
+                bounded ? absl::StrCat(min, " .. ", max) : absl::StrCat("at least ", min));
+}
+
+// Returns OK if min <= value <= max, else RangeError.
+inline absl::Status CheckRange(absl::string_view field, int64_t value, int64_t min, int64_t max) {
+  return value >= min && value <= max ? absl::OkStatus() : RangeError(field, value, min, max);
+}
+
+}  // namespace nearfield
+
+#endif  // NEARFIELD_ENGINE_BASE_CHECK_RANGE_H_

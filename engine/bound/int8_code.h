@@ -1,0 +1,33 @@
+// The int8 codes of rows and queries in a rotated space, with bounds on their residuals. For
+// cosine, rows and queries are divided by their norms first.
+#ifndef NEARFIELD_ENGINE_BOUND_INT8_CODE_H_
+#define NEARFIELD_ENGINE_BOUND_INT8_CODE_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "engine/bound/certified_bound.h"
+#include "engine/bound/rotation.h"
+#include "nearfield/engine/types.h"
+
+namespace nearfield::corpus {
+
+// Encodes a row and returns its bound. row: [dimension], finite. codes: [dimension], written, -127
+// to 127.
+score::RowBound EncodeRow(const Rotation& rotation, Metric metric, absl::Span<const float> row,
+                          absl::Span<int8_t> codes);
+
+struct QueryBounds {
+  score::QueryBound both;        // with both codes
+  score::QueryBound first_only;  // with only the first code; its second_scale is 0
+};
+
+// Encodes a query as two codes and returns its bounds. query: [dimension], finite, for cosine not
+// all zeros. first, second: [dimension] each, written. The bounds are +inf if nothing can be
+// proven.
+QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<const float> query,
+                        absl::Span<int8_t> first, absl::Span<int8_t> second);
+
+}  // namespace nearfield::corpus
+
+#endif  // NEARFIELD_ENGINE_BOUND_INT8_CODE_H_

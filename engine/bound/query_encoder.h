@@ -1,0 +1,51 @@
+// QueryEncoder: encodes queries with the fastest instructions of this CPU, for every backend.
+#ifndef NEARFIELD_ENGINE_BOUND_QUERY_ENCODER_H_
+#define NEARFIELD_ENGINE_BOUND_QUERY_ENCODER_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "engine/base/scratch_buffer.h"
+#include "engine/bound/int8_code.h"
+#include "engine/bound/rotation.h"
+#include "nearfield/engine/types.h"
+
+namespace nearfield::corpus {
+
+// Vectorized code processes whole cache lines of int8 codes.
+inline constexpr int32_t kCodeLine = 64;
+constexpr int32_t CodeStride(int32_t dim) { return (dim + kCodeLine - 1) / kCodeLine * kCodeLine; }
+constexpr int64_t EncodeScratchDoubles(int32_t dim) { return int64_t{3} * CodeStride(dim); }
+
+// A query to encode.
+struct EncodeQueryArgs {
+  const Rotation* rotation = nullptr;
+  int32_t dim = 0;
+  Metric metric = Metric::kDot;
+  const float* query = nullptr;  // [dim]
+  int8_t* first = nullptr;       // out: codes, [dim]
+  int8_t* second = nullptr;      // out: codes, [dim]
+  double* scratch = nullptr;     // EncodeScratchDoubles(dim), 64-byte aligned
+};
+// EncodeQuery for one instruction set.
+using EncodeQueryFunction = QueryBounds (*)(const EncodeQueryArgs& args);
+
+// Calls EncodeQuery, which needs no vector instructions.
+QueryBounds EncodeQueryPlain(const EncodeQueryArgs& args);
+
+// Thread safety: not thread-safe; it keeps scratch memory from one query to the next.
+class QueryEncoder {
+ public:
+  QueryEncoder();
+  // Equivalent to EncodeQuery.
+  QueryBounds Encode(const Rotation& rotation, Metric metric, absl::Span<const float> query,
+                     absl::Span<int8_t> first, absl::Span<int8_t> second);
+
+ private:
+  const EncodeQueryFunction encode_;
+  ScratchBuffer<double> scratch_;
+};
+
+}  // namespace nearfield::corpus
+
+#endif  // NEARFIELD_ENGINE_BOUND_QUERY_ENCODER_H_

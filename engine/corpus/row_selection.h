@@ -1,0 +1,106 @@
+// The rows of a snapshot that a filter chooses.
+#ifndef NEARFIELD_ENGINE_CORPUS_ROW_SELECTION_H_
+#define NEARFIELD_ENGINE_CORPUS_ROW_SELECTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
+#include "engine/corpus/device.h"
+#include "engine/corpus/snapshot.h"
+#include "nearfield/engine/row_filter.h"
+
+namespace nearfield::corpus {
+
+// Some of the live rows of a snapshot, with one entry for each generation. Immutable.
+struct RowSelection {
+  // Null: no row is excluded. Else the deleted and the excluded rows.
+  std::vector<std::shared_ptr<const Tombstones>> tombstones;
+  std::vector<int64_t> rows_live;  // number of chosen rows; may be 0
+  // The slots of the chosen rows if they are few; else there is no entry.
+  std::vector<std::vector<uint32_t>> slots;
+  int64_t rows_count = 0;
+};
+
+// A set of rows of one snapshot: one bit for each row.
+class RowSet {
+ public:
+  void Add(const CorpusSnapshot& snapshot, const RowRef& row);
+  int64_t bytes() const;
+  // Returns the bits of one generation: bit (slot % 64) of word slot / 64. Empty if none of its
+  // rows was added.
+  absl::Span<const uint64_t> words(size_t generation) const {
+    if (generation >= words_.size()) return {};
+    return words_[generation];
+  }
+
+ private:
+  std::vector<std::vector<uint64_t>> words_;  // one entry for each generation
+};
+
+// The rows that a search may return.
+struct SearchedRows {
+  std::shared_ptr<const CorpusSnapshot> snapshot;
+  std::shared_ptr<const RowSelection> selection;  // null: all live rows
+
+  int64_t rows_count() const;
+  // Returns whether these rows include a live row of the snapshot.
+  bool Holds(const RowRef& row) const;
+  std::vector<GenerationView> Views() const;
+};
+
+// Returns the live rows that the filter chooses. Errors: ResourceExhausted (no device memory for
+// one bit for each row).
+absl::StatusOr<RowSelection> SelectRows(const Device& device, const CorpusSnapshot& snapshot,
+                                        const RowFilter& filter);
+
+// Returns the slots of the live rows of one generation that the filter chooses, ascending.
+std::vector<uint32_t> ChosenSlots(const GenerationState& state, const RowFilter& filter);
+
+// Return the live rows, the live rows with these ids (both by ordinal), and the number of live rows
+// that the filter chooses.
+RowFilter LiveRows(const CorpusSnapshot& snapshot);
+RowFilter RowsWithIds(const CorpusSnapshot& snapshot, const IdColumn& ids);
+int64_t CountChosen(const CorpusSnapshot& snapshot, const RowFilter& filter);
+
+// Returns `rows` without the rows of `left_out`. Errors: as SelectRows.
+absl::StatusOr<SearchedRows> WithoutRows(const Device& device, const SearchedRows& rows,
+                                         const RowSet& left_out);
+
+// Caches the last few selections, so that repeated use of a filter on the same snapshot costs
+// nothing. Thread-safe.
+class RowSelectionCache {
+ public:
+  absl::StatusOr<std::shared_ptr<const RowSelection>> Get(
+      const Device& device, const std::shared_ptr<const CorpusSnapshot>& snapshot,
+      const std::shared_ptr<const RowFilter>& filter);
+
+  // Removes entries that can never be requested again.
+  void Trim() { TrimTo(kEntriesMax); }
+
+ private:
+  static constexpr size_t kEntriesMax = 16;
+  // A weak pointer cannot match a later object at the same address.
+  struct Entry {
+    std::weak_ptr<const CorpusSnapshot> snapshot;
+    std::weak_ptr<const RowFilter> filter;
+    std::shared_ptr<const RowSelection> selection;
+  };
+
+  std::shared_ptr<const RowSelection> Find(const std::shared_ptr<const CorpusSnapshot>& snapshot,
+                                           const std::shared_ptr<const RowFilter>& filter);
+  // As Trim, and removes the least recently used entries beyond `entries_max`.
+  void TrimTo(size_t entries_max);
+
+  Mutex mutex_;
+  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // most recently used first
+};
+
+}  // namespace nearfield::corpus
+
+#endif  // NEARFIELD_ENGINE_CORPUS_ROW_SELECTION_H_

@@ -1,0 +1,286 @@
+// Exact products of codes. Included once per instruction set.
+// One query is bound by memory: rows are read once, in order, four at a time, and are multiplied
+// with both of the query's codes. Many queries are bound by the multiply units: a lane is a query,
+// four bytes of a row are broadcast to all lanes, and up to 6 x 4 sums stay in registers, so no sum
+// is ever added across lanes.
+#if defined(NEARFIELD_ENGINE_CPU_KERNELS_CODE_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NEARFIELD_ENGINE_CPU_KERNELS_CODE_PRODUCTS_INL_H_
+#undef NEARFIELD_ENGINE_CPU_KERNELS_CODE_PRODUCTS_INL_H_
+#else
+#define NEARFIELD_ENGINE_CPU_KERNELS_CODE_PRODUCTS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/cpu/kernels/code_kernels.h"
+#include "engine/cpu/kernels/vector_steps-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nearfield::cpu {
+namespace HWY_NAMESPACE {
+
+using Tag32 = hn::ScalableTag<int32_t>;
+using Vec32 = hn::VFromD<Tag32>;
+inline constexpr Tag32 kTag32;
+inline constexpr int32_t kLanes = static_cast<int32_t>(hn::MaxLanes(Tag32()));
+inline constexpr int32_t kVectorBytes = kLanes * 4;
+inline constexpr int32_t kWordCodes = 4;  // codes of one row in a lane
+
+// Two ways to multiply and add follow. A vector of 32-bit words, four codes each, is multiplied
+// with kQueryVectors vectors of a packed query, word for word.
+
+// Widens bytes to 16-bit words, which are multiplied and added in pairs.
+struct WidenedStep {
+  static constexpr int32_t kQueryVectors = 2;
+  static void PackWord(const int8_t* codes, int32_t lane, std::byte* vectors) {
+    auto* const even = reinterpret_cast<int16_t*>(vectors) + 2 * lane;
+    auto* const odd = even + 2 * kLanes;
+    even[0] = codes[0];
+    even[1] = codes[2];
+    odd[0] = codes[1];
+    odd[1] = codes[3];
+  }
+  struct Query {
+    Vec32 even, odd;
+  };
+  struct Row {
+    Vec32 even, odd;
+  };
+  static HWY_INLINE Query Load(const std::byte* vectors) {
+    const auto* words = reinterpret_cast<const int32_t*>(vectors);
+    return {hn::Load(kTag32, words), hn::Load(kTag32, words + kLanes)};
+  }
+  static HWY_INLINE Row Prepare(Vec32 row) {
+    const Vec32 low = hn::Set(kTag32, 0x00ff00ff);
+    return {hn::And(row, low), hn::And(hn::ShiftRight<8>(row), low)};
+  }
+  static HWY_INLINE Vec32 PairSums(Vec32 row, Vec32 query) {
+#if HWY_TARGET == HWY_AVX2
+    return Vec32{_mm256_madd_epi16(row.raw, query.raw)};
+#else
+    return Vec32{_mm512_madd_epi16(row.raw, query.raw)};
+#endif
+  }
+  static HWY_INLINE Vec32 Add(Vec32 sum, Row row, Query query) {
+    sum = hn::Add(sum, PairSums(row.even, query.even));
+    return hn::Add(sum, PairSums(row.odd, query.odd));
+  }
+};
+
+#if HWY_TARGET == HWY_AVX3
+// Four products and their sum in one instruction, exact (not the saturating form). Uses inline
+// assembly because the compiler's target for this instruction set does not include the extension;
+// the caller has checked that the CPU supports it.
+struct VnniStep {
+  static constexpr int32_t kQueryVectors = 1;
+  static void PackWord(const int8_t* codes, int32_t lane, std::byte* vectors) {
+    std::memcpy(vectors + lane * kWordCodes, codes, kWordCodes);
+  }
+  struct Query {
+    Vec32 codes;
+  };
+  struct Row {
+    Vec32 codes;
+  };
+  static HWY_INLINE Query Load(const std::byte* vectors) {
+    return {hn::Load(kTag32, reinterpret_cast<const int32_t*>(vectors))};
+  }
+  static HWY_INLINE Row Prepare(Vec32 row) { return {row}; }
+  static HWY_INLINE Vec32 Add(Vec32 sum, Row row, Query query) {
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(row.codes.raw), "v"(query.codes.raw));
+    return sum;
+  }
+};
+#endif
+
+// Packed forms begin with the amount that the rows' bias adds to each product.
+inline constexpr int32_t kHeadBytes = 64;
+static_assert(kHeadBytes >= kVectorBytes);
+
+template <class Step>
+int64_t OneBytes(int32_t dim) {
+  return kHeadBytes + int64_t{2} * Step::kQueryVectors * CodeStride(dim);
+}
+template <class Step>
+int64_t PanelBytes(int32_t dim) {
+  const int64_t words = (dim + kWordCodes - 1) / kWordCodes;
+  return kHeadBytes + words * Step::kQueryVectors * kVectorBytes;
+}
+
+inline int32_t BiasSum(const int8_t* codes, int32_t dim) {
+  int32_t sum = 0;
+  for (int32_t d = 0; d < dim; ++d) sum += codes[d];
+  return kCodeBias * sum;
+}
+
+template <class Step>
+void PackCodes(const int8_t* codes, int32_t dim, int32_t lane, int64_t lane_step, std::byte* out) {
+  for (int32_t d = 0; d < dim; d += kWordCodes) {
+    int8_t word[kWordCodes] = {};
+    std::copy(codes + d, codes + std::min(d + kWordCodes, dim), word);
+    Step::PackWord(word, lane, out);
+    lane += static_cast<int32_t>(lane_step);
+    if (lane_step == 0 || lane == kLanes) {
+      lane = lane_step == 0 ? lane : 0;
+      out += Step::kQueryVectors * kVectorBytes;
+    }
+  }
+}
+
+// Packs both codes of one query: consecutive words of a code go to consecutive lanes.
+template <class Step>
+void PackOne(const int8_t* first, const int8_t* second, int32_t dim, std::byte* packed) {
+  std::memset(packed, 0, static_cast<size_t>(OneBytes<Step>(dim)));
+  auto* const head = reinterpret_cast<int32_t*>(packed);
+  head[0] = BiasSum(first, dim);
+  head[1] = BiasSum(second, dim);
+  PackCodes<Step>(first, dim, 0, 1, packed + kHeadBytes);
+  PackCodes<Step>(second, dim, 0, 1,
+                  packed + kHeadBytes + int64_t{Step::kQueryVectors} * CodeStride(dim));
+}
+
+// Packs the codes of a panel: each lane holds the same word of another query.
+template <class Step>
+void PackPanel(const int8_t* codes, int64_t stride, int32_t count, int32_t dim, std::byte* packed) {
+  std::memset(packed, 0, static_cast<size_t>(PanelBytes<Step>(dim)));
+  for (int32_t q = 0; q < count; ++q) {
+    reinterpret_cast<int32_t*>(packed)[q] = BiasSum(codes + q * stride, dim);
+    PackCodes<Step>(codes + q * stride, dim, q, 0, packed + kHeadBytes);
+  }
+}
+
+// Prefetch distance for codes, in bytes.
+inline constexpr int64_t kCodesAhead = 4096;
+
+// Computes the products of kRows rows with both codes of a query.
+template <class Step, int32_t kRows>
+HWY_INLINE void ScanRows(const uint8_t* row, int32_t stride, const std::byte* packed,
+                         int32_t* first, int32_t* second) {
+  const std::byte* const of_first = packed + kHeadBytes;
+  const std::byte* const of_second = of_first + int64_t{Step::kQueryVectors} * stride;
+  Vec32 first_sums[kRows];
+  Vec32 second_sums[kRows];
+  NEARFIELD_UNROLL
+  for (int32_t r = 0; r < kRows; ++r) first_sums[r] = second_sums[r] = hn::Zero(kTag32);
+  for (int32_t d = 0; d < stride; d += kVectorBytes) {
+    const auto query_first = Step::Load(of_first + int64_t{d} * Step::kQueryVectors);
+    const auto query_second = Step::Load(of_second + int64_t{d} * Step::kQueryVectors);
+    NEARFIELD_UNROLL
+    for (int32_t r = 0; r < kRows; ++r) {
+      const uint8_t* const at = row + int64_t{r} * stride + d;
+      __builtin_prefetch(at + kCodesAhead, 0, 2);
+      const auto codes = Step::Prepare(hn::Load(kTag32, reinterpret_cast<const int32_t*>(at)));
+      first_sums[r] = Step::Add(first_sums[r], codes, query_first);
+      second_sums[r] = Step::Add(second_sums[r], codes, query_second);
+    }
+  }
+  const auto* const head = reinterpret_cast<const int32_t*>(packed);
+  NEARFIELD_UNROLL
+  for (int32_t r = 0; r < kRows; ++r) {
+    first[r] = hn::GetLane(hn::SumOfLanes(kTag32, first_sums[r])) - head[0];
+    second[r] = hn::GetLane(hn::SumOfLanes(kTag32, second_sums[r])) - head[1];
+  }
+}
+
+template <class Step>
+void ScanOneCode(const CodeTile& tile, const std::byte* packed, int32_t* first, int32_t* second) {
+  constexpr int32_t kRows = HWY_TARGET == HWY_AVX2 ? 2 : 4;
+  const int32_t stride = CodeStride(tile.dim);
+  const uint8_t* row = tile.codes;
+  int32_t r = 0;
+  for (; r + kRows <= tile.rows_count; r += kRows, row += int64_t{kRows} * stride) {
+    ScanRows<Step, kRows>(row, stride, packed, first + r, second + r);
+  }
+  for (; r < tile.rows_count; ++r, row += stride) {
+    ScanRows<Step, 1>(row, stride, packed, first + r, second + r);
+  }
+}
+
+// Multiplies kRows rows with kPanels panels.
+template <class Step, int32_t kPanels, int32_t kRows>
+HWY_INLINE void ScanBlock(const uint8_t* row, int32_t dim, const std::byte* packed,
+                          int32_t* products) {
+  const int64_t panel_bytes = PanelBytes<Step>(dim);
+  const int64_t stride = CodeStride(dim);
+  const int32_t words = (dim + kWordCodes - 1) / kWordCodes;
+  Vec32 sums[kRows][kPanels];
+  NEARFIELD_UNROLL
+  for (int32_t p = 0; p < kPanels; ++p) {
+    const auto* head = reinterpret_cast<const int32_t*>(packed + p * panel_bytes);
+    const Vec32 bias = hn::Neg(hn::Load(kTag32, head));
+    NEARFIELD_UNROLL
+    for (int32_t r = 0; r < kRows; ++r) sums[r][p] = bias;
+  }
+  const std::byte* query = packed + kHeadBytes;
+  const auto step = [&](const uint8_t* at) HWY_ATTR {
+    typename Step::Query queries[kPanels];
+    NEARFIELD_UNROLL
+    for (int32_t p = 0; p < kPanels; ++p) queries[p] = Step::Load(query + p * panel_bytes);
+    NEARFIELD_UNROLL
+    for (int32_t r = 0; r < kRows; ++r) {
+      int32_t word;
+      std::memcpy(&word, at + r * stride, sizeof(word));
+      const auto codes = Step::Prepare(hn::Set(kTag32, word));
+      NEARFIELD_UNROLL
+      for (int32_t p = 0; p < kPanels; ++p) {
+        sums[r][p] = Step::Add(sums[r][p], codes, queries[p]);
+      }
+    }
+    query += Step::kQueryVectors * kVectorBytes;
+  };
+  constexpr int32_t kLineWords = kCodeLine / kWordCodes;
+  for (int32_t begin = 0; begin < words; begin += kLineWords) {
+    const uint8_t* const line = row + int64_t{begin} * kWordCodes;
+    NEARFIELD_UNROLL
+    for (int32_t r = 0; r < kRows; ++r) {  // prefetch the next rows
+      __builtin_prefetch(line + (r + kRows) * stride, 0, 2);
+    }
+    const int32_t end = std::min(kLineWords, words - begin);
+    for (int32_t w = 0; w < end; ++w) step(line + w * kWordCodes);
+  }
+  NEARFIELD_UNROLL
+  for (int32_t r = 0; r < kRows; ++r) {
+    NEARFIELD_UNROLL
+    for (int32_t p = 0; p < kPanels; ++p) {
+      hn::Store(sums[r][p], kTag32, products + (r * kPanels + p) * kLanes);
+    }
+  }
+}
+
+template <class Step, int32_t kPanels, int32_t kRows>
+void ScanBlocks(const CodeTile& tile, const std::byte* packed, int32_t* products) {
+  const int64_t stride = CodeStride(tile.dim);
+  int32_t r = 0;
+  for (; r + kRows <= tile.rows_count; r += kRows) {
+    ScanBlock<Step, kPanels, kRows>(tile.codes + r * stride, tile.dim, packed,
+                                    products + int64_t{r} * kPanels * kLanes);
+  }
+  for (; r < tile.rows_count; ++r) {
+    ScanBlock<Step, kPanels, 1>(tile.codes + r * stride, tile.dim, packed,
+                                products + int64_t{r} * kPanels * kLanes);
+  }
+}
+
+// Scans panels with as many sums as fit in registers next to their factors.
+template <class Step>
+void ScanPanels(const CodeTile& tile, const std::byte* packed, int32_t panels_count,
+                int32_t* products) {
+#if HWY_TARGET == HWY_AVX2
+  if (panels_count == 1) return ScanBlocks<Step, 1, 6>(tile, packed, products);
+  if (panels_count == 2) return ScanBlocks<Step, 2, 3>(tile, packed, products);
+  if (panels_count == 3) return ScanBlocks<Step, 3, 2>(tile, packed, products);
+  return ScanBlocks<Step, 4, 2>(tile, packed, products);
+#else
+  if (panels_count == 1) return ScanBlocks<Step, 1, 8>(tile, packed, products);
+  if (panels_count == 2) return ScanBlocks<Step, 2, 8>(tile, packed, products);
+  if (panels_count == 3) return ScanBlocks<Step, 3, 8>(tile, packed, products);
+  return ScanBlocks<Step, 4, 6>(tile, packed, products);
+#endif
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace nearfield::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per instruction set

@@ -1,0 +1,46 @@
+// BatchSearch: the strategy that scans codes for many queries together, on the tensor cores (see
+// kernels/batch/batch.h).
+#ifndef NEARFIELD_ENGINE_GPU_BATCH_SEARCH_H_
+#define NEARFIELD_ENGINE_GPU_BATCH_SEARCH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/gpu/kernels/batch/batch.h"
+#include "engine/gpu/memory/gpu_core.h"
+#include "engine/gpu/search_job.h"
+
+namespace nearfield::gpu {
+
+// Thread safety: one search at a time; it uses the workspace of the core.
+class BatchSearch {
+ public:
+  explicit BatchSearch(GpuCore& core) : core_(core) {}
+
+  // Answers the queries that are faster together. Appends the other queries, and those that had too
+  // many candidates, to `left`. Requires: job.corpus is set. Errors: Cancelled, Unavailable.
+  absl::Status Search(const SearchJob& job, SearchOutput& out, std::vector<int64_t>& left);
+
+ private:
+  // Queries that are answered together.
+  struct Shape {
+    int64_t queries = 0;   // 0: the batch kernels cannot serve them
+    int64_t capacity = 0;  // entries per queue
+    int32_t k = 0;         // largest k of these queries
+    int32_t keys_pitch = 0;
+  };
+
+  Shape ShapeBatch(const SearchJob& job, int64_t first_query) const;
+  absl::StatusOr<BatchArgs> Stage(const SearchJob& job, int64_t first_query, const Shape& shape);
+  absl::Status Run(const SearchJob& job, const BatchArgs& args, const Shape& shape);
+  absl::Status TakeResults(const SearchJob& job, int64_t first_query, const Shape& shape,
+                           SearchOutput& out, std::vector<int64_t>& left) const;
+
+  GpuCore& core_;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_BATCH_SEARCH_H_

@@ -1,0 +1,23 @@
+// Options of the GPU backend.
+#ifndef NEARFIELD_ENGINE_GPU_GPU_OPTIONS_H_
+#define NEARFIELD_ENGINE_GPU_GPU_OPTIONS_H_
+
+#include <cstdint>
+
+#include "nearfield/engine/types.h"
+
+namespace nearfield::gpu {
+
+struct GpuOptions {
+  int32_t device = 0;  // CUDA ordinal
+  // For rows, ranks and bitmaps; 0: 85% of the memory that is free without workspace and reserve.
+  int64_t memory_bytes = 0;
+  // Page-locked host memory for the rows of collections that keep them on the host.
+  int64_t host_rows_bytes = 0;
+  int32_t k_max = kKMax + 1;
+  int32_t batch_max = 1024;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_GPU_OPTIONS_H_

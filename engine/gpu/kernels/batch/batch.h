@@ -1,0 +1,97 @@
+// The certified search of a batch of queries, host side. All launches are asynchronous.
+//
+// The search runs in stages. Each stage scans evenly spread rows for all queries, with int8 codes
+// on the tensor cores, and puts the rows that may reach a query's threshold into the query's queue.
+// A threshold is a score that k rows are known to reach. The first stage has none and queues all of
+// its few rows; each later stage scans many times more rows. After each stage the rows with the
+// best bounds are scored canonically, which raises the thresholds. After the last stage all rows
+// that may reach the threshold are scored.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_H_
+#define NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "engine/bound/certified_bound.h"
+#include "engine/bound/rotation_shape.h"
+#include "engine/gpu/kernels/primitives/coded_corpus.h"
+#include "engine/gpu/kernels/row_scan/scan.h"
+
+namespace nearfield::gpu {
+
+inline constexpr int kBatchTileRows = 64;
+inline constexpr int32_t kBatchKMax = 1024;
+inline constexpr int32_t kBatchDimMax = 8192;
+// Maximum number of rows that may reach a query's last threshold.
+inline constexpr uint32_t kBatchKeysMax = 2048;
+// Global row indices of a batch stay below this bit, which marks a row that has its canonical
+// score.
+inline constexpr uint32_t kScoredBit = 0x80000000u;
+inline constexpr uint32_t kNoRowIndex = 0xffffffffu;
+
+// A row in a query's queue: its global index, and the bits of an upper bound of its score. With
+// kScoredBit: the bits of the score itself.
+using QueueEntry = uint2;
+
+// State of one query.
+struct BatchQuery {
+  score::QueryBound first_only;
+  score::QueryBound both;
+  float threshold;    // a score that k rows are known to reach
+  double squared;     // S(q, q); for cosine only
+  uint32_t listed;    // entries requested for its queue; may exceed the capacity
+  uint32_t scored;    // rows scored canonically
+  uint32_t overflow;  // not 0: a row found no room in the queue; later stages skip the query
+};
+
+// Result of one query, stored as one vector of 16 bytes.
+struct alignas(16) BatchOutcome {
+  uint32_t reached;   // rows whose score reaches the threshold
+  uint32_t rescored;  // rows scored canonically
+  uint32_t overflow;  // not 0: some rows found no room, so the query has no answer
+  uint32_t reserved;
+};
+
+struct BatchArgs {
+  CodedCorpus corpus;
+  score::RotationShape rotation;
+  Metric metric = Metric::kDot;
+  int32_t queries = 0;
+  int32_t code_stride = 0;         // bytes of a row's and a query's code: a multiple of 128
+  const float* vectors = nullptr;  // device: [queries, dimension]
+  const int32_t* k = nullptr;      // device: [queries], 1 .. kBatchKMax
+  char* first = nullptr;           // [queries, code_stride]: first codes
+  char* second = nullptr;          // [queries, code_stride]: second codes
+  BatchQuery* state = nullptr;     // [queries]
+  QueueEntry* queues = nullptr;    // [queries, capacity]
+  uint32_t capacity = 0;
+  // Answers, in mapped host memory or device memory.
+  uint64_t* keys = nullptr;  // [queries, keys_pitch], best first
+  uint32_t keys_pitch = 0;
+  BatchOutcome* outcomes = nullptr;  // [queries]
+};
+
+// A stage scans the tiles (64 rows) whose index is a multiple of `step`, except multiples of
+// `done_step`: earlier stages scanned these. done_step is 0 in the first stage, which queues all of
+// its rows.
+struct BatchStage {
+  uint32_t step = 1;
+  uint32_t done_step = 0;
+  uint32_t tiles = 0;  // number of tiles
+  bool last = false;
+};
+
+// Returns the number of queries that one block multiplies together.
+int BatchQueriesAtOnce(int queries, int32_t code_stride);
+
+cudaError_t PrepareBatch();
+cudaError_t LaunchBatchEncode(const BatchArgs& args, cudaStream_t stream);
+cudaError_t LaunchBatchScan(const BatchArgs& args, const BatchStage& stage, int sm_count,
+                            cudaStream_t stream);
+cudaError_t LaunchBatchRefine(RowType row, const BatchArgs& args, const BatchStage& stage,
+                              cudaStream_t stream);
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_H_

@@ -1,0 +1,280 @@
+// The refinement after a stage of a batch scan: raises thresholds and shortens queues; after the
+// last stage it computes the answers. Each row type is compiled in its own file.
+#ifndef NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_REFINE_KERNEL_CUH_
+#define NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_REFINE_KERNEL_CUH_
+
+#include <cstdint>
+
+#include "engine/gpu/kernels/batch/batch.h"
+#include "engine/gpu/kernels/primitives/code_products.cuh"
+#include "engine/gpu/kernels/primitives/final_sort.cuh"
+#include "engine/gpu/kernels/primitives/score_rows.cuh"
+#include "engine/gpu/kernels/primitives/threshold_bins.cuh"
+#include "engine/score/order.h"
+
+namespace nearfield::gpu {
+
+// Threads per block. With many queries, blocks have kRefineFew threads, so that two share an SM.
+inline constexpr int kRefineFew = 256;
+inline constexpr int kRefineMany = 512;
+inline constexpr uint32_t kListMax = 1536;  // entries processed together; more than kBatchKMax
+
+struct RefineShared {
+  ThresholdBins bins;
+  uint32_t list[kListMax];    // queue indexes
+  uint32_t scores[kListMax];  // ordered bits; in Finish: queue indexes of the pruned list
+  uint32_t listed;
+  uint32_t scored;
+  uint32_t kept;
+  uint32_t finals;
+};
+template <int kThreads>
+using RefineFinal = FinalSort<kThreads, static_cast<int>(kBatchKeysMax), 11>;
+
+// Refines the queue of one query, by one block.
+template <typename Row, int kThreads>
+class Refinement {
+ public:
+  __device__ Refinement(const BatchArgs& args, RefineShared& shared, RefineFinal<kThreads>& final,
+                        double* staged)
+      : args_(args),
+        shared_(shared),
+        final_(final),
+        state_(args.state[blockIdx.x]),
+        queue_(args.queues + static_cast<int64_t>(blockIdx.x) * args.capacity),
+        query_{staged, state_.squared, args.metric},
+        k_(static_cast<uint32_t>(args.k[blockIdx.x])) {
+    const int dimension = args.rotation.dimension;
+    StageQuery(args.corpus.generations[0].rows.shape,
+               args.vectors + static_cast<int64_t>(blockIdx.x) * dimension, staged,
+               static_cast<int>(threadIdx.x), kThreads);
+    // Both codes of the query, for Finish.
+    auto* const codes = reinterpret_cast<uint4*>(staged + RowShapeOf(dimension).padded);
+    const int vectors = args.code_stride / 16;
+    const int64_t at = static_cast<int64_t>(blockIdx.x) * args.code_stride;
+    for (int i = static_cast<int>(threadIdx.x); i < vectors; i += kThreads) {
+      codes[i] = reinterpret_cast<const uint4*>(args.first + at)[i];
+      codes[vectors + i] = reinterpret_cast<const uint4*>(args.second + at)[i];
+    }
+    codes_ = {codes, codes + vectors};
+    __syncthreads();
+  }
+
+  // Scores the k rows with the largest bounds and returns the k-th best score as ordered bits: a
+  // canonical score that k rows of the queue are known to reach. -inf if the queue has fewer rows.
+  __device__ uint32_t RaiseThreshold(uint32_t count) {
+    const uint32_t none = score::OrderedBits(score::MinusInfinity());
+    const uint32_t of_bounds = KthGreatest<kThreads>(k_, shared_.bins, [&](auto visit) {
+      for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
+        const QueueEntry entry = queue_[i];
+        if (entry.x != kNoRowIndex) visit(OrderOf(entry));
+      }
+    });
+    if (threadIdx.x == 0) {
+      shared_.listed = 0;
+      shared_.scored = 0;
+    }
+    __syncthreads();
+    if (of_bounds == none) return none;
+    // Any k rows with these bounds prove a threshold, so ties need no order.
+    for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
+      const QueueEntry entry = queue_[i];
+      if (entry.x == kNoRowIndex || OrderOf(entry) < of_bounds) continue;
+      if ((entry.x & kScoredBit) != 0) {
+        const uint32_t at = atomicAdd(&shared_.scored, 1u);
+        if (at < kListMax) shared_.scores[at] = OrderOf(entry);
+      } else {
+        const uint32_t at = atomicAdd(&shared_.listed, 1u);
+        if (at < kListMax) shared_.list[at] = i;
+      }
+    }
+    __syncthreads();
+    ScoreList(min(shared_.listed, kListMax), [&](uint32_t order) {
+      const uint32_t at = atomicAdd(&shared_.scored, 1u);
+      if (at < kListMax) shared_.scores[at] = order;
+    });
+    __syncthreads();
+    const uint32_t scored = min(shared_.scored, kListMax);
+    return KthGreatest<kThreads>(k_, shared_.bins, [&](auto visit) {
+      for (uint32_t i = threadIdx.x; i < scored; i += kThreads) visit(shared_.scores[i]);
+    });
+  }
+
+  // Drops the entries that do not reach the threshold; returns how many remain.
+  __device__ uint32_t Shorten(uint32_t count, uint32_t threshold) {
+    const float reach = score::ScoreFromOrderedBits(threshold);
+    uint32_t kept = 0;
+    for (uint32_t begin = 0; begin < count; begin += kThreads) {
+      const uint32_t i = begin + threadIdx.x;
+      const QueueEntry entry = i < count ? queue_[i] : QueueEntry{kNoRowIndex, 0};
+      const bool keeps = entry.x != kNoRowIndex && !(__uint_as_float(entry.y) < reach);
+      __syncthreads();  // all threads have read before any writes
+      const uint32_t before = BlockReduce<kThreads>::PrefixSum(keeps ? 1 : 0, shared_.bins.reduce);
+      if (keeps) queue_[kept + before] = entry;
+      if (threadIdx.x == kThreads - 1) shared_.kept = before + (keeps ? 1 : 0);
+      __syncthreads();
+      kept += shared_.kept;
+    }
+    return kept;
+  }
+
+  // Scores all rows that may reach the threshold and writes the answer.
+  __device__ void Finish(uint32_t count, uint32_t threshold) {
+    const float reach = score::ScoreFromOrderedBits(threshold);
+    if (threadIdx.x == 0) shared_.finals = 0;
+    for (uint32_t begin = 0; begin < count; begin += kListMax) {
+      if (threadIdx.x == 0) {
+        shared_.listed = 0;
+        shared_.scored = 0;
+      }
+      __syncthreads();
+      const uint32_t end = min(count, begin + kListMax);
+      for (uint32_t i = begin + threadIdx.x; i < end; i += kThreads) {
+        const QueueEntry entry = queue_[i];
+        if (entry.x == kNoRowIndex || __uint_as_float(entry.y) < reach) continue;
+        if ((entry.x & kScoredBit) != 0) {
+          AddFinal(entry.x & ~kScoredBit, OrderOf(entry), threshold);
+        } else {
+          shared_.list[atomicAdd(&shared_.listed, 1u)] = i;
+        }
+      }
+      __syncthreads();
+      PruneList(shared_.listed, reach);
+      __syncthreads();
+      const uint32_t left = shared_.scored;
+      if (threadIdx.x == 0) state_.scored += left;
+      ScoreRows<Row, kWarps>(
+          args_.corpus, query_, left, [&](uint32_t i) { return queue_[shared_.scores[i]].x; },
+          [&](uint32_t, uint32_t row_index, float score) {
+            AddFinal(row_index, score::OrderedBits(score), threshold);
+          });
+      __syncthreads();
+    }
+    __syncthreads();
+    const uint32_t finals = shared_.finals;
+    const bool overflow =
+        finals > kBatchKeysMax || (args_.corpus.count > 1 && finals > args_.keys_pitch);
+    if (!overflow) {
+      final_.Sort(finals, min(finals, args_.keys_pitch),
+                  args_.keys + static_cast<int64_t>(blockIdx.x) * args_.keys_pitch);
+    }
+    if (threadIdx.x == 0) Report(finals, overflow);
+  }
+
+  __device__ void Report(uint32_t reached, bool overflow) const {
+    args_.outcomes[blockIdx.x] = BatchOutcome{reached, state_.scored, overflow ? 1u : 0u, 0u};
+  }
+
+ private:
+  static constexpr int kWarps = kThreads / kWarp;
+
+  __device__ static uint32_t OrderOf(const QueueEntry& entry) {
+    return score::OrderedBits(__uint_as_float(entry.y));
+  }
+
+  // Scores the listed entries canonically and stores the scores in the queue.
+  template <typename Done>
+  __device__ void ScoreList(uint32_t listed, const Done& done) {
+    if (threadIdx.x == 0) state_.scored += listed;
+    ScoreRows<Row, kWarps>(
+        args_.corpus, query_, listed, [&](uint32_t i) { return queue_[shared_.list[i]].x; },
+        [&](uint32_t i, uint32_t row_index, float score) {
+          queue_[shared_.list[i]] = QueueEntry{row_index | kScoredBit, __float_as_uint(score)};
+          done(score::OrderedBits(score));
+        });
+  }
+
+  // Adds the listed entries that reach the threshold with both codes as well to the second list.
+  // Eight lanes process one entry.
+  __device__ void PruneList(uint32_t listed, float reach) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const uint32_t group = static_cast<uint32_t>(lane) / kGroupLanes;
+    for (uint32_t base = threadIdx.x / kWarp * kGroupRows; base < listed;
+         base += kWarps * kGroupRows) {
+      const uint32_t i = min(base + group, listed - 1);
+      const uint32_t place = shared_.list[i];
+      const uint32_t row_index = queue_[place].x;
+      const CodedGeneration& generation = args_.corpus.Of(row_index);
+      const uint32_t slot = row_index - generation.rows_begin;
+      const char* const chunks[1] = {generation.codes.chunk(slot, lane % kGroupLanes)};
+      const score::RowBound bound = *generation.codes.bound(slot);
+      CodeSums<1> sums;
+      const int slices = generation.codes.code_bytes / kSliceBytes;
+      for (int at = 0; at < slices; at += 8) AddSlices(chunks, at, slices, codes_, sums);
+      const RowSums products = SumsOfMyRow(sums);
+      if (lane % kGroupLanes != 0 || base + group >= listed) continue;
+      const float upper = score::UpperScore(
+          bound, state_.both, score::CodeProduct(state_.both, products.first, products.second));
+      if (!(upper < reach)) shared_.scores[atomicAdd(&shared_.scored, 1u)] = place;
+    }
+  }
+
+  __device__ void AddFinal(uint32_t row_index, uint32_t order, uint32_t threshold) {
+    if (order < threshold) return;
+    const uint32_t at = atomicAdd(&shared_.finals, 1u);
+    if (at >= kBatchKeysMax) return;
+    const CodedGeneration& generation = args_.corpus.Of(row_index);
+    const uint32_t rank = *generation.rows.rank(row_index - generation.rows_begin);
+    final_.keys[at] =
+        (uint64_t{order} << 32) | static_cast<uint32_t>(~(generation.rows_begin + rank));
+  }
+
+  const BatchArgs& args_;
+  RefineShared& shared_;
+  RefineFinal<kThreads>& final_;
+  BatchQuery& state_;
+  QueueEntry* const queue_;
+  const StagedQuery query_;
+  const uint32_t k_;
+  SharedCodes codes_;
+};
+
+template <int kThreads>
+__host__ __device__ inline int64_t RefineSharedBytes(int32_t dimension, int32_t code_bytes) {
+  return int64_t{sizeof(RefineFinal<kThreads>)} + int64_t{8} * RowShapeOf(dimension).padded +
+         int64_t{2} * code_bytes;
+}
+
+// Raises a query's threshold and shortens its queue, or answers the query.
+// Grid (queries), block 256 or 512. Reads the queue three times (8 B per entry, from L2), a code
+// for each entry that may reach the last threshold, and a row for each entry that is scored.
+// Requires RefineSharedBytes of dynamic shared memory.
+// Steps: 1 the k best bounds, 2 their canonical scores, 3 the k-th of these is the threshold,
+// 4 drop the entries below it; after the last stage: 5 bound the remaining entries with both codes,
+// 6 canonical scores, 7 sort.
+// Source: engine/DESIGN.md, "Certified bound".
+template <typename Row, int kThreads>
+__global__ void __launch_bounds__(kThreads, 512 / kThreads)
+    BatchRefineKernel(const __grid_constant__ BatchArgs args, const BatchStage stage) {
+  extern __shared__ __align__(16) unsigned char dynamic_bytes[];
+  __shared__ RefineShared shared;
+  auto& final = *reinterpret_cast<RefineFinal<kThreads>*>(dynamic_bytes);
+  Refinement<Row, kThreads> refinement(
+      args, shared, final,
+      reinterpret_cast<double*>(dynamic_bytes + sizeof(RefineFinal<kThreads>)));
+  BatchQuery& state = args.state[blockIdx.x];
+  const bool whole = stage.done_step == 0;
+  const uint32_t count = whole ? stage.tiles * kBatchTileRows : state.listed;
+  const bool overflow = state.overflow != 0 || count > args.capacity;
+  __syncthreads();  // all threads have read the state
+  if (overflow) {
+    if (threadIdx.x != 0) return;
+    state.overflow = 1;  // later stages collect no rows for this query
+    if (stage.last) refinement.Report(0, true);
+    return;
+  }
+  const uint32_t threshold = refinement.RaiseThreshold(count);
+  __syncthreads();
+  if (stage.last) {
+    refinement.Finish(count, threshold);
+    return;
+  }
+  const uint32_t kept = refinement.Shorten(count, threshold);
+  if (threadIdx.x != 0) return;
+  state.listed = kept;
+  state.threshold = score::ScoreFromOrderedBits(threshold);
+}
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_REFINE_KERNEL_CUH_

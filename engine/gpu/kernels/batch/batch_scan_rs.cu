@@ -1,0 +1,180 @@
+// The scan of codes for a batch of queries that fit in a block's registers.
+#include <cstdint>
+
+#include "engine/gpu/kernels/batch/batch.h"
+#include "engine/gpu/kernels/batch/batch_keep_rs.cuh"
+#include "engine/gpu/kernels/batch/batch_ring_rs.cuh"
+#include "engine/gpu/kernels/batch/batch_table.h"
+#include "engine/topk/warp.h"
+
+namespace nearfield::gpu {
+namespace {
+
+constexpr int kRsSlicesMax = 8;  // slices of a query's code: 128 registers
+constexpr int kSliceParts = kSliceBytes / kProductBytes;
+
+// Threads of a block: two warpgroups multiply; the first warp of the third one sends, with the
+// minimum number of registers.
+constexpr int kBlockThreads = kRsThreads + kWarpgroup;
+constexpr int kMultiplierRegisters = 240;
+constexpr int kSenderRegisters = 24;
+
+struct RsShape {
+  int query_tiles = 0;
+  RsRingShape ring;
+};
+
+// Starts the products of a tile's rows with the queries of this warpgroup.
+template <int kParts>
+__device__ __forceinline__ void Multiply(const uint32_t (&codes)[kParts][4], uint64_t rows,
+                                         RsSums& sums) {
+  BeginProducts();
+#pragma unroll
+  for (int part = 0; part < kParts; ++part) {
+    const int offset = part / kSliceParts * kSwizzleAtomBytes + part % kSliceParts * kProductBytes;
+    AddProducts(sums, codes[part], rows + (offset >> 4), part > 0);
+  }
+  CommitProducts();
+}
+
+// Multiplies the codes of a stage's rows with those of 128 queries. Lists, for each query, the rows
+// whose bound reaches its threshold.
+// Grid (lanes * query tiles), block 384. Each of two warpgroups keeps the codes of 64 queries in
+// registers. Both process all tiles of 64 rows, two at a time, from one ring that one warp fills.
+// While the products of the second tile run, those of the first are compared. Shared memory is read
+// for the rows alone, half of what the tensor cores would read with both operands there, and the
+// ring takes nearly all of it. Reads the rows of the stage once for every 128 queries (one bulk
+// copy per tile).
+//   1M x 1024, 1,024 queries: 2.1e15 operations, 1.1 ms at 1,979 TOPS; 8.4 GB through L2.
+// Requires RsRingShape::bytes of dynamic shared memory; grid = a whole number of query tiles;
+// codes of at most 1,024 bytes.
+// Steps: 1 queries to registers, 2 for each pair of tiles: products, bounds, survivors.
+// Source: PTX ISA, "Asynchronous warpgroup level matrix instructions" (layouts).
+template <int kSlices>
+__global__ void __launch_bounds__(kBlockThreads, 1)
+    BatchScanRsKernel(const __grid_constant__ BatchArgs args, const BatchStage stage,
+                      const __grid_constant__ RsShape shape) {
+  extern __shared__ unsigned char dynamic_bytes[];
+  __shared__ RsShared shared;
+  unsigned char* const ring = AlignedTo1024(dynamic_bytes);
+  const auto query_tiles = static_cast<uint32_t>(shape.query_tiles);
+  const RsQueries queries = {static_cast<int>(blockIdx.x % query_tiles) * kRsQueries, args.queries};
+
+  const uint32_t first_tile = blockIdx.x / query_tiles;
+  const uint32_t tiles_step = gridDim.x / query_tiles;
+  if (threadIdx.x < static_cast<uint32_t>(shape.ring.stages)) {
+    InitArrival(&shared.filled[threadIdx.x], 1);
+    InitArrival(&shared.emptied[threadIdx.x], kRsWarps);
+  }
+  for (int query = static_cast<int>(threadIdx.x); query < kRsQueries; query += kBlockThreads) {
+    const int of_batch = queries.first_of_block + query;
+    shared.queries.terms[query] = TermsOf(args, of_batch);
+    shared.queries.squared_norm_lower[query] = SquaredNormLowerOf(args, of_batch);
+    shared.queries.alive[query] = IsAlive(args, of_batch);
+  }
+  asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+  __syncthreads();
+  // The shuffle shows the compiler that the value is the same in all lanes.
+  const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarp, 0);
+  if (warp >= kRsWarps) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kSenderRegisters));
+    if (warp == kRsWarps) {
+      SendTiles(args, stage, shape.ring, ring, shared, first_tile, tiles_step);
+    }
+    return;
+  }
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kMultiplierRegisters));
+
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  uint32_t codes[kSlices * kSliceParts][4] = {};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (!queries.Has(i % 2)) continue;
+    const auto* const words = reinterpret_cast<const uint32_t*>(
+        args.first + static_cast<int64_t>(queries.At(i % 2)) * (kSlices * kSliceBytes));
+#pragma unroll
+    for (int part = 0; part < kSlices * kSliceParts; ++part) {
+      codes[part][i] = words[part * (kProductBytes / 4) + i / 2 * 4 + lane % 4];
+    }
+  }
+  const ReachTerms reach(queries, shared.queries);
+  SurvivorList list(args, shared.survivors[warp]);
+  const auto multiply = [&](const RingPosition& at, RsSums& sums) {
+    Multiply(
+        codes,
+        OperandAt(SharedAddress(ring) + static_cast<uint32_t>(at.stage * shape.ring.rows_bytes),
+                  static_cast<int>(kSwizzleAtomRows) * kSlices * kSliceBytes),
+        sums);
+  };
+  const auto keep = [&](const RingPosition& at, RsSums& sums) {
+    if (lane == 0) Arrive(&shared.emptied[at.stage]);
+    const SentTile& sent = shared.tiles[at.bounds_stage];
+    const RsTile tile = {
+        reinterpret_cast<const score::RowBound*>(ring + shape.ring.BoundsAt(at.bounds_stage)),
+        sent.first_row_index, sent.absent};
+    KeepSomeRows(sums, reach, shared.queries, queries, tile, list);
+  };
+  RsSums sums[2];
+  RingPosition first;
+  for (uint32_t tile = first_tile; tile < stage.tiles; tile += 2 * tiles_step) {
+    AwaitArrival(&shared.filled[first.stage], first.parity);
+    multiply(first, sums[0]);
+    RingPosition second = first;
+    second.Next(shape.ring);
+    const bool two = tile + tiles_step < stage.tiles;
+    if (two) AwaitArrival(&shared.filled[second.stage], second.parity);
+    // Without a second tile this multiplies stale data: a branch around the products would make the
+    // compiler wait for all of them.
+    multiply(second, sums[1]);
+    WaitProducts<1>();
+    FenceSums(sums[0]);
+    keep(first, sums[0]);
+    WaitProducts<0>();
+    // Needed even if unused: the products write these registers until here.
+    FenceSums(sums[1]);
+    if (two) keep(second, sums[1]);
+    first = second;
+    first.Next(shape.ring);
+  }
+  list.Flush();
+}
+
+using RsKernelPointer = void (*)(BatchArgs, BatchStage, RsShape);
+
+constexpr RsKernelPointer kKernelOfSlices[kRsSlicesMax] = {
+    BatchScanRsKernel<1>, BatchScanRsKernel<2>, BatchScanRsKernel<3>, BatchScanRsKernel<4>,
+    BatchScanRsKernel<5>, BatchScanRsKernel<6>, BatchScanRsKernel<7>, BatchScanRsKernel<8>};
+
+}  // namespace
+
+bool BatchScanRsServes(int queries, int32_t code_stride) {
+  return queries > kRsQueries / 2 && code_stride <= kRsSlicesMax * kSliceBytes;
+}
+
+cudaError_t PrepareBatchScanRs() {
+  for (const RsKernelPointer kernel : kKernelOfSlices) {
+    const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   static_cast<int>(kRsSharedBytesMax));
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t LaunchBatchScanRs(const BatchArgs& args, const BatchStage& stage, int sm_count,
+                              cudaStream_t stream) {
+  RsShape shape = {(args.queries + kRsQueries - 1) / kRsQueries, RsRingShape(args.code_stride)};
+  const int lanes = sm_count > shape.query_tiles ? sm_count / shape.query_tiles : 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(lanes * shape.query_tiles));
+  config.blockDim = dim3(kBlockThreads);
+  config.dynamicSmemBytes = static_cast<size_t>(shape.ring.bytes());
+  config.stream = stream;
+  BatchStage copy = stage;
+  void* parameters[] = {const_cast<BatchArgs*>(&args), &copy, &shape};
+  return cudaLaunchKernelExC(
+      &config, reinterpret_cast<const void*>(kKernelOfSlices[args.code_stride / kSliceBytes - 1]),
+      parameters);
+}
+
+}  // namespace nearfield::gpu

@@ -1,0 +1,183 @@
+// Encodes rows as int8 codes, one row at a time per block, and copies codes between slabs.
+#include "engine/gpu/kernels/encode/encode.h"
+
+#include <cstdint>
+
+#include "engine/bound/certified_bound.h"
+#include "engine/gpu/kernels/encode/block_rotation.cuh"
+#include "engine/gpu/kernels/encode/block_sums.cuh"
+#include "engine/gpu/kernels/primitives/row_elements.cuh"
+
+namespace nearfield::gpu {
+namespace {
+
+constexpr int kThreads = 128;
+// Enough to keep up with the link, and few enough to leave the SMs to a running scan.
+constexpr uint32_t kBlocksMax = 128;
+
+struct Scratch {
+  double* values;
+  uint32_t* signs;
+  int8_t* codes;
+
+  __host__ __device__ static constexpr int64_t Bytes(int32_t dimension) {
+    return RotatedVector::Bytes(dimension) + 8 * SignWords(dimension) + CodeBytesOf(dimension) + 32;
+  }
+  __device__ Scratch(char* base, int32_t dimension)
+      : values(reinterpret_cast<double*>(base)),
+        signs(reinterpret_cast<uint32_t*>(base + RotatedVector::Bytes(dimension))),
+        codes(reinterpret_cast<int8_t*>(signs + (2 * SignWords(dimension) + 3) / 4 * 4)) {
+    // The codes are read with 16-byte loads.
+    const auto address = reinterpret_cast<uintptr_t>(codes);
+    codes += (16 - address % 16) % 16;
+  }
+};
+
+// Encodes rows as codes and bounds. Each step makes the same claims as bound/int8_code.h; the
+// codes themselves may differ in their last unit.
+// Grid <= 128 blocks of 128; a block encodes one row at a time. Reads the row twice (the second
+// time from cache), writes code_bytes + 16 B per row. fp64: 4 x D log2 D additions, 16 passes
+// through shared memory at D = 1024: about 2 us per row and block, or 64 M rows/s; the link
+// delivers 13 M rows/s.
+// Requires Scratch::Bytes of dynamic shared memory.
+// Steps: 1 widen, for cosine divide by the norm, 2 rotate, 3 scale and codes, 4 inverse rotation,
+// 5 residual, 6 bound.
+template <typename Row>
+__global__ void __launch_bounds__(kThreads)
+    EncodeRowsKernel(const __grid_constant__ EncodeRowsArgs args) {
+  extern __shared__ double2 shared_bytes[];
+  __shared__ BlockSumsShared sums_shared;
+  const int dimension = args.rotation.dimension;
+  const Scratch scratch(reinterpret_cast<char*>(shared_bytes), dimension);
+  const RotatedVector v(scratch.values);
+  const BlockRotation<kThreads> rotation(args.rotation, scratch.signs);
+  BlockSums<kThreads> sums(sums_shared);
+  const int thread = static_cast<int>(threadIdx.x);
+  const bool cosine = args.metric == Metric::kCosine;
+  for (uint32_t index = blockIdx.x; index < args.count; index += gridDim.x) {
+    const auto* const source = static_cast<const typename Row::Element*>(args.source) +
+                               static_cast<int64_t>(index) * dimension;
+    double squares = 0;
+    for (int i = thread; i < dimension; i += kThreads) {
+      const double value = Row::Value(source[i]);
+      v[i] = value;
+      squares += value * value;
+    }
+    squares = sums.Sum(squares);
+    const double norm = cosine && squares > 0 ? sqrt(squares) : 1.0;
+    if (cosine) {
+      for (int i = thread; i < dimension; i += kThreads) v[i] /= norm;
+      __syncthreads();
+    }
+    rotation.Forward(v, args.rotation.row_shift);
+    double magnitude = 0;
+    for (int i = thread; i < dimension; i += kThreads) magnitude = fmax(magnitude, fabs(v[i]));
+    const float scale = score::CodeScale(sums.Max(magnitude));
+    const bool usable = scale > 0.0f && isfinite(scale);
+    const double inverse = usable ? 1.0 / static_cast<double>(scale) : 0.0;
+    double code_squares = 0;
+    for (int i = thread; i < args.codes.code_bytes; i += kThreads) {
+      const double code = i < dimension && usable ? score::CodeOf(v[i], inverse) : 0.0;
+      if (i < dimension) v[i] = usable ? static_cast<double>(scale) * code : 0.0;
+      scratch.codes[i] = static_cast<int8_t>(code);
+      code_squares += code * code;
+    }
+    code_squares = sums.Sum(code_squares);  // exact: a sum of integers below 2^53
+    // Rq^T, the inverse of the rotation of rows, scales by the shift of queries.
+    rotation.BringBack(v, args.rotation.query_shift);
+    double residual = 0;
+    for (int i = thread; i < dimension; i += kThreads) {
+      const double value = Row::Value(source[i]);
+      const double left = (cosine ? value / norm : value) - v[i];
+      residual += left * left;
+    }
+    residual = sums.Sum(residual);
+    for (int i = thread; i < args.codes.code_bytes / 16; i += kThreads) {
+      *reinterpret_cast<uint4*>(args.codes.chunk(args.first + index, i)) =
+          reinterpret_cast<const uint4*>(scratch.codes)[i];
+    }
+    if (thread == 0) {
+      score::RowBound bound;
+      if (cosine && squares == 0.0) {
+        bound.residual = score::MinusInfinity();
+      } else {
+        bound = score::MakeRowBound(scale, residual,
+                                    score::CodeNormUp(scale, static_cast<int64_t>(code_squares)),
+                                    score::RotationError(args.rotation),
+                                    args.metric == Metric::kL2 ? squares : 0.0, dimension);
+      }
+      *args.codes.bound(args.first + index) = bound;
+    }
+    __syncthreads();  // all threads have read the codes before those of the next row are written
+  }
+}
+
+// Copies codes and bounds between slabs.
+// Grid <= 128 blocks of 128; a warp copies one row at a time. Reads and writes code_bytes + 16 B
+// per row.
+__global__ void __launch_bounds__(kThreads)
+    CopyCodesKernel(const __grid_constant__ CopyCodesArgs args) {
+  constexpr uint32_t kWarps = kThreads / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  for (uint32_t index = blockIdx.x * kWarps + threadIdx.x / kWarp; index < args.count;
+       index += gridDim.x * kWarps) {
+    const uint32_t slot = args.slots[index];
+    for (int i = lane; i < args.to.code_bytes / 16; i += kWarp) {
+      *reinterpret_cast<uint4*>(args.to.chunk(args.first + index, i)) =
+          *reinterpret_cast<const uint4*>(args.from.chunk(slot, i));
+    }
+    if (lane == 0) *args.to.bound(args.first + index) = *args.from.bound(slot);
+  }
+}
+
+const void* EncodeKernelOf(RowType row) {
+  switch (row) {
+    case RowType::kFloat32:
+      return reinterpret_cast<const void*>(EncodeRowsKernel<Float32Row>);
+    case RowType::kFloat16:
+      return reinterpret_cast<const void*>(EncodeRowsKernel<Float16Row>);
+    case RowType::kBFloat16:
+      break;
+  }
+  return reinterpret_cast<const void*>(EncodeRowsKernel<BFloat16Row>);
+}
+
+cudaError_t Launch(const void* kernel, uint32_t blocks, int64_t shared_bytes, void* args,
+                   cudaStream_t stream) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(blocks < kBlocksMax ? blocks : kBlocksMax);
+  config.blockDim = dim3(kThreads);
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.stream = stream;
+  void* parameters[] = {args};
+  return cudaLaunchKernelExC(&config, kernel, parameters);
+}
+
+}  // namespace
+
+cudaError_t PrepareEncode(int32_t dim_max) {
+  for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
+    const cudaError_t error =
+        cudaFuncSetAttribute(EncodeKernelOf(row), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(Scratch::Bytes(dim_max)));
+    if (error != cudaSuccess) return error;
+  }
+  cudaFuncAttributes attributes = {};
+  return cudaFuncGetAttributes(&attributes, CopyCodesKernel);
+}
+
+cudaError_t LaunchEncodeRows(RowType row, const EncodeRowsArgs& args, cudaStream_t stream) {
+  if (args.count == 0) return cudaSuccess;
+  EncodeRowsArgs copy = args;
+  return Launch(EncodeKernelOf(row), args.count, Scratch::Bytes(args.rotation.dimension), &copy,
+                stream);
+}
+
+cudaError_t LaunchCopyCodes(const CopyCodesArgs& args, cudaStream_t stream) {
+  if (args.count == 0) return cudaSuccess;
+  CopyCodesArgs copy = args;
+  return Launch(reinterpret_cast<const void*>(CopyCodesKernel), (args.count + 3) / 4, 0, &copy,
+                stream);
+}
+
+}  // namespace nearfield::gpu

@@ -1,7 +1,0 @@
-#include "engine/gpu/kernels/select/sampled_threshold.cuh"
-
-namespace nearfield::gpu {
-
-SampledTable SampledBFloat16() { return MakeSampledTable<BFloat16Scores>(); }
-
-}  // namespace nearfield::gpu

@@ -1,7 +1,0 @@
-#include "engine/gpu/kernels/select/sampled_threshold.cuh"
-
-namespace nearfield::gpu {
-
-SampledTable SampledFloat16() { return MakeSampledTable<Float16Scores>(); }
-
-}  // namespace nearfield::gpu

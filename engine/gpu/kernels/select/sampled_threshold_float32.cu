@@ -1,7 +1,0 @@
-#include "engine/gpu/kernels/select/sampled_threshold.cuh"
-
-namespace nearfield::gpu {
-
-SampledTable SampledFloat32() { return MakeSampledTable<Float32Scores>(); }
-
-}  // namespace nearfield::gpu

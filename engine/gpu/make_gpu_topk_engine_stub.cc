@@ -1,0 +1,11 @@
+// The factory of the GPU backend in a build without CUDA: it returns an error.
+#include "engine/gpu/make_gpu_topk_engine.h"
+#include "engine/gpu/runtime/probe_gpu.h"
+
+namespace nearfield::gpu {
+
+absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeGpuTopkEngine(const GpuOptions& /*options*/) {
+  return ProbeGpu(0);
+}
+
+}  // namespace nearfield::gpu

@@ -1,0 +1,74 @@
+// Memory of an engine, allocated once at creation: a workspace of fixed parts, followed by slabs of
+// one size that are taken and returned. It is device memory, from the only cudaMalloc in the tree,
+// or host memory.
+#ifndef NEARFIELD_ENGINE_GPU_MEMORY_ARENA_H_
+#define NEARFIELD_ENGINE_GPU_MEMORY_ARENA_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
+#include "engine/gpu/runtime/device_health.h"
+
+namespace nearfield::gpu {
+
+// Returns log2 of the slab size of an arena of `bytes`: 2 MiB, the device's own page size, or less
+// if few of these would fit.
+constexpr int32_t SlabShift(int64_t bytes) { return bytes >= (int64_t{1} << 30) ? 21 : 18; }
+
+class Arena {
+ public:
+  Arena() = default;
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena();
+
+  struct Sizes {
+    int64_t workspace_bytes = 0;
+    int64_t slab_bytes = 0;  // for all slabs together; rounded down to whole slabs
+  };
+  // Allocates device memory. Call either this or CreateOnHost, once. Errors: ResourceExhausted (not
+  // enough memory), FailedPrecondition (already created).
+  absl::Status Create(DeviceHealth& health, const Sizes& sizes);
+
+  // Allocates page-locked host memory, for slabs only. Kernels read and write it over the link.
+  absl::Status CreateOnHost(DeviceHealth& health, int64_t bytes);
+
+  // Returns the next `bytes` of the workspace, 256-byte aligned. Requires: before Seal. Errors:
+  // FailedPrecondition (sealed), ResourceExhausted (the workspace was sized too small).
+  absl::StatusOr<char*> TakeWorkspace(int64_t bytes);
+
+  // Closes the workspace: from now on the arena hands out slabs only.
+  void Seal();
+
+  // Returns `count` slabs, lowest addresses first, or none. Errors: ResourceExhausted (with the
+  // needed and the free bytes). Thread safety: this and all functions below are thread-safe.
+  absl::StatusOr<std::vector<char*>> TakeSlabs(int64_t count);
+  void Release(const std::vector<char*>& slabs);
+
+  int32_t slab_shift() const { return slab_shift_; }
+  int64_t slab_bytes() const { return int64_t{1} << slab_shift_; }
+  int64_t bytes_total() const { return slabs_count_ << slab_shift_; }  // of all slabs
+  int64_t bytes_used() const;
+
+ private:
+  absl::Status CheckNew() const;
+  void CutSlabs();
+
+  bool on_host_ = false;
+  char* base_ = nullptr;
+  int64_t workspace_bytes_ = 0;
+  int64_t workspace_used_ = 0;
+  bool sealed_ = false;
+  int32_t slab_shift_ = 0;
+  int64_t slabs_count_ = 0;
+  mutable Mutex mutex_;
+  std::vector<char*> free_ ABSL_GUARDED_BY(mutex_);  // taken from the back
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_MEMORY_ARENA_H_

@@ -1,0 +1,222 @@
+#include "engine/gpu/memory/gpu_core.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/checked_math.h"
+#include "engine/base/status_macros.h"
+#include "engine/gpu/kernels/batch/batch.h"
+#include "engine/gpu/kernels/encode/encode.h"
+#include "engine/gpu/kernels/row_scan/scan.h"
+#include "engine/gpu/memory/layout.h"
+#include "nearfield/engine/types.h"
+
+namespace nearfield::gpu {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+// Four buffers keep the host copy, the link and the layout kernel busy concurrently.
+constexpr StagingRing::Shape kUploadRing = {.buffers_count = 4, .buffer_bytes = 8 * kMiB};
+// Separate from the upload ring: reading rows back (a query by id) does not wait for an upload.
+constexpr StagingRing::Shape kReadRing = {.buffers_count = 2, .buffer_bytes = 2 * kMiB};
+constexpr int64_t kResultsPitchMax = RoundUp(kSelectKMax, plan::kKeysAlign);
+// Keys that are returned together for the largest k: a full sub-tile in every generation.
+constexpr int64_t kResultKeys = kScanPolicies.back().queries * kGenerationsMax * kResultsPitchMax;
+constexpr int64_t kListsMax = int64_t{kTileQueriesMax} * kGenerationsMax;
+// A query block: vectors, S(q,q) and k of a tile. The three parts are 256-byte aligned.
+constexpr int64_t kQueryBytes = int64_t{kTileQueriesMax} * (kDimMax * 4 + 8 + 4) + 3 * 256;
+constexpr int64_t kOneQueryBytes = int64_t{kSamplesMax} * 4 + int64_t{kCandidatesMax} * 8 +
+                                   int64_t{sizeof(OneQueryState)} + 3 * 256;
+// Left to the driver if the arena takes the free memory.
+constexpr int64_t kDeviceReserve = 256 * kMiB;
+
+// Returns the size of the key buffer: 1/64 of the rows' memory, which at 16 GiB holds the keys of
+// 33 million rows. From 32 GiB on it is 1/128: room for the 4-byte bounds of one row for every 512
+// bytes of row memory.
+int64_t KeyBytes(int64_t rows_bytes) {
+  const int64_t most = std::max(256 * kMiB, rows_bytes / 128);
+  return RoundUp(std::clamp(rows_bytes / 64, 4 * kMiB, most), 256);
+}
+
+int64_t FixedWorkspaceBytes() {
+  return kSelectGroupBytes + kSelectCandidateBytes + kQueryBytes + kOneQueryBytes + kBatchBytes +
+         kUploadRing.buffers_count * kUploadRing.buffer_bytes +
+         kReadRing.buffers_count * kReadRing.buffer_bytes + 16 * 256;
+}
+
+plan::EngineLimits EngineLimitsOf(int32_t k_max, int64_t key_bytes) {
+  plan::EngineLimits limits;
+  for (const ScanPolicy& policy : kScanPolicies) {
+    limits.variants.push_back({.queries = policy.queries, .blocks_per_sm = policy.blocks_per_sm});
+  }
+  limits.scan_rows_per_block = kScanRows * (kScanThreads / kWarp);
+  limits.keys_per_select_block = kSelectKeysPerBlock;
+  limits.select_groups_max = kGroupsMax;
+  limits.keys_max = key_bytes / 8;
+  limits.result_keys_max = kResultKeys;
+  limits.queries_max = kTileQueriesMax;
+  limits.k_max = k_max;
+  return limits;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<GpuCore>> GpuCore::Create(const GpuOptions& options) {
+  std::shared_ptr<GpuCore> core(new GpuCore(options.device));
+  ABSL_RETURN_IF_ERROR(core->Init(options));
+  return core;
+}
+
+GpuCore::~GpuCore() {
+  // Waits until nothing writes to the pinned memory that is about to be freed. Errors are ignored:
+  // the wait is also attempted on a lost device.
+  if (cudaSetDevice(device_) == cudaSuccess) cudaDeviceSynchronize();
+}
+
+absl::Status GpuCore::Bind() {
+  ABSL_RETURN_IF_ERROR(health_.status());
+  return health_.Check(cudaSetDevice(device_), "cudaSetDevice");
+}
+
+absl::Status GpuCore::Init(const GpuOptions& options) {
+  ABSL_RETURN_IF_ERROR(Bind());
+  ABSL_RETURN_IF_ERROR(ReadDeviceProperties());
+  ABSL_RETURN_IF_ERROR(PrepareKernels());
+  ABSL_RETURN_IF_ERROR(TakeMemory(options));
+  ABSL_RETURN_IF_ERROR(TakeSearchWorkspace());
+  ABSL_RETURN_IF_ERROR(upload_ring_.Create(health_, arena_, kUploadRing));
+  ABSL_RETURN_IF_ERROR(read_ring_.Create(health_, arena_, kReadRing));
+  arena_.Seal();
+  health_.EndSetup();
+  if (!plan::WorkspaceIsEnough(engine_limits_, kGenerationsMax)) {
+    return absl::InternalError("the GPU workspace is too small for its own limits");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GpuCore::ReadDeviceProperties() {
+  cudaDeviceProp properties = {};
+  ABSL_RETURN_IF_ERROR(
+      health_.Check(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties"));
+  device_name_ = properties.name;
+  int clock_khz = 0;
+  int bus_bits = 0;
+  if (cudaDeviceGetAttribute(&clock_khz, cudaDevAttrMemoryClockRate, device_) == cudaSuccess &&
+      cudaDeviceGetAttribute(&bus_bits, cudaDevAttrGlobalMemoryBusWidth, device_) == cudaSuccess) {
+    // Two transfers per clock.
+    read_bytes_per_second_ = 0.92 * 2.0 * 1000.0 * clock_khz * (bus_bits / 8.0);
+  }
+  has_batch_kernels_ = properties.major == 9 && properties.minor == 0;
+  device_properties_ = {
+      .sm_count = properties.multiProcessorCount,
+      .shared_bytes_per_sm = static_cast<int64_t>(properties.sharedMemPerMultiprocessor),
+      .shared_bytes_per_block_max = static_cast<int64_t>(properties.sharedMemPerBlockOptin)};
+  return absl::OkStatus();
+}
+
+absl::Status GpuCore::PrepareKernels() {
+  // The kernels of this build are planned for this minimum of shared memory. Every device from
+  // compute capability 9.0 on has it.
+  const auto shared_bytes = static_cast<int>(device_properties_.shared_bytes_per_block_max);
+  ABSL_RETURN_IF_ERROR(health_.Check(PrepareScan(shared_bytes), "loading the scan kernels"));
+  ABSL_RETURN_IF_ERROR(health_.Check(PrepareSelect(), "loading the selection kernel"));
+  if (has_batch_kernels_) {
+    ABSL_RETURN_IF_ERROR(health_.Check(PrepareBatch(), "loading the kernels of a batch"));
+  }
+  ABSL_RETURN_IF_ERROR(health_.Check(PrepareEncode(kDimMax), "loading the encode kernels"));
+  ABSL_RETURN_IF_ERROR(health_.Check(PrepareOneQuery(kDimMax), "loading the certified scan"));
+  return health_.Check(PrepareLayout(), "loading the layout kernels");
+}
+
+absl::Status GpuCore::TakeMemory(const GpuOptions& options) {
+  int64_t rows_bytes = options.memory_bytes;
+  if (rows_bytes == 0) {
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    ABSL_RETURN_IF_ERROR(
+        health_.Check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo"));
+    const int64_t usable = static_cast<int64_t>(free_bytes) - FixedWorkspaceBytes() -
+                           KeyBytes(static_cast<int64_t>(free_bytes)) - kDeviceReserve;
+    rows_bytes = std::max<int64_t>(0, usable) / 100 * 85;
+  }
+  if (rows_bytes < kMiB) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("GPU ", device_, ": memory_bytes = ", rows_bytes, ", the minimum is ", kMiB));
+  }
+  const int64_t key_bytes = KeyBytes(rows_bytes);
+  engine_limits_ = EngineLimitsOf(options.k_max, key_bytes);
+  ABSL_RETURN_IF_ERROR(arena_.Create(
+      health_, {.workspace_bytes = FixedWorkspaceBytes() + key_bytes, .slab_bytes = rows_bytes}));
+  return host_rows_.CreateOnHost(health_, options.host_rows_bytes);
+}
+
+absl::Status GpuCore::TakeSearchWorkspace() {
+  const auto take = [this](auto*& part, int64_t bytes) -> absl::Status {
+    ABSL_ASSIGN_OR_RETURN(char* const bytes_at, arena_.TakeWorkspace(bytes));
+    part = reinterpret_cast<std::remove_reference_t<decltype(part)>>(bytes_at);
+    return absl::OkStatus();
+  };
+  SearchWorkspace& w = workspace_;
+  ABSL_RETURN_IF_ERROR(take(w.keys, engine_limits_.keys_max * 8));
+  ABSL_RETURN_IF_ERROR(take(w.candidates, kSelectCandidateBytes));
+  ABSL_RETURN_IF_ERROR(take(w.groups, kSelectGroupBytes));
+  ABSL_RETURN_IF_ERROR(take(w.samples, int64_t{kSamplesMax} * 4));
+  ABSL_RETURN_IF_ERROR(take(w.code_candidates, int64_t{kCandidatesMax} * 8));
+  ABSL_RETURN_IF_ERROR(take(w.code_state, int64_t{sizeof(OneQueryState)}));
+  ABSL_RETURN_IF_ERROR(take(w.queries, kQueryBytes));
+  ABSL_RETURN_IF_ERROR(w.queries_host.Create(health_, kQueryBytes));
+  ABSL_RETURN_IF_ERROR(w.results.Create(health_, kResultKeys * 8));
+  ABSL_RETURN_IF_ERROR(w.counts.Create(health_, kListsMax * int64_t{sizeof(SelectCount)}));
+  ABSL_RETURN_IF_ERROR(take(w.batch, kBatchBytes));
+  ABSL_RETURN_IF_ERROR(w.batch_host.Create(health_, kBatchBytes));
+  ABSL_RETURN_IF_ERROR(
+      w.batch_outcomes.Create(health_, int64_t{kBatchQueriesMax} * int64_t{sizeof(BatchOutcome)}));
+  ABSL_RETURN_IF_ERROR(w.code_outcome.Create(health_, int64_t{sizeof(OneQueryOutcome)}));
+  std::memset(w.code_outcome.host(), 0, sizeof(OneQueryOutcome));
+  ABSL_RETURN_IF_ERROR(w.stream.Create(health_, Stream::Priority::kHigh));
+  // The selection kernel requires zeroed shared state on its first use.
+  ABSL_RETURN_IF_ERROR(health_.Check(
+      cudaMemsetAsync(w.groups, 0, static_cast<std::size_t>(kSelectGroupBytes), w.stream.get()),
+      "cudaMemsetAsync"));
+  ABSL_RETURN_IF_ERROR(health_.Check(
+      cudaMemsetAsync(w.code_state, 0, sizeof(OneQueryState), w.stream.get()), "cudaMemsetAsync"));
+  return health_.Check(cudaStreamSynchronize(w.stream.get()), "cudaStreamSynchronize");
+}
+
+absl::Status GpuCore::WriteExtent(const Extent& extent, const void* data, int64_t bytes) {
+  const auto* source = static_cast<const char*>(data);
+  const int64_t slab_bytes = arena_.slab_bytes();
+  CHECK_LE(extent.offset + bytes, static_cast<int64_t>(extent.slabs->size()) * slab_bytes);
+  for (int64_t done = 0; done < bytes;) {
+    ABSL_ASSIGN_OR_RETURN(StagingRing::Lease lease, upload_ring_.Acquire());
+    const int64_t staged = std::min(bytes - done, upload_ring_.buffer_bytes());
+    std::memcpy(lease.host(), source + done, static_cast<std::size_t>(staged));
+    for (int64_t at = 0; at < staged;) {
+      const int64_t offset = extent.offset + done + at;
+      const int64_t inside = offset % slab_bytes;
+      const int64_t piece = std::min(staged - at, slab_bytes - inside);
+      char* const target = (*extent.slabs)[static_cast<std::size_t>(offset / slab_bytes)] + inside;
+      ABSL_RETURN_IF_ERROR(
+          health_.Check(cudaMemcpyAsync(target, lease.host() + at, static_cast<std::size_t>(piece),
+                                        cudaMemcpyHostToDevice, lease.stream()),
+                        "cudaMemcpyAsync"));
+      at += piece;
+    }
+    ABSL_RETURN_IF_ERROR(lease.Submit());
+    done += staged;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GpuCore::DrainUploads() {
+  ABSL_ASSIGN_OR_RETURN(StagingRing::Lease lease, upload_ring_.Acquire());
+  return lease.Finish();
+}
+
+}  // namespace nearfield::gpu

@@ -1,0 +1,110 @@
+// GpuCore: what the parts of the GPU backend share, namely the device, its memory and the staging
+// rings. The backend and every plane and bitmap that it created hold a reference, so planes and
+// bitmaps may outlive the backend.
+#ifndef NEARFIELD_ENGINE_GPU_MEMORY_GPU_CORE_H_
+#define NEARFIELD_ENGINE_GPU_MEMORY_GPU_CORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/gpu/gpu_options.h"
+#include "engine/gpu/kernels/single/one_query.h"
+#include "engine/gpu/memory/arena.h"
+#include "engine/gpu/memory/staging_ring.h"
+#include "engine/gpu/runtime/cuda_handles.h"
+#include "engine/gpu/runtime/device_health.h"
+#include "engine/plan/search_plan.h"
+#include "engine/topk/select.h"
+
+namespace nearfield::gpu {
+
+// Maximum queries of one tile; sizes the query buffer.
+inline constexpr int32_t kTileQueriesMax = 64;
+// Maximum queries of one batch that is answered from codes.
+inline constexpr int32_t kBatchQueriesMax = 1024;
+inline constexpr int64_t kBatchBytes = int64_t{16} << 20;
+
+// Device and pinned buffers of fixed size for the one search that runs at a time.
+struct SearchWorkspace {
+  uint64_t* keys = nullptr;
+  uint64_t* candidates = nullptr;
+  GroupState* groups = nullptr;
+  uint32_t* samples = nullptr;          // [kSamplesMax]
+  uint64_t* code_candidates = nullptr;  // [kCandidatesMax]
+  OneQueryState* code_state = nullptr;
+  char* queries = nullptr;      // the query block on the device
+  PinnedMemory queries_host;    // the query block before its copy to the device
+  PinnedMemory results;         // mapped: lists of keys
+  PinnedMemory counts;          // mapped: one SelectCount per list
+  PinnedMemory code_outcome;    // mapped: OneQueryOutcome
+  char* batch = nullptr;        // kBatchBytes: vectors, k, codes and states of a batch
+  PinnedMemory batch_host;      // vectors and k before their copy to the device
+  PinnedMemory batch_outcomes;  // mapped: [kBatchQueriesMax] BatchOutcome
+  Stream stream;
+};
+
+class GpuCore {
+ public:
+  static absl::StatusOr<std::shared_ptr<GpuCore>> Create(const GpuOptions& options);
+  ~GpuCore();
+  GpuCore(const GpuCore&) = delete;
+  GpuCore& operator=(const GpuCore&) = delete;
+
+  // Makes the device current in the calling thread. Call it before any other CUDA call.
+  // Returns: OK only while the device is alive.
+  absl::Status Bind();
+
+  // Copies `bytes` bytes from host memory to a linear range over slabs, from byte `offset` on.
+  // Reads `data` before it returns; the copy to the device is asynchronous.
+  struct Extent {
+    const std::vector<char*>* slabs = nullptr;
+    int64_t offset = 0;
+  };
+  absl::Status WriteExtent(const Extent& extent, const void* data, int64_t bytes);
+
+  // Blocks until all work enqueued on the upload ring is done.
+  absl::Status DrainUploads();
+
+  DeviceHealth& health() { return health_; }
+  Arena& arena() { return arena_; }
+  // Page-locked host memory for the rows of collections that keep them on the host.
+  Arena& host_rows() { return host_rows_; }
+  StagingRing& upload_ring() { return upload_ring_; }
+  StagingRing& read_ring() { return read_ring_; }
+  SearchWorkspace& workspace() { return workspace_; }
+  const plan::DeviceProperties& device_properties() const { return device_properties_; }
+  const plan::EngineLimits& engine_limits() const { return engine_limits_; }
+  // Returns the approximate rate of streaming loads: 92% of the memory's peak rate.
+  double read_bytes_per_second() const { return read_bytes_per_second_; }
+  bool has_batch_kernels() const { return has_batch_kernels_; }
+  const std::string& device_name() const { return device_name_; }
+
+ private:
+  explicit GpuCore(int device) : device_(device), health_(device) {}
+  absl::Status Init(const GpuOptions& options);
+  absl::Status ReadDeviceProperties();
+  absl::Status PrepareKernels();
+  absl::Status TakeMemory(const GpuOptions& options);
+  absl::Status TakeSearchWorkspace();
+
+  const int device_;
+  DeviceHealth health_;
+  Arena arena_;
+  Arena host_rows_;
+  StagingRing upload_ring_;
+  StagingRing read_ring_;
+  SearchWorkspace workspace_;
+  plan::DeviceProperties device_properties_;
+  plan::EngineLimits engine_limits_;
+  double read_bytes_per_second_ = 0;
+  bool has_batch_kernels_ = false;  // true on sm_90, the only architecture that they exist for
+  std::string device_name_;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_MEMORY_GPU_CORE_H_

@@ -1,0 +1,79 @@
+// GpuRowPlanes: exact rows, norms, ranks and codes of one generation, in slabs of the arena.
+#ifndef NEARFIELD_ENGINE_GPU_MEMORY_GPU_ROW_PLANES_H_
+#define NEARFIELD_ENGINE_GPU_MEMORY_GPU_ROW_PLANES_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/backend/backend.h"
+#include "engine/gpu/kernels/primitives/device_views.h"
+#include "engine/gpu/kernels/row_scan/scan.h"
+#include "engine/gpu/memory/gpu_core.h"
+
+namespace nearfield::gpu {
+
+class GpuRowPlanes : public corpus::RowPlanes {
+ public:
+  static absl::StatusOr<std::unique_ptr<GpuRowPlanes>> Reserve(std::shared_ptr<GpuCore> core,
+                                                               const corpus::RowFormat& format,
+                                                               int64_t rows_max);
+  ~GpuRowPlanes() override;
+  GpuRowPlanes(const GpuRowPlanes&) = delete;
+  GpuRowPlanes& operator=(const GpuRowPlanes&) = delete;
+
+  absl::Status Append(const void* rows, int64_t rows_count) override;
+  absl::Status AppendFrom(const corpus::RowPlanes& source,
+                          absl::Span<const uint32_t> slots) override;
+  absl::Status Seal(absl::Span<const uint32_t> ranks) override;
+  absl::Status Read(absl::Span<const uint32_t> slots, void* rows) const override;
+  absl::Status ReadRange(int64_t begin, int64_t rows_count, void* rows) const override;
+  int64_t rows_count() const override { return rows_count_; }
+  int64_t device_bytes() const override;
+  int64_t host_bytes() const override;
+
+  const GpuCore* core() const { return core_.get(); }
+  const corpus::RowFormat& format() const { return format_; }
+  bool sealed() const { return sealed_; }
+  const RowsView& view() const { return view_; }
+  // Returns a view without slabs if the format has no codes (ScanPrecision::kRows).
+  const CodesView& codes() const { return codes_; }
+
+ private:
+  GpuRowPlanes(std::shared_ptr<GpuCore> core, const corpus::RowFormat& format, int64_t rows_max);
+  absl::Status TakeSlabs();
+  bool on_host() const { return format_.rows == RowPlacement::kHost; }
+  // Returns the arena that holds the exact rows.
+  Arena& row_arena() const { return on_host() ? core_->host_rows() : core_->arena(); }
+  bool has_codes() const { return format_.scan != ScanPrecision::kRows; }
+  absl::Status StoreRows(const StagingRing::Lease& lease, int64_t rows_count);
+  absl::Status CheckRoom(int64_t rows_count) const;
+  // Rows slots[0, count), or [begin, begin + count) if slots is null. They fit in one staging
+  // buffer.
+  struct ReadPart {
+    const uint32_t* slots = nullptr;
+    int64_t begin = 0;
+    int64_t count = 0;
+  };
+  absl::Status ReadOne(const ReadPart& part, char* rows) const;
+  int64_t ReadRowsMax() const;
+
+  const std::shared_ptr<GpuCore> core_;
+  const corpus::RowFormat format_;
+  const int64_t rows_max_;
+  const int64_t source_row_bytes_;  // row-major, unpadded
+  int64_t rows_count_ = 0;
+  bool sealed_ = false;
+  std::vector<char*> row_slabs_;
+  std::vector<char*> meta_slabs_;
+  std::vector<char*> code_slabs_;
+  RowsView view_;
+  CodesView codes_;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_MEMORY_GPU_ROW_PLANES_H_

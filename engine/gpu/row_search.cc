@@ -1,0 +1,177 @@
+// Runs one tile of a plan at a time: copies queries up, enqueues scans and selections, waits once,
+// and reads the results from pinned memory.
+#include "engine/gpu/row_search.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "engine/base/check.h"
+#include "engine/base/checked_math.h"
+#include "engine/base/status_macros.h"
+#include "engine/gpu/kernels/row_scan/scan.h"
+#include "engine/score/squared_norm.h"
+#include "engine/topk/select.h"
+
+namespace nearfield::gpu {
+namespace {
+
+constexpr int64_t kBlockAlign = 256;
+
+}  // namespace
+
+RowSearch::QueryBlock RowSearch::StageQueries(const SearchJob& job, const plan::SearchPlan& plan,
+                                              int64_t first_query) {
+  const int64_t dim = job.format.dim;
+  QueryBlock block;
+  block.k_at = RoundUp(int64_t{8} * plan.queries, kBlockAlign);
+  block.queries_at = RoundUp(block.k_at + int64_t{4} * plan.queries, kBlockAlign);
+  block.bytes = block.queries_at + 4 * dim * plan.queries;
+  char* const host = core_.workspace().queries_host.host();
+  const float* const queries = job.queries->queries + first_query * dim;
+  std::memcpy(host + block.k_at, job.queries->k.data() + first_query,
+              std::size_t{4} * static_cast<std::size_t>(plan.queries));
+  std::memcpy(host + block.queries_at, queries, static_cast<std::size_t>(4 * dim * plan.queries));
+  if (job.format.metric == Metric::kCosine) {
+    for (int64_t query = 0; query < plan.queries; ++query) {
+      const double squared = score::SquaredNorm(queries + query * dim, job.format.dim);
+      std::memcpy(host + 8 * query, &squared, sizeof(squared));
+    }
+  }
+  return block;
+}
+
+absl::Status RowSearch::EnqueueScan(const SearchJob& job, const plan::SearchPlan& plan,
+                                    const plan::PlanPiece& piece, const QueryBlock& block) {
+  SearchWorkspace& workspace = core_.workspace();
+  const auto generation = static_cast<std::size_t>(piece.generation);
+  const ScanArgs args = {
+      .rows = job.planes[generation]->view(),
+      .tombstones = job.tombstones[generation],
+      .listed = job.listed ? job.live_slots[generation] : SlotList{},
+      .metric = job.format.metric,
+      .row_begin = static_cast<uint32_t>(piece.row_begin),
+      .row_end = static_cast<uint32_t>(piece.row_end),
+      .queries_count = plan.queries,
+      .queries = reinterpret_cast<const float*>(workspace.queries + block.queries_at),
+      .query_squared = reinterpret_cast<const double*>(workspace.queries),
+      .keys = workspace.keys + piece.key_begin,
+      .keys_pitch = plan.keys_pitch};
+  const ScanLaunch launch = {.row = job.format.row_type,
+                             .queries_per_warp = plan.queries_per_scan,
+                             .blocks_x = piece.scan_blocks,
+                             .blocks_y = plan.scan_subtiles};
+  return core_.health().Check(LaunchScan(launch, args, workspace.stream.get()), "launching a scan");
+}
+
+absl::Status RowSearch::EnqueueSelect(const plan::SearchPlan& plan, const plan::PlanStep& step,
+                                      const std::vector<int32_t>& slots, const QueryBlock& block) {
+  SearchWorkspace& workspace = core_.workspace();
+  SelectArgs args;
+  args.keys = workspace.keys;
+  args.keys_pitch = plan.keys_pitch;
+  args.queries_count = plan.queries;
+  args.k = reinterpret_cast<const int32_t*>(workspace.queries + block.k_at);
+  args.pieces_count = static_cast<int32_t>(step.pieces.size());
+  for (std::size_t i = 0; i < step.pieces.size(); ++i) {
+    const plan::PlanPiece& piece = step.pieces[i];
+    const int64_t begin = piece.takes_carry ? 0 : piece.key_begin;
+    args.pieces[i] = {
+        .key_begin = begin,
+        .keys_count = piece.key_begin - begin + piece.row_end - piece.row_begin,
+        .result_slot = piece.gives_carry ? -1 : slots[static_cast<std::size_t>(piece.generation)]};
+  }
+  args.blocks_per_group = step.select_blocks_per_group;
+  args.groups = workspace.groups;
+  args.candidates = workspace.candidates;
+  args.results = reinterpret_cast<uint64_t*>(workspace.results.device());
+  args.results_pitch = static_cast<int32_t>(plan.results_pitch);
+  args.counts = reinterpret_cast<SelectCount*>(workspace.counts.device());
+  args.carry_keys = static_cast<int32_t>(plan.carry_keys);
+  return core_.health().Check(LaunchSelect(step.select_groups, args, workspace.stream.get()),
+                              "launching a selection");
+}
+
+namespace {
+
+// Returns the result list of each generation: its index among the scanned generations, or -1.
+std::vector<int32_t> ResultSlots(const std::vector<int64_t>& rows) {
+  std::vector<int32_t> slots(rows.size(), -1);
+  int32_t next = 0;
+  for (std::size_t generation = 0; generation < rows.size(); ++generation) {
+    if (rows[generation] > 0) slots[generation] = next++;
+  }
+  return slots;
+}
+
+}  // namespace
+
+absl::Status RowSearch::RunTile(const SearchJob& job, const plan::SearchPlan& plan,
+                                int64_t first_query) {
+  if (plan.steps.empty()) return absl::OkStatus();
+  SearchWorkspace& workspace = core_.workspace();
+  DeviceHealth& health = core_.health();
+  const QueryBlock block = StageQueries(job, plan, first_query);
+  const std::vector<int32_t> slots = ResultSlots(job.rows);
+  ABSL_RETURN_IF_ERROR(
+      health.Check(cudaMemcpyAsync(workspace.queries, workspace.queries_host.host(),
+                                   static_cast<std::size_t>(block.bytes), cudaMemcpyHostToDevice,
+                                   workspace.stream.get()),
+                   "cudaMemcpyAsync"));
+  for (const plan::PlanStep& step : plan.steps) {
+    for (const plan::PlanPiece& piece : step.pieces) {
+      ABSL_RETURN_IF_ERROR(EnqueueScan(job, plan, piece, block));
+    }
+    ABSL_RETURN_IF_ERROR(EnqueueSelect(plan, step, slots, block));
+  }
+  return health.Check(cudaStreamSynchronize(workspace.stream.get()), "cudaStreamSynchronize");
+}
+
+void RowSearch::TakeResults(const SearchJob& job, const plan::SearchPlan& plan, int64_t first_query,
+                            SearchOutput& out) const {
+  const SearchWorkspace& workspace = core_.workspace();
+  const auto* const keys = reinterpret_cast<const uint64_t*>(workspace.results.host());
+  const auto* const counts = reinterpret_cast<const SelectCount*>(workspace.counts.host());
+  const std::vector<int32_t> slots = ResultSlots(job.rows);
+  for (std::size_t generation = 0; generation < job.rows.size(); ++generation) {
+    if (slots[generation] < 0) continue;
+    out.cost.bytes_read +=
+        job.rows[generation] * job.planes[generation]->view().row_bytes * plan.scan_subtiles;
+    for (int32_t query = 0; query < plan.queries; ++query) {
+      const int64_t list = int64_t{slots[generation]} * plan.queries + query;
+      const uint64_t* const list_keys = keys + list * plan.results_pitch;
+      CHECK_LE(int64_t{counts[list].kept}, plan.results_pitch);
+      out.cost.candidates += counts[list].candidates;
+      out.best.Assign(static_cast<std::size_t>(first_query + query), generation,
+                      {list_keys, counts[list].kept});
+    }
+  }
+}
+
+plan::SearchPlan RowSearch::PlanTile(const SearchJob& job, int64_t first_query,
+                                     int64_t queries) const {
+  const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query),
+                                                             static_cast<std::size_t>(queries));
+  const plan::SearchShape shape = {.dim_padded = job.shape.padded,
+                                   .queries = static_cast<int32_t>(k.size()),
+                                   .k = *std::max_element(k.begin(), k.end()),
+                                   .rows = job.rows};
+  return plan::PlanSearch(shape, core_.device_properties(), core_.engine_limits());
+}
+
+absl::Status RowSearch::Search(const SearchJob& job, int64_t first_query, int64_t queries,
+                               SearchOutput& out) {
+  const int64_t end = first_query + queries;
+  for (int64_t first = first_query; first < end;) {
+    ABSL_RETURN_IF_ERROR(job.CheckCancelled());
+    const plan::SearchPlan plan = PlanTile(job, first, end - first);
+    ABSL_RETURN_IF_ERROR(RunTile(job, plan, first));
+    TakeResults(job, plan, first, out);
+    first += plan.queries;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nearfield::gpu

@@ -1,0 +1,49 @@
+// RowSearch: the strategy that scores every exact row for every query and selects the best.
+#ifndef NEARFIELD_ENGINE_GPU_ROW_SEARCH_H_
+#define NEARFIELD_ENGINE_GPU_ROW_SEARCH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/gpu/memory/gpu_core.h"
+#include "engine/gpu/search_job.h"
+#include "engine/plan/search_plan.h"
+
+namespace nearfield::gpu {
+
+// Thread safety: one search at a time; it uses the workspace of the core.
+class RowSearch {
+ public:
+  explicit RowSearch(GpuCore& core) : core_(core) {}
+
+  // Answers queries [first_query, first_query + queries). Errors: Cancelled, Unavailable.
+  absl::Status Search(const SearchJob& job, int64_t first_query, int64_t queries,
+                      SearchOutput& out);
+
+ private:
+  // Offsets of the parts in the query block of one tile, and its size, in bytes.
+  struct QueryBlock {
+    int64_t k_at = 0;
+    int64_t queries_at = 0;
+    int64_t bytes = 0;
+  };
+
+  // Plans a tile that starts with queries [first_query, first_query + queries).
+  plan::SearchPlan PlanTile(const SearchJob& job, int64_t first_query, int64_t queries) const;
+  QueryBlock StageQueries(const SearchJob& job, const plan::SearchPlan& plan, int64_t first_query);
+  absl::Status EnqueueScan(const SearchJob& job, const plan::SearchPlan& plan,
+                           const plan::PlanPiece& piece, const QueryBlock& block);
+  absl::Status EnqueueSelect(const plan::SearchPlan& plan, const plan::PlanStep& step,
+                             const std::vector<int32_t>& slots, const QueryBlock& block);
+  absl::Status RunTile(const SearchJob& job, const plan::SearchPlan& plan, int64_t first_query);
+  // Moves the lists of the tile into the output and adds the tile's cost.
+  void TakeResults(const SearchJob& job, const plan::SearchPlan& plan, int64_t first_query,
+                   SearchOutput& out) const;
+
+  GpuCore& core_;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_ROW_SEARCH_H_

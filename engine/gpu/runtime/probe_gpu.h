@@ -1,0 +1,18 @@
+// Test for a usable GPU. Includes no CUDA header; a build without CUDA links a stub.
+#ifndef NEARFIELD_ENGINE_GPU_RUNTIME_PROBE_GPU_H_
+#define NEARFIELD_ENGINE_GPU_RUNTIME_PROBE_GPU_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace nearfield::gpu {
+
+// Returns OK if the GPU `device` is present and this build has code for it.
+// Errors: FailedPrecondition with the reason ("built without CUDA", "no NVIDIA driver found",
+// "device 3 asked for, 1 present", "compute capability 7.5, this build is for 9.0").
+absl::Status ProbeGpu(int32_t device);
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_RUNTIME_PROBE_GPU_H_

@@ -1,0 +1,10 @@
+// ProbeGpu in a build without CUDA.
+#include "engine/gpu/runtime/probe_gpu.h"
+
+namespace nearfield::gpu {
+
+absl::Status ProbeGpu(int32_t /*device*/) {
+  return absl::FailedPreconditionError("built without CUDA");
+}
+
+}  // namespace nearfield::gpu

@@ -1,0 +1,113 @@
+#include "engine/gpu/search_job.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/check_range.h"
+#include "engine/base/checked_math.h"
+#include "engine/base/status_macros.h"
+#include "engine/gpu/kernels/batch/batch.h"
+#include "engine/gpu/memory/gpu_tombstones.h"
+#include "engine/score/order.h"
+#include "nearfield/engine/types.h"
+
+namespace nearfield::gpu {
+
+absl::Status SearchJob::CheckCancelled() const {
+  if (!queries->cancelled || !queries->cancelled()) return absl::OkStatus();
+  return absl::CancelledError("the search was cancelled");
+}
+
+absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const corpus::BackendInfo& info,
+                                  const SearchArguments& arguments) {
+  const auto& [format, generations, tile] = arguments;
+  ABSL_RETURN_IF_ERROR(
+      CheckRange("generations", static_cast<int64_t>(generations.size()), 0, kGenerationsMax));
+  ABSL_RETURN_IF_ERROR(CheckRange("dim", format.dim, 1, kDimMax));
+  ABSL_RETURN_IF_ERROR(
+      CheckRange("queries", static_cast<int64_t>(tile.k.size()), 0, info.batch_max));
+  for (std::size_t query = 0; query < tile.k.size(); ++query) {
+    if (tile.k[query] < 1 || tile.k[query] > info.k_max) {
+      return RangeError(absl::StrCat("queries[", query, "].k"), tile.k[query], 1, info.k_max);
+    }
+  }
+  SearchJob job = {.format = format, .shape = RowShapeOf(format.dim), .queries = &tile};
+  for (const corpus::GenerationView& generation : generations) {
+    const auto* const planes = dynamic_cast<const GpuRowPlanes*>(generation.planes);
+    const auto* const tombstones = dynamic_cast<const GpuTombstones*>(generation.tombstones);
+    if (planes == nullptr || planes->core() != &core || !planes->sealed() ||
+        planes->format().dim != format.dim || planes->format().row_type != format.row_type ||
+        planes->format().metric != format.metric || planes->format().scan != format.scan ||
+        planes->format().rows != format.rows) {
+      return absl::InvalidArgumentError("a generation of another backend or format, or not sealed");
+    }
+    if (generation.tombstones != nullptr &&
+        (tombstones == nullptr || tombstones->core() != &core)) {
+      return absl::InvalidArgumentError("tombstones of another backend");
+    }
+    job.planes.push_back(planes);
+    job.tombstones.push_back(tombstones == nullptr ? TombstoneView{} : tombstones->view());
+    job.live_slots.push_back(tombstones == nullptr ? SlotList{} : tombstones->live_slots());
+    SlotList& live = job.live_slots.back();
+    live.count = std::min(live.count, generation.rows_live);
+    job.rows.push_back(generation.rows_live > 0 ? planes->rows_count() : 0);
+    if (job.rows.back() > 0) job.scanned.push_back(static_cast<int64_t>(job.rows.size()) - 1);
+  }
+  return job;
+}
+
+int64_t RowIndexEnd(const SearchJob& job) {
+  int64_t end = 0;
+  for (const int64_t count : job.rows) end += RoundUp(count, kRowIndexAlign);
+  return end;
+}
+
+plan::ScanWork WorkOf(const SearchJob& job, int64_t queries) {
+  const GpuRowPlanes& planes = *job.planes.front();
+  const CodesView& codes = planes.codes();
+  return {.rows = RowIndexEnd(job),
+          .row_bytes = planes.view().row_bytes,
+          .code_bytes = codes.code_bytes + static_cast<int64_t>(sizeof(score::RowBound)),
+          .queries = queries,
+          .queries_of_pass = BatchQueriesAtOnce(kBatchQueriesMax, codes.code_bytes)};
+}
+
+CodedCorpus CorpusOf(const SearchJob& job) {
+  CodedCorpus corpus;
+  for (std::size_t generation = 0; generation < job.rows.size(); ++generation) {
+    if (job.rows[generation] == 0) continue;
+    corpus.generations[corpus.count++] = {
+        .rows = job.planes[generation]->view(),
+        .codes = job.planes[generation]->codes(),
+        .tombstones = job.tombstones[generation],
+        .rows_begin = corpus.row_index_end,
+        .rows_count = static_cast<uint32_t>(job.rows[generation])};
+    corpus.row_index_end += static_cast<uint32_t>(RoundUp(job.rows[generation], kRowIndexAlign));
+  }
+  return corpus;
+}
+
+void TakeKeys(const SearchJob& job, int64_t query, absl::Span<const uint64_t> keys,
+              corpus::RankedLists& best) {
+  const auto place = static_cast<std::size_t>(query);
+  const auto k = static_cast<std::size_t>(job.queries->k[place]);
+  if (job.corpus.count == 1) {  // its keys hold ranks: rows_begin is 0
+    best.Assign(place, static_cast<std::size_t>(job.scanned.front()), keys.subspan(0, k));
+    return;
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const float score = score::KeyScore(keys[i]);
+    if (i >= k && score < score::KeyScore(keys[k - 1])) break;
+    const uint32_t global_rank = score::KeyRank(keys[i]);  // rows_begin + rank
+    const int index = job.corpus.GenerationIndex(global_rank);
+    const uint32_t rank = global_rank - job.corpus.generations[index].rows_begin;
+    const auto generation = static_cast<std::size_t>(job.scanned[static_cast<std::size_t>(index)]);
+    CHECK_LT(int64_t{rank}, job.rows[generation]);
+    if (best.list(place, generation).size() >= k) continue;
+    best.Append(place, generation, {.score = score, .rank = rank});
+  }
+}
+
+}  // namespace nearfield::gpu

@@ -1,0 +1,67 @@
+// SearchJob: the checked arguments of one search, as the three strategies of GpuTopkEngine need
+// them.
+#ifndef NEARFIELD_ENGINE_GPU_SEARCH_JOB_H_
+#define NEARFIELD_ENGINE_GPU_SEARCH_JOB_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/backend/backend.h"
+#include "engine/gpu/kernels/primitives/coded_corpus.h"
+#include "engine/gpu/kernels/primitives/device_views.h"
+#include "engine/gpu/memory/gpu_core.h"
+#include "engine/gpu/memory/gpu_row_planes.h"
+#include "engine/plan/scan_cost.h"
+
+namespace nearfield::gpu {
+
+struct SearchJob {
+  corpus::RowFormat format;
+  RowShape shape;
+  std::vector<const GpuRowPlanes*> planes;  // one per generation
+  std::vector<TombstoneView> tombstones;    // one per generation
+  std::vector<SlotList> live_slots;         // one per generation; empty if not listed
+  bool listed = false;                      // only the listed slots are scanned
+  std::vector<int64_t> rows;                // rows to scan per generation: 0 if no row is live
+  std::vector<int64_t> scanned;             // indexes of the generations with rows to scan
+  const corpus::QueryTile* queries = nullptr;
+  CodedCorpus corpus;  // the generations to scan; set if the codes are scanned
+
+  int64_t queries_count() const { return static_cast<int64_t>(queries->k.size()); }
+  absl::Status CheckCancelled() const;
+};
+
+// The destination of a search.
+struct SearchOutput {
+  corpus::RankedLists& best;
+  corpus::ScanCost cost;
+};
+
+// The arguments of corpus::Backend::Search.
+struct SearchArguments {
+  const corpus::RowFormat& format;
+  absl::Span<const corpus::GenerationView> generations;
+  const corpus::QueryTile& tile;
+};
+
+// Checks the arguments. Errors: InvalidArgument.
+absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const corpus::BackendInfo& info,
+                                  const SearchArguments& arguments);
+
+// Returns the end of the global row indices that the generations to scan take in a CodedCorpus.
+int64_t RowIndexEnd(const SearchJob& job);
+// Returns the work of scanning all rows for `queries` queries. Requires: a generation to scan.
+plan::ScanWork WorkOf(const SearchJob& job, int64_t queries);
+CodedCorpus CorpusOf(const SearchJob& job);
+
+// Converts the keys that a scan of codes has found for a query into its lists. The keys are in
+// order, best first; if the corpus has several generations, they include all ties of the k-th.
+void TakeKeys(const SearchJob& job, int64_t query, absl::Span<const uint64_t> keys,
+              corpus::RankedLists& best);
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_SEARCH_JOB_H_

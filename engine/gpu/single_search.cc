@@ -1,0 +1,163 @@
+#include "engine/gpu/single_search.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "engine/base/check.h"
+#include "engine/base/checked_math.h"
+#include "engine/base/status_macros.h"
+#include "engine/score/squared_norm.h"
+
+namespace nearfield::gpu {
+namespace {
+
+// Samples per requested neighbor: makes the k-th best sample close to the k-th best of all rows.
+constexpr int64_t kSamplesPerNeighbor = 4;
+constexpr int64_t kSamplesPerBlockMin = 4;
+
+uint32_t SamplesPerBlock(int32_t k, int64_t blocks) {
+  const int64_t wanted = CeilDiv(kSamplesPerNeighbor * k, blocks);
+  const int64_t most = std::min<int64_t>(kSamplesPerBlockMax, kSamplesMax / blocks);
+  return static_cast<uint32_t>(std::clamp(wanted, std::min(kSamplesPerBlockMin, most), most));
+}
+
+}  // namespace
+
+OneQueryArgs SingleSearch::SharedArgs(const SearchJob& job) const {
+  SearchWorkspace& workspace = core_.workspace();
+  OneQueryArgs args;
+  args.corpus = job.corpus;
+  args.dim = job.format.dim;
+  args.metric = job.format.metric;
+  args.uppers = reinterpret_cast<float*>(workspace.keys);
+  args.samples = workspace.samples;
+  args.candidates = workspace.code_candidates;
+  args.state = workspace.code_state;
+  args.keys = reinterpret_cast<uint64_t*>(workspace.results.device());
+  args.outcome = reinterpret_cast<OneQueryOutcome*>(workspace.code_outcome.device());
+  return args;
+}
+
+absl::Status SingleSearch::StageCodes(const SearchJob& job, const float* vector,
+                                      OneQueryArgs& args) {
+  SearchWorkspace& workspace = core_.workspace();
+  const auto dim = static_cast<std::size_t>(job.format.dim);
+  const int32_t code_bytes = args.corpus.generations[0].codes.code_bytes;
+  const auto codes_size = std::size_t{2} * static_cast<std::size_t>(code_bytes);
+  const int64_t query_bytes = QueryBytes(job.format.dim, code_bytes);
+  const bool travels = query_bytes <= kInlineQueryBytes;
+  char* const bytes = travels ? args.inline_query : workspace.queries_host.host();
+  std::memset(bytes, 0, codes_size);
+  auto* const codes = reinterpret_cast<int8_t*>(bytes);
+  args.bound =
+      encoder_
+          .Encode(Rotation(job.format), job.format.metric, absl::MakeConstSpan(vector, dim),
+                  absl::MakeSpan(codes, dim), absl::MakeSpan(codes + code_bytes, dim))
+          .both;
+  std::memcpy(bytes + codes_size, vector, dim * sizeof(float));
+  if (travels) return absl::OkStatus();
+  args.query = workspace.queries;
+  return core_.health().Check(
+      cudaMemcpyAsync(workspace.queries, bytes, static_cast<std::size_t>(query_bytes),
+                      cudaMemcpyHostToDevice, workspace.stream.get()),
+      "cudaMemcpyAsync");
+}
+
+const corpus::Rotation& SingleSearch::Rotation(const corpus::RowFormat& format) {
+  if (rotation_ == nullptr || rotation_->dimension() != format.dim ||
+      rotation_seed_ != format.seed) {
+    rotation_ = std::make_unique<corpus::Rotation>(format.dim, format.seed);
+    rotation_seed_ = format.seed;
+  }
+  return *rotation_;
+}
+
+// Blocks until this launch has written its outcome. The kernel writes it last, so it is visible
+// before the kernel has ended. Checks regularly that the device still works.
+absl::Status SingleSearch::AwaitOutcome(uint32_t launch) {
+  constexpr int kLooksBetweenQueries = 4096;
+  const SearchWorkspace& workspace = core_.workspace();
+  const auto* const outcome =
+      reinterpret_cast<const OneQueryOutcome*>(workspace.code_outcome.host());
+  const auto there = [&] { return __atomic_load_n(&outcome->launch, __ATOMIC_ACQUIRE) == launch; };
+  for (;;) {
+    for (int look = 0; look < kLooksBetweenQueries; ++look) {
+      if (there()) return absl::OkStatus();
+    }
+    const cudaError_t error = cudaStreamQuery(workspace.stream.get());
+    if (error == cudaErrorNotReady) continue;
+    ABSL_RETURN_IF_ERROR(core_.health().Check(error, "cudaStreamQuery"));
+    if (there()) return absl::OkStatus();
+    return absl::InternalError("a certified scan ended without an outcome");
+  }
+}
+
+absl::StatusOr<OneQueryOutcome> SingleSearch::Run(const SearchJob& job, OneQueryArgs& args) {
+  SearchWorkspace& workspace = core_.workspace();
+  args.launch = ++launches_;
+  ABSL_RETURN_IF_ERROR(
+      core_.health().Check(LaunchOneQuery(job.format.row_type, core_.device_properties().sm_count,
+                                          args, workspace.stream.get()),
+                           "launching a certified scan"));
+  ABSL_RETURN_IF_ERROR(AwaitOutcome(args.launch));
+  return *reinterpret_cast<const OneQueryOutcome*>(workspace.code_outcome.host());
+}
+
+absl::StatusOr<bool> SingleSearch::SearchOne(const SearchJob& job, int64_t query,
+                                             OneQueryArgs& args, SearchOutput& out) {
+  SearchWorkspace& workspace = core_.workspace();
+  const int32_t dim = job.format.dim;
+  const float* const vector = job.queries->queries + query * dim;
+  args.k = static_cast<uint32_t>(job.queries->k[static_cast<std::size_t>(query)]);
+  args.samples_per_block =
+      SamplesPerBlock(static_cast<int32_t>(args.k), core_.device_properties().sm_count);
+  // Ranks of different generations do not compare, so all ties of the k-th best are needed then.
+  args.keys_max = args.corpus.count == 1 ? args.k : kCandidatesMax;
+  args.threshold = 0;
+  if (job.format.metric == Metric::kCosine) args.query_squared = score::SquaredNorm(vector, dim);
+  ABSL_RETURN_IF_ERROR(StageCodes(job, vector, args));
+  ABSL_ASSIGN_OR_RETURN(OneQueryOutcome outcome, Run(job, args));
+  const auto* const keys = reinterpret_cast<const uint64_t*>(workspace.results.host());
+  const auto row_bytes = job.planes.front()->view().row_bytes;
+  for (int32_t g = 0; g < args.corpus.count; ++g) {
+    const CodesView& codes = args.corpus.generations[g].codes;
+    out.cost.bytes_read += int64_t{args.corpus.generations[g].rows_count} *
+                           (codes.code_bytes + static_cast<int64_t>(sizeof(score::RowBound)));
+  }
+  out.cost.candidates += outcome.rescored;
+  out.cost.bytes_read += outcome.rescored * row_bytes;
+  if (outcome.overflow != 0 && outcome.reached >= args.k) {
+    // The k-th best of the scored rows is a score that k rows are known to reach.
+    const auto tighter = static_cast<uint32_t>(keys[args.k - 1] >> 32);
+    if (tighter > outcome.threshold) {
+      args.threshold = tighter;
+      ++out.cost.escalations.tighter;
+      ABSL_ASSIGN_OR_RETURN(outcome, Run(job, args));
+      out.cost.candidates += outcome.rescored;
+      out.cost.bytes_read += outcome.rescored * row_bytes;
+    }
+  }
+  if (outcome.overflow != 0) return false;
+  CHECK_LE(outcome.reached, kCandidatesMax);
+  ++out.cost.queries_of_codes;
+  TakeKeys(job, query, {keys, std::min(outcome.reached, args.keys_max)}, out.best);
+  return true;
+}
+
+absl::Status SingleSearch::Search(const SearchJob& job, absl::Span<const int64_t> queries,
+                                  SearchOutput& out, std::vector<int64_t>& left) {
+  OneQueryArgs args = SharedArgs(job);
+  for (const int64_t query : queries) {
+    ABSL_RETURN_IF_ERROR(job.CheckCancelled());
+    ABSL_ASSIGN_OR_RETURN(const bool answered, SearchOne(job, query, args, out));
+    if (answered) continue;
+    ++out.cost.escalations.canonical;
+    left.push_back(query);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nearfield::gpu

@@ -1,0 +1,54 @@
+// SingleSearch: the strategy that scans codes for one query at a time (engine/DESIGN.md, "Certified
+// bound"). A query takes one launch. If it has too many candidates for the available room, the scan
+// is repeated with a tighter threshold; if there are still too many, it is left to RowSearch.
+#ifndef NEARFIELD_ENGINE_GPU_SINGLE_SEARCH_H_
+#define NEARFIELD_ENGINE_GPU_SINGLE_SEARCH_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/bound/query_encoder.h"
+#include "engine/bound/rotation.h"
+#include "engine/gpu/kernels/single/one_query.h"
+#include "engine/gpu/memory/gpu_core.h"
+#include "engine/gpu/search_job.h"
+
+namespace nearfield::gpu {
+
+// Thread safety: one search at a time; it uses the workspace of the core.
+class SingleSearch {
+ public:
+  explicit SingleSearch(GpuCore& core) : core_(core) {}
+
+  // Answers the queries at these places. Appends those that had too many candidates to `left`.
+  // Requires: job.corpus is set. Errors: Cancelled, Unavailable.
+  absl::Status Search(const SearchJob& job, absl::Span<const int64_t> queries, SearchOutput& out,
+                      std::vector<int64_t>& left);
+
+ private:
+  // Returns the arguments that all queries of a search share.
+  OneQueryArgs SharedArgs(const SearchJob& job) const;
+  // Returns false if the query had too many candidates.
+  absl::StatusOr<bool> SearchOne(const SearchJob& job, int64_t query, OneQueryArgs& args,
+                                 SearchOutput& out);
+  // Stores the codes and the vector of a query where the kernel reads them.
+  absl::Status StageCodes(const SearchJob& job, const float* vector, OneQueryArgs& args);
+  // Returns the rotation of this format. Caches the last one.
+  const corpus::Rotation& Rotation(const corpus::RowFormat& format);
+  absl::StatusOr<OneQueryOutcome> Run(const SearchJob& job, OneQueryArgs& args);
+  absl::Status AwaitOutcome(uint32_t launch);
+
+  GpuCore& core_;
+  corpus::QueryEncoder encoder_;
+  std::unique_ptr<corpus::Rotation> rotation_;
+  uint64_t rotation_seed_ = 0;
+  uint32_t launches_ = 0;
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_GPU_SINGLE_SEARCH_H_

@@ -1,0 +1,122 @@
+#include "engine/search/merge_best.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/score/neighbor_order.h"
+
+namespace nearfield {
+namespace {
+
+using corpus::CorpusSnapshot;
+using corpus::Generation;
+using corpus::RankedScore;
+using corpus::RowRef;
+
+// The next row of one generation's list.
+struct Head {
+  score::ScoredId row;
+  size_t generation = 0;
+  size_t place = 0;
+};
+
+// The heap keeps its largest element at the front: here, the row that comes first in the answer.
+bool ComesAfter(const Head& a, const Head& b) { return score::ComesBefore(b.row, a.row); }
+
+Head HeadAt(const CorpusSnapshot& snapshot, size_t generation, size_t place,
+            const RankedScore& ranked) {
+  const Generation& rows = *snapshot.generations[generation].generation;
+  return {.row = {.score = ranked.score, .ids = &rows.ids, .index = rows.slot_by_rank[ranked.rank]},
+          .generation = generation,
+          .place = place};
+}
+
+absl::Status CheckRanks(const QueryLists& best) {
+  for (size_t g = 0; g < best.lists.generations_count(); ++g) {
+    const size_t rows_count = best.snapshot.generations[g].generation->slot_by_rank.size();
+    for (const RankedScore& ranked : best.of(g)) {
+      if (ranked.rank >= rows_count) {
+        return absl::InternalError(absl::StrCat("the backend answered with rank ", ranked.rank,
+                                                " of ", rows_count, " rows"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Returns the best rows of the only non-empty list, without comparisons.
+std::vector<Hit> TakeBest(const QueryLists& best, size_t generation, int32_t k,
+                          const std::optional<RowRef>& self) {
+  const Generation& rows = *best.snapshot.generations[generation].generation;
+  const absl::Span<const RankedScore> list = best.of(generation);
+  std::vector<Hit> hits;
+  hits.reserve(std::min(list.size(), static_cast<size_t>(k)));
+  for (size_t i = 0; i < list.size() && hits.size() < static_cast<size_t>(k); ++i) {
+    if (i + kRowsAhead < list.size()) {
+      __builtin_prefetch(rows.slot_by_rank.data() + list[i + kRowsAhead].rank);
+    }
+    const RowRef row = {.generation = static_cast<uint32_t>(generation),
+                        .slot = rows.slot_by_rank[list[i].rank]};
+    if (row != self) hits.push_back({.score = list[i].score, .row = row});
+  }
+  return hits;
+}
+
+// Returns true if the rows are in the total order, which also excludes duplicates.
+bool InOrder(const CorpusSnapshot& snapshot, const std::vector<Hit>& hits) {
+  const auto scored_id = [&snapshot](const Hit& hit) {
+    return score::ScoredId{.score = hit.score,
+                           .ids = &snapshot.generations[hit.row.generation].generation->ids,
+                           .index = hit.row.slot};
+  };
+  return std::adjacent_find(hits.begin(), hits.end(), [&](const Hit& a, const Hit& b) {
+           return !score::ComesBefore(scored_id(a), scored_id(b));
+         }) == hits.end();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Hit>> MergeBest(const QueryLists& best, int32_t k,
+                                           const std::optional<RowRef>& self) {
+  if (absl::Status status = CheckRanks(best); !status.ok()) return status;
+  std::vector<Head> heads;
+  size_t rows_count = 0;
+  for (size_t g = 0; g < best.lists.generations_count(); ++g) {
+    const absl::Span<const RankedScore> list = best.of(g);
+    rows_count += list.size();
+    if (!list.empty()) heads.push_back(HeadAt(best.snapshot, g, 0, list[0]));
+  }
+  if (heads.size() == 1) {
+    std::vector<Hit> hits = TakeBest(best, heads.front().generation, k, self);
+    DCHECK(InOrder(best.snapshot, hits));
+    return hits;
+  }
+  std::make_heap(heads.begin(), heads.end(), ComesAfter);
+
+  std::vector<Hit> hits;
+  hits.reserve(std::min(rows_count, static_cast<size_t>(k)));
+  while (!heads.empty() && hits.size() < static_cast<size_t>(k)) {
+    std::pop_heap(heads.begin(), heads.end(), ComesAfter);
+    const Head head = heads.back();
+    heads.pop_back();
+    const RowRef row = {.generation = static_cast<uint32_t>(head.generation),
+                        .slot = static_cast<uint32_t>(head.row.index)};
+    if (row != self) hits.push_back({.score = head.row.score, .row = row});
+    const absl::Span<const RankedScore> list = best.of(head.generation);
+    if (head.place + 1 < list.size()) {
+      heads.push_back(HeadAt(best.snapshot, head.generation, head.place + 1, list[head.place + 1]));
+      std::push_heap(heads.begin(), heads.end(), ComesAfter);
+    }
+  }
+  DCHECK(InOrder(best.snapshot, hits));
+  return hits;
+}
+
+}  // namespace nearfield

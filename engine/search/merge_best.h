@@ -1,0 +1,50 @@
+// Merges the best rows of each generation into the best rows of the corpus.
+#ifndef NEARFIELD_ENGINE_SEARCH_MERGE_BEST_H_
+#define NEARFIELD_ENGINE_SEARCH_MERGE_BEST_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/backend/backend.h"
+#include "engine/corpus/snapshot.h"
+
+namespace nearfield {
+
+// The rows of an answer are scattered over columns of many megabytes, so they are prefetched this
+// many rows ahead.
+inline constexpr size_t kRowsAhead = 16;
+// The cost of reading one row of an answer, in bytes that could be copied in the same time: one or
+// two cache misses.
+inline constexpr int64_t kBytesPerHit = 128;
+
+// One row of an answer.
+struct Hit {
+  float score = 0;
+  corpus::RowRef row;
+};
+
+// The lists of one query in each generation of a snapshot.
+struct QueryLists {
+  const corpus::CorpusSnapshot& snapshot;
+  const corpus::RankedLists& lists;  // of as many generations as the snapshot
+  size_t query = 0;
+
+  absl::Span<const corpus::RankedScore> of(size_t generation) const {
+    return lists.list(query, generation);
+  }
+};
+
+// Returns the first k rows of all lists by (score descending, id ascending), without `self`. The
+// result is the answer if each list holds min(k, live rows) rows, one more for a query by id.
+// Errors: Internal (ranks that the snapshot does not have).
+// Cost: k log(generations) comparisons.
+absl::StatusOr<std::vector<Hit>> MergeBest(const QueryLists& best, int32_t k,
+                                           const std::optional<corpus::RowRef>& self);
+
+}  // namespace nearfield
+
+#endif  // NEARFIELD_ENGINE_SEARCH_MERGE_BEST_H_

@@ -1,0 +1,190 @@
+#include "engine/search/resolve.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/check_range.h"
+#include "engine/base/status_macros.h"
+#include "engine/corpus/id_order.h"
+#include "engine/score/row_types.h"
+#include "engine/score/score.h"
+
+namespace nearfield {
+namespace {
+
+using corpus::IdText;
+using corpus::RowRef;
+
+std::string Name(size_t query, const char* field) {
+  return absl::StrCat("queries[", query, "].", field);
+}
+
+bool AllZero(absl::Span<const float> vector) {
+  return std::all_of(vector.begin(), vector.end(), [](float value) { return value == 0.0f; });
+}
+
+// Returns true if all values are finite. Has no branch per value, and uses only operations that
+// even the baseline instruction set has for four values at a time: a batch has a million values. An
+// exponent of all ones carries into the sign bit.
+bool AllFinite(absl::Span<const float> vector) {
+  constexpr uint32_t kExponent = 0x7f800000u;
+  const float* const values = vector.data();
+  uint32_t carries = 0;
+  for (size_t d = 0; d < vector.size(); ++d) {
+    carries |= (score::BitsFromFloat(values[d]) & kExponent) + 0x00800000u;
+  }
+  return (carries & 0x80000000u) == 0;
+}
+
+absl::Status CheckVector(const CollectionSpec& spec, absl::Span<const float> vector, size_t query) {
+  if (vector.size() != static_cast<size_t>(spec.dim)) {
+    return absl::InvalidArgumentError(absl::StrCat(Name(query, "vector"), " has ", vector.size(),
+                                                   " dimensions; the collection has ", spec.dim));
+  }
+  if (!AllFinite(vector)) {
+    const auto first = std::find_if(vector.begin(), vector.end(),
+                                    [](float value) { return !std::isfinite(value); });
+    return absl::InvalidArgumentError(absl::StrCat(
+        Name(query, "vector"), " is not finite in dimension ", first - vector.begin()));
+  }
+  if (spec.metric == Metric::kCosine && AllZero(vector)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Name(query, "vector"), " is all zeros, which has no direction for cosine"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckQuery(const CollectionSpec& spec, const Query& query, int32_t k_max,
+                        size_t index) {
+  if (query.k < 1 || query.k > k_max) {
+    return RangeError(Name(index, "k"), query.k, 1, k_max);
+  }
+  if (query.skip < 0 || query.skip > kRowsMax) {
+    return RangeError(Name(index, "skip"), query.skip, 0, kRowsMax);
+  }
+  if (query.score_threshold && std::isnan(*query.score_threshold)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Name(index, "score_threshold"), " is not a number"));
+  }
+  if (!query.row_id) return CheckVector(spec, query.vector, index);
+  if (!query.vector.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("queries[", index, "] has both a vector and a row_id; give one"));
+  }
+  const IdType type =
+      std::holds_alternative<uint64_t>(*query.row_id) ? IdType::kUint64 : IdType::kString;
+  if (type != spec.id_type) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        Name(index, "row_id"), " = ", IdText(*query.row_id), " is of the wrong type; the ids are ",
+        spec.id_type == IdType::kUint64 ? "uint64" : "strings"));
+  }
+  return absl::OkStatus();
+}
+
+// Converts a stored row to fp32: exact for every row type.
+void Widen(RowType row_type, const uint8_t* row, absl::Span<float> vector) {
+  if (row_type == RowType::kFloat32) {
+    std::memcpy(vector.data(), row, vector.size() * sizeof(float));
+    return;
+  }
+  for (size_t d = 0; d < vector.size(); ++d) {
+    uint16_t bits;
+    std::memcpy(&bits, row + d * sizeof(bits), sizeof(bits));
+    vector[d] = row_type == RowType::kFloat16 ? score::FloatFromHalfBits(bits)
+                                              : score::FloatFromBfloat16Bits(bits);
+  }
+}
+
+// Reads the stored vectors of the queries at `by_id`.
+absl::Status ReadStored(const corpus::Corpus& corpus, const corpus::CorpusSnapshot& snapshot,
+                        absl::Span<const Query> queries, absl::Span<const size_t> by_id,
+                        float* vectors, ResolvedQueries* resolved) {
+  const CollectionSpec& spec = corpus.spec();
+  IdColumn ids(spec.id_type);
+  for (const size_t index : by_id) ids.Append(*queries[index].row_id);
+  const std::vector<std::optional<RowRef>> found = corpus::Locate(snapshot, ids);
+  const auto dim = static_cast<size_t>(spec.dim);
+  const auto row_size = static_cast<size_t>(corpus.row_bytes());
+  std::vector<uint8_t> rows(by_id.size() * row_size);
+  std::vector<corpus::RowCopy> copies;
+  for (size_t i = 0; i < by_id.size(); ++i) {
+    if (!found[i]) {
+      return absl::NotFoundError(absl::StrCat(Name(by_id[i], "row_id"), " = ",
+                                              IdText(*queries[by_id[i]].row_id),
+                                              " names no row at epoch ", snapshot.epoch));
+    }
+    copies.push_back({.row = *found[i], .to = rows.data() + i * row_size});
+    resolved->self[by_id[i]] = found[i];
+  }
+  ABSL_RETURN_IF_ERROR(corpus::ReadRows(snapshot, copies, corpus.row_bytes()));
+  for (size_t i = 0; i < by_id.size(); ++i) {
+    const absl::Span<float> vector(vectors + by_id[i] * dim, dim);
+    Widen(spec.row_type, rows.data() + i * row_size, vector);
+    if (spec.metric == Metric::kCosine && AllZero(vector)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Name(by_id[i], "row_id"), " = ", IdText(*queries[by_id[i]].row_id),
+                       " names a row that is all zeros, which has no direction for cosine"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Returns true if the vectors are already contiguous.
+bool LieTogether(absl::Span<const Query> queries, size_t dim) {
+  const float* const first = queries.front().vector.data();
+  for (size_t i = 0; i < queries.size(); ++i) {
+    if (queries[i].row_id || queries[i].vector.data() != first + i * dim) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<ResolvedQueries> ResolveQueries(const corpus::Corpus& corpus,
+                                               const corpus::CorpusSnapshot& snapshot,
+                                               absl::Span<const Query> queries, int32_t k_max) {
+  const auto dim = static_cast<size_t>(corpus.spec().dim);
+  const auto count = static_cast<int64_t>(queries.size());
+  const auto bytes = static_cast<int64_t>(queries.size() * dim * sizeof(float));
+  HostWork& work = corpus.device()->host_work();
+  ABSL_RETURN_IF_ERROR(work.ParallelFor(count, bytes, [&](int64_t i) {
+    const auto query = static_cast<size_t>(i);
+    return CheckQuery(corpus.spec(), queries[query], k_max, query);
+  }));
+  ResolvedQueries resolved;
+  resolved.self.resize(queries.size());
+  for (const Query& query : queries) resolved.k.push_back(query.k);
+  if (LieTogether(queries, dim)) {
+    resolved.vectors = {queries.front().vector.data(), queries.size() * dim};
+    return resolved;
+  }
+  resolved.copies.reset(new float[queries.size() * dim]);
+  float* const vectors = resolved.copies.get();
+  resolved.vectors = {vectors, queries.size() * dim};
+  ABSL_RETURN_IF_ERROR(work.ParallelFor(count, bytes, [&](int64_t i) {
+    const absl::Span<const float> vector = queries[static_cast<size_t>(i)].vector;
+    std::copy(vector.begin(), vector.end(), vectors + static_cast<size_t>(i) * dim);
+    return absl::OkStatus();
+  }));
+  std::vector<size_t> by_id;
+  for (size_t i = 0; i < queries.size(); ++i) {
+    if (queries[i].row_id) by_id.push_back(i);
+  }
+  if (!by_id.empty()) {
+    ABSL_RETURN_IF_ERROR(ReadStored(corpus, snapshot, queries, by_id, vectors, &resolved));
+  }
+  return resolved;
+}
+
+}  // namespace nearfield

@@ -1,0 +1,34 @@
+// Resolves a caller's queries for a backend: checks them, and reads the vectors of queries by id.
+#ifndef NEARFIELD_ENGINE_SEARCH_RESOLVE_H_
+#define NEARFIELD_ENGINE_SEARCH_RESOLVE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/corpus/corpus.h"
+#include "engine/corpus/snapshot.h"
+#include "nearfield/engine/engine.h"
+
+namespace nearfield {
+
+struct ResolvedQueries {
+  absl::Span<const float> vectors;  // [k.size(), dim]: the caller's, or copies
+  std::unique_ptr<float[]> copies;
+  std::vector<int32_t> k;                           // requested neighbors
+  std::vector<std::optional<corpus::RowRef>> self;  // the excluded row of a query by id
+};
+
+// Errors: InvalidArgument (names the query, the field, its value and the limit), NotFound (row_id),
+// Unavailable.
+absl::StatusOr<ResolvedQueries> ResolveQueries(const corpus::Corpus& corpus,
+                                               const corpus::CorpusSnapshot& snapshot,
+                                               absl::Span<const Query> queries, int32_t k_max);
+
+}  // namespace nearfield
+
+#endif  // NEARFIELD_ENGINE_SEARCH_RESOLVE_H_

@@ -1,0 +1,371 @@
+#include "engine/search/search.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "engine/base/check.h"
+#include "engine/base/status_macros.h"
+#include "engine/search/resolve.h"
+#include "engine/search/result_page_cache.h"
+#include "engine/search/search_rows.h"
+
+namespace nearfield {
+namespace {
+
+using corpus::Corpus;
+using corpus::CorpusSnapshot;
+using corpus::Generation;
+using corpus::RowCopy;
+using corpus::RowRef;
+using corpus::ScanCost;
+
+absl::Status CheckCancelled(const SearchBatch& batch) {
+  if (batch.cancelled && batch.cancelled()) return absl::CancelledError("the search was cancelled");
+  return absl::OkStatus();
+}
+
+absl::Status CheckBatch(const SearchBatch& batch, int32_t batch_max) {
+  if (batch.queries.empty() || batch.queries.size() > static_cast<size_t>(batch_max)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("queries: ", batch.queries.size(), " queries in a batch; 1 to ", batch_max));
+  }
+  return absl::OkStatus();
+}
+
+// Queries of a batch that share a filter, by their positions.
+struct Group {
+  std::shared_ptr<const RowFilter> filter;
+  std::vector<size_t> places;
+};
+
+std::vector<Group> GroupByFilter(absl::Span<const Query> queries) {
+  std::vector<Group> groups;
+  for (size_t i = 0; i < queries.size(); ++i) {
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& known) {
+      return known.filter == queries[i].filter;
+    });
+    if (group != groups.end()) {
+      group->places.push_back(i);
+    } else {
+      groups.push_back({.filter = queries[i].filter, .places = {i}});
+    }
+  }
+  return groups;
+}
+
+// Returns the queries at `places`, in that order.
+ResolvedQueries Pick(const ResolvedQueries& all, absl::Span<const size_t> places, size_t dim) {
+  ResolvedQueries picked;
+  picked.copies.reset(new float[places.size() * dim]);
+  picked.vectors = {picked.copies.get(), places.size() * dim};
+  float* to = picked.copies.get();
+  for (const size_t place : places) {
+    to = std::copy_n(all.vectors.data() + place * dim, dim, to);
+    picked.k.push_back(all.k[place]);
+    picked.self.push_back(all.self[place]);
+  }
+  return picked;
+}
+
+// Returns the number of rows that the next search requests, when the first `found` rows of the
+// order are known and `missing` more are needed. A prefix is doubled, so that the pages of a search
+// cost few scans even if they are small.
+int64_t RowsAhead(const Query& query, int64_t found, int64_t missing) {
+  if (query.page_cache == nullptr) return missing;
+  const int64_t room = ResultPageCacheImpl::Of(query)->rows_max() - found;
+  return std::max(missing, std::min(found, room));
+}
+
+// A query that needs more rows than one search finds. Borrowed for the call.
+struct DeepSearch {
+  const Corpus& corpus;
+  const RowSearch& search;  // of this query only
+  const Query& query;
+  const int64_t rows_wanted;  // first rows of the order that must be known
+  const int32_t k_max;
+};
+
+// Finds the first rows of one query's order, possibly more than requested. *known already holds
+// some. Each search excludes the rows that earlier ones found. Stops early if the score of the last
+// row found is below the minimum.
+absl::Status SearchDeep(const DeepSearch& deep, KnownRows* known, ScanCost* cost) {
+  const std::optional<float>& threshold = deep.query.score_threshold;
+  const corpus::SearchedRows& rows = deep.search.rows;
+  while (!known->whole && known->count() < deep.rows_wanted) {
+    if (threshold && !known->hits.empty() && known->hits.back().score < *threshold) break;
+    known->MarkAll(*rows.snapshot);
+    ABSL_ASSIGN_OR_RETURN(const corpus::SearchedRows rest,
+                          WithoutRows(*deep.corpus.device(), rows, known->rows));
+    const int64_t missing = deep.rows_wanted - known->count();
+    const auto k = static_cast<int32_t>(
+        std::min<int64_t>(deep.k_max, RowsAhead(deep.query, known->count(), missing)));
+    const RowSearch pass = {.rows = rest,
+                            .queries = deep.search.queries,
+                            .k = absl::MakeConstSpan(&k, 1),
+                            .cancelled = deep.search.cancelled};
+    ABSL_ASSIGN_OR_RETURN(const std::vector<Hits> best, SearchRows(deep.corpus, pass, cost));
+    // The order continues: the rows found before were excluded because they come first.
+    DCHECK(known->hits.empty() || best.front().empty() ||
+           known->hits.back().score >= best.front().front().score);
+    known->hits.insert(known->hits.end(), best.front().begin(), best.front().end());
+    known->whole = static_cast<int64_t>(best.front().size()) < k;
+  }
+  return absl::OkStatus();
+}
+
+// Returns true if rows of the answer follow the requested page.
+bool MoreFollow(const KnownRows& known, const Query& query, int64_t rows_of_order) {
+  const int64_t end = query.skip + query.k;
+  if (!query.score_threshold) return end < rows_of_order;
+  const auto next = static_cast<size_t>(std::max<int64_t>(0, end - known.begin));
+  return next < known.hits.size() && known.hits[next].score >= *query.score_threshold;
+}
+
+// Returns the requested page of the known rows. Moves the rows out of *known if they belong to this
+// query alone.
+Hits Cut(KnownRows* known, const Query& query) {
+  Hits& hits = known->hits;
+  const auto count = static_cast<int64_t>(hits.size());
+  const int64_t first = query.skip - known->begin;
+  CHECK_GE(first, 0);
+  const auto begin = hits.begin() + std::min(count, first);
+  auto end = hits.begin() + std::min(count, first + query.k);
+  if (query.score_threshold) {
+    while (end != begin && std::prev(end)->score < *query.score_threshold) --end;
+  }
+  if (begin != hits.begin() || ResultPageCacheImpl::Of(query) != nullptr) return Hits(begin, end);
+  hits.erase(end, hits.end());
+  return std::move(hits);
+}
+
+struct Answers {
+  std::vector<Hits> hits;             // one per query
+  std::vector<int64_t> matched_rows;  // one per query
+  std::vector<bool> more;             // one per query
+};
+
+// Queries that are searched over the same rows, and the destination of their answers.
+struct GroupSearch {
+  const Corpus& corpus;
+  const std::shared_ptr<const CorpusSnapshot>& snapshot;
+  const SearchBatch& batch;
+  const int32_t k_max;
+  ScanCost* const cost;
+  Answers* const answers;
+};
+
+// Answers one query from the rows that are `known`, and from further searches if it needs more.
+absl::Status AnswerOne(const GroupSearch& group, const RowSearch& search, size_t index,
+                       size_t place, KnownRows* known) {
+  const Query& query = group.batch.queries[place];
+  const std::optional<RowRef>& self = search.queries.self[index];
+  const bool without_self = self && search.rows.Holds(*self);
+  const int64_t rows_of_order = search.rows.rows_count() - (without_self ? 1 : 0);
+  const int64_t wanted = std::min(query.rows_wanted(), rows_of_order);
+  if (wanted > known->count() && wanted > query.skip && !known->whole) {
+    const auto dim = static_cast<size_t>(group.corpus.spec().dim);
+    const ResolvedQueries one = Pick(search.queries, {&index, 1}, dim);
+    const RowSearch alone = {
+        .rows = search.rows, .queries = one, .k = {}, .cancelled = group.batch.cancelled};
+    ABSL_RETURN_IF_ERROR(SearchDeep({.corpus = group.corpus,
+                                     .search = alone,
+                                     .query = query,
+                                     .rows_wanted = wanted,
+                                     .k_max = group.k_max},
+                                    known, group.cost));
+  }
+  if (ResultPageCacheImpl::Of(query) != nullptr) known->DropBefore(*group.snapshot, query.skip);
+  group.answers->matched_rows[place] = rows_of_order;
+  group.answers->more[place] = query.tell_more && MoreFollow(*known, query, rows_of_order);
+  group.answers->hits[place] = Cut(known, query);
+  return absl::OkStatus();
+}
+
+// Answers every query of a group in as few searches as possible: queries without known rows share
+// the first search.
+absl::Status SearchGroup(const GroupSearch& group, const RowSearch& search,
+                         absl::Span<const size_t> places) {
+  std::vector<int32_t> k;
+  std::vector<size_t> fresh;  // among `places`
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Query& query = group.batch.queries[places[i]];
+    ResultPageCacheImpl* const cache = ResultPageCacheImpl::Of(query);
+    if (cache != nullptr && cache->Serves(group.snapshot, query.skip)) {
+      ABSL_RETURN_IF_ERROR(AnswerOne(group, search, i, places[i], &cache->known()));
+      continue;
+    }
+    k.push_back(static_cast<int32_t>(std::min<int64_t>(query.rows_wanted(), group.k_max)));
+    fresh.push_back(i);
+  }
+  if (fresh.empty()) return absl::OkStatus();
+  const bool all = fresh.size() == places.size();
+  ResolvedQueries picked;
+  if (!all) picked = Pick(search.queries, fresh, static_cast<size_t>(group.corpus.spec().dim));
+  const RowSearch shallow = {.rows = search.rows,
+                             .queries = all ? search.queries : picked,
+                             .k = k,
+                             .cancelled = search.cancelled};
+  ABSL_ASSIGN_OR_RETURN(std::vector<Hits> hits, SearchRows(group.corpus, shallow, group.cost));
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    const size_t place = places[fresh[i]];
+    const bool whole = hits[i].size() < static_cast<size_t>(k[i]);
+    KnownRows known;
+    known.hits = std::move(hits[i]);
+    known.whole = whole;
+    KnownRows* of_query = &known;
+    if (ResultPageCacheImpl* const cache = ResultPageCacheImpl::Of(group.batch.queries[place])) {
+      cache->Begin(group.snapshot, std::move(known));
+      of_query = &cache->known();
+    }
+    ABSL_RETURN_IF_ERROR(AnswerOne(group, search, fresh[i], place, of_query));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Answers> SearchGroups(const Corpus& corpus,
+                                     const std::shared_ptr<const CorpusSnapshot>& snapshot,
+                                     const SearchBatch& batch, const ResolvedQueries& resolved,
+                                     int32_t k_max, ScanCost* cost) {
+  Answers answers;
+  answers.hits.resize(batch.queries.size());
+  answers.matched_rows.resize(batch.queries.size());
+  answers.more.resize(batch.queries.size());
+  const GroupSearch to = {corpus, snapshot, batch, k_max, cost, &answers};
+  for (const Group& group : GroupByFilter(batch.queries)) {
+    ABSL_ASSIGN_OR_RETURN(const corpus::SearchedRows rows, corpus.Searched(snapshot, group.filter));
+    const bool all = group.places.size() == batch.queries.size();
+    ResolvedQueries picked;
+    if (!all) picked = Pick(resolved, group.places, static_cast<size_t>(corpus.spec().dim));
+    const RowSearch search = {
+        .rows = rows, .queries = all ? resolved : picked, .k = {}, .cancelled = batch.cancelled};
+    ABSL_RETURN_IF_ERROR(SearchGroup(to, search, group.places));
+  }
+  return answers;
+}
+
+// Refuses before anything is copied: payloads may be large, and the answers of a batch may contain
+// each of them many times.
+absl::Status CheckResultBytes(const Corpus& corpus, const CorpusSnapshot& snapshot,
+                              const std::vector<Hits>& answers, const RowParts& parts) {
+  if (parts.bytes_max == 0) return absl::OkStatus();
+  int64_t bytes = 0;
+  for (const Hits& hits : answers) {
+    for (const Hit& hit : hits) {
+      bytes += corpus::PartBytes(snapshot, hit.row, corpus.row_bytes(), parts);
+    }
+  }
+  return corpus::CheckPartBytes(bytes, parts);
+}
+
+// Copies ids, scores and payloads of one answer.
+void GatherOne(const Corpus& corpus, const CorpusSnapshot& snapshot, const Hits& hits,
+               const RowParts& parts, Neighbors* neighbors) {
+  neighbors->ids = IdColumn(corpus.spec().id_type);
+  neighbors->ids.Reserve(static_cast<int64_t>(hits.size()));
+  neighbors->scores.reserve(hits.size());
+  for (size_t i = 0; i < hits.size(); ++i) {
+    if (i + kRowsAhead < hits.size()) {
+      const RowRef& later = hits[i + kRowsAhead].row;
+      snapshot.generations[later.generation].generation->ids.Prefetch(later.slot);
+    }
+    const RowRef& row = hits[i].row;
+    const Generation& generation = *snapshot.generations[row.generation].generation;
+    neighbors->ids.AppendFrom(generation.ids, row.slot);
+    neighbors->scores.push_back(hits[i].score);
+    if (parts.payloads) neighbors->payloads.Append(generation.payload(row.slot));
+  }
+}
+
+// Converts rows to the requested results; copies the stored vectors of the whole batch in one call.
+absl::StatusOr<std::vector<Neighbors>> Gather(const Corpus& corpus, const CorpusSnapshot& snapshot,
+                                              const std::vector<Hits>& answers, RowParts parts) {
+  const auto row_size = static_cast<size_t>(corpus.row_bytes());
+  std::vector<Neighbors> queries(answers.size());
+  int64_t rows_count = 0;
+  for (const Hits& hits : answers) rows_count += static_cast<int64_t>(hits.size());
+  ABSL_RETURN_IF_ERROR(corpus.device()->host_work().ParallelFor(
+      static_cast<int64_t>(answers.size()), rows_count * kBytesPerHit, [&](int64_t q) {
+        const auto query = static_cast<size_t>(q);
+        GatherOne(corpus, snapshot, answers[query], parts, &queries[query]);
+        return absl::OkStatus();
+      }));
+  if (!parts.vectors) return queries;
+  std::vector<RowCopy> copies;
+  for (size_t q = 0; q < answers.size(); ++q) {
+    queries[q].rows.resize(answers[q].size() * row_size);
+    for (size_t i = 0; i < answers[q].size(); ++i) {
+      copies.push_back({.row = answers[q][i].row, .to = queries[q].rows.data() + i * row_size});
+    }
+  }
+  ABSL_RETURN_IF_ERROR(corpus::ReadRows(snapshot, copies, corpus.row_bytes()));
+  return queries;
+}
+
+}  // namespace
+
+void KnownRows::MarkAll(const CorpusSnapshot& snapshot) {
+  CHECK_GE(marked, begin);
+  for (; marked < count(); ++marked) {
+    rows.Add(snapshot, hits[static_cast<size_t>(marked - begin)].row);
+  }
+}
+
+void KnownRows::DropBefore(const CorpusSnapshot& snapshot, int64_t place) {
+  MarkAll(snapshot);
+  const int64_t dropped = std::clamp<int64_t>(place - begin, 0, count() - begin);
+  hits.erase(hits.begin(), hits.begin() + dropped);
+  begin += dropped;
+}
+
+std::shared_ptr<ResultPageCache> MakeResultPageCache(int64_t rows_max) {
+  return std::make_shared<ResultPageCacheImpl>(rows_max);
+}
+
+absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimits& limits,
+                                          const SearchBatch& batch) {
+  const auto begin = std::chrono::steady_clock::now();
+  ABSL_RETURN_IF_ERROR(CheckBatch(batch, limits.batch_max));
+  ABSL_RETURN_IF_ERROR(CheckCancelled(batch));
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const CorpusSnapshot> snapshot,
+                        corpus.At(batch.at.get()));
+  ABSL_ASSIGN_OR_RETURN(const ResolvedQueries resolved,
+                        ResolveQueries(corpus, *snapshot, batch.queries, limits.k_max));
+  ScanCost cost;
+  ABSL_ASSIGN_OR_RETURN(const Answers answers,
+                        SearchGroups(corpus, snapshot, batch, resolved, limits.k_max, &cost));
+
+  SearchResult result;
+  result.epoch = snapshot->epoch;
+  ABSL_RETURN_IF_ERROR(CheckCancelled(batch));
+  ABSL_RETURN_IF_ERROR(CheckResultBytes(corpus, *snapshot, answers.hits, batch.parts));
+  ABSL_ASSIGN_OR_RETURN(result.queries, Gather(corpus, *snapshot, answers.hits, batch.parts));
+  for (size_t q = 0; q < result.queries.size(); ++q) {
+    result.queries[q].matched_rows = answers.matched_rows[q];
+    result.queries[q].more = answers.more[q];
+  }
+  const auto elapsed = std::chrono::steady_clock::now() - begin;
+  result.cost = {.device_us = cost.device_us,
+                 .total_us = std::chrono::duration_cast<std::chrono::microseconds>(elapsed).count(),
+                 .rows_scanned = snapshot->rows_live(),
+                 .candidates = cost.candidates,
+                 .bytes_read = cost.bytes_read,
+                 .backend = corpus.device()->backend().info().kind,
+                 .precision = 2 * cost.queries_of_codes > static_cast<int64_t>(batch.queries.size())
+                                  ? corpus.format().scan
+                                  : ScanPrecision::kRows,
+                 .escalations = cost.escalations};
+  return result;
+}
+
+}  // namespace nearfield

@@ -1,0 +1,18 @@
+// Self-test: the engine searches small generated corpora and compares the answers with the oracle,
+// bit for bit.
+#ifndef NEARFIELD_ENGINE_SEARCH_SELF_TEST_H_
+#define NEARFIELD_ENGINE_SEARCH_SELF_TEST_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "nearfield/engine/engine.h"
+
+namespace nearfield {
+
+// As Engine::SelfTest; uses only the public interface.
+absl::Status RunSelfTest(Engine* engine, uint64_t seed);
+
+}  // namespace nearfield
+
+#endif  // NEARFIELD_ENGINE_SEARCH_SELF_TEST_H_

@@ -1,0 +1,37 @@
+// short_row: declarations that its host and device sides share.
+#ifndef NEARFIELD_ENGINE_TOPK_SHORT_ROW_H_
+#define NEARFIELD_ENGINE_TOPK_SHORT_ROW_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace nearfield::gpu {
+
+// One variant of the kernel. A thread holds `items` scores in registers, and shared memory has room
+// for the whole row.
+struct ShortRowPolicy {
+  int threads;
+  int items;
+  int bin_bits;
+  int blocks_per_sm;
+
+  constexpr int n_max() const { return threads * items; }
+};
+inline constexpr std::array<ShortRowPolicy, 2> kShortRowPolicies = {{
+    {.threads = 256, .items = 12, .bin_bits = 11, .blocks_per_sm = 5},
+    {.threads = 512, .items = 32, .bin_bits = 12, .blocks_per_sm = 1},
+}};
+
+struct ShortRowArgs {
+  const void* scores = nullptr;  // rows `stride` scores apart, one per block
+  int64_t stride = 0;
+  uint32_t n = 0;
+  uint32_t k = 0;
+  void* values = nullptr;       // [batch, k]
+  uint32_t* indices = nullptr;  // [batch, k]
+};
+
+}  // namespace nearfield::gpu
+
+#endif  // NEARFIELD_ENGINE_TOPK_SHORT_ROW_H_

@@ -1,0 +1,90 @@
+// AttributeChunk: the indexed attributes of neighboring rows.
+#ifndef NEARFIELD_SERVER_ATTRIBUTES_CHUNK_H_
+#define NEARFIELD_SERVER_ATTRIBUTES_CHUNK_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "server/attributes/attribute_block.h"
+#include "server/attributes/attribute_index.h"
+#include "server/attributes/ordinal_set.h"
+#include "server/attributes/schema.h"
+
+namespace nearfield::server {
+
+// Immutable; shared by all evaluations over it.
+class AttributeChunk {
+ public:
+  // Maximum number of rows. It bounds the work of building, merging and evaluating a chunk.
+  static constexpr int64_t kRowsMax = 1 << 20;
+  // Maximum span of the ordinals. It bounds the size of a bitmap with one bit for each ordinal.
+  static constexpr int64_t kSpanMax = 4 * kRowsMax;
+
+  // Returns the chunk of the rows that are in `parts` and not in `dead`; null if no row is left.
+  // Requires: the parts have no row in common, ascend by their first row, and together hold at most
+  // kRowsMax rows that span at most kSpanMax.
+  static std::shared_ptr<const AttributeChunk> Merge(
+      const AttributeSchema& schema, absl::Span<const std::shared_ptr<const AttributeChunk>> parts,
+      const OrdinalSet& dead);
+
+  const OrdinalSet& rows() const { return rows_; }
+  int64_t rows_count() const { return rows_count_; }
+  uint32_t first() const { return first_; }
+  uint32_t last() const { return last_; }
+  const AttributeIndex& index(int32_t attribute) const {
+    return indexes_[static_cast<size_t>(attribute)];
+  }
+  int64_t bytes() const;
+
+ private:
+  friend class AttributeChunkBuilder;
+  void SetRows(OrdinalSet rows);
+
+  OrdinalSet rows_;  // never empty
+  int64_t rows_count_ = 0;
+  uint32_t first_ = 0;
+  uint32_t last_ = 0;
+  std::vector<AttributeIndex> indexes_;  // one for each attribute of the schema
+};
+
+// Collects the rows of one upload. Not thread-safe.
+class AttributeChunkBuilder {
+ public:
+  // `schema` outlives the builder.
+  explicit AttributeChunkBuilder(const AttributeSchema* schema) : schema_(schema) {}
+
+  // Requires: the block's columns are those of the schema.
+  // Errors: ResourceExhausted (more than 2^32 rows, no host memory). After an error the builder can
+  // only be destroyed.
+  absl::Status Append(const AttributeBlock& block);
+  int64_t rows_count() const { return rows_count_; }
+  // Returns the bytes of host memory that the builder holds. The result of Build() takes about as
+  // much again.
+  int64_t bytes() const;
+
+  // Returns the chunks of the rows. They get the ordinals first_ordinal, first_ordinal + 1, ... in
+  // the order of Append. The builder has no rows afterwards.
+  // Errors: ResourceExhausted (ordinals beyond 2^32, no host memory).
+  absl::StatusOr<std::vector<std::shared_ptr<const AttributeChunk>>> Build(uint32_t first_ordinal);
+
+ private:
+  // The rows of a future chunk, by attribute. Ordinals start at 0 for the first row of the upload.
+  struct Part {
+    int64_t rows_count = 0;
+    std::vector<AttributeEntries> entries;
+  };
+  std::vector<std::shared_ptr<const AttributeChunk>> BuildParts(uint32_t first_ordinal);
+  void AppendRow(const AttributeBlock& block, int64_t row, BlockCursor* cursor);
+
+  const AttributeSchema* const schema_;
+  int64_t rows_count_ = 0;
+  std::vector<Part> parts_;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_ATTRIBUTES_CHUNK_H_

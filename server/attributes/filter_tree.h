@@ -1,0 +1,68 @@
+// FilterTree: a filter as the client sent it, a tree of conditions on the attributes and ids of
+// rows.
+#ifndef NEARFIELD_SERVER_ATTRIBUTES_FILTER_TREE_H_
+#define NEARFIELD_SERVER_ATTRIBUTES_FILTER_TREE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nearfield/engine/id_column.h"
+#include "server/attributes/value_column.h"
+
+namespace nearfield::server {
+
+enum class ConditionKind : uint8_t {
+  kAnd,         // at least one child
+  kOr,          // at least one child
+  kNot,         // exactly one child
+  kComparison,  // attribute, comparison, exactly one value
+  kIn,          // attribute, at least one value
+  kListAny,     // attribute (a list), at least one value
+  kListAll,     // attribute (a list), at least one value
+  kExists,      // attribute
+  kHasId,       // at least one id
+};
+
+enum class Comparison : uint8_t { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual };
+
+struct Condition {
+  ConditionKind kind = ConditionKind::kExists;
+  std::vector<int32_t> children;  // places in FilterTree::conditions
+  std::string attribute;
+  Comparison comparison = Comparison::kEqual;
+  ValueColumn values;
+  IdColumn ids = IdColumn(IdType::kUint64);
+};
+
+// A list of conditions. The root is first, and each condition comes after its parent. So a loop
+// from the back visits children before parents, without recursion. The tree is not checked here;
+// ValidateFilter does that (filter.h).
+struct FilterTree {
+  std::vector<Condition> conditions;
+};
+
+// Returns true if each condition except the root is the child of exactly one earlier condition.
+bool IsTree(const FilterTree& tree);
+
+// Returns the number of levels: 1 for a single condition. Requires: IsTree().
+int64_t FilterDepth(const FilterTree& tree);
+
+// Returns the size that filter_bytes_max limits: for a condition, 8 bytes plus its attribute's
+// name; for a number 8 bytes; for a keyword or string id, its bytes plus 4.
+int64_t FilterBytes(const FilterTree& tree);
+
+// Returns the path of a condition in the message: "filter.and[1].not.comparison". Requires:
+// IsTree().
+std::string PathOf(const FilterTree& tree, int32_t condition);
+// Returns the path of the child that would be appended to `condition` next.
+std::string PathOfNextChild(const FilterTree& tree, int32_t condition);
+
+// Returns the canonical form of a filter. Two filters have the same form if and only if they differ
+// only in the order or repetition of operands of `and` and `or`, of values or of ids. Requires:
+// IsTree().
+std::string CanonicalBytes(const FilterTree& tree);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_ATTRIBUTES_FILTER_TREE_H_

@@ -1,0 +1,70 @@
+// AttributeSchema: the attributes that a collection declares.
+#ifndef NEARFIELD_SERVER_ATTRIBUTES_SCHEMA_H_
+#define NEARFIELD_SERVER_ATTRIBUTES_SCHEMA_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/attributes/limits.h"
+
+namespace nearfield::server {
+
+// The numbers are stored (row_encoding.h): never reuse one.
+enum class AttributeType : uint8_t {
+  kInt64 = 1,
+  kDouble = 2,  // any value except NaN
+  kBool = 3,
+  kKeyword = 4,    // compared as bytes
+  kTimestamp = 5,  // microseconds since the Unix epoch, UTC
+};
+
+// Returns "int64", "double", "bool", "keyword" or "timestamp": for messages.
+const char* NameOf(AttributeType type);
+
+struct AttributeSpec {
+  std::string name;  // [a-z][a-z0-9_]{0,62}
+  AttributeType type = AttributeType::kInt64;
+  bool is_list = false;
+
+  friend bool operator==(const AttributeSpec& a, const AttributeSpec& b) {
+    return a.name == b.name && a.type == b.type && a.is_list == b.is_list;
+  }
+};
+
+// Returns "keyword" or "list of keyword", for example.
+std::string Describe(const AttributeSpec& spec);
+
+// Immutable. The number of an attribute is its position in the schema and never changes.
+class AttributeSchema {
+ public:
+  // Creates a schema without attributes.
+  AttributeSchema() = default;
+  // Errors: InvalidArgument (malformed name, duplicate name, too many), as "attributes[3].name:
+  // ...".
+  static absl::StatusOr<AttributeSchema> Create(std::vector<AttributeSpec> specs,
+                                                const AttributeLimits& limits);
+
+  int32_t size() const { return static_cast<int32_t>(specs_.size()); }
+  // Requires: 0 <= attribute < size().
+  const AttributeSpec& at(int32_t attribute) const {
+    return specs_[static_cast<size_t>(attribute)];
+  }
+  // Returns the number of the attribute with this name; nullopt if there is none.
+  std::optional<int32_t> Find(std::string_view name) const;
+
+ private:
+  std::vector<AttributeSpec> specs_;
+  std::map<std::string, int32_t, std::less<>> numbers_;
+};
+
+// Returns a client's text for a message: quoted, escaped and cut to a readable length.
+std::string QuoteText(std::string_view text);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_ATTRIBUTES_SCHEMA_H_

@@ -1,0 +1,254 @@
+#include "server/calls/local_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "engine/base/status_macros.h"
+#include "server/calls/unary_call.h"
+#include "server/calls/verify_call.h"
+#include "server/collections/snapshots.h"
+#include "server/convert/admin.h"
+#include "server/convert/attributes.h"
+
+namespace nearfield::server {
+namespace {
+
+void Describe(const NamedCollection& named, const Catalog::Aliases& aliases,
+              pb::CollectionInfo* info) {
+  ToProto(named.name, named.collection->spec(), named.collection->Stats(), info);
+  ToProto(named.attributes->schema(), info->mutable_attributes());
+  info->set_incarnation(named.incarnation);
+  info->set_host_bytes(info->host_bytes() + static_cast<uint64_t>(named.attributes->bytes()));
+  info->set_durable(named.store != nullptr);
+  info->set_error(std::string(named.load_status.message()));
+  if (named.store != nullptr) {
+    info->set_read_failures_count(
+        static_cast<uint64_t>(named.store->ReadFailuresOf(named.store_id).count));
+  }
+  for (const auto& [alias, target] : aliases) {
+    if (target.get() == &named) info->add_aliases(alias);
+  }
+}
+
+SnapshotPlace PlaceOf(const Core& core, const Call& call) {
+  const Settings& settings = call.state()->settings();
+  return {.store = core.catalog.store(),
+          .dir = settings.snapshot_dir.value(),
+          .snapshots_max = settings.snapshots_max.value()};
+}
+
+// Returns the status of a call that stopped: if it was cancelled, the deadline or the cancellation.
+absl::Status Ended(const Call& call, const absl::Status& status) {
+  return absl::IsCancelled(status) && call.Dead() ? call.DeadStatus() : status;
+}
+
+}  // namespace
+
+ActiveCallPtr LocalService::CreateCollection(
+    CallContext* context, std::shared_ptr<const pb::CreateCollectionRequest> request,
+    pb::CreateCollectionResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "CreateCollection", .pool = &Core::reads},
+      [this, request, response](Core& core, Call& call) -> absl::Status {
+        call.record.collection = request->name();
+        ABSL_RETURN_IF_ERROR(ValidateCollectionName(request->name()));
+        ABSL_ASSIGN_OR_RETURN(const CollectionSpec spec, FromProto(*request));
+        ABSL_ASSIGN_OR_RETURN(AttributeSchema schema,
+                              FromProto(request->attributes(), AttributeLimits()));
+        ABSL_ASSIGN_OR_RETURN(const auto named,
+                              core.catalog.Create(request->name(), spec, std::move(schema)));
+        names_changed_();
+        Describe(*named, {}, response->mutable_collection());
+        return absl::OkStatus();
+      });
+}
+
+ActiveCallPtr LocalService::DropCollection(CallContext* context,
+                                           std::shared_ptr<const pb::DropCollectionRequest> request,
+                                           pb::DropCollectionResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "DropCollection", .pool = &Core::reads},
+      [this, request, response](Core& core, Call& call) -> absl::Status {
+        call.record.collection = request->name();
+        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Drop(request->name()));
+        names_changed_();
+        core.pinned_snapshots.Forget(named->collection.get());
+        call.record.rows = named->collection->Stats().rows_count;
+        response->set_rows_count(static_cast<uint64_t>(call.record.rows));
+        return absl::OkStatus();
+      });
+}
+
+ActiveCallPtr LocalService::GetCollection(CallContext* context,
+                                          std::shared_ptr<const pb::GetCollectionRequest> request,
+                                          pb::GetCollectionResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_,
+       .context = context,
+       .response = response,
+       .method = "GetCollection",
+       .pool = &Core::reads},
+      [request, response](Core& core, Call& call) -> absl::Status {
+        call.record.collection = request->name();
+        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.FindAny(request->name()));
+        Describe(*named, core.catalog.ListAliases(), response->mutable_collection());
+        return absl::OkStatus();
+      });
+}
+
+ActiveCallPtr LocalService::ListCollections(
+    CallContext* context, std::shared_ptr<const pb::ListCollectionsRequest> /*request*/,
+    pb::ListCollectionsResponse* response) {
+  return UnaryCall::Run({.state = state_,
+                         .context = context,
+                         .response = response,
+                         .method = "ListCollections",
+                         .pool = &Core::reads},
+                        [response](Core& core, Call& /*call*/) {
+                          const Catalog::Aliases aliases = core.catalog.ListAliases();
+                          for (const auto& named : core.catalog.List()) {
+                            Describe(*named, aliases, response->add_collections());
+                          }
+                          return absl::OkStatus();
+                        });
+}
+
+ActiveCallPtr LocalService::GetCapacity(CallContext* context,
+                                        std::shared_ptr<const pb::GetCapacityRequest> /*request*/,
+                                        pb::GetCapacityResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "GetCapacity", .pool = &Core::reads},
+      [response](Core& core, Call& /*call*/) {
+        ToProto(core.engine->Info(), core.engine->GetCapacity(), response);
+        const AttributeShared& attributes = core.catalog.attributes();
+        response->set_attribute_bytes_total(static_cast<uint64_t>(attributes.memory_bytes_max));
+        response->set_attribute_bytes_used(static_cast<uint64_t>(attributes.memory_bytes.load()));
+        return absl::OkStatus();
+      });
+}
+
+ActiveCallPtr LocalService::GetCounters(CallContext* context,
+                                        std::shared_ptr<const pb::GetCountersRequest> /*request*/,
+                                        pb::GetCountersResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "GetCounters", .pool = &Core::reads},
+      [response](Core& core, Call& call) {
+        ServerState& state = *call.state();
+        response->set_started_unix_ms(absl::ToUnixMillis(absl::FromChrono(state.started())));
+        for (const auto& [key, count] : state.call_counter().counts()) {
+          pb::CallCounter* const counter = response->add_calls();
+          counter->set_method(key.first);
+          counter->set_status(key.second);
+          counter->set_calls_count(static_cast<uint64_t>(count.calls));
+          counter->set_rows_count(static_cast<uint64_t>(count.rows));
+          counter->set_total_us(static_cast<uint64_t>(count.total_us));
+        }
+        ToProto(core.pass_counter.counts(), response->mutable_passes());
+        ToProto(core.audit->auditor.counts(), response->mutable_audit());
+        ToProto(state.connection_counts(), response->mutable_connections());
+        response->set_log_lines_dropped_count(static_cast<uint64_t>(state.log()->dropped()));
+        return absl::OkStatus();
+      });
+}
+
+ActiveCallPtr LocalService::Verify(CallContext* context,
+                                   std::shared_ptr<const pb::VerifyRequest> request,
+                                   pb::VerifyResponse* response) {
+  return UnaryCall::Run({.state = state_,
+                         .context = context,
+                         .response = response,
+                         .method = "Verify",
+                         .pool = &Core::verifications},
+                        [request, response](Core& core, Call& call) {
+                          return VerifyAnswer(core, call, *request, response);
+                        });
+}
+
+ActiveCallPtr LocalService::SetAlias(CallContext* context,
+                                     std::shared_ptr<const pb::SetAliasRequest> request,
+                                     pb::SetAliasResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "SetAlias", .pool = &Core::reads},
+      [this, request, response](Core& core, Call& call) -> absl::Status {
+        call.record.collection = request->collection();
+        ABSL_ASSIGN_OR_RETURN(const Catalog::AliasChange change,
+                              core.catalog.SetAlias(request->alias(), request->collection()));
+        names_changed_();
+        Describe(*change.now, core.catalog.ListAliases(), response->mutable_collection());
+        if (change.before != nullptr) response->set_collection_before(change.before->name);
+        call.state()->log()->Write(LogLevel::kInfo, "alias set",
+                                   {{"alias", request->alias()},
+                                    {"collection", change.now->name},
+                                    {"collection_before", response->collection_before()}});
+        return absl::OkStatus();
+      });
+}
+
+ActiveCallPtr LocalService::DropAlias(CallContext* context,
+                                      std::shared_ptr<const pb::DropAliasRequest> request,
+                                      pb::DropAliasResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "DropAlias", .pool = &Core::reads},
+      [this, request, response](Core& core, Call& call) -> absl::Status {
+        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.DropAlias(request->alias()));
+        names_changed_();
+        call.record.collection = named->name;
+        response->set_collection(named->name);
+        call.state()->log()->Write(LogLevel::kInfo, "alias dropped",
+                                   {{"alias", request->alias()}, {"collection", named->name}});
+        return absl::OkStatus();
+      });
+}
+
+ActiveCallPtr LocalService::CreateSnapshot(CallContext* context,
+                                           std::shared_ptr<const pb::CreateSnapshotRequest> request,
+                                           pb::CreateSnapshotResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "CreateSnapshot", .pool = &Core::snapshots},
+      [request, response](Core& core, Call& call) -> absl::Status {
+        const auto made = server::CreateSnapshot(PlaceOf(core, call), request->name(),
+                                                 [&call] { return call.Dead(); });
+        if (!made.ok()) return Ended(call, made.status());
+        ToProto(*made, response->mutable_snapshot());
+        call.state()->log()->Write(
+            LogLevel::kInfo, "snapshot made",
+            {{"name", made->name}, {"files", made->files}, {"bytes", made->bytes}});
+        return absl::OkStatus();
+      });
+}
+
+ActiveCallPtr LocalService::ListSnapshots(
+    CallContext* context, std::shared_ptr<const pb::ListSnapshotsRequest> /*request*/,
+    pb::ListSnapshotsResponse* response) {
+  return UnaryCall::Run({.state = state_,
+                         .context = context,
+                         .response = response,
+                         .method = "ListSnapshots",
+                         .pool = &Core::reads},
+                        [response](Core& core, Call& call) -> absl::Status {
+                          ABSL_ASSIGN_OR_RETURN(const auto snapshots,
+                                                server::ListSnapshots(PlaceOf(core, call)));
+                          for (const auto& facts : snapshots)
+                            ToProto(facts, response->add_snapshots());
+                          return absl::OkStatus();
+                        });
+}
+
+ActiveCallPtr LocalService::Compact(CallContext* context,
+                                    std::shared_ptr<const pb::CompactRequest> request,
+                                    pb::CompactResponse* response) {
+  return UnaryCall::Run(
+      {.state = state_, .context = context, .method = "Compact", .pool = &Core::compactions},
+      [request, response](Core& core, Call& call) -> absl::Status {
+        call.record.collection = request->collection();
+        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Find(request->collection()));
+        const auto given = core.compactor.CompactNow(named, [&call] { return call.Dead(); });
+        if (!given.ok()) return Ended(call, given.status());
+        call.record.rows = given->rows;
+        ToProto(*given, response);
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,393 @@
+#include "server/calls/search_call.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
+#include "engine/base/status_macros.h"
+#include "server/calls/answer_check.h"
+#include "server/calls/await_epoch.h"
+#include "server/convert/cursor.h"
+#include "server/convert/digest.h"
+#include "server/convert/filter.h"
+#include "server/convert/retrieval.h"
+
+namespace nearfield::server {
+namespace {
+
+// Larger replies are made by a worker, because the answering thread has other answers to send.
+constexpr int64_t kInlineReplyBytesMax = 64 * 1024;
+
+// The state of a search between its request and its reply.
+struct Pending {
+  Core* core = nullptr;
+  ServerState* state = nullptr;
+  std::shared_ptr<NamedCollection> named;
+  SearchTicket ticket;  // valid until it is queued
+  std::optional<Filter> filter;
+  absl::Status evaluated;  // result of the filter's evaluation
+  std::optional<Cursor> cursor;
+  bool with_cursor = false;
+  std::vector<uint64_t> fingerprints;  // with_cursor: one for each query
+  int64_t position = 0;                // rows of the order before the answer
+  int32_t k = 0;                       // requested from the engine
+  RowParts parts;
+  SearchFacts facts;
+  TimePoint begin;
+  std::string caller;
+  SearchOutput output;
+  std::function<void(absl::Status, const SearchFacts&)> done;
+  AnswerOrigin origin;
+  bool with_digest = false;
+  bool verify = false;
+  AuditDraw audit;
+  absl::StatusOr<SearchReply> checked = absl::UnknownError("not run");  // with verify
+
+  // Returns whether this is a page of a stream, to which page_rows_max does not apply.
+  bool streamed() const { return output.epoch_hold != nullptr; }
+};
+
+// Checks that the cursor fits the rest of the request.
+absl::Status CheckCursor(const Pending& pending, const pb::SearchRequest& request) {
+  const Cursor& cursor = *pending.cursor;
+  if (cursor.search_fingerprint != pending.fingerprints.front()) {
+    return ArgumentError(
+        "cursor",
+        "of another search: collection, query, filter and score_threshold must be those of the "
+        "first page, and a collection that was created again or restored is another one");
+  }
+  if (request.has_min_epoch() && request.min_epoch() > cursor.epoch) {
+    return ArgumentError("min_epoch",
+                         absl::StrCat(request.min_epoch(), ", the cursor is of epoch ",
+                                      cursor.epoch, ": a later epoch takes a search without it"),
+                         absl::StrCat(request.min_epoch()), absl::StrCat(cursor.epoch));
+  }
+  const int64_t rows_max = pending.state->limits().page_rows_max;
+  if (!pending.streamed() && cursor.position >= rows_max) {
+    return ArgumentError(
+        "cursor",
+        absl::StrCat("after ", cursor.position, " rows, the limit page_rows_max is ", rows_max,
+                     ": SearchAll goes on from there"),
+        absl::StrCat(cursor.position), absl::StrCat(rows_max));
+  }
+  return absl::OkStatus();
+}
+
+// Sets the position at which a search with a cursor begins. Errors: InvalidArgument.
+absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limits,
+                     Pending* pending) {
+  std::vector<Query>& queries = pending->ticket.request.queries;
+  pending->with_cursor = request.with_cursor() || request.has_cursor();
+  if (!pending->with_cursor) return absl::OkStatus();
+  const std::string filter = pending->filter.has_value() ? pending->filter->canonical() : "";
+  for (const Query& query : queries) {
+    pending->fingerprints.push_back(SearchFingerprint(pending->named->incarnation, query, filter));
+  }
+  if (request.has_cursor()) {
+    if (queries.size() != 1) {
+      return ArgumentError("queries", absl::StrCat(queries.size(), ", must be 1 with a cursor"),
+                           absl::StrCat(queries.size()), "1");
+    }
+    ABSL_ASSIGN_OR_RETURN(pending->cursor, DecodeCursor(request.cursor()));
+    ABSL_RETURN_IF_ERROR(CheckCursor(*pending, request));
+    pending->position = pending->cursor->position;
+  }
+  for (Query& query : queries) {
+    query.skip = pending->position;
+    query.page_cache = pending->output.page_cache;
+    query.tell_more = true;
+    if (pending->streamed()) continue;
+    query.k =
+        static_cast<int32_t>(std::min<int64_t>(query.k, limits.page_rows_max - pending->position));
+  }
+  return absl::OkStatus();
+}
+
+// Makes all checks that do not need the state of the collection.
+absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending* pending) {
+  const RequestLimits& limits = call.state()->limits();
+  ABSL_ASSIGN_OR_RETURN(pending->named, pending->core->catalog.Find(request.collection()));
+  const NamedCollection& named = *pending->named;
+  if (request.has_incarnation()) {
+    ABSL_RETURN_IF_ERROR(CheckIncarnation(named, request.incarnation()));
+  }
+  SearchTicket& ticket = pending->ticket;
+  ABSL_ASSIGN_OR_RETURN(ticket.request, FromProto(request, named.collection, limits));
+  ABSL_ASSIGN_OR_RETURN(pending->output.holds->request, call.state()->ledger().requests.Reserve(
+                                                            call.caller(), ticket.request.bytes()));
+  ABSL_ASSIGN_OR_RETURN(ticket.priority, PriorityFromProto(request));
+  if (request.has_filter()) {
+    ABSL_ASSIGN_OR_RETURN(pending->filter,
+                          ValidFilterFromProto(request.filter(), named.collection->spec().id_type,
+                                               named.attributes->schema()));
+  }
+  ABSL_RETURN_IF_ERROR(SetPage(request, limits, pending));
+  ticket.caller = call.caller();
+  ticket.deadline = AnswerBy(call, pending->begin);
+  ticket.cancelled = call.cancelled();
+  pending->parts = ticket.request.parts;
+  pending->k = ticket.request.queries.front().k;
+  pending->facts.queries = static_cast<int64_t>(ticket.request.queries.size());
+  pending->facts.k = pending->k;
+  pending->caller = call.caller();
+  pending->origin = {.collection_name = request.collection(), .request_id = call.record.request_id};
+  pending->with_digest = request.with_digest();
+  pending->verify = request.verify();
+  if (!pending->verify) pending->audit = AuditDraw(&pending->core->audit->auditor);
+  if (request.has_filter() && (pending->verify || pending->audit.sampled())) {
+    pending->origin.filter = request.filter().SerializeAsString();
+  }
+  return absl::OkStatus();
+}
+
+// Sets the epoch of the cursor.
+absl::Status SetEpoch(Pending* pending) {
+  if (!pending->cursor.has_value()) return absl::OkStatus();
+  SearchRequest& search = pending->ticket.request;
+  const NamedCollection& named = *pending->named;
+  search.at = pending->core->pinned_snapshots.Find(named.collection, pending->cursor->epoch);
+  if (search.at != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "cursor: epoch ", pending->cursor->epoch, " is kept no longer, the collection is at epoch ",
+      named.collection->PinEpoch()->epoch(), ": begin again without a cursor"));
+}
+
+// Sets the rows that may be in the answer.
+void SetRows(const ChosenRows& chosen, Pending* pending) {
+  SearchRequest& search = pending->ticket.request;
+  search.at = chosen.at;
+  for (Query& query : search.queries) query.filter = chosen.rows;
+  search.few_rows = IsFewRows(chosen);
+}
+
+// Evaluates the filter, on a worker. Takes up to seconds.
+absl::Status EvaluateFilter(Pending* pending) {
+  ABSL_RETURN_IF_ERROR(CheckAlive(pending->ticket, pending->state->clock().Now()));
+  const NamedCollection& named = *pending->named;
+  const auto nobody_waits = [pending] {
+    return !CheckAlive(pending->ticket, pending->state->clock().Now()).ok();
+  };
+  const absl::StatusOr<ChosenRows> chosen = named.attributes->Choose(
+      *named.collection, *pending->filter, pending->ticket.request.at, nobody_waits);
+  if (absl::IsCancelled(chosen.status())) {
+    ABSL_RETURN_IF_ERROR(CheckAlive(pending->ticket, pending->state->clock().Now()));
+  }
+  ABSL_RETURN_IF_ERROR(chosen.status());
+  SetRows(*chosen, pending);
+  return absl::OkStatus();
+}
+
+// Refuses the search before device work if its reply is certainly too large to be sent.
+absl::Status CheckReplyFits(Pending* pending) {
+  SearchRequest& search = pending->ticket.request;
+  const RequestLimits& limits = pending->state->limits();
+  search.reply_bytes_min = ReplyBytesMin(search, INT64_MAX);
+  if (search.reply_bytes_min <= limits.response_bytes_max) return absl::OkStatus();
+  search.reply_bytes_min = ReplyBytesMin(search, search.collection->PinEpoch()->rows_count());
+  return CheckReplyBytes(search.reply_bytes_min, limits, kSearchAdvice);
+}
+
+// Reserves the memory that the search holds from now on: its queries, the rows of its filter, and
+// its reply.
+absl::Status ReserveMemory(Pending* pending) {
+  SearchTicket& ticket = pending->ticket;
+  MemoryHolds* const holds = pending->output.holds;
+  ABSL_RETURN_IF_ERROR(holds->request.Grow(ticket.request.bytes()));
+  ABSL_ASSIGN_OR_RETURN(
+      holds->reply,
+      pending->state->ledger().replies.Reserve(
+          pending->caller, ReplyBytesExpected(ticket.request, pending->state->limits())));
+  ticket.reply = &holds->reply;
+  return absl::OkStatus();
+}
+
+// The part of a query's result besides its neighbors.
+struct ResultFacts {
+  std::string next_cursor;
+  bool cut = false;
+  int64_t matched_rows = 0;
+};
+
+// Sets the cursor of the next page; leaves it empty if there is none.
+void SetNextPage(const Pending& pending, size_t query, const SearchReply& reply,
+                 ResultFacts* facts) {
+  const Neighbors& neighbors = reply.result.queries[query];
+  if (!neighbors.more) return;
+  const int64_t position = pending.position + static_cast<int64_t>(neighbors.scores.size());
+  facts->cut = !pending.streamed() && position >= pending.state->limits().page_rows_max;
+  if (facts->cut) return;
+  facts->next_cursor = EncodeCursor({.epoch = reply.result.epoch,
+                                     .position = position,
+                                     .search_fingerprint = pending.fingerprints[query]});
+}
+
+std::vector<ResultFacts> FactsOf(const Pending& pending, const SearchReply& reply) {
+  std::vector<ResultFacts> facts(reply.result.queries.size());
+  for (size_t i = 0; i < facts.size(); ++i) {
+    facts[i].matched_rows = reply.result.queries[i].matched_rows;
+    if (pending.with_cursor) SetNextPage(pending, i, reply, &facts[i]);
+  }
+  return facts;
+}
+
+// Keeps the epoch for the next pages. Errors: ResourceExhausted.
+absl::Status KeepEpoch(const Pending& pending, const std::vector<ResultFacts>& facts,
+                       const SearchReply& reply) {
+  const bool follows = std::any_of(facts.begin(), facts.end(), [](const ResultFacts& result) {
+    return !result.next_cursor.empty();
+  });
+  if (!follows) return absl::OkStatus();
+  return pending.core->pinned_snapshots.Keep(pending.caller, pending.named->collection, reply.at,
+                                             pending.output.epoch_hold);
+}
+
+void SetFacts(const Pending& pending, std::vector<ResultFacts> facts,
+              pb::SearchResponse* response) {
+  for (size_t i = 0; i < facts.size(); ++i) {
+    pb::QueryResult* const result = response->mutable_results(static_cast<int>(i));
+    if (pending.filter.has_value()) {
+      result->set_matched_rows(static_cast<uint64_t>(facts[i].matched_rows));
+    }
+    if (!facts[i].next_cursor.empty()) result->set_next_cursor(std::move(facts[i].next_cursor));
+    if (facts[i].cut) result->set_cut(true);
+  }
+}
+
+void Reply(Pending* pending, SearchReply reply) {
+  NoteReply(reply, &pending->facts);
+  const int64_t bytes_read = reply.result.cost.bytes_read;
+  pb::SearchResponse* const response = pending->output.response;
+  std::vector<ResultFacts> facts = FactsOf(*pending, reply);
+  if (absl::Status kept = KeepEpoch(*pending, facts, reply); !kept.ok()) {
+    pending->output.holds->reply.Resize(0);
+    return pending->done(std::move(kept), pending->facts);
+  }
+  ToProto(pending->named->collection->spec(), pending->parts, std::move(reply), response);
+  SetFacts(*pending, std::move(facts), response);
+  response->set_incarnation(pending->named->incarnation);
+  if (pending->with_digest) response->set_result_digest(ResultDigest(*response));
+  const int64_t total_us = MicrosBetween(pending->begin, pending->state->clock().Now());
+  pb::SearchCost* cost = response->mutable_cost();
+  cost->set_total_us(static_cast<uint64_t>(total_us));
+  cost->set_read_ns_min(ReadNsMin(bytes_read, pending->core->read_bytes_per_second));
+  const auto bytes = static_cast<int64_t>(response->ByteSizeLong());
+  absl::Status status = CheckReplyBytes(bytes, pending->state->limits(), kSearchAdvice);
+  if (!status.ok()) response->Clear();
+  pending->output.holds->reply.Resize(status.ok() ? bytes : 0);
+  pending->done(std::move(status), pending->facts);
+}
+
+// Releases the audit slot before calling `done`: the slot belongs to Core, which may be gone after
+// the call ends.
+void Fail(Pending* pending, absl::Status status) {
+  pending->audit = AuditDraw();
+  pending->output.holds->reply.Resize(0);
+  pending->done(std::move(status), pending->facts);
+}
+
+// Runs on the thread that answers the pass. Sends a single small answer immediately; the answers of
+// a shared pass are sent by workers.
+void OnAnswer(const std::shared_ptr<Pending>& pending, absl::StatusOr<SearchReply> answer) {
+  if (answer.ok() && pending->state->distrusted()) answer = ServerState::DistrustStatus();
+  if (!answer.ok()) return Fail(pending.get(), WithAdvice(answer.status(), kSearchAdvice));
+  pending->audit.Submit(*answer);
+  const bool shared =
+      answer->timing.batch_size > static_cast<int32_t>(answer->result.queries.size());
+  const int64_t bytes = NativeBytes(*answer);
+  pending->output.holds->reply.Resize(bytes);
+  if (!shared && bytes <= kInlineReplyBytesMax) return Reply(pending.get(), *std::move(answer));
+  auto kept = std::make_shared<SearchReply>(*std::move(answer));
+  const absl::Status posted =
+      pending->core->replies.Post([pending, kept] { Reply(pending.get(), std::move(*kept)); });
+  if (!posted.ok()) Reply(pending.get(), std::move(*kept));
+}
+
+// Searches like any caller, waits, and checks the answers with the oracle.
+absl::StatusOr<SearchReply> SearchAndCheck(Pending* pending) {
+  Core* const core = pending->core;
+  const Clock& clock = pending->state->clock();
+  const CancelFlag cancelled = pending->ticket.cancelled;
+  const std::optional<TimePoint> deadline = pending->ticket.deadline;
+  const ReplyCheck check(pending->ticket.request, pending->origin);
+  ABSL_ASSIGN_OR_RETURN(SearchReply reply, SearchAndWait(&core->queue, std::move(pending->ticket)));
+  const auto late = [&] { return deadline.has_value() && clock.Now() >= *deadline; };
+  const absl::Status checked = check.Run(*core->engine, &core->audit->alarm, reply,
+                                         [&] { return cancelled->load() || late(); });
+  if (absl::IsCancelled(checked) && late()) {
+    return absl::DeadlineExceededError("the deadline passed in the verification");
+  }
+  ABSL_RETURN_IF_ERROR(checked);
+  return reply;
+}
+
+// Starts a search with `verify`. Errors: ResourceExhausted (too many verifications).
+absl::Status StartChecked(const std::shared_ptr<Pending>& pending) {
+  return pending->core->verifications.Post(
+      [pending] { pending->checked = SearchAndCheck(pending.get()); },
+      [pending] { OnAnswer(pending, std::move(pending->checked)); });
+}
+
+absl::Status Start(const std::shared_ptr<Pending>& pending) {
+  if (pending->verify) return StartChecked(pending);
+  SearchTicket& ticket = pending->ticket;
+  pending->audit.Reserve(ticket.request, pending->origin);
+  ticket.done = [pending](absl::StatusOr<SearchReply> answer) {
+    OnAnswer(pending, std::move(answer));
+  };
+  return pending->core->queue.Push(std::move(ticket));
+}
+
+// Continues after the rows to search are known. `status`: the error if they are not.
+void Enqueue(const std::shared_ptr<Pending>& pending, absl::Status status) {
+  if (status.ok()) status = CheckReplyFits(pending.get());
+  if (status.ok()) status = ReserveMemory(pending.get());
+  if (status.ok()) status = Start(pending);
+  if (!status.ok()) Fail(pending.get(), std::move(status));
+}
+
+// Continues after the requested epoch is reached. A worker evaluates a filter that is not cached,
+// because this thread is gRPC's, or the one that wakes all calls that wait for an epoch.
+void Queue(const std::shared_ptr<Pending>& pending) {
+  absl::Status status = SetEpoch(pending.get());
+  if (!status.ok() || !pending->filter.has_value()) return Enqueue(pending, std::move(status));
+  const NamedCollection& named = *pending->named;
+  const std::optional<ChosenRows> kept =
+      named.attributes->FindKept(*named.collection, *pending->filter, pending->ticket.request.at);
+  if (kept.has_value()) {
+    SetRows(*kept, pending.get());
+    return Enqueue(pending, absl::OkStatus());
+  }
+  status =
+      pending->core->filters.Post([pending] { pending->evaluated = EvaluateFilter(pending.get()); },
+                                  [pending] { Enqueue(pending, std::move(pending->evaluated)); });
+  if (!status.ok()) Fail(pending.get(), std::move(status));
+}
+
+}  // namespace
+
+void StartSearch(Core* core, const Call& call, const pb::SearchRequest& request,
+                 const SearchOutput& output,
+                 std::function<void(absl::Status, const SearchFacts&)> done) {
+  auto pending = std::make_shared<Pending>();
+  pending->core = core;
+  pending->state = call.state();
+  pending->begin = call.state()->clock().Now();
+  pending->output = output;
+  pending->done = std::move(done);
+  absl::Status prepared = Prepare(call, request, pending.get());
+  if (!prepared.ok()) return pending->done(std::move(prepared), SearchFacts{});
+  // The epoch of a cursor was reached already, and a larger min_epoch was refused.
+  if (!request.has_min_epoch() || pending->cursor.has_value()) return Queue(pending);
+  AwaitEpoch(core, call, pending->named, request.min_epoch(), [pending](absl::Status status) {
+    if (status.ok()) return Queue(pending);
+    pending->done(std::move(status), pending->facts);
+  });
+}
+
+}  // namespace nearfield::server

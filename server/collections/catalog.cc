@@ -1,0 +1,346 @@
+#include "server/collections/catalog.h"
+
+#include <algorithm>
+#include <iterator>
+#include <random>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
+#include "engine/base/check.h"
+#include "engine/base/out_of_memory.h"
+#include "engine/base/status_macros.h"
+#include "server/attributes/schema_encoding.h"
+#include "server/collections/load.h"
+
+namespace nearfield::server {
+namespace {
+
+// Returns a client's name for a message: cut and escaped.
+std::string Shown(std::string_view name) {
+  const absl::string_view cut(name.data(),
+                              std::min<size_t>(name.size(), 2 * kCollectionNameBytesMax));
+  return absl::StrCat("\"", absl::CHexEscape(cut), cut.size() < name.size() ? "\"..." : "\"");
+}
+
+absl::Status NoSuchCollection(const char* field, std::string_view name) {
+  return absl::NotFoundError(absl::StrCat(field, ": no collection ", Shown(name)));
+}
+
+// Returns a random number that is never 0.
+uint64_t RandomNumber() {
+  std::random_device source;
+  return std::max<uint64_t>(1, uint64_t{source()} << 32 | source());
+}
+
+}  // namespace
+
+absl::Status CheckIncarnation(const NamedCollection& named, std::optional<uint64_t> incarnation) {
+  if (incarnation.value_or(named.incarnation) == named.incarnation) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("incarnation: ", *incarnation, ", the collection has ", named.incarnation,
+                   ": it was created again or restored, and its epochs are not those of before"));
+}
+
+absl::Status ValidateName(std::string_view field, std::string_view name) {
+  bool legal = !name.empty() && name.size() <= kCollectionNameBytesMax &&
+               absl::ascii_isalnum(static_cast<unsigned char>(name.front()));
+  for (const char c : name) {
+    legal = legal && (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' ||
+                      c == '-');
+  }
+  if (legal) return absl::OkStatus();
+  return ArgumentError(
+      std::string(field),
+      absl::StrCat(Shown(name), " (", name.size(), " bytes) must be 1 .. ", kCollectionNameBytesMax,
+                   " of A-Z a-z 0-9 _ . - and begin with a letter or digit"),
+      Shown(name), absl::StrCat("1 .. ", kCollectionNameBytesMax, " of A-Z a-z 0-9 _ . -"));
+}
+
+Catalog::Catalog(Base base, int64_t collections_max)
+    : base_(std::move(base)),
+      collections_max_(collections_max),
+      attributes_(std::make_shared<AttributeShared>(base_.attribute_memory_bytes,
+                                                    base_.filter_cache_bytes)) {}
+
+std::shared_ptr<NamedCollection> Catalog::Make(
+    const std::string& name, std::shared_ptr<Collection> collection,
+    std::unique_ptr<CollectionAttributes> attributes) const {
+  auto named = std::make_shared<NamedCollection>();
+  named->name = name;
+  named->collection = std::move(collection);
+  named->attributes = std::move(attributes);
+  named->store = base_.store.get();
+  named->changed = base_.changed;
+  return named;
+}
+
+std::shared_ptr<NamedCollection> Catalog::Stored(const store::StoredCollection& stored,
+                                                 std::shared_ptr<NamedCollection> named) const {
+  named->store_id = stored.id;
+  named->incarnation = base_.store->IncarnationOf(stored.id);
+  return named;
+}
+
+absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::LoadOne(
+    const store::StoredCollection& stored, const store::LoadOptions& options) const {
+  absl::StatusOr<AttributeSchema> schema = DecodeSchema(stored.attribute_schema);
+  absl::Status state = schema.status();
+  if (schema.ok()) {
+    auto attributes = std::make_unique<CollectionAttributes>(*schema, attributes_);
+    auto loaded = LoadCollection(*base_.engine, *base_.store, stored, options, attributes.get());
+    state = loaded.status();
+    if (absl::IsUnavailable(state) || absl::IsCancelled(state)) return state;
+    if (loaded.ok()) {
+      return Stored(stored, Make(stored.name, *std::move(loaded), std::move(attributes)));
+    }
+  }
+  ABSL_ASSIGN_OR_RETURN(std::shared_ptr<Collection> empty,
+                        base_.engine->CreateCollection(stored.spec, stored.epoch));
+  std::shared_ptr<NamedCollection> named =
+      Make(stored.name, std::move(empty),
+           std::make_unique<CollectionAttributes>(
+               schema.ok() ? *std::move(schema) : AttributeSchema(), attributes_));
+  named->load_status = std::move(state);
+  return Stored(stored, std::move(named));
+}
+
+absl::Status Catalog::Load(const std::function<void(const LoadProgress&)>& progress,
+                           const std::function<bool()>& cancelled) {
+  if (base_.store == nullptr) return absl::OkStatus();
+  for (const store::StoredCollection& stored : base_.store->Collections()) {
+    store::LoadOptions options;
+    options.cancelled = cancelled;
+    options.progress = [&](const store::LoadProgress& now) {
+      progress({.collection = stored.name, .of_collection = now});
+    };
+    ABSL_ASSIGN_OR_RETURN(std::shared_ptr<NamedCollection> named, LoadOne(stored, options));
+    const MutexLock lock(mutex_);
+    for (const std::string& alias : stored.aliases) aliases_[alias] = named;
+    collections_[stored.name] = std::move(named);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Create(const std::string& name,
+                                                                 const CollectionSpec& spec,
+                                                                 AttributeSchema schema) {
+  ABSL_RETURN_IF_ERROR(ValidateCollectionName(name));
+  return CatchOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<NamedCollection>> {
+    const MutexLock creation_lock(creation_mutex_);
+    {
+      const MutexLock lock(mutex_);
+      if (collections_.count(name) > 0) {
+        return absl::AlreadyExistsError(
+            absl::StrCat("name: a collection ", Shown(name), " exists already"));
+      }
+      if (const auto alias = aliases_.find(name); alias != aliases_.end()) {
+        return absl::AlreadyExistsError(absl::StrCat("name: ", Shown(name),
+                                                     " is an alias of the collection ",
+                                                     Shown(alias->second->name), " already"));
+      }
+      if (static_cast<int64_t>(collections_.size()) >= collections_max_) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("there are ", collections_.size(),
+                         " collections, the limit collections_max is ", collections_max_));
+      }
+    }
+    ABSL_ASSIGN_OR_RETURN(std::shared_ptr<Collection> collection,
+                          base_.engine->CreateCollection(spec));
+    const std::string encoded = EncodeSchema(schema);
+    // Allocate everything before the store's commit.
+    const std::shared_ptr<NamedCollection> named =
+        Make(name, std::move(collection),
+             std::make_unique<CollectionAttributes>(std::move(schema), attributes_));
+    std::map<std::string, std::shared_ptr<NamedCollection>> added = {{name, named}};
+    if (base_.store == nullptr) {
+      named->incarnation = RandomNumber();
+    } else {
+      ABSL_ASSIGN_OR_RETURN(
+          named->store_id, base_.store->CreateCollection(name, spec, encoded, &named->incarnation));
+    }
+    CHECK_NE(named->incarnation, uint64_t{0});
+    const MutexLock lock(mutex_);
+    collections_.merge(added);
+    CHECK(added.empty());  // no other caller changes names meanwhile
+    return named;
+  });
+}
+
+std::shared_ptr<NamedCollection> Catalog::LookUp(const std::string& name) const {
+  const MutexLock lock(mutex_);
+  if (const auto it = collections_.find(name); it != collections_.end()) return it->second;
+  if (const auto it = aliases_.find(name); it != aliases_.end()) return it->second;
+  return nullptr;
+}
+
+absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::FindAny(const std::string& name) const {
+  std::shared_ptr<NamedCollection> named = LookUp(name);
+  if (named == nullptr) return NoSuchCollection("name", name);
+  return named;
+}
+
+absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Find(const std::string& name) const {
+  std::shared_ptr<NamedCollection> named = LookUp(name);
+  if (named == nullptr) return NoSuchCollection("collection", name);
+  if (!named->load_status.ok()) return named->load_status;
+  return named;
+}
+
+absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Drop(const std::string& name) {
+  return CatchOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<NamedCollection>> {
+    const MutexLock creation_lock(creation_mutex_);
+    ABSL_ASSIGN_OR_RETURN(std::shared_ptr<NamedCollection> named, FindAny(name));
+    if (named->name != name) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("name: ", Shown(name), " is an alias of the collection ", Shown(named->name),
+                       ": name the collection itself, or drop the alias alone"));
+    }
+    if (named->store != nullptr) {
+      ABSL_RETURN_IF_ERROR(named->store->DropCollection(named->store_id));
+    }
+    named->dropped.store(true);
+    const MutexLock lock(mutex_);
+    CHECK_EQ(collections_.erase(name), size_t{1});
+    for (auto it = aliases_.begin(); it != aliases_.end();) {
+      it = it->second == named ? aliases_.erase(it) : std::next(it);
+    }
+    return named;
+  });
+}
+
+absl::StatusOr<Catalog::AliasChange> Catalog::SetAlias(const std::string& alias,
+                                                       const std::string& collection) {
+  return CatchOutOfMemory([&]() -> absl::StatusOr<AliasChange> {
+    ABSL_RETURN_IF_ERROR(ValidateName("alias", alias));
+    const MutexLock creation_lock(creation_mutex_);
+    AliasChange change;
+    ABSL_ASSIGN_OR_RETURN(change.now, Find(collection));
+    {
+      const MutexLock lock(mutex_);
+      if (collections_.count(alias) > 0) {
+        return absl::AlreadyExistsError(
+            absl::StrCat("alias: a collection ", Shown(alias), " exists already"));
+      }
+      const auto known = aliases_.find(alias);
+      if (known != aliases_.end()) change.before = known->second;
+      if (known == aliases_.end() && static_cast<int64_t>(aliases_.size()) >= kAliasesMax) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("there are ", aliases_.size(), " aliases, the limit is ", kAliasesMax));
+      }
+    }
+    if (change.before == change.now) return change;
+    Aliases added = {{alias, change.now}};  // allocated before the store's commit
+    if (change.now->store != nullptr) {
+      ABSL_RETURN_IF_ERROR(change.now->store->SetAlias(alias, change.now->store_id));
+    }
+    const MutexLock lock(mutex_);
+    DCHECK(!collections_.contains(alias));
+    DCHECK(collections_.contains(change.now->name));
+    aliases_.erase(alias);
+    aliases_.merge(added);
+    return change;
+  });
+}
+
+absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::DropAlias(const std::string& alias) {
+  return CatchOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<NamedCollection>> {
+    const MutexLock creation_lock(creation_mutex_);
+    std::shared_ptr<NamedCollection> named;
+    {
+      const MutexLock lock(mutex_);
+      const auto it = aliases_.find(alias);
+      if (it == aliases_.end()) {
+        return absl::NotFoundError(absl::StrCat("no alias ", Shown(alias)));
+      }
+      named = it->second;
+    }
+    if (named->store != nullptr) ABSL_RETURN_IF_ERROR(named->store->DropAlias(alias));
+    const MutexLock lock(mutex_);
+    aliases_.erase(alias);
+    return named;
+  });
+}
+
+Catalog::Aliases Catalog::ListAliases() const {
+  const MutexLock lock(mutex_);
+  return aliases_;
+}
+
+absl::StatusOr<store::UploadInfo> Catalog::GetUpload(const std::string& token) const {
+  if (base_.store != nullptr) return base_.store->GetUpload(token);
+  return absl::FailedPreconditionError(
+      "upload_token: this server keeps no data directory (data_dir is none)");
+}
+
+absl::StatusOr<std::vector<Catalog::ListedUpload>> Catalog::ListUploads() const {
+  if (base_.store == nullptr) {
+    return absl::FailedPreconditionError(
+        "no upload has a token: this server keeps no data directory (data_dir is none)");
+  }
+  std::vector<ListedUpload> listed;
+  std::map<int64_t, std::string> names;
+  for (const auto& named : List()) names[named->store_id] = named->name;
+  for (store::OpenUpload& upload : base_.store->OpenUploads()) {
+    const auto name = names.find(upload.collection_id);
+    if (name == names.end()) continue;  // dropped meanwhile
+    listed.push_back({.upload = std::move(upload), .collection = name->second});
+  }
+  return listed;
+}
+
+absl::StatusOr<store::UploadInfo> Catalog::DropUpload(const std::string& token) const {
+  ABSL_ASSIGN_OR_RETURN(const store::UploadInfo info, GetUpload(token));
+  if (info.state == store::UploadState::kCommitted) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("upload_token: the upload was committed, its ", info.rows_count,
+                     " rows are visible from epoch ", info.epoch));
+  }
+  ABSL_RETURN_IF_ERROR(base_.store->DropUpload(token));
+  return info;
+}
+
+std::vector<std::shared_ptr<NamedCollection>> Catalog::List() const {
+  const MutexLock lock(mutex_);
+  std::vector<std::shared_ptr<NamedCollection>> all;
+  all.reserve(collections_.size());
+  for (const auto& [name, named] : collections_) all.push_back(named);
+  return all;
+}
+
+namespace {
+
+// `remove` receives the commit hook.
+template <typename Remove>
+absl::StatusOr<DeleteResult> DeleteDurably(const NamedCollection& named, Remove remove) {
+  uint64_t epoch = 0;  // that the store recorded
+  const CommitHook record = [&](const PendingChange& change) {
+    epoch = change.epoch;
+    return named.store->CommitDelete(named.store_id, change.epoch, *change.ids_removed);
+  };
+  ABSL_ASSIGN_OR_RETURN(const DeleteResult result,
+                        remove(named.store == nullptr ? CommitHook() : record));
+  CHECK(epoch == 0 || result.epoch == epoch);
+  named.changed();
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<DeleteResult> DeleteRows(const NamedCollection& named, const IdColumn& ids) {
+  return DeleteDurably(
+      named, [&](const CommitHook& record) { return named.collection->Delete(ids, record); });
+}
+
+absl::StatusOr<DeleteResult> DeleteRows(const NamedCollection& named, const ChosenRows& chosen) {
+  ABSL_ASSIGN_OR_RETURN(RowFilter rows, named.collection->LiveRows(chosen.at.get()));
+  const std::vector<uint64_t>& passing = chosen.rows->chosen;
+  if (rows.chosen.size() > passing.size()) rows.chosen.resize(passing.size());
+  for (size_t word = 0; word < rows.chosen.size(); ++word) rows.chosen[word] &= passing[word];
+  return DeleteDurably(
+      named, [&](const CommitHook& record) { return named.collection->DeleteRows(rows, record); });
+}
+
+}  // namespace nearfield::server

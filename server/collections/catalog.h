@@ -1,0 +1,169 @@
+// Catalog: the collections of one server by name. The engine holds their rows; the store makes them
+// durable.
+#ifndef NEARFIELD_SERVER_COLLECTIONS_CATALOG_H_
+#define NEARFIELD_SERVER_COLLECTIONS_CATALOG_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
+#include "nearfield/engine/engine.h"
+#include "server/attributes/schema.h"
+#include "server/collections/collection_attributes.h"
+#include "server/store/store.h"
+
+namespace nearfield::server {
+
+inline constexpr int32_t kCollectionNameBytesMax = 63;
+inline constexpr int64_t kAliasesMax = 1024;  // for one server
+
+// A collection with its name. A holder may continue to use it after a drop; its memory is freed
+// with the last holder.
+struct NamedCollection {
+  std::string name;
+  std::shared_ptr<Collection> collection;
+  std::unique_ptr<CollectionAttributes> attributes;
+  store::Store* store = nullptr;  // null: nothing is stored
+  int64_t store_id = 0;           // number of this collection in the store
+  // Identifies the collection among all collections in all data directories; never 0. A store keeps
+  // it across restarts. A data directory restored from a snapshot gets another one.
+  uint64_t incarnation = 0;
+  // Not OK if the rows could not be loaded. Then `collection` is empty, and only a drop is allowed.
+  absl::Status load_status;
+  std::function<void()> changed;  // called after each commit and deletion
+  std::atomic<bool> dropped{false};
+};
+
+// Returns OK if `incarnation` is absent or that of the collection. Epochs of another incarnation
+// must not be used with this collection. Errors: FailedPrecondition.
+absl::Status CheckIncarnation(const NamedCollection& named, std::optional<uint64_t> incarnation);
+
+// Checks that `name` matches [A-Za-z0-9][A-Za-z0-9_.-]{0,62}. Errors: InvalidArgument, naming
+// `field`.
+absl::Status ValidateName(std::string_view field, std::string_view name);
+inline absl::Status ValidateCollectionName(std::string_view name) {
+  return ValidateName("name", name);
+}
+
+// Thread-safe.
+class Catalog {
+ public:
+  // The objects that a catalog uses.
+  struct Base {
+    Engine* engine = nullptr;             // outlives the catalog
+    std::unique_ptr<store::Store> store;  // null: nothing is stored
+    std::function<void()> changed = [] {};
+    int64_t attribute_memory_bytes = INT64_MAX;
+    int64_t filter_cache_bytes = 0;
+  };
+  Catalog(Base base, int64_t collections_max);
+
+  struct LoadProgress {
+    const std::string& collection;
+    store::LoadProgress of_collection;
+  };
+  // Loads all collections of the store. A collection that cannot be loaded is listed with its
+  // error. `progress` is called at intervals.
+  // Errors: Unavailable (device lost), Cancelled.
+  absl::Status Load(const std::function<void(const LoadProgress&)>& progress,
+                    const std::function<bool()>& cancelled);
+
+  // Errors: InvalidArgument (name, spec), AlreadyExists (a collection or alias has the name),
+  // ResourceExhausted (collections_max), and those of the engine and the store.
+  absl::StatusOr<std::shared_ptr<NamedCollection>> Create(const std::string& name,
+                                                          const CollectionSpec& spec,
+                                                          AttributeSchema schema = {});
+
+  // Finds a collection by its name or an alias.
+  // Errors: NotFound (names the field `collection`; FindAny names `name`); the collection's
+  // load_status if it could not be loaded.
+  absl::StatusOr<std::shared_ptr<NamedCollection>> Find(const std::string& name) const;
+  // As Find, but also returns a collection that could not be loaded.
+  absl::StatusOr<std::shared_ptr<NamedCollection>> FindAny(const std::string& name) const;
+
+  // Frees the name and its aliases immediately and returns the collection.
+  // Errors: NotFound, FailedPrecondition (an alias; names its collection), and those of the store.
+  absl::StatusOr<std::shared_ptr<NamedCollection>> Drop(const std::string& name);
+
+  struct AliasChange {
+    std::shared_ptr<NamedCollection> now;
+    std::shared_ptr<NamedCollection> before;  // null: the alias is new
+  };
+  // Makes `alias` another name of the collection. If it named another collection, the change is
+  // atomic: every look-up finds one of the two.
+  // Errors: InvalidArgument (alias), NotFound, the collection's load_status, AlreadyExists (a
+  // collection has this name), ResourceExhausted (kAliasesMax), and those of the store.
+  absl::StatusOr<AliasChange> SetAlias(const std::string& alias, const std::string& collection);
+  // Returns the collection that the alias named. Errors: NotFound (also for the name of a
+  // collection), and those of the store.
+  absl::StatusOr<std::shared_ptr<NamedCollection>> DropAlias(const std::string& alias);
+  // Returns a consistent copy of all aliases.
+  using Aliases = std::map<std::string, std::shared_ptr<NamedCollection>>;
+  Aliases ListAliases() const;
+
+  // Returns null if nothing is stored.
+  store::Store* store() const { return base_.store.get(); }
+
+  // Returns what the store knows about an upload with a token. Errors: NotFound, FailedPrecondition
+  // (nothing is stored).
+  absl::StatusOr<store::UploadInfo> GetUpload(const std::string& token) const;
+  struct ListedUpload {
+    store::OpenUpload upload;
+    std::string collection;
+  };
+  // Returns the open uploads with a token, in the order of Store::OpenUploads. Errors:
+  // FailedPrecondition (nothing is stored).
+  absl::StatusOr<std::vector<ListedUpload>> ListUploads() const;
+  // Drops an open upload and returns its last state. Errors: as GetUpload; FailedPrecondition
+  // (committed, or in use by a stream).
+  absl::StatusOr<store::UploadInfo> DropUpload(const std::string& token) const;
+
+  const AttributeShared& attributes() const { return *attributes_; }
+
+  // Ordered by name.
+  std::vector<std::shared_ptr<NamedCollection>> List() const;
+
+ private:
+  std::shared_ptr<NamedCollection> Make(const std::string& name,
+                                        std::shared_ptr<Collection> collection,
+                                        std::unique_ptr<CollectionAttributes> attributes) const;
+  // Returns `named` with the id and incarnation of the stored collection.
+  std::shared_ptr<NamedCollection> Stored(const store::StoredCollection& stored,
+                                          std::shared_ptr<NamedCollection> named) const;
+  // Finds a collection by its name or an alias; null if there is none.
+  std::shared_ptr<NamedCollection> LookUp(const std::string& name) const;
+  // Loads one collection. If that fails, returns it empty with its error as state. Errors:
+  // Unavailable, Cancelled.
+  absl::StatusOr<std::shared_ptr<NamedCollection>> LoadOne(const store::StoredCollection& stored,
+                                                           const store::LoadOptions& options) const;
+
+  const Base base_;
+  const int64_t collections_max_;
+  const std::shared_ptr<AttributeShared> attributes_;
+  // Serializes changes of names; look-ups do not wait for it.
+  Mutex creation_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  mutable Mutex mutex_;
+  std::map<std::string, std::shared_ptr<NamedCollection>> collections_ ABSL_GUARDED_BY(mutex_);
+  // Names that no collection has; their targets are in collections_.
+  Aliases aliases_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Deletes the rows with these ids, or the chosen rows; durably if a store keeps them. Errors: those
+// of the engine and the store.
+absl::StatusOr<DeleteResult> DeleteRows(const NamedCollection& named, const IdColumn& ids);
+// Deletes only chosen rows that `chosen.at` shows, so none of an upload that became visible later.
+absl::StatusOr<DeleteResult> DeleteRows(const NamedCollection& named, const ChosenRows& chosen);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_COLLECTIONS_CATALOG_H_

@@ -1,0 +1,193 @@
+#include "server/collections/collection_attributes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/out_of_memory.h"
+#include "engine/base/status_macros.h"
+#include "server/attributes/evaluate.h"
+#include "server/attributes/ordinal_set.h"
+#include "server/attributes/row_encoding.h"
+
+namespace nearfield::server {
+namespace {
+
+// Dead rows are searched for once there may be more than this number, and more than a quarter of
+// the number of live rows. The search costs a pass over all rows.
+constexpr int64_t kDeadRowsMin = 1024;
+
+constexpr uint64_t kOrdinalsEnd = uint64_t{1} << 32;
+
+}  // namespace
+
+CollectionAttributes::CollectionAttributes(AttributeSchema schema,
+                                           std::shared_ptr<AttributeShared> shared)
+    : shared_(std::move(shared)), columns_(std::move(schema)) {}
+
+AttributeShared::~AttributeShared() { DCHECK_EQ(memory_bytes.load(), 0); }
+
+void AttributeShared::Release(int64_t bytes) {
+  const int64_t left = memory_bytes -= bytes;
+  CHECK_GE(left, 0);
+}
+
+CollectionAttributes::~CollectionAttributes() { shared_->Release(bytes_noted_); }
+
+void CollectionAttributes::NoteBytes() {
+  const MutexLock lock(bytes_mutex_);
+  const int64_t bytes = columns_.bytes();
+  shared_->memory_bytes += bytes - bytes_noted_;
+  bytes_noted_ = bytes;
+}
+
+absl::StatusOr<ChosenRows> CollectionAttributes::Choose(const Collection& collection,
+                                                        const Filter& filter,
+                                                        std::shared_ptr<const PinnedEpoch> at,
+                                                        const std::function<bool()>& cancelled) {
+  // Pin the state first: a later snapshot has every row of it, as long as the state is held.
+  ChosenRows chosen = {.at = at != nullptr ? std::move(at) : collection.PinEpoch()};
+  const std::shared_ptr<const AttributeSnapshot> snapshot = columns_.Snapshot();
+  EvaluateOptions options;
+  options.cancelled = cancelled;
+  options.resolve_ids = [&](const IdColumn& ids) -> absl::StatusOr<OrdinalSet> {
+    ABSL_ASSIGN_OR_RETURN(const RowFilter rows, collection.RowsWithIds(chosen.at.get(), ids));
+    return OrdinalSet::FromWords(0, rows.chosen);
+  };
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const FilterRows> rows,
+                        shared_->cache.Evaluate(filter, *snapshot, options, chosen.at->epoch()));
+  chosen.rows = rows;
+  chosen.rows_count_max = rows->rows_count;
+  return chosen;
+}
+
+std::optional<ChosenRows> CollectionAttributes::FindKept(const Collection& collection,
+                                                         const Filter& filter,
+                                                         std::shared_ptr<const PinnedEpoch> at) {
+  ChosenRows chosen = {.at = at != nullptr ? std::move(at) : collection.PinEpoch()};
+  const std::shared_ptr<const AttributeSnapshot> snapshot = columns_.Snapshot();
+  const std::shared_ptr<const FilterRows> rows =
+      shared_->cache.Find(filter, *snapshot, chosen.at->epoch());
+  if (rows == nullptr) return std::nullopt;
+  chosen.rows = rows;
+  chosen.rows_count_max = rows->rows_count;
+  return chosen;
+}
+
+absl::Status CollectionAttributes::Tidy(Collection& collection,
+                                        const std::function<bool()>& cancelled) {
+  ABSL_RETURN_IF_ERROR(DropDead(collection));
+  while (!cancelled() && columns_.MergeStep()) NoteBytes();
+  NoteBytes();
+  const MutexLock look(look_mutex_);
+  Release(collection);
+  return absl::OkStatus();
+}
+
+void CollectionAttributes::ReleaseOrdinals(Collection& collection) {
+  if (!look_mutex_.TryLock()) return;  // Tidy does it
+  const MutexLock look(look_mutex_, std::adopt_lock);
+  Release(collection);
+}
+
+void CollectionAttributes::Release(Collection& collection) {
+  columns_.TakeFreed().ForEachRange([&](OrdinalRange range) {
+    collection.ReleaseOrdinals(static_cast<uint32_t>(range.begin),
+                               static_cast<int64_t>(range.end - range.begin));
+  });
+}
+
+// Drops rows that no state shows or will show. A state pinned later shows only rows of the states
+// held now, rows of uploads between Add and Finalize, and rows that are not in the snapshot yet.
+absl::Status CollectionAttributes::DropDead(const Collection& collection) {
+  const MutexLock look(look_mutex_);
+  std::shared_ptr<const AttributeSnapshot> snapshot;
+  OrdinalSet adding;
+  PinnedEpochs epochs;
+  {
+    const MutexLock lock(mutex_);
+    const int64_t live_count = collection.PinEpoch()->rows_count();
+    const int64_t dead_max = std::max(kDeadRowsMin, live_count / 4);
+    if (columns_.rows_count() - adding_.size() - live_count <= dead_max) return absl::OkStatus();
+    snapshot = columns_.Snapshot();
+    adding = adding_;
+    epochs = collection.ReachableEpochs();
+  }
+  OrdinalSet dead;
+  for (const auto& chunk : snapshot->chunks) dead.UniteWith(chunk->rows());
+  dead.Subtract(adding);
+  for (const auto& epoch : epochs) {
+    ABSL_ASSIGN_OR_RETURN(const RowFilter live, collection.LiveRows(epoch.get()));
+    dead.Subtract(OrdinalSet::FromWords(0, live.chosen));
+  }
+  columns_.Drop(dead);
+  return absl::OkStatus();
+}
+
+AttributeUpload::AttributeUpload(CollectionAttributes* to, AttributeLimit limit)
+    : to_(to), limit_(limit), builder_(&to->columns_.schema()) {}
+
+AttributeUpload::~AttributeUpload() {
+  if (added_) Finalize(false);
+  to_->shared_->Release(bytes_noted_);
+}
+
+absl::Status AttributeUpload::Append(const AttributeBlock& block) {
+  ABSL_RETURN_IF_ERROR(builder_.Append(block));
+  if (to_->schema().size() == 0) return absl::OkStatus();
+  AttributeShared& shared = *to_->shared_;
+  const int64_t grown = 2 * builder_.bytes() - bytes_noted_;
+  const int64_t used = shared.memory_bytes += grown;
+  bytes_noted_ += grown;
+  if (used <= shared.memory_bytes_max || limit_ == AttributeLimit::kNotes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "attributes: ", bytes_noted_, " bytes of host memory needed for the rows so far, ",
+      std::max<int64_t>(0, shared.memory_bytes_max - (used - bytes_noted_)),
+      " bytes free of attribute_memory_bytes = ", shared.memory_bytes_max));
+}
+
+absl::Status AttributeUpload::AppendStored(int64_t rows_count, const BytesColumn* encoded) {
+  BytesColumn none;
+  if (encoded == nullptr) {
+    for (int64_t row = 0; row < rows_count; ++row) none.Append("");
+    encoded = &none;
+  }
+  ABSL_ASSIGN_OR_RETURN(const AttributeBlock block, DecodeRowAttributes(to_->schema(), *encoded));
+  return Append(block);
+}
+
+absl::Status AttributeUpload::Add(uint32_t first_ordinal) {
+  CHECK(!added_);
+  const uint64_t end = first_ordinal + static_cast<uint64_t>(builder_.rows_count());
+  rows_ = OrdinalSet::FromRange({.begin = first_ordinal, .end = std::min(end, kOrdinalsEnd)});
+  {
+    const MutexLock lock(to_->mutex_);
+    DCHECK_EQ(to_->adding_.IntersectionSize(rows_), 0);  // no two uploads have an ordinal
+    to_->adding_.UniteWith(rows_);
+    added_ = true;
+  }
+  ABSL_ASSIGN_OR_RETURN(auto chunks, builder_.Build(first_ordinal));
+  return CatchOutOfMemory([&] { return to_->columns_.Add(std::move(chunks)); });
+}
+
+void AttributeUpload::Finalize(bool visible) noexcept {
+  if (!added_) return;
+  // The commit is already decided. If memory is exhausted, small chunks stay unmerged and invisible
+  // rows stay until the next Tidy.
+  CatchOutOfMemory([&] {
+    if (visible) {
+      to_->columns_.MergeSmall();
+    } else {
+      to_->columns_.Release(rows_);
+    }
+    return absl::OkStatus();
+  }).IgnoreError();
+  to_->NoteBytes();
+  to_->shared_->Release(std::exchange(bytes_noted_, 0));
+  const MutexLock lock(to_->mutex_);
+  to_->adding_.Subtract(rows_);
+  added_ = false;
+}
+
+}  // namespace nearfield::server

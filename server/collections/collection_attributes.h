@@ -1,0 +1,147 @@
+// CollectionAttributes: the attributes of one collection's rows, from upload to filter.
+#ifndef NEARFIELD_SERVER_COLLECTIONS_COLLECTION_ATTRIBUTES_H_
+#define NEARFIELD_SERVER_COLLECTIONS_COLLECTION_ATTRIBUTES_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/mutex.h"
+#include "nearfield/engine/bytes_column.h"
+#include "nearfield/engine/collection.h"
+#include "nearfield/engine/row_filter.h"
+#include "server/attributes/attribute_block.h"
+#include "server/attributes/chunk.h"
+#include "server/attributes/columns.h"
+#include "server/attributes/filter.h"
+#include "server/attributes/filter_cache.h"
+#include "server/attributes/ordinal_set.h"
+#include "server/attributes/schema.h"
+
+namespace nearfield::server {
+
+// State shared by all collections of a server. Thread-safe.
+struct AttributeShared {
+  AttributeShared(int64_t memory_bytes_max_in, int64_t cache_bytes_max)
+      : memory_bytes_max(memory_bytes_max_in), cache(cache_bytes_max) {}
+  // Requires: all bytes were released.
+  ~AttributeShared();
+
+  void Release(int64_t bytes);
+
+  const int64_t memory_bytes_max;  // limit on host memory for the attributes of all rows
+  std::atomic<int64_t> memory_bytes{0};
+  FilterCache cache;
+};
+
+// The rows that pass a filter, and the state of the collection that was evaluated.
+struct ChosenRows {
+  std::shared_ptr<const PinnedEpoch> at;
+  std::shared_ptr<const RowFilter> rows;  // may include rows that `at` does not show
+  int64_t rows_count_max = 0;             // number of set bits in `rows`
+};
+
+// Returns true if the engine should scan only these rows: they are at most one in 32.
+inline bool IsFewRows(const ChosenRows& chosen) {
+  return chosen.rows_count_max * 32 <= chosen.at->rows_count();
+}
+
+class AttributeUpload;
+
+// Thread-safe.
+class CollectionAttributes {
+ public:
+  CollectionAttributes(AttributeSchema schema, std::shared_ptr<AttributeShared> shared);
+  ~CollectionAttributes();
+
+  const AttributeSchema& schema() const { return columns_.schema(); }
+  // Returns the bytes of host memory.
+  int64_t bytes() const { return columns_.bytes(); }
+
+  // Returns the rows that pass at `at` (null: the current state of `collection`). Requires: the
+  // filter was validated against schema().
+  // Errors: Cancelled, InvalidArgument (ids of the other type).
+  absl::StatusOr<ChosenRows> Choose(const Collection& collection, const Filter& filter,
+                                    std::shared_ptr<const PinnedEpoch> at,
+                                    const std::function<bool()>& cancelled);
+
+  // Returns the result of Choose if it is cached, else nullopt. Takes microseconds.
+  std::optional<ChosenRows> FindKept(const Collection& collection, const Filter& filter,
+                                     std::shared_ptr<const PinnedEpoch> at);
+
+  // Merges the small chunks of uploads, and releases the memory and the ordinals of rows that no
+  // held state shows any more. Runs in the background; polls `cancelled` between steps.
+  absl::Status Tidy(Collection& collection, const std::function<bool()>& cancelled);
+
+  // Releases the ordinals of rows that are gone, so that an upload can take them: those of failed
+  // uploads, and those that were freed since the last Tidy. Cost: one microsecond for each range.
+  void ReleaseOrdinals(Collection& collection);
+
+ private:
+  friend class AttributeUpload;
+  absl::Status DropDead(const Collection& collection);
+  void Release(Collection& collection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(look_mutex_);
+  void NoteBytes();
+
+  const std::shared_ptr<AttributeShared> shared_;
+  AttributeColumns columns_;
+  // Held while dead rows are searched for and dropped. No ordinal is released in that time, so no
+  // ordinal that was found dead names another row when it is dropped.
+  Mutex look_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  Mutex mutex_;
+  OrdinalSet adding_ ABSL_GUARDED_BY(mutex_);  // rows of uploads between Add and Finalize
+  Mutex bytes_mutex_;
+  int64_t bytes_noted_ ABSL_GUARDED_BY(bytes_mutex_) = 0;  // part of shared_->memory_bytes
+};
+
+// Decides what happens when attribute memory is exhausted. kRefuses rejects new attributes. kNotes
+// only records the bytes: attributes that were stored are always loaded.
+enum class AttributeLimit : uint8_t { kRefuses, kNotes };
+
+// The attributes of the rows of one upload. If it is destroyed before Finalize(true), its rows are
+// removed. Not thread-safe.
+class AttributeUpload {
+ public:
+  // `to` outlives this object.
+  explicit AttributeUpload(CollectionAttributes* to,
+                           AttributeLimit limit = AttributeLimit::kRefuses);
+  ~AttributeUpload();
+  AttributeUpload(const AttributeUpload&) = delete;
+  AttributeUpload& operator=(const AttributeUpload&) = delete;
+
+  // Appends rows. Requires: the columns are those of the schema.
+  // Errors: ResourceExhausted (reports needed and free bytes). After an error the upload can only
+  // be destroyed.
+  absl::Status Append(const AttributeBlock& block);
+
+  // As Append, for `rows_count` rows in the store's encoding (row_encoding.h; null: no row has
+  // any). Errors: as Append; DataLoss.
+  absl::Status AppendStored(int64_t rows_count, const BytesColumn* encoded);
+  // Returns the number of rows appended but not added yet.
+  int64_t rows_count() const { return builder_.rows_count(); }
+
+  // Adds all rows with ordinals from `first_ordinal` on; filters find them from now on. Call it
+  // before the engine shows the rows. After this call, also after an error, the ordinals are
+  // released once the rows are gone. Errors: ResourceExhausted.
+  absl::Status Add(uint32_t first_ordinal);
+  // Ends the upload: `visible` if the engine shows the rows, else it never will.
+  void Finalize(bool visible) noexcept;
+
+ private:
+  CollectionAttributes* const to_;
+  const AttributeLimit limit_;
+  AttributeChunkBuilder builder_;
+  int64_t bytes_noted_ = 0;  // bytes of the builder and of its future result, part of memory_bytes
+  bool added_ = false;
+  OrdinalSet rows_;  // the ordinals of the last Add
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_COLLECTIONS_COLLECTION_ATTRIBUTES_H_

@@ -1,0 +1,168 @@
+#include "server/collections/collection_upload.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
+#include "engine/base/check.h"
+#include "engine/base/status_macros.h"
+#include "server/attributes/row_encoding.h"
+
+namespace nearfield::server {
+namespace {
+
+// A resumable upload loses at most this many bytes when the process ends.
+constexpr int64_t kCheckpointBytes = int64_t{256} << 20;
+
+int64_t BytesOf(const UploadBlock& block) {
+  return static_cast<int64_t>(block.rows.size()) + block.ids->bytes() +
+         (block.payloads == nullptr ? 0 : block.payloads->value_bytes());
+}
+
+}  // namespace
+
+absl::Status CheckTokenIsOf(const NamedCollection& named, UploadMode mode,
+                            const store::UploadInfo& known) {
+  if (known.collection_id == named.store_id && known.mode == mode) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "begin.upload_token: of an upload into another collection, or with another mode");
+}
+
+CollectionUpload::CollectionUpload(std::shared_ptr<NamedCollection> named,
+                                   const BeginUploadRequest& request)
+    : named_(std::move(named)),
+      resumable_(!request.token.empty()),
+      attributes_(named_->attributes.get()) {}
+
+CollectionUpload::~CollectionUpload() {
+  // A client that reconnects finds the blocks that it sent, except a failed one.
+  if (segment_ != nullptr && resumable_ && !failed_) segment_->Checkpoint().IgnoreError();
+}
+
+absl::StatusOr<std::unique_ptr<CollectionUpload>> CollectionUpload::Begin(
+    std::shared_ptr<NamedCollection> named, const BeginUploadRequest& request) {
+  std::unique_ptr<CollectionUpload> upload(new CollectionUpload(std::move(named), request));
+  const NamedCollection& to = *upload->named_;
+  if (upload->resumable_ && to.store == nullptr) {
+    return absl::FailedPreconditionError(
+        "begin.upload_token: this server keeps nothing on a disk (data_dir is none), so that no "
+        "upload can be resumed");
+  }
+  ABSL_ASSIGN_OR_RETURN(upload->upload_, to.collection->BeginUpload(request.reservation));
+  if (to.store != nullptr) ABSL_RETURN_IF_ERROR(upload->OpenSegment(request));
+  return upload;
+}
+
+absl::Status CollectionUpload::OpenSegment(const BeginUploadRequest& request) {
+  const UploadMode mode = request.reservation.mode;
+  if (resumable_) {
+    const auto known = named_->store->GetUpload(request.token);
+    if (known.ok()) {
+      ABSL_RETURN_IF_ERROR(CheckTokenIsOf(*named_, mode, *known));
+      if (known->rows_count > request.reservation.rows_max) {
+        return ArgumentError(
+            "begin.rows_max",
+            absl::StrCat(request.reservation.rows_max, ", but the upload of this token has ",
+                         known->rows_count, " rows already"),
+            absl::StrCat(request.reservation.rows_max), absl::StrCat(known->rows_count));
+      }
+      return Resume(request);
+    }
+    if (!absl::IsNotFound(known.status())) return known.status();
+  }
+  store::BeginUploadOptions options = {
+      .mode = mode, .token = request.token, .caller = request.caller};
+  options.bytes_expected =
+      store::UploadBytes(named_->collection->spec(), request.reservation.rows_max,
+                         request.reservation.payload_bytes_max);
+  ABSL_ASSIGN_OR_RETURN(segment_, named_->store->BeginUpload(named_->store_id, options));
+  return absl::OkStatus();
+}
+
+absl::Status CollectionUpload::Resume(const BeginUploadRequest& request) {
+  const auto play_again = [&](const store::StoredBlock& block) -> absl::Status {
+    if (request.check_caller) ABSL_RETURN_IF_ERROR(request.check_caller());
+    const UploadBlock rows = {.ids = block.ids, .rows = block.rows, .payloads = block.payloads};
+    place_.rows_count += block.ids->size();
+    if (block.payloads != nullptr) place_.payload_bytes += block.payloads->value_bytes();
+    ABSL_RETURN_IF_ERROR(attributes_.AppendStored(block.ids->size(), block.attributes));
+    return upload_->Append(rows);
+  };
+  ABSL_ASSIGN_OR_RETURN(segment_,
+                        named_->store->ResumeUpload(request.token, play_again, request.caller));
+  place_.next_block = segment_->next_block();
+  return absl::OkStatus();
+}
+
+absl::Status CollectionUpload::Append(const UploadBlock& block, const AttributeBlock& attributes) {
+  if (segment_ != nullptr) {  // the client and the disk count the same blocks and rows
+    CHECK_EQ(segment_->next_block(), place_.next_block);
+    CHECK_EQ(segment_->rows_count(), place_.rows_count);
+  }
+  failed_ = true;
+  BytesColumn encoded;
+  const AttributeSchema& schema = named_->attributes->schema();
+  if (schema.size() > 0) {
+    ABSL_ASSIGN_OR_RETURN(encoded, EncodeRowAttributes(schema, attributes, {}));
+  }
+  ABSL_RETURN_IF_ERROR(upload_->Append(block));
+  ABSL_RETURN_IF_ERROR(attributes_.Append(attributes));
+  if (segment_ != nullptr) {
+    ABSL_RETURN_IF_ERROR(segment_->Append({.number = segment_->next_block(),
+                                           .ids = block.ids,
+                                           .rows = block.rows,
+                                           .payloads = block.payloads,
+                                           .attributes = schema.size() > 0 ? &encoded : nullptr}));
+    bytes_since_checkpoint_ += BytesOf(block);
+    if (resumable_ && bytes_since_checkpoint_ >= kCheckpointBytes) {
+      ABSL_RETURN_IF_ERROR(segment_->Checkpoint());
+      bytes_since_checkpoint_ = 0;
+    }
+  }
+  failed_ = false;
+  place_.rows_count += block.ids->size();
+  if (block.payloads != nullptr) place_.payload_bytes += block.payloads->value_bytes();
+  ++place_.next_block;
+  return absl::OkStatus();
+}
+
+absl::Status CollectionUpload::Record(const PendingChange& change) {
+  if (segment_ == nullptr) return absl::OkStatus();
+  const std::vector<int64_t> superseded(change.rows_superseded.begin(),
+                                        change.rows_superseded.end());
+  return named_->store->CommitUpload(
+      segment_.get(),
+      {.epoch = change.epoch, .replaced_ids = change.ids_removed, .superseded_rows = superseded});
+}
+
+absl::StatusOr<CommitResult> CollectionUpload::Commit() {
+  // Build the indexes before the commit, so that other commits need not wait.
+  if (place_.rows_count > 0) {
+    named_->attributes->ReleaseOrdinals(*named_->collection);
+    ABSL_ASSIGN_OR_RETURN(const uint32_t first, upload_->TakeOrdinals());
+    ABSL_RETURN_IF_ERROR(attributes_.Add(first));
+  }
+  // A start moves a sealed segment that was not committed to lost/. So seal it after everything
+  // that takes long or may run out of memory.
+  if (segment_ != nullptr) ABSL_RETURN_IF_ERROR(segment_->Sync());
+  std::optional<uint64_t> recorded;  // the epoch
+  ABSL_ASSIGN_OR_RETURN(const CommitResult result,
+                        upload_->Commit([&](const PendingChange& change) {
+                          recorded = change.epoch;
+                          return Record(change);
+                        }));
+  CHECK_EQ(result.epoch, recorded.value_or(result.epoch));
+  attributes_.Finalize(true);
+  // The upload changed nothing. Record that under its token.
+  if (segment_ != nullptr && !recorded.has_value() && resumable_) {
+    ABSL_RETURN_IF_ERROR(named_->store->CommitUpload(
+        segment_.get(), {.epoch = result.epoch, .without_effect = true}));
+  }
+  segment_ = nullptr;
+  named_->changed();
+  return result;
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,84 @@
+// CollectionUpload: one upload into a named collection. The engine and the store share one commit.
+#ifndef NEARFIELD_SERVER_COLLECTIONS_COLLECTION_UPLOAD_H_
+#define NEARFIELD_SERVER_COLLECTIONS_COLLECTION_UPLOAD_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nearfield/engine/collection.h"
+#include "server/collections/catalog.h"
+#include "server/store/store.h"
+
+namespace nearfield::server {
+
+struct BeginUploadRequest {
+  UploadReservation reservation;
+  std::string token;   // empty: the upload ends with its stream
+  std::string caller;  // owner of the upload; empty: none in particular
+  // Returns an error if no caller waits any more. Polled while the blocks of a resumed upload are
+  // read. May be empty.
+  std::function<absl::Status()> check_caller;
+};
+
+// Position of an upload's next block. Only a resumed upload does not begin with zeros.
+struct UploadPlace {
+  int64_t next_block = 0;
+  int64_t rows_count = 0;
+  int64_t payload_bytes = 0;
+};
+
+// Checks that the upload with this token is into this collection and has this mode. Errors:
+// FailedPrecondition.
+absl::Status CheckTokenIsOf(const NamedCollection& named, UploadMode mode,
+                            const store::UploadInfo& known);
+
+// One upload. If it is destroyed before its commit, it is removed, except for its durable blocks if
+// it has a token. Not thread-safe.
+class CollectionUpload {
+ public:
+  // Reserves memory and disk space for the whole upload. With the token of an open upload, resumes
+  // it.
+  // Errors: those of the engine, the store and `dead`; FailedPrecondition (a token although nothing
+  // is stored; the token belongs to another collection or mode, or is in use); InvalidArgument (the
+  // token has more rows than the reservation).
+  static absl::StatusOr<std::unique_ptr<CollectionUpload>> Begin(
+      std::shared_ptr<NamedCollection> named, const BeginUploadRequest& request);
+  ~CollectionUpload();
+
+  // Returns the position after the blocks so far.
+  const UploadPlace& place() const { return place_; }
+
+  // Appends a block. Requires: at least one row; `attributes` has as many rows, and the columns of
+  // the collection's schema.
+  // Errors: those of the engine and the store. After an error the upload can only be destroyed.
+  absl::Status Append(const UploadBlock& block, const AttributeBlock& attributes);
+
+  // Makes the upload durable, then visible. Errors: as Upload::Commit; Aborted (the collection was
+  // dropped).
+  absl::StatusOr<CommitResult> Commit();
+
+ private:
+  CollectionUpload(std::shared_ptr<NamedCollection> named, const BeginUploadRequest& request);
+  absl::Status OpenSegment(const BeginUploadRequest& request);
+  absl::Status Resume(const BeginUploadRequest& request);
+  // Makes the commit durable.
+  absl::Status Record(const PendingChange& change);
+
+  const std::shared_ptr<NamedCollection> named_;
+  const bool resumable_;
+  std::unique_ptr<Upload> upload_;
+  AttributeUpload attributes_;
+  std::unique_ptr<store::SegmentWriter> segment_;  // null: nothing is stored
+  UploadPlace place_;
+  int64_t bytes_since_checkpoint_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_COLLECTIONS_COLLECTION_UPLOAD_H_

@@ -1,0 +1,66 @@
+#include "server/collections/snapshots.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
+#include "engine/base/status_macros.h"
+#include "server/collections/catalog.h"
+
+namespace nearfield::server {
+namespace {
+
+absl::Status CheckPlace(const SnapshotPlace& place) {
+  if (!place.dir.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "this server has no directory for snapshots: its operator sets snapshot_dir");
+}
+
+absl::Status AlreadyThere(const std::string& name) {
+  return absl::AlreadyExistsError(absl::StrCat("name: a snapshot \"", name, "\" exists already"));
+}
+
+}  // namespace
+
+absl::Status ValidateSnapshotName(std::string_view name) {
+  ABSL_RETURN_IF_ERROR(ValidateName("name", name));
+  if (!store::IsUnfinishedSnapshot(std::string(name))) return absl::OkStatus();
+  return ArgumentError(
+      "name",
+      absl::StrCat("\"", std::string(name),
+                   "\" must not end in .partial or .partial.catalog: so end snapshots under way"),
+      std::string(name));
+}
+
+absl::StatusOr<SnapshotInfo> CreateSnapshot(const SnapshotPlace& place, const std::string& name,
+                                            const std::function<bool()>& cancelled) {
+  ABSL_RETURN_IF_ERROR(ValidateSnapshotName(name));
+  ABSL_RETURN_IF_ERROR(CheckPlace(place));
+  if (place.store == nullptr) {
+    return absl::FailedPreconditionError(
+        "this server keeps nothing on a disk (data_dir is none), so that there is nothing to copy");
+  }
+  ABSL_ASSIGN_OR_RETURN(const auto before, store::Store::ListSnapshots(place.dir));
+  const auto same = [&name](const SnapshotInfo& info) { return info.name == name; };
+  if (std::any_of(before.begin(), before.end(), same)) return AlreadyThere(name);
+  if (static_cast<int64_t>(before.size()) >= place.snapshots_max) {
+    return absl::ResourceExhaustedError(absl::StrCat("there are ", before.size(),
+                                                     " snapshots, the limit snapshots_max is ",
+                                                     place.snapshots_max));
+  }
+  const absl::Status written =
+      place.store->Snapshot(absl::StrCat(place.dir, "/", name), {.cancelled = cancelled});
+  if (absl::IsAlreadyExists(written)) return AlreadyThere(name);
+  ABSL_RETURN_IF_ERROR(written);
+  ABSL_ASSIGN_OR_RETURN(const auto after, store::Store::ListSnapshots(place.dir));
+  const auto found = std::find_if(after.begin(), after.end(), same);
+  if (found != after.end()) return *found;
+  return absl::InternalError("the snapshot was removed as soon as it was made");
+}
+
+absl::StatusOr<std::vector<SnapshotInfo>> ListSnapshots(const SnapshotPlace& place) {
+  ABSL_RETURN_IF_ERROR(CheckPlace(place));
+  return store::Store::ListSnapshots(place.dir);
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,17 @@
+// A terminate handler for a lack of memory or threads where no call can be refused. It writes one
+// line to stderr and exits with a code; the runtime's handler would raise SIGABRT.
+#ifndef NEARFIELD_SERVER_PROCESS_MEMORY_EXIT_H_
+#define NEARFIELD_SERVER_PROCESS_MEMORY_EXIT_H_
+
+namespace nearfield::server {
+
+// Sets the terminate handler of the process. May run before any initializer of the program. The
+// exit code is kConfiguration until ServingBegins, and kFailure after it.
+void InstallMemoryExit() noexcept;
+
+// Marks the end of the start. After it, a supervisor can expect a restarted process to serve.
+void ServingBegins() noexcept;
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_PROCESS_MEMORY_EXIT_H_

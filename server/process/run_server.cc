@@ -1,0 +1,280 @@
+#include "server/process/run_server.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/mutex.h"
+#include "server/config/exit_code.h"
+#include "server/config/load.h"
+#include "server/config/reload.h"
+#include "server/edge/descriptor_limit.h"
+#include "server/process/device_monitor.h"
+#include "server/process/memory_exit.h"
+#include "server/process/offline.h"
+#include "server/process/server.h"
+#include "server/process/signals.h"
+
+namespace nearfield::server {
+namespace {
+
+// An event for the main thread.
+struct Event {
+  enum class Kind { kSignal, kBooted, kLost };
+  Kind kind = Kind::kSignal;
+  ExitCode boot_code = ExitCode::kClean;
+};
+
+class Events {
+ public:
+  void Post(const Event& event) {
+    {
+      const MutexLock lock(mutex_);
+      events_.push_back(event);
+    }
+    arrived_.NotifyOne();
+  }
+  Event Wait() {
+    MutexLock lock(mutex_);
+    while (events_.empty()) arrived_.Wait(lock);
+    const Event event = events_.front();
+    events_.pop_front();
+    return event;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar arrived_;
+  std::deque<Event> events_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The log that also receives messages of libraries, in the same format.
+std::atomic<Log*> library_log{nullptr};
+
+void OnGrpcMessage(gpr_log_func_args* args) {
+  Log* log = library_log.load();
+  if (log == nullptr || args->severity != GPR_LOG_SEVERITY_ERROR) return;
+  log->Write(LogLevel::kWarning, "grpc", {{"error", args->message}});
+}
+
+// Clients cause these messages by sending texts that are not UTF-8, so log them at debug level.
+void OnProtobufMessage(google::protobuf::LogLevel /*level*/, const char* /*file*/, int /*line*/,
+                       const std::string& message) {
+  Log* log = library_log.load();
+  if (log != nullptr) log->Write(LogLevel::kDebug, "protobuf", {{"error", message}});
+}
+
+[[noreturn]] void LeaveAtOnce(Log* log, ExitCode code) {
+  log->Flush();
+  std::_Exit(static_cast<int>(code));
+}
+
+void LogSettings(const Settings& settings, const std::vector<std::string>& unknown_variables,
+                 Log* log) {
+  std::vector<LogField> fields;
+  for (const SettingBase* setting : settings.all())
+    fields.push_back({setting->name(), setting->Text()});
+  log->Write(LogLevel::kInfo, "configuration", fields);
+  if (!unknown_variables.empty()) {
+    log->Write(LogLevel::kWarning, "environment variables that name no setting are ignored",
+               {{"variables", absl::StrJoin(unknown_variables, " ")}});
+  }
+  if (!IsLoopback(settings.listen.value())) {
+    log->Write(
+        LogLevel::kWarning,
+        "listening beyond loopback without TLS or keys: put a proxy that authenticates in front",
+        {{"listen", settings.listen.value()}});
+  }
+}
+
+// Writes the file atomically: to a temporary name, then renamed.
+absl::Status WritePortFile(const std::string& path, int port) {
+  const std::string beside = path + ".new";
+  {
+    std::ofstream file(beside, std::ios::trunc);
+    file << port << "\n";
+    if (!file.flush())
+      return absl::InvalidArgumentError(
+          absl::StrCat("port_file = \"", path, "\": cannot be written"));
+  }
+  if (std::rename(beside.c_str(), path.c_str()) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("port_file = \"", path, "\": cannot be written"));
+  }
+  return absl::OkStatus();
+}
+
+ExitCode Drain(Server* server, Log* log) {
+  log->Write(LogLevel::kInfo, "draining");
+  const ExitCode code = server->Drain();
+  if (code == ExitCode::kClean || code == ExitCode::kSelfTest) {
+    log->Write(LogLevel::kInfo, "drained");
+    return code;
+  }
+  if (code == ExitCode::kFailure) log->Write(LogLevel::kError, "calls would not end: leaving them");
+  LeaveAtOnce(log, code);
+}
+
+[[noreturn]] void LeaveLostDevice(Server* server, Log* log) {
+  server->Fail();
+  log->Write(LogLevel::kError, "leaving: start the process again");
+  LeaveAtOnce(log, ExitCode::kDeviceLost);
+}
+
+// Runs the server from its boot to its end. The monitor ends before the engine does.
+ExitCode Serve(const EngineFactory& make_engine, Server* server, Events* events, Log* log) {
+  std::thread boot([&] {
+    const ExitCode code = server->Boot(make_engine);
+    events->Post({.kind = Event::Kind::kBooted, .boot_code = code});
+  });
+  std::shared_ptr<DeviceMonitor> monitor;
+  while (true) {
+    const Event event = events->Wait();
+    if (event.kind == Event::Kind::kLost) LeaveLostDevice(server, log);
+    if (event.kind == Event::Kind::kBooted) {
+      boot.join();
+      if (event.boot_code == ExitCode::kDeviceLost) LeaveLostDevice(server, log);
+      if (event.boot_code != ExitCode::kClean) {
+        server->Drain();
+        return event.boot_code;
+      }
+      ServingBegins();
+      monitor = std::make_shared<DeviceMonitor>(
+          server->state().core()->engine.get(), [events, log](const absl::Status& why) {
+            log->Write(LogLevel::kError, "the device is lost", {{"error", why.ToString()}});
+            events->Post({.kind = Event::Kind::kLost});
+          });
+      server->state().SetSuspicionListener([weak = std::weak_ptr(monitor)] {
+        if (const auto held = weak.lock(); held != nullptr) held->LookNow();
+      });
+      log->Write(LogLevel::kInfo, absl::StrCat("serving on ", server->address()));
+      continue;
+    }
+    if (boot.joinable()) {
+      if (server->state().Drain() == ServerState::Phase::kStarting) {
+        // The engine's start cannot be interrupted, and there is nothing to lose yet.
+        log->Write(LogLevel::kInfo, "leaving before the start was complete");
+        LeaveAtOnce(log, ExitCode::kClean);
+      }
+      boot.join();  // it serves already: wait for its last steps
+    }
+    server->state().SetSuspicionListener(nullptr);
+    monitor = nullptr;
+    return Drain(server, log);
+  }
+}
+
+// Reads the configuration again and applies the settings that can change.
+void Reload(Reloader* reloader, Log* log) {
+  const absl::StatusOr<Reloader::Outcome> outcome = reloader->Reload();
+  if (!outcome.ok()) {
+    log->Write(LogLevel::kError, "the configuration is not reloaded: the values in force stay",
+               {{"error", std::string(outcome.status().message())}});
+    return;
+  }
+  log->Write(LogLevel::kInfo, "configuration reloaded",
+             {{"changed", absl::StrJoin(outcome->changed, ", ")}});
+  if (!outcome->need_restart.empty()) {
+    log->Write(LogLevel::kWarning, "changed settings that a restart would put in force",
+               {{"settings", absl::StrJoin(outcome->need_restart, ", ")}});
+  }
+}
+
+// Returns the parts of a server that SIGHUP changes.
+std::vector<Reloader::Part> ReloadableParts(Server* server, Log* log) {
+  return {
+      {{"log_level"},
+       [log](const Settings& fresh) { log->SetLevel(LogLevelFromName(fresh.log_level.value())); }},
+      {{"log_requests", "log_slow_ms", "log_sample"}, [server](const Settings& fresh) {
+         server->state().request_log().SetPolicy(RequestLogPolicyOf(fresh));
+       }}};
+}
+
+ExitCode RunWith(const Settings& settings, Reloader::Load load, const EngineFactory& make_engine,
+                 Log* log) {
+  Events events;
+  const SteadyClock clock;
+  Server server(&settings, log, &clock);
+  Reloader reloader(settings, std::move(load), ReloadableParts(&server, log));
+  const SignalWatcher watcher(
+      [&](int number, int count) {
+        log->Write(LogLevel::kInfo, "signal",
+                   {{"number", int64_t{number}}, {"count", int64_t{count}}});
+        if (count > 1) LeaveAtOnce(log, ExitCode::kFailure);
+        events.Post({.kind = Event::Kind::kSignal});
+      },
+      [&] { Reload(&reloader, log); });
+  absl::Status status = server.Listen();
+  if (status.ok()) {
+    log->Write(LogLevel::kInfo, absl::StrCat("listening on ", server.address()));
+    if (!settings.port_file.value().empty())
+      status = WritePortFile(settings.port_file.value(), server.port());
+    if (status.ok()) return Serve(make_engine, &server, &events, log);
+    server.Drain();
+  }
+  log->Write(LogLevel::kError, "configuration error", {{"error", std::string(status.message())}});
+  return ExitCode::kConfiguration;
+}
+
+// Runs the server with a log on stderr.
+ExitCode RunLogged(const Settings& settings, const std::vector<std::string>& unknown_variables,
+                   Reloader::Load load, const EngineFactory& make_engine) {
+  const LogFormat format =
+      settings.log_format.value() == "json" ? LogFormat::kJson : LogFormat::kText;
+  Log log(format, LogLevelFromName(settings.log_level.value()));
+  library_log.store(&log);
+  gpr_set_log_function(OnGrpcMessage);
+  google::protobuf::SetLogHandler(OnProtobufMessage);
+  LogSettings(settings, unknown_variables, &log);
+  RaiseDescriptorLimit();
+  log.Write(LogLevel::kInfo, "descriptor limit", {{"descriptors", DescriptorLimit()}});
+  const ExitCode code = RunWith(settings, std::move(load), make_engine, &log);
+  log.Write(LogLevel::kInfo, "end",
+            {{"exit_code", static_cast<int64_t>(code)}, {"log_lines_dropped", log.dropped()}});
+  library_log.store(nullptr);
+  return code;
+}
+
+}  // namespace
+
+int RunServer(int argc, char** argv, const EngineFactory& make_engine) {
+  BlockSignals();
+  Settings settings;
+  const Environment environment = ProcessEnvironment();
+  const absl::StatusOr<LoadOutcome> outcome = LoadSettings(argc, argv, environment, &settings);
+  if (!outcome.ok()) {
+    std::fprintf(stderr, "nearfield-server: %s\n", std::string(outcome.status().message()).c_str());
+    return static_cast<int>(ExitCode::kConfiguration);
+  }
+  if (outcome->action == LoadOutcome::Action::kServe) {
+    const auto load = [&](Settings* fresh) {
+      return LoadSettings(argc, argv, environment, fresh).status();
+    };
+    return static_cast<int>(RunLogged(settings, outcome->unknown_variables, load, make_engine));
+  }
+  UnblockSignals();
+  if (outcome->action == LoadOutcome::Action::kPrint) {
+    std::fputs(outcome->output.c_str(), stdout);
+    return static_cast<int>(ExitCode::kClean);
+  }
+  if (outcome->action == LoadOutcome::Action::kCheckDataDir) {
+    return static_cast<int>(CheckDataDir(settings.data_dir.value()));
+  }
+  return static_cast<int>(RestoreDataDir(outcome->snapshot_dir, settings.data_dir.value()));
+}
+
+}  // namespace nearfield::server

@@ -1,0 +1,391 @@
+#include "server/process/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <future>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/config/memory_plan.h"
+#include "server/edge/descriptor_limit.h"
+#include "server/edge/listen_sockets.h"
+#include "server/process/start_audit.h"
+
+namespace nearfield::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kLookaheadBytes = 4 << 20;
+constexpr int kFrameBytesMax = 1 << 20;
+constexpr int kReadChunkBytes = 256 << 10;
+// Limit on the metadata of a connection. A connection that exceeds it ends with all its calls. If a
+// call exceeds kMetadataBytesMax (service/grpc_call.h), only that call is refused.
+constexpr int kMetadataBytesOfConnectionMax = 128 * 1024;
+// Deadline for the first SETTINGS frame of a connection. A silent connection frees its place after
+// this time.
+constexpr int kHandshakeMs = 20000;
+constexpr int kClientPingMsMin = 10000;
+// Time in which cancelled calls may end by themselves, with the same metadata as every other error.
+constexpr milliseconds kOwnEndWait{1000};
+// Time to send final messages: replies being sent, the last status of a health watch.
+constexpr milliseconds kLastWordsWait{500};
+// Limits of the wait for calls after all were cancelled; calls that do not end by then never will.
+// The wait uses the rest of kExitMax within these limits. Supervisors commonly kill a process after
+// 30 s.
+constexpr milliseconds kExitMax{28000};
+constexpr milliseconds kCancelledCallsWaitMin{1500};
+constexpr milliseconds kCancelledCallsWaitMax{10000};
+// Time in which callers are informed that the device is lost.
+constexpr milliseconds kLostWait{500};
+// Interval between two log lines about loading.
+constexpr int64_t kProgressUs = 2'000'000;
+
+// Removes the reflection plugin. Linking the reflection library enables reflection in every server.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->erase(std::remove_if(plugins->begin(), plugins->end(),
+                                  [](const auto& plugin) {
+                                    return plugin->name() == "proto_server_reflection";
+                                  }),
+                   plugins->end());
+  }
+};
+
+int Int(const NumberSetting& setting) { return static_cast<int>(setting.value()); }
+
+void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
+  grpc::ResourceQuota quota("nearfield");
+  quota.Resize(static_cast<size_t>(settings.transport_bytes_max.value()));
+  builder->SetResourceQuota(quota);
+  // A compressed message may expand a thousandfold. It is answered with UNIMPLEMENTED and never
+  // decompressed.
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder->SetMaxReceiveMessageSize(Int(settings.request_bytes_max));
+  builder->SetMaxSendMessageSize(Int(settings.response_bytes_max));
+  // Large frames and lookahead: the next block of an upload arrives while the current one is
+  // processed.
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytesMax);
+  builder->AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadChunkBytes);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, Int(settings.streams_max));
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesOfConnectionMax);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Int(settings.connection_idle_ms));
+  // Set no grace time, so that calls on an old connection run to their end: uploads and streams may
+  // be long.
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Int(settings.connection_age_ms));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Int(settings.keepalive_ms));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Int(settings.keepalive_timeout_ms));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              kClientPingMsMin);
+}
+
+// Returns true if the collection was loaded and no data of it was found unreadable since.
+bool IsReadable(const NamedCollection& named) {
+  return named.load_status.ok() &&
+         (named.store == nullptr || named.store->ReadFailuresOf(named.store_id).count == 0);
+}
+
+// Logs which segment files the store's catalog did not name, and what happened to them.
+void TellOrphans(const store::OrphanReport& report, const std::string& dir, Log* log) {
+  if (report.unfinished_count > 0) {
+    log->Write(LogLevel::kInfo, "files of uploads that never ended were removed",
+               {{"files", report.unfinished_count}, {"bytes", report.unfinished_bytes}});
+  }
+  for (const auto& [path, bytes] : report.set_aside) {
+    log->Write(LogLevel::kWarning, "a segment that the catalogue does not name was set aside",
+               {{"path", path}, {"bytes", bytes}});
+  }
+  for (const auto& [path, bytes] : report.left) {
+    log->Write(LogLevel::kWarning,
+               "a segment that the catalogue does not name stays: the disk is full",
+               {{"path", path}, {"bytes", bytes}});
+  }
+  if (report.lost_count > 0) {
+    log->Write(LogLevel::kWarning,
+               "segments were set aside in lost/: look whether rows are missed, then remove them",
+               {{"data_dir", dir}, {"files", report.lost_count}, {"bytes", report.lost_bytes}});
+  }
+}
+
+// Logs which collections were created with a scan choice that was removed.
+void LogRemovedScans(const std::vector<store::StoredCollection>& collections, Log* log) {
+  for (const store::StoredCollection& stored : collections) {
+    if (!stored.scan_removed) continue;
+    log->Write(LogLevel::kWarning, "a collection of scan bf16 is served with int8 codes",
+               {{"collection", stored.name}});
+  }
+}
+
+}  // namespace
+
+Server::Server(const Settings* settings, Log* log, const Clock* clock)
+    : settings_(settings),
+      log_(log),
+      clock_(clock),
+      state_(settings, log, clock),
+      service_(&state_, [this] { health_.Refresh(); }),
+      retrieval_(GrpcBase()),
+      ingest_(GrpcBase(), settings->request_bytes_max.value()),
+      admin_(GrpcBase()) {}
+
+Server::~Server() = default;
+
+absl::Status Server::Listen() {
+  ABSL_ASSIGN_OR_RETURN(auto sockets,
+                        ListenSockets::Bind(settings_->listen.value(),
+                                            milliseconds(settings_->keepalive_timeout_ms.value())));
+  if (settings_->reflection.value()) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  SetLimits(*settings_, &builder);
+  if (!settings_->reflection.value()) builder.SetOption(std::make_unique<WithoutReflection>());
+  // gRPC 1.51 closes its listener after one accept without a free descriptor. Our Acceptor does
+  // not.
+  handover_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
+  builder.RegisterService(&health_);
+  builder.RegisterService(&retrieval_);
+  builder.RegisterService(&ingest_);
+  builder.RegisterService(&admin_);
+  grpc_ = builder.BuildAndStart();
+  if (grpc_ == nullptr) return absl::InvalidArgumentError("gRPC cannot be started");
+  port_ = sockets->port();
+  StartAccepting(std::move(sockets));
+  return absl::OkStatus();
+}
+
+void Server::StartAccepting(std::unique_ptr<ListenSockets> sockets) {
+  AcceptorOptions options;
+  // The other half of the descriptors is for files: the store must not fail for lack of one.
+  const int64_t descriptors = DescriptorLimit();
+  options.connections_max =
+      std::clamp<int64_t>(descriptors / 2, 1, settings_->connections_max.value());
+  if (options.connections_max < settings_->connections_max.value()) {
+    log_->Write(LogLevel::kWarning, "connections_max is more than half of the descriptor limit",
+                {{"connections_max", settings_->connections_max.value()},
+                 {"descriptor_limit", descriptors},
+                 {"connections_max_in_force", options.connections_max}});
+  }
+  options.on_connection = [handover = handover_.get()](int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = fd;
+    handover->HandleNewConnection(&connection);
+  };
+  acceptor_ = std::make_unique<Acceptor>(std::move(sockets), std::move(options), log_);
+  state_.SetConnectionCounts([this] { return acceptor_->counts(); });
+}
+
+std::string Server::address() const {
+  const std::string& listen = settings_->listen.value();
+  if (absl::StartsWith(listen, "unix:")) return listen;
+  return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port_);
+}
+
+absl::StatusOr<std::unique_ptr<store::Store>> Server::OpenStore() {
+  const std::string& dir = settings_->data_dir.value();
+  if (!settings_->keeps_data()) {
+    log_->Write(LogLevel::kWarning,
+                "data_dir is none: collections live in memory alone, and end with the process");
+    return nullptr;
+  }
+  store::StoreOptions options;
+  options.dir = dir;
+  options.uploads_open_max = settings_->upload_tokens_max.value();
+  options.uploads_open_per_caller_max =
+      CallerShareOf(settings_->upload_tokens_max.value(), settings_->caller_share_percent.value());
+  options.upload_idle_s_max = settings_->upload_token_s.value();
+  options.on_fatal = [log = log_](const absl::Status& status) {
+    log->Write(LogLevel::kError, "the data directory failed: the process ends, nothing is lost",
+               {{"error", status.ToString()}});
+    log->Flush();
+    _exit(static_cast<int>(ExitCode::kStorage));
+  };
+  auto opened = store::Store::Open(std::move(options));
+  if (opened.ok()) {
+    TellOrphans((*opened)->orphans(), dir, log_);
+    LogRemovedScans((*opened)->Collections(), log_);
+  }
+  return opened;
+}
+
+absl::Status Server::LoadCollections(Core* core) {
+  const TimePoint begin = clock_->Now();
+  TimePoint told = begin;
+  int64_t rows = 0;
+  absl::Status loaded = core->catalog.Load(
+      [&](const Catalog::LoadProgress& progress) {
+        if (MicrosBetween(told, clock_->Now()) < kProgressUs) return;
+        told = clock_->Now();
+        log_->Write(LogLevel::kInfo, "loading",
+                    {{"collection", progress.collection},
+                     {"bytes", progress.of_collection.bytes_read},
+                     {"bytes_total", progress.of_collection.bytes_total}});
+      },
+      [this] { return state_.phase() != ServerState::Phase::kStarting; });
+  if (!loaded.ok()) return loaded;
+  const auto collections = core->catalog.List();
+  for (const auto& named : collections) {
+    rows += named->collection->Stats().rows_count;
+    if (named->load_status.ok()) continue;
+    log_->Write(LogLevel::kError, "a collection is not served",
+                {{"collection", named->name}, {"error", named->load_status.ToString()}});
+  }
+  log_->Write(LogLevel::kInfo, "collections loaded",
+              {{"collections", static_cast<int64_t>(collections.size())},
+               {"rows", rows},
+               {"total_us", MicrosBetween(begin, clock_->Now())}});
+  return absl::OkStatus();
+}
+
+ExitCode Server::Boot(const EngineFactory& make_engine) {
+  absl::StatusOr<std::unique_ptr<store::Store>> kept = OpenStore();
+  if (!kept.ok()) {
+    log_->Write(LogLevel::kError, "the data directory cannot be opened",
+                {{"data_dir", settings_->data_dir.value()}, {"error", kept.status().ToString()}});
+    const bool wrong = absl::IsFailedPrecondition(kept.status()) ||
+                       absl::IsNotFound(kept.status()) || absl::IsInvalidArgument(kept.status()) ||
+                       absl::IsResourceExhausted(kept.status());
+    return wrong ? ExitCode::kConfiguration : ExitCode::kStorage;
+  }
+  absl::StatusOr<std::unique_ptr<Engine>> engine =
+      MakePlannedEngine(*settings_, ThisMachine(), make_engine);
+  if (!engine.ok()) {
+    log_->Write(LogLevel::kError, "the engine cannot be created",
+                {{"error", engine.status().ToString()}});
+    switch (engine.status().code()) {
+      case absl::StatusCode::kInvalidArgument:
+      case absl::StatusCode::kFailedPrecondition:
+      case absl::StatusCode::kResourceExhausted:
+        return ExitCode::kConfiguration;
+      case absl::StatusCode::kUnavailable:
+        return ExitCode::kDeviceLost;
+      default:
+        return ExitCode::kFailure;
+    }
+  }
+  const EngineInfo info = (*engine)->Info();
+  log_->Write(LogLevel::kInfo, "engine ready",
+              {{"backend", info.backend == BackendKind::kGpu ? "gpu" : "cpu"},
+               {"device", info.device_name},
+               {"note", info.note},
+               {"device_bytes", (*engine)->GetCapacity().device_bytes_total},
+               {"read_bytes_per_second", static_cast<int64_t>(info.read_bytes_per_second)}});
+  const TimePoint begin = clock_->Now();
+  const absl::Status tested =
+      (*engine)->SelfTest(static_cast<uint64_t>(settings_->self_test_seed.value()));
+  if (absl::IsResourceExhausted(tested)) {
+    log_->Write(LogLevel::kError, "too little memory: nothing is served",
+                {{"error", tested.ToString()},
+                 {"memory_bytes", (*engine)->GetCapacity().device_bytes_total},
+                 {"host_memory_bytes", (*engine)->GetCapacity().host_bytes_total}});
+    return ExitCode::kConfiguration;
+  }
+  if (!tested.ok()) {
+    log_->Write(LogLevel::kError, "the self-test failed: nothing is served",
+                {{"error", tested.ToString()}});
+    return absl::IsUnavailable(tested) ? ExitCode::kDeviceLost : ExitCode::kSelfTest;
+  }
+  log_->Write(LogLevel::kInfo, "self-test passed",
+              {{"total_us", MicrosBetween(begin, clock_->Now())}});
+  auto core =
+      std::make_unique<Core>(*std::move(engine), *std::move(kept), *settings_, clock_, log_);
+  const absl::Status loaded = LoadCollections(core.get());
+  if (!loaded.ok() && !absl::IsCancelled(loaded)) {
+    log_->Write(LogLevel::kError, "loading failed", {{"error", loaded.ToString()}});
+    if (absl::IsResourceExhausted(loaded)) return ExitCode::kConfiguration;
+    return absl::IsUnavailable(loaded) ? ExitCode::kDeviceLost : ExitCode::kFailure;
+  }
+  core->audit = StartAudit(core.get(), &state_, &health_);
+  health_.SetCollections([catalog = &core->catalog](const std::string& name) {
+    const auto named = catalog->FindAny(name);
+    if (!named.ok()) return HealthService::CollectionState::kUnknown;
+    return IsReadable(**named) ? HealthService::CollectionState::kGood
+                               : HealthService::CollectionState::kDamaged;
+  });
+  state_.Serve(std::move(core));
+  if (state_.phase() == ServerState::Phase::kServing) health_.SetServing(true);
+  return ExitCode::kClean;
+}
+
+bool Server::StopGrpc(milliseconds wait) {
+  health_.Shutdown();
+  std::promise<void> stopped;
+  std::future<void> done = stopped.get_future();
+  // gRPC cancels the calls that remain after kLastWordsWait. Then it waits for every reactor to
+  // end, without a time limit.
+  std::thread stopper([grpc = grpc_.get(), stopped = std::move(stopped)]() mutable {
+    grpc->Shutdown(std::chrono::system_clock::now() + kLastWordsWait);
+    stopped.set_value();
+  });
+  if (done.wait_for(kLastWordsWait + wait) == std::future_status::timeout) {
+    stopper.detach();
+    return false;
+  }
+  stopper.join();
+  return true;
+}
+
+bool Server::DeviceLost() {
+  const Core* core = state_.core();
+  if (core == nullptr) return false;
+  const absl::Status health = core->engine->Health();
+  if (health.ok()) return false;
+  log_->Write(LogLevel::kError, "the device is lost", {{"error", health.ToString()}});
+  return true;
+}
+
+ExitCode Server::Drain() {
+  health_.SetServing(false);
+  const TimePoint begin = clock_->Now();
+  acceptor_->Stop();
+  state_.Drain();
+  const bool idle = state_.WaitIdle(milliseconds(settings_->drain_ms.value()));
+  if (!idle) log_->Write(LogLevel::kWarning, "calls still in flight after drain_ms are cancelled");
+  state_.live_calls().Cancel();
+  state_.WaitIdle(kOwnEndWait);
+  if (DeviceLost()) {
+    Fail();
+    return ExitCode::kDeviceLost;
+  }
+  // A stream may end before its searches do. They use the core until the last one has ended.
+  const auto left = std::chrono::duration_cast<milliseconds>(begin + kExitMax - clock_->Now());
+  const TimePoint latest =
+      clock_->Now() + std::clamp(left, kCancelledCallsWaitMin, kCancelledCallsWaitMax);
+  const auto wait = [&] {
+    return std::chrono::duration_cast<milliseconds>(latest - clock_->Now());
+  };
+  const bool ended = StopGrpc(wait() - kLastWordsWait) && state_.WaitIdle(wait());
+  if (DeviceLost()) {
+    state_.AbandonCore();
+    return ExitCode::kDeviceLost;
+  }
+  if (!ended) return ExitCode::kFailure;
+  state_.DestroyCore();
+  return state_.distrusted() ? ExitCode::kSelfTest : ExitCode::kClean;
+}
+
+void Server::Fail() {
+  health_.SetServing(false);
+  acceptor_->Stop();
+  state_.Lose();
+  state_.WaitIdle(kLostWait);
+  StopGrpc(kLostWait);
+  state_.AbandonCore();
+}
+
+}  // namespace nearfield::server

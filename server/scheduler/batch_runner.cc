@@ -1,0 +1,122 @@
+#include "server/scheduler/batch_runner.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "server/scheduler/search_queue.h"
+
+namespace nearfield::server {
+namespace {
+
+// Returns true if no caller waits for any part of the pass; only then is the pass cancelled.
+bool NobodyWaits(const Clock& clock, const SearchTickets& tickets) {
+  const TimePoint now = clock.Now();
+  for (const auto& ticket : tickets) {
+    if (CheckAlive(*ticket, now).ok()) return false;
+  }
+  return true;
+}
+
+// Splits the result of a pass among its tickets, in order.
+void Answer(SearchResult result, const Pass& pass) {
+  const auto batch_size = static_cast<int32_t>(result.queries.size());
+  auto next = result.queries.begin();
+  for (const auto& ticket : pass.tickets) {
+    const auto end = next + static_cast<std::ptrdiff_t>(ticket->request.queries.size());
+    SearchReply reply;
+    reply.result.epoch = result.epoch;
+    reply.result.cost = result.cost;
+    reply.result.queries.assign(std::make_move_iterator(next), std::make_move_iterator(end));
+    reply.at = pass.at;
+    reply.timing = {.queue_us = MicrosBetween(ticket->queued, pass.begin),
+                    .batch_size = batch_size};
+    next = end;
+    ticket->done(std::move(reply));
+  }
+  CHECK(next == result.queries.end());
+}
+
+void Fail(const absl::Status& status, const Clock& clock, const SearchTickets& tickets) {
+  for (const auto& ticket : tickets) {
+    // The engine also returns Cancelled for an expired deadline. Report which of the two it was.
+    const absl::Status why =
+        absl::IsCancelled(status) ? CheckAlive(*ticket, clock.Now()) : absl::OkStatus();
+    ticket->done(why.ok() ? status : why);
+  }
+}
+
+// Returns the bytes that the pass may copy: the vectors and payloads reserved for its replies. A
+// search that runs alone may need more than was reserved. It gets the bytes of a full reply if the
+// account has room.
+int64_t CopyBytesMax(const SearchTickets& tickets) {
+  const RowParts& parts = tickets.front()->request.parts;
+  if (tickets.size() == 1 && (parts.vectors || parts.payloads) &&
+      tickets.front()->reply != nullptr) {
+    ByteAccount::Hold* const reply = tickets.front()->reply;
+    return reply->Grow(parts.bytes_max).ok() ? parts.bytes_max : reply->bytes();
+  }
+  int64_t reserved = 0;
+  for (const auto& ticket : tickets) {
+    reserved += ticket->reply != nullptr ? ticket->reply->bytes() : parts.bytes_max;
+  }
+  return std::min(reserved, kBatchRepliesMax * parts.bytes_max);
+}
+
+}  // namespace
+
+Pass RunPass(const PassBase& base, SearchTickets tickets) {
+  Pass pass;
+  pass.tickets = std::move(tickets);
+  SearchBatch batch;
+  batch.parts = pass.tickets.front()->request.parts;
+  batch.parts.bytes_max = CopyBytesMax(pass.tickets);
+  batch.queries.reserve(pass.tickets.size());
+  for (const auto& ticket : pass.tickets) {
+    const std::vector<Query>& queries = ticket->request.queries;
+    batch.queries.insert(batch.queries.end(), queries.begin(), queries.end());
+  }
+  batch.cancelled = [&base, &pass] { return NobodyWaits(*base.clock, pass.tickets); };
+  const size_t queries_count = batch.queries.size();
+  pass.begin = base.clock->Now();
+  const SearchRequest& first = pass.tickets.front()->request;
+  batch.at = pass.at = first.at != nullptr ? first.at : first.collection->PinEpoch();
+  pass.result = base.engine->Search(*first.collection, batch);
+  pass.end = base.clock->Now();
+  if (pass.result.ok() && pass.result->queries.size() != queries_count) {
+    pass.result = absl::InternalError(absl::StrCat(
+        "the engine answered ", pass.result->queries.size(), " of ", queries_count, " queries"));
+  }
+  if (pass.result.ok()) base.counter->Record(*pass.result);
+  return pass;
+}
+
+bool MaySplit(const Pass& pass) {
+  return !pass.result.ok() && pass.tickets.size() > 1 &&
+         !absl::IsUnavailable(pass.result.status()) && !absl::IsCancelled(pass.result.status());
+}
+
+void AnswerPass(const Clock& clock, Pass pass) {
+  if (!pass.result.ok()) return Fail(pass.result.status(), clock, pass.tickets);
+  Answer(*std::move(pass.result), pass);
+}
+
+void RunHalves(const PassBase& base, Pass pass) {
+  const auto middle = pass.tickets.begin() + static_cast<std::ptrdiff_t>(pass.tickets.size() / 2);
+  SearchTickets second(std::make_move_iterator(middle),
+                       std::make_move_iterator(pass.tickets.end()));
+  pass.tickets.erase(middle, pass.tickets.end());
+  RunBatch(base, std::move(pass.tickets));
+  RunBatch(base, std::move(second));
+}
+
+void RunBatch(const PassBase& base, SearchTickets tickets) {
+  Pass pass = RunPass(base, std::move(tickets));
+  if (MaySplit(pass)) return RunHalves(base, std::move(pass));
+  AnswerPass(*base.clock, std::move(pass));
+}
+
+}  // namespace nearfield::server

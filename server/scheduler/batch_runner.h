@@ -1,0 +1,49 @@
+// RunPass and its helpers: run several searches as one device pass and answer each of them.
+#ifndef NEARFIELD_SERVER_SCHEDULER_BATCH_RUNNER_H_
+#define NEARFIELD_SERVER_SCHEDULER_BATCH_RUNNER_H_
+
+#include "absl/status/statusor.h"
+#include "nearfield/engine/engine.h"
+#include "server/scheduler/clock.h"
+#include "server/scheduler/pass_counter.h"
+#include "server/scheduler/search_request.h"
+
+namespace nearfield::server {
+
+// A device pass that has ended but whose tickets are not answered yet.
+struct Pass {
+  SearchTickets tickets;
+  absl::StatusOr<SearchResult> result = absl::UnknownError("not run");
+  std::shared_ptr<const PinnedEpoch> at;  // the state that was searched
+  TimePoint begin;
+  TimePoint end;
+};
+
+// The objects that a pass uses. All outlive it.
+struct PassBase {
+  Engine* engine = nullptr;
+  const Clock* clock = nullptr;
+  PassCounter* counter = nullptr;
+};
+
+// Searches for all tickets with one Engine::Search.
+// Requires: at least one ticket; all of the same collection, epoch and parts.
+Pass RunPass(const PassBase& base, SearchTickets tickets);
+
+// Returns true if the pass failed and a single ticket may be the cause. Then call RunHalves.
+bool MaySplit(const Pass& pass);
+
+// Calls `done` of every ticket: with its part of the result, in order, or with the failure.
+void AnswerPass(const Clock& clock, Pass pass);
+
+// Answers a failed pass: runs each half as a pass of its own, recursively. If one of n tickets is
+// the cause, this costs about 2 log2(n) more passes.
+void RunHalves(const PassBase& base, Pass pass);
+
+// Runs the tickets as one pass and calls `done` of each. By the result contract every answer equals
+// that of the search run alone. A ticket that causes a failure does not fail the others.
+void RunBatch(const PassBase& base, SearchTickets tickets);
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_SCHEDULER_BATCH_RUNNER_H_

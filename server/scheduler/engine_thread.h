@@ -1,0 +1,40 @@
+// EngineThread: the thread that takes batches from a queue and searches an engine, and its helpers.
+#ifndef NEARFIELD_SERVER_SCHEDULER_ENGINE_THREAD_H_
+#define NEARFIELD_SERVER_SCHEDULER_ENGINE_THREAD_H_
+
+#include <thread>
+
+#include "server/scheduler/batch_runner.h"
+#include "server/scheduler/search_queue.h"
+#include "server/scheduler/worker_pool.h"
+
+namespace nearfield::server {
+
+// Runs the passes of one engine on three threads.
+// The engine thread takes batches and runs them. It answers a small pass, or one after which
+// nothing waits, by itself, which saves a thread switch. While more searches wait, a second thread
+// answers large passes, so that the engine thread takes the next batch immediately. A third thread
+// answers searches whose deadline passes in the queue.
+class EngineThread {
+ public:
+  // Starts the threads. The queue outlives this object.
+  EngineThread(const PassBase& base, SearchQueue* queue);
+  // Closes the queue and waits for the running pass and its answers.
+  ~EngineThread();
+  EngineThread(const EngineThread&) = delete;
+  EngineThread& operator=(const EngineThread&) = delete;
+
+ private:
+  void Loop();
+  void Finish(Pass pass);
+
+  const PassBase base_;
+  SearchQueue* const queue_;
+  WorkerPool answers_;
+  std::thread thread_;
+  std::thread watcher_;
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_SCHEDULER_ENGINE_THREAD_H_

@@ -1,0 +1,38 @@
+// PassCounter: total cost of a server's device passes.
+#ifndef NEARFIELD_SERVER_SCHEDULER_PASS_COUNTER_H_
+#define NEARFIELD_SERVER_SCHEDULER_PASS_COUNTER_H_
+
+#include <cstdint>
+#include <map>
+
+#include "absl/base/thread_annotations.h"
+#include "engine/base/mutex.h"
+#include "nearfield/engine/engine.h"
+
+namespace nearfield::server {
+
+// Sums over the passes that succeeded. Each pass is added once, however many searches shared it.
+struct PassCounts {
+  int64_t passes = 0;
+  // By the precision that most queries of the pass scanned.
+  std::map<ScanPrecision, int64_t> queries;
+  int64_t device_us = 0;
+  int64_t candidates = 0;
+  int64_t bytes_read = 0;
+  ScanEscalations escalations;
+};
+
+// Thread-safe.
+class PassCounter {
+ public:
+  void Record(const SearchResult& result);
+  PassCounts counts() const;
+
+ private:
+  mutable Mutex mutex_;
+  PassCounts counts_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace nearfield::server
+
+#endif  // NEARFIELD_SERVER_SCHEDULER_PASS_COUNTER_H_

@@ -1,0 +1,78 @@
+// The slow, obviously right selection, on the host: the rules of nearfield/engine/select.h in IEEE
+// arithmetic, with a sort. It shares no code with the kernels.
+#ifndef NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_ORACLE_H_
+#define NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_ORACLE_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "nearfield/engine/select.h"
+
+namespace nearfield::select {
+
+inline constexpr RowType kScoreTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16};
+
+// A binary floating-point format like IEEE's: sign, exponent, mantissa, from the top bit down.
+struct ScoreFormat {
+  const char* name;
+  int bytes;
+  int exponent_bits;
+  int mantissa_bits;
+
+  constexpr uint32_t sign() const { return uint32_t{1} << (exponent_bits + mantissa_bits); }
+  constexpr uint32_t infinity() const {
+    return ((uint32_t{1} << exponent_bits) - 1) << mantissa_bits;
+  }
+  constexpr uint32_t quiet_nan() const { return infinity() | (uint32_t{1} << (mantissa_bits - 1)); }
+};
+
+constexpr ScoreFormat FormatOf(RowType type) {
+  switch (type) {
+    case RowType::kFloat16:
+      return {.name = "fp16", .bytes = 2, .exponent_bits = 5, .mantissa_bits = 10};
+    case RowType::kBFloat16:
+      return {.name = "bf16", .bytes = 2, .exponent_bits = 8, .mantissa_bits = 7};
+    default:
+      return {.name = "fp32", .bytes = 4, .exponent_bits = 8, .mantissa_bits = 23};
+  }
+}
+
+// Returns score `i` of a row as stored in memory.
+uint32_t LoadScore(RowType type, const void* row, int64_t i);
+void StoreScore(RowType type, void* row, int64_t i, uint32_t bits);
+
+float DecodeScore(RowType type, uint32_t bits);
+// Returns the score as a selection returns it: -0 as +0, a NaN as the quiet positive NaN.
+uint32_t ReturnedBits(RowType type, uint32_t bits);
+
+struct Ranked {
+  float score;
+  uint32_t index;
+};
+// Returns true if a comes before b in the order of select.h.
+bool Before(const Ranked& a, const Ranked& b);
+
+// Bits and indices, best first; a batch is stored row after row.
+struct Answer {
+  std::vector<uint32_t> values;
+  std::vector<uint32_t> indices;
+  bool operator==(const Answer&) const = default;
+};
+
+// Returns the k best of one row of n scores.
+Answer SelectRow(RowType type, const void* row, int64_t n, int64_t k);
+
+// Runs SelectRow for each row, on all cores. Scores and stride are as in Buffers, in host memory.
+Answer SelectBatch(const Shape& shape, const void* scores, int64_t stride);
+
+// Returns OK if they are equal, else DataLoss that shows the first difference.
+absl::Status Compare(const Shape& shape, const Answer& expected, const Answer& got);
+
+// Calls work(0) to work(count - 1), on all cores.
+void ForEach(int64_t count, const std::function<void(int64_t)>& work);
+
+}  // namespace nearfield::select
+
+#endif  // NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_ORACLE_H_
