@@ -1,7 +1,6 @@
 // MakeEngine: the engine over a given backend. Engine::Create calls it with the backend that it
 // chose, tests with a fake one.
-#ifndef NEARFIELD_ENGINE_ENGINE_CORE_H_
-#define NEARFIELD_ENGINE_ENGINE_CORE_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -20,5 +19,3 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::unique_ptr<corpus::Backe
                                                    const EngineOptions& options, std::string note);
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_ENGINE_CORE_H_

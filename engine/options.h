@@ -1,6 +1,5 @@
 // Validation and defaults of EngineOptions.
-#ifndef NEARFIELD_ENGINE_OPTIONS_H_
-#define NEARFIELD_ENGINE_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -23,5 +22,3 @@ int64_t CpuMemoryBytes(const EngineOptions& options);
 int64_t HostMemoryBytes(const EngineOptions& options);
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_OPTIONS_H_

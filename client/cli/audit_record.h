@@ -1,7 +1,6 @@
 // AuditRecord: a server's record of a wrong answer or a wrong row in memory
 // (server/audit/README.md), and the checks of it that need no server.
-#ifndef NEARFIELD_CLIENT_CLI_AUDIT_RECORD_H_
-#define NEARFIELD_CLIENT_CLI_AUDIT_RECORD_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -63,5 +62,3 @@ struct Replay {
 Replay ReplayOffline(const AuditRecord& record);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_AUDIT_RECORD_H_

@@ -1,7 +1,6 @@
 // The score of the result contract, implemented independently of the server. A replay compares a
 // server's scores with it.
-#ifndef NEARFIELD_CLIENT_CLI_CANONICAL_SCORE_H_
-#define NEARFIELD_CLIENT_CLI_CANONICAL_SCORE_H_
+#pragma once
 
 #include <span>
 
@@ -14,5 +13,3 @@ namespace nearfield::client {
 float CanonicalScore(Metric metric, std::span<const float> query, std::span<const float> row);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_CANONICAL_SCORE_H_

@@ -1,6 +1,5 @@
 // A search whose answer the server's oracle checks.
-#ifndef NEARFIELD_CLIENT_CLI_CHECKED_SEARCH_H_
-#define NEARFIELD_CLIENT_CLI_CHECKED_SEARCH_H_
+#pragma once
 
 #include <string_view>
 
@@ -17,5 +16,3 @@ absl::StatusOr<VerifyAnswer> CheckAnswer(Client& client, std::string_view collec
                                          QueryAnswer* answer);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_CHECKED_SEARCH_H_

@@ -43,13 +43,11 @@ int CallFailed(const GlobalOptions& global, const absl::Status& status) {
   if (id.empty() && absl::IsInvalidArgument(status)) return BadInput(status);
   PrintError(id.empty() ? reason : Cat(reason, " (request ", id, ")"));
   switch (status.code()) {
-    case absl::StatusCode::kNotFound:
-      return kExitNegative;
+    case absl::StatusCode::kNotFound: return kExitNegative;
     case absl::StatusCode::kDeadlineExceeded:
       PrintError("no answer within the time limit: give more with --timeout SECONDS");
       return kExitRefused;
-    default:
-      return kExitRefused;
+    default: return kExitRefused;
   }
 }
 

@@ -1,7 +1,6 @@
 // Parts shared by all commands: the global options, the connection, and the output of results and
 // errors.
-#ifndef NEARFIELD_CLIENT_CLI_COMMAND_H_
-#define NEARFIELD_CLIENT_CLI_COMMAND_H_
+#pragma once
 
 #include <functional>
 #include <optional>
@@ -81,5 +80,3 @@ std::optional<IdColumn> ResolveIds(Client& client, const GlobalOptions& global,
                                    int* exit_code);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_COMMAND_H_

@@ -1,6 +1,5 @@
 // Option --filter: a filter as text.
-#ifndef NEARFIELD_CLIENT_CLI_FILTER_OPTION_H_
-#define NEARFIELD_CLIENT_CLI_FILTER_OPTION_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -25,5 +24,3 @@ bool ResolveFilter(Client& client, const GlobalOptions& global, std::string_view
                    const std::string& text, std::optional<Filter>* filter, int* exit_code);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_FILTER_OPTION_H_

@@ -1,6 +1,5 @@
 // JSON output for programs: one object per line.
-#ifndef NEARFIELD_CLIENT_CLI_JSON_OUTPUT_H_
-#define NEARFIELD_CLIENT_CLI_JSON_OUTPUT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -65,5 +64,3 @@ JsonObject ToJson(const VerifyAnswer& answer);
 std::string ToJson(const Neighbors& neighbors);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_JSON_OUTPUT_H_

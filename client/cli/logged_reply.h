@@ -1,7 +1,6 @@
 // LoggedReply: one line of a log of replies: a query with its options, and the answer with its
 // epoch and digest.
-#ifndef NEARFIELD_CLIENT_CLI_LOGGED_REPLY_H_
-#define NEARFIELD_CLIENT_CLI_LOGGED_REPLY_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -38,5 +37,3 @@ std::string ToJsonLine(const LoggedReply& reply);
 absl::StatusOr<LoggedReply> ParseLoggedReply(std::string_view line);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_LOGGED_REPLY_H_

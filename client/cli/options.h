@@ -1,6 +1,5 @@
 // Options that several commands share.
-#ifndef NEARFIELD_CLIENT_CLI_OPTIONS_H_
-#define NEARFIELD_CLIENT_CLI_OPTIONS_H_
+#pragma once
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -134,5 +133,3 @@ inline CLI::Option* AddFormatOption(CLI::App& app, std::optional<FileFormat>* ta
 }
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_OPTIONS_H_

@@ -1,6 +1,5 @@
 // Table columns that show payloads.
-#ifndef NEARFIELD_CLIENT_CLI_PAYLOAD_COLUMNS_H_
-#define NEARFIELD_CLIENT_CLI_PAYLOAD_COLUMNS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -18,5 +17,3 @@ std::vector<std::string> PayloadCells(std::string_view payload,
 std::vector<std::string> PayloadColumnNames(const std::vector<std::string>& fields);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_PAYLOAD_COLUMNS_H_

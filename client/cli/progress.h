@@ -1,6 +1,5 @@
 // Upload progress: a bar that is redrawn on a terminal, or periodic lines elsewhere.
-#ifndef NEARFIELD_CLIENT_CLI_PROGRESS_H_
-#define NEARFIELD_CLIENT_CLI_PROGRESS_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -41,5 +40,3 @@ class ProgressPrinter {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_PROGRESS_H_

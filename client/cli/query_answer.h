@@ -1,6 +1,5 @@
 // QueryAnswer: the answer to one query, with its epoch.
-#ifndef NEARFIELD_CLIENT_CLI_QUERY_ANSWER_H_
-#define NEARFIELD_CLIENT_CLI_QUERY_ANSWER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ struct QueryAnswer {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_QUERY_ANSWER_H_

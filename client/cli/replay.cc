@@ -13,29 +13,22 @@ namespace {
 
 const char* Name(ReplayVerdict verdict) {
   switch (verdict) {
-    case ReplayVerdict::kReproduced:
-      return "reproduced";
-    case ReplayVerdict::kNotReproduced:
-      return "not reproduced";
-    case ReplayVerdict::kOracleDiffers:
-      return "the oracle differs";
-    case ReplayVerdict::kUnknown:
-      return "not checkable";
+    case ReplayVerdict::kReproduced: return "reproduced";
+    case ReplayVerdict::kNotReproduced: return "not reproduced";
+    case ReplayVerdict::kOracleDiffers: return "the oracle differs";
+    case ReplayVerdict::kUnknown: return "not checkable";
   }
   return "";
 }
 
 std::string Sentence(ReplayVerdict verdict) {
   switch (verdict) {
-    case ReplayVerdict::kReproduced:
-      return "reproduced: what the record says was wrong, was wrong";
-    case ReplayVerdict::kNotReproduced:
-      return "not reproduced: nothing is wrong with it here";
+    case ReplayVerdict::kReproduced: return "reproduced: what the record says was wrong, was wrong";
+    case ReplayVerdict::kNotReproduced: return "not reproduced: nothing is wrong with it here";
     case ReplayVerdict::kOracleDiffers:
       return "the oracle itself was wrong, or the rows had changed: its scores are not those of "
              "the record's rows";
-    case ReplayVerdict::kUnknown:
-      return "not checkable";
+    case ReplayVerdict::kUnknown: return "not checkable";
   }
   return "";
 }

@@ -1,6 +1,5 @@
 // nearfield verify --replay: checks an audit record again.
-#ifndef NEARFIELD_CLIENT_CLI_REPLAY_H_
-#define NEARFIELD_CLIENT_CLI_REPLAY_H_
+#pragma once
 
 #include <string>
 
@@ -14,5 +13,3 @@ namespace nearfield::client {
 int ReplayRecord(const GlobalOptions& global, const std::string& path);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_REPLAY_H_

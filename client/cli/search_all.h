@@ -1,6 +1,5 @@
 // nearfield search --all: one search, printed page by page.
-#ifndef NEARFIELD_CLIENT_CLI_SEARCH_ALL_H_
-#define NEARFIELD_CLIENT_CLI_SEARCH_ALL_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -24,5 +23,3 @@ int PrintAllPages(Client& client, const GlobalOptions& global, const SearchAllJo
                   const SearchOutputOptions& output);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_SEARCH_ALL_H_

@@ -1,6 +1,5 @@
 // Output of search answers.
-#ifndef NEARFIELD_CLIENT_CLI_SEARCH_OUTPUT_H_
-#define NEARFIELD_CLIENT_CLI_SEARCH_OUTPUT_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -48,5 +47,3 @@ std::string Verdict(const VerifyAnswer& check);
 std::string Explanation(const SearchCost& cost, uint64_t epoch);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_SEARCH_OUTPUT_H_

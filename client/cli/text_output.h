@@ -1,6 +1,5 @@
 // Text output for people: tables, sizes, times, and untrusted bytes made safe for a terminal.
-#ifndef NEARFIELD_CLIENT_CLI_TEXT_OUTPUT_H_
-#define NEARFIELD_CLIENT_CLI_TEXT_OUTPUT_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -51,5 +50,3 @@ class Table {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_TEXT_OUTPUT_H_

@@ -29,13 +29,11 @@ bool MayGoOn(const absl::Status& status, const UploadProgress& progress) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kCancelled:
-      return true;
+    case absl::StatusCode::kCancelled: return true;
     // An upload that can never fit is refused before its first row.
     case absl::StatusCode::kResourceExhausted:
       return progress.rows_skipped + progress.rows_sent > 0;
-    default:
-      return false;
+    default: return false;
   }
 }
 

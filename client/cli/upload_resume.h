@@ -1,6 +1,5 @@
 // Messages about a resumed upload, and whether it can be continued.
-#ifndef NEARFIELD_CLIENT_CLI_UPLOAD_RESUME_H_
-#define NEARFIELD_CLIENT_CLI_UPLOAD_RESUME_H_
+#pragma once
 
 #include <cstdint>
 
@@ -17,5 +16,3 @@ absl::Status TellResumed(const Upload& upload, UploadMode mode, uint64_t rows_to
 bool MayGoOn(const absl::Status& status, const UploadProgress& progress);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_UPLOAD_RESUME_H_

@@ -41,12 +41,9 @@ int ShowUpload(const GlobalOptions& global, const std::string& token) {
 
 const char* NameOf(UploadMode mode) {
   switch (mode) {
-    case UploadMode::kInsert:
-      return "insert";
-    case UploadMode::kUpsert:
-      return "upsert";
-    case UploadMode::kReplace:
-      return "replace";
+    case UploadMode::kInsert: return "insert";
+    case UploadMode::kUpsert: return "upsert";
+    case UploadMode::kReplace: return "replace";
   }
   return "?";
 }

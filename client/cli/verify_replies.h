@@ -1,6 +1,5 @@
 // nearfield verify --replies: checks a log of replies with the server's oracle.
-#ifndef NEARFIELD_CLIENT_CLI_VERIFY_REPLIES_H_
-#define NEARFIELD_CLIENT_CLI_VERIFY_REPLIES_H_
+#pragma once
 
 #include <string>
 
@@ -15,5 +14,3 @@ namespace nearfield::client {
 int VerifyReplies(const GlobalOptions& global, const std::string& path);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLI_VERIFY_REPLIES_H_

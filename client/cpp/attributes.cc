@@ -61,16 +61,11 @@ AttributeType TypeOf(const AttributeValues& values) {
 
 AttributeValues EmptyValues(AttributeType type) {
   switch (type) {
-    case AttributeType::kDouble:
-      return std::vector<double>();
-    case AttributeType::kBool:
-      return std::vector<bool>();
-    case AttributeType::kKeyword:
-      return std::vector<std::string>();
-    case AttributeType::kTimestamp:
-      return std::vector<Timestamp>();
-    default:
-      return std::vector<int64_t>();
+    case AttributeType::kDouble: return std::vector<double>();
+    case AttributeType::kBool: return std::vector<bool>();
+    case AttributeType::kKeyword: return std::vector<std::string>();
+    case AttributeType::kTimestamp: return std::vector<Timestamp>();
+    default: return std::vector<int64_t>();
   }
 }
 

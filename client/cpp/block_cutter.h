@@ -1,7 +1,6 @@
 // Block cutter: splits rows into blocks whose messages stay below a size limit. It knows only the
 // sizes of the wire format.
-#ifndef NEARFIELD_CLIENT_CPP_BLOCK_CUTTER_H_
-#define NEARFIELD_CLIENT_CPP_BLOCK_CUTTER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -51,5 +50,3 @@ absl::StatusOr<size_t> BlockEnd(const RowBlock& rows, size_t begin, uint64_t byt
                                 std::vector<ColumnPlace>* places);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CPP_BLOCK_CUTTER_H_

@@ -1,6 +1,5 @@
 // Checks the port in an address.
-#ifndef NEARFIELD_CLIENT_CPP_CHECK_ADDRESS_H_
-#define NEARFIELD_CLIENT_CPP_CHECK_ADDRESS_H_
+#pragma once
 
 #include <string_view>
 
@@ -13,5 +12,3 @@ namespace nearfield::client {
 absl::Status CheckAddress(std::string_view address);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CPP_CHECK_ADDRESS_H_

@@ -1,7 +1,6 @@
 // Checks of text before it is sent. The server would never see a message with invalid text, and the
 // caller would get no error message.
-#ifndef NEARFIELD_CLIENT_CPP_CHECK_TEXT_H_
-#define NEARFIELD_CLIENT_CPP_CHECK_TEXT_H_
+#pragma once
 
 #include <span>
 #include <string_view>
@@ -21,5 +20,3 @@ absl::Status CheckText(std::span<const AttributeColumn> attributes);
 absl::Status CheckText(std::string_view collection, std::span<const Query> queries);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CPP_CHECK_TEXT_H_

@@ -1,7 +1,6 @@
 // Conversion between proto messages and plain values. Total: a malformed reply becomes an error,
 // never a crash.
-#ifndef NEARFIELD_CLIENT_CPP_CONVERT_H_
-#define NEARFIELD_CLIENT_CPP_CONVERT_H_
+#pragma once
 
 #include <span>
 #include <string_view>
@@ -45,5 +44,3 @@ absl::StatusOr<FetchAnswer> FromProto(v1::FetchResponse* proto);
 absl::StatusOr<VerifyAnswer> FromProto(v1::VerifyResponse* proto);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CPP_CONVERT_H_

@@ -1,6 +1,5 @@
 // Client::Core: the connection of a Client, and the implementation of its unary calls.
-#ifndef NEARFIELD_CLIENT_CPP_CORE_H_
-#define NEARFIELD_CLIENT_CPP_CORE_H_
+#pragma once
 
 #include <grpcpp/grpcpp.h>
 
@@ -87,5 +86,3 @@ class Client::Core {
 std::string RequestIdIn(const grpc::ClientContext& context);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CPP_CORE_H_

@@ -18,18 +18,12 @@ using Kind = Filter::Kind;
 
 v1::ComparisonOperator OperatorOf(Kind kind) {
   switch (kind) {
-    case Kind::kEqual:
-      return v1::COMPARISON_OPERATOR_EQUAL;
-    case Kind::kNotEqual:
-      return v1::COMPARISON_OPERATOR_NOT_EQUAL;
-    case Kind::kLess:
-      return v1::COMPARISON_OPERATOR_LESS;
-    case Kind::kLessEqual:
-      return v1::COMPARISON_OPERATOR_LESS_EQUAL;
-    case Kind::kGreater:
-      return v1::COMPARISON_OPERATOR_GREATER;
-    default:
-      return v1::COMPARISON_OPERATOR_GREATER_EQUAL;
+    case Kind::kEqual: return v1::COMPARISON_OPERATOR_EQUAL;
+    case Kind::kNotEqual: return v1::COMPARISON_OPERATOR_NOT_EQUAL;
+    case Kind::kLess: return v1::COMPARISON_OPERATOR_LESS;
+    case Kind::kLessEqual: return v1::COMPARISON_OPERATOR_LESS_EQUAL;
+    case Kind::kGreater: return v1::COMPARISON_OPERATOR_GREATER;
+    default: return v1::COMPARISON_OPERATOR_GREATER_EQUAL;
   }
 }
 
@@ -69,20 +63,15 @@ absl::Status ValuesToProto(const Filter& filter, const std::string& path,
     v1::AttributeValue one;
     NF_RETURN_IF_ERROR(ValueToProto(value, place, &one));
     switch (value.type()) {
-      case AttributeType::kDouble:
-        values->add_double_values(one.double_value());
-        break;
-      case AttributeType::kBool:
-        values->add_bool_values(one.bool_value());
-        break;
+      case AttributeType::kDouble: values->add_double_values(one.double_value()); break;
+      case AttributeType::kBool: values->add_bool_values(one.bool_value()); break;
       case AttributeType::kKeyword:
         *values->add_keyword_values() = std::move(*one.mutable_keyword_value());
         break;
       case AttributeType::kTimestamp:
         values->add_timestamp_us_values(one.timestamp_us_value());
         break;
-      default:
-        values->add_int64_values(one.int64_value());
+      default: values->add_int64_values(one.int64_value());
     }
   }
   return absl::OkStatus();
@@ -117,13 +106,11 @@ absl::Status Convert(const Filter& filter, const std::string& path, size_t level
   switch (filter.kind()) {
     case Kind::kAnd:
       return ConvertOperands(filter, Cat(path, ".and"), level, proto->mutable_and_());
-    case Kind::kOr:
-      return ConvertOperands(filter, Cat(path, ".or"), level, proto->mutable_or_());
+    case Kind::kOr: return ConvertOperands(filter, Cat(path, ".or"), level, proto->mutable_or_());
     case Kind::kNot:
       return Convert(filter.operands().front(), Cat(path, ".not"), level + 1,
                      proto->mutable_not_());
-    case Kind::kIn:
-      return ValuesToProto(filter, Cat(path, ".in"), proto->mutable_in_());
+    case Kind::kIn: return ValuesToProto(filter, Cat(path, ".in"), proto->mutable_in_());
     case Kind::kListAny:
       return ValuesToProto(filter, Cat(path, ".list_any"), proto->mutable_list_any());
     case Kind::kListAll:

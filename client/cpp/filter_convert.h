@@ -1,6 +1,5 @@
 // Conversion of filters and attributes to proto and back.
-#ifndef NEARFIELD_CLIENT_CPP_FILTER_CONVERT_H_
-#define NEARFIELD_CLIENT_CPP_FILTER_CONVERT_H_
+#pragma once
 
 #include <string_view>
 
@@ -22,5 +21,3 @@ AttributeSpec FromProto(v1::AttributeSpec* proto);
 void ToProto(const AttributeValues& values, size_t begin, size_t end, v1::AttributeValues* proto);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CPP_FILTER_CONVERT_H_

@@ -17,14 +17,10 @@ health_v1::HealthCheckRequest RequestFor(std::string_view service) {
 
 Health FromProto(const health_v1::HealthCheckResponse& response) {
   switch (response.status()) {
-    case health_v1::HealthCheckResponse::SERVING:
-      return Health::kServing;
-    case health_v1::HealthCheckResponse::NOT_SERVING:
-      return Health::kNotServing;
-    case health_v1::HealthCheckResponse::SERVICE_UNKNOWN:
-      return Health::kServiceUnknown;
-    default:
-      return Health::kUnknown;
+    case health_v1::HealthCheckResponse::SERVING: return Health::kServing;
+    case health_v1::HealthCheckResponse::NOT_SERVING: return Health::kNotServing;
+    case health_v1::HealthCheckResponse::SERVICE_UNKNOWN: return Health::kServiceUnknown;
+    default: return Health::kUnknown;
   }
 }
 
@@ -32,14 +28,10 @@ Health FromProto(const health_v1::HealthCheckResponse& response) {
 
 std::string_view Name(Health health) {
   switch (health) {
-    case Health::kServing:
-      return "SERVING";
-    case Health::kNotServing:
-      return "NOT_SERVING";
-    case Health::kServiceUnknown:
-      return "SERVICE_UNKNOWN";
-    case Health::kUnknown:
-      break;
+    case Health::kServing: return "SERVING";
+    case Health::kNotServing: return "NOT_SERVING";
+    case Health::kServiceUnknown: return "SERVICE_UNKNOWN";
+    case Health::kUnknown: break;
   }
   return "UNKNOWN";
 }

@@ -1,6 +1,5 @@
 // Retry policy: when a call is retried, and when it fails. Independent of gRPC.
-#ifndef NEARFIELD_CLIENT_CPP_RETRY_H_
-#define NEARFIELD_CLIENT_CPP_RETRY_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -47,5 +46,3 @@ absl::Status RunWithRetries(const RetryPlan& plan, Clock& clock,
                             const std::function<Attempt()>& attempt);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CPP_RETRY_H_

@@ -1,7 +1,6 @@
 // AttributeFile: attributes in a file separate from the vectors: .jsonl with one JSON object per
 // row, or .csv with the names in its first line.
-#ifndef NEARFIELD_CLIENT_FORMATS_ATTRIBUTE_FILE_H_
-#define NEARFIELD_CLIENT_FORMATS_ATTRIBUTE_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -52,5 +51,3 @@ class AttributeFile {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_ATTRIBUTE_FILE_H_

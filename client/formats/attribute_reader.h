@@ -1,6 +1,5 @@
 // AttributeReader: parses attribute values from text, row by row.
-#ifndef NEARFIELD_CLIENT_FORMATS_ATTRIBUTE_READER_H_
-#define NEARFIELD_CLIENT_FORMATS_ATTRIBUTE_READER_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -50,5 +49,3 @@ class AttributeReader {
 bool Declares(std::span<const AttributeSpec> specs, std::string_view name);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_ATTRIBUTE_READER_H_

@@ -1,6 +1,5 @@
 // Comma-separated values (RFC 4180), UTF-8.
-#ifndef NEARFIELD_CLIENT_FORMATS_CSV_H_
-#define NEARFIELD_CLIENT_FORMATS_CSV_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -38,5 +37,3 @@ class CsvReader {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_CSV_H_

@@ -31,18 +31,12 @@ constexpr Operator kSets[] = {{"in", Kind::kIn}, {"any", Kind::kListAny}, {"all"
 
 Filter Comparison(Kind kind, std::string attribute, AttributeValue value) {
   switch (kind) {
-    case Kind::kEqual:
-      return Filter::Equal(std::move(attribute), std::move(value));
-    case Kind::kNotEqual:
-      return Filter::NotEqual(std::move(attribute), std::move(value));
-    case Kind::kLess:
-      return Filter::Less(std::move(attribute), std::move(value));
-    case Kind::kLessEqual:
-      return Filter::LessEqual(std::move(attribute), std::move(value));
-    case Kind::kGreater:
-      return Filter::Greater(std::move(attribute), std::move(value));
-    default:
-      return Filter::GreaterEqual(std::move(attribute), std::move(value));
+    case Kind::kEqual: return Filter::Equal(std::move(attribute), std::move(value));
+    case Kind::kNotEqual: return Filter::NotEqual(std::move(attribute), std::move(value));
+    case Kind::kLess: return Filter::Less(std::move(attribute), std::move(value));
+    case Kind::kLessEqual: return Filter::LessEqual(std::move(attribute), std::move(value));
+    case Kind::kGreater: return Filter::Greater(std::move(attribute), std::move(value));
+    default: return Filter::GreaterEqual(std::move(attribute), std::move(value));
   }
 }
 

@@ -20,8 +20,7 @@
 //   timestamp  "2024-05-17", "2024-05-17T09:30:00Z" (timestamp_text.h), or microseconds since 1970
 //   ids        numbers, or texts in quotes
 // proto/nearfield/v1/common.proto, at Filter, defines which rows pass.
-#ifndef NEARFIELD_CLIENT_FORMATS_FILTER_TEXT_H_
-#define NEARFIELD_CLIENT_FORMATS_FILTER_TEXT_H_
+#pragma once
 
 #include <span>
 #include <string>
@@ -50,5 +49,3 @@ absl::StatusOr<Filter> ParseFilter(std::string_view text, const FilterSchema& sc
 std::string FilterText(const Filter& given);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_FILTER_TEXT_H_

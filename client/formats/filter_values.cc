@@ -71,8 +71,7 @@ absl::StatusOr<AttributeValue> ParseValue(std::string_view text, AttributeType t
       if (!time.ok()) return time.status();
       return AttributeValue(*time);
     }
-    default:
-      return absl::InvalidArgumentError("its type is unknown to this client");
+    default: return absl::InvalidArgumentError("its type is unknown to this client");
   }
 }
 

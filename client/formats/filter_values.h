@@ -1,6 +1,5 @@
 // Values in the text of a filter.
-#ifndef NEARFIELD_CLIENT_FORMATS_FILTER_VALUES_H_
-#define NEARFIELD_CLIENT_FORMATS_FILTER_VALUES_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -25,5 +24,3 @@ absl::StatusOr<Id> IdOf(const FilterToken& token, IdType type);
 std::string ValueText(const AttributeValue& value);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_FILTER_VALUES_H_

@@ -1,6 +1,5 @@
 // Tokens of a filter's text.
-#ifndef NEARFIELD_CLIENT_FORMATS_FILTER_WORDS_H_
-#define NEARFIELD_CLIENT_FORMATS_FILTER_WORDS_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -49,5 +48,3 @@ FilterToken NextFilterToken(std::string_view text, size_t at, size_t* end);
 absl::Status BadFilter(std::string_view text, size_t at, std::string_view reason);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_FILTER_WORDS_H_

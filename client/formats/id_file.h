@@ -1,6 +1,5 @@
 // Files of ids, and ids in files of payloads.
-#ifndef NEARFIELD_CLIENT_FORMATS_ID_FILE_H_
-#define NEARFIELD_CLIENT_FORMATS_ID_FILE_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -31,5 +30,3 @@ absl::StatusOr<IdColumn> ParseIds(const NamedBytes& file, std::optional<IdType> 
 absl::StatusOr<Id> IdInPayload(std::string_view object, std::string_view field);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_ID_FILE_H_

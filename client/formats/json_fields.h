@@ -1,6 +1,5 @@
 // JsonFields: typed access to the members of a JSON object.
-#ifndef NEARFIELD_CLIENT_FORMATS_JSON_FIELDS_H_
-#define NEARFIELD_CLIENT_FORMATS_JSON_FIELDS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -56,5 +55,3 @@ std::string ToHex(std::string_view bytes);
 std::string FloatBitsJson(const std::vector<float>& values);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_JSON_FIELDS_H_

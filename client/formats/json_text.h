@@ -1,7 +1,6 @@
 // JSON as text: checked by a complete parser, then split by position, so that numbers, the order of
 // members and spelling stay as written.
-#ifndef NEARFIELD_CLIENT_FORMATS_JSON_TEXT_H_
-#define NEARFIELD_CLIENT_FORMATS_JSON_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -55,5 +54,3 @@ absl::StatusOr<Id> JsonId(std::string_view text);
 std::string QuoteJson(std::string_view bytes);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_JSON_TEXT_H_

@@ -1,6 +1,5 @@
 // One line of a .jsonl file of rows: {"id": ..., "vector": [...], "payload": ...}.
-#ifndef NEARFIELD_CLIENT_FORMATS_JSONL_H_
-#define NEARFIELD_CLIENT_FORMATS_JSONL_H_
+#pragma once
 
 #include <optional>
 #include <span>
@@ -34,5 +33,3 @@ absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line,
 std::string PayloadBytes(std::string_view json);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_JSONL_H_

@@ -1,6 +1,5 @@
 // Rows of a .jsonl file.
-#ifndef NEARFIELD_CLIENT_FORMATS_JSONL_SOURCE_H_
-#define NEARFIELD_CLIENT_FORMATS_JSONL_SOURCE_H_
+#pragma once
 
 #include <memory>
 
@@ -13,5 +12,3 @@ namespace nearfield::client {
 absl::StatusOr<std::unique_ptr<RowSource>> OpenJsonlSource(const RowSourceOptions& options);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_JSONL_SOURCE_H_

@@ -1,6 +1,5 @@
 // LineReader: the lines of a text, one by one, without a copy.
-#ifndef NEARFIELD_CLIENT_FORMATS_LINES_H_
-#define NEARFIELD_CLIENT_FORMATS_LINES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -39,5 +38,3 @@ class LineReader {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_LINES_H_

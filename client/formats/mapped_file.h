@@ -1,7 +1,6 @@
 // MappedFile: a file mapped for reading. Pages are read when they are first accessed, and the
 // system may drop them again.
-#ifndef NEARFIELD_CLIENT_FORMATS_MAPPED_FILE_H_
-#define NEARFIELD_CLIENT_FORMATS_MAPPED_FILE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -41,5 +40,3 @@ class MappedFile {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_MAPPED_FILE_H_

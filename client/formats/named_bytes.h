@@ -1,6 +1,5 @@
 // NamedBytes: the bytes of a file, with its name for error messages.
-#ifndef NEARFIELD_CLIENT_FORMATS_NAMED_BYTES_H_
-#define NEARFIELD_CLIENT_FORMATS_NAMED_BYTES_H_
+#pragma once
 
 #include <string_view>
 
@@ -21,5 +20,3 @@ absl::Status BadFile(std::string_view name, std::string_view place, const Reason
 }
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_NAMED_BYTES_H_

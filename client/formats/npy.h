@@ -1,6 +1,5 @@
 // The header of NumPy's .npy files, versions 1 to 3.
-#ifndef NEARFIELD_CLIENT_FORMATS_NPY_H_
-#define NEARFIELD_CLIENT_FORMATS_NPY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -22,5 +21,3 @@ struct NpyHeader {
 absl::StatusOr<NpyHeader> ParseNpyHeader(const NamedBytes& file);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_NPY_H_

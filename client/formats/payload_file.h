@@ -1,6 +1,5 @@
 // PayloadFile: a .jsonl file of payloads, one JSON object per row.
-#ifndef NEARFIELD_CLIENT_FORMATS_PAYLOAD_FILE_H_
-#define NEARFIELD_CLIENT_FORMATS_PAYLOAD_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -41,5 +40,3 @@ class PayloadFile {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_PAYLOAD_FILE_H_

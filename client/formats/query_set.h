@@ -1,6 +1,5 @@
 // Query vectors from a file or from text.
-#ifndef NEARFIELD_CLIENT_FORMATS_QUERY_SET_H_
-#define NEARFIELD_CLIENT_FORMATS_QUERY_SET_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -38,5 +37,3 @@ absl::StatusOr<QuerySet> ReadQueries(const QueryFileOptions& options);
 absl::StatusOr<QuerySet> ParseQueries(const NamedBytes& text);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_QUERY_SET_H_

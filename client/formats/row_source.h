@@ -1,7 +1,6 @@
 // RowSource: rows to upload. Reads vectors, ids and payloads from one or more files, in order, in
 // batches.
-#ifndef NEARFIELD_CLIENT_FORMATS_ROW_SOURCE_H_
-#define NEARFIELD_CLIENT_FORMATS_ROW_SOURCE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -66,5 +65,3 @@ struct RowSourceOptions {
 absl::StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const RowSourceOptions& options);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_ROW_SOURCE_H_

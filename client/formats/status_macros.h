@@ -1,7 +1,6 @@
 // Macros that return early on a non-OK absl::Status or StatusOr. For the client, which does not
 // include headers of the engine.
-#ifndef NEARFIELD_CLIENT_FORMATS_STATUS_MACROS_H_
-#define NEARFIELD_CLIENT_FORMATS_STATUS_MACROS_H_
+#pragma once
 
 #include <utility>
 
@@ -25,5 +24,3 @@
 
 #define NF_ASSIGN_OR_RETURN(lhs, expr) \
   NF_ASSIGN_OR_RETURN_IMPL(NF_CONCAT(nf_result_, __LINE__), lhs, expr)
-
-#endif  // NEARFIELD_CLIENT_FORMATS_STATUS_MACROS_H_

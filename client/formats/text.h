@@ -1,7 +1,6 @@
 // String concatenation, and the text of a value out of range. Debian's absl::StrCat does not accept
 // std::string_view; Cat does.
-#ifndef NEARFIELD_CLIENT_FORMATS_TEXT_H_
-#define NEARFIELD_CLIENT_FORMATS_TEXT_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -35,5 +34,3 @@ std::string OutOfRange(std::string_view field, const Value& value, const Limit& 
 }
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_TEXT_H_

@@ -1,6 +1,5 @@
 // Timestamps as text: ISO 8601, UTC, with microseconds.
-#ifndef NEARFIELD_CLIENT_FORMATS_TIMESTAMP_TEXT_H_
-#define NEARFIELD_CLIENT_FORMATS_TIMESTAMP_TEXT_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -22,5 +21,3 @@ std::string TimestampText(Timestamp time);
 bool HasTimestampText(Timestamp time);  // false: a number
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_TIMESTAMP_TEXT_H_

@@ -1,6 +1,5 @@
 // Validation of UTF-8 text.
-#ifndef NEARFIELD_CLIENT_FORMATS_UTF8_H_
-#define NEARFIELD_CLIENT_FORMATS_UTF8_H_
+#pragma once
 
 #include <cstddef>
 #include <string_view>
@@ -15,5 +14,3 @@ bool IsUtf8(std::string_view bytes);
 size_t Utf8Length(std::string_view bytes);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_UTF8_H_

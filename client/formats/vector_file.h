@@ -1,7 +1,6 @@
 // Binary files of vectors: .npy, .fbin, .fvecs. Rows are accessed by number; a file is never loaded
 // as a whole.
-#ifndef NEARFIELD_CLIENT_FORMATS_VECTOR_FILE_H_
-#define NEARFIELD_CLIENT_FORMATS_VECTOR_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -69,5 +68,3 @@ class VectorFile {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FORMATS_VECTOR_FILE_H_

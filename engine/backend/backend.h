@@ -1,8 +1,7 @@
 // Backend: the interface of a device to the engine. It stores rows and finds the best of them.
 // Implemented by engine/cpu and engine/gpu. Rows of a generation are addressed by slot (order of
 // arrival); the backend returns ranks (order of ids).
-#ifndef NEARFIELD_ENGINE_BACKEND_BACKEND_H_
-#define NEARFIELD_ENGINE_BACKEND_BACKEND_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -155,5 +154,3 @@ class Backend {
 };
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_BACKEND_BACKEND_H_

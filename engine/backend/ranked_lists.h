@@ -1,6 +1,5 @@
 // RankedLists: the results of one backend search, in one block of memory that the caller owns.
-#ifndef NEARFIELD_ENGINE_BACKEND_RANKED_LISTS_H_
-#define NEARFIELD_ENGINE_BACKEND_RANKED_LISTS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -79,5 +78,3 @@ class RankedLists {
 };
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_BACKEND_RANKED_LISTS_H_

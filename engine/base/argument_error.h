@@ -1,6 +1,5 @@
 // InvalidArgument statuses with machine-readable details: the field, its value and the limit.
-#ifndef NEARFIELD_ENGINE_BASE_ARGUMENT_ERROR_H_
-#define NEARFIELD_ENGINE_BASE_ARGUMENT_ERROR_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -63,5 +62,3 @@ inline ArgumentFacts ArgumentFactsOf(const absl::Status& status) {
 }
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_BASE_ARGUMENT_ERROR_H_

@@ -11,8 +11,7 @@
 // CHECK is on in every build, so its condition must be cheap. DCHECK is on unless NDEBUG is
 // defined: in dev and sanitizer builds. Elsewhere its arguments are compiled but not evaluated.
 // Arguments are evaluated once. Host code only.
-#ifndef NEARFIELD_ENGINE_BASE_CHECK_H_
-#define NEARFIELD_ENGINE_BASE_CHECK_H_
+#pragma once
 
 #include <cstdint>
 #include <cstdio>
@@ -86,5 +85,3 @@ std::string ToText(const Value& value) {
 }
 
 }  // namespace nearfield::check_internal
-
-#endif  // NEARFIELD_ENGINE_BASE_CHECK_H_

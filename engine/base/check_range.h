@@ -1,6 +1,5 @@
 // The check of a number against its limits, with one message for the whole tree.
-#ifndef NEARFIELD_ENGINE_BASE_CHECK_RANGE_H_
-#define NEARFIELD_ENGINE_BASE_CHECK_RANGE_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -27,5 +26,3 @@ inline absl::Status CheckRange(absl::string_view field, int64_t value, int64_t m
 }
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_BASE_CHECK_RANGE_H_

@@ -1,7 +1,6 @@
 // Overflow-checked integer arithmetic on sizes. Every product of numbers from a caller is computed
 // here.
-#ifndef NEARFIELD_ENGINE_BASE_CHECKED_MATH_H_
-#define NEARFIELD_ENGINE_BASE_CHECKED_MATH_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -29,5 +28,3 @@ constexpr int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1
 constexpr int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_BASE_CHECKED_MATH_H_

@@ -1,6 +1,5 @@
 // HostWork: runs the host's part of a large batch on a few threads.
-#ifndef NEARFIELD_ENGINE_BASE_HOST_WORK_H_
-#define NEARFIELD_ENGINE_BASE_HOST_WORK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -32,5 +31,3 @@ class HostWork {
 };
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_BASE_HOST_WORK_H_

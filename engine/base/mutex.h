@@ -1,8 +1,7 @@
 // A mutex, its lock and its condition variable, annotated for clang's thread-safety analysis:
 // members marked ABSL_GUARDED_BY and functions marked ABSL_EXCLUSIVE_LOCKS_REQUIRED are checked by
 // the lint stage (-Wthread-safety). They wrap std::mutex, which ThreadSanitizer instruments.
-#ifndef NEARFIELD_ENGINE_BASE_MUTEX_H_
-#define NEARFIELD_ENGINE_BASE_MUTEX_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -72,5 +71,3 @@ class CondVar {
 };
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_BASE_MUTEX_H_

@@ -1,7 +1,6 @@
 // Converts std::bad_alloc to a status at the boundary of the engine: no function of nearfield lets
 // an exception escape.
-#ifndef NEARFIELD_ENGINE_BASE_OUT_OF_MEMORY_H_
-#define NEARFIELD_ENGINE_BASE_OUT_OF_MEMORY_H_
+#pragma once
 
 #include <new>
 
@@ -29,5 +28,3 @@ auto CatchOutOfMemory(Work work) -> decltype(work()) {
 }
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_BASE_OUT_OF_MEMORY_H_

@@ -1,6 +1,5 @@
 // Size of the machine's memory that this process may use.
-#ifndef NEARFIELD_ENGINE_BASE_PHYSICAL_MEMORY_H_
-#define NEARFIELD_ENGINE_BASE_PHYSICAL_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -17,5 +16,3 @@ int64_t PhysicalMemoryBytes();
 int64_t CgroupMemoryLimit(const std::string& root);
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_BASE_PHYSICAL_MEMORY_H_

@@ -1,7 +1,6 @@
 // A bijective hash of 64-bit numbers: a change of a few input bits affects all output bits.
 // Source: the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-#ifndef NEARFIELD_ENGINE_BASE_SCRAMBLE_H_
-#define NEARFIELD_ENGINE_BASE_SCRAMBLE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ constexpr uint64_t Scramble(uint64_t value) {
 }
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_BASE_SCRAMBLE_H_

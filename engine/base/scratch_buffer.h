@@ -1,6 +1,5 @@
 // ScratchBuffer: uninitialized memory that is reused and never shrinks.
-#ifndef NEARFIELD_ENGINE_BASE_SCRATCH_BUFFER_H_
-#define NEARFIELD_ENGINE_BASE_SCRATCH_BUFFER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -35,5 +34,3 @@ class ScratchBuffer {
 };
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_BASE_SCRATCH_BUFFER_H_

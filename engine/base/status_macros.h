@@ -1,7 +1,6 @@
 // Macros that return early on a non-OK absl::Status or StatusOr. They have upstream Abseil's names;
 // Debian 12's Abseil lacks the header.
-#ifndef NEARFIELD_ENGINE_BASE_STATUS_MACROS_H_
-#define NEARFIELD_ENGINE_BASE_STATUS_MACROS_H_
+#pragma once
 
 #include <utility>
 
@@ -25,5 +24,3 @@
 
 #define ABSL_ASSIGN_OR_RETURN(lhs, expr) \
   NEARFIELD_ASSIGN_OR_RETURN_IMPL(NEARFIELD_STATUS_CONCAT(nf_result_, __LINE__), lhs, expr)
-
-#endif  // NEARFIELD_ENGINE_BASE_STATUS_MACROS_H_

@@ -1,6 +1,5 @@
 // ThreadPool: threads that are created once, wake quickly, and need no allocation per task.
-#ifndef NEARFIELD_ENGINE_BASE_THREAD_POOL_H_
-#define NEARFIELD_ENGINE_BASE_THREAD_POOL_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -70,5 +69,3 @@ class ThreadPool {
 };
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_BASE_THREAD_POOL_H_

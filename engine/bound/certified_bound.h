@@ -1,7 +1,6 @@
 // The certified bound: an upper bound of a canonical score, computed from codes in plain fp32, on
 // the host and on the device. The derivation is in engine/DESIGN.md, "Certified bound".
-#ifndef NEARFIELD_ENGINE_BOUND_CERTIFIED_BOUND_H_
-#define NEARFIELD_ENGINE_BOUND_CERTIFIED_BOUND_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -175,5 +174,3 @@ NEARFIELD_HOST_DEVICE inline QueryBound MakeQueryBound(float first_scale, float 
 }
 
 }  // namespace nearfield::score
-
-#endif  // NEARFIELD_ENGINE_BOUND_CERTIFIED_BOUND_H_

@@ -1,7 +1,6 @@
 // The int8 codes of rows and queries in a rotated space, with bounds on their residuals. For
 // cosine, rows and queries are divided by their norms first.
-#ifndef NEARFIELD_ENGINE_BOUND_INT8_CODE_H_
-#define NEARFIELD_ENGINE_BOUND_INT8_CODE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -29,5 +28,3 @@ QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<cons
                         absl::Span<int8_t> first, absl::Span<int8_t> second);
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_BOUND_INT8_CODE_H_

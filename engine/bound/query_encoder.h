@@ -1,6 +1,5 @@
 // QueryEncoder: encodes queries with the fastest instructions of this CPU, for every backend.
-#ifndef NEARFIELD_ENGINE_BOUND_QUERY_ENCODER_H_
-#define NEARFIELD_ENGINE_BOUND_QUERY_ENCODER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -47,5 +46,3 @@ class QueryEncoder {
 };
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_BOUND_QUERY_ENCODER_H_

@@ -7,8 +7,7 @@
 // factors are powers of two, so only the additions round. Source: the fast Johnson-Lindenstrauss
 // transform (Ailon, Chazelle, STOC 2006), with two overlapping rounds instead of padding to a power
 // of two.
-#ifndef NEARFIELD_ENGINE_BOUND_ROTATION_H_
-#define NEARFIELD_ENGINE_BOUND_ROTATION_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -53,5 +52,3 @@ class Rotation {
 };
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_BOUND_ROTATION_H_

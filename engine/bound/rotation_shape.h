@@ -1,7 +1,6 @@
 // Parameters of the rotation in which codes are computed, for the host and the device; see
 // bound/rotation.h.
-#ifndef NEARFIELD_ENGINE_BOUND_ROTATION_SHAPE_H_
-#define NEARFIELD_ENGINE_BOUND_ROTATION_SHAPE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -50,5 +49,3 @@ NEARFIELD_HOST_DEVICE constexpr double RotationError(const RotationShape& shape)
 }
 
 }  // namespace nearfield::score
-
-#endif  // NEARFIELD_ENGINE_BOUND_ROTATION_SHAPE_H_

@@ -1,7 +1,6 @@
 // Functions that remove rows from a snapshot, without side effects. A corpus calls them during a
 // change.
-#ifndef NEARFIELD_ENGINE_CORPUS_CHANGE_H_
-#define NEARFIELD_ENGINE_CORPUS_CHANGE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -47,5 +46,3 @@ absl::StatusOr<GenerationState> FirstState(const Device& device,
                                            std::shared_ptr<const Generation> generation);
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_CHANGE_H_

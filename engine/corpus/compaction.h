@@ -1,7 +1,6 @@
 // Compaction: copies the live rows of some generations into one, concurrently with searches and
 // changes.
-#ifndef NEARFIELD_ENGINE_CORPUS_COMPACTION_H_
-#define NEARFIELD_ENGINE_CORPUS_COMPACTION_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -33,5 +32,3 @@ absl::StatusOr<std::optional<std::vector<GenerationState>>> Replace(const Device
                                                                     const CompactionStep& step);
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_COMPACTION_H_

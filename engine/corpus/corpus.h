@@ -1,7 +1,6 @@
 // Corpus: all rows of one collection, as a snapshot that searches pin and that commits and
 // deletions replace.
-#ifndef NEARFIELD_ENGINE_CORPUS_CORPUS_H_
-#define NEARFIELD_ENGINE_CORPUS_CORPUS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -115,5 +114,3 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
 };
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_CORPUS_H_

@@ -1,7 +1,6 @@
 // Device: one backend and the state that all its collections share: the host memory budget, host
 // threads, and whether the device is lost.
-#ifndef NEARFIELD_ENGINE_CORPUS_DEVICE_H_
-#define NEARFIELD_ENGINE_CORPUS_DEVICE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -40,5 +39,3 @@ class Device {
 };
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_DEVICE_H_

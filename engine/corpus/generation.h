@@ -1,7 +1,6 @@
 // Generation: the rows of one upload, or of several merged uploads. Immutable; shared by the
 // snapshots that show it.
-#ifndef NEARFIELD_ENGINE_CORPUS_GENERATION_H_
-#define NEARFIELD_ENGINE_CORPUS_GENERATION_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -77,5 +76,3 @@ absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts,
                                                        DuplicatePolicy duplicates);
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_GENERATION_H_

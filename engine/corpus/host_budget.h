@@ -1,7 +1,6 @@
 // HostBudget: accounts for the host memory of ids and payloads, so that an upload that cannot fit
 // is refused before its first row.
-#ifndef NEARFIELD_ENGINE_CORPUS_HOST_BUDGET_H_
-#define NEARFIELD_ENGINE_CORPUS_HOST_BUDGET_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -61,5 +60,3 @@ class HostBudget : public std::enable_shared_from_this<HostBudget> {
 };
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_HOST_BUDGET_H_

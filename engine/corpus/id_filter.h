@@ -1,8 +1,7 @@
 // IdFilter: a Bloom filter that rejects most ids that a generation does not hold, at the cost of
 // one memory access. Most new ids are in no generation, and an exact look-up in each of sixteen
 // generations would cost more than the upload itself.
-#ifndef NEARFIELD_ENGINE_CORPUS_ID_FILTER_H_
-#define NEARFIELD_ENGINE_CORPUS_ID_FILTER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -46,5 +45,3 @@ class IdFilter {
 };
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_ID_FILTER_H_

@@ -1,6 +1,5 @@
 // Functions on id columns: sorting, finding duplicates, and intersecting two sorted columns.
-#ifndef NEARFIELD_ENGINE_CORPUS_ID_ORDER_H_
-#define NEARFIELD_ENGINE_CORPUS_ID_ORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -64,5 +63,3 @@ void ForEachShared(const OrderedIds& a, const OrderedIds& b, Visit visit) {
 }
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_ID_ORDER_H_

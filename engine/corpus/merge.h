@@ -1,7 +1,6 @@
 // Merging: copies the live rows of several generations into one. Answers stay the same bit for bit,
 // because slots change but ids do not.
-#ifndef NEARFIELD_ENGINE_CORPUS_MERGE_H_
-#define NEARFIELD_ENGINE_CORPUS_MERGE_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -29,5 +28,3 @@ absl::StatusOr<std::vector<GenerationState>> MergeDownTo(const std::shared_ptr<D
                                                          size_t generations_max);
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_MERGE_H_

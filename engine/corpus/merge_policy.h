@@ -1,7 +1,6 @@
 // The choice of generations to merge when a corpus has its maximum number of them: a pure function
 // of their sizes.
-#ifndef NEARFIELD_ENGINE_CORPUS_MERGE_POLICY_H_
-#define NEARFIELD_ENGINE_CORPUS_MERGE_POLICY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -27,5 +26,3 @@ std::vector<size_t> ChooseMerge(absl::Span<const int64_t> rows_live);
 std::vector<size_t> SmallestMerge(absl::Span<const int64_t> rows_live);
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_MERGE_POLICY_H_

@@ -1,6 +1,5 @@
 // OrdinalPool: the ordinals of a collection's rows that are in use, and those that are free.
-#ifndef NEARFIELD_ENGINE_CORPUS_ORDINAL_POOL_H_
-#define NEARFIELD_ENGINE_CORPUS_ORDINAL_POOL_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -52,5 +51,3 @@ class OrdinalPool {
 };
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_ORDINAL_POOL_H_

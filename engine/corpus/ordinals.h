@@ -1,7 +1,6 @@
 // Ordinals: the ordinals of a generation's rows, by slot, as runs of consecutive ones. Runs are
 // long because rows keep their upload order.
-#ifndef NEARFIELD_ENGINE_CORPUS_ORDINALS_H_
-#define NEARFIELD_ENGINE_CORPUS_ORDINALS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -48,5 +47,3 @@ class Ordinals {
 };
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_ORDINALS_H_

@@ -20,12 +20,9 @@ struct Lanes {
 
 Lanes LanesOf(RowType row_type) {
   switch (row_type) {
-    case RowType::kFloat32:
-      return {0x7fffffff7fffffffu, 0x0080000000800000u, 0x8000000080000000u};
-    case RowType::kFloat16:
-      return {0x7fff7fff7fff7fffu, 0x0400040004000400u, 0x8000800080008000u};
-    case RowType::kBFloat16:
-      return {0x7fff7fff7fff7fffu, 0x0080008000800080u, 0x8000800080008000u};
+    case RowType::kFloat32: return {0x7fffffff7fffffffu, 0x0080000000800000u, 0x8000000080000000u};
+    case RowType::kFloat16: return {0x7fff7fff7fff7fffu, 0x0400040004000400u, 0x8000800080008000u};
+    case RowType::kBFloat16: return {0x7fff7fff7fff7fffu, 0x0080008000800080u, 0x8000800080008000u};
   }
   return {};
 }

@@ -1,6 +1,5 @@
 // Checks at memory speed that all values of uploaded rows are finite.
-#ifndef NEARFIELD_ENGINE_CORPUS_ROW_CHECK_H_
-#define NEARFIELD_ENGINE_CORPUS_ROW_CHECK_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -15,5 +14,3 @@ namespace nearfield::corpus {
 std::optional<int64_t> FindNonFinite(RowType row_type, absl::Span<const uint8_t> rows);
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_ROW_CHECK_H_

@@ -1,6 +1,5 @@
 // The rows of a snapshot that a filter chooses.
-#ifndef NEARFIELD_ENGINE_CORPUS_ROW_SELECTION_H_
-#define NEARFIELD_ENGINE_CORPUS_ROW_SELECTION_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -102,5 +101,3 @@ class RowSelectionCache {
 };
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_ROW_SELECTION_H_

@@ -1,7 +1,6 @@
 // CorpusSnapshot: the state of a corpus at one epoch. A search pins it, and later commits and
 // deletions do not change it.
-#ifndef NEARFIELD_ENGINE_CORPUS_SNAPSHOT_H_
-#define NEARFIELD_ENGINE_CORPUS_SNAPSHOT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -73,5 +72,3 @@ absl::Status ReadRows(const CorpusSnapshot& snapshot, absl::Span<const RowCopy> 
                       int64_t row_bytes);
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_SNAPSHOT_H_

@@ -1,6 +1,5 @@
 // Functions on bit sets of deleted slots on the host: bit (slot % 64) of word slot / 64.
-#ifndef NEARFIELD_ENGINE_CORPUS_TOMBSTONE_WORDS_H_
-#define NEARFIELD_ENGINE_CORPUS_TOMBSTONE_WORDS_H_
+#pragma once
 
 #include <bit>
 #include <cstddef>
@@ -42,5 +41,3 @@ std::vector<uint64_t> CopyWords(const Tombstones* tombstones, int64_t rows_count
 std::vector<uint32_t> LiveSlots(const Tombstones* tombstones, int64_t begin, int64_t end);
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_TOMBSTONE_WORDS_H_

@@ -1,6 +1,5 @@
 // CorpusUpload: one running upload into a Corpus.
-#ifndef NEARFIELD_ENGINE_CORPUS_UPLOAD_H_
-#define NEARFIELD_ENGINE_CORPUS_UPLOAD_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -48,5 +47,3 @@ class CorpusUpload final : public Upload {
 };
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_ENGINE_CORPUS_UPLOAD_H_

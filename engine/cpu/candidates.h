@@ -1,6 +1,5 @@
 // Candidates: rows of one query and one thread that bounds do not rule out, and their scores.
-#ifndef NEARFIELD_ENGINE_CPU_CANDIDATES_H_
-#define NEARFIELD_ENGINE_CPU_CANDIDATES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -99,5 +98,3 @@ class Candidates {
 };
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_CANDIDATES_H_

@@ -1,7 +1,6 @@
 // CodeQueries: a group of queries prepared for a code scan: codes in the kernels' layouts, the
 // bounds of their products with rows, fp64 vectors for scoring candidates, and score floors.
-#ifndef NEARFIELD_ENGINE_CPU_CODE_QUERIES_H_
-#define NEARFIELD_ENGINE_CPU_CODE_QUERIES_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -107,5 +106,3 @@ class CodeQueries {
 };
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_CODE_QUERIES_H_

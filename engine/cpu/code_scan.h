@@ -1,7 +1,6 @@
 // CodeScan: finds the rows of one generation that may be among the best of a group of queries by
 // their codes, and scores them canonically, on the threads of the pool.
-#ifndef NEARFIELD_ENGINE_CPU_CODE_SCAN_H_
-#define NEARFIELD_ENGINE_CPU_CODE_SCAN_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -73,5 +72,3 @@ class CodeScan {
 };
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_CODE_SCAN_H_

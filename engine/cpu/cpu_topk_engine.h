@@ -1,7 +1,6 @@
 // Factory of the CPU backend, which holds rows and codes in host memory and scans them with SIMD on
 // all cores.
-#ifndef NEARFIELD_ENGINE_CPU_CPU_TOPK_ENGINE_H_
-#define NEARFIELD_ENGINE_CPU_CPU_TOPK_ENGINE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -33,5 +32,3 @@ std::vector<std::string> CpuInstructionSets();
 absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeCpuTopkEngine(const CpuOptions& options);
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_CPU_TOPK_ENGINE_H_

@@ -1,6 +1,5 @@
 // FirstError: keeps the first error of threads that work together.
-#ifndef NEARFIELD_ENGINE_CPU_FIRST_ERROR_H_
-#define NEARFIELD_ENGINE_CPU_FIRST_ERROR_H_
+#pragma once
 
 #include <atomic>
 #include <utility>
@@ -26,5 +25,3 @@ class FirstError {
 };
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_FIRST_ERROR_H_

@@ -1,6 +1,5 @@
 // GenerationScan: the exact top-k of one generation for a group of queries, on the pool's threads.
-#ifndef NEARFIELD_ENGINE_CPU_GENERATION_SCAN_H_
-#define NEARFIELD_ENGINE_CPU_GENERATION_SCAN_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -78,5 +77,3 @@ class GenerationScan {
 };
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_GENERATION_SCAN_H_

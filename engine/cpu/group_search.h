@@ -1,7 +1,6 @@
 // GroupSearch: searches all generations for a group of queries: by codes if the collection has them
 // and they help, else by a row scan.
-#ifndef NEARFIELD_ENGINE_CPU_GROUP_SEARCH_H_
-#define NEARFIELD_ENGINE_CPU_GROUP_SEARCH_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -64,5 +63,3 @@ class GroupSearch {
 };
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_GROUP_SEARCH_H_

@@ -1,7 +1,6 @@
 // Host memory of the CPU backend: MemoryBudget counts bytes; a Mapping takes physical memory only
 // when its pages are touched.
-#ifndef NEARFIELD_ENGINE_CPU_HOST_MEMORY_H_
-#define NEARFIELD_ENGINE_CPU_HOST_MEMORY_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -74,5 +73,3 @@ class Mapping {
 };
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_HOST_MEMORY_H_

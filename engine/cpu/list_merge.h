@@ -1,6 +1,5 @@
 // Merges the lists of all threads into one.
-#ifndef NEARFIELD_ENGINE_CPU_LIST_MERGE_H_
-#define NEARFIELD_ENGINE_CPU_LIST_MERGE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -18,5 +17,3 @@ absl::Span<const uint64_t> MergeLists(Workspace& workspace, int32_t participants
 int32_t MergeThreads(int64_t keys, int32_t queries_count, int32_t participants);
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_LIST_MERGE_H_

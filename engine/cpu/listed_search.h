@@ -1,6 +1,5 @@
 // Searches few listed rows of each generation by slot: scores every one and scans nothing.
-#ifndef NEARFIELD_ENGINE_CPU_LISTED_SEARCH_H_
-#define NEARFIELD_ENGINE_CPU_LISTED_SEARCH_H_
+#pragma once
 
 #include <cstdint>
 
@@ -25,5 +24,3 @@ absl::Status SearchListed(const GenerationScan::Context& context, const corpus::
                           corpus::ScanCost* cost);
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_LISTED_SEARCH_H_

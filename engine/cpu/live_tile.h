@@ -1,6 +1,5 @@
 // LiveTile: the rows of a tile of codes that a scan must read.
-#ifndef NEARFIELD_ENGINE_CPU_LIVE_TILE_H_
-#define NEARFIELD_ENGINE_CPU_LIVE_TILE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -29,5 +28,3 @@ LiveTile LiveRows(const CpuRowPlanes& planes, const uint64_t* deleted, int64_t b
                   int32_t rows_count, ThreadWorkspace& space);
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_LIVE_TILE_H_

@@ -1,7 +1,6 @@
 // CpuRowPlanes: the planes of one generation in host memory: rows padded to kDimStep elements,
 // S(x,x), ranks, and for a code scan the codes, padded to cache lines, and their bounds.
-#ifndef NEARFIELD_ENGINE_CPU_ROW_PLANES_H_
-#define NEARFIELD_ENGINE_CPU_ROW_PLANES_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -132,5 +131,3 @@ class CpuTombstones : public corpus::Tombstones {
 };
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_ROW_PLANES_H_

@@ -1,6 +1,5 @@
 // ScoreFloor: the score that a query's k best rows are known to reach, raised by all threads.
-#ifndef NEARFIELD_ENGINE_CPU_SCORE_FLOOR_H_
-#define NEARFIELD_ENGINE_CPU_SCORE_FLOOR_H_
+#pragma once
 
 #include <algorithm>
 #include <atomic>
@@ -58,5 +57,3 @@ class ScoreFloor {
 };
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_SCORE_FLOOR_H_

@@ -1,6 +1,5 @@
 // TopKeys: the best k of a stream of order keys (score/order.h), in memory that the caller lends.
-#ifndef NEARFIELD_ENGINE_CPU_TOP_KEYS_H_
-#define NEARFIELD_ENGINE_CPU_TOP_KEYS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -64,5 +63,3 @@ class TopKeys {
 };
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_TOP_KEYS_H_

@@ -1,7 +1,6 @@
 // Workspace: memory of a search, kept from one search to the next. It grows to the largest search
 // so far and never shrinks.
-#ifndef NEARFIELD_ENGINE_CPU_WORKSPACE_H_
-#define NEARFIELD_ENGINE_CPU_WORKSPACE_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -52,5 +51,3 @@ struct Workspace {
 };
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_WORKSPACE_H_

@@ -1,7 +1,6 @@
 // BatchSearch: the strategy that scans codes for many queries together, on the tensor cores (see
 // kernels/batch/batch.h).
-#ifndef NEARFIELD_ENGINE_GPU_BATCH_SEARCH_H_
-#define NEARFIELD_ENGINE_GPU_BATCH_SEARCH_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -42,5 +41,3 @@ class BatchSearch {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_BATCH_SEARCH_H_

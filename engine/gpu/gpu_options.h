@@ -1,6 +1,5 @@
 // Options of the GPU backend.
-#ifndef NEARFIELD_ENGINE_GPU_GPU_OPTIONS_H_
-#define NEARFIELD_ENGINE_GPU_GPU_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -19,5 +18,3 @@ struct GpuOptions {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_GPU_OPTIONS_H_

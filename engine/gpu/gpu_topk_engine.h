@@ -1,7 +1,6 @@
 // GpuTopkEngine implements corpus::Backend on a GPU: it creates row planes and tombstones, and
 // picks the strategy of each search.
-#ifndef NEARFIELD_ENGINE_GPU_GPU_TOPK_ENGINE_H_
-#define NEARFIELD_ENGINE_GPU_GPU_TOPK_ENGINE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -59,5 +58,3 @@ class GpuTopkEngine : public corpus::Backend {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_GPU_TOPK_ENGINE_H_

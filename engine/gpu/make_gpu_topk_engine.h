@@ -1,7 +1,6 @@
 // Factory of the GPU backend, which holds exact rows in VRAM and scores and selects them there.
 // This header includes no CUDA header. A build without CUDA links a stub that returns an error.
-#ifndef NEARFIELD_ENGINE_GPU_MAKE_GPU_TOPK_ENGINE_H_
-#define NEARFIELD_ENGINE_GPU_MAKE_GPU_TOPK_ENGINE_H_
+#pragma once
 
 #include <memory>
 
@@ -16,5 +15,3 @@ namespace nearfield::gpu {
 absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeGpuTopkEngine(const GpuOptions& options);
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_MAKE_GPU_TOPK_ENGINE_H_

@@ -1,6 +1,5 @@
 // RowSearch: the strategy that scores every exact row for every query and selects the best.
-#ifndef NEARFIELD_ENGINE_GPU_ROW_SEARCH_H_
-#define NEARFIELD_ENGINE_GPU_ROW_SEARCH_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -45,5 +44,3 @@ class RowSearch {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_ROW_SEARCH_H_

@@ -1,7 +1,6 @@
 // SearchJob: the checked arguments of one search, as the three strategies of GpuTopkEngine need
 // them.
-#ifndef NEARFIELD_ENGINE_GPU_SEARCH_JOB_H_
-#define NEARFIELD_ENGINE_GPU_SEARCH_JOB_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -63,5 +62,3 @@ void TakeKeys(const SearchJob& job, int64_t query, absl::Span<const uint64_t> ke
               corpus::RankedLists& best);
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_SEARCH_JOB_H_

@@ -1,8 +1,7 @@
 // SingleSearch: the strategy that scans codes for one query at a time (engine/DESIGN.md, "Certified
 // bound"). A query takes one launch. If it has too many candidates for the available room, the scan
 // is repeated with a tighter threshold; if there are still too many, it is left to RowSearch.
-#ifndef NEARFIELD_ENGINE_GPU_SINGLE_SEARCH_H_
-#define NEARFIELD_ENGINE_GPU_SINGLE_SEARCH_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -50,5 +49,3 @@ class SingleSearch {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_SINGLE_SEARCH_H_

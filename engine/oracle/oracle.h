@@ -1,7 +1,6 @@
 // The oracle: a slow, obviously correct reference. It scores every row by the formula and sorts all
 // of them. It shares only engine/score with the engine that it checks.
-#ifndef NEARFIELD_ENGINE_ORACLE_ORACLE_H_
-#define NEARFIELD_ENGINE_ORACLE_ORACLE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -37,5 +36,3 @@ float Score(Metric metric, RowType row_type, absl::Span<const float> query, cons
 Answer TopK(const Rows& rows, absl::Span<const float> query, int64_t k);
 
 }  // namespace nearfield::oracle
-
-#endif  // NEARFIELD_ENGINE_ORACLE_ORACLE_H_

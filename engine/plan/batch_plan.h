@@ -1,6 +1,5 @@
 // Plans the stages in which a certified batch scans the rows. Pure host functions; no CUDA.
-#ifndef NEARFIELD_ENGINE_PLAN_BATCH_PLAN_H_
-#define NEARFIELD_ENGINE_PLAN_BATCH_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -22,5 +21,3 @@ struct ScanStage {
 std::vector<ScanStage> PlanStages(int64_t tiles, int64_t tile_rows, int32_t k, int64_t capacity);
 
 }  // namespace nearfield::plan
-
-#endif  // NEARFIELD_ENGINE_PLAN_BATCH_PLAN_H_

@@ -1,7 +1,6 @@
 // Decides whether a search reads codes or exact rows, if it may choose. Pure host functions; no
 // CUDA.
-#ifndef NEARFIELD_ENGINE_PLAN_SCAN_COST_H_
-#define NEARFIELD_ENGINE_PLAN_SCAN_COST_H_
+#pragma once
 
 #include <cstdint>
 
@@ -26,5 +25,3 @@ bool PrefersBatch(const ScanWork& work);
 inline bool PrefersCodes(const ScanWork& work) { return CodeScanTime(work) < RowScanTime(work); }
 
 }  // namespace nearfield::plan
-
-#endif  // NEARFIELD_ENGINE_PLAN_SCAN_COST_H_

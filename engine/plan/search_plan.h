@@ -6,8 +6,7 @@
 // fit the workspace, and then selects for each of them. A generation that does not fit alone is
 // split into parts, one per step. The k best keys so far (the carry) take part in the selection of
 // the next part.
-#ifndef NEARFIELD_ENGINE_PLAN_SEARCH_PLAN_H_
-#define NEARFIELD_ENGINE_PLAN_SEARCH_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -90,5 +89,3 @@ SearchPlan PlanSearch(const SearchShape& shape, const DeviceProperties& device,
 bool WorkspaceIsEnough(const EngineLimits& engine, int32_t generations_max);
 
 }  // namespace nearfield::plan
-
-#endif  // NEARFIELD_ENGINE_PLAN_SEARCH_PLAN_H_

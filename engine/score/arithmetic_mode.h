@@ -2,8 +2,7 @@
 // (FTZ) nor read as zero (DAZ). The environment belongs to a thread, and a library in the process
 // may have changed it. So every thread that computes scores checks it once before it starts. Host
 // only.
-#ifndef NEARFIELD_ENGINE_SCORE_ARITHMETIC_MODE_H_
-#define NEARFIELD_ENGINE_SCORE_ARITHMETIC_MODE_H_
+#pragma once
 
 #include <cfenv>
 #include <cstdint>
@@ -38,5 +37,3 @@ inline absl::Status CheckArithmeticMode() {
 }
 
 }  // namespace nearfield::score
-
-#endif  // NEARFIELD_ENGINE_SCORE_ARITHMETIC_MODE_H_

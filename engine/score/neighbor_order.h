@@ -2,8 +2,7 @@
 // smaller id first. Host only. Inside one generation, order.h implements the same order with ranks.
 // This comparator decides where ranks are not comparable: lists of different generations or shards,
 // and the oracle.
-#ifndef NEARFIELD_ENGINE_SCORE_NEIGHBOR_ORDER_H_
-#define NEARFIELD_ENGINE_SCORE_NEIGHBOR_ORDER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -26,5 +25,3 @@ inline bool ComesBefore(const ScoredId& a, const ScoredId& b) {
 }
 
 }  // namespace nearfield::score
-
-#endif  // NEARFIELD_ENGINE_SCORE_NEIGHBOR_ORDER_H_

@@ -2,8 +2,7 @@
 // generation, the rank (place in id order) represents the id, and one 64-bit key holds score and
 // rank: a larger key is better. Ranks of different generations are not comparable: their lists are
 // merged by (score, id).
-#ifndef NEARFIELD_ENGINE_SCORE_ORDER_H_
-#define NEARFIELD_ENGINE_SCORE_ORDER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -37,5 +36,3 @@ NEARFIELD_HOST_DEVICE inline float KeyScore(uint64_t key) {
 NEARFIELD_HOST_DEVICE inline uint32_t KeyRank(uint64_t key) { return ~static_cast<uint32_t>(key); }
 
 }  // namespace nearfield::score
-
-#endif  // NEARFIELD_ENGINE_SCORE_ORDER_H_

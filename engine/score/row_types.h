@@ -1,7 +1,6 @@
 // Exact conversion of stored row elements (fp16, bf16) to fp32, without hardware or compiler
 // support; and of fp32 to the narrow types.
-#ifndef NEARFIELD_ENGINE_SCORE_ROW_TYPES_H_
-#define NEARFIELD_ENGINE_SCORE_ROW_TYPES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -53,5 +52,3 @@ inline uint16_t Bfloat16BitsFromFloat(float value) {
 }
 
 }  // namespace nearfield::score
-
-#endif  // NEARFIELD_ENGINE_SCORE_ROW_TYPES_H_

@@ -4,8 +4,7 @@
 // S(q, x): 32 fp64 accumulators, initially +0.0. Dimension d adds to accumulator d mod 32, in
 // increasing order of d; then for h = 16, 8, 4, 2, 1: a[l] += a[l + h] for l < h; S = a[0]. Vectors
 // padded with zeros give the same bits.
-#ifndef NEARFIELD_ENGINE_SCORE_SCORE_H_
-#define NEARFIELD_ENGINE_SCORE_SCORE_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -91,5 +90,3 @@ NEARFIELD_HOST_DEVICE inline float L2Score(double squared_distance) {
 }
 
 }  // namespace nearfield::score
-
-#endif  // NEARFIELD_ENGINE_SCORE_SCORE_H_

@@ -1,6 +1,5 @@
 // SquaredNorm: S(x, x) of an fp32 vector on the host.
-#ifndef NEARFIELD_ENGINE_SCORE_SQUARED_NORM_H_
-#define NEARFIELD_ENGINE_SCORE_SQUARED_NORM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -18,5 +17,3 @@ inline double SquaredNorm(const float* vector, int32_t dim) {
 }
 
 }  // namespace nearfield::score
-
-#endif  // NEARFIELD_ENGINE_SCORE_SQUARED_NORM_H_

@@ -1,6 +1,5 @@
 // Merges the best rows of each generation into the best rows of the corpus.
-#ifndef NEARFIELD_ENGINE_SEARCH_MERGE_BEST_H_
-#define NEARFIELD_ENGINE_SEARCH_MERGE_BEST_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -46,5 +45,3 @@ absl::StatusOr<std::vector<Hit>> MergeBest(const QueryLists& best, int32_t k,
                                            const std::optional<corpus::RowRef>& self);
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_SEARCH_MERGE_BEST_H_

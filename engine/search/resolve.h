@@ -1,6 +1,5 @@
 // Resolves a caller's queries for a backend: checks them, and reads the vectors of queries by id.
-#ifndef NEARFIELD_ENGINE_SEARCH_RESOLVE_H_
-#define NEARFIELD_ENGINE_SEARCH_RESOLVE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -30,5 +29,3 @@ absl::StatusOr<ResolvedQueries> ResolveQueries(const corpus::Corpus& corpus,
                                                absl::Span<const Query> queries, int32_t k_max);
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_SEARCH_RESOLVE_H_

@@ -1,6 +1,5 @@
 // ResultPageCacheImpl: the implementation of ResultPageCache (nearfield/engine/engine.h).
-#ifndef NEARFIELD_ENGINE_SEARCH_RESULT_PAGE_CACHE_H_
-#define NEARFIELD_ENGINE_SEARCH_RESULT_PAGE_CACHE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -61,5 +60,3 @@ class ResultPageCacheImpl final : public ResultPageCache {
 };
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_SEARCH_RESULT_PAGE_CACHE_H_

@@ -1,7 +1,6 @@
 // SearchCorpus: pins one snapshot of a corpus (batch.at, or the current one) and answers a batch of
 // queries over it.
-#ifndef NEARFIELD_ENGINE_SEARCH_SEARCH_H_
-#define NEARFIELD_ENGINE_SEARCH_SEARCH_H_
+#pragma once
 
 #include <cstdint>
 
@@ -21,5 +20,3 @@ absl::StatusOr<SearchResult> SearchCorpus(const corpus::Corpus& corpus, const Se
                                           const SearchBatch& batch);
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_SEARCH_SEARCH_H_

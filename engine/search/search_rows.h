@@ -1,7 +1,6 @@
 // SearchRows: searches a set of rows of a snapshot. Passes queries to the backend in tiles and
 // merges its lists into answers.
-#ifndef NEARFIELD_ENGINE_SEARCH_SEARCH_ROWS_H_
-#define NEARFIELD_ENGINE_SEARCH_SEARCH_ROWS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -33,5 +32,3 @@ absl::StatusOr<std::vector<Hits>> SearchRows(const corpus::Corpus& corpus, const
                                              corpus::ScanCost* cost);
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_SEARCH_SEARCH_ROWS_H_

@@ -47,16 +47,11 @@ enum class Kind : uint8_t { kUniform, kFewValues, kZero, kDenormal, kLarge };
 float Value(Kind kind, Numbers* numbers) {
   const float unit = static_cast<float>(numbers->Below(1u << 24)) * 0x1p-23f - 1.0f;  // [-1, 1)
   switch (kind) {
-    case Kind::kUniform:
-      return unit == 0.0f ? 0.5f : unit;
-    case Kind::kFewValues:
-      return static_cast<float>(numbers->Below(3)) - 1.0f;
-    case Kind::kZero:
-      return unit < 0 ? -0.0f : 0.0f;
-    case Kind::kDenormal:
-      return unit * 0x1p-127f;
-    case Kind::kLarge:
-      return unit * 0x1p127f;
+    case Kind::kUniform: return unit == 0.0f ? 0.5f : unit;
+    case Kind::kFewValues: return static_cast<float>(numbers->Below(3)) - 1.0f;
+    case Kind::kZero: return unit < 0 ? -0.0f : 0.0f;
+    case Kind::kDenormal: return unit * 0x1p-127f;
+    case Kind::kLarge: return unit * 0x1p127f;
   }
   return unit;
 }

@@ -1,7 +1,6 @@
 // Self-test: the engine searches small generated corpora and compares the answers with the oracle,
 // bit for bit.
-#ifndef NEARFIELD_ENGINE_SEARCH_SELF_TEST_H_
-#define NEARFIELD_ENGINE_SEARCH_SELF_TEST_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ namespace nearfield {
 absl::Status RunSelfTest(Engine* engine, uint64_t seed);
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_SEARCH_SELF_TEST_H_

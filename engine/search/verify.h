@@ -1,6 +1,5 @@
 // VerifyClaim: checks an answer against the oracle.
-#ifndef NEARFIELD_ENGINE_SEARCH_VERIFY_H_
-#define NEARFIELD_ENGINE_SEARCH_VERIFY_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -18,5 +17,3 @@ absl::StatusOr<VerifyResult> VerifyClaim(const corpus::Corpus& corpus, const Cla
                                          const std::function<bool()>& cancelled);
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_SEARCH_VERIFY_H_

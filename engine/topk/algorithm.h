@@ -4,8 +4,7 @@
 // (score descending, index ascending), bit-exact for all scores. An algorithm may refuse a shape
 // but never returns a wrong answer. It never relies on favorable scores: every buffer that could
 // overflow has an exact fallback.
-#ifndef NEARFIELD_ENGINE_TOPK_ALGORITHM_H_
-#define NEARFIELD_ENGINE_TOPK_ALGORITHM_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -74,5 +73,3 @@ const SelectAlgorithm& ChooseSelect(const SelectShape& shape, const SelectDevice
 std::span<const SelectAlgorithm* const> AllSelectAlgorithms();
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_ALGORITHM_H_

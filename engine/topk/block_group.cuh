@@ -1,7 +1,6 @@
 // Group of blocks of one launch that work on the same row: their barrier and their summed counts. A
 // group of one block needs neither.
-#ifndef NEARFIELD_ENGINE_TOPK_BLOCK_GROUP_CUH_
-#define NEARFIELD_ENGINE_TOPK_BLOCK_GROUP_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -119,5 +118,3 @@ class BlockGroup {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_BLOCK_GROUP_CUH_

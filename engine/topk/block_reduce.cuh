@@ -1,6 +1,5 @@
 // Reductions and prefix sums over the threads of a block. All threads call every function.
-#ifndef NEARFIELD_ENGINE_TOPK_BLOCK_REDUCE_CUH_
-#define NEARFIELD_ENGINE_TOPK_BLOCK_REDUCE_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -110,5 +109,3 @@ class BlockReduce {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_BLOCK_REDUCE_CUH_

@@ -1,6 +1,5 @@
 // Monotone maps from keys to buckets. The largest keys go to bucket 0.
-#ifndef NEARFIELD_ENGINE_TOPK_BUCKET_MAP_CUH_
-#define NEARFIELD_ENGINE_TOPK_BUCKET_MAP_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -134,5 +133,3 @@ class SplitMap {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_BUCKET_MAP_CUH_

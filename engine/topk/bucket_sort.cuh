@@ -5,8 +5,7 @@
 // the keys above it. This takes a constant number of steps per key while the buckets stay small.
 // Maps are tried in turn: by score; if scores have few bits, by the bits of the key; by these from
 // both ends. If all of them leave a bucket too full, a merge sort is used.
-#ifndef NEARFIELD_ENGINE_TOPK_BUCKET_SORT_CUH_
-#define NEARFIELD_ENGINE_TOPK_BUCKET_SORT_CUH_
+#pragma once
 
 #include <cub/block/block_merge_sort.cuh>
 
@@ -345,5 +344,3 @@ class BucketSort {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_BUCKET_SORT_CUH_

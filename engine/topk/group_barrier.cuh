@@ -1,6 +1,5 @@
 // Barrier of the blocks of one launch that work together.
-#ifndef NEARFIELD_ENGINE_TOPK_GROUP_BARRIER_CUH_
-#define NEARFIELD_ENGINE_TOPK_GROUP_BARRIER_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -52,5 +51,3 @@ class GroupBarrier {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_GROUP_BARRIER_CUH_

@@ -1,6 +1,5 @@
 // State that the blocks of a group share in device memory. Plain data.
-#ifndef NEARFIELD_ENGINE_TOPK_GROUP_STATE_H_
-#define NEARFIELD_ENGINE_TOPK_GROUP_STATE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -31,5 +30,3 @@ static_assert(sizeof(GroupState) % 256 == 0, "states of different groups share n
 inline constexpr int kGroupsMax = 66;
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_GROUP_STATE_H_

@@ -2,8 +2,7 @@
 //
 // Every thread copies its own vectors of the row to its own slots in shared memory (cp.async), so
 // no warp waits for another.
-#ifndef NEARFIELD_ENGINE_TOPK_KEY_COLLECTOR_CUH_
-#define NEARFIELD_ENGINE_TOPK_KEY_COLLECTOR_CUH_
+#pragma once
 
 #include <cuda_pipeline_primitives.h>
 
@@ -165,5 +164,3 @@ class KeyCollector {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_KEY_COLLECTOR_CUH_

@@ -1,6 +1,5 @@
 // Device-wide radix sort of 64-bit keys, by CUB. Host side.
-#ifndef NEARFIELD_ENGINE_TOPK_KEY_SORT_H_
-#define NEARFIELD_ENGINE_TOPK_KEY_SORT_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -35,5 +34,3 @@ struct KeySort {
 cudaError_t LaunchKeySort(const KeySort& sort, cudaStream_t stream, const uint64_t** sorted);
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_KEY_SORT_H_

@@ -153,12 +153,9 @@ cudaError_t LaunchRows(const SelectCall& call, const SortPlan& plan, RowRange ra
 
 cudaError_t LaunchRowsOfType(const SelectCall& call, const SortPlan& plan, RowRange range) {
   switch (call.shape.type) {
-    case RowType::kFloat32:
-      return LaunchRows<Float32Scores>(call, plan, range);
-    case RowType::kFloat16:
-      return LaunchRows<Float16Scores>(call, plan, range);
-    case RowType::kBFloat16:
-      break;
+    case RowType::kFloat32: return LaunchRows<Float32Scores>(call, plan, range);
+    case RowType::kFloat16: return LaunchRows<Float16Scores>(call, plan, range);
+    case RowType::kBFloat16: break;
   }
   return LaunchRows<BFloat16Scores>(call, plan, range);
 }

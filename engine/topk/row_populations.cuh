@@ -1,6 +1,5 @@
 // The keys of a row that a threshold search counts: all of them, or an even sample.
-#ifndef NEARFIELD_ENGINE_TOPK_ROW_POPULATIONS_CUH_
-#define NEARFIELD_ENGINE_TOPK_ROW_POPULATIONS_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -105,5 +104,3 @@ struct RowSample {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_ROW_POPULATIONS_CUH_

@@ -1,6 +1,5 @@
 // Reads a row of scores with 16-byte loads, for any alignment of its begin and end.
-#ifndef NEARFIELD_ENGINE_TOPK_ROW_READER_CUH_
-#define NEARFIELD_ENGINE_TOPK_ROW_READER_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -63,5 +62,3 @@ class RowReader {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_ROW_READER_CUH_

@@ -1,7 +1,6 @@
 // Selects the k best of one row with one block or a group of blocks: sample, threshold, one pass,
 // sort.
-#ifndef NEARFIELD_ENGINE_TOPK_ROW_SELECTOR_CUH_
-#define NEARFIELD_ENGINE_TOPK_ROW_SELECTOR_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -168,5 +167,3 @@ class RowSelector {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_ROW_SELECTOR_CUH_

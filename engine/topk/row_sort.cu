@@ -65,12 +65,9 @@ cudaError_t MakeKeys(const SelectCall& call, RowRange range, uint64_t* keys) {
 
 cudaError_t MakeKeysOfType(const SelectCall& call, RowRange range, uint64_t* keys) {
   switch (call.shape.type) {
-    case RowType::kFloat32:
-      return MakeKeys<Float32Scores>(call, range, keys);
-    case RowType::kFloat16:
-      return MakeKeys<Float16Scores>(call, range, keys);
-    case RowType::kBFloat16:
-      break;
+    case RowType::kFloat32: return MakeKeys<Float32Scores>(call, range, keys);
+    case RowType::kFloat16: return MakeKeys<Float16Scores>(call, range, keys);
+    case RowType::kBFloat16: break;
   }
   return MakeKeys<BFloat16Scores>(call, range, keys);
 }

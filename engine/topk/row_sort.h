@@ -2,8 +2,7 @@
 //
 // The sort is stable and a row's keys start in ascending order of the index, so keys that agree in
 // the sorted bits stay in that order. If no other bits differ, it is the order of the answer.
-#ifndef NEARFIELD_ENGINE_TOPK_ROW_SORT_H_
-#define NEARFIELD_ENGINE_TOPK_ROW_SORT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -41,5 +40,3 @@ cudaError_t LaunchRowSort(const SelectCall& call, const RowSortPlan& plan, RowRa
                           int begin_bit, const uint64_t** sorted);
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_ROW_SORT_H_

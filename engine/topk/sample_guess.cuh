@@ -6,8 +6,7 @@
 // threshold, so no block waits for another. Samples that this search cannot resolve (infinities,
 // many magnitudes) go to ThresholdSearch, which is exact but needs more rounds: bins of equal width
 // resolve usual scores in one.
-#ifndef NEARFIELD_ENGINE_TOPK_SAMPLE_GUESS_CUH_
-#define NEARFIELD_ENGINE_TOPK_SAMPLE_GUESS_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -206,5 +205,3 @@ class SampleGuess {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_SAMPLE_GUESS_CUH_

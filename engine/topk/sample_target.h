@@ -7,8 +7,7 @@
 // of these lower, plus a few keys if the mean is so small that the square root means little. On the
 // other side, the sample's share of the keys that just fit must exceed the keys that reach the
 // threshold by the same number of deviations.
-#ifndef NEARFIELD_ENGINE_TOPK_SAMPLE_TARGET_H_
-#define NEARFIELD_ENGINE_TOPK_SAMPLE_TARGET_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -117,5 +116,3 @@ NEARFIELD_HOST_DEVICE inline SamplePlan PlanSample(const SampleShape& shape) {
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_SAMPLE_TARGET_H_

@@ -16,12 +16,9 @@ constexpr int64_t kScoresPerBlock = 8192;
 
 SampledTable TableOf(RowType type) {
   switch (type) {
-    case RowType::kFloat32:
-      return SampledFloat32();
-    case RowType::kFloat16:
-      return SampledFloat16();
-    case RowType::kBFloat16:
-      break;
+    case RowType::kFloat32: return SampledFloat32();
+    case RowType::kFloat16: return SampledFloat16();
+    case RowType::kBFloat16: break;
   }
   return SampledBFloat16();
 }

@@ -1,7 +1,6 @@
 // The kernel of sampled_threshold, for rows of scores. Each score type is compiled in its own file,
 // sampled_threshold_<type>.cu.
-#ifndef NEARFIELD_ENGINE_TOPK_SAMPLED_THRESHOLD_CUH_
-#define NEARFIELD_ENGINE_TOPK_SAMPLED_THRESHOLD_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -64,5 +63,3 @@ SampledTable MakeSampledTable() {
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_SAMPLED_THRESHOLD_CUH_

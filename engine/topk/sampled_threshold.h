@@ -1,6 +1,5 @@
 // sampled_threshold: declarations that its host and device sides share.
-#ifndef NEARFIELD_ENGINE_TOPK_SAMPLED_THRESHOLD_H_
-#define NEARFIELD_ENGINE_TOPK_SAMPLED_THRESHOLD_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -65,5 +64,3 @@ SampledTable SampledFloat16();
 SampledTable SampledBFloat16();
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_SAMPLED_THRESHOLD_H_

@@ -4,8 +4,7 @@
 // key = ordered bits of the score << 32 | ~index. Ordered bits are monotone in the score, equal for
 // both zeros, and 0 for every NaN, which is below those of -inf. Indices stay below 2^32 - 1, so no
 // key is 0.
-#ifndef NEARFIELD_ENGINE_TOPK_SCORE_TYPES_CUH_
-#define NEARFIELD_ENGINE_TOPK_SCORE_TYPES_CUH_
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -66,5 +65,3 @@ struct BFloat16Scores {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_SCORE_TYPES_CUH_

@@ -1,7 +1,6 @@
 // Selection of a search: finds the k largest of the 64-bit keys that the scan wrote, sorted, for
 // many queries and generations in one launch. Uses the device code of sampled_threshold. Host side.
-#ifndef NEARFIELD_ENGINE_TOPK_SELECT_H_
-#define NEARFIELD_ENGINE_TOPK_SELECT_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -58,5 +57,3 @@ cudaError_t PrepareSelect();
 cudaError_t LaunchSelect(int groups, const SelectArgs& args, cudaStream_t stream);
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_SELECT_H_

@@ -1,6 +1,5 @@
 // Sizes of the selection of a search, as data.
-#ifndef NEARFIELD_ENGINE_TOPK_SELECT_POLICY_H_
-#define NEARFIELD_ENGINE_TOPK_SELECT_POLICY_H_
+#pragma once
 
 #include <cstdint>
 
@@ -16,5 +15,3 @@ inline constexpr int64_t kSelectKeysPerBlock = 16384;
 inline constexpr int kSelectPiecesMax = 16;
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_SELECT_POLICY_H_

@@ -3,8 +3,7 @@
 // A source turns a raw element and its index into its key, or into an entry, which is cheaper to
 // make and holds the same information. Its QuickTest finds keys that reach a threshold; it is exact
 // for the thresholds for which QuickTestIsExact returns true.
-#ifndef NEARFIELD_ENGINE_TOPK_SELECT_SOURCES_CUH_
-#define NEARFIELD_ENGINE_TOPK_SELECT_SOURCES_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -108,5 +107,3 @@ struct KeyResults {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_SELECT_SOURCES_CUH_

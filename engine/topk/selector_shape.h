@@ -1,6 +1,5 @@
 // Sizes of a row selector, as data.
-#ifndef NEARFIELD_ENGINE_TOPK_SELECTOR_SHAPE_H_
-#define NEARFIELD_ENGINE_TOPK_SELECTOR_SHAPE_H_
+#pragma once
 
 namespace nearfield::gpu {
 
@@ -15,5 +14,3 @@ struct SelectorShape {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_SELECTOR_SHAPE_H_

@@ -107,12 +107,9 @@ constexpr std::array<std::size_t, kShortRowPolicies.size()> kSharedBytes = {
 
 const ShortRowKernels& KernelsOf(RowType type) {
   switch (type) {
-    case RowType::kFloat32:
-      return kKernels<Float32Scores>;
-    case RowType::kFloat16:
-      return kKernels<Float16Scores>;
-    case RowType::kBFloat16:
-      break;
+    case RowType::kFloat32: return kKernels<Float32Scores>;
+    case RowType::kFloat16: return kKernels<Float16Scores>;
+    case RowType::kBFloat16: break;
   }
   return kKernels<BFloat16Scores>;
 }

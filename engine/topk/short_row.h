@@ -1,6 +1,5 @@
 // short_row: declarations that its host and device sides share.
-#ifndef NEARFIELD_ENGINE_TOPK_SHORT_ROW_H_
-#define NEARFIELD_ENGINE_TOPK_SHORT_ROW_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -33,5 +32,3 @@ struct ShortRowArgs {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_SHORT_ROW_H_

@@ -8,8 +8,7 @@
 // Source: radix selection as in Zhang, Naruse, Li, Wang, "Parallel Top-K Algorithms on GPU: A
 // Comprehensive Study and New Methods", SC 2023. Differs: 64-bit unique keys, so ties need no
 // special case; the search stops early and runs over a sample first; shared bits are skipped.
-#ifndef NEARFIELD_ENGINE_TOPK_THRESHOLD_SEARCH_CUH_
-#define NEARFIELD_ENGINE_TOPK_THRESHOLD_SEARCH_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -151,5 +150,3 @@ class ThresholdSearch {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_THRESHOLD_SEARCH_CUH_

@@ -1,7 +1,6 @@
 // Prefix sum, reservation of slots, rank by counting, and the bin of the k-th item. All lanes of a
 // warp call every function.
-#ifndef NEARFIELD_ENGINE_TOPK_WARP_PRIMITIVES_CUH_
-#define NEARFIELD_ENGINE_TOPK_WARP_PRIMITIVES_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -63,5 +62,3 @@ __device__ __forceinline__ void FindKthBin(uint32_t before, uint32_t sum, uint32
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_WARP_PRIMITIVES_CUH_

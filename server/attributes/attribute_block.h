@@ -1,6 +1,5 @@
 // AttributeBlock: the attributes of some rows, by column.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_ATTRIBUTE_BLOCK_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_ATTRIBUTE_BLOCK_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -65,5 +64,3 @@ class BlockCursor {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_ATTRIBUTE_BLOCK_H_

@@ -144,16 +144,11 @@ CodeRange AttributeIndex::Find(Comparison comparison, const ValueColumn& values,
   const uint32_t all = rows_.codes_count();
   switch (comparison) {
     case Comparison::kEqual:
-    case Comparison::kNotEqual:
-      return {below, not_above};
-    case Comparison::kLess:
-      return {0, below};
-    case Comparison::kLessEqual:
-      return {0, not_above};
-    case Comparison::kGreater:
-      return {not_above, all};
-    case Comparison::kGreaterEqual:
-      return {below, all};
+    case Comparison::kNotEqual: return {below, not_above};
+    case Comparison::kLess: return {0, below};
+    case Comparison::kLessEqual: return {0, not_above};
+    case Comparison::kGreater: return {not_above, all};
+    case Comparison::kGreaterEqual: return {below, all};
   }
   return {};
 }

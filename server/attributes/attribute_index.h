@@ -1,7 +1,6 @@
 // AttributeIndex: the index of one attribute over the rows of a chunk. It holds the rows that have
 // a value, the distinct values in order, and the rows of each value.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_ATTRIBUTE_INDEX_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_ATTRIBUTE_INDEX_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -61,5 +60,3 @@ class AttributeIndex {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_ATTRIBUTE_INDEX_H_

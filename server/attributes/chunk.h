@@ -1,6 +1,5 @@
 // AttributeChunk: the indexed attributes of neighboring rows.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_CHUNK_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_CHUNK_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -86,5 +85,3 @@ class AttributeChunkBuilder {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_CHUNK_H_

@@ -1,6 +1,5 @@
 // AttributeColumns: the attributes of all rows of a collection, by ordinal.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_COLUMNS_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_COLUMNS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -86,5 +85,3 @@ class AttributeColumns {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_COLUMNS_H_

@@ -136,22 +136,16 @@ class ChunkEvaluation {
     for (const int32_t child : asked.children) count(plan(child).rows_guess);
     for (const CodeRange codes : plan(place).codes) count(index(place).rows().entries_count(codes));
     switch (asked.kind) {
-      case ConditionKind::kAnd:
-        return least;
-      case ConditionKind::kListAll:
-        return plan(place).impossible ? 0 : least;
-      case ConditionKind::kNot:
-        return all - sum;
+      case ConditionKind::kAnd: return least;
+      case ConditionKind::kListAll: return plan(place).impossible ? 0 : least;
+      case ConditionKind::kNot: return all - sum;
       case ConditionKind::kComparison:
         return asked.comparison == Comparison::kNotEqual ? all - sum : sum;
-      case ConditionKind::kExists:
-        return index(place).present().size();
-      case ConditionKind::kHasId:
-        return id_rows_[static_cast<size_t>(place)].size();
+      case ConditionKind::kExists: return index(place).present().size();
+      case ConditionKind::kHasId: return id_rows_[static_cast<size_t>(place)].size();
       case ConditionKind::kOr:
       case ConditionKind::kIn:
-      case ConditionKind::kListAny:
-        return std::min(sum, all);
+      case ConditionKind::kListAny: return std::min(sum, all);
     }
     return all;
   }
@@ -159,24 +153,18 @@ class ChunkEvaluation {
   // The depth that ValidateFilter allows bounds the recursion.
   RowSet Rows(int32_t place) {
     switch (condition(place).kind) {
-      case ConditionKind::kAnd:
-        return Junction(place, /*is_or=*/false);
-      case ConditionKind::kOr:
-        return Junction(place, /*is_or=*/true);
+      case ConditionKind::kAnd: return Junction(place, /*is_or=*/false);
+      case ConditionKind::kOr: return Junction(place, /*is_or=*/true);
       case ConditionKind::kNot: {
         RowSet rows = Rows(condition(place).children[0]);
         rows.Invert();
         return rows;
       }
-      case ConditionKind::kComparison:
-        return Compared(place);
+      case ConditionKind::kComparison: return Compared(place);
       case ConditionKind::kIn:
-      case ConditionKind::kListAny:
-        return RowsOf(index(place), plan(place).codes);
-      case ConditionKind::kListAll:
-        return HoldingAll(place);
-      case ConditionKind::kExists:
-        return RowSet::Borrow(&index(place).present());
+      case ConditionKind::kListAny: return RowsOf(index(place), plan(place).codes);
+      case ConditionKind::kListAll: return HoldingAll(place);
+      case ConditionKind::kExists: return RowSet::Borrow(&index(place).present());
       case ConditionKind::kHasId:
         return RowSet(
             OrdinalSet::Intersection(chunk_->rows(), id_rows_[static_cast<size_t>(place)]));

@@ -1,6 +1,5 @@
 // Evaluate: finds the rows that pass a filter.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_EVALUATE_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_EVALUATE_H_
+#pragma once
 
 #include <functional>
 
@@ -30,5 +29,3 @@ absl::StatusOr<OrdinalSet> Evaluate(const Filter& filter, const AttributeSnapsho
                                     const EvaluateOptions& options);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_EVALUATE_H_

@@ -1,6 +1,5 @@
 // Filter: a filter that was checked against a schema. Only this form is evaluated.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_FILTER_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_FILTER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -49,5 +48,3 @@ absl::Status TooManyConditions(const std::string& path, const AttributeLimits& l
 absl::Status TooManyValues(const std::string& path, int64_t count, const AttributeLimits& limits);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_FILTER_H_

@@ -1,6 +1,5 @@
 // FilterCache: results of recently used filters.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_FILTER_CACHE_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_FILTER_CACHE_H_
+#pragma once
 
 #include <cstdint>
 #include <list>
@@ -71,5 +70,3 @@ class FilterCache {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_FILTER_CACHE_H_

@@ -12,24 +12,15 @@ namespace {
 // Returns the name of the condition's member in the message, as used in errors and JSON.
 const char* MemberOf(ConditionKind kind) {
   switch (kind) {
-    case ConditionKind::kAnd:
-      return "and";
-    case ConditionKind::kOr:
-      return "or";
-    case ConditionKind::kNot:
-      return "not";
-    case ConditionKind::kComparison:
-      return "comparison";
-    case ConditionKind::kIn:
-      return "in";
-    case ConditionKind::kListAny:
-      return "list_any";
-    case ConditionKind::kListAll:
-      return "list_all";
-    case ConditionKind::kExists:
-      return "exists";
-    case ConditionKind::kHasId:
-      return "has_id";
+    case ConditionKind::kAnd: return "and";
+    case ConditionKind::kOr: return "or";
+    case ConditionKind::kNot: return "not";
+    case ConditionKind::kComparison: return "comparison";
+    case ConditionKind::kIn: return "in";
+    case ConditionKind::kListAny: return "list_any";
+    case ConditionKind::kListAll: return "list_all";
+    case ConditionKind::kExists: return "exists";
+    case ConditionKind::kHasId: return "has_id";
   }
   return "?";
 }

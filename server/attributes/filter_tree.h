@@ -1,7 +1,6 @@
 // FilterTree: a filter as the client sent it, a tree of conditions on the attributes and ids of
 // rows.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_FILTER_TREE_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_FILTER_TREE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -64,5 +63,3 @@ std::string PathOfNextChild(const FilterTree& tree, int32_t condition);
 std::string CanonicalBytes(const FilterTree& tree);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_FILTER_TREE_H_

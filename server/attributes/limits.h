@@ -1,6 +1,5 @@
 // AttributeLimits: limits of one collection's declaration, one row and one filter.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_LIMITS_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_LIMITS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -22,5 +21,3 @@ struct AttributeLimits {
 inline constexpr int64_t kFilterDepthMax = 64;
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_LIMITS_H_

@@ -1,6 +1,5 @@
 // OrdinalSet: a set of row ordinals, a compressed (Roaring) bitmap.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_ORDINAL_SET_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_ORDINAL_SET_H_
+#pragma once
 
 #include <roaring/roaring.h>
 
@@ -79,5 +78,3 @@ class OrdinalSet {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_ORDINAL_SET_H_

@@ -7,8 +7,7 @@
 // ("cuts"), about one every kCutRows rows: a cut holds all rows whose code is below its own. The
 // rows of a range of codes are then the difference of two cuts, corrected by at most kCutRows rows
 // at its two ends.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_POSTING_LISTS_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_POSTING_LISTS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -125,5 +124,3 @@ class PostingListsBuilder {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_POSTING_LISTS_H_

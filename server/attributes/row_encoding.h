@@ -5,8 +5,7 @@
 // for a list, the number of values; the values. Counts, attribute numbers and lengths are LEB128 in
 // the shortest form. An int64, double or timestamp is 8 bytes little-endian, a bool one byte 0 or
 // 1, a keyword its length and bytes. Equal attributes have equal bytes. The store adds checksums.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_ROW_ENCODING_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_ROW_ENCODING_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "nearfield/engine/bytes_column.h"
@@ -30,5 +29,3 @@ absl::StatusOr<AttributeBlock> DecodeRowAttributes(const AttributeSchema& schema
                                                    const BytesColumn& rows);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_ROW_ENCODING_H_

@@ -24,16 +24,11 @@ bool IsName(std::string_view name) {
 
 const char* NameOf(AttributeType type) {
   switch (type) {
-    case AttributeType::kInt64:
-      return "int64";
-    case AttributeType::kDouble:
-      return "double";
-    case AttributeType::kBool:
-      return "bool";
-    case AttributeType::kKeyword:
-      return "keyword";
-    case AttributeType::kTimestamp:
-      return "timestamp";
+    case AttributeType::kInt64: return "int64";
+    case AttributeType::kDouble: return "double";
+    case AttributeType::kBool: return "bool";
+    case AttributeType::kKeyword: return "keyword";
+    case AttributeType::kTimestamp: return "timestamp";
   }
   return "?";
 }

@@ -1,6 +1,5 @@
 // AttributeSchema: the attributes that a collection declares.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_SCHEMA_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_SCHEMA_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -66,5 +65,3 @@ class AttributeSchema {
 std::string QuoteText(std::string_view text);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_SCHEMA_H_

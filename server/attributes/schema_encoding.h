@@ -2,8 +2,7 @@
 //
 // A schema without attributes is an empty string. Otherwise it is text: "1\n", the version, then
 // one line for each attribute, in order: name, type and, for a list, "list", separated by spaces.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_SCHEMA_ENCODING_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_SCHEMA_ENCODING_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -19,5 +18,3 @@ std::string EncodeSchema(const AttributeSchema& schema);
 absl::StatusOr<AttributeSchema> DecodeSchema(std::string_view encoded);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_SCHEMA_ENCODING_H_

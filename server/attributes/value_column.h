@@ -1,6 +1,5 @@
 // ValueColumn: values of one attribute type in compact form, and their order.
-#ifndef NEARFIELD_SERVER_ATTRIBUTES_VALUE_COLUMN_H_
-#define NEARFIELD_SERVER_ATTRIBUTES_VALUE_COLUMN_H_
+#pragma once
 
 #include <bit>
 #include <cstdint>
@@ -70,5 +69,3 @@ class ValueColumn {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_ATTRIBUTES_VALUE_COLUMN_H_

@@ -1,6 +1,5 @@
 // Alarm: stops the server and writes a record when an answer or a resident row is proven wrong.
-#ifndef NEARFIELD_SERVER_AUDIT_ALARM_H_
-#define NEARFIELD_SERVER_AUDIT_ALARM_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -48,5 +47,3 @@ class Alarm {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_AUDIT_ALARM_H_

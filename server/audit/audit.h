@@ -1,7 +1,6 @@
 // Audit: checks the result contract in production. Compares a sample of the answers with the
 // oracle, and the resident rows with the store. README.md describes it.
-#ifndef NEARFIELD_SERVER_AUDIT_AUDIT_H_
-#define NEARFIELD_SERVER_AUDIT_AUDIT_H_
+#pragma once
 
 #include <memory>
 
@@ -51,5 +50,3 @@ class Audit {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_AUDIT_AUDIT_H_

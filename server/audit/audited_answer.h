@@ -1,6 +1,5 @@
 // AuditedAnswer: an answer to check, with all that the oracle needs for it.
-#ifndef NEARFIELD_SERVER_AUDIT_AUDITED_ANSWER_H_
-#define NEARFIELD_SERVER_AUDIT_AUDITED_ANSWER_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -63,5 +62,3 @@ inline absl::StatusOr<VerifyResult> AskOracle(Engine& engine, const AuditedAnswe
 }
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_AUDIT_AUDITED_ANSWER_H_

@@ -1,6 +1,5 @@
 // Auditor: checks a sample of the live answers against the oracle, outside the request path.
-#ifndef NEARFIELD_SERVER_AUDIT_AUDITOR_H_
-#define NEARFIELD_SERVER_AUDIT_AUDITOR_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -111,5 +110,3 @@ class Auditor {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_AUDIT_AUDITOR_H_

@@ -1,6 +1,5 @@
 // YieldToSearches: lowers the priority of a background thread.
-#ifndef NEARFIELD_SERVER_AUDIT_BACKGROUND_H_
-#define NEARFIELD_SERVER_AUDIT_BACKGROUND_H_
+#pragma once
 
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -17,5 +16,3 @@ inline void YieldToSearches() {
 }
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_AUDIT_BACKGROUND_H_

@@ -1,6 +1,5 @@
 // Pace: the wait of a background thread. Tests replace it to control time.
-#ifndef NEARFIELD_SERVER_AUDIT_PACE_H_
-#define NEARFIELD_SERVER_AUDIT_PACE_H_
+#pragma once
 
 #include <chrono>
 
@@ -43,5 +42,3 @@ class SteadyPace final : public Pace {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_AUDIT_PACE_H_

@@ -26,12 +26,9 @@ const char* NameOf(Metric metric) {
 }
 const char* NameOf(ScanChoice scan) {
   switch (scan) {
-    case ScanChoice::kAuto:
-      return "auto";
-    case ScanChoice::kInt8:
-      return "int8";
-    case ScanChoice::kRows:
-      break;
+    case ScanChoice::kAuto: return "auto";
+    case ScanChoice::kInt8: return "int8";
+    case ScanChoice::kRows: break;
   }
   return "rows";
 }

@@ -1,7 +1,6 @@
 // EncodeRecord: writes a wrong answer or a wrong resident row as one JSON object, with enough data
 // to repeat the check on another machine. README.md lists its members.
-#ifndef NEARFIELD_SERVER_AUDIT_RECORD_H_
-#define NEARFIELD_SERVER_AUDIT_RECORD_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -54,5 +53,3 @@ std::string EncodeRecord(const RecordContext& context, const AnswerMismatch& mis
 std::string EncodeRecord(const RecordContext& context, const RowMismatch& mismatch);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_AUDIT_RECORD_H_

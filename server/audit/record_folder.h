@@ -1,7 +1,6 @@
 // RecordFolder: a folder of audit records. Each is completely on disk before its name appears.
 // Their number and size are limited.
-#ifndef NEARFIELD_SERVER_AUDIT_RECORD_FOLDER_H_
-#define NEARFIELD_SERVER_AUDIT_RECORD_FOLDER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -37,5 +36,3 @@ class RecordFolder {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_AUDIT_RECORD_FOLDER_H_

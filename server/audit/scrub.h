@@ -1,6 +1,5 @@
 // ScrubCollection: compares the rows in memory with those in the store, for one collection.
-#ifndef NEARFIELD_SERVER_AUDIT_SCRUB_H_
-#define NEARFIELD_SERVER_AUDIT_SCRUB_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -39,5 +38,3 @@ struct ScrubTools {
 absl::Status ScrubCollection(const NamedCollection& named, const ScrubTools& tools);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_AUDIT_SCRUB_H_

@@ -1,6 +1,5 @@
 // Scrubber: scrubs all collections periodically in the background.
-#ifndef NEARFIELD_SERVER_AUDIT_SCRUBBER_H_
-#define NEARFIELD_SERVER_AUDIT_SCRUBBER_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -59,5 +58,3 @@ class Scrubber {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_AUDIT_SCRUBBER_H_

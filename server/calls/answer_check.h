@@ -1,6 +1,5 @@
 // Checks answers of a search against the oracle: before the reply is sent, or in the audit.
-#ifndef NEARFIELD_SERVER_CALLS_ANSWER_CHECK_H_
-#define NEARFIELD_SERVER_CALLS_ANSWER_CHECK_H_
+#pragma once
 
 #include <cstddef>
 #include <functional>
@@ -60,5 +59,3 @@ class ReplyCheck {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_ANSWER_CHECK_H_

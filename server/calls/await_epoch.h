@@ -1,6 +1,5 @@
 // AwaitEpoch: waits until a collection has reached the min_epoch of a call.
-#ifndef NEARFIELD_SERVER_CALLS_AWAIT_EPOCH_H_
-#define NEARFIELD_SERVER_CALLS_AWAIT_EPOCH_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -21,5 +20,3 @@ void AwaitEpoch(Core* core, const Call& call, const std::shared_ptr<NamedCollect
                 uint64_t epoch, std::function<void(absl::Status)> done);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_AWAIT_EPOCH_H_

@@ -1,6 +1,5 @@
 // Call: the request id, deadline, log line and final status of one call.
-#ifndef NEARFIELD_SERVER_CALLS_CALL_H_
-#define NEARFIELD_SERVER_CALLS_CALL_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -75,5 +74,3 @@ class Call {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_CALL_H_

@@ -1,7 +1,6 @@
 // CallContext: one call as its transport sees it. ActiveCall: the same call as the service sees it.
 // gRPC's adapter implements the contexts; so may a caller in the same process.
-#ifndef NEARFIELD_SERVER_CALLS_CALL_CONTEXT_H_
-#define NEARFIELD_SERVER_CALLS_CALL_CONTEXT_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -97,5 +96,3 @@ class ActiveCall {
 using ActiveCallPtr = std::shared_ptr<ActiveCall>;
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_CALL_CONTEXT_H_

@@ -1,6 +1,5 @@
 // The caller's name, under which a call gets its share of the device.
-#ifndef NEARFIELD_SERVER_CALLS_CALLER_NAME_H_
-#define NEARFIELD_SERVER_CALLS_CALLER_NAME_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -22,5 +21,3 @@ std::string CallerName(std::string_view from_client, std::string_view peer);
 std::string CallerOf(const CallFacts& facts);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_CALLER_NAME_H_

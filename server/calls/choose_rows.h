@@ -1,6 +1,5 @@
 // Evaluates the filter of a request to the rows that pass it.
-#ifndef NEARFIELD_SERVER_CALLS_CHOOSE_ROWS_H_
-#define NEARFIELD_SERVER_CALLS_CHOOSE_ROWS_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "nearfield/v1/common.pb.h"
@@ -19,5 +18,3 @@ absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named,
                                       const nearfield::v1::Filter& filter, Call& call);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_CHOOSE_ROWS_H_

@@ -1,6 +1,5 @@
 // LiveCalls: the calls in flight, which the shutdown of the server wakes and cancels.
-#ifndef NEARFIELD_SERVER_CALLS_LIVE_CALLS_H_
-#define NEARFIELD_SERVER_CALLS_LIVE_CALLS_H_
+#pragma once
 
 #include <functional>
 #include <list>
@@ -42,5 +41,3 @@ class LiveCalls {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_LIVE_CALLS_H_

@@ -1,6 +1,5 @@
 // LocalService: the NearfieldService over the engine of this process.
-#ifndef NEARFIELD_SERVER_CALLS_LOCAL_SERVICE_H_
-#define NEARFIELD_SERVER_CALLS_LOCAL_SERVICE_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -99,5 +98,3 @@ class LocalService final : public NearfieldService {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_LOCAL_SERVICE_H_

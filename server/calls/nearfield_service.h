@@ -1,7 +1,6 @@
 // NearfieldService: the public RPCs, one method each. Contract: proto/nearfield/v1. It knows no
 // transport: gRPC's adapter (server/service) calls it, and so may a caller in the same process.
-#ifndef NEARFIELD_SERVER_CALLS_NEARFIELD_SERVICE_H_
-#define NEARFIELD_SERVER_CALLS_NEARFIELD_SERVICE_H_
+#pragma once
 
 #include <memory>
 
@@ -102,5 +101,3 @@ class NearfieldService {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_NEARFIELD_SERVICE_H_

@@ -1,6 +1,5 @@
 // Retrieval.SearchAll: answers one search page by page.
-#ifndef NEARFIELD_SERVER_CALLS_SEARCH_ALL_H_
-#define NEARFIELD_SERVER_CALLS_SEARCH_ALL_H_
+#pragma once
 
 #include <memory>
 
@@ -15,5 +14,3 @@ ActiveCallPtr StartSearchAll(ServerState* state,
                              const nearfield::v1::SearchAllRequest& request);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_SEARCH_ALL_H_

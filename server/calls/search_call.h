@@ -1,7 +1,6 @@
 // StartSearch: one search, from the request message to the response message. For all search
 // methods.
-#ifndef NEARFIELD_SERVER_CALLS_SEARCH_CALL_H_
-#define NEARFIELD_SERVER_CALLS_SEARCH_CALL_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -36,5 +35,3 @@ void StartSearch(Core* core, const Call& call, const nearfield::v1::SearchReques
                  std::function<void(absl::Status, const SearchFacts&)> done);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_SEARCH_CALL_H_

@@ -1,6 +1,5 @@
 // SearchFacts: the fields of a call's log record that describe its searches.
-#ifndef NEARFIELD_SERVER_CALLS_SEARCH_FACTS_H_
-#define NEARFIELD_SERVER_CALLS_SEARCH_FACTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -31,5 +30,3 @@ void Note(const SearchFacts& facts, RequestRecord* record);
 int64_t NativeBytes(const SearchReply& reply);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_SEARCH_FACTS_H_

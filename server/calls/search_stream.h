@@ -1,6 +1,5 @@
 // Retrieval.SearchStream: many searches over one stream, answered in order.
-#ifndef NEARFIELD_SERVER_CALLS_SEARCH_STREAM_H_
-#define NEARFIELD_SERVER_CALLS_SEARCH_STREAM_H_
+#pragma once
 
 #include <memory>
 
@@ -15,5 +14,3 @@ using SearchMessages = MessageStream<nearfield::v1::SearchRequest, nearfield::v1
 ActiveCallPtr StartSearchStream(ServerState* state, SearchMessages* context);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_SEARCH_STREAM_H_

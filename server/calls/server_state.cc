@@ -211,18 +211,14 @@ absl::StatusOr<Core*> ServerState::Enter(Purpose purpose) {
   {
     const MutexLock lock(mutex_);
     switch (phase_) {
-      case Phase::kServing:
-        ++in_flight_;
-        return core_.get();
+      case Phase::kServing: ++in_flight_; return core_.get();
       case Phase::kStarting:
         why = "the server is starting: its self-test has not passed yet";
         break;
       case Phase::kDraining:
         why = "the server is draining: it ends when the calls in flight have ended";
         break;
-      case Phase::kLost:
-        why = "the device is lost: the server ends, to be started again";
-        break;
+      case Phase::kLost: why = "the device is lost: the server ends, to be started again"; break;
     }
   }
   return WithRetryAfter(absl::UnavailableError(why), kUnavailableRetryMs);

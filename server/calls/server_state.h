@@ -1,7 +1,6 @@
 // ServerState: the state that the services share: the engine and its queues once they run, the
 // phase of the server, and the calls in flight.
-#ifndef NEARFIELD_SERVER_CALLS_SERVER_STATE_H_
-#define NEARFIELD_SERVER_CALLS_SERVER_STATE_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -153,5 +152,3 @@ RequestLimits LimitsOf(const Settings& settings);
 RequestLogPolicy RequestLogPolicyOf(const Settings& settings);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_SERVER_STATE_H_

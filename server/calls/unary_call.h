@@ -1,7 +1,6 @@
 // UnaryCall: a unary call whose work runs on a worker: threads of the transport never wait for the
 // engine.
-#ifndef NEARFIELD_SERVER_CALLS_UNARY_CALL_H_
-#define NEARFIELD_SERVER_CALLS_UNARY_CALL_H_
+#pragma once
 
 #include <google/protobuf/message.h>
 
@@ -62,5 +61,3 @@ class UnaryCall final : public ActiveCall {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_UNARY_CALL_H_

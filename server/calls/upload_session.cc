@@ -51,8 +51,7 @@ absl::StatusOr<pb::UploadResponse> UploadSession::Handle(
     case pb::UploadRequest::kCommit:
       if (!open) return OutOfOrder("commit", "begin");
       return Commit(request.commit(), dead);
-    default:
-      return ArgumentError("message", "none of begin, block and commit is set", "absent");
+    default: return ArgumentError("message", "none of begin, block and commit is set", "absent");
   }
 }
 

@@ -1,7 +1,6 @@
 // UploadSession: one upload as a sequence of messages: Begin, then Blocks, then Commit. Independent
 // of the stream.
-#ifndef NEARFIELD_SERVER_CALLS_UPLOAD_SESSION_H_
-#define NEARFIELD_SERVER_CALLS_UPLOAD_SESSION_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -55,5 +54,3 @@ class UploadSession {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_UPLOAD_SESSION_H_

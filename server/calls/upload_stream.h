@@ -1,6 +1,5 @@
 // Ingest.Upload: runs an UploadSession over a stream.
-#ifndef NEARFIELD_SERVER_CALLS_UPLOAD_STREAM_H_
-#define NEARFIELD_SERVER_CALLS_UPLOAD_STREAM_H_
+#pragma once
 
 #include <memory>
 
@@ -15,5 +14,3 @@ using UploadMessages = MessageStream<nearfield::v1::UploadRequest, nearfield::v1
 ActiveCallPtr StartUploadStream(ServerState* state, UploadMessages* context);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_UPLOAD_STREAM_H_

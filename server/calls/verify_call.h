@@ -1,6 +1,5 @@
 // Admin.Verify: checks an answer against the oracle.
-#ifndef NEARFIELD_SERVER_CALLS_VERIFY_CALL_H_
-#define NEARFIELD_SERVER_CALLS_VERIFY_CALL_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "nearfield/v1/admin.pb.h"
@@ -13,5 +12,3 @@ absl::Status VerifyAnswer(Core& core, Call& call, const nearfield::v1::VerifyReq
                           nearfield::v1::VerifyResponse* response);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CALLS_VERIFY_CALL_H_

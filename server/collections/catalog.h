@@ -1,7 +1,6 @@
 // Catalog: the collections of one server by name. The engine holds their rows; the store makes them
 // durable.
-#ifndef NEARFIELD_SERVER_COLLECTIONS_CATALOG_H_
-#define NEARFIELD_SERVER_COLLECTIONS_CATALOG_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -165,5 +164,3 @@ absl::StatusOr<DeleteResult> DeleteRows(const NamedCollection& named, const IdCo
 absl::StatusOr<DeleteResult> DeleteRows(const NamedCollection& named, const ChosenRows& chosen);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_COLLECTIONS_CATALOG_H_

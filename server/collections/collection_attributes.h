@@ -1,6 +1,5 @@
 // CollectionAttributes: the attributes of one collection's rows, from upload to filter.
-#ifndef NEARFIELD_SERVER_COLLECTIONS_COLLECTION_ATTRIBUTES_H_
-#define NEARFIELD_SERVER_COLLECTIONS_COLLECTION_ATTRIBUTES_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -143,5 +142,3 @@ class AttributeUpload {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_COLLECTIONS_COLLECTION_ATTRIBUTES_H_

@@ -1,6 +1,5 @@
 // CollectionUpload: one upload into a named collection. The engine and the store share one commit.
-#ifndef NEARFIELD_SERVER_COLLECTIONS_COLLECTION_UPLOAD_H_
-#define NEARFIELD_SERVER_COLLECTIONS_COLLECTION_UPLOAD_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -80,5 +79,3 @@ class CollectionUpload {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_COLLECTIONS_COLLECTION_UPLOAD_H_

@@ -1,6 +1,5 @@
 // Compactor: frees the memory and the disk space of deleted rows, in the background and on request.
-#ifndef NEARFIELD_SERVER_COLLECTIONS_COMPACTOR_H_
-#define NEARFIELD_SERVER_COLLECTIONS_COMPACTOR_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -87,5 +86,3 @@ class Compactor {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_COLLECTIONS_COMPACTOR_H_

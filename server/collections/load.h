@@ -1,6 +1,5 @@
 // LoadCollection: loads a collection from the store into the engine at the server's start.
-#ifndef NEARFIELD_SERVER_COLLECTIONS_LOAD_H_
-#define NEARFIELD_SERVER_COLLECTIONS_LOAD_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -22,5 +21,3 @@ absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(Engine& engine, const
                                                            CollectionAttributes* attributes);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_COLLECTIONS_LOAD_H_

@@ -1,6 +1,5 @@
 // Snapshots of the store, by name, in one directory that the operator sets.
-#ifndef NEARFIELD_SERVER_COLLECTIONS_SNAPSHOTS_H_
-#define NEARFIELD_SERVER_COLLECTIONS_SNAPSHOTS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -37,5 +36,3 @@ absl::StatusOr<SnapshotInfo> CreateSnapshot(const SnapshotPlace& place, const st
 absl::StatusOr<std::vector<SnapshotInfo>> ListSnapshots(const SnapshotPlace& place);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_COLLECTIONS_SNAPSHOTS_H_

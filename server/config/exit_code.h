@@ -1,6 +1,5 @@
 // Exit codes of the server process. --help and DESIGN.md list the same codes.
-#ifndef NEARFIELD_SERVER_CONFIG_EXIT_CODE_H_
-#define NEARFIELD_SERVER_CONFIG_EXIT_CODE_H_
+#pragma once
 
 #include <array>
 #include <string_view>
@@ -40,5 +39,3 @@ inline constexpr std::array kExitCodes = {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONFIG_EXIT_CODE_H_

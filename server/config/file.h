@@ -1,7 +1,6 @@
 // Parser of the configuration file: one 'name = value' on a line. '#' begins a comment. A value may
 // be in double quotes.
-#ifndef NEARFIELD_SERVER_CONFIG_FILE_H_
-#define NEARFIELD_SERVER_CONFIG_FILE_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -18,5 +17,3 @@ absl::StatusOr<std::map<std::string, std::string>> ParseConfigFile(const std::st
                                                                    const SettingList& settings);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONFIG_FILE_H_

@@ -1,6 +1,5 @@
 // LoadSettings: reads settings from a file, the environment and flags; later sources win.
-#ifndef NEARFIELD_SERVER_CONFIG_LOAD_H_
-#define NEARFIELD_SERVER_CONFIG_LOAD_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -35,5 +34,3 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
                                          const HostMachine& machine = ThisMachine());
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONFIG_LOAD_H_

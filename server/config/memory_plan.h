@@ -1,7 +1,6 @@
 // MemoryPlan: the host memory that the server may hold. Computes its parts, their sum, and defaults
 // that fit.
-#ifndef NEARFIELD_SERVER_CONFIG_MEMORY_PLAN_H_
-#define NEARFIELD_SERVER_CONFIG_MEMORY_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -54,5 +53,3 @@ MemoryPlan PlanMemory(const Settings& settings, const HostMachine& machine);
 absl::Status CheckFits(const MemoryPlan& plan);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONFIG_MEMORY_PLAN_H_

@@ -1,6 +1,5 @@
 // Reloader: applies changed settings to a running server.
-#ifndef NEARFIELD_SERVER_CONFIG_RELOAD_H_
-#define NEARFIELD_SERVER_CONFIG_RELOAD_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -42,5 +41,3 @@ class Reloader {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONFIG_RELOAD_H_

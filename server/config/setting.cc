@@ -60,14 +60,10 @@ absl::Status CheckNotRenamed(std::string_view place, std::string_view name) {
 
 std::string_view SettingSourceName(SettingSource source) {
   switch (source) {
-    case SettingSource::kDefault:
-      return "default";
-    case SettingSource::kFile:
-      return "file";
-    case SettingSource::kEnvironment:
-      return "environment";
-    case SettingSource::kFlag:
-      return "flag";
+    case SettingSource::kDefault: return "default";
+    case SettingSource::kFile: return "file";
+    case SettingSource::kEnvironment: return "environment";
+    case SettingSource::kFlag: return "flag";
   }
   return "default";
 }

@@ -1,7 +1,6 @@
 // One setting of the server. Its name, default, unit, limits and help are declared once, where it
 // is a member of Settings.
-#ifndef NEARFIELD_SERVER_CONFIG_SETTING_H_
-#define NEARFIELD_SERVER_CONFIG_SETTING_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -166,5 +165,3 @@ class SwitchSetting : public SettingBase {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONFIG_SETTING_H_

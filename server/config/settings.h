@@ -1,8 +1,7 @@
 // All settings of the server. Each is declared once, with default, unit, limits and help on the
 // member. --help and the table in server/DESIGN.md show these texts: after a change, rewrite the
 // table (tests/server/settings_table_test.cc).
-#ifndef NEARFIELD_SERVER_CONFIG_SETTINGS_H_
-#define NEARFIELD_SERVER_CONFIG_SETTINGS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -362,5 +361,3 @@ struct Settings : SettingList {
 bool IsLoopback(const std::string& listen);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONFIG_SETTINGS_H_

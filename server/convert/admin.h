@@ -1,6 +1,5 @@
 // Conversion between proto and native types for the Admin service.
-#ifndef NEARFIELD_SERVER_CONVERT_ADMIN_H_
-#define NEARFIELD_SERVER_CONVERT_ADMIN_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -50,5 +49,3 @@ void ToProto(const CollectionSpec& spec, const VerifyResult& result, int64_t ora
              pb::VerifyResponse* response);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONVERT_ADMIN_H_

@@ -25,16 +25,11 @@ absl::Status Invalid(const std::string& field, const std::string& what) {
 
 int CountOf(const pb::AttributeValues& values, AttributeType type) {
   switch (type) {
-    case AttributeType::kInt64:
-      return values.int64_values_size();
-    case AttributeType::kDouble:
-      return values.double_values_size();
-    case AttributeType::kBool:
-      return values.bool_values_size();
-    case AttributeType::kKeyword:
-      return values.keyword_values_size();
-    case AttributeType::kTimestamp:
-      return values.timestamp_us_values_size();
+    case AttributeType::kInt64: return values.int64_values_size();
+    case AttributeType::kDouble: return values.double_values_size();
+    case AttributeType::kBool: return values.bool_values_size();
+    case AttributeType::kKeyword: return values.keyword_values_size();
+    case AttributeType::kTimestamp: return values.timestamp_us_values_size();
   }
   return 0;
 }
@@ -163,33 +158,22 @@ absl::StatusOr<AttributeColumn> ColumnFromProto(const std::string& field,
 
 std::optional<AttributeType> AttributeTypeFromProto(pb::AttributeType type) {
   switch (type) {
-    case pb::ATTRIBUTE_TYPE_INT64:
-      return AttributeType::kInt64;
-    case pb::ATTRIBUTE_TYPE_DOUBLE:
-      return AttributeType::kDouble;
-    case pb::ATTRIBUTE_TYPE_BOOL:
-      return AttributeType::kBool;
-    case pb::ATTRIBUTE_TYPE_KEYWORD:
-      return AttributeType::kKeyword;
-    case pb::ATTRIBUTE_TYPE_TIMESTAMP:
-      return AttributeType::kTimestamp;
-    default:
-      return std::nullopt;
+    case pb::ATTRIBUTE_TYPE_INT64: return AttributeType::kInt64;
+    case pb::ATTRIBUTE_TYPE_DOUBLE: return AttributeType::kDouble;
+    case pb::ATTRIBUTE_TYPE_BOOL: return AttributeType::kBool;
+    case pb::ATTRIBUTE_TYPE_KEYWORD: return AttributeType::kKeyword;
+    case pb::ATTRIBUTE_TYPE_TIMESTAMP: return AttributeType::kTimestamp;
+    default: return std::nullopt;
   }
 }
 
 pb::AttributeType ToProto(AttributeType type) {
   switch (type) {
-    case AttributeType::kInt64:
-      return pb::ATTRIBUTE_TYPE_INT64;
-    case AttributeType::kDouble:
-      return pb::ATTRIBUTE_TYPE_DOUBLE;
-    case AttributeType::kBool:
-      return pb::ATTRIBUTE_TYPE_BOOL;
-    case AttributeType::kKeyword:
-      return pb::ATTRIBUTE_TYPE_KEYWORD;
-    case AttributeType::kTimestamp:
-      return pb::ATTRIBUTE_TYPE_TIMESTAMP;
+    case AttributeType::kInt64: return pb::ATTRIBUTE_TYPE_INT64;
+    case AttributeType::kDouble: return pb::ATTRIBUTE_TYPE_DOUBLE;
+    case AttributeType::kBool: return pb::ATTRIBUTE_TYPE_BOOL;
+    case AttributeType::kKeyword: return pb::ATTRIBUTE_TYPE_KEYWORD;
+    case AttributeType::kTimestamp: return pb::ATTRIBUTE_TYPE_TIMESTAMP;
   }
   return pb::ATTRIBUTE_TYPE_UNSPECIFIED;
 }

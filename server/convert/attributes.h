@@ -1,7 +1,6 @@
 // Conversion between proto and native types for declared attributes and for the attribute columns
 // of an upload block.
-#ifndef NEARFIELD_SERVER_CONVERT_ATTRIBUTES_H_
-#define NEARFIELD_SERVER_CONVERT_ATTRIBUTES_H_
+#pragma once
 
 #include <google/protobuf/repeated_ptr_field.h>
 
@@ -49,5 +48,3 @@ absl::StatusOr<std::optional<AttributeType>> TypeOfValues(const std::string& fie
 ValueColumn ValuesFromProto(const pb::AttributeValues& values, AttributeType type);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONVERT_ATTRIBUTES_H_

@@ -11,87 +11,63 @@ namespace nearfield::server {
 
 std::optional<Metric> MetricFromProto(pb::Metric metric) {
   switch (metric) {
-    case pb::METRIC_DOT:
-      return Metric::kDot;
-    case pb::METRIC_COSINE:
-      return Metric::kCosine;
-    case pb::METRIC_L2:
-      return Metric::kL2;
-    default:
-      return std::nullopt;
+    case pb::METRIC_DOT: return Metric::kDot;
+    case pb::METRIC_COSINE: return Metric::kCosine;
+    case pb::METRIC_L2: return Metric::kL2;
+    default: return std::nullopt;
   }
 }
 
 std::optional<RowType> RowTypeFromProto(pb::DataType dtype) {
   switch (dtype) {
-    case pb::DATA_TYPE_FLOAT32:
-      return RowType::kFloat32;
-    case pb::DATA_TYPE_FLOAT16:
-      return RowType::kFloat16;
-    case pb::DATA_TYPE_BFLOAT16:
-      return RowType::kBFloat16;
-    default:
-      return std::nullopt;
+    case pb::DATA_TYPE_FLOAT32: return RowType::kFloat32;
+    case pb::DATA_TYPE_FLOAT16: return RowType::kFloat16;
+    case pb::DATA_TYPE_BFLOAT16: return RowType::kBFloat16;
+    default: return std::nullopt;
   }
 }
 
 std::optional<IdType> IdTypeFromProto(pb::IdType type) {
   switch (type) {
-    case pb::ID_TYPE_UINT64:
-      return IdType::kUint64;
-    case pb::ID_TYPE_STRING:
-      return IdType::kString;
-    default:
-      return std::nullopt;
+    case pb::ID_TYPE_UINT64: return IdType::kUint64;
+    case pb::ID_TYPE_STRING: return IdType::kString;
+    default: return std::nullopt;
   }
 }
 
 std::optional<ScanChoice> ScanChoiceFromProto(pb::ScanChoice scan) {
   switch (scan) {
     case pb::SCAN_CHOICE_UNSPECIFIED:
-    case pb::SCAN_CHOICE_AUTO:
-      return ScanChoice::kAuto;
-    case pb::SCAN_CHOICE_INT8:
-      return ScanChoice::kInt8;
-    case pb::SCAN_CHOICE_ROWS:
-      return ScanChoice::kRows;
-    default:
-      return std::nullopt;
+    case pb::SCAN_CHOICE_AUTO: return ScanChoice::kAuto;
+    case pb::SCAN_CHOICE_INT8: return ScanChoice::kInt8;
+    case pb::SCAN_CHOICE_ROWS: return ScanChoice::kRows;
+    default: return std::nullopt;
   }
 }
 
 std::optional<RowPlacement> RowPlacementFromProto(pb::RowHome rows) {
   switch (rows) {
     case pb::ROW_HOME_UNSPECIFIED:
-    case pb::ROW_HOME_DEVICE:
-      return RowPlacement::kDevice;
-    case pb::ROW_HOME_HOST:
-      return RowPlacement::kHost;
-    default:
-      return std::nullopt;
+    case pb::ROW_HOME_DEVICE: return RowPlacement::kDevice;
+    case pb::ROW_HOME_HOST: return RowPlacement::kHost;
+    default: return std::nullopt;
   }
 }
 
 pb::Metric ToProto(Metric metric) {
   switch (metric) {
-    case Metric::kDot:
-      return pb::METRIC_DOT;
-    case Metric::kCosine:
-      return pb::METRIC_COSINE;
-    case Metric::kL2:
-      return pb::METRIC_L2;
+    case Metric::kDot: return pb::METRIC_DOT;
+    case Metric::kCosine: return pb::METRIC_COSINE;
+    case Metric::kL2: return pb::METRIC_L2;
   }
   return pb::METRIC_UNSPECIFIED;
 }
 
 pb::DataType ToProto(RowType type) {
   switch (type) {
-    case RowType::kFloat32:
-      return pb::DATA_TYPE_FLOAT32;
-    case RowType::kFloat16:
-      return pb::DATA_TYPE_FLOAT16;
-    case RowType::kBFloat16:
-      return pb::DATA_TYPE_BFLOAT16;
+    case RowType::kFloat32: return pb::DATA_TYPE_FLOAT32;
+    case RowType::kFloat16: return pb::DATA_TYPE_FLOAT16;
+    case RowType::kBFloat16: return pb::DATA_TYPE_BFLOAT16;
   }
   return pb::DATA_TYPE_UNSPECIFIED;
 }
@@ -106,22 +82,17 @@ pb::Backend ToProto(BackendKind backend) {
 
 pb::ScanPrecision ToProto(ScanPrecision precision) {
   switch (precision) {
-    case ScanPrecision::kRows:
-      return pb::SCAN_PRECISION_ROWS;
-    case ScanPrecision::kInt8:
-      return pb::SCAN_PRECISION_INT8;
+    case ScanPrecision::kRows: return pb::SCAN_PRECISION_ROWS;
+    case ScanPrecision::kInt8: return pb::SCAN_PRECISION_INT8;
   }
   return pb::SCAN_PRECISION_UNSPECIFIED;
 }
 
 pb::ScanChoice ToProto(ScanChoice scan) {
   switch (scan) {
-    case ScanChoice::kAuto:
-      return pb::SCAN_CHOICE_AUTO;
-    case ScanChoice::kInt8:
-      return pb::SCAN_CHOICE_INT8;
-    case ScanChoice::kRows:
-      return pb::SCAN_CHOICE_ROWS;
+    case ScanChoice::kAuto: return pb::SCAN_CHOICE_AUTO;
+    case ScanChoice::kInt8: return pb::SCAN_CHOICE_INT8;
+    case ScanChoice::kRows: return pb::SCAN_CHOICE_ROWS;
   }
   return pb::SCAN_CHOICE_UNSPECIFIED;
 }
@@ -134,10 +105,8 @@ const char* NameOf(IdType type) { return type == IdType::kUint64 ? "uint64" : "s
 
 const char* NameOf(ScanPrecision precision) {
   switch (precision) {
-    case ScanPrecision::kRows:
-      return "rows";
-    case ScanPrecision::kInt8:
-      return "int8";
+    case ScanPrecision::kRows: return "rows";
+    case ScanPrecision::kInt8: return "int8";
   }
   return "?";
 }

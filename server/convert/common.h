@@ -1,8 +1,7 @@
 // Conversion between proto and native types that several services share. The functions are pure and
 // total: for any message they return a value, or an error that names the field, its value and the
 // limit.
-#ifndef NEARFIELD_SERVER_CONVERT_COMMON_H_
-#define NEARFIELD_SERVER_CONVERT_COMMON_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -57,5 +56,3 @@ void IdsToProto(const IdColumn& ids, pb::IdList* list);
 int64_t IdListBytesMin(const IdColumn& ids);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONVERT_COMMON_H_

@@ -1,6 +1,5 @@
 // Cursor: the position after a page. Clients carry it as opaque bytes.
-#ifndef NEARFIELD_SERVER_CONVERT_CURSOR_H_
-#define NEARFIELD_SERVER_CONVERT_CURSOR_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -28,5 +27,3 @@ absl::StatusOr<Cursor> DecodeCursor(std::string_view bytes);
 uint64_t SearchFingerprint(uint64_t incarnation, const Query& query, std::string_view filter);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONVERT_CURSOR_H_

@@ -84,20 +84,13 @@ class CostTable {
         costs.kind = Kind::kMessage;
         costs.type = &Add(field.message_type());
         return costs;
-      case FieldDescriptor::CPPTYPE_STRING:
-        costs.kind = Kind::kText;
-        return costs;
-      case FieldDescriptor::CPPTYPE_BOOL:
-        costs.element_bytes = 1;
-        break;
+      case FieldDescriptor::CPPTYPE_STRING: costs.kind = Kind::kText; return costs;
+      case FieldDescriptor::CPPTYPE_BOOL: costs.element_bytes = 1; break;
       case FieldDescriptor::CPPTYPE_INT32:
       case FieldDescriptor::CPPTYPE_UINT32:
       case FieldDescriptor::CPPTYPE_FLOAT:
-      case FieldDescriptor::CPPTYPE_ENUM:
-        costs.element_bytes = 4;
-        break;
-      default:
-        costs.element_bytes = 8;
+      case FieldDescriptor::CPPTYPE_ENUM: costs.element_bytes = 4; break;
+      default: costs.element_bytes = 8;
     }
     costs.kind = Kind::kScalar;
     return costs;
@@ -176,9 +169,7 @@ class Scan {
       case Kind::kMessage:
         bytes_ += field.type->object_bytes;
         return Nested(*field.type, size, depth + 1);
-      default:
-        bytes_ += TextBytes(size);
-        return wire_.Skip(size);
+      default: bytes_ += TextBytes(size); return wire_.Skip(size);
     }
   }
 
@@ -204,8 +195,7 @@ class Scan {
       }
       case WireFormatLite::WIRETYPE_START_GROUP:
         return Group(WireFormatLite::GetTagFieldNumber(tag), depth + 1);
-      default:
-        return SkipScalar(wire_type);
+      default: return SkipScalar(wire_type);
     }
   }
 
@@ -225,14 +215,10 @@ class Scan {
   bool SkipScalar(WireFormatLite::WireType wire_type) {
     uint64_t value = 0;
     switch (wire_type) {
-      case WireFormatLite::WIRETYPE_VARINT:
-        return wire_.ReadVarint64(&value);
-      case WireFormatLite::WIRETYPE_FIXED64:
-        return wire_.Skip(8);
-      case WireFormatLite::WIRETYPE_FIXED32:
-        return wire_.Skip(4);
-      default:
-        return false;
+      case WireFormatLite::WIRETYPE_VARINT: return wire_.ReadVarint64(&value);
+      case WireFormatLite::WIRETYPE_FIXED64: return wire_.Skip(8);
+      case WireFormatLite::WIRETYPE_FIXED32: return wire_.Skip(4);
+      default: return false;
     }
   }
 

@@ -1,6 +1,5 @@
 // DecodedBytesMax: a bound on the memory that decoding a message takes, computed from its bytes.
-#ifndef NEARFIELD_SERVER_CONVERT_DECODED_BYTES_H_
-#define NEARFIELD_SERVER_CONVERT_DECODED_BYTES_H_
+#pragma once
 
 #include <google/protobuf/io/zero_copy_stream.h>
 #include <google/protobuf/message.h>
@@ -22,5 +21,3 @@ absl::StatusOr<int64_t> DecodedBytesMax(const google::protobuf::Message& message
                                         int64_t bytes_max);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONVERT_DECODED_BYTES_H_

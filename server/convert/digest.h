@@ -1,6 +1,5 @@
 // ResultDigest: the digest of an answer, as the API contract defines it.
-#ifndef NEARFIELD_SERVER_CONVERT_DIGEST_H_
-#define NEARFIELD_SERVER_CONVERT_DIGEST_H_
+#pragma once
 
 #include <string>
 
@@ -15,5 +14,3 @@ namespace nearfield::server {
 std::string ResultDigest(const nearfield::v1::SearchResponse& response);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONVERT_DIGEST_H_

@@ -21,29 +21,20 @@ absl::Status Invalid(const std::string& field, const std::string& what) {
 
 std::optional<Comparison> ComparisonFromProto(pb::ComparisonOperator op) {
   switch (op) {
-    case pb::COMPARISON_OPERATOR_EQUAL:
-      return Comparison::kEqual;
-    case pb::COMPARISON_OPERATOR_NOT_EQUAL:
-      return Comparison::kNotEqual;
-    case pb::COMPARISON_OPERATOR_LESS:
-      return Comparison::kLess;
-    case pb::COMPARISON_OPERATOR_LESS_EQUAL:
-      return Comparison::kLessEqual;
-    case pb::COMPARISON_OPERATOR_GREATER:
-      return Comparison::kGreater;
-    case pb::COMPARISON_OPERATOR_GREATER_EQUAL:
-      return Comparison::kGreaterEqual;
-    default:
-      return std::nullopt;
+    case pb::COMPARISON_OPERATOR_EQUAL: return Comparison::kEqual;
+    case pb::COMPARISON_OPERATOR_NOT_EQUAL: return Comparison::kNotEqual;
+    case pb::COMPARISON_OPERATOR_LESS: return Comparison::kLess;
+    case pb::COMPARISON_OPERATOR_LESS_EQUAL: return Comparison::kLessEqual;
+    case pb::COMPARISON_OPERATOR_GREATER: return Comparison::kGreater;
+    case pb::COMPARISON_OPERATOR_GREATER_EQUAL: return Comparison::kGreaterEqual;
+    default: return std::nullopt;
   }
 }
 
 std::optional<ValueColumn> ValueFromProto(const pb::AttributeValue& message) {
   ValueColumn value;
   switch (message.value_case()) {
-    case pb::AttributeValue::kInt64Value:
-      value.AppendInteger(message.int64_value());
-      break;
+    case pb::AttributeValue::kInt64Value: value.AppendInteger(message.int64_value()); break;
     case pb::AttributeValue::kDoubleValue:
       value = ValueColumn(AttributeType::kDouble);
       value.AppendDouble(message.double_value());
@@ -60,34 +51,23 @@ std::optional<ValueColumn> ValueFromProto(const pb::AttributeValue& message) {
       value = ValueColumn(AttributeType::kTimestamp);
       value.AppendInteger(message.timestamp_us_value());
       break;
-    case pb::AttributeValue::VALUE_NOT_SET:
-      return std::nullopt;
+    case pb::AttributeValue::VALUE_NOT_SET: return std::nullopt;
   }
   return value;
 }
 
 std::optional<ConditionKind> KindOf(const pb::Filter& filter) {
   switch (filter.condition_case()) {
-    case pb::Filter::kAnd:
-      return ConditionKind::kAnd;
-    case pb::Filter::kOr:
-      return ConditionKind::kOr;
-    case pb::Filter::kNot:
-      return ConditionKind::kNot;
-    case pb::Filter::kComparison:
-      return ConditionKind::kComparison;
-    case pb::Filter::kIn:
-      return ConditionKind::kIn;
-    case pb::Filter::kListAny:
-      return ConditionKind::kListAny;
-    case pb::Filter::kListAll:
-      return ConditionKind::kListAll;
-    case pb::Filter::kExists:
-      return ConditionKind::kExists;
-    case pb::Filter::kHasId:
-      return ConditionKind::kHasId;
-    case pb::Filter::CONDITION_NOT_SET:
-      return std::nullopt;
+    case pb::Filter::kAnd: return ConditionKind::kAnd;
+    case pb::Filter::kOr: return ConditionKind::kOr;
+    case pb::Filter::kNot: return ConditionKind::kNot;
+    case pb::Filter::kComparison: return ConditionKind::kComparison;
+    case pb::Filter::kIn: return ConditionKind::kIn;
+    case pb::Filter::kListAny: return ConditionKind::kListAny;
+    case pb::Filter::kListAll: return ConditionKind::kListAll;
+    case pb::Filter::kExists: return ConditionKind::kExists;
+    case pb::Filter::kHasId: return ConditionKind::kHasId;
+    case pb::Filter::CONDITION_NOT_SET: return std::nullopt;
   }
   return std::nullopt;
 }
@@ -132,16 +112,13 @@ class TreeMaker {
     condition.kind = *kind;
     tree_.conditions.push_back(std::move(condition));
     switch (*kind) {
-      case ConditionKind::kAnd:
-        return TakeLater(next.message->and_(), place, next.level + 1);
-      case ConditionKind::kOr:
-        return TakeLater(next.message->or_(), place, next.level + 1);
+      case ConditionKind::kAnd: return TakeLater(next.message->and_(), place, next.level + 1);
+      case ConditionKind::kOr: return TakeLater(next.message->or_(), place, next.level + 1);
       case ConditionKind::kNot:
         waiting_.push_back(
             {.message = &next.message->not_(), .parent = place, .level = next.level + 1});
         return absl::OkStatus();
-      default:
-        return TakeLeaf(*next.message, place);
+      default: return TakeLeaf(*next.message, place);
     }
   }
 
@@ -158,14 +135,10 @@ class TreeMaker {
 
   absl::Status TakeLeaf(const pb::Filter& filter, int32_t place) {
     switch (tree_.conditions.back().kind) {
-      case ConditionKind::kComparison:
-        return TakeComparison(filter.comparison(), place);
-      case ConditionKind::kIn:
-        return TakeValues(filter.in_(), place);
-      case ConditionKind::kListAny:
-        return TakeValues(filter.list_any(), place);
-      case ConditionKind::kListAll:
-        return TakeValues(filter.list_all(), place);
+      case ConditionKind::kComparison: return TakeComparison(filter.comparison(), place);
+      case ConditionKind::kIn: return TakeValues(filter.in_(), place);
+      case ConditionKind::kListAny: return TakeValues(filter.list_any(), place);
+      case ConditionKind::kListAll: return TakeValues(filter.list_all(), place);
       case ConditionKind::kExists:
         tree_.conditions.back().attribute = filter.exists().attribute();
         return absl::OkStatus();

@@ -1,6 +1,5 @@
 // Conversion from proto to native types for filters.
-#ifndef NEARFIELD_SERVER_CONVERT_FILTER_H_
-#define NEARFIELD_SERVER_CONVERT_FILTER_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "nearfield/v1/common.pb.h"
@@ -23,5 +22,3 @@ absl::StatusOr<Filter> ValidFilterFromProto(const pb::Filter& filter, IdType id_
                                             const AttributeSchema& schema);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONVERT_FILTER_H_

@@ -57,25 +57,18 @@ absl::StatusOr<BytesColumn> PayloadsFromProto(const pb::UploadBlock& block, int6
 std::optional<UploadMode> UploadModeFromProto(pb::UploadMode mode) {
   switch (mode) {
     case pb::UPLOAD_MODE_UNSPECIFIED:
-    case pb::UPLOAD_MODE_INSERT:
-      return UploadMode::kInsert;
-    case pb::UPLOAD_MODE_UPSERT:
-      return UploadMode::kUpsert;
-    case pb::UPLOAD_MODE_REPLACE:
-      return UploadMode::kReplace;
-    default:
-      return std::nullopt;
+    case pb::UPLOAD_MODE_INSERT: return UploadMode::kInsert;
+    case pb::UPLOAD_MODE_UPSERT: return UploadMode::kUpsert;
+    case pb::UPLOAD_MODE_REPLACE: return UploadMode::kReplace;
+    default: return std::nullopt;
   }
 }
 
 pb::UploadMode ToProto(UploadMode mode) {
   switch (mode) {
-    case UploadMode::kInsert:
-      return pb::UPLOAD_MODE_INSERT;
-    case UploadMode::kUpsert:
-      return pb::UPLOAD_MODE_UPSERT;
-    case UploadMode::kReplace:
-      return pb::UPLOAD_MODE_REPLACE;
+    case UploadMode::kInsert: return pb::UPLOAD_MODE_INSERT;
+    case UploadMode::kUpsert: return pb::UPLOAD_MODE_UPSERT;
+    case UploadMode::kReplace: return pb::UPLOAD_MODE_REPLACE;
   }
   return pb::UPLOAD_MODE_UNSPECIFIED;
 }

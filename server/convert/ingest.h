@@ -1,6 +1,5 @@
 // Conversion between proto and native types for the Ingest service.
-#ifndef NEARFIELD_SERVER_CONVERT_INGEST_H_
-#define NEARFIELD_SERVER_CONVERT_INGEST_H_
+#pragma once
 
 #include <cstdint>
 
@@ -57,5 +56,3 @@ absl::StatusOr<IdColumn> FromProto(const pb::DeleteRequest& request, const Colle
                                    const RequestLimits& limits);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONVERT_INGEST_H_

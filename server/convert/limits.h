@@ -1,6 +1,5 @@
 // RequestLimits: what this server accepts in one request, as GetLimits reports it.
-#ifndef NEARFIELD_SERVER_CONVERT_LIMITS_H_
-#define NEARFIELD_SERVER_CONVERT_LIMITS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -35,5 +34,3 @@ struct RequestLimits {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONVERT_LIMITS_H_

@@ -103,8 +103,7 @@ absl::Status AppendQuery(const std::string& field, const pb::Query& query,
       request->queries.push_back(std::move(native));
       return absl::OkStatus();
     }
-    default:
-      return ArgumentError(field, "none of vector, encoded and row_id is set", "absent");
+    default: return ArgumentError(field, "none of vector, encoded and row_id is set", "absent");
   }
   const absl::Span<const float> values = absl::MakeConstSpan(request->values).subspan(begin);
   ABSL_RETURN_IF_ERROR(CheckValues(path, values, spec.metric));
@@ -125,10 +124,8 @@ void SetVectorSpans(const CollectionSpec& spec, SearchRequest* request) {
 absl::StatusOr<SearchPriority> PriorityFromProto(const pb::SearchRequest& request) {
   switch (request.priority()) {
     case pb::SEARCH_PRIORITY_UNSPECIFIED:
-    case pb::SEARCH_PRIORITY_INTERACTIVE:
-      return SearchPriority::kInteractive;
-    case pb::SEARCH_PRIORITY_BATCH:
-      return SearchPriority::kBatch;
+    case pb::SEARCH_PRIORITY_INTERACTIVE: return SearchPriority::kInteractive;
+    case pb::SEARCH_PRIORITY_BATCH: return SearchPriority::kBatch;
     default:
       return MustBe("priority", absl::StrCat(static_cast<int>(request.priority())),
                     "INTERACTIVE (1) or BATCH (2)");

@@ -1,6 +1,5 @@
 // Conversion between proto and native types for the Retrieval service.
-#ifndef NEARFIELD_SERVER_CONVERT_RETRIEVAL_H_
-#define NEARFIELD_SERVER_CONVERT_RETRIEVAL_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -73,5 +72,3 @@ int64_t ReplyBytesMax(const CollectionSpec& spec, RowParts parts, const IdColumn
 void ToProto(const RequestLimits& limits, pb::GetLimitsResponse* response);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONVERT_RETRIEVAL_H_

@@ -1,6 +1,5 @@
 // Checks and quotes text that came from a client.
-#ifndef NEARFIELD_SERVER_CONVERT_TEXT_H_
-#define NEARFIELD_SERVER_CONVERT_TEXT_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -15,5 +14,3 @@ bool IsUtf8(std::string_view text);
 std::string Quote(std::string_view text);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_CONVERT_TEXT_H_

@@ -1,6 +1,5 @@
 // AcceptCounts: counts of a server's connections.
-#ifndef NEARFIELD_SERVER_EDGE_ACCEPT_COUNTS_H_
-#define NEARFIELD_SERVER_EDGE_ACCEPT_COUNTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ struct AcceptCounts {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_EDGE_ACCEPT_COUNTS_H_

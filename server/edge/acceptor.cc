@@ -43,10 +43,8 @@ bool IsOfOneConnection(int error) {
     case ENONET:
     case ENOPROTOOPT:
     case EOPNOTSUPP:
-    case ETIMEDOUT:
-      return true;
-    default:
-      return false;
+    case ETIMEDOUT: return true;
+    default: return false;
   }
 }
 

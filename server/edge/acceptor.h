@@ -1,6 +1,5 @@
 // Acceptor: accepts connections on its own thread and passes them on.
-#ifndef NEARFIELD_SERVER_EDGE_ACCEPTOR_H_
-#define NEARFIELD_SERVER_EDGE_ACCEPTOR_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -80,5 +79,3 @@ class Acceptor {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_EDGE_ACCEPTOR_H_

@@ -1,6 +1,5 @@
 // ConnectionTable: the accepted connections that are still open.
-#ifndef NEARFIELD_SERVER_EDGE_CONNECTION_TABLE_H_
-#define NEARFIELD_SERVER_EDGE_CONNECTION_TABLE_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -32,5 +31,3 @@ class ConnectionTable {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_EDGE_CONNECTION_TABLE_H_

@@ -1,6 +1,5 @@
 // Raises and reads the limit on the process's descriptors.
-#ifndef NEARFIELD_SERVER_EDGE_DESCRIPTOR_LIMIT_H_
-#define NEARFIELD_SERVER_EDGE_DESCRIPTOR_LIMIT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -13,5 +12,3 @@ void RaiseDescriptorLimit();
 int64_t DescriptorLimit();
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_EDGE_DESCRIPTOR_LIMIT_H_

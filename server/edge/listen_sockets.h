@@ -1,6 +1,5 @@
 // ListenSockets: the listening sockets of one address.
-#ifndef NEARFIELD_SERVER_EDGE_LISTEN_SOCKETS_H_
-#define NEARFIELD_SERVER_EDGE_LISTEN_SOCKETS_H_
+#pragma once
 
 #include <netdb.h>
 #include <sys/socket.h>
@@ -52,5 +51,3 @@ class ListenSockets {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_EDGE_LISTEN_SOCKETS_H_

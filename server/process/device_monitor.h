@@ -1,7 +1,6 @@
 // DeviceMonitor: checks the health of the device once a second, and immediately on LookNow(), when
 // a call has reason to suspect the device.
-#ifndef NEARFIELD_SERVER_PROCESS_DEVICE_MONITOR_H_
-#define NEARFIELD_SERVER_PROCESS_DEVICE_MONITOR_H_
+#pragma once
 
 #include <functional>
 #include <thread>
@@ -36,5 +35,3 @@ class DeviceMonitor {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_PROCESS_DEVICE_MONITOR_H_

@@ -1,6 +1,5 @@
 // EngineFactory: creates the server's engine. Tests pass a factory of their own.
-#ifndef NEARFIELD_SERVER_PROCESS_ENGINE_FACTORY_H_
-#define NEARFIELD_SERVER_PROCESS_ENGINE_FACTORY_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -23,5 +22,3 @@ absl::StatusOr<std::unique_ptr<Engine>> MakePlannedEngine(const Settings& settin
                                                           const EngineFactory& make_engine);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_PROCESS_ENGINE_FACTORY_H_

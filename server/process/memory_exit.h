@@ -1,7 +1,6 @@
 // A terminate handler for a lack of memory or threads where no call can be refused. It writes one
 // line to stderr and exits with a code; the runtime's handler would raise SIGABRT.
-#ifndef NEARFIELD_SERVER_PROCESS_MEMORY_EXIT_H_
-#define NEARFIELD_SERVER_PROCESS_MEMORY_EXIT_H_
+#pragma once
 
 namespace nearfield::server {
 
@@ -13,5 +12,3 @@ void InstallMemoryExit() noexcept;
 void ServingBegins() noexcept;
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_PROCESS_MEMORY_EXIT_H_

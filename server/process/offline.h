@@ -1,7 +1,6 @@
 // Commands on a data directory that is not being served. They write for people, to stdout and
 // stderr.
-#ifndef NEARFIELD_SERVER_PROCESS_OFFLINE_H_
-#define NEARFIELD_SERVER_PROCESS_OFFLINE_H_
+#pragma once
 
 #include <string>
 
@@ -22,5 +21,3 @@ ExitCode CheckDataDir(const std::string& dir);
 ExitCode RestoreDataDir(const std::string& from, const std::string& to);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_PROCESS_OFFLINE_H_

@@ -1,6 +1,5 @@
 // RunServer: the whole program, from the command line to the exit code.
-#ifndef NEARFIELD_SERVER_PROCESS_RUN_SERVER_H_
-#define NEARFIELD_SERVER_PROCESS_RUN_SERVER_H_
+#pragma once
 
 #include "server/process/engine_factory.h"
 
@@ -12,5 +11,3 @@ namespace nearfield::server {
 int RunServer(int argc, char** argv, const EngineFactory& make_engine);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_PROCESS_RUN_SERVER_H_

@@ -270,12 +270,9 @@ ExitCode Server::Boot(const EngineFactory& make_engine) {
     switch (engine.status().code()) {
       case absl::StatusCode::kInvalidArgument:
       case absl::StatusCode::kFailedPrecondition:
-      case absl::StatusCode::kResourceExhausted:
-        return ExitCode::kConfiguration;
-      case absl::StatusCode::kUnavailable:
-        return ExitCode::kDeviceLost;
-      default:
-        return ExitCode::kFailure;
+      case absl::StatusCode::kResourceExhausted: return ExitCode::kConfiguration;
+      case absl::StatusCode::kUnavailable: return ExitCode::kDeviceLost;
+      default: return ExitCode::kFailure;
     }
   }
   const EngineInfo info = (*engine)->Info();

@@ -1,6 +1,5 @@
 // Server: a listening port, its services, and the engine that they use.
-#ifndef NEARFIELD_SERVER_PROCESS_SERVER_H_
-#define NEARFIELD_SERVER_PROCESS_SERVER_H_
+#pragma once
 
 #include <grpcpp/grpcpp.h>
 
@@ -88,5 +87,3 @@ class Server {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_PROCESS_SERVER_H_

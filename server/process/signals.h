@@ -1,6 +1,5 @@
 // SignalWatcher: receives SIGTERM, SIGINT and SIGHUP on a thread instead of in a handler.
-#ifndef NEARFIELD_SERVER_PROCESS_SIGNALS_H_
-#define NEARFIELD_SERVER_PROCESS_SIGNALS_H_
+#pragma once
 
 #include <functional>
 #include <thread>
@@ -34,5 +33,3 @@ class SignalWatcher {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_PROCESS_SIGNALS_H_

@@ -1,6 +1,5 @@
 // StartAudit: connects the audit to a server's settings, alarm and log.
-#ifndef NEARFIELD_SERVER_PROCESS_START_AUDIT_H_
-#define NEARFIELD_SERVER_PROCESS_START_AUDIT_H_
+#pragma once
 
 #include <memory>
 
@@ -14,5 +13,3 @@ namespace nearfield::server {
 std::unique_ptr<Audit> StartAudit(Core* core, ServerState* state, HealthService* health);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_PROCESS_START_AUDIT_H_

@@ -1,6 +1,5 @@
 // BatchFormer: chooses the searches of the next pass.
-#ifndef NEARFIELD_SERVER_SCHEDULER_BATCH_FORMER_H_
-#define NEARFIELD_SERVER_SCHEDULER_BATCH_FORMER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -78,5 +77,3 @@ class BatchFormer {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_BATCH_FORMER_H_

@@ -1,6 +1,5 @@
 // RunPass and its helpers: run several searches as one device pass and answer each of them.
-#ifndef NEARFIELD_SERVER_SCHEDULER_BATCH_RUNNER_H_
-#define NEARFIELD_SERVER_SCHEDULER_BATCH_RUNNER_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "nearfield/engine/engine.h"
@@ -45,5 +44,3 @@ void RunHalves(const PassBase& base, Pass pass);
 void RunBatch(const PassBase& base, SearchTickets tickets);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_BATCH_RUNNER_H_

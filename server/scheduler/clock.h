@@ -1,6 +1,5 @@
 // Clock: the steady time that the server's waits use. Tests replace it.
-#ifndef NEARFIELD_SERVER_SCHEDULER_CLOCK_H_
-#define NEARFIELD_SERVER_SCHEDULER_CLOCK_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -29,5 +28,3 @@ inline double ExactMicrosBetween(TimePoint begin, TimePoint end) {
 }
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_CLOCK_H_

@@ -1,6 +1,5 @@
 // EngineThread: the thread that takes batches from a queue and searches an engine, and its helpers.
-#ifndef NEARFIELD_SERVER_SCHEDULER_ENGINE_THREAD_H_
-#define NEARFIELD_SERVER_SCHEDULER_ENGINE_THREAD_H_
+#pragma once
 
 #include <thread>
 
@@ -36,5 +35,3 @@ class EngineThread {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_ENGINE_THREAD_H_

@@ -1,6 +1,5 @@
 // EpochWaiters: calls that wait until a collection reaches an epoch, to read their own writes.
-#ifndef NEARFIELD_SERVER_SCHEDULER_EPOCH_WAITERS_H_
-#define NEARFIELD_SERVER_SCHEDULER_EPOCH_WAITERS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -67,5 +66,3 @@ class EpochWaiters {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_EPOCH_WAITERS_H_

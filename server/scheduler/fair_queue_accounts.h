@@ -1,6 +1,5 @@
 // FairQueueAccounts: one account for each caller; gives callers equal shares of the device's time.
-#ifndef NEARFIELD_SERVER_SCHEDULER_FAIR_QUEUE_ACCOUNTS_H_
-#define NEARFIELD_SERVER_SCHEDULER_FAIR_QUEUE_ACCOUNTS_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -88,5 +87,3 @@ class FairQueueAccounts {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_FAIR_QUEUE_ACCOUNTS_H_

@@ -1,6 +1,5 @@
 // Forecast: predicts when a search that arrives now is answered.
-#ifndef NEARFIELD_SERVER_SCHEDULER_FORECAST_H_
-#define NEARFIELD_SERVER_SCHEDULER_FORECAST_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -44,5 +43,3 @@ Forecast Predict(const PendingQueue& pending, const BatchLimits& limits, const N
 double DrainUs(const PendingQueue& pending, const BatchLimits& limits);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_FORECAST_H_

@@ -1,6 +1,5 @@
 // LatencyModel: latency model of passes over one collection, learned from the passes that ended.
-#ifndef NEARFIELD_SERVER_SCHEDULER_LATENCY_MODEL_H_
-#define NEARFIELD_SERVER_SCHEDULER_LATENCY_MODEL_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -114,5 +113,3 @@ class LatencyModels {
 double PassFloorUs(const Collection& collection, double read_bytes_per_second);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_LATENCY_MODEL_H_

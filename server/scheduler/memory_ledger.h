@@ -1,7 +1,6 @@
 // MemoryLedger: accounts for the bytes that calls make the server hold. Each byte is reserved when
 // a call is admitted, before the work for it, and released when nothing holds it any more.
-#ifndef NEARFIELD_SERVER_SCHEDULER_MEMORY_LEDGER_H_
-#define NEARFIELD_SERVER_SCHEDULER_MEMORY_LEDGER_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -109,5 +108,3 @@ struct MemoryHolds {
 double TimesFree(double caller_share);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_MEMORY_LEDGER_H_

@@ -1,6 +1,5 @@
 // PassCounter: total cost of a server's device passes.
-#ifndef NEARFIELD_SERVER_SCHEDULER_PASS_COUNTER_H_
-#define NEARFIELD_SERVER_SCHEDULER_PASS_COUNTER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -34,5 +33,3 @@ class PassCounter {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_PASS_COUNTER_H_

@@ -1,6 +1,5 @@
 // PendingQueue: the waiting searches, in turn order, by groups that can share a pass.
-#ifndef NEARFIELD_SERVER_SCHEDULER_PENDING_QUEUE_H_
-#define NEARFIELD_SERVER_SCHEDULER_PENDING_QUEUE_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -183,5 +182,3 @@ class PendingQueue {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_PENDING_QUEUE_H_

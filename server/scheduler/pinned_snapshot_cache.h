@@ -1,6 +1,5 @@
 // PinnedSnapshotCache: pinned earlier epochs of collections, for later pages of a search.
-#ifndef NEARFIELD_SERVER_SCHEDULER_PINNED_SNAPSHOT_CACHE_H_
-#define NEARFIELD_SERVER_SCHEDULER_PINNED_SNAPSHOT_CACHE_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -103,5 +102,3 @@ class PinnedSnapshotCache {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_PINNED_SNAPSHOT_CACHE_H_

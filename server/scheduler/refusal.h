@@ -1,6 +1,5 @@
 // The errors with which the queue refuses searches, and their retry hints.
-#ifndef NEARFIELD_SERVER_SCHEDULER_REFUSAL_H_
-#define NEARFIELD_SERVER_SCHEDULER_REFUSAL_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -28,5 +27,3 @@ absl::Status Overloaded(const std::string& message, double retry_us);
 absl::Status Closed();
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_REFUSAL_H_

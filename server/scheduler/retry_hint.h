@@ -1,6 +1,5 @@
 // Marks a status as a transient refusal that is worth a retry after this time.
-#ifndef NEARFIELD_SERVER_SCHEDULER_RETRY_HINT_H_
-#define NEARFIELD_SERVER_SCHEDULER_RETRY_HINT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -15,5 +14,3 @@ absl::Status WithRetryAfter(absl::Status status, int64_t retry_after_ms);
 std::optional<int64_t> RetryAfterMs(const absl::Status& status);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_RETRY_HINT_H_

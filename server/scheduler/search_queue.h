@@ -1,7 +1,6 @@
 // SearchQueue: the bounded queue of searches in front of one engine. It decides admission and
 // order.
-#ifndef NEARFIELD_SERVER_SCHEDULER_SEARCH_QUEUE_H_
-#define NEARFIELD_SERVER_SCHEDULER_SEARCH_QUEUE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -122,5 +121,3 @@ absl::StatusOr<SearchReply> SearchAndWait(SearchQueue* queue, SearchTicket ticke
 absl::Status CheckAlive(const SearchTicket& ticket, TimePoint now);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_SEARCH_QUEUE_H_

@@ -1,6 +1,5 @@
 // SearchRequest and SearchTicket: a search on its way to the engine and back. Engine types only.
-#ifndef NEARFIELD_SERVER_SCHEDULER_SEARCH_REQUEST_H_
-#define NEARFIELD_SERVER_SCHEDULER_SEARCH_REQUEST_H_
+#pragma once
 
 #include <algorithm>
 #include <atomic>
@@ -89,5 +88,3 @@ struct SearchTicket {
 using SearchTickets = std::vector<std::unique_ptr<SearchTicket>>;
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_SEARCH_REQUEST_H_

@@ -1,6 +1,5 @@
 // Timers: calls functions after a time, on one thread.
-#ifndef NEARFIELD_SERVER_SCHEDULER_TIMERS_H_
-#define NEARFIELD_SERVER_SCHEDULER_TIMERS_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -42,5 +41,3 @@ class Timers {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_TIMERS_H_

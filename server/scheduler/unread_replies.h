@@ -1,6 +1,5 @@
 // UnreadReplies: cancels calls whose readers do not take their replies in time.
-#ifndef NEARFIELD_SERVER_SCHEDULER_UNREAD_REPLIES_H_
-#define NEARFIELD_SERVER_SCHEDULER_UNREAD_REPLIES_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -76,5 +75,3 @@ class UnreadReplies {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_UNREAD_REPLIES_H_

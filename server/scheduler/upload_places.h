@@ -1,6 +1,5 @@
 // UploadPlaces: limits concurrent uploads, in total and for each caller, and evicts slow ones.
-#ifndef NEARFIELD_SERVER_SCHEDULER_UPLOAD_PLACES_H_
-#define NEARFIELD_SERVER_SCHEDULER_UPLOAD_PLACES_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -89,5 +88,3 @@ class UploadPlaces {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_UPLOAD_PLACES_H_

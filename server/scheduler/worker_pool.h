@@ -1,7 +1,6 @@
 // WorkerPool: threads for engine calls that may block, so that gRPC's threads never wait for the
 // engine.
-#ifndef NEARFIELD_SERVER_SCHEDULER_WORKER_POOL_H_
-#define NEARFIELD_SERVER_SCHEDULER_WORKER_POOL_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -52,5 +51,3 @@ class WorkerPool {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SCHEDULER_WORKER_POOL_H_

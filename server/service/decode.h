@@ -1,7 +1,6 @@
 // Decodes requests from bytes to messages. A small message may become large when it is decoded, so
 // its memory is reserved first.
-#ifndef NEARFIELD_SERVER_SERVICE_DECODE_H_
-#define NEARFIELD_SERVER_SERVICE_DECODE_H_
+#pragma once
 
 #include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
@@ -61,5 +60,3 @@ absl::StatusOr<std::shared_ptr<const Request>> DecodeHeld(grpc::ByteBuffer* byte
 }
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SERVICE_DECODE_H_

@@ -1,8 +1,7 @@
 // DecodingService: a gRPC service whose methods receive requests as bytes, and decode them after
 // their memory is reserved. gRPC itself decodes before it calls the service: 64 MiB of empty texts
 // would take 1 GiB before they could be refused.
-#ifndef NEARFIELD_SERVER_SERVICE_DECODING_SERVICE_H_
-#define NEARFIELD_SERVER_SERVICE_DECODING_SERVICE_H_
+#pragma once
 
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/grpcpp.h>
@@ -109,5 +108,3 @@ class DecodingService : public Base {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SERVICE_DECODING_SERVICE_H_

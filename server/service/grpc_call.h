@@ -1,6 +1,5 @@
 // The gRPC side of a call: reactors that are the CallContext of the service's ActiveCall.
-#ifndef NEARFIELD_SERVER_SERVICE_GRPC_CALL_H_
-#define NEARFIELD_SERVER_SERVICE_GRPC_CALL_H_
+#pragma once
 
 #include <grpcpp/grpcpp.h>
 
@@ -98,5 +97,3 @@ class GrpcMessageStream final
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SERVICE_GRPC_CALL_H_

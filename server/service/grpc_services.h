@@ -1,6 +1,5 @@
 // The gRPC services of nearfield.v1: adapters of a NearfieldService.
-#ifndef NEARFIELD_SERVER_SERVICE_GRPC_SERVICES_H_
-#define NEARFIELD_SERVER_SERVICE_GRPC_SERVICES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -28,5 +27,3 @@ class AdminService final : public DecodingService<nearfield::v1::Admin::Service>
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SERVICE_GRPC_SERVICES_H_

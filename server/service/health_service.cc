@@ -182,12 +182,9 @@ hv::HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string
   if (!of_collection) return hv::HealthCheckResponse::SERVING;
   const std::string name = service.substr(std::strlen(kCollectionHealthPrefix));
   switch (look ? look(name) : CollectionState::kUnknown) {
-    case CollectionState::kGood:
-      return hv::HealthCheckResponse::SERVING;
-    case CollectionState::kDamaged:
-      return hv::HealthCheckResponse::NOT_SERVING;
-    default:
-      return hv::HealthCheckResponse::SERVICE_UNKNOWN;
+    case CollectionState::kGood: return hv::HealthCheckResponse::SERVING;
+    case CollectionState::kDamaged: return hv::HealthCheckResponse::NOT_SERVING;
+    default: return hv::HealthCheckResponse::SERVICE_UNKNOWN;
   }
 }
 

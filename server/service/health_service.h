@@ -1,7 +1,6 @@
 // HealthService: grpc.health.v1, with a status for each service, and Watch. It replaces gRPC's
 // default service, which is SERVING from the start; here nothing is SERVING before SetServing.
-#ifndef NEARFIELD_SERVER_SERVICE_HEALTH_SERVICE_H_
-#define NEARFIELD_SERVER_SERVICE_HEALTH_SERVICE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -65,5 +64,3 @@ class HealthService final : public grpc::health::v1::Health::Service {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SERVICE_HEALTH_SERVICE_H_

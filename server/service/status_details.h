@@ -1,6 +1,5 @@
 // Converts an absl::Status to the gRPC status for the client, with google.rpc details.
-#ifndef NEARFIELD_SERVER_SERVICE_STATUS_DETAILS_H_
-#define NEARFIELD_SERVER_SERVICE_STATUS_DETAILS_H_
+#pragma once
 
 #include <grpcpp/grpcpp.h>
 
@@ -17,5 +16,3 @@ namespace nearfield::server {
 grpc::Status WithDetails(const absl::Status& status, std::optional<int64_t> retry_after_ms);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_SERVICE_STATUS_DETAILS_H_

@@ -1,6 +1,5 @@
 // Encodes rows as the planes of a block, and decodes them.
-#ifndef NEARFIELD_SERVER_STORE_BLOCK_CODEC_H_
-#define NEARFIELD_SERVER_STORE_BLOCK_CODEC_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -69,5 +68,3 @@ absl::Status BadBytes(std::string_view path, int64_t block, int64_t begin, int64
                       absl::string_view what);
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_BLOCK_CODEC_H_

@@ -1,6 +1,5 @@
 // StreamBlocks: reads segments as an ordered stream of verified blocks, with read-ahead threads.
-#ifndef NEARFIELD_SERVER_STORE_BLOCK_STREAM_H_
-#define NEARFIELD_SERVER_STORE_BLOCK_STREAM_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -53,5 +52,3 @@ absl::Status StreamBlocks(absl::Span<const StreamSource> sources, const DeletedI
                           const LoadOptions& options, const BlockSink& sink, StreamTotals* totals);
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_BLOCK_STREAM_H_

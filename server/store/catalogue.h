@@ -1,6 +1,5 @@
 // Catalogue: one SQLite database in which every change of the store is committed.
-#ifndef NEARFIELD_SERVER_STORE_CATALOGUE_H_
-#define NEARFIELD_SERVER_STORE_CATALOGUE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -189,5 +188,3 @@ class Catalogue {
 };
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_CATALOGUE_H_

@@ -17,12 +17,9 @@ constexpr int64_t kScanBf16 = 4;
 
 int64_t StoredScan(ScanChoice scan) {
   switch (scan) {
-    case ScanChoice::kAuto:
-      break;
-    case ScanChoice::kInt8:
-      return kScanInt8;
-    case ScanChoice::kRows:
-      return kScanRows;
+    case ScanChoice::kAuto: break;
+    case ScanChoice::kInt8: return kScanInt8;
+    case ScanChoice::kRows: return kScanRows;
   }
   return kScanAuto;
 }

@@ -1,6 +1,5 @@
 // The rows of the catalogue's tables, each as a struct and as SQLite values.
-#ifndef NEARFIELD_SERVER_STORE_CATALOGUE_ROWS_H_
-#define NEARFIELD_SERVER_STORE_CATALOGUE_ROWS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -158,5 +157,3 @@ struct CommitRow {
 Digest RowDigest(const char* table, absl::Span<const Value> values);
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_CATALOGUE_ROWS_H_

@@ -1,6 +1,5 @@
 // Checksums: CRC32C for pieces of data, SHA-256 for whole files and the chain of commits.
-#ifndef NEARFIELD_SERVER_STORE_CHECKSUM_H_
-#define NEARFIELD_SERVER_STORE_CHECKSUM_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -45,5 +44,3 @@ class Sha256 {
 };
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_CHECKSUM_H_

@@ -1,6 +1,5 @@
 // Reads whole files into a digest, or copies them to another file.
-#ifndef NEARFIELD_SERVER_STORE_COPY_FILE_H_
-#define NEARFIELD_SERVER_STORE_COPY_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -32,5 +31,3 @@ absl::StatusOr<FileInfo> CopyFile(const Directory& from, const std::string& name
                                   const CopyTarget& to, const CancelCheck& cancelled = nullptr);
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_COPY_FILE_H_

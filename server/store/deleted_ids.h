@@ -1,6 +1,5 @@
 // DeletedIds: the deleted ids and their epochs, which decide whether a stored row is live.
-#ifndef NEARFIELD_SERVER_STORE_DELETED_IDS_H_
-#define NEARFIELD_SERVER_STORE_DELETED_IDS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -58,5 +57,3 @@ int64_t DropDeadRows(const DeletedIds& deleted, int64_t segment_seq,
                      absl::Span<const int64_t> superseded, DecodedBlock* block);
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_DELETED_IDS_H_

@@ -41,22 +41,17 @@ absl::Status SystemError(int error, std::string_view call, std::string_view path
     case EFBIG:
     case EMFILE:
     case ENFILE:
-    case ENOMEM:
-      return absl::ResourceExhaustedError(message);
-    case ENOENT:
-      return absl::NotFoundError(message);
+    case ENOMEM: return absl::ResourceExhaustedError(message);
+    case ENOENT: return absl::NotFoundError(message);
     case EEXIST:
-    case ENOTEMPTY:
-      return absl::AlreadyExistsError(message);
+    case ENOTEMPTY: return absl::AlreadyExistsError(message);
     case EACCES:
     case EPERM:
     case EROFS:
     case ENOTDIR:
     case EISDIR:
-    case ELOOP:
-      return absl::FailedPreconditionError(message);
-    default:
-      return absl::InternalError(message);
+    case ELOOP: return absl::FailedPreconditionError(message);
+    default: return absl::InternalError(message);
   }
 }
 

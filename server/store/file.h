@@ -1,6 +1,5 @@
 // System calls on files and directories, with results as absl::Status and names in every message.
-#ifndef NEARFIELD_SERVER_STORE_FILE_H_
-#define NEARFIELD_SERVER_STORE_FILE_H_
+#pragma once
 
 #include <fcntl.h>
 #include <sys/uio.h>
@@ -113,5 +112,3 @@ std::string ParentOf(const std::string& path);
 absl::Status SyncParent(const std::string& path);
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_FILE_H_

@@ -4,8 +4,7 @@
 // commits and report nothing. The mark detects this: a catalogue with fewer commits has lost some.
 // The mark is written after each commit and not synced, so it is never ahead of an intact
 // catalogue. If a power loss reverts the mark, only this check becomes weaker.
-#ifndef NEARFIELD_SERVER_STORE_HIGH_WATER_H_
-#define NEARFIELD_SERVER_STORE_HIGH_WATER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -39,5 +38,3 @@ class HighWater {
 };
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_HIGH_WATER_H_

@@ -1,6 +1,5 @@
 // Reads and writes numbers as bytes, least significant first.
-#ifndef NEARFIELD_SERVER_STORE_LITTLE_ENDIAN_H_
-#define NEARFIELD_SERVER_STORE_LITTLE_ENDIAN_H_
+#pragma once
 
 #include <bit>
 #include <cstdint>
@@ -26,5 +25,3 @@ inline uint64_t GetUint64(const uint8_t* bytes) {
 }
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_LITTLE_ENDIAN_H_

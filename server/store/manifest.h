@@ -1,6 +1,5 @@
 // The manifest of a snapshot: the list of its files with their SHA-256, and a SHA-256 of the list.
-#ifndef NEARFIELD_SERVER_STORE_MANIFEST_H_
-#define NEARFIELD_SERVER_STORE_MANIFEST_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -25,5 +24,3 @@ std::string EncodeManifest(const std::vector<ManifestFile>& files);
 absl::StatusOr<std::vector<ManifestFile>> ParseManifest(const std::string& text);
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_MANIFEST_H_

@@ -1,6 +1,5 @@
 // AdmitUpload: admits an upload with a token, and chooses the open upload that it replaces.
-#ifndef NEARFIELD_SERVER_STORE_OPEN_UPLOADS_H_
-#define NEARFIELD_SERVER_STORE_OPEN_UPLOADS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -21,5 +20,3 @@ absl::StatusOr<std::vector<int64_t>> AdmitUpload(const StoreCore& core,
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex);
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_OPEN_UPLOADS_H_

@@ -5,8 +5,7 @@
 // the process died, or a later commit removed it and the process died before the unlink, or the
 // catalogue lost the commit. It is moved to lost/ in the data directory, and only an operator
 // removes it there.
-#ifndef NEARFIELD_SERVER_STORE_ORPHANS_H_
-#define NEARFIELD_SERVER_STORE_ORPHANS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -45,5 +44,3 @@ absl::Status ClearOrphans(const std::vector<Orphan>& orphans, StoreCore* core)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(core->mutex);
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_ORPHANS_H_

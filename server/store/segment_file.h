@@ -1,6 +1,5 @@
 // Segment files: each is written once from start to end, and then only read.
-#ifndef NEARFIELD_SERVER_STORE_SEGMENT_FILE_H_
-#define NEARFIELD_SERVER_STORE_SEGMENT_FILE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -124,5 +123,3 @@ class SegmentOutput {
 };
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_SEGMENT_FILE_H_

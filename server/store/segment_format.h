@@ -1,7 +1,6 @@
 // The bytes of a segment file: a header of 4 KiB, then blocks, each of a header, a table of
 // checksums and four planes (ids, vectors, payloads, attributes). See DESIGN.md.
-#ifndef NEARFIELD_SERVER_STORE_SEGMENT_FORMAT_H_
-#define NEARFIELD_SERVER_STORE_SEGMENT_FORMAT_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -107,5 +106,3 @@ absl::StatusOr<std::vector<uint32_t>> ParseBlockTable(absl::Span<const uint8_t> 
 void AppendPieceChecksums(absl::Span<const uint8_t> plane, std::vector<uint32_t>* checksums);
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_SEGMENT_FORMAT_H_

@@ -1,6 +1,5 @@
 // SegmentReader: reads a segment: the places of its blocks, only their ids, or whole blocks.
-#ifndef NEARFIELD_SERVER_STORE_SEGMENT_READER_H_
-#define NEARFIELD_SERVER_STORE_SEGMENT_READER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -69,5 +68,3 @@ class SegmentReader {
 };
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_SEGMENT_READER_H_

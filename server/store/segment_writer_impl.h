@@ -1,6 +1,5 @@
 // SegmentWriter::Impl, the private part of a SegmentWriter. Only server/store includes it.
-#ifndef NEARFIELD_SERVER_STORE_SEGMENT_WRITER_IMPL_H_
-#define NEARFIELD_SERVER_STORE_SEGMENT_WRITER_IMPL_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -39,5 +38,3 @@ inline absl::Status DroppedMeanwhile(int64_t collection) {
 }
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_SEGMENT_WRITER_IMPL_H_

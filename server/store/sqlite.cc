@@ -89,21 +89,17 @@ absl::Status Database::Error(int code, const std::string& what) const {
       return none_free ? absl::ResourceExhaustedError(message) : absl::InternalError(message);
     }
     case SQLITE_FULL:
-    case SQLITE_NOMEM:
-      return absl::ResourceExhaustedError(message);
+    case SQLITE_NOMEM: return absl::ResourceExhaustedError(message);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
     case SQLITE_ERROR:  // a required table or column does not exist
     case SQLITE_CONSTRAINT:
-    case SQLITE_MISMATCH:
-      return absl::DataLossError(message);
+    case SQLITE_MISMATCH: return absl::DataLossError(message);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_READONLY:
-    case SQLITE_PERM:
-      return absl::FailedPreconditionError(message);
-    default:
-      return absl::InternalError(message);
+    case SQLITE_PERM: return absl::FailedPreconditionError(message);
+    default: return absl::InternalError(message);
   }
 }
 
@@ -137,9 +133,7 @@ absl::StatusOr<std::vector<Value>> Database::Row(sqlite3_stmt* statement) const 
   std::vector<Value> row;
   for (int i = 0; i < sqlite3_column_count(statement); ++i) {
     switch (sqlite3_column_type(statement, i)) {
-      case SQLITE_INTEGER:
-        row.emplace_back(sqlite3_column_int64(statement, i));
-        break;
+      case SQLITE_INTEGER: row.emplace_back(sqlite3_column_int64(statement, i)); break;
       case SQLITE_BLOB:
       case SQLITE_TEXT: {  // settings return text
         const void* const bytes = sqlite3_column_blob(statement, i);

@@ -1,6 +1,5 @@
 // Database: a thin wrapper of one SQLite connection, with errors as absl::Status.
-#ifndef NEARFIELD_SERVER_STORE_SQLITE_H_
-#define NEARFIELD_SERVER_STORE_SQLITE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -80,5 +79,3 @@ class Database {
 };
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_SQLITE_H_

@@ -1,7 +1,6 @@
 // Store: durable collections in append-only segment files, with one SQLite catalogue as the only
 // commit point.
-#ifndef NEARFIELD_SERVER_STORE_STORE_H_
-#define NEARFIELD_SERVER_STORE_STORE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -237,5 +236,3 @@ int64_t UploadBytes(const CollectionSpec& spec, int64_t rows, int64_t value_byte
 bool IsUnfinishedSnapshot(const std::string& name);
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_STORE_H_

@@ -1,6 +1,5 @@
 // StoreCore: the state that the parts of the store share. Only server/store includes it.
-#ifndef NEARFIELD_SERVER_STORE_STORE_CORE_H_
-#define NEARFIELD_SERVER_STORE_STORE_CORE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -126,5 +125,3 @@ struct StoreCore {
 };
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_STORE_CORE_H_

@@ -1,6 +1,5 @@
 // Plain types of the store's interface: rows in blocks, states of collections and uploads.
-#ifndef NEARFIELD_SERVER_STORE_STORED_TYPES_H_
-#define NEARFIELD_SERVER_STORE_STORED_TYPES_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -159,5 +158,3 @@ struct VerifyReport {
 };
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_SERVER_STORE_STORED_TYPES_H_

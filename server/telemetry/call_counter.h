@@ -1,6 +1,5 @@
 // CallCounter: counts the calls of a server by method and status.
-#ifndef NEARFIELD_SERVER_TELEMETRY_CALL_COUNTER_H_
-#define NEARFIELD_SERVER_TELEMETRY_CALL_COUNTER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -35,5 +34,3 @@ class CallCounter {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_TELEMETRY_CALL_COUNTER_H_

@@ -1,6 +1,5 @@
 // LineWriter: writes lines to a descriptor on its own thread.
-#ifndef NEARFIELD_SERVER_TELEMETRY_LINE_WRITER_H_
-#define NEARFIELD_SERVER_TELEMETRY_LINE_WRITER_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -55,5 +54,3 @@ class LineWriter {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_TELEMETRY_LINE_WRITER_H_

@@ -1,6 +1,5 @@
 // Log: the server's log on stderr. One line for each event, as text or as one JSON object.
-#ifndef NEARFIELD_SERVER_TELEMETRY_LOG_H_
-#define NEARFIELD_SERVER_TELEMETRY_LOG_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -53,5 +52,3 @@ class Log {
 LogLevel LogLevelFromName(const std::string& name);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_TELEMETRY_LOG_H_

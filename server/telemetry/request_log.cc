@@ -18,10 +18,8 @@ LogLevel LevelOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kDataLoss:
-    case absl::StatusCode::kUnknown:
-      return LogLevel::kError;
-    default:
-      return LogLevel::kInfo;
+    case absl::StatusCode::kUnknown: return LogLevel::kError;
+    default: return LogLevel::kInfo;
   }
 }
 

@@ -1,7 +1,6 @@
 // RequestLog: writes one line for each request that its policy selects, with the peer's address,
 // the status and times. Never logs vectors, ids or payloads.
-#ifndef NEARFIELD_SERVER_TELEMETRY_REQUEST_LOG_H_
-#define NEARFIELD_SERVER_TELEMETRY_REQUEST_LOG_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -68,5 +67,3 @@ class RequestLog {
 std::string RequestId(std::string_view from_client);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_SERVER_TELEMETRY_REQUEST_LOG_H_

@@ -1,7 +1,6 @@
 // Reproducible data for benchmarks: a seed gives the same bytes on any machine and with any number
 // of threads.
-#ifndef NEARFIELD_TESTS_BENCH_BENCH_DATA_H_
-#define NEARFIELD_TESTS_BENCH_BENCH_DATA_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -23,5 +22,3 @@ enum class DataKind : uint8_t { kGaussian, kClustered, kOutliers };
 std::vector<float> MakeRows(DataKind kind, int64_t rows_count, int32_t dim, uint64_t seed);
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_BENCH_DATA_H_

@@ -1,6 +1,5 @@
 // Helpers of the search benchmarks: make rows, fill a collection, compare answers.
-#ifndef NEARFIELD_TESTS_BENCH_BENCH_ENGINE_H_
-#define NEARFIELD_TESTS_BENCH_BENCH_ENGINE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -45,5 +44,3 @@ absl::StatusOr<std::shared_ptr<Collection>> FillCollection(Engine& engine,
 bool SameBits(const Neighbors& a, const Neighbors& b);
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_BENCH_ENGINE_H_

@@ -1,8 +1,7 @@
 // The first version of this service, kept as a baseline for the benchmark and the tests; the engine
 // does not use it. One thread per row scores, one thread per block inserts by bubbling, one thread
 // merges.
-#ifndef NEARFIELD_TESTS_BENCH_BLOCK_BUBBLE_H_
-#define NEARFIELD_TESTS_BENCH_BLOCK_BUBBLE_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -40,5 +39,3 @@ absl::Status BlockBubbleSelect(const select::Shape& shape, const select::Buffers
                                cudaStream_t stream);
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_BLOCK_BUBBLE_H_

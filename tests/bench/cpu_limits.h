@@ -1,7 +1,6 @@
 // Measures the maximum rates of this machine's cores and memory, to which CPU benchmarks are
 // compared.
-#ifndef NEARFIELD_TESTS_BENCH_CPU_LIMITS_H_
-#define NEARFIELD_TESTS_BENCH_CPU_LIMITS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -17,5 +16,3 @@ double StreamingReadRate(ThreadPool& pool, int32_t threads, int64_t bytes);
 double MultiplyAddRate(ThreadPool& pool, int32_t threads);
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_CPU_LIMITS_H_

@@ -1,6 +1,5 @@
 // Options of cpu_scan_bench.
-#ifndef NEARFIELD_TESTS_BENCH_CPU_SCAN_OPTIONS_H_
-#define NEARFIELD_TESTS_BENCH_CPU_SCAN_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <iterator>
@@ -46,5 +45,3 @@ const char* Name(Metric metric);
 Options ParseOptions(int argc, char** argv);
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_CPU_SCAN_OPTIONS_H_

@@ -1,6 +1,5 @@
 // An open-loop load: searches arrive on a schedule that does not wait for answers.
-#ifndef NEARFIELD_TESTS_BENCH_OPEN_LOOP_H_
-#define NEARFIELD_TESTS_BENCH_OPEN_LOOP_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -52,5 +51,3 @@ server::SearchTicket OneQuery(const std::shared_ptr<const Collection>& collectio
 int64_t ResidentBytes();
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_OPEN_LOOP_H_

@@ -1,6 +1,5 @@
 // The names of scan precisions in tables, receipts and options.
-#ifndef NEARFIELD_TESTS_BENCH_PRECISION_NAME_H_
-#define NEARFIELD_TESTS_BENCH_PRECISION_NAME_H_
+#pragma once
 
 #include "nearfield/engine/types.h"
 
@@ -11,5 +10,3 @@ inline const char* Name(ScanPrecision precision) {
 }
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_PRECISION_NAME_H_

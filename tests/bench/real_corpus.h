@@ -1,6 +1,5 @@
 // The corpus of real text in the repository (scripts/data), for benchmarks.
-#ifndef NEARFIELD_TESTS_BENCH_REAL_CORPUS_H_
-#define NEARFIELD_TESTS_BENCH_REAL_CORPUS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -21,5 +20,3 @@ struct RealCorpus {
 absl::StatusOr<RealCorpus> ReadRealCorpus(const std::string& folder);
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_REAL_CORPUS_H_

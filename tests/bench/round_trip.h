@@ -1,7 +1,6 @@
 // The transfers of a CPU round trip: a query in device memory is copied to the host, and its
 // results are copied back.
-#ifndef NEARFIELD_TESTS_BENCH_ROUND_TRIP_H_
-#define NEARFIELD_TESTS_BENCH_ROUND_TRIP_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -42,5 +41,3 @@ absl::StatusOr<std::unique_ptr<BlockBubbleBaseline>> MakeBlockBubbleBaseline(
     absl::Span<const float> rows, int32_t dim);
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_ROUND_TRIP_H_

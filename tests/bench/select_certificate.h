@@ -1,7 +1,6 @@
 // Certificate of the selection benchmark: proves on the device, by counting, that the results of a
 // whole batch are right.
-#ifndef NEARFIELD_TESTS_BENCH_SELECT_CERTIFICATE_H_
-#define NEARFIELD_TESTS_BENCH_SELECT_CERTIFICATE_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -41,5 +40,3 @@ class SelectCertificate {
 };
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_SELECT_CERTIFICATE_H_

@@ -50,10 +50,8 @@ __device__ float2 Normals(uint64_t random) {
 template <typename Raw>
 __device__ void FillOne(const FillSpec& spec, int64_t place, uint32_t random, Raw* to) {
   switch (spec.input) {
-    case select::Input::kUniform:
-      return Convert(static_cast<float>(random >> 8) * 0x1p-24f, to);
-    case select::Input::kTwoValues:
-      return Convert((random >> 31) != 0 ? 2.0f : 1.0f, to);
+    case select::Input::kUniform: return Convert(static_cast<float>(random >> 8) * 0x1p-24f, to);
+    case select::Input::kTwoValues: return Convert((random >> 31) != 0 ? 2.0f : 1.0f, to);
     case select::Input::kSortedUp:
     case select::Input::kSortedDown: {
       const double part = static_cast<double>(place % spec.n) / static_cast<double>(spec.n);
@@ -61,10 +59,8 @@ __device__ void FillOne(const FillSpec& spec, int64_t place, uint32_t random, Ra
       return Convert(static_cast<float>(spec.input == select::Input::kSortedUp ? rising : -rising),
                      to);
     }
-    case select::Input::kOneBin:
-      return OneBin(random, to);
-    default:
-      return Convert(0.5f, to);
+    case select::Input::kOneBin: return OneBin(random, to);
+    default: return Convert(0.5f, to);
   }
 }
 

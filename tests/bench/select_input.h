@@ -1,6 +1,5 @@
 // Makes the scores of the selection benchmark, on the device.
-#ifndef NEARFIELD_TESTS_BENCH_SELECT_INPUT_H_
-#define NEARFIELD_TESTS_BENCH_SELECT_INPUT_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -16,5 +15,3 @@ namespace nearfield::bench {
 absl::Status FillScores(const TimedCase& one, uint64_t seed, void* scores, cudaStream_t stream);
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_SELECT_INPUT_H_

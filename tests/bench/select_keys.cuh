@@ -1,7 +1,6 @@
 // The order of the contract in nearfield/engine/select.h, implemented separately for the
 // benchmark's own oracle and baseline: nothing here is shared with the code under test.
-#ifndef NEARFIELD_TESTS_BENCH_SELECT_KEYS_CUH_
-#define NEARFIELD_TESTS_BENCH_SELECT_KEYS_CUH_
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -53,15 +52,10 @@ __device__ inline uint32_t IndexOf(uint64_t key) {
 template <typename Visit>
 void WithScores(RowType type, const void* scores, Visit visit) {
   switch (type) {
-    case RowType::kFloat32:
-      return visit(static_cast<const float*>(scores));
-    case RowType::kFloat16:
-      return visit(static_cast<const __half*>(scores));
-    case RowType::kBFloat16:
-      return visit(static_cast<const __nv_bfloat16*>(scores));
+    case RowType::kFloat32: return visit(static_cast<const float*>(scores));
+    case RowType::kFloat16: return visit(static_cast<const __half*>(scores));
+    case RowType::kBFloat16: return visit(static_cast<const __nv_bfloat16*>(scores));
   }
 }
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_SELECT_KEYS_CUH_

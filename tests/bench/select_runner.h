@@ -1,6 +1,5 @@
 // Runs cases of the selection benchmark on the device: checks each first, then times it.
-#ifndef NEARFIELD_TESTS_BENCH_SELECT_RUNNER_H_
-#define NEARFIELD_TESTS_BENCH_SELECT_RUNNER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -99,5 +98,3 @@ class SelectRunner {
 };
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_SELECT_RUNNER_H_

@@ -1,6 +1,5 @@
 // Load on a running server, through the client library.
-#ifndef NEARFIELD_TESTS_BENCH_SERVICE_LOAD_H_
-#define NEARFIELD_TESTS_BENCH_SERVICE_LOAD_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -54,5 +53,3 @@ struct LoadFigures {
 LoadFigures Summarize(const std::vector<LoadTally>& tallies);
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_SERVICE_LOAD_H_

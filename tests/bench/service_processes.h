@@ -1,7 +1,6 @@
 // A load that is spread over processes: a single one, with its set of connections, is slower than
 // the server.
-#ifndef NEARFIELD_TESTS_BENCH_SERVICE_PROCESSES_H_
-#define NEARFIELD_TESTS_BENCH_SERVICE_PROCESSES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -20,5 +19,3 @@ std::vector<LoadTally> RunInProcesses(const std::string& command, const Load& lo
                                       int32_t processes);
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_SERVICE_PROCESSES_H_

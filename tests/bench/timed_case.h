@@ -1,7 +1,6 @@
 // One case of the selection benchmark: a shape, an input and an algorithm. It has a text form of
 // one line.
-#ifndef NEARFIELD_TESTS_BENCH_TIMED_CASE_H_
-#define NEARFIELD_TESTS_BENCH_TIMED_CASE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -53,5 +52,3 @@ absl::StatusOr<TimedCase> ParseTimedCase(absl::string_view line);
 absl::StatusOr<std::vector<TimedCase>> ReadTimedCases(const std::string& path);
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_TIMED_CASE_H_

@@ -1,6 +1,5 @@
 // A device that computes nothing and takes a known time, to measure the code in front of it.
-#ifndef NEARFIELD_TESTS_BENCH_TIMED_DEVICE_H_
-#define NEARFIELD_TESTS_BENCH_TIMED_DEVICE_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -59,5 +58,3 @@ class TimedDevice final : public Engine {
 };
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_TIMED_DEVICE_H_

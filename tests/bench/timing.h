@@ -1,6 +1,5 @@
 // Timing from the host: warm-up, then the median of many runs.
-#ifndef NEARFIELD_TESTS_BENCH_TIMING_H_
-#define NEARFIELD_TESTS_BENCH_TIMING_H_
+#pragma once
 
 #include <algorithm>
 #include <chrono>
@@ -40,5 +39,3 @@ Timing MedianOf(const Repeats& repeats, Run run) {
 }
 
 }  // namespace nearfield::bench
-
-#endif  // NEARFIELD_TESTS_BENCH_TIMING_H_

@@ -1,6 +1,5 @@
 // CliTest: runs the command as a program against a server in this process.
-#ifndef NEARFIELD_TESTS_CLIENT_CLI_FIXTURE_H_
-#define NEARFIELD_TESTS_CLIENT_CLI_FIXTURE_H_
+#pragma once
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -83,5 +82,3 @@ class CliTest : public ::testing::Test {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_TESTS_CLIENT_CLI_FIXTURE_H_

@@ -1,6 +1,5 @@
 // FakeClock: a clock that moves only through Advance() and SleepFor().
-#ifndef NEARFIELD_TESTS_CLIENT_FAKE_CLOCK_H_
-#define NEARFIELD_TESTS_CLIENT_FAKE_CLOCK_H_
+#pragma once
 
 #include <chrono>
 #include <vector>
@@ -26,5 +25,3 @@ class FakeClock final : public Clock {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_TESTS_CLIENT_FAKE_CLOCK_H_

@@ -34,15 +34,9 @@ std::string Mutated(std::string bytes, std::mt19937& random) {
       case 0:
         if (!bytes.empty()) bytes[at] = static_cast<char>(bytes[at] ^ (1 << (random() % 8)));
         break;
-      case 1:
-        bytes.resize(at);
-        break;
-      case 2:
-        bytes.insert(at, 1, kTelling[random() % kTelling.size()]);
-        break;
-      case 3:
-        bytes.insert(at, bytes.substr(random() % (bytes.size() + 1), random() % 20));
-        break;
+      case 1: bytes.resize(at); break;
+      case 2: bytes.insert(at, 1, kTelling[random() % kTelling.size()]); break;
+      case 3: bytes.insert(at, bytes.substr(random() % (bytes.size() + 1), random() % 20)); break;
       case 4:
         bytes.insert(
             at, std::to_string(random() % 2 == 0 ? ~uint64_t{0} : uint64_t{1} << (random() % 64)));

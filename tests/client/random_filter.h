@@ -1,6 +1,5 @@
 // Random filters over attributes of every type.
-#ifndef NEARFIELD_TESTS_CLIENT_RANDOM_FILTER_H_
-#define NEARFIELD_TESTS_CLIENT_RANDOM_FILTER_H_
+#pragma once
 
 #include <bit>
 #include <cmath>
@@ -37,16 +36,13 @@ inline std::string RandomText(std::mt19937_64& random) {
 
 inline AttributeValue RandomValue(std::mt19937_64& random, AttributeType type) {
   switch (type) {
-    case AttributeType::kInt64:
-      return static_cast<int64_t>(random() >> (random() % 64));
+    case AttributeType::kInt64: return static_cast<int64_t>(random() >> (random() % 64));
     case AttributeType::kDouble: {
       const auto value = std::bit_cast<double>(random());
       return std::isnan(value) ? 0.5 : value;
     }
-    case AttributeType::kBool:
-      return random() % 2 == 0;
-    case AttributeType::kKeyword:
-      return RandomText(random);
+    case AttributeType::kBool: return random() % 2 == 0;
+    case AttributeType::kKeyword: return RandomText(random);
     default:
       return Timestamp(
           std::chrono::microseconds(static_cast<int64_t>(random() >> (random() % 64))));
@@ -91,5 +87,3 @@ inline Filter RandomFilter(std::mt19937_64& random, IdType id_type,
 }
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_TESTS_CLIENT_RANDOM_FILTER_H_

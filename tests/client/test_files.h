@@ -1,6 +1,5 @@
 // Input files for the tests of the client's readers, in memory and on disk.
-#ifndef NEARFIELD_TESTS_CLIENT_TEST_FILES_H_
-#define NEARFIELD_TESTS_CLIENT_TEST_FILES_H_
+#pragma once
 
 #include <unistd.h>
 
@@ -81,5 +80,3 @@ inline std::string Fvecs(const std::vector<std::vector<float>>& rows) {
 }
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_TESTS_CLIENT_TEST_FILES_H_

@@ -1,8 +1,7 @@
 // TestServer: the real server in this process, behind a proxy. The proxy records the calls. Where a
 // test says so it also ends a call or changes a reply, as a server never does. Needs no gRPC
 // header.
-#ifndef NEARFIELD_TESTS_CLIENT_TEST_SERVER_H_
-#define NEARFIELD_TESTS_CLIENT_TEST_SERVER_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -109,5 +108,3 @@ class TestServer {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_TESTS_CLIENT_TEST_SERVER_H_

@@ -1,6 +1,5 @@
 // Uploads through a TestServer: what a client sent, and streams that break.
-#ifndef NEARFIELD_TESTS_CLIENT_UPLOAD_SCRIPT_H_
-#define NEARFIELD_TESTS_CLIENT_UPLOAD_SCRIPT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -57,5 +56,3 @@ inline void EndUploadsAtCommit(TestServer& server, const Refusal& end) {
 }
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_TESTS_CLIENT_UPLOAD_SCRIPT_H_

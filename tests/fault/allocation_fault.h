@@ -3,8 +3,7 @@
 //
 // The preloaded library counts the allocations of all threads. It takes precedence over any
 // allocator that the program links and forwards to that one: with jemalloc linked, to jemalloc.
-#ifndef NEARFIELD_TESTS_FAULT_ALLOCATION_FAULT_H_
-#define NEARFIELD_TESTS_FAULT_ALLOCATION_FAULT_H_
+#pragma once
 
 #include <dlfcn.h>
 
@@ -48,5 +47,3 @@ class CountAllocations {
 };
 
 }  // namespace nearfield::fault
-
-#endif  // NEARFIELD_TESTS_FAULT_ALLOCATION_FAULT_H_

@@ -1,6 +1,5 @@
 // The campaigns of the crash harness.
-#ifndef NEARFIELD_TESTS_FAULT_CRASH_CAMPAIGN_H_
-#define NEARFIELD_TESTS_FAULT_CRASH_CAMPAIGN_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -52,5 +51,3 @@ std::vector<Control> Controls(const CampaignOptions& options);
 bool Caught(CampaignOptions options, const Control& control);
 
 }  // namespace nearfield::fault
-
-#endif  // NEARFIELD_TESTS_FAULT_CRASH_CAMPAIGN_H_

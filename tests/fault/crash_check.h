@@ -1,6 +1,5 @@
 // Compares a store with the model of what was acknowledged.
-#ifndef NEARFIELD_TESTS_FAULT_CRASH_CHECK_H_
-#define NEARFIELD_TESTS_FAULT_CRASH_CHECK_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -35,5 +34,3 @@ Findings Compare(const Model& found, const Model& acknowledged,
                  const std::vector<Operation>& in_flight, std::vector<Operation>* happened);
 
 }  // namespace nearfield::fault
-
-#endif  // NEARFIELD_TESTS_FAULT_CRASH_CHECK_H_

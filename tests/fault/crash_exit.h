@@ -1,6 +1,5 @@
 // Exit codes of the crash worker if it does not die.
-#ifndef NEARFIELD_TESTS_FAULT_CRASH_EXIT_H_
-#define NEARFIELD_TESTS_FAULT_CRASH_EXIT_H_
+#pragma once
 
 namespace nearfield::fault {
 
@@ -9,5 +8,3 @@ inline constexpr int kExitRefused = 6;    // the store did not open
 inline constexpr int kExitFindings = 10;  // the store's content is not what it acknowledged
 
 }  // namespace nearfield::fault
-
-#endif  // NEARFIELD_TESTS_FAULT_CRASH_EXIT_H_

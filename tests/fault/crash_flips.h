@@ -1,6 +1,5 @@
 // Changes every byte of a small data set, one at a time.
-#ifndef NEARFIELD_TESTS_FAULT_CRASH_FLIPS_H_
-#define NEARFIELD_TESTS_FAULT_CRASH_FLIPS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -14,5 +13,3 @@ namespace nearfield::fault {
 int FlipEveryByte(const std::string& directory, int64_t first, int64_t stride);
 
 }  // namespace nearfield::fault
-
-#endif  // NEARFIELD_TESTS_FAULT_CRASH_FLIPS_H_

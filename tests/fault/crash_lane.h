@@ -3,8 +3,7 @@
 // Lanes run concurrently on one store. Each lane has collections, uploads and aliases of its own.
 // All lanes change one shared collection, which refuses a commit if another lane committed first.
 // So each lane has at most one unacknowledged operation, and the epochs give their order.
-#ifndef NEARFIELD_TESTS_FAULT_CRASH_LANE_H_
-#define NEARFIELD_TESTS_FAULT_CRASH_LANE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -110,5 +109,3 @@ class CrashLane {
 };
 
 }  // namespace nearfield::fault
-
-#endif  // NEARFIELD_TESTS_FAULT_CRASH_LANE_H_

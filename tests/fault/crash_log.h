@@ -1,7 +1,6 @@
 // The log of a worker: operations that it began, and those that the store acknowledged. The file
 // lies outside the directory that loses power; each line is one write.
-#ifndef NEARFIELD_TESTS_FAULT_CRASH_LOG_H_
-#define NEARFIELD_TESTS_FAULT_CRASH_LOG_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -64,5 +63,3 @@ class CrashLog {
 };
 
 }  // namespace nearfield::fault
-
-#endif  // NEARFIELD_TESTS_FAULT_CRASH_LOG_H_

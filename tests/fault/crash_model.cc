@@ -189,9 +189,7 @@ void Model::Apply(const Operation& operation) {
     case Operation::Kind::kCheckpoint:
       uploads[TokenOf(operation.upload)].next_block = operation.count;
       return;
-    case Operation::Kind::kDropUpload:
-      uploads.erase(TokenOf(operation.upload));
-      return;
+    case Operation::Kind::kDropUpload: uploads.erase(TokenOf(operation.upload)); return;
     case Operation::Kind::kAlias:
       for (auto& [name, collection] : collections) {
         collection.aliases.erase("alias-" + std::to_string(operation.count));
@@ -207,8 +205,7 @@ void Model::Apply(const Operation& operation) {
       if (collection.Delete(DeletedBy(collection, operation.number)) == 0) ++collection.epoch;
       return;
     }
-    case Operation::Kind::kCommit:
-      break;
+    case Operation::Kind::kCommit: break;
   }
   ModelCollection& collection = collections[operation.collection];
   const UploadData upload = UploadData::Make(collection.spec, operation.upload);

@@ -3,8 +3,7 @@
 //
 // Every operation is one line of text. Its effect depends only on that line and on the model before
 // it, so one small log holds the whole history and the model of any moment can be rebuilt from it.
-#ifndef NEARFIELD_TESTS_FAULT_CRASH_MODEL_H_
-#define NEARFIELD_TESTS_FAULT_CRASH_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -104,5 +103,3 @@ IdColumn DeletedBy(const ModelCollection& collection, int64_t number);
 uint64_t HashOf(const Model& model);
 
 }  // namespace nearfield::fault
-
-#endif  // NEARFIELD_TESTS_FAULT_CRASH_MODEL_H_

@@ -1,6 +1,5 @@
 // Starts the worker repeatedly in one directory, with a fault in each life.
-#ifndef NEARFIELD_TESTS_FAULT_CRASH_RUNNER_H_
-#define NEARFIELD_TESTS_FAULT_CRASH_RUNNER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -87,5 +86,3 @@ class CrashRunner {
 };
 
 }  // namespace nearfield::fault
-
-#endif  // NEARFIELD_TESTS_FAULT_CRASH_RUNNER_H_

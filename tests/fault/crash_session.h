@@ -1,7 +1,6 @@
 // One life of a store between two deaths: checks the store, then changes it with operations drawn
 // from a seed.
-#ifndef NEARFIELD_TESTS_FAULT_CRASH_SESSION_H_
-#define NEARFIELD_TESTS_FAULT_CRASH_SESSION_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -42,5 +41,3 @@ class CrashSession {
 };
 
 }  // namespace nearfield::fault
-
-#endif  // NEARFIELD_TESTS_FAULT_CRASH_SESSION_H_

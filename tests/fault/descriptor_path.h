@@ -1,6 +1,5 @@
 // Paths of files that system calls name by descriptor.
-#ifndef NEARFIELD_TESTS_FAULT_DESCRIPTOR_PATH_H_
-#define NEARFIELD_TESTS_FAULT_DESCRIPTOR_PATH_H_
+#pragma once
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -27,5 +26,3 @@ inline std::string PathOf(int directory, const char* name) {
 }
 
 }  // namespace nearfield::fault
-
-#endif  // NEARFIELD_TESTS_FAULT_DESCRIPTOR_PATH_H_

@@ -202,12 +202,8 @@ void DiskModel::Revert(FileState* state, testing::Random* random) {
 
 void DiskModel::Undo(const NameChange& change) const {
   switch (change.kind) {
-    case NameKind::kMake:
-      RawUnlink(change.path);
-      return;
-    case NameKind::kMakeDirectory:
-      RemoveTree(change.path);
-      return;
+    case NameKind::kMake: RawUnlink(change.path); return;
+    case NameKind::kMakeDirectory: RemoveTree(change.path); return;
     case NameKind::kRemove:
       if (!change.kept.empty()) RawRename(change.kept, change.path);
       return;

@@ -4,8 +4,7 @@
 // The real files hold the newest state. This model remembers the durable state: the old content of
 // every sector changed since the last sync, the old size, and how to undo each change of a name. At
 // a power loss it undoes a random part of the changes that are not durable.
-#ifndef NEARFIELD_TESTS_FAULT_DISK_MODEL_H_
-#define NEARFIELD_TESTS_FAULT_DISK_MODEL_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -86,5 +85,3 @@ class DiskModel {
 };
 
 }  // namespace nearfield::fault
-
-#endif  // NEARFIELD_TESTS_FAULT_DISK_MODEL_H_

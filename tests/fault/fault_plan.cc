@@ -74,14 +74,10 @@ FaultPlan FaultPlan::FromEnvironment() {
 
 int FaultPlan::error() const {
   switch (kind_) {
-    case FaultKind::kEnospc:
-      return ENOSPC;
-    case FaultKind::kEmfile:
-      return EMFILE;
-    case FaultKind::kEnfile:
-      return ENFILE;
-    default:
-      return EIO;
+    case FaultKind::kEnospc: return ENOSPC;
+    case FaultKind::kEmfile: return EMFILE;
+    case FaultKind::kEnfile: return ENFILE;
+    default: return EIO;
   }
 }
 
@@ -101,8 +97,7 @@ Step FaultPlan::Next(CallKind call) {
   const int64_t calls = ++calls_[GroupOf(call)];
   if (GroupOf(call) != GroupOf(kind_) || calls < at_ || at_ == 0) return Step::kProceed;
   switch (kind_) {
-    case FaultKind::kCount:
-      return Step::kProceed;
+    case FaultKind::kCount: return Step::kProceed;
     case FaultKind::kKill:
     case FaultKind::kPower:
       if (call == CallKind::kWrite && random_.OneIn(2)) return Step::kDiePartial;
@@ -116,8 +111,7 @@ Step FaultPlan::Next(CallKind call) {
     case FaultKind::kEio:
     case FaultKind::kEioRead:
     case FaultKind::kEmfile:
-    case FaultKind::kEnfile:
-      break;
+    case FaultKind::kEnfile: break;
   }
   if (times_ <= 0) return Step::kProceed;
   --times_;

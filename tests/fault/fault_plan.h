@@ -20,8 +20,7 @@
 //                                allocation it names the program or library of each stack frame
 //   NEARFIELD_FAULT_CALLS        file that gets the counts of changes, reads, opens and allocations
 //                                if the process ends by itself
-#ifndef NEARFIELD_TESTS_FAULT_FAULT_PLAN_H_
-#define NEARFIELD_TESTS_FAULT_FAULT_PLAN_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -81,5 +80,3 @@ class FaultPlan {
 };
 
 }  // namespace nearfield::fault
-
-#endif  // NEARFIELD_TESTS_FAULT_FAULT_PLAN_H_

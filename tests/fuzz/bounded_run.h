@@ -1,7 +1,6 @@
 // A bounded run of a fuzzer's entry on inputs drawn from the seed. NEARFIELD_FUZZ_INPUTS sets their
 // number.
-#ifndef NEARFIELD_TESTS_FUZZ_BOUNDED_RUN_H_
-#define NEARFIELD_TESTS_FUZZ_BOUNDED_RUN_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -35,5 +34,3 @@ void RunBounded(int inputs_count, Draw draw) {
 }
 
 }  // namespace nearfield::fuzz
-
-#endif  // NEARFIELD_TESTS_FUZZ_BOUNDED_RUN_H_

@@ -116,32 +116,19 @@ static void Run(std::string_view input) {
   if (input.empty()) return;
   const std::string_view bytes = input.substr(1);
   switch (static_cast<uint8_t>(input[0]) % 9) {
-    case 0:
-      ReadVectors(bytes, FileFormat::kNpy, std::nullopt);
-      break;
-    case 1:
-      ReadVectors(bytes, FileFormat::kNpy, DataType::kBFloat16);
-      break;
-    case 2:
-      ReadVectors(bytes, FileFormat::kFbin, std::nullopt);
-      break;
-    case 3:
-      ReadVectors(bytes, FileFormat::kFvecs, std::nullopt);
-      break;
+    case 0: ReadVectors(bytes, FileFormat::kNpy, std::nullopt); break;
+    case 1: ReadVectors(bytes, FileFormat::kNpy, DataType::kBFloat16); break;
+    case 2: ReadVectors(bytes, FileFormat::kFbin, std::nullopt); break;
+    case 3: ReadVectors(bytes, FileFormat::kFvecs, std::nullopt); break;
     case 4:
       for (const char* name : {"in.npy", "in.jsonl", "in.txt"}) {
         static_cast<void>(ParseIds({.name = name, .bytes = bytes}, std::nullopt).ok());
         static_cast<void>(ParseIds({.name = name, .bytes = bytes}, IdType::kUint64).ok());
       }
       break;
-    case 7:
-      ReadFilter(bytes);
-      break;
-    case 8:
-      ReadCsv(bytes);
-      break;
-    default:
-      ReadText(bytes);
+    case 7: ReadFilter(bytes); break;
+    case 8: ReadCsv(bytes); break;
+    default: ReadText(bytes);
   }
 }
 

@@ -104,16 +104,11 @@ AttributeType TypeFor(const std::string& name, Reader& reader) {
 
 void TakeValue(AttributeType type, Reader& reader, pb::AttributeValue* value) {
   switch (type) {
-    case AttributeType::kInt64:
-      return value->set_int64_value(TakeInteger(reader));
-    case AttributeType::kDouble:
-      return value->set_double_value(TakeDouble(reader));
-    case AttributeType::kBool:
-      return value->set_bool_value(reader.Take(1) % 2 == 1);
-    case AttributeType::kKeyword:
-      return value->set_keyword_value(std::string(reader.TakeText()));
-    case AttributeType::kTimestamp:
-      return value->set_timestamp_us_value(TakeInteger(reader));
+    case AttributeType::kInt64: return value->set_int64_value(TakeInteger(reader));
+    case AttributeType::kDouble: return value->set_double_value(TakeDouble(reader));
+    case AttributeType::kBool: return value->set_bool_value(reader.Take(1) % 2 == 1);
+    case AttributeType::kKeyword: return value->set_keyword_value(std::string(reader.TakeText()));
+    case AttributeType::kTimestamp: return value->set_timestamp_us_value(TakeInteger(reader));
   }
 }
 
@@ -123,21 +118,13 @@ void TakeValues(Reader& reader, pb::ValueCondition* condition) {
   pb::AttributeValues* const values = condition->mutable_values();
   for (uint64_t count = reader.Take(1) % 6; count > 0; --count) {
     switch (type) {
-      case AttributeType::kInt64:
-        values->add_int64_values(TakeInteger(reader));
-        break;
-      case AttributeType::kDouble:
-        values->add_double_values(TakeDouble(reader));
-        break;
-      case AttributeType::kBool:
-        values->add_bool_values(reader.Take(1) % 2 == 1);
-        break;
+      case AttributeType::kInt64: values->add_int64_values(TakeInteger(reader)); break;
+      case AttributeType::kDouble: values->add_double_values(TakeDouble(reader)); break;
+      case AttributeType::kBool: values->add_bool_values(reader.Take(1) % 2 == 1); break;
       case AttributeType::kKeyword:
         values->add_keyword_values(std::string(reader.TakeText()));
         break;
-      case AttributeType::kTimestamp:
-        values->add_timestamp_us_values(TakeInteger(reader));
-        break;
+      case AttributeType::kTimestamp: values->add_timestamp_us_values(TakeInteger(reader)); break;
     }
   }
 }
@@ -155,24 +142,17 @@ void TakeFilter(int levels, Reader& reader, pb::Filter* filter) {
       filter->mutable_comparison()->set_op(static_cast<pb::ComparisonOperator>(reader.Take(1) % 8));
       return TakeValue(TypeFor(filter->comparison().attribute(), reader), reader,
                        filter->mutable_comparison()->mutable_value());
-    case 1:
-      return TakeValues(reader, filter->mutable_in_());
-    case 2:
-      return TakeValues(reader, filter->mutable_list_any());
-    case 3:
-      return TakeValues(reader, filter->mutable_list_all());
-    case 4:
-      return filter->mutable_exists()->set_attribute(TakeName(reader));
+    case 1: return TakeValues(reader, filter->mutable_in_());
+    case 2: return TakeValues(reader, filter->mutable_list_any());
+    case 3: return TakeValues(reader, filter->mutable_list_all());
+    case 4: return filter->mutable_exists()->set_attribute(TakeName(reader));
     case 5:
       for (uint64_t count = reader.Take(1) % 4; count > 0; --count)
         filter->mutable_has_id()->add_numbers(reader.Take(1));
       return;
-    case 6:
-      return take_list(filter->mutable_and_());
-    case 7:
-      return take_list(filter->mutable_or_());
-    default:
-      return TakeFilter(levels - 1, reader, filter->mutable_not_());
+    case 6: return take_list(filter->mutable_and_());
+    case 7: return take_list(filter->mutable_or_());
+    default: return TakeFilter(levels - 1, reader, filter->mutable_not_());
   }
 }
 

@@ -1,7 +1,6 @@
 // Takes arbitrary bytes as a corpus, its history and a query. The engine's answer must equal the
 // oracle's.
-#ifndef NEARFIELD_TESTS_FUZZ_SEARCH_FUZZER_H_
-#define NEARFIELD_TESTS_FUZZ_SEARCH_FUZZER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -18,5 +17,3 @@ namespace nearfield::fuzz {
 std::string SearchDifference(const uint8_t* data, size_t size);
 
 }  // namespace nearfield::fuzz
-
-#endif  // NEARFIELD_TESTS_FUZZ_SEARCH_FUZZER_H_

@@ -1,7 +1,6 @@
 // Random cases for the laws: a corpus of one family, queries of several families, and a k for each
 // query.
-#ifndef NEARFIELD_TESTS_PROPERTY_CASES_H_
-#define NEARFIELD_TESTS_PROPERTY_CASES_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -53,5 +52,3 @@ inline constexpr int kCasesDefault = 40;
 int CasesCount();
 
 }  // namespace nearfield::property
-
-#endif  // NEARFIELD_TESTS_PROPERTY_CASES_H_

@@ -1,7 +1,6 @@
 // The fixture of the laws: one run for each backend and scan. Runs that this machine cannot make
 // are skipped, with the reason.
-#ifndef NEARFIELD_TESTS_PROPERTY_LAWS_H_
-#define NEARFIELD_TESTS_PROPERTY_LAWS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -69,5 +68,3 @@ std::vector<std::vector<int64_t>> RandomParts(int64_t rows_count, int64_t parts_
                                               testing::Random& random);
 
 }  // namespace nearfield::property
-
-#endif  // NEARFIELD_TESTS_PROPERTY_LAWS_H_

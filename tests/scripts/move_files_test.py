@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HEADER = "#ifndef NEARFIELD_SERVER_OLD_A_H_\n#define NEARFIELD_SERVER_OLD_A_H_\n#endif  // NEARFIELD_SERVER_OLD_A_H_\n"
+HEADER = "#pragma once\n"
 PATCH = "--- a/server/old/a.cc\n+++ b/server/old/a.cc\n"
 
 
@@ -48,7 +48,7 @@ class MoveFiles(unittest.TestCase):
     def test_a_folder_moves_with_its_mentions_and_its_build_list(self) -> None:
         ran = self.run_map("server/old/ server/new/\n")
         self.assertEqual(ran.returncode, 0, ran.stderr)
-        self.assertEqual(self.text("server/new/a.h"), HEADER.replace("_OLD_", "_NEW_"))
+        self.assertEqual(self.text("server/new/a.h"), HEADER)
         self.assertEqual(self.text("server/new/CMakeLists.txt"), "add_library(y a.cc)\n")
         self.assertEqual(self.text("server/c.cc"), '#include "server/new/a.h"\n#include "server/older/a.h"\n')
         self.assertEqual(self.text("tests/mutations/a.patch"), PATCH.replace("/old/", "/new/"))

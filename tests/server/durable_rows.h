@@ -1,6 +1,5 @@
 // DurableCatalogFixture: rows in a catalog over the real engine and store.
-#ifndef NEARFIELD_TESTS_SERVER_DURABLE_ROWS_H_
-#define NEARFIELD_TESTS_SERVER_DURABLE_ROWS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -108,5 +107,3 @@ class DurableCatalogFixture : public ::testing::Test {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_TESTS_SERVER_DURABLE_ROWS_H_

@@ -1,6 +1,5 @@
 // FakeClock: a clock that moves only when a test advances it.
-#ifndef NEARFIELD_TESTS_SERVER_FAKE_CLOCK_H_
-#define NEARFIELD_TESTS_SERVER_FAKE_CLOCK_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -21,5 +20,3 @@ class FakeClock final : public Clock {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_TESTS_SERVER_FAKE_CLOCK_H_

@@ -1,7 +1,6 @@
 // InProcessCall and InProcessStream: calls of a NearfieldService without a transport. The test's
 // thread waits for their events.
-#ifndef NEARFIELD_TESTS_SERVER_IN_PROCESS_CALL_H_
-#define NEARFIELD_TESTS_SERVER_IN_PROCESS_CALL_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -127,5 +126,3 @@ class InProcessMessages : public InProcessReplies<MessageStream<Request, Respons
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_TESTS_SERVER_IN_PROCESS_CALL_H_

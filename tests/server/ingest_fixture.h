@@ -1,6 +1,5 @@
 // IngestServiceTest: uploads over a real channel.
-#ifndef NEARFIELD_TESTS_SERVER_INGEST_FIXTURE_H_
-#define NEARFIELD_TESTS_SERVER_INGEST_FIXTURE_H_
+#pragma once
 
 #include <cstdint>
 #include <thread>
@@ -46,5 +45,3 @@ class IngestServiceTest : public ServerFixture {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_TESTS_SERVER_INGEST_FIXTURE_H_

@@ -1,7 +1,6 @@
 // CollectionOrdinalsTest: a collection in memory whose rows have one attribute, and a model of its
 // rows.
-#ifndef NEARFIELD_TESTS_SERVER_ORDINAL_REUSE_FIXTURE_H_
-#define NEARFIELD_TESTS_SERVER_ORDINAL_REUSE_FIXTURE_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -148,5 +147,3 @@ class CollectionOrdinalsTest : public ::testing::Test {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_TESTS_SERVER_ORDINAL_REUSE_FIXTURE_H_

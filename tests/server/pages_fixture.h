@@ -1,6 +1,5 @@
 // PagesServiceTest: a server over the engine with a fake device, whose answers are read in pages.
-#ifndef NEARFIELD_TESTS_SERVER_PAGES_FIXTURE_H_
-#define NEARFIELD_TESTS_SERVER_PAGES_FIXTURE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -141,5 +140,3 @@ class PagesServiceTest : public ServerFixture {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_TESTS_SERVER_PAGES_FIXTURE_H_

@@ -1,7 +1,6 @@
 // QueueFixture: a search queue over a device that exists only on a fake clock. A pass takes a known
 // time.
-#ifndef NEARFIELD_TESTS_SERVER_QUEUE_FIXTURE_H_
-#define NEARFIELD_TESTS_SERVER_QUEUE_FIXTURE_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -184,5 +183,3 @@ class QueueFixture : public ::testing::Test {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_TESTS_SERVER_QUEUE_FIXTURE_H_

@@ -113,8 +113,7 @@ TEST_F(SearchQueueModelTest, EverySearchIsAnsweredExactlyOnceWhateverHappens) {
         case 3:
           if (Draw(10) == 0) End(/*us=*/Draw(1000000));
           break;
-        default:
-          PushAny(collections);
+        default: PushAny(collections);
       }
       CheckDropped();
       ASSERT_EQ(queue_->waiting(), static_cast<int64_t>(waiting_.size()));

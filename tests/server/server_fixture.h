@@ -1,7 +1,6 @@
 // InProcessServer: a server in this process, with a real channel to it. ServerFixture: a test
 // fixture that is one.
-#ifndef NEARFIELD_TESTS_SERVER_SERVER_FIXTURE_H_
-#define NEARFIELD_TESTS_SERVER_SERVER_FIXTURE_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -110,5 +109,3 @@ class ServerFixture : public ::testing::Test, public InProcessServer {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_TESTS_SERVER_SERVER_FIXTURE_H_

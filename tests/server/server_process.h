@@ -1,6 +1,5 @@
 // Process: the server program as a separate process. Client: a client of it.
-#ifndef NEARFIELD_TESTS_SERVER_SERVER_PROCESS_H_
-#define NEARFIELD_TESTS_SERVER_SERVER_PROCESS_H_
+#pragma once
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -182,5 +181,3 @@ struct Client {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_TESTS_SERVER_SERVER_PROCESS_H_

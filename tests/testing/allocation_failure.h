@@ -1,7 +1,6 @@
 // Makes one chosen call of operator new fail. A program that links nearfield_allocation_failure
 // gets another operator new and delete.
-#ifndef NEARFIELD_TESTS_TESTING_ALLOCATION_FAILURE_H_
-#define NEARFIELD_TESTS_TESTING_ALLOCATION_FAILURE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -23,5 +22,3 @@ class AllocationFailure {
 };
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_TESTING_ALLOCATION_FAILURE_H_

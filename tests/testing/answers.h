@@ -1,6 +1,5 @@
 // Compares answers to the bit: EXPECT_THAT(got, BytesEqual(want)) prints the first difference.
-#ifndef NEARFIELD_TESTS_TESTING_ANSWERS_H_
-#define NEARFIELD_TESTS_TESTING_ANSWERS_H_
+#pragma once
 
 #include <gmock/gmock.h>
 
@@ -25,5 +24,3 @@ MATCHER_P(BytesEqual, want, negation ? "is another answer" : "is the same answer
 }
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_TESTING_ANSWERS_H_

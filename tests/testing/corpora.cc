@@ -27,12 +27,9 @@ struct Layout {
 
 Layout LayoutOf(RowType type) {
   switch (type) {
-    case RowType::kFloat16:
-      return {.sign = 0x8000u, .max_finite = 0x7bffu, .mantissa = 0x3ffu};
-    case RowType::kBFloat16:
-      return {.sign = 0x8000u, .max_finite = 0x7f7fu, .mantissa = 0x7fu};
-    case RowType::kFloat32:
-      break;
+    case RowType::kFloat16: return {.sign = 0x8000u, .max_finite = 0x7bffu, .mantissa = 0x3ffu};
+    case RowType::kBFloat16: return {.sign = 0x8000u, .max_finite = 0x7f7fu, .mantissa = 0x7fu};
+    case RowType::kFloat32: break;
   }
   return {.sign = 0x80000000u, .max_finite = 0x7f7fffffu, .mantissa = 0x7fffffu};
 }
@@ -80,17 +77,13 @@ class RowMaker {
   RowBits Next() {
     const int64_t place = count_++;
     switch (family_) {
-      case CorpusFamily::kGaussian:
-        return Values([this] { return random_.Gaussian(); });
-      case CorpusFamily::kClustered:
-        return Clustered();
+      case CorpusFamily::kGaussian: return Values([this] { return random_.Gaussian(); });
+      case CorpusFamily::kClustered: return Clustered();
       case CorpusFamily::kDuplicates:
-      case CorpusFamily::kAllEqual:
-        return random_.OneOf<RowBits>(pool_);
+      case CorpusFamily::kAllEqual: return random_.OneOf<RowBits>(pool_);
       case CorpusFamily::kTwoValues:
         return Values([this] { return random_.OneIn(2) ? 1.0f : -1.0f; });
-      case CorpusFamily::kOneHot:
-        return OneHot();
+      case CorpusFamily::kOneHot: return OneHot();
       case CorpusFamily::kDenormal:
         return Bits([this] { return AnySign(layout_, random_) | (Word() & layout_.mantissa); });
       case CorpusFamily::kMaxFinite:
@@ -100,14 +93,11 @@ class RowMaker {
             [this] { return AnySign(layout_, random_) | (Word() % (layout_.max_finite + 1u)); });
       case CorpusFamily::kNegative:
         return Values([this] { return -1e-3f - std::fabs(random_.Gaussian()); });
-      case CorpusFamily::kNearTies:
-        return NearTie();
+      case CorpusFamily::kNearTies: return NearTie();
       case CorpusFamily::kZeroRows:
         return place % 2 == 0 ? Zeros() : Values([this] { return random_.Gaussian(); });
-      case CorpusFamily::kAllZero:
-        return Zeros();
-      case CorpusFamily::kOutliers:
-        return Outliers();
+      case CorpusFamily::kAllZero: return Zeros();
+      case CorpusFamily::kOutliers: return Outliers();
     }
     return {};
   }

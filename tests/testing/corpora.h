@@ -1,6 +1,5 @@
 // Adversarial corpora and queries for tests, drawn from a seed, for every row type and id type.
-#ifndef NEARFIELD_TESTS_TESTING_CORPORA_H_
-#define NEARFIELD_TESTS_TESTING_CORPORA_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -97,5 +96,3 @@ std::vector<int64_t> AllIndices(int64_t count);
 Neighbors OracleAnswer(const Corpus& corpus, absl::Span<const float> query, int64_t k);
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_TESTING_CORPORA_H_

@@ -1,6 +1,5 @@
 // Engines and collections for tests that go through the public interface.
-#ifndef NEARFIELD_TESTS_TESTING_ENGINES_H_
-#define NEARFIELD_TESTS_TESTING_ENGINES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -43,5 +42,3 @@ absl::StatusOr<std::shared_ptr<Collection>> MakeCollection(
     Engine& engine, const Corpus& corpus, absl::Span<const std::vector<int64_t>> parts);
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_TESTING_ENGINES_H_

@@ -1,8 +1,7 @@
 // A backend for tests of the code that uses backends. It keeps rows in vectors, computes exact
 // scores with engine/score and sorts all of them. A test can script faults and block a search in a
 // hook.
-#ifndef NEARFIELD_TESTS_TESTING_FAKE_BACKEND_H_
-#define NEARFIELD_TESTS_TESTING_FAKE_BACKEND_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -103,5 +102,3 @@ class FakeDevice {
 std::unique_ptr<corpus::Backend> MakeFakeBackend(std::shared_ptr<FakeDevice> device);
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_TESTING_FAKE_BACKEND_H_

@@ -1,6 +1,5 @@
 // An engine over a fake device, and helpers for common steps of tests.
-#ifndef NEARFIELD_TESTS_TESTING_FAKE_ENGINE_H_
-#define NEARFIELD_TESTS_TESTING_FAKE_ENGINE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -46,5 +45,3 @@ inline constexpr CollectionSpec kPlainSpec = {
     .dim = 2, .metric = Metric::kDot, .row_type = RowType::kFloat32, .id_type = IdType::kUint64};
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_TESTING_FAKE_ENGINE_H_

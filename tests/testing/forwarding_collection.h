@@ -1,7 +1,6 @@
 // ForwardingCollection: passes every call on to another collection. A test overrides the calls that
 // it watches or changes.
-#ifndef NEARFIELD_TESTS_TESTING_FORWARDING_COLLECTION_H_
-#define NEARFIELD_TESTS_TESTING_FORWARDING_COLLECTION_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -60,5 +59,3 @@ class ForwardingCollection : public Collection {
 };
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_TESTING_FORWARDING_COLLECTION_H_

@@ -46,23 +46,14 @@ std::vector<float> Elements(const Corpus& corpus, QueryFamily family, Random& ra
     const auto word = static_cast<uint32_t>(random.Bits());
     const uint32_t sign = word & 0x80000000u;
     switch (family) {
-      case QueryFamily::kDenormal:
-        value = score::FloatFromBits(sign | (word & 0x7fffffu));
-        break;
-      case QueryFamily::kMaxFinite:
-        value = score::FloatFromBits(sign | 0x7f7fffffu);
-        break;
+      case QueryFamily::kDenormal: value = score::FloatFromBits(sign | (word & 0x7fffffu)); break;
+      case QueryFamily::kMaxFinite: value = score::FloatFromBits(sign | 0x7f7fffffu); break;
       case QueryFamily::kBitPatterns:
         value = score::FloatFromBits(sign | ((word & 0x7fffffffu) % 0x7f800000u));
         break;
-      case QueryFamily::kOneHot:
-        value = 0.0f;
-        break;
-      case QueryFamily::kMinusZero:
-        value = -0.0f;
-        break;
-      default:
-        value = random.Gaussian();
+      case QueryFamily::kOneHot: value = 0.0f; break;
+      case QueryFamily::kMinusZero: value = -0.0f; break;
+      default: value = random.Gaussian();
     }
   }
   if (family == QueryFamily::kOneHot)
@@ -83,82 +74,53 @@ std::vector<float> MakeQuery(const Corpus& corpus, QueryFamily family, Random& r
 
 const char* Name(CorpusFamily family) {
   switch (family) {
-    case CorpusFamily::kGaussian:
-      return "gaussian";
-    case CorpusFamily::kClustered:
-      return "clustered";
-    case CorpusFamily::kDuplicates:
-      return "duplicates";
-    case CorpusFamily::kAllEqual:
-      return "all equal";
-    case CorpusFamily::kTwoValues:
-      return "two values";
-    case CorpusFamily::kOneHot:
-      return "one-hot";
-    case CorpusFamily::kDenormal:
-      return "denormal";
-    case CorpusFamily::kMaxFinite:
-      return "max finite";
-    case CorpusFamily::kBitPatterns:
-      return "bit patterns";
-    case CorpusFamily::kNegative:
-      return "negative";
-    case CorpusFamily::kNearTies:
-      return "near-ties";
-    case CorpusFamily::kZeroRows:
-      return "zero rows";
-    case CorpusFamily::kAllZero:
-      return "all zero";
-    case CorpusFamily::kOutliers:
-      return "outlier dimensions";
+    case CorpusFamily::kGaussian: return "gaussian";
+    case CorpusFamily::kClustered: return "clustered";
+    case CorpusFamily::kDuplicates: return "duplicates";
+    case CorpusFamily::kAllEqual: return "all equal";
+    case CorpusFamily::kTwoValues: return "two values";
+    case CorpusFamily::kOneHot: return "one-hot";
+    case CorpusFamily::kDenormal: return "denormal";
+    case CorpusFamily::kMaxFinite: return "max finite";
+    case CorpusFamily::kBitPatterns: return "bit patterns";
+    case CorpusFamily::kNegative: return "negative";
+    case CorpusFamily::kNearTies: return "near-ties";
+    case CorpusFamily::kZeroRows: return "zero rows";
+    case CorpusFamily::kAllZero: return "all zero";
+    case CorpusFamily::kOutliers: return "outlier dimensions";
   }
   return "?";
 }
 
 const char* Name(QueryFamily family) {
   switch (family) {
-    case QueryFamily::kGaussian:
-      return "gaussian";
-    case QueryFamily::kRow:
-      return "row";
-    case QueryFamily::kOppositeRow:
-      return "opposite row";
-    case QueryFamily::kResidual:
-      return "residual";
-    case QueryFamily::kDenormal:
-      return "denormal";
-    case QueryFamily::kMaxFinite:
-      return "max finite";
-    case QueryFamily::kBitPatterns:
-      return "bit patterns";
-    case QueryFamily::kOneHot:
-      return "one-hot";
-    case QueryFamily::kMinusZero:
-      return "minus zero";
+    case QueryFamily::kGaussian: return "gaussian";
+    case QueryFamily::kRow: return "row";
+    case QueryFamily::kOppositeRow: return "opposite row";
+    case QueryFamily::kResidual: return "residual";
+    case QueryFamily::kDenormal: return "denormal";
+    case QueryFamily::kMaxFinite: return "max finite";
+    case QueryFamily::kBitPatterns: return "bit patterns";
+    case QueryFamily::kOneHot: return "one-hot";
+    case QueryFamily::kMinusZero: return "minus zero";
   }
   return "?";
 }
 
 const char* Name(Metric metric) {
   switch (metric) {
-    case Metric::kDot:
-      return "dot";
-    case Metric::kCosine:
-      return "cosine";
-    case Metric::kL2:
-      return "l2";
+    case Metric::kDot: return "dot";
+    case Metric::kCosine: return "cosine";
+    case Metric::kL2: return "l2";
   }
   return "?";
 }
 
 const char* Name(RowType type) {
   switch (type) {
-    case RowType::kFloat32:
-      return "fp32";
-    case RowType::kFloat16:
-      return "fp16";
-    case RowType::kBFloat16:
-      return "bf16";
+    case RowType::kFloat32: return "fp32";
+    case RowType::kFloat16: return "fp16";
+    case RowType::kBFloat16: return "bf16";
   }
   return "?";
 }

@@ -1,7 +1,6 @@
 // Random numbers for tests. One seed gives the same numbers on every machine and library, unlike
 // the distributions of <random>.
-#ifndef NEARFIELD_TESTS_TESTING_RANDOM_H_
-#define NEARFIELD_TESTS_TESTING_RANDOM_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -54,5 +53,3 @@ class Random {
 };
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_TESTING_RANDOM_H_

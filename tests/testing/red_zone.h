@@ -1,6 +1,5 @@
 // An output buffer between guard bytes, which detects a write before its begin or past its end.
-#ifndef NEARFIELD_TESTS_TESTING_RED_ZONE_H_
-#define NEARFIELD_TESTS_TESTING_RED_ZONE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -48,5 +47,3 @@ class RedZone {
 };
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_TESTING_RED_ZONE_H_

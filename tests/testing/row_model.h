@@ -1,7 +1,6 @@
 // RowModel: the expected content of a collection, as a map from id to row. It defines the correct
 // effect of every change, and, with the oracle, the correct answer to every query.
-#ifndef NEARFIELD_TESTS_TESTING_ROW_MODEL_H_
-#define NEARFIELD_TESTS_TESTING_ROW_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -123,5 +122,3 @@ inline RowModel<>::Upload UploadOf(const Corpus& corpus) {
 }
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_TESTING_ROW_MODEL_H_

@@ -1,7 +1,6 @@
 // ScriptedEngine: the engine over a fake device, for tests of its callers. Gates hold its calls,
 // and a script makes them fail and records them.
-#ifndef NEARFIELD_TESTS_TESTING_SCRIPTED_ENGINE_H_
-#define NEARFIELD_TESTS_TESTING_SCRIPTED_ENGINE_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -78,5 +77,3 @@ struct EngineScript {
 std::unique_ptr<Engine> MakeScriptedEngine(std::shared_ptr<EngineScript> script);
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_TESTING_SCRIPTED_ENGINE_H_

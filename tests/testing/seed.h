@@ -1,7 +1,6 @@
 // The random seed of a test run: --seed=N, else NEARFIELD_TEST_SEED, else a random number. It is
 // printed at the start.
-#ifndef NEARFIELD_TESTS_TESTING_SEED_H_
-#define NEARFIELD_TESTS_TESTING_SEED_H_
+#pragma once
 
 #include <cstdint>
 
@@ -11,5 +10,3 @@ namespace nearfield::testing {
 uint64_t TestSeed();
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_TESTING_SEED_H_

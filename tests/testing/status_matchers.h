@@ -1,7 +1,6 @@
 // Matchers for absl::Status and absl::StatusOr, with the names of upstream Abseil. The Abseil of
 // Debian 12 lacks this header.
-#ifndef NEARFIELD_TESTS_TESTING_STATUS_MATCHERS_H_
-#define NEARFIELD_TESTS_TESTING_STATUS_MATCHERS_H_
+#pragma once
 
 #include <gmock/gmock.h>
 
@@ -43,5 +42,3 @@ MATCHER_P(IsOkAndHolds, value_matcher, "is OK and holds a value") {
 
 #define ASSERT_OK(expr) ASSERT_THAT(expr, ::absl_testing::IsOk())
 #define EXPECT_OK(expr) EXPECT_THAT(expr, ::absl_testing::IsOk())
-
-#endif  // NEARFIELD_TESTS_TESTING_STATUS_MATCHERS_H_

@@ -1,7 +1,6 @@
 // CodeKernels: the arithmetic of a code scan, once per instruction set: products of codes, bounds
 // computed from the products, and encoding (bound/int8_code.h).
-#ifndef NEARFIELD_ENGINE_CPU_KERNELS_CODE_KERNELS_H_
-#define NEARFIELD_ENGINE_CPU_KERNELS_CODE_KERNELS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -116,5 +115,3 @@ struct CodeKernels {
 const CodeKernels& PortableCodeKernels();
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_KERNELS_CODE_KERNELS_H_

@@ -55,12 +55,9 @@ void TileSums(const RowTile& tile, SumKind kind, const double* query, double* su
 
 void ScanOne(const RowTile& tile, SumKind kind, const double* query, double* sums) {
   switch (tile.row_type) {
-    case RowType::kFloat32:
-      return TileSums<RowType::kFloat32>(tile, kind, query, sums);
-    case RowType::kFloat16:
-      return TileSums<RowType::kFloat16>(tile, kind, query, sums);
-    case RowType::kBFloat16:
-      return TileSums<RowType::kBFloat16>(tile, kind, query, sums);
+    case RowType::kFloat32: return TileSums<RowType::kFloat32>(tile, kind, query, sums);
+    case RowType::kFloat16: return TileSums<RowType::kFloat16>(tile, kind, query, sums);
+    case RowType::kBFloat16: return TileSums<RowType::kBFloat16>(tile, kind, query, sums);
   }
 }
 

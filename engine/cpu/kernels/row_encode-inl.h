@@ -66,12 +66,9 @@ void EncodeRowsOf(const EncodeRows& args) {
     return PortableCodeKernels().encode_rows(args);
   }
   switch (args.row_type) {
-    case RowType::kFloat32:
-      return EncodeAll<RowType::kFloat32>(args);
-    case RowType::kFloat16:
-      return EncodeAll<RowType::kFloat16>(args);
-    case RowType::kBFloat16:
-      return EncodeAll<RowType::kBFloat16>(args);
+    case RowType::kFloat32: return EncodeAll<RowType::kFloat32>(args);
+    case RowType::kFloat16: return EncodeAll<RowType::kFloat16>(args);
+    case RowType::kBFloat16: return EncodeAll<RowType::kBFloat16>(args);
   }
 }
 

@@ -126,12 +126,9 @@ using PackRowsFn = void (*)(const RowTile&, RowPart, double*);
 
 inline PackRowsFn PackRowsOf(RowType type) {
   switch (type) {
-    case RowType::kFloat32:
-      return PackRows<RowType::kFloat32>;
-    case RowType::kFloat16:
-      return PackRows<RowType::kFloat16>;
-    case RowType::kBFloat16:
-      return PackRows<RowType::kBFloat16>;
+    case RowType::kFloat32: return PackRows<RowType::kFloat32>;
+    case RowType::kFloat16: return PackRows<RowType::kFloat16>;
+    case RowType::kBFloat16: return PackRows<RowType::kBFloat16>;
   }
   return nullptr;
 }
@@ -175,18 +172,12 @@ using AccumulateFn = void (*)(const double*, const double*, int32_t, double*);
 template <SumKind kKind>
 AccumulateFn AccumulateOf(int32_t queries_count) {
   switch (queries_count) {
-    case 1:
-      return AccumulatePart<kKind, 1>;
-    case 2:
-      return AccumulatePart<kKind, 2>;
-    case 3:
-      return AccumulatePart<kKind, 3>;
-    case 4:
-      return AccumulatePart<kKind, HWY_MIN(4, kPanelQueriesMax)>;
-    case 5:
-      return AccumulatePart<kKind, HWY_MIN(5, kPanelQueriesMax)>;
-    default:
-      return AccumulatePart<kKind, kPanelQueriesMax>;
+    case 1: return AccumulatePart<kKind, 1>;
+    case 2: return AccumulatePart<kKind, 2>;
+    case 3: return AccumulatePart<kKind, 3>;
+    case 4: return AccumulatePart<kKind, HWY_MIN(4, kPanelQueriesMax)>;
+    case 5: return AccumulatePart<kKind, HWY_MIN(5, kPanelQueriesMax)>;
+    default: return AccumulatePart<kKind, kPanelQueriesMax>;
   }
 }
 

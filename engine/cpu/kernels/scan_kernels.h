@@ -1,8 +1,7 @@
 // ScanKernels: the arithmetic of the CPU scan, once per instruction set: sums S(q, x) and T(q, x)
 // of score.h, bit for bit. Tests can list and use every instruction set of this build that the CPU
 // supports.
-#ifndef NEARFIELD_ENGINE_CPU_KERNELS_SCAN_KERNELS_H_
-#define NEARFIELD_ENGINE_CPU_KERNELS_SCAN_KERNELS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -96,5 +95,3 @@ const ScanKernels& PortableScanKernels();
 constexpr int32_t PaddedDim(int32_t dim) { return (dim + kDimStep - 1) / kDimStep * kDimStep; }
 
 }  // namespace nearfield::cpu
-
-#endif  // NEARFIELD_ENGINE_CPU_KERNELS_SCAN_KERNELS_H_

@@ -89,12 +89,9 @@ void ScanListedOf(const ListedRows& listed, SumKind kind, const double* query, d
 
 void ScanListed(const ListedRows& listed, SumKind kind, const double* query, double* sums) {
   switch (listed.plane.row_type) {
-    case RowType::kFloat32:
-      return ScanListedOf<RowType::kFloat32>(listed, kind, query, sums);
-    case RowType::kFloat16:
-      return ScanListedOf<RowType::kFloat16>(listed, kind, query, sums);
-    case RowType::kBFloat16:
-      return ScanListedOf<RowType::kBFloat16>(listed, kind, query, sums);
+    case RowType::kFloat32: return ScanListedOf<RowType::kFloat32>(listed, kind, query, sums);
+    case RowType::kFloat16: return ScanListedOf<RowType::kFloat16>(listed, kind, query, sums);
+    case RowType::kBFloat16: return ScanListedOf<RowType::kBFloat16>(listed, kind, query, sums);
   }
 }
 
@@ -109,12 +106,9 @@ void ScanOneOf(const RowTile& tile, SumKind kind, const double* query, double* s
 
 void ScanOne(const RowTile& tile, SumKind kind, const double* query, double* sums) {
   switch (tile.row_type) {
-    case RowType::kFloat32:
-      return ScanOneOf<RowType::kFloat32>(tile, kind, query, sums);
-    case RowType::kFloat16:
-      return ScanOneOf<RowType::kFloat16>(tile, kind, query, sums);
-    case RowType::kBFloat16:
-      return ScanOneOf<RowType::kBFloat16>(tile, kind, query, sums);
+    case RowType::kFloat32: return ScanOneOf<RowType::kFloat32>(tile, kind, query, sums);
+    case RowType::kFloat16: return ScanOneOf<RowType::kFloat16>(tile, kind, query, sums);
+    case RowType::kBFloat16: return ScanOneOf<RowType::kBFloat16>(tile, kind, query, sums);
   }
 }
 

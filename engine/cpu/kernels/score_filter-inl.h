@@ -42,12 +42,9 @@ int32_t FilterRows(const ScoreFilter& filter, int32_t* surviving) {
 
 int32_t Filter(const ScoreFilter& filter, int32_t* surviving) {
   switch (filter.metric) {
-    case Metric::kDot:
-      return FilterRows<Metric::kDot>(filter, surviving);
-    case Metric::kCosine:
-      return FilterRows<Metric::kCosine>(filter, surviving);
-    case Metric::kL2:
-      return FilterRows<Metric::kL2>(filter, surviving);
+    case Metric::kDot: return FilterRows<Metric::kDot>(filter, surviving);
+    case Metric::kCosine: return FilterRows<Metric::kCosine>(filter, surviving);
+    case Metric::kL2: return FilterRows<Metric::kL2>(filter, surviving);
   }
   return 0;
 }

@@ -1,8 +1,7 @@
 // Memory of an engine, allocated once at creation: a workspace of fixed parts, followed by slabs of
 // one size that are taken and returned. It is device memory, from the only cudaMalloc in the tree,
 // or host memory.
-#ifndef NEARFIELD_ENGINE_GPU_MEMORY_ARENA_H_
-#define NEARFIELD_ENGINE_GPU_MEMORY_ARENA_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -70,5 +69,3 @@ class Arena {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_MEMORY_ARENA_H_

@@ -1,8 +1,7 @@
 // GpuCore: what the parts of the GPU backend share, namely the device, its memory and the staging
 // rings. The backend and every plane and bitmap that it created hold a reference, so planes and
 // bitmaps may outlive the backend.
-#ifndef NEARFIELD_ENGINE_GPU_MEMORY_GPU_CORE_H_
-#define NEARFIELD_ENGINE_GPU_MEMORY_GPU_CORE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -106,5 +105,3 @@ class GpuCore {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_MEMORY_GPU_CORE_H_

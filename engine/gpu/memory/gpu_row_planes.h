@@ -1,6 +1,5 @@
 // GpuRowPlanes: exact rows, norms, ranks and codes of one generation, in slabs of the arena.
-#ifndef NEARFIELD_ENGINE_GPU_MEMORY_GPU_ROW_PLANES_H_
-#define NEARFIELD_ENGINE_GPU_MEMORY_GPU_ROW_PLANES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -75,5 +74,3 @@ class GpuRowPlanes : public corpus::RowPlanes {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_MEMORY_GPU_ROW_PLANES_H_

@@ -1,6 +1,5 @@
 // GpuTombstones: a set of deleted slots, on the host and in slabs of the arena.
-#ifndef NEARFIELD_ENGINE_GPU_MEMORY_GPU_TOMBSTONES_H_
-#define NEARFIELD_ENGINE_GPU_MEMORY_GPU_TOMBSTONES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -42,5 +41,3 @@ class GpuTombstones : public corpus::Tombstones {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_MEMORY_GPU_TOMBSTONES_H_

@@ -108,12 +108,9 @@ cudaError_t Launch(const void* kernel, uint32_t rows_count, void** parameters,
 
 const void* StoreKernelOf(RowType row) {
   switch (row) {
-    case RowType::kFloat32:
-      return reinterpret_cast<const void*>(StoreRowsKernel<Float32Row>);
-    case RowType::kFloat16:
-      return reinterpret_cast<const void*>(StoreRowsKernel<Float16Row>);
-    case RowType::kBFloat16:
-      break;
+    case RowType::kFloat32: return reinterpret_cast<const void*>(StoreRowsKernel<Float32Row>);
+    case RowType::kFloat16: return reinterpret_cast<const void*>(StoreRowsKernel<Float16Row>);
+    case RowType::kBFloat16: break;
   }
   return reinterpret_cast<const void*>(StoreRowsKernel<BFloat16Row>);
 }

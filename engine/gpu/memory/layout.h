@@ -1,7 +1,6 @@
 // Converts row-major rows to the interleaved layout of the slabs and back. Host side. All launches
 // are asynchronous.
-#ifndef NEARFIELD_ENGINE_GPU_MEMORY_LAYOUT_H_
-#define NEARFIELD_ENGINE_GPU_MEMORY_LAYOUT_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -42,5 +41,3 @@ struct LoadRowsArgs {
 cudaError_t LaunchLoadRows(RowType row, const LoadRowsArgs& args, cudaStream_t stream);
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_MEMORY_LAYOUT_H_

@@ -1,7 +1,6 @@
 // Ring of pinned host buffers, each with the same amount of device memory and an event that signals
 // when it may be reused. It moves bytes to the slabs and back without disturbing searches.
-#ifndef NEARFIELD_ENGINE_GPU_MEMORY_STAGING_RING_H_
-#define NEARFIELD_ENGINE_GPU_MEMORY_STAGING_RING_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -87,5 +86,3 @@ class StagingRing {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_MEMORY_STAGING_RING_H_

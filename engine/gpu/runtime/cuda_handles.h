@@ -1,7 +1,6 @@
 // Owners of CUDA objects: a stream, an event, pinned host memory. Create makes the object, the
 // destructor releases it.
-#ifndef NEARFIELD_ENGINE_GPU_RUNTIME_CUDA_HANDLES_H_
-#define NEARFIELD_ENGINE_GPU_RUNTIME_CUDA_HANDLES_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -78,5 +77,3 @@ class PinnedMemory {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_RUNTIME_CUDA_HANDLES_H_

@@ -1,6 +1,5 @@
 // Converts CUDA errors to statuses, and remembers the error that lost the device.
-#ifndef NEARFIELD_ENGINE_GPU_RUNTIME_DEVICE_HEALTH_H_
-#define NEARFIELD_ENGINE_GPU_RUNTIME_DEVICE_HEALTH_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -42,5 +41,3 @@ class DeviceHealth {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_RUNTIME_DEVICE_HEALTH_H_

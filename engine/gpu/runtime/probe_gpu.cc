@@ -14,8 +14,7 @@ absl::Status NotUsable(cudaError_t error) {
   switch (error) {
     case cudaErrorInsufficientDriver:
       return absl::FailedPreconditionError("no NVIDIA driver found, or one too old for this build");
-    case cudaErrorNoDevice:
-      return absl::FailedPreconditionError("no NVIDIA GPU found");
+    case cudaErrorNoDevice: return absl::FailedPreconditionError("no NVIDIA GPU found");
     default:
       return absl::FailedPreconditionError(
           absl::StrCat("the GPU is not usable: ", cudaGetErrorString(error), " (",

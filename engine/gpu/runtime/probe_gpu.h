@@ -1,6 +1,5 @@
 // Test for a usable GPU. Includes no CUDA header; a build without CUDA links a stub.
-#ifndef NEARFIELD_ENGINE_GPU_RUNTIME_PROBE_GPU_H_
-#define NEARFIELD_ENGINE_GPU_RUNTIME_PROBE_GPU_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ namespace nearfield::gpu {
 absl::Status ProbeGpu(int32_t device);
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_RUNTIME_PROBE_GPU_H_

@@ -5,8 +5,7 @@
 // Each size of the sort begins with a mirrored step, which compares p with its mirror image in the
 // block of that size. All comparisons then point the same way, and none needs a direction of its
 // own.
-#ifndef NEARFIELD_ENGINE_TOPK_PUBLISHED_BITONIC_CUH_
-#define NEARFIELD_ENGINE_TOPK_PUBLISHED_BITONIC_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -90,5 +89,3 @@ __device__ __forceinline__ void MergeAscending(const Lanes& lanes, uint64_t (&li
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_PUBLISHED_BITONIC_CUH_

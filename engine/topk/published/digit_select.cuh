@@ -1,7 +1,6 @@
 // Digit selection over 64-bit keys, most significant digit first: collects the keys that reach the
 // window, sorts them and writes the answer.
-#ifndef NEARFIELD_ENGINE_TOPK_PUBLISHED_DIGIT_SELECT_CUH_
-#define NEARFIELD_ENGINE_TOPK_PUBLISHED_DIGIT_SELECT_CUH_
+#pragma once
 
 #include <cub/block/block_merge_sort.cuh>
 
@@ -195,15 +194,9 @@ __device__ __forceinline__ void WriteScores(const DigitSelectArgs& args, uint64_
 // Writes the first k of the sorted keys.
 __device__ inline void WriteRow(const DigitSelectArgs& args, uint64_t row, DigitShared& shared) {
   switch (args.type) {
-    case RowType::kFloat32:
-      WriteScores<Float32Scores>(args, row, shared.keys());
-      break;
-    case RowType::kFloat16:
-      WriteScores<Float16Scores>(args, row, shared.keys());
-      break;
-    case RowType::kBFloat16:
-      WriteScores<BFloat16Scores>(args, row, shared.keys());
-      break;
+    case RowType::kFloat32: WriteScores<Float32Scores>(args, row, shared.keys()); break;
+    case RowType::kFloat16: WriteScores<Float16Scores>(args, row, shared.keys()); break;
+    case RowType::kBFloat16: WriteScores<BFloat16Scores>(args, row, shared.keys()); break;
   }
 }
 
@@ -231,5 +224,3 @@ __device__ __forceinline__ void SelectRow(const DigitSelectArgs& args, uint64_t 
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_PUBLISHED_DIGIT_SELECT_CUH_

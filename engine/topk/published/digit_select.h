@@ -1,8 +1,7 @@
 // Digit selection over keys, most significant digit first: sizes, plan and arguments. Host side.
 //
 // A launch processes several rows concurrently, each with one block or with a group of blocks.
-#ifndef NEARFIELD_ENGINE_TOPK_PUBLISHED_DIGIT_SELECT_H_
-#define NEARFIELD_ENGINE_TOPK_PUBLISHED_DIGIT_SELECT_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -182,5 +181,3 @@ cudaError_t LaunchDigitKernel(Kernel kernel, const DigitPlan& plan, char* memory
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_PUBLISHED_DIGIT_SELECT_H_

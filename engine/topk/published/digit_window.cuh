@@ -5,8 +5,7 @@
 // digit, which is the offset from the base shifted down to digit_bits bits. It then moves the
 // window to the digit that holds the k-th. Keys are unique, so the window ends at the latest at a
 // single key, which exactly k keys reach. Usually few enough keys reach it after one pass.
-#ifndef NEARFIELD_ENGINE_TOPK_PUBLISHED_DIGIT_WINDOW_CUH_
-#define NEARFIELD_ENGINE_TOPK_PUBLISHED_DIGIT_WINDOW_CUH_
+#pragma once
 
 #include <cub/block/block_scan.cuh>
 
@@ -170,5 +169,3 @@ __device__ __forceinline__ OwnCounts NarrowWindow(const Stripe& stripe, uint32_t
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_PUBLISHED_DIGIT_WINDOW_CUH_

@@ -110,12 +110,9 @@ using Kernel = void (*)(DigitSelectArgs);
 template <int kPolicy>
 Kernel KernelOf(RowType type) {
   switch (type) {
-    case RowType::kFloat32:
-      return HistogramKernel<Float32Scores, kPolicy>;
-    case RowType::kFloat16:
-      return HistogramKernel<Float16Scores, kPolicy>;
-    case RowType::kBFloat16:
-      break;
+    case RowType::kFloat32: return HistogramKernel<Float32Scores, kPolicy>;
+    case RowType::kFloat16: return HistogramKernel<Float16Scores, kPolicy>;
+    case RowType::kBFloat16: break;
   }
   return HistogramKernel<BFloat16Scores, kPolicy>;
 }

@@ -1,6 +1,5 @@
 // histogram: its policies, and the variants that differ in them alone.
-#ifndef NEARFIELD_ENGINE_TOPK_PUBLISHED_HISTOGRAM_H_
-#define NEARFIELD_ENGINE_TOPK_PUBLISHED_HISTOGRAM_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -28,5 +27,3 @@ extern const SelectAlgorithm kHistogramUnroll4;
 extern const SelectAlgorithm kHistogram;
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_PUBLISHED_HISTOGRAM_H_

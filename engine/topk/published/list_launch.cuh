@@ -1,6 +1,5 @@
 // Launches the selections that keep a list of the best keys (row_lists.cuh). Host side.
-#ifndef NEARFIELD_ENGINE_TOPK_PUBLISHED_LIST_LAUNCH_CUH_
-#define NEARFIELD_ENGINE_TOPK_PUBLISHED_LIST_LAUNCH_CUH_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -37,12 +36,9 @@ inline cudaError_t PrepareListKernels(const SelectDevice& /*device*/) { return c
 template <typename Kernels>
 ListKernel ListKernelOf(const SelectShape& shape) {
   switch (shape.type) {
-    case RowType::kFloat32:
-      return Kernels::template Of<Float32Scores>(shape.k);
-    case RowType::kFloat16:
-      return Kernels::template Of<Float16Scores>(shape.k);
-    case RowType::kBFloat16:
-      break;
+    case RowType::kFloat32: return Kernels::template Of<Float32Scores>(shape.k);
+    case RowType::kFloat16: return Kernels::template Of<Float16Scores>(shape.k);
+    case RowType::kBFloat16: break;
   }
   return Kernels::template Of<BFloat16Scores>(shape.k);
 }
@@ -66,5 +62,3 @@ cudaError_t LaunchListKernel(const SelectCall& call) {
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_PUBLISHED_LIST_LAUNCH_CUH_

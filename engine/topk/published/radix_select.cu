@@ -49,12 +49,9 @@ using Kernel = void (*)(DigitSelectArgs);
 
 Kernel KernelOf(RowType type) {
   switch (type) {
-    case RowType::kFloat32:
-      return RadixSelectKernel<Float32Scores>;
-    case RowType::kFloat16:
-      return RadixSelectKernel<Float16Scores>;
-    case RowType::kBFloat16:
-      break;
+    case RowType::kFloat32: return RadixSelectKernel<Float32Scores>;
+    case RowType::kFloat16: return RadixSelectKernel<Float16Scores>;
+    case RowType::kBFloat16: break;
   }
   return RadixSelectKernel<BFloat16Scores>;
 }

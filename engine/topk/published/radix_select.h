@@ -1,6 +1,5 @@
 // radix_select: its policies, and the variant that differs in them alone.
-#ifndef NEARFIELD_ENGINE_TOPK_PUBLISHED_RADIX_SELECT_H_
-#define NEARFIELD_ENGINE_TOPK_PUBLISHED_RADIX_SELECT_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -22,5 +21,3 @@ extern const SelectAlgorithm kRadixSelect;
 extern const SelectAlgorithm kRadixSelect8Bit;
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_PUBLISHED_RADIX_SELECT_H_

@@ -3,8 +3,7 @@
 //
 // ForEach<kUnroll>(visit) calls visit(batch) with all lanes of a warp together, so a visitor may
 // use shuffles and votes. A batch is valid() as a whole or not at all; it holds kCount keys.
-#ifndef NEARFIELD_ENGINE_TOPK_PUBLISHED_ROW_BATCHES_CUH_
-#define NEARFIELD_ENGINE_TOPK_PUBLISHED_ROW_BATCHES_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -156,5 +155,3 @@ class KeyStripe {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_PUBLISHED_ROW_BATCHES_CUH_

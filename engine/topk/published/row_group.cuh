@@ -1,7 +1,6 @@
 // Group of blocks of one launch that select from the same row by digits: their barrier, their
 // common bins, and the last of them to leave.
-#ifndef NEARFIELD_ENGINE_TOPK_PUBLISHED_ROW_GROUP_CUH_
-#define NEARFIELD_ENGINE_TOPK_PUBLISHED_ROW_GROUP_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -87,5 +86,3 @@ class RowGroup {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_PUBLISHED_ROW_GROUP_CUH_

@@ -5,8 +5,7 @@
 // blocks, then the second keys, and so on. The last block of the row to arrive merges them. Few of
 // the keys matter (with random scores, about k / blocks of each list), and in this order they are
 // the first that the merging block reads.
-#ifndef NEARFIELD_ENGINE_TOPK_PUBLISHED_ROW_LISTS_CUH_
-#define NEARFIELD_ENGINE_TOPK_PUBLISHED_ROW_LISTS_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -153,5 +152,3 @@ __device__ __forceinline__ void FinishRow(const ListRows& rows, List& staged, co
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_PUBLISHED_ROW_LISTS_CUH_

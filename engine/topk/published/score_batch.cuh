@@ -1,7 +1,6 @@
 // Scores that one lane reads of a row at a time: four vectors, kept unconverted until they are
 // used, so that the next batch can be in flight meanwhile.
-#ifndef NEARFIELD_ENGINE_TOPK_PUBLISHED_SCORE_BATCH_CUH_
-#define NEARFIELD_ENGINE_TOPK_PUBLISHED_SCORE_BATCH_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -97,5 +96,3 @@ __device__ __forceinline__ uint64_t EdgeKey(const RowReader<Scores>& row, uint32
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_PUBLISHED_SCORE_BATCH_CUH_

@@ -1,8 +1,7 @@
 // The best keys that a block has seen, in shared memory: a sorted list, followed by keys that have
 // arrived since. When there is no more room, these are sorted into the list. No key is ever dropped
 // for lack of room.
-#ifndef NEARFIELD_ENGINE_TOPK_PUBLISHED_STAGED_LIST_CUH_
-#define NEARFIELD_ENGINE_TOPK_PUBLISHED_STAGED_LIST_CUH_
+#pragma once
 
 #include <cub/block/block_merge_sort.cuh>
 
@@ -134,5 +133,3 @@ class StagedList {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_PUBLISHED_STAGED_LIST_CUH_

@@ -1,7 +1,6 @@
 // The best keys that a warp has seen, descending, in its registers; and the merge of a block's
 // warps.
-#ifndef NEARFIELD_ENGINE_TOPK_PUBLISHED_WARP_LIST_CUH_
-#define NEARFIELD_ENGINE_TOPK_PUBLISHED_WARP_LIST_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -89,5 +88,3 @@ __device__ __forceinline__ void MergeWarpLists(WarpList<kRegisters>& list, uint6
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_TOPK_PUBLISHED_WARP_LIST_CUH_

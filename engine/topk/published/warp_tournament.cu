@@ -202,12 +202,8 @@ class Player {
             thread % (kPlayers / 2), kPlayers / 2);
         break;
       }
-      case 2:
-        Match<2 * kRun>{even, even + 2 * kRun, odd, of_two, k_}.Play(thread, kPlayers);
-        break;
-      default:
-        Match<kTournament>{odd, reigning, even, k_, k_}.Play(thread, kPlayers);
-        break;
+      case 2: Match<2 * kRun>{even, even + 2 * kRun, odd, of_two, k_}.Play(thread, kPlayers); break;
+      default: Match<kTournament>{odd, reigning, even, k_, k_}.Play(thread, kPlayers); break;
     }
   }
 

@@ -1,5 +1,5 @@
-"""Checks header guards, and that each public header compiles alone without CUDA and protobuf
-headers."""
+"""Checks that headers are included once, and that each public header compiles alone without CUDA
+and protobuf headers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from concurrent import futures
 
 from tidy_rules.tree import Finding, Tree
 
-GUARD = re.compile(r"^#ifndef (NEARFIELD_\w+_(?:H|CUH)_)\n#define (\w+)\n", re.MULTILINE)
-# A header that Highway includes once per target has no regular guard.
+ONCE = re.compile(r"^#pragma once\n", re.MULTILINE)
+# A header that Highway includes once per target has a guard of its own.
 PER_TARGET = re.compile(r"HWY_TARGET_TOGGLE|HWY_ONCE")
 PUBLIC_FOLDERS = ("engine/include/", "client/cpp/include/")
 PROTO_INCLUDE = re.compile(r'#include [<"]nearfield/v1/')
@@ -22,21 +22,13 @@ HIDDEN = re.compile(r"/(?:cuda[\w.]*|cub|thrust|google/protobuf|grpc\w*)(?:/|\.h
 
 
 def check_guards(tree: Tree) -> list[Finding]:
-    findings = []
-    seen: dict[str, str] = {}
-    for path in tree.cxx:
-        if not path.endswith((".h", ".cuh")) or PER_TARGET.search(tree.text(path)):
-            continue
-        match = GUARD.search(tree.text(path))
-        if match is None or match.group(1) != match.group(2):
-            findings.append(Finding(path, 1, "guards", "no header guard NEARFIELD_..._H_"))
-        elif match.group(1) in seen:
-            findings.append(
-                Finding(path, 1, "guards", f"header guard {match.group(1)} is also used by {seen[match.group(1)]}")
-            )
-        else:
-            seen[match.group(1)] = path
-    return findings
+    return [
+        Finding(path, 1, "guards", "no line '#pragma once'")
+        for path in tree.cxx
+        if path.endswith((".h", ".cuh"))
+        and not ONCE.search(tree.text(path))
+        and not PER_TARGET.search(tree.text(path))
+    ]
 
 
 def generate_protos(tree: Tree, folder: str) -> None:

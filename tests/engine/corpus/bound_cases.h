@@ -1,6 +1,5 @@
 // Test vectors for bounds, and the canonical scores that the bounds must not be below.
-#ifndef NEARFIELD_TESTS_ENGINE_CORPUS_BOUND_CASES_H_
-#define NEARFIELD_TESTS_ENGINE_CORPUS_BOUND_CASES_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -32,12 +31,10 @@ inline constexpr std::array kMetrics = {Metric::kDot, Metric::kCosine, Metric::k
 inline float CanonicalScore(Metric metric, const Vector& query, const Vector& row) {
   const double s = Canonical(query, row, metric == Metric::kL2);
   switch (metric) {
-    case Metric::kDot:
-      return score::DotScore(s);
+    case Metric::kDot: return score::DotScore(s);
     case Metric::kCosine:
       return score::CosineScore(s, Canonical(query, query, false), Canonical(row, row, false));
-    case Metric::kL2:
-      break;
+    case Metric::kL2: break;
   }
   return score::L2Score(s);
 }
@@ -57,23 +54,16 @@ inline Vector AnyVector(Random& random, int64_t dimension, Kind kind) {
   for (float& value : vector) {
     value = random.Gaussian();
     switch (kind) {
-      case Kind::kGaussian:
-        break;
+      case Kind::kGaussian: break;
       case Kind::kOutliers:
         if (random.OneIn(50)) value *= 1000.0f;
         break;
       case Kind::kSparse:
         if (!random.OneIn(20)) value = 0.0f;
         break;
-      case Kind::kConstant:
-        value = constant;
-        break;
-      case Kind::kSmall:
-        value = std::ldexp(value, -140);
-        break;
-      case Kind::kGreat:
-        value = std::ldexp(value, 120);
-        break;
+      case Kind::kConstant: value = constant; break;
+      case Kind::kSmall: value = std::ldexp(value, -140); break;
+      case Kind::kGreat: value = std::ldexp(value, 120); break;
       case Kind::kWild:
         value = std::ldexp(value, static_cast<int>(random.Between(-145, 124)));
         break;
@@ -86,5 +76,3 @@ inline constexpr std::array<int64_t, 13> kDimensions = {1,   2,   3,   5,    8, 
                                                         100, 384, 768, 1000, 1024, 1536};
 
 }  // namespace nearfield::corpus
-
-#endif  // NEARFIELD_TESTS_ENGINE_CORPUS_BOUND_CASES_H_

@@ -1,6 +1,5 @@
 // EncodedCorpus: a corpus encoded by the kernels of one instruction set, without a backend.
-#ifndef NEARFIELD_TESTS_ENGINE_CPU_ENCODED_CORPUS_H_
-#define NEARFIELD_TESTS_ENGINE_CPU_ENCODED_CORPUS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -67,5 +66,3 @@ struct EncodedCorpus {
 };
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_ENGINE_CPU_ENCODED_CORPUS_H_

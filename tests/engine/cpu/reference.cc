@@ -32,8 +32,7 @@ double SquaredFor(Metric metric, const std::vector<float>& row) {
 float ScoreOf(Metric metric, const std::vector<float>& row, double row_squared,
               absl::Span<const float> query, double query_squared) {
   switch (metric) {
-    case Metric::kDot:
-      return score::DotScore(ReferenceSum(cpu::SumKind::kProduct, row, query));
+    case Metric::kDot: return score::DotScore(ReferenceSum(cpu::SumKind::kProduct, row, query));
     case Metric::kL2:
       return score::L2Score(ReferenceSum(cpu::SumKind::kSquaredDistance, row, query));
     case Metric::kCosine:

@@ -1,7 +1,6 @@
 // Reference answers for the CPU backend, computed with engine/score alone: one row, one query and
 // one dimension at a time.
-#ifndef NEARFIELD_TESTS_ENGINE_CPU_REFERENCE_H_
-#define NEARFIELD_TESTS_ENGINE_CPU_REFERENCE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -79,5 +78,3 @@ corpus::RowFormat FormatOf(const CollectionSpec& spec);
 inline const char* Name(ScanChoice scan) { return scan == ScanChoice::kInt8 ? "int8" : "rows"; }
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_ENGINE_CPU_REFERENCE_H_

@@ -1,6 +1,5 @@
 // Compares searches of a CPU backend with reference answers computed by engine/score alone.
-#ifndef NEARFIELD_TESTS_ENGINE_CPU_SCENARIO_H_
-#define NEARFIELD_TESTS_ENGINE_CPU_SCENARIO_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -36,5 +35,3 @@ Scenario ExtremeScenario(const CollectionSpec& spec, int64_t rows_count, int32_t
 corpus::ScanCost ExpectReferenceAnswers(corpus::Backend& backend, const Scenario& scenario);
 
 }  // namespace nearfield::testing
-
-#endif  // NEARFIELD_TESTS_ENGINE_CPU_SCENARIO_H_

@@ -1,7 +1,6 @@
 // Interposer between the engine and the CUDA runtime, through the linker's --wrap: counts
 // allocations and plants faults.
-#ifndef NEARFIELD_TESTS_ENGINE_GPU_CUDA_INTERPOSER_H_
-#define NEARFIELD_TESTS_ENGINE_GPU_CUDA_INTERPOSER_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -22,5 +21,3 @@ void PlantCudaFault(int64_t countdown, cudaError_t error);
 int64_t CudaFaultableCalls();
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_TESTS_ENGINE_GPU_CUDA_INTERPOSER_H_

@@ -1,6 +1,5 @@
 // Fixture that gives a test a GPU, or skips it visibly with the reason why there is none.
-#ifndef NEARFIELD_TESTS_ENGINE_GPU_GPU_FIXTURE_H_
-#define NEARFIELD_TESTS_ENGINE_GPU_GPU_FIXTURE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -60,5 +59,3 @@ inline Ranked ToBits(absl::Span<const corpus::RankedScore> best) {
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_TESTS_ENGINE_GPU_GPU_FIXTURE_H_

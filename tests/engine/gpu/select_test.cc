@@ -69,20 +69,14 @@ constexpr Keys kAllKeys[] = {Keys::kRandomBits,  Keys::kGaussianScores, Keys::kA
 
 float ScoreOf(Keys kind, int64_t i, int64_t count, Random& random) {
   switch (kind) {
-    case Keys::kTwoScores:
-      return random.OneIn(2) ? 1.0f : -1.0f;
+    case Keys::kTwoScores: return random.OneIn(2) ? 1.0f : -1.0f;
     case Keys::kOneUlpApart:
       return score::FloatFromBits(0x3f800000u + static_cast<uint32_t>(random.Between(0, 3)));
-    case Keys::kAscending:
-      return static_cast<float>(i);
-    case Keys::kDescending:
-      return static_cast<float>(count - i);
-    case Keys::kMinusInfinity:
-      return score::MinusInfinity();
-    case Keys::kAllEqualScores:
-      return 0.25f;
-    default:
-      return random.Gaussian();
+    case Keys::kAscending: return static_cast<float>(i);
+    case Keys::kDescending: return static_cast<float>(count - i);
+    case Keys::kMinusInfinity: return score::MinusInfinity();
+    case Keys::kAllEqualScores: return 0.25f;
+    default: return random.Gaussian();
   }
 }
 

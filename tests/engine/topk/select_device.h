@@ -1,6 +1,5 @@
 // Device side of the selection tests: calls on one stream, with guard bytes around their buffers.
-#ifndef NEARFIELD_TESTS_ENGINE_TOPK_SELECT_DEVICE_H_
-#define NEARFIELD_TESTS_ENGINE_TOPK_SELECT_DEVICE_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -102,5 +101,3 @@ class CallSite {
 std::string Environment(const char* name);
 
 }  // namespace nearfield::select
-
-#endif  // NEARFIELD_TESTS_ENGINE_TOPK_SELECT_DEVICE_H_

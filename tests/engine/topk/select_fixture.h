@@ -8,8 +8,7 @@
 //   NEARFIELD_SELECT_HANG_SECONDS=N      time limit of a call; the process then names it and ends
 // A device that hangs beyond that (in the driver, for example) hangs the process: run it under
 // `timeout`.
-#ifndef NEARFIELD_TESTS_ENGINE_TOPK_SELECT_FIXTURE_H_
-#define NEARFIELD_TESTS_ENGINE_TOPK_SELECT_FIXTURE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -83,5 +82,3 @@ inline Answer OracleAnswer(const SelectCase& problem, const HostScores& scores) 
 }
 
 }  // namespace nearfield::select
-
-#endif  // NEARFIELD_TESTS_ENGINE_TOPK_SELECT_FIXTURE_H_

@@ -131,12 +131,8 @@ TEST(SelectCasesTest, InputsAreWhatTheyAreCalled) {
     const ScoreFormat format = FormatOf(problem.shape.type);
     const int64_t nans = count(format.quiet_nan());
     switch (problem.input) {
-      case Input::kAllEqual:
-        EXPECT_EQ(all.values.front(), all.values.back());
-        break;
-      case Input::kTiesAtTheThreshold:
-        EXPECT_EQ(count(all.values[99]), 5000);
-        break;
+      case Input::kAllEqual: EXPECT_EQ(all.values.front(), all.values.back()); break;
+      case Input::kTiesAtTheThreshold: EXPECT_EQ(count(all.values[99]), 5000); break;
       case Input::kSortedUp:
         EXPECT_GE(all.indices.front(), 8900u);
         EXPECT_NE(all.values.front(), all.values.back());
@@ -151,17 +147,10 @@ TEST(SelectCasesTest, InputsAreWhatTheyAreCalled) {
       case Input::kAllMinusInfinity:
         EXPECT_GE(count(format.sign() | format.infinity()), 8999);
         break;
-      case Input::kFewNans:
-        EXPECT_TRUE(nans > 0 && nans < 1000) << nans;
-        break;
-      case Input::kHalfNans:
-        EXPECT_TRUE(nans > 4000 && nans < 5000) << nans;
-        break;
-      case Input::kAllNans:
-        EXPECT_EQ(nans, 9000);
-        break;
-      default:
-        EXPECT_LT(nans, 9000);
+      case Input::kFewNans: EXPECT_TRUE(nans > 0 && nans < 1000) << nans; break;
+      case Input::kHalfNans: EXPECT_TRUE(nans > 4000 && nans < 5000) << nans; break;
+      case Input::kAllNans: EXPECT_EQ(nans, 9000); break;
+      default: EXPECT_LT(nans, 9000);
     }
   }
 }

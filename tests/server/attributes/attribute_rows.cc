@@ -15,44 +15,30 @@ using testing::Random;
 
 PlainValue ValueAt(const ValueColumn& values, int64_t index) {
   switch (values.type()) {
-    case AttributeType::kKeyword:
-      return std::string(values.keyword(index));
-    case AttributeType::kDouble:
-      return values.number(index);
-    case AttributeType::kBool:
-      return values.bits(index) == 1;
-    default:
-      return values.bits(index);
+    case AttributeType::kKeyword: return std::string(values.keyword(index));
+    case AttributeType::kDouble: return values.number(index);
+    case AttributeType::kBool: return values.bits(index) == 1;
+    default: return values.bits(index);
   }
 }
 
 void Append(const PlainValue& value, ValueColumn* values) {
   switch (values->type()) {
-    case AttributeType::kKeyword:
-      return values->AppendKeyword(std::get<std::string>(value));
-    case AttributeType::kDouble:
-      return values->AppendDouble(std::get<double>(value));
-    case AttributeType::kBool:
-      return values->AppendBool(std::get<bool>(value));
-    default:
-      return values->AppendInteger(std::get<int64_t>(value));
+    case AttributeType::kKeyword: return values->AppendKeyword(std::get<std::string>(value));
+    case AttributeType::kDouble: return values->AppendDouble(std::get<double>(value));
+    case AttributeType::kBool: return values->AppendBool(std::get<bool>(value));
+    default: return values->AppendInteger(std::get<int64_t>(value));
   }
 }
 
 bool Holds(const PlainValue& left, Comparison comparison, const PlainValue& right) {
   switch (comparison) {
-    case Comparison::kEqual:
-      return left == right;
-    case Comparison::kNotEqual:
-      return left != right;
-    case Comparison::kLess:
-      return left < right;
-    case Comparison::kLessEqual:
-      return left <= right;
-    case Comparison::kGreater:
-      return left > right;
-    case Comparison::kGreaterEqual:
-      return left >= right;
+    case Comparison::kEqual: return left == right;
+    case Comparison::kNotEqual: return left != right;
+    case Comparison::kLess: return left < right;
+    case Comparison::kLessEqual: return left <= right;
+    case Comparison::kGreater: return left > right;
+    case Comparison::kGreaterEqual: return left >= right;
   }
   return false;
 }
@@ -90,20 +76,16 @@ struct RowCheck {
         return std::all_of(asked.children.begin(), asked.children.end(), passes);
       case ConditionKind::kOr:
         return std::any_of(asked.children.begin(), asked.children.end(), passes);
-      case ConditionKind::kNot:
-        return !Passes(asked.children[0]);
+      case ConditionKind::kNot: return !Passes(asked.children[0]);
       case ConditionKind::kComparison: {
         const PlainAttribute& values = attribute(asked.attribute);
         return values.has_value() &&
                Holds(values->at(0), asked.comparison, ValueAt(asked.values, 0));
       }
       case ConditionKind::kIn:
-      case ConditionKind::kListAny:
-        return Met(asked) > 0;
-      case ConditionKind::kListAll:
-        return Met(asked) == asked.values.size();
-      case ConditionKind::kExists:
-        return attribute(asked.attribute).has_value();
+      case ConditionKind::kListAny: return Met(asked) > 0;
+      case ConditionKind::kListAll: return Met(asked) == asked.values.size();
+      case ConditionKind::kExists: return attribute(asked.attribute).has_value();
       case ConditionKind::kHasId: {
         bool named = false;
         for (int64_t i = 0; i < asked.ids.size(); ++i) named = named || asked.ids.number(i) == id;

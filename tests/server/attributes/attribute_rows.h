@@ -1,6 +1,5 @@
 // Rows with attributes as plain values, and a slow reference filter that is obviously correct.
-#ifndef NEARFIELD_TESTS_SERVER_ATTRIBUTES_ATTRIBUTE_ROWS_H_
-#define NEARFIELD_TESTS_SERVER_ATTRIBUTES_ATTRIBUTE_ROWS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -58,5 +57,3 @@ std::unique_ptr<AttributeColumns> ColumnsOf(const AttributeSchema& schema,
 EvaluateOptions IdsAreOrdinals(int64_t rows_count);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_TESTS_SERVER_ATTRIBUTES_ATTRIBUTE_ROWS_H_

@@ -126,9 +126,7 @@ void AppendRandomValue(Random& random, ValueColumn* values) {
            static_cast<double>(random.Gaussian())}));
       return;
     }
-    case AttributeType::kBool:
-      values->AppendBool(random.OneIn(2));
-      return;
+    case AttributeType::kBool: values->AppendBool(random.OneIn(2)); return;
     case AttributeType::kKeyword: {
       static const auto* const kWords = new std::vector<std::string>{"",
                                                                      "a",

@@ -1,6 +1,5 @@
 // Short functions that make filters, and random filters.
-#ifndef NEARFIELD_TESTS_SERVER_ATTRIBUTES_FILTER_MAKER_H_
-#define NEARFIELD_TESTS_SERVER_ATTRIBUTES_FILTER_MAKER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -38,5 +37,3 @@ FilterTree RandomFilter(testing::Random& random, const std::vector<AttributeSpec
                         uint64_t ids_count);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_TESTS_SERVER_ATTRIBUTES_FILTER_MAKER_H_

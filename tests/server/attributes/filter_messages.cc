@@ -10,37 +10,24 @@ namespace pb = ::nearfield::v1;
 void ToMessage(const ValueColumn& values, pb::AttributeValues* message) {
   for (int64_t i = 0; i < values.size(); ++i) {
     switch (values.type()) {
-      case AttributeType::kInt64:
-        message->add_int64_values(values.bits(i));
-        break;
-      case AttributeType::kDouble:
-        message->add_double_values(values.number(i));
-        break;
-      case AttributeType::kBool:
-        message->add_bool_values(values.bits(i) == 1);
-        break;
+      case AttributeType::kInt64: message->add_int64_values(values.bits(i)); break;
+      case AttributeType::kDouble: message->add_double_values(values.number(i)); break;
+      case AttributeType::kBool: message->add_bool_values(values.bits(i) == 1); break;
       case AttributeType::kKeyword:
         message->add_keyword_values(std::string(values.keyword(i)));
         break;
-      case AttributeType::kTimestamp:
-        message->add_timestamp_us_values(values.bits(i));
-        break;
+      case AttributeType::kTimestamp: message->add_timestamp_us_values(values.bits(i)); break;
     }
   }
 }
 
 void ToMessage(const ValueColumn& value, pb::AttributeValue* message) {
   switch (value.type()) {
-    case AttributeType::kInt64:
-      return message->set_int64_value(value.bits(0));
-    case AttributeType::kDouble:
-      return message->set_double_value(value.number(0));
-    case AttributeType::kBool:
-      return message->set_bool_value(value.bits(0) == 1);
-    case AttributeType::kKeyword:
-      return message->set_keyword_value(std::string(value.keyword(0)));
-    case AttributeType::kTimestamp:
-      return message->set_timestamp_us_value(value.bits(0));
+    case AttributeType::kInt64: return message->set_int64_value(value.bits(0));
+    case AttributeType::kDouble: return message->set_double_value(value.number(0));
+    case AttributeType::kBool: return message->set_bool_value(value.bits(0) == 1);
+    case AttributeType::kKeyword: return message->set_keyword_value(std::string(value.keyword(0)));
+    case AttributeType::kTimestamp: return message->set_timestamp_us_value(value.bits(0));
   }
 }
 
@@ -69,12 +56,9 @@ void ToMessage(const FilterTree& tree, int32_t place, pb::Filter* message) {
       message->mutable_comparison()->set_op(
           static_cast<pb::ComparisonOperator>(static_cast<int>(condition.comparison) + 1));
       return ToMessage(condition.values, message->mutable_comparison()->mutable_value());
-    case ConditionKind::kIn:
-      return ToMessage(condition, message->mutable_in_());
-    case ConditionKind::kListAny:
-      return ToMessage(condition, message->mutable_list_any());
-    case ConditionKind::kListAll:
-      return ToMessage(condition, message->mutable_list_all());
+    case ConditionKind::kIn: return ToMessage(condition, message->mutable_in_());
+    case ConditionKind::kListAny: return ToMessage(condition, message->mutable_list_any());
+    case ConditionKind::kListAll: return ToMessage(condition, message->mutable_list_all());
     case ConditionKind::kExists:
       return message->mutable_exists()->set_attribute(condition.attribute);
     case ConditionKind::kHasId:

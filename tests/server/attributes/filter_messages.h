@@ -1,6 +1,5 @@
 // Converts native filters and attribute blocks to the messages that a client would send.
-#ifndef NEARFIELD_TESTS_SERVER_ATTRIBUTES_FILTER_MESSAGES_H_
-#define NEARFIELD_TESTS_SERVER_ATTRIBUTES_FILTER_MESSAGES_H_
+#pragma once
 
 #include <google/protobuf/repeated_ptr_field.h>
 
@@ -20,5 +19,3 @@ void ToMessages(const AttributeSchema& schema, const AttributeBlock& block,
                 google::protobuf::RepeatedPtrField<nearfield::v1::AttributeColumn>* columns);
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_TESTS_SERVER_ATTRIBUTES_FILTER_MESSAGES_H_

@@ -1,7 +1,6 @@
 // AuditFixture: an engine over a fake device and a store, a clock and a pace that tests control,
 // and an alarm that records its calls.
-#ifndef NEARFIELD_TESTS_SERVER_AUDIT_AUDIT_FIXTURE_H_
-#define NEARFIELD_TESTS_SERVER_AUDIT_AUDIT_FIXTURE_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -103,5 +102,3 @@ class AuditFixture : public ::testing::Test {
 };
 
 }  // namespace nearfield::server
-
-#endif  // NEARFIELD_TESTS_SERVER_AUDIT_AUDIT_FIXTURE_H_

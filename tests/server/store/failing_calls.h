@@ -1,7 +1,6 @@
 // FailingCalls: makes system calls of this process fail. In a test program, the definitions in
 // failing_calls.cc replace those of libc, for the store and for SQLite.
-#ifndef NEARFIELD_TESTS_SERVER_STORE_FAILING_CALLS_H_
-#define NEARFIELD_TESTS_SERVER_STORE_FAILING_CALLS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -38,5 +37,3 @@ class ThreadLimit {
 };
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_TESTS_SERVER_STORE_FAILING_CALLS_H_

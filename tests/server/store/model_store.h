@@ -1,6 +1,5 @@
 // ModelStore: a store in its own directory, with a model of its expected content.
-#ifndef NEARFIELD_TESTS_SERVER_STORE_MODEL_STORE_H_
-#define NEARFIELD_TESTS_SERVER_STORE_MODEL_STORE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -66,5 +65,3 @@ class ModelStore {
 };
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_TESTS_SERVER_STORE_MODEL_STORE_H_

@@ -1,6 +1,5 @@
 // Catalogues as earlier versions wrote them.
-#ifndef NEARFIELD_TESTS_SERVER_STORE_OLDER_CATALOGUE_H_
-#define NEARFIELD_TESTS_SERVER_STORE_OLDER_CATALOGUE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -17,5 +16,3 @@ inline constexpr int64_t kStoredScanBf16 = 4;
 absl::Status SetStoredScan(const std::string& dir, int64_t number);
 
 }  // namespace nearfield::store
-
-#endif  // NEARFIELD_TESTS_SERVER_STORE_OLDER_CATALOGUE_H_

@@ -6,8 +6,7 @@
 // its few rows; each later stage scans many times more rows. After each stage the rows with the
 // best bounds are scored canonically, which raises the thresholds. After the last stage all rows
 // that may reach the threshold are scored.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_H_
-#define NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -93,5 +92,3 @@ cudaError_t LaunchBatchRefine(RowType row, const BatchArgs& args, const BatchSta
                               cudaStream_t stream);
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_H_

@@ -1,6 +1,5 @@
 // Converts the products of a batch scan to bounds and keeps the rows that may reach a threshold.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_KEEP_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_KEEP_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -260,5 +259,3 @@ __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], co
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_KEEP_CUH_

@@ -1,8 +1,7 @@
 // Keeps the rows that may reach a threshold, for the scan that holds its queries in registers. A
 // warpgroup's sums are 64 queries x 64 rows here; a thread holds those of two queries and 16 rows
 // of each.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_KEEP_RS_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_KEEP_RS_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -208,5 +207,3 @@ __device__ __forceinline__ void KeepSomeRows(const RsSums& sums, const ReachTerm
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_KEEP_RS_CUH_

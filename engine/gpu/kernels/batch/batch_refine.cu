@@ -7,12 +7,9 @@ namespace {
 
 BatchRefinePointer KernelOf(RowType row, bool many) {
   switch (row) {
-    case RowType::kFloat32:
-      return BatchRefineFloat32(many);
-    case RowType::kFloat16:
-      return BatchRefineFloat16(many);
-    case RowType::kBFloat16:
-      break;
+    case RowType::kFloat32: return BatchRefineFloat32(many);
+    case RowType::kFloat16: return BatchRefineFloat16(many);
+    case RowType::kBFloat16: break;
   }
   return BatchRefineBFloat16(many);
 }

@@ -1,7 +1,6 @@
 // The refinement after a stage of a batch scan: raises thresholds and shortens queues; after the
 // last stage it computes the answers. Each row type is compiled in its own file.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_REFINE_KERNEL_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_REFINE_KERNEL_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -276,5 +275,3 @@ __global__ void __launch_bounds__(kThreads, 512 / kThreads)
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_REFINE_KERNEL_CUH_

@@ -1,7 +1,6 @@
 // Copies rows for a batch scan to shared memory: tiles of 64 rows, one slice at a time, through one
 // ring per warpgroup.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_RING_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_RING_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -259,5 +258,3 @@ class RowSender {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_RING_CUH_

@@ -1,7 +1,6 @@
 // Copies rows to shared memory for the scan that holds its queries in registers: whole tiles of 64
 // rows, through one ring per block.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_RING_RS_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_RING_RS_CUH_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -137,5 +136,3 @@ __device__ inline void SendTiles(const BatchArgs& args, const BatchStage& stage,
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_RING_RS_CUH_

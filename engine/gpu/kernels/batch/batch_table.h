@@ -1,6 +1,5 @@
 // Kernels of a batch that are compiled in separate files.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_TABLE_H_
-#define NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_TABLE_H_
+#pragma once
 
 #include "engine/gpu/kernels/batch/batch.h"
 
@@ -22,5 +21,3 @@ cudaError_t LaunchBatchScanRs(const BatchArgs& args, const BatchStage& stage, in
                               cudaStream_t stream);
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_BATCH_BATCH_TABLE_H_

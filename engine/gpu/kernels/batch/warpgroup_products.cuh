@@ -1,7 +1,6 @@
 // Products of int8 codes on the tensor cores: wgmma, with both operands in shared memory.
 // Source: PTX ISA, "Asynchronous warpgroup level matrix instructions". Needs sm_90a.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_BATCH_WARPGROUP_PRODUCTS_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_BATCH_WARPGROUP_PRODUCTS_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -140,5 +139,3 @@ struct CodeProducts<128> {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_BATCH_WARPGROUP_PRODUCTS_CUH_

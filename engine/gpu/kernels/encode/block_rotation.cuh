@@ -1,6 +1,5 @@
 // The rotation of bound/rotation.h for one vector, by one block, in fp64 in shared memory.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_BLOCK_ROTATION_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_BLOCK_ROTATION_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -112,5 +111,3 @@ class BlockRotation {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_BLOCK_ROTATION_CUH_

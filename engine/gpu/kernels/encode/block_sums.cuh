@@ -1,7 +1,6 @@
 // Sums and maxima over a block, in fp64. Requires: all threads of the block call each function.
 // Each contains a barrier: every thread sees what was written to shared memory before the call.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_BLOCK_SUMS_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_BLOCK_SUMS_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -53,5 +52,3 @@ class BlockSums {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_BLOCK_SUMS_CUH_

@@ -132,12 +132,9 @@ __global__ void __launch_bounds__(kThreads)
 
 const void* EncodeKernelOf(RowType row) {
   switch (row) {
-    case RowType::kFloat32:
-      return reinterpret_cast<const void*>(EncodeRowsKernel<Float32Row>);
-    case RowType::kFloat16:
-      return reinterpret_cast<const void*>(EncodeRowsKernel<Float16Row>);
-    case RowType::kBFloat16:
-      break;
+    case RowType::kFloat32: return reinterpret_cast<const void*>(EncodeRowsKernel<Float32Row>);
+    case RowType::kFloat16: return reinterpret_cast<const void*>(EncodeRowsKernel<Float16Row>);
+    case RowType::kBFloat16: break;
   }
   return reinterpret_cast<const void*>(EncodeRowsKernel<BFloat16Row>);
 }

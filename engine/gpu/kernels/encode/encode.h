@@ -1,6 +1,5 @@
 // Encodes rows on the device as they arrive, host side. All launches are asynchronous.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_ENCODE_H_
-#define NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_ENCODE_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -37,5 +36,3 @@ struct CopyCodesArgs {
 cudaError_t LaunchCopyCodes(const CopyCodesArgs& args, cudaStream_t stream);
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_ENCODE_H_

@@ -1,6 +1,5 @@
 // Encodes a query by one block. The bounds are as valid as those of bound/int8_code.h.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_ENCODE_QUERY_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_ENCODE_QUERY_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -99,5 +98,3 @@ __device__ void EncodeQuery(const score::RotationShape& shape, Metric metric, co
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_ENCODE_ENCODE_QUERY_CUH_

@@ -1,6 +1,5 @@
 // The scan of codes for one query: an upper bound of every row's score.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_CODE_PRODUCTS_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_CODE_PRODUCTS_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -149,5 +148,3 @@ __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_CODE_PRODUCTS_CUH_

@@ -1,7 +1,6 @@
 // CodedCorpus: the generations of a search as its kernels see them. A row has a
 // global row index over all generations; each generation has one range of them.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_CODED_CORPUS_H_
-#define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_CODED_CORPUS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -40,5 +39,3 @@ struct CodedCorpus {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_CODED_CORPUS_H_

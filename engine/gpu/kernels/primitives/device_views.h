@@ -4,8 +4,7 @@
 // The first meta slab begins with two pointer tables. Norms (fp64 S(x,x)) and ranks (uint32) follow
 // as one linear range of bytes over the meta slabs. Rows have slabs of their own, `rows_per_slab`
 // rows each.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_DEVICE_VIEWS_H_
-#define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_DEVICE_VIEWS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -123,5 +122,3 @@ struct SlotList {
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_DEVICE_VIEWS_H_

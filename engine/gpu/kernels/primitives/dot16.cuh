@@ -1,6 +1,5 @@
 // The exact product of 16 bytes of two codes.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_DOT16_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_DOT16_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ __device__ __forceinline__ int32_t Dot16(const uint4& a, const uint4& b, int32_t
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_DOT16_CUH_

@@ -1,6 +1,5 @@
 // The last step of a certified search: sorts the keys of the rows that reach the threshold.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_FINAL_SORT_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_FINAL_SORT_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -28,5 +27,3 @@ struct FinalSort : SortShared<kThreadsOf, kKeysMax, kBinBitsOf, FinalSpace<kKeys
 };
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_FINAL_SORT_CUH_

@@ -1,7 +1,6 @@
 // The three row types as the device reads them: the raw bits of one lane's four elements, and their
 // exact fp64 values.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_ROW_ELEMENTS_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_ROW_ELEMENTS_CUH_
+#pragma once
 
 #include <cuda_fp16.h>
 
@@ -65,5 +64,3 @@ __device__ inline void LoadStreaming(const uint2* address, uint2& value) {
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_ROW_ELEMENTS_CUH_

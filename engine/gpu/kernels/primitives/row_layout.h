@@ -5,8 +5,7 @@
 // interleaved: position 128i + 4L + j holds dimension 128i + 32j + L. So lane L of a warp loads
 // the dimensions that it accumulates (d mod 32 == L) with one vector load of four elements. The
 // tail, 0 to 96 elements, keeps its natural order.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_ROW_LAYOUT_H_
-#define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_ROW_LAYOUT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -52,5 +51,3 @@ NEARFIELD_HOST_DEVICE constexpr int32_t QueryPosition(const RowShape& shape, int
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_ROW_LAYOUT_H_

@@ -1,6 +1,5 @@
 // Computes canonical scores of rows that are given by their global index.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_SCORE_ROWS_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_SCORE_ROWS_CUH_
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -45,5 +44,3 @@ __device__ __forceinline__ void ScoreRows(const CodedCorpus& corpus, const Stage
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_SCORE_ROWS_CUH_

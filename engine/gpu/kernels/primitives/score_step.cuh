@@ -1,6 +1,5 @@
 // Adds one dimension to a canonical score. All device code that computes scores uses it.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_SCORE_STEP_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_SCORE_STEP_CUH_
+#pragma once
 
 #include "engine/score/score.h"
 
@@ -12,5 +11,3 @@ __device__ __forceinline__ double ScoreStep(double query, double row, double sum
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_SCORE_STEP_CUH_

@@ -2,8 +2,7 @@
 //
 // Unlike ThresholdSearch, it visits scores in registers and stops after two rounds, so it needs
 // neither a group of blocks nor an exact end.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_THRESHOLD_BINS_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_THRESHOLD_BINS_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -79,5 +78,3 @@ __device__ uint32_t KthGreatest(uint32_t k, ThresholdBins& bins, const ForEach& 
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_THRESHOLD_BINS_CUH_

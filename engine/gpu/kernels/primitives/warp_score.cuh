@@ -1,6 +1,5 @@
 // Canonical scores of stored rows, computed by one warp.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_WARP_SCORE_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_WARP_SCORE_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -102,5 +101,3 @@ __device__ __forceinline__ float WarpScores(const RowsView* const (&views)[kRows
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_WARP_SCORE_CUH_

@@ -1,6 +1,5 @@
 // Canonical reduction tree over the 32 accumulators of a score, for several scores together.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_WARP_TREE_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_WARP_TREE_CUH_
+#pragma once
 
 #include "engine/topk/warp.h"
 
@@ -35,5 +34,3 @@ __device__ inline double WarpTree(double (&sums)[kValues], int lane) {
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_PRIMITIVES_WARP_TREE_CUH_

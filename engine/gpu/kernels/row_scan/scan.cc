@@ -11,12 +11,9 @@ namespace {
 
 ScanTable TableOf(RowType row, bool l2) {
   switch (row) {
-    case RowType::kFloat32:
-      return ScanTableFloat32(l2);
-    case RowType::kFloat16:
-      return ScanTableFloat16(l2);
-    case RowType::kBFloat16:
-      return ScanTableBFloat16(l2);
+    case RowType::kFloat32: return ScanTableFloat32(l2);
+    case RowType::kFloat16: return ScanTableFloat16(l2);
+    case RowType::kBFloat16: return ScanTableBFloat16(l2);
   }
   return ScanTable{};
 }

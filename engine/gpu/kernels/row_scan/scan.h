@@ -1,7 +1,6 @@
 // Row scan: scores every row of a part of a generation for a tile of queries, and writes order
 // keys. Host side.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_ROW_SCAN_SCAN_H_
-#define NEARFIELD_ENGINE_GPU_KERNELS_ROW_SCAN_SCAN_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -49,5 +48,3 @@ cudaError_t PrepareScan(int shared_bytes_max);
 cudaError_t LaunchScan(const ScanLaunch& launch, const ScanArgs& args, cudaStream_t stream);
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_ROW_SCAN_SCAN_H_

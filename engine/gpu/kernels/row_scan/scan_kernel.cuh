@@ -1,6 +1,5 @@
 // The scan kernel, for every row type. Each row type is compiled in its own file, scan_<type>.cu.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_ROW_SCAN_SCAN_KERNEL_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_ROW_SCAN_SCAN_KERNEL_CUH_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -240,5 +239,3 @@ ScanTable MakeScanTable() {
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_ROW_SCAN_SCAN_KERNEL_CUH_

@@ -1,7 +1,6 @@
 // Variants of the scan kernel, as data. The kernels are instantiated from this table, and tests
 // walk it.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_ROW_SCAN_SCAN_POLICY_H_
-#define NEARFIELD_ENGINE_GPU_KERNELS_ROW_SCAN_SCAN_POLICY_H_
+#pragma once
 
 #include <array>
 
@@ -28,5 +27,3 @@ inline constexpr std::array<ScanPolicy, 4> kScanPolicies = {{
 static_assert(kScanPolicies.back().queries * kScanRows <= 32, "a lane finishes at most one score");
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_ROW_SCAN_SCAN_POLICY_H_

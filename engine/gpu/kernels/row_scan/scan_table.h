@@ -1,7 +1,6 @@
 // Instantiations of the scan kernel: for each row type a table for products and one for squared
 // differences (L2), with one entry for each policy.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_ROW_SCAN_SCAN_TABLE_H_
-#define NEARFIELD_ENGINE_GPU_KERNELS_ROW_SCAN_SCAN_TABLE_H_
+#pragma once
 
 #include <array>
 
@@ -17,5 +16,3 @@ ScanTable ScanTableFloat16(bool l2);
 ScanTable ScanTableBFloat16(bool l2);
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_ROW_SCAN_SCAN_TABLE_H_

@@ -8,12 +8,9 @@ namespace {
 
 OneQueryPointer KernelOf(RowType row) {
   switch (row) {
-    case RowType::kFloat32:
-      return OneQueryFloat32();
-    case RowType::kFloat16:
-      return OneQueryFloat16();
-    case RowType::kBFloat16:
-      break;
+    case RowType::kFloat32: return OneQueryFloat32();
+    case RowType::kFloat16: return OneQueryFloat16();
+    case RowType::kBFloat16: break;
   }
   return OneQueryBFloat16();
 }

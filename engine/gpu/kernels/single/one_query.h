@@ -1,7 +1,6 @@
 // The certified search of one query in one launch, host side: scans the codes, finds a threshold,
 // scores the rows that may reach it canonically, and returns the best in order.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_SINGLE_ONE_QUERY_H_
-#define NEARFIELD_ENGINE_GPU_KERNELS_SINGLE_ONE_QUERY_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -94,5 +93,3 @@ cudaError_t PrepareOneQuery(int32_t dim_max);
 cudaError_t LaunchOneQuery(RowType row, int blocks, const OneQueryArgs& args, cudaStream_t stream);
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_SINGLE_ONE_QUERY_H_

@@ -1,6 +1,5 @@
 // The kernel of one_query.h. Each row type is compiled in its own file.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_SINGLE_ONE_QUERY_KERNEL_CUH_
-#define NEARFIELD_ENGINE_GPU_KERNELS_SINGLE_ONE_QUERY_KERNEL_CUH_
+#pragma once
 
 #include <cstdint>
 
@@ -252,5 +251,3 @@ __global__ void __launch_bounds__(kOneQueryThreads, 1)
 }
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_SINGLE_ONE_QUERY_KERNEL_CUH_

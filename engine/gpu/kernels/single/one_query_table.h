@@ -1,6 +1,5 @@
 // The one-query kernels, one per row type.
-#ifndef NEARFIELD_ENGINE_GPU_KERNELS_SINGLE_ONE_QUERY_TABLE_H_
-#define NEARFIELD_ENGINE_GPU_KERNELS_SINGLE_ONE_QUERY_TABLE_H_
+#pragma once
 
 #include "engine/gpu/kernels/single/one_query.h"
 
@@ -12,5 +11,3 @@ OneQueryPointer OneQueryFloat16();
 OneQueryPointer OneQueryBFloat16();
 
 }  // namespace nearfield::gpu
-
-#endif  // NEARFIELD_ENGINE_GPU_KERNELS_SINGLE_ONE_QUERY_TABLE_H_

@@ -1,6 +1,5 @@
 // BytesColumn: a compact column of opaque byte strings (payloads).
-#ifndef NEARFIELD_ENGINE_BYTES_COLUMN_H_
-#define NEARFIELD_ENGINE_BYTES_COLUMN_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -38,5 +37,3 @@ class BytesColumn {
 };
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_BYTES_COLUMN_H_

@@ -1,6 +1,5 @@
 // Collection: the corpus of one schema, with its uploads and deletions.
-#ifndef NEARFIELD_ENGINE_COLLECTION_H_
-#define NEARFIELD_ENGINE_COLLECTION_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -246,5 +245,3 @@ class Collection {
 };
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_COLLECTION_H_

@@ -1,7 +1,6 @@
 // Engine: exact retrieval on one device. It holds collections in device memory, searches them, and
 // checks answers with the oracle.
-#ifndef NEARFIELD_ENGINE_ENGINE_H_
-#define NEARFIELD_ENGINE_ENGINE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -212,5 +211,3 @@ class Engine {
 };
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_ENGINE_H_

@@ -1,6 +1,5 @@
 // IdColumn: a compact column of ids, either all numbers or all strings.
-#ifndef NEARFIELD_ENGINE_ID_COLUMN_H_
-#define NEARFIELD_ENGINE_ID_COLUMN_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -51,5 +50,3 @@ class IdColumn {
 };
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_ID_COLUMN_H_

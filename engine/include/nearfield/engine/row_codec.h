@@ -1,6 +1,5 @@
 // Exact conversion of row elements from bytes to fp32.
-#ifndef NEARFIELD_ENGINE_ROW_CODEC_H_
-#define NEARFIELD_ENGINE_ROW_CODEC_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -19,5 +18,3 @@ absl::Status WidenToFloat(RowType type, absl::Span<const uint8_t> bytes,
                           std::vector<float>* values);
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_ROW_CODEC_H_

@@ -1,6 +1,5 @@
 // RowFilter: a set of rows of a collection, by ordinal.
-#ifndef NEARFIELD_ENGINE_ROW_FILTER_H_
-#define NEARFIELD_ENGINE_ROW_FILTER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -24,5 +23,3 @@ struct RowFilter {
 };
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_ROW_FILTER_H_

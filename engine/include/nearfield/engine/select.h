@@ -16,8 +16,7 @@
 // -inf; all NaNs are equal. The result depends on the scores alone: it is bit-identical for every
 // algorithm and every run. Values are returned unchanged, with two exceptions: -0 becomes +0, and a
 // NaN becomes the quiet positive NaN.
-#ifndef NEARFIELD_ENGINE_SELECT_H_
-#define NEARFIELD_ENGINE_SELECT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -119,5 +118,3 @@ class Selector {
 };
 
 }  // namespace nearfield::select
-
-#endif  // NEARFIELD_ENGINE_SELECT_H_

@@ -1,6 +1,5 @@
 // Plain types of the engine's interface. Host C++20, no CUDA, no protobuf.
-#ifndef NEARFIELD_ENGINE_TYPES_H_
-#define NEARFIELD_ENGINE_TYPES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -65,5 +64,3 @@ constexpr const char* NameOf(RowType type) {
 }
 
 }  // namespace nearfield
-
-#endif  // NEARFIELD_ENGINE_TYPES_H_

@@ -18,20 +18,13 @@ constexpr int64_t kTiesMax = 5000;
 // Returns the number of distinct values that a row repeats; 0 if it draws each score separately.
 int64_t RepeatedValues(Input input) {
   switch (input) {
-    case Input::kAllEqual:
-      return 1;
-    case Input::kTwoValues:
-      return 2;
-    case Input::kFewDistinct:
-      return 7;
-    case Input::kPeriod32:
-      return 32;
-    case Input::kPeriod64:
-      return 64;
-    case Input::kPeriod4096:
-      return 4096;
-    default:
-      return 0;
+    case Input::kAllEqual: return 1;
+    case Input::kTwoValues: return 2;
+    case Input::kFewDistinct: return 7;
+    case Input::kPeriod32: return 32;
+    case Input::kPeriod64: return 64;
+    case Input::kPeriod4096: return 4096;
+    default: return 0;
   }
 }
 
@@ -79,23 +72,16 @@ class RowMaker {
 
   uint32_t Score(int64_t i) {
     switch (input_) {
-      case Input::kUniform:
-        return Uniform(0.0f);
+      case Input::kUniform: return Uniform(0.0f);
       case Input::kAllEqual:
       case Input::kPeriod32:
       case Input::kPeriod64:
-      case Input::kPeriod4096:
-        return repeated_[static_cast<size_t>(i) % repeated_.size()];
-      case Input::kTwoValues:
-        return repeated_[Rare() ? 1 : 0];
-      case Input::kFewDistinct:
-        return random_.OneOf<uint32_t>(repeated_);
-      case Input::kOneBin:
-        return OneBin();
-      case Input::kOneUlpApart:
-        return Encode(1.0f) + Magnitude(0, 5);
-      case Input::kHeavyTailed:
-        return Encode(std::exp(random_.Gaussian()));
+      case Input::kPeriod4096: return repeated_[static_cast<size_t>(i) % repeated_.size()];
+      case Input::kTwoValues: return repeated_[Rare() ? 1 : 0];
+      case Input::kFewDistinct: return random_.OneOf<uint32_t>(repeated_);
+      case Input::kOneBin: return OneBin();
+      case Input::kOneUlpApart: return Encode(1.0f) + Magnitude(0, 5);
+      case Input::kHeavyTailed: return Encode(std::exp(random_.Gaussian()));
       case Input::kRandomBits:
         return static_cast<uint32_t>(random_.Bits()) & (format_.sign() | (format_.sign() - 1));
       case Input::kZeros:
@@ -105,12 +91,9 @@ class RowMaker {
       case Input::kFewNans:
       case Input::kHalfNans:
       case Input::kAllNans:
-      case Input::kMaxFinite:
-        return SpecialScore(i);
-      case Input::kNormal:
-        return Normal();
-      default:
-        return PlacedScore(i);
+      case Input::kMaxFinite: return SpecialScore(i);
+      case Input::kNormal: return Normal();
+      default: return PlacedScore(i);
     }
   }
 
@@ -119,20 +102,14 @@ class RowMaker {
     const uint32_t least_normal = uint32_t{1} << format_.mantissa_bits;
     const uint32_t minus_infinity = format_.sign() | format_.infinity();
     switch (input_) {
-      case Input::kZeros:
-        return Sign() | (random_.OneIn(50) ? Magnitude(0, least_normal * 2) : 0);
-      case Input::kDenormals:
-        return Sign() | Magnitude(0, least_normal);
-      case Input::kInfinities:
-        return Rare() ? Sign() | format_.infinity() : Normal();
+      case Input::kZeros: return Sign() | (random_.OneIn(50) ? Magnitude(0, least_normal * 2) : 0);
+      case Input::kDenormals: return Sign() | Magnitude(0, least_normal);
+      case Input::kInfinities: return Rare() ? Sign() | format_.infinity() : Normal();
       case Input::kAllMinusInfinity:
         return share_ == 2 && special_ % 2 == 0 && i == special_ ? Normal() : minus_infinity;
-      case Input::kFewNans:
-        return random_.OneIn(100) ? Nan() : Normal();
-      case Input::kHalfNans:
-        return random_.OneIn(2) ? Nan() : Normal();
-      case Input::kAllNans:
-        return Nan();
+      case Input::kFewNans: return random_.OneIn(100) ? Nan() : Normal();
+      case Input::kHalfNans: return random_.OneIn(2) ? Nan() : Normal();
+      case Input::kAllNans: return Nan();
       default:
         return Rare() ? Normal() : Sign() | Magnitude(format_.infinity() - 3, format_.infinity());
     }
@@ -146,21 +123,15 @@ class RowMaker {
       return Uniform(begin <= i && i < begin + shape_.k ? 2.0f : 0.0f);
     };
     switch (input_) {
-      case Input::kSortedUp:
-        return FromRank(step - greatest);
-      case Input::kSortedDown:
-        return FromRank(greatest - step);
+      case Input::kSortedUp: return FromRank(step - greatest);
+      case Input::kSortedDown: return FromRank(greatest - step);
       case Input::kTiesAtTheThreshold:  // shuffled afterwards
         if (i < shape_.k / 2) return Uniform(2.0f);
         return i - shape_.k / 2 < kTiesMax ? Encode(1.5f) : Uniform(0.0f);
-      case Input::kOneOutlier:
-        return i == special_ ? FromRank(greatest) : OneBin();
-      case Input::kBestTogether:
-        return best_from(begin_);
-      case Input::kBestAtTheEnd:
-        return best_from(shape_.n - shape_.k);
-      case Input::kBestAtTheBegin:
-        return best_from(0);
+      case Input::kOneOutlier: return i == special_ ? FromRank(greatest) : OneBin();
+      case Input::kBestTogether: return best_from(begin_);
+      case Input::kBestAtTheEnd: return best_from(shape_.n - shape_.k);
+      case Input::kBestAtTheBegin: return best_from(0);
       default:  // kClustered
         if (i % 32 == 0) level_ = random_.Gaussian();
         return Encode(level_ + 1e-3f * random_.Gaussian());

@@ -1,7 +1,6 @@
 // Inputs of the selection tests and benchmarks: adversarial scores, shapes around every border,
 // rows that begin anywhere. They are the same for one seed on every machine. Needs no GPU.
-#ifndef NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_CASES_H_
-#define NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_CASES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -128,5 +127,3 @@ std::vector<SelectCase> SampledCases(int count, testing::Random& random);
 std::vector<SelectCase> SmokeCases(testing::Random& random);
 
 }  // namespace nearfield::select
-
-#endif  // NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_CASES_H_

@@ -1,6 +1,5 @@
 // Owners of CUDA objects for the selection tests and benchmarks.
-#ifndef NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_CUDA_H_
-#define NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_CUDA_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -152,5 +151,3 @@ class Graph {
 };
 
 }  // namespace nearfield::select
-
-#endif  // NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_CUDA_H_

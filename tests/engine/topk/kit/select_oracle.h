@@ -1,7 +1,6 @@
 // The slow, obviously right selection, on the host: the rules of nearfield/engine/select.h in IEEE
 // arithmetic, with a sort. It shares no code with the kernels.
-#ifndef NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_ORACLE_H_
-#define NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_ORACLE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -34,8 +33,7 @@ constexpr ScoreFormat FormatOf(RowType type) {
       return {.name = "fp16", .bytes = 2, .exponent_bits = 5, .mantissa_bits = 10};
     case RowType::kBFloat16:
       return {.name = "bf16", .bytes = 2, .exponent_bits = 8, .mantissa_bits = 7};
-    default:
-      return {.name = "fp32", .bytes = 4, .exponent_bits = 8, .mantissa_bits = 23};
+    default: return {.name = "fp32", .bytes = 4, .exponent_bits = 8, .mantissa_bits = 23};
   }
 }
 
@@ -74,5 +72,3 @@ absl::Status Compare(const Shape& shape, const Answer& expected, const Answer& g
 void ForEach(int64_t count, const std::function<void(int64_t)>& work);
 
 }  // namespace nearfield::select
-
-#endif  // NEARFIELD_TESTS_ENGINE_TOPK_KIT_SELECT_ORACLE_H_

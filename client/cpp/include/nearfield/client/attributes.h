@@ -1,7 +1,6 @@
 // Attributes: typed values that a row may have in addition to its vector, id and payload. A
 // collection declares them, and filters refer to them.
-#ifndef NEARFIELD_CLIENT_ATTRIBUTES_H_
-#define NEARFIELD_CLIENT_ATTRIBUTES_H_
+#pragma once
 
 #include <chrono>
 #include <concepts>
@@ -133,5 +132,3 @@ class AttributeColumnBuilder {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_ATTRIBUTES_H_

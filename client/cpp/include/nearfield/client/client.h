@@ -6,8 +6,7 @@
 // Every call returns the server's status: code and message as the server sent them, and its request
 // id (RequestIdOf). proto/nearfield/v1 defines the meaning of each code for each call. Ids and
 // names that are not UTF-8 are refused before anything is sent: InvalidArgument. No call throws.
-#ifndef NEARFIELD_CLIENT_CLIENT_H_
-#define NEARFIELD_CLIENT_CLIENT_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -153,5 +152,3 @@ std::string RequestIdOf(const absl::Status& status);
 bool IsUnreachable(const absl::Status& status);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_CLIENT_H_

@@ -1,6 +1,5 @@
 // The digest of an answer. Any client can compute it.
-#ifndef NEARFIELD_CLIENT_DIGEST_H_
-#define NEARFIELD_CLIENT_DIGEST_H_
+#pragma once
 
 #include <span>
 #include <string>
@@ -14,5 +13,3 @@ namespace nearfield::client {
 std::string ResultDigest(std::span<const Neighbors> results);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_DIGEST_H_

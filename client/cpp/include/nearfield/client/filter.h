@@ -5,8 +5,7 @@
 //                                      Filter::Not(Filter::ListAny("tags", {"draft", "old"}))});
 //
 // proto/nearfield/v1/common.proto, at Filter, defines which rows pass, and the limits.
-#ifndef NEARFIELD_CLIENT_FILTER_H_
-#define NEARFIELD_CLIENT_FILTER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -87,5 +86,3 @@ class Filter {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_FILTER_H_

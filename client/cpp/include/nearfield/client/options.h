@@ -1,6 +1,5 @@
 // Options of a client: its connection, its deadlines and its retries.
-#ifndef NEARFIELD_CLIENT_OPTIONS_H_
-#define NEARFIELD_CLIENT_OPTIONS_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -35,5 +34,3 @@ struct CallOptions {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_OPTIONS_H_

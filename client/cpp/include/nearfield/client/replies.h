@@ -1,6 +1,5 @@
 // Requests and replies of the client, as plain values.
-#ifndef NEARFIELD_CLIENT_REPLIES_H_
-#define NEARFIELD_CLIENT_REPLIES_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -340,5 +339,3 @@ enum class Health : uint8_t { kUnknown = 0, kServing = 1, kNotServing = 2, kServ
 std::string_view Name(Health health);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_REPLIES_H_

@@ -1,6 +1,5 @@
 // SearchPages: one search whose answer is received in pages.
-#ifndef NEARFIELD_CLIENT_SEARCH_PAGES_H_
-#define NEARFIELD_CLIENT_SEARCH_PAGES_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -40,5 +39,3 @@ class SearchPages {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_SEARCH_PAGES_H_

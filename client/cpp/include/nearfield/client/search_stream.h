@@ -1,7 +1,6 @@
 // SearchStream: many searches over one stream. There is no setup for each search, and a caller may
 // await replies while it sends the next search.
-#ifndef NEARFIELD_CLIENT_SEARCH_STREAM_H_
-#define NEARFIELD_CLIENT_SEARCH_STREAM_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -42,5 +41,3 @@ class SearchStream {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_SEARCH_STREAM_H_

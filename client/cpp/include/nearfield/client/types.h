@@ -1,6 +1,5 @@
 // Plain types of the client library. They need no gRPC and no protobuf header.
-#ifndef NEARFIELD_CLIENT_TYPES_H_
-#define NEARFIELD_CLIENT_TYPES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -79,5 +78,3 @@ std::vector<float> Widen(DataType dtype, std::string_view bytes);
 bool Narrow(DataType dtype, std::span<const float> values, std::string* bytes);
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_TYPES_H_

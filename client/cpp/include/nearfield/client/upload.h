@@ -1,7 +1,6 @@
 // Upload: one atomic upload. Rows are sent in blocks; all of them become visible at Commit, or
 // none.
-#ifndef NEARFIELD_CLIENT_UPLOAD_H_
-#define NEARFIELD_CLIENT_UPLOAD_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -142,5 +141,3 @@ class Upload {
 };
 
 }  // namespace nearfield::client
-
-#endif  // NEARFIELD_CLIENT_UPLOAD_H_
