@@ -19,10 +19,6 @@ constexpr std::array kAttributeTypes = {AttributeType::kInt64, AttributeType::kD
                                         AttributeType::kBool, AttributeType::kKeyword,
                                         AttributeType::kTimestamp};
 
-absl::Status Invalid(const std::string& field, const std::string& what) {
-  return ArgumentError(field, what);
-}
-
 int CountOf(const pb::AttributeValues& values, AttributeType type) {
   switch (type) {
     case AttributeType::kInt64: return values.int64_values_size();
@@ -43,8 +39,8 @@ absl::Status ReadPresence(const std::string& field, const pb::AttributeColumn& m
   const std::string& bits = message.presence();
   const int64_t bytes = (rows_count + 7) / 8;
   if (static_cast<int64_t>(bits.size()) != bytes) {
-    return Invalid(field + ".presence",
-                   absl::StrCat(bits.size(), " bytes for ", rows_count, " rows, must be ", bytes));
+    return ArgumentError(field + ".presence", absl::StrCat(bits.size(), " bytes for ", rows_count,
+                                                           " rows, must be ", bytes));
   }
   const auto bit = [&](size_t place) {
     return (static_cast<uint8_t>(bits[place / 8]) >> (place % 8) & 1) != 0;
@@ -53,8 +49,9 @@ absl::Status ReadPresence(const std::string& field, const pb::AttributeColumn& m
   for (size_t row = 0; row < present->size(); ++row) (*present)[row] = bit(row);
   for (size_t place = present->size(); place < 8 * bits.size(); ++place) {
     if (bit(place)) {
-      return Invalid(field + ".presence",
-                     absl::StrCat("bit ", place, " is set, the block has ", rows_count, " rows"));
+      return ArgumentError(
+          field + ".presence",
+          absl::StrCat("bit ", place, " is set, the block has ", rows_count, " rows"));
     }
   }
   return absl::OkStatus();
@@ -86,12 +83,12 @@ absl::StatusOr<int64_t> ReadSizes(const std::string& field, const pb::AttributeC
   const int64_t sizes = message.list_sizes_size();
   if (!spec.is_list) {
     if (sizes == 0) return present;
-    return Invalid(field + ".list_sizes",
-                   absl::StrCat(sizes, " given, \"", spec.name, "\" has type ", Describe(spec),
-                                ": must be none"));
+    return ArgumentError(field + ".list_sizes",
+                         absl::StrCat(sizes, " given, \"", spec.name, "\" has type ",
+                                      Describe(spec), ": must be none"));
   }
   if (sizes != present) {
-    return Invalid(
+    return ArgumentError(
         field + ".list_sizes",
         absl::StrCat(sizes, " for ", present, " rows that have a value, must be one each"));
   }
@@ -99,9 +96,9 @@ absl::StatusOr<int64_t> ReadSizes(const std::string& field, const pb::AttributeC
   for (int i = 0; i < sizes; ++i) {
     const uint32_t size = message.list_sizes(i);
     if (size > limits.list_values_max) {
-      return Invalid(absl::StrCat(field, ".list_sizes[", i, "]"),
-                     absl::StrCat(size, " values in row ", RowOfPresent(column->present, i),
-                                  ", must be at most ", limits.list_values_max));
+      return ArgumentError(absl::StrCat(field, ".list_sizes[", i, "]"),
+                           absl::StrCat(size, " values in row ", RowOfPresent(column->present, i),
+                                        ", must be at most ", limits.list_values_max));
     }
     values += size;
   }
@@ -123,8 +120,8 @@ absl::Status CheckValues(const std::string& field, const AttributeSpec& spec,
       problem = "NaN, must be a number or an infinity";
     }
     if (problem.empty()) continue;
-    return Invalid(absl::StrCat(field, ".values[", i, "]"),
-                   absl::StrCat("row ", RowOfValue(column, spec.is_list, i), ": ", problem));
+    return ArgumentError(absl::StrCat(field, ".values[", i, "]"),
+                         absl::StrCat("row ", RowOfValue(column, spec.is_list, i), ": ", problem));
   }
   return absl::OkStatus();
 }
@@ -139,15 +136,15 @@ absl::StatusOr<AttributeColumn> ColumnFromProto(const std::string& field,
   ABSL_ASSIGN_OR_RETURN(const std::optional<AttributeType> type,
                         TypeOfValues(field + ".values", message.values()));
   if (type.has_value() && *type != spec.type) {
-    return Invalid(field + ".values",
-                   absl::StrCat(NameOf(*type), " given, \"", spec.name, "\" has type ",
-                                Describe(spec), ": types must be the same"));
+    return ArgumentError(field + ".values",
+                         absl::StrCat(NameOf(*type), " given, \"", spec.name, "\" has type ",
+                                      Describe(spec), ": types must be the same"));
   }
   if (ValuesCount(message.values()) != wanted) {
-    return Invalid(field + ".values",
-                   absl::StrCat(ValuesCount(message.values()), " given, ",
-                                spec.is_list ? "list_sizes" : "the rows that have a value",
-                                " make it ", wanted));
+    return ArgumentError(field + ".values",
+                         absl::StrCat(ValuesCount(message.values()), " given, ",
+                                      spec.is_list ? "list_sizes" : "the rows that have a value",
+                                      " make it ", wanted));
   }
   column.values = ValuesFromProto(message.values(), spec.type);
   ABSL_RETURN_IF_ERROR(CheckValues(field, spec, limits, column));
@@ -185,9 +182,9 @@ absl::StatusOr<AttributeSchema> FromProto(
   for (const pb::AttributeSpec& spec : specs) {
     const std::optional<AttributeType> type = AttributeTypeFromProto(spec.type());
     if (!type.has_value()) {
-      return Invalid(absl::StrCat("attributes[", native.size(), "].type"),
-                     absl::StrCat(static_cast<int>(spec.type()),
-                                  ", must be INT64, DOUBLE, BOOL, KEYWORD or TIMESTAMP"));
+      return ArgumentError(absl::StrCat("attributes[", native.size(), "].type"),
+                           absl::StrCat(static_cast<int>(spec.type()),
+                                        ", must be INT64, DOUBLE, BOOL, KEYWORD or TIMESTAMP"));
     }
     native.push_back({.name = spec.name(), .type = *type, .is_list = spec.is_list()});
   }
@@ -215,15 +212,15 @@ absl::StatusOr<AttributeBlock> FromProto(
     const std::string field = absl::StrCat("block.attributes[", i, "]");
     const std::optional<int32_t> attribute = schema.Find(columns[i].attribute());
     if (!attribute.has_value()) {
-      return Invalid(
+      return ArgumentError(
           field + ".attribute",
           absl::StrCat(Quote(columns[i].attribute()), " is no attribute of the collection",
                        schema.size() == 0 ? ", which declares none" : ""));
     }
     const auto place = static_cast<size_t>(*attribute);
     if (seen[place]) {
-      return Invalid(field + ".attribute", absl::StrCat(Quote(columns[i].attribute()),
-                                                        " has another column in this block"));
+      return ArgumentError(field + ".attribute", absl::StrCat(Quote(columns[i].attribute()),
+                                                              " has another column in this block"));
     }
     seen[place] = true;
     ABSL_ASSIGN_OR_RETURN(
@@ -248,8 +245,8 @@ absl::StatusOr<std::optional<AttributeType>> TypeOfValues(const std::string& fie
   for (const AttributeType type : kAttributeTypes) {
     if (CountOf(values, type) == 0) continue;
     if (filled.has_value()) {
-      return Invalid(field, absl::StrCat("both ", NameOf(*filled), " and ", NameOf(type),
-                                         " given, must be one type"));
+      return ArgumentError(field, absl::StrCat("both ", NameOf(*filled), " and ", NameOf(type),
+                                               " given, must be one type"));
     }
     filled = type;
   }

@@ -11,8 +11,8 @@ namespace nearfield::server {
 namespace {
 
 constexpr char kVersion = 1;
-constexpr size_t kNumbers = 3;
-constexpr size_t kBytes = 1 + kNumbers * sizeof(uint64_t);
+constexpr size_t kNumbersCount = 3;
+constexpr size_t kBytes = 1 + kNumbersCount * sizeof(uint64_t);
 
 // FNV-1a hash.
 class Hash {
@@ -35,15 +35,15 @@ class Hash {
 }  // namespace
 
 std::string EncodeCursor(const Cursor& cursor) {
-  const uint64_t numbers[kNumbers] = {cursor.epoch, static_cast<uint64_t>(cursor.position),
-                                      cursor.search_fingerprint};
+  const uint64_t numbers[kNumbersCount] = {cursor.epoch, static_cast<uint64_t>(cursor.position),
+                                           cursor.search_fingerprint};
   std::string bytes(kBytes, kVersion);
   std::memcpy(bytes.data() + 1, numbers, sizeof numbers);
   return bytes;
 }
 
 absl::StatusOr<Cursor> DecodeCursor(std::string_view bytes) {
-  uint64_t numbers[kNumbers] = {};
+  uint64_t numbers[kNumbersCount] = {};
   if (bytes.size() != kBytes || bytes.front() != kVersion) {
     return ArgumentError("cursor",
                          absl::StrCat(bytes.size(),

@@ -15,10 +15,6 @@
 namespace nearfield::server {
 namespace {
 
-absl::Status Invalid(const std::string& field, const std::string& what) {
-  return ArgumentError(field, what);
-}
-
 std::optional<Comparison> ComparisonFromProto(pb::ComparisonOperator op) {
   switch (op) {
     case pb::COMPARISON_OPERATOR_EQUAL: return Comparison::kEqual;
@@ -103,7 +99,7 @@ class TreeMaker {
       return TooManyConditions(path(), limits_);
     }
     const std::optional<ConditionKind> kind = KindOf(*next.message);
-    if (!kind.has_value()) return Invalid(path(), "no condition is set");
+    if (!kind.has_value()) return ArgumentError(path(), "no condition is set");
     const auto place = static_cast<int32_t>(tree_.conditions.size());
     if (next.parent >= 0) {
       tree_.conditions[static_cast<size_t>(next.parent)].children.push_back(place);
@@ -154,14 +150,14 @@ class TreeMaker {
   absl::Status TakeComparison(const pb::Comparison& comparison, int32_t place) {
     const std::optional<Comparison> op = ComparisonFromProto(comparison.op());
     if (!op.has_value()) {
-      return Invalid(PathOf(tree_, place) + ".op",
-                     absl::StrCat(static_cast<int>(comparison.op()),
-                                  ", must be EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER or "
-                                  "GREATER_EQUAL"));
+      return ArgumentError(PathOf(tree_, place) + ".op",
+                           absl::StrCat(static_cast<int>(comparison.op()),
+                                        ", must be EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER or "
+                                        "GREATER_EQUAL"));
     }
     std::optional<ValueColumn> value = ValueFromProto(comparison.value());
     if (!value.has_value()) {
-      return Invalid(PathOf(tree_, place) + ".value", "none of its members is set");
+      return ArgumentError(PathOf(tree_, place) + ".value", "none of its members is set");
     }
     Condition& condition = tree_.conditions.back();
     condition.attribute = comparison.attribute();
