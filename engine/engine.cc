@@ -20,7 +20,7 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<Engine>> CreateOnGpu(const EngineOptions& options) {
   // One neighbor more than k_max, because a query by id drops its own row.
-  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<corpus::Backend> backend,
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend,
                         gpu::MakeGpuTopkEngine({.device = options.device,
                                                 .memory_bytes = options.memory_bytes,
                                                 .host_rows_bytes = options.host_rows_bytes,
@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateOnGpu(const EngineOptions& options
 absl::StatusOr<std::unique_ptr<Engine>> CreateOnCpu(const EngineOptions& options,
                                                     std::string note) {
   ABSL_RETURN_IF_ERROR(CheckCpuMemory(options));
-  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<corpus::Backend> backend,
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend,
                         cpu::MakeCpuTopkEngine({.memory_bytes = CpuMemoryBytes(options),
                                                 .threads = options.threads,
                                                 .k_max = options.k_max + 1,

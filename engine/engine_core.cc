@@ -36,7 +36,7 @@ class EngineCore final : public Engine {
         note_(std::move(note)) {}
 
   EngineInfo Info() const override {
-    const corpus::BackendInfo& info = device_->backend().info();
+    const backend::BackendInfo& info = device_->backend().info();
     return {.backend = info.kind,
             .device_name = info.device_name,
             .note = note_,
@@ -99,7 +99,7 @@ class EngineCore final : public Engine {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::unique_ptr<corpus::Backend> backend,
+absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::unique_ptr<backend::Backend> backend,
                                                    const EngineOptions& options, std::string note) {
   ABSL_RETURN_IF_ERROR(CheckOptions(options));
   ABSL_RETURN_IF_ERROR(score::CheckArithmeticMode());

@@ -15,7 +15,7 @@ namespace nearfield {
 // `note` becomes EngineInfo::note. Errors: InvalidArgument (an option out of range; k_max
 // not below that of the backend, which returns one row more for a query by id), FailedPrecondition
 // (the arithmetic mode of this thread).
-absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::unique_ptr<corpus::Backend> backend,
+absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::unique_ptr<backend::Backend> backend,
                                                    const EngineOptions& options, std::string note);
 
 }  // namespace nearfield

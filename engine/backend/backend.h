@@ -16,7 +16,7 @@
 #include "engine/base/host_work.h"
 #include "nearfield/engine/types.h"
 
-namespace nearfield::corpus {
+namespace nearfield::backend {
 
 // Seed of the rotation of every collection.
 inline constexpr uint64_t kRotationSeed = 0x6e65617266696c64;
@@ -153,4 +153,4 @@ class Backend {
   virtual absl::Status Health() const = 0;
 };
 
-}  // namespace nearfield::corpus
+}  // namespace nearfield::backend

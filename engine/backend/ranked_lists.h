@@ -12,7 +12,7 @@
 #include "engine/base/scratch_buffer.h"
 #include "engine/score/order.h"
 
-namespace nearfield::corpus {
+namespace nearfield::backend {
 
 // A row of a list: its score, and its rank in its generation.
 struct RankedScore {
@@ -77,4 +77,4 @@ class RankedLists {
   ScratchBuffer<RankedScore> rows_;  // [queries][generations][pitch]
 };
 
-}  // namespace nearfield::corpus
+}  // namespace nearfield::backend

@@ -8,7 +8,7 @@
 #include "engine/score/host_device.h"
 #include "engine/score/score.h"
 
-namespace nearfield::score {
+namespace nearfield::bound {
 
 // Bound of a row's code c, int8 in the rotated space. 16 bytes: one load.
 struct alignas(16) RowBound {
@@ -130,7 +130,7 @@ NEARFIELD_HOST_DEVICE inline RowBound MakeRowBound(float scale, double residual_
       NormUp(residual_squares, dimension) * (1.0 + 4.0 * 0x1p-53) + rotation_error * code_norm;
   bound.squared_norm_lower = SquaredNormLower(row_squared);
   if (!(code_norm <= kCodeNormMax)) {
-    bound.residual = FloatFromBits(0x7f800000u);
+    bound.residual = score::FloatFromBits(0x7f800000u);
     return bound;
   }
   bound.scale = scale;
@@ -158,7 +158,7 @@ NEARFIELD_HOST_DEVICE inline QueryBound MakeQueryBound(float first_scale, float 
   // Subtracting codes rounds each value twice, by 2^-53 of its magnitude.
   const double rest = norms.rest + rotation_error * norms.query + 4.0 * 0x1p-53 * codes;
   const bool usable = codes <= kCodeNormMax;
-  const double infinity = static_cast<double>(FloatFromBits(0x7f800000u));
+  const double infinity = static_cast<double>(score::FloatFromBits(0x7f800000u));
   // L2 subtracts the distance from twice the product.
   const double factor = l2 ? 2.0 : 1.0;
   QueryBound bound;
@@ -173,4 +173,4 @@ NEARFIELD_HOST_DEVICE inline QueryBound MakeQueryBound(float first_scale, float 
   return bound;
 }
 
-}  // namespace nearfield::score
+}  // namespace nearfield::bound

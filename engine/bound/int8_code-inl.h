@@ -15,7 +15,7 @@
 #include "engine/bound/rotation-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace nearfield::corpus {
+namespace nearfield::bound {
 namespace HWY_NAMESPACE {
 
 // Arrays of values and codes are padded with zeros to whole vectors of codes.
@@ -54,15 +54,15 @@ struct TakenCodes {
 // (kRest).
 template <bool kRest>
 TakenCodes TakeCodes(double* values, int64_t size, int8_t* codes) {
-  const float scale = score::CodeScale(GreatestMagnitude(values, size));
+  const float scale = CodeScale(GreatestMagnitude(values, size));
   if (!(scale > 0.0f) || !std::isfinite(scale)) {
     std::fill(codes, codes + size, int8_t{0});
     if (!kRest) std::fill(values, values + size, 0.0);
-    return {scale, score::CodeNormUp(scale, 0)};
+    return {scale, CodeNormUp(scale, 0)};
   }
   const Vec inverse = hn::Set(kTag, 1.0 / static_cast<double>(scale));
   const Vec factor = hn::Set(kTag, static_cast<double>(scale));
-  const Vec greatest = hn::Set(kTag, score::kCodeMax);
+  const Vec greatest = hn::Set(kTag, kCodeMax);
   Vec squares = hn::Zero(kTag);  // integers far below 2^53: exact
   for (int64_t i = 0; i < size; i += kWidth) {
     const Vec value = hn::Load(kTag, values + i);
@@ -74,7 +74,7 @@ TakenCodes TakeCodes(double* values, int64_t size, int8_t* codes) {
     hn::StoreU(hn::DemoteTo(TagCode(), hn::DemoteTo(TagWord(), code)), TagCode(), codes + i);
   }
   const auto sum = static_cast<int64_t>(hn::GetLane(hn::SumOfLanes(kTag, squares)));
-  return {scale, score::CodeNormUp(scale, sum)};
+  return {scale, CodeNormUp(scale, sum)};
 }
 
 inline void Divide(double* values, int64_t size, double divisor) {
@@ -98,8 +98,8 @@ inline QueryBounds EncodeQueryCodes(const EncodeQueryArgs& args) {
     Divide(values, size, std::sqrt(squares));
     of_query = Squares(values, nullptr, size);
   }
-  const auto norm = [&] { return score::NormUp(Squares(values, nullptr, size), dim); };
-  score::QueryNorms norms = {.query = score::NormUp(of_query, dim)};
+  const auto norm = [&] { return NormUp(Squares(values, nullptr, size), dim); };
+  QueryNorms norms = {.query = NormUp(of_query, dim)};
   Rotate(rotation, rotation.query_shift(), values);
   const TakenCodes of_first = TakeCodes<true>(values, size, codes);
   std::copy(codes, codes + dim, args.first);
@@ -107,18 +107,18 @@ inline QueryBounds EncodeQueryCodes(const EncodeQueryArgs& args) {
   norms.rest = norms.without_first;
   const bool l2 = args.metric == Metric::kL2;
   QueryBounds bounds;
-  bounds.first_only = score::MakeQueryBound(of_first.scale, 0.0f, norms, rotation.RelativeError(),
-                                            l2, squares, dim);
+  bounds.first_only =
+      MakeQueryBound(of_first.scale, 0.0f, norms, rotation.RelativeError(), l2, squares, dim);
   const TakenCodes of_second = TakeCodes<true>(values, size, codes);
   std::copy(codes, codes + dim, args.second);
   norms.rest = norm();
-  bounds.both = score::MakeQueryBound(of_first.scale, of_second.scale, norms,
-                                      rotation.RelativeError(), l2, squares, dim);
+  bounds.both = MakeQueryBound(of_first.scale, of_second.scale, norms, rotation.RelativeError(), l2,
+                               squares, dim);
   return bounds;
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace nearfield::corpus
+}  // namespace nearfield::bound
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard per instruction set

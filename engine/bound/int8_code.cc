@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-namespace nearfield::corpus {
+namespace nearfield::bound {
 namespace {
 
 // Lanes of sums and maxima, which processors compute in parallel.
@@ -24,7 +24,7 @@ double Squares(absl::Span<const double> values) {
 }
 
 double Norm(absl::Span<const double> values) {
-  return score::NormUp(Squares(values), static_cast<int64_t>(values.size()));
+  return NormUp(Squares(values), static_cast<int64_t>(values.size()));
 }
 
 double Magnitude(absl::Span<const double> values) {
@@ -44,7 +44,7 @@ double Magnitude(absl::Span<const double> values) {
 // Writes the codes of `values` in units of the returned scale. Subtracts the decoded codes from
 // `values`; only this subtraction rounds.
 float TakeCodes(absl::Span<double> values, absl::Span<int8_t> codes) {
-  const float scale = score::CodeScale(Magnitude(values));
+  const float scale = CodeScale(Magnitude(values));
   if (!(scale > 0.0f) || !std::isfinite(scale)) {
     std::fill(codes.begin(), codes.end(), int8_t{0});
     return scale;
@@ -54,7 +54,7 @@ float TakeCodes(absl::Span<double> values, absl::Span<int8_t> codes) {
   double* const data = values.data();
   int8_t* const out = codes.data();
   for (size_t i = 0; i < values.size(); ++i) {
-    const double code = score::CodeOf(data[i], inverse);
+    const double code = CodeOf(data[i], inverse);
     out[i] = static_cast<int8_t>(static_cast<int32_t>(code));
     data[i] -= unit * code;  // the product is exact
   }
@@ -64,7 +64,7 @@ float TakeCodes(absl::Span<double> values, absl::Span<int8_t> codes) {
 double CodeNorm(float scale, absl::Span<const int8_t> codes) {
   int64_t sum = 0;
   for (const int8_t code : codes) sum += int64_t{code} * code;
-  return score::CodeNormUp(scale, sum);
+  return CodeNormUp(scale, sum);
 }
 
 // Returns the vector in fp64, divided by its norm for cosine unless the norm is 0.
@@ -78,8 +78,8 @@ std::vector<double> Widen(Metric metric, absl::Span<const float> vector) {
 
 }  // namespace
 
-score::RowBound EncodeRow(const Rotation& rotation, Metric metric, absl::Span<const float> row,
-                          absl::Span<int8_t> codes) {
+RowBound EncodeRow(const Rotation& rotation, Metric metric, absl::Span<const float> row,
+                   absl::Span<int8_t> codes) {
   const std::vector<double> values = Widen(metric, row);
   const double squares = Squares(values);
   std::vector<double> work = values;
@@ -93,8 +93,8 @@ score::RowBound EncodeRow(const Rotation& rotation, Metric metric, absl::Span<co
   for (size_t i = 0; i < work.size(); ++i) work[i] = static_cast<double>(scale) * codes[i];
   rotation.BringBackWithQuery(absl::MakeSpan(work));
   for (size_t i = 0; i < work.size(); ++i) work[i] = values[i] - work[i];
-  return score::MakeRowBound(scale, Squares(work), CodeNorm(scale, codes), rotation.RelativeError(),
-                             metric == Metric::kL2 ? squares : 0.0, rotation.dimension());
+  return MakeRowBound(scale, Squares(work), CodeNorm(scale, codes), rotation.RelativeError(),
+                      metric == Metric::kL2 ? squares : 0.0, rotation.dimension());
 }
 
 QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<const float> query,
@@ -102,14 +102,14 @@ QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<cons
   std::vector<double> work = Widen(metric, query);
   const bool l2 = metric == Metric::kL2;
   const double squares = Squares(work);
-  score::QueryNorms norms = {.query = Norm(work)};
+  QueryNorms norms = {.query = Norm(work)};
   rotation.RotateQuery(absl::MakeSpan(work));
   const float first_scale = TakeCodes(absl::MakeSpan(work), first);
   norms.without_first = Norm(work);
   norms.rest = norms.without_first;
   const auto bound_with = [&](float second_scale) {
-    return score::MakeQueryBound(first_scale, second_scale, norms, rotation.RelativeError(), l2,
-                                 squares, rotation.dimension());
+    return MakeQueryBound(first_scale, second_scale, norms, rotation.RelativeError(), l2, squares,
+                          rotation.dimension());
   };
   QueryBounds bounds;
   bounds.first_only = bound_with(0.0f);
@@ -119,4 +119,4 @@ QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<cons
   return bounds;
 }
 
-}  // namespace nearfield::corpus
+}  // namespace nearfield::bound

@@ -9,16 +9,16 @@
 #include "engine/bound/rotation.h"
 #include "nearfield/engine/types.h"
 
-namespace nearfield::corpus {
+namespace nearfield::bound {
 
 // Encodes a row and returns its bound. row: [dimension], finite. codes: [dimension], written, -127
 // to 127.
-score::RowBound EncodeRow(const Rotation& rotation, Metric metric, absl::Span<const float> row,
-                          absl::Span<int8_t> codes);
+RowBound EncodeRow(const Rotation& rotation, Metric metric, absl::Span<const float> row,
+                   absl::Span<int8_t> codes);
 
 struct QueryBounds {
-  score::QueryBound both;        // with both codes
-  score::QueryBound first_only;  // with only the first code; its second_scale is 0
+  QueryBound both;        // with both codes
+  QueryBound first_only;  // with only the first code; its second_scale is 0
 };
 
 // Encodes a query as two codes and returns its bounds. query: [dimension], finite, for cosine not
@@ -27,4 +27,4 @@ struct QueryBounds {
 QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<const float> query,
                         absl::Span<int8_t> first, absl::Span<int8_t> second);
 
-}  // namespace nearfield::corpus
+}  // namespace nearfield::bound

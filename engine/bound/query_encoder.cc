@@ -16,7 +16,7 @@
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace nearfield::corpus {
+namespace nearfield::bound {
 namespace HWY_NAMESPACE {
 
 // Returns the encoder of this instruction set, or null if there is none.
@@ -29,11 +29,11 @@ EncodeQueryFunction EncoderOfTarget() {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace nearfield::corpus
+}  // namespace nearfield::bound
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace nearfield::corpus {
+namespace nearfield::bound {
 namespace {
 
 HWY_EXPORT(EncoderOfTarget);
@@ -72,5 +72,5 @@ QueryBounds QueryEncoder::Encode(const Rotation& rotation, Metric metric,
   return encode_(args);
 }
 
-}  // namespace nearfield::corpus
+}  // namespace nearfield::bound
 #endif  // HWY_ONCE

@@ -9,7 +9,7 @@
 #include "engine/bound/rotation.h"
 #include "nearfield/engine/types.h"
 
-namespace nearfield::corpus {
+namespace nearfield::bound {
 
 // Vectorized code processes whole cache lines of int8 codes.
 inline constexpr int32_t kCodeLine = 64;
@@ -45,4 +45,4 @@ class QueryEncoder {
   ScratchBuffer<double> scratch_;
 };
 
-}  // namespace nearfield::corpus
+}  // namespace nearfield::bound

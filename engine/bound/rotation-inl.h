@@ -13,7 +13,7 @@
 #include "engine/bound/vector_tags-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace nearfield::corpus {
+namespace nearfield::bound {
 namespace HWY_NAMESPACE {
 
 // Smaller blocks are rotated without vectors.
@@ -121,7 +121,7 @@ inline void BringBack(const Rotation& rotation, double* values) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace nearfield::corpus
+}  // namespace nearfield::bound
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard per instruction set

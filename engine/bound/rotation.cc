@@ -3,13 +3,13 @@
 #include <cmath>
 #include <cstddef>
 
-namespace nearfield::corpus {
+namespace nearfield::bound {
 namespace {
 
-std::vector<double> Signs(const score::RotationShape& shape, int round) {
+std::vector<double> Signs(const RotationShape& shape, int round) {
   std::vector<double> signs(static_cast<size_t>(shape.dimension));
   for (size_t i = 0; i < signs.size(); ++i) {
-    signs[i] = score::RotationFlips(shape, round, static_cast<int32_t>(i)) ? -1.0 : 1.0;
+    signs[i] = RotationFlips(shape, round, static_cast<int32_t>(i)) ? -1.0 : 1.0;
   }
   return signs;
 }
@@ -21,7 +21,7 @@ void Apply(const std::vector<double>& signs, absl::Span<double> values) {
 }  // namespace
 
 Rotation::Rotation(int64_t dimension, uint64_t seed)
-    : shape_(score::RotationShapeOf(static_cast<int32_t>(dimension), seed)),
+    : shape_(RotationShapeOf(static_cast<int32_t>(dimension), seed)),
       first_signs_(Signs(shape_, 0)),
       second_signs_(Signs(shape_, 1)) {}
 
@@ -88,6 +88,6 @@ void Rotation::BringBackWithQuery(absl::Span<double> rotated) const {
   Apply(first_signs_, rotated);
 }
 
-double Rotation::RelativeError() const { return score::RotationError(shape_); }
+double Rotation::RelativeError() const { return RotationError(shape_); }
 
-}  // namespace nearfield::corpus
+}  // namespace nearfield::bound

@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 #include "engine/bound/rotation_shape.h"
 
-namespace nearfield::corpus {
+namespace nearfield::bound {
 
 class Rotation {
  public:
@@ -46,9 +46,9 @@ class Rotation {
   // Applies H, scaled by 2^-shift.
   void Hadamard(absl::Span<double> block, int shift) const;
 
-  score::RotationShape shape_;
+  RotationShape shape_;
   std::vector<double> first_signs_;
   std::vector<double> second_signs_;
 };
 
-}  // namespace nearfield::corpus
+}  // namespace nearfield::bound

@@ -7,7 +7,7 @@
 #include "engine/base/scramble.h"
 #include "engine/score/host_device.h"
 
-namespace nearfield::score {
+namespace nearfield::bound {
 
 struct RotationShape {
   int32_t dimension = 0;
@@ -48,4 +48,4 @@ NEARFIELD_HOST_DEVICE constexpr double RotationError(const RotationShape& shape)
   return 8.0 * shape.log2_block * 0x1p-53;
 }
 
-}  // namespace nearfield::score
+}  // namespace nearfield::bound

@@ -19,7 +19,7 @@
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace nearfield::corpus {
+namespace nearfield::bound {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -31,7 +31,7 @@ inline constexpr int32_t kWidth = static_cast<int32_t>(hn::MaxLanes(Tag()));  //
 static_assert(kWidth == 4 || kWidth == 8);
 
 }  // namespace HWY_NAMESPACE
-}  // namespace nearfield::corpus
+}  // namespace nearfield::bound
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard per instruction set

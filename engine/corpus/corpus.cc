@@ -22,7 +22,7 @@
 
 namespace nearfield::corpus {
 
-absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
+absl::Status CheckSpec(const CollectionSpec& spec, const backend::Backend& backend) {
   ABSL_RETURN_IF_ERROR(CheckRange("dim", spec.dim, 1, kDimMax));
   if (spec.metric != Metric::kDot && spec.metric != Metric::kCosine && spec.metric != Metric::kL2) {
     return absl::InvalidArgumentError(
@@ -63,12 +63,12 @@ absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend) {
 namespace {
 
 // A collection with its rows on the host can scan only codes.
-ScanPrecision PrecisionOf(const CollectionSpec& spec, const Backend& backend) {
+ScanPrecision PrecisionOf(const CollectionSpec& spec, const backend::Backend& backend) {
   if (spec.scan == ScanChoice::kRows) return ScanPrecision::kRows;
   if (spec.scan == ScanChoice::kInt8 || spec.rows == RowPlacement::kHost) {
     return ScanPrecision::kInt8;
   }
-  const BackendInfo& info = backend.info();
+  const backend::BackendInfo& info = backend.info();
   return spec.dim >= info.scan_dim_min ? info.scan : ScanPrecision::kRows;
 }
 
@@ -87,7 +87,7 @@ std::shared_ptr<Corpus> Corpus::Make(const CollectionSpec& spec, std::shared_ptr
   return std::shared_ptr<Corpus>(new Corpus(spec, std::move(device), epoch, ordinals_max));
 }
 
-RowFormat Corpus::format() const {
+backend::RowFormat Corpus::format() const {
   return {.dim = spec_.dim,
           .metric = spec_.metric,
           .row_type = spec_.row_type,

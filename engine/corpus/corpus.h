@@ -22,7 +22,7 @@ namespace nearfield::corpus {
 
 // Checks the fields of `spec`. Errors: InvalidArgument (a field is out of range: reports its name,
 // value and limit), FailedPrecondition (rows on the host, and the backend has no memory for them).
-absl::Status CheckSpec(const CollectionSpec& spec, const Backend& backend);
+absl::Status CheckSpec(const CollectionSpec& spec, const backend::Backend& backend);
 
 // Locks: `change_mutex_` serializes commits and deletions, including their checks and merges.
 // `mutex_` guards pointers only: a search holds it to copy one pointer, and never waits for a
@@ -49,7 +49,7 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const override;
 
   const std::shared_ptr<Device>& device() const { return device_; }
-  RowFormat format() const;
+  backend::RowFormat format() const;
   int64_t row_bytes() const { return int64_t{spec_.dim} * BytesPerElement(spec_.row_type); }
 
   std::shared_ptr<const PinnedEpoch> PinEpoch() const override;

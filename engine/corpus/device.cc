@@ -21,7 +21,7 @@ int32_t HostThreads() {
 
 }  // namespace
 
-Device::Device(std::unique_ptr<Backend> backend, int64_t host_bytes_total)
+Device::Device(std::unique_ptr<backend::Backend> backend, int64_t host_bytes_total)
     : backend_(std::move(backend)),
       host_(HostBudget::Make(host_bytes_total)),
       host_work_(std::make_unique<HostWork>(HostThreads())) {}

@@ -18,9 +18,9 @@ namespace nearfield::corpus {
 // collection still holds them.
 class Device {
  public:
-  Device(std::unique_ptr<Backend> backend, int64_t host_bytes_total);
+  Device(std::unique_ptr<backend::Backend> backend, int64_t host_bytes_total);
 
-  Backend& backend() const { return *backend_; }
+  backend::Backend& backend() const { return *backend_; }
   HostBudget& host() const { return *host_; }
   HostWork& host_work() const { return *host_work_; }
 
@@ -31,7 +31,7 @@ class Device {
   absl::Status Observe(absl::Status status) const;
 
  private:
-  const std::unique_ptr<Backend> backend_;
+  const std::unique_ptr<backend::Backend> backend_;
   const std::shared_ptr<HostBudget> host_;
   const std::unique_ptr<HostWork> host_work_;
   mutable Mutex mutex_;

@@ -22,8 +22,8 @@ namespace nearfield::corpus {
 struct Generation {
   std::shared_ptr<Device> device;  // first: outlives the planes
   HostReservation host;
-  std::unique_ptr<RowPlanes> planes;  // sealed
-  IdColumn ids;                       // by slot
+  std::unique_ptr<backend::RowPlanes> planes;  // sealed
+  IdColumn ids;                                // by slot
   // Slots in id order. After the first `named` slots come the superseded ones: a later row of the
   // same upload has their id, so they are deleted from the start.
   std::vector<uint32_t> slot_by_rank;
@@ -57,7 +57,7 @@ struct Generation {
 struct GenerationParts {
   std::shared_ptr<Device> device;
   HostReservation host;
-  std::unique_ptr<RowPlanes> planes;
+  std::unique_ptr<backend::RowPlanes> planes;
   IdColumn ids;
   Ordinals ordinals;
   BytesColumn payloads;  // one value for each row

@@ -21,7 +21,8 @@ namespace {
 using Sources = std::vector<const GenerationState*>;
 
 absl::StatusOr<GenerationParts> ReserveParts(const std::shared_ptr<Device>& device,
-                                             const RowFormat& format, const Sources& sources) {
+                                             const backend::RowFormat& format,
+                                             const Sources& sources) {
   int64_t rows_count = 0;
   int64_t id_bytes = 0;
   int64_t payload_bytes = 0;
@@ -56,7 +57,7 @@ std::vector<int64_t> RowsLive(const std::vector<GenerationState>& states) {
 
 // Returns `states` with the generations at `indices` merged into one.
 absl::StatusOr<std::vector<GenerationState>> MergeAt(const std::shared_ptr<Device>& device,
-                                                     const RowFormat& format,
+                                                     const backend::RowFormat& format,
                                                      const std::vector<GenerationState>& states,
                                                      const std::vector<size_t>& indices) {
   Sources sources;
@@ -74,7 +75,7 @@ absl::StatusOr<std::vector<GenerationState>> MergeAt(const std::shared_ptr<Devic
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Generation>> Merge(const std::shared_ptr<Device>& device,
-                                                        const RowFormat& format,
+                                                        const backend::RowFormat& format,
                                                         const Sources& sources) {
   ABSL_ASSIGN_OR_RETURN(GenerationParts parts, ReserveParts(device, format, sources));
   for (const GenerationState* source : sources) {
@@ -93,7 +94,7 @@ absl::StatusOr<std::shared_ptr<const Generation>> Merge(const std::shared_ptr<De
 }
 
 absl::StatusOr<std::vector<GenerationState>> MergeDownTo(const std::shared_ptr<Device>& device,
-                                                         const RowFormat& format,
+                                                         const backend::RowFormat& format,
                                                          std::vector<GenerationState> states,
                                                          size_t generations_max) {
   while (states.size() > generations_max) {

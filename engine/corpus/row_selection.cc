@@ -95,7 +95,8 @@ int64_t RowSet::bytes() const {
 bool SearchedRows::Holds(const RowRef& row) const {
   if (selection == nullptr) return true;
   if (selection->rows_live[row.generation] == 0) return false;
-  const std::shared_ptr<const Tombstones>& left_out = selection->tombstones[row.generation];
+  const std::shared_ptr<const backend::Tombstones>& left_out =
+      selection->tombstones[row.generation];
   return left_out == nullptr || !IsDeleted(left_out->words(), row.slot);
 }
 
@@ -103,8 +104,8 @@ int64_t SearchedRows::rows_count() const {
   return selection == nullptr ? snapshot->rows_live() : selection->rows_count;
 }
 
-std::vector<GenerationView> SearchedRows::Views() const {
-  std::vector<GenerationView> views = snapshot->Views();
+std::vector<backend::GenerationView> SearchedRows::Views() const {
+  std::vector<backend::GenerationView> views = snapshot->Views();
   if (selection == nullptr) return views;
   for (size_t g = 0; g < views.size(); ++g) {
     views[g].rows_live = selection->rows_live[g];

@@ -19,7 +19,7 @@ namespace nearfield::corpus {
 // Some of the live rows of a snapshot, with one entry for each generation. Immutable.
 struct RowSelection {
   // Null: no row is excluded. Else the deleted and the excluded rows.
-  std::vector<std::shared_ptr<const Tombstones>> tombstones;
+  std::vector<std::shared_ptr<const backend::Tombstones>> tombstones;
   std::vector<int64_t> rows_live;  // number of chosen rows; may be 0
   // The slots of the chosen rows if they are few; else there is no entry.
   std::vector<std::vector<uint32_t>> slots;
@@ -50,7 +50,7 @@ struct SearchedRows {
   int64_t rows_count() const;
   // Returns whether these rows include a live row of the snapshot.
   bool Holds(const RowRef& row) const;
-  std::vector<GenerationView> Views() const;
+  std::vector<backend::GenerationView> Views() const;
 };
 
 // Returns the live rows that the filter chooses. Errors: ResourceExhausted (no device memory for

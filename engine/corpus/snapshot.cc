@@ -86,8 +86,8 @@ void CorpusSnapshot::Check() const {
   }
 }
 
-std::vector<GenerationView> CorpusSnapshot::Views() const {
-  std::vector<GenerationView> views;
+std::vector<backend::GenerationView> CorpusSnapshot::Views() const {
+  std::vector<backend::GenerationView> views;
   views.reserve(generations.size());
   for (const GenerationState& state : generations) {
     views.push_back({.planes = state.generation->planes.get(),

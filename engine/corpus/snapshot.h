@@ -20,8 +20,8 @@ namespace nearfield::corpus {
 // One generation and its rows that are deleted at this epoch.
 struct GenerationState {
   std::shared_ptr<const Generation> generation;
-  std::shared_ptr<const Tombstones> tombstones;  // null: no row deleted
-  int64_t rows_live = 0;                         // > 0
+  std::shared_ptr<const backend::Tombstones> tombstones;  // null: no row deleted
+  int64_t rows_live = 0;                                  // > 0
 };
 
 struct CorpusSnapshot {
@@ -29,7 +29,7 @@ struct CorpusSnapshot {
   std::vector<GenerationState> generations;  // at most kGenerationsMax
 
   int64_t rows_live() const;
-  std::vector<GenerationView> Views() const;
+  std::vector<backend::GenerationView> Views() const;
   // Aborts if an invariant is broken: at most kGenerationsMax generations, each with a live row and
   // with tombstones that agree with rows_live. Cost: one step per generation; in dev and sanitizer
   // builds one per row.

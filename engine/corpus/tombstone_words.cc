@@ -9,7 +9,7 @@
 
 namespace nearfield::corpus {
 
-std::vector<uint64_t> CopyWords(const Tombstones* tombstones, int64_t rows_count) {
+std::vector<uint64_t> CopyWords(const backend::Tombstones* tombstones, int64_t rows_count) {
   std::vector<uint64_t> words(static_cast<size_t>(CeilDiv(rows_count, 64)), 0);
   if (tombstones != nullptr) {
     const absl::Span<const uint64_t> old = tombstones->words();
@@ -18,7 +18,7 @@ std::vector<uint64_t> CopyWords(const Tombstones* tombstones, int64_t rows_count
   return words;
 }
 
-std::vector<uint32_t> LiveSlots(const Tombstones* tombstones, int64_t begin, int64_t end) {
+std::vector<uint32_t> LiveSlots(const backend::Tombstones* tombstones, int64_t begin, int64_t end) {
   std::vector<uint32_t> slots;
   slots.reserve(static_cast<size_t>(end - begin));
   for (int64_t slot = begin; slot < end; ++slot) {

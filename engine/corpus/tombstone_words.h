@@ -18,7 +18,7 @@ inline bool IsDeleted(absl::Span<const uint64_t> words, uint32_t slot) {
 }
 
 // Returns false if `tombstones` is null.
-inline bool IsDeleted(const Tombstones* tombstones, uint32_t slot) {
+inline bool IsDeleted(const backend::Tombstones* tombstones, uint32_t slot) {
   return tombstones != nullptr && IsDeleted(tombstones->words(), slot);
 }
 
@@ -35,9 +35,9 @@ inline std::vector<uint32_t> ZeroBits(absl::Span<const uint64_t> words, int64_t 
 }
 
 // Returns a copy of `tombstones` (null: none) with space for `rows_count` slots.
-std::vector<uint64_t> CopyWords(const Tombstones* tombstones, int64_t rows_count);
+std::vector<uint64_t> CopyWords(const backend::Tombstones* tombstones, int64_t rows_count);
 
 // Returns the slots of [begin, end) that are not deleted, ascending.
-std::vector<uint32_t> LiveSlots(const Tombstones* tombstones, int64_t begin, int64_t end);
+std::vector<uint32_t> LiveSlots(const backend::Tombstones* tombstones, int64_t begin, int64_t end);
 
 }  // namespace nearfield::corpus

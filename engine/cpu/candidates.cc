@@ -28,7 +28,7 @@ void Candidates::DropRuledOut(int64_t begin, float floor) {
 }
 
 void Candidates::Refine(const CandidateContext& context) {
-  const score::QueryBound& bound = context.queries->bound(query_);
+  const bound::QueryBound& bound = context.queries->bound(query_);
   const CodeKernels& kernels = context.queries->kernels();
   for (int64_t i = refined_; i < count_; ++i) {
     const uint32_t slot = waiting_[i].slot;
@@ -36,8 +36,8 @@ void Candidates::Refine(const CandidateContext& context) {
     int32_t second[kCodeRowGroup];
     kernels.scan_one(context.planes->code_tile(slot, 1), context.queries->one(query_), first,
                      second);
-    waiting_[i].upper = OrderableUpper(score::UpperScore(
-        context.planes->bounds()[slot], bound, score::CodeProduct(bound, first[0], second[0])));
+    waiting_[i].upper = OrderableUpper(bound::UpperScore(
+        context.planes->bounds()[slot], bound, bound::CodeProduct(bound, first[0], second[0])));
   }
 }
 

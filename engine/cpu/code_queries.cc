@@ -57,7 +57,7 @@ void CodeQueries::PackPanels(const Input& input) {
   float* const terms = terms_.get();
   std::fill(terms, terms + 4 * width_, 0.0f);
   for (int32_t q = 0; q < count_; ++q) {
-    const score::QueryBound& bound = bounds_[static_cast<size_t>(q)].first_only;
+    const bound::QueryBound& bound = bounds_[static_cast<size_t>(q)].first_only;
     terms[q] = bound.first_scale;
     terms[width_ + q] = bound.of_residual;
     terms[2 * width_ + q] = bound.of_norm;

@@ -26,8 +26,8 @@ class CodeQueries {
   struct Input {
     const float* queries = nullptr;  // [k.size(), dim]
     absl::Span<const int32_t> k;
-    corpus::RowFormat format;
-    const corpus::Rotation* rotation = nullptr;
+    backend::RowFormat format;
+    const bound::Rotation* rotation = nullptr;
   };
   // Replaces the group. Uses the threads of the pool if there is enough work. Errors:
   // FailedPrecondition (a thread is not in the arithmetic mode that the bounds require).
@@ -42,7 +42,7 @@ class CodeQueries {
   int32_t panels_count() const { return panels_count_; }
   const std::byte* one(int32_t query) const { return ones_.get() + query * one_bytes_; }
   const std::byte* panel(int32_t panel) const { return panels_.get() + panel * panel_bytes_; }
-  const score::QueryBound& bound(int32_t query) const {
+  const bound::QueryBound& bound(int32_t query) const {
     return bounds_[static_cast<size_t>(query)].both;
   }
   // Terms of the bounds with the first code, [panels_count * lanes] each.
@@ -99,7 +99,7 @@ class CodeQueries {
   ScratchBuffer<float> terms_;
   ScratchBuffer<double> wide_;
   std::vector<ScratchBuffer<double>> scratch_;  // one per thread
-  std::vector<corpus::QueryBounds> bounds_;
+  std::vector<bound::QueryBounds> bounds_;
   std::vector<double> squares_;  // S(q,q), for cosine
   std::unique_ptr<State[]> states_;
   int64_t states_count_ = 0;

@@ -48,7 +48,7 @@ constexpr int64_t kRowsAScoreAtFirst = 128;
 }  // namespace
 
 CodeScan::CodeScan(const GenerationScan::Context& context, const QueryGroup& group,
-                   CodeQueries& queries, const corpus::GenerationView& view)
+                   CodeQueries& queries, const backend::GenerationView& view)
     : context_(context),
       group_(group),
       queries_(queries),
@@ -254,7 +254,7 @@ void CodeScan::FinalizeTile(ThreadWorkspace& space) {
   if (all_abandoned) next_turn_.store(tiles_count_, std::memory_order_relaxed);
 }
 
-absl::Status CodeScan::Run(const ScanOutput& best, corpus::ScanCost* cost) {
+absl::Status CodeScan::Run(const ScanOutput& best, backend::ScanCost* cost) {
   if (Cancelled()) return absl::CancelledError("search cancelled by its caller");
   for (int32_t q = 0; q < queries_count_; ++q) queries_.ResetWork(q);
   PlanTiles();
@@ -275,7 +275,7 @@ absl::Status CodeScan::Run(const ScanOutput& best, corpus::ScanCost* cost) {
   }
   cost->candidates += rescored;
   cost->bytes_read +=
-      rows_read_.load() * (planes_.code_stride() + static_cast<int64_t>(sizeof(score::RowBound))) +
+      rows_read_.load() * (planes_.code_stride() + static_cast<int64_t>(sizeof(bound::RowBound))) +
       rescored * planes_.stride_bytes();
   const int32_t mergers = MergeThreads(keys, queries_count_, participants_);
   context_.pool->Run(mergers, [&](int32_t worker) {

@@ -25,13 +25,13 @@ namespace nearfield::cpu {
 class CodeScan {
  public:
   CodeScan(const GenerationScan::Context& context, const QueryGroup& group, CodeQueries& queries,
-           const corpus::GenerationView& view);
+           const backend::GenerationView& view);
 
   // Fills the list of every query that is not abandoned at the end with the best rows of the
   // generation in its order: at least the rows that reach the query's floor after all scans.
   // Abandons queries whose bounds rule out too few rows (CodeQueries::Abandon). Adds to *cost.
   // Errors: as GenerationScan.
-  absl::Status Run(const ScanOutput& best, corpus::ScanCost* cost);
+  absl::Status Run(const ScanOutput& best, backend::ScanCost* cost);
 
  private:
   void PlanTiles();

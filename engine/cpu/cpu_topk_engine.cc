@@ -31,7 +31,7 @@ int64_t MicrosSince(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-class CpuTopkEngine : public corpus::Backend {
+class CpuTopkEngine : public backend::Backend {
  public:
   CpuTopkEngine(const CpuOptions& options, int32_t threads_count, const ScanKernels& kernels)
       : kernels_(kernels),
@@ -48,45 +48,45 @@ class CpuTopkEngine : public corpus::Backend {
     info_.scan_dim_min = kCodesDimMin;
   }
 
-  const corpus::BackendInfo& info() const override { return info_; }
+  const backend::BackendInfo& info() const override { return info_; }
 
-  absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> Reserve(const corpus::RowFormat& format,
-                                                             int64_t rows_max) override {
+  absl::StatusOr<std::unique_ptr<backend::RowPlanes>> Reserve(const backend::RowFormat& format,
+                                                              int64_t rows_max) override {
     return CpuRowPlanes::Reserve(format, rows_max, {budget_, threads_, &kernels_});
   }
 
-  absl::StatusOr<std::unique_ptr<corpus::Tombstones>> MakeTombstones(
+  absl::StatusOr<std::unique_ptr<backend::Tombstones>> MakeTombstones(
       std::vector<uint64_t> words) override {
     const auto bytes = static_cast<int64_t>(words.size() * sizeof(uint64_t));
     ABSL_ASSIGN_OR_RETURN(BudgetShare share, BudgetShare::Take(budget_, bytes));
     return std::make_unique<CpuTombstones>(std::move(words), std::move(share));
   }
 
-  absl::Status Search(const corpus::RowFormat& format,
-                      absl::Span<const corpus::GenerationView> generations,
-                      const corpus::QueryTile& tile, corpus::RankedLists* best,
-                      corpus::ScanCost* cost) override;
+  absl::Status Search(const backend::RowFormat& format,
+                      absl::Span<const backend::GenerationView> generations,
+                      const backend::QueryTile& tile, backend::RankedLists* best,
+                      backend::ScanCost* cost) override;
 
   int64_t device_bytes_total() const override { return budget_->bytes_total(); }
   int64_t device_bytes_used() const override { return budget_->bytes_used(); }
   absl::Status Health() const override { return absl::OkStatus(); }
 
  private:
-  absl::Status Check(const corpus::RowFormat& format,
-                     absl::Span<const corpus::GenerationView> generations,
-                     const corpus::QueryTile& tile) const;
+  absl::Status Check(const backend::RowFormat& format,
+                     absl::Span<const backend::GenerationView> generations,
+                     const backend::QueryTile& tile) const;
 
   const ScanKernels& kernels_;
-  corpus::BackendInfo info_;
+  backend::BackendInfo info_;
   const std::shared_ptr<MemoryBudget> budget_;
   const std::shared_ptr<SharedThreads> threads_;
   Workspace workspace_ ABSL_GUARDED_BY(threads_->turn);
   GroupSearch group_search_ ABSL_GUARDED_BY(threads_->turn);
 };
 
-absl::Status CpuTopkEngine::Check(const corpus::RowFormat& format,
-                                  absl::Span<const corpus::GenerationView> generations,
-                                  const corpus::QueryTile& tile) const {
+absl::Status CpuTopkEngine::Check(const backend::RowFormat& format,
+                                  absl::Span<const backend::GenerationView> generations,
+                                  const backend::QueryTile& tile) const {
   ABSL_RETURN_IF_ERROR(
       CheckRange("queries", static_cast<int64_t>(tile.k.size()), 0, info_.batch_max));
   for (size_t q = 0; q < tile.k.size(); ++q) {
@@ -94,7 +94,7 @@ absl::Status CpuTopkEngine::Check(const corpus::RowFormat& format,
       return RangeError(absl::StrCat("queries[", q, "].k"), tile.k[q], 1, info_.k_max);
     }
   }
-  for (const corpus::GenerationView& view : generations) {
+  for (const backend::GenerationView& view : generations) {
     const auto& planes = static_cast<const CpuRowPlanes&>(*view.planes);
     if (!planes.Answers(format)) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -112,10 +112,10 @@ absl::Status CpuTopkEngine::Check(const corpus::RowFormat& format,
   return absl::OkStatus();
 }
 
-absl::Status CpuTopkEngine::Search(const corpus::RowFormat& format,
-                                   absl::Span<const corpus::GenerationView> generations,
-                                   const corpus::QueryTile& tile, corpus::RankedLists* best,
-                                   corpus::ScanCost* cost) {
+absl::Status CpuTopkEngine::Search(const backend::RowFormat& format,
+                                   absl::Span<const backend::GenerationView> generations,
+                                   const backend::QueryTile& tile, backend::RankedLists* best,
+                                   backend::ScanCost* cost) {
   ABSL_RETURN_IF_ERROR(Check(format, generations, tile));
   threads_->RecordSearch();
   const MutexLock turn(threads_->turn);
@@ -154,7 +154,7 @@ std::vector<std::string> CpuInstructionSets() {
   return names;
 }
 
-absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeCpuTopkEngine(const CpuOptions& options) {
+absl::StatusOr<std::unique_ptr<backend::Backend>> MakeCpuTopkEngine(const CpuOptions& options) {
   constexpr int32_t kThreadsMax = 1024;
   ABSL_RETURN_IF_ERROR(CheckRange("memory_bytes", options.memory_bytes, 1, INT64_MAX));
   ABSL_RETURN_IF_ERROR(CheckRange("threads", options.threads, 0, kThreadsMax));

@@ -29,6 +29,6 @@ std::vector<std::string> CpuInstructionSets();
 // Creates the CPU backend. Its budget counts rows padded to 32 elements plus 12 bytes per row; for
 // code scans also codes padded to 64 bytes plus 16 bytes per row; and tombstones.
 // Errors: InvalidArgument (an option is out of range: names it, its value and the limit).
-absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeCpuTopkEngine(const CpuOptions& options);
+absl::StatusOr<std::unique_ptr<backend::Backend>> MakeCpuTopkEngine(const CpuOptions& options);
 
 }  // namespace nearfield::cpu

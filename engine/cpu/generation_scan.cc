@@ -38,7 +38,7 @@ int64_t ThreadsWorthwhile(int64_t work_us, int32_t threads_count) {
 }  // namespace
 
 GenerationScan::GenerationScan(const Context& context, const QueryGroup& group,
-                               const corpus::GenerationView& view)
+                               const backend::GenerationView& view)
     : context_(context),
       group_(group),
       planes_(static_cast<const CpuRowPlanes&>(*view.planes)),  // same backend, by contract
@@ -204,7 +204,7 @@ void GenerationScan::Merge(const ScanOutput& best, int32_t worker) {
   }
 }
 
-absl::Status GenerationScan::Run(const ScanOutput& best, corpus::ScanCost* cost) {
+absl::Status GenerationScan::Run(const ScanOutput& best, backend::ScanCost* cost) {
   if (Cancelled()) return absl::CancelledError("search cancelled by its caller");
   PlanTiles();
   PrepareWorkspace();

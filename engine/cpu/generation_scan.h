@@ -19,14 +19,14 @@ namespace nearfield::cpu {
 
 // Queries that are scanned together, packed in Workspace::queries.
 struct QueryGroup {
-  corpus::RowFormat format;
+  backend::RowFormat format;
   absl::Span<const int32_t> k;
   const std::function<bool()>* cancelled = nullptr;
 };
 
 // The lists that a scan fills: one list for each query of its group.
 struct ScanOutput {
-  corpus::RankedLists* lists = nullptr;
+  backend::RankedLists* lists = nullptr;
   size_t generation = 0;
   absl::Span<const size_t> queries;  // the place of each query in `lists`
 
@@ -45,11 +45,11 @@ class GenerationScan {
   };
 
   GenerationScan(const Context& context, const QueryGroup& group,
-                 const corpus::GenerationView& view);
+                 const backend::GenerationView& view);
 
   // Fills the list of every query of the group and adds to *cost. Errors: Cancelled,
   // FailedPrecondition (a thread is not in the arithmetic mode that exact scores require).
-  absl::Status Run(const ScanOutput& best, corpus::ScanCost* cost);
+  absl::Status Run(const ScanOutput& best, backend::ScanCost* cost);
 
  private:
   void PlanTiles();

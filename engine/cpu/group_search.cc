@@ -22,15 +22,16 @@ constexpr int64_t kListBytesMax = int64_t{16} << 20;
 constexpr int64_t kRowsANeighborMin = 16;
 constexpr int64_t kRowsANeighborMinInPanels = 64;
 
-int64_t RowsLive(absl::Span<const corpus::GenerationView> generations) {
+int64_t RowsLive(absl::Span<const backend::GenerationView> generations) {
   int64_t rows = 0;
-  for (const corpus::GenerationView& view : generations) rows += view.rows_live;
+  for (const backend::GenerationView& view : generations) rows += view.rows_live;
   return rows;
 }
 
 }  // namespace
 
-int64_t GroupSearch::QueriesTogether(const corpus::RowFormat& format, absl::Span<const int32_t> k) {
+int64_t GroupSearch::QueriesTogether(const backend::RowFormat& format,
+                                     absl::Span<const int32_t> k) {
   const int64_t query_bytes = PaddedDim(format.dim) * int64_t{sizeof(double)};
   const bool codes = format.scan != ScanPrecision::kRows;
   int64_t list_bytes = 0;
@@ -45,7 +46,7 @@ int64_t GroupSearch::QueriesTogether(const corpus::RowFormat& format, absl::Span
   return count;
 }
 
-bool GroupSearch::StartsWithCodes(const corpus::RowFormat& format, int64_t rows_live, int32_t k,
+bool GroupSearch::StartsWithCodes(const backend::RowFormat& format, int64_t rows_live, int32_t k,
                                   int64_t queries_count) {
   const int64_t rows_a_neighbor = CodeQueries::InPanels(static_cast<int32_t>(queries_count))
                                       ? kRowsANeighborMinInPanels
@@ -117,7 +118,7 @@ void GroupSearch::PackRowsQueries(const Task& task) {
 }
 
 absl::Status GroupSearch::SearchCodes(const Task& task, size_t generation,
-                                      corpus::RankedLists* best, corpus::ScanCost* cost) {
+                                      backend::RankedLists* best, backend::ScanCost* cost) {
   places_.resize(task.k.size());
   std::iota(places_.begin(), places_.end(), task.first_query);
   const QueryGroup group = {task.format, task.k, task.cancelled};
@@ -131,8 +132,8 @@ absl::Status GroupSearch::SearchCodes(const Task& task, size_t generation,
   return absl::OkStatus();
 }
 
-absl::Status GroupSearch::SearchRows(const Task& task, size_t generation, corpus::RankedLists* best,
-                                     corpus::ScanCost* cost) {
+absl::Status GroupSearch::SearchRows(const Task& task, size_t generation,
+                                     backend::RankedLists* best, backend::ScanCost* cost) {
   // Queries are only added to the set, so an equal count means an equal set.
   if (rows_packed_ != static_cast<int64_t>(rows_queries_.size())) PackRowsQueries(task);
   places_.clear();
@@ -145,7 +146,8 @@ absl::Status GroupSearch::SearchRows(const Task& task, size_t generation, corpus
 }
 
 // Drops rows below the floors: a list is complete only above its floor.
-void GroupSearch::CutAtFloors(const Task& task, corpus::RankedLists* best, corpus::ScanCost* cost) {
+void GroupSearch::CutAtFloors(const Task& task, backend::RankedLists* best,
+                              backend::ScanCost* cost) {
   for (int32_t q = 0; q < queries_.count(); ++q) {
     if (rows_only_[static_cast<size_t>(q)] != 0) continue;
     if (queries_.abandoned(q)) {
@@ -156,14 +158,15 @@ void GroupSearch::CutAtFloors(const Task& task, corpus::RankedLists* best, corpu
     const float floor = queries_.floor(q).score();
     const size_t place = task.first_query + static_cast<size_t>(q);
     for (size_t g = 0; g < task.generations.size(); ++g) {
-      absl::Span<const corpus::RankedScore> list = best->list(place, g);
+      absl::Span<const backend::RankedScore> list = best->list(place, g);
       while (!list.empty() && list.back().score < floor) list.remove_suffix(1);
       best->Resize(place, g, list.size());
     }
   }
 }
 
-absl::Status GroupSearch::Run(const Task& task, corpus::RankedLists* best, corpus::ScanCost* cost) {
+absl::Status GroupSearch::Run(const Task& task, backend::RankedLists* best,
+                              backend::ScanCost* cost) {
   ABSL_RETURN_IF_ERROR(Begin(task));
   for (size_t g = 0; g < task.generations.size(); ++g) {
     if (task.generations[g].rows_live == 0) continue;

@@ -22,34 +22,34 @@ class GroupSearch {
   explicit GroupSearch(const GenerationScan::Context& context) : context_(context) {}
 
   struct Task {
-    corpus::RowFormat format;
-    absl::Span<const corpus::GenerationView> generations;
+    backend::RowFormat format;
+    absl::Span<const backend::GenerationView> generations;
     const float* queries = nullptr;  // [k.size(), dim]
     absl::Span<const int32_t> k;
     size_t first_query = 0;  // the place of the first query in the results
     const std::function<bool()>* cancelled = nullptr;
   };
-  // Fills the lists of the group as corpus::Backend::Search and adds to *cost. Errors: as
+  // Fills the lists of the group as backend::Backend::Search and adds to *cost. Errors: as
   // GenerationScan::Run.
-  absl::Status Run(const Task& task, corpus::RankedLists* best, corpus::ScanCost* cost);
+  absl::Status Run(const Task& task, backend::RankedLists* best, backend::ScanCost* cost);
 
   // Returns how many of the first k.size() queries fit in one task: they share the L2 cache and the
   // memory for lists.
-  static int64_t QueriesTogether(const corpus::RowFormat& format, absl::Span<const int32_t> k);
+  static int64_t QueriesTogether(const backend::RowFormat& format, absl::Span<const int32_t> k);
 
   // Returns true if a query with this k, one of queries_count together, starts with a code scan.
-  static bool StartsWithCodes(const corpus::RowFormat& format, int64_t rows_live, int32_t k,
+  static bool StartsWithCodes(const backend::RowFormat& format, int64_t rows_live, int32_t k,
                               int64_t queries_count);
 
  private:
   absl::Status Begin(const Task& task);
-  absl::Status SearchCodes(const Task& task, size_t generation, corpus::RankedLists* best,
-                           corpus::ScanCost* cost);
-  absl::Status SearchRows(const Task& task, size_t generation, corpus::RankedLists* best,
-                          corpus::ScanCost* cost);
+  absl::Status SearchCodes(const Task& task, size_t generation, backend::RankedLists* best,
+                           backend::ScanCost* cost);
+  absl::Status SearchRows(const Task& task, size_t generation, backend::RankedLists* best,
+                          backend::ScanCost* cost);
   // Packs the queries of rows_queries_ for a row scan.
   void PackRowsQueries(const Task& task);
-  void CutAtFloors(const Task& task, corpus::RankedLists* best, corpus::ScanCost* cost);
+  void CutAtFloors(const Task& task, backend::RankedLists* best, backend::ScanCost* cost);
 
   const GenerationScan::Context context_;
   CodeQueries queries_;

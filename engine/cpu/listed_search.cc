@@ -36,7 +36,7 @@ struct Chunk {
   int64_t keys_at = 0;
 };
 
-std::vector<Chunk> CutIntoChunks(absl::Span<const corpus::GenerationView> generations) {
+std::vector<Chunk> CutIntoChunks(absl::Span<const backend::GenerationView> generations) {
   std::vector<Chunk> chunks;
   int64_t keys_at = 0;
   for (size_t g = 0; g < generations.size(); ++g) {
@@ -53,8 +53,8 @@ std::vector<Chunk> CutIntoChunks(absl::Span<const corpus::GenerationView> genera
 
 class ListedSearch {
  public:
-  ListedSearch(const GenerationScan::Context& context, const corpus::RowFormat& format,
-               absl::Span<const corpus::GenerationView> generations)
+  ListedSearch(const GenerationScan::Context& context, const backend::RowFormat& format,
+               absl::Span<const backend::GenerationView> generations)
       : context_(context),
         format_(format),
         generations_(generations),
@@ -65,7 +65,7 @@ class ListedSearch {
   int64_t rows_count() const { return rows_count_; }
 
   // Computes the keys of queries [first, first + count) of the tile, [count][rows_count()].
-  absl::Status Score(const corpus::QueryTile& tile, int64_t first, int64_t count) {
+  absl::Status Score(const backend::QueryTile& tile, int64_t first, int64_t count) {
     Widen(tile.queries + first * format_.dim, count);
     keys_.resize(static_cast<size_t>(count * rows_count_));
     const int64_t items = count * static_cast<int64_t>(chunks_.size());
@@ -89,7 +89,7 @@ class ListedSearch {
   }
 
   // Stores the best k of each generation for a query that Score() has scored, at `place` of *best.
-  void Take(int64_t query, int32_t k, size_t place, corpus::RankedLists* best) {
+  void Take(int64_t query, int32_t k, size_t place, backend::RankedLists* best) {
     uint64_t* keys = keys_.data() + query * rows_count_;
     for (size_t g = 0; g < generations_.size(); ++g) {
       const auto count = static_cast<int64_t>(generations_[g].live_slots.size());
@@ -141,8 +141,8 @@ class ListedSearch {
   }
 
   const GenerationScan::Context& context_;
-  const corpus::RowFormat& format_;
-  const absl::Span<const corpus::GenerationView> generations_;
+  const backend::RowFormat& format_;
+  const absl::Span<const backend::GenerationView> generations_;
   const std::vector<Chunk> chunks_;
   int64_t rows_count_ = 0;
   ScratchBuffer<float> padded_;
@@ -153,12 +153,12 @@ class ListedSearch {
 
 }  // namespace
 
-bool PrefersListed(const corpus::RowFormat& format,
-                   absl::Span<const corpus::GenerationView> generations,
+bool PrefersListed(const backend::RowFormat& format,
+                   absl::Span<const backend::GenerationView> generations,
                    absl::Span<const int32_t> k, int32_t threads_count) {
   int64_t listed = 0;
   int64_t rows = 0;
-  for (const corpus::GenerationView& view : generations) {
+  for (const backend::GenerationView& view : generations) {
     if (static_cast<int64_t>(view.live_slots.size()) != view.rows_live) return false;
     listed += view.rows_live;
     rows += view.planes->rows_count();
@@ -172,10 +172,10 @@ bool PrefersListed(const corpus::RowFormat& format,
   return listed * kScannedPerListed * std::min(threads_count, 4) <= rows;
 }
 
-absl::Status SearchListed(const GenerationScan::Context& context, const corpus::RowFormat& format,
-                          absl::Span<const corpus::GenerationView> generations,
-                          const corpus::QueryTile& tile, corpus::RankedLists* best,
-                          corpus::ScanCost* cost) {
+absl::Status SearchListed(const GenerationScan::Context& context, const backend::RowFormat& format,
+                          absl::Span<const backend::GenerationView> generations,
+                          const backend::QueryTile& tile, backend::RankedLists* best,
+                          backend::ScanCost* cost) {
   ListedSearch search(context, format, generations);
   const auto queries = static_cast<int64_t>(tile.k.size());
   const int64_t at_once =

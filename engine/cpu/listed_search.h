@@ -12,15 +12,15 @@ namespace nearfield::cpu {
 
 // Returns true if every generation with live rows lists them, and they are so few that scoring each
 // for queries with these k costs less than a scan on `threads_count` threads.
-bool PrefersListed(const corpus::RowFormat& format,
-                   absl::Span<const corpus::GenerationView> generations,
+bool PrefersListed(const backend::RowFormat& format,
+                   absl::Span<const backend::GenerationView> generations,
                    absl::Span<const int32_t> k, int32_t threads_count);
 
-// Fills *best as corpus::Backend::Search and adds to *cost. Requires: the caller holds
+// Fills *best as backend::Backend::Search and adds to *cost. Requires: the caller holds
 // SharedThreads::turn. Errors: Cancelled.
-absl::Status SearchListed(const GenerationScan::Context& context, const corpus::RowFormat& format,
-                          absl::Span<const corpus::GenerationView> generations,
-                          const corpus::QueryTile& tile, corpus::RankedLists* best,
-                          corpus::ScanCost* cost);
+absl::Status SearchListed(const GenerationScan::Context& context, const backend::RowFormat& format,
+                          absl::Span<const backend::GenerationView> generations,
+                          const backend::QueryTile& tile, backend::RankedLists* best,
+                          backend::ScanCost* cost);
 
 }  // namespace nearfield::cpu

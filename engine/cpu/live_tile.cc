@@ -31,7 +31,7 @@ LiveTile LiveRows(const CpuRowPlanes& planes, const uint64_t* deleted, int64_t b
   if ((rows_count - count) * kRowsADeletedMin < rows_count) return all;
   const int64_t stride = planes.code_stride();
   uint8_t* const codes = space.live_codes.get();
-  score::RowBound* const bounds = space.live_bounds.get();
+  bound::RowBound* const bounds = space.live_bounds.get();
   for (int32_t i = 0; i < count; ++i) {
     std::memcpy(codes + i * stride, all.tile.codes + rows[i] * stride, static_cast<size_t>(stride));
     bounds[i] = all.bounds[rows[i]];

@@ -11,7 +11,7 @@ namespace nearfield::cpu {
 
 struct LiveTile {
   CodeTile tile;
-  const score::RowBound* bounds = nullptr;  // [tile.rows_count]
+  const bound::RowBound* bounds = nullptr;  // [tile.rows_count]
   const int32_t* rows = nullptr;            // their indexes among the given rows; null: all rows
 
   int32_t RowAt(int32_t i) const { return rows == nullptr ? i : rows[i]; }

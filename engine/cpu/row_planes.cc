@@ -31,16 +31,16 @@ constexpr int64_t kParallelBytesMin = 1 << 20;
 constexpr int64_t kParallelEncodeBytesMin = 64 << 10;
 
 // Returns the bytes of a row's code; 0 if it has none.
-int64_t CodeBytes(const corpus::RowFormat& format) {
+int64_t CodeBytes(const backend::RowFormat& format) {
   return format.scan != ScanPrecision::kRows ? CodeStride(format.dim) : 0;
 }
-int64_t BoundBytes(const corpus::RowFormat& format) {
-  return format.scan != ScanPrecision::kRows ? int64_t{sizeof(score::RowBound)} : 0;
+int64_t BoundBytes(const backend::RowFormat& format) {
+  return format.scan != ScanPrecision::kRows ? int64_t{sizeof(bound::RowBound)} : 0;
 }
 
 }  // namespace
 
-absl::StatusOr<int64_t> CpuRowPlanes::BytesNeeded(const corpus::RowFormat& format,
+absl::StatusOr<int64_t> CpuRowPlanes::BytesNeeded(const backend::RowFormat& format,
                                                   int64_t rows_count) {
   const int64_t row_bytes = int64_t{PaddedDim(format.dim)} * BytesPerElement(format.row_type) +
                             static_cast<int64_t>(sizeof(double) + sizeof(uint32_t)) +
@@ -53,9 +53,8 @@ absl::StatusOr<int64_t> CpuRowPlanes::BytesNeeded(const corpus::RowFormat& forma
   return *bytes;
 }
 
-absl::StatusOr<std::unique_ptr<CpuRowPlanes>> CpuRowPlanes::Reserve(const corpus::RowFormat& format,
-                                                                    int64_t rows_max,
-                                                                    const Resources& resources) {
+absl::StatusOr<std::unique_ptr<CpuRowPlanes>> CpuRowPlanes::Reserve(
+    const backend::RowFormat& format, int64_t rows_max, const Resources& resources) {
   ABSL_RETURN_IF_ERROR(CheckRange("dim", format.dim, 1, kDimMax));
   ABSL_RETURN_IF_ERROR(CheckRange("rows_max", rows_max, 1, kRowsMax));
   ABSL_ASSIGN_OR_RETURN(const int64_t bytes, BytesNeeded(format, rows_max));
@@ -74,7 +73,7 @@ absl::StatusOr<std::unique_ptr<CpuRowPlanes>> CpuRowPlanes::Reserve(const corpus
                               std::move(codes), std::move(bounds)}));
 }
 
-CpuRowPlanes::CpuRowPlanes(const corpus::RowFormat& format, int64_t rows_max,
+CpuRowPlanes::CpuRowPlanes(const backend::RowFormat& format, int64_t rows_max,
                            const Resources& resources, BudgetShare share, Planes planes)
     : format_(format),
       rows_max_(rows_max),
@@ -89,10 +88,10 @@ CpuRowPlanes::CpuRowPlanes(const corpus::RowFormat& format, int64_t rows_max,
       codes_(std::move(planes.codes)),
       bounds_(std::move(planes.bounds)),
       rotation_(format.scan == ScanPrecision::kInt8
-                    ? std::make_unique<corpus::Rotation>(format.dim, corpus::kRotationSeed)
+                    ? std::make_unique<bound::Rotation>(format.dim, backend::kRotationSeed)
                     : nullptr) {}
 
-bool CpuRowPlanes::Answers(const corpus::RowFormat& format) const {
+bool CpuRowPlanes::Answers(const backend::RowFormat& format) const {
   const bool codes_fit = format.scan == ScanPrecision::kRows ||
                          (format.scan == format_.scan && format.metric == format_.metric);
   return format.dim == format_.dim && format.row_type == format_.row_type && codes_fit;
@@ -150,7 +149,7 @@ void CpuRowPlanes::Store(const std::byte* packed, int64_t begin, int64_t rows_co
     encode.rows_count = rows_here;
     encode.squares = buffer;
     encode.codes = codes() + (begin + r) * code_stride_;
-    encode.bounds = reinterpret_cast<score::RowBound*>(bounds_.data()) + begin + r;
+    encode.bounds = reinterpret_cast<bound::RowBound*>(bounds_.data()) + begin + r;
     encode.scratch = scratch;
     resources_.kernels->codes.encode_rows(encode);
   }
@@ -190,7 +189,7 @@ absl::Status CpuRowPlanes::Append(const void* rows, int64_t rows_count) {
   return absl::OkStatus();
 }
 
-absl::Status CpuRowPlanes::AppendFrom(const corpus::RowPlanes& source,
+absl::Status CpuRowPlanes::AppendFrom(const backend::RowPlanes& source,
                                       absl::Span<const uint32_t> slots) {
   const auto& from = static_cast<const CpuRowPlanes&>(source);  // same backend, by contract
   if (!from.Answers(format_)) {
@@ -208,7 +207,7 @@ absl::Status CpuRowPlanes::AppendFrom(const corpus::RowPlanes& source,
     if (has_codes()) {
       std::memcpy(codes() + rows_count_ * code_stride_, from.codes() + slot * code_stride_,
                   static_cast<size_t>(code_stride_));
-      reinterpret_cast<score::RowBound*>(bounds_.data())[rows_count_] = from.bounds()[slot];
+      reinterpret_cast<bound::RowBound*>(bounds_.data())[rows_count_] = from.bounds()[slot];
     }
     ++rows_count_;
   }

@@ -41,7 +41,7 @@ struct SharedThreads {
   }
 };
 
-class CpuRowPlanes : public corpus::RowPlanes {
+class CpuRowPlanes : public backend::RowPlanes {
  public:
   struct Resources {
     std::shared_ptr<MemoryBudget> budget;
@@ -50,12 +50,12 @@ class CpuRowPlanes : public corpus::RowPlanes {
   };
 
   // Errors: ResourceExhausted (needed and free bytes).
-  static absl::StatusOr<std::unique_ptr<CpuRowPlanes>> Reserve(const corpus::RowFormat& format,
+  static absl::StatusOr<std::unique_ptr<CpuRowPlanes>> Reserve(const backend::RowFormat& format,
                                                                int64_t rows_max,
                                                                const Resources& resources);
 
   absl::Status Append(const void* rows, int64_t rows_count) override;
-  absl::Status AppendFrom(const corpus::RowPlanes& source,
+  absl::Status AppendFrom(const backend::RowPlanes& source,
                           absl::Span<const uint32_t> slots) override;
   absl::Status Seal(absl::Span<const uint32_t> ranks) override;
   absl::Status Read(absl::Span<const uint32_t> slots, void* rows) const override;
@@ -63,7 +63,7 @@ class CpuRowPlanes : public corpus::RowPlanes {
   int64_t rows_count() const override { return rows_count_; }
   int64_t device_bytes() const override { return share_.bytes(); }
 
-  const corpus::RowFormat& format() const { return format_; }
+  const backend::RowFormat& format() const { return format_; }
   bool sealed() const { return sealed_; }
   int64_t stride_bytes() const { return stride_bytes_; }
   RowTile tile(int64_t begin, int32_t rows_count) const {
@@ -75,28 +75,28 @@ class CpuRowPlanes : public corpus::RowPlanes {
 
   // For formats with codes only.
   bool has_codes() const { return format_.scan != ScanPrecision::kRows; }
-  const corpus::Rotation* rotation() const { return rotation_.get(); }
+  const bound::Rotation* rotation() const { return rotation_.get(); }
   int64_t code_stride() const { return code_stride_; }
   CodeTile code_tile(int64_t begin, int32_t rows_count) const {
     return {codes() + begin * code_stride_, rows_count, format_.dim};
   }
-  const score::RowBound* bounds() const {
-    return reinterpret_cast<const score::RowBound*>(bounds_.data());
+  const bound::RowBound* bounds() const {
+    return reinterpret_cast<const bound::RowBound*>(bounds_.data());
   }
 
   // Returns true if the planes can be searched as `format`: rows always can, codes only with their
   // own metric.
-  bool Answers(const corpus::RowFormat& format) const;
+  bool Answers(const backend::RowFormat& format) const;
 
   // Returns the bytes that a generation of this many rows takes from the budget.
   // Errors: ResourceExhausted (the number is not representable).
-  static absl::StatusOr<int64_t> BytesNeeded(const corpus::RowFormat& format, int64_t rows_count);
+  static absl::StatusOr<int64_t> BytesNeeded(const backend::RowFormat& format, int64_t rows_count);
 
  private:
   struct Planes {
     Mapping rows, squares, ranks, codes, bounds;
   };
-  CpuRowPlanes(const corpus::RowFormat& format, int64_t rows_max, const Resources& resources,
+  CpuRowPlanes(const backend::RowFormat& format, int64_t rows_max, const Resources& resources,
                BudgetShare share, Planes planes);
 
   absl::Status CheckRoom(int64_t rows_count) const;
@@ -106,7 +106,7 @@ class CpuRowPlanes : public corpus::RowPlanes {
   void Store(const std::byte* packed, int64_t begin, int64_t rows_count, double* scratch);
   uint8_t* codes() const { return reinterpret_cast<uint8_t*>(codes_.data()); }
 
-  const corpus::RowFormat format_;
+  const backend::RowFormat format_;
   const int64_t rows_max_;
   const int64_t row_bytes_;     // as appended
   const int64_t stride_bytes_;  // as stored
@@ -114,12 +114,12 @@ class CpuRowPlanes : public corpus::RowPlanes {
   const Resources resources_;
   BudgetShare share_;
   Mapping rows_, squares_, ranks_, codes_, bounds_;
-  const std::unique_ptr<const corpus::Rotation> rotation_;  // null: no codes
+  const std::unique_ptr<const bound::Rotation> rotation_;  // null: no codes
   int64_t rows_count_ = 0;
   bool sealed_ = false;
 };
 
-class CpuTombstones : public corpus::Tombstones {
+class CpuTombstones : public backend::Tombstones {
  public:
   CpuTombstones(std::vector<uint64_t> words, BudgetShare share)
       : words_(std::move(words)), share_(std::move(share)) {}

@@ -31,7 +31,7 @@ struct alignas(64) ThreadWorkspace {
   ScratchBuffer<Survivor> survivors;
   ScratchBuffer<int32_t> live_rows;  // of a tile, written by LiveRows
   ScratchBuffer<uint8_t> live_codes;
-  ScratchBuffer<score::RowBound> live_bounds;
+  ScratchBuffer<bound::RowBound> live_bounds;
   ScratchBuffer<Candidate> candidates;  // of all queries, consecutive
   std::vector<Candidates> lists;        // one per query of the group
 };

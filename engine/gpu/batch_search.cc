@@ -70,7 +70,7 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, int64_t first
   const int64_t queries = shape.queries;
   BatchArgs args;
   args.corpus = job.corpus;
-  args.rotation = score::RotationShapeOf(job.format.dim, job.format.seed);
+  args.rotation = bound::RotationShapeOf(job.format.dim, job.format.seed);
   args.metric = job.format.metric;
   args.queries = static_cast<int32_t>(queries);
   args.code_stride = job.corpus.generations[0].codes.code_bytes;
@@ -136,7 +136,7 @@ absl::Status BatchSearch::TakeResults(const SearchJob& job, int64_t first_query,
       BatchQueriesAtOnce(static_cast<int>(shape.queries), corpus.generations[0].codes.code_bytes);
   for (const CodedGeneration& generation : absl::MakeConstSpan(corpus.generations, corpus.count)) {
     out.cost.bytes_read += CeilDiv(shape.queries, at_once) * generation.rows_count *
-                           (generation.codes.code_bytes + int64_t{sizeof(score::RowBound)});
+                           (generation.codes.code_bytes + int64_t{sizeof(bound::RowBound)});
   }
   const auto* const outcomes =
       reinterpret_cast<const BatchOutcome*>(workspace.batch_outcomes.host());

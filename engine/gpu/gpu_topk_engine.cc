@@ -23,18 +23,18 @@ GpuTopkEngine::GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& op
            .read_bytes_per_second = core_->read_bytes_per_second()};
 }
 
-absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> GpuTopkEngine::Reserve(
-    const corpus::RowFormat& format, int64_t rows_max) {
+absl::StatusOr<std::unique_ptr<backend::RowPlanes>> GpuTopkEngine::Reserve(
+    const backend::RowFormat& format, int64_t rows_max) {
   ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuRowPlanes> planes,
                         GpuRowPlanes::Reserve(core_, format, rows_max));
-  return std::unique_ptr<corpus::RowPlanes>(std::move(planes));
+  return std::unique_ptr<backend::RowPlanes>(std::move(planes));
 }
 
-absl::StatusOr<std::unique_ptr<corpus::Tombstones>> GpuTopkEngine::MakeTombstones(
+absl::StatusOr<std::unique_ptr<backend::Tombstones>> GpuTopkEngine::MakeTombstones(
     std::vector<uint64_t> words) {
   ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuTombstones> made,
                         GpuTombstones::Make(core_, std::move(words)));
-  return std::unique_ptr<corpus::Tombstones>(std::move(made));
+  return std::unique_ptr<backend::Tombstones>(std::move(made));
 }
 
 bool GpuTopkEngine::ScansCodes(const SearchJob& job) const {
@@ -79,10 +79,10 @@ absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, SearchOutput& out) {
   return absl::OkStatus();
 }
 
-absl::Status GpuTopkEngine::Search(const corpus::RowFormat& format,
-                                   absl::Span<const corpus::GenerationView> generations,
-                                   const corpus::QueryTile& tile, corpus::RankedLists* best,
-                                   corpus::ScanCost* cost) {
+absl::Status GpuTopkEngine::Search(const backend::RowFormat& format,
+                                   absl::Span<const backend::GenerationView> generations,
+                                   const backend::QueryTile& tile, backend::RankedLists* best,
+                                   backend::ScanCost* cost) {
   ABSL_ASSIGN_OR_RETURN(SearchJob job, MakeJob(*core_, info_, {format, generations, tile}));
   ChooseListed(job);
   best->Reset(tile.k, generations.size());

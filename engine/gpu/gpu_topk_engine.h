@@ -1,4 +1,4 @@
-// GpuTopkEngine implements corpus::Backend on a GPU: it creates row planes and tombstones, and
+// GpuTopkEngine implements backend::Backend on a GPU: it creates row planes and tombstones, and
 // picks the strategy of each search.
 #pragma once
 
@@ -20,19 +20,19 @@
 
 namespace nearfield::gpu {
 
-class GpuTopkEngine : public corpus::Backend {
+class GpuTopkEngine : public backend::Backend {
  public:
   GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& options);
 
-  const corpus::BackendInfo& info() const override { return info_; }
-  absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> Reserve(const corpus::RowFormat& format,
-                                                             int64_t rows_max) override;
-  absl::StatusOr<std::unique_ptr<corpus::Tombstones>> MakeTombstones(
+  const backend::BackendInfo& info() const override { return info_; }
+  absl::StatusOr<std::unique_ptr<backend::RowPlanes>> Reserve(const backend::RowFormat& format,
+                                                              int64_t rows_max) override;
+  absl::StatusOr<std::unique_ptr<backend::Tombstones>> MakeTombstones(
       std::vector<uint64_t> words) override;
-  absl::Status Search(const corpus::RowFormat& format,
-                      absl::Span<const corpus::GenerationView> generations,
-                      const corpus::QueryTile& tile, corpus::RankedLists* best,
-                      corpus::ScanCost* cost) override;
+  absl::Status Search(const backend::RowFormat& format,
+                      absl::Span<const backend::GenerationView> generations,
+                      const backend::QueryTile& tile, backend::RankedLists* best,
+                      backend::ScanCost* cost) override;
   int64_t device_bytes_total() const override { return core_->arena().bytes_total(); }
   int64_t device_bytes_used() const override { return core_->arena().bytes_used(); }
   int64_t host_rows_bytes_total() const override { return core_->host_rows().bytes_total(); }
@@ -50,7 +50,7 @@ class GpuTopkEngine : public corpus::Backend {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
 
   const std::shared_ptr<GpuCore> core_;
-  corpus::BackendInfo info_;
+  backend::BackendInfo info_;
   Mutex search_mutex_;  // held by the search that uses the workspace of the core
   RowSearch row_search_ ABSL_GUARDED_BY(search_mutex_);
   SingleSearch single_search_ ABSL_GUARDED_BY(search_mutex_);

@@ -22,12 +22,12 @@ absl::Status CheckOptions(const GpuOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeGpuTopkEngine(const GpuOptions& options) {
+absl::StatusOr<std::unique_ptr<backend::Backend>> MakeGpuTopkEngine(const GpuOptions& options) {
   static_assert(kSelectKMax == kKMax + 1, "a query by id asks for one more");
   ABSL_RETURN_IF_ERROR(CheckOptions(options));
   ABSL_RETURN_IF_ERROR(ProbeGpu(options.device));
   ABSL_ASSIGN_OR_RETURN(std::shared_ptr<GpuCore> core, GpuCore::Create(options));
-  return std::unique_ptr<corpus::Backend>(
+  return std::unique_ptr<backend::Backend>(
       std::make_unique<GpuTopkEngine>(std::move(core), options));
 }
 

@@ -12,6 +12,6 @@ namespace nearfield::gpu {
 
 // Creates the GPU backend. Takes all device memory now and seals it: no allocation after this.
 // Errors: InvalidArgument (an option), FailedPrecondition (ProbeGpu), ResourceExhausted (memory).
-absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeGpuTopkEngine(const GpuOptions& options);
+absl::StatusOr<std::unique_ptr<backend::Backend>> MakeGpuTopkEngine(const GpuOptions& options);
 
 }  // namespace nearfield::gpu

@@ -4,7 +4,7 @@
 
 namespace nearfield::gpu {
 
-absl::StatusOr<std::unique_ptr<corpus::Backend>> MakeGpuTopkEngine(const GpuOptions& /*options*/) {
+absl::StatusOr<std::unique_ptr<backend::Backend>> MakeGpuTopkEngine(const GpuOptions& /*options*/) {
   return ProbeGpu(0);
 }
 

@@ -20,7 +20,7 @@ absl::Status SearchJob::CheckCancelled() const {
   return absl::CancelledError("the search was cancelled");
 }
 
-absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const corpus::BackendInfo& info,
+absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const backend::BackendInfo& info,
                                   const SearchArguments& arguments) {
   const auto& [format, generations, tile] = arguments;
   ABSL_RETURN_IF_ERROR(
@@ -34,7 +34,7 @@ absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const corpus::BackendInfo
     }
   }
   SearchJob job = {.format = format, .shape = RowShapeOf(format.dim), .queries = &tile};
-  for (const corpus::GenerationView& generation : generations) {
+  for (const backend::GenerationView& generation : generations) {
     const auto* const planes = dynamic_cast<const GpuRowPlanes*>(generation.planes);
     const auto* const tombstones = dynamic_cast<const GpuTombstones*>(generation.tombstones);
     if (planes == nullptr || planes->core() != &core || !planes->sealed() ||
@@ -69,7 +69,7 @@ plan::ScanWork WorkOf(const SearchJob& job, int64_t queries) {
   const CodesView& codes = planes.codes();
   return {.rows = RowIndexEnd(job),
           .row_bytes = planes.view().row_bytes,
-          .code_bytes = codes.code_bytes + static_cast<int64_t>(sizeof(score::RowBound)),
+          .code_bytes = codes.code_bytes + static_cast<int64_t>(sizeof(bound::RowBound)),
           .queries = queries,
           .queries_of_pass = BatchQueriesAtOnce(kBatchQueriesMax, codes.code_bytes)};
 }
@@ -90,7 +90,7 @@ CodedCorpus CorpusOf(const SearchJob& job) {
 }
 
 void TakeKeys(const SearchJob& job, int64_t query, absl::Span<const uint64_t> keys,
-              corpus::RankedLists& best) {
+              backend::RankedLists& best) {
   const auto place = static_cast<std::size_t>(query);
   const auto k = static_cast<std::size_t>(job.queries->k[place]);
   if (job.corpus.count == 1) {  // its keys hold ranks: rows_begin is 0

@@ -18,7 +18,7 @@
 namespace nearfield::gpu {
 
 struct SearchJob {
-  corpus::RowFormat format;
+  backend::RowFormat format;
   RowShape shape;
   std::vector<const GpuRowPlanes*> planes;  // one per generation
   std::vector<TombstoneView> tombstones;    // one per generation
@@ -26,7 +26,7 @@ struct SearchJob {
   bool listed = false;                      // only the listed slots are scanned
   std::vector<int64_t> rows;                // rows to scan per generation: 0 if no row is live
   std::vector<int64_t> scanned;             // indexes of the generations with rows to scan
-  const corpus::QueryTile* queries = nullptr;
+  const backend::QueryTile* queries = nullptr;
   CodedCorpus corpus;  // the generations to scan; set if the codes are scanned
 
   int64_t queries_count() const { return static_cast<int64_t>(queries->k.size()); }
@@ -35,19 +35,19 @@ struct SearchJob {
 
 // The destination of a search.
 struct SearchOutput {
-  corpus::RankedLists& best;
-  corpus::ScanCost cost;
+  backend::RankedLists& best;
+  backend::ScanCost cost;
 };
 
-// The arguments of corpus::Backend::Search.
+// The arguments of backend::Backend::Search.
 struct SearchArguments {
-  const corpus::RowFormat& format;
-  absl::Span<const corpus::GenerationView> generations;
-  const corpus::QueryTile& tile;
+  const backend::RowFormat& format;
+  absl::Span<const backend::GenerationView> generations;
+  const backend::QueryTile& tile;
 };
 
 // Checks the arguments. Errors: InvalidArgument.
-absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const corpus::BackendInfo& info,
+absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const backend::BackendInfo& info,
                                   const SearchArguments& arguments);
 
 // Returns the end of the global row indices that the generations to scan take in a CodedCorpus.
@@ -59,6 +59,6 @@ CodedCorpus CorpusOf(const SearchJob& job);
 // Converts the keys that a scan of codes has found for a query into its lists. The keys are in
 // order, best first; if the corpus has several generations, they include all ties of the k-th.
 void TakeKeys(const SearchJob& job, int64_t query, absl::Span<const uint64_t> keys,
-              corpus::RankedLists& best);
+              backend::RankedLists& best);
 
 }  // namespace nearfield::gpu

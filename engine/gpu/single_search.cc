@@ -66,10 +66,10 @@ absl::Status SingleSearch::StageCodes(const SearchJob& job, const float* vector,
       "cudaMemcpyAsync");
 }
 
-const corpus::Rotation& SingleSearch::Rotation(const corpus::RowFormat& format) {
+const bound::Rotation& SingleSearch::Rotation(const backend::RowFormat& format) {
   if (rotation_ == nullptr || rotation_->dimension() != format.dim ||
       rotation_seed_ != format.seed) {
-    rotation_ = std::make_unique<corpus::Rotation>(format.dim, format.seed);
+    rotation_ = std::make_unique<bound::Rotation>(format.dim, format.seed);
     rotation_seed_ = format.seed;
   }
   return *rotation_;
@@ -125,7 +125,7 @@ absl::StatusOr<bool> SingleSearch::SearchOne(const SearchJob& job, int64_t query
   for (int32_t g = 0; g < args.corpus.count; ++g) {
     const CodesView& codes = args.corpus.generations[g].codes;
     out.cost.bytes_read += int64_t{args.corpus.generations[g].rows_count} *
-                           (codes.code_bytes + static_cast<int64_t>(sizeof(score::RowBound)));
+                           (codes.code_bytes + static_cast<int64_t>(sizeof(bound::RowBound)));
   }
   out.cost.candidates += outcome.rescored;
   out.cost.bytes_read += outcome.rescored * row_bytes;

@@ -37,13 +37,13 @@ class SingleSearch {
   // Stores the codes and the vector of a query where the kernel reads them.
   absl::Status StageCodes(const SearchJob& job, const float* vector, OneQueryArgs& args);
   // Returns the rotation of this format. Caches the last one.
-  const corpus::Rotation& Rotation(const corpus::RowFormat& format);
+  const bound::Rotation& Rotation(const backend::RowFormat& format);
   absl::StatusOr<OneQueryOutcome> Run(const SearchJob& job, OneQueryArgs& args);
   absl::Status AwaitOutcome(uint32_t launch);
 
   GpuCore& core_;
-  corpus::QueryEncoder encoder_;
-  std::unique_ptr<corpus::Rotation> rotation_;
+  bound::QueryEncoder encoder_;
+  std::unique_ptr<bound::Rotation> rotation_;
   uint64_t rotation_seed_ = 0;
   uint32_t launches_ = 0;
 };

@@ -15,9 +15,9 @@
 namespace nearfield {
 namespace {
 
+using backend::RankedScore;
 using corpus::CorpusSnapshot;
 using corpus::Generation;
-using corpus::RankedScore;
 using corpus::RowRef;
 
 // The next row of one generation's list.

@@ -29,10 +29,10 @@ struct Hit {
 // The lists of one query in each generation of a snapshot.
 struct QueryLists {
   const corpus::CorpusSnapshot& snapshot;
-  const corpus::RankedLists& lists;  // of as many generations as the snapshot
+  const backend::RankedLists& lists;  // of as many generations as the snapshot
   size_t query = 0;
 
-  absl::Span<const corpus::RankedScore> of(size_t generation) const {
+  absl::Span<const backend::RankedScore> of(size_t generation) const {
     return lists.list(query, generation);
   }
 };

@@ -23,12 +23,12 @@
 namespace nearfield {
 namespace {
 
+using backend::ScanCost;
 using corpus::Corpus;
 using corpus::CorpusSnapshot;
 using corpus::Generation;
 using corpus::RowCopy;
 using corpus::RowRef;
-using corpus::ScanCost;
 
 absl::Status CheckCancelled(const SearchBatch& batch) {
   if (batch.cancelled && batch.cancelled()) return absl::CancelledError("the search was cancelled");

@@ -15,10 +15,10 @@
 namespace nearfield {
 namespace {
 
+using backend::GenerationView;
+using backend::RankedLists;
+using backend::ScanCost;
 using corpus::Corpus;
-using corpus::GenerationView;
-using corpus::RankedLists;
-using corpus::ScanCost;
 
 // Queries [begin, end) of a batch, at most the maximum of the backend.
 struct Tile {
@@ -51,7 +51,7 @@ absl::Status CheckComplete(absl::Span<const GenerationView> views, const QueryLi
   int64_t rows_live = 0;
   int64_t rows_listed = 0;
   for (size_t g = 0; g < views.size(); ++g) {
-    const absl::Span<const corpus::RankedScore> list = lists.of(g);
+    const absl::Span<const backend::RankedScore> list = lists.of(g);
     const bool ordered =
         std::adjacent_find(list.begin(), list.end(), [](const auto& a, const auto& b) {
           return a.score != b.score ? a.score < b.score : a.rank >= b.rank;
@@ -112,7 +112,7 @@ size_t TileMax(const Corpus& corpus, const RowSearch& search) {
   constexpr size_t kTileListBytesMax = size_t{64} << 20;
   const auto k = static_cast<size_t>(*std::max_element(search.k.begin(), search.k.end())) + 1;
   const size_t query_bytes =
-      k * search.rows.snapshot->generations.size() * sizeof(corpus::RankedScore);
+      k * search.rows.snapshot->generations.size() * sizeof(backend::RankedScore);
   const auto batch_max = static_cast<size_t>(corpus.device()->backend().info().batch_max);
   return std::clamp<size_t>(kTileListBytesMax / query_bytes, 1, std::max<size_t>(1, batch_max));
 }

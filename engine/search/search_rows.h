@@ -29,6 +29,6 @@ struct RowSearch {
 // Returns for every query its best min(k, rows) rows, in order. Adds to *cost. Errors: Cancelled,
 // Unavailable, Internal (the backend returned an impossible answer).
 absl::StatusOr<std::vector<Hits>> SearchRows(const corpus::Corpus& corpus, const RowSearch& search,
-                                             corpus::ScanCost* cost);
+                                             backend::ScanCost* cost);
 
 }  // namespace nearfield

@@ -144,7 +144,7 @@ class LoadedRows {
     ABSL_RETURN_IF_ERROR(CommitPart());
     if (next_part_ == parts_.size()) {
       return absl::DataLossError(
-          absl::StrCat("more rows than the ", loaded_.rows_count, " that the catalogue has"));
+          absl::StrCat("more rows than the ", loaded_.rows_count, " that the catalog has"));
     }
     room_ = parts_[next_part_++];
     ABSL_ASSIGN_OR_RETURN(upload_, to_->BeginUpload({.rows_max = room_,
@@ -175,7 +175,7 @@ absl::Status LoadRows(LoadedRows& rows, LoadedAttributes& attributes, const stor
     return absl::OkStatus();
   }
   return absl::DataLossError(absl::StrCat("loaded ", result.rows_count, " rows at epoch ",
-                                          result.epoch, "; the catalogue has ", stored.rows_count,
+                                          result.epoch, "; the catalog has ", stored.rows_count,
                                           " at ", stored.epoch));
 }
 

@@ -45,7 +45,7 @@ std::string Text(const store::VerifyReport& report) {
 absl::Status Describe(const std::string& dir, bool verify) {
   if (!store::Store::IsIn(dir)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(dir, ": no data directory, or one that lost its catalogue"));
+        absl::StrCat(dir, ": no data directory, or one that lost its catalog"));
   }
   absl::Status fatal;
   {

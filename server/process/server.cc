@@ -107,12 +107,12 @@ void TellOrphans(const store::OrphanReport& report, const std::string& dir, Log*
                {{"files", report.unfinished_count}, {"bytes", report.unfinished_bytes}});
   }
   for (const auto& [path, bytes] : report.set_aside) {
-    log->Write(LogLevel::kWarning, "a segment that the catalogue does not name was set aside",
+    log->Write(LogLevel::kWarning, "a segment that the catalog does not name was set aside",
                {{"path", path}, {"bytes", bytes}});
   }
   for (const auto& [path, bytes] : report.left) {
     log->Write(LogLevel::kWarning,
-               "a segment that the catalogue does not name stays: the disk is full",
+               "a segment that the catalog does not name stays: the disk is full",
                {{"path", path}, {"bytes", bytes}});
   }
   if (report.lost_count > 0) {

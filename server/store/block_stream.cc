@@ -205,12 +205,12 @@ absl::Status CheckEnd(const StreamSource& source, const SourceTotals& found,
                     found.extent.bytes == source.extent.bytes;
   if (!same) {
     return absl::DataLossError(absl::StrCat(path, ": ", found.extent.rows, " rows in ",
-                                            found.extent.blocks, " blocks; the catalogue says ",
+                                            found.extent.blocks, " blocks; the catalog says ",
                                             source.extent.rows, " in ", source.extent.blocks));
   }
   if (!source.digest.empty() && DigestBytes(found.digest.Value()) != source.digest) {
     return absl::DataLossError(
-        absl::StrCat(path, ": differs from the digest in the catalogue: not the file committed"));
+        absl::StrCat(path, ": differs from the digest in the catalog: not the file committed"));
   }
   return absl::OkStatus();
 }

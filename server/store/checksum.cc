@@ -13,7 +13,7 @@ namespace nearfield::store {
 namespace {
 
 // OpenSSL's hash functions fail only if memory runs out. A digest computed after that would be
-// wrong, and the catalogue would store it.
+// wrong, and the catalog would store it.
 void ThrowUnless(bool done) {
   if (!done) throw std::bad_alloc();
 }

@@ -19,7 +19,7 @@ uint32_t Crc32c(absl::Span<const uint8_t> bytes, uint32_t previous = 0);
 
 using Digest = std::array<uint8_t, 32>;
 
-std::string DigestBytes(const Digest& digest);  // the 32 bytes, as in the catalogue
+std::string DigestBytes(const Digest& digest);  // the 32 bytes, as in the catalog
 std::string DigestHex(const Digest& digest);
 
 // Incremental SHA-256. Throws std::bad_alloc if OpenSSL has no memory.

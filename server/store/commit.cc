@@ -1,4 +1,4 @@
-// Store::CommitUpload: the commit of an upload in one transaction of the catalogue.
+// Store::CommitUpload: the commit of an upload in one transaction of the catalog.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -65,7 +65,7 @@ CollectionRow After(CollectionRow collection, const UploadRow& upload, int64_t r
 // Removes all segments and deletion records of a collection.
 void RemoveRows(const StoreCore& core, int64_t collection, Transaction* transaction,
                 SegmentChange* change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
-  const Tables& tables = core.catalogue->tables();
+  const Tables& tables = core.catalog->tables();
   for (const auto& [id, row] : tables.Of<SegmentRow>()) {
     if (row.collection != collection) continue;
     transaction->Remove<SegmentRow>(id);
@@ -80,7 +80,7 @@ void RemoveRows(const StoreCore& core, int64_t collection, Transaction* transact
 void ForgetOldTokens(const StoreCore& core, Transaction* transaction)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   std::vector<std::pair<int64_t, int64_t>> committed;  // commit number (0: unknown) and id
-  const Tables& tables = core.catalogue->tables();
+  const Tables& tables = core.catalog->tables();
   for (const auto& [id, row] : tables.Of<UploadRow>()) {
     if (row.state != UploadState::kCommitted) continue;
     const auto* const result = tables.Find<UploadResultRow>(id);
@@ -104,7 +104,7 @@ absl::Status Store::CommitSegment(SegmentWriter* writer, const UploadCommit& com
   ABSL_RETURN_IF_ERROR(impl.Usable());
   const SegmentExtent extent = impl.output.extent();
   const MutexLock lock(core_->mutex);
-  const Tables& tables = core_->catalogue->tables();
+  const Tables& tables = core_->catalog->tables();
   const CollectionRow* const now = tables.Find<CollectionRow>(impl.collection());
   const UploadRow* const open = tables.Find<UploadRow>(impl.segment());
   if (now == nullptr) return DroppedMeanwhile(impl.collection());
@@ -149,7 +149,7 @@ absl::Status Store::CommitSegment(SegmentWriter* writer, const UploadCommit& com
     transaction.Put(
         UploadResultRow{.id = upload.id,
                         .rows_replaced = now->rows_live + upload.rows - collection.rows_live,
-                        .commit_number = core_->catalogue->commits_count() + 1});
+                        .commit_number = core_->catalog->commits_count() + 1});
   }
   transaction.Put(collection);
   const CommitNote note = {.kind = CommitKind::kCommitUpload,

@@ -199,7 +199,7 @@ absl::StatusOr<Work> Begin(StoreCore* core, int64_t collection_id) {
   Work work = {.collection = std::move(collection),
                .segments = core->SegmentsOf(collection_id),
                .deleted = std::move(deleted)};
-  for (const auto& [id, row] : core->catalogue->tables().Of<DeletionRow>()) {
+  for (const auto& [id, row] : core->catalog->tables().Of<DeletionRow>()) {
     if (row.collection == collection_id) work.records.push_back(row);
   }
   CHECK(core->compactions.insert(collection_id).second);
@@ -238,8 +238,8 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
   SegmentPlan plan = {.free_bytes_min = core->options.free_bytes_min};
   {
     const MutexLock lock(core->mutex);
-    id = core->catalogue->AllocateId();
-    plan.commits = core->catalogue->commits_count();
+    id = core->catalog->AllocateId();
+    plan.commits = core->catalog->commits_count();
     CHECK(core->writers.insert(id).second);
   }
   absl::StatusOr<SegmentOutput> output = CatchOutOfMemory([&] {
@@ -280,7 +280,7 @@ bool Store::CompactionDue(int64_t collection_id, const CompactOptions& options) 
     dead_max += static_cast<int64_t>(segment->row().superseded.size() / 8);
     if (IsSmall(*segment, options)) ++small;
   }
-  for (const auto& [id, row] : core_->catalogue->tables().Of<DeletionRow>()) {
+  for (const auto& [id, row] : core_->catalog->tables().Of<DeletionRow>()) {
     if (row.collection == collection_id) dead_max += row.ids_count;
   }
   return small >= options.small_segments_min ||

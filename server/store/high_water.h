@@ -1,9 +1,9 @@
-// HighWater: a file next to the catalogue with the number of acknowledged transactions.
+// HighWater: a file next to the catalog with the number of acknowledged transactions.
 //
 // SQLite cannot distinguish a damaged log from one that ends early: it would open without the last
-// commits and report nothing. The mark detects this: a catalogue with fewer commits has lost some.
+// commits and report nothing. The mark detects this: a catalog with fewer commits has lost some.
 // The mark is written after each commit and not synced, so it is never ahead of an intact
-// catalogue. If a power loss reverts the mark, only this check becomes weaker.
+// catalog. If a power loss reverts the mark, only this check becomes weaker.
 #pragma once
 
 #include <cstdint>

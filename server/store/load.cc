@@ -61,13 +61,13 @@ absl::StatusOr<StreamTotals> Stream(const CollectionView& view, const LoadOption
   const int64_t live = totals.rows - totals.rows_dead;
   if (options.segment == 0 && live != view.collection.rows_live) {
     return absl::DataLossError(absl::StrCat("collection ", view.collection.id, ": ", live,
-                                            " live rows in its segments; the catalogue says ",
+                                            " live rows in its segments; the catalog says ",
                                             view.collection.rows_live));
   }
   return totals;
 }
 
-// Checks that each file is known to the catalogue or to a running operation.
+// Checks that each file is known to the catalog or to a running operation.
 absl::Status CheckNames(const StoreCore& core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, core.directory->Names());
   for (const std::string& name : names) {
@@ -76,7 +76,7 @@ absl::Status CheckNames(const StoreCore& core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(cor
         core.writers.count(*segment) > 0) {
       continue;
     }
-    const UploadRow* const upload = core.catalogue->tables().Find<UploadRow>(*segment);
+    const UploadRow* const upload = core.catalog->tables().Find<UploadRow>(*segment);
     const auto gone = core.segments_gone.find(*segment);
     const bool left =
         std::any_of(core.orphans.left.begin(), core.orphans.left.end(),
@@ -156,14 +156,14 @@ absl::StatusOr<VerifyReport> Store::Verify() const {
     std::vector<StreamSource> uploads;
     {
       const MutexLock lock(core_->mutex);
-      ABSL_ASSIGN_OR_RETURN(report.commits, core_->catalogue->Audit());
+      ABSL_ASSIGN_OR_RETURN(report.commits, core_->catalog->Audit());
       ABSL_RETURN_IF_ERROR(damages.Note(CheckNames(*core_)));
-      for (const auto& [id, row] : core_->catalogue->tables().Of<CollectionRow>()) {
+      for (const auto& [id, row] : core_->catalog->tables().Of<CollectionRow>()) {
         absl::StatusOr<CollectionView> view = Take(*core_, id);
         ABSL_RETURN_IF_ERROR(damages.Note(view.status()));
         if (view.ok()) views.push_back(*std::move(view));
       }
-      for (const auto& [id, row] : core_->catalogue->tables().Of<UploadRow>()) {
+      for (const auto& [id, row] : core_->catalog->tables().Of<UploadRow>()) {
         if (row.state != UploadState::kOpen || core_->writers.count(id) > 0) continue;
         ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->Find(row.collection));
         uploads.push_back(

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "server/store/catalogue.h"
+#include "server/store/catalog.h"
 #include "server/store/checksum.h"
 #include "server/store/segment_format.h"
 
@@ -22,7 +22,7 @@ absl::Status Damaged(const std::string& what) {
 }
 
 bool LegalName(const std::string& name) {
-  return name == kCatalogueName || SegmentOfFileName(name).has_value();
+  return name == kCatalogName || SegmentOfFileName(name).has_value();
 }
 
 }  // namespace

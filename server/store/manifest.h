@@ -12,7 +12,7 @@ namespace nearfield::store {
 inline constexpr char kManifestName[] = "MANIFEST";
 
 struct ManifestFile {
-  std::string name;  // the catalogue or a segment: never a path
+  std::string name;  // the catalog or a segment: never a path
   int64_t bytes = 0;
   std::string sha256;  // hex
 };

@@ -24,7 +24,7 @@ bool IsEarlier(const StoreCore& core, const UploadRow& a, const UploadRow& b)
 OpenRows OpenUploadsBut(const StoreCore& core, const std::vector<int64_t>& gone)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   OpenRows open;
-  for (const auto& [id, row] : core.catalogue->tables().Of<UploadRow>()) {
+  for (const auto& [id, row] : core.catalog->tables().Of<UploadRow>()) {
     if (row.state != UploadState::kOpen) continue;
     if (std::find(gone.begin(), gone.end(), id) == gone.end()) open.push_back(&row);
   }
@@ -99,7 +99,7 @@ std::vector<OpenUpload> Store::OpenUploads() const {
   std::vector<OpenUpload> uploads;
   {
     const MutexLock lock(core_->mutex);
-    for (const auto& [id, row] : core_->catalogue->tables().Of<UploadRow>()) {
+    for (const auto& [id, row] : core_->catalog->tables().Of<UploadRow>()) {
       if (row.state == UploadState::kOpen) rows.push_back(row);
     }
     uploads.reserve(rows.size());

@@ -22,7 +22,7 @@ absl::StatusOr<Orphan> Inspect(const StoreCore& core, const std::string& name, i
     ABSL_RETURN_IF_ERROR(CheckSegmentVersion(absl::MakeConstSpan(header), file.path()));
     orphan.info = ParseSegmentHeader(absl::MakeConstSpan(header));
   }
-  if (orphan.info.has_value() && orphan.info->store != core.catalogue->store_id()) {
+  if (orphan.info.has_value() && orphan.info->store != core.catalog->store_id()) {
     return absl::FailedPreconditionError(
         absl::StrCat(file.path(), ": a segment of another store; move it away"));
   }
@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<Orphan>> List(const StoreCore& core)
   for (const std::string& name : names) {
     const std::optional<int64_t> segment = SegmentOfFileName(name);
     if (!segment.has_value() || core.segments.count(*segment) > 0) continue;
-    const UploadRow* const upload = core.catalogue->tables().Find<UploadRow>(*segment);
+    const UploadRow* const upload = core.catalog->tables().Find<UploadRow>(*segment);
     if (upload != nullptr && upload->state == UploadState::kOpen) continue;
     ABSL_ASSIGN_OR_RETURN(Orphan orphan, Inspect(core, name, *segment));
     orphans.push_back(std::move(orphan));
@@ -44,21 +44,21 @@ absl::StatusOr<std::vector<Orphan>> List(const StoreCore& core)
   return orphans;
 }
 
-// Refuses a catalogue that lost commits that the orphan knows of.
-absl::Status CheckCatalogueIsCurrent(const StoreCore& core, const Orphan& orphan)
+// Refuses a catalog that lost commits that the orphan knows of.
+absl::Status CheckCatalogIsCurrent(const StoreCore& core, const Orphan& orphan)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   constexpr const char* kAdvice =
       "put back the files of one moment together, or restore a snapshot";
-  const Catalogue& catalogue = *core.catalogue;
-  if (orphan.info.has_value() && orphan.info->stage.commits > catalogue.commits_count()) {
+  const Catalog& catalog = *core.catalog;
+  if (orphan.info.has_value() && orphan.info->stage.commits > catalog.commits_count()) {
     return absl::DataLossError(absl::StrCat(
-        core.directory->PathOf(kCatalogueName), ": ends at commit ", catalogue.commits_count(),
+        core.directory->PathOf(kCatalogName), ": ends at commit ", catalog.commits_count(),
         ", but the segment ", orphan.name, " was made after commit ", orphan.info->stage.commits,
-        ": the catalogue is an older copy or lost its log; ", kAdvice));
+        ": the catalog is an older copy or lost its log; ", kAdvice));
   }
-  if (!catalogue.high_water_found() && !orphan.unfinished()) {
+  if (!catalog.high_water_found() && !orphan.unfinished()) {
     return absl::DataLossError(absl::StrCat(
-        core.directory->PathOf(kHighWaterName), ": is missing, and the catalogue does not name ",
+        core.directory->PathOf(kHighWaterName), ": is missing, and the catalog does not name ",
         orphan.name, ": it may be an older copy; ", kAdvice, ", or move the segment away"));
   }
   return absl::OkStatus();
@@ -112,7 +112,7 @@ absl::Status CountLost(const StoreCore& core, OrphanReport* report) {
 absl::StatusOr<std::vector<Orphan>> FindOrphans(const StoreCore& core) {
   ABSL_ASSIGN_OR_RETURN(std::vector<Orphan> orphans, List(core));
   for (const Orphan& orphan : orphans) {
-    ABSL_RETURN_IF_ERROR(CheckCatalogueIsCurrent(core, orphan));
+    ABSL_RETURN_IF_ERROR(CheckCatalogIsCurrent(core, orphan));
   }
   return orphans;
 }
@@ -120,7 +120,7 @@ absl::StatusOr<std::vector<Orphan>> FindOrphans(const StoreCore& core) {
 absl::Status ClearOrphans(const std::vector<Orphan>& orphans, StoreCore* core) {
   OrphanReport report;
   for (const Orphan& orphan : orphans) {
-    core->catalogue->SkipId(orphan.segment);
+    core->catalog->SkipId(orphan.segment);
     if (orphan.unfinished()) {
       ABSL_RETURN_IF_ERROR(core->directory->Remove(orphan.name));
       report.unfinished_count += 1;

@@ -1,9 +1,9 @@
-// Orphans: segment files that the catalogue does not name, at a start.
+// Orphans: segment files that the catalog does not name, at a start.
 //
 // An upload that the end of its process interrupted leaves a file that was never sealed. It was
 // never committed, and is removed. A sealed file may have been committed: its commit was next when
 // the process died, or a later commit removed it and the process died before the unlink, or the
-// catalogue lost the commit. It is moved to lost/ in the data directory, and only an operator
+// catalog lost the commit. It is moved to lost/ in the data directory, and only an operator
 // removes it there.
 #pragma once
 
@@ -32,9 +32,9 @@ struct Orphan {
   bool unfinished() const { return bytes == 0 || (info.has_value() && !info->stage.sealed); }
 };
 
-// Lists the orphans; changes nothing. Requires: core.segments is complete, and the catalogue was
-// not started. Errors: DataLoss (the catalogue is older than a segment, or there is no high-water
-// mark but there are segments that the catalogue does not name), FailedPrecondition (a segment of
+// Lists the orphans; changes nothing. Requires: core.segments is complete, and the catalog was
+// not started. Errors: DataLoss (the catalog is older than a segment, or there is no high-water
+// mark but there are segments that the catalog does not name), FailedPrecondition (a segment of
 // another store, or one that a newer build wrote), I/O errors.
 absl::StatusOr<std::vector<Orphan>> FindOrphans(const StoreCore& core)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex);

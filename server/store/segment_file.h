@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/store/block_codec.h"
-#include "server/store/catalogue_rows.h"
+#include "server/store/catalog_rows.h"
 #include "server/store/checksum.h"
 #include "server/store/file.h"
 #include "server/store/segment_format.h"
@@ -58,7 +58,7 @@ struct SegmentExtent {
 struct SegmentPlan {
   int64_t bytes_expected = 0;  // reserved immediately
   int64_t free_bytes_min = 0;  // bytes of the disk that the segment must leave free
-  int64_t commits = 0;         // commits of the catalogue so far: see SegmentStage
+  int64_t commits = 0;         // commits of the catalog so far: see SegmentStage
 };
 
 // Checks the free space of the disk. Errors: ResourceExhausted (`bytes` more would leave less than

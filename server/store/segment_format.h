@@ -16,7 +16,7 @@
 
 namespace nearfield::store {
 
-// Format of the catalogue. Increased if an older build could misread data of a newer one. 2 has the
+// Format of the catalog. Increased if an older build could misread data of a newer one. 2 has the
 // table of upload results.
 inline constexpr int32_t kFormatVersion = 2;
 // Format of segments. 2 has a SegmentStage in the header; 1 is treated as sealed after 0 commits.
@@ -34,7 +34,7 @@ enum Plane : int { kIdPlane = 0, kVectorPlane = 1, kPayloadPlane = 2, kAttribute
 std::string SegmentFileName(int64_t segment);
 std::optional<int64_t> SegmentOfFileName(std::string_view name);
 
-// The identity of a segment, stored both in its file and in the catalogue.
+// The identity of a segment, stored both in its file and in the catalog.
 struct SegmentIdentity {
   std::string store;  // kStoreIdBytes, drawn when the store was made
   int64_t collection = 0;
@@ -46,11 +46,11 @@ struct SegmentIdentity {
   int64_t row_bytes() const { return int64_t{dim} * BytesPerElement(row_type); }
 };
 
-// The stage of a segment file. A start reads it from files that the catalogue does not name.
+// The stage of a segment file. A start reads it from files that the catalog does not name.
 struct SegmentStage {
   // The file is complete and may be committed. Only sealed and synced segments are ever committed.
   bool sealed = true;
-  // Durable commits of the catalogue when the file was made. A catalogue with fewer is older than
+  // Durable commits of the catalog when the file was made. A catalog with fewer is older than
   // the file.
   int64_t commits = 0;
 };

@@ -19,14 +19,14 @@ absl::StatusOr<SegmentReader> SegmentReader::Open(const Directory& directory,
                                                   bool may_be_longer) {
   absl::StatusOr<File> opened = directory.OpenFile(SegmentFileName(identity.segment), O_RDONLY);
   if (absl::IsNotFound(opened.status()) || absl::IsFailedPrecondition(opened.status())) {
-    return absl::DataLossError(opened.status().message());  // the catalogue names this file
+    return absl::DataLossError(opened.status().message());  // the catalog names this file
   }
   ABSL_ASSIGN_OR_RETURN(File file, std::move(opened));
   SegmentReader reader(identity, std::move(file), bytes);
   ABSL_ASSIGN_OR_RETURN(const int64_t size, reader.file_.Size());
   if (size < bytes || (size > bytes && !may_be_longer)) {
     return absl::DataLossError(
-        absl::StrCat(reader.path(), ": has ", size, " bytes; the catalogue says ", bytes));
+        absl::StrCat(reader.path(), ": has ", size, " bytes; the catalog says ", bytes));
   }
   ABSL_RETURN_IF_ERROR(reader.file_.ReadAt(0, absl::MakeSpan(reader.header_)));
   ABSL_RETURN_IF_ERROR(

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kManifestBytesMax = int64_t{1} << 30;
 constexpr char kUnfinishedSuffix[] = ".partial";
-constexpr char kCopySuffix[] = ".catalog";  // next to it, while the catalogue is copied
+constexpr char kCopySuffix[] = ".catalog";  // next to it, while the catalog is copied
 
 ManifestFile Listed(const std::string& name, const FileInfo& info) {
   return {.name = name, .bytes = info.bytes, .sha256 = info.sha256};
@@ -58,13 +58,13 @@ absl::StatusOr<std::vector<ManifestFile>> ReadManifest(const Directory& director
   return ParseManifest(text);
 }
 
-// Removes the state of the running store from the copied catalogue: open uploads, whose files are
+// Removes the state of the running store from the copied catalog: open uploads, whose files are
 // not in the snapshot, and the incarnation, because commits after a restore reuse the numbers of
 // later epochs for other rows.
 absl::Status ForgetRunningState(const std::string& dir) {
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory, Directory::Open(dir));
-  ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Catalogue> copy,
-                        Catalogue::Open(directory, Catalogue::Options{}));
+  ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Catalog> copy,
+                        Catalog::Open(directory, Catalog::Options{}));
   ABSL_RETURN_IF_ERROR(copy->Start());
   Transaction transaction;
   for (const auto& [id, row] : copy->tables().Of<UploadRow>()) {
@@ -77,24 +77,26 @@ absl::Status ForgetRunningState(const std::string& dir) {
   return copy->Close();
 }
 
-// Copies the current catalogue. Uses a separate directory `dir` next to the snapshot's, because
+// Copies the current catalog. Uses a separate directory `dir` next to the snapshot's, because
 // SQLite may have ignored a failed sync of the directory in which it worked.
-absl::StatusOr<std::vector<std::shared_ptr<CommittedSegment>>> CopyCatalogue(
-    StoreCore* core, const std::string& dir, const Directory& target, ManifestFile* listed) {
+absl::StatusOr<std::vector<std::shared_ptr<CommittedSegment>>> CopyCatalog(StoreCore* core,
+                                                                           const std::string& dir,
+                                                                           const Directory& target,
+                                                                           ManifestFile* listed) {
   ABSL_RETURN_IF_ERROR(RemoveDirectory(dir));  // left by a failed snapshot
   ABSL_RETURN_IF_ERROR(MakeDirectory(dir));
   std::vector<std::shared_ptr<CommittedSegment>> segments;
   {
     const MutexLock lock(core->mutex);
-    ABSL_RETURN_IF_ERROR(core->catalogue->CopyTo(absl::StrCat(dir, "/", kCatalogueName)));
+    ABSL_RETURN_IF_ERROR(core->catalog->CopyTo(absl::StrCat(dir, "/", kCatalogName)));
     for (const auto& [id, segment] : core->segments) segments.push_back(segment);
   }
   ABSL_RETURN_IF_ERROR(ForgetRunningState(dir));
   {
     ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> source, Directory::Open(dir));
     ABSL_ASSIGN_OR_RETURN(const FileInfo info,
-                          CopyFile(*source, kCatalogueName, {target, kCatalogueName}));
-    *listed = Listed(kCatalogueName, info);
+                          CopyFile(*source, kCatalogName, {target, kCatalogName}));
+    *listed = Listed(kCatalogName, info);
   }
   ABSL_RETURN_IF_ERROR(RemoveDirectory(dir));
   return segments;
@@ -107,7 +109,7 @@ absl::Status WriteSnapshot(StoreCore* core, const std::string& path,
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory, Directory::Open(path));
   std::vector<ManifestFile> files(1);
   ABSL_ASSIGN_OR_RETURN(const auto segments,
-                        CopyCatalogue(core, path + kCopySuffix, *directory, files.data()));
+                        CopyCatalog(core, path + kCopySuffix, *directory, files.data()));
   for (const std::shared_ptr<CommittedSegment>& segment : segments) {
     ABSL_ASSIGN_OR_RETURN(ManifestFile file, LinkOrCopy(segment->directory(), segment->name(),
                                                         *directory, options.cancelled));

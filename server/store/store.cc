@@ -22,25 +22,25 @@ absl::Status CheckBytes(const char* field, const std::string& value, int64_t min
       absl::StrCat(field, " = ", bytes, " bytes, must be ", min, " .. ", max));
 }
 
-// Opens and locks the directory, and makes a catalogue if there is none.
+// Opens and locks the directory, and makes a catalog if there is none.
 absl::StatusOr<std::shared_ptr<const Directory>> TakeDirectory(const StoreCore& core) {
   const absl::Status made = MakeDirectory(core.options.dir);
   if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory,
                         Directory::Open(core.options.dir));
   ABSL_RETURN_IF_ERROR(directory->Lock());
-  if (directory->Has(kCatalogueName)) return directory;
+  if (directory->Has(kCatalogName)) return directory;
   ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, directory->Names());
   for (const std::string& name : names) {
     if (SegmentOfFileName(name).has_value()) {
       return absl::FailedPreconditionError(
-          absl::StrCat(core.options.dir, ": holds the segment ", name, " but no ", kCatalogueName,
-                       ": the catalogue is missing, and a new one would know no rows"));
+          absl::StrCat(core.options.dir, ": holds the segment ", name, " but no ", kCatalogName,
+                       ": the catalog is missing, and a new one would know no rows"));
     }
   }
   ABSL_RETURN_IF_ERROR(SyncParent(core.options.dir));
   ABSL_RETURN_IF_ERROR(directory->Remove(kHighWaterName));
-  ABSL_RETURN_IF_ERROR(Catalogue::Create(*directory, core.Now()));
+  ABSL_RETURN_IF_ERROR(Catalog::Create(*directory, core.Now()));
   return directory;
 }
 
@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<OpenFile>> CheckFiles(StoreCore* core)
     }
   }
   std::vector<OpenFile> uploads;
-  for (const auto& [id, upload] : core->catalogue->tables().Of<UploadRow>()) {
+  for (const auto& [id, upload] : core->catalog->tables().Of<UploadRow>()) {
     if (upload.state != UploadState::kOpen) continue;
     ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core->Find(upload.collection));
     absl::Status status = SegmentReader::Open(*core->directory, core->Identity(collection, id),
@@ -94,7 +94,7 @@ absl::Status CutUploads(const StoreCore& core, const std::vector<OpenFile>& uplo
 
 // Checks that all references between rows are valid, as this program always writes them.
 absl::Status CheckTables(const StoreCore& core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
-  const Tables& tables = core.catalogue->tables();
+  const Tables& tables = core.catalog->tables();
   bool good = true;
   for (const auto& [id, row] : tables.Of<SegmentRow>()) {
     good = good && tables.Find<CollectionRow>(row.collection) != nullptr;
@@ -110,7 +110,7 @@ absl::Status CheckTables(const StoreCore& core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(co
   }
   if (good) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrCat(core.directory->PathOf(kCatalogueName), ": a row names no collection"));
+      absl::StrCat(core.directory->PathOf(kCatalogName), ": a row names no collection"));
 }
 
 bool NameTaken(const Tables& tables, const std::string& name) {
@@ -133,8 +133,8 @@ Store::Store(std::shared_ptr<StoreCore> core) : core_(std::move(core)) {}
 Store::~Store() {
   const MutexLock lock(core_->mutex);
   if (core_->failed.load()) return;
-  // The log is valid as it is; removing it makes the catalogue a single file.
-  core_->Survive(core_->catalogue->Close()).IgnoreError();
+  // The log is valid as it is; removing it makes the catalog a single file.
+  core_->Survive(core_->catalog->Close()).IgnoreError();
   core_->failed.store(true);
 }
 
@@ -145,11 +145,11 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
     ABSL_ASSIGN_OR_RETURN(core->directory, TakeDirectory(*core));
     const MutexLock lock(core->mutex);
     ABSL_ASSIGN_OR_RETURN(
-        core->catalogue,
-        Catalogue::Open(core->directory, {.log_pages_max = core->options.log_pages_max}));
+        core->catalog,
+        Catalog::Open(core->directory, {.log_pages_max = core->options.log_pages_max}));
     ABSL_RETURN_IF_ERROR(CheckTables(*core));
     SegmentChange found;
-    for (const auto& [id, row] : core->catalogue->tables().Of<SegmentRow>()) {
+    for (const auto& [id, row] : core->catalog->tables().Of<SegmentRow>()) {
       ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core->Find(row.collection));
       core->Add(collection, row, &found);
     }
@@ -158,7 +158,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
     // Make all checks that refuse the directory before the first change, so that it stays refused.
     ABSL_ASSIGN_OR_RETURN(const std::vector<Orphan> orphans, FindOrphans(*core));
     ABSL_ASSIGN_OR_RETURN(const std::vector<OpenFile> uploads, CheckFiles(core.get()));
-    ABSL_RETURN_IF_ERROR(core->catalogue->Start());
+    ABSL_RETURN_IF_ERROR(core->catalog->Start());
     ABSL_RETURN_IF_ERROR(ClearOrphans(orphans, core.get()));
     ABSL_RETURN_IF_ERROR(CutUploads(*core, uploads));
     return std::unique_ptr<Store>(new Store(std::move(core)));
@@ -169,7 +169,7 @@ const OrphanReport& Store::orphans() const { return core_->orphans; }
 
 bool Store::IsIn(const std::string& dir) {
   const auto directory = Directory::Open(dir);
-  return directory.ok() && (*directory)->Has(kCatalogueName);
+  return directory.ok() && (*directory)->Has(kCatalogName);
 }
 
 uint64_t Store::IncarnationOf(int64_t collection_id) const {
@@ -179,7 +179,7 @@ uint64_t Store::IncarnationOf(int64_t collection_id) const {
 
 std::vector<StoredCollection> Store::Collections() const {
   const MutexLock lock(core_->mutex);
-  const Tables& tables = core_->catalogue->tables();
+  const Tables& tables = core_->catalog->tables();
   std::vector<StoredCollection> collections;
   for (const auto& [id, row] : tables.Of<CollectionRow>()) {
     StoredCollection collection = {.id = id,
@@ -214,11 +214,11 @@ absl::StatusOr<int64_t> Store::CreateCollection(const std::string& name, const C
     ABSL_RETURN_IF_ERROR(CheckBytes("attribute_schema", attribute_schema, 0, kSchemaBytesMax));
     ABSL_RETURN_IF_ERROR(CheckRange("dim", spec.dim, 1, kDimMax));
     const MutexLock lock(core_->mutex);
-    const Tables& tables = core_->catalogue->tables();
+    const Tables& tables = core_->catalog->tables();
     if (NameTaken(tables, name) || FindAlias(tables, name) != nullptr) {
       return absl::AlreadyExistsError("name: a collection or alias of this name exists already");
     }
-    CollectionRow row = {.id = core_->catalogue->AllocateId(),
+    CollectionRow row = {.id = core_->catalog->AllocateId(),
                          .name = name,
                          .spec = spec,
                          .schema = attribute_schema,
@@ -238,7 +238,7 @@ absl::Status Store::DropCollection(int64_t collection_id) {
     ABSL_RETURN_IF_ERROR(core_->Usable());
     const MutexLock lock(core_->mutex);
     ABSL_RETURN_IF_ERROR(core_->Find(collection_id).status());
-    const Tables& tables = core_->catalogue->tables();
+    const Tables& tables = core_->catalog->tables();
     Transaction transaction;
     transaction.Remove<CollectionRow>(collection_id);
     for (const auto& [id, row] : tables.Of<AliasRow>()) {
@@ -280,13 +280,13 @@ absl::Status Store::SetAlias(const std::string& alias, int64_t collection_id) {
     ABSL_RETURN_IF_ERROR(CheckBytes("alias", alias, 1, kNameBytesMax));
     const MutexLock lock(core_->mutex);
     ABSL_RETURN_IF_ERROR(core_->Find(collection_id).status());
-    const Tables& tables = core_->catalogue->tables();
+    const Tables& tables = core_->catalog->tables();
     if (NameTaken(tables, alias)) {
       return absl::AlreadyExistsError("alias: a collection of this name exists already");
     }
     const AliasRow* const old = FindAlias(tables, alias);
     Transaction transaction;
-    transaction.Put(AliasRow{.id = old != nullptr ? old->id : core_->catalogue->AllocateId(),
+    transaction.Put(AliasRow{.id = old != nullptr ? old->id : core_->catalog->AllocateId(),
                              .alias = alias,
                              .collection = collection_id});
     return core_->Commit(std::move(transaction),
@@ -298,7 +298,7 @@ absl::Status Store::DropAlias(const std::string& alias) {
   return CatchOutOfMemory([&]() -> absl::Status {
     ABSL_RETURN_IF_ERROR(core_->Usable());
     const MutexLock lock(core_->mutex);
-    const AliasRow* const row = FindAlias(core_->catalogue->tables(), alias);
+    const AliasRow* const row = FindAlias(core_->catalog->tables(), alias);
     if (row == nullptr) return absl::NotFoundError("no such alias");
     const CommitNote note = {.kind = CommitKind::kAlias, .collection = row->collection};
     Transaction transaction;

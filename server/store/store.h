@@ -1,4 +1,4 @@
-// Store: durable collections in append-only segment files, with one SQLite catalogue as the only
+// Store: durable collections in append-only segment files, with one SQLite catalog as the only
 // commit point.
 #pragma once
 
@@ -37,7 +37,7 @@ struct StoreOptions {
   // An open upload that is idle for longer is dropped when the next one begins: DESIGN.md,
   // "Errors".
   int64_t upload_idle_s_max = int64_t{24} * 3600;
-  // Pages of 4 KiB in the catalogue's log before they are moved into the database.
+  // Pages of 4 KiB in the catalog's log before they are moved into the database.
   int64_t log_pages_max = 1000;
   // Returns seconds since 1970, for display and for the age of uploads that an earlier process used
   // last. If not set: the system clock.
@@ -47,7 +47,7 @@ struct StoreOptions {
   std::function<int64_t()> steady_seconds;
 };
 
-// The segment files that the catalogue did not name, and what Open did with them.
+// The segment files that the catalog did not name, and what Open did with them.
 struct OrphanReport {
   struct File {
     std::string path;
@@ -89,7 +89,7 @@ class SegmentWriter {
   // ResourceExhausted (nothing was recorded; may be called again).
   absl::Status Checkpoint();
 
-  // Makes all blocks durable for a commit, without a change of the catalogue. If further blocks
+  // Makes all blocks durable for a commit, without a change of the catalog. If further blocks
   // follow, another Sync must follow them.
   absl::Status Sync();
 
@@ -108,16 +108,16 @@ class SegmentWriter {
 // ResourceExhausted (the disk or memory is full; nothing changed), NotFound (unknown collection).
 class Store {
  public:
-  // Locks the directory for this process. Checks the catalogue, and the header and size of every
+  // Locks the directory for this process. Checks the catalog, and the header and size of every
   // segment. Removes files of uploads that were never committed, and moves other files that the
-  // catalogue does not name to lost/ (orphans.h; report in orphans()). A collection with a missing
+  // catalog does not name to lost/ (orphans.h; report in orphans()). A collection with a missing
   // or damaged segment can only be dropped; all other calls are DataLoss that names the file.
   // Errors: FailedPrecondition (in use by another process, a newer format, segments without a
-  // catalogue: names the directory or file), DataLoss (the catalogue is damaged, or older than a
-  // segment), NotFound (no such parent directory), I/O errors. Cost: reads the catalogue and 4 KiB
+  // catalog: names the directory or file), DataLoss (the catalog is damaged, or older than a
+  // segment), NotFound (no such parent directory), I/O errors. Cost: reads the catalog and 4 KiB
   // of each segment.
   static absl::StatusOr<std::unique_ptr<Store>> Open(StoreOptions options);
-  // Returns whether `dir` holds a catalogue. If not, Open would make one.
+  // Returns whether `dir` holds a catalog. If not, Open would make one.
   static bool IsIn(const std::string& dir);
   // Writers may outlive the store; the directory is unlocked after the last one.
   ~Store();

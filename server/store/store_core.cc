@@ -71,7 +71,7 @@ int64_t StoreCore::SteadyNow() const {
 }
 
 absl::StatusOr<CollectionRow> StoreCore::Find(int64_t collection) const {
-  const CollectionRow* const row = catalogue->tables().Find<CollectionRow>(collection);
+  const CollectionRow* const row = catalog->tables().Find<CollectionRow>(collection);
   if (row == nullptr) return absl::NotFoundError(absl::StrCat("no collection ", collection));
   return *row;
 }
@@ -83,7 +83,7 @@ absl::StatusOr<CollectionRow> StoreCore::FindSound(int64_t collection) const {
 }
 
 SegmentIdentity StoreCore::Identity(const CollectionRow& collection, int64_t segment) const {
-  return {.store = catalogue->store_id(),
+  return {.store = catalog->store_id(),
           .collection = collection.id,
           .segment = segment,
           .dim = collection.spec.dim,
@@ -92,7 +92,7 @@ SegmentIdentity StoreCore::Identity(const CollectionRow& collection, int64_t seg
 }
 
 const UploadRow* StoreCore::FindUpload(const std::string& token) const {
-  for (const auto& [id, row] : catalogue->tables().Of<UploadRow>()) {
+  for (const auto& [id, row] : catalog->tables().Of<UploadRow>()) {
     if (row.token == token) return &row;
   }
   return nullptr;
@@ -100,7 +100,7 @@ const UploadRow* StoreCore::FindUpload(const std::string& token) const {
 
 absl::Status StoreCore::Commit(Transaction transaction, const CommitNote& note,
                                SegmentChange change) {
-  absl::Status committed = catalogue->Commit(std::move(transaction), note);
+  absl::Status committed = catalog->Commit(std::move(transaction), note);
   if (!committed.ok()) return Survive(committed);
   Apply(std::move(change));
   return committed;
@@ -109,8 +109,8 @@ absl::Status StoreCore::Commit(Transaction transaction, const CommitNote& note,
 uint64_t StoreCore::IncarnationOf(int64_t collection) const {
   const Digest digest = Sha256()
                             .Add(std::string_view("nearfield incarnation of a collection"))
-                            .Add(std::string_view(catalogue->store_id()))
-                            .Add(std::string_view(catalogue->directory_incarnation()))
+                            .Add(std::string_view(catalog->store_id()))
+                            .Add(std::string_view(catalog->directory_incarnation()))
                             .AddNumber(collection)
                             .Value();
   return std::max<uint64_t>(1, GetUint64(digest.data()));
@@ -146,7 +146,7 @@ void StoreCore::Apply(SegmentChange change) noexcept {
 }
 
 bool StoreCore::SegmentsAgree(int64_t collection) const noexcept {
-  const Tables& tables = catalogue->tables();
+  const Tables& tables = catalog->tables();
   int64_t rows_max = 0;
   for (const auto& [id, segment] : segments) {
     const SegmentRow* const row = tables.Find<SegmentRow>(id);
@@ -176,9 +176,9 @@ std::vector<std::shared_ptr<CommittedSegment>> StoreCore::SegmentsOf(int64_t col
 
 absl::StatusOr<DeletedIds> StoreCore::ReadDeleted(const CollectionRow& collection) const {
   DeletedIds deleted(collection.spec.id_type);
-  for (const auto& [id, row] : catalogue->tables().Of<DeletionRow>()) {
+  for (const auto& [id, row] : catalog->tables().Of<DeletionRow>()) {
     if (row.collection != collection.id) continue;
-    ABSL_ASSIGN_OR_RETURN(const std::string ids, catalogue->ReadDeletedIds(row));
+    ABSL_ASSIGN_OR_RETURN(const std::string ids, catalog->ReadDeletedIds(row));
     ABSL_RETURN_IF_ERROR(deleted.Add(ids, row.ids_count, row.seq));
   }
   return deleted;
@@ -194,7 +194,7 @@ void StoreCore::PutDeletions(int64_t collection, int64_t seq, const IdColumn& id
         ids.type() == IdType::kUint64 ? 8 : 4 + static_cast<int64_t>(ids.string(i).size());
     if (part_bytes < kRecordBytesMax && i + 1 < ids.size()) continue;
     const std::vector<uint8_t> bytes = EncodeIds(part);
-    transaction->PutDeletion({.id = catalogue->AllocateId(),
+    transaction->PutDeletion({.id = catalog->AllocateId(),
                               .collection = collection,
                               .seq = seq,
                               .ids_count = part.size()},
@@ -217,7 +217,7 @@ int64_t StoreCore::UntouchedSeconds(const UploadRow& row) const {
 
 void StoreCore::RemoveUpload(int64_t id, Transaction* transaction) const {
   transaction->Remove<UploadRow>(id);
-  if (catalogue->tables().Find<UploadResultRow>(id) != nullptr) {
+  if (catalog->tables().Find<UploadResultRow>(id) != nullptr) {
     transaction->Remove<UploadResultRow>(id);
   }
 }
@@ -233,7 +233,7 @@ std::vector<int64_t> StoreCore::RemoveIdleUploads(Transaction* transaction) cons
            SteadyNow() - opened_s > std::min(idle_max, kGraceSeconds);
   };
   std::vector<int64_t> removed;
-  for (const auto& [id, row] : catalogue->tables().Of<UploadRow>()) {
+  for (const auto& [id, row] : catalog->tables().Of<UploadRow>()) {
     if (row.state == UploadState::kOpen && writers.count(id) == 0 && is_idle(id, row)) {
       transaction->Remove<UploadRow>(id);
       removed.push_back(id);

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/mutex.h"
 #include "server/store/block_stream.h"
-#include "server/store/catalogue.h"
+#include "server/store/catalog.h"
 #include "server/store/deleted_ids.h"
 #include "server/store/segment_file.h"
 #include "server/store/store.h"
@@ -40,8 +40,8 @@ struct StoreCore {
   std::map<int64_t, ReadFailures> read_failures ABSL_GUARDED_BY(read_mutex);
 
   mutable Mutex mutex ABSL_ACQUIRED_BEFORE(read_mutex);
-  std::unique_ptr<Catalogue> catalogue ABSL_GUARDED_BY(mutex) ABSL_PT_GUARDED_BY(mutex);
-  // The segments of the catalogue, and removed ones that may still be read.
+  std::unique_ptr<Catalog> catalog ABSL_GUARDED_BY(mutex) ABSL_PT_GUARDED_BY(mutex);
+  // The segments of the catalog, and removed ones that may still be read.
   std::map<int64_t, std::shared_ptr<CommittedSegment>> segments ABSL_GUARDED_BY(mutex);
   std::map<int64_t, std::weak_ptr<CommittedSegment>> segments_gone ABSL_GUARDED_BY(mutex);
   std::set<int64_t> writers ABSL_GUARDED_BY(mutex);  // segments being written
@@ -58,7 +58,7 @@ struct StoreCore {
 
   // Returns Unavailable after a fatal error or the end of the store. Every call checks it first.
   absl::Status Usable() const;
-  // Handles the result of a commit of the catalogue. Ends the process for any error except
+  // Handles the result of a commit of the catalog. Ends the process for any error except
   // ResourceExhausted. Returns the status that the caller returns.
   absl::Status Survive(const absl::Status& status);
   // Ends the process, unless on_fatal returns; also without memory for the message.
@@ -95,7 +95,7 @@ struct StoreCore {
   // Removes the file of an upload that a commit ended. A file that cannot be removed is an orphan.
   // The caller allocates the name before the commit, so that no file stays because memory ran out.
   void RemoveFile(const std::string& name) const noexcept;
-  // Returns true if the list of segments is that of the catalogue, and the segments of the
+  // Returns true if the list of segments is that of the catalog, and the segments of the
   // collection have at least its live rows. Holds after every commit. Allocates nothing.
   bool SegmentsAgree(int64_t collection) const noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Returns the segments of a collection, older commits first.

@@ -22,7 +22,7 @@ absl::Status NoSuchUpload() {
   return absl::NotFoundError("no upload with this token: never begun, or forgotten");
 }
 
-// Adds an upload with a token to the catalogue, and removes the uploads that it replaces.
+// Adds an upload with a token to the catalog, and removes the uploads that it replaces.
 absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
                           const BeginUploadOptions& options) {
   const MutexLock lock(core->mutex);
@@ -50,7 +50,7 @@ absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
   core->upload_callers.merge(caller);
   const auto has_ended = [core](const auto& entry) {
     core->AssertLocked();
-    const UploadRow* const row = core->catalogue->tables().Find<UploadRow>(entry.first);
+    const UploadRow* const row = core->catalog->tables().Find<UploadRow>(entry.first);
     return row == nullptr || row->state == UploadState::kCommitted;
   };
   std::erase_if(core->upload_callers, has_ended);
@@ -66,7 +66,7 @@ SegmentWriter::~SegmentWriter() {
   StoreCore& core = *impl_->core;
   const MutexLock lock(core.mutex);
   CHECK_EQ(core.writers.erase(impl_->segment()), size_t{1});
-  const UploadRow* const row = core.catalogue->tables().Find<UploadRow>(impl_->segment());
+  const UploadRow* const row = core.catalog->tables().Find<UploadRow>(impl_->segment());
   if (impl_->committed || core.failed.load()) return;
   if (const auto touched = core.touched_s.find(impl_->segment()); touched != core.touched_s.end()) {
     touched->second = core.SteadyNow();
@@ -126,7 +126,7 @@ absl::Status SegmentWriter::RecordCheckpoint() {
   StoreCore& core = *impl_->core;
   ABSL_RETURN_IF_ERROR(core.SurviveFile(impl_->output.Sync()));
   const MutexLock lock(core.mutex);
-  const UploadRow* const old = core.catalogue->tables().Find<UploadRow>(impl_->segment());
+  const UploadRow* const old = core.catalog->tables().Find<UploadRow>(impl_->segment());
   if (old == nullptr) return DroppedMeanwhile(collection_id());
   CHECK_GE(next_block(), old->next_block);  // a checkpoint keeps what an earlier one recorded
   CHECK_GE(bytes(), old->bytes_durable);
@@ -156,7 +156,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
   }
   SegmentPlan plan = {.bytes_expected = options.bytes_expected,
                       .free_bytes_min = core_->options.free_bytes_min};
-  // Refuse before any write, so that the disk keeps space for the catalogue.
+  // Refuse before any write, so that the disk keeps space for the catalog.
   ABSL_RETURN_IF_ERROR(CheckRoom(*core_->directory, plan.bytes_expected, plan.free_bytes_min));
   SegmentIdentity identity;
   {
@@ -166,8 +166,8 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
       Transaction unused;  // checked again after the file is made
       ABSL_RETURN_IF_ERROR(AdmitUpload(*core_, options, &unused).status());
     }
-    identity = core_->Identity(collection, core_->catalogue->AllocateId());
-    plan.commits = core_->catalogue->commits_count();
+    identity = core_->Identity(collection, core_->catalog->AllocateId());
+    plan.commits = core_->catalog->commits_count();
     CHECK(core_->writers.insert(identity.segment).second);
   }
   absl::Cleanup leave = [&] { core_->Leave(identity.segment); };
@@ -186,7 +186,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
   std::move(leave).Cancel();  // from here on, the writer's destructor does both
   std::move(discard).Cancel();
   if (!options.token.empty()) {
-    // The catalogue may only name a durable file.
+    // The catalog may only name a durable file.
     ABSL_RETURN_IF_ERROR(core_->SurviveFile(writer->impl_->output.Sync()));
     ABSL_RETURN_IF_ERROR(RecordUpload(core_.get(), writer->impl_->output, options));
   }
@@ -248,7 +248,7 @@ absl::StatusOr<UploadInfo> Store::GetUpload(const std::string& token) const {
   const MutexLock lock(core_->mutex);
   const UploadRow* const row = token.empty() ? nullptr : core_->FindUpload(token);
   if (row == nullptr) return NoSuchUpload();
-  const auto* const result = core_->catalogue->tables().Find<UploadResultRow>(row->id);
+  const auto* const result = core_->catalog->tables().Find<UploadResultRow>(row->id);
   return UploadInfo{.state = row->state,
                     .collection_id = row->collection,
                     .mode = row->mode,

@@ -94,7 +94,7 @@ std::vector<uint64_t> Expected(const Shape& shape, const Data& data, const float
   return keys;
 }
 
-void CheckAnswer(absl::Span<const corpus::RankedScore> got, const std::vector<uint64_t>& want) {
+void CheckAnswer(absl::Span<const backend::RankedScore> got, const std::vector<uint64_t>& want) {
   bool same = got.size() == want.size();
   for (size_t i = 0; same && i < got.size(); ++i) {
     same = score::OrderKey(got[i].score, got[i].rank) == want[i];
@@ -130,26 +130,26 @@ class Loaded {
   }
 
   // Returns the lists of the search, valid until the next one.
-  const corpus::RankedLists& Search(const std::vector<float>& queries,
-                                    const std::vector<int32_t>& k) {
-    corpus::QueryTile tile;
+  const backend::RankedLists& Search(const std::vector<float>& queries,
+                                     const std::vector<int32_t>& k) {
+    backend::QueryTile tile;
     tile.queries = queries.data();
     tile.k = k;
     const absl::Status status = backend_->Search(format_, {&view_, 1}, tile, &best_, &cost_);
     if (!status.ok()) Fail(status.ToString());
     return best_;
   }
-  const corpus::ScanCost& cost() const { return cost_; }
+  const backend::ScanCost& cost() const { return cost_; }
   double append_seconds() const { return append_seconds_; }
   const std::string& device_name() const { return backend_->info().device_name; }
 
  private:
-  const corpus::RowFormat format_;
-  std::unique_ptr<corpus::Backend> backend_;
-  std::unique_ptr<corpus::RowPlanes> planes_;
-  corpus::GenerationView view_;
-  corpus::RankedLists best_;
-  corpus::ScanCost cost_;
+  const backend::RowFormat format_;
+  std::unique_ptr<backend::Backend> backend_;
+  std::unique_ptr<backend::RowPlanes> planes_;
+  backend::GenerationView view_;
+  backend::RankedLists best_;
+  backend::ScanCost cost_;
   double append_seconds_ = 0;
 };
 
@@ -165,7 +165,7 @@ struct Case {
 
 int64_t RowBytes(const Case& c) {
   if (c.path == ScanPrecision::kInt8) {
-    return cpu::CodeStride(c.shape.dim) + static_cast<int64_t>(sizeof(score::RowBound));
+    return cpu::CodeStride(c.shape.dim) + static_cast<int64_t>(sizeof(bound::RowBound));
   }
   return int64_t{cpu::PaddedDim(c.shape.dim)} * BytesPerElement(c.shape.row_type);
 }
@@ -242,7 +242,7 @@ void RunShape(const Shape& shape, const Options& options, const std::vector<Limi
         const std::vector<float> queries(all_queries.begin(),
                                          all_queries.begin() + int64_t{batch} * shape.dim);
         const std::vector<int32_t> k(count, options.k);
-        const corpus::RankedLists& best = loaded.Search(queries, k);
+        const backend::RankedLists& best = loaded.Search(queries, k);
         CheckAnswer(best.list(0, 0), expected.front());
         CheckAnswer(best.list(count - 1, 0), expected[count - 1]);
         const Timing timing =

@@ -376,7 +376,7 @@ def test_what_was_acknowledged_is_there_after_any_death(request, pb, work, capsy
     except Finding as finding:
         tally[finding.kind] += 1
         text = str(finding)
-    controls = ["segments", "catalogue", "directories"] if library else []
+    controls = ["segments", "catalog", "directories"] if library else []
     found = [ignored for number, ignored in enumerate(controls)
              if caught(Campaign(program, pb, work / ignored, seed + number + 1), library, ignored)]
     with capsys.disabled():

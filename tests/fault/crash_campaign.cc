@@ -80,14 +80,14 @@ void InParallel(int64_t jobs, int64_t count, const std::function<void(int64_t)>&
 }
 
 // Returns whether `failed`, a line of the fault library, is a call on the data directory itself,
-// and not on a snapshot or a directory restored from one. These hold a catalogue too.
+// and not on a snapshot or a directory restored from one. These hold a catalog too.
 bool OnDataDirectory(const std::string& failed) {
   return failed.find("/data/") != std::string::npos ||
          (failed.size() >= 5 && failed.compare(failed.size() - 5, 5, "/data") == 0);
 }
 
 // Returns true if the failed call excuses the end of the worker (server/store/DESIGN.md, "Errors").
-// After a failed change of the data directory, or any failed call on its catalogue, the process may
+// After a failed change of the data directory, or any failed call on its catalog, the process may
 // end or refuse to start. A full disk never ends the process; it only refuses a start that makes a
 // new store. Without descriptors the start may be refused. Without memory the start may be refused,
 // or SQLite may end the process in its COMMIT.
@@ -98,9 +98,9 @@ bool Excused(const CrashRunner& runner, const Life& life, const Death& death) {
   if (life.kind == "emfile" || life.kind == "enfile") return refused;
   if (life.kind == "enospc") return refused && !runner.Tried();
   if (life.kind == "enomem") return refused || failed.find(" libsqlite3.") != std::string::npos;
-  const bool of_catalogue = failed.find("/data/catalog.db") != std::string::npos ||
-                            failed.find("/data/high_water") != std::string::npos;
-  if (life.kind == "eio-read") return of_catalogue;
+  const bool of_catalog = failed.find("/data/catalog.db") != std::string::npos ||
+                          failed.find("/data/high_water") != std::string::npos;
+  if (life.kind == "eio-read") return of_catalog;
   return refused || OnDataDirectory(failed);
 }
 
@@ -220,7 +220,7 @@ std::vector<Control> Controls(const CampaignOptions& options) {
   std::vector<Control> controls = {
       sync("segments"),
       sync("directories"),
-      sync("catalogue"),
+      sync("catalog"),
       early_ack,
       on_threads(early_ack),
       patch("commit_before_sync"),

@@ -90,7 +90,7 @@ bool FaultPlan::IgnoresSync(const std::string& path, bool is_directory) const {
   if (ignore_sync_ == "directories") return is_directory;
   if (is_directory) return false;
   if (ignore_sync_ == "segments") return EndsWith(path, ".seg");
-  return ignore_sync_ == "catalogue" && path.find("/catalog.db") != std::string::npos;
+  return ignore_sync_ == "catalog" && path.find("/catalog.db") != std::string::npos;
 }
 
 Step FaultPlan::Next(CallKind call) {

@@ -14,7 +14,7 @@
 //   NEARFIELD_FAULT_ALLOCATIONS  marked: counts only allocations that the program marks; unset: all
 //   NEARFIELD_FAULT_TIMES        number of consecutive calls that fail (default 1)
 //   NEARFIELD_FAULT_SEED         seeds all random choices
-//   NEARFIELD_FAULT_IGNORE_SYNC  segments, catalogue or directories: their syncs do nothing and
+//   NEARFIELD_FAULT_IGNORE_SYNC  segments, catalog or directories: their syncs do nothing and
 //                                return OK
 //   NEARFIELD_FAULT_LOG          file that gets a line for each call that is made to fail; for an
 //                                allocation it names the program or library of each stack frame

@@ -9,7 +9,7 @@
 #include "server/collections/snapshots.h"
 #include "tests/server/attributes/filter_maker.h"
 #include "tests/server/durable_rows.h"
-#include "tests/server/store/older_catalogue.h"
+#include "tests/server/store/older_catalog.h"
 #include "tests/testing/seed.h"
 
 namespace nearfield::server {

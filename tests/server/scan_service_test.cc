@@ -9,7 +9,7 @@
 
 #include "tests/server/server_fixture.h"
 #include "tests/server/store/model_store.h"
-#include "tests/server/store/older_catalogue.h"
+#include "tests/server/store/older_catalog.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {

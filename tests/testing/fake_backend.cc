@@ -19,14 +19,14 @@
 
 namespace nearfield::testing {
 
-using corpus::GenerationView;
-using corpus::QueryTile;
-using corpus::RankedLists;
-using corpus::RankedScore;
-using corpus::RowFormat;
-using corpus::RowPlanes;
-using corpus::ScanCost;
-using corpus::Tombstones;
+using backend::GenerationView;
+using backend::QueryTile;
+using backend::RankedLists;
+using backend::RankedScore;
+using backend::RowFormat;
+using backend::RowPlanes;
+using backend::ScanCost;
+using backend::Tombstones;
 
 void FakeDevice::FailAt(FakeCall call, int64_t nth, absl::Status status) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -267,7 +267,7 @@ std::vector<RankedScore> SearchGeneration(const RowFormat& format, const Generat
 
 }  // namespace
 
-class FakeBackend final : public corpus::Backend {
+class FakeBackend final : public backend::Backend {
  public:
   explicit FakeBackend(std::shared_ptr<FakeDevice> device) : device_(std::move(device)) {
     info_.kind = device_->options_.kind;
@@ -277,7 +277,7 @@ class FakeBackend final : public corpus::Backend {
     info_.read_bytes_per_second = device_->options_.read_bytes_per_second;
   }
 
-  const corpus::BackendInfo& info() const override { return info_; }
+  const backend::BackendInfo& info() const override { return info_; }
 
   absl::StatusOr<std::unique_ptr<RowPlanes>> Reserve(const RowFormat& format,
                                                      int64_t rows_max) override {
@@ -345,10 +345,10 @@ class FakeBackend final : public corpus::Backend {
   }
 
   const std::shared_ptr<FakeDevice> device_;
-  corpus::BackendInfo info_;
+  backend::BackendInfo info_;
 };
 
-std::unique_ptr<corpus::Backend> MakeFakeBackend(std::shared_ptr<FakeDevice> device) {
+std::unique_ptr<backend::Backend> MakeFakeBackend(std::shared_ptr<FakeDevice> device) {
   return std::make_unique<FakeBackend>(std::move(device));
 }
 

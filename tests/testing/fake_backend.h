@@ -56,7 +56,7 @@ class FakeDevice {
   // Sets such a hook for every copy of rows by AppendFrom.
   void OnCopy(std::function<void()> hook);
   // Sets a hook that receives the correct answer of every search and may change it.
-  void CorruptAnswers(std::function<void(corpus::RankedLists*)> corrupt);
+  void CorruptAnswers(std::function<void(backend::RankedLists*)> corrupt);
 
   // Flips one bit of the first resident row with these bytes, like a faulty memory cell. Returns
   // false if there is no such row. Requires: no other thread reads rows.
@@ -92,13 +92,13 @@ class FakeDevice {
   std::map<FakeCall, int64_t> calls_;
   std::function<void()> on_search_;
   std::function<void()> on_copy_;
-  std::function<void(corpus::RankedLists*)> corrupt_;
+  std::function<void(backend::RankedLists*)> corrupt_;
   std::set<FakeRowPlanes*> planes_;  // all that exist
   bool lost_ = false;
   int64_t bytes_used_ = 0;
   int64_t rows_copied_ = 0;
 };
 
-std::unique_ptr<corpus::Backend> MakeFakeBackend(std::shared_ptr<FakeDevice> device);
+std::unique_ptr<backend::Backend> MakeFakeBackend(std::shared_ptr<FakeDevice> device);
 
 }  // namespace nearfield::testing

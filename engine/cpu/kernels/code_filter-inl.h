@@ -1,4 +1,4 @@
-// Finds the rows that may reach the threshold from products of codes: score::UpperScore, step for
+// Finds the rows that may reach the threshold from products of codes: bound::UpperScore, step for
 // step. Included once per instruction set.
 #if defined(NEARFIELD_ENGINE_CPU_KERNELS_CODE_FILTER_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEARFIELD_ENGINE_CPU_KERNELS_CODE_FILTER_INL_H_
@@ -40,13 +40,13 @@ HWY_INLINE uint32_t LanesNotIn(hn::MFromD<TagF> below) {
   return kLanes == 8 ? bits[0] : bits[0] | static_cast<uint32_t>(bits[1]) << 8;
 }
 
-// Returns score::CodeProduct of one code: the scale times exact products.
+// Returns bound::CodeProduct of one code: the scale times exact products.
 HWY_INLINE VecF Scaled(VecF scale, const int32_t* products) {
   return hn::Mul(scale, hn::ConvertTo(kTagF, hn::LoadU(kTag32, products)));
 }
 
 int32_t FilterOne(const OneFilter& filter, int32_t* surviving, float* upper) {
-  const score::QueryBound& q = filter.query;
+  const bound::QueryBound& q = filter.query;
   const QueryTerms query = {hn::Set(kTagF, q.of_residual), hn::Set(kTagF, q.of_norm),
                             hn::Set(kTagF, q.squared_norm_lower)};
   const VecF first_scale = hn::Set(kTagF, q.first_scale);
@@ -73,8 +73,8 @@ int32_t FilterOne(const OneFilter& filter, int32_t* surviving, float* upper) {
     }
   }
   for (; r < filter.rows_count; ++r) {
-    const float u = score::UpperScore(filter.bounds[r], q,
-                                      score::CodeProduct(q, filter.first[r], filter.second[r]));
+    const float u = bound::UpperScore(filter.bounds[r], q,
+                                      bound::CodeProduct(q, filter.first[r], filter.second[r]));
     if (u < filter.threshold) continue;
     surviving[count] = r;
     upper[count++] = u;
@@ -93,7 +93,7 @@ int32_t FilterPanels(const PanelFilter& filter, Survivor* survivors) {
     const int32_t lanes_here = HWY_MIN(kLanes, filter.queries_count - begin);
     const uint32_t valid = (1u << lanes_here) - 1;
     for (int32_t r = 0; r < filter.rows_count; ++r) {
-      const score::RowBound& b = filter.bounds[r];
+      const bound::RowBound& b = filter.bounds[r];
       const BoundTerms row = {hn::Set(kTagF, b.scale), hn::Set(kTagF, b.residual),
                               hn::Set(kTagF, b.norm), hn::Set(kTagF, b.squared_norm_lower)};
       const VecF product = Scaled(first_scale, filter.products + int64_t{r} * filter.width + begin);

@@ -17,8 +17,8 @@ namespace nearfield::cpu {
 // that multiplies bytes requires one unsigned factor. Rows are padded to whole cache lines; the
 // value of the padding does not matter.
 inline constexpr int32_t kCodeBias = 128;
-using corpus::CodeStride;
-using corpus::kCodeLine;
+using bound::CodeStride;
+using bound::kCodeLine;
 
 // Consecutive rows of a plane of codes, 64-byte aligned, CodeStride(dim) bytes apart.
 struct CodeTile {
@@ -36,10 +36,10 @@ inline constexpr int32_t kPanelsMax = 4;
 
 // Input of filter_one: finds the rows that may reach the threshold, by both codes of one query.
 struct OneFilter {
-  const score::RowBound* bounds = nullptr;  // [rows_count]
+  const bound::RowBound* bounds = nullptr;  // [rows_count]
   const int32_t* first = nullptr;           // products, as written by scan_one
   const int32_t* second = nullptr;
-  score::QueryBound query;
+  bound::QueryBound query;
   float threshold = 0;
   int32_t rows_count = 0;
 };
@@ -47,7 +47,7 @@ struct OneFilter {
 // Input of filter_panels: finds the pairs of a row and a query that may reach the query's
 // threshold, by the first code alone. All arrays over queries are [width].
 struct PanelFilter {
-  const score::RowBound* bounds = nullptr;  // [rows_count]
+  const bound::RowBound* bounds = nullptr;  // [rows_count]
   int32_t rows_count = 0;
   const int32_t* products = nullptr;  // [rows_count, width], as written by scan_panels
   int32_t width = 0;                  // queries of whole panels
@@ -68,7 +68,7 @@ struct Survivor {
 
 // Rows to encode, in their stored form.
 struct EncodeRows {
-  const corpus::Rotation* rotation = nullptr;
+  const bound::Rotation* rotation = nullptr;
   int32_t dim = 0;
   Metric metric = Metric::kDot;
   RowType row_type = RowType::kFloat32;
@@ -76,11 +76,11 @@ struct EncodeRows {
   int32_t rows_count = 0;
   const double* squares = nullptr;  // S(x,x) of each row
   uint8_t* codes = nullptr;         // out: [rows_count], CodeStride(dim) apart
-  score::RowBound* bounds = nullptr;
+  bound::RowBound* bounds = nullptr;
   double* scratch = nullptr;  // EncodeScratchDoubles(dim), 64-byte aligned
 };
-using corpus::EncodeQueryArgs;
-using corpus::EncodeScratchDoubles;
+using bound::EncodeQueryArgs;
+using bound::EncodeScratchDoubles;
 
 // The functions of one instruction set. Each defines its own layout of packed queries. Queries have
 // two codes: panels use the first; the survivors are then bounded with both.
@@ -107,8 +107,8 @@ struct CodeKernels {
   // rows_count * queries_count.
   int32_t (*filter_panels)(const PanelFilter& filter, Survivor* survivors) = nullptr;
   void (*encode_rows)(const EncodeRows& encode) = nullptr;
-  // Equivalent to corpus::EncodeQueryPlain.
-  corpus::EncodeQueryFunction encode_query = nullptr;
+  // Equivalent to bound::EncodeQueryPlain.
+  bound::EncodeQueryFunction encode_query = nullptr;
 };
 
 // Returns the implementation in plain C++.

@@ -55,8 +55,8 @@ int32_t FilterOne(const OneFilter& filter, int32_t* surviving, float* upper) {
   int32_t count = 0;
   for (int32_t r = 0; r < filter.rows_count; ++r) {
     const float u =
-        score::UpperScore(filter.bounds[r], filter.query,
-                          score::CodeProduct(filter.query, filter.first[r], filter.second[r]));
+        bound::UpperScore(filter.bounds[r], filter.query,
+                          bound::CodeProduct(filter.query, filter.first[r], filter.second[r]));
     surviving[count] = r;
     upper[count] = u;
     count += u < filter.threshold ? 0 : 1;
@@ -69,13 +69,13 @@ int32_t FilterPanels(const PanelFilter& filter, Survivor* survivors) {
   for (int32_t r = 0; r < filter.rows_count; ++r) {
     const int32_t* const products = filter.products + int64_t{r} * filter.width;
     for (int32_t q = 0; q < filter.queries_count; ++q) {
-      const score::QueryBound query = {.first_scale = filter.first_scale[q],
+      const bound::QueryBound query = {.first_scale = filter.first_scale[q],
                                        .second_scale = 0,
                                        .of_residual = filter.of_residual[q],
                                        .of_norm = filter.of_norm[q],
                                        .squared_norm_lower = filter.squared_norm_lower[q]};
       const float u =
-          score::UpperScore(filter.bounds[r], query, score::CodeProduct(query, products[q]));
+          bound::UpperScore(filter.bounds[r], query, bound::CodeProduct(query, products[q]));
       survivors[count] = {r, q, u};
       count += u < filter.threshold[q] ? 0 : 1;
     }
@@ -105,8 +105,8 @@ void EncodeEach(const EncodeRows& encode) {
     uint8_t* const codes = encode.codes + int64_t{r} * CodeStride(encode.dim);
     const auto size = static_cast<size_t>(encode.dim);
     encode.bounds[r] =
-        corpus::EncodeRow(*encode.rotation, encode.metric, absl::MakeConstSpan(row, size),
-                          absl::MakeSpan(reinterpret_cast<int8_t*>(codes), size));
+        bound::EncodeRow(*encode.rotation, encode.metric, absl::MakeConstSpan(row, size),
+                         absl::MakeSpan(reinterpret_cast<int8_t*>(codes), size));
     for (int32_t d = 0; d < encode.dim; ++d) codes[d] ^= kCodeBias;  // adds the bias
   }
 }
@@ -124,7 +124,7 @@ const CodeKernels& PortableCodeKernels() {
                                            .filter_one = FilterOne,
                                            .filter_panels = FilterPanels,
                                            .encode_rows = EncodeEach,
-                                           .encode_query = corpus::EncodeQueryPlain};
+                                           .encode_query = bound::EncodeQueryPlain};
   return kKernels;
 }
 

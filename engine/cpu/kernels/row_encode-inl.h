@@ -20,11 +20,11 @@ HWY_BEFORE_NAMESPACE();
 namespace nearfield::cpu {
 namespace HWY_NAMESPACE {
 
-namespace encode = corpus::HWY_NAMESPACE;
+namespace encode = bound::HWY_NAMESPACE;
 
 template <RowType kType>
-score::RowBound EncodeOne(const EncodeRows& args, int32_t r) {
-  const corpus::Rotation& rotation = *args.rotation;
+bound::RowBound EncodeOne(const EncodeRows& args, int32_t r) {
+  const bound::Rotation& rotation = *args.rotation;
   const auto dim = static_cast<int32_t>(rotation.dimension());
   const int64_t size = CodeStride(dim);
   const std::byte* const row = args.rows + int64_t{r} * PaddedDim(dim) * BytesPerElement(kType);
@@ -49,7 +49,7 @@ score::RowBound EncodeOne(const EncodeRows& args, int32_t r) {
   if (cosine && squared == 0.0) return {.residual = -std::numeric_limits<float>::infinity()};
   // Compute the residual in the space of the row: this assumes nothing about the rotation.
   encode::BringBack(rotation, work);
-  return score::MakeRowBound(taken.scale, encode::Squares(values, work, size), taken.norm,
+  return bound::MakeRowBound(taken.scale, encode::Squares(values, work, size), taken.norm,
                              rotation.RelativeError(), args.metric == Metric::kL2 ? squared : 0.0,
                              dim);
 }

@@ -19,10 +19,10 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using corpus::HWY_NAMESPACE::kTag;
-using corpus::HWY_NAMESPACE::kWidth;
-using corpus::HWY_NAMESPACE::Tag;
-using corpus::HWY_NAMESPACE::Vec;
+using bound::HWY_NAMESPACE::kTag;
+using bound::HWY_NAMESPACE::kWidth;
+using bound::HWY_NAMESPACE::Tag;
+using bound::HWY_NAMESPACE::Vec;
 inline constexpr int32_t kParts = kDimStep / kWidth;  // vectors that hold the 32 accumulators
 
 // Returns kWidth elements from `index` on, widened exactly.

@@ -30,7 +30,7 @@ std::vector<char*> TakeTail(std::vector<char*>& slabs, int64_t kept) {
 
 }  // namespace
 
-GpuRowPlanes::GpuRowPlanes(std::shared_ptr<GpuCore> core, const corpus::RowFormat& format,
+GpuRowPlanes::GpuRowPlanes(std::shared_ptr<GpuCore> core, const backend::RowFormat& format,
                            int64_t rows_max)
     : core_(std::move(core)),
       format_(format),
@@ -45,14 +45,13 @@ GpuRowPlanes::GpuRowPlanes(std::shared_ptr<GpuCore> core, const corpus::RowForma
   codes_.code_bytes = CodeBytesOf(format.dim);
   const int64_t codes_per_slab =
       core_->arena().slab_bytes() /
-      (codes_.code_bytes + static_cast<int64_t>(sizeof(score::RowBound)));
+      (codes_.code_bytes + static_cast<int64_t>(sizeof(bound::RowBound)));
   const int64_t align = CodeSlabAlign(codes_.code_bytes);
   codes_.rows_per_slab = static_cast<uint32_t>(codes_per_slab / align * align);
 }
 
-absl::StatusOr<std::unique_ptr<GpuRowPlanes>> GpuRowPlanes::Reserve(std::shared_ptr<GpuCore> core,
-                                                                    const corpus::RowFormat& format,
-                                                                    int64_t rows_max) {
+absl::StatusOr<std::unique_ptr<GpuRowPlanes>> GpuRowPlanes::Reserve(
+    std::shared_ptr<GpuCore> core, const backend::RowFormat& format, int64_t rows_max) {
   ABSL_RETURN_IF_ERROR(CheckRange("dim", format.dim, 1, kDimMax));
   ABSL_RETURN_IF_ERROR(CheckRange("rows_max", rows_max, 1, kRowsMax));
   ABSL_RETURN_IF_ERROR(core->Bind());
@@ -147,7 +146,7 @@ absl::Status GpuRowPlanes::StoreRows(const StagingRing::Lease& lease, int64_t ro
       LaunchStoreRows(row, view_, lease.device(), first, count, lease.stream()), "storing rows"));
   if (!has_codes()) return absl::OkStatus();
   const EncodeRowsArgs args = {.codes = codes_,
-                               .rotation = score::RotationShapeOf(format_.dim, format_.seed),
+                               .rotation = bound::RotationShapeOf(format_.dim, format_.seed),
                                .metric = format_.metric,
                                .source = lease.device(),
                                .first = first,
@@ -155,7 +154,7 @@ absl::Status GpuRowPlanes::StoreRows(const StagingRing::Lease& lease, int64_t ro
   return core_->health().Check(LaunchEncodeRows(row, args, lease.stream()), "encoding rows");
 }
 
-absl::Status GpuRowPlanes::AppendFrom(const corpus::RowPlanes& source,
+absl::Status GpuRowPlanes::AppendFrom(const backend::RowPlanes& source,
                                       absl::Span<const uint32_t> slots) {
   const auto* const from = dynamic_cast<const GpuRowPlanes*>(&source);
   if (from == nullptr || from->core_ != core_ || !from->sealed_ ||

@@ -15,17 +15,17 @@
 
 namespace nearfield::gpu {
 
-class GpuRowPlanes : public corpus::RowPlanes {
+class GpuRowPlanes : public backend::RowPlanes {
  public:
   static absl::StatusOr<std::unique_ptr<GpuRowPlanes>> Reserve(std::shared_ptr<GpuCore> core,
-                                                               const corpus::RowFormat& format,
+                                                               const backend::RowFormat& format,
                                                                int64_t rows_max);
   ~GpuRowPlanes() override;
   GpuRowPlanes(const GpuRowPlanes&) = delete;
   GpuRowPlanes& operator=(const GpuRowPlanes&) = delete;
 
   absl::Status Append(const void* rows, int64_t rows_count) override;
-  absl::Status AppendFrom(const corpus::RowPlanes& source,
+  absl::Status AppendFrom(const backend::RowPlanes& source,
                           absl::Span<const uint32_t> slots) override;
   absl::Status Seal(absl::Span<const uint32_t> ranks) override;
   absl::Status Read(absl::Span<const uint32_t> slots, void* rows) const override;
@@ -35,14 +35,14 @@ class GpuRowPlanes : public corpus::RowPlanes {
   int64_t host_bytes() const override;
 
   const GpuCore* core() const { return core_.get(); }
-  const corpus::RowFormat& format() const { return format_; }
+  const backend::RowFormat& format() const { return format_; }
   bool sealed() const { return sealed_; }
   const RowsView& view() const { return view_; }
   // Returns a view without slabs if the format has no codes (ScanPrecision::kRows).
   const CodesView& codes() const { return codes_; }
 
  private:
-  GpuRowPlanes(std::shared_ptr<GpuCore> core, const corpus::RowFormat& format, int64_t rows_max);
+  GpuRowPlanes(std::shared_ptr<GpuCore> core, const backend::RowFormat& format, int64_t rows_max);
   absl::Status TakeSlabs();
   bool on_host() const { return format_.rows == RowPlacement::kHost; }
   // Returns the arena that holds the exact rows.
@@ -61,7 +61,7 @@ class GpuRowPlanes : public corpus::RowPlanes {
   int64_t ReadRowsMax() const;
 
   const std::shared_ptr<GpuCore> core_;
-  const corpus::RowFormat format_;
+  const backend::RowFormat format_;
   const int64_t rows_max_;
   const int64_t source_row_bytes_;  // row-major, unpadded
   int64_t rows_count_ = 0;

@@ -13,7 +13,7 @@
 
 namespace nearfield::gpu {
 
-class GpuTombstones : public corpus::Tombstones {
+class GpuTombstones : public backend::Tombstones {
  public:
   // Copies the bits to the device and blocks until they are there.
   static absl::StatusOr<std::unique_ptr<GpuTombstones>> Make(std::shared_ptr<GpuCore> core,

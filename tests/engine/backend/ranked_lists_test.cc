@@ -9,7 +9,7 @@
 
 #include "engine/score/order.h"
 
-namespace nearfield::corpus {
+namespace nearfield::backend {
 namespace {
 
 std::vector<uint32_t> RanksOf(absl::Span<const RankedScore> list) {
@@ -64,4 +64,4 @@ TEST(RankedListsTest, ASmallerSearchReusesTheBlockAndStartsEmpty) {
 }
 
 }  // namespace
-}  // namespace nearfield::corpus
+}  // namespace nearfield::backend

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace nearfield::score {
+namespace nearfield::bound {
 namespace {
 
 constexpr int64_t kDimension = 1024;
@@ -40,4 +40,4 @@ TEST(RowBound, NormsAreRoundedUp) {
 }
 
 }  // namespace
-}  // namespace nearfield::score
+}  // namespace nearfield::bound

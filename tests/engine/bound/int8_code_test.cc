@@ -11,15 +11,15 @@
 
 #include "engine/bound/certified_bound.h"
 #include "engine/bound/rotation.h"
-#include "tests/engine/corpus/bound_cases.h"
+#include "tests/engine/bound/bound_cases.h"
 #include "tests/testing/seed.h"
 
-namespace nearfield::corpus {
+namespace nearfield::bound {
 namespace {
 
 struct EncodedRow {
   std::vector<int8_t> codes;
-  score::RowBound bound;
+  RowBound bound;
 };
 EncodedRow Encode(const Rotation& rotation, Metric metric, const Vector& row) {
   EncodedRow encoded{std::vector<int8_t>(row.size()), {}};
@@ -46,14 +46,13 @@ int32_t Product(const std::vector<int8_t>& a, const std::vector<int8_t>& b) {
 }
 
 float Upper(const EncodedQuery& query, const EncodedRow& row) {
-  return score::UpperScore(row.bound, query.bounds.both,
-                           score::CodeProduct(query.bounds.both, Product(query.first, row.codes),
-                                              Product(query.second, row.codes)));
+  return UpperScore(row.bound, query.bounds.both,
+                    CodeProduct(query.bounds.both, Product(query.first, row.codes),
+                                Product(query.second, row.codes)));
 }
 float UpperOfFirst(const EncodedQuery& query, const EncodedRow& row) {
-  return score::UpperScore(
-      row.bound, query.bounds.first_only,
-      score::CodeProduct(query.bounds.first_only, Product(query.first, row.codes)));
+  return UpperScore(row.bound, query.bounds.first_only,
+                    CodeProduct(query.bounds.first_only, Product(query.first, row.codes)));
 }
 
 // Checks the comparison by which a search drops rows: the score must not be above the bound.
@@ -228,4 +227,4 @@ TEST(ScanCodeTest, OfZerosEverythingIsKnown) {
 }
 
 }  // namespace
-}  // namespace nearfield::corpus
+}  // namespace nearfield::bound

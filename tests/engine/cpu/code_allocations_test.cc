@@ -68,11 +68,11 @@ TEST(CodeAllocationsTest, ASearchAllocatesNothingButItsAnswer) {
     std::vector<float> vectors(static_cast<size_t>(queries * spec.dim));
     for (float& value : vectors) value = random.Gaussian();
     const std::vector<int32_t> k(static_cast<size_t>(queries), 10);
-    corpus::QueryTile tile;
+    backend::QueryTile tile;
     tile.queries = vectors.data();
     tile.k = k;
-    corpus::ScanCost cost;
-    corpus::RankedLists best;
+    backend::ScanCost cost;
+    backend::RankedLists best;
     for (int i = 0; i < 20; ++i) {
       const int64_t before = allocations.load();
       ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, &cost));

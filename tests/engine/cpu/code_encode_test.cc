@@ -32,16 +32,16 @@ using testing::Random;
 class Encoded {
  public:
   Encoded(const ScanKernels& kernels, const Corpus& corpus)
-      : rotation_(corpus.spec.dim, corpus::kRotationSeed), encoded_(kernels, corpus, rotation_) {}
+      : rotation_(corpus.spec.dim, backend::kRotationSeed), encoded_(kernels, corpus, rotation_) {}
   int8_t code(int64_t row, int32_t d) const {
     const int64_t at = row * CodeStride(static_cast<int32_t>(rotation_.dimension())) + d;
     return static_cast<int8_t>(int32_t{encoded_.codes.get()[at]} - kCodeBias);
   }
-  const corpus::Rotation& rotation() const { return rotation_; }
-  const std::vector<score::RowBound>& bounds() const { return encoded_.bounds; }
+  const bound::Rotation& rotation() const { return rotation_; }
+  const std::vector<bound::RowBound>& bounds() const { return encoded_.bounds; }
 
  private:
-  corpus::Rotation rotation_;
+  bound::Rotation rotation_;
   testing::EncodedCorpus encoded_;
 };
 
@@ -63,7 +63,7 @@ class CodeEncodeTest : public ::testing::TestWithParam<const ScanKernels*> {
     args.first = first.data();
     args.second = second.data();
     args.scratch = scratch.Ensure(EncodeScratchDoubles(dim));
-    const corpus::QueryBounds bounds = kernels().codes.encode_query(args);
+    const bound::QueryBounds bounds = kernels().codes.encode_query(args);
     for (int64_t r = 0; r < corpus.rows_count(); ++r) {
       int32_t of_first = 0;
       int32_t of_second = 0;
@@ -75,11 +75,11 @@ class CodeEncodeTest : public ::testing::TestWithParam<const ScanKernels*> {
       }
       const float score = testing::ReferenceScore(
           corpus.spec.metric, testing::Decode(corpus.spec, corpus.row(r)), query);
-      const score::RowBound& bound = rows.bounds()[static_cast<size_t>(r)];
-      const float both = score::UpperScore(bound, bounds.both,
-                                           score::CodeProduct(bounds.both, of_first, of_second));
-      const float alone = score::UpperScore(bound, bounds.first_only,
-                                            score::CodeProduct(bounds.first_only, of_first));
+      const bound::RowBound& bound = rows.bounds()[static_cast<size_t>(r)];
+      const float both = bound::UpperScore(bound, bounds.both,
+                                           bound::CodeProduct(bounds.both, of_first, of_second));
+      const float alone = bound::UpperScore(bound, bounds.first_only,
+                                            bound::CodeProduct(bounds.first_only, of_first));
       ASSERT_FALSE(both < score) << testing::Describe(corpus.spec) << ", row " << r;
       ASSERT_FALSE(alone < score) << testing::Describe(corpus.spec) << ", row " << r;
     }
@@ -89,7 +89,7 @@ class CodeEncodeTest : public ::testing::TestWithParam<const ScanKernels*> {
   std::vector<float> ResidualOf(const Corpus& corpus, const Encoded& rows, int64_t row) {
     const int32_t dim = corpus.spec.dim;
     std::vector<double> work(static_cast<size_t>(dim));
-    const score::RowBound& bound = rows.bounds()[static_cast<size_t>(row)];
+    const bound::RowBound& bound = rows.bounds()[static_cast<size_t>(row)];
     for (int32_t d = 0; d < dim; ++d) {
       work[static_cast<size_t>(d)] = static_cast<double>(bound.scale) * rows.code(row, d);
     }
@@ -135,9 +135,9 @@ TEST_P(CodeEncodeTest, CodesAreThoseOfThePlainCode) {
     const Encoded rows(kernels(), corpus);
     std::vector<int8_t> plain(static_cast<size_t>(dim));
     for (int64_t r = 0; r < corpus.rows_count(); ++r) {
-      const score::RowBound bound =
-          corpus::EncodeRow(rows.rotation(), corpus.spec.metric,
-                            testing::Decode(corpus.spec, corpus.row(r)), absl::MakeSpan(plain));
+      const bound::RowBound bound =
+          bound::EncodeRow(rows.rotation(), corpus.spec.metric,
+                           testing::Decode(corpus.spec, corpus.row(r)), absl::MakeSpan(plain));
       for (int32_t d = 0; d < dim; ++d) {
         ASSERT_EQ(rows.code(r, d), plain[static_cast<size_t>(d)]) << "dim " << dim << " at " << d;
       }
@@ -153,7 +153,7 @@ TEST_P(CodeEncodeTest, ZeroRowsOfCosineScoreLessThanAnything) {
   spec.metric = Metric::kCosine;
   const Corpus corpus = testing::MakeCorpus(spec, CorpusFamily::kAllZero, 3, random_.Bits());
   const Encoded rows(kernels(), corpus);
-  for (const score::RowBound& bound : rows.bounds()) {
+  for (const bound::RowBound& bound : rows.bounds()) {
     EXPECT_EQ(bound.residual, -std::numeric_limits<float>::infinity());
   }
 }
@@ -161,10 +161,10 @@ TEST_P(CodeEncodeTest, ZeroRowsOfCosineScoreLessThanAnything) {
 // Every backend encodes queries with the fastest kernels that this CPU supports.
 TEST(QueryEncoderTest, EncodesAsTheFastestKernels) {
   Random random(testing::TestSeed());
-  corpus::QueryEncoder encoder;
+  bound::QueryEncoder encoder;
   for (const int32_t dim : testing::kEncodedDims) {
     const Corpus corpus = testing::AnyCorpus(random, dim, CorpusFamily::kGaussian);
-    const corpus::Rotation rotation(dim, corpus::kRotationSeed);
+    const bound::Rotation rotation(dim, backend::kRotationSeed);
     const std::vector<float> query = testing::MakeQuery(corpus, QueryFamily::kGaussian, random);
     const std::vector<int8_t> none(query.size());
     std::vector<int8_t> first = none, second = none, want_first = none, want_second = none;
@@ -177,9 +177,9 @@ TEST(QueryEncoderTest, EncodesAsTheFastestKernels) {
     args.first = want_first.data();
     args.second = want_second.data();
     args.scratch = scratch.Ensure(EncodeScratchDoubles(dim));
-    const corpus::QueryBounds want = SupportedScanKernels().front()->codes.encode_query(args);
-    const corpus::QueryBounds bounds = encoder.Encode(
-        rotation, corpus.spec.metric, query, absl::MakeSpan(first), absl::MakeSpan(second));
+    const bound::QueryBounds want = SupportedScanKernels().front()->codes.encode_query(args);
+    const bound::QueryBounds bounds = encoder.Encode(rotation, corpus.spec.metric, query,
+                                                     absl::MakeSpan(first), absl::MakeSpan(second));
     EXPECT_EQ(first, want_first);
     EXPECT_EQ(second, want_second);
     EXPECT_EQ(std::memcmp(&bounds, &want, sizeof(bounds)), 0) << "dim " << dim;

@@ -1,5 +1,5 @@
 // Tests the code kernels of every instruction set of this machine: exact products, bounds that
-// equal score::UpperScore, and codes whose bounds hold.
+// equal bound::UpperScore, and codes whose bounds hold.
 #include "engine/cpu/kernels/code_kernels.h"
 
 #include <gtest/gtest.h>
@@ -156,15 +156,15 @@ float AnyTerm(Random& random) {
   return random.Gaussian() * std::ldexp(1.0f, static_cast<int>(random.Between(-60, 60)));
 }
 
-std::vector<score::RowBound> AnyBounds(int32_t rows_count, Random& random) {
-  std::vector<score::RowBound> bounds(static_cast<size_t>(rows_count));
+std::vector<bound::RowBound> AnyBounds(int32_t rows_count, Random& random) {
+  std::vector<bound::RowBound> bounds(static_cast<size_t>(rows_count));
   for (auto& bound : bounds) {
     bound = {std::fabs(AnyTerm(random)), AnyTerm(random), std::fabs(AnyTerm(random)),
              std::fabs(AnyTerm(random))};
   }
   return bounds;
 }
-score::QueryBound AnyQueryBound(Random& random) {
+bound::QueryBound AnyQueryBound(Random& random) {
   return {AnyTerm(random), AnyTerm(random), std::fabs(AnyTerm(random)), std::fabs(AnyTerm(random)),
           std::fabs(AnyTerm(random))};
 }
@@ -184,9 +184,9 @@ TEST_P(CodeKernelsTest, TheFilterOfPanelsKeepsWhatIsNotBelowAndNothingElse) {
   for (int round = 0; round < kFilterRounds; ++round) {
     const auto queries_count = static_cast<int32_t>(random_.Between(1, 2 * lanes + 1));
     const int32_t width = (queries_count + lanes - 1) / lanes * lanes;
-    const std::vector<score::RowBound> bounds = AnyBounds(kFilterRows, random_);
+    const std::vector<bound::RowBound> bounds = AnyBounds(kFilterRows, random_);
     const std::vector<int32_t> products = AnyProducts(int64_t{kFilterRows} * width, random_);
-    std::vector<score::QueryBound> queries(static_cast<size_t>(width));
+    std::vector<bound::QueryBound> queries(static_cast<size_t>(width));
     std::vector<float> terms[4];
     std::vector<float> thresholds;
     for (auto& query : queries) {
@@ -217,10 +217,10 @@ TEST_P(CodeKernelsTest, TheFilterOfPanelsKeepsWhatIsNotBelowAndNothingElse) {
     }
     for (int32_t r = 0; r < kFilterRows; ++r) {
       for (int32_t q = 0; q < queries_count; ++q) {
-        const score::QueryBound& query = queries[static_cast<size_t>(q)];
-        const float upper = score::UpperScore(
+        const bound::QueryBound& query = queries[static_cast<size_t>(q)];
+        const float upper = bound::UpperScore(
             bounds[static_cast<size_t>(r)], query,
-            score::CodeProduct(query, products[static_cast<size_t>(r * width + q)]));
+            bound::CodeProduct(query, products[static_cast<size_t>(r * width + q)]));
         ASSERT_EQ(kept[static_cast<size_t>(r * queries_count + q)] != 0,
                   !(upper < thresholds[static_cast<size_t>(q)]))
             << upper << " and " << thresholds[static_cast<size_t>(q)];
@@ -231,10 +231,10 @@ TEST_P(CodeKernelsTest, TheFilterOfPanelsKeepsWhatIsNotBelowAndNothingElse) {
 
 TEST_P(CodeKernelsTest, TheFilterOfOneQueryKeepsWhatIsNotBelowAndNothingElse) {
   for (int round = 0; round < kFilterRounds; ++round) {
-    const std::vector<score::RowBound> bounds = AnyBounds(kFilterRows, random_);
+    const std::vector<bound::RowBound> bounds = AnyBounds(kFilterRows, random_);
     const std::vector<int32_t> first = AnyProducts(kFilterRows, random_);
     const std::vector<int32_t> second = AnyProducts(kFilterRows, random_);
-    const score::QueryBound query = AnyQueryBound(random_);
+    const bound::QueryBound query = AnyQueryBound(random_);
     const float threshold = AnyTerm(random_);
     std::vector<int32_t> surviving(kFilterRows);
     std::vector<float> upper(kFilterRows);
@@ -248,7 +248,7 @@ TEST_P(CodeKernelsTest, TheFilterOfOneQueryKeepsWhatIsNotBelowAndNothingElse) {
     size_t next = 0;
     for (size_t r = 0; r < bounds.size(); ++r) {
       const float u =
-          score::UpperScore(bounds[r], query, score::CodeProduct(query, first[r], second[r]));
+          bound::UpperScore(bounds[r], query, bound::CodeProduct(query, first[r], second[r]));
       if (u < threshold) continue;
       ASSERT_LT(static_cast<int32_t>(next), count);
       ASSERT_EQ(surviving[next], static_cast<int32_t>(r));

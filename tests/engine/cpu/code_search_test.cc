@@ -59,7 +59,7 @@ Scenario OneGeneration(const CollectionSpec& spec, CorpusFamily family, int64_t 
 class CodeSearchTest : public ::testing::TestWithParam<std::tuple<std::string, int32_t>> {
  protected:
   CodeSearchTest() : backend_(MakeBackend(std::get<0>(GetParam()), std::get<1>(GetParam()))) {}
-  std::unique_ptr<corpus::Backend> backend_;
+  std::unique_ptr<backend::Backend> backend_;
   Random random_{testing::TestSeed()};
 };
 
@@ -118,7 +118,7 @@ TEST_P(CodeSearchTest, CodesRuleOutAllButAFewRows) {
   for (const int64_t queries : {1, 3, 20}) {
     Scenario scenario = OneGeneration(CodesSpec(64), CorpusFamily::kGaussian, 6000, random_);
     AddQueries(scenario, queries, 10, random_, QueryFamily::kGaussian);
-    const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_EQ(cost.queries_of_codes, queries);
     EXPECT_EQ(cost.escalations.canonical, 0);
     EXPECT_GE(cost.candidates, queries * 10);
@@ -132,7 +132,7 @@ TEST_P(CodeSearchTest, QueriesThatCodesCannotHelpGiveUpEarly) {
   for (const int64_t queries : {1, 20}) {
     Scenario scenario = OneGeneration(CodesSpec(40), CorpusFamily::kAllEqual, kRows, random_);
     AddQueries(scenario, queries, 10, random_, QueryFamily::kGaussian);
-    const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_EQ(cost.queries_of_codes, 0);
     EXPECT_EQ(cost.escalations.canonical, queries);
     // The rows themselves once, and little in addition.
@@ -165,10 +165,10 @@ TEST_P(CodeSearchTest, ABatchReadsTheCodesOfTheRowsThatAreLeft) {
     HostGeneration& generation = scenario.generations[0];
     DeleteAllBut(share, generation, random_);
     AddQueries(scenario, 20, 5, random_, QueryFamily::kGaussian);
-    const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_EQ(cost.queries_of_codes, 20);
     const int64_t read_of_codes = cost.bytes_read - cost.candidates * kDim * 4;
-    const int64_t row_bytes = kDim + static_cast<int64_t>(sizeof(score::RowBound));
+    const int64_t row_bytes = kDim + static_cast<int64_t>(sizeof(bound::RowBound));
     EXPECT_EQ(read_of_codes % row_bytes, 0);
     EXPECT_GE(read_of_codes / row_bytes, generation.rows_live);
     if (share < 0.6) {
@@ -182,7 +182,7 @@ TEST_P(CodeSearchTest, AQueryGivesUpAlone) {
   Scenario scenario = OneGeneration(CodesSpec(33), CorpusFamily::kGaussian, 6000, random_);
   AddQueries(scenario, 9, 7, random_, QueryFamily::kGaussian);
   std::fill(scenario.queries.begin() + 3 * 33, scenario.queries.begin() + 4 * 33, 0.0f);
-  const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+  const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
   EXPECT_EQ(cost.queries_of_codes, 8);
   EXPECT_EQ(cost.escalations.canonical, 1);
 }
@@ -200,7 +200,7 @@ TEST_P(CodeSearchTest, AQueryThatGivesUpInALaterGenerationIsScannedWithItsOwnVec
   scenario.k = {10, 10};
   scenario.generations.push_back(
       testing::MakeGeneration(std::move(equal), RankOrder::kShuffled, false, random_));
-  const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+  const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
   EXPECT_EQ(cost.escalations.canonical, 2);
 }
 
@@ -225,7 +225,7 @@ TEST_P(CodeSearchTest, RowsInAscendingOrderOfScoresAreRuledOutAllTheSame) {
         testing::MakeGeneration(std::move(corpus), RankOrder::kShuffled, false, random_));
     scenario.queries.assign(static_cast<size_t>(queries * kDim), 1.0f);
     scenario.k.assign(static_cast<size_t>(queries), 10);
-    const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     if (std::get<1>(GetParam()) > 1) continue;  // with several threads the count depends on timing
     EXPECT_EQ(cost.queries_of_codes, queries);
     EXPECT_LE(cost.candidates, queries * kRows / 10);
@@ -249,11 +249,11 @@ TEST(CodeSearchFactsTest, PlanesWithoutCodesAreRefused) {
   const testing::LoadedGeneration loaded = testing::Load(*backend, scenario.generations[0]);
   const std::vector<float> query(33, 1.0f);
   const std::vector<int32_t> k = {1};
-  corpus::QueryTile tile;
+  backend::QueryTile tile;
   tile.queries = query.data();
   tile.k = k;
-  corpus::ScanCost cost;
-  corpus::RankedLists best;
+  backend::ScanCost cost;
+  backend::RankedLists best;
   EXPECT_THAT(
       backend->Search(testing::FormatOf(CodesSpec(33)), {&loaded.view, 1}, tile, &best, &cost),
       StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("codes that it lacks")));

@@ -30,7 +30,7 @@ using testing::QueryFamily;
 using testing::Random;
 using testing::RankOrder;
 
-std::unique_ptr<corpus::Backend> MakeBackend(int32_t threads) {
+std::unique_ptr<backend::Backend> MakeBackend(int32_t threads) {
   CpuOptions options;
   options.memory_bytes = int64_t{1} << 30;
   options.threads = threads;
@@ -48,7 +48,7 @@ HostGeneration SomeRows(int32_t dim, int64_t rows_count, ScanChoice scan, Random
       RankOrder::kShuffled, false, random);
 }
 
-bool Same(absl::Span<const corpus::RankedScore> a, absl::Span<const corpus::RankedScore> b) {
+bool Same(absl::Span<const backend::RankedScore> a, absl::Span<const backend::RankedScore> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
     return x.score == y.score && x.rank == y.rank;
   });
@@ -67,12 +67,12 @@ TEST_P(CpuCancellationTest, AskedBetweenTilesAndObeyedEachTime) {
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const std::vector<float> queries(64 * static_cast<size_t>(queries_count), 1.0f);
   const std::vector<int32_t> k(static_cast<size_t>(queries_count), 3);
-  corpus::QueryTile tile;
+  backend::QueryTile tile;
   tile.queries = queries.data();
   tile.k = k;
-  corpus::ScanCost cost;
-  corpus::RankedLists best;
-  const corpus::RowFormat format = testing::FormatOf(generation.corpus.spec);
+  backend::ScanCost cost;
+  backend::RankedLists best;
+  const backend::RowFormat format = testing::FormatOf(generation.corpus.spec);
 
   int32_t calls = 0;
   tile.cancelled = [&calls] {
@@ -111,10 +111,10 @@ TEST_P(CpuConcurrencyTest, SearchesFillsAndDeletionsAtOnceAllAnswerRight) {
   const auto backend = MakeBackend(/*threads=*/3);
   const HostGeneration generation = SomeRows(40, 6'000, GetParam(), random);
   const LoadedGeneration loaded = testing::Load(*backend, generation);
-  const corpus::RowFormat format = testing::FormatOf(generation.corpus.spec);
+  const backend::RowFormat format = testing::FormatOf(generation.corpus.spec);
   const std::vector<float> query =
       testing::MakeQuery(generation.corpus, QueryFamily::kGaussian, random);
-  const std::vector<corpus::RankedScore> want = testing::ReferenceTop(generation, query, 20);
+  const std::vector<backend::RankedScore> want = testing::ReferenceTop(generation, query, 20);
   std::vector<float> queries;
   for (int i = 0; i < 5; ++i) queries.insert(queries.end(), query.begin(), query.end());
 
@@ -131,11 +131,11 @@ TEST_P(CpuConcurrencyTest, SearchesFillsAndDeletionsAtOnceAllAnswerRight) {
       begin_together();
       for (int32_t round = 0; round < 30; ++round) {
         const std::vector<int32_t> k(caller % 2 == 0 ? 1 : 5, 20);
-        corpus::QueryTile tile;
+        backend::QueryTile tile;
         tile.queries = queries.data();
         tile.k = k;
-        corpus::ScanCost cost;
-        corpus::RankedLists best;
+        backend::ScanCost cost;
+        backend::RankedLists best;
         const absl::Status status = backend->Search(format, {&loaded.view, 1}, tile, &best, &cost);
         if (!status.ok() || !Same(best.list(k.size() - 1, 0), want)) wrong.fetch_add(1);
       }
@@ -170,12 +170,12 @@ TEST_P(CpuConcurrencyTest, ACallerThatFlushesDenormalsIsRefused) {
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const std::vector<float> query(8, 1.0f);
   const std::vector<int32_t> k = {1};
-  corpus::QueryTile tile;
+  backend::QueryTile tile;
   tile.queries = query.data();
   tile.k = k;
-  corpus::ScanCost cost;
-  corpus::RankedLists best;
-  const corpus::RowFormat format = testing::FormatOf(generation.corpus.spec);
+  backend::ScanCost cost;
+  backend::RankedLists best;
+  const backend::RowFormat format = testing::FormatOf(generation.corpus.spec);
   const uint32_t mode = _mm_getcsr();
   for (const uint32_t bits : {0x8000u, 0x0040u, 0x2000u}) {  // FTZ, DAZ, round down
     _mm_setcsr(mode | bits);

@@ -70,7 +70,7 @@ class CpuSearchTest
     spec.scan = std::get<2>(GetParam());
     return spec;
   }
-  std::unique_ptr<corpus::Backend> backend_;
+  std::unique_ptr<backend::Backend> backend_;
   Random random_{testing::TestSeed()};
 };
 
@@ -158,11 +158,11 @@ TEST(CpuSearchFactsTest, CostCountsTheRowsReadAndTheCandidates) {
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const std::vector<float> queries(66, 1.0f);
   const std::vector<int32_t> k = {1000, 1};
-  corpus::QueryTile tile;
+  backend::QueryTile tile;
   tile.queries = queries.data();
   tile.k = k;
-  corpus::ScanCost cost;
-  corpus::RankedLists best;
+  backend::ScanCost cost;
+  backend::RankedLists best;
   ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, &cost));
   EXPECT_EQ(cost.bytes_read, 1000 * 64 * 4);  // once for both queries
   EXPECT_GE(cost.candidates, 1001);
@@ -183,11 +183,11 @@ TEST(CpuSearchFactsTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const std::vector<float> queries(5, 1.0f);
   const std::vector<int32_t> k = {3};
-  corpus::QueryTile tile;
+  backend::QueryTile tile;
   tile.queries = queries.data();
   tile.k = k;
-  corpus::ScanCost cost;
-  corpus::RankedLists best;
+  backend::ScanCost cost;
+  backend::RankedLists best;
   ASSERT_OK(backend->Search(testing::FormatOf(spec), {}, tile, &best, &cost));
   EXPECT_EQ(best.queries_count(), 1u);
   EXPECT_EQ(best.generations_count(), 0u);
@@ -213,13 +213,13 @@ TEST(CpuSearchFactsTest, RefusesWhatIsOutOfRangeByName) {
   ASSERT_OK(backend);
   EXPECT_EQ((*backend)->info().device_name, CpuInstructionSets()[0] + " (1 thread)");
   EXPECT_EQ((*backend)->info().k_max, kKMax + 1);
-  corpus::RowFormat format;
+  backend::RowFormat format;
   format.dim = 1;
   const std::vector<float> queries(3, 1.0f);
-  corpus::QueryTile tile;
+  backend::QueryTile tile;
   tile.queries = queries.data();
-  corpus::ScanCost cost;
-  corpus::RankedLists best;
+  backend::ScanCost cost;
+  backend::RankedLists best;
   const std::vector<int32_t> k_zero = {1, 0};
   tile.k = k_zero;
   EXPECT_THAT((*backend)->Search(format, {}, tile, &best, &cost),

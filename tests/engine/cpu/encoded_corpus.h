@@ -28,7 +28,7 @@ inline Corpus AnyCorpus(Random& random, int32_t dim, CorpusFamily family) {
 
 struct EncodedCorpus {
   EncodedCorpus(const cpu::ScanKernels& kernels, const Corpus& corpus,
-                const corpus::Rotation& rotation) {
+                const bound::Rotation& rotation) {
     const int32_t dim = corpus.spec.dim;
     const int64_t stride = cpu::CodeStride(dim);
     const int64_t rows_count = corpus.rows_count();
@@ -61,7 +61,7 @@ struct EncodedCorpus {
     kernels.codes.encode_rows(encode);
   }
 
-  std::vector<score::RowBound> bounds;
+  std::vector<bound::RowBound> bounds;
   ScratchBuffer<uint8_t> codes;  // [rows, CodeStride(dim)]
 };
 

@@ -84,24 +84,24 @@ ReferenceRows::ReferenceRows(const HostGeneration& generation)
   }
 }
 
-std::vector<corpus::RankedScore> ReferenceRows::Top(absl::Span<const float> query,
-                                                    int64_t k) const {
+std::vector<backend::RankedScore> ReferenceRows::Top(absl::Span<const float> query,
+                                                     int64_t k) const {
   const double query_squared = SquaredFor(metric_, {query.begin(), query.end()});
-  std::vector<corpus::RankedScore> all;
+  std::vector<backend::RankedScore> all;
   all.reserve(rows_.size());
   for (const Row& row : rows_) {
     all.push_back({ScoreOf(metric_, row.elements, row.squared, query, query_squared), row.rank});
   }
   const auto best = std::min(static_cast<int64_t>(all.size()), k);
   std::partial_sort(all.begin(), all.begin() + best, all.end(),
-                    [](const corpus::RankedScore& a, const corpus::RankedScore& b) {
+                    [](const backend::RankedScore& a, const backend::RankedScore& b) {
                       return a.score != b.score ? a.score > b.score : a.rank < b.rank;
                     });
   all.resize(static_cast<size_t>(best));
   return all;
 }
 
-LoadedGeneration Load(corpus::Backend& backend, const HostGeneration& generation,
+LoadedGeneration Load(backend::Backend& backend, const HostGeneration& generation,
                       const CollectionSpec& spec) {
   LoadedGeneration loaded;
   const Corpus& corpus = generation.corpus;
@@ -120,7 +120,7 @@ LoadedGeneration Load(corpus::Backend& backend, const HostGeneration& generation
   return loaded;
 }
 
-corpus::RowFormat FormatOf(const CollectionSpec& spec) {
+backend::RowFormat FormatOf(const CollectionSpec& spec) {
   return {.dim = spec.dim,
           .metric = spec.metric,
           .row_type = spec.row_type,

@@ -42,7 +42,7 @@ class ReferenceRows {
   explicit ReferenceRows(const HostGeneration& generation);
 
   // Returns the k best rows in order.
-  std::vector<corpus::RankedScore> Top(absl::Span<const float> query, int64_t k) const;
+  std::vector<backend::RankedScore> Top(absl::Span<const float> query, int64_t k) const;
 
  private:
   struct Row {
@@ -54,25 +54,25 @@ class ReferenceRows {
   std::vector<Row> rows_;
 };
 
-inline std::vector<corpus::RankedScore> ReferenceTop(const HostGeneration& generation,
-                                                     absl::Span<const float> query, int64_t k) {
+inline std::vector<backend::RankedScore> ReferenceTop(const HostGeneration& generation,
+                                                      absl::Span<const float> query, int64_t k) {
   return ReferenceRows(generation).Top(query, k);
 }
 
 // A generation that was loaded into a backend.
 struct LoadedGeneration {
-  std::unique_ptr<corpus::RowPlanes> planes;
-  std::unique_ptr<corpus::Tombstones> tombstones;
-  corpus::GenerationView view;
+  std::unique_ptr<backend::RowPlanes> planes;
+  std::unique_ptr<backend::Tombstones> tombstones;
+  backend::GenerationView view;
 };
-LoadedGeneration Load(corpus::Backend& backend, const HostGeneration& generation,
+LoadedGeneration Load(backend::Backend& backend, const HostGeneration& generation,
                       const CollectionSpec& spec);
-inline LoadedGeneration Load(corpus::Backend& backend, const HostGeneration& generation) {
+inline LoadedGeneration Load(backend::Backend& backend, const HostGeneration& generation) {
   return Load(backend, generation, generation.corpus.spec);
 }
 
 // Returns the format of a collection. kAuto selects rows here.
-corpus::RowFormat FormatOf(const CollectionSpec& spec);
+backend::RowFormat FormatOf(const CollectionSpec& spec);
 
 // Returns a name for use in test names.
 inline const char* Name(ScanChoice scan) { return scan == ScanChoice::kInt8 ? "int8" : "rows"; }

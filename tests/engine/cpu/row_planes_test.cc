@@ -29,7 +29,7 @@ using testing::Random;
 
 constexpr RowType kRowTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16};
 
-std::unique_ptr<corpus::Backend> MakeBackend(int64_t memory_bytes, int32_t threads = 3) {
+std::unique_ptr<backend::Backend> MakeBackend(int64_t memory_bytes, int32_t threads = 3) {
   CpuOptions options;
   options.memory_bytes = memory_bytes;
   options.threads = threads;
@@ -149,7 +149,7 @@ TEST(RowPlanesTest, CodesSurviveBeingAppendedFromOtherPlanes) {
       EXPECT_EQ(std::memcmp(to.code_tile(slot, 1).codes, from.code_tile(slots[i], 1).codes,
                             static_cast<size_t>(from.code_stride())),
                 0);
-      EXPECT_EQ(std::memcmp(to.bounds() + i, from.bounds() + slots[i], sizeof(score::RowBound)), 0);
+      EXPECT_EQ(std::memcmp(to.bounds() + i, from.bounds() + slots[i], sizeof(bound::RowBound)), 0);
       EXPECT_TRUE(std::any_of(to.code_tile(slot, 1).codes, to.code_tile(slot, 1).codes + 70,
                               [](uint8_t code) { return code != 0; }));
     }
@@ -166,7 +166,7 @@ TEST(RowPlanesTest, CodesSurviveBeingAppendedFromOtherPlanes) {
 TEST(RowPlanesTest, TheBudgetCountsCodesAndTheirBounds) {
   constexpr int64_t kRowBytes = 96 * 4 + 12 + 128 + 16;  // 65 elements: two lines of codes
   const auto backend = MakeBackend(10 * kRowBytes);
-  corpus::RowFormat format;
+  backend::RowFormat format;
   format.dim = 65;
   format.scan = ScanPrecision::kInt8;
   auto planes = backend->Reserve(format, 10);
@@ -182,7 +182,7 @@ TEST(RowPlanesTest, TheBudgetIsTakenAtReserveAndTheRestGivenBackAtSeal) {
   constexpr int64_t kRowBytes = 64 * 4 + 12;  // 33 elements padded to 64, S(x,x), rank
   const auto backend = MakeBackend(100 * kRowBytes);
   EXPECT_EQ(backend->device_bytes_total(), 100 * kRowBytes);
-  corpus::RowFormat format;
+  backend::RowFormat format;
   format.dim = 33;
   auto planes = backend->Reserve(format, 90);
   ASSERT_OK(planes);
@@ -216,7 +216,7 @@ TEST(RowPlanesTest, TheBudgetIsTakenAtReserveAndTheRestGivenBackAtSeal) {
 // A reservation far beyond the machine's memory costs nothing until it is filled.
 TEST(RowPlanesTest, AnUntouchedReservationTakesNoMemory) {
   const auto backend = MakeBackend(int64_t{1} << 37);
-  corpus::RowFormat format;
+  backend::RowFormat format;
   format.dim = 1024;
   auto planes = backend->Reserve(format, (int64_t{1} << 37) / 4200);
   ASSERT_OK(planes);
@@ -230,7 +230,7 @@ TEST(RowPlanesTest, AnUntouchedReservationTakesNoMemory) {
 
 TEST(RowPlanesTest, RefusesWhatDoesNotFitByName) {
   const auto backend = MakeBackend(1 << 20);
-  corpus::RowFormat format;
+  backend::RowFormat format;
   format.dim = 2;
   EXPECT_THAT(backend->Reserve(format, 0),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rows_max = 0")));

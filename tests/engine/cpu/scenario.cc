@@ -16,33 +16,33 @@ namespace nearfield::testing {
 namespace {
 
 using Ranked = std::vector<std::pair<uint32_t, uint32_t>>;  // score bits, rank
-Ranked ToBits(absl::Span<const corpus::RankedScore> best) {
+Ranked ToBits(absl::Span<const backend::RankedScore> best) {
   Ranked bits;
-  for (const corpus::RankedScore& row : best) {
+  for (const backend::RankedScore& row : best) {
     bits.emplace_back(score::BitsFromFloat(row.score), row.rank);
   }
   return bits;
 }
 
-using Lists = std::vector<std::vector<corpus::RankedScore>>;
+using Lists = std::vector<std::vector<backend::RankedScore>>;
 
 // Returns the k-th best score of all lists; -inf if there are fewer scores.
 float FloorOf(const Lists& lists, int32_t k) {
   std::vector<float> scores;
   for (const auto& list : lists) {
-    for (const corpus::RankedScore& row : list) scores.push_back(row.score);
+    for (const backend::RankedScore& row : list) scores.push_back(row.score);
   }
   std::sort(scores.begin(), scores.end(), std::greater<>());
   const auto place = static_cast<size_t>(k) - 1;
   return place < scores.size() ? scores[place] : score::MinusInfinity();
 }
 
-void ExpectLists(const corpus::RankedLists& best, size_t query, const Lists& whole, int32_t k) {
+void ExpectLists(const backend::RankedLists& best, size_t query, const Lists& whole, int32_t k) {
   ASSERT_EQ(best.generations_count(), whole.size());
   const float floor = FloorOf(whole, k);
   for (size_t g = 0; g < whole.size(); ++g) {
     SCOPED_TRACE(::testing::Message() << "generation " << g << " of " << whole.size());
-    const absl::Span<const corpus::RankedScore> got = best.list(query, g);
+    const absl::Span<const backend::RankedScore> got = best.list(query, g);
     const auto needed = std::count_if(whole[g].begin(), whole[g].end(),
                                       [&](const auto& row) { return row.score >= floor; });
     ASSERT_GE(static_cast<int64_t>(got.size()), needed);
@@ -105,7 +105,7 @@ Scenario ExtremeScenario(const CollectionSpec& spec, int64_t rows_count, int32_t
   return scenario;
 }
 
-std::unique_ptr<corpus::Backend> MakeBackend(const std::string& instruction_set, int32_t threads) {
+std::unique_ptr<backend::Backend> MakeBackend(const std::string& instruction_set, int32_t threads) {
   cpu::CpuOptions options;
   options.memory_bytes = int64_t{1} << 30;
   options.threads = threads;
@@ -115,20 +115,20 @@ std::unique_ptr<corpus::Backend> MakeBackend(const std::string& instruction_set,
   return backend.ok() ? *std::move(backend) : nullptr;
 }
 
-corpus::ScanCost ExpectReferenceAnswers(corpus::Backend& backend, const Scenario& scenario) {
+backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenario& scenario) {
   std::vector<LoadedGeneration> loaded;
-  std::vector<corpus::GenerationView> views;
+  std::vector<backend::GenerationView> views;
   std::vector<ReferenceRows> reference;
   for (const HostGeneration& generation : scenario.generations) {
     loaded.push_back(Load(backend, generation, scenario.spec));
     views.push_back(loaded.back().view);
     reference.emplace_back(generation);
   }
-  corpus::QueryTile tile;
+  backend::QueryTile tile;
   tile.queries = scenario.queries.data();
   tile.k = scenario.k;
-  corpus::ScanCost cost;
-  corpus::RankedLists best;
+  backend::ScanCost cost;
+  backend::RankedLists best;
   const absl::Status status = backend.Search(FormatOf(scenario.spec), views, tile, &best, &cost);
   EXPECT_OK(status);
   if (!status.ok()) return cost;

@@ -11,7 +11,7 @@
 
 namespace nearfield::testing {
 
-std::unique_ptr<corpus::Backend> MakeBackend(const std::string& instruction_set, int32_t threads);
+std::unique_ptr<backend::Backend> MakeBackend(const std::string& instruction_set, int32_t threads);
 
 // Generations, queries, and the k of each query.
 struct Scenario {
@@ -32,6 +32,6 @@ Scenario ExtremeScenario(const CollectionSpec& spec, int64_t rows_count, int32_t
 
 // Expects that every list is a prefix of its generation's order, bit for bit, and contains all rows
 // that are among the query's k best of all generations. Returns the cost of the search.
-corpus::ScanCost ExpectReferenceAnswers(corpus::Backend& backend, const Scenario& scenario);
+backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenario& scenario);
 
 }  // namespace nearfield::testing

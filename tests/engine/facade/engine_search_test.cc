@@ -232,27 +232,27 @@ TEST_F(EngineSearchTest, AnswersThatCannotBeAreInternalErrors) {
   const std::vector<float> query = {1, 0};
   const auto search = [&] { return SearchOne(*fake_.engine, *collection, query, 2).status(); };
   fake_.device->CorruptAnswers(
-      [](corpus::RankedLists* best) { best->Resize(0, 0, 2)[1].rank = 2; });
+      [](backend::RankedLists* best) { best->Resize(0, 0, 2)[1].rank = 2; });
   EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("rank 2 of 2 rows")));
-  fake_.device->CorruptAnswers([](corpus::RankedLists* best) { best->Reset({}, 1); });
+  fake_.device->CorruptAnswers([](backend::RankedLists* best) { best->Reset({}, 1); });
   EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 queries")));
-  fake_.device->CorruptAnswers([](corpus::RankedLists* best) { best->Reset({2}, 0); });
+  fake_.device->CorruptAnswers([](backend::RankedLists* best) { best->Reset({2}, 0); });
   EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 generations")));
-  fake_.device->CorruptAnswers([](corpus::RankedLists* best) { best->Resize(0, 0, 1); });
+  fake_.device->CorruptAnswers([](backend::RankedLists* best) { best->Resize(0, 0, 1); });
   EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("1 of 2 rows")));
-  fake_.device->CorruptAnswers([](corpus::RankedLists* best) {
-    const absl::Span<corpus::RankedScore> list = best->Resize(0, 0, 2);
+  fake_.device->CorruptAnswers([](backend::RankedLists* best) {
+    const absl::Span<backend::RankedScore> list = best->Resize(0, 0, 2);
     std::swap(list[0], list[1]);
   });
   EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("out of order")));
   // The same row twice, and rows with the same score in the reverse order of their ids.
-  fake_.device->CorruptAnswers([](corpus::RankedLists* best) {
-    const absl::Span<corpus::RankedScore> list = best->Resize(0, 0, 2);
+  fake_.device->CorruptAnswers([](backend::RankedLists* best) {
+    const absl::Span<backend::RankedScore> list = best->Resize(0, 0, 2);
     list[1] = list[0];
   });
   EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("out of order")));
-  fake_.device->CorruptAnswers([](corpus::RankedLists* best) {
-    const absl::Span<corpus::RankedScore> list = best->Resize(0, 0, 2);
+  fake_.device->CorruptAnswers([](backend::RankedLists* best) {
+    const absl::Span<backend::RankedScore> list = best->Resize(0, 0, 2);
     list[0] = {.score = 1, .rank = 1};
     list[1] = {.score = 1, .rank = 0};
   });

@@ -19,8 +19,8 @@ namespace {
 
 using absl::StatusCode;
 using absl_testing::StatusIs;
-using corpus::RankedLists;
-using corpus::RankedScore;
+using backend::RankedLists;
+using backend::RankedScore;
 using ::testing::HasSubstr;
 
 TEST(SelfTest, PassesOnARightBackendAndLeavesNoMemoryTaken) {

@@ -90,7 +90,7 @@ class BatchOverflowTest : public GpuTest, public ::testing::WithParamInterface<i
                                   .tombstones = {},
                                   .rows_begin = 0,
                                   .rows_count = args.corpus.row_index_end};
-    args.rotation = score::RotationShapeOf(kDim, planes_->format().seed);
+    args.rotation = bound::RotationShapeOf(kDim, planes_->format().seed);
     args.queries = queries;
     args.code_stride = planes_->codes().code_bytes;
     args.capacity = kCapacity;

@@ -85,7 +85,7 @@ class GpuCertifiedTest : public GpuTest {
     if (finite && (zero || !nothing)) std::copy(scaled.begin(), scaled.end(), values.begin());
   }
 
-  std::unique_ptr<corpus::Backend> backend_;
+  std::unique_ptr<backend::Backend> backend_;
 };
 
 TEST_F(GpuCertifiedTest, SmokeEqualsTheReferenceOnEveryFamily) {
@@ -158,7 +158,7 @@ TEST_F(GpuCertifiedTest, CodesRuleOutAllButAFewRows) {
     scenario.spec = CodesSpec(64);
     AddRows(scenario, CorpusFamily::kGaussian, 60'000);
     AddQueries(scenario, queries, 10, QueryFamily::kGaussian);
-    const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_EQ(cost.queries_of_codes, queries);
     EXPECT_EQ(cost.escalations.tighter, 0);
     EXPECT_EQ(cost.escalations.canonical, 0);
@@ -194,7 +194,7 @@ TEST_F(GpuCertifiedTest, RowsOnTheHostGiveTheSameAnswers) {
       AddRows(scenario, family, random_.Between(9'000, 20'000), true);
       AddRows(scenario, family, random_.Between(1, 3'000));
       AddQueries(scenario, 1, 10, QueryFamily::kGaussian);
-      const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+      const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
       EXPECT_EQ(cost.queries_of_codes + cost.escalations.canonical, 1);
       AddQueries(scenario, 40, 7, QueryFamily::kRow);
       AddQueries(scenario, 1, 2000, QueryFamily::kGaussian);
@@ -238,7 +238,7 @@ TEST_F(GpuCertifiedTest, TiesBeyondAllRoomAreAnsweredFromTheRows) {
     scenario.spec = CodesSpec(32);
     AddRows(scenario, CorpusFamily::kAllEqual, 70'000);
     AddQueries(scenario, queries, 10, QueryFamily::kGaussian);
-    const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_EQ(cost.queries_of_codes, 0);
     EXPECT_EQ(cost.escalations.canonical, queries);
   }
@@ -269,7 +269,7 @@ TEST_F(GpuCertifiedTest, AThresholdThatIsTooLowIsRaised) {
       testing::MakeGeneration(std::move(corpus), RankOrder::kShuffled, false, random_));
   scenario.queries = {1.0f, 1.0f};
   scenario.k = {300};
-  const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+  const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
   EXPECT_EQ(cost.escalations.tighter, 1);
   EXPECT_EQ(cost.escalations.canonical, 0);
   EXPECT_EQ(cost.queries_of_codes, 1);
@@ -286,7 +286,7 @@ TEST_F(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
       testing::MakeGeneration(std::move(corpus), RankOrder::kShuffled, false, random_));
   for (const int64_t queries : {5, 70}) {
     AddQueries(scenario, queries, 10, QueryFamily::kRow);
-    const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_GE(cost.escalations.tighter, queries);
   }
 }
@@ -301,7 +301,7 @@ TEST_F(GpuCertifiedTest, LaterPartsOfABatchTakeTheirOwnK) {
     AddQueries(scenario, 1, q < 400 ? 3 : static_cast<int32_t>(random_.Between(4, 20)),
                QueryFamily::kGaussian);
   }
-  const corpus::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+  const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
   EXPECT_EQ(cost.queries_of_codes, 1'000);
 }
 
@@ -318,12 +318,12 @@ TEST_F(GpuCertifiedTest, CodesCopiedToAnotherGenerationEqualTheReference) {
   const std::vector<uint32_t> slots(indices.begin(), indices.end());
   const testing::HostGeneration copy = testing::MakeGeneration(
       testing::Select(source.corpus, indices), RankOrder::kShuffled, false, random_);
-  const corpus::RowFormat format = testing::FormatOf(spec);
+  const backend::RowFormat format = testing::FormatOf(spec);
   auto planes = backend_->Reserve(format, copy.corpus.rows_count());
   ASSERT_OK(planes);
   ASSERT_OK((*planes)->AppendFrom(*loaded.planes, slots));
   ASSERT_OK((*planes)->Seal(copy.ranks));
-  const corpus::GenerationView view = {
+  const backend::GenerationView view = {
       .planes = planes->get(), .tombstones = nullptr, .rows_live = copy.rows_live};
   const testing::ReferenceRows reference(copy);
   for (const size_t queries : {size_t{1}, size_t{80}}) {
@@ -333,10 +333,10 @@ TEST_F(GpuCertifiedTest, CodesCopiedToAnotherGenerationEqualTheReference) {
       vectors.insert(vectors.end(), query.begin(), query.end());
     }
     const std::vector<int32_t> k(queries, 10);
-    corpus::QueryTile tile;
+    backend::QueryTile tile;
     tile.queries = vectors.data();
     tile.k = k;
-    corpus::RankedLists best;
+    backend::RankedLists best;
     ASSERT_OK(backend_->Search(format, {&view, 1}, tile, &best, nullptr));
     for (size_t q = 0; q < queries; ++q) {
       const absl::Span<const float> query = absl::MakeConstSpan(vectors).subspan(q * 64, 64);
@@ -355,18 +355,18 @@ TEST_F(GpuCertifiedTest, ACancelledBatchSearchStops) {
   ASSERT_NE(loaded.planes, nullptr);
   const std::vector<float> queries(80 * 32, 1.0f);
   const std::vector<int32_t> k(80, 5);
-  corpus::QueryTile tile;
+  backend::QueryTile tile;
   tile.queries = queries.data();
   tile.k = k;
   tile.cancelled = [] { return true; };
-  corpus::RankedLists best;
+  backend::RankedLists best;
   EXPECT_THAT(backend_->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, nullptr),
               StatusIs(absl::StatusCode::kCancelled));
 }
 
 TEST_F(GpuCertifiedTest, CodesAreCounted) {
-  const corpus::RowFormat rows = {.dim = 1024};
-  corpus::RowFormat codes = rows;
+  const backend::RowFormat rows = {.dim = 1024};
+  backend::RowFormat codes = rows;
   codes.scan = testing::FormatOf(CodesSpec(1024)).scan;
   constexpr int64_t kRows = 20'000;
   const int64_t before = backend_->device_bytes_used();

@@ -60,10 +60,10 @@ TEST_F(GpuConcurrencyTest, SearchesGoOnWhileOthersUploadAndRead) {
   for (int searcher = 0; searcher < 2; ++searcher) {
     threads.emplace_back([&] {
       while (!stop.load()) {
-        corpus::QueryTile tile;
+        backend::QueryTile tile;
         tile.queries = query.data();
         tile.k = k;
-        corpus::RankedLists best;
+        backend::RankedLists best;
         ASSERT_OK(
             backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, nullptr));
         ASSERT_EQ(ToBits(best.list(0, 0)), expected);

@@ -28,7 +28,7 @@ class GpuFaultsTest : public GpuTest {
   void TearDown() override { PlantCudaFault(0, cudaSuccess); }
 
   // Loads and commits all rows.
-  absl::StatusOr<std::unique_ptr<corpus::RowPlanes>> Load(corpus::Backend& backend) {
+  absl::StatusOr<std::unique_ptr<backend::RowPlanes>> Load(backend::Backend& backend) {
     auto planes = backend.Reserve(kFormat, kRows);
     if (!planes.ok()) return planes.status();
     std::vector<uint32_t> ranks(kRows);
@@ -39,17 +39,17 @@ class GpuFaultsTest : public GpuTest {
     return planes;
   }
 
-  absl::Status Search(corpus::Backend& backend, const corpus::RowPlanes& planes) {
-    corpus::QueryTile tile;
+  absl::Status Search(backend::Backend& backend, const backend::RowPlanes& planes) {
+    backend::QueryTile tile;
     tile.queries = queries_.data();
     tile.k = k_;
-    const corpus::GenerationView view = {.planes = &planes, .rows_live = kRows};
+    const backend::GenerationView view = {.planes = &planes, .rows_live = kRows};
     return backend.Search(kFormat, {&view, 1}, tile, &best_, nullptr);
   }
 
-  const corpus::RowFormat kFormat = {.dim = kDim};
+  const backend::RowFormat kFormat = {.dim = kDim};
   const std::vector<int32_t> k_ = {1, 10, 100};
-  corpus::RankedLists best_;  // of the last search
+  backend::RankedLists best_;  // of the last search
   std::vector<float> rows_;
   std::vector<float> queries_;
 };

@@ -28,7 +28,7 @@ class GpuTest : public ::testing::Test {
     if (!probed.ok()) GTEST_SKIP() << probed;
   }
 
-  std::unique_ptr<corpus::Backend> MakeEngine(int64_t memory_bytes, int64_t host_rows_bytes = 0) {
+  std::unique_ptr<backend::Backend> MakeEngine(int64_t memory_bytes, int64_t host_rows_bytes = 0) {
     GpuOptions options;
     options.memory_bytes = memory_bytes;
     options.host_rows_bytes = host_rows_bytes;
@@ -50,9 +50,9 @@ class GpuTest : public ::testing::Test {
 
 // (score bits, rank): comparable bit for bit.
 using Ranked = std::vector<std::pair<uint32_t, uint32_t>>;
-inline Ranked ToBits(absl::Span<const corpus::RankedScore> best) {
+inline Ranked ToBits(absl::Span<const backend::RankedScore> best) {
   Ranked bits;
-  for (const corpus::RankedScore& row : best) {
+  for (const backend::RankedScore& row : best) {
     bits.emplace_back(score::BitsFromFloat(row.score), row.rank);
   }
   return bits;

@@ -27,7 +27,7 @@ TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
   auto made = MakeGpuTopkEngine(options);
   if (made.status().code() == absl::StatusCode::kResourceExhausted) GTEST_SKIP() << made.status();
   ASSERT_OK(made);
-  corpus::Backend& backend = **made;
+  backend::Backend& backend = **made;
   // The same block of rows, repeated: a row's score occurs at as many ranks as there are copies.
   constexpr int64_t kBlockRows = 65'536;
   constexpr int64_t kCopies = 34;
@@ -49,7 +49,7 @@ TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
       testing::MakeQuery(block.corpus, QueryFamily::kGaussian, random_);
   const std::vector<int32_t> k = {4097};
   Ranked expected;
-  for (const corpus::RankedScore& row : testing::ReferenceTop(block, query, k[0] / kCopies + 10)) {
+  for (const backend::RankedScore& row : testing::ReferenceTop(block, query, k[0] / kCopies + 10)) {
     for (int64_t copy = 0; copy < kCopies; ++copy) {
       expected.emplace_back(score::BitsFromFloat(row.score),
                             static_cast<uint32_t>(copy * kBlockRows + row.rank));
@@ -62,11 +62,11 @@ TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
     return score_a != score_b ? score_a > score_b : a.second < b.second;
   });
   expected.resize(static_cast<size_t>(k[0]));
-  corpus::QueryTile tile;
+  backend::QueryTile tile;
   tile.queries = query.data();
   tile.k = k;
-  const corpus::GenerationView view = {.planes = planes->get(), .rows_live = kBlockRows * kCopies};
-  corpus::RankedLists best;
+  const backend::GenerationView view = {.planes = planes->get(), .rows_live = kBlockRows * kCopies};
+  backend::RankedLists best;
   ASSERT_OK(backend.Search(testing::FormatOf(spec), {&view, 1}, tile, &best, nullptr));
   ASSERT_EQ(ToBits(best.list(0, 0)), expected);
 

@@ -79,7 +79,7 @@ TEST_F(GpuRowPlanesTest, RowsAppendedFromAnotherGenerationComeBackToo) {
   for (const RowType row_type : kRowTypes) {
     const int64_t row_bytes = int64_t{kDim} * BytesPerElement(row_type);
     const std::vector<uint8_t> bytes = Bytes(kRows * row_bytes);
-    const corpus::RowFormat format = {
+    const backend::RowFormat format = {
         .dim = kDim,
         .row_type = row_type,
         .rows = row_type == RowType::kBFloat16 ? RowPlacement::kHost : RowPlacement::kDevice};
@@ -133,7 +133,7 @@ TEST_F(GpuRowPlanesTest, RowsOnTheHostAreCountedThere) {
   const auto backend = MakeEngine(64 * kMiB, 32 * kMiB);
   ASSERT_NE(backend, nullptr);
   EXPECT_EQ(backend->host_rows_bytes_total(), 32 * kMiB);
-  const corpus::RowFormat format = {
+  const backend::RowFormat format = {
       .dim = 1024, .scan = ScanPrecision::kInt8, .rows = RowPlacement::kHost};
   {
     auto planes = backend->Reserve(format, 6'000);

@@ -61,20 +61,20 @@ Scenario MakeScenario(const CollectionSpec& spec, CorpusFamily family, Random& r
   return scenario;
 }
 
-void ExpectReferenceAnswers(corpus::Backend& backend, const Scenario& scenario,
-                            corpus::ScanCost* cost = nullptr) {
+void ExpectReferenceAnswers(backend::Backend& backend, const Scenario& scenario,
+                            backend::ScanCost* cost = nullptr) {
   std::vector<LoadedGeneration> loaded;
-  std::vector<corpus::GenerationView> views;
+  std::vector<backend::GenerationView> views;
   std::vector<testing::ReferenceRows> reference;
   for (const HostGeneration& generation : scenario.generations) {
     loaded.push_back(testing::Load(backend, generation));
     views.push_back(loaded.back().view);
     reference.emplace_back(generation);
   }
-  corpus::QueryTile tile;
+  backend::QueryTile tile;
   tile.queries = scenario.queries.data();
   tile.k = scenario.k;
-  corpus::RankedLists best;
+  backend::RankedLists best;
   ASSERT_OK(backend.Search(testing::FormatOf(scenario.spec), views, tile, &best, cost));
   ASSERT_EQ(best.queries_count(), scenario.k.size());
   ASSERT_EQ(best.generations_count(), views.size());
@@ -169,7 +169,7 @@ TEST_F(GpuSearchTest, WhereFewRowsAreLiveNoOthersAreRead) {
         scenario.AddQuery(QueryFamily::kGaussian, static_cast<int32_t>(random_.Between(1, 300)),
                           random_);
       }
-      corpus::ScanCost cost;
+      backend::ScanCost cost;
       ExpectReferenceAnswers(*backend, scenario, &cost);
       if (HasFatalFailure()) return;
       EXPECT_EQ(cost.queries_of_codes, 0);
@@ -262,16 +262,16 @@ TEST_F(GpuSearchTest, ABatchEqualsItsQueriesOneByOne) {
     scenario.AddQuery(QueryFamily::kGaussian, 1 + q % 30, random_);
   }
   const LoadedGeneration loaded = testing::Load(*backend, scenario.generations[0]);
-  corpus::QueryTile batch;
+  backend::QueryTile batch;
   batch.queries = scenario.queries.data();
   batch.k = scenario.k;
-  corpus::RankedLists together;
+  backend::RankedLists together;
   ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, batch, &together, nullptr));
   for (size_t q = 0; q < scenario.k.size(); ++q) {
-    corpus::QueryTile one;
+    backend::QueryTile one;
     one.queries = scenario.queries.data() + q * 70;
     one.k = absl::MakeConstSpan(scenario.k).subspan(q, 1);
-    corpus::RankedLists alone;
+    backend::RankedLists alone;
     ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, one, &alone, nullptr));
     ASSERT_EQ(ToBits(together.list(q, 0)), ToBits(alone.list(0, 0))) << "query " << q;
   }
@@ -282,11 +282,11 @@ TEST_F(GpuSearchTest, CancelledBeforeATile) {
   ASSERT_NE(backend, nullptr);
   const std::vector<float> queries(4, 1.0f);
   const std::vector<int32_t> k = {1};
-  corpus::QueryTile tile;
+  backend::QueryTile tile;
   tile.queries = queries.data();
   tile.k = k;
   tile.cancelled = [] { return true; };
-  corpus::RankedLists best;
+  backend::RankedLists best;
   EXPECT_THAT(backend->Search({.dim = 4}, {}, tile, &best, nullptr),
               StatusIs(absl::StatusCode::kCancelled));
 }
@@ -303,10 +303,10 @@ TEST_F(GpuSearchTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const std::vector<float> queries(5, 1.0f);
   const std::vector<int32_t> k = {3};
-  corpus::QueryTile tile;
+  backend::QueryTile tile;
   tile.queries = queries.data();
   tile.k = k;
-  corpus::RankedLists best;
+  backend::RankedLists best;
   ASSERT_OK(backend->Search(testing::FormatOf(spec), {}, tile, &best, nullptr));
   EXPECT_EQ(best.queries_count(), 1u);
   EXPECT_EQ(best.generations_count(), 0u);
@@ -341,8 +341,8 @@ TEST_F(GpuSearchTest, RefusesWhatIsOutOfRangeByName) {
   EXPECT_EQ(backend->info().k_max, kKMax + 1);
   EXPECT_EQ(backend->info().kind, BackendKind::kGpu);
   const std::vector<float> queries(2, 1.0f);
-  corpus::QueryTile tile;
-  corpus::RankedLists best;
+  backend::QueryTile tile;
+  backend::RankedLists best;
   tile.queries = queries.data();
   const std::vector<int32_t> zero = {1, 0};
   tile.k = zero;

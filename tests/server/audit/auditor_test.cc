@@ -43,8 +43,8 @@ TEST_F(AuditorTest, ARightAnswerRaisesNothing) {
 
 TEST_F(AuditorTest, AFlippedScoreBitIsFoundAndCanBeReplayed) {
   Auditor auditor({.one_in = 1}, fake_.engine.get(), &clock_, &alarm_, IgnoreCounts);
-  fake_.device->CorruptAnswers([](corpus::RankedLists* best) {
-    corpus::RankedScore& score = best->Resize(0, 0, best->list(0, 0).size()).at(1);
+  fake_.device->CorruptAnswers([](backend::RankedLists* best) {
+    backend::RankedScore& score = best->Resize(0, 0, best->list(0, 0).size()).at(1);
     score.score = std::nextafterf(score.score, 9.0f);
   });
   auditor.Submit(auditor.Reserve(), Answer(collection_, {1, 0}, 3));

@@ -122,7 +122,7 @@ class StoreAllocationTest : public ::testing::Test {
   std::unique_ptr<SegmentWriter> writer_;
 };
 
-// Memory ran out between the catalogue's COMMIT and the update of the tables in memory. The next
+// Memory ran out between the catalog's COMMIT and the update of the tables in memory. The next
 // commit took the same place in the chain, and the store never opened again.
 TEST_F(StoreAllocationTest, AnUploadCommitsAsAWholeOrNotAtAll) {
   const int64_t upload = UpsertAfter(50);
@@ -222,7 +222,7 @@ TEST_F(StoreAllocationTest, AnAliasIsDroppedOrNot) {
       [&] { return tested_.store().DropAlias("alias-1"); }, alias, set);
 }
 
-// The writer was allocated only after the catalogue named the upload: the call failed, but its
+// The writer was allocated only after the catalog named the upload: the call failed, but its
 // token was in use.
 TEST_F(StoreAllocationTest, AnUploadBeginsOrNot) {
   const int64_t upload = UpsertAfter(50);

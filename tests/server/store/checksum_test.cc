@@ -33,7 +33,7 @@ const int openssl_uses_these = CRYPTO_set_mem_functions(
     },
     [](void* memory, const char* /*file*/, int /*line*/) { std::free(memory); });
 
-// OpenSSL had no memory for a digest, and the catalogue stored a wrong one and never opened again.
+// OpenSSL had no memory for a digest, and the catalog stored a wrong one and never opened again.
 TEST(ChecksumTest, ADigestWithoutMemoryIsBadAllocAndNeverAWrongDigest) {
   ASSERT_EQ(openssl_uses_these, 1);
   const Digest right = Sha256().Add(std::string_view("abc")).Value();

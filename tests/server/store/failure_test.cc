@@ -50,7 +50,7 @@ class StoreFailureTest : public ::testing::Test {
   }
 
   Store& store() { return tested_.store(); }
-  // Runs statements on the catalogue of a closed store. Returns the last value.
+  // Runs statements on the catalog of a closed store. Returns the last value.
   std::string Sql(const char* sql) const {
     sqlite3* connection = nullptr;
     EXPECT_EQ(sqlite3_open((dir_ / "data/catalog.db").c_str(), &connection), SQLITE_OK);
@@ -247,7 +247,7 @@ TEST_F(StoreFailureTest, ASegmentAndItsNameAreSyncedBeforeItsCommit) {
   EXPECT_LT(PlaceOf(calls, "write catalog.db-wal"), calls.size());
 }
 
-TEST_F(StoreFailureTest, AnUploadWithATokenIsSyncedBeforeTheCatalogueNamesIt) {
+TEST_F(StoreFailureTest, AnUploadWithATokenIsSyncedBeforeTheCatalogNamesIt) {
   const std::string name =
       std::filesystem::path(tested_.SegmentPath(NextSegment())).filename().string();
   const std::vector<std::string> calls =

@@ -142,7 +142,7 @@ TEST_F(StoreIntegrityTest, OneOfManyStreamsThatBeginATokenTogetherGetsIt) {
   }
 }
 
-// A valid segment of another history has the number, sizes and header that the catalogue expects.
+// A valid segment of another history has the number, sizes and header that the catalog expects.
 // Only the digest of its content differs.
 TEST_F(StoreIntegrityTest, ASegmentOfACopiedStoreIsNotTheOneThatWasCommitted) {
   const int64_t id = Create();

@@ -132,14 +132,14 @@ TEST_F(StoreOpenTest, AShorterSegmentIsSeen) {
   ExpectOneDamaged("0002.seg");
 }
 
-TEST_F(StoreOpenTest, SegmentsWithoutACatalogueAreNotTakenForGarbage) {
+TEST_F(StoreOpenTest, SegmentsWithoutACatalogAreNotTakenForGarbage) {
   std::filesystem::remove(dir_ / "data/catalog.db");
   EXPECT_THAT(OpenStatus(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("catalog.db")));
   EXPECT_TRUE(std::filesystem::exists(tested_.SegmentPath(2)));
 }
 
-TEST_F(StoreOpenTest, AnOlderCatalogueIsSeen) {
+TEST_F(StoreOpenTest, AnOlderCatalogIsSeen) {
   std::filesystem::copy(dir_ / "data/catalog.db", dir_ / "older");
   tested_.Reopen();
   ASSERT_OK(tested_.Upload("a", 3));

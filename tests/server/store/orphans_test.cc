@@ -1,4 +1,4 @@
-// Tests segment files that the catalogue does not name: which ones a start removes, moves to lost/
+// Tests segment files that the catalog does not name: which ones a start removes, moves to lost/
 // or refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ class StoreOrphansTest : public ::testing::Test {
 
 // A data directory that was copied without catalog.db-wal and high_water started empty, and every
 // segment in it was unlinked without a warning.
-TEST_F(StoreOrphansTest, ACatalogueWithoutItsLogIsRefusedAndNoSegmentIsTouched) {
+TEST_F(StoreOrphansTest, ACatalogWithoutItsLogIsRefusedAndNoSegmentIsTouched) {
   const std::set<std::string> segments = Segments();
   CopyTo("copy");
   fs::remove(dir_ / "copy/catalog.db-wal");
@@ -94,8 +94,8 @@ TEST_F(StoreOrphansTest, ACatalogueWithoutItsLogIsRefusedAndNoSegmentIsTouched) 
   EXPECT_FALSE(fs::exists(Data("lost")));
 }
 
-// The mark alone is too weak, because an older pair of catalogue and mark is consistent.
-TEST_F(StoreOrphansTest, ACatalogueOlderThanASegmentIsRefused) {
+// The mark alone is too weak, because an older pair of catalog and mark is consistent.
+TEST_F(StoreOrphansTest, ACatalogOlderThanASegmentIsRefused) {
   tested_.Close();
   CopyTo("older");
   tested_.Reopen();

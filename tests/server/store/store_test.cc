@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
-#include "server/store/catalogue_rows.h"
+#include "server/store/catalog_rows.h"
 #include "tests/server/store/model_store.h"
-#include "tests/server/store/older_catalogue.h"
+#include "tests/server/store/older_catalog.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
 #include "tests/testing/status_matchers.h"

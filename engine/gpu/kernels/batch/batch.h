@@ -35,8 +35,8 @@ using QueueEntry = uint2;
 
 // State of one query.
 struct BatchQuery {
-  score::QueryBound first_only;
-  score::QueryBound both;
+  bound::QueryBound first_only;
+  bound::QueryBound both;
   float threshold;    // a score that k rows are known to reach
   double squared;     // S(q, q); for cosine only
   uint32_t listed;    // entries requested for its queue; may exceed the capacity
@@ -54,7 +54,7 @@ struct alignas(16) BatchOutcome {
 
 struct BatchArgs {
   CodedCorpus corpus;
-  score::RotationShape rotation;
+  bound::RotationShape rotation;
   Metric metric = Metric::kDot;
   int32_t queries = 0;
   int32_t code_stride = 0;         // bytes of a row's and a query's code: a multiple of 128

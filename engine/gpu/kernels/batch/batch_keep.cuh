@@ -52,7 +52,7 @@ __device__ __forceinline__ bool IsAlive(const BatchArgs& args, int query) {
 __device__ __forceinline__ QueryTerms TermsOf(const BatchArgs& args, int query) {
   if (!IsAlive(args, query)) return {0, 0, 0, score::FloatFromBits(0x7f800000u)};
   const BatchQuery& state = args.state[query];
-  const score::QueryBound& bound = state.first_only;
+  const bound::QueryBound& bound = state.first_only;
   return {bound.first_scale, bound.of_residual, bound.of_norm,
           __fadd_rd(__fadd_rd(state.threshold, bound.squared_norm_lower), -0x1p-140f)};
 }
@@ -119,7 +119,7 @@ class SurvivorList {
 
 // The two rows of a tile whose sums a thread holds: row `index` and row index + 8.
 struct MyRows {
-  const score::RowBound* first;  // bound of row `index`, in shared memory
+  const bound::RowBound* first;  // bound of row `index`, in shared memory
   uint32_t index;                // of the first row, in the tile
   bool present[2];
 
@@ -127,22 +127,22 @@ struct MyRows {
   __device__ MyRows(const unsigned char* of_tile, uint64_t absent) {
     const uint32_t thread = threadIdx.x % kWarpgroup;
     index = thread / kWarp * 16 + thread % kWarp / 4;
-    first = reinterpret_cast<const score::RowBound*>(of_tile) + index;
+    first = reinterpret_cast<const bound::RowBound*>(of_tile) + index;
 #pragma unroll
     for (uint32_t i = 0; i < 2; ++i) present[i] = ((absent >> (index + 8 * i)) & 1) == 0;
   }
 
-  __device__ __forceinline__ score::RowBound Bound(int i) const { return first[8 * i]; }
+  __device__ __forceinline__ bound::RowBound Bound(int i) const { return first[8 * i]; }
   // The bound of an absent row reaches no threshold and does not change the shared slack.
-  __device__ __forceinline__ score::RowBound BoundIfPresent(int i) const {
+  __device__ __forceinline__ bound::RowBound BoundIfPresent(int i) const {
     const float infinity = score::FloatFromBits(0x7f800000u);
-    return present[i] ? Bound(i) : score::RowBound{0.0f, -infinity, 0.0f, infinity};
+    return present[i] ? Bound(i) : bound::RowBound{0.0f, -infinity, 0.0f, infinity};
   }
 };
 
 // Returns UpperScore's bound for one sum, without h. Adds in another order and with fewer
 // roundings; the slack of the bound covers both.
-__device__ __forceinline__ float UpperOf(int32_t sum, const score::RowBound& bound,
+__device__ __forceinline__ float UpperOf(int32_t sum, const bound::RowBound& bound,
                                          const QueryTerms& term) {
   const float slack = fmaf(term.of_residual, bound.residual,
                            fmaf(term.of_norm, bound.norm, -bound.squared_norm_lower));
@@ -160,7 +160,7 @@ __device__ __forceinline__ void KeepAll(const BatchArgs& args, const int32_t (&s
                                         const MyRows& mine, uint32_t first_row_index,
                                         const QueryTerms* terms, const float* squared_norm_lower,
                                         int first_query, int64_t first_place) {
-  const score::RowBound bounds[2] = {mine.Bound(0), mine.Bound(1)};
+  const bound::RowBound bounds[2] = {mine.Bound(0), mine.Bound(1)};
   const uint32_t row_indices[2] = {
       mine.present[0] ? first_row_index + mine.index : kNoRowIndex,
       mine.present[1] ? first_row_index + mine.index + 8 : kNoRowIndex};
@@ -204,7 +204,7 @@ __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], co
   const int first_of_mine = 2 * (static_cast<int>(threadIdx.x) % 4);
   const QueryTerms* const my_terms = terms + first_of_mine;
   // One slack for both rows: at least as large as each row's own.
-  const score::RowBound bounds[2] = {mine.BoundIfPresent(0), mine.BoundIfPresent(1)};
+  const bound::RowBound bounds[2] = {mine.BoundIfPresent(0), mine.BoundIfPresent(1)};
   const float residual = fmaxf(bounds[0].residual, bounds[1].residual);
   const float norm = fmaxf(bounds[0].norm, bounds[1].norm);
   const float squared_norm_lower =

@@ -113,7 +113,7 @@ struct ReachTerms {
 // A tile of rows: its bounds, its first row index, and one bit per absent row
 // (TileLocation::Absent).
 struct RsTile {
-  const score::RowBound* bounds;  // in shared memory
+  const bound::RowBound* bounds;  // in shared memory
   uint32_t first_row_index;
   uint64_t absent;
 };
@@ -126,7 +126,7 @@ struct PairTerms {
   float rests[2];  // of each query
 
   __device__ __forceinline__ PairTerms(const ReachTerms& reach, const RsTile& tile, int row) {
-    const score::RowBound bounds[2] = {tile.bounds[row], tile.bounds[row + 1]};
+    const bound::RowBound bounds[2] = {tile.bounds[row], tile.bounds[row + 1]};
     const float slack = fmaf(reach.ratio, fmaxf(bounds[0].norm, bounds[1].norm),
                              fmaxf(bounds[0].residual, bounds[1].residual));
     const float squared_norm_lower =

@@ -196,14 +196,14 @@ class Refinement {
       const CodedGeneration& generation = args_.corpus.Of(row_index);
       const uint32_t slot = row_index - generation.rows_begin;
       const char* const chunks[1] = {generation.codes.chunk(slot, lane % kGroupLanes)};
-      const score::RowBound bound = *generation.codes.bound(slot);
+      const bound::RowBound bound = *generation.codes.bound(slot);
       CodeSums<1> sums;
       const int slices = generation.codes.code_bytes / kSliceBytes;
       for (int at = 0; at < slices; at += 8) AddSlices(chunks, at, slices, codes_, sums);
       const RowSums products = SumsOfMyRow(sums);
       if (lane % kGroupLanes != 0 || base + group >= listed) continue;
-      const float upper = score::UpperScore(
-          bound, state_.both, score::CodeProduct(state_.both, products.first, products.second));
+      const float upper = bound::UpperScore(
+          bound, state_.both, bound::CodeProduct(state_.both, products.first, products.second));
       if (!(upper < reach)) shared_.scores[atomicAdd(&shared_.scored, 1u)] = place;
     }
   }

@@ -14,7 +14,7 @@ inline constexpr int64_t kSharedBytesMax = 232448 - 1024;
 
 // One stage of the ring: a slice of 64 rows.
 inline constexpr int kTileSliceBytes = kProductRows * kSliceBytes;
-inline constexpr int kBoundBytes = static_cast<int>(sizeof(score::RowBound));
+inline constexpr int kBoundBytes = static_cast<int>(sizeof(bound::RowBound));
 inline constexpr int kTileBoundsBytes = kProductRows * kBoundBytes;
 inline constexpr int kStagesMax = 6;
 inline constexpr int kStagesMin = 3;

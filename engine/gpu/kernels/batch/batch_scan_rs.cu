@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     if (lane == 0) Arrive(&shared.emptied[at.stage]);
     const SentTile& sent = shared.tiles[at.bounds_stage];
     const RsTile tile = {
-        reinterpret_cast<const score::RowBound*>(ring + shape.ring.BoundsAt(at.bounds_stage)),
+        reinterpret_cast<const bound::RowBound*>(ring + shape.ring.BoundsAt(at.bounds_stage)),
         sent.first_row_index, sent.absent};
     KeepSomeRows(sums, reach, shared.queries, queries, tile, list);
   };

@@ -30,12 +30,12 @@ template <int kThreads>
 class BlockRotation {
  public:
   // signs: 2 * SignWords words of shared memory, filled here.
-  __device__ BlockRotation(const score::RotationShape& shape, uint32_t* signs)
+  __device__ BlockRotation(const bound::RotationShape& shape, uint32_t* signs)
       : shape_(shape), signs_(signs) {
     const int words = SignWords(shape.dimension);
     for (int i = Thread(); i < 2 * words * 32; i += kThreads) {
       const int round = i / (words * 32);
-      const bool flips = score::RotationFlips(shape, round, i - round * words * 32);
+      const bool flips = bound::RotationFlips(shape, round, i - round * words * 32);
       const unsigned word = __ballot_sync(kFullWarp, flips);
       if (i % 32 == 0) signs_[i / 32] = word;
     }
@@ -106,7 +106,7 @@ class BlockRotation {
     __syncthreads();
   }
 
-  const score::RotationShape shape_;
+  const bound::RotationShape shape_;
   uint32_t* const signs_;
 };
 

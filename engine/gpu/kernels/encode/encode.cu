@@ -72,12 +72,12 @@ __global__ void __launch_bounds__(kThreads)
     rotation.Forward(v, args.rotation.row_shift);
     double magnitude = 0;
     for (int i = thread; i < dimension; i += kThreads) magnitude = fmax(magnitude, fabs(v[i]));
-    const float scale = score::CodeScale(sums.Max(magnitude));
+    const float scale = bound::CodeScale(sums.Max(magnitude));
     const bool usable = scale > 0.0f && isfinite(scale);
     const double inverse = usable ? 1.0 / static_cast<double>(scale) : 0.0;
     double code_squares = 0;
     for (int i = thread; i < args.codes.code_bytes; i += kThreads) {
-      const double code = i < dimension && usable ? score::CodeOf(v[i], inverse) : 0.0;
+      const double code = i < dimension && usable ? bound::CodeOf(v[i], inverse) : 0.0;
       if (i < dimension) v[i] = usable ? static_cast<double>(scale) * code : 0.0;
       scratch.codes[i] = static_cast<int8_t>(code);
       code_squares += code * code;
@@ -97,13 +97,13 @@ __global__ void __launch_bounds__(kThreads)
           reinterpret_cast<const uint4*>(scratch.codes)[i];
     }
     if (thread == 0) {
-      score::RowBound bound;
+      bound::RowBound bound;
       if (cosine && squares == 0.0) {
         bound.residual = score::MinusInfinity();
       } else {
-        bound = score::MakeRowBound(scale, residual,
-                                    score::CodeNormUp(scale, static_cast<int64_t>(code_squares)),
-                                    score::RotationError(args.rotation),
+        bound = bound::MakeRowBound(scale, residual,
+                                    bound::CodeNormUp(scale, static_cast<int64_t>(code_squares)),
+                                    bound::RotationError(args.rotation),
                                     args.metric == Metric::kL2 ? squares : 0.0, dimension);
       }
       *args.codes.bound(args.first + index) = bound;

@@ -17,7 +17,7 @@ cudaError_t PrepareEncode(int32_t dim_max);
 
 struct EncodeRowsArgs {
   CodesView codes;
-  score::RotationShape rotation;
+  bound::RotationShape rotation;
   Metric metric = Metric::kDot;
   const void* source = nullptr;  // device: row-major [count, dimension] in the row type
   uint32_t first = 0;            // the codes of row i go to row first + i

@@ -22,14 +22,14 @@ struct EncodedQuery {
   int8_t* first = nullptr;   // [code_bytes], zeros after the dimension
   int8_t* second = nullptr;  // [code_bytes], zeros after the dimension
   int code_bytes = 0;
-  score::QueryBound* both = nullptr;        // bound with both codes
-  score::QueryBound* first_only = nullptr;  // bound with the first code; null: not computed
+  bound::QueryBound* both = nullptr;        // bound with both codes
+  bound::QueryBound* first_only = nullptr;  // bound with the first code; null: not computed
 };
 
 // Encodes `query` into `to`, in shared or device memory. Ends with a barrier. Requires: all threads
 // of the block call.
 template <int kThreads>
-__device__ void EncodeQuery(const score::RotationShape& shape, Metric metric, const float* query,
+__device__ void EncodeQuery(const bound::RotationShape& shape, Metric metric, const float* query,
                             const EncodeScratch& scratch, const EncodedQuery& to) {
   const int dimension = shape.dimension;
   const int thread = static_cast<int>(threadIdx.x);
@@ -62,37 +62,37 @@ __device__ void EncodeQuery(const score::RotationShape& shape, Metric metric, co
   const auto take = [&](int8_t* codes) {
     double magnitude = 0;
     for (int i = thread; i < dimension; i += kThreads) magnitude = fmax(magnitude, fabs(v[i]));
-    const float scale = score::CodeScale(sums.Max(magnitude));
+    const float scale = bound::CodeScale(sums.Max(magnitude));
     const bool usable = scale > 0.0f && isfinite(scale);
     const double inverse = usable ? 1.0 / static_cast<double>(scale) : 0.0;
     double rest = 0;
     for (int i = thread; i < to.code_bytes; i += kThreads) {
       double code = 0.0;
       if (i < dimension) {
-        code = usable ? score::CodeOf(v[i], inverse) : 0.0;
+        code = usable ? bound::CodeOf(v[i], inverse) : 0.0;
         v[i] -= usable ? static_cast<double>(scale) * code : 0.0;
         rest += v[i] * v[i];
       }
       codes[i] = static_cast<int8_t>(code);
     }
-    return Taken{scale, score::NormUp(sums.Sum(rest), dimension)};
+    return Taken{scale, bound::NormUp(sums.Sum(rest), dimension)};
   };
-  score::QueryNorms norms;
-  norms.query = score::NormUp(squares, dimension);
+  bound::QueryNorms norms;
+  norms.query = bound::NormUp(squares, dimension);
   const Taken first = take(to.first);
   const Taken second = take(to.second);
   if (thread == 0) {
     const bool l2 = metric == Metric::kL2;
-    const double error = score::RotationError(shape);
+    const double error = bound::RotationError(shape);
     norms.without_first = first.rest;
     norms.rest = first.rest;
     if (to.first_only != nullptr) {
       *to.first_only =
-          score::MakeQueryBound(first.scale, 0.0f, norms, error, l2, squares, dimension);
+          bound::MakeQueryBound(first.scale, 0.0f, norms, error, l2, squares, dimension);
     }
     norms.rest = second.rest;
     *to.both =
-        score::MakeQueryBound(first.scale, second.scale, norms, error, l2, squares, dimension);
+        bound::MakeQueryBound(first.scale, second.scale, norms, error, l2, squares, dimension);
   }
   __syncthreads();
 }

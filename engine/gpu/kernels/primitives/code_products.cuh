@@ -90,7 +90,7 @@ __device__ __forceinline__ RowSums SumsOfMyRow(CodeSums<kRows>& sums) {
 // that it finished.
 template <int kRows>
 __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
-                             const score::QueryBound& query_bound) {
+                             const bound::QueryBound& query_bound) {
   constexpr uint32_t kStepRows = kGroupRows * kRows;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int group = lane / kGroupLanes;
@@ -135,10 +135,10 @@ __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
     }
     const RowSums products = SumsOfMyRow(sums);
     if (mine) {
-      const score::RowBound bound = {__uint_as_float(bound_bits.x), __uint_as_float(bound_bits.y),
+      const bound::RowBound bound = {__uint_as_float(bound_bits.x), __uint_as_float(bound_bits.y),
                                      __uint_as_float(bound_bits.z), __uint_as_float(bound_bits.w)};
-      const float upper = score::UpperScore(
-          bound, query_bound, score::CodeProduct(query_bound, products.first, products.second));
+      const float upper = bound::UpperScore(
+          bound, query_bound, bound::CodeProduct(query_bound, products.first, products.second));
       const uint32_t my_row_index = generation.rows_begin + my_slot;
       __stcg(args.uppers + my_row_index, upper);
       if (upper > best.upper && !generation.tombstones.dead(my_slot)) best = {upper, my_row_index};

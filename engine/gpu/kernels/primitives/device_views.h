@@ -81,9 +81,9 @@ struct CodesView {
     return chunk_in(slabs[slab], index - slab * rows_per_slab, chunk % kSliceChunks) +
            chunk / kSliceChunks * kSwizzleAtomBytes;
   }
-  NEARFIELD_HOST_DEVICE score::RowBound* bound(uint32_t index) const {
+  NEARFIELD_HOST_DEVICE bound::RowBound* bound(uint32_t index) const {
     const uint32_t slab = index / rows_per_slab;
-    return reinterpret_cast<score::RowBound*>(slabs[slab] +
+    return reinterpret_cast<bound::RowBound*>(slabs[slab] +
                                               static_cast<int64_t>(rows_per_slab) * code_bytes) +
            (index - slab * rows_per_slab);
   }

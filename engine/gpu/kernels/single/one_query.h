@@ -68,7 +68,7 @@ struct OneQueryArgs {
   uint64_t* keys = nullptr;  // [keys_max]
   OneQueryOutcome* outcome = nullptr;
   uint32_t launch = 0;      // differs from the launch number of the previous outcome
-  score::QueryBound bound;  // of both codes
+  bound::QueryBound bound;  // of both codes
   int32_t dim = 0;
   const char* query = nullptr;  // QueryBytes, device; null: inline_query
   alignas(16) char inline_query[kInlineQueryBytes];

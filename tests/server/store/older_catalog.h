@@ -1,4 +1,4 @@
-// Catalogues as earlier versions wrote them.
+// Catalogs as earlier versions wrote them.
 #pragma once
 
 #include <cstdint>

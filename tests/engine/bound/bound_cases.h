@@ -12,7 +12,7 @@
 #include "nearfield/engine/types.h"
 #include "tests/testing/random.h"
 
-namespace nearfield::corpus {
+namespace nearfield::bound {
 
 using testing::Random;
 using Vector = std::vector<float>;
@@ -75,4 +75,4 @@ inline Vector AnyVector(Random& random, int64_t dimension, Kind kind) {
 inline constexpr std::array<int64_t, 13> kDimensions = {1,   2,   3,   5,    8,    31,  64,
                                                         100, 384, 768, 1000, 1024, 1536};
 
-}  // namespace nearfield::corpus
+}  // namespace nearfield::bound

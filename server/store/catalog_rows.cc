@@ -1,4 +1,4 @@
-#include "server/store/catalogue_rows.h"
+#include "server/store/catalog_rows.h"
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"

@@ -1,4 +1,4 @@
-// The rows of the catalogue's tables, each as a struct and as SQLite values.
+// The rows of the catalog's tables, each as a struct and as SQLite values.
 #pragma once
 
 #include <array>

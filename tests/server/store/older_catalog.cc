@@ -1,4 +1,4 @@
-#include "tests/server/store/older_catalogue.h"
+#include "tests/server/store/older_catalog.h"
 
 #include <memory>
 #include <utility>
@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/store/catalogue_rows.h"
+#include "server/store/catalog_rows.h"
 #include "server/store/sqlite.h"
 
 namespace nearfield::store {

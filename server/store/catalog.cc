@@ -1,4 +1,4 @@
-#include "server/store/catalogue.h"
+#include "server/store/catalog.h"
 
 #include <sys/random.h>
 
@@ -55,7 +55,7 @@ absl::Status NewerFormat(const std::string& path, int64_t format) {
 
 }  // namespace
 
-bool IsCatalogueFile(const std::string& name) { return name.rfind(kCatalogueName, 0) == 0; }
+bool IsCatalogFile(const std::string& name) { return name.rfind(kCatalogName, 0) == 0; }
 
 void Transaction::PutDeletion(DeletionRow row, std::string ids) {
   row.digest = DigestBytes(Sha256().Add(ids).Value());
@@ -63,9 +63,9 @@ void Transaction::PutDeletion(DeletionRow row, std::string ids) {
   Put(std::move(row));
 }
 
-absl::Status Catalogue::Create(const Directory& directory, int64_t created_unix_s) {
-  // Make the catalogue completely under another name, with a plain journal, then rename it. So a
-  // catalogue with the final name always has its tables.
+absl::Status Catalog::Create(const Directory& directory, int64_t created_unix_s) {
+  // Make the catalog completely under another name, with a plain journal, then rename it. So a
+  // catalog with the final name always has its tables.
   for (const char* const suffix : {"-journal", "-wal", ".copy", ""}) {
     ABSL_RETURN_IF_ERROR(directory.Remove(absl::StrCat(kNewName, suffix)));
   }
@@ -106,38 +106,38 @@ absl::Status Catalogue::Create(const Directory& directory, int64_t created_unix_
   // name whose sync failed may be lost although later syncs succeed.
   const std::string copy = absl::StrCat(kNewName, ".copy");
   ABSL_RETURN_IF_ERROR(CopyFile(directory, kNewName, {directory, copy}).status());
-  ABSL_RETURN_IF_ERROR(directory.Rename(copy, kCatalogueName));
+  ABSL_RETURN_IF_ERROR(directory.Rename(copy, kCatalogName));
   ABSL_RETURN_IF_ERROR(directory.Remove(kNewName));
   return directory.Sync();
 }
 
-absl::StatusOr<std::unique_ptr<Catalogue>> Catalogue::Open(
-    std::shared_ptr<const Directory> directory, Options options) {
-  std::unique_ptr<Catalogue> catalogue(new Catalogue());
-  catalogue->directory_ = std::move(directory);
-  catalogue->options_ = options;
+absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(std::shared_ptr<const Directory> directory,
+                                                       Options options) {
+  std::unique_ptr<Catalog> catalog(new Catalog());
+  catalog->directory_ = std::move(directory);
+  catalog->options_ = options;
   // SQLite does not check whether its sync of the log's directory succeeded. So make the name of
   // the log durable here, before SQLite's first commit (Start) syncs the directory again.
-  ABSL_RETURN_IF_ERROR(catalogue->directory_->OpenFile(kLogName, O_RDWR | O_CREAT).status());
-  ABSL_ASSIGN_OR_RETURN(catalogue->high_water_, HighWater::Open(*catalogue->directory_));
-  ABSL_RETURN_IF_ERROR(catalogue->directory_->Sync());
+  ABSL_RETURN_IF_ERROR(catalog->directory_->OpenFile(kLogName, O_RDWR | O_CREAT).status());
+  ABSL_ASSIGN_OR_RETURN(catalog->high_water_, HighWater::Open(*catalog->directory_));
+  ABSL_RETURN_IF_ERROR(catalog->directory_->Sync());
   ABSL_ASSIGN_OR_RETURN(
-      catalogue->database_,
-      Database::Open(catalogue->directory_->PathOf(kCatalogueName), Database::Mode::kExisting));
-  ABSL_RETURN_IF_ERROR(catalogue->ReadFacts());
-  ABSL_RETURN_IF_ERROR(catalogue->ReadChain(&catalogue->last_).status());
-  ABSL_ASSIGN_OR_RETURN(catalogue->tables_, catalogue->ReadTables());
-  catalogue->next_id_ = catalogue->last_.next_id;
-  const int64_t known = catalogue->high_water_found() ? catalogue->high_water_->commits() : 0;
-  if (known > catalogue->last_.id) {
+      catalog->database_,
+      Database::Open(catalog->directory_->PathOf(kCatalogName), Database::Mode::kExisting));
+  ABSL_RETURN_IF_ERROR(catalog->ReadFacts());
+  ABSL_RETURN_IF_ERROR(catalog->ReadChain(&catalog->last_).status());
+  ABSL_ASSIGN_OR_RETURN(catalog->tables_, catalog->ReadTables());
+  catalog->next_id_ = catalog->last_.next_id;
+  const int64_t known = catalog->high_water_found() ? catalog->high_water_->commits() : 0;
+  if (known > catalog->last_.id) {
     return absl::DataLossError(absl::StrCat(
-        catalogue->directory_->PathOf(kCatalogueName), ": ends at commit ", catalogue->last_.id,
-        ", but ", known, " were acknowledged: its log is damaged, or this is an older copy"));
+        catalog->directory_->PathOf(kCatalogName), ": ends at commit ", catalog->last_.id, ", but ",
+        known, " were acknowledged: its log is damaged, or this is an older copy"));
   }
-  return catalogue;
+  return catalog;
 }
 
-absl::Status Catalogue::Start() {
+absl::Status Catalog::Start() {
   if (high_water_ == nullptr) {
     ABSL_ASSIGN_OR_RETURN(high_water_, HighWater::Create(*directory_));
     ABSL_RETURN_IF_ERROR(directory_->Sync());
@@ -152,7 +152,7 @@ absl::Status Catalogue::Start() {
 
 // Directories of earlier versions, and those made from a snapshot, have no incarnation yet. On a
 // full disk, the drawn incarnation is valid until the process ends.
-absl::Status Catalogue::DrawIncarnation() {
+absl::Status Catalog::DrawIncarnation() {
   if (incarnation_.size() == static_cast<size_t>(kStoreIdBytes)) return absl::OkStatus();
   ABSL_ASSIGN_OR_RETURN(incarnation_, DrawRandomId("incarnation"));
   const std::vector<Value> fact = {kIncarnationFact, int64_t{kFormatVersion}, incarnation_,
@@ -161,12 +161,12 @@ absl::Status Catalogue::DrawIncarnation() {
   return absl::IsResourceExhausted(written) ? absl::OkStatus() : written;
 }
 
-absl::Status Catalogue::ForgetIncarnation() {
+absl::Status Catalog::ForgetIncarnation() {
   return database_->Run("DELETE FROM facts WHERE id=?", {Value(kIncarnationFact)});
 }
 
-absl::Status Catalogue::ReadFacts() {
-  const std::string path = directory_->PathOf(kCatalogueName);
+absl::Status Catalog::ReadFacts() {
+  const std::string path = directory_->PathOf(kCatalogName);
   int64_t format = 0;
   ABSL_RETURN_IF_ERROR(
       database_->Query("PRAGMA user_version", {}, [&format](const std::vector<Value>& row) {
@@ -192,7 +192,7 @@ absl::Status Catalogue::ReadFacts() {
 }
 
 // Adds the table that format 2 has in addition. It is empty, so the sum over all rows stays.
-absl::Status Catalogue::Upgrade() {
+absl::Status Catalog::Upgrade() {
   if (format_ == kFormatVersion) return absl::OkStatus();
   absl::Status upgraded = CatchOutOfMemory([&]() -> absl::Status {
     for (const std::string& sql : {std::string("BEGIN IMMEDIATE"),
@@ -208,7 +208,7 @@ absl::Status Catalogue::Upgrade() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> Catalogue::ReadChain(CommitRow* last) {
+absl::StatusOr<int64_t> Catalog::ReadChain(CommitRow* last) {
   int64_t links = 0;
   const absl::Status read = database_->Query(
       "SELECT * FROM commits ORDER BY id", {}, [&](const std::vector<Value>& values) {
@@ -228,7 +228,7 @@ absl::StatusOr<int64_t> Catalogue::ReadChain(CommitRow* last) {
 }
 
 template <typename Row>
-absl::Status Catalogue::ReadTable(const char* columns, Tables* tables, RowSum* sum) {
+absl::Status Catalog::ReadTable(const char* columns, Tables* tables, RowSum* sum) {
   return database_->Query(absl::StrCat("SELECT ", columns, " FROM ", Row::kTable), {},
                           [tables, sum](const std::vector<Value>& values) {
                             ABSL_ASSIGN_OR_RETURN(Row row, Row::FromValues(values));
@@ -239,7 +239,7 @@ absl::Status Catalogue::ReadTable(const char* columns, Tables* tables, RowSum* s
                           });
 }
 
-absl::StatusOr<Tables> Catalogue::ReadTables() {
+absl::StatusOr<Tables> Catalog::ReadTables() {
   Tables tables;
   RowSum sum;
   ABSL_RETURN_IF_ERROR(ReadTable<CollectionRow>("*", &tables, &sum));
@@ -250,7 +250,7 @@ absl::StatusOr<Tables> Catalogue::ReadTables() {
   ABSL_RETURN_IF_ERROR(ReadTable<UploadRow>("*", &tables, &sum));
   if (format_ >= 2) ABSL_RETURN_IF_ERROR(ReadTable<UploadResultRow>("*", &tables, &sum));
   if (sum.Bytes() != last_.state) {
-    return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogueName),
+    return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogName),
                                             ": its rows differ from what commit ", last_.id,
                                             " left: it is damaged"));
   }
@@ -258,7 +258,7 @@ absl::StatusOr<Tables> Catalogue::ReadTables() {
 }
 
 template <typename Row>
-absl::Status Catalogue::Write(const Transaction& transaction, RowSum* sum) {
+absl::Status Catalog::Write(const Transaction& transaction, RowSum* sum) {
   const auto subtract_old = [&](int64_t id) {
     const Row* const old = tables_.Find<Row>(id);
     if (old != nullptr) sum->Subtract(RowDigest(Row::kTable, old->Values()));
@@ -289,14 +289,14 @@ absl::Status Catalogue::Write(const Transaction& transaction, RowSum* sum) {
   return absl::OkStatus();
 }
 
-absl::Status Catalogue::AppendLink(const CommitRow& link) {
+absl::Status Catalog::AppendLink(const CommitRow& link) {
   const std::vector<Value> values = link.Values();
   ABSL_RETURN_IF_ERROR(database_->Run(Insert(CommitRow::kTable, values.size()), values));
   const Value oldest = link.id - kLinksMax;
   return database_->Run("DELETE FROM commits WHERE id<=?", absl::MakeConstSpan(&oldest, 1));
 }
 
-absl::Status Catalogue::WriteAll(const Transaction& transaction, CommitRow* link) {
+absl::Status Catalog::WriteAll(const Transaction& transaction, CommitRow* link) {
   ABSL_RETURN_IF_ERROR(database_->Run("BEGIN IMMEDIATE"));
   RowSum sum = RowSum::FromBytes(last_.state);
   ABSL_RETURN_IF_ERROR(Write<CollectionRow>(transaction, &sum));
@@ -312,7 +312,7 @@ absl::Status Catalogue::WriteAll(const Transaction& transaction, CommitRow* link
 }
 
 template <typename Row>
-void Catalogue::Remember(Transaction* transaction) noexcept {
+void Catalog::Remember(Transaction* transaction) noexcept {
   std::map<int64_t, Row>& rows = tables_.Of<Row>();
   auto& edits = std::get<Transaction::Edits<Row>>(transaction->edits_);
   for (const int64_t id : edits.removed) rows.erase(id);
@@ -321,7 +321,7 @@ void Catalogue::Remember(Transaction* transaction) noexcept {
   DCHECK(edits.put.empty());
 }
 
-absl::Status Catalogue::AfterCommit() noexcept {
+absl::Status Catalog::AfterCommit() noexcept {
   ABSL_RETURN_IF_ERROR(high_water_->Raise(last_.id));
   if (database_->log_pages() < options_.log_pages_max) return absl::OkStatus();
   // On a full disk the log stays valid, and grows until there is space.
@@ -329,7 +329,7 @@ absl::Status Catalogue::AfterCommit() noexcept {
   return absl::IsResourceExhausted(moved) ? absl::OkStatus() : moved;
 }
 
-absl::Status Catalogue::Commit(Transaction transaction, const CommitNote& note) {
+absl::Status Catalog::Commit(Transaction transaction, const CommitNote& note) {
   ABSL_RETURN_IF_ERROR(Upgrade());
   CommitRow link = {.id = last_.id + 1,
                     .kind = static_cast<int64_t>(note.kind),
@@ -349,7 +349,7 @@ absl::Status Catalogue::Commit(Transaction transaction, const CommitNote& note) 
   return AfterCommit();
 }
 
-absl::StatusOr<std::string> Catalogue::ReadDeletedIds(const DeletionRow& row) {
+absl::StatusOr<std::string> Catalog::ReadDeletedIds(const DeletionRow& row) {
   const Value key = row.id;
   std::string ids;
   ABSL_RETURN_IF_ERROR(
@@ -361,19 +361,18 @@ absl::StatusOr<std::string> Catalogue::ReadDeletedIds(const DeletionRow& row) {
                          return absl::OkStatus();
                        }));
   if (DigestBytes(Sha256().Add(ids).Value()) != row.digest) {
-    return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogueName),
-                                            ": deletion record ", row.id,
-                                            " differs from its digest"));
+    return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogName), ": deletion record ",
+                                            row.id, " differs from its digest"));
   }
   return ids;
 }
 
-absl::Status Catalogue::CopyTo(const std::string& path) {
+absl::Status Catalog::CopyTo(const std::string& path) {
   const Value target = path;
   return database_->Run("VACUUM INTO CAST(? AS TEXT)", absl::MakeConstSpan(&target, 1));
 }
 
-absl::StatusOr<int64_t> Catalogue::Audit() {
+absl::StatusOr<int64_t> Catalog::Audit() {
   std::string verdict;
   ABSL_RETURN_IF_ERROR(
       database_->Query("PRAGMA integrity_check", {}, [&verdict](const std::vector<Value>& row) {
@@ -381,7 +380,7 @@ absl::StatusOr<int64_t> Catalogue::Audit() {
         return absl::OkStatus();
       }));
   if (verdict != "ok") {
-    return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogueName), ": ", verdict));
+    return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogName), ": ", verdict));
   }
   CommitRow last;
   ABSL_ASSIGN_OR_RETURN(const int64_t links, ReadChain(&last));

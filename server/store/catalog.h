@@ -1,4 +1,4 @@
-// Catalogue: one SQLite database in which every change of the store is committed.
+// Catalog: one SQLite database in which every change of the store is committed.
 #pragma once
 
 #include <algorithm>
@@ -14,18 +14,18 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/store/catalogue_rows.h"
+#include "server/store/catalog_rows.h"
 #include "server/store/file.h"
 #include "server/store/high_water.h"
 #include "server/store/sqlite.h"
 
 namespace nearfield::store {
 
-inline constexpr char kCatalogueName[] = "catalog.db";
+inline constexpr char kCatalogName[] = "catalog.db";
 
-// Returns whether a name in a data directory belongs to the catalogue: the database, its log, or a
+// Returns whether a name in a data directory belongs to the catalog: the database, its log, or a
 // database that is being made.
-bool IsCatalogueFile(const std::string& name);
+bool IsCatalogFile(const std::string& name);
 
 // All committed rows of all tables, except the ids of deletions.
 class Tables {
@@ -75,7 +75,7 @@ class Transaction {
   }
 
  private:
-  friend class Catalogue;
+  friend class Catalog;
   // The nodes of `put` become nodes of Tables, so that nothing is allocated after a commit.
   template <typename Row>
   struct Edits {
@@ -109,20 +109,20 @@ struct CommitNote {
 };
 
 // Not thread-safe: the store calls it with its lock held.
-class Catalogue {
+class Catalog {
  public:
   struct Options {
     int64_t log_pages_max = 1000;  // pages of the write-ahead log before a checkpoint
   };
 
-  // Makes an empty catalogue, durably. Requires: the directory holds none.
+  // Makes an empty catalog, durably. Requires: the directory holds none.
   static absl::Status Create(const Directory& directory, int64_t created_unix_s);
   // Reads every table, and checks it against the chain of commits and the high-water mark. Writes
   // nothing that affects a later Open, so a directory that was refused is refused again. Errors:
   // DataLoss (damaged, or older than acknowledged commits), FailedPrecondition (a newer format, in
   // use), and I/O errors.
-  static absl::StatusOr<std::unique_ptr<Catalogue>> Open(std::shared_ptr<const Directory> directory,
-                                                         Options options);
+  static absl::StatusOr<std::unique_ptr<Catalog>> Open(std::shared_ptr<const Directory> directory,
+                                                       Options options);
   // Makes the commits that Open found durable, and upgrades an earlier format. On a full disk, the
   // first commit that finds space does it. Call it once, after Open and before all other changes.
   absl::Status Start();
@@ -138,7 +138,7 @@ class Catalogue {
 
   // Returns a number that was never used for a collection, segment or record.
   int64_t AllocateId() { return next_id_++; }
-  // Marks a number as used by a file that the catalogue does not know.
+  // Marks a number as used by a file that the catalog does not know.
   void SkipId(int64_t id) { next_id_ = std::max(next_id_, id + 1); }
 
   // Commits, durably. Errors: ResourceExhausted (the disk or the host's memory is full; nothing
@@ -148,7 +148,7 @@ class Catalogue {
   // Returns the verified ids of a deletion record. Errors: DataLoss (names the record).
   absl::StatusOr<std::string> ReadDeletedIds(const DeletionRow& row);
 
-  // Removes the incarnation, so that the next Open draws a new one. For a catalogue of a snapshot.
+  // Removes the incarnation, so that the next Open draws a new one. For a catalog of a snapshot.
   absl::Status ForgetIncarnation();
   // Copies the database to a new file, without a sync.
   absl::Status CopyTo(const std::string& path);
@@ -158,7 +158,7 @@ class Catalogue {
   absl::Status Close() { return database_->Close(); }
 
  private:
-  Catalogue() = default;
+  Catalog() = default;
   absl::Status ReadFacts();
   absl::Status Upgrade();
   absl::Status DrawIncarnation();
