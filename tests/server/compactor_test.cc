@@ -2,9 +2,6 @@
 // changes.
 #include "server/collections/compactor.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <future>
 #include <memory>
@@ -19,14 +16,10 @@
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-
-bool Never() { return false; }
-
 class CompactorTest : public DurableCatalogFixture {
  protected:
   void SetUp() override {
-    Open();
+    DurableCatalogFixture::SetUp();
     compactor_ = std::make_unique<Compactor>(
         [this] { return catalog_->List(); },
         [](const std::string&, const absl::Status& status) { ADD_FAILURE() << status; });
@@ -49,19 +42,17 @@ TEST_F(CompactorTest, WhatTheBackgroundLeavesComesBackWhenAskedForAndNoAnswerCha
   const CollectionStats held = named->collection->Stats();
   const int64_t stored = StoredBytes();
   ASSERT_EQ(held.rows_deleted, 200);
-  const auto given = compactor_->CompactNow(named, Never);
-  ASSERT_OK(given);
-  EXPECT_EQ(given->rows, 200);
-  EXPECT_EQ(given->device_bytes, held.device_bytes - named->collection->Stats().device_bytes);
-  EXPECT_EQ(given->stored_rows, 200);
-  EXPECT_GE(given->stored_bytes, 200 * kDim * 4);
-  EXPECT_EQ(StoredBytes(), stored - given->stored_bytes);
+  ASSERT_OK_AND_ASSIGN(const auto given, compactor_->CompactNow(named, Never));
+  EXPECT_EQ(given.rows, 200);
+  EXPECT_EQ(given.device_bytes, held.device_bytes - named->collection->Stats().device_bytes);
+  EXPECT_EQ(given.stored_rows, 200);
+  EXPECT_GE(given.stored_bytes, 200 * kDim * 4);
+  EXPECT_EQ(StoredBytes(), stored - given.stored_bytes);
   EXPECT_EQ(named->collection->Stats().rows_deleted, 0);
   EXPECT_EQ(Answer(*named), before);
-  const auto again = compactor_->CompactNow(named, Never);
-  ASSERT_OK(again);
-  EXPECT_EQ(again->rows, 0);
-  EXPECT_EQ(again->stored_rows, 0);
+  ASSERT_OK_AND_ASSIGN(const auto again, compactor_->CompactNow(named, Never));
+  EXPECT_EQ(again.rows, 0);
+  EXPECT_EQ(again.stored_rows, 0);
   compactor_ = nullptr;
   Open();
   EXPECT_EQ(Answer(**catalog_->Find("a")), before);
@@ -143,19 +134,17 @@ TEST_F(CompactorTest, OneRunsAtATimeAndWhoWaitsCanGiveUp) {
     });
   });
   begun.get_future().wait();
-  EXPECT_THAT(compactor_->CompactNow(named, [] { return true; }),
-              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(compactor_->CompactNow(named, [] { return true; }), StatusIs(kCancelled));
   go_on.set_value();
-  const auto given = running.get();
-  ASSERT_OK(given);
-  EXPECT_EQ(given->rows, 10);
+  ASSERT_OK_AND_ASSIGN(const auto given, running.get());
+  EXPECT_EQ(given.rows, 10);
 }
 
 TEST_F(CompactorTest, ADroppedCollectionIsAborted) {
   const auto named = Make("a");
   Upload(named, 0, 100, seed_);
   ASSERT_OK(catalog_->Drop("a"));
-  EXPECT_THAT(compactor_->CompactNow(named, Never), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(compactor_->CompactNow(named, Never), StatusIs(kAborted));
 }
 
 TEST_F(CompactorTest, WithoutMemoryForACopyTheDiskComesBackAllTheSame) {
@@ -169,7 +158,7 @@ TEST_F(CompactorTest, WithoutMemoryForACopyTheDiskComesBackAllTheSame) {
   ASSERT_GT(rows, 0u);
   Delete(*named, 0, 100);
   const std::string before = Answer(*named);
-  EXPECT_THAT(compactor_->CompactNow(named, Never), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(compactor_->CompactNow(named, Never), StatusIs(kResourceExhausted));
   EXPECT_EQ(catalog_->store()->Collections().front().rows_stored, static_cast<int64_t>(rows) - 100);
   EXPECT_EQ(Answer(*named), before);
 }
@@ -194,7 +183,7 @@ TEST_F(CompactorTest, TheBackgroundGivesTheDiskBackWithoutMemoryForACopy) {
     }
   }
   compactor_->Nudge();
-  EXPECT_THAT(reported.get_future().get(), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(reported.get_future().get(), StatusIs(kResourceExhausted));
   EXPECT_EQ(catalog_->store()->Collections().front().rows_stored, kRows / 2);
   EXPECT_EQ(Answer(*named), before);
 }

@@ -1,12 +1,10 @@
 // Tests of waits for an epoch, and of epochs that are kept for pages.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -15,17 +13,13 @@
 #include "server/scheduler/pinned_snapshot_cache.h"
 #include "server/scheduler/retry_hint.h"
 #include "tests/server/fake_clock.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
 using testing::FakeEngine;
-using ::testing::HasSubstr;
-using testing::Ids;
 using testing::MakeFakeEngine;
 using testing::PlainRows;
 using testing::UploadAll;
@@ -33,6 +27,12 @@ using testing::UploadAll;
 class EpochsFixture : public ::testing::Test {
  protected:
   void Commit() { ASSERT_OK(UploadAll(*collection_, PlainRows({next_id_++}, {1}))); }
+  // Keeps the current epoch, and then commits the next one.
+  void KeepAndCommit(PinnedSnapshotCache* kept, const std::string& caller,
+                     EpochHold* hold = nullptr) {
+    ASSERT_OK(kept->Keep(caller, collection_, collection_->PinEpoch(), hold));
+    Commit();
+  }
   EpochWait Wait(uint64_t epoch, std::promise<absl::Status>* told, int64_t ms = 1000) {
     return {.collection = collection_,
             .epoch = epoch,
@@ -83,17 +83,17 @@ TEST_F(EpochWaitersTest, AWaitEndsWithItsDeadlineItsCallerOrTheServer) {
     waiters.Await(Wait(7, &late));
     waiters.Await(Wait(7, &refused));
     const absl::Status full = refused.get_future().get();
-    EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limit is 2")));
+    EXPECT_THAT(full, StatusIs(kResourceExhausted, HasSubstr("limit is 2")));
     EXPECT_TRUE(RetryAfterMs(full).has_value());
     flag->store(true);
-    EXPECT_THAT(left.get_future().get(), StatusIs(absl::StatusCode::kCancelled));
+    EXPECT_THAT(left.get_future().get(), StatusIs(kCancelled));
     clock_.Advance(std::chrono::milliseconds(1000));
-    EXPECT_THAT(late.get_future().get(),
-                StatusIs(absl::StatusCode::kFailedPrecondition,
-                         AllOf(HasSubstr("min_epoch: 7"), HasSubstr("at epoch 0"))));
+    EXPECT_THAT(
+        late.get_future().get(),
+        StatusIs(kFailedPrecondition, AllOf(HasSubstr("min_epoch: 7"), HasSubstr("at epoch 0"))));
     waiters.Await(Wait(7, &closed));
   }
-  EXPECT_THAT(closed.get_future().get(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(closed.get_future().get(), StatusIs(kUnavailable));
 }
 
 TEST_F(EpochWaitersTest, AWaitEndsWithItsCollection) {
@@ -105,14 +105,13 @@ TEST_F(EpochWaitersTest, AWaitEndsWithItsCollection) {
   waiters.Await(std::move(wait));
   dropped = true;
   EXPECT_THAT(told.get_future().get(),
-              StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("9"), HasSubstr("dropped"))));
+              StatusIs(kNotFound, AllOf(HasSubstr("9"), HasSubstr("dropped"))));
 }
 
 TEST_F(PinnedSnapshotCacheTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {
   PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   EXPECT_NE(kept.Find(collection_, 0), nullptr) << "the current one is always there";
-  ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch()));
-  Commit();
+  KeepAndCommit(&kept, "a");
   for (int i = 0; i < 3; ++i) {
     clock_.Advance(std::chrono::milliseconds(99));
     const auto found = kept.Find(collection_, 0);
@@ -154,12 +153,8 @@ TEST_F(PinnedSnapshotCacheTest, WhatIsKeptIsBoundedAndGivenUp) {
 // another.
 TEST_F(PinnedSnapshotCacheTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
   PinnedSnapshotCache kept({.epochs_max = 2}, &clock_);
-  ASSERT_OK(kept.Keep("honest", collection_, collection_->PinEpoch()));
-  for (int i = 0; i < 4; ++i) {
-    Commit();
-    ASSERT_OK(kept.Keep("greedy", collection_, collection_->PinEpoch()));
-  }
-  Commit();
+  KeepAndCommit(&kept, "honest");
+  for (int i = 0; i < 4; ++i) KeepAndCommit(&kept, "greedy");
   EXPECT_NE(kept.Find(collection_, 0), nullptr);
   EXPECT_EQ(kept.Find(collection_, 2), nullptr);
   EXPECT_NE(kept.Find(collection_, 3), nullptr);
@@ -169,17 +164,9 @@ TEST_F(PinnedSnapshotCacheTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
 // Regression: one client with many names took all epochs, and every new caller was refused.
 TEST_F(PinnedSnapshotCacheTest, BeyondAllCallersNumberTheOneWithTheMostLosesItsOldest) {
   PinnedSnapshotCache kept({.epochs_max = 3, .epochs_total_max = 3}, &clock_);
-  ASSERT_OK(kept.Keep("one", collection_, collection_->PinEpoch()));
-  for (int i = 0; i < 2; ++i) {
-    Commit();
-    ASSERT_OK(kept.Keep("two", collection_, collection_->PinEpoch()));
-  }
-  Commit();
-  ASSERT_OK(kept.Keep("new", collection_, collection_->PinEpoch()));
-  Commit();
+  for (const char* caller : {"one", "two", "two", "new"}) KeepAndCommit(&kept, caller);
   EXPECT_EQ(kept.Find(collection_, 1), nullptr) << "the older one of the caller with two";
-  ASSERT_OK(kept.Keep("newer", collection_, collection_->PinEpoch()));
-  Commit();
+  KeepAndCommit(&kept, "newer");
   EXPECT_EQ(kept.Find(collection_, 0), nullptr) << "among equals the oldest of all";
   EXPECT_NE(kept.Find(collection_, 2), nullptr);
   EXPECT_NE(kept.Find(collection_, 3), nullptr);
@@ -189,12 +176,10 @@ TEST_F(PinnedSnapshotCacheTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStream
   PinnedSnapshotCache kept({.epochs_max = 2, .epochs_total_max = 2}, &clock_);
   EpochHold first;
   EpochHold second;
-  ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch(), &first));
-  Commit();
-  ASSERT_OK(kept.Keep("b", collection_, collection_->PinEpoch(), &second));
-  Commit();
+  KeepAndCommit(&kept, "a", &first);
+  KeepAndCommit(&kept, "b", &second);
   const absl::Status full = kept.Keep("c", collection_, collection_->PinEpoch());
-  EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limit is 2")));
+  EXPECT_THAT(full, StatusIs(kResourceExhausted, HasSubstr("limit is 2")));
   EXPECT_TRUE(RetryAfterMs(full).has_value());
   second.reset();
   EXPECT_OK(kept.Keep("c", collection_, collection_->PinEpoch()));
@@ -208,12 +193,10 @@ TEST_F(PinnedSnapshotCacheTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
   PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   EpochHold first;
   EpochHold second;
-  ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch(), &first));
-  Commit();
-  ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch(), &second));
-  Commit();
+  KeepAndCommit(&kept, "a", &first);
+  KeepAndCommit(&kept, "a", &second);
   EXPECT_THAT(kept.Keep("a", collection_, collection_->PinEpoch()),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("epochs_kept_max = 2")));
+              StatusIs(kResourceExhausted, HasSubstr("epochs_kept_max = 2")));
   clock_.Advance(std::chrono::milliseconds(1000));
   kept.DropExpired();
   EXPECT_NE(kept.Find(collection_, 0), nullptr);
@@ -228,13 +211,13 @@ TEST_F(PinnedSnapshotCacheTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
 // Regression: kept epochs held the rows of every replaced corpus, so that a reader blocked uploads.
 TEST_F(PinnedSnapshotCacheTest, EpochsThatPinTooMuchMemoryAreGivenUpWhereMostIsPinned) {
   const auto replace = [&](int64_t rows_count) {
-    auto upload = collection_->BeginUpload({.rows_max = rows_count, .mode = UploadMode::kReplace});
-    ASSERT_OK(upload);
+    ASSERT_OK_AND_ASSIGN(auto upload, collection_->BeginUpload(
+                                          {.rows_max = rows_count, .mode = UploadMode::kReplace}));
     std::vector<uint64_t> ids;
     for (int64_t i = 0; i < rows_count; ++i) ids.push_back(next_id_++);
     const auto rows = PlainRows(ids, std::vector<float>(ids.size(), 1.0f));
-    ASSERT_OK((*upload)->Append({.ids = &rows.ids, .rows = rows.rows}));
-    ASSERT_OK((*upload)->Commit());
+    ASSERT_OK(upload->Append({.ids = &rows.ids, .rows = rows.rows}));
+    ASSERT_OK(upload->Commit());
   };
   replace(1000);
   const auto large = collection_->PinEpoch();
