@@ -1,6 +1,5 @@
 // Tests of Admin and health over a real channel, and of the server's life as callers see it.
 #include <future>
-#include <limits>
 #include <thread>
 
 #include "tests/server/server_fixture.h"

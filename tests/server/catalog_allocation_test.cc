@@ -1,7 +1,6 @@
 // Tests changes of the catalog while any allocation fails: memory and the store stay consistent.
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

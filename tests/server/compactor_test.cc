@@ -26,6 +26,12 @@ class CompactorTest : public DurableCatalogFixture {
   }
   void TearDown() override { compactor_ = nullptr; }
 
+  // Makes a collection "a" with the rows [0, end).
+  std::shared_ptr<NamedCollection> MakeRows(uint64_t end) {
+    auto named = Make("a");
+    Upload(named, 0, end, seed_);
+    return named;
+  }
   int64_t StoredBytes() const { return catalog_->store()->Collections().front().bytes; }
 
   const uint64_t seed_ = testing::TestSeed();
@@ -33,8 +39,7 @@ class CompactorTest : public DurableCatalogFixture {
 };
 
 TEST_F(CompactorTest, WhatTheBackgroundLeavesComesBackWhenAskedForAndNoAnswerChanges) {
-  const auto named = Make("a");
-  Upload(named, 0, 1000, seed_);
+  const auto named = MakeRows(1000);
   Upload(named, 1000, 3000, seed_ + 1);
   Delete(*named, 100, 200);
   Delete(*named, 2000, 2100);
@@ -61,8 +66,7 @@ TEST_F(CompactorTest, WhatTheBackgroundLeavesComesBackWhenAskedForAndNoAnswerCha
 // Regression: memory ran out while the background listed the collections, and the process ended.
 TEST_F(CompactorTest, ABackgroundWithoutMemoryGoesOnAtTheNextNudge) {
   compactor_ = nullptr;
-  const auto named = Make("a");
-  Upload(named, 0, 1000, seed_);
+  const auto named = MakeRows(1000);
   Delete(*named, 0, 900);
   std::promise<void> failed;
   std::promise<void> listed;
@@ -86,8 +90,7 @@ TEST_F(CompactorTest, ABackgroundWithoutMemoryGoesOnAtTheNextNudge) {
 }
 
 TEST_F(CompactorTest, AnswersStayTheSameWhileChangesAndCompactionsGoOn) {
-  const auto named = Make("a");
-  Upload(named, 0, 2000, seed_);
+  const auto named = MakeRows(2000);
   std::atomic<bool> done{false};
   std::vector<std::thread> callers;
   for (int i = 0; i < 2; ++i) {
@@ -116,8 +119,7 @@ TEST_F(CompactorTest, AnswersStayTheSameWhileChangesAndCompactionsGoOn) {
 }
 
 TEST_F(CompactorTest, OneRunsAtATimeAndWhoWaitsCanGiveUp) {
-  const auto named = Make("a");
-  Upload(named, 0, 100, seed_);
+  const auto named = MakeRows(100);
   Delete(*named, 0, 10);
   std::promise<void> begun;
   std::promise<void> go_on;
@@ -141,8 +143,7 @@ TEST_F(CompactorTest, OneRunsAtATimeAndWhoWaitsCanGiveUp) {
 }
 
 TEST_F(CompactorTest, ADroppedCollectionIsAborted) {
-  const auto named = Make("a");
-  Upload(named, 0, 100, seed_);
+  const auto named = MakeRows(100);
   ASSERT_OK(catalog_->Drop("a"));
   EXPECT_THAT(compactor_->CompactNow(named, Never), StatusIs(kAborted));
 }
@@ -168,9 +169,8 @@ TEST_F(CompactorTest, TheBackgroundGivesTheDiskBackWithoutMemoryForACopy) {
   compactor_ = std::make_unique<Compactor>(
       [this] { return catalog_->List(); },
       [&](const std::string&, const absl::Status& status) { reported.set_value(status); });
-  const auto named = Make("a");
   constexpr uint64_t kRows = 50'000;
-  Upload(named, 0, kRows, seed_);
+  const auto named = MakeRows(kRows);
   Delete(*named, 0, kRows / 2);
   const std::string before = Answer(*named);
   std::vector<std::unique_ptr<nearfield::Upload>> taken;  // takes all memory

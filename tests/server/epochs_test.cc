@@ -3,7 +3,6 @@
 #include <chrono>
 #include <future>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -33,12 +32,17 @@ class EpochsFixture : public ::testing::Test {
     ASSERT_OK(kept->Keep(caller, collection_, collection_->PinEpoch(), hold));
     Commit();
   }
-  EpochWait Wait(uint64_t epoch, std::promise<absl::Status>* told, int64_t ms = 1000) {
+  EpochWait Wait(uint64_t epoch) {
     return {.collection = collection_,
             .epoch = epoch,
-            .deadline = clock_.Now() + std::chrono::milliseconds(ms),
-            .cancelled = nullptr,
-            .done = [told](absl::Status status) { told->set_value(std::move(status)); }};
+            .deadline = clock_.Now() + std::chrono::milliseconds(1000)};
+  }
+  // Begins a wait. Returns the status that it ends with.
+  static std::future<absl::Status> Await(EpochWaiters* waiters, EpochWait wait) {
+    const auto told = std::make_shared<std::promise<absl::Status>>();
+    wait.done = [told](absl::Status status) { told->set_value(std::move(status)); };
+    waiters->Await(std::move(wait));
+    return told->get_future();
   }
 
   FakeClock clock_;
@@ -52,60 +56,48 @@ using PinnedSnapshotCacheTest = EpochsFixture;
 
 TEST_F(EpochWaitersTest, AWaitEndsWhenItsEpochIsThere) {
   EpochWaiters waiters(10, &clock_);
-  std::promise<absl::Status> at_once;
-  waiters.Await(Wait(0, &at_once));
-  EXPECT_OK(at_once.get_future().get());
-  std::promise<absl::Status> second;
-  std::promise<absl::Status> first;
-  waiters.Await(Wait(2, &second));
-  waiters.Await(Wait(1, &first));
-  std::future<absl::Status> second_told = second.get_future();
+  EXPECT_OK(Await(&waiters, Wait(0)).get());
+  std::future<absl::Status> second = Await(&waiters, Wait(2));
+  std::future<absl::Status> first = Await(&waiters, Wait(1));
   Commit();
   waiters.Nudge();
-  EXPECT_OK(first.get_future().get());
-  EXPECT_EQ(second_told.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  EXPECT_OK(first.get());
+  EXPECT_EQ(second.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   Commit();
   waiters.Nudge();
-  EXPECT_OK(second_told.get());
+  EXPECT_OK(second.get());
 }
 
 TEST_F(EpochWaitersTest, AWaitEndsWithItsDeadlineItsCallerOrTheServer) {
-  std::promise<absl::Status> late;
-  std::promise<absl::Status> left;
-  std::promise<absl::Status> refused;
-  std::promise<absl::Status> closed;
+  std::future<absl::Status> closed;
   {
     EpochWaiters waiters(2, &clock_);
-    EpochWait wait = Wait(9, &left);
+    EpochWait wait = Wait(9);
     wait.cancelled = MakeCancelFlag();
     const CancelFlag flag = wait.cancelled;
-    waiters.Await(std::move(wait));
-    waiters.Await(Wait(7, &late));
-    waiters.Await(Wait(7, &refused));
-    const absl::Status full = refused.get_future().get();
+    std::future<absl::Status> left = Await(&waiters, std::move(wait));
+    std::future<absl::Status> late = Await(&waiters, Wait(7));
+    const absl::Status full = Await(&waiters, Wait(7)).get();
     EXPECT_THAT(full, StatusIs(kResourceExhausted, HasSubstr("limit is 2")));
     EXPECT_TRUE(RetryAfterMs(full).has_value());
     flag->store(true);
-    EXPECT_THAT(left.get_future().get(), StatusIs(kCancelled));
+    EXPECT_THAT(left.get(), StatusIs(kCancelled));
     clock_.Advance(std::chrono::milliseconds(1000));
-    EXPECT_THAT(
-        late.get_future().get(),
-        StatusIs(kFailedPrecondition, AllOf(HasSubstr("min_epoch: 7"), HasSubstr("at epoch 0"))));
-    waiters.Await(Wait(7, &closed));
+    EXPECT_THAT(late.get(), StatusIs(kFailedPrecondition,
+                                     AllOf(HasSubstr("min_epoch: 7"), HasSubstr("at epoch 0"))));
+    closed = Await(&waiters, Wait(7));
   }
-  EXPECT_THAT(closed.get_future().get(), StatusIs(kUnavailable));
+  EXPECT_THAT(closed.get(), StatusIs(kUnavailable));
 }
 
 TEST_F(EpochWaitersTest, AWaitEndsWithItsCollection) {
   EpochWaiters waiters(10, &clock_);
   std::atomic<bool> dropped{false};
-  std::promise<absl::Status> told;
-  EpochWait wait = Wait(9, &told);
+  EpochWait wait = Wait(9);
   wait.dropped = [&] { return dropped.load(); };
-  waiters.Await(std::move(wait));
+  std::future<absl::Status> told = Await(&waiters, std::move(wait));
   dropped = true;
-  EXPECT_THAT(told.get_future().get(),
-              StatusIs(kNotFound, AllOf(HasSubstr("9"), HasSubstr("dropped"))));
+  EXPECT_THAT(told.get(), StatusIs(kNotFound, AllOf(HasSubstr("9"), HasSubstr("dropped"))));
 }
 
 TEST_F(PinnedSnapshotCacheTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {

@@ -58,7 +58,6 @@ TEST_F(FairQueueTest, CallersShareDeviceTimeAndNotSearches) {
   Start({.requests_max = 10000, .caller_share = 1});
   const auto slow = NewCollection({.pass_us = 10000});
   const auto fast = NewCollection({.pass_us = 1000});
-  SearchTickets none;
   Learn(slow, 1);
   Learn(fast, 1);
   std::map<std::string, double> served;

@@ -53,9 +53,9 @@ TEST(FilterConvertLaws, ATreeComesBack) {
 TEST(FilterConvertTest, NothingSetIsRefusedWithItsPath) {
   EXPECT_THAT(Converted(FromText("")), Refused("filter", "no condition is set"));
   const auto second = [](const std::string& filter) {
-    return Converted(FromText("and { filters { exists {} } filters { " + filter + " } }"));
+    return Converted(FromText("and_ { filters { exists {} } filters { " + filter + " } }"));
   };
-  EXPECT_THAT(second("not {}"), Refused("filter.and[1].not", "no condition is set"));
+  EXPECT_THAT(second("not_ {}"), Refused("filter.and[1].not", "no condition is set"));
   EXPECT_THAT(second("comparison {}"), Refused("filter.and[1].comparison.op", "0, must be EQUAL"));
   EXPECT_THAT(second("comparison { op: 99 }"),
               Refused("filter.and[1].comparison.op", "99, must be EQUAL"));
@@ -63,7 +63,7 @@ TEST(FilterConvertTest, NothingSetIsRefusedWithItsPath) {
   EXPECT_THAT(second(less + "}"),
               Refused("filter.and[1].comparison.value", "none of its members is set"));
   EXPECT_OK(second(less + "value { bool_value: false } }"));
-  EXPECT_THAT(second(less + "value { bool_value: false } } } filters { in { values { "
+  EXPECT_THAT(second(less + "value { bool_value: false } } } filters { in_ { values { "
                             "int64_values: 1 keyword_values: 'a' } }"),
               Refused("filter.and[2].in.values", "both int64 and keyword"));
 }

@@ -1,8 +1,6 @@
 // Tests of Ingest over a real channel: every state of an upload, every status code.
 #include <chrono>
-#include <functional>
 #include <future>
-#include <limits>
 #include <thread>
 
 #include "tests/server/ingest_fixture.h"

@@ -2,7 +2,6 @@
 // time.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
