@@ -2,10 +2,6 @@
 // time.
 #pragma once
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -17,8 +13,8 @@
 #include "server/scheduler/batch_runner.h"
 #include "server/scheduler/search_queue.h"
 #include "tests/server/fake_clock.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/scripted_engine.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 
@@ -163,6 +159,18 @@ class QueueFixture : public ::testing::Test {
       Push({.caller = "teacher", .collection = collection, .queries = queries});
       RunOne();
     }
+  }
+
+  // Returns a collection whose passes take this time, which the queue has learned.
+  std::shared_ptr<Collection> LearnedCollection(PassTime time, int queries = 1) {
+    const auto collection = NewCollection(time);
+    Learn(collection, queries);
+    return collection;
+  }
+  // Begins a pass of one search.
+  void Occupy(const std::shared_ptr<Collection>& collection) {
+    Push({.collection = collection});
+    Begin();
   }
 
   PassBase Base(const Clock& clock) {
