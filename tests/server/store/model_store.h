@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -29,6 +30,11 @@ class TempDir {
   std::string path_;
 };
 
+// Changes one byte of a file.
+void FlipByte(const std::string& path, int64_t at);
+// Returns the names of the segment files in a directory.
+std::set<std::string> SegmentsIn(const std::string& dir);
+
 class ModelStore {
  public:
   // Opens the store in `dir`; a fatal error fails the test.
@@ -39,7 +45,8 @@ class ModelStore {
   fault::Model& model() { return model_; }
   std::string SegmentPath(int64_t segment) const;
 
-  void Reopen();
+  void Reopen() { Reopen(Options()); }
+  void Reopen(const StoreOptions& options);
   void Close() { store_ = nullptr; }
 
   // Creates a collection. The number of the operation determines its spec.

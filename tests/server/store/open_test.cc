@@ -4,7 +4,6 @@
 #include <sqlite3.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "server/store/store.h"
@@ -106,13 +105,7 @@ TEST_F(StoreOpenTest, AMissingSegmentIsNamed) {
 TEST_F(StoreOpenTest, ACheckTellsOfAllThatIsWrong) {
   std::filesystem::remove(tested_.SegmentPath(2));
   const std::string of_other = tested_.SegmentPath(6);  // of collection 5
-  const auto size = static_cast<std::streamoff>(std::filesystem::file_size(of_other));
-  std::fstream file(of_other, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(size - 1);
-  const char last = static_cast<char>(file.get());
-  file.seekp(size - 1);
-  file.put(static_cast<char>(last ^ 1));
-  file.close();
+  FlipByte(of_other, static_cast<int64_t>(std::filesystem::file_size(of_other)) - 1);
   const auto opened = Store::Open(tested_.Options());
   ASSERT_OK(opened);
   EXPECT_THAT((*opened)->Verify(),

@@ -32,6 +32,15 @@ class StoreOrphansTest : public ::testing::Test {
   }
 
   absl::Status OpenStatus() const { return Store::Open(tested_.Options()).status(); }
+  // Begins upload 4 and syncs it. Sets `name` to the file of its segment.
+  std::unique_ptr<SegmentWriter> Sync(std::string* name) {
+    const std::set<std::string> before = Segments();
+    absl::StatusOr<std::unique_ptr<SegmentWriter>> writer = tested_.Begin("a", 4);
+    EXPECT_OK(writer);
+    EXPECT_OK((*writer)->Sync());
+    *name = NewIn(before);
+    return *std::move(writer);
+  }
   std::string Data(const std::string& name) const { return dir_ / ("data/" + name); }
   // Copies the directory as a kill at this moment would leave it.
   void CopyTo(const std::string& name) const {
@@ -43,14 +52,7 @@ class StoreOrphansTest : public ::testing::Test {
     fs::remove_all(dir_ / "data");
     fs::rename(dir_ / name, dir_ / "data");
   }
-  // Returns the names of the segment files in the directory, in order.
-  std::set<std::string> Segments() const {
-    std::set<std::string> names;
-    for (const auto& entry : fs::directory_iterator(dir_ / "data")) {
-      if (entry.path().extension() == ".seg") names.insert(entry.path().filename());
-    }
-    return names;
-  }
+  std::set<std::string> Segments() const { return SegmentsIn(dir_ / "data"); }
   // Returns the segment file that is not in `before`.
   std::string NewIn(const std::set<std::string>& before) const {
     for (const std::string& name : Segments()) {
@@ -117,15 +119,13 @@ TEST_F(StoreOrphansTest, ACatalogueOlderThanASegmentIsRefused) {
 // An older build took a segment of a newer format for damaged: its start moved the segment to
 // lost/, or did not load its collection.
 TEST_F(StoreOrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouched) {
-  const std::set<std::string> before = Segments();
-  const auto writer = tested_.Begin("a", 4);
-  ASSERT_OK(writer);
-  ASSERT_OK((*writer)->Sync());
-  const std::string orphan = NewIn(before);
+  const size_t committed_count = Segments().size();
+  std::string orphan;
+  const auto writer = Sync(&orphan);
   const auto resumable = tested_.Begin("a", 5, "t");
   ASSERT_OK(resumable);
   const std::set<std::string> segments = Segments();
-  ASSERT_THAT(segments, SizeIs(before.size() + 2));
+  ASSERT_THAT(segments, SizeIs(committed_count + 2));
   CopyTo("copy");
   for (const std::string& name : segments) {  // committed, of an upload, an orphan
     tested_.Close();
@@ -143,11 +143,8 @@ TEST_F(StoreOrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouche
 // One lost commit cannot be distinguished from an upload that ended before its commit. Without the
 // mark the start is refused; with it the segment is moved to lost/.
 TEST_F(StoreOrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
-  const std::set<std::string> before = Segments();
-  const auto writer = tested_.Begin("a", 4);
-  ASSERT_OK(writer);
-  ASSERT_OK((*writer)->Sync());
-  const std::string name = NewIn(before);
+  std::string name;
+  const auto writer = Sync(&name);
   const auto bytes = static_cast<int64_t>(fs::file_size(Data(name)));
   CopyTo("copy");
   Take("copy");

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -24,22 +23,29 @@ class StoreUploadTest : public ::testing::Test {
   fault::UploadData Data(int64_t number) {
     return fault::UploadData::Make(tested_.model().collections.at("a").spec, number);
   }
-  // Begins an upload with one durable block, and leaves it without a writer.
-  void BeginDurable(Store* opened, const BeginUploadOptions& options) {
-    const fault::UploadData data = Data(1);
-    const auto writer = opened->BeginUpload(id_, options);
+  absl::StatusOr<std::unique_ptr<SegmentWriter>> Begin(const BeginUploadOptions& options) {
+    return store().BeginUpload(id_, options);
+  }
+  absl::StatusOr<std::unique_ptr<SegmentWriter>> Resume(const std::string& token) {
+    return store().ResumeUpload(token, [](const StoredBlock&) { return absl::OkStatus(); });
+  }
+  // Begins an upload with one durable block.
+  std::unique_ptr<SegmentWriter> BeginDurable(const BeginUploadOptions& options) {
+    auto writer = Begin(options);
+    EXPECT_OK(writer);
+    EXPECT_OK((*writer)->Append(Data(1).blocks[0].View(0)));
+    EXPECT_OK((*writer)->Checkpoint());
+    return *std::move(writer);
+  }
+  // Commits an upload without rows.
+  void CommitEmpty(const BeginUploadOptions& options, uint64_t epoch = 0) {
+    const auto writer = Begin(options);
     ASSERT_OK(writer);
-    ASSERT_OK((*writer)->Append(data.blocks[0].View(0)));
-    ASSERT_OK((*writer)->Checkpoint());
+    ASSERT_OK(store().CommitUpload(writer->get(), {.epoch = epoch}));
   }
-  int64_t Files() const {
-    int64_t count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(dir_ / "data")) {
-      if (entry.path().extension() == ".seg") ++count;
-    }
-    return count;
-  }
+  size_t Files() const { return SegmentsIn(dir_ / "data").size(); }
 
+  int64_t now_ = 1000;  // of the clocks that a test sets
   const TempDir dir_;
   ModelStore tested_;
   int64_t id_ = 0;
@@ -49,16 +55,16 @@ TEST_F(StoreUploadTest, AnAbandonedUploadLeavesNothing) {
   {
     const auto writer = tested_.Begin("a", 1);
     ASSERT_OK(writer);
-    EXPECT_EQ(Files(), 1);
+    EXPECT_EQ(Files(), 1u);
   }
-  EXPECT_EQ(Files(), 0);
+  EXPECT_EQ(Files(), 0u);
   EXPECT_TRUE(tested_.Same());
   EXPECT_OK(store().Verify());
 }
 
 TEST_F(StoreUploadTest, BlocksComeInOrderAndOnce) {
   const fault::UploadData data = Data(1);
-  const auto writer = store().BeginUpload(id_, {});
+  const auto writer = Begin({});
   ASSERT_OK(writer);
   EXPECT_THAT((*writer)->Append(data.blocks[0].View(1)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("next is 0")));
@@ -71,7 +77,7 @@ TEST_F(StoreUploadTest, BlocksComeInOrderAndOnce) {
 
 TEST_F(StoreUploadTest, RefusesBlocksThatDoNotFit) {
   const fault::UploadData data = Data(1);
-  const auto writer = store().BeginUpload(id_, {});
+  const auto writer = Begin({});
   ASSERT_OK(writer);
   StoredBlock block = data.blocks[0].View(0);
   const absl::Span<const uint8_t> rows = block.rows;
@@ -108,8 +114,8 @@ TEST_F(StoreUploadTest, TheEpochMustBeTheNext) {
 
 // The engine found nothing to replace. Meanwhile another upload may have committed.
 TEST_F(StoreUploadTest, WhatIsWithoutEffectKeepsItsTokenAndNothingElse) {
-  const auto before = store().BeginUpload(id_, {.mode = UploadMode::kReplace, .token = "t"});
-  const auto behind = store().BeginUpload(id_, {.mode = UploadMode::kReplace, .token = "u"});
+  const auto before = Begin({.mode = UploadMode::kReplace, .token = "t"});
+  const auto behind = Begin({.mode = UploadMode::kReplace, .token = "u"});
   ASSERT_OK(before);
   ASSERT_OK(behind);
   ASSERT_OK(store().CommitUpload(before->get(), {.epoch = 0, .without_effect = true}));
@@ -133,24 +139,16 @@ TEST_F(StoreUploadTest, WhatIsWithoutEffectKeepsItsTokenAndNothingElse) {
 TEST_F(StoreUploadTest, AnUploadWithoutRowsHasNoEffectButReplaceHas) {
   ASSERT_OK(tested_.Upload("a", 1));
   const uint64_t epoch = tested_.model().collections.at("a").epoch;
-  {
-    const auto writer = store().BeginUpload(id_, {.token = "t"});
-    ASSERT_OK(writer);
-    ASSERT_OK(store().CommitUpload(writer->get(), {.epoch = epoch}));
-  }
+  CommitEmpty({.token = "t"}, epoch);
   EXPECT_TRUE(tested_.Same());
   EXPECT_EQ(store().GetUpload("t")->state, UploadState::kCommitted);
-  {
-    const auto writer = store().BeginUpload(id_, {.mode = UploadMode::kReplace});
-    ASSERT_OK(writer);
-    ASSERT_OK(store().CommitUpload(writer->get(), {.epoch = epoch + 1}));
-  }
+  CommitEmpty({.mode = UploadMode::kReplace}, epoch + 1);
   tested_.model().collections.at("a").rows.clear();
   ++tested_.model().collections.at("a").epoch;
   EXPECT_TRUE(tested_.Same());
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
-  EXPECT_EQ(Files(), 0);
+  EXPECT_EQ(Files(), 0u);
 }
 
 TEST_F(StoreUploadTest, ADropAbortsWhatIsUnderWay) {
@@ -162,7 +160,7 @@ TEST_F(StoreUploadTest, ADropAbortsWhatIsUnderWay) {
   EXPECT_THAT(store().CommitUpload(writer->get(), {.epoch = 1}),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("dropped")));
   writer->reset();
-  EXPECT_EQ(Files(), 0);
+  EXPECT_EQ(Files(), 0u);
   EXPECT_THAT(store().GetUpload("t"), StatusIs(absl::StatusCode::kNotFound));
 }
 
@@ -170,7 +168,7 @@ TEST_F(StoreUploadTest, ATokenResumesBehindTheLastCheckpoint) {
   const fault::UploadData data = Data(5);
   ASSERT_GE(data.blocks.size(), 2u);
   {
-    const auto writer = store().BeginUpload(id_, {.mode = data.mode, .token = "t"});
+    const auto writer = Begin({.mode = data.mode, .token = "t"});
     ASSERT_OK(writer);
     ASSERT_OK((*writer)->Append(data.blocks[0].View(0)));
     ASSERT_OK((*writer)->Checkpoint());
@@ -192,17 +190,15 @@ TEST_F(StoreUploadTest, ATokenResumesBehindTheLastCheckpoint) {
   });
   ASSERT_OK(writer);
   EXPECT_EQ(blocks, 1);
-  EXPECT_THAT(store().ResumeUpload("t", [](const StoredBlock&) { return absl::OkStatus(); }),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("in use")));
+  EXPECT_THAT(Resume("t"), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("in use")));
   for (size_t i = 1; i < data.blocks.size(); ++i) {
     ASSERT_OK((*writer)->Append(data.blocks[i].View(static_cast<int64_t>(i))));
   }
   ASSERT_OK(tested_.Commit("a", 5, writer->get()));
   EXPECT_TRUE(tested_.Same());
   EXPECT_EQ(store().GetUpload("t")->epoch, 1u);
-  EXPECT_THAT(store().BeginUpload(id_, {.token = "t"}), StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_THAT(store().ResumeUpload("t", [](const StoredBlock&) { return absl::OkStatus(); }),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("committed")));
+  EXPECT_THAT(Begin({.token = "t"}), StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(Resume("t"), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("committed")));
   writer->reset();
   tested_.Reopen();
   EXPECT_EQ(store().GetUpload("t")->state, UploadState::kCommitted);
@@ -218,7 +214,7 @@ TEST_F(StoreUploadTest, AWriterThatOutlivesTheStoreHoldsTheDirectory) {
   writer->reset();
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
-  EXPECT_EQ(Files(), 0);
+  EXPECT_EQ(Files(), 0u);
 }
 
 TEST_F(StoreUploadTest, CheckpointsNeedAToken) {
@@ -229,35 +225,29 @@ TEST_F(StoreUploadTest, CheckpointsNeedAToken) {
 
 TEST_F(StoreUploadTest, TokensAreBounded) {
   StoreOptions options = tested_.Options();
-  int64_t now = 1000;
-  options.unix_seconds = [&now] { return now; };
+  options.unix_seconds = [this] { return now_; };
   options.steady_seconds = options.unix_seconds;
   options.uploads_open_max = 2;
   options.tokens_max = 3;
   options.upload_idle_s_max = 100;
-  tested_.Close();
-  const auto opened = Store::Open(options);
-  ASSERT_OK(opened);
-  Store& store = **opened;
-  BeginDurable(&store, {.token = "old"});
-  BeginDurable(&store, {.token = "old2"});
-  EXPECT_THAT(store.BeginUpload(id_, {.token = "third"}),
+  tested_.Reopen(options);
+  BeginDurable({.token = "old"});
+  BeginDurable({.token = "old2"});
+  EXPECT_THAT(Begin({.token = "third"}),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limit")));
-  now += 101;
-  ASSERT_OK(store.BeginUpload(id_, {.token = "third"}));
-  EXPECT_THAT(store.GetUpload("old"), StatusIs(absl::StatusCode::kNotFound));
-  ASSERT_OK(store.DropUpload("third"));
-  EXPECT_THAT(store.DropUpload("third"), StatusIs(absl::StatusCode::kNotFound));
+  now_ += 101;
+  ASSERT_OK(Begin({.token = "third"}));
+  EXPECT_THAT(store().GetUpload("old"), StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK(store().DropUpload("third"));
+  EXPECT_THAT(store().DropUpload("third"), StatusIs(absl::StatusCode::kNotFound));
   for (const std::string token : {"c1", "c2", "c3", "c4"}) {
-    const auto writer = store.BeginUpload(id_, {.token = token});
-    ASSERT_OK(writer);
-    ASSERT_OK(store.CommitUpload(writer->get(), {.epoch = 0}));
-    ++now;
+    CommitEmpty({.token = token});
+    ++now_;
   }
-  EXPECT_THAT(store.GetUpload("c1"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_OK(store.GetUpload("c2"));
-  EXPECT_OK(store.GetUpload("c4"));
-  EXPECT_OK(store.Verify());
+  EXPECT_THAT(store().GetUpload("c1"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_OK(store().GetUpload("c2"));
+  EXPECT_OK(store().GetUpload("c4"));
+  EXPECT_OK(store().Verify());
 }
 
 // 64 streams that began a resumable upload and were cancelled kept all the disk space that they had
@@ -267,10 +257,7 @@ TEST_F(StoreUploadTest, AnUploadWithoutAWriterKeepsOnlyTheRoomOfItsDurableRows) 
   constexpr int64_t kSlack = int64_t{1} << 20;  // blocks of the file system
   const fault::UploadData data = Data(1);
   {
-    const auto writer = store().BeginUpload(id_, {.token = "t", .bytes_expected = kDeclared});
-    ASSERT_OK(writer);
-    ASSERT_OK((*writer)->Append(data.blocks[0].View(0)));
-    ASSERT_OK((*writer)->Checkpoint());
+    const auto writer = BeginDurable({.token = "t", .bytes_expected = kDeclared});
     EXPECT_TRUE(store().OpenUploads().at(0).is_live);
     EXPECT_GE(store().OpenUploads().at(0).bytes_on_disk, kDeclared)
         << "the file system of this test must support fallocate";
@@ -279,36 +266,32 @@ TEST_F(StoreUploadTest, AnUploadWithoutAWriterKeepsOnlyTheRoomOfItsDurableRows) 
   EXPECT_FALSE(ended.is_live);
   EXPECT_EQ(ended.rows_count, data.blocks[0].ids.size());
   EXPECT_LT(ended.bytes_on_disk, data.blocks[0].View(0).rows.size() + kSlack);
-  EXPECT_OK(store().ResumeUpload("t", [](const StoredBlock&) { return absl::OkStatus(); }));
+  EXPECT_OK(Resume("t"));
 }
 
 // For a week, the same 64 streams left no place for any other upload with a token.
 TEST_F(StoreUploadTest, ABegunUploadWithoutRowsGivesWayToTheNextOne) {
   StoreOptions options = tested_.Options();
-  int64_t now = 1000;
-  options.unix_seconds = [&now] { return now; };
+  options.unix_seconds = [this] { return now_; };
   options.uploads_open_max = 3;
-  tested_.Close();
-  const auto opened = Store::Open(options);
-  ASSERT_OK(opened);
-  Store& store = **opened;
-  BeginDurable(&store, {.token = "durable"});
-  ++now;
-  ASSERT_OK(store.BeginUpload(id_, {.token = "first"}));
-  ++now;
-  ASSERT_OK(store.BeginUpload(id_, {.token = "second"}));
-  const auto live = store.BeginUpload(id_, {.token = "live"});
+  tested_.Reopen(options);
+  BeginDurable({.token = "durable"});
+  ++now_;
+  ASSERT_OK(Begin({.token = "first"}));
+  ++now_;
+  ASSERT_OK(Begin({.token = "second"}));
+  const auto live = Begin({.token = "live"});
   ASSERT_OK(live);
-  EXPECT_THAT(store.GetUpload("first"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_OK(store.GetUpload("second"));
-  const auto live2 = store.BeginUpload(id_, {.token = "live2"});
+  EXPECT_THAT(store().GetUpload("first"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_OK(store().GetUpload("second"));
+  const auto live2 = Begin({.token = "live2"});
   ASSERT_OK(live2);
-  EXPECT_THAT(store.GetUpload("second"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(store.BeginUpload(id_, {.token = "one more"}),
+  EXPECT_THAT(store().GetUpload("second"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Begin({.token = "one more"}),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("upload_tokens_max is 3")));
-  EXPECT_OK(store.GetUpload("durable"));
-  EXPECT_EQ(Files(), 3) << "the files of those that gave way are gone";
-  EXPECT_OK(store.Verify());
+  EXPECT_OK(store().GetUpload("durable"));
+  EXPECT_EQ(Files(), 3u) << "the files of those that gave way are gone";
+  EXPECT_OK(store().Verify());
 }
 
 // One caller took all places for uploads with a token, and every other caller was refused.
@@ -316,39 +299,30 @@ TEST_F(StoreUploadTest, ACallerHoldsNoMoreOpenUploadsThanItsShare) {
   StoreOptions options = tested_.Options();
   options.uploads_open_max = 3;
   options.uploads_open_per_caller_max = 2;
-  tested_.Close();
-  const auto opened = Store::Open(options);
-  ASSERT_OK(opened);
-  Store& store = **opened;
-  BeginDurable(&store, {.token = "a1", .caller = "a"});
-  ASSERT_OK(store.BeginUpload(id_, {.token = "a2", .caller = "a"}));
-  ASSERT_OK(store.BeginUpload(id_, {.token = "b1", .caller = "b"}));
-  BeginDurable(&store, {.token = "a3", .caller = "a"});
-  EXPECT_THAT(store.GetUpload("a2"), StatusIs(absl::StatusCode::kNotFound))
+  tested_.Reopen(options);
+  BeginDurable({.token = "a1", .caller = "a"});
+  ASSERT_OK(Begin({.token = "a2", .caller = "a"}));
+  ASSERT_OK(Begin({.token = "b1", .caller = "b"}));
+  BeginDurable({.token = "a3", .caller = "a"});
+  EXPECT_THAT(store().GetUpload("a2"), StatusIs(absl::StatusCode::kNotFound))
       << "its own upload without rows gives way, not that of another";
-  EXPECT_OK(store.GetUpload("b1"));
-  EXPECT_THAT(store.BeginUpload(id_, {.token = "a4", .caller = "a"}),
+  EXPECT_OK(store().GetUpload("b1"));
+  EXPECT_THAT(Begin({.token = "a4", .caller = "a"}),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("of this caller")));
-  EXPECT_OK(store.GetUpload("b1"));
+  EXPECT_OK(store().GetUpload("b1"));
 }
 
 TEST_F(StoreUploadTest, OpenUploadsAreListedByAgeThenToken) {
   StoreOptions options = tested_.Options();
-  int64_t now = 1000;
-  options.steady_seconds = [&now] { return now; };
-  tested_.Close();
-  const auto opened = Store::Open(options);
-  ASSERT_OK(opened);
-  Store& store = **opened;
-  ASSERT_OK(store.BeginUpload(id_, {.mode = UploadMode::kUpsert, .token = "z"}));
-  now += 5;
-  ASSERT_OK(store.BeginUpload(id_, {.token = "b"}));
-  BeginDurable(&store, {.token = "a"});
-  const auto committed = store.BeginUpload(id_, {.token = "committed"});
-  ASSERT_OK(committed);
-  ASSERT_OK(store.CommitUpload(committed->get(), {.epoch = 0}));
-  now += 2;
-  const std::vector<OpenUpload> uploads = store.OpenUploads();
+  options.steady_seconds = [this] { return now_; };
+  tested_.Reopen(options);
+  ASSERT_OK(Begin({.mode = UploadMode::kUpsert, .token = "z"}));
+  now_ += 5;
+  ASSERT_OK(Begin({.token = "b"}));
+  BeginDurable({.token = "a"});
+  CommitEmpty({.token = "committed"});
+  now_ += 2;
+  const std::vector<OpenUpload> uploads = store().OpenUploads();
   ASSERT_EQ(uploads.size(), 3u);
   EXPECT_EQ(uploads[0].token, "z");
   EXPECT_EQ(uploads[0].mode, UploadMode::kUpsert);
@@ -362,14 +336,12 @@ TEST_F(StoreUploadTest, OpenUploadsAreListedByAgeThenToken) {
 
 TEST_F(StoreUploadTest, AnUploadThatCannotFitIsRefusedAtOnceAndNothingElseIs) {
   StoreOptions options = tested_.Options();
-  tested_.Close();
   options.free_bytes_min = int64_t{1} << 60;
-  const auto opened = Store::Open(options);
-  ASSERT_OK(opened);
-  EXPECT_THAT((*opened)->BeginUpload(id_, {.bytes_expected = 1}),
+  tested_.Reopen(options);
+  EXPECT_THAT(Begin({.bytes_expected = 1}),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("free")));
-  EXPECT_OK((*opened)->CreateCollection("b", {.dim = 1}, ""));
-  EXPECT_EQ(Files(), 0);
+  EXPECT_OK(store().CreateCollection("b", {.dim = 1}, ""));
+  EXPECT_EQ(Files(), 0u);
 }
 
 TEST_F(StoreUploadTest, RoomExpectedCoversWhatIsWritten) {
