@@ -14,13 +14,9 @@
 #include <vector>
 
 #include "tests/server/server_process.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 const std::vector<std::string> kAnyPort = {"--listen", "127.0.0.1:0"};
 
@@ -51,7 +47,7 @@ TEST(RunServerEdgeTest, AfterARunOutOfDescriptorsNewConnectionsAreServedAgain) {
   for (int i = 0; i < 40; ++i) idle.emplace_back(address);
   process.AwaitStderr("accepting connections pauses");
   idle.clear();
-  EXPECT_THAT(CheckHealth(address), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(CheckHealth(address));
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 0);
 }
@@ -70,7 +66,7 @@ TEST(RunServerEdgeTest, AFullPipeOfStderrStopsNeitherCallsNorTheEnd) {
   client.AwaitServing();
   client.Create();
   for (int i = 0; i < 100; ++i) {
-    ASSERT_THAT(client.Search(std::chrono::seconds(60)), HasCode(grpc::StatusCode::OK));
+    ASSERT_OK(client.Search(std::chrono::seconds(60)));
   }
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 0);
@@ -89,7 +85,7 @@ TEST(RunServerEdgeTest, SighupReloadsTheLogLevelAndABadFileChangesNothing) {
   process.Signal(SIGHUP);
   process.AwaitStderr("configuration reloaded");
   process.AwaitStderr("k_max");
-  EXPECT_THAT(client.Search(std::chrono::seconds(60)), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(client.Search(std::chrono::seconds(60)));
   process.AwaitStderr("\"method\":\"Search\"");
   EXPECT_THAT(process.Text("/stderr"), Not(HasSubstr("engine ready"))) << "of the level info";
   std::ofstream(file) << "log_level = loud\n";

@@ -1,9 +1,6 @@
 // Tests of error details, which programs read instead of the message.
 #include "server/service/status_details.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <optional>
 #include <string>
 
@@ -11,13 +8,10 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "server/convert/text.h"
+#include "tests/server/prelude.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::testing::IsEmpty;
-using ::testing::Pair;
-using ::testing::UnorderedElementsAre;
 
 template <typename Detail>
 std::optional<Detail> Find(const google::rpc::Status& status) {
@@ -38,7 +32,7 @@ google::rpc::Status DetailsOf(const grpc::Status& status) {
 
 TEST(StatusDetails, ARefusedArgumentNamesFieldValueAndLimit) {
   const grpc::Status status = WithDetails(MustBe("k", "5000", "1 .. 4096"), std::nullopt);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_code(), kInvalidArgument);
   EXPECT_EQ(status.error_message(), "k = 5000, must be 1 .. 4096");
   const google::rpc::Status details = DetailsOf(status);
   const auto info = Find<google::rpc::ErrorInfo>(details);

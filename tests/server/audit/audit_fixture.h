@@ -75,6 +75,14 @@ class AuditFixture : public ::testing::Test {
     return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   }
 
+  // Returns a collection with these rows of dim 2: (value, 1).
+  std::shared_ptr<Collection> CollectionOf(const std::vector<uint64_t>& ids,
+                                           const std::vector<float>& values) {
+    std::shared_ptr<Collection> collection = *fake_.engine->CreateCollection(testing::kPlainSpec);
+    EXPECT_OK(UploadAll(*collection, testing::PlainRows(ids, values)));
+    return collection;
+  }
+
   // Returns the answer to `vector` with k neighbors, in the form that the auditor gets.
   AuditedAnswer Answer(const std::shared_ptr<Collection>& collection,
                        const std::vector<float>& vector, int32_t k) {

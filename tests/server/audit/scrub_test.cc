@@ -4,16 +4,12 @@
 #include <thread>
 
 #include "tests/server/audit/audit_fixture.h"
+#include "tests/server/fails_with.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 // Waits take no time; the test acts during them.
 class MovedPace final : public Pace {
@@ -39,13 +35,10 @@ std::vector<uint8_t> RowBytes(float value) {
 class ScrubTest : public AuditFixture {
  protected:
   void SetUp() override {
-    auto store = store::Store::Open({.dir = place_ / "data"});
-    ASSERT_OK(store);
+    ASSERT_OK_AND_ASSIGN(auto store, store::Store::Open({.dir = place_ / "data"}));
     catalog_ = std::make_unique<Catalog>(
-        Catalog::Base{.engine = fake_.engine.get(), .store = *std::move(store)}, 10);
-    const auto named = catalog_->Create("docs", testing::kPlainSpec);
-    ASSERT_OK(named);
-    named_ = *named;
+        Catalog::Base{.engine = fake_.engine.get(), .store = std::move(store)}, 10);
+    ASSERT_OK_AND_ASSIGN(named_, catalog_->Create("docs", testing::kPlainSpec));
   }
 
   // Makes one commit in blocks of four rows. Row i is (value, 1); its payload is the id in decimal.
@@ -211,14 +204,14 @@ TEST_F(ScrubTest, ADamagedFileIsReportedAndTheServingGoesOn) {
     file.put('\x5a');
   }
   const absl::Status status = Scrub();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss, HasSubstr("0000000000000002.seg")));
+  EXPECT_THAT(status, FailsWith(kDataLoss, "0000000000000002.seg"));
   EXPECT_EQ(stops_, 0);
 }
 
 TEST_F(ScrubTest, TheEndOfThePaceEndsThePass) {
   ASSERT_OK(Upload({1, 2, 3, 4, 5, 6}, 0));
   pace_.on_wait = [&] { pace_.End(); };
-  EXPECT_THAT(Scrub(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(Scrub(), StatusIs(kCancelled));
   EXPECT_EQ(counts_.rows, 4);
 }
 
@@ -259,8 +252,7 @@ TEST_F(ScrubTest, TheScrubberPassesOnceAnInterval) {
   }
   EXPECT_GE(reported, 2);
   using std::chrono::seconds;
-  EXPECT_THAT(
-      waits, ::testing::ElementsAre(seconds(60), seconds(1), seconds(59), seconds(1), seconds(59)));
+  EXPECT_THAT(waits, ElementsAre(seconds(60), seconds(1), seconds(59), seconds(1), seconds(59)));
   EXPECT_EQ(stops_, 0);
 }
 

@@ -1,6 +1,7 @@
 // ModelStore: a store in its own directory, with a model of its expected content.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -12,8 +13,18 @@
 #include "absl/status/statusor.h"
 #include "server/store/store.h"
 #include "tests/fault/crash_model.h"
+#include "tests/server/fails_with.h"
+#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
+
+// Names that most tests of the store use.
+using ::absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using enum absl::StatusCode;
 
 // An empty directory. The destructor removes it.
 class TempDir {

@@ -1,8 +1,5 @@
 // Tests segment files that the catalogue does not name: which ones a start removes, moves to lost/
 // or refuses.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -13,15 +10,10 @@
 #include "server/store/segment_format.h"
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 namespace fs = std::filesystem;
 
 class StoreOrphansTest : public ::testing::Test {
@@ -89,8 +81,7 @@ TEST_F(StoreOrphansTest, ACatalogueWithoutItsLogIsRefusedAndNoSegmentIsTouched) 
   Take("copy");
   // A supervisor restarts the server repeatedly. Once a later start was not refused.
   for (int start = 1; start <= 10; ++start) {
-    EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss,
-                                       AllOf(HasSubstr("older copy"), HasSubstr(".seg"))));
+    EXPECT_THAT(OpenStatus(), FailsWith(kDataLoss, "older copy", ".seg"));
   }
   EXPECT_EQ(Segments(), segments);
   EXPECT_FALSE(fs::exists(Data("lost")));
@@ -110,8 +101,7 @@ TEST_F(StoreOrphansTest, ACatalogueOlderThanASegmentIsRefused) {
   }
   const std::set<std::string> segments = Segments();
   for (int start = 1; start <= 10; ++start) {
-    EXPECT_THAT(OpenStatus(),
-                StatusIs(absl::StatusCode::kDataLoss, HasSubstr("made after commit")));
+    EXPECT_THAT(OpenStatus(), FailsWith(kDataLoss, "made after commit"));
   }
   EXPECT_EQ(Segments(), segments);
 }
@@ -122,8 +112,7 @@ TEST_F(StoreOrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouche
   const size_t committed_count = Segments().size();
   std::string orphan;
   const auto writer = Sync(&orphan);
-  const auto resumable = tested_.Begin("a", 5, "t");
-  ASSERT_OK(resumable);
+  ASSERT_OK_AND_ASSIGN(const auto resumable, tested_.Begin("a", 5, "t"));
   const std::set<std::string> segments = Segments();
   ASSERT_THAT(segments, SizeIs(committed_count + 2));
   CopyTo("copy");
@@ -132,9 +121,8 @@ TEST_F(StoreOrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouche
     fs::remove_all(dir_ / "data");
     fs::copy(dir_ / "copy", dir_ / "data");
     MakeNewer(Data(name));
-    EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                       AllOf(HasSubstr(name), HasSubstr("newer nearfield"),
-                                             HasSubstr("format 9"), HasSubstr("up to 2"))));
+    EXPECT_THAT(OpenStatus(),
+                FailsWith(kFailedPrecondition, name, "newer nearfield", "format 9", "up to 2"));
     EXPECT_EQ(Segments(), segments);
     EXPECT_FALSE(fs::exists(Data("lost")));
   }
@@ -149,7 +137,7 @@ TEST_F(StoreOrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
   CopyTo("copy");
   Take("copy");
   fs::rename(Data("high_water"), dir_ / "mark");
-  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("high_water")));
+  EXPECT_THAT(OpenStatus(), FailsWith(kDataLoss, "high_water"));
   EXPECT_TRUE(fs::exists(Data(name)));
   EXPECT_FALSE(fs::exists(Data("high_water")));
   fs::rename(dir_ / "mark", Data("high_water"));
@@ -174,13 +162,11 @@ TEST_F(StoreOrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
 // token, do not fill the disk.
 TEST_F(StoreOrphansTest, UnfinishedUploadsAreRemoved) {
   const std::set<std::string> before = Segments();
-  const auto plain = tested_.Begin("a", 4);
-  ASSERT_OK(plain);
+  ASSERT_OK_AND_ASSIGN(const auto plain, tested_.Begin("a", 4));
   const std::string of_plain = NewIn(before);
   const std::set<std::string> between = Segments();
-  const auto resumable = tested_.Begin("a", 5, "t");
-  ASSERT_OK(resumable);
-  ASSERT_OK((*resumable)->Checkpoint());
+  ASSERT_OK_AND_ASSIGN(const auto resumable, tested_.Begin("a", 5, "t"));
+  ASSERT_OK(resumable->Checkpoint());
   const std::string of_token = NewIn(between);
   CopyTo("copy");
   fs::copy(Data(of_token), dir_ / of_token);
@@ -223,8 +209,7 @@ TEST_F(StoreOrphansTest, ASegmentOfAnotherStoreIsRefused) {
     ASSERT_OK(second.Upload("a", 1));
   }
   fs::copy(other / "data/0000000000000002.seg", tested_.SegmentPath(77));
-  EXPECT_THAT(OpenStatus(),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another store")));
+  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "another store"));
   EXPECT_TRUE(fs::exists(tested_.SegmentPath(77)));
 }
 

@@ -1,7 +1,4 @@
 // Tests snapshots of a running store, and stores made from them.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <set>
 #include <string>
@@ -10,13 +7,9 @@
 #include "server/store/sqlite.h"
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::HasSubstr;
 
 class StoreSnapshotTest : public ::testing::Test {
  protected:
@@ -55,7 +48,7 @@ TEST_F(StoreSnapshotTest, ARestoredStoreHoldsTheRowsOfThatMoment) {
   restored.model() = then;
   EXPECT_TRUE(restored.Same());
   EXPECT_OK(restored.store().Verify());
-  EXPECT_THAT(restored.store().GetUpload("open"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(restored.store().GetUpload("open"), StatusIs(kNotFound));
   ASSERT_OK(restored.Upload("a", 7));
   EXPECT_TRUE(restored.Same());
 }
@@ -88,10 +81,10 @@ TEST_F(StoreSnapshotTest, ADirectoryOfAnEarlierVersionGetsAnIncarnationAtItsFirs
   const int64_t a = tested_.IdOf("a");
   tested_.Close();
   {
-    auto database = Database::Open(dir_ / "data/catalog.db", Database::Mode::kExisting);
-    ASSERT_OK(database);
-    ASSERT_OK((*database)->Run("DELETE FROM facts WHERE id=2"));
-    ASSERT_OK((*database)->Close());
+    ASSERT_OK_AND_ASSIGN(auto database,
+                         Database::Open(dir_ / "data/catalog.db", Database::Mode::kExisting));
+    ASSERT_OK(database->Run("DELETE FROM facts WHERE id=2"));
+    ASSERT_OK(database->Close());
   }
   tested_.Reopen();
   const uint64_t drawn = tested_.store().IncarnationOf(a);
@@ -112,7 +105,7 @@ TEST_F(StoreSnapshotTest, AnyChangedByteStopsARestore) {
     const auto size = static_cast<int64_t>(entry.file_size());
     for (const int64_t at : {int64_t{0}, size / 2, size - 1}) {
       FlipByte(entry.path(), at);
-      EXPECT_THAT(Restore(), StatusIs(absl::StatusCode::kDataLoss)) << entry.path() << " " << at;
+      EXPECT_THAT(Restore(), StatusIs(kDataLoss)) << entry.path() << " " << at;
       EXPECT_FALSE(std::filesystem::exists(dir_ / "restored"));
       EXPECT_FALSE(std::filesystem::exists(dir_ / "restored.restoring"));
       FlipByte(entry.path(), at);
@@ -124,31 +117,29 @@ TEST_F(StoreSnapshotTest, AnyChangedByteStopsARestore) {
 
 TEST_F(StoreSnapshotTest, NothingIsOverwritten) {
   ASSERT_OK(tested_.store().Snapshot(snapshot_));
-  EXPECT_THAT(tested_.store().Snapshot(snapshot_), StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_THAT(Store::Restore(snapshot_, dir_ / "data"), StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(tested_.store().Snapshot(snapshot_), StatusIs(kAlreadyExists));
+  EXPECT_THAT(Store::Restore(snapshot_, dir_ / "data"), StatusIs(kAlreadyExists));
   EXPECT_TRUE(tested_.Same());
 }
 
 TEST_F(StoreSnapshotTest, AMissingFileStopsARestore) {
   const std::string missing = Snapshot();
   std::filesystem::remove(snapshot_ + "/" + missing);
-  EXPECT_THAT(Restore(), StatusIs(absl::StatusCode::kNotFound, HasSubstr(missing)));
+  EXPECT_THAT(Restore(), FailsWith(kNotFound, missing));
 }
 
 TEST(ManifestTest, HoldsOnlyNamesOfAStore) {
   const ManifestFile file = {.name = "catalog.db", .bytes = 7, .sha256 = std::string(64, 'a')};
-  const auto parsed = ParseManifest(EncodeManifest({file}));
-  ASSERT_OK(parsed);
-  ASSERT_EQ(parsed->size(), 1u);
-  EXPECT_EQ(parsed->front().bytes, 7);
+  ASSERT_OK_AND_ASSIGN(const auto parsed, ParseManifest(EncodeManifest({file})));
+  ASSERT_EQ(parsed.size(), 1u);
+  EXPECT_EQ(parsed.front().bytes, 7);
   for (const char* const name :
        {"../catalog.db", "/etc/passwd", "1.seg", "000000000000000x.seg", "MANIFEST"}) {
     ManifestFile bad = file;
     bad.name = name;
-    EXPECT_THAT(ParseManifest(EncodeManifest({bad})), StatusIs(absl::StatusCode::kDataLoss))
-        << name;
+    EXPECT_THAT(ParseManifest(EncodeManifest({bad})), StatusIs(kDataLoss)) << name;
   }
-  EXPECT_THAT(ParseManifest(""), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(ParseManifest(""), StatusIs(kDataLoss));
 }
 
 }  // namespace

@@ -2,9 +2,6 @@
 // restart.
 #include "server/store/store.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <string>
 
@@ -13,14 +10,9 @@
 #include "tests/server/store/older_catalogue.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 class StoreTest : public ::testing::Test {
  protected:
@@ -72,14 +64,13 @@ TEST_F(StoreTest, CollectionsKeepTheirFacts) {
                                .scan = ScanChoice::kRows,
                                .rows = RowPlacement::kHost};
   const std::string schema("any\0bytes\xff", 10);
-  const auto id = store().CreateCollection("name", spec, schema);
-  ASSERT_OK(id);
-  ASSERT_OK(store().SetAlias("second", *id));
-  ASSERT_OK(store().SetAlias("another", *id));
+  ASSERT_OK_AND_ASSIGN(const auto id, store().CreateCollection("name", spec, schema));
+  ASSERT_OK(store().SetAlias("second", id));
+  ASSERT_OK(store().SetAlias("another", id));
   tested_.Reopen();
   ASSERT_EQ(store().Collections().size(), 1u);
   const StoredCollection found = store().Collections().front();
-  EXPECT_EQ(found.id, *id);
+  EXPECT_EQ(found.id, id);
   EXPECT_EQ(found.name, "name");
   EXPECT_EQ(found.attribute_schema, schema);
   EXPECT_THAT(found.aliases, ElementsAre("another", "second"));
@@ -142,32 +133,31 @@ TEST_F(StoreTest, AnUnknownScanNumberIsDamage) {
   tested_.Create("a", 1);
   tested_.Close();
   ASSERT_OK(SetStoredScan(dir_ / "data", kStoredScanBf16 + 1));
-  EXPECT_THAT(Store::Open(tested_.Options()),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("collections")));
+  EXPECT_THAT(Store::Open(tested_.Options()), FailsWith(kDataLoss, "collections"));
 }
 
 TEST_F(StoreTest, NamesAndAliasesAreOneSpace) {
   const int64_t a = *store().CreateCollection("a", {.dim = 1}, "");
   const int64_t b = *store().CreateCollection("b", {.dim = 1}, "");
-  EXPECT_THAT(Create("a"), StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(Create("a"), StatusIs(kAlreadyExists));
   ASSERT_OK(store().SetAlias("x", a));
-  EXPECT_THAT(Create("x"), StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_THAT(store().SetAlias("b", a), StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(Create("x"), StatusIs(kAlreadyExists));
+  EXPECT_THAT(store().SetAlias("b", a), StatusIs(kAlreadyExists));
   ASSERT_OK(store().SetAlias("x", b));  // moves the alias
   EXPECT_THAT(store().Collections()[1].aliases, ElementsAre("x"));
   EXPECT_TRUE(store().Collections()[0].aliases.empty());
   ASSERT_OK(store().DropAlias("x"));
-  EXPECT_THAT(store().DropAlias("x"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store().DropAlias("x"), StatusIs(kNotFound));
   ASSERT_OK(store().DropCollection(b));
-  EXPECT_THAT(store().DropCollection(b), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(store().SetAlias("x", b), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store().DropCollection(b), StatusIs(kNotFound));
+  EXPECT_THAT(store().SetAlias("x", b), StatusIs(kNotFound));
   EXPECT_OK(Create("b"));
 }
 
 TEST_F(StoreTest, RefusesWhatCannotBe) {
-  const auto invalid = absl::StatusCode::kInvalidArgument;
-  EXPECT_THAT(Create(""), StatusIs(invalid, HasSubstr("name")));
-  EXPECT_THAT(Create("a", {.dim = 0}), StatusIs(invalid, HasSubstr("dim = 0")));
+  const auto invalid = kInvalidArgument;
+  EXPECT_THAT(Create(""), FailsWith(invalid, "name"));
+  EXPECT_THAT(Create("a", {.dim = 0}), FailsWith(invalid, "dim = 0"));
   EXPECT_THAT(Create("a", {.dim = kDimMax + 1}), StatusIs(invalid));
   tested_.Create("a", 1);
   ASSERT_OK(tested_.Upload("a", 1));
@@ -175,12 +165,11 @@ TEST_F(StoreTest, RefusesWhatCannotBe) {
   const auto& collection = tested_.model().collections.at("a");
   const IdColumn ids = fault::DeletedBy(collection, 1);
   EXPECT_THAT(store().CommitDelete(id, collection.epoch, ids),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("epoch")));
-  EXPECT_THAT(store().CommitDelete(id, collection.epoch + 2, ids),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+              FailsWith(kFailedPrecondition, "epoch"));
+  EXPECT_THAT(store().CommitDelete(id, collection.epoch + 2, ids), StatusIs(kFailedPrecondition));
   EXPECT_THAT(store().CommitDelete(id, collection.epoch + 1, IdColumn(ids.type())),
-              StatusIs(invalid, HasSubstr("ids = 0")));
-  EXPECT_THAT(store().CommitDelete(id + 100, 1, ids), StatusIs(absl::StatusCode::kNotFound));
+              FailsWith(invalid, "ids = 0"));
+  EXPECT_THAT(store().CommitDelete(id + 100, 1, ids), StatusIs(kNotFound));
   EXPECT_TRUE(tested_.Same());
 }
 
@@ -192,11 +181,11 @@ TEST_F(StoreTest, AFatalErrorEndsEverything) {
   const int64_t id = *store().CreateCollection("a", {.dim = 1}, "");
   // The directory of the open store is removed, so its next file cannot be made.
   ASSERT_EQ(::system(("rm -r " + dir_.path() + "/data").c_str()), 0);  // NOLINT
-  EXPECT_THAT(store().BeginUpload(id, {}), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(store().BeginUpload(id, {}), StatusIs(kUnavailable));
   EXPECT_THAT(told, HasSubstr("data"));
-  EXPECT_THAT(Create("b"), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(store().Verify(), StatusIs(absl::StatusCode::kUnavailable));
-  tested_.Close();  // it uses `told`
+  EXPECT_THAT(Create("b"), StatusIs(kUnavailable));
+  EXPECT_THAT(store().Verify(), StatusIs(kUnavailable));
+  tested_.Close();  // it calls on_fatal
 }
 
 }  // namespace

@@ -1,20 +1,13 @@
 // Tests upload tokens: how long they are remembered for any clock values, and what they report.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::HasSubstr;
 
 class StoreTokenTest : public ::testing::Test {
  protected:
@@ -22,9 +15,8 @@ class StoreTokenTest : public ::testing::Test {
   Store& store() { return tested_.store(); }
   // Commits an upload without rows.
   void CommitEmpty(const BeginUploadOptions& options, uint64_t epoch = 0) {
-    const auto writer = store().BeginUpload(id_, options);
-    ASSERT_OK(writer);
-    ASSERT_OK(store().CommitUpload(writer->get(), {.epoch = epoch}));
+    ASSERT_OK_AND_ASSIGN(const auto writer, store().BeginUpload(id_, options));
+    ASSERT_OK(store().CommitUpload(writer.get(), {.epoch = epoch}));
   }
 
   const TempDir dir_;
@@ -51,7 +43,7 @@ class StoreTokenClockTest : public StoreTokenTest {
   }
   // Begins another upload with a token, which removes idle ones.
   void Sweep() { EXPECT_OK(store().BeginUpload(id_, {.token = absl::StrCat("sweep", ++sweeps_)})); }
-  bool IsThere(const std::string& token) const { return store().GetUpload(token).ok(); }
+  bool IsThere(const std::string& token) { return store().GetUpload(token).ok(); }
 
   static constexpr int64_t kDay = 24 * 3600;
   StoreOptions options_;
@@ -122,14 +114,14 @@ TEST_F(StoreTokenClockTest, TheUploadUntouchedForLongestGivesWayWhateverTheClock
 TEST_F(StoreTokenClockTest, TheTokensOfTheLastCommitsAreKeptWhateverTheClockSays) {
   options_.tokens_max = 3;
   OpenAgain();
-  auto early = store().BeginUpload(id_, {.token = "begun first, committed last"});
-  ASSERT_OK(early);
+  ASSERT_OK_AND_ASSIGN(auto early,
+                       store().BeginUpload(id_, {.token = "begun first, committed last"}));
   CommitEmpty({.token = "a"});
   CommitEmpty({.token = "b"});
   unix_s_ -= 3600;
   CommitEmpty({.token = "c"});
-  ASSERT_OK(store().CommitUpload(early->get(), {.epoch = 0}));
-  early->reset();
+  ASSERT_OK(store().CommitUpload(early.get(), {.epoch = 0}));
+  early.reset();
   EXPECT_FALSE(IsThere("a"));
   OpenAgain();
   CommitEmpty({.token = "d"});
@@ -147,11 +139,10 @@ TEST_F(StoreTokenTest, ACommittedTokenTellsWhatItReplaced) {
   const uint64_t epoch = tested_.model().collections.at("a").epoch;
   CommitEmpty({.mode = UploadMode::kReplace, .token = "t"}, epoch + 1);
   for (int start = 0; start < 2; ++start) {
-    const auto facts = store().GetUpload("t");
-    ASSERT_OK(facts);
-    EXPECT_EQ(facts->rows_replaced, rows);
-    EXPECT_EQ(facts->rows_count, 0);
-    EXPECT_EQ(facts->epoch, epoch + 1);
+    ASSERT_OK_AND_ASSIGN(const auto facts, store().GetUpload("t"));
+    EXPECT_EQ(facts.rows_replaced, rows);
+    EXPECT_EQ(facts.rows_count, 0);
+    EXPECT_EQ(facts.epoch, epoch + 1);
     tested_.Reopen();
   }
   ASSERT_OK(store().DropUpload("t"));
@@ -166,8 +157,7 @@ TEST_F(StoreTokenTest, AnUploadLeavesTheFreeBytesThatItDidNotDeclare) {
   StoreOptions options = tested_.Options();
   options.free_bytes_min = int64_t{1} << 60;
   tested_.Reopen(options);
-  EXPECT_THAT(store().BeginUpload(id_, {}),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("reserved for deletes")));
+  EXPECT_THAT(store().BeginUpload(id_, {}), FailsWith(kResourceExhausted, "reserved for deletes"));
   EXPECT_TRUE(store().OpenUploads().empty());
 }
 

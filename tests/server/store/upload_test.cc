@@ -1,19 +1,12 @@
 // Tests uploads: blocks, tokens, checkpoints, and every way in which an upload fails.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <string>
 
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::HasSubstr;
 
 class StoreUploadTest : public ::testing::Test {
  protected:
@@ -39,9 +32,8 @@ class StoreUploadTest : public ::testing::Test {
   }
   // Commits an upload without rows.
   void CommitEmpty(const BeginUploadOptions& options, uint64_t epoch = 0) {
-    const auto writer = Begin(options);
-    ASSERT_OK(writer);
-    ASSERT_OK(store().CommitUpload(writer->get(), {.epoch = epoch}));
+    ASSERT_OK_AND_ASSIGN(const auto writer, Begin(options));
+    ASSERT_OK(store().CommitUpload(writer.get(), {.epoch = epoch}));
   }
   size_t Files() const { return SegmentsIn(dir_ / "data").size(); }
 
@@ -53,8 +45,7 @@ class StoreUploadTest : public ::testing::Test {
 
 TEST_F(StoreUploadTest, AnAbandonedUploadLeavesNothing) {
   {
-    const auto writer = tested_.Begin("a", 1);
-    ASSERT_OK(writer);
+    ASSERT_OK_AND_ASSIGN(const auto writer, tested_.Begin("a", 1));
     EXPECT_EQ(Files(), 1u);
   }
   EXPECT_EQ(Files(), 0u);
@@ -64,52 +55,46 @@ TEST_F(StoreUploadTest, AnAbandonedUploadLeavesNothing) {
 
 TEST_F(StoreUploadTest, BlocksComeInOrderAndOnce) {
   const fault::UploadData data = Data(1);
-  const auto writer = Begin({});
-  ASSERT_OK(writer);
-  EXPECT_THAT((*writer)->Append(data.blocks[0].View(1)),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("next is 0")));
-  ASSERT_OK((*writer)->Append(data.blocks[0].View(0)));
-  EXPECT_THAT((*writer)->Append(data.blocks[0].View(0)),
-              StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_EQ((*writer)->next_block(), 1);
-  EXPECT_EQ((*writer)->rows_count(), data.blocks[0].ids.size());
+  ASSERT_OK_AND_ASSIGN(const auto writer, Begin({}));
+  EXPECT_THAT(writer->Append(data.blocks[0].View(1)), FailsWith(kInvalidArgument, "next is 0"));
+  ASSERT_OK(writer->Append(data.blocks[0].View(0)));
+  EXPECT_THAT(writer->Append(data.blocks[0].View(0)), StatusIs(kAlreadyExists));
+  EXPECT_EQ(writer->next_block(), 1);
+  EXPECT_EQ(writer->rows_count(), data.blocks[0].ids.size());
 }
 
 TEST_F(StoreUploadTest, RefusesBlocksThatDoNotFit) {
   const fault::UploadData data = Data(1);
-  const auto writer = Begin({});
-  ASSERT_OK(writer);
+  ASSERT_OK_AND_ASSIGN(const auto writer, Begin({}));
   StoredBlock block = data.blocks[0].View(0);
   const absl::Span<const uint8_t> rows = block.rows;
   block.rows.remove_suffix(1);
-  EXPECT_THAT((*writer)->Append(block), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(writer->Append(block), StatusIs(kInvalidArgument));
   block.rows = rows;
   const IdColumn none(block.ids->type());
   block.ids = &none;
-  EXPECT_THAT((*writer)->Append(block), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(writer->Append(block), StatusIs(kInvalidArgument));
   // The upload can continue.
-  EXPECT_OK((*writer)->Append(data.blocks[0].View(0)));
+  EXPECT_OK(writer->Append(data.blocks[0].View(0)));
 }
 
 TEST_F(StoreUploadTest, ACommitNeedsItsBlocksOnTheDisk) {
-  const auto writer = tested_.Begin("a", 1);
-  ASSERT_OK(writer);
-  EXPECT_THAT(store().CommitUpload(writer->get(), {.epoch = 1}),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("synced")));
-  ASSERT_OK(tested_.Commit("a", 1, writer->get()));
-  EXPECT_THAT((*writer)->Sync(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  ASSERT_OK_AND_ASSIGN(const auto writer, tested_.Begin("a", 1));
+  EXPECT_THAT(store().CommitUpload(writer.get(), {.epoch = 1}),
+              FailsWith(kFailedPrecondition, "synced"));
+  ASSERT_OK(tested_.Commit("a", 1, writer.get()));
+  EXPECT_THAT(writer->Sync(), StatusIs(kFailedPrecondition));
   EXPECT_TRUE(tested_.Same());
 }
 
 TEST_F(StoreUploadTest, TheEpochMustBeTheNext) {
-  const auto writer = tested_.Begin("a", 1);
-  ASSERT_OK(writer);
-  ASSERT_OK((*writer)->Sync());
+  ASSERT_OK_AND_ASSIGN(const auto writer, tested_.Begin("a", 1));
+  ASSERT_OK(writer->Sync());
   for (const uint64_t epoch : {uint64_t{0}, uint64_t{2}}) {
-    EXPECT_THAT(store().CommitUpload(writer->get(), {.epoch = epoch}),
-                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("must be 1")));
+    EXPECT_THAT(store().CommitUpload(writer.get(), {.epoch = epoch}),
+                FailsWith(kFailedPrecondition, "must be 1"));
   }
-  EXPECT_OK(tested_.Commit("a", 1, writer->get()));
+  EXPECT_OK(tested_.Commit("a", 1, writer.get()));
 }
 
 // The engine found nothing to replace. Meanwhile another upload may have committed.
@@ -122,18 +107,17 @@ TEST_F(StoreUploadTest, WhatIsWithoutEffectKeepsItsTokenAndNothingElse) {
   EXPECT_TRUE(tested_.Same());
   ASSERT_OK(tested_.Upload("a", 3));
   EXPECT_THAT(store().CommitUpload(behind->get(), {.epoch = 2, .without_effect = true}),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("epoch: 2")));
+              FailsWith(kFailedPrecondition, "epoch: 2"));
   ASSERT_OK(store().CommitUpload(behind->get(), {.epoch = 0, .without_effect = true}));
   EXPECT_TRUE(tested_.Same());
   for (const std::string token : {"t", "u"}) {
     EXPECT_EQ(store().GetUpload(token)->state, UploadState::kCommitted);
     EXPECT_EQ(store().GetUpload(token)->epoch, 0u);
   }
-  const auto rows = tested_.Begin("a", 1);
-  ASSERT_OK(rows);
-  ASSERT_OK((*rows)->Sync());
-  EXPECT_THAT(store().CommitUpload(rows->get(), {.epoch = 1, .without_effect = true}),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+  ASSERT_OK_AND_ASSIGN(const auto rows, tested_.Begin("a", 1));
+  ASSERT_OK(rows->Sync());
+  EXPECT_THAT(store().CommitUpload(rows.get(), {.epoch = 1, .without_effect = true}),
+              StatusIs(kFailedPrecondition));
 }
 
 TEST_F(StoreUploadTest, AnUploadWithoutRowsHasNoEffectButReplaceHas) {
@@ -152,75 +136,68 @@ TEST_F(StoreUploadTest, AnUploadWithoutRowsHasNoEffectButReplaceHas) {
 }
 
 TEST_F(StoreUploadTest, ADropAbortsWhatIsUnderWay) {
-  auto writer = tested_.Begin("a", 1, "t");
-  ASSERT_OK(writer);
+  ASSERT_OK_AND_ASSIGN(auto writer, tested_.Begin("a", 1, "t"));
   ASSERT_OK(store().DropCollection(id_));
-  EXPECT_THAT((*writer)->Checkpoint(), StatusIs(absl::StatusCode::kAborted));
-  ASSERT_OK((*writer)->Sync());
-  EXPECT_THAT(store().CommitUpload(writer->get(), {.epoch = 1}),
-              StatusIs(absl::StatusCode::kAborted, HasSubstr("dropped")));
-  writer->reset();
+  EXPECT_THAT(writer->Checkpoint(), StatusIs(kAborted));
+  ASSERT_OK(writer->Sync());
+  EXPECT_THAT(store().CommitUpload(writer.get(), {.epoch = 1}), FailsWith(kAborted, "dropped"));
+  writer.reset();
   EXPECT_EQ(Files(), 0u);
-  EXPECT_THAT(store().GetUpload("t"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store().GetUpload("t"), StatusIs(kNotFound));
 }
 
 TEST_F(StoreUploadTest, ATokenResumesBehindTheLastCheckpoint) {
   const fault::UploadData data = Data(5);
   ASSERT_GE(data.blocks.size(), 2u);
   {
-    const auto writer = Begin({.mode = data.mode, .token = "t"});
-    ASSERT_OK(writer);
-    ASSERT_OK((*writer)->Append(data.blocks[0].View(0)));
-    ASSERT_OK((*writer)->Checkpoint());
-    ASSERT_OK((*writer)->Append(data.blocks[1].View(1)));
+    ASSERT_OK_AND_ASSIGN(const auto writer, Begin({.mode = data.mode, .token = "t"}));
+    ASSERT_OK(writer->Append(data.blocks[0].View(0)));
+    ASSERT_OK(writer->Checkpoint());
+    ASSERT_OK(writer->Append(data.blocks[1].View(1)));
   }
   tested_.Reopen();
-  const auto facts = store().GetUpload("t");
-  ASSERT_OK(facts);
-  EXPECT_EQ(facts->state, UploadState::kOpen);
-  EXPECT_EQ(facts->next_block, 1);
-  EXPECT_EQ(facts->rows_count, data.blocks[0].ids.size());
+  ASSERT_OK_AND_ASSIGN(const auto facts, store().GetUpload("t"));
+  EXPECT_EQ(facts.state, UploadState::kOpen);
+  EXPECT_EQ(facts.next_block, 1);
+  EXPECT_EQ(facts.rows_count, data.blocks[0].ids.size());
   int64_t blocks = 0;
-  auto writer = store().ResumeUpload("t", [&](const StoredBlock& block) {
+  ASSERT_OK_AND_ASSIGN(auto writer, store().ResumeUpload("t", [&](const StoredBlock& block) {
     const StoredBlock expected = data.blocks[0].View(0);
     EXPECT_EQ(block.number, 0);
     EXPECT_TRUE(block.rows == expected.rows);
     ++blocks;
     return absl::OkStatus();
-  });
-  ASSERT_OK(writer);
+  }));
   EXPECT_EQ(blocks, 1);
-  EXPECT_THAT(Resume("t"), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("in use")));
+  EXPECT_THAT(Resume("t"), FailsWith(kFailedPrecondition, "in use"));
   for (size_t i = 1; i < data.blocks.size(); ++i) {
-    ASSERT_OK((*writer)->Append(data.blocks[i].View(static_cast<int64_t>(i))));
+    ASSERT_OK(writer->Append(data.blocks[i].View(static_cast<int64_t>(i))));
   }
-  ASSERT_OK(tested_.Commit("a", 5, writer->get()));
+  ASSERT_OK(tested_.Commit("a", 5, writer.get()));
   EXPECT_TRUE(tested_.Same());
   EXPECT_EQ(store().GetUpload("t")->epoch, 1u);
-  EXPECT_THAT(Begin({.token = "t"}), StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_THAT(Resume("t"), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("committed")));
-  writer->reset();
+  EXPECT_THAT(Begin({.token = "t"}), StatusIs(kAlreadyExists));
+  EXPECT_THAT(Resume("t"), FailsWith(kFailedPrecondition, "committed"));
+  writer.reset();
   tested_.Reopen();
   EXPECT_EQ(store().GetUpload("t")->state, UploadState::kCommitted);
   EXPECT_TRUE(tested_.Same());
 }
 
 TEST_F(StoreUploadTest, AWriterThatOutlivesTheStoreHoldsTheDirectory) {
-  auto writer = tested_.Begin("a", 1);
-  ASSERT_OK(writer);
+  ASSERT_OK_AND_ASSIGN(auto writer, tested_.Begin("a", 1));
   tested_.Close();
-  EXPECT_THAT((*writer)->Sync(), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(Store::Open(tested_.Options()), StatusIs(absl::StatusCode::kFailedPrecondition));
-  writer->reset();
+  EXPECT_THAT(writer->Sync(), StatusIs(kUnavailable));
+  EXPECT_THAT(Store::Open(tested_.Options()), StatusIs(kFailedPrecondition));
+  writer.reset();
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
   EXPECT_EQ(Files(), 0u);
 }
 
 TEST_F(StoreUploadTest, CheckpointsNeedAToken) {
-  const auto writer = tested_.Begin("a", 1);
-  ASSERT_OK(writer);
-  EXPECT_THAT((*writer)->Checkpoint(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  ASSERT_OK_AND_ASSIGN(const auto writer, tested_.Begin("a", 1));
+  EXPECT_THAT(writer->Checkpoint(), StatusIs(kFailedPrecondition));
 }
 
 TEST_F(StoreUploadTest, TokensAreBounded) {
@@ -233,18 +210,17 @@ TEST_F(StoreUploadTest, TokensAreBounded) {
   tested_.Reopen(options);
   BeginDurable({.token = "old"});
   BeginDurable({.token = "old2"});
-  EXPECT_THAT(Begin({.token = "third"}),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limit")));
+  EXPECT_THAT(Begin({.token = "third"}), FailsWith(kResourceExhausted, "limit"));
   now_ += 101;
   ASSERT_OK(Begin({.token = "third"}));
-  EXPECT_THAT(store().GetUpload("old"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store().GetUpload("old"), StatusIs(kNotFound));
   ASSERT_OK(store().DropUpload("third"));
-  EXPECT_THAT(store().DropUpload("third"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store().DropUpload("third"), StatusIs(kNotFound));
   for (const std::string token : {"c1", "c2", "c3", "c4"}) {
     CommitEmpty({.token = token});
     ++now_;
   }
-  EXPECT_THAT(store().GetUpload("c1"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store().GetUpload("c1"), StatusIs(kNotFound));
   EXPECT_OK(store().GetUpload("c2"));
   EXPECT_OK(store().GetUpload("c4"));
   EXPECT_OK(store().Verify());
@@ -280,15 +256,13 @@ TEST_F(StoreUploadTest, ABegunUploadWithoutRowsGivesWayToTheNextOne) {
   ASSERT_OK(Begin({.token = "first"}));
   ++now_;
   ASSERT_OK(Begin({.token = "second"}));
-  const auto live = Begin({.token = "live"});
-  ASSERT_OK(live);
-  EXPECT_THAT(store().GetUpload("first"), StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK_AND_ASSIGN(const auto live, Begin({.token = "live"}));
+  EXPECT_THAT(store().GetUpload("first"), StatusIs(kNotFound));
   EXPECT_OK(store().GetUpload("second"));
-  const auto live2 = Begin({.token = "live2"});
-  ASSERT_OK(live2);
-  EXPECT_THAT(store().GetUpload("second"), StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK_AND_ASSIGN(const auto live2, Begin({.token = "live2"}));
+  EXPECT_THAT(store().GetUpload("second"), StatusIs(kNotFound));
   EXPECT_THAT(Begin({.token = "one more"}),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("upload_tokens_max is 3")));
+              FailsWith(kResourceExhausted, "upload_tokens_max is 3"));
   EXPECT_OK(store().GetUpload("durable"));
   EXPECT_EQ(Files(), 3u) << "the files of those that gave way are gone";
   EXPECT_OK(store().Verify());
@@ -304,11 +278,11 @@ TEST_F(StoreUploadTest, ACallerHoldsNoMoreOpenUploadsThanItsShare) {
   ASSERT_OK(Begin({.token = "a2", .caller = "a"}));
   ASSERT_OK(Begin({.token = "b1", .caller = "b"}));
   BeginDurable({.token = "a3", .caller = "a"});
-  EXPECT_THAT(store().GetUpload("a2"), StatusIs(absl::StatusCode::kNotFound))
+  EXPECT_THAT(store().GetUpload("a2"), StatusIs(kNotFound))
       << "its own upload without rows gives way, not that of another";
   EXPECT_OK(store().GetUpload("b1"));
   EXPECT_THAT(Begin({.token = "a4", .caller = "a"}),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("of this caller")));
+              FailsWith(kResourceExhausted, "of this caller"));
   EXPECT_OK(store().GetUpload("b1"));
 }
 
@@ -338,8 +312,7 @@ TEST_F(StoreUploadTest, AnUploadThatCannotFitIsRefusedAtOnceAndNothingElseIs) {
   StoreOptions options = tested_.Options();
   options.free_bytes_min = int64_t{1} << 60;
   tested_.Reopen(options);
-  EXPECT_THAT(Begin({.bytes_expected = 1}),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("free")));
+  EXPECT_THAT(Begin({.bytes_expected = 1}), FailsWith(kResourceExhausted, "free"));
   EXPECT_OK(store().CreateCollection("b", {.dim = 1}, ""));
   EXPECT_EQ(Files(), 0u);
 }
@@ -347,16 +320,14 @@ TEST_F(StoreUploadTest, AnUploadThatCannotFitIsRefusedAtOnceAndNothingElseIs) {
 TEST_F(StoreUploadTest, RoomExpectedCoversWhatIsWritten) {
   for (int64_t number = 1; number < 30; ++number) {
     const fault::UploadData data = Data(number);
-    const auto writer = tested_.Begin("a", number);
-    ASSERT_OK(writer);
+    ASSERT_OK_AND_ASSIGN(const auto writer, tested_.Begin("a", number));
     int64_t rows = 0;
     int64_t values = 0;
     for (const auto& block : data.blocks) {
       rows += std::max<int64_t>(block.ids.size(), 1000);  // as if its blocks were full
       values += block.payloads.value_bytes() + block.attributes.value_bytes() + block.ids.bytes();
     }
-    EXPECT_LE((*writer)->bytes(),
-              UploadBytes(tested_.model().collections.at("a").spec, rows, values));
+    EXPECT_LE(writer->bytes(), UploadBytes(tested_.model().collections.at("a").spec, rows, values));
   }
 }
 
