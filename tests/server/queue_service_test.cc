@@ -34,7 +34,8 @@ class QueueServiceTest : public ServerFixture {
     AwaitWaiting(waiting);
     return status;
   }
-  grpc::Status SearchAs(const std::string& caller, const pb::SearchRequest& request) {
+  grpc::Status SearchAs(const std::string& caller,
+                        const pb::SearchRequest& request = SearchFor("c", {1, 0})) {
     grpc::ClientContext context;
     if (!caller.empty()) context.AddMetadata("nearfield-caller", caller);
     pb::SearchResponse response;
@@ -110,8 +111,7 @@ TEST_F(QueueServiceTest, OneCallersShareIsFullAndAnotherGetsIn) {
   std::vector<std::future<grpc::Status>> accepted;
   accepted.push_back(HoldSearch("greedy"));
   for (int i = 1; i <= 4; ++i) accepted.push_back(Later(SearchFor("c", {1, 0}), i, "greedy"));
-  EXPECT_THAT(SearchAs("greedy", SearchFor("c", {1, 0})),
-              RefusedWith(kResourceExhausted, "this caller's share"));
+  EXPECT_THAT(SearchAs("greedy"), RefusedWith(kResourceExhausted, "this caller's share"));
   accepted.push_back(Later(SearchFor("c", {1, 0}), 5, "other"));
   script_->search_gate.Open();
   for (auto& each : accepted) EXPECT_OK(each.get());
@@ -123,7 +123,7 @@ TEST_F(QueueServiceTest, WhatWouldMissItsDeadlineIsRefusedWithAHint) {
   // The longer the pass overruns, the longer its predicted rest.
   grpc::Status status;
   std::optional<std::string> hint;
-  while (status.error_code() != kResourceExhausted) {
+  while (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(30));
     pb::SearchResponse response;
@@ -179,12 +179,11 @@ TEST_F(QueueServiceTest, AReplyIsReservedBeforeTheWorkForIt) {
     std::optional<std::string> hint;
     EXPECT_THAT(FetchAs("other", {1}, &hint), RefusedWith(kResourceExhausted, "replies_bytes_max"));
     EXPECT_THAT(hint, Optional(MatchesRegex("[0-9]+")));
-    EXPECT_THAT(SearchAs("other", SearchFor("c", {1, 0})),
-                RefusedWith(kResourceExhausted, "replies_bytes_max"));
+    EXPECT_THAT(SearchAs("other"), RefusedWith(kResourceExhausted, "replies_bytes_max"));
     EXPECT_EQ(script_->searches, 0);
   }
   EXPECT_OK(FetchAs("other", {1}));
-  EXPECT_OK(SearchAs("other", SearchFor("c", {1, 0})));
+  EXPECT_OK(SearchAs("other"));
   AwaitNothingHeld(replies());
 }
 
@@ -226,8 +225,7 @@ TEST_F(QueueServiceTest, ARequestHoldsItsBytesUntilItsCallEnds) {
   ASSERT_OK_AND_ASSIGN(const auto all,
                        requests().Reserve("abuser", settings_.requests_bytes_max.value()));
   EXPECT_THAT(FetchAs("other", {1}), RefusedWith(kResourceExhausted, "requests_bytes_max"));
-  EXPECT_THAT(SearchAs("other", SearchFor("c", {1, 0})),
-              RefusedWith(kResourceExhausted, "requests_bytes_max"));
+  EXPECT_THAT(SearchAs("other"), RefusedWith(kResourceExhausted, "requests_bytes_max"));
 }
 
 // Regression: a SearchAll holds its message, and each page holds a copy; only one was reserved.

@@ -206,7 +206,7 @@ TEST_F(SearchServiceTest, ASearchWhoseDeadlinePassesInTheQueueNeverReachesTheDev
     grpc::Status status;
     do {
       status = Search(SearchFor("c", {1, 0}));
-    } while (status.error_code() == kResourceExhausted);
+    } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
     return status;
   });
   const auto ended = [&] {

@@ -32,7 +32,7 @@ google::rpc::Status DetailsOf(const grpc::Status& status) {
 
 TEST(StatusDetails, ARefusedArgumentNamesFieldValueAndLimit) {
   const grpc::Status status = WithDetails(MustBe("k", "5000", "1 .. 4096"), std::nullopt);
-  EXPECT_EQ(status.error_code(), kInvalidArgument);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message(), "k = 5000, must be 1 .. 4096");
   const google::rpc::Status details = DetailsOf(status);
   const auto info = Find<google::rpc::ErrorInfo>(details);
