@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -54,6 +55,11 @@ class NearfieldServiceTest : public ServerFixture {
     InProcessUnary call(std::move(facts));
     call.Bind((service().*method)(&call, std::make_shared<const Request>(request), response));
     return call.AwaitEnd();
+  }
+
+  CallEnd SearchInProcess(const pb::SearchRequest& request, CallFacts facts = {}) {
+    pb::SearchResponse response;
+    return CallInProcess(&NearfieldService::Search, request, &response, std::move(facts));
   }
 
   static pb::CreateCollectionRequest CreateRequest(const std::string& name) {
@@ -205,24 +211,19 @@ TEST_F(NearfieldServiceTest, SearchStreamAnswersInOrderAsOverGrpc) {
 
 TEST_F(NearfieldServiceTest, ErrorsAreThoseOverGrpc) {
   ServeBoth();
-  pb::SearchRequest unknown = SearchFor("unknown", {1, 1});
-  pb::SearchRequest too_long = SearchFor("a", {1, 1, 1});
-  for (const pb::SearchRequest& request : {unknown, too_long}) {
-    pb::SearchResponse response;
-    const CallEnd end = CallInProcess(&NearfieldService::Search, request, &response);
+  for (const auto& request : {SearchFor("unknown", {1, 1}), SearchFor("a", {1, 1, 1})}) {
+    const CallEnd end = SearchInProcess(request);
     const grpc::Status status = Search(request);
     EXPECT_EQ(static_cast<int>(end.status.code()), static_cast<int>(status.error_code()));
     EXPECT_EQ(std::string(end.status.message()), status.error_message());
     EXPECT_FALSE(status.ok());
     EXPECT_FALSE(end.retry_after_ms.has_value());
   }
-  pb::SearchResponse response;
-  const CallEnd named = CallInProcess(&NearfieldService::Search, SearchFor("a", {1, 1}), &response,
-                                      {.caller_name = std::string(129, 'n')});
+  const CallEnd named =
+      SearchInProcess(SearchFor("a", {1, 1}), {.caller_name = std::string(129, 'n')});
   EXPECT_THAT(named.status, FailsWith(kInvalidArgument, "nearfield-caller"));
-  const CallEnd refused =
-      CallInProcess(&NearfieldService::Search, SearchFor("a", {1, 1}), &response,
-                    {.status = absl::ResourceExhaustedError("of the transport")});
+  const CallEnd refused = SearchInProcess(
+      SearchFor("a", {1, 1}), {.status = absl::ResourceExhaustedError("of the transport")});
   EXPECT_THAT(refused.status, StatusIs(kResourceExhausted, "of the transport"));
 }
 
@@ -238,17 +239,15 @@ TEST_F(NearfieldServiceTest, CancelAndDeadlineEndACallThatWaits) {
     call.Cancel();
     EXPECT_THAT(call.AwaitEnd().status, StatusIs(kCancelled));
   }
-  const CallEnd late =
-      CallInProcess(&NearfieldService::Search, request, &response,
-                    {.deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(50)});
+  const CallEnd late = SearchInProcess(
+      request, {.deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(50)});
   EXPECT_THAT(late.status, StatusIs(kFailedPrecondition));
 }
 
 TEST_F(NearfieldServiceTest, ACallIsLoggedAndCountedWithItsRequestId) {
   ServeBoth();
-  pb::SearchResponse response;
-  const CallEnd end = CallInProcess(&NearfieldService::Search, SearchFor("a", {1, 1}), &response,
-                                    {.request_id = "chosen-by-the-caller", .peer = "in-process"});
+  const CallEnd end = SearchInProcess(SearchFor("a", {1, 1}),
+                                      {.request_id = "chosen-by-the-caller", .peer = "in-process"});
   ASSERT_OK(end.status);
   EXPECT_EQ(end.request_id, "chosen-by-the-caller");
   pb::GetCountersResponse counters;
@@ -273,8 +272,7 @@ TEST_F(NearfieldServiceTest, ACallIsLoggedAndCountedWithItsRequestId) {
 
 TEST_F(NearfieldServiceTest, AServerThatDoesNotServeRefusesCallsWithAHint) {
   Listen();
-  pb::SearchResponse response;
-  const CallEnd end = CallInProcess(&NearfieldService::Search, SearchFor("a", {1, 1}), &response);
+  const CallEnd end = SearchInProcess(SearchFor("a", {1, 1}));
   EXPECT_THAT(end.status, StatusIs(kUnavailable));
   EXPECT_EQ(end.retry_after_ms, 1000);
   pb::GetLimitsResponse limits;

@@ -2,9 +2,6 @@
 // time.
 #pragma once
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -17,8 +14,8 @@
 #include "server/scheduler/batch_runner.h"
 #include "server/scheduler/search_queue.h"
 #include "tests/server/fake_clock.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/scripted_engine.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 

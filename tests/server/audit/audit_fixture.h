@@ -2,9 +2,6 @@
 // and an alarm that records its calls.
 #pragma once
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -20,8 +17,8 @@
 #include "server/audit/audit.h"
 #include "server/collections/collection_upload.h"
 #include "tests/server/fake_clock.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 

@@ -64,13 +64,14 @@ class ReplayTest : public AuditFixture {
   // Returns an answer of the current epoch with these ids and scores.
   static AuditedAnswer AnswerOf(const std::shared_ptr<Collection>& collection, const Query& query,
                                 const std::vector<uint64_t>& ids, std::vector<float> scores) {
-    AuditedAnswer answer = {.collection_name = "docs",
-                            .collection = collection,
-                            .at = collection->PinEpoch(),
-                            .query = OwnedQuery(query)};
-    answer.answer.ids = IdColumn::OfNumbers(ids);
-    answer.answer.scores = std::move(scores);
-    return answer;
+    Neighbors neighbors;
+    neighbors.ids = IdColumn::OfNumbers(ids);
+    neighbors.scores = std::move(scores);
+    return {.collection_name = "docs",
+            .collection = collection,
+            .at = collection->PinEpoch(),
+            .query = OwnedQuery(query),
+            .answer = std::move(neighbors)};
   }
 
   Alarm alarm_{AlarmOptions(place_ / "audit")};
